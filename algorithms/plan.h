@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A plan is what one rank does for one collective: steps over symbolic chunks, in lanes. It holds
+ * no pointer to data, no byte count, no type and no time, so one plan serves every size and type,
+ * the executor, the verifier, the pictures of ringcomm-plan, and (later) a simulator or a CUDA
+ * stream. Plans are made by the pure functions in the algorithm files and never changed after.
+ *
+ * Words:
+ *   vector    what the collective works on; IN is this rank's input, OUT its output.
+ *   chunk     one of nchunks consecutive parts of the vector (rcmi_chunk_range says which).
+ *   slice     what fits one slot: where a chunk is larger, the executor runs every lane once per
+ *             slice: all its steps for slice 0, then all for slice 1, and so on. A plan describes
+ *             one slice. Chunks that have no bytes left in a slice still travel, with zero bytes.
+ *   channel   first in, first out, from one writer to one reader, or to all other ranks of the
+ *             writer's host (multicast; needs shared memory). It has slots: the writer fills the
+ *             next free slot, each reader looks at the oldest one and releases it; a slot is free
+ *             again when every reader released it. `number` tells apart several channels between
+ *             the same ranks. Each end of a channel belongs to exactly one lane of its rank's plan.
+ *   lane      a sequence of steps, done strictly in order. Lanes of a rank run independently.
+ *   operand   where a step finds a source or puts a result: a chunk of IN or OUT, a scratch chunk,
+ * the oldest slot of an incoming channel.
+ *
+ * A step waits until each channel operand has a slot to read and its outgoing channel a slot to
+ * fill, then does its work at once and completely. It reads its sources from left to right, writes
+ * the result to dst (if any) and to the slot of channel `out` (if any), publishes that slot, and
+ * releases the slots that it read. A step with several sources reduces them strictly in the order
+ * given.
+ */
+#ifndef RCMI_PLAN_H
+#define RCMI_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "ringcomm.h"
+
+/* What all ranks of a communicator agreed on when it was made. */
+struct rcmi_shape {
+    int nranks;
+    int nhosts;
+    const int *host_of; /* host of each rank, 0..nhosts-1, numbered by first appearance */
+};
+
+enum rcmi_step_op { /* sources          -> results                              */
+                    RCMI_STEP_SEND = 1, /* buffer           -> out */
+                    RCMI_STEP_RECV, /* channel          -> dst                                  */
+                    RCMI_STEP_RECV_REDUCE, /* channel, buffer (either order) -> dst */
+                    RCMI_STEP_COPY, /* buffer           -> dst                                  */
+                    RCMI_STEP_REDUCE_N,         /* 1..16 of either  -> dst, or out, or both         */
+                    RCMI_STEP_RECV_REDUCE_SEND, /* channel, buffer (either order) -> out, and dst if
+                                                   it has one */
+                    RCMI_STEP_RECV_COPY_SEND,   /* channel          -> dst and out   */
+                    RCMI_STEP_SIGNAL, /* nothing          -> out, zero bytes                      */
+                    RCMI_STEP_WAIT    /* channel, zero bytes -> nothing                           */
+};
+
+enum rcmi_where { RCMI_NOWHERE = 0, RCMI_IN, RCMI_OUT, RCMI_SCRATCH, RCMI_CHANNEL };
+
+struct rcmi_operand {
+    uint8_t where;  /* enum rcmi_where */
+    uint32_t index; /* chunk of IN or OUT, scratch chunk, or index into plan->channels */
+};
+
+#define RCMI_NO_CHANNEL  UINT32_MAX
+#define RCMI_SOURCES_MAX 16
+
+struct rcmi_step {
+    uint8_t op;    /* enum rcmi_step_op */
+    uint8_t nsrcs; /* operands[first_src .. first_src + nsrcs) */
+    /* The sources that are buffers keep their value until the plan's end, so a transport may send
+     * straight from them: if IN and OUT are different memory, and if they are the same. Computed by
+     * rcmi_plan_finish. */
+    bool stable, stable_in_place;
+    uint32_t chunk; /* the chunk whose length this step moves; ignored by signal and wait */
+    uint32_t first_src;
+    struct rcmi_operand dst; /* RCMI_NOWHERE if none */
+    uint32_t out;            /* index into plan->channels, RCMI_NO_CHANNEL if none */
+};
+
+struct rcmi_plan_channel {
+    bool outgoing;   /* this rank writes it; else it reads it */
+    bool multicast;  /* one writer, all other ranks of its host read */
+    int peer;        /* the other rank; for an outgoing multicast -1 */
+    uint16_t number; /* tells apart channels between the same ranks, 0..RCMI_CHANNEL_NUMBERS-1 */
+    uint16_t lane;   /* the lane that owns this end */
+};
+#define RCMI_CHANNEL_NUMBERS 8
+
+struct rcmi_lane {
+    uint32_t first_step, nsteps;
+};
+
+struct rcmi_plan {
+    enum rcm_collective collective;
+    const char *algorithm; /* static */
+    int nranks, rank, root;
+    uint32_t nchunks;   /* parts of the vector */
+    uint32_t nscratch;  /* scratch chunks, each as long as the longest chunk */
+    uint32_t min_slots; /* it does not deadlock if every channel has at least so many slots */
+    uint32_t nlanes, nsteps, noperands, nchannels;
+    struct rcmi_lane *lanes;
+    struct rcmi_step *steps; /* lane after lane */
+    struct rcmi_operand *operands;
+    struct rcmi_plan_channel *channels;
+};
+
+/* Elements [*ret_first, *ret_first + *ret_count) of chunk i: the partition rule, the same on all
+ * ranks. Boundaries fall on multiples of 64 bytes where the vector is long enough for that. */
+void rcmi_chunk_range(size_t count, size_t element_bytes, uint32_t nchunks, uint32_t i,
+                      size_t *ret_first, size_t *ret_count);
+/* Elements of the longest chunk. */
+size_t rcmi_chunk_max(size_t count, size_t element_bytes, uint32_t nchunks);
+
+/* ---- Writing plans ------------------------------------------------------------------------- */
+
+/* A builder remembers the first failure (out of memory), ignores what follows, and reports it in
+ * rcmi_plan_finish, so that emitters read like the algorithm. Steps of different lanes may be
+ * added in any order. */
+struct rcmi_builder;
+rcm_status rcmi_plan_begin(const char *algorithm, enum rcm_collective collective,
+                           const struct rcmi_shape *shape, int rank, int root, uint32_t nchunks,
+                           uint32_t min_slots, struct rcmi_builder **ret_builder);
+/* Frees the builder in every case. */
+rcm_status rcmi_plan_finish(struct rcmi_builder *builder, struct rcmi_plan **ret_plan);
+void rcmi_plan_free(struct rcmi_plan *plan);
+
+struct rcmi_operand rcmi_in(uint32_t chunk);
+struct rcmi_operand rcmi_out(uint32_t chunk);
+struct rcmi_operand rcmi_scratch(uint32_t i);
+/* The incoming channel from `peer`; the outgoing one to it; the incoming and outgoing multicast.
+ * They exist once per (peer, number), made on first use; using one from a second lane is a bug
+ * (assert). */
+struct rcmi_operand rcmi_from(struct rcmi_builder *b, int lane, int peer, int number);
+struct rcmi_operand rcmi_from_host(struct rcmi_builder *b, int lane, int writer, int number);
+uint32_t rcmi_to(struct rcmi_builder *b, int lane, int peer, int number);
+uint32_t rcmi_to_host(struct rcmi_builder *b, int lane, int number);
+
+void rcmi_send(struct rcmi_builder *b, int lane, uint32_t chunk, struct rcmi_operand src,
+               uint32_t out);
+void rcmi_recv(struct rcmi_builder *b, int lane, uint32_t chunk, struct rcmi_operand from,
+               struct rcmi_operand dst);
+void rcmi_copy_chunk(struct rcmi_builder *b, int lane, uint32_t chunk, struct rcmi_operand src,
+                     struct rcmi_operand dst);
+/* Sources in operand order; dst and out as in struct rcmi_step (rcmi_nowhere(), RCMI_NO_CHANNEL).
+ * The step's op follows from what is given: RECV_REDUCE, RECV_REDUCE_SEND for a channel and a
+ * buffer, else REDUCE_N. */
+void rcmi_reduce(struct rcmi_builder *b, int lane, uint32_t chunk, const struct rcmi_operand *srcs,
+                 int nsrcs, struct rcmi_operand dst, uint32_t out);
+void rcmi_recv_copy_send(struct rcmi_builder *b, int lane, uint32_t chunk, struct rcmi_operand from,
+                         struct rcmi_operand dst, uint32_t out);
+void rcmi_signal(struct rcmi_builder *b, int lane, uint32_t out);
+void rcmi_wait(struct rcmi_builder *b, int lane, struct rcmi_operand from);
+struct rcmi_operand rcmi_nowhere(void);
+
+/* ---- Algorithms ---------------------------------------------------------------------------- */
+
+/* What an algorithm promises; the verifier holds every plan to it. */
+struct rcmi_formula {
+    uint32_t rounds;      /* longest chain of messages over all ranks, slots unlimited */
+    uint64_t chunks_sent; /* by this rank; a multicast counts once; signals count 0 */
+};
+
+struct rcmi_algorithm {
+    const char *name;
+    const char *description; /* one sentence: how, for what it is good */
+    enum rcm_collective collective;
+    bool (*supports)(const struct rcmi_shape *shape);
+    rcm_status (*emit)(const struct rcmi_shape *shape, int rank, int root,
+                       struct rcmi_plan **ret_plan);
+    struct rcmi_formula (*formula)(const struct rcmi_shape *shape, int rank, int root);
+    /* Estimated microseconds for a vector of `bytes`; comparable between algorithms only. Uses
+     * nothing but what all ranks know to be equal. */
+    double (*cost_us)(const struct rcmi_shape *shape, size_t bytes);
+};
+
+/* All algorithms, grouped by collective; the array ends with a NULL. A new algorithm is its file
+ * and one line there (table.c). */
+extern const struct rcmi_algorithm *const rcmi_algorithms[];
+
+/* By name: RCM_ERR_INVALID names the known ones, RCM_ERR_UNSUPPORTED if it does not fit shape. */
+rcm_status rcmi_algorithm_find(enum rcm_collective collective, const char *name,
+                               const struct rcmi_shape *shape,
+                               const struct rcmi_algorithm **ret_algorithm);
+/* The cheapest that supports shape; ties go to the earlier line of the table. Never NULL. */
+const struct rcmi_algorithm *rcmi_algorithm_select(enum rcm_collective collective,
+                                                   const struct rcmi_shape *shape, size_t bytes);
+const char *rcmi_collective_name(enum rcm_collective collective);
+
+/* ---- Plan cache ---------------------------------------------------------------------------- */
+
+/* Plans of one rank of one communicator, by (algorithm, root). Not thread-safe; plans live as long
+ * as the cache. */
+struct rcmi_plan_cache;
+rcm_status rcmi_plan_cache_create(const struct rcmi_shape *shape, int rank,
+                                  struct rcmi_plan_cache **ret_cache);
+rcm_status rcmi_plan_cache_get(struct rcmi_plan_cache *cache,
+                               const struct rcmi_algorithm *algorithm, int root,
+                               const struct rcmi_plan **ret_plan);
+void rcmi_plan_cache_free(struct rcmi_plan_cache *cache);
+
+/* ---- Verifier ------------------------------------------------------------------------------ */
+
+/*
+ * Takes the plans of all ranks (plans[0..nranks)) and proves, for one slice:
+ *   matching     the i-th message a channel's writer sends is the i-th each reader receives, with
+ * the same chunk length (chunk numbers of equal length class), nothing is left over; both ends
+ * exist; deadlock     the event graph with `slots` slots per channel is acyclic, for the collective
+ * run once and run twice in a row on the same channels; a cycle is printed; hazards      no two
+ * unordered accesses, one of them a write, to a chunk of a rank's buffer; and with in_place the
+ * same where IN and OUT are one memory; result       every output chunk holds each contribution
+ * exactly once (all_reduce: all ranks'; broadcast: the root's), and its ordered tree hash is equal
+ * on all ranks; inputs unharmed if not in place; a barrier: no rank's end precedes any rank's
+ * begin; formula      rounds and chunks sent equal the algorithm's formula (skipped if formula is
+ * NULL). Returns RCM_OK, or RCM_ERR_INTERNAL with the thread's error text saying what and where.
+ */
+struct rcmi_verify_options {
+    uint32_t slots; /* 0: each plan's declared minimum */
+    bool in_place;
+    const struct rcmi_algorithm *formula;
+};
+rcm_status rcmi_verify(const struct rcmi_shape *shape, const struct rcmi_plan *const *plans,
+                       const struct rcmi_verify_options *options);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Mutual proof that both ends of a stream socket know the same secret, before any other byte is
+ * read: challenge and response with HMAC-SHA256 (RFC 2104, FIPS 180-4). It proves identity; data
+ * that follow are neither encrypted nor signed.
+ *
+ *   both:  "RCMAUTH1", role byte ('I' initiator, 'A' acceptor), 32 random bytes    41 bytes
+ *   both:  HMAC(secret, "ringcomm-auth-1" || own role || own nonce || peer nonce)  32 bytes
+ *
+ * The roles differ, so a reflected message proves nothing; nonces are fresh, so neither does a
+ * recorded one. Without a secret no byte is exchanged and every step says RCM_OK at once.
+ */
+#ifndef RCMI_AUTH_H
+#define RCMI_AUTH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "ringcomm.h"
+
+#define RCMI_AUTH_NONCE 32
+#define RCMI_AUTH_MAC   32
+#define RCMI_AUTH_HELLO (8 + 1 + RCMI_AUTH_NONCE)
+
+struct rcmi_auth {
+    const char *secret; /* NULL: none; must outlive the handshake */
+    bool initiator;
+    uint8_t out[RCMI_AUTH_HELLO + RCMI_AUTH_MAC];
+    uint8_t in[RCMI_AUTH_HELLO + RCMI_AUTH_MAC];
+    size_t out_ready, out_done, in_done;
+};
+
+/* RCM_ERR_UNSUPPORTED, in words, if a secret is given and the library was built without libcrypto.
+ */
+rcm_status rcmi_auth_start(struct rcmi_auth *auth, const char *secret, bool initiator);
+
+/* Goes as far as the non-blocking socket allows, never reading past the handshake. RCM_OK when
+ * both sides are proved, RCM_AGAIN (poll for POLLIN, and POLLOUT if rcmi_auth_wants_write),
+ * RCM_ERR_AUTH if the peer does not know the secret or speaks something else. */
+rcm_status rcmi_auth_step(struct rcmi_auth *auth, int fd);
+bool rcmi_auth_wants_write(const struct rcmi_auth *auth);
+
+/* len random bytes from the kernel. */
+rcm_status rcmi_random(void *buf, size_t len);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The thread's last error: status, errno, origin rank, and a sentence. Whoever first decides that
+ * something failed calls rcmi_fail on that line and returns its result; callers pass the status
+ * on unchanged (or add context with rcmi_fail_context). api/ copies the record into a communicator.
+ */
+#ifndef RCMI_ERROR_H
+#define RCMI_ERROR_H
+
+#include "ringcomm.h"
+
+struct rcmi_error {
+    rcm_status status;
+    int sys_errno; /* 0 if no system call was at fault */
+    int origin;    /* rank (or world rank) at fault, -1 unknown */
+    char text[512];
+};
+
+/* Sets the thread's record and returns status. The text is a sentence without a full stop that
+ * names argument and value; errno's own text is appended if sys_errno is not 0. */
+rcm_status rcmi_fail(rcm_status status, int sys_errno, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The same, with the rank at fault. */
+rcm_status rcmi_fail_origin(rcm_status status, int origin, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Puts "context: " before the thread's text; returns its status. */
+rcm_status rcmi_fail_context(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The status that suits an errno: ENOMEM -> NOMEM; EMFILE, ENFILE, ENOSPC, EAGAIN on limits ->
+ * RESOURCE; ETIMEDOUT -> TIMEOUT; ECONNRESET, EPIPE, ECONNREFUSED -> PEER; else SYSTEM. */
+rcm_status rcmi_status_of_errno(int sys_errno);
+
+/* The thread's record; never NULL. */
+struct rcmi_error *rcmi_last_error(void);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * File descriptors, sockets and shared memory. Everything returned is O_CLOEXEC, sockets are
+ * non-blocking; no call raises SIGPIPE; all survive EINTR. Failing calls set the thread's error.
+ */
+#ifndef RCMI_FD_H
+#define RCMI_FD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include "ringcomm.h"
+#include "clock.h"
+
+/* Closes *fd if it is >= 0 and sets it to -1; keeps errno. */
+void rcmi_fd_close(int *fd);
+
+/* One non-blocking read or write of up to len bytes, without SIGPIPE. RCM_OK with *ret_len > 0,
+ * RCM_AGAIN if it would block, RCM_ERR_PEER at end of file or reset (origin unknown), else an
+ * error. */
+rcm_status rcmi_fd_read(int fd, void *buf, size_t len, size_t *ret_len);
+rcm_status rcmi_fd_write(int fd, const void *buf, size_t len, size_t *ret_len);
+
+/* All of len bytes, polling until the deadline. */
+rcm_status rcmi_fd_read_full(int fd, void *buf, size_t len, rcmi_deadline deadline);
+rcm_status rcmi_fd_write_full(int fd, const void *buf, size_t len, rcmi_deadline deadline);
+
+/* Waits for poll() events on fd: RCM_OK, RCM_ERR_TIMEOUT, or an error. */
+rcm_status rcmi_fd_poll(int fd, short events, rcmi_deadline deadline);
+
+/* An IPv4 or IPv6 socket address with its length, as text "1.2.3.4:567" or "[::1]:567". */
+struct rcmi_sockaddr {
+    struct sockaddr_storage addr;
+    socklen_t len;
+};
+#define RCMI_ADDR_TEXT 80
+const char *rcmi_sockaddr_text(const struct rcmi_sockaddr *addr, char text[RCMI_ADDR_TEXT]);
+
+/* Resolves host (name or number; NULL or "" = any address, dual-stack) and port to the i-th
+ * address; RCM_ERR_NOT_FOUND when there are fewer. */
+rcm_status rcmi_resolve(const char *host, uint16_t port, size_t i, struct rcmi_sockaddr *ret_addr);
+
+/* Listens on addr (port 0: any free port; fills in the port). SO_REUSEADDR, backlog somaxconn. */
+rcm_status rcmi_listen(struct rcmi_sockaddr *addr, int *ret_fd);
+/* Listens on the abstract Unix name (no file is made); at most 100 bytes. */
+rcm_status rcmi_listen_unix(const char *name, int *ret_fd);
+
+/* Accepts one connection; RCM_AGAIN if there is none. TCP_NODELAY is set on TCP. */
+rcm_status rcmi_accept(int listen_fd, int *ret_fd);
+
+/* Begins a connection; it is up when the fd polls writable and rcmi_connect_result says RCM_OK. */
+rcm_status rcmi_connect_start(const struct rcmi_sockaddr *addr, int *ret_fd);
+rcm_status rcmi_connect_start_unix(const char *name, int *ret_fd);
+rcm_status rcmi_connect_result(int fd);
+
+/* Sends len > 0 bytes and nfds descriptors (at most 4) over a Unix socket in one message, or
+ * receives up to that: RCM_OK, RCM_AGAIN or an error. A received descriptor is the caller's;
+ * *ret_nfds says how many came. */
+rcm_status rcmi_send_fds(int sock, const void *buf, size_t len, const int *fds, int nfds);
+rcm_status rcmi_recv_fds(int sock, void *buf, size_t len, size_t *ret_len, int *ret_fds,
+                         int max_fds, int *ret_nfds);
+
+/* An anonymous shared memory file of len bytes, space reserved (RCM_ERR_RESOURCE if there is not
+ * enough), sealed against shrinking. No name in any file system. */
+rcm_status rcmi_memfd_create(const char *label, size_t len, int *ret_fd);
+/* Grows it, space reserved. */
+rcm_status rcmi_memfd_grow(int fd, size_t old_len, size_t new_len);
+/* Maps len bytes from offset 0 read-write and shared. Undo with munmap. */
+rcm_status rcmi_memfd_map(int fd, size_t len, void **ret_base);
+/* The size of a descriptor that came from elsewhere; fails if it is not sealed against shrinking
+ * (access past a shrunk end would be SIGBUS). */
+rcm_status rcmi_memfd_size(int fd, size_t *ret_len);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Log lines on stderr: "ringcomm [rank 3] warning: text". The level comes from RINGCOMM_LOG
+ * (error, warn, info, debug; default warn), read once. The library records errors and logs them
+ * once, where a communicator fails; everything else is info or debug.
+ */
+#ifndef RCMI_LOG_H
+#define RCMI_LOG_H
+
+#include <stdbool.h>
+
+enum rcmi_log_level { RCMI_LOG_ERROR, RCMI_LOG_WARN, RCMI_LOG_INFO, RCMI_LOG_DEBUG };
+
+bool rcmi_log_enabled(enum rcmi_log_level level);
+
+void rcmi_log(enum rcmi_log_level level, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The rank shown in this thread's lines; -1 for none. Threads of a rank each call it. */
+void rcmi_log_set_rank(int rank);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An event loop: one thread that sleeps in epoll. The engine of each rank is one (links, timers,
+ * asynchronous works), the TCP store's server is another.
+ *
+ * All callbacks run on the loop's thread. rcmi_loop_watch, _change, _unwatch and _timer may only
+ * be called on it, or before rcmi_loop_start; from elsewhere use rcmi_loop_call. Exception:
+ * rcmi_loop_rearm is legal from any thread. Callbacks may unwatch (and close and free) any watch,
+ * also their own: an event already fetched for a removed watch is dropped.
+ */
+#ifndef RCMI_LOOP_H
+#define RCMI_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "ringcomm.h"
+#include "clock.h"
+
+struct rcmi_loop;
+
+/* Embed it; the owner fills fd, ready and arg. */
+struct rcmi_watch {
+    int fd;
+    void (*ready)(void *arg, uint32_t epoll_events);
+    void *arg;
+    bool active; /* the loop's own */
+};
+
+/* Embed it; zero it first. */
+struct rcmi_timer {
+    void (*fire)(void *arg);
+    void *arg;
+    rcmi_deadline at; /* the loop's own from here */
+    struct rcmi_timer *next;
+    bool active;
+};
+
+/* `name` (at most 15 bytes) names the thread. `tick`, if not NULL, runs before each sleep and
+ * returns until when the loop may sleep: RCMI_NEVER for as long as nothing happens, 0 for "call
+ * me again after a look at the descriptors without sleeping". */
+rcm_status rcmi_loop_create(const char *name, rcmi_deadline (*tick)(void *arg), void *arg,
+                            struct rcmi_loop **ret_loop);
+rcm_status rcmi_loop_start(struct rcmi_loop *loop);
+
+/* Stops and joins the thread, closes what the loop itself owns, frees it. Watched descriptors
+ * stay the owner's. Not from the loop's thread. NULL is a no-op. */
+void rcmi_loop_destroy(struct rcmi_loop *loop);
+
+rcm_status rcmi_loop_watch(struct rcmi_loop *loop, struct rcmi_watch *watch, uint32_t events);
+rcm_status rcmi_loop_change(struct rcmi_loop *loop, struct rcmi_watch *watch, uint32_t events);
+void rcmi_loop_unwatch(struct rcmi_loop *loop, struct rcmi_watch *watch);
+
+/* epoll_ctl(MOD) from any thread, for watches with EPOLLONESHOT that stay alive. */
+rcm_status rcmi_loop_rearm(struct rcmi_loop *loop, struct rcmi_watch *watch, uint32_t events);
+
+void rcmi_loop_timer(struct rcmi_loop *loop, struct rcmi_timer *timer, rcmi_deadline at);
+void rcmi_loop_timer_stop(struct rcmi_loop *loop, struct rcmi_timer *timer);
+
+/* Runs fn(arg) on the loop's thread and waits for it; directly if already there or not started. */
+void rcmi_loop_call(struct rcmi_loop *loop, void (*fn)(void *arg), void *arg);
+
+/* Wakes the loop, so that tick runs soon. Any thread. */
+void rcmi_loop_wake(struct rcmi_loop *loop);
+/* The eventfd behind rcmi_loop_wake: other processes that hold a copy wake the loop by writing 1.
+ */
+int rcmi_loop_eventfd(struct rcmi_loop *loop);
+
+bool rcmi_loop_on_thread(const struct rcmi_loop *loop);
+
+#endif

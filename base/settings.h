@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The RINGCOMM_ environment: one table (settings.c) of name, default and help, which
+ * rcm_setting_at shows and every part of the library reads. New settings are one row there.
+ */
+#ifndef RCMI_SETTINGS_H
+#define RCMI_SETTINGS_H
+
+#include "ringcomm.h"
+
+/* Value of a setting in the table: from the environment, else its default. Asserts the name. */
+const char *rcmi_setting(const char *name);
+/* As an integer within [min, max]; RCM_ERR_CONFIG names variable, value and range. Sizes take
+ * K, M, G. */
+rcm_status rcmi_setting_int(const char *name, int64_t min, int64_t max, int64_t *ret_value);
+/* Parses "64K", "1M", "3"; RCM_ERR_INVALID otherwise. */
+rcm_status rcmi_parse_size(const char *text, int64_t *ret_value);
+
+/* The secret: RINGCOMM_SECRET, or the content of RINGCOMM_SECRET_FILE without its last newline;
+ * *ret_secret is malloc'd, NULL if neither is set; both set is RCM_ERR_CONFIG. */
+rcm_status rcmi_secret(char **ret_secret);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The one way to wait: spin within a budget, then yield the CPU, then arm a bit and sleep.
+ *
+ * A *bell* is what a process (or one thread-rank) sleeps on. It may lie in memory that other
+ * processes map: they ring it after having changed something it may wait for. Two sleepers exist:
+ * threads, which sleep on the bell's futex word, and the engine thread, which sleeps in epoll on
+ * an eventfd; the armed bits say which of them need waking, so that ringing costs one load when
+ * nobody sleeps.
+ *
+ *   sleeper                                    ringer
+ *     seen = rcmi_bell_arm(bell, BIT)            publish the change
+ *     check the condition once more              rcmi_bell_ring(bell, eventfd)
+ *     rcmi_bell_sleep(bell, seen, deadline)
+ *     rcmi_bell_disarm(bell, BIT)
+ *
+ * Pairing: arm's sequentially consistent write before the sleeper's re-check, against ring's
+ * sequentially consistent fence between the published change and its read of the armed bits: one
+ * of the two sees the other.
+ */
+#ifndef RCMI_WAIT_H
+#define RCMI_WAIT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "ringcomm.h"
+#include "clock.h"
+
+#define RCMI_LINE 64 /* bytes of a cache line; what is written by different sides is so far apart  \
+                      */
+
+#define RCMI_BELL_FUTEX_ONE  0x1u /* added to armed by each sleeping thread */
+#define RCMI_BELL_FUTEX_MASK 0xffffu
+#define RCMI_BELL_ENGINE     0x10000u /* set by the engine thread */
+
+struct rcmi_bell {
+    _Alignas(RCMI_LINE) _Atomic uint32_t word; /* futex; changes at each ring that wakes */
+    _Atomic uint32_t armed;                    /* bits above; written by the owner's threads */
+};
+
+/* Announces that the caller is about to sleep: bit is RCMI_BELL_FUTEX_ONE or RCMI_BELL_ENGINE.
+ * Returns the word to hand to rcmi_bell_sleep. */
+uint32_t rcmi_bell_arm(struct rcmi_bell *bell, uint32_t bit);
+void rcmi_bell_disarm(struct rcmi_bell *bell, uint32_t bit);
+
+/* Sleeps until the word is no longer `seen` or the deadline passed. May return early. */
+void rcmi_bell_sleep(struct rcmi_bell *bell, uint32_t seen, rcmi_deadline deadline);
+
+/* Wakes whoever is armed; eventfd is that of the bell's engine, -1 for none. Any thread, any
+ * process. */
+void rcmi_bell_ring(struct rcmi_bell *bell, int eventfd);
+
+/* Budgeted pause between two looks at a condition. */
+struct rcmi_pause {
+    uint32_t spins;  /* left, each a cpu pause instruction or a few */
+    uint32_t yields; /* left, each a sched_yield */
+};
+
+/* How long to spin before sleeping: generous when every rank of this host can have a CPU of its
+ * own (CPUs of the affinity mask >= local_ranks), no spinning and a few yields when not. */
+struct rcmi_pause rcmi_pause_budget(int local_ranks);
+
+/* Pauses once; false when the budget is spent and the caller should sleep. */
+bool rcmi_pause(struct rcmi_pause *pause);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kernels/: element-wise reductions and copies on the CPU, and later on CUDA streams. Knows types,
+ * operators and memory; knows nothing of ranks, plans or transports.
+ *
+ * The instruction set is chosen once per process (AVX-512, AVX2, else what the compiler makes of
+ * plain C for the base machine); all of them give the same bits.
+ */
+#ifndef RCMI_KERNELS_H
+#define RCMI_KERNELS_H
+
+#include <stddef.h>
+#include "ringcomm.h"
+
+#define RCMI_REDUCE_MAX 16 /* sources of one reduce-n */
+
+/*
+ * dst[i] = ((srcs[0][i] op srcs[1][i]) op srcs[2][i]) ..., i < count: strictly from left to right,
+ * so the order of srcs decides the bits. 1 <= nsrcs <= RCMI_REDUCE_MAX (1 copies). dst may be the
+ * same pointer as any of the sources; no other overlap. No alignment is needed beyond that of
+ * the element type. Integers wrap; floating min and max return a NaN if any operand is one.
+ */
+typedef void (*rcmi_reduce_fn)(void *dst, const void *const *srcs, int nsrcs, size_t count);
+
+/* Never NULL for a valid type and operator. */
+rcmi_reduce_fn rcmi_reduce_kernel(rcm_dtype dtype, rcm_op op);
+
+/* The same with non-temporal stores, for results that this core will not read again soon; fenced
+ * before it returns, so a flag may be written at once. */
+rcmi_reduce_fn rcmi_reduce_kernel_streaming(rcm_dtype dtype, rcm_op op);
+
+/* Copies bytes; no overlap. */
+void rcmi_copy(void *dst, const void *src, size_t bytes);
+/* Copies with non-temporal stores, fenced before it returns: for memory that another core reads
+ * next, or far larger than the cache. */
+void rcmi_copy_streaming(void *dst, const void *src, size_t bytes);
+
+/* "avx512", "avx2" or "generic": what was chosen. RINGCOMM_KERNELS=generic|avx2|avx512 overrides.
+ */
+const char *rcmi_kernels_name(void);
+
+#endif

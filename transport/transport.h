@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * transport/: moves chunks between two processes. It knows nothing of collectives, plans or
+ * communicators beyond a number (epoch); whoever uses it hands it a look-up function for addresses.
+ *
+ * Objects:
+ *   node      this rank's end of everything: its loop thread (the engine), listening sockets, its
+ *             bell, its links. One per rank; several per process when ranks are threads. A peer is
+ *             named by its world rank.
+ *   link      what this node shares with one peer: a *control stream* (a stream socket, Unix on the
+ * same host, TCP else), which the loop thread always reads, and the data plane of one transport.
+ * Made lazily by the loop thread, authenticated, shared by all communicators of the pair. Its end
+ * without a farewell is the peer's death. channel   first in, first out, from one writer to one or
+ * more readers, with slots and credits of its own: what one channel leaves unread never blocks
+ * another.
+ *
+ * Part 1 is for the rooms above (the executor, point to point). Part 2 is the table that each
+ * transport fills, and what the framework (node.c, link.c, channel.c) does around it.
+ *
+ * Why channels have reserve/commit and peek/release, and no post_send/post_recv: a step writes its
+ * result straight into the slot that travels and reads its source where it arrived, so shared
+ * memory needs no copy that is not part of the reduction; a socket reads straight into place with
+ * expect, sends straight from the user's memory with lend.
+ */
+#ifndef RCMI_TRANSPORT_H
+#define RCMI_TRANSPORT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "ringcomm.h"
+#include "clock.h"
+#include "error.h"
+#include "loop.h"
+#include "wait.h"
+
+/* ==== Part 1: what the rooms above use ====================================================== */
+
+struct rcmi_node;
+struct rcmi_channel;
+
+struct rcmi_node_config {
+    int rank, nranks;       /* world rank and size */
+    int local_ranks;        /* ranks on this host, for the spin budget */
+    uint64_t job;           /* the same on all ranks of a job; a hello of another job is refused */
+    const char *host_id;    /* ranks with equal host_id may use same-host transports */
+    const char *transports; /* "auto" or a comma list of names in order of preference */
+    const char *secret;     /* NULL: none */
+    const char *iface; /* RINGCOMM_IFACE: interface name or address to listen on; "": automatic */
+    const char *ports; /* RINGCOMM_PORTS: "low-high"; "": any */
+    size_t slot_bytes; /* payload of a slot; the same on all ranks */
+    uint32_t slots;    /* of each channel; the same on all ranks */
+
+    /* Address blob of a peer, as its rcmi_node_address gave it. Loop thread. */
+    rcm_status (*lookup)(void *arg, int peer, const void **ret_blob, size_t *ret_len);
+    /* The link to peer ended without a farewell, or could not be made. Once per peer. Loop thread.
+     */
+    void (*peer_lost)(void *arg, int peer, const struct rcmi_error *why);
+    /* A message sent by rcmi_node_send on the other side. Loop thread. The bytes are the callee's
+     * to check. */
+    void (*message)(void *arg, int peer, const void *bytes, size_t len);
+    /* peer has opened a channel to us that nobody here has opened yet. Loop thread; may not open
+     * it at once (that would call back into the loop): note it and do it from a driver. */
+    void (*wanted)(void *arg, int peer, uint32_t epoch, uint32_t id);
+    /* The engine's turn, see rcmi_loop_create. Loop thread. */
+    rcmi_deadline (*tick)(void *arg);
+    void *arg;
+};
+
+/* Makes the node: listens, but starts no thread. Strings are copied. */
+rcm_status rcmi_node_create(const struct rcmi_node_config *config, struct rcmi_node **ret_node);
+/* What peers need to reach it, to be published: at most 1 KiB. Lives as long as the node. */
+void rcmi_node_address(const struct rcmi_node *node, const void **ret_blob, size_t *ret_len);
+/* host_id inside an address blob, for rooms above to group ranks by host. Points into blob; blob is
+ * not trusted. */
+rcm_status rcmi_address_host(const void *blob, size_t len, const char **ret_host_id);
+/* pid inside an address blob, and a host name for people. */
+rcm_status rcmi_address_process(const void *blob, size_t len, int *ret_pid,
+                                const char **ret_hostname);
+/* Starts the loop thread. lookup must work from here on. */
+rcm_status rcmi_node_start(struct rcmi_node *node);
+/* Says farewell on every link and waits until the peers did or the deadline passed: after it the
+ * end of a link is no death any more. For an orderly end only. */
+rcm_status rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline);
+/* Closes all links and sockets, stops the thread, frees everything. Channels must be closed.
+ * Legal at any time, also half-started. NULL is a no-op. */
+void rcmi_node_destroy(struct rcmi_node *node);
+
+/* Queues a message (1..4096 bytes) on peer's control stream, making the link if needed. Any thread.
+ */
+rcm_status rcmi_node_send(struct rcmi_node *node, int peer, const void *bytes, size_t len);
+/* The same to every peer whose link is up. */
+void rcmi_node_send_linked(struct rcmi_node *node, const void *bytes, size_t len);
+
+/* Moves whatever can move on data planes without blocking. True if anything did. Any thread;
+ * concurrent calls skip what another one is moving. */
+bool rcmi_node_progress(struct rcmi_node *node);
+/* Before a thread sleeps on the node's bell, or the loop in epoll, with something to wait for:
+ * makes the loop thread wake up (and run tick, and ring the bell) when data arrive on sockets. One
+ * arming lasts until the loop woke for it. Cheap if already armed. Any thread. */
+void rcmi_node_arm(struct rcmi_node *node);
+/* The bell that everything that happens to this node rings: data, credits, channels that became
+ * ready or failed. */
+struct rcmi_bell *rcmi_node_bell(struct rcmi_node *node);
+/* Rings it: wakes this node's sleepers and, if it sleeps armed, its loop thread. */
+void rcmi_node_ring(struct rcmi_node *node);
+struct rcmi_loop *rcmi_node_loop(struct rcmi_node *node);
+/* "shm", "tcp", "self"; "" while the peer is not linked. */
+const char *rcmi_node_transport(struct rcmi_node *node, int peer);
+
+/* This node's status page: RCMI_STATUS_PAGE_BYTES of memory that same-host peers can read; the
+ * rooms above define its content. */
+#define RCMI_STATUS_PAGE_BYTES 4096
+void *rcmi_node_status_page(struct rcmi_node *node);
+/* A linked same-host peer's page, NULL if there is none. Written by the peer at any time: read each
+ * word once and trust nothing. Lives as long as the node. */
+const void *rcmi_node_peer_status_page(struct rcmi_node *node, int peer);
+
+/*
+ * Opening. A channel is named by (epoch, id, writer); both ends open it, in any order, without
+ * waiting: its operations say RCM_AGAIN until all ends have opened. ids are the opener's choice;
+ * RCMI_ID_MULTICAST is set for a channel with readers [0..nreaders) on the writer's host, who must
+ * all be reachable by a transport with multicast. A second open of the same end is RCM_ERR_INVALID.
+ * May be called from any thread but serves the loop inside: keep it out of the fast path.
+ */
+#define RCMI_ID_MULTICAST 0x10000u
+rcm_status rcmi_channel_open_writer(struct rcmi_node *node, uint32_t epoch, uint32_t id,
+                                    const int *readers, int nreaders,
+                                    struct rcmi_channel **ret_channel);
+rcm_status rcmi_channel_open_reader(struct rcmi_node *node, uint32_t epoch, uint32_t id, int writer,
+                                    struct rcmi_channel **ret_channel);
+/* Legal at any time; what was committed before still reaches the readers; frees the channel. The
+ * caller makes sure that no other thread uses this channel object. NULL is a no-op. */
+void rcmi_channel_close(struct rcmi_channel *channel);
+/* RCM_OK when it can carry data, RCM_AGAIN while opening, else why it cannot (thread's error set,
+ * origin = the peer). */
+rcm_status rcmi_channel_state(const struct rcmi_channel *channel);
+
+/*
+ * The data operations of one end are for one thread at a time. They never block and never
+ * allocate. RCM_AGAIN means nothing changed: rcmi_node_progress, then try again. An error is final
+ * for the channel (the peer died, sent nonsense, the node is closing).
+ */
+
+/* Writer: memory for a message of up to the slot size. The same slot again until commit. */
+static inline rcm_status rcmi_channel_reserve(struct rcmi_channel *channel, void **ret_slot);
+/* Writer: publishes the reserved slot with len bytes; meta travels with it. Rings the readers. */
+static inline void rcmi_channel_commit(struct rcmi_channel *channel, size_t len, uint64_t meta);
+/* Writer: publishes len bytes (any size up to the slot size) that stay where they are, unchanged,
+ * until rcmi_channel_quiet. RCM_ERR_UNSUPPORTED if this channel cannot send from that memory:
+ * reserve and copy. */
+static inline rcm_status rcmi_channel_lend(struct rcmi_channel *channel, const void *bytes,
+                                           size_t len, uint64_t meta);
+/* Writer: true when nothing that was lent is needed any more. */
+static inline bool rcmi_channel_quiet(struct rcmi_channel *channel);
+
+/* Reader: the oldest message not yet released. It stays there until release. */
+struct rcmi_slot {
+    const void *bytes;
+    size_t len; /* at most the slot size: checked by the transport */
+    uint64_t meta;
+};
+static inline rcm_status rcmi_channel_peek(struct rcmi_channel *channel,
+                                           struct rcmi_slot *ret_slot);
+/* Reader: gives the slot of the last successful peek back to the writer. */
+static inline void rcmi_channel_release(struct rcmi_channel *channel);
+/* Reader: a hint, the next message not yet arrived may be put straight into `place` (cap bytes, the
+ * caller's until that message was peeked; contents undefined if it failed); peek then says bytes ==
+ * place. Ignored by transports for which it is no gain. cap 0 withdraws the hint: after that
+ * call returns the place is not touched any more. */
+static inline void rcmi_channel_expect(struct rcmi_channel *channel, void *place, size_t cap);
+
+/* ==== Part 2: what a transport is ============================================================ */
+
+struct rcmi_link;
+
+#define RCMI_BLOB_MAX 256 /* bytes a transport may add to a handshake or an open */
+#define RCMI_FDS_MAX  4
+
+/* A blob with descriptors (Unix control streams only). Receivers own the descriptors they take and
+ * set them to -1; the framework closes what is left. */
+struct rcmi_blob {
+    uint8_t bytes[RCMI_BLOB_MAX];
+    size_t len;
+    int fds[RCMI_FDS_MAX];
+    int nfds;
+};
+
+/*
+ * One row per transport. Every slot is filled. The framework allocates domain, link and channel
+ * state (sizes below, zeroed; a channel's state begins with struct rcmi_channel) and calls fini on
+ * whatever init touched, also if init failed half-way. "Loop" = called on the loop thread only.
+ */
+struct rcmi_transport {
+    const char *name;
+    const char *description;
+    bool same_host;   /* serves only pairs of equal host_id, over a Unix control stream */
+    bool multicast;   /* channels may have several readers */
+    int data_sockets; /* extra connections per link that the framework dials, authenticates and
+                         hands over */
+    size_t domain_size, link_size, channel_size;
+
+    /* Can it work on this machine at all? No side effects. reason: a sentence in any case. */
+    bool (*probe)(char *reason, size_t cap);
+
+    /* Per node. */
+    rcm_status (*domain_init)(void *domain, struct rcmi_node *node);
+    void (*domain_fini)(void *domain);
+    /* rcmi_node_progress and rcmi_node_arm of this transport. Any thread. */
+    bool (*progress)(void *domain);
+    void (*arm)(void *domain);
+
+    /* Per link. offer fills what the peer needs; accept takes the peer's (untrusted). attach takes
+     * over data socket number i (connected, authenticated, non-blocking). down: the peer is gone or
+     * the node closes: every channel of the link fails from now on; legal at any time, idempotent.
+     * fini after down, when no channel is left. Loop. */
+    rcm_status (*link_init)(void *link, void *domain, int peer);
+    rcm_status (*link_offer)(void *link, struct rcmi_blob *ret_offer);
+    rcm_status (*link_accept)(void *link, struct rcmi_blob *offer);
+    rcm_status (*link_attach)(void *link, int i, int fd);
+    void (*link_down)(void *link);
+    void (*link_fini)(void *link);
+
+    /* Per channel end. Writer: init allocates its slots; offer fills what reader number r needs;
+     * attach takes reader r's answer. Reader: init; accept takes the writer's offer and fills the
+     * answer; then it is ready. links[r] is the transport's link state of reader r (of the writer:
+     * links[0]). fini at any time after init. Loop. */
+    rcm_status (*writer_init)(struct rcmi_channel *channel, void *const *links, int nreaders);
+    rcm_status (*writer_offer)(struct rcmi_channel *channel, int r, struct rcmi_blob *ret_offer);
+    rcm_status (*writer_attach)(struct rcmi_channel *channel, int r, struct rcmi_blob *answer);
+    rcm_status (*reader_init)(struct rcmi_channel *channel, void *link);
+    rcm_status (*reader_accept)(struct rcmi_channel *channel, struct rcmi_blob *offer,
+                                struct rcmi_blob *ret_answer);
+    void (*channel_fini)(struct rcmi_channel *channel);
+
+    /* The data operations of part 1. Called only when the channel is ready. */
+    rcm_status (*reserve)(struct rcmi_channel *channel, void **ret_slot);
+    void (*commit)(struct rcmi_channel *channel, size_t len, uint64_t meta);
+    rcm_status (*lend)(struct rcmi_channel *channel, const void *bytes, size_t len, uint64_t meta);
+    bool (*quiet)(struct rcmi_channel *channel);
+    rcm_status (*peek)(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
+    void (*release)(struct rcmi_channel *channel);
+    void (*expect)(struct rcmi_channel *channel, void *place, size_t cap);
+};
+
+/* All transports, in order of preference; ends with NULL. A new one is its folder and a line in
+ * registry.c. */
+extern const struct rcmi_transport *const rcmi_transports[];
+
+/* The common head of every channel. The framework writes it on the loop thread before `state`
+ * becomes ready; the data operations read it. */
+struct rcmi_channel {
+    const struct rcmi_transport *transport;
+    struct rcmi_node *node;
+    size_t slot_bytes;
+    uint32_t slots;
+    uint32_t epoch, id;
+    int writer;   /* world rank */
+    int nreaders; /* as the writer knows it; 1 on a reader */
+    bool is_writer;
+    /* enum rcm_status: RCM_AGAIN, then RCM_OK, or an error for good. Release store on the loop
+     * thread pairs with the acquire load in the data operations. */
+    _Atomic int state;
+    _Atomic int lost_peer; /* who made it fail, -1; written before state */
+    void *framework;       /* channel.c's own */
+};
+
+/* Sets the thread's error for a failed or opening channel and returns its state. Not inlined. */
+rcm_status rcmi_channel_not_ready(const struct rcmi_channel *channel);
+
+static inline rcm_status rcmi_channel_reserve(struct rcmi_channel *c, void **ret_slot) {
+    if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
+        return rcmi_channel_not_ready(c);
+    return c->transport->reserve(c, ret_slot);
+}
+
+static inline void rcmi_channel_commit(struct rcmi_channel *c, size_t len, uint64_t meta) {
+    c->transport->commit(c, len, meta);
+}
+
+static inline rcm_status rcmi_channel_lend(struct rcmi_channel *c, const void *bytes, size_t len,
+                                           uint64_t meta) {
+    if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
+        return rcmi_channel_not_ready(c);
+    return c->transport->lend(c, bytes, len, meta);
+}
+
+static inline bool rcmi_channel_quiet(struct rcmi_channel *c) {
+    return c->transport->quiet(c);
+}
+
+static inline rcm_status rcmi_channel_peek(struct rcmi_channel *c, struct rcmi_slot *ret_slot) {
+    if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
+        return rcmi_channel_not_ready(c);
+    return c->transport->peek(c, ret_slot);
+}
+
+static inline void rcmi_channel_release(struct rcmi_channel *c) {
+    c->transport->release(c);
+}
+
+static inline void rcmi_channel_expect(struct rcmi_channel *c, void *place, size_t cap) {
+    c->transport->expect(c, place, cap);
+}
+
+#endif
