@@ -30,13 +30,14 @@ struct rcmi_auth {
     size_t out_ready, out_done, in_done;
 };
 
-/* RCM_ERR_UNSUPPORTED, in words, if a secret is given and the library was built without libcrypto.
- */
+/* RCM_ERR_UNSUPPORTED if a secret is given and the library was built without libcrypto,
+ * RCM_ERR_INVALID if it is empty. */
 rcm_status rcmi_auth_start(struct rcmi_auth *auth, const char *secret, bool initiator);
 
 /* Goes as far as the non-blocking socket allows, never reading past the handshake. RCM_OK when
  * both sides are proved, RCM_AGAIN (poll for POLLIN, and POLLOUT if rcmi_auth_wants_write),
- * RCM_ERR_AUTH if the peer does not know the secret or speaks something else. */
+ * RCM_ERR_AUTH if the peer does not know the secret or speaks something else (told at its first
+ * wrong byte), RCM_ERR_PEER if it left before it proved anything. The caller keeps the deadline. */
 rcm_status rcmi_auth_step(struct rcmi_auth *auth, int fd);
 bool rcmi_auth_wants_write(const struct rcmi_auth *auth);
 

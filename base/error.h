@@ -16,7 +16,8 @@ struct rcmi_error {
     char text[512];
 };
 
-/* Sets the thread's record and returns status. The text is a sentence without a full stop that
+/* Sets the thread's record and returns status; keeps errno. The arguments may point into the
+ * record. The text is a sentence without a full stop that
  * names argument and value; errno's own text is appended if sys_errno is not 0. */
 rcm_status rcmi_fail(rcm_status status, int sys_errno, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -28,8 +29,9 @@ rcm_status rcmi_fail_origin(rcm_status status, int origin, const char *format, .
 /* Puts "context: " before the thread's text; returns its status. */
 rcm_status rcmi_fail_context(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The status that suits an errno: ENOMEM -> NOMEM; EMFILE, ENFILE, ENOSPC, EAGAIN on limits ->
- * RESOURCE; ETIMEDOUT -> TIMEOUT; ECONNRESET, EPIPE, ECONNREFUSED -> PEER; else SYSTEM. */
+/* The status that suits an errno: ENOMEM -> NOMEM; EMFILE, ENFILE, ENOSPC, ENOBUFS, EDQUOT,
+ * ETOOMANYREFS, EAGAIN on limits -> RESOURCE; ETIMEDOUT -> TIMEOUT; ECONNRESET, ECONNABORTED,
+ * ECONNREFUSED, EPIPE, ENOTCONN and unreachable or down hosts and networks -> PEER; else SYSTEM. */
 rcm_status rcmi_status_of_errno(int sys_errno);
 
 /* The thread's record; never NULL. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * File descriptors, sockets and shared memory. Everything returned is O_CLOEXEC, sockets are
- * non-blocking; no call raises SIGPIPE; all survive EINTR. Failing calls set the thread's error.
+ * non-blocking; no call raises SIGPIPE; all survive EINTR. Failing calls set the thread's error;
+ * RCM_AGAIN does not. socket.c has the sockets, memfd.c the memory, fd.c the rest.
  */
 #ifndef RCMI_FD_H
 #define RCMI_FD_H
@@ -16,9 +17,10 @@
 /* Closes *fd if it is >= 0 and sets it to -1; keeps errno. */
 void rcmi_fd_close(int *fd);
 
-/* One non-blocking read or write of up to len bytes, without SIGPIPE. RCM_OK with *ret_len > 0,
- * RCM_AGAIN if it would block, RCM_ERR_PEER at end of file or reset (origin unknown), else an
- * error. */
+/* One read or write of up to len bytes, without SIGPIPE; never blocks on a socket, nor on other
+ * descriptors if they are O_NONBLOCK. RCM_OK with *ret_len > 0 (0 only for len 0), RCM_AGAIN if it
+ * would block, RCM_ERR_PEER at end of file, reset, or a connection that timed out by itself
+ * (origin unknown), else an error. */
 rcm_status rcmi_fd_read(int fd, void *buf, size_t len, size_t *ret_len);
 rcm_status rcmi_fd_write(int fd, const void *buf, size_t len, size_t *ret_len);
 
@@ -26,7 +28,8 @@ rcm_status rcmi_fd_write(int fd, const void *buf, size_t len, size_t *ret_len);
 rcm_status rcmi_fd_read_full(int fd, void *buf, size_t len, rcmi_deadline deadline);
 rcm_status rcmi_fd_write_full(int fd, const void *buf, size_t len, rcmi_deadline deadline);
 
-/* Waits for poll() events on fd: RCM_OK, RCM_ERR_TIMEOUT, or an error. */
+/* Waits for poll() events on fd: RCM_OK, RCM_ERR_TIMEOUT, or an error. A hang-up is RCM_OK: the
+ * next read or write tells. */
 rcm_status rcmi_fd_poll(int fd, short events, rcmi_deadline deadline);
 
 /* An IPv4 or IPv6 socket address with its length, as text "1.2.3.4:567" or "[::1]:567". */
@@ -37,8 +40,11 @@ struct rcmi_sockaddr {
 #define RCMI_ADDR_TEXT 80
 const char *rcmi_sockaddr_text(const struct rcmi_sockaddr *addr, char text[RCMI_ADDR_TEXT]);
 
-/* Resolves host (name or number; NULL or "" = any address, dual-stack) and port to the i-th
- * address; RCM_ERR_NOT_FOUND when there are fewer. */
+/* Resolves host (name or number, IPv6 numbers also in brackets) and port to the i-th address;
+ * RCM_ERR_NOT_FOUND when there are fewer or no such host. NULL or "": any address, to listen on:
+ * the 0th is dual-stack, the 1st IPv4 only (just the latter where there is no IPv6). The one call
+ * without a deadline: names that are not numbers or local take as long as the system's resolver
+ * is set to try. */
 rcm_status rcmi_resolve(const char *host, uint16_t port, size_t i, struct rcmi_sockaddr *ret_addr);
 
 /* Listens on addr (port 0: any free port; fills in the port). SO_REUSEADDR, backlog somaxconn. */
@@ -49,14 +55,18 @@ rcm_status rcmi_listen_unix(const char *name, int *ret_fd);
 /* Accepts one connection; RCM_AGAIN if there is none. TCP_NODELAY is set on TCP. */
 rcm_status rcmi_accept(int listen_fd, int *ret_fd);
 
-/* Begins a connection; it is up when the fd polls writable and rcmi_connect_result says RCM_OK. */
+/* Begins a connection; it is up when the fd polls writable and rcmi_connect_result says RCM_OK
+ * (RCM_AGAIN: not yet). Nobody listening is RCM_ERR_PEER, from either call; a Unix listener whose
+ * queue is full is RCM_AGAIN: begin again later. */
 rcm_status rcmi_connect_start(const struct rcmi_sockaddr *addr, int *ret_fd);
 rcm_status rcmi_connect_start_unix(const char *name, int *ret_fd);
 rcm_status rcmi_connect_result(int fd);
 
-/* Sends len > 0 bytes and nfds descriptors (at most 4) over a Unix socket in one message, or
- * receives up to that: RCM_OK, RCM_AGAIN or an error. A received descriptor is the caller's;
- * *ret_nfds says how many came. */
+/* Sends 1 to 4096 bytes and nfds descriptors (at most 4) over a Unix stream socket in one message,
+ * whole or not at all, or receives up to that: RCM_OK, RCM_AGAIN or an error. A received
+ * descriptor is the caller's and O_CLOEXEC; *ret_nfds says how many came; more than max_fds is
+ * RCM_ERR_PROTOCOL and none is kept. A receive may get a part of the bytes; descriptors come with
+ * the first of them. */
 rcm_status rcmi_send_fds(int sock, const void *buf, size_t len, const int *fds, int nfds);
 rcm_status rcmi_recv_fds(int sock, void *buf, size_t len, size_t *ret_len, int *ret_fds,
                          int max_fds, int *ret_nfds);
@@ -64,7 +74,7 @@ rcm_status rcmi_recv_fds(int sock, void *buf, size_t len, size_t *ret_len, int *
 /* An anonymous shared memory file of len bytes, space reserved (RCM_ERR_RESOURCE if there is not
  * enough), sealed against shrinking. No name in any file system. */
 rcm_status rcmi_memfd_create(const char *label, size_t len, int *ret_fd);
-/* Grows it, space reserved. */
+/* Grows it, space reserved. Any holder of a copy may; existing maps stay and stay valid. */
 rcm_status rcmi_memfd_grow(int fd, size_t old_len, size_t new_len);
 /* Maps len bytes from offset 0 read-write and shared. Undo with munmap. */
 rcm_status rcmi_memfd_map(int fd, size_t len, void **ret_base);

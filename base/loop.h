@@ -6,7 +6,10 @@
  * All callbacks run on the loop's thread. rcmi_loop_watch, _change, _unwatch and _timer may only
  * be called on it, or before rcmi_loop_start; from elsewhere use rcmi_loop_call. Exception:
  * rcmi_loop_rearm is legal from any thread. Callbacks may unwatch (and close and free) any watch,
- * also their own: an event already fetched for a removed watch is dropped.
+ * also their own: an event already fetched for a removed watch is dropped. Unwatch before close:
+ * a closed descriptor of which another process holds a copy would stay watched. The thread blocks
+ * all signals, so that the application's handlers never run on it. In a forked child there is no
+ * thread: _watch says RCM_ERR_FORKED, _call runs directly, _destroy frees the copy.
  */
 #ifndef RCMI_LOOP_H
 #define RCMI_LOOP_H

@@ -8,7 +8,8 @@
 
 #include "ringcomm.h"
 
-/* Value of a setting in the table: from the environment, else its default. Asserts the name. */
+/* Value of a setting in the table: from the environment, else (also if empty there) its default.
+ * Asserts the name. */
 const char *rcmi_setting(const char *name);
 /* As an integer within [min, max]; RCM_ERR_CONFIG names variable, value and range. Sizes take
  * K, M, G. */
@@ -17,7 +18,8 @@ rcm_status rcmi_setting_int(const char *name, int64_t min, int64_t max, int64_t 
 rcm_status rcmi_parse_size(const char *text, int64_t *ret_value);
 
 /* The secret: RINGCOMM_SECRET, or the content of RINGCOMM_SECRET_FILE without its last newline;
- * *ret_secret is malloc'd, NULL if neither is set; both set is RCM_ERR_CONFIG. */
+ * *ret_secret is malloc'd, NULL if neither is set; both set, or set but empty, is
+ * RCM_ERR_CONFIG. */
 rcm_status rcmi_secret(char **ret_secret);
 
 #endif

@@ -27,8 +27,8 @@
 #include "ringcomm.h"
 #include "clock.h"
 
-#define RCMI_LINE 64 /* bytes of a cache line; what is written by different sides is so far apart  \
-                      */
+/* Bytes of a cache line; what is written by different sides is so far apart. */
+#define RCMI_LINE 64
 
 #define RCMI_BELL_FUTEX_ONE  0x1u /* added to armed by each sleeping thread */
 #define RCMI_BELL_FUTEX_MASK 0xffffu
@@ -58,7 +58,9 @@ struct rcmi_pause {
 };
 
 /* How long to spin before sleeping: generous when every rank of this host can have a CPU of its
- * own (CPUs of the affinity mask >= local_ranks), no spinning and a few yields when not. */
+ * own (CPUs of the affinity mask, read once per process, >= local_ranks), no spinning and more
+ * yields when not: there each yield lets another rank run, and that is the fast way. The length
+ * of the spin can be set with RINGCOMM_SPIN_US. Cheap: call it before every wait. */
 struct rcmi_pause rcmi_pause_budget(int local_ranks);
 
 /* Pauses once; false when the budget is spent and the caller should sleep. */

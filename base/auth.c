@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The mutual proof of a secret. Both sides send their hello at once, and their proof as soon as
+ * they have read the peer's hello; a side is done when its proof is sent and the peer's is right.
+ * The bytes that came are checked again at each step, so that a failed handshake stays failed.
+ */
+#include "auth.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+#include "error.h"
+#include "fd.h"
+
+#ifdef RCMI_HAVE_CRYPTO
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#endif
+
+enum { TOTAL = RCMI_AUTH_HELLO + RCMI_AUTH_MAC, MAGIC = 8, ROLE_AT = MAGIC, NONCE_AT = MAGIC + 1 };
+
+static const char magic[MAGIC + 1] = "RCMAUTH1";
+
+rcm_status rcmi_random(void *buf, size_t len) {
+    size_t have = 0;
+    while (have < len) {
+        ssize_t got = getrandom((char *)buf + have, len - have, 0);
+        if (got < 0 && errno != EINTR)
+            return rcmi_fail(RCM_ERR_SYSTEM, errno, "cannot get %zu random bytes", len);
+        have += got > 0 ? (size_t)got : 0;
+    }
+    return RCM_OK;
+}
+
+#ifdef RCMI_HAVE_CRYPTO
+
+static rcm_status auth_supported(void) {
+    return RCM_OK;
+}
+
+/* HMAC(secret, label || role || nonce || the other's nonce), where the first two are as they
+ * stand in the hello of the side that is proved. */
+static rcm_status auth_mac(const char *secret, const uint8_t *hello, const uint8_t *other,
+                           uint8_t ret_mac[RCMI_AUTH_MAC]) {
+    static const char label[] = "ringcomm-auth-1";
+    enum { LABEL = sizeof label - 1, TEXT = LABEL + 1 + 2 * RCMI_AUTH_NONCE };
+    uint8_t text[TEXT];
+    unsigned int len = RCMI_AUTH_MAC;
+    memcpy(text, label, LABEL);
+    memcpy(text + LABEL, hello + ROLE_AT, 1 + RCMI_AUTH_NONCE);
+    memcpy(text + LABEL + 1 + RCMI_AUTH_NONCE, other + NONCE_AT, RCMI_AUTH_NONCE);
+    size_t secret_len = strlen(secret);
+    if (!HMAC(EVP_sha256(), secret, (int)secret_len, text, sizeof text, ret_mac, &len) ||
+        len != RCMI_AUTH_MAC)
+        return rcmi_fail(RCM_ERR_INTERNAL, 0, "libcrypto computes no HMAC-SHA256");
+    return RCM_OK;
+}
+
+static bool mac_equal(const uint8_t *a, const uint8_t *b) {
+    return CRYPTO_memcmp(a, b, RCMI_AUTH_MAC) == 0; /* in a time that tells nothing */
+}
+
+#else
+
+static rcm_status auth_supported(void) {
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                     "a secret is set, but this libringcomm was built without libcrypto and "
+                     "cannot prove it");
+}
+
+static rcm_status auth_mac(const char *secret, const uint8_t *hello, const uint8_t *other,
+                           uint8_t ret_mac[RCMI_AUTH_MAC]) {
+    (void)secret, (void)hello, (void)other, (void)ret_mac;
+    return auth_supported();
+}
+
+static bool mac_equal(const uint8_t *a, const uint8_t *b) {
+    (void)a, (void)b;
+    return false;
+}
+
+#endif
+
+rcm_status rcmi_auth_start(struct rcmi_auth *auth, const char *secret, bool initiator) {
+    memset(auth, 0, sizeof *auth);
+    auth->secret = secret;
+    auth->initiator = initiator;
+    if (!secret)
+        return RCM_OK;
+    rcm_status status = auth_supported();
+    if (status != RCM_OK)
+        return status;
+    if (!*secret)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "the secret is empty");
+    memcpy(auth->out, magic, MAGIC);
+    auth->out[ROLE_AT] = initiator ? 'I' : 'A';
+    status = rcmi_random(auth->out + NONCE_AT, RCMI_AUTH_NONCE);
+    if (status == RCM_OK)
+        auth->out_ready = RCMI_AUTH_HELLO;
+    return status;
+}
+
+bool rcmi_auth_wants_write(const struct rcmi_auth *auth) {
+    return auth->out_done < auth->out_ready;
+}
+
+static rcm_status auth_send(struct rcmi_auth *auth, int fd) {
+    while (auth->out_done < auth->out_ready) {
+        size_t done = 0;
+        rcm_status status =
+            rcmi_fd_write(fd, auth->out + auth->out_done, auth->out_ready - auth->out_done, &done);
+        if (status != RCM_OK)
+            return status;
+        auth->out_done += done;
+    }
+    return RCM_OK;
+}
+
+/* As soon as a wrong byte came, not only when all are there: a stranger may send few. */
+static rcm_status auth_check_hello(const struct rcmi_auth *auth) {
+    size_t have = auth->in_done < MAGIC ? auth->in_done : MAGIC;
+    if (memcmp(auth->in, magic, have) != 0)
+        return rcmi_fail(RCM_ERR_AUTH, 0,
+                         "the peer did not begin to prove the secret; does it have one?");
+    char expected = auth->initiator ? 'A' : 'I';
+    if (auth->in_done > ROLE_AT && auth->in[ROLE_AT] != expected)
+        return rcmi_fail(RCM_ERR_AUTH, 0, "the peer plays our own part of the proof");
+    return RCM_OK;
+}
+
+static rcm_status auth_add_proof(struct rcmi_auth *auth) {
+    if (auth->in_done < RCMI_AUTH_HELLO || auth->out_ready == TOTAL)
+        return RCM_OK;
+    rcm_status status = auth_mac(auth->secret, auth->out, auth->in, auth->out + RCMI_AUTH_HELLO);
+    if (status == RCM_OK)
+        auth->out_ready = TOTAL;
+    return status;
+}
+
+static rcm_status auth_receive(struct rcmi_auth *auth, int fd) {
+    while (auth->in_done < TOTAL) {
+        size_t got = 0;
+        rcm_status status = rcmi_fd_read(fd, auth->in + auth->in_done, TOTAL - auth->in_done, &got);
+        if (status == RCM_ERR_PEER)
+            return rcmi_fail_context("the peer left before it proved the secret");
+        if (status != RCM_OK)
+            return status;
+        auth->in_done += got;
+        status = auth_check_hello(auth);
+        if (status != RCM_OK)
+            return status;
+    }
+    return RCM_OK;
+}
+
+static rcm_status auth_check_proof(const struct rcmi_auth *auth) {
+    uint8_t expected[RCMI_AUTH_MAC];
+    rcm_status status = auth_mac(auth->secret, auth->in, auth->out, expected);
+    if (status != RCM_OK)
+        return status;
+    if (!mac_equal(expected, auth->in + RCMI_AUTH_HELLO))
+        return rcmi_fail(RCM_ERR_AUTH, 0, "the peer has a different secret");
+    return RCM_OK;
+}
+
+rcm_status rcmi_auth_step(struct rcmi_auth *auth, int fd) {
+    if (!auth->secret)
+        return RCM_OK;
+    rcm_status failed = auth_check_hello(auth);
+    if (failed != RCM_OK)
+        return failed;
+    rcm_status sent = auth_send(auth, fd);
+    if (sent < 0)
+        return sent;
+    rcm_status received = auth_receive(auth, fd);
+    if (received < 0)
+        return received;
+    /* Our proof leaves before the peer's is judged, so that each side can tell a wrong secret
+     * from a lost connection. */
+    rcm_status proved = auth_add_proof(auth);
+    if (proved != RCM_OK)
+        return proved;
+    sent = auth_send(auth, fd);
+    if (sent < 0)
+        return sent;
+    if (auth->in_done == TOTAL) {
+        proved = auth_check_proof(auth);
+        if (proved != RCM_OK)
+            return proved;
+    }
+    return received == RCM_OK && sent == RCM_OK ? RCM_OK : RCM_AGAIN;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The monotonic clock and deadlines on it. No wall-clock time here. */
+#include "clock.h"
+
+#include <limits.h>
+#include <time.h>
+
+enum { NS_PER_MS = 1000000 };
+
+int64_t rcmi_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+rcmi_deadline rcmi_deadline_in(int64_t timeout_ms) {
+    if (timeout_ms < 0)
+        return RCMI_NEVER;
+    int64_t now = rcmi_now_ns();
+    if (timeout_ms > (RCMI_NEVER - now) / NS_PER_MS)
+        return RCMI_NEVER;
+    return now + timeout_ms * NS_PER_MS;
+}
+
+bool rcmi_deadline_passed(rcmi_deadline deadline) {
+    return deadline != RCMI_NEVER && rcmi_now_ns() >= deadline;
+}
+
+int rcmi_deadline_left_ms(rcmi_deadline deadline) {
+    if (deadline == RCMI_NEVER)
+        return -1;
+    int64_t now = rcmi_now_ns();
+    if (deadline <= now)
+        return 0;
+    /* now is positive, so the difference cannot overflow; rounded up without adding first */
+    int64_t left = deadline - now;
+    int64_t ms = left / NS_PER_MS + (left % NS_PER_MS != 0);
+    return ms > INT_MAX ? INT_MAX : (int)ms;
+}

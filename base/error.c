@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The thread's last error. It prints nothing; log.c does that, where a communicator fails. */
+#include "error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local struct rcmi_error last_error = {.origin = -1};
+
+/* As much of `more` as has room behind text, which is as long as a record's. */
+static void text_append(char *text, const char *more) {
+    size_t room = sizeof last_error.text - 1, used = strlen(text), len = strlen(more);
+    len = len < room - used ? len : room - used;
+    memcpy(text + used, more, len);
+    text[used + len] = '\0';
+}
+
+/* Formats into a buffer of its own first: the arguments may point into the record. */
+static void error_set(rcm_status status, int sys_errno, int origin, const char *format,
+                      va_list args) {
+    char text[sizeof last_error.text];
+    int len = vsnprintf(text, sizeof text, format, args);
+    if (len < 0)
+        text[0] = '\0';
+    if (sys_errno != 0) {
+        char buf[128];
+        text_append(text, ": ");
+        text_append(text, strerror_r(sys_errno, buf, sizeof buf));
+    }
+    last_error.status = status;
+    last_error.sys_errno = sys_errno;
+    last_error.origin = origin;
+    memcpy(last_error.text, text, sizeof text);
+}
+
+rcm_status rcmi_fail(rcm_status status, int sys_errno, const char *format, ...) {
+    int saved_errno = errno;
+    va_list args;
+    va_start(args, format);
+    error_set(status, sys_errno, -1, format, args);
+    va_end(args);
+    errno = saved_errno;
+    return status;
+}
+
+rcm_status rcmi_fail_origin(rcm_status status, int origin, const char *format, ...) {
+    int saved_errno = errno;
+    va_list args;
+    va_start(args, format);
+    error_set(status, 0, origin, format, args);
+    va_end(args);
+    errno = saved_errno;
+    return status;
+}
+
+rcm_status rcmi_fail_context(const char *format, ...) {
+    int saved_errno = errno;
+    char text[sizeof last_error.text];
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (len < 0)
+        text[0] = '\0';
+    text_append(text, ": ");
+    text_append(text, last_error.text);
+    memcpy(last_error.text, text, sizeof text);
+    errno = saved_errno;
+    return last_error.status;
+}
+
+rcm_status rcmi_status_of_errno(int sys_errno) {
+    switch (sys_errno) {
+    case ENOMEM:
+        return RCM_ERR_NOMEM;
+    case EMFILE:
+    case ENFILE:
+    case ENOSPC:
+    case ENOBUFS:
+    case ETOOMANYREFS:
+    case EDQUOT:
+    case EAGAIN: /* of pthread_create, fork and the like; sockets turn theirs into RCM_AGAIN */
+        return RCM_ERR_RESOURCE;
+    case ETIMEDOUT:
+        return RCM_ERR_TIMEOUT;
+    case ECONNRESET:
+    case ECONNABORTED:
+    case ECONNREFUSED:
+    case EPIPE:
+    case ENOTCONN:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENETDOWN:
+    case ENETUNREACH:
+        return RCM_ERR_PEER;
+    default:
+        return RCM_ERR_SYSTEM;
+    }
+}
+
+struct rcmi_error *rcmi_last_error(void) {
+    return &last_error;
+}
+
+const char *rcm_last_error(void) {
+    return last_error.text;
+}

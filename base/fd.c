@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reading, writing and polling descriptors. Sockets are made in socket.c, memory in memfd.c. */
+#include "fd.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+#include "error.h"
+#include "sigpipe.h"
+
+void rcmi_fd_close(int *fd) {
+    if (*fd < 0)
+        return;
+    int saved_errno = errno;
+    close(*fd); /* not repeated on EINTR: on Linux the descriptor is gone by then */
+    *fd = -1;
+    errno = saved_errno;
+}
+
+/* A connection that timed out by itself (keepalive, user timeout) has lost its peer; that is not
+ * a deadline of ours. */
+static rcm_status fd_fail(int fd, int sys_errno, const char *verb) {
+    rcm_status status = sys_errno == ETIMEDOUT ? RCM_ERR_PEER : rcmi_status_of_errno(sys_errno);
+    return rcmi_fail(status, sys_errno, "cannot %s descriptor %d", verb, fd);
+}
+
+static ssize_t fd_read_once(int fd, void *buf, size_t len) {
+    ssize_t done = recv(fd, buf, len, MSG_DONTWAIT);
+    if (done < 0 && errno == ENOTSOCK)
+        done = read(fd, buf, len);
+    return done;
+}
+
+static ssize_t fd_write_once(int fd, const void *buf, size_t len) {
+    ssize_t done = send(fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (done < 0 && errno == ENOTSOCK)
+        done = rcmi_write_nosignal(fd, buf, len);
+    return done;
+}
+
+rcm_status rcmi_fd_read(int fd, void *buf, size_t len, size_t *ret_len) {
+    ssize_t done = 0;
+    while (len > 0 && (done = fd_read_once(fd, buf, len)) < 0) {
+        if (errno == EAGAIN || errno == EWOULDBLOCK)
+            return RCM_AGAIN;
+        if (errno != EINTR)
+            return fd_fail(fd, errno, "read from");
+    }
+    if (done == 0 && len > 0)
+        return rcmi_fail(RCM_ERR_PEER, 0, "the other side closed the connection (descriptor %d)",
+                         fd);
+    *ret_len = (size_t)done;
+    return RCM_OK;
+}
+
+rcm_status rcmi_fd_write(int fd, const void *buf, size_t len, size_t *ret_len) {
+    ssize_t done = 0;
+    while (len > 0 && (done = fd_write_once(fd, buf, len)) < 0) {
+        if (errno == EAGAIN || errno == EWOULDBLOCK)
+            return RCM_AGAIN;
+        if (errno != EINTR)
+            return fd_fail(fd, errno, "write to");
+    }
+    *ret_len = (size_t)done;
+    return RCM_OK;
+}
+
+rcm_status rcmi_fd_poll(int fd, short events, rcmi_deadline deadline) {
+    for (;;) {
+        struct pollfd entry = {.fd = fd, .events = events};
+        int ready = poll(&entry, 1, rcmi_deadline_left_ms(deadline));
+        if (ready < 0 && errno != EINTR)
+            return rcmi_fail(rcmi_status_of_errno(errno), errno, "cannot poll descriptor %d", fd);
+        if (ready > 0 && (entry.revents & POLLNVAL))
+            return rcmi_fail(RCM_ERR_SYSTEM, EBADF, "cannot poll descriptor %d", fd);
+        if (ready > 0)
+            return RCM_OK; /* POLLERR and POLLHUP too: the next read or write says what it is */
+        if (rcmi_deadline_passed(deadline))
+            return rcmi_fail(RCM_ERR_TIMEOUT, 0, "the deadline passed before descriptor %d was %s",
+                             fd, events & POLLIN ? "readable" : "writable");
+    }
+}
+
+rcm_status rcmi_fd_read_full(int fd, void *buf, size_t len, rcmi_deadline deadline) {
+    size_t have = 0;
+    while (have < len) {
+        size_t got = 0;
+        rcm_status status = rcmi_fd_read(fd, (char *)buf + have, len - have, &got);
+        if (status == RCM_AGAIN)
+            status = rcmi_fd_poll(fd, POLLIN, deadline);
+        if (status != RCM_OK)
+            return rcmi_fail_context("after %zu of %zu bytes", have, len);
+        have += got;
+    }
+    return RCM_OK;
+}
+
+rcm_status rcmi_fd_write_full(int fd, const void *buf, size_t len, rcmi_deadline deadline) {
+    size_t have = 0;
+    while (have < len) {
+        size_t got = 0;
+        rcm_status status = rcmi_fd_write(fd, (const char *)buf + have, len - have, &got);
+        if (status == RCM_AGAIN)
+            status = rcmi_fd_poll(fd, POLLOUT, deadline);
+        if (status != RCM_OK)
+            return rcmi_fail_context("after %zu of %zu bytes", have, len);
+        have += got;
+    }
+    return RCM_OK;
+}

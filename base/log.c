@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Log lines on stderr, each with one write() so that lines of several ranks do not mix. */
+#include "log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "settings.h"
+#include "sigpipe.h"
+
+enum { LOG_LEVELS = RCMI_LOG_DEBUG + 1, LEVEL_UNREAD = -1 };
+
+static const char *const level_setting[LOG_LEVELS] = {"error", "warn", "info", "debug"};
+static const char *const level_shown[LOG_LEVELS] = {"error", "warning", "info", "debug"};
+
+/* A cache of the environment: all who write it write the same value, nothing is ordered by it. */
+static _Atomic int threshold = LEVEL_UNREAD;
+
+static _Thread_local int thread_rank = -1;
+
+static void log_write(enum rcmi_log_level level, const char *format, va_list args) {
+    char line[1024];
+    size_t used = 0, room = sizeof line - 1; /* the last byte is for the newline */
+    int len;
+    if (thread_rank >= 0)
+        len = snprintf(line, room, "ringcomm [rank %d] %s: ", thread_rank, level_shown[level]);
+    else
+        len = snprintf(line, room, "ringcomm %s: ", level_shown[level]);
+    used = (size_t)len;
+    len = vsnprintf(line + used, room - used, format, args);
+    if (len > 0)
+        used += (size_t)len < room - used ? (size_t)len : room - used - 1;
+    line[used++] = '\n';
+    /* What cannot be written (closed, full) is lost: a log must not stop the work. */
+    while (rcmi_write_nosignal(STDERR_FILENO, line, used) < 0 && errno == EINTR)
+        ;
+}
+
+static void log_line(enum rcmi_log_level level, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void log_line(enum rcmi_log_level level, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    log_write(level, format, args);
+    va_end(args);
+}
+
+static int log_threshold_read(void) {
+    const char *text = rcmi_setting("RINGCOMM_LOG");
+    for (int i = 0; i < LOG_LEVELS; i++)
+        if (strcmp(text, level_setting[i]) == 0)
+            return i;
+    log_line(RCMI_LOG_WARN, "RINGCOMM_LOG=%s is none of error, warn, info, debug; using warn",
+             text);
+    return RCMI_LOG_WARN;
+}
+
+bool rcmi_log_enabled(enum rcmi_log_level level) {
+    int now = atomic_load_explicit(&threshold, memory_order_relaxed);
+    if (now == LEVEL_UNREAD) {
+        now = log_threshold_read();
+        atomic_store_explicit(&threshold, now, memory_order_relaxed);
+    }
+    return (int)level <= now;
+}
+
+void rcmi_log(enum rcmi_log_level level, const char *format, ...) {
+    int saved_errno = errno;
+    if (rcmi_log_enabled(level)) {
+        va_list args;
+        va_start(args, format);
+        log_write(level, format, args);
+        va_end(args);
+    }
+    errno = saved_errno;
+}
+
+void rcmi_log_set_rank(int rank) {
+    thread_rank = rank;
+}

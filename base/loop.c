@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The event loop. One round: take the wake note, run the calls of other threads, fire timers, ask
+ * tick, sleep in epoll, hand out what came.
+ *
+ * After fork() the child has a copy of the object but not the thread, and shares the epoll set
+ * with its parent. So in the child nothing touches the set, nobody is waited for, and
+ * rcmi_loop_destroy only frees the copy.
+ */
+#include "loop.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "error.h"
+#include "fd.h"
+#include "log.h"
+
+enum { BATCH = 64, NAME_BYTES = 16 };
+
+struct loop_call {
+    void (*fn)(void *arg);
+    void *arg;
+    struct loop_call *next;
+    bool done;
+};
+
+struct rcmi_loop {
+    int epoll_fd, wake_fd;
+    pid_t pid; /* of the process that made it */
+    char name[NAME_BYTES];
+    rcmi_deadline (*tick)(void *arg);
+    void *tick_arg;
+    pthread_t thread;
+    bool started;
+    _Atomic bool stop; /* set by rcmi_loop_destroy before its wake, read by loop_run after it */
+
+    /* "Something happened, another round is needed." Set by rcmi_loop_wake, taken by loop_run at
+     * the start of a round: what a waker wrote before is seen in that round. */
+    _Atomic bool noted;
+    /* Whether the thread is, or is about to be, in epoll_wait. Partner: noted. The loop sets
+     * sleeping and then reads noted, a waker sets noted and then reads sleeping, all sequentially
+     * consistent, so that one of them sees the other. */
+    _Atomic bool sleeping;
+
+    struct rcmi_timer *timers; /* by time, then by order of arrival */
+    struct epoll_event events[BATCH];
+    int nevents, next_event; /* events fetched, and the first that was not handed out yet */
+
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t called;
+    struct loop_call *calls, **calls_end;
+    bool ended; /* the thread takes no more calls */
+};
+
+static _Thread_local const struct rcmi_loop *thread_loop;
+
+bool rcmi_loop_on_thread(const struct rcmi_loop *loop) {
+    return thread_loop == loop;
+}
+
+int rcmi_loop_eventfd(struct rcmi_loop *loop) {
+    return loop->wake_fd;
+}
+
+static bool loop_in_child(const struct rcmi_loop *loop) {
+    return loop->pid != getpid();
+}
+
+/* ---- Waking -------------------------------------------------------------------------------- */
+
+void rcmi_loop_wake(struct rcmi_loop *loop) {
+    if (atomic_exchange_explicit(&loop->noted, true, memory_order_seq_cst))
+        return; /* whoever noted it first writes, if a write is needed */
+    if (!atomic_load_explicit(&loop->sleeping, memory_order_seq_cst))
+        return;
+    int saved_errno = errno;
+    const uint64_t one = 1;
+    while (write(loop->wake_fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+    errno = saved_errno;
+}
+
+static void loop_drain_wake(struct rcmi_loop *loop) {
+    uint64_t count;
+    while (read(loop->wake_fd, &count, sizeof count) < 0 && errno == EINTR)
+        ;
+}
+
+/* ---- Watches ------------------------------------------------------------------------------- */
+
+static rcm_status loop_control(struct rcmi_loop *loop, int verb, struct rcmi_watch *watch,
+                               uint32_t events) {
+    struct epoll_event event = {.events = events, .data.ptr = watch};
+    if (epoll_ctl(loop->epoll_fd, verb, watch->fd, &event) != 0)
+        return rcmi_fail(rcmi_status_of_errno(errno), errno, "cannot watch descriptor %d",
+                         watch->fd);
+    return RCM_OK;
+}
+
+rcm_status rcmi_loop_watch(struct rcmi_loop *loop, struct rcmi_watch *watch, uint32_t events) {
+    if (loop_in_child(loop))
+        return rcmi_fail(RCM_ERR_FORKED, 0, "the event loop belongs to process %d", (int)loop->pid);
+    rcm_status status = loop_control(loop, EPOLL_CTL_ADD, watch, events);
+    if (status == RCM_OK)
+        watch->active = true;
+    return status;
+}
+
+rcm_status rcmi_loop_change(struct rcmi_loop *loop, struct rcmi_watch *watch, uint32_t events) {
+    if (loop_in_child(loop))
+        return rcmi_fail(RCM_ERR_FORKED, 0, "the event loop belongs to process %d", (int)loop->pid);
+    return loop_control(loop, EPOLL_CTL_MOD, watch, events);
+}
+
+rcm_status rcmi_loop_rearm(struct rcmi_loop *loop, struct rcmi_watch *watch, uint32_t events) {
+    return rcmi_loop_change(loop, watch, events);
+}
+
+void rcmi_loop_unwatch(struct rcmi_loop *loop, struct rcmi_watch *watch) {
+    if (!watch->active)
+        return;
+    watch->active = false;
+    if (loop_in_child(loop))
+        return;
+    epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+    for (int i = loop->next_event; i < loop->nevents; i++)
+        if (loop->events[i].data.ptr == watch)
+            loop->events[i].data.ptr = NULL;
+}
+
+static void loop_hand_out(struct rcmi_loop *loop) {
+    while (loop->next_event < loop->nevents) {
+        const struct epoll_event *event = &loop->events[loop->next_event++];
+        struct rcmi_watch *watch = event->data.ptr;
+        if (event->data.ptr == loop)
+            loop_drain_wake(loop);
+        else if (watch)
+            watch->ready(watch->arg, event->events);
+    }
+    loop->nevents = loop->next_event = 0;
+}
+
+/* ---- Timers -------------------------------------------------------------------------------- */
+
+void rcmi_loop_timer_stop(struct rcmi_loop *loop, struct rcmi_timer *timer) {
+    if (!timer->active)
+        return;
+    struct rcmi_timer **at = &loop->timers;
+    while (*at && *at != timer)
+        at = &(*at)->next;
+    if (*at)
+        *at = timer->next;
+    timer->next = NULL;
+    timer->active = false;
+}
+
+void rcmi_loop_timer(struct rcmi_loop *loop, struct rcmi_timer *timer, rcmi_deadline at) {
+    rcmi_loop_timer_stop(loop, timer);
+    timer->at = at;
+    timer->active = true;
+    struct rcmi_timer **place = &loop->timers;
+    while (*place && (*place)->at <= at)
+        place = &(*place)->next;
+    timer->next = *place;
+    *place = timer;
+}
+
+/* Fires what is due. A timer that starts itself again with a time that has passed waits for the
+ * next round, or descriptors would never be looked at. */
+static void loop_fire_timers(struct rcmi_loop *loop) {
+    if (!loop->timers)
+        return;
+    int64_t now = rcmi_now_ns();
+    int due = 0;
+    for (struct rcmi_timer *t = loop->timers; t && t->at <= now; t = t->next)
+        due++;
+    while (due-- > 0 && loop->timers && loop->timers->at <= now) {
+        struct rcmi_timer *timer = loop->timers;
+        rcmi_loop_timer_stop(loop, timer);
+        timer->fire(timer->arg);
+    }
+}
+
+/* ---- Calls of other threads ---------------------------------------------------------------- */
+
+void rcmi_loop_call(struct rcmi_loop *loop, void (*fn)(void *arg), void *arg) {
+    struct loop_call call = {.fn = fn, .arg = arg};
+    if (!loop->started || rcmi_loop_on_thread(loop) || loop_in_child(loop)) {
+        fn(arg);
+        return;
+    }
+    pthread_mutex_lock(&loop->lock);
+    bool ended = loop->ended;
+    if (!ended) {
+        *loop->calls_end = &call;
+        loop->calls_end = &call.next;
+        rcmi_loop_wake(loop);
+        while (!call.done)
+            pthread_cond_wait(&loop->called, &loop->lock);
+    }
+    pthread_mutex_unlock(&loop->lock);
+    if (ended)
+        fn(arg);
+}
+
+static void loop_run_calls(struct rcmi_loop *loop, bool last) {
+    pthread_mutex_lock(&loop->lock);
+    while (loop->calls) {
+        struct loop_call *call = loop->calls;
+        loop->calls = call->next;
+        if (!loop->calls)
+            loop->calls_end = &loop->calls;
+        pthread_mutex_unlock(&loop->lock);
+        call->fn(call->arg);
+        pthread_mutex_lock(&loop->lock);
+        call->done = true; /* its owner may return, and the call be gone, once the lock is free */
+        pthread_cond_broadcast(&loop->called);
+    }
+    loop->ended = last;
+    pthread_mutex_unlock(&loop->lock);
+}
+
+/* ---- The thread ---------------------------------------------------------------------------- */
+
+static void loop_sleep(struct rcmi_loop *loop, rcmi_deadline until) {
+    atomic_store_explicit(&loop->sleeping, true, memory_order_seq_cst);
+    if (atomic_load_explicit(&loop->noted, memory_order_seq_cst))
+        until = 0;
+    int count = epoll_wait(loop->epoll_fd, loop->events, BATCH, rcmi_deadline_left_ms(until));
+    atomic_store_explicit(&loop->sleeping, false, memory_order_relaxed);
+    if (count < 0 && errno != EINTR) {
+        /* Somebody closed our descriptor. Ticks, which keep the deadlines, must go on. */
+        rcmi_log(RCMI_LOG_ERROR, "the event loop '%s' cannot wait: errno %d", loop->name, errno);
+        poll(NULL, 0, 100);
+    }
+    loop->nevents = count > 0 ? count : 0;
+    loop->next_event = 0;
+}
+
+static void *loop_run(void *arg) {
+    struct rcmi_loop *loop = arg;
+    thread_loop = loop;
+    pthread_setname_np(pthread_self(), loop->name);
+    while (!atomic_load_explicit(&loop->stop, memory_order_acquire)) {
+        atomic_exchange_explicit(&loop->noted, false, memory_order_seq_cst);
+        loop_run_calls(loop, false);
+        loop_fire_timers(loop);
+        rcmi_deadline until = loop->tick ? loop->tick(loop->tick_arg) : RCMI_NEVER;
+        if (loop->timers && loop->timers->at < until)
+            until = loop->timers->at;
+        loop_sleep(loop, until);
+        loop_hand_out(loop);
+    }
+    loop_run_calls(loop, true);
+    return NULL;
+}
+
+rcm_status rcmi_loop_create(const char *name, rcmi_deadline (*tick)(void *arg), void *arg,
+                            struct rcmi_loop **ret_loop) {
+    struct rcmi_loop *loop = calloc(1, sizeof *loop);
+    if (!loop)
+        return rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "cannot make the event loop '%s'", name);
+    loop->tick = tick;
+    loop->tick_arg = arg;
+    loop->pid = getpid();
+    loop->calls_end = &loop->calls;
+    snprintf(loop->name, sizeof loop->name, "%s", name);
+    pthread_mutex_init(&loop->lock, NULL);
+    pthread_cond_init(&loop->called, NULL);
+    loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event wake = {.events = EPOLLIN, .data.ptr = loop};
+    if (loop->wake_fd < 0 || loop->epoll_fd < 0 ||
+        epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, loop->wake_fd, &wake) != 0) {
+        rcm_status status =
+            rcmi_fail(rcmi_status_of_errno(errno), errno, "cannot make the event loop '%s'", name);
+        rcmi_loop_destroy(loop);
+        return status;
+    }
+    *ret_loop = loop;
+    return RCM_OK;
+}
+
+/* Handlers of the application shall not run on a thread it does not know of. Signals of a fault
+ * in this thread itself stay, so that crash reports work. */
+static void signals_to_block(sigset_t *ret_set) {
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+    sigfillset(ret_set);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+        sigdelset(ret_set, faults[i]);
+}
+
+rcm_status rcmi_loop_start(struct rcmi_loop *loop) {
+    sigset_t block, old;
+    signals_to_block(&block);
+    pthread_sigmask(SIG_SETMASK, &block, &old);
+    loop->started = true;
+    int error = pthread_create(&loop->thread, NULL, loop_run, loop);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (error != 0) {
+        loop->started = false;
+        return rcmi_fail(rcmi_status_of_errno(error), error,
+                         "cannot start the thread of the event loop '%s'", loop->name);
+    }
+    return RCM_OK;
+}
+
+void rcmi_loop_destroy(struct rcmi_loop *loop) {
+    if (!loop)
+        return;
+    if (!loop_in_child(loop)) {
+        if (loop->started) {
+            atomic_store_explicit(&loop->stop, true, memory_order_release);
+            rcmi_loop_wake(loop);
+            pthread_join(loop->thread, NULL);
+        }
+        pthread_cond_destroy(&loop->called);
+        pthread_mutex_destroy(&loop->lock);
+    }
+    rcmi_fd_close(&loop->epoll_fd);
+    rcmi_fd_close(&loop->wake_fd);
+    free(loop);
+}

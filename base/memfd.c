@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shared memory without a name. The pages are reserved when the file is made, so that a full
+ * machine is an error then and not a SIGBUS later; the file cannot shrink, for the same reason.
+ */
+#include "fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "error.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U /* Linux 6.3 */
+#endif
+
+/* Reserved at a time: a signal that arrives meanwhile undoes one piece only. */
+static const size_t reserve_piece = (size_t)64 << 20;
+
+/* Memory that could be had now without killing anybody, in bytes; SIZE_MAX if not known. */
+static size_t memory_available(void) {
+    char text[4096];
+    int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    rcmi_fd_close(&fd);
+    unsigned long long free_kib = 0, swap_kib = 0;
+    text[len > 0 ? len : 0] = '\0';
+    const char *row = strstr(text, "MemAvailable:"), *swap_row = strstr(text, "SwapFree:");
+    if (!row || sscanf(row, "MemAvailable: %llu", &free_kib) != 1)
+        return SIZE_MAX;
+    if (swap_row)
+        (void)sscanf(swap_row, "SwapFree: %llu", &swap_kib);
+    return (size_t)(free_kib + swap_kib) * 1024;
+}
+
+/* Anonymous shared memory has no limit of its own: without a look first, asking for more than
+ * there is would not fail but wake the out-of-memory killer. Small requests do without the look. */
+static rcm_status memfd_check_room(size_t more) {
+    size_t room = more >= reserve_piece ? memory_available() : SIZE_MAX;
+    if (more > room)
+        return rcmi_fail(RCM_ERR_RESOURCE, 0,
+                         "%zu bytes of shared memory are wanted and %zu are available", more, room);
+    return RCM_OK;
+}
+
+static rcm_status memfd_reserve(int fd, size_t from, size_t to) {
+    rcm_status room = memfd_check_room(to - from);
+    if (room != RCM_OK)
+        return room;
+    while (from < to) {
+        size_t piece = to - from < reserve_piece ? to - from : reserve_piece;
+        if (fallocate(fd, 0, (off_t)from, (off_t)piece) == 0) {
+            from += piece;
+        } else if (errno != EINTR) {
+            rcm_status status = errno == ENOSPC || errno == ENOMEM || errno == EFBIG
+                                    ? RCM_ERR_RESOURCE
+                                    : rcmi_status_of_errno(errno);
+            return rcmi_fail(status, errno, "cannot reserve %zu bytes of shared memory", to);
+        }
+    }
+    return RCM_OK;
+}
+
+static int memfd_open(const char *label) {
+    /* Kernels may be set to refuse memory files that could be executed; older ones do not know
+     * the flag that says ours cannot. */
+    int fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+    if (fd < 0 && errno == EINVAL)
+        fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return fd;
+}
+
+rcm_status rcmi_memfd_create(const char *label, size_t len, int *ret_fd) {
+    if (len == 0 || len > (size_t)INT64_MAX)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "a shared memory file of %zu bytes", len);
+    int fd = memfd_open(label);
+    if (fd < 0)
+        return rcmi_fail(rcmi_status_of_errno(errno), errno, "cannot make shared memory '%s'",
+                         label);
+    rcm_status status = memfd_reserve(fd, 0, len);
+    if (status != RCM_OK)
+        goto fail;
+    /* F_SEAL_SEAL: no holder of a copy can forbid growing or writing later. */
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
+        status = rcmi_fail(RCM_ERR_SYSTEM, errno, "cannot seal shared memory '%s'", label);
+        goto fail;
+    }
+    *ret_fd = fd;
+    return RCM_OK;
+fail:
+    rcmi_fd_close(&fd);
+    return status;
+}
+
+rcm_status rcmi_memfd_grow(int fd, size_t old_len, size_t new_len) {
+    if (new_len < old_len || new_len > (size_t)INT64_MAX)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "shared memory cannot go from %zu to %zu bytes",
+                         old_len, new_len);
+    return memfd_reserve(fd, old_len, new_len);
+}
+
+rcm_status rcmi_memfd_map(int fd, size_t len, void **ret_base) {
+    void *base = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED)
+        return rcmi_fail(rcmi_status_of_errno(errno), errno,
+                         "cannot map %zu bytes of shared memory (descriptor %d)", len, fd);
+    *ret_base = base;
+    return RCM_OK;
+}
+
+rcm_status rcmi_memfd_size(int fd, size_t *ret_len) {
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || !(seals & F_SEAL_SHRINK))
+        return rcmi_fail(RCM_ERR_PROTOCOL, seals < 0 ? errno : 0,
+                         "descriptor %d is no shared memory sealed against shrinking", fd);
+    struct stat info;
+    if (fstat(fd, &info) != 0)
+        return rcmi_fail(rcmi_status_of_errno(errno), errno, "cannot stat descriptor %d", fd);
+    *ret_len = (size_t)info.st_size;
+    return RCM_OK;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Names and texts of statuses, types and operators, all from the X-macros of ringcomm.h. */
+#include "ringcomm.h"
+
+#include <ctype.h>
+#include <pthread.h>
+#include <strings.h>
+#include "error.h"
+
+#define STRING_OF(x) #x
+#define STRING(x)    STRING_OF(x)
+
+const char *rcm_version(void) {
+    return STRING(RCM_VERSION_MAJOR) "." STRING(RCM_VERSION_MINOR) "." STRING(RCM_VERSION_PATCH);
+}
+
+const char *rcm_status_name(rcm_status status) {
+    switch (status) {
+#define STATUS_NAME(name, number, text)                                                            \
+    case RCM_##name:                                                                               \
+        return "RCM_" #name;
+        RCM_STATUS_MAP(STATUS_NAME)
+    }
+    return "RCM_?";
+}
+
+const char *rcm_status_text(rcm_status status) {
+    switch (status) {
+#define STATUS_TEXT(name, number, text)                                                            \
+    case RCM_##name:                                                                               \
+        return text;
+        RCM_STATUS_MAP(STATUS_TEXT)
+    }
+    return "a number that is no status";
+}
+
+struct named_number {
+    int number;
+    char name[16];
+};
+
+/* The names stand here in capitals as the X-macros have them; names_lower changes that, once. */
+static struct named_number dtypes[] = {
+#define DTYPE_ROW(name, number, bytes, ctype) {number, #name},
+    RCM_DTYPE_MAP(DTYPE_ROW)};
+
+static struct named_number ops[] = {
+#define OP_ROW(name, number) {number, #name},
+    RCM_OP_MAP(OP_ROW)};
+
+#define DTYPE_CHECK(name, number, bytes, ctype)                                                    \
+    _Static_assert(sizeof(ctype) == (bytes), "size of " #name);
+RCM_DTYPE_MAP(DTYPE_CHECK)
+
+enum { NDTYPES = sizeof dtypes / sizeof dtypes[0], NOPS = sizeof ops / sizeof ops[0] };
+
+static pthread_once_t lower_once = PTHREAD_ONCE_INIT;
+
+static void names_lower_table(struct named_number *table, int rows) {
+    for (int i = 0; i < rows; i++)
+        for (char *c = table[i].name; *c; c++)
+            *c = (char)tolower((unsigned char)*c);
+}
+
+static void names_lower(void) {
+    names_lower_table(dtypes, NDTYPES);
+    names_lower_table(ops, NOPS);
+}
+
+static const char *name_find(const struct named_number *table, int rows, int number) {
+    pthread_once(&lower_once, names_lower);
+    for (int i = 0; i < rows; i++)
+        if (table[i].number == number)
+            return table[i].name;
+    return "?";
+}
+
+static const struct named_number *number_find(const struct named_number *table, int rows,
+                                              const char *name) {
+    pthread_once(&lower_once, names_lower);
+    for (int i = 0; name && i < rows; i++)
+        if (strcasecmp(table[i].name, name) == 0)
+            return &table[i];
+    return NULL;
+}
+
+size_t rcm_dtype_size(rcm_dtype dtype) {
+    switch (dtype) {
+#define DTYPE_SIZE(name, number, bytes, ctype)                                                     \
+    case RCM_##name:                                                                               \
+        return bytes;
+        RCM_DTYPE_MAP(DTYPE_SIZE)
+    }
+    return 0;
+}
+
+const char *rcm_dtype_name(rcm_dtype dtype) {
+    return name_find(dtypes, NDTYPES, (int)dtype);
+}
+
+const char *rcm_op_name(rcm_op op) {
+    return name_find(ops, NOPS, (int)op);
+}
+
+rcm_status rcm_dtype_from_name(const char *name, rcm_dtype *ret_dtype) {
+    const struct named_number *row = number_find(dtypes, NDTYPES, name);
+    if (!row)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "'%s' is no type", name ? name : "(null)");
+    *ret_dtype = (rcm_dtype)row->number;
+    return RCM_OK;
+}
+
+rcm_status rcm_op_from_name(const char *name, rcm_op *ret_op) {
+    const struct named_number *row = number_find(ops, NOPS, name);
+    if (!row)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "'%s' is no operator", name ? name : "(null)");
+    *ret_op = (rcm_op)row->number;
+    return RCM_OK;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bells and pauses. Futex calls are of the shared kind: bells lie in memory of several processes.
+ */
+#include "wait.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include "log.h"
+#include "settings.h"
+
+/* ---- Bells --------------------------------------------------------------------------------- */
+
+uint32_t rcmi_bell_arm(struct rcmi_bell *bell, uint32_t bit) {
+    if (bit == RCMI_BELL_ENGINE)
+        atomic_fetch_or_explicit(&bell->armed, bit, memory_order_seq_cst);
+    else
+        atomic_fetch_add_explicit(&bell->armed, bit, memory_order_seq_cst);
+    /* Partner: the fence in rcmi_bell_ring. A read-modify-write alone would let the caller's
+     * re-check go ahead of it on some machines. */
+    atomic_thread_fence(memory_order_seq_cst);
+    /* Partner: the increment in bell_wake_threads. Whoever reads the new word also sees the
+     * change it was rung for, so the re-check finds it. */
+    return atomic_load_explicit(&bell->word, memory_order_acquire);
+}
+
+void rcmi_bell_disarm(struct rcmi_bell *bell, uint32_t bit) {
+    /* Relaxed: a ringer that still sees the bit wakes nobody, which does no harm. */
+    if (bit == RCMI_BELL_ENGINE)
+        atomic_fetch_and_explicit(&bell->armed, ~bit, memory_order_relaxed);
+    else
+        atomic_fetch_sub_explicit(&bell->armed, bit, memory_order_relaxed);
+}
+
+void rcmi_bell_sleep(struct rcmi_bell *bell, uint32_t seen, rcmi_deadline deadline) {
+    struct timespec at = {.tv_sec = (time_t)(deadline / 1000000000),
+                          .tv_nsec = (long)(deadline % 1000000000)};
+    int saved_errno = errno;
+    /* The bitset form takes an absolute time of the monotonic clock. All its errors mean "look
+     * again": the word had changed, a signal came, the deadline passed. */
+    syscall(SYS_futex, &bell->word, FUTEX_WAIT_BITSET, seen, deadline == RCMI_NEVER ? NULL : &at,
+            NULL, FUTEX_BITSET_MATCH_ANY);
+    errno = saved_errno;
+}
+
+static void bell_wake_threads(struct rcmi_bell *bell) {
+    /* Partner: the load in rcmi_bell_arm; the kernel compares the word with `seen` before it lets
+     * anyone sleep, so a sleeper between arm and sleep does not sleep. */
+    atomic_fetch_add_explicit(&bell->word, 1, memory_order_release);
+    syscall(SYS_futex, &bell->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static void bell_wake_engine(int eventfd) {
+    const uint64_t one = 1;
+    /* Fails only if the counter is full, and then the engine is awake already. */
+    while (eventfd >= 0 && write(eventfd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
+
+void rcmi_bell_ring(struct rcmi_bell *bell, int eventfd) {
+    /* Partner: the fence in rcmi_bell_arm. */
+    atomic_thread_fence(memory_order_seq_cst);
+    uint32_t armed = atomic_load_explicit(&bell->armed, memory_order_relaxed);
+    if (armed == 0)
+        return;
+    int saved_errno = errno;
+    if (armed & RCMI_BELL_FUTEX_MASK)
+        bell_wake_threads(bell);
+    if (armed & RCMI_BELL_ENGINE)
+        bell_wake_engine(eventfd);
+    errno = saved_errno;
+}
+
+/* ---- Pauses -------------------------------------------------------------------------------- */
+
+enum {
+    SPIN_US_ROOMY = 50,    /* longer than a wake-up through the kernel takes */
+    YIELDS_ROOMY = 32,     /* somebody else may want this CPU after all */
+    YIELDS_CROWDED = 64,   /* each gives the CPU to another rank: faster than any sleep */
+    SPIN_US_MAX = 1000000, /* of RINGCOMM_SPIN_US */
+};
+
+/* What the process found out once. Racing first callers measure twice and write nearly the same;
+ * each value stands alone, so relaxed order is enough and no other atomic is its partner. */
+static _Atomic int known_cpus;         /* 0: not yet */
+static _Atomic int known_pause_ps;     /* picoseconds of one cpu_pause; 0: not yet */
+static _Atomic int known_spin_us = -2; /* RINGCOMM_SPIN_US; -1: auto; -2: not yet */
+
+static inline void cpu_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory"); /* `yield` takes no time on most of them */
+#else
+    __asm__ volatile("" ::: "memory");
+#endif
+}
+
+static int cpus_of_process(void) {
+    int cpus = atomic_load_explicit(&known_cpus, memory_order_relaxed);
+    if (cpus > 0)
+        return cpus;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        cpus = CPU_COUNT(&set);
+    else /* more CPUs than the set holds */
+        cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    cpus = cpus > 0 ? cpus : 1;
+    atomic_store_explicit(&known_cpus, cpus, memory_order_relaxed);
+    return cpus;
+}
+
+/* The pause instruction takes from 10 to 150 cycles, so it is measured: the best of a few short
+ * runs, which leaves out those in which the CPU was taken away. */
+static int pause_picoseconds(void) {
+    int ps = atomic_load_explicit(&known_pause_ps, memory_order_relaxed);
+    if (ps > 0)
+        return ps;
+    enum { RUNS = 5, PAUSES = 64 };
+    int64_t best = INT_MAX;
+    for (int run = 0; run < RUNS; run++) {
+        int64_t start = rcmi_now_ns();
+        for (int i = 0; i < PAUSES; i++)
+            cpu_pause();
+        int64_t each = (rcmi_now_ns() - start) * 1000 / PAUSES;
+        best = each < best ? each : best;
+    }
+    ps = best < 1000 ? 1000 : (int)best; /* a look at the condition takes that long anyway */
+    atomic_store_explicit(&known_pause_ps, ps, memory_order_relaxed);
+    return ps;
+}
+
+static int spin_setting(void) {
+    int us = atomic_load_explicit(&known_spin_us, memory_order_relaxed);
+    if (us != -2)
+        return us;
+    int64_t value = -1;
+    if (strcmp(rcmi_setting("RINGCOMM_SPIN_US"), "auto") != 0 &&
+        rcmi_setting_int("RINGCOMM_SPIN_US", 0, SPIN_US_MAX, &value) != RCM_OK)
+        rcmi_log(RCMI_LOG_WARN, "%s; using auto", rcm_last_error());
+    us = (int)value;
+    atomic_store_explicit(&known_spin_us, us, memory_order_relaxed);
+    return us;
+}
+
+struct rcmi_pause rcmi_pause_budget(int local_ranks) {
+    bool roomy = cpus_of_process() >= local_ranks;
+    int64_t us = spin_setting();
+    if (us < 0)
+        us = roomy ? SPIN_US_ROOMY : 0;
+    struct rcmi_pause pause = {
+        .spins = us == 0 ? 0 : (uint32_t)(us * 1000000 / pause_picoseconds()),
+        .yields = roomy ? YIELDS_ROOMY : YIELDS_CROWDED,
+    };
+    return pause;
+}
+
+bool rcmi_pause(struct rcmi_pause *pause) {
+    if (pause->spins > 0) {
+        pause->spins--;
+        cpu_pause();
+        return true;
+    }
+    if (pause->yields > 0) {
+        pause->yields--;
+        sched_yield();
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Log lines. The level is read once per process, so each case runs in a forked child. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "check.h"
+#include "log.h"
+
+static void log_all_levels(void) {
+    rcmi_log_set_rank(3);
+    rcmi_log(RCMI_LOG_ERROR, "e%d", 1);
+    rcmi_log(RCMI_LOG_WARN, "w%d", 2);
+    rcmi_log_set_rank(-1);
+    rcmi_log(RCMI_LOG_INFO, "i%d", 3);
+    rcmi_log(RCMI_LOG_DEBUG, "d%d", 4);
+}
+
+static void log_long(void) {
+    char text[5000];
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = '\0';
+    rcmi_log(RCMI_LOG_ERROR, "%s", text);
+}
+
+/* What fn writes to stderr under RINGCOMM_LOG=level (NULL: not set). */
+static void capture(const char *level, void (*fn)(void), char *ret_text, size_t size) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        alarm(20);
+        dup2(ends[1], STDERR_FILENO);
+        if (level)
+            setenv("RINGCOMM_LOG", level, 1);
+        else
+            unsetenv("RINGCOMM_LOG");
+        fn();
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t have = 0;
+    ssize_t got;
+    while ((got = read(ends[0], ret_text + have, size - 1 - have)) > 0)
+        have += (size_t)got;
+    ret_text[have] = '\0';
+    close(ends[0]);
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void test_levels(void **state) {
+    (void)state;
+    char text[8192];
+    const char *error = "ringcomm [rank 3] error: e1\n";
+    const char *warning = "ringcomm [rank 3] warning: w2\n";
+    char expected[256];
+
+    capture("error", log_all_levels, text, sizeof text);
+    assert_string_equal(text, error);
+
+    snprintf(expected, sizeof expected, "%s%s", error, warning);
+    capture(NULL, log_all_levels, text, sizeof text);
+    assert_string_equal(text, expected);
+    capture("warn", log_all_levels, text, sizeof text);
+    assert_string_equal(text, expected);
+
+    snprintf(expected, sizeof expected, "%s%sringcomm info: i3\n", error, warning);
+    capture("info", log_all_levels, text, sizeof text);
+    assert_string_equal(text, expected);
+
+    snprintf(expected, sizeof expected, "%s%sringcomm info: i3\nringcomm debug: d4\n", error,
+             warning);
+    capture("debug", log_all_levels, text, sizeof text);
+    assert_string_equal(text, expected);
+}
+
+static void test_unknown_level(void **state) {
+    (void)state;
+    char text[8192];
+    capture("loud", log_all_levels, text, sizeof text);
+    assert_non_null(strstr(text, "RINGCOMM_LOG=loud"));
+    assert_non_null(strstr(text, "w2\n"));
+    assert_null(strstr(text, "i3"));
+}
+
+static void test_long_line(void **state) {
+    (void)state;
+    char text[8192];
+    capture(NULL, log_long, text, sizeof text);
+    size_t len = strlen(text);
+    assert_true(len > 900 && len < 2000);
+    assert_int_equal(text[len - 1], '\n');
+    assert_ptr_equal(strchr(text, '\n'), text + len - 1);
+}
+
+/* With stderr a pipe that nobody reads, SIGPIPE would kill the child. */
+static void test_no_sigpipe(void **state) {
+    (void)state;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    close(ends[0]);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        alarm(20);
+        dup2(ends[1], STDERR_FILENO);
+        rcmi_log(RCMI_LOG_ERROR, "nobody hears this");
+        _exit(7);
+    }
+    close(ends[1]);
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 7);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_unknown_level),
+        cmocka_unit_test(test_long_line),
+        cmocka_unit_test(test_no_sigpipe),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bells: no wake-up is lost between threads, between processes, or to an engine that sleeps in
+ * poll; deadlines hold. Pauses: their budget follows the CPUs and the setting.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "check.h"
+#include "wait.h"
+
+enum { ROUNDS = 20000, LOST_MS = 10000 };
+
+/* Two sides take turns; side 0 begins. Each has a bell of its own, as a process has. */
+struct table {
+    struct rcmi_bell bells[2];
+    _Alignas(RCMI_LINE) _Atomic uint32_t turns[2]; /* side i has made so many */
+    uint32_t plain[2];                             /* written before the turn, read after it */
+    int eventfd[2]; /* -1: sleep on the futex, else in poll as an engine */
+};
+
+struct side {
+    struct table *table;
+    int number;
+    bool pause; /* spin and yield before sleeping */
+    int failed; /* 0, or the line that noticed */
+};
+
+static bool turn_came(struct table *table, int other, uint32_t turn) {
+    return atomic_load_explicit(&table->turns[other], memory_order_acquire) >= turn;
+}
+
+static void side_sleep(struct side *side, uint32_t turn, rcmi_deadline deadline) {
+    struct table *table = side->table;
+    struct rcmi_bell *bell = &table->bells[side->number];
+    int fd = table->eventfd[side->number];
+    uint32_t bit = fd < 0 ? RCMI_BELL_FUTEX_ONE : RCMI_BELL_ENGINE;
+    uint32_t seen = rcmi_bell_arm(bell, bit);
+    if (!turn_came(table, 1 - side->number, turn)) {
+        if (fd < 0) {
+            rcmi_bell_sleep(bell, seen, deadline);
+        } else {
+            struct pollfd entry = {.fd = fd, .events = POLLIN};
+            uint64_t count;
+            if (poll(&entry, 1, rcmi_deadline_left_ms(deadline)) == 1 &&
+                read(fd, &count, sizeof count) < 0)
+                side->failed = __LINE__;
+        }
+    }
+    rcmi_bell_disarm(bell, bit);
+}
+
+static void side_await(struct side *side, uint32_t turn) {
+    struct rcmi_pause pause = {0, 0};
+    if (side->pause)
+        pause = rcmi_pause_budget(2);
+    rcmi_deadline lost = rcmi_deadline_in(LOST_MS);
+    while (!side->failed && !turn_came(side->table, 1 - side->number, turn)) {
+        if (rcmi_pause(&pause))
+            continue;
+        side_sleep(side, turn, lost);
+        /* It slept to the deadline: the turn never came, or the wake-up for it was lost. */
+        if (rcmi_deadline_passed(lost))
+            side->failed = __LINE__;
+    }
+}
+
+static void *side_play(void *arg) {
+    struct side *side = arg;
+    struct table *table = side->table;
+    int other = 1 - side->number;
+    for (uint32_t turn = 1; turn <= ROUNDS && !side->failed; turn++) {
+        side_await(side, side->number == 0 ? turn - 1 : turn);
+        uint32_t expected = side->number == 0 ? turn - 1 : turn;
+        if (table->plain[other] != expected && !side->failed)
+            side->failed = __LINE__;
+        table->plain[side->number] = turn;
+        atomic_store_explicit(&table->turns[side->number], turn, memory_order_release);
+        rcmi_bell_ring(&table->bells[other], table->eventfd[other]);
+    }
+    return NULL;
+}
+
+static struct table *table_map(bool engine) {
+    void *base =
+        mmap(NULL, sizeof(struct table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(base != MAP_FAILED);
+    struct table *table = base;
+    for (int i = 0; i < 2; i++)
+        table->eventfd[i] = engine ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
+    return table;
+}
+
+static void table_unmap(struct table *table) {
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(atomic_load(&table->bells[i].armed), 0);
+        if (table->eventfd[i] >= 0)
+            close(table->eventfd[i]);
+    }
+    munmap(table, sizeof *table);
+}
+
+static void play_threads(bool engine, bool pause) {
+    struct table *table = table_map(engine);
+    struct side sides[2] = {{table, 0, pause, 0}, {table, 1, pause, 0}};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, side_play, &sides[i]), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(sides[0].failed, 0);
+    assert_int_equal(sides[1].failed, 0);
+    assert_int_equal(atomic_load(&table->turns[1]), ROUNDS);
+    table_unmap(table);
+}
+
+static void play_processes(bool engine, bool pause) {
+    struct table *table = table_map(engine);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    struct side side = {table, pid == 0, pause, 0};
+    if (pid == 0) {
+        alarm(50);
+        side_play(&side);
+        _exit(side.failed ? 1 : 0);
+    }
+    side_play(&side);
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(side.failed, 0);
+    assert_int_equal(atomic_load(&table->turns[1]), ROUNDS);
+    table_unmap(table);
+}
+
+static void test_threads_sleep(void **state) {
+    (void)state;
+    play_threads(false, false);
+}
+
+static void test_threads_pause(void **state) {
+    (void)state;
+    play_threads(false, true);
+}
+
+static void test_threads_engine(void **state) {
+    (void)state;
+    play_threads(true, false);
+}
+
+static void test_processes_sleep(void **state) {
+    (void)state;
+    play_processes(false, false);
+}
+
+static void test_processes_pause(void **state) {
+    (void)state;
+    play_processes(false, true);
+}
+
+static void test_processes_engine(void **state) {
+    (void)state;
+    play_processes(true, false);
+}
+
+/* ---- Several sleepers on one bell ----------------------------------------------------------- */
+
+enum { SLEEPERS = 4 };
+
+struct crowd {
+    struct rcmi_bell bell;
+    _Atomic int open, through;
+};
+
+static void *crowd_wait(void *arg) {
+    struct crowd *crowd = arg;
+    rcmi_deadline lost = rcmi_deadline_in(LOST_MS);
+    while (!atomic_load(&crowd->open) && !rcmi_deadline_passed(lost)) {
+        uint32_t seen = rcmi_bell_arm(&crowd->bell, RCMI_BELL_FUTEX_ONE);
+        if (!atomic_load(&crowd->open))
+            rcmi_bell_sleep(&crowd->bell, seen, lost);
+        rcmi_bell_disarm(&crowd->bell, RCMI_BELL_FUTEX_ONE);
+    }
+    if (!rcmi_deadline_passed(lost))
+        atomic_fetch_add(&crowd->through, 1);
+    return NULL;
+}
+
+static void test_crowd(void **state) {
+    (void)state;
+    struct crowd crowd;
+    memset(&crowd, 0, sizeof crowd);
+    pthread_t threads[SLEEPERS];
+    for (int i = 0; i < SLEEPERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, crowd_wait, &crowd), 0);
+    rcmi_deadline lost = rcmi_deadline_in(LOST_MS);
+    while (atomic_load(&crowd.bell.armed) != SLEEPERS && !rcmi_deadline_passed(lost))
+        sched_yield();
+    assert_int_equal(atomic_load(&crowd.bell.armed), SLEEPERS);
+    atomic_store(&crowd.open, 1);
+    rcmi_bell_ring(&crowd.bell, -1);
+    for (int i = 0; i < SLEEPERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(atomic_load(&crowd.through), SLEEPERS);
+    assert_int_equal(atomic_load(&crowd.bell.armed), 0);
+}
+
+/* ---- Arming against ringing, at the same moment --------------------------------------------- */
+
+/*
+ * Both sides meet, then at once one arms and looks, the other publishes and rings. If the sleeper
+ * saw nothing, the ringer must have moved the word; else it would have slept for ever. This is
+ * what the fences are for; without them it mostly goes wrong within these two seconds if two
+ * CPUs are free. Stops after RACE_MS, or RACES.
+ */
+enum { RACES = 400000, RACE_MS = 2000 };
+
+struct race {
+    struct rcmi_bell bell;
+    _Alignas(RCMI_LINE) _Atomic uint32_t round;     /* begun by the sleeper */
+    _Alignas(RCMI_LINE) _Atomic uint32_t published; /* the condition */
+    _Alignas(RCMI_LINE) _Atomic uint32_t rung;      /* rounds the ringer has finished */
+    _Alignas(RCMI_LINE) _Atomic bool stop;
+};
+
+/* The partner may have no CPU just now: gives ours away after a while. */
+static void race_spin(uint32_t *spins) {
+    if (++*spins % 1000 == 0)
+        sched_yield();
+}
+
+static void *race_ring(void *arg) {
+    struct race *race = arg;
+    for (uint32_t round = 1; !atomic_load(&race->stop); round++) {
+        uint32_t spins = 0;
+        while (atomic_load_explicit(&race->round, memory_order_acquire) < round &&
+               !atomic_load_explicit(&race->stop, memory_order_relaxed))
+            race_spin(&spins);
+        atomic_store_explicit(&race->published, round, memory_order_release);
+        rcmi_bell_ring(&race->bell, -1);
+        atomic_store_explicit(&race->rung, round, memory_order_release);
+    }
+    return NULL;
+}
+
+static void test_race(void **state) {
+    (void)state;
+    struct race race;
+    memset(&race, 0, sizeof race);
+    pthread_t thread;
+    uint32_t lost = 0, round = 0;
+    assert_int_equal(pthread_create(&thread, NULL, race_ring, &race), 0);
+    rcmi_deadline end = rcmi_deadline_in(RACE_MS);
+    while (lost == 0 && round < RACES && !rcmi_deadline_passed(end)) {
+        uint32_t spins = 0;
+        round++;
+        atomic_store_explicit(&race.round, round, memory_order_release);
+        for (volatile uint32_t skew = round % 64; skew > 0; skew--) /* meet at all offsets */
+            ;
+        uint32_t seen = rcmi_bell_arm(&race.bell, RCMI_BELL_FUTEX_ONE);
+        bool came = atomic_load_explicit(&race.published, memory_order_acquire) == round;
+        while (atomic_load_explicit(&race.rung, memory_order_acquire) < round)
+            race_spin(&spins);
+        if (!came && atomic_load(&race.bell.word) == seen)
+            lost++;
+        rcmi_bell_disarm(&race.bell, RCMI_BELL_FUTEX_ONE);
+    }
+    atomic_store(&race.stop, true);
+    pthread_join(thread, NULL);
+    assert_true(round > 100);
+    assert_int_equal(lost, 0);
+}
+
+/* ---- One bell, nobody rings ----------------------------------------------------------------- */
+
+static void test_deadline(void **state) {
+    (void)state;
+    struct rcmi_bell bell;
+    memset(&bell, 0, sizeof bell);
+    uint32_t seen = rcmi_bell_arm(&bell, RCMI_BELL_FUTEX_ONE);
+    int64_t start = rcmi_now_ns();
+    rcmi_deadline deadline = rcmi_deadline_in(50);
+    while (!rcmi_deadline_passed(deadline))
+        rcmi_bell_sleep(&bell, seen, deadline);
+    int64_t took = rcmi_now_ns() - start;
+    assert_true(took >= 50000000);
+    assert_true(took < 5000000000);
+    /* already passed, and never asked for: both return at once */
+    start = rcmi_now_ns();
+    rcmi_bell_sleep(&bell, seen, start - 1);
+    rcmi_bell_sleep(&bell, seen, 0);
+    rcmi_bell_sleep(&bell, seen + 1, RCMI_NEVER); /* the word is not what was seen */
+    assert_true(rcmi_now_ns() - start < 5000000000);
+    rcmi_bell_disarm(&bell, RCMI_BELL_FUTEX_ONE);
+    assert_int_equal(atomic_load(&bell.armed), 0);
+}
+
+/* Ringing changes nothing unless somebody is armed, and wakes exactly the kind that is. */
+static void test_ring_armed_only(void **state) {
+    (void)state;
+    struct rcmi_bell bell;
+    memset(&bell, 0, sizeof bell);
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    uint64_t count = 0;
+    assert_true(fd >= 0);
+
+    rcmi_bell_ring(&bell, fd);
+    assert_int_equal(atomic_load(&bell.word), 0);
+    assert_int_equal(read(fd, &count, sizeof count), -1);
+
+    uint32_t seen = rcmi_bell_arm(&bell, RCMI_BELL_FUTEX_ONE);
+    rcmi_bell_ring(&bell, fd);
+    assert_int_not_equal(atomic_load(&bell.word), seen);
+    assert_int_equal(read(fd, &count, sizeof count), -1);
+    rcmi_bell_disarm(&bell, RCMI_BELL_FUTEX_ONE);
+
+    (void)rcmi_bell_arm(&bell, RCMI_BELL_ENGINE);
+    (void)rcmi_bell_arm(&bell, RCMI_BELL_ENGINE); /* twice is once */
+    errno = 0;
+    rcmi_bell_ring(&bell, fd);
+    rcmi_bell_ring(&bell, -1); /* of an engine without an eventfd: nothing */
+    assert_int_equal(errno, 0);
+    assert_int_equal(read(fd, &count, sizeof count), sizeof count);
+    assert_int_equal(count, 1);
+    rcmi_bell_disarm(&bell, RCMI_BELL_ENGINE);
+    assert_int_equal(atomic_load(&bell.armed), 0);
+    close(fd);
+}
+
+/* ---- Pauses --------------------------------------------------------------------------------- */
+
+/* The setting and the CPUs are read once per process: each question is put in a forked child,
+ * which is narrowed to one CPU if `narrow`. The answer comes back as exit status. */
+static int pause_ask(const char *spin_us, bool narrow, int (*question)(void)) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(20);
+        cpu_set_t set;
+        sched_getaffinity(0, sizeof set, &set);
+        for (int cpu = 0, kept = 0; narrow && cpu < CPU_SETSIZE; cpu++)
+            if (CPU_ISSET(cpu, &set) && kept++)
+                CPU_CLR(cpu, &set);
+        sched_setaffinity(0, sizeof set, &set);
+        if (spin_us)
+            setenv("RINGCOMM_SPIN_US", spin_us, 1);
+        else
+            unsetenv("RINGCOMM_SPIN_US");
+        setenv("RINGCOMM_LOG", "error", 1);
+        _exit(question());
+    }
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static int ask_roomy(void) {
+    struct rcmi_pause pause = rcmi_pause_budget(1);
+    return pause.spins > 100 && pause.yields > 0;
+}
+
+static int ask_crowded(void) {
+    struct rcmi_pause pause = rcmi_pause_budget(2);
+    return pause.spins == 0 && pause.yields >= 20;
+}
+
+static int ask_spins_more(void) {
+    struct rcmi_pause pause = rcmi_pause_budget(2);
+    int64_t start = rcmi_now_ns();
+    uint32_t paused = 0;
+    while (pause.spins > 0 && rcmi_pause(&pause))
+        paused++;
+    int64_t took = rcmi_now_ns() - start;
+    /* 20 ms were asked for; a wide margin, for the pause is measured while others run */
+    return paused > 1000 && took > 2000000 && took < 2000000000;
+}
+
+static int ask_ends(void) {
+    struct rcmi_pause pause = rcmi_pause_budget(1);
+    uint32_t total = pause.spins + pause.yields;
+    for (uint32_t i = 0; i < total; i++)
+        if (!rcmi_pause(&pause))
+            return 0;
+    return !rcmi_pause(&pause) && !rcmi_pause(&pause);
+}
+
+static void test_pause_budget(void **state) {
+    (void)state;
+    assert_int_equal(pause_ask(NULL, true, ask_roomy), 1);
+    assert_int_equal(pause_ask("", true, ask_roomy), 1);
+    assert_int_equal(pause_ask("auto", true, ask_roomy), 1);
+    assert_int_equal(pause_ask(NULL, true, ask_crowded), 1);
+    assert_int_equal(pause_ask(NULL, true, ask_spins_more), 0);
+    assert_int_equal(pause_ask(NULL, true, ask_ends), 1);
+}
+
+static void test_pause_setting(void **state) {
+    (void)state;
+    assert_int_equal(pause_ask("20000", true, ask_spins_more), 1);
+    assert_int_equal(pause_ask("0", true, ask_roomy), 0);
+    assert_int_equal(pause_ask("nonsense", true, ask_roomy), 1); /* auto, with a warning */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pause_budget),    cmocka_unit_test(test_pause_setting),
+        cmocka_unit_test(test_ring_armed_only), cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_crowd),           cmocka_unit_test(test_race),
+        cmocka_unit_test(test_threads_sleep),   cmocka_unit_test(test_threads_pause),
+        cmocka_unit_test(test_threads_engine),  cmocka_unit_test(test_processes_sleep),
+        cmocka_unit_test(test_processes_pause), cmocka_unit_test(test_processes_engine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
