@@ -18,25 +18,32 @@
  * dst[i] = ((srcs[0][i] op srcs[1][i]) op srcs[2][i]) ..., i < count: strictly from left to right,
  * so the order of srcs decides the bits. 1 <= nsrcs <= RCMI_REDUCE_MAX (1 copies). dst may be the
  * same pointer as any of the sources; no other overlap. No alignment is needed beyond that of
- * the element type. Integers wrap; floating min and max return a NaN if any operand is one.
+ * the element type. Integers wrap.
+ *
+ * Floats, so that every instruction set and machine gives the same bits: each operation is rounded
+ * once (no fused multiply-add). A result that is a NaN, whether an operand was one or the operation
+ * made it (inf - inf, 0 * inf), is the positive quiet NaN without payload: 0x7fc00000,
+ * 0x7ff8000000000000. min and max are a NaN if any operand is one, and count -0 as less than +0.
+ * A copy (nsrcs 1) keeps all bits.
  */
 typedef void (*rcmi_reduce_fn)(void *dst, const void *const *srcs, int nsrcs, size_t count);
 
-/* Never NULL for a valid type and operator. */
+/* Never NULL for a valid type and operator; NULL for numbers that are none. */
 rcmi_reduce_fn rcmi_reduce_kernel(rcm_dtype dtype, rcm_op op);
 
 /* The same with non-temporal stores, for results that this core will not read again soon; fenced
- * before it returns, so a flag may be written at once. */
+ * before it returns, so a flag may be written at once (with a release store, as always). Short
+ * results, under 4 KiB, are stored plainly, since the fence would cost more than it saves. */
 rcmi_reduce_fn rcmi_reduce_kernel_streaming(rcm_dtype dtype, rcm_op op);
 
-/* Copies bytes; no overlap. */
+/* Copies bytes; dst may be src, no other overlap. */
 void rcmi_copy(void *dst, const void *src, size_t bytes);
-/* Copies with non-temporal stores, fenced before it returns: for memory that another core reads
- * next, or far larger than the cache. */
+/* Copies with non-temporal stores (from 4 KiB), fenced before it returns: for memory that another
+ * core reads next, or far larger than the cache. */
 void rcmi_copy_streaming(void *dst, const void *src, size_t bytes);
 
-/* "avx512", "avx2" or "generic": what was chosen. RINGCOMM_KERNELS=generic|avx2|avx512 overrides.
- */
+/* "avx512", "avx2" or "generic": what was chosen. RINGCOMM_KERNELS=generic|avx2|avx512 overrides,
+ * if this CPU has it; else a warning says what is used instead. */
 const char *rcmi_kernels_name(void);
 
 #endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Chooses the instruction set once per process, and hands out kernels from its table. */
+#include "kernels.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include "log.h"
+#include "settings.h"
+#include "variant.h"
+
+#if defined(RCMI_KERNELS_X86)
+static bool cpu_has_avx2(void) {
+    return __builtin_cpu_supports("avx2");
+}
+
+/* The four parts that -mavx512bw -mavx512dq -mavx512vl let the compiler use. */
+static bool cpu_has_avx512(void) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+static bool cpu_has_base(void) {
+    return true;
+}
+
+/* Best first. */
+static const struct {
+    const struct rcmi_kernel_table *table;
+    bool (*usable)(void);
+} variants[] = {
+#if defined(RCMI_KERNELS_X86)
+    {&rcmi_kernels_avx512, cpu_has_avx512},
+    {&rcmi_kernels_avx2, cpu_has_avx2},
+#endif
+    {&rcmi_kernels_generic, cpu_has_base},
+};
+#define VARIANTS (sizeof variants / sizeof variants[0])
+
+const struct rcmi_kernel_table *rcmi_kernel_variant(const char *name) {
+    for (size_t i = 0; i < VARIANTS; i++)
+        if (strcmp(variants[i].table->name, name) == 0)
+            return variants[i].usable() ? variants[i].table : NULL;
+    return NULL;
+}
+
+static const struct rcmi_kernel_table *kernels_choose(void) {
+    const char *wanted = rcmi_setting("RINGCOMM_KERNELS");
+    size_t best = 0;
+    while (!variants[best].usable())
+        best++;
+    if (wanted[0] == '\0' || strcmp(wanted, "auto") == 0)
+        return variants[best].table;
+    const struct rcmi_kernel_table *table = rcmi_kernel_variant(wanted);
+    if (table)
+        return table;
+    rcmi_log(RCMI_LOG_WARN,
+             "RINGCOMM_KERNELS=%s is not available on this CPU or in this build, using %s", wanted,
+             variants[best].table->name);
+    return variants[best].table;
+}
+
+/* Threads that come here together choose the same table, so the order of their stores does not
+ * matter; the tables are constant, so relaxed pairs with relaxed. */
+static const struct rcmi_kernel_table *kernels_chosen(void) {
+    static _Atomic(const struct rcmi_kernel_table *) chosen;
+    const struct rcmi_kernel_table *table = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (!table) {
+        table = kernels_choose();
+        atomic_store_explicit(&chosen, table, memory_order_relaxed);
+    }
+    return table;
+}
+
+static bool kernel_exists(rcm_dtype dtype, rcm_op op) {
+    return (unsigned)dtype < RCMI_DTYPE_END && (unsigned)op < RCMI_OP_END;
+}
+
+rcmi_reduce_fn rcmi_reduce_kernel(rcm_dtype dtype, rcm_op op) {
+    return kernel_exists(dtype, op) ? kernels_chosen()->reduce[dtype][op] : NULL;
+}
+
+rcmi_reduce_fn rcmi_reduce_kernel_streaming(rcm_dtype dtype, rcm_op op) {
+    return kernel_exists(dtype, op) ? kernels_chosen()->reduce_streaming[dtype][op] : NULL;
+}
+
+void rcmi_copy(void *dst, const void *src, size_t bytes) {
+    kernels_chosen()->copy(dst, src, bytes);
+}
+
+void rcmi_copy_streaming(void *dst, const void *src, size_t bytes) {
+    kernels_chosen()->copy_streaming(dst, src, bytes);
+}
+
+const char *rcmi_kernels_name(void) {
+    return kernels_chosen()->name;
+}

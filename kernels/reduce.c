@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * All kernels of one variant. meson.build compiles this file once per instruction set; the
+ * choice between the results is kernels.c. A new type is its vectors in vector.h, its operators in
+ * ops.h, a group here and a row in the table; a new operator likewise.
+ */
+#include <stdbool.h>
+#include <string.h>
+#include "ops.h"
+#include "variant.h"
+
+/* Vectors per source in one step of the loops; more gain nothing once memory is the limit. */
+#define UNROLL 4
+
+/* Below this many bytes of result the fence costs more than passing by the cache can gain. */
+#define STREAM_MIN 4096
+
+/* Copies of these sizes are done here and not by memcpy. */
+#define COPY_MIN 2048
+#define COPY_MAX (4 << 20)
+
+RCMI_INLINE void copy_store(uint8_t *dst, raw_vec value, bool stream) {
+    if (stream)
+        vector_stream(dst, value);
+    else
+        *(raw_mem *)dst = value;
+}
+
+/* At least a vector; aligned stores. */
+RCMI_INLINE void copy_loop(uint8_t *dst, const uint8_t *src, size_t bytes, bool stream) {
+    const size_t step = UNROLL * RCMI_VECTOR_BYTES;
+    size_t i = -(uintptr_t)dst % RCMI_VECTOR_BYTES;
+    memcpy(dst, src, i);
+    for (; i + step <= bytes; i += step) {
+        const raw_mem *from = (const raw_mem *)(src + i);
+        raw_vec a = from[0], b = from[1], c = from[2], d = from[3];
+        copy_store(dst + i, a, stream);
+        copy_store(dst + i + RCMI_VECTOR_BYTES, b, stream);
+        copy_store(dst + i + 2 * RCMI_VECTOR_BYTES, c, stream);
+        copy_store(dst + i + 3 * RCMI_VECTOR_BYTES, d, stream);
+    }
+    memcpy(dst + i, src + i, bytes - i);
+}
+
+/* The C library's memcpy is best for short copies, and knows best how to treat those far larger
+ * than the cache. Between the two it may use the CPU's string instruction, which on some CPUs is
+ * many times slower when dst lies a few bytes after src modulo a page, as offset buffers do. */
+static void copy_plain(void *dst, const void *src, size_t bytes) {
+    if (dst == src || bytes == 0)
+        return;
+    if (bytes < COPY_MIN || bytes > COPY_MAX)
+        memcpy(dst, src, bytes);
+    else
+        copy_loop(dst, src, bytes, false);
+}
+
+static void copy_streaming(void *dst, const void *src, size_t bytes) {
+    if (dst == src)
+        return;
+    if (bytes < STREAM_MIN) {
+        copy_plain(dst, src, bytes);
+        return;
+    }
+    copy_loop(dst, src, bytes, true);
+    vector_stream_fence();
+}
+
+#define T  uint8
+#define OP sum
+#include "reduce_loop.h"
+#define OP prod
+#include "reduce_loop.h"
+#define OP min
+#include "reduce_loop.h"
+#define OP max
+#include "reduce_loop.h"
+#undef T
+
+#define T  int32
+#define OP sum
+#include "reduce_loop.h"
+#define OP prod
+#include "reduce_loop.h"
+#define OP min
+#include "reduce_loop.h"
+#define OP max
+#include "reduce_loop.h"
+#undef T
+
+#define T  int64
+#define OP sum
+#include "reduce_loop.h"
+#define OP prod
+#include "reduce_loop.h"
+#define OP min
+#include "reduce_loop.h"
+#define OP max
+#include "reduce_loop.h"
+#undef T
+
+#define T  float32
+#define OP sum
+#include "reduce_loop.h"
+#define OP prod
+#include "reduce_loop.h"
+#define OP min
+#include "reduce_loop.h"
+#define OP max
+#include "reduce_loop.h"
+#undef T
+
+#define T  float64
+#define OP sum
+#include "reduce_loop.h"
+#define OP prod
+#include "reduce_loop.h"
+#define OP min
+#include "reduce_loop.h"
+#define OP max
+#include "reduce_loop.h"
+#undef T
+
+#define ROW(T, suffix)                                                                             \
+    {                                                                                              \
+        [RCM_SUM] = sum_##T##suffix, [RCM_PROD] = prod_##T##suffix, [RCM_MIN] = min_##T##suffix,   \
+        [RCM_MAX] = max_##T##suffix,                                                               \
+    }
+#define ROWS(suffix)                                                                               \
+    {                                                                                              \
+        [RCM_UINT8] = ROW(uint8, suffix), [RCM_INT32] = ROW(int32, suffix),                        \
+        [RCM_INT64] = ROW(int64, suffix), [RCM_FLOAT32] = ROW(float32, suffix),                    \
+        [RCM_FLOAT64] = ROW(float64, suffix),                                                      \
+    }
+#define TABLE_(variant)      rcmi_kernels_##variant
+#define TABLE(variant)       TABLE_(variant)
+#define TABLE_TEXT_(variant) #variant
+#define TABLE_TEXT(variant)  TABLE_TEXT_(variant)
+
+const struct rcmi_kernel_table TABLE(RCMI_VARIANT) = {
+    .name = TABLE_TEXT(RCMI_VARIANT),
+    .reduce = ROWS(_reduce),
+    .reduce_streaming = ROWS(_reduce_streaming),
+    .copy = copy_plain,
+    .copy_streaming = copy_streaming,
+};

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The loop of one reduction kernel: included once per (T, OP) by reduce.c, which defines both.
+ * It makes OP_T_reduce and OP_T_reduce_streaming. No include guard, on purpose.
+ *
+ *   dst  |head|....|======|======|======|..|..|tail|
+ *        unaligned  blocks of UNROLL vectors,  unaligned, overlaps
+ *        overlaps   stores aligned, then single
+ *
+ * Loads may be unaligned; stores are aligned, since stores across cache lines cost more. The first
+ * and last vector are computed before anything is stored (dst may be a source) and stored last;
+ * what they share with the aligned part gets the same value twice. Each source is read once.
+ */
+#define RCMI_CAT3_(a, b, c) a##b##c
+#define RCMI_CAT3(a, b, c)  RCMI_CAT3_(a, b, c)
+#define OF_TYPE(prefix)     RCMI_CAT3(prefix, T, )
+#define OP_OF_TYPE(infix)   RCMI_CAT3(OP, infix, T)
+#define NAME(suffix)        RCMI_CAT3(OP_OF_TYPE(_), suffix, )
+#define ELEM                OF_TYPE(elem_)
+#define VEC                 OF_TYPE(vec_)
+#define LANES               ((size_t)OF_TYPE(LANES_))
+#define LOAD                OF_TYPE(load_)
+#define COMBINE             OP_OF_TYPE(_)
+#define FINISH              OP_OF_TYPE(_finish_)
+
+/* The result for the vector at element i. */
+RCMI_INLINE VEC NAME(_at)(const ELEM *const *srcs, int nsrcs, size_t i) {
+    VEC acc = LOAD(srcs[0] + i);
+    for (int s = 1; s < nsrcs; s++)
+        acc = COMBINE(acc, LOAD(srcs[s] + i));
+    return FINISH(acc);
+}
+
+/* Fewer elements than a vector has: one at a time, in the first lane. */
+static __attribute__((noinline)) void NAME(_few)(ELEM *dst, const ELEM *const *srcs, int nsrcs,
+                                                 size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        VEC acc = OF_TYPE(load_one_)(srcs[0] + i);
+        for (int s = 1; s < nsrcs; s++)
+            acc = COMBINE(acc, OF_TYPE(load_one_)(srcs[s] + i));
+        OF_TYPE(store_one_)(dst + i, FINISH(acc));
+    }
+}
+
+RCMI_INLINE void NAME(_store)(ELEM *dst, VEC value, bool stream) {
+    if (stream)
+        OF_TYPE(stream_)(dst, value);
+    else
+        OF_TYPE(store_)(dst, value);
+}
+
+/* UNROLL vectors from element i; written out, so that they are registers at -O2 too. */
+RCMI_INLINE void NAME(_block)(ELEM *dst, const ELEM *const *srcs, int nsrcs, size_t i,
+                              bool stream) {
+    const ELEM *src = srcs[0] + i;
+    VEC a = LOAD(src), b = LOAD(src + LANES);
+    VEC c = LOAD(src + 2 * LANES), d = LOAD(src + 3 * LANES);
+    for (int s = 1; s < nsrcs; s++) {
+        src = srcs[s] + i;
+        a = COMBINE(a, LOAD(src));
+        b = COMBINE(b, LOAD(src + LANES));
+        c = COMBINE(c, LOAD(src + 2 * LANES));
+        d = COMBINE(d, LOAD(src + 3 * LANES));
+    }
+    NAME(_store)(dst + i, FINISH(a), stream);
+    NAME(_store)(dst + i + LANES, FINISH(b), stream);
+    NAME(_store)(dst + i + 2 * LANES, FINISH(c), stream);
+    NAME(_store)(dst + i + 3 * LANES, FINISH(d), stream);
+}
+
+RCMI_INLINE void NAME(_loop)(ELEM *dst, const ELEM *const *srcs, int nsrcs, size_t count,
+                             bool stream) {
+    if (count < LANES) {
+        NAME(_few)(dst, srcs, nsrcs, count);
+        return;
+    }
+    VEC head = NAME(_at)(srcs, nsrcs, 0), tail = NAME(_at)(srcs, nsrcs, count - LANES);
+    size_t i = -(uintptr_t)dst % (LANES * sizeof(ELEM)) / sizeof(ELEM);
+    for (; i + UNROLL * LANES <= count; i += UNROLL * LANES)
+        NAME(_block)(dst, srcs, nsrcs, i, stream);
+    for (; i + LANES <= count; i += LANES)
+        NAME(_store)(dst + i, NAME(_at)(srcs, nsrcs, i), stream);
+    OF_TYPE(store_)(dst, head);
+    OF_TYPE(store_)(dst + count - LANES, tail);
+}
+
+/* Copies the pointers, so that the compiler knows that stores to dst do not change them; and
+ * gives the frequent two-source case a loop of its own. */
+RCMI_INLINE void NAME(_any)(void *dst, const void *const *srcs, int nsrcs, size_t count,
+                            bool stream) {
+    const ELEM *local[RCMI_REDUCE_MAX] = {srcs[0]};
+    for (int s = 1; s < nsrcs; s++)
+        local[s] = srcs[s];
+    if (nsrcs == 2)
+        NAME(_loop)(dst, local, 2, count, stream);
+    else
+        NAME(_loop)(dst, local, nsrcs, count, stream);
+}
+
+static void NAME(_reduce)(void *dst, const void *const *srcs, int nsrcs, size_t count) {
+    if (nsrcs == 1)
+        copy_plain(dst, srcs[0], count * sizeof(ELEM));
+    else
+        NAME(_any)(dst, srcs, nsrcs, count, false);
+}
+
+static void NAME(_reduce_streaming)(void *dst, const void *const *srcs, int nsrcs, size_t count) {
+    if (nsrcs == 1) {
+        copy_streaming(dst, srcs[0], count * sizeof(ELEM));
+    } else if (count < STREAM_MIN / sizeof(ELEM) || (uintptr_t)dst % sizeof(ELEM) != 0) {
+        NAME(_reduce)(dst, srcs, nsrcs, count);
+    } else {
+        NAME(_any)(dst, srcs, nsrcs, count, true);
+        vector_stream_fence();
+    }
+}
+
+#undef RCMI_CAT3_
+#undef RCMI_CAT3
+#undef OF_TYPE
+#undef OP_OF_TYPE
+#undef NAME
+#undef ELEM
+#undef VEC
+#undef LANES
+#undef LOAD
+#undef COMBINE
+#undef FINISH
+#undef OP

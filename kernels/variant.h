@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of kernels that each variant (instruction set) fills; kernels.c picks one table. */
+#ifndef RCMI_VARIANT_H
+#define RCMI_VARIANT_H
+
+#include "kernels.h"
+
+#define RCMI_DTYPE_END (RCM_FLOAT64 + 1)
+#define RCMI_OP_END    (RCM_MAX + 1)
+
+struct rcmi_kernel_table {
+    const char *name;
+    /* Indexed by the numbers of ringcomm.h; NULL where no type or operator has the number. */
+    rcmi_reduce_fn reduce[RCMI_DTYPE_END][RCMI_OP_END];
+    rcmi_reduce_fn reduce_streaming[RCMI_DTYPE_END][RCMI_OP_END];
+    void (*copy)(void *dst, const void *src, size_t bytes);
+    void (*copy_streaming)(void *dst, const void *src, size_t bytes);
+};
+
+extern const struct rcmi_kernel_table rcmi_kernels_generic;
+#if defined(RCMI_KERNELS_X86)
+extern const struct rcmi_kernel_table rcmi_kernels_avx2;
+extern const struct rcmi_kernel_table rcmi_kernels_avx512;
+#endif
+
+/* The variant's table by name, whatever was chosen: NULL if this build or CPU does not have it. */
+const struct rcmi_kernel_table *rcmi_kernel_variant(const char *name);
+
+#endif

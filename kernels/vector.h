@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Vectors of RCMI_VECTOR_BYTES bytes through the compilers' vector extensions, so that one source
+ * serves every instruction set: the files that include this are compiled once per variant, with
+ * the variant's compiler flags, its name as RCMI_VARIANT and its width as RCMI_VECTOR_BYTES.
+ * Only non-temporal stores need intrinsics. Everything here is static: two variants never share
+ * a function, or the linker might keep the one that this CPU cannot run.
+ */
+#ifndef RCMI_VECTOR_H
+#define RCMI_VECTOR_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+#define RCMI_INLINE static inline __attribute__((always_inline))
+
+/* The byte vector, which the non-temporal store below takes, and the same in memory at any
+ * alignment. may_alias: the bytes may have been written as any type. */
+typedef uint8_t raw_vec __attribute__((vector_size(RCMI_VECTOR_BYTES)));
+typedef uint8_t raw_mem __attribute__((vector_size(RCMI_VECTOR_BYTES), aligned(1), may_alias));
+
+/* Stores past the cache; p is aligned to RCMI_VECTOR_BYTES. A plain store where the base
+ * instruction set has no such store that C can name (aarch64). */
+RCMI_INLINE void vector_stream(void *p, raw_vec v) {
+#if defined(__SSE2__) && RCMI_VECTOR_BYTES == 64
+    _mm512_stream_si512(p, (__m512i)v);
+#elif defined(__SSE2__) && RCMI_VECTOR_BYTES == 32
+    _mm256_stream_si256(p, (__m256i)v);
+#elif defined(__SSE2__)
+    _mm_stream_si128(p, (__m128i)v);
+#else
+    *(raw_mem *)p = v;
+#endif
+}
+
+/* For each type T: elem_T is an element in memory, vec_T holds LANES_T of them while they are
+ * combined, and bits_T is what comparing two vec_T gives. The loops reach memory only through
+ *     load_T(p), store_T(p, v), stream_T(p, v)    LANES_T elements; stream_T: p aligned to them
+ *     load_one_T(p), store_one_T(p, v)            one element, in the first lane
+ * so that a type which is combined in a wider one (a 16-bit float in float32) converts there. */
+#define RCMI_VECTOR_TYPE(T, ctype, itype)                                                          \
+    typedef ctype elem_##T __attribute__((may_alias));                                             \
+    typedef ctype vec_##T __attribute__((vector_size(RCMI_VECTOR_BYTES)));                         \
+    typedef itype bits_##T __attribute__((vector_size(RCMI_VECTOR_BYTES)));                        \
+    enum { LANES_##T = RCMI_VECTOR_BYTES / sizeof(ctype) };                                        \
+    RCMI_INLINE vec_##T load_##T(const elem_##T *p) {                                              \
+        return (vec_##T) * (const raw_mem *)p;                                                     \
+    }                                                                                              \
+    RCMI_INLINE void store_##T(elem_##T *p, vec_##T v) {                                           \
+        *(raw_mem *)p = (raw_vec)v;                                                                \
+    }                                                                                              \
+    RCMI_INLINE void stream_##T(elem_##T *p, vec_##T v) {                                          \
+        vector_stream(p, (raw_vec)v);                                                              \
+    }                                                                                              \
+    RCMI_INLINE vec_##T load_one_##T(const elem_##T *p) {                                          \
+        return (vec_##T){*p};                                                                      \
+    }                                                                                              \
+    RCMI_INLINE void store_one_##T(elem_##T *p, vec_##T v) {                                       \
+        *p = v[0];                                                                                 \
+    }
+
+RCMI_VECTOR_TYPE(uint8, uint8_t, int8_t)
+RCMI_VECTOR_TYPE(int32, int32_t, int32_t)
+RCMI_VECTOR_TYPE(int64, int64_t, int64_t)
+RCMI_VECTOR_TYPE(float32, float, int32_t)
+RCMI_VECTOR_TYPE(float64, double, int64_t)
+
+/* Makes the streamed stores visible before any later store, such as that of a flag: x86 keeps
+ * non-temporal stores out of its usual order, so a C11 release store alone would not do. Pairs
+ * with the acquire load of the flag by its reader. */
+RCMI_INLINE void vector_stream_fence(void) {
+#if defined(__SSE2__)
+    _mm_sfence();
+#else
+    atomic_thread_fence(memory_order_release);
+#endif
+}
+
+#endif
