@@ -41,17 +41,17 @@ struct rcmi_shape {
     const int *host_of; /* host of each rank, 0..nhosts-1, numbered by first appearance */
 };
 
-enum rcmi_step_op { /* sources          -> results                              */
-                    RCMI_STEP_SEND = 1, /* buffer           -> out */
-                    RCMI_STEP_RECV, /* channel          -> dst                                  */
-                    RCMI_STEP_RECV_REDUCE, /* channel, buffer (either order) -> dst */
-                    RCMI_STEP_COPY, /* buffer           -> dst                                  */
-                    RCMI_STEP_REDUCE_N,         /* 1..16 of either  -> dst, or out, or both         */
-                    RCMI_STEP_RECV_REDUCE_SEND, /* channel, buffer (either order) -> out, and dst if
-                                                   it has one */
-                    RCMI_STEP_RECV_COPY_SEND,   /* channel          -> dst and out   */
-                    RCMI_STEP_SIGNAL, /* nothing          -> out, zero bytes                      */
-                    RCMI_STEP_WAIT    /* channel, zero bytes -> nothing                           */
+/* Each with its sources and results. */
+enum rcmi_step_op {
+    RCMI_STEP_SEND = 1,         /* buffer -> out */
+    RCMI_STEP_RECV,             /* channel -> dst */
+    RCMI_STEP_RECV_REDUCE,      /* channel, buffer (either order) -> dst */
+    RCMI_STEP_COPY,             /* buffer -> dst */
+    RCMI_STEP_REDUCE_N,         /* 1..16 of either -> dst, or out, or both */
+    RCMI_STEP_RECV_REDUCE_SEND, /* channel, buffer (either order) -> out, and maybe dst */
+    RCMI_STEP_RECV_COPY_SEND,   /* channel -> dst and out */
+    RCMI_STEP_SIGNAL,           /* nothing -> out, zero bytes */
+    RCMI_STEP_WAIT              /* channel, zero bytes -> nothing */
 };
 
 enum rcmi_where { RCMI_NOWHERE = 0, RCMI_IN, RCMI_OUT, RCMI_SCRATCH, RCMI_CHANNEL };
@@ -67,9 +67,9 @@ struct rcmi_operand {
 struct rcmi_step {
     uint8_t op;    /* enum rcmi_step_op */
     uint8_t nsrcs; /* operands[first_src .. first_src + nsrcs) */
-    /* The sources that are buffers keep their value until the plan's end, so a transport may send
-     * straight from them: if IN and OUT are different memory, and if they are the same. Computed by
-     * rcmi_plan_finish. */
+    /* It has sources that are buffers and they keep their value until the plan's end, so a
+     * transport may send straight from them: if IN and OUT are different memory, and if they are
+     * the same. Never for scratch. Computed by rcmi_plan_finish. */
     bool stable, stable_in_place;
     uint32_t chunk; /* the chunk whose length this step moves; ignored by signal and wait */
     uint32_t first_src;
@@ -94,8 +94,9 @@ struct rcmi_plan {
     enum rcm_collective collective;
     const char *algorithm; /* static */
     int nranks, rank, root;
-    uint32_t nchunks;   /* parts of the vector */
-    uint32_t nscratch;  /* scratch chunks, each as long as the longest chunk */
+    uint32_t nchunks;   /* parts of the vector, at least 1, even for a barrier */
+    uint32_t nscratch;  /* scratch chunks, each as long as the longest chunk; each is used by one
+                         * lane only, and the next slice may reuse its memory */
     uint32_t min_slots; /* it does not deadlock if every channel has at least so many slots */
     uint32_t nlanes, nsteps, noperands, nchannels;
     struct rcmi_lane *lanes;
@@ -111,9 +112,15 @@ void rcmi_chunk_range(size_t count, size_t element_bytes, uint32_t nchunks, uint
 /* Elements of the longest chunk. */
 size_t rcmi_chunk_max(size_t count, size_t element_bytes, uint32_t nchunks);
 
+/* "recv_reduce_send"; "?" for a number that is none. Static memory. */
+const char *rcmi_step_name(uint8_t op);
+/* A step in words: "recv_reduce_send chunk 2: from 0 + in.2 -> to 3". Cut at size. */
+void rcmi_step_describe(const struct rcmi_plan *plan, uint32_t step, char *text, size_t size);
+
 /* ---- Writing plans ------------------------------------------------------------------------- */
 
-/* A builder remembers the first failure (out of memory), ignores what follows, and reports it in
+/* A builder remembers the first failure (out of memory, or RCM_ERR_INTERNAL for a mistake of the
+ * emitter such as a chunk that does not exist), ignores what follows, and reports it in
  * rcmi_plan_finish, so that emitters read like the algorithm. Steps of different lanes may be
  * added in any order. */
 struct rcmi_builder;
@@ -128,8 +135,8 @@ struct rcmi_operand rcmi_in(uint32_t chunk);
 struct rcmi_operand rcmi_out(uint32_t chunk);
 struct rcmi_operand rcmi_scratch(uint32_t i);
 /* The incoming channel from `peer`; the outgoing one to it; the incoming and outgoing multicast.
- * They exist once per (peer, number), made on first use; using one from a second lane is a bug
- * (assert). */
+ * They exist once per (peer, number), made on first use; using one from a second lane is a
+ * mistake. */
 struct rcmi_operand rcmi_from(struct rcmi_builder *b, int lane, int peer, int number);
 struct rcmi_operand rcmi_from_host(struct rcmi_builder *b, int lane, int writer, int number);
 uint32_t rcmi_to(struct rcmi_builder *b, int lane, int peer, int number);
@@ -202,16 +209,22 @@ void rcmi_plan_cache_free(struct rcmi_plan_cache *cache);
 
 /*
  * Takes the plans of all ranks (plans[0..nranks)) and proves, for one slice:
- *   matching     the i-th message a channel's writer sends is the i-th each reader receives, with
- * the same chunk length (chunk numbers of equal length class), nothing is left over; both ends
- * exist; deadlock     the event graph with `slots` slots per channel is acyclic, for the collective
- * run once and run twice in a row on the same channels; a cycle is printed; hazards      no two
- * unordered accesses, one of them a write, to a chunk of a rank's buffer; and with in_place the
- * same where IN and OUT are one memory; result       every output chunk holds each contribution
- * exactly once (all_reduce: all ranks'; broadcast: the root's), and its ordered tree hash is equal
- * on all ranks; inputs unharmed if not in place; a barrier: no rank's end precedes any rank's
- * begin; formula      rounds and chunks sent equal the algorithm's formula (skipped if formula is
- * NULL). Returns RCM_OK, or RCM_ERR_INTERNAL with the thread's error text saying what and where.
+ *   form      every index is in range, each kind of step has its operands, each channel end and
+ *             each scratch chunk belongs to one lane, IN is never written
+ *   matching  the i-th message a channel's writer sends is the i-th each reader receives, with the
+ *             same chunk; nothing is left over; both ends exist
+ *   deadlock  the event graph with `slots` slots per channel is acyclic, for the collective run
+ *             once and run twice in a row on the same channels; a cycle is named. More slots are
+ *             then right as well.
+ *   hazards   no two unordered accesses, one of them a write, to a chunk of a rank's buffer,
+ *             whatever the number of slots; with in_place the same where IN and OUT are one
+ *             memory; stable flags tell the truth
+ *   result    every output chunk holds each contribution exactly once (all_reduce: all ranks';
+ *             broadcast: the root's), and its ordered tree hash is equal on all ranks; inputs are
+ *             unharmed if not in place; a barrier: no rank's end precedes any rank's begin
+ *   formula   rounds and chunks sent equal the algorithm's formula (skipped if formula is NULL)
+ * Returns RCM_OK, or RCM_ERR_INTERNAL with the thread's error text saying what and where;
+ * RCM_ERR_NOMEM.
  */
 struct rcmi_verify_options {
     uint32_t slots; /* 0: each plan's declared minimum */

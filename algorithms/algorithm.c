@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the algorithm files share; see algorithm.h. */
+#include "algorithm.h"
+
+/* First estimates, of the right order for current servers; a tuning file will replace them. A hop
+ * is a flag that crosses from one core to another and wakes a waiting lane. A poll is cheaper: the
+ * flags of many peers arrive while the first is waited for. A copy at 10 GB/s reads and writes. */
+#define MEMORY_HOP_US        0.3
+#define MEMORY_POLL_US       0.05
+#define MEMORY_BYTES_PER_US  20e3
+#define NETWORK_HOP_US       20.0
+#define NETWORK_BYTES_PER_US 2e3
+
+bool rcmi_supports_all(const struct rcmi_shape *shape) {
+    return shape->nranks >= 1;
+}
+
+bool rcmi_supports_one_host(const struct rcmi_shape *shape) {
+    return shape->nhosts == 1;
+}
+
+uint32_t rcmi_log2_floor(uint32_t x) {
+    uint32_t log = 0;
+    while (x >>= 1)
+        log++;
+    return log;
+}
+
+uint32_t rcmi_log2_ceil(uint32_t x) {
+    return x <= 1 ? 0 : rcmi_log2_floor(x - 1) + 1;
+}
+
+/* The first rank after `rank` (before it, if step is -1) on its own host, else on the nearest
+ * host in that direction. */
+static int ring_neighbour(const struct rcmi_shape *shape, int rank, int step) {
+    const int p = shape->nranks;
+    int host = shape->host_of[rank];
+    int from = rank + step;
+    for (int hosts = 0; hosts <= shape->nhosts; hosts++) {
+        for (int r = from; r >= 0 && r < p; r += step)
+            if (shape->host_of[r] == host)
+                return r;
+        host = (host + step + shape->nhosts) % shape->nhosts;
+        from = step > 0 ? 0 : p - 1;
+    }
+    return rank;
+}
+
+struct rcmi_ring_place rcmi_ring_place_of(const struct rcmi_shape *shape, int rank) {
+    const int host = shape->host_of[rank];
+    uint32_t place = 0;
+    for (int r = 0; r < shape->nranks; r++)
+        place += shape->host_of[r] < host || (shape->host_of[r] == host && r < rank);
+    return (struct rcmi_ring_place){
+        .place = place,
+        .prev = ring_neighbour(shape, rank, -1),
+        .next = ring_neighbour(shape, rank, +1),
+    };
+}
+
+void rcmi_reduce_in_rank_order(struct rcmi_builder *b, int lane, uint32_t chunk,
+                               const struct rcmi_shape *shape, int rank, bool multicast,
+                               struct rcmi_operand dst, uint32_t out) {
+    struct rcmi_operand srcs[RCMI_SOURCES_MAX];
+    int n = 0;
+    for (int r = 0; r < shape->nranks; r++) {
+        if (n == RCMI_SOURCES_MAX) {
+            rcmi_reduce(b, lane, chunk, srcs, n, rcmi_scratch(0), RCMI_NO_CHANNEL);
+            srcs[0] = rcmi_scratch(0);
+            n = 1;
+        }
+        srcs[n++] = r == rank   ? rcmi_in(chunk)
+                    : multicast ? rcmi_from_host(b, lane, r, 0)
+                                : rcmi_from(b, lane, r, 0);
+    }
+    rcmi_reduce(b, lane, chunk, srcs, n, dst, out);
+}
+
+double rcmi_cost_memory(double hops, double polls, double bytes) {
+    return hops * MEMORY_HOP_US + polls * MEMORY_POLL_US + bytes / MEMORY_BYTES_PER_US;
+}
+
+double rcmi_cost_network(double hops, double bytes) {
+    return hops * NETWORK_HOP_US + bytes / NETWORK_BYTES_PER_US;
+}
+
+double rcmi_ranks_per_host(const struct rcmi_shape *shape) {
+    return (double)shape->nranks / shape->nhosts;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the algorithm files share: who is whose neighbour, the reduction over all ranks of a host,
+ * and the numbers behind the cost estimates. Only algorithm files and table.c include it.
+ */
+#ifndef RCMI_ALGORITHM_COMMON_H
+#define RCMI_ALGORITHM_COMMON_H
+
+#include "plan.h"
+
+bool rcmi_supports_all(const struct rcmi_shape *shape);
+bool rcmi_supports_one_host(const struct rcmi_shape *shape);
+
+/* Floor and ceiling of log2 for x >= 1. */
+uint32_t rcmi_log2_floor(uint32_t x);
+uint32_t rcmi_log2_ceil(uint32_t x);
+
+/* Rings and chains visit the ranks host by host, so that each host is entered and left once even
+ * where ranks are dealt out to hosts like cards. place 0 belongs to the lowest rank of host 0. */
+struct rcmi_ring_place {
+    uint32_t place; /* of this rank, 0..nranks-1 */
+    int prev, next; /* ranks */
+};
+struct rcmi_ring_place rcmi_ring_place_of(const struct rcmi_shape *shape, int rank);
+
+/* Reduces own IN[chunk] and what every other rank sent on channel 0 (its multicast, or its pair
+ * channel), strictly in rank order, to dst and out. More than RCMI_SOURCES_MAX ranks go in groups
+ * through scratch, so that IN stays whole until its turn even where OUT is the same memory. */
+void rcmi_reduce_in_rank_order(struct rcmi_builder *b, int lane, uint32_t chunk,
+                               const struct rcmi_shape *shape, int rank, bool multicast,
+                               struct rcmi_operand dst, uint32_t out);
+
+/*
+ * Costs in microseconds. On one host: `hops` messages in a row, `polls` further flags that a rank
+ * looks at, and `bytes` that a rank moves through memory, counting each read and each write. Over
+ * the network: `hops` messages in a row, and `bytes` that go through one host's network card.
+ */
+double rcmi_cost_memory(double hops, double polls, double bytes);
+double rcmi_cost_network(double hops, double bytes);
+/* Ranks that share a network card, on the average host. */
+double rcmi_ranks_per_host(const struct rcmi_shape *shape);
+
+#endif

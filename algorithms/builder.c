@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Writing plans. The builder collects the steps of each lane, makes a channel on first use, and at
+ * the end lays everything out in one block of memory. Mistakes of an emitter (a channel end used
+ * by two lanes, a chunk that does not exist) and lack of memory are remembered, and reported by
+ * rcmi_plan_finish; whether the finished plans of all ranks do the right thing is the verifier's
+ * business.
+ */
+#include "plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "error.h"
+
+#define LANES_MAX 64
+
+struct lane_steps {
+    struct rcmi_step *steps;
+    uint32_t nsteps, capacity;
+};
+
+struct rcmi_builder {
+    rcm_status status; /* the first failure */
+    const struct rcmi_shape *shape;
+    struct rcmi_plan head; /* all but its arrays */
+    struct lane_steps lanes[LANES_MAX];
+    struct rcmi_operand *operands;
+    uint32_t operand_capacity;
+    struct rcmi_plan_channel *channels;
+    uint32_t channel_capacity;
+    uint32_t *buckets; /* open addressing over channels: index + 1, 0 is free */
+    uint32_t nbuckets; /* a power of two, at least twice the channels */
+};
+
+static void builder_fail(struct rcmi_builder *b, const char *what, long value) {
+    if (b->status == RCM_OK)
+        b->status = rcmi_fail(RCM_ERR_INTERNAL, 0, "the plan of %s (%s) for rank %d of %d %s %ld",
+                              rcmi_collective_name(b->head.collective), b->head.algorithm,
+                              b->head.rank, b->head.nranks, what, value);
+}
+
+/* Makes room for one more item; false if there is none. */
+static bool builder_grow(struct rcmi_builder *b, void **array, uint32_t *capacity, uint32_t used,
+                         size_t item_bytes) {
+    if (used < *capacity)
+        return true;
+    const uint32_t wanted = *capacity ? *capacity * 2 : 16;
+    void *grown = realloc(*array, wanted * item_bytes);
+    if (!grown) {
+        b->status =
+            rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a plan of %s (%s) for %d ranks",
+                      rcmi_collective_name(b->head.collective), b->head.algorithm, b->head.nranks);
+        return false;
+    }
+    *array = grown;
+    *capacity = wanted;
+    return true;
+}
+
+static rcm_status begin_check(const char *algorithm, const struct rcmi_shape *shape, int rank,
+                              int root, uint32_t nchunks, uint32_t min_slots) {
+    if (rank < 0 || rank >= shape->nranks)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "rank %d is not in 0..%d", rank, shape->nranks - 1);
+    if (root < 0 || root >= shape->nranks)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "root %d is not in 0..%d", root, shape->nranks - 1);
+    if (nchunks == 0 || min_slots == 0)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "a plan of %s with %u chunks and %u slots", algorithm,
+                         nchunks, min_slots);
+    return RCM_OK;
+}
+
+rcm_status rcmi_plan_begin(const char *algorithm, enum rcm_collective collective,
+                           const struct rcmi_shape *shape, int rank, int root, uint32_t nchunks,
+                           uint32_t min_slots, struct rcmi_builder **ret_builder) {
+    const rcm_status status = begin_check(algorithm, shape, rank, root, nchunks, min_slots);
+    if (status != RCM_OK)
+        return status;
+    struct rcmi_builder *b = calloc(1, sizeof(*b));
+    if (!b)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a plan of %s", algorithm);
+    b->shape = shape;
+    b->head = (struct rcmi_plan){
+        .collective = collective,
+        .algorithm = algorithm,
+        .nranks = shape->nranks,
+        .rank = rank,
+        .root = root,
+        .nchunks = nchunks,
+        .min_slots = min_slots,
+    };
+    *ret_builder = b;
+    return RCM_OK;
+}
+
+/* ---- Operands and channels ------------------------------------------------------------------ */
+
+struct rcmi_operand rcmi_in(uint32_t chunk) {
+    return (struct rcmi_operand){.where = RCMI_IN, .index = chunk};
+}
+
+struct rcmi_operand rcmi_out(uint32_t chunk) {
+    return (struct rcmi_operand){.where = RCMI_OUT, .index = chunk};
+}
+
+struct rcmi_operand rcmi_scratch(uint32_t i) {
+    return (struct rcmi_operand){.where = RCMI_SCRATCH, .index = i};
+}
+
+struct rcmi_operand rcmi_nowhere(void) {
+    return (struct rcmi_operand){.where = RCMI_NOWHERE};
+}
+
+/* First bucket for a channel; the lane is no part of a channel's name. */
+static uint32_t channel_bucket(const struct rcmi_builder *b, const struct rcmi_plan_channel *key) {
+    uint64_t x = (uint64_t)(uint32_t)key->peer << 8 | (uint64_t)key->number << 2 |
+                 (uint64_t)key->multicast << 1 | (uint64_t)key->outgoing;
+    x *= UINT64_C(0x9E3779B97F4A7C15);
+    return (uint32_t)(x >> 32) & (b->nbuckets - 1);
+}
+
+static bool channel_same(const struct rcmi_plan_channel *a, const struct rcmi_plan_channel *b) {
+    return a->outgoing == b->outgoing && a->multicast == b->multicast && a->peer == b->peer &&
+           a->number == b->number;
+}
+
+/* The bucket that holds key's channel, or the free one where it belongs. */
+static uint32_t *channel_find(struct rcmi_builder *b, const struct rcmi_plan_channel *key) {
+    uint32_t at = channel_bucket(b, key);
+    while (b->buckets[at] != 0 && !channel_same(&b->channels[b->buckets[at] - 1], key))
+        at = (at + 1) & (b->nbuckets - 1);
+    return &b->buckets[at];
+}
+
+static bool channel_rehash(struct rcmi_builder *b) {
+    if (b->head.nchannels * 2 < b->nbuckets)
+        return true;
+    uint32_t *old = b->buckets;
+    const uint32_t old_nbuckets = b->nbuckets;
+    b->buckets = NULL;
+    uint32_t capacity = old_nbuckets;
+    if (!builder_grow(b, (void **)&b->buckets, &capacity, capacity, sizeof(*b->buckets))) {
+        b->buckets = old;
+        return false;
+    }
+    memset(b->buckets, 0, capacity * sizeof(*b->buckets));
+    b->nbuckets = capacity;
+    for (uint32_t i = 0; i < b->head.nchannels; i++)
+        *channel_find(b, &b->channels[i]) = i + 1;
+    free(old);
+    return true;
+}
+
+static uint32_t channel_get(struct rcmi_builder *b, const struct rcmi_plan_channel *key) {
+    if (b->status != RCM_OK || !channel_rehash(b))
+        return RCMI_NO_CHANNEL;
+    uint32_t *bucket = channel_find(b, key);
+    if (*bucket == 0) {
+        if (!builder_grow(b, (void **)&b->channels, &b->channel_capacity, b->head.nchannels,
+                          sizeof(*b->channels)))
+            return RCMI_NO_CHANNEL;
+        b->channels[b->head.nchannels++] = *key;
+        *bucket = b->head.nchannels;
+    } else if (b->channels[*bucket - 1].lane != key->lane) {
+        builder_fail(b, "uses one channel end from two lanes; its peer is", key->peer);
+    }
+    return *bucket - 1;
+}
+
+static bool channel_check(struct rcmi_builder *b, int lane, int peer, int number) {
+    if (lane < 0 || lane >= LANES_MAX)
+        builder_fail(b, "has no lane", lane);
+    else if (peer < 0 || peer >= b->head.nranks || peer == b->head.rank)
+        builder_fail(b, "cannot have a channel with rank", peer);
+    else if (number < 0 || number >= RCMI_CHANNEL_NUMBERS)
+        builder_fail(b, "has no channel number", number);
+    return b->status == RCM_OK;
+}
+
+static struct rcmi_operand channel_operand(uint32_t index) {
+    return index == RCMI_NO_CHANNEL ? rcmi_nowhere()
+                                    : (struct rcmi_operand){.where = RCMI_CHANNEL, .index = index};
+}
+
+struct rcmi_operand rcmi_from(struct rcmi_builder *b, int lane, int peer, int number) {
+    if (!channel_check(b, lane, peer, number))
+        return rcmi_nowhere();
+    return channel_operand(channel_get(b, &(struct rcmi_plan_channel){.peer = peer,
+                                                                      .number = (uint16_t)number,
+                                                                      .lane = (uint16_t)lane}));
+}
+
+struct rcmi_operand rcmi_from_host(struct rcmi_builder *b, int lane, int writer, int number) {
+    if (!channel_check(b, lane, writer, number))
+        return rcmi_nowhere();
+    if (b->shape->host_of[writer] != b->shape->host_of[b->head.rank])
+        builder_fail(b, "reads the multicast of another host's rank", writer);
+    return channel_operand(channel_get(b, &(struct rcmi_plan_channel){.multicast = true,
+                                                                      .peer = writer,
+                                                                      .number = (uint16_t)number,
+                                                                      .lane = (uint16_t)lane}));
+}
+
+uint32_t rcmi_to(struct rcmi_builder *b, int lane, int peer, int number) {
+    if (!channel_check(b, lane, peer, number))
+        return RCMI_NO_CHANNEL;
+    return channel_get(
+        b, &(struct rcmi_plan_channel){
+               .outgoing = true, .peer = peer, .number = (uint16_t)number, .lane = (uint16_t)lane});
+}
+
+uint32_t rcmi_to_host(struct rcmi_builder *b, int lane, int number) {
+    const int other = b->head.rank == 0 ? 1 : 0; /* needs one other rank at least */
+    if (!channel_check(b, lane, other, number))
+        return RCMI_NO_CHANNEL;
+    return channel_get(b, &(struct rcmi_plan_channel){.outgoing = true,
+                                                      .multicast = true,
+                                                      .peer = -1,
+                                                      .number = (uint16_t)number,
+                                                      .lane = (uint16_t)lane});
+}
+
+/* ---- Steps ---------------------------------------------------------------------------------- */
+
+static bool operand_check(struct rcmi_builder *b, struct rcmi_operand operand) {
+    if ((operand.where == RCMI_IN || operand.where == RCMI_OUT) && operand.index >= b->head.nchunks)
+        builder_fail(b, "has no chunk", (long)operand.index);
+    if (operand.where == RCMI_SCRATCH && operand.index >= b->head.nscratch)
+        b->head.nscratch = operand.index + 1;
+    return b->status == RCM_OK;
+}
+
+static bool step_check(struct rcmi_builder *b, int lane, uint32_t chunk, int nsrcs) {
+    if (b->status != RCM_OK)
+        return false;
+    if (lane < 0 || lane >= LANES_MAX)
+        builder_fail(b, "has no lane", lane);
+    else if (chunk >= b->head.nchunks)
+        builder_fail(b, "has no chunk", (long)chunk);
+    else if (nsrcs < 0 || nsrcs > RCMI_SOURCES_MAX)
+        builder_fail(b, "reduces too many sources in one step:", nsrcs);
+    return b->status == RCM_OK;
+}
+
+static bool operands_add(struct rcmi_builder *b, const struct rcmi_operand *srcs, int nsrcs) {
+    for (int i = 0; i < nsrcs; i++) {
+        if (!operand_check(b, srcs[i]) ||
+            !builder_grow(b, (void **)&b->operands, &b->operand_capacity, b->head.noperands,
+                          sizeof(*b->operands)))
+            return false;
+        b->operands[b->head.noperands++] = srcs[i];
+    }
+    return true;
+}
+
+static void step_add(struct rcmi_builder *b, int lane, uint8_t op, uint32_t chunk,
+                     const struct rcmi_operand *srcs, int nsrcs, struct rcmi_operand dst,
+                     uint32_t out) {
+    if (!step_check(b, lane, chunk, nsrcs))
+        return;
+    struct lane_steps *to = &b->lanes[lane];
+    const uint32_t first_src = b->head.noperands;
+    if (!operand_check(b, dst) || !operands_add(b, srcs, nsrcs) ||
+        !builder_grow(b, (void **)&to->steps, &to->capacity, to->nsteps, sizeof(*to->steps)))
+        return;
+    to->steps[to->nsteps++] = (struct rcmi_step){
+        .op = op,
+        .nsrcs = (uint8_t)nsrcs,
+        .chunk = chunk,
+        .first_src = first_src,
+        .dst = dst,
+        .out = out,
+    };
+    b->head.nsteps++;
+    if (b->head.nlanes <= (uint32_t)lane)
+        b->head.nlanes = (uint32_t)lane + 1;
+}
+
+void rcmi_send(struct rcmi_builder *b, int lane, uint32_t chunk, struct rcmi_operand src,
+               uint32_t out) {
+    step_add(b, lane, RCMI_STEP_SEND, chunk, &src, 1, rcmi_nowhere(), out);
+}
+
+void rcmi_recv(struct rcmi_builder *b, int lane, uint32_t chunk, struct rcmi_operand from,
+               struct rcmi_operand dst) {
+    step_add(b, lane, RCMI_STEP_RECV, chunk, &from, 1, dst, RCMI_NO_CHANNEL);
+}
+
+void rcmi_copy_chunk(struct rcmi_builder *b, int lane, uint32_t chunk, struct rcmi_operand src,
+                     struct rcmi_operand dst) {
+    step_add(b, lane, RCMI_STEP_COPY, chunk, &src, 1, dst, RCMI_NO_CHANNEL);
+}
+
+void rcmi_reduce(struct rcmi_builder *b, int lane, uint32_t chunk, const struct rcmi_operand *srcs,
+                 int nsrcs, struct rcmi_operand dst, uint32_t out) {
+    uint8_t op = RCMI_STEP_REDUCE_N;
+    if (nsrcs == 2 && (srcs[0].where == RCMI_CHANNEL) != (srcs[1].where == RCMI_CHANNEL))
+        op = out == RCMI_NO_CHANNEL ? RCMI_STEP_RECV_REDUCE : RCMI_STEP_RECV_REDUCE_SEND;
+    step_add(b, lane, op, chunk, srcs, nsrcs, dst, out);
+}
+
+void rcmi_recv_copy_send(struct rcmi_builder *b, int lane, uint32_t chunk, struct rcmi_operand from,
+                         struct rcmi_operand dst, uint32_t out) {
+    step_add(b, lane, RCMI_STEP_RECV_COPY_SEND, chunk, &from, 1, dst, out);
+}
+
+void rcmi_signal(struct rcmi_builder *b, int lane, uint32_t out) {
+    step_add(b, lane, RCMI_STEP_SIGNAL, 0, NULL, 0, rcmi_nowhere(), out);
+}
+
+void rcmi_wait(struct rcmi_builder *b, int lane, struct rcmi_operand from) {
+    step_add(b, lane, RCMI_STEP_WAIT, 0, &from, 1, rcmi_nowhere(), RCMI_NO_CHANNEL);
+}
+
+/* ---- Finishing ------------------------------------------------------------------------------ */
+
+/* Who writes a chunk of OUT last, for the stable flags. */
+struct last_write {
+    uint32_t lane_plus_1; /* 0: nobody */
+    bool several_lanes;
+    uint32_t step;
+};
+
+static bool step_is_identity_in_place(const struct rcmi_plan *plan, const struct rcmi_step *step) {
+    const struct rcmi_operand *src = &plan->operands[step->first_src];
+    return step->op == RCMI_STEP_COPY && src->where == RCMI_IN && step->dst.where == RCMI_OUT &&
+           src->index == step->dst.index;
+}
+
+static void writes_collect(const struct rcmi_plan *plan, bool in_place, struct last_write *writes) {
+    memset(writes, 0, plan->nchunks * sizeof(*writes));
+    for (uint32_t lane = 0; lane < plan->nlanes; lane++) {
+        for (uint32_t i = 0; i < plan->lanes[lane].nsteps; i++) {
+            const uint32_t index = plan->lanes[lane].first_step + i;
+            const struct rcmi_step *step = &plan->steps[index];
+            if (step->dst.where != RCMI_OUT || (in_place && step_is_identity_in_place(plan, step)))
+                continue;
+            struct last_write *write = &writes[step->dst.index];
+            write->several_lanes |= write->lane_plus_1 != 0 && write->lane_plus_1 != lane + 1;
+            write->lane_plus_1 = lane + 1;
+            write->step = index;
+        }
+    }
+}
+
+/* Scratch is never called stable: the next slice may use it again. */
+static bool source_stable(const struct last_write *writes, bool in_place, uint32_t lane,
+                          uint32_t step, struct rcmi_operand src) {
+    if (src.where == RCMI_SCRATCH)
+        return false;
+    if (src.where == RCMI_CHANNEL || (src.where == RCMI_IN && !in_place))
+        return true;
+    const struct last_write *write = &writes[src.index];
+    if (write->lane_plus_1 == 0)
+        return true;
+    return !write->several_lanes && write->lane_plus_1 == lane + 1 && write->step < step;
+}
+
+static bool step_stable(const struct rcmi_plan *plan, const struct last_write *writes,
+                        bool in_place, uint32_t lane, uint32_t index) {
+    const struct rcmi_step *step = &plan->steps[index];
+    bool any_buffer = false;
+    for (uint32_t i = 0; i < step->nsrcs; i++) {
+        const struct rcmi_operand src = plan->operands[step->first_src + i];
+        any_buffer |= src.where != RCMI_CHANNEL;
+        if (!source_stable(writes, in_place, lane, index, src))
+            return false;
+    }
+    return any_buffer;
+}
+
+static rcm_status plan_mark_stable(struct rcmi_plan *plan) {
+    struct last_write *writes = malloc(plan->nchunks * sizeof(*writes));
+    if (!writes)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a plan of %s with %u chunks",
+                         plan->algorithm, plan->nchunks);
+    for (int in_place = 0; in_place < 2; in_place++) {
+        writes_collect(plan, in_place, writes);
+        for (uint32_t lane = 0; lane < plan->nlanes; lane++) {
+            for (uint32_t i = 0; i < plan->lanes[lane].nsteps; i++) {
+                const uint32_t index = plan->lanes[lane].first_step + i;
+                bool *flag =
+                    in_place ? &plan->steps[index].stable_in_place : &plan->steps[index].stable;
+                *flag = step_stable(plan, writes, in_place, lane, index);
+            }
+        }
+    }
+    free(writes);
+    return RCM_OK;
+}
+
+/* One block: the plan, then its arrays; all need an alignment of 4 at most after the plan. */
+static struct rcmi_plan *plan_allocate(const struct rcmi_plan *head) {
+    const size_t steps = head->nsteps * sizeof(struct rcmi_step);
+    const size_t lanes = head->nlanes * sizeof(struct rcmi_lane);
+    const size_t operands = head->noperands * sizeof(struct rcmi_operand);
+    const size_t channels = head->nchannels * sizeof(struct rcmi_plan_channel);
+    struct rcmi_plan *plan = malloc(sizeof(*plan) + steps + lanes + operands + channels);
+    if (!plan) {
+        rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a plan of %u steps", head->nsteps);
+        return NULL;
+    }
+    *plan = *head;
+    char *at = (char *)(plan + 1);
+    plan->steps = (struct rcmi_step *)(void *)at;
+    plan->lanes = (struct rcmi_lane *)(void *)(at += steps);
+    plan->operands = (struct rcmi_operand *)(void *)(at += lanes);
+    plan->channels = (struct rcmi_plan_channel *)(void *)(at += operands);
+    return plan;
+}
+
+static void plan_fill(struct rcmi_plan *plan, const struct rcmi_builder *b) {
+    uint32_t first = 0;
+    for (uint32_t lane = 0; lane < plan->nlanes; lane++) {
+        const struct lane_steps *from = &b->lanes[lane];
+        if (from->nsteps > 0)
+            memcpy(plan->steps + first, from->steps, from->nsteps * sizeof(*from->steps));
+        plan->lanes[lane] = (struct rcmi_lane){.first_step = first, .nsteps = from->nsteps};
+        first += from->nsteps;
+    }
+    if (plan->noperands > 0)
+        memcpy(plan->operands, b->operands, plan->noperands * sizeof(*b->operands));
+    if (plan->nchannels > 0)
+        memcpy(plan->channels, b->channels, plan->nchannels * sizeof(*b->channels));
+}
+
+static void builder_free(struct rcmi_builder *b) {
+    for (int lane = 0; lane < LANES_MAX; lane++)
+        free(b->lanes[lane].steps);
+    free(b->operands);
+    free(b->channels);
+    free(b->buckets);
+    free(b);
+}
+
+rcm_status rcmi_plan_finish(struct rcmi_builder *builder, struct rcmi_plan **ret_plan) {
+    rcm_status status = builder->status;
+    struct rcmi_plan *plan = NULL;
+    if (status != RCM_OK)
+        goto out;
+    plan = plan_allocate(&builder->head);
+    if (!plan) {
+        status = RCM_ERR_NOMEM;
+        goto out;
+    }
+    plan_fill(plan, builder);
+    status = plan_mark_stable(plan);
+    if (status != RCM_OK)
+        rcmi_plan_free(plan);
+    else
+        *ret_plan = plan;
+out:
+    builder_free(builder);
+    return status;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Broadcast along a chain: the root sends to the next rank, which keeps a copy and passes it on.
+ *
+ *      root --> next --> next --> ... --> last        slice by slice:
+ *
+ *      time ->   rank 0   s0 s1 s2 s3
+ *                rank 1      s0 s1 s2 s3              every link carries another slice
+ *                rank 2         s0 s1 s2 s3
+ *
+ * The chain goes host by host from the root on, as the ring does.
+ *
+ * Cost: p-1 messages in a row; each rank but the last sends the vector once. A vector of k slices
+ * needs the time of p-2+k of them. Good for large vectors on any hosts.
+ */
+#include "algorithm.h"
+
+#define SLICE_BYTES 65536.0 /* for the estimate; the executor's slots may have another size */
+
+static rcm_status chain_emit(const struct rcmi_shape *shape, int rank, int root,
+                             struct rcmi_plan **ret_plan) {
+    const struct rcmi_ring_place ring = rcmi_ring_place_of(shape, rank);
+    struct rcmi_builder *b;
+    rcm_status status = rcmi_plan_begin("chain", RCM_BROADCAST, shape, rank, root, 1, 1, &b);
+    if (status != RCM_OK)
+        return status;
+    if (rank == root) {
+        if (shape->nranks > 1)
+            rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, ring.next, 0));
+        rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
+    } else if (ring.next == root) {
+        rcmi_recv(b, 0, 0, rcmi_from(b, 0, ring.prev, 0), rcmi_out(0));
+    } else {
+        rcmi_recv_copy_send(b, 0, 0, rcmi_from(b, 0, ring.prev, 0), rcmi_out(0),
+                            rcmi_to(b, 0, ring.next, 0));
+    }
+    return rcmi_plan_finish(b, ret_plan);
+}
+
+static struct rcmi_formula chain_formula(const struct rcmi_shape *shape, int rank, int root) {
+    const bool last = rcmi_ring_place_of(shape, rank).next == root;
+    return (struct rcmi_formula){.rounds = (uint32_t)shape->nranks - 1, .chunks_sent = !last};
+}
+
+static double chain_cost(const struct rcmi_shape *shape, size_t bytes) {
+    const double p = shape->nranks;
+    const double slice = (double)bytes < SLICE_BYTES ? (double)bytes : SLICE_BYTES;
+    const double vector_and_fill = (double)bytes + (p - 2) * slice;
+    if (shape->nranks == 1)
+        return 0;
+    if (shape->nhosts > 1)
+        return rcmi_cost_network(p - 1, vector_and_fill);
+    return rcmi_cost_memory(p - 1, 0, 3 * vector_and_fill);
+}
+
+const struct rcmi_algorithm rcmi_chain = {
+    .name = "chain",
+    .description = "passes slices from rank to rank; for large vectors, any ranks and hosts",
+    .collective = RCM_BROADCAST,
+    .supports = rcmi_supports_all,
+    .emit = chain_emit,
+    .formula = chain_formula,
+    .cost_us = chain_cost,
+};

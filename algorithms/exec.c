@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Running bound plans: see exec.h. Binding is in exec_bind.c.
+ */
+#include "exec_internal.h"
+#include "kernels.h"
+
+/* The part of a step's chunk that slice s moves. */
+static size_t slice_bytes(const struct rcmi_bound_step *step, size_t offset, size_t slot_bytes) {
+    if (offset >= step->bytes)
+        return 0;
+    size_t left = step->bytes - offset;
+    return left < slot_bytes ? left : slot_bytes;
+}
+
+static rcm_status run_mismatch(const struct rcmi_run *run, const struct rcmi_end *end,
+                               const struct rcmi_slot *slot) {
+    if ((uint32_t)slot->meta != (uint32_t)run->bind.meta)
+        return rcmi_fail_origin(RCM_ERR_MISMATCH, end->peer,
+                                "rank %d is at its operation %u, this rank at its operation %u: "
+                                "the ranks issue operations in different order or number",
+                                end->peer, (unsigned)slot->meta, (unsigned)run->bind.meta);
+    return rcmi_fail_origin(RCM_ERR_MISMATCH, end->peer,
+                            "rank %d called something else than this rank (operation, count, "
+                            "type, operator, root or algorithm differ)",
+                            end->peer);
+}
+
+/* Looks at the oldest message of an incoming channel end whose turn it is. */
+static rcm_status run_peek(struct rcmi_run *run, struct rcmi_end *end, uint32_t turn, uint64_t meta,
+                           size_t bytes, const void **ret_bytes) {
+    struct rcmi_slot slot;
+    if (end->serving != turn)
+        return RCM_AGAIN;
+    rcm_status status = rcmi_channel_peek(end->channel, &slot);
+    if (status != RCM_OK)
+        return status;
+    if (slot.meta != meta)
+        return run_mismatch(run, end, &slot);
+    if (slot.len != bytes)
+        return rcmi_fail_origin(RCM_ERR_PROTOCOL, end->peer,
+                                "rank %d sent %zu bytes where %zu belong", end->peer, slot.len,
+                                bytes);
+    *ret_bytes = slot.bytes;
+    return RCM_OK;
+}
+
+static char *run_address(const struct rcmi_run *run, const struct rcmi_place *place,
+                         size_t offset) {
+    return run->base[place->where] + place->offset + offset;
+}
+
+/* Finds every source of a step. On RCM_AGAIN notes whom the lane waits for. */
+static rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                               const struct rcmi_bound_step *step, size_t offset, size_t bytes,
+                               const void **srcs) {
+    for (int i = 0; i < step->nsrcs; i++) {
+        const struct rcmi_place *src = &run->places[step->first_src + (uint32_t)i];
+        if (src->where != RCMI_CHANNEL) {
+            srcs[i] = run_address(run, src, offset);
+            continue;
+        }
+        struct rcmi_end *end = run->ends[src->channel];
+        rcm_status status =
+            run_peek(run, end, run->turns[src->channel], lane->meta, bytes, &srcs[i]);
+        if (status == RCM_AGAIN) {
+            lane->waits_for = end;
+            /* Let a socket receive straight into the result. */
+            if (step->receives_into_dst && !end->expecting &&
+                end->serving == run->turns[src->channel]) {
+                rcmi_channel_expect(end->channel, run_address(run, &step->dst, offset), bytes);
+                end->expecting = true;
+            }
+        }
+        if (status != RCM_OK)
+            return status;
+    }
+    return RCM_OK;
+}
+
+/* Sends a stable buffer without a copy where the channel can. RCM_ERR_UNSUPPORTED: it cannot. */
+static rcm_status step_lend(struct rcmi_run *run, struct rcmi_end *end, uint64_t meta,
+                            const void *bytes, size_t len) {
+    if (end->cannot_lend)
+        return RCM_ERR_UNSUPPORTED;
+    rcm_status status = rcmi_channel_lend(end->channel, bytes, len, meta);
+    if (status == RCM_ERR_UNSUPPORTED)
+        end->cannot_lend = true;
+    else if (status == RCM_OK)
+        run->lent = true;
+    return status;
+}
+
+static void step_compute(const struct rcmi_run *run, const struct rcmi_bound_step *step,
+                         void *target, const void *const *srcs, size_t bytes) {
+    if (step->nsrcs > 1)
+        run->reduce(target, srcs, step->nsrcs, bytes / run->element_bytes);
+    else if (step->nsrcs == 1 && srcs[0] != target)
+        rcmi_copy(target, srcs[0], bytes);
+}
+
+/* Ends a step's use of its incoming slots. */
+static void step_release(struct rcmi_run *run, const struct rcmi_bound_step *step) {
+    for (int i = 0; i < step->nsrcs; i++) {
+        const struct rcmi_place *src = &run->places[step->first_src + (uint32_t)i];
+        if (src->where != RCMI_CHANNEL)
+            continue;
+        run->ends[src->channel]->expecting = false;
+        rcmi_channel_release(run->ends[src->channel]->channel);
+    }
+}
+
+/* Does one step if it can be done now. */
+static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                           const struct rcmi_bound_step *step, size_t offset) {
+    const void *srcs[RCMI_SOURCES_MAX];
+    const size_t bytes = slice_bytes(step, offset, run->exec->config.slot_bytes);
+    rcm_status status = step_sources(run, lane, step, offset, bytes, srcs);
+    if (status != RCM_OK)
+        return status;
+
+    void *dst = step->dst.where != RCMI_NOWHERE ? run_address(run, &step->dst, offset) : NULL;
+    if (step->out == RCMI_NO_CHANNEL) {
+        step_compute(run, step, dst, srcs, bytes);
+        step_release(run, step);
+        return RCM_OK;
+    }
+
+    struct rcmi_end *out = run->ends[step->out];
+    void *slot = NULL;
+    status = out->serving == run->turns[step->out] ? RCM_OK : RCM_AGAIN;
+    if (status == RCM_OK && step->may_lend && bytes >= RCMI_LEND_MIN) {
+        status = step_lend(run, out, lane->meta, srcs[0], bytes);
+        if (status == RCM_OK)
+            return RCM_OK;
+    } else if (status == RCM_OK) {
+        status = RCM_ERR_UNSUPPORTED;
+    }
+    if (status == RCM_ERR_UNSUPPORTED)
+        status = rcmi_channel_reserve(out->channel, &slot);
+    if (status == RCM_AGAIN)
+        lane->waits_for = out;
+    if (status != RCM_OK)
+        return status;
+
+    step_compute(run, step, dst ? dst : slot, srcs, bytes);
+    if (dst)
+        rcmi_copy(slot, dst, bytes);
+    rcmi_channel_commit(out->channel, bytes, lane->meta);
+    step_release(run, step);
+    return RCM_OK;
+}
+
+/* Hands on the channel ends on which this was the run's last step. */
+static void step_pass_ends(struct rcmi_run *run, const struct rcmi_bound_step *step) {
+    for (int i = 0; i < step->nsrcs; i++) {
+        const struct rcmi_place *src = &run->places[step->first_src + (uint32_t)i];
+        if (src->where == RCMI_CHANNEL && run->last_step[src->channel] == step)
+            run->ends[src->channel]->serving++;
+    }
+    if (step->out != RCMI_NO_CHANNEL && run->last_step[step->out] == step)
+        run->ends[step->out]->serving++;
+}
+
+/* All steps for slice 0, then all for slice 1, ... as far as it goes. */
+static rcm_status lane_progress(struct rcmi_run *run, struct rcmi_lane_state *lane, bool *moved) {
+    while (lane->slice < run->nslices) {
+        const bool last_slice = lane->slice + 1 == run->nslices;
+        lane->meta = run->bind.meta | (last_slice ? RCMI_META_LAST : 0);
+        while (lane->pc < lane->end) {
+            const struct rcmi_bound_step *step = &run->steps[lane->pc];
+            rcm_status status = step_try(run, lane, step, lane->offset);
+            if (status != RCM_OK)
+                return status;
+            if (last_slice)
+                step_pass_ends(run, step);
+            lane->waits_for = NULL;
+            lane->pc++;
+            run->exec->steps_done++;
+            *moved = true;
+        }
+        lane->slice++;
+        lane->offset += run->exec->config.slot_bytes;
+        lane->pc = lane->begin;
+    }
+    return RCM_OK;
+}
+
+/* True when no channel needs memory that was lent to it any more. */
+static bool run_quiet(struct rcmi_run *run) {
+    if (!run->lent)
+        return true;
+    for (uint32_t i = 0; i < run->bind.plan->nchannels; i++)
+        if (run->bind.plan->channels[i].outgoing && !rcmi_channel_quiet(run->ends[i]->channel))
+            return false;
+    run->lent = false;
+    return true;
+}
+
+rcm_status rcmi_run_progress(struct rcmi_run *run, bool *moved) {
+    bool done = true;
+    for (uint32_t i = 0; i < run->bind.plan->nlanes; i++) {
+        struct rcmi_lane_state *lane = &run->lanes[i];
+        if (lane->slice >= run->nslices)
+            continue;
+        rcm_status status = lane_progress(run, lane, moved);
+        if (status == RCM_AGAIN)
+            done = false;
+        else if (status != RCM_OK)
+            return status;
+    }
+    return done && run_quiet(run) ? RCM_OK : RCM_AGAIN;
+}
+
+void rcmi_run_waits_for(const struct rcmi_run *run, struct rcmi_run_wait *ret_wait) {
+    *ret_wait = (struct rcmi_run_wait){.peer = -1, .nsteps = run->bind.plan->nsteps};
+    for (uint32_t i = 0; i < run->bind.plan->nlanes; i++) {
+        const struct rcmi_lane_state *lane = &run->lanes[i];
+        if (lane->slice >= run->nslices)
+            continue;
+        ret_wait->step = lane->pc;
+        ret_wait->bytes = lane->offset;
+        if (!lane->waits_for)
+            continue;
+        ret_wait->peer = lane->waits_for->peer;
+        ret_wait->to_send = lane->waits_for->outgoing;
+        return;
+    }
+}
+
+uint64_t rcmi_exec_steps(const struct rcmi_exec *exec) {
+    return exec->steps_done;
+}

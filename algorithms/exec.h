@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The executor: the only code that brings together a plan, channels, kernels and buffers. It knows
+ * no algorithm; what to do stands in the plan. It does not wait either: rcmi_run_progress goes as
+ * far as it can and says RCM_AGAIN; who drives it (api/engine.c) waits.
+ *
+ *   exec   per communicator: its channels, each opened when a plan first needs it
+ *   run    one collective in flight: a plan bound to buffers, channel ends and a kernel
+ *
+ * Slices are the outer loop of each lane. Runs on the same channels overlap: a channel end passes
+ * to the next run, in the order of rcmi_run_start, after the earlier run's last step on it.
+ *
+ * No function here may be called concurrently for the same exec: the communicator's lock is held.
+ */
+#ifndef RCMI_EXEC_H
+#define RCMI_EXEC_H
+
+#include "plan.h"
+#include "ringcomm.h"
+#include "transport.h"
+
+struct rcmi_exec;
+struct rcmi_run;
+
+struct rcmi_exec_config {
+    struct rcmi_node *node;
+    uint32_t epoch;
+    const struct rcmi_shape *shape; /* outlives the exec */
+    const int *world_rank;          /* of each rank; outlives the exec */
+    int rank;
+    size_t slot_bytes;
+    uint32_t slots;
+};
+rcm_status rcmi_exec_create(const struct rcmi_exec_config *config, struct rcmi_exec **ret_exec);
+/* Closes its channels; runs must have ended. */
+void rcmi_exec_free(struct rcmi_exec *exec);
+
+/* Opens the channels of a plan ahead of its first run: RCM_OK when all are ready, RCM_AGAIN. */
+rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *plan);
+
+struct rcmi_bind {
+    const struct rcmi_plan *plan;
+    const void *in;
+    void *out; /* == in: in place */
+    size_t count;
+    rcm_dtype dtype;
+    rcm_op op;
+    /* Travels with every message; a message with another one is a mismatch. Bit 63 is the
+     * executor's: it marks the last slice, for readers that do not know the size beforehand. */
+    uint64_t meta;
+};
+
+#define RCMI_META_LAST (UINT64_C(1) << 63)
+
+/* Binds and takes its turn on the channels. Does not move data yet. The run is exec's, given back
+ * by rcmi_run_end. */
+rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
+                          struct rcmi_run **ret_run);
+/* RCM_OK when done, RCM_AGAIN, or an error (thread's error set). *moved becomes true if it did
+ * any step. */
+rcm_status rcmi_run_progress(struct rcmi_run *run, bool *moved);
+/* After done or an error (then no buffer of the run is touched any more, once the channels are
+ * closed). */
+void rcmi_run_end(struct rcmi_run *run);
+
+/* What an unfinished run waits for, for people. */
+struct rcmi_run_wait {
+    int peer;     /* rank, -1 if none */
+    bool to_send; /* waits for a free slot; else for a message */
+    size_t bytes; /* of this rank's output already done, roughly */
+    uint32_t step, nsteps;
+};
+void rcmi_run_waits_for(const struct rcmi_run *run, struct rcmi_run_wait *ret_wait);
+
+/* Steps done since the exec was made: for measuring the cost of a step. */
+uint64_t rcmi_exec_steps(const struct rcmi_exec *exec);
+
+#endif

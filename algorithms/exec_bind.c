@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Binding plans: channels are opened, chunks become byte ranges, operands become addresses. Done
+ * once per call; a run that ended is kept and used again for the same plan, and when size and type
+ * are the same too only the buffers change.
+ */
+#include "exec_internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+rcm_status rcmi_exec_create(const struct rcmi_exec_config *config, struct rcmi_exec **ret_exec) {
+    struct rcmi_exec *exec = calloc(1, sizeof(*exec));
+    if (!exec)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a communicator's executor");
+    exec->config = *config;
+    *ret_exec = exec;
+    return RCM_OK;
+}
+
+static void run_free(struct rcmi_run *run) {
+    free(run->scratch);
+    free(run->lanes);
+    free(run->steps);
+    free(run->places);
+    free(run->ends);
+    free(run->turns);
+    free(run->last_step);
+    free(run);
+}
+
+void rcmi_exec_free(struct rcmi_exec *exec) {
+    if (!exec)
+        return;
+    while (exec->idle) {
+        struct rcmi_run *run = exec->idle;
+        exec->idle = run->next;
+        run_free(run);
+    }
+    while (exec->ends) {
+        struct rcmi_end *end = exec->ends;
+        exec->ends = end->next;
+        rcmi_channel_close(end->channel);
+        free(end);
+    }
+    free(exec);
+}
+
+/* ---- Channels ------------------------------------------------------------------------------ */
+
+/* World ranks of the other ranks on this rank's host. Caller frees. */
+static int *exec_host_peers(const struct rcmi_exec *exec, int *ret_count) {
+    const struct rcmi_shape *shape = exec->config.shape;
+    int *peers = calloc((size_t)shape->nranks, sizeof(*peers));
+    *ret_count = 0;
+    for (int r = 0; peers && r < shape->nranks; r++)
+        if (r != exec->config.rank && shape->host_of[r] == shape->host_of[exec->config.rank])
+            peers[(*ret_count)++] = exec->config.world_rank[r];
+    return peers;
+}
+
+static rcm_status end_open_writer(const struct rcmi_exec *exec, struct rcmi_end *end, uint32_t id) {
+    if (!end->multicast)
+        return rcmi_channel_open_writer(exec->config.node, exec->config.epoch, id,
+                                        &exec->config.world_rank[end->peer], 1, &end->channel);
+    int npeers;
+    int *peers = exec_host_peers(exec, &npeers);
+    if (!peers)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a list of ranks");
+    rcm_status status = rcmi_channel_open_writer(exec->config.node, exec->config.epoch, id, peers,
+                                                 npeers, &end->channel);
+    free(peers);
+    return status;
+}
+
+static rcm_status end_open(struct rcmi_exec *exec, const struct rcmi_plan_channel *channel,
+                           struct rcmi_end **ret_end) {
+    struct rcmi_end *end = calloc(1, sizeof(*end));
+    if (!end)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a channel");
+    end->peer = channel->peer;
+    end->number = channel->number;
+    end->outgoing = channel->outgoing;
+    end->multicast = channel->multicast;
+    const uint32_t id = channel->number | (channel->multicast ? RCMI_ID_MULTICAST : 0);
+    rcm_status status;
+    if (end->outgoing)
+        status = end_open_writer(exec, end, id);
+    else
+        status = rcmi_channel_open_reader(exec->config.node, exec->config.epoch, id,
+                                          exec->config.world_rank[end->peer], &end->channel);
+    if (status != RCM_OK) {
+        free(end);
+        return status;
+    }
+    end->next = exec->ends;
+    exec->ends = end;
+    *ret_end = end;
+    return RCM_OK;
+}
+
+/* The end for a plan's channel, opened on first use. */
+static rcm_status end_find(struct rcmi_exec *exec, const struct rcmi_plan_channel *channel,
+                           struct rcmi_end **ret_end) {
+    for (struct rcmi_end *end = exec->ends; end; end = end->next) {
+        if (end->peer == channel->peer && end->number == channel->number &&
+            end->outgoing == channel->outgoing && end->multicast == channel->multicast) {
+            *ret_end = end;
+            return RCM_OK;
+        }
+    }
+    return end_open(exec, channel, ret_end);
+}
+
+rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *plan) {
+    rcm_status result = RCM_OK;
+    for (uint32_t i = 0; i < plan->nchannels; i++) {
+        struct rcmi_end *end;
+        rcm_status status = end_find(exec, &plan->channels[i], &end);
+        if (status == RCM_OK)
+            status = rcmi_channel_state(end->channel);
+        if (status == RCM_AGAIN)
+            result = RCM_AGAIN;
+        else if (status != RCM_OK)
+            return status;
+    }
+    return result;
+}
+
+/* ---- Runs ---------------------------------------------------------------------------------- */
+
+static void *array_new(uint32_t n, size_t size) {
+    return calloc(n ? n : 1, size);
+}
+
+static rcm_status run_new(struct rcmi_exec *exec, const struct rcmi_plan *plan,
+                          struct rcmi_run **ret_run) {
+    struct rcmi_run *run = calloc(1, sizeof(*run));
+    if (!run)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a collective");
+    run->exec = exec;
+    run->lanes = array_new(plan->nlanes, sizeof(*run->lanes));
+    run->steps = array_new(plan->nsteps, sizeof(*run->steps));
+    run->places = array_new(plan->noperands, sizeof(*run->places));
+    run->ends = array_new(plan->nchannels, sizeof(*run->ends));
+    run->turns = array_new(plan->nchannels, sizeof(*run->turns));
+    run->last_step = array_new(plan->nchannels, sizeof(*run->last_step));
+    if (!run->lanes || !run->steps || !run->places || !run->ends || !run->turns ||
+        !run->last_step) {
+        run_free(run);
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a plan of %u steps", plan->nsteps);
+    }
+    for (uint32_t i = 0; i < plan->nchannels; i++) {
+        rcm_status status = end_find(exec, &plan->channels[i], &run->ends[i]);
+        if (status != RCM_OK) {
+            run_free(run);
+            return status;
+        }
+    }
+    *ret_run = run;
+    return RCM_OK;
+}
+
+/* A kept run of the same plan, if there is one. */
+static struct rcmi_run *run_reuse(struct rcmi_exec *exec, const struct rcmi_plan *plan) {
+    for (struct rcmi_run **at = &exec->idle; *at; at = &(*at)->next) {
+        if ((*at)->bind.plan == plan) {
+            struct rcmi_run *run = *at;
+            *at = run->next;
+            return run;
+        }
+    }
+    return NULL;
+}
+
+/* Binds an operand. A scratch chunk is as long as the longest chunk. */
+static struct rcmi_place run_place(const struct rcmi_run *run, const struct rcmi_operand *operand) {
+    struct rcmi_place place = {.where = operand->where, .channel = RCMI_NO_CHANNEL};
+    const struct rcmi_bind *bind = &run->bind;
+    if (operand->where == RCMI_CHANNEL) {
+        place.channel = operand->index;
+    } else if (operand->where == RCMI_SCRATCH) {
+        place.offset = operand->index *
+                       rcmi_chunk_max(bind->count, run->element_bytes, bind->plan->nchunks) *
+                       run->element_bytes;
+    } else if (operand->where != RCMI_NOWHERE) {
+        size_t first, count;
+        rcmi_chunk_range(bind->count, run->element_bytes, bind->plan->nchunks, operand->index,
+                         &first, &count);
+        place.offset = first * run->element_bytes;
+    }
+    return place;
+}
+
+static void run_bind_step(struct rcmi_run *run, uint32_t i, bool in_place) {
+    const struct rcmi_plan *plan = run->bind.plan;
+    const struct rcmi_step *step = &plan->steps[i];
+    struct rcmi_bound_step *bound = &run->steps[i];
+    *bound = (struct rcmi_bound_step){
+        .first_src = step->first_src, .out = step->out, .nsrcs = step->nsrcs};
+    bound->dst = run_place(run, &step->dst);
+    if (step->op != RCMI_STEP_SIGNAL && step->op != RCMI_STEP_WAIT) {
+        size_t first, count;
+        rcmi_chunk_range(run->bind.count, run->element_bytes, plan->nchunks, step->chunk, &first,
+                         &count);
+        bound->bytes = count * run->element_bytes;
+    }
+    bound->may_lend =
+        step->op == RCMI_STEP_SEND && (in_place ? step->stable_in_place : step->stable);
+    bound->receives_into_dst = step->op == RCMI_STEP_RECV;
+    for (uint32_t k = 0; k < step->nsrcs; k++)
+        if (plan->operands[step->first_src + k].where == RCMI_CHANNEL)
+            run->last_step[plan->operands[step->first_src + k].index] = bound;
+    if (step->out != RCMI_NO_CHANNEL)
+        run->last_step[step->out] = bound;
+}
+
+static rcm_status run_scratch(struct rcmi_run *run) {
+    const struct rcmi_plan *plan = run->bind.plan;
+    const size_t chunk =
+        rcmi_chunk_max(run->bind.count, run->element_bytes, plan->nchunks) * run->element_bytes;
+    const size_t bytes = plan->nscratch * chunk;
+    if (bytes > run->scratch_bytes) {
+        void *scratch = NULL;
+        if (posix_memalign(&scratch, 64, bytes) != 0)
+            return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %zu bytes of scratch", bytes);
+        free(run->scratch);
+        run->scratch = scratch;
+        run->scratch_bytes = bytes;
+    }
+    run->base[RCMI_SCRATCH] = run->scratch;
+    return RCM_OK;
+}
+
+/* Everything that depends on size and type, not on where the buffers are. */
+static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
+    const struct rcmi_plan *plan = run->bind.plan;
+    const size_t slot = run->exec->config.slot_bytes;
+    run->element_bytes = rcm_dtype_size(run->bind.dtype);
+    run->reduce = rcmi_reduce_kernel(run->bind.dtype, run->bind.op);
+    const size_t longest =
+        plan->nchunks ? rcmi_chunk_max(run->bind.count, run->element_bytes, plan->nchunks) : 0;
+    run->nslices = longest ? (longest * run->element_bytes + slot - 1) / slot : 1;
+    for (uint32_t i = 0; i < plan->noperands; i++)
+        run->places[i] = run_place(run, &plan->operands[i]);
+    for (uint32_t i = 0; i < plan->nsteps; i++)
+        run_bind_step(run, i, in_place);
+    return run_scratch(run);
+}
+
+static bool run_same_shape(const struct rcmi_bind *a, const struct rcmi_bind *b) {
+    return a->plan == b->plan && a->count == b->count && a->dtype == b->dtype && a->op == b->op &&
+           (a->in == a->out) == (b->in == b->out);
+}
+
+static void run_take_turns(struct rcmi_run *run) {
+    const struct rcmi_plan *plan = run->bind.plan;
+    for (uint32_t i = 0; i < plan->nchannels; i++)
+        run->turns[i] = run->ends[i]->tickets++;
+    for (uint32_t i = 0; i < plan->nlanes; i++) {
+        const uint32_t first = plan->lanes[i].first_step;
+        run->lanes[i] = (struct rcmi_lane_state){
+            .pc = first, .begin = first, .end = first + plan->lanes[i].nsteps};
+    }
+}
+
+rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
+                          struct rcmi_run **ret_run) {
+    const struct rcmi_plan *plan = bind->plan;
+    if (exec->config.slots < plan->min_slots)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                         "algorithm %s needs %u slots per channel, RINGCOMM_SLOTS is %u",
+                         plan->algorithm, plan->min_slots, exec->config.slots);
+    struct rcmi_run *run = run_reuse(exec, plan);
+    if (!run) {
+        rcm_status status = run_new(exec, plan, &run);
+        if (status != RCM_OK)
+            return status;
+    }
+    const bool same = run_same_shape(&run->bind, bind);
+    run->bind = *bind;
+    if (!same) {
+        rcm_status status = run_bind(run, bind->in == bind->out);
+        if (status != RCM_OK) {
+            run_free(run);
+            return status;
+        }
+    }
+    run->base[RCMI_IN] = (char *)bind->in; /* only read: no step writes to IN */
+    run->base[RCMI_OUT] = bind->out;
+    run->lent = false;
+    run_take_turns(run);
+    *ret_run = run;
+    return RCM_OK;
+}
+
+void rcmi_run_end(struct rcmi_run *run) {
+    for (uint32_t i = 0; i < run->bind.plan->nchannels; i++) {
+        struct rcmi_end *end = run->ends[i];
+        if (end->expecting && end->serving == run->turns[i]) {
+            rcmi_channel_expect(end->channel, NULL, 0);
+            end->expecting = false;
+        }
+    }
+    run->next = run->exec->idle;
+    run->exec->idle = run;
+}

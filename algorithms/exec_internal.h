@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What exec.c (running) and exec_bind.c (binding) share. Nobody else includes it. */
+#ifndef RCMI_EXEC_INTERNAL_H
+#define RCMI_EXEC_INTERNAL_H
+
+#include "exec.h"
+#include "kernels.h"
+
+/* Below this a copy into the slot is cheaper than sending from the user's memory. */
+#define RCMI_LEND_MIN 2048
+
+/* One end of a channel of this communicator; shared by all runs that use it. */
+struct rcmi_end {
+    struct rcmi_channel *channel;
+    struct rcmi_end *next; /* in the exec's list */
+    int peer;              /* rank: the other side; -1 for an outgoing multicast */
+    uint16_t number;
+    bool outgoing, multicast;
+    bool cannot_lend; /* the transport said so */
+    bool expecting;   /* a place for the next message was given */
+    uint32_t tickets; /* turns handed out */
+    uint32_t serving; /* whose turn it is */
+};
+
+struct rcmi_exec {
+    struct rcmi_exec_config config;
+    struct rcmi_end *ends;
+    struct rcmi_run *idle; /* runs to be used again, newest first */
+    uint64_t steps_done;
+};
+
+/* A bound operand: base[where] + offset, or a channel of the run. */
+struct rcmi_place {
+    uint8_t where; /* enum rcmi_where */
+    uint32_t channel;
+    size_t offset;
+};
+
+/* A bound step; fits a cache line. */
+struct rcmi_bound_step {
+    size_t bytes; /* of its chunk */
+    struct rcmi_place dst;
+    uint32_t first_src;
+    uint32_t out; /* RCMI_NO_CHANNEL if none */
+    uint8_t nsrcs;
+    bool may_lend;          /* one stable buffer to a channel, nothing else */
+    bool receives_into_dst; /* one channel to a buffer, nothing else */
+};
+_Static_assert(sizeof(struct rcmi_bound_step) <= 64, "a bound step fits a cache line");
+
+struct rcmi_lane_state {
+    uint32_t pc, begin, end;
+    size_t slice, offset; /* offset == slice * slot_bytes */
+    uint64_t meta;        /* of this slice's messages */
+    const struct rcmi_end *waits_for;
+};
+
+struct rcmi_run {
+    struct rcmi_exec *exec;
+    struct rcmi_run *next; /* in exec->idle */
+    struct rcmi_bind bind;
+    size_t element_bytes, nslices;
+    char *base[RCMI_SCRATCH + 1]; /* by enum rcmi_where */
+    rcmi_reduce_fn reduce;
+    bool lent;
+    void *scratch;
+    size_t scratch_bytes;
+    struct rcmi_lane_state *lanes;            /* plan->nlanes */
+    struct rcmi_bound_step *steps;            /* plan->nsteps */
+    struct rcmi_place *places;                /* plan->noperands */
+    struct rcmi_end **ends;                   /* plan->nchannels */
+    uint32_t *turns;                          /* plan->nchannels */
+    const struct rcmi_bound_step **last_step; /* plan->nchannels */
+};
+
+#endif

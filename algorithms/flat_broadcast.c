@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Broadcast in one round through shared memory: the root publishes the vector once, everybody
+ * copies it from there.
+ *
+ *      root publishes x --+--> rank 1 copies
+ *                         +--> rank 2 copies
+ *                         +--> rank 3 copies
+ *
+ * Cost: 1 message in a row, sent once; each rank reads and writes the vector once, slice after
+ * slice while the root publishes the next. Good for all sizes on one host.
+ */
+#include "algorithm.h"
+
+static rcm_status flat_emit(const struct rcmi_shape *shape, int rank, int root,
+                            struct rcmi_plan **ret_plan) {
+    struct rcmi_builder *b;
+    rcm_status status = rcmi_plan_begin("flat", RCM_BROADCAST, shape, rank, root, 1, 1, &b);
+    if (status != RCM_OK)
+        return status;
+    if (rank == root) {
+        if (shape->nranks > 1)
+            rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to_host(b, 0, 0));
+        rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
+    } else {
+        rcmi_recv(b, 0, 0, rcmi_from_host(b, 0, root, 0), rcmi_out(0));
+    }
+    return rcmi_plan_finish(b, ret_plan);
+}
+
+static struct rcmi_formula flat_formula(const struct rcmi_shape *shape, int rank, int root) {
+    const bool alone = shape->nranks == 1;
+    return (struct rcmi_formula){.rounds = !alone, .chunks_sent = !alone && rank == root};
+}
+
+static double flat_cost(const struct rcmi_shape *shape, size_t bytes) {
+    /* The root watches p-1 readers release each slot. */
+    return shape->nranks == 1 ? 0 : rcmi_cost_memory(1, shape->nranks - 2, 2 * (double)bytes);
+}
+
+const struct rcmi_algorithm rcmi_flat_broadcast = {
+    .name = "flat",
+    .description = "the root publishes the vector and all copy it; for all sizes on one host",
+    .collective = RCM_BROADCAST,
+    .supports = rcmi_supports_one_host,
+    .emit = flat_emit,
+    .formula = flat_formula,
+    .cost_us = flat_cost,
+};

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What can be said of a plan without running it: the partition rule, and words for its steps.
+ * Making plans is builder.c.
+ */
+#include "plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BOUNDARY_BYTES 64 /* a cache line: no two chunks share one */
+
+/* Boundaries lie on multiples of this many elements. */
+static size_t chunk_unit(size_t count, size_t element_bytes, uint32_t nchunks) {
+    const size_t low_bit = element_bytes & (0 - element_bytes);
+    const size_t unit = low_bit == 0 || low_bit >= BOUNDARY_BYTES ? 1 : BOUNDARY_BYTES / low_bit;
+    return count / unit >= nchunks ? unit : 1;
+}
+
+/* Element at which unit number `at` of `units` begins; written so that nothing overflows for
+ * counts near SIZE_MAX, where the last unit may be a partial one. */
+static size_t chunk_boundary(size_t count, size_t unit, size_t units, size_t at) {
+    return at >= units ? count : at * unit;
+}
+
+void rcmi_chunk_range(size_t count, size_t element_bytes, uint32_t nchunks, uint32_t i,
+                      size_t *ret_first, size_t *ret_count) {
+    const size_t unit = chunk_unit(count, element_bytes, nchunks);
+    const size_t units = count / unit + (count % unit != 0);
+    const size_t share = units / nchunks;
+    const size_t extra = units % nchunks; /* so many chunks get one unit more, the first ones */
+    const size_t from = i * share + (i < extra ? i : extra);
+    const size_t to = from + share + (i < extra);
+    const size_t first = chunk_boundary(count, unit, units, from);
+
+    *ret_first = first;
+    *ret_count = chunk_boundary(count, unit, units, to) - first;
+}
+
+size_t rcmi_chunk_max(size_t count, size_t element_bytes, uint32_t nchunks) {
+    size_t first, longest;
+    rcmi_chunk_range(count, element_bytes, nchunks, 0, &first, &longest);
+    return longest; /* the first chunk is never shorter than another */
+}
+
+void rcmi_plan_free(struct rcmi_plan *plan) {
+    free(plan); /* one block: builder.c, plan_allocate */
+}
+
+const char *rcmi_collective_name(enum rcm_collective collective) {
+    switch (collective) {
+    case RCM_ALL_REDUCE:
+        return "all_reduce";
+    case RCM_BROADCAST:
+        return "broadcast";
+    case RCM_BARRIER:
+        return "barrier";
+    }
+    return "?";
+}
+
+const char *rcmi_step_name(uint8_t op) {
+    static const char *const names[] = {
+        [RCMI_STEP_SEND] = "send",
+        [RCMI_STEP_RECV] = "recv",
+        [RCMI_STEP_RECV_REDUCE] = "recv_reduce",
+        [RCMI_STEP_COPY] = "copy",
+        [RCMI_STEP_REDUCE_N] = "reduce_n",
+        [RCMI_STEP_RECV_REDUCE_SEND] = "recv_reduce_send",
+        [RCMI_STEP_RECV_COPY_SEND] = "recv_copy_send",
+        [RCMI_STEP_SIGNAL] = "signal",
+        [RCMI_STEP_WAIT] = "wait",
+    };
+    const char *name = op < sizeof(names) / sizeof(names[0]) ? names[op] : NULL;
+    return name ? name : "?";
+}
+
+/* A text that grows to the right and is cut, not overrun, at its end. */
+struct text {
+    char *at;
+    size_t left;
+};
+
+static void text_add(struct text *text, const char *before, const char *word, long number) {
+    const int n = number < 0 ? snprintf(text->at, text->left, "%s%s", before, word)
+                             : snprintf(text->at, text->left, "%s%s%ld", before, word, number);
+    const size_t used = n < 0 ? 0 : (size_t)n < text->left ? (size_t)n : text->left;
+    text->at += used;
+    text->left -= used;
+}
+
+static void text_add_channel(struct text *text, const char *before, const struct rcmi_plan *plan,
+                             uint32_t index) {
+    if (index >= plan->nchannels) {
+        text_add(text, before, "channel ?", (long)index);
+        return;
+    }
+    const struct rcmi_plan_channel *channel = &plan->channels[index];
+    if (channel->outgoing && channel->multicast)
+        text_add(text, before, "to host", -1);
+    else
+        text_add(text, before, channel->outgoing ? "to " : "from ", channel->peer);
+    if (!channel->outgoing && channel->multicast)
+        text_add(text, "", " (to host)", -1);
+    if (channel->number != 0)
+        text_add(text, "", " #", channel->number);
+}
+
+static void text_add_operand(struct text *text, const char *before, const struct rcmi_plan *plan,
+                             struct rcmi_operand operand) {
+    static const char *const words[] = {"nowhere", "in.", "out.", "scratch.", ""};
+
+    if (operand.where == RCMI_CHANNEL)
+        text_add_channel(text, before, plan, operand.index);
+    else if (operand.where < RCMI_CHANNEL)
+        text_add(text, before, words[operand.where],
+                 operand.where == RCMI_NOWHERE ? -1 : (long)operand.index);
+    else
+        text_add(text, before, "?", (long)operand.where);
+}
+
+void rcmi_step_describe(const struct rcmi_plan *plan, uint32_t index, char *text, size_t size) {
+    const struct rcmi_step *step = &plan->steps[index];
+    struct text to = {.at = text, .left = size};
+
+    text_add(&to, "", rcmi_step_name(step->op), -1);
+    if (step->op != RCMI_STEP_SIGNAL && step->op != RCMI_STEP_WAIT)
+        text_add(&to, " ", "chunk ", (long)step->chunk);
+    for (uint32_t i = 0; i < step->nsrcs; i++)
+        text_add_operand(&to, i == 0 ? ": " : " + ", plan, plan->operands[step->first_src + i]);
+    if (step->dst.where != RCMI_NOWHERE)
+        text_add_operand(&to, " -> ", plan, step->dst);
+    if (step->out != RCMI_NO_CHANNEL)
+        text_add_channel(&to, step->dst.where != RCMI_NOWHERE ? ", " : " -> ", plan, step->out);
+}

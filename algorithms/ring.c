@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * All-reduce on a ring (Patarasuk and Yuan 2009). The place to start reading algorithms.
+ *
+ * The vector is cut into p chunks, and every rank talks to its two neighbours only. First each
+ * chunk travels once around: chunk c starts at place c, and every rank that it passes adds its own
+ * part. After p-1 messages the rank before the start holds the whole sum of that chunk. Then the
+ * sums travel around once more and everybody keeps a copy. All p chunks travel at the same time, so
+ * every link is busy all the time.
+ *
+ *      p = 3, chunks a b c; 012 = sum of the parts of ranks 0, 1 and 2
+ *
+ *      rank 0   a0  b0  c0        a0  b0  c20       a0  b120 c20       a012 b120 c201
+ *      rank 1   a1  b1  c1   -->  a01 b1  c1   -->  a01 b1   c201 -->  a012 b120 c201
+ *      rank 2   a2  b2  c2        a2  b12 c2        a012 b12 c2        a012 b120 c201
+ *
+ * Each chunk is summed along one path, hence in one order, and every rank gets the same bits.
+ * Steps that receive, work and send at once keep their input slot until an output slot is free;
+ * with one slot per channel all ranks would hold one and wait for one, so two are needed.
+ *
+ * Cost: 2(p-1) messages in a row; each rank sends 2(p-1) chunks, 2(p-1)/p of the vector, which no
+ * algorithm can undercut. Good for large vectors; the ring is laid host by host.
+ */
+#include "algorithm.h"
+
+/* The chunk that a rank handles `back` messages after its own. */
+static uint32_t ring_chunk(uint32_t place, uint32_t back, uint32_t p) {
+    return (place + p - back) % p;
+}
+
+/* Ends with the sum of the chunk after this rank's own in OUT, and on its way to next. */
+static void ring_reduce_scatter(struct rcmi_builder *b, uint32_t p, uint32_t place,
+                                struct rcmi_operand from, uint32_t to) {
+    rcmi_send(b, 0, place, rcmi_in(place), to);
+    for (uint32_t i = 1; i < p; i++) {
+        const uint32_t chunk = ring_chunk(place, i, p);
+        const struct rcmi_operand srcs[] = {from, rcmi_in(chunk)};
+        const bool last = i == p - 1;
+        rcmi_reduce(b, 0, chunk, srcs, 2, last ? rcmi_out(chunk) : rcmi_nowhere(), to);
+    }
+}
+
+static void ring_all_gather(struct rcmi_builder *b, uint32_t p, uint32_t place,
+                            struct rcmi_operand from, uint32_t to) {
+    for (uint32_t i = 0; i + 2 < p; i++) {
+        const uint32_t chunk = ring_chunk(place, i, p);
+        rcmi_recv_copy_send(b, 0, chunk, from, rcmi_out(chunk), to);
+    }
+    const uint32_t last = ring_chunk(place, p - 2, p);
+    rcmi_recv(b, 0, last, from, rcmi_out(last));
+}
+
+static rcm_status ring_emit(const struct rcmi_shape *shape, int rank, int root,
+                            struct rcmi_plan **ret_plan) {
+    const uint32_t p = (uint32_t)shape->nranks;
+    struct rcmi_builder *b;
+    rcm_status status = rcmi_plan_begin("ring", RCM_ALL_REDUCE, shape, rank, root, p, 2, &b);
+    if (status != RCM_OK)
+        return status;
+    if (p == 1) {
+        rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
+    } else {
+        const struct rcmi_ring_place ring = rcmi_ring_place_of(shape, rank);
+        const struct rcmi_operand from = rcmi_from(b, 0, ring.prev, 0);
+        const uint32_t to = rcmi_to(b, 0, ring.next, 0);
+        ring_reduce_scatter(b, p, ring.place, from, to);
+        ring_all_gather(b, p, ring.place, from, to);
+    }
+    return rcmi_plan_finish(b, ret_plan);
+}
+
+static struct rcmi_formula ring_formula(const struct rcmi_shape *shape, int rank, int root) {
+    const uint32_t p = (uint32_t)shape->nranks;
+    (void)rank;
+    (void)root;
+    return (struct rcmi_formula){.rounds = 2 * (p - 1), .chunks_sent = 2 * (p - 1)};
+}
+
+static double ring_cost(const struct rcmi_shape *shape, size_t bytes) {
+    const double p = shape->nranks, chunk = (double)bytes / p;
+    if (shape->nranks == 1)
+        return 0;
+    if (shape->nhosts > 1)
+        return rcmi_cost_network(2 * (p - 1), 2 * (p - 1) * chunk);
+    /* Chunks read or written: 2 by the first send, 3 by each fused step, 4 by the one in the
+     * middle that stores the sum as well, 2 by the last receive. */
+    return rcmi_cost_memory(2 * (p - 1), 0, (6 * p - 4) * chunk);
+}
+
+const struct rcmi_algorithm rcmi_ring = {
+    .name = "ring",
+    .description = "sums chunks around a ring, then passes the sums around; for large vectors, "
+                   "any ranks and hosts",
+    .collective = RCM_ALL_REDUCE,
+    .supports = rcmi_supports_all,
+    .emit = ring_emit,
+    .formula = ring_formula,
+    .cost_us = ring_cost,
+};

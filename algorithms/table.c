@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of all algorithms. A new one is its file and one line here, with its collective's
+ * others; among equally cheap ones the earlier line is chosen.
+ */
+#include "plan.h"
+
+#define ALGORITHM_MAP(X)                                                                           \
+    X(rcmi_one_shot)                                                                               \
+    X(rcmi_two_shot)                                                                               \
+    X(rcmi_recursive_doubling)                                                                     \
+    X(rcmi_ring)                                                                                   \
+    X(rcmi_flat_broadcast)                                                                         \
+    X(rcmi_binomial)                                                                               \
+    X(rcmi_chain)                                                                                  \
+    X(rcmi_flat_barrier)                                                                           \
+    X(rcmi_dissemination)
+
+#define ALGORITHM_DECLARE(name) extern const struct rcmi_algorithm name;
+#define ALGORITHM_ENTRY(name)   &name,
+
+ALGORITHM_MAP(ALGORITHM_DECLARE)
+
+const struct rcmi_algorithm *const rcmi_algorithms[] = {ALGORITHM_MAP(ALGORITHM_ENTRY) NULL};

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The verifier's front: takes the plans of all ranks through the parts listed in verify.h. What is
+ * proved stands in plan.h, above rcmi_verify.
+ */
+#include "verify.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "error.h"
+
+struct rcmi_verify_block {
+    struct rcmi_verify_block *next;
+    _Alignas(max_align_t) char bytes[];
+};
+
+void *rcmi_verify_alloc(struct rcmi_verifier *v, size_t count, size_t size) {
+    struct rcmi_verify_block *block = NULL;
+    if (count <= (SIZE_MAX - sizeof(*block)) / size)
+        block = calloc(1, sizeof(*block) + count * size);
+    if (!block) {
+        rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to verify plans of %u ranks", v->nranks);
+        return NULL;
+    }
+    block->next = v->blocks;
+    v->blocks = block;
+    return block->bytes;
+}
+
+static void verifier_free(struct rcmi_verifier *v) {
+    while (v->blocks) {
+        struct rcmi_verify_block *block = v->blocks;
+        v->blocks = block->next;
+        free(block);
+    }
+}
+
+const struct rcmi_step *rcmi_verify_step(const struct rcmi_verifier *v, uint32_t step) {
+    const uint32_t rank = v->rank_of[step];
+    return &v->plans[rank]->steps[step - v->step_base[rank]];
+}
+
+const struct rcmi_operand *rcmi_verify_srcs(const struct rcmi_verifier *v, uint32_t step) {
+    return &v->plans[v->rank_of[step]]->operands[rcmi_verify_step(v, step)->first_src];
+}
+
+bool rcmi_verify_is_noop(const struct rcmi_verifier *v, uint32_t step) {
+    const struct rcmi_step *s = rcmi_verify_step(v, step);
+    const struct rcmi_operand *src = rcmi_verify_srcs(v, step);
+    return v->options.in_place && s->op == RCMI_STEP_COPY && src->where == RCMI_IN &&
+           s->dst.where == RCMI_OUT && src->index == s->dst.index;
+}
+
+void rcmi_verify_describe(const struct rcmi_verifier *v, uint32_t step, char *text, size_t size) {
+    char words[96];
+    const uint32_t rank = v->rank_of[step], index = step - v->step_base[rank];
+    rcmi_step_describe(v->plans[rank], index, words, sizeof(words));
+    snprintf(text, size, "rank %u step %u (%s)", rank, index, words);
+}
+
+rcm_status rcmi_verify_fail_at(const struct rcmi_verifier *v, uint32_t step, const char *format,
+                               ...) {
+    char where[160], what[320];
+    va_list args;
+    rcmi_verify_describe(v, step, where, sizeof(where));
+    va_start(args, format);
+    vsnprintf(what, sizeof(what), format, args);
+    va_end(args);
+    return rcmi_fail(RCM_ERR_INTERNAL, 0, "%s: %s %s", v->plans[0]->algorithm, where, what);
+}
+
+/* ---- All plans are of the same kind ---------------------------------------------------------- */
+
+static rcm_status plans_check(const struct rcmi_shape *shape,
+                              const struct rcmi_plan *const *plans) {
+    for (int rank = 0; rank < shape->nranks; rank++) {
+        const struct rcmi_plan *plan = plans[rank], *first = plans[0];
+        if (plan->rank != rank || plan->nranks != shape->nranks)
+            return rcmi_fail(RCM_ERR_INTERNAL, 0, "plan %d of %d is for rank %d of %d", rank,
+                             shape->nranks, plan->rank, plan->nranks);
+        if (plan->collective != first->collective || plan->root != first->root ||
+            plan->nchunks != first->nchunks || plan->min_slots != first->min_slots ||
+            strcmp(plan->algorithm, first->algorithm) != 0)
+            return rcmi_fail(RCM_ERR_INTERNAL, 0,
+                             "ranks 0 and %d have plans of %s %s and %s %s: algorithm, root, "
+                             "chunks and slots must be the same",
+                             rank, rcmi_collective_name(first->collective), first->algorithm,
+                             rcmi_collective_name(plan->collective), plan->algorithm);
+        const rcm_status status = rcmi_verify_form(shape, plan);
+        if (status != RCM_OK)
+            return status;
+    }
+    return RCM_OK;
+}
+
+/* ---- Numbering of steps ---------------------------------------------------------------------- */
+
+static void steps_number(struct rcmi_verifier *v) {
+    for (uint32_t rank = 0; rank < v->nranks; rank++) {
+        const struct rcmi_plan *plan = v->plans[rank];
+        for (uint32_t lane = 0; lane < plan->nlanes; lane++) {
+            for (uint32_t i = 0; i < plan->lanes[lane].nsteps; i++) {
+                const uint32_t step = v->step_base[rank] + plan->lanes[lane].first_step + i;
+                v->rank_of[step] = rank;
+                v->lane_of[step] = lane;
+            }
+        }
+    }
+}
+
+static rcm_status verifier_init(struct rcmi_verifier *v) {
+    v->step_base = rcmi_verify_alloc(v, v->nranks + 1, sizeof(*v->step_base));
+    if (!v->step_base)
+        return RCM_ERR_NOMEM;
+    for (uint32_t rank = 0; rank < v->nranks; rank++)
+        v->step_base[rank + 1] = v->step_base[rank] + v->plans[rank]->nsteps;
+    v->nsteps = v->step_base[v->nranks];
+    v->rank_of = rcmi_verify_alloc(v, v->nsteps, sizeof(*v->rank_of));
+    v->lane_of = rcmi_verify_alloc(v, v->nsteps, sizeof(*v->lane_of));
+    if (!v->rank_of || !v->lane_of)
+        return RCM_ERR_NOMEM;
+    steps_number(v);
+    return RCM_OK;
+}
+
+/* ---- Formula --------------------------------------------------------------------------------- */
+
+static uint64_t plan_chunks_sent(const struct rcmi_plan *plan) {
+    uint64_t sent = 0;
+    for (uint32_t i = 0; i < plan->nsteps; i++)
+        sent += plan->steps[i].out != RCMI_NO_CHANNEL && plan->steps[i].op != RCMI_STEP_SIGNAL;
+    return sent;
+}
+
+static rcm_status formula_check(struct rcmi_verifier *v) {
+    const struct rcmi_algorithm *algorithm = v->options.formula;
+    uint32_t *depth = rcmi_verify_alloc(v, v->nsteps, sizeof(*depth));
+    if (!depth)
+        return RCM_ERR_NOMEM;
+    const uint32_t rounds = rcmi_verify_rounds(v, depth);
+    for (uint32_t rank = 0; rank < v->nranks; rank++) {
+        const struct rcmi_formula want =
+            algorithm->formula(v->shape, (int)rank, v->plans[rank]->root);
+        const uint64_t sent = plan_chunks_sent(v->plans[rank]);
+        if (want.rounds != rounds)
+            return rcmi_fail(RCM_ERR_INTERNAL, 0,
+                             "%s on %u ranks: the longest chain has %u messages, the formula "
+                             "says %u",
+                             algorithm->name, v->nranks, rounds, want.rounds);
+        if (want.chunks_sent != sent)
+            return rcmi_fail(RCM_ERR_INTERNAL, 0,
+                             "%s on %u ranks: rank %u sends %llu chunks, the formula says %llu",
+                             algorithm->name, v->nranks, rank, (unsigned long long)sent,
+                             (unsigned long long)want.chunks_sent);
+    }
+    return RCM_OK;
+}
+
+/* ---- All parts ------------------------------------------------------------------------------- */
+
+static rcm_status result_check(struct rcmi_verifier *v) {
+    return v->plans[0]->collective == RCM_BARRIER ? rcmi_verify_barrier(v) : rcmi_verify_data(v);
+}
+
+static rcm_status verifier_run(struct rcmi_verifier *v) {
+    rcm_status (*const parts[])(struct rcmi_verifier *) = {
+        verifier_init,       rcmi_verify_match, rcmi_verify_graph,
+        rcmi_verify_hazards, result_check,      formula_check,
+    };
+    const size_t nparts = sizeof(parts) / sizeof(parts[0]) - (v->options.formula ? 0 : 1);
+    for (size_t i = 0; i < nparts; i++) {
+        const rcm_status status = parts[i](v);
+        if (status != RCM_OK)
+            return status;
+    }
+    return RCM_OK;
+}
+
+rcm_status rcmi_verify(const struct rcmi_shape *shape, const struct rcmi_plan *const *plans,
+                       const struct rcmi_verify_options *options) {
+    struct rcmi_verifier v = {
+        .shape = shape,
+        .plans = plans,
+        .options = *options,
+        .nranks = (uint32_t)shape->nranks,
+    };
+    rcm_status status = plans_check(shape, plans);
+    if (status != RCM_OK)
+        return status;
+    v.slots = options->slots ? options->slots : plans[0]->min_slots;
+    status = verifier_run(&v);
+    verifier_free(&v);
+    return status;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The verifier's last part: the plans are executed once on symbolic values. A value has two sides.
+ * Its contents: two sums modulo 2^64 of pseudo-random numbers, one pair for each contribution
+ * (rank, chunk), which are equal only if the same contributions went in equally often (but for a
+ * chance far below 2^-80). Its tree: a hash that depends on the order of every single operand.
+ */
+#include "verify.h"
+
+#include <stdio.h>
+#include "error.h"
+
+struct value {
+    bool defined;
+    uint64_t contents[2];
+    uint64_t tree;
+};
+
+struct data {
+    struct rcmi_verifier *v;
+    uint32_t ncells;       /* of a rank: IN, OUT, then scratch */
+    struct value *cells;   /* of all ranks */
+    struct value *sent;    /* of all messages of all channels */
+    uint32_t *next_of_end; /* messages already sent or received */
+};
+
+/* splitmix64's finaliser. */
+static uint64_t mix(uint64_t x) {
+    x ^= x >> 30;
+    x *= UINT64_C(0xBF58476D1CE4E5B9);
+    x ^= x >> 27;
+    x *= UINT64_C(0x94D049BB133111EB);
+    return x ^ x >> 31;
+}
+
+static struct value value_leaf(uint32_t rank, uint32_t chunk) {
+    const uint64_t name = ((uint64_t)rank << 32 | chunk) + 1;
+    return (struct value){
+        .defined = true,
+        .contents = {mix(name), mix(name + UINT64_C(0x9E3779B97F4A7C15))},
+        .tree = mix(name * UINT64_C(0xD1B54A32D192ED03)),
+    };
+}
+
+static void value_add(struct value *left, const struct value *right) {
+    left->contents[0] += right->contents[0];
+    left->contents[1] += right->contents[1];
+    left->tree = mix(left->tree * 3 + mix(right->tree + UINT64_C(0x632BE59BD9B4E019)));
+}
+
+static bool contents_equal(const struct value *a, const struct value *b) {
+    return a->contents[0] == b->contents[0] && a->contents[1] == b->contents[1];
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+static struct value *data_cell(const struct data *d, uint32_t rank, uint8_t where, uint32_t index) {
+    const uint32_t nchunks = d->v->plans[rank]->nchunks;
+    uint32_t cell = index;
+    if (where == RCMI_OUT && !d->v->options.in_place)
+        cell += nchunks;
+    if (where == RCMI_SCRATCH)
+        cell += 2 * nchunks;
+    return &d->cells[(size_t)rank * d->ncells + cell];
+}
+
+static void data_fill(const struct data *d) {
+    const struct rcmi_plan *first = d->v->plans[0];
+    for (uint32_t rank = 0; rank < d->v->nranks; rank++) {
+        if (first->collective == RCM_BROADCAST && (int)rank != first->root)
+            continue; /* only the root has an input */
+        for (uint32_t chunk = 0; chunk < first->nchunks; chunk++)
+            *data_cell(d, rank, RCMI_IN, chunk) = value_leaf(rank, chunk);
+    }
+}
+
+static rcm_status data_init(struct data *d) {
+    uint32_t nscratch = 0;
+    for (uint32_t rank = 0; rank < d->v->nranks; rank++)
+        if (d->v->plans[rank]->nscratch > nscratch)
+            nscratch = d->v->plans[rank]->nscratch;
+    d->ncells = 2 * d->v->plans[0]->nchunks + nscratch;
+    d->cells = rcmi_verify_alloc(d->v, (size_t)d->ncells * d->v->nranks, sizeof(*d->cells));
+    d->sent = rcmi_verify_alloc(d->v, d->v->nmessages, sizeof(*d->sent));
+    d->next_of_end = rcmi_verify_alloc(d->v, d->v->nends, sizeof(*d->next_of_end));
+    if (!d->cells || !d->sent || !d->next_of_end)
+        return RCM_ERR_NOMEM;
+    data_fill(d);
+    return RCM_OK;
+}
+
+/* ---- Execution ------------------------------------------------------------------------------- */
+
+/* The place of the next message of a rank's channel end; order makes it the right one. */
+static struct value *data_message(const struct data *d, uint32_t rank, uint32_t channel) {
+    const uint32_t end = d->v->end_base[rank] + channel;
+    return &d->sent[d->v->channels[d->v->ends[end].channel].first_message + d->next_of_end[end]++];
+}
+
+static rcm_status data_source(const struct data *d, uint32_t step, struct rcmi_operand src,
+                              struct value *ret_value) {
+    const uint32_t rank = d->v->rank_of[step];
+    const struct value *value = src.where == RCMI_CHANNEL
+                                    ? data_message(d, rank, src.index)
+                                    : data_cell(d, rank, src.where, src.index);
+    if (!value->defined)
+        return rcmi_verify_fail_at(d->v, step, "reads what nobody has written");
+    *ret_value = *value;
+    return RCM_OK;
+}
+
+static rcm_status data_step(const struct data *d, uint32_t step) {
+    const struct rcmi_step *s = rcmi_verify_step(d->v, step);
+    const struct rcmi_operand *srcs = rcmi_verify_srcs(d->v, step);
+    const uint32_t rank = d->v->rank_of[step];
+    struct value sum = {.defined = false}, value = sum;
+    for (uint32_t i = 0; i < s->nsrcs; i++) {
+        const rcm_status status = data_source(d, step, srcs[i], &value);
+        if (status != RCM_OK)
+            return status;
+        if (i == 0)
+            sum = value;
+        else
+            value_add(&sum, &value);
+    }
+    if (s->dst.where != RCMI_NOWHERE)
+        *data_cell(d, rank, s->dst.where, s->dst.index) = sum;
+    if (s->out != RCMI_NO_CHANNEL)
+        *data_message(d, rank, s->out) = sum;
+    return RCM_OK;
+}
+
+/* ---- Results --------------------------------------------------------------------------------- */
+
+static struct value data_expected(const struct data *d, uint32_t chunk) {
+    const struct rcmi_plan *first = d->v->plans[0];
+    if (first->collective == RCM_BROADCAST)
+        return value_leaf((uint32_t)first->root, chunk);
+    struct value sum = value_leaf(0, chunk);
+    for (uint32_t rank = 1; rank < d->v->nranks; rank++) {
+        const struct value leaf = value_leaf(rank, chunk);
+        value_add(&sum, &leaf);
+    }
+    return sum;
+}
+
+/* Names the one contribution too much or too little, if that is all. */
+static void contents_explain(const struct data *d, uint32_t chunk, const struct value *got,
+                             const struct value *want, char *text, size_t size) {
+    snprintf(text, size, "does not hold each contribution exactly once");
+    for (uint32_t rank = 0; rank < d->v->nranks; rank++) {
+        const struct value leaf = value_leaf(rank, chunk);
+        struct value more = *want, less = *got;
+        value_add(&more, &leaf);
+        value_add(&less, &leaf);
+        if (contents_equal(got, &more))
+            snprintf(text, size, "holds the contribution of rank %u once too often", rank);
+        if (contents_equal(want, &less))
+            snprintf(text, size, "lacks the contribution of rank %u", rank);
+    }
+}
+
+static rcm_status data_check(const struct data *d, uint32_t rank, uint32_t chunk) {
+    const struct rcmi_plan *plan = d->v->plans[rank];
+    const struct value *got = data_cell(d, rank, RCMI_OUT, chunk);
+    const struct value want = data_expected(d, chunk), leaf = value_leaf(rank, chunk);
+    const struct value *first = data_cell(d, 0, RCMI_OUT, chunk);
+    const struct value *in = data_cell(d, rank, RCMI_IN, chunk);
+    char text[128] = "was never written";
+    if (!got->defined || !contents_equal(got, &want)) {
+        if (got->defined)
+            contents_explain(d, chunk, got, &want, text, sizeof(text));
+        return rcmi_fail(RCM_ERR_INTERNAL, 0, "%s on %u ranks%s: rank %u's out.%u %s",
+                         plan->algorithm, d->v->nranks, d->v->options.in_place ? " in place" : "",
+                         rank, chunk, text);
+    }
+    if (got->tree != first->tree)
+        return rcmi_fail(RCM_ERR_INTERNAL, 0,
+                         "%s on %u ranks: ranks 0 and %u add up chunk %u in different orders",
+                         plan->algorithm, d->v->nranks, rank, chunk);
+    if (!d->v->options.in_place && in->defined && in->tree != leaf.tree)
+        return rcmi_fail(RCM_ERR_INTERNAL, 0, "%s on %u ranks: rank %u's input chunk %u is harmed",
+                         plan->algorithm, d->v->nranks, rank, chunk);
+    return RCM_OK;
+}
+
+rcm_status rcmi_verify_data(struct rcmi_verifier *v) {
+    struct data d = {.v = v};
+    rcm_status status = data_init(&d);
+    for (uint32_t i = 0; status == RCM_OK && i < v->nsteps; i++)
+        status = data_step(&d, v->order[i]);
+    for (uint32_t rank = 0; status == RCM_OK && rank < v->nranks; rank++)
+        for (uint32_t chunk = 0; status == RCM_OK && chunk < v->plans[0]->nchunks; chunk++)
+            status = data_check(&d, rank, chunk);
+    return status;
+}
+
+/* ---- Barrier --------------------------------------------------------------------------------- */
+
+/* heard: for each step the set of ranks whose begin must come before it. */
+static void barrier_spread(const struct rcmi_verifier *v, uint64_t *heard, uint32_t words) {
+    for (uint32_t i = 0; i < v->nsteps; i++) {
+        const uint32_t step = v->order[i], rank = v->rank_of[step];
+        uint64_t *own = heard + (size_t)step * words;
+        own[rank / 64] |= UINT64_C(1) << rank % 64;
+        for (uint32_t e = v->edge_base[step]; e < v->edge_base[step + 1]; e++) {
+            if (v->edges[e].kind == RCMI_EDGE_CREDIT || v->edges[e].to >= v->nsteps)
+                continue;
+            uint64_t *later = heard + (size_t)v->edges[e].to * words;
+            for (uint32_t w = 0; w < words; w++)
+                later[w] |= own[w];
+        }
+    }
+}
+
+static bool barrier_heard(const struct rcmi_verifier *v, const uint64_t *heard, uint32_t words,
+                          uint32_t rank, uint32_t other) {
+    for (uint32_t step = v->step_base[rank]; step < v->step_base[rank + 1]; step++)
+        if (heard[(size_t)step * words + other / 64] >> other % 64 & 1)
+            return true;
+    return rank == other;
+}
+
+rcm_status rcmi_verify_barrier(struct rcmi_verifier *v) {
+    const uint32_t words = (v->nranks + 63) / 64;
+    uint64_t *heard = rcmi_verify_alloc(v, (size_t)v->nsteps * words, sizeof(*heard));
+    if (!heard)
+        return RCM_ERR_NOMEM;
+    barrier_spread(v, heard, words);
+    for (uint32_t rank = 0; rank < v->nranks; rank++)
+        for (uint32_t other = 0; other < v->nranks; other++)
+            if (!barrier_heard(v, heard, words, rank, other))
+                return rcmi_fail(RCM_ERR_INTERNAL, 0,
+                                 "%s on %u ranks: rank %u can leave the barrier before rank %u "
+                                 "has entered it",
+                                 v->plans[0]->algorithm, v->nranks, rank, other);
+    return RCM_OK;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The verifier's first part, and the only one that takes nothing for granted: one plan alone. After
+ * it every index in the plan is known to be in range, every step to have the operands that its
+ * kind has, and every channel end to belong to the lane that uses it.
+ */
+#include "verify.h"
+
+#include "error.h"
+
+struct form {
+    const struct rcmi_shape *shape;
+    const struct rcmi_plan *plan;
+    uint32_t step, lane;
+};
+
+static rcm_status form_fail(const struct form *f, const char *what) {
+    char words[128];
+    rcmi_step_describe(f->plan, f->step, words, sizeof(words));
+    return rcmi_fail(RCM_ERR_INTERNAL, 0, "%s: rank %d step %u (%s): %s", f->plan->algorithm,
+                     f->plan->rank, f->step, words, what);
+}
+
+static rcm_status channel_fail(const struct form *f, uint32_t channel, const char *what) {
+    return rcmi_fail(RCM_ERR_INTERNAL, 0, "%s: rank %d channel %u with peer %d: %s",
+                     f->plan->algorithm, f->plan->rank, channel, f->plan->channels[channel].peer,
+                     what);
+}
+
+static bool host_has_others(const struct rcmi_shape *shape, int rank) {
+    for (int r = 0; r < shape->nranks; r++)
+        if (r != rank && shape->host_of[r] == shape->host_of[rank])
+            return true;
+    return false;
+}
+
+static rcm_status form_channels(const struct form *f) {
+    for (uint32_t i = 0; i < f->plan->nchannels; i++) {
+        const struct rcmi_plan_channel *c = &f->plan->channels[i];
+        if (c->lane >= f->plan->nlanes)
+            return channel_fail(f, i, "belongs to a lane that does not exist");
+        if (c->number >= RCMI_CHANNEL_NUMBERS)
+            return channel_fail(f, i, "its number is too large");
+        if (c->outgoing && c->multicast) {
+            if (c->peer != -1 || !host_has_others(f->shape, f->plan->rank))
+                return channel_fail(f, i, "a multicast with a peer, or that nobody can read");
+            continue;
+        }
+        if (c->peer < 0 || c->peer >= f->plan->nranks || c->peer == f->plan->rank)
+            return channel_fail(f, i, "there is no such peer");
+        if (c->multicast && f->shape->host_of[c->peer] != f->shape->host_of[f->plan->rank])
+            return channel_fail(f, i, "a multicast from another host");
+    }
+    return RCM_OK;
+}
+
+/* Lanes lie one after the other and cover all steps. */
+static rcm_status form_lanes(const struct form *f) {
+    uint32_t next = 0;
+    for (uint32_t lane = 0; lane < f->plan->nlanes; lane++) {
+        if (f->plan->lanes[lane].first_step != next ||
+            f->plan->lanes[lane].nsteps > f->plan->nsteps - next)
+            return rcmi_fail(RCM_ERR_INTERNAL, 0, "%s: rank %d: lane %u is not where it should be",
+                             f->plan->algorithm, f->plan->rank, lane);
+        next += f->plan->lanes[lane].nsteps;
+    }
+    if (next != f->plan->nsteps)
+        return rcmi_fail(RCM_ERR_INTERNAL, 0, "%s: rank %d: steps outside of lanes",
+                         f->plan->algorithm, f->plan->rank);
+    return RCM_OK;
+}
+
+/* How many sources and results a kind of step has. */
+struct kind {
+    int channels_min, channels_max, buffers_min, buffers_max;
+    int dst_min, dst_max, out_min, out_max;
+};
+
+static const struct kind *kind_of(uint8_t op) {
+    static const struct kind kinds[] = {
+        [RCMI_STEP_SEND] = {0, 0, 1, 1, 0, 0, 1, 1},
+        [RCMI_STEP_RECV] = {1, 1, 0, 0, 1, 1, 0, 0},
+        [RCMI_STEP_RECV_REDUCE] = {1, 1, 1, 1, 1, 1, 0, 0},
+        [RCMI_STEP_COPY] = {0, 0, 1, 1, 1, 1, 0, 0},
+        [RCMI_STEP_REDUCE_N] = {0, RCMI_SOURCES_MAX, 0, RCMI_SOURCES_MAX, 0, 1, 0, 1},
+        [RCMI_STEP_RECV_REDUCE_SEND] = {1, 1, 1, 1, 0, 1, 1, 1},
+        [RCMI_STEP_RECV_COPY_SEND] = {1, 1, 0, 0, 1, 1, 1, 1},
+        [RCMI_STEP_SIGNAL] = {0, 0, 0, 0, 0, 0, 1, 1},
+        [RCMI_STEP_WAIT] = {1, 1, 0, 0, 0, 0, 0, 0},
+    };
+    return op >= RCMI_STEP_SEND && op <= RCMI_STEP_WAIT ? &kinds[op] : NULL;
+}
+
+static rcm_status form_buffer(const struct form *f, struct rcmi_operand operand, uint32_t chunk) {
+    if (operand.where == RCMI_SCRATCH)
+        return operand.index < f->plan->nscratch ? RCM_OK : form_fail(f, "no such scratch chunk");
+    if (operand.where != RCMI_IN && operand.where != RCMI_OUT)
+        return form_fail(f, "an operand that is none");
+    return operand.index == chunk ? RCM_OK : form_fail(f, "an operand is another chunk");
+}
+
+static rcm_status form_end(const struct form *f, uint32_t channel, bool outgoing) {
+    if (channel >= f->plan->nchannels)
+        return form_fail(f, "no such channel");
+    if (f->plan->channels[channel].outgoing != outgoing)
+        return form_fail(f, "uses a channel in the wrong direction");
+    if (f->plan->channels[channel].lane != f->lane)
+        return form_fail(f, "uses a channel end of another lane");
+    return RCM_OK;
+}
+
+/* Checks the sources one by one and counts them. */
+static rcm_status form_sources(const struct form *f, const struct rcmi_step *s, int *ret_channels,
+                               int *ret_buffers) {
+    const struct rcmi_operand *srcs = f->plan->operands + s->first_src;
+    if (s->first_src > f->plan->noperands || s->nsrcs > f->plan->noperands - s->first_src)
+        return form_fail(f, "sources outside of the plan");
+    for (uint32_t i = 0; i < s->nsrcs; i++) {
+        const bool channel = srcs[i].where == RCMI_CHANNEL;
+        const rcm_status status =
+            channel ? form_end(f, srcs[i].index, false) : form_buffer(f, srcs[i], s->chunk);
+        if (status != RCM_OK)
+            return status;
+        for (uint32_t j = 0; channel && j < i; j++)
+            if (srcs[j].where == RCMI_CHANNEL && srcs[j].index == srcs[i].index)
+                return form_fail(f, "reads one channel twice");
+        *(channel ? ret_channels : ret_buffers) += 1;
+    }
+    return RCM_OK;
+}
+
+static rcm_status form_results(const struct form *f, const struct rcmi_step *s) {
+    rcm_status status = RCM_OK;
+    if (s->dst.where == RCMI_IN)
+        return form_fail(f, "writes its input");
+    if (s->dst.where != RCMI_NOWHERE)
+        status = form_buffer(f, s->dst, s->chunk);
+    if (status == RCM_OK && s->out != RCMI_NO_CHANNEL)
+        status = form_end(f, s->out, true);
+    return status;
+}
+
+static bool within(int value, int min, int max) {
+    return value >= min && value <= max;
+}
+
+static rcm_status form_step(const struct form *f) {
+    const struct rcmi_step *s = &f->plan->steps[f->step];
+    const struct kind *kind = kind_of(s->op);
+    const int dst = s->dst.where != RCMI_NOWHERE, out = s->out != RCMI_NO_CHANNEL;
+    int channels = 0, buffers = 0;
+    if (!kind)
+        return form_fail(f, "no such kind of step");
+    if (s->chunk >= f->plan->nchunks)
+        return form_fail(f, "no such chunk");
+    rcm_status status = form_sources(f, s, &channels, &buffers);
+    if (status == RCM_OK)
+        status = form_results(f, s);
+    if (status != RCM_OK)
+        return status;
+    if (!within(channels, kind->channels_min, kind->channels_max) ||
+        !within(buffers, kind->buffers_min, kind->buffers_max))
+        return form_fail(f, "its sources are not those of its kind");
+    if (!within(dst, kind->dst_min, kind->dst_max) || !within(out, kind->out_min, kind->out_max))
+        return form_fail(f, "its results are not those of its kind");
+    if (s->op == RCMI_STEP_REDUCE_N &&
+        (!within(s->nsrcs, 1, RCMI_SOURCES_MAX) || (dst == 0 && out == 0)))
+        return form_fail(f, "reduces nothing, too much, or to nowhere");
+    return RCM_OK;
+}
+
+/* A scratch chunk in two lanes: one may be a slice ahead of the other and overwrite it. */
+static bool step_uses_scratch(const struct rcmi_plan *plan, const struct rcmi_step *s, uint32_t i) {
+    if (s->dst.where == RCMI_SCRATCH && s->dst.index == i)
+        return true;
+    for (uint32_t k = 0; k < s->nsrcs; k++) {
+        const struct rcmi_operand *src = &plan->operands[s->first_src + k];
+        if (src->where == RCMI_SCRATCH && src->index == i)
+            return true;
+    }
+    return false;
+}
+
+static rcm_status form_scratch(struct form *f, uint32_t scratch) {
+    bool used = false;
+    uint32_t owner = 0;
+    for (f->lane = 0; f->lane < f->plan->nlanes; f->lane++) {
+        const struct rcmi_lane *lane = &f->plan->lanes[f->lane];
+        for (uint32_t i = 0; i < lane->nsteps; i++) {
+            f->step = lane->first_step + i;
+            if (!step_uses_scratch(f->plan, &f->plan->steps[f->step], scratch))
+                continue;
+            if (used && owner != f->lane)
+                return form_fail(f, "uses a scratch chunk of another lane");
+            used = true;
+            owner = f->lane;
+        }
+    }
+    return RCM_OK;
+}
+
+rcm_status rcmi_verify_form(const struct rcmi_shape *shape, const struct rcmi_plan *plan) {
+    struct form f = {.shape = shape, .plan = plan};
+    if (plan->nchunks == 0 || plan->min_slots == 0 || plan->root < 0 || plan->root >= plan->nranks)
+        return rcmi_fail(RCM_ERR_INTERNAL, 0, "%s: rank %d: no chunks, no slots, or no root",
+                         plan->algorithm, plan->rank);
+    rcm_status status = form_lanes(&f);
+    if (status == RCM_OK)
+        status = form_channels(&f);
+    for (f.lane = 0; status == RCM_OK && f.lane < plan->nlanes; f.lane++) {
+        for (uint32_t i = 0; status == RCM_OK && i < plan->lanes[f.lane].nsteps; i++) {
+            f.step = plan->lanes[f.lane].first_step + i;
+            status = form_step(&f);
+        }
+    }
+    for (uint32_t i = 0; status == RCM_OK && i < plan->nscratch; i++)
+        status = form_scratch(&f, i);
+    return status;
+}

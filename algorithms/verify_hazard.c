@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The verifier's fourth part: two accesses to the same chunk of a rank's IN or OUT, one of them a
+ * write, must be ordered by lanes and messages (credits do not count, there may be more slots). And
+ * a step that is marked stable must have no write to its sources but earlier ones. Scratch needs no
+ * look: verify_form.c gave each scratch chunk to one lane.
+ *
+ * For each rank, every step of every rank gets a clock: for each lane of that rank, how many of
+ * its steps must come before or are this one.
+ */
+#include "verify.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "error.h"
+
+struct access {
+    uint32_t cell; /* a chunk of memory */
+    uint32_t step;
+    bool write;
+    bool kept; /* a read by a step that is marked stable */
+};
+
+struct hazards {
+    struct rcmi_verifier *v;
+    uint32_t rank, nlanes;
+    uint32_t *clocks; /* nlanes for each step */
+};
+
+static uint32_t step_position(const struct hazards *h, uint32_t step) {
+    const struct rcmi_plan *plan = h->v->plans[h->rank];
+    return step - h->v->step_base[h->rank] - plan->lanes[h->v->lane_of[step]].first_step;
+}
+
+static void clocks_compute(const struct hazards *h) {
+    const struct rcmi_verifier *v = h->v;
+    const uint32_t n = h->nlanes;
+    memset(h->clocks, 0, (size_t)v->nsteps * n * sizeof(*h->clocks));
+    for (uint32_t i = 0; i < v->nsteps; i++) {
+        const uint32_t step = v->order[i];
+        uint32_t *clock = h->clocks + (size_t)step * n;
+        if (v->rank_of[step] == h->rank)
+            clock[v->lane_of[step]] = step_position(h, step) + 1;
+        for (uint32_t e = v->edge_base[step]; e < v->edge_base[step + 1]; e++) {
+            if (v->edges[e].kind == RCMI_EDGE_CREDIT || v->edges[e].to >= v->nsteps)
+                continue;
+            uint32_t *later = h->clocks + (size_t)v->edges[e].to * n;
+            for (uint32_t lane = 0; lane < n; lane++)
+                if (later[lane] < clock[lane])
+                    later[lane] = clock[lane];
+        }
+    }
+}
+
+/* Both of this rank. With one lane, order is that of the steps. */
+static bool step_before(const struct hazards *h, uint32_t a, uint32_t b) {
+    const uint32_t lane = h->v->lane_of[a];
+    if (lane == h->v->lane_of[b])
+        return a < b;
+    return h->clocks[(size_t)b * h->nlanes + lane] > step_position(h, a);
+}
+
+static void access_add(struct access *accesses, uint32_t *n, const struct hazards *h, uint32_t step,
+                       struct rcmi_operand operand, bool write, bool kept) {
+    const uint32_t nchunks = h->v->plans[h->rank]->nchunks;
+    if (operand.where != RCMI_IN && operand.where != RCMI_OUT)
+        return;
+    accesses[(*n)++] = (struct access){
+        .cell =
+            operand.index + (operand.where == RCMI_OUT && !h->v->options.in_place ? nchunks : 0),
+        .step = step,
+        .write = write,
+        .kept = kept,
+    };
+}
+
+static uint32_t accesses_collect(const struct hazards *h, struct access *accesses) {
+    const struct rcmi_verifier *v = h->v;
+    uint32_t n = 0;
+    for (uint32_t step = v->step_base[h->rank]; step < v->step_base[h->rank + 1]; step++) {
+        const struct rcmi_step *s = rcmi_verify_step(v, step);
+        const bool kept = v->options.in_place ? s->stable_in_place : s->stable;
+        if (rcmi_verify_is_noop(v, step))
+            continue;
+        for (uint32_t i = 0; i < s->nsrcs; i++)
+            access_add(accesses, &n, h, step, rcmi_verify_srcs(v, step)[i], false, kept);
+        access_add(accesses, &n, h, step, s->dst, true, false);
+    }
+    return n;
+}
+
+static int access_compare(const void *pa, const void *pb) {
+    const struct access *a = pa, *b = pb;
+    if (a->cell != b->cell)
+        return a->cell < b->cell ? -1 : 1;
+    return a->step < b->step ? -1 : a->step > b->step;
+}
+
+static rcm_status pair_check(const struct hazards *h, const struct access *a,
+                             const struct access *b) {
+    char other[160];
+    if (!a->write && !b->write)
+        return RCM_OK;
+    if (a->step != b->step && !step_before(h, a->step, b->step) &&
+        !step_before(h, b->step, a->step)) {
+        rcmi_verify_describe(h->v, b->step, other, sizeof(other));
+        return rcmi_verify_fail_at(h->v, a->step, "and %s touch the same chunk%s in no order",
+                                   other, h->v->options.in_place ? " (in place)" : "");
+    }
+    const struct access *kept = a->kept ? a : b;
+    const struct access *write = a->kept ? b : a;
+    if (kept->kept && !step_before(h, write->step, kept->step)) {
+        rcmi_verify_describe(h->v, write->step, other, sizeof(other));
+        return rcmi_verify_fail_at(h->v, kept->step, "is marked stable, but %s writes its source%s",
+                                   other, h->v->options.in_place ? " (in place)" : "");
+    }
+    return RCM_OK;
+}
+
+static rcm_status cells_check(const struct hazards *h, struct access *accesses, uint32_t n) {
+    if (n > 0)
+        qsort(accesses, n, sizeof(*accesses), access_compare);
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t j = i + 1; j < n && accesses[j].cell == accesses[i].cell; j++) {
+            const rcm_status status = pair_check(h, &accesses[i], &accesses[j]);
+            if (status != RCM_OK)
+                return status;
+        }
+    }
+    return RCM_OK;
+}
+
+/* Steps may share operands, so the plan's count of them is no bound. */
+static uint32_t accesses_bound(const struct rcmi_plan *plan) {
+    uint32_t n = plan->nsteps;
+    for (uint32_t i = 0; i < plan->nsteps; i++)
+        n += plan->steps[i].nsrcs;
+    return n;
+}
+
+rcm_status rcmi_verify_hazards(struct rcmi_verifier *v) {
+    uint32_t lanes_max = 1, accesses_max = 1;
+    for (uint32_t rank = 0; rank < v->nranks; rank++) {
+        const struct rcmi_plan *plan = v->plans[rank];
+        if (plan->nlanes > lanes_max)
+            lanes_max = plan->nlanes;
+        if (accesses_bound(plan) > accesses_max)
+            accesses_max = accesses_bound(plan);
+    }
+    struct access *accesses = rcmi_verify_alloc(v, accesses_max, sizeof(*accesses));
+    struct hazards h = {.v = v};
+    h.clocks = rcmi_verify_alloc(v, (size_t)v->nsteps * lanes_max, sizeof(*h.clocks));
+    if (!accesses || !h.clocks)
+        return RCM_ERR_NOMEM;
+    for (h.rank = 0; h.rank < v->nranks; h.rank++) {
+        h.nlanes = v->plans[h.rank]->nlanes;
+        if (h.nlanes > 1)
+            clocks_compute(&h);
+        const rcm_status status = cells_check(&h, accesses, accesses_collect(&h, accesses));
+        if (status != RCM_OK)
+            return status;
+    }
+    return RCM_OK;
+}

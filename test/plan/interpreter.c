@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A second, independent reading of plans; see interpreter.h. */
+#include "interpreter.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+struct message {
+    size_t length;
+    const struct play_element *from; /* data, or the sender's buffer */
+    struct play_element *data;
+};
+
+struct channel {
+    int writer, reader; /* reader -1: multicast */
+    uint16_t number;
+    uint32_t nreaders;
+    uint64_t published;
+    uint64_t *released;       /* by each reader */
+    struct message *messages; /* slots of them */
+};
+
+/* A rank's end of a channel. */
+struct end {
+    struct channel *channel;
+    uint32_t reader; /* which of its readers */
+};
+
+struct lane {
+    int rank;
+    uint32_t first, nsteps, pc;
+    size_t slice;
+};
+
+struct rank {
+    const struct rcmi_plan *plan;
+    struct end *ends;
+    struct play_element *in, *out, *own_out, *scratch;
+    uint32_t lanes_left;
+    bool started;
+};
+
+struct player {
+    const struct rcmi_shape *shape;
+    struct rank *ranks;
+    struct channel *channels;
+    uint32_t nchannels;
+    struct lane *lanes;
+    uint32_t nlanes;
+    struct play_options options;
+    size_t nslices;
+    uint64_t random;
+    int slow; /* rank that is left behind, -1 none */
+    bool barrier_broken, length_wrong;
+    /* how large the memory is */
+    size_t count, slot;
+    uint32_t slots;
+};
+
+static uint64_t player_random(struct player *p) {
+    p->random ^= p->random << 13;
+    p->random ^= p->random >> 7;
+    p->random ^= p->random << 17;
+    return p->random;
+}
+
+static void *zeroed(size_t n, size_t size) {
+    void *memory = calloc(n ? n : 1, size);
+    assert_non_null(memory);
+    return memory;
+}
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+static uint64_t scramble(uint64_t x) {
+    x = (x ^ x >> 33) * UINT64_C(0xFF51AFD7ED558CCD);
+    x = (x ^ x >> 33) * UINT64_C(0xC4CEB9FE1A85EC53);
+    return x ^ x >> 33;
+}
+
+static struct play_element leaf(int rank, size_t i) {
+    const uint64_t x = scramble(((uint64_t)rank << 40) + i + 1);
+    return (struct play_element){.sum = x, .tree = scramble(x + 7)};
+}
+
+static struct play_element poison(int rank, size_t i) {
+    return leaf(rank + 100000, i);
+}
+
+static struct play_element combine(struct play_element a, struct play_element b) {
+    return (struct play_element){.sum = a.sum + b.sum,
+                                 .tree = scramble(a.tree * 5 + scramble(b.tree + 11))};
+}
+
+/* ---- Making ---------------------------------------------------------------------------------- */
+
+static struct channel *channel_find(struct player *p, int writer, int reader, uint16_t number) {
+    for (uint32_t i = 0; i < p->nchannels; i++)
+        if (p->channels[i].writer == writer && p->channels[i].reader == reader &&
+            p->channels[i].number == number)
+            return &p->channels[i];
+    fail_msg("no channel from %d to %d", writer, reader);
+    return NULL;
+}
+
+static void player_connect(struct player *p) {
+    for (int r = 0; r < p->shape->nranks; r++) {
+        const struct rcmi_plan *plan = p->ranks[r].plan;
+        for (uint32_t i = 0; i < plan->nchannels; i++)
+            if (plan->channels[i].outgoing)
+                p->channels[p->nchannels++] = (struct channel){
+                    .writer = r,
+                    .reader = plan->channels[i].multicast ? -1 : plan->channels[i].peer,
+                    .number = plan->channels[i].number};
+    }
+    for (int r = 0; r < p->shape->nranks; r++) {
+        const struct rcmi_plan *plan = p->ranks[r].plan;
+        p->ranks[r].ends = zeroed(plan->nchannels, sizeof(struct end));
+        for (uint32_t i = 0; i < plan->nchannels; i++) {
+            const struct rcmi_plan_channel *c = &plan->channels[i];
+            const int to = c->multicast ? -1 : c->outgoing ? c->peer : r;
+            struct end *end = &p->ranks[r].ends[i];
+            end->channel = channel_find(p, c->outgoing ? r : c->peer, to, c->number);
+            if (!c->outgoing)
+                end->reader = end->channel->nreaders++;
+        }
+    }
+    for (uint32_t i = 0; i < p->nchannels; i++)
+        p->channels[i].released = zeroed(p->channels[i].nreaders, sizeof(uint64_t));
+}
+
+struct player *player_create(const struct rcmi_shape *shape, struct rcmi_plan *const *plans) {
+    struct player *p = zeroed(1, sizeof(*p));
+    uint32_t nchannels = 0;
+    p->shape = shape;
+    p->ranks = zeroed((size_t)shape->nranks, sizeof(*p->ranks));
+    for (int r = 0; r < shape->nranks; r++) {
+        p->ranks[r].plan = plans[r];
+        nchannels += plans[r]->nchannels;
+        p->nlanes += plans[r]->nlanes;
+    }
+    p->channels = zeroed(nchannels, sizeof(*p->channels));
+    p->lanes = zeroed(p->nlanes, sizeof(*p->lanes));
+    p->nlanes = 0;
+    for (int r = 0; r < shape->nranks; r++)
+        for (uint32_t i = 0; i < plans[r]->nlanes; i++)
+            p->lanes[p->nlanes++] = (struct lane){.rank = r,
+                                                  .first = plans[r]->lanes[i].first_step,
+                                                  .nsteps = plans[r]->lanes[i].nsteps};
+    player_connect(p);
+    return p;
+}
+
+static void player_release_memory(struct player *p) {
+    for (uint32_t i = 0; i < p->nchannels; i++) {
+        for (uint32_t k = 0; p->channels[i].messages && k < p->slots; k++)
+            free(p->channels[i].messages[k].data);
+        free(p->channels[i].messages);
+        p->channels[i].messages = NULL;
+    }
+    for (int r = 0; r < p->shape->nranks; r++) {
+        free(p->ranks[r].in);
+        free(p->ranks[r].own_out);
+        free(p->ranks[r].scratch);
+    }
+}
+
+void player_free(struct player *p) {
+    player_release_memory(p);
+    for (uint32_t i = 0; i < p->nchannels; i++)
+        free(p->channels[i].released);
+    for (int r = 0; r < p->shape->nranks; r++)
+        free(p->ranks[r].ends);
+    free(p->channels);
+    free(p->lanes);
+    free(p->ranks);
+    free(p);
+}
+
+/* ---- Starting over --------------------------------------------------------------------------- */
+
+static void player_get_memory(struct player *p) {
+    const struct play_options *o = &p->options;
+    if (p->ranks[0].in && p->count == o->count && p->slot == o->slot && p->slots == o->slots)
+        return;
+    player_release_memory(p);
+    p->count = o->count;
+    p->slot = o->slot;
+    p->slots = o->slots;
+    for (uint32_t i = 0; i < p->nchannels; i++) {
+        p->channels[i].messages = zeroed(o->slots, sizeof(struct message));
+        for (uint32_t k = 0; k < o->slots; k++)
+            p->channels[i].messages[k].data = zeroed(o->slot, sizeof(struct play_element));
+    }
+    for (int r = 0; r < p->shape->nranks; r++) {
+        p->ranks[r].in = zeroed(o->count, sizeof(struct play_element));
+        p->ranks[r].own_out = zeroed(o->count, sizeof(struct play_element));
+        p->ranks[r].scratch =
+            zeroed(o->slot * p->ranks[r].plan->nscratch, sizeof(struct play_element));
+    }
+}
+
+static bool rank_has_input(const struct player *p, int r) {
+    const struct rcmi_plan *plan = p->ranks[r].plan;
+    return plan->collective != RCM_BROADCAST || plan->root == r;
+}
+
+static void player_reset(struct player *p, const struct play_options *options) {
+    p->options = *options;
+    p->random = scramble(options->seed + 1) | 1;
+    p->slow = player_random(p) % 3 ? -1 : (int)(player_random(p) % (uint64_t)p->shape->nranks);
+    p->barrier_broken = p->length_wrong = false;
+    player_get_memory(p);
+    for (int r = 0; r < p->shape->nranks; r++) {
+        struct rank *rank = &p->ranks[r];
+        rank->started = false;
+        rank->lanes_left = rank->plan->nlanes;
+        rank->out = options->in_place ? rank->in : rank->own_out;
+        for (size_t i = 0; i < options->count; i++) {
+            rank->own_out[i] = poison(r, i);
+            rank->in[i] = rank_has_input(p, r) ? leaf(r, i) : poison(r, i);
+        }
+    }
+    for (uint32_t i = 0; i < p->nchannels; i++) {
+        p->channels[i].published = 0;
+        memset(p->channels[i].released, 0, p->channels[i].nreaders * sizeof(uint64_t));
+    }
+    for (uint32_t i = 0; i < p->nlanes; i++)
+        p->lanes[i].pc = 0, p->lanes[i].slice = 0;
+    const size_t longest = rcmi_chunk_max(options->count, 8, p->ranks[0].plan->nchunks);
+    p->nslices = longest == 0 ? 1 : (longest + options->slot - 1) / options->slot;
+}
+
+/* ---- One step -------------------------------------------------------------------------------- */
+
+static bool channel_has_message(const struct end *end) {
+    return end->channel->published > end->channel->released[end->reader];
+}
+
+static bool channel_has_room(const struct player *p, const struct channel *channel) {
+    for (uint32_t i = 0; i < channel->nreaders; i++)
+        if (channel->published - channel->released[i] >= p->options.slots)
+            return false;
+    return true;
+}
+
+static bool step_ready(const struct player *p, const struct rank *rank,
+                       const struct rcmi_step *step) {
+    for (uint32_t i = 0; i < step->nsrcs; i++) {
+        const struct rcmi_operand *src = &rank->plan->operands[step->first_src + i];
+        if (src->where == RCMI_CHANNEL && !channel_has_message(&rank->ends[src->index]))
+            return false;
+    }
+    return step->out == RCMI_NO_CHANNEL || channel_has_room(p, rank->ends[step->out].channel);
+}
+
+/* The part of a chunk that a slice moves. */
+static size_t slice_range(const struct player *p, const struct rcmi_plan *plan, uint32_t chunk,
+                          size_t slice, size_t *ret_first) {
+    size_t first, count;
+    rcmi_chunk_range(p->options.count, 8, plan->nchunks, chunk, &first, &count);
+    const size_t skip = slice * p->options.slot;
+    *ret_first = first + skip;
+    if (skip >= count)
+        return 0;
+    return count - skip < p->options.slot ? count - skip : p->options.slot;
+}
+
+static struct play_element *buffer_at(const struct player *p, const struct rank *rank,
+                                      struct rcmi_operand operand, size_t slice) {
+    size_t first;
+    if (operand.where == RCMI_SCRATCH)
+        return rank->scratch + operand.index * p->options.slot;
+    slice_range(p, rank->plan, operand.index, slice, &first);
+    return (operand.where == RCMI_IN ? rank->in : rank->out) + first;
+}
+
+static const struct play_element *source_at(struct player *p, const struct rank *rank,
+                                            struct rcmi_operand src, size_t slice, size_t length) {
+    if (src.where != RCMI_CHANNEL)
+        return buffer_at(p, rank, src, slice);
+    const struct end *end = &rank->ends[src.index];
+    const struct message *message =
+        &end->channel->messages[end->channel->released[end->reader] % p->options.slots];
+    if (message->length != length)
+        p->length_wrong = true;
+    return message->from;
+}
+
+static void step_compute(struct player *p, const struct rank *rank, const struct rcmi_step *step,
+                         size_t slice, size_t length, struct play_element *result) {
+    for (uint32_t k = 0; k < step->nsrcs; k++) {
+        const struct play_element *src =
+            source_at(p, rank, rank->plan->operands[step->first_src + k], slice, length);
+        for (size_t i = 0; i < length && !p->length_wrong; i++)
+            result[i] = k == 0 ? src[i] : combine(result[i], src[i]);
+    }
+}
+
+static void step_publish(struct player *p, const struct rank *rank, const struct rcmi_step *step,
+                         size_t slice, size_t length, const struct play_element *result) {
+    struct channel *channel = rank->ends[step->out].channel;
+    struct message *message = &channel->messages[channel->published++ % p->options.slots];
+    const bool stable = p->options.in_place ? step->stable_in_place : step->stable;
+    message->length = length;
+    message->from = message->data;
+    if (step->op == RCMI_STEP_SEND && stable && player_random(p) % 2)
+        message->from = buffer_at(p, rank, rank->plan->operands[step->first_src], slice);
+    else
+        memcpy(message->data, result, length * sizeof(*result));
+}
+
+static void step_do(struct player *p, const struct rank *rank, const struct rcmi_step *step,
+                    size_t slice) {
+    struct play_element result[64]; /* slots of tests are small */
+    size_t first;
+    const bool empty = step->op == RCMI_STEP_SIGNAL || step->op == RCMI_STEP_WAIT;
+    const size_t length = empty ? 0 : slice_range(p, rank->plan, step->chunk, slice, &first);
+    step_compute(p, rank, step, slice, length, result);
+    if (step->dst.where != RCMI_NOWHERE && length > 0)
+        memcpy(buffer_at(p, rank, step->dst, slice), result, length * sizeof(*result));
+    if (step->out != RCMI_NO_CHANNEL)
+        step_publish(p, rank, step, slice, length, result);
+    for (uint32_t k = 0; k < step->nsrcs; k++) {
+        const struct rcmi_operand *src = &rank->plan->operands[step->first_src + k];
+        if (src->where == RCMI_CHANNEL)
+            rank->ends[src->index].channel->released[rank->ends[src->index].reader]++;
+    }
+}
+
+/* ---- Playing --------------------------------------------------------------------------------- */
+
+static void rank_end(struct player *p, const struct rank *rank) {
+    for (int r = 0; r < p->shape->nranks; r++)
+        if (rank->plan->collective == RCM_BARRIER && !p->ranks[r].started)
+            p->barrier_broken = true;
+}
+
+/* Starts the rank or does one step of the lane; false if it cannot move. */
+static bool lane_move(struct player *p, struct lane *lane) {
+    struct rank *rank = &p->ranks[lane->rank];
+    if (lane->slice == p->nslices)
+        return false;
+    if (!rank->started) {
+        rank->started = true;
+        return true;
+    }
+    if (lane->pc < lane->nsteps) {
+        const struct rcmi_step *step = &rank->plan->steps[lane->first + lane->pc];
+        if (!step_ready(p, rank, step))
+            return false;
+        step_do(p, rank, step, lane->slice);
+        lane->pc++;
+    }
+    if (lane->pc >= lane->nsteps) {
+        lane->pc = 0;
+        if (++lane->slice == p->nslices && --rank->lanes_left == 0)
+            rank_end(p, rank);
+    }
+    return true;
+}
+
+/* Any lane that can move, from a random one on; the slow rank's only if no other can. */
+static bool player_move(struct player *p) {
+    const uint32_t start = (uint32_t)(player_random(p) % p->nlanes);
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < p->nlanes; i++) {
+            struct lane *lane = &p->lanes[(start + i) % p->nlanes];
+            if ((lane->rank == p->slow) == pass && lane_move(p, lane))
+                return true;
+        }
+    return false;
+}
+
+enum play_outcome player_play(struct player *p, const struct play_options *options) {
+    assert_in_range(options->slot, 1, 64);
+    player_reset(p, options);
+    while (p->nlanes > 0 && !p->length_wrong && player_move(p))
+        continue;
+    if (p->length_wrong)
+        return PLAY_LENGTH;
+    for (int r = 0; r < p->shape->nranks; r++)
+        if (p->ranks[r].lanes_left > 0)
+            return PLAY_DEADLOCK;
+    for (uint32_t i = 0; i < p->nchannels; i++)
+        for (uint32_t k = 0; k < p->channels[i].nreaders; k++)
+            if (p->channels[i].released[k] != p->channels[i].published)
+                return PLAY_LEFT_OVER;
+    return p->barrier_broken ? PLAY_BARRIER : PLAY_DONE;
+}
+
+const struct play_element *player_out(const struct player *p, int rank) {
+    return p->ranks[rank].out;
+}
+
+static bool element_right(const struct player *p, int r, size_t i) {
+    const struct rank *rank = &p->ranks[r];
+    const struct play_element own = leaf(r, i), out = rank->out[i];
+    if (rank->plan->collective == RCM_BROADCAST) {
+        const struct play_element root = leaf(rank->plan->root, i);
+        return out.sum == root.sum && out.tree == root.tree;
+    }
+    uint64_t sum = 0;
+    for (int q = 0; q < p->shape->nranks; q++)
+        sum += leaf(q, i).sum;
+    const bool harmed = !p->options.in_place && rank->in[i].tree != own.tree;
+    return !harmed && out.sum == sum && out.tree == p->ranks[0].out[i].tree;
+}
+
+bool player_right(const struct player *p) {
+    if (p->ranks[0].plan->collective == RCM_BARRIER)
+        return true; /* PLAY_DONE says it all */
+    for (int r = 0; r < p->shape->nranks; r++)
+        for (size_t i = 0; i < p->options.count; i++)
+            if (!element_right(p, r, i))
+                return false;
+    return true;
+}

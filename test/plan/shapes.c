@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shapes and sets of plans; see shapes.h. */
+#include "shapes.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+struct rcmi_shape *test_shape_dealt(struct test_shape *s, int nranks, int nhosts) {
+    assert_in_range(nranks, 1, TEST_RANKS_MAX);
+    for (int r = 0; r < nranks; r++)
+        s->host_of[r] = r % nhosts;
+    s->shape = (struct rcmi_shape){
+        .nranks = nranks, .nhosts = nhosts < nranks ? nhosts : nranks, .host_of = s->host_of};
+    return &s->shape;
+}
+
+struct rcmi_shape *test_shape_one_host(struct test_shape *s, int nranks) {
+    return test_shape_dealt(s, nranks, 1);
+}
+
+struct rcmi_shape *test_shape_uneven(struct test_shape *s, int nranks) {
+    int host = 0, left = 1;
+    assert_in_range(nranks, 1, TEST_RANKS_MAX);
+    for (int r = 0; r < nranks; r++) {
+        if (left == 0) {
+            host++;
+            left = host + 1;
+        }
+        left--;
+        s->host_of[r] = host;
+    }
+    s->shape = (struct rcmi_shape){.nranks = nranks, .nhosts = host + 1, .host_of = s->host_of};
+    return &s->shape;
+}
+
+struct rcmi_plan **test_plans_emit(const struct rcmi_algorithm *algorithm,
+                                   const struct rcmi_shape *shape, int root) {
+    struct rcmi_plan **plans = calloc((size_t)shape->nranks, sizeof(struct rcmi_plan *));
+    assert_non_null(plans);
+    for (int r = 0; r < shape->nranks; r++)
+        assert_int_equal(algorithm->emit(shape, r, root, &plans[r]), RCM_OK);
+    return plans;
+}
+
+void test_plans_free(struct rcmi_plan **plans, int nranks) {
+    for (int r = 0; r < nranks; r++)
+        rcmi_plan_free(plans[r]);
+    free(plans);
+}
+
+const struct rcmi_algorithm *test_algorithm(enum rcm_collective collective, const char *name) {
+    for (size_t i = 0; rcmi_algorithms[i]; i++)
+        if (rcmi_algorithms[i]->collective == collective &&
+            strcmp(rcmi_algorithms[i]->name, name) == 0)
+            return rcmi_algorithms[i];
+    fail_msg("no %s algorithm %s", rcmi_collective_name(collective), name);
+    return NULL;
+}
+
+rcm_status test_plans_verify(const struct rcmi_shape *shape, struct rcmi_plan **plans,
+                             const struct rcmi_algorithm *formula) {
+    const struct rcmi_plan *const *all = (const struct rcmi_plan *const *)plans;
+    struct rcmi_verify_options options = {.formula = formula};
+    const rcm_status status = rcmi_verify(shape, all, &options);
+    options.in_place = true;
+    return status != RCM_OK ? status : rcmi_verify(shape, all, &options);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shapes and sets of plans, for the tests of plans. */
+#ifndef TEST_PLAN_SHAPES_H
+#define TEST_PLAN_SHAPES_H
+
+#include "plan.h"
+
+/* A sanitizer makes everything several times slower, so the ranges are smaller under one. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TEST_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TEST_SANITIZED 1
+#endif
+#endif
+#ifndef TEST_SANITIZED
+#define TEST_SANITIZED 0
+#endif
+
+#define TEST_RANKS_MAX 4096
+
+struct test_shape {
+    struct rcmi_shape shape;
+    int host_of[TEST_RANKS_MAX];
+};
+
+/* All on one host. */
+struct rcmi_shape *test_shape_one_host(struct test_shape *s, int nranks);
+/* Rank r on host r % nhosts, as cards are dealt. */
+struct rcmi_shape *test_shape_dealt(struct test_shape *s, int nranks, int nhosts);
+/* Hosts of 1, 2, 3... ranks one after the other. */
+struct rcmi_shape *test_shape_uneven(struct test_shape *s, int nranks);
+
+/* Plans of all ranks. Fails the test if one cannot be made. */
+struct rcmi_plan **test_plans_emit(const struct rcmi_algorithm *algorithm,
+                                   const struct rcmi_shape *shape, int root);
+void test_plans_free(struct rcmi_plan **plans, int nranks);
+
+const struct rcmi_algorithm *test_algorithm(enum rcm_collective collective, const char *name);
+
+/* Verifies in place and not; RCM_OK if both pass. */
+rcm_status test_plans_verify(const struct rcmi_shape *shape, struct rcmi_plan **plans,
+                             const struct rcmi_algorithm *formula);
+
+#endif

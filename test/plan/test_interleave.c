@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The plans as they are, played in random order by the interpreter: odd sizes, several slices, the
+ * minimum of slots and more, in place and not.
+ */
+#include "interpreter.h"
+#include "shapes.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+static const int rank_counts[] = {1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 21, 32, 33};
+static const size_t counts[] = {0, 1, 2, 3, 17, 64, 101, 257};
+#define PLAYS (TEST_SANITIZED ? 2 : 10)
+
+static long played;
+
+static void play_one(struct player *player, const struct rcmi_plan *plan, size_t count,
+                     uint64_t seed) {
+    const struct play_options options = {
+        .count = count,
+        .slot = 1 + seed % 11,
+        .slots = plan->min_slots + (uint32_t)(seed % 2 ? 0 : seed % 5),
+        .in_place = seed / 2 % 2,
+        .seed = seed,
+    };
+    const enum play_outcome outcome = player_play(player, &options);
+    if (outcome != PLAY_DONE || !player_right(player))
+        fail_msg("%s, %d ranks, root %d, %zu elements, slots of %zu, %u of them, in place %d: "
+                 "outcome %d",
+                 plan->algorithm, plan->nranks, plan->root, count, options.slot, options.slots,
+                 options.in_place, outcome);
+    played++;
+}
+
+static void play_plans(const struct rcmi_algorithm *algorithm, const struct rcmi_shape *shape,
+                       int root) {
+    struct rcmi_plan **plans = test_plans_emit(algorithm, shape, root);
+    struct player *player = player_create(shape, plans);
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+        for (uint64_t seed = 0; seed < PLAYS; seed++)
+            play_one(player, plans[0], counts[i], seed + 100 * i);
+    player_free(player);
+    test_plans_free(plans, shape->nranks);
+}
+
+static void play_shape(const struct rcmi_shape *shape) {
+    for (size_t i = 0; rcmi_algorithms[i]; i++)
+        if (rcmi_algorithms[i]->supports(shape))
+            play_plans(rcmi_algorithms[i], shape,
+                       rcmi_algorithms[i]->collective == RCM_BROADCAST ? shape->nranks / 2 : 0);
+}
+
+static void test_play_all(void **state) {
+    static struct test_shape s;
+    (void)state;
+    for (size_t i = 0; i < sizeof(rank_counts) / sizeof(rank_counts[0]); i++) {
+        play_shape(test_shape_one_host(&s, rank_counts[i]));
+        if (rank_counts[i] > 2)
+            play_shape(test_shape_uneven(&s, rank_counts[i]));
+        if (rank_counts[i] > 2)
+            play_shape(test_shape_dealt(&s, rank_counts[i], 3));
+    }
+    printf("# %ld plays, all right\n", played);
+}
+
+/* The minimum that plans declare is one: with fewer slots the interpreter gets stuck too. */
+static void test_minimum_is_needed(void **state) {
+    static struct test_shape s;
+    (void)state;
+    const struct rcmi_shape *shape = test_shape_one_host(&s, 5);
+    struct rcmi_plan **plans = test_plans_emit(test_algorithm(RCM_ALL_REDUCE, "ring"), shape, 0);
+    struct player *player = player_create(shape, plans);
+    const struct play_options options = {.count = 40, .slot = 3, .slots = 1, .seed = 1};
+    assert_int_equal(plans[0]->min_slots, 2);
+    assert_int_equal(player_play(player, &options), PLAY_DEADLOCK);
+    player_free(player);
+    test_plans_free(plans, 5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_play_all),
+        cmocka_unit_test(test_minimum_is_needed),
+    };
+    return cmocka_run_group_tests_name("plans interleaved", tests, NULL, NULL);
+}

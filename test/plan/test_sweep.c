@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every algorithm, verified: all rank counts to 130, all roots to 40 ranks and then a few, in place
+ * and not, on one host and on several. Fewer ranks under a sanitizer.
+ */
+#include "shapes.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+#include "error.h"
+
+#define RANKS_MAX     (TEST_SANITIZED ? 36 : 130)
+#define ALL_ROOTS_MAX (TEST_SANITIZED ? 9 : 40)
+
+static long verified; /* sets of plans */
+
+static void verify_root(const struct rcmi_algorithm *algorithm, const struct rcmi_shape *shape,
+                        int root) {
+    struct rcmi_plan **plans = test_plans_emit(algorithm, shape, root);
+    if (test_plans_verify(shape, plans, algorithm) != RCM_OK)
+        fail_msg("%s %s, %d ranks on %d hosts, root %d: %s",
+                 rcmi_collective_name(algorithm->collective), algorithm->name, shape->nranks,
+                 shape->nhosts, root, rcmi_last_error()->text);
+    test_plans_free(plans, shape->nranks);
+    verified++;
+}
+
+static void verify_roots(const struct rcmi_algorithm *algorithm, const struct rcmi_shape *shape) {
+    const int p = shape->nranks;
+    const int some[] = {0, 1, p / 2, p - 1};
+    if (algorithm->collective != RCM_BROADCAST) {
+        verify_root(algorithm, shape, 0);
+    } else if (p <= ALL_ROOTS_MAX) {
+        for (int root = 0; root < p; root++)
+            verify_root(algorithm, shape, root);
+    } else {
+        for (int i = 0; i < 4; i++)
+            verify_root(algorithm, shape, some[i]);
+    }
+}
+
+static void verify_shape(const struct rcmi_shape *shape) {
+    for (size_t i = 0; rcmi_algorithms[i]; i++)
+        if (rcmi_algorithms[i]->supports(shape))
+            verify_roots(rcmi_algorithms[i], shape);
+}
+
+static void test_one_host(void **state) {
+    static struct test_shape s;
+    (void)state;
+    for (int p = 1; p <= RANKS_MAX; p++)
+        verify_shape(test_shape_one_host(&s, p));
+    printf("# %ld sets of plans verified\n", verified);
+}
+
+static void test_several_hosts(void **state) {
+    static struct test_shape s;
+    (void)state;
+    for (int p = 2; p <= RANKS_MAX / 2; p++) {
+        verify_shape(test_shape_uneven(&s, p));
+        verify_shape(test_shape_dealt(&s, p, 2));
+        if (p > 3)
+            verify_shape(test_shape_dealt(&s, p, 3));
+        verify_shape(test_shape_dealt(&s, p, p));
+    }
+    printf("# %ld sets of plans verified\n", verified);
+}
+
+/* The algorithms of one host refuse several; the others take everything. */
+static void test_supports(void **state) {
+    static struct test_shape one, two;
+    (void)state;
+    const struct rcmi_shape *here = test_shape_one_host(&one, 8);
+    const struct rcmi_shape *there = test_shape_dealt(&two, 8, 2);
+    const struct {
+        enum rcm_collective collective;
+        const char *name;
+        bool several_hosts;
+    } want[] = {{RCM_ALL_REDUCE, "one_shot", false}, {RCM_ALL_REDUCE, "two_shot", false},
+                {RCM_ALL_REDUCE, "ring", true},      {RCM_ALL_REDUCE, "recursive_doubling", true},
+                {RCM_BROADCAST, "flat", false},      {RCM_BROADCAST, "binomial", true},
+                {RCM_BROADCAST, "chain", true},      {RCM_BARRIER, "flat", false},
+                {RCM_BARRIER, "dissemination", true}};
+    size_t total = 0;
+    for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+        const struct rcmi_algorithm *a = test_algorithm(want[i].collective, want[i].name);
+        assert_true(a->supports(here));
+        assert_int_equal(a->supports(there), want[i].several_hosts);
+    }
+    while (rcmi_algorithms[total])
+        total++;
+    assert_int_equal(total, sizeof(want) / sizeof(want[0]));
+    assert_false(
+        test_algorithm(RCM_ALL_REDUCE, "two_shot")->supports(test_shape_one_host(&one, 33)));
+}
+
+/* Far beyond the ranks that are verified pair by pair. */
+static void test_many_ranks(void **state) {
+    static struct test_shape s;
+    const int p = TEST_SANITIZED ? 200 : 3001;
+    const char *names[] = {"binomial", "chain"};
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        verify_root(test_algorithm(RCM_BROADCAST, names[i]), test_shape_uneven(&s, p), p / 3);
+    verify_root(test_algorithm(RCM_ALL_REDUCE, "recursive_doubling"), test_shape_dealt(&s, p, 16),
+                0);
+    verify_root(test_algorithm(RCM_BARRIER, "dissemination"), test_shape_dealt(&s, p, 16), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_host),
+        cmocka_unit_test(test_several_hosts),
+        cmocka_unit_test(test_supports),
+        cmocka_unit_test(test_many_ranks),
+    };
+    return cmocka_run_group_tests_name("plan sweep", tests, NULL, NULL);
+}

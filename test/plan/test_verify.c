@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Plans with one known mistake each, and what the verifier says of them. (test_mutation.c makes
+ * many mistakes in good plans; here are those that no single mutation of them makes.)
+ */
+#include "shapes.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "error.h"
+
+#define NONE RCMI_NO_CHANNEL
+
+static struct test_shape space;
+
+static void expect(const struct rcmi_shape *shape, struct rcmi_plan **plans,
+                   const struct rcmi_verify_options *options, const char *text) {
+    const rcm_status status = rcmi_verify(shape, (const struct rcmi_plan *const *)plans, options);
+    assert_int_equal(status, RCM_ERR_INTERNAL);
+    if (!strstr(rcmi_last_error()->text, text))
+        fail_msg("\"%s\" is not in \"%s\"", text, rcmi_last_error()->text);
+}
+
+/* Makes one plan for each of n ranks by calling fill. */
+typedef void (*fill_fn)(struct rcmi_builder *b, int rank);
+
+static struct rcmi_plan **make(const struct rcmi_shape *shape, enum rcm_collective collective,
+                               uint32_t nchunks, fill_fn fill) {
+    struct rcmi_plan **plans = calloc((size_t)shape->nranks, sizeof(struct rcmi_plan *));
+    assert_non_null(plans);
+    for (int r = 0; r < shape->nranks; r++) {
+        struct rcmi_builder *b;
+        assert_int_equal(rcmi_plan_begin("wrong", collective, shape, r, 0, nchunks, 1, &b), RCM_OK);
+        fill(b, r);
+        assert_int_equal(rcmi_plan_finish(b, &plans[r]), RCM_OK);
+    }
+    return plans;
+}
+
+static void expect_made(int nranks, enum rcm_collective collective, uint32_t nchunks, fill_fn fill,
+                        bool in_place, const char *text) {
+    const struct rcmi_shape *shape = test_shape_one_host(&space, nranks);
+    struct rcmi_plan **plans = make(shape, collective, nchunks, fill);
+    expect(shape, plans, &(struct rcmi_verify_options){.in_place = in_place}, text);
+    test_plans_free(plans, nranks);
+}
+
+/* ---- Deadlock -------------------------------------------------------------------------------- */
+
+static void fill_receive_first(struct rcmi_builder *b, int rank) {
+    rcmi_recv(b, 0, 0, rcmi_from(b, 0, 1 - rank, 0), rcmi_out(0));
+    rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, 1 - rank, 0));
+}
+
+/* Needs two slots: both send twice before they receive. */
+static void fill_send_twice(struct rcmi_builder *b, int rank) {
+    for (uint32_t chunk = 0; chunk < 2; chunk++)
+        rcmi_send(b, 0, chunk, rcmi_in(chunk), rcmi_to(b, 0, 1 - rank, 0));
+    for (uint32_t chunk = 0; chunk < 2; chunk++) {
+        const struct rcmi_operand srcs[] = {rcmi_in(chunk), rcmi_from(b, 0, 1 - rank, 0)};
+        rcmi_reduce(b, 0, chunk, rank == 0 ? srcs : (struct rcmi_operand[]){srcs[1], srcs[0]}, 2,
+                    rcmi_out(chunk), NONE);
+    }
+}
+
+static void test_deadlock(void **state) {
+    (void)state;
+    expect_made(2, RCM_ALL_REDUCE, 1, fill_receive_first, false, "deadlocks with 1 slots: rank");
+    expect_made(2, RCM_ALL_REDUCE, 2, fill_send_twice, false, "4 steps in a circle");
+
+    const struct rcmi_shape *shape = test_shape_one_host(&space, 2);
+    struct rcmi_plan **plans = make(shape, RCM_ALL_REDUCE, 2, fill_send_twice);
+    const struct rcmi_verify_options enough = {.slots = 2};
+    assert_int_equal(rcmi_verify(shape, (const struct rcmi_plan *const *)plans, &enough), RCM_OK);
+    test_plans_free(plans, 2);
+}
+
+static void test_ring_needs_two_slots(void **state) {
+    const struct rcmi_algorithm *ring = test_algorithm(RCM_ALL_REDUCE, "ring");
+    (void)state;
+    for (int p = 3; p < 20; p++) {
+        const struct rcmi_shape *shape = test_shape_one_host(&space, p);
+        struct rcmi_plan **plans = test_plans_emit(ring, shape, 0);
+        expect(shape, plans, &(struct rcmi_verify_options){.slots = 1}, "deadlocks with 1 slots");
+        for (uint32_t slots = 2; slots < 6; slots++)
+            assert_int_equal(rcmi_verify(shape, (const struct rcmi_plan *const *)plans,
+                                         &(struct rcmi_verify_options){.slots = slots}),
+                             RCM_OK);
+        test_plans_free(plans, p);
+    }
+}
+
+/* ---- Order of operands ----------------------------------------------------------------------- */
+
+/* Rank's plan with the first two sources of one of its reductions exchanged. (A sum that only one
+ * rank computes may be in any order: a ring's chunks, the folded pairs of recursive doubling.) */
+static void test_order_of_operands(void **state) {
+    static const char *const names[] = {"one_shot", "recursive_doubling"};
+    (void)state;
+    int exchanged = 0;
+    for (int p = 2; p < 20; p++) {
+        const struct rcmi_shape *shape = test_shape_one_host(&space, p);
+        for (int i = 0; i < ((p & (p - 1)) == 0 ? 2 : 1); i++) {
+            struct rcmi_plan **plans =
+                test_plans_emit(test_algorithm(RCM_ALL_REDUCE, names[i]), shape, 0);
+            struct rcmi_plan *plan = plans[p / 2];
+            for (uint32_t k = 0; k < plan->nsteps; k++) {
+                struct rcmi_operand *srcs = &plan->operands[plan->steps[k].first_src];
+                if (plan->steps[k].nsrcs < 2)
+                    continue;
+                const struct rcmi_operand first = srcs[0];
+                srcs[0] = srcs[1];
+                srcs[1] = first;
+                expect(shape, plans, &(struct rcmi_verify_options){.in_place = false},
+                       "in different orders");
+                srcs[1] = srcs[0];
+                srcs[0] = first;
+                exchanged++;
+            }
+            test_plans_free(plans, p);
+        }
+    }
+    assert_true(exchanged > 25);
+}
+
+/* ---- Hazards --------------------------------------------------------------------------------- */
+
+/* Right if IN and OUT are different memory; else lane 1 may overwrite what lane 0 still sends. */
+static void fill_two_lanes(struct rcmi_builder *b, int rank) {
+    const uint32_t mine = (uint32_t)rank, other = 1 - mine;
+    rcmi_send(b, 0, other, rcmi_in(other), rcmi_to(b, 0, 1 - rank, 0));
+    rcmi_send(b, 0, mine, rcmi_in(mine), rcmi_to(b, 0, 1 - rank, 0));
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t chunk = i == 0 ? mine : other;
+        struct rcmi_operand srcs[2];
+        srcs[rank] = rcmi_in(chunk);
+        srcs[1 - rank] = rcmi_from(b, 1, 1 - rank, 0);
+        rcmi_reduce(b, 1, chunk, srcs, 2, rcmi_out(chunk), NONE);
+    }
+}
+
+static void test_hazard(void **state) {
+    (void)state;
+    const struct rcmi_shape *shape = test_shape_one_host(&space, 2);
+    struct rcmi_plan **plans = make(shape, RCM_ALL_REDUCE, 2, fill_two_lanes);
+    const struct rcmi_verify_options apart = {.in_place = false};
+    assert_int_equal(rcmi_verify(shape, (const struct rcmi_plan *const *)plans, &apart), RCM_OK);
+    test_plans_free(plans, 2);
+    expect_made(2, RCM_ALL_REDUCE, 2, fill_two_lanes, true,
+                "touch the same chunk (in place) in no order");
+}
+
+/* Rank 0's lane 1 overwrites what its lane 0 sends. With one slot it cannot: rank 1 gets to the
+ * last message only after lane 0 has taken the first. With two slots it can, and plans must be
+ * right with more slots than the minimum. */
+static void fill_ordered_by_credit(struct rcmi_builder *b, int rank) {
+    if (rank == 0) {
+        rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, 1, 1));
+        rcmi_recv(b, 0, 1, rcmi_from(b, 0, 1, 0), rcmi_out(1));
+        rcmi_recv(b, 0, 1, rcmi_from(b, 0, 1, 0), rcmi_out(1));
+        rcmi_recv(b, 1, 0, rcmi_from(b, 1, 1, 2), rcmi_out(0));
+    } else {
+        rcmi_send(b, 0, 1, rcmi_in(1), rcmi_to(b, 0, 0, 0));
+        rcmi_send(b, 0, 1, rcmi_in(1), rcmi_to(b, 0, 0, 0));
+        rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, 0, 2));
+        rcmi_recv(b, 1, 0, rcmi_from(b, 1, 0, 1), rcmi_scratch(0));
+    }
+}
+
+static void test_credits_are_no_order(void **state) {
+    (void)state;
+    expect_made(2, RCM_ALL_REDUCE, 2, fill_ordered_by_credit, true,
+                "touch the same chunk (in place) in no order");
+}
+
+static void test_stable_lie(void **state) {
+    (void)state;
+    const struct rcmi_shape *shape = test_shape_one_host(&space, 4);
+    struct rcmi_plan **plans = test_plans_emit(test_algorithm(RCM_ALL_REDUCE, "ring"), shape, 0);
+    assert_true(plans[2]->steps[0].stable);
+    assert_false(plans[2]->steps[0].stable_in_place);
+    plans[2]->steps[0].stable_in_place = true;
+    expect(shape, plans, &(struct rcmi_verify_options){.in_place = true}, "is marked stable, but");
+    test_plans_free(plans, 4);
+}
+
+/* ---- Results --------------------------------------------------------------------------------- */
+
+static void fill_counts_twice(struct rcmi_builder *b, int rank) {
+    const struct rcmi_operand srcs[] = {rcmi_from(b, 0, 1 - rank, 0), rcmi_in(0), rcmi_in(0)};
+    rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, 1 - rank, 0));
+    rcmi_reduce(b, 0, 0, srcs, 3, rcmi_out(0), NONE);
+}
+
+static void fill_keeps_own(struct rcmi_builder *b, int rank) {
+    rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, 1 - rank, 0));
+    rcmi_recv(b, 0, 0, rcmi_from(b, 0, 1 - rank, 0), rcmi_out(0));
+}
+
+static void fill_one_way(struct rcmi_builder *b, int rank) {
+    if (rank == 0)
+        rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, 1, 0));
+    else
+        rcmi_recv(b, 0, 0, rcmi_from(b, 0, 0, 0), rcmi_out(0));
+}
+
+static void fill_reads_early(struct rcmi_builder *b, int rank) {
+    rcmi_send(b, 0, 0, rcmi_out(0), rcmi_to(b, 0, 1 - rank, 0));
+    rcmi_recv(b, 0, 0, rcmi_from(b, 0, 1 - rank, 0), rcmi_out(0));
+}
+
+static void test_results(void **state) {
+    (void)state;
+    expect_made(2, RCM_ALL_REDUCE, 1, fill_counts_twice, false,
+                "rank 0's out.0 holds the contribution of rank 0 once too often");
+    expect_made(2, RCM_ALL_REDUCE, 1, fill_keeps_own, false,
+                "rank 0's out.0 lacks the contribution of rank 0");
+    expect_made(2, RCM_BROADCAST, 1, fill_one_way, false, "rank 0's out.0 was never written");
+    expect_made(2, RCM_ALL_REDUCE, 1, fill_reads_early, false, "reads what nobody has written");
+}
+
+static void fill_chain_of_signals(struct rcmi_builder *b, int rank) {
+    if (rank > 0)
+        rcmi_wait(b, 0, rcmi_from(b, 0, rank - 1, 0));
+    if (rank < 2)
+        rcmi_signal(b, 0, rcmi_to(b, 0, rank + 1, 0));
+}
+
+/* All hear of all, but rank 2 only through a signal that it sends too early: 1 waits for 2 before
+ * it signals 0, yet 2 never hears of 0. */
+static void fill_one_deaf(struct rcmi_builder *b, int rank) {
+    if (rank == 2) {
+        rcmi_signal(b, 0, rcmi_to(b, 0, 1, 0));
+        rcmi_wait(b, 0, rcmi_from(b, 0, 1, 0));
+    } else if (rank == 1) {
+        rcmi_wait(b, 0, rcmi_from(b, 0, 2, 0));
+        rcmi_signal(b, 0, rcmi_to(b, 0, 2, 0));
+        rcmi_signal(b, 0, rcmi_to(b, 0, 0, 0));
+        rcmi_wait(b, 0, rcmi_from(b, 0, 0, 0));
+    } else {
+        rcmi_wait(b, 0, rcmi_from(b, 0, 1, 0));
+        rcmi_signal(b, 0, rcmi_to(b, 0, 1, 0));
+    }
+}
+
+static void test_barrier(void **state) {
+    (void)state;
+    expect_made(3, RCM_BARRIER, 1, fill_chain_of_signals, false,
+                "rank 0 can leave the barrier before rank 1 has entered it");
+    expect_made(3, RCM_BARRIER, 1, fill_one_deaf, false,
+                "rank 2 can leave the barrier before rank 0 has entered it");
+}
+
+/* ---- Matching -------------------------------------------------------------------------------- */
+
+static void fill_deaf_to_multicast(struct rcmi_builder *b, int rank) {
+    if (rank == 0)
+        rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to_host(b, 0, 0));
+    if (rank == 1)
+        rcmi_recv(b, 0, 0, rcmi_from_host(b, 0, 0, 0), rcmi_out(0));
+}
+
+static void fill_wrong_number(struct rcmi_builder *b, int rank) {
+    rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, 1 - rank, rank));
+    rcmi_recv(b, 0, 0, rcmi_from(b, 0, 1 - rank, rank), rcmi_out(0));
+}
+
+static void fill_other_chunk(struct rcmi_builder *b, int rank) {
+    const uint32_t sent = (uint32_t)rank, got = sent;
+    rcmi_send(b, 0, sent, rcmi_in(sent), rcmi_to(b, 0, 1 - rank, 0));
+    rcmi_recv(b, 0, got, rcmi_from(b, 0, 1 - rank, 0), rcmi_out(got));
+}
+
+static void fill_signal_received(struct rcmi_builder *b, int rank) {
+    rcmi_signal(b, 0, rcmi_to(b, 0, 1 - rank, 0));
+    rcmi_recv(b, 0, 0, rcmi_from(b, 0, 1 - rank, 0), rcmi_out(0));
+}
+
+static void fill_too_many(struct rcmi_builder *b, int rank) {
+    rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, 1 - rank, 0));
+    rcmi_recv(b, 0, 0, rcmi_from(b, 0, 1 - rank, 0), rcmi_out(0));
+    if (rank == 1)
+        rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, 0, 0));
+}
+
+static void test_matching(void **state) {
+    (void)state;
+    expect_made(3, RCM_BROADCAST, 1, fill_deaf_to_multicast, false,
+                "is not read by all it goes to");
+    expect_made(2, RCM_ALL_REDUCE, 1, fill_wrong_number, false, "is not read by all it goes to");
+    expect_made(2, RCM_ALL_REDUCE, 2, fill_other_chunk, false,
+                "is received as message 0 by rank 1");
+    expect_made(2, RCM_ALL_REDUCE, 1, fill_signal_received, false, "is received as message 0");
+    expect_made(2, RCM_ALL_REDUCE, 1, fill_too_many, false,
+                "rank 1 sends 2 messages on a channel to rank 0, which receives 1");
+}
+
+static void test_mixed_plans(void **state) {
+    (void)state;
+    const struct rcmi_shape *shape = test_shape_one_host(&space, 3);
+    struct rcmi_plan **plans = test_plans_emit(test_algorithm(RCM_ALL_REDUCE, "ring"), shape, 0);
+    const struct rcmi_verify_options options = {.slots = 0};
+    struct rcmi_plan *kept = plans[1];
+    assert_int_equal(test_algorithm(RCM_ALL_REDUCE, "one_shot")->emit(shape, 1, 0, &plans[1]),
+                     RCM_OK);
+    expect(shape, plans, &options, "ranks 0 and 1 have plans of all_reduce ring and");
+    rcmi_plan_free(plans[1]);
+    plans[1] = plans[2];
+    expect(shape, plans, &options, "plan 1 of 3 is for rank 2 of 3");
+    plans[1] = kept;
+    test_plans_free(plans, 3);
+}
+
+/* ---- Form ------------------------------------------------------------------------------------ */
+
+static void break_op(struct rcmi_plan *p) {
+    p->steps[1].op = 77;
+}
+static void break_kind(struct rcmi_plan *p) {
+    p->steps[0].op = RCMI_STEP_RECV;
+}
+static void break_result(struct rcmi_plan *p) {
+    p->steps[0].dst = rcmi_out(p->steps[0].chunk);
+}
+static void break_chunk(struct rcmi_plan *p) {
+    p->steps[0].chunk = p->nchunks;
+}
+static void break_operand(struct rcmi_plan *p) {
+    p->operands[p->steps[0].first_src].index ^= 1;
+}
+static void break_where(struct rcmi_plan *p) {
+    p->operands[p->steps[0].first_src].where = 9;
+}
+static void break_scratch(struct rcmi_plan *p) {
+    p->operands[p->steps[0].first_src] = rcmi_scratch(0);
+}
+static void break_sources(struct rcmi_plan *p) {
+    p->steps[0].first_src = p->noperands;
+}
+static void break_channel(struct rcmi_plan *p) {
+    p->steps[0].out = p->nchannels;
+}
+static void break_direction(struct rcmi_plan *p) {
+    for (uint32_t i = 0; i < p->nchannels; i++)
+        if (!p->channels[i].outgoing)
+            p->steps[0].out = i;
+}
+static void break_lane_of_end(struct rcmi_plan *p) {
+    p->channels[0].lane = 1;
+}
+static void break_input(struct rcmi_plan *p) {
+    p->steps[p->nsteps - 1].dst.where = RCMI_IN;
+}
+static void break_lanes(struct rcmi_plan *p) {
+    p->lanes[0].nsteps--;
+}
+static void break_lane_start(struct rcmi_plan *p) {
+    p->lanes[0].first_step++;
+}
+static void break_peer(struct rcmi_plan *p) {
+    p->channels[0].peer = p->nranks;
+}
+static void break_self(struct rcmi_plan *p) {
+    p->channels[0].peer = p->rank;
+}
+static void break_number(struct rcmi_plan *p) {
+    p->channels[0].number = RCMI_CHANNEL_NUMBERS;
+}
+static void break_double(struct rcmi_plan *p) {
+    p->channels[0] = p->channels[1];
+}
+
+static void test_form(void **state) {
+    const struct {
+        void (*damage)(struct rcmi_plan *);
+        const char *text;
+    } cases[] = {
+        {break_op, "no such kind of step"},
+        {break_kind, "are not those of its kind"},
+        {break_result, "its results are not those of its kind"},
+        {break_chunk, "no such chunk"},
+        {break_operand, "an operand is another chunk"},
+        {break_where, "an operand that is none"},
+        {break_scratch, "no such scratch chunk"},
+        {break_sources, "sources outside of the plan"},
+        {break_channel, "no such channel"},
+        {break_direction, "a channel in the wrong direction"},
+        {break_lane_of_end, "belongs to a lane that does not exist"},
+        {break_input, "writes its input"},
+        {break_lanes, "steps outside of lanes"},
+        {break_lane_start, "lane 0 is not where it should be"},
+        {break_peer, "there is no such peer"},
+        {break_self, "there is no such peer"},
+        {break_number, "its number is too large"},
+        {break_double, "a channel in the wrong direction"},
+    };
+    (void)state;
+    const struct rcmi_shape *shape = test_shape_one_host(&space, 4);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rcmi_plan **plans =
+            test_plans_emit(test_algorithm(RCM_ALL_REDUCE, "ring"), shape, 0);
+        cases[i].damage(plans[1]);
+        expect(shape, plans, &(struct rcmi_verify_options){.slots = 0}, cases[i].text);
+        test_plans_free(plans, 4);
+    }
+}
+
+static void fill_scratch_in_lanes(struct rcmi_builder *b, int rank) {
+    (void)rank;
+    rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_scratch(0));
+    rcmi_copy_chunk(b, 1, 0, rcmi_scratch(0), rcmi_out(0));
+}
+
+static void fill_reads_twice(struct rcmi_builder *b, int rank) {
+    const struct rcmi_operand from = rcmi_from(b, 0, 1 - rank, 0);
+    const struct rcmi_operand srcs[] = {from, from};
+    rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, 1 - rank, 0));
+    rcmi_reduce(b, 0, 0, srcs, 2, rcmi_out(0), NONE);
+}
+
+static void test_form_of_made(void **state) {
+    (void)state;
+    expect_made(1, RCM_ALL_REDUCE, 1, fill_scratch_in_lanes, false,
+                "uses a scratch chunk of another lane");
+    expect_made(2, RCM_ALL_REDUCE, 1, fill_reads_twice, false, "reads one channel twice");
+}
+
+/* A multicast stays on its host: plans made for one host, verified on two. */
+static void test_multicast_across_hosts(void **state) {
+    static struct test_shape other;
+    (void)state;
+    const struct rcmi_shape *one = test_shape_one_host(&space, 4);
+    struct rcmi_plan **plans = test_plans_emit(test_algorithm(RCM_ALL_REDUCE, "one_shot"), one, 0);
+    const struct rcmi_verify_options options = {.slots = 0};
+    expect(test_shape_dealt(&other, 4, 2), plans, &options, "a multicast from another host");
+    expect(test_shape_dealt(&other, 4, 4), plans, &options, "that nobody can read");
+    test_plans_free(plans, 4);
+}
+
+/* ---- Formula --------------------------------------------------------------------------------- */
+
+static void test_wrong_formula(void **state) {
+    (void)state;
+    const struct rcmi_algorithm *ring = test_algorithm(RCM_ALL_REDUCE, "ring");
+    const struct rcmi_shape *shape = test_shape_one_host(&space, 4);
+    struct rcmi_plan **plans = test_plans_emit(ring, shape, 0);
+    struct rcmi_algorithm wrong = *ring;
+    wrong.formula = test_algorithm(RCM_ALL_REDUCE, "one_shot")->formula;
+    expect(shape, plans, &(struct rcmi_verify_options){.formula = &wrong},
+           "the longest chain has 6 messages, the formula says 1");
+    test_plans_free(plans, 4);
+
+    plans = test_plans_emit(test_algorithm(RCM_BROADCAST, "chain"), shape, 0);
+    wrong.formula = test_algorithm(RCM_BROADCAST, "chain")->formula;
+    wrong.name = "chain";
+    for (int r = 0; r < 4; r++)
+        plans[r]->root = 1; /* so the formula thinks that rank 0 is the last one */
+    expect(shape, plans, &(struct rcmi_verify_options){.formula = &wrong}, "rank 0");
+    test_plans_free(plans, 4);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_deadlock),
+        cmocka_unit_test(test_ring_needs_two_slots),
+        cmocka_unit_test(test_order_of_operands),
+        cmocka_unit_test(test_hazard),
+        cmocka_unit_test(test_credits_are_no_order),
+        cmocka_unit_test(test_stable_lie),
+        cmocka_unit_test(test_results),
+        cmocka_unit_test(test_barrier),
+        cmocka_unit_test(test_matching),
+        cmocka_unit_test(test_mixed_plans),
+        cmocka_unit_test(test_form),
+        cmocka_unit_test(test_form_of_made),
+        cmocka_unit_test(test_multicast_across_hosts),
+        cmocka_unit_test(test_wrong_formula),
+    };
+    return cmocka_run_group_tests_name("verifier", tests, NULL, NULL);
+}

@@ -1,0 +1,91 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What ringcomm-plan prints and how it exits. $1: the program.
+set -u
+plan=$1
+failed=0
+
+# expect STATUS TEXT ARGUMENTS...: TEXT must be in what the program prints.
+expect() {
+    status=$1 text=$2
+    shift 2
+    output=$("$plan" "$@" 2>&1)
+    got=$?
+    case $output in
+    *"$text"*) found=yes ;;
+    *) found=no ;;
+    esac
+    if [ "$got" != "$status" ] || [ $found = no ]; then
+        echo "ringcomm-plan $*: exit $got (want $status), looked for: $text"
+        echo "$output" | head -20
+        failed=1
+    fi
+}
+
+# lines COUNT ARGUMENTS...: so many lines that are no header.
+lines() {
+    want=$1
+    shift
+    got=$("$plan" "$@" | grep -vc '^#')
+    if [ "$got" != "$want" ]; then
+        echo "ringcomm-plan $*: $got rows, want $want"
+        failed=1
+    fi
+}
+
+expect 0 "recursive_doubling" all_reduce --list
+expect 0 "two_shot             no" all_reduce --list --hosts 2,2
+lines 4 all_reduce --list
+lines 3 broadcast --list
+lines 2 barrier --list
+
+expect 0 "# all_reduce ring: 3 ranks on 1 host, 3 chunks, at least 2 slots" all_reduce -n 3 -a ring
+expect 0 "recv_reduce_send chunk 1: from 2 + in.1 -> out.1, to 1" all_reduce -n 3 -a ring
+lines 15 all_reduce -n 3 -a ring
+lines 5 all_reduce -n 3 -a ring --rank 1
+expect 0 "copy chunk 0: in.0 -> out.0" all_reduce -n 1 -a one_shot
+lines 0 barrier -n 1 -a flat
+
+expect 0 "all_reduce ring ok" all_reduce -n 7 --verify
+expect 0 "every contribution is" all_reduce -n 7 -a two_shot --verify
+expect 0 "no rank leaves before all have entered" barrier -n 9 --verify
+expect 0 "root 2, 1 chunk" broadcast --hosts i:0,1,0,1 --root 2 --verify
+lines 2 broadcast --hosts 3,1,2 --verify
+lines 3 broadcast --hosts 6 --verify
+
+expect 0 "subgraph cluster_3" all_reduce -n 4 -a two_shot --dot
+expect 0 "s0_0 -> s1_1 [color" all_reduce -n 3 -a ring --dot
+if command -v dot >/dev/null; then
+    expect 0 "</svg>" broadcast -n 4 -a binomial --svg
+else
+    expect 1 "install Graphviz" broadcast -n 4 -a binomial --svg
+fi
+
+expect 0 "# chosen: one_shot" all_reduce -n 8 --explain 8
+expect 0 "# chosen: two_shot" all_reduce -n 8 --explain 64M
+expect 0 "# chosen: ring" all_reduce --hosts 4,4 --explain 64M
+expect 0 "does not fit" all_reduce --hosts 4,4 --explain 8
+expect 0 "8 chunks of at most 131072 bytes (float32), 2 slices of at most 65536 bytes" \
+    all_reduce -n 8 --explain 1M
+expect 0 "# chosen: flat" barrier -n 4 --explain 0
+expect 0 "alone there is nothing to send" all_reduce -n 1 --explain 1K
+
+expect 1 'no all_reduce algorithm is called "rong"; there are' all_reduce -n 4 -a rong
+expect 1 "cannot run 4 ranks on 2 hosts" all_reduce --hosts 2,2 -a one_shot
+expect 2 "is not one of all_reduce, broadcast, barrier" all_gather -n 4
+expect 2 "which collective" -n 4
+expect 2 "how many ranks" all_reduce -a ring
+expect 2 "which algorithm" all_reduce -n 4
+expect 2 "want a number from 1 to 4096" all_reduce -n 0 -a ring
+expect 2 "neither ranks per host" all_reduce --hosts 1,,2 -a ring
+expect 2 "neither ranks per host" all_reduce --hosts i:0,2 -a ring
+expect 2 "neither ranks per host" all_reduce --hosts 4, -a ring
+expect 2 "has 5 ranks, --ranks says 4" all_reduce --hosts 2,3 -n 4 -a ring
+expect 2 "there are ranks 0 to 3" broadcast -n 4 -a chain --root 4
+expect 2 "there are ranks 0 to 3" broadcast -n 4 -a chain --rank 4
+expect 2 "--root is for broadcast" barrier -n 4 -a flat --root 1
+expect 2 "want a size" all_reduce -n 4 --explain many
+expect 0 "Examples:" --help
+expect 0 "ringcomm-plan 0." --version
+
+exit $failed
