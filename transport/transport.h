@@ -118,11 +118,12 @@ void *rcmi_node_status_page(struct rcmi_node *node);
 const void *rcmi_node_peer_status_page(struct rcmi_node *node, int peer);
 
 /*
- * Opening. A channel is named by (epoch, id, writer); both ends open it, in any order, without
- * waiting: its operations say RCM_AGAIN until all ends have opened. ids are the opener's choice;
- * RCMI_ID_MULTICAST is set for a channel with readers [0..nreaders) on the writer's host, who must
- * all be reachable by a transport with multicast. A second open of the same end is RCM_ERR_INVALID.
- * May be called from any thread but serves the loop inside: keep it out of the fast path.
+ * Opening. Each reader knows a channel by (epoch, id, writer); both ends open it, in any order,
+ * without waiting: its operations say RCM_AGAIN until all ends have opened. ids are the opener's
+ * choice; RCMI_ID_MULTICAST is set for a channel with readers [0..nreaders) on the writer's host,
+ * who must all be reachable by a transport with multicast. A second open of the same end is
+ * RCM_ERR_INVALID. May be called from any thread but serves the loop inside (so hold no lock that a
+ * callback takes): keep it out of the fast path.
  */
 #define RCMI_ID_MULTICAST 0x10000u
 rcm_status rcmi_channel_open_writer(struct rcmi_node *node, uint32_t epoch, uint32_t id,
@@ -148,8 +149,8 @@ static inline rcm_status rcmi_channel_reserve(struct rcmi_channel *channel, void
 /* Writer: publishes the reserved slot with len bytes; meta travels with it. Rings the readers. */
 static inline void rcmi_channel_commit(struct rcmi_channel *channel, size_t len, uint64_t meta);
 /* Writer: publishes len bytes (any size up to the slot size) that stay where they are, unchanged,
- * until rcmi_channel_quiet. RCM_ERR_UNSUPPORTED if this channel cannot send from that memory:
- * reserve and copy. */
+ * until rcmi_channel_quiet. Not between reserve and commit. RCM_ERR_UNSUPPORTED if this channel
+ * cannot send from that memory: reserve and copy. */
 static inline rcm_status rcmi_channel_lend(struct rcmi_channel *channel, const void *bytes,
                                            size_t len, uint64_t meta);
 /* Writer: true when nothing that was lent is needed any more. */
@@ -212,7 +213,9 @@ struct rcmi_transport {
     void (*arm)(void *domain);
 
     /* Per link. offer fills what the peer needs; accept takes the peer's (untrusted). attach takes
-     * over data socket number i (connected, authenticated, non-blocking). down: the peer is gone or
+     * over data socket number i (connected, authenticated, non-blocking), also if it fails; it
+     * comes after offer and accept. The descriptors of an offer or answer stay the transport's and
+     * must live as long as the domain. down: the peer is gone or
      * the node closes: every channel of the link fails from now on; legal at any time, idempotent.
      * fini after down, when no channel is left. Loop. */
     rcm_status (*link_init)(void *link, void *domain, int peer);
@@ -232,6 +235,9 @@ struct rcmi_transport {
     rcm_status (*reader_init)(struct rcmi_channel *channel, void *link);
     rcm_status (*reader_accept)(struct rcmi_channel *channel, struct rcmi_blob *offer,
                                 struct rcmi_blob *ret_answer);
+    /* The user closed a writer: nothing that was lent may be read any more, but what was committed
+     * or lent still reaches the readers. fini follows, at the latest when all readers closed. */
+    void (*writer_close)(struct rcmi_channel *channel);
     void (*channel_fini)(struct rcmi_channel *channel);
 
     /* The data operations of part 1. Called only when the channel is ready. */
@@ -269,6 +275,11 @@ struct rcmi_channel {
 /* Sets the thread's error for a failed or opening channel and returns its state. Not inlined. */
 rcm_status rcmi_channel_not_ready(const struct rcmi_channel *channel);
 
+/* For transports: the data plane to peer is of no use any more, for the reason in the thread's
+ * error. Returns at once; the loop thread soon loses the link (link_down, peer_lost). Any thread,
+ * also under a transport's own locks. */
+void rcmi_node_link_failed(struct rcmi_node *node, int peer);
+
 static inline rcm_status rcmi_channel_reserve(struct rcmi_channel *c, void **ret_slot) {
     if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
         return rcmi_channel_not_ready(c);
@@ -287,6 +298,8 @@ static inline rcm_status rcmi_channel_lend(struct rcmi_channel *c, const void *b
 }
 
 static inline bool rcmi_channel_quiet(struct rcmi_channel *c) {
+    if (atomic_load_explicit(&c->state, memory_order_acquire) == RCM_AGAIN)
+        return true;
     return c->transport->quiet(c);
 }
 
@@ -301,6 +314,8 @@ static inline void rcmi_channel_release(struct rcmi_channel *c) {
 }
 
 static inline void rcmi_channel_expect(struct rcmi_channel *c, void *place, size_t cap) {
+    if (atomic_load_explicit(&c->state, memory_order_acquire) == RCM_AGAIN)
+        return;
     c->transport->expect(c, place, cap);
 }
 

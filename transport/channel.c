@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Channel ends: made by rcmi_channel_open_*, ended by rcmi_channel_close. What lies between open
+ * and ready is in opening.c, the data operations are the transports'.
+ *
+ * A closed reader end is gone at once; a closed writer end stays (`closing`) until every reader has
+ * closed too, so that what was committed can still be read. Each open of a writer has a serial
+ * number, so that a later channel of the same name is another one.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "internal.h"
+
+struct close_frame {
+    uint32_t serial;
+    uint32_t by_writer;
+};
+
+/* ---- Before a transport is known ------------------------------------------------------------- */
+
+static void none_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
+    (void)channel;
+    (void)len;
+    (void)meta;
+}
+
+static bool none_quiet(struct rcmi_channel *channel) {
+    (void)channel;
+    return true;
+}
+
+static void none_release(struct rcmi_channel *channel) {
+    (void)channel;
+}
+
+static void none_expect(struct rcmi_channel *channel, void *place, size_t cap) {
+    (void)channel;
+    (void)place;
+    (void)cap;
+}
+
+/* The operations that do not look at the state first, for channels that failed before they were
+ * ready. */
+static const struct rcmi_transport no_transport = {
+    .name = "",
+    .commit = none_commit,
+    .quiet = none_quiet,
+    .release = none_release,
+    .expect = none_expect,
+};
+
+/* ---- State ----------------------------------------------------------------------------------- */
+
+struct rcmi_end *rcmi_end_of(const struct rcmi_channel *channel) {
+    return channel->framework;
+}
+
+static void end_set_state(struct rcmi_end *end, rcm_status state) {
+    /* Pairs with the acquire loads in the data operations, rcmi_channel_state and _not_ready. */
+    atomic_store_explicit(&end->channel->state, (int)state, memory_order_release);
+    if (!end->closing)
+        rcmi_node_ring(end->channel->node);
+}
+
+void rcmi_end_ready(struct rcmi_end *end) {
+    if (atomic_load_explicit(&end->channel->state, memory_order_relaxed) == RCM_AGAIN)
+        end_set_state(end, RCM_OK);
+}
+
+void rcmi_end_fail(struct rcmi_end *end, const struct rcmi_error *why) {
+    int state = atomic_load_explicit(&end->channel->state, memory_order_relaxed);
+    if (state != RCM_AGAIN && state != RCM_OK)
+        return;
+    end->why = *why;
+    if (why->status >= 0)
+        end->why.status = RCM_ERR_INTERNAL;
+    /* Read after an acquire of the state that follows. */
+    atomic_store_explicit(&end->channel->lost_peer, why->origin, memory_order_relaxed);
+    end_set_state(end, end->why.status);
+}
+
+rcm_status rcmi_channel_state(const struct rcmi_channel *channel) {
+    /* Pairs with the store in end_set_state. */
+    int state = atomic_load_explicit(&channel->state, memory_order_acquire);
+    if (state != RCM_AGAIN && state != RCM_OK)
+        *rcmi_last_error() = rcmi_end_of(channel)->why;
+    return (rcm_status)state;
+}
+
+rcm_status rcmi_channel_not_ready(const struct rcmi_channel *channel) {
+    rcm_status state = rcmi_channel_state(channel);
+    /* Ready since the caller looked: the operation was not done all the same. */
+    return state == RCM_OK ? RCM_AGAIN : state;
+}
+
+/* ---- Making and freeing ---------------------------------------------------------------------- */
+
+static struct rcmi_end *end_new(struct rcmi_node *node, uint32_t epoch, uint32_t id,
+                                const int *ranks, int nranks) {
+    struct rcmi_end *end = rcmi_zalloc(sizeof *end + (size_t)nranks * sizeof end->readers[0]);
+    struct rcmi_channel *channel = rcmi_zalloc(node->channel_size);
+    if (!end || !channel) {
+        free(end);
+        free(channel);
+        return NULL;
+    }
+    end->channel = channel;
+    end->nreaders = nranks;
+    for (int i = 0; i < nranks; i++)
+        end->readers[i].rank = ranks[i];
+    channel->transport = &no_transport;
+    channel->node = node;
+    channel->slot_bytes = node->config.slot_bytes;
+    channel->slots = node->config.slots;
+    channel->epoch = epoch;
+    channel->id = id;
+    channel->framework = end;
+    atomic_init(&channel->state, RCM_AGAIN);
+    atomic_init(&channel->lost_peer, -1);
+    return end;
+}
+
+static void end_list(struct rcmi_end *end) {
+    struct rcmi_node *node = end->channel->node;
+    end->next = node->ends;
+    if (end->next)
+        end->next->prev = end;
+    node->ends = end;
+}
+
+void rcmi_end_free(struct rcmi_end *end) {
+    struct rcmi_node *node = end->channel->node;
+    if (end->prev)
+        end->prev->next = end->next;
+    else
+        node->ends = end->next;
+    if (end->next)
+        end->next->prev = end->prev;
+    if (end->closing)
+        node->closing--;
+    if (end->inited)
+        end->channel->transport->channel_fini(end->channel);
+    free(end->channel);
+    free(end);
+}
+
+void rcmi_channels_free(struct rcmi_node *node) {
+    while (node->ends)
+        rcmi_end_free(node->ends);
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+struct opening {
+    struct rcmi_node *node;
+    uint32_t epoch, id;
+    const int *ranks; /* readers; of a reader end: the writer */
+    int nranks;
+    bool is_writer;
+    struct rcmi_channel *channel;
+    rcm_status status;
+    struct rcmi_error error; /* the thread's error, which would stay on the loop thread */
+};
+
+static bool end_shares_rank(const struct rcmi_end *end, const struct opening *open) {
+    for (int i = 0; i < end->nreaders; i++)
+        for (int k = 0; k < open->nranks; k++)
+            if (end->readers[i].rank == open->ranks[k])
+                return true;
+    return false;
+}
+
+/* A channel is known by (epoch, id, writer) at each of its readers: two writing ends of the same
+ * name must not meet at one reader. */
+static bool end_is_open(const struct opening *open) {
+    for (const struct rcmi_end *end = open->node->ends; end; end = end->next) {
+        const struct rcmi_channel *c = end->channel;
+        if (c->epoch == open->epoch && c->id == open->id && c->is_writer == open->is_writer &&
+            !end->closing && end_shares_rank(end, open))
+            return true;
+    }
+    return false;
+}
+
+static rcm_status open_links(struct rcmi_end *end) {
+    for (int i = 0; i < end->nreaders; i++) {
+        const struct rcmi_link *link = rcmi_link_need(end->channel->node, end->readers[i].rank);
+        if (!link)
+            return RCM_ERR_NOMEM;
+        enum rcmi_link_state state = rcmi_link_state(link);
+        if (state == RCMI_LINK_LOST || state == RCMI_LINK_ENDED)
+            rcmi_end_fail(end, &link->why);
+    }
+    return RCM_OK;
+}
+
+static rcm_status open_end(struct opening *open) {
+    if (end_is_open(open))
+        return rcmi_fail(RCM_ERR_INVALID, 0,
+                         "the %s end of channel %u:%u of rank %d is open already",
+                         open->is_writer ? "writing" : "reading", open->epoch, open->id,
+                         open->is_writer ? open->node->config.rank : open->ranks[0]);
+    struct rcmi_end *end = end_new(open->node, open->epoch, open->id, open->ranks, open->nranks);
+    if (!end)
+        return RCM_ERR_NOMEM;
+    end->channel->is_writer = open->is_writer;
+    end->channel->nreaders = open->nranks;
+    end->channel->writer = open->is_writer ? open->node->config.rank : open->ranks[0];
+    end_list(end);
+    rcm_status status = open_links(end);
+    if (status != RCM_OK) {
+        rcmi_end_free(end);
+        return status;
+    }
+    if (open->is_writer)
+        rcmi_opening_offer(end);
+    else
+        rcmi_opening_match(end);
+    open->channel = end->channel;
+    return RCM_OK;
+}
+
+static void open_on_loop(void *arg) {
+    struct opening *open = arg;
+    open->status = open_end(open);
+    if (open->status != RCM_OK)
+        open->error = *rcmi_last_error();
+}
+
+static rcm_status channel_open(struct opening *open, struct rcmi_channel **ret_channel) {
+    rcmi_loop_call(open->node->loop, open_on_loop, open);
+    if (open->status != RCM_OK) {
+        *rcmi_last_error() = open->error;
+        return open->status;
+    }
+    *ret_channel = open->channel;
+    return RCM_OK;
+}
+
+static rcm_status check_rank(const struct rcmi_node *node, int rank) {
+    if (rank < 0 || rank >= node->config.nranks)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "a channel with rank %d, not 0 to %d", rank,
+                         node->config.nranks - 1);
+    return RCM_OK;
+}
+
+rcm_status rcmi_channel_open_writer(struct rcmi_node *node, uint32_t epoch, uint32_t id,
+                                    const int *readers, int nreaders,
+                                    struct rcmi_channel **ret_channel) {
+    struct opening open = {.node = node,
+                           .epoch = epoch,
+                           .id = id,
+                           .ranks = readers,
+                           .nranks = nreaders,
+                           .is_writer = true,
+                           .status = RCM_ERR_ABORTED};
+    bool multicast = (id & RCMI_ID_MULTICAST) != 0;
+    if (nreaders < 1 || nreaders > node->config.nranks || (nreaders > 1 && !multicast))
+        return rcmi_fail(RCM_ERR_INVALID, 0, "channel %u:%u with %d readers", epoch, id, nreaders);
+    for (int i = 0; i < nreaders; i++) {
+        rcm_status status = check_rank(node, readers[i]);
+        if (status != RCM_OK)
+            return status;
+        for (int j = 0; j < i; j++)
+            if (readers[i] == readers[j])
+                return rcmi_fail(RCM_ERR_INVALID, 0, "channel %u:%u with rank %d as reader twice",
+                                 epoch, id, readers[i]);
+    }
+    return channel_open(&open, ret_channel);
+}
+
+rcm_status rcmi_channel_open_reader(struct rcmi_node *node, uint32_t epoch, uint32_t id, int writer,
+                                    struct rcmi_channel **ret_channel) {
+    struct opening open = {.node = node,
+                           .epoch = epoch,
+                           .id = id,
+                           .ranks = &writer,
+                           .nranks = 1,
+                           .status = RCM_ERR_ABORTED};
+    rcm_status status = check_rank(node, writer);
+    return status == RCM_OK ? channel_open(&open, ret_channel) : status;
+}
+
+/* ---- Closing --------------------------------------------------------------------------------- */
+
+static void send_close(struct rcmi_link *link, uint32_t serial, bool by_writer) {
+    const struct close_frame body = {.serial = serial, .by_writer = by_writer};
+    struct rcmi_frame *frame = rcmi_frame_new(RCMI_FRAME_CLOSE, sizeof body);
+    if (frame)
+        memcpy(rcmi_frame_body(frame), &body, sizeof body);
+    rcmi_control_send(link, frame);
+}
+
+static bool end_all_closed(const struct rcmi_end *end) {
+    for (int i = 0; i < end->nreaders; i++)
+        if (!end->readers[i].closed)
+            return false;
+    return true;
+}
+
+static void close_writer(struct rcmi_end *end) {
+    struct rcmi_node *node = end->channel->node;
+    if (end->inited)
+        end->channel->transport->writer_close(end->channel);
+    if (!end->offered || end_all_closed(end)) {
+        rcmi_end_free(end);
+        return;
+    }
+    end->closing = true;
+    node->closing++;
+    /* Sending never loses a link at once, so the end stays. */
+    for (int i = 0; i < end->nreaders; i++)
+        if (!end->readers[i].closed)
+            send_close(rcmi_node_link(node, end->readers[i].rank), end->serial, true);
+}
+
+static void close_reader(struct rcmi_end *end) {
+    struct rcmi_node *node = end->channel->node;
+    struct rcmi_link *link = rcmi_node_link(node, end->channel->writer);
+    uint32_t epoch = end->channel->epoch, id = end->channel->id;
+    if (end->offered)
+        send_close(link, end->serial, false);
+    rcmi_end_free(end);
+    /* The writer may have closed, and opened another one of this name. */
+    if (rcmi_opening_is_pending(link, epoch, id) && node->config.wanted)
+        node->config.wanted(node->config.arg, link->peer, epoch, id);
+}
+
+static void close_on_loop(void *arg) {
+    struct rcmi_channel *channel = arg;
+    if (channel->is_writer)
+        close_writer(rcmi_end_of(channel));
+    else
+        close_reader(rcmi_end_of(channel));
+}
+
+void rcmi_channel_close(struct rcmi_channel *channel) {
+    if (channel)
+        rcmi_loop_call(channel->node->loop, close_on_loop, channel);
+}
+
+/* The reader of this rank is done with it. */
+static void reader_closed(struct rcmi_end *end, int rank) {
+    for (int i = 0; i < end->nreaders; i++)
+        if (end->readers[i].rank == rank)
+            end->readers[i].closed = true;
+    if (end->closing && end_all_closed(end))
+        rcmi_end_free(end);
+}
+
+static struct rcmi_end *find_serial(const struct rcmi_link *link, uint32_t serial, bool is_writer) {
+    for (struct rcmi_end *end = link->node->ends; end; end = end->next) {
+        if (end->serial != serial || end->channel->is_writer != is_writer)
+            continue;
+        for (int i = 0; i < end->nreaders; i++)
+            if (end->readers[i].rank == link->peer)
+                return end;
+    }
+    return NULL;
+}
+
+rcm_status rcmi_channel_on_close(struct rcmi_link *link, const uint8_t *body, size_t len) {
+    struct close_frame frame;
+    if (len != sizeof frame)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it closed a channel in %zu bytes", len);
+    memcpy(&frame, body, sizeof frame);
+    if (frame.by_writer) {
+        /* An open reader end goes on until it is closed here; there may be data in it. */
+        if (rcmi_opening_withdraw(link, frame.serial))
+            send_close(link, frame.serial, false);
+        return RCM_OK;
+    }
+    struct rcmi_end *end = frame.serial ? find_serial(link, frame.serial, true) : NULL;
+    if (!end)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it closed channel %u, which there is not",
+                         frame.serial);
+    reader_closed(end, link->peer);
+    return RCM_OK;
+}
+
+/* ---- Links that end -------------------------------------------------------------------------- */
+
+void rcmi_channels_link_down(struct rcmi_link *link) {
+    struct rcmi_end *end = link->node->ends;
+    while (end) {
+        struct rcmi_end *next = end->next;
+        bool concerned = false;
+        for (int i = 0; i < end->nreaders; i++)
+            concerned = concerned || end->readers[i].rank == link->peer;
+        if (concerned)
+            rcmi_end_fail(end, &link->why);
+        if (concerned && end->channel->is_writer)
+            reader_closed(end, link->peer);
+        end = next;
+    }
+    rcmi_opening_forget(link);
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections until both sides know each other: authentication, then HELLO from the side that
+ * dialled and REPLY from the other, both of fixed size, so that not a byte too many is read. What
+ * is agreed on goes to link.c. Each connection is a small state machine on the loop; any number
+ * may be half-open.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include "internal.h"
+#include "log.h"
+
+enum phase { CONNECT, AUTH, HELLO, REPLY };
+
+/* ---- Making and ending ----------------------------------------------------------------------- */
+
+/* Unlinks and frees; *ret_fd (if not NULL) gets the descriptor, else it is closed. */
+static void conn_free(struct rcmi_conn *conn, int *ret_fd) {
+    struct rcmi_node *node = conn->node;
+    rcmi_loop_unwatch(node->loop, &conn->watch);
+    rcmi_loop_timer_stop(node->loop, &conn->timer);
+    if (conn->prev)
+        conn->prev->next = conn->next;
+    else
+        node->conns = conn->next;
+    if (conn->next)
+        conn->next->prev = conn->prev;
+    if (ret_fd)
+        *ret_fd = conn->watch.fd;
+    else
+        rcmi_fd_close(&conn->watch.fd);
+    free(conn);
+}
+
+void rcmi_conn_drop(struct rcmi_node *node, const struct rcmi_link *link) {
+    for (struct rcmi_conn *conn = node->conns, *next; conn; conn = next) {
+        next = conn->next;
+        if (!link || conn->link == link)
+            conn_free(conn, NULL);
+    }
+}
+
+/* The thread's error says why. Who belongs to a link tells it; others leave no trace but a line
+ * in the log. */
+static void conn_fail(struct rcmi_conn *conn) {
+    struct rcmi_link *link = conn->link;
+    struct rcmi_hello hello = conn->hello;
+    bool initiator = conn->initiator;
+    /* Closed or reset: unlike an error of ours this may be a peer that was too busy for us. */
+    bool ended = conn->phase != CONNECT && rcmi_last_error()->status == RCM_ERR_PEER;
+    conn_free(conn, NULL);
+    if (link)
+        rcmi_link_conn_failed(link, &hello, initiator, ended);
+    else
+        rcmi_log(RCMI_LOG_INFO, "dropped an incoming connection: %s", rcm_last_error());
+}
+
+static void conn_timeout(void *arg) {
+    struct rcmi_conn *conn = arg;
+    static const char *const late[] = {"was not established", "was not authenticated",
+                                       "brought no greeting", "brought no answer"};
+    (void)rcmi_fail(RCM_ERR_TIMEOUT, 0, "a connection %s in time", late[conn->phase]);
+    conn_fail(conn);
+}
+
+/* ---- Moving bytes ---------------------------------------------------------------------------- */
+
+static rcm_status conn_move(struct rcmi_conn *conn, bool out, void *bytes, size_t len) {
+    while (conn->done < len) {
+        size_t moved = 0;
+        uint8_t *at = (uint8_t *)bytes + conn->done;
+        rcm_status status = out ? rcmi_fd_write(conn->watch.fd, at, len - conn->done, &moved)
+                                : rcmi_fd_read(conn->watch.fd, at, len - conn->done, &moved);
+        if (status != RCM_OK)
+            return status;
+        conn->done += moved;
+    }
+    conn->done = 0;
+    return RCM_OK;
+}
+
+static void conn_wait(struct rcmi_conn *conn, uint32_t events) {
+    rcm_status status = RCM_OK;
+    if (events != conn->events)
+        status = rcmi_loop_change(conn->node->loop, &conn->watch, events);
+    conn->events = events;
+    if (status != RCM_OK)
+        conn_fail(conn);
+}
+
+static uint32_t conn_events(const struct rcmi_conn *conn) {
+    switch (conn->phase) {
+    case AUTH:
+        return EPOLLIN | (rcmi_auth_wants_write(&conn->auth) ? EPOLLOUT : 0u);
+    case HELLO:
+        return conn->initiator ? EPOLLOUT : EPOLLIN;
+    case REPLY:
+        return conn->initiator ? EPOLLIN : EPOLLOUT;
+    default:
+        return EPOLLOUT;
+    }
+}
+
+/* ---- The two sides --------------------------------------------------------------------------- */
+
+static rcm_status check_hello(const struct rcmi_hello *hello) {
+    if (hello->magic != RCMI_HELLO_MAGIC)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                         "the other side is no libringcomm, or of another byte order");
+    if (hello->version != RCMI_HELLO_VERSION)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                         "the other side speaks version %d of the protocol, this one %d",
+                         hello->version, RCMI_HELLO_VERSION);
+    if (memchr(hello->transport, 0, sizeof hello->transport) == NULL)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "a greeting names no transport");
+    return RCM_OK;
+}
+
+/* The hello is complete: what do we say to it? */
+static rcm_status conn_judge(struct rcmi_conn *conn) {
+    rcm_status status = check_hello(&conn->hello);
+    if (status != RCM_OK)
+        return status;
+    conn->reply = (struct rcmi_reply){.magic = RCMI_HELLO_MAGIC, .version = RCMI_HELLO_VERSION};
+    rcmi_link_judge(conn->node, &conn->hello, conn->same_host, &conn->reply, &conn->link);
+    return RCM_OK;
+}
+
+/* Accepted, and our reply is out. */
+static void conn_replied(struct rcmi_conn *conn) {
+    struct rcmi_link *link = conn->link;
+    struct rcmi_hello hello = conn->hello;
+    int fd = -1;
+    if (!link) {
+        conn_free(conn, NULL);
+        return;
+    }
+    conn_free(conn, &fd);
+    rcmi_link_connected(link, &hello, fd, false);
+}
+
+/* Dialled, and the reply is here. */
+static void conn_answered(struct rcmi_conn *conn) {
+    struct rcmi_link *link = conn->link;
+    struct rcmi_hello hello = conn->hello;
+    struct rcmi_reply reply = conn->reply;
+    int fd = -1;
+    if (reply.magic != RCMI_HELLO_MAGIC || reply.version != RCMI_HELLO_VERSION) {
+        (void)rcmi_fail(RCM_ERR_PROTOCOL, 0, "the other side is no libringcomm of this version");
+        conn_fail(conn);
+    } else if (reply.status == RCMI_REPLY_OK) {
+        conn_free(conn, &fd);
+        rcmi_link_connected(link, &hello, fd, true);
+    } else if (reply.status == RCMI_REPLY_BUSY && hello.kind == RCMI_HELLO_CONTROL) {
+        conn_free(conn, NULL);
+        rcmi_link_busy(link);
+    } else {
+        reply.text[sizeof reply.text - 1] = '\0';
+        for (char *c = reply.text; *c; c++)
+            *c = *c < ' ' || *c > '~' ? '?' : *c;
+        (void)rcmi_fail(RCM_ERR_PROTOCOL, 0, "the other side refused the connection: %s",
+                        reply.text);
+        conn_fail(conn);
+    }
+}
+
+/* One phase: RCM_OK when it is over. */
+static rcm_status conn_phase(struct rcmi_conn *conn) {
+    rcm_status status;
+    switch (conn->phase) {
+    case CONNECT:
+        status = rcmi_connect_result(conn->watch.fd);
+        if (status == RCM_OK && conn->patient)
+            rcmi_loop_timer(conn->node->loop, &conn->timer,
+                            rcmi_deadline_in(4 * conn->node->peer_timeout_ms));
+        return status;
+    case AUTH:
+        return rcmi_auth_step(&conn->auth, conn->watch.fd);
+    case HELLO:
+        status = conn_move(conn, conn->initiator, &conn->hello, sizeof conn->hello);
+        /* Strangers may never send as much as a greeting: tell by its first word. */
+        if (status == RCM_AGAIN && !conn->initiator && conn->done >= sizeof conn->hello.magic &&
+            conn->hello.magic != RCMI_HELLO_MAGIC)
+            return check_hello(&conn->hello);
+        return status == RCM_OK && !conn->initiator ? conn_judge(conn) : status;
+    default:
+        return conn_move(conn, !conn->initiator, &conn->reply, sizeof conn->reply);
+    }
+}
+
+static void conn_ready(void *arg, uint32_t events) {
+    struct rcmi_conn *conn = arg;
+    rcm_status status;
+    (void)events;
+    while ((status = conn_phase(conn)) == RCM_OK && conn->phase != REPLY)
+        conn->phase++;
+    if (status == RCM_AGAIN)
+        conn_wait(conn, conn_events(conn));
+    else if (status != RCM_OK)
+        conn_fail(conn);
+    else if (conn->initiator)
+        conn_answered(conn);
+    else
+        conn_replied(conn);
+}
+
+/* ---- Beginning ------------------------------------------------------------------------------- */
+
+/* Takes fd over, also when it fails. */
+static rcm_status conn_begin(struct rcmi_node *node, int fd, bool initiator, int64_t limit_ms,
+                             struct rcmi_conn **ret_conn) {
+    struct rcmi_conn *conn = rcmi_zalloc(sizeof *conn);
+    rcm_status status = conn ? RCM_OK : RCM_ERR_NOMEM;
+    if (status == RCM_OK)
+        status = rcmi_auth_start(&conn->auth, node->config.secret, initiator);
+    if (status != RCM_OK) {
+        free(conn);
+        rcmi_fd_close(&fd);
+        return status;
+    }
+    conn->node = node;
+    conn->initiator = initiator;
+    conn->phase = initiator ? CONNECT : AUTH;
+    conn->watch = (struct rcmi_watch){.fd = fd, .ready = conn_ready, .arg = conn};
+    conn->timer = (struct rcmi_timer){.fire = conn_timeout, .arg = conn};
+    conn->events = conn_events(conn);
+    conn->next = node->conns;
+    if (conn->next)
+        conn->next->prev = conn;
+    node->conns = conn;
+    status = rcmi_loop_watch(node->loop, &conn->watch, conn->events);
+    if (status != RCM_OK) {
+        conn_free(conn, NULL);
+        return status;
+    }
+    rcmi_loop_timer(node->loop, &conn->timer, rcmi_deadline_in(limit_ms));
+    *ret_conn = conn;
+    return RCM_OK;
+}
+
+void rcmi_conn_accepted(struct rcmi_node *node, int fd, bool same_host) {
+    struct rcmi_conn *conn = NULL;
+    if (conn_begin(node, fd, false, RCMI_ACCEPT_LIMIT_MS, &conn) == RCM_OK)
+        conn->same_host = same_host;
+    else
+        rcmi_log(RCMI_LOG_WARN, "dropped an incoming connection: %s", rcm_last_error());
+}
+
+rcm_status rcmi_conn_dial(struct rcmi_link *link, enum rcmi_hello_kind kind, int index,
+                          int64_t limit_ms, bool patient) {
+    struct rcmi_node *node = link->node;
+    const struct rcmi_target *target = &link->targets[link->target];
+    const char *transport = target->domain->transport->name;
+    struct rcmi_conn *conn = NULL;
+    int fd = -1;
+    rcm_status status = target->same_host ? rcmi_connect_start_unix(link->unix_name, &fd)
+                                          : rcmi_connect_start(&target->addr, &fd);
+    if (status == RCM_OK)
+        status = conn_begin(node, fd, true, limit_ms, &conn);
+    if (status != RCM_OK)
+        return status;
+    conn->link = link;
+    conn->same_host = target->same_host;
+    conn->patient = patient;
+    conn->hello = (struct rcmi_hello){
+        .magic = RCMI_HELLO_MAGIC,
+        .version = RCMI_HELLO_VERSION,
+        .kind = (uint8_t)kind,
+        .index = (uint8_t)index,
+        .from = (uint32_t)node->config.rank,
+        .to = (uint32_t)link->peer,
+        .nranks = (uint32_t)node->config.nranks,
+        .job = node->config.job,
+    };
+    snprintf(conn->hello.transport, sizeof conn->hello.transport, "%s", transport);
+    return RCM_OK;
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the framework (node, address, listen, connection, dial, link, control, channel)
+ * share. Transports use only what stands under "for transports".
+ *
+ * Everything here but what is marked otherwise belongs to the loop thread; other threads come in
+ * through rcmi_loop_call or the node's outbox. Links are never freed before the node, so that a
+ * callback may lose any link at any time: whoever comes back from a callback looks at the state.
+ *
+ *   a connection's life:  connect or accept -> authentication -> HELLO, REPLY -> handed to its link
+ *   a link's life:        NONE -> DIALING or WAITING -> SETUP -> UP -> ENDED (farewell) or LOST
+ *   a channel's life:     open -> links UP -> OPEN frames -> ACK frames -> ready -> CLOSE frames
+ *
+ * Setting up a link, once its control connection stands: the side that dialled ("initiator") sends
+ * its OFFER; the other accepts it and sends its own; then the initiator dials the data sockets.
+ * So a transport sees offer and accept before attach, on both sides.
+ */
+#ifndef RCMI_TRANSPORT_INTERNAL_H
+#define RCMI_TRANSPORT_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "auth.h"
+#include "fd.h"
+#include "transport.h"
+
+#define RCMI_TRANSPORTS_MAX  8
+#define RCMI_LISTENERS_MAX   8
+#define RCMI_ADDRESSES_MAX   16
+#define RCMI_ADDRESS_MAX     1024 /* bytes of an address blob */
+#define RCMI_HOST_ID_MAX     200
+#define RCMI_UNIX_NAME_MAX   100
+#define RCMI_MESSAGE_MAX     4096
+#define RCMI_PENDING_MAX     4096 /* channels a peer may open ahead of us */
+#define RCMI_ACCEPT_LIMIT_MS 5000 /* for an accepted connection to say who it is */
+#define RCMI_DIAL_RETRIES    3
+
+/* ---- address.c, interfaces.c ----------------------------------------------------------------- */
+
+struct rcmi_address {
+    char host_id[RCMI_HOST_ID_MAX + 1];
+    char hostname[65];
+    int pid;
+    uint64_t job;
+    uint64_t where[2]; /* equal: same network namespace of the same kernel, so loopback works */
+    char unix_name[RCMI_UNIX_NAME_MAX + 1]; /* "": no Unix listener */
+    char transports[128];                   /* "shm,tcp" */
+    struct rcmi_sockaddr tcp[RCMI_ADDRESSES_MAX];
+    int ntcp;
+};
+
+rcm_status rcmi_address_write(const struct rcmi_address *address, uint8_t *buf, size_t cap,
+                              size_t *ret_len);
+/* blob is not trusted. */
+rcm_status rcmi_address_parse(const void *blob, size_t len, struct rcmi_address *ret_address);
+/* Identity of this network namespace; random if it cannot be told. */
+rcm_status rcmi_address_where(uint64_t ret_where[2]);
+/* Is name an item of a comma list? */
+bool rcmi_list_has(const char *list, const char *name);
+
+bool rcmi_sockaddr_loopback(const struct rcmi_sockaddr *addr);
+void rcmi_sockaddr_set_port(struct rcmi_sockaddr *addr, uint16_t port);
+uint16_t rcmi_sockaddr_port(const struct rcmi_sockaddr *addr);
+/* Addresses by which this host may be reached, likely ones first, loopback last. iface: "" or the
+ * name of an interface or an address of one, RCM_ERR_CONFIG if there is no such; with "" there may
+ * be none at all. Port 0. */
+rcm_status rcmi_interfaces(const char *iface, struct rcmi_sockaddr *ret_addrs, int cap,
+                           int *ret_count);
+
+/* ---- The objects ----------------------------------------------------------------------------- */
+
+struct rcmi_domain {
+    const struct rcmi_transport *transport;
+    void *data;
+};
+
+struct rcmi_listener {
+    struct rcmi_node *node;
+    struct rcmi_watch watch;
+    struct rcmi_timer timer; /* pause after a failed accept */
+    bool same_host;          /* a Unix socket */
+};
+
+/* A frame on its way out, or to ourselves. */
+struct rcmi_frame {
+    struct rcmi_frame *next;
+    int peer; /* in the outbox: whom for, -1 all that are linked */
+    size_t len, done;
+    int fds[RCMI_FDS_MAX]; /* borrowed from the transport's domain */
+    int nfds;
+    _Alignas(8) uint8_t bytes[]; /* header and body */
+};
+
+struct rcmi_frames {
+    struct rcmi_frame *head, *tail;
+};
+
+struct rcmi_node {
+    struct rcmi_node_config config; /* strings are ours */
+    int64_t peer_timeout_ms;
+    struct rcmi_loop *loop;
+    struct rcmi_domain domains[RCMI_TRANSPORTS_MAX]; /* in order of preference; the last is self */
+    int ndomains;
+    size_t channel_size; /* the largest of the domains' */
+    struct rcmi_bell *bell;
+    void *status_page;
+    void *own_head; /* memory of the two where no transport placed them */
+    uint8_t address[RCMI_ADDRESS_MAX];
+    size_t address_len;
+    char unix_name[RCMI_UNIX_NAME_MAX + 1];
+    struct rcmi_listener listeners[RCMI_LISTENERS_MAX];
+    int nlisteners;
+    struct rcmi_conn *conns;
+    /* By rank, NULL where none was needed yet. Release store on the loop thread pairs with the
+     * acquire load in rcmi_node_link of other threads. */
+    _Atomic(struct rcmi_link *) *links;
+    struct rcmi_link *lost;      /* to be told to peer_lost */
+    struct rcmi_end *ends;       /* all channel ends */
+    struct rcmi_frames loopback; /* frames of the link to ourselves */
+    uint32_t serial;             /* of the last channel opened for writing */
+    int closing;                 /* writer ends closed here, not yet by all readers */
+    bool leaving;                /* farewell said */
+    bool closed;                 /* rcmi_node_destroy has begun */
+
+    pthread_mutex_t lock; /* outbox, and the state that rcmi_node_farewell waits for */
+    pthread_cond_t changed;
+    struct rcmi_frames outbox;
+    struct rcmi_link *failed;
+    bool settled; /* every peer has said farewell or is gone */
+};
+
+enum rcmi_link_state {
+    RCMI_LINK_NONE,
+    RCMI_LINK_DIALING, /* our connection is on its way */
+    RCMI_LINK_WAITING, /* the peer said that its own is */
+    RCMI_LINK_SETUP,   /* one was agreed on; offers, data sockets */
+    RCMI_LINK_UP,
+    RCMI_LINK_ENDED, /* after the peer's farewell */
+    RCMI_LINK_LOST,
+};
+
+/* A way to reach a peer. */
+struct rcmi_target {
+    struct rcmi_domain *domain;
+    bool same_host;
+    struct rcmi_sockaddr addr;
+};
+
+struct rcmi_pending; /* a channel opened by the peer, not yet by us */
+
+struct rcmi_link {
+    struct rcmi_node *node;
+    int peer;
+    /* enum rcmi_link_state. Release store on the loop thread, after domain and why were written,
+     * pairs with the acquire loads of other threads. */
+    _Atomic int state;
+    struct rcmi_domain *domain; /* from SETUP on */
+    void *data;                 /* the transport's state */
+    bool same_host;             /* the control stream is a Unix socket */
+    bool initiator;             /* we dialled it */
+    bool offered, accepted;
+    uint64_t attached; /* bit i: data socket i is there */
+    bool bye_sent, bye_received;
+
+    struct rcmi_target *targets;
+    int ntargets, target;
+    int retries;
+    rcmi_deadline patience;  /* for a peer whose queue of connections is full */
+    struct rcmi_timer timer; /* retry, or end of patience, by state */
+
+    struct rcmi_watch control; /* fd -1 until there is one */
+    uint32_t events;
+    struct rcmi_frames out;
+    uint8_t *in; /* one frame */
+    size_t in_len;
+    bool parsing;
+    int in_fds[2 * RCMI_FDS_MAX];
+    int in_nfds;
+
+    struct rcmi_pending *pending;
+    int npending;
+    char unix_name[RCMI_UNIX_NAME_MAX + 1];
+    struct rcmi_error why; /* of LOST and ENDED */
+    struct rcmi_link *lost_next;
+    bool failed; /* by rcmi_node_link_failed, for this reason; both and the list under node.lock */
+    struct rcmi_error failure;
+    struct rcmi_link *failed_next;
+    /* Release store in the transport's link_accept pairs with the acquire load in
+     * rcmi_node_peer_status_page. */
+    _Atomic(const void *) status_page;
+};
+
+struct rcmi_reader {
+    int rank;
+    bool acked, closed;
+};
+
+/* The framework's part of a channel end. */
+struct rcmi_end {
+    struct rcmi_end *next, *prev;
+    struct rcmi_channel *channel;
+    uint32_t serial; /* the writer's number for this incarnation, 0 before it is known */
+    bool inited;     /* the transport's init was called */
+    bool offered;    /* the peers know of this end by its serial */
+    bool closing;    /* writer: closed here, waits for the readers' CLOSE */
+    struct rcmi_error why;
+    int nreaders;
+    struct rcmi_reader readers[]; /* of a reader end: one, the writer */
+};
+
+/* ---- connection.c ---------------------------------------------------------------------------- */
+
+enum rcmi_hello_kind { RCMI_HELLO_CONTROL = 1, RCMI_HELLO_DATA = 2 };
+enum rcmi_reply_status { RCMI_REPLY_OK = 1, RCMI_REPLY_BUSY = 2, RCMI_REPLY_REFUSED = 3 };
+
+#define RCMI_HELLO_MAGIC   0x52434d48u /* the other byte order is refused with it */
+#define RCMI_HELLO_VERSION 1
+
+struct rcmi_hello {
+    uint32_t magic;
+    uint16_t version;
+    uint8_t kind, index;
+    uint32_t from, to, nranks, reserved;
+    uint64_t job;
+    char transport[16];
+};
+_Static_assert(sizeof(struct rcmi_hello) == 48, "no padding on the wire");
+
+struct rcmi_reply {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t status;
+    char text[152];
+};
+_Static_assert(sizeof(struct rcmi_reply) == 160, "no padding on the wire");
+
+/* A socket that has not yet said or heard who is at the other end. */
+struct rcmi_conn {
+    struct rcmi_conn *next, *prev;
+    struct rcmi_node *node;
+    struct rcmi_link *link; /* ours; of an accepted one: once its hello was accepted */
+    struct rcmi_watch watch;
+    uint32_t events;
+    struct rcmi_timer timer;
+    struct rcmi_auth auth;
+    int phase;
+    bool initiator, same_host, patient;
+    struct rcmi_hello hello;
+    struct rcmi_reply reply;
+    size_t done; /* bytes of hello or reply moved */
+};
+
+/* Takes fd over. */
+void rcmi_conn_accepted(struct rcmi_node *node, int fd, bool same_host);
+/* Begins a connection for link to its current target. patient: nothing else is left to try, so a
+ * peer that accepted the connection may take its time to answer. RCM_AGAIN: try again shortly. */
+rcm_status rcmi_conn_dial(struct rcmi_link *link, enum rcmi_hello_kind kind, int index,
+                          int64_t limit_ms, bool patient);
+/* Closes and frees all connections of link, or of any if NULL. */
+void rcmi_conn_drop(struct rcmi_node *node, const struct rcmi_link *link);
+
+/* ---- listen.c -------------------------------------------------------------------------------- */
+
+/* Opens and watches the listening sockets, adds them to address. */
+rcm_status rcmi_listen_open(struct rcmi_node *node, struct rcmi_address *address);
+void rcmi_listen_close(struct rcmi_node *node);
+
+/* ---- dial.c ---------------------------------------------------------------------------------- */
+
+/* Tries the ways to link's peer one after the other; the link is lost when none is left. */
+void rcmi_dial_start(struct rcmi_link *link);
+void rcmi_dial_continue(struct rcmi_link *link);
+/* The current way failed (thread's error). ended: the peer closed or reset the connection. */
+void rcmi_dial_failed(struct rcmi_link *link, bool ended);
+
+/* ---- link.c ---------------------------------------------------------------------------------- */
+
+enum rcmi_link_state rcmi_link_state(const struct rcmi_link *link);
+/* The link if there is one. Any thread. */
+struct rcmi_link *rcmi_node_link(const struct rcmi_node *node, int peer);
+/* The link, made; dialled if it is NONE. NULL: no memory. */
+struct rcmi_link *rcmi_link_need(struct rcmi_node *node, int peer);
+/* A hello came in. Decides, and fills the reply; *ret_link is set if it is OK. */
+void rcmi_link_judge(struct rcmi_node *node, const struct rcmi_hello *hello, bool same_host,
+                     struct rcmi_reply *reply, struct rcmi_link **ret_link);
+/* A connection of this link came through; takes fd over. */
+void rcmi_link_connected(struct rcmi_link *link, const struct rcmi_hello *hello, int fd,
+                         bool initiator);
+/* The peer dials us itself. */
+void rcmi_link_busy(struct rcmi_link *link);
+/* A connection failed (thread's error). */
+void rcmi_link_conn_failed(struct rcmi_link *link, const struct rcmi_hello *hello, bool initiator,
+                           bool ended);
+/* The peer's OFFER. */
+void rcmi_link_offer(struct rcmi_link *link, struct rcmi_blob *blob);
+/* The peer's farewell. */
+void rcmi_link_bye(struct rcmi_link *link);
+/* The control stream ended. */
+void rcmi_link_eof(struct rcmi_link *link);
+/* Loses the link for the reason in the thread's error. After the peer's farewell that is an end
+ * like any other. */
+void rcmi_link_lose(struct rcmi_link *link);
+/* Gives up what is not up yet; for the farewell. */
+void rcmi_link_give_up(struct rcmi_link *link);
+/* Nothing is to be said or heard any more. */
+bool rcmi_link_settled(const struct rcmi_link *link);
+/* Says farewell, once. */
+void rcmi_link_say_bye(struct rcmi_link *link);
+void rcmi_link_free(struct rcmi_link *link);
+/* Calls peer_lost for what was lost since. True if there was any. */
+bool rcmi_links_tell_lost(struct rcmi_node *node);
+/* Loses links that transports gave up since. True if there was any. */
+bool rcmi_links_take_failed(struct rcmi_node *node);
+/* Something changed that rcmi_node_farewell may wait for. */
+void rcmi_node_check_settled(struct rcmi_node *node);
+
+/* ---- control.c ------------------------------------------------------------------------------- */
+
+enum rcmi_frame_type {
+    RCMI_FRAME_OFFER = 1,
+    RCMI_FRAME_OPEN,
+    RCMI_FRAME_ACK,
+    RCMI_FRAME_CLOSE,
+    RCMI_FRAME_MESSAGE,
+    RCMI_FRAME_BYE,
+};
+
+/* A frame with len bytes of body, to be filled in by the caller at rcmi_frame_body. */
+struct rcmi_frame *rcmi_frame_new(enum rcmi_frame_type type, size_t len);
+void *rcmi_frame_body(struct rcmi_frame *frame);
+void rcmi_frames_push(struct rcmi_frames *frames, struct rcmi_frame *frame);
+struct rcmi_frame *rcmi_frames_pop(struct rcmi_frames *frames);
+void rcmi_frames_clear(struct rcmi_frames *frames);
+
+/* Sends the frame (NULL: there was no memory for it, which loses the link later), in order, once
+ * our OFFER was sent, which overtakes all others. Takes the frame. */
+void rcmi_control_send(struct rcmi_link *link, struct rcmi_frame *frame);
+/* Begins to read link's control stream. */
+rcm_status rcmi_control_start(struct rcmi_link *link);
+/* Writes what can be. */
+void rcmi_control_flush(struct rcmi_link *link);
+/* Goes on with frames that were held back until the link was up. */
+void rcmi_control_resume(struct rcmi_link *link);
+/* Takes in what has arrived. */
+void rcmi_control_drain(struct rcmi_link *link);
+void rcmi_control_stop(struct rcmi_link *link);
+/* Delivers frames that this node sent to itself. True if there was any. */
+bool rcmi_control_loopback(struct rcmi_node *node);
+
+/* ---- message.c ------------------------------------------------------------------------------- */
+
+/* Puts queued messages on their links. True if there was any. */
+bool rcmi_outbox_flush(struct rcmi_node *node);
+
+/* ---- channel.c, opening.c -------------------------------------------------------------------- */
+
+/* Frames. An error (thread's) loses the link. */
+rcm_status rcmi_channel_on_open(struct rcmi_link *link, const uint8_t *body, size_t len,
+                                struct rcmi_blob *blob);
+rcm_status rcmi_channel_on_ack(struct rcmi_link *link, const uint8_t *body, size_t len,
+                               struct rcmi_blob *blob);
+rcm_status rcmi_channel_on_close(struct rcmi_link *link, const uint8_t *body, size_t len);
+/* Offers what waited for this link. */
+void rcmi_channels_link_up(struct rcmi_link *link);
+/* Fails the channels of a link that is down, and forgets the pending ones. */
+void rcmi_channels_link_down(struct rcmi_link *link);
+void rcmi_channels_free(struct rcmi_node *node);
+
+/* opening.c: between rcmi_channel_open_* and ready. */
+void rcmi_opening_offer(struct rcmi_end *end);
+/* Gives a newly opened reader end the pending OPEN that waits for it, if any. */
+void rcmi_opening_match(struct rcmi_end *end);
+bool rcmi_opening_is_pending(const struct rcmi_link *link, uint32_t epoch, uint32_t id);
+/* The writer closed a channel that we never opened; false if there is none with this serial. */
+bool rcmi_opening_withdraw(struct rcmi_link *link, uint32_t serial);
+void rcmi_opening_forget(struct rcmi_link *link);
+
+struct rcmi_end *rcmi_end_of(const struct rcmi_channel *channel);
+/* The channel fails for the reason in why. */
+void rcmi_end_fail(struct rcmi_end *end, const struct rcmi_error *why);
+void rcmi_end_ready(struct rcmi_end *end);
+void rcmi_end_free(struct rcmi_end *end);
+
+/* ---- registry.c ------------------------------------------------------------------------------ */
+
+/* Fills node->domains from the configured list; no domain is initialised yet. */
+rcm_status rcmi_registry_select(struct rcmi_node *node);
+
+/* ---- For transports -------------------------------------------------------------------------- */
+
+/* The bell and the status page of this node shall lie here. Only in domain_init; at most one
+ * transport does it. */
+void rcmi_node_place_head(struct rcmi_node *node, struct rcmi_bell *bell, void *status_page);
+/* peer's status page, readable until the domain's fini. In link_accept. */
+void rcmi_node_place_peer_page(struct rcmi_node *node, int peer, const void *page);
+/* This node's world rank. */
+int rcmi_node_rank(const struct rcmi_node *node);
+
+/* Zeroed memory that starts on a cache line. Free with free. NULL with the thread's error set. */
+void *rcmi_zalloc(size_t bytes);
+
+void rcmi_blob_close(struct rcmi_blob *blob);
+
+extern const struct rcmi_transport rcmi_transport_self;
+extern const struct rcmi_transport rcmi_transport_shm;
+extern const struct rcmi_transport rcmi_transport_tcp;
+
+#endif

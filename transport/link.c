@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Links: their states, from the first need to the end. How a connection comes about is in dial.c
+ * and connection.c, what runs over it in control.c and channel.c.
+ *
+ * Both sides may dial at the same time; the connection that the lower rank dialled is kept. The
+ * lower rank answers BUSY to the other's dial, and the higher rank drops its own when the lower
+ * one's arrives. Each side decides alone and on one thread, so exactly one connection survives.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "internal.h"
+#include "log.h"
+
+/* ---- Finding and making ---------------------------------------------------------------------- */
+
+enum rcmi_link_state rcmi_link_state(const struct rcmi_link *link) {
+    /* Pairs with the store in link_set. */
+    return (enum rcmi_link_state)atomic_load_explicit(&link->state, memory_order_acquire);
+}
+
+static void link_set(struct rcmi_link *link, enum rcmi_link_state state) {
+    /* Pairs with the load in rcmi_link_state. */
+    atomic_store_explicit(&link->state, (int)state, memory_order_release);
+}
+
+struct rcmi_link *rcmi_node_link(const struct rcmi_node *node, int peer) {
+    /* Pairs with the store in link_get. */
+    return atomic_load_explicit(&node->links[peer], memory_order_acquire);
+}
+
+static void link_timer(void *arg);
+
+static struct rcmi_link *link_get(struct rcmi_node *node, int peer) {
+    struct rcmi_link *link = rcmi_node_link(node, peer);
+    if (link)
+        return link;
+    link = rcmi_zalloc(sizeof *link);
+    if (!link)
+        return NULL;
+    link->node = node;
+    link->peer = peer;
+    link->control.fd = -1;
+    link->timer = (struct rcmi_timer){.fire = link_timer, .arg = link};
+    /* Pairs with the load in rcmi_node_link. */
+    atomic_store_explicit(&node->links[peer], link, memory_order_release);
+    return link;
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+/* "rank 3 (pid 123 on host h): text" */
+static void link_set_why(struct rcmi_link *link, const struct rcmi_error *cause) {
+    const struct rcmi_node_config *config = &link->node->config;
+    const void *blob = NULL;
+    const char *hostname = "?";
+    size_t len = 0;
+    int pid = 0;
+    link->why = *cause;
+    link->why.origin = link->peer;
+    if (cause->status == RCM_ERR_TIMEOUT)
+        link->why.status = RCM_ERR_PEER;
+    if (link->peer != config->rank &&
+        config->lookup(config->arg, link->peer, &blob, &len) == RCM_OK &&
+        rcmi_address_process(blob, len, &pid, &hostname) == RCM_OK)
+        snprintf(link->why.text, sizeof link->why.text, "rank %d (pid %d on %.64s): %.400s",
+                 link->peer, pid, hostname, cause->text);
+    else
+        snprintf(link->why.text, sizeof link->why.text, "rank %d: %.480s", link->peer, cause->text);
+}
+
+/* Ends the link in state ENDED or LOST, for the reason in link->why. */
+static void link_end(struct rcmi_link *link, enum rcmi_link_state state) {
+    struct rcmi_node *node = link->node;
+    rcmi_conn_drop(node, link);
+    rcmi_loop_timer_stop(node->loop, &link->timer);
+    rcmi_control_stop(link);
+    link_set(link, state);
+    rcmi_channels_link_down(link);
+    if (link->data)
+        link->domain->transport->link_down(link->data);
+    if (state == RCMI_LINK_LOST) {
+        link->lost_next = node->lost;
+        node->lost = link;
+        rcmi_loop_wake(node->loop);
+    }
+    rcmi_node_ring(node);
+    rcmi_node_check_settled(node);
+}
+
+static bool link_is_over(const struct rcmi_link *link) {
+    enum rcmi_link_state state = rcmi_link_state(link);
+    return state == RCMI_LINK_ENDED || state == RCMI_LINK_LOST;
+}
+
+void rcmi_link_lose(struct rcmi_link *link) {
+    struct rcmi_error cause = *rcmi_last_error();
+    if (link_is_over(link))
+        return;
+    if (link->bye_received)
+        cause = (struct rcmi_error){.status = RCM_ERR_PEER, .text = "it has left"};
+    link_set_why(link, &cause);
+    rcmi_log(RCMI_LOG_DEBUG, "link ended: %s", link->why.text);
+    link_end(link, link->bye_received ? RCMI_LINK_ENDED : RCMI_LINK_LOST);
+}
+
+void rcmi_link_eof(struct rcmi_link *link) {
+    (void)rcmi_fail_origin(RCM_ERR_PEER, link->peer, "its connection ended without a farewell");
+    rcmi_link_lose(link);
+}
+
+void rcmi_link_give_up(struct rcmi_link *link) {
+    enum rcmi_link_state state = rcmi_link_state(link);
+    const struct rcmi_error cause = {.status = RCM_ERR_PEER, .text = "this rank is leaving"};
+    if (state != RCMI_LINK_DIALING && state != RCMI_LINK_WAITING)
+        return;
+    link_set_why(link, &cause);
+    link_end(link, RCMI_LINK_ENDED);
+}
+
+bool rcmi_links_tell_lost(struct rcmi_node *node) {
+    bool any = node->lost != NULL;
+    while (node->lost && !node->closed) {
+        struct rcmi_link *link = node->lost;
+        node->lost = link->lost_next;
+        if (node->config.peer_lost)
+            node->config.peer_lost(node->config.arg, link->peer, &link->why);
+    }
+    return any;
+}
+
+/* ---- Failure of a data plane ----------------------------------------------------------------- */
+
+void rcmi_node_link_failed(struct rcmi_node *node, int peer) {
+    struct rcmi_link *link = rcmi_node_link(node, peer);
+    if (!link)
+        return;
+    pthread_mutex_lock(&node->lock);
+    if (!link->failed) {
+        link->failed = true;
+        link->failure = *rcmi_last_error();
+        link->failed_next = node->failed;
+        node->failed = link;
+    }
+    pthread_mutex_unlock(&node->lock);
+    rcmi_loop_wake(node->loop);
+}
+
+bool rcmi_links_take_failed(struct rcmi_node *node) {
+    pthread_mutex_lock(&node->lock);
+    struct rcmi_link *link = node->failed;
+    node->failed = NULL;
+    pthread_mutex_unlock(&node->lock);
+    bool any = link != NULL;
+    for (; link; link = link->failed_next) {
+        /* A data socket that ends may be known here before the farewell that was sent earlier. */
+        rcmi_control_drain(link);
+        *rcmi_last_error() = link->failure;
+        rcmi_link_lose(link);
+    }
+    return any;
+}
+
+/* ---- Set-up ---------------------------------------------------------------------------------- */
+
+/* The domain serves this link from now on. */
+static rcm_status link_claim(struct rcmi_link *link, struct rcmi_domain *domain, bool initiator) {
+    const struct rcmi_transport *transport = domain->transport;
+    link->data = rcmi_zalloc(transport->link_size);
+    if (!link->data)
+        return RCM_ERR_NOMEM;
+    link->domain = domain;
+    link->initiator = initiator;
+    link->same_host = transport->same_host;
+    rcmi_loop_timer_stop(link->node->loop, &link->timer);
+    link_set(link, RCMI_LINK_SETUP);
+    return transport->link_init(link->data, domain->data, link->peer);
+}
+
+static void link_up(struct rcmi_link *link) {
+    struct rcmi_node *node = link->node;
+    rcmi_loop_timer_stop(node->loop, &link->timer);
+    link_set(link, RCMI_LINK_UP);
+    free(link->targets);
+    link->targets = NULL;
+    rcmi_log(RCMI_LOG_DEBUG, "linked to rank %d by %s", link->peer, link->domain->transport->name);
+    rcmi_channels_link_up(link);
+    if (node->leaving)
+        rcmi_link_say_bye(link);
+    rcmi_control_resume(link);
+    rcmi_node_ring(node);
+    rcmi_node_check_settled(node);
+}
+
+static void link_check_up(struct rcmi_link *link) {
+    uint64_t all = ((uint64_t)1 << link->domain->transport->data_sockets) - 1;
+    if (rcmi_link_state(link) == RCMI_LINK_SETUP && link->offered && link->accepted &&
+        link->attached == all)
+        link_up(link);
+}
+
+static void link_send_offer(struct rcmi_link *link) {
+    struct rcmi_blob blob = {.len = 0};
+    rcm_status status = link->domain->transport->link_offer(link->data, &blob);
+    if (status != RCM_OK) {
+        rcmi_link_lose(link);
+        return;
+    }
+    struct rcmi_frame *frame = rcmi_frame_new(RCMI_FRAME_OFFER, blob.len);
+    if (!frame) {
+        rcmi_link_lose(link);
+        return;
+    }
+    memcpy(rcmi_frame_body(frame), blob.bytes, blob.len);
+    frame->nfds = blob.nfds;
+    memcpy(frame->fds, blob.fds, sizeof frame->fds);
+    /* What was queued before there was a connection comes after the offer. */
+    frame->next = link->out.head;
+    link->out.head = frame;
+    if (!link->out.tail)
+        link->out.tail = frame;
+    link->offered = true;
+    rcmi_control_flush(link);
+}
+
+static void link_dial_data(struct rcmi_link *link) {
+    int64_t limit = 4 * link->node->peer_timeout_ms;
+    for (int i = 0; i < link->domain->transport->data_sockets; i++) {
+        rcm_status status = rcmi_conn_dial(link, RCMI_HELLO_DATA, i, limit, false);
+        if (status == RCM_AGAIN)
+            (void)rcmi_fail(RCM_ERR_RESOURCE, 0, "its queue of connections is full");
+        if (status != RCM_OK) {
+            rcmi_link_lose(link);
+            return;
+        }
+    }
+}
+
+void rcmi_link_offer(struct rcmi_link *link, struct rcmi_blob *blob) {
+    if (rcmi_link_state(link) != RCMI_LINK_SETUP || link->accepted) {
+        (void)rcmi_fail(RCM_ERR_PROTOCOL, 0, "it sent a second offer");
+        rcmi_link_lose(link);
+        return;
+    }
+    if (link->domain->transport->link_accept(link->data, blob) != RCM_OK) {
+        rcmi_link_lose(link);
+        return;
+    }
+    link->accepted = true;
+    if (link->initiator)
+        link_dial_data(link);
+    else
+        link_send_offer(link);
+    if (!link_is_over(link))
+        link_check_up(link);
+}
+
+/* A host that vanished answers nothing: let the kernel find out in time. */
+static void socket_keepalive(int fd, int64_t timeout_ms) {
+    const int on = 1, probes = 3;
+    int limit = timeout_ms > INT32_MAX ? INT32_MAX : (int)timeout_ms;
+    int idle = limit / 4000 > 0 ? limit / 4000 : 1;
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle, sizeof idle);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof limit);
+}
+
+static void link_connected_control(struct rcmi_link *link, int fd) {
+    struct rcmi_node *node = link->node;
+    link->control.fd = fd;
+    if (!link->same_host)
+        socket_keepalive(fd, node->peer_timeout_ms);
+    rcmi_loop_timer(node->loop, &link->timer, rcmi_deadline_in(4 * node->peer_timeout_ms));
+    if (rcmi_control_start(link) != RCM_OK)
+        rcmi_link_lose(link);
+    else if (link->initiator)
+        link_send_offer(link);
+}
+
+static void link_connected_data(struct rcmi_link *link, int index, int fd) {
+    uint64_t bit = (uint64_t)1 << index;
+    if (link->attached & bit) {
+        rcmi_fd_close(&fd);
+        return;
+    }
+    if (link->domain->transport->link_attach(link->data, index, fd) != RCM_OK) {
+        rcmi_link_lose(link);
+        return;
+    }
+    link->attached |= bit;
+    link_check_up(link);
+}
+
+void rcmi_link_connected(struct rcmi_link *link, const struct rcmi_hello *hello, int fd,
+                         bool initiator) {
+    bool control = hello->kind == RCMI_HELLO_CONTROL;
+    if (control && initiator && rcmi_link_state(link) == RCMI_LINK_DIALING &&
+        link_claim(link, link->targets[link->target].domain, true) != RCM_OK)
+        rcmi_link_lose(link);
+    if (rcmi_link_state(link) != RCMI_LINK_SETUP)
+        rcmi_fd_close(&fd);
+    else if (control)
+        link_connected_control(link, fd);
+    else
+        link_connected_data(link, hello->index, fd);
+}
+
+void rcmi_link_conn_failed(struct rcmi_link *link, const struct rcmi_hello *hello, bool initiator,
+                           bool ended) {
+    bool control = hello->kind == RCMI_HELLO_CONTROL;
+    if (control && initiator && rcmi_link_state(link) == RCMI_LINK_DIALING) {
+        rcmi_dial_failed(link, ended);
+        return;
+    }
+    if (!control && initiator && ended && link->retries++ < RCMI_DIAL_RETRIES &&
+        rcmi_conn_dial(link, RCMI_HELLO_DATA, hello->index, 4 * link->node->peer_timeout_ms,
+                       false) == RCM_OK)
+        return;
+    rcmi_link_lose(link);
+}
+
+/* Retry while DIALING; else the end of patience. */
+static void link_timer(void *arg) {
+    struct rcmi_link *link = arg;
+    if (rcmi_link_state(link) == RCMI_LINK_DIALING) {
+        rcmi_dial_continue(link);
+        return;
+    }
+    (void)rcmi_fail(RCM_ERR_TIMEOUT, 0, "the link was not made in time");
+    rcmi_link_lose(link);
+}
+
+/* ---- Who dials ------------------------------------------------------------------------------- */
+
+struct rcmi_link *rcmi_link_need(struct rcmi_node *node, int peer) {
+    struct rcmi_link *link = link_get(node, peer);
+    if (!link || rcmi_link_state(link) != RCMI_LINK_NONE)
+        return link;
+    if (peer == node->config.rank) {
+        link->offered = link->accepted = true;
+        if (link_claim(link, &node->domains[node->ndomains - 1], true) == RCM_OK)
+            link_up(link);
+        else
+            rcmi_link_lose(link);
+        return link;
+    }
+    link_set(link, RCMI_LINK_DIALING);
+    rcmi_dial_start(link);
+    return link;
+}
+
+void rcmi_link_busy(struct rcmi_link *link) {
+    if (rcmi_link_state(link) != RCMI_LINK_DIALING)
+        return;
+    link_set(link, RCMI_LINK_WAITING);
+    rcmi_loop_timer(link->node->loop, &link->timer,
+                    rcmi_deadline_in(4 * link->node->peer_timeout_ms));
+}
+
+static void reply_set(struct rcmi_reply *reply, enum rcmi_reply_status status, const char *text) {
+    reply->status = (uint16_t)status;
+    snprintf(reply->text, sizeof reply->text, "%.150s", text);
+}
+
+static void judge_control(struct rcmi_link *link, struct rcmi_domain *domain,
+                          struct rcmi_reply *reply) {
+    struct rcmi_node *node = link->node;
+    switch (rcmi_link_state(link)) {
+    case RCMI_LINK_DIALING:
+        if (link->peer > node->config.rank) {
+            reply_set(reply, RCMI_REPLY_BUSY, "this rank is calling itself");
+            return;
+        }
+        rcmi_conn_drop(node, link);
+        break;
+    case RCMI_LINK_NONE:
+    case RCMI_LINK_WAITING:
+        break;
+    default:
+        reply_set(reply, RCMI_REPLY_REFUSED, "the two ranks are linked already, or were");
+        return;
+    }
+    if (link_claim(link, domain, false) == RCM_OK) {
+        reply_set(reply, RCMI_REPLY_OK, "");
+        return;
+    }
+    reply_set(reply, RCMI_REPLY_REFUSED, rcm_last_error());
+    rcmi_link_lose(link);
+}
+
+static void judge_data(struct rcmi_link *link, const struct rcmi_domain *domain, int index,
+                       struct rcmi_reply *reply) {
+    bool wanted = rcmi_link_state(link) == RCMI_LINK_SETUP && !link->initiator && link->accepted &&
+                  link->domain == domain && index < domain->transport->data_sockets &&
+                  !(link->attached >> index & 1);
+    reply_set(reply, wanted ? RCMI_REPLY_OK : RCMI_REPLY_REFUSED,
+              wanted ? "" : "this data connection is not expected");
+}
+
+static struct rcmi_domain *judge_domain(struct rcmi_node *node, const char *name, bool same_host) {
+    for (int i = 0; i < node->ndomains - 1; i++) /* the last is self */
+        if (strcmp(node->domains[i].transport->name, name) == 0 &&
+            node->domains[i].transport->same_host == same_host)
+            return &node->domains[i];
+    return NULL;
+}
+
+void rcmi_link_judge(struct rcmi_node *node, const struct rcmi_hello *hello, bool same_host,
+                     struct rcmi_reply *reply, struct rcmi_link **ret_link) {
+    const struct rcmi_node_config *config = &node->config;
+    struct rcmi_domain *domain = judge_domain(node, hello->transport, same_host);
+    struct rcmi_link *link = NULL;
+    if (hello->job != config->job)
+        reply_set(reply, RCMI_REPLY_REFUSED, "this process belongs to another job");
+    else if (hello->to != (uint32_t)config->rank || hello->nranks != (uint32_t)config->nranks ||
+             hello->from >= hello->nranks || hello->from == hello->to)
+        reply_set(reply, RCMI_REPLY_REFUSED, "this process is another rank, or of another world");
+    else if (!domain)
+        reply_set(reply, RCMI_REPLY_REFUSED, "the transport is not enabled here");
+    else if (!(link = link_get(node, (int)hello->from)))
+        reply_set(reply, RCMI_REPLY_REFUSED, "out of memory");
+    else if (hello->kind == RCMI_HELLO_CONTROL)
+        judge_control(link, domain, reply);
+    else if (hello->kind == RCMI_HELLO_DATA)
+        judge_data(link, domain, hello->index, reply);
+    else
+        reply_set(reply, RCMI_REPLY_REFUSED, "unknown kind of connection");
+    if (reply->status == RCMI_REPLY_OK)
+        *ret_link = link;
+    else
+        rcmi_log(RCMI_LOG_DEBUG, "refused a connection of rank %u: %s", hello->from, reply->text);
+}
+
+/* ---- Farewell -------------------------------------------------------------------------------- */
+
+void rcmi_link_say_bye(struct rcmi_link *link) {
+    if (link->bye_sent || rcmi_link_state(link) != RCMI_LINK_UP ||
+        link->peer == link->node->config.rank)
+        return;
+    link->bye_sent = true;
+    rcmi_control_send(link, rcmi_frame_new(RCMI_FRAME_BYE, 0));
+}
+
+void rcmi_link_bye(struct rcmi_link *link) {
+    link->bye_received = true;
+    rcmi_node_check_settled(link->node);
+}
+
+bool rcmi_link_settled(const struct rcmi_link *link) {
+    switch (rcmi_link_state(link)) {
+    case RCMI_LINK_UP:
+        return link->peer == link->node->config.rank ||
+               (link->bye_sent && link->bye_received && !link->out.head);
+    case RCMI_LINK_DIALING:
+    case RCMI_LINK_WAITING:
+    case RCMI_LINK_SETUP:
+        return false;
+    default:
+        return true;
+    }
+}
+
+void rcmi_link_free(struct rcmi_link *link) {
+    struct rcmi_node *node = link->node;
+    rcmi_conn_drop(node, link);
+    rcmi_loop_timer_stop(node->loop, &link->timer);
+    rcmi_control_stop(link);
+    rcmi_opening_forget(link);
+    if (link->data) {
+        link->domain->transport->link_down(link->data);
+        link->domain->transport->link_fini(link->data);
+    }
+    free(link->data);
+    free(link->in);
+    free(link->targets);
+    free(link);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The listening sockets of a node: one abstract Unix name where a same-host transport is enabled;
+ * TCP where another one is: one dual-stack socket, or one per address of RINGCOMM_IFACE.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include "internal.h"
+#include "log.h"
+
+enum { ACCEPT_PAUSE_MS = 100, ACCEPT_BATCH = 64 };
+
+/* Out of descriptors, most likely. The listener would stay readable, so look away for a moment. */
+static void listener_pause(struct rcmi_listener *listener) {
+    rcmi_log(RCMI_LOG_WARN, "%s", rcm_last_error());
+    rcmi_loop_unwatch(listener->node->loop, &listener->watch);
+    rcmi_loop_timer(listener->node->loop, &listener->timer, rcmi_deadline_in(ACCEPT_PAUSE_MS));
+}
+
+static void listener_resume(void *arg) {
+    struct rcmi_listener *listener = arg;
+    if (rcmi_loop_watch(listener->node->loop, &listener->watch, EPOLLIN) != RCM_OK)
+        rcmi_loop_timer(listener->node->loop, &listener->timer, rcmi_deadline_in(ACCEPT_PAUSE_MS));
+}
+
+static void listener_ready(void *arg, uint32_t events) {
+    struct rcmi_listener *listener = arg;
+    (void)events;
+    for (int i = 0; i < ACCEPT_BATCH; i++) {
+        int fd = -1;
+        rcm_status status = rcmi_accept(listener->watch.fd, &fd);
+        if (status == RCM_AGAIN)
+            return;
+        if (status != RCM_OK) {
+            listener_pause(listener);
+            return;
+        }
+        rcmi_conn_accepted(listener->node, fd, listener->same_host);
+    }
+}
+
+static rcm_status listener_add(struct rcmi_node *node, int fd, bool same_host) {
+    struct rcmi_listener *listener = &node->listeners[node->nlisteners++];
+    *listener = (struct rcmi_listener){
+        .node = node,
+        .watch = {.fd = fd, .ready = listener_ready, .arg = listener},
+        .timer = {.fire = listener_resume, .arg = listener},
+        .same_host = same_host,
+    };
+    return rcmi_loop_watch(node->loop, &listener->watch, EPOLLIN);
+}
+
+static rcm_status listen_unix(struct rcmi_node *node, struct rcmi_address *address) {
+    uint64_t random[2];
+    int fd = -1;
+    rcm_status status = rcmi_random(random, sizeof random);
+    if (status != RCM_OK)
+        return status;
+    snprintf(address->unix_name, sizeof address->unix_name,
+             "ringcomm-%016" PRIx64 "-%d-%016" PRIx64 "%016" PRIx64, node->config.job,
+             node->config.rank, random[0], random[1]);
+    status = rcmi_listen_unix(address->unix_name, &fd);
+    return status == RCM_OK ? listener_add(node, fd, true) : status;
+}
+
+/* "low-high"; empty: 0-0, any. */
+static rcm_status parse_ports(const char *text, long *ret_low, long *ret_high) {
+    char *end = NULL;
+    long low = 0, high = 0;
+    if (text[0]) {
+        low = high = strtol(text, &end, 10);
+        if (end != text && *end == '-') {
+            const char *second = end + 1;
+            high = strtol(second, &end, 10);
+            end = end == second ? NULL : end;
+        }
+        if (!end || end == text || *end || low < 1 || high > 65535 || low > high)
+            return rcmi_fail(RCM_ERR_CONFIG, 0,
+                             "RINGCOMM_PORTS is '%s', not a range of ports such as 20000-20100",
+                             text);
+    }
+    *ret_low = low;
+    *ret_high = high;
+    return RCM_OK;
+}
+
+/* Listens on addr at the first free port of the configured range; sets addr's port. */
+static rcm_status listen_tcp_addr(struct rcmi_node *node, struct rcmi_sockaddr *addr) {
+    long low = 0, high = 0;
+    int fd = -1;
+    rcm_status status = parse_ports(node->config.ports, &low, &high);
+    if (status != RCM_OK)
+        return status;
+    for (long port = low; port <= high; port++) {
+        struct rcmi_sockaddr bound = *addr;
+        rcmi_sockaddr_set_port(&bound, (uint16_t)port);
+        status = rcmi_listen(&bound, &fd);
+        if (status == RCM_OK) {
+            *addr = bound;
+            return listener_add(node, fd, false);
+        }
+        if (rcmi_last_error()->sys_errno != EADDRINUSE)
+            return status;
+    }
+    return rcmi_fail_context("no port of RINGCOMM_PORTS (%s) is free", node->config.ports);
+}
+
+/* One socket for all addresses. */
+static rcm_status listen_tcp_any(struct rcmi_node *node, struct rcmi_address *address) {
+    struct rcmi_sockaddr any = {.len = 0};
+    rcm_status status = RCM_ERR_SYSTEM;
+    for (size_t i = 0; status != RCM_OK && rcmi_resolve("", 0, i, &any) == RCM_OK; i++)
+        status = listen_tcp_addr(node, &any);
+    if (status != RCM_OK)
+        return rcmi_last_error()->status;
+    int kept = 0;
+    for (int i = 0; i < address->ntcp; i++) {
+        struct rcmi_sockaddr *addr = &address->tcp[i];
+        if (addr->addr.ss_family == AF_INET6 && any.addr.ss_family != AF_INET6)
+            continue;
+        rcmi_sockaddr_set_port(addr, rcmi_sockaddr_port(&any));
+        address->tcp[kept++] = *addr;
+    }
+    address->ntcp = kept;
+    return RCM_OK;
+}
+
+static rcm_status listen_tcp(struct rcmi_node *node, struct rcmi_address *address) {
+    bool chosen = node->config.iface[0] != '\0';
+    int room = RCMI_LISTENERS_MAX - node->nlisteners;
+    rcm_status status = rcmi_interfaces(node->config.iface, address->tcp,
+                                        chosen ? room : RCMI_ADDRESSES_MAX, &address->ntcp);
+    if (status == RCM_OK && address->ntcp == 0) {
+        rcmi_log(RCMI_LOG_INFO, "no network interface is up: no TCP");
+        return RCM_OK;
+    }
+    if (status == RCM_OK && !chosen)
+        return listen_tcp_any(node, address);
+    for (int i = 0; status == RCM_OK && i < address->ntcp; i++)
+        status = listen_tcp_addr(node, &address->tcp[i]);
+    return status;
+}
+
+rcm_status rcmi_listen_open(struct rcmi_node *node, struct rcmi_address *address) {
+    bool same_host = false, remote = false;
+    rcm_status status = RCM_OK;
+    for (int i = 0; i < node->ndomains - 1; i++) { /* the last is self */
+        same_host = same_host || node->domains[i].transport->same_host;
+        remote = remote || !node->domains[i].transport->same_host;
+    }
+    if (same_host)
+        status = listen_unix(node, address);
+    if (status == RCM_OK && remote)
+        status = listen_tcp(node, address);
+    return status;
+}
+
+void rcmi_listen_close(struct rcmi_node *node) {
+    for (int i = 0; i < node->nlisteners; i++) {
+        rcmi_loop_unwatch(node->loop, &node->listeners[i].watch);
+        rcmi_loop_timer_stop(node->loop, &node->listeners[i].timer);
+        rcmi_fd_close(&node->listeners[i].watch.fd);
+    }
+    node->nlisteners = 0;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages on control streams. Any thread puts them into the node's outbox; the loop thread puts
+ * them on their links, in order.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "internal.h"
+
+static rcm_status check_len(size_t len) {
+    if (len == 0 || len > RCMI_MESSAGE_MAX)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "a control message of %zu bytes, not 1 to %d", len,
+                         RCMI_MESSAGE_MAX);
+    return RCM_OK;
+}
+
+static rcm_status outbox_put(struct rcmi_node *node, int peer, const void *bytes, size_t len) {
+    struct rcmi_frame *frame = rcmi_frame_new(RCMI_FRAME_MESSAGE, len);
+    if (!frame)
+        return RCM_ERR_NOMEM;
+    frame->peer = peer;
+    memcpy(rcmi_frame_body(frame), bytes, len);
+    pthread_mutex_lock(&node->lock);
+    rcmi_frames_push(&node->outbox, frame);
+    pthread_mutex_unlock(&node->lock);
+    rcmi_loop_wake(node->loop);
+    return RCM_OK;
+}
+
+rcm_status rcmi_node_send(struct rcmi_node *node, int peer, const void *bytes, size_t len) {
+    rcm_status status = check_len(len);
+    if (status != RCM_OK)
+        return status;
+    if (peer < 0 || peer >= node->config.nranks)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "there is no rank %d, only 0 to %d", peer,
+                         node->config.nranks - 1);
+    const struct rcmi_link *link = rcmi_node_link(node, peer);
+    enum rcmi_link_state state = link ? rcmi_link_state(link) : RCMI_LINK_NONE;
+    if (state == RCMI_LINK_LOST || state == RCMI_LINK_ENDED) {
+        *rcmi_last_error() = link->why;
+        return link->why.status;
+    }
+    return outbox_put(node, peer, bytes, len);
+}
+
+void rcmi_node_send_linked(struct rcmi_node *node, const void *bytes, size_t len) {
+    if (check_len(len) == RCM_OK)
+        (void)outbox_put(node, -1, bytes, len);
+}
+
+static void send_to_all(struct rcmi_node *node, const struct rcmi_frame *frame) {
+    for (int peer = 0; peer < node->config.nranks; peer++) {
+        struct rcmi_link *link = rcmi_node_link(node, peer);
+        if (!link || rcmi_link_state(link) != RCMI_LINK_UP || peer == node->config.rank)
+            continue;
+        struct rcmi_frame *copy = malloc(sizeof *copy + frame->len);
+        if (copy)
+            memcpy(copy, frame, sizeof *copy + frame->len);
+        else
+            (void)rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for a control message");
+        rcmi_control_send(link, copy);
+    }
+}
+
+bool rcmi_outbox_flush(struct rcmi_node *node) {
+    pthread_mutex_lock(&node->lock);
+    struct rcmi_frames frames = node->outbox;
+    node->outbox = (struct rcmi_frames){NULL, NULL};
+    pthread_mutex_unlock(&node->lock);
+    bool any = frames.head != NULL;
+    for (struct rcmi_frame *frame; (frame = rcmi_frames_pop(&frames));) {
+        struct rcmi_link *link = frame->peer >= 0 ? rcmi_link_need(node, frame->peer) : NULL;
+        if (link) {
+            rcmi_control_send(link, frame);
+        } else {
+            if (frame->peer < 0)
+                send_to_all(node, frame);
+            free(frame);
+        }
+    }
+    return any;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Nodes: making and ending them, their bell and status page, their turn on the loop. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "internal.h"
+#include "log.h"
+#include "settings.h"
+
+enum { TURNS = 16 };
+
+void *rcmi_zalloc(size_t bytes) {
+    size_t rounded = (bytes / RCMI_LINE + 1) * RCMI_LINE;
+    void *memory = aligned_alloc(RCMI_LINE, rounded);
+    if (memory)
+        memset(memory, 0, rounded);
+    else
+        (void)rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for %zu bytes", bytes);
+    return memory;
+}
+
+/* ---- The loop's turn ------------------------------------------------------------------------- */
+
+/* Does what other threads and callbacks left for the loop thread. True if there was anything. */
+static bool node_turn(struct rcmi_node *node) {
+    bool any = rcmi_links_take_failed(node);
+    any = rcmi_outbox_flush(node) || any;
+    any = rcmi_control_loopback(node) || any;
+    any = rcmi_links_tell_lost(node) || any;
+    return any;
+}
+
+static rcmi_deadline node_tick(void *arg) {
+    struct rcmi_node *node = arg;
+    rcmi_deadline until = RCMI_NEVER;
+    if (node->closed)
+        return RCMI_NEVER;
+    for (int i = 0; i < TURNS && node_turn(node); i++)
+        ;
+    if (node->config.tick)
+        until = node->config.tick(node->config.arg);
+    if (node->closing > 0) {
+        /* What was committed to channels that are closed by now still has to leave. */
+        rcmi_node_progress(node);
+        rcmi_node_arm(node);
+    }
+    return node_turn(node) ? 0 : until;
+}
+
+/* ---- Making ---------------------------------------------------------------------------------- */
+
+static rcm_status copy_string(const char **string, const char *otherwise) {
+    const char *from = *string ? *string : otherwise;
+    if (!from)
+        return RCM_OK;
+    *string = strdup(from);
+    return *string ? RCM_OK : rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for a configuration");
+}
+
+static rcm_status node_copy_config(struct rcmi_node *node, const struct rcmi_node_config *config) {
+    struct rcmi_node_config *own = &node->config;
+    const char **strings[] = {&own->host_id, &own->transports, &own->secret, &own->iface,
+                              &own->ports};
+    static const char *const otherwise[] = {"", "auto", NULL, "", ""};
+    rcm_status status = RCM_OK;
+    *own = *config;
+    for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++) {
+        if (status == RCM_OK)
+            status = copy_string(strings[i], otherwise[i]);
+        else
+            *strings[i] = NULL; /* not ours to free */
+    }
+    return status;
+}
+
+static rcm_status node_check_config(const struct rcmi_node_config *config) {
+    if (config->nranks < 1 || config->rank < 0 || config->rank >= config->nranks)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "rank %d of %d ranks", config->rank, config->nranks);
+    if (!config->lookup)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "a node without a look-up function");
+    if (config->slot_bytes < 64 || config->slot_bytes > ((size_t)1 << 30) || config->slots < 1 ||
+        config->slots > 65536)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "%u slots of %zu bytes per channel", config->slots,
+                         config->slot_bytes);
+    if (!config->host_id || !config->host_id[0] || strlen(config->host_id) > RCMI_HOST_ID_MAX)
+        return rcmi_fail(RCM_ERR_CONFIG, 0, "a host identity of %zu bytes, not 1 to %d",
+                         config->host_id ? strlen(config->host_id) : 0, RCMI_HOST_ID_MAX);
+    return RCM_OK;
+}
+
+static rcm_status node_init_lock(struct rcmi_node *node) {
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&node->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&node->lock, NULL);
+    return RCM_OK;
+}
+
+static rcm_status node_init_domains(struct rcmi_node *node) {
+    rcm_status status = rcmi_registry_select(node);
+    for (int i = 0; status == RCM_OK && i < node->ndomains; i++) {
+        struct rcmi_domain *domain = &node->domains[i];
+        domain->data = rcmi_zalloc(domain->transport->domain_size);
+        status = domain->data ? domain->transport->domain_init(domain->data, node) : RCM_ERR_NOMEM;
+    }
+    return status;
+}
+
+/* Where no transport placed bell and status page, they need not be shared. */
+static rcm_status node_init_head(struct rcmi_node *node) {
+    if (node->bell)
+        return RCM_OK;
+    node->own_head = rcmi_zalloc(RCMI_LINE + RCMI_STATUS_PAGE_BYTES);
+    if (!node->own_head)
+        return RCM_ERR_NOMEM;
+    rcmi_node_place_head(node, node->own_head, (uint8_t *)node->own_head + RCMI_LINE);
+    return RCM_OK;
+}
+
+static rcm_status node_init_address(struct rcmi_node *node) {
+    struct rcmi_address *address = rcmi_zalloc(sizeof *address);
+    if (!address)
+        return RCM_ERR_NOMEM;
+    snprintf(address->host_id, sizeof address->host_id, "%s", node->config.host_id);
+    if (gethostname(address->hostname, sizeof address->hostname - 1) != 0)
+        snprintf(address->hostname, sizeof address->hostname, "?");
+    address->pid = (int)getpid();
+    address->job = node->config.job;
+    for (int i = 0; i < node->ndomains - 1; i++) { /* the last is self */
+        size_t used = strlen(address->transports);
+        snprintf(address->transports + used, sizeof address->transports - used, "%s%s",
+                 i ? "," : "", node->domains[i].transport->name);
+    }
+    rcm_status status = rcmi_address_where(address->where);
+    if (status == RCM_OK)
+        status = rcmi_listen_open(node, address);
+    if (status == RCM_OK)
+        status =
+            rcmi_address_write(address, node->address, sizeof node->address, &node->address_len);
+    free(address);
+    return status;
+}
+
+rcm_status rcmi_node_create(const struct rcmi_node_config *config, struct rcmi_node **ret_node) {
+    int64_t seconds = 0;
+    rcm_status status = node_check_config(config);
+    if (status == RCM_OK)
+        status = rcmi_setting_int("RINGCOMM_PEER_TIMEOUT", 1, 1000000, &seconds);
+    if (status != RCM_OK)
+        return status;
+    struct rcmi_node *node = rcmi_zalloc(sizeof *node);
+    if (!node)
+        return RCM_ERR_NOMEM;
+    node->peer_timeout_ms = seconds * 1000;
+    node_init_lock(node);
+    status = node_copy_config(node, config);
+    if (status == RCM_OK) {
+        node->links = rcmi_zalloc((size_t)config->nranks * sizeof *node->links);
+        status = node->links ? RCM_OK : RCM_ERR_NOMEM;
+    }
+    if (status == RCM_OK)
+        status = rcmi_loop_create("ringcomm", node_tick, node, &node->loop);
+    if (status == RCM_OK)
+        status = node_init_domains(node);
+    if (status == RCM_OK)
+        status = node_init_head(node);
+    if (status == RCM_OK)
+        status = node_init_address(node);
+    if (status != RCM_OK) {
+        rcmi_node_destroy(node);
+        return status;
+    }
+    *ret_node = node;
+    return RCM_OK;
+}
+
+rcm_status rcmi_node_start(struct rcmi_node *node) {
+    return rcmi_loop_start(node->loop);
+}
+
+/* ---- Ending ---------------------------------------------------------------------------------- */
+
+void rcmi_node_check_settled(struct rcmi_node *node) {
+    bool settled = node->leaving;
+    for (int i = 0; settled && i < node->config.nranks; i++) {
+        const struct rcmi_link *link = rcmi_node_link(node, i);
+        settled = !link || rcmi_link_settled(link);
+    }
+    if (!settled)
+        return;
+    pthread_mutex_lock(&node->lock);
+    node->settled = true;
+    pthread_cond_broadcast(&node->changed);
+    pthread_mutex_unlock(&node->lock);
+}
+
+static void node_say_bye(void *arg) {
+    struct rcmi_node *node = arg;
+    rcmi_outbox_flush(node);
+    node->leaving = true;
+    for (int i = 0; i < node->config.nranks; i++) {
+        struct rcmi_link *link = rcmi_node_link(node, i);
+        if (link)
+            rcmi_link_give_up(link);
+        if (link)
+            rcmi_link_say_bye(link);
+    }
+    rcmi_node_check_settled(node);
+}
+
+struct unsettled {
+    const struct rcmi_node *node;
+    int peer, count;
+};
+
+static void node_find_unsettled(void *arg) {
+    struct unsettled *find = arg;
+    for (int i = find->node->config.nranks - 1; i >= 0; i--) {
+        const struct rcmi_link *link = rcmi_node_link(find->node, i);
+        if (link && !rcmi_link_settled(link)) {
+            find->peer = i;
+            find->count++;
+        }
+    }
+}
+
+rcm_status rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline) {
+    struct timespec at = {.tv_sec = (time_t)(deadline / 1000000000),
+                          .tv_nsec = (long)(deadline % 1000000000)};
+    int error = 0;
+    rcmi_loop_call(node->loop, node_say_bye, node);
+    pthread_mutex_lock(&node->lock);
+    while (!node->settled && error != ETIMEDOUT)
+        error = deadline == RCMI_NEVER ? pthread_cond_wait(&node->changed, &node->lock)
+                                       : pthread_cond_timedwait(&node->changed, &node->lock, &at);
+    bool settled = node->settled;
+    pthread_mutex_unlock(&node->lock);
+    if (settled)
+        return RCM_OK;
+    struct unsettled find = {.node = node, .peer = -1};
+    rcmi_loop_call(node->loop, node_find_unsettled, &find);
+    return rcmi_fail_origin(RCM_ERR_TIMEOUT, find.peer,
+                            "rank %d and %d others have not said farewell in time", find.peer,
+                            find.count - 1);
+}
+
+/* On the loop thread: everything but the loop itself. */
+static void node_close(void *arg) {
+    struct rcmi_node *node = arg;
+    node->closed = true;
+    rcmi_channels_free(node);
+    for (int i = 0; node->links && i < node->config.nranks; i++)
+        if (rcmi_node_link(node, i))
+            rcmi_link_free(rcmi_node_link(node, i));
+    if (node->loop) {
+        rcmi_conn_drop(node, NULL);
+        rcmi_listen_close(node);
+    }
+    for (int i = node->ndomains - 1; i >= 0; i--) {
+        if (node->domains[i].data)
+            node->domains[i].transport->domain_fini(node->domains[i].data);
+        free(node->domains[i].data);
+    }
+    rcmi_frames_clear(&node->loopback);
+}
+
+void rcmi_node_destroy(struct rcmi_node *node) {
+    if (!node)
+        return;
+    if (node->loop)
+        rcmi_loop_call(node->loop, node_close, node);
+    else
+        node_close(node);
+    rcmi_loop_destroy(node->loop);
+    rcmi_frames_clear(&node->outbox);
+    pthread_cond_destroy(&node->changed);
+    pthread_mutex_destroy(&node->lock);
+    free((void *)(uintptr_t)node->config.host_id);
+    free((void *)(uintptr_t)node->config.transports);
+    free((void *)(uintptr_t)node->config.secret);
+    free((void *)(uintptr_t)node->config.iface);
+    free((void *)(uintptr_t)node->config.ports);
+    free((void *)(uintptr_t)node->links);
+    free(node->own_head);
+    free(node);
+}
+
+/* ---- Small things ---------------------------------------------------------------------------- */
+
+void rcmi_node_address(const struct rcmi_node *node, const void **ret_blob, size_t *ret_len) {
+    *ret_blob = node->address;
+    *ret_len = node->address_len;
+}
+
+bool rcmi_node_progress(struct rcmi_node *node) {
+    bool any = false;
+    for (int i = 0; i < node->ndomains; i++)
+        any = node->domains[i].transport->progress(node->domains[i].data) || any;
+    return any;
+}
+
+void rcmi_node_arm(struct rcmi_node *node) {
+    for (int i = 0; i < node->ndomains; i++)
+        node->domains[i].transport->arm(node->domains[i].data);
+}
+
+struct rcmi_bell *rcmi_node_bell(struct rcmi_node *node) {
+    return node->bell;
+}
+
+void rcmi_node_ring(struct rcmi_node *node) {
+    rcmi_bell_ring(node->bell, rcmi_loop_eventfd(node->loop));
+}
+
+struct rcmi_loop *rcmi_node_loop(struct rcmi_node *node) {
+    return node->loop;
+}
+
+int rcmi_node_rank(const struct rcmi_node *node) {
+    return node->config.rank;
+}
+
+const char *rcmi_node_transport(struct rcmi_node *node, int peer) {
+    const struct rcmi_link *link =
+        peer >= 0 && peer < node->config.nranks ? rcmi_node_link(node, peer) : NULL;
+    if (!link || rcmi_link_state(link) != RCMI_LINK_UP)
+        return "";
+    return link->domain->transport->name;
+}
+
+void rcmi_node_place_head(struct rcmi_node *node, struct rcmi_bell *bell, void *status_page) {
+    node->bell = bell;
+    node->status_page = status_page;
+}
+
+void *rcmi_node_status_page(struct rcmi_node *node) {
+    return node->status_page;
+}
+
+void rcmi_node_place_peer_page(struct rcmi_node *node, int peer, const void *page) {
+    /* Pairs with the load in rcmi_node_peer_status_page. */
+    atomic_store_explicit(&rcmi_node_link(node, peer)->status_page, page, memory_order_release);
+}
+
+const void *rcmi_node_peer_status_page(struct rcmi_node *node, int peer) {
+    const struct rcmi_link *link =
+        peer >= 0 && peer < node->config.nranks ? rcmi_node_link(node, peer) : NULL;
+    /* Pairs with the store in rcmi_node_place_peer_page. */
+    return link ? atomic_load_explicit(&link->status_page, memory_order_acquire) : NULL;
+}

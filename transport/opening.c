@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How the ends of a channel find each other, over the control streams. When all links are up the
+ * writer sends an OPEN to each reader, with what its transport offers; it waits there (`pending`)
+ * until the reader opens too. The reader answers with an ACK, and is ready; the writer is when
+ * all have answered. An ACK may also say why not, and then both ends fail.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "internal.h"
+
+struct open_frame {
+    uint32_t serial, epoch, id, nreaders, reader, slots;
+    uint64_t slot_bytes;
+    /* The offer's bytes follow. */
+};
+_Static_assert(sizeof(struct open_frame) == 32, "no padding on the wire");
+
+struct ack_frame {
+    uint32_t serial;
+    int32_t status;
+    /* The answer's bytes follow, or a sentence. */
+};
+
+struct rcmi_pending {
+    struct rcmi_pending *next;
+    struct open_frame open;
+    struct rcmi_blob blob;
+};
+
+/* ---- The writer ------------------------------------------------------------------------------ */
+
+/* Are all links up? Fails the end if they cannot carry it. */
+static bool links_are_up(struct rcmi_end *end) {
+    struct rcmi_node *node = end->channel->node;
+    const struct rcmi_domain *domain = NULL;
+    for (int i = 0; i < end->nreaders; i++) {
+        const struct rcmi_link *link = rcmi_node_link(node, end->readers[i].rank);
+        if (!link || rcmi_link_state(link) != RCMI_LINK_UP)
+            return false;
+        const char *fault = NULL;
+        if (domain && domain != link->domain)
+            fault = "is reached by another transport than the first reader";
+        else if (end->nreaders > 1 && !link->domain->transport->multicast)
+            fault = "is reached by a transport without multicast";
+        domain = link->domain;
+        if (fault) {
+            (void)rcmi_fail_origin(RCM_ERR_UNSUPPORTED, link->peer,
+                                   "channel %u:%u has %d readers, and rank %d %s (%s)",
+                                   end->channel->epoch, end->channel->id, end->nreaders, link->peer,
+                                   fault, domain->transport->name);
+            rcmi_end_fail(end, rcmi_last_error());
+            return false;
+        }
+    }
+    return true;
+}
+
+static rcm_status writer_init(struct rcmi_end *end) {
+    struct rcmi_node *node = end->channel->node;
+    const struct rcmi_link *first = rcmi_node_link(node, end->readers[0].rank);
+    void **links = rcmi_zalloc((size_t)end->nreaders * sizeof *links);
+    if (!links)
+        return RCM_ERR_NOMEM;
+    for (int i = 0; i < end->nreaders; i++)
+        links[i] = rcmi_node_link(node, end->readers[i].rank)->data;
+    end->channel->transport = first->domain->transport;
+    end->inited = true;
+    rcm_status status = end->channel->transport->writer_init(end->channel, links, end->nreaders);
+    free(links);
+    return status;
+}
+
+/* The OPEN for reader number r. */
+static rcm_status writer_open_frame(struct rcmi_end *end, int r, struct rcmi_frame **ret_frame) {
+    const struct rcmi_channel *channel = end->channel;
+    const struct open_frame open = {
+        .serial = end->serial,
+        .epoch = channel->epoch,
+        .id = channel->id,
+        .nreaders = (uint32_t)end->nreaders,
+        .reader = (uint32_t)r,
+        .slots = channel->slots,
+        .slot_bytes = channel->slot_bytes,
+    };
+    struct rcmi_blob blob = {.len = 0};
+    rcm_status status = channel->transport->writer_offer(end->channel, r, &blob);
+    if (status != RCM_OK)
+        return status;
+    struct rcmi_frame *frame = rcmi_frame_new(RCMI_FRAME_OPEN, sizeof open + blob.len);
+    if (!frame)
+        return RCM_ERR_NOMEM;
+    memcpy(rcmi_frame_body(frame), &open, sizeof open);
+    memcpy((uint8_t *)rcmi_frame_body(frame) + sizeof open, blob.bytes, blob.len);
+    frame->nfds = blob.nfds;
+    memcpy(frame->fds, blob.fds, sizeof frame->fds);
+    *ret_frame = frame;
+    return RCM_OK;
+}
+
+void rcmi_opening_offer(struct rcmi_end *end) {
+    struct rcmi_node *node = end->channel->node;
+    struct rcmi_frames frames = {NULL, NULL};
+    if (end->offered ||
+        atomic_load_explicit(&end->channel->state, memory_order_relaxed) != RCM_AGAIN ||
+        !links_are_up(end))
+        return;
+    if (++node->serial == 0)
+        node->serial = 1;
+    end->serial = node->serial;
+    rcm_status status = writer_init(end);
+    for (int r = 0; status == RCM_OK && r < end->nreaders; r++) {
+        struct rcmi_frame *frame = NULL;
+        status = writer_open_frame(end, r, &frame);
+        if (status == RCM_OK)
+            rcmi_frames_push(&frames, frame);
+    }
+    if (status != RCM_OK) {
+        rcmi_frames_clear(&frames);
+        rcmi_end_fail(end, rcmi_last_error());
+        return;
+    }
+    end->offered = true;
+    for (int r = 0; r < end->nreaders; r++)
+        rcmi_control_send(rcmi_node_link(node, end->readers[r].rank), rcmi_frames_pop(&frames));
+}
+
+void rcmi_channels_link_up(struct rcmi_link *link) {
+    for (struct rcmi_end *end = link->node->ends; end; end = end->next)
+        if (end->channel->is_writer)
+            rcmi_opening_offer(end);
+}
+
+static struct rcmi_reader *find_reader(const struct rcmi_link *link, uint32_t serial,
+                                       struct rcmi_end **ret_end, int *ret_r) {
+    for (struct rcmi_end *end = link->node->ends; end; end = end->next) {
+        if (end->serial != serial || !end->channel->is_writer || !end->offered)
+            continue;
+        for (int r = 0; r < end->nreaders; r++)
+            if (end->readers[r].rank == link->peer) {
+                *ret_end = end;
+                *ret_r = r;
+                return &end->readers[r];
+            }
+    }
+    return NULL;
+}
+
+/* The reader says why it cannot. */
+static void writer_refused(struct rcmi_end *end, const struct rcmi_link *link, int status,
+                           const uint8_t *text, size_t len) {
+    char sentence[RCMI_BLOB_MAX + 1] = "";
+    for (size_t i = 0; i < len && i < RCMI_BLOB_MAX; i++)
+        sentence[i] = text[i] < ' ' || text[i] > '~' ? '?' : (char)text[i];
+    bool known = status < 0 && status >= RCM_ERR_INTERNAL;
+    (void)rcmi_fail_origin(known ? (rcm_status)status : RCM_ERR_PROTOCOL, link->peer,
+                           "rank %d could not open channel %u:%u: %s", link->peer,
+                           end->channel->epoch, end->channel->id, sentence);
+    rcmi_end_fail(end, rcmi_last_error());
+}
+
+static bool all_acked(const struct rcmi_end *end) {
+    for (int i = 0; i < end->nreaders; i++)
+        if (!end->readers[i].acked)
+            return false;
+    return true;
+}
+
+rcm_status rcmi_channel_on_ack(struct rcmi_link *link, const uint8_t *body, size_t len,
+                               struct rcmi_blob *blob) {
+    struct ack_frame ack = {.serial = 0};
+    struct rcmi_end *end = NULL;
+    int r = 0;
+    if (len >= sizeof ack && len <= sizeof ack + sizeof blob->bytes)
+        memcpy(&ack, body, sizeof ack);
+    struct rcmi_reader *reader = ack.serial ? find_reader(link, ack.serial, &end, &r) : NULL;
+    if (!reader || reader->acked || reader->closed)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it answered channel %u, which it was not asked",
+                         ack.serial);
+    reader->acked = true;
+    if (ack.status != RCM_OK) {
+        writer_refused(end, link, ack.status, body + sizeof ack, len - sizeof ack);
+        return RCM_OK;
+    }
+    blob->len = len - sizeof ack;
+    memcpy(blob->bytes, body + sizeof ack, blob->len);
+    if (end->channel->transport->writer_attach(end->channel, r, blob) != RCM_OK)
+        rcmi_end_fail(end, rcmi_last_error());
+    else if (all_acked(end))
+        rcmi_end_ready(end);
+    return RCM_OK;
+}
+
+/* ---- The reader ------------------------------------------------------------------------------ */
+
+static rcm_status check_slots(const struct rcmi_channel *channel, const struct open_frame *open) {
+    if (open->slot_bytes == channel->slot_bytes && open->slots == channel->slots)
+        return RCM_OK;
+    return rcmi_fail_origin(RCM_ERR_MISMATCH, channel->writer,
+                            "rank %d has channels of %u slots of %llu bytes, rank %d of %u slots "
+                            "of %zu bytes: the settings must be equal",
+                            channel->writer, open->slots, (unsigned long long)open->slot_bytes,
+                            rcmi_node_rank(channel->node), channel->slots, channel->slot_bytes);
+}
+
+static rcm_status reader_take(struct rcmi_end *end, const struct rcmi_link *link,
+                              struct rcmi_pending *pending, struct rcmi_blob *answer) {
+    struct rcmi_channel *channel = end->channel;
+    rcm_status status = check_slots(channel, &pending->open);
+    if (status != RCM_OK)
+        return status;
+    channel->transport = link->domain->transport;
+    channel->nreaders = (int)pending->open.nreaders;
+    end->inited = true;
+    status = channel->transport->reader_init(channel, link->data);
+    if (status == RCM_OK)
+        status = channel->transport->reader_accept(channel, &pending->blob, answer);
+    return status;
+}
+
+static struct rcmi_frame *ack_frame(uint32_t serial, rcm_status status,
+                                    const struct rcmi_blob *answer) {
+    const struct ack_frame ack = {.serial = serial, .status = status};
+    const char *text = rcmi_last_error()->text;
+    size_t len = status == RCM_OK ? answer->len : strnlen(text, RCMI_BLOB_MAX);
+    struct rcmi_frame *frame = rcmi_frame_new(RCMI_FRAME_ACK, sizeof ack + len);
+    if (!frame)
+        return NULL;
+    memcpy(rcmi_frame_body(frame), &ack, sizeof ack);
+    memcpy((uint8_t *)rcmi_frame_body(frame) + sizeof ack,
+           status == RCM_OK ? (const void *)answer->bytes : text, len);
+    if (status == RCM_OK) {
+        frame->nfds = answer->nfds;
+        memcpy(frame->fds, answer->fds, sizeof frame->fds);
+    }
+    return frame;
+}
+
+/* Both sides have opened. */
+static void reader_accept(struct rcmi_end *end, struct rcmi_link *link,
+                          struct rcmi_pending *pending) {
+    struct rcmi_blob answer = {.len = 0};
+    end->serial = pending->open.serial;
+    end->offered = true;
+    end->readers[0].acked = true;
+    rcm_status status = reader_take(end, link, pending, &answer);
+    struct rcmi_frame *frame = ack_frame(end->serial, status, &answer);
+    if (status == RCM_OK) {
+        rcmi_end_ready(end);
+    } else {
+        rcmi_last_error()->origin = end->channel->writer;
+        rcmi_end_fail(end, rcmi_last_error());
+    }
+    rcmi_control_send(link, frame);
+}
+
+static struct rcmi_end *find_waiting(const struct rcmi_link *link, uint32_t epoch, uint32_t id) {
+    for (struct rcmi_end *end = link->node->ends; end; end = end->next) {
+        const struct rcmi_channel *c = end->channel;
+        if (!c->is_writer && c->writer == link->peer && c->epoch == epoch && c->id == id)
+            return end;
+    }
+    return NULL;
+}
+
+/* ---- Pending --------------------------------------------------------------------------------- */
+
+static void pending_free(struct rcmi_link *link, struct rcmi_pending **at) {
+    struct rcmi_pending *pending = *at;
+    *at = pending->next;
+    link->npending--;
+    rcmi_blob_close(&pending->blob);
+    free(pending);
+}
+
+static struct rcmi_pending **pending_find(struct rcmi_link *link, uint32_t epoch, uint32_t id) {
+    struct rcmi_pending **at = &link->pending;
+    while (*at && ((*at)->open.epoch != epoch || (*at)->open.id != id))
+        at = &(*at)->next;
+    return at;
+}
+
+bool rcmi_opening_is_pending(const struct rcmi_link *link, uint32_t epoch, uint32_t id) {
+    for (const struct rcmi_pending *p = link->pending; p; p = p->next)
+        if (p->open.epoch == epoch && p->open.id == id)
+            return true;
+    return false;
+}
+
+void rcmi_opening_forget(struct rcmi_link *link) {
+    while (link->pending)
+        pending_free(link, &link->pending);
+}
+
+void rcmi_opening_match(struct rcmi_end *end) {
+    struct rcmi_link *link = rcmi_node_link(end->channel->node, end->channel->writer);
+    struct rcmi_pending **at = pending_find(link, end->channel->epoch, end->channel->id);
+    if (!*at)
+        return;
+    reader_accept(end, link, *at);
+    /* The link may be lost by now, and have forgotten it. */
+    at = pending_find(link, end->channel->epoch, end->channel->id);
+    if (*at && (*at)->open.serial == end->serial)
+        pending_free(link, at);
+}
+
+bool rcmi_opening_withdraw(struct rcmi_link *link, uint32_t serial) {
+    struct rcmi_pending **at = &link->pending;
+    while (*at && (*at)->open.serial != serial)
+        at = &(*at)->next;
+    if (!*at)
+        return false;
+    pending_free(link, at);
+    return true;
+}
+
+static rcm_status pending_new(const struct rcmi_link *link, const uint8_t *body, size_t len,
+                              struct rcmi_blob *blob, struct rcmi_pending **ret_pending) {
+    struct open_frame open = {.serial = 0};
+    if (len >= sizeof open && len <= sizeof open + sizeof blob->bytes)
+        memcpy(&open, body, sizeof open);
+    bool multicast = (open.id & RCMI_ID_MULTICAST) != 0;
+    if (open.serial == 0 || open.nreaders < 1 || open.reader >= open.nreaders ||
+        open.nreaders > (uint32_t)link->node->config.nranks || (open.nreaders > 1 && !multicast))
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                         "it opened channel %u:%u for reader %u of %u in %zu bytes, which is not "
+                         "valid",
+                         open.epoch, open.id, open.reader, open.nreaders, len);
+    if (link->npending >= RCMI_PENDING_MAX)
+        return rcmi_fail(RCM_ERR_RESOURCE, 0,
+                         "it opened more than %d channels that rank %d has not opened yet",
+                         RCMI_PENDING_MAX, link->node->config.rank);
+    struct rcmi_pending *pending = rcmi_zalloc(sizeof *pending);
+    if (!pending)
+        return RCM_ERR_NOMEM;
+    pending->open = open;
+    pending->blob = *blob;
+    pending->blob.len = len - sizeof open;
+    memcpy(pending->blob.bytes, body + sizeof open, pending->blob.len);
+    blob->nfds = 0; /* ours now */
+    *ret_pending = pending;
+    return RCM_OK;
+}
+
+rcm_status rcmi_channel_on_open(struct rcmi_link *link, const uint8_t *body, size_t len,
+                                struct rcmi_blob *blob) {
+    const struct rcmi_node_config *config = &link->node->config;
+    struct rcmi_pending *pending = NULL, **at = &link->pending;
+    rcm_status status = pending_new(link, body, len, blob, &pending);
+    if (status != RCM_OK)
+        return status;
+    uint32_t epoch = pending->open.epoch, id = pending->open.id;
+    while (*at)
+        at = &(*at)->next;
+    *at = pending;
+    link->npending++;
+    struct rcmi_end *end = find_waiting(link, epoch, id);
+    if (end && !end->offered)
+        rcmi_opening_match(end);
+    else if (!end && config->wanted)
+        config->wanted(config->arg, link->peer, epoch, id);
+    return RCM_OK;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A ring of slots in memory that a writer and its readers share, for the transports that have such
+ * memory: shm (another process's) and self (the heap).
+ *
+ *   readers x 2 lines   how many messages that reader has given back; written by that reader only
+ *   slots x stride      a header line {seq, meta, len, inline bytes}, then the payload area
+ *
+ * seq is the number of the message in the slot, from 1, and the last thing written: its release
+ * store publishes the rest of the line and the payload. Messages of up to RCMI_RING_INLINE bytes
+ * travel in the header line, so that only one line moves. The writer hands out the payload area,
+ * because it does not know the length before commit, and copies such few bytes into the line then:
+ * both lines are its own, and the payload's never leaves its cache. The stride is an odd number of
+ * lines, so that slots do not fall on each other in caches. Nobody writes what another one writes.
+ *
+ * What is read from the other side is read once and checked.
+ */
+#ifndef RCMI_RING_H
+#define RCMI_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include "error.h"
+#include "wait.h"
+
+#define RCMI_RING_INLINE  40
+#define RCMI_RING_COUNTER (2 * RCMI_LINE) /* processors that fetch lines in pairs exist */
+
+struct rcmi_ring_line {
+    /* Release store in rcmi_ring_publish pairs with the acquire load in rcmi_ring_peek. */
+    _Alignas(RCMI_LINE) _Atomic uint64_t seq;
+    uint64_t meta;
+    uint64_t len;
+    uint8_t bytes[RCMI_RING_INLINE]; /* or, self only and bit RCMI_RING_LENT in len, a pointer */
+};
+_Static_assert(sizeof(struct rcmi_ring_line) == RCMI_LINE, "a header is one line");
+
+#define RCMI_RING_LENT ((uint64_t)1 << 63)
+
+struct rcmi_ring_shape {
+    size_t slot_bytes, stride, counters, total;
+    uint32_t slots;
+    int nreaders;
+};
+
+static inline struct rcmi_ring_shape rcmi_ring_shape(size_t slot_bytes, uint32_t slots,
+                                                     int nreaders) {
+    size_t lines = 1 + (slot_bytes + RCMI_LINE - 1) / RCMI_LINE;
+    struct rcmi_ring_shape shape = {
+        .slot_bytes = slot_bytes,
+        .stride = (lines | 1) * RCMI_LINE,
+        .counters = (size_t)nreaders * RCMI_RING_COUNTER,
+        .slots = slots,
+        .nreaders = nreaders,
+    };
+    shape.total = shape.counters + slots * shape.stride;
+    return shape;
+}
+
+static inline struct rcmi_ring_line *rcmi_ring_line(void *base, const struct rcmi_ring_shape *shape,
+                                                    uint32_t i) {
+    return (struct rcmi_ring_line *)((uint8_t *)base + shape->counters + i * shape->stride);
+}
+
+static inline _Atomic uint64_t *rcmi_ring_counter(void *base, int reader) {
+    return (_Atomic uint64_t *)((uint8_t *)base + (size_t)reader * RCMI_RING_COUNTER);
+}
+
+/* Makes fresh what may have been used before. */
+static inline void rcmi_ring_clear(void *base, const struct rcmi_ring_shape *shape) {
+    for (int r = 0; r < shape->nreaders; r++)
+        atomic_store_explicit(rcmi_ring_counter(base, r), 0, memory_order_relaxed);
+    for (uint32_t i = 0; i < shape->slots; i++)
+        atomic_store_explicit(&rcmi_ring_line(base, shape, i)->seq, 0, memory_order_relaxed);
+    /* Readers hear of the ring through a system call or a lock after this. */
+    atomic_thread_fence(memory_order_release);
+}
+
+/* ---- Writer ---------------------------------------------------------------------------------- */
+
+struct rcmi_ring_writer {
+    struct rcmi_ring_line *line; /* the next to be published */
+    uint64_t produced;
+    uint64_t limit; /* produced may reach it without a look at the counters */
+    uint32_t index; /* of line */
+    bool broken;
+    void *base;
+    struct rcmi_ring_shape shape;
+};
+
+static inline void rcmi_ring_writer_init(struct rcmi_ring_writer *w, void *base,
+                                         const struct rcmi_ring_shape *shape) {
+    *w = (struct rcmi_ring_writer){.line = rcmi_ring_line(base, shape, 0),
+                                   .limit = shape->slots,
+                                   .base = base,
+                                   .shape = *shape};
+}
+
+/* Looks at the counters. Not inlined, seldom called: in ring.c. */
+rcm_status rcmi_ring_refresh(struct rcmi_ring_writer *w);
+
+static inline rcm_status rcmi_ring_room(struct rcmi_ring_writer *w) {
+    return w->produced != w->limit ? RCM_OK : rcmi_ring_refresh(w);
+}
+
+static inline rcm_status rcmi_ring_reserve(struct rcmi_ring_writer *w, void **ret_slot) {
+    rcm_status status = rcmi_ring_room(w);
+    if (status == RCM_OK)
+        *ret_slot = w->line + 1;
+    return status;
+}
+
+static inline void rcmi_ring_publish(struct rcmi_ring_writer *w, uint64_t len, uint64_t meta) {
+    struct rcmi_ring_line *line = w->line;
+    line->meta = meta;
+    line->len = len;
+    w->produced++;
+    /* Pairs with the acquire load in rcmi_ring_peek. */
+    atomic_store_explicit(&line->seq, w->produced, memory_order_release);
+    if (++w->index == w->shape.slots) {
+        w->index = 0;
+        w->line = rcmi_ring_line(w->base, &w->shape, 0);
+    } else {
+        w->line = (struct rcmi_ring_line *)((uint8_t *)line + w->shape.stride);
+    }
+}
+
+static inline void rcmi_ring_commit(struct rcmi_ring_writer *w, size_t len, uint64_t meta) {
+    struct rcmi_ring_line *line = w->line;
+    const uint8_t *payload = (const uint8_t *)(line + 1);
+    /* By words, as they were most likely written. */
+    for (size_t at = 0; at < len && len <= RCMI_RING_INLINE; at += 8)
+        memcpy(line->bytes + at, payload + at, 8);
+    rcmi_ring_publish(w, len, meta);
+}
+
+/* ---- Reader ---------------------------------------------------------------------------------- */
+
+struct rcmi_ring_reader {
+    struct rcmi_ring_line *line; /* the next to be read */
+    uint64_t consumed;
+    _Atomic uint64_t *counter;
+    uint32_t index; /* of line */
+    bool large;     /* the last message did not fit its header line */
+    void *base;
+    struct rcmi_ring_shape shape;
+};
+
+static inline void rcmi_ring_reader_init(struct rcmi_ring_reader *r, void *base,
+                                         const struct rcmi_ring_shape *shape, int number) {
+    *r = (struct rcmi_ring_reader){.line = rcmi_ring_line(base, shape, 0),
+                                   .counter = rcmi_ring_counter(base, number),
+                                   .base = base,
+                                   .shape = *shape};
+}
+
+/* A seq or a length that cannot be. In ring.c. */
+rcm_status rcmi_ring_broken(const struct rcmi_ring_reader *r, uint64_t seq, uint64_t len);
+
+/* RCM_AGAIN, or the line with the next message. *ret_len may have the bit RCMI_RING_LENT. */
+static inline rcm_status rcmi_ring_peek(struct rcmi_ring_reader *r, uint64_t *ret_len) {
+    const struct rcmi_ring_line *line = r->line;
+    /* Pairs with the release store in rcmi_ring_publish. */
+    uint64_t seq = atomic_load_explicit(&line->seq, memory_order_acquire);
+    if (seq != r->consumed + 1) {
+        /* If the next one does not fit either, its first line is fetched beside the header. Else
+         * that line had better stay in the writer's cache. */
+        if (r->large)
+            __builtin_prefetch(line + 1);
+        return seq > r->consumed ? rcmi_ring_broken(r, seq, 0) : RCM_AGAIN;
+    }
+    /* Once: the other side may change it. */
+    uint64_t len = *(const volatile uint64_t *)&line->len;
+    if ((len & ~RCMI_RING_LENT) > r->shape.slot_bytes)
+        return rcmi_ring_broken(r, seq, len);
+    r->large = len > RCMI_RING_INLINE;
+    *ret_len = len;
+    return RCM_OK;
+}
+
+static inline const void *rcmi_ring_payload(const struct rcmi_ring_reader *r, uint64_t len) {
+    return len <= RCMI_RING_INLINE ? (const void *)r->line->bytes : (const void *)(r->line + 1);
+}
+
+static inline void rcmi_ring_release(struct rcmi_ring_reader *r) {
+    r->consumed++;
+    /* Pairs with the acquire load in rcmi_ring_refresh: our reads are over. */
+    atomic_store_explicit(r->counter, r->consumed, memory_order_release);
+    if (++r->index == r->shape.slots) {
+        r->index = 0;
+        r->line = rcmi_ring_line(r->base, &r->shape, 0);
+    } else {
+        r->line = (struct rcmi_ring_line *)((uint8_t *)r->line + r->shape.stride);
+    }
+}
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The transport of a rank with itself: a ring of slots on the heap. There is no connection; offers
+ * and answers go through the node's own queue and never over a wire, so they may hold pointers.
+ * Lent memory is handed to the reader as it is.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "../internal.h"
+#include "../ring.h"
+
+struct self_domain {
+    struct rcmi_node *node;
+};
+
+struct self_link {
+    struct self_domain *domain;
+};
+
+struct self_channel {
+    struct rcmi_channel base;
+    union {
+        struct rcmi_ring_writer writer;
+        struct rcmi_ring_reader reader;
+    } ring;
+    void *memory;  /* the writer's */
+    uint64_t lent; /* the writer's: number of the last message that was lent */
+};
+
+static struct self_channel *self_of(struct rcmi_channel *channel) {
+    return (struct self_channel *)channel;
+}
+
+static bool self_probe(char *reason, size_t cap) {
+    snprintf(reason, cap, "always works");
+    return true;
+}
+
+static rcm_status self_domain_init(void *domain, struct rcmi_node *node) {
+    ((struct self_domain *)domain)->node = node;
+    return RCM_OK;
+}
+
+static void self_domain_fini(void *domain) {
+    (void)domain;
+}
+
+static bool self_progress(void *domain) {
+    (void)domain;
+    return false;
+}
+
+static void self_arm(void *domain) {
+    (void)domain;
+}
+
+/* ---- Links ----------------------------------------------------------------------------------- */
+
+static rcm_status self_link_init(void *link, void *domain, int peer) {
+    (void)peer;
+    ((struct self_link *)link)->domain = domain;
+    return RCM_OK;
+}
+
+static rcm_status self_link_offer(void *link, struct rcmi_blob *ret_offer) {
+    (void)link;
+    ret_offer->len = 0;
+    return RCM_OK;
+}
+
+static rcm_status self_link_accept(void *link, struct rcmi_blob *offer) {
+    (void)link;
+    (void)offer;
+    return RCM_OK;
+}
+
+static rcm_status self_link_attach(void *link, int i, int fd) {
+    (void)link;
+    rcmi_fd_close(&fd);
+    return rcmi_fail(RCM_ERR_INTERNAL, 0, "data connection %d of a rank to itself", i);
+}
+
+static void self_link_nothing(void *link) {
+    (void)link;
+}
+
+/* ---- Channels -------------------------------------------------------------------------------- */
+
+static rcm_status self_writer_init(struct rcmi_channel *channel, void *const *links, int nreaders) {
+    struct self_channel *self = self_of(channel);
+    struct rcmi_ring_shape shape = rcmi_ring_shape(channel->slot_bytes, channel->slots, nreaders);
+    (void)links;
+    self->memory = rcmi_zalloc(shape.total);
+    if (!self->memory)
+        return RCM_ERR_NOMEM;
+    rcmi_ring_writer_init(&self->ring.writer, self->memory, &shape);
+    return RCM_OK;
+}
+
+static rcm_status self_writer_offer(struct rcmi_channel *channel, int r,
+                                    struct rcmi_blob *ret_offer) {
+    (void)r; /* 0: a rank is one reader of its own channel at most */
+    memcpy(ret_offer->bytes, &self_of(channel)->memory, sizeof(void *));
+    ret_offer->len = sizeof(void *);
+    return RCM_OK;
+}
+
+static rcm_status self_writer_attach(struct rcmi_channel *channel, int r,
+                                     struct rcmi_blob *answer) {
+    (void)channel;
+    (void)r;
+    (void)answer;
+    return RCM_OK;
+}
+
+static rcm_status self_reader_init(struct rcmi_channel *channel, void *link) {
+    (void)channel;
+    (void)link;
+    return RCM_OK;
+}
+
+static rcm_status self_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *offer,
+                                     struct rcmi_blob *ret_answer) {
+    struct rcmi_ring_shape shape = rcmi_ring_shape(channel->slot_bytes, channel->slots, 1);
+    void *memory;
+    memcpy(&memory, offer->bytes, sizeof memory);
+    rcmi_ring_reader_init(&self_of(channel)->ring.reader, memory, &shape, 0);
+    ret_answer->len = 0;
+    return RCM_OK;
+}
+
+/* The writer is closed: messages that still lie in lent memory move into their slots. A message
+ * that the reader is looking at stays where it was lent from until it is released; both ends are
+ * the same user's. */
+static void self_writer_close(struct rcmi_channel *channel) {
+    struct self_channel *self = self_of(channel);
+    struct rcmi_ring_writer *writer = &self->ring.writer;
+    /* Pairs with the release store in rcmi_ring_release. */
+    uint64_t number =
+        atomic_load_explicit(rcmi_ring_counter(self->memory, 0), memory_order_acquire);
+    for (; number < writer->produced; number++) {
+        struct rcmi_ring_line *line =
+            rcmi_ring_line(self->memory, &writer->shape, (uint32_t)(number % writer->shape.slots));
+        if (!(line->len & RCMI_RING_LENT))
+            continue;
+        size_t len = line->len & ~RCMI_RING_LENT;
+        const void *bytes;
+        memcpy(&bytes, line->bytes, sizeof bytes);
+        if (len)
+            memcpy(len <= RCMI_RING_INLINE ? (void *)line->bytes : (void *)(line + 1), bytes, len);
+        line->len = len;
+    }
+    self->lent = 0;
+}
+
+static void self_channel_fini(struct rcmi_channel *channel) {
+    free(self_of(channel)->memory);
+}
+
+/* ---- Data ------------------------------------------------------------------------------------ */
+
+static rcm_status self_reserve(struct rcmi_channel *channel, void **ret_slot) {
+    return rcmi_ring_reserve(&self_of(channel)->ring.writer, ret_slot);
+}
+
+static void self_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
+    rcmi_ring_commit(&self_of(channel)->ring.writer, len, meta);
+    rcmi_node_ring(channel->node);
+}
+
+static rcm_status self_lend(struct rcmi_channel *channel, const void *bytes, size_t len,
+                            uint64_t meta) {
+    struct self_channel *self = self_of(channel);
+    rcm_status status = rcmi_ring_room(&self->ring.writer);
+    if (status != RCM_OK)
+        return status;
+    memcpy(self->ring.writer.line->bytes, &bytes, sizeof bytes);
+    rcmi_ring_publish(&self->ring.writer, len | RCMI_RING_LENT, meta);
+    self->lent = self->ring.writer.produced;
+    rcmi_node_ring(channel->node);
+    return RCM_OK;
+}
+
+static bool self_quiet(struct rcmi_channel *channel) {
+    struct self_channel *self = self_of(channel);
+    if (self->lent == 0)
+        return true;
+    /* Pairs with the release store in rcmi_ring_release. */
+    return atomic_load_explicit(rcmi_ring_counter(self->memory, 0), memory_order_acquire) >=
+           self->lent;
+}
+
+static rcm_status self_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
+    struct rcmi_ring_reader *reader = &self_of(channel)->ring.reader;
+    uint64_t len = 0;
+    rcm_status status = rcmi_ring_peek(reader, &len);
+    if (status != RCM_OK)
+        return status;
+    if (len & RCMI_RING_LENT)
+        memcpy(&ret_slot->bytes, reader->line->bytes, sizeof ret_slot->bytes);
+    else
+        ret_slot->bytes = rcmi_ring_payload(reader, len);
+    ret_slot->len = len & ~RCMI_RING_LENT;
+    ret_slot->meta = reader->line->meta;
+    return RCM_OK;
+}
+
+static void self_release(struct rcmi_channel *channel) {
+    rcmi_ring_release(&self_of(channel)->ring.reader);
+    rcmi_node_ring(channel->node);
+}
+
+static void self_expect(struct rcmi_channel *channel, void *place, size_t cap) {
+    (void)channel;
+    (void)place;
+    (void)cap;
+}
+
+const struct rcmi_transport rcmi_transport_self = {
+    .name = "self",
+    .description = "a rank with itself: slots on the heap, lent memory without a copy",
+    .same_host = true,
+    .domain_size = sizeof(struct self_domain),
+    .link_size = sizeof(struct self_link),
+    .channel_size = sizeof(struct self_channel),
+    .probe = self_probe,
+    .domain_init = self_domain_init,
+    .domain_fini = self_domain_fini,
+    .progress = self_progress,
+    .arm = self_arm,
+    .link_init = self_link_init,
+    .link_offer = self_link_offer,
+    .link_accept = self_link_accept,
+    .link_attach = self_link_attach,
+    .link_down = self_link_nothing,
+    .link_fini = self_link_nothing,
+    .writer_init = self_writer_init,
+    .writer_offer = self_writer_offer,
+    .writer_attach = self_writer_attach,
+    .reader_init = self_reader_init,
+    .reader_accept = self_reader_accept,
+    .writer_close = self_writer_close,
+    .channel_fini = self_channel_fini,
+    .reserve = self_reserve,
+    .commit = self_commit,
+    .lend = self_lend,
+    .quiet = self_quiet,
+    .peek = self_peek,
+    .release = self_release,
+    .expect = self_expect,
+};

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Channels over shared memory: a ring (ring.h) in a range of the writer's segment. The writer
+ * writes slots, each reader its own counter, and each side rings the other's bell, which costs a
+ * fence and a load while nobody sleeps.
+ */
+#include "shm.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+static struct shm_channel *shm_of(struct rcmi_channel *channel) {
+    return (struct shm_channel *)channel;
+}
+
+static size_t round_up(size_t bytes, size_t page) {
+    return (bytes + page - 1) / page * page;
+}
+
+/* ---- Writer ---------------------------------------------------------------------------------- */
+
+/* Whom to ring after a commit. */
+static rcm_status writer_wakes(struct shm_channel *shm, void *const *links, int nreaders) {
+    const struct shm_link *first = links[0];
+    shm->wake = (struct shm_wake){.bell = &first->head->bell, .eventfd = first->eventfd};
+    if (nreaders == 1)
+        return RCM_OK;
+    shm->wakes = rcmi_zalloc((size_t)nreaders * sizeof *shm->wakes);
+    if (!shm->wakes)
+        return RCM_ERR_NOMEM;
+    for (int r = 0; r < nreaders; r++) {
+        const struct shm_link *link = links[r];
+        shm->wakes[r] = (struct shm_wake){.bell = &link->head->bell, .eventfd = link->eventfd};
+    }
+    return RCM_OK;
+}
+
+rcm_status shm_writer_init(struct rcmi_channel *channel, void *const *links, int nreaders) {
+    struct shm_channel *shm = shm_of(channel);
+    struct shm_domain *domain = ((const struct shm_link *)links[0])->domain;
+    struct rcmi_ring_shape shape = rcmi_ring_shape(channel->slot_bytes, channel->slots, nreaders);
+    size_t len = round_up(shape.total, domain->page);
+    rcm_status status = writer_wakes(shm, links, nreaders);
+    if (status == RCM_OK)
+        status = shm_range_take(domain, len, &shm->at);
+    if (status != RCM_OK)
+        return status;
+    shm->domain = domain;
+    shm->len = len;
+    status = shm_range_map(domain->memfd, shm->at, len, &shm->memory);
+    if (status != RCM_OK)
+        return status;
+    rcmi_ring_clear(shm->memory, &shape);
+    rcmi_ring_writer_init(&shm->ring.writer, shm->memory, &shape);
+    return RCM_OK;
+}
+
+rcm_status shm_writer_offer(struct rcmi_channel *channel, int r, struct rcmi_blob *ret_offer) {
+    const struct shm_channel *shm = shm_of(channel);
+    const struct shm_offer offer = {.at = shm->at,
+                                    .len = shm->len,
+                                    .nreaders = (uint32_t)channel->nreaders,
+                                    .reader = (uint32_t)r};
+    memcpy(ret_offer->bytes, &offer, sizeof offer);
+    ret_offer->len = sizeof offer;
+    ret_offer->fds[0] = shm->domain->memfd;
+    ret_offer->nfds = 1;
+    return RCM_OK;
+}
+
+rcm_status shm_writer_attach(struct rcmi_channel *channel, int r, struct rcmi_blob *answer) {
+    (void)channel;
+    (void)r;
+    (void)answer; /* that it came says all */
+    return RCM_OK;
+}
+
+/* ---- Reader ---------------------------------------------------------------------------------- */
+
+rcm_status shm_reader_init(struct rcmi_channel *channel, void *arg) {
+    struct shm_channel *shm = shm_of(channel);
+    const struct shm_link *link = arg;
+    shm->wake = (struct shm_wake){.bell = &link->head->bell, .eventfd = link->eventfd};
+    return RCM_OK;
+}
+
+static rcm_status check_offer(const struct rcmi_channel *channel, const struct rcmi_blob *blob,
+                              const struct rcmi_ring_shape *shape, struct shm_offer *ret_offer) {
+    struct shm_offer offer = {.at = 0};
+    size_t size = 0;
+    if (blob->len == sizeof offer && blob->nfds == 1)
+        memcpy(&offer, blob->bytes, sizeof offer);
+    rcm_status status = blob->nfds == 1 ? rcmi_memfd_size(blob->fds[0], &size) : RCM_ERR_PROTOCOL;
+    if (status != RCM_OK || offer.at < SHM_HEAD_BYTES || offer.len < shape->total ||
+        offer.len > size || offer.at > size - offer.len ||
+        offer.nreaders != (uint32_t)channel->nreaders || offer.reader >= offer.nreaders)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                         "an offer of shared slots, reader %u of %u in %llu bytes, is not valid",
+                         offer.reader, offer.nreaders, (unsigned long long)offer.len);
+    *ret_offer = offer;
+    return RCM_OK;
+}
+
+rcm_status shm_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *blob,
+                             struct rcmi_blob *ret_answer) {
+    struct shm_channel *shm = shm_of(channel);
+    struct rcmi_ring_shape shape =
+        rcmi_ring_shape(channel->slot_bytes, channel->slots, channel->nreaders);
+    struct shm_offer offer = {.at = 0};
+    rcm_status status = check_offer(channel, blob, &shape, &offer);
+    if (status == RCM_OK)
+        status = shm_range_map(blob->fds[0], offer.at, offer.len, &shm->memory);
+    if (status != RCM_OK)
+        return status;
+    shm->len = offer.len;
+    rcmi_ring_reader_init(&shm->ring.reader, shm->memory, &shape, (int)offer.reader);
+    ret_answer->len = 0;
+    return RCM_OK;
+}
+
+/* Nothing is ever lent. */
+void shm_writer_close(struct rcmi_channel *channel) {
+    (void)channel;
+}
+
+/* Either end. */
+void shm_channel_fini(struct rcmi_channel *channel) {
+    struct shm_channel *shm = shm_of(channel);
+    if (shm->memory)
+        munmap(shm->memory, shm->len);
+    if (shm->domain)
+        shm_range_give(shm->domain, shm->at, shm->len);
+    free(shm->wakes);
+}
+
+/* ---- Data ------------------------------------------------------------------------------------ */
+
+rcm_status shm_reserve(struct rcmi_channel *channel, void **ret_slot) {
+    return rcmi_ring_reserve(&shm_of(channel)->ring.writer, ret_slot);
+}
+
+/* One fence for all readers; then a look at each one's armed bits. */
+static void ring_all(const struct shm_channel *shm) {
+    /* Partner: the fence in rcmi_bell_arm. */
+    atomic_thread_fence(memory_order_seq_cst);
+    for (int r = 0; r < shm->base.nreaders; r++) {
+        /* Ordered by the fence above. */
+        if (atomic_load_explicit(&shm->wakes[r].bell->armed, memory_order_relaxed))
+            rcmi_bell_ring(shm->wakes[r].bell, shm->wakes[r].eventfd);
+    }
+}
+
+void shm_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
+    struct shm_channel *shm = shm_of(channel);
+    rcmi_ring_commit(&shm->ring.writer, len, meta);
+    if (shm->wakes)
+        ring_all(shm);
+    else
+        rcmi_bell_ring(shm->wake.bell, shm->wake.eventfd);
+}
+
+rcm_status shm_lend(struct rcmi_channel *channel, const void *bytes, size_t len, uint64_t meta) {
+    (void)channel;
+    (void)bytes;
+    (void)len;
+    (void)meta;
+    return RCM_ERR_UNSUPPORTED; /* no sentence: the caller copies instead, this is no failure */
+}
+
+bool shm_quiet(struct rcmi_channel *channel) {
+    (void)channel;
+    return true;
+}
+
+rcm_status shm_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
+    struct rcmi_ring_reader *reader = &shm_of(channel)->ring.reader;
+    uint64_t len = 0;
+    rcm_status status = rcmi_ring_peek(reader, &len);
+    if (status != RCM_OK)
+        return status;
+    if (len & RCMI_RING_LENT)
+        return rcmi_ring_broken(reader, reader->consumed + 1, len);
+    ret_slot->bytes = rcmi_ring_payload(reader, len);
+    ret_slot->len = len;
+    ret_slot->meta = reader->line->meta;
+    return RCM_OK;
+}
+
+void shm_release(struct rcmi_channel *channel) {
+    struct shm_channel *shm = shm_of(channel);
+    rcmi_ring_release(&shm->ring.reader);
+    rcmi_bell_ring(shm->wake.bell, shm->wake.eventfd);
+}
+
+void shm_expect(struct rcmi_channel *channel, void *place, size_t cap) {
+    (void)channel;
+    (void)place;
+    (void)cap;
+}

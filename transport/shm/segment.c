@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The segment of a node. Ranges are handed out first fit from a list of free ones, which is sorted
+ * and joined again when they come back; the segment only grows. Space is reserved when it grows,
+ * so that a full machine is an error there and not a signal later.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "shm.h"
+
+rcm_status shm_segment_init(struct shm_domain *domain) {
+    void *base = NULL;
+    domain->memfd = -1;
+    domain->page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t size = (SHM_HEAD_BYTES + domain->page - 1) / domain->page * domain->page;
+    rcm_status status = rcmi_memfd_create("ringcomm", size, &domain->memfd);
+    if (status == RCM_OK)
+        status = rcmi_memfd_map(domain->memfd, SHM_HEAD_BYTES, &base);
+    if (status != RCM_OK)
+        return status;
+    domain->size = size;
+    domain->head = base;
+    domain->head->magic = SHM_MAGIC;
+    domain->head->rank = (uint32_t)rcmi_node_rank(domain->node);
+    domain->head->job = domain->node->config.job;
+    rcmi_node_place_head(domain->node, &domain->head->bell, (uint8_t *)base + SHM_PAGE);
+    return RCM_OK;
+}
+
+void shm_segment_fini(struct shm_domain *domain) {
+    while (domain->free) {
+        struct shm_range *range = domain->free;
+        domain->free = range->next;
+        free(range);
+    }
+    if (domain->head)
+        munmap(domain->head, SHM_HEAD_BYTES);
+    domain->head = NULL;
+    if (domain->page) /* else init never ran, and 0 is no descriptor of ours */
+        rcmi_fd_close(&domain->memfd);
+}
+
+static rcm_status segment_grow(struct shm_domain *domain, size_t len, size_t *ret_at) {
+    rcm_status status = rcmi_memfd_grow(domain->memfd, domain->size, domain->size + len);
+    if (status != RCM_OK)
+        return rcmi_fail_context("shared memory for a channel");
+    *ret_at = domain->size;
+    domain->size += len;
+    return RCM_OK;
+}
+
+rcm_status shm_range_take(struct shm_domain *domain, size_t len, size_t *ret_at) {
+    for (struct shm_range **at = &domain->free; *at; at = &(*at)->next) {
+        struct shm_range *range = *at;
+        if (range->len < len)
+            continue;
+        *ret_at = range->at;
+        range->at += len;
+        range->len -= len;
+        if (range->len == 0) {
+            *at = range->next;
+            free(range);
+        }
+        return RCM_OK;
+    }
+    return segment_grow(domain, len, ret_at);
+}
+
+/* Joins a range with the next one if they touch. */
+static void range_join(struct shm_range *range) {
+    struct shm_range *next = range->next;
+    if (!next || range->at + range->len != next->at)
+        return;
+    range->len += next->len;
+    range->next = next->next;
+    free(next);
+}
+
+void shm_range_give(struct shm_domain *domain, size_t at, size_t len) {
+    struct shm_range **place = &domain->free, *before = NULL;
+    struct shm_range *range = calloc(1, sizeof *range);
+    if (!range)
+        return; /* the piece stays unused until the segment goes */
+    while (*place && (*place)->at < at) {
+        before = *place;
+        place = &(*place)->next;
+    }
+    *range = (struct shm_range){.next = *place, .at = at, .len = len};
+    *place = range;
+    range_join(range);
+    if (before)
+        range_join(before);
+}
+
+rcm_status shm_range_map(int memfd, size_t at, size_t len, void **ret_memory) {
+    void *memory =
+        mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, memfd, (off_t)at);
+    if (memory == MAP_FAILED)
+        return rcmi_fail(rcmi_status_of_errno(errno), errno,
+                         "cannot map %zu bytes of shared memory", len);
+    *ret_memory = memory;
+    return RCM_OK;
+}

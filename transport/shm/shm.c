@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The shm transport: its table, domains and links. See shm.h. */
+#include "shm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+static bool shm_probe(char *reason, size_t cap) {
+    int fd = -1;
+    if (rcmi_memfd_create("ringcomm-probe", SHM_PAGE, &fd) != RCM_OK) {
+        snprintf(reason, cap, "%s", rcm_last_error());
+        return false;
+    }
+    rcmi_fd_close(&fd);
+    snprintf(reason, cap, "memory files work");
+    return true;
+}
+
+static rcm_status shm_domain_init(void *arg, struct rcmi_node *node) {
+    struct shm_domain *domain = arg;
+    domain->node = node;
+    return shm_segment_init(domain);
+}
+
+static void shm_domain_fini(void *arg) {
+    struct shm_domain *domain = arg;
+    while (domain->maps) {
+        struct shm_map *map = domain->maps;
+        domain->maps = map->next;
+        munmap(map->head, SHM_HEAD_BYTES);
+        free(map);
+    }
+    shm_segment_fini(domain);
+}
+
+/* Data lie where they are written: there is nothing to move, and bells wake sleepers. */
+static bool shm_progress(void *domain) {
+    (void)domain;
+    return false;
+}
+
+static void shm_arm(void *domain) {
+    (void)domain;
+}
+
+/* ---- Links ----------------------------------------------------------------------------------- */
+
+static rcm_status shm_link_init(void *arg, void *domain, int peer) {
+    struct shm_link *link = arg;
+    link->domain = domain;
+    link->peer = peer;
+    link->eventfd = -1;
+    link->inited = true;
+    return RCM_OK;
+}
+
+static rcm_status shm_link_offer(void *arg, struct rcmi_blob *ret_offer) {
+    const struct shm_link *link = arg;
+    ret_offer->len = 0;
+    ret_offer->fds[0] = link->domain->memfd;
+    ret_offer->fds[1] = rcmi_loop_eventfd(rcmi_node_loop(link->domain->node));
+    ret_offer->nfds = 2;
+    return RCM_OK;
+}
+
+/* Maps the peer's head: the bell to ring, the status page to read only. */
+static rcm_status head_map(struct shm_link *link, int memfd) {
+    struct shm_domain *domain = link->domain;
+    size_t size = 0;
+    void *base = NULL;
+    rcm_status status = rcmi_memfd_size(memfd, &size);
+    if (status == RCM_OK && size < SHM_HEAD_BYTES)
+        status = rcmi_fail(RCM_ERR_PROTOCOL, 0, "its shared memory has %zu bytes only", size);
+    if (status == RCM_OK)
+        status = rcmi_memfd_map(memfd, SHM_HEAD_BYTES, &base);
+    if (status != RCM_OK)
+        return status;
+    struct shm_map *map = calloc(1, sizeof *map);
+    if (!map) {
+        munmap(base, SHM_HEAD_BYTES);
+        return rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for a link");
+    }
+    *map = (struct shm_map){.next = domain->maps, .head = base};
+    domain->maps = map;
+    link->head = base;
+    /* Fails where pages are larger than ours; then nothing is protected, and nothing is lost. */
+    (void)mprotect((uint8_t *)base + SHM_PAGE, RCMI_STATUS_PAGE_BYTES, PROT_READ);
+    if (link->head->magic != SHM_MAGIC || link->head->rank != (uint32_t)link->peer ||
+        link->head->job != domain->node->config.job)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "its shared memory is that of another process");
+    return RCM_OK;
+}
+
+static rcm_status shm_link_accept(void *arg, struct rcmi_blob *offer) {
+    struct shm_link *link = arg;
+    if (offer->nfds != 2)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it offered %d descriptors instead of 2",
+                         offer->nfds);
+    /* A write to it must never block. */
+    int flags = fcntl(offer->fds[1], F_GETFL);
+    if (flags < 0 || !(flags & O_NONBLOCK))
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it offered a descriptor that is no eventfd");
+    rcm_status status = head_map(link, offer->fds[0]);
+    if (status != RCM_OK)
+        return status;
+    link->eventfd = offer->fds[1];
+    offer->fds[1] = -1; /* ours now */
+    rcmi_node_place_peer_page(link->domain->node, link->peer, (uint8_t *)link->head + SHM_PAGE);
+    return RCM_OK;
+}
+
+static rcm_status shm_link_attach(void *link, int i, int fd) {
+    (void)link;
+    rcmi_fd_close(&fd);
+    return rcmi_fail(RCM_ERR_INTERNAL, 0, "data connection %d of shared memory", i);
+}
+
+/* The framework fails the channels; memory stays mapped and the eventfd open until fini, because
+ * other threads may be about to use them. */
+static void shm_link_down(void *link) {
+    (void)link;
+}
+
+static void shm_link_fini(void *arg) {
+    struct shm_link *link = arg;
+    if (link->inited)
+        rcmi_fd_close(&link->eventfd);
+}
+
+const struct rcmi_transport rcmi_transport_shm = {
+    .name = "shm",
+    .description = "memory shared between processes of one host, pushed through slots",
+    .same_host = true,
+    .multicast = true,
+    .domain_size = sizeof(struct shm_domain),
+    .link_size = sizeof(struct shm_link),
+    .channel_size = sizeof(struct shm_channel),
+    .probe = shm_probe,
+    .domain_init = shm_domain_init,
+    .domain_fini = shm_domain_fini,
+    .progress = shm_progress,
+    .arm = shm_arm,
+    .link_init = shm_link_init,
+    .link_offer = shm_link_offer,
+    .link_accept = shm_link_accept,
+    .link_attach = shm_link_attach,
+    .link_down = shm_link_down,
+    .link_fini = shm_link_fini,
+    .writer_init = shm_writer_init,
+    .writer_offer = shm_writer_offer,
+    .writer_attach = shm_writer_attach,
+    .reader_init = shm_reader_init,
+    .reader_accept = shm_reader_accept,
+    .writer_close = shm_writer_close,
+    .channel_fini = shm_channel_fini,
+    .reserve = shm_reserve,
+    .commit = shm_commit,
+    .lend = shm_lend,
+    .quiet = shm_quiet,
+    .peek = shm_peek,
+    .release = shm_release,
+    .expect = shm_expect,
+};

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The inside of the shm transport: what its files share, and nothing for anybody else.
+ *
+ *   shm.c      the table; domains (one per node) and links
+ *   segment.c  the node's shared memory: its head, and ranges for channels
+ *   channel.c  the two ends of a channel, on the ring of ring.h
+ *
+ * Each node has one segment, a memory file without a name. Its first page holds a header and the
+ * node's bell, its second the status page; behind them lie the rings of the channels that this node
+ * writes. A peer maps the head when the link is made (to ring the bell and read the status page),
+ * and the range of a channel when it opens it for reading; it keeps the maps and closes the
+ * descriptor each time, so that no descriptor is held per peer but the eventfd that wakes the
+ * peer's engine.
+ *
+ *   writer's memory:  [header, bell][status page][ring][ring]...
+ *                            ^ rung by readers     ^ counters written by readers, the rest by us
+ */
+#ifndef RCMI_SHM_H
+#define RCMI_SHM_H
+
+#include "../internal.h"
+#include "../ring.h"
+
+#define SHM_PAGE       4096
+#define SHM_HEAD_BYTES (SHM_PAGE + RCMI_STATUS_PAGE_BYTES)
+#define SHM_MAGIC      0x52434d53484d3031u
+
+/* At the start of the segment. */
+struct shm_head {
+    uint64_t magic;
+    uint64_t job;
+    uint32_t rank;
+    struct rcmi_bell bell;
+};
+_Static_assert(sizeof(struct shm_head) <= SHM_PAGE, "the head is a page");
+
+/* A free piece of the segment. */
+struct shm_range {
+    struct shm_range *next;
+    size_t at, len;
+};
+
+/* Somebody else's head, mapped. */
+struct shm_map {
+    struct shm_map *next;
+    struct shm_head *head;
+};
+
+struct shm_domain {
+    struct rcmi_node *node;
+    int memfd; /* -1 before there is one */
+    size_t size;
+    size_t page; /* of the machine */
+    struct shm_head *head;
+    struct shm_range *free; /* by position */
+    struct shm_map *maps;   /* kept for status pages that may still be read */
+};
+
+struct shm_link {
+    struct shm_domain *domain;
+    int peer;
+    bool inited;
+    struct shm_head *head;
+    int eventfd; /* of the peer's engine */
+};
+
+/* How to wake the other side. */
+struct shm_wake {
+    struct rcmi_bell *bell;
+    int eventfd;
+};
+
+struct shm_channel {
+    struct rcmi_channel base;
+    union {
+        struct rcmi_ring_writer writer;
+        struct rcmi_ring_reader reader;
+    } ring;
+    struct shm_wake wake;   /* the writer's, or the first reader's */
+    struct shm_wake *wakes; /* of all readers; NULL if there is one */
+    struct shm_domain *domain;
+    void *memory; /* mapped here */
+    size_t len;   /* of memory */
+    size_t at;    /* in the writer's segment */
+};
+
+/* What travels in the OPEN frame beside the descriptor of the segment. */
+struct shm_offer {
+    uint64_t at, len;
+    uint32_t nreaders, reader;
+};
+
+/* segment.c */
+rcm_status shm_segment_init(struct shm_domain *domain);
+void shm_segment_fini(struct shm_domain *domain);
+/* A range of len bytes, a multiple of the page, grown if there is none. */
+rcm_status shm_range_take(struct shm_domain *domain, size_t len, size_t *ret_at);
+void shm_range_give(struct shm_domain *domain, size_t at, size_t len);
+/* Maps [at, at + len) of a segment, read-write, present. */
+rcm_status shm_range_map(int memfd, size_t at, size_t len, void **ret_memory);
+
+/* channel.c */
+rcm_status shm_writer_init(struct rcmi_channel *channel, void *const *links, int nreaders);
+rcm_status shm_writer_offer(struct rcmi_channel *channel, int r, struct rcmi_blob *ret_offer);
+rcm_status shm_writer_attach(struct rcmi_channel *channel, int r, struct rcmi_blob *answer);
+rcm_status shm_reader_init(struct rcmi_channel *channel, void *link);
+rcm_status shm_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *offer,
+                             struct rcmi_blob *ret_answer);
+void shm_writer_close(struct rcmi_channel *channel);
+void shm_channel_fini(struct rcmi_channel *channel);
+rcm_status shm_reserve(struct rcmi_channel *channel, void **ret_slot);
+void shm_commit(struct rcmi_channel *channel, size_t len, uint64_t meta);
+rcm_status shm_lend(struct rcmi_channel *channel, const void *bytes, size_t len, uint64_t meta);
+bool shm_quiet(struct rcmi_channel *channel);
+rcm_status shm_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
+void shm_release(struct rcmi_channel *channel);
+void shm_expect(struct rcmi_channel *channel, void *place, size_t cap);
+
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The two ends of a tcp channel. A writer's message is a frame: its payload lies in the frame's
+ * private slot, or is the user's own memory when lent. The reader has as many slots as the writer
+ * may have messages on the way, and gives them back in credit frames: at once when half of them
+ * wait to be told, else with the next thing that is sent, before a sleep at the latest.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tcp.h"
+
+#define TCP_PAGE    4096
+#define TCP_STAGGER 192 /* so that slots do not all begin in the same cache sets */
+
+/* The writer's offer and the reader's answer. */
+struct tcp_open {
+    uint64_t slot_bytes;
+    uint32_t index;
+    uint32_t slots;
+};
+
+static struct tcp_channel *channel_of(struct rcmi_channel *base) {
+    return (struct tcp_channel *)base; /* base is its first member */
+}
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+static rcm_status channel_init(struct tcp_channel *channel, struct tcp_link *link) {
+    const struct rcmi_channel *base = &channel->base;
+    channel->stream = &link->streams[(base->epoch ^ base->id) % TCP_STREAMS];
+    channel->credit.owner = channel;
+    size_t stride = (base->slot_bytes + TCP_PAGE - 1) / TCP_PAGE * TCP_PAGE + TCP_STAGGER;
+    size_t bytes = (stride * base->slots + TCP_PAGE - 1) / TCP_PAGE * TCP_PAGE;
+    channel->stride = stride;
+    channel->memory = aligned_alloc(TCP_PAGE, bytes);
+    if (!channel->memory)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %u slots of %zu bytes", base->slots,
+                         base->slot_bytes);
+    return RCM_OK;
+}
+
+static rcm_status channel_list(struct tcp_channel *channel) {
+    struct tcp_stream *stream = channel->stream;
+    tcp_lock_take(&stream->rx.lock);
+    rcm_status status = channel->listed ? RCM_OK : tcp_end_add(stream, channel);
+    tcp_lock_drop(&stream->rx.lock);
+    return status;
+}
+
+rcm_status tcp_writer_init(struct rcmi_channel *base, void *const *links, int nreaders) {
+    struct tcp_channel *channel = channel_of(base);
+    if (nreaders != 1)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "a tcp channel has one reader, not %d", nreaders);
+    rcm_status status = channel_init(channel, links[0]);
+    if (status != RCM_OK)
+        return status;
+    channel->frames = calloc(base->slots, sizeof *channel->frames);
+    if (!channel->frames)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %u frames", base->slots);
+    for (uint32_t i = 0; i < base->slots; i++)
+        channel->frames[i].owner = channel;
+    return RCM_OK;
+}
+
+static void open_put(const struct tcp_channel *channel, struct rcmi_blob *ret_blob) {
+    struct tcp_open open = {channel->base.slot_bytes, channel->index, channel->base.slots};
+    memcpy(ret_blob->bytes, &open, sizeof open);
+    ret_blob->len = sizeof open;
+    ret_blob->nfds = 0;
+}
+
+/* Takes the peer's side of an opening. */
+static rcm_status open_take(struct tcp_channel *channel, const struct rcmi_blob *blob) {
+    int peer = channel->stream->link->peer;
+    struct tcp_open open;
+    if (blob->len != sizeof open)
+        return rcmi_fail_origin(RCM_ERR_PROTOCOL, peer,
+                                "rank %d opened a tcp channel with %zu bytes instead of %zu", peer,
+                                blob->len, sizeof open);
+    memcpy(&open, blob->bytes, sizeof open);
+    if (open.slot_bytes != channel->base.slot_bytes || open.slots != channel->base.slots)
+        return rcmi_fail_origin(RCM_ERR_MISMATCH, peer,
+                                "rank %d has %u slots of %llu bytes in a channel, this rank %u "
+                                "slots of %zu bytes",
+                                peer, open.slots, (unsigned long long)open.slot_bytes,
+                                channel->base.slots, channel->base.slot_bytes);
+    channel->far_index = open.index;
+    return RCM_OK;
+}
+
+rcm_status tcp_writer_offer(struct rcmi_channel *base, int r, struct rcmi_blob *ret_offer) {
+    (void)r;
+    struct tcp_channel *channel = channel_of(base);
+    rcm_status status = channel_list(channel);
+    if (status == RCM_OK)
+        open_put(channel, ret_offer);
+    return status;
+}
+
+rcm_status tcp_writer_attach(struct rcmi_channel *base, int r, struct rcmi_blob *answer) {
+    (void)r;
+    struct tcp_channel *channel = channel_of(base);
+    rcm_status status = open_take(channel, answer);
+    if (status == RCM_OK)
+        channel->window = base->slots;
+    return status;
+}
+
+rcm_status tcp_reader_init(struct rcmi_channel *base, void *link) {
+    struct tcp_channel *channel = channel_of(base);
+    rcm_status status = channel_init(channel, link);
+    if (status != RCM_OK)
+        return status;
+    channel->messages = calloc(base->slots, sizeof *channel->messages);
+    if (!channel->messages)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %u messages", base->slots);
+    return RCM_OK;
+}
+
+rcm_status tcp_reader_accept(struct rcmi_channel *base, struct rcmi_blob *offer,
+                             struct rcmi_blob *ret_answer) {
+    struct tcp_channel *channel = channel_of(base);
+    rcm_status status = open_take(channel, offer);
+    if (status != RCM_OK)
+        return status;
+    channel->credit.header.kind = TCP_HEADER_CREDIT;
+    channel->credit.header.index = channel->far_index;
+    status = channel_list(channel);
+    if (status == RCM_OK)
+        open_put(channel, ret_answer);
+    return status;
+}
+
+void tcp_writer_close(struct rcmi_channel *base) {
+    struct tcp_channel *channel = channel_of(base);
+    if (channel->frames && !tcp_forked(channel->stream->domain))
+        tcp_tx_unlend(channel->stream, channel);
+}
+
+void tcp_channel_fini(struct rcmi_channel *base) {
+    struct tcp_channel *channel = channel_of(base);
+    struct tcp_stream *stream = channel->stream;
+    if (stream && !tcp_forked(stream->domain)) {
+        tcp_lock_take(&stream->rx.lock);
+        if (channel->listed)
+            tcp_end_remove(stream, channel);
+        tcp_lock_drop(&stream->rx.lock);
+        tcp_tx_forget(stream, channel);
+    }
+    free(channel->messages);
+    free(channel->frames);
+    free(channel->memory);
+    channel->messages = NULL;
+    channel->frames = NULL;
+    channel->memory = NULL;
+    channel->stream = NULL;
+}
+
+/* ---- Writer -------------------------------------------------------------------------------- */
+
+/* Whether another message may be sent, and its frame is free. */
+static bool writer_has_room(struct tcp_channel *channel) {
+    uint64_t next = atomic_load_explicit(&channel->committed, memory_order_relaxed);
+    uint64_t back = atomic_load_explicit(&channel->returned, memory_order_acquire);
+    const struct tcp_frame *frame = &channel->frames[next % channel->base.slots];
+    return next - back < channel->window &&
+           !atomic_load_explicit(&frame->busy, memory_order_acquire);
+}
+
+static uint8_t *writer_stage(const struct tcp_channel *channel, uint64_t number) {
+    return channel->memory + number % channel->base.slots * channel->stride;
+}
+
+/* Makes the next message's frame and sends it as far as the socket takes it now. */
+static void writer_publish(struct tcp_channel *channel, const void *payload, size_t len,
+                           uint64_t meta, bool lent) {
+    struct tcp_stream *stream = channel->stream;
+    uint64_t next = atomic_load_explicit(&channel->committed, memory_order_relaxed);
+    struct tcp_frame *frame = &channel->frames[next % channel->base.slots];
+    frame->header = (struct tcp_header){TCP_HEADER_DATA, channel->far_index, len, meta};
+    frame->payload = payload;
+    frame->lent = lent;
+    atomic_store_explicit(&frame->busy, true, memory_order_relaxed);
+    atomic_store_explicit(&channel->committed, next + 1, memory_order_release);
+    tcp_tx_queue(stream, frame);
+    if (!atomic_load(&stream->blocked))
+        tcp_tx_kick(stream);
+}
+
+rcm_status tcp_reserve(struct rcmi_channel *base, void **ret_slot) {
+    struct tcp_channel *channel = channel_of(base);
+    if (!writer_has_room(channel))
+        return RCM_AGAIN;
+    uint64_t next = atomic_load_explicit(&channel->committed, memory_order_relaxed);
+    *ret_slot = writer_stage(channel, next);
+    return RCM_OK;
+}
+
+void tcp_commit(struct rcmi_channel *base, size_t len, uint64_t meta) {
+    struct tcp_channel *channel = channel_of(base);
+    uint64_t next = atomic_load_explicit(&channel->committed, memory_order_relaxed);
+    assert(len <= base->slot_bytes);
+    writer_publish(channel, writer_stage(channel, next), len, meta, false);
+}
+
+rcm_status tcp_lend(struct rcmi_channel *base, const void *bytes, size_t len, uint64_t meta) {
+    struct tcp_channel *channel = channel_of(base);
+    if (len > base->slot_bytes)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "lending %zu bytes to a channel with slots of %zu",
+                         len, base->slot_bytes);
+    if (!writer_has_room(channel))
+        return RCM_AGAIN;
+    atomic_fetch_add_explicit(&channel->lent, 1, memory_order_relaxed);
+    writer_publish(channel, bytes, len, meta, true);
+    return RCM_OK;
+}
+
+bool tcp_quiet(struct rcmi_channel *base) {
+    return atomic_load_explicit(&channel_of(base)->lent, memory_order_acquire) == 0;
+}
+
+/* ---- Reader -------------------------------------------------------------------------------- */
+
+rcm_status tcp_peek(struct rcmi_channel *base, struct rcmi_slot *ret_slot) {
+    struct tcp_channel *channel = channel_of(base);
+    uint64_t oldest = atomic_load_explicit(&channel->released, memory_order_relaxed);
+    if (atomic_load_explicit(&channel->arrived, memory_order_acquire) == oldest)
+        return RCM_AGAIN;
+    const struct tcp_message *message = &channel->messages[oldest % base->slots];
+    channel->peeked = oldest + 1;
+    *ret_slot = (struct rcmi_slot){message->bytes, message->len, message->meta};
+    return RCM_OK;
+}
+
+/* Tells the writer of `owed` slots, now or with whatever is sent next. */
+static void reader_credit(struct tcp_channel *channel, bool now) {
+    struct tcp_stream *stream = channel->stream;
+    if (!atomic_exchange(&channel->credit.busy, true))
+        tcp_tx_queue(stream, &channel->credit);
+    if (now && !atomic_load(&stream->blocked))
+        tcp_tx_kick(stream);
+}
+
+void tcp_release(struct rcmi_channel *base) {
+    struct tcp_channel *channel = channel_of(base);
+    uint64_t released = atomic_load_explicit(&channel->released, memory_order_relaxed) + 1;
+    assert(channel->peeked == released);
+    atomic_store_explicit(&channel->released, released, memory_order_release);
+    uint32_t owed = atomic_fetch_add(&channel->owed, 1) + 1;
+    bool drained = atomic_load_explicit(&channel->arrived, memory_order_relaxed) == released;
+    if (owed * 2 >= base->slots)
+        reader_credit(channel, true);
+    else if (drained)
+        reader_credit(channel, false);
+}
+
+/* A message that came into the reader's memory and was not looked at moves to its slot. */
+static void reader_rescue(struct tcp_channel *channel) {
+    uint64_t number = channel->place_for;
+    if (!channel->place || number < channel->peeked ||
+        atomic_load_explicit(&channel->arrived, memory_order_acquire) <= number)
+        return;
+    struct tcp_message *message = &channel->messages[number % channel->base.slots];
+    if (message->bytes != channel->place)
+        return;
+    uint8_t *slot = channel->memory + number % channel->base.slots * channel->stride;
+    memcpy(slot, message->bytes, message->len);
+    message->bytes = slot;
+}
+
+void tcp_expect(struct rcmi_channel *base, void *place, size_t cap) {
+    struct tcp_channel *channel = channel_of(base);
+    int hint = TCP_HINT_GIVEN;
+    if (!atomic_compare_exchange_strong(&channel->hint, &hint, TCP_HINT_NONE) &&
+        hint == TCP_HINT_TAKEN) {
+        tcp_lock_take(&channel->stream->rx.lock);
+        tcp_rx_displace(channel);
+        atomic_store(&channel->hint, TCP_HINT_NONE);
+        tcp_lock_drop(&channel->stream->rx.lock);
+    }
+    reader_rescue(channel);
+    channel->place = NULL;
+    if (cap == 0)
+        return;
+    /* The message the next peek shows first, and only that one: if it begins to arrive before
+     * this is seen, the hint is of no use and must not catch the one after it. */
+    channel->place = place;
+    channel->place_cap = cap;
+    channel->place_for = channel->peeked;
+    atomic_store_explicit(&channel->hint, TCP_HINT_GIVEN, memory_order_release);
+}

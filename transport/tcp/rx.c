@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Receiving: one state machine per stream, run by whoever holds rx.lock. A read-ahead buffer takes
+ * headers and small payloads, many per system call; the rest of a large payload is read straight
+ * to where it belongs, together with the beginning of what follows. Everything in a header is
+ * the peer's word and is checked before it is used.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include "tcp.h"
+
+static rcm_status rx_refuse(struct tcp_stream *stream, const char *what, uint64_t value) {
+    return rcmi_fail_origin(RCM_ERR_PROTOCOL, stream->link->peer,
+                            "rank %d sent a tcp frame with %s %" PRIu64 ", which is not valid",
+                            stream->link->peer, what, value);
+}
+
+/* ---- The table of ends: index -> channel --------------------------------------------------- */
+
+static uint32_t end_index(uint32_t slot, uint16_t generation) {
+    return (uint32_t)generation << 16 | slot;
+}
+
+static rcm_status ends_grow(struct tcp_stream *stream) {
+    struct tcp_rx *rx = &stream->rx;
+    if (rx->nends >= TCP_ENDS_MAX)
+        return rcmi_fail(RCM_ERR_RESOURCE, 0, "a tcp link carries at most %u channel ends",
+                         TCP_ENDS_MAX);
+    uint32_t nends = rx->nends ? rx->nends * 2 : 16;
+    struct tcp_end *ends = realloc(rx->ends, nends * sizeof *ends);
+    if (!ends)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %u channel ends", nends);
+    memset(ends + rx->nends, 0, (nends - rx->nends) * sizeof *ends);
+    rx->ends = ends;
+    rx->nends = nends;
+    return RCM_OK;
+}
+
+rcm_status tcp_end_add(struct tcp_stream *stream, struct tcp_channel *channel) {
+    struct tcp_rx *rx = &stream->rx;
+    uint32_t slot = 0;
+    while (slot < rx->nends && rx->ends[slot].channel)
+        slot++;
+    if (slot == rx->nends) {
+        rcm_status status = ends_grow(stream);
+        if (status != RCM_OK)
+            return status;
+    }
+    rx->ends[slot].channel = channel;
+    channel->index = end_index(slot, rx->ends[slot].generation);
+    channel->listed = true;
+    return RCM_OK;
+}
+
+void tcp_end_remove(struct tcp_stream *stream, struct tcp_channel *channel) {
+    struct tcp_rx *rx = &stream->rx;
+    struct tcp_end *end = &rx->ends[channel->index & 0xffff];
+    end->channel = NULL;
+    end->generation++;
+    channel->listed = false;
+    if (rx->to == channel)
+        rx->to = NULL;
+}
+
+/* *ret_channel NULL: the end was closed, the frame came late. */
+static rcm_status end_find(struct tcp_stream *stream, struct tcp_channel **ret_channel) {
+    struct tcp_rx *rx = &stream->rx;
+    uint32_t slot = rx->header.index & 0xffff;
+    if (slot >= rx->nends)
+        return rx_refuse(stream, "channel index", rx->header.index);
+    const struct tcp_end *end = &rx->ends[slot];
+    bool current = end->channel && end_index(slot, end->generation) == rx->header.index;
+    *ret_channel = current ? end->channel : NULL;
+    return RCM_OK;
+}
+
+/* ---- Messages ------------------------------------------------------------------------------ */
+
+static uint8_t *message_slot(const struct tcp_channel *channel, uint64_t number) {
+    return channel->memory + number % channel->base.slots * channel->stride;
+}
+
+/* Where the payload of message `number` goes: the reader's own memory if it was offered for
+ * exactly this message and is large enough, else the slot. */
+static void message_choose(struct tcp_rx *rx, uint64_t number) {
+    struct tcp_channel *channel = rx->to;
+    int given = TCP_HINT_GIVEN;
+    rx->dest = message_slot(channel, number);
+    rx->placed = false;
+    if (atomic_load_explicit(&channel->hint, memory_order_relaxed) != TCP_HINT_GIVEN ||
+        !atomic_compare_exchange_strong(&channel->hint, &given, TCP_HINT_TAKEN))
+        return;
+    if (channel->place_for == number && channel->place_cap >= rx->header.len) {
+        rx->dest = channel->place;
+        rx->placed = true;
+        return;
+    }
+    atomic_store(&channel->hint, channel->place_for > number ? TCP_HINT_GIVEN : TCP_HINT_NONE);
+}
+
+static rcm_status message_begin(struct tcp_stream *stream) {
+    struct tcp_rx *rx = &stream->rx;
+    rcm_status status = end_find(stream, &rx->to);
+    if (status != RCM_OK)
+        return status;
+    rx->left = rx->header.len;
+    rx->placed = false;
+    rx->in_payload = true;
+    rx->large = rx->header.len >= TCP_LARGE;
+    if (!rx->to)
+        return RCM_OK;
+    struct tcp_channel *channel = rx->to;
+    if (channel->base.is_writer)
+        return rx_refuse(stream, "the channel index of a writer,", rx->header.index);
+    if (rx->header.len > channel->base.slot_bytes)
+        return rx_refuse(stream, "length", rx->header.len);
+    uint64_t number = atomic_load_explicit(&channel->arrived, memory_order_relaxed);
+    if (number - atomic_load_explicit(&channel->released, memory_order_acquire) >=
+        channel->base.slots)
+        return rx_refuse(stream, "more messages than its credit of", channel->base.slots);
+    message_choose(rx, number);
+    return RCM_OK;
+}
+
+static void message_end(struct tcp_rx *rx) {
+    struct tcp_channel *channel = rx->to;
+    rx->in_payload = false;
+    rx->to = NULL;
+    if (!channel)
+        return;
+    uint64_t number = atomic_load_explicit(&channel->arrived, memory_order_relaxed);
+    struct tcp_message *message = &channel->messages[number % channel->base.slots];
+    message->bytes = rx->placed ? channel->place : message_slot(channel, number);
+    message->len = rx->header.len;
+    message->meta = rx->header.meta;
+    if (rx->placed)
+        atomic_store(&channel->hint, TCP_HINT_NONE);
+    atomic_store_explicit(&channel->arrived, number + 1, memory_order_release);
+    rx->rang = true;
+}
+
+void tcp_rx_displace(struct tcp_channel *channel) {
+    struct tcp_rx *rx = &channel->stream->rx;
+    if (rx->to != channel || !rx->placed)
+        return;
+    uint64_t number = atomic_load_explicit(&channel->arrived, memory_order_relaxed);
+    uint8_t *slot = message_slot(channel, number);
+    size_t have = (size_t)(rx->dest - channel->place);
+    memcpy(slot, channel->place, have);
+    rx->dest = slot + have;
+    rx->placed = false;
+    atomic_store(&channel->hint, TCP_HINT_NONE);
+}
+
+static rcm_status credit_take(struct tcp_stream *stream) {
+    struct tcp_rx *rx = &stream->rx;
+    struct tcp_channel *channel = NULL;
+    rcm_status status = end_find(stream, &channel);
+    if (status != RCM_OK)
+        return status;
+    if (rx->header.len != 0)
+        return rx_refuse(stream, "credits and length", rx->header.len);
+    if (!channel)
+        return RCM_OK;
+    if (!channel->base.is_writer)
+        return rx_refuse(stream, "credits for the reader's channel index", rx->header.index);
+    uint64_t returned = atomic_load_explicit(&channel->returned, memory_order_relaxed);
+    uint64_t committed = atomic_load_explicit(&channel->committed, memory_order_acquire);
+    if (rx->header.meta == 0 || rx->header.meta > committed - returned)
+        return rx_refuse(stream, "a credit of", rx->header.meta);
+    atomic_store_explicit(&channel->returned, returned + rx->header.meta, memory_order_release);
+    rx->rang = true;
+    return RCM_OK;
+}
+
+/* ---- Bytes --------------------------------------------------------------------------------- */
+
+static rcm_status rx_header(struct tcp_stream *stream) {
+    struct tcp_rx *rx = &stream->rx;
+    memcpy(&rx->header, rx->ahead + rx->head, sizeof rx->header);
+    rx->head += sizeof rx->header;
+    if (rx->header.kind == TCP_HEADER_DATA)
+        return message_begin(stream);
+    if (rx->header.kind == TCP_HEADER_CREDIT)
+        return credit_take(stream);
+    return rx_refuse(stream, "kind", rx->header.kind);
+}
+
+/* n bytes of the payload from the read-ahead buffer. */
+static void rx_payload(struct tcp_rx *rx) {
+    size_t n = rx->tail - rx->head;
+    if (n > rx->left)
+        n = rx->left;
+    if (n && rx->to) {
+        memcpy(rx->dest, rx->ahead + rx->head, n);
+        rx->dest += n;
+    }
+    rx->head += n;
+    rx->left -= n;
+}
+
+/* Consumes the read-ahead buffer up to an incomplete header. */
+static rcm_status rx_parse(struct tcp_stream *stream) {
+    struct tcp_rx *rx = &stream->rx;
+    for (;;) {
+        if (rx->in_payload) {
+            rx_payload(rx);
+            if (rx->left)
+                break;
+            message_end(rx);
+        }
+        if (rx->tail - rx->head < sizeof rx->header)
+            break;
+        rcm_status status = rx_header(stream);
+        if (status != RCM_OK)
+            return status;
+    }
+    if (rx->head == rx->tail) {
+        rx->head = rx->tail = 0;
+    } else if (rx->head) {
+        memmove(rx->ahead, rx->ahead + rx->head, rx->tail - rx->head);
+        rx->tail -= rx->head;
+        rx->head = 0;
+    }
+    return RCM_OK;
+}
+
+/* One read. *ret_more: the socket may hold more than was taken. */
+static rcm_status rx_read(struct tcp_stream *stream, bool *ret_more) {
+    struct tcp_rx *rx = &stream->rx;
+    size_t direct = rx->in_payload && rx->to ? rx->left : 0;
+    bool dropping = rx->in_payload && !rx->to;
+    size_t ahead = (rx->large && !dropping ? TCP_AHEAD_LARGE : TCP_READ_AHEAD) - rx->tail;
+    struct iovec iov[2] = {{rx->dest, direct}, {rx->ahead + rx->tail, ahead}};
+    struct msghdr msg = {.msg_iov = direct ? iov : iov + 1, .msg_iovlen = direct ? 2 : 1};
+    ssize_t got;
+    do {
+        got = recvmsg(stream->fd, &msg, MSG_DONTWAIT);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return RCM_AGAIN;
+    if (got < 0)
+        return rcmi_fail_origin(rcmi_status_of_errno(errno), stream->link->peer,
+                                "receiving from rank %d failed: %s", stream->link->peer,
+                                strerror(errno));
+    if (got == 0)
+        return rcmi_fail_origin(RCM_ERR_PEER, stream->link->peer,
+                                "rank %d closed its data connection", stream->link->peer);
+    size_t straight = (size_t)got < direct ? (size_t)got : direct;
+    if (straight) {
+        rx->dest += straight;
+        rx->left -= straight;
+    }
+    rx->tail += (size_t)got - straight;
+    *ret_more = (size_t)got == direct + ahead;
+    return RCM_OK;
+}
+
+bool tcp_rx_poll(struct tcp_stream *stream) {
+    bool moved = false, more = true;
+    for (int round = 0; more && round < TCP_RX_ROUNDS; round++) {
+        rcm_status status = rx_read(stream, &more);
+        if (status == RCM_AGAIN)
+            break;
+        if (status == RCM_OK)
+            status = rx_parse(stream);
+        if (status != RCM_OK) {
+            tcp_stream_fail(stream);
+            return true;
+        }
+        moved = true;
+    }
+    return moved;
+}

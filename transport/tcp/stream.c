@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One data socket: attached, moved, broken, closed. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "fd.h"
+#include "settings.h"
+#include "tcp.h"
+
+#define LOCK_SPINS    64
+#define DRAIN_ROUNDS  64
+#define KEEPALIVE_S   5
+#define KEEPALIVE_TRY 3
+
+void tcp_lock_take(struct tcp_lock *lock) {
+    for (int spins = 0; !tcp_lock_try(lock); spins++)
+        if (spins >= LOCK_SPINS)
+            sched_yield();
+}
+
+void tcp_stream_init(struct tcp_stream *stream, struct tcp_domain *domain, struct tcp_link *link) {
+    stream->domain = domain;
+    stream->link = link;
+    stream->fd = -1;
+}
+
+/* ---- Socket options ------------------------------------------------------------------------ */
+
+static void option_set(int fd, int level, int name, int value) {
+    /* Each only improves on what the kernel does by itself. */
+    (void)setsockopt(fd, level, name, &value, sizeof value);
+}
+
+/* A dead host or network shows itself within RINGCOMM_PEER_TIMEOUT, also when nothing is sent. */
+static rcm_status options_for_death(int fd) {
+    int64_t seconds;
+    rcm_status status = rcmi_setting_int("RINGCOMM_PEER_TIMEOUT", 1, 86400, &seconds);
+    if (status != RCM_OK)
+        return status;
+    int probe =
+        seconds / KEEPALIVE_TRY > KEEPALIVE_S ? KEEPALIVE_S : (int)(seconds / KEEPALIVE_TRY);
+    option_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)seconds * 1000);
+    option_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, probe > 0 ? probe : 1);
+    option_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe > 0 ? probe : 1);
+    option_set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_TRY);
+    option_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    return RCM_OK;
+}
+
+static rcm_status stream_take(struct tcp_stream *stream, int fd) {
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = stream};
+    if (stream->fd >= 0)
+        return rcmi_fail_origin(RCM_ERR_PROTOCOL, stream->link->peer,
+                                "rank %d connected a data socket twice", stream->link->peer);
+    stream->rx.ahead = malloc(TCP_READ_AHEAD);
+    if (!stream->rx.ahead)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a receive buffer");
+    option_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    rcm_status status = options_for_death(fd);
+    if (status != RCM_OK)
+        return status;
+    if (epoll_ctl(stream->domain->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
+        return rcmi_fail(rcmi_status_of_errno(errno), errno, "epoll refuses a data socket");
+    return RCM_OK;
+}
+
+rcm_status tcp_stream_attach(struct tcp_stream *stream, int fd) {
+    rcm_status status = stream_take(stream, fd);
+    if (status != RCM_OK) {
+        rcmi_fd_close(&fd);
+        return status;
+    }
+    stream->fd = fd;
+    tcp_domain_list(stream->domain, stream);
+    return RCM_OK;
+}
+
+/* ---- Moving -------------------------------------------------------------------------------- */
+
+bool tcp_stream_move(struct tcp_stream *stream) {
+    bool moved = false, rang = false;
+    if (!atomic_load(&stream->broken) && tcp_lock_try(&stream->rx.lock)) {
+        if (stream->fd >= 0 && !atomic_load(&stream->broken))
+            moved = tcp_rx_poll(stream);
+        rang = stream->rx.rang;
+        stream->rx.rang = false;
+        tcp_lock_drop(&stream->rx.lock);
+    }
+    if (rang)
+        rcmi_node_ring(stream->domain->node);
+    if (atomic_load(&stream->queued))
+        moved = tcp_tx_kick(stream) || moved;
+    return moved;
+}
+
+void tcp_stream_want_out(struct tcp_stream *stream, bool want) {
+    tcp_lock_take(&stream->queue_lock);
+    bool useful = want == (atomic_load(&stream->queued) != 0);
+    if (useful && want != atomic_load(&stream->wants_out) && !atomic_load(&stream->broken)) {
+        struct epoll_event event = {.events = want ? EPOLLIN | EPOLLOUT : EPOLLIN,
+                                    .data.ptr = stream};
+        (void)epoll_ctl(stream->domain->epoll, EPOLL_CTL_MOD, stream->fd, &event);
+        atomic_store(&stream->wants_out, want);
+    }
+    tcp_lock_drop(&stream->queue_lock);
+}
+
+/* ---- The end ------------------------------------------------------------------------------- */
+
+/* Ends all use of the socket but by who holds rx or tx lock already. False if it had ended. */
+static bool stream_break(struct tcp_stream *stream) {
+    tcp_lock_take(&stream->queue_lock);
+    bool first = !atomic_exchange(&stream->broken, true);
+    if (first && stream->fd >= 0)
+        (void)epoll_ctl(stream->domain->epoll, EPOLL_CTL_DEL, stream->fd, NULL);
+    tcp_lock_drop(&stream->queue_lock);
+    return first;
+}
+
+void tcp_stream_fail(struct tcp_stream *stream) {
+    if (stream_break(stream))
+        rcmi_node_link_failed(stream->domain->node, stream->link->peer);
+}
+
+/* Closing a socket with unread bytes resets the connection, and what the kernel still holds for
+ * the peer would be lost with it: so send what can be sent, then read what is there. */
+static void stream_settle(struct tcp_stream *stream) {
+    if (stream->fd < 0 || atomic_load(&stream->broken))
+        return;
+    tcp_tx_kick(stream);
+    for (int i = 0; i < DRAIN_ROUNDS; i++)
+        if (recv(stream->fd, stream->rx.ahead, TCP_READ_AHEAD, MSG_DONTWAIT) <= 0)
+            break;
+}
+
+void tcp_stream_down(struct tcp_stream *stream) {
+    if (tcp_forked(stream->domain)) {
+        rcmi_fd_close(&stream->fd);
+        return;
+    }
+    if (stream->listed)
+        tcp_domain_unlist(stream->domain, stream);
+    tcp_lock_take(&stream->rx.lock);
+    stream_settle(stream);
+    stream_break(stream);
+    tcp_lock_take(&stream->tx_lock);
+    rcmi_fd_close(&stream->fd);
+    stream->rx.to = NULL;
+    tcp_lock_drop(&stream->tx_lock);
+    tcp_lock_drop(&stream->rx.lock);
+    tcp_tx_drop(stream);
+}
+
+void tcp_stream_fini(struct tcp_stream *stream) {
+    struct tcp_frame *frame = stream->first;
+    while (frame) { /* only in a forked child */
+        struct tcp_frame *next = frame->next;
+        if (!frame->owner)
+            free(frame);
+        frame = next;
+    }
+    stream->first = NULL;
+    rcmi_fd_close(&stream->fd);
+    free(stream->rx.ahead);
+    free(stream->rx.ends);
+    stream->rx.ahead = NULL;
+    stream->rx.ends = NULL;
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The tcp transport: messages over the data sockets that the framework dials and authenticates.
+ * Here are its domains (one per node), its links, and its row in the table of transports.
+ *
+ * Who moves the data: any thread in progress. A thread that spins reads the sockets itself; before
+ * it sleeps it arms, and the loop thread, which watches the set of all data sockets, moves what
+ * came and rings. The bell must be armed before the domain is, or a ring may be missed.
+ */
+#include "tcp.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include "../internal.h"
+#include "fd.h"
+
+#define EVENTS_MAX 16
+
+bool tcp_forked(const struct tcp_domain *domain) {
+    return domain->pid != getpid();
+}
+
+/* ---- The list of streams ------------------------------------------------------------------- */
+
+static void streams_change(struct tcp_domain *domain) {
+    atomic_store(&domain->changing, true);
+    pthread_rwlock_wrlock(&domain->streams_lock);
+}
+
+static void streams_changed(struct tcp_domain *domain) {
+    pthread_rwlock_unlock(&domain->streams_lock);
+    atomic_store(&domain->changing, false);
+}
+
+void tcp_domain_list(struct tcp_domain *domain, struct tcp_stream *stream) {
+    streams_change(domain);
+    stream->next = domain->streams;
+    domain->streams = stream;
+    domain->nstreams++;
+    streams_changed(domain);
+    stream->listed = true;
+}
+
+void tcp_domain_unlist(struct tcp_domain *domain, struct tcp_stream *stream) {
+    streams_change(domain);
+    struct tcp_stream **at = &domain->streams;
+    while (*at != stream)
+        at = &(*at)->next;
+    *at = stream->next;
+    domain->nstreams--;
+    streams_changed(domain);
+    stream->listed = false;
+}
+
+/* ---- Progress ------------------------------------------------------------------------------ */
+
+static bool move_all(struct tcp_domain *domain) {
+    bool moved = false;
+    for (struct tcp_stream *stream = domain->streams; stream; stream = stream->next)
+        moved = tcp_stream_move(stream) || moved;
+    return moved;
+}
+
+/* With many streams: those that epoll names, and those with something to send. */
+static bool move_ready(struct tcp_domain *domain) {
+    struct epoll_event events[EVENTS_MAX];
+    bool moved = false;
+    int n = epoll_wait(domain->epoll, events, EVENTS_MAX, 0);
+    for (int i = 0; i < n; i++)
+        moved = tcp_stream_move(events[i].data.ptr) || moved;
+    for (struct tcp_stream *stream = domain->streams; stream; stream = stream->next)
+        if (atomic_load_explicit(&stream->queued, memory_order_relaxed))
+            moved = tcp_tx_kick(stream) || moved;
+    return moved;
+}
+
+static bool domain_progress(void *data) {
+    struct tcp_domain *domain = data;
+    if (atomic_load(&domain->changing) || pthread_rwlock_tryrdlock(&domain->streams_lock) != 0)
+        return false;
+    bool moved = false;
+    if (domain->nstreams > TCP_DIRECT)
+        moved = move_ready(domain);
+    else if (domain->nstreams > 0)
+        moved = move_all(domain);
+    pthread_rwlock_unlock(&domain->streams_lock);
+    return moved;
+}
+
+/* ---- The loop's part ----------------------------------------------------------------------- */
+
+void tcp_arm(void *data) {
+    struct tcp_domain *domain = data;
+    bool was = atomic_exchange(&domain->armed, true);
+    pthread_rwlock_rdlock(&domain->streams_lock);
+    for (struct tcp_stream *stream = domain->streams; stream; stream = stream->next) {
+        if (!atomic_load(&stream->queued))
+            continue;
+        if (atomic_load(&stream->blocked))
+            tcp_stream_want_out(stream, true);
+        else
+            tcp_tx_kick(stream);
+    }
+    pthread_rwlock_unlock(&domain->streams_lock);
+    if (!was)
+        (void)rcmi_loop_rearm(rcmi_node_loop(domain->node), &domain->watch, EPOLLIN | EPOLLONESHOT);
+}
+
+void tcp_grace(struct tcp_domain *domain) {
+    const struct itimerspec at = {.it_value = {.tv_nsec = TCP_GRACE_NS}};
+    if (!atomic_exchange(&domain->timer_set, true))
+        (void)timerfd_settime(domain->timer, 0, &at, NULL);
+}
+
+/* Whatever woke the loop: move, wake the sleepers, and come back for what could not be sent. */
+static void domain_look(struct tcp_domain *domain) {
+    bool waiting = false;
+    domain_progress(domain);
+    for (struct tcp_stream *stream = domain->streams; stream; stream = stream->next)
+        waiting = waiting || (atomic_load(&stream->queued) && !atomic_load(&stream->broken));
+    if (waiting)
+        tcp_arm(domain);
+}
+
+static void domain_ready(void *data, uint32_t events) {
+    struct tcp_domain *domain = data;
+    (void)events;
+    atomic_store(&domain->armed, false);
+    domain_look(domain);
+    rcmi_node_ring(domain->node);
+}
+
+static void timer_ready(void *data, uint32_t events) {
+    struct tcp_domain *domain = data;
+    uint64_t times;
+    (void)events;
+    if (read(domain->timer, &times, sizeof times) < 0)
+        return; /* another start came in between: it will be ready again */
+    atomic_store(&domain->timer_set, false);
+    domain_look(domain);
+}
+
+/* ---- Domain -------------------------------------------------------------------------------- */
+
+static rcm_status domain_watch(struct tcp_domain *domain) {
+    struct rcmi_loop *loop = rcmi_node_loop(domain->node);
+    domain->watch.fd = domain->epoll;
+    domain->watch.ready = domain_ready;
+    domain->watch.arg = domain;
+    domain->timer_watch.fd = domain->timer;
+    domain->timer_watch.ready = timer_ready;
+    domain->timer_watch.arg = domain;
+    atomic_store(&domain->armed, true);
+    rcm_status status = rcmi_loop_watch(loop, &domain->watch, EPOLLIN | EPOLLONESHOT);
+    if (status == RCM_OK)
+        status = rcmi_loop_watch(loop, &domain->timer_watch, EPOLLIN);
+    return status;
+}
+
+static rcm_status domain_init(void *data, struct rcmi_node *node) {
+    struct tcp_domain *domain = data;
+    domain->node = node;
+    domain->pid = getpid();
+    domain->timer = -1;
+    domain->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (domain->epoll < 0)
+        return rcmi_fail(rcmi_status_of_errno(errno), errno, "no epoll set for data sockets");
+    domain->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (domain->timer < 0)
+        return rcmi_fail(rcmi_status_of_errno(errno), errno, "no timer for data sockets");
+    int error = pthread_rwlock_init(&domain->streams_lock, NULL);
+    if (error)
+        return rcmi_fail(rcmi_status_of_errno(error), error, "no lock for data sockets");
+    domain->streams_lock_made = true;
+    return domain_watch(domain);
+}
+
+static void domain_fini(void *data) {
+    struct tcp_domain *domain = data;
+    struct rcmi_loop *loop = rcmi_node_loop(domain->node);
+    if (loop && domain->watch.active)
+        rcmi_loop_unwatch(loop, &domain->watch);
+    if (loop && domain->timer_watch.active)
+        rcmi_loop_unwatch(loop, &domain->timer_watch);
+    rcmi_fd_close(&domain->epoll);
+    rcmi_fd_close(&domain->timer);
+    if (domain->streams_lock_made)
+        pthread_rwlock_destroy(&domain->streams_lock);
+    domain->streams_lock_made = false;
+}
+
+/* ---- Link ---------------------------------------------------------------------------------- */
+
+static rcm_status link_init(void *data, void *domain, int peer) {
+    struct tcp_link *link = data;
+    link->domain = domain;
+    link->peer = peer;
+    for (int i = 0; i < TCP_STREAMS; i++)
+        tcp_stream_init(&link->streams[i], domain, link);
+    return RCM_OK;
+}
+
+static rcm_status link_offer(void *data, struct rcmi_blob *ret_offer) {
+    (void)data;
+    uint32_t streams = TCP_STREAMS;
+    memcpy(ret_offer->bytes, &streams, sizeof streams);
+    ret_offer->len = sizeof streams;
+    ret_offer->nfds = 0;
+    return RCM_OK;
+}
+
+static rcm_status link_accept(void *data, struct rcmi_blob *offer) {
+    const struct tcp_link *link = data;
+    uint32_t streams = 0;
+    if (offer->len == sizeof streams)
+        memcpy(&streams, offer->bytes, sizeof streams);
+    if (streams == TCP_STREAMS)
+        return RCM_OK;
+    return rcmi_fail_origin(RCM_ERR_PROTOCOL, link->peer,
+                            "rank %d offers a tcp link of %u data sockets in %zu bytes, this rank "
+                            "has %d",
+                            link->peer, streams, offer->len, TCP_STREAMS);
+}
+
+static rcm_status link_attach(void *data, int i, int fd) {
+    struct tcp_link *link = data;
+    if (i >= 0 && i < TCP_STREAMS)
+        return tcp_stream_attach(&link->streams[i], fd);
+    rcmi_fd_close(&fd);
+    return rcmi_fail_origin(RCM_ERR_PROTOCOL, link->peer,
+                            "rank %d connected data socket %d, which is not expected", link->peer,
+                            i);
+}
+
+static void link_down(void *data) {
+    struct tcp_link *link = data;
+    for (int i = 0; i < TCP_STREAMS; i++)
+        tcp_stream_down(&link->streams[i]);
+}
+
+static void link_fini(void *data) {
+    struct tcp_link *link = data;
+    for (int i = 0; i < TCP_STREAMS; i++)
+        tcp_stream_fini(&link->streams[i]);
+}
+
+static bool tcp_probe(char *reason, size_t cap) {
+    snprintf(reason, cap, "sockets always work");
+    return true;
+}
+
+const struct rcmi_transport rcmi_transport_tcp = {
+    .name = "tcp",
+    .description = "TCP sockets between any two hosts",
+    .same_host = false,
+    .multicast = false,
+    .data_sockets = TCP_STREAMS,
+    .domain_size = sizeof(struct tcp_domain),
+    .link_size = sizeof(struct tcp_link),
+    .channel_size = sizeof(struct tcp_channel),
+    .probe = tcp_probe,
+    .domain_init = domain_init,
+    .domain_fini = domain_fini,
+    .progress = domain_progress,
+    .arm = tcp_arm,
+    .link_init = link_init,
+    .link_offer = link_offer,
+    .link_accept = link_accept,
+    .link_attach = link_attach,
+    .link_down = link_down,
+    .link_fini = link_fini,
+    .writer_init = tcp_writer_init,
+    .writer_offer = tcp_writer_offer,
+    .writer_attach = tcp_writer_attach,
+    .reader_init = tcp_reader_init,
+    .reader_accept = tcp_reader_accept,
+    .writer_close = tcp_writer_close,
+    .channel_fini = tcp_channel_fini,
+    .reserve = tcp_reserve,
+    .commit = tcp_commit,
+    .lend = tcp_lend,
+    .quiet = tcp_quiet,
+    .peek = tcp_peek,
+    .release = tcp_release,
+    .expect = tcp_expect,
+};

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The inside of the tcp transport: what its files share, and nothing for anybody else.
+ *
+ *   tcp.c      the table; domains (one per node) and links
+ *   stream.c   one data socket: its life, its failure, when its thread must be woken
+ *   rx.c       what arrives: frames into slots or into the reader's own memory, credits
+ *   tx.c       what leaves: a first-in, first-out list of frames, gathered into few system calls
+ *   channel.c  the two ends of a channel
+ *
+ * A *stream* is one data socket with all that belongs to it; a link has TCP_STREAMS of them and a
+ * channel uses one, the same at both ends. Frames of all channels of a stream share it; since a
+ * writer never sends what its reader has no slot for, the reader can always take what comes, and
+ * no channel waits for another.
+ *
+ * Locks, in the order in which they may be nested; none is held while something blocks:
+ *   domain.streams_lock   the list of streams; shared by whoever makes progress
+ *   stream.rx.lock        reading the socket, the table of ends, slots that are being filled
+ *   stream.tx.lock        writing the socket
+ *   stream.queue_lock     the list of frames; a few instructions
+ */
+#ifndef RCMI_TCP_H
+#define RCMI_TCP_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "transport.h"
+
+#define TCP_STREAMS       1
+#define TCP_READ_AHEAD    65536 /* bytes that one read may take beyond what is asked for */
+#define TCP_AHEAD_LARGE   1024  /* the same after a large message: most likely another follows */
+#define TCP_LARGE         16384
+#define TCP_RX_ROUNDS     8  /* reads per call of progress, so that no stream starves the others */
+#define TCP_GATHER        16 /* frames per system call */
+#define TCP_DIRECT        4  /* up to so many streams are read without asking epoll first */
+#define TCP_GRACE_NS      1000000 /* a full socket that nobody moves for so long is the loop's */
+#define TCP_HEADER_DATA   0x52434d31u /* "RCM1" */
+#define TCP_HEADER_CREDIT 0x52434d32u
+#define TCP_ENDS_MAX      65536u
+
+/* Before each message: to which end of which channel, how long, and the writer's word. A credit
+ * frame has no payload; its meta says how many slots were given back. Both hosts must have the
+ * same byte order: otherwise `kind` is not recognised and the link is refused. */
+struct tcp_header {
+    uint32_t kind;
+    uint32_t index; /* of the end that shall get it, in its owner's table */
+    uint64_t len;
+    uint64_t meta;
+};
+
+/* Held for as long as one or two system calls at most; a thread that must have it yields. */
+struct tcp_lock {
+    _Atomic bool held; /* acquired by exchange, paired with the release in tcp_lock_drop */
+};
+
+static inline bool tcp_lock_try(struct tcp_lock *lock) {
+    return !atomic_load_explicit(&lock->held, memory_order_relaxed) &&
+           !atomic_exchange(&lock->held, true);
+}
+
+void tcp_lock_take(struct tcp_lock *lock);
+
+static inline void tcp_lock_drop(struct tcp_lock *lock) {
+    atomic_store(&lock->held, false);
+}
+
+/* Something to be sent. Lies in the channel; a frame whose channel was closed before it was sent
+ * is replaced by a copy of its own (owner NULL). */
+struct tcp_frame {
+    struct tcp_frame *next;
+    struct tcp_channel *owner;
+    const uint8_t *payload;
+    size_t done; /* bytes of header and payload that the kernel has */
+    struct tcp_header header;
+    bool lent;         /* the payload is the user's memory */
+    _Atomic bool busy; /* is in a list; the release when it leaves pairs with reserve's acquire */
+};
+
+struct tcp_end {
+    struct tcp_channel *channel; /* NULL: free */
+    uint16_t generation;         /* changes with each use, so that late frames are recognised */
+};
+
+struct tcp_rx {
+    struct tcp_lock lock;
+    uint8_t *ahead; /* TCP_READ_AHEAD bytes */
+    size_t head, tail;
+    struct tcp_header header;
+    bool in_payload;
+    struct tcp_channel *to; /* whose payload is arriving; NULL: nobody's, drop it */
+    uint8_t *dest;
+    size_t left;
+    bool placed; /* dest is the reader's own memory, see tcp_expect */
+    bool large;
+    bool rang; /* something arrived that somebody may sleep for */
+    struct tcp_end *ends;
+    uint32_t nends;
+};
+
+struct tcp_stream {
+    struct tcp_domain *domain;
+    struct tcp_link *link;
+    struct tcp_stream *next; /* in the domain */
+    int fd;                  /* -1: not attached or down; changed under both rx and tx lock */
+    bool listed;             /* in the domain's list; loop thread */
+    /* Set under queue_lock by whoever finds the socket unusable; read by all that would use it.
+     * From then on nothing is added to the list and epoll does not know the socket any more. */
+    _Atomic bool broken;
+    struct tcp_rx rx;
+
+    struct tcp_lock tx_lock;
+    struct tcp_lock queue_lock;
+    struct tcp_frame *first, *last;
+    /* Frames in the list, written under queue_lock. seq_cst: a thread that queues and then fails
+     * to get tx_lock relies on the holder looking here after having dropped it. */
+    _Atomic uint32_t queued;
+    /* The socket takes no more. Written by the holder of tx_lock, seq_cst, paired with
+     * domain.armed: either the one who arms sees it or the one who blocks sees the arming. */
+    _Atomic bool blocked;
+    /* Epoll reports room in the socket. Written under queue_lock; read without it as a hint. */
+    _Atomic bool wants_out;
+};
+
+struct tcp_link {
+    struct tcp_domain *domain;
+    int peer;
+    struct tcp_stream streams[TCP_STREAMS];
+};
+
+struct tcp_domain {
+    struct rcmi_node *node;
+    pid_t pid; /* of the process that made it: a forked child must not touch what it shares */
+    int epoll;
+    struct rcmi_watch watch;
+    /* The loop will look at `epoll`. Exchange by tcp_arm, cleared by the loop before it looks. */
+    _Atomic bool armed;
+    int timer; /* a timerfd: unlike rcmi_timer any thread can start it */
+    struct rcmi_watch timer_watch;
+    _Atomic bool timer_set; /* set by who starts the timer, cleared by the loop when it fired */
+    pthread_rwlock_t streams_lock;
+    bool streams_lock_made;
+    /* The loop waits to write the list: readers stay out (seq_cst on both sides; only a hint). */
+    _Atomic bool changing;
+    struct tcp_stream *streams;
+    int nstreams;
+};
+
+/* One message slot of a reader. */
+struct tcp_message {
+    const uint8_t *bytes;
+    size_t len;
+    uint64_t meta;
+};
+
+enum tcp_hint { TCP_HINT_NONE, TCP_HINT_GIVEN, TCP_HINT_TAKEN };
+
+struct tcp_channel {
+    struct rcmi_channel base;
+    struct tcp_stream *stream;
+    uint32_t index;     /* in this side's table of ends */
+    bool listed;        /* is in that table */
+    uint32_t far_index; /* in the peer's */
+    uint8_t *memory;    /* all slots */
+    size_t stride;
+
+    /* Writer. */
+    struct tcp_frame *frames; /* slots of them */
+    uint32_t window;          /* how many messages may be on the way */
+    /* Messages published; by the writer's thread (release), read by rx to check credits. */
+    _Atomic uint64_t committed;
+    /* Messages the reader gave back; by rx (release), pairs with the acquire in reserve. */
+    _Atomic uint64_t returned;
+    /* Lent frames not yet sent; up by the writer, down by tx (release), acquire in quiet. */
+    _Atomic uint32_t lent;
+
+    /* Reader. */
+    struct tcp_message *messages; /* slots of them */
+    /* Messages complete; by rx (release), pairs with the acquire in peek. */
+    _Atomic uint64_t arrived;
+    /* Messages given back; by the reader's thread (release), acquire in rx: the slot is free. */
+    _Atomic uint64_t released;
+    uint64_t peeked; /* the reader's thread: messages it has been shown */
+    /* Slots given back that the writer does not know of yet; added by the reader, taken by tx. */
+    _Atomic uint32_t owed;
+    struct tcp_frame credit; /* at most one is under way */
+    /* enum tcp_hint: NONE -> GIVEN by the reader (release), GIVEN -> TAKEN by rx (acquire) when
+     * the message begins, -> NONE by rx when it ends or by the reader under rx.lock. */
+    _Atomic int hint;
+    uint8_t *place;
+    size_t place_cap;
+    uint64_t place_for; /* number of the message that may go there */
+};
+
+/* stream.c */
+void tcp_stream_init(struct tcp_stream *stream, struct tcp_domain *domain, struct tcp_link *link);
+/* Takes fd over, also if it fails. */
+rcm_status tcp_stream_attach(struct tcp_stream *stream, int fd);
+void tcp_stream_down(struct tcp_stream *stream);
+void tcp_stream_fini(struct tcp_stream *stream);
+/* The socket is of no use any more, for the reason in the thread's error: the framework will lose
+ * the link. Any thread, under rx or tx lock but not queue_lock. */
+void tcp_stream_fail(struct tcp_stream *stream);
+/* Reads and writes what can be. */
+bool tcp_stream_move(struct tcp_stream *stream);
+/* Asks epoll to report room in a full socket, or no longer to. */
+void tcp_stream_want_out(struct tcp_stream *stream, bool want);
+
+/* tcp.c */
+void tcp_arm(void *domain);
+/* The socket is full: should nobody come along, the loop does in a moment. */
+void tcp_grace(struct tcp_domain *domain);
+bool tcp_forked(const struct tcp_domain *domain);
+/* The list of streams. Loop thread. */
+void tcp_domain_list(struct tcp_domain *domain, struct tcp_stream *stream);
+void tcp_domain_unlist(struct tcp_domain *domain, struct tcp_stream *stream);
+
+/* rx.c; under rx.lock. */
+bool tcp_rx_poll(struct tcp_stream *stream);
+rcm_status tcp_end_add(struct tcp_stream *stream, struct tcp_channel *channel);
+void tcp_end_remove(struct tcp_stream *stream, struct tcp_channel *channel);
+/* Moves what is being received into a reader's own memory back to its slot. */
+void tcp_rx_displace(struct tcp_channel *channel);
+
+/* tx.c */
+void tcp_tx_queue(struct tcp_stream *stream, struct tcp_frame *frame);
+/* Sends what can be, unless another thread does. */
+bool tcp_tx_kick(struct tcp_stream *stream);
+/* Moves what the channel was lent and has not sent to slots of its own. */
+void tcp_tx_unlend(struct tcp_stream *stream, struct tcp_channel *channel);
+/* Takes the channel's frames out of the list; those that must still travel are copied. */
+void tcp_tx_forget(struct tcp_stream *stream, struct tcp_channel *channel);
+/* Empties the list of a stream that is down. */
+void tcp_tx_drop(struct tcp_stream *stream);
+
+/* channel.c */
+rcm_status tcp_writer_init(struct rcmi_channel *base, void *const *links, int nreaders);
+rcm_status tcp_writer_offer(struct rcmi_channel *base, int r, struct rcmi_blob *ret_offer);
+rcm_status tcp_writer_attach(struct rcmi_channel *base, int r, struct rcmi_blob *answer);
+rcm_status tcp_reader_init(struct rcmi_channel *base, void *link);
+rcm_status tcp_reader_accept(struct rcmi_channel *base, struct rcmi_blob *offer,
+                             struct rcmi_blob *ret_answer);
+void tcp_writer_close(struct rcmi_channel *base);
+void tcp_channel_fini(struct rcmi_channel *base);
+rcm_status tcp_reserve(struct rcmi_channel *base, void **ret_slot);
+void tcp_commit(struct rcmi_channel *base, size_t len, uint64_t meta);
+rcm_status tcp_lend(struct rcmi_channel *base, const void *bytes, size_t len, uint64_t meta);
+bool tcp_quiet(struct rcmi_channel *base);
+rcm_status tcp_peek(struct rcmi_channel *base, struct rcmi_slot *ret_slot);
+void tcp_release(struct rcmi_channel *base);
+void tcp_expect(struct rcmi_channel *base, void *place, size_t cap);
+
+#endif

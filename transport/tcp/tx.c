@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sending: the frames of all channels of a stream wait in one list, first in, first out, and the
+ * holder of tx_lock hands as many as possible to the kernel in one call. Nothing is allocated but
+ * for channels that are closed while their frames still wait.
+ *
+ * No frame is forgotten: a thread that queued one and finds tx_lock held leaves, because the holder
+ * looks at `queued` again after it dropped the lock; when the socket is full, progress, the armed
+ * loop, or at last the grace timer come back to it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include "tcp.h"
+
+/* Called when the list does not hold the frame any more. */
+static void frame_finish(struct tcp_stream *stream, struct tcp_frame *frame) {
+    struct tcp_channel *owner = frame->owner;
+    if (!owner) {
+        free(frame);
+        return;
+    }
+    if (frame == &owner->credit) {
+        atomic_store(&frame->busy, false);
+        /* Slots given back while the frame was being sent found it busy. */
+        if (atomic_load(&owner->owed) && !atomic_exchange(&frame->busy, true))
+            tcp_tx_queue(stream, frame);
+        return;
+    }
+    bool lent = frame->lent;
+    atomic_store_explicit(&frame->busy, false, memory_order_release);
+    if (lent && atomic_fetch_sub_explicit(&owner->lent, 1, memory_order_release) == 1)
+        rcmi_node_ring(stream->domain->node);
+}
+
+/* Under queue_lock: appends. */
+static void list_append(struct tcp_stream *stream, struct tcp_frame *frame) {
+    frame->next = NULL;
+    if (stream->last)
+        stream->last->next = frame;
+    else
+        stream->first = frame;
+    stream->last = frame;
+    atomic_fetch_add(&stream->queued, 1);
+}
+
+/* Under queue_lock: takes the first frame out. */
+static struct tcp_frame *list_shift(struct tcp_stream *stream) {
+    struct tcp_frame *frame = stream->first;
+    stream->first = frame->next;
+    if (!stream->first)
+        stream->last = NULL;
+    atomic_fetch_sub(&stream->queued, 1);
+    return frame;
+}
+
+void tcp_tx_queue(struct tcp_stream *stream, struct tcp_frame *frame) {
+    frame->done = 0;
+    tcp_lock_take(&stream->queue_lock);
+    bool down = atomic_load(&stream->broken);
+    if (!down)
+        list_append(stream, frame);
+    tcp_lock_drop(&stream->queue_lock);
+    if (!down)
+        return;
+    if (frame->owner && frame == &frame->owner->credit)
+        return; /* stays busy: never queued again */
+    frame_finish(stream, frame);
+}
+
+static int frame_vector(const struct tcp_frame *frame, struct iovec *iov, size_t *total) {
+    size_t header = sizeof frame->header;
+    int n = 0;
+    if (frame->done < header)
+        iov[n++] =
+            (struct iovec){(char *)(uintptr_t)&frame->header + frame->done, header - frame->done};
+    size_t payload_done = frame->done > header ? frame->done - header : 0;
+    if (frame->header.len > payload_done)
+        iov[n++] = (struct iovec){(char *)(uintptr_t)frame->payload + payload_done,
+                                  frame->header.len - payload_done};
+    for (int i = 0; i < n; i++)
+        *total += iov[i].iov_len;
+    return n;
+}
+
+static int tx_gather(struct tcp_stream *stream, struct iovec *iov, size_t *ret_total) {
+    int niov = 0;
+    *ret_total = 0;
+    tcp_lock_take(&stream->queue_lock);
+    struct tcp_frame *frame = stream->first;
+    for (int i = 0; frame && i < TCP_GATHER; i++, frame = frame->next) {
+        if (frame->owner && frame == &frame->owner->credit && frame->done == 0)
+            frame->header.meta += atomic_exchange(&frame->owner->owed, 0);
+        niov += frame_vector(frame, iov + niov, ret_total);
+    }
+    tcp_lock_drop(&stream->queue_lock);
+    return niov;
+}
+
+/* The kernel took n bytes. */
+static void tx_retire(struct tcp_stream *stream, size_t n) {
+    while (n) {
+        struct tcp_frame *frame = stream->first; /* only the holder of tx_lock takes frames out */
+        size_t left = sizeof frame->header + frame->header.len - frame->done;
+        if (n < left) {
+            frame->done += n;
+            return;
+        }
+        n -= left;
+        tcp_lock_take(&stream->queue_lock);
+        list_shift(stream);
+        tcp_lock_drop(&stream->queue_lock);
+        frame->header.meta = 0;
+        frame_finish(stream, frame);
+    }
+}
+
+/* One call of the kernel. False when the socket takes no more, or is of no use. */
+static bool tx_send(struct tcp_stream *stream) {
+    struct iovec iov[2 * TCP_GATHER];
+    size_t total;
+    int niov = tx_gather(stream, iov, &total);
+    if (niov == 0)
+        return false;
+    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t)niov};
+    ssize_t sent;
+    do {
+        sent = sendmsg(stream->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (sent < 0 && errno == EINTR);
+    if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS) {
+        rcm_status status = rcmi_status_of_errno(errno);
+        status = rcmi_fail_origin(status, stream->link->peer, "sending to rank %d failed: %s",
+                                  stream->link->peer, strerror(errno));
+        tcp_stream_fail(stream);
+        return false;
+    }
+    if (sent > 0)
+        tx_retire(stream, (size_t)sent);
+    bool full = sent < 0 || (size_t)sent < total;
+    atomic_store(&stream->blocked, full);
+    return !full;
+}
+
+/* The socket is full: see to it that somebody comes back. */
+static void tx_blocked(struct tcp_stream *stream) {
+    if (atomic_load(&stream->domain->armed))
+        tcp_stream_want_out(stream, true);
+    tcp_grace(stream->domain);
+}
+
+bool tcp_tx_kick(struct tcp_stream *stream) {
+    bool moved = false, full = false;
+    while (!full && atomic_load(&stream->queued) != 0 && tcp_lock_try(&stream->tx_lock)) {
+        if (stream->fd >= 0 && !atomic_load(&stream->broken)) {
+            while (atomic_load(&stream->queued) != 0 && tx_send(stream))
+                moved = true;
+            full = atomic_load(&stream->blocked);
+        }
+        bool useless = stream->fd < 0 || atomic_load(&stream->broken);
+        tcp_lock_drop(&stream->tx_lock);
+        if (useless) {
+            tcp_tx_drop(stream);
+            return true;
+        }
+    }
+    if (full)
+        tx_blocked(stream);
+    else if (atomic_load_explicit(&stream->wants_out, memory_order_relaxed))
+        tcp_stream_want_out(stream, false);
+    return moved;
+}
+
+/* ---- Closing ------------------------------------------------------------------------------- */
+
+void tcp_tx_unlend(struct tcp_stream *stream, struct tcp_channel *channel) {
+    tcp_lock_take(&stream->tx_lock);
+    tcp_lock_take(&stream->queue_lock);
+    for (struct tcp_frame *frame = stream->first; frame; frame = frame->next) {
+        if (frame->owner != channel || !frame->lent)
+            continue;
+        uint8_t *stage = channel->memory + (frame - channel->frames) * channel->stride;
+        if (frame->header.len)
+            memcpy(stage, frame->payload, frame->header.len);
+        frame->payload = stage;
+        frame->lent = false;
+        atomic_fetch_sub_explicit(&channel->lent, 1, memory_order_release);
+    }
+    tcp_lock_drop(&stream->queue_lock);
+    tcp_lock_drop(&stream->tx_lock);
+    /* Others may have been turned away by the lock. */
+    tcp_tx_kick(stream);
+}
+
+/* A copy of a waiting frame that needs its channel no more; NULL if there is no memory. */
+static struct tcp_frame *frame_orphan(const struct tcp_frame *frame) {
+    struct tcp_frame *copy = malloc(sizeof *copy + frame->header.len);
+    if (!copy)
+        return NULL;
+    copy->next = NULL;
+    copy->owner = NULL;
+    copy->payload = (const uint8_t *)(copy + 1);
+    copy->done = frame->done;
+    copy->header = frame->header;
+    copy->lent = false;
+    atomic_init(&copy->busy, true);
+    if (frame->header.len)
+        memcpy(copy + 1, frame->payload, frame->header.len);
+    return copy;
+}
+
+/* Under both locks: what takes the frame's place in the list; NULL: nothing, and *ret_lost if the
+ * peer cannot make sense of the stream any more. */
+static struct tcp_frame *frame_replace(struct tcp_frame *frame, struct tcp_channel *channel,
+                                       bool *ret_lost) {
+    if (frame->owner != channel)
+        return frame;
+    if (frame == &channel->credit && frame->done == 0)
+        return NULL;
+    struct tcp_frame *copy = frame_orphan(frame);
+    *ret_lost = *ret_lost || !copy;
+    return copy;
+}
+
+void tcp_tx_forget(struct tcp_stream *stream, struct tcp_channel *channel) {
+    bool lost = false;
+    tcp_lock_take(&stream->tx_lock);
+    tcp_lock_take(&stream->queue_lock);
+    struct tcp_frame *frame = stream->first;
+    stream->first = stream->last = NULL;
+    atomic_store(&stream->queued, 0);
+    while (frame) {
+        struct tcp_frame *next = frame->next;
+        struct tcp_frame *stays = frame_replace(frame, channel, &lost);
+        if (stays)
+            list_append(stream, stays);
+        frame = next;
+    }
+    tcp_lock_drop(&stream->queue_lock);
+    if (lost) {
+        (void)rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to keep what rank %d was sent",
+                        stream->link->peer);
+        tcp_stream_fail(stream);
+    }
+    tcp_lock_drop(&stream->tx_lock);
+    /* Others may have found the list empty meanwhile and left. */
+    tcp_tx_kick(stream);
+}
+
+void tcp_tx_drop(struct tcp_stream *stream) {
+    tcp_lock_take(&stream->tx_lock);
+    tcp_lock_take(&stream->queue_lock);
+    struct tcp_frame *frame = stream->first;
+    stream->first = stream->last = NULL;
+    atomic_store(&stream->queued, 0);
+    tcp_lock_drop(&stream->queue_lock);
+    while (frame) {
+        struct tcp_frame *next = frame->next;
+        if (!frame->owner || frame != &frame->owner->credit)
+            frame_finish(stream, frame);
+        frame = next;
+    }
+    tcp_lock_drop(&stream->tx_lock);
+}
