@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Everybody's blob to everybody, through a store. Each rank sets scope/RANK and counts itself
+ * under scope/arrived; the last one sets scope/all, for which the others wait. So a server keeps
+ * one waiter a rank and not one a pair of ranks, and the blobs come in one batched get.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "error.h"
+#include "log.h"
+#include "rendezvous.h"
+#include "store.h"
+
+#define TELL_MS 30000 /* when the log says who is missing */
+
+struct exchange {
+    rcm_store *store;
+    int rank, nranks;
+    int64_t start_ns;
+    rcmi_deadline deadline;
+    char *names; /* of all keys, each in key_len bytes */
+    size_t key_len;
+    struct rcmi_bytes *keys; /* scope/0 .. scope/nranks-1, scope/arrived, scope/all */
+};
+
+static rcm_status exchange_init(struct exchange *x, const char *scope) {
+    size_t n = (size_t)x->nranks + 2;
+    x->key_len = strlen(scope) + 16;
+    x->names = malloc(n * x->key_len);
+    x->keys = calloc(n, sizeof *x->keys);
+    if (!x->names || !x->keys)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the exchange of %d ranks", x->nranks);
+    for (size_t i = 0; i < n; i++) {
+        char *name = x->names + i * x->key_len;
+        if (i < (size_t)x->nranks)
+            snprintf(name, x->key_len, "%s/%zu", scope, i);
+        else
+            snprintf(name, x->key_len, "%s/%s", scope, i == n - 1 ? "all" : "arrived");
+        x->keys[i] = (struct rcmi_bytes){name, strlen(name)};
+    }
+    return RCM_OK;
+}
+
+static void exchange_fini(struct exchange *x) {
+    free(x->names);
+    free(x->keys);
+}
+
+/* ---- Who is missing ------------------------------------------------------------------------ */
+
+/* "3, 5-7"; as many as fit, then "and N more". */
+static void ranks_text(const bool *present, int n, char *text, size_t size) {
+    size_t at = 0;
+    text[0] = '\0';
+    for (int i = 0; i < n;) {
+        int first = i, last;
+        if (present[i++])
+            continue;
+        while (i < n && !present[i])
+            i++;
+        last = i - 1;
+        if (size - at < 60) {
+            int more = 0;
+            for (int k = first; k < n; k++)
+                more += !present[k];
+            snprintf(text + at, size - at, " and %d more", more);
+            return;
+        }
+        at += (size_t)snprintf(text + at, size - at, first == last ? "%s%d" : "%s%d-%d",
+                               at > 0 ? ", " : "", first, last);
+    }
+}
+
+/* The sentence of who is missing; false if nobody is, or if the store does not answer. */
+static bool missing_text(struct exchange *x, char *text, size_t size) {
+    char ranks[300];
+    int missing = 0;
+    size_t n = (size_t)x->nranks;
+    bool *present = calloc(n, sizeof *present);
+    if (!present || x->store->ops->present(x->store, x->keys, n, present) != RCM_OK) {
+        free(present);
+        return false;
+    }
+    for (int i = 0; i < x->nranks; i++)
+        missing += !present[i];
+    ranks_text(present, x->nranks, ranks, sizeof ranks);
+    free(present);
+    double seconds = (double)(rcmi_now_ns() - x->start_ns) / 1e9;
+    snprintf(text, size, "rank%s %s of %d %s not arrived within %.3g s", missing == 1 ? "" : "s",
+             ranks, x->nranks, missing == 1 ? "has" : "have", seconds);
+    return missing > 0;
+}
+
+static rcm_status exchange_timeout(struct exchange *x) {
+    char text[400];
+    const char *where = x->store->url[0] ? x->store->url : x->store->ops->name;
+    if (missing_text(x, text, sizeof text))
+        return rcmi_fail(RCM_ERR_TIMEOUT, 0, "%s (store %s)", text, where);
+    return rcmi_fail(RCM_ERR_TIMEOUT, 0,
+                     "the exchange of %d ranks was not complete before the deadline (store %s)",
+                     x->nranks, where);
+}
+
+/* ---- The exchange -------------------------------------------------------------------------- */
+
+static rcm_status exchange_publish(struct exchange *x, struct rcmi_bytes mine) {
+    const struct rcmi_store_ops *ops = x->store->ops;
+    const struct rcmi_bytes one = {"1", 1};
+    int64_t arrived = 0;
+    rcm_status status = ops->set(x->store, x->keys[x->rank], mine);
+    if (status == RCM_OK)
+        status = ops->add(x->store, x->keys[x->nranks], 1, &arrived);
+    if (status == RCM_OK && arrived == x->nranks)
+        status = ops->set(x->store, x->keys[x->nranks + 1], one);
+    return status;
+}
+
+/* Waits for scope/all, telling once who is missing. */
+static rcm_status exchange_wait(struct exchange *x) {
+    const struct rcmi_store_ops *ops = x->store->ops;
+    rcmi_deadline tell = rcmi_deadline_in(TELL_MS);
+    char text[400];
+    const struct rcmi_bytes *all = &x->keys[x->nranks + 1];
+
+    if (tell < x->deadline) {
+        rcm_status status = ops->wait(x->store, all, 1, tell);
+        if (status != RCM_PENDING)
+            return status;
+        if (missing_text(x, text, sizeof text))
+            rcmi_log(RCMI_LOG_INFO, "%s; still waiting", text);
+    }
+    return ops->wait(x->store, all, 1, x->deadline);
+}
+
+rcm_status rcmi_exchange(rcm_store *store, const char *scope, int rank, int nranks,
+                         const void *mine, size_t len, rcmi_deadline deadline,
+                         struct rcm_blob *ret_all) {
+    struct exchange x = {.store = store,
+                         .rank = rank,
+                         .nranks = nranks,
+                         .start_ns = rcmi_now_ns(),
+                         .deadline = deadline};
+
+    if (nranks < 1 || rank < 0 || rank >= nranks)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "exchange: rank %d of %d", rank, nranks);
+    if (len > RCMI_STORE_VALUE_MAX)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "exchange: a blob of %zu bytes, at most %d", len,
+                         RCMI_STORE_VALUE_MAX);
+    rcm_status status = exchange_init(&x, scope);
+    if (status == RCM_OK)
+        status = exchange_publish(&x, (struct rcmi_bytes){mine, len});
+    if (status == RCM_OK)
+        status = exchange_wait(&x);
+    if (status == RCM_OK)
+        status = store->ops->multi_get(store, x.keys, (size_t)nranks, deadline, ret_all);
+    if (status == RCM_PENDING)
+        status = exchange_timeout(&x);
+    exchange_fini(&x);
+    return status;
+}

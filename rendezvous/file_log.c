@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reading and writing the log of a file store. Knows records and locks, not what keys mean. */
+#include "file_log.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "error.h"
+#include "fd.h"
+
+#define POLL_MS       10
+#define READ_BLOCK    (64 * 1024)
+#define KEY_ABSURD    (64u * 1024)          /* torch sets no limit; ours is 8 KiB */
+#define VALUE_ABSURD  (1024u * 1024 * 1024) /* likewise; ours is 8 MiB */
+#define RECORD_HEADER sizeof(uint32_t)
+
+void rcmi_file_log_init(struct rcmi_file_log *log, char *path) {
+    log->path = path;
+    log->pos = 0;
+    rcmi_map_init(&log->map);
+}
+
+void rcmi_file_log_fini(struct rcmi_file_log *log) {
+    rcmi_map_fini(&log->map);
+    free(log->path);
+}
+
+static void pause_ms(int ms) {
+    struct timespec t = {.tv_nsec = ms * 1000000L};
+    (void)nanosleep(&t, NULL);
+}
+
+/* Pauses before another try, not past the deadline; false if that has passed. */
+static bool retry_pause(rcmi_deadline deadline) {
+    int left = rcmi_deadline_left_ms(deadline);
+    if (left == 0)
+        return false;
+    pause_ms(left < 0 || left > POLL_MS ? POLL_MS : left);
+    return true;
+}
+
+static rcm_status log_open(const struct rcmi_file_log *log, enum rcmi_file_mode mode,
+                           rcmi_deadline deadline, int *ret_fd) {
+    int flags = mode == RCMI_FILE_READ ? O_RDONLY : O_RDWR;
+    if (mode == RCMI_FILE_CREATE)
+        flags |= O_CREAT;
+    for (;;) {
+        int fd = open(log->path, flags | O_CLOEXEC, 0644);
+        if (fd >= 0) {
+            *ret_fd = fd;
+            return RCM_OK;
+        }
+        if (errno == EINTR)
+            continue;
+        if (errno != ENOENT)
+            return rcmi_fail(rcmi_status_of_errno(errno), errno, "store file %s: cannot open",
+                             log->path);
+        if (!retry_pause(deadline))
+            return rcmi_fail(RCM_ERR_TIMEOUT, ENOENT,
+                             "store file %s did not appear before the deadline", log->path);
+    }
+}
+
+static rcm_status log_lock(const struct rcmi_file_log *log, int fd, int how,
+                           rcmi_deadline deadline) {
+    while (flock(fd, how | LOCK_NB) < 0) {
+        if (errno == EINTR)
+            continue;
+        if (errno != EWOULDBLOCK)
+            return rcmi_fail(rcmi_status_of_errno(errno), errno, "store file %s: cannot lock",
+                             log->path);
+        if (rcmi_deadline_passed(deadline))
+            return rcmi_fail(RCM_ERR_TIMEOUT, 0,
+                             "store file %s is locked by another process until after the deadline",
+                             log->path);
+        pause_ms(1);
+    }
+    return RCM_OK;
+}
+
+static rcm_status log_size(const struct rcmi_file_log *log, int fd, int64_t *ret_size) {
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return rcmi_fail(RCM_ERR_SYSTEM, errno, "store file %s: cannot look at its size",
+                         log->path);
+    if (st.st_size < log->pos)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                         "store file %s was cut or replaced: it has %lld bytes, of which %lld were "
+                         "read before",
+                         log->path, (long long)st.st_size, (long long)log->pos);
+    *ret_size = st.st_size;
+    return RCM_OK;
+}
+
+/* ---- Records ------------------------------------------------------------------------------- */
+
+struct record {
+    struct rcmi_bytes key, value;
+    size_t bytes; /* of the whole record; more than there are if it is not complete */
+};
+
+static uint32_t length_at(const unsigned char *p) {
+    uint32_t n;
+    memcpy(&n, p, sizeof n);
+    return n;
+}
+
+/* Looks at `len` bytes; NULL or what is absurd about them. ret->bytes > len: need so many. */
+static const char *record_parse(const unsigned char *p, size_t len, struct record *ret) {
+    ret->bytes = RECORD_HEADER;
+    if (len < ret->bytes)
+        return NULL;
+    ret->key = (struct rcmi_bytes){p + RECORD_HEADER, length_at(p)};
+    if (ret->key.len > KEY_ABSURD)
+        return "key length";
+    ret->bytes += ret->key.len + RECORD_HEADER;
+    if (len < ret->bytes)
+        return NULL;
+    ret->value = (struct rcmi_bytes){p + ret->bytes, length_at(p + ret->bytes - RECORD_HEADER)};
+    if (ret->value.len > VALUE_ABSURD)
+        return "value length";
+    ret->bytes += ret->value.len;
+    return NULL;
+}
+
+static rcm_status record_apply(struct rcmi_file_log *log, const struct record *r) {
+    const char *key = r->key.data;
+    if (r->key.len > 0 && key[0] == '-') {
+        rcmi_map_remove(&log->map, (struct rcmi_bytes){key + 1, r->key.len - 1});
+        return RCM_OK;
+    }
+    return rcmi_map_set(&log->map, r->key, r->value);
+}
+
+/* Applies the complete records at the front of the buffer. *ret_need: bytes the next one takes. */
+static rcm_status buffer_apply(struct rcmi_file_log *log, struct rcmi_buffer *in,
+                               size_t *ret_need) {
+    for (;;) {
+        struct record r;
+        size_t len = rcmi_buffer_len(in);
+        const char *absurd = record_parse(rcmi_buffer_front(in), len, &r);
+        if (absurd)
+            return rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                             "store file %s: absurd %s in the record at offset %lld; the file is "
+                             "damaged or no store",
+                             log->path, absurd, (long long)log->pos);
+        *ret_need = r.bytes;
+        if (len < r.bytes)
+            return RCM_OK;
+        rcm_status status = record_apply(log, &r);
+        if (status != RCM_OK)
+            return status;
+        rcmi_buffer_drop(in, r.bytes);
+        log->pos += (int64_t)r.bytes;
+    }
+}
+
+static rcm_status file_read(const struct rcmi_file_log *log, int fd, int64_t offset, size_t len,
+                            struct rcmi_buffer *in) {
+    void *space;
+    rcm_status status = rcmi_buffer_reserve(in, len, &space);
+    if (status != RCM_OK)
+        return status;
+    ssize_t n;
+    do
+        n = pread(fd, space, len, offset);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return rcmi_fail(RCM_ERR_SYSTEM, errno, "store file %s: cannot read at offset %lld",
+                         log->path, (long long)offset);
+    if (n == 0)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "store file %s was cut while it was read at %lld",
+                         log->path, (long long)offset);
+    rcmi_buffer_filled(in, (size_t)n);
+    return RCM_OK;
+}
+
+/* Replays [log->pos, size). With a lock held. */
+static rcm_status log_replay(struct rcmi_file_log *log, int fd, int64_t size) {
+    struct rcmi_buffer in = {0};
+    size_t need = RECORD_HEADER;
+    rcm_status status = RCM_OK;
+
+    while (status == RCM_OK && log->pos < size) {
+        int64_t at = log->pos + (int64_t)rcmi_buffer_len(&in);
+        if (log->pos + (int64_t)need > size) {
+            status = rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                               "store file %s: the record at offset %lld is torn: it needs %zu "
+                               "bytes, the file ends after %lld",
+                               log->path, (long long)log->pos, need, (long long)(size - log->pos));
+            break;
+        }
+        size_t want = need - rcmi_buffer_len(&in);
+        if (want < READ_BLOCK)
+            want = READ_BLOCK;
+        if ((int64_t)want > size - at)
+            want = (size_t)(size - at);
+        status = file_read(log, fd, at, want, &in);
+        if (status == RCM_OK)
+            status = buffer_apply(log, &in, &need);
+    }
+    rcmi_buffer_fini(&in);
+    return status;
+}
+
+rcm_status rcmi_file_log_begin(struct rcmi_file_log *log, enum rcmi_file_mode mode,
+                               rcmi_deadline deadline, int *ret_fd) {
+    int fd = -1;
+    int64_t size;
+    rcm_status status = log_open(log, mode, deadline, &fd);
+    if (status == RCM_OK)
+        status = log_lock(log, fd, mode == RCMI_FILE_READ ? LOCK_SH : LOCK_EX, deadline);
+    if (status == RCM_OK)
+        status = log_size(log, fd, &size);
+    if (status == RCM_OK)
+        status = log_replay(log, fd, size);
+    if (status == RCM_OK)
+        *ret_fd = fd;
+    else
+        rcmi_fd_close(&fd);
+    return status;
+}
+
+rcm_status rcmi_file_log_look(struct rcmi_file_log *log, rcmi_deadline deadline) {
+    int fd = -1;
+    int64_t size;
+    rcm_status status = log_open(log, RCMI_FILE_READ, deadline, &fd);
+    if (status == RCM_OK)
+        status = log_size(log, fd, &size);
+    if (status == RCM_OK && size != log->pos) {
+        status = log_lock(log, fd, LOCK_SH, deadline);
+        if (status == RCM_OK) /* again: a writer was perhaps in the middle of it */
+            status = log_size(log, fd, &size);
+        if (status == RCM_OK)
+            status = log_replay(log, fd, size);
+    }
+    rcmi_fd_close(&fd);
+    return status;
+}
+
+/* ---- Writing ------------------------------------------------------------------------------- */
+
+rcm_status rcmi_file_log_record(struct rcmi_buffer *batch, struct rcmi_bytes key,
+                                struct rcmi_bytes value) {
+    uint32_t key_len = (uint32_t)key.len, value_len = (uint32_t)value.len;
+    void *space;
+    /* All room at once: a half record must not stay in the batch. */
+    rcm_status status = rcmi_buffer_reserve(batch, key.len + value.len + 2 * RECORD_HEADER, &space);
+    if (status == RCM_OK)
+        status = rcmi_buffer_put(batch, &key_len, sizeof key_len);
+    if (status == RCM_OK)
+        status = rcmi_buffer_put(batch, key.data, key.len);
+    if (status == RCM_OK)
+        status = rcmi_buffer_put(batch, &value_len, sizeof value_len);
+    return status == RCM_OK ? rcmi_buffer_put(batch, value.data, value.len) : status;
+}
+
+static rcm_status file_write(const struct rcmi_file_log *log, int fd, const unsigned char *data,
+                             size_t len) {
+    int64_t start = log->pos;
+    size_t done = 0;
+    while (done < len) {
+        ssize_t n = pwrite(fd, data + done, len - done, start + (int64_t)done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            int error = errno;
+            int cut = ftruncate(fd, start);
+            return rcmi_fail(rcmi_status_of_errno(error), error,
+                             "store file %s: cannot write %zu bytes%s", log->path, len,
+                             cut < 0 ? ", and its end is torn now" : "");
+        }
+        done += (size_t)n;
+    }
+    return RCM_OK;
+}
+
+rcm_status rcmi_file_log_append(struct rcmi_file_log *log, int fd,
+                                const struct rcmi_buffer *batch) {
+    struct rcmi_buffer view = *batch; /* walks over the batch's bytes; owns none */
+    rcm_status status = file_write(log, fd, rcmi_buffer_front(batch), rcmi_buffer_len(batch));
+    while (status == RCM_OK && rcmi_buffer_len(&view) > 0) {
+        struct record r;
+        (void)record_parse(rcmi_buffer_front(&view), rcmi_buffer_len(&view), &r);
+        status = record_apply(log, &r);
+        view.head += r.bytes;
+        log->pos += (int64_t)r.bytes;
+    }
+    return status;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What api/ and the launcher take from this room beside the public rcm_store_ functions: who am I
+ * (environment and options), where is the store, and the exchange of one blob per rank.
+ */
+#ifndef RCMI_RENDEZVOUS_H
+#define RCMI_RENDEZVOUS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "ringcomm.h"
+#include "clock.h"
+
+/* rcm_store_open with the secret given by the caller (NULL: none) instead of the environment's. */
+rcm_status rcmi_store_open(const char *url, const char *secret, int64_t timeout_ms,
+                           rcm_store **ret_store);
+
+/* Listens where a store will be served. host: if it names an address of this machine, that one
+ * alone; a name that means loopback only on this machine (Debian's 127.0.1.1), a foreign one or
+ * NULL: all addresses. port 0: any free one. A port in use is named in the error. The descriptor
+ * is the caller's and survives fork(). */
+rcm_status rcmi_store_listen(const char *host, int port, int *ret_fd, int *ret_port);
+
+/* Serves a TCP store on a listening descriptor, which is the store's from then on (also if it
+ * fails), with the secret of the environment. rcm_store_url tells the address; closing the store
+ * ends the server. */
+rcm_status rcmi_store_serve(int listen_fd, rcm_store **ret_store);
+
+/* Who this process is and where it meets the others. */
+struct rcmi_launch {
+    int rank;
+    int world_size;
+    int local_rank; /* -1: not told */
+    int local_size; /* 0: not told */
+    int attempt;  /* TORCHELASTIC_RESTART_COUNT, 0: the first. A launcher's store keeps the keys of
+                     earlier attempts, so keys should carry it */
+    char *url;    /* for rcmi_store_open, complete with rank and world_size; "hash:" for a single
+                     rank; NULL if options->store is to be used */
+    char *origin; /* for people: "rank from RANK, address from MASTER_ADDR and MASTER_PORT" */
+};
+
+/*
+ * Options win over RINGCOMM_RANK, _WORLD_SIZE, _LOCAL_RANK, _LOCAL_WORLD_SIZE, _URL, which win
+ * over torchrun's RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT,
+ * TORCHELASTIC_USE_AGENT_STORE. An empty variable counts as not set. The URL's own rank and
+ * world_size count as given where the URL was given; a different value from the same or a
+ * stronger place is a contradiction. RCM_ERR_CONFIG names the variable, its value, and what would
+ * help. options may be NULL.
+ */
+rcm_status rcmi_launch_resolve(const struct rcm_init_options *options,
+                               struct rcmi_launch *ret_launch);
+void rcmi_launch_fini(struct rcmi_launch *launch);
+
+/*
+ * Everybody's blob to everybody: each rank publishes `mine` under scope/RANK and gets all nranks
+ * blobs, its own too; blobs may differ in length. On success the caller frees each ret_all[i].data.
+ * When the deadline passes the error names every rank that has not arrived. Who is missing after
+ * 30 s is logged. scope must be new: a store keeps what was published.
+ */
+rcm_status rcmi_exchange(rcm_store *store, const char *scope, int rank, int nranks,
+                         const void *mine, size_t len, rcmi_deadline deadline,
+                         struct rcm_blob *ret_all);
+
+#endif

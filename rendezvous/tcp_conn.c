@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A client's connection to a TCP store: bytes out and in, and how it comes about. */
+#include "tcp_conn.h"
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "auth.h"
+#include "error.h"
+#include "fd.h"
+
+#define READ_BLOCK     (64 * 1024)
+#define ATTEMPT_MS     5000 /* one address, one try: to connect, to be greeted */
+#define BACKOFF_MIN_MS 10
+#define BACKOFF_MAX_MS 1000
+#define MAX_REJECTIONS 4 /* so often may a server hang up at the greeting, one after the other */
+
+/* ---- Requests ------------------------------------------------------------------------------ */
+
+rcm_status rcmi_conn_put_byte(struct rcmi_conn *conn, uint8_t value) {
+    return rcmi_buffer_put(&conn->out, &value, sizeof value);
+}
+
+rcm_status rcmi_conn_put_u64(struct rcmi_conn *conn, uint64_t value) {
+    return rcmi_buffer_put(&conn->out, &value, sizeof value);
+}
+
+rcm_status rcmi_conn_put_value(struct rcmi_conn *conn, struct rcmi_bytes value) {
+    rcm_status status = rcmi_conn_put_u64(conn, value.len);
+    return status == RCM_OK ? rcmi_buffer_put(&conn->out, value.data, value.len) : status;
+}
+
+rcm_status rcmi_conn_put_key(struct rcmi_conn *conn, struct rcmi_bytes key) {
+    rcm_status status = rcmi_conn_put_u64(conn, key.len + 1);
+    if (status == RCM_OK)
+        status = rcmi_buffer_put(&conn->out, "/", 1);
+    return status == RCM_OK ? rcmi_buffer_put(&conn->out, key.data, key.len) : status;
+}
+
+rcm_status rcmi_conn_put_op(struct rcmi_conn *conn, enum rcmi_wire_op op, struct rcmi_bytes key) {
+    rcm_status status = rcmi_conn_put_byte(conn, (uint8_t)op);
+    return status == RCM_OK ? rcmi_conn_put_key(conn, key) : status;
+}
+
+rcm_status rcmi_conn_put_list(struct rcmi_conn *conn, enum rcmi_wire_op op,
+                              const struct rcmi_bytes *keys, size_t n) {
+    rcm_status status = rcmi_conn_put_byte(conn, (uint8_t)op);
+    if (status == RCM_OK)
+        status = rcmi_conn_put_u64(conn, n);
+    for (size_t i = 0; i < n && status == RCM_OK; i++)
+        status = rcmi_conn_put_key(conn, keys[i]);
+    return status;
+}
+
+rcm_status rcmi_conn_put_ping(struct rcmi_conn *conn) {
+    rcm_status status = rcmi_conn_put_byte(conn, RCMI_WIRE_PING);
+    conn->nonce++;
+    return status == RCM_OK ? rcmi_buffer_put(&conn->out, &conn->nonce, sizeof conn->nonce)
+                            : status;
+}
+
+rcm_status rcmi_conn_flush(struct rcmi_conn *conn, rcmi_deadline deadline) {
+    size_t len = rcmi_buffer_len(&conn->out);
+    rcm_status status = rcmi_fd_write_full(conn->fd, rcmi_buffer_front(&conn->out), len, deadline);
+    rcmi_buffer_drop(&conn->out, len);
+    return status;
+}
+
+/* ---- Replies ------------------------------------------------------------------------------- */
+
+rcm_status rcmi_conn_await(struct rcmi_conn *conn, rcmi_deadline deadline) {
+    return rcmi_buffer_len(&conn->in) > 0 ? RCM_OK : rcmi_fd_poll(conn->fd, POLLIN, deadline);
+}
+
+/* At least one byte more. */
+static rcm_status conn_fill(struct rcmi_conn *conn, rcmi_deadline deadline) {
+    for (;;) {
+        void *space;
+        size_t n = 0;
+        rcm_status status = rcmi_buffer_reserve(&conn->in, READ_BLOCK, &space);
+        if (status == RCM_OK)
+            status = rcmi_fd_read(conn->fd, space, READ_BLOCK, &n);
+        rcmi_buffer_filled(&conn->in, n);
+        if (status == RCM_AGAIN)
+            status = rcmi_fd_poll(conn->fd, POLLIN, deadline);
+        if (status != RCM_OK || n > 0)
+            return status;
+    }
+}
+
+rcm_status rcmi_conn_get(struct rcmi_conn *conn, void *data, size_t len, rcmi_deadline deadline) {
+    char *to = data;
+    while (len > 0) {
+        size_t have = rcmi_buffer_len(&conn->in);
+        if (have == 0 && len >= READ_BLOCK) /* long values go straight to where they belong */
+            return rcmi_fd_read_full(conn->fd, to, len, deadline);
+        if (have == 0) {
+            rcm_status status = conn_fill(conn, deadline);
+            if (status != RCM_OK)
+                return status;
+            continue;
+        }
+        size_t n = have < len ? have : len;
+        memcpy(to, rcmi_buffer_front(&conn->in), n);
+        rcmi_buffer_drop(&conn->in, n);
+        to += n;
+        len -= n;
+    }
+    return RCM_OK;
+}
+
+rcm_status rcmi_conn_get_byte(struct rcmi_conn *conn, uint8_t *ret, rcmi_deadline deadline) {
+    return rcmi_conn_get(conn, ret, sizeof *ret, deadline);
+}
+
+rcm_status rcmi_conn_get_i64(struct rcmi_conn *conn, int64_t *ret, rcmi_deadline deadline) {
+    return rcmi_conn_get(conn, ret, sizeof *ret, deadline);
+}
+
+rcm_status rcmi_conn_get_value(struct rcmi_conn *conn, struct rcm_blob *ret,
+                               rcmi_deadline deadline) {
+    uint64_t len;
+    rcm_status status = rcmi_conn_get(conn, &len, sizeof len, deadline);
+    if (status != RCM_OK)
+        return status;
+    if (len > RCMI_WIRE_REPLY_MAX)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store announced a value of %llu bytes",
+                         (unsigned long long)len);
+    char *data = malloc((size_t)len + 1);
+    if (!data)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a value of %llu bytes",
+                         (unsigned long long)len);
+    data[len] = '\0';
+    status = rcmi_conn_get(conn, data, (size_t)len, deadline);
+    if (status != RCM_OK) {
+        free(data);
+        return status;
+    }
+    *ret = (struct rcm_blob){data, (size_t)len};
+    return RCM_OK;
+}
+
+rcm_status rcmi_conn_get_ping(struct rcmi_conn *conn, rcmi_deadline deadline) {
+    uint32_t nonce;
+    rcm_status status = rcmi_conn_get(conn, &nonce, sizeof nonce, deadline);
+    if (status == RCM_OK && nonce != conn->nonce)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                         "it answered a ping with 0x%08x instead of 0x%08x: no store, or one of an "
+                         "unknown dialect",
+                         nonce, conn->nonce);
+    return status;
+}
+
+/* ---- Connecting ---------------------------------------------------------------------------- */
+
+void rcmi_conn_close(struct rcmi_conn *conn) {
+    if (!conn)
+        return;
+    rcmi_fd_close(&conn->fd);
+    rcmi_buffer_fini(&conn->out);
+    rcmi_buffer_fini(&conn->in);
+    free(conn);
+}
+
+static rcmi_deadline earlier(rcmi_deadline a, rcmi_deadline b) {
+    return a < b ? a : b;
+}
+
+static rcm_status conn_prove(struct rcmi_conn *conn, const char *secret, rcmi_deadline deadline) {
+    struct rcmi_auth auth;
+    rcm_status status = rcmi_auth_start(&auth, secret, true);
+    if (status != RCM_OK || !secret)
+        return status;
+    while ((status = rcmi_auth_step(&auth, conn->fd)) == RCM_AGAIN) {
+        short events = rcmi_auth_wants_write(&auth) ? POLLIN | POLLOUT : POLLIN;
+        status = rcmi_fd_poll(conn->fd, events, deadline);
+        if (status == RCM_ERR_TIMEOUT)
+            return rcmi_fail(RCM_ERR_TIMEOUT, 0,
+                             "it does not answer the proof of the secret; a store without one, as "
+                             "torch's, needs RINGCOMM_PLAIN_STORE=1");
+        if (status != RCM_OK)
+            return status;
+    }
+    return status;
+}
+
+/* The opening of the dialect, and the question whether the server is one of ours. */
+static rcm_status conn_greet(struct rcmi_conn *conn, rcmi_deadline deadline) {
+    static const struct rcmi_bytes features = {RCMI_WIRE_FEATURES, sizeof RCMI_WIRE_FEATURES - 1};
+    const uint32_t magic = RCMI_WIRE_MAGIC;
+    struct rcm_blob answer;
+
+    conn->nonce = (uint32_t)getpid();
+    rcm_status status = rcmi_conn_put_byte(conn, RCMI_WIRE_VALIDATE);
+    if (status == RCM_OK)
+        status = rcmi_buffer_put(&conn->out, &magic, sizeof magic);
+    if (status == RCM_OK)
+        status = rcmi_conn_put_ping(conn);
+    if (status == RCM_OK)
+        status = rcmi_conn_put_byte(conn, RCMI_WIRE_GET);
+    if (status == RCM_OK)
+        status = rcmi_conn_put_value(conn, features);
+    if (status == RCM_OK)
+        status = rcmi_conn_flush(conn, deadline);
+    if (status == RCM_OK)
+        status = rcmi_conn_get_ping(conn, deadline);
+    if (status == RCM_OK)
+        status = rcmi_conn_get_value(conn, &answer, deadline);
+    if (status == RCM_ERR_TIMEOUT)
+        return rcmi_fail(status, 0, "it accepts connections but does not answer as a store");
+    if (status != RCM_OK)
+        return status;
+    conn->features = answer.len > 0;
+    free(answer.data);
+    return RCM_OK;
+}
+
+/* One try at one address. */
+static rcm_status conn_try(const struct rcmi_sockaddr *addr, const char *secret,
+                           rcmi_deadline deadline, bool *ret_connected,
+                           struct rcmi_conn **ret_conn) {
+    struct rcmi_conn *conn = calloc(1, sizeof *conn);
+    if (!conn)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a connection");
+    conn->fd = -1;
+    rcm_status status = rcmi_connect_start(addr, &conn->fd);
+    if (status == RCM_OK)
+        status = rcmi_fd_poll(conn->fd, POLLOUT, earlier(deadline, rcmi_deadline_in(ATTEMPT_MS)));
+    if (status == RCM_OK)
+        status = rcmi_connect_result(conn->fd);
+    *ret_connected = status == RCM_OK;
+    deadline = earlier(deadline, rcmi_deadline_in(ATTEMPT_MS));
+    if (status == RCM_OK)
+        status = conn_prove(conn, secret, deadline);
+    if (status == RCM_OK)
+        status = conn_greet(conn, deadline);
+    if (status == RCM_OK)
+        *ret_conn = conn;
+    else
+        rcmi_conn_close(conn);
+    return status;
+}
+
+/* Every address of the host once. *ret_hung_up: a server took the connection and ended it. */
+static rcm_status conn_round(const char *host, int port, const char *secret, rcmi_deadline deadline,
+                             bool *ret_hung_up, struct rcmi_conn **ret_conn) {
+    struct rcmi_sockaddr addr;
+    rcm_status last = RCM_ERR_NOT_FOUND;
+    *ret_hung_up = false;
+    for (size_t i = 0;; i++) {
+        bool connected = false;
+        rcm_status status = RCM_ERR_NOT_FOUND;
+        /* The text of the last address that failed is worth more than "there are no more". */
+        struct rcmi_error kept = *rcmi_last_error();
+        status = rcmi_resolve(host, (uint16_t)port, i, &addr);
+        if (status != RCM_OK) {
+            if (i > 0)
+                *rcmi_last_error() = kept;
+            return i > 0 ? last : status;
+        }
+        last = conn_try(&addr, secret, deadline, &connected, ret_conn);
+        if (last == RCM_OK || last == RCM_ERR_AUTH || last == RCM_ERR_PROTOCOL ||
+            last == RCM_ERR_NOMEM || last == RCM_ERR_UNSUPPORTED || last == RCM_ERR_RESOURCE)
+            return last;
+        if (connected && last == RCM_ERR_PEER)
+            *ret_hung_up = true;
+    }
+}
+
+static bool worth_retrying(rcm_status status) {
+    return status == RCM_ERR_PEER || status == RCM_ERR_TIMEOUT || status == RCM_ERR_NOT_FOUND ||
+           status == RCM_ERR_SYSTEM;
+}
+
+/* Sleeps a little longer each time, with some chance in it, so that thousands of ranks do not
+ * come back in step. */
+static void backoff(int *ms, rcmi_deadline deadline) {
+    uint32_t chance = 0;
+    int left = rcmi_deadline_left_ms(deadline);
+    (void)!rcmi_random(&chance, sizeof chance);
+    int sleep_ms = *ms / 2 + (int)(chance % (uint32_t)(*ms / 2 + 1));
+    if (left >= 0 && sleep_ms > left)
+        sleep_ms = left;
+    struct timespec t = {.tv_sec = sleep_ms / 1000, .tv_nsec = sleep_ms % 1000 * 1000000L};
+    (void)nanosleep(&t, NULL);
+    *ms = *ms * 2 < BACKOFF_MAX_MS ? *ms * 2 : BACKOFF_MAX_MS;
+}
+
+rcm_status rcmi_conn_open(const char *host, int port, const char *secret, rcmi_deadline deadline,
+                          struct rcmi_conn **ret_conn) {
+    int64_t start = rcmi_now_ns();
+    int backoff_ms = BACKOFF_MIN_MS, rejections = 0;
+    rcm_status status;
+
+    for (;;) {
+        bool hung_up;
+        status = conn_round(host, port, secret, deadline, &hung_up, ret_conn);
+        if (status == RCM_OK)
+            return RCM_OK;
+        rejections = hung_up ? rejections + 1 : 0;
+        if (!worth_retrying(status) || rejections >= MAX_REJECTIONS ||
+            rcmi_deadline_passed(deadline))
+            break;
+        backoff(&backoff_ms, deadline);
+    }
+    if (rejections >= MAX_REJECTIONS)
+        return rcmi_fail(RCM_ERR_AUTH, 0,
+                         "store at %s:%d takes connections and ends them at once: %s", host, port,
+                         secret ? "its RINGCOMM_SECRET differs from ours, or it has none"
+                                : "it wants a RINGCOMM_SECRET, or it is no store");
+    if (worth_retrying(status)) {
+        char text[sizeof rcmi_last_error()->text];
+        memcpy(text, rcmi_last_error()->text, sizeof text);
+        return rcmi_fail(RCM_ERR_TIMEOUT, 0,
+                         "cannot reach the store at %s:%d, tried for %.1f s: %.300s", host, port,
+                         (double)(rcmi_now_ns() - start) / 1e9, text);
+    }
+    return rcmi_fail_context("store at %s:%d", host, port);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One connection of a TCP store's client: made, proved, greeted, then used by one thread at a
+ * time for requests that are written whole and replies that are read whole.
+ */
+#ifndef RCMI_TCP_CONN_H
+#define RCMI_TCP_CONN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "buffer.h"
+#include "clock.h"
+#include "store.h"
+#include "wire.h"
+
+struct rcmi_conn {
+    struct rcmi_conn *next; /* in the store's list of idle ones */
+    int fd;
+    bool features;  /* the server knows the X operations */
+    uint32_t nonce; /* of the last PING */
+    struct rcmi_buffer out, in;
+};
+
+/* Connects to host:port, again and again until the deadline: the server may not be up yet.
+ * RCM_ERR_TIMEOUT says what went wrong last; RCM_ERR_AUTH and RCM_ERR_PROTOCOL are not retried. */
+rcm_status rcmi_conn_open(const char *host, int port, const char *secret, rcmi_deadline deadline,
+                          struct rcmi_conn **ret_conn);
+void rcmi_conn_close(struct rcmi_conn *conn);
+
+/* A request grows in conn->out. */
+rcm_status rcmi_conn_put_byte(struct rcmi_conn *conn, uint8_t value);
+rcm_status rcmi_conn_put_u64(struct rcmi_conn *conn, uint64_t value);
+rcm_status rcmi_conn_put_value(struct rcmi_conn *conn, struct rcmi_bytes value);
+/* A key of a user: with the "/" in front. */
+rcm_status rcmi_conn_put_key(struct rcmi_conn *conn, struct rcmi_bytes key);
+/* opcode and one key. */
+rcm_status rcmi_conn_put_op(struct rcmi_conn *conn, enum rcmi_wire_op op, struct rcmi_bytes key);
+/* opcode and a list of keys. */
+rcm_status rcmi_conn_put_list(struct rcmi_conn *conn, enum rcmi_wire_op op,
+                              const struct rcmi_bytes *keys, size_t n);
+rcm_status rcmi_conn_put_ping(struct rcmi_conn *conn);
+
+/* Sends it. */
+rcm_status rcmi_conn_flush(struct rcmi_conn *conn, rcmi_deadline deadline);
+
+rcm_status rcmi_conn_get(struct rcmi_conn *conn, void *data, size_t len, rcmi_deadline deadline);
+rcm_status rcmi_conn_get_byte(struct rcmi_conn *conn, uint8_t *ret, rcmi_deadline deadline);
+rcm_status rcmi_conn_get_i64(struct rcmi_conn *conn, int64_t *ret, rcmi_deadline deadline);
+rcm_status rcmi_conn_get_value(struct rcmi_conn *conn, struct rcm_blob *ret,
+                               rcmi_deadline deadline);
+/* The echo of the last put_ping. */
+rcm_status rcmi_conn_get_ping(struct rcmi_conn *conn, rcmi_deadline deadline);
+/* Waits until a reply begins; RCM_ERR_TIMEOUT if none does. */
+rcm_status rcmi_conn_await(struct rcmi_conn *conn, rcmi_deadline deadline);
+
+#endif

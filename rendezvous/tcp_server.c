@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The TCP store's server: connections, their input and output, who is dropped and when. Nothing
+ * in here waits for a client: output that a socket does not take stays in the client's buffer, and
+ * of a client that does not read nothing more is read either.
+ */
+#include "tcp_server.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <netinet/in.h>
+#include "error.h"
+#include "log.h"
+#include "wire.h"
+
+#define FRESH_MS        5000 /* to say who one is */
+#define ACCEPT_AGAIN_MS 100
+#define READ_BLOCK      (64 * 1024)
+#define READS_AT_ONCE   4 /* then the other clients get their turn */
+
+/* ---- The list of those that have not said who they are ------------------------------------- */
+
+static void fresh_add(struct rcmi_client *c) {
+    struct rcmi_server *s = c->server;
+    c->fresh = true;
+    c->drop_at = rcmi_deadline_in(FRESH_MS);
+    c->fresh_next = NULL;
+    c->fresh_prev = s->fresh_last;
+    if (s->fresh_last)
+        s->fresh_last->fresh_next = c;
+    else
+        s->fresh = c;
+    s->fresh_last = c;
+    if (!s->drop.active)
+        rcmi_loop_timer(s->loop, &s->drop, c->drop_at);
+}
+
+void rcmi_client_identified(struct rcmi_client *c) {
+    struct rcmi_server *s = c->server;
+    if (!c->fresh)
+        return;
+    c->fresh = false;
+    if (c->fresh_prev)
+        c->fresh_prev->fresh_next = c->fresh_next;
+    else
+        s->fresh = c->fresh_next;
+    if (c->fresh_next)
+        c->fresh_next->fresh_prev = c->fresh_prev;
+    else
+        s->fresh_last = c->fresh_prev;
+}
+
+/* ---- Ending clients ------------------------------------------------------------------------ */
+
+static void client_end(struct rcmi_client *c, enum rcmi_log_level level, const char *reason) {
+    char peer[RCMI_ADDR_TEXT];
+    if (c->dead)
+        return;
+    rcmi_log(level, "store: dropped client %s: %s", rcmi_sockaddr_text(&c->peer, peer), reason);
+    c->dead = true;
+    c->dead_next = c->server->dead;
+    c->server->dead = c;
+}
+
+void rcmi_client_drop(struct rcmi_client *c, const char *format, ...) {
+    char reason[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(reason, sizeof reason, format, args);
+    va_end(args);
+    client_end(c, RCMI_LOG_INFO, reason);
+}
+
+/* A connection that ended or failed; that a client left is no news. */
+static void client_lost(struct rcmi_client *c) {
+    client_end(c, RCMI_LOG_DEBUG, rcmi_last_error()->text);
+}
+
+static void client_free(struct rcmi_client *c) {
+    struct rcmi_server *s = c->server;
+    rcmi_client_identified(c);
+    rcmi_wait_cancel(c);
+    rcmi_loop_unwatch(s->loop, &c->watch);
+    rcmi_fd_close(&c->watch.fd);
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        s->clients = c->next;
+    if (c->next)
+        c->next->prev = c->prev;
+    rcmi_buffer_fini(&c->in);
+    rcmi_buffer_fini(&c->out);
+    free(c->auth);
+    free(c);
+}
+
+/* At the end of each callback: no handler can hold a dropped client any more. */
+static void server_reap(struct rcmi_server *s) {
+    while (s->dead) {
+        struct rcmi_client *c = s->dead;
+        s->dead = c->dead_next;
+        client_free(c);
+    }
+}
+
+/* ---- Output -------------------------------------------------------------------------------- */
+
+void rcmi_client_send(struct rcmi_client *c, const void *data, size_t len) {
+    if (!c->dead && rcmi_buffer_put(&c->out, data, len) != RCM_OK)
+        rcmi_client_drop(c, "%s", rcmi_last_error()->text);
+}
+
+void rcmi_client_send_byte(struct rcmi_client *c, uint8_t value) {
+    rcmi_client_send(c, &value, sizeof value);
+}
+
+void rcmi_client_send_number(struct rcmi_client *c, int64_t value) {
+    rcmi_client_send(c, &value, sizeof value);
+}
+
+void rcmi_client_send_value(struct rcmi_client *c, struct rcmi_bytes value) {
+    uint64_t len = value.len;
+    rcmi_client_send(c, &len, sizeof len);
+    rcmi_client_send(c, value.data, value.len);
+}
+
+/* Watches for what the client's state asks for. */
+static void client_watch(struct rcmi_client *c) {
+    uint32_t events = 0;
+    if (rcmi_buffer_len(&c->out) <= RCMI_CLIENT_OUT_HIGH)
+        events |= EPOLLIN;
+    if (rcmi_buffer_len(&c->out) > 0 || c->stalled || (c->auth && rcmi_auth_wants_write(c->auth)))
+        events |= EPOLLOUT;
+    if (c->dead || events == c->events)
+        return;
+    if (rcmi_loop_change(c->server->loop, &c->watch, events) != RCM_OK)
+        rcmi_client_drop(c, "%s", rcmi_last_error()->text);
+    c->events = events;
+}
+
+void rcmi_client_flush(struct rcmi_client *c) {
+    while (!c->dead && rcmi_buffer_len(&c->out) > 0) {
+        size_t n = 0;
+        rcm_status status =
+            rcmi_fd_write(c->watch.fd, rcmi_buffer_front(&c->out), rcmi_buffer_len(&c->out), &n);
+        if (status == RCM_AGAIN)
+            break;
+        if (status != RCM_OK) {
+            client_lost(c);
+            return;
+        }
+        rcmi_buffer_drop(&c->out, n);
+    }
+    client_watch(c);
+}
+
+/* ---- Input --------------------------------------------------------------------------------- */
+
+/* Looks at the first byte without taking it: with a secret, a proof or nothing. */
+static void client_greet(struct rcmi_client *c) {
+    struct rcmi_server *s = c->server;
+    char first;
+    ssize_t n = recv(c->watch.fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (n == 0)
+        rcmi_client_drop(c, "it left without a word");
+    if (n <= 0) /* an error shows again at the read that follows */
+        return;
+    c->state = RCMI_CLIENT_NEW;
+    if (!s->secret || (first != 'R' && s->allow_plain))
+        return;
+    if (first != 'R') {
+        char peer[RCMI_ADDR_TEXT];
+        rcmi_log(RCMI_LOG_WARN,
+                 "store: refused %s, which proves no secret; plain torch.distributed clients need "
+                 "RINGCOMM_PLAIN_STORE=1 here",
+                 rcmi_sockaddr_text(&c->peer, peer));
+        rcmi_client_drop(c, "it proves no secret");
+        return;
+    }
+    c->auth = calloc(1, sizeof *c->auth);
+    if (!c->auth || rcmi_auth_start(c->auth, s->secret, false) != RCM_OK)
+        rcmi_client_drop(c, "cannot begin the proof of the secret");
+    c->state = RCMI_CLIENT_AUTH;
+}
+
+static void client_prove(struct rcmi_client *c) {
+    rcm_status status = rcmi_auth_step(c->auth, c->watch.fd);
+    if (status == RCM_AGAIN)
+        return;
+    if (status != RCM_OK) {
+        rcmi_client_drop(c, "%s", rcmi_last_error()->text);
+        return;
+    }
+    free(c->auth);
+    c->auth = NULL;
+    c->state = RCMI_CLIENT_NEW;
+}
+
+/* Handles what is there. Only a full output stops it early, and it goes on when that drained. */
+static void client_work(struct rcmi_client *c) {
+    bool full;
+    do {
+        rcmi_messages_handle(c);
+        full = c->stalled;
+        rcmi_client_flush(c);
+    } while (full && !c->dead && rcmi_buffer_len(&c->out) <= RCMI_CLIENT_OUT_HIGH);
+}
+
+static void client_read(struct rcmi_client *c) {
+    for (int i = 0; i < READS_AT_ONCE && !c->dead && !c->stalled; i++) {
+        void *space;
+        size_t n = 0;
+        rcm_status status = rcmi_buffer_reserve(&c->in, READ_BLOCK, &space);
+        if (status == RCM_OK)
+            status = rcmi_fd_read(c->watch.fd, space, READ_BLOCK, &n);
+        if (status == RCM_AGAIN)
+            break;
+        if (status != RCM_OK) {
+            client_lost(c);
+            break;
+        }
+        rcmi_buffer_filled(&c->in, n);
+        client_work(c);
+        if (n < READ_BLOCK)
+            break;
+    }
+    if (rcmi_buffer_len(&c->in) == 0)
+        rcmi_buffer_fini(&c->in); /* thousands of idle clients shall cost little */
+}
+
+static void client_ready(void *arg, uint32_t events) {
+    struct rcmi_client *c = arg;
+    struct rcmi_server *s = c->server;
+
+    rcmi_client_flush(c);
+    if (!c->dead && c->state == RCMI_CLIENT_WATCH)
+        rcmi_client_drop(c, "the watching connection of an old client said something or left");
+    if (!c->dead && c->state == RCMI_CLIENT_SILENT)
+        client_greet(c);
+    if (!c->dead && c->state == RCMI_CLIENT_AUTH)
+        client_prove(c);
+    if (!c->dead && c->stalled)
+        client_work(c);
+    if (!c->dead && c->state >= RCMI_CLIENT_NEW && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+        client_read(c);
+    rcmi_client_flush(c);
+    server_reap(s);
+}
+
+/* ---- Accepting ----------------------------------------------------------------------------- */
+
+static void client_create(struct rcmi_server *s, int fd) {
+    struct rcmi_client *c = calloc(1, sizeof *c);
+    if (!c) {
+        rcmi_fd_close(&fd);
+        return;
+    }
+    c->server = s;
+    c->watch = (struct rcmi_watch){.fd = fd, .ready = client_ready, .arg = c};
+    c->peer.len = sizeof c->peer.addr;
+    if (getpeername(fd, (struct sockaddr *)&c->peer.addr, &c->peer.len) < 0)
+        c->peer.len = 0;
+    c->events = EPOLLIN;
+    c->next = s->clients;
+    if (s->clients)
+        s->clients->prev = c;
+    s->clients = c;
+    fresh_add(c);
+    if (rcmi_loop_watch(s->loop, &c->watch, c->events) != RCM_OK)
+        rcmi_client_drop(c, "%s", rcmi_last_error()->text);
+}
+
+static void server_accept(void *arg, uint32_t events) {
+    struct rcmi_server *s = arg;
+    rcm_status status;
+    int fd = -1;
+    (void)events;
+    while ((status = rcmi_accept(s->listener.fd, &fd)) == RCM_OK)
+        client_create(s, fd);
+    if (status != RCM_AGAIN) {
+        /* Out of descriptors: the waiting connection would wake us at once, so look away. */
+        rcmi_log(RCMI_LOG_WARN, "store: cannot accept a connection: %s", rcmi_last_error()->text);
+        rcmi_loop_unwatch(s->loop, &s->listener);
+        rcmi_loop_timer(s->loop, &s->accept_again, rcmi_deadline_in(ACCEPT_AGAIN_MS));
+    }
+    server_reap(s);
+}
+
+static void server_accept_again(void *arg) {
+    struct rcmi_server *s = arg;
+    if (rcmi_loop_watch(s->loop, &s->listener, EPOLLIN) != RCM_OK)
+        rcmi_loop_timer(s->loop, &s->accept_again, rcmi_deadline_in(ACCEPT_AGAIN_MS));
+}
+
+/* ---- Dropping the silent ------------------------------------------------------------------- */
+
+static bool same_host(const struct rcmi_sockaddr *a, const struct rcmi_sockaddr *b) {
+    if (a->addr.ss_family != b->addr.ss_family)
+        return false;
+    if (a->addr.ss_family == AF_INET)
+        return memcmp(&((const struct sockaddr_in *)&a->addr)->sin_addr,
+                      &((const struct sockaddr_in *)&b->addr)->sin_addr,
+                      sizeof(struct in_addr)) == 0;
+    return a->addr.ss_family == AF_INET6 &&
+           memcmp(&((const struct sockaddr_in6 *)&a->addr)->sin6_addr,
+                  &((const struct sockaddr_in6 *)&b->addr)->sin6_addr,
+                  sizeof(struct in6_addr)) == 0;
+}
+
+/* Clients of torch 1.13 open a second connection on which they never say anything, and which they
+ * want to keep: one is left to each of them. */
+static bool second_of_old_client(const struct rcmi_client *c) {
+    int old = 0, watching = 0;
+    if (c->state != RCMI_CLIENT_SILENT)
+        return false;
+    for (const struct rcmi_client *o = c->server->clients; o; o = o->next) {
+        if (o == c || o->fresh || !same_host(&o->peer, &c->peer))
+            continue;
+        old += o->state == RCMI_CLIENT_OLD;
+        watching += o->state == RCMI_CLIENT_WATCH;
+    }
+    return watching < old;
+}
+
+static void server_drop_silent(void *arg) {
+    struct rcmi_server *s = arg;
+    struct rcmi_client *c = s->fresh, *next;
+    for (; c && rcmi_deadline_passed(c->drop_at); c = next) {
+        next = c->fresh_next;
+        if (second_of_old_client(c)) {
+            c->state = RCMI_CLIENT_WATCH;
+            rcmi_client_identified(c);
+        } else {
+            rcmi_client_drop(c, "it did not say within %d s who it is", FRESH_MS / 1000);
+        }
+    }
+    server_reap(s);
+    if (s->fresh)
+        rcmi_loop_timer(s->loop, &s->drop, s->fresh->drop_at);
+}
+
+/* ---- Life cycle ---------------------------------------------------------------------------- */
+
+/* On the loop's thread, or where there is none. */
+static void server_close_all(void *arg) {
+    struct rcmi_server *s = arg;
+    while (s->clients) {
+        s->clients->dead = true;
+        client_free(s->clients);
+    }
+    rcmi_loop_unwatch(s->loop, &s->listener);
+    rcmi_loop_timer_stop(s->loop, &s->drop);
+    rcmi_loop_timer_stop(s->loop, &s->accept_again);
+}
+
+void rcmi_server_stop(struct rcmi_server *s) {
+    if (!s)
+        return;
+    if (s->loop)
+        rcmi_loop_call(s->loop, server_close_all, s);
+    rcmi_loop_destroy(s->loop);
+    rcmi_fd_close(&s->listener.fd);
+    rcmi_map_fini(&s->map);
+    rcmi_map_fini(&s->queues);
+    free(s->secret);
+    free(s);
+}
+
+void rcmi_server_forget(struct rcmi_server *s) {
+    if (s)
+        rcmi_fd_close(&s->listener.fd);
+}
+
+rcm_status rcmi_server_start(int listen_fd, const char *secret, bool allow_plain,
+                             struct rcmi_server **ret_server) {
+    struct rcmi_auth probe;
+    rcm_status status = rcmi_auth_start(&probe, secret, false); /* built with libcrypto? */
+    struct rcmi_server *s = status == RCM_OK ? calloc(1, sizeof *s) : NULL;
+    if (!s) {
+        rcmi_fd_close(&listen_fd);
+        return status != RCM_OK ? status : rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a server");
+    }
+    s->listener = (struct rcmi_watch){.fd = listen_fd, .ready = server_accept, .arg = s};
+    s->accept_again = (struct rcmi_timer){.fire = server_accept_again, .arg = s};
+    s->drop = (struct rcmi_timer){.fire = server_drop_silent, .arg = s};
+    s->allow_plain = allow_plain;
+    rcmi_map_init(&s->map);
+    rcmi_map_init(&s->queues);
+    s->secret = secret ? strdup(secret) : NULL;
+    if (secret && !s->secret)
+        status = rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a server");
+    if (status == RCM_OK)
+        status = rcmi_loop_create("rcm-store", NULL, NULL, &s->loop);
+    if (status == RCM_OK)
+        status = rcmi_loop_watch(s->loop, &s->listener, EPOLLIN);
+    if (status == RCM_OK)
+        status = rcmi_loop_start(s->loop);
+    if (status == RCM_OK)
+        *ret_server = s;
+    else
+        rcmi_server_stop(s);
+    return status;
+}
