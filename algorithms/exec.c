@@ -91,12 +91,16 @@ static rcm_status step_lend(struct rcmi_run *run, struct rcmi_end *end, uint64_t
     return status;
 }
 
+/* Slots are written with non-temporal stores: another core has read their lines, and taking them
+ * back costs several times more than writing past the caches. Results go past the caches only if
+ * they would not stay there anyway. (The streaming functions use plain stores for small pieces.) */
 static void step_compute(const struct rcmi_run *run, const struct rcmi_bound_step *step,
-                         void *target, const void *const *srcs, size_t bytes) {
+                         void *target, bool streaming, const void *const *srcs, size_t bytes) {
     if (step->nsrcs > 1)
-        run->reduce(target, srcs, step->nsrcs, bytes / run->element_bytes);
+        (streaming ? run->reduce_streaming : run->reduce)(target, srcs, step->nsrcs,
+                                                          bytes / run->element_bytes);
     else if (step->nsrcs == 1 && srcs[0] != target)
-        rcmi_copy(target, srcs[0], bytes);
+        (streaming ? rcmi_copy_streaming : rcmi_copy)(target, srcs[0], bytes);
 }
 
 /* Ends a step's use of its incoming slots. */
@@ -121,7 +125,7 @@ static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
 
     void *dst = step->dst.where != RCMI_NOWHERE ? run_address(run, &step->dst, offset) : NULL;
     if (step->out == RCMI_NO_CHANNEL) {
-        step_compute(run, step, dst, srcs, bytes);
+        step_compute(run, step, dst, run->large, srcs, bytes);
         step_release(run, step);
         return RCM_OK;
     }
@@ -143,9 +147,9 @@ static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
     if (status != RCM_OK)
         return status;
 
-    step_compute(run, step, dst ? dst : slot, srcs, bytes);
+    step_compute(run, step, dst ? dst : slot, dst == NULL, srcs, bytes);
     if (dst)
-        rcmi_copy(slot, dst, bytes);
+        rcmi_copy_streaming(slot, dst, bytes);
     rcmi_channel_commit(out->channel, bytes, lane->meta);
     step_release(run, step);
     return RCM_OK;

@@ -237,6 +237,8 @@ static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     const size_t slot = run->exec->config.slot_bytes;
     run->element_bytes = rcm_dtype_size(run->bind.dtype);
     run->reduce = rcmi_reduce_kernel(run->bind.dtype, run->bind.op);
+    run->reduce_streaming = rcmi_reduce_kernel_streaming(run->bind.dtype, run->bind.op);
+    run->large = run->bind.count * run->element_bytes >= RCMI_LARGE_BYTES;
     const size_t longest =
         plan->nchunks ? rcmi_chunk_max(run->bind.count, run->element_bytes, plan->nchunks) : 0;
     run->nslices = longest ? (longest * run->element_bytes + slot - 1) / slot : 1;

@@ -9,6 +9,9 @@
 /* Below this a copy into the slot is cheaper than sending from the user's memory. */
 #define RCMI_LEND_MIN 2048
 
+/* Vectors from this size on do not stay in a core's cache until somebody reads them. */
+#define RCMI_LARGE_BYTES ((size_t)4 << 20)
+
 /* One end of a channel of this communicator; shared by all runs that use it. */
 struct rcmi_end {
     struct rcmi_channel *channel;
@@ -61,7 +64,8 @@ struct rcmi_run {
     struct rcmi_bind bind;
     size_t element_bytes, nslices;
     char *base[RCMI_SCRATCH + 1]; /* by enum rcmi_where */
-    rcmi_reduce_fn reduce;
+    rcmi_reduce_fn reduce, reduce_streaming;
+    bool large; /* the vector is too large to stay in the cache */
     bool lent;
     void *scratch;
     size_t scratch_bytes;
