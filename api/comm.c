@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Communicators: their error record, their end, and simple questions about them. */
+#include "comm.h"
+#include "log.h"
+#include "page.h"
+#include "wire.h"
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- fork ---------------------------------------------------------------------------------- */
+
+/* Counts forks on the child's side: cheaper than getpid() in every call. */
+static _Atomic uint32_t fork_generation;
+
+static void fork_in_child(void) {
+    atomic_fetch_add_explicit(&fork_generation, 1, memory_order_relaxed);
+}
+
+static void fork_watch(void) {
+    pthread_atfork(NULL, NULL, fork_in_child);
+}
+
+uint32_t rcmi_fork_generation(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, fork_watch);
+    return atomic_load_explicit(&fork_generation, memory_order_relaxed);
+}
+
+/* ---- Failure ------------------------------------------------------------------------------- */
+
+rcm_status rcmi_comm_failure(const rcm_comm *comm) {
+    struct rcm_error error = RCM_ERROR_INIT;
+    if (rcm_comm_error(comm, &error) != RCM_OK)
+        rcmi_fail_origin(error.status, error.origin, "%s", error.text);
+    return error.status;
+}
+
+rcm_status rcmi_comm_usable(const rcm_comm *comm) {
+    if (!comm)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "comm is NULL");
+    if (comm->fork_generation != rcmi_fork_generation())
+        return rcmi_fail(RCM_ERR_FORKED, 0, "this communicator belongs to the parent process");
+    /* Acquire pairs with the release in comm_record: the record is complete. */
+    if (atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK)
+        return rcmi_comm_failure(comm);
+    return RCM_OK;
+}
+
+/* The first record wins. Wakes everybody, tells every linked rank. */
+static void comm_record(rcm_comm *comm, const struct rcm_error *error) {
+    pthread_mutex_lock(&comm->error_lock);
+    const bool first = atomic_load_explicit(&comm->failed, memory_order_relaxed) == RCM_OK;
+    if (first) {
+        comm->error = *error;
+        atomic_store_explicit(&comm->failed, error->status, memory_order_release);
+    }
+    pthread_mutex_unlock(&comm->error_lock);
+    if (!first)
+        return;
+    rcmi_log_set_rank(comm->rank); /* the loop thread has not been told yet */
+    rcmi_log(error->status == RCM_ERR_ABORTED ? RCMI_LOG_INFO : RCMI_LOG_ERROR, "%s: %s",
+             rcm_status_name(error->status), error->text);
+    struct rcmi_failure failure;
+    rcmi_failure_encode(comm->epoch, error, &failure);
+    rcmi_node_send_linked(comm->engine->node, &failure, sizeof(failure));
+    rcmi_node_ring(comm->engine->node);
+    rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
+}
+
+void rcmi_comm_fail(rcm_comm *comm, const struct rcm_work *work) {
+    const struct rcmi_error *cause = rcmi_last_error();
+    struct rcm_error error = RCM_ERROR_INIT;
+    error.status = cause->status;
+    error.origin = cause->origin;
+    error.sys_errno = cause->sys_errno;
+    if (work) {
+        error.sequence = work->sequence;
+        snprintf(error.operation, sizeof(error.operation), "%s", rcmi_work_name(work));
+    }
+    snprintf(error.text, sizeof(error.text), "%s", cause->text);
+    comm_record(comm, &error);
+}
+
+void rcmi_comm_fail_remote(rcm_comm *comm, const struct rcm_error *error) {
+    comm_record(comm, error);
+}
+
+rcm_status rcm_comm_error(const rcm_comm *comm, struct rcm_error *ret_error) {
+    if (!comm || !ret_error || ret_error->size < sizeof(*ret_error))
+        return rcmi_fail(RCM_ERR_INVALID, 0, "%s",
+                         !comm        ? "comm is NULL"
+                         : !ret_error ? "ret_error is NULL"
+                                      : "ret_error->size is too small (RCM_ERROR_INIT)");
+    rcm_comm *writable = (rcm_comm *)comm; /* only its lock */
+    const uint32_t size = ret_error->size;
+    pthread_mutex_lock(&writable->error_lock);
+    *ret_error = comm->error;
+    pthread_mutex_unlock(&writable->error_lock);
+    ret_error->size = size;
+    return ret_error->status;
+}
+
+rcm_status rcm_abort(rcm_comm *comm, const char *reason) {
+    struct rcm_error error = RCM_ERROR_INIT;
+    if (!comm)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "comm is NULL");
+    if (comm->fork_generation != rcmi_fork_generation())
+        return rcmi_comm_usable(comm);
+    error.status = RCM_ERR_ABORTED;
+    error.origin = comm->rank;
+    snprintf(error.text, sizeof(error.text), "rank %d aborted%s%.400s", comm->rank,
+             reason ? ": " : "", reason ? reason : "");
+    comm_record(comm, &error);
+    return RCM_OK;
+}
+
+/* ---- Questions ----------------------------------------------------------------------------- */
+
+int rcm_rank(const rcm_comm *comm) {
+    return comm ? comm->rank : -1;
+}
+
+int rcm_size(const rcm_comm *comm) {
+    return comm ? comm->size : -1;
+}
+
+int rcm_local_rank(const rcm_comm *comm) {
+    return comm ? comm->local_rank : -1;
+}
+
+int rcm_local_size(const rcm_comm *comm) {
+    return comm ? comm->local_size : -1;
+}
+
+const char *rcm_comm_transport(rcm_comm *comm, int peer) {
+    if (!comm || peer < 0 || peer >= comm->size)
+        return "";
+    return rcmi_node_transport(comm->engine->node, comm->world_rank[peer]);
+}
+
+/* ---- The end ------------------------------------------------------------------------------- */
+
+static rcm_status all_finished(void *arg) {
+    rcm_comm *comm = arg;
+    return atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0 ? RCM_OK : RCM_AGAIN;
+}
+
+/* Waits for this rank's works, then for all ranks, then for their farewells. */
+static rcm_status comm_part(rcm_comm *comm) {
+    const rcmi_deadline deadline = rcmi_deadline_in(comm->timeout_ms);
+    if (rcmi_comm_wait_for(comm, all_finished, comm, deadline) != RCM_OK)
+        return rcmi_fail(RCM_ERR_TIMEOUT, 0, "unfinished operations at rcm_destroy");
+    rcm_status status = rcm_barrier(comm, NULL, NULL);
+    if (status == RCM_OK)
+        status = rcmi_node_farewell(comm->engine->node, deadline);
+    return status;
+}
+
+/* The rank that serves the store leaves last. */
+static void comm_leave_store(rcm_comm *comm) {
+    char key[160];
+    if (!comm->store)
+        return;
+    if (!comm->serves_store) {
+        snprintf(key, sizeof(key), "%s/gone/%d", comm->scope, comm->rank);
+        if (rcm_store_set(comm->store, key, "1", 1) != RCM_OK)
+            rcmi_log(RCMI_LOG_INFO, "store: %s", rcm_last_error());
+        return;
+    }
+    for (int r = 0; r < comm->size; r++) {
+        const char *keys[1] = {key};
+        snprintf(key, sizeof(key), "%s/gone/%d", comm->scope, r);
+        if (r != comm->rank && rcm_store_wait(comm->store, keys, 1, 5000) != RCM_OK) {
+            rcmi_log(RCMI_LOG_INFO, "rank %d did not leave the store: %s", r, rcm_last_error());
+            return;
+        }
+    }
+}
+
+/* Ends what is in flight, then takes the communicator from the engine for good. */
+static void comm_retire(rcm_comm *comm) {
+    if (atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK)
+        (void)rcmi_comm_wait_for(comm, all_finished, comm, rcmi_deadline_in(5000));
+    while (atomic_flag_test_and_set_explicit(&comm->driving, memory_order_acquire))
+        sched_yield(); /* a pass of the loop thread is short */
+    comm->closing = true;
+    atomic_flag_clear_explicit(&comm->driving, memory_order_release);
+    rcmi_engine_remove(comm->engine, comm);
+}
+
+static void comm_free(rcm_comm *comm) {
+    rcmi_p2p_free(comm->p2p);
+    rcmi_exec_free(comm->exec);
+    rcmi_plan_cache_free(comm->plans);
+    rcmi_engine_destroy(comm->engine);
+    rcm_store_close(comm->store);
+    pthread_mutex_destroy(&comm->submit_lock);
+    pthread_mutex_destroy(&comm->error_lock);
+    free(comm->host_of);
+    free(comm->world_rank);
+    free(comm->forced_text);
+    free(comm->scope);
+    free(comm);
+}
+
+void rcmi_comm_retire(rcm_comm *comm) {
+    if (!comm)
+        return;
+    struct rcmi_error cause = *rcmi_last_error(); /* closing must not hide it */
+    if (comm->p2p)
+        comm_retire(comm);
+    comm_free(comm);
+    *rcmi_last_error() = cause;
+}
+
+rcm_status rcm_destroy(rcm_comm *comm) {
+    if (!comm)
+        return RCM_OK;
+    if (comm->fork_generation != rcmi_fork_generation()) {
+        free(comm); /* the rest is shared with, or runs only in, the parent */
+        return RCM_OK;
+    }
+    rcm_status status = rcmi_comm_usable(comm);
+    if (status == RCM_OK) {
+        status = comm_part(comm);
+        if (status != RCM_OK)
+            rcmi_comm_fail(comm, NULL);
+        else
+            comm_leave_store(comm);
+    }
+    rcmi_comm_retire(comm);
+    return status;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of api/ share: engine, communicator, work. Nobody outside api/ includes it.
+ *
+ * Who may touch what:
+ *   - A communicator's executor, active works and point-to-point state belong to the *driver*: the
+ *     thread that holds comm->driving. Callers that wait drive first; the loop thread only when
+ *     no caller waits.
+ *   - Issuing appends to comm->submitted under comm->submit_lock; the driver takes from there.
+ *   - The error record has a lock of its own; comm->failed says without a lock that there is one.
+ *   - A work's status is an atomic; everything else in it belongs to the driver until it is final.
+ */
+#ifndef RCMI_COMM_H
+#define RCMI_COMM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include "clock.h"
+#include "error.h"
+#include "exec.h"
+#include "plan.h"
+#include "ringcomm.h"
+#include "transport.h"
+#include "wait.h"
+#include "rendezvous.h"
+
+struct rcmi_p2p;
+struct rcmi_status_page;
+
+/* One per node: the node, its communicators, and the background driving (engine.c). */
+struct rcmi_engine {
+    struct rcmi_node *node;
+    pthread_mutex_t lock; /* guards comms */
+    struct rcm_comm *comms;
+    int local_ranks;
+    struct rcmi_pause pause; /* loop thread only */
+    bool armed;              /* loop thread only */
+    struct rcmi_address_book *book;
+};
+
+enum { RCMI_COLLECTIVES = 4 }; /* enum rcm_collective counts from 1 */
+
+struct rcm_comm {
+    struct rcmi_engine *engine;
+    struct rcm_comm *next; /* in engine->comms */
+    int rank, size, local_rank, local_size;
+    uint32_t epoch;
+    uint32_t fork_generation;
+    int64_t timeout_ms;
+    size_t slot_bytes;
+    int *host_of, *world_rank;
+    struct rcmi_shape shape;
+    const char *forced[RCMI_COLLECTIVES]; /* algorithm by name, NULL: by cost */
+    char *forced_text;
+    rcm_store *store; /* ours, closed at the end; NULL if the caller's */
+    char *scope;      /* prefix of our keys in it */
+    bool serves_store;
+
+    /* The driver's. */
+    atomic_flag driving;
+    struct rcmi_exec *exec;
+    struct rcmi_plan_cache *plans;
+    struct rcm_work *active, **active_end;
+    struct rcmi_p2p *p2p;
+    struct rcmi_status_page *page; /* in shared memory */
+    bool closing;
+    struct {
+        const struct rcmi_algorithm *algorithm;
+        size_t bytes;
+    } chosen[RCMI_COLLECTIVES]; /* last choice by cost; the issuing thread's */
+
+    _Atomic int waiters; /* threads inside comm_wait; the loop does not drive while there are any */
+    _Atomic int unfinished; /* works submitted and not complete */
+
+    pthread_mutex_t submit_lock;
+    struct rcm_work *submitted, **submitted_end;
+    /* How many; lets the driver look without the lock. Relaxed: who needs to see a work submitted
+     * it, or was woken after it. */
+    _Atomic int nsubmitted;
+    uint64_t sequence; /* collectives issued; the issuing thread's */
+
+    _Atomic int failed; /* rcm_status; set after error was written, release/acquire */
+    pthread_mutex_t error_lock;
+    struct rcm_error error;
+};
+
+enum rcmi_work_kind { RCMI_WORK_COLLECTIVE, RCMI_WORK_SEND, RCMI_WORK_RECV };
+
+/* Of a send or receive, see p2p.c. */
+struct rcmi_transfer {
+    int peer;
+    uint64_t tag;
+    uint32_t id; /* names the message between the two ranks, once announced */
+    char *buffer;
+    size_t capacity; /* bytes of buffer */
+    size_t total;    /* bytes of the message */
+    size_t done;     /* bytes moved */
+    int stage;
+};
+
+struct rcm_work {
+    /* RCM_PENDING, then final. The driver's release store pairs with the acquire load of whoever
+     * tests or waits. */
+    _Atomic int status;
+    _Atomic int refs; /* the user's and the driver's */
+    enum rcmi_work_kind kind;
+    struct rcm_comm *comm; /* valid while pending */
+    struct rcm_work *next;
+    rcmi_deadline deadline;
+    int64_t timeout_ms;
+    int64_t moved_ns; /* last progress seen, for the warning */
+    bool warned;
+    uint64_t sequence;
+    struct rcmi_bind bind;
+    struct rcmi_run *run;
+    struct rcmi_transfer transfer;
+    struct rcm_message message;
+};
+
+/* ---- comm.c */
+/* RCM_OK if operations may be issued; else the thread's error is set. */
+rcm_status rcmi_comm_usable(const rcm_comm *comm);
+/* Makes comm fail with the thread's error (or joins an earlier failure); tells all linked ranks.
+ * work: in which operation, NULL if in none. Any thread. */
+void rcmi_comm_fail(rcm_comm *comm, const struct rcm_work *work);
+/* A record that came from another rank. */
+void rcmi_comm_fail_remote(rcm_comm *comm, const struct rcm_error *error);
+/* Sets the thread's error from comm's record and returns its status. */
+rcm_status rcmi_comm_failure(const rcm_comm *comm);
+uint32_t rcmi_fork_generation(void);
+/* Ends what is in flight and frees everything, also half-made. Keeps the thread's error. */
+void rcmi_comm_retire(rcm_comm *comm);
+
+/* ---- engine.c */
+rcm_status rcmi_engine_create(struct rcmi_node_config *config, int local_ranks,
+                              struct rcmi_engine **ret_engine);
+void rcmi_engine_destroy(struct rcmi_engine *engine);
+void rcmi_engine_add(struct rcmi_engine *engine, rcm_comm *comm);
+void rcmi_engine_remove(struct rcmi_engine *engine, rcm_comm *comm);
+/* Hands a new work to the driver. */
+void rcmi_comm_submit(rcm_comm *comm, struct rcm_work *work);
+/* After submitting an asynchronous work: one try at once, then the loop thread goes on. */
+void rcmi_comm_kick(rcm_comm *comm);
+/* Drives until work is final, or the deadline (RCM_PENDING). */
+rcm_status rcmi_comm_wait(rcm_comm *comm, struct rcm_work *work, rcmi_deadline deadline);
+/* Drives until check(arg) is no longer RCM_AGAIN. check runs as the driver. */
+rcm_status rcmi_comm_wait_for(rcm_comm *comm, rcm_status (*check)(void *arg), void *arg,
+                              rcmi_deadline deadline);
+
+/* ---- work.c */
+rcm_status rcmi_work_new(rcm_comm *comm, enum rcmi_work_kind kind, const struct rcm_call *call,
+                         struct rcm_work **ret_work);
+void rcmi_work_complete(struct rcm_work *work, rcm_status status);
+/* Blocking: submits, waits, frees. Else submits, kicks, hands out. */
+rcm_status rcmi_work_issue(rcm_comm *comm, struct rcm_work *work, rcm_work **ret_work);
+/* "all_reduce", "send" */
+const char *rcmi_work_name(const struct rcm_work *work);
+rcm_status rcmi_call_check(const struct rcm_call *call);
+
+/* ---- p2p.c; all but _wanted for the driver only */
+rcm_status rcmi_p2p_create(rcm_comm *comm, struct rcmi_p2p **ret_p2p);
+void rcmi_p2p_free(struct rcmi_p2p *p2p);
+void rcmi_p2p_post(struct rcmi_p2p *p2p, struct rcm_work *work);
+rcm_status rcmi_p2p_progress(struct rcmi_p2p *p2p, bool *moved);
+/* Completes everything with status. */
+void rcmi_p2p_cancel(struct rcmi_p2p *p2p, rcm_status status);
+/* Calls visit on every unfinished work until it returns false. */
+void rcmi_p2p_each(struct rcmi_p2p *p2p, bool (*visit)(void *arg, struct rcm_work *work),
+                   void *arg);
+/* A peer opened its channel to us. Any thread. */
+void rcmi_p2p_wanted(struct rcmi_p2p *p2p, int peer);
+#define RCMI_P2P_CHANNEL 0x100u
+
+/* ---- page.c: the status page */
+void rcmi_page_init(struct rcmi_status_page *page, const rcm_comm *comm);
+void rcmi_page_begin(struct rcmi_status_page *page, const struct rcm_work *work);
+void rcmi_page_waits(struct rcmi_status_page *page, int peer, uint32_t step);
+void rcmi_page_end(struct rcmi_status_page *page);
+/* What a same-host rank of comm is doing, as text: "all_reduce (operation 12), waiting for rank 3";
+ * "" if unknown. */
+void rcmi_page_describe(const rcm_comm *comm, int rank, char *text, size_t cap);
+
+/* ---- book.c: who is where */
+struct rcmi_address_book; /* address blobs of all world ranks */
+rcm_status rcmi_book_create(struct rcm_blob *blobs, int nranks,
+                            struct rcmi_address_book **ret_book);
+void rcmi_book_free(struct rcmi_address_book *book);
+rcm_status rcmi_book_lookup(const struct rcmi_address_book *book, int rank, const void **ret_blob,
+                            size_t *ret_len);
+/* "rank 3 (pid 4711 on node7)" */
+const char *rcmi_book_describe(const struct rcmi_address_book *book, int rank, char text[128]);
+
+#endif

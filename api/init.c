@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rcm_init: from nothing to a communicator of all ranks.
+ *
+ *   1. who am I, where is the store             rendezvous/ (options, environment)
+ *   2. open the store; rank 0 names the job
+ *   3. make the node: listening sockets, shared memory
+ *   4. publish and collect: address and the settings that must be equal
+ *   5. group the ranks by host
+ *   6. start the engine; links are made when first used
+ */
+#include "auth.h"
+#include "comm.h"
+#include "log.h"
+#include "page.h"
+#include "settings.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SETTINGS_TEXT 256
+
+/* What rcm_init gathers on its way. */
+struct init {
+    const struct rcm_init_options *options;
+    struct rcmi_launch launch;
+    rcm_store *store; /* borrowed if options->store, else owned until the communicator has it */
+    char *secret;
+    char host_id[256];
+    const char *transports;
+    char scope[64];
+    uint64_t job;
+    int64_t slots, slot_bytes;
+    int64_t timeout_ms;
+    rcmi_deadline deadline;
+    char settings[SETTINGS_TEXT]; /* what must be equal on all ranks, as text */
+};
+
+/* ---- Settings ------------------------------------------------------------------------------ */
+
+/* The boot id (one kernel, one value) and the network namespace. */
+static void default_host_id(char *id, size_t cap) {
+    char boot[64] = "";
+    struct stat ns;
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file) {
+        if (!fgets(boot, sizeof(boot), file))
+            boot[0] = '\0';
+        fclose(file);
+    }
+    boot[strcspn(boot, "\n")] = '\0';
+    if (boot[0] == '\0')
+        gethostname(boot, sizeof(boot) - 1);
+    if (stat("/proc/self/ns/net", &ns) != 0)
+        ns.st_ino = 0;
+    snprintf(id, cap, "%s-%llu", boot, (unsigned long long)ns.st_ino);
+}
+
+static rcm_status init_settings(struct init *init) {
+    const struct rcm_init_options *o = init->options;
+    const char *host_id = o && o->host_id ? o->host_id : rcmi_setting("RINGCOMM_HOST_ID");
+    int64_t seconds;
+    if (host_id[0])
+        snprintf(init->host_id, sizeof(init->host_id), "%s", host_id);
+    else
+        default_host_id(init->host_id, sizeof(init->host_id));
+    init->transports = o && o->transport ? o->transport : rcmi_setting("RINGCOMM_TRANSPORT");
+    rcm_status status = rcmi_setting_int("RINGCOMM_TIMEOUT", 1, INT32_MAX, &seconds);
+    if (status == RCM_OK)
+        status = rcmi_setting_int("RINGCOMM_SLOT_BYTES", 1024, 1 << 26, &init->slot_bytes);
+    if (status == RCM_OK)
+        status = rcmi_setting_int("RINGCOMM_SLOTS", 2, 1024, &init->slots);
+    if (status != RCM_OK)
+        return status;
+    if (init->slot_bytes % 64)
+        return rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_SLOT_BYTES=%" PRId64 " is no multiple of 64",
+                         init->slot_bytes);
+    init->timeout_ms = o && o->timeout_ms ? o->timeout_ms : seconds * 1000;
+    init->deadline = rcmi_deadline_in(init->timeout_ms);
+    const char *algorithm = o && o->algorithm ? o->algorithm : rcmi_setting("RINGCOMM_ALGORITHM");
+    snprintf(init->settings, sizeof(init->settings),
+             "version=%s RINGCOMM_SLOT_BYTES=%" PRId64 " RINGCOMM_SLOTS=%" PRId64
+             " RINGCOMM_TRANSPORT=%s RINGCOMM_ALGORITHM=%s byte_order=%s",
+             rcm_version(), init->slot_bytes, init->slots, init->transports, algorithm,
+             *(const uint16_t *)"\1" == 1 ? "little" : "big");
+    if (o && o->secret) {
+        init->secret = strdup(o->secret);
+        return init->secret ? RCM_OK : rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the secret");
+    }
+    return rcmi_secret(&init->secret);
+}
+
+/* ---- Store --------------------------------------------------------------------------------- */
+
+/* Every rcm_init of a rank on the same store gets a number; ranks count alike. */
+static rcm_status init_scope(struct init *init) {
+    char key[64];
+    int64_t generation;
+    snprintf(key, sizeof(key), "ringcomm/init/%d", init->launch.rank);
+    rcm_status status = rcm_store_add(init->store, key, 1, &generation);
+    if (status == RCM_OK)
+        snprintf(init->scope, sizeof(init->scope), "ringcomm/%" PRId64, generation);
+    return status;
+}
+
+/* Rank 0 draws a number for the job; connections from other jobs are refused by it. */
+static rcm_status init_job(struct init *init) {
+    char key[96];
+    snprintf(key, sizeof(key), "%s/job", init->scope);
+    if (init->launch.rank == 0) {
+        rcm_status status = rcmi_random(&init->job, sizeof(init->job));
+        return status != RCM_OK ? status
+                                : rcm_store_set(init->store, key, &init->job, sizeof(init->job));
+    }
+    void *value;
+    size_t len;
+    const int64_t left = init->deadline == RCMI_NEVER ? -1 : rcmi_deadline_left_ms(init->deadline);
+    rcm_status status = rcm_store_get(init->store, key, left, &value, &len);
+    if (status != RCM_OK)
+        return rcmi_fail_context("rank 0 has not started");
+    if (len == sizeof(init->job))
+        memcpy(&init->job, value, sizeof(init->job));
+    else
+        status = rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store's %s is %zu bytes, not a job number",
+                           key, len);
+    free(value);
+    return status;
+}
+
+static rcm_status init_store(struct init *init) {
+    rcm_status status = RCM_OK;
+    if (init->options && init->options->store)
+        init->store = init->options->store;
+    else {
+        const int64_t left =
+            init->deadline == RCMI_NEVER ? -1 : rcmi_deadline_left_ms(init->deadline);
+        status = rcmi_store_open(init->launch.url, init->secret, left, &init->store);
+    }
+    if (status == RCM_OK)
+        status = init_scope(init);
+    return status == RCM_OK ? init_job(init) : status;
+}
+
+/* ---- Exchange ------------------------------------------------------------------------------ */
+
+/* Published by each rank: its settings' text, NUL-padded, then its node's address. */
+static rcm_status init_exchange(struct init *init, rcm_comm *comm) {
+    const void *address;
+    size_t len;
+    rcmi_node_address(comm->engine->node, &address, &len);
+    struct rcm_blob *all = calloc((size_t)comm->size, sizeof(*all));
+    char *mine = calloc(1, SETTINGS_TEXT + len);
+    if (!all || !mine) {
+        free(all);
+        free(mine);
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the addresses of %d ranks", comm->size);
+    }
+    memcpy(mine, init->settings, SETTINGS_TEXT);
+    memcpy(mine + SETTINGS_TEXT, address, len);
+    char scope[80];
+    snprintf(scope, sizeof(scope), "%s/rank", init->scope);
+    rcm_status status = rcmi_exchange(init->store, scope, comm->rank, comm->size, mine,
+                                      SETTINGS_TEXT + len, init->deadline, all);
+    free(mine);
+    if (status != RCM_OK) {
+        free(all);
+        return status;
+    }
+    for (int r = 0; r < comm->size; r++) { /* settings are compared, then cut off */
+        if (status == RCM_OK && all[r].len <= SETTINGS_TEXT)
+            status = rcmi_fail_origin(RCM_ERR_PROTOCOL, r, "rank %d published only %zu bytes", r,
+                                      all[r].len);
+        if (status != RCM_OK)
+            continue;
+        char *text = all[r].data;
+        text[SETTINGS_TEXT - 1] = '\0';
+        if (strcmp(text, init->settings) != 0)
+            status = rcmi_fail_origin(RCM_ERR_MISMATCH, r,
+                                      "settings differ: rank %d has %.180s, rank %d has %.180s", r,
+                                      text, comm->rank, init->settings);
+        memmove(text, text + SETTINGS_TEXT, all[r].len - SETTINGS_TEXT);
+        all[r].len -= SETTINGS_TEXT;
+    }
+    struct rcmi_address_book *book = NULL;
+    if (status == RCM_OK)
+        status = rcmi_book_create(all, comm->size, &book);
+    if (status != RCM_OK) {
+        for (int r = 0; r < comm->size; r++)
+            free(all[r].data);
+        free(all);
+        return status;
+    }
+    comm->engine->book = book;
+    return RCM_OK;
+}
+
+static rcm_status engine_lookup(void *arg, int peer, const void **ret_blob, size_t *ret_len) {
+    struct rcmi_engine *engine = arg;
+    return rcmi_book_lookup(engine->book, peer, ret_blob, ret_len);
+}
+
+/* ---- Shape --------------------------------------------------------------------------------- */
+
+static bool uses_shm(const char *transports) {
+    return strcmp(transports, "auto") == 0 || strstr(transports, "shm") != NULL;
+}
+
+/* Groups ranks by host identity, hosts numbered by first appearance. Without shared memory every
+ * rank is a host of its own. */
+static rcm_status init_shape(const struct init *init, rcm_comm *comm) {
+    const size_t n = (size_t)comm->size;
+    const char **ids = calloc(n, sizeof(*ids));
+    int *first = calloc(n, sizeof(*first)); /* of each host: its first rank */
+    rcm_status status = RCM_OK;
+    comm->host_of = calloc(n, sizeof(*comm->host_of));
+    comm->world_rank = calloc(n, sizeof(*comm->world_rank));
+    if (!ids || !first || !comm->host_of || !comm->world_rank)
+        status = rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", comm->size);
+    int nhosts = 0;
+    for (int r = 0; status == RCM_OK && r < comm->size; r++) {
+        const void *blob;
+        size_t len;
+        comm->world_rank[r] = r;
+        status = rcmi_book_lookup(comm->engine->book, r, &blob, &len);
+        if (status == RCM_OK)
+            status = rcmi_address_host(blob, len, &ids[r]);
+        if (status != RCM_OK)
+            break;
+        int host = 0;
+        while (host < nhosts && (!uses_shm(init->transports) || strcmp(ids[first[host]], ids[r])))
+            host++;
+        if (host == nhosts)
+            first[nhosts++] = r;
+        comm->host_of[r] = host;
+    }
+    for (int r = 0; status == RCM_OK && r < comm->size; r++) {
+        if (strcmp(ids[r], ids[comm->rank]))
+            continue;
+        if (r < comm->rank)
+            comm->local_rank++;
+        comm->local_size++;
+    }
+    comm->shape =
+        (struct rcmi_shape){.nranks = comm->size, .nhosts = nhosts, .host_of = comm->host_of};
+    free(ids);
+    free(first);
+    return status;
+}
+
+/* "ring", or "all_reduce=ring,broadcast=chain": which algorithm where none is named in the call. */
+static rcm_status init_forced(rcm_comm *comm, const char *text) {
+    char *save = NULL;
+    comm->forced_text = strdup(text);
+    if (!comm->forced_text)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for RINGCOMM_ALGORITHM");
+    for (char *item = strtok_r(comm->forced_text, ",", &save); item;
+         item = strtok_r(NULL, ",", &save)) {
+        char *equals = strchr(item, '=');
+        const char *name = equals ? equals + 1 : item;
+        bool used = false;
+        if (equals)
+            *equals = '\0';
+        for (int c = 1; c < RCMI_COLLECTIVES; c++) {
+            const struct rcmi_algorithm *algorithm;
+            if (equals && strcmp(item, rcmi_collective_name((enum rcm_collective)c)) != 0)
+                continue;
+            rcm_status status =
+                rcmi_algorithm_find((enum rcm_collective)c, name, &comm->shape, &algorithm);
+            if (status != RCM_OK && equals)
+                return rcmi_fail_context("RINGCOMM_ALGORITHM");
+            if (status != RCM_OK)
+                continue;
+            comm->forced[c] = algorithm->name;
+            used = true;
+        }
+        if (!used)
+            return rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_ALGORITHM names %s, which is no %s", item,
+                             equals ? "collective" : "algorithm that fits these ranks");
+    }
+    return RCM_OK;
+}
+
+/* ---- Putting it together ------------------------------------------------------------------- */
+
+static rcm_status init_engine(const struct init *init, rcm_comm *comm) {
+    struct rcmi_node_config config = {
+        .rank = init->launch.rank,
+        .nranks = init->launch.world_size,
+        .local_ranks = init->launch.local_size > 0 ? init->launch.local_size : 1,
+        .job = init->job,
+        .host_id = init->host_id,
+        .transports = init->transports,
+        .secret = init->secret,
+        .iface = rcmi_setting("RINGCOMM_IFACE"),
+        .ports = rcmi_setting("RINGCOMM_PORTS"),
+        .slot_bytes = (size_t)init->slot_bytes,
+        .slots = (uint32_t)init->slots,
+        .lookup = engine_lookup,
+    };
+    return rcmi_engine_create(&config, config.local_ranks, &comm->engine);
+}
+
+static rcm_status init_executor(const struct init *init, rcm_comm *comm) {
+    const struct rcmi_exec_config config = {
+        .node = comm->engine->node,
+        .epoch = comm->epoch,
+        .shape = &comm->shape,
+        .world_rank = comm->world_rank,
+        .rank = comm->rank,
+        .slot_bytes = comm->slot_bytes,
+        .slots = (uint32_t)init->slots,
+    };
+    rcm_status status = rcmi_exec_create(&config, &comm->exec);
+    if (status == RCM_OK)
+        status = rcmi_plan_cache_create(&comm->shape, comm->rank, &comm->plans);
+    if (status == RCM_OK)
+        status = rcmi_p2p_create(comm, &comm->p2p);
+    return status;
+}
+
+static rcm_status init_comm(struct init *init, rcm_comm *comm) {
+    comm->rank = init->launch.rank;
+    comm->size = init->launch.world_size;
+    comm->timeout_ms = init->timeout_ms;
+    comm->slot_bytes = (size_t)init->slot_bytes;
+    comm->epoch = (uint32_t)(init->job ^ init->job >> 32);
+    comm->fork_generation = rcmi_fork_generation();
+    comm->scope = strdup(init->scope);
+    if (!comm->scope)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a communicator");
+    rcm_status status = init_engine(init, comm);
+    if (status == RCM_OK)
+        status = init_exchange(init, comm);
+    if (status == RCM_OK)
+        status = init_shape(init, comm);
+    if (status != RCM_OK)
+        return status;
+    comm->engine->local_ranks = comm->local_size;
+    const struct rcm_init_options *o = init->options;
+    status =
+        init_forced(comm, o && o->algorithm ? o->algorithm : rcmi_setting("RINGCOMM_ALGORITHM"));
+    if (status == RCM_OK)
+        status = init_executor(init, comm);
+    if (status != RCM_OK)
+        return status;
+    comm->page = rcmi_node_status_page(comm->engine->node);
+    rcmi_page_init(comm->page, comm);
+    rcmi_engine_add(comm->engine, comm);
+    return rcmi_node_start(comm->engine->node);
+}
+
+static rcm_comm *comm_new(void) {
+    rcm_comm *comm = calloc(1, sizeof(*comm));
+    if (!comm)
+        return NULL;
+    comm->active_end = &comm->active;
+    comm->submitted_end = &comm->submitted;
+    atomic_flag_clear(&comm->driving);
+    pthread_mutex_init(&comm->submit_lock, NULL);
+    pthread_mutex_init(&comm->error_lock, NULL);
+    comm->error.origin = -1;
+    return comm;
+}
+
+static rcm_status init_check(const struct rcm_init_options *options, rcm_comm **ret_comm) {
+    if (!ret_comm)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "ret_comm is NULL");
+    if (options && options->size < sizeof(*options))
+        return rcmi_fail(RCM_ERR_INVALID, 0,
+                         "options->size is %u, expected at least %zu (RCM_INIT_OPTIONS_INIT)",
+                         options->size, sizeof(*options));
+    return RCM_OK;
+}
+
+rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm) {
+    struct init init = {.options = options};
+    rcm_comm *comm = NULL;
+    rcm_status status = init_check(options, ret_comm);
+    if (status == RCM_OK)
+        status = rcmi_launch_resolve(options, &init.launch);
+    if (status != RCM_OK)
+        return status;
+    rcmi_log_set_rank(init.launch.rank);
+    status = init_settings(&init);
+    if (status == RCM_OK)
+        status = init_store(&init);
+    if (status == RCM_OK && !(comm = comm_new()))
+        status = rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a communicator");
+    if (status == RCM_OK) {
+        if (!options || !options->store) { /* the communicator's from here, to be closed with it */
+            comm->store = init.store;
+            comm->serves_store = init.launch.rank == 0;
+        }
+        status = init_comm(&init, comm);
+    } else if (init.store && !(options && options->store)) {
+        rcm_store_close(init.store);
+    }
+    if (status == RCM_OK)
+        *ret_comm = comm;
+    else
+        rcmi_comm_retire(comm);
+    free(init.secret);
+    rcmi_launch_fini(&init.launch);
+    return status;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rcm_spawn: ranks as children of this process. The parent binds the store's port first, forks,
+ * then serves it, so that it forks before it has threads. Each child dies with the parent.
+ */
+#include "comm.h"
+#include "fd.h"
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define KILL_AFTER_MS 3000
+
+struct child {
+    pid_t pid; /* 0 once reaped */
+    int pidfd;
+};
+
+struct spawn {
+    int n, running;
+    struct child *children;
+    struct pollfd *polls;
+    int failed_rank, exit_status;
+};
+
+static void set_number(const char *name, int value) {
+    char text[16];
+    snprintf(text, sizeof(text), "%d", value);
+    setenv(name, text, 1);
+}
+
+/* In the child: the environment of a rank, then fn. Does not return. */
+static void child_run(int rank, int nranks, int port, pid_t parent, int (*fn)(int, void *),
+                      void *arg) {
+    char url[64];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(128 + SIGKILL);
+    snprintf(url, sizeof(url), "tcp://127.0.0.1:%d?server=0", port);
+    setenv("RINGCOMM_URL", url, 1);
+    set_number("RINGCOMM_RANK", rank);
+    set_number("RINGCOMM_WORLD_SIZE", nranks);
+    set_number("RINGCOMM_LOCAL_RANK", rank);
+    set_number("RINGCOMM_LOCAL_WORLD_SIZE", nranks);
+    const int result = fn(rank, arg);
+    fflush(NULL);
+    _exit(result >= 0 && result <= 125 ? result : 125);
+}
+
+static rcm_status spawn_fork(struct spawn *spawn, int listen_fd, int port, int (*fn)(int, void *),
+                             void *arg) {
+    const pid_t parent = getpid();
+    fflush(NULL); /* or children print the parent's buffered output again */
+    for (int r = 0; r < spawn->n; r++) {
+        const pid_t pid = fork();
+        if (pid < 0)
+            return rcmi_fail(rcmi_status_of_errno(errno), errno, "cannot fork rank %d of %d", r,
+                             spawn->n);
+        if (pid == 0) {
+            close(listen_fd);
+            child_run(r, spawn->n, port, parent, fn, arg);
+        }
+        spawn->children[r].pid = pid;
+        spawn->running++;
+        spawn->children[r].pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* close-on-exec */
+        if (spawn->children[r].pidfd < 0)
+            return rcmi_fail(rcmi_status_of_errno(errno), errno, "cannot watch rank %d", r);
+    }
+    return RCM_OK;
+}
+
+static void spawn_signal(const struct spawn *spawn, int signal) {
+    for (int r = 0; r < spawn->n; r++)
+        if (spawn->children[r].pid > 0)
+            kill(spawn->children[r].pid, signal);
+}
+
+/* Collects rank r, which has ended. */
+static void spawn_reap(struct spawn *spawn, int r) {
+    int status;
+    pid_t got;
+    while ((got = waitpid(spawn->children[r].pid, &status, 0)) < 0 && errno == EINTR)
+        ;
+    spawn->children[r].pid = 0;
+    rcmi_fd_close(&spawn->children[r].pidfd);
+    spawn->running--;
+    const int exit_status = got < 0               ? 125
+                            : WIFEXITED(status)   ? WEXITSTATUS(status)
+                            : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+                                                  : 125;
+    if (exit_status != 0 && spawn->failed_rank < 0) {
+        spawn->failed_rank = r;
+        spawn->exit_status = exit_status;
+    }
+}
+
+/* Waits for children to end until all have, one failed, or the deadline. */
+static void spawn_wait(struct spawn *spawn, rcmi_deadline deadline, bool until_failure) {
+    while (spawn->running > 0 && !(until_failure && spawn->failed_rank >= 0)) {
+        int n = 0;
+        for (int r = 0; r < spawn->n; r++)
+            if (spawn->children[r].pid > 0)
+                spawn->polls[n++] =
+                    (struct pollfd){.fd = spawn->children[r].pidfd, .events = POLLIN};
+        if (poll(spawn->polls, (nfds_t)n, rcmi_deadline_left_ms(deadline)) == 0)
+            return;
+        for (int r = 0, i = 0; r < spawn->n; r++)
+            if (spawn->children[r].pid > 0 && spawn->polls[i++].revents)
+                spawn_reap(spawn, r);
+    }
+}
+
+/* Ends whatever still runs. */
+static void spawn_stop(struct spawn *spawn) {
+    if (spawn->running == 0)
+        return;
+    spawn_signal(spawn, SIGTERM);
+    spawn_wait(spawn, rcmi_deadline_in(KILL_AFTER_MS), false);
+    spawn_signal(spawn, SIGKILL);
+    for (int r = 0; r < spawn->n; r++)
+        if (spawn->children[r].pid > 0)
+            spawn_reap(spawn, r);
+}
+
+static rcm_status spawn_run(struct spawn *spawn, int (*fn)(int, void *), void *arg,
+                            int64_t timeout_ms) {
+    int listen_fd = -1, port = 0;
+    rcm_store *store = NULL;
+    const rcmi_deadline deadline = rcmi_deadline_in(timeout_ms);
+    rcm_status status = rcmi_store_listen("127.0.0.1", 0, &listen_fd, &port);
+    if (status != RCM_OK)
+        return status;
+    status = spawn_fork(spawn, listen_fd, port, fn, arg);
+    if (status == RCM_OK)
+        status = rcmi_store_serve(listen_fd, &store);
+    else
+        rcmi_fd_close(&listen_fd);
+    if (status == RCM_OK) {
+        spawn_wait(spawn, deadline, true);
+        if (spawn->failed_rank >= 0) /* survivors report the error by themselves, if they can */
+            spawn_wait(spawn, rcmi_deadline_in(KILL_AFTER_MS), false);
+        else if (spawn->running > 0)
+            status = rcmi_fail(RCM_ERR_TIMEOUT, 0, "%d of %d ranks still ran after %.1f s",
+                               spawn->running, spawn->n, (double)timeout_ms / 1000);
+    }
+    struct rcmi_error cause = *rcmi_last_error();
+    spawn_stop(spawn);
+    rcm_store_close(store);
+    *rcmi_last_error() = cause;
+    if (status == RCM_OK && spawn->failed_rank >= 0)
+        return rcmi_fail_origin(RCM_ERR_PEER, spawn->failed_rank,
+                                spawn->exit_status > 128 ? "rank %d was killed by signal %d"
+                                                         : "rank %d exited with status %d",
+                                spawn->failed_rank,
+                                spawn->exit_status > 128 ? spawn->exit_status - 128
+                                                         : spawn->exit_status);
+    return status;
+}
+
+rcm_status rcm_spawn(int nranks, int (*fn)(int rank, void *arg), void *arg, int64_t timeout_ms,
+                     int *ret_failed_rank, int *ret_exit) {
+    if (nranks < 1)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "nranks is %d, must be at least 1", nranks);
+    if (!fn)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "fn is NULL");
+    struct spawn spawn = {.n = nranks, .failed_rank = -1};
+    spawn.children = calloc((size_t)nranks, sizeof(*spawn.children));
+    spawn.polls = calloc((size_t)nranks, sizeof(*spawn.polls));
+    rcm_status status;
+    if (!spawn.children || !spawn.polls) {
+        status = rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", nranks);
+    } else {
+        for (int r = 0; r < nranks; r++)
+            spawn.children[r].pidfd = -1;
+        status = spawn_run(&spawn, fn, arg, timeout_ms);
+    }
+    free(spawn.children);
+    free(spawn.polls);
+    if (ret_failed_rank)
+        *ret_failed_rank = spawn.failed_rank;
+    if (ret_exit)
+        *ret_exit = spawn.exit_status;
+    return status;
+}

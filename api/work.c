@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Works: one operation in flight, as the user and the driver see it. */
+#include "comm.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_TIMEOUT_MS (INT64_C(1) << 40) /* 34 years: longer is for ever */
+
+rcm_status rcmi_call_check(const struct rcm_call *call) {
+    if (!call)
+        return RCM_OK;
+    if (call->size < sizeof(struct rcm_call))
+        return rcmi_fail(RCM_ERR_INVALID, 0,
+                         "call->size is %u, expected at least %zu (RCM_CALL_INIT)", call->size,
+                         sizeof(struct rcm_call));
+    if (call->flags != 0)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "call->flags is 0x%x, no flag is known", call->flags);
+    return RCM_OK;
+}
+
+rcm_status rcmi_work_new(rcm_comm *comm, enum rcmi_work_kind kind, const struct rcm_call *call,
+                         struct rcm_work **ret_work) {
+    struct rcm_work *work = calloc(1, sizeof(*work));
+    if (!work)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a work");
+    atomic_init(&work->status, RCM_PENDING);
+    atomic_init(&work->refs, 2);
+    work->kind = kind;
+    work->comm = comm;
+    work->timeout_ms = call && call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
+    work->moved_ns = rcmi_now_ns();
+    work->deadline = work->timeout_ms < 0 || work->timeout_ms > MAX_TIMEOUT_MS
+                         ? RCMI_NEVER
+                         : work->moved_ns + work->timeout_ms * 1000000;
+    work->message.size = sizeof(work->message);
+    *ret_work = work;
+    return RCM_OK;
+}
+
+static void work_unref(struct rcm_work *work) {
+    /* Acquire-release: the last one sees everything the other did to the work. */
+    if (atomic_fetch_sub_explicit(&work->refs, 1, memory_order_acq_rel) == 1)
+        free(work);
+}
+
+void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
+    rcm_comm *comm = work->comm;
+    /* Release pairs with the acquire of tests and waits. The work may be gone after it. */
+    atomic_store_explicit(&work->status, status, memory_order_release);
+    work_unref(work);
+    atomic_fetch_sub_explicit(&comm->unfinished, 1, memory_order_relaxed);
+    rcmi_node_ring(comm->engine->node);
+}
+
+const char *rcmi_work_name(const struct rcm_work *work) {
+    if (work->kind == RCMI_WORK_COLLECTIVE)
+        return rcmi_collective_name(work->bind.plan->collective);
+    return work->kind == RCMI_WORK_SEND ? "send" : "recv";
+}
+
+rcm_status rcmi_work_issue(rcm_comm *comm, struct rcm_work *work, rcm_work **ret_work) {
+    rcmi_comm_submit(comm, work);
+    if (ret_work) {
+        *ret_work = work;
+        rcmi_comm_kick(comm);
+        return RCM_OK;
+    }
+    rcm_status status = rcmi_comm_wait(comm, work, RCMI_NEVER);
+    if (status == RCM_ERR_TRUNCATED)
+        rcmi_fail(status, 0, "the message from rank %d is %zu bytes, the buffer %zu",
+                  work->transfer.peer, work->transfer.total, work->transfer.capacity);
+    else if (status != RCM_OK && rcmi_comm_failure(comm) == RCM_OK)
+        rcmi_fail(status, 0, "%s failed: %s", rcmi_work_name(work), rcm_status_text(status));
+    work_unref(work);
+    return status;
+}
+
+rcm_status rcm_work_status(const rcm_work *work) {
+    if (!work)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "work is NULL");
+    return atomic_load_explicit(&work->status, memory_order_acquire);
+}
+
+rcm_status rcm_work_test(rcm_work *work) {
+    rcm_status status = rcm_work_status(work);
+    if (status == RCM_PENDING)
+        rcmi_comm_kick(work->comm);
+    return rcm_work_status(work);
+}
+
+rcm_status rcm_work_wait(rcm_work *work, int64_t timeout_ms) {
+    rcm_status status = rcm_work_status(work);
+    if (status != RCM_PENDING)
+        return status;
+    return rcmi_comm_wait(work->comm, work, rcmi_deadline_in(timeout_ms));
+}
+
+rcm_status rcm_work_message(const rcm_work *work, struct rcm_message *ret_message) {
+    if (!work || !ret_message)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "%s is NULL", work ? "ret_message" : "work");
+    if (ret_message->size < sizeof(*ret_message))
+        return rcmi_fail(RCM_ERR_INVALID, 0, "ret_message->size is %u, expected at least %zu",
+                         ret_message->size, sizeof(*ret_message));
+    if (work->kind != RCMI_WORK_RECV)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "work is a %s, not a receive", rcmi_work_name(work));
+    rcm_status status = rcm_work_status(work);
+    if (status != RCM_OK && status != RCM_ERR_TRUNCATED)
+        return status == RCM_PENDING
+                   ? RCM_PENDING
+                   : rcmi_fail(status, 0, "the receive failed: %s", rcm_status_text(status));
+    const uint32_t size = ret_message->size;
+    *ret_message = work->message;
+    ret_message->size = size;
+    return RCM_OK;
+}
+
+void rcm_work_free(rcm_work *work) {
+    if (work)
+        work_unref(work);
+}
