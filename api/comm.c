@@ -153,9 +153,10 @@ static rcm_status comm_part(rcm_comm *comm) {
     if (rcmi_comm_wait_for(comm, all_finished, comm, deadline) != RCM_OK)
         return rcmi_fail(RCM_ERR_TIMEOUT, 0, "unfinished operations at rcm_destroy");
     rcm_status status = rcm_barrier(comm, NULL, NULL);
-    if (status == RCM_OK)
-        status = rcmi_node_farewell(comm->engine->node, deadline);
-    return status;
+    if (status != RCM_OK)
+        return status;
+    atomic_store_explicit(&comm->parting, true, memory_order_relaxed);
+    return rcmi_node_farewell(comm->engine->node, deadline);
 }
 
 /* The rank that serves the store leaves last. */

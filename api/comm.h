@@ -80,6 +80,9 @@ struct rcm_comm {
     _Atomic int nsubmitted;
     uint64_t sequence; /* collectives issued; the issuing thread's */
 
+    /* All ranks are in rcm_destroy: a link that ends is no death any more. Set by the destroying
+     * thread, read by the loop thread; relaxed, for neither orders anything by it. */
+    _Atomic bool parting;
     _Atomic int failed; /* rcm_status; set after error was written, release/acquire */
     pthread_mutex_t error_lock;
     struct rcm_error error;

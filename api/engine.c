@@ -373,7 +373,8 @@ static void engine_peer_lost(void *arg, int peer, const struct rcmi_error *why) 
     pthread_mutex_lock(&engine->lock);
     for (rcm_comm *comm = engine->comms; comm; comm = comm->next) {
         for (int r = 0; r < comm->size; r++) {
-            if (comm->world_rank[r] != peer)
+            if (comm->world_rank[r] != peer ||
+                atomic_load_explicit(&comm->parting, memory_order_relaxed))
                 continue;
             rcmi_fail_origin(why->status == RCM_ERR_AUTH ? RCM_ERR_AUTH : RCM_ERR_PEER, r,
                              "lost %.400s", why->text);

@@ -171,12 +171,12 @@ static rcm_status file_present(rcm_store *store, const struct rcmi_bytes *keys, 
     return status;
 }
 
-/* Adds to a record under its name in the file. */
-static rcm_status file_add_name(struct file_store *f, int fd, struct rcmi_bytes name, int64_t delta,
-                                int64_t *ret_value) {
+/* Adds to the record of that name in the file; key: its name for people. */
+static rcm_status file_add_name(struct file_store *f, int fd, struct rcmi_bytes name,
+                                struct rcmi_bytes key, int64_t delta, int64_t *ret_value) {
     char text[RCMI_INT_TEXT];
     rcm_status status =
-        rcmi_add_text(name, rcmi_map_present(&f->log.map, name), delta, ret_value, text);
+        rcmi_add_text(key, rcmi_map_present(&f->log.map, name), delta, ret_value, text);
     return status == RCM_OK ? file_put(f, fd, name, (struct rcmi_bytes){text, strlen(text)})
                             : status;
 }
@@ -190,7 +190,7 @@ static rcm_status file_add(rcm_store *store, struct rcmi_bytes key, int64_t delt
     key_make(&k, key);
     rcm_status status = rcmi_file_log_begin(&f->log, RCMI_FILE_WRITE, call_deadline(), &fd);
     if (status == RCM_OK)
-        status = file_add_name(f, fd, k.name, delta, &sum);
+        status = file_add_name(f, fd, k.name, key, delta, &sum);
     file_unlock(f, &fd);
     if (status == RCM_OK)
         *ret_value = sum;
@@ -293,9 +293,9 @@ static void file_leave(struct file_store *f) {
         return;
     rcm_status status = rcmi_file_log_begin(&f->log, RCMI_FILE_WRITE, call_deadline(), &fd);
     if (status == RCM_OK)
-        status = file_add_name(f, fd, cleanup_key, 1, &closed);
+        status = file_add_name(f, fd, cleanup_key, cleanup_key, 1, &closed);
     if (status == RCM_OK)
-        status = file_add_name(f, fd, refcount_key, -1, &open);
+        status = file_add_name(f, fd, refcount_key, refcount_key, -1, &open);
     if (status == RCM_OK && open == 0 && f->world_size > 0 && closed >= f->world_size)
         (void)unlink(f->log.path);
     rcmi_fd_close(&fd);
@@ -330,7 +330,7 @@ static rcm_status file_join(struct file_store *f, rcmi_deadline deadline) {
     int fd = -1;
     rcm_status status = rcmi_file_log_begin(&f->log, RCMI_FILE_CREATE, deadline, &fd);
     if (status == RCM_OK)
-        status = file_add_name(f, fd, refcount_key, 1, &open);
+        status = file_add_name(f, fd, refcount_key, refcount_key, 1, &open);
     rcmi_fd_close(&fd);
     if (status == RCM_OK && f->world_size > 0 && open > f->world_size)
         rcmi_log(RCMI_LOG_WARN,

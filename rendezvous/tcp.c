@@ -146,7 +146,7 @@ static rcm_status tcp_append(rcm_store *store, struct rcmi_bytes key, struct rcm
     status = call_end(t, &c, status);
     if (status == RCM_OK && result != 0)
         return rcmi_fail(
-            RCM_ERR_INVALID, 0, "append: the value of key \"%.*s\" would have more than %d bytes",
+            RCM_ERR_INVALID, 0, "the value of key \"%.*s\" would have more than %d bytes",
             (int)(key.len < 200 ? key.len : 200), (const char *)key.data, RCMI_STORE_VALUE_MAX);
     return status;
 }
@@ -163,7 +163,7 @@ static rcm_status tcp_add(rcm_store *store, struct rcmi_bytes key, int64_t delta
     status = call_end(t, &c, status);
     if (status == RCM_OK && result != 0)
         return rcmi_fail(RCM_ERR_INVALID, 0,
-                         "add: the value of key \"%.*s\" is no integer, or the sum exceeds 64 bits",
+                         "the value of key \"%.*s\" is no integer, or the sum exceeds 64 bits",
                          (int)(key.len < 200 ? key.len : 200), (const char *)key.data);
     if (status == RCM_OK)
         *ret_value = sum;

@@ -55,10 +55,10 @@ rcm_status rcmi_add_text(struct rcmi_bytes key, const struct rcmi_entry *old, in
                          int64_t *ret_value, char ret_text[RCMI_INT_TEXT]) {
     int64_t sum = 0;
     if (old && !rcmi_text_to_int(rcmi_entry_value(old), &sum))
-        return rcmi_fail(RCM_ERR_INVALID, 0, "add: the value of key \"%.*s\" is no integer",
+        return rcmi_fail(RCM_ERR_INVALID, 0, "the value of key \"%.*s\" is no integer",
                          (int)(key.len < 200 ? key.len : 200), (const char *)key.data);
     if (__builtin_add_overflow(sum, delta, &sum))
-        return rcmi_fail(RCM_ERR_INVALID, 0, "add: key \"%.*s\" plus %" PRId64 " exceeds 64 bits",
+        return rcmi_fail(RCM_ERR_INVALID, 0, "key \"%.*s\" plus %" PRId64 " exceeds 64 bits",
                          (int)(key.len < 200 ? key.len : 200), (const char *)key.data, delta);
     snprintf(ret_text, RCMI_INT_TEXT, "%" PRId64, sum);
     *ret_value = sum;
@@ -77,6 +77,6 @@ rcm_status rcmi_append_check(struct rcmi_bytes key, const struct rcmi_entry *old
     if (total <= RCMI_STORE_VALUE_MAX)
         return RCM_OK;
     return rcmi_fail(
-        RCM_ERR_INVALID, 0, "append: the value of key \"%.*s\" would have %zu bytes, at most %d",
+        RCM_ERR_INVALID, 0, "the value of key \"%.*s\" would have %zu bytes, at most %d",
         (int)(key.len < 200 ? key.len : 200), (const char *)key.data, total, RCMI_STORE_VALUE_MAX);
 }
