@@ -284,7 +284,7 @@ static void adding(void **state) {
     assert_int_equal(n, 1000000008);
     check_ok(rcm_store_set(s->store, "text", "12 apples", 9));
     check_status(RCM_ERR_INVALID, rcm_store_add(s->store, "text", 1, &n));
-    check_error_names("text");
+    check_error_names(base_kind == kind ? "key \"text\"" : "text\"");
     check_ok(rcm_store_set(s->store, "none", "", 0));
     check_status(RCM_ERR_INVALID, rcm_store_add(s->store, "none", 1, &n));
     check_ok(rcm_store_set(s->store, "max", "9223372036854775807", 19));

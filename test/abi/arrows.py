@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The test of the arrows: arrows.py SOURCE_ROOT [--nm NM] [--archive ROOM=FILE ...]
+
+Each room (a folder of the source) may use only the rooms below it. Two things are read: the
+#include lines of each room's files, and the undefined symbols of each room's static archive, which
+must be defined in the room itself, in a room it may use, or outside of the library. Public
+functions (rcm_...) may be defined in any room and used by all. Prints each broken arrow; exit
+status 1 if there is one.
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+
+MAY_USE = {
+    'base': [],
+    'kernels': ['base'],
+    'transport': ['base'],
+    'rendezvous': ['base'],
+    'algorithms': ['kernels', 'transport', 'base'],
+    'api': ['algorithms', 'kernels', 'transport', 'rendezvous', 'base'],
+}
+PUBLIC_HEADER = 'ringcomm.h'  # of api/, open to all
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def room_files(root, room):
+    for folder, _, names in os.walk(os.path.join(root, room)):
+        for name in sorted(names):
+            if name.endswith(('.c', '.h', '.cu', '.inc')):
+                yield os.path.join(folder, name)
+
+
+def headers_of_rooms(root):
+    """Path of each header relative to its room -> set of rooms that have it."""
+    found = {}
+    for room in MAY_USE:
+        for path in room_files(root, room):
+            name = os.path.relpath(path, os.path.join(root, room))
+            found.setdefault(name, set()).add(room)
+    return found
+
+
+def rooms_of_include(root, room, path, name, headers):
+    """The rooms that an #include in `path` may mean; empty for what is not ours."""
+    beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
+    if os.path.exists(beside):
+        return {os.path.relpath(beside, root).split(os.sep)[0]}
+    first, _, rest = name.partition('/')
+    if first in MAY_USE and rest:  # "base/error.h": an include relative to the source root
+        return {first}
+    owners = headers.get(os.path.normpath(name), set())
+    return {room} if room in owners else owners
+
+
+def check_includes(root):
+    broken, lines = [], 0
+    headers = headers_of_rooms(root)
+    for room, allowed in MAY_USE.items():
+        for path in room_files(root, room):
+            with open(path, encoding='utf-8') as f:
+                text = f.readlines()
+            for number, line in enumerate(text, 1):
+                match = INCLUDE.match(line)
+                if not match or os.path.basename(match[2]) == PUBLIC_HEADER:
+                    continue
+                lines += 1
+                owners = rooms_of_include(root, room, path, match[2], headers)
+                if owners and not owners & {room, *allowed}:
+                    where = f'{os.path.relpath(path, root)}:{number}'
+                    broken.append(f'{where}: {room} may not include {match[2]} '
+                                  f'of {" or ".join(sorted(owners))}')
+    return broken, lines
+
+
+def symbols(nm, archive):
+    """(defined, undefined) external symbols: name -> member of the archive."""
+    listing = subprocess.run([nm, '-A', '-g', '-P', archive], check=True, text=True,
+                             capture_output=True).stdout
+    defined, undefined = {}, {}
+    for line in listing.splitlines():
+        match = re.match(r'(?P<file>.*?)(\[(?P<member>[^\]]*)\])?: (?P<name>\S+) (?P<kind>\S)', line)
+        if not match:
+            continue
+        table = undefined if match['kind'] in 'Uvw' else defined
+        table.setdefault(match['name'], os.path.basename(match['member'] or match['file']))
+    return defined, undefined
+
+
+def check_symbols(nm, archives):
+    broken, count = [], 0
+    table = {room: symbols(nm, path) for room, path in archives.items()}
+    owners = {}
+    for room, (defined, _) in table.items():
+        for name in defined:
+            owners.setdefault(name, set()).add(room)
+    for room, (_, undefined) in table.items():
+        for name, member in sorted(undefined.items()):
+            count += 1
+            rooms = owners.get(name, set())
+            if name.startswith('rcm_') or not rooms or rooms & {room, *MAY_USE[room]}:
+                continue
+            broken.append(f'{room} ({member}): may not use {name} of '
+                          f'{" or ".join(sorted(rooms))}')
+    return broken, count
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('root')
+    parser.add_argument('--nm', default='nm')
+    parser.add_argument('--archive', action='append', default=[], metavar='ROOM=FILE')
+    args = parser.parse_args()
+    archives = dict(item.split('=', 1) for item in args.archive)
+    if archives and set(archives) != set(MAY_USE):
+        sys.exit(f'archives of {sorted(archives)} given, of {sorted(MAY_USE)} wanted')
+    broken, lines = check_includes(args.root)
+    uses = 0
+    if archives:
+        more, uses = check_symbols(args.nm, archives)
+        broken += more
+    for text in broken:
+        print(f'broken arrow: {text}')
+    print(f'{lines} include lines and {uses} uses of symbols read, {len(broken)} broken arrows')
+    if lines == 0 or (archives and uses == 0):
+        sys.exit('nothing was read')
+    sys.exit(1 if broken else 0)
+
+
+if __name__ == '__main__':
+    main()

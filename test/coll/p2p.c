@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Point to point: order per tag, tags taken out of order, sizes around every limit, truncation, any
+ * tag, to oneself, many at once, both directions at once: p2p shm|tcp threads|processes N
+ */
+#include "ranks.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint8_t byte_of(size_t i, int from, uint64_t tag) {
+    return (uint8_t)(i * 31 + (size_t)from * 7 + tag);
+}
+
+static uint8_t *message_new(size_t len, int from, uint64_t tag) {
+    uint8_t *bytes = malloc(len + 1);
+    if (!bytes)
+        abort();
+    for (size_t i = 0; i < len; i++)
+        bytes[i] = byte_of(i, from, tag);
+    return bytes;
+}
+
+static size_t message_wrong(const uint8_t *bytes, size_t len, int from, uint64_t tag) {
+    size_t wrong = 0;
+    for (size_t i = 0; i < len; i++)
+        wrong += bytes[i] != byte_of(i, from, tag);
+    return wrong;
+}
+
+/* A ring of all sizes: everybody sends to the next and receives from the one before. */
+static int check_sizes(rcm_comm *comm) {
+    static const size_t sizes[] = {0,    1,    8,    23,   24,   25,    40,     4080,
+                                   4096, 4097, 8192, 8193, 9000, 65536, 300001, 2000003};
+    const int next = (rcm_rank(comm) + 1) % rcm_size(comm);
+    const int prev = (rcm_rank(comm) + rcm_size(comm) - 1) % rcm_size(comm);
+    int errors = 0;
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+        uint8_t *out = message_new(sizes[s], rcm_rank(comm), s), *in = calloc(1, sizes[s] + 1);
+        rcm_work *send = NULL, *recv = NULL;
+        struct rcm_message message = RCM_MESSAGE_INIT;
+        CHECK(errors,
+              rcm_irecv(comm, in, sizes[s], RCM_UINT8, prev, s, &recv) == RCM_OK &&
+                  rcm_isend(comm, out, sizes[s], RCM_UINT8, next, s, &send) == RCM_OK,
+              "%s", rcm_last_error());
+        CHECK(errors, rcm_work_wait(recv, -1) == RCM_OK, "recv of %zu", sizes[s]);
+        CHECK(errors, rcm_work_wait(send, -1) == RCM_OK, "send of %zu", sizes[s]);
+        CHECK(errors, message_wrong(in, sizes[s], prev, s) == 0, "%zu bytes: wrong data", sizes[s]);
+        CHECK(errors,
+              rcm_work_message(recv, &message) == RCM_OK && message.bytes == sizes[s] &&
+                  message.source == prev && message.tag == s,
+              "message of %zu: source %d tag %llu bytes %zu", sizes[s], message.source,
+              (unsigned long long)message.tag, message.bytes);
+        rcm_work_free(send);
+        rcm_work_free(recv);
+        free(out);
+        free(in);
+    }
+    return errors;
+}
+
+/* Rank 0 sends many messages, small and large, under several tags; rank 1 takes the tags in
+ * reverse. */
+static int check_tags(rcm_comm *comm) {
+    enum { TAGS = 5, EACH = 12 };
+    int errors = 0;
+    if (rcm_rank(comm) == 0) {
+        rcm_work *works[TAGS * EACH];
+        uint8_t *data[TAGS * EACH];
+        for (int k = 0; k < TAGS * EACH; k++) {
+            const size_t len = k % 3 == 0 ? 100000 : (size_t)k * 50;
+            data[k] = message_new(len, k, (uint64_t)k);
+            CHECK(errors,
+                  rcm_isend(comm, data[k], len, RCM_UINT8, 1, (uint64_t)(k % TAGS), &works[k]) ==
+                      RCM_OK,
+                  "%s", rcm_last_error());
+        }
+        for (int k = 0; k < TAGS * EACH; k++) {
+            CHECK(errors, rcm_work_wait(works[k], -1) == RCM_OK, "send %d", k);
+            rcm_work_free(works[k]);
+            free(data[k]);
+        }
+    } else if (rcm_rank(comm) == 1) {
+        uint8_t *in = malloc(100000);
+        for (int tag = TAGS - 1; tag >= 0; tag--) {
+            for (int i = 0; i < EACH; i++) {
+                const int k = tag + i * TAGS;
+                const size_t len = k % 3 == 0 ? 100000 : (size_t)k * 50;
+                CHECK(errors,
+                      rcm_recv(comm, in, 100000, RCM_UINT8, 0, (uint64_t)tag, NULL, NULL) == RCM_OK,
+                      "%s", rcm_last_error());
+                CHECK(errors, message_wrong(in, len, k, (uint64_t)k) == 0, "tag %d message %d", tag,
+                      i);
+            }
+        }
+        free(in);
+    }
+    return errors;
+}
+
+static int check_truncated(rcm_comm *comm) {
+    static const size_t sizes[] = {100, 50000};
+    int errors = 0;
+    for (size_t s = 0; s < 2; s++) {
+        uint8_t *data = message_new(sizes[s], 0, s);
+        if (rcm_rank(comm) == 0) {
+            CHECK(errors, rcm_send(comm, data, sizes[s], RCM_UINT8, 1, s, NULL, NULL) == RCM_OK,
+                  "%s", rcm_last_error());
+        } else if (rcm_rank(comm) == 1) {
+            memset(data, 0, sizes[s]);
+            rcm_status status =
+                rcm_recv(comm, data, sizes[s] - 7, RCM_UINT8, 0, RCM_ANY_TAG, NULL, NULL);
+            CHECK(errors, status == RCM_ERR_TRUNCATED, "truncated: %s", rcm_status_name(status));
+            CHECK(errors, message_wrong(data, sizes[s] - 7, 0, s) == 0, "truncated data wrong");
+            CHECK(errors, data[sizes[s] - 7] == 0, "wrote behind the buffer");
+        }
+        free(data);
+    }
+    return errors;
+}
+
+static int check_self(rcm_comm *comm) {
+    const size_t len = 70000;
+    uint8_t *out = message_new(len, 3, 4), *in = calloc(1, len);
+    rcm_work *recv;
+    int errors = 0;
+    const int me = rcm_rank(comm);
+    CHECK(errors, rcm_irecv(comm, in, len, RCM_UINT8, me, 9, &recv) == RCM_OK, "%s",
+          rcm_last_error());
+    CHECK(errors, rcm_send(comm, out, len, RCM_UINT8, me, 9, NULL, NULL) == RCM_OK, "%s",
+          rcm_last_error());
+    CHECK(errors, rcm_work_wait(recv, -1) == RCM_OK, "self: %s", rcm_last_error());
+    CHECK(errors, message_wrong(in, len, 3, 4) == 0, "self: wrong data");
+    rcm_work_free(recv);
+    free(out);
+    free(in);
+    return errors;
+}
+
+/* Everybody to everybody at once, 64 small messages each: more than the eager budget of a slot. */
+static int check_flood(rcm_comm *comm) {
+    enum { EACH = 64, LEN = 5000 };
+    const int n = rcm_size(comm);
+    const size_t total = (size_t)n * EACH;
+    rcm_work **works = calloc(2 * total, sizeof(*works));
+    uint8_t *in = calloc(total, LEN), *out = message_new(LEN, rcm_rank(comm), 1);
+    int errors = 0;
+    for (size_t k = 0; k < total; k++) /* all sends first: nothing may need a posted receive */
+        CHECK(errors,
+              rcm_isend(comm, out, LEN, RCM_UINT8, (int)(k % (size_t)n), 77, &works[k]) == RCM_OK,
+              "%s", rcm_last_error());
+    for (size_t k = 0; k < total; k++)
+        CHECK(errors,
+              rcm_irecv(comm, in + k * LEN, LEN, RCM_UINT8, (int)(k % (size_t)n), 77,
+                        &works[total + k]) == RCM_OK,
+              "%s", rcm_last_error());
+    for (size_t k = 0; k < 2 * total; k++) {
+        CHECK(errors, rcm_work_wait(works[k], -1) == RCM_OK, "flood %zu: %s", k, rcm_last_error());
+        rcm_work_free(works[k]);
+    }
+    for (size_t k = 0; k < total; k++)
+        CHECK(errors, message_wrong(in + k * LEN, LEN, (int)(k % (size_t)n), 1) == 0, "flood %zu",
+              k);
+    free(works);
+    free(in);
+    free(out);
+    return errors;
+}
+
+static int check_arguments(rcm_comm *comm) {
+    int errors = 0;
+    float x = 0;
+    rcm_work *work;
+    CHECK(errors,
+          rcm_send(comm, &x, 1, RCM_FLOAT32, rcm_size(comm), 0, NULL, NULL) == RCM_ERR_INVALID &&
+              strstr(rcm_last_error(), "dst"),
+          "dst: %s", rcm_last_error());
+    CHECK(errors,
+          rcm_recv(comm, NULL, 1, RCM_FLOAT32, 0, 0, NULL, NULL) == RCM_ERR_INVALID &&
+              strstr(rcm_last_error(), "buffer"),
+          "buffer: %s", rcm_last_error());
+    CHECK(errors, rcm_send(comm, &x, 1, RCM_FLOAT32, 0, RCM_ANY_TAG, NULL, NULL) == RCM_ERR_INVALID,
+          "any tag in a send");
+    CHECK(errors, rcm_isend(comm, &x, 1, RCM_FLOAT32, 0, 0, NULL) == RCM_ERR_INVALID,
+          "no ret_work");
+    CHECK(errors,
+          rcm_all_reduce(comm, &x, &x, 1, (rcm_dtype)99, RCM_SUM, NULL, &work) == RCM_ERR_INVALID &&
+              strstr(rcm_last_error(), "99"),
+          "dtype: %s", rcm_last_error());
+    CHECK(errors,
+          rcm_all_reduce(comm, &x, &x, SIZE_MAX, RCM_FLOAT32, RCM_SUM, NULL, NULL) ==
+              RCM_ERR_INVALID,
+          "count");
+    return errors;
+}
+
+static int check(rcm_comm *comm, void *arg) {
+    (void)arg;
+    int errors = check_arguments(comm);
+    errors += check_sizes(comm);
+    if (rcm_size(comm) > 1)
+        errors += check_tags(comm) + check_truncated(comm);
+    errors += check_self(comm);
+    errors += check_flood(comm);
+    return errors;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 4) {
+        fprintf(stderr, "usage: p2p shm|tcp threads|processes N\n");
+        return 2;
+    }
+    struct ranks ranks = {
+        .n = atoi(argv[3]), .threads = strcmp(argv[2], "threads") == 0, .transport = argv[1]};
+    return ranks_run(&ranks, check, NULL) ? 1 : 0;
+}

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The examples, run as a user runs them: examples_test.py RINGCOMM-RUN HELLO RING [MNIST]."""
+import os
+import subprocess
+import sys
+import tempfile
+
+LAUNCHER = sys.argv[1]
+
+
+def run(ranks, *command):
+    """Exit status, output and error of a program on so many ranks."""
+    done = subprocess.run([LAUNCHER, "-n", str(ranks), "--timeout", "60", "--", *command],
+                          capture_output=True, text=True, timeout=90)
+    return done.returncode, done.stdout, done.stderr
+
+
+def expect(condition, what, result):
+    if not condition:
+        sys.exit(f"{what}\nexit status {result[0]}\n{result[1]}{result[2]}")
+
+
+def check_hello(program):
+    result = run(3, program)
+    expect(result[0] == 0 and result[1].count("the sum is 6") == 3, "hello_all_reduce", result)
+
+
+def check_ring(program):
+    for ranks in (1, 2, 3, 5):
+        result = run(ranks, program, "1")
+        expect(result[0] == 0 and "equal on every rank" in result[1], "ring_all_reduce", result)
+
+
+def losses(program, ranks):
+    with tempfile.TemporaryDirectory(prefix="ringcomm-mnist-") as folder:
+        path = os.path.join(folder, "losses")
+        result = run(ranks, program, "--steps", "20", "--losses", path)
+        expect(result[0] == 0 and os.path.exists(path), f"mnist_sgd on {ranks} ranks", result)
+        expect("first 8000 digits" in result[1], "mnist_sgd does not say what it trains on", result)
+        with open(path, encoding="ascii") as file:
+            return [float(line) for line in file]
+
+
+def check_mnist(program):
+    reference = losses(program, 1)
+    if len(reference) != 20 or not reference[-1] < reference[0]:
+        sys.exit(f"20 falling losses expected, these came: {reference}")
+    for ranks in (2, 4, 5):
+        for step, (ours, theirs) in enumerate(zip(losses(program, ranks), reference, strict=True)):
+            if abs(ours - theirs) > 1e-3:
+                sys.exit(f"step {step}: loss {ours} on {ranks} ranks, {theirs} on one")
+    for arguments, words in ((("--data", "/nonexistent"), "/nonexistent/train-images-idx3-ubyte"),
+                             (("--batch", "2"), "--batch 2 is less than the 3 ranks")):
+        result = run(3, program, *arguments)
+        # One rank speaks for all; the launcher repeats it, indented, when it ends.
+        said = [line for line in result[2].splitlines() if line.startswith("[") and words in line]
+        expect(result[0] != 0 and len(said) == 1, f"mnist_sgd {arguments}", result)
+
+
+check_hello(sys.argv[2])
+check_ring(sys.argv[3])
+if len(sys.argv) > 4:
+    check_mnist(sys.argv[4])

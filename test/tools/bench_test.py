@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""ringcomm-bench and ringcomm-info as programs: command lines, output forms, figures, checks.
+
+Usage: bench_test.py RINGCOMM_BENCH RINGCOMM_INFO [TestClass[.test] ...]
+"""
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BENCH, INFO = sys.argv[1:3]
+
+COLUMNS = ('collective,transport,algorithm,memory,ranks,bytes,dtype,op,in_place,iters,min_us,'
+           'median_us,p99_us,span_us,algbw_GBps,busbw_GBps,errors')
+KERNEL_COLUMNS = 'name,variant,dtype,op,nsrcs,bytes,us,GBps'
+
+
+def run(program, *args, env=None, timeout=50):
+    # Variables of a surrounding launcher would decide things here.
+    clean = {k: v for k, v in os.environ.items()
+             if not k.startswith('RINGCOMM_') and k not in ('RANK', 'WORLD_SIZE', 'MASTER_ADDR',
+                                                            'MASTER_PORT', 'LOCAL_RANK')}
+    clean.update(env or {})
+    return subprocess.run([program, *args], env=clean, capture_output=True, text=True,
+                          timeout=timeout, check=False)
+
+
+class Bench(unittest.TestCase):
+    def bench(self, *args, env=None, status=0):
+        done = run(BENCH, *args, env=env)
+        self.assertEqual(done.returncode, status, f'{args}\n{done.stdout}\n{done.stderr}')
+        return done
+
+    def rows(self, *args, env=None, status=0):
+        done = self.bench(*args, '--csv', '-', env=env, status=status)
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[0], COLUMNS)
+        return list(csv.DictReader(io.StringIO(done.stdout)))
+
+    def check_figures(self, row):
+        low, mid, high = (float(row[k]) for k in ('min_us', 'median_us', 'p99_us'))
+        self.assertGreater(low, 0)
+        self.assertLessEqual(low, mid)
+        self.assertLessEqual(mid, high)
+        self.assertGreaterEqual(float(row['span_us']), low * 0.99)
+        self.assertGreater(int(row['iters']), 0)
+        algbw = int(row['bytes']) / mid / 1e3
+        self.assertAlmostEqual(float(row['algbw_GBps']), algbw, delta=1e-4 + algbw * 1e-2)
+        n = int(row['ranks'])
+        factor = 2 * (n - 1) / n if row['collective'] == 'all_reduce' else 1
+        self.assertAlmostEqual(float(row['busbw_GBps']), algbw * factor, delta=1e-4 + algbw * 1e-2)
+
+
+class Results(Bench):
+    def check_all(self, ranks, transport, *more):
+        rows = self.rows('all', '--ranks', str(ranks), '--transport', transport, '-b', '4', '-e',
+                         '256K', '-f', '16', '-n', '10', '--check', *more)
+        wanted = ['all_reduce'] * 5 + ['broadcast'] * 5 + ['barrier']
+        wanted += ['sendrecv'] * 5 if ranks > 1 else []
+        self.assertEqual([r['collective'] for r in rows], wanted)
+        for row in rows:
+            self.assertEqual(row['errors'], '0', row)
+            self.assertEqual(row['transport'], transport if ranks > 1 else 'self', row)
+            self.assertEqual(int(row['ranks']), ranks)
+            self.assertEqual(row['iters'], '10')
+            self.assertEqual(row['memory'], 'host')
+            self.check_figures(row)
+        self.assertEqual([int(r['bytes']) for r in rows[:5]], [4, 64, 1024, 16384, 262144])
+        self.assertEqual([int(r['bytes']) for r in rows if r['collective'] == 'barrier'], [0])
+
+    def test_one_rank_shm(self):
+        self.check_all(1, 'shm')
+
+    def test_one_rank_tcp(self):
+        self.check_all(1, 'tcp')
+
+    def test_two_ranks_shm(self):
+        self.check_all(2, 'shm')
+
+    def test_two_ranks_tcp(self):
+        self.check_all(2, 'tcp')
+
+    def test_three_ranks_as_threads(self):
+        self.check_all(3, 'shm', '--threads')
+        self.check_all(3, 'tcp', '--threads')
+
+    def test_types_and_operators(self):
+        for dtype in ('float32', 'float64', 'int32', 'int64'):
+            for op in ('sum', 'prod', 'min', 'max'):
+                rows = self.rows('all_reduce', '--ranks', '3', '-b', '1000', '-e', '64K', '-f',
+                                 '60', '-n', '4', '-d', dtype, '-o', op, '--check')
+                self.assertEqual([r['errors'] for r in rows], ['0', '0'])
+                self.assertEqual({(r['dtype'], r['op']) for r in rows}, {(dtype, op)})
+
+    def test_in_place_and_offset(self):
+        rows = self.rows('all_reduce', '--ranks', '2', '-e', '64K', '-n', '5', '--in-place',
+                         '--offset', '12', '--check')
+        self.assertEqual({(r['errors'], r['in_place']) for r in rows}, {('0', '1')})
+
+    def test_every_root(self):
+        for root in range(3):
+            rows = self.rows('broadcast', '--ranks', '3', '--root', str(root), '-e', '16K', '-n',
+                             '5', '--check')
+            self.assertEqual({r['errors'] for r in rows}, {'0'})
+
+    def test_every_algorithm(self):
+        listed = csv.DictReader(io.StringIO(run(INFO, '--algorithms', '--csv', '-').stdout))
+        names = [tuple(r['name'].split('=')) for r in listed]
+        self.assertGreater(len(names), 0)
+        for collective, algorithm in names:
+            rows = self.rows(collective, '--ranks', '3', '--transport', 'shm', '-b', '20000', '-e',
+                             '20000', '-n', '5', '--algorithm', algorithm, '--check')
+            self.assertEqual([(r['algorithm'], r['errors']) for r in rows], [(algorithm, '0')])
+
+    def test_iterations_by_time(self):
+        rows = self.rows('all_reduce', '--ranks', '2', '-b', '8', '-e', '8', '--check')
+        self.assertTrue(5 <= int(rows[0]['iters']) <= 1000)
+        self.assertEqual(rows[0]['errors'], '0')
+
+    def test_without_check_errors_are_empty(self):
+        rows = self.rows('all_reduce', '--ranks', '2', '-b', '8', '-e', '8', '-n', '5')
+        self.assertEqual(rows[0]['errors'], '')
+
+    def test_empty_buffers(self):
+        rows = self.rows('all_reduce', '--ranks', '2', '-b', '0', '-e', '16', '-n', '5', '--check')
+        self.assertEqual([r['bytes'] for r in rows], ['0', '4', '16'])
+        self.assertEqual({r['errors'] for r in rows}, {'0'})
+
+    def test_flipped_bit_is_an_error(self):
+        for collective in ('all_reduce', 'broadcast', 'sendrecv'):
+            rows = self.rows(collective, '--ranks', '2', '-b', '1K', '-e', '4K', '--check',
+                             env={'RINGCOMM_BENCH_FLIP': '1'}, status=1)
+            self.assertEqual([r['errors'] for r in rows], ['1', '1'])
+        done = self.bench('all_reduce', '--ranks', '1', '-e', '4', '--check',
+                          env={'RINGCOMM_BENCH_FLIP': '1'}, status=1)
+        self.assertIn('1 wrong element', done.stderr)
+
+    def launched(self, nranks, *args):
+        """Ranks as a launcher starts them: the environment says who and where."""
+        with tempfile.TemporaryDirectory() as folder:
+            ranks = []
+            for rank in range(nranks):
+                env = dict(os.environ, RINGCOMM_RANK=str(rank), RINGCOMM_WORLD_SIZE=str(nranks),
+                           RINGCOMM_URL=f'file://{folder}/store?world_size={nranks}')
+                ranks.append(subprocess.Popen([BENCH, *args], env=env, text=True,
+                                              stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+            outputs = [r.communicate(timeout=50) for r in ranks]
+        return [r.returncode for r in ranks], outputs
+
+    def test_ranks_of_a_launcher(self):
+        codes, outputs = self.launched(3, 'all_reduce', '-b', '8', '-e', '2K', '-f', '16', '-n',
+                                       '5', '--check', '--csv', '-')
+        self.assertEqual(codes, [0, 0, 0], outputs)
+        self.assertEqual([out for out, _ in outputs[1:]], ['', ''])
+        rows = list(csv.DictReader(io.StringIO(outputs[0][0])))
+        self.assertEqual([(r['ranks'], r['bytes'], r['errors']) for r in rows],
+                         [('3', '8', '0'), ('3', '128', '0'), ('3', '2048', '0')])
+
+    def test_root_beyond_the_launchers_ranks(self):
+        codes, outputs = self.launched(2, 'broadcast', '--root', '2', '-n', '5')
+        self.assertEqual(codes, [2, 2], outputs)
+        self.assertIn('--root 2: the ranks are 0 to 1', outputs[0][1])
+        self.assertEqual(outputs[1][1], '')
+
+    def test_timeout_bounds_the_run(self):
+        done = self.bench('all_reduce', '--ranks', '2', '-b', '1M', '-e', '1M', '-n', '1000000',
+                          '--timeout', '1.5', status=1)
+        self.assertIn('ringcomm-bench', done.stderr)
+
+
+class Output(Bench):
+    def test_table(self):
+        done = self.bench('all_reduce', '--ranks', '2', '-b', '8', '-e', '8', '-n', '5')
+        lines = done.stdout.splitlines()
+        notes = [line for line in lines if line.startswith('# ')]
+        self.assertEqual(lines[:len(notes)], notes)
+        for name in ('ringcomm-bench', 'host', 'cores', 'kernel', 'command', 'ranks', 'transport'):
+            self.assertTrue(any(n.startswith(f'# {name}: ') for n in notes), name)
+        self.assertEqual(','.join(lines[len(notes)].split()), COLUMNS)
+        self.assertEqual(len(lines[len(notes) + 1].split()), len(COLUMNS.split(',')))
+        self.assertEqual(done.stderr, '')
+
+    def test_json_on_stdout(self):
+        done = self.bench('all_reduce', '--ranks', '2', '-e', '1K', '-n', '5', '--json', '-')
+        data = json.loads(done.stdout)
+        self.assertIn('--json -', data['info']['command'])
+        self.assertEqual([r['bytes'] for r in data['rows']], [4, 16, 64, 256, 1024])
+        for row in data['rows']:
+            self.assertEqual(','.join(row), COLUMNS)
+            self.assertIsInstance(row['median_us'], float)
+            self.assertIsNone(row['errors'])
+
+    def test_all_forms_at_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            as_csv, as_json = os.path.join(folder, 'a.csv'), os.path.join(folder, 'a.json')
+            done = self.bench('barrier', '--ranks', '2', '-n', '5', '--csv', as_csv, '--json',
+                              as_json)
+            self.assertIn('barrier', done.stdout)
+            with open(as_csv, encoding='utf-8') as file:
+                self.assertEqual(file.readline().rstrip('\n'), COLUMNS)
+                self.assertEqual(len(file.readlines()), 1)
+            with open(as_json, encoding='utf-8') as file:
+                self.assertEqual(json.load(file)['rows'][0]['collective'], 'barrier')
+
+    def test_cannot_write(self):
+        done = self.bench('barrier', '--ranks', '2', '-n', '5', '--csv', '/nonexistent/a.csv',
+                          status=1)
+        self.assertIn("/nonexistent/a.csv", done.stderr)
+        if os.path.exists('/dev/full'):
+            done = self.bench('barrier', '--ranks', '1', '-n', '5', '--csv', '/dev/full', status=1)
+            self.assertIn('/dev/full', done.stderr)
+
+    def test_plot(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "it's.svg")
+            args = ('all', '--ranks', '2', '-e', '16K', '-n', '5', '--plot', path)
+            done = run(BENCH, *args)
+            if done.returncode == 0:
+                with open(path, encoding='utf-8') as file:
+                    self.assertIn('</svg>', file.read())
+            else:
+                self.assertIn('gnuplot is not installed', done.stderr)
+            done = self.bench(*args, env={'PATH': folder}, status=1)
+            self.assertIn('gnuplot is not installed', done.stderr)
+
+    def test_kernel(self):
+        done = self.bench('kernel', '-b', '4K', '-e', '16K', '-n', '5', '-d', 'int64', '-o', 'max',
+                          '--offset', '8', '--csv', '-')
+        self.assertEqual(done.stdout.splitlines()[0], KERNEL_COLUMNS)
+        rows = list(csv.DictReader(io.StringIO(done.stdout)))
+        self.assertEqual({r['nsrcs'] for r in rows if r['name'] == 'reduce'}, set('2345678'))
+        self.assertEqual({r['name'] for r in rows},
+                         {'reduce', 'reduce_streaming', 'copy', 'copy_streaming'})
+        self.assertEqual(len(rows), 2 * (7 + 7 + 1 + 1))
+        for row in rows:
+            us = float(row['us'])
+            moved = int(row['bytes']) * (int(row['nsrcs']) + 1)
+            self.assertGreater(us, 0)
+            self.assertAlmostEqual(float(row['GBps']) / (moved / us / 1e3), 1, delta=0.01)
+
+
+class Usage(Bench):
+    def refused(self, sentence, *args):
+        done = self.bench(*args, status=2)
+        self.assertIn(sentence, done.stderr)
+        self.assertEqual(done.stdout, '')
+
+    def test_sentences(self):
+        self.refused('which COLLECTIVE?')
+        self.refused("'all_recude': no such collective", 'all_recude')
+        self.refused("'barrier': there is one COLLECTIVE already", 'all', 'barrier')
+        self.refused("--ranks '0': not a whole number", 'all', '--ranks', '0')
+        self.refused("--ranks '2x': not a whole number", 'all', '--ranks', '2x')
+        self.refused("-b '4X': not a size", 'all', '-b', '4X')
+        self.refused("-b '-4': not a size", 'all', '-b', '-4')
+        self.refused("-e '99999999999G': not a size", 'all', '-e', '99999999999G')
+        self.refused('-b 2048 is more than -e 1024', 'all', '-b', '2K', '-e', '1K')
+        self.refused("-f '1': not a whole number", 'all', '-f', '1')
+        self.refused("-n '0': not a whole number", 'all', '-n', '0')
+        self.refused("-d 'float33': no such type; there are uint8", 'all', '-d', 'float33')
+        self.refused("-o 'add': no such operator; there are sum", 'all', '-o', 'add')
+        self.refused('--root 2: the ranks are 0 to 1', 'broadcast', '--ranks', '2', '--root', '2')
+        self.refused("--transport 'carrier_pigeon': no such transport; there are auto",
+                     'all', '--transport', 'carrier_pigeon')
+        self.refused("--algorithm 'magic': no such algorithm of all_reduce; there are auto",
+                     'all_reduce', '--algorithm', 'magic')
+        self.refused('sendrecv has no choice of algorithms', 'sendrecv', '--algorithm', 'ring')
+        self.refused('this build of libringcomm has no CUDA', 'all', '--memory', 'cuda')
+        self.refused("--memory 'attic'", 'all', '--memory', 'attic')
+        self.refused('--offset 3: not a multiple of the 4 bytes', 'all', '--offset', '3')
+        self.refused("--timeout 'soon'", 'all', '--timeout', 'soon')
+        self.refused("--timeout '0'", 'all', '--timeout', '0')
+        self.refused('both want stdout', 'all', '--csv', '-', '--json', '-')
+        self.refused('--threads needs --ranks', 'all', '--threads')
+        self.refused('needs at least 2 ranks', 'sendrecv', '--ranks', '1')
+        self.refused('--ranks means nothing to kernel', 'kernel', '--ranks', '2')
+        self.refused('--in-place means nothing to barrier', 'barrier', '--in-place')
+        self.refused('unrecognized option', 'all', '--frobnicate')
+
+    def test_help_and_version(self):
+        done = self.bench('--help')
+        for word in ('Examples:', '--check', 'RINGCOMM_BENCH_FLIP', 'busbw'):
+            self.assertIn(word, done.stdout)
+        self.assertRegex(self.bench('--version').stdout, r'^ringcomm-bench \d+\.\d+\.\d+\n$')
+
+    def test_without_launcher(self):
+        done = self.bench('barrier', status=1)
+        self.assertIn('--ranks N', done.stderr)
+
+
+class Info(unittest.TestCase):
+    def info(self, *args, env=None, status=0):
+        done = run(INFO, *args, env=env)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
+    def rows(self, *args, env=None):
+        out = self.info(*args, '--csv', '-', env=env).stdout
+        self.assertEqual(out.splitlines()[0], 'section,name,value,default,origin,text')
+        return list(csv.DictReader(io.StringIO(out)))
+
+    def test_all_sections(self):
+        sections = {r['section'] for r in self.rows()}
+        self.assertEqual(sections,
+                         {'library', 'feature', 'transport', 'algorithm', 'setting', 'cpu'})
+        self.assertIn('# ringcomm-info: ', self.info().stdout)
+
+    def test_one_section(self):
+        rows = self.rows('--transports')
+        self.assertEqual({r['section'] for r in rows}, {'transport'})
+        self.assertLessEqual({'shm', 'tcp'}, {r['name'] for r in rows})
+        for row in rows:
+            self.assertIn(row['value'], ('usable', 'unusable'))
+            self.assertNotEqual(row['text'], '')
+
+    def test_origin_of_settings(self):
+        def timeout(env):
+            return [r for r in self.rows('--settings', env=env) if r['name'] == 'RINGCOMM_TIMEOUT']
+        self.assertEqual([r['origin'] for r in timeout({})], ['default'])
+        row = timeout({'RINGCOMM_TIMEOUT': '77'})[0]
+        self.assertEqual((row['value'], row['origin']), ('77', 'environment'))
+        self.assertNotEqual(row['default'], '77')
+
+    def test_secret_is_not_shown(self):
+        out = self.info('--json', '-', env={'RINGCOMM_SECRET': 'opensesame'}).stdout
+        self.assertNotIn('opensesame', out)
+        names = [r['name'] for r in json.loads(out)['rows']]
+        self.assertIn('RINGCOMM_SECRET', names)
+
+    def test_cpus(self):
+        row = [r for r in self.rows('--cpus') if r['name'] == 'allowed'][0]
+        self.assertEqual(int(row['value']), len(os.sched_getaffinity(0)))
+
+    def test_usage(self):
+        self.assertIn("'foo': there are options only", self.info('foo', status=2).stderr)
+        self.assertIn('both want stdout',
+                      self.info('--csv', '-', '--json', '-', status=2).stderr)
+        self.assertIn('Examples:', self.info('--help').stdout)
+
+
+if __name__ == '__main__':
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The cases of the conformance suite, as cmocka calls them; conformance.c says which run where. */
+#ifndef TEST_TRANSPORT_CASES_H
+#define TEST_TRANSPORT_CASES_H
+
+/* cases_channel.c: one pair of nodes, driven by one thread. */
+void case_sizes_small_slots(void **state);
+void case_sizes_large_slots(void **state);
+void case_reserve_again(void **state);
+void case_full(void **state);
+void case_credit_in_time(void **state);
+void case_unread(void **state);
+void case_lend(void **state);
+void case_lend_mixed(void **state);
+void case_expect(void **state);
+void case_expect_withdrawn(void **state);
+void case_expect_late(void **state);
+void case_open_order(void **state);
+void case_open_twice(void **state);
+void case_many_channels(void **state);
+void case_close_keeps_messages(void **state);
+void case_close_any_time(void **state);
+void case_destroy_any_time(void **state);
+
+/* cases_thread.c: several threads, several nodes. */
+void case_two_threads(void **state);
+void case_sleep(void **state);
+void case_sleep_writer(void **state);
+void case_multicast(void **state);
+void case_multicast_refused(void **state);
+
+/* cases_link.c: links, control messages, farewell, strangers. */
+void case_no_peers(void **state);
+void case_link_lazy(void **state);
+void case_control_order(void **state);
+void case_control_flood(void **state);
+void case_farewell(void **state);
+void case_wrong_job(void **state);
+void case_wrong_secret(void **state);
+void case_right_secret(void **state);
+void case_other_host(void **state);
+void case_garbage(void **state);
+void case_status_page(void **state);
+
+/* cases_process.c: nodes in forked processes, some of which are killed. */
+void case_two_processes(void **state);
+void case_sleep_processes(void **state);
+void case_killed_while_waiting(void **state);
+void case_killed_while_writing(void **state);
+void case_killed_before_link(void **state);
+void case_farewell_processes(void **state);
+
+#endif

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Channels between two nodes of this process (or from one to itself), driven by one thread. */
+#include <stdlib.h>
+#include <string.h>
+#include "cases.h"
+#include "harness.h"
+
+static const size_t sizes[] = {0, 1, 39, 40, 41, 48, 63, 64, 65, 1000, 4095, SIZE_MAX};
+#define NSIZES (sizeof sizes / sizeof sizes[0])
+
+/* SIZE_MAX stands for a whole slot. */
+static size_t size_of(const struct rcmi_channel *channel, size_t i) {
+    size_t size = sizes[i % NSIZES];
+    return size > channel->slot_bytes ? channel->slot_bytes : size;
+}
+
+static void put(struct pair *pair, struct rcmi_channel *writer, size_t len, uint64_t number) {
+    void *slot = NULL;
+    rcm_status status;
+    while ((status = rcmi_channel_reserve(writer, &slot)) == RCM_AGAIN)
+        pair_drive(pair);
+    CHECK_EQ(status, RCM_OK);
+    fill(slot, len, number);
+    rcmi_channel_commit(writer, len, number * 0x9e3779b97f4a7c15u);
+}
+
+static struct rcmi_slot look(struct pair *pair, struct rcmi_channel *reader) {
+    struct rcmi_slot slot = {0};
+    rcm_status status;
+    while ((status = rcmi_channel_peek(reader, &slot)) == RCM_AGAIN)
+        pair_drive(pair);
+    CHECK_EQ(status, RCM_OK);
+    return slot;
+}
+
+static void take(struct pair *pair, struct rcmi_channel *reader, size_t len, uint64_t number) {
+    struct rcmi_slot slot = look(pair, reader);
+    CHECK_EQ(slot.len, len);
+    CHECK(slot.meta == number * 0x9e3779b97f4a7c15u);
+    CHECK(filled(slot.bytes, len, number));
+    rcmi_channel_release(reader);
+}
+
+/* Drives for a while in which nothing shall happen. */
+static void drive_some(struct pair *pair) {
+    for (int i = 0; i < 200; i++)
+        pair_drive(pair);
+}
+
+static void sizes_check(size_t slot_bytes, uint32_t slots) {
+    struct setup setup = {.slot_bytes = slot_bytes, .slots = slots};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    uint64_t put_number = 0, take_number = 0;
+    limit_ms(30000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    for (uint32_t outstanding = 1; outstanding <= slots; outstanding++)
+        for (size_t i = 0; i < NSIZES; i++) {
+            for (uint32_t k = 0; k < outstanding; k++, put_number++)
+                put(&pair, writer, size_of(writer, put_number), put_number);
+            for (uint32_t k = 0; k < outstanding; k++, take_number++)
+                take(&pair, reader, size_of(reader, take_number), take_number);
+        }
+    struct rcmi_slot slot;
+    CHECK_EQ(rcmi_channel_peek(reader, &slot), RCM_AGAIN);
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+}
+
+void case_sizes_small_slots(void **state) {
+    (void)state;
+    sizes_check(4096, 4);
+    sizes_check(4096, 1);
+}
+
+void case_sizes_large_slots(void **state) {
+    (void)state;
+    sizes_check(131072, 4);
+    sizes_check(131072, 8);
+}
+
+void case_reserve_again(void **state) {
+    (void)state;
+    struct setup setup = {0};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    limit_ms(10000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    for (uint64_t number = 0; number < 20; number++) {
+        void *first = NULL, *second = NULL;
+        while (rcmi_channel_reserve(writer, &first) == RCM_AGAIN)
+            pair_drive(&pair);
+        fill(first, 64, number);
+        pair_drive(&pair);
+        CHECK_EQ(rcmi_channel_reserve(writer, &second), RCM_OK);
+        CHECK(first == second);
+        rcmi_channel_commit(writer, 64, number * 0x9e3779b97f4a7c15u);
+        take(&pair, reader, 64, number);
+    }
+    rcmi_channel_close(reader);
+    rcmi_channel_close(writer);
+    pair_close(&pair);
+}
+
+void case_full(void **state) {
+    (void)state;
+    struct setup setup = {.slots = 3};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    limit_ms(10000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    for (uint64_t number = 0; number < 3; number++)
+        put(&pair, writer, 4096, number);
+    void *slot = &pair;
+    for (int i = 0; i < 50; i++) {
+        CHECK_EQ(rcmi_channel_reserve(writer, &slot), RCM_AGAIN);
+        pair_drive(&pair);
+    }
+    CHECK(slot == &pair);
+    for (uint64_t number = 0; number < 3; number++)
+        take(&pair, reader, 4096, number);
+    put(&pair, writer, 1, 3);
+    take(&pair, reader, 1, 3);
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+}
+
+/* After the reader gave everything back, all slots are to be had again, every time. */
+void case_credit_in_time(void **state) {
+    (void)state;
+    struct setup setup = {.slots = 5};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    uint64_t put_number = 0, take_number = 0;
+    limit_ms(10000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    for (int round = 0; round < 60; round++) {
+        int first = round % 5;
+        for (int k = 0; k < first; k++, put_number++)
+            put(&pair, writer, 8, put_number);
+        for (int k = 0; k < first; k++, take_number++)
+            take(&pair, reader, 8, take_number);
+        for (int k = 0; k < 5; k++, put_number++)
+            put(&pair, writer, 8, put_number);
+        for (int k = 0; k < 5; k++, take_number++)
+            take(&pair, reader, 8, take_number);
+    }
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+}
+
+void case_unread(void **state) {
+    (void)state;
+    struct setup setup = {.slot_bytes = 131072, .slots = 8};
+    struct pair pair;
+    struct rcmi_channel *full_writer, *full_reader, *writer, *reader;
+    limit_ms(20000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &full_writer, &full_reader);
+    pair_channel(&pair, 2, &writer, &reader);
+    for (uint64_t number = 0; number < 8; number++)
+        put(&pair, full_writer, 131072, number);
+    for (uint64_t number = 0; number < 200; number++) {
+        put(&pair, writer, 5000, number);
+        take(&pair, reader, 5000, number);
+    }
+    side_send(pair.a, pair.other);
+    side_send(pair.b, 0);
+    while (!atomic_load(&pair.a->received[pair.other]) || !atomic_load(&pair.b->received[0]))
+        pair_drive(&pair);
+    for (uint64_t number = 0; number < 8; number++)
+        take(&pair, full_reader, 131072, number);
+    CHECK_EQ(atomic_load(&pair.b->bad), 0);
+    rcmi_channel_close(full_writer);
+    rcmi_channel_close(writer);
+    rcmi_channel_close(full_reader);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+}
+
+/* ---- Lend ---------------------------------------------------------------------------------- */
+
+static bool lends(struct pair *pair, struct rcmi_channel *writer, const void *bytes, size_t len,
+                  uint64_t number) {
+    rcm_status status;
+    while ((status = rcmi_channel_lend(writer, bytes, len, number * 0x9e3779b97f4a7c15u)) ==
+           RCM_AGAIN)
+        pair_drive(pair);
+    if (status != RCM_ERR_UNSUPPORTED)
+        CHECK_EQ(status, RCM_OK);
+    return status == RCM_OK;
+}
+
+void case_lend(void **state) {
+    (void)state;
+    struct setup setup = {.slot_bytes = 131072};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    uint8_t *bytes = malloc(131072);
+    limit_ms(20000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    CHECK(rcmi_channel_quiet(writer));
+    for (uint64_t number = 0; number < 100; number++) {
+        size_t len = size_of(writer, number);
+        fill(bytes, len, number);
+        if (!lends(&pair, writer, bytes, len, number))
+            put(&pair, writer, len, number);
+        take(&pair, reader, len, number);
+        while (!rcmi_channel_quiet(writer))
+            pair_drive(&pair);
+        memset(bytes, 0xee, 131072);
+    }
+    free(bytes);
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+}
+
+/* Lent and reserved messages in any mixture. */
+void case_lend_mixed(void **state) {
+    (void)state;
+    struct setup setup = {.slots = 3};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    uint64_t put_number = 0, take_number = 0;
+    uint32_t random = 8;
+    limit_ms(20000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    for (int round = 0; round < 100; round++) {
+        bool lend[3];
+        uint8_t lent[3][512];
+        for (int i = 0; i < 3; i++, put_number++) {
+            fill(lent[i], sizeof lent[i], put_number);
+            lend[i] = random_next(&random) % 2 &&
+                      lends(&pair, writer, lent[i], sizeof lent[i], put_number);
+            if (!lend[i])
+                put(&pair, writer, 100, put_number);
+        }
+        for (int i = 0; i < 3; i++, take_number++)
+            take(&pair, reader, lend[i] ? sizeof lent[i] : 100, take_number);
+        while (!rcmi_channel_quiet(writer))
+            pair_drive(&pair);
+    }
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+}
+
+/* ---- Expect -------------------------------------------------------------------------------- */
+
+void case_expect(void **state) {
+    (void)state;
+    struct setup setup = {.slot_bytes = 131072};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    uint8_t *place = malloc(131072);
+    limit_ms(20000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    for (uint64_t number = 0; number < 60; number++) {
+        size_t len = size_of(writer, number);
+        /* Sometimes too small, sometimes after the message may have come, sometimes not at all. */
+        if (number % 3 == 0)
+            rcmi_channel_expect(reader, place, number % 6 ? len : len / 2);
+        put(&pair, writer, len, number);
+        if (number % 3 == 1)
+            rcmi_channel_expect(reader, place, len);
+        struct rcmi_slot slot = look(&pair, reader);
+        if (number % 3 == 2)
+            CHECK(slot.bytes != place || len == 0);
+        take(&pair, reader, len, number);
+    }
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    free(place);
+    pair_close(&pair);
+}
+
+void case_expect_withdrawn(void **state) {
+    (void)state;
+    struct setup setup = {.slot_bytes = 131072};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    limit_ms(30000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    for (uint64_t number = 0; number < 200; number++) {
+        size_t len = number % 2 ? 131072 : 100;
+        uint8_t *place = malloc(len);
+        rcmi_channel_expect(reader, place, len);
+        put(&pair, writer, len, number);
+        for (uint64_t i = 0; i < number % 5; i++)
+            pair_drive(&pair);
+        rcmi_channel_expect(reader, NULL, 0);
+        memset(place, 0xdd, len);
+        free(place); /* a sanitizer sees who still writes here */
+        take(&pair, reader, len, number);
+    }
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+}
+
+/* A place for a message that is there already must not catch the one after it. */
+void case_expect_late(void **state) {
+    (void)state;
+    struct setup setup = {0};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    uint8_t place[256];
+    limit_ms(10000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    put(&pair, writer, 256, 0);
+    drive_some(&pair);
+    rcmi_channel_expect(reader, place, sizeof place);
+    put(&pair, writer, 256, 1);
+    drive_some(&pair);
+    memset(place, 0x11, sizeof place); /* where the caller copies message 0 to */
+    take(&pair, reader, 256, 0);
+    for (size_t i = 0; i < sizeof place; i++)
+        CHECK_EQ(place[i], 0x11);
+    CHECK(look(&pair, reader).bytes != place);
+    take(&pair, reader, 256, 1);
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+}
+
+/* ---- Opening ------------------------------------------------------------------------------- */
+
+void case_open_order(void **state) {
+    (void)state;
+    struct setup setup = {0};
+    limit_ms(30000);
+    for (int writer_first = 0; writer_first < 2; writer_first++) {
+        struct pair pair;
+        struct rcmi_channel *writer = NULL, *reader = NULL;
+        void *reserved;
+        struct rcmi_slot slot;
+        pair_open(&pair, &setup);
+        const int readers[1] = {pair.other};
+        if (!writer_first)
+            CHECK_EQ(rcmi_channel_open_reader(pair.b->node, 9, 5, 0, &reader), RCM_OK);
+        else
+            CHECK_EQ(rcmi_channel_open_writer(pair.a->node, 9, 5, readers, 1, &writer), RCM_OK);
+        if (writer_first) {
+            while (!atomic_load(&pair.b->wanted))
+                pair_drive(&pair);
+            CHECK_EQ(atomic_load(&pair.b->wanted_epoch), 9);
+            CHECK_EQ(atomic_load(&pair.b->wanted_id), 5);
+            CHECK_EQ(rcmi_channel_state(writer), RCM_AGAIN);
+            CHECK_EQ(rcmi_channel_reserve(writer, &reserved), RCM_AGAIN);
+            CHECK_EQ(rcmi_channel_open_reader(pair.b->node, 9, 5, 0, &reader), RCM_OK);
+        } else {
+            CHECK_EQ(rcmi_channel_state(reader), RCM_AGAIN);
+            CHECK_EQ(rcmi_channel_peek(reader, &slot), RCM_AGAIN);
+            CHECK_EQ(rcmi_channel_open_writer(pair.a->node, 9, 5, readers, 1, &writer), RCM_OK);
+        }
+        put(&pair, writer, 100, 1);
+        take(&pair, reader, 100, 1);
+        CHECK_EQ(atomic_load(&pair.b->wanted), writer_first);
+        rcmi_channel_close(writer);
+        rcmi_channel_close(reader);
+        pair_close(&pair);
+    }
+}
+
+void case_open_twice(void **state) {
+    (void)state;
+    struct setup setup = {0};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader, *again = NULL;
+    limit_ms(20000);
+    pair_open(&pair, &setup);
+    const int readers[1] = {pair.other};
+    pair_channel(&pair, 1, &writer, &reader);
+    CHECK_EQ(rcmi_channel_open_writer(pair.a->node, 7, 1, readers, 1, &again), RCM_ERR_INVALID);
+    CHECK_EQ(rcmi_channel_open_reader(pair.b->node, 7, 1, 0, &again), RCM_ERR_INVALID);
+    CHECK(again == NULL);
+    /* Once closed the name is free again, and nothing of the old channel comes through. */
+    for (uint64_t round = 0; round < 20; round++) {
+        put(&pair, writer, 77, round);
+        if (round % 2)
+            take(&pair, reader, 77, round);
+        rcmi_channel_close(writer);
+        rcmi_channel_close(reader);
+        pair_channel(&pair, 1, &writer, &reader);
+    }
+    put(&pair, writer, 78, 99);
+    take(&pair, reader, 78, 99);
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+}
+
+#define MANY 200
+
+void case_many_channels(void **state) {
+    (void)state;
+    struct setup setup = {.slot_bytes = 4096, .slots = 2};
+    struct pair pair;
+    static struct rcmi_channel *writers[MANY], *readers[MANY];
+    limit_ms(30000);
+    pair_open(&pair, &setup);
+    for (uint32_t i = 0; i < MANY; i++)
+        pair_channel(&pair, 100 + i, &writers[i], &readers[i]);
+    for (uint64_t round = 0; round < 5; round++) {
+        for (uint32_t i = 0; i < MANY; i++)
+            put(&pair, writers[i], 100 + i, round * MANY + i);
+        for (uint32_t i = MANY; i-- > 0;)
+            take(&pair, readers[i], 100 + i, round * MANY + i);
+    }
+    for (uint32_t i = 0; i < MANY; i++) {
+        rcmi_channel_close(writers[i]);
+        rcmi_channel_close(readers[MANY - 1 - i]);
+    }
+    pair_close(&pair);
+}
+
+/* ---- Closing ------------------------------------------------------------------------------- */
+
+void case_close_keeps_messages(void **state) {
+    (void)state;
+    struct setup setup = {.slot_bytes = 131072, .slots = 8};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    uint8_t *lent = malloc(131072);
+    limit_ms(20000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    for (uint64_t number = 0; number < 7; number++)
+        put(&pair, writer, 131072, number);
+    fill(lent, 131072, 7);
+    bool was_lent = lends(&pair, writer, lent, 131072, 7);
+    rcmi_channel_close(writer);
+    memset(lent, 0xcc, 131072);
+    free(lent);
+    for (uint64_t number = 0; number < 7; number++)
+        take(&pair, reader, 131072, number);
+    if (was_lent)
+        take(&pair, reader, 131072, 7);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+}
+
+static void traffic(struct pair *pair, uint32_t *random, struct rcmi_channel **writers,
+                    struct rcmi_channel **readers) {
+    struct rcmi_slot slot;
+    void *bytes;
+    for (uint32_t step = random_next(random) % 60; step > 0; step--) {
+        uint32_t i = random_next(random) % 3;
+        if (random_next(random) % 2 && rcmi_channel_reserve(writers[i], &bytes) == RCM_OK)
+            rcmi_channel_commit(writers[i], random_next(random) % 16384, step);
+        if (random_next(random) % 3 == 0 && rcmi_channel_peek(readers[i], &slot) == RCM_OK)
+            rcmi_channel_release(readers[i]);
+        if (random_next(random) % 4 == 0)
+            pair_drive(pair);
+    }
+}
+
+static void close_all(struct rcmi_channel **ends, int n) {
+    for (int i = 0; i < n; i++)
+        rcmi_channel_close(ends[i]);
+}
+
+/* Traffic on three channels is cut off at a random moment: channels first, or one of the nodes
+ * while the other still has its ends. */
+void case_destroy_any_time(void **state) {
+    (void)state;
+    struct setup setup = {.slot_bytes = 16384, .slots = 4};
+    uint32_t random = 99;
+    limit_ms(60000);
+    for (int round = 0; round < 40; round++) {
+        struct pair pair;
+        struct rcmi_channel *writers[3], *readers[3];
+        pair_open(&pair, &setup);
+        for (uint32_t i = 0; i < 3; i++)
+            pair_channel(&pair, i, &writers[i], &readers[i]);
+        traffic(&pair, &random, writers, readers);
+        close_all(round % 2 ? writers : readers, 3);
+        if (round % 4 < 2 && !test_self)
+            side_destroy(round % 2 ? pair.a : pair.b); /* without farewell: a death to the other */
+        close_all(round % 2 ? readers : writers, 3);
+        pair_close(&pair);
+    }
+}
+
+void case_close_any_time(void **state) {
+    (void)state;
+    struct setup setup = {.slot_bytes = 16384, .slots = 4};
+    struct pair pair;
+    uint32_t random = 12345;
+    struct rcmi_channel *steady_writer, *steady_reader;
+    limit_ms(30000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1000, &steady_writer, &steady_reader);
+    for (uint32_t round = 0; round < 100; round++) {
+        struct rcmi_channel *writer, *reader;
+        pair_channel(&pair, round, &writer, &reader);
+        uint32_t messages = random_next(&random) % 5;
+        for (uint32_t i = 0; i < messages; i++)
+            put(&pair, writer, random_next(&random) % 16384, i);
+        for (uint32_t i = random_next(&random) % 10; i > 0; i--)
+            pair_drive(&pair);
+        rcmi_channel_close(round % 2 ? writer : reader);
+        put(&pair, steady_writer, 300, round);
+        rcmi_channel_close(round % 2 ? reader : writer);
+        take(&pair, steady_reader, 300, round);
+    }
+    rcmi_channel_close(steady_writer);
+    rcmi_channel_close(steady_reader);
+    pair_close(&pair);
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Links and their control streams: made, refused, said farewell on, and disturbed by strangers. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include "../../transport/internal.h"
+#include "cases.h"
+#include "fd.h"
+#include "harness.h"
+
+void case_no_peers(void **state) {
+    (void)state;
+    struct setup setup = {.nranks = 4};
+    struct pair pair;
+    limit_ms(5000);
+    pair_open(&pair, &setup);
+    for (int i = 0; i < 1000; i++)
+        (void)rcmi_node_progress(pair.a->node);
+    rcmi_node_arm(pair.a->node);
+    rcmi_node_arm(pair.a->node);
+    rcmi_node_ring(pair.a->node);
+    rcmi_node_send_linked(pair.a->node, "x", 1);
+    if (!test_self) {
+        CHECK_EQ(strcmp(rcmi_node_transport(pair.a->node, 1), ""), 0);
+        CHECK(rcmi_node_peer_status_page(pair.a->node, 1) == NULL);
+    }
+    CHECK(rcmi_node_status_page(pair.a->node) != NULL);
+    CHECK_EQ(atomic_load(&pair.a->lost), 0);
+    pair_close(&pair);
+    /* Never started. */
+    struct world *world = world_new();
+    struct side side;
+    side_create(&side, world, 0, &setup);
+    side_destroy(&side);
+    rcmi_node_destroy(NULL);
+    world_free(world);
+}
+
+/* By one side, by the other, by both at once. */
+void case_link_lazy(void **state) {
+    (void)state;
+    struct setup setup = {0};
+    limit_ms(60000);
+    for (int round = 0; round < 100; round++) {
+        struct pair pair;
+        pair_open(&pair, &setup);
+        if (round % 3 != 1)
+            side_send(pair.a, 1);
+        if (round % 3 != 0)
+            side_send(pair.b, 0);
+        while ((round % 3 != 1 && !atomic_load(&pair.b->received[0])) ||
+               (round % 3 != 0 && !atomic_load(&pair.a->received[1])))
+            nap();
+        /* A message may arrive before its sender's own end is complete. */
+        while (strcmp(rcmi_node_transport(pair.a->node, 1), test_transport) != 0 ||
+               strcmp(rcmi_node_transport(pair.b->node, 0), test_transport) != 0)
+            nap();
+        CHECK_EQ(atomic_load(&pair.a->bad) + atomic_load(&pair.b->bad), 0);
+        CHECK_EQ(atomic_load(&pair.a->lost) + atomic_load(&pair.b->lost), 0);
+        pair_close(&pair);
+    }
+}
+
+void case_control_order(void **state) {
+    (void)state;
+    struct setup setup = {0};
+    struct pair pair;
+    uint8_t byte = 0;
+    limit_ms(20000);
+    pair_open(&pair, &setup);
+    CHECK_EQ(rcmi_node_send(pair.a->node, pair.other, &byte, 0), RCM_ERR_INVALID);
+    CHECK_EQ(rcmi_node_send(pair.a->node, pair.other, &byte, 4097), RCM_ERR_INVALID);
+    CHECK_EQ(rcmi_node_send(pair.a->node, -1, &byte, 1), RCM_ERR_INVALID);
+    for (int i = 0; i < 1000; i++)
+        side_send(pair.a, pair.other);
+    while (atomic_load(&pair.b->received[0]) < 1000)
+        nap();
+    CHECK_EQ(atomic_load(&pair.b->bad), 0);
+    pair_close(&pair);
+}
+
+static void *send_many(void *arg) {
+    struct side *side = arg;
+    for (int i = 0; i < 1000; i++)
+        side_send(side, side->rank ? 0 : (test_self ? 0 : 1));
+    return NULL;
+}
+
+/* Both at once, from threads of their own. */
+void case_control_flood(void **state) {
+    (void)state;
+    struct setup setup = {0};
+    struct pair pair;
+    pthread_t thread;
+    limit_ms(20000);
+    pair_open(&pair, &setup);
+    CHECK_EQ(pthread_create(&thread, NULL, send_many, pair.b), 0);
+    if (!test_self)
+        send_many(pair.a);
+    pthread_join(thread, NULL);
+    while (atomic_load(&pair.b->received[0]) < 1000u ||
+           (!test_self && atomic_load(&pair.a->received[1]) < 1000u))
+        nap();
+    CHECK_EQ(atomic_load(&pair.b->bad) + atomic_load(&pair.a->bad), 0);
+    pair_close(&pair);
+}
+
+/* Same-host transports let a linked peer read this node's status page. */
+void case_status_page(void **state) {
+    (void)state;
+    struct setup setup = {0};
+    struct pair pair;
+    limit_ms(10000);
+    pair_open(&pair, &setup);
+    _Atomic uint32_t *own = rcmi_node_status_page(pair.a->node);
+    atomic_store(own, 0x12345678u);
+    side_send(pair.a, pair.other);
+    while (!atomic_load(&pair.b->received[0]))
+        nap();
+    const void *page = rcmi_node_peer_status_page(pair.b->node, 0);
+    if (page)
+        CHECK_EQ(atomic_load((const _Atomic uint32_t *)page), 0x12345678u);
+    if (strcmp(test_transport, "shm") == 0)
+        CHECK(page != NULL);
+    pair_close(&pair);
+}
+
+/* ---- Farewell ------------------------------------------------------------------------------ */
+
+static void *say_farewell(void *arg) {
+    struct side *side = arg;
+    CHECK_EQ(rcmi_node_farewell(side->node, limit()), RCM_OK);
+    return NULL;
+}
+
+void case_farewell(void **state) {
+    (void)state;
+    struct setup setup = {0};
+    limit_ms(20000);
+    for (int round = 0; round < 10; round++) {
+        struct pair pair;
+        struct rcmi_channel *writer, *reader;
+        pthread_t thread;
+        pair_open(&pair, &setup);
+        pair_channel(&pair, 1, &writer, &reader);
+        rcmi_channel_close(writer);
+        rcmi_channel_close(reader);
+        CHECK_EQ(pthread_create(&thread, NULL, say_farewell, pair.b), 0);
+        say_farewell(pair.a);
+        pthread_join(thread, NULL);
+        side_destroy(pair.a);
+        for (int i = 0; i < 20; i++)
+            nap();
+        CHECK_EQ(atomic_load(&pair.b->lost), 0);
+        pair_close(&pair);
+    }
+}
+
+/* ---- Refusal ------------------------------------------------------------------------------- */
+
+/* b's node is made differently; no message may come through, and a must be told (RCM_OK stands for
+ * any error). */
+static void refused(const struct setup *a_setup, const struct setup *b_setup, rcm_status expected) {
+    struct world *world = world_new();
+    struct side a, b;
+    limit_ms(20000);
+    side_create(&a, world, 0, a_setup);
+    side_create(&b, world, 1, b_setup);
+    side_start(&a);
+    side_start(&b);
+    side_send(&a, 1);
+    while (!atomic_load(&a.lost))
+        nap();
+    CHECK_EQ(atomic_load(&a.lost_peer), 1);
+    CHECK(atomic_load(&a.lost_status) < 0);
+    if (expected != RCM_OK)
+        CHECK_EQ(atomic_load(&a.lost_status), expected);
+    CHECK_EQ(rcmi_node_send(a.node, 1, "x", 1) == RCM_OK, false);
+    for (int i = 0; i < 100; i++)
+        nap();
+    CHECK_EQ(atomic_load(&a.lost), 1);
+    CHECK_EQ(atomic_load(&b.received[0]), 0);
+    CHECK_EQ(strcmp(rcmi_node_transport(b.node, 0), ""), 0);
+    side_destroy(&a);
+    side_destroy(&b);
+    world_free(world);
+}
+
+void case_wrong_job(void **state) {
+    (void)state;
+    const struct setup a = {.job = 1}, b = {.job = 2};
+    refused(&a, &b, RCM_ERR_PROTOCOL);
+}
+
+void case_wrong_secret(void **state) {
+    (void)state;
+    const struct setup a = {.secret = "open sesame"}, b = {.secret = "open barley"}, none = {0};
+    refused(&a, &b, RCM_ERR_AUTH);
+    /* Who has no secret does not understand the proof, and says nothing to it. */
+    refused(&a, &none, RCM_OK);
+    refused(&none, &a, RCM_OK);
+}
+
+void case_right_secret(void **state) {
+    (void)state;
+    struct setup setup = {.secret = "open sesame"};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    limit_ms(10000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    fill(side_reserve(pair.a, writer), 1000, 1);
+    rcmi_channel_commit(writer, 1000, 0);
+    CHECK(filled(side_peek(pair.b, reader).bytes, 1000, 1));
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+}
+
+/* Different host identities: same-host transports must not serve the pair, tcp must. */
+void case_other_host(void **state) {
+    (void)state;
+    const struct setup a_setup = {.host_id = "one"}, b_setup = {.host_id = "two"};
+    bool serves = strcmp(test_transport, "tcp") == 0;
+    struct world *world = world_new();
+    struct side a, b;
+    limit_ms(20000);
+    side_create(&a, world, 0, &a_setup);
+    side_create(&b, world, 1, &b_setup);
+    side_start(&a);
+    side_start(&b);
+    side_send(&a, 1);
+    while (!atomic_load(&b.received[0]) && !atomic_load(&a.lost))
+        nap();
+    CHECK_EQ(atomic_load(&b.received[0]), serves);
+    CHECK_EQ(atomic_load(&a.lost), !serves);
+    CHECK(rcmi_node_peer_status_page(b.node, 0) == NULL);
+    side_destroy(&a);
+    side_destroy(&b);
+    world_free(world);
+}
+
+/* ---- Strangers ----------------------------------------------------------------------------- */
+
+static int stranger_connect(const struct rcmi_address *address, int i) {
+    int fd = -1;
+    rcm_status status = i < address->ntcp ? rcmi_connect_start(&address->tcp[i], &fd)
+                                          : rcmi_connect_start_unix(address->unix_name, &fd);
+    CHECK_EQ(status, RCM_OK);
+    CHECK_EQ(rcmi_fd_poll(fd, 4 /* POLLOUT */, limit()), RCM_OK);
+    return fd;
+}
+
+/* Says something that is no greeting, half of one, a valid one with nonsense behind it, or nothing.
+ */
+static void stranger_talk(int fd, int kind, uint32_t *random) {
+    uint8_t noise[2000];
+    struct rcmi_hello hello = {
+        .magic = RCMI_HELLO_MAGIC,
+        .version = RCMI_HELLO_VERSION,
+        .kind = kind % 2 ? RCMI_HELLO_CONTROL : RCMI_HELLO_DATA,
+        .index = (uint8_t)(kind * 50),
+        .from = kind % 3 ? 1 : 0xffffffffu,
+        .to = 0,
+        .nranks = 2,
+        .job = 4711,
+    };
+    size_t len = 0;
+    for (size_t i = 0; i < sizeof noise; i++)
+        noise[i] = (uint8_t)random_next(random);
+    snprintf(hello.transport, sizeof hello.transport, "%s", kind % 5 ? test_transport : "nonsense");
+    if (kind % 4 != 0)
+        memcpy(noise, &hello, sizeof hello);
+    if (kind % 4 == 1)
+        (void)rcmi_fd_write(fd, noise, sizeof hello / 2, &len);
+    else if (kind % 4 == 2)
+        (void)rcmi_fd_write(fd, noise, sizeof hello, &len);
+    else if (kind != 0)
+        (void)rcmi_fd_write(fd, noise, sizeof noise, &len);
+}
+
+#define STRANGERS 24
+
+/* Nothing that strangers send to the listeners keeps the nodes from their work. The stranger that
+ * greets properly as rank 1 is indistinguishable from it where there is no secret, so there is. */
+void case_garbage(void **state) {
+    (void)state;
+    struct setup setup = {.secret = "not for strangers"};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    struct rcmi_address address;
+    const void *blob;
+    size_t len;
+    int fds[STRANGERS];
+    uint32_t random = 31;
+    limit_ms(20000);
+    pair_open(&pair, &setup);
+    rcmi_node_address(pair.a->node, &blob, &len);
+    CHECK_EQ(rcmi_address_parse(blob, len, &address), RCM_OK);
+    int ways = address.ntcp + (address.unix_name[0] != 0);
+    CHECK(ways > 0);
+    for (int i = 0; i < STRANGERS; i++) {
+        fds[i] = stranger_connect(&address, i % ways);
+        stranger_talk(fds[i], i / ways, &random);
+    }
+    pair_channel(&pair, 1, &writer, &reader);
+    for (uint64_t number = 0; number < 100; number++) {
+        if (number < STRANGERS && number % 2)
+            rcmi_fd_close(&fds[number]);
+        fill(side_reserve(pair.a, writer), 1000, number);
+        rcmi_channel_commit(writer, 1000, number);
+        CHECK(filled(side_peek(pair.b, reader).bytes, 1000, number));
+        rcmi_channel_release(reader);
+    }
+    side_send(pair.a, 1);
+    while (!atomic_load(&pair.b->received[0]))
+        nap();
+    CHECK_EQ(atomic_load(&pair.a->lost) + atomic_load(&pair.b->lost), 0);
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+    for (int i = 0; i < STRANGERS; i++)
+        rcmi_fd_close(&fds[i]);
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Nodes in processes of their own; some of them are killed. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "cases.h"
+#include "harness.h"
+
+#define FLAG_TOLD  0 /* the child's address is there */
+#define FLAG_READY 1 /* the child is where the test wants it */
+#define FLAG_GO    2
+
+/* The parent's side, against a child that runs fn as rank 1. */
+struct duel {
+    struct world *world;
+    struct side side;
+    pid_t child;
+};
+
+static void duel_open(struct duel *duel, const struct setup *setup, void (*fn)(struct side *)) {
+    duel->world = world_new();
+    duel->child = child_start(duel->world, 1, setup, fn); /* before there are threads here */
+    side_create(&duel->side, duel->world, 0, setup);
+    flag_wait(duel->world, FLAG_TOLD);
+    side_start(&duel->side);
+}
+
+static void duel_close(struct duel *duel) {
+    side_destroy(&duel->side);
+    world_free(duel->world);
+}
+
+/* In the child: goes on when both addresses are there. */
+static void child_begin(struct side *side) {
+    flag_set(side->world, FLAG_TOLD);
+    while (!atomic_load(&side->world->address[0].len))
+        nap();
+    side_start(side);
+}
+
+static void open_both(struct side *side, int peer, struct rcmi_channel **ret_in,
+                      struct rcmi_channel **ret_out) {
+    const int readers[1] = {peer};
+    uint32_t own = (uint32_t)side->rank;
+    CHECK_EQ(rcmi_channel_open_writer(side->node, 3, own, readers, 1, ret_out), RCM_OK);
+    CHECK_EQ(rcmi_channel_open_reader(side->node, 3, 1 - own, peer, ret_in), RCM_OK);
+    side_ready(side, *ret_out);
+    side_ready(side, *ret_in);
+}
+
+static void leave(struct side *side, struct rcmi_channel *in, struct rcmi_channel *out) {
+    rcmi_channel_close(in);
+    rcmi_channel_close(out);
+    CHECK_EQ(rcmi_node_farewell(side->node, limit()), RCM_OK);
+    for (int i = 0; i < 10; i++)
+        nap();
+    CHECK_EQ(atomic_load(&side->lost), 0);
+}
+
+/* ---- Echo ---------------------------------------------------------------------------------- */
+
+#define ECHOES 2000
+
+static size_t echo_size(uint64_t number) {
+    static const size_t sizes[] = {0, 1, 40, 41, 64, 1000, 131072, 65536, 8, 8};
+    return sizes[number % 10];
+}
+
+static void child_echo(struct side *side) {
+    struct rcmi_channel *in, *out;
+    child_begin(side);
+    open_both(side, 0, &in, &out);
+    for (uint64_t number = 0; number < ECHOES; number++) {
+        struct rcmi_slot slot = side_peek(side, in);
+        CHECK_EQ(slot.meta, number);
+        memcpy(side_reserve(side, out), slot.bytes, slot.len);
+        rcmi_channel_commit(out, slot.len, slot.meta);
+        rcmi_channel_release(in);
+    }
+    leave(side, in, out);
+    side_destroy(side);
+}
+
+/* Messages there and back, three under way. */
+void case_two_processes(void **state) {
+    (void)state;
+    struct setup setup = {.slot_bytes = 131072};
+    struct duel duel;
+    struct rcmi_channel *in, *out;
+    limit_ms(60000);
+    duel_open(&duel, &setup, child_echo);
+    open_both(&duel.side, 1, &in, &out);
+    for (uint64_t number = 0; number < ECHOES + 3; number++) {
+        if (number < ECHOES) {
+            fill(side_reserve(&duel.side, out), echo_size(number), number);
+            rcmi_channel_commit(out, echo_size(number), number);
+        }
+        if (number < 3)
+            continue;
+        struct rcmi_slot slot = side_peek(&duel.side, in);
+        CHECK_EQ(slot.meta, number - 3);
+        CHECK_EQ(slot.len, echo_size(number - 3));
+        CHECK(filled(slot.bytes, slot.len, number - 3));
+        rcmi_channel_release(in);
+    }
+    leave(&duel.side, in, out);
+    child_join(duel.child);
+    duel_close(&duel);
+}
+
+static void bounce(struct side *side, struct rcmi_channel *in, struct rcmi_channel *out, bool serve,
+                   uint32_t messages) {
+    uint32_t random = serve ? 3 : 4;
+    for (uint32_t number = 0; number < messages; number++) {
+        if (!serve)
+            CHECK_EQ(side_peek_asleep(side, in).meta, number);
+        if (!serve)
+            rcmi_channel_release(in);
+        if (random_next(&random) % 64 == 0)
+            nap();
+        side_reserve(side, out);
+        rcmi_channel_commit(out, 8, number);
+        if (serve)
+            CHECK_EQ(side_peek_asleep(side, in).meta, number);
+        if (serve)
+            rcmi_channel_release(in);
+    }
+}
+
+#define BOUNCES 20000
+
+static void child_bounce(struct side *side) {
+    struct rcmi_channel *in, *out;
+    child_begin(side);
+    open_both(side, 0, &in, &out);
+    bounce(side, in, out, false, BOUNCES / (uint32_t)slowness());
+    leave(side, in, out);
+    side_destroy(side);
+}
+
+void case_sleep_processes(void **state) {
+    (void)state;
+    struct setup setup = {0};
+    struct duel duel;
+    struct rcmi_channel *in, *out;
+    limit_ms(60000);
+    duel_open(&duel, &setup, child_bounce);
+    open_both(&duel.side, 1, &in, &out);
+    bounce(&duel.side, in, out, true, BOUNCES / (uint32_t)slowness());
+    leave(&duel.side, in, out);
+    child_join(duel.child);
+    duel_close(&duel);
+}
+
+static void child_farewell(struct side *side) {
+    struct rcmi_channel *in, *out;
+    child_begin(side);
+    open_both(side, 0, &in, &out);
+    leave(side, in, out);
+    side_destroy(side);
+}
+
+/* Whoever leaves after a farewell is not lost, also when it is long gone. */
+void case_farewell_processes(void **state) {
+    (void)state;
+    struct setup setup = {0};
+    struct duel duel;
+    struct rcmi_channel *in, *out;
+    limit_ms(20000);
+    duel_open(&duel, &setup, child_farewell);
+    open_both(&duel.side, 1, &in, &out);
+    leave(&duel.side, in, out);
+    child_join(duel.child);
+    for (int i = 0; i < 300; i++)
+        nap();
+    CHECK_EQ(atomic_load(&duel.side.lost), 0);
+    duel_close(&duel);
+}
+
+/* ---- Death --------------------------------------------------------------------------------- */
+
+static void child_linger(struct side *side) {
+    struct rcmi_channel *in, *out;
+    child_begin(side);
+    open_both(side, 0, &in, &out);
+    flag_set(side->world, FLAG_READY);
+    for (;;)
+        nap();
+}
+
+/* The child was killed at `killed`: told once and soon, both channels fail and say who. */
+static void lost_check(struct side *side, int64_t killed, struct rcmi_channel *in,
+                       struct rcmi_channel *out) {
+    struct rcmi_slot slot;
+    void *bytes;
+    rcm_status status;
+    while (!atomic_load(&side->lost))
+        nap();
+    CHECK(atomic_load(&side->lost_at) - killed < 1000000000LL);
+    CHECK_EQ(atomic_load(&side->lost_peer), 1);
+    CHECK_EQ(atomic_load(&side->lost_status), RCM_ERR_PEER);
+    while ((status = rcmi_channel_peek(in, &slot)) == RCM_AGAIN)
+        side_drive(side);
+    CHECK_EQ(status, RCM_ERR_PEER);
+    CHECK_EQ(rcmi_last_error()->origin, 1);
+    while ((status = rcmi_channel_reserve(out, &bytes)) == RCM_AGAIN)
+        side_drive(side);
+    CHECK_EQ(status, RCM_ERR_PEER);
+    CHECK_EQ(rcmi_channel_state(out), RCM_ERR_PEER);
+    CHECK_EQ(atomic_load(&in->lost_peer), 1);
+    CHECK_EQ(atomic_load(&out->lost_peer), 1);
+    CHECK(rcmi_channel_quiet(out));
+    rcmi_channel_expect(in, NULL, 0);
+    for (int i = 0; i < 300; i++) {
+        (void)rcmi_node_progress(side->node);
+        nap();
+    }
+    CHECK_EQ(atomic_load(&side->lost), 1);
+    rcmi_channel_close(in);
+    rcmi_channel_close(out);
+}
+
+/* While we do nothing at all, not even progress: the loop thread must find out. */
+void case_killed_while_waiting(void **state) {
+    (void)state;
+    struct setup setup = {.slot_bytes = 65536};
+    uint8_t *place = malloc(65536);
+    limit_ms(30000);
+    for (int round = 0; round < 3; round++) {
+        struct duel duel;
+        struct rcmi_channel *in, *out;
+        duel_open(&duel, &setup, child_linger);
+        open_both(&duel.side, 1, &in, &out);
+        flag_wait(duel.world, FLAG_READY);
+        if (round == 1)
+            rcmi_channel_expect(in, place, 65536);
+        if (round == 2)
+            rcmi_node_arm(duel.side.node);
+        int64_t killed = rcmi_now_ns();
+        child_kill(duel.child);
+        lost_check(&duel.side, killed, in, out);
+        duel_close(&duel);
+    }
+    free(place);
+}
+
+static void child_write(struct side *side) {
+    struct rcmi_channel *in, *out;
+    struct rcmi_slot slot;
+    void *bytes;
+    child_begin(side);
+    open_both(side, 0, &in, &out);
+    for (uint64_t number = 0;; number++) {
+        if (rcmi_channel_reserve(out, &bytes) == RCM_OK)
+            rcmi_channel_commit(out, 65536 - number % 100, number);
+        if (rcmi_channel_peek(in, &slot) == RCM_OK)
+            rcmi_channel_release(in);
+        if (number == 1000)
+            flag_set(side->world, FLAG_READY);
+        side_drive(side);
+    }
+}
+
+/* In the middle of traffic in both directions, we writing and reading all the while. */
+void case_killed_while_writing(void **state) {
+    (void)state;
+    struct setup setup = {.slot_bytes = 65536};
+    limit_ms(30000);
+    for (int round = 0; round < 5; round++) {
+        struct duel duel;
+        struct rcmi_channel *in, *out;
+        struct rcmi_slot slot;
+        void *bytes;
+        int64_t killed = 0;
+        duel_open(&duel, &setup, child_write);
+        open_both(&duel.side, 1, &in, &out);
+        while (rcmi_channel_state(out) == RCM_OK || rcmi_channel_state(in) == RCM_OK) {
+            if (rcmi_channel_reserve(out, &bytes) == RCM_OK)
+                rcmi_channel_commit(out, 65536, 0);
+            if (rcmi_channel_peek(in, &slot) == RCM_OK)
+                rcmi_channel_release(in);
+            side_drive(&duel.side);
+            if (killed || !atomic_load(&duel.world->flag[FLAG_READY]))
+                continue;
+            killed = rcmi_now_ns();
+            child_kill(duel.child);
+        }
+        CHECK(killed != 0);
+        lost_check(&duel.side, killed, in, out);
+        duel_close(&duel);
+    }
+}
+
+static void child_silent(struct side *side) {
+    child_begin(side);
+    flag_set(side->world, FLAG_READY);
+    for (;;)
+        nap();
+}
+
+void case_killed_before_link(void **state) {
+    (void)state;
+    struct setup setup = {0};
+    struct duel duel;
+    struct rcmi_channel *out = NULL;
+    const int readers[1] = {1};
+    rcm_status status;
+    limit_ms(20000);
+    duel_open(&duel, &setup, child_silent);
+    flag_wait(duel.world, FLAG_READY);
+    child_kill(duel.child);
+    int64_t killed = rcmi_now_ns();
+    CHECK_EQ(rcmi_channel_open_writer(duel.side.node, 1, 1, readers, 1, &out), RCM_OK);
+    while (!atomic_load(&duel.side.lost))
+        nap();
+    CHECK(atomic_load(&duel.side.lost_at) - killed < 1000000000LL * slowness());
+    CHECK_EQ(atomic_load(&duel.side.lost_peer), 1);
+    while ((status = rcmi_channel_state(out)) == RCM_AGAIN)
+        side_drive(&duel.side);
+    CHECK(status < 0);
+    CHECK_EQ(atomic_load(&out->lost_peer), 1);
+    for (int i = 0; i < 100; i++)
+        nap();
+    CHECK_EQ(atomic_load(&duel.side.lost), 1);
+    rcmi_channel_close(out);
+    duel_close(&duel);
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Several threads on one link, sleeping and being woken, channels with many readers. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include "cases.h"
+#include "harness.h"
+
+struct worker {
+    pthread_t thread;
+    struct side *side;
+    struct rcmi_channel *in, *out;
+    uint32_t messages, seed;
+};
+
+static void worker_start(struct worker *worker, void *(*fn)(void *)) {
+    CHECK_EQ(pthread_create(&worker->thread, NULL, fn, worker), 0);
+}
+
+static size_t worker_size(uint32_t seed, uint32_t number) {
+    return (number * 2654435761u + seed) % 3 ? number % 300 : 16384 - number % 100;
+}
+
+static void *write_messages(void *arg) {
+    struct worker *worker = arg;
+    for (uint32_t number = 0; number < worker->messages; number++) {
+        size_t len = worker_size(worker->seed, number);
+        fill(side_reserve(worker->side, worker->out), len, number + worker->seed);
+        rcmi_channel_commit(worker->out, len, number);
+    }
+    return NULL;
+}
+
+static void *read_messages(void *arg) {
+    struct worker *worker = arg;
+    for (uint32_t number = 0; number < worker->messages; number++) {
+        struct rcmi_slot slot = side_peek(worker->side, worker->in);
+        CHECK_EQ(slot.len, worker_size(worker->seed, number));
+        CHECK_EQ(slot.meta, number);
+        CHECK(filled(slot.bytes, slot.len, number + worker->seed));
+        rcmi_channel_release(worker->in);
+    }
+    return NULL;
+}
+
+/* Two channels of one link, each end with a thread of its own. */
+void case_two_threads(void **state) {
+    (void)state;
+    struct setup setup = {.slot_bytes = 16384};
+    struct pair pair;
+    struct worker workers[4] = {{0}};
+    limit_ms(60000);
+    pair_open(&pair, &setup);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct worker *write = &workers[2 * i], *read = &workers[2 * i + 1];
+        *write = (struct worker){.side = pair.a, .messages = 1500, .seed = 1000 * i};
+        *read = (struct worker){.side = pair.b, .messages = 1500, .seed = 1000 * i};
+        pair_channel(&pair, i, &write->out, &read->in);
+    }
+    for (int i = 0; i < 4; i++)
+        worker_start(&workers[i], i % 2 ? read_messages : write_messages);
+    for (int i = 0; i < 4; i++)
+        pthread_join(workers[i].thread, NULL);
+    for (int i = 0; i < 4; i++) {
+        rcmi_channel_close(workers[i].in);
+        rcmi_channel_close(workers[i].out);
+    }
+    pair_close(&pair);
+}
+
+/* ---- Sleep --------------------------------------------------------------------------------- */
+
+/* Nothing, a yield, or a few microseconds, so that messages come before, while and after the
+ * other side goes to sleep. */
+static void pause_randomly(uint32_t *random) {
+    const struct timespec short_time = {0, (long)(random_next(random) % 30000)};
+    uint32_t kind = random_next(random) % 8;
+    if (kind == 0)
+        nanosleep(&short_time, NULL);
+    for (volatile uint32_t i = random_next(random) % (kind * 200 + 1); i > 0; i--)
+        ;
+}
+
+static void *bounce(void *arg) {
+    struct worker *worker = arg;
+    uint32_t random = worker->seed + 1;
+    for (uint32_t number = 0; number < worker->messages; number++) {
+        struct rcmi_slot slot = side_peek_asleep(worker->side, worker->in);
+        CHECK_EQ(slot.meta, number);
+        rcmi_channel_release(worker->in);
+        pause_randomly(&random);
+        side_reserve(worker->side, worker->out);
+        rcmi_channel_commit(worker->out, number % 64, number);
+    }
+    return NULL;
+}
+
+/* 20,000 messages there and back between two threads that sleep whenever they can. */
+void case_sleep(void **state) {
+    (void)state;
+    struct setup setup = {0};
+    struct pair pair;
+    uint32_t random = 5;
+    struct worker echo = {.messages = 20000 / (uint32_t)slowness(), .seed = 77};
+    struct worker self;
+    limit_ms(60000);
+    pair_open(&pair, &setup);
+    echo.side = pair.b;
+    self = (struct worker){.side = pair.a};
+    pair_channel(&pair, 1, &self.out, &echo.in);
+    const int readers[1] = {0};
+    CHECK_EQ(rcmi_channel_open_writer(pair.b->node, 7, 2, readers, 1, &echo.out), RCM_OK);
+    CHECK_EQ(rcmi_channel_open_reader(pair.a->node, 7, 2, pair.other, &self.in), RCM_OK);
+    side_ready(pair.a, self.in);
+    side_ready(pair.b, echo.out);
+    worker_start(&echo, bounce);
+    for (uint32_t number = 0; number < echo.messages; number++) {
+        side_reserve(pair.a, self.out);
+        rcmi_channel_commit(self.out, number % 64, number);
+        pause_randomly(&random);
+        CHECK_EQ(side_peek_asleep(pair.a, self.in).meta, number);
+        rcmi_channel_release(self.in);
+    }
+    pthread_join(echo.thread, NULL);
+    rcmi_channel_close(self.in);
+    rcmi_channel_close(self.out);
+    rcmi_channel_close(echo.in);
+    rcmi_channel_close(echo.out);
+    pair_close(&pair);
+}
+
+static void *write_asleep(void *arg) {
+    struct worker *worker = arg;
+    struct rcmi_bell *bell = rcmi_node_bell(worker->side->node);
+    for (uint32_t number = 0; number < worker->messages; number++) {
+        void *slot;
+        while (rcmi_channel_reserve(worker->out, &slot) == RCM_AGAIN) {
+            CHECK(!rcmi_deadline_passed(limit()));
+            uint32_t seen = rcmi_bell_arm(bell, RCMI_BELL_FUTEX_ONE);
+            int64_t before = rcmi_now_ns();
+            rcmi_node_arm(worker->side->node);
+            if (rcmi_channel_reserve(worker->out, &slot) == RCM_AGAIN)
+                rcmi_bell_sleep(bell, seen, limit());
+            rcmi_bell_disarm(bell, RCMI_BELL_FUTEX_ONE);
+            CHECK(rcmi_now_ns() - before < 1500000000LL * slowness());
+        }
+        fill(slot, 65536, number);
+        rcmi_channel_commit(worker->out, 65536, number);
+    }
+    return NULL;
+}
+
+/* A writer that never makes progress itself, only sleeps for credits; a reader that pauses. */
+void case_sleep_writer(void **state) {
+    (void)state;
+    struct setup setup = {.slot_bytes = 65536};
+    struct pair pair;
+    uint32_t random = 17;
+    struct rcmi_channel *reader;
+    struct worker writer = {.messages = 1000};
+    limit_ms(60000);
+    pair_open(&pair, &setup);
+    writer.side = pair.a;
+    pair_channel(&pair, 1, &writer.out, &reader);
+    worker_start(&writer, write_asleep);
+    for (uint32_t number = 0; number < writer.messages; number++) {
+        struct rcmi_slot slot = side_peek_asleep(pair.b, reader);
+        CHECK_EQ(slot.meta, number);
+        CHECK(filled(slot.bytes, 65536, number));
+        pause_randomly(&random);
+        rcmi_channel_release(reader);
+    }
+    pthread_join(writer.thread, NULL);
+    rcmi_channel_close(writer.out);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+}
+
+/* ---- Multicast ----------------------------------------------------------------------------- */
+
+#define READERS_MAX 8
+#define CASTS       300
+
+static void *read_cast(void *arg) {
+    struct worker *worker = arg;
+    for (uint32_t number = 0; number < CASTS; number++) {
+        struct rcmi_slot slot = side_peek(worker->side, worker->in);
+        CHECK_EQ(slot.meta, number);
+        CHECK_EQ(slot.len, number % 4097);
+        CHECK(filled(slot.bytes, slot.len, number));
+        if (worker->seed == 0 && number % 16 == 0) { /* the slow one */
+            nap();
+            CHECK(filled(slot.bytes, slot.len, number));
+        }
+        rcmi_channel_release(worker->in);
+    }
+    return NULL;
+}
+
+static void cast_to(int nreaders) {
+    struct setup setup = {.nranks = nreaders + 1};
+    struct world *world = world_new();
+    struct side sides[READERS_MAX + 1];
+    struct worker workers[READERS_MAX] = {{0}};
+    struct rcmi_channel *writer;
+    int ranks[READERS_MAX];
+    for (int i = 0; i <= nreaders; i++)
+        side_create(&sides[i], world, i, &setup);
+    for (int i = 0; i <= nreaders; i++)
+        side_start(&sides[i]);
+    for (int i = 0; i < nreaders; i++)
+        ranks[i] = i + 1;
+    uint32_t id = 3 | RCMI_ID_MULTICAST;
+    CHECK_EQ(rcmi_channel_open_writer(sides[0].node, 1, id, ranks, nreaders, &writer), RCM_OK);
+    for (int i = 0; i < nreaders; i++) {
+        workers[i] = (struct worker){.side = &sides[i + 1], .seed = (uint32_t)i};
+        CHECK_EQ(rcmi_channel_open_reader(sides[i + 1].node, 1, id, 0, &workers[i].in), RCM_OK);
+        worker_start(&workers[i], read_cast);
+    }
+    for (uint32_t number = 0; number < CASTS; number++) {
+        fill(side_reserve(&sides[0], writer), number % 4097, number);
+        rcmi_channel_commit(writer, number % 4097, number);
+    }
+    for (int i = 0; i < nreaders; i++)
+        pthread_join(workers[i].thread, NULL);
+    rcmi_channel_close(writer);
+    for (int i = 0; i < nreaders; i++)
+        rcmi_channel_close(workers[i].in);
+    for (int i = 0; i <= nreaders; i++)
+        side_destroy(&sides[i]);
+    world_free(world);
+}
+
+void case_multicast(void **state) {
+    (void)state;
+    limit_ms(60000);
+    for (int nreaders = 1; nreaders <= READERS_MAX; nreaders++)
+        cast_to(nreaders);
+}
+
+/* Where the transport has no multicast: said at once or, since the link may not be made yet, as the
+ * channel's state. */
+void case_multicast_refused(void **state) {
+    (void)state;
+    struct setup setup = {.nranks = 3};
+    struct world *world = world_new();
+    struct side sides[3];
+    struct rcmi_channel *writer = NULL;
+    const int readers[2] = {1, 2};
+    limit_ms(10000);
+    for (int i = 0; i < 3; i++)
+        side_create(&sides[i], world, i, &setup);
+    for (int i = 0; i < 3; i++)
+        side_start(&sides[i]);
+    rcm_status status =
+        rcmi_channel_open_writer(sides[0].node, 1, 3 | RCMI_ID_MULTICAST, readers, 2, &writer);
+    while (status == RCM_OK) {
+        side_drive(&sides[0]);
+        status = rcmi_channel_state(writer);
+        if (status == RCM_AGAIN)
+            status = RCM_OK;
+        else
+            CHECK(status != RCM_OK);
+    }
+    CHECK_EQ(status, RCM_ERR_UNSUPPORTED);
+    rcmi_channel_close(writer);
+    for (int i = 0; i < 3; i++)
+        side_destroy(&sides[i]);
+    world_free(world);
+}

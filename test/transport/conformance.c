@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What every transport must do, and the framework around them:
+ *
+ *     conformance shm|tcp|self [threads] [FILTER]
+ *
+ * `threads` leaves out the cases that fork, for runs under a thread sanitizer; FILTER is cmocka's
+ * (case names with *). After each case as many file descriptors are open as before it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "cases.h"
+#include "harness.h"
+
+static int fds_before;
+
+static int case_before(void **state) {
+    (void)state;
+    limit_ms(10000);
+    fds_before = fd_count();
+    alarm(150); /* a case that hangs where it does not look at its deadline */
+    return 0;
+}
+
+static int case_after(void **state) {
+    (void)state;
+    alarm(0);
+    int now = fd_count();
+    if (now != fds_before)
+        print_error("%d file descriptors were open, now %d are\n", fds_before, now);
+    return now == fds_before ? 0 : -1;
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, case_before, case_after)
+
+static const struct CMUnitTest for_all[] = {
+    CASE(case_no_peers),
+    CASE(case_sizes_small_slots),
+    CASE(case_sizes_large_slots),
+    CASE(case_reserve_again),
+    CASE(case_full),
+    CASE(case_credit_in_time),
+    CASE(case_unread),
+    CASE(case_lend),
+    CASE(case_lend_mixed),
+    CASE(case_expect),
+    CASE(case_expect_withdrawn),
+    CASE(case_expect_late),
+    CASE(case_open_order),
+    CASE(case_open_twice),
+    CASE(case_many_channels),
+    CASE(case_close_any_time),
+    CASE(case_destroy_any_time),
+    CASE(case_two_threads),
+    CASE(case_close_keeps_messages),
+    CASE(case_sleep),
+    CASE(case_sleep_writer),
+    CASE(case_control_order),
+    CASE(case_control_flood),
+    CASE(case_status_page),
+};
+
+static const struct CMUnitTest for_two_nodes[] = {
+    CASE(case_link_lazy),    CASE(case_farewell),   CASE(case_wrong_job), CASE(case_right_secret),
+    CASE(case_wrong_secret), CASE(case_other_host), CASE(case_garbage),
+};
+
+static const struct CMUnitTest for_multicast[] = {CASE(case_multicast)};
+static const struct CMUnitTest for_unicast[] = {CASE(case_multicast_refused)};
+
+static const struct CMUnitTest for_processes[] = {
+    CASE(case_two_processes),        CASE(case_sleep_processes),      CASE(case_farewell_processes),
+    CASE(case_killed_while_waiting), CASE(case_killed_while_writing), CASE(case_killed_before_link),
+};
+
+int main(int argc, char **argv) {
+    bool threads_only = false;
+    for (int i = 2; i < argc; i++)
+        if (strcmp(argv[i], "threads") == 0)
+            threads_only = true;
+        else
+            cmocka_set_test_filter(argv[i]);
+    if (argc > 1)
+        test_transport = argv[1];
+    test_self = strcmp(test_transport, "self") == 0;
+    int failed = 0;
+    /* Forking cases first: no thread has been started in this process yet. */
+    if (!threads_only && !test_self)
+        failed += cmocka_run_group_tests(for_processes, NULL, NULL);
+    failed += cmocka_run_group_tests(for_all, NULL, NULL);
+    if (!test_self)
+        failed += cmocka_run_group_tests(for_two_nodes, NULL, NULL);
+    if (!test_self && transport_multicast())
+        failed += cmocka_run_group_tests(for_multicast, NULL, NULL);
+    else if (!test_self)
+        failed += cmocka_run_group_tests(for_unicast, NULL, NULL);
+    return failed != 0;
+}

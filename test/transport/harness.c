@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "harness.h"
+#include <dirent.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "clock.h"
+
+const char *test_transport = "tcp";
+bool test_self;
+
+static _Atomic int64_t deadline; /* of the running test; read by its threads */
+static bool in_child;
+
+/* ---- Checks -------------------------------------------------------------------------------- */
+
+static bool on_test_thread(void) {
+    static pthread_t test_thread;
+    static bool known;
+    if (!known) {
+        test_thread = pthread_self();
+        known = true;
+    }
+    return pthread_equal(test_thread, pthread_self());
+}
+
+static void check_fail(const char *what, const char *file, int line) {
+    const struct rcmi_error *error = rcmi_last_error();
+    fprintf(stderr, "%s:%d: failed%s: %s (last error: %s \"%s\")\n", file, line,
+            in_child ? " in the child" : "", what, rcm_status_name(error->status), error->text);
+    if (in_child)
+        _exit(1);
+    if (!on_test_thread())
+        abort();
+    fail_msg("%s:%d: %s", file, line, what);
+}
+
+void check(bool holds, const char *what, const char *file, int line) {
+    if (!holds)
+        check_fail(what, file, line);
+}
+
+void check_equal(long long left, long long right, const char *what, const char *file, int line) {
+    if (left == right)
+        return;
+    fprintf(stderr, "%lld is not %lld\n", left, right);
+    check_fail(what, file, line);
+}
+
+int slowness(void) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    return 5;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+    return 5;
+#endif
+#endif
+    return 1;
+}
+
+void limit_ms(int64_t ms) {
+    (void)on_test_thread();
+    atomic_store(&deadline, rcmi_deadline_in(ms * slowness()));
+}
+
+rcmi_deadline limit(void) {
+    return atomic_load(&deadline);
+}
+
+void nap(void) {
+    const struct timespec tenth = {0, 100000};
+    nanosleep(&tenth, NULL);
+    CHECK(!rcmi_deadline_passed(limit()));
+}
+
+/* ---- World --------------------------------------------------------------------------------- */
+
+struct world *world_new(void) {
+    struct world *world =
+        mmap(NULL, sizeof *world, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(world != MAP_FAILED);
+    return world;
+}
+
+void world_free(struct world *world) {
+    munmap(world, sizeof *world);
+}
+
+void flag_wait(struct world *world, int flag) {
+    while (!atomic_load(&world->flag[flag]))
+        nap();
+}
+
+void flag_set(struct world *world, int flag) {
+    atomic_store(&world->flag[flag], 1);
+}
+
+static rcm_status world_lookup(void *arg, int peer, const void **ret_blob, size_t *ret_len) {
+    const struct side *side = arg;
+    uint32_t len = atomic_load_explicit(&side->world->address[peer].len, memory_order_acquire);
+    if (len == 0)
+        return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "rank %d has not told its address", peer);
+    *ret_blob = side->world->address[peer].blob;
+    *ret_len = len;
+    return RCM_OK;
+}
+
+/* ---- Callbacks ----------------------------------------------------------------------------- */
+
+static void side_lost(void *arg, int peer, const struct rcmi_error *why) {
+    struct side *side = arg;
+    atomic_store(&side->lost_peer, peer);
+    atomic_store(&side->lost_status, why->status);
+    atomic_store(&side->lost_at, rcmi_now_ns());
+    atomic_fetch_add(&side->lost, 1);
+}
+
+static size_t message_len(uint32_t number) {
+    return 1 + number * 97u % 4096u;
+}
+
+static void side_message(void *arg, int peer, const void *bytes, size_t len) {
+    struct side *side = arg;
+    uint32_t number = atomic_load(&side->received[peer]);
+    if (len != message_len(number) || !filled(bytes, len, number))
+        atomic_fetch_add(&side->bad, 1);
+    atomic_fetch_add(&side->received[peer], 1);
+}
+
+static void side_wanted(void *arg, int peer, uint32_t epoch, uint32_t id) {
+    struct side *side = arg;
+    (void)peer;
+    atomic_store(&side->wanted_epoch, epoch);
+    atomic_store(&side->wanted_id, id);
+    atomic_fetch_add(&side->wanted, 1);
+}
+
+static rcmi_deadline side_tick(void *arg) {
+    (void)arg;
+    return RCMI_NEVER;
+}
+
+/* ---- Sides --------------------------------------------------------------------------------- */
+
+void side_create(struct side *side, struct world *world, int rank, const struct setup *setup) {
+    memset(side, 0, sizeof *side);
+    side->rank = rank;
+    side->world = world;
+    side->setup = *setup;
+    struct rcmi_node_config config = {
+        .rank = rank,
+        .nranks = setup->nranks ? setup->nranks : 2,
+        .local_ranks = 8, /* more than there are CPUs: little spinning */
+        .job = setup->job ? setup->job : 4711,
+        .host_id = setup->host_id ? setup->host_id : "test-host",
+        .transports = test_transport,
+        .secret = setup->secret,
+        .iface = "lo",
+        .ports = "",
+        .slot_bytes = setup->slot_bytes ? setup->slot_bytes : 4096,
+        .slots = setup->slots ? setup->slots : 4,
+        .lookup = world_lookup,
+        .peer_lost = side_lost,
+        .message = side_message,
+        .wanted = side_wanted,
+        .tick = side_tick,
+        .arg = side,
+    };
+    CHECK_EQ(rcmi_node_create(&config, &side->node), RCM_OK);
+    const void *blob;
+    size_t len;
+    rcmi_node_address(side->node, &blob, &len);
+    CHECK(len > 0 && len <= sizeof world->address[rank].blob);
+    memcpy(world->address[rank].blob, blob, len);
+    atomic_store_explicit(&world->address[rank].len, (uint32_t)len, memory_order_release);
+}
+
+void side_start(struct side *side) {
+    CHECK_EQ(rcmi_node_start(side->node), RCM_OK);
+}
+
+void side_destroy(struct side *side) {
+    rcmi_node_destroy(side->node);
+    side->node = NULL;
+}
+
+void side_send(struct side *side, int peer) {
+    uint8_t bytes[4096];
+    uint32_t number = side->sent[peer]++;
+    fill(bytes, message_len(number), number);
+    CHECK_EQ(rcmi_node_send(side->node, peer, bytes, message_len(number)), RCM_OK);
+}
+
+void side_drive(struct side *side) {
+    if (rcmi_node_progress(side->node))
+        return;
+    CHECK(!rcmi_deadline_passed(limit()));
+    sched_yield();
+}
+
+void side_ready(struct side *side, struct rcmi_channel *channel) {
+    rcm_status status;
+    while ((status = rcmi_channel_state(channel)) == RCM_AGAIN)
+        side_drive(side);
+    CHECK_EQ(status, RCM_OK);
+}
+
+void *side_reserve(struct side *side, struct rcmi_channel *channel) {
+    void *slot = NULL;
+    rcm_status status;
+    while ((status = rcmi_channel_reserve(channel, &slot)) == RCM_AGAIN)
+        side_drive(side);
+    CHECK_EQ(status, RCM_OK);
+    return slot;
+}
+
+struct rcmi_slot side_peek(struct side *side, struct rcmi_channel *channel) {
+    struct rcmi_slot slot = {0};
+    rcm_status status;
+    while ((status = rcmi_channel_peek(channel, &slot)) == RCM_AGAIN)
+        side_drive(side);
+    CHECK_EQ(status, RCM_OK);
+    return slot;
+}
+
+struct rcmi_slot side_peek_asleep(struct side *side, struct rcmi_channel *channel) {
+    struct rcmi_bell *bell = rcmi_node_bell(side->node);
+    struct rcmi_slot slot = {0};
+    rcm_status status;
+    while ((status = rcmi_channel_peek(channel, &slot)) == RCM_AGAIN) {
+        CHECK(!rcmi_deadline_passed(limit()));
+        if (rcmi_node_progress(side->node))
+            continue;
+        uint32_t seen = rcmi_bell_arm(bell, RCMI_BELL_FUTEX_ONE);
+        rcmi_node_arm(side->node);
+        int64_t before = rcmi_now_ns();
+        if (rcmi_channel_peek(channel, &slot) == RCM_AGAIN)
+            rcmi_bell_sleep(bell, seen, limit());
+        rcmi_bell_disarm(bell, RCMI_BELL_FUTEX_ONE);
+        /* The peer never pauses for long: who slept that long was not woken. */
+        CHECK(rcmi_now_ns() - before < 1500000000LL * slowness());
+    }
+    CHECK_EQ(status, RCM_OK);
+    return slot;
+}
+
+/* ---- Pairs --------------------------------------------------------------------------------- */
+
+void pair_open(struct pair *pair, const struct setup *setup) {
+    struct setup own = *setup;
+    memset(pair, 0, sizeof *pair);
+    own.nranks = test_self ? 1 : own.nranks;
+    pair->world = world_new();
+    pair->a = &pair->sides[0];
+    pair->b = &pair->sides[test_self ? 0 : 1];
+    pair->other = test_self ? 0 : 1;
+    side_create(pair->a, pair->world, 0, &own);
+    if (!test_self)
+        side_create(pair->b, pair->world, 1, &own);
+    side_start(pair->a);
+    if (!test_self)
+        side_start(pair->b);
+}
+
+void pair_close(struct pair *pair) {
+    side_destroy(pair->a);
+    if (!test_self)
+        side_destroy(pair->b);
+    world_free(pair->world);
+}
+
+void pair_drive(struct pair *pair) {
+    bool moved = rcmi_node_progress(pair->a->node);
+    if (!test_self)
+        moved = rcmi_node_progress(pair->b->node) || moved;
+    CHECK(!rcmi_deadline_passed(limit()));
+    if (!moved)
+        sched_yield();
+}
+
+void pair_channel(struct pair *pair, uint32_t id, struct rcmi_channel **ret_writer,
+                  struct rcmi_channel **ret_reader) {
+    const int readers[1] = {pair->other};
+    CHECK_EQ(rcmi_channel_open_writer(pair->a->node, 7, id, readers, 1, ret_writer), RCM_OK);
+    CHECK_EQ(rcmi_channel_open_reader(pair->b->node, 7, id, 0, ret_reader), RCM_OK);
+    while (rcmi_channel_state(*ret_writer) == RCM_AGAIN ||
+           rcmi_channel_state(*ret_reader) == RCM_AGAIN)
+        pair_drive(pair);
+    CHECK_EQ(rcmi_channel_state(*ret_writer), RCM_OK);
+    CHECK_EQ(rcmi_channel_state(*ret_reader), RCM_OK);
+}
+
+/* ---- Children ------------------------------------------------------------------------------ */
+
+pid_t child_start(struct world *world, int rank, const struct setup *setup,
+                  void (*fn)(struct side *side)) {
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid)
+        return pid;
+    in_child = true;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    struct side side;
+    side_create(&side, world, rank, setup);
+    fn(&side);
+    _exit(0);
+}
+
+void child_join(pid_t pid) {
+    int status;
+    pid_t done;
+    while ((done = waitpid(pid, &status, WNOHANG)) == 0)
+        nap();
+    CHECK_EQ(done, pid);
+    CHECK_EQ(status, 0);
+}
+
+void child_kill(pid_t pid) {
+    int status;
+    CHECK_EQ(kill(pid, SIGKILL), 0);
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    CHECK(WIFSIGNALED(status));
+}
+
+/* ---- Small things -------------------------------------------------------------------------- */
+
+static uint8_t pattern(size_t i, uint64_t seed) {
+    return (uint8_t)(seed * 37 + i * 11 + (i >> 8) * 3 + 5);
+}
+
+void fill(void *bytes, size_t len, uint64_t seed) {
+    uint8_t *at = bytes;
+    for (size_t i = 0; i < len; i++)
+        at[i] = pattern(i, seed);
+}
+
+bool filled(const void *bytes, size_t len, uint64_t seed) {
+    const uint8_t *at = bytes;
+    for (size_t i = 0; i < len; i++)
+        if (at[i] != pattern(i, seed))
+            return false;
+    return true;
+}
+
+uint32_t random_next(uint32_t *state) {
+    *state ^= *state << 13;
+    *state ^= *state >> 17;
+    *state ^= *state << 5;
+    return *state;
+}
+
+int fd_count(void) {
+    DIR *dir = opendir("/proc/self/fd");
+    int n = 0;
+    CHECK(dir != NULL);
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
+bool transport_multicast(void) {
+    for (int i = 0; rcmi_transports[i]; i++)
+        if (strcmp(rcmi_transports[i]->name, test_transport) == 0)
+            return rcmi_transports[i]->multicast;
+    return false;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the transport tests share: nodes ("sides") that find each other through a shared mapping, be
+ * they threads' nodes of one process or of forked children, and helpers that drive, fill and check.
+ * One test at a time; every wait has the world's deadline.
+ */
+#ifndef TEST_TRANSPORT_HARNESS_H
+#define TEST_TRANSPORT_HARNESS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+#include "transport.h"
+
+#define RANKS_MAX 10
+
+/* cmocka's assertions leave by longjmp, which is of no use in threads and forked children: this
+ * one ends the process there. */
+#define CHECK(condition) check((condition), #condition, __FILE__, __LINE__)
+#define CHECK_EQ(left, right)                                                                      \
+    check_equal((long long)(left), (long long)(right), #left " == " #right, __FILE__, __LINE__)
+void check(bool holds, const char *what, const char *file, int line);
+void check_equal(long long left, long long right, const char *what, const char *file, int line);
+
+/* Shared with forked children. */
+struct world {
+    struct {
+        _Atomic uint32_t len; /* release when the blob was written; 0 before */
+        uint8_t blob[1024];
+    } address[RANKS_MAX];
+    _Atomic int flag[8]; /* for the tests to tell each other how far they are */
+};
+
+/* How a node is made; a zero means the default. */
+struct setup {
+    int nranks;
+    size_t slot_bytes;
+    uint32_t slots;
+    uint64_t job;
+    const char *secret;
+    const char *host_id;
+};
+
+struct side {
+    int rank;
+    struct world *world;
+    struct rcmi_node *node;
+    struct setup setup;
+    /* Written on the loop thread, read by the test. */
+    _Atomic int lost;        /* calls of peer_lost */
+    _Atomic int lost_peer;   /* of the last call */
+    _Atomic int lost_status; /* of the last call */
+    _Atomic int64_t lost_at;
+    _Atomic int wanted;
+    _Atomic uint32_t wanted_epoch, wanted_id;
+    _Atomic uint32_t received[RANKS_MAX]; /* control messages */
+    _Atomic int bad;                      /* that were not what is sent by side_send */
+    uint32_t sent[RANKS_MAX];
+};
+
+extern const char *test_transport; /* what the program was called with */
+extern bool test_self;             /* ... is "self" */
+
+struct world *world_new(void);
+void world_free(struct world *world);
+/* Everything from here on is to be done within ms; longer under a sanitizer. */
+void limit_ms(int64_t ms);
+rcmi_deadline limit(void);
+
+void side_create(struct side *side, struct world *world, int rank, const struct setup *setup);
+void side_start(struct side *side);
+void side_destroy(struct side *side);
+/* Sends the next control message: lengths and content follow from its number. */
+void side_send(struct side *side, int peer);
+
+/* Two nodes of this process, or, for the transport self, one that plays both. */
+struct pair {
+    struct world *world;
+    struct side sides[2];
+    struct side *a, *b;
+    int other; /* rank of b */
+};
+void pair_open(struct pair *pair, const struct setup *setup);
+void pair_close(struct pair *pair);
+/* Progress on both, once; fails the test when the deadline passed. */
+void pair_drive(struct pair *pair);
+/* A channel from a to b, ready. */
+void pair_channel(struct pair *pair, uint32_t id, struct rcmi_channel **ret_writer,
+                  struct rcmi_channel **ret_reader);
+
+/* Progress of one side; fails the test when the deadline passed. */
+void side_drive(struct side *side);
+/* Sleeps for a tenth of a ms, then the same check; for waits that need no progress. */
+void nap(void);
+void *side_reserve(struct side *side, struct rcmi_channel *channel);
+struct rcmi_slot side_peek(struct side *side, struct rcmi_channel *channel);
+/* The same, sleeping on the bell whenever there is nothing to do. */
+struct rcmi_slot side_peek_asleep(struct side *side, struct rcmi_channel *channel);
+void side_ready(struct side *side, struct rcmi_channel *channel);
+
+void fill(void *bytes, size_t len, uint64_t seed);
+bool filled(const void *bytes, size_t len, uint64_t seed);
+uint32_t random_next(uint32_t *state);
+
+/* A child that runs fn with a side of the given rank (created, not started) and exits 0. */
+pid_t child_start(struct world *world, int rank, const struct setup *setup,
+                  void (*fn)(struct side *side));
+void child_join(pid_t pid); /* must have exited 0 */
+void child_kill(pid_t pid);
+void flag_wait(struct world *world, int flag);
+void flag_set(struct world *world, int flag);
+
+int fd_count(void);
+bool transport_multicast(void);
+/* 1, or by how much a sanitizer slows things down. */
+int slowness(void);
+
+#endif

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The tcp transport without the framework: two links of one process over a socket pair, or one
+ * link against a peer that sends what it should not. What the framework offers to transports is
+ * stubbed here.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "../../transport/tcp/tcp.h"
+#include "error.h"
+#include "fd.h"
+
+/* ---- Stubs --------------------------------------------------------------------------------- */
+
+struct rcmi_node {
+    struct rcmi_loop *loop;
+    _Atomic int rings, failures;
+};
+
+void rcmi_node_ring(struct rcmi_node *node) {
+    atomic_fetch_add(&node->rings, 1);
+}
+
+struct rcmi_loop *rcmi_node_loop(struct rcmi_node *node) {
+    return node->loop;
+}
+
+void rcmi_node_link_failed(struct rcmi_node *node, int peer) {
+    assert_int_equal(peer, 1);
+    atomic_fetch_add(&node->failures, 1);
+}
+
+rcm_status rcmi_channel_not_ready(const struct rcmi_channel *channel) {
+    return atomic_load(&channel->state);
+}
+
+/* ---- Set-up -------------------------------------------------------------------------------- */
+
+extern const struct rcmi_transport rcmi_transport_tcp;
+static const struct rcmi_transport *const tcp = &rcmi_transport_tcp;
+
+struct end {
+    struct rcmi_node node;
+    struct tcp_domain domain;
+    struct tcp_link link;
+};
+
+static void end_open(struct end *end) {
+    memset(end, 0, sizeof *end);
+    assert_int_equal(rcmi_loop_create("test", NULL, NULL, &end->node.loop), RCM_OK);
+    assert_int_equal(tcp->domain_init(&end->domain, &end->node), RCM_OK);
+    assert_int_equal(tcp->link_init(&end->link, &end->domain, 1), RCM_OK);
+}
+
+static void end_close(struct end *end) {
+    tcp->link_down(&end->link);
+    tcp->link_down(&end->link); /* idempotent */
+    tcp->link_fini(&end->link);
+    tcp->domain_fini(&end->domain);
+    rcmi_loop_destroy(end->node.loop);
+}
+
+static void socket_pair(int fds[2], int buffer) {
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+    for (int i = 0; i < 2 && buffer; i++)
+        assert_int_equal(setsockopt(fds[i], SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer), 0);
+}
+
+static void channel_set(struct tcp_channel *channel, struct end *end, bool writer) {
+    memset(channel, 0, sizeof *channel);
+    channel->base.transport = tcp;
+    channel->base.node = &end->node;
+    channel->base.slot_bytes = 8192;
+    channel->base.slots = 4;
+    channel->base.is_writer = writer;
+    channel->base.nreaders = 1;
+    atomic_store(&channel->base.state, RCM_OK);
+}
+
+static void channel_make(struct end *from, struct end *to, struct tcp_channel *writer,
+                         struct tcp_channel *reader) {
+    struct rcmi_blob offer = {.len = 0}, answer = {.len = 0};
+    void *const links[1] = {&from->link};
+    channel_set(writer, from, true);
+    channel_set(reader, to, false);
+    assert_int_equal(tcp->writer_init(&writer->base, links, 1), RCM_OK);
+    assert_int_equal(tcp->reader_init(&reader->base, &to->link), RCM_OK);
+    assert_int_equal(tcp->writer_offer(&writer->base, 0, &offer), RCM_OK);
+    assert_int_equal(tcp->reader_accept(&reader->base, &offer, &answer), RCM_OK);
+    assert_int_equal(tcp->writer_attach(&writer->base, 0, &answer), RCM_OK);
+}
+
+/* ---- Two links ----------------------------------------------------------------------------- */
+
+struct two {
+    struct end a, b;
+};
+
+static void two_open(struct two *two, int buffer) {
+    int fds[2];
+    socket_pair(fds, buffer);
+    end_open(&two->a);
+    end_open(&two->b);
+    assert_int_equal(tcp->link_attach(&two->a.link, 0, fds[0]), RCM_OK);
+    assert_int_equal(tcp->link_attach(&two->b.link, 0, fds[1]), RCM_OK);
+}
+
+static void two_close(struct two *two) {
+    end_close(&two->a);
+    end_close(&two->b);
+}
+
+/* Messages through a socket whose buffer holds less than one of them, so that every frame is cut
+ * at odd places; reserved, lent, expected in turn. */
+static void tiny_buffer(void **state) {
+    (void)state;
+    struct two two;
+    struct tcp_channel writer, reader;
+    static uint8_t lent[8192], place[8192];
+    uint64_t sent = 0, got = 0;
+    two_open(&two, 4096);
+    channel_make(&two.a, &two.b, &writer, &reader);
+    for (int step = 0; got < 500 && step < 100000; step++) {
+        void *slot;
+        struct rcmi_slot message;
+        size_t len = (size_t)(sent * 977 % 8193);
+        if (sent % 3 == 2 && sent < 500 && rcmi_channel_quiet(&writer.base)) {
+            memset(lent, (int)(sent & 0xff), len);
+            if (rcmi_channel_lend(&writer.base, lent, len, sent) == RCM_OK)
+                sent++;
+        } else if (sent % 3 != 2 && sent < 500 &&
+                   rcmi_channel_reserve(&writer.base, &slot) == RCM_OK) {
+            memset(slot, (int)(sent & 0xff), len);
+            rcmi_channel_commit(&writer.base, len, sent++);
+        }
+        tcp->progress(&two.a.domain);
+        if (step % 2)
+            tcp->progress(&two.b.domain);
+        if (step % 7 == 0)
+            rcmi_channel_expect(&reader.base, step % 14 ? place : NULL, step % 14 ? 8192 : 0);
+        if (rcmi_channel_peek(&reader.base, &message) != RCM_OK)
+            continue;
+        assert_int_equal(message.meta, got);
+        assert_int_equal(message.len, got * 977 % 8193);
+        for (size_t i = 0; i < message.len; i++)
+            assert_int_equal(((const uint8_t *)message.bytes)[i], got & 0xff);
+        rcmi_channel_release(&reader.base);
+        got++;
+    }
+    assert_int_equal(got, 500);
+    assert_int_equal(two.a.node.failures + two.b.node.failures, 0);
+    tcp->channel_fini(&writer.base);
+    tcp->channel_fini(&reader.base);
+    two_close(&two);
+}
+
+/* A writer closed with a full socket in front of it: everything it committed still arrives, and
+ * the channels beside it are not disturbed. */
+static void closed_writer(void **state) {
+    (void)state;
+    static uint8_t lent[8192];
+    struct two two;
+    struct tcp_channel writer, reader, next_writer, next_reader;
+    struct rcmi_slot message;
+    void *slot;
+    two_open(&two, 4096);
+    channel_make(&two.a, &two.b, &writer, &reader);
+    channel_make(&two.a, &two.b, &next_writer, &next_reader);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rcmi_channel_reserve(&writer.base, &slot), RCM_OK);
+        memset(slot, 'a' + i, 8192);
+        rcmi_channel_commit(&writer.base, 8192, (uint64_t)i);
+    }
+    memset(lent, 'd', 8192);
+    assert_int_equal(rcmi_channel_lend(&writer.base, lent, 8192, 3), RCM_OK);
+    assert_false(rcmi_channel_quiet(&writer.base));
+    assert_int_equal(rcmi_channel_reserve(&writer.base, &slot), RCM_AGAIN);
+    tcp->writer_close(&writer.base);
+    assert_true(rcmi_channel_quiet(&writer.base));
+    memset(lent, 'z', 8192); /* the user's again */
+    tcp->channel_fini(&writer.base);
+    assert_int_equal(rcmi_channel_reserve(&next_writer.base, &slot), RCM_OK);
+    rcmi_channel_commit(&next_writer.base, 10, 7);
+    for (int i = 0, n = 0; n < 4 && i < 10000; i++) {
+        tcp->progress(&two.a.domain);
+        tcp->progress(&two.b.domain);
+        if (rcmi_channel_peek(&reader.base, &message) != RCM_OK)
+            continue;
+        assert_int_equal(message.meta, n);
+        assert_int_equal(message.len, 8192);
+        assert_int_equal(((const uint8_t *)message.bytes)[8191], 'a' + n);
+        rcmi_channel_release(&reader.base);
+        n++;
+    }
+    for (int i = 0; i < 10; i++) {
+        tcp->progress(&two.a.domain);
+        tcp->progress(&two.b.domain);
+    }
+    assert_int_equal(rcmi_channel_peek(&next_reader.base, &message), RCM_OK);
+    assert_int_equal(message.meta, 7);
+    assert_int_equal(two.a.node.failures + two.b.node.failures, 0);
+    tcp->channel_fini(&reader.base);
+    tcp->channel_fini(&next_writer.base);
+    tcp->channel_fini(&next_reader.base);
+    two_close(&two);
+}
+
+/* A reader closed in the middle of a message: the rest is dropped, its neighbour goes on. */
+static void closed_reader(void **state) {
+    (void)state;
+    struct two two;
+    struct tcp_channel writer, reader, next_writer, next_reader;
+    struct rcmi_slot message;
+    void *slot;
+    two_open(&two, 4096);
+    channel_make(&two.a, &two.b, &writer, &reader);
+    channel_make(&two.a, &two.b, &next_writer, &next_reader);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rcmi_channel_reserve(&writer.base, &slot), RCM_OK);
+        memset(slot, i, 8192);
+        rcmi_channel_commit(&writer.base, 8192, 0);
+    }
+    tcp->progress(&two.b.domain);
+    assert_true(two.b.link.streams[0].rx.in_payload);
+    tcp->channel_fini(&reader.base);
+    assert_int_equal(rcmi_channel_reserve(&next_writer.base, &slot), RCM_OK);
+    rcmi_channel_commit(&next_writer.base, 10, 7);
+    for (int i = 0; i < 100; i++) {
+        tcp->progress(&two.a.domain);
+        tcp->progress(&two.b.domain);
+    }
+    assert_int_equal(rcmi_channel_peek(&next_reader.base, &message), RCM_OK);
+    assert_int_equal(message.meta, 7);
+    assert_int_equal(two.a.node.failures + two.b.node.failures, 0);
+    tcp->channel_fini(&writer.base);
+    tcp->channel_fini(&next_writer.base);
+    tcp->channel_fini(&next_reader.base);
+    two_close(&two);
+}
+
+/* The link goes down with everything full: lent memory is not needed any more. */
+static void down_when_full(void **state) {
+    (void)state;
+    struct two two;
+    struct tcp_channel writer, reader;
+    static const uint8_t lent[8192];
+    two_open(&two, 4096);
+    channel_make(&two.a, &two.b, &writer, &reader);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(rcmi_channel_lend(&writer.base, lent, 8192, 0), RCM_OK);
+    assert_int_equal(rcmi_channel_lend(&writer.base, lent, 8192, 0), RCM_AGAIN);
+    assert_false(rcmi_channel_quiet(&writer.base));
+    tcp->link_down(&two.a.link);
+    assert_true(rcmi_channel_quiet(&writer.base));
+    for (int i = 0; i < 10; i++)
+        tcp->progress(&two.b.domain);
+    assert_int_equal(two.b.node.failures, 1); /* it sees the end of the stream, once */
+    tcp->channel_fini(&writer.base);
+    tcp->channel_fini(&reader.base);
+    two_close(&two);
+}
+
+/* ---- A peer that lies ---------------------------------------------------------------------- */
+
+struct liar {
+    struct end end;
+    int fd;
+    struct tcp_channel writer, reader;
+};
+
+static void liar_open(struct liar *liar) {
+    struct rcmi_blob blob = {.len = 0}, answer = {.len = 0};
+    void *const links[1] = {&liar->end.link};
+    int fds[2];
+    socket_pair(fds, 0);
+    end_open(&liar->end);
+    assert_int_equal(tcp->link_attach(&liar->end.link, 0, fds[0]), RCM_OK);
+    liar->fd = fds[1];
+    channel_set(&liar->writer, &liar->end, true);
+    channel_set(&liar->reader, &liar->end, false);
+    assert_int_equal(tcp->writer_init(&liar->writer.base, links, 1), RCM_OK);
+    assert_int_equal(tcp->reader_init(&liar->reader.base, &liar->end.link), RCM_OK);
+    assert_int_equal(tcp->writer_offer(&liar->writer.base, 0, &blob), RCM_OK);
+    assert_int_equal(tcp->reader_accept(&liar->reader.base, &blob, &answer), RCM_OK);
+    assert_int_equal(tcp->writer_attach(&liar->writer.base, 0, &answer), RCM_OK);
+}
+
+static void liar_close(struct liar *liar) {
+    tcp->channel_fini(&liar->writer.base);
+    tcp->channel_fini(&liar->reader.base);
+    end_close(&liar->end);
+    close(liar->fd);
+}
+
+/* The frame must end the link with a sentence that holds `word`. */
+static void liar_says(struct tcp_header header, const char *word) {
+    struct liar liar;
+    struct rcmi_slot message;
+    liar_open(&liar);
+    if (header.index == 1000)
+        header.index = liar.reader.index;
+    else if (header.index == 2000)
+        header.index = liar.writer.index;
+    assert_int_equal(write(liar.fd, &header, sizeof header), sizeof header);
+    tcp->progress(&liar.end.domain);
+    assert_int_equal(liar.end.node.failures, 1);
+    assert_int_equal(rcmi_last_error()->status, RCM_ERR_PROTOCOL);
+    assert_int_equal(rcmi_last_error()->origin, 1);
+    assert_non_null(strstr(rcmi_last_error()->text, word));
+    assert_int_equal(tcp->peek(&liar.reader.base, &message), RCM_AGAIN);
+    liar_close(&liar);
+}
+
+static void lies(void **state) {
+    (void)state;
+    liar_says((struct tcp_header){0x12345678, 0, 0, 0}, "kind");
+    liar_says((struct tcp_header){TCP_HEADER_DATA, 1000, 8193, 0}, "length 8193");
+    liar_says((struct tcp_header){TCP_HEADER_DATA, 1000, UINT64_MAX, 0}, "length");
+    liar_says((struct tcp_header){TCP_HEADER_DATA, 0xffff, 10, 0}, "index 65535");
+    liar_says((struct tcp_header){TCP_HEADER_DATA, 2000, 10, 0}, "writer");
+    liar_says((struct tcp_header){TCP_HEADER_CREDIT, 1000, 0, 1}, "reader");
+    liar_says((struct tcp_header){TCP_HEADER_CREDIT, 2000, 0, 1}, "credit of 1");
+    liar_says((struct tcp_header){TCP_HEADER_CREDIT, 2000, 0, 0}, "credit of 0");
+    liar_says((struct tcp_header){TCP_HEADER_CREDIT, 2000, 5, 1}, "length 5");
+    liar_says((struct tcp_header){TCP_HEADER_CREDIT, 2000, 0, UINT64_MAX}, "credit of");
+}
+
+/* More messages than slots, and frames for a channel that is gone. */
+static void too_many(void **state) {
+    (void)state;
+    struct liar liar;
+    liar_open(&liar);
+    struct tcp_header header = {TCP_HEADER_DATA, liar.reader.index, 0, 0};
+    struct tcp_header late = {TCP_HEADER_DATA, liar.reader.index + 0x10000, 0, 0};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(write(liar.fd, &header, sizeof header), sizeof header);
+        assert_int_equal(write(liar.fd, &late, sizeof late), sizeof late);
+    }
+    tcp->progress(&liar.end.domain);
+    assert_int_equal(liar.end.node.failures, 0);
+    assert_int_equal(write(liar.fd, &header, sizeof header), sizeof header);
+    tcp->progress(&liar.end.domain);
+    assert_int_equal(liar.end.node.failures, 1);
+    assert_non_null(strstr(rcmi_last_error()->text, "credit of 4"));
+    liar_close(&liar);
+}
+
+/* Random bytes and random headers end the link or are dropped; never anything worse. */
+static void noise(void **state) {
+    (void)state;
+    unsigned seed = 1;
+    for (int round = 0; round < 300; round++) {
+        struct liar liar;
+        uint8_t bytes[4000];
+        liar_open(&liar);
+        for (size_t i = 0; i < sizeof bytes; i++)
+            bytes[i] = (uint8_t)rand_r(&seed);
+        for (size_t at = 0; round % 3 && at + sizeof(struct tcp_header) < sizeof bytes;) {
+            struct tcp_header header = {rand_r(&seed) % 4 ? TCP_HEADER_DATA : TCP_HEADER_CREDIT,
+                                        (uint32_t)rand_r(&seed) % 3, (uint64_t)rand_r(&seed) % 300,
+                                        1};
+            memcpy(bytes + at, &header, sizeof header);
+            at += sizeof header + (header.kind == TCP_HEADER_DATA ? header.len : 0);
+        }
+        size_t done = 0, n = 0;
+        while (done < sizeof bytes &&
+               rcmi_fd_write(liar.fd, bytes + done,
+                             1 + (size_t)rand_r(&seed) % 700 % (sizeof bytes - done),
+                             &n) == RCM_OK) {
+            struct rcmi_slot message;
+            done += n;
+            tcp->progress(&liar.end.domain);
+            if (tcp->peek(&liar.reader.base, &message) == RCM_OK) {
+                assert_true(message.len <= 8192);
+                tcp->release(&liar.reader.base);
+            }
+        }
+        liar_close(&liar);
+    }
+}
+
+static void bad_openings(void **state) {
+    (void)state;
+    struct liar liar;
+    struct rcmi_blob blob = {.len = 0}, answer;
+    struct tcp_channel reader;
+    liar_open(&liar);
+    channel_set(&reader, &liar.end, false);
+    assert_int_equal(tcp->reader_init(&reader.base, &liar.end.link), RCM_OK);
+    assert_int_equal(tcp->reader_accept(&reader.base, &blob, &answer), RCM_ERR_PROTOCOL);
+    assert_int_equal(tcp->writer_offer(&liar.writer.base, 0, &blob), RCM_OK);
+    blob.bytes[0]++; /* the slot size */
+    assert_int_equal(tcp->reader_accept(&reader.base, &blob, &answer), RCM_ERR_MISMATCH);
+    tcp->channel_fini(&reader.base);
+    blob.len = 3;
+    assert_int_equal(tcp->link_accept(&liar.end.link, &blob), RCM_ERR_PROTOCOL);
+    assert_int_equal(tcp->link_offer(&liar.end.link, &blob), RCM_OK);
+    assert_int_equal(tcp->link_accept(&liar.end.link, &blob), RCM_OK);
+    assert_int_equal(tcp->link_attach(&liar.end.link, 0, dup(0)), RCM_ERR_PROTOCOL);
+    assert_int_equal(tcp->link_attach(&liar.end.link, 5, dup(0)), RCM_ERR_PROTOCOL);
+    liar_close(&liar);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tiny_buffer),   cmocka_unit_test(closed_writer),
+        cmocka_unit_test(closed_reader), cmocka_unit_test(down_when_full),
+        cmocka_unit_test(lies),          cmocka_unit_test(too_many),
+        cmocka_unit_test(noise),         cmocka_unit_test(bad_openings),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
