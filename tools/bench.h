@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ringcomm-bench from the inside. bench.c has main, bench_options.c the command line, bench_rank.c
+ * what one rank does from init to destroy, bench_run.c the measurement of one point (one collective
+ * at one size), bench_data.c the numbers that are sent and checked, bench_kernel.c the kernels
+ * alone.
+ */
+#ifndef RINGCOMM_TOOLS_BENCH_H
+#define RINGCOMM_TOOLS_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "ringcomm.h"
+
+enum bench_what {
+    BENCH_ALL_REDUCE,
+    BENCH_BROADCAST,
+    BENCH_BARRIER,
+    BENCH_SENDRECV,
+    BENCH_NWHAT, /* number of the above; on the command line: all of them */
+    BENCH_KERNEL,
+};
+
+struct bench_options {
+    enum bench_what what;
+    int nranks; /* started here; 0: a launcher has started us */
+    bool threads;
+    int64_t min_bytes, max_bytes;
+    int64_t factor;
+    int64_t iters;  /* 0: by time */
+    int64_t warmup; /* -1: by size */
+    rcm_dtype dtype;
+    rcm_op op;
+    int root;
+    const char *transport; /* NULL: what the environment says */
+    const char *algorithm; /* NULL: chosen by the library */
+    bool in_place;
+    bool check;
+    bool flip; /* self-test: spoil one bit of one result per size */
+    size_t offset;
+    const char *csv, *json, *plot;
+    int64_t timeout_ms;
+    char command[1024]; /* as typed, for the notes */
+};
+
+/* Fills *options from the command line; ends the program with status 2 and a sentence if that is
+ * not valid, with 0 after --help and --version. */
+void bench_parse(int argc, char **argv, struct bench_options *options);
+
+/* "all_reduce". */
+const char *bench_what_name(enum bench_what what);
+
+/* ---- One point ----------------------------------------------------------------------------- */
+
+struct bench_point {
+    enum bench_what what;
+    rcm_dtype dtype;
+    rcm_op op;
+    size_t count; /* elements */
+    size_t bytes;
+    int root;
+    int nranks;
+    bool in_place;
+};
+
+struct bench_result { /* complete on rank 0 only */
+    int64_t iters;
+    double min_us, median_us, p99_us;
+    double span_us; /* median; NAN where the ranks' clocks cannot be compared */
+    int64_t errors; /* wrong elements on all ranks; -1: not checked */
+};
+
+/* What a rank keeps from point to point. */
+struct bench_rank {
+    const struct bench_options *options;
+    rcm_comm *comm;
+    int rank, nranks;
+    int64_t deadline_ns;       /* of the whole run */
+    void *send_mem, *recv_mem; /* allocated, page-aligned */
+    void *send, *recv;         /* --offset bytes into them; the same pointer if in place */
+    int64_t *times;            /* 2 per iteration: in, out */
+    int64_t *peer_times;       /* the same of another rank, at rank 0 */
+    size_t max_iters;
+};
+
+/* Room for buffers of max_bytes; RCM_ERR_NOMEM. Undo with bench_free. */
+rcm_status bench_alloc(struct bench_rank *rank, size_t max_bytes);
+void bench_free(struct bench_rank *rank);
+
+/* Warms up, runs, checks and gathers. Collective. After a failure everything was said on stderr. */
+rcm_status bench_measure(struct bench_rank *rank, const struct bench_point *point,
+                         struct bench_result *ret_result);
+
+/* ---- Data ---------------------------------------------------------------------------------- */
+
+/* Writes what `rank` contributes in this iteration: count elements that differ by rank, position
+ * and iteration. */
+void bench_fill(const struct bench_point *point, int rank, uint64_t iteration, void *dst);
+
+/* Overwrites dst with a pattern that no result has. */
+void bench_poison(const struct bench_point *point, void *dst);
+
+/* Does `rank` have a result, and a buffer of its own to send from? */
+bool bench_has_result(const struct bench_point *point, int rank);
+bool bench_has_input(const struct bench_point *point, int rank);
+
+/* Number of elements of got that differ from the result that `rank` must have. */
+size_t bench_count_wrong(const struct bench_point *point, int rank, uint64_t iteration,
+                         const void *got);
+
+/* ---- The programs -------------------------------------------------------------------------- */
+
+/* All that one rank does. rank -1, store NULL: from the environment. An exit status. */
+int bench_rank_main(const struct bench_options *options, int rank, rcm_store *store);
+
+/* ringcomm-bench kernel. An exit status. */
+int bench_kernel_main(const struct bench_options *options);
+
+/* Host, processor, kernel, command line. */
+struct report;
+void bench_note_machine(struct report *report, const struct bench_options *options);
+
+#endif

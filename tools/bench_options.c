@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line of ringcomm-bench. */
+#include "bench.h"
+
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "common.h"
+
+#define OPTIONS_MAX_RANKS 4096
+
+static const char *const what_names[] = {
+    [BENCH_ALL_REDUCE] = "all_reduce", [BENCH_BROADCAST] = "broadcast", [BENCH_BARRIER] = "barrier",
+    [BENCH_SENDRECV] = "sendrecv",     [BENCH_NWHAT] = "all",           [BENCH_KERNEL] = "kernel",
+};
+#define OPTIONS_NWHAT (sizeof(what_names) / sizeof(what_names[0]))
+
+enum option_key {
+    KEY_RANKS = 256,
+    KEY_ROOT,
+    KEY_TRANSPORT,
+    KEY_ALGORITHM,
+    KEY_MEMORY,
+    KEY_IN_PLACE,
+    KEY_OFFSET,
+    KEY_CHECK,
+    KEY_CSV,
+    KEY_JSON,
+    KEY_PLOT,
+    KEY_TIMEOUT,
+    KEY_THREADS,
+};
+
+static const struct argp_option option_table[] = {
+    {NULL, 0, NULL, 0, "Ranks:", 1},
+    {"ranks", KEY_RANKS, "N", 0, "Start N ranks here; without it, join those of a launcher", 1},
+    {"threads", KEY_THREADS, NULL, 0, "With --ranks: threads of one process, not processes", 1},
+    {"transport", KEY_TRANSPORT, "NAME", 0, "auto, or one of those ringcomm-info shows", 1},
+    {"timeout", KEY_TIMEOUT, "S", 0, "End the whole run after S seconds (600)", 1},
+    {NULL, 0, NULL, 0, "What is measured:", 2},
+    {"min-bytes", 'b', "MIN", 0, "Smallest size in bytes (4; kernel: 4K)", 2},
+    {"max-bytes", 'e', "MAX", 0, "Largest size in bytes (64M; kernel: 16M)", 2},
+    {"factor", 'f', "FACTOR", 0, "Each size is FACTOR times the one before (4)", 2},
+    {"iters", 'n', "ITERS", 0,
+     "Iterations per size (as many as fit 0.2 s, at least 5, at most 1000)", 2},
+    {"warmup", 'w', "WARMUP", 0, "Unmeasured iterations before (2 to 20, by size)", 2},
+    {"dtype", 'd', "DTYPE", 0, "Type of the elements (float32)", 2},
+    {"op", 'o', "OP", 0, "Operator of all_reduce: sum, prod, min, max (sum)", 2},
+    {"root", KEY_ROOT, "R", 0, "Root of broadcast (0)", 2},
+    {"algorithm", KEY_ALGORITHM, "NAME", 0,
+     "auto, or one of the collective's that ringcomm-info shows", 2},
+    {"memory", KEY_MEMORY, "KIND", 0, "Where the buffers are: host", 2},
+    {"in-place", KEY_IN_PLACE, NULL, 0, "all_reduce: one buffer for input and result", 2},
+    {"offset", KEY_OFFSET, "BYTES", 0, "Let buffers begin BYTES after a page's begin (0)", 2},
+    {"check", KEY_CHECK, NULL, 0,
+     "Compare every element of results on every rank: of all iterations with -n, else of at "
+     "least 3 per size",
+     2},
+    {NULL, 0, NULL, 0, "Output:", 3},
+    {"csv", KEY_CSV, "FILE", 0, "Write CSV; '-' is stdout, instead of the table", 3},
+    {"json", KEY_JSON, "FILE", 0, "Write JSON; '-' is stdout, instead of the table", 3},
+    {"plot", KEY_PLOT, "FILE.svg", 0, "Draw bandwidth and time over size (needs gnuplot)", 3},
+    {NULL, 0, NULL, 0, NULL, -1},
+    {0},
+};
+
+static const char options_doc[] =
+    "Measures collectives, and checks their results.\n\n"
+    "COLLECTIVE is all_reduce, broadcast, barrier, sendrecv (ping-pong between ranks 0 and 1, half "
+    "a round trip), all (each of these), or kernel (the reduction and copy kernels alone, without "
+    "ranks).\v"
+    "Sizes take K, M and G (powers of 1024).\n\n"
+    "An iteration begins with a barrier. Its time is that of the slowest rank; span is from the "
+    "first rank in to the last rank out, the honest figure when ranks share cores. algbw is bytes "
+    "by median time; busbw scales it to what a link carries, as nccl-tests does: 2(n-1)/n for "
+    "all_reduce, 1 for the others. GB is 10^9 bytes. errors counts wrong elements on all ranks, "
+    "and is empty without --check. Any wrong element makes the exit status 1.\n\n"
+    "Examples:\n"
+    "  ringcomm-bench all_reduce --ranks 4 --check\n"
+    "  ringcomm-bench all --ranks 2 --transport tcp -b 8 -e 1M --csv results.csv\n"
+    "  ringcomm-bench broadcast --ranks 8 --algorithm chain -b 1M --plot bcast.svg\n"
+    "  ringcomm-run -n 4 -- ringcomm-bench all_reduce --json -\n"
+    "  ringcomm-bench kernel -d float64 -o max\n\n"
+    "Self-test: with RINGCOMM_BENCH_FLIP=1 in the environment, --check spoils one bit of one "
+    "result per size before it compares, so there must be errors.\n\n"
+    "Exit status: 0 all well, 1 failure or wrong results, 2 a command line that is not valid.";
+
+const char *bench_what_name(enum bench_what what) {
+    return what_names[what];
+}
+
+/* ---- single arguments ---------------------------------------------------------------------- */
+
+/* Each of these ends the program with a sentence and status 2 if the text is not valid: that is
+ * what argp_error does. */
+
+static int64_t option_int(struct argp_state *state, const char *name, const char *text, int64_t min,
+                          int64_t max) {
+    int64_t value = 0;
+    if (!tool_parse_int(text, min, max, &value))
+        argp_error(state, "%s '%s': not a whole number from %lld to %lld", name, text,
+                   (long long)min, (long long)max);
+    return value;
+}
+
+static int64_t option_size(struct argp_state *state, const char *name, const char *text) {
+    int64_t value = 0;
+    if (!tool_parse_size(text, &value) || value > INT64_C(1) << 40)
+        argp_error(state, "%s '%s': not a size such as 8, 64K, 1M or 2G (at most 1024G)", name,
+                   text);
+    return value;
+}
+
+static rcm_dtype option_dtype(struct argp_state *state, const char *text) {
+    rcm_dtype dtype = RCM_FLOAT32;
+    if (rcm_dtype_from_name(text, &dtype) == RCM_OK)
+        return dtype;
+    static const rcm_dtype all[] = {
+#define OPTION_DTYPE(name, number, bytes, ctype) RCM_##name,
+        RCM_DTYPE_MAP(OPTION_DTYPE)
+#undef OPTION_DTYPE
+    };
+    char names[256] = "";
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        tool_list_add(names, sizeof(names), rcm_dtype_name(all[i]));
+    argp_error(state, "-d '%s': no such type; there are %s", text, names);
+    return dtype;
+}
+
+static rcm_op option_op(struct argp_state *state, const char *text) {
+    rcm_op op = RCM_SUM;
+    if (rcm_op_from_name(text, &op) == RCM_OK)
+        return op;
+    static const rcm_op all[] = {
+#define OPTION_OP(name, number) RCM_##name,
+        RCM_OP_MAP(OPTION_OP)
+#undef OPTION_OP
+    };
+    char names[256] = "";
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        tool_list_add(names, sizeof(names), rcm_op_name(all[i]));
+    argp_error(state, "-o '%s': no such operator; there are %s", text, names);
+    return op;
+}
+
+static void option_memory(struct argp_state *state, const char *text) {
+    if (strcmp(text, "cuda") == 0)
+        argp_error(state, "--memory cuda: this build of libringcomm has no CUDA; use host");
+    else if (strcmp(text, "host") != 0)
+        argp_error(state, "--memory '%s': no such kind of memory; there is host", text);
+}
+
+/* Also refuses a transport that cannot work on this machine. */
+static void option_transport(struct argp_state *state, const char *text) {
+    char names[256] = "auto";
+    if (strcmp(text, "auto") == 0)
+        return;
+    struct rcm_transport_info info;
+    for (size_t i = 0; rcm_transport_at(i, &info) == RCM_OK; i++) {
+        if (strcmp(text, info.name) != 0)
+            tool_list_add(names, sizeof(names), info.name);
+        else if (info.usable)
+            return;
+        else
+            argp_error(state, "--transport %s cannot be used here: %s", text, info.reason);
+    }
+    argp_error(state, "--transport '%s': no such transport; there are %s", text, names);
+}
+
+static enum bench_what option_what(struct argp_state *state, const char *text) {
+    for (size_t i = 0; i < OPTIONS_NWHAT; i++)
+        if (strcmp(text, what_names[i]) == 0)
+            return (enum bench_what)i;
+    argp_error(state,
+               "'%s': no such collective; there are all_reduce, broadcast, barrier, sendrecv, all, "
+               "kernel",
+               text);
+    return BENCH_NWHAT;
+}
+
+/* ---- arguments together -------------------------------------------------------------------- */
+
+struct options_parser {
+    struct bench_options *options;
+    bool has_what, has_min, has_max;
+    const char *ranks_only; /* an option that means nothing to `kernel`, NULL if none was given */
+};
+
+static void options_check_algorithm(struct argp_state *state, const struct bench_options *options) {
+    static const enum rcm_collective collectives[] = {
+        [BENCH_ALL_REDUCE] = RCM_ALL_REDUCE,
+        [BENCH_BROADCAST] = RCM_BROADCAST,
+        [BENCH_BARRIER] = RCM_BARRIER,
+    };
+    const char *what = what_names[options->what];
+    if (options->what >= BENCH_SENDRECV)
+        argp_error(state, "--algorithm %s: %s has no choice of algorithms", options->algorithm,
+                   what);
+    char names[512] = "auto";
+    struct rcm_algorithm_info info;
+    for (size_t i = 0; rcm_algorithm_at(collectives[options->what], i, &info) == RCM_OK; i++) {
+        if (strcmp(info.name, options->algorithm) == 0)
+            return;
+        tool_list_add(names, sizeof(names), info.name);
+    }
+    argp_error(state, "--algorithm '%s': no such algorithm of %s; there are %s", options->algorithm,
+               what, names);
+}
+
+static void options_check_kernel(struct argp_state *state, const struct options_parser *parser) {
+    if (parser->ranks_only)
+        argp_error(state, "%s means nothing to kernel, which has no ranks", parser->ranks_only);
+}
+
+static void options_check_ranks(struct argp_state *state, const struct bench_options *options) {
+    if (options->threads && !options->nranks)
+        argp_error(state, "--threads needs --ranks N");
+    if (options->nranks && options->root >= options->nranks)
+        argp_error(state, "--root %d: the ranks are 0 to %d", options->root, options->nranks - 1);
+    if (options->what == BENCH_SENDRECV && options->nranks == 1)
+        argp_error(state, "--ranks 1: sendrecv needs at least 2 ranks");
+    if (options->in_place && options->what != BENCH_ALL_REDUCE && options->what != BENCH_NWHAT)
+        argp_error(state, "--in-place means nothing to %s, only to all_reduce",
+                   what_names[options->what]);
+}
+
+static void options_check(struct argp_state *state, struct options_parser *parser) {
+    struct bench_options *options = parser->options;
+    const bool kernel = options->what == BENCH_KERNEL;
+    const size_t width = rcm_dtype_size(options->dtype);
+    if (!parser->has_what)
+        argp_error(state, "which COLLECTIVE? all_reduce, broadcast, barrier, sendrecv, all, or "
+                          "kernel");
+    if (!parser->has_min)
+        options->min_bytes = kernel ? 4096 : 4;
+    if (!parser->has_max)
+        options->max_bytes = kernel ? 16 << 20 : 64 << 20;
+    if (!parser->has_max && options->min_bytes > options->max_bytes)
+        options->max_bytes = options->min_bytes;
+    if (!parser->has_min && options->max_bytes < options->min_bytes)
+        options->min_bytes = options->max_bytes;
+    if (options->min_bytes > options->max_bytes)
+        argp_error(state, "-b %lld is more than -e %lld", (long long)options->min_bytes,
+                   (long long)options->max_bytes);
+    if (options->offset % width != 0)
+        argp_error(state, "--offset %zu: not a multiple of the %zu bytes of a %s", options->offset,
+                   width, rcm_dtype_name(options->dtype));
+    if (options->csv && options->json && !strcmp(options->csv, "-") && !strcmp(options->json, "-"))
+        argp_error(state, "--csv - and --json - both want stdout");
+    if (kernel) {
+        options_check_kernel(state, parser);
+        return;
+    }
+    options_check_ranks(state, options);
+    if (options->algorithm)
+        options_check_algorithm(state, options);
+}
+
+/* ---- argp ---------------------------------------------------------------------------------- */
+
+/* Options about ranks and their operations. */
+static error_t options_parse_ranks(struct argp_state *state, int key, char *arg) {
+    struct options_parser *parser = state->input;
+    struct bench_options *options = parser->options;
+    switch (key) {
+    case KEY_RANKS:
+        options->nranks = (int)option_int(state, "--ranks", arg, 1, OPTIONS_MAX_RANKS);
+        parser->ranks_only = "--ranks";
+        return 0;
+    case KEY_THREADS:
+        options->threads = true;
+        parser->ranks_only = "--threads";
+        return 0;
+    case KEY_ROOT:
+        options->root = (int)option_int(state, "--root", arg, 0, INT32_MAX);
+        parser->ranks_only = "--root";
+        return 0;
+    case KEY_TRANSPORT:
+        option_transport(state, arg);
+        options->transport = arg;
+        parser->ranks_only = "--transport";
+        return 0;
+    case KEY_ALGORITHM:
+        options->algorithm = strcmp(arg, "auto") == 0 ? NULL : arg;
+        parser->ranks_only = "--algorithm";
+        return 0;
+    case KEY_IN_PLACE:
+        options->in_place = true;
+        parser->ranks_only = "--in-place";
+        return 0;
+    case KEY_CHECK:
+        options->check = true;
+        parser->ranks_only = "--check";
+        return 0;
+    case KEY_PLOT:
+        options->plot = arg;
+        parser->ranks_only = "--plot";
+        return 0;
+    case KEY_TIMEOUT:
+        if (!tool_parse_seconds(arg, &options->timeout_ms))
+            argp_error(state, "--timeout '%s': not a number of seconds above 0", arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* Options about sizes, data and output. */
+static error_t options_parse_data(struct argp_state *state, int key, char *arg) {
+    struct options_parser *parser = state->input;
+    struct bench_options *options = parser->options;
+    switch (key) {
+    case 'b':
+        options->min_bytes = option_size(state, "-b", arg);
+        parser->has_min = true;
+        return 0;
+    case 'e':
+        options->max_bytes = option_size(state, "-e", arg);
+        parser->has_max = true;
+        return 0;
+    case 'f':
+        options->factor = option_int(state, "-f", arg, 2, 1 << 20);
+        return 0;
+    case 'n':
+        options->iters = option_int(state, "-n", arg, 1, 1000000);
+        return 0;
+    case 'w':
+        options->warmup = option_int(state, "-w", arg, 0, 1000000);
+        parser->ranks_only = "-w";
+        return 0;
+    case 'd':
+        options->dtype = option_dtype(state, arg);
+        return 0;
+    case 'o':
+        options->op = option_op(state, arg);
+        return 0;
+    case KEY_MEMORY:
+        option_memory(state, arg);
+        return 0;
+    case KEY_OFFSET:
+        options->offset = (size_t)option_int(state, "--offset", arg, 0, 1 << 20);
+        return 0;
+    case KEY_CSV:
+        options->csv = arg;
+        return 0;
+    case KEY_JSON:
+        options->json = arg;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t options_parse(int key, char *arg, struct argp_state *state) {
+    struct options_parser *parser = state->input;
+    switch (key) {
+    case ARGP_KEY_ARG:
+        if (parser->has_what)
+            argp_error(state, "'%s': there is one COLLECTIVE already (%s)", arg,
+                       what_names[parser->options->what]);
+        parser->options->what = option_what(state, arg);
+        parser->has_what = true;
+        return 0;
+    case ARGP_KEY_END:
+        options_check(state, parser);
+        return 0;
+    default:
+        break;
+    }
+    error_t error = options_parse_ranks(state, key, arg);
+    return error == ARGP_ERR_UNKNOWN ? options_parse_data(state, key, arg) : error;
+}
+
+static void options_print_version(FILE *stream, struct argp_state *state) {
+    (void)state;
+    fprintf(stream, "ringcomm-bench %s\n", rcm_version());
+}
+
+void bench_parse(int argc, char **argv, struct bench_options *options) {
+    static const struct argp argp = {
+        .options = option_table,
+        .parser = options_parse,
+        .args_doc = "COLLECTIVE",
+        .doc = options_doc,
+    };
+    const char *flip = getenv("RINGCOMM_BENCH_FLIP");
+    *options = (struct bench_options){
+        .what = BENCH_NWHAT,
+        .factor = 4,
+        .warmup = -1,
+        .dtype = RCM_FLOAT32,
+        .op = RCM_SUM,
+        .timeout_ms = 600 * 1000,
+        .flip = flip && *flip && strcmp(flip, "0") != 0,
+    };
+    tool_join_command(argc, argv, options->command, sizeof(options->command));
+    struct options_parser parser = {.options = options};
+    argp_err_exit_status = TOOL_USAGE;
+    argp_program_version_hook = options_print_version;
+    argp_parse(&argp, argc, argv, 0, NULL, &parser);
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Measuring one point. Each iteration: refill (untimed, when checked), barrier, clock, the
+ * operation, clock, compare (untimed). The times of all ranks are brought together at rank 0 after
+ * the last iteration, so nothing of that is inside a measurement. Nothing here prints results.
+ */
+#include "bench.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "common.h"
+
+#define RUN_MIN_ITERS    5
+#define RUN_MAX_ITERS    1000
+#define RUN_TARGET_NS    200000000 /* how long a point is measured unless -n is given */
+#define RUN_MIN_CHECKS   3
+#define RUN_CHECK_BUDGET 40000000 /* element values computed per rank to check one point */
+#define RUN_TAG_DATA     1
+#define RUN_TAG_TIMES    2
+#define RUN_PAGE         4096
+
+/* ---- buffers ------------------------------------------------------------------------------- */
+
+rcm_status bench_alloc(struct bench_rank *rank, size_t max_bytes) {
+    const struct bench_options *options = rank->options;
+    size_t len = (max_bytes + options->offset + RUN_PAGE) / RUN_PAGE * RUN_PAGE;
+    size_t iters = options->iters ? (size_t)options->iters : RUN_MAX_ITERS;
+    rank->send_mem = aligned_alloc(RUN_PAGE, len);
+    rank->recv_mem = aligned_alloc(RUN_PAGE, len);
+    rank->times = calloc(2 * iters + 1, sizeof(int64_t));
+    rank->peer_times = calloc(2 * iters + 1, sizeof(int64_t));
+    rank->max_iters = iters;
+    if (!rank->send_mem || !rank->recv_mem || !rank->times || !rank->peer_times) {
+        tool_error("rank %d: no memory for two buffers of %zu bytes", rank->rank, max_bytes);
+        bench_free(rank);
+        return RCM_ERR_NOMEM;
+    }
+    rank->send = (char *)rank->send_mem + options->offset;
+    rank->recv = (char *)rank->recv_mem + options->offset;
+    return RCM_OK;
+}
+
+void bench_free(struct bench_rank *rank) {
+    free(rank->send_mem);
+    free(rank->recv_mem);
+    free(rank->times);
+    free(rank->peer_times);
+    rank->send_mem = rank->recv_mem = NULL;
+    rank->times = rank->peer_times = NULL;
+}
+
+/* Where the operation reads, and where its result is. */
+static void *run_input(const struct bench_rank *rank, const struct bench_point *point) {
+    return point->in_place ? rank->recv : rank->send;
+}
+
+/* Fresh data, so that nothing left over from an earlier iteration can pass as a result. */
+static void run_refill(struct bench_rank *rank, const struct bench_point *point,
+                       uint64_t iteration) {
+    bench_poison(point, rank->recv);
+    if (bench_has_input(point, rank->rank))
+        bench_fill(point, rank->rank, iteration, run_input(rank, point));
+}
+
+/* Wrong elements on this rank. */
+static size_t run_compare(struct bench_rank *rank, const struct bench_point *point,
+                          uint64_t iteration) {
+    if (!bench_has_result(point, rank->rank))
+        return 0;
+    const int last = point->what == BENCH_SENDRECV ? 1 : rank->nranks - 1;
+    if (rank->options->flip && iteration == 0 && rank->rank == last && point->bytes > 0)
+        ((unsigned char *)rank->recv)[point->bytes / 2] ^= 0x10;
+    return bench_count_wrong(point, rank->rank, iteration, rank->recv);
+}
+
+/* ---- one operation ------------------------------------------------------------------------- */
+
+/* What is left of the whole run's time is the deadline of each operation in it. */
+static struct rcm_call run_call(const struct bench_rank *rank, const char *algorithm) {
+    int64_t left_ms = (rank->deadline_ns - tool_now_ns()) / 1000000;
+    struct rcm_call call = RCM_CALL_INIT;
+    call.timeout_ms = left_ms > 0 ? left_ms : 1;
+    call.algorithm = algorithm;
+    return call;
+}
+
+/* There and back between ranks 0 and 1. */
+static rcm_status run_ping_pong(struct bench_rank *rank, const struct bench_point *point,
+                                const struct rcm_call *call) {
+    const int peer = 1 - rank->rank;
+    for (int turn = 0; turn < 2; turn++) {
+        rcm_status status;
+        if (turn == rank->rank)
+            status = rcm_send(rank->comm, rank->send, point->count, point->dtype, peer,
+                              RUN_TAG_DATA, call, NULL);
+        else
+            status = rcm_recv(rank->comm, rank->recv, point->count, point->dtype, peer,
+                              RUN_TAG_DATA, call, NULL);
+        if (status != RCM_OK)
+            return status;
+    }
+    return RCM_OK;
+}
+
+static rcm_status run_operation(struct bench_rank *rank, const struct bench_point *point,
+                                const struct rcm_call *call) {
+    switch (point->what) {
+    case BENCH_ALL_REDUCE:
+        return rcm_all_reduce(rank->comm, run_input(rank, point), rank->recv, point->count,
+                              point->dtype, point->op, call, NULL);
+    case BENCH_BROADCAST:
+        return rcm_broadcast(rank->comm, rank->recv, point->count, point->dtype, point->root, call,
+                             NULL);
+    case BENCH_BARRIER:
+        return rcm_barrier(rank->comm, call, NULL);
+    case BENCH_SENDRECV:
+        return rank->rank < 2 ? run_ping_pong(rank, point, call) : RCM_OK;
+    case BENCH_NWHAT:
+    case BENCH_KERNEL:
+        break;
+    }
+    return RCM_ERR_INVALID;
+}
+
+static rcm_status run_failed(const struct bench_rank *rank, const struct bench_point *point,
+                             const char *what, rcm_status status) {
+    tool_error("rank %d: %s of %zu bytes, %s: %s (%s)", rank->rank, bench_what_name(point->what),
+               point->bytes, what, rcm_last_error(), rcm_status_name(status));
+    return status;
+}
+
+/* Barrier and operation; *ret_in and *ret_out are this rank's clock around the operation. */
+static rcm_status run_once(struct bench_rank *rank, const struct bench_point *point,
+                           int64_t *ret_in, int64_t *ret_out) {
+    if (tool_now_ns() >= rank->deadline_ns) {
+        tool_error("rank %d: %s of %zu bytes: the %.3g s of --timeout are over", rank->rank,
+                   bench_what_name(point->what), point->bytes,
+                   (double)rank->options->timeout_ms / 1e3);
+        return RCM_ERR_TIMEOUT;
+    }
+    const struct rcm_call barrier_call = run_call(rank, NULL);
+    const struct rcm_call call = run_call(rank, rank->options->algorithm);
+    rcm_status status = rcm_barrier(rank->comm, &barrier_call, NULL);
+    if (status != RCM_OK)
+        return run_failed(rank, point, "the barrier before it", status);
+
+    const int64_t in = tool_now_ns();
+    status = run_operation(rank, point, &call);
+    const int64_t out = tool_now_ns();
+    if (status != RCM_OK)
+        return run_failed(rank, point, "the operation", status);
+    *ret_in = in;
+    *ret_out = out;
+    return RCM_OK;
+}
+
+/* ---- how many iterations ------------------------------------------------------------------- */
+
+static int64_t run_warmup_count(const struct bench_rank *rank, const struct bench_point *point) {
+    if (rank->options->warmup >= 0)
+        return rank->options->warmup;
+    if (point->bytes <= 64 << 10)
+        return 20;
+    return point->bytes <= 4 << 20 ? 4 : 2;
+}
+
+/* Unmeasured iterations. *ret_ns is how long one takes from its start to the next one's, averaged
+ * over the second half: the first ones make connections, and a rank that is done early waits for
+ * the others in the next one's barrier. */
+static rcm_status run_warmup(struct bench_rank *rank, const struct bench_point *point,
+                             int64_t count, int64_t *ret_ns) {
+    const int64_t half = count / 2;
+    int64_t start = tool_now_ns();
+    for (int64_t i = 0; i < count; i++) {
+        int64_t in, out;
+        if (i == half)
+            start = tool_now_ns();
+        rcm_status status = run_once(rank, point, &in, &out);
+        if (status != RCM_OK)
+            return status;
+    }
+    *ret_ns = (tool_now_ns() - start) / (count - half > 0 ? count - half : 1);
+    return RCM_OK;
+}
+
+/* The number that rank 0 thinks right, on all ranks. */
+static rcm_status run_agree_iters(struct bench_rank *rank, const struct bench_point *point,
+                                  int64_t estimate_ns, int64_t *ret_iters) {
+    if (rank->options->iters) {
+        *ret_iters = rank->options->iters;
+        return RCM_OK;
+    }
+    int64_t iters = RUN_TARGET_NS / (estimate_ns > 0 ? estimate_ns : 1);
+    iters = iters < RUN_MIN_ITERS ? RUN_MIN_ITERS : iters > RUN_MAX_ITERS ? RUN_MAX_ITERS : iters;
+    const struct rcm_call call = run_call(rank, NULL);
+    rcm_status status = rcm_broadcast(rank->comm, &iters, 1, RCM_INT64, 0, &call, NULL);
+    if (status != RCM_OK)
+        return run_failed(rank, point, "agreeing on the number of iterations", status);
+    if (iters < 1 || (size_t)iters > rank->max_iters) {
+        tool_error("rank %d: rank 0 asked for %lld iterations", rank->rank, (long long)iters);
+        return RCM_ERR_PROTOCOL;
+    }
+    *ret_iters = iters;
+    return RCM_OK;
+}
+
+/* Every how many iterations the result is checked: each one with -n, else as often as the time
+ * for computing what is expected allows, at least RUN_MIN_CHECKS times. */
+static int64_t run_check_stride(const struct bench_rank *rank, const struct bench_point *point,
+                                int64_t iters) {
+    if (rank->options->iters)
+        return 1;
+    int64_t values = (int64_t)point->count * (point->nranks + 2) + 1;
+    int64_t checks = RUN_CHECK_BUDGET / values;
+    checks = checks < RUN_MIN_CHECKS ? RUN_MIN_CHECKS : checks;
+    return checks >= iters ? 1 : iters / checks;
+}
+
+static rcm_status run_iterations(struct bench_rank *rank, const struct bench_point *point,
+                                 int64_t iters, int64_t *ret_errors) {
+    const int64_t stride = run_check_stride(rank, point, iters);
+    int64_t errors = 0;
+    for (int64_t i = 0; i < iters; i++) {
+        const bool checked = rank->options->check && i % stride == 0;
+        if (checked)
+            run_refill(rank, point, (uint64_t)i);
+        rcm_status status = run_once(rank, point, &rank->times[2 * i], &rank->times[2 * i + 1]);
+        if (status != RCM_OK)
+            return status;
+        if (checked)
+            errors += (int64_t)run_compare(rank, point, (uint64_t)i);
+    }
+    *ret_errors = errors;
+    return RCM_OK;
+}
+
+/* ---- bringing the times together ----------------------------------------------------------- */
+
+/* Per iteration: of all ranks that took part. */
+struct run_merged {
+    int64_t *slowest, *first_in, *last_out;
+};
+
+static bool merged_alloc(struct run_merged *merged, size_t iters) {
+    int64_t *mem = malloc((3 * iters + 1) * sizeof(int64_t));
+    merged->slowest = mem;
+    merged->first_in = mem + iters;
+    merged->last_out = mem + 2 * iters;
+    return mem != NULL;
+}
+
+static void merged_add(struct run_merged *merged, const int64_t *times, size_t iters, bool first) {
+    for (size_t i = 0; i < iters; i++) {
+        const int64_t in = times[2 * i], out = times[2 * i + 1];
+        if (first || out - in > merged->slowest[i])
+            merged->slowest[i] = out - in;
+        if (first || in < merged->first_in[i])
+            merged->first_in[i] = in;
+        if (first || out > merged->last_out[i])
+            merged->last_out[i] = out;
+    }
+}
+
+/* At rank 0: everybody's times and errors, one rank after the other. */
+static rcm_status run_collect(struct bench_rank *rank, const struct bench_point *point,
+                              size_t iters, struct run_merged *merged, int64_t *errors) {
+    const size_t len = 2 * iters + 1;
+    merged_add(merged, rank->times, iters, true);
+    for (int peer = 1; peer < rank->nranks; peer++) {
+        const struct rcm_call call = run_call(rank, NULL);
+        rcm_status status = rcm_recv(rank->comm, rank->peer_times, len, RCM_INT64, peer,
+                                     RUN_TAG_TIMES, &call, NULL);
+        if (status != RCM_OK)
+            return run_failed(rank, point, "collecting the times", status);
+        /* A ping-pong's time is rank 0's alone; of the others only rank 1 takes part. */
+        if (point->what != BENCH_SENDRECV)
+            merged_add(merged, rank->peer_times, iters, false);
+        *errors += rank->peer_times[len - 1];
+    }
+    return RCM_OK;
+}
+
+static rcm_status run_deliver(struct bench_rank *rank, const struct bench_point *point,
+                              size_t iters, int64_t errors) {
+    const struct rcm_call call = run_call(rank, NULL);
+    rank->times[2 * iters] = errors;
+    rcm_status status =
+        rcm_send(rank->comm, rank->times, 2 * iters + 1, RCM_INT64, 0, RUN_TAG_TIMES, &call, NULL);
+    return status == RCM_OK ? RCM_OK : run_failed(rank, point, "sending the times", status);
+}
+
+/* ---- figures ------------------------------------------------------------------------------- */
+
+static int int64_compare(const void *a, const void *b) {
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The smallest value that at least this share of the sorted values does not exceed. */
+static double sorted_quantile(const int64_t *sorted, size_t n, double share) {
+    size_t i = (size_t)ceil(share * (double)n);
+    return (double)sorted[i > 0 ? i - 1 : 0];
+}
+
+static void run_summarise(const struct bench_rank *rank, const struct bench_point *point,
+                          size_t iters, struct run_merged *merged, struct bench_result *result) {
+    const double unit = point->what == BENCH_SENDRECV ? 2e3 : 1e3; /* ns to us; half a round trip */
+    for (size_t i = 0; i < iters; i++)
+        merged->last_out[i] -= merged->first_in[i]; /* now the spans */
+    qsort(merged->slowest, iters, sizeof(int64_t), int64_compare);
+    qsort(merged->last_out, iters, sizeof(int64_t), int64_compare);
+    result->min_us = (double)merged->slowest[0] / unit;
+    result->median_us = sorted_quantile(merged->slowest, iters, 0.5) / unit;
+    result->p99_us = sorted_quantile(merged->slowest, iters, 0.99) / unit;
+    const bool one_clock = rcm_local_size(rank->comm) == rank->nranks;
+    result->span_us = one_clock ? sorted_quantile(merged->last_out, iters, 0.5) / unit : NAN;
+    result->iters = (int64_t)iters;
+}
+
+static rcm_status run_gather(struct bench_rank *rank, const struct bench_point *point, size_t iters,
+                             int64_t errors, struct bench_result *ret_result) {
+    if (rank->rank != 0)
+        return run_deliver(rank, point, iters, errors);
+
+    struct run_merged merged;
+    if (!merged_alloc(&merged, iters)) {
+        tool_error("rank 0: no memory for the times of %zu iterations", iters);
+        return RCM_ERR_NOMEM;
+    }
+    rcm_status status = run_collect(rank, point, iters, &merged, &errors);
+    if (status == RCM_OK) {
+        run_summarise(rank, point, iters, &merged, ret_result);
+        ret_result->errors = rank->options->check ? errors : -1;
+    }
+    free(merged.slowest);
+    return status;
+}
+
+rcm_status bench_measure(struct bench_rank *rank, const struct bench_point *point,
+                         struct bench_result *ret_result) {
+    int64_t warmup = run_warmup_count(rank, point);
+    if (warmup == 0 && !rank->options->iters)
+        warmup = 1; /* the estimate needs one */
+    int64_t estimate_ns = 0, iters = 0, errors = 0;
+
+    run_refill(rank, point, 0);
+    rcm_status status = run_warmup(rank, point, warmup, &estimate_ns);
+    if (status == RCM_OK)
+        status = run_agree_iters(rank, point, estimate_ns, &iters);
+    if (status == RCM_OK)
+        status = run_iterations(rank, point, iters, &errors);
+    if (status == RCM_OK)
+        status = run_gather(rank, point, (size_t)iters, errors, ret_result);
+    return status;
+}

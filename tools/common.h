@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the command line tools share: messages, numbers on command lines, facts about the machine.
+ * Not a part of the library; uses only ringcomm.h.
+ */
+#ifndef RINGCOMM_TOOLS_COMMON_H
+#define RINGCOMM_TOOLS_COMMON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Exit statuses of every tool. */
+enum tool_exit { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
+
+/* "PROGRAM: text" on stderr, in one write, so that lines of several ranks do not mix. */
+void tool_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Whole text or nothing; *ret is set only on success. */
+bool tool_parse_int(const char *text, int64_t min, int64_t max, int64_t *ret_value);
+/* "4", "64K", "1M", "2G" (powers of 1024, upper or lower case); not negative. */
+bool tool_parse_size(const char *text, int64_t *ret_value);
+/* Decimal seconds above zero, at most a year: "0.5", "120". As milliseconds. */
+bool tool_parse_seconds(const char *text, int64_t *ret_ms);
+
+/* CLOCK_MONOTONIC. */
+int64_t tool_now_ns(void);
+
+/* CPUs that this process may use (affinity mask), and their list, "0-3,8"; text may be cut. */
+int tool_cpus(char *ret_list, size_t len);
+
+/* The CPU's name for people, or its architecture where the kernel tells no name. */
+void tool_cpu_model(char *ret_text, size_t len);
+
+/* argv joined by spaces, arguments with other than plain characters in single quotes. */
+void tool_join_command(int argc, char *const *argv, char *ret_text, size_t len);
+
+/* Appends ", name" to list (the first: "name"); what does not fit is cut. */
+void tool_list_add(char *list, size_t len, const char *name);
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ringcomm-info: what this library is and what it can do on this machine: version, features,
+ * transports with the reason why not, algorithms, settings with their origin, CPUs.
+ */
+#include <argp.h>
+#include <stdio.h>
+#include <string.h>
+#include "common.h"
+#include "report.h"
+#include "ringcomm.h"
+
+enum info_section {
+    INFO_LIBRARY = 1 << 0,
+    INFO_FEATURES = 1 << 1,
+    INFO_TRANSPORTS = 1 << 2,
+    INFO_ALGORITHMS = 1 << 3,
+    INFO_SETTINGS = 1 << 4,
+    INFO_CPUS = 1 << 5,
+    INFO_ALL = (1 << 6) - 1,
+};
+
+struct info_options {
+    unsigned sections;
+    const char *csv, *json;
+};
+
+static const struct report_column info_columns[] = {
+    {"section", -10}, {"name", -32}, {"value", -12}, {"default", -8}, {"origin", -11}, {"text", 0},
+};
+
+/* NULL is a missing cell. */
+static void info_row(struct report *report, const char *section, const char *name,
+                     const char *value, const char *fallback, const char *origin,
+                     const char *text) {
+    const char *const texts[] = {section, name, value, fallback, origin, text};
+    struct report_cell cells[sizeof(texts) / sizeof(texts[0])];
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        cells[i] = texts[i] ? report_text(texts[i]) : report_missing();
+    report_row(report, cells);
+}
+
+/* ---- sections ------------------------------------------------------------------------------ */
+
+static void info_library(struct report *report) {
+    char header[32];
+    snprintf(header, sizeof(header), "%d.%d.%d", RCM_VERSION_MAJOR, RCM_VERSION_MINOR,
+             RCM_VERSION_PATCH);
+    info_row(report, "library", "version", rcm_version(), NULL, NULL, "the library that is loaded");
+    info_row(report, "library", "header", header, NULL, NULL,
+             "the ringcomm.h that this program was compiled with");
+}
+
+static void info_features(struct report *report) {
+    char names[512] = "";
+#define INFO_DTYPE(name, number, bytes, ctype)                                                     \
+    tool_list_add(names, sizeof(names), rcm_dtype_name(RCM_##name));
+    RCM_DTYPE_MAP(INFO_DTYPE)
+#undef INFO_DTYPE
+    info_row(report, "feature", "types", NULL, NULL, NULL, names);
+    names[0] = '\0';
+#define INFO_OP(name, number) tool_list_add(names, sizeof(names), rcm_op_name(RCM_##name));
+    RCM_OP_MAP(INFO_OP)
+#undef INFO_OP
+    info_row(report, "feature", "operators", NULL, NULL, NULL, names);
+    info_row(report, "feature", "authentication", TOOL_HAVE_CRYPTO ? "yes" : "no", NULL, NULL,
+             TOOL_HAVE_CRYPTO ? "a secret is proved on every connection (HMAC-SHA256)"
+                              : "built without libcrypto: a secret is refused");
+    info_row(report, "feature", "cuda", "no", NULL, NULL, "this version has host memory only");
+}
+
+static void info_transports(struct report *report) {
+    struct rcm_transport_info info;
+    for (size_t i = 0; rcm_transport_at(i, &info) == RCM_OK; i++)
+        info_row(report, "transport", info.name, info.usable ? "usable" : "unusable", NULL, NULL,
+                 info.reason);
+}
+
+static void info_algorithms(struct report *report) {
+    static const struct {
+        enum rcm_collective collective;
+        const char *name;
+    } all[] = {
+        {RCM_ALL_REDUCE, "all_reduce"}, {RCM_BROADCAST, "broadcast"}, {RCM_BARRIER, "barrier"}};
+    struct rcm_algorithm_info info;
+    for (size_t c = 0; c < sizeof(all) / sizeof(all[0]); c++) {
+        for (size_t i = 0; rcm_algorithm_at(all[c].collective, i, &info) == RCM_OK; i++) {
+            char name[96];
+            snprintf(name, sizeof(name), "%s=%s", all[c].name, info.name);
+            info_row(report, "algorithm", name, NULL, NULL, NULL, info.description);
+        }
+    }
+}
+
+static void info_settings(struct report *report) {
+    struct rcm_setting setting;
+    for (size_t i = 0; rcm_setting_at(i, &setting) == RCM_OK; i++)
+        info_row(report, "setting", setting.name, setting.value, setting.default_value,
+                 setting.origin, setting.help);
+}
+
+static void info_cpus(struct report *report) {
+    char list[256], model[128], count[16];
+    snprintf(count, sizeof(count), "%d", tool_cpus(list, sizeof(list)));
+    tool_cpu_model(model, sizeof(model));
+    info_row(report, "cpu", "allowed", count, NULL, NULL, list);
+    info_row(report, "cpu", "model", NULL, NULL, NULL, model);
+}
+
+static int info_print(const struct info_options *options) {
+    static void (*const sections[])(struct report *) = {
+        info_library, info_features, info_transports, info_algorithms, info_settings, info_cpus,
+    };
+    struct report *report;
+    if (!report_open(info_columns, sizeof(info_columns) / sizeof(info_columns[0]), options->csv,
+                     options->json, &report))
+        return TOOL_FAILED;
+    report_note(report, "ringcomm-info", "%s", rcm_version());
+    for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++)
+        if (options->sections & 1u << i)
+            sections[i](report);
+    return report_close(report) ? TOOL_OK : TOOL_FAILED;
+}
+
+/* ---- command line -------------------------------------------------------------------------- */
+
+enum option_key {
+    KEY_LIBRARY = 256, /* the sections in the order of their bits */
+    KEY_FEATURES,
+    KEY_TRANSPORTS,
+    KEY_ALGORITHMS,
+    KEY_SETTINGS,
+    KEY_CPUS,
+    KEY_CSV,
+    KEY_JSON,
+};
+
+static error_t info_parse(int key, char *arg, struct argp_state *state) {
+    struct info_options *options = state->input;
+    switch (key) {
+    case KEY_LIBRARY:
+    case KEY_FEATURES:
+    case KEY_TRANSPORTS:
+    case KEY_ALGORITHMS:
+    case KEY_SETTINGS:
+    case KEY_CPUS:
+        options->sections |= 1u << (key - KEY_LIBRARY);
+        return 0;
+    case KEY_CSV:
+        options->csv = arg;
+        return 0;
+    case KEY_JSON:
+        options->json = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "'%s': there are options only", arg);
+        return 0;
+    case ARGP_KEY_END:
+        if (options->csv && options->json && !strcmp(options->csv, "-") &&
+            !strcmp(options->json, "-"))
+            argp_error(state, "--csv - and --json - both want stdout");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void info_print_version(FILE *stream, struct argp_state *state) {
+    (void)state;
+    fprintf(stream, "ringcomm-info %s\n", rcm_version());
+}
+
+int main(int argc, char **argv) {
+    static const struct argp_option table[] = {
+        {NULL, 0, NULL, 0, "Only these sections (default: all):", 1},
+        {"library", KEY_LIBRARY, NULL, 0, "Version of library and header", 1},
+        {"features", KEY_FEATURES, NULL, 0, "Types, operators, what was built in", 1},
+        {"transports", KEY_TRANSPORTS, NULL, 0, "Which can be used here, and why not", 1},
+        {"algorithms", KEY_ALGORITHMS, NULL, 0, "Algorithms of each collective", 1},
+        {"settings", KEY_SETTINGS, NULL, 0, "Environment variables, value, default, origin", 1},
+        {"cpus", KEY_CPUS, NULL, 0, "Processors this process may use", 1},
+        {NULL, 0, NULL, 0, "Output:", 2},
+        {"csv", KEY_CSV, "FILE", 0, "Write CSV; '-' is stdout, instead of the table", 2},
+        {"json", KEY_JSON, "FILE", 0, "Write JSON; '-' is stdout, instead of the table", 2},
+        {NULL, 0, NULL, 0, NULL, -1},
+        {0},
+    };
+    static const struct argp argp = {
+        .options = table,
+        .parser = info_parse,
+        .doc = "Tells what libringcomm is and can do on this machine.\v"
+               "Examples:\n"
+               "  ringcomm-info\n"
+               "  ringcomm-info --settings\n"
+               "  RINGCOMM_TRANSPORT=tcp ringcomm-info --transports --settings --csv -\n\n"
+               "Exit status: 0 all well, 1 failure, 2 a command line that is not valid.",
+    };
+    struct info_options options = {0};
+    argp_err_exit_status = TOOL_USAGE;
+    argp_program_version_hook = info_print_version;
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    if (!options.sections)
+        options.sections = INFO_ALL;
+    return info_print(&options);
+}

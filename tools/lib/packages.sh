@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# packages.sh: the Debian packages that this repository needs, all in one place. Sourced by setup.sh.
+#
+# Each row: package, then a command that succeeds when what it brings is there, however it came
+# (so that other distributions and hand-made installations pass too).
+
+# To build the library, its tools, examples and tests.
+build_packages='
+gcc                 command -v gcc
+libc6-dev           test -e /usr/include/stdio.h
+meson               command -v meson
+ninja-build         command -v ninja
+pkg-config          command -v pkg-config
+libssl-dev          pkg-config --exists libcrypto
+zlib1g-dev          pkg-config --exists zlib
+libcmocka-dev       pkg-config --exists cmocka
+python3             command -v python3
+'
+
+# What tools/check needs beyond that: the second compiler, its sanitizers, the format.
+check_packages='
+g++                 command -v g++
+clang               command -v clang++
+libclang-rt-14-dev  clang_links address && clang_links thread
+clang-format        command -v clang-format
+'
+
+# Whether clang can link a program with a sanitizer (its runtime is a package of its own).
+clang_links() {
+    echo 'int main(void) { return 0; }' |
+        clang -x c "-fsanitize=$1" - -o /dev/null
+}
+
+# missing_packages ROWS: the names of the rows whose command fails, in one line.
+missing_packages() {
+    local name probe
+    while read -r name probe; do
+        [ -z "$name" ] || eval "$probe" >/dev/null 2>&1 </dev/null || printf '%s ' "$name"
+    done <<<"$1"
+}
+
+# need_packages ROWS: installs what is missing if we are root, else says what it is and fails.
+need_packages() {
+    local missing
+    missing=$(missing_packages "$1")
+    [ -n "$missing" ] || return 0
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        echo "These packages (Debian names) are missing: $missing"
+        echo "Install them, for instance with:  sudo apt-get install $missing"
+        return 1
+    fi
+    echo "installing: $missing"
+    export DEBIAN_FRONTEND=noninteractive
+    # shellcheck disable=SC2086 # a list of words
+    apt-get update && apt-get install -y --no-install-recommends $missing || return 1
+    missing=$(missing_packages "$1")
+    [ -z "$missing" ] || { echo "still missing after the installation: $missing"; return 1; }
+}

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ringcomm-plan: looks at the plans of collectives without running them. Prints the steps of each
+ * rank, proves that they are right, draws them, and says which algorithm is chosen and why. Links
+ * the rooms, because plans are no part of the public interface.
+ */
+#include <argp.h>
+#include <stdlib.h>
+#include <string.h>
+#include "common.h"
+#include "error.h"
+#include "plan.h"
+#include "plan_graph.h"
+#include "settings.h"
+
+#define RANKS_MAX     4096
+#define ELEMENT_BYTES 4 /* --explain takes float32 */
+
+enum plan_key {
+    KEY_ROOT = 256,
+    KEY_RANK,
+    KEY_HOSTS,
+    KEY_LIST,
+    KEY_VERIFY,
+    KEY_DOT,
+    KEY_SVG,
+    KEY_EXPLAIN,
+    KEY_STEPS
+};
+
+struct plan_options {
+    enum rcm_collective collective; /* 0: not given */
+    int64_t ranks, root, rank;      /* -1: not given */
+    const char *algorithm, *hosts;
+    bool list, verify, dot, svg, steps, explain;
+    int64_t bytes;
+    struct rcmi_shape shape;
+    int host_of[RANKS_MAX];
+};
+
+/* ---- Shapes ---------------------------------------------------------------------------------- */
+
+/* Takes the number at *text and the comma behind it. */
+static bool take_number(const char **text, int64_t max, int64_t *ret_value) {
+    char word[16];
+    const size_t len = strcspn(*text, ",");
+    if (len == 0 || len >= sizeof(word))
+        return false;
+    memcpy(word, *text, len);
+    word[len] = '\0';
+    *text += len;
+    if (**text == ',' && *++*text == '\0')
+        return false; /* nothing behind the comma */
+    return tool_parse_int(word, 0, max, ret_value);
+}
+
+static bool add_ranks(struct plan_options *o, int64_t count, int host) {
+    if (count > RANKS_MAX - o->shape.nranks)
+        return false;
+    for (int64_t i = 0; i < count; i++)
+        o->host_of[o->shape.nranks++] = host;
+    if (host >= o->shape.nhosts)
+        o->shape.nhosts = host + 1;
+    return true;
+}
+
+/* "4,4,2": so many ranks on each host. */
+static bool parse_host_sizes(struct plan_options *o, const char *text) {
+    for (int host = 0; *text; host++) {
+        int64_t count;
+        if (!take_number(&text, RANKS_MAX, &count) || count == 0 || !add_ranks(o, count, host))
+            return false;
+    }
+    return true;
+}
+
+/* "0,1,0,1": the host of each rank, numbered by first appearance. */
+static bool parse_host_of_ranks(struct plan_options *o, const char *text) {
+    while (*text) {
+        int64_t host;
+        if (!take_number(&text, o->shape.nhosts, &host) || !add_ranks(o, 1, (int)host))
+            return false;
+    }
+    return true;
+}
+
+static void parse_shape(struct plan_options *o, struct argp_state *state) {
+    o->shape.host_of = o->host_of;
+    if (o->hosts) {
+        const bool each = strncmp(o->hosts, "i:", 2) == 0;
+        const char *text = o->hosts + (each ? 2 : 0);
+        if (!*text || !(each ? parse_host_of_ranks(o, text) : parse_host_sizes(o, text)))
+            argp_error(state,
+                       "--hosts %s: neither ranks per host (4,4,2) nor, with i:, the host of each "
+                       "rank numbered from 0 as they appear (i:0,1,0,1)",
+                       o->hosts);
+        if (o->ranks >= 0 && o->ranks != o->shape.nranks)
+            argp_error(state, "--hosts %s has %d ranks, --ranks says %lld", o->hosts,
+                       o->shape.nranks, (long long)o->ranks);
+    } else if (o->ranks >= 0) {
+        add_ranks(o, o->ranks, 0);
+    }
+}
+
+/* ---- Plans of all ranks ---------------------------------------------------------------------- */
+
+static void plans_free(struct rcmi_plan **plans, int nranks) {
+    for (int rank = 0; plans && rank < nranks; rank++)
+        rcmi_plan_free(plans[rank]);
+    free(plans);
+}
+
+/* NULL: an error was printed. */
+static struct rcmi_plan **plans_make(const struct plan_options *o,
+                                     const struct rcmi_algorithm *algorithm) {
+    struct rcmi_plan **plans = calloc((size_t)o->shape.nranks, sizeof(*plans));
+    for (int rank = 0; plans && rank < o->shape.nranks; rank++)
+        if (algorithm->emit(&o->shape, rank, (int)o->root, &plans[rank]) != RCM_OK) {
+            tool_error("%s", rcmi_last_error()->text);
+            plans_free(plans, o->shape.nranks);
+            return NULL;
+        }
+    if (!plans)
+        tool_error("out of memory");
+    return plans;
+}
+
+static const struct rcmi_plan *const *plans_const(struct rcmi_plan **plans) {
+    return (const struct rcmi_plan *const *)plans;
+}
+
+static void print_title(const struct rcmi_plan *plan, const struct rcmi_shape *shape) {
+    printf("# %s %s: %d rank%s on %d host%s", rcmi_collective_name(plan->collective),
+           plan->algorithm, plan->nranks, plan->nranks == 1 ? "" : "s", shape->nhosts,
+           shape->nhosts == 1 ? "" : "s");
+    if (plan->collective == RCM_BROADCAST)
+        printf(", root %d", plan->root);
+    printf(", %u chunk%s, at least %u slot%s\n", plan->nchunks, plan->nchunks == 1 ? "" : "s",
+           plan->min_slots, plan->min_slots == 1 ? "" : "s");
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+static void print_steps(const struct plan_options *o, struct rcmi_plan **plans) {
+    print_title(plans[0], &o->shape);
+    printf("# rank lane step what\n");
+    for (int rank = 0; rank < o->shape.nranks; rank++) {
+        const struct rcmi_plan *plan = plans[rank];
+        for (uint32_t lane = 0; lane < plan->nlanes && (o->rank < 0 || o->rank == rank); lane++) {
+            for (uint32_t i = 0; i < plan->lanes[lane].nsteps; i++) {
+                char words[512];
+                const uint32_t step = plan->lanes[lane].first_step + i;
+                rcmi_step_describe(plan, step, words, sizeof(words));
+                printf("%6d %4u %4u %s\n", rank, lane, step, words);
+            }
+        }
+    }
+}
+
+/* ---- Verify ---------------------------------------------------------------------------------- */
+
+static bool verify_plans(const struct plan_options *o, const struct rcmi_algorithm *algorithm,
+                         struct rcmi_plan **plans) {
+    struct rcmi_verify_options options = {.formula = algorithm};
+    rcm_status status = rcmi_verify(&o->shape, plans_const(plans), &options);
+    options.in_place = true;
+    if (status == RCM_OK)
+        status = rcmi_verify(&o->shape, plans_const(plans), &options);
+    print_title(plans[0], &o->shape);
+    if (status != RCM_OK) {
+        printf("%s %s WRONG\n", rcmi_collective_name(algorithm->collective), algorithm->name);
+        tool_error("%s", rcmi_last_error()->text);
+        return false;
+    }
+    const bool barrier = algorithm->collective == RCM_BARRIER;
+    const struct rcmi_formula f = algorithm->formula(&o->shape, 0, (int)o->root);
+    printf("# proved: every message is received by a step that expects it, none is left over; no\n"
+           "#   deadlock with %u slot%s or more, once and twice in a row; %s;\n"
+           "#   %u message%s in a row, as the formula says",
+           plans[0]->min_slots, plans[0]->min_slots == 1 ? "" : "s",
+           barrier ? "no rank leaves before all have entered"
+           : algorithm->collective == RCM_BROADCAST
+               ? "every rank ends with\n#   the root's data, in place or not"
+               : "every contribution is\n#   in every result exactly once, in the same order on "
+                 "all ranks, in place or not",
+           f.rounds, f.rounds == 1 ? "" : "s");
+    if (barrier)
+        printf("\n");
+    else
+        printf("; rank 0 sends %llu chunk%s\n", (unsigned long long)f.chunks_sent,
+               f.chunks_sent == 1 ? "" : "s");
+    printf("%s %s ok\n", rcmi_collective_name(algorithm->collective), algorithm->name);
+    return true;
+}
+
+/* ---- Lists and explanations ------------------------------------------------------------------ */
+
+static void print_list(const struct plan_options *o) {
+    printf("# %-18s %-5s %s\n", "algorithm", "fits", "what it does");
+    for (size_t i = 0; rcmi_algorithms[i]; i++) {
+        const struct rcmi_algorithm *a = rcmi_algorithms[i];
+        const char *fits = "-"; /* no ranks were given */
+        if (a->collective != o->collective)
+            continue;
+        if (o->shape.nranks > 0)
+            fits = a->supports(&o->shape) ? "yes" : "no";
+        printf("%-20s %-5s %s\n", a->name, fits, a->description);
+    }
+}
+
+/* Second cheapest, NULL if there is none. */
+static const struct rcmi_algorithm *runner_up(const struct plan_options *o,
+                                              const struct rcmi_algorithm *best) {
+    const struct rcmi_algorithm *second = NULL;
+    for (size_t i = 0; rcmi_algorithms[i]; i++) {
+        const struct rcmi_algorithm *a = rcmi_algorithms[i];
+        if (a->collective == o->collective && a != best && a->supports(&o->shape) &&
+            (!second || a->cost_us(&o->shape, (size_t)o->bytes) <
+                            second->cost_us(&o->shape, (size_t)o->bytes)))
+            second = a;
+    }
+    return second;
+}
+
+static void print_choice(const struct plan_options *o, const struct rcmi_algorithm *best) {
+    const struct rcmi_algorithm *second = runner_up(o, best);
+    const double us = best->cost_us(&o->shape, (size_t)o->bytes);
+    printf("# chosen: %s", best->name);
+    if (!second)
+        printf(", the only one that fits\n");
+    else if (us == 0)
+        printf(", the first of the table; alone there is nothing to send\n");
+    else
+        printf(", estimated %.2f times as fast as %s\n",
+               second->cost_us(&o->shape, (size_t)o->bytes) / us, second->name);
+}
+
+/* How the vector is cut, if the plan is made and the slot size is known. */
+static bool print_sizes(const struct plan_options *o, const struct rcmi_algorithm *best) {
+    struct rcmi_plan *plan;
+    int64_t slot;
+    if (best->emit(&o->shape, 0, (int)o->root, &plan) != RCM_OK ||
+        rcmi_setting_int("RINGCOMM_SLOT_BYTES", 64, INT32_MAX, &slot) != RCM_OK) {
+        tool_error("%s", rcmi_last_error()->text);
+        return false;
+    }
+    const size_t count = (size_t)o->bytes / ELEMENT_BYTES;
+    const size_t chunk = rcmi_chunk_max(count, ELEMENT_BYTES, plan->nchunks) * ELEMENT_BYTES;
+    const size_t slices = chunk == 0 ? 1 : (chunk + (size_t)slot - 1) / (size_t)slot;
+    if (o->collective != RCM_BARRIER)
+        printf("# %u chunk%s of at most %zu bytes (float32), %zu slice%s of at most %lld bytes "
+               "(RINGCOMM_SLOT_BYTES)\n",
+               plan->nchunks, plan->nchunks == 1 ? "" : "s", chunk, slices, slices == 1 ? "" : "s",
+               (long long)slot);
+    rcmi_plan_free(plan);
+    return true;
+}
+
+static bool print_explanation(const struct plan_options *o) {
+    const struct rcmi_algorithm *best =
+        rcmi_algorithm_select(o->collective, &o->shape, (size_t)o->bytes);
+    printf("# %s of %lld bytes, %d ranks on %d host%s; costs are estimates\n",
+           rcmi_collective_name(o->collective), (long long)o->bytes, o->shape.nranks,
+           o->shape.nhosts, o->shape.nhosts == 1 ? "" : "s");
+    printf("# %-18s %6s %11s %12s %s\n", "algorithm", "rounds", "chunks_sent", "cost_us", "note");
+    for (size_t i = 0; rcmi_algorithms[i]; i++) {
+        const struct rcmi_algorithm *a = rcmi_algorithms[i];
+        if (a->collective != o->collective)
+            continue;
+        if (!a->supports(&o->shape)) {
+            printf("%-20s %6s %11s %12s %s\n", a->name, "-", "-", "-", "does not fit");
+            continue;
+        }
+        const struct rcmi_formula f = a->formula(&o->shape, 0, (int)o->root);
+        printf("%-20s %6u %11llu %12.2f %s\n", a->name, f.rounds, (unsigned long long)f.chunks_sent,
+               a->cost_us(&o->shape, (size_t)o->bytes), a == best ? "chosen" : "");
+    }
+    print_choice(o, best);
+    return print_sizes(o, best);
+}
+
+/* ---- Command line ---------------------------------------------------------------------------- */
+
+static enum rcm_collective collective_of(const char *name) {
+    static const enum rcm_collective all[] = {RCM_ALL_REDUCE, RCM_BROADCAST, RCM_BARRIER};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (strcmp(rcmi_collective_name(all[i]), name) == 0)
+            return all[i];
+    return (enum rcm_collective)0;
+}
+
+static void parse_number(struct argp_state *state, const char *option, const char *text,
+                         int64_t min, int64_t max, int64_t *ret_value) {
+    if (!tool_parse_int(text, min, max, ret_value))
+        argp_error(state, "%s %s: want a number from %lld to %lld", option, text, (long long)min,
+                   (long long)max);
+}
+
+static void parse_end(struct plan_options *o, struct argp_state *state) {
+    if (!o->collective)
+        argp_error(state, "which collective? all_reduce, broadcast or barrier");
+    parse_shape(o, state);
+    o->steps |= !(o->list || o->verify || o->dot || o->svg || o->explain);
+    if (o->shape.nranks == 0 &&
+        !(o->list && !(o->steps || o->verify || o->dot || o->svg || o->explain)))
+        argp_error(state, "how many ranks? --ranks N or --hosts SHAPE");
+    if ((o->steps || o->dot || o->svg) && !o->algorithm)
+        argp_error(state, "which algorithm? --algorithm NAME; --list shows them");
+    if (o->dot && o->svg)
+        argp_error(state, "--dot and --svg both want stdout");
+    if (o->root > 0 && o->collective != RCM_BROADCAST)
+        argp_error(state, "--root is for broadcast");
+    if (o->shape.nranks > 0 && o->root >= o->shape.nranks)
+        argp_error(state, "--root %lld: there are ranks 0 to %d", (long long)o->root,
+                   o->shape.nranks - 1);
+    if (o->rank >= 0 && o->rank >= o->shape.nranks)
+        argp_error(state, "--rank %lld: there are ranks 0 to %d", (long long)o->rank,
+                   o->shape.nranks - 1);
+}
+
+static error_t plan_parse(int key, char *arg, struct argp_state *state) {
+    struct plan_options *o = state->input;
+    switch (key) {
+    case 'n':
+        parse_number(state, "--ranks", arg, 1, RANKS_MAX, &o->ranks);
+        return 0;
+    case 'a':
+        o->algorithm = arg;
+        return 0;
+    case KEY_ROOT:
+        parse_number(state, "--root", arg, 0, RANKS_MAX - 1, &o->root);
+        return 0;
+    case KEY_RANK:
+        parse_number(state, "--rank", arg, 0, RANKS_MAX - 1, &o->rank);
+        return 0;
+    case KEY_HOSTS:
+        o->hosts = arg;
+        return 0;
+    case KEY_LIST:
+        o->list = true;
+        return 0;
+    case KEY_VERIFY:
+        o->verify = true;
+        return 0;
+    case KEY_DOT:
+        o->dot = true;
+        return 0;
+    case KEY_SVG:
+        o->svg = true;
+        return 0;
+    case KEY_STEPS:
+        o->steps = true;
+        return 0;
+    case KEY_EXPLAIN:
+        o->explain = true;
+        if (!tool_parse_size(arg, &o->bytes))
+            argp_error(state, "--explain %s: want a size such as 8, 64K or 1M", arg);
+        return 0;
+    case ARGP_KEY_ARG:
+        o->collective = state->arg_num == 0 ? collective_of(arg) : (enum rcm_collective)0;
+        if (!o->collective)
+            argp_error(state, "'%s' is not one of all_reduce, broadcast, barrier", arg);
+        return 0;
+    case ARGP_KEY_END:
+        parse_end(o, state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+static bool show_algorithm(const struct plan_options *o, const struct rcmi_algorithm *algorithm) {
+    struct rcmi_plan **plans = plans_make(o, algorithm);
+    bool ok = plans != NULL;
+    if (ok && o->steps)
+        print_steps(o, plans);
+    if (ok && o->verify)
+        ok = verify_plans(o, algorithm, plans);
+    if (plans && o->dot)
+        plan_write_dot(stdout, plans_const(plans));
+    if (plans && o->svg)
+        ok &= plan_write_svg(plans_const(plans));
+    plans_free(plans, o->shape.nranks);
+    return ok;
+}
+
+static bool show_algorithms(const struct plan_options *o) {
+    const struct rcmi_algorithm *one;
+    bool ok = true;
+    if (o->algorithm) {
+        if (rcmi_algorithm_find(o->collective, o->algorithm, &o->shape, &one) != RCM_OK) {
+            tool_error("%s", rcmi_last_error()->text);
+            return false;
+        }
+        return show_algorithm(o, one);
+    }
+    for (size_t i = 0; rcmi_algorithms[i]; i++)
+        if (rcmi_algorithms[i]->collective == o->collective &&
+            rcmi_algorithms[i]->supports(&o->shape))
+            ok &= show_algorithm(o, rcmi_algorithms[i]);
+    return ok;
+}
+
+static void print_version(FILE *stream, struct argp_state *state) {
+    (void)state;
+    fprintf(stream, "ringcomm-plan %d.%d.%d\n", RCM_VERSION_MAJOR, RCM_VERSION_MINOR,
+            RCM_VERSION_PATCH);
+}
+
+static const struct argp_option plan_table[] = {
+    {NULL, 0, NULL, 0, "What to look at:", 1},
+    {"ranks", 'n', "N", 0, "Number of ranks; all on one host unless --hosts says more", 1},
+    {"hosts", KEY_HOSTS, "SHAPE", 0,
+     "4,4,2: so many ranks on each host, in order; i:0,1,0,1: the host of each rank", 1},
+    {"algorithm", 'a', "NAME", 0, "Which one; without it --verify takes all that fit", 1},
+    {"root", KEY_ROOT, "R", 0, "Root of a broadcast (default 0)", 1},
+    {"rank", KEY_RANK, "R", 0, "Print only this rank's steps", 1},
+    {NULL, 0, NULL, 0, "What to show (default --steps):", 2},
+    {"steps", KEY_STEPS, NULL, 0, "The steps of each rank", 2},
+    {"list", KEY_LIST, NULL, 0, "The algorithms of the collective", 2},
+    {"verify", KEY_VERIFY, NULL, 0, "Prove the plans of all ranks right", 2},
+    {"dot", KEY_DOT, NULL, 0, "The messages between ranks, for Graphviz", 2},
+    {"svg", KEY_SVG, NULL, 0, "The same drawn, by running `dot`", 2},
+    {"explain", KEY_EXPLAIN, "BYTES", 0,
+     "Estimated cost of each algorithm, which is chosen, how the vector is cut", 2},
+    {NULL, 0, NULL, 0, NULL, -1},
+    {0},
+};
+
+int main(int argc, char **argv) {
+    static const struct argp argp = {
+        .options = plan_table,
+        .parser = plan_parse,
+        .args_doc = "all_reduce|broadcast|barrier",
+        .doc = "Shows what each rank does in a collective, and proves that it is right.\v"
+               "Examples:\n"
+               "  ringcomm-plan all_reduce --list\n"
+               "  ringcomm-plan all_reduce --ranks 4 --algorithm ring\n"
+               "  ringcomm-plan all_reduce --ranks 4 --algorithm ring --rank 0 --verify --steps\n"
+               "  ringcomm-plan broadcast --hosts i:0,1,0,1 --root 2 --verify\n"
+               "  ringcomm-plan broadcast --ranks 8 --algorithm binomial --svg > tree.svg\n"
+               "  ringcomm-plan all_reduce --hosts 8,8 --explain 1M\n\n"
+               "Exit status: 0 all well, 1 failure or a plan that is wrong, 2 a command line that "
+               "is not valid.",
+    };
+    static struct plan_options options = {.ranks = -1, .rank = -1};
+    argp_err_exit_status = TOOL_USAGE;
+    argp_program_version_hook = print_version;
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    bool ok = true;
+    if (options.list)
+        print_list(&options);
+    if (options.explain)
+        ok &= print_explanation(&options);
+    if (options.steps || options.verify || options.dot || options.svg)
+        ok &= show_algorithms(&options);
+    if (fflush(stdout) != 0) {
+        tool_error("cannot write to stdout");
+        ok = false;
+    }
+    return ok ? TOOL_OK : TOOL_FAILED;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Results of a tool: lines of notes, then one row per result, as a table for people on stdout,
+ * as CSV and as JSON. Rows go out as they come. CSV is the header line and the rows, without
+ * notes; JSON is {"info": {note: text, ...}, "rows": [{column: value, ...}, ...]}.
+ */
+#ifndef RINGCOMM_TOOLS_REPORT_H
+#define RINGCOMM_TOOLS_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum report_type { REPORT_MISSING, REPORT_TEXT, REPORT_INT, REPORT_REAL };
+
+struct report_column {
+    const char *name;
+    int width; /* in the table, at least; negative: left-justified */
+};
+
+struct report_cell {
+    enum report_type type;
+    int decimals; /* of a real */
+    const char *text;
+    int64_t integer;
+    double real;
+};
+
+struct report_cell report_text(const char *text);
+struct report_cell report_int(int64_t value);
+struct report_cell report_real(double value, int decimals);
+/* "-" in the table (as is an empty text), empty in CSV, null in JSON. */
+struct report_cell report_missing(void);
+
+struct report;
+
+/* csv, json: a file's name, "-" (stdout, instead of the table), or NULL for none. columns and the
+ * names must live as long as the report. Complains on stderr and returns false if a file cannot
+ * be opened. */
+bool report_open(const struct report_column *columns, size_t ncolumns, const char *csv,
+                 const char *json, struct report **ret_report);
+
+/* "# name: text" above the table. Before the first row. */
+void report_note(struct report *report, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* One cell per column. */
+void report_row(struct report *report, const struct report_cell *cells);
+
+/* Completes and frees; false, after a complaint, if anything could not be written. NULL is fine. */
+bool report_close(struct report *report);
+
+#endif

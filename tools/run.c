@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ringcomm-run: starts N ranks of a program on this machine, in the way of torchrun and mpirun.
+ * This file reads the command line and sets the stage (store, signals, keeper); run/watch.c is the
+ * life of the ranks. The launcher serves the store itself, on a port the system picks, so the port
+ * is nobody else's and the store outlives rank 0.
+ */
+#include <argp.h>
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ringcomm.h"
+#include "run/bind.h"
+#include "run/watch.h"
+
+#define RANKS_MAX 16384
+
+const char *argp_program_version = "ringcomm-run 0.1.0";
+
+static const char doc[] =
+    "Starts N ranks of PROGRAM on this machine and waits for them.\v"
+    "Each line of output is prefixed with its rank. Each rank finds its place in the environment "
+    "(RANK, WORLD_SIZE, MASTER_ADDR, ... as torchrun sets them, and RINGCOMM_RANK, "
+    "RINGCOMM_URL, ...), so rcm_init(NULL, &comm) joins it to the others. stdin of the ranks is "
+    "empty. SIGINT, SIGTERM and SIGHUP are passed on; a second SIGINT or SIGTERM stops the "
+    "ranks. When one rank fails, the others are stopped (SIGTERM, after 3 s SIGKILL).\n\n"
+    "Exit status: 0 if every rank exited with 0, else that of the rank that failed first (128 + "
+    "signal if it was killed); 124 when the time was up; 126 or 127 when PROGRAM cannot be run or "
+    "found; 1 for other faults of the launcher.\n\n"
+    "Examples:\n"
+    "  ringcomm-run -n 4 -- ./hello_all_reduce\n"
+    "  ringcomm-run -n 8 --timeout 60 --log-dir logs -- ./train --data digits\n"
+    "  ringcomm-run -n 2 -- sh -c 'echo I am $RANK of $WORLD_SIZE'\n"
+    "  ringcomm-run -n 2 --bind core -- ringcomm-bench all_reduce\n\n"
+    "Across machines use srun, mpirun or torchrun: the library reads their environment.";
+
+enum { OPT_TIMEOUT = 256, OPT_LOG_DIR, OPT_BIND };
+
+static const struct argp_option options[] = {
+    {"ranks", 'n', "N", 0, "how many ranks to start", 0},
+    {"timeout", OPT_TIMEOUT, "S", 0, "stop all ranks after S seconds", 0},
+    {"log-dir", OPT_LOG_DIR, "D", 0,
+     "also write the output of rank R, unprefixed, to D/rank_R.out and D/rank_R.err", 0},
+    {"bind", OPT_BIND, "core|none", 0,
+     "core: rank R may only run on the R-th core (counted round) of those allowed; default: none",
+     0},
+    {0},
+};
+
+struct arguments {
+    int nranks;
+    int64_t timeout_ms;
+    const char *log_dir;
+    bool bind_core;
+    char **argv;
+};
+
+static int parse_ranks(const char *text, struct argp_state *state) {
+    char *end;
+    errno = 0;
+    long n = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || n < 1 || n > RANKS_MAX)
+        argp_error(state, "-n wants a number of ranks from 1 to %d, not '%s'", RANKS_MAX, text);
+    return (int)n;
+}
+
+static int64_t parse_seconds(const char *text, struct argp_state *state) {
+    char *end;
+    double s = strtod(text, &end);
+    if (end == text || *end != '\0' || !(s >= 0.001 && s <= 1e9))
+        argp_error(state, "--timeout wants seconds above 0, not '%s'", text);
+    return (int64_t)(s * 1000);
+}
+
+static bool parse_bind(const char *text, struct argp_state *state) {
+    if (strcmp(text, "core") != 0 && strcmp(text, "none") != 0)
+        argp_error(state, "--bind is core or none, not '%s'", text);
+    return strcmp(text, "core") == 0;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state) {
+    struct arguments *args = state->input;
+    switch (key) {
+    case 'n':
+        args->nranks = parse_ranks(arg, state);
+        return 0;
+    case OPT_TIMEOUT:
+        args->timeout_ms = parse_seconds(arg, state);
+        return 0;
+    case OPT_LOG_DIR:
+        args->log_dir = arg;
+        return 0;
+    case OPT_BIND:
+        args->bind_core = parse_bind(arg, state);
+        return 0;
+    case ARGP_KEY_ARGS:
+        args->argv = state->argv + state->next;
+        return 0;
+    case ARGP_KEY_END:
+        if (args->nranks == 0)
+            argp_error(state, "say how many ranks to start: -n N");
+        if (!args->argv)
+            argp_error(state, "say which program to start, after --");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* Descriptors 0..2 exist, so that no pipe is mistaken for one of them. */
+static void open_standard_fds(void) {
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
+            exit(1);
+}
+
+static int signals_prepare(struct run_job *job) {
+    sigset_t set;
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        sigaddset(&set, signals[i]);
+    signal(SIGCHLD, SIG_DFL); /* an inherited SIG_IGN would collect ranks behind our back */
+    if (sigprocmask(SIG_BLOCK, &set, &job->mask) != 0 ||
+        sigaction(SIGPIPE, &ignore, &job->sigpipe) != 0)
+        return -1;
+    return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+/* Two pipes, two log files and one connection to the store for each rank. */
+static void raise_fd_limit(int nranks) {
+    struct rlimit limit;
+    rlim_t want = 64 + 6 * (rlim_t)nranks;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= want)
+        return;
+    limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        warn("cannot raise the limit of open files to %llu", (unsigned long long)limit.rlim_cur);
+}
+
+/* mkdir -p */
+static void make_log_dir(const char *path) {
+    char part[PATH_MAX];
+    size_t len = strlen(path);
+    if (len == 0 || len >= sizeof(part))
+        errx(1, "--log-dir: '%s' is no usable path", path);
+    memcpy(part, path, len + 1);
+    for (size_t i = 1; i <= len; i++) {
+        char c = part[i];
+        if (c != '/' && c != '\0')
+            continue;
+        part[i] = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            err(1, "--log-dir: cannot make '%s'", part);
+        part[i] = c;
+    }
+    if (access(path, W_OK | X_OK) != 0)
+        err(1, "--log-dir: cannot write in '%s'", path);
+}
+
+static void find_cores(struct run_job *job) {
+    int max = sysconf(_SC_NPROCESSORS_CONF) > 0 ? (int)sysconf(_SC_NPROCESSORS_CONF) : 1;
+    job->cores = calloc((size_t)max, sizeof(*job->cores));
+    job->ncores = job->cores ? run_cores(job->cores, max) : -1;
+    if (job->ncores < 1)
+        err(1, "--bind core: cannot read which CPUs are allowed");
+}
+
+/* The port of "tcp://host:port?...". */
+static int url_port(const char *url) {
+    const char *text = strstr(url, "://");
+    text = text ? text + 3 : url;
+    const char *end = text + strcspn(text, "/?");
+    while (end > text && end[-1] != ':')
+        end--;
+    return atoi(end);
+}
+
+static rcm_store *serve_store(struct run_job *job) {
+    rcm_store *store;
+    if (rcm_store_open("tcp://127.0.0.1:0?server=1", 10000, &store) != RCM_OK)
+        errx(1, "cannot serve the store: %s", rcm_last_error());
+    job->port = url_port(rcm_store_url(store));
+    if (job->port <= 0)
+        errx(1, "the store has no port: '%s'", rcm_store_url(store));
+    return store;
+}
+
+int main(int argc, char **argv) {
+    const struct argp parser = {options, parse_option, "-- PROGRAM [ARGS...]", doc, NULL,
+                                NULL,    NULL};
+    struct arguments args = {0};
+    struct run_job job = {0};
+    char run_id[32];
+    open_standard_fds();
+    argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &args);
+    snprintf(run_id, sizeof(run_id), "ringcomm-%d", (int)getpid());
+    job.argv = args.argv;
+    job.nranks = args.nranks;
+    job.run_id = run_id;
+    job.log_dir = args.log_dir;
+    raise_fd_limit(job.nranks);
+    if (job.log_dir)
+        make_log_dir(job.log_dir);
+    if (args.bind_core)
+        find_cores(&job);
+    int signal_fd = signals_prepare(&job);
+    if (signal_fd < 0)
+        err(1, "cannot prepare for signals");
+    if (run_keeper_start(&job.keeper) != 0) /* before the store's thread exists */
+        err(1, "cannot start the process that cleans up");
+    rcm_store *store = serve_store(&job);
+    int status = run_watch(&job, signal_fd, args.timeout_ms);
+    run_keeper_stop(&job.keeper);
+    rcm_store_close(store);
+    free(job.cores);
+    return status;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One rank: a program in a process group of its own, with its environment, its two pipes, and its
+ * end. Policy (who is stopped when, what is printed) is in watch.c.
+ */
+#ifndef RUN_RANK_H
+#define RUN_RANK_H
+
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "keeper.h"
+#include "output.h"
+
+/* What is the same for every rank. */
+struct run_job {
+    char **argv; /* the program and its arguments */
+    int nranks;
+    int port;            /* of the launcher's store */
+    const char *run_id;  /* TORCHELASTIC_RUN_ID */
+    const char *log_dir; /* NULL: none */
+    cpu_set_t *cores;    /* rank r runs on cores[r % ncores]; NULL: anywhere */
+    int ncores;
+    sigset_t mask; /* the signal mask and SIGPIPE as the launcher found them */
+    struct sigaction sigpipe;
+    struct run_keeper keeper;
+};
+
+enum run_rank_state {
+    RUN_RANK_NONE,  /* not started */
+    RUN_RANK_ALIVE, /* the program runs */
+    RUN_RANK_ENDED, /* it ended and is not yet collected; its children may still run */
+    RUN_RANK_GONE   /* collected, its process group killed */
+};
+
+struct run_rank {
+    int rank;
+    pid_t pid; /* and process group */
+    enum run_rank_state state;
+    bool by_signal;   /* ENDED, GONE: how it ended */
+    int code;         /* exit status or signal number */
+    int64_t leave_at; /* ENDED: when what it left behind is killed, monotonic ms */
+    struct run_stream out, err;
+};
+
+/* Opens the log files and starts the program. 0, or the errno of what failed: *ret_what is then
+ * what could not be done ("run", "open the log files of", ...). */
+int run_rank_start(struct run_rank *rank, const struct run_job *job, struct run_sink *out,
+                   struct run_sink *err, const char **ret_what);
+
+/* ALIVE -> ENDED if the program has ended; true when it did just now. The process is not
+ * collected, so that its number still means its process group. */
+bool run_rank_check(struct run_rank *rank);
+
+/* ENDED -> GONE: kills what is left of the process group, collects the process. */
+void run_rank_collect(struct run_rank *rank, const struct run_keeper *keeper);
+
+/* To the whole process group; nothing when NONE or GONE. */
+void run_rank_signal(const struct run_rank *rank, int sig);
+
+/* 0 when it ended well, else its exit status or 128 + signal. */
+int run_rank_status(const struct run_rank *rank);
+
+#endif

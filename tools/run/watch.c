@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * watch.c: see watch.h. One loop around poll(), which sleeps until a pipe, a signal or a deadline
+ * has something to say. Writing to the launcher's own stdout never blocks it: what the reader
+ * does not take yet waits in the sink, and beyond a limit in the ranks' pipes.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "watch.h"
+
+#define NEVER      INT64_MAX
+#define TAIL_LINES 8
+
+struct watch {
+    const struct run_job *job;
+    struct run_rank *ranks;
+    struct pollfd *polled; /* what has something to wait for: poll() refuses more entries than */
+    int npolled;           /* descriptors may be open, even if they are marked as unused */
+    int signals_at, sinks_at[2]; /* in polled, -1 nowhere */
+    struct run_sink sinks[2];
+    struct run_sink *out, *err; /* the same one when stdout and stderr are one file */
+    int signal_fd;
+    int64_t timeout_ms, timeout_at;
+    bool stopping;
+    int64_t kill_at; /* when SIGTERM gives way to SIGKILL; NEVER outside of that */
+    int first;       /* rank that failed first, -1 for none */
+    int forwarded;   /* last signal passed on, 0 for none */
+    int status;      /* of the launcher, if it is not the first failed rank's */
+};
+
+static int64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* ---- Stopping ------------------------------------------------------------------------------ */
+
+static void watch_signal_all(struct watch *watch, int sig) {
+    for (int r = 0; r < watch->job->nranks; r++)
+        run_rank_signal(&watch->ranks[r], sig);
+}
+
+static void watch_stop(struct watch *watch) {
+    if (watch->stopping)
+        return;
+    watch->stopping = true;
+    watch->kill_at = now_ms() + RUN_GRACE_MS;
+    watch_signal_all(watch, SIGTERM);
+    watch_signal_all(watch, SIGCONT); /* a stopped rank cannot act on SIGTERM */
+}
+
+/* Appends "0 1 5 ..." to text. */
+static void list_alive(const struct watch *watch, char *text, size_t room) {
+    size_t len = 0;
+    for (int r = 0; r < watch->job->nranks && len + 16 < room; r++)
+        if (watch->ranks[r].state == RUN_RANK_ALIVE)
+            len += (size_t)snprintf(text + len, room - len, " %d", r);
+    if (len + 16 >= room)
+        snprintf(text + len, room - len, " ...");
+}
+
+static void watch_time_out(struct watch *watch) {
+    char alive[200] = "";
+    watch->timeout_at = NEVER;
+    list_alive(watch, alive, sizeof(alive));
+    run_sink_printf(watch->err,
+                    "ringcomm-run: time is up after %g s, stopping the ranks that still run:%s\n",
+                    (double)watch->timeout_ms / 1000, alive);
+    if (watch->status == 0)
+        watch->status = RUN_STATUS_TIMEOUT;
+    watch_stop(watch);
+}
+
+/* ---- Ends of ranks ------------------------------------------------------------------------- */
+
+/* Of ranks that ended between two looks, one that was killed is the cause, and one that exited
+ * with an error its consequence. */
+static bool rank_blamed(const struct run_rank *rank, const struct run_rank *before) {
+    if (run_rank_status(rank) == 0)
+        return false;
+    return !before || (rank->by_signal && !before->by_signal);
+}
+
+static void watch_check_ranks(struct watch *watch) {
+    struct run_rank *blamed = NULL;
+    for (int r = 0; r < watch->job->nranks; r++) {
+        struct run_rank *rank = &watch->ranks[r];
+        if (!run_rank_check(rank))
+            continue;
+        rank->leave_at = now_ms() + RUN_GRACE_MS;
+        run_rank_signal(rank, SIGTERM); /* its children, if it left any */
+        if (rank_blamed(rank, blamed))
+            blamed = rank;
+    }
+    if (!blamed || watch->stopping)
+        return;
+    watch->first = blamed->rank;
+    watch_stop(watch);
+}
+
+static void stream_drain(struct run_stream *stream, bool last) {
+    if (stream->fd < 0 || run_sink_full(stream->sink))
+        return;
+    enum run_read result = run_stream_read(stream);
+    if (result == RUN_READ_END || (result == RUN_READ_NOTHING && last))
+        run_stream_close(stream);
+}
+
+/* A rank that ended is collected once nobody can write its output any more, or time is up; then
+ * its streams are read to their end without waiting for anybody. */
+static void watch_collect_ranks(struct watch *watch) {
+    int64_t now = now_ms();
+    for (int r = 0; r < watch->job->nranks; r++) {
+        struct run_rank *rank = &watch->ranks[r];
+        bool quiet = rank->out.fd < 0 && rank->err.fd < 0;
+        if (rank->state == RUN_RANK_ENDED &&
+            (quiet || now >= rank->leave_at || now >= watch->kill_at))
+            run_rank_collect(rank, &watch->job->keeper);
+        if (rank->state == RUN_RANK_GONE) {
+            stream_drain(&rank->out, true);
+            stream_drain(&rank->err, true);
+        }
+    }
+}
+
+/* ---- Signals ------------------------------------------------------------------------------- */
+
+/* The first SIGINT or SIGTERM is passed on and the ranks decide; at the second the launcher does;
+ * at the third, output that nobody reads is given up too. */
+static void watch_forward(struct watch *watch, int sig) {
+    bool again = watch->forwarded != 0 && sig != SIGHUP;
+    if (again && watch->stopping) {
+        watch->kill_at = now_ms();
+        watch->out->broken = watch->err->broken = ECANCELED;
+        watch->out->pending.begin = watch->out->pending.end = 0;
+        watch->err->pending.begin = watch->err->pending.end = 0;
+    }
+    watch_signal_all(watch, sig);
+    watch->forwarded = sig;
+    if (!again || watch->stopping)
+        return;
+    watch->status = 128 + sig;
+    run_sink_printf(watch->err, "ringcomm-run: stopping the ranks after a second signal %d (%s)\n",
+                    sig, strsignal(sig));
+    watch_stop(watch);
+}
+
+static void watch_read_signals(struct watch *watch) {
+    struct signalfd_siginfo info;
+    while (read(watch->signal_fd, &info, sizeof(info)) == sizeof(info))
+        if (info.ssi_signo != SIGCHLD)
+            watch_forward(watch, (int)info.ssi_signo);
+}
+
+/* ---- The loop ------------------------------------------------------------------------------ */
+
+static void watch_deadlines(struct watch *watch) {
+    int64_t now = now_ms();
+    if (now >= watch->timeout_at)
+        watch_time_out(watch);
+    if (now >= watch->kill_at) {
+        watch->kill_at = NEVER;
+        watch_signal_all(watch, SIGKILL);
+    }
+}
+
+static int poll_timeout(const struct watch *watch) {
+    int64_t at = watch->timeout_at < watch->kill_at ? watch->timeout_at : watch->kill_at;
+    for (int r = 0; r < watch->job->nranks; r++) {
+        const struct run_rank *rank = &watch->ranks[r];
+        if (rank->state == RUN_RANK_ENDED && rank->leave_at < at)
+            at = rank->leave_at;
+        if (rank->state == RUN_RANK_GONE && (rank->out.fd >= 0 || rank->err.fd >= 0))
+            at = run_sink_full(rank->out.sink) || run_sink_full(rank->err.sink) ? at : 0;
+    }
+    if (at == NEVER)
+        return -1;
+    int64_t left = at - now_ms();
+    return left < 0 ? 0 : left > 3600000 ? 3600000 : (int)left;
+}
+
+/* Returns where in the array it is. */
+static int poll_add(struct watch *watch, int fd, short events) {
+    if (fd < 0)
+        return -1;
+    watch->polled[watch->npolled] = (struct pollfd){.fd = fd, .events = events};
+    return watch->npolled++;
+}
+
+static bool poll_told(const struct watch *watch, int at) {
+    return at >= 0 && watch->polled[at].revents != 0;
+}
+
+static void poll_add_stream(struct watch *watch, struct run_stream *stream) {
+    stream->poll_at = poll_add(watch, run_sink_full(stream->sink) ? -1 : stream->fd, POLLIN);
+}
+
+static void watch_poll(struct watch *watch) {
+    watch->npolled = 0;
+    watch->signals_at = poll_add(watch, watch->signal_fd, POLLIN);
+    for (int i = 0; i < 2; i++) {
+        const struct run_sink *sink = &watch->sinks[i];
+        watch->sinks_at[i] = poll_add(watch, run_sink_empty(sink) ? -1 : sink->fd, POLLOUT);
+    }
+    for (int r = 0; r < watch->job->nranks; r++) {
+        poll_add_stream(watch, &watch->ranks[r].out);
+        poll_add_stream(watch, &watch->ranks[r].err);
+    }
+    if (poll(watch->polled, (nfds_t)watch->npolled, poll_timeout(watch)) >= 0)
+        return;
+    for (int i = 0; i < watch->npolled; i++)
+        watch->polled[i].revents = 0;
+    if (errno != EINTR) /* the kernel is short of memory: try again, but not in a hot loop */
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+}
+
+static void watch_flush(struct watch *watch) {
+    for (int i = 0; i < 2; i++) {
+        struct run_sink *sink = &watch->sinks[i];
+        if (!poll_told(watch, watch->sinks_at[i]))
+            continue;
+        run_sink_flush(sink);
+        if (!sink->broken || watch->stopping)
+            continue;
+        watch->status = 128 + SIGPIPE; /* `ringcomm-run ... | head`: nothing to complain about */
+        if (sink->broken != EPIPE) {
+            watch->status = 1;
+            run_sink_printf(watch->err, "ringcomm-run: cannot write the output: %s\n",
+                            strerror(sink->broken));
+        }
+        watch_stop(watch);
+    }
+}
+
+static bool watch_busy(const struct watch *watch) {
+    for (int r = 0; r < watch->job->nranks; r++) {
+        const struct run_rank *rank = &watch->ranks[r];
+        if (rank->out.fd >= 0 || rank->err.fd >= 0 || rank->state == RUN_RANK_ALIVE ||
+            rank->state == RUN_RANK_ENDED)
+            return true;
+    }
+    return !run_sink_empty(watch->out) || !run_sink_empty(watch->err);
+}
+
+static void watch_loop(struct watch *watch) {
+    while (watch_busy(watch)) {
+        watch_poll(watch);
+        watch_flush(watch);
+        for (int r = 0; r < watch->job->nranks; r++) {
+            if (poll_told(watch, watch->ranks[r].out.poll_at))
+                stream_drain(&watch->ranks[r].out, false);
+            if (poll_told(watch, watch->ranks[r].err.poll_at))
+                stream_drain(&watch->ranks[r].err, false);
+        }
+        if (poll_told(watch, watch->signals_at))
+            watch_read_signals(watch);
+        watch_check_ranks(watch);
+        watch_collect_ranks(watch);
+        watch_deadlines(watch);
+    }
+}
+
+/* ---- Beginning and end --------------------------------------------------------------------- */
+
+static void watch_start_ranks(struct watch *watch) {
+    for (int r = 0; r < watch->job->nranks && !watch->stopping; r++) {
+        const char *what;
+        struct run_rank *rank = &watch->ranks[r];
+        int error = run_rank_start(rank, watch->job, watch->out, watch->err, &what);
+        if (error == 0)
+            continue;
+        const char *program = watch->job->argv[0];
+        const char *quote = strcmp(what, "run") == 0 ? "" : "rank of ";
+        run_sink_printf(watch->err, "ringcomm-run: cannot %s %s'%s' (rank %d): %s\n", what, quote,
+                        program, r, strerror(error));
+        watch->status = error == ENOENT ? RUN_STATUS_NO_FILE : RUN_STATUS_NO_EXEC;
+        watch_stop(watch);
+    }
+}
+
+/* What is said of the rank that failed first, unless it only did what a signal asked for. */
+static void watch_blame(struct watch *watch) {
+    if (watch->first < 0)
+        return;
+    struct run_rank *rank = &watch->ranks[watch->first];
+    if (rank->by_signal && rank->code == watch->forwarded) {
+        run_sink_printf(watch->err, "ringcomm-run: ended by signal %d (%s), which was passed on\n",
+                        rank->code, strsignal(rank->code));
+        return;
+    }
+    run_sink_printf(watch->err, "ringcomm-run: rank %d (pid %d) failed first: ", rank->rank,
+                    (int)rank->pid);
+    if (rank->by_signal)
+        run_sink_printf(watch->err, "killed by signal %d (%s)", rank->code, strsignal(rank->code));
+    else
+        run_sink_printf(watch->err, "exited with status %d", rank->code);
+    bool silent = rank->err.tail_len == 0;
+    run_sink_printf(watch->err, "%s\n", silent ? "" : "; the last lines of its stderr:");
+    run_stream_tail(&rank->err, TAIL_LINES, watch->err);
+}
+
+static bool same_file(int a, int b) {
+    struct stat sta, stb;
+    return fstat(a, &sta) == 0 && fstat(b, &stb) == 0 && sta.st_dev == stb.st_dev &&
+           sta.st_ino == stb.st_ino;
+}
+
+static int watch_init(struct watch *watch, const struct run_job *job, int64_t timeout_ms) {
+    size_t nranks = (size_t)job->nranks;
+    watch->job = job;
+    watch->kill_at = NEVER;
+    watch->timeout_ms = timeout_ms;
+    watch->timeout_at = timeout_ms > 0 ? now_ms() + timeout_ms : NEVER;
+    watch->first = -1;
+    run_sink_init(&watch->sinks[0], 1);
+    run_sink_init(&watch->sinks[1], 2);
+    watch->out = &watch->sinks[0];
+    watch->err = same_file(1, 2) ? watch->out : &watch->sinks[1];
+    watch->ranks = calloc(nranks, sizeof(*watch->ranks));
+    watch->polled = calloc(3 + 2 * nranks, sizeof(*watch->polled));
+    if (!watch->ranks || !watch->polled)
+        return -1;
+    for (int r = 0; r < job->nranks; r++)
+        watch->ranks[r] = (struct run_rank){
+            .rank = r,
+            .out = {.fd = -1, .log_fd = -1, .rank = r, .sink = watch->out},
+            .err = {.fd = -1, .log_fd = -1, .rank = r, .sink = watch->err},
+        };
+    return 0;
+}
+
+int run_watch(const struct run_job *job, int signal_fd, int64_t timeout_ms) {
+    struct watch watch = {.signal_fd = signal_fd};
+    if (watch_init(&watch, job, timeout_ms) != 0) {
+        fprintf(stderr, "ringcomm-run: out of memory for %d ranks\n", job->nranks);
+        free(watch.ranks);
+        free(watch.polled);
+        return 1;
+    }
+    watch_start_ranks(&watch);
+    watch_loop(&watch);
+    watch_blame(&watch);
+    watch_loop(&watch); /* no rank is left: this writes the last words */
+    int status = watch.status;
+    if (status == 0 && watch.first >= 0)
+        status = run_rank_status(&watch.ranks[watch.first]);
+    free(watch.ranks);
+    free(watch.polled);
+    run_sink_free(&watch.sinks[0]);
+    run_sink_free(&watch.sinks[1]);
+    return status;
+}
