@@ -95,14 +95,16 @@ static rcm_status init_settings(struct init *init) {
 
 /* ---- Store --------------------------------------------------------------------------------- */
 
-/* Every rcm_init of a rank on the same store gets a number; ranks count alike. */
+/* Every rcm_init of a rank on the same store gets a number; ranks count alike. A launcher that
+ * restarts all ranks on its old store tells the attempt. */
 static rcm_status init_scope(struct init *init) {
     char key[64];
     int64_t generation;
-    snprintf(key, sizeof(key), "ringcomm/init/%d", init->launch.rank);
+    snprintf(key, sizeof(key), "ringcomm/%d/init/%d", init->launch.attempt, init->launch.rank);
     rcm_status status = rcm_store_add(init->store, key, 1, &generation);
     if (status == RCM_OK)
-        snprintf(init->scope, sizeof(init->scope), "ringcomm/%" PRId64, generation);
+        snprintf(init->scope, sizeof(init->scope), "ringcomm/%d/%" PRId64, init->launch.attempt,
+                 generation);
     return status;
 }
 
