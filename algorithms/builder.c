@@ -87,6 +87,7 @@ rcm_status rcmi_plan_begin(const char *algorithm, enum rcm_collective collective
         .root = root,
         .nchunks = nchunks,
         .min_slots = min_slots,
+        .stripes = RCMI_STRIPES,
     };
     *ret_builder = b;
     return RCM_OK;
@@ -430,6 +431,10 @@ static void builder_free(struct rcmi_builder *b) {
     free(b->channels);
     free(b->buckets);
     free(b);
+}
+
+void rcmi_plan_stripes(struct rcmi_builder *b, uint32_t stripes) {
+    b->head.stripes = stripes;
 }
 
 rcm_status rcmi_plan_finish(struct rcmi_builder *builder, struct rcmi_plan **ret_plan) {

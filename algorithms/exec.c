@@ -6,11 +6,11 @@
 #include "kernels.h"
 
 /* The part of a step's chunk that slice s moves. */
-static size_t slice_bytes(const struct rcmi_bound_step *step, size_t offset, size_t slot_bytes) {
+static size_t slice_length(const struct rcmi_bound_step *step, size_t offset, size_t slice_bytes) {
     if (offset >= step->bytes)
         return 0;
     size_t left = step->bytes - offset;
-    return left < slot_bytes ? left : slot_bytes;
+    return left < slice_bytes ? left : slice_bytes;
 }
 
 static rcm_status run_mismatch(const struct rcmi_run *run, const struct rcmi_end *end,
@@ -27,10 +27,11 @@ static rcm_status run_mismatch(const struct rcmi_run *run, const struct rcmi_end
 }
 
 /* Looks at the oldest message of an incoming channel end whose turn it is. */
-static rcm_status run_peek(struct rcmi_run *run, struct rcmi_end *end, uint32_t turn, uint64_t meta,
+static rcm_status run_peek(struct rcmi_run *run, const struct rcmi_port *port, uint64_t meta,
                            size_t bytes, const void **ret_bytes) {
+    const struct rcmi_end *end = port->end;
     struct rcmi_slot slot;
-    if (end->serving != turn)
+    if (end->serving != port->turn)
         return RCM_AGAIN;
     rcm_status status = rcmi_channel_peek(end->channel, &slot);
     if (status != RCM_OK)
@@ -50,6 +51,19 @@ static char *run_address(const struct rcmi_run *run, const struct rcmi_place *pl
     return run->base[place->where] + place->offset + offset;
 }
 
+/* A message has not come: notes who is waited for, lets a socket receive straight into the result.
+ */
+static void lane_blocked(const struct rcmi_run *run, struct rcmi_lane_state *lane,
+                         const struct rcmi_bound_step *step, const struct rcmi_port *port,
+                         size_t offset, size_t bytes) {
+    struct rcmi_end *end = port->end;
+    lane->waits_for = end;
+    if (!step->receives_into_dst || end->expecting || end->serving != port->turn)
+        return;
+    rcmi_channel_expect(end->channel, run_address(run, &step->dst, offset), bytes);
+    end->expecting = true;
+}
+
 /* Finds every source of a step. On RCM_AGAIN notes whom the lane waits for. */
 static rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state *lane,
                                const struct rcmi_bound_step *step, size_t offset, size_t bytes,
@@ -60,18 +74,10 @@ static rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state *lan
             srcs[i] = run_address(run, src, offset);
             continue;
         }
-        struct rcmi_end *end = run->ends[src->channel];
-        rcm_status status =
-            run_peek(run, end, run->turns[src->channel], lane->meta, bytes, &srcs[i]);
-        if (status == RCM_AGAIN) {
-            lane->waits_for = end;
-            /* Let a socket receive straight into the result. */
-            if (step->receives_into_dst && !end->expecting &&
-                end->serving == run->turns[src->channel]) {
-                rcmi_channel_expect(end->channel, run_address(run, &step->dst, offset), bytes);
-                end->expecting = true;
-            }
-        }
+        const struct rcmi_port *port = &lane->ports[src->channel];
+        rcm_status status = run_peek(run, port, lane->meta, bytes, &srcs[i]);
+        if (status == RCM_AGAIN)
+            lane_blocked(run, lane, step, port, offset, bytes);
         if (status != RCM_OK)
             return status;
     }
@@ -104,13 +110,15 @@ static void step_compute(const struct rcmi_run *run, const struct rcmi_bound_ste
 }
 
 /* Ends a step's use of its incoming slots. */
-static void step_release(struct rcmi_run *run, const struct rcmi_bound_step *step) {
+static void step_release(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                         const struct rcmi_bound_step *step) {
     for (int i = 0; i < step->nsrcs; i++) {
         const struct rcmi_place *src = &run->places[step->first_src + (uint32_t)i];
         if (src->where != RCMI_CHANNEL)
             continue;
-        run->ends[src->channel]->expecting = false;
-        rcmi_channel_release(run->ends[src->channel]->channel);
+        struct rcmi_end *end = lane->ports[src->channel].end;
+        end->expecting = false;
+        rcmi_channel_release(end->channel);
     }
 }
 
@@ -118,7 +126,7 @@ static void step_release(struct rcmi_run *run, const struct rcmi_bound_step *ste
 static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
                            const struct rcmi_bound_step *step, size_t offset) {
     const void *srcs[RCMI_SOURCES_MAX];
-    const size_t bytes = slice_bytes(step, offset, run->exec->config.slot_bytes);
+    const size_t bytes = slice_length(step, offset, run->slice_bytes);
     rcm_status status = step_sources(run, lane, step, offset, bytes, srcs);
     if (status != RCM_OK)
         return status;
@@ -126,13 +134,13 @@ static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
     void *dst = step->dst.where != RCMI_NOWHERE ? run_address(run, &step->dst, offset) : NULL;
     if (step->out == RCMI_NO_CHANNEL) {
         step_compute(run, step, dst, run->large, srcs, bytes);
-        step_release(run, step);
+        step_release(run, lane, step);
         return RCM_OK;
     }
 
-    struct rcmi_end *out = run->ends[step->out];
+    struct rcmi_end *out = lane->ports[step->out].end;
     void *slot = NULL;
-    status = out->serving == run->turns[step->out] ? RCM_OK : RCM_AGAIN;
+    status = out->serving == lane->ports[step->out].turn ? RCM_OK : RCM_AGAIN;
     if (status == RCM_OK && step->may_lend && bytes >= RCMI_LEND_MIN) {
         status = step_lend(run, out, lane->meta, srcs[0], bytes);
         if (status == RCM_OK)
@@ -151,25 +159,26 @@ static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
     if (dst)
         rcmi_copy_streaming(slot, dst, bytes);
     rcmi_channel_commit(out->channel, bytes, lane->meta);
-    step_release(run, step);
+    step_release(run, lane, step);
     return RCM_OK;
 }
 
 /* Hands on the channel ends on which this was the run's last step. */
-static void step_pass_ends(struct rcmi_run *run, const struct rcmi_bound_step *step) {
+static void step_pass_ends(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                           const struct rcmi_bound_step *step) {
     for (int i = 0; i < step->nsrcs; i++) {
         const struct rcmi_place *src = &run->places[step->first_src + (uint32_t)i];
         if (src->where == RCMI_CHANNEL && run->last_step[src->channel] == step)
-            run->ends[src->channel]->serving++;
+            lane->ports[src->channel].end->serving++;
     }
     if (step->out != RCMI_NO_CHANNEL && run->last_step[step->out] == step)
-        run->ends[step->out]->serving++;
+        lane->ports[step->out].end->serving++;
 }
 
-/* All steps for slice 0, then all for slice 1, ... as far as it goes. */
+/* All steps for the first slice of its stripe, then all for the next one, ... as far as it goes. */
 static rcm_status lane_progress(struct rcmi_run *run, struct rcmi_lane_state *lane, bool *moved) {
     while (lane->slice < run->nslices) {
-        const bool last_slice = lane->slice + 1 == run->nslices;
+        const bool last_slice = lane->slice + run->stripes >= run->nslices;
         lane->meta = run->bind.meta | (last_slice ? RCMI_META_LAST : 0);
         while (lane->pc < lane->end) {
             const struct rcmi_bound_step *step = &run->steps[lane->pc];
@@ -177,14 +186,14 @@ static rcm_status lane_progress(struct rcmi_run *run, struct rcmi_lane_state *la
             if (status != RCM_OK)
                 return status;
             if (last_slice)
-                step_pass_ends(run, step);
+                step_pass_ends(run, lane, step);
             lane->waits_for = NULL;
             lane->pc++;
             run->exec->steps_done++;
             *moved = true;
         }
-        lane->slice++;
-        lane->offset += run->exec->config.slot_bytes;
+        lane->slice += run->stripes;
+        lane->offset += run->stripes * run->slice_bytes;
         lane->pc = lane->begin;
     }
     return RCM_OK;
@@ -194,8 +203,8 @@ static rcm_status lane_progress(struct rcmi_run *run, struct rcmi_lane_state *la
 static bool run_quiet(struct rcmi_run *run) {
     if (!run->lent)
         return true;
-    for (uint32_t i = 0; i < run->bind.plan->nchannels; i++)
-        if (run->bind.plan->channels[i].outgoing && !rcmi_channel_quiet(run->ends[i]->channel))
+    for (uint32_t i = 0; i < run->bind.plan->nchannels * run->stripes; i++)
+        if (run->ports[i].end->outgoing && !rcmi_channel_quiet(run->ports[i].end->channel))
             return false;
     run->lent = false;
     return true;
@@ -203,7 +212,7 @@ static bool run_quiet(struct rcmi_run *run) {
 
 rcm_status rcmi_run_progress(struct rcmi_run *run, bool *moved) {
     bool done = true;
-    for (uint32_t i = 0; i < run->bind.plan->nlanes; i++) {
+    for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++) {
         struct rcmi_lane_state *lane = &run->lanes[i];
         if (lane->slice >= run->nslices)
             continue;
@@ -218,7 +227,7 @@ rcm_status rcmi_run_progress(struct rcmi_run *run, bool *moved) {
 
 void rcmi_run_waits_for(const struct rcmi_run *run, struct rcmi_run_wait *ret_wait) {
     *ret_wait = (struct rcmi_run_wait){.peer = -1, .nsteps = run->bind.plan->nsteps};
-    for (uint32_t i = 0; i < run->bind.plan->nlanes; i++) {
+    for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++) {
         const struct rcmi_lane_state *lane = &run->lanes[i];
         if (lane->slice >= run->nslices)
             continue;

@@ -35,8 +35,9 @@ rcm_status rcmi_exec_create(const struct rcmi_exec_config *config, struct rcmi_e
 /* Closes its channels; runs must have ended. */
 void rcmi_exec_free(struct rcmi_exec *exec);
 
-/* Opens the channels of a plan ahead of its first run: RCM_OK when all are ready, RCM_AGAIN. */
-rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *plan);
+/* Opens the channels that a vector of `bytes` needs ahead of its first run: RCM_OK when all are
+ * ready, RCM_AGAIN. */
+rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *plan, size_t bytes);
 
 struct rcmi_bind {
     const struct rcmi_plan *plan;

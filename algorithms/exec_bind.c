@@ -22,8 +22,7 @@ static void run_free(struct rcmi_run *run) {
     free(run->lanes);
     free(run->steps);
     free(run->places);
-    free(run->ends);
-    free(run->turns);
+    free(run->ports);
     free(run->last_step);
     free(run);
 }
@@ -98,24 +97,50 @@ static rcm_status end_open(struct rcmi_exec *exec, const struct rcmi_plan_channe
     return RCM_OK;
 }
 
-/* The end for a plan's channel, opened on first use. */
-static rcm_status end_find(struct rcmi_exec *exec, const struct rcmi_plan_channel *channel,
-                           struct rcmi_end **ret_end) {
+/* The end for a plan's channel in a stripe, opened on first use. */
+static rcm_status end_find(struct rcmi_exec *exec, const struct rcmi_plan_channel *in_plan,
+                           uint32_t stripe, struct rcmi_end **ret_end) {
+    struct rcmi_plan_channel channel = *in_plan;
+    channel.number = (uint16_t)(channel.number + stripe * RCMI_CHANNEL_NUMBERS);
     for (struct rcmi_end *end = exec->ends; end; end = end->next) {
-        if (end->peer == channel->peer && end->number == channel->number &&
-            end->outgoing == channel->outgoing && end->multicast == channel->multicast) {
+        if (end->peer == channel.peer && end->number == channel.number &&
+            end->outgoing == channel.outgoing && end->multicast == channel.multicast) {
             *ret_end = end;
             return RCM_OK;
         }
     }
-    return end_open(exec, channel, ret_end);
+    return end_open(exec, &channel, ret_end);
 }
 
-rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *plan) {
+/* Slices, and how many of them side by side: from what all ranks know alike. */
+struct slicing {
+    size_t bytes, n;
+    uint32_t stripes;
+};
+
+static struct slicing exec_slicing(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
+                                   size_t count, size_t element_bytes) {
+    const size_t longest = rcmi_chunk_max(count, element_bytes, plan->nchunks) * element_bytes;
+    struct slicing slicing = {.bytes = exec->config.slot_bytes, .n = 1, .stripes = 1};
+    /* Enough slices for all stripes, but none so small that its messages cost more than its bytes.
+     */
+    while (slicing.bytes / 2 >= RCMI_SLICE_MIN && longest / slicing.bytes < plan->stripes)
+        slicing.bytes /= 2;
+    slicing.bytes -= slicing.bytes % 64;
+    if (longest)
+        slicing.n = (longest + slicing.bytes - 1) / slicing.bytes;
+    if (slicing.n > 1)
+        slicing.stripes = slicing.n < plan->stripes ? (uint32_t)slicing.n : plan->stripes;
+    return slicing;
+}
+
+rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *plan, size_t bytes) {
+    const struct slicing slicing = exec_slicing(exec, plan, bytes, 1);
     rcm_status result = RCM_OK;
-    for (uint32_t i = 0; i < plan->nchannels; i++) {
+    for (uint32_t i = 0; i < plan->nchannels * slicing.stripes; i++) {
         struct rcmi_end *end;
-        rcm_status status = end_find(exec, &plan->channels[i], &end);
+        rcm_status status =
+            end_find(exec, &plan->channels[i % plan->nchannels], i / plan->nchannels, &end);
         if (status == RCM_OK)
             status = rcmi_channel_state(end->channel);
         if (status == RCM_AGAIN)
@@ -138,23 +163,14 @@ static rcm_status run_new(struct rcmi_exec *exec, const struct rcmi_plan *plan,
     if (!run)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a collective");
     run->exec = exec;
-    run->lanes = array_new(plan->nlanes, sizeof(*run->lanes));
+    run->lanes = array_new(plan->nlanes * plan->stripes, sizeof(*run->lanes));
     run->steps = array_new(plan->nsteps, sizeof(*run->steps));
     run->places = array_new(plan->noperands, sizeof(*run->places));
-    run->ends = array_new(plan->nchannels, sizeof(*run->ends));
-    run->turns = array_new(plan->nchannels, sizeof(*run->turns));
+    run->ports = array_new(plan->nchannels * plan->stripes, sizeof(*run->ports));
     run->last_step = array_new(plan->nchannels, sizeof(*run->last_step));
-    if (!run->lanes || !run->steps || !run->places || !run->ends || !run->turns ||
-        !run->last_step) {
+    if (!run->lanes || !run->steps || !run->places || !run->ports || !run->last_step) {
         run_free(run);
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a plan of %u steps", plan->nsteps);
-    }
-    for (uint32_t i = 0; i < plan->nchannels; i++) {
-        rcm_status status = end_find(exec, &plan->channels[i], &run->ends[i]);
-        if (status != RCM_OK) {
-            run_free(run);
-            return status;
-        }
     }
     *ret_run = run;
     return RCM_OK;
@@ -231,17 +247,36 @@ static rcm_status run_scratch(struct rcmi_run *run) {
     return RCM_OK;
 }
 
+/* The channels of all stripes in use. */
+static rcm_status run_open(struct rcmi_run *run) {
+    const struct rcmi_plan *plan = run->bind.plan;
+    for (; run->open_stripes < run->stripes; run->open_stripes++) {
+        struct rcmi_port *ports = &run->ports[run->open_stripes * plan->nchannels];
+        for (uint32_t i = 0; i < plan->nchannels; i++) {
+            rcm_status status =
+                end_find(run->exec, &plan->channels[i], run->open_stripes, &ports[i].end);
+            if (status != RCM_OK)
+                return status;
+        }
+    }
+    return RCM_OK;
+}
+
 /* Everything that depends on size and type, not on where the buffers are. */
 static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     const struct rcmi_plan *plan = run->bind.plan;
-    const size_t slot = run->exec->config.slot_bytes;
     run->element_bytes = rcm_dtype_size(run->bind.dtype);
     run->reduce = rcmi_reduce_kernel(run->bind.dtype, run->bind.op);
     run->reduce_streaming = rcmi_reduce_kernel_streaming(run->bind.dtype, run->bind.op);
     run->large = run->bind.count * run->element_bytes >= RCMI_LARGE_BYTES;
-    const size_t longest =
-        plan->nchunks ? rcmi_chunk_max(run->bind.count, run->element_bytes, plan->nchunks) : 0;
-    run->nslices = longest ? (longest * run->element_bytes + slot - 1) / slot : 1;
+    const struct slicing slicing =
+        exec_slicing(run->exec, plan, run->bind.count, run->element_bytes);
+    run->nslices = slicing.n;
+    run->slice_bytes = slicing.bytes;
+    run->stripes = slicing.stripes;
+    rcm_status status = run_open(run);
+    if (status != RCM_OK)
+        return status;
     for (uint32_t i = 0; i < plan->noperands; i++)
         run->places[i] = run_place(run, &plan->operands[i]);
     for (uint32_t i = 0; i < plan->nsteps; i++)
@@ -256,12 +291,17 @@ static bool run_same_shape(const struct rcmi_bind *a, const struct rcmi_bind *b)
 
 static void run_take_turns(struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
-    for (uint32_t i = 0; i < plan->nchannels; i++)
-        run->turns[i] = run->ends[i]->tickets++;
-    for (uint32_t i = 0; i < plan->nlanes; i++) {
-        const uint32_t first = plan->lanes[i].first_step;
-        run->lanes[i] = (struct rcmi_lane_state){
-            .pc = first, .begin = first, .end = first + plan->lanes[i].nsteps};
+    for (uint32_t i = 0; i < plan->nchannels * run->stripes; i++)
+        run->ports[i].turn = run->ports[i].end->tickets++;
+    for (uint32_t i = 0; i < plan->nlanes * run->stripes; i++) {
+        const struct rcmi_lane *lane = &plan->lanes[i % plan->nlanes];
+        const uint32_t stripe = i / plan->nlanes;
+        run->lanes[i] = (struct rcmi_lane_state){.pc = lane->first_step,
+                                                 .begin = lane->first_step,
+                                                 .end = lane->first_step + lane->nsteps,
+                                                 .ports = &run->ports[stripe * plan->nchannels],
+                                                 .slice = stripe,
+                                                 .offset = stripe * run->slice_bytes};
     }
 }
 
@@ -296,9 +336,9 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
 }
 
 void rcmi_run_end(struct rcmi_run *run) {
-    for (uint32_t i = 0; i < run->bind.plan->nchannels; i++) {
-        struct rcmi_end *end = run->ends[i];
-        if (end->expecting && end->serving == run->turns[i]) {
+    for (uint32_t i = 0; i < run->bind.plan->nchannels * run->stripes; i++) {
+        struct rcmi_end *end = run->ports[i].end;
+        if (end->expecting && end->serving == run->ports[i].turn) {
             rcmi_channel_expect(end->channel, NULL, 0);
             end->expecting = false;
         }

@@ -12,6 +12,9 @@
 /* Vectors from this size on do not stay in a core's cache until somebody reads them. */
 #define RCMI_LARGE_BYTES ((size_t)4 << 20)
 
+/* Vectors are not cut into slices smaller than this for the sake of overlap. */
+#define RCMI_SLICE_MIN ((size_t)16 << 10)
+
 /* One end of a channel of this communicator; shared by all runs that use it. */
 struct rcmi_end {
     struct rcmi_channel *channel;
@@ -51,10 +54,17 @@ struct rcmi_bound_step {
 };
 _Static_assert(sizeof(struct rcmi_bound_step) <= 64, "a bound step fits a cache line");
 
+/* A run's use of a channel end. */
+struct rcmi_port {
+    struct rcmi_end *end;
+    uint32_t turn; /* it is this run's when end->serving equals it */
+};
+
 struct rcmi_lane_state {
     uint32_t pc, begin, end;
-    size_t slice, offset; /* offset == slice * slot_bytes */
-    uint64_t meta;        /* of this slice's messages */
+    const struct rcmi_port *ports; /* those of its stripe, by the plan's channel */
+    size_t slice, offset;          /* offset == slice * slice_bytes */
+    uint64_t meta;                 /* of this slice's messages */
     const struct rcmi_end *waits_for;
 };
 
@@ -62,18 +72,19 @@ struct rcmi_run {
     struct rcmi_exec *exec;
     struct rcmi_run *next; /* in exec->idle */
     struct rcmi_bind bind;
-    size_t element_bytes, nslices;
+    size_t element_bytes, nslices, slice_bytes;
+    uint32_t stripes;             /* in use: min(nslices, plan->stripes) */
     char *base[RCMI_SCRATCH + 1]; /* by enum rcmi_where */
     rcmi_reduce_fn reduce, reduce_streaming;
     bool large; /* the vector is too large to stay in the cache */
     bool lent;
     void *scratch;
     size_t scratch_bytes;
-    struct rcmi_lane_state *lanes;            /* plan->nlanes */
-    struct rcmi_bound_step *steps;            /* plan->nsteps */
-    struct rcmi_place *places;                /* plan->noperands */
-    struct rcmi_end **ends;                   /* plan->nchannels */
-    uint32_t *turns;                          /* plan->nchannels */
+    struct rcmi_lane_state *lanes; /* plan->nlanes * plan->stripes, stripe after stripe */
+    struct rcmi_bound_step *steps; /* plan->nsteps */
+    struct rcmi_place *places;     /* plan->noperands */
+    struct rcmi_port *ports;       /* plan->nchannels * plan->stripes, stripe after stripe */
+    uint32_t open_stripes;         /* those whose ports have their ends */
     const struct rcmi_bound_step **last_step; /* plan->nchannels */
 };
 

@@ -9,9 +9,10 @@
  *   vector    what the collective works on; IN is this rank's input, OUT its output.
  *   chunk     one of nchunks consecutive parts of the vector (rcmi_chunk_range says which).
  *   slice     what fits one slot: where a chunk is larger, the executor runs every lane once per
- *             slice: all its steps for slice 0, then all for slice 1, and so on. A plan describes
- *             one slice. Chunks that have no bytes left in a slice still travel, with zero bytes.
- *   channel   first in, first out, from one writer to one reader, or to all other ranks of the
+ *             slice: all its steps for slice 0, then all for slice 1, and so on. With several
+ *             stripes, slice i belongs to stripe i modulo stripes, and stripes run side by side. A
+ * plan describes one slice. Chunks that have no bytes left in a slice still travel, with zero
+ * bytes. channel   first in, first out, from one writer to one reader, or to all other ranks of the
  *             writer's host (multicast; needs shared memory). It has slots: the writer fills the
  *             next free slot, each reader looks at the oldest one and releases it; a slot is free
  *             again when every reader released it. `number` tells apart several channels between
@@ -98,6 +99,9 @@ struct rcmi_plan {
     uint32_t nscratch;  /* scratch chunks, each as long as the longest chunk; each is used by one
                          * lane only, and the next slice may reuse its memory */
     uint32_t min_slots; /* it does not deadlock if every channel has at least so many slots */
+    /* So many slices may be under way at once, each stripe of them on channels of its own; the
+     * same on all ranks. Stripes share nothing, so what holds for one slice holds for all. */
+    uint32_t stripes;
     uint32_t nlanes, nsteps, noperands, nchannels;
     struct rcmi_lane *lanes;
     struct rcmi_step *steps; /* lane after lane */
@@ -127,6 +131,9 @@ struct rcmi_builder;
 rcm_status rcmi_plan_begin(const char *algorithm, enum rcm_collective collective,
                            const struct rcmi_shape *shape, int rank, int root, uint32_t nchunks,
                            uint32_t min_slots, struct rcmi_builder **ret_builder);
+/* Another number of stripes than RCMI_STRIPES: fewer where a plan has many channels. */
+void rcmi_plan_stripes(struct rcmi_builder *builder, uint32_t stripes);
+#define RCMI_STRIPES 4
 /* Frees the builder in every case. */
 rcm_status rcmi_plan_finish(struct rcmi_builder *builder, struct rcmi_plan **ret_plan);
 void rcmi_plan_free(struct rcmi_plan *plan);

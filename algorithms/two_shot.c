@@ -53,6 +53,8 @@ static rcm_status two_shot_emit(const struct rcmi_shape *shape, int rank, int ro
     rcm_status status = rcmi_plan_begin("two_shot", RCM_ALL_REDUCE, shape, rank, root, p, 1, &b);
     if (status != RCM_OK)
         return status;
+    /* p channels of several slots each: memory, against what overlap is worth. */
+    rcmi_plan_stripes(b, p <= 4 ? 2 : 1);
     if (p == 1)
         rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
     else

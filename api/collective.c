@@ -171,12 +171,14 @@ rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call, rcm_work **r
 struct prepare {
     rcm_comm *comm;
     const struct rcmi_plan *plan;
+    size_t bytes;
 };
 
 static rcm_status prepare_check(void *arg) {
     const struct prepare *prepare = arg;
     rcm_status failed = rcmi_comm_failure(prepare->comm);
-    return failed != RCM_OK ? failed : rcmi_exec_prepare(prepare->comm->exec, prepare->plan);
+    return failed != RCM_OK ? failed
+                            : rcmi_exec_prepare(prepare->comm->exec, prepare->plan, prepare->bytes);
 }
 
 static rcm_status request_of(enum rcm_collective collective, size_t bytes,
@@ -192,7 +194,7 @@ rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective, size
                             const char *algorithm) {
     struct rcm_call call = RCM_CALL_INIT;
     struct request request = {0};
-    struct prepare prepare = {.comm = comm};
+    struct prepare prepare = {.comm = comm, .bytes = bytes};
     const struct rcmi_algorithm *chosen;
     call.algorithm = algorithm;
     rcm_status status = rcmi_comm_usable(comm);
