@@ -47,7 +47,8 @@ struct rcmi_bind {
     rcm_dtype dtype;
     rcm_op op;
     /* Travels with every message; a message with another one is a mismatch. Bit 63 is the
-     * executor's: it marks the last slice, for readers that do not know the size beforehand. */
+     * executor's: it marks the last slice of a stripe, for readers that do not know the size
+     * beforehand (their plans have one stripe). */
     uint64_t meta;
 };
 

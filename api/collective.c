@@ -97,6 +97,7 @@ static rcm_status request_issue(rcm_comm *comm, const struct request *r, rcm_wor
         status = rcmi_work_new(comm, RCMI_WORK_COLLECTIVE, r->call, &work);
     if (status != RCM_OK)
         return status;
+    work->collective = r->collective;
     work->sequence = ++comm->sequence;
     work->bind = (struct rcmi_bind){.plan = plan,
                                     .in = r->in,

@@ -108,7 +108,8 @@ struct rcm_work {
     _Atomic int status;
     _Atomic int refs; /* the user's and the driver's */
     enum rcmi_work_kind kind;
-    struct rcm_comm *comm; /* valid while pending */
+    enum rcm_collective collective; /* of that kind */
+    struct rcm_comm *comm;          /* valid while pending */
     struct rcm_work *next;
     rcmi_deadline deadline;
     int64_t timeout_ms;

@@ -139,7 +139,7 @@ static rcm_status init_store(struct init *init) {
     else {
         const int64_t left =
             init->deadline == RCMI_NEVER ? -1 : rcmi_deadline_left_ms(init->deadline);
-        status = rcmi_store_open(init->launch.url, init->secret, left, &init->store);
+        status = rcmi_launch_open(&init->launch, init->secret, left, &init->store);
     }
     if (status == RCM_OK)
         status = init_scope(init);

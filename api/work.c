@@ -54,7 +54,7 @@ void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
 
 const char *rcmi_work_name(const struct rcm_work *work) {
     if (work->kind == RCMI_WORK_COLLECTIVE)
-        return rcmi_collective_name(work->bind.plan->collective);
+        return rcmi_collective_name(work->collective);
     return work->kind == RCMI_WORK_SEND ? "send" : "recv";
 }
 
@@ -90,9 +90,12 @@ rcm_status rcm_work_test(rcm_work *work) {
 
 rcm_status rcm_work_wait(rcm_work *work, int64_t timeout_ms) {
     rcm_status status = rcm_work_status(work);
-    if (status != RCM_PENDING)
-        return status;
-    return rcmi_comm_wait(work->comm, work, rcmi_deadline_in(timeout_ms));
+    if (status == RCM_PENDING)
+        status = rcmi_comm_wait(work->comm, work, rcmi_deadline_in(timeout_ms));
+    if (status < 0 && work) /* the communicator may be gone, so no more than the status is known */
+        rcmi_fail(status, 0, "%s failed: %s; rcm_comm_error tells more", rcmi_work_name(work),
+                  rcm_status_text(status));
+    return status;
 }
 
 rcm_status rcm_work_message(const rcm_work *work, struct rcm_message *ret_message) {

@@ -23,6 +23,7 @@ rcm_status scatterv_emit(const struct rcmi_shape *shape, int rank, int root,
                                         (uint32_t)shape->nranks, 1, &b);
     if (status != RCM_OK)
         return status;
+    rcmi_plan_stripes(b, 1); /* a receiver does not know how many would be used */
     if (rank != root) {
         rcmi_recv(b, 0, (uint32_t)rank, rcmi_from(b, 0, root, 0), rcmi_out((uint32_t)rank));
         return rcmi_plan_finish(b, ret_plan);
