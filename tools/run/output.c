@@ -134,7 +134,8 @@ static void stream_emit(struct run_stream *stream, const char *data, size_t len)
     int n = snprintf(prefix, sizeof(prefix), "[%d] ", stream->rank);
     struct run_buffer *line = &stream->line;
     sink_put(stream->sink, prefix, (size_t)n);
-    sink_put(stream->sink, line->data + line->begin, line->end - line->begin);
+    if (line->end > line->begin)
+        sink_put(stream->sink, line->data + line->begin, line->end - line->begin);
     sink_put(stream->sink, data, len);
     sink_put(stream->sink, "\n", 1);
     line->begin = line->end = 0;
