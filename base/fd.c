@@ -4,14 +4,50 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 #include "error.h"
+#include "own.h"
 #include "sigpipe.h"
+
+/* ---- Sockets that a forked child shall not keep -------------------------------------------- */
+
+#define OWNED_MAX 65536 /* descriptors beyond are not kept track of */
+
+/* A bit per descriptor. Relaxed: a descriptor is one thread's from its making to its closing, and
+ * a fork in between by another thread sees it or is as if it had come before. */
+static _Atomic uint64_t owned[OWNED_MAX / 64];
+
+static void close_owned(void) {
+    for (int word = 0; word < OWNED_MAX / 64; word++) {
+        uint64_t bits = atomic_exchange_explicit(&owned[word], 0, memory_order_relaxed);
+        for (; bits; bits &= bits - 1)
+            close(word * 64 + __builtin_ctzll(bits));
+    }
+}
+
+static void watch_forks(void) {
+    pthread_atfork(NULL, NULL, close_owned);
+}
+
+void rcmi_fd_own(int fd) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    if (fd >= 0 && fd < OWNED_MAX)
+        atomic_fetch_or_explicit(&owned[fd / 64], UINT64_C(1) << fd % 64, memory_order_relaxed);
+}
+
+static void disown(int fd) {
+    if (fd < OWNED_MAX)
+        atomic_fetch_and_explicit(&owned[fd / 64], ~(UINT64_C(1) << fd % 64), memory_order_relaxed);
+}
 
 void rcmi_fd_close(int *fd) {
     if (*fd < 0)
         return;
     int saved_errno = errno;
+    disown(*fd);
     close(*fd); /* not repeated on EINTR: on Linux the descriptor is gone by then */
     *fd = -1;
     errno = saved_errno;

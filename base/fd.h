@@ -14,7 +14,11 @@
 #include "ringcomm.h"
 #include "clock.h"
 
-/* Closes *fd if it is >= 0 and sets it to -1; keeps errno. */
+/* Sockets made by this file (listen, accept, connect) are closed in a child that the process forks:
+ * a child that keeps its parent's connections open would hide the parent's death from the others.
+ */
+
+/* Closes *fd if it is >= 0 and sets it to -1; keeps errno. Nothing of ours is closed otherwise. */
 void rcmi_fd_close(int *fd);
 
 /* One read or write of up to len bytes, without SIGPIPE; never blocks on a socket, nor on other

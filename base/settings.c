@@ -40,6 +40,8 @@ static const struct setting_row table[] = {
     {"RINGCOMM_TIMEOUT", "1800", "deadline of an operation in seconds"},
     {"RINGCOMM_PEER_TIMEOUT", "15", "seconds until a silent host or link counts as lost"},
     {"RINGCOMM_TRANSPORT", "auto", "transports that may be used: auto, or a list of shm,tcp"},
+    {"RINGCOMM_CHAOS", "",
+     "for tests: what transports chaos:shm, chaos:tcp do wrong, as seed=7,delay=500,fault=cut"},
     {"RINGCOMM_ALGORITHM", "",
      "algorithms by name, as all_reduce=ring,broadcast=chain; empty: by cost"},
     {"RINGCOMM_IFACE", "", "network interface of the tcp transport; empty: chosen by itself"},

@@ -2,6 +2,7 @@
 /* Making stream sockets: addresses, listening, accepting, connecting. Over Unix sockets also
  * passing descriptors. Nothing here waits, but rcmi_resolve for as long as the resolver does. */
 #include "fd.h"
+#include "own.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -139,6 +140,7 @@ rcm_status rcmi_listen(struct rcmi_sockaddr *addr, int *ret_fd) {
     if (getsockname(fd, (struct sockaddr *)&bound.addr, &bound.len) != 0)
         goto fail;
     *addr = bound;
+    rcmi_fd_own(fd);
     *ret_fd = fd;
     return RCM_OK;
 fail:
@@ -160,6 +162,7 @@ rcm_status rcmi_listen_unix(const char *name, int *ret_fd) {
         rcmi_fd_close(&fd);
         return status;
     }
+    rcmi_fd_own(fd);
     *ret_fd = fd;
     return RCM_OK;
 }
@@ -198,6 +201,7 @@ rcm_status rcmi_accept(int listen_fd, int *ret_fd) {
         return rcmi_fail(rcmi_status_of_errno(errno), errno,
                          "cannot accept a connection on descriptor %d", listen_fd);
     socket_set_nodelay(fd);
+    rcmi_fd_own(fd);
     *ret_fd = fd;
     return RCM_OK;
 }
@@ -216,6 +220,7 @@ rcm_status rcmi_connect_start(const struct rcmi_sockaddr *addr, int *ret_fd) {
         rcmi_fd_close(&fd);
         return status;
     }
+    rcmi_fd_own(fd);
     *ret_fd = fd;
     return RCM_OK;
 }
@@ -239,6 +244,7 @@ rcm_status rcmi_connect_start_unix(const char *name, int *ret_fd) {
         rcmi_fd_close(&fd);
         return status;
     }
+    rcmi_fd_own(fd);
     *ret_fd = fd;
     return RCM_OK;
 }
