@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who this process is and where it meets the others: options, our own variables, torchrun's, and
- * the URL, in this order, with a sentence for everything that is missing or does not agree.
+ * Who this process is and where it meets the others: options, our own variables, torchrun's, those
+ * of other launchers (launcher.h), and the URL, with a sentence for everything that is missing or
+ * does not agree.
  */
 #include <limits.h>
 #include <stdbool.h>
@@ -9,14 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 #include "error.h"
+#include "launcher.h"
 #include "rendezvous.h"
 #include "url.h"
 
-#define MAX_RANKS 1000000
+#define MAX_RANKS RCMI_MAX_RANKS
 
-/* Where something was said; lower is stronger. */
-enum place { PLACE_OPTION, PLACE_OWN, PLACE_LAUNCHER, PLACE_NOWHERE };
+/* Where something was said; lower is stronger. PLACE_TORCH are torchrun's names, which people set
+ * by hand as well. */
+enum place { PLACE_OPTION, PLACE_OWN, PLACE_TORCH, PLACE_LAUNCHER, PLACE_NOWHERE };
 
 /* A number and where it was said: "RANK", "RINGCOMM_RANK", "options.rank". */
 struct said {
@@ -25,32 +29,18 @@ struct said {
     int value;
 };
 
-static const char *env_get(const char *name) {
-    const char *value = getenv(name);
-    return value && value[0] ? value : NULL;
-}
-
-static rcm_status env_number(const char *name, int min, int max, int *ret_value) {
-    int64_t number;
-    if (rcmi_parse_number(getenv(name), min, max, &number) != RCM_OK)
-        return rcmi_fail(RCM_ERR_CONFIG, 0, "%s=%.100s is not a number from %d to %d", name,
-                         getenv(name), min, max);
-    *ret_value = (int)number;
-    return RCM_OK;
-}
-
-/* From our own variable or the launcher's; PLACE_NOWHERE if neither is set. */
-static rcm_status said_in_env(const char *own, const char *launcher, int min, int max,
+/* From our own variable or torchrun's; PLACE_NOWHERE if neither is set. */
+static rcm_status said_in_env(const char *own, const char *torch, int min, int max,
                               struct said *ret_said) {
-    struct said said = {.place = PLACE_NOWHERE, .name = launcher};
+    struct said said = {.place = PLACE_NOWHERE, .name = torch};
     rcm_status status = RCM_OK;
-    if (env_get(own)) {
+    if (rcmi_env(own)) {
         said.place = PLACE_OWN;
         said.name = own;
-        status = env_number(own, min, max, &said.value);
-    } else if (env_get(launcher)) {
-        said.place = PLACE_LAUNCHER;
-        status = env_number(launcher, min, max, &said.value);
+        status = rcmi_env_number(own, min, max, &said.value);
+    } else if (rcmi_env(torch)) {
+        said.place = PLACE_TORCH;
+        status = rcmi_env_number(torch, min, max, &said.value);
     }
     if (status == RCM_OK)
         *ret_said = said;
@@ -69,9 +59,9 @@ static rcm_status url_resolve(const struct rcm_init_options *o, struct said_url 
     struct said_url u = {.place = PLACE_NOWHERE, .text = "env://"};
     if (o && o->url && o->url[0]) {
         u = (struct said_url){.place = PLACE_OPTION, .name = "options.url", .text = o->url};
-    } else if (env_get("RINGCOMM_URL")) {
+    } else if (rcmi_env("RINGCOMM_URL")) {
         u = (struct said_url){
-            .place = PLACE_OWN, .name = "RINGCOMM_URL", .text = env_get("RINGCOMM_URL")};
+            .place = PLACE_OWN, .name = "RINGCOMM_URL", .text = rcmi_env("RINGCOMM_URL")};
     }
     if (rcmi_url_parse(u.text, &u.url) != RCM_OK) {
         char text[sizeof rcmi_last_error()->text];
@@ -100,13 +90,75 @@ static rcm_status said_by_url(const struct said_url *u, const char *what, int va
 
 static rcm_status said_fail(const struct said *said) {
     return rcmi_fail(RCM_ERR_CONFIG, 0,
-                     "%s is not set; start the program with ringcomm-run -n 4 -- PROGRAM or set "
-                     "RINGCOMM_RANK and RINGCOMM_WORLD_SIZE",
+                     "%s is not set; start the program with ringcomm-run -n 4 -- PROGRAM (or "
+                     "torchrun, mpirun, srun) or set RINGCOMM_RANK and RINGCOMM_WORLD_SIZE",
                      said->name);
 }
 
+/* torchrun is running: its names are its own, and a launcher around it started the agents. */
+static bool torchrun_runs(void) {
+    return rcmi_env("TORCHELASTIC_RUN_ID") != NULL;
+}
+
+/* A number of a launcher beside the one that counts. */
+static rcm_status said_agree(const struct said *said, const char *name, int value) {
+    if (said->value == value)
+        return RCM_OK;
+    return rcmi_fail(RCM_ERR_CONFIG, 0,
+                     "%s=%d and %s=%d contradict each other: two launchers, or a variable left "
+                     "over; unset one, or set RINGCOMM_RANK and RINGCOMM_WORLD_SIZE",
+                     said->name, said->value, name, value);
+}
+
+/* What the detected launchers say of rank and size: fills in what is told nowhere else, and must
+ * agree with what torchrun's names say. *ret_launcher: the strongest asked, NULL: none. */
+static rcm_status launchers_ask(struct said *rank, struct said *size,
+                                struct rcmi_launcher_says *ret_says,
+                                const struct rcmi_launcher **ret_launcher) {
+    const struct rcmi_launcher *launcher;
+    for (size_t i = 0; (launcher = rcmi_launcher_at(i)); i++) {
+        struct rcmi_launcher_says says;
+        const bool taken = rank->place == PLACE_NOWHERE || size->place == PLACE_NOWHERE;
+        const bool compared = (rank->place >= PLACE_TORCH || size->place >= PLACE_TORCH) &&
+                              !launcher->inherited && !torchrun_runs();
+        if (!taken && !compared)
+            continue;
+        rcm_status status = launcher->resolve(&says);
+        if (status != RCM_OK)
+            return status;
+        if (rank->place == PLACE_NOWHERE)
+            *rank = (struct said){PLACE_LAUNCHER, says.rank_name, says.rank};
+        else if (compared && rank->place >= PLACE_TORCH)
+            status = said_agree(rank, says.rank_name, says.rank);
+        if (size->place == PLACE_NOWHERE)
+            *size = (struct said){PLACE_LAUNCHER, says.size_name, says.size};
+        else if (status == RCM_OK && compared && size->place >= PLACE_TORCH)
+            status = said_agree(size, says.size_name, says.size);
+        if (status != RCM_OK)
+            return status;
+        if (!*ret_launcher) {
+            *ret_launcher = launcher;
+            *ret_says = says;
+        }
+    }
+    return RCM_OK;
+}
+
+/* Who this process is, and who said so. */
+struct who {
+    struct said rank, size;
+    const struct rcmi_launcher *launcher; /* asked for either; NULL: none of the table */
+    struct rcmi_launcher_says says;       /* by launcher */
+};
+
+/* Whether this is the launcher's process of that number in its job of that size: then its local
+ * numbers and its way to meet are ours. */
+static bool who_is_launched(const struct who *who) {
+    return who->launcher && who->says.rank == who->rank.value && who->says.size == who->size.value;
+}
+
 static rcm_status ranks_resolve(const struct rcm_init_options *o, const struct said_url *u,
-                                struct said *ret_rank, struct said *ret_size) {
+                                struct who *who) {
     struct said rank = {PLACE_OPTION, "options.rank", o ? o->rank : -1};
     struct said size = {PLACE_OPTION, "options.world_size", o ? o->world_size : 0};
     rcm_status status = RCM_OK;
@@ -118,6 +170,8 @@ static rcm_status ranks_resolve(const struct rcm_init_options *o, const struct s
         status = said_by_url(u, "rank", u->url.rank, u->url.rank >= 0, &rank);
     if (status == RCM_OK && u)
         status = said_by_url(u, "world_size", u->url.world_size, u->url.world_size > 0, &size);
+    if (status == RCM_OK)
+        status = launchers_ask(&rank, &size, &who->says, &who->launcher);
     if (status != RCM_OK)
         return status;
     if (rank.place == PLACE_NOWHERE || size.place == PLACE_NOWHERE)
@@ -126,33 +180,38 @@ static rcm_status ranks_resolve(const struct rcm_init_options *o, const struct s
         return rcmi_fail(RCM_ERR_CONFIG, 0,
                          "rank %d (%s) is not below world size %d (%s); ranks count from 0",
                          rank.value, rank.name, size.value, size.name);
-    *ret_rank = rank;
-    *ret_size = size;
+    who->rank = rank;
+    who->size = size;
     return RCM_OK;
 }
 
-static rcm_status local_resolve(struct rcmi_launch *launch) {
+static rcm_status local_resolve(const struct who *who, struct rcmi_launch *launch) {
     struct said rank = {0}, size = {0};
     rcm_status status = said_in_env("RINGCOMM_LOCAL_RANK", "LOCAL_RANK", 0, MAX_RANKS - 1, &rank);
     if (status == RCM_OK)
         status = said_in_env("RINGCOMM_LOCAL_WORLD_SIZE", "LOCAL_WORLD_SIZE", 1, MAX_RANKS, &size);
     if (status != RCM_OK)
         return status;
+    if (who_is_launched(who) && rank.place == PLACE_NOWHERE && who->says.local_rank >= 0)
+        rank = (struct said){PLACE_LAUNCHER, who->says.local_rank_name, who->says.local_rank};
+    if (who_is_launched(who) && size.place == PLACE_NOWHERE && who->says.local_size > 0)
+        size = (struct said){PLACE_LAUNCHER, who->says.local_size_name, who->says.local_size};
     launch->local_rank = rank.place == PLACE_NOWHERE ? -1 : rank.value;
     launch->local_size = size.place == PLACE_NOWHERE ? 0 : size.value;
     if (launch->local_size > 0 && launch->local_rank >= launch->local_size)
         return rcmi_fail(RCM_ERR_CONFIG, 0, "%s=%d is not below %s=%d", rank.name, rank.value,
                          size.name, size.value);
-    if (env_get("TORCHELASTIC_RESTART_COUNT"))
-        return env_number("TORCHELASTIC_RESTART_COUNT", 0, INT_MAX, &launch->attempt);
-    return RCM_OK;
+    if (launch->local_size > launch->world_size)
+        return rcmi_fail(RCM_ERR_CONFIG, 0, "%s=%d is more than %s=%d", size.name, size.value,
+                         who->size.name, who->size.value);
+    return rcmi_env_optional("TORCHELASTIC_RESTART_COUNT", 0, INT_MAX, &launch->attempt);
 }
 
 /* ---- The store ----------------------------------------------------------------------------- */
 
 /* torchrun's agent serves the store, not rank 0. */
 static bool agent_serves(void) {
-    const char *value = env_get("TORCHELASTIC_USE_AGENT_STORE");
+    const char *value = rcmi_env("TORCHELASTIC_USE_AGENT_STORE");
     return value && (strcasecmp(value, "true") == 0 || strcmp(value, "1") == 0);
 }
 
@@ -176,22 +235,33 @@ static rcm_status tcp_url(const char *host, int port, bool serve, struct rcmi_la
 static rcm_status master_url(struct rcmi_launch *launch) {
     static const char help[] = "start the program with ringcomm-run -n 4 -- PROGRAM, or set "
                                "RINGCOMM_URL=tcp://host:port, or MASTER_ADDR and MASTER_PORT";
-    const char *address = env_get("MASTER_ADDR");
+    const char *address = rcmi_env("MASTER_ADDR");
     int port = 0;
-    if (!address || !env_get("MASTER_PORT"))
+    if (!address || !rcmi_env("MASTER_PORT"))
         return rcmi_fail(RCM_ERR_CONFIG, 0, "%s is not set; %s",
                          address ? "MASTER_PORT" : "MASTER_ADDR", help);
-    rcm_status status = env_number("MASTER_PORT", 1, 65535, &port);
+    rcm_status status = rcmi_env_number("MASTER_PORT", 1, 65535, &port);
     if (status != RCM_OK)
         return status;
     size_t len = strlen(address);
     if (strchr(address, '/') || strchr(address, '?') || len > 255)
         return rcmi_fail(RCM_ERR_CONFIG, 0, "MASTER_ADDR=%.100s is not a host name or address",
                          address);
+    launch->rank_0_serves = !agent_serves();
     return tcp_url(address, port, launch->rank == 0 && !agent_serves(), launch);
 }
 
-static rcm_status store_resolve(const struct said_url *u, struct rcmi_launch *launch) {
+/* env://, said or not: the address if there is one, else the launcher's own way to meet. */
+static rcm_status env_resolve(const struct who *who, struct rcmi_launch *launch) {
+    const bool told = rcmi_env("MASTER_ADDR") || rcmi_env("MASTER_PORT");
+    if (told || !who_is_launched(who))
+        return master_url(launch);
+    launch->launcher = who->launcher;
+    return who->launcher->meeting(launch, &launch->meeting);
+}
+
+static rcm_status store_resolve(const struct said_url *u, const struct who *who,
+                                struct rcmi_launch *launch) {
     int n = 0;
     /* A single rank meets nobody. */
     if (u->place == PLACE_NOWHERE && launch->world_size == 1) {
@@ -200,8 +270,9 @@ static rcm_status store_resolve(const struct said_url *u, struct rcmi_launch *la
     }
     switch (u->url.scheme) {
     case RCMI_SCHEME_ENV:
-        return master_url(launch);
+        return env_resolve(who, launch);
     case RCMI_SCHEME_TCP:
+        launch->rank_0_serves = u->url.server < 0;
         return tcp_url(u->url.host, u->url.port,
                        u->url.server >= 0 ? u->url.server == 1 : launch->rank == 0, launch);
     case RCMI_SCHEME_FILE:
@@ -223,31 +294,36 @@ static rcm_status store_resolve(const struct said_url *u, struct rcmi_launch *la
     return out_of_memory();
 }
 
-static rcm_status origin_tell(const struct said *rank, const struct said *size,
-                              const struct said_url *u, struct rcmi_launch *launch) {
+static rcm_status origin_tell(const struct who *who, const struct said_url *u,
+                              struct rcmi_launch *launch) {
     const char *where = "options.store";
     if (u)
-        where = u->place != PLACE_NOWHERE              ? u->name
+        where = launch->launcher                       ? launch->launcher->name
+                : u->place != PLACE_NOWHERE            ? u->name
                 : launch->url && launch->url[0] == 'h' ? "nowhere (a single rank)"
                                                        : "MASTER_ADDR and MASTER_PORT";
-    if (asprintf(&launch->origin, "rank from %s, world size from %s, store from %s", rank->name,
-                 size->name, where) >= 0)
+    if (asprintf(&launch->origin, "rank from %s, world size from %s, store from %s", who->rank.name,
+                 who->size.name, where) >= 0)
         return RCM_OK;
     launch->origin = NULL;
     return out_of_memory();
 }
 
 void rcmi_launch_fini(struct rcmi_launch *launch) {
+    if (launch->leftover)
+        (void)!unlink(launch->leftover);
+    free(launch->leftover);
+    free(launch->meeting);
     free(launch->url);
     free(launch->origin);
-    launch->url = launch->origin = NULL;
+    launch->url = launch->origin = launch->meeting = launch->leftover = NULL;
 }
 
 rcm_status rcmi_launch_resolve(const struct rcm_init_options *options,
                                struct rcmi_launch *ret_launch) {
     struct rcmi_launch launch = {0};
     struct said_url url = {0};
-    struct said rank = {0}, size = {0};
+    struct who who = {0};
     bool own_store = options && options->store;
 
     if (own_store && options->url && options->url[0])
@@ -257,16 +333,16 @@ rcm_status rcmi_launch_resolve(const struct rcm_init_options *options,
     rcm_status status = own_store ? RCM_OK : url_resolve(options, &url);
     if (status != RCM_OK)
         return status;
-    status = ranks_resolve(options, own_store ? NULL : &url, &rank, &size);
+    status = ranks_resolve(options, own_store ? NULL : &url, &who);
     if (status == RCM_OK) {
-        launch.rank = rank.value;
-        launch.world_size = size.value;
-        status = local_resolve(&launch);
+        launch.rank = who.rank.value;
+        launch.world_size = who.size.value;
+        status = local_resolve(&who, &launch);
     }
     if (status == RCM_OK && !own_store)
-        status = store_resolve(&url, &launch);
+        status = store_resolve(&url, &who, &launch);
     if (status == RCM_OK)
-        status = origin_tell(&rank, &size, own_store ? NULL : &url, &launch);
+        status = origin_tell(&who, own_store ? NULL : &url, &launch);
     if (!own_store)
         rcmi_url_fini(&url.url);
     if (status == RCM_OK)

@@ -6,6 +6,7 @@
 #ifndef RCMI_RENDEZVOUS_H
 #define RCMI_RENDEZVOUS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "ringcomm.h"
@@ -18,7 +19,7 @@ rcm_status rcmi_store_open(const char *url, const char *secret, int64_t timeout_
 /* Listens where a store will be served. host: if it names an address of this machine, that one
  * alone; a name that means loopback only on this machine (Debian's 127.0.1.1), a foreign one or
  * NULL: all addresses. port 0: any free one. A port in use is named in the error. The descriptor
- * is the caller's and survives fork(). */
+ * is the caller's; a forked child loses it. */
 rcm_status rcmi_store_listen(const char *host, int port, int *ret_fd, int *ret_port);
 
 /* Serves a TCP store on a listening descriptor, which is the store's from then on (also if it
@@ -26,30 +27,60 @@ rcm_status rcmi_store_listen(const char *host, int port, int *ret_fd, int *ret_p
  * ends the server. */
 rcm_status rcmi_store_serve(int listen_fd, rcm_store **ret_store);
 
+struct rcmi_launcher;
+
 /* Who this process is and where it meets the others. */
 struct rcmi_launch {
     int rank;
     int world_size;
     int local_rank; /* -1: not told */
     int local_size; /* 0: not told */
-    int attempt;  /* TORCHELASTIC_RESTART_COUNT, 0: the first. A launcher's store keeps the keys of
-                     earlier attempts, so keys should carry it */
-    char *url;    /* for rcmi_store_open, complete with rank and world_size; "hash:" for a single
-                     rank; NULL if options->store is to be used */
-    char *origin; /* for people: "rank from RANK, address from MASTER_ADDR and MASTER_PORT" */
+    int attempt; /* TORCHELASTIC_RESTART_COUNT, 0: the first. A launcher's store keeps the keys of
+                    earlier attempts, so keys should carry it */
+    char *url;   /* for rcmi_store_open, complete with rank and world_size; "hash:" for a single
+                    rank; NULL if options->store is to be used, or the launcher's means */
+    bool rank_0_serves; /* the store at url, a TCP store, lives and dies with rank 0 */
+    char *origin;       /* for people: "rank from RANK, address from MASTER_ADDR and MASTER_PORT" */
+    const struct rcmi_launcher *launcher; /* by whose means ranks meet; NULL: at url */
+    char *meeting;                        /* where, in the launcher's terms */
+    char *leftover;                       /* a file that rcmi_launch_fini removes */
 };
 
 /*
- * Options win over RINGCOMM_RANK, _WORLD_SIZE, _LOCAL_RANK, _LOCAL_WORLD_SIZE, _URL, which win
- * over torchrun's RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT,
- * TORCHELASTIC_USE_AGENT_STORE. An empty variable counts as not set. The URL's own rank and
- * world_size count as given where the URL was given; a different value from the same or a
- * stronger place is a contradiction. RCM_ERR_CONFIG names the variable, its value, and what would
- * help. options may be NULL.
+ * Who this process is, from what is set, the first in this order (an empty variable counts as not
+ * set):
+ *
+ *   1. options
+ *   2. RINGCOMM_RANK, _WORLD_SIZE, _LOCAL_RANK, _LOCAL_WORLD_SIZE, _URL
+ *   3. torchrun's RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE
+ *   4. Open MPI's OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE
+ *   5. PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS (MPICH's Hydra, srun --mpi=pmi2)
+ *   6. Slurm's SLURM_PROCID, SLURM_STEP_NUM_TASKS or SLURM_NTASKS, SLURM_LOCALID, in a step only
+ *
+ * and where it meets the others: the URL (1, 2); MASTER_ADDR and MASTER_PORT (which rank 0 serves
+ * unless TORCHELASTIC_USE_AGENT_STORE says that torchrun does); else, if rank and size are those of
+ * the launcher, by its own means: Open MPI's session directory (one machine), PMI's key-value
+ * space, Slurm's first node and a port made of job and step.
+ *
+ * Contradictions are errors, not guesses. The URL's own rank and world_size count as given where
+ * the URL was given; a different value from the same or a stronger place is one. So are different
+ * ranks or sizes in 3, 4 and 5. But launchers hand on what they inherited: with
+ * TORCHELASTIC_RUN_ID set torchrun is the innermost and 4 and 5 are not compared, and 6 is never
+ * compared: inside an allocation it is everywhere. For the same reason 6 counts only with
+ * SLURM_STEP_ID: a batch script has SLURM_NTASKS=4 and is one process.
+ *
+ * RCM_ERR_CONFIG names the variable, its value, and what would help. Reads the environment and
+ * the state of files, opens nothing. options may be NULL.
  */
 rcm_status rcmi_launch_resolve(const struct rcm_init_options *options,
                                struct rcmi_launch *ret_launch);
+/* To be called when all ranks have joined, or this one gave up. */
 void rcmi_launch_fini(struct rcmi_launch *launch);
+
+/* Opens the store of a launch that has no options->store: at url, or by the launcher's means,
+ * where the n-th call of every rank's process meets. Secret and timeout as in rcmi_store_open. */
+rcm_status rcmi_launch_open(struct rcmi_launch *launch, const char *secret, int64_t timeout_ms,
+                            rcm_store **ret_store);
 
 /*
  * Everybody's blob to everybody: each rank publishes `mine` under scope/RANK and gets all nranks

@@ -102,6 +102,7 @@ rcm_status rcmi_call_look(struct rcmi_conn *conn, struct rcmi_bytes key, rcmi_de
 rcm_status rcmi_call_count(struct rcmi_conn *conn, rcmi_deadline deadline, int64_t *ret_count) {
     static const struct rcmi_bytes init = {RCMI_WIRE_INIT, sizeof RCMI_WIRE_INIT - 1};
     uint8_t answer = RCMI_WIRE_NOT_READY;
+    int64_t count = 0;
     rcm_status status = rcmi_conn_put_byte(conn, RCMI_WIRE_CHECK);
     if (status == RCM_OK)
         status = rcmi_conn_put_u64(conn, 1);
@@ -114,12 +115,13 @@ rcm_status rcmi_call_count(struct rcmi_conn *conn, rcmi_deadline deadline, int64
     if (status == RCM_OK)
         status = rcmi_conn_get_byte(conn, &answer, deadline);
     if (status == RCM_OK)
-        status = rcmi_conn_get_i64(conn, ret_count, deadline);
-    if (status == RCM_OK && answer == RCMI_WIRE_READY)
-        --*ret_count;
-    if (status == RCM_OK && *ret_count < 0)
+        status = rcmi_conn_get_i64(conn, &count, deadline);
+    const int64_t hidden = answer == RCMI_WIRE_READY;
+    if (status == RCM_OK && count < hidden)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store says that it has %lld keys",
-                         (long long)*ret_count);
+                         (long long)count);
+    if (status == RCM_OK)
+        *ret_count = count - hidden;
     return status;
 }
 

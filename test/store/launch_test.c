@@ -82,25 +82,10 @@ static void bad_urls(void **state) {
 
 /* ---- Environments -------------------------------------------------------------------------- */
 
-static const char *const names[] = {"RINGCOMM_RANK",
-                                    "RINGCOMM_WORLD_SIZE",
-                                    "RINGCOMM_LOCAL_RANK",
-                                    "RINGCOMM_LOCAL_WORLD_SIZE",
-                                    "RINGCOMM_URL",
-                                    "RANK",
-                                    "WORLD_SIZE",
-                                    "LOCAL_RANK",
-                                    "LOCAL_WORLD_SIZE",
-                                    "MASTER_ADDR",
-                                    "MASTER_PORT",
-                                    "TORCHELASTIC_USE_AGENT_STORE",
-                                    "TORCHELASTIC_RESTART_COUNT"};
-
 /* "NAME=value NAME=value": these and no others. */
 static void environment(const char *text) {
     char *copy = strdup(text), *save = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        unsetenv(names[i]);
+    clearenv();
     for (char *item = strtok_r(copy, " ", &save); item; item = strtok_r(NULL, " ", &save)) {
         char *eq = strchr(item, '=');
         *eq = '\0';

@@ -17,12 +17,15 @@ libcmocka-dev       pkg-config --exists cmocka
 python3             command -v python3
 '
 
-# What tools/check needs beyond that: the second compiler, its sanitizers, the format.
+# What tools/check needs beyond that: the second compiler, its sanitizers, the format, launchers of
+# others.
 check_packages='
 g++                 command -v g++
 clang               command -v clang++
 libclang-rt-14-dev  clang_links address && clang_links thread
 clang-format        command -v clang-format
+openmpi-bin         command -v mpirun.openmpi
+mpich               command -v mpirun.mpich
 '
 
 # Whether clang can link a program with a sanitizer (its runtime is a package of its own).

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The environments of Open MPI, Hydra and Slurm, as a table of environments and what must come of
+ * them; torchrun's and our own are in test/store/launch_test.c. No launcher is needed. */
+#include "../store/check.h"
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "rendezvous.h"
+
+/* "NAME=value NAME=value": these and no others. */
+static void environment(const char *text) {
+    char *copy = strdup(text), *save = NULL;
+    clearenv();
+    for (char *item = strtok_r(copy, " ", &save); item; item = strtok_r(NULL, " ", &save)) {
+        char *eq = strchr(item, '=');
+        *eq = '\0';
+        setenv(item, eq + 1, 1);
+    }
+    free(copy);
+}
+
+#define TORCH "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=29500"
+#define OMPI                                                                                       \
+    "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=0 "                  \
+    "OMPI_COMM_WORLD_LOCAL_SIZE=2"
+#define PMI "PMI_RANK=3 PMI_SIZE=6 PMI_FD=9 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2"
+#define SLURM                                                                                      \
+    "SLURM_JOB_ID=12 SLURM_STEP_ID=0 SLURM_PROCID=4 SLURM_NTASKS=5 SLURM_STEP_NUM_TASKS=5 "        \
+    "SLURM_LOCALID=0 SLURM_NODEID=2 SLURM_STEP_TASKS_PER_NODE=2(x2),1 "                            \
+    "SLURM_STEP_NODELIST=node[07-08,11]"
+#define BATCH  "SLURM_JOB_ID=12 SLURM_NTASKS=4 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0"
+#define MASTER " MASTER_ADDR=h MASTER_PORT=29500"
+
+struct row {
+    const char *env;
+    /* What must come: URL or meeting (a part of it), or an error that names these. */
+    const char *url, *meeting, *error, *error2;
+    int rank, size, local_rank, local_size;
+};
+
+#define GOOD_URL(env, url, ...)                                                                    \
+    { env, url, NULL, NULL, NULL, __VA_ARGS__ }
+#define GOOD_MEETING(env, meet, ...)                                                               \
+    { env, NULL, meet, NULL, NULL, __VA_ARGS__ }
+#define BAD(env, error, error2)                                                                    \
+    { env, NULL, NULL, error, error2, 0, 0, 0, 0 }
+
+static const struct row rows[] = {
+    /* Open MPI: across machines it must be told where */
+    GOOD_URL(OMPI MASTER, "tcp://h:29500?rank=2&world_size=4&server=0", 2, 4, 0, 2),
+    GOOD_URL(OMPI " RINGCOMM_URL=tcp://n:5", "tcp://n:5?rank=2&world_size=4&server=0", 2, 4, 0, 2),
+    GOOD_URL(OMPI " RINGCOMM_URL=env://" MASTER, "tcp://h:29500?rank=2&world_size=4&server=0", 2, 4,
+             0, 2),
+    GOOD_URL("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1", "hash:", 0, 1, -1, 0),
+    BAD(OMPI, "2 of 4 ranks", "MASTER_ADDR"),
+    BAD(OMPI " MASTER_ADDR=h", "MASTER_PORT is not set", "MASTER_ADDR"),
+    BAD("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 "
+        "PMIX_SERVER_TMPDIR=/nowhere/at/all",
+        "PMIX_SERVER_TMPDIR=/nowhere", "MASTER_ADDR=127.0.0.1"),
+    BAD("OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE is not set", "OMPI_COMM_WORLD_RANK=2"),
+    BAD("OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK is not set", "RINGCOMM_RANK"),
+    BAD("OMPI_COMM_WORLD_SIZE=x OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=x", "number"),
+    BAD("OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=2", "rank 2 (OMPI_COMM_WORLD_RANK)",
+        "2 (OMPI_COMM_WORLD_SIZE)"),
+    BAD("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=3",
+        "OMPI_COMM_WORLD_LOCAL_SIZE=3", "OMPI_COMM_WORLD_SIZE=2"),
+
+    /* PMI-1 */
+    GOOD_MEETING(PMI, "pmi:9", 3, 6, 1, 2),
+    GOOD_MEETING("PMI_RANK=0 PMI_SIZE=2 PMI_FD=0", "pmi:0", 0, 2, -1, 0),
+    GOOD_MEETING(PMI " RINGCOMM_URL=env://", "pmi:9", 3, 6, 1, 2),
+    GOOD_URL(PMI MASTER, "tcp://h:29500?rank=3&world_size=6&server=0", 3, 6, 1, 2),
+    BAD("PMI_RANK=0 PMI_SIZE=2", "PMI_FD is not", "MASTER_ADDR"),
+    BAD("PMI_RANK=0 PMI_SIZE=2 PMI_FD=-1", "PMI_FD=-1", "number"),
+    BAD("PMI_RANK=0 PMI_FD=1", "PMI_SIZE is not set", "PMI_RANK=0"),
+    BAD("PMI_RANK=-1 PMI_SIZE=2 PMI_FD=1", "PMI_RANK=-1", "number"),
+
+    /* Slurm */
+    GOOD_MEETING(SLURM, "tcp://node07:6", 4, 5, 0, 1),
+    GOOD_MEETING(SLURM " SLURM_NODEID=1 SLURM_LOCALID=1 SLURM_PROCID=3", "tcp://node07:6", 3, 5, 1,
+                 2),
+    GOOD_MEETING("SLURM_JOBID=12 SLURM_STEPID=3 SLURM_PROCID=1 SLURM_NTASKS=2 "
+                 "SLURM_TASKS_PER_NODE=2 SLURM_NODELIST=gpu7 SLURM_LOCALID=1",
+                 "tcp://127.0.0.1:6", 1, 2, 1, 2),
+    GOOD_MEETING("SLURM_JOB_ID=9 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=2 "
+                 "SLURM_JOB_NODELIST=a[3-4]-b[5,7]c,d9",
+                 "tcp://a3-b5c:6", 0, 2, -1, 0),
+    GOOD_URL(SLURM MASTER, "tcp://h:29500?rank=4&world_size=5&server=0", 4, 5, 0, 1),
+    BAD(BATCH, "SLURM_NTASKS=4", "not started by srun"),
+    BAD(BATCH, "SLURM_STEP_ID is not set", "srun -n 4"),
+    BAD("SLURM_NTASKS=4 SLURM_STEP_ID=0", "SLURM_NTASKS=4", "SLURM_PROCID is not set"),
+    BAD("SLURM_JOB_ID=77", "SLURM_JOB_ID=77", "not started by srun"),
+    BAD(BATCH MASTER, "SLURM_NTASKS=4", "not started by srun"),
+    BAD(SLURM " SLURM_PROCID=0", "rank 0 is on node 2", "SLURM_NODEID"),
+    BAD(SLURM " SLURM_STEP_ID=batch", "SLURM_STEP_ID=batch", "MASTER_ADDR"),
+    BAD(SLURM " SLURM_STEP_NODELIST=node[1", "SLURM_STEP_NODELIST=node[1", "first node"),
+    BAD(SLURM " SLURM_STEP_NODELIST=a/b", "SLURM_STEP_NODELIST=a/b", "first node"),
+    BAD(SLURM " SLURM_STEP_NODELIST=]a", "SLURM_STEP_NODELIST=]a", "first node"),
+    BAD(SLURM " SLURM_PROCID=9", "rank 9 (SLURM_PROCID)", "5 (SLURM_STEP_NUM_TASKS)"),
+    /* a list that makes no sense tells nothing */
+    GOOD_MEETING(SLURM " SLURM_STEP_TASKS_PER_NODE=2(x", "tcp://node07:6", 4, 5, 0, 0),
+    GOOD_MEETING(SLURM " SLURM_STEP_TASKS_PER_NODE=2;2", "tcp://node07:6", 4, 5, 0, 0),
+
+    /* precedence: ours, torchrun's, Open MPI's, PMI's, Slurm's */
+    GOOD_URL(OMPI " RINGCOMM_RANK=0 RINGCOMM_WORLD_SIZE=3 RINGCOMM_URL=tcp://n:5",
+             "tcp://n:5?rank=0&world_size=3&server=1", 0, 3, -1, 0),
+    GOOD_URL(OMPI " " PMI " " SLURM " RINGCOMM_RANK=0 RINGCOMM_WORLD_SIZE=3 RINGCOMM_URL=tcp://n:5",
+             "tcp://n:5?rank=0&world_size=3&server=1", 0, 3, -1, 0),
+    GOOD_URL(TORCH " " SLURM, "tcp://h:29500?rank=1&world_size=4&server=0", 1, 4, 1, 2),
+    GOOD_URL(TORCH " " BATCH, "tcp://h:29500?rank=1&world_size=4&server=0", 1, 4, 1, 2),
+    GOOD_URL(TORCH " " OMPI " TORCHELASTIC_RUN_ID=x", "tcp://h:29500?rank=1&world_size=4&server=0",
+             1, 4, 1, 2), /* mpirun started one torchrun per machine */
+    GOOD_URL("RANK=2 WORLD_SIZE=4" MASTER " " OMPI, "tcp://h:29500?rank=2&world_size=4&server=0", 2,
+             4, 0, 2), /* the same, said twice */
+    GOOD_URL(OMPI " " BATCH MASTER, "tcp://h:29500?rank=2&world_size=4&server=0", 2, 4, 0, 2),
+    GOOD_MEETING(PMI " " SLURM, "pmi:9", 3, 6, 1, 2),
+    GOOD_MEETING("WORLD_SIZE=6 RANK= " PMI, "pmi:9", 3, 6, 1, 2),
+    GOOD_MEETING("RINGCOMM_RANK=3 " PMI, "pmi:9", 3, 6, 1, 2),
+
+    /* contradictions */
+    BAD(TORCH " " OMPI, "RANK=1", "OMPI_COMM_WORLD_RANK=2"),
+    BAD("RANK=2 WORLD_SIZE=8" MASTER " " OMPI, "WORLD_SIZE=8", "OMPI_COMM_WORLD_SIZE=4"),
+    BAD("RANK=1 WORLD_SIZE=6" MASTER " " PMI, "RANK=1", "PMI_RANK=3"),
+    BAD(OMPI " " PMI MASTER, "OMPI_COMM_WORLD_RANK=2", "PMI_RANK=3"),
+    BAD("RINGCOMM_RANK=0 " PMI, "MASTER_ADDR is not set", "RINGCOMM_URL"), /* not PMI's rank 0 */
+    BAD("WORLD_SIZE=3" MASTER " " OMPI, "WORLD_SIZE=3", "OMPI_COMM_WORLD_SIZE=4"),
+};
+
+static void check_row(const struct row *r) {
+    struct rcmi_launch l = {0};
+    environment(r->env);
+    rcm_status status = rcmi_launch_resolve(NULL, &l);
+    if (r->error) {
+        if (status != RCM_ERR_CONFIG)
+            fail_msg("(%s): %s", r->env, rcm_status_name(status));
+        check_error_names(r->error);
+        check_error_names(r->error2);
+        return;
+    }
+    if (status != RCM_OK)
+        fail_msg("(%s): %s", r->env, rcm_last_error());
+    if (r->url)
+        assert_string_equal(l.url, r->url);
+    else if (r->meeting)
+        assert_ptr_equal(strstr(l.meeting, r->meeting), l.meeting);
+    assert_true(!l.url == !r->url);
+    assert_true(!l.launcher == !l.meeting && !l.launcher == !!r->url);
+    assert_int_equal(l.rank, r->rank);
+    assert_int_equal(l.world_size, r->size);
+    assert_int_equal(l.local_rank, r->local_rank);
+    assert_int_equal(l.local_size, r->local_size);
+    rcmi_launch_fini(&l);
+}
+
+static void environments(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        check_row(&rows[i]);
+}
+
+/* Options and a given store need nothing that a launcher does not say. */
+static void options_win(void **state) {
+    struct rcm_init_options o = RCM_INIT_OPTIONS_INIT;
+    struct rcmi_launch l;
+    (void)state;
+    environment(OMPI);
+    o.rank = 1;
+    o.world_size = 2;
+    o.url = "tcp://n:5";
+    check_ok(rcmi_launch_resolve(&o, &l));
+    assert_string_equal(l.url, "tcp://n:5?rank=1&world_size=2&server=0");
+    assert_int_equal(l.local_rank, -1); /* Open MPI's is that of another rank */
+    assert_string_equal(l.origin, "rank from options.rank, world size from options.world_size, "
+                                  "store from options.url");
+    rcmi_launch_fini(&l);
+
+    o = (struct rcm_init_options)RCM_INIT_OPTIONS_INIT;
+    check_ok(rcm_store_open("hash:", 0, &o.store));
+    check_ok(rcmi_launch_resolve(&o, &l));
+    assert_null(l.url);
+    assert_null(l.launcher);
+    assert_int_equal(l.rank, 2);
+    assert_int_equal(l.local_rank, 0);
+    rcmi_launch_fini(&l);
+    rcm_store_close(o.store);
+}
+
+/* A directory that others may write to is not believed. */
+static void session_directory(void **state) {
+    char *dir = fresh_path(), env[600];
+    struct rcmi_launch l;
+    (void)state;
+    assert_int_equal(mkdir(dir, 0700), 0);
+    snprintf(env, sizeof env,
+             "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 "
+             "PMIX_NAMESPACE=prte/1@2.x PMIX_SERVER_TMPDIR=%s",
+             dir);
+    environment(env);
+    check_ok(rcmi_launch_resolve(NULL, &l));
+    assert_ptr_equal(strstr(l.meeting, dir), l.meeting);
+    assert_string_equal(l.meeting + strlen(dir), "/ringcomm-prte_1@2_x");
+    assert_string_equal(l.origin,
+                        "rank from OMPI_COMM_WORLD_RANK, world size from OMPI_COMM_WORLD_SIZE, "
+                        "store from Open MPI's session directory");
+    rcmi_launch_fini(&l);
+    assert_int_equal(chmod(dir, 0777), 0);
+    check_status(RCM_ERR_CONFIG, rcmi_launch_resolve(NULL, &l));
+    check_error_names("not this user's alone");
+    rmdir(dir);
+    remove_path(dir);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(environments),
+        cmocka_unit_test(options_win),
+        cmocka_unit_test(session_directory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
