@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include "auth.h"
 #include "fd.h"
 #include "transport.h"
@@ -101,6 +102,7 @@ struct rcmi_frames {
 struct rcmi_node {
     struct rcmi_node_config config; /* strings are ours */
     int64_t peer_timeout_ms;
+    pid_t pid; /* of the process that made it */
     struct rcmi_loop *loop;
     struct rcmi_domain domains[RCMI_TRANSPORTS_MAX]; /* in order of preference; the last is self */
     int ndomains;
@@ -128,6 +130,8 @@ struct rcmi_node {
     pthread_mutex_t lock; /* outbox, and the state that rcmi_node_farewell waits for */
     pthread_cond_t changed;
     struct rcmi_frames outbox;
+    struct rcmi_frames said; /* to all; loop thread */
+    int nsaid;
     struct rcmi_link *failed;
     bool settled; /* every peer has said farewell or is gone */
 };
@@ -354,6 +358,9 @@ bool rcmi_control_loopback(struct rcmi_node *node);
 
 /* Puts queued messages on their links. True if there was any. */
 bool rcmi_outbox_flush(struct rcmi_node *node);
+/* Says on a link that came up what was said to all before. */
+void rcmi_outbox_repeat(struct rcmi_link *link);
+#define RCMI_SAID_MAX 64 /* messages to all that are kept */
 
 /* ---- channel.c, opening.c -------------------------------------------------------------------- */
 
@@ -388,6 +395,12 @@ void rcmi_end_free(struct rcmi_end *end);
 
 /* Fills node->domains from the configured list; no domain is initialised yet. */
 rcm_status rcmi_registry_select(struct rcmi_node *node);
+
+/* ---- chaos/ ---------------------------------------------------------------------------------- */
+
+/* The row "chaos:NAME" that is inner with faults as RINGCOMM_CHAOS says; NULL if inner is NULL or
+ * cannot be wrapped. */
+const struct rcmi_transport *rcmi_chaos_wrap(const struct rcmi_transport *inner);
 
 /* ---- For transports -------------------------------------------------------------------------- */
 

@@ -189,6 +189,7 @@ static void link_up(struct rcmi_link *link) {
     link->targets = NULL;
     rcmi_log(RCMI_LOG_DEBUG, "linked to rank %d by %s", link->peer, link->domain->transport->name);
     rcmi_channels_link_up(link);
+    rcmi_outbox_repeat(link);
     if (node->leaving)
         rcmi_link_say_bye(link);
     rcmi_control_resume(link);

@@ -49,18 +49,36 @@ void rcmi_node_send_linked(struct rcmi_node *node, const void *bytes, size_t len
         (void)outbox_put(node, -1, bytes, len);
 }
 
+static void send_copy(struct rcmi_link *link, const struct rcmi_frame *frame) {
+    struct rcmi_frame *copy = malloc(sizeof *copy + frame->len);
+    if (copy)
+        memcpy(copy, frame, sizeof *copy + frame->len);
+    else
+        (void)rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for a control message");
+    rcmi_control_send(link, copy);
+}
+
 static void send_to_all(struct rcmi_node *node, const struct rcmi_frame *frame) {
     for (int peer = 0; peer < node->config.nranks; peer++) {
         struct rcmi_link *link = rcmi_node_link(node, peer);
         if (!link || rcmi_link_state(link) != RCMI_LINK_UP || peer == node->config.rank)
             continue;
-        struct rcmi_frame *copy = malloc(sizeof *copy + frame->len);
-        if (copy)
-            memcpy(copy, frame, sizeof *copy + frame->len);
-        else
-            (void)rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for a control message");
-        rcmi_control_send(link, copy);
+        send_copy(link, frame);
     }
+}
+
+void rcmi_outbox_repeat(struct rcmi_link *link) {
+    for (const struct rcmi_frame *frame = link->node->said.head; frame; frame = frame->next)
+        send_copy(link, frame);
+}
+
+/* Kept for links that come up later. */
+static void keep(struct rcmi_node *node, struct rcmi_frame *frame) {
+    if (node->nsaid == RCMI_SAID_MAX)
+        free(rcmi_frames_pop(&node->said));
+    else
+        node->nsaid++;
+    rcmi_frames_push(&node->said, frame);
 }
 
 bool rcmi_outbox_flush(struct rcmi_node *node) {
@@ -73,9 +91,10 @@ bool rcmi_outbox_flush(struct rcmi_node *node) {
         struct rcmi_link *link = frame->peer >= 0 ? rcmi_link_need(node, frame->peer) : NULL;
         if (link) {
             rcmi_control_send(link, frame);
+        } else if (frame->peer < 0) {
+            send_to_all(node, frame);
+            keep(node, frame);
         } else {
-            if (frame->peer < 0)
-                send_to_all(node, frame);
             free(frame);
         }
     }

@@ -156,6 +156,7 @@ rcm_status rcmi_node_create(const struct rcmi_node_config *config, struct rcmi_n
     if (!node)
         return RCM_ERR_NOMEM;
     node->peer_timeout_ms = seconds * 1000;
+    node->pid = getpid();
     node_init_lock(node);
     status = node_copy_config(node, config);
     if (status == RCM_OK) {
@@ -248,9 +249,43 @@ rcm_status rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline) {
                             find.count - 1);
 }
 
+struct drain {
+    struct rcmi_node *node;
+    bool done;
+};
+
+/* On the loop thread: is anything still to be told, or a link still to be made that will hear it?
+ */
+static void node_look_drained(void *arg) {
+    struct drain *drain = arg;
+    drain->done = !rcmi_outbox_flush(drain->node);
+    for (int i = 0; i < drain->node->config.nranks; i++) {
+        const struct rcmi_link *link = rcmi_node_link(drain->node, i);
+        const enum rcmi_link_state state = link ? rcmi_link_state(link) : RCMI_LINK_NONE;
+        if (state == RCMI_LINK_DIALING || state == RCMI_LINK_WAITING || state == RCMI_LINK_SETUP ||
+            (state == RCMI_LINK_UP && link->out.head))
+            drain->done = false;
+    }
+}
+
+void rcmi_node_drain(struct rcmi_node *node, rcmi_deadline deadline) {
+    struct drain drain = {.node = node};
+    for (;;) {
+        rcmi_loop_call(node->loop, node_look_drained, &drain);
+        if (drain.done || rcmi_deadline_passed(deadline))
+            return;
+        const struct timespec pause = {.tv_nsec = 1000000};
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
 /* On the loop thread: everything but the loop itself. */
 static void node_close(void *arg) {
     struct rcmi_node *node = arg;
+    /* Why it ends is told before the connections close, or peers would take the end for the reason.
+     * A forked child says nothing on its parent's connections. */
+    if (node->pid == getpid())
+        rcmi_outbox_flush(node);
     node->closed = true;
     rcmi_channels_free(node);
     for (int i = 0; node->links && i < node->config.nranks; i++)
@@ -277,6 +312,7 @@ void rcmi_node_destroy(struct rcmi_node *node) {
         node_close(node);
     rcmi_loop_destroy(node->loop);
     rcmi_frames_clear(&node->outbox);
+    rcmi_frames_clear(&node->said);
     pthread_cond_destroy(&node->changed);
     pthread_mutex_destroy(&node->lock);
     free((void *)(uintptr_t)node->config.host_id);

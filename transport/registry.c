@@ -13,6 +13,10 @@ const struct rcmi_transport *const rcmi_transports[] = {
 };
 
 static const struct rcmi_transport *registry_find(const char *name, size_t len) {
+    static const char chaos[] = "chaos:";
+    const size_t prefix = sizeof chaos - 1;
+    if (len > prefix && memcmp(name, chaos, prefix) == 0)
+        return rcmi_chaos_wrap(registry_find(name + prefix, len - prefix));
     for (int i = 0; rcmi_transports[i]; i++)
         if (strlen(rcmi_transports[i]->name) == len &&
             memcmp(rcmi_transports[i]->name, name, len) == 0)

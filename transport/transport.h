@@ -83,6 +83,9 @@ rcm_status rcmi_node_start(struct rcmi_node *node);
 /* Says farewell on every link and waits until the peers did or the deadline passed: after it the
  * end of a link is no death any more. For an orderly end only. */
 rcm_status rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline);
+/* Waits until what was sent by rcmi_node_send_linked is on its way, also to links that are just
+ * being made; no longer than the deadline. For an end that is not orderly. */
+void rcmi_node_drain(struct rcmi_node *node, rcmi_deadline deadline);
 /* Closes all links and sockets, stops the thread, frees everything. Channels must be closed.
  * Legal at any time, also half-started. NULL is a no-op. */
 void rcmi_node_destroy(struct rcmi_node *node);
@@ -90,7 +93,7 @@ void rcmi_node_destroy(struct rcmi_node *node);
 /* Queues a message (1..4096 bytes) on peer's control stream, making the link if needed. Any thread.
  */
 rcm_status rcmi_node_send(struct rcmi_node *node, int peer, const void *bytes, size_t len);
-/* The same to every peer whose link is up. */
+/* The same to every peer that is linked, and to those that will be when their link comes up. */
 void rcmi_node_send_linked(struct rcmi_node *node, const void *bytes, size_t len);
 
 /* Moves whatever can move on data planes without blocking. True if anything did. Any thread;

@@ -123,7 +123,7 @@ void case_status_page(void **state) {
     const void *page = rcmi_node_peer_status_page(pair.b->node, 0);
     if (page)
         CHECK_EQ(atomic_load((const _Atomic uint32_t *)page), 0x12345678u);
-    if (strcmp(test_transport, "shm") == 0)
+    if (transport_is("shm"))
         CHECK(page != NULL);
     pair_close(&pair);
 }
@@ -224,7 +224,7 @@ void case_right_secret(void **state) {
 void case_other_host(void **state) {
     (void)state;
     const struct setup a_setup = {.host_id = "one"}, b_setup = {.host_id = "two"};
-    bool serves = strcmp(test_transport, "tcp") == 0;
+    bool serves = transport_is("tcp");
     struct world *world = world_new();
     struct side a, b;
     limit_ms(20000);

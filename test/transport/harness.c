@@ -369,9 +369,19 @@ int fd_count(void) {
     return n;
 }
 
+/* Without "chaos:". */
+static const char *inner_transport(void) {
+    const char *colon = strchr(test_transport, ':');
+    return colon ? colon + 1 : test_transport;
+}
+
+bool transport_is(const char *name) {
+    return strcmp(inner_transport(), name) == 0;
+}
+
 bool transport_multicast(void) {
     for (int i = 0; rcmi_transports[i]; i++)
-        if (strcmp(rcmi_transports[i]->name, test_transport) == 0)
+        if (transport_is(rcmi_transports[i]->name))
             return rcmi_transports[i]->multicast;
     return false;
 }

@@ -114,6 +114,7 @@ void flag_wait(struct world *world, int flag);
 void flag_set(struct world *world, int flag);
 
 int fd_count(void);
+bool transport_is(const char *name); /* that, or that with chaos around it */
 bool transport_multicast(void);
 /* 1, or by how much a sanitizer slows things down. */
 int slowness(void);

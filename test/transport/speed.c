@@ -234,6 +234,7 @@ int main(int argc, char **argv) {
     struct setup setup = {.slot_bytes = SLOT, .slots = 4};
     struct side side;
     int listener;
+    setvbuf(stdout, NULL, _IOLBF, 0);
     test_transport = argc > 1 ? argv[1] : "tcp";
     limit_ms(300000);
     CHECK_EQ(rcmi_resolve("127.0.0.1", 0, 0, &bare_addr), RCM_OK);

@@ -61,7 +61,7 @@ static void end_close(struct end *end) {
     tcp->link_down(&end->link);
     tcp->link_down(&end->link); /* idempotent */
     tcp->link_fini(&end->link);
-    tcp->domain_fini(&end->domain);
+    tcp->domain_fini(&end->domain); /* a loop that was destroyed is NULL: nothing to unwatch */
     rcmi_loop_destroy(end->node.loop);
 }
 
@@ -214,7 +214,7 @@ static void closed_writer(void **state) {
 static void closed_reader(void **state) {
     (void)state;
     struct two two;
-    struct tcp_channel writer, reader, next_writer, next_reader;
+    struct tcp_channel writer, reader, next_writer, next_reader, later_writer, later_reader;
     struct rcmi_slot message;
     void *slot;
     two_open(&two, 4096);
@@ -228,6 +228,9 @@ static void closed_reader(void **state) {
     tcp->progress(&two.b.domain);
     assert_true(two.b.link.streams[0].rx.in_payload);
     tcp->channel_fini(&reader.base);
+    /* Takes the same place in the table, but not the frames that are still under way. */
+    channel_make(&two.a, &two.b, &later_writer, &later_reader);
+    assert_int_equal(later_reader.index & 0xffff, writer.far_index & 0xffff);
     assert_int_equal(rcmi_channel_reserve(&next_writer.base, &slot), RCM_OK);
     rcmi_channel_commit(&next_writer.base, 10, 7);
     for (int i = 0; i < 100; i++) {
@@ -236,7 +239,10 @@ static void closed_reader(void **state) {
     }
     assert_int_equal(rcmi_channel_peek(&next_reader.base, &message), RCM_OK);
     assert_int_equal(message.meta, 7);
+    assert_int_equal(rcmi_channel_peek(&later_reader.base, &message), RCM_AGAIN);
     assert_int_equal(two.a.node.failures + two.b.node.failures, 0);
+    tcp->channel_fini(&later_writer.base);
+    tcp->channel_fini(&later_reader.base);
     tcp->channel_fini(&writer.base);
     tcp->channel_fini(&next_writer.base);
     tcp->channel_fini(&next_reader.base);
@@ -260,6 +266,86 @@ static void down_when_full(void **state) {
     for (int i = 0; i < 10; i++)
         tcp->progress(&two.b.domain);
     assert_int_equal(two.b.node.failures, 1); /* it sees the end of the stream, once */
+    tcp->channel_fini(&writer.base);
+    tcp->channel_fini(&reader.base);
+    two_close(&two);
+}
+
+/* ---- The loop ------------------------------------------------------------------------------ */
+
+static void nap(void) {
+    usleep(200);
+}
+
+/* What a full socket did not take is sent by the loop, though nobody makes progress or arms. */
+static void loop_sends(void **state) {
+    (void)state;
+    struct two two;
+    struct tcp_channel writer, reader;
+    struct rcmi_slot message;
+    void *slot;
+    two_open(&two, 4096);
+    channel_make(&two.a, &two.b, &writer, &reader);
+    atomic_store(&two.a.domain.armed, false); /* as if the arming of the start were used up */
+    assert_int_equal(rcmi_loop_start(two.a.node.loop), RCM_OK);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(rcmi_channel_reserve(&writer.base, &slot), RCM_OK);
+        memset(slot, i, 8192);
+        rcmi_channel_commit(&writer.base, 8192, (uint64_t)i);
+    }
+    for (int i = 0, n = 0; n < 4; i++) {
+        assert_true(i < 20000);
+        tcp->progress(&two.b.domain);
+        if (rcmi_channel_peek(&reader.base, &message) != RCM_OK) {
+            nap();
+            continue;
+        }
+        assert_int_equal(message.meta, n++);
+        rcmi_channel_release(&reader.base);
+    }
+    rcmi_loop_destroy(two.a.node.loop); /* before the objects it may be looking at */
+    two.a.node.loop = NULL;
+    tcp->channel_fini(&writer.base);
+    tcp->channel_fini(&reader.base);
+    two_close(&two);
+}
+
+static void ring_wait(struct end *end, int before) {
+    for (int i = 0; atomic_load(&end->node.rings) == before; i++) {
+        assert_true(i < 20000);
+        nap();
+    }
+}
+
+/* Half a message wakes the loop, which rings: or else who sleeps would never arm for the rest. */
+static void loop_rings(void **state) {
+    (void)state;
+    struct two two;
+    struct tcp_channel writer, reader;
+    struct rcmi_slot message;
+    two_open(&two, 0);
+    channel_make(&two.a, &two.b, &writer, &reader);
+    assert_int_equal(rcmi_loop_start(two.b.node.loop), RCM_OK);
+    struct tcp_header header = {TCP_HEADER_DATA, reader.index, 100, 5};
+    static const uint8_t payload[100];
+    int fd = two.a.link.streams[0].fd, rings = atomic_load(&two.b.node.rings);
+    tcp->arm(&two.b.domain);
+    tcp->arm(&two.b.domain);
+    assert_int_equal(write(fd, &header, sizeof header), sizeof header);
+    ring_wait(&two.b, rings);
+    assert_int_equal(rcmi_channel_peek(&reader.base, &message), RCM_AGAIN);
+    for (int i = 0; atomic_load(&two.b.domain.armed); i++) {
+        assert_true(i < 20000);
+        nap();
+    }
+    rings = atomic_load(&two.b.node.rings);
+    tcp->arm(&two.b.domain);
+    assert_int_equal(write(fd, payload, sizeof payload), sizeof payload);
+    ring_wait(&two.b, rings);
+    assert_int_equal(rcmi_channel_peek(&reader.base, &message), RCM_OK);
+    assert_int_equal(message.meta, 5);
+    rcmi_loop_destroy(two.b.node.loop);
+    two.b.node.loop = NULL;
     tcp->channel_fini(&writer.base);
     tcp->channel_fini(&reader.base);
     two_close(&two);
@@ -410,6 +496,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiny_buffer),   cmocka_unit_test(closed_writer),
         cmocka_unit_test(closed_reader), cmocka_unit_test(down_when_full),
+        cmocka_unit_test(loop_sends),    cmocka_unit_test(loop_rings),
         cmocka_unit_test(lies),          cmocka_unit_test(too_many),
         cmocka_unit_test(noise),         cmocka_unit_test(bad_openings),
     };

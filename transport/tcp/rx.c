@@ -7,6 +7,8 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -260,6 +262,17 @@ static rcm_status rx_read(struct tcp_stream *stream, bool *ret_more) {
     return RCM_OK;
 }
 
+/* The kernel delays acknowledgements, and with them the news of a larger window, by up to 40 ms in
+ * the hope of data to send them with. A peer that may not send before it hears would wait all that
+ * time, and we for the peer. So when there is nothing to do but to wait, ask for it. */
+void tcp_rx_acknowledge(struct tcp_stream *stream) {
+    const int now = 1;
+    if (!stream->rx.owes || stream->fd < 0)
+        return;
+    stream->rx.owes = false;
+    (void)setsockopt(stream->fd, IPPROTO_TCP, TCP_QUICKACK, &now, sizeof now);
+}
+
 bool tcp_rx_poll(struct tcp_stream *stream) {
     bool moved = false, more = true;
     for (int round = 0; more && round < TCP_RX_ROUNDS; round++) {
@@ -274,5 +287,9 @@ bool tcp_rx_poll(struct tcp_stream *stream) {
         }
         moved = true;
     }
+    stream->rx.owes = stream->rx.owes || moved;
+    stream->rx.dry = moved ? 0 : stream->rx.dry + 1;
+    if (stream->rx.dry == TCP_DRY)
+        tcp_rx_acknowledge(stream);
     return moved;
 }

@@ -98,6 +98,11 @@ void tcp_arm(void *data) {
     bool was = atomic_exchange(&domain->armed, true);
     pthread_rwlock_rdlock(&domain->streams_lock);
     for (struct tcp_stream *stream = domain->streams; stream; stream = stream->next) {
+        if (tcp_lock_try(&stream->rx.lock)) {
+            if (stream->rx.in_payload || stream->rx.large)
+                tcp_rx_acknowledge(stream);
+            tcp_lock_drop(&stream->rx.lock);
+        }
         if (!atomic_load(&stream->queued))
             continue;
         if (atomic_load(&stream->blocked))

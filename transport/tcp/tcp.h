@@ -34,6 +34,7 @@
 #define TCP_READ_AHEAD    65536 /* bytes that one read may take beyond what is asked for */
 #define TCP_AHEAD_LARGE   1024  /* the same after a large message: most likely another follows */
 #define TCP_LARGE         16384
+#define TCP_DRY           32 /* so many looks in vain before the kernel is made to acknowledge */
 #define TCP_RX_ROUNDS     8  /* reads per call of progress, so that no stream starves the others */
 #define TCP_GATHER        16 /* frames per system call */
 #define TCP_DIRECT        4  /* up to so many streams are read without asking epoll first */
@@ -96,7 +97,9 @@ struct tcp_rx {
     size_t left;
     bool placed; /* dest is the reader's own memory, see tcp_expect */
     bool large;
-    bool rang; /* something arrived that somebody may sleep for */
+    bool rang;    /* something arrived that somebody may sleep for */
+    bool owes;    /* the kernel may hold back an acknowledgement, see tcp_rx_acknowledge */
+    uint32_t dry; /* looks in a row that found nothing */
     struct tcp_end *ends;
     uint32_t nends;
 };
@@ -220,6 +223,8 @@ void tcp_domain_unlist(struct tcp_domain *domain, struct tcp_stream *stream);
 
 /* rx.c; under rx.lock. */
 bool tcp_rx_poll(struct tcp_stream *stream);
+/* Nothing more came: makes the kernel acknowledge what did. */
+void tcp_rx_acknowledge(struct tcp_stream *stream);
 rcm_status tcp_end_add(struct tcp_stream *stream, struct tcp_channel *channel);
 void tcp_end_remove(struct tcp_stream *stream, struct tcp_channel *channel);
 /* Moves what is being received into a reader's own memory back to its slot. */

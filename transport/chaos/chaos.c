@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Wrapped rows and their domains: see chaos.h. */
+#include "chaos.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include "log.h"
+#include "settings.h"
+
+/* ---- The timer ------------------------------------------------------------------------------- */
+
+void chaos_ring_at(struct chaos_domain *domain, rcmi_deadline at) {
+    if (at == RCMI_NEVER)
+        return;
+    pthread_mutex_lock(&domain->lock);
+    if (at < domain->timer_at) {
+        const struct itimerspec when = {
+            .it_value = {.tv_sec = (time_t)(at / 1000000000), .tv_nsec = (long)(at % 1000000000)}};
+        domain->timer_at = at;
+        (void)timerfd_settime(domain->timer, TFD_TIMER_ABSTIME, &when, NULL);
+    }
+    pthread_mutex_unlock(&domain->lock);
+}
+
+/* All links at once, before anybody is told. */
+static void isolate(struct rcmi_node *node) {
+    for (int peer = 0; peer < node->config.nranks; peer++) {
+        if (peer == node->config.rank)
+            continue;
+        (void)rcmi_fail_origin(RCM_ERR_PEER, peer, "the chaos transport cut all links");
+        rcmi_node_link_failed(node, peer);
+    }
+}
+
+/* What only the loop thread can do. */
+static void strike_from_loop(struct chaos_domain *domain) {
+    const int peer = atomic_exchange_explicit(&domain->to_strike, -1, memory_order_relaxed);
+    const struct rcmi_link *link = peer >= 0 ? rcmi_node_link(domain->node, peer) : NULL;
+    if (!link || link->control.fd < 0)
+        return;
+    if (domain->orders.fault == CHAOS_ISOLATE)
+        isolate(domain->node);
+    else
+        (void)shutdown(link->control.fd, SHUT_RDWR); /* both sides see the end */
+}
+
+/* Readers look again; who finds its message not due yet starts the timer again. */
+static void timer_ready(void *arg, uint32_t events) {
+    struct chaos_domain *domain = arg;
+    uint64_t times;
+    (void)events;
+    pthread_mutex_lock(&domain->lock);
+    const bool fired = read(domain->timer, &times, sizeof times) > 0;
+    if (fired)
+        domain->timer_at = RCMI_NEVER;
+    pthread_mutex_unlock(&domain->lock);
+    if (!fired)
+        return; /* started anew meanwhile */
+    strike_from_loop(domain);
+    rcmi_node_ring(domain->node);
+}
+
+/* ---- Domains --------------------------------------------------------------------------------- */
+
+static struct chaos_domain *domain_of(void *domain) {
+    return (struct chaos_domain *)(void *)((uint8_t *)domain + CHAOS_DOMAIN_AT);
+}
+
+struct chaos_domain *chaos_domain_find(const struct rcmi_channel *channel) {
+    const struct rcmi_node *node = channel->node;
+    for (int i = 0; i < node->ndomains; i++)
+        if (node->domains[i].transport == channel->transport)
+            return domain_of(node->domains[i].data);
+    return NULL;
+}
+
+static const struct chaos_transport *transport_of(const struct rcmi_node *node,
+                                                  const void *domain) {
+    for (int i = 0; i < node->ndomains; i++)
+        if (node->domains[i].data == domain)
+            return (const struct chaos_transport *)node->domains[i].transport;
+    return NULL;
+}
+
+static rcm_status domain_timer(struct chaos_domain *chaos) {
+    chaos->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (chaos->timer < 0)
+        return rcmi_fail(rcmi_status_of_errno(errno), errno, "no timer for a chaos transport");
+    chaos->watch = (struct rcmi_watch){.fd = chaos->timer, .ready = timer_ready, .arg = chaos};
+    return rcmi_loop_watch(rcmi_node_loop(chaos->node), &chaos->watch, EPOLLIN);
+}
+
+static rcm_status chaos_domain_init(void *domain, struct rcmi_node *node) {
+    struct chaos_domain *chaos = domain_of(domain);
+    const char *text = rcmi_setting("RINGCOMM_CHAOS");
+    chaos->node = node;
+    chaos->transport = transport_of(node, domain);
+    chaos->timer = -1;
+    chaos->timer_at = RCMI_NEVER;
+    atomic_init(&chaos->stalled, -1);
+    atomic_init(&chaos->to_strike, -1);
+    pthread_mutex_init(&chaos->lock, NULL);
+    chaos->made = true;
+    rcm_status status = chaos->transport->inner->domain_init(domain, node);
+    if (status == RCM_OK)
+        status = chaos_orders_parse(text, node->config.nranks, &chaos->orders);
+    if (status == RCM_OK)
+        status = domain_timer(chaos);
+    if (status == RCM_OK && node->config.rank == 0)
+        rcmi_log(RCMI_LOG_WARN, "this job is disturbed on purpose: transport %s, RINGCOMM_CHAOS=%s",
+                 chaos->transport->name, text);
+    return status;
+}
+
+static void chaos_domain_fini(void *domain) {
+    struct chaos_domain *chaos = domain_of(domain);
+    if (!chaos->made)
+        return;
+    if (chaos->watch.active)
+        rcmi_loop_unwatch(rcmi_node_loop(chaos->node), &chaos->watch);
+    rcmi_fd_close(&chaos->timer);
+    chaos->transport->inner->domain_fini(domain);
+    pthread_mutex_destroy(&chaos->lock);
+    chaos->made = false;
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+static size_t round_up(size_t bytes) {
+    return (bytes + RCMI_LINE - 1) / RCMI_LINE * RCMI_LINE;
+}
+
+static void wrap(struct chaos_transport *chaos, const struct rcmi_transport *inner) {
+    chaos->inner = inner;
+    chaos->channel_at = round_up(inner->channel_size);
+    snprintf(chaos->name, sizeof chaos->name, "chaos:%s", inner->name);
+    snprintf(chaos->description, sizeof chaos->description, "%s, disturbed on purpose",
+             inner->name);
+    chaos->row = *inner;
+    chaos->row.name = chaos->name;
+    chaos->row.description = chaos->description;
+    chaos->row.domain_size = CHAOS_DOMAIN_AT + sizeof(struct chaos_domain);
+    chaos->row.channel_size = chaos->channel_at + sizeof(struct chaos_end);
+    chaos->row.domain_init = chaos_domain_init;
+    chaos->row.domain_fini = chaos_domain_fini;
+    chaos->row.reader_init = chaos_reader_init;
+    chaos->row.channel_fini = chaos_channel_fini;
+    chaos->row.peek = chaos_peek;
+    chaos->row.release = chaos_release;
+    chaos->row.expect = chaos_expect;
+}
+
+const struct rcmi_transport *rcmi_chaos_wrap(const struct rcmi_transport *inner) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct chaos_transport wrapped[RCMI_TRANSPORTS_MAX]; /* filled once, then only read */
+    const struct rcmi_transport *row = NULL;
+    if (!inner || inner == &rcmi_transport_self || inner->domain_size > CHAOS_DOMAIN_AT)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; !row && i < RCMI_TRANSPORTS_MAX; i++) {
+        if (!wrapped[i].inner)
+            wrap(&wrapped[i], inner);
+        if (wrapped[i].inner == inner)
+            row = &wrapped[i].row;
+    }
+    pthread_mutex_unlock(&lock);
+    return row;
+}
