@@ -48,7 +48,8 @@ static rcm_status run_peek(struct rcmi_run *run, const struct rcmi_port *port, u
 
 static char *run_address(const struct rcmi_run *run, const struct rcmi_place *place,
                          size_t offset) {
-    return run->base[place->where] + place->offset + offset;
+    char *base = run->base[place->where];
+    return base ? base + place->offset + offset : NULL; /* NULL if there is nothing to move */
 }
 
 /* A message has not come: notes who is waited for, lets a socket receive straight into the result.

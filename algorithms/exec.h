@@ -35,6 +35,9 @@ rcm_status rcmi_exec_create(const struct rcmi_exec_config *config, struct rcmi_e
 /* Closes its channels; runs must have ended. */
 void rcmi_exec_free(struct rcmi_exec *exec);
 
+/* Closes all channels, after which nothing that was lent is touched; no run may be started or go
+ * on. */
+void rcmi_exec_close_channels(struct rcmi_exec *exec);
 /* Opens the channels that a vector of `bytes` needs ahead of its first run: RCM_OK when all are
  * ready, RCM_AGAIN. */
 rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *plan, size_t bytes);

@@ -35,13 +35,17 @@ void rcmi_exec_free(struct rcmi_exec *exec) {
         exec->idle = run->next;
         run_free(run);
     }
+    rcmi_exec_close_channels(exec);
+    free(exec);
+}
+
+void rcmi_exec_close_channels(struct rcmi_exec *exec) {
     while (exec->ends) {
         struct rcmi_end *end = exec->ends;
         exec->ends = end->next;
         rcmi_channel_close(end->channel);
         free(end);
     }
-    free(exec);
 }
 
 /* ---- Channels ------------------------------------------------------------------------------ */

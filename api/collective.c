@@ -106,6 +106,7 @@ static rcm_status request_issue(rcm_comm *comm, const struct request *r, rcm_wor
                                     .dtype = r->dtype,
                                     .op = r->op,
                                     .meta = request_meta(comm, r, algorithm->name)};
+    rcmi_records_add(comm->records, work);
     return rcmi_work_issue(comm, work, ret_work);
 }
 
@@ -220,7 +221,8 @@ rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective, size
 const char *rcm_comm_algorithm(rcm_comm *comm, enum rcm_collective collective, size_t bytes) {
     struct request request = {0};
     const struct rcmi_algorithm *algorithm;
-    if (!comm || request_of(collective, bytes, NULL, &request) != RCM_OK ||
+    if (rcmi_comm_usable(comm) != RCM_OK ||
+        request_of(collective, bytes, NULL, &request) != RCM_OK ||
         request_algorithm(comm, &request, &algorithm) != RCM_OK)
         return "";
     return algorithm->name;

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DRAIN_MS 300 /* for telling others why, before we are gone */
+
 /* ---- fork ---------------------------------------------------------------------------------- */
 
 /* Counts forks on the child's side: cheaper than getpid() in every call. */
@@ -88,6 +90,8 @@ void rcmi_comm_fail_remote(rcm_comm *comm, const struct rcm_error *error) {
 }
 
 rcm_status rcm_comm_error(const rcm_comm *comm, struct rcm_error *ret_error) {
+    if (comm && comm->fork_generation != rcmi_fork_generation())
+        return rcmi_fail(RCM_ERR_FORKED, 0, "this communicator belongs to the parent process");
     if (!comm || !ret_error || ret_error->size < sizeof(*ret_error))
         return rcmi_fail(RCM_ERR_INVALID, 0, "%s",
                          !comm        ? "comm is NULL"
@@ -135,7 +139,7 @@ int rcm_local_size(const rcm_comm *comm) {
 }
 
 const char *rcm_comm_transport(rcm_comm *comm, int peer) {
-    if (!comm || peer < 0 || peer >= comm->size)
+    if (!comm || peer < 0 || peer >= comm->size || comm->fork_generation != rcmi_fork_generation())
         return "";
     return rcmi_node_transport(comm->engine->node, comm->world_rank[peer]);
 }
@@ -184,11 +188,28 @@ static void comm_leave_store(rcm_comm *comm) {
 static void comm_retire(rcm_comm *comm) {
     if (atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK)
         (void)rcmi_comm_wait_for(comm, all_finished, comm, rcmi_deadline_in(5000));
+    if (atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK)
+        rcmi_node_drain(comm->engine->node, rcmi_deadline_in(DRAIN_MS));
     while (atomic_flag_test_and_set_explicit(&comm->driving, memory_order_acquire))
         sched_yield(); /* a pass of the loop thread is short */
     comm->closing = true;
     atomic_flag_clear_explicit(&comm->driving, memory_order_release);
     rcmi_engine_remove(comm->engine, comm);
+    /* Threads that waited for works, which are complete now, are on their way out. */
+    atomic_store(&comm->closed, true);
+    while (atomic_load(&comm->inside) > 0) {
+        rcmi_node_ring(comm->engine->node);
+        sched_yield();
+    }
+}
+
+void rcmi_comm_unref(rcm_comm *comm) {
+    /* Acquire-release: the last one sees everything the others did. */
+    if (atomic_fetch_sub_explicit(&comm->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    pthread_mutex_destroy(&comm->submit_lock);
+    pthread_mutex_destroy(&comm->error_lock);
+    free(comm);
 }
 
 static void comm_free(rcm_comm *comm) {
@@ -196,14 +217,14 @@ static void comm_free(rcm_comm *comm) {
     rcmi_exec_free(comm->exec);
     rcmi_plan_cache_free(comm->plans);
     rcmi_engine_destroy(comm->engine);
+    rcmi_blame_free(comm->blame);
+    rcmi_records_free(comm->records);
     rcm_store_close(comm->store);
-    pthread_mutex_destroy(&comm->submit_lock);
-    pthread_mutex_destroy(&comm->error_lock);
     free(comm->host_of);
     free(comm->world_rank);
     free(comm->forced_text);
     free(comm->scope);
-    free(comm);
+    rcmi_comm_unref(comm);
 }
 
 void rcmi_comm_retire(rcm_comm *comm) {

@@ -25,6 +25,10 @@
 #include "wait.h"
 #include "rendezvous.h"
 
+struct rcmi_blame;
+struct rcmi_record;
+struct rcmi_records;
+struct rcmi_inquiry;
 struct rcmi_p2p;
 struct rcmi_status_page;
 
@@ -64,12 +68,21 @@ struct rcm_comm {
     struct rcm_work *active, **active_end;
     struct rcmi_p2p *p2p;
     struct rcmi_status_page *page; /* in shared memory */
+    struct rcmi_records *records;  /* has a lock of its own */
+    struct rcmi_blame *blame;      /* has a lock of its own */
     bool closing;
     struct {
         const struct rcmi_algorithm *algorithm;
         size_t bytes;
     } chosen[RCMI_COLLECTIVES]; /* last choice by cost; the issuing thread's */
 
+    /* Threads in rcmi_comm_enter ... _leave, and whether that is over: rcm_destroy waits for them.
+     */
+    _Atomic int inside;
+    _Atomic bool closed;
+    /* The owner's reference and one per work: the struct outlives rcm_destroy until they are freed.
+     */
+    _Atomic int refs;
     _Atomic int waiters; /* threads inside comm_wait; the loop does not drive while there are any */
     _Atomic int unfinished; /* works submitted and not complete */
 
@@ -109,12 +122,16 @@ struct rcm_work {
     _Atomic int refs; /* the user's and the driver's */
     enum rcmi_work_kind kind;
     enum rcm_collective collective; /* of that kind */
-    struct rcm_comm *comm;          /* valid while pending */
+    struct rcm_comm *comm;          /* holds a reference; see rcmi_comm_enter */
+    uint32_t fork_generation;
     struct rcm_work *next;
     rcmi_deadline deadline;
     int64_t timeout_ms;
     int64_t moved_ns; /* last progress seen, for the warning */
     bool warned;
+    bool told; /* others were told what it is, see record.c */
+    rcmi_deadline
+        mismatch_until; /* 0; a message of another call came: so long for the whole story */
     uint64_t sequence;
     struct rcmi_bind bind;
     struct rcmi_run *run;
@@ -133,6 +150,8 @@ void rcmi_comm_fail_remote(rcm_comm *comm, const struct rcm_error *error);
 /* Sets the thread's error from comm's record and returns its status. */
 rcm_status rcmi_comm_failure(const rcm_comm *comm);
 uint32_t rcmi_fork_generation(void);
+/* Gives a reference back. */
+void rcmi_comm_unref(rcm_comm *comm);
 /* Ends what is in flight and frees everything, also half-made. Keeps the thread's error. */
 void rcmi_comm_retire(rcm_comm *comm);
 
@@ -142,6 +161,10 @@ rcm_status rcmi_engine_create(struct rcmi_node_config *config, int local_ranks,
 void rcmi_engine_destroy(struct rcmi_engine *engine);
 void rcmi_engine_add(struct rcmi_engine *engine, rcm_comm *comm);
 void rcmi_engine_remove(struct rcmi_engine *engine, rcm_comm *comm);
+/* A thread that came by a work enters before it touches comm; false: comm is at its end, its works
+ * are complete. */
+bool rcmi_comm_enter(rcm_comm *comm);
+void rcmi_comm_leave(rcm_comm *comm);
 /* Hands a new work to the driver. */
 void rcmi_comm_submit(rcm_comm *comm, struct rcm_work *work);
 /* After submitting an asynchronous work: one try at once, then the loop thread goes on. */
@@ -175,6 +198,31 @@ void rcmi_p2p_each(struct rcmi_p2p *p2p, bool (*visit)(void *arg, struct rcm_wor
 /* A peer opened its channel to us. Any thread. */
 void rcmi_p2p_wanted(struct rcmi_p2p *p2p, int peer);
 #define RCMI_P2P_CHANNEL 0x100u
+
+/* ---- record.c: what was called, to be compared between ranks */
+rcm_status rcmi_records_create(rcm_comm *comm, struct rcmi_records **ret_records);
+void rcmi_records_free(struct rcmi_records *records);
+/* A collective was issued. May fail the communicator. */
+void rcmi_records_add(struct rcmi_records *records, const struct rcm_work *work);
+/* Tells peer (-1: the ranks of this host) what work is. */
+void rcmi_records_tell(struct rcmi_records *records, const struct rcm_work *work, int peer);
+/* Loop thread: what another rank told. May fail the communicator. */
+void rcmi_records_hear(struct rcmi_records *records, int rank, const struct rcmi_record *said);
+
+/* ---- blame.c: who is to blame when an operation is late */
+rcm_status rcmi_blame_create(rcm_comm *comm, struct rcmi_blame **ret_blame);
+void rcmi_blame_free(struct rcmi_blame *blame);
+struct rcmi_verdict {
+    int origin; /* -1 unknown */
+    char text[300];
+};
+/* Driver: `work` is late, and this rank waits as in `own`. Asks; RCM_AGAIN: call again when the
+ * bell rang or at *ret_until, unless work has finished; RCM_OK: here is the verdict. */
+rcm_status rcmi_blame_find(struct rcmi_blame *blame, const struct rcm_work *work, int64_t now,
+                           const struct rcmi_inquiry *own, rcmi_deadline *ret_until,
+                           struct rcmi_verdict *ret_verdict);
+/* Loop thread: what another rank answered. */
+void rcmi_blame_answer(struct rcmi_blame *blame, int rank, const struct rcmi_inquiry *said);
 
 /* ---- page.c: the status page */
 void rcmi_page_init(struct rcmi_status_page *page, const rcm_comm *comm);

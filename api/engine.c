@@ -17,8 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WARN_AFTER_NS (30 * INT64_C(1000000000))
-#define LOOK_EVERY_NS (INT64_C(500000000)) /* a sleeper looks at deadlines that often */
+#define TELL_AFTER_NS                                                                              \
+    INT64_C(100000000) /* then a collective is compared with others', record.c                     \
+                        */
+#define STORY_NS        INT64_C(500000000)
+#define WARN_AFTER_NS   (30 * INT64_C(1000000000))
+#define PASSES_PER_LOOK 256 /* passes of a driving thread between two looks at the clock */
+#define LOOK_EVERY_NS   (INT64_C(500000000)) /* a sleeper looks at deadlines that often */
 
 static bool comm_try_drive(rcm_comm *comm) {
     /* Acquire pairs with the release in comm_stop_driving: the driver before us is done. */
@@ -42,6 +47,13 @@ static void comm_finish(rcm_comm *comm, struct rcm_work *work, rcm_status status
 
 /* Ends everything with the communicator's error. */
 static void comm_cancel_all(rcm_comm *comm, rcm_status status) {
+    /* First nothing touches the buffers any more, then the works are complete. */
+    for (struct rcm_work *work = comm->active; work; work = work->next) {
+        if (work->run)
+            rcmi_run_end(work->run);
+        work->run = NULL;
+    }
+    rcmi_exec_close_channels(comm->exec);
     while (comm->active) {
         struct rcm_work *work = comm->active;
         comm->active = work->next;
@@ -52,6 +64,11 @@ static void comm_cancel_all(rcm_comm *comm, rcm_status status) {
 }
 
 static void comm_start(rcm_comm *comm, struct rcm_work *work) {
+    const rcm_status failed = atomic_load_explicit(&comm->failed, memory_order_acquire);
+    if (failed != RCM_OK) {
+        rcmi_work_complete(work, failed);
+        return;
+    }
     if (work->kind != RCMI_WORK_COLLECTIVE) {
         rcmi_p2p_post(comm->p2p, work);
         return;
@@ -88,6 +105,18 @@ static bool comm_absorb(rcm_comm *comm) {
     return any;
 }
 
+/* A message of another call came. The rank that sent it is told what we called, and will answer
+ * with an error that names both calls; if it does not, ours names one. */
+static bool work_wait_for_story(rcm_comm *comm, struct rcm_work *work, rcm_status status) {
+    if (status != RCM_ERR_MISMATCH)
+        return false;
+    if (work->mismatch_until == 0) {
+        work->mismatch_until = rcmi_now_ns() + STORY_NS;
+        rcmi_records_tell(comm->records, work, rcmi_last_error()->origin);
+    }
+    return !rcmi_deadline_passed(work->mismatch_until);
+}
+
 static rcm_status comm_progress_collectives(rcm_comm *comm, bool *moved) {
     struct rcm_work **at = &comm->active;
     while (*at) {
@@ -104,7 +133,7 @@ static rcm_status comm_progress_collectives(rcm_comm *comm, bool *moved) {
                 comm->active_end = at;
             comm_finish(comm, work, RCM_OK);
             *moved = true;
-        } else if (status == RCM_AGAIN) {
+        } else if (status == RCM_AGAIN || work_wait_for_story(comm, work, status)) {
             at = &work->next;
         } else {
             rcmi_comm_fail(comm, work);
@@ -129,8 +158,6 @@ static bool comm_drive(rcm_comm *comm) {
     }
     return moved;
 }
-
-/* ---- Deadlines ----------------------------------------------------------------------------- */
 
 /* Who an unfinished work waits for: a rank, or -1. */
 static int work_waits_for(const struct rcm_work *work, struct rcmi_run_wait *wait) {
@@ -162,27 +189,100 @@ static void work_describe_wait(const rcm_comm *comm, const struct rcm_work *work
              what[0] ? ", which is in " : "", what);
 }
 
+/* ---- Who waits for whom -------------------------------------------------------------------- */
+
+static void inquiry_add(struct rcmi_inquiry *inquiry, int peer) {
+    for (uint32_t i = 0; i < inquiry->npeers; i++)
+        if (inquiry->peers[i] == peer)
+            return;
+    if (inquiry->npeers < RCMI_INQUIRY_PEERS)
+        inquiry->peers[inquiry->npeers++] = peer;
+}
+
+static bool inquiry_add_transfer(void *arg, struct rcm_work *work) {
+    inquiry_add(arg, work->transfer.peer);
+    return true;
+}
+
+/* For the slots of a multicast channel this rank waits for any of the readers, which are on its
+ * host. */
+static void inquiry_add_host(const rcm_comm *comm, struct rcmi_inquiry *inquiry) {
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank && comm->host_of[r] == comm->host_of[comm->rank])
+            inquiry_add(inquiry, r);
+}
+
+/* What this rank waits for. The caller is the driver. */
+static void comm_describe_waits(rcm_comm *comm, struct rcmi_inquiry *inquiry) {
+    struct rcmi_run_wait wait;
+    inquiry->state = RCMI_INQUIRY_WAITS;
+    if (comm->active) { /* the oldest: later ones may wait for it */
+        if (work_waits_for(comm->active, &wait) >= 0)
+            inquiry_add(inquiry, wait.peer);
+        else
+            inquiry_add_host(comm, inquiry);
+        inquiry->sequence = comm->active->sequence;
+        inquiry->bytes = wait.bytes;
+        inquiry->step = wait.step;
+    }
+    rcmi_p2p_each(comm->p2p, inquiry_add_transfer, inquiry);
+}
+
+/* Answers another rank's question. Loop thread. */
+static void comm_answer(rcm_comm *comm, int peer, const struct rcmi_inquiry *question) {
+    struct rcmi_inquiry answer = {.magic = RCMI_INQUIRY_MAGIC,
+                                  .epoch = comm->epoch,
+                                  .number = question->number,
+                                  .state = RCMI_INQUIRY_BUSY};
+    if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0) {
+        answer.state = RCMI_INQUIRY_IDLE;
+    } else if (comm_try_drive(comm)) {
+        if (!comm->closing)
+            comm_describe_waits(comm, &answer);
+        comm_stop_driving(comm);
+        /* Who found us driving may be about to sleep without having looked. */
+        rcmi_node_ring(comm->engine->node);
+    }
+    (void)rcmi_node_send(comm->engine->node, comm->world_rank[peer], &answer, sizeof(answer));
+}
+
+/* ---- Deadlines ----------------------------------------------------------------------------- */
+
 struct deadline_check {
     rcm_comm *comm;
     int64_t now;
     rcmi_deadline earliest;
 };
 
+/* True if it is still to be found out who is to blame; else the communicator failed. */
+static bool work_is_late(struct deadline_check *check, struct rcm_work *work) {
+    struct rcmi_inquiry own = {.epoch = check->comm->epoch};
+    struct rcmi_verdict verdict = {.origin = -1};
+    rcmi_deadline until;
+    char text[400];
+    comm_describe_waits(check->comm, &own);
+    if (rcmi_blame_find(check->comm->blame, work, check->now, &own, &until, &verdict) ==
+        RCM_AGAIN) {
+        if (until < check->earliest)
+            check->earliest = until;
+        return true;
+    }
+    work_describe_wait(check->comm, work, text, sizeof(text));
+    rcmi_fail_origin(RCM_ERR_TIMEOUT, verdict.origin,
+                     "%s and did not finish within its deadline of %.1f s; %s", text,
+                     (double)work->timeout_ms / 1000, verdict.text);
+    rcmi_comm_fail(check->comm, work);
+    return false;
+}
+
 /* False once the communicator failed. */
 static bool work_check_deadline(void *arg, struct rcm_work *work) {
     struct deadline_check *check = arg;
     char text[400];
+    if (work->deadline <= check->now)
+        return work_is_late(check, work);
     if (work->deadline < check->earliest)
         check->earliest = work->deadline;
-    if (work->deadline <= check->now) {
-        struct rcmi_run_wait wait;
-        work_describe_wait(check->comm, work, text, sizeof(text));
-        rcmi_fail_origin(RCM_ERR_TIMEOUT, work_waits_for(work, &wait),
-                         "%s and did not finish within its deadline of %.1f s", text,
-                         (double)work->timeout_ms / 1000);
-        rcmi_comm_fail(check->comm, work);
-        return false;
-    }
     if (!work->warned && check->now - work->moved_ns > WARN_AFTER_NS) {
         work_describe_wait(check->comm, work, text, sizeof(text));
         rcmi_log(RCMI_LOG_WARN, "no progress for 30 s: %s", text);
@@ -196,8 +296,15 @@ static rcmi_deadline comm_check_deadlines(rcm_comm *comm) {
     struct deadline_check check = {.comm = comm, .now = rcmi_now_ns(), .earliest = RCMI_NEVER};
     for (struct rcm_work *work = comm->active; work; work = work->next) {
         struct rcmi_run_wait wait;
+        const int peer = work_waits_for(work, &wait);
         if (work == comm->active)
-            rcmi_page_waits(comm->page, work_waits_for(work, &wait), wait.step);
+            rcmi_page_waits(comm->page, peer, wait.step);
+        if (!work->told && check.now - work->moved_ns > TELL_AFTER_NS) {
+            rcmi_records_tell(comm->records, work, peer);
+            work->told = true;
+        }
+        if (!work->told && work->moved_ns + TELL_AFTER_NS < check.earliest)
+            check.earliest = work->moved_ns + TELL_AFTER_NS;
         if (!work_check_deadline(&check, work))
             return check.now;
     }
@@ -214,78 +321,127 @@ static rcm_status work_check(void *arg) {
                                                                                     : RCM_OK;
 }
 
-/* Spins as the driver until check is satisfied or the budget is spent. RCM_AGAIN: sleep. */
-static rcm_status comm_spin(rcm_comm *comm, rcm_status (*check)(void *), void *arg) {
-    struct rcmi_pause pause = rcmi_pause_budget(comm->engine->local_ranks);
-    const struct rcmi_pause full = pause;
-    for (;;) {
-        if (!comm_try_drive(comm)) { /* somebody else drives: watch */
-            rcm_status status = check(arg);
-            if (status != RCM_AGAIN || !rcmi_pause(&pause))
-                return status;
-            continue;
+/* What a thread waits for. */
+struct waiting {
+    rcm_status (*check)(void *arg); /* RCM_AGAIN: not yet */
+    void *arg;
+    bool drivers; /* check touches what is the driver's */
+    rcmi_deadline deadline;
+};
+
+/* Check as one who does not drive. */
+static rcm_status waiting_look(const struct waiting *waiting) {
+    return waiting->drivers ? RCM_AGAIN : waiting->check(waiting->arg);
+}
+
+/* Drives until check is satisfied, the budget is spent, or the deadline passed. The clock is looked
+ * at now and then, for deadlines pass also while something moves all the time. */
+static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waiting) {
+    const struct rcmi_pause full = rcmi_pause_budget(comm->engine->local_ranks);
+    struct rcmi_pause pause = full;
+    for (uint32_t pass = 1;; pass++) {
+        const bool moved = comm_drive(comm);
+        const rcm_status status = waiting->check(waiting->arg);
+        if (status != RCM_AGAIN)
+            return status;
+        if (moved || rcmi_node_progress(comm->engine->node))
+            pause = full;
+        else if (!rcmi_pause(&pause))
+            return RCM_AGAIN;
+        if (pass % PASSES_PER_LOOK == 0) {
+            comm_check_deadlines(comm);
+            if (rcmi_deadline_passed(waiting->deadline))
+                return RCM_AGAIN;
         }
-        rcm_status status;
-        for (;;) {
-            bool moved = comm_drive(comm);
-            status = check(arg);
-            if (status != RCM_AGAIN)
-                break;
-            if (moved || rcmi_node_progress(comm->engine->node))
-                pause = full;
-            else if (!rcmi_pause(&pause))
-                break;
-        }
-        comm_stop_driving(comm);
-        return status;
     }
 }
 
+/* Spins, driving if nobody else does. RCM_AGAIN: sleep, or the deadline passed. */
+static rcm_status comm_spin(rcm_comm *comm, const struct waiting *waiting) {
+    struct rcmi_pause pause = rcmi_pause_budget(comm->engine->local_ranks);
+    while (!comm_try_drive(comm)) { /* somebody else drives: watch */
+        const rcm_status status = waiting_look(waiting);
+        if (status != RCM_AGAIN || !rcmi_pause(&pause))
+            return status;
+    }
+    const rcm_status status = comm->closing ? RCM_OK : comm_spin_driving(comm, waiting);
+    comm_stop_driving(comm);
+    return status;
+}
+
 /* Sleeps until something happened, a deadline is near, or half a second passed. */
-static void comm_sleep(rcm_comm *comm, rcm_status (*check)(void *), void *arg,
-                       rcmi_deadline deadline) {
+static void comm_sleep(rcm_comm *comm, const struct waiting *waiting) {
+    rcmi_deadline deadline = waiting->deadline;
+    rcm_status status;
     struct rcmi_bell *bell = rcmi_node_bell(comm->engine->node);
     const uint32_t seen = rcmi_bell_arm(bell, RCMI_BELL_FUTEX_ONE);
     rcmi_node_arm(comm->engine->node);
-    bool moved = true;
+    bool moved = false;
     if (comm_try_drive(comm)) { /* the look between arming and sleeping */
-        moved = rcmi_node_progress(comm->engine->node);
-        moved = comm_drive(comm) || moved;
-        const rcmi_deadline work_deadline = comm_check_deadlines(comm);
-        if (work_deadline < deadline)
-            deadline = work_deadline;
+        if (!comm->closing) {
+            moved = rcmi_node_progress(comm->engine->node);
+            moved = comm_drive(comm) || moved;
+            const rcmi_deadline work_deadline = comm_check_deadlines(comm);
+            if (work_deadline < deadline)
+                deadline = work_deadline;
+        }
+        status = comm->closing ? RCM_OK : waiting->check(waiting->arg);
         comm_stop_driving(comm);
-    } else {
-        moved = false;
+    } else { /* who drives now rings the bell when it stops, see rcmi_comm_wait_for and _kick */
+        status = waiting_look(waiting);
     }
-    if (!moved && check(arg) == RCM_AGAIN) {
+    if (!moved && status == RCM_AGAIN) {
         const rcmi_deadline look = rcmi_now_ns() + LOOK_EVERY_NS;
         rcmi_bell_sleep(bell, seen, deadline < look ? deadline : look);
     }
     rcmi_bell_disarm(bell, RCMI_BELL_FUTEX_ONE);
 }
 
-rcm_status rcmi_comm_wait_for(rcm_comm *comm, rcm_status (*check)(void *arg), void *arg,
-                              rcmi_deadline deadline) {
+bool rcmi_comm_enter(rcm_comm *comm) {
+    /* Sequentially consistent, as is comm_retire's pair of a store to closed and a load of inside:
+     * one of the two sees the other. */
+    atomic_fetch_add(&comm->inside, 1);
+    if (!atomic_load(&comm->closed))
+        return true;
+    atomic_fetch_sub(&comm->inside, 1);
+    return false;
+}
+
+void rcmi_comm_leave(rcm_comm *comm) {
+    atomic_fetch_sub(&comm->inside, 1);
+}
+
+static rcm_status comm_wait_for(rcm_comm *comm, const struct waiting *waiting) {
     rcm_status status;
     /* Seen by the loop thread's tick, which then leaves driving to us. */
     atomic_fetch_add_explicit(&comm->waiters, 1, memory_order_relaxed);
-    while ((status = comm_spin(comm, check, arg)) == RCM_AGAIN) {
-        if (rcmi_deadline_passed(deadline))
+    while ((status = comm_spin(comm, waiting)) == RCM_AGAIN) {
+        if (rcmi_deadline_passed(waiting->deadline))
             break;
-        comm_sleep(comm, check, arg, deadline);
+        comm_sleep(comm, waiting);
     }
-    atomic_fetch_sub_explicit(&comm->waiters, 1, memory_order_relaxed);
-    /* Works of others go on in the background. */
+    /* Who goes on driving: another waiter, who may sleep because we drove, or the loop thread. */
+    if (atomic_fetch_sub_explicit(&comm->waiters, 1, memory_order_relaxed) > 1)
+        rcmi_node_ring(comm->engine->node);
     if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) > 0)
         rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
     return status;
 }
 
+rcm_status rcmi_comm_wait_for(rcm_comm *comm, rcm_status (*check)(void *arg), void *arg,
+                              rcmi_deadline deadline) {
+    const struct waiting waiting = {
+        .check = check, .arg = arg, .drivers = true, .deadline = deadline};
+    return comm_wait_for(comm, &waiting);
+}
+
 rcm_status rcmi_comm_wait(rcm_comm *comm, struct rcm_work *work, rcmi_deadline deadline) {
-    if (work_check(work) == RCM_AGAIN &&
-        rcmi_comm_wait_for(comm, work_check, work, deadline) == RCM_AGAIN)
-        return RCM_PENDING;
+    const struct waiting waiting = {.check = work_check, .arg = work, .deadline = deadline};
+    if (work_check(work) == RCM_AGAIN && rcmi_comm_enter(comm)) {
+        comm_wait_for(comm, &waiting);
+        rcmi_comm_leave(comm);
+    }
+    /* Still pending: the deadline passed. */
     return atomic_load_explicit(&work->status, memory_order_acquire);
 }
 
@@ -300,12 +456,19 @@ void rcmi_comm_submit(rcm_comm *comm, struct rcm_work *work) {
 }
 
 void rcmi_comm_kick(rcm_comm *comm) {
+    if (!rcmi_comm_enter(comm))
+        return;
     if (comm_try_drive(comm)) {
-        comm_drive(comm);
+        if (!comm->closing)
+            comm_drive(comm);
         comm_stop_driving(comm);
     }
-    if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) > 0)
+    if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) > 0) {
+        /* A waiter may be between its last look and its sleep, or the loop thread. */
+        rcmi_node_ring(comm->engine->node);
         rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
+    }
+    rcmi_comm_leave(comm);
 }
 
 /* ---- The loop thread ----------------------------------------------------------------------- */
@@ -384,10 +547,46 @@ static void engine_peer_lost(void *arg, int peer, const struct rcmi_error *why) 
     pthread_mutex_unlock(&engine->lock);
 }
 
+/* peer asks, or answers, who waits for whom. */
+static void engine_inquiry(struct rcmi_engine *engine, int peer,
+                           const struct rcmi_inquiry *inquiry) {
+    pthread_mutex_lock(&engine->lock);
+    for (rcm_comm *comm = engine->comms; comm; comm = comm->next) {
+        for (int r = 0; r < comm->size && comm->epoch == inquiry->epoch; r++) {
+            if (comm->world_rank[r] != peer)
+                continue;
+            if (inquiry->state == RCMI_INQUIRY_QUESTION)
+                comm_answer(comm, r, inquiry);
+            else
+                rcmi_blame_answer(comm->blame, r, inquiry);
+        }
+    }
+    pthread_mutex_unlock(&engine->lock);
+}
+
+static void engine_record(struct rcmi_engine *engine, int peer, const struct rcmi_record *record) {
+    pthread_mutex_lock(&engine->lock);
+    for (rcm_comm *comm = engine->comms; comm; comm = comm->next)
+        for (int r = 0; r < comm->size && comm->epoch == record->epoch; r++)
+            if (comm->world_rank[r] == peer)
+                rcmi_records_hear(comm->records, r, record);
+    pthread_mutex_unlock(&engine->lock);
+}
+
 static void engine_message(void *arg, int peer, const void *bytes, size_t len) {
     struct rcmi_engine *engine = arg;
     struct rcmi_failure failure;
+    struct rcmi_inquiry inquiry;
+    struct rcmi_record record;
     struct rcm_error error;
+    if (rcmi_record_decode(bytes, len, &record)) {
+        engine_record(engine, peer, &record);
+        return;
+    }
+    if (rcmi_inquiry_decode(bytes, len, &inquiry)) {
+        engine_inquiry(engine, peer, &inquiry);
+        return;
+    }
     if (!rcmi_failure_decode(bytes, len, &failure, &error)) {
         rcmi_log(RCMI_LOG_WARN, "rank %d sent a control message of %zu bytes that means nothing",
                  peer, len);
@@ -395,7 +594,7 @@ static void engine_message(void *arg, int peer, const void *bytes, size_t len) {
     }
     pthread_mutex_lock(&engine->lock);
     for (rcm_comm *comm = engine->comms; comm; comm = comm->next)
-        if (comm->epoch == failure.epoch)
+        if (comm->epoch == failure.epoch && error.origin >= -1 && error.origin < comm->size)
             rcmi_comm_fail_remote(comm, &error);
     pthread_mutex_unlock(&engine->lock);
 }

@@ -108,14 +108,33 @@ static rcm_status init_scope(struct init *init) {
     return status;
 }
 
-/* Rank 0 draws a number for the job; connections from other jobs are refused by it. */
+/* What rank 0 says of the job. Its number is drawn; connections from other jobs are refused by it.
+ */
+struct job {
+    uint64_t number;
+    int64_t world_size;
+};
+
+static rcm_status job_check(struct init *init, const struct job *job, size_t len) {
+    if (len != sizeof(*job))
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "rank 0 published a job record of %zu bytes", len);
+    if (job->world_size != init->launch.world_size)
+        return rcmi_fail_origin(RCM_ERR_CONFIG, 0,
+                                "rank 0 was started as one of %" PRId64
+                                " ranks, this rank as one of %d",
+                                job->world_size, init->launch.world_size);
+    init->job = job->number;
+    return RCM_OK;
+}
+
 static rcm_status init_job(struct init *init) {
+    struct job job = {.world_size = init->launch.world_size};
     char key[96];
     snprintf(key, sizeof(key), "%s/job", init->scope);
     if (init->launch.rank == 0) {
-        rcm_status status = rcmi_random(&init->job, sizeof(init->job));
-        return status != RCM_OK ? status
-                                : rcm_store_set(init->store, key, &init->job, sizeof(init->job));
+        rcm_status status = rcmi_random(&job.number, sizeof(job.number));
+        init->job = job.number;
+        return status != RCM_OK ? status : rcm_store_set(init->store, key, &job, sizeof(job));
     }
     void *value;
     size_t len;
@@ -123,11 +142,8 @@ static rcm_status init_job(struct init *init) {
     rcm_status status = rcm_store_get(init->store, key, left, &value, &len);
     if (status != RCM_OK)
         return rcmi_fail_context("rank 0 has not started");
-    if (len == sizeof(init->job))
-        memcpy(&init->job, value, sizeof(init->job));
-    else
-        status = rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store's %s is %zu bytes, not a job number",
-                           key, len);
+    memcpy(&job, value, len < sizeof(job) ? len : sizeof(job));
+    status = job_check(init, &job, len);
     free(value);
     return status;
 }
@@ -206,8 +222,9 @@ static rcm_status engine_lookup(void *arg, int peer, const void **ret_blob, size
 
 /* ---- Shape --------------------------------------------------------------------------------- */
 
-static bool uses_shm(const char *transports) {
-    return strcmp(transports, "auto") == 0 || strstr(transports, "shm") != NULL;
+/* Whether ranks of one host are linked by shared memory: it is the first choice. */
+static bool prefers_shm(const char *transports) {
+    return strcmp(transports, "auto") == 0 || strncmp(transports, "shm", 3) == 0;
 }
 
 /* Groups ranks by host identity, hosts numbered by first appearance. Without shared memory every
@@ -232,7 +249,8 @@ static rcm_status init_shape(const struct init *init, rcm_comm *comm) {
         if (status != RCM_OK)
             break;
         int host = 0;
-        while (host < nhosts && (!uses_shm(init->transports) || strcmp(ids[first[host]], ids[r])))
+        while (host < nhosts &&
+               (!prefers_shm(init->transports) || strcmp(ids[first[host]], ids[r])))
             host++;
         if (host == nhosts)
             first[nhosts++] = r;
@@ -320,6 +338,10 @@ static rcm_status init_executor(const struct init *init, rcm_comm *comm) {
         status = rcmi_plan_cache_create(&comm->shape, comm->rank, &comm->plans);
     if (status == RCM_OK)
         status = rcmi_p2p_create(comm, &comm->p2p);
+    if (status == RCM_OK)
+        status = rcmi_blame_create(comm, &comm->blame);
+    if (status == RCM_OK)
+        status = rcmi_records_create(comm, &comm->records);
     return status;
 }
 
@@ -364,6 +386,7 @@ static rcm_comm *comm_new(void) {
     pthread_mutex_init(&comm->submit_lock, NULL);
     pthread_mutex_init(&comm->error_lock, NULL);
     comm->error.origin = -1;
+    atomic_init(&comm->refs, 1);
     return comm;
 }
 

@@ -23,9 +23,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EAGER_MAX    ((size_t)8192)
-#define EAGER_BUDGET ((size_t)1 << 18)
-#define LEND_MIN     ((size_t)2048)
+#define EAGER_MAX      ((size_t)8192)
+#define EAGER_BUDGET   ((size_t)1 << 18)
+#define EAGER_OVERHEAD ((size_t)64)
+#define LEND_MIN       ((size_t)2048)
 
 enum kind { KIND_EAGER = 1, KIND_ANNOUNCE, KIND_READY, KIND_DATA, KIND_CREDIT };
 
@@ -194,8 +195,10 @@ static rcm_status p2p_open_wanted(struct rcmi_p2p *p2p) {
     return RCM_OK;
 }
 
+/* Between kind and id stand 24 bits that follow from both, so that a damaged word is noticed. */
 static uint64_t meta_of(enum kind kind, uint32_t id) {
-    return (uint64_t)kind << 56 | id;
+    const uint64_t word = (uint64_t)kind << 56 | id;
+    return word | word * UINT64_C(0x9e3779b97f4a7c15) >> 40 << 32;
 }
 
 /* Sends a message of at most one slot, `len` bytes in two parts. */
@@ -215,9 +218,14 @@ static rcm_status pair_put(struct pair *pair, uint64_t meta, const void *head, s
 
 /* ---- Sending ------------------------------------------------------------------------------- */
 
+/* What an eager message takes of the budget: what is kept aside of an empty one is not nothing. */
+static size_t eager_charge(size_t total) {
+    return total + EAGER_OVERHEAD;
+}
+
 static bool pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair, size_t total) {
     return total <= EAGER_MAX && total + sizeof(struct header) <= p2p->comm->slot_bytes &&
-           pair->eager_out + total <= EAGER_BUDGET;
+           pair->eager_out + eager_charge(total) <= EAGER_BUDGET;
 }
 
 static rcm_status pair_announce(struct rcmi_p2p *p2p, struct pair *pair, struct rcm_work *work) {
@@ -228,7 +236,7 @@ static rcm_status pair_announce(struct rcmi_p2p *p2p, struct pair *pair, struct 
             pair_put(pair, meta_of(KIND_EAGER, 0), &header, sizeof(header), t->buffer, t->total);
         if (status != RCM_OK)
             return status;
-        pair->eager_out += t->total;
+        pair->eager_out += eager_charge(t->total);
         list_remove(&pair->outgoing, &pair->outgoing.head);
         rcmi_work_complete(work, RCM_OK);
         return RCM_OK;
@@ -356,7 +364,7 @@ static void receive_begin(struct rcm_work *work, int peer, const struct header *
     t->done = 0;
     work->message.source = peer;
     work->message.tag = header->tag;
-    work->message.bytes = t->total < t->capacity ? t->total : t->capacity;
+    work->message.bytes = t->total;
 }
 
 static void receive_end(struct rcm_work *work) {
@@ -379,7 +387,7 @@ static void receive_eager(struct rcmi_p2p *p2p, struct rcm_work *work, int peer,
                           const struct header *header, const char *bytes) {
     receive_begin(work, peer, header);
     receive_bytes(&work->transfer, bytes, header->total);
-    p2p->pairs[peer].eager_in += header->total;
+    p2p->pairs[peer].eager_in += eager_charge(header->total);
     receive_end(work);
 }
 
@@ -445,8 +453,9 @@ static rcm_status handle_data(struct rcmi_p2p *p2p, int peer, uint32_t id,
         struct rcmi_transfer *t = &work->transfer;
         if (t->id != id)
             continue;
-        if (slot->len > t->total - t->done)
-            return protocol_error(peer, "more data than announced", slot->len);
+        const size_t left = t->total - t->done, slot_bytes = p2p->comm->slot_bytes;
+        if (slot->len != (left < slot_bytes ? left : slot_bytes))
+            return protocol_error(peer, "a piece of another size than announced", slot->len);
         receive_bytes(t, slot->bytes, slot->len);
         if (t->done == t->total) {
             list_remove(&pair->receiving, at);
@@ -482,6 +491,8 @@ static rcm_status handle_credit(struct rcmi_p2p *p2p, int peer, const struct rcm
 static rcm_status handle_slot(struct rcmi_p2p *p2p, int peer, const struct rcmi_slot *slot) {
     const uint64_t kind = slot->meta >> 56;
     const uint32_t id = (uint32_t)slot->meta;
+    if (slot->meta != meta_of((enum kind)kind, id))
+        return protocol_error(peer, "a message with a damaged header", slot->meta);
     switch (kind) {
     case KIND_EAGER:
     case KIND_ANNOUNCE:
@@ -596,6 +607,9 @@ void rcmi_p2p_cancel(struct rcmi_p2p *p2p, rcm_status status) {
         if (pair->expecting)
             rcmi_channel_expect(pair->rx, NULL, 0);
         pair->expecting = false;
+        rcmi_channel_close(pair->tx); /* so that nothing lent is touched any more */
+        rcmi_channel_close(pair->rx);
+        pair->tx = pair->rx = NULL;
         list_cancel(&pair->outgoing, status);
         list_cancel(&pair->sending, status);
         list_cancel(&pair->receiving, status);

@@ -271,8 +271,8 @@ typedef struct rcm_work rcm_work;
  * the names on the right. A field that is set wins over the environment. */
 struct rcm_init_options {
     uint32_t size;
-    int32_t rank;       /* RINGCOMM_RANK, RANK; -1: from the environment */
-    int32_t world_size; /* RINGCOMM_WORLD_SIZE, WORLD_SIZE; 0: from the environment */
+    int32_t rank;       /* RINGCOMM_RANK, RANK, the launcher's; -1: from the environment */
+    int32_t world_size; /* RINGCOMM_WORLD_SIZE, WORLD_SIZE, the launcher's; 0: likewise */
     int32_t reserved;
     const char *url;       /* RINGCOMM_URL; else env:// (MASTER_ADDR, MASTER_PORT) */
     rcm_store *store;      /* an open store instead of a URL; must outlive the call only */
@@ -289,8 +289,15 @@ struct rcm_init_options {
  * Makes the communicator of all ranks. Collective: every rank calls it, and it returns when all
  * have published their address. options may be NULL. With the env:// form rank 0 serves the TCP
  * store at MASTER_ADDR:MASTER_PORT unless TORCHELASTIC_USE_AGENT_STORE=True says that a launcher
- * does. A missing or contradictory variable is RCM_ERR_CONFIG and named in rcm_last_error().
- * Source of the environment names: torch.distributed's env:// initialisation, torchrun.
+ * does. Without these two, ranks of a launcher meet by its own means: of mpirun of Open MPI (all
+ * ranks on one machine), mpirun of MPICH and others that speak PMI-1 (PMI_FD), srun of Slurm; the
+ * n-th rcm_init of every rank then meets, so every rank calls it equally often.
+ * Ranks come from the first of: options; RINGCOMM_RANK and RINGCOMM_WORLD_SIZE; RANK and
+ * WORLD_SIZE; OMPI_COMM_WORLD_RANK and _SIZE; PMI_RANK and PMI_SIZE; in a step of Slurm
+ * SLURM_PROCID and SLURM_STEP_NUM_TASKS. A missing variable, or two that contradict each other,
+ * is RCM_ERR_CONFIG and named in rcm_last_error().
+ * Source of the environment names: torch.distributed's env:// initialisation, torchrun, and the
+ * launchers named.
  */
 RCM_CHECKED rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm);
 
@@ -361,7 +368,8 @@ rcm_status rcm_work_test(rcm_work *work);
 RCM_CHECKED rcm_status rcm_work_wait(rcm_work *work, int64_t timeout_ms);
 /* Like rcm_work_test without driving anything. */
 rcm_status rcm_work_status(const rcm_work *work);
-/* Of a finished receive: the sender's rank, its tag, bytes received. */
+/* Of a finished receive: the sender's rank, its tag, the bytes of the message (of a truncated one
+ * more than were received). */
 struct rcm_message {
     uint32_t size;
     int32_t source;

@@ -151,7 +151,10 @@ static rcm_status spawn_run(struct spawn *spawn, int (*fn)(int, void *), void *a
                                spawn->running, spawn->n, (double)timeout_ms / 1000);
     }
     struct rcmi_error cause = *rcmi_last_error();
-    spawn_stop(spawn);
+    const int failed_rank = spawn->failed_rank, exit_status = spawn->exit_status;
+    spawn_stop(spawn); /* what ends now was ended by us */
+    spawn->failed_rank = failed_rank;
+    spawn->exit_status = exit_status;
     rcm_store_close(store);
     *rcmi_last_error() = cause;
     if (status == RCM_OK && spawn->failed_rank >= 0)

@@ -30,10 +30,26 @@ bool rcmi_failure_decode(const void *bytes, size_t len, struct rcmi_failure *ret
     memset(ret_error, 0, sizeof(*ret_error));
     ret_error->size = sizeof(*ret_error);
     ret_error->status = (rcm_status)ret_failure->status;
-    ret_error->origin = ret_failure->origin;
+    ret_error->origin = ret_failure->origin; /* a rank: the caller checks */
     ret_error->sys_errno = ret_failure->sys_errno;
     ret_error->sequence = ret_failure->sequence;
     memcpy(ret_error->operation, ret_failure->operation, sizeof(ret_error->operation) - 1);
     memcpy(ret_error->text, ret_failure->text, sizeof(ret_error->text) - 1);
     return true;
+}
+
+bool rcmi_inquiry_decode(const void *bytes, size_t len, struct rcmi_inquiry *ret_inquiry) {
+    if (len != sizeof(*ret_inquiry))
+        return false;
+    memcpy(ret_inquiry, bytes, sizeof(*ret_inquiry));
+    return ret_inquiry->magic == RCMI_INQUIRY_MAGIC && ret_inquiry->state <= RCMI_INQUIRY_IDLE &&
+           ret_inquiry->npeers <= RCMI_INQUIRY_PEERS;
+}
+
+bool rcmi_record_decode(const void *bytes, size_t len, struct rcmi_record *ret_record) {
+    if (len != sizeof(*ret_record))
+        return false;
+    memcpy(ret_record, bytes, sizeof(*ret_record));
+    ret_record->algorithm[sizeof(ret_record->algorithm) - 1] = '\0';
+    return ret_record->magic == RCMI_RECORD_MAGIC && ret_record->sequence != 0;
 }

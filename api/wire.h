@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control message by which one rank tells another that a communicator failed. */
+/* The control messages of communicators: that one failed, and who waits for whom. */
 #ifndef RCMI_WIRE_H
 #define RCMI_WIRE_H
 
@@ -24,5 +24,40 @@ void rcmi_failure_encode(uint32_t epoch, const struct rcm_error *error,
 /* False if the bytes are no such message. Strings are terminated, the status is one of ours. */
 bool rcmi_failure_decode(const void *bytes, size_t len, struct rcmi_failure *ret_failure,
                          struct rcm_error *ret_error);
+
+/* A question (blame.c), or the answer to it. */
+enum rcmi_inquiry_state {
+    RCMI_INQUIRY_QUESTION,
+    RCMI_INQUIRY_BUSY,  /* moving, or about to look: ask again */
+    RCMI_INQUIRY_WAITS, /* for peers */
+    RCMI_INQUIRY_IDLE,  /* in no operation */
+};
+#define RCMI_INQUIRY_PEERS 16
+struct rcmi_inquiry {
+    uint32_t magic;  /* RCMI_INQUIRY_MAGIC */
+    uint32_t epoch;  /* of the communicator */
+    uint32_t number; /* of the asker's inquiry */
+    uint32_t state;
+    uint64_t sequence, bytes; /* of the oldest unfinished collective, 0 if there is none */
+    uint32_t step;
+    uint32_t npeers;
+    int32_t peers[RCMI_INQUIRY_PEERS]; /* ranks, not checked by decode */
+};
+#define RCMI_INQUIRY_MAGIC 0x52434d51u
+/* False if the bytes are no such message. npeers is valid. */
+bool rcmi_inquiry_decode(const void *bytes, size_t len, struct rcmi_inquiry *ret_inquiry);
+
+/* What a rank called as its operation number `sequence`, for comparison (record.c). */
+struct rcmi_record {
+    uint32_t magic; /* RCMI_RECORD_MAGIC */
+    uint32_t epoch; /* of the communicator */
+    uint64_t sequence, meta, count;
+    int32_t collective, dtype, op, root;
+    char algorithm[24];
+};
+#define RCMI_RECORD_MAGIC 0x52434d52u
+
+/* False if the bytes are no such message. The algorithm is terminated; sequence is not 0. */
+bool rcmi_record_decode(const void *bytes, size_t len, struct rcmi_record *ret_record);
 
 #endif

@@ -27,6 +27,8 @@ rcm_status rcmi_work_new(rcm_comm *comm, enum rcmi_work_kind kind, const struct 
     atomic_init(&work->refs, 2);
     work->kind = kind;
     work->comm = comm;
+    work->fork_generation = comm->fork_generation;
+    atomic_fetch_add_explicit(&comm->refs, 1, memory_order_relaxed);
     work->timeout_ms = call && call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
     work->moved_ns = rcmi_now_ns();
     work->deadline = work->timeout_ms < 0 || work->timeout_ms > MAX_TIMEOUT_MS
@@ -39,8 +41,10 @@ rcm_status rcmi_work_new(rcm_comm *comm, enum rcmi_work_kind kind, const struct 
 
 static void work_unref(struct rcm_work *work) {
     /* Acquire-release: the last one sees everything the other did to the work. */
-    if (atomic_fetch_sub_explicit(&work->refs, 1, memory_order_acq_rel) == 1)
-        free(work);
+    if (atomic_fetch_sub_explicit(&work->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    rcmi_comm_unref(work->comm);
+    free(work);
 }
 
 void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
@@ -78,24 +82,30 @@ rcm_status rcmi_work_issue(rcm_comm *comm, struct rcm_work *work, rcm_work **ret
 rcm_status rcm_work_status(const rcm_work *work) {
     if (!work)
         return rcmi_fail(RCM_ERR_INVALID, 0, "work is NULL");
+    if (work->fork_generation != rcmi_fork_generation())
+        return rcmi_fail(RCM_ERR_FORKED, 0, "this work belongs to the parent process");
     return atomic_load_explicit(&work->status, memory_order_acquire);
 }
 
+/* Says why, as far as that is still known: the communicator may be gone. */
+static rcm_status work_result(const rcm_work *work, rcm_status status) {
+    if (status < 0 && work && status != RCM_ERR_FORKED)
+        rcmi_fail(status, 0, "%s failed: %s; rcm_comm_error tells more", rcmi_work_name(work),
+                  rcm_status_text(status));
+    return status;
+}
+
 rcm_status rcm_work_test(rcm_work *work) {
-    rcm_status status = rcm_work_status(work);
-    if (status == RCM_PENDING)
+    if (rcm_work_status(work) == RCM_PENDING)
         rcmi_comm_kick(work->comm);
-    return rcm_work_status(work);
+    return work_result(work, rcm_work_status(work));
 }
 
 rcm_status rcm_work_wait(rcm_work *work, int64_t timeout_ms) {
     rcm_status status = rcm_work_status(work);
     if (status == RCM_PENDING)
         status = rcmi_comm_wait(work->comm, work, rcmi_deadline_in(timeout_ms));
-    if (status < 0 && work) /* the communicator may be gone, so no more than the status is known */
-        rcmi_fail(status, 0, "%s failed: %s; rcm_comm_error tells more", rcmi_work_name(work),
-                  rcm_status_text(status));
-    return status;
+    return work_result(work, status);
 }
 
 rcm_status rcm_work_message(const rcm_work *work, struct rcm_message *ret_message) {

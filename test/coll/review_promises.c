@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Promises of ringcomm.h that a review found broken, one case each. It is no test of data
+ * (matrix.c, p2p.c) nor of death alone (test/fault): review_promises CASE TRANSPORTS RANKS
+ */
+#include "ranks.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* In memory that all processes of the test share. */
+static _Atomic int *named; /* survivors that named the rank that was killed */
+
+static void *array(size_t bytes) {
+    void *memory = calloc(1, bytes);
+    if (!memory)
+        abort();
+    return memory;
+}
+
+static rcm_status sum(rcm_comm *comm, size_t count, rcm_work **ret_work) {
+    static float in[4], out[4];
+    return rcm_all_reduce(comm, in, out, count, RCM_FLOAT32, RCM_SUM, NULL, ret_work);
+}
+
+/* ---- Ranks that call different things get RCM_ERR_MISMATCH ----------------------------------- */
+
+static int expect_mismatch(rcm_comm *comm, rcm_status status) {
+    int errors = 0;
+    if (status == RCM_OK)
+        status = rcm_destroy(comm);
+    else
+        (void)!rcm_destroy(comm);
+    CHECK(errors, status == RCM_ERR_MISMATCH, "%s: %s", rcm_status_name(status), rcm_last_error());
+    return errors;
+}
+
+/* Rank 1 leaves out one all_reduce. */
+static int check_skipped(rcm_comm *comm, void *arg) {
+    (void)arg;
+    return expect_mismatch(comm, rcm_rank(comm) == 1 ? RCM_OK : sum(comm, 4, NULL));
+}
+
+/* Counts so different that different algorithms are chosen. */
+static int check_counts(rcm_comm *comm, void *arg) {
+    const size_t count = rcm_rank(comm) == 1 ? 1 : (size_t)1 << 22;
+    float *data = array(count * sizeof(*data));
+    (void)arg;
+    const rcm_status status =
+        rcm_all_reduce(comm, data, data, count, RCM_FLOAT32, RCM_SUM, NULL, NULL);
+    const int errors = expect_mismatch(comm, status);
+    free(data);
+    return errors;
+}
+
+/* Two roots: each waits for the other. */
+static int check_roots(rcm_comm *comm, void *arg) {
+    float data[100] = {0};
+    (void)arg;
+    return expect_mismatch(
+        comm, rcm_broadcast(comm, data, 100, RCM_FLOAT32, rcm_rank(comm) == 1 ? 1 : 0, NULL, NULL));
+}
+
+/* ---- Timeouts pass, also while other operations move ---------------------------------------- */
+
+static int check_timeout(rcm_comm *comm, void *arg) {
+    enum { WORKS = 100, COUNT = 1 << 20 };
+    rcm_work *works[WORKS], *recv = NULL;
+    float *in = array(COUNT * sizeof(*in)), *out = array(WORKS * COUNT * sizeof(*out));
+    char byte = 0;
+    int errors = 0;
+    const int peer = (rcm_rank(comm) + 1) % rcm_size(comm);
+    (void)arg;
+    CHECK(errors, rcm_irecv(comm, &byte, 1, RCM_UINT8, peer, 5, &recv) == RCM_OK, "irecv");
+    for (int i = 0; i < WORKS; i++)
+        CHECK(errors,
+              rcm_all_reduce(comm, in, out + (size_t)i * COUNT, COUNT, RCM_FLOAT32, RCM_MAX, NULL,
+                             &works[i]) == RCM_OK,
+              "%s", rcm_last_error());
+    const rcm_status status = rcm_work_wait(recv, 10);
+    CHECK(errors, status == RCM_PENDING && rcm_work_status(works[WORKS - 1]) == RCM_PENDING,
+          "rank %d: a wait of 10 ms returned %s only when all other works were done",
+          rcm_rank(comm), rcm_status_name(status));
+    for (int i = 0; i < WORKS; i++) {
+        (void)!rcm_work_wait(works[i], -1);
+        rcm_work_free(works[i]);
+    }
+    (void)!rcm_barrier(comm, NULL, NULL);
+    (void)!rcm_abort(comm, "done");
+    rcm_work_free(recv);
+    (void)!rcm_destroy(comm);
+    free(in);
+    free(out);
+    return errors;
+}
+
+/* ---- Several threads ------------------------------------------------------------------------- */
+
+static void *wait_for(void *work) {
+    (void)!rcm_work_wait(work, -1);
+    return NULL;
+}
+
+/* While threads wait, another prepares: both open channels. */
+static int check_prepare(rcm_comm *comm, void *arg) {
+    static const char *const names[] = {"ring", "recursive_doubling", "dissemination"};
+    static const enum rcm_collective of[] = {RCM_ALL_REDUCE, RCM_ALL_REDUCE, RCM_BARRIER};
+    const int n = rcm_size(comm), me = rcm_rank(comm);
+    rcm_work *recv = NULL, *send = NULL, *big = NULL;
+    pthread_t thread;
+    char in = 0, out = 0;
+    int errors = 0;
+    float *data = array((size_t)8 << 20);
+    (void)arg;
+    if (rcm_irecv(comm, &in, 1, RCM_UINT8, (me + 1) % n, 5, &recv) != RCM_OK ||
+        pthread_create(&thread, NULL, wait_for, recv) != 0)
+        return 1;
+    CHECK(errors,
+          rcm_all_reduce(comm, data, data, 2 << 20, RCM_FLOAT32, RCM_SUM, NULL, &big) == RCM_OK,
+          "%s", rcm_last_error());
+    for (int i = 0; errors == 0 && i < 3; i++)
+        CHECK(errors, rcm_comm_prepare(comm, of[i], 100, 0, names[i]) == RCM_OK,
+              "rank %d: prepare %s: %s", me, names[i], rcm_last_error());
+    CHECK(errors, rcm_isend(comm, &out, 1, RCM_UINT8, (me + n - 1) % n, 5, &send) == RCM_OK, "%s",
+          rcm_last_error());
+    pthread_join(thread, NULL);
+    rcm_work_free(recv);
+    rcm_work_free(send);
+    (void)!rcm_work_wait(big, -1);
+    rcm_work_free(big);
+    (void)!rcm_destroy(comm);
+    free(data);
+    return errors;
+}
+
+/* A thread waits for something late; asynchronous works must go on all the same, without a sleep
+ * of half a second in between. */
+static int check_stall(rcm_comm *comm, void *arg) {
+    const int peer = (rcm_rank(comm) + 1) % rcm_size(comm);
+    const int from = (rcm_rank(comm) + rcm_size(comm) - 1) % rcm_size(comm);
+    rcm_work *recv = NULL, *send = NULL, *work = NULL;
+    pthread_t thread;
+    char in = 0, out = 0;
+    double worst = 0;
+    int errors = 0;
+    (void)arg;
+    if (rcm_irecv(comm, &in, 1, RCM_UINT8, from, 5, &recv) != RCM_OK ||
+        pthread_create(&thread, NULL, wait_for, recv) != 0)
+        return 1;
+    for (int i = 0; i < 80000 && worst < 0.4; i++) {
+        const double start = seconds();
+        if (sum(comm, 4, &work) != RCM_OK)
+            break;
+        while (rcm_work_status(work) == RCM_PENDING)
+            usleep(30);
+        worst = seconds() - start > worst ? seconds() - start : worst;
+        rcm_work_free(work);
+    }
+    CHECK(errors, worst < 0.4, "rank %d: an operation of 16 bytes took %.0f ms", rcm_rank(comm),
+          worst * 1e3);
+    (void)!rcm_isend(comm, &out, 1, RCM_UINT8, peer, 5, &send);
+    pthread_join(thread, NULL);
+    rcm_work_free(recv);
+    rcm_work_free(send);
+    if (worst >= 0.4)
+        (void)!rcm_abort(comm, "stalled");
+    (void)!rcm_destroy(comm);
+    return errors;
+}
+
+/* Two threads wait for one work; the first one back destroys. For the address sanitizer. */
+static int check_leave(rcm_comm *comm, void *arg) {
+    rcm_work *work = NULL;
+    pthread_t thread;
+    int errors = 0;
+    (void)arg;
+    if (sum(comm, 4, &work) != RCM_OK || pthread_create(&thread, NULL, wait_for, work) != 0)
+        return 1;
+    CHECK(errors, rcm_work_wait(work, -1) == RCM_OK, "%s", rcm_last_error());
+    CHECK(errors, rcm_destroy(comm) == RCM_OK, "%s", rcm_last_error());
+    pthread_join(thread, NULL);
+    rcm_work_free(work);
+    return errors;
+}
+
+/* ---- fork ------------------------------------------------------------------------------------ */
+
+static int child_errors(rcm_work *work) {
+    int errors = 0;
+    const rcm_status test = rcm_work_test(work);
+    const rcm_status wait = rcm_work_wait(work, 100);
+    CHECK(errors, test == RCM_ERR_FORKED, "test in the child: %s", rcm_status_name(test));
+    CHECK(errors, wait == RCM_ERR_FORKED, "wait in the child: %s", rcm_status_name(wait));
+    return errors;
+}
+
+static int check_fork(rcm_comm *comm, void *arg) {
+    rcm_work *work = NULL;
+    int errors = 0, status = 0;
+    (void)arg;
+    if (rcm_rank(comm) != 0)
+        usleep(500000);
+    CHECK(errors, sum(comm, 4, &work) == RCM_OK, "%s", rcm_last_error());
+    if (rcm_rank(comm) == 0) {
+        const pid_t pid = fork();
+        if (pid == 0)
+            _exit(child_errors(work));
+        waitpid(pid, &status, 0);
+        CHECK(errors, status == 0, "the child failed");
+    }
+    rcm_work_free(work);
+    CHECK(errors, rcm_destroy(comm) == RCM_OK, "%s", rcm_last_error());
+    return errors;
+}
+
+/* A killed rank is named within a second, also if a process that it forked lives on. */
+static int check_helper(rcm_comm *comm, void *arg) {
+    int errors = 0;
+    struct rcm_error error = RCM_ERROR_INIT;
+    (void)arg;
+    CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "%s", rcm_last_error());
+    if (rcm_rank(comm) == 1) {
+        usleep(200000); /* until the others are out of the barrier too */
+        if (fork() == 0) {
+            sleep(3);
+            _exit(0);
+        }
+        raise(SIGKILL);
+    }
+    usleep(200000);
+    const double start = seconds();
+    (void)!rcm_barrier(comm, NULL, NULL);
+    (void)!rcm_comm_error(comm, &error);
+    CHECK(errors, error.status == RCM_ERR_PEER && error.origin == 1 && seconds() - start < 1,
+          "rank %d: after %.1f s %s, origin %d", rcm_rank(comm), seconds() - start,
+          rcm_status_name(error.status), error.origin);
+    *named += errors == 0;
+    (void)!rcm_destroy(comm);
+    return errors;
+}
+
+/* ---- Errors reach everybody, as they were ---------------------------------------------------- */
+
+/* The last rank leaves before any link is up; the others, who destroy at once, all name it. */
+static int check_blame(rcm_comm *comm, void *arg) {
+    const int last = rcm_size(comm) - 1;
+    struct rcm_error error = RCM_ERROR_INIT;
+    int errors = 0;
+    (void)arg;
+    if (rcm_rank(comm) == last)
+        _exit(0);
+    (void)!rcm_barrier(comm, NULL, NULL);
+    (void)!rcm_comm_error(comm, &error);
+    CHECK(errors, error.origin == last, "rank %d blames rank %d for what rank %d did: %s",
+          rcm_rank(comm), error.origin, last, error.text);
+    (void)!rcm_destroy(comm);
+    return errors;
+}
+
+/* An abort before any link is up is heard of when the link comes. */
+static int check_abort(rcm_comm *comm, void *arg) {
+    int errors = 0;
+    (void)arg;
+    if (rcm_rank(comm) == 0) {
+        CHECK(errors, rcm_abort(comm, "at once") == RCM_OK, "%s", rcm_last_error());
+        sleep(2);
+    } else {
+        usleep(300000);
+        const double start = seconds();
+        const rcm_status status = rcm_barrier(comm, NULL, NULL);
+        CHECK(errors, status == RCM_ERR_ABORTED && seconds() - start < 1,
+              "rank %d: %s after %.1f s: %s", rcm_rank(comm), rcm_status_name(status),
+              seconds() - start, rcm_last_error());
+    }
+    (void)!rcm_destroy(comm);
+    return errors;
+}
+
+/* ---- Buffers are the caller's again when the work is complete -------------------------------- */
+
+/* Rank 1 stops, so that rank 0's socket fills; rank 0 aborts, waits, unmaps its buffer. If the
+ * library still sends from there, the kernel says EFAULT, which the log shows. */
+static int check_lent(rcm_comm *comm, void *arg) {
+    const size_t len = (size_t)64 << 20;
+    rcm_work *work = NULL;
+    int32_t pid = (int32_t)getpid();
+    int errors = 0, fds[2];
+    static char log[65536];
+    void *data = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    (void)arg;
+    if (data == MAP_FAILED || pipe(fds) != 0)
+        return 1;
+    CHECK(errors, rcm_broadcast(comm, &pid, 1, RCM_INT32, 1, NULL, NULL) == RCM_OK, "%s",
+          rcm_last_error());
+    CHECK(errors, rcm_broadcast(comm, data, len, RCM_UINT8, 0, NULL, NULL) == RCM_OK, "%s",
+          rcm_last_error()); /* opens all channels */
+    if (rcm_rank(comm) == 1) {
+        (void)!rcm_broadcast(comm, data, len, RCM_UINT8, 0, NULL, &work);
+        raise(SIGSTOP);
+        usleep(300000);
+    } else {
+        const int old = dup(2);
+        usleep(200000);
+        (void)!rcm_broadcast(comm, data, len, RCM_UINT8, 0, NULL, &work);
+        usleep(200000);
+        (void)!rcm_abort(comm, "enough");
+        (void)!rcm_work_wait(work, -1);
+        munmap(data, len);
+        dup2(fds[1], 2);
+        kill(pid, SIGCONT);
+        usleep(1000000); /* longer than rank 1 takes to leave */
+        dup2(old, 2);
+        if (write(fds[1], "\n", 1) != 1 || read(fds[0], log, sizeof(log) - 1) < 0)
+            return 1;
+        CHECK(errors, !strstr(log, "Bad address"), "sent from memory given back: %s", log);
+    }
+    rcm_work_free(work);
+    (void)!rcm_destroy(comm);
+    return errors;
+}
+
+/* ---- Transports in another order of preference ----------------------------------------------- */
+
+static int check_order(rcm_comm *comm, void *arg) {
+    int errors = 0;
+    (void)arg;
+    CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "%s", rcm_last_error());
+    CHECK(errors, sum(comm, 4, NULL) == RCM_OK, "%s", rcm_last_error());
+    (void)!rcm_destroy(comm);
+    return errors;
+}
+
+/* Zero elements at NULL. For the undefined behaviour sanitizer. */
+static int check_zero(rcm_comm *comm, void *arg) {
+    int errors = 0;
+    (void)arg;
+    CHECK(errors, rcm_all_reduce(comm, NULL, NULL, 0, RCM_FLOAT32, RCM_SUM, NULL, NULL) == RCM_OK,
+          "%s", rcm_last_error());
+    CHECK(errors, rcm_destroy(comm) == RCM_OK, "%s", rcm_last_error());
+    return errors;
+}
+
+/* ---- Which ----------------------------------------------------------------------------------- */
+
+static const struct kase {
+    const char *name;
+    int (*fn)(rcm_comm *comm, void *arg);
+    int runs;
+    bool threads;
+    int64_t timeout_ms;
+    const char *variable, *value;
+} cases[] = {
+    {"skipped", check_skipped, 1, false, 4000, NULL, NULL},
+    {"counts", check_counts, 1, false, 4000, NULL, NULL},
+    {"roots", check_roots, 1, false, 4000, NULL, NULL},
+    {"timeout", check_timeout, 1, false, 60000, "RINGCOMM_SPIN_US", "2000"},
+    {"prepare", check_prepare, 15, true, 8000, "RINGCOMM_SPIN_US", "0"},
+    {"stall", check_stall, 1, false, 60000, "RINGCOMM_SPIN_US", "0"},
+    {"leave", check_leave, 40, true, 8000, NULL, NULL},
+    {"fork", check_fork, 1, false, 8000, NULL, NULL},
+    {"helper", check_helper, 1, false, 8000, NULL, NULL},
+    {"blame", check_blame, 15, false, 8000, NULL, NULL},
+    {"abort", check_abort, 1, false, 8000, NULL, NULL},
+    {"lent", check_lent, 1, false, 8000, "RINGCOMM_SLOTS", "256"},
+    {"order", check_order, 1, false, 8000, NULL, NULL},
+    {"zero", check_zero, 1, true, 8000, NULL, NULL},
+};
+
+static int case_run(const struct kase *kase, const char *transport, int n) {
+    const struct ranks ranks = {.n = n,
+                                .threads = kase->threads,
+                                .transport = transport,
+                                .timeout_ms = kase->timeout_ms,
+                                .keep = true};
+    int errors = 0;
+    if (kase->fn == check_lent)
+        setenv("RINGCOMM_LOG", "debug", 1);
+    if (kase->variable)
+        setenv(kase->variable, kase->value, 1);
+    for (int k = 0; k < kase->runs && errors == 0; k++)
+        errors = ranks_run(&ranks, kase->fn, NULL);
+    if (kase->fn == check_helper) /* one rank was killed on purpose */
+        errors = *named != n - 1;
+    return errors;
+}
+
+int main(int argc, char **argv) {
+    void *shared =
+        mmap(NULL, sizeof(*named), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (argc != 4 || shared == MAP_FAILED) {
+        fprintf(stderr, "usage: review_promises CASE TRANSPORTS RANKS\n");
+        return 2;
+    }
+    named = shared;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        if (strcmp(cases[i].name, argv[1]) == 0)
+            return case_run(&cases[i], argv[2], atoi(argv[3])) != 0;
+    return 2;
+}

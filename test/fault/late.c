@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who is named when operations are late and nobody is dead. Ranks are threads:
+ *     late shm|tcp
+ */
+#include "ringcomm.h"
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { RANKS = 4, LATE_MS = 500 };
+
+struct scene {
+    const char *name;
+    int origin; /* who must be named; -1: anybody, but the same */
+    /* What rank does in it. */
+    rcm_status (*play)(rcm_comm *comm, int rank, const struct rcm_call *call);
+    const char *words; /* in the text */
+};
+
+static rcm_status recv_from(rcm_comm *comm, int src, const struct rcm_call *call) {
+    int value;
+    return rcm_recv(comm, &value, 1, RCM_INT32, src, 1, call, NULL);
+}
+
+/* Is in no operation until the others have given up. */
+static rcm_status stay_away(rcm_comm *comm) {
+    struct rcm_error error = RCM_ERROR_INIT;
+    const struct timespec ms = {0, 1000000};
+    for (int i = 0; i < 60000 && rcm_comm_error(comm, &error) == RCM_OK; i++)
+        nanosleep(&ms, NULL);
+    return error.status;
+}
+
+/* 0 waits for 1, 1 for 2, 2 for 3, and 3 for nobody. */
+static rcm_status play_chain(rcm_comm *comm, int rank, const struct rcm_call *call) {
+    return rank == RANKS - 1 ? stay_away(comm) : recv_from(comm, rank + 1, call);
+}
+
+/* One rank does not come; with the fewest messages between the others. */
+static rcm_status play_absent(rcm_comm *comm, int rank, const struct rcm_call *call) {
+    float data[1000] = {0};
+    if (rank == 2)
+        return stay_away(comm);
+    return rcm_all_reduce(comm, data, data, 1000, RCM_FLOAT32, RCM_SUM, call, NULL);
+}
+
+static rcm_status play_absent_async(rcm_comm *comm, int rank, const struct rcm_call *call) {
+    rcm_work *works[3] = {NULL};
+    rcm_status status = RCM_OK;
+    if (rank == 1)
+        return stay_away(comm);
+    for (int i = 0; i < 3 && status == RCM_OK; i++)
+        status = rcm_barrier(comm, call, &works[i]);
+    status = stay_away(comm); /* the library's own thread finds out */
+    for (int i = 0; i < 3; i++)
+        rcm_work_free(works[i]);
+    return status;
+}
+
+/* Each waits for the next one. */
+static rcm_status play_circle(rcm_comm *comm, int rank, const struct rcm_call *call) {
+    return recv_from(comm, (rank + 1) % RANKS, call);
+}
+
+static const struct scene scenes[] = {
+    {"chain", 3, play_chain, "in no operation"},
+    {"absent", 2, play_absent, "in no operation"},
+    {"absent, asynchronous", 1, play_absent_async, "in no operation"},
+    {"circle", -1, play_circle, "wait for each other"},
+};
+
+/* ---- Ranks ---------------------------------------------------------------------------------- */
+
+struct player {
+    const struct scene *scene;
+    const char *transport;
+    rcm_store *store;
+    int rank;
+    pthread_t thread;
+    rcm_status status, recorded, destroyed;
+    int origin;
+    char text[512];
+};
+
+static void *player_run(void *arg) {
+    struct player *player = arg;
+    struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
+    struct rcm_error error = RCM_ERROR_INIT;
+    struct rcm_call call = RCM_CALL_INIT;
+    rcm_comm *comm;
+    options.rank = player->rank;
+    options.world_size = RANKS;
+    options.store = player->store;
+    options.transport = player->transport;
+    options.timeout_ms = 60000;
+    call.timeout_ms = LATE_MS;
+    player->status = rcm_init(&options, &comm);
+    if (player->status == RCM_OK) /* all are linked, all began */
+        player->status = rcm_barrier(comm, NULL, NULL);
+    if (player->status != RCM_OK) {
+        fprintf(stderr, "rank %d: %s\n", player->rank, rcm_last_error());
+        return NULL;
+    }
+    player->status = player->scene->play(comm, player->rank, &call);
+    player->recorded = rcm_comm_error(comm, &error);
+    player->origin = error.origin;
+    memcpy(player->text, error.text, sizeof(player->text));
+    player->destroyed = rcm_destroy(comm);
+    return NULL;
+}
+
+static bool player_is_right(const struct player *player, int origin) {
+    return player->status == RCM_ERR_TIMEOUT && player->recorded == RCM_ERR_TIMEOUT &&
+           player->destroyed == RCM_ERR_TIMEOUT && player->origin == origin &&
+           strstr(player->text, player->scene->words);
+}
+
+static int scene_run(const struct scene *scene, const char *transport) {
+    struct player players[RANKS];
+    rcm_store *store;
+    int errors = 0;
+    if (rcm_store_open("hash:", 1000, &store) != RCM_OK)
+        abort();
+    for (int r = 0; r < RANKS; r++) {
+        players[r] = (struct player){
+            .scene = scene, .transport = transport, .store = store, .rank = r, .origin = -1};
+        if (pthread_create(&players[r].thread, NULL, player_run, &players[r]) != 0)
+            abort();
+    }
+    for (int r = 0; r < RANKS; r++)
+        pthread_join(players[r].thread, NULL);
+    rcm_store_close(store);
+    const int origin = scene->origin >= 0 ? scene->origin : players[0].origin;
+    for (int r = 0; r < RANKS; r++) {
+        const bool right = origin >= 0 && player_is_right(&players[r], origin);
+        printf("%s %s over %s: rank %d: %s, origin %d: %s\n", right ? "ok  " : "FAIL", scene->name,
+               transport, r, rcm_status_name(players[r].status), players[r].origin,
+               players[r].text);
+        errors += !right;
+    }
+    return errors;
+}
+
+int main(int argc, char **argv) {
+    int errors = 0;
+    if (argc != 2) {
+        fprintf(stderr, "usage: late shm|tcp\n");
+        return 2;
+    }
+    setenv("RINGCOMM_LOG", "error", 0);
+    for (size_t i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++)
+        errors += scene_run(&scenes[i], argv[1]);
+    return errors ? 1 : 0;
+}

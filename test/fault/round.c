@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One round: a store and n ranks as processes, a fault at a random moment, the verdict. */
+#include "harness.h"
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SECOND INT64_C(1000000000)
+
+struct round {
+    const struct options *options;
+    uint64_t seed, random;
+    enum fault fault;
+    int victim, n;
+    char transport[64], url[256];
+    struct board *board;
+    pid_t store, ranks[RANKS_MAX];
+    int64_t acted_ns; /* when the fault was done; 0: by the library itself */
+    int errors;
+};
+
+__attribute__((format(printf, 2, 3))) static void fail(struct round *round, const char *format,
+                                                       ...) {
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (round->errors++ == 0)
+        printf("FAIL --transport %s --ranks %d --fault %s --deadline %lld --rounds 1 --seed %llu: "
+               "victim %d\n",
+               round->options->transport, round->n, fault_name(round->fault),
+               (long long)round->options->deadline_ms, (unsigned long long)round->seed,
+               round->victim);
+    printf("     %s\n", text);
+    fflush(stdout);
+}
+
+static void pause_ms(int ms) {
+    usleep((useconds_t)ms * 1000);
+}
+
+/* ---- Start ---------------------------------------------------------------------------------- */
+
+static void serve_store(int told) {
+    rcm_store *store;
+    char url[256];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(180);
+    if (rcm_store_open("tcp://127.0.0.1:0?server=1", 10000, &store) != RCM_OK)
+        _exit(1);
+    int len = snprintf(url, sizeof(url), "%s?server=0", rcm_store_url(store)) + 1;
+    if (write(told, url, (size_t)len) != len)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static bool start_store(struct round *round) {
+    int fds[2];
+    size_t len = 0;
+    ssize_t got;
+    if (pipe(fds) != 0)
+        return false;
+    round->store = fork();
+    if (round->store == 0)
+        serve_store(fds[1]);
+    close(fds[1]);
+    while (len < sizeof(round->url) &&
+           (got = read(fds[0], round->url + len, sizeof(round->url) - len)) > 0) {
+        len += (size_t)got;
+        if (round->url[len - 1] == '\0')
+            break;
+    }
+    close(fds[0]);
+    return len > 0 && round->url[len - 1] == '\0';
+}
+
+/* Faults that the library does to itself. */
+static const char *const chaos_orders[FAULT_COUNT] = {
+    [FAULT_CUT] = "fault=isolate",        [FAULT_LINK] = "fault=cut",
+    [FAULT_CLOSE] = "fault=close",        [FAULT_CORRUPT] = "fault=corrupt",
+    [FAULT_SHORT] = "fault=short",        [FAULT_STALL] = "fault=stall",
+    [FAULT_DELAY] = "delay=2000,often=5",
+};
+
+static void choose(struct round *round) {
+    static const enum fault usual[] = {FAULT_KILL, FAULT_STOP, FAULT_FREEZE, FAULT_CUT};
+    const int wanted = round->options->fault;
+    round->fault = wanted >= 0 ? (enum fault)wanted : usual[random_next(&round->random) % 4];
+    round->victim = (int)(random_next(&round->random) % (uint64_t)round->n);
+    const char *orders = chaos_orders[round->fault];
+    snprintf(round->transport, sizeof(round->transport), "%s%s", orders ? "chaos:" : "",
+             round->options->transport);
+    if (!orders)
+        return;
+    char text[128];
+    snprintf(text, sizeof(text), "seed=%llu,rank=%d,after=%d,%s",
+             (unsigned long long)(round->seed % 1000000), round->victim,
+             (int)(random_next(&round->random) % 60) + 5, orders);
+    setenv("RINGCOMM_CHAOS", text, 1);
+}
+
+static void start_ranks(struct round *round) {
+    for (int r = 0; r < round->n; r++) {
+        round->ranks[r] = fork();
+        if (round->ranks[r] == 0)
+            exit(rank_run(round->board, r, round->url, round->transport, round->seed));
+    }
+}
+
+/* Until every rank is at work, or has met its fault already. */
+static bool wait_started(const struct round *round) {
+    const int64_t end = now_ns() + 60 * SECOND;
+    for (int r = 0; r < round->n; r++) {
+        const struct seen *seen = &round->board->seen[r];
+        while (atomic_load(&seen->iterations) < 3 && !atomic_load(&seen->reported)) {
+            if (now_ns() > end || waitpid(round->ranks[r], NULL, WNOHANG | WNOWAIT) > 0)
+                return false;
+            pause_ms(1);
+        }
+    }
+    return true;
+}
+
+/* ---- The fault ------------------------------------------------------------------------------ */
+
+static void act(struct round *round) {
+    const pid_t victim = round->ranks[round->victim];
+    const int64_t deadline = round->options->deadline_ms;
+    usleep((useconds_t)(random_next(&round->random) % 150000));
+    switch (round->fault) {
+    case FAULT_KILL:
+        round->acted_ns = now_ns();
+        kill(victim, SIGKILL);
+        break;
+    case FAULT_STOP:
+        round->acted_ns = now_ns();
+        kill(victim, SIGSTOP);
+        break;
+    case FAULT_FREEZE:
+        kill(victim, SIGSTOP);
+        pause_ms(
+            (int)(deadline / 8 + (int64_t)(random_next(&round->random) % 1000) * deadline / 3000));
+        kill(victim, SIGCONT);
+        pause_ms(50);
+        atomic_store(&round->board->stop, true);
+        break;
+    case FAULT_DELAY:
+        pause_ms(500);
+        atomic_store(&round->board->stop, true);
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- The verdict ---------------------------------------------------------------------------- */
+
+static bool wait_flag(const _Atomic bool *flag, int64_t end) {
+    while (!atomic_load_explicit(flag, memory_order_acquire)) {
+        if (now_ns() > end)
+            return false;
+        pause_ms(1);
+    }
+    return true;
+}
+
+/* How long a rank may take, from the fault or, where that is inside the library, from its last good
+ * operation, to learn of it. */
+static int64_t allowed_ns(const struct round *round) {
+    const int64_t second = SECOND * slowness(), deadline = round->options->deadline_ms * 1000000;
+    switch (round->fault) {
+    case FAULT_KILL:
+        return second;
+    case FAULT_FREEZE:
+    case FAULT_DELAY:
+        return 60 * SECOND;
+    default:
+        return deadline + second;
+    }
+}
+
+static bool nothing_happens(enum fault fault) {
+    return fault == FAULT_FREEZE || fault == FAULT_DELAY;
+}
+
+/* Faults that hit one rank, which the others must name. */
+static bool hits_rank(enum fault fault) {
+    return fault == FAULT_KILL || fault == FAULT_STOP || fault == FAULT_CUT;
+}
+
+static bool status_is_right(enum fault fault, int status) {
+    switch (fault) {
+    case FAULT_KILL:
+    case FAULT_CUT:
+    case FAULT_LINK:
+    case FAULT_CLOSE:
+        return status == RCM_ERR_PEER;
+    case FAULT_STOP:
+    case FAULT_STALL:
+        return status == RCM_ERR_TIMEOUT;
+    case FAULT_CORRUPT:
+    case FAULT_SHORT:
+        return status == RCM_ERR_MISMATCH || status == RCM_ERR_PROTOCOL;
+    default:
+        return status == RCM_OK;
+    }
+}
+
+/* A link has two ends: each names the other, and the rest either. Otherwise all name the same, be
+ * it the victim or, when the victim is told nonsense, whom it says. */
+static bool origin_is_right(const struct round *round, int r) {
+    const int origin = round->board->seen[r].origin;
+    const int of_victim = round->board->seen[round->victim].origin;
+    if (nothing_happens(round->fault))
+        return origin == -1;
+    if (hits_rank(round->fault))
+        return origin == round->victim;
+    if (of_victim < 0 || of_victim >= round->n)
+        return false;
+    if (round->fault == FAULT_LINK || round->fault == FAULT_CLOSE)
+        return origin == of_victim || origin == round->victim;
+    return origin == of_victim;
+}
+
+static void judge_rank(struct round *round, int r) {
+    const struct seen *seen = &round->board->seen[r];
+    const int64_t since = round->acted_ns ? round->acted_ns : atomic_load(&seen->last_ns);
+    const int64_t took = seen->at_ns - since;
+    const bool good = status_is_right(round->fault, seen->status) && origin_is_right(round, r) &&
+                      took <= allowed_ns(round);
+    if (!good)
+        fail(round, "rank %d after %.0f ms: %s, origin %d: %s", r, (double)took / 1e6,
+             rcm_status_name((rcm_status)seen->status), seen->origin, seen->text);
+    else if (round->options->verbose)
+        printf("ok   %s rank %d after %.0f ms: %s, origin %d: %s\n", fault_name(round->fault), r,
+               (double)took / 1e6, rcm_status_name((rcm_status)seen->status), seen->origin,
+               seen->text);
+}
+
+/* The rank that was hit is no witness: it only has to learn that something is wrong. */
+static bool is_witness(const struct round *round, int r) {
+    return r != round->victim || !hits_rank(round->fault);
+}
+
+static void judge(struct round *round) {
+    const int64_t end = now_ns() + allowed_ns(round) + 10 * SECOND;
+    bool reported[RANKS_MAX];
+    for (int r = 0; r < round->n; r++) {
+        reported[r] = is_witness(round, r) && wait_flag(&round->board->seen[r].reported, end);
+        if (is_witness(round, r) && !reported[r])
+            fail(round, "rank %d hangs, or died: it is in iteration %lld, %s", r,
+                 (long long)atomic_load(&round->board->seen[r].iterations),
+                 round->board->seen[r].problem);
+    }
+    for (int r = 0; r < round->n; r++)
+        if (reported[r])
+            judge_rank(round, r);
+}
+
+/* Ends a rank: by itself within 5 s, with nothing to complain about. */
+static void reap(struct round *round, int r) {
+    const struct seen *seen = &round->board->seen[r];
+    const int64_t end = now_ns() + 5 * SECOND * slowness();
+    int status = 0;
+    pid_t got;
+    while ((got = waitpid(round->ranks[r], &status, WNOHANG)) == 0 && now_ns() < end)
+        pause_ms(1);
+    if (got == 0) {
+        fail(round, "rank %d does not end by itself (%s)", r,
+             atomic_load(&seen->reported) ? "in rcm_destroy" : "in an operation");
+        kill(round->ranks[r], SIGKILL);
+        waitpid(round->ranks[r], &status, 0);
+    } else if (r == round->victim && round->fault == FAULT_KILL) {
+        return;
+    } else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        fail(round, "rank %d ended with 0x%x: %s", r, (unsigned)status, seen->problem);
+    } else if (seen->destroy_ns > SECOND * slowness() && !nothing_happens(round->fault)) {
+        fail(round, "rank %d was in rcm_destroy for %.0f ms", r, (double)seen->destroy_ns / 1e6);
+    }
+}
+
+static void judge_victim(struct round *round) {
+    const struct seen *seen = &round->board->seen[round->victim];
+    if (is_witness(round, round->victim) || round->fault == FAULT_KILL)
+        return;
+    if (!wait_flag(&seen->reported, now_ns() + 5 * SECOND * slowness()))
+        fail(round, "the victim does not notice anything");
+    else if (seen->status == RCM_OK)
+        fail(round, "the victim thinks that all is well");
+    else if (round->options->verbose)
+        printf("ok   %s victim %d: %s, origin %d: %s\n", fault_name(round->fault), round->victim,
+               rcm_status_name((rcm_status)seen->status), seen->origin, seen->text);
+}
+
+static void finish(struct round *round) {
+    if (round->fault == FAULT_STOP)
+        kill(round->ranks[round->victim], SIGCONT);
+    judge_victim(round);
+    for (int r = 0; r < round->n; r++)
+        reap(round, r);
+    kill(round->store, SIGKILL);
+    waitpid(round->store, NULL, 0);
+    /* Children of our children would be ours now. */
+    if (waitpid(-1, NULL, WNOHANG) >= 0 || errno != ECHILD)
+        fail(round, "a process is left");
+}
+
+int round_run(const struct options *options, int ranks, uint64_t seed) {
+    struct round round = {.options = options, .seed = seed, .random = seed, .n = ranks};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    round.board =
+        mmap(NULL, sizeof(*round.board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (round.board == MAP_FAILED || !start_store(&round)) {
+        fail(&round, "the store does not start");
+        return 1;
+    }
+    round.board->n = ranks;
+    round.board->deadline_ms = options->deadline_ms;
+    choose(&round);
+    start_ranks(&round);
+    if (!wait_started(&round)) {
+        fail(&round, "the ranks do not start: %s", round.board->seen[0].problem);
+        for (int r = 0; r < round.n; r++)
+            kill(round.ranks[r], SIGKILL);
+    } else {
+        act(&round);
+        judge(&round);
+    }
+    finish(&round);
+    return round.errors ? 1 : 0;
+}
