@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Fuzz target: the control messages of communicators (api/wire.c). */
+#include "fuzz.h"
+#include <string.h>
+#include "wire.h"
+
+static bool take_failure(const uint8_t *data, size_t size) {
+    struct rcmi_failure failure, again;
+    struct rcm_error error, error_again;
+    if (!rcmi_failure_decode(data, size, &failure, &error))
+        return false;
+    fuzz_require(memchr(error.text, 0, sizeof error.text), "the sentence ends");
+    fuzz_require(memchr(error.operation, 0, sizeof error.operation), "the operation ends");
+    fuzz_require(error.status < 0, "a failure is an error");
+    rcmi_failure_encode(failure.epoch, &error, &again);
+    fuzz_require(rcmi_failure_decode(&again, sizeof again, &failure, &error_again) &&
+                     error_again.status == error.status && error_again.origin == error.origin &&
+                     strcmp(error_again.text, error.text) == 0,
+                 "what is told on says the same");
+    return true;
+}
+
+static bool take_inquiry(const uint8_t *data, size_t size) {
+    struct rcmi_inquiry inquiry;
+    if (!rcmi_inquiry_decode(data, size, &inquiry))
+        return false;
+    fuzz_require(inquiry.npeers <= RCMI_INQUIRY_PEERS, "peers are counted");
+    return true;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    bool failure = take_failure(data, size), inquiry = take_inquiry(data, size);
+    fuzz_require(!failure || !inquiry, "a message means one thing");
+    fuzz_verdict = failure || inquiry ? FUZZ_ACCEPTED : FUZZ_REFUSED;
+    return 0;
+}

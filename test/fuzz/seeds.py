@@ -1,0 +1,649 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writes the seeds of the fuzz targets: `seeds.py` fills corpus/ beside it.
+
+What is named valid-* the decoder must accept, what is named bad-* it must refuse (replay.c). Files
+found-* came from the fuzzers, with the bug they show, and are left alone. Numbers are in the byte
+order of x86-64, as everywhere on our wires.
+"""
+import gzip
+import hashlib
+import hmac
+import os
+import struct
+import sys
+
+U64_MAX = 2**64 - 1
+
+
+def u8(n):
+    return struct.pack('<B', n)
+
+
+def u16(n):
+    return struct.pack('<H', n)
+
+
+def u32(n):
+    return struct.pack('<I', n & 0xffffffff)
+
+
+def u64(n):
+    return struct.pack('<Q', n & U64_MAX)
+
+
+# ---- Texts -----------------------------------------------------------------------------------
+
+def url():
+    valid = ['tcp://host:29500?rank=1&world_size=4&server=0', 'tcp://[::1]:1', 'tcp://:0/',
+             'tcp://127.0.0.1:65535?server=1', 'file:///tmp/x?world_size=3', 'env://', 'env://?rank=0',
+             'hash:', 'hash:name', 'file:///a?rank=2']
+    bad = ['', 'tcp:/host:1', 'tcp://host', 'tcp://host:65536', 'tcp://host:-1', 'tcp://::1:5',
+           'tcp://[::1:5', 'tcp://[::1]5', 'file://relative', 'file:///', 'env://x', 'http://x:1',
+           'tcp://h:1?rank=4&world_size=4', 'tcp://h:1?rank=1&rank=1', 'tcp://h:1?rank', 'tcp://h:1?x=1',
+           'tcp://h:1?world_size=0', 'tcp://h:1?rank=99999999999999999999', 'tcp://h: 1',
+           'tcp://h:1?rank=+1', 'TCP://h:1']
+    return texts(valid, bad)
+
+
+def texts(valid, bad, prefix=b''):
+    seeds = {}
+    for kind, items in (('valid', valid), ('bad', bad)):
+        for i, item in enumerate(items):
+            seeds[f'{kind}-{i:02}'] = prefix + (item if isinstance(item, bytes) else item.encode())
+    return seeds
+
+
+def launch():
+    valid = [
+        'RINGCOMM_RANK=1\nRINGCOMM_WORLD_SIZE=4\nRINGCOMM_URL=tcp://127.0.0.1:29500\n',
+        'RANK=0\nWORLD_SIZE=2\nLOCAL_RANK=0\nLOCAL_WORLD_SIZE=2\nMASTER_ADDR=127.0.0.1\n'
+        'MASTER_PORT=29500\nTORCHELASTIC_USE_AGENT_STORE=True\nTORCHELASTIC_RESTART_COUNT=3\n',
+        'RINGCOMM_RANK=2\nRINGCOMM_WORLD_SIZE=3\nRINGCOMM_URL=file:///tmp/x\n',
+        'RINGCOMM_RANK=0\nRINGCOMM_WORLD_SIZE=1\n',
+        'RANK=5\nRINGCOMM_RANK=1\nRINGCOMM_WORLD_SIZE=2\nRINGCOMM_URL=hash:x\n',
+        'RINGCOMM_URL=tcp://[::1]:80?rank=1&world_size=2\n',
+    ]
+    bad = [
+        'RANK=0\n', 'RANK=0\nWORLD_SIZE=2\n', 'RANK=2\nWORLD_SIZE=2\n', 'RANK=x\nWORLD_SIZE=2\n',
+        'RANK=-1\nWORLD_SIZE=2\n', 'RANK=99999999999\nWORLD_SIZE=2\n',
+        'RANK=0\nWORLD_SIZE=2\nMASTER_ADDR=a/b\nMASTER_PORT=1\n',
+        'RANK=0\nWORLD_SIZE=2\nMASTER_ADDR=a\nMASTER_PORT=65536\n',
+        'RANK=0\nWORLD_SIZE=2\nMASTER_ADDR=' + 'a' * 300 + '\nMASTER_PORT=1\n',
+        'RINGCOMM_RANK=0\nRINGCOMM_WORLD_SIZE=2\nRINGCOMM_URL=gopher://x\n',
+        'RINGCOMM_RANK=0\nRINGCOMM_WORLD_SIZE=2\nRINGCOMM_URL=hash:\n',
+        'RINGCOMM_RANK=0\nRINGCOMM_WORLD_SIZE=2\nRINGCOMM_URL=tcp://h:1?rank=1\n',
+        'RANK=0\nWORLD_SIZE=2\nLOCAL_RANK=3\nLOCAL_WORLD_SIZE=2\nMASTER_ADDR=a\nMASTER_PORT=1\n',
+        'RANK=0\nWORLD_SIZE=2\nTORCHELASTIC_RESTART_COUNT=-1\nMASTER_ADDR=a\nMASTER_PORT=1\n',
+    ]
+    seeds = texts(valid, bad)
+    # Launchers of clusters, whatever is made of them.
+    for name, lines in {
+        'ompi': 'OMPI_COMM_WORLD_RANK=1\nOMPI_COMM_WORLD_SIZE=2\nOMPI_COMM_WORLD_LOCAL_RANK=1\n'
+                'OMPI_COMM_WORLD_LOCAL_SIZE=2\nMASTER_ADDR=127.0.0.1\nMASTER_PORT=1\n',
+        'pmi': 'PMI_RANK=1\nPMI_SIZE=2\nMPI_LOCALRANKID=1\nMPI_LOCALNRANKS=2\n',
+        'slurm': 'SLURM_PROCID=3\nSLURM_NTASKS=4\nSLURM_LOCALID=1\nSLURM_STEP_NUM_TASKS=4\n'
+                 'SLURM_JOB_ID=77\nSLURM_STEP_ID=0\nSLURM_NODELIST=n[1-2,07]\n'
+                 'SLURM_STEP_NODELIST=n[1-2,07]\nSLURM_TASKS_PER_NODE=2(x2)\n',
+        'slurm-odd': 'SLURM_PROCID=3\nSLURM_NTASKS=4\nSLURM_STEP_NODELIST=n[1-\n'
+                     'SLURM_TASKS_PER_NODE=2(x99999999999)\n',
+    }.items():
+        seeds['any-' + name] = lines.encode()
+    return seeds
+
+
+def settings():
+    sizes = texts(['0', '1', '64K', '1m', '8G', '9223372036854775807'],
+                  ['', 'K', '-1', '1KK', '1 K', '1.5', '9223372036854775808', '9999999999G', '0x10'],
+                  b'\0')
+    numbers = texts(['128K', '-4096', '1M'], ['-4097', '2M', '--1', '1-'], b'\1')
+    secret = texts(['secret\n', 'x', 'two\nlines'], ['', '\n', b'a\0b', b'x' * 4097], b'\2')
+    seeds = {}
+    for name, part in (('size', sizes), ('number', numbers), ('secret', secret)):
+        for key, data in part.items():
+            kind, i = key.split('-')
+            seeds[f'{kind}-{name}-{i}'] = data
+    return seeds
+
+
+# ---- Blobs -----------------------------------------------------------------------------------
+
+def address_field(tag, data):
+    return bytes([tag, len(data)]) + data
+
+
+def address_blob(host=b'host\0', pid=u64(77), extra=b''):
+    return (b'RCA1' + address_field(1, host) + address_field(2, b'name\0') + address_field(3, pid) +
+            address_field(4, u64(5)) + address_field(5, u64(6) + u64(7)) +
+            address_field(7, b'shm,tcp\0') + address_field(6, b'unix-name\0') + extra)
+
+
+def address():
+    tcp4 = address_field(8, b'\x12\x34\x7f\0\0\1')
+    tcp6 = address_field(9, b'\x12\x34' + b'\0' * 15 + b'\1')
+    good = address_blob(extra=tcp4 + tcp6)
+    return {
+        'valid-all': good,
+        'valid-short': b'RCA1' + address_field(1, b'h\0') + address_field(3, u64(0)),
+        'valid-unknown-field': good + address_field(200, b'whatever'),
+        'valid-many-addresses': address_blob(extra=tcp4 * 20 + tcp6 * 20),
+        'bad-magic': b'RCA2' + good[4:],
+        'bad-empty': b'',
+        'bad-cut': good[:-3],
+        'bad-length': good + b'\x01\xff',
+        'bad-no-pid': b'RCA1' + address_field(1, b'h\0'),
+        'bad-no-host': b'RCA1' + address_field(3, u64(1)),
+        'bad-host-unended': address_blob(host=b'host'),
+        'bad-host-two-ends': address_blob(host=b'ho\0st\0'),
+        'bad-host-long': address_blob(host=b'h' * 203 + b'\0'),
+        'bad-pid': address_blob(pid=u64(U64_MAX)),
+        'bad-pid-length': address_blob(pid=b'\1\2\3'),
+        'bad-tcp4-length': address_blob(extra=address_field(8, b'\0' * 5)),
+        'bad-too-long': address_blob(extra=address_field(200, b'x' * 250) * 5),
+    }
+
+
+def failure():
+    def message(magic=0x52434d46, status=-5, text=b'it broke', size=None):
+        body = struct.pack('<IIiiiIQ', magic, 7, status, 2, 104, 0, 99)
+        data = body + b'all_reduce'.ljust(32, b'\0') + text.ljust(512, b'\0')
+        return data if size is None else data[:size].ljust(size, b'\0')
+
+    def inquiry(magic=0x52434d51, state=2, npeers=2):
+        return struct.pack('<IIIIQQII', magic, 7, 1, state, 9, 4096, 3, npeers) + u32(1) * 16
+    return {
+        'valid-inquiry': inquiry(), 'valid-inquiry-full': inquiry(npeers=16),
+        'bad-inquiry-state': inquiry(state=4), 'bad-inquiry-peers': inquiry(npeers=17),
+        'bad-inquiry-peers-absurd': inquiry(npeers=-1 & 0xffffffff),
+        'bad-inquiry-magic': inquiry(magic=0x52434d46), 'bad-inquiry-cut': inquiry()[:-4],
+        'valid': message(),
+        'valid-unended': message(text=b'x' * 512)[:32] + b'y' * 32 + b'x' * 512,
+        'valid-minus-one': message(status=-1),
+        'bad-magic': message(magic=1),
+        'bad-status-zero': message(status=0),
+        'bad-status-positive': message(status=3),
+        'bad-status-unknown': message(status=-30000),
+        'bad-short': message(size=575),
+        'bad-long': message(size=577),
+        'bad-empty': b'',
+    }
+
+
+def page():
+    def words(magic=0x5243504147453031, epoch=7, sequence=5, collective=1, running=1, waits=2):
+        return (u64(magic) + u32(100) + u32(2) + u32(3) + u32(epoch) + u64(sequence) + u64(4096) +
+                u32(collective) + u32(1) + u32(1) + u32(-1) + u32(running) + u32(waits) + u32(9))
+    return {
+        'valid': words(), 'valid-ended': words(running=0), 'valid-none-yet': words(sequence=0),
+        'valid-waits-for-nobody': words(waits=-1), 'valid-waits-for-stranger': words(waits=1000000),
+        'valid-odd-collective': words(collective=-7), 'valid-high-collective': words(collective=4),
+        'valid-long-sequence': words(sequence=U64_MAX),
+        'bad-magic': words(magic=0), 'bad-epoch': words(epoch=8), 'bad-empty': b'',
+    }
+
+
+def idx():
+    def head(*dims, magic=None):
+        return struct.pack('>I', 0x800 + len(dims) if magic is None else magic) + b''.join(
+            struct.pack('>I', d) for d in dims)
+    good = head(2, 3) + bytes(range(6))
+    zipped = gzip.compress(good, mtime=0)
+    return {
+        'valid-2': b'\2' + good, 'valid-1': b'\1' + head(4) + b'abcd', 'valid-gzip': b'\2' + zipped,
+        'valid-3': b'\3' + head(1, 1, 1) + b'x',
+        'bad-dims': b'\1' + good, 'bad-no-dims': b'\0' + good, 'bad-five-dims': b'\5' + good,
+        'bad-magic': b'\2' + head(2, 3, magic=0x802 << 8) + bytes(6),
+        'bad-short': b'\2' + good[:-1], 'bad-long': b'\2' + good + b'x', 'bad-empty': b'\2',
+        'bad-zero': b'\2' + head(0, 3), 'bad-huge': b'\2' + head(2**32 - 1, 2**32 - 1),
+        'bad-product': b'\2' + head(65536, 65536) + b'x', 'bad-head': b'\2' + good[:7],
+        'bad-product-wraps': b'\3' + head(2**31, 2**31, 4),
+        'bad-gzip-cut': b'\2' + zipped[:-6], 'bad-gzip-sum': b'\2' + zipped[:-5] + b'\xff' * 5,
+    }
+
+
+# ---- The file store --------------------------------------------------------------------------
+
+def file_log():
+    def record(key, value):
+        return u32(len(key)) + key + u32(len(value)) + value
+    good = (record(b'refcount/', b'1') + record(b'/a', b'value') + record(b'/n', b'41') +
+            record(b'/b', b'x') + record(b'-/b', b'') + record(b'/e', b''))
+    return {
+        'valid-empty': b'\xff', 'valid-whole': b'\xff' + good, 'valid-half': b'\x80' + good,
+        'valid-late': b'\0' + good, 'valid-empty-key': b'\xff' + record(b'', b'v'),
+        'valid-delete-nothing': b'\xff' + record(b'-', b'') + record(b'-/z', b'zz'),
+        'valid-no-number': b'\xff' + record(b'/n', b'forty') + record(b'refcount/', b'many'),
+        'valid-great-number': b'\xff' + record(b'/n', b'9223372036854775807'),
+        'valid-cleanup': b'\xff' + good + record(b'cleanup/', b'-9'),
+        'bad-cut': b'\xff' + good[:-3], 'bad-cut-length': b'\xff' + good + b'\1\0',
+        'bad-key-length': b'\xff' + good + u32(70000) + b'k' * 10,
+        'bad-key-absurd': b'\xff' + u32(-1) + b'k' * 10,
+        'bad-value-absurd': b'\xff' + u32(1) + b'k' + u32(-1) + b'v' * 10,
+        'bad-value-long': b'\x80' + good + u32(2) + b'/v' + u32(1000) + b'v' * 10,
+        'bad-text': b'\xff' + b'This is no store at all, but some file that somebody has.\n' * 3,
+    }
+
+
+# ---- The TCP store ---------------------------------------------------------------------------
+
+(VALIDATE, SET, COMPARE_SET, GET, ADD, CHECK, WAIT, GETNUMKEYS, DELETE_KEY, APPEND, MULTI_GET,
+ MULTI_SET, CANCEL_WAIT, PING, QUEUE_PUSH, QUEUE_POP, QUEUE_LEN, LIST_KEYS, BARRIER) = range(19)
+XADD, XCOMPARE_SET, XAPPEND = 0x40, 0x41, 0x42
+HELLO = u8(VALIDATE) + u32(0x3C85F7CE)
+
+
+def value(data):
+    return u64(len(data)) + data
+
+
+def request(op, *fields):
+    return u8(op) + b''.join(value(f) if isinstance(f, bytes) else u64(f) for f in fields)
+
+
+def listed(op, *items):
+    return u8(op) + u64(len(items)) + b''.join(items)
+
+
+def piece(data, client=0):
+    return u8(client << 7) + u16(len(data)) + data
+
+
+SILENT, GONE_0, GONE_1 = u8(126), u8(127), u8(255)
+
+
+def store_server():
+    def talk(*messages, flags=0, client=0):
+        return u8(flags) + b''.join(piece(m, client) for m in messages)
+    a, b = value(b'/a'), value(b'/b')
+    basics = [HELLO, request(SET, b'/a', b'1'), request(GET, b'/a'), request(ADD, b'/a', 41),
+              listed(CHECK, a, b), request(GETNUMKEYS), request(DELETE_KEY, b'/a'),
+              request(APPEND, b'/b', b'xyz'), listed(MULTI_GET, a, b),
+              listed(MULTI_SET, a + value(b'v'), b + value(b'')),
+              request(COMPARE_SET, b'/a', b'v', b'w'), u8(PING) + u32(77), request(LIST_KEYS)]
+    ours = [HELLO, request(GET, b'ringcomm/features'), request(XADD, b'/n', -1),
+            request(XADD, b'/n', 2**63 - 1), request(XAPPEND, b'/a', b'12'),
+            request(XADD, b'/a', 1), request(XCOMPARE_SET, b'/z', b'1', b'2'),
+            request(XCOMPARE_SET, b'/z', b'', b'2')]
+    queues = [HELLO, request(QUEUE_PUSH, b'/q', b'one'), request(QUEUE_PUSH, b'/q', b''),
+              request(QUEUE_LEN, b'/q'), request(QUEUE_POP, b'/q'), request(QUEUE_POP, b'/q'),
+              request(QUEUE_POP, b'/q')]
+    old = [request(0, b'/a', b'1'), request(2, b'/a'), request(3, b'/a', 5), listed(4, a),
+           listed(5, a), request(6), request(8, b'/a')]
+    waits = (b'\0' + piece(HELLO + listed(WAIT, a, b, a)) + piece(HELLO + request(SET, b'/b', b'1'), 1) +
+             piece(request(QUEUE_PUSH, b'/a', b'1'), 1) + piece(request(SET, b'/a', b''), 1) +
+             piece(request(GET, b'/a')))
+    barrier = (b'\0' + piece(HELLO + request(BARRIER, b'/x', 2)) +
+               piece(HELLO + request(BARRIER, b'/x', 2), 1) + piece(request(GET, b'/x'), 1))
+    canceled = (b'\0' + piece(HELLO + listed(WAIT, a)) + piece(u8(CANCEL_WAIT)) +
+                piece(listed(WAIT, a, b)) + piece(listed(WAIT, b)) + GONE_0 +
+                piece(HELLO + request(SET, b'/b', b'1'), 1))
+    whole = b''.join(basics)
+    bytewise = u8(0) + b''.join(piece(whole[i:i + 1]) for i in range(len(whole)))
+    return {
+        'valid-basics': talk(*basics), 'valid-at-once': talk(whole), 'valid-bytewise': bytewise,
+        'valid-ours': talk(*ours), 'valid-queues': talk(*queues), 'valid-old': talk(*old),
+        'valid-old-second-client': talk(*old, client=1), 'valid-waits': waits,
+        'valid-barrier': barrier, 'valid-canceled': canceled,
+        'valid-plain-allowed': talk(*basics, flags=3), 'valid-no-keys': talk(HELLO, listed(WAIT)),
+        'valid-many-values': talk(HELLO, request(SET, b'/a', b'x' * 2000),
+                                  listed(MULTI_GET, *[a] * 200)),
+        'any-silent': b'\0' + piece(b'') + SILENT + piece(HELLO, 1) + SILENT,
+        'any-old-watch': talk(*old) + piece(b'', 1) + SILENT + piece(b'x', 1),
+        'any-gone-while-waiting': b'\0' + piece(HELLO + listed(WAIT, a)) + GONE_0 + GONE_1,
+        'bad-plain': talk(HELLO, flags=1), 'bad-no-secret': talk(b'RCMAUTH1I' + b'\0' * 32),
+        'bad-proof': talk(b'RCMAUTH1I' + b'\0' * 64, flags=1),
+        'bad-role': talk(b'RCMAUTH1A', flags=1),
+        'bad-operation': talk(HELLO, u8(99)), 'bad-validate-twice': talk(HELLO, HELLO),
+        'bad-magic': talk(u8(0) + u32(1) + b'\xff' * 8),
+        'bad-text': talk(b'GET / HTTP/1.1\r\n\r\n'),
+        'bad-key-length': talk(HELLO, u8(GET) + u64(8194)),
+        'bad-key-absurd': talk(HELLO, u8(GET) + u64(U64_MAX)),
+        'bad-value-length': talk(HELLO, u8(SET) + a + u64(8 * 2**20 + 1)),
+        'bad-value-absurd': talk(HELLO, u8(SET) + a + u64(U64_MAX - 8)),
+        'bad-list': talk(HELLO, u8(MULTI_GET) + u64(131073)),
+        'bad-list-absurd': talk(HELLO, u8(WAIT) + u64(U64_MAX)),
+        'bad-add': talk(HELLO, request(SET, b'/a', b'x'), request(ADD, b'/a', 1)),
+        'bad-add-overflow': talk(HELLO, request(ADD, b'/a', 2**63 - 1), request(ADD, b'/a', 1)),
+        'bad-barrier': talk(HELLO, request(SET, b'/x', b'no'), request(BARRIER, b'/x', 2)),
+        'bad-old-watch-key': talk(request(7, b'/a')), 'bad-old-operation': talk(u8(13)),
+        'bad-multi-set': talk(HELLO, u8(MULTI_SET) + u64(5) + a + value(b'v') + u64(9000)),
+    }
+
+
+def store_client():
+    def says(which, data, features=0):
+        return u8(which) + u8(features) + data
+    ping = u32(1)
+    return {
+        'valid-greet': says(0, ping + value(b'1')), 'valid-greet-torch': says(0, ping + value(b'')),
+        'valid-add': says(2, u64(36)), 'valid-add-ours': says(2, u8(0) + u64(36), 1),
+        'valid-append': says(3, ping), 'valid-append-ours': says(3, u8(1), 1),
+        'valid-count': says(4, u8(0) + u64(3)), 'valid-wait': says(5, u8(0)),
+        'valid-present': says(6, b'\0\1\2'), 'valid-multi-set': says(7, ping),
+        'valid-value': says(8, value(b'hello')), 'valid-value-empty': says(8, value(b'')),
+        'valid-compare-ours': says(9, u8(1) + value(b'w'), 1),
+        'valid-compare-foreign': says(10, u8(0) + value(b'value') + value(b'value')),
+        'valid-look': says(11, u8(1) + value(b'')),
+        'valid-multi-get': says(12, value(b'x') + value(b'') + value(b'y' * 300)),
+        'bad-ping': says(0, u32(2) + value(b'1')), 'bad-greet-cut': says(0, ping + u64(1)),
+        'bad-proof': says(1, b'RCMAUTH1A' + b'\0' * 64), 'bad-proof-role': says(1, b'RCMAUTH1I'),
+        'bad-proof-text': says(1, b'HTTP/1.1 400 Bad Request\r\n'),
+        'bad-count': says(4, u8(0) + u64(0)), 'bad-count-negative': says(4, u8(1) + u64(-5)),
+        'bad-count-least': says(4, u8(0) + u64(-2**63)),
+        'bad-wait': says(5, u8(7)), 'bad-silent': says(5, b''),
+        'bad-length': says(8, u64(64 * 2**20 + 1)), 'bad-length-absurd': says(8, u64(U64_MAX)),
+        'bad-length-cut': says(8, u64(2**20) + b'x'), 'bad-compare': says(9, u8(3), 1),
+        'bad-multi-get': says(12, value(b'x') + u64(U64_MAX)),
+    }
+
+
+# ---- Proof, ring -----------------------------------------------------------------------------
+
+def auth():
+    """The other side's bytes; our own nonce is 0x5a... (auth.c)."""
+    ours, theirs, secret = b'\x5a' * 32, bytes(range(32)), b'fuzz secret'
+
+    def hello(role, magic=b'RCMAUTH1'):
+        return magic + role + theirs
+
+    def proof(role, own=theirs, peer=ours, key=secret):
+        return hmac.new(key, b'ringcomm-auth-1' + role + own + peer, hashlib.sha256).digest()
+    acceptor, initiator = hello(b'A') + proof(b'A'), hello(b'I') + proof(b'I')
+    return {
+        'valid-we-begin': b'\1' + acceptor, 'valid-we-accept': b'\0' + initiator,
+        'valid-in-pieces': b'\x1d' + acceptor, 'valid-bytewise': b'\5' + acceptor,
+        'valid-more-follows': b'\0' + initiator + b'and then some',
+        'bad-secret': b'\0' + hello(b'I') + proof(b'I', key=b'other secret'),
+        'bad-role': b'\1' + initiator,
+        'bad-reflected': b'\0RCMAUTH1A' + ours + proof(b'A', ours, ours),
+        'bad-swapped-nonces': b'\0' + hello(b'I') + proof(b'I', ours, theirs),
+        'bad-role-in-proof': b'\0' + hello(b'I') + proof(b'A'),
+        'bad-magic': b'\0' + hello(b'I', b'RCMAUTH2'), 'bad-text': b'\0GET / HTTP/1.1',
+        'bad-leaves': b'\2' + hello(b'I'), 'bad-leaves-at-once': b'\2',
+        'any-silent': b'\0', 'any-half': b'\0' + initiator[:50],
+    }
+
+
+def ring():
+    look, line = u8(2), lambda n: u8(1) + u16(n)
+    write = lambda n: u8(3) + u8(n)
+    back = lambda reader, n: u8(4 + 6 * reader) + u8(n)
+    wild = lambda len0, seq0, len1, seq1: u8(5) + u16(len0) + u8(seq0) + u16(len1) + u8(seq1)
+    put = lambda at, data: u8(6 * len(data)) + u16(at) + data
+    reader_line = 2 * 128  # the first header line, behind two counters
+    return {
+        'valid-messages': (line(0) + look + line(40) + look + line(41) + look + line(200) + look) * 3,
+        'valid-nothing': look * 5,
+        'valid-writes': write(1) + write(200) + write(40) + write(9) + back(0, 0) + back(1, 0) + write(5),
+        'valid-wild-within': wild(10, 1, 200, 1) + look,
+        'valid-lent': put(reader_line, u64(1)) + put(reader_line + 16, u64(1 << 63)) + look,
+        'bad-length': line(201) + look, 'bad-length-absurd': put(reader_line, u64(1)) +
+        put(reader_line + 16, u64(U64_MAX >> 1)) + look,
+        'bad-ahead': put(reader_line, u64(2)) + look,
+        'bad-far-ahead': put(reader_line, u64(-1)) + look,
+        'bad-counter': put(0, u64(5)) + write(1) * 4,
+        'bad-counter-back': (write(1) * 3 + back(0, 0) + back(1, 0) + write(1) * 3 + put(0, u64(0)) +
+                             write(1)),
+        'any-wild': wild(10, 1, 65535, 1) + look + line(7) + look + wild(201, 2, 0, 3) + look,
+        'any-wild-lent': wild(0, 1, 300, 1) * 3,
+    }
+
+
+# ---- Links -----------------------------------------------------------------------------------
+
+JOB = 0x1122334455667788
+
+
+def greeting(kind=1, index=0, magic=0x52434d48, version=1, sender=0, to=1, nranks=3, job=JOB,
+             transport=b'tcp'):
+    return (struct.pack('<IHBBIIIIQ', magic, version, kind, index, sender, to, nranks, 0, job) +
+            transport.ljust(16, b'\0'))
+
+
+def hello():
+    def answer(status, magic=0x52434d48, version=1, text=b'no'):
+        return struct.pack('<IHH', magic, version, status) + text.ljust(152, b'\0')
+    dialled, unix, secret, leaves, pieces = 1, 2, 4, 8, 0x30
+    in_shm = greeting(transport=b'shm')
+    return {
+        'valid-tcp': u8(0) + greeting(), 'valid-shm': u8(unix) + in_shm,
+        'valid-in-pieces': u8(pieces) + greeting(), 'valid-rank-2': u8(0) + greeting(sender=2),
+        'any-then-a-frame': u8(0) + greeting() + u32(4) + u16(1) + u16(0) + u32(1),
+        'valid-answer': u8(dialled) + answer(1), 'valid-busy': u8(dialled) + answer(2),
+        'valid-answer-in-pieces': u8(dialled | pieces) + answer(1),
+        'bad-answer': u8(dialled) + answer(3), 'bad-answer-magic': u8(dialled) + answer(1, magic=1),
+        'bad-answer-version': u8(dialled) + answer(1, version=9),
+        'bad-answer-status': u8(dialled) + answer(77, text=b'\x1b[2J' * 30 + b'xx'),
+        'any-no-answer': u8(dialled | leaves), 'bad-leaves': u8(leaves) + greeting()[:20],
+        'bad-magic': u8(0) + greeting(magic=0x484d4352), 'bad-version': u8(0) + greeting(version=2),
+        'bad-text': u8(0) + b'GET / HTTP/1.1\r\nHost: x\r\n\r\n', 'bad-first-word': u8(0) + u32(5),
+        'bad-kind': u8(0) + greeting(kind=3), 'bad-data-first': u8(0) + greeting(kind=2),
+        'bad-data-index': u8(0) + greeting(kind=2, index=255),
+        'bad-sender': u8(0) + greeting(sender=3), 'bad-self': u8(0) + greeting(sender=1),
+        'bad-to': u8(0) + greeting(to=0), 'bad-size': u8(0) + greeting(nranks=4),
+        'bad-job': u8(0) + greeting(job=JOB + 1),
+        'bad-transport': u8(0) + greeting(transport=b'rdma'),
+        'bad-transport-self': u8(0) + greeting(transport=b'self'),
+        'bad-transport-unended': u8(0) + greeting(transport=b't' * 16),
+        'bad-shm-by-tcp': u8(0) + in_shm, 'bad-tcp-by-unix': u8(unix) + greeting(),
+        'bad-no-proof': u8(secret) + greeting(),
+        'bad-wrong-proof': u8(secret) + b'RCMAUTH1I' + b'\0' * 64,
+        'any-silent-before-secret': u8(secret),
+    }
+
+
+OFFER, OPEN, ACK, CLOSE, MESSAGE, BYE = range(1, 7)
+SLOTS, SLOT_BYTES, SEGMENT_HEAD = 2, 128, 8192
+
+
+def opening(serial=5, epoch=1, number=3, nreaders=1, reader=0, slots=SLOTS, slot_bytes=SLOT_BYTES):
+    return struct.pack('<IIIIIIQ', serial, epoch, number, nreaders, reader, slots, slot_bytes)
+
+
+def control():
+    """Scripts: see step() in control.c."""
+    def frame(kind, body=b'', fds=0):
+        return u8(0) + u8(kind) + u16(fds) + u16(len(body)) + body
+
+    def use(slot, n=0):
+        return u8(5 + 16 * slot) + u8(n)
+
+    def raw(data):
+        return u8(1) + u16(len(data)) + data
+
+    def memory(at, data):
+        return u8(6) + u16(at) + u8(len(data)) + data
+
+    def write(n):
+        return u8(2) + u8(n)
+
+    def read(n):
+        return u8(3) + u8(n)
+
+    def close(slot):
+        return u8(4 + 16 * slot)
+
+    def open_ring(at=SEGMENT_HEAD, length=4096, reader=0, fds=1, **fields):
+        ring = struct.pack('<QQII', at & U64_MAX, length, 1, reader)
+        return frame(OPEN, opening(**fields) + ring, fds) + read(3)
+    shm, tcp, script = b'\0', b'\1', 2
+    data_hello, say, leave = u8(8), u8(9), u8(10)
+    segment, small, unsealed, event, blocking, null = range(1, 7)
+    offer_shm = segment + 8 * event
+    ring_shm = struct.pack('<QQII', SEGMENT_HEAD, 4096, 1, 0)
+    slots_tcp = struct.pack('<QII', SLOT_BYTES, 0, SLOTS)
+    open_shm = frame(OPEN, opening() + ring_shm, segment)
+    open_tcp = frame(OPEN, opening() + slots_tcp)
+    # A message in the peer's ring: one counter of 128 bytes, then the header line.
+    line = SEGMENT_HEAD + 128
+    arrives = memory(line + 8, u64(7) + u64(5) + b'hello') + memory(line, u64(1))
+    message_tcp = u8(7) + u16(24 + 5) + struct.pack('<IIQQ', 0x52434d31, 0, 5, 7) + b'hello'
+    shm_cases = {
+        'valid-shm-nothing': b'', 'valid-shm-message': frame(MESSAGE, b'x' * 4096),
+        'valid-shm-read': open_shm + read(3) + arrives + use(3) + use(3) + close(3),
+        'valid-shm-read-early': read(3) + open_shm + use(3),
+        'valid-shm-write': write(2) + frame(ACK, u32(1) + u32(0)) + use(2, 40) + use(2, 128),
+        'valid-shm-close': write(2) + close(2) + frame(CLOSE, u32(1) + u32(0)),
+        'valid-shm-withdraw': open_shm + frame(CLOSE, u32(5) + u32(1)) + read(3),
+        'valid-shm-say': say + frame(MESSAGE, b'y') + leave,
+        'valid-shm-multicast': frame(OPEN, opening(number=0x10003, nreaders=2, reader=1) +
+                                     struct.pack('<QQII', SEGMENT_HEAD, 4096, 2, 1), segment) +
+        read(0x43) + use(1),
+        'any-shm-bye': frame(BYE) + leave,
+        'bad-shm-type': frame(9), 'bad-shm-length': raw(u32(5000) + u32(5)),
+        'bad-shm-length-absurd': raw(u32(-1) + u32(5)),
+        'bad-shm-offer-again': frame(OFFER, b'', offer_shm),
+        'bad-shm-empty-message': frame(MESSAGE),
+        'bad-shm-message-length': raw(u32(4097) + u32(5) + b'x' * 4097),
+        'bad-shm-fds-announced': raw(u32(1) + u16(5) + u8(3) + u8(0) + b'x'),
+        'bad-shm-ack': frame(ACK, u32(77) + u32(0)), 'bad-shm-ack-short': frame(ACK, b'\1'),
+        'bad-shm-ack-twice': write(2) + frame(ACK, u32(1) + u32(0)) * 2,
+        'bad-shm-ack-refused': write(2) + frame(ACK, u32(1) + u32(-4) + b'no \x1b[2J'),
+        'bad-shm-close': frame(CLOSE, u32(9) + u32(0)), 'bad-shm-close-short': frame(CLOSE, u32(9)),
+        'bad-shm-open-short': frame(OPEN, opening()[:20]),
+        'bad-shm-open-long': frame(OPEN, opening() + b'x' * 300),
+        'bad-shm-open-serial': frame(OPEN, opening(serial=0) + ring_shm, segment),
+        'bad-shm-open-readers': (frame(OPEN, opening(nreaders=2, number=0x10003) + ring_shm, segment) +
+                                 read(0x43)),
+        'bad-shm-open-readers-many': frame(OPEN, opening(nreaders=4, number=0x10003)),
+        'bad-shm-open-reader': frame(OPEN, opening(reader=1)),
+        'bad-shm-open-slots': open_ring(slots=3),
+        'bad-shm-open-slot-bytes': open_ring(slot_bytes=2**40),
+        'bad-shm-open-no-memory': open_ring(fds=0),
+        'bad-shm-open-two-memories': open_ring(fds=segment + 8 * segment),
+        'bad-shm-open-unsealed': open_ring(fds=unsealed),
+        'bad-shm-open-small': open_ring(fds=small),
+        'bad-shm-open-null': open_ring(fds=null), 'bad-shm-open-event': open_ring(fds=event),
+        'bad-shm-open-at': open_ring(at=0), 'bad-shm-open-odd-at': open_ring(at=8193),
+        'bad-shm-open-far': open_ring(at=-100), 'bad-shm-open-len': open_ring(length=64),
+        'bad-shm-open-len-absurd': open_ring(length=U64_MAX),
+        'bad-shm-open-reader-number': open_ring(reader=1),
+        'any-shm-read-nonsense': (open_shm + read(3) + memory(line + 8, u64(7) + u64(500)) +
+                                  memory(line, u64(1)) + use(3)),
+        'any-shm-read-ahead': open_shm + read(3) + memory(line, u64(9)) + use(3),
+    }
+    tcp_cases = {
+        'valid-tcp-nothing': b'', 'valid-tcp-message': frame(MESSAGE, b'x'),
+        'valid-tcp-read': open_tcp + read(3) + message_tcp + use(3),
+        'valid-tcp-write': write(2) + frame(ACK, u32(1) + u32(0) + slots_tcp) + use(2, 40),
+        'any-tcp-bye': frame(BYE), 'any-tcp-third-socket': data_hello * 2,
+        'bad-tcp-type': frame(0), 'bad-tcp-fds': raw(u32(1) + u16(5) + u8(1) + u8(0) + b'x'),
+        'bad-tcp-open-slots': frame(OPEN, opening() + struct.pack('<QII', SLOT_BYTES, 0, 3)) + read(3),
+        'bad-tcp-open-short': frame(OPEN, opening() + slots_tcp[:-1]) + read(3),
+        'bad-tcp-ack': write(2) + frame(ACK, u32(1) + u32(0) + b'x'),
+        'bad-tcp-multicast': write(0x42),
+    }
+    offers = {
+        'valid-offer-shm': (0, frame(OFFER, b'', offer_shm)),
+        'bad-offer-shm-none': (0, frame(OFFER)),
+        'bad-offer-shm-one': (0, frame(OFFER, b'', segment)),
+        'bad-offer-shm-three': (0, frame(OFFER, b'', offer_shm + 64 * event)),
+        'bad-offer-shm-swapped': (0, frame(OFFER, b'', event + 8 * segment)),
+        'bad-offer-shm-blocking': (0, frame(OFFER, b'', segment + 8 * blocking)),
+        'bad-offer-shm-small': (0, frame(OFFER, b'', small + 8 * event)),
+        'bad-offer-shm-unsealed': (0, frame(OFFER, b'', unsealed + 8 * event)),
+        'bad-offer-shm-magic': (0, memory(0, b'x') + frame(OFFER, b'', offer_shm)),
+        'bad-offer-shm-rank': (0, memory(16, u32(2)) + frame(OFFER, b'', offer_shm)),
+        'bad-offer-long': (0, frame(OFFER, b'x' * 257, offer_shm)),
+        'bad-offer-late': (0, frame(MESSAGE, b'x') + frame(OFFER, b'', offer_shm)),
+        'valid-offer-tcp': (1, frame(OFFER, u32(1)) + data_hello),
+        'bad-offer-tcp-streams': (1, frame(OFFER, u32(4))),
+        'bad-offer-tcp-short': (1, frame(OFFER, b'')),
+    }
+    seeds = {name: shm + data for name, data in shm_cases.items()}
+    seeds.update({name: tcp + data for name, data in tcp_cases.items()})
+    seeds.update({name: u8(script | by) + data for name, (by, data) in offers.items()})
+    return seeds
+
+
+def tcp_frames():
+    """Scripts: see step() in tcp_frames.c. End 0 of our table is the writer, 1 the reader."""
+    data_kind, credit_kind = 0x52434d31, 0x52434d32
+
+    def header(kind, index, length, meta):
+        return struct.pack('<IIQQ', kind, index, length, meta)
+
+    def sends(data):
+        return u8(0) + u16(len(data)) + data
+
+    def message(n, index=1):
+        return header(data_kind, index, n, 9) + b'm' * n
+    receive, reader_closed, writer_closed = u8(1), u8(5), u8(6)
+    write = lambda n: u8(2) + u8(n)
+    expect = lambda eights: u8(3 + 8 * eights)
+    lend = lambda n: u8(4 + 8 * n)
+    whole = message(100)
+    return {
+        'valid-message': sends(message(5)) + receive,
+        'valid-two': sends(message(0) + message(128)) + receive * 2,
+        'valid-many': (sends(message(128)) + receive) * 6,
+        'valid-bytewise': b''.join(sends(whole[i:i + 1]) for i in range(len(whole))) + receive,
+        'valid-credit': write(10) + sends(header(credit_kind, 0, 0, 1)),
+        'valid-credits': write(1) + write(2) + sends(header(credit_kind, 0, 0, 2)) + write(3) + lend(20),
+        'valid-expected': expect(16) + sends(whole[:60]) + sends(whole[60:]) + receive,
+        'valid-expected-too-small': expect(2) + sends(whole) + receive,
+        'valid-withdrawn': expect(16) + sends(whole[:60]) + expect(0) + sends(whole[60:]) + receive,
+        'valid-late': reader_closed + sends(whole) + sends(header(data_kind, 0x10001, 3, 0) + b'xyz'),
+        'valid-closed-within': sends(whole[:60]) + reader_closed + sends(whole[60:]),
+        'valid-closed-expected': expect(16) + sends(whole[:60]) + reader_closed + sends(whole[60:]),
+        'valid-writer-closed': lend(20) + write(7) + writer_closed,
+        'bad-kind': sends(header(5, 1, 0, 0)),
+        'bad-text': sends(b'GET / HTTP/1.1\r\nHost: x\r\n\r\n'),
+        'bad-index': sends(header(data_kind, 0xffff, 3, 0)),
+        'bad-length': sends(header(data_kind, 1, 129, 0)),
+        'bad-length-absurd': sends(header(data_kind, 1, U64_MAX, 0)),
+        'bad-to-writer': sends(header(data_kind, 0, 3, 0) + b'xyz'),
+        'bad-overrun': sends(message(1) * 3),
+        'bad-credit-length': write(1) + sends(header(credit_kind, 0, 1, 1)),
+        'bad-credit-none': sends(header(credit_kind, 0, 0, 1)),
+        'bad-credit-zero': write(1) + sends(header(credit_kind, 0, 0, 0)),
+        'bad-credit-absurd': write(1) + sends(header(credit_kind, 0, 0, U64_MAX)),
+        'bad-credit-to-reader': sends(header(credit_kind, 1, 0, 1)),
+        'bad-credit-index': sends(header(credit_kind, 0x8000, 0, 1)),
+    }
+
+
+def pmi1():
+    good = (b'cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n'
+            b'cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n'
+            b'cmd=my_kvsname kvsname=kvs_1_0\ncmd=put_result rc=0 msg=success\ncmd=barrier_out\n'
+            b'cmd=get_result rc=0 msg=success value=tcp://h:1\n')
+    return {
+        'valid': good + b'cmd=finalize_ack\n', 'valid-no-goodbye': good,
+        'valid-blanks': good.replace(b' ', b'   '),
+        'bad-empty': b'', 'bad-cut': good[:-4], 'bad-order': good[57:],
+        'bad-nul': good.replace(b'kvs_', b'k\0s_'),
+        'bad-refused': good.replace(b'rc=0', b'rc=1', 1),
+        'bad-put': good.replace(b'put_result rc=0', b'put_result rc=2'),
+        'bad-max': good.replace(b'keylen_max=64', b'keylen_max=0'),
+        'bad-max-short': good.replace(b'keylen_max=64', b'keylen_max=2'),
+        'bad-max-absurd': good.replace(b'keylen_max=64', b'keylen_max=99999999999999999999999999999'),
+        'bad-name': good.replace(b'kvs_1_0', b'n' * 300),
+        'bad-value': good.replace(b'tcp://h:1', b'v' * 64),
+        'bad-line': b'x' * 9000, 'bad-text': b'HTTP/1.1 400 Bad Request\r\n\r\n',
+    }
+
+
+TARGETS = [url, launch, settings, address, failure, page, idx, file_log, store_server, store_client,
+           auth, ring, hello, control, tcp_frames, pmi1]
+
+
+def main():
+    corpus = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'corpus')
+    total = 0
+    for target in TARGETS:
+        folder = os.path.join(corpus, target.__name__)
+        os.makedirs(folder, exist_ok=True)
+        seeds = target()
+        for name in os.listdir(folder):
+            if name not in seeds and not name.startswith('found-'):
+                os.remove(os.path.join(folder, name))
+        for name, data in seeds.items():
+            with open(os.path.join(folder, name), 'wb') as f:
+                f.write(data)
+            total += len(data)
+    print(f'{len(TARGETS)} targets, {total} bytes')
+
+
+if __name__ == '__main__':
+    sys.exit(main())

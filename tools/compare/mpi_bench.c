@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ringcomm-bench over MPI. The measuring code is the very same (bench_run.c, bench_rank.c,
+ * bench_data.c, bench_options.c, report.c are compiled in): this file gives it the functions of
+ * ringcomm.h that it calls, each as the MPI call that does that. So iterations, barriers, clocks,
+ * data, checks, statistics and columns cannot differ. Not a general ringcomm.h over MPI: blocking
+ * calls on one communicator only.
+ *
+ * What does differ: MPI knows no deadlines, so whoever starts this ends it in time; the barrier
+ * before each iteration is MPI's own, as ringcomm-bench's is libringcomm's own, so how far apart
+ * the ranks begin is each library's doing.
+ *
+ *     mpirun -n 2 mpi-bench all_reduce -b 8 -e 64K --csv results.csv
+ */
+#include "bench.h"
+
+#include <limits.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "common.h"
+#include "error.h"
+
+/* The one communicator; its address is all that is passed about. */
+struct rcm_comm {
+    int rank, size, local_size;
+};
+static struct rcm_comm mpi_world;
+
+/* ---- errors and arguments -------------------------------------------------------------------- */
+
+static rcm_status mpi_status(int code, const char *what) {
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int len = 0;
+    if (code == MPI_SUCCESS)
+        return RCM_OK;
+    MPI_Error_string(code, text, &len);
+    return rcmi_fail(RCM_ERR_SYSTEM, 0, "%s: %s", what, text);
+}
+
+static MPI_Datatype mpi_type(rcm_dtype dtype) {
+    switch (dtype) {
+    case RCM_UINT8:
+        return MPI_UINT8_T;
+    case RCM_INT32:
+        return MPI_INT32_T;
+    case RCM_INT64:
+        return MPI_INT64_T;
+    case RCM_FLOAT32:
+        return MPI_FLOAT;
+    case RCM_FLOAT64:
+        return MPI_DOUBLE;
+    }
+    return MPI_DATATYPE_NULL;
+}
+
+static MPI_Op mpi_op(rcm_op op) {
+    switch (op) {
+    case RCM_SUM:
+        return MPI_SUM;
+    case RCM_PROD:
+        return MPI_PROD;
+    case RCM_MIN:
+        return MPI_MIN;
+    case RCM_MAX:
+        return MPI_MAX;
+    }
+    return MPI_OP_NULL;
+}
+
+static rcm_status mpi_check(size_t count, rcm_work **ret_work) {
+    if (count > INT_MAX)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%zu elements: MPI counts with int", count);
+    if (ret_work)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "asynchronous operations are not wrapped");
+    return RCM_OK;
+}
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *recv, size_t count,
+                          rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
+                          rcm_work **ret_work) {
+    (void)comm;
+    (void)call;
+    rcm_status status = mpi_check(count, ret_work);
+    if (status != RCM_OK)
+        return status;
+    return mpi_status(MPI_Allreduce(send == recv ? MPI_IN_PLACE : send, recv, (int)count,
+                                    mpi_type(dtype), mpi_op(op), MPI_COMM_WORLD),
+                      "MPI_Allreduce");
+}
+
+rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype, int root,
+                         const struct rcm_call *call, rcm_work **ret_work) {
+    (void)comm;
+    (void)call;
+    rcm_status status = mpi_check(count, ret_work);
+    if (status != RCM_OK)
+        return status;
+    return mpi_status(MPI_Bcast(buffer, (int)count, mpi_type(dtype), root, MPI_COMM_WORLD),
+                      "MPI_Bcast");
+}
+
+rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call, rcm_work **ret_work) {
+    (void)comm;
+    (void)call;
+    rcm_status status = mpi_check(0, ret_work);
+    return status == RCM_OK ? mpi_status(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier") : status;
+}
+
+rcm_status rcm_send(rcm_comm *comm, const void *buffer, size_t count, rcm_dtype dtype, int dst,
+                    uint64_t tag, const struct rcm_call *call, rcm_work **ret_work) {
+    (void)comm;
+    (void)call;
+    rcm_status status = mpi_check(count, ret_work);
+    if (status != RCM_OK)
+        return status;
+    return mpi_status(MPI_Send(buffer, (int)count, mpi_type(dtype), dst, (int)tag, MPI_COMM_WORLD),
+                      "MPI_Send");
+}
+
+rcm_status rcm_recv(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype, int src,
+                    uint64_t tag, const struct rcm_call *call, rcm_work **ret_work) {
+    (void)comm;
+    (void)call;
+    rcm_status status = mpi_check(count, ret_work);
+    if (status != RCM_OK)
+        return status;
+    return mpi_status(MPI_Recv(buffer, (int)count, mpi_type(dtype), src, (int)tag, MPI_COMM_WORLD,
+                               MPI_STATUS_IGNORE),
+                      "MPI_Recv");
+}
+
+/* ---- life cycle and facts -------------------------------------------------------------------- */
+
+static rcm_status mpi_count_local(int *ret_size) {
+    MPI_Comm local;
+    rcm_status status = mpi_status(
+        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local),
+        "MPI_Comm_split_type");
+    if (status != RCM_OK)
+        return status;
+    MPI_Comm_size(local, ret_size);
+    MPI_Comm_free(&local);
+    return RCM_OK;
+}
+
+rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm) {
+    (void)options;
+    rcm_status status = mpi_status(MPI_Init(NULL, NULL), "MPI_Init");
+    if (status != RCM_OK)
+        return status;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &mpi_world.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &mpi_world.size);
+    status = mpi_count_local(&mpi_world.local_size);
+    if (status == RCM_OK)
+        *ret_comm = &mpi_world;
+    return status;
+}
+
+rcm_status rcm_destroy(rcm_comm *comm) {
+    (void)comm;
+    return mpi_status(MPI_Finalize(), "MPI_Finalize");
+}
+
+rcm_status rcm_abort(rcm_comm *comm, const char *reason) {
+    (void)comm;
+    (void)reason; /* was said on stderr already */
+    return mpi_status(MPI_Abort(MPI_COMM_WORLD, TOOL_FAILED), "MPI_Abort");
+}
+
+int rcm_rank(const rcm_comm *comm) {
+    return comm->rank;
+}
+
+int rcm_size(const rcm_comm *comm) {
+    return comm->size;
+}
+
+int rcm_local_size(const rcm_comm *comm) {
+    return comm->local_size;
+}
+
+/* "Open MPI v4.1.4", "MPICH Version: 4.0.2": the first words of what the library says. */
+const char *rcm_comm_algorithm(rcm_comm *comm, enum rcm_collective collective, size_t bytes) {
+    static char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int len = 0;
+    (void)comm;
+    (void)collective;
+    (void)bytes;
+    if (text[0] != '\0')
+        return text;
+    MPI_Get_library_version(text, &len);
+    text[strcspn(text, ",\n")] = '\0';
+    for (char *c = text; *c; c++)
+        *c = *c == '\t' ? ' ' : *c;
+    return text;
+}
+
+const char *rcm_comm_transport(rcm_comm *comm, int peer) {
+    (void)comm;
+    (void)peer;
+    return "mpi"; /* which one is told to mpirun, in words of its own */
+}
+
+rcm_status rcm_transport_at(size_t i, struct rcm_transport_info *ret_info) {
+    (void)i;
+    (void)ret_info;
+    return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "MPI's transports are chosen with mpirun's options");
+}
+
+rcm_status rcm_algorithm_at(enum rcm_collective collective, size_t i,
+                            struct rcm_algorithm_info *ret_info) {
+    (void)collective;
+    (void)i;
+    (void)ret_info;
+    return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "MPI's algorithms are chosen with mpirun's options");
+}
+
+int main(int argc, char **argv) {
+    static struct bench_options options;
+    bench_parse(argc, argv, &options);
+    if (options.what == BENCH_KERNEL || options.nranks != 0 || options.threads) {
+        tool_error("kernel, --ranks and --threads are not for this program: mpirun starts it");
+        return TOOL_USAGE;
+    }
+    return bench_rank_main(&options, -1, NULL);
+}
