@@ -37,7 +37,7 @@ struct rcmi_engine {
     struct rcmi_node *node;
     pthread_mutex_t lock; /* guards comms */
     struct rcm_comm *comms;
-    int local_ranks;
+    int crowd; /* ranks that share a CPU with another one, for the spin budget; 1: none */
     struct rcmi_pause pause; /* loop thread only */
     bool armed;              /* loop thread only */
     struct rcmi_address_book *book;
@@ -156,8 +156,7 @@ void rcmi_comm_unref(rcm_comm *comm);
 void rcmi_comm_retire(rcm_comm *comm);
 
 /* ---- engine.c */
-rcm_status rcmi_engine_create(struct rcmi_node_config *config, int local_ranks,
-                              struct rcmi_engine **ret_engine);
+rcm_status rcmi_engine_create(struct rcmi_node_config *config, struct rcmi_engine **ret_engine);
 void rcmi_engine_destroy(struct rcmi_engine *engine);
 void rcmi_engine_add(struct rcmi_engine *engine, rcm_comm *comm);
 void rcmi_engine_remove(struct rcmi_engine *engine, rcm_comm *comm);

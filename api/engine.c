@@ -337,7 +337,7 @@ static rcm_status waiting_look(const struct waiting *waiting) {
 /* Drives until check is satisfied, the budget is spent, or the deadline passed. The clock is looked
  * at now and then, for deadlines pass also while something moves all the time. */
 static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waiting) {
-    const struct rcmi_pause full = rcmi_pause_budget(comm->engine->local_ranks);
+    const struct rcmi_pause full = rcmi_pause_budget(comm->engine->crowd);
     struct rcmi_pause pause = full;
     for (uint32_t pass = 1;; pass++) {
         const bool moved = comm_drive(comm);
@@ -358,7 +358,7 @@ static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waitin
 
 /* Spins, driving if nobody else does. RCM_AGAIN: sleep, or the deadline passed. */
 static rcm_status comm_spin(rcm_comm *comm, const struct waiting *waiting) {
-    struct rcmi_pause pause = rcmi_pause_budget(comm->engine->local_ranks);
+    struct rcmi_pause pause = rcmi_pause_budget(comm->engine->crowd);
     while (!comm_try_drive(comm)) { /* somebody else drives: watch */
         const rcm_status status = waiting_look(waiting);
         if (status != RCM_AGAIN || !rcmi_pause(&pause))
@@ -509,7 +509,7 @@ static rcmi_deadline engine_tick(void *arg) {
     pthread_mutex_unlock(&engine->lock);
 
     if (busy && (moved || rcmi_node_progress(engine->node))) {
-        engine->pause = rcmi_pause_budget(engine->local_ranks);
+        engine->pause = rcmi_pause_budget(engine->crowd);
         engine_arm(engine, false);
         return 0;
     }
@@ -614,8 +614,7 @@ static void engine_wanted(void *arg, int peer, uint32_t epoch, uint32_t id) {
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
-rcm_status rcmi_engine_create(struct rcmi_node_config *config, int local_ranks,
-                              struct rcmi_engine **ret_engine) {
+rcm_status rcmi_engine_create(struct rcmi_node_config *config, struct rcmi_engine **ret_engine) {
     struct rcmi_engine *engine = calloc(1, sizeof(*engine));
     if (!engine)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the engine");
@@ -625,7 +624,7 @@ rcm_status rcmi_engine_create(struct rcmi_node_config *config, int local_ranks,
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&engine->lock, &recursive);
     pthread_mutexattr_destroy(&recursive);
-    engine->local_ranks = local_ranks;
+    engine->crowd = 1;
     config->peer_lost = engine_peer_lost;
     config->message = engine_message;
     config->wanted = engine_wanted;

@@ -15,6 +15,7 @@
 #include "page.h"
 #include "settings.h"
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,12 @@
 #include <unistd.h>
 
 #define SETTINGS_TEXT 256
+#define CPU_BYTES     128 /* of an affinity mask: 1024 CPUs */
+
+/* The CPUs a rank may use. */
+struct cpus {
+    uint8_t bytes[CPU_BYTES];
+};
 
 /* What rcm_init gathers on its way. */
 struct init {
@@ -36,6 +43,7 @@ struct init {
     int64_t slots, slot_bytes;
     int64_t timeout_ms;
     rcmi_deadline deadline;
+    struct cpus *cpus;            /* by rank */
     char settings[SETTINGS_TEXT]; /* what must be equal on all ranks, as text */
 };
 
@@ -164,31 +172,35 @@ static rcm_status init_store(struct init *init) {
 
 /* ---- Exchange ------------------------------------------------------------------------------ */
 
-/* Published by each rank: its settings' text, NUL-padded, then its node's address. */
+/* Published by each rank: its settings' text, NUL-padded, the CPUs it may use, its node's address.
+ */
 static rcm_status init_exchange(struct init *init, rcm_comm *comm) {
     const void *address;
     size_t len;
     rcmi_node_address(comm->engine->node, &address, &len);
     struct rcm_blob *all = calloc((size_t)comm->size, sizeof(*all));
-    char *mine = calloc(1, SETTINGS_TEXT + len);
-    if (!all || !mine) {
+    init->cpus = calloc((size_t)comm->size, sizeof(*init->cpus));
+    char *mine = calloc(1, SETTINGS_TEXT + CPU_BYTES + len);
+    if (!all || !mine || !init->cpus) {
         free(all);
         free(mine);
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the addresses of %d ranks", comm->size);
     }
     memcpy(mine, init->settings, SETTINGS_TEXT);
-    memcpy(mine + SETTINGS_TEXT, address, len);
+    /* Beyond 1,024 CPUs this fails and the mask stays empty: then ranks do not spin. */
+    (void)sched_getaffinity(0, CPU_BYTES, (cpu_set_t *)(void *)(mine + SETTINGS_TEXT));
+    memcpy(mine + SETTINGS_TEXT + CPU_BYTES, address, len);
     char scope[80];
     snprintf(scope, sizeof(scope), "%s/rank", init->scope);
     rcm_status status = rcmi_exchange(init->store, scope, comm->rank, comm->size, mine,
-                                      SETTINGS_TEXT + len, init->deadline, all);
+                                      SETTINGS_TEXT + CPU_BYTES + len, init->deadline, all);
     free(mine);
     if (status != RCM_OK) {
         free(all);
         return status;
     }
     for (int r = 0; r < comm->size; r++) { /* settings are compared, then cut off */
-        if (status == RCM_OK && all[r].len <= SETTINGS_TEXT)
+        if (status == RCM_OK && all[r].len <= SETTINGS_TEXT + CPU_BYTES)
             status = rcmi_fail_origin(RCM_ERR_PROTOCOL, r, "rank %d published only %zu bytes", r,
                                       all[r].len);
         if (status != RCM_OK)
@@ -199,8 +211,9 @@ static rcm_status init_exchange(struct init *init, rcm_comm *comm) {
             status = rcmi_fail_origin(RCM_ERR_MISMATCH, r,
                                       "settings differ: rank %d has %.180s, rank %d has %.180s", r,
                                       text, comm->rank, init->settings);
-        memmove(text, text + SETTINGS_TEXT, all[r].len - SETTINGS_TEXT);
-        all[r].len -= SETTINGS_TEXT;
+        memcpy(init->cpus[r].bytes, text + SETTINGS_TEXT, CPU_BYTES);
+        memmove(text, text + SETTINGS_TEXT + CPU_BYTES, all[r].len - SETTINGS_TEXT - CPU_BYTES);
+        all[r].len -= SETTINGS_TEXT + CPU_BYTES;
     }
     struct rcmi_address_book *book = NULL;
     if (status == RCM_OK)
@@ -225,6 +238,20 @@ static rcm_status engine_lookup(void *arg, int peer, const void **ret_blob, size
 /* Whether ranks of one host are linked by shared memory: it is the first choice. */
 static bool prefers_shm(const char *transports) {
     return strcmp(transports, "auto") == 0 || strncmp(transports, "shm", 3) == 0;
+}
+
+/* Whether every rank of this host can have a CPU of its own: the ranks' masks together have that
+ * many. One rank's own mask does not tell: a launcher may have bound each to one CPU. */
+static bool host_is_roomy(const struct init *init, const rcm_comm *comm, const char **ids) {
+    int cpus = 0;
+    for (int byte = 0; byte < CPU_BYTES; byte++) {
+        unsigned bits = 0;
+        for (int r = 0; r < comm->size; r++)
+            if (strcmp(ids[r], ids[comm->rank]) == 0)
+                bits |= init->cpus[r].bytes[byte];
+        cpus += __builtin_popcount(bits);
+    }
+    return cpus >= comm->local_size;
 }
 
 /* Groups ranks by host identity, hosts numbered by first appearance. Without shared memory every
@@ -263,6 +290,8 @@ static rcm_status init_shape(const struct init *init, rcm_comm *comm) {
             comm->local_rank++;
         comm->local_size++;
     }
+    if (status == RCM_OK)
+        comm->engine->crowd = host_is_roomy(init, comm, ids) ? 1 : comm->local_size;
     comm->shape =
         (struct rcmi_shape){.nranks = comm->size, .nhosts = nhosts, .host_of = comm->host_of};
     free(ids);
@@ -320,7 +349,7 @@ static rcm_status init_engine(const struct init *init, rcm_comm *comm) {
         .slots = (uint32_t)init->slots,
         .lookup = engine_lookup,
     };
-    return rcmi_engine_create(&config, config.local_ranks, &comm->engine);
+    return rcmi_engine_create(&config, &comm->engine);
 }
 
 static rcm_status init_executor(const struct init *init, rcm_comm *comm) {
@@ -362,7 +391,6 @@ static rcm_status init_comm(struct init *init, rcm_comm *comm) {
         status = init_shape(init, comm);
     if (status != RCM_OK)
         return status;
-    comm->engine->local_ranks = comm->local_size;
     const struct rcm_init_options *o = init->options;
     status =
         init_forced(comm, o && o->algorithm ? o->algorithm : rcmi_setting("RINGCOMM_ALGORITHM"));
@@ -427,6 +455,7 @@ rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm)
         *ret_comm = comm;
     else
         rcmi_comm_retire(comm);
+    free(init.cpus);
     free(init.secret);
     rcmi_launch_fini(&init.launch);
     return status;
