@@ -423,4 +423,8 @@ def case_idle():
 
 
 if __name__ == '__main__':
+    for sig in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+        # Whoever runs the tests may ignore them (nohup, a background job), and what is ignored
+        # when a shell starts it cannot trap.
+        signal.signal(sig, signal.SIG_DFL)
     globals()['case_' + sys.argv[2]]()

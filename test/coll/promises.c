@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Promises of ringcomm.h that a review found broken, one case each. It is no test of data
- * (matrix.c, p2p.c) nor of death alone (test/fault): review_promises CASE TRANSPORTS RANKS
+ * Promises of ringcomm.h that are easily broken and that no test of data (matrix.c, p2p.c) or of
+ * death (test/fault) looks at, one case each:
+ *     promises CASE TRANSPORTS RANKS
  */
 #include "ranks.h"
 #include <pthread.h>
@@ -400,7 +401,7 @@ int main(int argc, char **argv) {
     void *shared =
         mmap(NULL, sizeof(*named), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (argc != 4 || shared == MAP_FAILED) {
-        fprintf(stderr, "usage: review_promises CASE TRANSPORTS RANKS\n");
+        fprintf(stderr, "usage: promises CASE TRANSPORTS RANKS\n");
         return 2;
     }
     named = shared;
