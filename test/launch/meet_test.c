@@ -21,6 +21,8 @@ struct job {
     int64_t timeout_ms;
     rcm_status want; /* of all ranks but 0 */
     const char *text;
+    void (*then)(void *arg); /* once all ranks are forked; may be NULL */
+    void *then_arg;
 };
 
 static void environment(const char *text) {
@@ -79,14 +81,27 @@ static int rank_run(const struct job *job, int rank) {
     return 1;
 }
 
+/* Ranks begin when all are forked and job->then has run: a process with threads is no place to fork
+ * from under a sanitizer, whose allocator may be locked at that moment. */
 static void job_run(const struct job *job) {
     pid_t pid[RANKS_MAX];
+    int gate[2];
     fflush(stdout);
+    assert_int_equal(pipe(gate), 0);
     for (int r = 0; r < job->size; r++) {
         pid[r] = r == job->missing ? 0 : fork();
-        if (pid[r] == 0 && r != job->missing)
+        if (pid[r] == 0 && r != job->missing) {
+            char byte;
+            close(gate[1]);
+            if (read(gate[0], &byte, 1) != 0) /* its end: all others closed it */
+                _exit(1);
             _exit(rank_run(job, r));
+        }
     }
+    if (job->then)
+        job->then(job->then_arg);
+    close(gate[0]);
+    close(gate[1]);
     int bad = 0;
     for (int r = 0; r < job->size; r++) {
         int status = 0;
@@ -146,28 +161,40 @@ static void slurm_meets(void **state) {
 
 /* Another program has the job's port: a store of somebody else, one with a secret, one that never
  * answers. The ranks meet at the next port. */
+struct stranger {
+    int kind, port, fd;
+    rcm_store *store;
+};
+
+static void stranger_come(void *arg) {
+    struct stranger *stranger = arg;
+    char url[100];
+    int got;
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d?server=1", stranger->port);
+    if (stranger->kind < 2)
+        check_ok(
+            rcmi_store_open(url, stranger->kind == 1 ? "theirs" : NULL, 5000, &stranger->store));
+    else
+        check_ok(rcmi_store_listen("127.0.0.1", stranger->port, &stranger->fd, &got));
+}
+
 static void slurm_strangers(void **state) {
     (void)state;
     for (int kind = 0; kind < 3; kind++) {
         const char *env = step_env(ONE_NODE);
-        int port = first_port(env), fd = -1, got;
-        rcm_store *stranger = NULL;
-        char url[100];
-        snprintf(url, sizeof url, "tcp://127.0.0.1:%d?server=1", port);
-        if (kind < 2)
-            check_ok(rcmi_store_open(url, kind == 1 ? "theirs" : NULL, 5000, &stranger));
-        else
-            check_ok(rcmi_store_listen("127.0.0.1", port, &fd, &got));
+        struct stranger stranger = {.kind = kind, .port = first_port(env), .fd = -1};
         double start = seconds_now();
         job_run(&(struct job){.env = env,
                               .rank_name = "SLURM_PROCID",
                               .size = 4,
                               .missing = -1,
-                              .timeout_ms = 30000});
+                              .timeout_ms = 30000,
+                              .then = stranger_come,
+                              .then_arg = &stranger});
         assert_true(seconds_now() - start < 15);
-        rcm_store_close(stranger);
-        if (fd >= 0)
-            close(fd);
+        rcm_store_close(stranger.store);
+        if (stranger.fd >= 0)
+            close(stranger.fd);
     }
 }
 
