@@ -3,7 +3,8 @@
  * The two ends of a tcp channel. A writer's message is a frame: its payload lies in the frame's
  * private slot, or is the user's own memory when lent. The reader has as many slots as the writer
  * may have messages on the way, and gives them back in credit frames: at once when half of them
- * wait to be told, else with the next thing that is sent, before a sleep at the latest.
+ * wait to be told, else with the next data that is sent to that peer. Should the writer run out of
+ * slots before that, the next progress tells it.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -233,11 +234,29 @@ rcm_status tcp_peek(struct rcmi_channel *base, struct rcmi_slot *ret_slot) {
     return RCM_OK;
 }
 
-/* Tells the writer of `owed` slots, now or with whatever is sent next. */
-static void reader_credit(struct tcp_channel *channel, bool now) {
+bool tcp_credit_is_due(struct tcp_channel *channel) {
+    return atomic_load(&channel->owed) * 2 >= channel->base.slots;
+}
+
+bool tcp_writer_is_stuck(struct tcp_channel *channel) {
+    /* In this order: what is released in between makes it seem stuck, which does no harm. */
+    uint64_t told = atomic_load_explicit(&channel->released, memory_order_acquire) -
+                    atomic_load(&channel->owed);
+    return atomic_load_explicit(&channel->arrived, memory_order_acquire) - told >=
+           channel->base.slots;
+}
+
+/* Tells the writer of `owed` slots, now or with the next data. */
+static void reader_credit(struct tcp_channel *channel) {
     struct tcp_stream *stream = channel->stream;
-    if (!atomic_exchange(&channel->credit.busy, true))
+    bool now = tcp_credit_is_due(channel);
+    bool waits = atomic_exchange(&channel->credit.busy, true);
+    if (!now && !waits)
+        tcp_tx_defer(stream, &channel->credit);
+    if (now && !waits)
         tcp_tx_queue(stream, &channel->credit);
+    if (now && waits)
+        tcp_tx_promote(stream);
     if (now && !atomic_load(&stream->blocked))
         tcp_tx_kick(stream);
 }
@@ -247,12 +266,8 @@ void tcp_release(struct rcmi_channel *base) {
     uint64_t released = atomic_load_explicit(&channel->released, memory_order_relaxed) + 1;
     assert(channel->peeked == released);
     atomic_store_explicit(&channel->released, released, memory_order_release);
-    uint32_t owed = atomic_fetch_add(&channel->owed, 1) + 1;
-    bool drained = atomic_load_explicit(&channel->arrived, memory_order_relaxed) == released;
-    if (owed * 2 >= base->slots)
-        reader_credit(channel, true);
-    else if (drained)
-        reader_credit(channel, false);
+    atomic_fetch_add(&channel->owed, 1);
+    reader_credit(channel);
 }
 
 /* A message that came into the reader's memory and was not looked at moves to its slot. */

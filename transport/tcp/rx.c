@@ -231,6 +231,14 @@ static rcm_status rx_parse(struct tcp_stream *stream) {
     return RCM_OK;
 }
 
+/* Into `dest` first, then into `ahead`. */
+static ssize_t rx_take(int fd, struct iovec *iov, bool direct) {
+    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+    if (direct)
+        return recvmsg(fd, &msg, MSG_DONTWAIT);
+    return recv(fd, iov[1].iov_base, iov[1].iov_len, MSG_DONTWAIT);
+}
+
 /* One read. *ret_more: the socket may hold more than was taken. */
 static rcm_status rx_read(struct tcp_stream *stream, bool *ret_more) {
     struct tcp_rx *rx = &stream->rx;
@@ -238,10 +246,9 @@ static rcm_status rx_read(struct tcp_stream *stream, bool *ret_more) {
     bool dropping = rx->in_payload && !rx->to;
     size_t ahead = (rx->large && !dropping ? TCP_AHEAD_LARGE : TCP_READ_AHEAD) - rx->tail;
     struct iovec iov[2] = {{rx->dest, direct}, {rx->ahead + rx->tail, ahead}};
-    struct msghdr msg = {.msg_iov = direct ? iov : iov + 1, .msg_iovlen = direct ? 2 : 1};
     ssize_t got;
     do {
-        got = recvmsg(stream->fd, &msg, MSG_DONTWAIT);
+        got = rx_take(stream->fd, iov, direct != 0);
     } while (got < 0 && errno == EINTR);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return RCM_AGAIN;

@@ -94,9 +94,7 @@ bool tcp_stream_move(struct tcp_stream *stream) {
     }
     if (rang)
         rcmi_node_ring(stream->domain->node);
-    if (atomic_load(&stream->queued))
-        moved = tcp_tx_kick(stream) || moved;
-    return moved;
+    return tcp_tx_move(stream) || moved;
 }
 
 void tcp_stream_want_out(struct tcp_stream *stream, bool want) {

@@ -73,8 +73,7 @@ static bool move_ready(struct tcp_domain *domain) {
     for (int i = 0; i < n; i++)
         moved = tcp_stream_move(events[i].data.ptr) || moved;
     for (struct tcp_stream *stream = domain->streams; stream; stream = stream->next)
-        if (atomic_load_explicit(&stream->queued, memory_order_relaxed))
-            moved = tcp_tx_kick(stream) || moved;
+        moved = tcp_tx_move(stream) || moved;
     return moved;
 }
 
@@ -103,12 +102,12 @@ void tcp_arm(void *data) {
                 tcp_rx_acknowledge(stream);
             tcp_lock_drop(&stream->rx.lock);
         }
-        if (!atomic_load(&stream->queued))
+        if (!atomic_load(&stream->queued) && !atomic_load(&stream->defers))
             continue;
         if (atomic_load(&stream->blocked))
             tcp_stream_want_out(stream, true);
         else
-            tcp_tx_kick(stream);
+            tcp_tx_move(stream);
     }
     pthread_rwlock_unlock(&domain->streams_lock);
     if (!was)

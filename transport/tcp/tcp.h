@@ -34,10 +34,11 @@
 #define TCP_READ_AHEAD    65536 /* bytes that one read may take beyond what is asked for */
 #define TCP_AHEAD_LARGE   1024  /* the same after a large message: most likely another follows */
 #define TCP_LARGE         16384
-#define TCP_DRY           32 /* so many looks in vain before the kernel is made to acknowledge */
-#define TCP_RX_ROUNDS     8  /* reads per call of progress, so that no stream starves the others */
-#define TCP_GATHER        16 /* frames per system call */
-#define TCP_DIRECT        4  /* up to so many streams are read without asking epoll first */
+#define TCP_DRY           32  /* so many looks in vain before the kernel is made to acknowledge */
+#define TCP_RX_ROUNDS     8   /* reads per call of progress, so that no stream starves the others */
+#define TCP_GATHER        16  /* frames per system call */
+#define TCP_SMALL         512 /* bytes that are cheaper to copy together than to gather */
+#define TCP_DIRECT        1   /* up to so many streams are read without asking epoll first */
 #define TCP_GRACE_NS      1000000 /* a full socket that nobody moves for so long is the loop's */
 #define TCP_HEADER_DATA   0x52434d31u /* "RCM1" */
 #define TCP_HEADER_CREDIT 0x52434d32u
@@ -118,6 +119,9 @@ struct tcp_stream {
     struct tcp_lock tx_lock;
     struct tcp_lock queue_lock;
     struct tcp_frame *first, *last;
+    /* Credit frames that travel with the next data; under queue_lock, see tcp_tx_defer. */
+    struct tcp_frame *deferred;
+    _Atomic bool defers; /* there are any; relaxed, a hint for those who do not hold the lock */
     /* Frames in the list, written under queue_lock. seq_cst: a thread that queues and then fails
      * to get tx_lock relies on the holder looking here after having dropped it. */
     _Atomic uint32_t queued;
@@ -232,8 +236,14 @@ void tcp_rx_displace(struct tcp_channel *channel);
 
 /* tx.c */
 void tcp_tx_queue(struct tcp_stream *stream, struct tcp_frame *frame);
+/* The same for a credit frame that may wait for the next frame of data to go with. */
+void tcp_tx_defer(struct tcp_stream *stream, struct tcp_frame *frame);
+/* Queues all that was deferred. */
+void tcp_tx_promote(struct tcp_stream *stream);
 /* Sends what can be, unless another thread does. */
 bool tcp_tx_kick(struct tcp_stream *stream);
+/* The same from progress, together with deferred credits of writers that have run out of slots. */
+bool tcp_tx_move(struct tcp_stream *stream);
 /* Moves what the channel was lent and has not sent to slots of its own. */
 void tcp_tx_unlend(struct tcp_stream *stream, struct tcp_channel *channel);
 /* Takes the channel's frames out of the list; those that must still travel are copied. */
@@ -257,5 +267,9 @@ bool tcp_quiet(struct rcmi_channel *base);
 rcm_status tcp_peek(struct rcmi_channel *base, struct rcmi_slot *ret_slot);
 void tcp_release(struct rcmi_channel *base);
 void tcp_expect(struct rcmi_channel *base, void *place, size_t cap);
+/* The slots a reader gave back and told nobody of are too many to keep to itself. */
+bool tcp_credit_is_due(struct tcp_channel *channel);
+/* The writer has no slot left that it knows of. */
+bool tcp_writer_is_stuck(struct tcp_channel *channel);
 
 #endif

@@ -7,6 +7,9 @@
  * No frame is forgotten: a thread that queued one and finds tx_lock held leaves, because the holder
  * looks at `queued` again after it dropped the lock; when the socket is full, progress, the armed
  * loop, or at last the grace timer come back to it.
+ *
+ * A call of the kernel costs more than a small message, so credits that nobody waits for yet are
+ * *deferred*: they lie in a second list until a frame of data takes them along.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,8 +28,12 @@ static void frame_finish(struct tcp_stream *stream, struct tcp_frame *frame) {
     if (frame == &owner->credit) {
         atomic_store(&frame->busy, false);
         /* Slots given back while the frame was being sent found it busy. */
-        if (atomic_load(&owner->owed) && !atomic_exchange(&frame->busy, true))
+        if (!atomic_load(&owner->owed) || atomic_exchange(&frame->busy, true))
+            return;
+        if (tcp_credit_is_due(owner))
             tcp_tx_queue(stream, frame);
+        else
+            tcp_tx_defer(stream, frame);
         return;
     }
     bool lent = frame->lent;
@@ -56,12 +63,51 @@ static struct tcp_frame *list_shift(struct tcp_stream *stream) {
     return frame;
 }
 
+/* Under queue_lock: moves deferred frames to the list; all, or those of writers that are stuck. */
+static void list_promote(struct tcp_stream *stream, bool everything) {
+    struct tcp_frame **at = &stream->deferred;
+    while (*at) {
+        struct tcp_frame *frame = *at;
+        if (everything || tcp_writer_is_stuck(frame->owner)) {
+            *at = frame->next;
+            list_append(stream, frame);
+        } else {
+            at = &frame->next;
+        }
+    }
+    atomic_store_explicit(&stream->defers, stream->deferred != NULL, memory_order_relaxed);
+}
+
+static void tx_promote(struct tcp_stream *stream, bool everything) {
+    tcp_lock_take(&stream->queue_lock);
+    if (!atomic_load(&stream->broken))
+        list_promote(stream, everything);
+    tcp_lock_drop(&stream->queue_lock);
+}
+
+void tcp_tx_promote(struct tcp_stream *stream) {
+    tx_promote(stream, true);
+}
+
+void tcp_tx_defer(struct tcp_stream *stream, struct tcp_frame *frame) {
+    frame->done = 0;
+    tcp_lock_take(&stream->queue_lock);
+    if (!atomic_load(&stream->broken)) {
+        frame->next = stream->deferred;
+        stream->deferred = frame;
+        atomic_store_explicit(&stream->defers, true, memory_order_relaxed);
+    }
+    tcp_lock_drop(&stream->queue_lock);
+}
+
 void tcp_tx_queue(struct tcp_stream *stream, struct tcp_frame *frame) {
     frame->done = 0;
     tcp_lock_take(&stream->queue_lock);
     bool down = atomic_load(&stream->broken);
     if (!down)
         list_append(stream, frame);
+    if (!down && stream->deferred)
+        list_promote(stream, true);
     tcp_lock_drop(&stream->queue_lock);
     if (!down)
         return;
@@ -117,6 +163,21 @@ static void tx_retire(struct tcp_stream *stream, size_t n) {
     }
 }
 
+/* Hands the gathered bytes to the kernel. */
+static ssize_t tx_write(int fd, const struct iovec *iov, int niov, size_t total) {
+    const struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov,
+                               .msg_iovlen = (size_t)niov};
+    uint8_t together[TCP_SMALL];
+    size_t have = 0;
+    if (total > sizeof together)
+        return sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+    for (int i = 0; i < niov; i++) {
+        memcpy(together + have, iov[i].iov_base, iov[i].iov_len);
+        have += iov[i].iov_len;
+    }
+    return send(fd, together, have, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 /* One call of the kernel. False when the socket takes no more, or is of no use. */
 static bool tx_send(struct tcp_stream *stream) {
     struct iovec iov[2 * TCP_GATHER];
@@ -124,10 +185,9 @@ static bool tx_send(struct tcp_stream *stream) {
     int niov = tx_gather(stream, iov, &total);
     if (niov == 0)
         return false;
-    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t)niov};
     ssize_t sent;
     do {
-        sent = sendmsg(stream->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+        sent = tx_write(stream->fd, iov, niov, total);
     } while (sent < 0 && errno == EINTR);
     if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS) {
         rcm_status status = rcmi_status_of_errno(errno);
@@ -170,6 +230,13 @@ bool tcp_tx_kick(struct tcp_stream *stream) {
     else if (atomic_load_explicit(&stream->wants_out, memory_order_relaxed))
         tcp_stream_want_out(stream, false);
     return moved;
+}
+
+bool tcp_tx_move(struct tcp_stream *stream) {
+    /* Relaxed: the reader's thread sees its own; so does the loop, which whoever sleeps armed. */
+    if (atomic_load_explicit(&stream->defers, memory_order_relaxed))
+        tx_promote(stream, false);
+    return atomic_load(&stream->queued) != 0 && tcp_tx_kick(stream);
 }
 
 /* ---- Closing ------------------------------------------------------------------------------- */
@@ -223,10 +290,20 @@ static struct tcp_frame *frame_replace(struct tcp_frame *frame, struct tcp_chann
     return copy;
 }
 
+/* Under queue_lock. */
+static void deferred_forget(struct tcp_stream *stream, const struct tcp_channel *channel) {
+    struct tcp_frame **at = &stream->deferred;
+    while (*at && *at != &channel->credit)
+        at = &(*at)->next;
+    if (*at)
+        *at = (*at)->next;
+}
+
 void tcp_tx_forget(struct tcp_stream *stream, struct tcp_channel *channel) {
     bool lost = false;
     tcp_lock_take(&stream->tx_lock);
     tcp_lock_take(&stream->queue_lock);
+    deferred_forget(stream, channel);
     struct tcp_frame *frame = stream->first;
     stream->first = stream->last = NULL;
     atomic_store(&stream->queued, 0);
@@ -252,7 +329,7 @@ void tcp_tx_drop(struct tcp_stream *stream) {
     tcp_lock_take(&stream->tx_lock);
     tcp_lock_take(&stream->queue_lock);
     struct tcp_frame *frame = stream->first;
-    stream->first = stream->last = NULL;
+    stream->first = stream->last = stream->deferred = NULL;
     atomic_store(&stream->queued, 0);
     tcp_lock_drop(&stream->queue_lock);
     while (frame) {
