@@ -9,7 +9,10 @@
 #define MEMORY_POLL_US       0.05
 #define MEMORY_BYTES_PER_US  20e3
 #define NETWORK_HOP_US       20.0
+#define LOOPBACK_HOP_US      8.0
 #define NETWORK_BYTES_PER_US 2e3
+/* Sending and receiving one small message by sockets, and the change of tasks between them. */
+#define SOCKET_MESSAGE_US 6.0
 
 bool rcmi_supports_all(const struct rcmi_shape *shape) {
     return shape->nranks >= 1;
@@ -28,6 +31,18 @@ uint32_t rcmi_log2_floor(uint32_t x) {
 
 uint32_t rcmi_log2_ceil(uint32_t x) {
     return x <= 1 ? 0 : rcmi_log2_floor(x - 1) + 1;
+}
+
+uint32_t rcmi_binomial_first_bit(uint32_t v, uint32_t p) {
+    const uint32_t lowest = v == 0 ? UINT32_C(1) << rcmi_log2_ceil(p) : v & (0 - v);
+    return lowest >> 1;
+}
+
+uint32_t rcmi_binomial_children(uint32_t v, uint32_t p) {
+    uint32_t children = 0;
+    for (uint32_t bit = rcmi_binomial_first_bit(v, p); bit != 0; bit >>= 1)
+        children += v + bit < p;
+    return children;
 }
 
 /* The first rank after `rank` (before it, if step is -1) on its own host, else on the nearest
@@ -80,8 +95,14 @@ double rcmi_cost_memory(double hops, double polls, double bytes) {
     return hops * MEMORY_HOP_US + polls * MEMORY_POLL_US + bytes / MEMORY_BYTES_PER_US;
 }
 
-double rcmi_cost_network(double hops, double bytes) {
-    return hops * NETWORK_HOP_US + bytes / NETWORK_BYTES_PER_US;
+double rcmi_cost_network(const struct rcmi_shape *shape, const struct rcmi_cost *cost) {
+    const double hop = shape->loopback ? LOOPBACK_HOP_US : NETWORK_HOP_US;
+    const double crowd = shape->crowd > 1 ? shape->crowd : 1;
+    const double chain = cost->hops * hop + cost->bytes / NETWORK_BYTES_PER_US;
+    const double work =
+        crowd * (cost->messages * SOCKET_MESSAGE_US + cost->sent / NETWORK_BYTES_PER_US);
+    /* Of two with equal work the shorter chain is better. */
+    return (chain > work ? chain : work) + chain / 10;
 }
 
 double rcmi_ranks_per_host(const struct rcmi_shape *shape) {

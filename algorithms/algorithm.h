@@ -23,6 +23,17 @@ struct rcmi_ring_place {
 };
 struct rcmi_ring_place rcmi_ring_place_of(const struct rcmi_shape *shape, int rank);
 
+/* The binomial tree over 0..p-1, rooted at 0 (the picture is in binomial.c): the parent of v is v
+ * without its lowest set bit; its children are v + bit for the bits below that one, as far as they
+ * are below p. With each v goes the run of numbers from v to v + its lowest bit. The first of these
+ * is the bit of the child with the largest run, whether that child exists or not; 0: none. */
+uint32_t rcmi_binomial_first_bit(uint32_t v, uint32_t p);
+static inline uint32_t rcmi_binomial_parent(uint32_t v) {
+    return v & (v - 1);
+}
+/* How many of them exist. */
+uint32_t rcmi_binomial_children(uint32_t v, uint32_t p);
+
 /* Reduces own IN[chunk] and what every other rank sent on channel 0 (its multicast, or its pair
  * channel), strictly in rank order, to dst and out. More than RCMI_SOURCES_MAX ranks go in groups
  * through scratch, so that IN stays whole until its turn even where OUT is the same memory. */
@@ -32,11 +43,18 @@ void rcmi_reduce_in_rank_order(struct rcmi_builder *b, int lane, uint32_t chunk,
 
 /*
  * Costs in microseconds. On one host: `hops` messages in a row, `polls` further flags that a rank
- * looks at, and `bytes` that a rank moves through memory, counting each read and each write. Over
- * the network: `hops` messages in a row, and `bytes` that go through one host's network card.
+ * looks at, and `bytes` that a rank moves through memory, counting each read and each write.
+ *
+ * Between hosts the longest chain counts, `hops` messages in a row and `bytes` that go through one
+ * host's network card; or the work of a processor, if that is more: as many ranks as share it send
+ * `messages` and `sent` bytes each, on the average.
  */
 double rcmi_cost_memory(double hops, double polls, double bytes);
-double rcmi_cost_network(double hops, double bytes);
+struct rcmi_cost {
+    double hops, bytes;
+    double messages, sent;
+};
+double rcmi_cost_network(const struct rcmi_shape *shape, const struct rcmi_cost *cost);
 /* Ranks that share a network card, on the average host. */
 double rcmi_ranks_per_host(const struct rcmi_shape *shape);
 

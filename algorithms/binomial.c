@@ -14,12 +14,6 @@
  */
 #include "algorithm.h"
 
-/* The bits below the lowest set one of a rank counted from the root are its children. */
-static uint32_t first_child_bit(uint32_t v, uint32_t p) {
-    const uint32_t lowest = v == 0 ? UINT32_C(1) << rcmi_log2_ceil(p) : v & (0 - v);
-    return lowest >> 1;
-}
-
 static uint32_t binomial_from_root(const struct rcmi_shape *shape, int rank, int root) {
     return (uint32_t)((rank - root + shape->nranks) % shape->nranks);
 }
@@ -35,8 +29,8 @@ static void binomial_steps(struct rcmi_builder *b, const struct rcmi_shape *shap
     bool received = v == 0;
     struct rcmi_operand from = rcmi_nowhere();
     if (v != 0)
-        from = rcmi_from(b, 0, binomial_rank(shape, v & (v - 1), root), 0);
-    for (uint32_t bit = first_child_bit(v, p); bit != 0; bit >>= 1) {
+        from = rcmi_from(b, 0, binomial_rank(shape, rcmi_binomial_parent(v), root), 0);
+    for (uint32_t bit = rcmi_binomial_first_bit(v, p); bit != 0; bit >>= 1) {
         if (v + bit >= p)
             continue;
         const uint32_t to = rcmi_to(b, 0, binomial_rank(shape, v + bit, root), 0);
@@ -67,16 +61,19 @@ static rcm_status binomial_emit(const struct rcmi_shape *shape, int rank, int ro
 static struct rcmi_formula binomial_formula(const struct rcmi_shape *shape, int rank, int root) {
     const uint32_t p = (uint32_t)shape->nranks;
     const uint32_t v = binomial_from_root(shape, rank, root);
-    uint64_t children = 0;
-    for (uint32_t bit = first_child_bit(v, p); bit != 0; bit >>= 1)
-        children += v + bit < p;
-    return (struct rcmi_formula){.rounds = rcmi_log2_floor(p), .chunks_sent = children};
+    return (struct rcmi_formula){.rounds = rcmi_log2_floor(p),
+                                 .chunks_sent = rcmi_binomial_children(v, p)};
 }
 
 static double binomial_cost(const struct rcmi_shape *shape, size_t bytes) {
     const double rounds = rcmi_log2_ceil((uint32_t)shape->nranks);
+    const double messages = (shape->nranks - 1.0) / shape->nranks;
+    const struct rcmi_cost cost = {.hops = rounds,
+                                   .bytes = rounds * rcmi_ranks_per_host(shape) * (double)bytes,
+                                   .messages = messages,
+                                   .sent = messages * (double)bytes};
     if (shape->nhosts > 1)
-        return rcmi_cost_network(rounds, rounds * rcmi_ranks_per_host(shape) * (double)bytes);
+        return rcmi_cost_network(shape, &cost);
     return rcmi_cost_memory(rounds, 0, rounds * 3 * (double)bytes);
 }
 

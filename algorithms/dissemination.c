@@ -33,8 +33,9 @@ static struct rcmi_formula dissemination_formula(const struct rcmi_shape *shape,
 
 static double dissemination_cost(const struct rcmi_shape *shape, size_t bytes) {
     const double rounds = rcmi_log2_ceil((uint32_t)shape->nranks);
+    const struct rcmi_cost cost = {.hops = rounds, .messages = rounds};
     (void)bytes;
-    return shape->nhosts > 1 ? rcmi_cost_network(rounds, 0) : rcmi_cost_memory(rounds, 0, 0);
+    return shape->nhosts > 1 ? rcmi_cost_network(shape, &cost) : rcmi_cost_memory(rounds, 0, 0);
 }
 
 const struct rcmi_algorithm rcmi_dissemination = {

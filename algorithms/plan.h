@@ -40,6 +40,10 @@ struct rcmi_shape {
     int nranks;
     int nhosts;
     const int *host_of; /* host of each rank, 0..nhosts-1, numbered by first appearance */
+    /* For the cost estimates. */
+    bool loopback; /* the hosts are one machine (shared memory is not used): messages between them
+                      stay in its kernel */
+    double crowd;  /* ranks for each processor, on the machine with most; 0 counts as 1 */
 };
 
 /* Each with its sources and results. */

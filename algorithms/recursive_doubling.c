@@ -113,10 +113,14 @@ static struct rcmi_formula recursive_doubling_formula(const struct rcmi_shape *s
 
 static double recursive_doubling_cost(const struct rcmi_shape *shape, size_t bytes) {
     const double rounds = recursive_doubling_rounds((uint32_t)shape->nranks);
+    const struct rcmi_cost cost = {.hops = rounds,
+                                   .bytes = rounds * rcmi_ranks_per_host(shape) * (double)bytes,
+                                   .messages = rounds,
+                                   .sent = rounds * (double)bytes};
     if (shape->nranks == 1)
         return 0;
     if (shape->nhosts > 1)
-        return rcmi_cost_network(rounds, rounds * rcmi_ranks_per_host(shape) * (double)bytes);
+        return rcmi_cost_network(shape, &cost);
     /* 2 for the first send, 4 for each sum that is stored and sent, 3 for the last. */
     return rcmi_cost_memory(rounds, 0, (4 * rounds + 1) * (double)bytes);
 }

@@ -77,11 +77,13 @@ static struct rcmi_formula ring_formula(const struct rcmi_shape *shape, int rank
 }
 
 static double ring_cost(const struct rcmi_shape *shape, size_t bytes) {
-    const double p = shape->nranks, chunk = (double)bytes / p;
+    const double p = shape->nranks, chunk = (double)bytes / p, rounds = 2 * (p - 1);
+    const struct rcmi_cost cost = {
+        .hops = rounds, .bytes = rounds * chunk, .messages = rounds, .sent = rounds * chunk};
     if (shape->nranks == 1)
         return 0;
     if (shape->nhosts > 1)
-        return rcmi_cost_network(2 * (p - 1), 2 * (p - 1) * chunk);
+        return rcmi_cost_network(shape, &cost);
     /* Chunks read or written: 2 by the first send, 3 by each fused step, 4 by the one in the
      * middle that stores the sum as well, 2 by the last receive. */
     return rcmi_cost_memory(2 * (p - 1), 0, (6 * p - 4) * chunk);

@@ -9,12 +9,14 @@
     X(rcmi_one_shot)                                                                               \
     X(rcmi_two_shot)                                                                               \
     X(rcmi_recursive_doubling)                                                                     \
+    X(rcmi_binomial_all_reduce)                                                                    \
     X(rcmi_ring)                                                                                   \
     X(rcmi_flat_broadcast)                                                                         \
     X(rcmi_binomial)                                                                               \
     X(rcmi_chain)                                                                                  \
     X(rcmi_flat_barrier)                                                                           \
-    X(rcmi_dissemination)
+    X(rcmi_dissemination)                                                                          \
+    X(rcmi_binomial_barrier)
 
 #define ALGORITHM_DECLARE(name) extern const struct rcmi_algorithm name;
 #define ALGORITHM_ENTRY(name)   &name,

@@ -240,18 +240,38 @@ static bool prefers_shm(const char *transports) {
     return strcmp(transports, "auto") == 0 || strncmp(transports, "shm", 3) == 0;
 }
 
-/* Whether every rank of this host can have a CPU of its own: the ranks' masks together have that
- * many. One rank's own mask does not tell: a launcher may have bound each to one CPU. */
-static bool host_is_roomy(const struct init *init, const rcm_comm *comm, const char **ids) {
-    int cpus = 0;
-    for (int byte = 0; byte < CPU_BYTES; byte++) {
-        unsigned bits = 0;
-        for (int r = 0; r < comm->size; r++)
-            if (strcmp(ids[r], ids[comm->rank]) == 0)
-                bits |= init->cpus[r].bytes[byte];
-        cpus += __builtin_popcount(bits);
+/* Ranks for each CPU of rank's machine: the ranks' masks together tell how many it has. One rank's
+ * own mask does not: a launcher may have bound each to one CPU. */
+static double machine_crowd(const struct init *init, const rcm_comm *comm, const char **ids,
+                            int rank) {
+    unsigned char bits[CPU_BYTES] = {0};
+    int cpus = 0, ranks = 0;
+    for (int r = 0; r < comm->size; r++) {
+        if (strcmp(ids[r], ids[rank]))
+            continue;
+        ranks++;
+        for (int byte = 0; byte < CPU_BYTES; byte++)
+            bits[byte] |= init->cpus[r].bytes[byte];
     }
-    return cpus >= comm->local_size;
+    for (int byte = 0; byte < CPU_BYTES; byte++)
+        cpus += __builtin_popcount(bits[byte]);
+    return cpus > 0 ? (double)ranks / cpus : ranks;
+}
+
+/* What the cost estimates want to know of the machines, the same on all ranks. */
+static void shape_machines(const struct init *init, const rcm_comm *comm, const char **ids,
+                           struct rcmi_shape *shape) {
+    shape->loopback = true;
+    for (int r = 0; r < comm->size; r++) {
+        int first = 0;
+        while (strcmp(ids[first], ids[r]))
+            first++;
+        if (first != r)
+            continue;
+        const double crowd = machine_crowd(init, comm, ids, r);
+        shape->crowd = crowd > shape->crowd ? crowd : shape->crowd;
+        shape->loopback = shape->loopback && r == 0;
+    }
 }
 
 /* Groups ranks by host identity, hosts numbered by first appearance. Without shared memory every
@@ -290,10 +310,13 @@ static rcm_status init_shape(const struct init *init, rcm_comm *comm) {
             comm->local_rank++;
         comm->local_size++;
     }
-    if (status == RCM_OK)
-        comm->engine->crowd = host_is_roomy(init, comm, ids) ? 1 : comm->local_size;
     comm->shape =
         (struct rcmi_shape){.nranks = comm->size, .nhosts = nhosts, .host_of = comm->host_of};
+    if (status == RCM_OK) {
+        shape_machines(init, comm, ids, &comm->shape);
+        comm->engine->crowd =
+            machine_crowd(init, comm, ids, comm->rank) <= 1 ? 1 : comm->local_size;
+    }
     free(ids);
     free(first);
     return status;

@@ -79,11 +79,12 @@ static void test_supports(void **state) {
         enum rcm_collective collective;
         const char *name;
         bool several_hosts;
-    } want[] = {{RCM_ALL_REDUCE, "one_shot", false}, {RCM_ALL_REDUCE, "two_shot", false},
-                {RCM_ALL_REDUCE, "ring", true},      {RCM_ALL_REDUCE, "recursive_doubling", true},
-                {RCM_BROADCAST, "flat", false},      {RCM_BROADCAST, "binomial", true},
-                {RCM_BROADCAST, "chain", true},      {RCM_BARRIER, "flat", false},
-                {RCM_BARRIER, "dissemination", true}};
+    } want[] = {{RCM_ALL_REDUCE, "one_shot", false},  {RCM_ALL_REDUCE, "two_shot", false},
+                {RCM_ALL_REDUCE, "ring", true},       {RCM_ALL_REDUCE, "recursive_doubling", true},
+                {RCM_BROADCAST, "flat", false},       {RCM_BROADCAST, "binomial", true},
+                {RCM_BROADCAST, "chain", true},       {RCM_BARRIER, "flat", false},
+                {RCM_BARRIER, "dissemination", true}, {RCM_BARRIER, "binomial", true},
+                {RCM_ALL_REDUCE, "binomial", true}};
     size_t total = 0;
     for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
         const struct rcmi_algorithm *a = test_algorithm(want[i].collective, want[i].name);
@@ -108,6 +109,8 @@ static void test_many_ranks(void **state) {
     verify_root(test_algorithm(RCM_ALL_REDUCE, "recursive_doubling"), test_shape_dealt(&s, p, 16),
                 0);
     verify_root(test_algorithm(RCM_BARRIER, "dissemination"), test_shape_dealt(&s, p, 16), 0);
+    verify_root(test_algorithm(RCM_ALL_REDUCE, "binomial"), test_shape_dealt(&s, p, 16), 0);
+    verify_root(test_algorithm(RCM_BARRIER, "binomial"), test_shape_dealt(&s, p, 16), 0);
 }
 
 int main(void) {

@@ -35,9 +35,9 @@ lines() {
 
 expect 0 "recursive_doubling" all_reduce --list
 expect 0 "two_shot             no" all_reduce --list --hosts 2,2
-lines 4 all_reduce --list
+lines 5 all_reduce --list
 lines 3 broadcast --list
-lines 2 barrier --list
+lines 3 barrier --list
 
 expect 0 "# all_reduce ring: 3 ranks on 1 host, 3 chunks, at least 2 slots" all_reduce -n 3 -a ring
 expect 0 "recv_reduce_send chunk 1: from 2 + in.1 -> out.1, to 1" all_reduce -n 3 -a ring
