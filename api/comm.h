@@ -196,7 +196,7 @@ void rcmi_p2p_each(struct rcmi_p2p *p2p, bool (*visit)(void *arg, struct rcm_wor
                    void *arg);
 /* A peer opened its channel to us. Any thread. */
 void rcmi_p2p_wanted(struct rcmi_p2p *p2p, int peer);
-#define RCMI_P2P_CHANNEL 0x100u
+#define RCMI_P2P_CHANNEL (0x100u | RCMI_ID_BULK)
 
 /* ---- record.c: what was called, to be compared between ranks */
 rcm_status rcmi_records_create(rcm_comm *comm, struct rcmi_records **ret_records);

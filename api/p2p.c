@@ -252,10 +252,15 @@ static rcm_status pair_announce(struct rcmi_p2p *p2p, struct pair *pair, struct 
     return RCM_OK;
 }
 
+/* How long the next piece is of a message of which so much is left. Both ends have seen messages on
+ * the channel before, so it is ready and its slots have their size. */
+static size_t piece_bytes(const struct rcmi_channel *channel, size_t left) {
+    return left < channel->slot_bytes ? left : channel->slot_bytes;
+}
+
 /* Sends the next piece of a message that the receiver is ready for. */
-static rcm_status pair_send_data(struct rcmi_p2p *p2p, struct pair *pair, struct rcmi_transfer *t) {
-    const size_t left = t->total - t->done;
-    const size_t len = left < p2p->comm->slot_bytes ? left : p2p->comm->slot_bytes;
+static rcm_status pair_send_data(struct pair *pair, struct rcmi_transfer *t) {
+    const size_t len = piece_bytes(pair->tx, t->total - t->done);
     const uint64_t meta = meta_of(KIND_DATA, t->id);
     rcm_status status = RCM_ERR_UNSUPPORTED;
     if (!pair->cannot_lend && len >= LEND_MIN) {
@@ -269,13 +274,13 @@ static rcm_status pair_send_data(struct rcmi_p2p *p2p, struct pair *pair, struct
     return status;
 }
 
-static rcm_status pair_pump_sends(struct rcmi_p2p *p2p, struct pair *pair, bool *moved) {
+static rcm_status pair_pump_sends(struct pair *pair, bool *moved) {
     struct rcm_work **at = &pair->sending.head;
     while (*at) {
         struct rcm_work *work = *at;
         struct rcmi_transfer *t = &work->transfer;
         while (t->stage == STAGE_DATA && t->done < t->total) {
-            rcm_status status = pair_send_data(p2p, pair, t);
+            rcm_status status = pair_send_data(pair, t);
             if (status != RCM_OK)
                 return status;
             *moved = true;
@@ -335,7 +340,7 @@ static rcm_status pair_pump(struct rcmi_p2p *p2p, int peer, bool *moved) {
             *moved = true;
     }
     if (status == RCM_OK)
-        status = pair_pump_sends(p2p, pair, moved);
+        status = pair_pump_sends(pair, moved);
     return status == RCM_AGAIN ? RCM_OK : status;
 }
 
@@ -453,8 +458,7 @@ static rcm_status handle_data(struct rcmi_p2p *p2p, int peer, uint32_t id,
         struct rcmi_transfer *t = &work->transfer;
         if (t->id != id)
             continue;
-        const size_t left = t->total - t->done, slot_bytes = p2p->comm->slot_bytes;
-        if (slot->len != (left < slot_bytes ? left : slot_bytes))
+        if (slot->len != piece_bytes(pair->rx, t->total - t->done))
             return protocol_error(peer, "a piece of another size than announced", slot->len);
         receive_bytes(t, slot->bytes, slot->len);
         if (t->done == t->total) {
@@ -510,7 +514,7 @@ static rcm_status handle_slot(struct rcmi_p2p *p2p, int peer, const struct rcmi_
 
 /* Lets a socket receive the next piece straight into the buffer it is for, most likely. If another
  * message comes first it lands there too, is taken from there, and the piece overwrites it. */
-static void pair_expect(struct rcmi_p2p *p2p, struct pair *pair) {
+static void pair_expect(struct pair *pair) {
     const struct rcm_work *work = pair->receiving.head;
     if (pair->expecting || !work)
         return;
@@ -518,9 +522,7 @@ static void pair_expect(struct rcmi_p2p *p2p, struct pair *pair) {
     const size_t end = t->total < t->capacity ? t->total : t->capacity;
     if (t->done >= end)
         return;
-    const size_t left = end - t->done;
-    rcmi_channel_expect(pair->rx, t->buffer + t->done,
-                        left < p2p->comm->slot_bytes ? left : p2p->comm->slot_bytes);
+    rcmi_channel_expect(pair->rx, t->buffer + t->done, piece_bytes(pair->rx, end - t->done));
     pair->expecting = true;
 }
 
@@ -539,7 +541,7 @@ static rcm_status pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved) {
             return status;
     }
     if (status == RCM_AGAIN && rcmi_channel_state(pair->rx) == RCM_OK)
-        pair_expect(p2p, pair);
+        pair_expect(pair);
     return status == RCM_AGAIN ? RCM_OK : status;
 }
 

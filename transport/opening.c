@@ -58,6 +58,12 @@ static bool links_are_up(struct rcmi_end *end) {
     return true;
 }
 
+static size_t slot_bytes_of(const struct rcmi_channel *channel,
+                            const struct rcmi_transport *transport) {
+    return channel->node->config.slot_bytes *
+           (channel->id & RCMI_ID_BULK ? transport->bulk_scale : 1);
+}
+
 static rcm_status writer_init(struct rcmi_end *end) {
     struct rcmi_node *node = end->channel->node;
     const struct rcmi_link *first = rcmi_node_link(node, end->readers[0].rank);
@@ -67,6 +73,7 @@ static rcm_status writer_init(struct rcmi_end *end) {
     for (int i = 0; i < end->nreaders; i++)
         links[i] = rcmi_node_link(node, end->readers[i].rank)->data;
     end->channel->transport = first->domain->transport;
+    end->channel->slot_bytes = slot_bytes_of(end->channel, first->domain->transport);
     end->inited = true;
     rcm_status status = end->channel->transport->writer_init(end->channel, links, end->nreaders);
     free(links);
@@ -208,6 +215,7 @@ static rcm_status check_slots(const struct rcmi_channel *channel, const struct o
 static rcm_status reader_take(struct rcmi_end *end, const struct rcmi_link *link,
                               struct rcmi_pending *pending, struct rcmi_blob *answer) {
     struct rcmi_channel *channel = end->channel;
+    channel->slot_bytes = slot_bytes_of(channel, link->domain->transport);
     rcm_status status = check_slots(channel, &pending->open);
     if (status != RCM_OK)
         return status;

@@ -129,6 +129,9 @@ const void *rcmi_node_peer_status_page(struct rcmi_node *node, int peer);
  * callback takes): keep it out of the fast path.
  */
 #define RCMI_ID_MULTICAST 0x10000u
+/* Set for a channel of messages that are the better the larger they are: its slots have bulk_scale
+ * times the size where the transport has that for nothing. */
+#define RCMI_ID_BULK 0x20000u
 rcm_status rcmi_channel_open_writer(struct rcmi_node *node, uint32_t epoch, uint32_t id,
                                     const int *readers, int nreaders,
                                     struct rcmi_channel **ret_channel);
@@ -199,10 +202,11 @@ struct rcmi_blob {
 struct rcmi_transport {
     const char *name;
     const char *description;
-    bool same_host;   /* serves only pairs of equal host_id, over a Unix control stream */
-    bool multicast;   /* channels may have several readers */
-    int data_sockets; /* extra connections per link that the framework dials, authenticates and
-                         hands over */
+    bool same_host;      /* serves only pairs of equal host_id, over a Unix control stream */
+    bool multicast;      /* channels may have several readers */
+    int data_sockets;    /* extra connections per link that the framework dials, authenticates and
+                            hands over */
+    uint32_t bulk_scale; /* see RCMI_ID_BULK; 1 where slots of any size are memory */
     size_t domain_size, link_size, channel_size;
 
     /* Can it work on this machine at all? No side effects. reason: a sentence in any case. */
@@ -262,7 +266,7 @@ extern const struct rcmi_transport *const rcmi_transports[];
 struct rcmi_channel {
     const struct rcmi_transport *transport;
     struct rcmi_node *node;
-    size_t slot_bytes;
+    size_t slot_bytes; /* final when ready */
     uint32_t slots;
     uint32_t epoch, id;
     int writer;   /* world rank */

@@ -7,6 +7,7 @@
 void case_sizes_small_slots(void **state);
 void case_sizes_large_slots(void **state);
 void case_reserve_again(void **state);
+void case_bulk(void **state);
 void case_full(void **state);
 void case_credit_in_time(void **state);
 void case_unread(void **state);

@@ -81,6 +81,30 @@ void case_sizes_large_slots(void **state) {
     sizes_check(131072, 8);
 }
 
+/* The slots of a bulk channel are as large as its transport says, at both ends, and all of that can
+ * be used. */
+void case_bulk(void **state) {
+    (void)state;
+    struct setup setup = {.slot_bytes = 4096, .slots = 3};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    limit_ms(10000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1 | RCMI_ID_BULK, &writer, &reader);
+    const size_t len = 4096 * (size_t)writer->transport->bulk_scale;
+    CHECK_EQ(writer->slot_bytes, len);
+    CHECK_EQ(reader->slot_bytes, len);
+    for (uint64_t number = 0; number < 12; number += 3) {
+        for (uint64_t k = 0; k < 3; k++)
+            put(&pair, writer, k == 1 ? 1 : len, number + k);
+        for (uint64_t k = 0; k < 3; k++)
+            take(&pair, reader, k == 1 ? 1 : len, number + k);
+    }
+    rcmi_channel_close(reader);
+    rcmi_channel_close(writer);
+    pair_close(&pair);
+}
+
 void case_reserve_again(void **state) {
     (void)state;
     struct setup setup = {0};

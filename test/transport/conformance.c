@@ -42,6 +42,7 @@ static const struct CMUnitTest for_all[] = {
     CASE(case_sizes_small_slots),
     CASE(case_sizes_large_slots),
     CASE(case_reserve_again),
+    CASE(case_bulk),
     CASE(case_full),
     CASE(case_credit_in_time),
     CASE(case_unread),

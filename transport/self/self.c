@@ -220,6 +220,7 @@ static void self_expect(struct rcmi_channel *channel, void *place, size_t cap) {
 const struct rcmi_transport rcmi_transport_self = {
     .name = "self",
     .description = "a rank with itself: slots on the heap, lent memory without a copy",
+    .bulk_scale = 1,
     .same_host = true,
     .domain_size = sizeof(struct self_domain),
     .link_size = sizeof(struct self_link),

@@ -133,6 +133,7 @@ static void shm_link_fini(void *arg) {
 const struct rcmi_transport rcmi_transport_shm = {
     .name = "shm",
     .description = "memory shared between processes of one host, pushed through slots",
+    .bulk_scale = 1,
     .same_host = true,
     .multicast = true,
     .domain_size = sizeof(struct shm_domain),

@@ -263,6 +263,7 @@ const struct rcmi_transport rcmi_transport_tcp = {
     .same_host = false,
     .multicast = false,
     .data_sockets = TCP_STREAMS,
+    .bulk_scale = TCP_BULK_SCALE,
     .domain_size = sizeof(struct tcp_domain),
     .link_size = sizeof(struct tcp_link),
     .channel_size = sizeof(struct tcp_channel),

@@ -30,7 +30,11 @@
 #include <sys/types.h>
 #include "transport.h"
 
-#define TCP_STREAMS       1
+#define TCP_STREAMS 1
+/* Messages of bulk channels are mostly lent and received into place, so that their slots are memory
+ * that nobody touches; fewer of them mean fewer calls and less that arrives before its place is
+ * known. */
+#define TCP_BULK_SCALE    8
 #define TCP_READ_AHEAD    65536 /* bytes that one read may take beyond what is asked for */
 #define TCP_AHEAD_LARGE   1024  /* the same after a large message: most likely another follows */
 #define TCP_LARGE         16384
