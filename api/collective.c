@@ -94,7 +94,7 @@ static rcm_status request_issue(rcm_comm *comm, const struct request *r, rcm_wor
     if (status == RCM_OK)
         status = rcmi_plan_cache_get(comm->plans, algorithm, r->root, &plan);
     if (status == RCM_OK)
-        status = rcmi_work_new(comm, RCMI_WORK_COLLECTIVE, r->call, &work);
+        status = rcmi_work_new(comm, RCMI_WORK_COLLECTIVE, ret_work == NULL, r->call, &work);
     if (status != RCM_OK)
         return status;
     work->collective = r->collective;

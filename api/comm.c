@@ -224,6 +224,7 @@ static void comm_free(rcm_comm *comm) {
     free(comm->world_rank);
     free(comm->forced_text);
     free(comm->scope);
+    free(comm->spare);
     rcmi_comm_unref(comm);
 }
 

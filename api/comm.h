@@ -6,7 +6,8 @@
  *   - A communicator's executor, active works and point-to-point state belong to the *driver*: the
  *     thread that holds comm->driving. Callers that wait drive first; the loop thread only when
  *     no caller waits.
- *   - Issuing appends to comm->submitted under comm->submit_lock; the driver takes from there.
+ *   - Issuing appends to comm->submitted under comm->submit_lock; the driver takes from there. A
+ *     blocking call that finds nobody driving starts its work itself, without that detour.
  *   - The error record has a lock of its own; comm->failed says without a lock that there is one.
  *   - A work's status is an atomic; everything else in it belongs to the driver until it is final.
  */
@@ -84,6 +85,9 @@ struct rcm_comm {
      */
     _Atomic int refs;
     _Atomic int waiters; /* threads inside comm_wait; the loop does not drive while there are any */
+    /* A blocking call drives its own work: the same for the loop, at the price of a plain store.
+     * Relaxed: a loop that sees it late only drives, or does not, once too often. */
+    _Atomic bool attended;
     _Atomic int unfinished; /* works submitted and not complete */
 
     pthread_mutex_t submit_lock;
@@ -91,7 +95,8 @@ struct rcm_comm {
     /* How many; lets the driver look without the lock. Relaxed: who needs to see a work submitted
      * it, or was woken after it. */
     _Atomic int nsubmitted;
-    uint64_t sequence; /* collectives issued; the issuing thread's */
+    uint64_t sequence;      /* collectives issued; the issuing thread's */
+    struct rcm_work *spare; /* a blocking call's work, for the next one; the issuing thread's */
 
     /* All ranks are in rcm_destroy: a link that ends is no death any more. Set by the destroying
      * thread, read by the loop thread; relaxed, for neither orders anything by it. */
@@ -120,6 +125,10 @@ struct rcm_work {
      * tests or waits. */
     _Atomic int status;
     _Atomic int refs; /* the user's and the driver's */
+    /* Of a blocking call, known to nobody but it: refs do not count, and none is held on comm. Who
+     * completes it does not touch it any more. */
+    bool blocking;
+    bool attended; /* the driver's: who waits for it drives, and need not be woken */
     enum rcmi_work_kind kind;
     enum rcm_collective collective; /* of that kind */
     struct rcm_comm *comm;          /* holds a reference; see rcmi_comm_enter */
@@ -166,6 +175,8 @@ bool rcmi_comm_enter(rcm_comm *comm);
 void rcmi_comm_leave(rcm_comm *comm);
 /* Hands a new work to the driver. */
 void rcmi_comm_submit(rcm_comm *comm, struct rcm_work *work);
+/* Issues a blocking call's work and drives until it is final. */
+void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work);
 /* After submitting an asynchronous work: one try at once, then the loop thread goes on. */
 void rcmi_comm_kick(rcm_comm *comm);
 /* Drives until work is final, or the deadline (RCM_PENDING). */
@@ -175,8 +186,9 @@ rcm_status rcmi_comm_wait_for(rcm_comm *comm, rcm_status (*check)(void *arg), vo
                               rcmi_deadline deadline);
 
 /* ---- work.c */
-rcm_status rcmi_work_new(rcm_comm *comm, enum rcmi_work_kind kind, const struct rcm_call *call,
-                         struct rcm_work **ret_work);
+/* blocking: rcmi_work_issue will get no ret_work. Issuing thread. */
+rcm_status rcmi_work_new(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
+                         const struct rcm_call *call, struct rcm_work **ret_work);
 void rcmi_work_complete(struct rcm_work *work, rcm_status status);
 /* Blocking: submits, waits, frees. Else submits, kicks, hands out. */
 rcm_status rcmi_work_issue(rcm_comm *comm, struct rcm_work *work, rcm_work **ret_work);

@@ -455,6 +455,41 @@ void rcmi_comm_submit(rcm_comm *comm, struct rcm_work *work) {
     pthread_mutex_unlock(&comm->submit_lock);
 }
 
+/* The epilogue of a thread that drove: others may sleep because it did. */
+static void comm_hand_over(rcm_comm *comm) {
+    /* Partner: the increment of waiters in comm_wait_for. Who waits but could not drive, since we
+     * did, is seen here. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&comm->waiters, memory_order_relaxed) > 0)
+        rcmi_node_ring(comm->engine->node);
+    if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) > 0)
+        rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
+}
+
+void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work) {
+    const struct waiting waiting = {.check = work_check, .arg = work, .deadline = RCMI_NEVER};
+    if (!comm_try_drive(comm)) {
+        rcmi_comm_submit(comm, work);
+        comm_wait_for(comm, &waiting);
+        return;
+    }
+    atomic_store_explicit(&comm->attended, true, memory_order_relaxed);
+    atomic_fetch_add_explicit(&comm->unfinished, 1, memory_order_relaxed);
+    work->attended = true;
+    comm_absorb(comm); /* earlier calls' works start first */
+    comm_start(comm, work);
+    const rcm_status status = comm_spin_driving(comm, &waiting);
+    if (status == RCM_AGAIN)
+        work->attended = false;
+    comm_stop_driving(comm);
+    /* Before the loop thread is woken for what else is unfinished. */
+    atomic_store_explicit(&comm->attended, false, memory_order_relaxed);
+    if (status == RCM_AGAIN)
+        comm_wait_for(comm, &waiting);
+    else
+        comm_hand_over(comm);
+}
+
 void rcmi_comm_kick(rcm_comm *comm) {
     if (!rcmi_comm_enter(comm))
         return;
@@ -476,7 +511,8 @@ void rcmi_comm_kick(rcm_comm *comm) {
 /* Drives a communicator if that is the loop's business. Returns whether it has unfinished works. */
 static bool engine_drive(rcm_comm *comm, bool *moved, rcmi_deadline *until) {
     if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0 ||
-        atomic_load_explicit(&comm->waiters, memory_order_relaxed) > 0)
+        atomic_load_explicit(&comm->waiters, memory_order_relaxed) > 0 ||
+        atomic_load_explicit(&comm->attended, memory_order_relaxed))
         return false;
     if (!comm_try_drive(comm))
         return true;

@@ -25,7 +25,7 @@ static rcm_status transfer_issue(rcm_comm *comm, enum rcmi_work_kind kind, void 
     struct rcm_work *work;
     status = rcmi_call_check(call);
     if (status == RCM_OK)
-        status = rcmi_work_new(comm, kind, call, &work);
+        status = rcmi_work_new(comm, kind, ret_work == NULL, call, &work);
     if (status != RCM_OK)
         return status;
     work->transfer = (struct rcmi_transfer){.peer = peer,

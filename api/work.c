@@ -18,17 +18,29 @@ rcm_status rcmi_call_check(const struct rcm_call *call) {
     return RCM_OK;
 }
 
-rcm_status rcmi_work_new(rcm_comm *comm, enum rcmi_work_kind kind, const struct rcm_call *call,
-                         struct rcm_work **ret_work) {
-    struct rcm_work *work = calloc(1, sizeof(*work));
+/* A work of zeros: that of the last blocking call if this one blocks too. */
+static struct rcm_work *work_get(rcm_comm *comm, bool blocking) {
+    struct rcm_work *work = blocking ? comm->spare : NULL;
+    if (!work)
+        return calloc(1, sizeof(*work));
+    comm->spare = NULL;
+    memset(work, 0, sizeof(*work));
+    return work;
+}
+
+rcm_status rcmi_work_new(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
+                         const struct rcm_call *call, struct rcm_work **ret_work) {
+    struct rcm_work *work = work_get(comm, blocking);
     if (!work)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a work");
     atomic_init(&work->status, RCM_PENDING);
     atomic_init(&work->refs, 2);
     work->kind = kind;
     work->comm = comm;
+    work->blocking = blocking;
     work->fork_generation = comm->fork_generation;
-    atomic_fetch_add_explicit(&comm->refs, 1, memory_order_relaxed);
+    if (!blocking)
+        atomic_fetch_add_explicit(&comm->refs, 1, memory_order_relaxed);
     work->timeout_ms = call && call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
     work->moved_ns = rcmi_now_ns();
     work->deadline = work->timeout_ms < 0 || work->timeout_ms > MAX_TIMEOUT_MS
@@ -49,11 +61,14 @@ static void work_unref(struct rcm_work *work) {
 
 void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
     rcm_comm *comm = work->comm;
+    const bool blocking = work->blocking, attended = work->attended;
     /* Release pairs with the acquire of tests and waits. The work may be gone after it. */
     atomic_store_explicit(&work->status, status, memory_order_release);
-    work_unref(work);
+    if (!blocking)
+        work_unref(work);
     atomic_fetch_sub_explicit(&comm->unfinished, 1, memory_order_relaxed);
-    rcmi_node_ring(comm->engine->node);
+    if (!attended)
+        rcmi_node_ring(comm->engine->node);
 }
 
 const char *rcmi_work_name(const struct rcm_work *work) {
@@ -63,19 +78,22 @@ const char *rcmi_work_name(const struct rcm_work *work) {
 }
 
 rcm_status rcmi_work_issue(rcm_comm *comm, struct rcm_work *work, rcm_work **ret_work) {
-    rcmi_comm_submit(comm, work);
     if (ret_work) {
+        rcmi_comm_submit(comm, work);
         *ret_work = work;
         rcmi_comm_kick(comm);
         return RCM_OK;
     }
-    rcm_status status = rcmi_comm_wait(comm, work, RCMI_NEVER);
+    rcmi_comm_run(comm, work);
+    /* Acquire pairs with the release in rcmi_work_complete. */
+    rcm_status status = atomic_load_explicit(&work->status, memory_order_acquire);
     if (status == RCM_ERR_TRUNCATED)
         rcmi_fail(status, 0, "the message from rank %d is %zu bytes, the buffer %zu",
                   work->transfer.peer, work->transfer.total, work->transfer.capacity);
     else if (status != RCM_OK && rcmi_comm_failure(comm) == RCM_OK)
         rcmi_fail(status, 0, "%s failed: %s", rcmi_work_name(work), rcm_status_text(status));
-    work_unref(work);
+    free(comm->spare);
+    comm->spare = work;
     return status;
 }
 
