@@ -98,9 +98,10 @@ static rcm_status step_lend(struct rcmi_run *run, struct rcmi_end *end, uint64_t
     return status;
 }
 
-/* Slots are written with non-temporal stores: another core has read their lines, and taking them
- * back costs several times more than writing past the caches. Results go past the caches only if
- * they would not stay there anyway. (The streaming functions use plain stores for small pieces.) */
+/* Slots that another core reads are written with non-temporal stores: it has their lines, and
+ * taking them back costs several times more than writing past the caches. Slots that this core
+ * hands to the kernel are not, and results only if they would not stay in the caches anyway. (The
+ * streaming functions use plain stores for small pieces.) */
 static void step_compute(const struct rcmi_run *run, const struct rcmi_bound_step *step,
                          void *target, bool streaming, const void *const *srcs, size_t bytes) {
     if (step->nsrcs > 1)
@@ -156,9 +157,10 @@ static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
     if (status != RCM_OK)
         return status;
 
-    step_compute(run, step, dst ? dst : slot, dst == NULL, srcs, bytes);
+    const bool streaming = out->channel->transport->shared_slots;
+    step_compute(run, step, dst ? dst : slot, dst == NULL && streaming, srcs, bytes);
     if (dst)
-        rcmi_copy_streaming(slot, dst, bytes);
+        (streaming ? rcmi_copy_streaming : rcmi_copy)(slot, dst, bytes);
     rcmi_channel_commit(out->channel, bytes, lane->meta);
     step_release(run, lane, step);
     return RCM_OK;

@@ -206,6 +206,7 @@ struct rcmi_transport {
     bool multicast;      /* channels may have several readers */
     int data_sockets;    /* extra connections per link that the framework dials, authenticates and
                             hands over */
+    bool shared_slots;   /* another core reads a slot where the writer wrote it */
     uint32_t bulk_scale; /* see RCMI_ID_BULK; 1 where slots of any size are memory */
     size_t domain_size, link_size, channel_size;
 

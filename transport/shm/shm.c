@@ -133,6 +133,7 @@ static void shm_link_fini(void *arg) {
 const struct rcmi_transport rcmi_transport_shm = {
     .name = "shm",
     .description = "memory shared between processes of one host, pushed through slots",
+    .shared_slots = true,
     .bulk_scale = 1,
     .same_host = true,
     .multicast = true,
