@@ -369,6 +369,13 @@ static bool step_stable(const struct rcmi_plan *plan, const struct last_write *w
     return any_buffer;
 }
 
+static bool step_lasting(const struct rcmi_plan *plan, const struct last_write *writes,
+                         uint32_t index) {
+    const struct rcmi_operand dst = plan->steps[index].dst;
+    return dst.where == RCMI_OUT && !writes[dst.index].several_lanes &&
+           writes[dst.index].step == index;
+}
+
 static rcm_status plan_mark_stable(struct rcmi_plan *plan) {
     struct last_write *writes = malloc(plan->nchunks * sizeof(*writes));
     if (!writes)
@@ -382,6 +389,8 @@ static rcm_status plan_mark_stable(struct rcmi_plan *plan) {
                 bool *flag =
                     in_place ? &plan->steps[index].stable_in_place : &plan->steps[index].stable;
                 *flag = step_stable(plan, writes, in_place, lane, index);
+                if (!in_place) /* counts more writes */
+                    plan->steps[index].lasting = step_lasting(plan, writes, index);
             }
         }
     }

@@ -124,6 +124,25 @@ static void step_release(const struct rcmi_run *run, const struct rcmi_lane_stat
     }
 }
 
+/* Computes what a step sends and sends it: from its slot, or from dst where that keeps it. The slot
+ * was reserved, so there is room for a lent message too. */
+static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                            const struct rcmi_bound_step *step, void *dst, void *slot,
+                            const void *const *srcs, size_t bytes) {
+    struct rcmi_end *out = lane->ports[step->out].end;
+    const bool streaming = out->channel->transport->shared_slots;
+    step_compute(run, step, dst ? dst : slot, dst == NULL && streaming, srcs, bytes);
+    if (step->may_lend_dst && bytes >= RCMI_LEND_MIN) {
+        const rcm_status status = step_lend(run, out, lane->meta, dst, bytes);
+        if (status != RCM_ERR_UNSUPPORTED && status != RCM_AGAIN)
+            return status;
+    }
+    if (dst)
+        (streaming ? rcmi_copy_streaming : rcmi_copy)(slot, dst, bytes);
+    rcmi_channel_commit(out->channel, bytes, lane->meta);
+    return RCM_OK;
+}
+
 /* Does one step if it can be done now. */
 static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
                            const struct rcmi_bound_step *step, size_t offset) {
@@ -157,13 +176,10 @@ static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
     if (status != RCM_OK)
         return status;
 
-    const bool streaming = out->channel->transport->shared_slots;
-    step_compute(run, step, dst ? dst : slot, dst == NULL && streaming, srcs, bytes);
-    if (dst)
-        (streaming ? rcmi_copy_streaming : rcmi_copy)(slot, dst, bytes);
-    rcmi_channel_commit(out->channel, bytes, lane->meta);
-    step_release(run, lane, step);
-    return RCM_OK;
+    status = step_send(run, lane, step, dst, slot, srcs, bytes);
+    if (status == RCM_OK)
+        step_release(run, lane, step);
+    return status;
 }
 
 /* Hands on the channel ends on which this was the run's last step. */

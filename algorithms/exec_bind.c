@@ -226,7 +226,8 @@ static void run_bind_step(struct rcmi_run *run, uint32_t i, bool in_place) {
     }
     bound->may_lend =
         step->op == RCMI_STEP_SEND && (in_place ? step->stable_in_place : step->stable);
-    bound->receives_into_dst = step->op == RCMI_STEP_RECV;
+    bound->may_lend_dst = step->out != RCMI_NO_CHANNEL && step->lasting;
+    bound->receives_into_dst = step->op == RCMI_STEP_RECV || step->op == RCMI_STEP_RECV_COPY_SEND;
     for (uint32_t k = 0; k < step->nsrcs; k++)
         if (plan->operands[step->first_src + k].where == RCMI_CHANNEL)
             run->last_step[plan->operands[step->first_src + k].index] = bound;

@@ -50,7 +50,8 @@ struct rcmi_bound_step {
     uint32_t out; /* RCMI_NO_CHANNEL if none */
     uint8_t nsrcs;
     bool may_lend;          /* one stable buffer to a channel, nothing else */
-    bool receives_into_dst; /* one channel to a buffer, nothing else */
+    bool may_lend_dst;      /* what it sends may be sent from dst */
+    bool receives_into_dst; /* one channel to a buffer, and maybe on */
 };
 _Static_assert(sizeof(struct rcmi_bound_step) <= 64, "a bound step fits a cache line");
 

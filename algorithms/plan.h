@@ -76,6 +76,9 @@ struct rcmi_step {
      * transport may send straight from them: if IN and OUT are different memory, and if they are
      * the same. Never for scratch. Computed by rcmi_plan_finish. */
     bool stable, stable_in_place;
+    /* It writes a chunk of OUT for the last time: what it sends may be sent straight from there.
+     * Computed likewise. */
+    bool lasting;
     uint32_t chunk; /* the chunk whose length this step moves; ignored by signal and wait */
     uint32_t first_src;
     struct rcmi_operand dst; /* RCMI_NOWHERE if none */

@@ -2,8 +2,9 @@
 /*
  * The verifier's fourth part: two accesses to the same chunk of a rank's IN or OUT, one of them a
  * write, must be ordered by lanes and messages (credits do not count, there may be more slots). And
- * a step that is marked stable must have no write to its sources but earlier ones. Scratch needs no
- * look: verify_form.c gave each scratch chunk to one lane.
+ * a step that is marked stable must have no write to its sources but earlier ones, a lasting one no
+ * later write to its result. Scratch needs no look: verify_form.c gave each scratch chunk to one
+ * lane.
  *
  * For each rank, every step of every rank gets a clock: for each lane of that rank, how many of
  * its steps must come before or are this one.
@@ -18,7 +19,9 @@ struct access {
     uint32_t cell; /* a chunk of memory */
     uint32_t step;
     bool write;
-    bool kept; /* a read by a step that is marked stable */
+    bool kept; /* a read by a step that is marked stable, or what a lasting one reads of its result
+                */
+    bool own;  /* the latter */
 };
 
 struct hazards {
@@ -61,7 +64,7 @@ static bool step_before(const struct hazards *h, uint32_t a, uint32_t b) {
 }
 
 static void access_add(struct access *accesses, uint32_t *n, const struct hazards *h, uint32_t step,
-                       struct rcmi_operand operand, bool write, bool kept) {
+                       struct rcmi_operand operand, bool write, bool kept, bool own) {
     const uint32_t nchunks = h->v->plans[h->rank]->nchunks;
     if (operand.where != RCMI_IN && operand.where != RCMI_OUT)
         return;
@@ -71,6 +74,7 @@ static void access_add(struct access *accesses, uint32_t *n, const struct hazard
         .step = step,
         .write = write,
         .kept = kept,
+        .own = own,
     };
 }
 
@@ -83,8 +87,10 @@ static uint32_t accesses_collect(const struct hazards *h, struct access *accesse
         if (rcmi_verify_is_noop(v, step))
             continue;
         for (uint32_t i = 0; i < s->nsrcs; i++)
-            access_add(accesses, &n, h, step, rcmi_verify_srcs(v, step)[i], false, kept);
-        access_add(accesses, &n, h, step, s->dst, true, false);
+            access_add(accesses, &n, h, step, rcmi_verify_srcs(v, step)[i], false, kept, false);
+        access_add(accesses, &n, h, step, s->dst, true, false, false);
+        if (s->lasting)
+            access_add(accesses, &n, h, step, s->dst, false, true, true);
     }
     return n;
 }
@@ -109,10 +115,13 @@ static rcm_status pair_check(const struct hazards *h, const struct access *a,
     }
     const struct access *kept = a->kept ? a : b;
     const struct access *write = a->kept ? b : a;
-    if (kept->kept && !step_before(h, write->step, kept->step)) {
+    const bool itself = kept->own && write->step == kept->step;
+    if (kept->kept && !itself && !step_before(h, write->step, kept->step)) {
         rcmi_verify_describe(h->v, write->step, other, sizeof(other));
-        return rcmi_verify_fail_at(h->v, kept->step, "is marked stable, but %s writes its source%s",
-                                   other, h->v->options.in_place ? " (in place)" : "");
+        return rcmi_verify_fail_at(h->v, kept->step, "is marked %s, but %s writes its %s%s",
+                                   kept->own ? "lasting" : "stable", other,
+                                   kept->own ? "result" : "source",
+                                   h->v->options.in_place ? " (in place)" : "");
     }
     return RCM_OK;
 }
@@ -132,7 +141,7 @@ static rcm_status cells_check(const struct hazards *h, struct access *accesses, 
 
 /* Steps may share operands, so the plan's count of them is no bound. */
 static uint32_t accesses_bound(const struct rcmi_plan *plan) {
-    uint32_t n = plan->nsteps;
+    uint32_t n = 2 * plan->nsteps; /* a result is written, and read if lasting */
     for (uint32_t i = 0; i < plan->nsteps; i++)
         n += plan->steps[i].nsrcs;
     return n;

@@ -309,6 +309,8 @@ static void step_publish(struct player *p, const struct rank *rank, const struct
     message->from = message->data;
     if (step->op == RCMI_STEP_SEND && stable && player_random(p) % 2)
         message->from = buffer_at(p, rank, rank->plan->operands[step->first_src], slice);
+    else if (step->lasting && player_random(p) % 2)
+        message->from = buffer_at(p, rank, step->dst, slice);
     else
         memcpy(message->data, result, length * sizeof(*result));
 }

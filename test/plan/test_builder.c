@@ -189,7 +189,9 @@ static void test_stable(void **state) {
     assert_int_equal(rcmi_plan_finish(b, &plan), RCM_OK);
     const bool stable[] = {true, true, true, true, true, false, true, false, false};
     const bool in_place[] = {false, true, true, true, false, false, true, false, false};
+    const bool lasting[] = {false, false, true, false, false, false, false, false, true};
     for (uint32_t i = 0; i < plan->nsteps; i++) {
+        assert_int_equal(plan->steps[i].lasting, lasting[i]);
         assert_int_equal(plan->steps[i].stable, stable[i]);
         assert_int_equal(plan->steps[i].stable_in_place, in_place[i]);
     }

@@ -188,6 +188,18 @@ static void test_stable_lie(void **state) {
     test_plans_free(plans, 4);
 }
 
+static void test_lasting_lie(void **state) {
+    (void)state;
+    const struct rcmi_shape *shape = test_shape_one_host(&space, 4);
+    struct rcmi_plan **plans =
+        test_plans_emit(test_algorithm(RCM_ALL_REDUCE, "recursive_doubling"), shape, 0);
+    assert_false(plans[2]->steps[1].lasting); /* a sum that the next step adds to, in place */
+    assert_true(plans[2]->steps[2].lasting);
+    plans[2]->steps[1].lasting = true;
+    expect(shape, plans, &(struct rcmi_verify_options){0}, "is marked lasting, but");
+    test_plans_free(plans, 4);
+}
+
 /* ---- Results --------------------------------------------------------------------------------- */
 
 static void fill_counts_twice(struct rcmi_builder *b, int rank) {
@@ -471,6 +483,7 @@ int main(void) {
         cmocka_unit_test(test_hazard),
         cmocka_unit_test(test_credits_are_no_order),
         cmocka_unit_test(test_stable_lie),
+        cmocka_unit_test(test_lasting_lie),
         cmocka_unit_test(test_results),
         cmocka_unit_test(test_barrier),
         cmocka_unit_test(test_matching),
