@@ -16,6 +16,7 @@ struct request {
     rcm_dtype dtype;
     rcm_op op;
     int root;
+    bool parting; /* the barrier of rcm_destroy */
     const struct rcm_call *call;
 };
 
@@ -31,13 +32,16 @@ static uint64_t mix_text(uint64_t hash, const char *text) {
     return hash;
 }
 
-/* The call's record: what must be equal on all ranks above, the operation's number below. */
-static uint64_t request_meta(const rcm_comm *comm, const struct request *r, const char *algorithm) {
-    uint64_t hash = mix(comm->epoch, (uint64_t)r->collective);
+/* The call's record: what must be equal on all ranks above, the operation's number below. The hash
+ * goes over all calls so far: where a call differed and yet was complete on a rank (each its own
+ * root of a broadcast), the next one differs too. */
+static uint64_t request_meta(rcm_comm *comm, const struct request *r, const char *algorithm) {
+    uint64_t hash = mix(comm->history ^ comm->epoch, (uint64_t)r->collective << 1 | r->parting);
     hash = mix(hash, (uint64_t)r->dtype << 32 | (uint64_t)r->op);
     hash = mix(hash, r->count);
     hash = mix(hash, (uint64_t)r->root);
     hash = mix_text(hash, algorithm);
+    comm->history = hash;
     return (hash & UINT64_C(0x7fffffff00000000)) | (uint32_t)comm->sequence;
 }
 
@@ -98,6 +102,7 @@ static rcm_status request_issue(rcm_comm *comm, const struct request *r, rcm_wor
     if (status != RCM_OK)
         return status;
     work->collective = r->collective;
+    work->parting = r->parting;
     work->sequence = ++comm->sequence;
     work->bind = (struct rcmi_bind){.plan = plan,
                                     .in = r->in,
@@ -166,6 +171,13 @@ rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call, rcm_work **r
     const struct request request = {
         .collective = RCM_BARRIER, .dtype = RCM_UINT8, .op = RCM_SUM, .call = call};
     return request_issue(comm, &request, ret_work);
+}
+
+rcm_status rcmi_barrier_parting(rcm_comm *comm) {
+    const struct request request = {
+        .collective = RCM_BARRIER, .dtype = RCM_UINT8, .op = RCM_SUM, .parting = true};
+    rcm_status status = rcmi_comm_usable(comm);
+    return status == RCM_OK ? request_issue(comm, &request, NULL) : status;
 }
 
 /* ---- Preparing ----------------------------------------------------------------------------- */

@@ -156,7 +156,7 @@ static rcm_status comm_part(rcm_comm *comm) {
     const rcmi_deadline deadline = rcmi_deadline_in(comm->timeout_ms);
     if (rcmi_comm_wait_for(comm, all_finished, comm, deadline) != RCM_OK)
         return rcmi_fail(RCM_ERR_TIMEOUT, 0, "unfinished operations at rcm_destroy");
-    rcm_status status = rcm_barrier(comm, NULL, NULL);
+    rcm_status status = rcmi_barrier_parting(comm);
     if (status != RCM_OK)
         return status;
     atomic_store_explicit(&comm->parting, true, memory_order_relaxed);

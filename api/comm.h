@@ -97,6 +97,7 @@ struct rcm_comm {
     _Atomic int nsubmitted;
     uint64_t sequence;      /* collectives issued; the issuing thread's */
     struct rcm_work *spare; /* a blocking call's work, for the next one; the issuing thread's */
+    uint64_t history;       /* hash of all their records, likewise */
 
     /* All ranks are in rcm_destroy: a link that ends is no death any more. Set by the destroying
      * thread, read by the loop thread; relaxed, for neither orders anything by it. */
@@ -138,7 +139,10 @@ struct rcm_work {
     int64_t timeout_ms;
     int64_t moved_ns; /* last progress seen, for the warning */
     bool warned;
-    bool told; /* others were told what it is, see record.c */
+    /* Who was told what it is, see record.c: 0 nobody, 1 the ranks of this host, 2 + rank. */
+    int told;
+    uint64_t seen; /* the progress seen last, to notice that there was some */
+    bool parting;  /* the barrier of rcm_destroy */
     rcmi_deadline
         mismatch_until; /* 0; a message of another call came: so long for the whole story */
     uint64_t sequence;
@@ -210,6 +214,10 @@ void rcmi_p2p_each(struct rcmi_p2p *p2p, bool (*visit)(void *arg, struct rcm_wor
 void rcmi_p2p_wanted(struct rcmi_p2p *p2p, int peer);
 #define RCMI_P2P_CHANNEL (0x100u | RCMI_ID_BULK)
 
+/* ---- collective.c */
+/* The barrier of rcm_destroy: no call of a user is equal to it. */
+rcm_status rcmi_barrier_parting(rcm_comm *comm);
+
 /* ---- record.c: what was called, to be compared between ranks */
 rcm_status rcmi_records_create(rcm_comm *comm, struct rcmi_records **ret_records);
 void rcmi_records_free(struct rcmi_records *records);
@@ -217,6 +225,8 @@ void rcmi_records_free(struct rcmi_records *records);
 void rcmi_records_add(struct rcmi_records *records, const struct rcm_work *work);
 /* Tells peer (-1: the ranks of this host) what work is. */
 void rcmi_records_tell(struct rcmi_records *records, const struct rcm_work *work, int peer);
+/* Tells peer, once, all calls that are remembered. */
+void rcmi_records_tell_history(struct rcmi_records *records, int peer);
 /* Loop thread: what another rank told. May fail the communicator. */
 void rcmi_records_hear(struct rcmi_records *records, int rank, const struct rcmi_record *said);
 

@@ -20,7 +20,7 @@
 #define TELL_AFTER_NS                                                                              \
     INT64_C(100000000) /* then a collective is compared with others', record.c                     \
                         */
-#define STORY_NS        INT64_C(500000000)
+#define STORY_NS        INT64_C(1500000000)
 #define WARN_AFTER_NS   (30 * INT64_C(1000000000))
 #define PASSES_PER_LOOK 256 /* passes of a driving thread between two looks at the clock */
 #define LOOK_EVERY_NS   (INT64_C(500000000)) /* a sleeper looks at deadlines that often */
@@ -112,7 +112,7 @@ static bool work_wait_for_story(rcm_comm *comm, struct rcm_work *work, rcm_statu
         return false;
     if (work->mismatch_until == 0) {
         work->mismatch_until = rcmi_now_ns() + STORY_NS;
-        rcmi_records_tell(comm->records, work, rcmi_last_error()->origin);
+        rcmi_records_tell_history(comm->records, rcmi_last_error()->origin);
     }
     return !rcmi_deadline_passed(work->mismatch_until);
 }
@@ -125,8 +125,6 @@ static rcm_status comm_progress_collectives(rcm_comm *comm, bool *moved) {
         rcm_status status = work->run ? rcmi_run_progress(work->run, &stepped) : RCM_AGAIN;
         if (stepped)
             *moved = true;
-        if (stepped && work->warned)
-            work->moved_ns = rcmi_now_ns();
         if (status == RCM_OK) {
             *at = work->next;
             if (!*at)
@@ -291,6 +289,29 @@ static bool work_check_deadline(void *arg, struct rcm_work *work) {
     return true;
 }
 
+/* Notes whether a work went on since the last look. */
+static void work_look(struct rcm_work *work, uint64_t progress, int64_t now) {
+    if (work->seen == progress)
+        return;
+    work->seen = progress;
+    work->moved_ns = now;
+    work->warned = false;
+}
+
+/* Whom a collective waits for long is told what it is. */
+static void work_tell(rcm_comm *comm, struct rcm_work *work, int peer,
+                      struct deadline_check *check) {
+    const int to = peer < 0 ? 1 : peer + 2;
+    if (work->told == to)
+        return;
+    if (check->now - work->moved_ns > TELL_AFTER_NS) {
+        rcmi_records_tell(comm->records, work, peer);
+        work->told = to;
+    } else if (work->moved_ns + TELL_AFTER_NS < check->earliest) {
+        check->earliest = work->moved_ns + TELL_AFTER_NS;
+    }
+}
+
 /* The caller is the driver. Returns the earliest deadline of all works. */
 static rcmi_deadline comm_check_deadlines(rcm_comm *comm) {
     struct deadline_check check = {.comm = comm, .now = rcmi_now_ns(), .earliest = RCMI_NEVER};
@@ -299,12 +320,8 @@ static rcmi_deadline comm_check_deadlines(rcm_comm *comm) {
         const int peer = work_waits_for(work, &wait);
         if (work == comm->active)
             rcmi_page_waits(comm->page, peer, wait.step);
-        if (!work->told && check.now - work->moved_ns > TELL_AFTER_NS) {
-            rcmi_records_tell(comm->records, work, peer);
-            work->told = true;
-        }
-        if (!work->told && work->moved_ns + TELL_AFTER_NS < check.earliest)
-            check.earliest = work->moved_ns + TELL_AFTER_NS;
+        work_look(work, wait.step + (uint64_t)wait.bytes, check.now);
+        work_tell(comm, work, peer, &check);
         if (!work_check_deadline(&check, work))
             return check.now;
     }

@@ -9,6 +9,10 @@
  * called, and that one compares: with what it called itself under that number, or later, when it
  * calls it.
  *
+ * A call may differ and be complete all the same (each rank its own root of a broadcast). Then the
+ * next one is noticed, for the hash in its messages goes over all calls; who notices that two equal
+ * calls have different hashes tells the other all the calls that it remembers.
+ *
  * The lock is between the issuing thread, the driver and the loop thread.
  */
 #include "comm.h"
@@ -23,21 +27,24 @@ struct rcmi_records {
     rcm_comm *comm;
     pthread_mutex_t lock;
     struct rcmi_record own[HISTORY]; /* by sequence modulo HISTORY */
-    struct rcmi_record *heard;       /* by rank: the last that it told */
+    struct rcmi_record *heard;       /* by rank: the first it told that we have not called yet */
     int nheard; /* of those, how many are of a call that we have not made yet */
+    bool *told; /* by rank: whether it knows all our calls */
 };
 
 rcm_status rcmi_records_create(rcm_comm *comm, struct rcmi_records **ret_records) {
     struct rcmi_records *records = calloc(1, sizeof(*records));
-    if (records)
+    if (records) {
         records->heard = calloc((size_t)comm->size, sizeof(*records->heard));
-    if (!records || !records->heard) {
-        free(records);
+        records->told = calloc((size_t)comm->size, sizeof(*records->told));
+        records->comm = comm;
+        pthread_mutex_init(&records->lock, NULL);
+    }
+    if (!records || !records->heard || !records->told) {
+        rcmi_records_free(records);
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the call records of %d ranks",
                          comm->size);
     }
-    records->comm = comm;
-    pthread_mutex_init(&records->lock, NULL);
     *ret_records = records;
     return RCM_OK;
 }
@@ -47,12 +54,15 @@ void rcmi_records_free(struct rcmi_records *records) {
         return;
     pthread_mutex_destroy(&records->lock);
     free(records->heard);
+    free(records->told);
     free(records);
 }
 
 static void record_describe(const struct rcmi_record *record, char *text, size_t cap) {
     const char *name = rcmi_collective_name((enum rcm_collective)record->collective);
-    if (record->collective == RCM_ALL_REDUCE)
+    if (record->parting)
+        snprintf(text, cap, "rcm_destroy");
+    else if (record->collective == RCM_ALL_REDUCE)
         snprintf(text, cap, "%s of %llu %s, %s (%.24s)", name, (unsigned long long)record->count,
                  rcm_dtype_name((rcm_dtype)record->dtype), rcm_op_name((rcm_op)record->op),
                  record->algorithm);
@@ -64,12 +74,23 @@ static void record_describe(const struct rcmi_record *record, char *text, size_t
         snprintf(text, cap, "%s (%.24s)", name, record->algorithm);
 }
 
-/* Fails the communicator if the two calls of one number differ. */
+static bool records_are_one_call(const struct rcmi_record *a, const struct rcmi_record *b) {
+    return a->collective == b->collective && a->count == b->count && a->dtype == b->dtype &&
+           a->op == b->op && a->root == b->root && a->parting == b->parting &&
+           strcmp(a->algorithm, b->algorithm) == 0;
+}
+
+/* Fails the communicator if the two calls of one number differ. If only earlier ones did, the other
+ * rank is told all of ours, and says which. */
 static void records_compare(rcm_comm *comm, const struct rcmi_record *own, int rank,
                             const struct rcmi_record *other) {
     char a[96], b[96];
     if (own->meta == other->meta)
         return;
+    if (records_are_one_call(own, other)) {
+        rcmi_records_tell_history(comm->records, rank);
+        return;
+    }
     record_describe(own, a, sizeof(a));
     record_describe(other, b, sizeof(b));
     rcmi_fail_origin(RCM_ERR_MISMATCH, rank, "operation %llu is %s on rank %d, but %s on rank %d",
@@ -86,38 +107,49 @@ static void record_of(const struct rcm_work *work, struct rcmi_record *ret_recor
                                        .collective = (int32_t)work->collective,
                                        .dtype = (int32_t)work->bind.dtype,
                                        .op = (int32_t)work->bind.op,
-                                       .root = work->bind.plan->root};
+                                       .root = work->bind.plan->root,
+                                       .parting = work->parting};
     snprintf(ret_record->algorithm, sizeof(ret_record->algorithm), "%s",
              work->bind.plan->algorithm);
 }
 
+/* Takes what rank told of the call with that number; false if it told nothing. Under the lock. */
+static bool records_take(struct rcmi_records *records, int rank, uint64_t sequence,
+                         struct rcmi_record *ret_record) {
+    struct rcmi_record *heard = &records->heard[rank];
+    if (heard->sequence != sequence)
+        return false;
+    *ret_record = *heard;
+    heard->sequence = 0;
+    records->nheard--;
+    return true;
+}
+
 void rcmi_records_add(struct rcmi_records *records, const struct rcm_work *work) {
     rcm_comm *comm = records->comm;
-    struct rcmi_record *own = &records->own[work->sequence % HISTORY], mine, other;
-    int rank = -1;
+    struct rcmi_record own, other;
     pthread_mutex_lock(&records->lock);
-    record_of(work, own);
+    record_of(work, &records->own[work->sequence % HISTORY]);
+    own = records->own[work->sequence % HISTORY];
     for (int r = 0; records->nheard > 0 && r < comm->size; r++) {
-        if (records->heard[r].sequence != work->sequence)
+        if (!records_take(records, r, work->sequence, &other))
             continue;
-        rank = r;
-        mine = *own;
-        other = records->heard[r];
-        records->heard[r].sequence = 0;
-        records->nheard--;
+        pthread_mutex_unlock(&records->lock); /* failing takes other locks */
+        records_compare(comm, &own, r, &other);
+        pthread_mutex_lock(&records->lock);
     }
     pthread_mutex_unlock(&records->lock);
-    if (rank >= 0)
-        records_compare(comm, &mine, rank, &other);
 }
 
 void rcmi_records_hear(struct rcmi_records *records, int rank, const struct rcmi_record *said) {
-    struct rcmi_record own;
+    struct rcmi_record own, *heard = &records->heard[rank];
     pthread_mutex_lock(&records->lock);
     own = records->own[said->sequence % HISTORY];
-    if (own.sequence < said->sequence) { /* not called yet */
-        records->nheard += records->heard[rank].sequence == 0;
-        records->heard[rank] = *said;
+    /* Not called yet: the first of those is kept, for we may come no further than that. */
+    if (own.sequence < said->sequence &&
+        (heard->sequence == 0 || said->sequence < heard->sequence)) {
+        records->nheard += heard->sequence == 0;
+        *heard = *said;
     }
     pthread_mutex_unlock(&records->lock);
     if (own.sequence == said->sequence)
@@ -133,4 +165,24 @@ void rcmi_records_tell(struct rcmi_records *records, const struct rcm_work *work
         if (r == peer ||
             (peer < 0 && r != comm->rank && comm->host_of[r] == comm->host_of[comm->rank]))
             (void)rcmi_node_send(comm->engine->node, comm->world_rank[r], &record, sizeof(record));
+}
+
+/* Oldest first: where the calls of two ranks differ first, the one that hears says so. */
+void rcmi_records_tell_history(struct rcmi_records *records, int peer) {
+    const rcm_comm *comm = records->comm;
+    struct rcmi_record own[HISTORY];
+    uint64_t last = 0;
+    if (peer < 0 || peer >= comm->size)
+        return;
+    pthread_mutex_lock(&records->lock);
+    const bool told = records->told[peer];
+    records->told[peer] = true;
+    memcpy(own, records->own, sizeof(own));
+    pthread_mutex_unlock(&records->lock);
+    for (int i = 0; i < HISTORY; i++)
+        last = own[i].sequence > last ? own[i].sequence : last;
+    for (uint64_t i = last + 1; !told && i <= last + HISTORY; i++)
+        if (own[i % HISTORY].sequence > 0)
+            (void)rcmi_node_send(comm->engine->node, comm->world_rank[peer], &own[i % HISTORY],
+                                 sizeof(own[0]));
 }

@@ -54,6 +54,8 @@ struct rcmi_record {
     uint64_t sequence, meta, count;
     int32_t collective, dtype, op, root;
     char algorithm[24];
+    uint32_t parting; /* 1: the barrier of rcm_destroy */
+    uint32_t reserved;
 };
 #define RCMI_RECORD_MAGIC 0x52434d52u
 

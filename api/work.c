@@ -72,6 +72,8 @@ void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
 }
 
 const char *rcmi_work_name(const struct rcm_work *work) {
+    if (work->parting)
+        return "rcm_destroy";
     if (work->kind == RCMI_WORK_COLLECTIVE)
         return rcmi_collective_name(work->collective);
     return work->kind == RCMI_WORK_SEND ? "send" : "recv";

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ranks that call different things: one odd rank calls something else than the others, at 2, 3 and
+ * 8 ranks, as the first, a middle or the last one. Every rank must get an error that names both
+ * calls (or who is missing, and what it does instead), in that call or at the latest in
+ * rcm_destroy, and a call that returned RCM_OK must have done what it promises. mismatch TRANSPORT
+ * threads|processes some|all [KIND] "some" runs the first, a middle and the last rank of 8 in turn
+ * instead of all three for each kind.
+ */
+#include "../coll/ranks.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CALLS = 3, LATE_MS = 400, MAX_COUNT = 300000, TAG = 77 };
+
+enum what { NONE, ALL_REDUCE, BROADCAST, BARRIER, SEND, RECV, STAY_AWAY };
+enum who { ODD, NEXT, ZERO }; /* the odd rank, the one after it */
+
+struct action {
+    enum what what;
+    size_t count;
+    rcm_dtype dtype;
+    rcm_op op;
+    enum who root; /* or peer */
+    const char *algorithm;
+};
+
+struct kind {
+    const char *name;
+    rcm_status status; /* of every rank; a timeout is one of LATE_MS */
+    struct action usual[CALLS], odd[CALLS];
+    const char *words[3]; /* of the error; %d is the odd rank */
+};
+
+#define SUM(n)                                                                                     \
+    { .what = ALL_REDUCE, .count = n }
+#define SUM_BY(n, by)                                                                              \
+    { .what = ALL_REDUCE, .count = n, .algorithm = by }
+#define CAST(n, from)                                                                              \
+    { .what = BROADCAST, .count = n, .root = from }
+#define CAST_BY(n, by)                                                                             \
+    { .what = BROADCAST, .count = n, .root = ZERO, .algorithm = by }
+#define BAR                                                                                        \
+    { .what = BARRIER }
+
+/* RCM_FLOAT32 and RCM_SUM are not 0, so an action says which numbers they are; see action_dtype. */
+static const struct kind kinds[] = {
+    {"collective",
+     RCM_ERR_MISMATCH,
+     {SUM(1000), BAR},
+     {CAST(1000, ZERO), BAR},
+     {"all_reduce of 1000 float32, sum (", "broadcast of 1000 float32 from rank 0 (",
+      "on rank %d"}},
+    {"barrier",
+     RCM_ERR_MISMATCH,
+     {BAR, SUM(10)},
+     {SUM(10), BAR},
+     {"barrier (", "all_reduce of 10 float32, sum (", "on rank %d"}},
+    {"count",
+     RCM_ERR_MISMATCH,
+     {SUM(1000)},
+     {SUM(1001)},
+     {"all_reduce of 1000 float32, sum (", "all_reduce of 1001 float32, sum (", "on rank %d"}},
+    {"count, much",
+     RCM_ERR_MISMATCH,
+     {SUM(8), SUM(8)},
+     {SUM(MAX_COUNT), SUM(8)},
+     {"all_reduce of 8 float32, sum (", "all_reduce of 300000 float32, sum (", "on rank %d"}},
+    {"count of zero",
+     RCM_ERR_MISMATCH,
+     {SUM(5000)},
+     {SUM(0)},
+     {"all_reduce of 5000 float32, sum (", "all_reduce of 0 float32, sum (", "on rank %d"}},
+    {"count of broadcast",
+     RCM_ERR_MISMATCH,
+     {CAST(100, ZERO)},
+     {CAST(4000, ZERO)},
+     {"broadcast of 100 float32 from rank 0 (", "broadcast of 4000 float32 from rank 0 (",
+      "on rank %d"}},
+    {"dtype",
+     RCM_ERR_MISMATCH,
+     {SUM(1000)},
+     {{.what = ALL_REDUCE, .count = 1000, .dtype = RCM_INT32}},
+     {"all_reduce of 1000 float32, sum (", "all_reduce of 1000 int32, sum (", "on rank %d"}},
+    {"operator",
+     RCM_ERR_MISMATCH,
+     {SUM(1000)},
+     {{.what = ALL_REDUCE, .count = 1000, .op = RCM_MAX}},
+     {"all_reduce of 1000 float32, sum (", "all_reduce of 1000 float32, max (", "on rank %d"}},
+    {"root",
+     RCM_ERR_MISMATCH,
+     {CAST(100, NEXT)},
+     {CAST(100, ODD)},
+     {"from rank %d (", "broadcast of 100 float32 from rank", "on rank %d"}},
+    {"root, later",
+     RCM_ERR_MISMATCH,
+     {CAST(100, NEXT), SUM(10), BAR},
+     {CAST(100, ODD), SUM(10), BAR},
+     {"from rank %d (", "broadcast of 100 float32 from rank", "on rank %d"}},
+    {"root, later by other channels",
+     RCM_ERR_MISMATCH,
+     {CAST(100, NEXT), SUM_BY(10, "recursive_doubling"), SUM_BY(10, "ring")},
+     {CAST(100, ODD), SUM_BY(10, "recursive_doubling"), SUM_BY(10, "ring")},
+     {"from rank %d (", "broadcast of 100 float32 from rank", "on rank %d"}},
+    {"root, great",
+     RCM_ERR_MISMATCH,
+     {CAST(MAX_COUNT, ODD)},
+     {CAST(MAX_COUNT, NEXT)},
+     {"from rank %d (", "broadcast of 300000 float32 from rank", "on rank %d"}},
+    {"algorithm",
+     RCM_ERR_MISMATCH,
+     {SUM_BY(1000, "ring")},
+     {SUM_BY(1000, "recursive_doubling")},
+     {"sum (ring)", "sum (recursive_doubling)", "on rank %d"}},
+    {"algorithm, great",
+     RCM_ERR_MISMATCH,
+     {SUM_BY(MAX_COUNT, "recursive_doubling")},
+     {SUM_BY(MAX_COUNT, "ring")},
+     {"sum (ring)", "sum (recursive_doubling)", "on rank %d"}},
+    {"algorithm of broadcast",
+     RCM_ERR_MISMATCH,
+     {CAST_BY(1000, "chain")},
+     {CAST_BY(1000, "binomial")},
+     {"from rank 0 (chain)", "from rank 0 (binomial)", "on rank %d"}},
+    {"order",
+     RCM_ERR_MISMATCH,
+     {SUM(100), CAST(100, ZERO)},
+     {CAST(100, ZERO), SUM(100)},
+     {"all_reduce of 100 float32, sum (", "broadcast of 100 float32 from rank 0 (", "on rank %d"}},
+    {"one more",
+     RCM_ERR_MISMATCH,
+     {SUM(100), BAR},
+     {SUM(100), SUM(100), BAR},
+     {"barrier (", "all_reduce of 100 float32, sum (", "on rank %d"}},
+    {"destroys instead",
+     RCM_ERR_MISMATCH,
+     {SUM(100)},
+     {{.what = NONE}},
+     {"all_reduce of 100 float32, sum (", "is rcm_destroy on rank %d|but rcm_destroy on rank %d"}},
+    {"destroys instead of a barrier",
+     RCM_ERR_MISMATCH,
+     {BAR},
+     {{.what = NONE}},
+     {"barrier (", "is rcm_destroy on rank %d|but rcm_destroy on rank %d"}},
+    {"sends before, then destroys",
+     RCM_ERR_MISMATCH,
+     {SUM(100)},
+     {{.what = SEND, .count = 1, .root = NEXT}},
+     {"all_reduce of 100 float32, sum (", "rcm_destroy on rank %d"}},
+    {"never calls", RCM_ERR_TIMEOUT, {SUM(100)}, {{.what = STAY_AWAY}}, {"rank %d (pid"}},
+    {"never calls a barrier", RCM_ERR_TIMEOUT, {BAR}, {{.what = STAY_AWAY}}, {"rank %d (pid"}},
+    {"receives instead",
+     RCM_ERR_TIMEOUT,
+     {SUM(100)},
+     {{.what = RECV, .count = 1, .root = NEXT}, SUM(100)},
+     {"rank %d (pid"}},
+    {"sends instead",
+     RCM_ERR_TIMEOUT,
+     {SUM(100)},
+     {{.what = SEND, .count = MAX_COUNT, .root = NEXT}, SUM(100)},
+     {"rank %d (pid"}},
+};
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+/* What a rank is told; ranks may be threads or processes. */
+struct scene {
+    const struct kind *kind;
+    const char *transport;
+    int n, odd;
+};
+
+/* ---- Calls ---------------------------------------------------------------------------------- */
+
+static rcm_dtype action_dtype(const struct action *a) {
+    return a->dtype ? a->dtype : RCM_FLOAT32;
+}
+
+static int who_of(const struct scene *scene, enum who who) {
+    return who == ODD ? scene->odd : who == NEXT ? (scene->odd + 1) % scene->n : 0;
+}
+
+static rcm_status stay_away(rcm_comm *comm) {
+    struct rcm_error error = RCM_ERROR_INIT;
+    const struct timespec ms = {0, 1000000};
+    for (int i = 0; i < 60000 && rcm_comm_error(comm, &error) == RCM_OK; i++)
+        nanosleep(&ms, NULL);
+    return error.status;
+}
+
+static rcm_status action_do(rcm_comm *comm, const struct scene *scene, const struct action *a,
+                            const void *in, void *out) {
+    struct rcm_call call = RCM_CALL_INIT;
+    const int root = who_of(scene, a->root);
+    call.algorithm = a->algorithm;
+    call.timeout_ms = scene->kind->status == RCM_ERR_TIMEOUT ? LATE_MS : 0;
+    switch (a->what) {
+    case ALL_REDUCE:
+        return rcm_all_reduce(comm, in, out, a->count, action_dtype(a), a->op ? a->op : RCM_SUM,
+                              &call, NULL);
+    case BROADCAST:
+        return rcm_broadcast(comm, out, a->count, action_dtype(a), root, &call, NULL);
+    case BARRIER:
+        return rcm_barrier(comm, &call, NULL);
+    case SEND:
+        call.timeout_ms = 0; /* others are late before it */
+        return rcm_send(comm, in, a->count, RCM_FLOAT32, root, TAG, &call, NULL);
+    case RECV:
+        call.timeout_ms = 0;
+        return rcm_recv(comm, out, a->count, RCM_FLOAT32, root, TAG, &call, NULL);
+    default:
+        return stay_away(comm);
+    }
+}
+
+/* Whether all ranks have called the same up to call k. */
+static bool is_equal_so_far(const struct kind *kind, int k) {
+    for (int i = 0; i <= k; i++)
+        if (memcmp(&kind->usual[i], &kind->odd[i], sizeof(kind->odd[i])) != 0)
+            return false;
+    return true;
+}
+
+/* A call that differs may be complete on this rank, but only if it did what it promises. */
+static bool action_is_right(const struct scene *scene, const struct action *a, const float *out,
+                            int k) {
+    float sum = 0;
+    for (int r = 0; r < scene->n; r++)
+        sum += (float)(r + 1);
+    if (a->what == SEND)
+        return true;
+    if (a->what == BARRIER)
+        return is_equal_so_far(scene->kind, k);
+    for (size_t i = 0; i < a->count; i++)
+        if (out[i] != (a->what == BROADCAST ? (float)(who_of(scene, a->root) + 1) : sum))
+            return false;
+    return a->what == BROADCAST || is_equal_so_far(scene->kind, k);
+}
+
+/* Calls that are equal everywhere, so that all are linked and numbers are not 1. They may fail:
+ * others may be further. */
+static rcm_status begin(rcm_comm *comm) {
+    float one = 1, sum = 0;
+    rcm_status status = rcm_barrier(comm, NULL, NULL);
+    if (status == RCM_OK)
+        status = rcm_all_reduce(comm, &one, &sum, 1, RCM_FLOAT32, RCM_SUM, NULL, NULL);
+    return status;
+}
+
+/* ---- What the error says -------------------------------------------------------------------- */
+
+/* `words` with %d as the odd rank; "a|b" is either. */
+static bool says(const char *text, const char *words, int odd) {
+    char either[2][100];
+    char number[12];
+    size_t which = 0, used = 0;
+    either[1][0] = '\0';
+    snprintf(number, sizeof(number), "%d", odd);
+    for (const char *c = words; *c && used < sizeof(either[0]) - 12; c++) {
+        if (*c == '|') {
+            either[which++][used] = '\0';
+            used = 0;
+        } else if (c[0] == '%' && c[1] == 'd') {
+            used += (size_t)snprintf(either[which] + used, 12, "%s", number);
+            c++;
+        } else {
+            either[which][used++] = *c;
+        }
+    }
+    either[which][used] = '\0';
+    return strstr(text, either[0]) || (which && strstr(text, either[1]));
+}
+
+static int check_error(int rank, const struct scene *scene, rcm_status status, const char *text) {
+    const struct kind *kind = scene->kind;
+    int errors = 0;
+    CHECK(errors, status == kind->status, "%s over %s, %d ranks, odd %d: rank %d got %s: %s",
+          kind->name, scene->transport, scene->n, scene->odd, rank, rcm_status_name(status), text);
+    for (size_t i = 0; i < 3 && kind->words[i]; i++)
+        CHECK(errors, says(text, kind->words[i], scene->odd),
+              "%s over %s, %d ranks, odd %d: rank %d does not say \"%s\": %s", kind->name,
+              scene->transport, scene->n, scene->odd, rank, kind->words[i], text);
+    return errors;
+}
+
+static int rank_play(rcm_comm *comm, void *arg) {
+    const struct scene *scene = arg;
+    const int rank = rcm_rank(comm);
+    const struct action *actions = rank == scene->odd ? scene->kind->odd : scene->kind->usual;
+    float *in = malloc(MAX_COUNT * sizeof(*in)), *out = malloc(MAX_COUNT * sizeof(*out));
+    rcm_status status = begin(comm);
+    int errors = 0;
+    char text[512] = "";
+    for (size_t i = 0; i < MAX_COUNT; i++)
+        in[i] = out[i] = (float)(rank + 1);
+    for (int k = 0; k < CALLS && actions[k].what != NONE && status == RCM_OK; k++) {
+        status = action_do(comm, scene, &actions[k], in, out);
+        CHECK(errors, status != RCM_OK || action_is_right(scene, &actions[k], out, k),
+              "%s over %s, %d ranks, odd %d: rank %d: call %d returned RCM_OK, wrongly",
+              scene->kind->name, scene->transport, scene->n, scene->odd, rank, k);
+    }
+    struct rcm_error error = RCM_ERROR_INIT;
+    if (status != RCM_OK) {
+        CHECK(errors, rcm_comm_error(comm, &error) == status, "another record than returned");
+        memcpy(text, error.text, sizeof(text));
+    }
+    if (errors == 0 && status != RCM_OK)
+        errors += check_error(rank, scene, status, text);
+    if (status == RCM_OK) { /* the last occasion */
+        const rcm_status destroyed = rcm_destroy(comm);
+        errors += check_error(rank, scene, destroyed, rcm_last_error());
+    } else {
+        CHECK(errors, rcm_destroy(comm) == status, "rcm_destroy forgot the error");
+    }
+    free(in);
+    free(out);
+    return errors;
+}
+
+/* ---- Scenes --------------------------------------------------------------------------------- */
+
+static int scene_run(const struct kind *kind, const char *transport, bool threads, int n, int odd) {
+    struct scene scene = {.kind = kind, .transport = transport, .n = n, .odd = odd};
+    const struct ranks ranks = {
+        .n = n, .threads = threads, .transport = transport, .timeout_ms = 30000, .keep = true};
+    const int errors = ranks_run(&ranks, rank_play, &scene);
+    printf("%s %s over %s, %d ranks, odd %d\n", errors ? "FAIL" : "ok  ", kind->name, transport, n,
+           odd);
+    fflush(stdout);
+    return errors;
+}
+
+static int kind_run(const struct kind *kind, const char *transport, bool threads, bool all) {
+    static const int sizes[] = {2, 3, 8};
+    int errors = 0;
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+        const int n = sizes[s], odds[] = {0, n / 2, n - 1};
+        for (int k = 0; k < 3; k++) {
+            if ((n == 2 && k == 2) || (!all && n == 8 && k != (int)(kind - kinds) % 3))
+                continue;
+            errors += scene_run(kind, transport, threads, n, odds[k]);
+        }
+    }
+    return errors;
+}
+
+int main(int argc, char **argv) {
+    int errors = 0, kinds_run = 0;
+    if (argc != 4 && argc != 5) {
+        fprintf(stderr, "usage: mismatch TRANSPORT threads|processes some|all [KIND]\n");
+        return 2;
+    }
+    alarm(600);
+    setenv("RINGCOMM_LOG", "error", 0);
+    for (size_t i = 0; i < KINDS; i++) {
+        if (argc == 5 && strcmp(argv[4], kinds[i].name) != 0)
+            continue;
+        errors += kind_run(&kinds[i], argv[1], strcmp(argv[2], "threads") == 0,
+                           strcmp(argv[3], "all") == 0);
+        kinds_run++;
+    }
+    printf("%d kinds, %d errors\n", kinds_run, errors);
+    return errors || kinds_run == 0;
+}
