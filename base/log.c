@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "settings.h"
@@ -21,22 +22,29 @@ static _Atomic int threshold = LEVEL_UNREAD;
 
 static _Thread_local int thread_rank = -1;
 
+/* What cannot be written (closed, full) is lost: a log must not stop the work. */
+static void log_out(const char *text, size_t len) {
+    while (rcmi_write_nosignal(STDERR_FILENO, text, len) < 0 && errno == EINTR)
+        ;
+}
+
+static size_t log_head(enum rcmi_log_level level, char *text, size_t cap) {
+    if (thread_rank >= 0)
+        return (size_t)snprintf(text, cap, "ringcomm [rank %d] %s: ", thread_rank,
+                                level_shown[level]);
+    return (size_t)snprintf(text, cap, "ringcomm %s: ", level_shown[level]);
+}
+
 static void log_write(enum rcmi_log_level level, const char *format, va_list args) {
     char line[1024];
     size_t used = 0, room = sizeof line - 1; /* the last byte is for the newline */
     int len;
-    if (thread_rank >= 0)
-        len = snprintf(line, room, "ringcomm [rank %d] %s: ", thread_rank, level_shown[level]);
-    else
-        len = snprintf(line, room, "ringcomm %s: ", level_shown[level]);
-    used = (size_t)len;
+    used = log_head(level, line, room);
     len = vsnprintf(line + used, room - used, format, args);
     if (len > 0)
         used += (size_t)len < room - used ? (size_t)len : room - used - 1;
     line[used++] = '\n';
-    /* What cannot be written (closed, full) is lost: a log must not stop the work. */
-    while (rcmi_write_nosignal(STDERR_FILENO, line, used) < 0 && errno == EINTR)
-        ;
+    log_out(line, used);
 }
 
 static void log_line(enum rcmi_log_level level, const char *format, ...)
@@ -76,6 +84,28 @@ void rcmi_log(enum rcmi_log_level level, const char *format, ...) {
         log_write(level, format, args);
         va_end(args);
     }
+    errno = saved_errno;
+}
+
+void rcmi_log_lines(enum rcmi_log_level level, const char *lines) {
+    char head[64];
+    const int saved_errno = errno;
+    const size_t head_len = log_head(level, head, sizeof head);
+    size_t nlines = 1, used = 0;
+    for (const char *c = lines; *c; c++)
+        nlines += *c == '\n';
+    char *text = rcmi_log_enabled(level) ? malloc(strlen(lines) + nlines * (head_len + 1)) : NULL;
+    for (const char *line = lines; text && *line;) {
+        const size_t len = strcspn(line, "\n");
+        memcpy(text + used, head, head_len);
+        memcpy(text + used + head_len, line, len);
+        used += head_len + len;
+        text[used++] = '\n';
+        line += line[len] ? len + 1 : len;
+    }
+    if (text)
+        log_out(text, used);
+    free(text);
     errno = saved_errno;
 }
 

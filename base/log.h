@@ -16,6 +16,9 @@ bool rcmi_log_enabled(enum rcmi_log_level level);
 void rcmi_log(enum rcmi_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Several lines, each ended by a newline, each with the head of a line of the log, in one write. */
+void rcmi_log_lines(enum rcmi_log_level level, const char *lines);
+
 /* The rank shown in this thread's lines; -1 for none. Threads of a rank each call it. */
 void rcmi_log_set_rank(int rank);
 

@@ -24,6 +24,14 @@ static void log_long(void) {
     rcmi_log(RCMI_LOG_ERROR, "%s", text);
 }
 
+static void log_lines(void) {
+    rcmi_log_set_rank(2);
+    rcmi_log_lines(RCMI_LOG_WARN, "one\n  two\n");
+    rcmi_log_lines(RCMI_LOG_WARN, "not ended");
+    rcmi_log_lines(RCMI_LOG_WARN, "");
+    rcmi_log_lines(RCMI_LOG_INFO, "not asked for\n");
+}
+
 /* What fn writes to stderr under RINGCOMM_LOG=level (NULL: not set). */
 static void capture(const char *level, void (*fn)(void), char *ret_text, size_t size) {
     int ends[2];
@@ -97,6 +105,15 @@ static void test_long_line(void **state) {
     assert_ptr_equal(strchr(text, '\n'), text + len - 1);
 }
 
+static void test_lines(void **state) {
+    (void)state;
+    char text[8192];
+    capture(NULL, log_lines, text, sizeof text);
+    assert_string_equal(text, "ringcomm [rank 2] warning: one\n"
+                              "ringcomm [rank 2] warning:   two\n"
+                              "ringcomm [rank 2] warning: not ended\n");
+}
+
 /* With stderr a pipe that nobody reads, SIGPIPE would kill the child. */
 static void test_no_sigpipe(void **state) {
     (void)state;
@@ -120,9 +137,8 @@ static void test_no_sigpipe(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_unknown_level),
-        cmocka_unit_test(test_long_line),
+        cmocka_unit_test(test_levels),     cmocka_unit_test(test_unknown_level),
+        cmocka_unit_test(test_long_line),  cmocka_unit_test(test_lines),
         cmocka_unit_test(test_no_sigpipe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
