@@ -3,32 +3,43 @@
  * Who is to blame when an operation is late. The rank that is waited for is mostly a victim itself,
  * so before a timeout is recorded the late rank asks along the chain: whom do you wait for? The
  * loop thread of each rank answers, whatever its callers do; a process that is stopped does not.
+ * What follows from the answers is the business of report.c; all ranks that ask find the same, so
+ * it does not matter whose record is first.
  *
- *   1. Ranks that do not answer within ASK_NS are to blame; the lowest of them is named.
- *   2. Else ranks that answer that they are in no operation.
- *   3. Else all wait for each other: whoever the rank waits for that is furthest behind.
- *
- * All ranks that ask find the same, so it does not matter whose record is first.
+ * One of the ranks that ask asks all the others too, and logs a report. Which one:
+ *   - who has been asked by a rank that will report, before it asks itself, leaves it to that one;
+ *   - of two that ask at the same time the lower rank reports: questions and answers say whether
+ *     their sender will, and the reporter asks everybody before it writes.
+ * The others give it a little time, for what they would find is the same.
  *
  * The questions are asked by the driver, in rcmi_blame_find; answers are taken, and what follows
  * from them is asked, on the loop thread; `lock` is between the two.
  */
-#include "comm.h"
-#include "wire.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "comm.h"
+#include "log.h"
+#include "page.h"
+#include "report.h"
+#include "wire.h"
 
-#define ASK_NS   (400 * INT64_C(1000000))
-#define AGAIN_NS (30 * INT64_C(1000000)) /* until a rank that was busy is asked again */
+#define ASK_NS     (400 * INT64_C(1000000))
+#define AGAIN_NS   (30 * INT64_C(1000000))   /* until a rank that was busy is asked again */
+#define CHAIN_NS   (100 * INT64_C(1000000))  /* for the chain; then the reporter asks all */
+#define GRACE_NS   (50 * INT64_C(1000000))   /* for the reporter, by those who do not report */
+#define HEARD_NS   (2000 * INT64_C(1000000)) /* a report is one's own for that long */
+#define ASK_ALL    256 /* of more ranks only those that are linked are asked */
+#define TEXT_BYTES (RCMI_REPORT_TABLE_BYTES + 1024)
 
 enum state { NOT_ASKED, ASKED, BUSY, WAITS, IDLE };
 
 struct witness {
     enum state state;
-    int first; /* whom it waits for, one of them; -1 */
-    uint64_t sequence, bytes;
-    uint32_t step;
+    uint32_t npeers;
+    int peers[RCMI_INQUIRY_PEERS]; /* whom it waits for */
+    struct rcmi_activity activity; /* once it answered */
 };
 
 struct rcmi_blame {
@@ -36,9 +47,15 @@ struct rcmi_blame {
     pthread_mutex_t lock;
     const struct rcm_work *late; /* NULL: nothing is asked; never looked into, it may be gone */
     rcmi_deadline late_since;    /* its deadline: another work may get the same address */
-    uint32_t number;             /* of the inquiry, in every question and answer */
-    rcmi_deadline until, again;
-    struct witness *witnesses; /* by rank; NULL before the first inquiry */
+    enum rcmi_inquiry_reason reason;
+    uint32_t number; /* of the inquiry, in every question and answer */
+    rcmi_deadline chain_until, until, again;
+    bool reports;   /* this rank does */
+    bool leaves_it; /* another rank does */
+    bool asked_all;
+    char headline[160];
+    struct witness *witnesses;                     /* by rank; NULL before the first inquiry */
+    rcmi_deadline heard[RCMI_INQUIRY_WARNING + 1]; /* by reason: so long another rank reports */
 };
 
 rcm_status rcmi_blame_create(rcm_comm *comm, struct rcmi_blame **ret_blame) {
@@ -66,9 +83,18 @@ static void blame_ask(const struct rcmi_blame *blame, int rank) {
     const struct rcmi_inquiry question = {.magic = RCMI_INQUIRY_MAGIC,
                                           .epoch = comm->epoch,
                                           .number = blame->number,
-                                          .state = RCMI_INQUIRY_QUESTION};
+                                          .state = RCMI_INQUIRY_QUESTION,
+                                          .reason = blame->reason,
+                                          .reports = blame->reports};
     /* Who cannot even be sent a question will not answer. */
     (void)rcmi_node_send(comm->engine->node, comm->world_rank[rank], &question, sizeof(question));
+}
+
+static void blame_ask_first(struct rcmi_blame *blame, int rank) {
+    if (rank < 0 || rank >= blame->comm->size || blame->witnesses[rank].state != NOT_ASKED)
+        return;
+    blame->witnesses[rank].state = ASKED;
+    blame_ask(blame, rank);
 }
 
 /* What a rank says about itself. */
@@ -77,16 +103,31 @@ static void blame_note(struct rcmi_blame *blame, int rank, const struct rcmi_inq
     *witness = (struct witness){.state = said->state == RCMI_INQUIRY_WAITS  ? WAITS
                                          : said->state == RCMI_INQUIRY_IDLE ? IDLE
                                                                             : BUSY,
-                                .first = said->npeers > 0 ? said->peers[0] : -1,
-                                .sequence = said->sequence,
-                                .bytes = said->bytes,
-                                .step = said->step};
+                                .npeers = said->npeers,
+                                .activity = said->activity};
+    rcmi_activity_sanitize(&witness->activity, blame->comm->size);
+    memcpy(witness->peers, said->peers, sizeof(witness->peers));
     for (uint32_t i = 0; i < said->npeers; i++)
-        if (said->peers[i] >= 0 && said->peers[i] < blame->comm->size &&
-            blame->witnesses[said->peers[i]].state == NOT_ASKED) {
-            blame->witnesses[said->peers[i]].state = ASKED;
-            blame_ask(blame, said->peers[i]);
-        }
+        blame_ask_first(blame, said->peers[i]);
+}
+
+/* The reporter wants to hear from all; a great job is not linked all to all for that. */
+static void blame_ask_all(struct rcmi_blame *blame) {
+    const rcm_comm *comm = blame->comm;
+    blame->asked_all = true;
+    for (int r = 0; r < comm->size; r++)
+        if (comm->size <= ASK_ALL ||
+            rcmi_node_transport(comm->engine->node, comm->world_rank[r])[0])
+            blame_ask_first(blame, r);
+}
+
+static void blame_ask_again(struct rcmi_blame *blame, int64_t now) {
+    if (now < blame->again)
+        return;
+    blame->again = now + AGAIN_NS;
+    for (int r = 0; r < blame->comm->size; r++)
+        if (blame->witnesses[r].state == BUSY)
+            blame_ask(blame, r);
 }
 
 static bool is_open(const struct witness *witness) {
@@ -100,10 +141,24 @@ static bool blame_is_complete(const struct rcmi_blame *blame) {
     return true;
 }
 
+/* Another rank reports. */
+static void blame_leave_it(struct rcmi_blame *blame) {
+    blame->reports = false;
+    blame->leaves_it = true;
+}
+
+static rcmi_deadline blame_end(const struct rcmi_blame *blame) {
+    return blame->leaves_it ? blame->until + GRACE_NS : blame->until;
+}
+
+/* ---- For the loop thread ------------------------------------------------------------------- */
+
 void rcmi_blame_answer(struct rcmi_blame *blame, int rank, const struct rcmi_inquiry *said) {
     bool complete = false;
     pthread_mutex_lock(&blame->lock);
     if (blame->late && blame->number == said->number && is_open(&blame->witnesses[rank])) {
+        if (said->reports && said->reason == blame->reason && rank < blame->comm->rank)
+            blame_leave_it(blame);
         blame_note(blame, rank, said);
         complete = blame_is_complete(blame);
     }
@@ -112,64 +167,124 @@ void rcmi_blame_answer(struct rcmi_blame *blame, int rank, const struct rcmi_inq
         rcmi_node_ring(blame->comm->engine->node);
 }
 
+bool rcmi_blame_asked(struct rcmi_blame *blame, int rank, const struct rcmi_inquiry *question) {
+    pthread_mutex_lock(&blame->lock);
+    const bool asking = blame->late && blame->reason == question->reason;
+    if (question->reports && asking && rank < blame->comm->rank)
+        blame_leave_it(blame);
+    if (question->reports && !asking)
+        blame->heard[question->reason] = rcmi_now_ns() + HEARD_NS;
+    const bool reports = asking && blame->reports;
+    pthread_mutex_unlock(&blame->lock);
+    return reports;
+}
+
 /* ---- Judging; under the lock --------------------------------------------------------------- */
 
-static int lowest(const struct rcmi_blame *blame, enum state state) {
+static void row_fill(const struct rcmi_blame *blame, int rank, struct rcmi_report_row *row) {
+    static const enum rcmi_report_state states[] = {RCMI_ROW_NOT_ASKED, RCMI_ROW_SILENT,
+                                                    RCMI_ROW_BUSY, RCMI_ROW_WAITS, RCMI_ROW_IDLE};
+    const struct rcmi_engine *engine = blame->comm->engine;
+    const struct witness *witness = &blame->witnesses[rank];
+    const int world = blame->comm->world_rank[rank];
+    struct rcmi_page_owner owner;
+    const void *page, *blob;
+    size_t len;
+    *row = (struct rcmi_report_row){.state = states[witness->state],
+                                    .known = witness->state >= BUSY,
+                                    .host = "",
+                                    .activity = witness->activity};
+    if (!rcmi_book_lookup(engine->book, world, &blob, &len) &&
+        rcmi_address_process(blob, len, &row->pid, &row->host) != RCM_OK)
+        row->host = "";
+    page = row->known ? NULL : rcmi_node_peer_status_page(engine->node, world);
+    if (page && rcmi_page_read(page, rcmi_now_ns(), &owner, &row->activity) &&
+        owner.epoch == blame->comm->epoch && owner.rank == rank)
+        row->known = true;
+}
+
+/* Marks all that this rank waits for, directly or through others. queue: room for n. */
+static void rows_follow(const struct rcmi_blame *blame, struct rcmi_report_row *rows, int *queue) {
+    int n = 0;
+    queue[n++] = blame->comm->rank;
+    rows[queue[0]].on_chain = true;
+    for (int i = 0; i < n; i++) {
+        const struct witness *witness = &blame->witnesses[queue[i]];
+        for (uint32_t k = 0; k < witness->npeers; k++) {
+            const int peer = witness->peers[k];
+            if (peer < 0 || peer >= blame->comm->size || rows[peer].on_chain)
+                continue;
+            rows[peer].on_chain = true;
+            queue[n++] = peer;
+        }
+    }
+}
+
+static struct rcmi_report_row *blame_rows(const struct rcmi_blame *blame) {
+    const size_t n = (size_t)blame->comm->size;
+    struct rcmi_report_row *rows = calloc(n, sizeof(*rows));
+    int *queue = calloc(n, sizeof(*queue));
+    if (!rows || !queue) {
+        free(rows);
+        free(queue);
+        return NULL;
+    }
     for (int r = 0; r < blame->comm->size; r++)
-        if (blame->witnesses[r].state == state)
-            return r;
-    return -1;
+        row_fill(blame, r, &rows[r]);
+    rows_follow(blame, rows, queue);
+    free(queue);
+    return rows;
 }
 
-static bool is_behind(const struct witness *a, const struct witness *b) {
-    if (a->sequence != b->sequence)
-        return a->sequence < b->sequence;
-    if (a->bytes != b->bytes)
-        return a->bytes < b->bytes;
-    return a->step < b->step;
+/* The report, to be logged by the caller when it has let go of the lock; NULL if there is none. */
+static char *blame_report(const struct rcmi_blame *blame, const struct rcmi_report_row *rows,
+                          const char *conclusion) {
+    char *text = blame->reports ? malloc(TEXT_BYTES) : NULL;
+    if (!text)
+        return NULL;
+    const int len = snprintf(text, TEXT_BYTES, "%s: %s\n", blame->headline, conclusion);
+    rcmi_report_table(rows, blame->comm->size, text + len, TEXT_BYTES - (size_t)len);
+    return text;
 }
 
-static int furthest_behind(const struct rcmi_blame *blame) {
-    int rank = -1;
-    for (int r = 0; r < blame->comm->size; r++) {
-        const struct witness *witness = &blame->witnesses[r];
-        if (witness->state == WAITS && witness->first >= 0 &&
-            (rank < 0 || is_behind(witness, &blame->witnesses[rank])))
-            rank = r;
+/* Ends the inquiry. */
+static char *blame_judge(struct rcmi_blame *blame, struct rcmi_verdict *verdict) {
+    struct rcmi_report_row *rows = blame_rows(blame);
+    char *report = NULL;
+    *verdict = (struct rcmi_verdict){.origin = -1};
+    if (rows) {
+        verdict->origin =
+            rcmi_report_conclude(rows, blame->comm->size, verdict->text, sizeof(verdict->text));
+        report = blame_report(blame, rows, verdict->text);
     }
-    return rank;
+    free(rows);
+    blame->late = NULL;
+    return report;
 }
 
-static void blame_judge(const struct rcmi_blame *blame, struct rcmi_verdict *verdict) {
-    const struct rcmi_address_book *book = blame->comm->engine->book;
-    const int *world = blame->comm->world_rank;
-    char who[128], whom[128];
-    int rank;
-    if ((rank = lowest(blame, ASKED)) >= 0) {
-        verdict->origin = rank;
-        snprintf(verdict->text, sizeof(verdict->text),
-                 "%s does not answer: it is stopped, hangs, or cannot be reached",
-                 rcmi_book_describe(book, world[rank], who));
-    } else if ((rank = lowest(blame, IDLE)) >= 0) {
-        verdict->origin = rank;
-        snprintf(verdict->text, sizeof(verdict->text), "%s is alive, but in no operation",
-                 rcmi_book_describe(book, world[rank], who));
-    } else if ((rank = furthest_behind(blame)) >= 0) {
-        verdict->origin = blame->witnesses[rank].first;
-        snprintf(verdict->text, sizeof(verdict->text),
-                 "all wait for each other, and %s, which is furthest behind, for %s",
-                 rcmi_book_describe(book, world[rank], who),
-                 rcmi_book_describe(book, world[verdict->origin], whom));
-    } else {
-        verdict->origin = lowest(blame, BUSY);
-        snprintf(verdict->text, sizeof(verdict->text), "the others are at work");
-    }
+static void report_log(const struct rcmi_blame *blame, char *report) {
+    if (!report)
+        return;
+    rcmi_log_set_rank(blame->comm->rank); /* the loop thread has not been told yet */
+    rcmi_log_lines(RCMI_LOG_WARN, report);
+    free(report);
+}
+
+void rcmi_blame_flush(struct rcmi_blame *blame, const struct rcm_error *error) {
+    struct rcmi_verdict verdict;
+    char *report = NULL;
+    pthread_mutex_lock(&blame->lock);
+    if (blame->late && blame->reports && blame->reason == RCMI_INQUIRY_LATE &&
+        error->status == RCM_ERR_TIMEOUT)
+        report = blame_judge(blame, &verdict);
+    pthread_mutex_unlock(&blame->lock);
+    report_log(blame, report);
 }
 
 /* ---- For the driver ------------------------------------------------------------------------ */
 
 static bool blame_begin(struct rcmi_blame *blame, const struct rcm_work *work, int64_t now,
-                        const struct rcmi_inquiry *own) {
+                        const struct rcmi_inquiry *own, const char *headline) {
     const size_t n = (size_t)blame->comm->size;
     if (!blame->witnesses)
         blame->witnesses = calloc(n, sizeof(*blame->witnesses));
@@ -178,41 +293,58 @@ static bool blame_begin(struct rcmi_blame *blame, const struct rcm_work *work, i
     memset(blame->witnesses, 0, n * sizeof(*blame->witnesses));
     blame->late = work;
     blame->late_since = work->deadline;
+    blame->reason = (enum rcmi_inquiry_reason)own->reason;
     blame->number++;
+    blame->chain_until = now + CHAIN_NS;
     blame->until = now + ASK_NS;
     blame->again = now + AGAIN_NS;
+    blame->leaves_it = now < blame->heard[blame->reason];
+    blame->reports = rcmi_log_enabled(RCMI_LOG_WARN) && !blame->leaves_it;
+    blame->asked_all = false;
+    snprintf(blame->headline, sizeof(blame->headline), "%s", headline);
     blame->witnesses[blame->comm->rank].state = WAITS; /* never ask ourselves */
     blame_note(blame, blame->comm->rank, own);
     return true;
 }
 
-static void blame_ask_again(struct rcmi_blame *blame, int64_t now) {
-    if (now < blame->again)
-        return;
-    blame->again = now + AGAIN_NS;
-    for (int r = 0; r < blame->comm->size; r++)
-        if (blame->witnesses[r].state == BUSY)
-            blame_ask(blame, r);
+/* Whether there is still something to wait for. */
+static bool blame_goes_on(struct rcmi_blame *blame, int64_t now) {
+    const bool complete = blame_is_complete(blame);
+    if (blame->reports && !blame->asked_all && (complete || now >= blame->chain_until)) {
+        blame_ask_all(blame);
+        return true;
+    }
+    return (!complete || blame->leaves_it) && now < blame_end(blame);
+}
+
+static rcmi_deadline blame_next_look(const struct rcmi_blame *blame) {
+    const rcmi_deadline end = blame_end(blame);
+    return blame->again < end ? blame->again : end;
 }
 
 rcm_status rcmi_blame_find(struct rcmi_blame *blame, const struct rcm_work *work, int64_t now,
-                           const struct rcmi_inquiry *own, rcmi_deadline *ret_until,
-                           struct rcmi_verdict *ret_verdict) {
+                           const struct rcmi_inquiry *own, const char *headline,
+                           rcmi_deadline *ret_until, struct rcmi_verdict *ret_verdict) {
     rcm_status status = RCM_OK;
+    char *report = NULL;
     pthread_mutex_lock(&blame->lock);
-    const bool same = blame->late == work && blame->late_since == work->deadline;
-    if (blame->late && !same && now < blame->until) {
+    const bool same = blame->late == work && blame->late_since == work->deadline &&
+                      blame->reason == (enum rcmi_inquiry_reason)own->reason;
+    if (own->reason == RCMI_INQUIRY_WARNING && now < blame->heard[RCMI_INQUIRY_WARNING]) {
+        *ret_verdict = (struct rcmi_verdict){.origin = -1}; /* one warning is enough */
+    } else if (blame->late && !same && now < blame_end(blame)) {
         status = RCM_AGAIN; /* one inquiry at a time */
-    } else if (!same && !blame_begin(blame, work, now, own)) {
+    } else if (!same && !blame_begin(blame, work, now, own, headline)) {
         *ret_verdict = (struct rcmi_verdict){.origin = own->npeers > 0 ? own->peers[0] : -1};
-    } else if (now < blame->until && !blame_is_complete(blame)) {
+    } else if (blame_goes_on(blame, now)) {
         blame_ask_again(blame, now);
         status = RCM_AGAIN;
     } else {
-        blame_judge(blame, ret_verdict);
-        blame->late = NULL;
+        report = blame_judge(blame, ret_verdict);
+        blame->heard[own->reason] = now + HEARD_NS;
     }
-    *ret_until = blame->again < blame->until ? blame->again : blame->until;
+    *ret_until = blame_next_look(blame);
     pthread_mutex_unlock(&blame->lock);
+    report_log(blame, report);
     return status;
 }

@@ -61,6 +61,7 @@ static void comm_record(rcm_comm *comm, const struct rcm_error *error) {
     pthread_mutex_unlock(&comm->error_lock);
     if (!first)
         return;
+    rcmi_page_fail(comm->page, error->status);
     rcmi_log_set_rank(comm->rank); /* the loop thread has not been told yet */
     rcmi_log(error->status == RCM_ERR_ABORTED ? RCMI_LOG_INFO : RCMI_LOG_ERROR, "%s: %s",
              rcm_status_name(error->status), error->text);
@@ -86,6 +87,7 @@ void rcmi_comm_fail(rcm_comm *comm, const struct rcm_work *work) {
 }
 
 void rcmi_comm_fail_remote(rcm_comm *comm, const struct rcm_error *error) {
+    rcmi_blame_flush(comm->blame, error);
     comm_record(comm, error);
 }
 
@@ -154,6 +156,7 @@ static rcm_status all_finished(void *arg) {
 /* Waits for this rank's works, then for all ranks, then for their farewells. */
 static rcm_status comm_part(rcm_comm *comm) {
     const rcmi_deadline deadline = rcmi_deadline_in(comm->timeout_ms);
+    rcmi_page_part(comm->page);
     if (rcmi_comm_wait_for(comm, all_finished, comm, deadline) != RCM_OK)
         return rcmi_fail(RCM_ERR_TIMEOUT, 0, "unfinished operations at rcm_destroy");
     rcm_status status = rcmi_barrier_parting(comm);

@@ -53,6 +53,7 @@ struct rcm_comm {
     uint32_t epoch;
     uint32_t fork_generation;
     int64_t timeout_ms;
+    int64_t warn_after_ns; /* 0: never */
     size_t slot_bytes;
     int *host_of, *world_rank;
     struct rcmi_shape shape;
@@ -143,6 +144,7 @@ struct rcm_work {
     int told;
     uint64_t seen; /* the progress seen last, to notice that there was some */
     bool parting;  /* the barrier of rcm_destroy */
+    bool shown;    /* it is the send or receive on the status page */
     rcmi_deadline
         mismatch_until; /* 0; a message of another call came: so long for the whole story */
     uint64_t sequence;
@@ -188,6 +190,21 @@ rcm_status rcmi_comm_wait(rcm_comm *comm, struct rcm_work *work, rcmi_deadline d
 /* Drives until check(arg) is no longer RCM_AGAIN. check runs as the driver. */
 rcm_status rcmi_comm_wait_for(rcm_comm *comm, rcm_status (*check)(void *arg), void *arg,
                               rcmi_deadline deadline);
+
+/* The driver's lock, see above. */
+static inline bool rcmi_comm_try_drive(rcm_comm *comm) {
+    /* Acquire pairs with the release in rcmi_comm_stop_driving: the driver before us is done. */
+    return !atomic_flag_test_and_set_explicit(&comm->driving, memory_order_acquire);
+}
+static inline void rcmi_comm_stop_driving(rcm_comm *comm) {
+    atomic_flag_clear_explicit(&comm->driving, memory_order_release);
+}
+
+/* ---- deadline.c */
+/* Driver: shows, tells and, at a deadline, asks and fails. Returns when to look again. */
+rcmi_deadline rcmi_comm_check_deadlines(rcm_comm *comm);
+/* Loop thread: answers another rank's question. */
+void rcmi_comm_answer(rcm_comm *comm, int peer, const struct rcmi_inquiry *question);
 
 /* ---- work.c */
 /* blocking: rcmi_work_issue will get no ret_work. Issuing thread. */
@@ -237,22 +254,34 @@ struct rcmi_verdict {
     int origin; /* -1 unknown */
     char text[300];
 };
-/* Driver: `work` is late, and this rank waits as in `own`. Asks; RCM_AGAIN: call again when the
- * bell rang or at *ret_until, unless work has finished; RCM_OK: here is the verdict. */
+/* Driver: `work` is late or slow, and this rank waits as in `own`. Asks; RCM_AGAIN: call again when
+ * the bell rang or at *ret_until, unless work has finished; RCM_OK: here is the verdict, and one of
+ * the ranks that asked for this reason has logged a report under its headline. */
 rcm_status rcmi_blame_find(struct rcmi_blame *blame, const struct rcm_work *work, int64_t now,
-                           const struct rcmi_inquiry *own, rcmi_deadline *ret_until,
-                           struct rcmi_verdict *ret_verdict);
+                           const struct rcmi_inquiry *own, const char *headline,
+                           rcmi_deadline *ret_until, struct rcmi_verdict *ret_verdict);
+/* Loop thread: another rank asks. Returns whether this rank is about to report for that reason. */
+bool rcmi_blame_asked(struct rcmi_blame *blame, int rank, const struct rcmi_inquiry *question);
+/* The communicator failed by another rank's timeout: what is known so far is reported, if that was
+ * this rank's to do. Any thread. */
+void rcmi_blame_flush(struct rcmi_blame *blame, const struct rcm_error *error);
 /* Loop thread: what another rank answered. */
 void rcmi_blame_answer(struct rcmi_blame *blame, int rank, const struct rcmi_inquiry *said);
 
-/* ---- page.c: the status page */
-void rcmi_page_init(struct rcmi_status_page *page, const rcm_comm *comm);
-void rcmi_page_begin(struct rcmi_status_page *page, const struct rcm_work *work);
-void rcmi_page_waits(struct rcmi_status_page *page, int peer, uint32_t step);
-void rcmi_page_end(struct rcmi_status_page *page);
-/* What a same-host rank of comm is doing, as text: "all_reduce (operation 12), waiting for rank 3";
- * "" if unknown. */
-void rcmi_page_describe(const rcm_comm *comm, int rank, char *text, size_t cap);
+/* ---- page.c: the status page; for the driver but where said otherwise */
+void rcmi_page_init(struct rcmi_status_page *page, const rcm_comm *comm, uint64_t job);
+/* A collective begins. */
+void rcmi_page_called(struct rcmi_status_page *page, const struct rcm_work *work);
+/* The oldest unfinished collective is now this one; NULL: there is none. */
+void rcmi_page_oldest(struct rcmi_status_page *page, const struct rcm_work *work);
+/* How far the oldest collective is. */
+void rcmi_page_show(struct rcmi_status_page *page, const struct rcm_work *work,
+                    const struct rcmi_run_wait *wait);
+/* The oldest unfinished send or receive; NULL: none. */
+void rcmi_page_show_transfer(struct rcmi_status_page *page, const struct rcm_work *work);
+/* rcm_destroy began; comm failed. Any thread. */
+void rcmi_page_part(struct rcmi_status_page *page);
+void rcmi_page_fail(struct rcmi_status_page *page, rcm_status status);
 
 /* ---- book.c: who is where */
 struct rcmi_address_book; /* address blobs of all world ranks */

@@ -8,7 +8,8 @@
  * loop thread drive it, from its tick: it spins within a budget too, then arms the bell and sleeps
  * in epoll.
  *
- * Not here: what driving does for one collective (algorithms/exec.c) or message (p2p.c).
+ * Not here: what driving does for one collective (algorithms/exec.c) or message (p2p.c), and what
+ * happens to works that are late (deadline.c).
  */
 #include "comm.h"
 #include "log.h"
@@ -17,22 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TELL_AFTER_NS                                                                              \
-    INT64_C(100000000) /* then a collective is compared with others', record.c                     \
-                        */
 #define STORY_NS        INT64_C(1500000000)
-#define WARN_AFTER_NS   (30 * INT64_C(1000000000))
 #define PASSES_PER_LOOK 256 /* passes of a driving thread between two looks at the clock */
 #define LOOK_EVERY_NS   (INT64_C(500000000)) /* a sleeper looks at deadlines that often */
-
-static bool comm_try_drive(rcm_comm *comm) {
-    /* Acquire pairs with the release in comm_stop_driving: the driver before us is done. */
-    return !atomic_flag_test_and_set_explicit(&comm->driving, memory_order_acquire);
-}
-
-static void comm_stop_driving(rcm_comm *comm) {
-    atomic_flag_clear_explicit(&comm->driving, memory_order_release);
-}
 
 /* ---- Driving ------------------------------------------------------------------------------- */
 
@@ -40,8 +28,7 @@ static void comm_finish(rcm_comm *comm, struct rcm_work *work, rcm_status status
     if (work->run)
         rcmi_run_end(work->run);
     work->run = NULL;
-    if (comm->active == NULL)
-        rcmi_page_end(comm->page);
+    rcmi_page_oldest(comm->page, comm->active);
     rcmi_work_complete(work, status);
 }
 
@@ -80,7 +67,9 @@ static void comm_start(rcm_comm *comm, struct rcm_work *work) {
     }
     if (status != RCM_OK)
         rcmi_comm_fail(comm, work);
-    rcmi_page_begin(comm->page, work);
+    rcmi_page_called(comm->page, work);
+    if (!comm->active)
+        rcmi_page_oldest(comm->page, work);
     work->next = NULL;
     *comm->active_end = work;
     comm->active_end = &work->next;
@@ -105,13 +94,19 @@ static bool comm_absorb(rcm_comm *comm) {
     return any;
 }
 
+/* So long the whole story is waited for: not as long as others may wait for us. */
+static int64_t work_story_ns(const struct rcm_work *work) {
+    const int64_t quarter_ms = work->timeout_ms / 4;
+    return quarter_ms > 0 && quarter_ms < STORY_NS / 1000000 ? quarter_ms * 1000000 : STORY_NS;
+}
+
 /* A message of another call came. The rank that sent it is told what we called, and will answer
  * with an error that names both calls; if it does not, ours names one. */
 static bool work_wait_for_story(rcm_comm *comm, struct rcm_work *work, rcm_status status) {
     if (status != RCM_ERR_MISMATCH)
         return false;
     if (work->mismatch_until == 0) {
-        work->mismatch_until = rcmi_now_ns() + STORY_NS;
+        work->mismatch_until = rcmi_now_ns() + work_story_ns(work);
         rcmi_records_tell_history(comm->records, rcmi_last_error()->origin);
     }
     return !rcmi_deadline_passed(work->mismatch_until);
@@ -157,178 +152,6 @@ static bool comm_drive(rcm_comm *comm) {
     return moved;
 }
 
-/* Who an unfinished work waits for: a rank, or -1. */
-static int work_waits_for(const struct rcm_work *work, struct rcmi_run_wait *wait) {
-    *wait = (struct rcmi_run_wait){.peer = -1};
-    if (work->kind != RCMI_WORK_COLLECTIVE)
-        wait->peer = work->transfer.peer;
-    else if (work->run)
-        rcmi_run_waits_for(work->run, wait);
-    return wait->peer;
-}
-
-static void work_describe_wait(const rcm_comm *comm, const struct rcm_work *work, char *text,
-                               size_t cap) {
-    char who[128], what[128];
-    struct rcmi_run_wait wait;
-    const int peer = work_waits_for(work, &wait);
-    const size_t bytes = work->kind == RCMI_WORK_COLLECTIVE
-                             ? work->bind.count * rcm_dtype_size(work->bind.dtype)
-                             : work->transfer.capacity;
-    if (peer < 0) {
-        snprintf(text, cap, "%s (operation %llu, %zu bytes) waits for the other ranks",
-                 rcmi_work_name(work), (unsigned long long)work->sequence, bytes);
-        return;
-    }
-    rcmi_page_describe(comm, peer, what, sizeof(what));
-    snprintf(text, cap, "%s (operation %llu, %zu bytes) waits for %s%s%s", rcmi_work_name(work),
-             (unsigned long long)work->sequence, bytes,
-             rcmi_book_describe(comm->engine->book, comm->world_rank[peer], who),
-             what[0] ? ", which is in " : "", what);
-}
-
-/* ---- Who waits for whom -------------------------------------------------------------------- */
-
-static void inquiry_add(struct rcmi_inquiry *inquiry, int peer) {
-    for (uint32_t i = 0; i < inquiry->npeers; i++)
-        if (inquiry->peers[i] == peer)
-            return;
-    if (inquiry->npeers < RCMI_INQUIRY_PEERS)
-        inquiry->peers[inquiry->npeers++] = peer;
-}
-
-static bool inquiry_add_transfer(void *arg, struct rcm_work *work) {
-    inquiry_add(arg, work->transfer.peer);
-    return true;
-}
-
-/* For the slots of a multicast channel this rank waits for any of the readers, which are on its
- * host. */
-static void inquiry_add_host(const rcm_comm *comm, struct rcmi_inquiry *inquiry) {
-    for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank && comm->host_of[r] == comm->host_of[comm->rank])
-            inquiry_add(inquiry, r);
-}
-
-/* What this rank waits for. The caller is the driver. */
-static void comm_describe_waits(rcm_comm *comm, struct rcmi_inquiry *inquiry) {
-    struct rcmi_run_wait wait;
-    inquiry->state = RCMI_INQUIRY_WAITS;
-    if (comm->active) { /* the oldest: later ones may wait for it */
-        if (work_waits_for(comm->active, &wait) >= 0)
-            inquiry_add(inquiry, wait.peer);
-        else
-            inquiry_add_host(comm, inquiry);
-        inquiry->sequence = comm->active->sequence;
-        inquiry->bytes = wait.bytes;
-        inquiry->step = wait.step;
-    }
-    rcmi_p2p_each(comm->p2p, inquiry_add_transfer, inquiry);
-}
-
-/* Answers another rank's question. Loop thread. */
-static void comm_answer(rcm_comm *comm, int peer, const struct rcmi_inquiry *question) {
-    struct rcmi_inquiry answer = {.magic = RCMI_INQUIRY_MAGIC,
-                                  .epoch = comm->epoch,
-                                  .number = question->number,
-                                  .state = RCMI_INQUIRY_BUSY};
-    if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0) {
-        answer.state = RCMI_INQUIRY_IDLE;
-    } else if (comm_try_drive(comm)) {
-        if (!comm->closing)
-            comm_describe_waits(comm, &answer);
-        comm_stop_driving(comm);
-        /* Who found us driving may be about to sleep without having looked. */
-        rcmi_node_ring(comm->engine->node);
-    }
-    (void)rcmi_node_send(comm->engine->node, comm->world_rank[peer], &answer, sizeof(answer));
-}
-
-/* ---- Deadlines ----------------------------------------------------------------------------- */
-
-struct deadline_check {
-    rcm_comm *comm;
-    int64_t now;
-    rcmi_deadline earliest;
-};
-
-/* True if it is still to be found out who is to blame; else the communicator failed. */
-static bool work_is_late(struct deadline_check *check, struct rcm_work *work) {
-    struct rcmi_inquiry own = {.epoch = check->comm->epoch};
-    struct rcmi_verdict verdict = {.origin = -1};
-    rcmi_deadline until;
-    char text[400];
-    comm_describe_waits(check->comm, &own);
-    if (rcmi_blame_find(check->comm->blame, work, check->now, &own, &until, &verdict) ==
-        RCM_AGAIN) {
-        if (until < check->earliest)
-            check->earliest = until;
-        return true;
-    }
-    work_describe_wait(check->comm, work, text, sizeof(text));
-    rcmi_fail_origin(RCM_ERR_TIMEOUT, verdict.origin,
-                     "%s and did not finish within its deadline of %.1f s; %s", text,
-                     (double)work->timeout_ms / 1000, verdict.text);
-    rcmi_comm_fail(check->comm, work);
-    return false;
-}
-
-/* False once the communicator failed. */
-static bool work_check_deadline(void *arg, struct rcm_work *work) {
-    struct deadline_check *check = arg;
-    char text[400];
-    if (work->deadline <= check->now)
-        return work_is_late(check, work);
-    if (work->deadline < check->earliest)
-        check->earliest = work->deadline;
-    if (!work->warned && check->now - work->moved_ns > WARN_AFTER_NS) {
-        work_describe_wait(check->comm, work, text, sizeof(text));
-        rcmi_log(RCMI_LOG_WARN, "no progress for 30 s: %s", text);
-        work->warned = true;
-    }
-    return true;
-}
-
-/* Notes whether a work went on since the last look. */
-static void work_look(struct rcm_work *work, uint64_t progress, int64_t now) {
-    if (work->seen == progress)
-        return;
-    work->seen = progress;
-    work->moved_ns = now;
-    work->warned = false;
-}
-
-/* Whom a collective waits for long is told what it is. */
-static void work_tell(rcm_comm *comm, struct rcm_work *work, int peer,
-                      struct deadline_check *check) {
-    const int to = peer < 0 ? 1 : peer + 2;
-    if (work->told == to)
-        return;
-    if (check->now - work->moved_ns > TELL_AFTER_NS) {
-        rcmi_records_tell(comm->records, work, peer);
-        work->told = to;
-    } else if (work->moved_ns + TELL_AFTER_NS < check->earliest) {
-        check->earliest = work->moved_ns + TELL_AFTER_NS;
-    }
-}
-
-/* The caller is the driver. Returns the earliest deadline of all works. */
-static rcmi_deadline comm_check_deadlines(rcm_comm *comm) {
-    struct deadline_check check = {.comm = comm, .now = rcmi_now_ns(), .earliest = RCMI_NEVER};
-    for (struct rcm_work *work = comm->active; work; work = work->next) {
-        struct rcmi_run_wait wait;
-        const int peer = work_waits_for(work, &wait);
-        if (work == comm->active)
-            rcmi_page_waits(comm->page, peer, wait.step);
-        work_look(work, wait.step + (uint64_t)wait.bytes, check.now);
-        work_tell(comm, work, peer, &check);
-        if (!work_check_deadline(&check, work))
-            return check.now;
-    }
-    rcmi_p2p_each(comm->p2p, work_check_deadline, &check);
-    return check.earliest;
-}
-
 /* ---- Waiting ------------------------------------------------------------------------------- */
 
 static rcm_status work_check(void *arg) {
@@ -366,7 +189,7 @@ static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waitin
         else if (!rcmi_pause(&pause))
             return RCM_AGAIN;
         if (pass % PASSES_PER_LOOK == 0) {
-            comm_check_deadlines(comm);
+            rcmi_comm_check_deadlines(comm);
             if (rcmi_deadline_passed(waiting->deadline))
                 return RCM_AGAIN;
         }
@@ -376,13 +199,13 @@ static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waitin
 /* Spins, driving if nobody else does. RCM_AGAIN: sleep, or the deadline passed. */
 static rcm_status comm_spin(rcm_comm *comm, const struct waiting *waiting) {
     struct rcmi_pause pause = rcmi_pause_budget(comm->engine->crowd);
-    while (!comm_try_drive(comm)) { /* somebody else drives: watch */
+    while (!rcmi_comm_try_drive(comm)) { /* somebody else drives: watch */
         const rcm_status status = waiting_look(waiting);
         if (status != RCM_AGAIN || !rcmi_pause(&pause))
             return status;
     }
     const rcm_status status = comm->closing ? RCM_OK : comm_spin_driving(comm, waiting);
-    comm_stop_driving(comm);
+    rcmi_comm_stop_driving(comm);
     return status;
 }
 
@@ -394,16 +217,16 @@ static void comm_sleep(rcm_comm *comm, const struct waiting *waiting) {
     const uint32_t seen = rcmi_bell_arm(bell, RCMI_BELL_FUTEX_ONE);
     rcmi_node_arm(comm->engine->node);
     bool moved = false;
-    if (comm_try_drive(comm)) { /* the look between arming and sleeping */
+    if (rcmi_comm_try_drive(comm)) { /* the look between arming and sleeping */
         if (!comm->closing) {
             moved = rcmi_node_progress(comm->engine->node);
             moved = comm_drive(comm) || moved;
-            const rcmi_deadline work_deadline = comm_check_deadlines(comm);
+            const rcmi_deadline work_deadline = rcmi_comm_check_deadlines(comm);
             if (work_deadline < deadline)
                 deadline = work_deadline;
         }
         status = comm->closing ? RCM_OK : waiting->check(waiting->arg);
-        comm_stop_driving(comm);
+        rcmi_comm_stop_driving(comm);
     } else { /* who drives now rings the bell when it stops, see rcmi_comm_wait_for and _kick */
         status = waiting_look(waiting);
     }
@@ -485,7 +308,7 @@ static void comm_hand_over(rcm_comm *comm) {
 
 void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work) {
     const struct waiting waiting = {.check = work_check, .arg = work, .deadline = RCMI_NEVER};
-    if (!comm_try_drive(comm)) {
+    if (!rcmi_comm_try_drive(comm)) {
         rcmi_comm_submit(comm, work);
         comm_wait_for(comm, &waiting);
         return;
@@ -498,7 +321,7 @@ void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work) {
     const rcm_status status = comm_spin_driving(comm, &waiting);
     if (status == RCM_AGAIN)
         work->attended = false;
-    comm_stop_driving(comm);
+    rcmi_comm_stop_driving(comm);
     /* Before the loop thread is woken for what else is unfinished. */
     atomic_store_explicit(&comm->attended, false, memory_order_relaxed);
     if (status == RCM_AGAIN)
@@ -510,10 +333,10 @@ void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work) {
 void rcmi_comm_kick(rcm_comm *comm) {
     if (!rcmi_comm_enter(comm))
         return;
-    if (comm_try_drive(comm)) {
+    if (rcmi_comm_try_drive(comm)) {
         if (!comm->closing)
             comm_drive(comm);
-        comm_stop_driving(comm);
+        rcmi_comm_stop_driving(comm);
     }
     if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) > 0) {
         /* A waiter may be between its last look and its sleep, or the loop thread. */
@@ -531,14 +354,14 @@ static bool engine_drive(rcm_comm *comm, bool *moved, rcmi_deadline *until) {
         atomic_load_explicit(&comm->waiters, memory_order_relaxed) > 0 ||
         atomic_load_explicit(&comm->attended, memory_order_relaxed))
         return false;
-    if (!comm_try_drive(comm))
+    if (!rcmi_comm_try_drive(comm))
         return true;
     if (!comm->closing && comm_drive(comm))
         *moved = true;
-    const rcmi_deadline deadline = comm->closing ? RCMI_NEVER : comm_check_deadlines(comm);
+    const rcmi_deadline deadline = comm->closing ? RCMI_NEVER : rcmi_comm_check_deadlines(comm);
     if (deadline < *until)
         *until = deadline;
-    comm_stop_driving(comm);
+    rcmi_comm_stop_driving(comm);
     return atomic_load_explicit(&comm->unfinished, memory_order_relaxed) > 0;
 }
 
@@ -609,7 +432,7 @@ static void engine_inquiry(struct rcmi_engine *engine, int peer,
             if (comm->world_rank[r] != peer)
                 continue;
             if (inquiry->state == RCMI_INQUIRY_QUESTION)
-                comm_answer(comm, r, inquiry);
+                rcmi_comm_answer(comm, r, inquiry);
             else
                 rcmi_blame_answer(comm->blame, r, inquiry);
         }

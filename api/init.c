@@ -41,7 +41,7 @@ struct init {
     char scope[64];
     uint64_t job;
     int64_t slots, slot_bytes;
-    int64_t timeout_ms;
+    int64_t timeout_ms, warn_after_s;
     rcmi_deadline deadline;
     struct cpus *cpus;            /* by rank */
     char settings[SETTINGS_TEXT]; /* what must be equal on all ranks, as text */
@@ -77,6 +77,8 @@ static rcm_status init_settings(struct init *init) {
         default_host_id(init->host_id, sizeof(init->host_id));
     init->transports = o && o->transport ? o->transport : rcmi_setting("RINGCOMM_TRANSPORT");
     rcm_status status = rcmi_setting_int("RINGCOMM_TIMEOUT", 1, INT32_MAX, &seconds);
+    if (status == RCM_OK)
+        status = rcmi_setting_int("RINGCOMM_WARN_AFTER", 0, 1000000, &init->warn_after_s);
     if (status == RCM_OK)
         status = rcmi_setting_int("RINGCOMM_SLOT_BYTES", 1024, 1 << 26, &init->slot_bytes);
     if (status == RCM_OK)
@@ -401,6 +403,7 @@ static rcm_status init_comm(struct init *init, rcm_comm *comm) {
     comm->rank = init->launch.rank;
     comm->size = init->launch.world_size;
     comm->timeout_ms = init->timeout_ms;
+    comm->warn_after_ns = init->warn_after_s * 1000000000;
     comm->slot_bytes = (size_t)init->slot_bytes;
     comm->epoch = (uint32_t)(init->job ^ init->job >> 32);
     comm->fork_generation = rcmi_fork_generation();
@@ -422,7 +425,7 @@ static rcm_status init_comm(struct init *init, rcm_comm *comm) {
     if (status != RCM_OK)
         return status;
     comm->page = rcmi_node_status_page(comm->engine->node);
-    rcmi_page_init(comm->page, comm);
+    rcmi_page_init(comm->page, comm, init->job);
     rcmi_engine_add(comm->engine, comm);
     return rcmi_node_start(comm->engine->node);
 }

@@ -1,61 +1,140 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Writing and reading status pages: see page.h. */
 #include "page.h"
-#include "comm.h"
-#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
+#include "comm.h"
 
 _Static_assert(sizeof(struct rcmi_status_page) <= RCMI_STATUS_PAGE_BYTES, "fits its page");
 
 #define PUT(field, value) atomic_store_explicit(&page->field, value, memory_order_relaxed)
 #define GET(field)        atomic_load_explicit(&page->field, memory_order_relaxed)
 
-void rcmi_page_init(struct rcmi_status_page *page, const rcm_comm *comm) {
+/* ---- Writing ------------------------------------------------------------------------------- */
+
+void rcmi_page_init(struct rcmi_status_page *page, const rcm_comm *comm, uint64_t job) {
+    PUT(page_bytes, (uint32_t)sizeof(*page));
     PUT(pid, getpid());
     PUT(rank, comm->rank);
     PUT(size, comm->size);
+    PUT(local_size, comm->local_size);
     PUT(epoch, comm->epoch);
+    PUT(job, job);
     PUT(waits_for, -1);
     PUT(magic, RCMI_PAGE_MAGIC);
 }
 
-void rcmi_page_begin(struct rcmi_status_page *page, const struct rcm_work *work) {
-    PUT(sequence, work->sequence);
-    PUT(bytes, work->bind.count * rcm_dtype_size(work->bind.dtype));
-    PUT(collective, (int32_t)work->bind.plan->collective);
-    PUT(dtype, (int32_t)work->bind.dtype);
-    PUT(op, (int32_t)work->bind.op);
-    PUT(root, work->bind.plan->root);
-    PUT(running, 1);
+void rcmi_page_oldest(struct rcmi_status_page *page, const struct rcm_work *work) {
+    if (work) {
+        PUT(count, work->bind.count);
+        PUT(collective, (int32_t)work->bind.plan->collective);
+        PUT(dtype, (int32_t)work->bind.dtype);
+        PUT(op, (int32_t)work->bind.op);
+        PUT(root, work->bind.plan->root);
+    }
+    PUT(sequence, work ? work->sequence : 0);
 }
 
-void rcmi_page_waits(struct rcmi_status_page *page, int peer, uint32_t step) {
-    PUT(waits_for, peer);
-    PUT(step, step);
+void rcmi_page_called(struct rcmi_status_page *page, const struct rcm_work *work) {
+    PUT(called, work->sequence);
+    PUT(called_as, (int32_t)work->bind.plan->collective);
 }
 
-void rcmi_page_end(struct rcmi_status_page *page) {
-    PUT(running, 0);
+void rcmi_page_show(struct rcmi_status_page *page, const struct rcm_work *work,
+                    const struct rcmi_run_wait *wait) {
+    uint64_t algorithm[3] = {0};
+    strncpy((char *)algorithm, work->bind.plan->algorithm, sizeof(algorithm) - 1);
+    for (int i = 0; i < 3; i++)
+        PUT(algorithm[i], algorithm[i]);
+    PUT(waits_for, wait->peer);
+    PUT(step, wait->step);
+    PUT(nsteps, wait->nsteps);
+    PUT(done, wait->bytes);
+    PUT(moved_ns, work->moved_ns);
+    PUT(shown, work->sequence);
 }
 
-void rcmi_page_describe(const rcm_comm *comm, int rank, char *text, size_t cap) {
-    const struct rcmi_status_page *page =
-        rcmi_node_peer_status_page(comm->engine->node, comm->world_rank[rank]);
-    text[0] = '\0';
-    if (!page || GET(magic) != RCMI_PAGE_MAGIC || GET(epoch) != comm->epoch)
-        return;
-    const int32_t collective = GET(collective);
-    const unsigned long long sequence = GET(sequence);
-    const int32_t waits_for = GET(waits_for);
-    if (sequence == 0 || collective < 1 || collective >= RCMI_COLLECTIVES)
-        snprintf(text, cap, "no collective yet");
-    else if (!GET(running))
-        snprintf(text, cap, "no collective since it finished %s (operation %llu)",
-                 rcmi_collective_name((enum rcm_collective)collective), sequence);
-    else if (waits_for >= 0 && waits_for < comm->size)
-        snprintf(text, cap, "%s (operation %llu), waiting for rank %d",
-                 rcmi_collective_name((enum rcm_collective)collective), sequence, waits_for);
-    else
-        snprintf(text, cap, "%s (operation %llu)",
-                 rcmi_collective_name((enum rcm_collective)collective), sequence);
+void rcmi_page_show_transfer(struct rcmi_status_page *page, const struct rcm_work *work) {
+    if (work) {
+        PUT(peer, work->transfer.peer);
+        PUT(tag, work->transfer.tag);
+        PUT(bytes, work->transfer.capacity);
+        PUT(transfer_ns, work->moved_ns);
+    }
+    PUT(transfer, !work                          ? RCMI_TRANSFER_NONE
+                  : work->kind == RCMI_WORK_SEND ? RCMI_TRANSFER_SEND
+                                                 : RCMI_TRANSFER_RECV);
+}
+
+void rcmi_page_part(struct rcmi_status_page *page) {
+    PUT(parting, 1);
+}
+
+void rcmi_page_fail(struct rcmi_status_page *page, rcm_status status) {
+    PUT(failed, status);
+}
+
+/* ---- Reading ------------------------------------------------------------------------------- */
+
+static uint64_t milliseconds_since(int64_t then_ns, int64_t now_ns) {
+    return then_ns > 0 && then_ns < now_ns ? (uint64_t)(now_ns - then_ns) / 1000000 : 0;
+}
+
+static void page_read_shown(const struct rcmi_status_page *page, int64_t now_ns,
+                            struct rcmi_activity *a) {
+    uint64_t algorithm[3];
+    for (int i = 0; i < 3; i++)
+        algorithm[i] = GET(algorithm[i]);
+    memcpy(a->algorithm, algorithm, sizeof(a->algorithm));
+    a->waits_for = GET(waits_for);
+    a->step = GET(step);
+    a->nsteps = GET(nsteps);
+    a->done = GET(done);
+    a->waited_ms = milliseconds_since(GET(moved_ns), now_ns);
+}
+
+static void page_read_activity(const struct rcmi_status_page *page, int64_t now_ns,
+                               struct rcmi_activity *a) {
+    *a = (struct rcmi_activity){
+        .called = GET(called),
+        .sequence = GET(sequence),
+        .count = GET(count),
+        .collective = GET(collective),
+        .dtype = GET(dtype),
+        .op = GET(op),
+        .root = GET(root),
+        .waits_for = -1,
+        .called_as = GET(called_as),
+        .tag = GET(tag),
+        .bytes = GET(bytes),
+        .transfer = (int32_t)GET(transfer),
+        .peer = GET(peer),
+        .parting = GET(parting),
+        .failed = GET(failed),
+    };
+    if (a->sequence > 0 && GET(shown) == a->sequence)
+        page_read_shown(page, now_ns, a);
+    else if (a->sequence == 0 && a->transfer != RCMI_TRANSFER_NONE) {
+        a->waits_for = a->peer;
+        a->waited_ms = milliseconds_since(GET(transfer_ns), now_ns);
+    }
+}
+
+bool rcmi_page_read(const void *bytes, int64_t now_ns, struct rcmi_page_owner *ret_owner,
+                    struct rcmi_activity *ret_activity) {
+    const struct rcmi_status_page *page = bytes;
+    const struct rcmi_page_owner owner = {.pid = GET(pid),
+                                          .rank = GET(rank),
+                                          .size = GET(size),
+                                          .local_size = GET(local_size),
+                                          .job = GET(job),
+                                          .epoch = GET(epoch)};
+    if (GET(magic) != RCMI_PAGE_MAGIC || GET(page_bytes) != sizeof(*page) || owner.pid <= 0 ||
+        owner.rank < 0 || owner.rank >= owner.size || owner.local_size < 1 ||
+        owner.local_size > owner.size)
+        return false;
+    *ret_owner = owner;
+    page_read_activity(page, now_ns, ret_activity);
+    rcmi_activity_sanitize(ret_activity, owner.size);
+    return true;
 }

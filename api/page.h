@@ -1,29 +1,63 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The status page: what this rank is doing, in memory that the ranks of its host map, readable
- * whatever the rank itself does. Written by the driver only, word by word; read by others at any
- * time, so a reader may see words of two operations mixed and trusts none of them.
+ * The status page: what this rank is doing, in memory that the ranks of its host map, and that
+ * ringcomm-info reads through /proc, readable whatever the rank itself does. Written by the driver
+ * only, word by word; read by others at any time, so a reader may see words of two operations mixed
+ * and trusts none of them.
+ *
+ * What is written when an operation begins or ends is little. The rest (`shown`) is written when
+ * the driver, having waited for a while, looks at its deadlines.
  */
 #ifndef RCMI_PAGE_H
 #define RCMI_PAGE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include "activity.h"
 
-#define RCMI_PAGE_MAGIC 0x5243504147453031u /* "RCPAGE01" */
+#define RCMI_PAGE_MAGIC                                                                            \
+    0x5243504147453032u /* "RCPAGE02": the number is the version of the layout */
 
 /* All fields: relaxed stores by the driver, relaxed loads by readers; nothing is ordered by them.
  */
 struct rcmi_status_page {
     _Atomic uint64_t magic;
-    _Atomic int32_t pid, rank, size;
+    _Atomic uint32_t page_bytes; /* sizeof of this */
     _Atomic uint32_t epoch;
-    _Atomic uint64_t sequence; /* of the collective begun last */
-    _Atomic uint64_t bytes;
-    _Atomic int32_t collective, dtype, op, root;
-    _Atomic int32_t running;   /* 1 while it runs */
+    _Atomic int32_t pid, rank, size, local_size;
+    _Atomic uint64_t job;
+
+    _Atomic uint64_t called;   /* number of the collective begun last */
+    _Atomic uint64_t sequence; /* of the oldest unfinished one, 0: none */
+    _Atomic uint64_t count;
+    _Atomic int32_t called_as, collective, dtype, op, root;
+    _Atomic int32_t failed;    /* enum rcm_status of the communicator */
+    _Atomic uint32_t parting;  /* 1: in rcm_destroy */
+    _Atomic uint32_t transfer; /* enum rcmi_transfer_kind of the one shown, 0: none */
+
+    /* Shown. */
+    _Atomic uint64_t shown; /* the sequence that step, ..., algorithm belong to */
+    _Atomic uint64_t done;
+    _Atomic int64_t moved_ns; /* CLOCK_MONOTONIC, of its last progress */
+    _Atomic uint64_t algorithm[3];
     _Atomic int32_t waits_for; /* rank, -1 unknown */
-    _Atomic uint32_t step;
+    _Atomic uint32_t step, nsteps;
+    _Atomic int32_t peer; /* of the transfer */
+    _Atomic uint64_t tag, bytes;
+    _Atomic int64_t transfer_ns; /* of its last progress */
 };
+
+/* Who a page says it is of. */
+struct rcmi_page_owner {
+    int pid, rank, size, local_size;
+    uint64_t job;
+    uint32_t epoch;
+};
+
+/* Reads a page (RCMI_STATUS_PAGE_BYTES, aligned), mapped or copied. False if it is none of this
+ * version or says nonsense; what *ret_activity says is sanitized. now_ns: CLOCK_MONOTONIC. */
+bool rcmi_page_read(const void *bytes, int64_t now_ns, struct rcmi_page_owner *ret_owner,
+                    struct rcmi_activity *ret_activity);
 
 #endif

@@ -17,6 +17,7 @@
  */
 #include "comm.h"
 #include "wire.h"
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,19 +60,16 @@ void rcmi_records_free(struct rcmi_records *records) {
 }
 
 static void record_describe(const struct rcmi_record *record, char *text, size_t cap) {
-    const char *name = rcmi_collective_name((enum rcm_collective)record->collective);
-    if (record->parting)
-        snprintf(text, cap, "rcm_destroy");
-    else if (record->collective == RCM_ALL_REDUCE)
-        snprintf(text, cap, "%s of %llu %s, %s (%.24s)", name, (unsigned long long)record->count,
-                 rcm_dtype_name((rcm_dtype)record->dtype), rcm_op_name((rcm_op)record->op),
-                 record->algorithm);
-    else if (record->collective == RCM_BROADCAST)
-        snprintf(text, cap, "%s of %llu %s from rank %d (%.24s)", name,
-                 (unsigned long long)record->count, rcm_dtype_name((rcm_dtype)record->dtype),
-                 record->root, record->algorithm);
-    else
-        snprintf(text, cap, "%s (%.24s)", name, record->algorithm);
+    struct rcmi_activity call = {.collective = record->collective,
+                                 .called_as = record->collective,
+                                 .count = record->count,
+                                 .dtype = record->dtype,
+                                 .op = record->op,
+                                 .root = record->root,
+                                 .parting = record->parting};
+    memcpy(call.algorithm, record->algorithm, sizeof(call.algorithm));
+    rcmi_activity_sanitize(&call, INT_MAX);
+    rcmi_call_describe(&call, text, cap);
 }
 
 static bool records_are_one_call(const struct rcmi_record *a, const struct rcmi_record *b) {

@@ -43,6 +43,7 @@ bool rcmi_inquiry_decode(const void *bytes, size_t len, struct rcmi_inquiry *ret
         return false;
     memcpy(ret_inquiry, bytes, sizeof(*ret_inquiry));
     return ret_inquiry->magic == RCMI_INQUIRY_MAGIC && ret_inquiry->state <= RCMI_INQUIRY_IDLE &&
+           ret_inquiry->reason <= RCMI_INQUIRY_WARNING && ret_inquiry->reports <= 1 &&
            ret_inquiry->npeers <= RCMI_INQUIRY_PEERS;
 }
 

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "activity.h"
 #include "ringcomm.h"
 
 struct rcmi_failure {
@@ -32,16 +33,20 @@ enum rcmi_inquiry_state {
     RCMI_INQUIRY_WAITS, /* for peers */
     RCMI_INQUIRY_IDLE,  /* in no operation */
 };
+/* Why one asks. */
+enum rcmi_inquiry_reason { RCMI_INQUIRY_LATE, RCMI_INQUIRY_WARNING };
 #define RCMI_INQUIRY_PEERS 16
 struct rcmi_inquiry {
     uint32_t magic;  /* RCMI_INQUIRY_MAGIC */
     uint32_t epoch;  /* of the communicator */
     uint32_t number; /* of the asker's inquiry */
     uint32_t state;
-    uint64_t sequence, bytes; /* of the oldest unfinished collective, 0 if there is none */
-    uint32_t step;
+    uint32_t reason;  /* enum rcmi_inquiry_reason, of the asker or of the next line */
+    uint32_t reports; /* 1: the sender is about to write a report for that reason */
+    uint32_t reserved;
     uint32_t npeers;
-    int32_t peers[RCMI_INQUIRY_PEERS]; /* ranks, not checked by decode */
+    int32_t peers[RCMI_INQUIRY_PEERS]; /* ranks the sender waits for, not checked by decode */
+    struct rcmi_activity activity;     /* of an answer; neither */
 };
 #define RCMI_INQUIRY_MAGIC 0x52434d51u
 /* False if the bytes are no such message. npeers is valid. */

@@ -62,6 +62,8 @@ static void work_unref(struct rcm_work *work) {
 void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
     rcm_comm *comm = work->comm;
     const bool blocking = work->blocking, attended = work->attended;
+    if (work->shown)
+        rcmi_page_show_transfer(comm->page, NULL);
     /* Release pairs with the acquire of tests and waits. The work may be gone after it. */
     atomic_store_explicit(&work->status, status, memory_order_release);
     if (!blocking)

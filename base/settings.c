@@ -38,6 +38,8 @@ static const struct setting_row table[] = {
     {"RINGCOMM_PLAIN_STORE", "0", "1: allow a store that proves no secret although one is set"},
     {"RINGCOMM_LOG", "warn", "what goes to stderr: error, warn, info or debug"},
     {"RINGCOMM_TIMEOUT", "1800", "deadline of an operation in seconds"},
+    {"RINGCOMM_WARN_AFTER", "30",
+     "seconds without progress until a warning says who is waited for; 0: never"},
     {"RINGCOMM_PEER_TIMEOUT", "15", "seconds until a silent host or link counts as lost"},
     {"RINGCOMM_TRANSPORT", "auto", "transports that may be used: auto, or a list of shm,tcp"},
     {"RINGCOMM_CHAOS", "",

@@ -150,18 +150,31 @@ static const struct kind kinds[] = {
      {SUM(100)},
      {{.what = SEND, .count = 1, .root = NEXT}},
      {"all_reduce of 100 float32, sum (", "rcm_destroy on rank %d"}},
-    {"never calls", RCM_ERR_TIMEOUT, {SUM(100)}, {{.what = STAY_AWAY}}, {"rank %d (pid"}},
-    {"never calls a barrier", RCM_ERR_TIMEOUT, {BAR}, {{.what = STAY_AWAY}}, {"rank %d (pid"}},
+    {"never calls",
+     RCM_ERR_TIMEOUT,
+     {SUM(100)},
+     {{.what = STAY_AWAY}},
+     {"rank %d (pid", "never called all_reduce number 3", "in no operation"}},
+    {"never calls a barrier",
+     RCM_ERR_TIMEOUT,
+     {BAR},
+     {{.what = STAY_AWAY}},
+     {"rank %d (pid", "never called barrier number 3", "in no operation"}},
     {"receives instead",
      RCM_ERR_TIMEOUT,
      {SUM(100)},
      {{.what = RECV, .count = 1, .root = NEXT}, SUM(100)},
-     {"rank %d (pid"}},
+     {"rank %d (pid", "never called all_reduce number 3", "it is in recv from rank"}},
     {"sends instead",
      RCM_ERR_TIMEOUT,
      {SUM(100)},
      {{.what = SEND, .count = MAX_COUNT, .root = NEXT}, SUM(100)},
-     {"rank %d (pid"}},
+     {"rank %d (pid", "never called all_reduce number 3", "it is in send to rank"}},
+    {"destroys, is received from",
+     RCM_ERR_TIMEOUT,
+     {{.what = RECV, .count = 1, .root = ODD}},
+     {{.what = NONE}},
+     {"rank %d (pid", "is in rcm_destroy, and rank ", " still in recv from rank %d (tag 77)"}},
 };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
@@ -208,7 +221,8 @@ static rcm_status action_do(rcm_comm *comm, const struct scene *scene, const str
         call.timeout_ms = 0; /* others are late before it */
         return rcm_send(comm, in, a->count, RCM_FLOAT32, root, TAG, &call, NULL);
     case RECV:
-        call.timeout_ms = 0;
+        if (rcm_rank(comm) == scene->odd)
+            call.timeout_ms = 0;
         return rcm_recv(comm, out, a->count, RCM_FLOAT32, root, TAG, &call, NULL);
     default:
         return stay_away(comm);

@@ -28,9 +28,19 @@ static bool take_inquiry(const uint8_t *data, size_t size) {
     return true;
 }
 
+static bool take_record(const uint8_t *data, size_t size) {
+    struct rcmi_record record;
+    if (!rcmi_record_decode(data, size, &record))
+        return false;
+    fuzz_require(record.sequence > 0, "a call has a number");
+    fuzz_require(memchr(record.algorithm, 0, sizeof record.algorithm), "the algorithm ends");
+    return true;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    bool failure = take_failure(data, size), inquiry = take_inquiry(data, size);
-    fuzz_require(!failure || !inquiry, "a message means one thing");
-    fuzz_verdict = failure || inquiry ? FUZZ_ACCEPTED : FUZZ_REFUSED;
+    const bool failure = take_failure(data, size), inquiry = take_inquiry(data, size),
+               record = take_record(data, size);
+    fuzz_require(failure + inquiry + record <= 1, "a message means one thing");
+    fuzz_verdict = failure || inquiry || record ? FUZZ_ACCEPTED : FUZZ_REFUSED;
     return 0;
 }

@@ -1,51 +1,64 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: status pages (api/page.c). The input is what a peer has in the page that we map; we
- * put it into a sentence for people.
+ * Fuzz target: status pages (api/page.c), and what is told to people of them (api/report.c). The
+ * input is several pages one after the other, as ranks of one job may have them, whatever is in
+ * them; the first byte says how many.
  */
 #include "fuzz.h"
 #include <string.h>
-#include "comm.h"
 #include "page.h"
-#include "../../transport/internal.h"
+#include "report.h"
 
-enum { RANKS = 3, EPOCH = 7 };
+enum { RANKS_MAX = 48, NOW_S = 1000000 };
 
-static _Alignas(8) uint8_t page[RCMI_STATUS_PAGE_BYTES];
+static void require_readable(const char *text, size_t cap, const char *what) {
+    fuzz_require(memchr(text, 0, cap), what);
+    for (const char *c = text; *c; c++)
+        fuzz_require((*c >= ' ' && *c <= '~') || *c == '\n', what);
+}
 
-static void describe(size_t cap, char *text) {
-    static struct rcmi_link link;
-    static _Atomic(struct rcmi_link *) links[RANKS];
-    static struct rcmi_node node;
-    static struct rcmi_engine engine;
-    static struct rcm_comm comm;
-    static int world_rank[RANKS] = {2, 1, 0};
-    atomic_store(&link.status_page, page);
-    atomic_store(&links[2], &link);
-    node.links = links;
-    node.config.nranks = RANKS;
-    engine.node = &node;
-    comm.engine = &engine;
-    comm.size = RANKS;
-    comm.epoch = EPOCH;
-    comm.world_rank = world_rank;
-    rcmi_page_describe(&comm, 0, text, cap);
+/* A row as blame.c and tools/live.c make them. */
+static bool row_read(const void *page, struct rcmi_report_row *row) {
+    struct rcmi_page_owner owner = {0};
+    row->host = "host";
+    row->known = rcmi_page_read(page, (int64_t)NOW_S * 1000000000, &owner, &row->activity);
+    if (!row->known)
+        return false;
+    fuzz_require(owner.rank >= 0 && owner.rank < owner.size && owner.pid > 0,
+                 "an owner is a process and a rank");
+    row->pid = owner.pid;
+    row->state = rcmi_activity_is_busy(&row->activity) ? RCMI_ROW_WAITS : RCMI_ROW_IDLE;
+    return true;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    char text[160];
-    memset(page, 0, sizeof page);
-    if (size > sizeof page)
-        size = sizeof page;
-    if (size > 0)
-        memcpy(page, data, size);
-    for (size_t cap = 1; cap <= sizeof text; cap += 53) {
-        memset(text, 'x', sizeof text);
-        describe(cap, text);
-        fuzz_require(memchr(text, 0, cap), "a description ends within its room");
-        for (const char *c = text; *c; c++)
-            fuzz_require(*c >= ' ' && *c <= '~', "a description can be read");
+    static _Alignas(8) uint8_t page[4096];
+    static char text[RCMI_REPORT_TABLE_BYTES];
+    struct rcmi_report_row rows[RANKS_MAX];
+    struct fuzz_input in = {.data = data, .left = size};
+    const int n = 1 + fuzz_u8(&in) % RANKS_MAX;
+    const size_t each = in.left / (size_t)n;
+    char sentence[300];
+    bool any = false;
+    memset(rows, 0, sizeof rows);
+    for (int r = 0; r < n; r++) {
+        size_t len;
+        const uint8_t *bytes = fuzz_bytes(&in, each < sizeof page ? each : sizeof page, &len);
+        memset(page, 0, sizeof page);
+        if (len > 0)
+            memcpy(page, bytes, len);
+        any |= row_read(page, &rows[r]);
     }
-    fuzz_verdict = text[0] ? FUZZ_ACCEPTED : FUZZ_REFUSED;
+    for (int r = 0; r < n; r++)
+        rcmi_report_follow(rows, n, r);
+    for (size_t cap = 2; cap <= sizeof sentence; cap += 149) {
+        const int rank = rcmi_report_conclude(rows, n, sentence, cap);
+        fuzz_require(rank >= -1 && rank < n, "who is to blame is a rank");
+        require_readable(sentence, cap, "a conclusion can be read");
+    }
+    rcmi_report_table(rows, n, text, sizeof text);
+    require_readable(text, sizeof text, "a table can be read");
+    fuzz_require(strlen(text) + 1 < sizeof text, "a table fits its room");
+    fuzz_verdict = any ? FUZZ_ACCEPTED : FUZZ_REFUSED;
     return 0;
 }

@@ -149,13 +149,28 @@ def failure():
         data = body + b'all_reduce'.ljust(32, b'\0') + text.ljust(512, b'\0')
         return data if size is None else data[:size].ljust(size, b'\0')
 
-    def inquiry(magic=0x52434d51, state=2, npeers=2):
-        return struct.pack('<IIIIQQII', magic, 7, 1, state, 9, 4096, 3, npeers) + u32(1) * 16
+    def activity(sequence=9, algorithm=b'ring'):
+        return struct.pack('<QQQQiiiiiIIiQQQiiIi24s', 9, sequence, 1000, 4096, 1, 9, 1, 0, 2, 3, 14,
+                           1, 5000, 7, 8, 2, 1, 0, 0, algorithm)
+
+    def inquiry(magic=0x52434d51, state=2, reason=1, reports=1, npeers=2, body=activity()):
+        return (struct.pack('<IIIIIIII', magic, 7, 1, state, reason, reports, 0, npeers) +
+                u32(1) * 16 + body)
+
+    def record(magic=0x52434d52, sequence=3, algorithm=b'ring'):
+        return struct.pack('<IIQQQiiii24sII', magic, 7, sequence, 99, 1000, 1, 9, 1, 0, algorithm, 0,
+                           0)
     return {
         'valid-inquiry': inquiry(), 'valid-inquiry-full': inquiry(npeers=16),
         'bad-inquiry-state': inquiry(state=4), 'bad-inquiry-peers': inquiry(npeers=17),
         'bad-inquiry-peers-absurd': inquiry(npeers=-1 & 0xffffffff),
         'bad-inquiry-magic': inquiry(magic=0x52434d46), 'bad-inquiry-cut': inquiry()[:-4],
+        'bad-inquiry-reason': inquiry(reason=2), 'bad-inquiry-reports': inquiry(reports=2),
+        'valid-inquiry-question': inquiry(state=0, npeers=0, body=bytes(128)),
+        'valid-inquiry-unended': inquiry(body=activity(algorithm=b'x' * 24)),
+        'valid-record': record(), 'valid-record-unended': record(algorithm=b'y' * 24),
+        'bad-record-magic': record(magic=1), 'bad-record-zero': record(sequence=0),
+        'bad-record-cut': record()[:-8],
         'valid': message(),
         'valid-unended': message(text=b'x' * 512)[:32] + b'y' * 32 + b'x' * 512,
         'valid-minus-one': message(status=-1),
@@ -170,15 +185,49 @@ def failure():
 
 
 def page():
-    def words(magic=0x5243504147453031, epoch=7, sequence=5, collective=1, running=1, waits=2):
-        return (u64(magic) + u32(100) + u32(2) + u32(3) + u32(epoch) + u64(sequence) + u64(4096) +
-                u32(collective) + u32(1) + u32(1) + u32(-1) + u32(running) + u32(waits) + u32(9))
+    def words(magic=0x5243504147453032, page_bytes=184, pid=100, rank=0, size=3, called=5,
+              sequence=5, collective=1, called_as=1, failed=0, parting=0, transfer=0, shown=5,
+              algorithm=b'ring', waits=2, step=3, nsteps=9, peer=1, moved=10**9, root=-1):
+        return (struct.pack('<QIIiiiiQ', magic, page_bytes, 7, pid, rank, size, 2, 77) +
+                struct.pack('<QQQiiiiiiII', called, sequence, 1000, called_as, collective, 9, 1, root,
+                            failed, parting, transfer) +
+                struct.pack('<QQq24siIIiQQq', shown, 4096, moved, algorithm, waits, step, nsteps,
+                            peer, 7, 400, moved))
+
+    def job(*pages):
+        return bytes([len(pages) - 1]) + b''.join(pages)
+    idle = words(rank=2, called=4, sequence=0, called_as=3)
+    waits = [words(rank=0), words(rank=1)]
     return {
-        'valid': words(), 'valid-ended': words(running=0), 'valid-none-yet': words(sequence=0),
-        'valid-waits-for-nobody': words(waits=-1), 'valid-waits-for-stranger': words(waits=1000000),
-        'valid-odd-collective': words(collective=-7), 'valid-high-collective': words(collective=4),
-        'valid-long-sequence': words(sequence=U64_MAX),
-        'bad-magic': words(magic=0), 'bad-epoch': words(epoch=8), 'bad-empty': b'',
+        'valid': job(words()), 'valid-idle': job(idle), 'valid-none-yet': job(words(called=0)),
+        'valid-waits-for-nobody': job(words(waits=-1)),
+        'valid-waits-for-stranger': job(words(waits=1000000)),
+        'valid-odd-collective': job(words(collective=-7)),
+        'valid-high-collective': job(words(collective=4)),
+        'valid-odd-called': job(words(called_as=99)),
+        'valid-long-sequence': job(words(called=U64_MAX, sequence=U64_MAX, shown=U64_MAX)),
+        'valid-ahead-of-called': job(words(called=4)),
+        'valid-not-shown': job(words(shown=4)), 'valid-step-beyond': job(words(step=10)),
+        'valid-future': job(words(moved=2**62)), 'valid-before': job(words(moved=-2**62)),
+        'valid-unended': job(words(algorithm=b'\xff\n' * 12)),
+        'valid-send': job(words(sequence=0, transfer=1)),
+        'valid-recv': job(words(sequence=0, transfer=2)),
+        'valid-transfer-odd': job(words(sequence=0, transfer=3)),
+        'valid-transfer-stranger': job(words(sequence=0, transfer=2, peer=3)),
+        'valid-parting': job(words(parting=1)), 'valid-failed': job(words(failed=-5)),
+        'valid-failed-oddly': job(words(failed=-3000)), 'valid-root': job(words(collective=2, root=9)),
+        'valid-never-called': job(*waits, idle),
+        'valid-circle': job(words(waits=1), words(rank=1, waits=2), words(rank=2, waits=0)),
+        'valid-destroys': job(words(sequence=0, transfer=2, waits=1), words(rank=1, parting=1)),
+        'valid-many': job(*[words(size=48, rank=r, waits=7, called=5 - (r == 7),
+                                  sequence=5 * (r != 7)) for r in range(48)]),
+        'valid-many-different': job(*[words(size=48, called=99, rank=r, sequence=r + 1, shown=r + 1,
+                                            waits=47 - r) for r in range(48)]),
+        'valid-one-of-two': job(words(), bytes(184)),
+        'bad-magic': job(words(magic=0)), 'bad-version': job(words(magic=0x5243504147453031)),
+        'bad-size': job(words(page_bytes=180)), 'bad-pid': job(words(pid=0)),
+        'bad-rank': job(words(rank=3)), 'bad-rank-negative': job(words(rank=-1)),
+        'bad-ranks': job(words(size=1)), 'bad-empty': b'',
     }
 
 

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See activity.h. */
+#include "activity.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "plan.h"
+#include "ringcomm.h"
+
+static bool collective_is_known(int32_t collective) {
+    return collective >= RCM_ALL_REDUCE && collective <= RCM_BARRIER;
+}
+
+static void rank_sanitize(int32_t *rank, int size) {
+    if (*rank < 0 || *rank >= size)
+        *rank = -1;
+}
+
+static void word_sanitize(char *word, size_t cap) {
+    word[cap - 1] = '\0';
+    for (char *c = word; *c; c++)
+        if (!((*c >= 'a' && *c <= 'z') || (*c >= '0' && *c <= '9') || *c == '_'))
+            *c = '?';
+}
+
+void rcmi_activity_sanitize(struct rcmi_activity *a, int size) {
+    rank_sanitize(&a->waits_for, size);
+    rank_sanitize(&a->peer, size);
+    rank_sanitize(&a->root, size);
+    word_sanitize(a->algorithm, sizeof(a->algorithm));
+    if (!collective_is_known(a->called_as))
+        a->called = 0;
+    if (!collective_is_known(a->collective) || a->sequence > a->called)
+        a->sequence = 0;
+    if (a->step > a->nsteps)
+        a->nsteps = 0;
+    if ((a->transfer != RCMI_TRANSFER_SEND && a->transfer != RCMI_TRANSFER_RECV) || a->peer < 0)
+        a->transfer = RCMI_TRANSFER_NONE;
+    if (strcmp(rcm_status_name((rcm_status)a->failed), "RCM_?") == 0 || a->failed > 0)
+        a->failed = RCM_OK;
+    a->parting = a->parting != 0;
+}
+
+bool rcmi_activity_is_busy(const struct rcmi_activity *a) {
+    return a->sequence > 0 || a->transfer != RCMI_TRANSFER_NONE;
+}
+
+static void transfer_describe(const struct rcmi_activity *a, char *text, size_t cap) {
+    const char *what = a->transfer == RCMI_TRANSFER_SEND ? "send to" : "recv from";
+    if (a->tag == RCM_ANY_TAG)
+        snprintf(text, cap, "%s rank %" PRId32 " (any tag)", what, a->peer);
+    else
+        snprintf(text, cap, "%s rank %" PRId32 " (tag %" PRIu64 ")", what, a->peer, a->tag);
+}
+
+void rcmi_activity_describe(const struct rcmi_activity *a, char *text, size_t cap) {
+    const char *last = rcmi_collective_name((enum rcm_collective)a->called_as);
+    if (a->parting)
+        snprintf(text, cap, "rcm_destroy");
+    else if (a->sequence > 0)
+        snprintf(text, cap, "%s number %" PRIu64,
+                 rcmi_collective_name((enum rcm_collective)a->collective), a->sequence);
+    else if (a->transfer)
+        transfer_describe(a, text, cap);
+    else if (a->called > 0)
+        snprintf(text, cap, "no operation since it finished %s number %" PRIu64, last, a->called);
+    else
+        snprintf(text, cap, "no operation, and was in no collective yet");
+}
+
+void rcmi_call_describe(const struct rcmi_activity *a, char *text, size_t cap) {
+    const char *name = rcmi_collective_name((enum rcm_collective)a->collective);
+    const char *dtype = rcm_dtype_name((rcm_dtype)a->dtype);
+    const char *open = a->algorithm[0] ? " (" : "", *close = a->algorithm[0] ? ")" : "";
+    if (a->parting)
+        snprintf(text, cap, "rcm_destroy");
+    else if (a->collective == RCM_ALL_REDUCE)
+        snprintf(text, cap, "%s of %" PRIu64 " %s, %s%s%s%s", name, a->count, dtype,
+                 rcm_op_name((rcm_op)a->op), open, a->algorithm, close);
+    else if (a->collective == RCM_BROADCAST)
+        snprintf(text, cap, "%s of %" PRIu64 " %s from rank %" PRId32 "%s%s%s", name, a->count,
+                 dtype, a->root, open, a->algorithm, close);
+    else
+        snprintf(text, cap, "%s%s%s%s", name, open, a->algorithm, close);
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Looking after works that are not done: whom they wait for (shown on the status page, told to who
+ * asks), whether that has gone on for too long, and what is to be said then. Who is to blame is
+ * found out in blame.c, by asking.
+ *
+ * Called by drivers now and then, not on every pass.
+ */
+#include <stdio.h>
+#include "comm.h"
+#include "log.h"
+#include "page.h"
+#include "wire.h"
+
+#define TELL_AFTER_NS                                                                              \
+    INT64_C(100000000) /* then a collective is compared with others', record.c                     \
+                        */
+
+/* ---- Who waits for whom -------------------------------------------------------------------- */
+
+/* Who an unfinished work waits for: a rank, or -1. */
+static int work_waits_for(const struct rcm_work *work, struct rcmi_run_wait *wait) {
+    *wait = (struct rcmi_run_wait){.peer = -1};
+    if (work->kind != RCMI_WORK_COLLECTIVE)
+        wait->peer = work->transfer.peer;
+    else if (work->run)
+        rcmi_run_waits_for(work->run, wait);
+    return wait->peer;
+}
+
+/* "all_reduce number 12 (4000 bytes)", "recv from rank 3 (tag 5, 4 bytes)" */
+static void work_describe(const struct rcm_work *work, char *text, size_t cap) {
+    const struct rcmi_transfer *t = &work->transfer;
+    if (work->kind == RCMI_WORK_COLLECTIVE)
+        snprintf(text, cap, "%s number %llu (%zu bytes)", rcmi_work_name(work),
+                 (unsigned long long)work->sequence,
+                 work->bind.count * rcm_dtype_size(work->bind.dtype));
+    else
+        snprintf(text, cap, "%s %s rank %d (tag %llu, %zu bytes)", rcmi_work_name(work),
+                 work->kind == RCMI_WORK_SEND ? "to" : "from", t->peer, (unsigned long long)t->tag,
+                 t->capacity);
+}
+
+static void inquiry_add(struct rcmi_inquiry *inquiry, int peer) {
+    for (uint32_t i = 0; i < inquiry->npeers; i++)
+        if (inquiry->peers[i] == peer)
+            return;
+    if (inquiry->npeers < RCMI_INQUIRY_PEERS)
+        inquiry->peers[inquiry->npeers++] = peer;
+}
+
+static bool inquiry_add_transfer(void *arg, struct rcm_work *work) {
+    inquiry_add(arg, work->transfer.peer);
+    return true;
+}
+
+/* For the slots of a multicast channel this rank waits for any of the readers, which are on its
+ * host. */
+static void inquiry_add_host(const rcm_comm *comm, struct rcmi_inquiry *inquiry) {
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank && comm->host_of[r] == comm->host_of[comm->rank])
+            inquiry_add(inquiry, r);
+}
+
+static bool find_oldest(void *arg, struct rcm_work *work) {
+    struct rcm_work **oldest = arg;
+    if (!*oldest || work->moved_ns < (*oldest)->moved_ns)
+        *oldest = work;
+    return true;
+}
+
+/* Puts how far the oldest works are on the status page. The caller is the driver. */
+static void comm_show(rcm_comm *comm) {
+    struct rcm_work *transfer = NULL;
+    struct rcmi_run_wait wait;
+    rcmi_p2p_each(comm->p2p, find_oldest, &transfer);
+    if (transfer)
+        transfer->shown = true;
+    rcmi_page_show_transfer(comm->page, transfer);
+    if (comm->active) {
+        work_waits_for(comm->active, &wait);
+        rcmi_page_show(comm->page, comm->active, &wait);
+    }
+}
+
+/* What this rank waits for. The caller is the driver. */
+static void comm_describe_waits(rcm_comm *comm, struct rcmi_inquiry *inquiry) {
+    struct rcmi_run_wait wait;
+    inquiry->state = RCMI_INQUIRY_WAITS;
+    if (comm->active) { /* the oldest: later ones may wait for it */
+        if (work_waits_for(comm->active, &wait) >= 0)
+            inquiry_add(inquiry, wait.peer);
+        else
+            inquiry_add_host(comm, inquiry);
+    }
+    rcmi_p2p_each(comm->p2p, inquiry_add_transfer, inquiry);
+    comm_show(comm);
+}
+
+/* Fills in what the status page says. */
+static void comm_describe_activity(const rcm_comm *comm, struct rcmi_inquiry *inquiry) {
+    struct rcmi_page_owner owner;
+    (void)rcmi_page_read(comm->page, rcmi_now_ns(), &owner, &inquiry->activity);
+}
+
+void rcmi_comm_answer(rcm_comm *comm, int peer, const struct rcmi_inquiry *question) {
+    struct rcmi_inquiry answer = {.magic = RCMI_INQUIRY_MAGIC,
+                                  .epoch = comm->epoch,
+                                  .number = question->number,
+                                  .state = RCMI_INQUIRY_BUSY,
+                                  .reason = question->reason};
+    if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0) {
+        answer.state = RCMI_INQUIRY_IDLE;
+    } else if (rcmi_comm_try_drive(comm)) {
+        if (!comm->closing)
+            comm_describe_waits(comm, &answer);
+        rcmi_comm_stop_driving(comm);
+        /* Who found us driving may be about to sleep without having looked. */
+        rcmi_node_ring(comm->engine->node);
+    }
+    comm_describe_activity(comm, &answer);
+    /* Its driver did not let us look, but has shown for a while that it waits. */
+    if (answer.state == RCMI_INQUIRY_BUSY && answer.activity.waited_ms >= TELL_AFTER_NS / 1000000 &&
+        answer.activity.waits_for >= 0)
+        inquiry_add(&answer, answer.activity.waits_for);
+    answer.reports = rcmi_blame_asked(comm->blame, peer, question);
+    (void)rcmi_node_send(comm->engine->node, comm->world_rank[peer], &answer, sizeof(answer));
+}
+
+/* ---- Deadlines ----------------------------------------------------------------------------- */
+
+struct deadline_check {
+    rcm_comm *comm;
+    int64_t now;
+    rcmi_deadline earliest;
+};
+
+/* Asks why work goes on for so long. True with the verdict, when it is known. */
+static bool work_inquire(struct deadline_check *check, struct rcm_work *work,
+                         enum rcmi_inquiry_reason reason, const char *headline,
+                         struct rcmi_verdict *ret_verdict) {
+    rcm_comm *comm = check->comm;
+    struct rcmi_inquiry own = {.epoch = comm->epoch, .reason = reason};
+    rcmi_deadline until;
+    comm_describe_waits(comm, &own);
+    comm_describe_activity(comm, &own);
+    if (rcmi_blame_find(comm->blame, work, check->now, &own, headline, &until, ret_verdict) !=
+        RCM_AGAIN)
+        return true;
+    if (until < check->earliest)
+        check->earliest = until;
+    return false;
+}
+
+/* True if it is still to be found out who is to blame; else the communicator failed. */
+static bool work_is_late(struct deadline_check *check, struct rcm_work *work) {
+    struct rcmi_verdict verdict = {.origin = -1};
+    char what[96], headline[160];
+    work_describe(work, what, sizeof(what));
+    snprintf(headline, sizeof(headline),
+             "%s on rank %d did not finish within its deadline of %.1f s", what, check->comm->rank,
+             (double)work->timeout_ms / 1000);
+    if (!work_inquire(check, work, RCMI_INQUIRY_LATE, headline, &verdict))
+        return true;
+    rcmi_fail_origin(RCM_ERR_TIMEOUT, verdict.origin, "%s: %s", headline, verdict.text);
+    rcmi_comm_fail(check->comm, work);
+    return false;
+}
+
+/* Nothing has moved for a while, and the deadline is far. */
+static void work_is_slow(struct deadline_check *check, struct rcm_work *work) {
+    struct rcmi_verdict verdict = {.origin = -1};
+    char what[96], headline[160];
+    work_describe(work, what, sizeof(what));
+    snprintf(headline, sizeof(headline), "no progress for %lld s in %s on rank %d",
+             (long long)(check->comm->warn_after_ns / 1000000000), what, check->comm->rank);
+    work->warned = work_inquire(check, work, RCMI_INQUIRY_WARNING, headline, &verdict);
+}
+
+/* False once the communicator failed. */
+static bool work_check_deadline(void *arg, struct rcm_work *work) {
+    struct deadline_check *check = arg;
+    const int64_t warn_after = check->comm->warn_after_ns;
+    if (work->deadline <= check->now)
+        return work_is_late(check, work);
+    if (work->deadline < check->earliest)
+        check->earliest = work->deadline;
+    if (!work->warned && warn_after > 0 && check->now - work->moved_ns > warn_after)
+        work_is_slow(check, work);
+    return true;
+}
+
+/* Notes whether a work went on since the last look. */
+static void work_look(struct rcm_work *work, uint64_t progress, int64_t now) {
+    if (work->seen == progress)
+        return;
+    work->seen = progress;
+    work->moved_ns = now;
+    work->warned = false;
+}
+
+static bool transfer_look(void *arg, struct rcm_work *work) {
+    const struct deadline_check *check = arg;
+    work_look(work, work->transfer.done + (uint64_t)work->transfer.stage, check->now);
+    return true;
+}
+
+/* Whom a collective waits for long is told what it is. */
+static void work_tell(rcm_comm *comm, struct rcm_work *work, int peer,
+                      struct deadline_check *check) {
+    const int to = peer < 0 ? 1 : peer + 2;
+    if (work->told == to)
+        return;
+    if (check->now - work->moved_ns > TELL_AFTER_NS) {
+        rcmi_records_tell(comm->records, work, peer);
+        work->told = to;
+    } else if (work->moved_ns + TELL_AFTER_NS < check->earliest) {
+        check->earliest = work->moved_ns + TELL_AFTER_NS;
+    }
+}
+
+rcmi_deadline rcmi_comm_check_deadlines(rcm_comm *comm) {
+    struct deadline_check check = {.comm = comm, .now = rcmi_now_ns(), .earliest = RCMI_NEVER};
+    for (struct rcm_work *work = comm->active; work; work = work->next) {
+        struct rcmi_run_wait wait;
+        const int peer = work_waits_for(work, &wait);
+        work_look(work, wait.step + (uint64_t)wait.bytes, check.now);
+        work_tell(comm, work, peer, &check);
+    }
+    rcmi_p2p_each(comm->p2p, transfer_look, &check);
+    comm_show(comm);
+    for (struct rcm_work *work = comm->active; work; work = work->next)
+        if (!work_check_deadline(&check, work))
+            return check.now;
+    rcmi_p2p_each(comm->p2p, work_check_deadline, &check);
+    return check.earliest;
+}

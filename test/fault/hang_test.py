@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hang reports: one table, by one rank, that names the culprit, whatever it does.
+
+Usage: hang_test.py RINGCOMM_RUN HANG CASE
+"""
+import os
+import re
+import subprocess
+import sys
+
+RUN, HANG, CASE = sys.argv[1:4]
+ROW = re.compile(r'  (\S+)  +(\S+)  +(\S+)  +(.*?)  +(\S+)  +(\S+)  +(rank \d+|several|-)  +(.*)$')
+
+
+def run(n, scene, odd, ms, env=None, each=None):
+    """Runs n ranks; each: shell text before a rank's program. Returns lines of stdout, stderr."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith('RINGCOMM_')}
+    clean.update({'RINGCOMM_WARN_AFTER': '0'}, **(env or {}))
+    command = f'{each or ":"}; exec {HANG} {scene} {odd} {ms}'
+    done = subprocess.run([RUN, '-n', str(n), '--timeout', '50', '--', 'sh', '-c', command],
+                          env=clean, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+class Report:
+    def __init__(self, err):
+        self.err = err
+        lines = re.findall(r'ringcomm \[rank (\d+)\] warning: (.*)', err)
+        heads = [(int(rank), text) for rank, text in lines if not text.startswith('  ')]
+        assert len(heads) == 1, f'{len(heads)} reports, not one:\n{err}'
+        self.rank, self.head = heads[0]
+        assert {int(rank) for rank, _ in lines} == {self.rank}, f'several ranks wrote:\n{err}'
+        table = [text for _, text in lines if text.startswith('  ')]
+        assert table[0].split()[:3] == ['rank', 'host', 'pid'], err
+        self.rows = {}
+        for text in table[1:]:
+            match = ROW.match(text)
+            assert match, f'no row: {text!r}\n{err}'
+            self.rows[match[1]] = match.groups()[1:]
+
+    def says(self, *words):
+        for word in words:
+            assert word in self.head, f'{word!r} is not in {self.head!r}\n{self.err}'
+
+    def row(self, ranks, *words):
+        assert str(ranks) in self.rows, f'no row {ranks}:\n{self.err}'
+        text = ' | '.join(self.rows[str(ranks)])
+        for word in words:
+            assert word in text, f'{word!r} is not in {text!r}\n{self.err}'
+
+
+def case_absent(transport):
+    for n, odd in ((4, 2), (2, 0), (5, 4)):
+        status, out, err = run(n, 'absent', odd, 500, {'RINGCOMM_TRANSPORT': transport})
+        assert status == 0, f'status {status}\n{out}\n{err}'
+        report = Report(err)
+        assert report.rank != odd, err
+        report.says('did not finish within its deadline of 0.5 s', f'rank {odd} (pid ',
+                    'never called all_reduce number 3: it is alive, but in no operation since it '
+                    'finished barrier number 2')
+        assert len(report.rows) == n, err
+        report.row(odd, 'no operation since it finished barrier number 2')
+        pids = dict(re.findall(r'\[(\d+)\] pid (\d+)', out))
+        for rank in range(n):
+            report.row(rank, pids[str(rank)], '')
+            if rank != odd:
+                report.row(rank, 'all_reduce number 3 of 1000 float32, sum (', ' s')
+        # Every rank's error says it too.
+        assert out.count(f'never called all_reduce number 3: it is') == n, out
+
+
+def case_stopped(transport):
+    _, out, err = run(4, 'stopped', 1, 500, {'RINGCOMM_TRANSPORT': transport})
+    report = Report(err)
+    report.says('rank 1 (pid ', 'does not answer: it is stopped, hangs, or cannot be reached')
+    report.row(1, 'no answer')
+    if transport == 'shm':  # its page can be read all the same
+        report.says('never called all_reduce number 3')
+        report.row(1, 'no answer, in no operation since it finished barrier number 2')
+    for rank in (0, 2, 3):
+        report.row(rank, 'all_reduce number 3 of 1000 float32, sum (')
+    assert out.count('RCM_ERR_TIMEOUT') == 3, out
+
+
+def case_receives(transport):
+    status, out, err = run(3, 'receives', 1, 500, {'RINGCOMM_TRANSPORT': transport})
+    assert status == 0, f'status {status}\n{out}\n{err}'
+    report = Report(err)
+    report.says('rank 1 (pid ', 'never called all_reduce number 3: it is in recv from rank 2 '
+                '(tag 7)')
+    report.row(1, 'recv from rank 2 (tag 7)', 'rank 2', ' s')
+
+
+def case_warning(transport):
+    """Nobody is late, one is slow: a warning, and all is well in the end."""
+    status, out, err = run(4, 'slow', 3, 2500,
+                           {'RINGCOMM_TRANSPORT': transport, 'RINGCOMM_WARN_AFTER': '1'})
+    assert status == 0 and out.count('RCM_OK') == 4, f'status {status}\n{out}\n{err}'
+    report = Report(err)
+    report.says('no progress for 1 s in all_reduce number 3 (4000 bytes) on rank ',
+                'rank 3 (pid ', 'never called all_reduce number 3', 'in no operation')
+    assert 'error' not in err, err
+
+
+def case_hosts(transport):
+    """Two hosts of three ranks, told apart by name; one of the other host stops."""
+    each = 'export RINGCOMM_HOST_ID=host$((RANK / 3))'
+    _, out, err = run(6, 'stopped', 4, 700, each=each)
+    report = Report(err)
+    report.says('rank 4 (pid ', 'does not answer')
+    report.row(4, 'no answer')
+    for rank in (0, 1, 2, 3, 5):
+        report.row(rank, 'all_reduce number 3 of 1000 float32, sum (')
+    assert out.count('RCM_ERR_TIMEOUT') == 5, out
+
+
+def case_many(transport):
+    """Equal ranks share a line."""
+    status, out, err = run(32, 'absent', 7, 3000, {'RINGCOMM_TRANSPORT': transport})
+    assert status == 0, f'status {status}\n{out}\n{err}'
+    report = Report(err)
+    report.says('rank 7 (pid ', 'never called all_reduce number 3')
+    report.row(7, 'no operation')
+    report.row('0-6,8-31', 'all_reduce number 3 of 1000 float32, sum (')
+    assert len(report.rows) == 2, err
+
+
+if __name__ == '__main__':
+    name, transport_name = CASE.split('-')
+    globals()['case_' + name](transport_name)
