@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a rank is doing, as far as others can know: the content of its status page (page.h), of its
- * answer to who asks (wire.h), of its row in a report (report.h). Not the truth of one moment:
+ * answer to who asks (wire.h), of its row in a report (hang.h). Not the truth of one moment:
  * pages are read while they are written.
  */
 #ifndef RCMI_ACTIVITY_H

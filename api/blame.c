@@ -3,7 +3,7 @@
  * Who is to blame when an operation is late. The rank that is waited for is mostly a victim itself,
  * so before a timeout is recorded the late rank asks along the chain: whom do you wait for? The
  * loop thread of each rank answers, whatever its callers do; a process that is stopped does not.
- * What follows from the answers is the business of report.c; all ranks that ask find the same, so
+ * What follows from the answers is the business of hang.c; all ranks that ask find the same, so
  * it does not matter whose record is first.
  *
  * One of the ranks that ask asks all the others too, and logs a report. Which one:
@@ -22,7 +22,7 @@
 #include "comm.h"
 #include "log.h"
 #include "page.h"
-#include "report.h"
+#include "hang.h"
 #include "wire.h"
 
 #define ASK_NS     (400 * INT64_C(1000000))
@@ -31,7 +31,7 @@
 #define GRACE_NS   (50 * INT64_C(1000000))   /* for the reporter, by those who do not report */
 #define HEARD_NS   (2000 * INT64_C(1000000)) /* a report is one's own for that long */
 #define ASK_ALL    256 /* of more ranks only those that are linked are asked */
-#define TEXT_BYTES (RCMI_REPORT_TABLE_BYTES + 1024)
+#define TEXT_BYTES (RCMI_HANG_TABLE_BYTES + 1024)
 
 enum state { NOT_ASKED, ASKED, BUSY, WAITS, IDLE };
 
@@ -181,19 +181,19 @@ bool rcmi_blame_asked(struct rcmi_blame *blame, int rank, const struct rcmi_inqu
 
 /* ---- Judging; under the lock --------------------------------------------------------------- */
 
-static void row_fill(const struct rcmi_blame *blame, int rank, struct rcmi_report_row *row) {
-    static const enum rcmi_report_state states[] = {RCMI_ROW_NOT_ASKED, RCMI_ROW_SILENT,
-                                                    RCMI_ROW_BUSY, RCMI_ROW_WAITS, RCMI_ROW_IDLE};
+static void row_fill(const struct rcmi_blame *blame, int rank, struct rcmi_hang_row *row) {
+    static const enum rcmi_hang_state states[] = {RCMI_ROW_NOT_ASKED, RCMI_ROW_SILENT,
+                                                  RCMI_ROW_BUSY, RCMI_ROW_WAITS, RCMI_ROW_IDLE};
     const struct rcmi_engine *engine = blame->comm->engine;
     const struct witness *witness = &blame->witnesses[rank];
     const int world = blame->comm->world_rank[rank];
     struct rcmi_page_owner owner;
     const void *page, *blob;
     size_t len;
-    *row = (struct rcmi_report_row){.state = states[witness->state],
-                                    .known = witness->state >= BUSY,
-                                    .host = "",
-                                    .activity = witness->activity};
+    *row = (struct rcmi_hang_row){.state = states[witness->state],
+                                  .known = witness->state >= BUSY,
+                                  .host = "",
+                                  .activity = witness->activity};
     if (!rcmi_book_lookup(engine->book, world, &blob, &len) &&
         rcmi_address_process(blob, len, &row->pid, &row->host) != RCM_OK)
         row->host = "";
@@ -204,7 +204,7 @@ static void row_fill(const struct rcmi_blame *blame, int rank, struct rcmi_repor
 }
 
 /* Marks all that this rank waits for, directly or through others. queue: room for n. */
-static void rows_follow(const struct rcmi_blame *blame, struct rcmi_report_row *rows, int *queue) {
+static void rows_follow(const struct rcmi_blame *blame, struct rcmi_hang_row *rows, int *queue) {
     int n = 0;
     queue[n++] = blame->comm->rank;
     rows[queue[0]].on_chain = true;
@@ -220,9 +220,9 @@ static void rows_follow(const struct rcmi_blame *blame, struct rcmi_report_row *
     }
 }
 
-static struct rcmi_report_row *blame_rows(const struct rcmi_blame *blame) {
+static struct rcmi_hang_row *blame_rows(const struct rcmi_blame *blame) {
     const size_t n = (size_t)blame->comm->size;
-    struct rcmi_report_row *rows = calloc(n, sizeof(*rows));
+    struct rcmi_hang_row *rows = calloc(n, sizeof(*rows));
     int *queue = calloc(n, sizeof(*queue));
     if (!rows || !queue) {
         free(rows);
@@ -237,24 +237,24 @@ static struct rcmi_report_row *blame_rows(const struct rcmi_blame *blame) {
 }
 
 /* The report, to be logged by the caller when it has let go of the lock; NULL if there is none. */
-static char *blame_report(const struct rcmi_blame *blame, const struct rcmi_report_row *rows,
+static char *blame_report(const struct rcmi_blame *blame, const struct rcmi_hang_row *rows,
                           const char *conclusion) {
     char *text = blame->reports ? malloc(TEXT_BYTES) : NULL;
     if (!text)
         return NULL;
     const int len = snprintf(text, TEXT_BYTES, "%s: %s\n", blame->headline, conclusion);
-    rcmi_report_table(rows, blame->comm->size, text + len, TEXT_BYTES - (size_t)len);
+    rcmi_hang_table(rows, blame->comm->size, text + len, TEXT_BYTES - (size_t)len);
     return text;
 }
 
 /* Ends the inquiry. */
 static char *blame_judge(struct rcmi_blame *blame, struct rcmi_verdict *verdict) {
-    struct rcmi_report_row *rows = blame_rows(blame);
+    struct rcmi_hang_row *rows = blame_rows(blame);
     char *report = NULL;
     *verdict = (struct rcmi_verdict){.origin = -1};
     if (rows) {
         verdict->origin =
-            rcmi_report_conclude(rows, blame->comm->size, verdict->text, sizeof(verdict->text));
+            rcmi_hang_conclude(rows, blame->comm->size, verdict->text, sizeof(verdict->text));
         report = blame_report(blame, rows, verdict->text);
     }
     free(rows);

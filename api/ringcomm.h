@@ -19,10 +19,11 @@
  *
  * ORDER
  *   Every rank of a communicator issues the same collectives in the same order with the same
- *   count, type, operator and root. Where two ranks differ, both get RCM_ERR_MISMATCH instead of
- *   wrong data. Operations start in the order they were issued; several asynchronous ones may be
- *   in flight and complete in any order. Messages between two ranks with the same tag arrive in
- *   the order they were sent; different tags are independent.
+ *   count, type, operator and root. Where two ranks differ, all get RCM_ERR_MISMATCH instead of
+ *   wrong data, in that call or, where their part was complete, by their next call or rcm_destroy;
+ *   the text names both calls. Operations start in the order they were issued; several
+ *   asynchronous ones may be in flight and complete in any order. Messages between two ranks with
+ *   the same tag arrive in the order they were sent; different tags are independent.
  *
  * BLOCKING AND ASYNCHRONOUS
  *   Every operation ends in (const struct rcm_call *call, rcm_work **ret_work). With ret_work
@@ -58,7 +59,9 @@
  *
  * DEADLINES
  *   Every wait has one: rcm_call.timeout_ms, else that of rcm_init, else 30 minutes. When it
- *   passes the operation fails with RCM_ERR_TIMEOUT and the text names who was waited for.
+ *   passes the operation fails with RCM_ERR_TIMEOUT and the text names who was waited for; one of
+ *   the ranks that waited logs (RINGCOMM_LOG, warn) a table of what each rank is doing. Without
+ *   progress it logs the same after RINGCOMM_WARN_AFTER seconds, 30 by default.
  *
  * ERRORS
  *   A wrong argument is RCM_ERR_INVALID; nothing has been sent and the communicator is as before.

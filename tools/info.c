@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ringcomm-info: what this library is and what it can do on this machine: version, features,
- * transports with the reason why not, algorithms, settings with their origin, CPUs.
+ * transports with the reason why not, algorithms, settings with their origin, CPUs; and what the
+ * ranks of running jobs are doing (live.c).
  */
 #include <argp.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include "common.h"
+#include "live.h"
 #include "report.h"
 #include "ringcomm.h"
 
@@ -22,6 +25,8 @@ enum info_section {
 
 struct info_options {
     unsigned sections;
+    bool live;
+    int64_t pid; /* 0: of all jobs */
     const char *csv, *json;
 };
 
@@ -131,9 +136,28 @@ enum option_key {
     KEY_ALGORITHMS,
     KEY_SETTINGS,
     KEY_CPUS,
+    KEY_LIVE,
     KEY_CSV,
     KEY_JSON,
 };
+
+static void info_parse_pid(struct info_options *options, const char *arg,
+                           struct argp_state *state) {
+    if (options->pid != 0)
+        argp_error(state, "'%s': one process is enough", arg);
+    if (!tool_parse_int(arg, 1, INT32_MAX, &options->pid))
+        argp_error(state, "'%s' is no number of a process", arg);
+}
+
+static void info_check(const struct info_options *options, struct argp_state *state) {
+    if (options->csv && options->json && !strcmp(options->csv, "-") && !strcmp(options->json, "-"))
+        argp_error(state, "--csv - and --json - both want stdout");
+    if (options->live && options->sections)
+        argp_error(state, "--live goes with no section");
+    if (options->pid && !options->live)
+        argp_error(state, "'%" PRId64 "': there are options only, but for --live PID",
+                   options->pid);
+}
 
 static error_t info_parse(int key, char *arg, struct argp_state *state) {
     struct info_options *options = state->input;
@@ -146,6 +170,11 @@ static error_t info_parse(int key, char *arg, struct argp_state *state) {
     case KEY_CPUS:
         options->sections |= 1u << (key - KEY_LIBRARY);
         return 0;
+    case KEY_LIVE:
+        options->live = true;
+        if (arg)
+            info_parse_pid(options, arg, state);
+        return 0;
     case KEY_CSV:
         options->csv = arg;
         return 0;
@@ -153,12 +182,13 @@ static error_t info_parse(int key, char *arg, struct argp_state *state) {
         options->json = arg;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "'%s': there are options only", arg);
+        if (*arg >= '0' && *arg <= '9')
+            info_parse_pid(options, arg, state);
+        else
+            argp_error(state, "'%s': there are options only", arg);
         return 0;
     case ARGP_KEY_END:
-        if (options->csv && options->json && !strcmp(options->csv, "-") &&
-            !strcmp(options->json, "-"))
-            argp_error(state, "--csv - and --json - both want stdout");
+        info_check(options, state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -179,26 +209,37 @@ int main(int argc, char **argv) {
         {"algorithms", KEY_ALGORITHMS, NULL, 0, "Algorithms of each collective", 1},
         {"settings", KEY_SETTINGS, NULL, 0, "Environment variables, value, default, origin", 1},
         {"cpus", KEY_CPUS, NULL, 0, "Processors this process may use", 1},
-        {NULL, 0, NULL, 0, "Output:", 2},
-        {"csv", KEY_CSV, "FILE", 0, "Write CSV; '-' is stdout, instead of the table", 2},
-        {"json", KEY_JSON, "FILE", 0, "Write JSON; '-' is stdout, instead of the table", 2},
+        {NULL, 0, NULL, 0, "Or, of jobs that run on this machine:", 2},
+        {"live", KEY_LIVE, "PID", OPTION_ARG_OPTIONAL,
+         "What each rank is doing and who waits for whom, of the job that process PID is a rank of "
+         "(default: all jobs that may be looked into)",
+         2},
+        {NULL, 0, NULL, 0, "Output:", 3},
+        {"csv", KEY_CSV, "FILE", 0, "Write CSV; '-' is stdout, instead of the table", 3},
+        {"json", KEY_JSON, "FILE", 0, "Write JSON; '-' is stdout, instead of the table", 3},
         {NULL, 0, NULL, 0, NULL, -1},
         {0},
     };
     static const struct argp argp = {
         .options = table,
         .parser = info_parse,
-        .doc = "Tells what libringcomm is and can do on this machine.\v"
+        .args_doc = "[--live PID]",
+        .doc = "Tells what libringcomm is and can do on this machine, and what running jobs do.\v"
                "Examples:\n"
                "  ringcomm-info\n"
                "  ringcomm-info --settings\n"
-               "  RINGCOMM_TRANSPORT=tcp ringcomm-info --transports --settings --csv -\n\n"
+               "  RINGCOMM_TRANSPORT=tcp ringcomm-info --transports --settings --csv -\n"
+               "  ringcomm-info --live                what all ranks on this machine are doing\n"
+               "  ringcomm-info --live 4711           those of the job of process 4711\n"
+               "  ringcomm-info --live 4711 --json -  the same for programs\n\n"
                "Exit status: 0 all well, 1 failure, 2 a command line that is not valid.",
     };
     struct info_options options = {0};
     argp_err_exit_status = TOOL_USAGE;
     argp_program_version_hook = info_print_version;
     argp_parse(&argp, argc, argv, 0, NULL, &options);
+    if (options.live)
+        return live_print((int)options.pid, options.csv, options.json);
     if (!options.sections)
         options.sections = INFO_ALL;
     return info_print(&options);

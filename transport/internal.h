@@ -110,6 +110,7 @@ struct rcmi_node {
     struct rcmi_bell *bell;
     void *status_page;
     void *own_head; /* memory of the two where no transport placed them */
+    int own_fd;     /* of that, -1 */
     uint8_t address[RCMI_ADDRESS_MAX];
     size_t address_len;
     char unix_name[RCMI_UNIX_NAME_MAX + 1];

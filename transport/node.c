@@ -4,12 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include "internal.h"
 #include "log.h"
 #include "settings.h"
 
-enum { TURNS = 16 };
+enum { TURNS = 16, HEAD_BYTES = RCMI_STATUS_PAGE_AT + RCMI_STATUS_PAGE_BYTES };
 
 void *rcmi_zalloc(size_t bytes) {
     size_t rounded = (bytes / RCMI_LINE + 1) * RCMI_LINE;
@@ -110,14 +111,18 @@ static rcm_status node_init_domains(struct rcmi_node *node) {
     return status;
 }
 
-/* Where no transport placed bell and status page, they need not be shared. */
+/* Where no transport placed bell and status page, only tools want to read them. */
 static rcm_status node_init_head(struct rcmi_node *node) {
     if (node->bell)
         return RCM_OK;
-    node->own_head = rcmi_zalloc(RCMI_LINE + RCMI_STATUS_PAGE_BYTES);
-    if (!node->own_head)
-        return RCM_ERR_NOMEM;
-    rcmi_node_place_head(node, node->own_head, (uint8_t *)node->own_head + RCMI_LINE);
+    void *head = MAP_FAILED;
+    if (rcmi_memfd_create(RCMI_STATUS_FILE, HEAD_BYTES, &node->own_fd) != RCM_OK ||
+        rcmi_memfd_map(node->own_fd, HEAD_BYTES, &head) != RCM_OK)
+        head = mmap(NULL, HEAD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (head == MAP_FAILED)
+        return rcmi_fail(RCM_ERR_NOMEM, errno, "no memory for a status page");
+    node->own_head = head;
+    rcmi_node_place_head(node, head, (uint8_t *)head + RCMI_STATUS_PAGE_AT);
     return RCM_OK;
 }
 
@@ -157,6 +162,7 @@ rcm_status rcmi_node_create(const struct rcmi_node_config *config, struct rcmi_n
         return RCM_ERR_NOMEM;
     node->peer_timeout_ms = seconds * 1000;
     node->pid = getpid();
+    node->own_fd = -1;
     node_init_lock(node);
     status = node_copy_config(node, config);
     if (status == RCM_OK) {
@@ -321,7 +327,9 @@ void rcmi_node_destroy(struct rcmi_node *node) {
     free((void *)(uintptr_t)node->config.iface);
     free((void *)(uintptr_t)node->config.ports);
     free((void *)(uintptr_t)node->links);
-    free(node->own_head);
+    if (node->own_head)
+        munmap(node->own_head, HEAD_BYTES);
+    rcmi_fd_close(&node->own_fd);
     free(node);
 }
 

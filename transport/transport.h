@@ -113,8 +113,11 @@ struct rcmi_loop *rcmi_node_loop(struct rcmi_node *node);
 const char *rcmi_node_transport(struct rcmi_node *node, int peer);
 
 /* This node's status page: RCMI_STATUS_PAGE_BYTES of memory that same-host peers can read; the
- * rooms above define its content. */
+ * rooms above define its content. It lies at RCMI_STATUS_PAGE_AT of a memory file that stays open
+ * under that name, sealed against shrinking, so that tools find it in /proc/PID/fd. */
 #define RCMI_STATUS_PAGE_BYTES 4096
+#define RCMI_STATUS_PAGE_AT    4096
+#define RCMI_STATUS_FILE       "ringcomm"
 void *rcmi_node_status_page(struct rcmi_node *node);
 /* A linked same-host peer's page, NULL if there is none. Written by the peer at any time: read each
  * word once and trust nothing. Lives as long as the node. */

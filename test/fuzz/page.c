@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: status pages (api/page.c), and what is told to people of them (api/report.c). The
+ * Fuzz target: status pages (api/page.c), and what is told to people of them (api/hang.c). The
  * input is several pages one after the other, as ranks of one job may have them, whatever is in
  * them; the first byte says how many.
  */
 #include "fuzz.h"
 #include <string.h>
 #include "page.h"
-#include "report.h"
+#include "hang.h"
 
 enum { RANKS_MAX = 48, NOW_S = 1000000 };
 
@@ -18,7 +18,7 @@ static void require_readable(const char *text, size_t cap, const char *what) {
 }
 
 /* A row as blame.c and tools/live.c make them. */
-static bool row_read(const void *page, struct rcmi_report_row *row) {
+static bool row_read(const void *page, struct rcmi_hang_row *row) {
     struct rcmi_page_owner owner = {0};
     row->host = "host";
     row->known = rcmi_page_read(page, (int64_t)NOW_S * 1000000000, &owner, &row->activity);
@@ -33,8 +33,8 @@ static bool row_read(const void *page, struct rcmi_report_row *row) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static _Alignas(8) uint8_t page[4096];
-    static char text[RCMI_REPORT_TABLE_BYTES];
-    struct rcmi_report_row rows[RANKS_MAX];
+    static char text[RCMI_HANG_TABLE_BYTES];
+    struct rcmi_hang_row rows[RANKS_MAX];
     struct fuzz_input in = {.data = data, .left = size};
     const int n = 1 + fuzz_u8(&in) % RANKS_MAX;
     const size_t each = in.left / (size_t)n;
@@ -50,13 +50,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         any |= row_read(page, &rows[r]);
     }
     for (int r = 0; r < n; r++)
-        rcmi_report_follow(rows, n, r);
+        rcmi_hang_follow(rows, n, r);
     for (size_t cap = 2; cap <= sizeof sentence; cap += 149) {
-        const int rank = rcmi_report_conclude(rows, n, sentence, cap);
+        const int rank = rcmi_hang_conclude(rows, n, sentence, cap);
         fuzz_require(rank >= -1 && rank < n, "who is to blame is a rank");
         require_readable(sentence, cap, "a conclusion can be read");
     }
-    rcmi_report_table(rows, n, text, sizeof text);
+    rcmi_hang_table(rows, n, text, sizeof text);
     require_readable(text, sizeof text, "a table can be read");
     fuzz_require(strlen(text) + 1 < sizeof text, "a table fits its room");
     fuzz_verdict = any ? FUZZ_ACCEPTED : FUZZ_REFUSED;

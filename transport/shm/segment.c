@@ -15,7 +15,7 @@ rcm_status shm_segment_init(struct shm_domain *domain) {
     domain->memfd = -1;
     domain->page = (size_t)sysconf(_SC_PAGESIZE);
     size_t size = (SHM_HEAD_BYTES + domain->page - 1) / domain->page * domain->page;
-    rcm_status status = rcmi_memfd_create("ringcomm", size, &domain->memfd);
+    rcm_status status = rcmi_memfd_create(RCMI_STATUS_FILE, size, &domain->memfd);
     if (status == RCM_OK)
         status = rcmi_memfd_map(domain->memfd, SHM_HEAD_BYTES, &base);
     if (status != RCM_OK)

@@ -22,7 +22,7 @@
 #include "../internal.h"
 #include "../ring.h"
 
-#define SHM_PAGE       4096
+#define SHM_PAGE       RCMI_STATUS_PAGE_AT
 #define SHM_HEAD_BYTES (SHM_PAGE + RCMI_STATUS_PAGE_BYTES)
 #define SHM_MAGIC      0x52434d53484d3031u
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See report.h. */
-#include "report.h"
+/* See hang.h. */
+#include "hang.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,11 +12,11 @@
 #define LINES_MAX       40
 #define FOLLOW_MAX      1024 /* of more ranks it is not looked whether all wait for one */
 
-typedef const struct rcmi_report_row row_t;
+typedef const struct rcmi_hang_row row_t;
 
 /* ---- Who waits ------------------------------------------------------------------------------ */
 
-void rcmi_report_follow(struct rcmi_report_row *rows, int n, int rank) {
+void rcmi_hang_follow(struct rcmi_hang_row *rows, int n, int rank) {
     for (int hops = 0; hops < n && rows[rank].known; hops++) {
         rank = rows[rank].activity.waits_for;
         if (rank < 0 || rank >= n || rows[rank].on_chain)
@@ -179,6 +179,18 @@ static int rule_idle(row_t *rows, int n, char *text, size_t cap) {
     return -1;
 }
 
+/* A rank that nobody has asked. */
+static int rule_unknown(row_t *rows, int n, char *text, size_t cap) {
+    for (int r = 0; r < n; r++) {
+        if (!rows[r].on_chain || rows[r].state != RCMI_ROW_NOT_ASKED)
+            continue;
+        add_who(text, cap, rows, r);
+        add(text, cap, " is waited for; what it does is not known here");
+        return r;
+    }
+    return -1;
+}
+
 static bool is_behind(const struct rcmi_activity *a, const struct rcmi_activity *b) {
     if (a->sequence != b->sequence)
         return a->sequence < b->sequence;
@@ -211,10 +223,10 @@ static int rule_busy(row_t *rows, int n, char *text, size_t cap) {
     return -1;
 }
 
-int rcmi_report_conclude(const struct rcmi_report_row *rows, int n, char *text, size_t cap) {
+int rcmi_hang_conclude(const struct rcmi_hang_row *rows, int n, char *text, size_t cap) {
     static int (*const rules[])(row_t *, int, char *, size_t) = {
-        rule_stopped, rule_silent, rule_parting, rule_never_called,
-        rule_idle,    rule_circle, rule_busy,
+        rule_stopped, rule_silent,  rule_parting, rule_never_called,
+        rule_idle,    rule_unknown, rule_circle,  rule_busy,
     };
     const size_t nrules = sizeof(rules) / sizeof(rules[0]);
     int rank = -1;
@@ -231,13 +243,13 @@ int rcmi_report_conclude(const struct rcmi_report_row *rows, int n, char *text, 
 
 /* ---- The table ------------------------------------------------------------------------------ */
 
-static const char *state_word(enum rcmi_report_state state) {
+static const char *state_word(enum rcmi_hang_state state) {
     return state == RCMI_ROW_SILENT    ? "no answer"
            : state == RCMI_ROW_STOPPED ? "stopped"
                                        : "not asked";
 }
 
-void rcmi_report_operation(const struct rcmi_report_row *row, char *text, size_t cap) {
+void rcmi_hang_operation(const struct rcmi_hang_row *row, char *text, size_t cap) {
     const struct rcmi_activity *a = &row->activity;
     const bool answers = row->state > RCMI_ROW_STOPPED;
     char doing[128], call[128];
@@ -264,8 +276,8 @@ static bool rows_are_alike(row_t *a, row_t *b) {
     if ((a->state != b->state && !both_answer) || a->known != b->known ||
         strcmp(a->host, b->host) != 0)
         return false;
-    rcmi_report_operation(a, x, sizeof(x));
-    rcmi_report_operation(b, y, sizeof(y));
+    rcmi_hang_operation(a, x, sizeof(x));
+    rcmi_hang_operation(b, y, sizeof(y));
     return strcmp(x, y) == 0;
 }
 
@@ -327,7 +339,7 @@ static void line_print(const struct line *line, row_t *rows, char *text, size_t 
     char pid[16] = "-";
     if (row->pid > 0)
         snprintf(pid, sizeof(pid), "%d%s", row->pid, line->count > 1 ? ",..." : "");
-    rcmi_report_operation(row, operation, sizeof(operation));
+    rcmi_hang_operation(row, operation, sizeof(operation));
     if (row->known && a->sequence > 0 && line->nsteps > 0) {
         range_print(line->low_step, line->high_step, step, sizeof(step));
         add(step, sizeof(step), "/%" PRIu32, line->nsteps);
@@ -362,7 +374,7 @@ static bool has_a_line(row_t *rows, int before, int rank) {
     return false;
 }
 
-void rcmi_report_table(const struct rcmi_report_row *rows, int n, char *text, size_t cap) {
+void rcmi_hang_table(const struct rcmi_hang_row *rows, int n, char *text, size_t cap) {
     struct line line;
     int lines = 0, shown = 0;
     text[0] = '\0';

@@ -4,14 +4,14 @@
  * is waited for, and why. Pure functions over rows; who fills them is blame.c (a late operation)
  * and tools/live.c (ringcomm-info --live).
  */
-#ifndef RCMI_REPORT_H
-#define RCMI_REPORT_H
+#ifndef RCMI_HANG_H
+#define RCMI_HANG_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include "activity.h"
 
-enum rcmi_report_state {
+enum rcmi_hang_state {
     RCMI_ROW_NOT_ASKED,
     RCMI_ROW_SILENT,  /* asked, did not answer */
     RCMI_ROW_STOPPED, /* the kernel says so */
@@ -20,8 +20,8 @@ enum rcmi_report_state {
     RCMI_ROW_IDLE, /* in no operation */
 };
 
-struct rcmi_report_row { /* rows stand in order of ranks: row r is of rank r */
-    enum rcmi_report_state state;
+struct rcmi_hang_row { /* rows stand in order of ranks: row r is of rank r */
+    enum rcmi_hang_state state;
     bool on_chain;    /* somebody who waits waits for it, perhaps through others */
     bool known;       /* activity is there; of a rank that does not answer: from its status page */
     int pid;          /* 0 unknown */
@@ -30,17 +30,17 @@ struct rcmi_report_row { /* rows stand in order of ranks: row r is of rank r */
 };
 
 /* Who is to blame: the rank, or -1, and a sentence without a full stop in any case. */
-int rcmi_report_conclude(const struct rcmi_report_row *rows, int n, char *text, size_t cap);
+int rcmi_hang_conclude(const struct rcmi_hang_row *rows, int n, char *text, size_t cap);
 
 /* The table, a line per rank (of many ranks: per group of equal ones, and no more lines than people
  * read), each ended by a newline. */
-#define RCMI_REPORT_TABLE_BYTES 12288 /* is always enough */
-void rcmi_report_table(const struct rcmi_report_row *rows, int n, char *text, size_t cap);
+#define RCMI_HANG_TABLE_BYTES 12288 /* is always enough */
+void rcmi_hang_table(const struct rcmi_hang_row *rows, int n, char *text, size_t cap);
 
 /* Sets on_chain of all that `rank` waits for, directly or through others, by their activities. */
-void rcmi_report_follow(struct rcmi_report_row *rows, int n, int rank);
+void rcmi_hang_follow(struct rcmi_hang_row *rows, int n, int rank);
 
 /* "a send to rank 3", as short as a cell of the table. Also for tools. */
-void rcmi_report_operation(const struct rcmi_report_row *row, char *text, size_t cap);
+void rcmi_hang_operation(const struct rcmi_hang_row *row, char *text, size_t cap);
 
 #endif

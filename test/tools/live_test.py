@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""ringcomm-info --live: ranks of real jobs, stopped, spinning and asleep; and what is none.
+
+Usage: live_test.py RINGCOMM_INFO RINGCOMM_RUN HANG [TestClass[.test] ...]
+HANG is the program of test/fault/hang.c.
+"""
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import random
+import re
+import signal
+import struct
+import subprocess
+import sys
+import time
+import unittest
+
+INFO, RUN, HANG = sys.argv[1:4]
+LIMIT = 50  # seconds: nothing may take longer
+MAGIC = 0x5243504147453032  # api/page.h
+F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK = 1033, 1, 2
+
+
+def info(*args, status=0):
+    done = subprocess.run([INFO, '--live', *args], capture_output=True, timeout=LIMIT, check=False)
+    assert done.returncode == status, f'{args}: {done}'
+    done.stderr.decode()  # text, whatever was found
+    return done.stdout.decode(), done.stderr.decode()
+
+
+def live(*args):
+    out = json.loads(info(*args, '--json', '-')[0])
+    return out['info'], out['rows']
+
+
+def kill(pid):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def end(job):
+    try:
+        job.wait(10)  # its ranks are dead by now
+    except subprocess.TimeoutExpired:
+        job.kill()
+        job.wait()
+    job.stdout.close()
+
+
+def ticks(pid):
+    with open(f'/proc/{pid}/stat', encoding='utf-8', errors='replace') as f:
+        fields = f.read().rsplit(')', 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+class Live(unittest.TestCase):
+    def start(self, n, scene, odd, **env):
+        """Starts a job; returns the pids by rank when all are past their barrier."""
+        clean = {k: v for k, v in os.environ.items() if not k.startswith('RINGCOMM_')}
+        job = subprocess.Popen(
+            [RUN, '-n', str(n), '--timeout', str(LIMIT), '--', HANG, scene, str(odd), '0'],
+            env={**clean, **env}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.addCleanup(end, job)
+        pids = {}
+        while len(pids) < n:
+            line = job.stdout.readline()
+            self.assertTrue(line, 'the job ended')
+            match = re.match(rb'\[(\d+)\] pid (\d+)', line)
+            if match:
+                pids[int(match[1])] = int(match[2])
+        for pid in pids.values():
+            self.addCleanup(kill, pid)
+        return pids
+
+    def until(self, pid, condition):
+        """Asks again until the others have come to wait."""
+        deadline = time.monotonic() + LIMIT
+        while True:
+            notes, rows = live(str(pid))
+            if condition(notes, {r['rank']: r for r in rows}):
+                return notes, {r['rank']: r for r in rows}
+            self.assertLess(time.monotonic(), deadline, f'{notes}\n{rows}')
+            time.sleep(0.2)
+
+    def waiting(self, pids, odd, **state):
+        """Everybody waits for rank odd, who is in no operation; returns the conclusion."""
+        notes, rows = self.until(pids[0], lambda notes, rows: all(
+            (r['seconds'] or 0) > 1 for k, r in rows.items() if k != odd))
+        self.assertEqual(sorted(rows), sorted(pids))
+        for rank, row in rows.items():
+            self.assertEqual((row['pid'], row['size'], row['program']),
+                             (pids[rank], len(pids), 'fault-hang'))
+            if rank == odd:
+                self.assertEqual(row['operation'],
+                                 'no operation since it finished barrier number 2')
+                self.assertIsNone(row['seconds'])
+            else:
+                self.assertIn('all_reduce number 3 of 1000 float32, sum (', row['operation'])
+                self.assertEqual((row['state'], row['sequence']), ('busy', 3))
+                self.assertGreater(row['steps'], 0)
+        self.assertEqual(rows[odd]['state'], state.get('state', 'idle'))
+        jobs = {k: v for k, v in notes.items() if k.startswith('job ')}
+        self.assertEqual(list(jobs), [f'job {rows[odd]["job"]}'])
+        return list(jobs.values())[0]
+
+    def check_never_called(self, transport, **env):
+        pids = self.start(4, 'wait', 2, RINGCOMM_TRANSPORT=transport, **env)
+        text = self.waiting(pids, 2)
+        self.assertEqual(text, f'rank 2 (pid {pids[2]}) never called all_reduce number 3: it is '
+                         'alive, but in no operation since it finished barrier number 2; '
+                         'everybody else waits for it')
+        return pids
+
+    def test_absent_shm(self):
+        self.check_never_called('shm')
+
+    def test_absent_tcp(self):
+        self.check_never_called('tcp')
+
+    def test_spinning(self):
+        """A rank that spins without end is seen as well, and a stopped one."""
+        pids = self.check_never_called('shm', RINGCOMM_SPIN_US='60000000')
+        os.kill(pids[0], signal.SIGSTOP)
+        text = live(str(pids[1]))[1]
+        self.assertEqual({r['rank']: r['state'] for r in text},
+                         {0: 'stopped', 1: 'busy', 2: 'idle', 3: 'busy'})
+
+    def test_stopped_is_named(self):
+        for transport in ('shm', 'tcp'):
+            pids = self.start(3, 'wait', 1, RINGCOMM_TRANSPORT=transport)
+            os.kill(pids[1], signal.SIGSTOP)
+            text = self.waiting(pids, 1, state='stopped')
+            self.assertIn(f'rank 1 (pid {pids[1]}) is stopped; it never called all_reduce', text)
+            # Also when it is the one that is asked of.
+            self.assertEqual(len(live(str(pids[1]))[1]), 3)
+
+    def test_receives(self):
+        pids = self.start(3, 'receives', 1)
+        notes, rows = self.until(pids[0], lambda notes, rows: any(
+            'never called' in text for text in notes.values()))
+        self.assertEqual(rows[1]['operation'], 'recv from rank 2 (tag 7)')
+        self.assertEqual((rows[1]['waits_for'], rows[1]['sequence']), (2, None))
+        self.assertIn('it is in recv from rank 2 (tag 7)', str(notes))
+
+    def test_all_jobs(self):
+        first, second = self.start(2, 'wait', 0), self.start(3, 'wait', 0)
+        rows = live()[1]
+        ours = {r['pid']: r['job'] for r in rows}
+        for pids in (first, second):
+            self.assertEqual(len({ours[p] for p in pids.values()}), 1)
+        self.assertNotEqual(ours[first[0]], ours[second[0]])
+        # One job is asked of: no other is shown.
+        self.assertEqual({r['pid'] for r in live(str(first[1]))[1]}, set(first.values()))
+        self.assertIn(f'{first[1]}', info(str(first[0]))[0])
+
+    def test_costs_nothing(self):
+        pids = self.check_never_called('shm')
+        before = {pid: ticks(pid) for pid in pids.values()}
+        for _ in range(20):
+            live(str(pids[0]))
+        for pid, then in before.items():
+            self.assertLess(ticks(pid) - then, 20, 'ticks of CPU while it was looked at')
+
+
+class Strangers(unittest.TestCase):
+    def file(self, content, size=8192, seals=F_SEAL_SHRINK | F_SEAL_SEAL):
+        fd = os.memfd_create('ringcomm', os.MFD_ALLOW_SEALING)
+        self.addCleanup(os.close, fd)
+        os.ftruncate(fd, size)
+        os.pwrite(fd, content, min(4096, max(size - len(content), 0)))
+        fcntl.fcntl(fd, F_ADD_SEALS, seals)
+
+    @staticmethod
+    def page(magic=MAGIC, size=184, pid=None, rank=0, ranks=2, rest=b''):
+        pid = os.getpid() if pid is None else pid
+        return struct.pack('<QIIiiiiQ', magic, size, 7, pid, rank, ranks, 1, 0xabcdef) + rest
+
+    def mine(self):
+        return [r for r in live()[1] if r['pid'] == os.getpid()]
+
+    def test_no_rank(self):
+        err = info(str(os.getpid()), status=1)[1]
+        self.assertIn('is no rank', err)
+        self.assertIn('does not exist', info('4194304', status=1)[1])
+
+    def test_nonsense_is_not_shown(self):
+        self.file(b'')
+        self.file(random.Random(1).randbytes(4096))
+        self.file(self.page(), size=8191)          # too short
+        self.file(self.page(), seals=F_SEAL_SEAL)  # might get shorter
+        self.file(self.page(magic=MAGIC - 1))      # another version
+        self.file(self.page(size=180))
+        self.file(self.page(rank=2))
+        self.file(self.page(pid=0))
+        self.assertEqual(self.mine(), [])
+
+    def test_hostile_content(self):
+        """A page that is one, with anything in the rest of it."""
+        for i in range(40):
+            self.file(self.page(rank=i % 7, ranks=7 + i % 2 * 2**30,
+                                rest=random.Random(i).randbytes(4000)))
+        self.file(self.page(rest=b'\xff' * 4000))
+        rows = self.mine()
+        self.assertEqual(len(rows), 41)
+        out = info(str(os.getpid()))[0]
+        self.assertTrue(all(c == '\n' or ' ' <= c <= '~' for c in out), repr(out))
+
+    def test_program_name(self):
+        libc = ctypes.CDLL(None)
+        libc.prctl(15, b'\x1b[31m\n"evil', 0, 0, 0)  # PR_SET_NAME
+        self.addCleanup(libc.prctl, 15, b'python3', 0, 0, 0)
+        self.file(self.page())
+        self.assertEqual([r['program'] for r in self.mine()], ['?[31m'])
+
+
+class Usage(unittest.TestCase):
+    def test_usage(self):
+        for args in (['0'], ['-3'], ['x'], ['1', '2'], ['4711x'], ['--settings']):
+            info(*args, status=2)
+        done = subprocess.run([INFO, '12'], capture_output=True, timeout=LIMIT, check=False)
+        self.assertEqual(done.returncode, 2)
+
+
+if __name__ == '__main__':
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)
