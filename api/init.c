@@ -464,6 +464,8 @@ rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm)
         return status;
     rcmi_log_set_rank(init.launch.rank);
     status = init_settings(&init);
+    rcmi_log(RCMI_LOG_INFO, "rank %d of %d: %s", init.launch.rank, init.launch.world_size,
+             init.launch.origin);
     if (status == RCM_OK)
         status = init_store(&init);
     if (status == RCM_OK && !(comm = comm_new()))

@@ -465,6 +465,17 @@ struct rcm_setting {
  * shown as "(set)". Strings live until the next call by the same thread. */
 RCM_CHECKED rcm_status rcm_setting_at(size_t i, struct rcm_setting *ret_setting);
 
+/* Who this process is to rcm_init, as the environment now has it: "rank", "world_size",
+ * "local_rank", "local_world_size" and "url", where it meets the others. */
+struct rcm_launch_item {
+    const char *name;
+    const char *value;  /* "" if not told */
+    const char *origin; /* the variable or launcher that said so: "RANK", "OMPI_COMM_WORLD_SIZE" */
+};
+/* The i-th of these; RCM_ERR_NOT_FOUND past the last, RCM_ERR_CONFIG where rcm_init would fail with
+ * it, with the same sentence. Strings live until the next call by the same thread. */
+RCM_CHECKED rcm_status rcm_launch_at(size_t i, struct rcm_launch_item *ret_item);
+
 /* The i-th transport: whether it can be used on this machine and, if not, why not. */
 struct rcm_transport_info {
     const char *name;

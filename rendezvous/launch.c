@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "error.h"
 #include "launcher.h"
+#include "pmix_client.h"
 #include "rendezvous.h"
 #include "url.h"
 
@@ -198,6 +199,8 @@ static rcm_status local_resolve(const struct who *who, struct rcmi_launch *launc
         size = (struct said){PLACE_LAUNCHER, who->says.local_size_name, who->says.local_size};
     launch->local_rank = rank.place == PLACE_NOWHERE ? -1 : rank.value;
     launch->local_size = size.place == PLACE_NOWHERE ? 0 : size.value;
+    launch->from.local_rank = rank.place == PLACE_NOWHERE ? NULL : rank.name;
+    launch->from.local_size = size.place == PLACE_NOWHERE ? NULL : size.name;
     if (launch->local_size > 0 && launch->local_rank >= launch->local_size)
         return rcmi_fail(RCM_ERR_CONFIG, 0, "%s=%d is not below %s=%d", rank.name, rank.value,
                          size.name, size.value);
@@ -251,13 +254,19 @@ static rcm_status master_url(struct rcmi_launch *launch) {
     return tcp_url(address, port, launch->rank == 0 && !agent_serves(), launch);
 }
 
+/* The launcher has a PMIx server for this rank, and there is a library to speak to it. */
+static bool meets_by_pmix(const struct who *who) {
+    return who->launcher->brings_pmix && rcmi_pmix_namespace(who->rank.value) &&
+           who->launcher->brings_pmix() && rcmi_pmix_load() == RCM_OK;
+}
+
 /* env://, said or not: the address if there is one, else the launcher's own way to meet. */
 static rcm_status env_resolve(const struct who *who, struct rcmi_launch *launch) {
     const bool told = rcmi_env("MASTER_ADDR") || rcmi_env("MASTER_PORT");
     if (told || !who_is_launched(who))
         return master_url(launch);
-    launch->launcher = who->launcher;
-    return who->launcher->meeting(launch, &launch->meeting);
+    launch->launcher = meets_by_pmix(who) ? &rcmi_launcher_pmix : who->launcher;
+    return launch->launcher->meeting(launch, &launch->meeting);
 }
 
 static rcm_status store_resolve(const struct said_url *u, const struct who *who,
@@ -302,6 +311,9 @@ static rcm_status origin_tell(const struct who *who, const struct said_url *u,
                 : u->place != PLACE_NOWHERE            ? u->name
                 : launch->url && launch->url[0] == 'h' ? "nowhere (a single rank)"
                                                        : "MASTER_ADDR and MASTER_PORT";
+    launch->from.rank = who->rank.name;
+    launch->from.size = who->size.name;
+    launch->from.store = where;
     if (asprintf(&launch->origin, "rank from %s, world size from %s, store from %s", who->rank.name,
                  who->size.name, where) >= 0)
         return RCM_OK;

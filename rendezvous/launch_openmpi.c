@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Open MPI's mpirun. Where all ranks are on one machine they share the session directory that
- * mpirun made for them, readable by their user alone, and rank 0 leaves its store's address in a
- * file there. Across machines nothing in the environment leads to rank 0 (mpirun may run
- * elsewhere), so there it must be told.
+ * Open MPI's mpirun. It brings a PMIx server, by which ranks meet where they can (launch_pmix.c).
+ * Without libpmix: where all ranks are on one machine they share the session directory that mpirun
+ * made for them, readable by their user alone, and rank 0 leaves its store's address in a file
+ * there. Across machines nothing in the environment leads to rank 0 (mpirun may run elsewhere), so
+ * there it must be told.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,6 +39,12 @@ static rcm_status openmpi_resolve(struct rcmi_launcher_says *ret_says) {
     return status;
 }
 
+/* srun --mpi=pmix around mpirun has a server too, but mpirun's own takes its place. */
+static bool openmpi_brings_pmix(void) {
+    const char *name = rcmi_env("PMIX_NAMESPACE");
+    return name && strncmp(name, "slurm.", 6) != 0;
+}
+
 /* The session directory, if it is ours alone to write to: the first of these that is. */
 static const char *session_dir(void) {
     static const char *const names[] = {"PMIX_SERVER_TMPDIR", "OMPI_MCA_orte_jobfam_session_dir"};
@@ -66,8 +73,8 @@ static rcm_status openmpi_meeting(const struct rcmi_launch *launch, char **ret_m
     if (!rcmi_launch_one_host(launch))
         return rcmi_fail(RCM_ERR_CONFIG, 0,
                          "Open MPI started %d of %d ranks on this machine and does not tell where "
-                         "rank 0 is; add  -x MASTER_ADDR=HOST -x MASTER_PORT=29500  with rank 0's "
-                         "host to mpirun, or set RINGCOMM_URL=tcp://host:port",
+                         "rank 0 is; install libpmix.so.2 everywhere (Debian: libpmix2), or add  "
+                         "-x MASTER_ADDR=HOST -x MASTER_PORT=29500  with rank 0's host to mpirun",
                          launch->local_size, launch->world_size);
     if (!dir)
         return rcmi_fail(RCM_ERR_CONFIG, 0,
@@ -182,6 +189,7 @@ const struct rcmi_launcher rcmi_launcher_openmpi = {
     .name = "Open MPI's session directory",
     .detect = openmpi_detect,
     .resolve = openmpi_resolve,
+    .brings_pmix = openmpi_brings_pmix,
     .meeting = openmpi_meeting,
     .meet = openmpi_meet,
 };

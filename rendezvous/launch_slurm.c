@@ -95,6 +95,14 @@ static rcm_status slurm_resolve(struct rcmi_launcher_says *ret_says) {
     return RCM_OK;
 }
 
+/* srun --mpi=pmix names its job after ours; that of a step around this one has another number. */
+static bool slurm_brings_pmix(void) {
+    char name[100];
+    const char *job = rcmi_env(job_id_name()), *step = rcmi_env(step_id_name());
+    snprintf(name, sizeof name, "slurm.pmix.%.40s.%.40s", job ? job : "", step ? step : "");
+    return rcmi_env("PMIX_NAMESPACE") && strcmp(rcmi_env("PMIX_NAMESPACE"), name) == 0;
+}
+
 /* ---- The place ----------------------------------------------------------------------------- */
 
 /* The first of "node[01-03,07],gpu1": "node01". false if it does not fit or is malformed. */
@@ -224,6 +232,7 @@ const struct rcmi_launcher rcmi_launcher_slurm = {
     .inherited = true,
     .detect = slurm_detect,
     .resolve = slurm_resolve,
+    .brings_pmix = slurm_brings_pmix,
     .meeting = slurm_meeting,
     .meet = slurm_meet,
 };

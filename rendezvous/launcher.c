@@ -10,6 +10,7 @@ static const struct rcmi_launcher *const launchers[] = {
     &rcmi_launcher_openmpi,
     &rcmi_launcher_hydra,
     &rcmi_launcher_slurm,
+    &rcmi_launcher_pmix,
 };
 
 const struct rcmi_launcher *rcmi_launcher_at(size_t i) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The contract between launch.c, which decides who this process is, and the launchers that it
- * knows beside torchrun, whose names are everybody's: Open MPI, MPICH's Hydra, Slurm. A new one is
- * one file that ends in its table, and one row in launcher.c, inner launchers before those that
- * start them.
+ * knows beside torchrun, whose names are everybody's: Open MPI, MPICH's Hydra, Slurm, PMIx. A new
+ * one is one file that ends in its table, and one row in launcher.c, inner launchers before those
+ * that start them.
  *
  * A launcher tells ranks in its environment. None tells where a store is, so each has a way for
  * rank 0 to serve one and the others to find it.
@@ -39,6 +39,10 @@ struct rcmi_launcher {
     /* Rank and size, both; RCM_ERR_CONFIG names what is missing or wrong. Only if detected. */
     rcm_status (*resolve)(struct rcmi_launcher_says *ret_says);
 
+    /* Whether the PMIx server that PMIX_NAMESPACE and PMIX_RANK tell of is this launcher's, and not
+     * one around it: all its ranks must decide alike. NULL: it never brings one. */
+    bool (*brings_pmix)(void);
+
     /* Where ranks will meet, as text (malloc'd) for `meet` and for people; reads the environment
      * and touches nothing else. RCM_ERR_CONFIG says what would help if there is no such place. */
     rcm_status (*meeting)(const struct rcmi_launch *launch, char **ret_meeting);
@@ -48,10 +52,15 @@ struct rcmi_launcher {
                        rcmi_deadline deadline, rcm_store **ret_store);
 };
 
-extern const struct rcmi_launcher rcmi_launcher_openmpi, rcmi_launcher_hydra, rcmi_launcher_slurm;
+extern const struct rcmi_launcher rcmi_launcher_openmpi, rcmi_launcher_hydra, rcmi_launcher_slurm,
+    rcmi_launcher_pmix;
 
 /* The i-th that is detected, strongest first; NULL if there are fewer. */
 const struct rcmi_launcher *rcmi_launcher_at(size_t i);
+
+/* The name of the PMIx job in which this process has that rank; NULL if the environment tells of
+ * none. */
+const char *rcmi_pmix_namespace(int rank);
 
 /* Opens the store of a launch whose rank 0 serves it at url; never one that this process has met
  * there before. */

@@ -41,9 +41,13 @@ struct rcmi_launch {
                     rank; NULL if options->store is to be used, or the launcher's means */
     bool rank_0_serves; /* the store at url, a TCP store, lives and dies with rank 0 */
     char *origin;       /* for people: "rank from RANK, address from MASTER_ADDR and MASTER_PORT" */
-    const struct rcmi_launcher *launcher; /* by whose means ranks meet; NULL: at url */
-    char *meeting;                        /* where, in the launcher's terms */
-    char *leftover;                       /* a file that rcmi_launch_fini removes */
+    struct rcmi_launch_from {
+        const char *rank, *size, *store;     /* never NULL: "RANK" */
+        const char *local_rank, *local_size; /* NULL: not told */
+    } from;                                  /* the same singly */
+    const struct rcmi_launcher *launcher;    /* by whose means ranks meet; NULL: at url */
+    char *meeting;                           /* where, in the launcher's terms */
+    char *leftover;                          /* a file that rcmi_launch_fini removes */
 };
 
 /*
@@ -56,21 +60,23 @@ struct rcmi_launch {
  *   4. Open MPI's OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE
  *   5. PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS (MPICH's Hydra, srun --mpi=pmi2)
  *   6. Slurm's SLURM_PROCID, SLURM_STEP_NUM_TASKS or SLURM_NTASKS, SLURM_LOCALID, in a step only
+ *   7. PMIX_RANK, and the rest as the PMIx server tells it when asked
  *
  * and where it meets the others: the URL (1, 2); MASTER_ADDR and MASTER_PORT (which rank 0 serves
  * unless TORCHELASTIC_USE_AGENT_STORE says that torchrun does); else, if rank and size are those of
- * the launcher, by its own means: Open MPI's session directory (one machine), PMI's key-value
- * space, Slurm's first node and a port made of job and step.
+ * the launcher, by its own means: PMIx, if the launcher has a server of it and libpmix.so.2 can be
+ * loaded; Open MPI's session directory (one machine), PMI's key-value space, Slurm's first node
+ * and a port made of job and step.
  *
  * Contradictions are errors, not guesses. The URL's own rank and world_size count as given where
  * the URL was given; a different value from the same or a stronger place is one. So are different
  * ranks or sizes in 3, 4 and 5. But launchers hand on what they inherited: with
  * TORCHELASTIC_RUN_ID set torchrun is the innermost and 4 and 5 are not compared, and 6 is never
- * compared: inside an allocation it is everywhere. For the same reason 6 counts only with
+ * compared: inside an allocation it is everywhere; nor is 7. For the same reason 6 counts only with
  * SLURM_STEP_ID: a batch script has SLURM_NTASKS=4 and is one process.
  *
  * RCM_ERR_CONFIG names the variable, its value, and what would help. Reads the environment and
- * the state of files, opens nothing. options may be NULL.
+ * the state of files, and opens nothing but, for 7, PMIx. options may be NULL.
  */
 rcm_status rcmi_launch_resolve(const struct rcm_init_options *options,
                                struct rcmi_launch *ret_launch);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ringcomm-info: what this library is and what it can do on this machine: version, features,
- * transports with the reason why not, algorithms, settings with their origin, CPUs; and what the
- * ranks of running jobs are doing (live.c).
+ * transports with the reason why not, algorithms, settings and rank with their origin, CPUs; and what
+ * the ranks of running jobs are doing (live.c).
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -19,8 +19,9 @@ enum info_section {
     INFO_TRANSPORTS = 1 << 2,
     INFO_ALGORITHMS = 1 << 3,
     INFO_SETTINGS = 1 << 4,
-    INFO_CPUS = 1 << 5,
-    INFO_ALL = (1 << 6) - 1,
+    INFO_LAUNCH = 1 << 5,
+    INFO_CPUS = 1 << 6,
+    INFO_ALL = (1 << 7) - 1,
 };
 
 struct info_options {
@@ -104,6 +105,16 @@ static void info_settings(struct report *report) {
                  setting.origin, setting.help);
 }
 
+/* Who this process would be: most of the time it was started by nobody, which is no failure. */
+static void info_launch(struct report *report) {
+    struct rcm_launch_item item;
+    rcm_status status;
+    for (size_t i = 0; (status = rcm_launch_at(i, &item)) == RCM_OK; i++)
+        info_row(report, "launch", item.name, item.value, NULL, item.origin, NULL);
+    if (status != RCM_ERR_NOT_FOUND)
+        info_row(report, "launch", "rank", "none", NULL, NULL, rcm_last_error());
+}
+
 static void info_cpus(struct report *report) {
     char list[256], model[128], count[16];
     snprintf(count, sizeof(count), "%d", tool_cpus(list, sizeof(list)));
@@ -114,7 +125,8 @@ static void info_cpus(struct report *report) {
 
 static int info_print(const struct info_options *options) {
     static void (*const sections[])(struct report *) = {
-        info_library, info_features, info_transports, info_algorithms, info_settings, info_cpus,
+        info_library,  info_features, info_transports, info_algorithms,
+        info_settings, info_launch,   info_cpus,
     };
     struct report *report;
     if (!report_open(info_columns, sizeof(info_columns) / sizeof(info_columns[0]), options->csv,
@@ -135,6 +147,7 @@ enum option_key {
     KEY_TRANSPORTS,
     KEY_ALGORITHMS,
     KEY_SETTINGS,
+    KEY_LAUNCH,
     KEY_CPUS,
     KEY_LIVE,
     KEY_CSV,
@@ -167,6 +180,7 @@ static error_t info_parse(int key, char *arg, struct argp_state *state) {
     case KEY_TRANSPORTS:
     case KEY_ALGORITHMS:
     case KEY_SETTINGS:
+    case KEY_LAUNCH:
     case KEY_CPUS:
         options->sections |= 1u << (key - KEY_LIBRARY);
         return 0;
@@ -208,6 +222,7 @@ int main(int argc, char **argv) {
         {"transports", KEY_TRANSPORTS, NULL, 0, "Which can be used here, and why not", 1},
         {"algorithms", KEY_ALGORITHMS, NULL, 0, "Algorithms of each collective", 1},
         {"settings", KEY_SETTINGS, NULL, 0, "Environment variables, value, default, origin", 1},
+        {"launch", KEY_LAUNCH, NULL, 0, "Rank, size and meeting place, and who told them", 1},
         {"cpus", KEY_CPUS, NULL, 0, "Processors this process may use", 1},
         {NULL, 0, NULL, 0, "Or, of jobs that run on this machine:", 2},
         {"live", KEY_LIVE, "PID", OPTION_ARG_OPTIONAL,
@@ -228,6 +243,7 @@ int main(int argc, char **argv) {
                "Examples:\n"
                "  ringcomm-info\n"
                "  ringcomm-info --settings\n"
+               "  mpirun -n 2 ringcomm-info --launch\n"
                "  RINGCOMM_TRANSPORT=tcp ringcomm-info --transports --settings --csv -\n"
                "  ringcomm-info --live                what all ranks on this machine are doing\n"
                "  ringcomm-info --live 4711           those of the job of process 4711\n"

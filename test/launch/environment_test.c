@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "pmix_client.h"
 #include "rendezvous.h"
 
 /* "NAME=value NAME=value": these and no others. */
@@ -158,6 +159,67 @@ static void environments(void **state) {
         check_row(&rows[i]);
 }
 
+/* With a PMIx server of the launcher's own, and a library to speak to it, ranks meet there; a
+ * server that the environment was inherited with does not count. */
+static void pmix_rows(void **state) {
+    static const char slurm[] = SLURM " PMIX_RANK=4 PMIX_NAMESPACE=slurm.pmix.12.";
+    static const struct {
+        const char *env, *more, *meeting; /* NULL: not by PMIx */
+    } all[] = {
+        {OMPI, " PMIX_RANK=2 PMIX_NAMESPACE=job7", "pmix:job7"},
+        {OMPI, " PMIX_RANK=2 PMIX_NAMESPACE=job7 RINGCOMM_URL=env://", "pmix:job7"},
+        {OMPI, " PMIX_RANK=1 PMIX_NAMESPACE=job7", NULL},
+        {OMPI, " PMIX_RANK=x PMIX_NAMESPACE=job7", NULL},
+        {OMPI, " PMIX_RANK=2", NULL},
+        {OMPI, " PMIX_RANK=2 PMIX_NAMESPACE=slurm.pmix.1.0", NULL},
+        {OMPI, " PMIX_RANK=2 PMIX_NAMESPACE=job7" MASTER, NULL},
+        {slurm, "0", "pmix:slurm.pmix.12.0"},
+        {slurm, "1", NULL},
+        {PMI, " PMIX_RANK=3 PMIX_NAMESPACE=job7", NULL},
+    };
+    const bool usable = rcmi_pmix_load() == RCM_OK;
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        char text[600];
+        struct rcmi_launch l = {0};
+        snprintf(text, sizeof text, "%s%s", all[i].env, all[i].more);
+        environment(text);
+        rcm_status status = rcmi_launch_resolve(NULL, &l); /* Open MPI's other means may not be */
+        const bool met = status == RCM_OK && l.meeting && strncmp(l.meeting, "pmix:", 5) == 0;
+        if (met != (usable && all[i].meeting))
+            fail_msg("(%s): %s", text, status == RCM_OK ? l.origin : rcm_last_error());
+        if (met)
+            assert_string_equal(l.meeting, all[i].meeting);
+        if (status == RCM_OK)
+            rcmi_launch_fini(&l);
+    }
+}
+
+/* What is shown of it. */
+static void items(void **state) {
+    static const struct rcm_launch_item want[] = {
+        {"rank", "3", "PMI_RANK"},
+        {"world_size", "6", "WORLD_SIZE"},
+        {"local_rank", "1", "MPI_LOCALRANKID"},
+        {"local_world_size", "", "not told"},
+        {"url", "tcp://h:29500", "MASTER_ADDR and MASTER_PORT"},
+    };
+    struct rcm_launch_item item;
+    (void)state;
+    environment("WORLD_SIZE=6 PMI_RANK=3 PMI_SIZE=6 PMI_FD=9 MPI_LOCALRANKID=1" MASTER);
+    for (size_t i = 0; i < 5; i++) {
+        check_ok(rcm_launch_at(i, &item));
+        assert_string_equal(item.name, want[i].name);
+        assert_string_equal(item.value, want[i].value);
+        assert_string_equal(item.origin, want[i].origin);
+    }
+    check_status(RCM_ERR_NOT_FOUND, rcm_launch_at(5, &item));
+    check_status(RCM_ERR_INVALID, rcm_launch_at(0, NULL));
+    environment("RANK=0");
+    check_status(RCM_ERR_CONFIG, rcm_launch_at(0, &item));
+    check_error_names("WORLD_SIZE is not set");
+}
+
 /* Options and a given store need nothing that a launcher does not say. */
 static void options_win(void **state) {
     struct rcm_init_options o = RCM_INIT_OPTIONS_INIT;
@@ -213,6 +275,8 @@ static void session_directory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(environments),
+        cmocka_unit_test(pmix_rows),
+        cmocka_unit_test(items),
         cmocka_unit_test(options_win),
         cmocka_unit_test(session_directory),
     };

@@ -3,10 +3,12 @@
 """run_test.py LAUNCHER PROGRAM: four ranks of PROGRAM (again.c) under a real launcher, which has
 nothing from us but its own environment.
 
-LAUNCHER is openmpi, mpich, mpich-hosts, torchrun or slurm. Exit status 77, with a sentence, where
-it is not installed. TORCHRUN names a torchrun that is not in PATH. For slurm a whole cluster of one
-machine is started in a temporary folder, on ports of its own, and ended.
+LAUNCHER is one of the test_ functions below. Exit status 77, with a sentence, where it is not
+installed. TORCHRUN names a torchrun that is not in PATH. For slurm a whole cluster of one machine
+is started in a temporary folder, on ports of its own, and ended.
 """
+import concurrent.futures
+import ctypes
 import glob
 import os
 import re
@@ -39,7 +41,10 @@ def clean_environment():
     """Without what a launcher around the tests may have set."""
     ours = re.compile(r'(RINGCOMM|OMPI|PMI|PMIX|SLURM|TORCHELASTIC|MASTER|MPI)_|'
                       r'(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)$')
-    return {k: v for k, v in os.environ.items() if not ours.match(k)}
+    env = {k: v for k, v in os.environ.items() if not ours.match(k)}
+    supp = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'libpmix.supp')
+    env['LSAN_OPTIONS'] = f'suppressions={supp}:print_suppressions=0'
+    return env
 
 
 def run(command, env=None, limit=LIMIT_S):
@@ -59,10 +64,17 @@ def run(command, env=None, limit=LIMIT_S):
     return output, process.returncode
 
 
-def check(output, status, ranks=RANKS):
+def check(output, status, ranks=RANKS, by=None):
+    """All ranks met; by: the means, which each told where RINGCOMM_LOG=info."""
     met = sorted(int(r) for r in re.findall(rf'rank (\d+) of {ranks}: ok', output))
     if status != 0 or met != list(range(ranks)):
         sys.exit(f'status {status}, ranks {met}')
+    if by and len(re.findall(f'store from {by}', output)) < ranks:
+        sys.exit(f'not by {by}')
+
+
+def told(**more):
+    return dict(clean_environment(), RINGCOMM_LOG='info', **more)
 
 
 def openmpi_words():
@@ -71,13 +83,71 @@ def openmpi_words():
     return words + (['--allow-run-as-root'] if os.geteuid() == 0 else [])
 
 
+PMIX_NAMES = ['PMIX_NAMESPACE', 'PMIX_RANK']
+OMPI_NAMES = ['OMPI_COMM_WORLD_' + n for n in ('RANK', 'SIZE', 'LOCAL_RANK', 'LOCAL_SIZE')]
+
+
+def without(*names):
+    return ['env', *(word for name in names for word in ('-u', name))]
+
+
 def test_openmpi(program):
+    """mpirun's session directory, where nothing is said of PMIx."""
     with tempfile.TemporaryDirectory(prefix='ringcomm-launch-') as folder:
-        env = dict(clean_environment(), TMPDIR=folder)
-        check(*run([*openmpi_words(), '-n', str(RANKS), program], env))
+        words = [*openmpi_words(), '-n', str(RANKS)]
+        check(*run([*words, *without(*PMIX_NAMES), program], told(TMPDIR=folder)),
+              by="Open MPI's session directory")
+        # A library that is none: the session directory does as well.
+        with open(f'{folder}/libpmix.so.2', 'wb'):
+            pass
+        check(*run([*words, 'env', f'LD_LIBRARY_PATH={folder}', program], told(TMPDIR=folder)),
+              by="Open MPI's session directory")
         left = glob.glob(f'{folder}/**/*ringcomm*', recursive=True)
         if left:
             sys.exit(f'left behind: {left}')
+
+
+def need_pmix():
+    """Debian's Open MPI is linked to it; another may bring its own under another name."""
+    try:
+        ctypes.CDLL('libpmix.so.2')
+    except OSError as e:
+        skip(f'libpmix.so.2 is not installed: {e}')
+
+
+def test_openmpi_pmix(program):
+    """mpirun's PMIx server; also where nothing but PMIx tells who we are, and with a rank that does
+    not come."""
+    words = [*openmpi_words(), '-n', str(RANKS)]
+    need_pmix()
+    check(*run([*words, program], told()), by='PMIx')
+    check(*run([*words, *without(*OMPI_NAMES), program], told()), by='PMIx')
+    alone = ['sh', '-c', '[ $OMPI_COMM_WORLD_RANK != 0 ] || sleep 2; '
+             '[ $OMPI_COMM_WORLD_RANK = 0 ] || exec "$0"', program]
+    output, status = run([*words, *alone], told(RINGCOMM_TIMEOUT='1'))
+    if status == 0 or 'not all ranks of the job have called rcm_init' not in output:
+        sys.exit('no word of who is missing')
+
+
+def test_openmpi_hosts(program):
+    """Two machines to mpirun, each with a daemon of its own: this one under two names."""
+    words = openmpi_words()
+    need_pmix()
+    names = ['unshare', '--uts'] + ([] if os.geteuid() == 0 else ['--user', '--map-root-user'])
+    if subprocess.run([*names, 'hostname', 'x'], check=False, capture_output=True).returncode != 0:
+        skip('a machine of another name cannot be played here (unshare --uts)')
+    with tempfile.TemporaryDirectory(prefix='ringcomm-launch-') as folder:
+        agent = f'{folder}/rsh'  # rsh HOST COMMAND...
+        with open(agent, 'w', encoding='utf-8') as f:
+            f.write(f'#!/bin/sh\nhost=$1; shift\nexec {" ".join(names)} '
+                    'sh -c "hostname $host; exec sh -c \\"\\$0\\"" "$*"\n')
+        os.chmod(agent, 0o700)
+        words += ['--mca', 'plm_rsh_agent', agent, '-n', str(RANKS), '--host',
+                  f'{socket.gethostname()}:2,ringcomm-other:2']
+        check(*run([*words, program], told(TMPDIR=folder)), by='PMIx')
+        output, status = run([*words, *without(*PMIX_NAMES), program], told(TMPDIR=folder))
+        if status == 0 or 'Open MPI started 2 of 4 ranks on this machine' not in output:
+            sys.exit('no word of the other machine')
 
 
 def test_mpich(program):
@@ -103,9 +173,23 @@ def test_torchrun(program):
     torchrun = os.environ.get('TORCHRUN') or shutil.which('torchrun')
     if not torchrun:
         skip('torchrun is not installed (pip install torch)')
-    words = [torchrun, '--no-python', '--nproc-per-node', str(RANKS)]
-    check(*run([*words, '--standalone', program]))  # the agent holds the store
-    check(*run([*words, '--master-port', str(free_port()), program]))
+    words = [torchrun, '--no_python']  # torch 1.13 knows no hyphens here
+    one = [*words, '--nproc_per_node', str(RANKS)]
+    check(*run([*one, '--standalone', program]))  # the agent holds the store
+    check(*run([*one, '--master_port', str(free_port()), program]))
+    two_nodes([*words, '--nproc_per_node', str(RANKS // 2), '--nnodes', '2'], program)
+
+
+def two_nodes(words, program):
+    """Two torchruns that find each other at an address, as on two machines."""
+    static = ['--master_addr', '127.0.0.1', '--master_port', str(free_port())]
+    c10d = ['--rdzv_backend', 'c10d', '--rdzv_endpoint', f'127.0.0.1:{free_port()}',
+            '--rdzv_id', 'ringcomm']
+    for meeting in static, c10d:
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            ran = [*pool.map(lambda node: run(
+                [*words, *meeting, '--node_rank', str(node), program], told()), range(2))]
+        check(''.join(output for output, _ in ran), sum(status for _, status in ran))
 
 
 # ---- Slurm --------------------------------------------------------------------------------------
@@ -207,8 +291,10 @@ def test_slurm(program):
             cluster.bring_up(*daemons)
             check(*run([srun, '-n', str(RANKS), program], cluster.env))
             plugins = run([srun, '--mpi=list'], cluster.env)[0].split()
-            for mpi in {'pmi2', 'pmix'} & set(plugins):
-                check(*run([srun, f'--mpi={mpi}', '-n', str(RANKS), program], cluster.env))
+            for mpi, by in ('pmi2', r'PMI \('), ('pmix', 'PMIx'):
+                if mpi in plugins:
+                    check(*run([srun, f'--mpi={mpi}', '-n', str(RANKS), program],
+                               dict(cluster.env, RINGCOMM_LOG='info')), by=by)
             # In an allocation, but not started by srun: said so, and no waiting for three others.
             output, status = run([salloc, '-n', str(RANKS), program], cluster.env)
             if status == 0 or 'SLURM_NTASKS=4 is set, but this process was not' not in output:

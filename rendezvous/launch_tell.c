@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rcm_launch_at: what launch.c decides, for people to look at before anything is opened. */
+#include <stdio.h>
+#include <string.h>
+#include "error.h"
+#include "launcher.h"
+#include "rendezvous.h"
+
+#define ITEMS 5
+
+/* The URL without rank and size, which have items of their own. */
+static void url_tell(const struct rcmi_launch *launch, char *text, size_t cap) {
+    const char *url = launch->url ? launch->url : launch->meeting ? launch->meeting : "";
+    snprintf(text, cap, "%.*s", (int)strcspn(url, "?"), url);
+}
+
+static void item_tell(const struct rcmi_launch *launch, size_t i, char *text, size_t cap,
+                      struct rcm_launch_item *ret_item) {
+    const struct {
+        const char *name, *from;
+        int value;
+    } numbers[] = {
+        {"rank", launch->from.rank, launch->rank},
+        {"world_size", launch->from.size, launch->world_size},
+        {"local_rank", launch->from.local_rank, launch->local_rank},
+        {"local_world_size", launch->from.local_size, launch->local_size},
+    };
+    const size_t nnumbers = sizeof numbers / sizeof numbers[0];
+    const char *from = i < nnumbers ? numbers[i].from : launch->from.store;
+    text[0] = '\0';
+    if (i == nnumbers)
+        url_tell(launch, text, cap);
+    else if (from)
+        snprintf(text, cap, "%d", numbers[i].value);
+    *ret_item = (struct rcm_launch_item){.name = i < nnumbers ? numbers[i].name : "url",
+                                         .value = text,
+                                         .origin = from ? from : "not told"};
+}
+
+rcm_status rcm_launch_at(size_t i, struct rcm_launch_item *ret_item) {
+    static _Thread_local char text[1100];
+    struct rcmi_launch launch;
+    if (!ret_item)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "ret_item is NULL");
+    if (i >= ITEMS)
+        return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "there are %d items of the launch", ITEMS);
+    rcm_status status = rcmi_launch_resolve(NULL, &launch);
+    if (status != RCM_OK)
+        return status;
+    item_tell(&launch, i, text, sizeof text, ret_item);
+    rcmi_launch_fini(&launch);
+    return RCM_OK;
+}
