@@ -62,7 +62,7 @@ static rcm_status tcp_take(struct tcp_store *t, rcmi_deadline deadline,
 /* Keeps a connection for the next call; one on which a call failed may be in the middle of a
  * message and is closed. */
 static void tcp_give(struct tcp_store *t, struct rcmi_conn *conn, bool good) {
-    if (!good) {
+    if (!good || conn->spent) {
         rcmi_conn_close(conn);
         return;
     }
@@ -350,7 +350,7 @@ static struct tcp_store *tcp_create(const char *host, int port, const char *url,
 static rcm_status tcp_count_in(struct rcmi_conn *conn, rcmi_deadline deadline) {
     static const struct rcmi_bytes init = {RCMI_WIRE_INIT, sizeof RCMI_WIRE_INIT - 1};
     int64_t ranks;
-    rcm_status status = rcmi_conn_put_byte(conn, RCMI_WIRE_ADD);
+    rcm_status status = rcmi_conn_put_opcode(conn, RCMI_WIRE_ADD);
     if (status == RCM_OK)
         status = rcmi_conn_put_value(conn, init);
     if (status == RCM_OK)

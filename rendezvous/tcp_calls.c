@@ -15,14 +15,16 @@ rcmi_deadline rcmi_talk_deadline(rcmi_deadline deadline) {
     return deadline > grace ? deadline : grace;
 }
 
-/* One MULTI_SET; the values go out as they are put, so that the buffer stays small. */
+/* One MULTI_SET, in the old dialect as many SETs; the values go out as they are put, so that the
+ * buffer stays small. */
 rcm_status rcmi_call_multi_set(struct rcmi_conn *conn, const struct rcmi_bytes *keys,
                                const struct rcmi_bytes *values, size_t n, rcmi_deadline deadline) {
-    rcm_status status = rcmi_conn_put_byte(conn, RCMI_WIRE_MULTI_SET);
-    if (status == RCM_OK)
+    rcm_status status = conn->old ? RCM_OK : rcmi_conn_put_opcode(conn, RCMI_WIRE_MULTI_SET);
+    if (status == RCM_OK && !conn->old)
         status = rcmi_conn_put_u64(conn, n);
     for (size_t i = 0; i < n && status == RCM_OK; i++) {
-        status = rcmi_conn_put_key(conn, keys[i]);
+        status = conn->old ? rcmi_conn_put_op(conn, RCMI_WIRE_SET, keys[i])
+                           : rcmi_conn_put_key(conn, keys[i]);
         if (status == RCM_OK)
             status = rcmi_conn_put_value(conn, values[i]);
         if (status == RCM_OK && rcmi_buffer_len(&conn->out) > 1024 * 1024)
@@ -82,10 +84,33 @@ rcm_status rcmi_call_present(struct rcmi_conn *conn, const struct rcmi_bytes *ke
     return status;
 }
 
+static rcm_status conn_get_of(struct rcmi_conn *conn, struct rcmi_bytes key, rcmi_deadline deadline,
+                              struct rcm_blob *ret_value) {
+    rcm_status status = rcmi_conn_put_op(conn, RCMI_WIRE_GET, key);
+    if (status == RCM_OK)
+        status = rcmi_conn_flush(conn, deadline);
+    return status == RCM_OK ? rcmi_conn_get_value(conn, ret_value, deadline) : status;
+}
+
+/* The old dialect's server hangs up at a GET of a key that is missing. */
+static rcm_status look_old(struct rcmi_conn *conn, struct rcmi_bytes key, rcmi_deadline deadline,
+                           bool *ret_there, struct rcm_blob *ret_value) {
+    rcm_status status = rcmi_call_present(conn, &key, 1, ret_there);
+    if (status != RCM_OK || *ret_there)
+        return status == RCM_OK ? conn_get_of(conn, key, deadline, ret_value) : status;
+    char *nothing = calloc(1, 1);
+    if (!nothing)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a value");
+    *ret_value = (struct rcm_blob){nothing, 0};
+    return RCM_OK;
+}
+
 /* CHECK and GET in one go: an empty value and a missing key look the same to GET. */
 rcm_status rcmi_call_look(struct rcmi_conn *conn, struct rcmi_bytes key, rcmi_deadline deadline,
                           bool *ret_there, struct rcm_blob *ret_value) {
     uint8_t answer = RCMI_WIRE_NOT_READY;
+    if (conn->old)
+        return look_old(conn, key, deadline, ret_there, ret_value);
     rcm_status status = rcmi_conn_put_list(conn, RCMI_WIRE_CHECK, &key, 1);
     if (status == RCM_OK)
         status = rcmi_conn_put_op(conn, RCMI_WIRE_GET, key);
@@ -103,13 +128,13 @@ rcm_status rcmi_call_count(struct rcmi_conn *conn, rcmi_deadline deadline, int64
     static const struct rcmi_bytes init = {RCMI_WIRE_INIT, sizeof RCMI_WIRE_INIT - 1};
     uint8_t answer = RCMI_WIRE_NOT_READY;
     int64_t count = 0;
-    rcm_status status = rcmi_conn_put_byte(conn, RCMI_WIRE_CHECK);
+    rcm_status status = rcmi_conn_put_opcode(conn, RCMI_WIRE_CHECK);
     if (status == RCM_OK)
         status = rcmi_conn_put_u64(conn, 1);
     if (status == RCM_OK)
         status = rcmi_conn_put_value(conn, init); /* not a user's key: no "/" */
     if (status == RCM_OK)
-        status = rcmi_conn_put_byte(conn, RCMI_WIRE_GETNUMKEYS);
+        status = rcmi_conn_put_opcode(conn, RCMI_WIRE_GETNUMKEYS);
     if (status == RCM_OK)
         status = rcmi_conn_flush(conn, deadline);
     if (status == RCM_OK)
@@ -129,7 +154,11 @@ rcm_status rcmi_call_count(struct rcmi_conn *conn, rcmi_deadline deadline, int64
 static rcm_status conn_cancel(struct rcmi_conn *conn) {
     rcmi_deadline deadline = rcmi_deadline_in(GRACE_MS);
     uint8_t answer = RCMI_WIRE_WAIT_CANCELED;
-    rcm_status status = rcmi_conn_put_byte(conn, RCMI_WIRE_CANCEL_WAIT);
+    if (conn->old) { /* which has no word for it */
+        conn->spent = true;
+        return RCM_PENDING;
+    }
+    rcm_status status = rcmi_conn_put_opcode(conn, RCMI_WIRE_CANCEL_WAIT);
     if (status == RCM_OK)
         status = rcmi_conn_flush(conn, deadline);
     if (status == RCM_OK)
@@ -161,11 +190,15 @@ rcm_status rcmi_call_multi_get(struct rcmi_conn *conn, const struct rcmi_bytes *
                                struct rcm_blob *ret_values) {
     rcmi_deadline deadline = rcmi_call_deadline();
     size_t got = 0;
-    rcm_status status = rcmi_conn_put_list(conn, RCMI_WIRE_MULTI_GET, keys, n);
-    if (status == RCM_OK)
-        status = rcmi_conn_flush(conn, deadline);
+    rcm_status status = RCM_OK;
+    if (!conn->old) {
+        status = rcmi_conn_put_list(conn, RCMI_WIRE_MULTI_GET, keys, n);
+        if (status == RCM_OK)
+            status = rcmi_conn_flush(conn, deadline);
+    }
     for (; got < n && status == RCM_OK; got += status == RCM_OK)
-        status = rcmi_conn_get_value(conn, &ret_values[got], deadline);
+        status = conn->old ? conn_get_of(conn, keys[got], deadline, &ret_values[got])
+                           : rcmi_conn_get_value(conn, &ret_values[got], deadline);
     if (status != RCM_OK)
         rcmi_blobs_free(ret_values, got);
     return status;

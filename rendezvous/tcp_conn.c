@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 #include "auth.h"
 #include "error.h"
 #include "fd.h"
@@ -14,12 +13,29 @@
 #define ATTEMPT_MS     5000 /* one address, one try: to connect, to be greeted */
 #define BACKOFF_MIN_MS 10
 #define BACKOFF_MAX_MS 1000
+/* Counts pings. A server of torch 1.13 reads VALIDATE as SET of a key whose length ends with the
+ * low bytes of the first; with this bit it is one that no memory can hold, so that it hangs up at
+ * once. */
+#define FIRST_NONCE 0x800000u
+
 #define MAX_REJECTIONS 4 /* so often may a server hang up at the greeting, one after the other */
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
-rcm_status rcmi_conn_put_byte(struct rcmi_conn *conn, uint8_t value) {
-    return rcmi_buffer_put(&conn->out, &value, sizeof value);
+/* The dialect of torch 1.13 and 2.0: all but DELETE_KEY are one less, and what came later is not
+ * asked of any of its servers. */
+static rcm_status opcode_old(enum rcmi_wire_op op, uint8_t *ret_code) {
+    if (op > RCMI_WIRE_DELETE_KEY)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                         "the store is of a torch before 2.1, which has no such operation");
+    *ret_code = (uint8_t)(op == RCMI_WIRE_DELETE_KEY ? op : op - 1);
+    return RCM_OK;
+}
+
+rcm_status rcmi_conn_put_opcode(struct rcmi_conn *conn, enum rcmi_wire_op op) {
+    uint8_t code = (uint8_t)op;
+    rcm_status status = conn->old ? opcode_old(op, &code) : RCM_OK;
+    return status == RCM_OK ? rcmi_buffer_put(&conn->out, &code, sizeof code) : status;
 }
 
 rcm_status rcmi_conn_put_u64(struct rcmi_conn *conn, uint64_t value) {
@@ -39,13 +55,13 @@ rcm_status rcmi_conn_put_key(struct rcmi_conn *conn, struct rcmi_bytes key) {
 }
 
 rcm_status rcmi_conn_put_op(struct rcmi_conn *conn, enum rcmi_wire_op op, struct rcmi_bytes key) {
-    rcm_status status = rcmi_conn_put_byte(conn, (uint8_t)op);
+    rcm_status status = rcmi_conn_put_opcode(conn, op);
     return status == RCM_OK ? rcmi_conn_put_key(conn, key) : status;
 }
 
 rcm_status rcmi_conn_put_list(struct rcmi_conn *conn, enum rcmi_wire_op op,
                               const struct rcmi_bytes *keys, size_t n) {
-    rcm_status status = rcmi_conn_put_byte(conn, (uint8_t)op);
+    rcm_status status = rcmi_conn_put_opcode(conn, op);
     if (status == RCM_OK)
         status = rcmi_conn_put_u64(conn, n);
     for (size_t i = 0; i < n && status == RCM_OK; i++)
@@ -54,7 +70,9 @@ rcm_status rcmi_conn_put_list(struct rcmi_conn *conn, enum rcmi_wire_op op,
 }
 
 rcm_status rcmi_conn_put_ping(struct rcmi_conn *conn) {
-    rcm_status status = rcmi_conn_put_byte(conn, RCMI_WIRE_PING);
+    if (conn->old) /* the question whether all of no keys exist */
+        return rcmi_conn_put_list(conn, RCMI_WIRE_CHECK, NULL, 0);
+    rcm_status status = rcmi_conn_put_opcode(conn, RCMI_WIRE_PING);
     conn->nonce++;
     return status == RCM_OK ? rcmi_buffer_put(&conn->out, &conn->nonce, sizeof conn->nonce)
                             : status;
@@ -141,8 +159,19 @@ rcm_status rcmi_conn_get_value(struct rcmi_conn *conn, struct rcm_blob *ret,
     return RCM_OK;
 }
 
+static rcm_status conn_get_ping_old(struct rcmi_conn *conn, rcmi_deadline deadline) {
+    uint8_t answer;
+    rcm_status status = rcmi_conn_get_byte(conn, &answer, deadline);
+    if (status == RCM_OK && answer != RCMI_WIRE_READY)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it answered an empty question with %u: no store",
+                         answer);
+    return status;
+}
+
 rcm_status rcmi_conn_get_ping(struct rcmi_conn *conn, rcmi_deadline deadline) {
     uint32_t nonce;
+    if (conn->old)
+        return conn_get_ping_old(conn, deadline);
     rcm_status status = rcmi_conn_get(conn, &nonce, sizeof nonce, deadline);
     if (status == RCM_OK && nonce != conn->nonce)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0,
@@ -191,14 +220,14 @@ static rcm_status conn_greet(struct rcmi_conn *conn, rcmi_deadline deadline) {
     const uint32_t magic = RCMI_WIRE_MAGIC;
     struct rcm_blob answer;
 
-    conn->nonce = (uint32_t)getpid();
-    rcm_status status = rcmi_conn_put_byte(conn, RCMI_WIRE_VALIDATE);
+    conn->nonce = FIRST_NONCE;
+    rcm_status status = rcmi_conn_put_opcode(conn, RCMI_WIRE_VALIDATE);
     if (status == RCM_OK)
         status = rcmi_buffer_put(&conn->out, &magic, sizeof magic);
     if (status == RCM_OK)
         status = rcmi_conn_put_ping(conn);
     if (status == RCM_OK)
-        status = rcmi_conn_put_byte(conn, RCMI_WIRE_GET);
+        status = rcmi_conn_put_opcode(conn, RCMI_WIRE_GET);
     if (status == RCM_OK)
         status = rcmi_conn_put_value(conn, features);
     if (status == RCM_OK)
@@ -216,6 +245,35 @@ static rcm_status conn_greet(struct rcmi_conn *conn, rcmi_deadline deadline) {
     return RCM_OK;
 }
 
+static rcm_status conn_dial(struct rcmi_conn *conn, const struct rcmi_sockaddr *addr,
+                            rcmi_deadline deadline) {
+    rcm_status status = rcmi_connect_start(addr, &conn->fd);
+    if (status == RCM_OK)
+        status = rcmi_fd_poll(conn->fd, POLLOUT, earlier(deadline, rcmi_deadline_in(ATTEMPT_MS)));
+    return status == RCM_OK ? rcmi_connect_result(conn->fd) : status;
+}
+
+/* A server that hangs up at the greeting without a word may be of the old dialect, which has no
+ * greeting. If it is not, the error stays what it was. */
+static rcm_status conn_greet_old(struct rcmi_conn *conn, const struct rcmi_sockaddr *addr,
+                                 rcmi_deadline deadline) {
+    const struct rcmi_error kept = *rcmi_last_error();
+    rcmi_fd_close(&conn->fd);
+    rcmi_buffer_drop(&conn->out, rcmi_buffer_len(&conn->out));
+    conn->old = true;
+    rcm_status status = conn_dial(conn, addr, deadline);
+    if (status == RCM_OK)
+        status = rcmi_conn_put_ping(conn);
+    if (status == RCM_OK)
+        status = rcmi_conn_flush(conn, deadline);
+    if (status == RCM_OK)
+        status = rcmi_conn_get_ping(conn, deadline);
+    if (status == RCM_OK)
+        return RCM_OK;
+    *rcmi_last_error() = kept;
+    return kept.status;
+}
+
 /* One try at one address. */
 static rcm_status conn_try(const struct rcmi_sockaddr *addr, const char *secret,
                            rcmi_deadline deadline, bool *ret_connected,
@@ -224,17 +282,15 @@ static rcm_status conn_try(const struct rcmi_sockaddr *addr, const char *secret,
     if (!conn)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a connection");
     conn->fd = -1;
-    rcm_status status = rcmi_connect_start(addr, &conn->fd);
-    if (status == RCM_OK)
-        status = rcmi_fd_poll(conn->fd, POLLOUT, earlier(deadline, rcmi_deadline_in(ATTEMPT_MS)));
-    if (status == RCM_OK)
-        status = rcmi_connect_result(conn->fd);
+    rcm_status status = conn_dial(conn, addr, deadline);
     *ret_connected = status == RCM_OK;
     deadline = earlier(deadline, rcmi_deadline_in(ATTEMPT_MS));
     if (status == RCM_OK)
         status = conn_prove(conn, secret, deadline);
     if (status == RCM_OK)
         status = conn_greet(conn, deadline);
+    if (status == RCM_ERR_PEER && *ret_connected && !secret)
+        status = conn_greet_old(conn, addr, deadline);
     if (status == RCM_OK)
         *ret_conn = conn;
     else

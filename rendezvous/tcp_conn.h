@@ -17,6 +17,8 @@ struct rcmi_conn {
     struct rcmi_conn *next; /* in the store's list of idle ones */
     int fd;
     bool features;  /* the server knows the X operations */
+    bool old;       /* it speaks the dialect of torch 1.13 and 2.0 */
+    bool spent;     /* not to be used again: a wait that cannot be taken back hangs on it */
     uint32_t nonce; /* of the last PING */
     struct rcmi_buffer out, in;
 };
@@ -27,8 +29,9 @@ rcm_status rcmi_conn_open(const char *host, int port, const char *secret, rcmi_d
                           struct rcmi_conn **ret_conn);
 void rcmi_conn_close(struct rcmi_conn *conn);
 
-/* A request grows in conn->out. */
-rcm_status rcmi_conn_put_byte(struct rcmi_conn *conn, uint8_t value);
+/* A request grows in conn->out. The opcode is put as the server's dialect has it;
+ * RCM_ERR_UNSUPPORTED where that has none. */
+rcm_status rcmi_conn_put_opcode(struct rcmi_conn *conn, enum rcmi_wire_op op);
 rcm_status rcmi_conn_put_u64(struct rcmi_conn *conn, uint64_t value);
 rcm_status rcmi_conn_put_value(struct rcmi_conn *conn, struct rcmi_bytes value);
 /* A key of a user: with the "/" in front. */
@@ -38,6 +41,7 @@ rcm_status rcmi_conn_put_op(struct rcmi_conn *conn, enum rcmi_wire_op op, struct
 /* opcode and a list of keys. */
 rcm_status rcmi_conn_put_list(struct rcmi_conn *conn, enum rcmi_wire_op op,
                               const struct rcmi_bytes *keys, size_t n);
+/* A question whose answer says that what was sent before it has arrived. */
 rcm_status rcmi_conn_put_ping(struct rcmi_conn *conn);
 
 /* Sends it. */

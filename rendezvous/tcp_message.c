@@ -428,6 +428,11 @@ static enum progress scan_start(struct rcmi_client *client) {
     return COMPLETE;
 }
 
+/* Torch 1.13 knows no limit, and its users may rely on that. */
+static uint64_t value_max(const struct rcmi_client *client) {
+    return client->state == RCMI_CLIENT_OLD ? RCMI_WIRE_REPLY_MAX : RCMI_WIRE_VALUE_MAX;
+}
+
 static enum progress scan_field(struct rcmi_client *client) {
     struct rcmi_scan *scan = &client->scan;
     size_t size = *scan->field == 'u' ? sizeof(uint32_t) : sizeof(uint64_t);
@@ -436,7 +441,7 @@ static enum progress scan_field(struct rcmi_client *client) {
     if (scan_left(client) < size)
         return INCOMPLETE;
     if (key || value) {
-        uint64_t len = scan_u64(client), max = key ? RCMI_WIRE_KEY_MAX : RCMI_WIRE_VALUE_MAX;
+        uint64_t len = scan_u64(client), max = key ? RCMI_WIRE_KEY_MAX : value_max(client);
         if (len > max) {
             rcmi_client_drop(client, "%s with a %s of %" PRIu64 " bytes, at most %" PRIu64,
                              scan->message->name, key ? "key" : "value", len, max);

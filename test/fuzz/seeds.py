@@ -362,9 +362,17 @@ def store_server():
 def store_client():
     def says(which, data, features=0):
         return u8(which) + u8(features) + data
-    ping = u32(1)
+    ping, greeted, old = u32(1), u32(0x800001), 2
     return {
-        'valid-greet': says(0, ping + value(b'1')), 'valid-greet-torch': says(0, ping + value(b'')),
+        'valid-greet': says(0, greeted + value(b'1')),
+        'valid-greet-torch': says(0, greeted + value(b'')),
+        'valid-old-add': says(2, u64(36), old), 'bad-old-append': says(3, ping, old),
+        'valid-old-count': says(4, u8(0) + u64(3), old), 'valid-old-wait': says(5, u8(0), old),
+        'valid-old-multi-set': says(7, u8(0), old), 'bad-old-multi-set': says(7, u8(1), old),
+        'valid-old-compare': says(10, u8(0) + value(b'value') + value(b'value'), old),
+        'valid-old-look': says(11, u8(0) + value(b'v'), old),
+        'valid-old-look-missing': says(11, u8(1), old),
+        'valid-old-multi-get': says(12, value(b'x') + value(b'') + value(b'y' * 300), old),
         'valid-add': says(2, u64(36)), 'valid-add-ours': says(2, u8(0) + u64(36), 1),
         'valid-append': says(3, ping), 'valid-append-ours': says(3, u8(1), 1),
         'valid-count': says(4, u8(0) + u64(3)), 'valid-wait': says(5, u8(0)),
@@ -374,7 +382,7 @@ def store_client():
         'valid-compare-foreign': says(10, u8(0) + value(b'value') + value(b'value')),
         'valid-look': says(11, u8(1) + value(b'')),
         'valid-multi-get': says(12, value(b'x') + value(b'') + value(b'y' * 300)),
-        'bad-ping': says(0, u32(2) + value(b'1')), 'bad-greet-cut': says(0, ping + u64(1)),
+        'bad-ping': says(0, u32(2) + value(b'1')), 'bad-greet-cut': says(0, greeted + u64(1)),
         'bad-proof': says(1, b'RCMAUTH1A' + b'\0' * 64), 'bad-proof-role': says(1, b'RCMAUTH1I'),
         'bad-proof-text': says(1, b'HTTP/1.1 400 Bad Request\r\n'),
         'bad-count': says(4, u8(0) + u64(0)), 'bad-count-negative': says(4, u8(1) + u64(-5)),

@@ -2,14 +2,12 @@
 /*
  * Fuzz target: the TCP store's client against a server that answers what it likes
  * (rendezvous/tcp_conn.c, tcp_calls.c). Byte 0: which call; byte 1, bit 0: the server has our own
- * operations; then all that it says before it hangs up.
+ * operations, bit 1: it is of the old dialect; then all that it says before it hangs up.
  */
 #include "fuzz.h"
 #include <unistd.h>
 
-#define getpid() 0 /* the first ping is 1, so that the corpus can answer it */
 #include "../../rendezvous/tcp_conn.c"
-#undef getpid
 
 #include <sys/socket.h>
 #include "tcp_calls.h"
@@ -93,7 +91,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint8_t which = fuzz_u8(&in) % 13;
     fuzz_socketpair(fds);
     conn->fd = fds[0];
-    conn->features = fuzz_u8(&in) & 1;
+    uint8_t server = fuzz_u8(&in);
+    conn->features = server & 1;
+    conn->old = server & 2 && which != 0;
     fuzz_write(fds[1], in.data, in.left);
     shutdown(fds[1], SHUT_WR);
     fuzz_judge(call(conn, which, rcmi_deadline_in(LIMIT_MS)));
