@@ -10,9 +10,11 @@
 #include <time.h>
 #include <unistd.h>
 #include "error.h"
+#include "log.h"
 #include "fd.h"
 
 #define POLL_MS       10
+#define WARN_MS       2000 /* without a folder for the file */
 #define READ_BLOCK    (64 * 1024)
 #define KEY_ABSURD    (64u * 1024)          /* torch sets no limit; ours is 8 KiB */
 #define VALUE_ABSURD  (1024u * 1024 * 1024) /* likewise; ours is 8 MiB */
@@ -48,6 +50,8 @@ static rcm_status log_open(const struct rcmi_file_log *log, enum rcmi_file_mode 
     int flags = mode == RCMI_FILE_READ ? O_RDONLY : O_RDWR;
     if (mode == RCMI_FILE_CREATE)
         flags |= O_CREAT;
+    const rcmi_deadline warn = rcmi_deadline_in(WARN_MS);
+    bool warned = false;
     for (;;) {
         int fd = open(log->path, flags | O_CLOEXEC, 0644);
         if (fd >= 0) {
@@ -61,7 +65,15 @@ static rcm_status log_open(const struct rcmi_file_log *log, enum rcmi_file_mode 
                              log->path);
         if (!retry_pause(deadline))
             return rcmi_fail(RCM_ERR_TIMEOUT, ENOENT,
-                             "store file %s did not appear before the deadline", log->path);
+                             mode == RCMI_FILE_CREATE
+                                 ? "store file %s: its folder did not appear before the deadline"
+                                 : "store file %s did not appear before the deadline",
+                             log->path);
+        if (mode == RCMI_FILE_CREATE && !warned && rcmi_deadline_passed(warn)) {
+            warned = true;
+            rcmi_log(RCMI_LOG_WARN, "store file %s cannot be made yet: its folder does not exist",
+                     log->path);
+        }
     }
 }
 

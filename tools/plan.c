@@ -438,7 +438,7 @@ int main(int argc, char **argv) {
                "Examples:\n"
                "  ringcomm-plan all_reduce --list\n"
                "  ringcomm-plan all_reduce --ranks 4 --algorithm ring\n"
-               "  ringcomm-plan all_reduce --ranks 4 --algorithm ring --rank 0 --verify --steps\n"
+               "  ringcomm-plan all_reduce --ranks 4 -a ring --rank 0 --verify --steps\n"
                "  ringcomm-plan broadcast --hosts i:0,1,0,1 --root 2 --verify\n"
                "  ringcomm-plan broadcast --ranks 8 --algorithm binomial --svg > tree.svg\n"
                "  ringcomm-plan all_reduce --hosts 8,8 --explain 1M\n\n"

@@ -35,7 +35,7 @@ static const char doc[] =
     "ranks. When one rank fails, the others are stopped (SIGTERM, after 3 s SIGKILL).\n\n"
     "Exit status: 0 if every rank exited with 0, else that of the rank that failed first (128 + "
     "signal if it was killed); 124 when the time was up; 126 or 127 when PROGRAM cannot be run or "
-    "found; 1 for other faults of the launcher.\n\n"
+    "found; 2 for a command line that is not valid; 1 for other faults of the launcher.\n\n"
     "Examples:\n"
     "  ringcomm-run -n 4 -- ./hello_all_reduce\n"
     "  ringcomm-run -n 8 --timeout 60 --log-dir logs -- ./train --data digits\n"
@@ -203,6 +203,7 @@ int main(int argc, char **argv) {
     struct run_job job = {0};
     char run_id[32];
     open_standard_fds();
+    argp_err_exit_status = 2;
     argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &args);
     snprintf(run_id, sizeof(run_id), "ringcomm-%d", (int)getpid());
     job.argv = args.argv;

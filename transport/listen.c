@@ -113,10 +113,15 @@ static rcm_status listen_tcp_addr(struct rcmi_node *node, struct rcmi_sockaddr *
 static rcm_status listen_tcp_any(struct rcmi_node *node, struct rcmi_address *address) {
     struct rcmi_sockaddr any = {.len = 0};
     rcm_status status = RCM_ERR_SYSTEM;
-    for (size_t i = 0; status != RCM_OK && rcmi_resolve("", 0, i, &any) == RCM_OK; i++)
+    for (size_t i = 0; status != RCM_OK; i++) {
+        const struct rcmi_error kept = *rcmi_last_error();
+        if (rcmi_resolve("", 0, i, &any) != RCM_OK) {
+            if (i > 0) /* why the last could not be listened on, not that there are no more */
+                *rcmi_last_error() = kept;
+            return rcmi_last_error()->status;
+        }
         status = listen_tcp_addr(node, &any);
-    if (status != RCM_OK)
-        return rcmi_last_error()->status;
+    }
     int kept = 0;
     for (int i = 0; i < address->ntcp; i++) {
         struct rcmi_sockaddr *addr = &address->tcp[i];

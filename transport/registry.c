@@ -49,7 +49,8 @@ static rcm_status registry_unknown(const char *name, size_t len) {
         snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
                  rcmi_transports[i]->name);
     }
-    return rcmi_fail(RCM_ERR_CONFIG, 0, "there is no transport '%.*s', only %s",
+    return rcmi_fail(RCM_ERR_CONFIG, 0,
+                     "RINGCOMM_TRANSPORT: there is no transport '%.*s', only auto and %s",
                      (int)(len < 40 ? len : 40), name, known);
 }
 

@@ -245,7 +245,7 @@ def case_usage():
                        (['-n', '1', '--timeout', 'soon', 'true'], b"'soon'"),
                        (['-n', '1', '--bind', 'cpu', 'true'], b"'cpu'")):
         status, out, err, _ = run(*args)
-        true(status != 0 and word in err and out == b'', f'{args}: {status} {err!r}')
+        true(status == 2 and word in err and out == b'', f'{args}: {status} {err!r}')
     status, out, _, _ = run('--help')
     true(status == 0 and b'Examples:' in out, '--help')
 

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""mistakes_test.py PROGRAM RUN: typical mistakes in a rank's environment, each told at once in a
+sentence that names what is wrong. PROGRAM is again.c, RUN is ringcomm-run."""
+import os
+import socket
+import subprocess
+import sys
+
+LIMIT_S = 60  # generous; what is to be seen is that nothing waits for ranks that will not come
+
+program, run = map(os.path.abspath, sys.argv[1:3])
+
+
+def port():
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        return str(s.getsockname()[1])
+
+
+PAIR = f'RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={port()}'
+
+# What one process says with this environment and no other.
+ALONE = [
+    ('', 'RANK is not set; start the program with ringcomm-run -n 4 -- PROGRAM'),
+    ('RANK=0', 'WORLD_SIZE is not set'),
+    ('WORLD_SIZE=2', 'RANK is not set'),
+    ('RANK=0 WORLD_SIZE=2', 'MASTER_ADDR is not set'),
+    ('RANK=0 WORLD_SIZE=2 MASTER_ADDR=h', 'MASTER_PORT is not set'),
+    ('RANK=2 WORLD_SIZE=2', 'rank 2 (RANK) is not below world size 2 (WORLD_SIZE)'),
+    ('RANK=-1 WORLD_SIZE=2', 'RANK=-1 is not a number from 0'),
+    ('RANK=0 WORLD_SIZE=two', 'WORLD_SIZE=two is not a number'),
+    (PAIR + ' MASTER_PORT=http', 'MASTER_PORT=http is not a number from 1 to 65535'),
+    (PAIR + ' MASTER_PORT=99999', 'MASTER_PORT=99999'),
+    (PAIR + ' RANK=1 RINGCOMM_TIMEOUT=1', 'Connection refused'),
+    (PAIR + ' RINGCOMM_TIMEOUT=1', 'rank 1 of 2 has not arrived'),
+    (PAIR + ' RINGCOMM_TIMEOUT=1h', 'RINGCOMM_TIMEOUT=1h'),
+    (PAIR + ' RINGCOMM_URL=127.0.0.1:29500', 'begins with none of tcp://'),
+    (PAIR + ' RINGCOMM_URL=file://relative', 'write file:///path'),
+    (PAIR + ' RINGCOMM_URL=file:///no/such/folder/f RINGCOMM_TIMEOUT=3',
+     'its folder does not exist'),
+    (PAIR + ' RINGCOMM_URL=hash:', 'a store of its own for each of 2 ranks'),
+    (PAIR + ' OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2', 'contradict each other'),
+    ('SLURM_JOB_ID=7 SLURM_NTASKS=4', 'was not started by srun'),
+]
+
+# What ranks of ringcomm-run say with this in their environment.
+TOGETHER = [
+    ('RINGCOMM_TRANSPORT=rdma', "RINGCOMM_TRANSPORT: there is no transport 'rdma'"),
+    ('RINGCOMM_ALGORITHM=all_reduce=best', 'no all_reduce algorithm is called "best"; there are'),
+    ('RINGCOMM_TRANSPORT=tcp RINGCOMM_IFACE=eth99', "RINGCOMM_IFACE is 'eth99'"),
+    ('RINGCOMM_TRANSPORT=tcp RINGCOMM_PORTS=80-70', "RINGCOMM_PORTS is '80-70', not a range"),
+    ('RINGCOMM_TRANSPORT=tcp RINGCOMM_PORTS=' + port(), 'no port of RINGCOMM_PORTS'),
+    ('RINGCOMM_SECRET_FILE=/no/such/file', 'RINGCOMM_SECRET_FILE=/no/such/file'),
+    ('RINGCOMM_SLOTS=0', 'RINGCOMM_SLOTS=0'),
+]
+
+
+def said(environment, *command):
+    env = dict(word.split('=', 1) for word in environment.split())
+    env.update({k: v for k, v in os.environ.items() if k.endswith('SAN_OPTIONS')})
+    done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=LIMIT_S, check=False)
+    return done.stdout, done.returncode
+
+
+failed = 0
+for rows, command in (ALONE, (program,)), (TOGETHER, (run, '-n', '2', '--', program)):
+    for environment, sentence in rows:
+        output, status = said(environment, *command)
+        if status not in (1,) or sentence not in output:
+            failed += 1
+            print(f'({environment}): status {status}, not "{sentence}":\n{output}')
+print(f'{len(ALONE) + len(TOGETHER)} mistakes, {failed} not told')
+sys.exit(failed > 0)
