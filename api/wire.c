@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See wire.h. All ranks run on machines of the same byte order; the handshake refuses others. */
 #include "wire.h"
+#include "error.h"
 #include <string.h>
 
 void rcmi_failure_encode(uint32_t epoch, const struct rcm_error *error,
@@ -35,6 +36,8 @@ bool rcmi_failure_decode(const void *bytes, size_t len, struct rcmi_failure *ret
     ret_error->sequence = ret_failure->sequence;
     memcpy(ret_error->operation, ret_failure->operation, sizeof(ret_error->operation) - 1);
     memcpy(ret_error->text, ret_failure->text, sizeof(ret_error->text) - 1);
+    rcmi_text_clean(ret_error->operation);
+    rcmi_text_clean(ret_error->text);
     return true;
 }
 
@@ -52,5 +55,6 @@ bool rcmi_record_decode(const void *bytes, size_t len, struct rcmi_record *ret_r
         return false;
     memcpy(ret_record, bytes, sizeof(*ret_record));
     ret_record->algorithm[sizeof(ret_record->algorithm) - 1] = '\0';
+    rcmi_text_clean(ret_record->algorithm);
     return ret_record->magic == RCMI_RECORD_MAGIC && ret_record->sequence != 0;
 }

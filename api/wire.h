@@ -22,7 +22,8 @@ struct rcmi_failure {
 
 void rcmi_failure_encode(uint32_t epoch, const struct rcm_error *error,
                          struct rcmi_failure *ret_failure);
-/* False if the bytes are no such message. Strings are terminated, the status is one of ours. */
+/* False if the bytes are no such message. Strings are terminated and can be shown, the
+ * status is one of ours. */
 bool rcmi_failure_decode(const void *bytes, size_t len, struct rcmi_failure *ret_failure,
                          struct rcm_error *ret_error);
 
@@ -64,7 +65,8 @@ struct rcmi_record {
 };
 #define RCMI_RECORD_MAGIC 0x52434d52u
 
-/* False if the bytes are no such message. The algorithm is terminated; sequence is not 0. */
+/* False if the bytes are no such message. The algorithm is terminated and can be shown; sequence is
+ * not 0. */
 bool rcmi_record_decode(const void *bytes, size_t len, struct rcmi_record *ret_record);
 
 #endif

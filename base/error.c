@@ -32,6 +32,7 @@ static void error_set(rcm_status status, int sys_errno, int origin, const char *
     last_error.status = status;
     last_error.sys_errno = sys_errno;
     last_error.origin = origin;
+    rcmi_text_clean(text);
     memcpy(last_error.text, text, sizeof text);
 }
 
@@ -66,6 +67,7 @@ rcm_status rcmi_fail_context(const char *format, ...) {
         text[0] = '\0';
     text_append(text, ": ");
     text_append(text, last_error.text);
+    rcmi_text_clean(text);
     memcpy(last_error.text, text, sizeof text);
     errno = saved_errno;
     return last_error.status;

@@ -34,6 +34,10 @@ rcm_status rcmi_fail_context(const char *format, ...) __attribute__((format(prin
  * ECONNREFUSED, EPIPE, ENOTCONN and unreachable or down hosts and networks -> PEER; else SYSTEM. */
 rcm_status rcmi_status_of_errno(int sys_errno);
 
+/* Replaces control characters, and what is not UTF-8, by '?'. Every record and every line of the
+ * log went through it, so what peers say may be quoted as it came. */
+void rcmi_text_clean(char *text);
+
 /* The thread's record; never NULL. */
 struct rcmi_error *rcmi_last_error(void);
 

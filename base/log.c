@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "error.h"
 #include "settings.h"
 #include "sigpipe.h"
 
@@ -43,6 +44,8 @@ static void log_write(enum rcmi_log_level level, const char *format, va_list arg
     len = vsnprintf(line + used, room - used, format, args);
     if (len > 0)
         used += (size_t)len < room - used ? (size_t)len : room - used - 1;
+    line[used] = '\0';
+    rcmi_text_clean(line);
     line[used++] = '\n';
     log_out(line, used);
 }

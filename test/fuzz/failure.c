@@ -4,6 +4,13 @@
 #include <string.h>
 #include "wire.h"
 
+static bool is_shown(const char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            return false;
+    return true;
+}
+
 static bool take_failure(const uint8_t *data, size_t size) {
     struct rcmi_failure failure, again;
     struct rcm_error error, error_again;
@@ -11,6 +18,7 @@ static bool take_failure(const uint8_t *data, size_t size) {
         return false;
     fuzz_require(memchr(error.text, 0, sizeof error.text), "the sentence ends");
     fuzz_require(memchr(error.operation, 0, sizeof error.operation), "the operation ends");
+    fuzz_require(is_shown(error.text) && is_shown(error.operation), "nothing moves the cursor");
     fuzz_require(error.status < 0, "a failure is an error");
     rcmi_failure_encode(failure.epoch, &error, &again);
     fuzz_require(rcmi_failure_decode(&again, sizeof again, &failure, &error_again) &&
@@ -32,8 +40,9 @@ static bool take_record(const uint8_t *data, size_t size) {
     struct rcmi_record record;
     if (!rcmi_record_decode(data, size, &record))
         return false;
-    fuzz_require(record.sequence > 0, "a call has a number");
-    fuzz_require(memchr(record.algorithm, 0, sizeof record.algorithm), "the algorithm ends");
+    fuzz_require(memchr(record.algorithm, 0, sizeof record.algorithm) && is_shown(record.algorithm),
+                 "the algorithm ends and can be shown");
+    fuzz_require(record.sequence != 0, "operations count from 1");
     return true;
 }
 

@@ -42,7 +42,8 @@ def url():
            'tcp://[::1:5', 'tcp://[::1]5', 'file://relative', 'file:///', 'env://x', 'http://x:1',
            'tcp://h:1?rank=4&world_size=4', 'tcp://h:1?rank=1&rank=1', 'tcp://h:1?rank', 'tcp://h:1?x=1',
            'tcp://h:1?world_size=0', 'tcp://h:1?rank=99999999999999999999', 'tcp://h: 1',
-           'tcp://h:1?rank=+1', 'TCP://h:1']
+           'tcp://h:1?rank=+1', 'TCP://h:1', 'tcp://a]:1', 'tcp://a b:1',
+           'tcp://a@b:1', 'tcp://[::1]]:1', 'tcp://[a/b]:1']
     return texts(valid, bad)
 
 
@@ -68,6 +69,7 @@ def launch():
         'RANK=0\n', 'RANK=0\nWORLD_SIZE=2\n', 'RANK=2\nWORLD_SIZE=2\n', 'RANK=x\nWORLD_SIZE=2\n',
         'RANK=-1\nWORLD_SIZE=2\n', 'RANK=99999999999\nWORLD_SIZE=2\n',
         'RANK=0\nWORLD_SIZE=2\nMASTER_ADDR=a/b\nMASTER_PORT=1\n',
+        'RANK=0\nWORLD_SIZE=2\nMASTER_ADDR=::1]\nMASTER_PORT=1\n',
         'RANK=0\nWORLD_SIZE=2\nMASTER_ADDR=a\nMASTER_PORT=65536\n',
         'RANK=0\nWORLD_SIZE=2\nMASTER_ADDR=' + 'a' * 300 + '\nMASTER_PORT=1\n',
         'RINGCOMM_RANK=0\nRINGCOMM_WORLD_SIZE=2\nRINGCOMM_URL=gopher://x\n',
@@ -161,6 +163,8 @@ def failure():
         return struct.pack('<IIQQQiiii24sII', magic, 7, sequence, 99, 1000, 1, 9, 1, 0, algorithm, 0,
                            0)
     return {
+        'valid-record-controls': record(algorithm=b'\x1b[2Jring\r\n'),
+        'valid-controls': message(text=b'\x1b]0;x\x07\x9b2J it \xc2\x9b broke\r\n\x7f'),
         'valid-inquiry': inquiry(), 'valid-inquiry-full': inquiry(npeers=16),
         'bad-inquiry-state': inquiry(state=4), 'bad-inquiry-peers': inquiry(npeers=17),
         'bad-inquiry-peers-absurd': inquiry(npeers=-1 & 0xffffffff),

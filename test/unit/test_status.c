@@ -121,6 +121,35 @@ static void test_error_long(void **state) {
     assert_int_equal(strlen(rcm_last_error()), sizeof rcmi_last_error()->text - 1);
 }
 
+static void check_cleaned(const char *from, const char *to) {
+    char text[64];
+    snprintf(text, sizeof text, "%s", from);
+    rcmi_text_clean(text);
+    assert_string_equal(text, to);
+}
+
+/* What a peer said may be quoted: it does not move the cursor of whoever reads it. */
+static void test_error_cleaned(void **state) {
+    (void)state;
+    check_cleaned("", "");
+    check_cleaned("rank 3: it broke ~", "rank 3: it broke ~");
+    check_cleaned("\x1b[2Ja\r\n\tb\x7f", "?[2Ja???b?");
+    check_cleaned("\x9b"
+                  "2J",
+                  "?2J"); /* one byte, as an 8-bit terminal takes it */
+    check_cleaned("a\xc2\x9b"
+                  "2J",
+                  "a??2J"); /* the same as UTF-8 */
+    check_cleaned("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x99\x82",
+                  "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x99\x82");
+    check_cleaned("cut \xe2\x82", "cut ??");
+    check_cleaned("\xc0\x9b \xff\xfe\x80", "?? ???");
+    rcmi_fail(RCM_ERR_PEER, 0, "rank %d said %s", 3, "\x1b[31mhello\n");
+    assert_string_equal(rcm_last_error(), "rank 3 said ?[31mhello?");
+    rcmi_fail_context("on host %s", "a\nb");
+    assert_string_equal(rcm_last_error(), "on host a?b: rank 3 said ?[31mhello?");
+}
+
 static void test_status_of_errno(void **state) {
     (void)state;
     check_status(RCM_ERR_NOMEM, rcmi_status_of_errno(ENOMEM));
@@ -134,13 +163,10 @@ static void test_status_of_errno(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_status_tables),
-        cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_ops),
-        cmocka_unit_test(test_version),
-        cmocka_unit_test(test_error_record),
-        cmocka_unit_test(test_error_long),
-        cmocka_unit_test(test_status_of_errno),
+        cmocka_unit_test(test_status_tables), cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_ops),           cmocka_unit_test(test_version),
+        cmocka_unit_test(test_error_record),  cmocka_unit_test(test_error_long),
+        cmocka_unit_test(test_error_cleaned), cmocka_unit_test(test_status_of_errno),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
