@@ -246,12 +246,16 @@ static rcm_status master_url(struct rcmi_launch *launch) {
     rcm_status status = rcmi_env_number("MASTER_PORT", 1, 65535, &port);
     if (status != RCM_OK)
         return status;
-    size_t len = strlen(address);
-    if (strchr(address, '/') || strchr(address, '?') || len > 255)
+    char host[256];
+    const size_t len = strlen(address);
+    const bool brackets = len > 2 && address[0] == '[' && address[len - 1] == ']';
+    if (len < sizeof host)
+        snprintf(host, sizeof host, "%.*s", (int)(brackets ? len - 2 : len), address + brackets);
+    if (len >= sizeof host || !rcmi_url_host_ok(host))
         return rcmi_fail(RCM_ERR_CONFIG, 0, "MASTER_ADDR=%.100s is not a host name or address",
                          address);
     launch->rank_0_serves = !agent_serves();
-    return tcp_url(address, port, launch->rank == 0 && !agent_serves(), launch);
+    return tcp_url(host, port, launch->rank == 0 && !agent_serves(), launch);
 }
 
 /* The launcher has a PMIx server for this rank, and there is a library to speak to it. */

@@ -28,6 +28,13 @@ void rcmi_url_fini(struct rcmi_url *url) {
     url->host = url->path = NULL;
 }
 
+bool rcmi_url_host_ok(const char *host) {
+    for (const unsigned char *c = (const unsigned char *)host; *c; c++)
+        if (*c <= ' ' || *c == 0x7f || strchr("/?#@[]", *c))
+            return false;
+    return true;
+}
+
 char *rcmi_url_tcp(const char *host, int port) {
     char *text;
     const char *form = strchr(host, ':') ? "tcp://[%s]:%d" : "tcp://%s:%d";
@@ -105,6 +112,9 @@ static rcm_status url_authority(const char *text, char *authority, struct rcmi_u
         return rcmi_fail(RCM_ERR_INVALID, 0, "store URL \"%s\" has no port; write tcp://host:port",
                          text);
     *colon = '\0';
+    if (!rcmi_url_host_ok(host))
+        return rcmi_fail(RCM_ERR_INVALID, 0,
+                         "store URL \"%s\": \"%s\" is not a host name or address", text, host);
     if (rcmi_parse_number(colon + 1, 0, 65535, &port) != RCM_OK)
         return rcmi_fail(RCM_ERR_INVALID, 0,
                          "store URL \"%s\": port \"%s\" is not a number from 0 to 65535", text,

@@ -8,6 +8,7 @@
 #ifndef RCMI_URL_H
 #define RCMI_URL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "ringcomm.h"
 
@@ -29,6 +30,10 @@ void rcmi_url_fini(struct rcmi_url *url);
 
 /* A decimal number within [min, max] and nothing else around it. */
 rcm_status rcmi_parse_number(const char *text, int64_t min, int64_t max, int64_t *ret_value);
+
+/* Whether the text can be a host's name or number, without brackets: nothing of "/?#@[]", no space
+ * and no control character in it. */
+bool rcmi_url_host_ok(const char *host);
 
 /* "tcp://host:port", with brackets around an IPv6 number; malloc'd. */
 char *rcmi_url_tcp(const char *host, int port);
