@@ -11,9 +11,11 @@
  *
  * EAGER and ANNOUNCE go out in the order of the sends, so matching is in order per tag. Everything
  * that arrives can be taken at once, so one message never blocks another: data only come for
- * messages that have a buffer, and what is kept aside is bounded by EAGER_BUDGET bytes per pair
- * (beyond it, small messages are announced too). The kind and the id travel in the slot's meta
- * word, so DATA slots hold nothing but data and can be received straight into place.
+ * messages that have a buffer, and what is kept aside is bounded by a budget of bytes per pair
+ * (beyond it, small messages are announced too) and by a number of announcements in all. The
+ * receiver counts too: who sends more than the budget, or announces without end, is an error. The
+ * kind and the id travel in the slot's meta word, so DATA slots hold nothing but data and can be
+ * received straight into place.
  *
  * Posted receives and unexpected messages are kept in one list each, in order of arrival, whoever
  * the peer is: a receive from any source is a match without comparing the source.
@@ -24,7 +26,10 @@
 #include <string.h>
 
 #define EAGER_MAX      ((size_t)8192)
-#define EAGER_BUDGET   ((size_t)1 << 18)
+#define BUDGET_MAX     ((size_t)1 << 18) /* of a pair; where there are many pairs */
+#define BUDGET_MIN     ((size_t)1 << 14) /* less each, so that all together */
+#define BUDGET_TOTAL   ((size_t)1 << 26) /* are this much, up to 4096 ranks */
+#define ANNOUNCED_MAX  ((size_t)1 << 20) /* that no receive was posted for */
 #define EAGER_OVERHEAD ((size_t)64)
 #define LEND_MIN       ((size_t)2048)
 
@@ -63,6 +68,8 @@ struct pair {
     uint32_t next_id;
     size_t eager_out; /* eager bytes sent for which no credit came back */
     size_t eager_in;  /* eager bytes taken for which no credit was given */
+    size_t eager_due; /* eager bytes arrived for which no credit was given: the peer's eager_out, or
+                         less */
     bool expecting, cannot_lend, active;
     _Atomic bool wanted; /* set by the loop thread, taken by the driver (exchange) */
 };
@@ -74,6 +81,8 @@ struct rcmi_p2p {
     _Atomic bool any_wanted;
     struct list posted;
     struct unexpected *unexpected, **unexpected_end;
+    size_t announced; /* of those, without their bytes */
+    size_t budget;    /* eager bytes of a pair; the same on all ranks */
 };
 
 /* ---- Lists --------------------------------------------------------------------------------- */
@@ -97,6 +106,11 @@ static void list_remove(struct list *list, struct rcm_work **at) {
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
+static size_t budget_of(size_t nranks) {
+    const size_t share = BUDGET_TOTAL / nranks;
+    return share > BUDGET_MAX ? BUDGET_MAX : share < BUDGET_MIN ? BUDGET_MIN : share;
+}
+
 rcm_status rcmi_p2p_create(rcm_comm *comm, struct rcmi_p2p **ret_p2p) {
     struct rcmi_p2p *p2p = calloc(1, sizeof(*p2p));
     const size_t n = (size_t)comm->size;
@@ -110,6 +124,7 @@ rcm_status rcmi_p2p_create(rcm_comm *comm, struct rcmi_p2p **ret_p2p) {
                          comm->size);
     }
     p2p->comm = comm;
+    p2p->budget = budget_of(n);
     list_init(&p2p->posted);
     p2p->unexpected_end = &p2p->unexpected;
     for (size_t r = 0; r < n; r++) {
@@ -225,7 +240,7 @@ static size_t eager_charge(size_t total) {
 
 static bool pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair, size_t total) {
     return total <= EAGER_MAX && total + sizeof(struct header) <= p2p->comm->slot_bytes &&
-           pair->eager_out + eager_charge(total) <= EAGER_BUDGET;
+           pair->eager_out + eager_charge(total) <= p2p->budget;
 }
 
 static rcm_status pair_announce(struct rcmi_p2p *p2p, struct pair *pair, struct rcm_work *work) {
@@ -313,13 +328,15 @@ static rcm_status pair_pump_ready(struct pair *pair, bool *moved) {
     return RCM_OK;
 }
 
-static rcm_status pair_pump_credit(struct pair *pair) {
-    if (pair->eager_in < EAGER_BUDGET / 4)
+static rcm_status pair_pump_credit(const struct rcmi_p2p *p2p, struct pair *pair) {
+    if (pair->eager_in < p2p->budget / 4)
         return RCM_OK;
     const uint64_t bytes = pair->eager_in;
     rcm_status status = pair_put(pair, meta_of(KIND_CREDIT, 0), &bytes, sizeof(bytes), NULL, 0);
-    if (status == RCM_OK)
+    if (status == RCM_OK) {
         pair->eager_in = 0;
+        pair->eager_due -= bytes;
+    }
     return status;
 }
 
@@ -327,13 +344,13 @@ static rcm_status pair_pump_credit(struct pair *pair) {
 static rcm_status pair_pump(struct rcmi_p2p *p2p, int peer, bool *moved) {
     struct pair *pair = &p2p->pairs[peer];
     if (!pair->outgoing.head && !pair->sending.head && !pair->ready &&
-        pair->eager_in < EAGER_BUDGET / 4)
+        pair->eager_in < p2p->budget / 4)
         return RCM_OK;
     rcm_status status = pair_open_tx(p2p, peer);
     if (status == RCM_OK)
         status = pair_pump_ready(pair, moved);
     if (status == RCM_OK)
-        status = pair_pump_credit(pair);
+        status = pair_pump_credit(p2p, pair);
     while (status == RCM_OK && pair->outgoing.head) {
         status = pair_announce(p2p, pair, pair->outgoing.head);
         if (status == RCM_OK)
@@ -396,18 +413,36 @@ static void receive_eager(struct rcmi_p2p *p2p, struct rcm_work *work, int peer,
     receive_end(work);
 }
 
+/* Of a message of no bytes no data will come, but its sender waits for READY all the same. */
 static rcm_status receive_announced(struct rcmi_p2p *p2p, struct rcm_work *work, int peer,
                                     const struct header *header, uint32_t id) {
     struct pair *pair = &p2p->pairs[peer];
     struct ready *ready = calloc(1, sizeof(*ready));
     receive_begin(work, peer, header);
     work->transfer.id = id;
-    list_append(&pair->receiving, work);
+    if (header->total > 0 || !ready)
+        list_append(&pair->receiving, work);
+    else
+        receive_end(work);
     if (!ready)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to answer rank %d", peer);
     ready->id = id;
     *pair->ready_end = ready;
     pair->ready_end = &ready->next;
+    return RCM_OK;
+}
+
+/* May what arrives be kept aside? An honest sender never exceeds its budget. */
+static rcm_status p2p_check_room(const struct rcmi_p2p *p2p, int peer, bool announced) {
+    if (p2p->pairs[peer].eager_due > p2p->budget)
+        return rcmi_fail_origin(RCM_ERR_PROTOCOL, peer,
+                                "rank %d sent %zu bytes of messages unasked, %zu are allowed", peer,
+                                p2p->pairs[peer].eager_due, p2p->budget);
+    if (announced && p2p->announced >= ANNOUNCED_MAX)
+        return rcmi_fail_origin(RCM_ERR_RESOURCE, peer,
+                                "rank %d sent one message more than the %zu for which this rank "
+                                "has not called rcm_recv yet",
+                                peer, p2p->announced);
     return RCM_OK;
 }
 
@@ -420,6 +455,7 @@ static rcm_status p2p_keep(struct rcmi_p2p *p2p, int peer, bool announced, uint3
     *message =
         (struct unexpected){.peer = peer, .announced = announced, .id = id, .header = *header};
     memcpy(message->bytes, bytes, len);
+    p2p->announced += announced;
     *p2p->unexpected_end = message;
     p2p->unexpected_end = &message->next;
     return RCM_OK;
@@ -441,7 +477,12 @@ static rcm_status handle_arrival(struct rcmi_p2p *p2p, int peer, enum kind kind,
     const size_t len = slot->len - sizeof(header);
     if (kind == KIND_EAGER ? header.total != len : len != 0)
         return protocol_error(peer, "a message of another length than announced", header.total);
+    if (kind == KIND_EAGER)
+        p2p->pairs[peer].eager_due += eager_charge(len);
     struct rcm_work *work = p2p_match_posted(p2p, peer, header.tag);
+    rcm_status status = work ? RCM_OK : p2p_check_room(p2p, peer, kind == KIND_ANNOUNCE);
+    if (status != RCM_OK)
+        return status;
     if (!work)
         return p2p_keep(p2p, peer, kind == KIND_ANNOUNCE, id, &header, bytes, len);
     if (kind == KIND_ANNOUNCE)
@@ -557,6 +598,7 @@ static void p2p_post_receive(struct rcmi_p2p *p2p, struct rcm_work *work) {
         if (!*at)
             p2p->unexpected_end = at;
         rcm_status status = RCM_OK;
+        p2p->announced -= message->announced;
         if (message->announced)
             status = receive_announced(p2p, work, message->peer, &message->header, message->id);
         else

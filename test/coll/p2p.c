@@ -167,6 +167,44 @@ static int check_flood(rcm_comm *comm) {
     return errors;
 }
 
+/* So many messages of no bytes that the later ones have to be announced. */
+static int check_nothing(rcm_comm *comm) {
+    enum { EACH = 5000 };
+    rcm_work **works = calloc(EACH, sizeof(*works));
+    struct rcm_message message = RCM_MESSAGE_INIT;
+    rcm_work *last = NULL;
+    uint8_t token = 7;
+    int errors = 0;
+    for (int k = 0; k < EACH && rcm_rank(comm) == 0; k++)
+        CHECK(errors, rcm_isend(comm, NULL, 0, RCM_UINT8, 1, (uint64_t)k % 3, &works[k]) == RCM_OK,
+              "%s", rcm_last_error());
+    if (rcm_rank(comm) == 0)
+        CHECK(errors, rcm_isend(comm, &token, 1, RCM_UINT8, 1, 99, &last) == RCM_OK, "%s",
+              rcm_last_error());
+    if (rcm_rank(comm) == 1) /* none is taken before all were sent */
+        CHECK(errors, rcm_recv(comm, &token, 1, RCM_UINT8, 0, 99, NULL, NULL) == RCM_OK, "%s",
+              rcm_last_error());
+    for (int k = 0; k < EACH && rcm_rank(comm) == 1 && errors == 0; k++) {
+        rcm_work *recv = NULL;
+        CHECK(errors, rcm_irecv(comm, NULL, 0, RCM_UINT8, 0, (uint64_t)k % 3, &recv) == RCM_OK,
+              "%s", rcm_last_error());
+        CHECK(errors, rcm_work_wait(recv, 20000) == RCM_OK, "nothing %d: %s", k, rcm_last_error());
+        CHECK(errors, rcm_work_message(recv, &message) == RCM_OK && message.bytes == 0,
+              "nothing %d: %zu bytes", k, message.bytes);
+        rcm_work_free(recv);
+    }
+    for (int k = 0; k < EACH && rcm_rank(comm) == 0; k++) {
+        CHECK(errors, rcm_work_wait(works[k], 20000) == RCM_OK, "nothing %d: %s", k,
+              rcm_last_error());
+        rcm_work_free(works[k]);
+    }
+    if (last)
+        CHECK(errors, rcm_work_wait(last, 20000) == RCM_OK, "token: %s", rcm_last_error());
+    rcm_work_free(last);
+    free(works);
+    return errors;
+}
+
 static int check_arguments(rcm_comm *comm) {
     int errors = 0;
     float x = 0;
@@ -199,7 +237,7 @@ static int check(rcm_comm *comm, void *arg) {
     int errors = check_arguments(comm);
     errors += check_sizes(comm);
     if (rcm_size(comm) > 1)
-        errors += check_tags(comm) + check_truncated(comm);
+        errors += check_tags(comm) + check_truncated(comm) + check_nothing(comm);
     errors += check_self(comm);
     errors += check_flood(comm);
     return errors;
