@@ -4,10 +4,10 @@
  *
  *   1. who am I, where is the store             rendezvous/ (options, environment)
  *   2. open the store; rank 0 names the job
- *   3. make the node: listening sockets, shared memory
+ *   3. make the node: listening sockets, shared memory, the engine's thread
  *   4. publish and collect: address and the settings that must be equal
  *   5. group the ranks by host
- *   6. start the engine; links are made when first used
+ *   6. answer peers; links are made when first used
  */
 #include "auth.h"
 #include "comm.h"
@@ -411,6 +411,8 @@ static rcm_status init_comm(struct init *init, rcm_comm *comm) {
     if (!comm->scope)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a communicator");
     rcm_status status = init_engine(init, comm);
+    if (status == RCM_OK)
+        status = rcmi_node_attend(comm->engine->node);
     if (status == RCM_OK)
         status = init_exchange(init, comm);
     if (status == RCM_OK)

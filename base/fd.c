@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include "error.h"
 #include "own.h"
@@ -51,6 +52,14 @@ void rcmi_fd_close(int *fd) {
     close(*fd); /* not repeated on EINTR: on Linux the descriptor is gone by then */
     *fd = -1;
     errno = saved_errno;
+}
+
+int rcmi_fd_strangers(void) {
+    enum { SHARE = 8, LEAST = 8, MOST = 1024 };
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / SHARE < LEAST)
+        return LEAST;
+    return limit.rlim_cur / SHARE > MOST ? MOST : (int)(limit.rlim_cur / SHARE);
 }
 
 /* A connection that timed out by itself (keepalive, user timeout) has lost its peer; that is not

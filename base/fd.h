@@ -21,6 +21,9 @@
 /* Closes *fd if it is >= 0 and sets it to -1; keeps errno. Nothing of ours is closed otherwise. */
 void rcmi_fd_close(int *fd);
 
+/* How many connections of strangers may be held at a time: a share of the limit of descriptors. */
+int rcmi_fd_strangers(void);
+
 /* One read or write of up to len bytes, without SIGPIPE; never blocks on a socket, nor on other
  * descriptors if they are O_NONBLOCK. RCM_OK with *ret_len > 0 (0 only for len 0), RCM_AGAIN if it
  * would block, RCM_ERR_PEER at end of file, reset, or a connection that timed out by itself

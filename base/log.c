@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "clock.h"
 #include "error.h"
 #include "settings.h"
 #include "sigpipe.h"
@@ -110,6 +111,20 @@ void rcmi_log_lines(enum rcmi_log_level level, const char *lines) {
         log_out(text, used);
     free(text);
     errno = saved_errno;
+}
+
+bool rcmi_log_seldom(struct rcmi_seldom *seldom, char more[RCMI_LOG_MORE]) {
+    const int64_t now = rcmi_now_ns();
+    if (now < seldom->next_ns) {
+        seldom->missed++;
+        return false;
+    }
+    seldom->next_ns = now + 1000000000;
+    more[0] = '\0';
+    if (seldom->missed > 0)
+        snprintf(more, RCMI_LOG_MORE, " (and %u more)", seldom->missed);
+    seldom->missed = 0;
+    return true;
 }
 
 void rcmi_log_set_rank(int rank) {

@@ -8,6 +8,7 @@
 #define RCMI_LOG_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum rcmi_log_level { RCMI_LOG_ERROR, RCMI_LOG_WARN, RCMI_LOG_INFO, RCMI_LOG_DEBUG };
 
@@ -18,6 +19,16 @@ void rcmi_log(enum rcmi_log_level level, const char *format, ...)
 
 /* Several lines, each ended by a newline, each with the head of a line of the log, in one write. */
 void rcmi_log_lines(enum rcmi_log_level level, const char *lines);
+
+/* For lines that others can cause as often as they like: true once a second; `more` says how often
+ * it was false since, to be put behind the line: "" or " (and 12 more)". One thread at a time; zero
+ * it first. */
+struct rcmi_seldom {
+    int64_t next_ns;
+    unsigned missed;
+};
+#define RCMI_LOG_MORE 32
+bool rcmi_log_seldom(struct rcmi_seldom *seldom, char more[RCMI_LOG_MORE]);
 
 /* The rank shown in this thread's lines; -1 for none. Threads of a rank each call it. */
 void rcmi_log_set_rank(int rank);

@@ -18,7 +18,10 @@
  * once. */
 #define FIRST_NONCE 0x800000u
 
-#define MAX_REJECTIONS 4 /* so often may a server hang up at the greeting, one after the other */
+/* So often, and that long, may a server hang up at the greeting, one time after the other: it may
+ * be one with too many strangers at its door. */
+#define MAX_REJECTIONS 4
+#define REJECTED_MS    2000
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
@@ -347,6 +350,8 @@ rcm_status rcmi_conn_open(const char *host, int port, const char *secret, rcmi_d
                           struct rcmi_conn **ret_conn) {
     int64_t start = rcmi_now_ns();
     int backoff_ms = BACKOFF_MIN_MS, rejections = 0;
+    rcmi_deadline rejected_until = RCMI_NEVER;
+    bool rejected = false;
     rcm_status status;
 
     for (;;) {
@@ -355,12 +360,14 @@ rcm_status rcmi_conn_open(const char *host, int port, const char *secret, rcmi_d
         if (status == RCM_OK)
             return RCM_OK;
         rejections = hung_up ? rejections + 1 : 0;
-        if (!worth_retrying(status) || rejections >= MAX_REJECTIONS ||
-            rcmi_deadline_passed(deadline))
+        if (rejections == 1)
+            rejected_until = rcmi_deadline_in(REJECTED_MS);
+        rejected = rejections >= MAX_REJECTIONS && rcmi_deadline_passed(rejected_until);
+        if (!worth_retrying(status) || rejected || rcmi_deadline_passed(deadline))
             break;
         backoff(&backoff_ms, deadline);
     }
-    if (rejections >= MAX_REJECTIONS)
+    if (rejected)
         return rcmi_fail(RCM_ERR_AUTH, 0,
                          "store at %s:%d takes connections and ends them at once: %s", host, port,
                          secret ? "its RINGCOMM_SECRET differs from ours, or it has none"

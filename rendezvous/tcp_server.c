@@ -18,13 +18,16 @@
 #define FRESH_MS        5000 /* to say who one is */
 #define ACCEPT_AGAIN_MS 100
 #define READ_BLOCK      (64 * 1024)
-#define READS_AT_ONCE   4 /* then the other clients get their turn */
+#define ACCEPTS_AT_ONCE 64
+#define SILENCE_MS      100 /* who came that long ago had time to say something */
+#define READS_AT_ONCE   4   /* then the other clients get their turn */
 
 /* ---- The list of those that have not said who they are ------------------------------------- */
 
 static void fresh_add(struct rcmi_client *c) {
     struct rcmi_server *s = c->server;
     c->fresh = true;
+    s->nfresh++;
     c->drop_at = rcmi_deadline_in(FRESH_MS);
     c->fresh_next = NULL;
     c->fresh_prev = s->fresh_last;
@@ -42,6 +45,7 @@ void rcmi_client_identified(struct rcmi_client *c) {
     if (!c->fresh)
         return;
     c->fresh = false;
+    s->nfresh--;
     if (c->fresh_prev)
         c->fresh_prev->fresh_next = c->fresh_next;
     else
@@ -171,11 +175,12 @@ static void client_greet(struct rcmi_client *c) {
     if (!s->secret || (first != 'R' && s->allow_plain))
         return;
     if (first != 'R') {
-        char peer[RCMI_ADDR_TEXT];
-        rcmi_log(RCMI_LOG_WARN,
-                 "store: refused %s, which proves no secret; plain torch.distributed clients need "
-                 "RINGCOMM_PLAIN_STORE=1 here",
-                 rcmi_sockaddr_text(&c->peer, peer));
+        char peer[RCMI_ADDR_TEXT], more[RCMI_LOG_MORE];
+        if (rcmi_log_seldom(&s->seldom, more))
+            rcmi_log(RCMI_LOG_WARN,
+                     "store: refused %s, which proves no secret; "
+                     "plain torch.distributed clients need RINGCOMM_PLAIN_STORE=1 here%s",
+                     rcmi_sockaddr_text(&c->peer, peer), more);
         rcmi_client_drop(c, "it proves no secret");
         return;
     }
@@ -185,12 +190,23 @@ static void client_greet(struct rcmi_client *c) {
     c->state = RCMI_CLIENT_AUTH;
 }
 
+/* A whole proof that is wrong came from one of us, most likely. */
+static void client_refuse(struct rcmi_client *c) {
+    char reason[sizeof rcmi_last_error()->text], peer[RCMI_ADDR_TEXT], more[RCMI_LOG_MORE];
+    memcpy(reason, rcmi_last_error()->text, sizeof reason);
+    if (rcmi_last_error()->status == RCM_ERR_AUTH && c->auth->in_done == sizeof c->auth->in &&
+        rcmi_log_seldom(&c->server->seldom, more))
+        rcmi_log(RCMI_LOG_WARN, "store: refused %s: %s%s", rcmi_sockaddr_text(&c->peer, peer),
+                 reason, more);
+    rcmi_client_drop(c, "%s", reason);
+}
+
 static void client_prove(struct rcmi_client *c) {
     rcm_status status = rcmi_auth_step(c->auth, c->watch.fd);
     if (status == RCM_AGAIN)
         return;
     if (status != RCM_OK) {
-        rcmi_client_drop(c, "%s", rcmi_last_error()->text);
+        client_refuse(c);
         return;
     }
     free(c->auth);
@@ -249,51 +265,6 @@ static void client_ready(void *arg, uint32_t events) {
     server_reap(s);
 }
 
-/* ---- Accepting ----------------------------------------------------------------------------- */
-
-static void client_create(struct rcmi_server *s, int fd) {
-    struct rcmi_client *c = calloc(1, sizeof *c);
-    if (!c) {
-        rcmi_fd_close(&fd);
-        return;
-    }
-    c->server = s;
-    c->watch = (struct rcmi_watch){.fd = fd, .ready = client_ready, .arg = c};
-    c->peer.len = sizeof c->peer.addr;
-    if (getpeername(fd, (struct sockaddr *)&c->peer.addr, &c->peer.len) < 0)
-        c->peer.len = 0;
-    c->events = EPOLLIN;
-    c->next = s->clients;
-    if (s->clients)
-        s->clients->prev = c;
-    s->clients = c;
-    fresh_add(c);
-    if (rcmi_loop_watch(s->loop, &c->watch, c->events) != RCM_OK)
-        rcmi_client_drop(c, "%s", rcmi_last_error()->text);
-}
-
-static void server_accept(void *arg, uint32_t events) {
-    struct rcmi_server *s = arg;
-    rcm_status status;
-    int fd = -1;
-    (void)events;
-    while ((status = rcmi_accept(s->listener.fd, &fd)) == RCM_OK)
-        client_create(s, fd);
-    if (status != RCM_AGAIN) {
-        /* Out of descriptors: the waiting connection would wake us at once, so look away. */
-        rcmi_log(RCMI_LOG_WARN, "store: cannot accept a connection: %s", rcmi_last_error()->text);
-        rcmi_loop_unwatch(s->loop, &s->listener);
-        rcmi_loop_timer(s->loop, &s->accept_again, rcmi_deadline_in(ACCEPT_AGAIN_MS));
-    }
-    server_reap(s);
-}
-
-static void server_accept_again(void *arg) {
-    struct rcmi_server *s = arg;
-    if (rcmi_loop_watch(s->loop, &s->listener, EPOLLIN) != RCM_OK)
-        rcmi_loop_timer(s->loop, &s->accept_again, rcmi_deadline_in(ACCEPT_AGAIN_MS));
-}
-
 /* ---- Dropping the silent ------------------------------------------------------------------- */
 
 static bool same_host(const struct rcmi_sockaddr *a, const struct rcmi_sockaddr *b) {
@@ -324,21 +295,101 @@ static bool second_of_old_client(const struct rcmi_client *c) {
     return watching < old;
 }
 
+static void client_drop_fresh(struct rcmi_client *c, const char *reason) {
+    if (second_of_old_client(c)) {
+        c->state = RCMI_CLIENT_WATCH;
+        rcmi_client_identified(c);
+    } else {
+        rcmi_client_drop(c, "%s", reason);
+    }
+}
+
+/* One of the fresh goes to make room: the oldest that is silent although it had time to speak, else
+ * the oldest that has proved nothing, else the oldest. False if there are none. */
+static bool server_make_room(struct rcmi_server *s) {
+    const rcmi_deadline silent_since = rcmi_deadline_in(FRESH_MS - SILENCE_MS);
+    struct rcmi_client *victim = NULL;
+    int least = 3;
+    for (struct rcmi_client *c = s->fresh; c && least > 0; c = c->fresh_next) {
+        int standing = c->state == RCMI_CLIENT_SILENT && c->drop_at < silent_since ? 0
+                       : c->state <= RCMI_CLIENT_AUTH                              ? 1
+                                                                                   : 2;
+        if (!c->dead && standing < least) {
+            victim = c;
+            least = standing;
+        }
+    }
+    if (victim)
+        client_drop_fresh(victim, "too many others have not said who they are");
+    server_reap(s);
+    return victim != NULL;
+}
+
 static void server_drop_silent(void *arg) {
     struct rcmi_server *s = arg;
     struct rcmi_client *c = s->fresh, *next;
     for (; c && rcmi_deadline_passed(c->drop_at); c = next) {
         next = c->fresh_next;
-        if (second_of_old_client(c)) {
-            c->state = RCMI_CLIENT_WATCH;
-            rcmi_client_identified(c);
-        } else {
-            rcmi_client_drop(c, "it did not say within %d s who it is", FRESH_MS / 1000);
-        }
+        client_drop_fresh(c, "it did not say in time who it is");
     }
     server_reap(s);
     if (s->fresh)
         rcmi_loop_timer(s->loop, &s->drop, s->fresh->drop_at);
+}
+
+/* ---- Accepting ----------------------------------------------------------------------------- */
+
+static void client_create(struct rcmi_server *s, int fd) {
+    if (s->nfresh >= s->max_fresh)
+        (void)server_make_room(s);
+    struct rcmi_client *c = calloc(1, sizeof *c);
+    if (!c) {
+        rcmi_fd_close(&fd);
+        return;
+    }
+    c->server = s;
+    c->watch = (struct rcmi_watch){.fd = fd, .ready = client_ready, .arg = c};
+    c->peer.len = sizeof c->peer.addr;
+    if (getpeername(fd, (struct sockaddr *)&c->peer.addr, &c->peer.len) < 0)
+        c->peer.len = 0;
+    c->events = EPOLLIN;
+    c->next = s->clients;
+    if (s->clients)
+        s->clients->prev = c;
+    s->clients = c;
+    fresh_add(c);
+    if (rcmi_loop_watch(s->loop, &c->watch, c->events) != RCM_OK)
+        rcmi_client_drop(c, "%s", rcmi_last_error()->text);
+    else /* who waited in the queue has most likely said something by now */
+        client_ready(c, EPOLLIN);
+}
+
+static void server_accept(void *arg, uint32_t events) {
+    struct rcmi_server *s = arg;
+    rcm_status status = RCM_OK;
+    int fd = -1;
+    (void)events;
+    for (int i = 0; i < ACCEPTS_AT_ONCE; i++) {
+        status = rcmi_accept(s->listener.fd, &fd);
+        if (status == RCM_ERR_RESOURCE && server_make_room(s))
+            continue;
+        if (status != RCM_OK)
+            break;
+        client_create(s, fd);
+    }
+    if (status != RCM_OK && status != RCM_AGAIN) {
+        /* Out of descriptors: the waiting connection would wake us at once, so look away. */
+        rcmi_log(RCMI_LOG_WARN, "store: cannot accept a connection: %s", rcmi_last_error()->text);
+        rcmi_loop_unwatch(s->loop, &s->listener);
+        rcmi_loop_timer(s->loop, &s->accept_again, rcmi_deadline_in(ACCEPT_AGAIN_MS));
+    }
+    server_reap(s);
+}
+
+static void server_accept_again(void *arg) {
+    struct rcmi_server *s = arg;
+    if (rcmi_loop_watch(s->loop, &s->listener, EPOLLIN) != RCM_OK)
+        rcmi_loop_timer(s->loop, &s->accept_again, rcmi_deadline_in(ACCEPT_AGAIN_MS));
 }
 
 /* ---- Life cycle ---------------------------------------------------------------------------- */
@@ -386,6 +437,7 @@ rcm_status rcmi_server_start(int listen_fd, const char *secret, bool allow_plain
     s->accept_again = (struct rcmi_timer){.fire = server_accept_again, .arg = s};
     s->drop = (struct rcmi_timer){.fire = server_drop_silent, .arg = s};
     s->allow_plain = allow_plain;
+    s->max_fresh = rcmi_fd_strangers();
     rcmi_map_init(&s->map);
     rcmi_map_init(&s->queues);
     s->secret = secret ? strdup(secret) : NULL;

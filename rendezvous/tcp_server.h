@@ -14,6 +14,7 @@
 #include "buffer.h"
 #include "clock.h"
 #include "fd.h"
+#include "log.h"
 #include "loop.h"
 #include "map.h"
 
@@ -65,8 +66,10 @@ struct rcmi_server {
     struct rcmi_timer drop;         /* of the first fresh client */
     struct rcmi_client *clients;
     struct rcmi_client *fresh, *fresh_last; /* in the order of their deadlines */
-    struct rcmi_client *dead;               /* freed at the end of a callback */
-    struct rcmi_map map;                    /* keys as on the wire */
+    int nfresh, max_fresh;
+    struct rcmi_seldom seldom; /* warnings that strangers cause */
+    struct rcmi_client *dead;  /* freed at the end of a callback */
+    struct rcmi_map map;       /* keys as on the wire */
     struct rcmi_map queues;
     char *secret;
     bool allow_plain; /* with a secret: also clients that prove nothing */

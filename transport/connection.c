@@ -20,6 +20,8 @@ enum phase { CONNECT, AUTH, HELLO, REPLY };
 /* Unlinks and frees; *ret_fd (if not NULL) gets the descriptor, else it is closed. */
 static void conn_free(struct rcmi_conn *conn, int *ret_fd) {
     struct rcmi_node *node = conn->node;
+    if (!conn->initiator && !conn->parked)
+        node->nstrangers--;
     rcmi_loop_unwatch(node->loop, &conn->watch);
     rcmi_loop_timer_stop(node->loop, &conn->timer);
     if (conn->prev)
@@ -43,19 +45,77 @@ void rcmi_conn_drop(struct rcmi_node *node, const struct rcmi_link *link) {
     }
 }
 
+bool rcmi_conn_proved(const struct rcmi_conn *conn) {
+    return conn->node->config.secret && conn->phase > AUTH;
+}
+
+bool rcmi_conn_spoke(const struct rcmi_conn *conn) {
+    return conn->auth.in_done > 0 || conn->done > 0 || conn->phase > HELLO;
+}
+
+/* The other side begins to prove a secret, and we have none. */
+static bool conn_wants_proof(const struct rcmi_conn *conn) {
+    static const char proof[] = "RCMAUTH1";
+    const void *first = conn->initiator ? (const void *)&conn->reply : &conn->hello;
+    return conn->phase == (conn->initiator ? REPLY : HELLO) && conn->done >= sizeof proof - 1 &&
+           memcmp(first, proof, sizeof proof - 1) == 0;
+}
+
+static rcm_status no_secret(void) {
+    return rcmi_fail(RCM_ERR_AUTH, 0,
+                     "it wants a proof of the secret; RINGCOMM_SECRET is not set "
+                     "here");
+}
+
+/* One of us, most likely, with another secret or none. */
+static bool conn_is_misled(const struct rcmi_conn *conn) {
+    const uint32_t magic = RCMI_HELLO_MAGIC;
+    if (conn->phase != AUTH || rcmi_last_error()->status != RCM_ERR_AUTH)
+        return conn_wants_proof(conn);
+    return conn->auth.in_done == sizeof conn->auth.in ||
+           (conn->auth.in_done >= sizeof magic && memcmp(conn->auth.in, &magic, sizeof magic) == 0);
+}
+
+/* Whoever has a secret learns by any answer that this side has none, which otherwise looks as if it
+ * were too busy. What does not go out at once stays unsaid. */
+static void conn_tell_no_secret(const struct rcmi_conn *conn) {
+    const struct rcmi_reply reply = {
+        .magic = RCMI_HELLO_MAGIC, .version = RCMI_HELLO_VERSION, .status = RCMI_REPLY_REFUSED};
+    size_t done = 0;
+    (void)!rcmi_fd_write(conn->watch.fd, &reply, sizeof reply, &done);
+}
+
+/* Anybody may knock, a thousand times a second: one line a second. */
+static void conn_log_stranger(const struct rcmi_conn *conn) {
+    const bool misled = conn_is_misled(conn);
+    const enum rcmi_log_level level = misled ? RCMI_LOG_WARN : RCMI_LOG_INFO;
+    char name[RCMI_ADDR_TEXT], more[RCMI_LOG_MORE];
+    if (!rcmi_log_enabled(level) || !rcmi_log_seldom(&conn->node->seldom[misled], more))
+        return;
+    rcmi_stranger_name(conn, name);
+    rcmi_log(level, "dropped a connection from %s: %s%s", name, rcm_last_error(), more);
+}
+
 /* The thread's error says why. Who belongs to a link tells it; others leave no trace but a line
  * in the log. */
-static void conn_fail(struct rcmi_conn *conn) {
+void rcmi_conn_fail(struct rcmi_conn *conn) {
     struct rcmi_link *link = conn->link;
     struct rcmi_hello hello = conn->hello;
     bool initiator = conn->initiator;
     /* Closed or reset: unlike an error of ours this may be a peer that was too busy for us. */
     bool ended = conn->phase != CONNECT && rcmi_last_error()->status == RCM_ERR_PEER;
+    if (!link) {
+        conn_log_stranger(conn);
+        if (conn_wants_proof(conn))
+            conn_tell_no_secret(conn);
+    } else if (ended && initiator && conn->done == 0) {
+        (void)rcmi_fail(RCM_ERR_PEER, 0,
+                        "it ended the connection without an answer; it is gone, or its "
+                        "RINGCOMM_SECRET is not ours");
+    }
     conn_free(conn, NULL);
     if (link)
         rcmi_link_conn_failed(link, &hello, initiator, ended);
-    else
-        rcmi_log(RCMI_LOG_INFO, "dropped an incoming connection: %s", rcm_last_error());
 }
 
 static void conn_timeout(void *arg) {
@@ -63,7 +123,7 @@ static void conn_timeout(void *arg) {
     static const char *const late[] = {"was not established", "was not authenticated",
                                        "brought no greeting", "brought no answer"};
     (void)rcmi_fail(RCM_ERR_TIMEOUT, 0, "a connection %s in time", late[conn->phase]);
-    conn_fail(conn);
+    rcmi_conn_fail(conn);
 }
 
 /* ---- Moving bytes ---------------------------------------------------------------------------- */
@@ -88,7 +148,7 @@ static void conn_wait(struct rcmi_conn *conn, uint32_t events) {
         status = rcmi_loop_change(conn->node->loop, &conn->watch, events);
     conn->events = events;
     if (status != RCM_OK)
-        conn_fail(conn);
+        rcmi_conn_fail(conn);
 }
 
 static uint32_t conn_events(const struct rcmi_conn *conn) {
@@ -124,6 +184,10 @@ static rcm_status conn_judge(struct rcmi_conn *conn) {
     rcm_status status = check_hello(&conn->hello);
     if (status != RCM_OK)
         return status;
+    if (conn->node->waiting && rcmi_link_is_peer(conn->node, &conn->hello)) {
+        rcmi_stranger_park(conn);
+        return RCM_AGAIN;
+    }
     conn->reply = (struct rcmi_reply){.magic = RCMI_HELLO_MAGIC, .version = RCMI_HELLO_VERSION};
     rcmi_link_judge(conn->node, &conn->hello, conn->same_host, &conn->reply, &conn->link);
     return RCM_OK;
@@ -150,7 +214,7 @@ static void conn_answered(struct rcmi_conn *conn) {
     int fd = -1;
     if (reply.magic != RCMI_HELLO_MAGIC || reply.version != RCMI_HELLO_VERSION) {
         (void)rcmi_fail(RCM_ERR_PROTOCOL, 0, "the other side is no libringcomm of this version");
-        conn_fail(conn);
+        rcmi_conn_fail(conn);
     } else if (reply.status == RCMI_REPLY_OK) {
         conn_free(conn, &fd);
         rcmi_link_connected(link, &hello, fd, true);
@@ -159,11 +223,9 @@ static void conn_answered(struct rcmi_conn *conn) {
         rcmi_link_busy(link);
     } else {
         reply.text[sizeof reply.text - 1] = '\0';
-        for (char *c = reply.text; *c; c++)
-            *c = *c < ' ' || *c > '~' ? '?' : *c;
         (void)rcmi_fail(RCM_ERR_PROTOCOL, 0, "the other side refused the connection: %s",
                         reply.text);
-        conn_fail(conn);
+        rcmi_conn_fail(conn);
     }
 }
 
@@ -180,31 +242,44 @@ static rcm_status conn_phase(struct rcmi_conn *conn) {
     case AUTH:
         return rcmi_auth_step(&conn->auth, conn->watch.fd);
     case HELLO:
+        if (conn->parked)
+            return rcmi_stranger_wait(conn);
         status = conn_move(conn, conn->initiator, &conn->hello, sizeof conn->hello);
         /* Strangers may never send as much as a greeting: tell by its first word. */
         if (status == RCM_AGAIN && !conn->initiator && conn->done >= sizeof conn->hello.magic &&
             conn->hello.magic != RCMI_HELLO_MAGIC)
-            return check_hello(&conn->hello);
+            return conn_wants_proof(conn) ? no_secret() : check_hello(&conn->hello);
         return status == RCM_OK && !conn->initiator ? conn_judge(conn) : status;
     default:
-        return conn_move(conn, !conn->initiator, &conn->reply, sizeof conn->reply);
+        status = conn_move(conn, !conn->initiator, &conn->reply, sizeof conn->reply);
+        return status != RCM_OK && conn_wants_proof(conn) ? no_secret() : status;
     }
 }
 
-static void conn_ready(void *arg, uint32_t events) {
-    struct rcmi_conn *conn = arg;
-    rcm_status status;
-    (void)events;
-    while ((status = conn_phase(conn)) == RCM_OK && conn->phase != REPLY)
+/* What the current phase's end, or its waiting, leads to. */
+static void conn_go_on(struct rcmi_conn *conn, rcm_status status) {
+    while (status == RCM_OK && conn->phase != REPLY) {
         conn->phase++;
+        status = conn_phase(conn);
+    }
     if (status == RCM_AGAIN)
         conn_wait(conn, conn_events(conn));
     else if (status != RCM_OK)
-        conn_fail(conn);
+        rcmi_conn_fail(conn);
     else if (conn->initiator)
         conn_answered(conn);
     else
         conn_replied(conn);
+}
+
+static void conn_ready(void *arg, uint32_t events) {
+    struct rcmi_conn *conn = arg;
+    (void)events;
+    conn_go_on(conn, conn_phase(conn));
+}
+
+void rcmi_conn_answer(struct rcmi_conn *conn) {
+    conn_go_on(conn, conn_judge(conn));
 }
 
 /* ---- Beginning ------------------------------------------------------------------------------- */
@@ -224,9 +299,11 @@ static rcm_status conn_begin(struct rcmi_node *node, int fd, bool initiator, int
     conn->node = node;
     conn->initiator = initiator;
     conn->phase = initiator ? CONNECT : AUTH;
+    conn->since = rcmi_now_ns();
     conn->watch = (struct rcmi_watch){.fd = fd, .ready = conn_ready, .arg = conn};
     conn->timer = (struct rcmi_timer){.fire = conn_timeout, .arg = conn};
     conn->events = conn_events(conn);
+    node->nstrangers += !initiator;
     conn->next = node->conns;
     if (conn->next)
         conn->next->prev = conn;
@@ -243,10 +320,16 @@ static rcm_status conn_begin(struct rcmi_node *node, int fd, bool initiator, int
 
 void rcmi_conn_accepted(struct rcmi_node *node, int fd, bool same_host) {
     struct rcmi_conn *conn = NULL;
-    if (conn_begin(node, fd, false, RCMI_ACCEPT_LIMIT_MS, &conn) == RCM_OK)
-        conn->same_host = same_host;
-    else
+    if (node->nstrangers >= node->max_strangers)
+        (void)rcmi_stranger_drop(node);
+    if (conn_begin(node, fd, false, RCMI_ACCEPT_LIMIT_MS, &conn) != RCM_OK) {
         rcmi_log(RCMI_LOG_WARN, "dropped an incoming connection: %s", rcm_last_error());
+        return;
+    }
+    conn->same_host = same_host;
+    /* Who waited in the queue has most likely said something by now, which tells it from those that
+     * say nothing. */
+    conn_ready(conn, EPOLLIN);
 }
 
 rcm_status rcmi_conn_dial(struct rcmi_link *link, enum rcmi_hello_kind kind, int index,

@@ -5,7 +5,7 @@
  * A peer listens before its address is published, so a refused connection means that its process
  * is gone, or that this way does not lead to it; when all ways are refused, the peer is lost. A
  * connection that is closed before it was answered means a peer that had too much to do to hear
- * us out: it is tried again a few times.
+ * us out, or too many strangers at its door: it is tried again for a while.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "internal.h"
 #include "log.h"
 
-enum { RETRY_MS = 20 };
+enum { RETRY_MS = 20, RETRY_MAX_MS = 320 };
 
 /* Why no transport serves the pair: one clause each. */
 struct reasons {
@@ -121,8 +121,8 @@ void rcmi_dial_start(struct rcmi_link *link) {
         rcmi_link_lose(link);
 }
 
-static void dial_later(struct rcmi_link *link) {
-    rcmi_loop_timer(link->node->loop, &link->timer, rcmi_deadline_in(RETRY_MS));
+static void dial_later(struct rcmi_link *link, int64_t ms) {
+    rcmi_loop_timer(link->node->loop, &link->timer, rcmi_deadline_in(ms));
 }
 
 void rcmi_dial_continue(struct rcmi_link *link) {
@@ -134,7 +134,7 @@ void rcmi_dial_continue(struct rcmi_link *link) {
         if (status == RCM_OK)
             return;
         if (status == RCM_AGAIN && !rcmi_deadline_passed(link->patience)) {
-            dial_later(link);
+            dial_later(link, RETRY_MS);
             return;
         }
         if (status == RCM_AGAIN)
@@ -145,12 +145,16 @@ void rcmi_dial_continue(struct rcmi_link *link) {
 }
 
 void rcmi_dial_failed(struct rcmi_link *link, bool ended) {
-    if (ended && link->retries < RCMI_DIAL_RETRIES) {
-        link->retries++;
-        dial_later(link);
+    if (ended && link->redial_until == 0)
+        link->redial_until = rcmi_deadline_in(RCMI_REDIAL_MS);
+    if (ended && !rcmi_deadline_passed(link->redial_until)) {
+        link->pause_ms = link->pause_ms == 0             ? RETRY_MS
+                         : link->pause_ms < RETRY_MAX_MS ? 2 * link->pause_ms
+                                                         : RETRY_MAX_MS;
+        dial_later(link, link->pause_ms);
         return;
     }
-    link->retries = 0;
+    link->pause_ms = 0;
     link->target++;
     if (link->target < link->ntargets)
         rcmi_log(RCMI_LOG_INFO, "rank %d: %s; trying another way", link->peer, rcm_last_error());

@@ -26,6 +26,7 @@
 #include <sys/types.h>
 #include "auth.h"
 #include "fd.h"
+#include "log.h"
 #include "transport.h"
 
 #define RCMI_TRANSPORTS_MAX  8
@@ -37,7 +38,8 @@
 #define RCMI_MESSAGE_MAX     4096
 #define RCMI_PENDING_MAX     4096 /* channels a peer may open ahead of us */
 #define RCMI_ACCEPT_LIMIT_MS 5000 /* for an accepted connection to say who it is */
-#define RCMI_DIAL_RETRIES    3
+#define RCMI_REDIAL_MS       3000 /* so long is a peer dialled again that hangs up unanswered */
+#define RCMI_DATA_RETRIES    30
 
 /* ---- address.c, interfaces.c ----------------------------------------------------------------- */
 
@@ -116,7 +118,12 @@ struct rcmi_node {
     char unix_name[RCMI_UNIX_NAME_MAX + 1];
     struct rcmi_listener listeners[RCMI_LISTENERS_MAX];
     int nlisteners;
-    struct rcmi_conn *conns;
+    struct rcmi_conn *conns; /* the youngest first */
+    int nstrangers;          /* accepted and not parked; at most max_strangers */
+    int max_strangers;
+    bool attended;
+    bool waiting; /* attended, not started: peers are not answered yet */
+    struct rcmi_seldom seldom[2];
     /* By rank, NULL where none was needed yet. Release store on the loop thread pairs with the
      * acquire load in rcmi_node_link of other threads. */
     _Atomic(struct rcmi_link *) *links;
@@ -173,8 +180,10 @@ struct rcmi_link {
     struct rcmi_target *targets;
     int ntargets, target;
     int retries;
-    rcmi_deadline patience;  /* for a peer whose queue of connections is full */
-    struct rcmi_timer timer; /* retry, or end of patience, by state */
+    int pause_ms;               /* before the next try; 0: none failed yet */
+    rcmi_deadline redial_until; /* a peer that hangs up is dialled again; 0: none did */
+    rcmi_deadline patience;     /* for a peer whose queue of connections is full */
+    struct rcmi_timer timer;    /* retry, or end of patience, by state */
 
     struct rcmi_watch control; /* fd -1 until there is one */
     uint32_t events;
@@ -252,12 +261,20 @@ struct rcmi_conn {
     struct rcmi_timer timer;
     struct rcmi_auth auth;
     int phase;
-    bool initiator, same_host, patient;
+    int64_t since;
+    bool initiator, same_host, patient, parked;
     struct rcmi_hello hello;
     struct rcmi_reply reply;
     size_t done; /* bytes of hello or reply moved */
 };
 
+/* Ends it for the reason in the thread's error. */
+void rcmi_conn_fail(struct rcmi_conn *conn);
+/* Answers the greeting of one that was parked. */
+void rcmi_conn_answer(struct rcmi_conn *conn);
+/* Has anything come from the other side; has it proved the secret? */
+bool rcmi_conn_spoke(const struct rcmi_conn *conn);
+bool rcmi_conn_proved(const struct rcmi_conn *conn);
 /* Takes fd over. */
 void rcmi_conn_accepted(struct rcmi_node *node, int fd, bool same_host);
 /* Begins a connection for link to its current target. patient: nothing else is left to try, so a
@@ -266,6 +283,19 @@ rcm_status rcmi_conn_dial(struct rcmi_link *link, enum rcmi_hello_kind kind, int
                           int64_t limit_ms, bool patient);
 /* Closes and frees all connections of link, or of any if NULL. */
 void rcmi_conn_drop(struct rcmi_node *node, const struct rcmi_link *link);
+
+/* ---- strangers.c ----------------------------------------------------------------------------- */
+
+/* Drops the one that deserves it most; false if there is none. */
+bool rcmi_stranger_drop(struct rcmi_node *node);
+/* Who is at the other end, for people. */
+void rcmi_stranger_name(const struct rcmi_conn *conn, char text[RCMI_ADDR_TEXT]);
+/* Its greeting is read and right: it waits for rcmi_strangers_start. */
+void rcmi_stranger_park(struct rcmi_conn *conn);
+/* Something happened to one that is parked: RCM_AGAIN if it still waits. */
+rcm_status rcmi_stranger_wait(const struct rcmi_conn *conn);
+/* Answers all that are parked. */
+void rcmi_strangers_start(struct rcmi_node *node);
 
 /* ---- listen.c -------------------------------------------------------------------------------- */
 
@@ -288,6 +318,8 @@ enum rcmi_link_state rcmi_link_state(const struct rcmi_link *link);
 struct rcmi_link *rcmi_node_link(const struct rcmi_node *node, int peer);
 /* The link, made; dialled if it is NONE. NULL: no memory. */
 struct rcmi_link *rcmi_link_need(struct rcmi_node *node, int peer);
+/* Does it come from another rank of our job? */
+bool rcmi_link_is_peer(const struct rcmi_node *node, const struct rcmi_hello *hello);
 /* A hello came in. Decides, and fills the reply; *ret_link is set if it is OK. */
 void rcmi_link_judge(struct rcmi_node *node, const struct rcmi_hello *hello, bool same_host,
                      struct rcmi_reply *reply, struct rcmi_link **ret_link);

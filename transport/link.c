@@ -319,7 +319,7 @@ void rcmi_link_conn_failed(struct rcmi_link *link, const struct rcmi_hello *hell
         rcmi_dial_failed(link, ended);
         return;
     }
-    if (!control && initiator && ended && link->retries++ < RCMI_DIAL_RETRIES &&
+    if (!control && initiator && ended && link->retries++ < RCMI_DATA_RETRIES &&
         rcmi_conn_dial(link, RCMI_HELLO_DATA, hello->index, 4 * link->node->peer_timeout_ms,
                        false) == RCM_OK)
         return;
@@ -412,6 +412,13 @@ static struct rcmi_domain *judge_domain(struct rcmi_node *node, const char *name
     return NULL;
 }
 
+bool rcmi_link_is_peer(const struct rcmi_node *node, const struct rcmi_hello *hello) {
+    const struct rcmi_node_config *config = &node->config;
+    return hello->job == config->job && hello->to == (uint32_t)config->rank &&
+           hello->nranks == (uint32_t)config->nranks && hello->from < hello->nranks &&
+           hello->from != hello->to;
+}
+
 void rcmi_link_judge(struct rcmi_node *node, const struct rcmi_hello *hello, bool same_host,
                      struct rcmi_reply *reply, struct rcmi_link **ret_link) {
     const struct rcmi_node_config *config = &node->config;
@@ -419,8 +426,7 @@ void rcmi_link_judge(struct rcmi_node *node, const struct rcmi_hello *hello, boo
     struct rcmi_link *link = NULL;
     if (hello->job != config->job)
         reply_set(reply, RCMI_REPLY_REFUSED, "this process belongs to another job");
-    else if (hello->to != (uint32_t)config->rank || hello->nranks != (uint32_t)config->nranks ||
-             hello->from >= hello->nranks || hello->from == hello->to)
+    else if (!rcmi_link_is_peer(node, hello))
         reply_set(reply, RCMI_REPLY_REFUSED, "this process is another rank, or of another world");
     else if (!domain)
         reply_set(reply, RCMI_REPLY_REFUSED, "the transport is not enabled here");

@@ -163,6 +163,7 @@ rcm_status rcmi_node_create(const struct rcmi_node_config *config, struct rcmi_n
     node->peer_timeout_ms = seconds * 1000;
     node->pid = getpid();
     node->own_fd = -1;
+    node->max_strangers = rcmi_fd_strangers();
     node_init_lock(node);
     status = node_copy_config(node, config);
     if (status == RCM_OK) {
@@ -185,8 +186,22 @@ rcm_status rcmi_node_create(const struct rcmi_node_config *config, struct rcmi_n
     return RCM_OK;
 }
 
+rcm_status rcmi_node_attend(struct rcmi_node *node) {
+    node->waiting = true;
+    rcm_status status = rcmi_loop_start(node->loop);
+    node->attended = status == RCM_OK;
+    return status;
+}
+
+static void node_open(void *arg) {
+    rcmi_strangers_start(arg);
+}
+
 rcm_status rcmi_node_start(struct rcmi_node *node) {
-    return rcmi_loop_start(node->loop);
+    if (!node->attended)
+        return rcmi_loop_start(node->loop);
+    rcmi_loop_call(node->loop, node_open, node);
+    return RCM_OK;
 }
 
 /* ---- Ending ---------------------------------------------------------------------------------- */

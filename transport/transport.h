@@ -78,7 +78,10 @@ rcm_status rcmi_address_host(const void *blob, size_t len, const char **ret_host
 /* pid inside an address blob, and a host name for people. */
 rcm_status rcmi_address_process(const void *blob, size_t len, int *ret_pid,
                                 const char **ret_hostname);
-/* Starts the loop thread. lookup must work from here on. */
+/* Starts the loop thread before the start: from here on strangers are seen off, while peers that
+ * dial already wait for their answer. Without it all wait, and a scanner can fill the queue. */
+rcm_status rcmi_node_attend(struct rcmi_node *node);
+/* Starts the loop thread, or opens the door. lookup must work from here on. */
 rcm_status rcmi_node_start(struct rcmi_node *node);
 /* Says farewell on every link and waits until the peers did or the deadline passed: after it the
  * end of a link is no death any more. For an orderly end only. */

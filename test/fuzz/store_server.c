@@ -29,6 +29,7 @@ static void server_make(void) {
                  "a server can be made");
     server->listener.fd = -1;
     server->drop = (struct rcmi_timer){.fire = server_drop_silent, .arg = server};
+    server->max_fresh = 2;
 }
 
 static struct rcmi_client *client_at(int end) {

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A job of four ranks starts while strangers are at its store's door and at each rank's: it starts
+ * all the same, and about as soon as without them. The last rank starts LATE_MS after the others,
+ * so that those wait inside rcm_init meanwhile. Ranks have 1024 descriptors each.
+ *
+ *   siege --transport shm|tcp [--secret TEXT] [--attack NAME|all|none] [--rounds N] [--limit S]
+ *         [--store url|env]
+ */
+#include "ringcomm.h"
+#include "siege.h"
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LATE_MS      300
+#define DESCRIPTORS  1024
+#define ATTACKERS    8
+#define ROUNDS_MAX   100
+#define LOWEST_PORT  20000 /* below those that connections are given */
+#define HIGHEST_PORT 32000
+
+struct options {
+    const char *transport, *secret, *attack, *store;
+    int rounds;
+    double limit;
+};
+
+struct board {
+    struct siege siege;
+    double began;
+    _Atomic int failed;
+    _Atomic int most_fds;
+    double started[SIEGE_RANKS]; /* when it had done its first barrier */
+};
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void nap_ms(int ms) {
+    const struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+    nanosleep(&t, NULL);
+}
+
+/* ---- Ranks ----------------------------------------------------------------------------------- */
+
+static int descriptors(void) {
+    int n = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    while (dir && readdir(dir))
+        n++;
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+static void note_descriptors(struct board *board) {
+    const int n = descriptors();
+    for (int most = atomic_load(&board->most_fds); n > most;)
+        if (atomic_compare_exchange_weak(&board->most_fds, &most, n))
+            return;
+}
+
+static rcm_status rank_work(struct board *board, int rank, rcm_comm *comm) {
+    enum { COUNT = 10000 };
+    static float mine[COUNT], sum[COUNT];
+    rcm_status status = rcm_barrier(comm, NULL, NULL);
+    board->started[rank] = now();
+    for (int i = 0; i < COUNT; i++)
+        mine[i] = (float)(rank + i % 100);
+    for (int k = 0; status == RCM_OK && k < 20; k++)
+        status = rcm_all_reduce(comm, mine, sum, COUNT, RCM_FLOAT32, RCM_SUM, NULL, NULL);
+    note_descriptors(board);
+    for (int i = 0; status == RCM_OK && i < COUNT; i++) {
+        if (sum[i] != (float)(6 + 4 * (i % 100))) {
+            fprintf(stderr, "rank %d: element %d is %g\n", rank, i, (double)sum[i]);
+            atomic_store(&board->failed, 1);
+            break;
+        }
+    }
+    return status;
+}
+
+static _Noreturn void rank_run(struct board *board, const struct options *options, int rank) {
+    struct rcm_init_options init = RCM_INIT_OPTIONS_INIT;
+    const struct rlimit limit = {DESCRIPTORS, DESCRIPTORS};
+    rcm_comm *comm;
+    char text[64];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    snprintf(text, sizeof(text), "%d-%d", board->siege.port + 1, board->siege.port + SIEGE_RANKS);
+    setenv("RINGCOMM_PORTS", text, 1);
+    setenv("RINGCOMM_IFACE", "127.0.0.1", 1);
+    snprintf(text, sizeof(text), "%d", board->siege.port);
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    setenv("MASTER_PORT", text, 1);
+    snprintf(text, sizeof(text), "tcp://127.0.0.1:%d", board->siege.port);
+    init.url = strcmp(options->store, "env") == 0 ? "env://" : text;
+    init.rank = rank;
+    init.world_size = SIEGE_RANKS;
+    init.transport = options->transport;
+    init.secret = options->secret;
+    init.timeout_ms = 60000;
+    rcm_status status = rcm_init(&init, &comm);
+    if (status == RCM_OK) {
+        status = rank_work(board, rank, comm);
+        const rcm_status ended = rcm_destroy(comm);
+        status = status == RCM_OK ? ended : status;
+    }
+    if (status != RCM_OK)
+        fprintf(stderr, "rank %d: %s: %s\n", rank, rcm_status_name(status), rcm_last_error());
+    _exit(status == RCM_OK ? 0 : 1);
+}
+
+/* ---- Rounds ---------------------------------------------------------------------------------- */
+
+static bool port_is_free(int port) {
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    const int on = 1;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    bool free_port = bind(fd, (struct sockaddr *)&in, sizeof(in)) == 0;
+    close(fd);
+    return free_port;
+}
+
+/* The first of SIEGE_DOORS free ports, in a row. */
+static int ports_find(void) {
+    for (int tries = 0; tries < 1000; tries++) {
+        const int first = LOWEST_PORT + rand() % (HIGHEST_PORT - LOWEST_PORT);
+        int n = 0;
+        while (n < SIEGE_DOORS && port_is_free(first + n))
+            n++;
+        if (n == SIEGE_DOORS)
+            return first;
+    }
+    fprintf(stderr, "there are no %d free ports in a row\n", SIEGE_DOORS);
+    exit(1);
+}
+
+static int attackers_start(struct board *board, const char *attack, pid_t *pids) {
+    int n = 0;
+    for (int i = 0; siege_attacks[i]; i++) {
+        if (strcmp(attack, "all") != 0 && strcmp(attack, siege_attacks[i]) != 0)
+            continue;
+        pids[n] = fork();
+        if (pids[n] == 0)
+            siege_attack(&board->siege, siege_attacks[i], (unsigned)rand() + (unsigned)i);
+        n++;
+    }
+    while (atomic_load(&board->siege.ready) < n)
+        nap_ms(1);
+    return n;
+}
+
+static void ranks_start(struct board *board, const struct options *options, pid_t *pids) {
+    board->began = now();
+    for (int rank = 0; rank < SIEGE_RANKS; rank++) {
+        if (rank == SIEGE_RANKS - 1)
+            nap_ms(LATE_MS);
+        pids[rank] = fork();
+        if (pids[rank] == 0)
+            rank_run(board, options, rank);
+        atomic_store(&board->siege.rank_pid[rank], pids[rank]);
+    }
+}
+
+/* Whether all ended well before the limit; the others are killed. */
+static bool ranks_join(const struct options *options, const struct board *board,
+                       const pid_t *pids) {
+    int left = SIEGE_RANKS, status;
+    bool well = true;
+    while (left > 0) {
+        int waited = 0;
+        for (int rank = 0; rank < SIEGE_RANKS; rank++) {
+            if (waitpid(pids[rank], &status, WNOHANG) != pids[rank])
+                continue;
+            waited++;
+            well = well && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        }
+        left -= waited;
+        if (now() - board->began > options->limit) {
+            fprintf(stderr, "not done after %.1f s\n", options->limit);
+            for (int rank = 0; rank < SIEGE_RANKS; rank++)
+                kill(pids[rank], SIGKILL);
+            while (left-- > 0)
+                wait(NULL);
+            return false;
+        }
+        nap_ms(2);
+    }
+    return well;
+}
+
+/* Seconds until all ranks had met, negative if they did not. */
+static double round_run(struct board *board, const struct options *options) {
+    pid_t attackers[ATTACKERS], ranks[SIEGE_RANKS];
+    double last = 0;
+    atomic_store(&board->siege.ready, 0);
+    board->siege.port = ports_find();
+    for (int i = 0; i < SIEGE_RANKS; i++)
+        atomic_store(&board->siege.rank_pid[i], 0);
+    const int n = attackers_start(board, options->attack, attackers);
+    ranks_start(board, options, ranks);
+    const bool well = ranks_join(options, board, ranks) && !atomic_load(&board->failed);
+    for (int i = 0; i < n; i++)
+        kill(attackers[i], SIGKILL);
+    for (int i = 0; i < n; i++)
+        waitpid(attackers[i], NULL, 0);
+    for (int i = 0; i < SIEGE_RANKS; i++)
+        last = board->started[i] > last ? board->started[i] : last;
+    return well ? last - board->began : -1;
+}
+
+static int by_size(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static int siege_run(struct board *board, const struct options *options) {
+    double seconds[ROUNDS_MAX];
+    if (!siege_record(&board->siege, options->secret)) {
+        fprintf(stderr, "no handshake was recorded: %s\n", rcm_last_error());
+        return 1;
+    }
+    for (int i = 0; i < options->rounds; i++) {
+        seconds[i] = round_run(board, options);
+        if (seconds[i] < 0)
+            return 1;
+    }
+    qsort(seconds, (size_t)options->rounds, sizeof(seconds[0]), by_size);
+    printf("%s secret=%s store=%s attack=%s: started after %.3f s (median of %d, most %.3f), "
+           "%lld connections of strangers, at most %d descriptors in a rank\n",
+           options->transport, options->secret ? "yes" : "no", options->store, options->attack,
+           seconds[options->rounds / 2], options->rounds, seconds[options->rounds - 1],
+           (long long)atomic_load(&board->siege.hits), atomic_load(&board->most_fds));
+    if (atomic_load(&board->most_fds) > DESCRIPTORS / 2) {
+        fprintf(stderr, "strangers hold half of a rank's descriptors\n");
+        return 1;
+    }
+    if (strcmp(options->attack, "none") != 0 && atomic_load(&board->siege.hits) == 0) {
+        fprintf(stderr, "no stranger came through to any door\n");
+        return 1;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    struct options options = {
+        .transport = "tcp", .attack = "all", .store = "url", .rounds = 1, .limit = 20};
+    struct board *board =
+        mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    for (int i = 1; i + 1 < argc; i += 2) {
+        const char *value = argv[i + 1];
+        if (strcmp(argv[i], "--transport") == 0)
+            options.transport = value;
+        else if (strcmp(argv[i], "--secret") == 0)
+            options.secret = value;
+        else if (strcmp(argv[i], "--attack") == 0)
+            options.attack = value;
+        else if (strcmp(argv[i], "--store") == 0)
+            options.store = value;
+        else if (strcmp(argv[i], "--rounds") == 0)
+            options.rounds = atoi(value);
+        else if (strcmp(argv[i], "--limit") == 0)
+            options.limit = atof(value);
+        else
+            argc = 0;
+    }
+    if (argc % 2 == 0 || options.rounds < 1 || options.rounds > ROUNDS_MAX || board == MAP_FAILED) {
+        fprintf(stderr, "usage: siege --transport shm|tcp [--secret TEXT] "
+                        "[--attack NAME|all|none] [--rounds N] [--limit S] [--store url|env]\n");
+        return 2;
+    }
+    setenv("RINGCOMM_LOG", "error", 0); /* strangers are warned of, a line a second */
+    srand((unsigned)getpid() ^ (unsigned)time(NULL));
+    return siege_run(board, &options);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Accepted connections of which nobody knows yet who is at the other end. There may be only so
+ * many: each holds a descriptor, and port scanners open thousands. When one more comes, another has
+ * to go: the oldest that has not said a word, if it had time to, else the oldest that has proved
+ * nothing; so a peer is heard that comes among strangers, and one that was dropped all the same
+ * dials again (dial.c).
+ *
+ * Before rcmi_node_start nobody can be answered, for the look-up of addresses does not work yet.
+ * From rcmi_node_attend to then strangers are dropped already, and peers wait here ("parked").
+ */
+#include "internal.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define SILENCE_NS INT64_C(100000000) /* that one must have had time to say something */
+
+/* 0: goes first. -1: stays. */
+static int stranger_standing(const struct rcmi_conn *conn, int64_t now) {
+    if (conn->initiator || conn->link || conn->parked)
+        return -1;
+    if (!rcmi_conn_spoke(conn) && now - conn->since > SILENCE_NS)
+        return 0;
+    return rcmi_conn_proved(conn) ? 2 : 1;
+}
+
+bool rcmi_stranger_drop(struct rcmi_node *node) {
+    const int64_t now = rcmi_now_ns();
+    struct rcmi_conn *victim = NULL;
+    int least = 3;
+    for (struct rcmi_conn *conn = node->conns; conn; conn = conn->next) {
+        const int standing = stranger_standing(conn, now);
+        if (standing >= 0 && standing <= least) { /* the list begins with the youngest */
+            victim = conn;
+            least = standing;
+        }
+    }
+    if (!victim)
+        return false;
+    (void)rcmi_fail(RCM_ERR_RESOURCE, 0,
+                    "%d connections are waiting that have not said who they are", node->nstrangers);
+    rcmi_conn_fail(victim);
+    return true;
+}
+
+void rcmi_stranger_name(const struct rcmi_conn *conn, char text[RCMI_ADDR_TEXT]) {
+    struct rcmi_sockaddr peer = {.len = sizeof peer.addr};
+    struct ucred process;
+    socklen_t len = sizeof process;
+    if (conn->same_host && getsockopt(conn->watch.fd, SOL_SOCKET, SO_PEERCRED, &process, &len) == 0)
+        snprintf(text, RCMI_ADDR_TEXT, "process %d of user %u on this host", (int)process.pid,
+                 (unsigned)process.uid);
+    else if (getpeername(conn->watch.fd, (struct sockaddr *)&peer.addr, &peer.len) == 0 &&
+             (peer.addr.ss_family == AF_INET || peer.addr.ss_family == AF_INET6))
+        rcmi_sockaddr_text(&peer, text);
+    else
+        snprintf(text, RCMI_ADDR_TEXT, "somebody who has left");
+}
+
+/* ---- Waiting for the start ------------------------------------------------------------------- */
+
+/* One connection of a kind waits for each rank: a rank that comes again has given up the first. */
+static void forget_earlier(const struct rcmi_conn *conn) {
+    for (struct rcmi_conn *at = conn->node->conns; at; at = at->next) {
+        if (at == conn || !at->parked || at->hello.from != conn->hello.from ||
+            at->hello.kind != conn->hello.kind || at->hello.index != conn->hello.index)
+            continue;
+        (void)rcmi_fail(RCM_ERR_PROTOCOL, 0, "rank %u came a second time", conn->hello.from);
+        rcmi_conn_fail(at);
+        return;
+    }
+}
+
+void rcmi_stranger_park(struct rcmi_conn *conn) {
+    forget_earlier(conn);
+    conn->parked = true;
+    conn->node->nstrangers--;
+    rcmi_loop_timer_stop(conn->node->loop, &conn->timer);
+}
+
+rcm_status rcmi_stranger_wait(const struct rcmi_conn *conn) {
+    char byte;
+    const ssize_t n = recv(conn->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        return RCM_AGAIN;
+    return rcmi_fail(RCM_ERR_PEER, 0, "rank %u %s before it was answered", conn->hello.from,
+                     n > 0 ? "spoke on" : "left");
+}
+
+void rcmi_strangers_start(struct rcmi_node *node) {
+    struct rcmi_conn *conn;
+    node->waiting = false;
+    do { /* an answer may end other connections, so look from the beginning each time */
+        for (conn = node->conns; conn && !conn->parked; conn = conn->next)
+            ;
+        if (conn) {
+            conn->parked = false;
+            node->nstrangers++;
+            rcmi_conn_answer(conn);
+        }
+    } while (conn);
+}
