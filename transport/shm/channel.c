@@ -135,8 +135,17 @@ void shm_channel_fini(struct rcmi_channel *channel) {
 
 /* ---- Data ------------------------------------------------------------------------------------ */
 
+/* Nonsense in the memory, which this rank is thought to have written. */
+static rcm_status shm_blame(int rank) {
+    rcmi_last_error()->origin = rank;
+    return rcmi_fail_context("rank %d", rank);
+}
+
 rcm_status shm_reserve(struct rcmi_channel *channel, void **ret_slot) {
-    return rcmi_ring_reserve(&shm_of(channel)->ring.writer, ret_slot);
+    rcm_status status = rcmi_ring_reserve(&shm_of(channel)->ring.writer, ret_slot);
+    if (status < 0 && channel->nreaders == 1)
+        return shm_blame(rcmi_end_of(channel)->readers[0].rank);
+    return status;
 }
 
 /* One fence for all readers; then a look at each one's armed bits. */
@@ -176,10 +185,10 @@ rcm_status shm_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
     struct rcmi_ring_reader *reader = &shm_of(channel)->ring.reader;
     uint64_t len = 0;
     rcm_status status = rcmi_ring_peek(reader, &len);
+    if (status == RCM_OK && len & RCMI_RING_LENT)
+        status = rcmi_ring_broken(reader, reader->consumed + 1, len);
     if (status != RCM_OK)
-        return status;
-    if (len & RCMI_RING_LENT)
-        return rcmi_ring_broken(reader, reader->consumed + 1, len);
+        return status < 0 ? shm_blame(channel->writer) : status;
     ret_slot->bytes = rcmi_ring_payload(reader, len);
     ret_slot->len = len;
     ret_slot->meta = reader->line->meta;
