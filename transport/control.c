@@ -113,8 +113,10 @@ void rcmi_control_flush(struct rcmi_link *link) {
     while (status == RCM_OK && link->out.head) {
         struct rcmi_frame *frame = link->out.head;
         status = frame_write(link, frame);
-        if (status == RCM_OK && frame->done == frame->len)
+        if (status == RCM_OK && frame->done == frame->len) {
+            link->out_bytes -= frame->len;
             free(rcmi_frames_pop(&link->out));
+        }
     }
     if (status == RCM_OK || status == RCM_AGAIN)
         status = control_watch(link, control_events(link));
@@ -134,12 +136,28 @@ void rcmi_control_send(struct rcmi_link *link, struct rcmi_frame *frame) {
     } else if (link->peer == link->node->config.rank) {
         rcmi_frames_push(&link->node->loopback, frame);
         rcmi_loop_wake(link->node->loop);
+    } else if (link->out_bytes + frame->len > RCMI_QUEUE_MAX) {
+        (void)rcmi_fail_origin(RCM_ERR_RESOURCE, link->peer,
+                               "it leaves control messages of %zu bytes unread", link->out_bytes);
+        rcmi_node_link_failed(link->node, link->peer);
+        free(frame);
     } else {
         bool was_empty = !link->out.head;
+        link->out_bytes += frame->len;
         rcmi_frames_push(&link->out, frame);
         if (was_empty)
             rcmi_control_flush(link);
     }
+}
+
+void rcmi_control_send_first(struct rcmi_link *link, struct rcmi_frame *frame) {
+    /* What was queued before there was a connection comes after the offer. */
+    frame->next = link->out.head;
+    link->out.head = frame;
+    if (!link->out.tail)
+        link->out.tail = frame;
+    link->out_bytes += frame->len;
+    rcmi_control_flush(link);
 }
 
 /* ---- In -------------------------------------------------------------------------------------- */
@@ -312,6 +330,7 @@ void rcmi_control_stop(struct rcmi_link *link) {
     rcmi_loop_unwatch(link->node->loop, &link->control);
     rcmi_fd_close(&link->control.fd);
     rcmi_frames_clear(&link->out);
+    link->out_bytes = 0;
     for (int i = 0; i < link->in_nfds; i++)
         rcmi_fd_close(&link->in_fds[i]);
     link->in_nfds = 0;

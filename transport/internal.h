@@ -29,15 +29,17 @@
 #include "log.h"
 #include "transport.h"
 
-#define RCMI_TRANSPORTS_MAX  8
-#define RCMI_LISTENERS_MAX   8
-#define RCMI_ADDRESSES_MAX   16
-#define RCMI_ADDRESS_MAX     1024 /* bytes of an address blob */
-#define RCMI_HOST_ID_MAX     200
-#define RCMI_UNIX_NAME_MAX   100
-#define RCMI_MESSAGE_MAX     4096
-#define RCMI_PENDING_MAX     4096 /* channels a peer may open ahead of us */
-#define RCMI_ACCEPT_LIMIT_MS 5000 /* for an accepted connection to say who it is */
+#define RCMI_TRANSPORTS_MAX 8
+#define RCMI_LISTENERS_MAX  8
+#define RCMI_ADDRESSES_MAX  16
+#define RCMI_ADDRESS_MAX    1024 /* bytes of an address blob */
+#define RCMI_HOST_ID_MAX    200
+#define RCMI_UNIX_NAME_MAX  100
+#define RCMI_MESSAGE_MAX    4096
+#define RCMI_PENDING_MAX    4096               /* channels a peer may open ahead of us */
+#define RCMI_QUEUE_MAX      ((size_t)16 << 20) /* bytes of a control stream that a peer leaves unread \
+                                                */
+#define RCMI_ACCEPT_LIMIT_MS 5000              /* for an accepted connection to say who it is */
 #define RCMI_REDIAL_MS       3000 /* so long is a peer dialled again that hangs up unanswered */
 #define RCMI_DATA_RETRIES    30
 
@@ -188,7 +190,8 @@ struct rcmi_link {
     struct rcmi_watch control; /* fd -1 until there is one */
     uint32_t events;
     struct rcmi_frames out;
-    uint8_t *in; /* one frame */
+    size_t out_bytes; /* of those frames */
+    uint8_t *in;      /* one frame */
     size_t in_len;
     bool parsing;
     int in_fds[2 * RCMI_FDS_MAX];
@@ -373,8 +376,11 @@ struct rcmi_frame *rcmi_frames_pop(struct rcmi_frames *frames);
 void rcmi_frames_clear(struct rcmi_frames *frames);
 
 /* Sends the frame (NULL: there was no memory for it, which loses the link later), in order, once
- * our OFFER was sent, which overtakes all others. Takes the frame. */
+ * our OFFER was sent, which overtakes all others. Takes the frame. A peer that leaves too much
+ * unread loses the link too: nothing is left out in silence. */
 void rcmi_control_send(struct rcmi_link *link, struct rcmi_frame *frame);
+/* Sends the OFFER. */
+void rcmi_control_send_first(struct rcmi_link *link, struct rcmi_frame *frame);
 /* Begins to read link's control stream. */
 rcm_status rcmi_control_start(struct rcmi_link *link);
 /* Writes what can be. */

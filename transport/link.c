@@ -219,13 +219,8 @@ static void link_send_offer(struct rcmi_link *link) {
     memcpy(rcmi_frame_body(frame), blob.bytes, blob.len);
     frame->nfds = blob.nfds;
     memcpy(frame->fds, blob.fds, sizeof frame->fds);
-    /* What was queued before there was a connection comes after the offer. */
-    frame->next = link->out.head;
-    link->out.head = frame;
-    if (!link->out.tail)
-        link->out.tail = frame;
     link->offered = true;
-    rcmi_control_flush(link);
+    rcmi_control_send_first(link, frame);
 }
 
 static void link_dial_data(struct rcmi_link *link) {

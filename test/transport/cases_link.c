@@ -108,6 +108,58 @@ void case_control_flood(void **state) {
     pair_close(&pair);
 }
 
+struct blocked {
+    struct side *side;
+    _Atomic bool in, out;
+};
+
+static void block_loop(void *arg) {
+    struct blocked *blocked = arg;
+    atomic_store(&blocked->in, true);
+    while (!atomic_load(&blocked->out))
+        nap();
+}
+
+static void *block_side(void *arg) {
+    struct blocked *blocked = arg;
+    rcmi_loop_call(rcmi_node_loop(blocked->side->node), block_loop, blocked);
+    return NULL;
+}
+
+/* A peer that reads nothing any more does not fill this node's memory: the link is lost, and says
+ * why. */
+void case_control_unread(void **state) {
+    (void)state;
+    enum { BYTES = 4096, MESSAGES = 64 << 20 >> 12 };
+    static const uint8_t message[BYTES];
+    struct setup setup = {0};
+    struct pair pair;
+    pthread_t thread;
+    limit_ms(60000);
+    pair_open(&pair, &setup);
+    side_send(pair.a, 1);
+    while (!atomic_load(&pair.b->received[0]))
+        nap();
+    struct blocked blocked = {.side = pair.b};
+    CHECK_EQ(pthread_create(&thread, NULL, block_side, &blocked), 0);
+    while (!atomic_load(&blocked.in))
+        nap();
+    int sent = 0;
+    while (sent < MESSAGES && rcmi_node_send(pair.a->node, 1, message, BYTES) == RCM_OK)
+        sent++;
+    CHECK(sent < MESSAGES);
+    CHECK_EQ(rcmi_last_error()->status, RCM_ERR_RESOURCE);
+    CHECK(strstr(rcmi_last_error()->text, "unread") != NULL);
+    while (!atomic_load(&pair.a->lost))
+        nap();
+    CHECK_EQ(atomic_load(&pair.a->lost_status), RCM_ERR_RESOURCE);
+    atomic_store(&blocked.out, true);
+    pthread_join(thread, NULL);
+    while (!atomic_load(&pair.b->lost))
+        nap();
+    pair_close(&pair);
+}
+
 /* Same-host transports let a linked peer read this node's status page. */
 void case_status_page(void **state) {
     (void)state;
