@@ -51,6 +51,7 @@ static const struct setting_row table[] = {
     {"RINGCOMM_KERNELS", "auto", "instruction set of the reduction kernels; auto: the best here"},
     {"RINGCOMM_SLOT_BYTES", "128K", "bytes of one slot of a channel"},
     {"RINGCOMM_SLOTS", "4", "slots of a channel"},
+    {"RINGCOMM_SLOT_MEMORY", "4G", "bytes that the slots of all channels of a rank may have"},
     {"RINGCOMM_SPIN_US", "auto",
      "microseconds of spinning before sleeping; auto: by CPUs and ranks of this host"},
 };

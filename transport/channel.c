@@ -139,6 +139,7 @@ void rcmi_end_free(struct rcmi_end *end) {
         end->next->prev = end->prev;
     if (end->closing)
         node->closing--;
+    node->slot_memory -= end->slot_memory;
     if (end->inited)
         end->channel->transport->channel_fini(end->channel);
     free(end->channel);

@@ -36,10 +36,11 @@
 #define RCMI_HOST_ID_MAX    200
 #define RCMI_UNIX_NAME_MAX  100
 #define RCMI_MESSAGE_MAX    4096
-#define RCMI_PENDING_MAX    4096               /* channels a peer may open ahead of us */
-#define RCMI_QUEUE_MAX      ((size_t)16 << 20) /* bytes of a control stream that a peer leaves unread \
-                                                */
-#define RCMI_ACCEPT_LIMIT_MS 5000              /* for an accepted connection to say who it is */
+#define RCMI_PENDING_MAX    4096 /* channels a peer may open ahead of us */
+#define RCMI_QUEUE_MAX                                                                             \
+    ((size_t)16 << 20)            /* bytes of a control stream that a peer leaves unread           \
+                                   */
+#define RCMI_ACCEPT_LIMIT_MS 5000 /* for an accepted connection to say who it is */
 #define RCMI_REDIAL_MS       3000 /* so long is a peer dialled again that hangs up unanswered */
 #define RCMI_DATA_RETRIES    30
 
@@ -129,13 +130,14 @@ struct rcmi_node {
     /* By rank, NULL where none was needed yet. Release store on the loop thread pairs with the
      * acquire load in rcmi_node_link of other threads. */
     _Atomic(struct rcmi_link *) *links;
-    struct rcmi_link *lost;      /* to be told to peer_lost */
-    struct rcmi_end *ends;       /* all channel ends */
-    struct rcmi_frames loopback; /* frames of the link to ourselves */
-    uint32_t serial;             /* of the last channel opened for writing */
-    int closing;                 /* writer ends closed here, not yet by all readers */
-    bool leaving;                /* farewell said */
-    bool closed;                 /* rcmi_node_destroy has begun */
+    struct rcmi_link *lost;              /* to be told to peer_lost */
+    struct rcmi_end *ends;               /* all channel ends */
+    struct rcmi_frames loopback;         /* frames of the link to ourselves */
+    uint32_t serial;                     /* of the last channel opened for writing */
+    int closing;                         /* writer ends closed here, not yet by all readers */
+    size_t slot_memory, slot_memory_max; /* bytes of all ends' slots */
+    bool leaving;                        /* farewell said */
+    bool closed;                         /* rcmi_node_destroy has begun */
 
     pthread_mutex_t lock; /* outbox, and the state that rcmi_node_farewell waits for */
     pthread_cond_t changed;
@@ -219,10 +221,11 @@ struct rcmi_reader {
 struct rcmi_end {
     struct rcmi_end *next, *prev;
     struct rcmi_channel *channel;
-    uint32_t serial; /* the writer's number for this incarnation, 0 before it is known */
-    bool inited;     /* the transport's init was called */
-    bool offered;    /* the peers know of this end by its serial */
-    bool closing;    /* writer: closed here, waits for the readers' CLOSE */
+    uint32_t serial;    /* the writer's number for this incarnation, 0 before it is known */
+    bool inited;        /* the transport's init was called */
+    bool offered;       /* the peers know of this end by its serial */
+    bool closing;       /* writer: closed here, waits for the readers' CLOSE */
+    size_t slot_memory; /* counted at the node */
     struct rcmi_error why;
     int nreaders;
     struct rcmi_reader readers[]; /* of a reader end: one, the writer */

@@ -151,10 +151,12 @@ static rcm_status node_init_address(struct rcmi_node *node) {
 }
 
 rcm_status rcmi_node_create(const struct rcmi_node_config *config, struct rcmi_node **ret_node) {
-    int64_t seconds = 0;
+    int64_t seconds = 0, slot_memory = 0;
     rcm_status status = node_check_config(config);
     if (status == RCM_OK)
         status = rcmi_setting_int("RINGCOMM_PEER_TIMEOUT", 1, 1000000, &seconds);
+    if (status == RCM_OK)
+        status = rcmi_setting_int("RINGCOMM_SLOT_MEMORY", 1 << 20, INT64_MAX, &slot_memory);
     if (status != RCM_OK)
         return status;
     struct rcmi_node *node = rcmi_zalloc(sizeof *node);
@@ -163,6 +165,7 @@ rcm_status rcmi_node_create(const struct rcmi_node_config *config, struct rcmi_n
     node->peer_timeout_ms = seconds * 1000;
     node->pid = getpid();
     node->own_fd = -1;
+    node->slot_memory_max = (size_t)slot_memory;
     node->max_strangers = rcmi_fd_strangers();
     node_init_lock(node);
     status = node_copy_config(node, config);

@@ -64,6 +64,25 @@ static size_t slot_bytes_of(const struct rcmi_channel *channel,
            (channel->id & RCMI_ID_BULK ? transport->bulk_scale : 1);
 }
 
+/* The transport's from here on. Counts the memory of the end's slots; readers of a same-host
+ * transport map the writer's, and what bulk slots have more is seldom touched. */
+static rcm_status end_begin(struct rcmi_end *end, const struct rcmi_transport *transport) {
+    struct rcmi_channel *channel = end->channel;
+    struct rcmi_node *node = channel->node;
+    const size_t bytes =
+        transport->same_host && !channel->is_writer ? 0 : channel->slots * node->config.slot_bytes;
+    if (bytes > node->slot_memory_max - node->slot_memory)
+        return rcmi_fail(RCM_ERR_RESOURCE, 0,
+                         "the slots of all channels have %zu bytes, those of one more would have "
+                         "%zu, and RINGCOMM_SLOT_MEMORY allows %zu",
+                         node->slot_memory, bytes, node->slot_memory_max);
+    node->slot_memory += bytes;
+    end->slot_memory = bytes;
+    channel->transport = transport;
+    end->inited = true;
+    return RCM_OK;
+}
+
 static rcm_status writer_init(struct rcmi_end *end) {
     struct rcmi_node *node = end->channel->node;
     const struct rcmi_link *first = rcmi_node_link(node, end->readers[0].rank);
@@ -72,10 +91,10 @@ static rcm_status writer_init(struct rcmi_end *end) {
         return RCM_ERR_NOMEM;
     for (int i = 0; i < end->nreaders; i++)
         links[i] = rcmi_node_link(node, end->readers[i].rank)->data;
-    end->channel->transport = first->domain->transport;
     end->channel->slot_bytes = slot_bytes_of(end->channel, first->domain->transport);
-    end->inited = true;
-    rcm_status status = end->channel->transport->writer_init(end->channel, links, end->nreaders);
+    rcm_status status = end_begin(end, first->domain->transport);
+    if (status == RCM_OK)
+        status = end->channel->transport->writer_init(end->channel, links, end->nreaders);
     free(links);
     return status;
 }
@@ -219,9 +238,10 @@ static rcm_status reader_take(struct rcmi_end *end, const struct rcmi_link *link
     rcm_status status = check_slots(channel, &pending->open);
     if (status != RCM_OK)
         return status;
-    channel->transport = link->domain->transport;
+    status = end_begin(end, link->domain->transport);
+    if (status != RCM_OK)
+        return status;
     channel->nreaders = (int)pending->open.nreaders;
-    end->inited = true;
     status = channel->transport->reader_init(channel, link->data);
     if (status == RCM_OK)
         status = channel->transport->reader_accept(channel, &pending->blob, answer);

@@ -36,6 +36,7 @@ void case_link_lazy(void **state);
 void case_control_order(void **state);
 void case_control_flood(void **state);
 void case_control_unread(void **state);
+void case_slot_memory(void **state);
 void case_farewell(void **state);
 void case_wrong_job(void **state);
 void case_wrong_secret(void **state);

@@ -160,6 +160,48 @@ void case_control_unread(void **state) {
     pair_close(&pair);
 }
 
+struct slot_memory {
+    const struct rcmi_node *node;
+    size_t bytes;
+};
+
+static void slot_memory_look(void *arg) {
+    struct slot_memory *look = arg;
+    look->bytes = look->node->slot_memory;
+}
+
+static size_t slot_memory_of(struct side *side) {
+    struct slot_memory look = {.node = side->node};
+    rcmi_loop_call(rcmi_node_loop(side->node), slot_memory_look, &look);
+    return look.bytes;
+}
+
+/* The slots of all channels together have a bound, and those that are closed count no more. */
+void case_slot_memory(void **state) {
+    (void)state;
+    struct setup setup = {.slot_bytes = 512 * 1024, .slots = 4};
+    struct rcmi_channel *writer, *reader, *more;
+    const int readers[1] = {1};
+    struct pair pair;
+    limit_ms(20000);
+    setenv("RINGCOMM_SLOT_MEMORY", "3M", 1);
+    pair_open(&pair, &setup);
+    unsetenv("RINGCOMM_SLOT_MEMORY");
+    for (uint32_t id = 0; id < 10; id++) {
+        pair_channel(&pair, id, &writer, &reader);
+        CHECK_EQ(slot_memory_of(pair.a), 2 << 20);
+        CHECK_EQ(rcmi_channel_open_writer(pair.a->node, 7, 100, readers, 1, &more), RCM_OK);
+        CHECK_EQ(rcmi_channel_state(more), RCM_ERR_RESOURCE);
+        CHECK(strstr(rcm_last_error(), "RINGCOMM_SLOT_MEMORY") != NULL);
+        rcmi_channel_close(more);
+        rcmi_channel_close(writer);
+        rcmi_channel_close(reader);
+        while (slot_memory_of(pair.a) > 0 || slot_memory_of(pair.b) > 0)
+            nap();
+    }
+    pair_close(&pair);
+}
+
 /* Same-host transports let a linked peer read this node's status page. */
 void case_status_page(void **state) {
     (void)state;
