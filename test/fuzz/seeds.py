@@ -664,6 +664,56 @@ def tcp_frames():
     }
 
 
+def p2p():
+    """Scripts: see step() in p2p.c. Slots have 1024 bytes; bit 7 of an operation is the peer."""
+    def recv(n, tag=1):
+        return u8(0) + u16(n) + u8(tag)
+
+    def send(n, tag=1):
+        return u8(1) + u16(n) + u8(tag)
+
+    def eager(data, tag=1, odd=0):
+        return u8(2) + u8(tag) + u16(len(data)) + u8(odd) + u8(0) + data
+
+    def announce(total, tag=1, ident=0, odd=0):
+        return u8(3) + u8(tag) + u16(total) + u8(odd) + u8(ident)
+
+    def data(n, ident=0):
+        return u8(5) + u8(ident) + u16(n)
+
+    def credit(n):
+        return u8(6) + u16(n)
+
+    def anything(kind, ident=0, rest=b''):
+        return u8(7) + u8(kind) + u8(ident) + u8(len(rest)) + rest
+    ready, other, flags = u8(4) + u8(0), 128, u8(0)
+    large = announce(2500) + data(1024) + data(1024) + data(452)
+    return {
+        'valid-eager': flags + recv(10) + eager(b'x' * 10) + eager(b'early') + recv(10),
+        'valid-truncated': flags + recv(3) + eager(b'x' * 10) + recv(100) + large,
+        'valid-large': flags + recv(3000) + large, 'valid-large-late': flags + announce(2500) +
+        recv(3000) + data(1024) + data(1024) + data(452),
+        'valid-expected': u8(2) + recv(3000) + large, 'valid-any-tag': flags + recv(9, 7) + eager(b'a'),
+        'valid-expected-else': u8(2) + recv(3000) + announce(2500) + eager(b'z' * 900) +
+        data(1024) + data(1024) + data(452),
+        'valid-nothing': flags + recv(0) + announce(0) + announce(0, 2, 1) + recv(5, 2),
+        'valid-send': u8(1) + send(10) + send(3000) + send(3000) + credit(74),
+        'valid-send-ready': u8(1) + send(3500) * 90 + ready,
+        'valid-two-peers': flags + recv(5) + u8(other) + u16(5) + u8(1) + eager(b'one') + u8(other + 2) +
+        u8(1) + u16(3) + u8(0) + u8(0) + b'two',
+        'bad-data': flags + data(5), 'bad-data-size': flags + recv(3000) + announce(2500) + data(1000),
+        'bad-data-after': flags + recv(3000) + large + data(1),
+        'bad-data-of-nothing': flags + recv(0) + announce(0) + data(0),
+        'bad-ready': flags + ready, 'bad-credit': flags + credit(1),
+        'bad-credit-length': flags + anything(5, 0, b'abc'),
+        'bad-short': flags + anything(1, 0, b'abc'), 'bad-kind': flags + anything(9),
+        'bad-kind-zero': flags + anything(0), 'bad-damaged': flags + anything(1 + 16),
+        'bad-eager-length': flags + u8(2) + u8(1) + u16(50) + u8(255) + u8(0) + b'x',
+        'bad-announce-long': flags + recv(10) + announce(2500, odd=255) + data(1023),
+        'any-announced-absurd': flags + recv(10) + announce(65535, odd=255) + data(1024),
+    }
+
+
 def pmi1():
     good = (b'cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n'
             b'cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n'
@@ -686,7 +736,7 @@ def pmi1():
 
 
 TARGETS = [url, launch, settings, address, failure, page, idx, file_log, store_server, store_client,
-           auth, ring, hello, control, tcp_frames, pmi1]
+           auth, ring, hello, control, tcp_frames, pmi1, p2p]
 
 
 def main():
