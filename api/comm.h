@@ -20,6 +20,7 @@
 #include "clock.h"
 #include "error.h"
 #include "exec.h"
+#include "log.h"
 #include "plan.h"
 #include "ringcomm.h"
 #include "transport.h"
@@ -39,8 +40,9 @@ struct rcmi_engine {
     pthread_mutex_t lock; /* guards comms */
     struct rcm_comm *comms;
     int crowd; /* ranks that share a CPU with another one, for the spin budget; 1: none */
-    struct rcmi_pause pause; /* loop thread only */
-    bool armed;              /* loop thread only */
+    struct rcmi_pause pause;   /* loop thread only */
+    bool armed;                /* loop thread only */
+    struct rcmi_seldom seldom; /* loop thread only */
     struct rcmi_address_book *book;
 };
 

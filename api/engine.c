@@ -464,8 +464,11 @@ static void engine_message(void *arg, int peer, const void *bytes, size_t len) {
         return;
     }
     if (!rcmi_failure_decode(bytes, len, &failure, &error)) {
-        rcmi_log(RCMI_LOG_WARN, "rank %d sent a control message of %zu bytes that means nothing",
-                 peer, len);
+        char more[RCMI_LOG_MORE];
+        if (rcmi_log_seldom(&engine->seldom, more))
+            rcmi_log(RCMI_LOG_WARN,
+                     "rank %d sent a control message of %zu bytes that means nothing%s", peer, len,
+                     more);
         return;
     }
     pthread_mutex_lock(&engine->lock);

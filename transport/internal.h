@@ -37,6 +37,7 @@
 #define RCMI_UNIX_NAME_MAX  100
 #define RCMI_MESSAGE_MAX    4096
 #define RCMI_PENDING_MAX    4096 /* channels a peer may open ahead of us */
+#define RCMI_PENDING_FDS    4    /* ... and times max_strangers the descriptors of all those */
 #define RCMI_QUEUE_MAX                                                                             \
     ((size_t)16 << 20)            /* bytes of a control stream that a peer leaves unread           \
                                    */
@@ -124,6 +125,7 @@ struct rcmi_node {
     struct rcmi_conn *conns; /* the youngest first */
     int nstrangers;          /* accepted and not parked; at most max_strangers */
     int max_strangers;
+    int pending_fds; /* descriptors of channels opened ahead of us */
     bool attended;
     bool waiting; /* attended, not started: peers are not answered yet */
     struct rcmi_seldom seldom[2];

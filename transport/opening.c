@@ -28,6 +28,7 @@ struct rcmi_pending {
     struct rcmi_pending *next;
     struct open_frame open;
     struct rcmi_blob blob;
+    int nfds; /* that came */
 };
 
 /* ---- The writer ------------------------------------------------------------------------------ */
@@ -299,6 +300,7 @@ static void pending_free(struct rcmi_link *link, struct rcmi_pending **at) {
     struct rcmi_pending *pending = *at;
     *at = pending->next;
     link->npending--;
+    link->node->pending_fds -= pending->nfds;
     rcmi_blob_close(&pending->blob);
     free(pending);
 }
@@ -360,9 +362,16 @@ static rcm_status pending_new(const struct rcmi_link *link, const uint8_t *body,
         return rcmi_fail(RCM_ERR_RESOURCE, 0,
                          "it opened more than %d channels that rank %d has not opened yet",
                          RCMI_PENDING_MAX, link->node->config.rank);
+    if (blob->nfds > RCMI_PENDING_FDS * link->node->max_strangers - link->node->pending_fds)
+        return rcmi_fail(RCM_ERR_RESOURCE, 0,
+                         "it opened channels that rank %d has not opened yet, and those of all "
+                         "ranks hold %d descriptors already",
+                         link->node->config.rank, link->node->pending_fds);
     struct rcmi_pending *pending = rcmi_zalloc(sizeof *pending);
     if (!pending)
         return RCM_ERR_NOMEM;
+    pending->nfds = blob->nfds;
+    link->node->pending_fds += blob->nfds;
     pending->open = open;
     pending->blob = *blob;
     pending->blob.len = len - sizeof open;

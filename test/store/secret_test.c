@@ -13,6 +13,22 @@ static rcm_store *serve(const char *secret) {
     return store;
 }
 
+/* A store that is told one address listens there and nowhere else. */
+static void bound(void **state) {
+    rcm_store *server, *client;
+    char url[64];
+    (void)state;
+    check_ok(rcmi_store_open("tcp://127.0.0.2:0?server=1", NULL, 0, &server));
+    int port = url_port(rcm_store_url(server));
+    snprintf(url, sizeof url, "tcp://127.0.0.2:%d", port);
+    check_ok(rcmi_store_open(url, NULL, 10000, &client));
+    rcm_store_close(client);
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", port);
+    check_status(RCM_ERR_TIMEOUT, rcmi_store_open(url, NULL, 300, &client));
+    check_error_names("refused");
+    rcm_store_close(server);
+}
+
 static void right(void **state) {
     rcm_store *server = serve("open sesame"), *client;
     (void)state;
@@ -121,11 +137,9 @@ int main(void) {
     return 77;
 #endif
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right),
-        cmocka_unit_test(wrong),
-        cmocka_unit_test(plain_refused),
-        cmocka_unit_test(plain_allowed),
-        cmocka_unit_test(secret_against_plain),
+        cmocka_unit_test(bound),         cmocka_unit_test(right),
+        cmocka_unit_test(wrong),         cmocka_unit_test(plain_refused),
+        cmocka_unit_test(plain_allowed), cmocka_unit_test(secret_against_plain),
         cmocka_unit_test(replayed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
