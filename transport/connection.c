@@ -184,11 +184,18 @@ static rcm_status conn_judge(struct rcmi_conn *conn) {
     rcm_status status = check_hello(&conn->hello);
     if (status != RCM_OK)
         return status;
-    if (conn->node->waiting && rcmi_link_is_peer(conn->node, &conn->hello)) {
+    const bool foreign = rcmi_stranger_is_foreign(conn);
+    if (!foreign && conn->node->waiting && rcmi_link_is_peer(conn->node, &conn->hello)) {
         rcmi_stranger_park(conn);
         return RCM_AGAIN;
     }
     conn->reply = (struct rcmi_reply){.magic = RCMI_HELLO_MAGIC, .version = RCMI_HELLO_VERSION};
+    if (foreign) {
+        conn->reply.status = RCMI_REPLY_REFUSED;
+        snprintf(conn->reply.text, sizeof conn->reply.text,
+                 "this process is of another user, and no secret is set");
+        return RCM_OK;
+    }
     rcmi_link_judge(conn->node, &conn->hello, conn->same_host, &conn->reply, &conn->link);
     return RCM_OK;
 }
@@ -235,6 +242,9 @@ static rcm_status conn_phase(struct rcmi_conn *conn) {
     switch (conn->phase) {
     case CONNECT:
         status = rcmi_connect_result(conn->watch.fd);
+        if (status == RCM_OK && rcmi_stranger_is_foreign(conn))
+            status = rcmi_fail(RCM_ERR_AUTH, 0,
+                               "a process of another user listens there, and no secret is set");
         if (status == RCM_OK && conn->patient)
             rcmi_loop_timer(conn->node->loop, &conn->timer,
                             rcmi_deadline_in(4 * conn->node->peer_timeout_ms));

@@ -296,6 +296,8 @@ void rcmi_conn_drop(struct rcmi_node *node, const struct rcmi_link *link);
 
 /* Drops the one that deserves it most; false if there is none. */
 bool rcmi_stranger_drop(struct rcmi_node *node);
+/* Is it of another user, who has not proved a secret? */
+bool rcmi_stranger_is_foreign(const struct rcmi_conn *conn);
 /* Who is at the other end, for people. */
 void rcmi_stranger_name(const struct rcmi_conn *conn, char text[RCMI_ADDR_TEXT]);
 /* Its greeting is read and right: it waits for rcmi_strangers_start. */

@@ -6,6 +6,9 @@
  * nothing; so a peer is heard that comes among strangers, and one that was dropped all the same
  * dials again (dial.c).
  *
+ * Unix sockets tell whose process is at the other end. Without a secret only processes of our own
+ * user (and root's) are linked that way; for memory would be handed over.
+ *
  * Before rcmi_node_start nobody can be answered, for the look-up of addresses does not work yet.
  * From rcmi_node_attend to then strangers are dropped already, and peers wait here ("parked").
  */
@@ -14,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
+#include <unistd.h>
 
 #define SILENCE_NS INT64_C(100000000) /* that one must have had time to say something */
 
@@ -44,6 +47,16 @@ bool rcmi_stranger_drop(struct rcmi_node *node) {
                     "%d connections are waiting that have not said who they are", node->nstrangers);
     rcmi_conn_fail(victim);
     return true;
+}
+
+bool rcmi_stranger_is_foreign(const struct rcmi_conn *conn) {
+    struct ucred process;
+    socklen_t len = sizeof process;
+    if (!conn->same_host || conn->node->config.secret)
+        return false;
+    /* Where it cannot be told (a socket pair of a test) nothing was said against it. */
+    return getsockopt(conn->watch.fd, SOL_SOCKET, SO_PEERCRED, &process, &len) == 0 &&
+           process.uid != geteuid() && process.uid != 0;
 }
 
 void rcmi_stranger_name(const struct rcmi_conn *conn, char text[RCMI_ADDR_TEXT]) {

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "../../transport/internal.h"
 #include "cases.h"
@@ -418,4 +419,53 @@ void case_garbage(void **state) {
     pair_close(&pair);
     for (int i = 0; i < STRANGERS; i++)
         rcmi_fd_close(&fds[i]);
+}
+
+/* ---- Other users --------------------------------------------------------------------------- */
+
+/* As another user, greets properly; ends with the answer's status. */
+static void greet_as_nobody(const struct rcmi_address *address, const char *transport) {
+    struct rcmi_hello hello = {
+        .magic = RCMI_HELLO_MAGIC,
+        .version = RCMI_HELLO_VERSION,
+        .kind = RCMI_HELLO_CONTROL,
+        .from = 1,
+        .to = 0,
+        .nranks = 2,
+        .job = 4711,
+    };
+    struct rcmi_reply reply = {.magic = 0};
+    int fd = -1;
+    snprintf(hello.transport, sizeof hello.transport, "%s", transport);
+    if (setuid(65534) != 0 || rcmi_connect_start_unix(address->unix_name, &fd) != RCM_OK ||
+        rcmi_fd_write_full(fd, &hello, sizeof hello, limit()) != RCM_OK ||
+        rcmi_fd_read_full(fd, &reply, sizeof reply, limit()) != RCM_OK)
+        _exit(100);
+    _exit(reply.status);
+}
+
+/* Who is not our user gets no memory over the Unix socket, whatever they know; we do. */
+void case_other_user(void **state) {
+    (void)state;
+    struct setup setup = {0};
+    struct world *world = world_new();
+    struct rcmi_address address;
+    struct side side;
+    int status = 0;
+    limit_ms(20000);
+    side_create(&side, world, 0, &setup);
+    CHECK_EQ(rcmi_address_parse(world->address[0].blob, world->address[0].len, &address), RCM_OK);
+    if (address.unix_name[0] && geteuid() == 0) { /* only root may become another one */
+        pid_t pid = fork();                       /* before there are threads */
+        if (pid == 0)
+            greet_as_nobody(&address, test_transport);
+        side_start(&side);
+        while (waitpid(pid, &status, WNOHANG) != pid)
+            nap();
+        CHECK(WIFEXITED(status));
+        CHECK_EQ(WEXITSTATUS(status), RCMI_REPLY_REFUSED);
+        CHECK(rcmi_node_transport(side.node, 1)[0] == 0);
+    }
+    side_destroy(&side);
+    world_free(world);
 }
