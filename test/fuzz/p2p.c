@@ -11,7 +11,7 @@
 #include "comm.h"
 #include "kernels.h"
 
-enum { RANKS = 3, SLOT_BYTES = 1024, STEPS = 200 };
+enum { RANKS = 3, SLOT_BYTES = 1024, STEPS = 200, OFTEN = 250, MANY = 100 };
 
 static void fuzz_complete(struct rcm_work *work, rcm_status status);
 static void fuzz_comm_fail(rcm_comm *comm, const struct rcm_work *work);
@@ -204,6 +204,15 @@ static void arrive(int peer, uint64_t meta, const void *head, size_t head_len, c
     in->full = true;
 }
 
+static void progress(void) {
+    bool moved = false;
+    if (rcmi_p2p_progress(p2p, &moved) < 0) {
+        fuzz_require(rcm_last_error()[0] != '\0', "an error has a sentence");
+        failed = true;
+    }
+    fuzz_require(failed || (!in_of[1].full && !in_of[2].full), "what arrives is taken at once");
+}
+
 static void arrive_message(struct fuzz_input *in, int peer, bool announced) {
     struct header header = {.tag = fuzz_u8(in) % 8, .total = fuzz_u16(in)};
     const uint8_t odd = fuzz_u8(in), id = fuzz_u8(in);
@@ -213,8 +222,12 @@ static void arrive_message(struct fuzz_input *in, int peer, bool announced) {
         header.total = odd == 255 ? header.total : n;
     else if (odd > 250)
         header.total <<= 8 * (odd - 250);
-    arrive(peer, meta_of(announced ? KIND_ANNOUNCE : KIND_EAGER, id), &header, sizeof header, bytes,
-           n);
+    /* The same many times: more than a sender may send unasked. */
+    for (int i = odd == OFTEN ? 1 : MANY; i <= MANY && !failed; i++) {
+        arrive(peer, meta_of(announced ? KIND_ANNOUNCE : KIND_EAGER, id), &header, sizeof header,
+               bytes, n);
+        progress();
+    }
 }
 
 static void arrive_piece(struct fuzz_input *in, int peer, enum kind kind) {
@@ -258,12 +271,7 @@ static void step(struct fuzz_input *in) {
         arrive_anything(in, peer);
         break;
     }
-    bool moved = false;
-    if (rcmi_p2p_progress(p2p, &moved) < 0) {
-        fuzz_require(rcm_last_error()[0] != '\0', "an error has a sentence");
-        failed = true;
-    }
-    fuzz_require(failed || (!in_of[1].full && !in_of[2].full), "what arrives is taken at once");
+    progress();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

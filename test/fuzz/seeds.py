@@ -710,6 +710,8 @@ def p2p():
         'bad-kind-zero': flags + anything(0), 'bad-damaged': flags + anything(1 + 16),
         'bad-eager-length': flags + u8(2) + u8(1) + u16(50) + u8(255) + u8(0) + b'x',
         'bad-announce-long': flags + recv(10) + announce(2500, odd=255) + data(1023),
+        'bad-eager-flood': flags + eager(b'x' * 1000, odd=250) * 3,
+        'valid-eager-many': flags + eager(b'x' * 1000, odd=250) * 2 + recv(1000) * 40,
         'any-announced-absurd': flags + recv(10) + announce(65535, odd=255) + data(1024),
     }
 

@@ -135,11 +135,38 @@ static void test_no_sigpipe(void **state) {
     assert_int_equal(WEXITSTATUS(status), 7);
 }
 
+static void log_cleaned(void) {
+    rcmi_log(RCMI_LOG_ERROR, "rank 1 said %s", "\x1b[2J\nringcomm error: forged");
+}
+
+/* Nobody's words make a line of their own. */
+static void test_cleaned(void **state) {
+    char text[256];
+    (void)state;
+    capture("error", log_cleaned, text, sizeof text);
+    assert_string_equal(text, "ringcomm error: rank 1 said ?[2J?ringcomm error: forged\n");
+}
+
+static void test_seldom(void **state) {
+    struct rcmi_seldom seldom = {.next_ns = 0};
+    char more[RCMI_LOG_MORE];
+    (void)state;
+    assert_true(rcmi_log_seldom(&seldom, more));
+    assert_string_equal(more, "");
+    seldom.next_ns += INT64_C(3600) * 1000000000; /* the second will not pass meanwhile */
+    for (int i = 0; i < 17; i++)
+        assert_false(rcmi_log_seldom(&seldom, more));
+    seldom.next_ns = 0;
+    assert_true(rcmi_log_seldom(&seldom, more));
+    assert_string_equal(more, " (and 17 more)");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels),     cmocka_unit_test(test_unknown_level),
         cmocka_unit_test(test_long_line),  cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_no_sigpipe),
+        cmocka_unit_test(test_no_sigpipe), cmocka_unit_test(test_cleaned),
+        cmocka_unit_test(test_seldom),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
