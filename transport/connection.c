@@ -342,6 +342,12 @@ void rcmi_conn_accepted(struct rcmi_node *node, int fd, bool same_host) {
     conn_ready(conn, EPOLLIN);
 }
 
+static rcm_status dial_socket(struct rcmi_link *link, const struct rcmi_target *target,
+                              int *ret_fd) {
+    return target->same_host ? rcmi_connect_start_unix(link->unix_name, ret_fd)
+                             : rcmi_connect_start(&target->addr, ret_fd);
+}
+
 rcm_status rcmi_conn_dial(struct rcmi_link *link, enum rcmi_hello_kind kind, int index,
                           int64_t limit_ms, bool patient) {
     struct rcmi_node *node = link->node;
@@ -349,8 +355,9 @@ rcm_status rcmi_conn_dial(struct rcmi_link *link, enum rcmi_hello_kind kind, int
     const char *transport = target->domain->transport->name;
     struct rcmi_conn *conn = NULL;
     int fd = -1;
-    rcm_status status = target->same_host ? rcmi_connect_start_unix(link->unix_name, &fd)
-                                          : rcmi_connect_start(&target->addr, &fd);
+    rcm_status status = dial_socket(link, target, &fd);
+    if (status == RCM_ERR_RESOURCE && rcmi_stranger_drop(node)) /* out of descriptors */
+        status = dial_socket(link, target, &fd);
     if (status == RCM_OK)
         status = conn_begin(node, fd, true, limit_ms, &conn);
     if (status != RCM_OK)
