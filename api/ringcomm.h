@@ -418,7 +418,8 @@ RCM_CHECKED rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call,
 /*
  * Sends count elements to rank dst under tag (any number below RCM_ANY_TAG). Done when buffer
  * may be reused, which may be before or after the receiver has it: a blocking send may wait for
- * the matching receive. To oneself: legal if the receive is asynchronous or already posted.
+ * the matching receive. To oneself: legal if the receive is asynchronous or already posted. More
+ * than a million messages that a rank has not called rcm_recv for are an error there.
  */
 RCM_CHECKED rcm_status rcm_send(rcm_comm *comm, const void *buffer, size_t count, rcm_dtype dtype,
                                 int dst, uint64_t tag, const struct rcm_call *call,
