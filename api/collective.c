@@ -100,7 +100,7 @@ static rcm_status request_issue(rcm_comm *comm, const struct request *r, rcm_wor
     if (status == RCM_OK)
         status = rcmi_work_new(comm, RCMI_WORK_COLLECTIVE, ret_work == NULL, r->call, &work);
     if (status != RCM_OK)
-        return status;
+        return rcmi_comm_decline(comm, status);
     work->collective = r->collective;
     work->parting = r->parting;
     work->sequence = ++comm->sequence;
@@ -221,13 +221,13 @@ rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective, size
         status = request_algorithm(comm, &request, &chosen);
     if (status == RCM_OK)
         status = rcmi_plan_cache_get(comm->plans, chosen, root, &prepare.plan);
-    if (status != RCM_OK)
-        return status;
-    status = rcmi_comm_wait_for(comm, prepare_check, &prepare, rcmi_deadline_in(comm->timeout_ms));
+    if (status == RCM_OK)
+        status =
+            rcmi_comm_wait_for(comm, prepare_check, &prepare, rcmi_deadline_in(comm->timeout_ms));
     if (status == RCM_AGAIN)
-        return rcmi_fail(RCM_ERR_TIMEOUT, 0, "not all ranks prepared %s within %.1f s",
-                         rcmi_collective_name(collective), (double)comm->timeout_ms / 1000);
-    return status;
+        status = rcmi_fail(RCM_ERR_TIMEOUT, 0, "not all ranks prepared %s within %.1f s",
+                           rcmi_collective_name(collective), (double)comm->timeout_ms / 1000);
+    return rcmi_comm_decline(comm, status);
 }
 
 const char *rcm_comm_algorithm(rcm_comm *comm, enum rcm_collective collective, size_t bytes) {

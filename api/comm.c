@@ -72,9 +72,18 @@ static void comm_record(rcm_comm *comm, const struct rcm_error *error) {
     rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
 }
 
+/* What is short on this rank alone, so that nobody else can be the origin of it. */
+static bool is_own_shortage(rcm_status status) {
+    return status == RCM_ERR_NOMEM || status == RCM_ERR_RESOURCE;
+}
+
 void rcmi_comm_fail(rcm_comm *comm, const struct rcm_work *work) {
-    const struct rcmi_error *cause = rcmi_last_error();
+    struct rcmi_error *cause = rcmi_last_error();
     struct rcm_error error = RCM_ERROR_INIT;
+    if (cause->origin < 0 && is_own_shortage(cause->status)) {
+        (void)rcmi_fail_context("rank %d", comm->rank);
+        cause->origin = comm->rank;
+    }
     error.status = cause->status;
     error.origin = cause->origin;
     error.sys_errno = cause->sys_errno;
@@ -84,6 +93,14 @@ void rcmi_comm_fail(rcm_comm *comm, const struct rcm_work *work) {
     }
     snprintf(error.text, sizeof(error.text), "%s", cause->text);
     comm_record(comm, &error);
+}
+
+rcm_status rcmi_comm_decline(rcm_comm *comm, rcm_status status) {
+    if (status == RCM_OK || status == RCM_ERR_INVALID || status == RCM_ERR_UNSUPPORTED ||
+        status == RCM_ERR_CONFIG)
+        return status;
+    rcmi_comm_fail(comm, NULL);
+    return rcmi_comm_failure(comm);
 }
 
 void rcmi_comm_fail_remote(rcm_comm *comm, const struct rcm_error *error) {

@@ -162,6 +162,9 @@ rcm_status rcmi_comm_usable(const rcm_comm *comm);
 /* Makes comm fail with the thread's error (or joins an earlier failure); tells all linked ranks.
  * work: in which operation, NULL if in none. Any thread. */
 void rcmi_comm_fail(rcm_comm *comm, const struct rcm_work *work);
+/* How a call ends that could not begin, with the thread's error. A wrong argument is the caller's
+ * matter; after anything else this rank is missing from what the others do, and comm fails. */
+rcm_status rcmi_comm_decline(rcm_comm *comm, rcm_status status);
 /* A record that came from another rank. */
 void rcmi_comm_fail_remote(rcm_comm *comm, const struct rcm_error *error);
 /* Sets the thread's error from comm's record and returns its status. */

@@ -415,8 +415,12 @@ static void engine_peer_lost(void *arg, int peer, const struct rcmi_error *why) 
             if (comm->world_rank[r] != peer ||
                 atomic_load_explicit(&comm->parting, memory_order_relaxed))
                 continue;
-            rcmi_fail_origin(why->status == RCM_ERR_AUTH ? RCM_ERR_AUTH : RCM_ERR_PEER, r,
-                             "lost %.400s", why->text);
+            if (why->status == RCM_ERR_NOMEM || why->status == RCM_ERR_RESOURCE)
+                rcmi_fail_origin(why->status, comm->rank, "rank %d had to give up %.400s",
+                                 comm->rank, why->text);
+            else
+                rcmi_fail_origin(why->status == RCM_ERR_AUTH ? RCM_ERR_AUTH : RCM_ERR_PEER, r,
+                                 "lost %.400s", why->text);
             rcmi_comm_fail(comm, NULL);
         }
     }

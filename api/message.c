@@ -27,7 +27,7 @@ static rcm_status transfer_issue(rcm_comm *comm, enum rcmi_work_kind kind, void 
     if (status == RCM_OK)
         status = rcmi_work_new(comm, kind, ret_work == NULL, call, &work);
     if (status != RCM_OK)
-        return status;
+        return rcmi_comm_decline(comm, status);
     work->transfer = (struct rcmi_transfer){.peer = peer,
                                             .tag = tag,
                                             .buffer = buffer,
