@@ -199,8 +199,6 @@ WRAP(ssize_t, read, -1, (int fd, void *data, size_t len), (fd, data, len))
 WRAP(ssize_t, write, -1, (int fd, const void *data, size_t len), (fd, data, len))
 WRAP(int, poll, -1, (struct pollfd * fds, nfds_t n, int timeout), (fds, n, timeout))
 WRAP(int, epoll_create1, -1, (int flags), (flags))
-WRAP(int, epoll_ctl, -1, (int set, int verb, int fd, struct epoll_event *event),
-     (set, verb, fd, event))
 WRAP(int, epoll_wait, -1, (int set, struct epoll_event *events, int n, int timeout),
      (set, events, n, timeout))
 WRAP(int, eventfd, -1, (unsigned count, int flags), (count, flags))
@@ -228,6 +226,16 @@ WRAP(int, pthread_create, errno,
      (ret, attr, fn, arg))
 WRAP(int, pthread_atfork, errno, (void (*prepare)(void), void (*parent)(void), void (*child)(void)),
      (prepare, parent, child))
+
+/* Taking a descriptor out of the set needs nothing that could be short. */
+int __real_epoll_ctl(int set, int verb, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int set, int verb, int fd, struct epoll_event *event);
+
+int __wrap_epoll_ctl(int set, int verb, int fd, struct epoll_event *event) {
+    if (verb != EPOLL_CTL_DEL && fails(FAILING_epoll_ctl))
+        return -1;
+    return __real_epoll_ctl(set, verb, fd, event);
+}
 
 /* Two that take a varying number of arguments: all of theirs are handed on, if they are there. */
 
