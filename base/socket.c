@@ -9,6 +9,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -259,6 +260,12 @@ static bool connected_to_itself(const struct rcmi_sockaddr *peer, int fd) {
            memcmp(&own.addr, &peer->addr, own.len) == 0;
 }
 
+/* A socket without a peer is on its way to one, or had one that has hung up meanwhile. */
+static bool has_hung_up(int fd) {
+    struct pollfd entry = {.fd = fd, .events = POLLOUT};
+    return poll(&entry, 1, 0) > 0 && (entry.revents & (POLLHUP | POLLERR));
+}
+
 rcm_status rcmi_connect_result(int fd) {
     int error = 0;
     socklen_t len = sizeof error;
@@ -266,9 +273,9 @@ rcm_status rcmi_connect_result(int fd) {
         error = errno;
     struct rcmi_sockaddr peer = {.len = sizeof peer.addr};
     if (error == 0 && getpeername(fd, (struct sockaddr *)&peer.addr, &peer.len) != 0) {
-        if (errno == ENOTCONN)
+        if (errno == ENOTCONN && !has_hung_up(fd))
             return RCM_AGAIN;
-        error = errno;
+        error = errno == ENOTCONN ? ECONNRESET : errno;
     }
     if (error == 0 && connected_to_itself(&peer, fd))
         error = ECONNREFUSED;

@@ -253,7 +253,11 @@ static rcm_status conn_dial(struct rcmi_conn *conn, const struct rcmi_sockaddr *
     rcm_status status = rcmi_connect_start(addr, &conn->fd);
     if (status == RCM_OK)
         status = rcmi_fd_poll(conn->fd, POLLOUT, earlier(deadline, rcmi_deadline_in(ATTEMPT_MS)));
-    return status == RCM_OK ? rcmi_connect_result(conn->fd) : status;
+    if (status == RCM_OK)
+        status = rcmi_connect_result(conn->fd);
+    if (status == RCM_AGAIN) /* it was writable: something was wrong with it, and is gone now */
+        status = rcmi_fail(RCM_ERR_PEER, 0, "the connection came and went");
+    return status;
 }
 
 /* A server that hangs up at the greeting without a word may be of the old dialect, which has no

@@ -174,13 +174,45 @@ static void test_connected_to_itself(void **state) {
     rcmi_fd_close(&fd);
 }
 
+/* A listener that takes one connection and looks at none: the next ones wait. */
 static void test_not_connected_yet(void **state) {
     (void)state;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    check_status(RCM_AGAIN, rcmi_connect_result(fd));
-    rcmi_fd_close(&fd);
+    struct rcmi_sockaddr addr;
+    int fds[8], listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    check_ok(rcmi_resolve("127.0.0.1", 0, 0, &addr));
+    assert_true(listener >= 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&addr.addr, addr.len), 0);
+    assert_int_equal(listen(listener, 0), 0);
+    addr.len = sizeof addr.addr;
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&addr.addr, &addr.len), 0);
+    for (int i = 0; i < 8; i++)
+        check_ok(rcmi_connect_start(&addr, &fds[i]));
+    check_status(RCM_AGAIN, rcmi_connect_result(fds[7]));
+    for (int i = 0; i < 8; i++)
+        rcmi_fd_close(&fds[i]);
+    rcmi_fd_close(&listener);
     check_status(RCM_ERR_SYSTEM, rcmi_connect_result(-1));
+}
+
+/* It was made, and reset before anybody looked; the socket's error has been asked for once. */
+static void test_connection_reset(void **state) {
+    (void)state;
+    struct rcmi_sockaddr addr;
+    const struct linger at_once = {.l_onoff = 1};
+    int listener, client, server = -1, error;
+    socklen_t len = sizeof error;
+    check_ok(rcmi_resolve("127.0.0.1", 0, 0, &addr));
+    check_ok(rcmi_listen(&addr, &listener));
+    check_ok(rcmi_connect_start(&addr, &client));
+    check_ok(rcmi_fd_poll(listener, POLLIN, rcmi_deadline_in(10000)));
+    check_ok(rcmi_accept(listener, &server));
+    setsockopt(server, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    rcmi_fd_close(&server);
+    check_ok(rcmi_fd_poll(client, POLLIN, rcmi_deadline_in(10000)));
+    assert_int_equal(getsockopt(client, SOL_SOCKET, SO_ERROR, &error, &len), 0);
+    check_status(RCM_ERR_PEER, rcmi_connect_result(client));
+    rcmi_fd_close(&client);
+    rcmi_fd_close(&listener);
 }
 
 static void test_unix(void **state) {
@@ -217,6 +249,7 @@ int main(void) {
         cmocka_unit_test(test_resolve),
         cmocka_unit_test(test_connected_to_itself),
         cmocka_unit_test(test_not_connected_yet),
+        cmocka_unit_test(test_connection_reset),
         cmocka_unit_test(test_unix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
