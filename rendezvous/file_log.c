@@ -21,8 +21,7 @@
 #define RECORD_HEADER sizeof(uint32_t)
 
 void rcmi_file_log_init(struct rcmi_file_log *log, char *path) {
-    log->path = path;
-    log->pos = 0;
+    *log = (struct rcmi_file_log){.path = path};
     rcmi_map_init(&log->map);
 }
 
@@ -63,6 +62,8 @@ static rcm_status log_open(const struct rcmi_file_log *log, enum rcmi_file_mode 
         if (errno != ENOENT)
             return rcmi_fail(rcmi_status_of_errno(errno), errno, "store file %s: cannot open",
                              log->path);
+        if (log->inode != 0)
+            return rcmi_fail(RCM_ERR_PROTOCOL, ENOENT, "store file %s was removed", log->path);
         if (!retry_pause(deadline))
             return rcmi_fail(RCM_ERR_TIMEOUT, ENOENT,
                              mode == RCMI_FILE_CREATE
@@ -94,12 +95,30 @@ static rcm_status log_lock(const struct rcmi_file_log *log, int fd, int how,
     return RCM_OK;
 }
 
-static rcm_status log_size(const struct rcmi_file_log *log, int fd, int64_t *ret_size) {
+/* With a lock: is what was opened still what the path leads to? RCM_AGAIN: it was removed between
+ * opening and locking, by the last of those who used it, and nothing of it was used here yet. */
+static rcm_status log_check_path(const struct rcmi_file_log *log, int fd) {
+    struct stat opened, there;
+    if (fstat(fd, &opened) < 0)
+        return rcmi_fail(RCM_ERR_SYSTEM, errno, "store file %s: cannot look at it", log->path);
+    if (stat(log->path, &there) == 0 && there.st_ino == opened.st_ino &&
+        there.st_dev == opened.st_dev)
+        return RCM_OK;
+    return log->inode == 0
+               ? RCM_AGAIN
+               : rcmi_fail(RCM_ERR_PROTOCOL, 0, "store file %s was removed or replaced", log->path);
+}
+
+static rcm_status log_size(struct rcmi_file_log *log, int fd, int64_t *ret_size) {
     struct stat st;
     if (fstat(fd, &st) < 0)
         return rcmi_fail(RCM_ERR_SYSTEM, errno, "store file %s: cannot look at its size",
                          log->path);
-    if (st.st_size < log->pos)
+    if (log->inode == 0) {
+        log->dev = st.st_dev;
+        log->inode = st.st_ino;
+    }
+    if (st.st_size < log->pos || st.st_ino != log->inode || st.st_dev != log->dev)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0,
                          "store file %s was cut or replaced: it has %lld bytes, of which %lld were "
                          "read before",
@@ -219,13 +238,15 @@ static rcm_status log_replay(struct rcmi_file_log *log, int fd, int64_t size) {
     return status;
 }
 
-rcm_status rcmi_file_log_begin(struct rcmi_file_log *log, enum rcmi_file_mode mode,
-                               rcmi_deadline deadline, int *ret_fd) {
+static rcm_status log_begin(struct rcmi_file_log *log, enum rcmi_file_mode mode,
+                            rcmi_deadline deadline, int *ret_fd) {
     int fd = -1;
     int64_t size;
     rcm_status status = log_open(log, mode, deadline, &fd);
     if (status == RCM_OK)
         status = log_lock(log, fd, mode == RCMI_FILE_READ ? LOCK_SH : LOCK_EX, deadline);
+    if (status == RCM_OK)
+        status = log_check_path(log, fd);
     if (status == RCM_OK)
         status = log_size(log, fd, &size);
     if (status == RCM_OK)
@@ -235,6 +256,19 @@ rcm_status rcmi_file_log_begin(struct rcmi_file_log *log, enum rcmi_file_mode mo
     else
         rcmi_fd_close(&fd);
     return status;
+}
+
+rcm_status rcmi_file_log_begin(struct rcmi_file_log *log, enum rcmi_file_mode mode,
+                               rcmi_deadline deadline, int *ret_fd) {
+    for (;;) {
+        rcm_status status = log_begin(log, mode, deadline, ret_fd);
+        if (status != RCM_AGAIN)
+            return status;
+        if (rcmi_deadline_passed(deadline))
+            return rcmi_fail(RCM_ERR_TIMEOUT, 0,
+                             "store file %s is removed again and again by other processes",
+                             log->path);
+    }
 }
 
 rcm_status rcmi_file_log_look(struct rcmi_file_log *log, rcmi_deadline deadline) {

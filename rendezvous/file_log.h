@@ -22,6 +22,7 @@
 struct rcmi_file_log {
     char *path;
     int64_t pos;         /* replayed up to here */
+    uint64_t dev, inode; /* which file that was; 0: none yet */
     struct rcmi_map map; /* with the keys as they are in the file */
 };
 
@@ -31,7 +32,8 @@ void rcmi_file_log_fini(struct rcmi_file_log *log);
 
 /* Opens, locks and replays; the caller closes *ret_fd with rcmi_fd_close, which unlocks. A file
  * that is missing is tried again until the deadline, and so is a lock that others hold. A record
- * that is torn or absurd is RCM_ERR_PROTOCOL naming path and offset. */
+ * that is torn or absurd is RCM_ERR_PROTOCOL naming path and offset. So is a file that was removed
+ * or replaced since the last call; whoever creates begins with the new one instead. */
 enum rcmi_file_mode { RCMI_FILE_READ, RCMI_FILE_WRITE, RCMI_FILE_CREATE };
 rcm_status rcmi_file_log_begin(struct rcmi_file_log *log, enum rcmi_file_mode mode,
                                rcmi_deadline deadline, int *ret_fd);

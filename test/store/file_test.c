@@ -175,6 +175,20 @@ static void missing(void **state) {
     remove_path(path);
 }
 
+struct opening {
+    const char *url;
+    rcm_store *store;
+    rcm_status status;
+    char text[512];
+};
+
+static void *open_in_thread(void *arg) {
+    struct opening *o = arg;
+    o->status = rcm_store_open(o->url, 20000, &o->store);
+    snprintf(o->text, sizeof o->text, "%s", o->status == RCM_OK ? "" : rcm_last_error());
+    return NULL;
+}
+
 static void locked(void **state) {
     char *path = fresh_path();
     rcm_store *store;
@@ -191,6 +205,58 @@ static void locked(void **state) {
     close(fd);
     check_ok(open_file(path, 200, &store));
     rcm_store_close(store);
+    remove_path(path);
+}
+
+/* Somebody takes the file away, or puts another one there, while it is in use. */
+static void removed_or_replaced(void **state) {
+    static const char other[] = REC_SET_K REC_SET_K REC_SET_K REC_SET_K REC_SET_K REC_SET_K;
+    char *path = fresh_path(), *second;
+    rcm_store *store;
+    void *value;
+    size_t len;
+    (void)state;
+    assert_true(asprintf(&second, "%s2", path) > 0);
+    file_write(second, other, sizeof other - 1); /* now, so that it is another file for sure */
+    check_ok(open_file(path, 0, &store));
+    check_ok(rcm_store_set(store, "k", "v", 1));
+    double start = seconds_now();
+    unlink(path);
+    check_status(RCM_ERR_PROTOCOL, rcm_store_try_get(store, "k", &value, &len));
+    check_error_names("was removed");
+    check_error_names(path);
+    check_status(RCM_ERR_PROTOCOL, rcm_store_set(store, "k", "w", 1));
+    assert_true(seconds_now() - start < 10); /* and not after the 30 s of a call */
+    assert_int_equal(rename(second, path), 0);
+    free(second);
+    check_status(RCM_ERR_PROTOCOL, rcm_store_try_get(store, "k", &value, &len));
+    check_error_names("replaced");
+    rcm_store_close(store);
+    file_expect(path, other, sizeof other - 1); /* it is nothing of ours */
+    remove_path(path);
+}
+
+/* The last one removes the file while the next one has opened it and waits for the lock. */
+static void removed_while_opened(void **state) {
+    char *path = fresh_path(), *url = url_of(path, "");
+    struct opening opening = {.url = url};
+    struct stat st;
+    pthread_t thread;
+    (void)state;
+    file_write(path, "", 0);
+    int fd = open(path, O_RDWR);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    assert_int_equal(pthread_create(&thread, NULL, open_in_thread, &opening), 0);
+    sleep_ms(200);
+    unlink(path);
+    close(fd);
+    pthread_join(thread, NULL);
+    if (opening.status != RCM_OK)
+        fail_msg("%s", opening.text);
+    assert_int_equal(stat(path, &st), 0);
+    assert_true(st.st_size > 0); /* what it wrote is where others will look */
+    rcm_store_close(opening.store);
+    free(url);
     remove_path(path);
 }
 
@@ -221,6 +287,8 @@ int main(void) {
         cmocka_unit_test(missing),
         cmocka_unit_test(locked),
         cmocka_unit_test(removed_by_the_last),
+        cmocka_unit_test(removed_or_replaced),
+        cmocka_unit_test(removed_while_opened),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
