@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DRAIN_MS 300 /* for telling others why, before we are gone */
+#define STORE_MS 5000 /* for taking leave of the store */
+#define DRAIN_MS 300  /* for telling others why, before we are gone */
 
 /* ---- fork ---------------------------------------------------------------------------------- */
 
@@ -183,25 +184,35 @@ static rcm_status comm_part(rcm_comm *comm) {
     return rcmi_node_farewell(comm->engine->node, deadline);
 }
 
+static rcm_status comm_say_gone(rcm_comm *comm) {
+    char key[160];
+    snprintf(key, sizeof(key), "%s/gone/%d", comm->join.scope, comm->rank);
+    return rcm_store_set(comm->store, key, "1", 1);
+}
+
+static rcm_status comm_await_gone(rcm_comm *comm) {
+    char key[160];
+    const char *keys[1] = {key};
+    rcm_status status = RCM_OK;
+    for (int r = 0; r < comm->size && status == RCM_OK; r++) {
+        snprintf(key, sizeof(key), "%s/gone/%d", comm->join.scope, r);
+        if (r != comm->rank)
+            status = rcm_store_wait(comm->store, keys, 1, STORE_MS);
+    }
+    return status;
+}
+
 /* The rank that serves the store leaves last. */
 static void comm_leave_store(rcm_comm *comm) {
-    char key[160];
     if (!comm->store)
         return;
-    if (!comm->serves_store) {
-        snprintf(key, sizeof(key), "%s/gone/%d", comm->scope, comm->rank);
-        if (rcm_store_set(comm->store, key, "1", 1) != RCM_OK)
-            rcmi_log(RCMI_LOG_INFO, "store: %s", rcm_last_error());
-        return;
-    }
-    for (int r = 0; r < comm->size; r++) {
-        const char *keys[1] = {key};
-        snprintf(key, sizeof(key), "%s/gone/%d", comm->scope, r);
-        if (r != comm->rank && rcm_store_wait(comm->store, keys, 1, 5000) != RCM_OK) {
-            rcmi_log(RCMI_LOG_INFO, "rank %d did not leave the store: %s", r, rcm_last_error());
-            return;
-        }
-    }
+    const int64_t patience = rcmi_store_patience(STORE_MS);
+    rcm_status status = rcmi_join_leave(comm->store, &comm->join);
+    if (status == RCM_OK)
+        status = comm->serves_store ? comm_await_gone(comm) : comm_say_gone(comm);
+    if (status != RCM_OK)
+        rcmi_log(RCMI_LOG_INFO, "store: %s", rcm_last_error());
+    (void)rcmi_store_patience(patience);
 }
 
 /* Ends what is in flight, then takes the communicator from the engine for good. */
@@ -243,7 +254,6 @@ static void comm_free(rcm_comm *comm) {
     free(comm->host_of);
     free(comm->world_rank);
     free(comm->forced_text);
-    free(comm->scope);
     free(comm->spare);
     rcmi_comm_unref(comm);
 }

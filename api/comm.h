@@ -61,8 +61,8 @@ struct rcm_comm {
     struct rcmi_shape shape;
     const char *forced[RCMI_COLLECTIVES]; /* algorithm by name, NULL: by cost */
     char *forced_text;
-    rcm_store *store; /* ours, closed at the end; NULL if the caller's */
-    char *scope;      /* prefix of our keys in it */
+    rcm_store *store;      /* ours, closed at the end; NULL if the caller's */
+    struct rcmi_join join; /* our place in it */
     bool serves_store;
 
     /* The driver's. */

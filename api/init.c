@@ -3,7 +3,7 @@
  * rcm_init: from nothing to a communicator of all ranks.
  *
  *   1. who am I, where is the store             rendezvous/ (options, environment)
- *   2. open the store; rank 0 names the job
+ *   2. open the store; claim the rank's number in it; rank 0 names the job
  *   3. make the node: listening sockets, shared memory, the engine's thread
  *   4. publish and collect: address and the settings that must be equal
  *   5. group the ranks by host
@@ -38,8 +38,7 @@ struct init {
     char *secret;
     char host_id[256];
     const char *transports;
-    char scope[64];
-    uint64_t job;
+    struct rcmi_join join;
     int64_t slots, slot_bytes;
     int64_t timeout_ms, warn_after_s;
     rcmi_deadline deadline;
@@ -105,59 +104,6 @@ static rcm_status init_settings(struct init *init) {
 
 /* ---- Store --------------------------------------------------------------------------------- */
 
-/* Every rcm_init of a rank on the same store gets a number; ranks count alike. A launcher that
- * restarts all ranks on its old store tells the attempt. */
-static rcm_status init_scope(struct init *init) {
-    char key[64];
-    int64_t generation;
-    snprintf(key, sizeof(key), "ringcomm/%d/init/%d", init->launch.attempt, init->launch.rank);
-    rcm_status status = rcm_store_add(init->store, key, 1, &generation);
-    if (status == RCM_OK)
-        snprintf(init->scope, sizeof(init->scope), "ringcomm/%d/%" PRId64, init->launch.attempt,
-                 generation);
-    return status;
-}
-
-/* What rank 0 says of the job. Its number is drawn; connections from other jobs are refused by it.
- */
-struct job {
-    uint64_t number;
-    int64_t world_size;
-};
-
-static rcm_status job_check(struct init *init, const struct job *job, size_t len) {
-    if (len != sizeof(*job))
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "rank 0 published a job record of %zu bytes", len);
-    if (job->world_size != init->launch.world_size)
-        return rcmi_fail_origin(RCM_ERR_CONFIG, 0,
-                                "rank 0 was started as one of %" PRId64
-                                " ranks, this rank as one of %d",
-                                job->world_size, init->launch.world_size);
-    init->job = job->number;
-    return RCM_OK;
-}
-
-static rcm_status init_job(struct init *init) {
-    struct job job = {.world_size = init->launch.world_size};
-    char key[96];
-    snprintf(key, sizeof(key), "%s/job", init->scope);
-    if (init->launch.rank == 0) {
-        rcm_status status = rcmi_random(&job.number, sizeof(job.number));
-        init->job = job.number;
-        return status != RCM_OK ? status : rcm_store_set(init->store, key, &job, sizeof(job));
-    }
-    void *value;
-    size_t len;
-    const int64_t left = init->deadline == RCMI_NEVER ? -1 : rcmi_deadline_left_ms(init->deadline);
-    rcm_status status = rcm_store_get(init->store, key, left, &value, &len);
-    if (status != RCM_OK)
-        return rcmi_fail_context("rank 0 has not started");
-    memcpy(&job, value, len < sizeof(job) ? len : sizeof(job));
-    status = job_check(init, &job, len);
-    free(value);
-    return status;
-}
-
 static rcm_status init_store(struct init *init) {
     rcm_status status = RCM_OK;
     if (init->options && init->options->store)
@@ -167,9 +113,8 @@ static rcm_status init_store(struct init *init) {
             init->deadline == RCMI_NEVER ? -1 : rcmi_deadline_left_ms(init->deadline);
         status = rcmi_launch_open(&init->launch, init->secret, left, &init->store);
     }
-    if (status == RCM_OK)
-        status = init_scope(init);
-    return status == RCM_OK ? init_job(init) : status;
+    return status == RCM_OK ? rcmi_join(init->store, &init->launch, init->deadline, &init->join)
+                            : status;
 }
 
 /* ---- Exchange ------------------------------------------------------------------------------ */
@@ -193,7 +138,7 @@ static rcm_status init_exchange(struct init *init, rcm_comm *comm) {
     (void)sched_getaffinity(0, CPU_BYTES, (cpu_set_t *)(void *)(mine + SETTINGS_TEXT));
     memcpy(mine + SETTINGS_TEXT + CPU_BYTES, address, len);
     char scope[80];
-    snprintf(scope, sizeof(scope), "%s/rank", init->scope);
+    snprintf(scope, sizeof(scope), "%s/rank", init->join.scope);
     rcm_status status = rcmi_exchange(init->store, scope, comm->rank, comm->size, mine,
                                       SETTINGS_TEXT + CPU_BYTES + len, init->deadline, all);
     free(mine);
@@ -364,7 +309,7 @@ static rcm_status init_engine(const struct init *init, rcm_comm *comm) {
         .rank = init->launch.rank,
         .nranks = init->launch.world_size,
         .local_ranks = init->launch.local_size > 0 ? init->launch.local_size : 1,
-        .job = init->job,
+        .job = init->join.job,
         .host_id = init->host_id,
         .transports = init->transports,
         .secret = init->secret,
@@ -405,11 +350,9 @@ static rcm_status init_comm(struct init *init, rcm_comm *comm) {
     comm->timeout_ms = init->timeout_ms;
     comm->warn_after_ns = init->warn_after_s * 1000000000;
     comm->slot_bytes = (size_t)init->slot_bytes;
-    comm->epoch = (uint32_t)(init->job ^ init->job >> 32);
+    comm->epoch = (uint32_t)(init->join.job ^ init->join.job >> 32);
     comm->fork_generation = rcmi_fork_generation();
-    comm->scope = strdup(init->scope);
-    if (!comm->scope)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a communicator");
+    comm->join = init->join;
     rcm_status status = init_engine(init, comm);
     if (status == RCM_OK)
         status = rcmi_node_attend(comm->engine->node);
@@ -456,9 +399,24 @@ static rcm_status init_check(const struct rcm_init_options *options, rcm_comm **
     return RCM_OK;
 }
 
+/* With the thread's error, which stays: tells the others, takes leave of the store. */
+static void init_give_up(struct init *init, rcm_comm *comm, rcm_status status) {
+    const bool own_store = !init->options || !init->options->store;
+    struct rcmi_error cause = *rcmi_last_error();
+    if (init->store)
+        rcmi_join_fail(init->store, &init->join);
+    if (init->store && own_store && status == RCM_ERR_CONFIG) /* two jobs on it, perhaps */
+        rcmi_store_keep(init->store);
+    if (init->store && own_store && !comm)
+        rcm_store_close(init->store);
+    rcmi_comm_retire(comm);
+    *rcmi_last_error() = cause;
+}
+
 rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm) {
     struct init init = {.options = options};
     rcm_comm *comm = NULL;
+    const bool own_store = !options || !options->store;
     rcm_status status = init_check(options, ret_comm);
     if (status == RCM_OK)
         status = rcmi_launch_resolve(options, &init.launch);
@@ -472,19 +430,19 @@ rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm)
         status = init_store(&init);
     if (status == RCM_OK && !(comm = comm_new()))
         status = rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a communicator");
-    if (status == RCM_OK) {
-        if (!options || !options->store) { /* the communicator's from here, to be closed with it */
-            comm->store = init.store;
-            comm->serves_store = init.launch.rank == 0;
-        }
-        status = init_comm(&init, comm);
-    } else if (init.store && !(options && options->store)) {
-        rcm_store_close(init.store);
+    if (status == RCM_OK && own_store) { /* the communicator's from here, to be closed with it */
+        comm->store = init.store;
+        comm->serves_store = init.launch.rank == 0;
     }
+    if (status == RCM_OK)
+        status = init_comm(&init, comm);
+    /* A store that is not ours is not seen again: who comes next there is no affair of ours. */
+    if (status == RCM_OK && !own_store)
+        status = rcmi_join_leave(init.store, &comm->join);
     if (status == RCM_OK)
         *ret_comm = comm;
     else
-        rcmi_comm_retire(comm);
+        init_give_up(&init, comm, status);
     free(init.cpus);
     free(init.secret);
     rcmi_launch_fini(&init.launch);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include "error.h"
 #include "log.h"
+#include "member.h"
 #include "rendezvous.h"
 #include "store.h"
 
@@ -112,26 +113,42 @@ static rcm_status exchange_publish(struct exchange *x, struct rcmi_bytes mine) {
     rcm_status status = ops->set(x->store, x->keys[x->rank], mine);
     if (status == RCM_OK)
         status = ops->add(x->store, x->keys[x->nranks], 1, &arrived);
-    if (status == RCM_OK && arrived == x->nranks)
-        status = ops->set(x->store, x->keys[x->nranks + 1], one);
+    if (status != RCM_OK || arrived != x->nranks)
+        return status;
+    struct rcm_blob now = {NULL, 0};
+    bool swapped;
+    status = ops->compare_set(x->store, x->keys[x->nranks + 1], (struct rcmi_bytes){NULL, 0}, one,
+                              &swapped, &now);
+    if (status == RCM_OK)
+        free(now.data); /* a refusal, perhaps: exchange_wait reads it */
     return status;
 }
 
-/* Waits for scope/all, telling once who is missing. */
+/* Waits for scope/all. */
+static rcm_status exchange_await(struct exchange *x, rcmi_deadline deadline) {
+    struct rcm_blob all;
+    rcm_status status =
+        x->store->ops->multi_get(x->store, &x->keys[x->nranks + 1], 1, deadline, &all);
+    if (status != RCM_OK)
+        return status;
+    status = rcmi_refusal_check((struct rcmi_bytes){all.data, all.len});
+    free(all.data);
+    return status;
+}
+
+/* The same, telling once who is missing. */
 static rcm_status exchange_wait(struct exchange *x) {
-    const struct rcmi_store_ops *ops = x->store->ops;
     rcmi_deadline tell = rcmi_deadline_in(TELL_MS);
     char text[400];
-    const struct rcmi_bytes *all = &x->keys[x->nranks + 1];
 
     if (tell < x->deadline) {
-        rcm_status status = ops->wait(x->store, all, 1, tell);
+        rcm_status status = exchange_await(x, tell);
         if (status != RCM_PENDING)
             return status;
         if (missing_text(x, text, sizeof text))
             rcmi_log(RCMI_LOG_INFO, "%s; still waiting", text);
     }
-    return ops->wait(x->store, all, 1, x->deadline);
+    return exchange_await(x, x->deadline);
 }
 
 rcm_status rcmi_exchange(rcm_store *store, const char *scope, int rank, int nranks,

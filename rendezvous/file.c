@@ -54,10 +54,6 @@ static struct rcmi_entry *key_find(struct file_store *f, struct rcmi_bytes key) 
 
 /* ---- One call: lock, replay, perhaps write ------------------------------------------------- */
 
-static rcmi_deadline call_deadline(void) {
-    return rcmi_deadline_in(RCMI_STORE_TIMEOUT_MS);
-}
-
 static struct file_store *file_lock(rcm_store *store) {
     struct file_store *f = (struct file_store *)store;
     pthread_mutex_lock(&f->lock);
@@ -93,7 +89,7 @@ static rcm_status file_multi_set(rcm_store *store, const struct rcmi_bytes *keys
     struct rcmi_buffer batch = {0};
     struct file_key k;
     int fd = -1;
-    rcm_status status = rcmi_file_log_begin(&f->log, RCMI_FILE_WRITE, call_deadline(), &fd);
+    rcm_status status = rcmi_file_log_begin(&f->log, RCMI_FILE_WRITE, rcmi_call_deadline(), &fd);
     for (size_t i = 0; i < n && status == RCM_OK; i++) {
         key_make(&k, keys[i]);
         status = rcmi_file_log_record(&batch, k.name, values[i]);
@@ -113,7 +109,7 @@ static rcm_status file_try_get(rcm_store *store, struct rcmi_bytes key,
                                struct rcm_blob *ret_value) {
     struct file_store *f = file_lock(store);
     int fd = -1;
-    rcm_status status = rcmi_file_log_look(&f->log, call_deadline());
+    rcm_status status = rcmi_file_log_look(&f->log, rcmi_call_deadline());
     if (status == RCM_OK) {
         struct rcmi_entry *e = key_find(f, key);
         status = e ? rcmi_blob_copy(rcmi_entry_value(e), ret_value) : RCM_ERR_NOT_FOUND;
@@ -128,7 +124,7 @@ static rcm_status file_fetch(rcm_store *store, const struct rcmi_bytes *keys, si
     struct file_store *f = file_lock(store);
     int fd = -1;
     size_t i = 0;
-    rcm_status status = rcmi_file_log_look(&f->log, call_deadline());
+    rcm_status status = rcmi_file_log_look(&f->log, rcmi_call_deadline());
     for (; i < n && status == RCM_OK; i += status == RCM_OK) {
         struct rcmi_entry *e = key_find(f, keys[i]);
         if (!e)
@@ -164,7 +160,7 @@ static rcm_status file_present(rcm_store *store, const struct rcmi_bytes *keys, 
                                bool *ret_present) {
     struct file_store *f = file_lock(store);
     int fd = -1;
-    rcm_status status = rcmi_file_log_look(&f->log, call_deadline());
+    rcm_status status = rcmi_file_log_look(&f->log, rcmi_call_deadline());
     for (size_t i = 0; i < n && status == RCM_OK; i++)
         ret_present[i] = key_find(f, keys[i]) != NULL;
     file_unlock(f, &fd);
@@ -188,7 +184,7 @@ static rcm_status file_add(rcm_store *store, struct rcmi_bytes key, int64_t delt
     int64_t sum;
     int fd = -1;
     key_make(&k, key);
-    rcm_status status = rcmi_file_log_begin(&f->log, RCMI_FILE_WRITE, call_deadline(), &fd);
+    rcm_status status = rcmi_file_log_begin(&f->log, RCMI_FILE_WRITE, rcmi_call_deadline(), &fd);
     if (status == RCM_OK)
         status = file_add_name(f, fd, k.name, key, delta, &sum);
     file_unlock(f, &fd);
@@ -204,7 +200,7 @@ static rcm_status file_compare_set(rcm_store *store, struct rcmi_bytes key,
     struct rcm_blob blob = {NULL, 0};
     enum rcmi_compare what = RCMI_COMPARE_MISSING;
     int fd = -1;
-    rcm_status status = rcmi_file_log_begin(&f->log, RCMI_FILE_WRITE, call_deadline(), &fd);
+    rcm_status status = rcmi_file_log_begin(&f->log, RCMI_FILE_WRITE, rcmi_call_deadline(), &fd);
     if (status == RCM_OK) {
         struct rcmi_entry *e = key_find(f, key);
         what = rcmi_compare(e, expected);
@@ -232,7 +228,7 @@ static rcm_status file_remove(rcm_store *store, struct rcmi_bytes key, bool *ret
     bool there = false;
     int fd = -1;
     key_make(&k, key);
-    rcm_status status = rcmi_file_log_begin(&f->log, RCMI_FILE_WRITE, call_deadline(), &fd);
+    rcm_status status = rcmi_file_log_begin(&f->log, RCMI_FILE_WRITE, rcmi_call_deadline(), &fd);
     if (status == RCM_OK) {
         there = rcmi_map_present(&f->log.map, k.name) != NULL;
         if (there)
@@ -252,7 +248,7 @@ static rcm_status file_count(rcm_store *store, size_t *ret_count) {
     struct file_store *f = file_lock(store);
     int fd = -1;
     size_t count = 0;
-    rcm_status status = rcmi_file_log_look(&f->log, call_deadline());
+    rcm_status status = rcmi_file_log_look(&f->log, rcmi_call_deadline());
     if (status == RCM_OK)
         rcmi_map_each(&f->log.map, count_user, &count);
     file_unlock(f, &fd);
@@ -266,7 +262,7 @@ static rcm_status file_append(rcm_store *store, struct rcmi_bytes key, struct rc
     struct file_store *f = file_lock(store);
     struct rcmi_buffer whole = {0};
     int fd = -1;
-    rcm_status status = rcmi_file_log_begin(&f->log, RCMI_FILE_WRITE, call_deadline(), &fd);
+    rcm_status status = rcmi_file_log_begin(&f->log, RCMI_FILE_WRITE, rcmi_call_deadline(), &fd);
     if (status == RCM_OK) {
         struct rcmi_entry *e = key_find(f, key);
         status = rcmi_append_check(key, e, value.len);
@@ -291,8 +287,8 @@ static void file_leave(struct file_store *f) {
     int fd = -1;
     if (access(f->log.path, F_OK) != 0)
         return;
-    rcm_status status = rcmi_file_log_begin(&f->log, RCMI_FILE_WRITE, call_deadline(), &fd);
-    if (status == RCM_OK)
+    rcm_status status = rcmi_file_log_begin(&f->log, RCMI_FILE_WRITE, rcmi_call_deadline(), &fd);
+    if (status == RCM_OK && !f->base.keep)
         status = file_add_name(f, fd, cleanup_key, cleanup_key, 1, &closed);
     if (status == RCM_OK)
         status = file_add_name(f, fd, refcount_key, refcount_key, -1, &open);

@@ -5,6 +5,7 @@
  * that address, join it, and see it die. So each serving bears a random number, and a rank never
  * joins one that it has met before.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include "auth.h"
 #include "error.h"
+#include "join.h"
 #include "launch_meet.h"
 
 #define SERVING_KEY  "ringcomm/serving"
@@ -49,7 +51,7 @@ static rcm_status met_note(const char *url, const char *serving, bool *ret_again
     return status;
 }
 
-static rcm_status serve(const char *url, const char *secret, int64_t timeout_ms,
+static rcm_status serve(const struct rcmi_launch *launch, const char *secret, int64_t timeout_ms,
                         rcm_store **ret_store) {
     char serving[SERVING_TEXT];
     uint64_t number;
@@ -57,7 +59,9 @@ static rcm_status serve(const char *url, const char *secret, int64_t timeout_ms,
     rcm_status status = rcmi_random(&number, sizeof number);
     snprintf(serving, sizeof serving, "%016" PRIx64, number);
     if (status == RCM_OK)
-        status = rcmi_store_open(url, secret, timeout_ms, &store);
+        status = rcmi_store_open(launch->url, secret, timeout_ms, &store);
+    if (status != RCM_OK && rcmi_last_error()->sys_errno == EADDRINUSE)
+        rcmi_join_explain_used(launch, secret);
     if (status == RCM_OK)
         status = rcm_store_set(store, SERVING_KEY, serving, SERVING_TEXT - 1);
     if (status == RCM_OK)
@@ -106,7 +110,7 @@ rcm_status rcmi_served_open(const struct rcmi_launch *launch, const char *secret
                             int64_t timeout_ms, rcm_store **ret_store) {
     const rcmi_deadline deadline = rcmi_deadline_in(timeout_ms);
     if (launch->rank == 0)
-        return serve(launch->url, secret, timeout_ms, ret_store);
+        return serve(launch, secret, timeout_ms, ret_store);
     for (;;) {
         int64_t left_ms = deadline == RCMI_NEVER ? -1 : rcmi_deadline_left_ms(deadline);
         rcm_status status = join_once(launch->url, secret, left_ms ? left_ms : 1, ret_store);

@@ -16,6 +16,14 @@
 rcm_status rcmi_store_open(const char *url, const char *secret, int64_t timeout_ms,
                            rcm_store **ret_store);
 
+/* How long this thread's calls that have no timeout of their own may take, from now on; returns
+ * what it was (30 s at first). For last words to a store that may be gone. */
+int64_t rcmi_store_patience(int64_t ms);
+
+/* Closing this store takes nothing away that others may still have to find: a file stays, as what
+ * is left of a job that failed, so that a rank that comes late learns of it. */
+void rcmi_store_keep(rcm_store *store);
+
 /* Listens where a store will be served. host: if it names an address of this machine, that one
  * alone; a name that means loopback only on this machine (Debian's 127.0.1.1), a foreign one or
  * NULL: all addresses. port 0: any free one. A port in use is named in the error. The descriptor
@@ -88,11 +96,34 @@ void rcmi_launch_fini(struct rcmi_launch *launch);
 rcm_status rcmi_launch_open(struct rcmi_launch *launch, const char *secret, int64_t timeout_ms,
                             rcm_store **ret_store);
 
+/* A rank's place in a job, see join.h. */
+struct rcmi_join {
+    int rank;
+    bool claimed; /* others may know of this rank */
+    int64_t generation;
+    uint64_t job;   /* its number, drawn by rank 0: connections of other jobs are refused by it */
+    char scope[64]; /* of the job's keys: new, and the same on all ranks */
+    char key[64];   /* the rank's own, what it holds now and what it held before */
+    char mine[400], before[400];
+};
+
+/* Claims launch's rank in the store and agrees with rank 0 on the job, waiting for it until the
+ * deadline. RCM_ERR_CONFIG names the store, the process that is in the way, and what would help;
+ * the other ranks are told. */
+rcm_status rcmi_join(rcm_store *store, const struct rcmi_launch *launch, rcmi_deadline deadline,
+                     struct rcmi_join *ret_join);
+/* This rank joined and failed afterwards: the ranks that are in rcmi_exchange under scope/rank are
+ * told the thread's error, which stays. */
+void rcmi_join_fail(rcm_store *store, const struct rcmi_join *join);
+/* Another process may be this rank from now on. */
+rcm_status rcmi_join_leave(rcm_store *store, struct rcmi_join *join);
+
 /*
  * Everybody's blob to everybody: each rank publishes `mine` under scope/RANK and gets all nranks
  * blobs, its own too; blobs may differ in length. On success the caller frees each ret_all[i].data.
  * When the deadline passes the error names every rank that has not arrived. Who is missing after
- * 30 s is logged. scope must be new: a store keeps what was published.
+ * 30 s is logged. scope must be new: a store keeps what was published. A rank that cannot come may
+ * put a refusal under scope/all (member.h), with which the exchange then fails everywhere.
  */
 rcm_status rcmi_exchange(rcm_store *store, const char *scope, int rank, int nranks,
                          const void *mine, size_t len, rcmi_deadline deadline,

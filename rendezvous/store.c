@@ -28,6 +28,20 @@ void *rcmi_store_alloc(size_t size, const struct rcmi_store_ops *ops, const char
     return store;
 }
 
+/* ---- Patience ------------------------------------------------------------------------------ */
+
+static _Thread_local int64_t patience_ms = RCMI_STORE_TIMEOUT_MS;
+
+rcmi_deadline rcmi_call_deadline(void) {
+    return rcmi_deadline_in(patience_ms);
+}
+
+int64_t rcmi_store_patience(int64_t ms) {
+    int64_t before = patience_ms;
+    patience_ms = ms;
+    return before;
+}
+
 /* ---- Opening and closing ------------------------------------------------------------------- */
 
 rcm_status rcmi_store_open(const char *url_text, const char *secret, int64_t timeout_ms,
@@ -91,6 +105,10 @@ rcm_status rcm_store_prefix(rcm_store *store, const char *prefix, rcm_store **re
         return rcmi_fail(RCM_ERR_INVALID, 0, "rcm_store_prefix: %s is NULL",
                          prefix ? "ret_store" : "prefix");
     return rcmi_prefix_open(store, prefix, ret_store);
+}
+
+void rcmi_store_keep(rcm_store *store) {
+    store->keep = true;
 }
 
 const char *rcm_store_url(const rcm_store *store) {

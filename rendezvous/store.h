@@ -22,7 +22,7 @@
 
 #define RCMI_STORE_KEY_MAX    8192              /* bytes of a key, prefixes included */
 #define RCMI_STORE_VALUE_MAX  (8 * 1024 * 1024) /* bytes of a value */
-#define RCMI_STORE_TIMEOUT_MS 30000 /* opening, and calls that have no timeout of their own */
+#define RCMI_STORE_TIMEOUT_MS 30000             /* opening; calls without a timeout of their own */
 
 struct rcmi_store_ops {
     const char *name;
@@ -78,6 +78,7 @@ struct rcm_store {
     const struct rcmi_store_ops *ops;
     char *url; /* what rcm_store_url returns; malloc'd */
     pid_t pid; /* of the process that opened it */
+    bool keep; /* see rcmi_store_keep */
 };
 
 /* zeroed memory of `size` bytes with its rcm_store filled in; NULL without memory (error set). */
@@ -93,6 +94,9 @@ rcm_status rcmi_tcp_open(const struct rcmi_url *url, const char *secret, rcmi_de
 rcm_status rcmi_prefix_open(rcm_store *inner, const char *prefix, rcm_store **ret_store);
 
 /* ---- What the kinds share ------------------------------------------------------------------ */
+
+/* Of calls without a timeout of their own; see rcmi_store_patience. */
+rcmi_deadline rcmi_call_deadline(void);
 
 /* A fresh blob with a NUL behind it. */
 rcm_status rcmi_blob_copy(struct rcmi_bytes bytes, struct rcm_blob *ret_blob);

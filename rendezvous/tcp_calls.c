@@ -6,10 +6,6 @@
 
 #define GRACE_MS 200 /* beyond the deadline of a wait, to tell the server that it is over */
 
-rcmi_deadline rcmi_call_deadline(void) {
-    return rcmi_deadline_in(RCMI_STORE_TIMEOUT_MS);
-}
-
 rcmi_deadline rcmi_talk_deadline(rcmi_deadline deadline) {
     rcmi_deadline grace = rcmi_deadline_in(GRACE_MS);
     return deadline > grace ? deadline : grace;

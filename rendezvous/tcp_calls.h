@@ -12,8 +12,6 @@
 #include "store.h"
 #include "tcp_conn.h"
 
-/* Of calls without a timeout of their own. */
-rcmi_deadline rcmi_call_deadline(void);
 /* Of talking to the server during a wait until `deadline`: a little later than that. */
 rcmi_deadline rcmi_talk_deadline(rcmi_deadline deadline);
 

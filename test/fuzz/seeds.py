@@ -737,8 +737,23 @@ def pmi1():
     }
 
 
-TARGETS = [url, launch, settings, address, failure, page, idx, file_log, store_server, store_client,
-           auth, ring, hello, control, tcp_frames, pmi1, p2p]
+def member():
+    good = 'member 3 joined 4 4711 4700 123456 4026531836 9c2ba577-eacd-4ede-8a84-137a3c63c4a3 1763640000 node7'
+    job = 'job 0123456789abcdef '
+    valid = [good, good.replace('joined', 'left'), job + good, good.replace('node7', '-'),
+             'refused 14 1 store file /x is left over', 'refused 2 0 ', 'refused 9 7 a\x01b']
+    bad = ['', 'member', good[:-6], good + ' more', good.replace('joined', 'there'),
+           good.replace('member 3', 'member 0'), good.replace('member 3', 'member 9223372036854775807'),
+           good.replace(' 4 ', ' 0 ', 1), good.replace('4711', '-1'), good.replace('4711', '99999999999'),
+           good.replace('node7', 'n' * 65), good.replace('9c2b', '9c2b' * 20), good.replace(' 3', '  3'),
+           good.replace('node7', 'no\0de'), job, 'job 0123 ' + good, 'job 0123456789ABCDEF ' + good,
+           'job ' + job + good, 'refused ', 'refused 1', 'refused 99 0 x', 'refused 0 0 x', 'refused 1 -1 x',
+           'x' * 500]
+    return texts(valid, bad)
+
+
+TARGETS = [member, url, launch, settings, address, failure, page, idx, file_log, store_server,
+           store_client, auth, ring, hello, control, tcp_frames, pmi1, p2p]
 
 
 def main():

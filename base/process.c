@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Processes, as /proc tells of them. */
+#include "process.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "fd.h"
+
+/* The beginning of a small file as text; "" if it cannot be read. */
+static void file_text(const char *path, char *text, size_t cap) {
+    int fd;
+    ssize_t len = -1;
+    do
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+    while (fd < 0 && errno == EINTR);
+    while (fd >= 0 && (len = read(fd, text, cap - 1)) < 0 && errno == EINTR)
+        ;
+    rcmi_fd_close(&fd);
+    text[len > 0 ? len : 0] = '\0';
+}
+
+/* Both are known and differ. */
+static bool starts_differ(uint64_t a, uint64_t b) {
+    return a != b && a != 0 && b != 0;
+}
+
+/* State letter, parent and start of a process; false if there is no telling. */
+static bool process_stat(int pid, char *ret_state, int *ret_parent, uint64_t *ret_start) {
+    char path[40], text[1024];
+    unsigned long long start;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    file_text(path, text, sizeof text);
+    const char *rest = strrchr(text, ')'); /* behind the program's name, which may hold anything */
+    if (!rest || sscanf(rest,
+                        ") %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                        "%*s %llu",
+                        ret_state, ret_parent, &start) != 3)
+        return false;
+    *ret_start = start;
+    return true;
+}
+
+/* One word of printable characters. */
+static void text_clean(char *text) {
+    if (!text[0])
+        strcpy(text, "-");
+    for (char *c = text; *c; c++)
+        if (*c <= ' ' || *c > '~')
+            *c = '?';
+}
+
+void rcmi_process_self(struct rcmi_process *ret_process) {
+    struct rcmi_process p = {.pid = (int)getpid(), .parent = (int)getppid()};
+    struct stat ns;
+    char state;
+    int parent;
+    (void)process_stat(p.pid, &state, &parent, &p.start);
+    if (stat("/proc/self/ns/pid", &ns) == 0)
+        p.pid_ns = ns.st_ino;
+    file_text("/proc/sys/kernel/random/boot_id", p.boot, sizeof p.boot);
+    p.boot[strcspn(p.boot, "\n")] = '\0';
+    if (gethostname(p.host, sizeof p.host) != 0)
+        p.host[0] = '\0';
+    p.host[sizeof p.host - 1] = '\0';
+    text_clean(p.boot);
+    text_clean(p.host);
+    *ret_process = p;
+}
+
+/* Whether the numbers of the two mean the same processes. */
+static bool same_place(const struct rcmi_process *a, const struct rcmi_process *b) {
+    return a->pid_ns == b->pid_ns && a->pid_ns != 0 && strcmp(a->boot, b->boot) == 0 &&
+           strcmp(a->boot, "-") != 0;
+}
+
+enum rcmi_process_state rcmi_process_look(const struct rcmi_process *process) {
+    struct rcmi_process self;
+    uint64_t start = 0;
+    char state = '?';
+    int parent;
+    rcmi_process_self(&self);
+    if (!same_place(process, &self))
+        return RCMI_PROCESS_ELSEWHERE;
+    if (process->pid == self.pid && !starts_differ(process->start, self.start))
+        return RCMI_PROCESS_SELF;
+    if (process->pid < 1 || (kill(process->pid, 0) != 0 && errno == ESRCH))
+        return RCMI_PROCESS_ENDED;
+    if (!process_stat(process->pid, &state, &parent, &start))
+        return RCMI_PROCESS_RUNS; /* so it seems */
+    if (starts_differ(start, process->start) || state == 'Z' || state == 'X')
+        return RCMI_PROCESS_ENDED; /* the number is another's now, or waits to be collected */
+    return RCMI_PROCESS_RUNS;
+}
+
+bool rcmi_process_strangers(const struct rcmi_process *a, const struct rcmi_process *b) {
+    return same_place(a, b) && a->pid != b->pid && a->parent != b->parent;
+}

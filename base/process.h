@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which process on which machine, in facts that another process of that machine can check: a
+ * number alone comes back for another process after a while, so the time of the start is told too,
+ * and the kernel and the namespace in which the number means something.
+ */
+#ifndef RCMI_PROCESS_H
+#define RCMI_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RCMI_PROCESS_NAME 64
+
+struct rcmi_process {
+    int pid, parent;
+    uint64_t start;  /* clock ticks since the machine started; 0: not known */
+    uint64_t pid_ns; /* of process numbers; 0: not known */
+    char boot[40];   /* the kernel's boot id; "-": not known */
+    char host[RCMI_PROCESS_NAME + 1];
+};
+
+/* This process. Nothing here fails: what cannot be found out is not known. */
+void rcmi_process_self(struct rcmi_process *ret_process);
+
+enum rcmi_process_state {
+    RCMI_PROCESS_SELF,
+    RCMI_PROCESS_RUNS,
+    RCMI_PROCESS_ENDED,
+    RCMI_PROCESS_ELSEWHERE, /* cannot be seen from here */
+};
+enum rcmi_process_state rcmi_process_look(const struct rcmi_process *process);
+
+/* Whether both run on this machine and are children of different processes. */
+bool rcmi_process_strangers(const struct rcmi_process *a, const struct rcmi_process *b);
+
+#endif

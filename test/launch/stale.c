@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Stores that hold something already, and stores that two jobs use at once: every rank is told in
+ * words and in time, and nothing of one job reaches the other.
+ *     stale CASE
+ * Times are not asserted beyond "long before the deadline of rcm_init", which is a minute.
+ */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "ringcomm.h"
+
+enum { RANKS_MAX = 4, INIT_MS = 60000, SOON_S = 30 };
+
+static int errors;
+
+#define CHECK(condition, ...)                                                                      \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);                                        \
+            fprintf(stderr, __VA_ARGS__);                                                          \
+            fputc('\n', stderr);                                                                   \
+            errors++;                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void *shared_memory(size_t bytes) {
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        abort();
+    return at;
+}
+
+/* ---- Jobs ---------------------------------------------------------------------------------- */
+
+/* What a rank tells; in memory shared with the test. */
+struct told {
+    _Atomic bool joined; /* rcm_init is over, read while the rank still runs */
+    int status;
+    char text[512];
+    double seconds;
+    float sum; /* of all ranks' job numbers */
+    int destroyed;
+};
+
+struct job {
+    const char *url;
+    int number, size;
+    bool apart;         /* the ranks' parent is a process of their own */
+    bool orphan;        /* ends without rcm_destroy */
+    _Atomic bool *hold; /* the ranks go on when this is false; NULL: at once */
+    const char *ports;  /* RINGCOMM_PORTS of rank 1 */
+    pid_t pids[RANKS_MAX], parent;
+    struct told *told;
+};
+
+static void rank_run(const struct job *job, int rank) {
+    struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
+    struct told *told = &job->told[rank];
+    const double start = now();
+    rcm_comm *comm = NULL;
+    float mine = (float)job->number;
+    options.rank = rank;
+    options.world_size = job->size;
+    options.url = job->url;
+    options.timeout_ms = INIT_MS;
+    if (job->ports && rank == 1) {
+        setenv("RINGCOMM_PORTS", job->ports, 1);
+        setenv("RINGCOMM_TRANSPORT", "tcp", 1);
+    }
+    told->status = rcm_init(&options, &comm);
+    told->seconds = now() - start;
+    snprintf(told->text, sizeof told->text, "%s", told->status ? rcm_last_error() : "");
+    told->joined = true;
+    while (comm && job->hold && *job->hold)
+        usleep(1000);
+    if (comm && rcm_all_reduce(comm, &mine, &told->sum, 1, RCM_FLOAT32, RCM_SUM, NULL, NULL))
+        told->sum = -1;
+    if (job->orphan)
+        _exit(0);
+    told->destroyed = rcm_destroy(comm);
+    exit(0);
+}
+
+/* In the process that is the ranks' parent. */
+static void ranks_fork(struct job *job, int first, int last) {
+    for (int r = first; r <= last; r++) {
+        job->pids[r] = fork();
+        if (job->pids[r] == 0)
+            rank_run(job, r);
+    }
+}
+
+static void ranks_wait(struct job *job) {
+    for (int r = 0; r < RANKS_MAX; r++)
+        if (job->pids[r] > 0)
+            waitpid(job->pids[r], NULL, 0);
+    memset(job->pids, 0, sizeof job->pids);
+}
+
+static void job_start_some(struct job *job, int first, int last) {
+    fflush(NULL);
+    if (!job->told)
+        job->told = shared_memory(sizeof(struct told) * RANKS_MAX);
+    memset(job->told, 0, sizeof(struct told) * RANKS_MAX);
+    if (!job->apart) {
+        ranks_fork(job, first, last);
+        return;
+    }
+    job->parent = fork();
+    if (job->parent == 0) {
+        ranks_fork(job, first, last);
+        ranks_wait(job);
+        _exit(0);
+    }
+}
+
+static void job_start(struct job *job) {
+    job_start_some(job, 0, job->size - 1);
+}
+
+static void job_wait(struct job *job) {
+    ranks_wait(job);
+    if (job->parent > 0)
+        waitpid(job->parent, NULL, 0);
+    job->parent = 0;
+}
+
+static void job_await_init(const struct job *job, int rank) {
+    while (!job->told[rank].joined)
+        usleep(1000);
+}
+
+/* Everybody was refused, soon, with all of these words. */
+static void job_refused(const struct job *job, int first, int last, const char *a, const char *b,
+                        const char *c) {
+    for (int r = first; r <= last; r++) {
+        const struct told *t = &job->told[r];
+        printf("  rank %d after %.2f s: %s %s\n", r, t->seconds,
+               rcm_status_name((rcm_status)t->status), t->text);
+        CHECK(t->status < 0, "rank %d was not refused", r);
+        CHECK(t->seconds < SOON_S, "rank %d was refused only after %.1f s", r, t->seconds);
+        CHECK(strstr(t->text, a) && strstr(t->text, b) && strstr(t->text, c),
+              "rank %d: one of \"%s\", \"%s\", \"%s\" is missing in: %s", r, a, b, c, t->text);
+    }
+}
+
+static void job_went_well(const struct job *job) {
+    for (int r = 0; r < job->size; r++)
+        CHECK(job->told[r].status == RCM_OK && job->told[r].destroyed == RCM_OK &&
+                  job->told[r].sum == (float)(job->number * job->size),
+              "rank %d of job %d: %s, sum %g", r, job->number, job->told[r].text,
+              (double)job->told[r].sum);
+}
+
+/* ---- Files --------------------------------------------------------------------------------- */
+
+static char folder[40], path[60], url[80];
+
+static void file_new(void) {
+    snprintf(folder, sizeof folder, "/tmp/ringcomm-stale-XXXXXX");
+    if (!mkdtemp(folder))
+        abort();
+    snprintf(path, sizeof path, "%s/store", folder);
+    snprintf(url, sizeof url, "file://%s", path);
+}
+
+static void file_remove(void) {
+    unlink(path);
+    CHECK(rmdir(folder) == 0, "something is left in %s", folder);
+}
+
+/* An earlier job whose ranks have died, all or only one while it waited for the others. */
+static void stale_file(void) {
+    static const struct {
+        int old_size, first, last, new_size;
+    } rows[] = {{2, 0, 1, 2}, {2, 0, 0, 2}, {2, 1, 1, 2}, {3, 1, 2, 3}, {2, 0, 1, 4}, {4, 0, 3, 2}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct job old = {.url = url, .number = 1, .size = rows[i].old_size, .orphan = true};
+        struct job new = {.url = url, .number = 2, .size = rows[i].new_size};
+        char pid[32];
+        file_new();
+        printf("ranks %d-%d of %d died, then %d ranks\n", rows[i].first, rows[i].last, old.size,
+               new.size);
+        job_start_some(&old, rows[i].first, rows[i].last);
+        snprintf(pid, sizeof pid, "pid %d", (int)old.pids[rows[i].first]);
+        if (rows[i].last - rows[i].first + 1 < old.size) { /* they wait for the others: stop them */
+            usleep(300000);
+            for (int r = 0; r < old.size; r++)
+                if (old.pids[r] > 0)
+                    kill(old.pids[r], SIGKILL);
+        }
+        job_wait(&old);
+        job_start(&new);
+        job_wait(&new);
+        job_refused(&new, 0, new.size - 1, path, "pid ", "s ago");
+        int named = 0;
+        for (int r = 0; r < new.size; r++)
+            named += strstr(new.told[r].text, pid) != NULL;
+        CHECK(named > 0, "nobody names %s", pid);
+        file_remove();
+    }
+}
+
+/* A job runs; another one begins on its file. */
+static void running(void) {
+    for (int size = 1; size <= 4; size += 1) {
+        _Atomic bool *hold = shared_memory(sizeof *hold);
+        struct job one = {.url = url, .number = 1, .size = 2, .apart = true, .hold = hold};
+        struct job two = {.url = url, .number = 2, .size = size, .apart = true};
+        file_new();
+        *hold = true;
+        printf("two ranks run, %d ranks come\n", size);
+        job_start(&one);
+        job_await_init(&one, 0);
+        job_await_init(&one, 1);
+        job_start(&two);
+        job_wait(&two);
+        job_refused(&two, 0, size - 1, path, "pid ", "another job");
+        *hold = false;
+        job_wait(&one);
+        job_went_well(&one);
+        CHECK(access(path, F_OK) != 0, "the file was not removed by its job");
+        file_remove();
+    }
+}
+
+/* Two jobs begin on one file at the same moment. */
+static void together(void) {
+    for (int round = 0; round < 4; round++) {
+        _Atomic bool *hold = shared_memory(sizeof *hold);
+        struct job one = {.url = url, .number = 1, .size = 2, .apart = true, .hold = hold};
+        struct job two = {.url = url, .number = 10, .size = 2, .apart = true, .hold = hold};
+        file_new();
+        *hold = true;
+        job_start(&one);
+        usleep((useconds_t)round * 3000);
+        job_start(&two);
+        for (int r = 0; r < 2; r++) {
+            job_await_init(&one, r);
+            job_await_init(&two, r);
+        }
+        *hold = false;
+        job_wait(&one);
+        job_wait(&two);
+        for (int r = 0; r < 4; r++) {
+            const struct job *job = r < 2 ? &one : &two;
+            const struct told *t = &job->told[r % 2];
+            printf("  job %d rank %d after %.2f s: %s %s\n", job->number, r % 2, t->seconds,
+                   rcm_status_name((rcm_status)t->status), t->text);
+            CHECK(t->seconds < SOON_S, "only after %.1f s", t->seconds);
+            CHECK(t->status != RCM_OK || t->sum == (float)(2 * job->number),
+                  "the jobs were mixed: job %d has sum %g", job->number, (double)t->sum);
+            CHECK(t->status == RCM_OK || (strstr(t->text, path) && strstr(t->text, "pid ")),
+                  "it is not said what is wrong: %s", t->text);
+        }
+        CHECK(one.told[0].status != RCM_OK || two.told[0].status != RCM_OK,
+              "two jobs used one file");
+        file_remove();
+    }
+}
+
+/* ---- TCP ----------------------------------------------------------------------------------- */
+
+/* A listener on a free port of loopback. */
+static int listener(int *ret_port) {
+    struct sockaddr_in a = {.sin_family = AF_INET};
+    socklen_t len = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (bind(fd, (struct sockaddr *)&a, sizeof a) != 0 || listen(fd, 10) != 0 ||
+        getsockname(fd, (struct sockaddr *)&a, &len) != 0)
+        abort();
+    *ret_port = ntohs(a.sin_port);
+    return fd;
+}
+
+/* A job serves its store at a port that another job was given, too. */
+static void port_of_a_job(void) {
+    _Atomic bool *hold = shared_memory(sizeof *hold);
+    struct job one = {.url = url, .number = 1, .size = 2, .apart = true, .hold = hold};
+    struct job two = {.url = url, .number = 2, .size = 2, .apart = true};
+    char port[20];
+    int number;
+    close(listener(&number));
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", number);
+    snprintf(port, sizeof port, "%d", number);
+    *hold = true;
+    job_start(&one);
+    job_await_init(&one, 0);
+    job_await_init(&one, 1);
+    job_start(&two);
+    job_wait(&two);
+    job_refused(&two, 0, 1, port, "pid ", "another job");
+    *hold = false;
+    job_wait(&one);
+    job_went_well(&one);
+}
+
+/* Something else listens there. */
+static void port_of_a_stranger(void) {
+    struct job job = {.url = url, .number = 1, .size = 2};
+    char port[20];
+    int number, fd = listener(&number);
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", number);
+    snprintf(port, sizeof port, "port %d", number);
+    job_start_some(&job, 0, 0);
+    job_wait(&job);
+    job_refused(&job, 0, 0, port, "in use", "another port");
+    close(fd);
+}
+
+/* A store that outlives jobs: one after the other in good order, then one that dies. */
+static void kept_store(void) {
+    struct job job = {.url = url, .number = 3, .size = 2};
+    struct job dies = {.url = url, .number = 4, .size = 2, .orphan = true};
+    char server[80];
+    int number;
+    pid_t pid;
+    close(listener(&number));
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d?server=0", number);
+    snprintf(server, sizeof server, "tcp://127.0.0.1:%d?server=1", number);
+    fflush(NULL);
+    if ((pid = fork()) == 0) { /* this process must not have threads when it forks */
+        rcm_store *store;
+        if (rcm_store_open(server, 0, &store) != RCM_OK)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    for (int i = 0; i < 3; i++) {
+        job_start(&job);
+        job_wait(&job);
+        job_went_well(&job);
+    }
+    job_start(&dies);
+    job_wait(&dies);
+    job_start(&job);
+    job_wait(&job);
+    job_refused(&job, 0, 1, "left over", "pid ", "tcp://127.0.0.1");
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+/* A rank cannot go on after it has joined: the others hear why. */
+static void others_are_told(void) {
+    struct job job = {.url = url, .number = 1, .size = 3, .ports = "nonsense"};
+    setenv("RINGCOMM_TRANSPORT", "tcp", 1);
+    file_new();
+    job_start(&job);
+    job_wait(&job);
+    job_refused(&job, 0, 2, "RINGCOMM_PORTS", "nonsense", "range of ports");
+    CHECK(strstr(job.told[0].text, "rank 1 could not join"), "rank 1 is not named: %s",
+          job.told[0].text);
+    file_remove();
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } cases[] = {{"stale-file", stale_file},
+                 {"running", running},
+                 {"together", together},
+                 {"port-of-a-job", port_of_a_job},
+                 {"port-of-a-stranger", port_of_a_stranger},
+                 {"kept-store", kept_store},
+                 {"others-are-told", others_are_told}};
+    bool found = false;
+    setenv("RINGCOMM_LOG", "error", 1);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (argc != 2 || strcmp(argv[1], cases[i].name) != 0)
+            continue;
+        cases[i].run();
+        found = true;
+    }
+    return !found || errors > 0;
+}
