@@ -323,9 +323,11 @@ rcm_status rcmi_send_fds(int sock, const void *buf, size_t len, const int *fds, 
     return RCM_OK;
 }
 
-/* Takes the descriptors out of msg; closes those beyond max_fds and returns false then. */
-static bool control_take(struct msghdr *msg, int *ret_fds, int max_fds, int *ret_nfds) {
-    int count = 0;
+/* Takes the descriptors out of msg: all, or none if there are more than max_fds or some are lost.
+ * The kernel makes as many as the process may still have and as there is room for, and says if it
+ * had to cut; there is room for MAX_FDS. */
+static rcm_status control_take(struct msghdr *msg, int *ret_fds, int max_fds, int *ret_nfds) {
+    int count = 0, made = 0;
     bool fits = !(msg->msg_flags & MSG_CTRUNC);
     for (struct cmsghdr *head = CMSG_FIRSTHDR(msg); head; head = CMSG_NXTHDR(msg, head)) {
         if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
@@ -334,6 +336,7 @@ static bool control_take(struct msghdr *msg, int *ret_fds, int max_fds, int *ret
         for (size_t i = 0; i < here; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(head) + i * sizeof fd, sizeof fd);
+            made++;
             if (count < max_fds) {
                 ret_fds[count++] = fd;
             } else {
@@ -345,7 +348,11 @@ static bool control_take(struct msghdr *msg, int *ret_fds, int max_fds, int *ret
     for (int i = 0; !fits && i < count; i++)
         rcmi_fd_close(&ret_fds[i]);
     *ret_nfds = fits ? count : 0;
-    return fits;
+    if (fits)
+        return RCM_OK;
+    if ((msg->msg_flags & MSG_CTRUNC) && made < MAX_FDS)
+        return rcmi_fail(RCM_ERR_RESOURCE, EMFILE, "cannot take a descriptor from a peer");
+    return rcmi_fail(RCM_ERR_PROTOCOL, 0, "a message came with more than %d descriptors", max_fds);
 }
 
 rcm_status rcmi_recv_fds(int sock, void *buf, size_t len, size_t *ret_len, int *ret_fds,
@@ -365,9 +372,9 @@ rcm_status rcmi_recv_fds(int sock, void *buf, size_t len, size_t *ret_len, int *
     if (done < 0)
         return rcmi_fail(rcmi_status_of_errno(errno), errno,
                          "cannot receive descriptors from descriptor %d", sock);
-    if (!control_take(&msg, ret_fds, max_fds, ret_nfds))
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "a message came with more than %d descriptors",
-                         max_fds);
+    rcm_status status = control_take(&msg, ret_fds, max_fds, ret_nfds);
+    if (status != RCM_OK)
+        return status;
     if (done == 0)
         return rcmi_fail(RCM_ERR_PEER, 0, "the other side closed the connection (descriptor %d)",
                          sock);

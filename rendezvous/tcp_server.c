@@ -17,6 +17,7 @@
 
 #define FRESH_MS        5000 /* to say who one is */
 #define ACCEPT_AGAIN_MS 100
+#define TELL_MS         10000
 #define READ_BLOCK      (64 * 1024)
 #define ACCEPTS_AT_ONCE 64
 #define SILENCE_MS      100 /* who came that long ago had time to say something */
@@ -379,7 +380,11 @@ static void server_accept(void *arg, uint32_t events) {
     }
     if (status != RCM_OK && status != RCM_AGAIN) {
         /* Out of descriptors: the waiting connection would wake us at once, so look away. */
-        rcmi_log(RCMI_LOG_WARN, "store: cannot accept a connection: %s", rcmi_last_error()->text);
+        if (rcmi_deadline_passed(s->told)) {
+            s->told = rcmi_deadline_in(TELL_MS);
+            rcmi_log(RCMI_LOG_WARN, "store: %s; clients have to wait (is ulimit -n too low?)",
+                     rcmi_last_error()->text);
+        }
         rcmi_loop_unwatch(s->loop, &s->listener);
         rcmi_loop_timer(s->loop, &s->accept_again, rcmi_deadline_in(ACCEPT_AGAIN_MS));
     }

@@ -63,6 +63,7 @@ struct rcmi_server {
     struct rcmi_loop *loop;
     struct rcmi_watch listener;
     struct rcmi_timer accept_again; /* after running out of descriptors */
+    rcmi_deadline told;             /* the log has heard of that until then */
     struct rcmi_timer drop;         /* of the first fresh client */
     struct rcmi_client *clients;
     struct rcmi_client *fresh, *fresh_last; /* in the order of their deadlines */

@@ -88,6 +88,7 @@ struct rcmi_listener {
     struct rcmi_node *node;
     struct rcmi_watch watch;
     struct rcmi_timer timer; /* pause after a failed accept */
+    rcmi_deadline told;      /* the log has heard of it until then */
     bool same_host;          /* a Unix socket */
 };
 

@@ -12,11 +12,14 @@
 #include "internal.h"
 #include "log.h"
 
-enum { ACCEPT_PAUSE_MS = 100, ACCEPT_BATCH = 64 };
+enum { ACCEPT_PAUSE_MS = 100, ACCEPT_BATCH = 64, TELL_MS = 10000 };
 
 /* Out of descriptors, most likely. The listener would stay readable, so look away for a moment. */
 static void listener_pause(struct rcmi_listener *listener) {
-    rcmi_log(RCMI_LOG_WARN, "%s", rcm_last_error());
+    if (rcmi_deadline_passed(listener->told)) {
+        listener->told = rcmi_deadline_in(TELL_MS);
+        rcmi_log(RCMI_LOG_WARN, "%s; peers have to wait (is ulimit -n too low?)", rcm_last_error());
+    }
     rcmi_loop_unwatch(listener->node->loop, &listener->watch);
     rcmi_loop_timer(listener->node->loop, &listener->timer, rcmi_deadline_in(ACCEPT_PAUSE_MS));
 }

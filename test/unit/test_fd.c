@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <unistd.h>
 #include "check.h"
@@ -248,6 +249,31 @@ static void test_pass_too_many(void **state) {
     pair_close(ends);
 }
 
+/* This process may not have as many as come: that is no fault of the sender's. */
+static void test_pass_without_room(void **state) {
+    (void)state;
+    int ends[2], got[4], nfds;
+    char buf[16];
+    size_t len;
+    struct rlimit before, low;
+    pair_open(ends);
+    int four[4] = {ends[0], ends[1], ends[0], ends[1]};
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    for (int more = 0; more < 4; more++) {
+        int open = fds_open(), first = dup(0);
+        close(first);
+        low = before;
+        low.rlim_cur = (rlim_t)(first + more);
+        check_ok(rcmi_send_fds(ends[0], "x", 1, four, 4));
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+        rcm_status status = rcmi_recv_fds(ends[1], buf, sizeof buf, &len, got, 4, &nfds);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        check_status(RCM_ERR_RESOURCE, status);
+        assert_int_equal(fds_open(), open);
+    }
+    pair_close(ends);
+}
+
 /* Until the socket is full: each message arrives whole with its descriptor, or not at all. */
 static void test_pass_until_full(void **state) {
     (void)state;
@@ -338,9 +364,9 @@ int main(void) {
         cmocka_unit_test(test_close),           cmocka_unit_test(test_read_write),
         cmocka_unit_test(test_peer_gone),       cmocka_unit_test(test_full_through_signals),
         cmocka_unit_test(test_deadlines),       cmocka_unit_test(test_pass_fds),
-        cmocka_unit_test(test_pass_too_many),   cmocka_unit_test(test_pass_until_full),
-        cmocka_unit_test(test_memfd),           cmocka_unit_test(test_memfd_unsealed),
-        cmocka_unit_test(test_memfd_too_large),
+        cmocka_unit_test(test_pass_too_many),   cmocka_unit_test(test_pass_without_room),
+        cmocka_unit_test(test_pass_until_full), cmocka_unit_test(test_memfd),
+        cmocka_unit_test(test_memfd_unsealed),  cmocka_unit_test(test_memfd_too_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
