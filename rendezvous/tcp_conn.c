@@ -8,9 +8,10 @@
 #include "auth.h"
 #include "error.h"
 #include "fd.h"
+#include "log.h"
 
 #define READ_BLOCK     (64 * 1024)
-#define ATTEMPT_MS     5000 /* one address, one try: to connect, to be greeted */
+#define ATTEMPT_MS     4000 /* one address, one try: to connect, to be greeted */
 #define BACKOFF_MIN_MS 10
 #define BACKOFF_MAX_MS 1000
 /* Counts pings. A server of torch 1.13 reads VALIDATE as SET of a key whose length ends with the
@@ -350,12 +351,21 @@ static void backoff(int *ms, rcmi_deadline deadline) {
     *ms = *ms * 2 < BACKOFF_MAX_MS ? *ms * 2 : BACKOFF_MAX_MS;
 }
 
+/* Something listens there and says nothing, or nothing comes back at all: another program, a
+ * firewall, or a store that is very busy. That is no reason to give up, but to say so. */
+static void tell_silence(const char *host, int port, bool *told) {
+    if (!*told)
+        rcmi_log(RCMI_LOG_WARN, "store at %s:%d: %s; is that its port? Still trying", host, port,
+                 rcmi_last_error()->text);
+    *told = true;
+}
+
 rcm_status rcmi_conn_open(const char *host, int port, const char *secret, rcmi_deadline deadline,
                           struct rcmi_conn **ret_conn) {
     int64_t start = rcmi_now_ns();
     int backoff_ms = BACKOFF_MIN_MS, rejections = 0;
     rcmi_deadline rejected_until = RCMI_NEVER;
-    bool rejected = false;
+    bool rejected = false, told = false;
     rcm_status status;
 
     for (;;) {
@@ -369,6 +379,8 @@ rcm_status rcmi_conn_open(const char *host, int port, const char *secret, rcmi_d
         rejected = rejections >= MAX_REJECTIONS && rcmi_deadline_passed(rejected_until);
         if (!worth_retrying(status) || rejected || rcmi_deadline_passed(deadline))
             break;
+        if (status == RCM_ERR_TIMEOUT)
+            tell_silence(host, port, &told);
         backoff(&backoff_ms, deadline);
     }
     if (rejected)

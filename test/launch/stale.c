@@ -65,6 +65,8 @@ struct job {
     bool orphan;        /* ends without rcm_destroy */
     _Atomic bool *hold; /* the ranks go on when this is false; NULL: at once */
     const char *ports;  /* RINGCOMM_PORTS of rank 1 */
+    const char *log;    /* file for its messages; NULL: as the test's */
+    int timeout_ms;     /* 0: a minute */
     pid_t pids[RANKS_MAX], parent;
     struct told *told;
 };
@@ -78,7 +80,9 @@ static void rank_run(const struct job *job, int rank) {
     options.rank = rank;
     options.world_size = job->size;
     options.url = job->url;
-    options.timeout_ms = INIT_MS;
+    options.timeout_ms = job->timeout_ms ? job->timeout_ms : INIT_MS;
+    if (job->log && (!freopen(job->log, "w", stderr) || setenv("RINGCOMM_LOG", "warn", 1) != 0))
+        abort();
     if (job->ports && rank == 1) {
         setenv("RINGCOMM_PORTS", job->ports, 1);
         setenv("RINGCOMM_TRANSPORT", "tcp", 1);
@@ -322,6 +326,20 @@ static void port_of_a_stranger(void) {
     job_start_some(&job, 0, 0);
     job_wait(&job);
     job_refused(&job, 0, 0, port, "in use", "another port");
+    /* The others cannot know it; they say what they see, and go on trying. */
+    char log[400] = "";
+    file_new();
+    struct job other = {.url = url, .number = 1, .size = 2, .log = path, .timeout_ms = 6000};
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", number);
+    job_start_some(&other, 1, 1);
+    job_wait(&other);
+    job_refused(&other, 1, 1, "127.0.0.1", "tried for", port + 5);
+    FILE *file = fopen(path, "re");
+    CHECK(file && fread(log, 1, sizeof log - 1, file) > 0, "it said nothing while it tried");
+    CHECK(strstr(log, port + 5) && strstr(log, "does not answer as a store"), "it said: %s", log);
+    if (file)
+        fclose(file);
+    file_remove();
     close(fd);
 }
 
