@@ -83,6 +83,7 @@ rcm_status rcmi_status_of_errno(int sys_errno) {
     case ENOBUFS:
     case ETOOMANYREFS:
     case EDQUOT:
+    case EFBIG:  /* a limit on files, not on how large one may be made */
     case EAGAIN: /* of pthread_create, fork and the like; sockets turn theirs into RCM_AGAIN */
         return RCM_ERR_RESOURCE;
     case ETIMEDOUT:

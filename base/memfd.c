@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "error.h"
+#include "sigpipe.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U /* Linux 6.3 */
@@ -53,7 +54,7 @@ static rcm_status memfd_reserve(int fd, size_t from, size_t to) {
         return room;
     while (from < to) {
         size_t piece = to - from < reserve_piece ? to - from : reserve_piece;
-        if (fallocate(fd, 0, (off_t)from, (off_t)piece) == 0) {
+        if (rcmi_fallocate_nosignal(fd, (int64_t)from, (int64_t)piece) == 0) {
             from += piece;
         } else if (errno != EINTR) {
             rcm_status status = errno == ENOSPC || errno == ENOMEM || errno == EFBIG

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writing to a pipe without raising SIGPIPE, and without touching the process's handlers. SIGPIPE
- * of a write goes to the writing thread: it is blocked there, swallowed, and unblocked again.
+ * Writing without raising SIGPIPE or SIGXFSZ, and without touching the process's handlers. Such a
+ * signal goes to the writing thread: it is blocked there, swallowed, and unblocked again.
  * Sockets do not need this: they have MSG_NOSIGNAL.
  */
 #ifndef RCMI_SIGPIPE_H
 #define RCMI_SIGPIPE_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* write(2), EPIPE instead of SIGPIPE. */
 ssize_t rcmi_write_nosignal(int fd, const void *buf, size_t len);
+
+/* pwrite(2) and fallocate(2): at the limit of file sizes (ulimit -f) EFBIG instead of SIGXFSZ. */
+ssize_t rcmi_pwrite_nosignal(int fd, const void *buf, size_t len, int64_t offset);
+int rcmi_fallocate_nosignal(int fd, int64_t offset, int64_t len);
 
 #endif

@@ -12,6 +12,7 @@
 #include "error.h"
 #include "log.h"
 #include "fd.h"
+#include "sigpipe.h"
 
 #define POLL_MS       10
 #define WARN_MS       2000 /* without a folder for the file */
@@ -310,7 +311,7 @@ static rcm_status file_write(const struct rcmi_file_log *log, int fd, const unsi
     int64_t start = log->pos;
     size_t done = 0;
     while (done < len) {
-        ssize_t n = pwrite(fd, data + done, len - done, start + (int64_t)done);
+        ssize_t n = rcmi_pwrite_nosignal(fd, data + done, len - done, start + (int64_t)done);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {

@@ -66,6 +66,13 @@ static void locked_memory(void) {
     limit_sweep("memlock", 0, 0, 1);
 }
 
+/* What the store's file may grow to (ulimit -f). */
+static void file_size(void) {
+    limit_sweep("fsize", 0, 3000, 600);
+    limit_sweep("fsize", 4000, 1000000, 300000);
+    CHECK(attempts_total().struck > 10, "no file was too large");
+}
+
 /* ---- A full disk --------------------------------------------------------------------------- */
 
 static void full_at_once(void) {
@@ -210,6 +217,8 @@ int main(int argc, char **argv) {
         address_space();
     else if (strcmp(name, "locked-memory") == 0)
         locked_memory();
+    else if (strcmp(name, "file-size") == 0)
+        file_size();
     else if (strcmp(name, "full-at-once") == 0)
         full_at_once();
     else if (strcmp(name, "full-later") == 0)
