@@ -370,7 +370,7 @@ static rcm_status init_comm(struct init *init, rcm_comm *comm) {
     if (status != RCM_OK)
         return status;
     comm->page = rcmi_node_status_page(comm->engine->node);
-    rcmi_page_init(comm->page, comm, init->job);
+    rcmi_page_init(comm->page, comm, init->join.job);
     rcmi_engine_add(comm->engine, comm);
     return rcmi_node_start(comm->engine->node);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ringcomm-info: what this library is and what it can do on this machine: version, features,
- * transports with the reason why not, algorithms, settings and rank with their origin, CPUs; and what
- * the ranks of running jobs are doing (live.c).
+ * transports with the reason why not, algorithms, settings and rank with their origin, CPUs; and
+ * what the ranks of running jobs are doing (live.c).
  */
 #include <argp.h>
 #include <inttypes.h>
