@@ -134,7 +134,7 @@ static void rank_row(struct report *report, const struct live_rank *rank) {
 }
 
 static void live_report(struct report *report, int pid, const struct live_rank *ranks, size_t n) {
-    const struct live_rank *end = ranks + n;
+    const struct live_rank *end = n > 0 ? ranks + n : ranks;
     struct job job;
     report_note(report, "ringcomm-info --live", "%s", n > 0 ? rcm_version() : "no rank is running");
     for (const struct live_rank *at = ranks; at < end; at = job.end) {
