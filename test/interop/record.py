@@ -8,8 +8,8 @@ and with --talk PORT is the client of one. Writes beside this file:
   captures/torch-VERSION-client   torch's client and torch's server
   captures/torch-VERSION-server   our client and torch's server
 
-A capture is lines "EVENT CONNECTION [HEX]": + connected, > the client says, < the server says, - the
-server hangs up.
+A capture is lines "EVENT CONNECTION [HEX]": + connected, > the client says, < the server says,
+- the server hangs up.
 """
 import datetime
 import os

@@ -34,7 +34,7 @@ class Refused(Exception):
     """The call failed in another way."""
 
 
-# ---- Ours -----------------------------------------------------------------------------------------
+# ---- Ours ----------------------------------------------------------------------------------------
 
 class Ours:
     """store_peer.c in a process of its own."""
@@ -125,7 +125,7 @@ class Ours:
         assert self.process.wait(20) == 0, self.process.returncode
 
 
-# ---- Torch's --------------------------------------------------------------------------------------
+# ---- Torch's -------------------------------------------------------------------------------------
 
 class Torch:
     """A store of torch with the same methods. hidden: the keys of its own that it counts."""
@@ -194,7 +194,7 @@ class Torch:
         self.store = None
 
 
-# ---- Cases: each has a fresh store, of which a and b are users -------------------------------------
+# ---- Cases: each has a fresh store, of which a and b are users -----------------------------------
 
 def case_values(a, b):
     for key, value in (('k', b'value'), ('k', b'second'), ('empty', b''), ('', b'no name'),
@@ -215,7 +215,7 @@ def case_large(a, b):
 
 
 def case_too_large(a, b):
-    """Ours and torch since 2.4 have at most 8 MiB over TCP; torch 1.13 has no limit of that size."""
+    """Ours and a new torch take at most 8 MiB over TCP; torch 1.13 knows no such limit."""
     value = b'0123456789' * MIB
     if isinstance(a, Torch) and not a.extended():
         a.set('large', value)
@@ -322,7 +322,7 @@ def case_turns(a, b):
 CASES = [f for n, f in sorted(globals().items()) if n.startswith('case_')]
 
 
-# ---- Stores ---------------------------------------------------------------------------------------
+# ---- Stores --------------------------------------------------------------------------------------
 
 def clean_environment():
     names = ('RINGCOMM', 'TORCHELASTIC', 'MASTER_', 'PMI', 'OMPI', 'SLURM', 'RANK', 'WORLD_SIZE',
@@ -400,7 +400,7 @@ def run_cases(peer):
     return failed
 
 
-# ---- Many at one file -------------------------------------------------------------------------------
+# ---- Many at one file ----------------------------------------------------------------------------
 
 WRITERS, ROUNDS = 2, 100  # of each kind
 
@@ -442,7 +442,7 @@ def many_writers(peer):
         print(f'{2 * WRITERS} writers of one file: ok', flush=True)
 
 
-# ---- Ranks ------------------------------------------------------------------------------------------
+# ---- Ranks ---------------------------------------------------------------------------------------
 
 def start(*words, program=(sys.executable,), **env):
     return subprocess.Popen([*program, *words], env=dict(clean_environment(), **env),
@@ -490,8 +490,8 @@ def gloo_by_us(peer):
 
 
 def ranks_by_torch(program):
-    """Three ranks of ours, whose store is torch's: as torchrun's agent serves it, where it outlives a
-    restart of the ranks, and at a URL."""
+    """Three ranks of ours, whose store is torch's: as torchrun's agent serves it, where it outlives
+    a restart of the ranks, and at a URL."""
     for way in 'agent', 'url':
         server = torch_tcp(0, serve=True)
         port = str(server.store.port)
@@ -508,7 +508,7 @@ def ranks_by_torch(program):
     print('our ranks by torch: ok', flush=True)
 
 
-# ---- All ------------------------------------------------------------------------------------------
+# ---- All -----------------------------------------------------------------------------------------
 
 def pythons():
     named = os.environ.get('RINGCOMM_TEST_PYTHONS', shutil.which('python3') or '')
