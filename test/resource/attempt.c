@@ -59,6 +59,9 @@ static int free_port(void) {
     return ntohs(a.sin_port);
 }
 
+static void limits_begin(const void *attempt, int rank);
+static void limits_lift(void);
+
 static void attempt_prepare(struct attempt *a) {
     if (setup.url) {
         snprintf(a->url, sizeof a->url, "%s", setup.url);
@@ -74,7 +77,10 @@ static void attempt_prepare(struct attempt *a) {
                           .transport = setup.transport,
                           .url = a->url,
                           .secret = setup.secret ? "injected" : NULL,
-                          .timeout_ms = 2000};
+                          .timeout_ms = 2000,
+                          .begin = limits_begin,
+                          .end = limits_lift,
+                          .arg = a};
     memset(a->reports, 0, sizeof(struct report) * RANKS_MAX);
 }
 
@@ -96,23 +102,46 @@ static long mapped_bytes(void) {
     return pages * sysconf(_SC_PAGESIZE);
 }
 
+static const struct {
+    const char *name;
+    int resource;
+} limits[] = {{"nofile", RLIMIT_NOFILE},
+              {"as", RLIMIT_AS},
+              {"memlock", RLIMIT_MEMLOCK},
+              {"fsize", RLIMIT_FSIZE}};
+enum { LIMITS = sizeof limits / sizeof limits[0] };
+
 static void limit_set(const char *name, long room) {
-    static const struct {
-        const char *name;
-        int resource;
-    } known[] = {{"nofile", RLIMIT_NOFILE},
-                 {"as", RLIMIT_AS},
-                 {"memlock", RLIMIT_MEMLOCK},
-                 {"fsize", RLIMIT_FSIZE}};
-    for (size_t i = 0; name && i < sizeof known / sizeof known[0]; i++) {
-        if (strcmp(known[i].name, name) != 0)
+    for (size_t i = 0; name && i < LIMITS; i++) {
+        struct rlimit limit;
+        if (strcmp(limits[i].name, name) != 0)
             continue;
-        if (known[i].resource == RLIMIT_NOFILE)
+        if (limits[i].resource == RLIMIT_NOFILE)
             room += first_free_fd();
-        if (known[i].resource == RLIMIT_AS)
+        if (limits[i].resource == RLIMIT_AS)
             room = room * 1024 + mapped_bytes();
-        const struct rlimit limit = {(rlim_t)room, (rlim_t)room};
-        if (setrlimit(known[i].resource, &limit) != 0)
+        if (getrlimit(limits[i].resource, &limit) != 0)
+            die("getrlimit");
+        limit.rlim_cur = (rlim_t)room;
+        if (setrlimit(limits[i].resource, &limit) != 0)
+            die("setrlimit");
+    }
+}
+
+static void limits_begin(const void *attempt, int rank) {
+    const struct attempt *a = attempt;
+    if (rank == a->trouble.victim)
+        limit_set(a->trouble.limit, a->trouble.room);
+}
+
+/* What looks at the process afterwards, the test and sanitizers, needs descriptors and memory. */
+static void limits_lift(void) {
+    for (size_t i = 0; i < LIMITS; i++) {
+        struct rlimit limit;
+        if (getrlimit(limits[i].resource, &limit) != 0)
+            die("getrlimit");
+        limit.rlim_cur = limit.rlim_max;
+        if (setrlimit(limits[i].resource, &limit) != 0)
             die("setrlimit");
     }
 }
@@ -121,10 +150,8 @@ static void limit_set(const char *name, long room) {
 
 static void rank_main(const struct attempt *a, int rank) {
     static const struct failing_plan nothing = {.function = -1};
-    const bool victim = rank == a->trouble.victim;
-    if (victim)
-        limit_set(a->trouble.limit, a->trouble.room);
-    job_run(&a->job, rank, victim ? &a->trouble.plan : &nothing, &a->reports[rank]);
+    job_run(&a->job, rank, rank == a->trouble.victim ? &a->trouble.plan : &nothing,
+            &a->reports[rank]);
     exit(0); /* a leak that a sanitizer finds here changes the status */
 }
 

@@ -183,12 +183,14 @@ void job_run(const struct job *job, int rank, const struct failing_plan *plan,
     struct run run = {.job = job, .rank = rank, .report = report};
     struct belongings before = {.threads = 0};
     belongings_note(&before);
+    job->begin(job->arg, rank);
     failing_begin(plan);
     (void)run_calls(&run);
     rcm_comm *comm = run.comm;
     run.comm = NULL;
     (void)STEP(&run, "destroy", rcm_destroy(comm));
     failing_end();
+    job->end();
     report->hits = failing_hits();
     report->blocks = failing_blocks();
     for (int i = 0; i < FAILING_FUNCTIONS; i++)

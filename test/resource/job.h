@@ -16,6 +16,10 @@ struct job {
     const char *url;       /* of the store, the same for all ranks */
     const char *secret;    /* NULL: none */
     int timeout_ms;        /* of every wait */
+    /* Around the calls; the look at what the process has is before and after that. */
+    void (*begin)(const void *arg, int rank);
+    void (*end)(void);
+    const void *arg;
 };
 
 /* In memory that the driver shares with the rank. */
