@@ -140,6 +140,7 @@ struct rcmi_node {
     int closing;                         /* writer ends closed here, not yet by all readers */
     size_t slot_memory, slot_memory_max; /* bytes of all ends' slots */
     bool leaving;                        /* farewell said */
+    bool unanswered;                     /* some peer's farewell may still have to be answered */
     bool closed;                         /* rcmi_node_destroy has begun */
 
     pthread_mutex_t lock; /* outbox, and the state that rcmi_node_farewell waits for */
@@ -183,6 +184,7 @@ struct rcmi_link {
     bool offered, accepted;
     uint64_t attached; /* bit i: data socket i is there */
     bool bye_sent, bye_received;
+    bool excused; /* by rcmi_node_excuse */
 
     struct rcmi_target *targets;
     int ntargets, target;
@@ -353,6 +355,9 @@ void rcmi_link_eof(struct rcmi_link *link);
 void rcmi_link_lose(struct rcmi_link *link);
 /* Gives up what is not up yet; for the farewell. */
 void rcmi_link_give_up(struct rcmi_link *link);
+/* Answers the peer's farewell if nothing more is expected from it; false if that is to be asked
+ * again. */
+bool rcmi_link_answer_bye(struct rcmi_link *link);
 /* Nothing is to be said or heard any more. */
 bool rcmi_link_settled(const struct rcmi_link *link);
 /* Says farewell, once. */

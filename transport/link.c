@@ -451,18 +451,30 @@ void rcmi_link_say_bye(struct rcmi_link *link) {
 
 void rcmi_link_bye(struct rcmi_link *link) {
     link->bye_received = true;
+    link->node->unanswered = true;
     rcmi_node_check_settled(link->node);
+    rcmi_loop_wake(link->node->loop);
+}
+
+bool rcmi_link_answer_bye(struct rcmi_link *link) {
+    const struct rcmi_node_config *config = &link->node->config;
+    if (!link->bye_received || link->bye_sent || rcmi_link_state(link) != RCMI_LINK_UP)
+        return true;
+    if (!config->parted || !config->parted(config->arg, link->peer))
+        return false;
+    rcmi_link_say_bye(link);
+    return true;
 }
 
 bool rcmi_link_settled(const struct rcmi_link *link) {
     switch (rcmi_link_state(link)) {
     case RCMI_LINK_UP:
         return link->peer == link->node->config.rank ||
-               (link->bye_sent && link->bye_received && !link->out.head);
+               (link->bye_sent && (link->bye_received || link->excused) && !link->out.head);
     case RCMI_LINK_DIALING:
     case RCMI_LINK_WAITING:
     case RCMI_LINK_SETUP:
-        return false;
+        return link->excused;
     default:
         return true;
     }

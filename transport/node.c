@@ -33,6 +33,16 @@ static bool node_turn(struct rcmi_node *node) {
     return any;
 }
 
+/* Answers the farewells of peers that have left before us. */
+static void node_answer_byes(struct rcmi_node *node) {
+    node->unanswered = false;
+    for (int i = 0; i < node->config.nranks; i++) {
+        struct rcmi_link *link = rcmi_node_link(node, i);
+        if (link && !rcmi_link_answer_bye(link))
+            node->unanswered = true;
+    }
+}
+
 static rcmi_deadline node_tick(void *arg) {
     struct rcmi_node *node = arg;
     rcmi_deadline until = RCMI_NEVER;
@@ -40,6 +50,8 @@ static rcmi_deadline node_tick(void *arg) {
         return RCMI_NEVER;
     for (int i = 0; i < TURNS && node_turn(node); i++)
         ;
+    if (node->unanswered && !node->leaving)
+        node_answer_byes(node);
     if (node->config.tick)
         until = node->config.tick(node->config.arg);
     if (node->closing > 0) {
@@ -237,6 +249,24 @@ static void node_say_bye(void *arg) {
     rcmi_node_check_settled(node);
 }
 
+struct excuse {
+    struct rcmi_node *node;
+    int peer;
+};
+
+static void node_excuse(void *arg) {
+    const struct excuse *excuse = arg;
+    struct rcmi_link *link = rcmi_node_link(excuse->node, excuse->peer);
+    if (link)
+        link->excused = true;
+}
+
+void rcmi_node_excuse(struct rcmi_node *node, int peer) {
+    struct excuse excuse = {.node = node, .peer = peer};
+    if (peer >= 0 && peer < node->config.nranks && rcmi_node_link(node, peer))
+        rcmi_loop_call(node->loop, node_excuse, &excuse);
+}
+
 struct unsettled {
     const struct rcmi_node *node;
     int peer, count;
@@ -392,6 +422,13 @@ const char *rcmi_node_transport(struct rcmi_node *node, int peer) {
     if (!link || rcmi_link_state(link) != RCMI_LINK_UP)
         return "";
     return link->domain->transport->name;
+}
+
+bool rcmi_node_gone(const struct rcmi_node *node, int peer) {
+    const struct rcmi_link *link =
+        peer >= 0 && peer < node->config.nranks ? rcmi_node_link(node, peer) : NULL;
+    const enum rcmi_link_state state = link ? rcmi_link_state(link) : RCMI_LINK_NONE;
+    return state == RCMI_LINK_LOST || state == RCMI_LINK_ENDED;
 }
 
 void rcmi_node_place_head(struct rcmi_node *node, struct rcmi_bell *bell, void *status_page) {

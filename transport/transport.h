@@ -63,6 +63,10 @@ struct rcmi_node_config {
     /* peer has opened a channel to us that nobody here has opened yet. Loop thread; may not open
      * it at once (that would call back into the loop): note it and do it from a driver. */
     void (*wanted)(void *arg, int peer, uint32_t epoch, uint32_t id);
+    /* peer said farewell, and this node has not: is nothing more expected from it, so that its
+     * farewell may be answered? Asked again on every turn of the loop until it is true. NULL:
+     * never, only rcmi_node_farewell answers. Loop thread. */
+    bool (*parted)(void *arg, int peer);
     /* The engine's turn, see rcmi_loop_create. Loop thread. */
     rcmi_deadline (*tick)(void *arg);
     void *arg;
@@ -86,6 +90,8 @@ rcm_status rcmi_node_start(struct rcmi_node *node);
 /* Says farewell on every link and waits until the peers did or the deadline passed: after it the
  * end of a link is no death any more. For an orderly end only. */
 rcm_status rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline);
+/* rcmi_node_farewell shall say it to peer, but not wait for peer's. */
+void rcmi_node_excuse(struct rcmi_node *node, int peer);
 /* Waits until what was sent by rcmi_node_send_linked is on its way, also to links that are just
  * being made; no longer than the deadline. For an end that is not orderly. */
 void rcmi_node_drain(struct rcmi_node *node, rcmi_deadline deadline);
@@ -98,6 +104,13 @@ void rcmi_node_destroy(struct rcmi_node *node);
 rcm_status rcmi_node_send(struct rcmi_node *node, int peer, const void *bytes, size_t len);
 /* The same to every peer that is linked, and to those that will be when their link comes up. */
 void rcmi_node_send_linked(struct rcmi_node *node, const void *bytes, size_t len);
+
+/* Whether the link to peer has ended, in whatever way: nothing comes from it any more, nor can it
+ * be linked again. What had come before was handed over before this becomes true. Any thread. */
+bool rcmi_node_gone(const struct rcmi_node *node, int peer);
+/* Whether a process still listens at peer's address, be it linked, gone or stopped: one attempt to
+ * connect by each way, all together no longer than the deadline. Not on the loop thread. */
+bool rcmi_node_probe(const struct rcmi_node *node, int peer, rcmi_deadline deadline);
 
 /* Moves whatever can move on data planes without blocking. True if anything did. Any thread;
  * concurrent calls skip what another one is moving. */

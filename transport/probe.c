@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Is there still a process where a peer was? For a peer whose link has ended: that may mean its
+ * death, or only that the two cannot reach each other any more, and who goes on without the other
+ * must know. The kernel answers for a process that listens, also for one that is stopped; nothing
+ * is said to it. Not a way to link again: a link has one life.
+ */
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include "internal.h"
+
+/* RCM_OK: somebody listens there. */
+static rcm_status probe_finish(int fd, rcmi_deadline deadline) {
+    rcm_status status;
+    while ((status = rcmi_connect_result(fd)) == RCM_AGAIN)
+        if (rcmi_fd_poll(fd, POLLOUT, deadline) != RCM_OK)
+            break;
+    rcmi_fd_close(&fd);
+    return status;
+}
+
+static bool probe_unix(const char *name, rcmi_deadline deadline) {
+    int fd = -1;
+    const rcm_status status = rcmi_connect_start_unix(name, &fd);
+    if (status == RCM_AGAIN) /* its queue is full: it listens */
+        return true;
+    return status == RCM_OK && probe_finish(fd, deadline) == RCM_OK;
+}
+
+static bool probe_tcp(const struct rcmi_address *address, bool local, rcmi_deadline deadline) {
+    for (int i = 0; i < address->ntcp; i++) {
+        int fd = -1;
+        /* Loopback leads to ourselves unless the peer shares it. */
+        if (rcmi_sockaddr_loopback(&address->tcp[i]) && !local)
+            continue;
+        if (rcmi_connect_start(&address->tcp[i], &fd) == RCM_OK &&
+            probe_finish(fd, deadline) == RCM_OK)
+            return true;
+    }
+    return false;
+}
+
+bool rcmi_node_probe(const struct rcmi_node *node, int peer, rcmi_deadline deadline) {
+    const struct rcmi_node_config *config = &node->config;
+    struct rcmi_address *address = rcmi_zalloc(sizeof *address);
+    const void *blob = NULL;
+    uint64_t where[2];
+    size_t len = 0;
+    bool alive = false;
+    if (address && config->lookup(config->arg, peer, &blob, &len) == RCM_OK &&
+        rcmi_address_parse(blob, len, address) == RCM_OK && rcmi_address_where(where) == RCM_OK) {
+        const bool local = address->where[0] == where[0] && address->where[1] == where[1];
+        if (strcmp(address->host_id, config->host_id) == 0 && address->unix_name[0])
+            alive = probe_unix(address->unix_name, deadline);
+        if (!alive)
+            alive = probe_tcp(address, local, deadline);
+    }
+    free(address);
+    return alive;
+}
