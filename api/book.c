@@ -39,6 +39,13 @@ rcm_status rcmi_book_lookup(const struct rcmi_address_book *book, int rank, cons
     return RCM_OK;
 }
 
+rcm_status rcmi_book_host(const struct rcmi_address_book *book, int rank, const char **ret_id) {
+    const void *blob;
+    size_t len;
+    rcm_status status = rcmi_book_lookup(book, rank, &blob, &len);
+    return status == RCM_OK ? rcmi_address_host(blob, len, ret_id) : status;
+}
+
 const char *rcmi_book_describe(const struct rcmi_address_book *book, int rank, char text[128]) {
     const void *blob;
     size_t len;

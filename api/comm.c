@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STORE_MS 5000 /* for taking leave of the store */
-#define DRAIN_MS 300  /* for telling others why, before we are gone */
+#define STORE_MS  5000 /* for taking leave of the store */
+#define ORPHAN_MS 500  /* the same, when who served it may be dead */
+#define LEAVE_MS  5000 /* for farewells, where something had failed before */
+#define DRAIN_MS  300  /* for telling others why, before we are gone */
 
 /* ---- fork ---------------------------------------------------------------------------------- */
 
@@ -158,6 +160,20 @@ int rcm_local_size(const rcm_comm *comm) {
     return comm ? comm->local_size : -1;
 }
 
+int rcm_world_rank(const rcm_comm *comm, int rank) {
+    return comm && rank >= 0 && rank < comm->size ? comm->world_rank[rank] : -1;
+}
+
+const char *rcmi_comm_describe(const rcm_comm *comm, int rank, char text[RCMI_WHO_TEXT]) {
+    char world[128];
+    rcmi_book_describe(comm->engine->book, comm->world_rank[rank], world);
+    if (comm->world_rank[rank] == rank)
+        snprintf(text, RCMI_WHO_TEXT, "%s", world);
+    else
+        snprintf(text, RCMI_WHO_TEXT, "rank %d, of the world %s", rank, world);
+    return text;
+}
+
 const char *rcm_comm_transport(rcm_comm *comm, int peer) {
     if (!comm || peer < 0 || peer >= comm->size || comm->fork_generation != rcmi_fork_generation())
         return "";
@@ -171,7 +187,72 @@ static rcm_status all_finished(void *arg) {
     return atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0 ? RCM_OK : RCM_AGAIN;
 }
 
-/* Waits for this rank's works, then for all ranks, then for their farewells. */
+rcm_status rcmi_comm_settle(rcm_comm *comm, rcmi_deadline deadline) {
+    if (rcmi_comm_wait_for(comm, all_finished, comm, deadline) != RCM_OK)
+        return rcmi_fail(RCM_ERR_TIMEOUT, 0, "unfinished operations of a communicator that failed");
+    return RCM_OK;
+}
+
+static rcm_status engine_say_gone(const struct rcmi_engine *engine) {
+    char key[160];
+    snprintf(key, sizeof(key), "%s/gone/%d", engine->join.scope, engine->rank);
+    return rcm_store_set(engine->store, key, "1", 1);
+}
+
+/* Of interest are those that took part in an orderly end. */
+static rcm_status engine_await_gone(const struct rcmi_engine *engine) {
+    char key[160];
+    const char *keys[1] = {key};
+    rcm_status status = RCM_OK;
+    for (int r = 0; r < engine->nranks && status == RCM_OK; r++) {
+        snprintf(key, sizeof(key), "%s/gone/%d", engine->join.scope, r);
+        if (r != engine->rank && engine->parted[r])
+            status = rcm_store_wait(engine->store, keys, 1, STORE_MS);
+    }
+    return status;
+}
+
+/* The rank that serves the store leaves last, if it lives. */
+static void engine_leave_store(struct rcmi_engine *engine) {
+    if (!engine->store)
+        return;
+    const int64_t patience = rcmi_store_patience(engine->parted[0] ? STORE_MS : ORPHAN_MS);
+    rcm_status status = rcmi_join_leave(engine->store, &engine->join);
+    if (status == RCM_OK && engine->serves_store)
+        status = engine_await_gone(engine);
+    else if (status == RCM_OK && engine->parted[0])
+        status = engine_say_gone(engine);
+    if (status != RCM_OK)
+        rcmi_log(RCMI_LOG_INFO, "store: %s", rcm_last_error());
+    (void)rcmi_store_patience(patience);
+}
+
+/* No communicator is in use any more, and one had an orderly end: waits for the farewells of all
+ * that took part in that, not of those that were left out on the way. */
+static rcm_status engine_leave(struct rcmi_engine *engine, rcmi_deadline deadline) {
+    engine->left = true;
+    for (int r = 0; r < engine->nranks; r++)
+        if (!engine->parted[r])
+            rcmi_node_excuse(engine->node, r);
+    rcm_status status = rcmi_node_farewell(engine->node, deadline);
+    if (status == RCM_OK)
+        engine_leave_store(engine);
+    return status;
+}
+
+/* The last communicator to be destroyed is one that failed. Others may still be in the orderly end
+ * of a later one. */
+static void engine_end(struct rcmi_engine *engine) {
+    bool orderly = false;
+    for (int r = 0; r < engine->nranks; r++)
+        orderly = orderly || engine->parted[r];
+    if (orderly && !engine->left)
+        (void)engine_leave(engine, rcmi_deadline_in(LEAVE_MS));
+    rcmi_node_drain(engine->node, rcmi_deadline_in(DRAIN_MS));
+}
+
+/* Waits for this rank's works, then for all ranks, then, with the last communicator, for their
+ * farewells. */
 static rcm_status comm_part(rcm_comm *comm) {
     const rcmi_deadline deadline = rcmi_deadline_in(comm->timeout_ms);
     rcmi_page_part(comm->page);
@@ -181,46 +262,20 @@ static rcm_status comm_part(rcm_comm *comm) {
     if (status != RCM_OK)
         return status;
     atomic_store_explicit(&comm->parting, true, memory_order_relaxed);
-    return rcmi_node_farewell(comm->engine->node, deadline);
-}
-
-static rcm_status comm_say_gone(rcm_comm *comm) {
-    char key[160];
-    snprintf(key, sizeof(key), "%s/gone/%d", comm->join.scope, comm->rank);
-    return rcm_store_set(comm->store, key, "1", 1);
-}
-
-static rcm_status comm_await_gone(rcm_comm *comm) {
-    char key[160];
-    const char *keys[1] = {key};
-    rcm_status status = RCM_OK;
-    for (int r = 0; r < comm->size && status == RCM_OK; r++) {
-        snprintf(key, sizeof(key), "%s/gone/%d", comm->join.scope, r);
-        if (r != comm->rank)
-            status = rcm_store_wait(comm->store, keys, 1, STORE_MS);
-    }
-    return status;
-}
-
-/* The rank that serves the store leaves last. */
-static void comm_leave_store(rcm_comm *comm) {
-    if (!comm->store)
-        return;
-    const int64_t patience = rcmi_store_patience(STORE_MS);
-    rcm_status status = rcmi_join_leave(comm->store, &comm->join);
-    if (status == RCM_OK)
-        status = comm->serves_store ? comm_await_gone(comm) : comm_say_gone(comm);
-    if (status != RCM_OK)
-        rcmi_log(RCMI_LOG_INFO, "store: %s", rcm_last_error());
-    (void)rcmi_store_patience(patience);
+    if (rcmi_engine_part(comm->engine, comm, true))
+        return engine_leave(comm->engine, deadline);
+    rcmi_loop_wake(rcmi_node_loop(comm->engine->node)); /* to answer farewells */
+    return RCM_OK;
 }
 
 /* Ends what is in flight, then takes the communicator from the engine for good. */
 static void comm_retire(rcm_comm *comm) {
-    if (atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK)
+    const bool last = rcmi_engine_part(comm->engine, comm, false);
+    if (atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK) {
         (void)rcmi_comm_wait_for(comm, all_finished, comm, rcmi_deadline_in(5000));
-    if (atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK)
-        rcmi_node_drain(comm->engine->node, rcmi_deadline_in(DRAIN_MS));
+        if (last)
+            engine_end(comm->engine);
+    }
     while (atomic_flag_test_and_set_explicit(&comm->driving, memory_order_acquire))
         sched_yield(); /* a pass of the loop thread is short */
     comm->closing = true;
@@ -247,10 +302,9 @@ static void comm_free(rcm_comm *comm) {
     rcmi_p2p_free(comm->p2p);
     rcmi_exec_free(comm->exec);
     rcmi_plan_cache_free(comm->plans);
-    rcmi_engine_destroy(comm->engine);
+    rcmi_engine_release(comm->engine);
     rcmi_blame_free(comm->blame);
     rcmi_records_free(comm->records);
-    rcm_store_close(comm->store);
     free(comm->host_of);
     free(comm->world_rank);
     free(comm->forced_text);
@@ -280,8 +334,6 @@ rcm_status rcm_destroy(rcm_comm *comm) {
         status = comm_part(comm);
         if (status != RCM_OK)
             rcmi_comm_fail(comm, NULL);
-        else
-            comm_leave_store(comm);
     }
     rcmi_comm_retire(comm);
     return status;

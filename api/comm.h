@@ -33,6 +33,16 @@ struct rcmi_records;
 struct rcmi_inquiry;
 struct rcmi_p2p;
 struct rcmi_status_page;
+struct rcmi_agreements;
+struct rcmi_agree;
+struct rcmi_early;
+struct rcmi_address_book;
+
+/* The CPUs that a rank may use: an affinity mask. */
+#define RCMI_CPU_BYTES 128 /* 1024 CPUs */
+struct rcmi_cpus {
+    uint8_t bytes[RCMI_CPU_BYTES];
+};
 
 /* One per node: the node, its communicators, and the background driving (engine.c). */
 struct rcmi_engine {
@@ -44,6 +54,18 @@ struct rcmi_engine {
     bool armed;                /* loop thread only */
     struct rcmi_seldom seldom; /* loop thread only */
     struct rcmi_address_book *book;
+    int rank, nranks;       /* of the world, that is of rcm_init */
+    bool merges_hosts;      /* ranks of equal host identity are one host of the shape */
+    struct rcmi_cpus *cpus; /* by world rank */
+    _Atomic int refs; /* communicators that are not freed; acquire-release, the last one frees */
+    int open;         /* communicators in use; under lock */
+    bool *parted;     /* by world rank: shared a communicator that had an orderly end; under lock */
+    bool left;        /* farewell was said, by the thread that destroys the last communicator */
+    struct rcmi_agreements *agreements; /* has a lock of its own */
+    struct rcmi_early *early;           /* under lock */
+    rcm_store *store;                   /* ours, closed at the end; NULL if the caller's */
+    struct rcmi_join join;              /* our place in it */
+    bool serves_store;
 };
 
 enum { RCMI_COLLECTIVES = 4 }; /* enum rcm_collective counts from 1 */
@@ -57,13 +79,14 @@ struct rcm_comm {
     int64_t timeout_ms;
     int64_t warn_after_ns; /* 0: never */
     size_t slot_bytes;
+    uint32_t slots;
     int *host_of, *world_rank;
     struct rcmi_shape shape;
+    double crowd;                         /* ranks for each CPU of this rank's machine */
     const char *forced[RCMI_COLLECTIVES]; /* algorithm by name, NULL: by cost */
     char *forced_text;
-    rcm_store *store;      /* ours, closed at the end; NULL if the caller's */
-    struct rcmi_join join; /* our place in it */
-    bool serves_store;
+    uint32_t
+        agreements; /* number of the last one that this rank took part in; the issuing thread's */
 
     /* The driver's. */
     atomic_flag driving;
@@ -105,6 +128,7 @@ struct rcm_comm {
     /* All ranks are in rcm_destroy: a link that ends is no death any more. Set by the destroying
      * thread, read by the loop thread; relaxed, for neither orders anything by it. */
     _Atomic bool parting;
+    bool open;          /* counted in engine->open; under its lock */
     _Atomic int failed; /* rcm_status; set after error was written, release/acquire */
     pthread_mutex_t error_lock;
     struct rcm_error error;
@@ -174,11 +198,39 @@ uint32_t rcmi_fork_generation(void);
 void rcmi_comm_unref(rcm_comm *comm);
 /* Ends what is in flight and frees everything, also half-made. Keeps the thread's error. */
 void rcmi_comm_retire(rcm_comm *comm);
+/* Waits until no work of a communicator that failed touches its buffers any more. */
+rcm_status rcmi_comm_settle(rcm_comm *comm, rcmi_deadline deadline);
+/* "rank 3 (pid 4711 on node7)"; says also which rank of the world it is where that is another. */
+#define RCMI_WHO_TEXT 160
+const char *rcmi_comm_describe(const rcm_comm *comm, int rank, char text[RCMI_WHO_TEXT]);
+
+/* ---- group.c: making communicators on an engine */
+/* NULL: no memory (thread's error). */
+rcm_comm *rcmi_comm_new(void);
+/* Groups ranks by host identity: host_of, shape, local rank and size, from world_rank. */
+rcm_status rcmi_comm_shape(rcm_comm *comm);
+/* The last step: makes what runs its operations, and adds it to the engine. */
+rcm_status rcmi_comm_equip(rcm_comm *comm);
+/* Makes a communicator of these ranks of parent, in this order, on parent's engine; this rank must
+ * be among them. All of them call it with the same members and the same epoch, which no other
+ * communicator of theirs has. Talks to nobody. One of which a member is lost already comes out
+ * failed. */
+rcm_status rcmi_comm_derive(rcm_comm *parent, uint32_t epoch, const int *members, int nmembers,
+                            rcm_comm **ret_comm);
 
 /* ---- engine.c */
 rcm_status rcmi_engine_create(struct rcmi_node_config *config, struct rcmi_engine **ret_engine);
-void rcmi_engine_destroy(struct rcmi_engine *engine);
+/* Of each communicator on it, one more reference than rcmi_engine_create's; the last release ends
+ * it. */
+void rcmi_engine_hold(struct rcmi_engine *engine);
+void rcmi_engine_release(struct rcmi_engine *engine);
 void rcmi_engine_add(struct rcmi_engine *engine, rcm_comm *comm);
+/* comm is over, orderly (all its ranks know) or not; once or twice. True if none is in use any
+ * more. */
+bool rcmi_engine_part(struct rcmi_engine *engine, rcm_comm *comm, bool orderly);
+/* Tells all ranks, also those that have not made it yet, that the communicator of this epoch is of
+ * no use, for the reason in the thread's error; origin: its rank that is to blame. */
+void rcmi_engine_revoke(struct rcmi_engine *engine, uint32_t epoch, int origin);
 void rcmi_engine_remove(struct rcmi_engine *engine, rcm_comm *comm);
 /* A thread that came by a work enters before it touches comm; false: comm is at its end, its works
  * are complete. */
@@ -288,13 +340,36 @@ void rcmi_page_show_transfer(struct rcmi_status_page *page, const struct rcm_wor
 void rcmi_page_part(struct rcmi_status_page *page);
 void rcmi_page_fail(struct rcmi_status_page *page, rcm_status status);
 
-/* ---- book.c: who is where */
-struct rcmi_address_book; /* address blobs of all world ranks */
+/* ---- early.c: messages of communicators that this rank has not made yet */
+/* All under the engine's lock. No memory: they are lost, as if they had come too early. */
+struct rcmi_early *rcmi_early_create(void);
+void rcmi_early_free(struct rcmi_early *early);
+/* Keeps a message, or with bytes NULL that peer wants its point-to-point channel opened. */
+void rcmi_early_keep(struct rcmi_early *early, uint32_t epoch, int peer, const void *bytes,
+                     size_t len);
+/* Takes out what was kept for epoch, in order, and calls hear with each. */
+void rcmi_early_take(struct rcmi_early *early, uint32_t epoch,
+                     void (*hear)(void *arg, int peer, const void *bytes, size_t len), void *arg);
+
+/* ---- agree.c: who of a communicator is left */
+rcm_status rcmi_agreements_create(struct rcmi_engine *engine,
+                                  struct rcmi_agreements **ret_agreements);
+void rcmi_agreements_free(struct rcmi_agreements *agreements);
+/* Collective among the ranks of comm that live. ret_members: room for comm->size ranks of comm. */
+rcm_status rcmi_agree(rcm_comm *comm, rcmi_deadline deadline, int *ret_members, int *ret_nmembers,
+                      uint32_t *ret_epoch);
+/* Loop thread: a message of peer, a world rank; and that some link has ended. */
+void rcmi_agree_hear(struct rcmi_agreements *agreements, int peer, const struct rcmi_agree *said);
+void rcmi_agree_wake(struct rcmi_agreements *agreements);
+
+/* ---- book.c: who is where; address blobs of all world ranks */
 rcm_status rcmi_book_create(struct rcm_blob *blobs, int nranks,
                             struct rcmi_address_book **ret_book);
 void rcmi_book_free(struct rcmi_address_book *book);
 rcm_status rcmi_book_lookup(const struct rcmi_address_book *book, int rank, const void **ret_blob,
                             size_t *ret_len);
+/* The host identity that rank published. */
+rcm_status rcmi_book_host(const struct rcmi_address_book *book, int rank, const char **ret_id);
 /* "rank 3 (pid 4711 on node7)" */
 const char *rcmi_book_describe(const struct rcmi_address_book *book, int rank, char text[128]);
 

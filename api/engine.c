@@ -415,16 +415,35 @@ static void engine_peer_lost(void *arg, int peer, const struct rcmi_error *why) 
             if (comm->world_rank[r] != peer ||
                 atomic_load_explicit(&comm->parting, memory_order_relaxed))
                 continue;
+            const rcm_status status = why->status == RCM_ERR_AUTH ? RCM_ERR_AUTH : RCM_ERR_PEER;
             if (why->status == RCM_ERR_NOMEM || why->status == RCM_ERR_RESOURCE)
                 rcmi_fail_origin(why->status, comm->rank, "rank %d had to give up %.400s",
                                  comm->rank, why->text);
+            else if (r == peer)
+                rcmi_fail_origin(status, r, "lost %.400s", why->text);
             else
-                rcmi_fail_origin(why->status == RCM_ERR_AUTH ? RCM_ERR_AUTH : RCM_ERR_PEER, r,
-                                 "lost %.400s", why->text);
+                rcmi_fail_origin(status, r, "lost rank %d, of the world %.400s", r, why->text);
             rcmi_comm_fail(comm, NULL);
         }
     }
     pthread_mutex_unlock(&engine->lock);
+    rcmi_agree_wake(engine->agreements);
+}
+
+/* peer has left: do we still share a communicator that is in use? */
+static bool engine_parted(void *arg, int peer) {
+    struct rcmi_engine *engine = arg;
+    bool shared = false;
+    pthread_mutex_lock(&engine->lock);
+    for (const rcm_comm *comm = engine->comms; comm && !shared; comm = comm->next) {
+        if (atomic_load_explicit(&comm->parting, memory_order_relaxed) ||
+            atomic_load_explicit(&comm->failed, memory_order_relaxed) != RCM_OK)
+            continue;
+        for (int r = 0; r < comm->size; r++)
+            shared = shared || comm->world_rank[r] == peer;
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return !shared;
 }
 
 /* peer asks, or answers, who waits for whom. */
@@ -453,18 +472,43 @@ static void engine_record(struct rcmi_engine *engine, int peer, const struct rcm
     pthread_mutex_unlock(&engine->lock);
 }
 
+/* Keeps what is for a communicator that this rank has not made yet, as others have. */
+static bool engine_keep(struct rcmi_engine *engine, uint32_t epoch, int peer, const void *bytes,
+                        size_t len) {
+    bool known = false;
+    pthread_mutex_lock(&engine->lock);
+    for (const rcm_comm *comm = engine->comms; comm; comm = comm->next)
+        known = known || comm->epoch == epoch;
+    if (!known)
+        rcmi_early_keep(engine->early, epoch, peer, bytes, len);
+    pthread_mutex_unlock(&engine->lock);
+    return !known;
+}
+
+static bool engine_hear_agree(struct rcmi_engine *engine, int peer, const void *bytes, size_t len) {
+    struct rcmi_agree said;
+    if (!rcmi_agree_decode(bytes, len, &said))
+        return false;
+    rcmi_agree_hear(engine->agreements, peer, &said);
+    return true;
+}
+
 static void engine_message(void *arg, int peer, const void *bytes, size_t len) {
     struct rcmi_engine *engine = arg;
     struct rcmi_failure failure;
     struct rcmi_inquiry inquiry;
     struct rcmi_record record;
     struct rcm_error error;
+    if (engine_hear_agree(engine, peer, bytes, len))
+        return;
     if (rcmi_record_decode(bytes, len, &record)) {
-        engine_record(engine, peer, &record);
+        if (!engine_keep(engine, record.epoch, peer, bytes, len))
+            engine_record(engine, peer, &record);
         return;
     }
     if (rcmi_inquiry_decode(bytes, len, &inquiry)) {
-        engine_inquiry(engine, peer, &inquiry);
+        if (!engine_keep(engine, inquiry.epoch, peer, bytes, len))
+            engine_inquiry(engine, peer, &inquiry);
         return;
     }
     if (!rcmi_failure_decode(bytes, len, &failure, &error)) {
@@ -475,6 +519,8 @@ static void engine_message(void *arg, int peer, const void *bytes, size_t len) {
                      more);
         return;
     }
+    if (engine_keep(engine, failure.epoch, peer, bytes, len))
+        return;
     pthread_mutex_lock(&engine->lock);
     for (rcm_comm *comm = engine->comms; comm; comm = comm->next)
         if (comm->epoch == failure.epoch && error.origin >= -1 && error.origin < comm->size)
@@ -486,6 +532,8 @@ static void engine_wanted(void *arg, int peer, uint32_t epoch, uint32_t id) {
     struct rcmi_engine *engine = arg;
     if (id != RCMI_P2P_CHANNEL)
         return; /* a collective's: opened when this rank calls it */
+    if (engine_keep(engine, epoch, peer, NULL, 0))
+        return;
     pthread_mutex_lock(&engine->lock);
     for (rcm_comm *comm = engine->comms; comm; comm = comm->next)
         for (int r = 0; r < comm->size && comm->epoch == epoch; r++)
@@ -496,6 +544,30 @@ static void engine_wanted(void *arg, int peer, uint32_t epoch, uint32_t id) {
 }
 
 /* ---- Life ---------------------------------------------------------------------------------- */
+
+/* Also of a half-made one. */
+static void engine_free(struct rcmi_engine *engine) {
+    rcmi_node_destroy(engine->node);
+    rcm_store_close(engine->store);
+    rcmi_agreements_free(engine->agreements);
+    rcmi_early_free(engine->early);
+    rcmi_book_free(engine->book);
+    pthread_mutex_destroy(&engine->lock);
+    free(engine->parted);
+    free(engine->cpus);
+    free(engine);
+}
+
+static rcm_status engine_make_parts(struct rcmi_engine *engine, struct rcmi_node_config *config) {
+    engine->rank = config->rank;
+    engine->nranks = config->nranks;
+    engine->parted = calloc((size_t)config->nranks, sizeof(*engine->parted));
+    engine->early = rcmi_early_create();
+    if (!engine->parted || !engine->early)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the engine");
+    rcm_status status = rcmi_agreements_create(engine, &engine->agreements);
+    return status == RCM_OK ? rcmi_node_create(config, &engine->node) : status;
+}
 
 rcm_status rcmi_engine_create(struct rcmi_node_config *config, struct rcmi_engine **ret_engine) {
     struct rcmi_engine *engine = calloc(1, sizeof(*engine));
@@ -508,35 +580,72 @@ rcm_status rcmi_engine_create(struct rcmi_node_config *config, struct rcmi_engin
     pthread_mutex_init(&engine->lock, &recursive);
     pthread_mutexattr_destroy(&recursive);
     engine->crowd = 1;
+    atomic_init(&engine->refs, 1);
     config->peer_lost = engine_peer_lost;
     config->message = engine_message;
     config->wanted = engine_wanted;
+    config->parted = engine_parted;
     config->tick = engine_tick;
     config->arg = engine;
-    rcm_status status = rcmi_node_create(config, &engine->node);
+    rcm_status status = engine_make_parts(engine, config);
     if (status != RCM_OK) {
-        pthread_mutex_destroy(&engine->lock);
-        free(engine);
+        engine_free(engine);
         return status;
     }
     *ret_engine = engine;
     return RCM_OK;
 }
 
-void rcmi_engine_destroy(struct rcmi_engine *engine) {
-    if (!engine)
-        return;
-    rcmi_node_destroy(engine->node);
-    rcmi_book_free(engine->book);
-    pthread_mutex_destroy(&engine->lock);
-    free(engine);
+void rcmi_engine_hold(struct rcmi_engine *engine) {
+    atomic_fetch_add_explicit(&engine->refs, 1, memory_order_relaxed);
+}
+
+void rcmi_engine_release(struct rcmi_engine *engine) {
+    /* Acquire-release: the last one sees everything the others did. */
+    if (engine && atomic_fetch_sub_explicit(&engine->refs, 1, memory_order_acq_rel) == 1)
+        engine_free(engine);
+}
+
+static void engine_hear_again(void *arg, int peer, const void *bytes, size_t len) {
+    const rcm_comm *comm = arg;
+    if (bytes)
+        engine_message(comm->engine, peer, bytes, len);
+    else
+        engine_wanted(comm->engine, peer, comm->epoch, RCMI_P2P_CHANNEL);
 }
 
 void rcmi_engine_add(struct rcmi_engine *engine, rcm_comm *comm) {
     pthread_mutex_lock(&engine->lock);
     comm->next = engine->comms;
     engine->comms = comm;
+    comm->open = true;
+    engine->open++;
+    rcmi_early_take(engine->early, comm->epoch, engine_hear_again, comm);
     pthread_mutex_unlock(&engine->lock);
+}
+
+bool rcmi_engine_part(struct rcmi_engine *engine, rcm_comm *comm, bool orderly) {
+    pthread_mutex_lock(&engine->lock);
+    for (int r = 0; orderly && r < comm->size; r++)
+        engine->parted[comm->world_rank[r]] = true;
+    if (comm->open)
+        engine->open--;
+    comm->open = false;
+    const bool last = engine->open == 0;
+    pthread_mutex_unlock(&engine->lock);
+    return last;
+}
+
+void rcmi_engine_revoke(struct rcmi_engine *engine, uint32_t epoch, int origin) {
+    const struct rcmi_error *cause = rcmi_last_error();
+    struct rcm_error error = RCM_ERROR_INIT;
+    struct rcmi_failure failure;
+    error.status = cause->status;
+    error.origin = origin;
+    error.sys_errno = cause->sys_errno;
+    snprintf(error.text, sizeof(error.text), "%s", cause->text);
+    rcmi_failure_encode(epoch, &error, &failure);
+    rcmi_node_send_linked(engine->node, &failure, sizeof(failure));
 }
 
 void rcmi_engine_remove(struct rcmi_engine *engine, rcm_comm *comm) {

@@ -23,18 +23,13 @@
 #include <unistd.h>
 
 #define SETTINGS_TEXT 256
-#define CPU_BYTES     128 /* of an affinity mask: 1024 CPUs */
-
-/* The CPUs a rank may use. */
-struct cpus {
-    uint8_t bytes[CPU_BYTES];
-};
 
 /* What rcm_init gathers on its way. */
 struct init {
     const struct rcm_init_options *options;
     struct rcmi_launch launch;
-    rcm_store *store; /* borrowed if options->store, else owned until the communicator has it */
+    rcm_store *store;
+    bool owns_store; /* false: it is the caller's, or the engine's by now */
     char *secret;
     char host_id[256];
     const char *transports;
@@ -42,7 +37,7 @@ struct init {
     int64_t slots, slot_bytes;
     int64_t timeout_ms, warn_after_s;
     rcmi_deadline deadline;
-    struct cpus *cpus;            /* by rank */
+    struct rcmi_cpus *cpus;       /* by rank, until the engine has them */
     char settings[SETTINGS_TEXT]; /* what must be equal on all ranks, as text */
 };
 
@@ -112,6 +107,7 @@ static rcm_status init_store(struct init *init) {
         const int64_t left =
             init->deadline == RCMI_NEVER ? -1 : rcmi_deadline_left_ms(init->deadline);
         status = rcmi_launch_open(&init->launch, init->secret, left, &init->store);
+        init->owns_store = status == RCM_OK;
     }
     return status == RCM_OK ? rcmi_join(init->store, &init->launch, init->deadline, &init->join)
                             : status;
@@ -127,7 +123,7 @@ static rcm_status init_exchange(struct init *init, rcm_comm *comm) {
     rcmi_node_address(comm->engine->node, &address, &len);
     struct rcm_blob *all = calloc((size_t)comm->size, sizeof(*all));
     init->cpus = calloc((size_t)comm->size, sizeof(*init->cpus));
-    char *mine = calloc(1, SETTINGS_TEXT + CPU_BYTES + len);
+    char *mine = calloc(1, SETTINGS_TEXT + RCMI_CPU_BYTES + len);
     if (!all || !mine || !init->cpus) {
         free(all);
         free(mine);
@@ -135,19 +131,19 @@ static rcm_status init_exchange(struct init *init, rcm_comm *comm) {
     }
     memcpy(mine, init->settings, SETTINGS_TEXT);
     /* Beyond 1,024 CPUs this fails and the mask stays empty: then ranks do not spin. */
-    (void)sched_getaffinity(0, CPU_BYTES, (cpu_set_t *)(void *)(mine + SETTINGS_TEXT));
-    memcpy(mine + SETTINGS_TEXT + CPU_BYTES, address, len);
+    (void)sched_getaffinity(0, RCMI_CPU_BYTES, (cpu_set_t *)(void *)(mine + SETTINGS_TEXT));
+    memcpy(mine + SETTINGS_TEXT + RCMI_CPU_BYTES, address, len);
     char scope[80];
     snprintf(scope, sizeof(scope), "%s/rank", init->join.scope);
     rcm_status status = rcmi_exchange(init->store, scope, comm->rank, comm->size, mine,
-                                      SETTINGS_TEXT + CPU_BYTES + len, init->deadline, all);
+                                      SETTINGS_TEXT + RCMI_CPU_BYTES + len, init->deadline, all);
     free(mine);
     if (status != RCM_OK) {
         free(all);
         return status;
     }
     for (int r = 0; r < comm->size; r++) { /* settings are compared, then cut off */
-        if (status == RCM_OK && all[r].len <= SETTINGS_TEXT + CPU_BYTES)
+        if (status == RCM_OK && all[r].len <= SETTINGS_TEXT + RCMI_CPU_BYTES)
             status = rcmi_fail_origin(RCM_ERR_PROTOCOL, r, "rank %d published only %zu bytes", r,
                                       all[r].len);
         if (status != RCM_OK)
@@ -158,9 +154,10 @@ static rcm_status init_exchange(struct init *init, rcm_comm *comm) {
             status = rcmi_fail_origin(RCM_ERR_MISMATCH, r,
                                       "settings differ: rank %d has %.180s, rank %d has %.180s", r,
                                       text, comm->rank, init->settings);
-        memcpy(init->cpus[r].bytes, text + SETTINGS_TEXT, CPU_BYTES);
-        memmove(text, text + SETTINGS_TEXT + CPU_BYTES, all[r].len - SETTINGS_TEXT - CPU_BYTES);
-        all[r].len -= SETTINGS_TEXT + CPU_BYTES;
+        memcpy(init->cpus[r].bytes, text + SETTINGS_TEXT, RCMI_CPU_BYTES);
+        memmove(text, text + SETTINGS_TEXT + RCMI_CPU_BYTES,
+                all[r].len - SETTINGS_TEXT - RCMI_CPU_BYTES);
+        all[r].len -= SETTINGS_TEXT + RCMI_CPU_BYTES;
     }
     struct rcmi_address_book *book = NULL;
     if (status == RCM_OK)
@@ -187,85 +184,19 @@ static bool prefers_shm(const char *transports) {
     return strcmp(transports, "auto") == 0 || strncmp(transports, "shm", 3) == 0;
 }
 
-/* Ranks for each CPU of rank's machine: the ranks' masks together tell how many it has. One rank's
- * own mask does not: a launcher may have bound each to one CPU. */
-static double machine_crowd(const struct init *init, const rcm_comm *comm, const char **ids,
-                            int rank) {
-    unsigned char bits[CPU_BYTES] = {0};
-    int cpus = 0, ranks = 0;
-    for (int r = 0; r < comm->size; r++) {
-        if (strcmp(ids[r], ids[rank]))
-            continue;
-        ranks++;
-        for (int byte = 0; byte < CPU_BYTES; byte++)
-            bits[byte] |= init->cpus[r].bytes[byte];
-    }
-    for (int byte = 0; byte < CPU_BYTES; byte++)
-        cpus += __builtin_popcount(bits[byte]);
-    return cpus > 0 ? (double)ranks / cpus : ranks;
-}
-
-/* What the cost estimates want to know of the machines, the same on all ranks. */
-static void shape_machines(const struct init *init, const rcm_comm *comm, const char **ids,
-                           struct rcmi_shape *shape) {
-    shape->loopback = true;
-    for (int r = 0; r < comm->size; r++) {
-        int first = 0;
-        while (strcmp(ids[first], ids[r]))
-            first++;
-        if (first != r)
-            continue;
-        const double crowd = machine_crowd(init, comm, ids, r);
-        shape->crowd = crowd > shape->crowd ? crowd : shape->crowd;
-        shape->loopback = shape->loopback && r == 0;
-    }
-}
-
-/* Groups ranks by host identity, hosts numbered by first appearance. Without shared memory every
- * rank is a host of its own. */
-static rcm_status init_shape(const struct init *init, rcm_comm *comm) {
-    const size_t n = (size_t)comm->size;
-    const char **ids = calloc(n, sizeof(*ids));
-    int *first = calloc(n, sizeof(*first)); /* of each host: its first rank */
-    rcm_status status = RCM_OK;
-    comm->host_of = calloc(n, sizeof(*comm->host_of));
-    comm->world_rank = calloc(n, sizeof(*comm->world_rank));
-    if (!ids || !first || !comm->host_of || !comm->world_rank)
-        status = rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", comm->size);
-    int nhosts = 0;
-    for (int r = 0; status == RCM_OK && r < comm->size; r++) {
-        const void *blob;
-        size_t len;
+/* The communicator of all: every rank is itself. */
+static rcm_status init_shape(struct init *init, rcm_comm *comm) {
+    comm->world_rank = calloc((size_t)comm->size, sizeof(*comm->world_rank));
+    if (!comm->world_rank)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", comm->size);
+    for (int r = 0; r < comm->size; r++)
         comm->world_rank[r] = r;
-        status = rcmi_book_lookup(comm->engine->book, r, &blob, &len);
-        if (status == RCM_OK)
-            status = rcmi_address_host(blob, len, &ids[r]);
-        if (status != RCM_OK)
-            break;
-        int host = 0;
-        while (host < nhosts &&
-               (!prefers_shm(init->transports) || strcmp(ids[first[host]], ids[r])))
-            host++;
-        if (host == nhosts)
-            first[nhosts++] = r;
-        comm->host_of[r] = host;
-    }
-    for (int r = 0; status == RCM_OK && r < comm->size; r++) {
-        if (strcmp(ids[r], ids[comm->rank]))
-            continue;
-        if (r < comm->rank)
-            comm->local_rank++;
-        comm->local_size++;
-    }
-    comm->shape =
-        (struct rcmi_shape){.nranks = comm->size, .nhosts = nhosts, .host_of = comm->host_of};
-    if (status == RCM_OK) {
-        shape_machines(init, comm, ids, &comm->shape);
-        comm->engine->crowd =
-            machine_crowd(init, comm, ids, comm->rank) <= 1 ? 1 : comm->local_size;
-    }
-    free(ids);
-    free(first);
+    comm->engine->merges_hosts = prefers_shm(init->transports);
+    comm->engine->cpus = init->cpus;
+    init->cpus = NULL;
+    rcm_status status = rcmi_comm_shape(comm);
+    if (status == RCM_OK)
+        comm->engine->crowd = comm->crowd <= 1 ? 1 : comm->local_size;
     return status;
 }
 
@@ -322,26 +253,14 @@ static rcm_status init_engine(const struct init *init, rcm_comm *comm) {
     return rcmi_engine_create(&config, &comm->engine);
 }
 
-static rcm_status init_executor(const struct init *init, rcm_comm *comm) {
-    const struct rcmi_exec_config config = {
-        .node = comm->engine->node,
-        .epoch = comm->epoch,
-        .shape = &comm->shape,
-        .world_rank = comm->world_rank,
-        .rank = comm->rank,
-        .slot_bytes = comm->slot_bytes,
-        .slots = (uint32_t)init->slots,
-    };
-    rcm_status status = rcmi_exec_create(&config, &comm->exec);
-    if (status == RCM_OK)
-        status = rcmi_plan_cache_create(&comm->shape, comm->rank, &comm->plans);
-    if (status == RCM_OK)
-        status = rcmi_p2p_create(comm, &comm->p2p);
-    if (status == RCM_OK)
-        status = rcmi_blame_create(comm, &comm->blame);
-    if (status == RCM_OK)
-        status = rcmi_records_create(comm, &comm->records);
-    return status;
+/* The store is the engine's from here, to be closed with it. */
+static void init_hand_over_store(struct init *init, struct rcmi_engine *engine) {
+    engine->join = init->join;
+    if (!init->owns_store)
+        return;
+    engine->store = init->store;
+    engine->serves_store = init->launch.rank == 0;
+    init->owns_store = false;
 }
 
 static rcm_status init_comm(struct init *init, rcm_comm *comm) {
@@ -350,12 +269,13 @@ static rcm_status init_comm(struct init *init, rcm_comm *comm) {
     comm->timeout_ms = init->timeout_ms;
     comm->warn_after_ns = init->warn_after_s * 1000000000;
     comm->slot_bytes = (size_t)init->slot_bytes;
+    comm->slots = (uint32_t)init->slots;
     comm->epoch = (uint32_t)(init->join.job ^ init->join.job >> 32);
-    comm->fork_generation = rcmi_fork_generation();
-    comm->join = init->join;
     rcm_status status = init_engine(init, comm);
-    if (status == RCM_OK)
+    if (status == RCM_OK) {
+        init_hand_over_store(init, comm->engine);
         status = rcmi_node_attend(comm->engine->node);
+    }
     if (status == RCM_OK)
         status = init_exchange(init, comm);
     if (status == RCM_OK)
@@ -366,27 +286,8 @@ static rcm_status init_comm(struct init *init, rcm_comm *comm) {
     status =
         init_forced(comm, o && o->algorithm ? o->algorithm : rcmi_setting("RINGCOMM_ALGORITHM"));
     if (status == RCM_OK)
-        status = init_executor(init, comm);
-    if (status != RCM_OK)
-        return status;
-    comm->page = rcmi_node_status_page(comm->engine->node);
-    rcmi_page_init(comm->page, comm, init->join.job);
-    rcmi_engine_add(comm->engine, comm);
-    return rcmi_node_start(comm->engine->node);
-}
-
-static rcm_comm *comm_new(void) {
-    rcm_comm *comm = calloc(1, sizeof(*comm));
-    if (!comm)
-        return NULL;
-    comm->active_end = &comm->active;
-    comm->submitted_end = &comm->submitted;
-    atomic_flag_clear(&comm->driving);
-    pthread_mutex_init(&comm->submit_lock, NULL);
-    pthread_mutex_init(&comm->error_lock, NULL);
-    comm->error.origin = -1;
-    atomic_init(&comm->refs, 1);
-    return comm;
+        status = rcmi_comm_equip(comm);
+    return status == RCM_OK ? rcmi_node_start(comm->engine->node) : status;
 }
 
 static rcm_status init_check(const struct rcm_init_options *options, rcm_comm **ret_comm) {
@@ -407,9 +308,9 @@ static void init_give_up(struct init *init, rcm_comm *comm, rcm_status status) {
         rcmi_join_fail(init->store, &init->join);
     if (init->store && own_store && status == RCM_ERR_CONFIG) /* two jobs on it, perhaps */
         rcmi_store_keep(init->store);
-    if (init->store && own_store && !comm)
-        rcm_store_close(init->store);
     rcmi_comm_retire(comm);
+    if (init->owns_store)
+        rcm_store_close(init->store);
     *rcmi_last_error() = cause;
 }
 
@@ -428,17 +329,13 @@ rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm)
              init.launch.origin);
     if (status == RCM_OK)
         status = init_store(&init);
-    if (status == RCM_OK && !(comm = comm_new()))
-        status = rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a communicator");
-    if (status == RCM_OK && own_store) { /* the communicator's from here, to be closed with it */
-        comm->store = init.store;
-        comm->serves_store = init.launch.rank == 0;
-    }
+    if (status == RCM_OK && !(comm = rcmi_comm_new()))
+        status = RCM_ERR_NOMEM;
     if (status == RCM_OK)
         status = init_comm(&init, comm);
     /* A store that is not ours is not seen again: who comes next there is no affair of ours. */
     if (status == RCM_OK && !own_store)
-        status = rcmi_join_leave(init.store, &comm->join);
+        status = rcmi_join_leave(init.store, &comm->engine->join);
     if (status == RCM_OK)
         *ret_comm = comm;
     else

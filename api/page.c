@@ -20,6 +20,12 @@ void rcmi_page_init(struct rcmi_status_page *page, const rcm_comm *comm, uint64_
     PUT(local_size, comm->local_size);
     PUT(epoch, comm->epoch);
     PUT(job, job);
+    PUT(called, 0); /* the page may have been another communicator's before */
+    PUT(sequence, 0);
+    PUT(shown, 0);
+    PUT(failed, RCM_OK);
+    PUT(parting, 0);
+    PUT(transfer, RCMI_TRANSFER_NONE);
     PUT(waits_for, -1);
     PUT(magic, RCMI_PAGE_MAGIC);
 }

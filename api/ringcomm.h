@@ -68,10 +68,10 @@
  *   So are RCM_ERR_UNSUPPORTED and RCM_ERR_TRUNCATED (a message longer than the receive buffer;
  *   its first bytes are there). After any other error the ranks may disagree on what happened, so
  *   the communicator keeps that first error, every rank is told of it, every operation in flight
- *   completes with it, every later call returns it, and only rcm_comm_error, rcm_abort and
- *   rcm_destroy are of use. rcm_comm_error says which rank was the origin. A rank that dies is
- *   named by all others within a second. The library never calls exit or abort, installs no
- *   signal handler, and raises no SIGPIPE.
+ *   completes with it, every later call returns it, and only rcm_comm_error, rcm_abort,
+ *   rcm_comm_shrink and rcm_destroy are of use. rcm_comm_error says which rank was the origin. A
+ * rank that dies is named by all others within a second. The library never calls exit or abort,
+ * installs no signal handler, and raises no SIGPIPE.
  *
  * AFTER AN ERROR OR ABORT
  *   Contents of receive buffers of unfinished operations are undefined. The library does not
@@ -325,6 +325,9 @@ int rcm_size(const rcm_comm *comm);
 /* Number of ranks on this rank's host, and this rank's position among them. */
 int rcm_local_rank(const rcm_comm *comm);
 int rcm_local_size(const rcm_comm *comm);
+/* The number that this rank of comm had from rcm_init: another one in a communicator that was made
+ * from others. -1 if there is no such rank. Any thread. */
+int rcm_world_rank(const rcm_comm *comm, int rank);
 
 /* The first error that made comm unusable. */
 struct rcm_error {
@@ -384,6 +387,33 @@ struct rcm_message {
 RCM_CHECKED rcm_status rcm_work_message(const rcm_work *work, struct rcm_message *ret_message);
 /* Gives the work back; unfinished: detaches it. NULL is a no-op. */
 void rcm_work_free(rcm_work *work);
+
+/* ---- Communicators from others -------------------------------------------------------------- */
+
+/*
+ * Makes a communicator of the ranks of comm that are left, in their old order with ranks 0..k-1,
+ * after some have died or comm failed for another reason. Collective among the survivors: each
+ * calls it, with call->timeout_ms (else comm's) as deadline; of call nothing else counts. It needs
+ * no store, and any rank may die before, during and after it, rank 0 too.
+ *   - comm is ended by it: operations that are still running fail on all ranks (RCM_ERR_ABORTED if
+ *     comm had not failed), and what is on its way is dropped. Nothing but rcm_destroy and another
+ *     shrink is of use afterwards; destroy may come at any time, also after the new one's, and
+ *     waits for nobody.
+ *   - Every survivor gets the same ranks. A rank that dies meanwhile may be among them: then the
+ *     new communicator fails like any other, and is shrunk in turn. So a program loops: work,
+ *     and when that fails, shrink, destroy the old one, and work on the new one.
+ *   - The new one has the settings of comm. Connections that exist are used, others are made when
+ *     needed. rcm_world_rank tells who is who.
+ *   - RCM_ERR_TIMEOUT: a rank is alive and has not called it; rcm_last_error() names it, the same
+ *     one on every rank that called. It may be called again then, by all.
+ *   - RCM_ERR_PEER: this rank is alive, but the others hold it for lost (it was stopped or cut off
+ *     for too long) and go on without it; it will not get in again. Of two groups that cannot reach
+ *     each other the larger goes on, of equal ones that with the lowest rank, as far as each
+ *     can see that the other's processes are there; hosts that do not answer count as dead.
+ * Source: MPI_Comm_shrink of ULFM (User Level Failure Mitigation).
+ */
+RCM_CHECKED rcm_status rcm_comm_shrink(rcm_comm *comm, const struct rcm_call *call,
+                                       rcm_comm **ret_comm);
 
 /* ---- Collectives --------------------------------------------------------------------------- */
 

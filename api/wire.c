@@ -58,3 +58,32 @@ bool rcmi_record_decode(const void *bytes, size_t len, struct rcmi_record *ret_r
     rcmi_text_clean(ret_record->algorithm);
     return ret_record->magic == RCMI_RECORD_MAGIC && ret_record->sequence != 0;
 }
+
+_Static_assert(offsetof(struct rcmi_agree, set) == 40 && sizeof(struct rcmi_agree) == 4096,
+               "no padding on the wire");
+
+size_t rcmi_agree_bytes(uint32_t nranks) {
+    return offsetof(struct rcmi_agree, set) + (nranks + 7) / 8;
+}
+
+static bool agree_is_valid(const struct rcmi_agree *agree, size_t len) {
+    const uint32_t n = agree->nranks;
+    if (agree->magic != RCMI_AGREE_MAGIC || n < 1 || n > RCMI_AGREE_RANKS_MAX ||
+        len != rcmi_agree_bytes(n) || agree->number == 0 || agree->left_ms < -1)
+        return false;
+    if (agree->kind < RCMI_AGREE_CALL || agree->kind > RCMI_AGREE_DECISION || agree->origin < -1 ||
+        agree->origin >= (int32_t)n)
+        return false;
+    if (agree->status != RCM_OK &&
+        (agree->kind != RCMI_AGREE_DECISION || !status_is_error(agree->status)))
+        return false;
+    return n % 8 == 0 || agree->set[n / 8] >> n % 8 == 0;
+}
+
+bool rcmi_agree_decode(const void *bytes, size_t len, struct rcmi_agree *ret_agree) {
+    if (len < offsetof(struct rcmi_agree, set) || len > sizeof(*ret_agree))
+        return false;
+    memset(ret_agree, 0, sizeof(*ret_agree));
+    memcpy(ret_agree, bytes, len);
+    return agree_is_valid(ret_agree, len);
+}

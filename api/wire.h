@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control messages of communicators: that one failed, and who waits for whom. */
+/* The control messages of communicators: that one failed, who waits for whom, what was called, who
+ * is left. */
 #ifndef RCMI_WIRE_H
 #define RCMI_WIRE_H
 
@@ -68,5 +69,33 @@ struct rcmi_record {
 /* False if the bytes are no such message. The algorithm is terminated and can be shown; sequence is
  * not 0. */
 bool rcmi_record_decode(const void *bytes, size_t len, struct rcmi_record *ret_record);
+
+/* Who is left (agree.c). Only the first rcmi_agree_bytes travel. */
+enum rcmi_agree_kind {
+    RCMI_AGREE_CALL = 1, /* a coordinator waits for the receiver */
+    RCMI_AGREE_JOIN,     /* set: ranks that are gone for the sender */
+    RCMI_AGREE_LEAVE,    /* the sender has given up waiting */
+    RCMI_AGREE_DECISION, /* set: the members, if status is RCM_OK */
+};
+#define RCMI_AGREE_SET_BYTES 4056
+#define RCMI_AGREE_RANKS_MAX (RCMI_AGREE_SET_BYTES * 8)
+struct rcmi_agree {
+    uint32_t magic;  /* RCMI_AGREE_MAGIC */
+    uint32_t epoch;  /* of the communicator that is shrunk */
+    uint32_t number; /* of its agreement, from 1 */
+    uint32_t kind;
+    int32_t status;  /* of a decision, else 0 */
+    int32_t origin;  /* world rank that is to blame for the status, -1 */
+    int64_t left_ms; /* of a JOIN: how long the sender will wait; -1 for ever */
+    uint32_t nranks; /* of the world: bits in set, from the lowest of the first byte */
+    uint32_t reserved;
+    uint8_t set[RCMI_AGREE_SET_BYTES];
+};
+#define RCMI_AGREE_MAGIC 0x52434d41u
+/* Bytes of a message of a world of nranks. */
+size_t rcmi_agree_bytes(uint32_t nranks);
+/* False if the bytes are no such message. nranks, origin, kind and status are valid; bits of set
+ * beyond nranks are 0. */
+bool rcmi_agree_decode(const void *bytes, size_t len, struct rcmi_agree *ret_agree);
 
 #endif

@@ -46,10 +46,25 @@ static bool take_record(const uint8_t *data, size_t size) {
     return true;
 }
 
+static bool take_agree(const uint8_t *data, size_t size) {
+    struct rcmi_agree agree;
+    uint32_t members = 0;
+    if (!rcmi_agree_decode(data, size, &agree))
+        return false;
+    fuzz_require(rcmi_agree_bytes(agree.nranks) == size, "the set is there");
+    fuzz_require(agree.origin < (int32_t)agree.nranks, "who is to blame is a rank");
+    for (uint32_t r = 0; r < RCMI_AGREE_RANKS_MAX; r++) {
+        members += agree.set[r / 8] >> r % 8 & 1;
+        fuzz_require(r + 1 != agree.nranks || members <= agree.nranks, "members are counted");
+    }
+    fuzz_require(members <= agree.nranks, "no member is beyond the world");
+    return true;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const bool failure = take_failure(data, size), inquiry = take_inquiry(data, size),
-               record = take_record(data, size);
-    fuzz_require(failure + inquiry + record <= 1, "a message means one thing");
-    fuzz_verdict = failure || inquiry || record ? FUZZ_ACCEPTED : FUZZ_REFUSED;
+               record = take_record(data, size), agree = take_agree(data, size);
+    fuzz_require(failure + inquiry + record + agree <= 1, "a message means one thing");
+    fuzz_verdict = failure || inquiry || record || agree ? FUZZ_ACCEPTED : FUZZ_REFUSED;
     return 0;
 }

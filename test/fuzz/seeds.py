@@ -162,9 +162,28 @@ def failure():
     def record(magic=0x52434d52, sequence=3, algorithm=b'ring'):
         return struct.pack('<IIQQQiiii24sII', magic, 7, sequence, 99, 1000, 1, 9, 1, 0, algorithm, 0,
                            0)
+
+    def agree(magic=0x52434d41, number=1, kind=4, status=0, origin=-1, left=1000, n=11,
+              members=b'\xff\x07'):
+        return struct.pack('<IIIIiiqII', magic, 7, number, kind, status, origin, left, n,
+                           0) + members
     return {
         'valid-record-controls': record(algorithm=b'\x1b[2Jring\r\n'),
         'valid-controls': message(text=b'\x1b]0;x\x07\x9b2J it \xc2\x9b broke\r\n\x7f'),
+        'valid-agree-call': agree(kind=1, members=b'\0\0'),
+        'valid-agree-join': agree(kind=2, members=b'\1\2', left=-1),
+        'valid-agree-leave': agree(kind=3, members=b'\0\0'),
+        'valid-agree-decision': agree(),
+        'valid-agree-timeout': agree(status=-5, origin=10),
+        'valid-agree-full': agree(n=32448, members=b'\xff' * 4056),
+        'bad-agree-kind': agree(kind=5), 'bad-agree-kind-zero': agree(kind=0),
+        'bad-agree-number': agree(number=0), 'bad-agree-origin': agree(origin=11),
+        'bad-agree-origin-below': agree(origin=-2), 'bad-agree-status': agree(status=3),
+        'bad-agree-status-of-join': agree(kind=2, status=-5), 'bad-agree-left': agree(left=-2),
+        'bad-agree-none': agree(n=0, members=b''), 'bad-agree-beyond': agree(members=b'\xff\x08'),
+        'bad-agree-cut': agree(members=b'\xff'), 'bad-agree-long': agree(members=b'\xff\7\0'),
+        'bad-agree-many': agree(n=32449, members=b'\xff' * 4056),
+        'bad-agree-absurd': agree(n=0xffffffff), 'bad-agree-header': agree()[:39],
         'valid-inquiry': inquiry(), 'valid-inquiry-full': inquiry(npeers=16),
         'bad-inquiry-state': inquiry(state=4), 'bad-inquiry-peers': inquiry(npeers=17),
         'bad-inquiry-peers-absurd': inquiry(npeers=-1 & 0xffffffff),

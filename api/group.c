@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Making communicators on an engine that exists: what rcm_init and the communicators made from
+ * others have in common, and rcmi_comm_derive, the constructor of the latter. It does not agree on
+ * anything: that all members call it with the same members and epoch is its caller's business.
+ */
+#include "comm.h"
+#include "log.h"
+#include <stdlib.h>
+#include <string.h>
+
+rcm_comm *rcmi_comm_new(void) {
+    rcm_comm *comm = calloc(1, sizeof(*comm));
+    if (!comm) {
+        (void)rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a communicator");
+        return NULL;
+    }
+    comm->active_end = &comm->active;
+    comm->submitted_end = &comm->submitted;
+    atomic_flag_clear(&comm->driving);
+    pthread_mutex_init(&comm->submit_lock, NULL);
+    pthread_mutex_init(&comm->error_lock, NULL);
+    comm->error.origin = -1;
+    comm->fork_generation = rcmi_fork_generation();
+    atomic_init(&comm->refs, 1);
+    return comm;
+}
+
+/* ---- Shape --------------------------------------------------------------------------------- */
+
+/* Numbers hosts by first appearance. Without shared memory every rank is a host of its own. */
+static int shape_number_hosts(rcm_comm *comm, const char *const *ids, int *first) {
+    int nhosts = 0;
+    for (int r = 0; r < comm->size; r++) {
+        int host = 0;
+        while (host < nhosts &&
+               (!comm->engine->merges_hosts || strcmp(ids[first[host]], ids[r]) != 0))
+            host++;
+        if (host == nhosts)
+            first[nhosts++] = r;
+        comm->host_of[r] = host;
+    }
+    return nhosts;
+}
+
+static void shape_count_local(rcm_comm *comm, const char *const *ids) {
+    for (int r = 0; r < comm->size; r++) {
+        if (strcmp(ids[r], ids[comm->rank]) != 0)
+            continue;
+        if (r < comm->rank)
+            comm->local_rank++;
+        comm->local_size++;
+    }
+}
+
+/* Ranks for each CPU of rank's machine: the ranks' masks together tell how many it has. One rank's
+ * own mask does not: a launcher may have bound each to one CPU. */
+static double machine_crowd(const rcm_comm *comm, const char *const *ids, int rank) {
+    unsigned char bits[RCMI_CPU_BYTES] = {0};
+    int cpus = 0, ranks = 0;
+    for (int r = 0; r < comm->size; r++) {
+        if (strcmp(ids[r], ids[rank]) != 0)
+            continue;
+        ranks++;
+        for (int byte = 0; byte < RCMI_CPU_BYTES; byte++)
+            bits[byte] |= comm->engine->cpus[comm->world_rank[r]].bytes[byte];
+    }
+    for (int byte = 0; byte < RCMI_CPU_BYTES; byte++)
+        cpus += __builtin_popcount(bits[byte]);
+    return cpus > 0 ? (double)ranks / cpus : ranks;
+}
+
+/* What the cost estimates want to know of the machines, the same on all ranks. */
+static void shape_machines(const rcm_comm *comm, const char *const *ids, struct rcmi_shape *shape) {
+    shape->loopback = true;
+    for (int r = 0; r < comm->size; r++) {
+        int first = 0;
+        while (strcmp(ids[first], ids[r]) != 0)
+            first++;
+        if (first != r)
+            continue;
+        const double crowd = machine_crowd(comm, ids, r);
+        shape->crowd = crowd > shape->crowd ? crowd : shape->crowd;
+        shape->loopback = shape->loopback && r == 0;
+    }
+}
+
+rcm_status rcmi_comm_shape(rcm_comm *comm) {
+    const size_t n = (size_t)comm->size;
+    const char **ids = calloc(n, sizeof(*ids));
+    int *first = calloc(n, sizeof(*first)); /* of each host: its first rank */
+    rcm_status status = RCM_OK;
+    comm->host_of = calloc(n, sizeof(*comm->host_of));
+    if (!ids || !first || !comm->host_of)
+        status = rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", comm->size);
+    for (int r = 0; status == RCM_OK && r < comm->size; r++)
+        status = rcmi_book_host(comm->engine->book, comm->world_rank[r], &ids[r]);
+    if (status == RCM_OK) {
+        comm->shape = (struct rcmi_shape){.nranks = comm->size,
+                                          .nhosts = shape_number_hosts(comm, ids, first),
+                                          .host_of = comm->host_of};
+        shape_machines(comm, ids, &comm->shape);
+        shape_count_local(comm, ids);
+        comm->crowd = machine_crowd(comm, ids, comm->rank);
+    }
+    free(ids);
+    free(first);
+    return status;
+}
+
+/* ---- What works --------------------------------------------------------------------------- */
+
+rcm_status rcmi_comm_equip(rcm_comm *comm) {
+    const struct rcmi_exec_config config = {
+        .node = comm->engine->node,
+        .epoch = comm->epoch,
+        .shape = &comm->shape,
+        .world_rank = comm->world_rank,
+        .rank = comm->rank,
+        .slot_bytes = comm->slot_bytes,
+        .slots = comm->slots,
+    };
+    rcm_status status = rcmi_exec_create(&config, &comm->exec);
+    if (status == RCM_OK)
+        status = rcmi_plan_cache_create(&comm->shape, comm->rank, &comm->plans);
+    if (status == RCM_OK)
+        status = rcmi_blame_create(comm, &comm->blame);
+    if (status == RCM_OK)
+        status = rcmi_records_create(comm, &comm->records);
+    if (status == RCM_OK)
+        status = rcmi_p2p_create(comm, &comm->p2p);
+    if (status != RCM_OK)
+        return status;
+    comm->page = rcmi_node_status_page(comm->engine->node);
+    rcmi_page_init(comm->page, comm, comm->engine->join.job);
+    rcmi_engine_add(comm->engine, comm);
+    return RCM_OK;
+}
+
+/* ---- Deriving ------------------------------------------------------------------------------ */
+
+/* Algorithms asked for by name stay, as far as they can run these ranks. */
+static void derive_forced(rcm_comm *comm, const rcm_comm *parent) {
+    for (int c = 1; c < RCMI_COLLECTIVES; c++) {
+        const struct rcmi_algorithm *algorithm;
+        if (!parent->forced[c])
+            continue;
+        if (rcmi_algorithm_find((enum rcm_collective)c, parent->forced[c], &comm->shape,
+                                &algorithm) == RCM_OK)
+            comm->forced[c] = algorithm->name;
+        else
+            rcmi_log(RCMI_LOG_INFO, "chosen by cost from now on: %s", rcm_last_error());
+    }
+}
+
+static rcm_status derive_members(rcm_comm *comm, const rcm_comm *parent, const int *members) {
+    comm->rank = -1;
+    comm->world_rank = calloc((size_t)comm->size, sizeof(*comm->world_rank));
+    if (!comm->world_rank)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", comm->size);
+    for (int r = 0; r < comm->size; r++) {
+        if (members[r] < 0 || members[r] >= parent->size)
+            return rcmi_fail(RCM_ERR_INVALID, 0, "member %d is rank %d, not 0 to %d", r, members[r],
+                             parent->size - 1);
+        comm->world_rank[r] = parent->world_rank[members[r]];
+        if (members[r] == parent->rank)
+            comm->rank = r;
+    }
+    return comm->rank >= 0
+               ? RCM_OK
+               : rcmi_fail(RCM_ERR_INVALID, 0, "rank %d is not among the members", parent->rank);
+}
+
+/* Members that were lost before anybody could tell this communicator. */
+static void derive_check_lost(rcm_comm *comm) {
+    char who[RCMI_WHO_TEXT];
+    for (int r = 0; r < comm->size; r++) {
+        if (!rcmi_node_gone(comm->engine->node, comm->world_rank[r]))
+            continue;
+        rcmi_fail_origin(RCM_ERR_PEER, r, "lost %s before this communicator was made",
+                         rcmi_comm_describe(comm, r, who));
+        rcmi_comm_fail(comm, NULL);
+        return;
+    }
+}
+
+rcm_status rcmi_comm_derive(rcm_comm *parent, uint32_t epoch, const int *members, int nmembers,
+                            rcm_comm **ret_comm) {
+    rcm_comm *comm = rcmi_comm_new();
+    if (!comm)
+        return RCM_ERR_NOMEM;
+    comm->engine = parent->engine;
+    rcmi_engine_hold(comm->engine);
+    comm->size = nmembers;
+    comm->epoch = epoch;
+    comm->timeout_ms = parent->timeout_ms;
+    comm->warn_after_ns = parent->warn_after_ns;
+    comm->slot_bytes = parent->slot_bytes;
+    comm->slots = parent->slots;
+    rcm_status status = derive_members(comm, parent, members);
+    if (status == RCM_OK)
+        status = rcmi_comm_shape(comm);
+    if (status == RCM_OK) {
+        derive_forced(comm, parent);
+        status = rcmi_comm_equip(comm);
+    }
+    if (status != RCM_OK) {
+        rcmi_comm_retire(comm);
+        return status;
+    }
+    derive_check_lost(comm);
+    *ret_comm = comm;
+    return RCM_OK;
+}
