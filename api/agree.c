@@ -58,7 +58,7 @@
 #define GRACE_NS   (INT64_C(1000) * 1000000) /* for the coordinator's decision to arrive */
 #define SUSPECT_NS (INT64_C(1000) * 1000000)
 #define PROBE_MS   500 /* for one rank */
-#define PROBES     3   /* a dying process may listen for a moment after its links ended */
+#define PROBES     2   /* a dying process may listen for a moment after its links ended */
 #define OPEN_MAX   64  /* agreements that others have begun and this rank not */
 
 /* What another rank said. */
@@ -505,11 +505,29 @@ static void agree_sleep(struct rcmi_agreements *all, const struct agreement *a) 
     (void)pthread_cond_timedwait(&all->changed, &all->lock, &at);
 }
 
-/* Until there is a decision; false if the coordinator does not answer. */
-static bool agree_take_part(struct rcmi_agreements *all, struct agreement *a, int *ret_silent) {
+/* A rank that has joined a later agreement, so has given this one up; -1. */
+static int agree_deserter(const struct rcmi_agreements *all, const struct agreement *a) {
+    for (const struct agreement *b = all->head; b; b = b->next)
+        for (int r = 0;
+             b->epoch == a->epoch && b->number > a->number && b->voices && r < all->engine->nranks;
+             r++)
+            if (b->voices[r].joined)
+                return r;
+    return -1;
+}
+
+/* Until there is a decision; false if the coordinator does not answer. *ret_again: this agreement
+ * has come to nothing and the next one is under way. */
+static bool agree_take_part(struct rcmi_agreements *all, struct agreement *a, int *ret_silent,
+                            bool *ret_again) {
+    *ret_again = false;
     while (!a->decision) {
         const int coordinator = agree_coordinator(all, a);
-        if (coordinator == all->engine->rank)
+        const int deserter = agree_deserter(all, a);
+        if (coordinator == all->engine->rank && deserter >= 0) {
+            lead_decide_error(all, a, RCM_ERR_TIMEOUT, deserter);
+            *ret_again = a->decision != NULL;
+        } else if (coordinator == all->engine->rank)
             lead(all, a);
         else if (coordinator != a->told)
             agree_join(all, a, coordinator);
@@ -592,13 +610,14 @@ rcm_status rcmi_agree(rcm_comm *comm, rcmi_deadline deadline, int *ret_members, 
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "an agreement of %d ranks, more than %d",
                          comm->engine->nranks, RCMI_AGREE_RANKS_MAX);
     pthread_mutex_lock(&all->lock);
-    struct agreement *a = agree_begin(all, comm);
-    if (a) {
+    struct agreement *a;
+    bool again = true;
+    while (again && (a = agree_begin(all, comm))) {
         a->comm = comm;
         a->called = true;
         a->deadline = deadline;
         a->suspect_until = rcmi_now_ns() + SUSPECT_NS;
-        if (agree_take_part(all, a, &silent))
+        if (agree_take_part(all, a, &silent, &again))
             status = agree_read(comm, a->decision, ret_members, ret_nmembers, ret_epoch);
         else
             status = agree_fail(comm, RCM_ERR_TIMEOUT, silent);
