@@ -40,10 +40,11 @@ static const char doc[] =
     "  ringcomm-run -n 4 -- ./hello_all_reduce\n"
     "  ringcomm-run -n 8 --timeout 60 --log-dir logs -- ./train --data digits\n"
     "  ringcomm-run -n 2 -- sh -c 'echo I am $RANK of $WORLD_SIZE'\n"
-    "  ringcomm-run -n 2 --bind core -- ringcomm-bench all_reduce\n\n"
+    "  ringcomm-run -n 2 --bind core -- ringcomm-bench all_reduce\n"
+    "  ringcomm-run -n 4 --keep-going -- ./survive\n\n"
     "Across machines use srun, mpirun or torchrun: the library reads their environment.";
 
-enum { OPT_TIMEOUT = 256, OPT_LOG_DIR, OPT_BIND };
+enum { OPT_TIMEOUT = 256, OPT_LOG_DIR, OPT_BIND, OPT_KEEP_GOING };
 
 static const struct argp_option options[] = {
     {"ranks", 'n', "N", 0, "how many ranks to start", 0},
@@ -53,6 +54,10 @@ static const struct argp_option options[] = {
     {"bind", OPT_BIND, "core|none", 0,
      "core: rank R may only run on the R-th core (counted round) of those allowed; default: none",
      0},
+    {"keep-going", OPT_KEEP_GOING, NULL, 0,
+     "when a rank fails, let the others go on, for programs that shrink their communicator; the "
+     "exit status is 0 if any rank exited with 0",
+     0},
     {0},
 };
 
@@ -60,7 +65,7 @@ struct arguments {
     int nranks;
     int64_t timeout_ms;
     const char *log_dir;
-    bool bind_core;
+    bool bind_core, keep_going;
     char **argv;
 };
 
@@ -101,6 +106,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state) {
         return 0;
     case OPT_BIND:
         args->bind_core = parse_bind(arg, state);
+        return 0;
+    case OPT_KEEP_GOING:
+        args->keep_going = true;
         return 0;
     case ARGP_KEY_ARGS:
         args->argv = state->argv + state->next;
@@ -208,6 +216,7 @@ int main(int argc, char **argv) {
     snprintf(run_id, sizeof(run_id), "ringcomm-%d", (int)getpid());
     job.argv = args.argv;
     job.nranks = args.nranks;
+    job.keep_going = args.keep_going;
     job.run_id = run_id;
     job.log_dir = args.log_dir;
     raise_fd_limit(job.nranks);

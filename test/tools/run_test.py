@@ -298,6 +298,19 @@ def case_stubborn():
     job.expect_nobody(0)
 
 
+def case_keep_going():
+    script = 'case $RANK in 0) exit 3 ;; 1) kill -9 $$ ;; 2) sleep 1; echo here; exit 0 ;; esac'
+    status, out, err, _ = sh(3, script, '--keep-going')
+    equal(status, 0, 'status with a rank that ends well')
+    true(b'here' in out, 'rank 2 was not stopped')
+    true(b'rank 0' in err and b'exited with status 3' in err and b'killed by signal 9' in err,
+         f'both failures are told: {err!r}')
+    status, out, err, _ = sh(2, 'sleep $RANK; exit $((4 + RANK))', '--keep-going')
+    equal(status, 4, 'status when all fail: that of the first')
+    status, out, err, _ = sh(2, 'sleep 20', '--keep-going', '--timeout', '1')
+    equal(status, 124, 'status when the time is up')
+
+
 def case_stopped():
     """A rank stopped by SIGSTOP is ended as well."""
     job = Started(2, 'echo $RANK $$; test $RANK = 0 && sleep 0.5 && exit 4; exec sleep 100')

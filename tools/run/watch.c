@@ -30,6 +30,7 @@ struct watch {
     int signal_fd;
     int64_t timeout_ms, timeout_at;
     bool stopping;
+    bool succeeded;  /* some rank ended well */
     int64_t kill_at; /* when SIGTERM gives way to SIGKILL; NEVER outside of that */
     int first;       /* rank that failed first, -1 for none */
     int forwarded;   /* last signal passed on, 0 for none */
@@ -90,6 +91,27 @@ static bool rank_blamed(const struct run_rank *rank, const struct run_rank *befo
     return !before || (rank->by_signal && !before->by_signal);
 }
 
+static void watch_describe_end(struct watch *watch, const struct run_rank *rank) {
+    if (rank->by_signal)
+        run_sink_printf(watch->err, "killed by signal %d (%s)", rank->code, strsignal(rank->code));
+    else
+        run_sink_printf(watch->err, "exited with status %d", rank->code);
+}
+
+/* With --keep-going: said at once, for the end may be far. */
+static void watch_note_end(struct watch *watch, struct run_rank *rank) {
+    if (run_rank_status(rank) == 0) {
+        watch->succeeded = true;
+        return;
+    }
+    if (watch->first < 0)
+        watch->first = rank->rank;
+    run_sink_printf(watch->err, "ringcomm-run: rank %d (pid %d) failed: ", rank->rank,
+                    (int)rank->pid);
+    watch_describe_end(watch, rank);
+    run_sink_printf(watch->err, "; the others go on\n");
+}
+
 static void watch_check_ranks(struct watch *watch) {
     struct run_rank *blamed = NULL;
     for (int r = 0; r < watch->job->nranks; r++) {
@@ -98,7 +120,9 @@ static void watch_check_ranks(struct watch *watch) {
             continue;
         rank->leave_at = now_ms() + RUN_GRACE_MS;
         run_rank_signal(rank, SIGTERM); /* its children, if it left any */
-        if (rank_blamed(rank, blamed))
+        if (watch->job->keep_going && !watch->stopping)
+            watch_note_end(watch, rank);
+        else if (rank_blamed(rank, blamed))
             blamed = rank;
     }
     if (!blamed || watch->stopping)
@@ -289,7 +313,7 @@ static void watch_start_ranks(struct watch *watch) {
 
 /* What is said of the rank that failed first, unless it only did what a signal asked for. */
 static void watch_blame(struct watch *watch) {
-    if (watch->first < 0)
+    if (watch->first < 0 || (watch->job->keep_going && watch->succeeded))
         return;
     struct run_rank *rank = &watch->ranks[watch->first];
     if (rank->by_signal && rank->code == watch->forwarded) {
@@ -299,10 +323,7 @@ static void watch_blame(struct watch *watch) {
     }
     run_sink_printf(watch->err, "ringcomm-run: rank %d (pid %d) failed first: ", rank->rank,
                     (int)rank->pid);
-    if (rank->by_signal)
-        run_sink_printf(watch->err, "killed by signal %d (%s)", rank->code, strsignal(rank->code));
-    else
-        run_sink_printf(watch->err, "exited with status %d", rank->code);
+    watch_describe_end(watch, rank);
     bool silent = rank->err.tail_len == 0;
     run_sink_printf(watch->err, "%s\n", silent ? "" : "; the last lines of its stderr:");
     run_stream_tail(&rank->err, TAIL_LINES, watch->err);
@@ -351,7 +372,7 @@ int run_watch(const struct run_job *job, int signal_fd, int64_t timeout_ms) {
     watch_blame(&watch);
     watch_loop(&watch); /* no rank is left: this writes the last words */
     int status = watch.status;
-    if (status == 0 && watch.first >= 0)
+    if (status == 0 && watch.first >= 0 && !(job->keep_going && watch.succeeded))
         status = run_rank_status(&watch.ranks[watch.first]);
     free(watch.ranks);
     free(watch.polled);
