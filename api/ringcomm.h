@@ -307,6 +307,8 @@ RCM_CHECKED rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm
 /*
  * Ends a communicator. Collective, with the communicator's timeout as deadline: waits for this
  * rank's unfinished operations and for all ranks; after an error or abort it waits for nobody.
+ * Connections (and the store, where this rank serves it) end with the last communicator that came
+ * from the same rcm_init.
  * Frees comm in every case; works must be freed before or after, their status stays readable.
  * NULL is a no-op.
  */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The examples, run as a user runs them: examples_test.py RINGCOMM-RUN HELLO RING [MNIST]."""
+"""The examples, run as a user runs them: examples_test.py RINGCOMM-RUN HELLO RING SURVIVE [MNIST]."""
 import os
 import subprocess
 import sys
@@ -9,9 +9,9 @@ import tempfile
 LAUNCHER = sys.argv[1]
 
 
-def run(ranks, *command):
+def run(ranks, *command, options=()):
     """Exit status, output and error of a program on so many ranks."""
-    done = subprocess.run([LAUNCHER, "-n", str(ranks), "--timeout", "60", "--", *command],
+    done = subprocess.run([LAUNCHER, "-n", str(ranks), "--timeout", "60", *options, "--", *command],
                           capture_output=True, text=True, timeout=90)
     return done.returncode, done.stdout, done.stderr
 
@@ -30,6 +30,13 @@ def check_ring(program):
     for ranks in (1, 2, 3, 5):
         result = run(ranks, program, "1")
         expect(result[0] == 0 and "equal on every rank" in result[1], "ring_all_reduce", result)
+
+
+def check_survive(program):
+    result = run(5, program, options=("--keep-going",))
+    expect(result[0] == 0 and "4 ranks go on" in result[1] and "3 ranks go on" in result[1] and
+           result[1].count("of 3: the sum is 3") == 3 and result[2].count("killed by signal 9") == 2,
+           "survive", result)
 
 
 def losses(program, ranks):
@@ -60,5 +67,6 @@ def check_mnist(program):
 
 check_hello(sys.argv[2])
 check_ring(sys.argv[3])
-if len(sys.argv) > 4:
-    check_mnist(sys.argv[4])
+check_survive(sys.argv[4])
+if len(sys.argv) > 5:
+    check_mnist(sys.argv[5])
