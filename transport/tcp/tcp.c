@@ -40,7 +40,7 @@ void tcp_domain_list(struct tcp_domain *domain, struct tcp_stream *stream) {
     streams_change(domain);
     stream->next = domain->streams;
     domain->streams = stream;
-    domain->nstreams++;
+    atomic_fetch_add_explicit(&domain->nstreams, 1, memory_order_relaxed);
     streams_changed(domain);
     stream->listed = true;
 }
@@ -51,7 +51,7 @@ void tcp_domain_unlist(struct tcp_domain *domain, struct tcp_stream *stream) {
     while (*at != stream)
         at = &(*at)->next;
     *at = stream->next;
-    domain->nstreams--;
+    atomic_fetch_sub_explicit(&domain->nstreams, 1, memory_order_relaxed);
     streams_changed(domain);
     stream->listed = false;
 }
@@ -79,13 +79,12 @@ static bool move_ready(struct tcp_domain *domain) {
 
 static bool domain_progress(void *data) {
     struct tcp_domain *domain = data;
+    const int nstreams = atomic_load_explicit(&domain->nstreams, memory_order_relaxed);
+    if (nstreams == 0) /* all is shared memory */
+        return false;
     if (atomic_load(&domain->changing) || pthread_rwlock_tryrdlock(&domain->streams_lock) != 0)
         return false;
-    bool moved = false;
-    if (domain->nstreams > TCP_DIRECT)
-        moved = move_ready(domain);
-    else if (domain->nstreams > 0)
-        moved = move_all(domain);
+    const bool moved = nstreams > TCP_DIRECT ? move_ready(domain) : move_all(domain);
     pthread_rwlock_unlock(&domain->streams_lock);
     return moved;
 }

@@ -157,7 +157,9 @@ struct tcp_domain {
     /* The loop waits to write the list: readers stay out (seq_cst on both sides; only a hint). */
     _Atomic bool changing;
     struct tcp_stream *streams;
-    int nstreams;
+    /* Of the list. Relaxed where it is looked at without the lock: who sees a new stream late looks
+     * again, and the loop does when something comes. */
+    _Atomic int nstreams;
 };
 
 /* One message slot of a reader. */
