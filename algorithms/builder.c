@@ -69,6 +69,14 @@ static rcm_status begin_check(const char *algorithm, const struct rcmi_shape *sh
     return RCM_OK;
 }
 
+/* FNV-1a. */
+static uint64_t name_hash(const char *name) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    while (*name)
+        hash = (hash ^ (uint8_t)*name++) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
 rcm_status rcmi_plan_begin(const char *algorithm, enum rcm_collective collective,
                            const struct rcmi_shape *shape, int rank, int root, uint32_t nchunks,
                            uint32_t min_slots, struct rcmi_builder **ret_builder) {
@@ -82,6 +90,7 @@ rcm_status rcmi_plan_begin(const char *algorithm, enum rcm_collective collective
     b->head = (struct rcmi_plan){
         .collective = collective,
         .algorithm = algorithm,
+        .name_hash = name_hash(algorithm),
         .nranks = shape->nranks,
         .rank = rank,
         .root = root,

@@ -101,6 +101,7 @@ struct rcmi_lane {
 struct rcmi_plan {
     enum rcm_collective collective;
     const char *algorithm; /* static */
+    uint64_t name_hash;    /* of algorithm */
     int nranks, rank, root;
     uint32_t nchunks;   /* parts of the vector, at least 1, even for a barrier */
     uint32_t nscratch;  /* scratch chunks, each as long as the longest chunk; each is used by one

@@ -26,21 +26,16 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
     return hash ^ (hash >> 29);
 }
 
-static uint64_t mix_text(uint64_t hash, const char *text) {
-    while (*text)
-        hash = mix(hash, (uint8_t)*text++);
-    return hash;
-}
-
 /* The call's record: what must be equal on all ranks above, the operation's number below. The hash
  * goes over all calls so far: where a call differed and yet was complete on a rank (each its own
  * root of a broadcast), the next one differs too. */
-static uint64_t request_meta(rcm_comm *comm, const struct request *r, const char *algorithm) {
+static uint64_t request_meta(rcm_comm *comm, const struct request *r,
+                             const struct rcmi_plan *plan) {
     uint64_t hash = mix(comm->history ^ comm->epoch, (uint64_t)r->collective << 1 | r->parting);
     hash = mix(hash, (uint64_t)r->dtype << 32 | (uint64_t)r->op);
     hash = mix(hash, r->count);
     hash = mix(hash, (uint64_t)r->root);
-    hash = mix_text(hash, algorithm);
+    hash = mix(hash, plan->name_hash);
     comm->history = hash;
     return (hash & UINT64_C(0x7fffffff00000000)) | (uint32_t)comm->sequence;
 }
@@ -110,7 +105,7 @@ static rcm_status request_issue(rcm_comm *comm, const struct request *r, rcm_wor
                                     .count = r->count,
                                     .dtype = r->dtype,
                                     .op = r->op,
-                                    .meta = request_meta(comm, r, algorithm->name)};
+                                    .meta = request_meta(comm, r, plan)};
     rcmi_records_add(comm->records, work);
     return rcmi_work_issue(comm, work, ret_work);
 }

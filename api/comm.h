@@ -164,7 +164,7 @@ struct rcm_work {
     struct rcm_work *next;
     rcmi_deadline deadline;
     int64_t timeout_ms;
-    int64_t moved_ns; /* last progress seen, for the warning */
+    int64_t moved_ns; /* last progress seen, for the warning; 0: not looked at yet */
     bool warned;
     /* Who was told what it is, see record.c: 0 nobody, 1 the ranks of this host, 2 + rank. */
     int told;

@@ -16,6 +16,8 @@
     INT64_C(100000000) /* then a collective is compared with others', record.c                     \
                         */
 
+#define MAX_TIMEOUT_MS (INT64_C(1) << 40) /* 34 years: longer is for ever */
+
 /* ---- Who waits for whom -------------------------------------------------------------------- */
 
 /* Who an unfinished work waits for: a rank, or -1. */
@@ -190,8 +192,18 @@ static bool work_check_deadline(void *arg, struct rcm_work *work) {
     return true;
 }
 
+/* A work's time begins with the first look at it, microseconds after it was issued: most are
+ * complete before that, and reading the clock takes as long as a cache line takes between cores. */
+static void work_start_clock(struct rcm_work *work, int64_t now) {
+    work->moved_ns = now;
+    if (work->timeout_ms >= 0 && work->timeout_ms <= MAX_TIMEOUT_MS)
+        work->deadline = now + work->timeout_ms * 1000000;
+}
+
 /* Notes whether a work went on since the last look. */
 static void work_look(struct rcm_work *work, uint64_t progress, int64_t now) {
+    if (work->moved_ns == 0)
+        work_start_clock(work, now);
     if (work->seen == progress)
         return;
     work->seen = progress;

@@ -24,13 +24,19 @@
 
 #define HISTORY 64 /* calls that are remembered */
 
+/* A call of this rank. The name is filled in when the record is used: few ever are. */
+struct call {
+    struct rcmi_record record;
+    const char *algorithm; /* of a plan, so a constant */
+};
+
 struct rcmi_records {
     rcm_comm *comm;
     pthread_mutex_t lock;
-    struct rcmi_record own[HISTORY]; /* by sequence modulo HISTORY */
-    struct rcmi_record *heard;       /* by rank: the first it told that we have not called yet */
-    int nheard; /* of those, how many are of a call that we have not made yet */
-    bool *told; /* by rank: whether it knows all our calls */
+    struct call own[HISTORY];  /* by sequence modulo HISTORY */
+    struct rcmi_record *heard; /* by rank: the first it told that we have not called yet */
+    int nheard;                /* of those, how many are of a call that we have not made yet */
+    bool *told;                /* by rank: whether it knows all our calls */
 };
 
 rcm_status rcmi_records_create(rcm_comm *comm, struct rcmi_records **ret_records) {
@@ -96,19 +102,27 @@ static void records_compare(rcm_comm *comm, const struct rcmi_record *own, int r
     rcmi_comm_fail(comm, NULL);
 }
 
-static void record_of(const struct rcm_work *work, struct rcmi_record *ret_record) {
-    *ret_record = (struct rcmi_record){.magic = RCMI_RECORD_MAGIC,
-                                       .epoch = work->comm->epoch,
-                                       .sequence = work->sequence,
-                                       .meta = work->bind.meta,
-                                       .count = work->bind.count,
-                                       .collective = (int32_t)work->collective,
-                                       .dtype = (int32_t)work->bind.dtype,
-                                       .op = (int32_t)work->bind.op,
-                                       .root = work->bind.plan->root,
-                                       .parting = work->parting};
-    snprintf(ret_record->algorithm, sizeof(ret_record->algorithm), "%s",
-             work->bind.plan->algorithm);
+/* Field by field: most calls get no further than this, and it is on their way. */
+static void call_fill(struct call *call, const struct rcm_work *work) {
+    struct rcmi_record *record = &call->record;
+    record->magic = RCMI_RECORD_MAGIC;
+    record->epoch = work->comm->epoch;
+    record->sequence = work->sequence;
+    record->meta = work->bind.meta;
+    record->count = work->bind.count;
+    record->collective = (int32_t)work->collective;
+    record->dtype = (int32_t)work->bind.dtype;
+    record->op = (int32_t)work->bind.op;
+    record->root = work->bind.plan->root;
+    record->parting = work->parting;
+    call->algorithm = work->bind.plan->algorithm;
+}
+
+static struct rcmi_record call_record(const struct call *call) {
+    struct rcmi_record record = call->record;
+    if (call->algorithm)
+        snprintf(record.algorithm, sizeof(record.algorithm), "%s", call->algorithm);
+    return record;
 }
 
 /* Takes what rank told of the call with that number; false if it told nothing. Under the lock. */
@@ -125,13 +139,14 @@ static bool records_take(struct rcmi_records *records, int rank, uint64_t sequen
 
 void rcmi_records_add(struct rcmi_records *records, const struct rcm_work *work) {
     rcm_comm *comm = records->comm;
+    struct call *call = &records->own[work->sequence % HISTORY];
     struct rcmi_record own, other;
     pthread_mutex_lock(&records->lock);
-    record_of(work, &records->own[work->sequence % HISTORY]);
-    own = records->own[work->sequence % HISTORY];
+    call_fill(call, work);
     for (int r = 0; records->nheard > 0 && r < comm->size; r++) {
         if (!records_take(records, r, work->sequence, &other))
             continue;
+        own = call_record(call);
         pthread_mutex_unlock(&records->lock); /* failing takes other locks */
         records_compare(comm, &own, r, &other);
         pthread_mutex_lock(&records->lock);
@@ -142,7 +157,7 @@ void rcmi_records_add(struct rcmi_records *records, const struct rcm_work *work)
 void rcmi_records_hear(struct rcmi_records *records, int rank, const struct rcmi_record *said) {
     struct rcmi_record own, *heard = &records->heard[rank];
     pthread_mutex_lock(&records->lock);
-    own = records->own[said->sequence % HISTORY];
+    own = call_record(&records->own[said->sequence % HISTORY]);
     /* Not called yet: the first of those is kept, for we may come no further than that. */
     if (own.sequence < said->sequence &&
         (heard->sequence == 0 || said->sequence < heard->sequence)) {
@@ -157,8 +172,9 @@ void rcmi_records_hear(struct rcmi_records *records, int rank, const struct rcmi
 /* peer -1: the slots of a multicast channel, which any rank of this host may hold. */
 void rcmi_records_tell(struct rcmi_records *records, const struct rcm_work *work, int peer) {
     const rcm_comm *comm = records->comm;
-    struct rcmi_record record;
-    record_of(work, &record);
+    struct call call = {.algorithm = NULL};
+    call_fill(&call, work);
+    const struct rcmi_record record = call_record(&call);
     for (int r = 0; r < comm->size; r++)
         if (r == peer ||
             (peer < 0 && r != comm->rank && comm->host_of[r] == comm->host_of[comm->rank]))
@@ -175,7 +191,8 @@ void rcmi_records_tell_history(struct rcmi_records *records, int peer) {
     pthread_mutex_lock(&records->lock);
     const bool told = records->told[peer];
     records->told[peer] = true;
-    memcpy(own, records->own, sizeof(own));
+    for (int i = 0; i < HISTORY; i++)
+        own[i] = call_record(&records->own[i]);
     pthread_mutex_unlock(&records->lock);
     for (int i = 0; i < HISTORY; i++)
         last = own[i].sequence > last ? own[i].sequence : last;

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_TIMEOUT_MS (INT64_C(1) << 40) /* 34 years: longer is for ever */
-
 rcm_status rcmi_call_check(const struct rcm_call *call) {
     if (!call)
         return RCM_OK;
@@ -42,10 +40,7 @@ rcm_status rcmi_work_new(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking
     if (!blocking)
         atomic_fetch_add_explicit(&comm->refs, 1, memory_order_relaxed);
     work->timeout_ms = call && call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
-    work->moved_ns = rcmi_now_ns();
-    work->deadline = work->timeout_ms < 0 || work->timeout_ms > MAX_TIMEOUT_MS
-                         ? RCMI_NEVER
-                         : work->moved_ns + work->timeout_ms * 1000000;
+    work->deadline = RCMI_NEVER; /* the first look sets it, see deadline.c */
     work->message.size = sizeof(work->message);
     *ret_work = work;
     return RCM_OK;
