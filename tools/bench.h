@@ -22,12 +22,17 @@ enum bench_what {
     BENCH_KERNEL,
 };
 
+#define BENCH_MAX_SIZES 64
+
 struct bench_options {
     enum bench_what what;
     int nranks; /* started here; 0: a launcher has started us */
     bool threads;
     int64_t min_bytes, max_bytes;
     int64_t factor;
+    int64_t sizes[BENCH_MAX_SIZES]; /* instead of these three, where nsizes is above 0 */
+    int nsizes;
+    int64_t calls;  /* operations per iteration, back to back */
     int64_t iters;  /* 0: by time */
     int64_t warmup; /* -1: by size */
     rcm_dtype dtype;
@@ -37,7 +42,9 @@ struct bench_options {
     const char *algorithm; /* NULL: chosen by the library */
     bool in_place;
     bool check;
-    bool flip; /* self-test: spoil one bit of one result per size */
+    bool check_last; /* compare the last iteration only, outside of all measured time */
+    bool fresh;      /* the input is written anew before every iteration */
+    bool flip;       /* self-test: spoil one bit of one result per size */
     size_t offset;
     const char *csv, *json, *plot;
     int64_t timeout_ms;

@@ -30,6 +30,10 @@ enum option_key {
     KEY_PLOT,
     KEY_TIMEOUT,
     KEY_THREADS,
+    KEY_SIZES,
+    KEY_CALLS,
+    KEY_FRESH,
+    KEY_CHECK_LAST,
 };
 
 static const struct argp_option option_table[] = {
@@ -42,6 +46,11 @@ static const struct argp_option option_table[] = {
     {"min-bytes", 'b', "MIN", 0, "Smallest size in bytes (4; kernel: 4K)", 2},
     {"max-bytes", 'e', "MAX", 0, "Largest size in bytes (64M; kernel: 16M)", 2},
     {"factor", 'f', "FACTOR", 0, "Each size is FACTOR times the one before (4)", 2},
+    {"sizes", KEY_SIZES, "LIST", 0, "These sizes, separated by commas, instead of -b, -e and -f",
+     2},
+    {"calls", KEY_CALLS, "N", 0,
+     "Operations per iteration, back to back; times are those of one of them (1)", 2},
+    {"fresh", KEY_FRESH, NULL, 0, "Write the input anew before each iteration, untimed", 2},
     {"iters", 'n', "ITERS", 0,
      "Iterations per size (as many as fit 0.2 s, at least 5, at most 1000)", 2},
     {"warmup", 'w', "WARMUP", 0, "Unmeasured iterations before (2 to 20, by size)", 2},
@@ -56,6 +65,9 @@ static const struct argp_option option_table[] = {
     {"check", KEY_CHECK, NULL, 0,
      "Compare every element of results on every rank: of all iterations with -n, else of at "
      "least 3 per size",
+     2},
+    {"check-last", KEY_CHECK_LAST, NULL, 0,
+     "Compare the results of each size's last iteration only, so that no measured time is touched",
      2},
     {NULL, 0, NULL, 0, "Output:", 3},
     {"csv", KEY_CSV, "FILE", 0, "Write CSV; '-' is stdout, instead of the table", 3},
@@ -151,6 +163,25 @@ static void option_memory(struct argp_state *state, const char *text) {
         argp_error(state, "--memory '%s': no such kind of memory; there is host", text);
 }
 
+/* Fills sizes, nsizes, and the range that they are in. */
+static void option_sizes(struct argp_state *state, const char *text,
+                         struct bench_options *options) {
+    char one[32];
+    options->nsizes = 0;
+    for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        const size_t len = strcspn(at, ",");
+        if (options->nsizes == BENCH_MAX_SIZES || len >= sizeof(one))
+            argp_error(state, "--sizes '%s': at most %d sizes", text, BENCH_MAX_SIZES);
+        memcpy(one, at, len);
+        one[len] = '\0';
+        const int64_t size = option_size(state, "--sizes", one);
+        const bool first = options->nsizes == 0;
+        options->sizes[options->nsizes++] = size;
+        options->min_bytes = first || size < options->min_bytes ? size : options->min_bytes;
+        options->max_bytes = first || size > options->max_bytes ? size : options->max_bytes;
+    }
+}
+
 /* Also refuses a transport that cannot work on this machine. */
 static void option_transport(struct argp_state *state, const char *text) {
     char names[256] = "auto";
@@ -183,7 +214,7 @@ static enum bench_what option_what(struct argp_state *state, const char *text) {
 
 struct options_parser {
     struct bench_options *options;
-    bool has_what, has_min, has_max;
+    bool has_what, has_min, has_max, has_sizes;
     const char *ranks_only; /* an option that means nothing to `kernel`, NULL if none was given */
 };
 
@@ -220,6 +251,13 @@ static void options_check_ranks(struct argp_state *state, const struct bench_opt
         argp_error(state, "--root %d: the ranks are 0 to %d", options->root, options->nranks - 1);
     if (options->what == BENCH_SENDRECV && options->nranks == 1)
         argp_error(state, "--ranks 1: sendrecv needs at least 2 ranks");
+    if (options->in_place && options->calls > 1)
+        argp_error(state, "--in-place: the second of --calls %lld would reduce a result",
+                   (long long)options->calls);
+    if (options->check && options->check_last)
+        argp_error(state, "--check and --check-last: choose one");
+    if (options->in_place && options->check_last)
+        argp_error(state, "--in-place: --check-last needs inputs that are still there");
     if (options->in_place && options->what != BENCH_ALL_REDUCE && options->what != BENCH_NWHAT)
         argp_error(state, "--in-place means nothing to %s, only to all_reduce",
                    what_names[options->what]);
@@ -232,6 +270,10 @@ static void options_check(struct argp_state *state, struct options_parser *parse
     if (!parser->has_what)
         argp_error(state, "which COLLECTIVE? all_reduce, broadcast, barrier, sendrecv, all, or "
                           "kernel");
+    if (parser->has_sizes && (parser->has_min || parser->has_max || kernel))
+        argp_error(state, "--sizes goes with neither -b, -e nor kernel");
+    if (parser->has_sizes)
+        parser->has_min = parser->has_max = true;
     if (!parser->has_min)
         options->min_bytes = kernel ? 4096 : 4;
     if (!parser->has_max)
@@ -293,6 +335,18 @@ static error_t options_parse_ranks(struct argp_state *state, int key, char *arg)
         options->check = true;
         parser->ranks_only = "--check";
         return 0;
+    case KEY_CHECK_LAST:
+        options->check_last = true;
+        parser->ranks_only = "--check-last";
+        return 0;
+    case KEY_FRESH:
+        options->fresh = true;
+        parser->ranks_only = "--fresh";
+        return 0;
+    case KEY_CALLS:
+        options->calls = option_int(state, "--calls", arg, 1, 1000000);
+        parser->ranks_only = "--calls";
+        return 0;
     case KEY_PLOT:
         options->plot = arg;
         parser->ranks_only = "--plot";
@@ -318,6 +372,10 @@ static error_t options_parse_data(struct argp_state *state, int key, char *arg) 
     case 'e':
         options->max_bytes = option_size(state, "-e", arg);
         parser->has_max = true;
+        return 0;
+    case KEY_SIZES:
+        option_sizes(state, arg, options);
+        parser->has_sizes = true;
         return 0;
     case 'f':
         options->factor = option_int(state, "-f", arg, 2, 1 << 20);
@@ -388,6 +446,7 @@ void bench_parse(int argc, char **argv, struct bench_options *options) {
     *options = (struct bench_options){
         .what = BENCH_NWHAT,
         .factor = 4,
+        .calls = 1,
         .warmup = -1,
         .dtype = RCM_FLOAT32,
         .op = RCM_SUM,

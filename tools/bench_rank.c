@@ -167,6 +167,17 @@ static size_t bytes_next(const struct bench_options *options, size_t bytes, size
     return next > (size_t)options->max_bytes ? 0 : next;
 }
 
+static size_t bytes_first(const struct bench_options *options, size_t width) {
+    return bytes_round_up(options->nsizes ? options->sizes[0] : options->min_bytes, width);
+}
+
+/* The i-th size, which follows `bytes`; 0 when there is none. */
+static size_t bytes_at(const struct bench_options *options, int i, size_t bytes, size_t width) {
+    if (options->nsizes)
+        return i < options->nsizes ? bytes_round_up(options->sizes[i], width) : 0;
+    return bytes_next(options, bytes, width);
+}
+
 static rcm_status bench_point_run(struct bench_rank *rank, struct bench_output *output,
                                   const struct bench_point *point) {
     struct bench_result result = {0};
@@ -193,14 +204,15 @@ static rcm_status bench_sweep(struct bench_rank *rank, struct bench_output *outp
     if (what == BENCH_BARRIER)
         return bench_point_run(rank, output, &point);
 
-    size_t bytes = bytes_round_up(options->min_bytes, width);
+    size_t bytes = bytes_first(options, width);
+    int done = 0;
     do {
         point.bytes = bytes;
         point.count = bytes / width;
         rcm_status status = bench_point_run(rank, output, &point);
         if (status != RCM_OK)
             return status;
-        bytes = bytes_next(options, bytes, width);
+        bytes = bytes_at(options, ++done, bytes, width);
     } while (bytes != 0);
     return RCM_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Measuring one point. Each iteration: refill (untimed, when checked), barrier, clock, the
+ * Measuring one point. Each iteration: refill (untimed, when checked or fresh), barrier, clock, the
  * operation, clock, compare (untimed). The times of all ranks are brought together at rank 0 after
  * the last iteration, so nothing of that is inside a measurement. Nothing here prints results.
  */
@@ -55,12 +55,18 @@ static void *run_input(const struct bench_rank *rank, const struct bench_point *
     return point->in_place ? rank->recv : rank->send;
 }
 
+/* A program that computes between operations has just written what it sends. */
+static void run_freshen(struct bench_rank *rank, const struct bench_point *point,
+                        uint64_t iteration) {
+    if (bench_has_input(point, rank->rank))
+        bench_fill(point, rank->rank, iteration, run_input(rank, point));
+}
+
 /* Fresh data, so that nothing left over from an earlier iteration can pass as a result. */
 static void run_refill(struct bench_rank *rank, const struct bench_point *point,
                        uint64_t iteration) {
     bench_poison(point, rank->recv);
-    if (bench_has_input(point, rank->rank))
-        bench_fill(point, rank->rank, iteration, run_input(rank, point));
+    run_freshen(rank, point, iteration);
 }
 
 /* Wrong elements on this rank. */
@@ -69,7 +75,8 @@ static size_t run_compare(struct bench_rank *rank, const struct bench_point *poi
     if (!bench_has_result(point, rank->rank))
         return 0;
     const int last = point->what == BENCH_SENDRECV ? 1 : rank->nranks - 1;
-    if (rank->options->flip && iteration == 0 && rank->rank == last && point->bytes > 0)
+    const bool first = iteration == 0 || rank->options->check_last;
+    if (rank->options->flip && first && rank->rank == last && point->bytes > 0)
         ((unsigned char *)rank->recv)[point->bytes / 2] ^= 0x10;
     return bench_count_wrong(point, rank->rank, iteration, rank->recv);
 }
@@ -146,7 +153,8 @@ static rcm_status run_once(struct bench_rank *rank, const struct bench_point *po
         return run_failed(rank, point, "the barrier before it", status);
 
     const int64_t in = tool_now_ns();
-    status = run_operation(rank, point, &call);
+    for (int64_t i = 0; i < rank->options->calls && status == RCM_OK; i++)
+        status = run_operation(rank, point, &call);
     const int64_t out = tool_now_ns();
     if (status != RCM_OK)
         return run_failed(rank, point, "the operation", status);
@@ -176,6 +184,8 @@ static rcm_status run_warmup(struct bench_rank *rank, const struct bench_point *
         int64_t in, out;
         if (i == half)
             start = tool_now_ns();
+        if (rank->options->fresh)
+            run_freshen(rank, point, (uint64_t)i);
         rcm_status status = run_once(rank, point, &in, &out);
         if (status != RCM_OK)
             return status;
@@ -225,12 +235,18 @@ static rcm_status run_iterations(struct bench_rank *rank, const struct bench_poi
         const bool checked = rank->options->check && i % stride == 0;
         if (checked)
             run_refill(rank, point, (uint64_t)i);
+        else if (rank->options->fresh)
+            run_freshen(rank, point, (uint64_t)i);
         rcm_status status = run_once(rank, point, &rank->times[2 * i], &rank->times[2 * i + 1]);
         if (status != RCM_OK)
             return status;
         if (checked)
             errors += (int64_t)run_compare(rank, point, (uint64_t)i);
     }
+    /* Without fresh inputs they are still those of bench_measure. */
+    if (rank->options->check_last)
+        errors +=
+            (int64_t)run_compare(rank, point, rank->options->fresh ? (uint64_t)(iters - 1) : 0);
     *ret_errors = errors;
     return RCM_OK;
 }
@@ -305,7 +321,8 @@ static double sorted_quantile(const int64_t *sorted, size_t n, double share) {
 
 static void run_summarise(const struct bench_rank *rank, const struct bench_point *point,
                           size_t iters, struct run_merged *merged, struct bench_result *result) {
-    const double unit = point->what == BENCH_SENDRECV ? 2e3 : 1e3; /* ns to us; half a round trip */
+    const double turns = point->what == BENCH_SENDRECV ? 2 : 1;     /* half a round trip */
+    const double unit = 1e3 * turns * (double)rank->options->calls; /* ns to us */
     for (size_t i = 0; i < iters; i++)
         merged->last_out[i] -= merged->first_in[i]; /* now the spans */
     qsort(merged->slowest, iters, sizeof(int64_t), int64_compare);
@@ -331,7 +348,7 @@ static rcm_status run_gather(struct bench_rank *rank, const struct bench_point *
     rcm_status status = run_collect(rank, point, iters, &merged, &errors);
     if (status == RCM_OK) {
         run_summarise(rank, point, iters, &merged, ret_result);
-        ret_result->errors = rank->options->check ? errors : -1;
+        ret_result->errors = rank->options->check || rank->options->check_last ? errors : -1;
     }
     free(merged.slowest);
     return status;

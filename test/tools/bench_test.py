@@ -139,6 +139,30 @@ class Results(Bench):
                           env={'RINGCOMM_BENCH_FLIP': '1'}, status=1)
         self.assertIn('1 wrong element', done.stderr)
 
+    def test_list_of_sizes(self):
+        rows = self.rows('all_reduce', '--ranks', '2', '--sizes', '64K,12,1000', '-n', '5',
+                         '--check')
+        self.assertEqual([(r['bytes'], r['errors']) for r in rows],
+                         [('65536', '0'), ('12', '0'), ('1000', '0')])
+
+    def test_last_iteration_is_checked(self):
+        for ranks in ('2', '3'):
+            for more in ([], ['--fresh'], ['--calls', '7'], ['--calls', '3', '--fresh']):
+                rows = self.rows('all', '--ranks', ranks, '--sizes', '8,20000', '-n', '6',
+                                 '--check-last', *more)
+                self.assertEqual({r['errors'] for r in rows}, {'0'}, more)
+        for collective in ('all_reduce', 'broadcast', 'sendrecv'):
+            for more in ([], ['--fresh']):
+                rows = self.rows(collective, '--ranks', '2', '--sizes', '1K,4K', '--check-last',
+                                 *more, env={'RINGCOMM_BENCH_FLIP': '1'}, status=1)
+                self.assertEqual([r['errors'] for r in rows], ['1', '1'])
+
+    def test_time_of_one_of_many_calls(self):
+        one = self.rows('barrier', '--ranks', '2', '-n', '20')[0]
+        many = self.rows('barrier', '--ranks', '2', '-n', '20', '--calls', '2000')[0]
+        # Generous: not divided, it would be 2,000 times as long.
+        self.assertLess(float(many['median_us']), 200 * float(one['median_us']))
+
     def launched(self, nranks, *args):
         """Ranks as a launcher starts them: the environment says who and where."""
         with tempfile.TemporaryDirectory() as folder:
@@ -279,6 +303,11 @@ class Usage(Bench):
         self.refused('needs at least 2 ranks', 'sendrecv', '--ranks', '1')
         self.refused('--ranks means nothing to kernel', 'kernel', '--ranks', '2')
         self.refused('--in-place means nothing to barrier', 'barrier', '--in-place')
+        self.refused('--sizes goes with neither', 'all', '--sizes', '8', '-b', '4')
+        self.refused("--sizes ''", 'all', '--sizes', '8,,9')
+        self.refused('at most 64 sizes', 'all', '--sizes', ','.join(['8'] * 65))
+        self.refused('choose one', 'all', '--check', '--check-last')
+        self.refused('would reduce a result', 'all_reduce', '--in-place', '--calls', '2')
         self.refused('unrecognized option', 'all', '--frobnicate')
 
     def test_help_and_version(self):
