@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The statistics of the comparison: from measurements to ratios, intervals and verdicts.
+
+Nothing here measures, reads or writes, so that test/tools/results_test.py can feed it with made-up
+measurements whose answers are known.
+
+A *point* is what is compared: (mode, ranks, transport, collective, bytes). In each round every
+library measures it, one right after the other; the ratio of one round is the other library's time
+by libringcomm's. Ratios of one round are paired: whatever was slow for minutes was slow for both.
+"""
+import collections
+import math
+import random
+import statistics
+
+OURS = 'ringcomm'
+# How much slower than the fastest of all looks a cache line must be to count as another state.
+FAR = 2.5
+# The share of all cores that other programs may have during a measurement.
+FOREIGN = 0.03
+MIN_PAIRS = 3
+CONFIDENCE = 0.95
+# The least number of pairs whose smallest and largest enclose the median with CONFIDENCE.
+SIGN_PAIRS = 6
+# Student's t, two-sided 95 %, by degrees of freedom.
+STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}
+
+# What must hold of a point (issue "a fast core"): the interval not below 1, the median not below
+# this.
+LEAST_MEDIAN = 0.95
+
+Point = collections.namedtuple('Point', 'mode ranks transport collective bytes')
+Result = collections.namedtuple('Result', 'min median p99 span iters errors algorithm')
+Run = collections.namedtuple('Run', 'round library point result line_before line_after foreign')
+Ratio = collections.namedtuple('Ratio', 'median low high pairs dropped method')
+Verdict = collections.namedtuple('Verdict', 'point ours peer best ratio word sure')
+Mean = collections.namedtuple('Mean', 'mode ranks transport collective ratio low high points goal')
+
+
+# ---- intervals -----------------------------------------------------------------------------------
+
+
+def sign_rank(n):
+    """The largest k such that the k-th smallest and k-th largest of n values enclose the median of
+    what they were drawn from with CONFIDENCE; 0 if there is none."""
+    tail, k = 0.0, 0
+    while True:
+        tail += math.comb(n, k) / 2 ** n
+        if tail > (1 - CONFIDENCE) / 2:
+            return k
+        k += 1
+
+
+def interval(ratios):
+    """(low, high, method) of the median ratio.
+
+    From SIGN_PAIRS ratios on by order statistics (the sign test turned around), which is exact
+    whatever the distribution: ratios on shared machines have wild outliers, and a bootstrap of so
+    few values is too narrow. With fewer it cannot reach 95 %, so Student's t of the logarithms
+    stands in, which trusts that they are normal; its intervals are wide. Of one ratio: none."""
+    n = len(ratios)
+    if n >= SIGN_PAIRS:
+        k = sign_rank(n)
+        values = sorted(ratios)
+        return values[k - 1], values[n - k], 'sign'
+    if n < 2:
+        return 0.0, math.inf, 'none'
+    logs = [math.log(r) for r in ratios]
+    half = STUDENT[n - 1] * statistics.stdev(logs) / math.sqrt(n)
+    middle = statistics.mean(logs)
+    return math.exp(middle - half), math.exp(middle + half), 't'
+
+
+def ratio_of(ratios, dropped=0):
+    low, high, method = interval(ratios)
+    return Ratio(statistics.median(ratios), low, high, len(ratios), dropped, method)
+
+
+def geometric_mean(values):
+    return math.exp(statistics.mean(math.log(v) for v in values))
+
+
+def bootstrap_mean(groups, draws=400, seed=1):
+    """95 % interval of the geometric mean of the groups' medians, by drawing from each group with
+    repetition. Over many groups their errors even out, which is what a bootstrap is good at."""
+    rng = random.Random(seed)
+    means = sorted(geometric_mean([statistics.median(rng.choices(g, k=len(g))) for g in groups])
+                   for _ in range(draws))
+    cut = int(draws * (1 - CONFIDENCE) / 2)
+    return means[cut], means[-1 - cut]
+
+
+def slope(points):
+    """Of the straight line through log y over log x, by least squares."""
+    logs = [(math.log(x), math.log(y)) for x, y in points if x > 0 and y > 0]
+    if len({x for x, _ in logs}) < 2:
+        return math.nan
+    mx, my = (statistics.mean(c) for c in zip(*logs))
+    return sum((x - mx) * (y - my) for x, y in logs) / sum((x - mx) ** 2 for x, _ in logs)
+
+
+# ---- verdicts ------------------------------------------------------------------------------------
+
+
+def judge(ratio):
+    """In a word. 'worse' and 'low' break the rule for a point."""
+    if ratio.high < 1:
+        return 'worse'
+    if ratio.median < LEAST_MEDIAN:
+        return 'low'
+    if ratio.low > 1:
+        return 'better'
+    return 'even'
+
+
+def goal_of(ranks, transport, collective):
+    """What the geometric mean over sizes must reach; None where nothing was promised."""
+    if collective == 'all_reduce':
+        return 2.0 if transport == 'shm' and ranks > 2 else 1.5
+    return 1.2 if collective in ('broadcast', 'sendrecv') else None
+
+
+class Summary:
+    """All runs, by point and library."""
+
+    def __init__(self, runs, cpus):
+        self.cpus = cpus
+        self.near = min((min(r.line_before, r.line_after) for r in runs), default=0.0)
+        self.points = sorted({run.point for run in runs}, key=point_order)
+        self.members, self.table, self.judged = {}, {}, None
+        for run in runs:
+            self.members.setdefault(run.point, {})[run.library] = None
+            self.table.setdefault((run.point, run.library), {})[run.round] = run
+
+    def state(self, run):
+        """'near', 'far', or None where it changed on the way or others were computing."""
+        if run.foreign > FOREIGN:
+            return None
+        far = [ns > FAR * self.near for ns in (run.line_before, run.line_after)]
+        return None if far[0] != far[1] else 'far' if far[0] else 'near'
+
+    def time(self, run):
+        """The slowest rank's time, or first in to last out where ranks share cores: there a rank
+        that got its core late measures a short time."""
+        shared = run.point.ranks > self.cpus
+        return run.result.span if shared and run.result.span > 0 else run.result.median
+
+    def libraries(self, point):
+        return list(self.members.get(point, ()))
+
+    def side(self, point, library):
+        """(median over rounds, smallest of all iterations, algorithm)."""
+        runs = list(self.table.get((point, library), {}).values())
+        if not runs:
+            return None
+        return (statistics.median(self.time(r) for r in runs), min(r.result.min for r in runs),
+                runs[-1].result.algorithm)
+
+    def pairs(self, point, library):
+        """(ratios to go by, number dropped, whether all of these are beyond doubt)."""
+        ours, theirs = self.table.get((point, OURS), {}), self.table.get((point, library), {})
+        rounds = sorted(set(ours) & set(theirs))
+        good = [r for r in rounds
+                if self.state(ours[r]) and self.state(ours[r]) == self.state(theirs[r])]
+        sure = len(good) >= MIN_PAIRS
+        kept = good if sure else rounds
+        return ([self.time(theirs[r]) / self.time(ours[r]) for r in kept
+                 if self.time(ours[r]) > 0 and self.time(theirs[r]) > 0],
+                len(rounds) - len(good), sure)
+
+    def ratio(self, point, library):
+        ratios, dropped, _ = self.pairs(point, library)
+        return ratio_of(ratios, dropped) if ratios else None
+
+    def best(self, point):
+        """The library that leaves libringcomm the smallest ratio; one that was measured less often
+        than others (left out after it was far behind) only where there is no other."""
+        counts = {lib: len(self.pairs(point, lib)[0]) for lib in self.libraries(point)
+                  if lib != OURS}
+        most = max(counts.values(), default=0)
+        if most == 0:
+            return None
+        able = [lib for lib, n in counts.items() if n >= min(MIN_PAIRS, most)]
+        return min(able, key=lambda lib: statistics.median(self.pairs(point, lib)[0]))
+
+    def verdict(self, point):
+        ours, best = self.side(point, OURS), self.best(point)
+        if not ours or not best:
+            return None
+        ratio = self.ratio(point, best)
+        return Verdict(point, ours, best, self.side(point, best), ratio, judge(ratio),
+                       self.pairs(point, best)[2])
+
+    def verdicts(self):
+        if self.judged is None:
+            self.judged = [v for v in map(self.verdict, self.points) if v]
+        return self.judged
+
+    def means(self):
+        groups = {}
+        for v in self.verdicts():
+            key = v.point[:4]
+            groups.setdefault(key, []).append(v)
+        return [self.mean(key, group) for key, group in groups.items()]
+
+    def mean(self, key, group):
+        mode, ranks, transport, collective = key
+        low, high = bootstrap_mean([self.pairs(v.point, v.peer)[0] for v in group])
+        return Mean(mode, ranks, transport, collective,
+                    geometric_mean([v.ratio.median for v in group]), low, high, len(group),
+                    goal_of(ranks, transport, collective))
+
+    def hopeless(self, points, library, factor):
+        """Whether a library is so far behind the best at each of these points that measuring it
+        again can change no verdict."""
+        for point in points:
+            mine = self.pairs(point, library)[0]
+            others = [statistics.median(self.pairs(point, lib)[0])
+                      for lib in self.libraries(point)
+                      if lib not in (OURS, library) and self.pairs(point, lib)[0]]
+            if not mine or not others or statistics.median(mine) <= factor * min(others):
+                return False
+        return bool(points)
+
+
+MODES = ('same', 'fresh', 'burst')
+COLLECTIVES = ('all_reduce', 'broadcast', 'barrier', 'sendrecv')
+
+
+def point_order(point):
+    return (MODES.index(point.mode), point.ranks, point.transport,
+            COLLECTIVES.index(point.collective), point.bytes)
+
+
+# ---- beside the limits ---------------------------------------------------------------------------
+
+
+Limit = collections.namedtuple('Limit', 'what ours limit factor allowed unit basis')
+
+
+def limits(summary, floor):
+    """How libringcomm does beside what the machine can do: what of it was measured. `floor` tells
+    the figure of (what, how, cores, bytes), or None."""
+    out = []
+    mib = 1 << 20
+
+    def ours(mode, transport, collective, size):
+        side = summary.side(Point(mode, 2, transport, collective, size), OURS)
+        return side[0] if side else None
+
+    def add(what, time, limit, allowed, basis):
+        if time and limit:
+            out.append(Limit(what, time, limit, time / limit, allowed, 'us', basis))
+
+    nt = floor('c = a + b', 'float32, non-temporal stores', 2, 64 * mib)
+    size = 256 * mib
+    if nt:
+        # Two ranks: each reads both halves' operands and writes both results, 2 R n bytes; the
+        # figure counts results only, so reads and writes are three times as many.
+        add('all_reduce shm 256 MiB, plain memory', ours('same', 'shm', 'all_reduce', size),
+            2 * 2 * size / (3 * nt * 1e3), 1.6,
+            '2 R n bytes at the two cores\' traffic of c = a + b, non-temporal stores')
+    adds = [floor('c = a + b', how, 2, mib) for how in ('float32', 'float32, non-temporal stores')]
+    copies = [floor('copy', how, 2, mib) for how in ('memcpy', 'non-temporal stores')]
+    if all(adds) and all(copies):
+        add('all_reduce shm 1 MiB', ours('same', 'shm', 'all_reduce', mib),
+            mib / (max(adds) * 1e3) + mib / (max(copies) * 1e3), 1.5,
+            'half of the sums and a copy of the other half on each core, without waiting')
+    line = floor('cache line', 'one line, both write it', 2, 0)
+    if line:
+        add('all_reduce shm 8 B, 1,000 calls in a row', ours('burst', 'shm', 'all_reduce', 8),
+            (4 * line + 60) / 1e3, 1.0, '4 cache lines one way + 60 ns')
+    both = floor('tcp loopback', 'streams, both directions, sum', 2, 64 * mib)
+    if both:
+        add('all_reduce tcp 64 MiB', ours('same', 'tcp', 'all_reduce', 64 * mib),
+            2 * 64 * mib / (both * 1e3), 1.3, 'as many bytes through a bare pair of sockets')
+    trip = floor('tcp loopback', 'one way, spinning', 2, 8)
+    if trip:
+        add('all_reduce tcp 8 B', ours('same', 'tcp', 'all_reduce', 8), trip, 1.5,
+            'a spinning ping-pong, one way')
+        add('sendrecv tcp 8 B', ours('same', 'tcp', 'sendrecv', 8), trip, 1.5,
+            'a spinning ping-pong, one way')
+    return out

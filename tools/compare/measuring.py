@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rounds of measurements, one load after another, and the state of the machine around each.
+
+A *load* is what one start of each library measures: one collective over a few sizes. In a visit of
+a load all libraries measure it, one right after the other, every second round in the opposite
+order, with a look at the cache line between them. Each visit is written down at once, so a run that
+ends early loses at most one, and a later run goes on where this one ended."""
+import collections
+import csv
+import os
+import resource
+import sys
+import time
+
+import figures
+from libraries import Failure, bench, execute
+
+LOAD_SIZES = 4          # at most so many sizes at a start,
+LOAD_LARGE = 4 << 20    # one where they are larger than this
+BURST_CALLS = 1000
+START_SECONDS = 2.5     # about what a start takes, for plans
+
+RUN_COLUMNS = ['round', 'library', 'mode', 'ranks', 'transport', 'collective', 'bytes', 'algorithm',
+               'iters', 'min_us', 'median_us', 'p99_us', 'span_us', 'errors', 'line_before_ns',
+               'line_after_ns', 'foreign_share']
+FAILURE_COLUMNS = ['round', 'library', 'mode', 'ranks', 'transport', 'collective', 'bytes', 'text']
+
+Load = collections.namedtuple('Load', 'mode ranks transport collective sizes')
+
+
+# ---- what to measure -----------------------------------------------------------------------------
+
+
+def points_of(options):
+    """All points that the options ask for, in order."""
+    points = []
+    for mode in options.modes:
+        for ranks in options.ranks:
+            for transport in options.transports:
+                for collective in options.collectives:
+                    sizes = [0] if collective == 'barrier' else options.sizes
+                    if mode == 'burst':
+                        sizes = [8] if collective == 'all_reduce' and ranks == 2 else []
+                    if mode == 'fresh' and collective == 'barrier':
+                        sizes = []  # has no input
+                    points += [figures.Point(mode, ranks, transport, collective, s) for s in sizes]
+    return points
+
+
+def loads_of(points):
+    """Points grouped to loads; their order stays."""
+    loads = []
+    for point in points:
+        last = loads[-1] if loads else None
+        if last and last[:4] == point[:4] and len(last.sizes) < LOAD_SIZES and \
+                max(*last.sizes, point.bytes) <= LOAD_LARGE:
+            loads[-1] = last._replace(sizes=last.sizes + (point.bytes,))
+        else:
+            loads.append(Load(*point[:4], (point.bytes,)))
+    return loads
+
+
+def load_points(load):
+    return [figures.Point(*load[:4], size) for size in load.sizes]
+
+
+def load_words(load):
+    """Command line words of ringcomm-bench."""
+    words = [load.collective, '--check-last']
+    if load.collective != 'barrier':
+        words += ['--sizes', ','.join(map(str, load.sizes))]
+    if load.mode == 'fresh':
+        words.append('--fresh')
+    if load.mode == 'burst':
+        words += ['--calls', str(BURST_CALLS)]
+    return words
+
+
+def load_text(load):
+    sizes = ','.join(map(str, load.sizes))
+    return f'{load.mode} {load.ranks} ranks {load.transport} {load.collective} {sizes}'
+
+
+# ---- who else is here ----------------------------------------------------------------------------
+
+
+def busy_seconds():
+    """Processor time that programs have had so far, on all cores."""
+    try:
+        with open('/proc/stat', encoding='ascii') as file:
+            user, nice, system = (int(f) for f in file.readline().split()[1:4])
+        return (user + nice + system) / os.sysconf('SC_CLK_TCK')
+    except (OSError, ValueError):
+        return 0.0
+
+
+def own_seconds():
+    return sum(sum(resource.getrusage(who)[:2])
+               for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+class Foreign:
+    """The share of all cores that programs other than this one's had since it was made."""
+
+    def __init__(self):
+        self.began, self.busy, self.own = time.monotonic(), busy_seconds(), own_seconds()
+
+    def share(self):
+        seconds = max(time.monotonic() - self.began, 1e-3) * (os.cpu_count() or 1)
+        return max(0.0, (busy_seconds() - self.busy - (own_seconds() - self.own)) / seconds)
+
+
+class Floor:
+    """The program that measures what the machine can do."""
+
+    def __init__(self, build):
+        self.program = os.path.join(build, 'tools/compare/floor')
+
+    def rows(self, *words):
+        return list(csv.DictReader(execute([self.program, '--csv', '-', *words],
+                                           seconds=150).splitlines()))
+
+    def line(self):
+        """ns that a cache line takes one way, now; the best of three, since a program that takes
+        a core away for a while says nothing about where the cores are. 0 on a single core, where
+        there is no such thing."""
+        rows = self.rows('line', '-r', '3')
+        return float(rows[0]['min']) if rows else 0.0
+
+
+# ---- what was measured ---------------------------------------------------------------------------
+
+
+def read_results(path):
+    """Results of one start, by (collective, bytes)."""
+    results = {}
+    with open(path, newline='', encoding='utf-8') as file:
+        for row in csv.DictReader(file):
+            results[row['collective'], int(row['bytes'])] = figures.Result(
+                float(row['min_us']), float(row['median_us']), float(row['p99_us']),
+                float(row['span_us'] or 'nan'), int(row['iters']), int(row['errors'] or 0),
+                row['algorithm'])
+    return results
+
+
+class Book:
+    """All measurements in a folder: kept in memory, and appended to two CSV files."""
+
+    def __init__(self, folder):
+        self.runs_path = os.path.join(folder, 'runs.csv')
+        self.failures_path = os.path.join(folder, 'failures.csv')
+        self.runs, self.failures = {}, {}
+        for row in self.rows(self.runs_path, RUN_COLUMNS):
+            self.keep(self.run_of(row))
+        for row in self.rows(self.failures_path, FAILURE_COLUMNS):
+            self.failures[int(row['round']), row['library'], self.point_of(row)] = row['text']
+
+    @staticmethod
+    def rows(path, columns):
+        if not os.path.exists(path):
+            return []
+        with open(path, newline='', encoding='utf-8') as file:
+            rows = list(csv.DictReader(file))
+        if rows and list(rows[0]) != columns:
+            raise Failure(f'{path} has other columns than these tools write: use another --out')
+        return [row for row in rows if None not in row.values()]  # the last may be cut
+
+    @staticmethod
+    def point_of(row):
+        return figures.Point(row['mode'], int(row['ranks']), row['transport'], row['collective'],
+                             int(row['bytes']))
+
+    def run_of(self, row):
+        result = figures.Result(*(float(row[k]) for k in ('min_us', 'median_us', 'p99_us',
+                                                          'span_us')),
+                                int(row['iters']), int(row['errors']), row['algorithm'])
+        return figures.Run(int(row['round']), row['library'], self.point_of(row), result,
+                           float(row['line_before_ns']), float(row['line_after_ns']),
+                           float(row['foreign_share']))
+
+    def keep(self, run):
+        self.runs[run.round, run.library, run.point] = run
+
+    @staticmethod
+    def append(path, columns, rows):
+        new = not os.path.exists(path)
+        with open(path, 'a', newline='', encoding='utf-8') as file:
+            writer = csv.writer(file)
+            if new:
+                writer.writerow(columns)
+            writer.writerows(rows)
+
+    def add(self, runs, failures):
+        """A whole visit."""
+        for run in runs:
+            self.keep(run)
+        self.append(self.runs_path, RUN_COLUMNS, [
+            [r.round, r.library, *r.point, r.result.algorithm, r.result.iters, r.result.min,
+             r.result.median, r.result.p99, r.result.span, r.result.errors, r.line_before,
+             r.line_after, f'{r.foreign:.4f}'] for r in runs])
+        if failures:
+            self.failures.update(failures)
+            self.append(self.failures_path, FAILURE_COLUMNS,
+                        [[number, library, *point, ' '.join(text.split())]
+                         for (number, library, point), text in failures.items()])
+
+    def done(self, number, library, points):
+        """Whether a library has had its turn at all of these points in a round."""
+        return all((number, library, p) in self.runs or (number, library, p) in self.failures
+                   for p in points)
+
+    def given_up(self, number, library, points):
+        """Whether it failed there in two earlier rounds: it is not tried again."""
+        return sum(any((n, library, p) in self.failures for p in points)
+                   for n in range(number)) >= 2
+
+
+# ---- measuring -----------------------------------------------------------------------------------
+
+
+class Comparison:
+    def __init__(self, options, libraries, floor, book):
+        self.options, self.libraries, self.floor, self.book = options, libraries, floor, book
+        self.loads = loads_of(options.points)
+        self.hung = collections.Counter()
+        self.patience = options.patience
+        self.took = {}  # seconds of the last visit of a load
+
+    def wait_for_quiet(self):
+        """Until nobody else computes for a moment, or the patience is at its end."""
+        while self.patience > 0:
+            foreign, began = Foreign(), time.monotonic()
+            time.sleep(0.1)
+            if foreign.share() <= figures.FOREIGN:
+                return
+            self.patience -= time.monotonic() - began
+
+    def summary(self):
+        return figures.Summary(self.book.runs.values(), os.cpu_count() or 1)
+
+    def able(self, number, load, summary):
+        """The libraries that take part in a visit, in this round's order."""
+        points = load_points(load)
+        out = []
+        for library in self.libraries if number % 2 == 0 else self.libraries[::-1]:
+            ours = library.name == figures.OURS
+            if load.transport not in library.transports or not library.measures(load.collective):
+                continue
+            if self.book.given_up(number, library.name, points):
+                continue
+            if not ours and load.mode == 'burst':
+                continue  # is held against the machine
+            if not ours and self.options.prune > 0 and \
+                    summary.hopeless(points, library.name, self.options.prune):
+                continue
+            out.append(library)
+        return out
+
+    def measure_one(self, library, load):
+        results, ended = bench(library, load.transport, load.ranks, load_words(load),
+                               [(load.collective, size) for size in load.sizes], read_results,
+                               self.options.load_seconds)
+        if not ended:
+            self.hung[library.title, load.transport] += 1
+        wrong = {size: r.errors for (_, size), r in results.items() if r.errors}
+        if wrong:
+            raise Failure('wrong elements: ' + ', '.join(f'{n} of {s} bytes'
+                                                         for s, n in wrong.items()))
+        return results
+
+    def visit(self, number, load, libraries):
+        self.wait_for_quiet()
+        runs, failures, before = [], {}, self.floor.line()
+        for library in libraries:
+            foreign = Foreign()
+            try:
+                results = self.measure_one(library, load)
+            except Failure as failure:
+                text = f'{library.title}, {load_text(load)}: {failure}'
+                print(f'compare: {text}', file=sys.stderr)
+                failures.update({(number, library.name, p): text for p in load_points(load)})
+                results = {}
+            after, share = self.floor.line(), foreign.share()
+            for (collective, size), result in results.items():
+                point = figures.Point(load.mode, load.ranks, load.transport, collective, size)
+                runs.append(figures.Run(number, library.name, point, result, before, after, share))
+            before = after
+        self.book.add(runs, failures)
+
+    def missing(self):
+        """Visits that are still to be made: (round, load). Whether a library takes part may change
+        until then."""
+        return [(number, load) for number in range(self.options.rounds) for load in self.loads
+                if not self.book.done(number, figures.OURS, load_points(load)) and
+                not self.book.given_up(number, figures.OURS, load_points(load))]
+
+    def measure(self, deadline):
+        """Tells how many visits were left over."""
+        missing = self.missing()
+        for i, (number, load) in enumerate(missing):
+            libraries = self.able(number, load, self.summary())
+            took = self.took.get(load, START_SECONDS * len(libraries)) * 1.1
+            if time.monotonic() + took >= deadline:
+                return len(missing) - i
+            began = time.monotonic()
+            self.visit(number, load, libraries)
+            self.took[load] = time.monotonic() - began
+            if self.options.verbose:
+                print(f'{i + 1} of {len(missing)}: round {number}, {load_text(load)}: '
+                      f'{len(libraries)} libraries, {time.monotonic() - began:.1f} s',
+                      file=sys.stderr, flush=True)
+        return 0
+
+    def plan(self):
+        """What is ahead, for people: before it begins."""
+        missing, summary = self.missing(), self.summary()
+        starts = sum(len(self.able(number, load, summary)) for number, load in missing[:len(self.loads)])
+        rounds = len(missing) / max(1, len(self.loads))
+        return (f'{len(self.options.points)} points in {len(self.loads)} loads, '
+                f'{self.options.rounds} rounds; {len(missing)} visits ({rounds:.1f} rounds) are '
+                f'still to be made, the next {min(len(missing), len(self.loads))} with {starts} '
+                f'starts of a library: about {starts * START_SECONDS:.0f} s on a quiet machine')
+

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a comparison says: CSV files, a report in Markdown, charts."""
+import csv
+import math
+import os
+
+import figures
+import svg
+
+
+def number(value):
+    """Three digits that mean something."""
+    if value is None or math.isnan(value):
+        return '-'
+    if value >= 1000:
+        return f'{value:,.0f}'
+    return f'{value:.3g}' if value < 100 else f'{value:.0f}'
+
+
+def size_text(size):
+    for shift, unit in ((20, 'MiB'), (10, 'KiB')):
+        if size >= 1 << shift and size % (1 << shift) == 0:
+            return f'{size >> shift} {unit}'
+    return f'{size} B' if size else '-'
+
+
+def write_csv(path, header, rows):
+    with open(path, 'w', newline='', encoding='utf-8') as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def table_lines(header, rows):
+    align = ['---' if i == 0 else '---:' for i in range(len(header))]
+    return ['| ' + ' | '.join(row) + ' |' for row in [header, align, *rows]]
+
+
+# ---- CSV -----------------------------------------------------------------------------------------
+
+
+def write_summary(path, summary):
+    """One row for each point and peer; `best` marks the one that the verdict is about."""
+    rows = []
+    for v in summary.verdicts():
+        for library in summary.libraries(v.point):
+            ratio = summary.ratio(v.point, library) if library != figures.OURS else None
+            side = summary.side(v.point, library)
+            if ratio:
+                rows.append([*v.point, library, int(library == v.peer), f'{v.ours[0]:.3f}',
+                             f'{side[0]:.3f}', f'{ratio.median:.4f}', f'{ratio.low:.4f}',
+                             f'{ratio.high:.4f}', ratio.method, ratio.pairs, ratio.dropped,
+                             figures.judge(ratio), int(summary.pairs(v.point, library)[2])])
+    write_csv(path, [*figures.Point._fields, 'peer', 'best', 'ours_us', 'peer_us', 'ratio', 'low',
+                     'high', 'interval', 'pairs', 'dropped', 'verdict', 'sure'], rows)
+
+
+def write_means(path, summary):
+    write_csv(path, figures.Mean._fields,
+              [[*m[:4], f'{m.ratio:.4f}', f'{m.low:.4f}', f'{m.high:.4f}', m.points, m.goal or '']
+               for m in summary.means()])
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+
+def mark(verdict):
+    return ('*' if verdict.ratio.dropped else '') if verdict.sure else '?'
+
+
+def ratio_text(verdict):
+    ratio = verdict.ratio
+    low = f'{ratio.low:.2f}' if ratio.low > 0 else '-'
+    high = f'{ratio.high:.2f}' if ratio.high < 1e4 else '-'
+    return f'{ratio.median:.2f} ({low} to {high}){mark(verdict)}'
+
+
+def verdict_text(verdict):
+    word = verdict.word + ('' if verdict.sure else '?')
+    return f'**{word}**' if verdict.word in ('worse', 'low') else word
+
+
+def points_table(summary, key, titles):
+    rows = []
+    for v in summary.verdicts():
+        if v.point[:3] != key:
+            continue
+        rest = [f'{titles.get(lib, lib)} {number(summary.side(v.point, lib)[0])}'
+                for lib in summary.libraries(v.point) if lib not in (figures.OURS, v.peer)]
+        rows.append([v.point.collective, size_text(v.point.bytes),
+                     f'{number(v.ours[0])} ({number(v.ours[1])})', v.ours[2],
+                     titles.get(v.peer, v.peer), f'{number(v.best[0])} ({number(v.best[1])})',
+                     ratio_text(v), str(v.ratio.pairs), verdict_text(v), '; '.join(rest) or '-'])
+    return table_lines(['operation', 'size', 'libringcomm', 'algorithm', 'best peer', 'its time',
+                        'ratio', 'pairs', 'verdict', 'others'], rows) if rows else []
+
+
+def means_table(summary):
+    rows = []
+    for m in summary.means():
+        word = '-' if not m.goal else 'reached' if m.ratio >= m.goal else '**missed**'
+        rows.append([f'{m.mode}, {m.ranks} ranks, {m.transport}', m.collective,
+                     f'{m.ratio:.2f} ({m.low:.2f} to {m.high:.2f})', str(m.points),
+                     f'{m.goal}' if m.goal else '-', word])
+    return table_lines(['inputs, ranks, transport', 'operation', 'geometric mean', 'points', 'goal',
+                        ''], rows)
+
+
+def counts_line(summary):
+    verdicts = summary.verdicts()
+    words = [f'{sum(v.word == word for v in verdicts)} {word}'
+             for word in ('better', 'even', 'low', 'worse')]
+    unsure = sum(not v.sure for v in verdicts)
+    return (f'{len(verdicts)} points: {", ".join(words)}; {unsure} of these without '
+            f'{figures.MIN_PAIRS} undisturbed pairs')
+
+
+def floor_median(rows):
+    """A function that tells the figure of (what, how, cores, bytes): the median of all looks."""
+    table = {}
+    for row in rows:
+        key = row['what'], row['how'], int(row['cores']), int(row['bytes'] or 0)
+        table.setdefault(key, []).append(float(row['median']))
+
+    def look(*key):
+        values = sorted(table.get(key, []))
+        return values[len(values) // 2] if values else None
+    return look
+
+
+def floor_table(rows):
+    table = {}
+    for row in rows:
+        key = (f"{row['what']}, {row['how']}",
+               size_text(int(row['bytes'])) if row['bytes'] else '-', row['cores'], row['unit'])
+        table.setdefault(key, []).append(row)
+    return table_lines(['what', 'size', 'cores', 'unit', 'median', 'smallest to largest', 'looks'], [
+        [*key, f"{sorted(float(r['median']) for r in group)[len(group) // 2]:.2f}",
+         f"{min(float(r['min']) for r in group):.2f} to {max(float(r['max']) for r in group):.2f}",
+         str(len(group))] for key, group in table.items()])
+
+
+def limits_table(summary, rows):
+    return table_lines(['what', 'ours, us', 'limit, us', 'factor', 'allowed', '', 'the limit is'], [
+        [lim.what, number(lim.ours), number(lim.limit), f'{lim.factor:.2f}', f'{lim.allowed}',
+         'reached' if lim.factor <= lim.allowed else '**missed**', lim.basis]
+        for lim in figures.limits(summary, floor_median(rows))])
+
+
+# ---- charts --------------------------------------------------------------------------------------
+
+
+def draw(folder, summary, titles):
+    """Names of the files that were written."""
+    verdicts, names = summary.verdicts(), []
+    for key in dict.fromkeys(v.point[:3] for v in verdicts):
+        mode, ranks, transport = key
+        mine = [v for v in verdicts if v.point[:3] == key and v.point.bytes > 0]
+        stem = f'{mode}-{ranks}-{transport}'
+        lines = [svg.Line(c, [(v.point.bytes, v.ratio.median, max(v.ratio.low, 1e-2),
+                               min(v.ratio.high, 1e2)) for v in mine if v.point.collective == c])
+                 for c in figures.COLLECTIVES]
+        if svg.chart(os.path.join(folder, f'ratio-{stem}.svg'),
+                     f'Best peer\'s time by libringcomm\'s: {ranks} ranks, {transport}, {mode} '
+                     f'inputs', ('bytes', 'ratio (above 1: libringcomm is faster)'), lines, 1.0):
+            names.append(f'ratio-{stem}.svg')
+        names += draw_times(folder, summary, mine, stem, titles)
+    return names
+
+
+def draw_times(folder, summary, verdicts, stem, titles):
+    names = []
+    for collective in dict.fromkeys(v.point.collective for v in verdicts):
+        lines = {}
+        for v in verdicts:
+            if v.point.collective != collective:
+                continue
+            for lib in summary.libraries(v.point):
+                lines.setdefault(lib, []).append((v.point.bytes, summary.side(v.point, lib)[0]))
+        ordered = sorted(lines, key=lambda lib: lib != figures.OURS)
+        name = f'time-{stem}-{collective}.svg'
+        if svg.chart(os.path.join(folder, name), f'{collective}: {stem.replace("-", ", ")}',
+                     ('bytes', 'microseconds'),
+                     [svg.Line(titles.get(lib, lib), lines[lib]) for lib in ordered]):
+            names.append(name)
+    return names
+
+
+# ---- the report ----------------------------------------------------------------------------------
+
+
+HOW_TO_READ = """\
+Times are microseconds: the median over rounds of each round's median, and in brackets the fastest
+iteration of all. An iteration begins with the library's own barrier. Its time is that of the slowest
+rank; where ranks share cores it is from the first rank in to the last rank out, since a rank that
+got its core late measures a short time. sendrecv is half a round trip of ranks 0 and 1.
+
+The ratio is the time of the best peer at this point, any variant of it, by libringcomm's (above 1:
+libringcomm is faster): the median over rounds of the ratio within each round, and its 95 %
+interval, from order statistics with 6 pairs or more, else by Student's t. Pairs taken in unlike
+states of the machine (the cache line's time before and after tells), or while other programs had
+over 3 % of the cores, were dropped (`*`); with fewer than 3 left all are in and the verdict has a
+`?`. better: the interval is above 1. even: it is not. low: the median is below 0.95. worse: the
+interval is below 1. A variant that is far behind the best everywhere in a load is left out of later
+rounds. The results of each last iteration were compared element by element on every rank.
+
+Inputs are the same in all iterations (same), or written anew before each (fresh), untimed; burst is
+1,000 calls in a row without barriers, divided by 1,000.
+"""
+
+
+def report(notes, summary, titles, floor_rows, charts):
+    out = ['# libringcomm beside its peers and the machine\n', *notes, f'- {counts_line(summary)}',
+           '', HOW_TO_READ, '## Geometric means over sizes\n', *means_table(summary), '']
+    for key in dict.fromkeys(p[:3] for p in summary.points):
+        lines = points_table(summary, key, titles)
+        if lines:
+            out += [f'## {key[2]}, {key[1]} ranks, {key[0]} inputs\n', *lines, '']
+    if floor_rows:
+        out += ['## Beside the limits\n', *limits_table(summary, floor_rows), '',
+                '## The machine\n', *floor_table(floor_rows), '']
+    if charts:
+        out += ['Charts: ' + ', '.join(f'[{name}](plots/{name})' for name in charts), '']
+    return '\n'.join(out)
