@@ -143,6 +143,13 @@ def read_results(path):
     return results
 
 
+def cut_to_lines(path):
+    """A run that was killed while it wrote leaves half a line, to which nothing may be added."""
+    with open(path, 'rb+') as file:
+        content = file.read()
+        file.truncate(content.rfind(b'\n') + 1)
+
+
 class Book:
     """All measurements in a folder: kept in memory, and appended to two CSV files."""
 
@@ -159,11 +166,13 @@ class Book:
     def rows(path, columns):
         if not os.path.exists(path):
             return []
+        cut_to_lines(path)
         with open(path, newline='', encoding='utf-8') as file:
-            rows = list(csv.DictReader(file))
-        if rows and list(rows[0]) != columns:
+            reader = csv.DictReader(file)
+            rows = list(reader)
+        if rows and reader.fieldnames != columns:
             raise Failure(f'{path} has other columns than these tools write: use another --out')
-        return [row for row in rows if None not in row.values()]  # the last may be cut
+        return rows
 
     @staticmethod
     def point_of(row):
@@ -183,7 +192,7 @@ class Book:
 
     @staticmethod
     def append(path, columns, rows):
-        new = not os.path.exists(path)
+        new = not os.path.exists(path) or os.path.getsize(path) == 0
         with open(path, 'a', newline='', encoding='utf-8') as file:
             writer = csv.writer(file)
             if new:

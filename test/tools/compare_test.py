@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of the evaluation in tools/compare on made-up measurements: known ratios give known
+intervals and verdicts. Usage: compare_test.py TOOLS_COMPARE [TestClass[.test] ...]"""
+import argparse
+import contextlib
+import importlib.util
+import io
+import math
+import os
+import random
+import sys
+import tempfile
+import types
+import unittest
+import xml.etree.ElementTree
+
+sys.dont_write_bytecode = True
+FOLDER = os.path.abspath(sys.argv[1])
+sys.path.insert(0, FOLDER)
+
+# pylint: disable=wrong-import-position,import-error
+import figures
+import libraries
+import measuring
+import svg
+import writing
+
+POINT = figures.Point('same', 2, 'shm', 'all_reduce', 8)
+
+
+def load_script(name):
+    """A program without the ending .py."""
+    loader = importlib.machinery.SourceFileLoader(name, os.path.join(FOLDER, name))
+    module = types.ModuleType(name)
+    module.__file__ = loader.path
+    loader.exec_module(module)
+    return module
+
+
+def run_of(number, library, time, point=POINT, line=30.0, foreign=0.0, span=None, after=None):
+    result = figures.Result(time * 0.9, time, time * 2, span or time, 100, 0, 'ring')
+    return figures.Run(number, library, point, result, line, after or line, foreign)
+
+
+def runs_of(times, point=POINT, **more):
+    """times: by library, a list by round."""
+    return [run_of(i, lib, t, point, **more) for lib, ts in times.items()
+            for i, t in enumerate(ts)]
+
+
+def summary_of(times, point=POINT, cpus=2, **more):
+    return figures.Summary(runs_of(times, point, **more), cpus)
+
+
+class Intervals(unittest.TestCase):
+    def test_order_statistics(self):
+        # From tables of the binomial distribution: which of n values enclose the median.
+        for n, k in ((6, 1), (8, 1), (9, 2), (12, 3), (15, 4), (20, 6), (30, 10), (100, 40)):
+            self.assertEqual(figures.sign_rank(n), k, n)
+        for n in range(1, 6):
+            self.assertEqual(figures.sign_rank(n), 0, n)
+
+    def test_known_values(self):
+        ratio = figures.ratio_of([3, 1, 2, 6, 5, 4])
+        self.assertEqual(ratio[:4], (3.5, 1, 6, 6))
+        self.assertEqual(ratio.method, 'sign')
+        ratio = figures.ratio_of([9, 1, 8, 2, 7, 3, 6, 4, 5])
+        self.assertEqual(ratio[:4], (5, 2, 8, 9))
+
+    def test_few_pairs(self):
+        self.assertEqual(figures.ratio_of([1.5])[:3], (1.5, 0.0, math.inf))
+        ratio = figures.ratio_of([1.0, math.e ** 2])  # logs 0 and 2: mean 1, half 12.706
+        self.assertAlmostEqual(math.log(ratio.low), 1 - 12.706, places=3)
+        self.assertAlmostEqual(math.log(ratio.high), 1 + 12.706, places=3)
+        self.assertEqual(ratio.method, 't')
+        same = figures.ratio_of([1.2] * 4)
+        self.assertAlmostEqual(same.low, 1.2)
+        self.assertAlmostEqual(same.high, 1.2)
+
+    def test_coverage(self):
+        # The true median must be inside in 95 % of draws or a little more; 2,000 draws.
+        rng = random.Random(7)
+        for n, least, most in ((4, 0.92, 0.98), (6, 0.95, 0.99), (9, 0.94, 0.99),
+                               (15, 0.94, 0.99)):
+            inside = 0
+            for _ in range(2000):
+                ratio = figures.ratio_of([1.3 * math.exp(rng.gauss(0, 0.2)) for _ in range(n)])
+                inside += ratio.low <= 1.3 <= ratio.high
+            self.assertTrue(least <= inside / 2000 <= most, (n, inside / 2000))
+
+    def test_outlier_does_not_move_it(self):
+        calm = [1.5, 1.52, 1.48, 1.51, 1.49, 1.5, 1.53, 1.47, 1.5]
+        ratio = figures.ratio_of(calm[:-1] + [40.0])
+        self.assertLess(ratio.high, 1.55)
+        self.assertGreater(ratio.low, 1.45)
+
+    def test_slope(self):
+        line = [(n, 3 * n ** 1.5) for n in (2, 4, 8, 16, 64)]
+        self.assertAlmostEqual(figures.slope(line), 1.5)
+        self.assertAlmostEqual(figures.slope([(n, 7.0) for n in (2, 4, 8)]), 0)
+        self.assertTrue(math.isnan(figures.slope([(2, 1.0)])))
+
+
+class Verdicts(unittest.TestCase):
+    def word(self, ours, theirs):
+        return summary_of({'ringcomm': ours, 'mpich': theirs}).verdict(POINT).word
+
+    def test_words(self):
+        ours = [1.0] * 6
+        self.assertEqual(self.word(ours, [1.2, 1.3, 1.1, 1.2, 1.25, 1.15]), 'better')
+        self.assertEqual(self.word(ours, [1.2, 1.3, 1.1, 0.99, 1.25, 1.15]), 'even')
+        self.assertEqual(self.word(ours, [0.97, 1.02, 0.98, 0.96, 0.99, 0.98]), 'even')
+        self.assertEqual(self.word(ours, [0.97, 0.99, 0.98, 0.96, 0.99, 0.98]), 'worse')
+        self.assertEqual(self.word(ours, [0.9, 1.5, 0.9, 0.9, 0.8, 1.1]), 'low')
+
+    def test_pairs_take_out_what_both_feel(self):
+        # The machine is ten times slower in some rounds; the ratio is 1.25 in each.
+        pace = [1, 10, 1, 3, 7, 1, 2]
+        v = summary_of({'ringcomm': pace, 'mpich': [p * 1.25 for p in pace]}).verdict(POINT)
+        self.assertAlmostEqual(v.ratio.low, 1.25)
+        self.assertAlmostEqual(v.ratio.high, 1.25)
+        self.assertEqual(v.word, 'better')
+
+    def test_best_of_all_variants(self):
+        s = summary_of({'ringcomm': [2.0] * 6, 'openmpi': [3.0] * 6, 'openmpi-sm': [1.0] * 6,
+                        'mpich': [9.0] * 6})
+        v = s.verdict(POINT)
+        self.assertEqual((v.peer, v.word), ('openmpi-sm', 'worse'))
+        self.assertAlmostEqual(v.ratio.median, 0.5)
+
+    def test_rarely_measured_is_not_the_best_by_luck(self):
+        s = summary_of({'ringcomm': [1.0] * 6, 'openmpi': [1.5] * 6, 'gloo': [1.2]})
+        self.assertEqual(s.verdict(POINT).peer, 'openmpi')
+
+    def test_no_peer_no_verdict(self):
+        self.assertEqual(summary_of({'ringcomm': [1.0] * 6}).verdicts(), [])
+
+    def test_span_where_ranks_share_cores(self):
+        for ranks, ratio in ((2, 1.0), (4, 3.0)):
+            point = POINT._replace(ranks=ranks)
+            runs = [run_of(i, lib, 1.0, point, span=span) for i in range(6)
+                    for lib, span in (('ringcomm', 2.0), ('mpich', 6.0))]
+            self.assertAlmostEqual(figures.Summary(runs, 2).verdict(point).ratio.median, ratio)
+
+    def test_hopeless(self):
+        other = POINT._replace(bytes=64)
+        runs = runs_of({'ringcomm': [1.0], 'openmpi': [1.0], 'mpich': [5.0], 'gloo': [5.0]}) + \
+            runs_of({'ringcomm': [1.0], 'openmpi': [1.0], 'mpich': [1.5], 'gloo': [9.0]}, other)
+        s = figures.Summary(runs, 2)
+        self.assertTrue(s.hopeless([POINT, other], 'gloo', 2))
+        self.assertFalse(s.hopeless([POINT, other], 'mpich', 2))  # it may win at 64 bytes
+        self.assertFalse(s.hopeless([POINT, other], 'openmpi', 2))
+        self.assertFalse(s.hopeless([POINT, other], 'unmeasured', 2))
+
+
+class States(unittest.TestCase):
+    def test_unlike_pairs_are_dropped(self):
+        runs = runs_of({'ringcomm': [1.0] * 7, 'mpich': [2.0] * 7})
+        # Round 5: the peer ran while the cores were apart; round 6: they moved meanwhile.
+        runs += [run_of(5, 'mpich', 8.0, line=250.0), run_of(6, 'mpich', 8.0, after=250.0)]
+        v = figures.Summary(runs, 2).verdict(POINT)
+        self.assertEqual((v.ratio.pairs, v.ratio.dropped, v.sure), (5, 2, True))
+        self.assertAlmostEqual(v.ratio.high, 2.0)
+
+    def test_far_beside_far_is_a_pair(self):
+        runs = runs_of({'ringcomm': [1.0] * 6, 'mpich': [2.0] * 6}, line=250.0)
+        runs += runs_of({'ringcomm': [1.0] * 9, 'mpich': [2.0] * 9})[6:9]
+        v = figures.Summary(runs + [run_of(9, 'ringcomm', 1.0)], 2).verdict(POINT)
+        self.assertEqual(v.ratio.dropped, 0)
+
+    def test_other_programs(self):
+        runs = runs_of({'ringcomm': [1.0] * 6, 'mpich': [2.0] * 6})
+        runs += [run_of(2, 'ringcomm', 40.0, foreign=0.5)]
+        v = figures.Summary(runs, 2).verdict(POINT)
+        self.assertEqual((v.ratio.pairs, v.ratio.dropped), (5, 1))
+
+    def test_too_few_left(self):
+        v = summary_of({'ringcomm': [1.0] * 6, 'mpich': [2.0] * 6}, foreign=0.5).verdict(POINT)
+        self.assertEqual((v.ratio.pairs, v.ratio.dropped, v.sure), (6, 6, False))
+        self.assertEqual(writing.verdict_text(v), 'better?')
+
+
+class Means(unittest.TestCase):
+    def test_geometric_mean_and_goal(self):
+        runs = []
+        for size, factor in ((8, 1.0), (64, 2.0), (512, 4.0)):
+            point = POINT._replace(bytes=size)
+            runs += runs_of({'ringcomm': [1.0] * 6, 'mpich': [factor] * 6}, point)
+        mean, = figures.Summary(runs, 2).means()
+        self.assertAlmostEqual(mean.ratio, 2.0)
+        self.assertAlmostEqual(mean.low, 2.0)
+        self.assertAlmostEqual(mean.high, 2.0)
+        self.assertEqual((mean.points, mean.goal), (3, 1.5))
+        self.assertEqual(figures.goal_of(4, 'shm', 'all_reduce'), 2.0)
+        self.assertEqual(figures.goal_of(4, 'tcp', 'all_reduce'), 1.5)
+        self.assertEqual(figures.goal_of(8, 'tcp', 'sendrecv'), 1.2)
+        self.assertIsNone(figures.goal_of(2, 'shm', 'barrier'))
+
+    def test_interval_widens_with_the_spread(self):
+        def width(spread):
+            rng = random.Random(3)
+            runs = []
+            for size in (8, 64, 512, 4096):
+                times = [2 * math.exp(rng.gauss(0, spread)) for _ in range(9)]
+                runs += runs_of({'ringcomm': [1.0] * 9, 'mpich': times},
+                                POINT._replace(bytes=size))
+            mean, = figures.Summary(runs, 2).means()
+            self.assertTrue(mean.low <= mean.ratio <= mean.high)
+            return mean.high / mean.low
+        self.assertLess(width(0.01), width(0.3))
+
+    def test_limits(self):
+        big = POINT._replace(bytes=256 << 20)
+        burst = POINT._replace(mode='burst')
+        runs = [run_of(0, 'ringcomm', 30000.0, big), run_of(0, 'ringcomm', 0.3, burst)]
+        rows = [{'what': 'c = a + b', 'how': 'float32, non-temporal stores', 'cores': '2',
+                 'bytes': str(64 << 20), 'median': '15.0'},
+                {'what': 'cache line', 'how': 'one line, both write it', 'cores': '2',
+                 'bytes': '', 'median': '50.0'}]
+        found = figures.limits(figures.Summary(runs, 2), writing.floor_median(rows))
+        # 4 n bytes at 45 GB/s of reads and writes; 4 lines and 60 ns.
+        self.assertAlmostEqual(found[0].limit, 4 * (256 << 20) / 45e3)
+        self.assertAlmostEqual(found[0].factor, 30000 / found[0].limit)
+        self.assertAlmostEqual(found[1].limit, 0.26)
+        self.assertEqual(len(found), 2)
+
+
+class Tools(unittest.TestCase):
+    """The parts around the figures, as far as they need no measurement."""
+
+    def options(self, *argv):
+        run = load_script('run')
+        before, sys.argv = sys.argv, ['run', *argv]
+        try:
+            with contextlib.redirect_stderr(io.StringIO()):
+                return run.parse_options()
+        finally:
+            sys.argv = before
+
+    def test_points_and_loads(self):
+        options = self.options('--ranks', '2,3', '--transports', 'shm', '--sizes', '4,1K,7,5M,64M',
+                               '--modes', 'same,fresh,burst')
+        points = options.points
+        self.assertEqual(len(points), len(set(points)))
+        # Per rank count: three collectives at five sizes, a barrier; fresh without it; one burst.
+        self.assertEqual(len(points), 2 * 16 + 2 * 15 + 1)
+        self.assertEqual({p.bytes for p in points if p.collective == 'broadcast'},
+                         {4, 8, 1024, 5 << 20, 64 << 20})
+        loads = measuring.loads_of(points)
+        self.assertEqual([p for load in loads for p in measuring.load_points(load)], points)
+        for load in loads:
+            self.assertLessEqual(len(load.sizes), measuring.LOAD_SIZES)
+            self.assertTrue(len(load.sizes) == 1 or max(load.sizes) <= measuring.LOAD_LARGE)
+        fresh = next(load for load in loads if load.mode == 'fresh')
+        self.assertIn('--fresh', measuring.load_words(fresh))
+
+    def test_part_of_the_points(self):
+        every = self.options('--sizes', '4,8').points
+        self.assertEqual(self.options('--sizes', '4,8', '--points', '5-9').points, every[5:10])
+        for wrong in (['--ranks', '1'], ['--sizes', '0'], ['--sizes', 'x'], ['--peers', 'nccl'],
+                      ['--points', '900-901'], ['--rounds', '0']):
+            with self.assertRaises(SystemExit, msg=wrong):
+                self.options(*wrong)
+
+    def comparison(self, folder, rounds, libs):
+        options = argparse.Namespace(points=[POINT, POINT._replace(bytes=64)], rounds=rounds,
+                                     prune=2.0, patience=0, load_seconds=1, verbose=False)
+        floor = types.SimpleNamespace(line=lambda: 30.0)
+        c = measuring.Comparison(options, libs, floor, measuring.Book(folder))
+        return c
+
+    def test_resume_prune_and_failures(self):
+        asked = []
+
+        class Fake:
+            transports = ('shm',)
+
+            def __init__(self, name, time):
+                self.name = self.title = name
+                self.time = time
+
+            def measures(self, collective):
+                return collective == 'all_reduce'
+
+        def measure_one(library, load):
+            asked.append(library.name)
+            if library.name == 'broken':
+                raise libraries.Failure('it broke')
+            return {(load.collective, s): run_of(0, '', library.time).result for s in load.sizes}
+
+        libs = [Fake('ringcomm', 1.0), Fake('openmpi', 1.5), Fake('mpich', 4.0), Fake('broken', 1)]
+        with tempfile.TemporaryDirectory() as folder, \
+                contextlib.redirect_stderr(io.StringIO()):
+            first = self.comparison(folder, 2, libs)
+            first.measure_one = measure_one
+            self.assertEqual(first.measure(0), 2)  # no time at all: nothing is begun
+            self.assertEqual(asked, [])
+            self.assertEqual(first.measure(math.inf), 0)
+            self.assertEqual(asked, ['ringcomm', 'openmpi', 'mpich', 'broken',
+                                     'broken', 'openmpi', 'ringcomm'])
+            with open(os.path.join(folder, 'runs.csv'), 'a', encoding='utf-8') as file:
+                file.write('2,ringcomm,same,2,shm,all_')  # a run that was killed while it wrote
+            asked.clear()
+            second = self.comparison(folder, 4, libs)
+            second.measure_one = measure_one
+            self.assertEqual(second.book.runs, first.book.runs)
+            self.assertEqual(len(second.missing()), 2)
+            self.assertEqual(second.measure(math.inf), 0)
+            # mpich was left far behind, the broken one is given up after two failures.
+            self.assertEqual(asked, ['ringcomm', 'openmpi', 'openmpi', 'ringcomm'])
+            v = second.summary().verdict(POINT)
+            self.assertEqual((v.peer, v.ratio.pairs, v.word), ('openmpi', 4, 'better'))
+            self.assertEqual(measuring.Book(folder).runs, second.book.runs)
+
+    def test_wrong_elements_are_a_failure(self):
+        with tempfile.TemporaryDirectory() as folder:
+            c = self.comparison(folder, 1, [])
+            bad = run_of(0, '', 1.0).result._replace(errors=3)
+            before = measuring.bench
+            measuring.bench = lambda *args: ({('all_reduce', 8): bad}, True)
+            try:
+                with self.assertRaisesRegex(libraries.Failure, '3 of 8 bytes'):
+                    c.measure_one(types.SimpleNamespace(title='x'), c.loads[0])
+            finally:
+                measuring.bench = before
+
+    def test_report_and_charts(self):
+        runs = []
+        for size, factor in ((8, 0.5), (64, 1.5), (1 << 20, 3.0)):
+            point = POINT._replace(bytes=size)
+            runs += runs_of({'ringcomm': [1.0] * 6, 'mpich': [factor] * 6, 'gloo': [4.0] * 6},
+                            point)
+        summary = figures.Summary(runs, 2)
+        titles = {'mpich': 'MPICH <4>', 'gloo': 'Gloo'}
+        with tempfile.TemporaryDirectory() as folder:
+            charts = writing.draw(folder, summary, titles)
+            self.assertEqual(sorted(charts), sorted(os.listdir(folder)))
+            self.assertEqual(len(charts), 2)
+            for name in charts:
+                root = xml.etree.ElementTree.parse(os.path.join(folder, name)).getroot()
+                self.assertTrue(root.tag.endswith('svg'))
+            text = writing.report(['- note'], summary, titles, [], charts)
+            self.assertIn('3 points: 2 better, 0 even, 0 low, 1 worse', text)
+            self.assertIn('| all_reduce | 8 B |', text)
+            self.assertIn('**worse**', text)
+            writing.write_summary(os.path.join(folder, 's.csv'), summary)
+            with open(os.path.join(folder, 's.csv'), encoding='utf-8') as file:
+                self.assertEqual(len(file.readlines()), 1 + 6)
+
+    def test_chart_without_points(self):
+        self.assertFalse(svg.chart('/nonexistent/x.svg', 't', ('x', 'y'),
+                                   [svg.Line('a', [(0, 1.0)])]))
+
+
+if __name__ == '__main__':
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
