@@ -252,13 +252,12 @@ def limits(summary, floor):
         if time and limit:
             out.append(Limit(what, time, limit, time / limit, allowed, 'us', basis))
 
-    nt = floor('c = a + b', 'float32, non-temporal stores', 2, 64 * mib)
+    traffic = floor('traffic', 'c = a + b, non-temporal stores', 2, 64 * mib)
     size = 256 * mib
-    if nt:
-        # Two ranks: each reads both halves' operands and writes both results, 2 R n bytes; the
-        # figure counts results only, so reads and writes are three times as many.
+    if traffic:
+        # Two ranks read the operands of their half, and write the results twice: 2 R n bytes.
         add('all_reduce shm 256 MiB, plain memory', ours('same', 'shm', 'all_reduce', size),
-            2 * 2 * size / (3 * nt * 1e3), 1.6,
+            2 * 2 * size / (traffic * 1e3), 1.6,
             '2 R n bytes at the two cores\' traffic of c = a + b, non-temporal stores')
     adds = [floor('c = a + b', how, 2, mib) for how in ('float32', 'float32, non-temporal stores')]
     copies = [floor('copy', how, 2, mib) for how in ('memcpy', 'non-temporal stores')]

@@ -23,7 +23,7 @@ static const struct {
 } sections[] = {
     {"line", floor_line, true, false},     {"channel", floor_channel, true, true},
     {"memory", floor_memory, false, true}, {"tcp", floor_tcp, true, true},
-    {"step", floor_step, false, true},
+    {"futex", floor_futex, true, true},    {"step", floor_step, false, true},
 };
 #define FLOOR_NSECTIONS (sizeof(sections) / sizeof(sections[0]))
 
@@ -46,8 +46,8 @@ static const char options_doc[] =
     "Measures what this machine can do at all.\n\n"
     "SECTION is line (a cache line between two cores), channel (the line, and 8 and 64 bytes "
     "through a channel over shared memory, in turns), step (the executor), memory (copies and "
-    "additions on one and two cores), tcp (bare sockets over loopback); without any: all but line, "
-    "which channel contains.";
+    "additions on one and two cores), tcp (bare sockets over loopback), futex (waking another "
+    "process); without any: all but line, which channel contains.";
 
 static error_t options_parse(int key, char *arg, struct argp_state *state) {
     struct options *options = state->input;

@@ -3,7 +3,8 @@
  * floor: what this machine can do at all, beside which the figures of a library are to be read.
  * floor.c has the command line, floor_pair.c the two pinned processes and the rows, floor_line.c
  * cache line and channel, floor_step.c the executor, floor_memory.c copies and additions,
- * floor_tcp.c bare sockets. Unlike the other tools of this folder it links the rooms.
+ * floor_tcp.c bare sockets, floor_futex.c waking. Unlike the other tools of this folder it links
+ * the rooms.
  */
 #ifndef RINGCOMM_TOOLS_COMPARE_FLOOR_H
 #define RINGCOMM_TOOLS_COMPARE_FLOOR_H
@@ -66,8 +67,9 @@ struct floor_shared {
     struct {
         _Alignas(2 * RCMI_LINE) _Atomic uint64_t count; /* pairs with the other side's load */
     } met[2];
-    _Alignas(2 * RCMI_LINE) _Atomic int failed; /* a side gave up: the other need not wait */
-    double rate[2];                             /* read after floor_meet */
+    _Alignas(2 * RCMI_LINE) _Atomic uint32_t futex; /* pairs with word_await in floor_futex.c */
+    _Alignas(2 * RCMI_LINE) _Atomic int failed;     /* a side gave up: the other need not wait */
+    double rate[2];                                 /* read after floor_meet */
     struct floor_address addresses[2];
 };
 
@@ -84,9 +86,13 @@ bool floor_pair(struct floor *f, bool (*fn)(struct floor_side *side, void *arg),
 
 /* Both sides come here, then both go on. False when the other one gave up or the time is over. */
 bool floor_meet(struct floor_side *side);
+/* The same where both may be on one core. */
+bool floor_meet_politely(struct floor_side *side);
 
 /* For loops that spin: true now and then when there is a reason to give up. */
 bool floor_hopeless(const struct floor_side *side, uint32_t *spins);
+/* For loops that sleep: whether there is one now. */
+bool floor_over(const struct floor_side *side);
 
 /* ---- A node of the transport room ----------------------------------------------------------- */
 
@@ -104,5 +110,6 @@ bool floor_channel(struct floor *f); /* the cache line and a channel, alternatin
 bool floor_step(struct floor *f);
 bool floor_memory(struct floor *f);
 bool floor_tcp(struct floor *f);
+bool floor_futex(struct floor *f);
 
 #endif

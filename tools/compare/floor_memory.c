@@ -16,7 +16,9 @@
 #define MEMORY_NS    10000000 /* one measurement takes so long, at least one pass */
 #define MEMORY_ALIGN ((size_t)2 << 20)
 
-static const size_t memory_sizes[] = {(size_t)64 << 10, (size_t)1 << 20, (size_t)64 << 20};
+/* Three buffers of it: within a usual second-level cache twice, third-level, memory. */
+static const size_t memory_sizes[] = {(size_t)64 << 10, (size_t)256 << 10, (size_t)1 << 20,
+                                      (size_t)4 << 20, (size_t)64 << 20};
 #define MEMORY_NSIZES (sizeof(memory_sizes) / sizeof(memory_sizes[0]))
 
 struct memory_buffers {
@@ -134,12 +136,23 @@ static bool memory_side(struct floor_side *side, void *arg) {
     return ok;
 }
 
+/* What both cores read and write together in memory: results are a third of it. */
+static void memory_traffic(struct floor *f, const struct floor_series *results) {
+    static struct floor_series traffic;
+    traffic.n = 0;
+    for (int i = 0; i < results->n; i++)
+        floor_add(&traffic, 3 * results->values[i]);
+    floor_row(f, "traffic", "c = a + b, non-temporal stores", 2, memory_sizes[MEMORY_NSIZES - 1],
+              "GB/s", &traffic);
+}
+
 static void memory_rows(struct floor *f, struct memory_figures *figures) {
     for (size_t kind = 0; kind < MEMORY_NKINDS; kind++)
         for (size_t size = 0; size < MEMORY_NSIZES; size++)
             for (int cores = 1; cores <= 2; cores++)
                 floor_row(f, memory_kinds[kind].what, memory_kinds[kind].how, cores,
                           memory_sizes[size], "GB/s", &figures->series[kind][size][cores - 1]);
+    memory_traffic(f, &figures->series[MEMORY_NKINDS - 1][MEMORY_NSIZES - 1][1]);
 }
 
 bool floor_memory(struct floor *f) {

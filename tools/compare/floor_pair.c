@@ -125,8 +125,10 @@ bool floor_pair(struct floor *f, bool (*fn)(struct floor_side *side, void *arg),
 }
 
 bool floor_hopeless(const struct floor_side *side, uint32_t *spins) {
-    if (++*spins & 0x3fff)
-        return false;
+    return (++*spins & 0x3fff) == 0 && floor_over(side);
+}
+
+bool floor_over(const struct floor_side *side) {
     /* Pairs with the store in side_run. */
     if (atomic_load_explicit(&side->shared->failed, memory_order_relaxed))
         return true;
@@ -136,16 +138,27 @@ bool floor_hopeless(const struct floor_side *side, uint32_t *spins) {
     return true;
 }
 
-bool floor_meet(struct floor_side *side) {
+static bool side_meet(struct floor_side *side, bool polite) {
     uint32_t spins = 0;
     const uint64_t mine = ++side->meetings;
     /* Release and acquire: what each wrote before is seen by the other after. */
     atomic_store_explicit(&side->shared->met[side->rank].count, mine, memory_order_release);
     while (atomic_load_explicit(&side->shared->met[1 - side->rank].count, memory_order_acquire) <
-           mine)
+           mine) {
+        if (polite)
+            sched_yield();
         if (floor_hopeless(side, &spins))
             return false;
+    }
     return true;
+}
+
+bool floor_meet(struct floor_side *side) {
+    return side_meet(side, false);
+}
+
+bool floor_meet_politely(struct floor_side *side) {
+    return side_meet(side, true);
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
