@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests of the evaluation in tools/compare on made-up measurements: known ratios give known
-intervals and verdicts. Usage: compare_test.py TOOLS_COMPARE [TestClass[.test] ...]"""
+intervals and verdicts. With a build folder also tiny runs of the tools, whose figures nobody
+judges. Usage: compare_test.py TOOLS_COMPARE BUILD_OR_- [TestClass[.test] ...]"""
 import argparse
 import contextlib
-import importlib.util
+import csv
+import importlib.machinery
 import io
 import math
 import os
 import random
+import subprocess
 import sys
 import tempfile
 import types
@@ -16,6 +19,7 @@ import xml.etree.ElementTree
 
 sys.dont_write_bytecode = True
 FOLDER = os.path.abspath(sys.argv[1])
+BUILD = None if sys.argv[2] == '-' else os.path.abspath(sys.argv[2])
 sys.path.insert(0, FOLDER)
 
 # pylint: disable=wrong-import-position,import-error
@@ -354,5 +358,60 @@ class Tools(unittest.TestCase):
                                    [svg.Line('a', [(0, 1.0)])]))
 
 
+@unittest.skipUnless(BUILD, 'needs a build folder')
+class Runs(unittest.TestCase):
+    """The programs, with libringcomm alone."""
+
+    def tool(self, status, *argv):
+        env = {k: v for k, v in os.environ.items() if not k.startswith('RINGCOMM_')}
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=100,
+                              check=False)
+        self.assertEqual(done.returncode, status, f'{argv}\n{done.stdout}\n{done.stderr}')
+        return done
+
+    def compare(self, status, folder, *more):
+        return self.tool(status, sys.executable, os.path.join(FOLDER, 'run'), '--build', BUILD,
+                         '--no-build', '--no-floor', '--out', folder, '--peers', 'none',
+                         '--patience', '0', '--transports', 'shm', '--collectives',
+                         'all_reduce,sendrecv', '--sizes', '8,1001', *more)
+
+    def test_comparison_ends_in_time_and_goes_on(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def rows():
+                with open(os.path.join(folder, 'runs.csv'), encoding='utf-8') as file:
+                    return list(csv.DictReader(file))
+            self.compare(3, folder, '--ranks', '2', '--rounds', '2', '--time-limit', '0.001')
+            self.compare(0, folder, '--ranks', '2', '--rounds', '1', '--modes', 'same,fresh,burst')
+            first = rows()
+            self.assertEqual({(r['mode'], r['bytes'], r['errors']) for r in first},
+                             {('same', '8', '0'), ('same', '1004', '0'), ('fresh', '8', '0'),
+                              ('fresh', '1004', '0'), ('burst', '8', '0')})
+            done = self.compare(0, folder, '--ranks', '2', '--rounds', '1')
+            self.assertIn('0 visits', done.stderr)
+            self.assertEqual(rows(), first)
+            self.compare(0, folder, '--ranks', '3', '--rounds', '1', '--points', '0-0')
+            self.assertEqual([(r['ranks'], r['bytes']) for r in rows()[len(first):]], [('3', '8')])
+            with open(os.path.join(folder, 'state.json'), 'w', encoding='utf-8') as file:
+                file.write('{}')
+            done = self.compare(1, folder, '--ranks', '2', '--rounds', '1')
+            self.assertIn('another libringcomm', done.stderr)
+
+    def test_startup(self):
+        rank = [os.path.join(BUILD, 'tools/compare/startup-rank'), '--wait', '0.5']
+        for n in (2, 5):
+            out = self.tool(0, os.path.join(BUILD, 'tools/ringcomm-run'), '-n', str(n), '--',
+                            *rank).stdout
+            row, = csv.DictReader(line.partition('] ')[2] for line in out.splitlines())
+            values = {k: float(v) for k, v in row.items()}
+            self.assertEqual(values['ranks'], n)
+            self.assertTrue(0 < values['init_us'] <= values['init_span_us'] < 60e6)
+            self.assertTrue(100 < values['pss_joined_kb'] <= values['pss_joined_max_kb'])
+            self.assertTrue(values['pss_used_kb'] <= values['pss_used_max_kb'])
+            # One that spins all the time would have a core, or its share of one on a loaded
+            # machine; how little one uses that sleeps is judged by tools/compare/startup.
+            self.assertTrue(0 <= values['idle_percent'] < 30, values)
+            self.assertTrue(0 <= values['waiting_percent'] < 30, values)
+
+
 if __name__ == '__main__':
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
