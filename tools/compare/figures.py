@@ -244,9 +244,9 @@ def limits(summary, floor):
     out = []
     mib = 1 << 20
 
-    def ours(mode, transport, collective, size):
-        side = summary.side(Point(mode, 2, transport, collective, size), OURS)
-        return side[0] if side else None
+    def ours(mode, transport, collective, *sizes):
+        sides = [summary.side(Point(mode, 2, transport, collective, s), OURS) for s in sizes]
+        return next((side[0] for side in sides if side), None)
 
     def add(what, time, limit, allowed, basis):
         if time and limit:
@@ -275,8 +275,8 @@ def limits(summary, floor):
             2 * 64 * mib / (both * 1e3), 1.3, 'as many bytes through a bare pair of sockets')
     trip = floor('tcp loopback', 'one way, spinning', 2, 8)
     if trip:
-        add('all_reduce tcp 8 B', ours('same', 'tcp', 'all_reduce', 8), trip, 1.5,
+        add('all_reduce tcp 8 B', ours('same', 'tcp', 'all_reduce', 8, 4), trip, 1.5,
             'a spinning ping-pong, one way')
-        add('sendrecv tcp 8 B', ours('same', 'tcp', 'sendrecv', 8), trip, 1.5,
+        add('sendrecv tcp 8 B', ours('same', 'tcp', 'sendrecv', 8, 4), trip, 1.5,
             'a spinning ping-pong, one way')
     return out

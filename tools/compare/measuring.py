@@ -13,7 +13,7 @@ import sys
 import time
 
 import figures
-from libraries import Failure, bench, execute
+from libraries import Failure, Late, bench, execute
 
 LOAD_SIZES = 4          # at most so many sizes at a start,
 LOAD_LARGE = 4 << 20    # one where they are larger than this
@@ -24,6 +24,8 @@ RUN_COLUMNS = ['round', 'library', 'mode', 'ranks', 'transport', 'collective', '
                'iters', 'min_us', 'median_us', 'p99_us', 'span_us', 'errors', 'line_before_ns',
                'line_after_ns', 'foreign_share']
 FAILURE_COLUMNS = ['round', 'library', 'mode', 'ranks', 'transport', 'collective', 'bytes', 'text']
+# How the text of a peer begins that is too slow to be measured: a finding, nobody's failure.
+SLOW = 'too slow: '
 
 Load = collections.namedtuple('Load', 'mode ranks transport collective sizes')
 
@@ -218,6 +220,11 @@ class Book:
         return all((number, library, p) in self.runs or (number, library, p) in self.failures
                    for p in points)
 
+    def broken(self):
+        """Texts of what failed, each once."""
+        return [text for text in dict.fromkeys(self.failures.values())
+                if not text.startswith(SLOW)]
+
     def given_up(self, number, library, points):
         """Whether it failed there in two earlier rounds: it is not tried again."""
         return sum(any((n, library, p) in self.failures for p in points)
@@ -285,7 +292,8 @@ class Comparison:
             try:
                 results = self.measure_one(library, load)
             except Failure as failure:
-                text = f'{library.title}, {load_text(load)}: {failure}'
+                slow = isinstance(failure, Late) and library.name != figures.OURS
+                text = f'{SLOW if slow else ""}{library.title}, {load_text(load)}: {failure}'
                 print(f'compare: {text}', file=sys.stderr)
                 failures.update({(number, library.name, p): text for p in load_points(load)})
                 results = {}

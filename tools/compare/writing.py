@@ -164,11 +164,12 @@ def draw(folder, summary, titles):
                      f'Best peer\'s time by libringcomm\'s: {ranks} ranks, {transport}, {mode} '
                      f'inputs', ('bytes', 'ratio (above 1: libringcomm is faster)'), lines, 1.0):
             names.append(f'ratio-{stem}.svg')
-        names += draw_times(folder, summary, mine, stem, titles)
+        names += draw_times(folder, summary, mine, key, titles)
     return names
 
 
-def draw_times(folder, summary, verdicts, stem, titles):
+def draw_times(folder, summary, verdicts, key, titles):
+    mode, ranks, transport = key
     names = []
     for collective in dict.fromkeys(v.point.collective for v in verdicts):
         lines = {}
@@ -178,9 +179,9 @@ def draw_times(folder, summary, verdicts, stem, titles):
             for lib in summary.libraries(v.point):
                 lines.setdefault(lib, []).append((v.point.bytes, summary.side(v.point, lib)[0]))
         ordered = sorted(lines, key=lambda lib: lib != figures.OURS)
-        name = f'time-{stem}-{collective}.svg'
-        if svg.chart(os.path.join(folder, name), f'{collective}: {stem.replace("-", ", ")}',
-                     ('bytes', 'microseconds'),
+        name = f'time-{mode}-{ranks}-{transport}-{collective}.svg'
+        if svg.chart(os.path.join(folder, name),
+                     f'{collective}: {ranks} ranks, {transport}, {mode} inputs', ('bytes', 'microseconds'),
                      [svg.Line(titles.get(lib, lib), lines[lib]) for lib in ordered]):
             names.append(name)
     return names
