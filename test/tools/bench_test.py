@@ -335,7 +335,8 @@ class Info(unittest.TestCase):
     def test_all_sections(self):
         sections = {r['section'] for r in self.rows()}
         self.assertEqual(sections,
-                         {'library', 'feature', 'transport', 'algorithm', 'setting', 'launch', 'cpu'})
+                         {'library', 'feature', 'transport', 'algorithm', 'setting', 'launch',
+                          'cpu'})
         self.assertIn('# ringcomm-info: ', self.info().stdout)
 
     def test_one_section(self):

@@ -331,7 +331,8 @@ class Comparison:
     def plan(self):
         """What is ahead, for people: before it begins."""
         missing, summary = self.missing(), self.summary()
-        starts = sum(len(self.able(number, load, summary)) for number, load in missing[:len(self.loads)])
+        starts = sum(len(self.able(number, load, summary))
+                     for number, load in missing[:len(self.loads)])
         rounds = len(missing) / max(1, len(self.loads))
         return (f'{len(self.options.points)} points in {len(self.loads)} loads, '
                 f'{self.options.rounds} rounds; {len(missing)} visits ({rounds:.1f} rounds) are '

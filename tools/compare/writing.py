@@ -134,7 +134,8 @@ def floor_table(rows):
         key = (f"{row['what']}, {row['how']}",
                size_text(int(row['bytes'])) if row['bytes'] else '-', row['cores'], row['unit'])
         table.setdefault(key, []).append(row)
-    return table_lines(['what', 'size', 'cores', 'unit', 'median', 'smallest to largest', 'looks'], [
+    header = ['what', 'size', 'cores', 'unit', 'median', 'smallest to largest', 'looks']
+    return table_lines(header, [
         [*key, f"{sorted(float(r['median']) for r in group)[len(group) // 2]:.2f}",
          f"{min(float(r['min']) for r in group):.2f} to {max(float(r['max']) for r in group):.2f}",
          str(len(group))] for key, group in table.items()])
@@ -181,7 +182,8 @@ def draw_times(folder, summary, verdicts, key, titles):
         ordered = sorted(lines, key=lambda lib: lib != figures.OURS)
         name = f'time-{mode}-{ranks}-{transport}-{collective}.svg'
         if svg.chart(os.path.join(folder, name),
-                     f'{collective}: {ranks} ranks, {transport}, {mode} inputs', ('bytes', 'microseconds'),
+                     f'{collective}: {ranks} ranks, {transport}, {mode} inputs',
+                     ('bytes', 'microseconds'),
                      [svg.Line(titles.get(lib, lib), lines[lib]) for lib in ordered]):
             names.append(name)
     return names
@@ -192,8 +194,8 @@ def draw_times(folder, summary, verdicts, key, titles):
 
 HOW_TO_READ = """\
 Times are microseconds: the median over rounds of each round's median, and in brackets the fastest
-iteration of all. An iteration begins with the library's own barrier. Its time is that of the slowest
-rank; where ranks share cores it is from the first rank in to the last rank out, since a rank that
+iteration of all. An iteration begins with the library's own barrier. Its time is that of the
+slowest rank; where ranks share cores it is from the first rank in to the last rank out, since a rank that
 got its core late measures a short time. sendrecv is half a round trip of ranks 0 and 1.
 
 The ratio is the time of the best peer at this point, any variant of it, by libringcomm's (above 1:
