@@ -3,6 +3,7 @@
 import csv
 import math
 import os
+import statistics
 
 import figures
 import svg
@@ -123,8 +124,7 @@ def floor_median(rows):
         table.setdefault(key, []).append(float(row['median']))
 
     def look(*key):
-        values = sorted(table.get(key, []))
-        return values[len(values) // 2] if values else None
+        return statistics.median(table[key]) if key in table else None
     return look
 
 
@@ -136,7 +136,7 @@ def floor_table(rows):
         table.setdefault(key, []).append(row)
     header = ['what', 'size', 'cores', 'unit', 'median', 'smallest to largest', 'looks']
     return table_lines(header, [
-        [*key, f"{sorted(float(r['median']) for r in group)[len(group) // 2]:.2f}",
+        [*key, f"{statistics.median(float(r['median']) for r in group):.2f}",
          f"{min(float(r['min']) for r in group):.2f} to {max(float(r['max']) for r in group):.2f}",
          str(len(group))] for key, group in table.items()])
 
