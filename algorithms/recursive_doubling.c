@@ -7,9 +7,11 @@
  *      p = 4      0 <-> 1    2 <-> 3         sums 01, 01, 23, 23
  *                 0 <---> 2  1 <---> 3       sum 0123 everywhere
  *
- *      p = 6      0 -> 1, 2 -> 3             the first 2(p - p') ranks fold in pairs: even ones
- * hand (1, 3, 4, 5) as above      their vector to the odd neighbour, p' = 2^floor(log p) 1 -> 0, 3
- * -> 2             ranks go on, and the even ones get the result back
+ *      p = 6      0 -> 1, 2 -> 3             the first 2(p - p') ranks fold in pairs
+ *                 (1, 3, 4, 5) as above      p' = 2^floor(log p) ranks go on
+ *                 1 -> 0, 3 -> 2             the even ones get the result back
+ *
+ * In a pair the even rank hands its vector to its odd neighbour.
  *
  * A rank always stands for a run of consecutive ranks, and the lower run's sum is the left operand,
  * so every rank computes the same tree and gets the same bits. The first round reads IN directly;

@@ -8,13 +8,12 @@
  * "Practical Scalable Consensus for Pseudo-Synchronous Distributed Systems", SC15). Theirs runs
  * along a tree; ours is a star, because a shrunk communicator pays for its new links anyway.
  *
- *   caller                                     coordinator: the lowest rank whose link has not
- * ended
- *                      <-- CALL                to those that have not joined, so that a link is
- * made JOIN(gone) -->                             whom the caller has lost, and how long it will
- * wait when all that are not gone have joined:
- *                      <-- DECISION(set)       to all, also to those that it leaves out
- *   another JOIN, to the next rank, if the coordinator is gone
+ *   caller                        coordinator: the lowest rank whose link has not ended
+ *             <-- CALL            to those that have not joined, so that a link is made
+ *   JOIN(gone) -->                whom the caller has lost, and how long it will wait
+ *             <-- DECISION(set)   when all that are not gone have joined; to all, also to
+ *                                 those that it leaves out
+ *   JOIN(gone) -->                to the next rank, if the coordinator is gone
  *
  * The members are those that joined and whom no other member has lost: the coordinator goes through
  * them in order and leaves out who does not fit. It does not wait longer than SUSPECT_NS for a rank
