@@ -26,6 +26,8 @@ static void fuzz_close(struct rcmi_channel *channel);
 #define rcmi_channel_close                             fuzz_close
 #define rcmi_channel_state(channel)                    RCM_OK
 #include "../../api/p2p.c"
+#include "../../api/p2p_receive.c"
+#include "../../api/p2p_send.c"
 
 /* ---- Channels ------------------------------------------------------------------------------ */
 

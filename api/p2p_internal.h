@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of point to point share; nobody else includes it. The protocol is in p2p.c.
+ *
+ *   p2p.c          pairs and their channels, what the driver calls
+ *   p2p_send.c     announcing, pieces of data, answers that are owed
+ *   p2p_receive.c  what arrives, and to which receive it belongs
+ */
+#ifndef RCMI_P2P_INTERNAL_H
+#define RCMI_P2P_INTERNAL_H
+
+#include "comm.h"
+
+#define EAGER_MAX      ((size_t)8192)
+#define BUDGET_MAX     ((size_t)1 << 18) /* of a pair; where there are many pairs */
+#define BUDGET_MIN     ((size_t)1 << 14) /* less each, so that all together */
+#define BUDGET_TOTAL   ((size_t)1 << 26) /* are this much, up to 4096 ranks */
+#define ANNOUNCED_MAX  ((size_t)1 << 20) /* that no receive was posted for */
+#define EAGER_OVERHEAD ((size_t)64)
+#define LEND_MIN       ((size_t)2048)
+
+enum kind { KIND_EAGER = 1, KIND_ANNOUNCE, KIND_READY, KIND_DATA, KIND_CREDIT };
+
+enum stage { STAGE_NEW, STAGE_ANNOUNCED, STAGE_DATA, STAGE_DRAIN };
+
+struct header {
+    uint64_t tag, total;
+};
+
+struct list {
+    struct rcm_work *head, **end;
+};
+
+struct unexpected {
+    struct unexpected *next;
+    int peer;
+    bool announced;
+    uint32_t id;
+    struct header header;
+    char bytes[];
+};
+
+struct ready {
+    struct ready *next;
+    uint32_t id;
+};
+
+struct pair {
+    struct rcmi_channel *tx, *rx;
+    struct list outgoing; /* not yet announced, in order */
+    struct list sending;  /* announced or sending */
+    struct list receiving;
+    struct ready *ready, **ready_end; /* READY messages to be sent */
+    uint32_t next_id;
+    size_t eager_out; /* eager bytes sent for which no credit came back */
+    size_t eager_in;  /* eager bytes taken for which no credit was given */
+    size_t eager_due; /* eager bytes arrived for which no credit was given: the peer's eager_out, or
+                         less */
+    bool expecting, cannot_lend, active;
+    _Atomic bool wanted; /* set by the loop thread, taken by the driver (exchange) */
+};
+
+struct rcmi_p2p {
+    rcm_comm *comm;
+    struct pair *pairs;
+    int *active, nactive; /* ranks with an open channel */
+    _Atomic bool any_wanted;
+    struct list posted;
+    struct unexpected *unexpected, **unexpected_end;
+    size_t announced; /* of those, without their bytes */
+    size_t budget;    /* eager bytes of a pair; the same on all ranks */
+};
+
+static inline void list_init(struct list *list) {
+    list->head = NULL;
+    list->end = &list->head;
+}
+
+static inline void list_append(struct list *list, struct rcm_work *work) {
+    work->next = NULL;
+    *list->end = work;
+    list->end = &work->next;
+}
+
+static inline void list_remove(struct list *list, struct rcm_work **at) {
+    *at = (*at)->next;
+    if (!*at)
+        list->end = at;
+}
+
+/* Between kind and id stand 24 bits that follow from both, so that a damaged word is noticed. */
+static inline uint64_t meta_of(enum kind kind, uint32_t id) {
+    const uint64_t word = (uint64_t)kind << 56 | id;
+    return word | word * UINT64_C(0x9e3779b97f4a7c15) >> 40 << 32;
+}
+
+/* What an eager message takes of the budget: what is kept aside of an empty one is not nothing. */
+static inline size_t eager_charge(size_t total) {
+    return total + EAGER_OVERHEAD;
+}
+
+/* How long the next piece is of a message of which so much is left. Both ends have seen messages on
+ * the channel before, so it is ready and its slots have their size. */
+static inline size_t piece_bytes(const struct rcmi_channel *channel, size_t left) {
+    return left < channel->slot_bytes ? left : channel->slot_bytes;
+}
+
+/* p2p.c: the channel to peer, and that from it, opened on first use. */
+rcm_status rcmi_pair_open_tx(struct rcmi_p2p *p2p, int peer);
+rcm_status rcmi_pair_open_rx(struct rcmi_p2p *p2p, int peer);
+/* p2p_send.c: sends what can be sent to peer. */
+rcm_status rcmi_pair_pump(struct rcmi_p2p *p2p, int peer, bool *moved);
+/* p2p_receive.c: takes what came from peer. */
+rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved);
+/* A new receive. */
+void rcmi_p2p_post_receive(struct rcmi_p2p *p2p, struct rcm_work *work);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Point to point, the receiving side: what arrives, and to which receive it belongs. The protocol
+ * is in p2p.c. */
+#include <stdlib.h>
+#include <string.h>
+#include "kernels.h"
+#include "p2p_internal.h"
+
+static bool matches(const struct rcm_work *work, int peer, uint64_t tag) {
+    return work->transfer.peer == peer &&
+           (work->transfer.tag == RCM_ANY_TAG || work->transfer.tag == tag);
+}
+
+/* Takes the first posted receive that fits, NULL if none does. */
+static struct rcm_work *p2p_match_posted(struct rcmi_p2p *p2p, int peer, uint64_t tag) {
+    for (struct rcm_work **at = &p2p->posted.head; *at; at = &(*at)->next) {
+        struct rcm_work *work = *at;
+        if (matches(work, peer, tag)) {
+            list_remove(&p2p->posted, at);
+            return work;
+        }
+    }
+    return NULL;
+}
+
+static void receive_begin(struct rcm_work *work, int peer, const struct header *header) {
+    struct rcmi_transfer *t = &work->transfer;
+    t->total = header->total;
+    t->done = 0;
+    work->message.source = peer;
+    work->message.tag = header->tag;
+    work->message.bytes = t->total;
+}
+
+static void receive_end(struct rcm_work *work) {
+    const struct rcmi_transfer *t = &work->transfer;
+    rcmi_work_complete(work, t->total > t->capacity ? RCM_ERR_TRUNCATED : RCM_OK);
+}
+
+/* Puts bytes of a message to their place, as far as the buffer reaches. */
+static void receive_bytes(struct rcmi_transfer *t, const char *bytes, size_t len) {
+    if (t->done < t->capacity) {
+        const size_t room = t->capacity - t->done;
+        char *place = t->buffer + t->done;
+        if (bytes != place)
+            rcmi_copy(place, bytes, len < room ? len : room);
+    }
+    t->done += len;
+}
+
+static void receive_eager(struct rcmi_p2p *p2p, struct rcm_work *work, int peer,
+                          const struct header *header, const char *bytes) {
+    receive_begin(work, peer, header);
+    receive_bytes(&work->transfer, bytes, header->total);
+    p2p->pairs[peer].eager_in += eager_charge(header->total);
+    receive_end(work);
+}
+
+/* Of a message of no bytes no data will come, but its sender waits for READY all the same. */
+static rcm_status receive_announced(struct rcmi_p2p *p2p, struct rcm_work *work, int peer,
+                                    const struct header *header, uint32_t id) {
+    struct pair *pair = &p2p->pairs[peer];
+    struct ready *ready = calloc(1, sizeof(*ready));
+    receive_begin(work, peer, header);
+    work->transfer.id = id;
+    if (header->total > 0 || !ready)
+        list_append(&pair->receiving, work);
+    else
+        receive_end(work);
+    if (!ready)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to answer rank %d", peer);
+    ready->id = id;
+    *pair->ready_end = ready;
+    pair->ready_end = &ready->next;
+    return RCM_OK;
+}
+
+/* May what arrives be kept aside? An honest sender never exceeds its budget. */
+static rcm_status p2p_check_room(const struct rcmi_p2p *p2p, int peer, bool announced) {
+    if (p2p->pairs[peer].eager_due > p2p->budget)
+        return rcmi_fail_origin(RCM_ERR_PROTOCOL, peer,
+                                "rank %d sent %zu bytes of messages unasked, %zu are allowed", peer,
+                                p2p->pairs[peer].eager_due, p2p->budget);
+    if (announced && p2p->announced >= ANNOUNCED_MAX)
+        return rcmi_fail_origin(RCM_ERR_RESOURCE, peer,
+                                "rank %d sent one message more than the %zu for which this rank "
+                                "has not called rcm_recv yet",
+                                peer, p2p->announced);
+    return RCM_OK;
+}
+
+static rcm_status p2p_keep(struct rcmi_p2p *p2p, int peer, bool announced, uint32_t id,
+                           const struct header *header, const char *bytes, size_t len) {
+    struct unexpected *message = malloc(sizeof(*message) + len);
+    if (!message)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a message of %zu bytes from rank %d", len,
+                         peer);
+    *message =
+        (struct unexpected){.peer = peer, .announced = announced, .id = id, .header = *header};
+    memcpy(message->bytes, bytes, len);
+    p2p->announced += announced;
+    *p2p->unexpected_end = message;
+    p2p->unexpected_end = &message->next;
+    return RCM_OK;
+}
+
+static rcm_status protocol_error(int peer, const char *what, uint64_t value) {
+    return rcmi_fail_origin(RCM_ERR_PROTOCOL, peer, "rank %d sent %s (%llu)", peer, what,
+                            (unsigned long long)value);
+}
+
+/* EAGER and ANNOUNCE. */
+static rcm_status handle_arrival(struct rcmi_p2p *p2p, int peer, enum kind kind, uint32_t id,
+                                 const struct rcmi_slot *slot) {
+    struct header header;
+    if (slot->len < sizeof(header))
+        return protocol_error(peer, "a message shorter than its header", slot->len);
+    memcpy(&header, slot->bytes, sizeof(header));
+    const char *bytes = (const char *)slot->bytes + sizeof(header);
+    const size_t len = slot->len - sizeof(header);
+    if (kind == KIND_EAGER ? header.total != len : len != 0)
+        return protocol_error(peer, "a message of another length than announced", header.total);
+    if (kind == KIND_EAGER)
+        p2p->pairs[peer].eager_due += eager_charge(len);
+    struct rcm_work *work = p2p_match_posted(p2p, peer, header.tag);
+    rcm_status status = work ? RCM_OK : p2p_check_room(p2p, peer, kind == KIND_ANNOUNCE);
+    if (status != RCM_OK)
+        return status;
+    if (!work)
+        return p2p_keep(p2p, peer, kind == KIND_ANNOUNCE, id, &header, bytes, len);
+    if (kind == KIND_ANNOUNCE)
+        return receive_announced(p2p, work, peer, &header, id);
+    receive_eager(p2p, work, peer, &header, bytes);
+    return RCM_OK;
+}
+
+static rcm_status handle_data(struct rcmi_p2p *p2p, int peer, uint32_t id,
+                              const struct rcmi_slot *slot) {
+    struct pair *pair = &p2p->pairs[peer];
+    for (struct rcm_work **at = &pair->receiving.head; *at; at = &(*at)->next) {
+        struct rcm_work *work = *at;
+        struct rcmi_transfer *t = &work->transfer;
+        if (t->id != id)
+            continue;
+        if (slot->len != piece_bytes(pair->rx, t->total - t->done))
+            return protocol_error(peer, "a piece of another size than announced", slot->len);
+        receive_bytes(t, slot->bytes, slot->len);
+        if (t->done == t->total) {
+            list_remove(&pair->receiving, at);
+            receive_end(work);
+        }
+        return RCM_OK;
+    }
+    return protocol_error(peer, "data of an unknown message", id);
+}
+
+static rcm_status handle_ready(struct rcmi_p2p *p2p, int peer, uint32_t id) {
+    for (struct rcm_work *work = p2p->pairs[peer].sending.head; work; work = work->next) {
+        if (work->transfer.id == id && work->transfer.stage == STAGE_ANNOUNCED) {
+            work->transfer.stage = STAGE_DATA;
+            return RCM_OK;
+        }
+    }
+    return protocol_error(peer, "readiness for an unknown message", id);
+}
+
+static rcm_status handle_credit(struct rcmi_p2p *p2p, int peer, const struct rcmi_slot *slot) {
+    struct pair *pair = &p2p->pairs[peer];
+    uint64_t bytes;
+    if (slot->len != sizeof(bytes))
+        return protocol_error(peer, "a credit of wrong length", slot->len);
+    memcpy(&bytes, slot->bytes, sizeof(bytes));
+    if (bytes > pair->eager_out)
+        return protocol_error(peer, "more credit than was used", bytes);
+    pair->eager_out -= bytes;
+    return RCM_OK;
+}
+
+static rcm_status handle_slot(struct rcmi_p2p *p2p, int peer, const struct rcmi_slot *slot) {
+    const uint64_t kind = slot->meta >> 56;
+    const uint32_t id = (uint32_t)slot->meta;
+    if (slot->meta != meta_of((enum kind)kind, id))
+        return protocol_error(peer, "a message with a damaged header", slot->meta);
+    switch (kind) {
+    case KIND_EAGER:
+    case KIND_ANNOUNCE:
+        return handle_arrival(p2p, peer, (enum kind)kind, id, slot);
+    case KIND_READY:
+        return handle_ready(p2p, peer, id);
+    case KIND_DATA:
+        return handle_data(p2p, peer, id, slot);
+    case KIND_CREDIT:
+        return handle_credit(p2p, peer, slot);
+    default:
+        return protocol_error(peer, "a message of unknown kind", kind);
+    }
+}
+
+/* Lets a socket receive the next piece straight into the buffer it is for, most likely. If another
+ * message comes first it lands there too, is taken from there, and the piece overwrites it. */
+static void pair_expect(struct pair *pair) {
+    const struct rcm_work *work = pair->receiving.head;
+    if (pair->expecting || !work)
+        return;
+    const struct rcmi_transfer *t = &work->transfer;
+    const size_t end = t->total < t->capacity ? t->total : t->capacity;
+    if (t->done >= end)
+        return;
+    rcmi_channel_expect(pair->rx, t->buffer + t->done, piece_bytes(pair->rx, end - t->done));
+    pair->expecting = true;
+}
+
+rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved) {
+    struct pair *pair = &p2p->pairs[peer];
+    struct rcmi_slot slot;
+    rcm_status status;
+    if (!pair->rx)
+        return RCM_OK;
+    while ((status = rcmi_channel_peek(pair->rx, &slot)) == RCM_OK) {
+        pair->expecting = false;
+        status = handle_slot(p2p, peer, &slot);
+        rcmi_channel_release(pair->rx);
+        *moved = true;
+        if (status != RCM_OK)
+            return status;
+    }
+    if (status == RCM_AGAIN && rcmi_channel_state(pair->rx) == RCM_OK)
+        pair_expect(pair);
+    return status == RCM_AGAIN ? RCM_OK : status;
+}
+
+/* A new receive: perhaps its message is already here. */
+void rcmi_p2p_post_receive(struct rcmi_p2p *p2p, struct rcm_work *work) {
+    for (struct unexpected **at = &p2p->unexpected; *at; at = &(*at)->next) {
+        struct unexpected *message = *at;
+        if (!matches(work, message->peer, message->header.tag))
+            continue;
+        *at = message->next;
+        if (!*at)
+            p2p->unexpected_end = at;
+        rcm_status status = RCM_OK;
+        p2p->announced -= message->announced;
+        if (message->announced)
+            status = receive_announced(p2p, work, message->peer, &message->header, message->id);
+        else
+            receive_eager(p2p, work, message->peer, &message->header, message->bytes);
+        free(message);
+        if (status != RCM_OK)
+            rcmi_comm_fail(p2p->comm, work);
+        return;
+    }
+    list_append(&p2p->posted, work);
+    /* A link, so that the other's death is noticed. */
+    if (rcmi_pair_open_rx(p2p, work->transfer.peer) != RCM_OK)
+        rcmi_comm_fail(p2p->comm, work);
+}
