@@ -174,6 +174,25 @@ static void socket_set_nodelay(int fd) {
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
+#ifndef TCP_RTO_MAX_MS
+#define TCP_RTO_MAX_MS 44 /* since Linux 6.15; older headers lack it, older kernels refuse it */
+#endif
+enum { RESEND_LEAST_MS = 1000, RESEND_MOST_MS = 120000 }; /* the kernel's own limits */
+
+void rcmi_socket_resend_soon(int fd, int64_t patience_ms) {
+    const int on = 1;
+    /* After 15 attempts (net.ipv4.tcp_retries2) the kernel gives up: a tenth leaves room. */
+    int64_t most = patience_ms / 10;
+    if (most < RESEND_LEAST_MS)
+        most = RESEND_LEAST_MS;
+    if (most > RESEND_MOST_MS)
+        most = RESEND_MOST_MS;
+    const int most_ms = (int)most;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &most_ms, sizeof most_ms);
+    /* With few packets under way the first six attempts do not slow down. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof on);
+}
+
 /* What accept() says of a connection that died in the queue; the next one may be well. */
 static bool accept_may_retry(int sys_errno) {
     switch (sys_errno) {

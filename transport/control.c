@@ -216,6 +216,8 @@ static rcm_status handle(struct rcmi_link *link, const struct frame_header *head
     case RCMI_FRAME_BYE:
         rcmi_link_bye(link);
         return RCM_OK;
+    case RCMI_FRAME_BEAT:
+        return header->len == 0 ? RCM_OK : bad_frame(header);
     default:
         return bad_frame(header);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the framework (node, address, listen, connection, dial, link, control, channel)
- * share. Transports use only what stands under "for transports".
+ * What the files of the framework (node, address, listen, connection, dial, link, control,
+ * heartbeat, channel) share. Transports use only what stands under "for transports".
  *
  * Everything here but what is marked otherwise belongs to the loop thread; other threads come in
  * through rcmi_loop_call or the node's outbox. Links are never freed before the node, so that a
@@ -137,6 +137,7 @@ struct rcmi_node {
     struct rcmi_end *ends;               /* all channel ends */
     struct rcmi_frames loopback;         /* frames of the link to ourselves */
     uint32_t serial;                     /* of the last channel opened for writing */
+    struct rcmi_timer beat;              /* heartbeats, while a link needs them */
     int closing;                         /* writer ends closed here, not yet by all readers */
     size_t slot_memory, slot_memory_max; /* bytes of all ends' slots */
     bool leaving;                        /* farewell said */
@@ -196,6 +197,7 @@ struct rcmi_link {
 
     struct rcmi_watch control; /* fd -1 until there is one */
     uint32_t events;
+    int64_t asked_ns; /* for a sign of life, that did not come yet; 0: not asked */
     struct rcmi_frames out;
     size_t out_bytes; /* of those frames */
     uint8_t *in;      /* one frame */
@@ -379,6 +381,7 @@ enum rcmi_frame_type {
     RCMI_FRAME_CLOSE,
     RCMI_FRAME_MESSAGE,
     RCMI_FRAME_BYE,
+    RCMI_FRAME_BEAT, /* says nothing; its acknowledgement is what counts */
 };
 
 /* A frame with len bytes of body, to be filled in by the caller at rcmi_frame_body. */
@@ -405,6 +408,12 @@ void rcmi_control_drain(struct rcmi_link *link);
 void rcmi_control_stop(struct rcmi_link *link);
 /* Delivers frames that this node sent to itself. True if there was any. */
 bool rcmi_control_loopback(struct rcmi_node *node);
+
+/* ---- heartbeat.c ----------------------------------------------------------------------------- */
+
+/* The link is up: from now on it is lost if its peer's host falls silent. */
+void rcmi_heartbeat_start(struct rcmi_link *link);
+void rcmi_heartbeat_stop(struct rcmi_node *node);
 
 /* ---- message.c ------------------------------------------------------------------------------- */
 

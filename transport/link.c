@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Links: their states, from the first need to the end. How a connection comes about is in dial.c
- * and connection.c, what runs over it in control.c and channel.c.
+ * and connection.c, what runs over it in control.c and channel.c, how silence ends them in
+ * heartbeat.c.
  *
  * Both sides may dial at the same time; the connection that the lower rank dialled is kept. The
  * lower rank answers BUSY to the other's dial, and the higher rank drops its own when the lower
  * one's arrives. Each side decides alone and on one thread, so exactly one connection survives.
  */
-#include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,6 +190,7 @@ static void link_up(struct rcmi_link *link) {
     rcmi_outbox_repeat(link);
     if (node->leaving)
         rcmi_link_say_bye(link);
+    rcmi_heartbeat_start(link);
     rcmi_control_resume(link);
     rcmi_node_ring(node);
     rcmi_node_check_settled(node);
@@ -255,23 +254,11 @@ void rcmi_link_offer(struct rcmi_link *link, struct rcmi_blob *blob) {
         link_check_up(link);
 }
 
-/* A host that vanished answers nothing: let the kernel find out in time. */
-static void socket_keepalive(int fd, int64_t timeout_ms) {
-    const int on = 1, probes = 3;
-    int limit = timeout_ms > INT32_MAX ? INT32_MAX : (int)timeout_ms;
-    int idle = limit / 4000 > 0 ? limit / 4000 : 1;
-    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle, sizeof idle);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof limit);
-}
-
 static void link_connected_control(struct rcmi_link *link, int fd) {
     struct rcmi_node *node = link->node;
     link->control.fd = fd;
     if (!link->same_host)
-        socket_keepalive(fd, node->peer_timeout_ms);
+        rcmi_socket_resend_soon(fd, node->peer_timeout_ms);
     rcmi_loop_timer(node->loop, &link->timer, rcmi_deadline_in(4 * node->peer_timeout_ms));
     if (rcmi_control_start(link) != RCM_OK)
         rcmi_link_lose(link);

@@ -341,6 +341,8 @@ static void node_close(void *arg) {
     if (node->pid == getpid())
         rcmi_outbox_flush(node);
     node->closed = true;
+    if (node->loop)
+        rcmi_heartbeat_stop(node);
     rcmi_channels_free(node);
     for (int i = 0; node->links && i < node->config.nranks; i++)
         if (rcmi_node_link(node, i))

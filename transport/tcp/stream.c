@@ -13,10 +13,8 @@
 #include "settings.h"
 #include "tcp.h"
 
-#define LOCK_SPINS    64
-#define DRAIN_ROUNDS  64
-#define KEEPALIVE_S   5
-#define KEEPALIVE_TRY 3
+#define LOCK_SPINS   64
+#define DRAIN_ROUNDS 64
 
 void tcp_lock_take(struct tcp_lock *lock) {
     for (int spins = 0; !tcp_lock_try(lock); spins++)
@@ -37,20 +35,14 @@ static void option_set(int fd, int level, int name, int value) {
     (void)setsockopt(fd, level, name, &value, sizeof value);
 }
 
-/* A dead host or network shows itself within RINGCOMM_PEER_TIMEOUT, also when nothing is sent. */
-static rcm_status options_for_death(int fd) {
+/* How a dead host or network shows itself is the control stream's business (heartbeat.c): no limit
+ * is set here, or a reader that is merely stopped would count as dead once its window is full. */
+static rcm_status options_for_cuts(int fd) {
     int64_t seconds;
-    rcm_status status = rcmi_setting_int("RINGCOMM_PEER_TIMEOUT", 1, 86400, &seconds);
-    if (status != RCM_OK)
-        return status;
-    int probe =
-        seconds / KEEPALIVE_TRY > KEEPALIVE_S ? KEEPALIVE_S : (int)(seconds / KEEPALIVE_TRY);
-    option_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)seconds * 1000);
-    option_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, probe > 0 ? probe : 1);
-    option_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe > 0 ? probe : 1);
-    option_set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_TRY);
-    option_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    return RCM_OK;
+    rcm_status status = rcmi_setting_int("RINGCOMM_PEER_TIMEOUT", 1, 1000000, &seconds);
+    if (status == RCM_OK)
+        rcmi_socket_resend_soon(fd, seconds * 1000);
+    return status;
 }
 
 static rcm_status stream_take(struct tcp_stream *stream, int fd) {
@@ -62,7 +54,7 @@ static rcm_status stream_take(struct tcp_stream *stream, int fd) {
     if (!stream->rx.ahead)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a receive buffer");
     option_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    rcm_status status = options_for_death(fd);
+    rcm_status status = options_for_cuts(fd);
     if (status != RCM_OK)
         return status;
     if (epoll_ctl(stream->domain->epoll, EPOLL_CTL_ADD, fd, &event) != 0)

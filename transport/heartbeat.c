@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Heartbeats: a host that died, or a network that lies between, says nothing, so somebody has to
+ * ask. Every fifth of RINGCOMM_PEER_TIMEOUT the loop thread looks how long ago the kernel last
+ * heard the other host on each control stream, and asks (a BEAT frame) where that is too long; when
+ * nothing has come for the whole timeout the link is lost, on this side and, by its own clock, on
+ * the other. Neither data nor the state of the data sockets plays a part.
+ *
+ * What counts as a sign of life is any packet of the connection, also a bare acknowledgement. So a
+ * process that is stopped, in a debugger or swapped out is not lost: its kernel answers for it, on
+ * the same host and across hosts alike. It is waited for until the operation's deadline, which
+ * names it. A process that dies is known by the end of its connections, not by silence. Streams
+ * between processes of one host (Unix sockets) need no heartbeat at all.
+ *
+ * An application that was itself stopped finds old silence when it goes on. Nobody asked meanwhile,
+ * so silence alone says nothing: a link is lost only if it stayed silent after having been asked.
+ */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include "internal.h"
+
+#define MS INT64_C(1000000)
+/* The kernel counts in ticks of up to 10 ms. */
+#define SLACK_NS (25 * MS)
+
+static int64_t beat_interval_ns(const struct rcmi_node *node) {
+    return node->peer_timeout_ms * MS / 5;
+}
+
+static bool link_beats(const struct rcmi_link *link, const struct rcmi_node *node) {
+    return link->peer != node->config.rank && !link->same_host && link->control.fd >= 0 &&
+           rcmi_link_state(link) == RCMI_LINK_UP;
+}
+
+/* When the kernel last heard from the other host on the control stream. */
+static int64_t link_heard_ns(const struct rcmi_link *link, int64_t now) {
+    struct tcp_info info = {0};
+    socklen_t len = sizeof info;
+    if (getsockopt(link->control.fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
+        return now;
+    uint32_t ms = info.tcpi_last_ack_recv < info.tcpi_last_data_recv ? info.tcpi_last_ack_recv
+                                                                     : info.tcpi_last_data_recv;
+    return now - ms * MS;
+}
+
+/* What still waits to be sent asks as well. */
+static void link_ask(struct rcmi_link *link, int64_t now) {
+    link->asked_ns = now;
+    if (!link->out.head)
+        rcmi_control_send(link, rcmi_frame_new(RCMI_FRAME_BEAT, 0));
+}
+
+static void link_is_silent(struct rcmi_link *link, int64_t silence) {
+    (void)rcmi_fail_origin(RCM_ERR_PEER, link->peer,
+                           "no sign of life from its host for %.1f s (RINGCOMM_PEER_TIMEOUT is "
+                           "%.0f s): the host is down, or the network to it is cut",
+                           (double)silence / 1e9, (double)link->node->peer_timeout_ms / 1e3);
+    rcmi_link_lose(link);
+}
+
+/* Returns when to look at this link again. */
+static int64_t link_beat(struct rcmi_link *link, int64_t now) {
+    const int64_t interval = beat_interval_ns(link->node);
+    const int64_t timeout = link->node->peer_timeout_ms * MS;
+    const int64_t heard = link_heard_ns(link, now);
+    if (link->asked_ns && heard + SLACK_NS >= link->asked_ns)
+        link->asked_ns = 0;
+    if (!link->asked_ns && now - heard >= interval)
+        link_ask(link, now);
+    if (!link->asked_ns)
+        return now + interval;
+    const int64_t silent_at = heard + timeout, patient_until = link->asked_ns + timeout / 2;
+    const int64_t lost_at = silent_at > patient_until ? silent_at : patient_until;
+    if (now >= lost_at)
+        link_is_silent(link, now - heard);
+    return lost_at;
+}
+
+static void node_beat(void *arg) {
+    struct rcmi_node *node = arg;
+    const int64_t now = rcmi_now_ns();
+    int64_t next = now + beat_interval_ns(node);
+    bool any = false;
+    for (int i = 0; i < node->config.nranks && !node->closed; i++) {
+        struct rcmi_link *link = rcmi_node_link(node, i);
+        if (!link || !link_beats(link, node))
+            continue;
+        const int64_t at = link_beat(link, now);
+        any = true;
+        if (at > now && at < next)
+            next = at;
+    }
+    if (any && !node->closed)
+        rcmi_loop_timer(node->loop, &node->beat, next);
+}
+
+void rcmi_heartbeat_start(struct rcmi_link *link) {
+    struct rcmi_node *node = link->node;
+    if (!link_beats(link, node) || node->beat.active)
+        return;
+    node->beat.fire = node_beat;
+    node->beat.arg = node;
+    rcmi_loop_timer(node->loop, &node->beat, rcmi_now_ns() + beat_interval_ns(node));
+}
+
+void rcmi_heartbeat_stop(struct rcmi_node *node) {
+    rcmi_loop_timer_stop(node->loop, &node->beat);
+}
