@@ -69,10 +69,9 @@ rcm_status rcmi_connect_start(const struct rcmi_sockaddr *addr, int *ret_fd);
 rcm_status rcmi_connect_start_unix(const char *name, int *ret_fd);
 rcm_status rcmi_connect_result(int fd);
 
-/* After a cut of the network, lost packets of this TCP connection are sent again at most about a
- * tenth of patience_ms (but not less than 1 s) after it is whole again, where the kernel can do
- * that (Linux 6.15); else the pause between attempts may have grown to the length of the cut. The
- * kernel gives up by itself only later than patience_ms. */
+/* After a cut of the network, lost packets of this TCP connection shall be sent again soon. Where
+ * the kernel can be told (Linux 6.15), its attempts are about a second apart, as close together as
+ * lets it go on for longer than patience_ms; else the pause may grow to the length of the cut. */
 void rcmi_socket_resend_soon(int fd, int64_t patience_ms);
 
 /* Sends 1 to 4096 bytes and nfds descriptors (at most 4) over a Unix stream socket in one message,

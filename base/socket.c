@@ -177,18 +177,27 @@ static void socket_set_nodelay(int fd) {
 #ifndef TCP_RTO_MAX_MS
 #define TCP_RTO_MAX_MS 44 /* since Linux 6.15; older headers lack it, older kernels refuse it */
 #endif
-enum { RESEND_LEAST_MS = 1000, RESEND_MOST_MS = 120000 }; /* the kernel's own limits */
+
+/* Pauses between attempts double from the first to the longest; after 15 attempts in vain
+ * (net.ipv4.tcp_retries2) the kernel gives the connection up. */
+enum { PAUSE_FIRST_MS = 200, PAUSE_LEAST_MS = 1000, PAUSE_MOST_MS = 120000, ATTEMPTS = 15 };
+
+/* How long the kernel goes on if no pause is longer than longest. */
+static int64_t kernel_patience_ms(int64_t longest) {
+    int64_t pause = PAUSE_FIRST_MS, sum = 0;
+    for (int i = 0; i <= ATTEMPTS; i++) {
+        sum += pause < longest ? pause : longest;
+        pause *= 2;
+    }
+    return sum;
+}
 
 void rcmi_socket_resend_soon(int fd, int64_t patience_ms) {
     const int on = 1;
-    /* After 15 attempts (net.ipv4.tcp_retries2) the kernel gives up: a tenth leaves room. */
-    int64_t most = patience_ms / 10;
-    if (most < RESEND_LEAST_MS)
-        most = RESEND_LEAST_MS;
-    if (most > RESEND_MOST_MS)
-        most = RESEND_MOST_MS;
-    const int most_ms = (int)most;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &most_ms, sizeof most_ms);
+    int longest = PAUSE_LEAST_MS;
+    while (longest < PAUSE_MOST_MS && kernel_patience_ms(longest) < patience_ms + patience_ms / 10)
+        longest += PAUSE_FIRST_MS;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &longest, sizeof longest);
     /* With few packets under way the first six attempts do not slow down. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof on);
 }

@@ -24,6 +24,7 @@ enum address_tag {
     TAG_TRANSPORTS,
     TAG_TCP4, /* port, address */
     TAG_TCP6,
+    TAG_IFACE, /* number of one of the addresses before, name of its interface */
 };
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -74,6 +75,15 @@ static void put_tcp(struct writer *w, const struct rcmi_sockaddr *addr) {
     }
 }
 
+/* For people only: left out where there is no room. */
+static void put_iface(struct writer *w, int i, const char *name) {
+    uint8_t bytes[1 + RCMI_IFACE_MAX] = {(uint8_t)i};
+    const size_t len = 1 + strlen(name) + 1;
+    memcpy(bytes + 1, name, len - 1);
+    if (name[0] && w->left >= len + 2)
+        put_field(w, TAG_IFACE, bytes, len);
+}
+
 rcm_status rcmi_address_write(const struct rcmi_address *address, uint8_t *buf, size_t cap,
                               size_t *ret_len) {
     struct writer w = {.at = buf + sizeof address_magic, .left = cap - sizeof address_magic};
@@ -89,6 +99,8 @@ rcm_status rcmi_address_write(const struct rcmi_address *address, uint8_t *buf, 
         put_string(&w, TAG_UNIX, address->unix_name);
     for (int i = 0; i < address->ntcp; i++)
         put_tcp(&w, &address->tcp[i]);
+    for (int i = 0; !w.full && i < address->ntcp; i++)
+        put_iface(&w, i, address->iface[i]);
     if (w.full)
         return rcmi_fail(RCM_ERR_INTERNAL, 0, "an address does not fit %zu bytes", cap);
     *ret_len = (size_t)(w.at - buf);
@@ -168,6 +180,17 @@ static bool get_tcp(const struct field *field, struct rcmi_sockaddr *ret_addr) {
     return false;
 }
 
+/* Anybody may have written it, and it will be shown. */
+static bool get_iface(const struct field *field, struct rcmi_address *address) {
+    const struct field name = {.bytes = field->bytes + 1, .len = field->len - 1};
+    if (field->len < 2 || field->bytes[0] >= address->ntcp ||
+        !get_string(&name, address->iface[field->bytes[0]], RCMI_IFACE_MAX))
+        return false;
+    for (char *c = address->iface[field->bytes[0]]; *c; c++)
+        *c = *c <= ' ' || *c > '~' ? '?' : *c;
+    return true;
+}
+
 static bool get_field(const struct field *field, struct rcmi_address *address) {
     uint64_t pid = 0;
     switch (field->tag) {
@@ -193,6 +216,8 @@ static bool get_field(const struct field *field, struct rcmi_address *address) {
         if (address->ntcp == RCMI_ADDRESSES_MAX)
             return true; /* enough of them */
         return get_tcp(field, &address->tcp[address->ntcp++]);
+    case TAG_IFACE:
+        return get_iface(field, address);
     default:
         return true;
     }

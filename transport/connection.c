@@ -13,14 +13,18 @@
 #include "internal.h"
 #include "log.h"
 
-enum phase { CONNECT, AUTH, HELLO, REPLY };
+enum phase { CONNECT, AUTH, HELLO, REPLY, HELD };
 
 /* ---- Making and ending ----------------------------------------------------------------------- */
+
+bool rcmi_conn_is_stranger(const struct rcmi_conn *conn) {
+    return !conn->initiator && !conn->parked && conn->phase != HELD;
+}
 
 /* Unlinks and frees; *ret_fd (if not NULL) gets the descriptor, else it is closed. */
 static void conn_free(struct rcmi_conn *conn, int *ret_fd) {
     struct rcmi_node *node = conn->node;
-    if (!conn->initiator && !conn->parked)
+    if (rcmi_conn_is_stranger(conn))
         node->nstrangers--;
     rcmi_loop_unwatch(node->loop, &conn->watch);
     rcmi_loop_timer_stop(node->loop, &conn->timer);
@@ -40,7 +44,7 @@ static void conn_free(struct rcmi_conn *conn, int *ret_fd) {
 void rcmi_conn_drop(struct rcmi_node *node, const struct rcmi_link *link) {
     for (struct rcmi_conn *conn = node->conns, *next; conn; conn = next) {
         next = conn->next;
-        if (!link || conn->link == link)
+        if (!link || conn->link == link || conn->held == link)
             conn_free(conn, NULL);
     }
 }
@@ -121,7 +125,8 @@ void rcmi_conn_fail(struct rcmi_conn *conn) {
 static void conn_timeout(void *arg) {
     struct rcmi_conn *conn = arg;
     static const char *const late[] = {"was not established", "was not authenticated",
-                                       "brought no greeting", "brought no answer"};
+                                       "brought no greeting", "brought no answer",
+                                       "was not made by the other side"};
     (void)rcmi_fail(RCM_ERR_TIMEOUT, 0, "a connection %s in time", late[conn->phase]);
     rcmi_conn_fail(conn);
 }
@@ -197,7 +202,42 @@ static rcm_status conn_judge(struct rcmi_conn *conn) {
         return RCM_OK;
     }
     rcmi_link_judge(conn->node, &conn->hello, conn->same_host, &conn->reply, &conn->link);
+    if (conn->reply.status == RCMI_REPLY_BUSY)
+        conn->held = rcmi_node_link(conn->node, (int)conn->hello.from);
     return RCM_OK;
+}
+
+/* We told the peer to wait for our own connection. Should that fail it will want to know why; until
+ * then nothing is said, and its end means that it has no more use for it. There is at most one for
+ * each link, so it counts as a stranger no longer. */
+static void conn_hold(struct rcmi_conn *conn) {
+    for (struct rcmi_conn *other = conn->node->conns, *next; other; other = next) {
+        next = other->next;
+        if (other != conn && other->phase == HELD && other->held == conn->held)
+            conn_free(other, NULL);
+    }
+    conn->phase = HELD;
+    conn->node->nstrangers--;
+    rcmi_loop_timer(conn->node->loop, &conn->timer,
+                    rcmi_deadline_in(4 * conn->node->peer_timeout_ms));
+    conn_wait(conn, EPOLLIN | EPOLLRDHUP);
+}
+
+void rcmi_conn_refuse(const struct rcmi_link *link, const char *why) {
+    struct rcmi_reply reply = {
+        .magic = RCMI_HELLO_MAGIC, .version = RCMI_HELLO_VERSION, .status = RCMI_REPLY_REFUSED};
+    const struct rcmi_error error = *rcmi_last_error();
+    snprintf(reply.text, sizeof reply.text, "%s", why);
+    for (struct rcmi_conn *conn = link->node->conns, *next; conn; conn = next) {
+        size_t moved = 0;
+        next = conn->next;
+        if (conn->phase != HELD || conn->held != link)
+            continue;
+        /* Its buffer is empty, so this goes out whole, or the peer has gone. */
+        (void)!rcmi_fd_write(conn->watch.fd, &reply, sizeof reply, &moved);
+        conn_free(conn, NULL);
+    }
+    *rcmi_last_error() = error;
 }
 
 /* Accepted, and our reply is out. */
@@ -205,6 +245,10 @@ static void conn_replied(struct rcmi_conn *conn) {
     struct rcmi_link *link = conn->link;
     struct rcmi_hello hello = conn->hello;
     int fd = -1;
+    if (!link && conn->held && rcmi_link_state(conn->held) == RCMI_LINK_DIALING) {
+        conn_hold(conn);
+        return;
+    }
     if (!link) {
         conn_free(conn, NULL);
         return;
@@ -226,8 +270,10 @@ static void conn_answered(struct rcmi_conn *conn) {
         conn_free(conn, &fd);
         rcmi_link_connected(link, &hello, fd, true);
     } else if (reply.status == RCMI_REPLY_BUSY && hello.kind == RCMI_HELLO_CONTROL) {
-        conn_free(conn, NULL);
+        /* The link's own timer limits this. */
+        rcmi_loop_timer_stop(conn->node->loop, &conn->timer);
         rcmi_link_busy(link);
+        conn_wait(conn, EPOLLIN);
     } else {
         reply.text[sizeof reply.text - 1] = '\0';
         (void)rcmi_fail(RCM_ERR_PROTOCOL, 0, "the other side refused the connection: %s",
@@ -245,9 +291,10 @@ static rcm_status conn_phase(struct rcmi_conn *conn) {
         if (status == RCM_OK && rcmi_stranger_is_foreign(conn))
             status = rcmi_fail(RCM_ERR_AUTH, 0,
                                "a process of another user listens there, and no secret is set");
-        if (status == RCM_OK && conn->patient)
-            rcmi_loop_timer(conn->node->loop, &conn->timer,
-                            rcmi_deadline_in(4 * conn->node->peer_timeout_ms));
+        if (status == RCM_OK)
+            rcmi_loop_timer(
+                conn->node->loop, &conn->timer,
+                rcmi_deadline_in((conn->patient ? 4 : 1) * conn->node->peer_timeout_ms));
         return status;
     case AUTH:
         return rcmi_auth_step(&conn->auth, conn->watch.fd);
@@ -285,7 +332,10 @@ static void conn_go_on(struct rcmi_conn *conn, rcm_status status) {
 static void conn_ready(void *arg, uint32_t events) {
     struct rcmi_conn *conn = arg;
     (void)events;
-    conn_go_on(conn, conn_phase(conn));
+    if (conn->phase == HELD)
+        conn_free(conn, NULL);
+    else
+        conn_go_on(conn, conn_phase(conn));
 }
 
 void rcmi_conn_answer(struct rcmi_conn *conn) {

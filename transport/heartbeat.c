@@ -29,8 +29,9 @@ static int64_t beat_interval_ns(const struct rcmi_node *node) {
 }
 
 static bool link_beats(const struct rcmi_link *link, const struct rcmi_node *node) {
+    const enum rcmi_link_state state = rcmi_link_state(link);
     return link->peer != node->config.rank && !link->same_host && link->control.fd >= 0 &&
-           rcmi_link_state(link) == RCMI_LINK_UP;
+           (state == RCMI_LINK_UP || (state == RCMI_LINK_SETUP && link->offered));
 }
 
 /* When the kernel last heard from the other host on the control stream. */

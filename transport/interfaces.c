@@ -5,6 +5,8 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include "internal.h"
 
@@ -85,7 +87,49 @@ static int interface_order(const struct ifaddrs *entry, const struct rcmi_sockad
     return rcmi_sockaddr_loopback(addr) ? order + 4 : order;
 }
 
-rcm_status rcmi_interfaces(const char *iface, struct rcmi_sockaddr *ret_addrs, int cap,
+/* The bytes of an address without its port. */
+static const uint8_t *address_bytes(const struct sockaddr_storage *addr, size_t *ret_len) {
+    const bool v6 = addr->ss_family == AF_INET6;
+    *ret_len = v6 ? 16 : 4;
+    return (const uint8_t *)addr +
+           (v6 ? offsetof(struct sockaddr_in6, sin6_addr) : offsetof(struct sockaddr_in, sin_addr));
+}
+
+static bool same_bits(const struct rcmi_sockaddr *a, const struct rcmi_sockaddr *b, int bits) {
+    size_t len = 0;
+    const uint8_t *left = address_bytes(&a->addr, &len), *right = address_bytes(&b->addr, &len);
+    if (a->addr.ss_family != b->addr.ss_family || bits < 0 || (size_t)bits > 8 * len)
+        return false;
+    const size_t whole = (size_t)bits / 8;
+    const int rest = bits % 8;
+    return memcmp(left, right, whole) == 0 &&
+           (rest == 0 || (left[whole] ^ right[whole]) >> (8 - rest) == 0);
+}
+
+bool rcmi_interface_is(const struct rcmi_interface *interface, const struct rcmi_sockaddr *addr) {
+    return same_bits(&interface->addr, addr, addr->addr.ss_family == AF_INET6 ? 128 : 32);
+}
+
+bool rcmi_interface_reaches(const struct rcmi_interface *interface,
+                            const struct rcmi_sockaddr *addr) {
+    return interface->prefix > 0 && same_bits(&interface->addr, addr, interface->prefix);
+}
+
+static int netmask_bits(const struct ifaddrs *entry) {
+    struct sockaddr_storage mask = {.ss_family = entry->ifa_addr->sa_family};
+    size_t len = 0;
+    int bits = 0;
+    const uint8_t *bytes = address_bytes(&mask, &len);
+    if (!entry->ifa_netmask)
+        return 0;
+    memcpy(&mask, entry->ifa_netmask,
+           mask.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+    for (size_t i = 0; i < len; i++)
+        bits += __builtin_popcount(bytes[i]);
+    return bits;
+}
+
+rcm_status rcmi_interfaces(const char *iface, struct rcmi_interface *ret_interfaces, int cap,
                            int *ret_count) {
     struct ifaddrs *list = NULL;
     if (getifaddrs(&list) != 0)
@@ -93,15 +137,17 @@ rcm_status rcmi_interfaces(const char *iface, struct rcmi_sockaddr *ret_addrs, i
     int count = 0;
     for (int order = 0; order < 6; order++) {
         for (const struct ifaddrs *entry = list; entry && count < cap; entry = entry->ifa_next) {
-            struct rcmi_sockaddr addr;
-            if (interface_addr(entry, &addr) && interface_wanted(entry, iface) &&
-                interface_order(entry, &addr) == order)
-                ret_addrs[count++] = addr;
+            struct rcmi_interface found = {.prefix = 0};
+            if (!interface_addr(entry, &found.addr) || !interface_wanted(entry, iface) ||
+                interface_order(entry, &found.addr) != order)
+                continue;
+            found.prefix = netmask_bits(entry);
+            snprintf(found.name, sizeof found.name, "%s", entry->ifa_name);
+            rcmi_sockaddr_set_port(&found.addr, 0);
+            ret_interfaces[count++] = found;
         }
     }
     freeifaddrs(list);
-    for (int i = 0; i < count; i++)
-        rcmi_sockaddr_set_port(&ret_addrs[i], 0);
     if (count == 0 && iface[0])
         return rcmi_fail(RCM_ERR_CONFIG, 0,
                          "RINGCOMM_IFACE is '%s', and no interface that is up has this name or "

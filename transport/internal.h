@@ -35,6 +35,7 @@
 #define RCMI_ADDRESS_MAX    1024 /* bytes of an address blob */
 #define RCMI_HOST_ID_MAX    200
 #define RCMI_UNIX_NAME_MAX  100
+#define RCMI_IFACE_MAX      16 /* an interface's name with its NUL */
 #define RCMI_MESSAGE_MAX    4096
 #define RCMI_PENDING_MAX    4096 /* channels a peer may open ahead of us */
 #define RCMI_PENDING_FDS    4    /* ... and times max_strangers the descriptors of all those */
@@ -56,6 +57,7 @@ struct rcmi_address {
     char unix_name[RCMI_UNIX_NAME_MAX + 1]; /* "": no Unix listener */
     char transports[128];                   /* "shm,tcp" */
     struct rcmi_sockaddr tcp[RCMI_ADDRESSES_MAX];
+    char iface[RCMI_ADDRESSES_MAX][RCMI_IFACE_MAX]; /* of each; for people, may be "" */
     int ntcp;
 };
 
@@ -71,11 +73,22 @@ bool rcmi_list_has(const char *list, const char *name);
 bool rcmi_sockaddr_loopback(const struct rcmi_sockaddr *addr);
 void rcmi_sockaddr_set_port(struct rcmi_sockaddr *addr, uint16_t port);
 uint16_t rcmi_sockaddr_port(const struct rcmi_sockaddr *addr);
+/* An address of an interface of this host, port 0. */
+struct rcmi_interface {
+    struct rcmi_sockaddr addr;
+    int prefix; /* bits that all addresses of its network have in common */
+    char name[RCMI_IFACE_MAX];
+};
+
 /* Addresses by which this host may be reached, likely ones first, loopback last. iface: "" or the
  * name of an interface or an address of one, RCM_ERR_CONFIG if there is no such; with "" there may
- * be none at all. Port 0. */
-rcm_status rcmi_interfaces(const char *iface, struct rcmi_sockaddr *ret_addrs, int cap,
+ * be none at all. */
+rcm_status rcmi_interfaces(const char *iface, struct rcmi_interface *ret_interfaces, int cap,
                            int *ret_count);
+bool rcmi_interface_is(const struct rcmi_interface *interface, const struct rcmi_sockaddr *addr);
+/* Is addr in its network? */
+bool rcmi_interface_reaches(const struct rcmi_interface *interface,
+                            const struct rcmi_sockaddr *addr);
 
 /* ---- The objects ----------------------------------------------------------------------------- */
 
@@ -124,7 +137,7 @@ struct rcmi_node {
     struct rcmi_listener listeners[RCMI_LISTENERS_MAX];
     int nlisteners;
     struct rcmi_conn *conns; /* the youngest first */
-    int nstrangers;          /* accepted and not parked; at most max_strangers */
+    int nstrangers;          /* see rcmi_conn_is_stranger; at most max_strangers */
     int max_strangers;
     int pending_fds; /* descriptors of channels opened ahead of us */
     bool attended;
@@ -167,7 +180,10 @@ enum rcmi_link_state {
 struct rcmi_target {
     struct rcmi_domain *domain;
     bool same_host;
+    bool patient; /* no answer yet, but one may still come */
     struct rcmi_sockaddr addr;
+    char iface[RCMI_IFACE_MAX]; /* the peer's name of it */
+    char why[96];               /* why it did not work; "": not tried */
 };
 
 struct rcmi_pending; /* a channel opened by the peer, not yet by us */
@@ -189,10 +205,12 @@ struct rcmi_link {
 
     struct rcmi_target *targets;
     int ntargets, target;
+    int rounds; /* through all targets */
     int retries;
     int pause_ms;               /* before the next try; 0: none failed yet */
     rcmi_deadline redial_until; /* a peer that hangs up is dialled again; 0: none did */
-    rcmi_deadline patience;     /* for a peer whose queue of connections is full */
+    rcmi_deadline trying;       /* until then ways that gave no answer are tried again */
+    rcmi_deadline patience;     /* for a peer that is there but does not come to an end */
     struct rcmi_timer timer;    /* retry, or end of patience, by state */
 
     struct rcmi_watch control; /* fd -1 until there is one */
@@ -269,6 +287,7 @@ struct rcmi_conn {
     struct rcmi_conn *next, *prev;
     struct rcmi_node *node;
     struct rcmi_link *link; /* ours; of an accepted one: once its hello was accepted */
+    struct rcmi_link *held; /* accepted, answered BUSY: for the link that we dial ourselves */
     struct rcmi_watch watch;
     uint32_t events;
     struct rcmi_timer timer;
@@ -285,15 +304,20 @@ struct rcmi_conn {
 void rcmi_conn_fail(struct rcmi_conn *conn);
 /* Answers the greeting of one that was parked. */
 void rcmi_conn_answer(struct rcmi_conn *conn);
+/* Accepted, and neither parked nor told to wait for our own call. */
+bool rcmi_conn_is_stranger(const struct rcmi_conn *conn);
 /* Has anything come from the other side; has it proved the secret? */
 bool rcmi_conn_spoke(const struct rcmi_conn *conn);
 bool rcmi_conn_proved(const struct rcmi_conn *conn);
 /* Takes fd over. */
 void rcmi_conn_accepted(struct rcmi_node *node, int fd, bool same_host);
-/* Begins a connection for link to its current target. patient: nothing else is left to try, so a
- * peer that accepted the connection may take its time to answer. RCM_AGAIN: try again shortly. */
+/* Begins a connection for link to its current target, to stand within limit_ms; then the peer has
+ * RINGCOMM_PEER_TIMEOUT to answer, patient: four times that, because nothing else is left to try.
+ * RCM_AGAIN: try again shortly. */
 rcm_status rcmi_conn_dial(struct rcmi_link *link, enum rcmi_hello_kind kind, int index,
                           int64_t limit_ms, bool patient);
+/* We cannot reach link's peer. Tells it so if it has called meanwhile and was told to wait. */
+void rcmi_conn_refuse(const struct rcmi_link *link, const char *why);
 /* Closes and frees all connections of link, or of any if NULL. */
 void rcmi_conn_drop(struct rcmi_node *node, const struct rcmi_link *link);
 
@@ -318,6 +342,15 @@ void rcmi_strangers_start(struct rcmi_node *node);
 rcm_status rcmi_listen_open(struct rcmi_node *node, struct rcmi_address *address);
 void rcmi_listen_close(struct rcmi_node *node);
 
+/* ---- ways.c ---------------------------------------------------------------------------------- */
+
+/* Fills link->targets with the ways to its peer, likely ones first. */
+rcm_status rcmi_ways_find(struct rcmi_link *link, const struct rcmi_address *peer);
+/* Notes why the current way failed: the thread's error. */
+void rcmi_ways_note(struct rcmi_link *link);
+/* Sets the thread's error to a sentence that names all ways that failed. */
+void rcmi_ways_explain(const struct rcmi_link *link);
+
 /* ---- dial.c ---------------------------------------------------------------------------------- */
 
 /* Tries the ways to link's peer one after the other; the link is lost when none is left. */
@@ -341,7 +374,7 @@ void rcmi_link_judge(struct rcmi_node *node, const struct rcmi_hello *hello, boo
 /* A connection of this link came through; takes fd over. */
 void rcmi_link_connected(struct rcmi_link *link, const struct rcmi_hello *hello, int fd,
                          bool initiator);
-/* The peer dials us itself. */
+/* The peer dials us itself; the connection stays, for the case that it cannot reach us. */
 void rcmi_link_busy(struct rcmi_link *link);
 /* A connection failed (thread's error). */
 void rcmi_link_conn_failed(struct rcmi_link *link, const struct rcmi_hello *hello, bool initiator,
@@ -381,7 +414,7 @@ enum rcmi_frame_type {
     RCMI_FRAME_CLOSE,
     RCMI_FRAME_MESSAGE,
     RCMI_FRAME_BYE,
-    RCMI_FRAME_BEAT, /* says nothing; its acknowledgement is what counts */
+    RCMI_FRAME_BEAT, /* after an OFFER; says nothing: its acknowledgement is what counts */
 };
 
 /* A frame with len bytes of body, to be filled in by the caller at rcmi_frame_body. */
@@ -411,7 +444,8 @@ bool rcmi_control_loopback(struct rcmi_node *node);
 
 /* ---- heartbeat.c ----------------------------------------------------------------------------- */
 
-/* The link is up: from now on it is lost if its peer's host falls silent. */
+/* Our offer is queued, so asking makes sense: from now on the link is lost if its peer's host falls
+ * silent. */
 void rcmi_heartbeat_start(struct rcmi_link *link);
 void rcmi_heartbeat_stop(struct rcmi_node *node);
 

@@ -71,9 +71,17 @@ static void link_set_why(struct rcmi_link *link, const struct rcmi_error *cause)
         snprintf(link->why.text, sizeof link->why.text, "rank %d: %.480s", link->peer, cause->text);
 }
 
+/* Why it was lost, without "rank 3 (pid 123 on h): ". */
+static const char *link_reason(const struct rcmi_link *link) {
+    const char *text = strstr(link->why.text, ": ");
+    return text ? text + 2 : link->why.text;
+}
+
 /* Ends the link in state ENDED or LOST, for the reason in link->why. */
 static void link_end(struct rcmi_link *link, enum rcmi_link_state state) {
     struct rcmi_node *node = link->node;
+    if (state == RCMI_LINK_LOST)
+        rcmi_conn_refuse(link, link_reason(link));
     rcmi_conn_drop(node, link);
     rcmi_loop_timer_stop(node->loop, &link->timer);
     rcmi_control_stop(link);
@@ -190,7 +198,6 @@ static void link_up(struct rcmi_link *link) {
     rcmi_outbox_repeat(link);
     if (node->leaving)
         rcmi_link_say_bye(link);
-    rcmi_heartbeat_start(link);
     rcmi_control_resume(link);
     rcmi_node_ring(node);
     rcmi_node_check_settled(node);
@@ -219,13 +226,14 @@ static void link_send_offer(struct rcmi_link *link) {
     frame->nfds = blob.nfds;
     memcpy(frame->fds, blob.fds, sizeof frame->fds);
     link->offered = true;
+    rcmi_heartbeat_start(link);
     rcmi_control_send_first(link, frame);
 }
 
 static void link_dial_data(struct rcmi_link *link) {
     int64_t limit = 4 * link->node->peer_timeout_ms;
     for (int i = 0; i < link->domain->transport->data_sockets; i++) {
-        rcm_status status = rcmi_conn_dial(link, RCMI_HELLO_DATA, i, limit, false);
+        rcm_status status = rcmi_conn_dial(link, RCMI_HELLO_DATA, i, limit, true);
         if (status == RCM_AGAIN)
             (void)rcmi_fail(RCM_ERR_RESOURCE, 0, "its queue of connections is full");
         if (status != RCM_OK) {
@@ -297,13 +305,19 @@ void rcmi_link_connected(struct rcmi_link *link, const struct rcmi_hello *hello,
 void rcmi_link_conn_failed(struct rcmi_link *link, const struct rcmi_hello *hello, bool initiator,
                            bool ended) {
     bool control = hello->kind == RCMI_HELLO_CONTROL;
+    if (control && initiator && ended && rcmi_link_state(link) == RCMI_LINK_WAITING) {
+        /* Its own dial came to an end that it had no words for: ask again. */
+        link->trying = rcmi_deadline_in(link->node->peer_timeout_ms);
+        link->redial_until = 0;
+        link_set(link, RCMI_LINK_DIALING);
+    }
     if (control && initiator && rcmi_link_state(link) == RCMI_LINK_DIALING) {
         rcmi_dial_failed(link, ended);
         return;
     }
     if (!control && initiator && ended && link->retries++ < RCMI_DATA_RETRIES &&
         rcmi_conn_dial(link, RCMI_HELLO_DATA, hello->index, 4 * link->node->peer_timeout_ms,
-                       false) == RCM_OK)
+                       true) == RCM_OK)
         return;
     rcmi_link_lose(link);
 }
@@ -342,8 +356,7 @@ void rcmi_link_busy(struct rcmi_link *link) {
     if (rcmi_link_state(link) != RCMI_LINK_DIALING)
         return;
     link_set(link, RCMI_LINK_WAITING);
-    rcmi_loop_timer(link->node->loop, &link->timer,
-                    rcmi_deadline_in(4 * link->node->peer_timeout_ms));
+    rcmi_loop_timer(link->node->loop, &link->timer, link->patience);
 }
 
 static void reply_set(struct rcmi_reply *reply, enum rcmi_reply_status status, const char *text) {
@@ -362,9 +375,14 @@ static void judge_control(struct rcmi_link *link, struct rcmi_domain *domain,
         }
         rcmi_conn_drop(node, link);
         break;
-    case RCMI_LINK_NONE:
     case RCMI_LINK_WAITING:
+        rcmi_conn_drop(node, link);
         break;
+    case RCMI_LINK_NONE:
+        break;
+    case RCMI_LINK_LOST:
+        reply_set(reply, RCMI_REPLY_REFUSED, link_reason(link));
+        return;
     default:
         reply_set(reply, RCMI_REPLY_REFUSED, "the two ranks are linked already, or were");
         return;

@@ -111,47 +111,64 @@ static rcm_status listen_tcp_addr(struct rcmi_node *node, struct rcmi_sockaddr *
         if (rcmi_last_error()->sys_errno != EADDRINUSE)
             return status;
     }
-    return rcmi_fail_context("no port of RINGCOMM_PORTS (%s) is free", node->config.ports);
+    return rcmi_fail(RCM_ERR_RESOURCE, EADDRINUSE,
+                     "no port of RINGCOMM_PORTS (%s) is free: each rank of a host needs one",
+                     node->config.ports);
 }
 
-/* One socket for all addresses. */
-static rcm_status listen_tcp_any(struct rcmi_node *node, struct rcmi_address *address) {
+/* One socket for all addresses: of both families, or where there is no IPv6 of IPv4 alone. */
+static rcm_status listen_any(struct rcmi_node *node, struct rcmi_sockaddr *ret_any) {
+    rcm_status status = rcmi_resolve("", 0, 0, ret_any);
+    if (status != RCM_OK)
+        return status;
+    status = listen_tcp_addr(node, ret_any);
+    const int error = status == RCM_OK ? 0 : rcmi_last_error()->sys_errno;
+    if (error == EAFNOSUPPORT || error == EADDRNOTAVAIL) {
+        const struct rcmi_error first = *rcmi_last_error();
+        if (rcmi_resolve("", 0, 1, ret_any) == RCM_OK)
+            return listen_tcp_addr(node, ret_any);
+        *rcmi_last_error() = first;
+    }
+    return status;
+}
+
+static void address_add(struct rcmi_address *address, const struct rcmi_interface *interface,
+                        uint16_t port) {
+    const int i = address->ntcp++;
+    address->tcp[i] = interface->addr;
+    rcmi_sockaddr_set_port(&address->tcp[i], port);
+    memcpy(address->iface[i], interface->name, RCMI_IFACE_MAX);
+}
+
+static rcm_status listen_tcp_any(struct rcmi_node *node, const struct rcmi_interface *interfaces,
+                                 int count, struct rcmi_address *address) {
     struct rcmi_sockaddr any = {.len = 0};
-    rcm_status status = RCM_ERR_SYSTEM;
-    for (size_t i = 0; status != RCM_OK; i++) {
-        const struct rcmi_error kept = *rcmi_last_error();
-        if (rcmi_resolve("", 0, i, &any) != RCM_OK) {
-            if (i > 0) /* why the last could not be listened on, not that there are no more */
-                *rcmi_last_error() = kept;
-            return rcmi_last_error()->status;
-        }
-        status = listen_tcp_addr(node, &any);
-    }
-    int kept = 0;
-    for (int i = 0; i < address->ntcp; i++) {
-        struct rcmi_sockaddr *addr = &address->tcp[i];
-        if (addr->addr.ss_family == AF_INET6 && any.addr.ss_family != AF_INET6)
-            continue;
-        rcmi_sockaddr_set_port(addr, rcmi_sockaddr_port(&any));
-        address->tcp[kept++] = *addr;
-    }
-    address->ntcp = kept;
-    return RCM_OK;
+    rcm_status status = listen_any(node, &any);
+    for (int i = 0; status == RCM_OK && i < count; i++)
+        if (interfaces[i].addr.addr.ss_family == AF_INET || any.addr.ss_family == AF_INET6)
+            address_add(address, &interfaces[i], rcmi_sockaddr_port(&any));
+    return status;
 }
 
 static rcm_status listen_tcp(struct rcmi_node *node, struct rcmi_address *address) {
-    bool chosen = node->config.iface[0] != '\0';
-    int room = RCMI_LISTENERS_MAX - node->nlisteners;
-    rcm_status status = rcmi_interfaces(node->config.iface, address->tcp,
-                                        chosen ? room : RCMI_ADDRESSES_MAX, &address->ntcp);
-    if (status == RCM_OK && address->ntcp == 0) {
+    struct rcmi_interface interfaces[RCMI_ADDRESSES_MAX];
+    const bool chosen = node->config.iface[0] != '\0';
+    const int room = RCMI_LISTENERS_MAX - node->nlisteners;
+    int count = 0;
+    rcm_status status =
+        rcmi_interfaces(node->config.iface, interfaces, chosen ? room : RCMI_ADDRESSES_MAX, &count);
+    if (status == RCM_OK && count == 0) {
         rcmi_log(RCMI_LOG_INFO, "no network interface is up: no TCP");
         return RCM_OK;
     }
     if (status == RCM_OK && !chosen)
-        return listen_tcp_any(node, address);
-    for (int i = 0; status == RCM_OK && i < address->ntcp; i++)
-        status = listen_tcp_addr(node, &address->tcp[i]);
+        return listen_tcp_any(node, interfaces, count, address);
+    for (int i = 0; status == RCM_OK && i < count; i++) {
+        struct rcmi_sockaddr bound = interfaces[i].addr;
+        status = listen_tcp_addr(node, &bound);
+        if (status == RCM_OK)
+            address_add(address, &interfaces[i], rcmi_sockaddr_port(&bound));
+    }
     return status;
 }
 

@@ -23,7 +23,7 @@
 
 /* 0: goes first. -1: stays. */
 static int stranger_standing(const struct rcmi_conn *conn, int64_t now) {
-    if (conn->initiator || conn->link || conn->parked)
+    if (!rcmi_conn_is_stranger(conn) || conn->link)
         return -1;
     if (!rcmi_conn_spoke(conn) && now - conn->since > SILENCE_NS)
         return 0;

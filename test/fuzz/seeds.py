@@ -128,6 +128,11 @@ def address():
         'valid-all': good,
         'valid-short': b'RCA1' + address_field(1, b'h\0') + address_field(3, u64(0)),
         'valid-unknown-field': good + address_field(200, b'whatever'),
+        'valid-iface': good + address_field(10, b'\0eth0\0') + address_field(10, b'\1\xffib 0\0'),
+        'bad-iface-number': good + address_field(10, b'\2eth0\0'),
+        'bad-iface-long': good + address_field(10, b'\0' + b'e' * 16 + b'\0'),
+        'bad-iface-unended': good + address_field(10, b'\0eth0'),
+        'bad-iface-empty': good + address_field(10, b''),
         'valid-many-addresses': address_blob(extra=tcp4 * 20 + tcp6 * 20),
         'bad-magic': b'RCA2' + good[4:],
         'bad-empty': b'',
@@ -512,7 +517,7 @@ def hello():
     }
 
 
-OFFER, OPEN, ACK, CLOSE, MESSAGE, BYE = range(1, 7)
+OFFER, OPEN, ACK, CLOSE, MESSAGE, BYE, BEAT = range(1, 8)
 SLOTS, SLOT_BYTES, SEGMENT_HEAD = 2, 128, 8192
 
 
@@ -606,6 +611,7 @@ def control():
         'valid-tcp-nothing': b'', 'valid-tcp-message': frame(MESSAGE, b'x'),
         'valid-tcp-read': open_tcp + read(3) + message_tcp + use(3),
         'valid-tcp-write': write(2) + frame(ACK, u32(1) + u32(0) + slots_tcp) + use(2, 40),
+        'valid-tcp-beat': frame(BEAT) * 3, 'bad-tcp-beat': frame(BEAT, b'x'),
         'any-tcp-bye': frame(BYE), 'any-tcp-third-socket': data_hello * 2,
         'bad-tcp-type': frame(0), 'bad-tcp-fds': raw(u32(1) + u16(5) + u8(1) + u8(0) + b'x'),
         'bad-tcp-open-slots': frame(OPEN, opening() + struct.pack('<QII', SLOT_BYTES, 0, 3)) + read(3),
