@@ -70,8 +70,11 @@
  *   the communicator keeps that first error, every rank is told of it, every operation in flight
  *   completes with it, every later call returns it, and only rcm_comm_error, rcm_abort,
  *   rcm_comm_shrink and rcm_destroy are of use. rcm_comm_error says which rank was the origin. A
- * rank that dies is named by all others within a second. The library never calls exit or abort,
- * installs no signal handler, and raises no SIGPIPE.
+ *   rank that dies is named by all others within a second. A host from which nothing comes for 15 s
+ *   (RINGCOMM_PEER_TIMEOUT), because it is down or the network is cut, is lost: both sides say so;
+ *   a shorter cut is only a delay. A process that is merely stopped is not lost, on whatever host:
+ *   it is waited for until the operation's deadline, which names it. The library never calls exit
+ *   or abort, installs no signal handler, and raises no SIGPIPE.
  *
  * AFTER AN ERROR OR ABORT
  *   Contents of receive buffers of unfinished operations are undefined. The library does not

@@ -18,7 +18,7 @@ python3             command -v python3
 '
 
 # What tools/check needs beyond that: the second compiler, its sanitizers, the format, launchers of
-# others.
+# others, networks of several hosts.
 check_packages='
 g++                 command -v g++
 clang               command -v clang++
@@ -26,6 +26,7 @@ libclang-rt-14-dev  clang_links address && clang_links thread
 clang-format        command -v clang-format
 openmpi-bin         command -v mpirun.openmpi
 mpich               command -v mpirun.mpich
+iproute2            command -v ip && command -v tc
 '
 
 # Whether clang can link a program with a sanitizer (its runtime is a package of its own).
