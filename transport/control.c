@@ -102,7 +102,7 @@ static bool control_held(const struct rcmi_link *link) {
 }
 
 static uint32_t control_events(const struct rcmi_link *link) {
-    uint32_t events = control_held(link) ? 0u : EPOLLIN;
+    uint32_t events = !control_held(link) ? EPOLLIN : link->hung_up ? 0u : EPOLLRDHUP;
     return events | (link->offered && link->out.head ? EPOLLOUT : 0u);
 }
 
@@ -300,6 +300,8 @@ static void control_ready(void *arg, uint32_t events) {
         rcmi_control_flush(link);
     if (link->control.fd >= 0 && control_held(link) && (events & (EPOLLHUP | EPOLLERR)))
         rcmi_link_eof(link);
+    if (link->control.fd >= 0 && control_held(link) && (events & EPOLLRDHUP))
+        rcmi_link_hung_up(link);
     if (link->control.fd >= 0 && (events & ~(uint32_t)EPOLLOUT))
         rcmi_control_drain(link);
     if (link->control.fd >= 0 && control_watch(link, control_events(link)) != RCM_OK)

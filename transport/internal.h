@@ -215,6 +215,7 @@ struct rcmi_link {
 
     struct rcmi_watch control; /* fd -1 until there is one */
     uint32_t events;
+    bool hung_up;     /* see rcmi_link_hung_up */
     int64_t asked_ns; /* for a sign of life, that did not come yet; 0: not asked */
     struct rcmi_frames out;
     size_t out_bytes; /* of those frames */
@@ -385,6 +386,8 @@ void rcmi_link_offer(struct rcmi_link *link, struct rcmi_blob *blob);
 void rcmi_link_bye(struct rcmi_link *link);
 /* The control stream ended. */
 void rcmi_link_eof(struct rcmi_link *link);
+/* The same while the link is being made and nothing is read from it. */
+void rcmi_link_hung_up(struct rcmi_link *link);
 /* Loses the link for the reason in the thread's error. After the peer's farewell that is an end
  * like any other. */
 void rcmi_link_lose(struct rcmi_link *link);

@@ -14,6 +14,8 @@
 #include "internal.h"
 #include "log.h"
 
+enum { HUNG_UP_MS = 200 };
+
 /* ---- Finding and making ---------------------------------------------------------------------- */
 
 enum rcmi_link_state rcmi_link_state(const struct rcmi_link *link) {
@@ -117,6 +119,13 @@ void rcmi_link_lose(struct rcmi_link *link) {
 void rcmi_link_eof(struct rcmi_link *link) {
     (void)rcmi_fail_origin(RCM_ERR_PEER, link->peer, "its connection ended without a farewell");
     rcmi_link_lose(link);
+}
+
+/* What the peer said before may be its farewell, which is read when the link is up: the last step
+ * to that may lie here already. If it does not, the peer is gone. */
+void rcmi_link_hung_up(struct rcmi_link *link) {
+    link->hung_up = true;
+    rcmi_loop_timer(link->node->loop, &link->timer, rcmi_deadline_in(HUNG_UP_MS));
 }
 
 void rcmi_link_give_up(struct rcmi_link *link) {
@@ -327,6 +336,10 @@ static void link_timer(void *arg) {
     struct rcmi_link *link = arg;
     if (rcmi_link_state(link) == RCMI_LINK_DIALING) {
         rcmi_dial_continue(link);
+        return;
+    }
+    if (link->hung_up) {
+        rcmi_link_eof(link);
         return;
     }
     (void)rcmi_fail(RCM_ERR_TIMEOUT, 0, "the link was not made in time");

@@ -34,8 +34,11 @@ static bool probe_tcp(const struct rcmi_address *address, bool local, rcmi_deadl
         /* Loopback leads to ourselves unless the peer shares it. */
         if (rcmi_sockaddr_loopback(&address->tcp[i]) && !local)
             continue;
+        /* Each gets its share of the time: one of them may lead nowhere. */
+        const int64_t now = rcmi_now_ns();
+        const rcmi_deadline share = now + (deadline - now) / (address->ntcp - i);
         if (rcmi_connect_start(&address->tcp[i], &fd) == RCM_OK &&
-            probe_finish(fd, deadline) == RCM_OK)
+            probe_finish(fd, share) == RCM_OK)
             return true;
     }
     return false;

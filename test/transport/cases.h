@@ -43,6 +43,7 @@ void case_wrong_secret(void **state);
 void case_right_secret(void **state);
 void case_other_host(void **state);
 void case_garbage(void **state);
+void case_dies_in_setup(void **state);
 void case_other_user(void **state);
 void case_status_page(void **state);
 

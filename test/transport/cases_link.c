@@ -421,6 +421,53 @@ void case_garbage(void **state) {
         rcmi_fd_close(&fds[i]);
 }
 
+/* A peer that dies between its offer and its data connection, when nothing is read from it. */
+void case_dies_in_setup(void **state) {
+    (void)state;
+    if (!transport_is("tcp")) /* the others need no second connection */
+        return;
+    struct setup setup = {0};
+    struct world *world = world_new();
+    struct rcmi_address address;
+    struct side side;
+    struct rcmi_reply reply = {.magic = 0};
+    struct rcmi_hello hello = {
+        .magic = RCMI_HELLO_MAGIC,
+        .version = RCMI_HELLO_VERSION,
+        .kind = RCMI_HELLO_CONTROL,
+        .from = 1,
+        .to = 0,
+        .nranks = 2,
+        .job = 4711,
+    };
+    const uint32_t offer[] = {4, RCMI_FRAME_OFFER, 1}; /* four bytes, no descriptors: one socket */
+    uint32_t answer[3];
+    if (!transport_is("tcp")) /* the others need no second connection */
+        return;
+    limit_ms(20000);
+    setenv("RINGCOMM_PEER_TIMEOUT", "600", 1); /* silence does not tell */
+    snprintf(hello.transport, sizeof hello.transport, "%s", test_transport);
+    side_create(&side, world, 0, &setup);
+    unsetenv("RINGCOMM_PEER_TIMEOUT");
+    side_start(&side);
+    CHECK_EQ(rcmi_address_parse(world->address[0].blob, world->address[0].len, &address), RCM_OK);
+    int fd = stranger_connect(&address, 0);
+    CHECK_EQ(rcmi_fd_write_full(fd, &hello, sizeof hello, limit()), RCM_OK);
+    CHECK_EQ(rcmi_fd_read_full(fd, &reply, sizeof reply, limit()), RCM_OK);
+    CHECK_EQ(reply.status, RCMI_REPLY_OK);
+    CHECK_EQ(rcmi_fd_write_full(fd, offer, sizeof offer, limit()), RCM_OK);
+    CHECK_EQ(rcmi_fd_read_full(fd, answer, sizeof answer, limit()), RCM_OK);
+    CHECK(memcmp(answer, offer, sizeof offer) == 0);
+    CHECK_EQ(atomic_load(&side.lost), 0);
+    rcmi_fd_close(&fd);
+    while (!atomic_load(&side.lost))
+        nap();
+    CHECK_EQ(atomic_load(&side.lost_peer), 1);
+    CHECK_EQ(atomic_load(&side.lost_status), RCM_ERR_PEER);
+    side_destroy(&side);
+    world_free(world);
+}
+
 /* ---- Other users --------------------------------------------------------------------------- */
 
 /* As another user, greets properly; ends with the answer's status. */
