@@ -60,9 +60,11 @@ static bool dial_again(struct rcmi_link *link) {
     return true;
 }
 
+/* Who listens on a peer's Unix socket is that peer: if it says nothing it is slow, and another way
+ * would not find it quicker, but lose the shared memory that plans rely on. */
 static rcm_status dial_target(struct rcmi_link *link) {
-    const bool last = link->target == link->ntargets - 1;
-    rcm_status status = rcmi_conn_dial(link, RCMI_HELLO_CONTROL, 0, dial_limit_ms(link), last);
+    const bool sure = link->target == link->ntargets - 1 || link->targets[link->target].same_host;
+    rcm_status status = rcmi_conn_dial(link, RCMI_HELLO_CONTROL, 0, dial_limit_ms(link), sure);
     if (status == RCM_AGAIN && rcmi_deadline_passed(link->patience))
         return rcmi_fail(RCM_ERR_TIMEOUT, 0, "it does not accept connections");
     return status;

@@ -205,7 +205,8 @@ struct rcmi_link {
 
     struct rcmi_target *targets;
     int ntargets, target;
-    int rounds; /* through all targets */
+    char detour[96]; /* why the peer's Unix socket did not work; "": it was not tried, or did */
+    int rounds;      /* through all targets */
     int retries;
     int pause_ms;               /* before the next try; 0: none failed yet */
     rcmi_deadline redial_until; /* a peer that hangs up is dialled again; 0: none did */

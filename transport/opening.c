@@ -48,10 +48,12 @@ static bool links_are_up(struct rcmi_end *end) {
             fault = "is reached by a transport without multicast";
         domain = link->domain;
         if (fault) {
-            (void)rcmi_fail_origin(RCM_ERR_UNSUPPORTED, link->peer,
-                                   "channel %u:%u has %d readers, and rank %d %s (%s)",
-                                   end->channel->epoch, end->channel->id, end->nreaders, link->peer,
-                                   fault, domain->transport->name);
+            const char *detour = link->same_host ? "" : link->detour;
+            (void)rcmi_fail_origin(
+                RCM_ERR_UNSUPPORTED, link->peer,
+                "channel %u:%u has %d readers, and rank %d %s (%s%s%s)", end->channel->epoch,
+                end->channel->id, end->nreaders, link->peer, fault, domain->transport->name,
+                detour[0] ? ", because its Unix socket does not work: " : "", detour);
             rcmi_end_fail(end, rcmi_last_error());
             return false;
         }

@@ -137,6 +137,8 @@ void rcmi_ways_note(struct rcmi_link *link) {
     target->patient = error->status == RCM_ERR_TIMEOUT || is_no_way(error->sys_errno);
     snprintf(target->why, sizeof target->why, "%.95s",
              error->sys_errno ? strerror(error->sys_errno) : error->text);
+    if (target->same_host)
+        memcpy(link->detour, target->why, sizeof link->detour);
 }
 
 static size_t append(char *text, size_t cap, size_t used, const char *more) {

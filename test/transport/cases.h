@@ -42,6 +42,8 @@ void case_wrong_job(void **state);
 void case_wrong_secret(void **state);
 void case_right_secret(void **state);
 void case_other_host(void **state);
+void case_late_answer(void **state);
+void case_detour_named(void **state);
 void case_garbage(void **state);
 void case_dies_in_setup(void **state);
 void case_other_user(void **state);

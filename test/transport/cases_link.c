@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Links and their control streams: made, refused, said farewell on, and disturbed by strangers. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -335,6 +336,90 @@ void case_other_host(void **state) {
     CHECK(rcmi_node_peer_status_page(b.node, 0) == NULL);
     side_destroy(&a);
     side_destroy(&b);
+    world_free(world);
+}
+
+static void auto_world(struct world **world, struct side *sides) {
+    const struct setup setup = {.nranks = 3, .transports = "auto"};
+    *world = world_new();
+    setenv("RINGCOMM_PEER_TIMEOUT", "1", 1);
+    for (int i = 0; i < 3; i++)
+        side_create(&sides[i], *world, i, &setup);
+    unsetenv("RINGCOMM_PEER_TIMEOUT");
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(rcmi_node_attend(sides[i].node), RCM_OK);
+}
+
+/* A peer that listens, and is not yet told that it may answer, is waited for: nobody takes the
+ * next way to it, over which a plan made for shared memory does not run. */
+void case_late_answer(void **state) {
+    (void)state;
+    const int readers[2] = {1, 2};
+    const uint32_t id = 3 | RCMI_ID_MULTICAST;
+    struct rcmi_channel *writer, *in[2];
+    struct world *world;
+    struct side sides[3];
+    if (strcmp(test_transport, "shm") != 0)
+        return;
+    limit_ms(20000);
+    auto_world(&world, sides);
+    side_start(&sides[0]);
+    side_start(&sides[1]);
+    CHECK_EQ(rcmi_channel_open_writer(sides[0].node, 1, id, readers, 2, &writer), RCM_OK);
+    CHECK_EQ(rcmi_channel_open_reader(sides[1].node, 1, id, 0, &in[0]), RCM_OK);
+    for (int64_t until = rcmi_now_ns() + 2500000000; rcmi_now_ns() < until; nap())
+        CHECK_EQ(rcmi_channel_state(writer), RCM_AGAIN);
+    side_start(&sides[2]);
+    CHECK_EQ(rcmi_channel_open_reader(sides[2].node, 1, id, 0, &in[1]), RCM_OK);
+    side_ready(&sides[0], writer);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(strcmp(rcmi_node_transport(sides[0].node, i + 1), "shm"), 0);
+        rcmi_channel_close(in[i]);
+    }
+    rcmi_channel_close(writer);
+    for (int i = 0; i < 3; i++)
+        side_destroy(&sides[i]);
+    world_free(world);
+}
+
+/* As if nobody listened on the rank's Unix socket. */
+static void unix_name_spoil(struct world *world, int rank) {
+    struct rcmi_address address;
+    size_t len = world->address[rank].len;
+    CHECK_EQ(rcmi_address_parse(world->address[rank].blob, len, &address), RCM_OK);
+    memset(address.unix_name + strlen("ringcomm-"), 'x', 8);
+    CHECK_EQ(rcmi_address_write(&address, world->address[rank].blob,
+                                sizeof world->address[rank].blob, &len),
+             RCM_OK);
+    CHECK_EQ(len, world->address[rank].len);
+}
+
+/* Where shared memory does not lead to a peer another way is taken, and who wanted a channel that
+ * only shared memory has learns what was wrong with that. */
+void case_detour_named(void **state) {
+    (void)state;
+    const int readers[2] = {1, 2};
+    struct rcmi_channel *writer;
+    struct world *world;
+    struct side sides[3];
+    if (strcmp(test_transport, "shm") != 0)
+        return;
+    limit_ms(20000);
+    auto_world(&world, sides);
+    unix_name_spoil(world, 1);
+    unix_name_spoil(world, 2);
+    for (int i = 0; i < 3; i++)
+        side_start(&sides[i]);
+    CHECK_EQ(rcmi_channel_open_writer(sides[0].node, 1, 3 | RCMI_ID_MULTICAST, readers, 2, &writer),
+             RCM_OK);
+    while (rcmi_channel_state(writer) == RCM_AGAIN)
+        side_drive(&sides[0]);
+    CHECK_EQ(rcmi_channel_state(writer), RCM_ERR_UNSUPPORTED);
+    CHECK(strstr(rcm_last_error(), "(tcp, because its Unix socket does not work: ") != NULL);
+    CHECK(strstr(rcm_last_error(), strerror(ECONNREFUSED)) != NULL);
+    rcmi_channel_close(writer);
+    for (int i = 0; i < 3; i++)
+        side_destroy(&sides[i]);
     world_free(world);
 }
 

@@ -163,7 +163,7 @@ void side_create(struct side *side, struct world *world, int rank, const struct 
         .local_ranks = 8, /* more than there are CPUs: little spinning */
         .job = setup->job ? setup->job : 4711,
         .host_id = setup->host_id ? setup->host_id : "test-host",
-        .transports = test_transport,
+        .transports = setup->transports ? setup->transports : test_transport,
         .secret = setup->secret,
         .iface = "lo",
         .ports = "",

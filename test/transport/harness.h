@@ -42,6 +42,7 @@ struct setup {
     uint64_t job;
     const char *secret;
     const char *host_id;
+    const char *transports; /* test_transport */
 };
 
 struct side {
