@@ -72,6 +72,15 @@ static void tcp_give(struct tcp_store *t, struct rcmi_conn *conn, bool good) {
     pthread_mutex_unlock(&t->lock);
 }
 
+/* Another connection in the place of one that is spent. */
+static rcm_status tcp_renew(struct tcp_store *t, rcmi_deadline deadline, struct rcmi_conn **conn) {
+    if (!(*conn)->spent)
+        return RCM_OK;
+    tcp_give(t, *conn, false);
+    *conn = NULL;
+    return tcp_take(t, deadline, conn);
+}
+
 /* A call of one exchange: `put` has filled conn->out, `get` reads the reply. */
 struct call {
     const char *name;
@@ -227,6 +236,8 @@ static rcm_status tcp_fetch(struct tcp_store *t, const struct rcmi_bytes *keys, 
     for (size_t done = 0; done < n && status == RCM_OK; done += BATCH_KEYS) {
         size_t batch = n - done < BATCH_KEYS ? n - done : BATCH_KEYS;
         status = rcmi_call_wait(c.conn, keys + done, batch, deadline);
+        if (status == RCM_OK)
+            status = tcp_renew(t, rcmi_talk_deadline(deadline), &c.conn);
         if (status == RCM_OK && ret_values) {
             status = rcmi_call_multi_get(c.conn, keys + done, batch, ret_values + done);
             got += status == RCM_OK ? batch : 0;

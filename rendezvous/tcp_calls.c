@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include "error.h"
 
-#define GRACE_MS 200 /* beyond the deadline of a wait, to tell the server that it is over */
+#define GRACE_MS    200 /* beyond the deadline of a wait, to tell the server that it is over */
+#define LOOK_MIN_MS 10  /* between looks for keys that nobody may wake us for */
+#define LOOK_MAX_MS 2000
 
 rcmi_deadline rcmi_talk_deadline(rcmi_deadline deadline) {
     rcmi_deadline grace = rcmi_deadline_in(GRACE_MS);
@@ -88,9 +90,10 @@ static rcm_status conn_get_of(struct rcmi_conn *conn, struct rcmi_bytes key, rcm
     return status == RCM_OK ? rcmi_conn_get_value(conn, ret_value, deadline) : status;
 }
 
-/* The old dialect's server hangs up at a GET of a key that is missing. */
-static rcm_status look_old(struct rcmi_conn *conn, struct rcmi_bytes key, rcmi_deadline deadline,
-                           bool *ret_there, struct rcm_blob *ret_value) {
+/* Servers of torch hang up at a GET of a key that is missing, but for those on libuv. */
+static rcm_status look_foreign(struct rcmi_conn *conn, struct rcmi_bytes key,
+                               rcmi_deadline deadline, bool *ret_there,
+                               struct rcm_blob *ret_value) {
     rcm_status status = rcmi_call_present(conn, &key, 1, ret_there);
     if (status != RCM_OK || *ret_there)
         return status == RCM_OK ? conn_get_of(conn, key, deadline, ret_value) : status;
@@ -105,8 +108,8 @@ static rcm_status look_old(struct rcmi_conn *conn, struct rcmi_bytes key, rcmi_d
 rcm_status rcmi_call_look(struct rcmi_conn *conn, struct rcmi_bytes key, rcmi_deadline deadline,
                           bool *ret_there, struct rcm_blob *ret_value) {
     uint8_t answer = RCMI_WIRE_NOT_READY;
-    if (conn->old)
-        return look_old(conn, key, deadline, ret_there, ret_value);
+    if (!conn->features)
+        return look_foreign(conn, key, deadline, ret_there, ret_value);
     rcm_status status = rcmi_conn_put_list(conn, RCMI_WIRE_CHECK, &key, 1);
     if (status == RCM_OK)
         status = rcmi_conn_put_op(conn, RCMI_WIRE_GET, key);
@@ -146,14 +149,35 @@ rcm_status rcmi_call_count(struct rcmi_conn *conn, rcmi_deadline deadline, int64
     return status;
 }
 
+/* ---- Waiting ------------------------------------------------------------------------------- */
+
+/* When to look again in a wait that began at since_ns: ever more seldom, so that a wait becomes at
+ * most a quarter longer, and thousands who wait for minutes are no burden. */
+static rcmi_deadline look_at(int64_t since_ns, rcmi_deadline deadline) {
+    int64_t pause_ms = (rcmi_now_ns() - since_ns) / 4000000;
+    pause_ms = pause_ms < LOOK_MIN_MS ? LOOK_MIN_MS : pause_ms;
+    const rcmi_deadline at = rcmi_deadline_in(pause_ms < LOOK_MAX_MS ? pause_ms : LOOK_MAX_MS);
+    return at < deadline ? at : deadline;
+}
+
+static rcm_status wait_ask(struct rcmi_conn *conn, const struct rcmi_bytes *keys, size_t n,
+                           rcmi_deadline deadline) {
+    rcm_status status = rcmi_conn_put_list(conn, RCMI_WIRE_WAIT, keys, n);
+    return status == RCM_OK ? rcmi_conn_flush(conn, rcmi_talk_deadline(deadline)) : status;
+}
+
+static rcm_status wait_answer(struct rcmi_conn *conn, rcmi_deadline deadline) {
+    uint8_t answer = RCMI_WIRE_STOP_WAITING;
+    rcm_status status = rcmi_conn_get_byte(conn, &answer, rcmi_talk_deadline(deadline));
+    if (status == RCM_OK && answer != RCMI_WIRE_STOP_WAITING)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store answered a wait with %u", answer);
+    return status;
+}
+
 /* Takes a WAIT back. The answer to the WAIT may have been on its way: all keys exist then. */
-static rcm_status conn_cancel(struct rcmi_conn *conn) {
+static rcm_status wait_cancel(struct rcmi_conn *conn) {
     rcmi_deadline deadline = rcmi_deadline_in(GRACE_MS);
     uint8_t answer = RCMI_WIRE_WAIT_CANCELED;
-    if (conn->old) { /* which has no word for it */
-        conn->spent = true;
-        return RCM_PENDING;
-    }
     rcm_status status = rcmi_conn_put_opcode(conn, RCMI_WIRE_CANCEL_WAIT);
     if (status == RCM_OK)
         status = rcmi_conn_flush(conn, deadline);
@@ -164,23 +188,67 @@ static rcm_status conn_cancel(struct rcmi_conn *conn) {
     return rcmi_conn_get_byte(conn, &answer, deadline);
 }
 
-rcm_status rcmi_call_wait(struct rcmi_conn *conn, const struct rcmi_bytes *keys, size_t n,
-                          rcmi_deadline deadline) {
-    uint8_t answer = RCMI_WIRE_STOP_WAITING;
-    rcm_status status = rcmi_conn_put_list(conn, RCMI_WIRE_WAIT, keys, n);
-    if (status == RCM_OK)
-        status = rcmi_conn_flush(conn, rcmi_talk_deadline(deadline));
+/* One WAIT, which the server answers or we take back. */
+static rcm_status wait_once(struct rcmi_conn *conn, const struct rcmi_bytes *keys, size_t n,
+                            rcmi_deadline deadline) {
+    rcm_status status = wait_ask(conn, keys, n, deadline);
     if (status != RCM_OK)
         return status;
     status = rcmi_conn_await(conn, deadline);
     if (status == RCM_ERR_TIMEOUT)
-        return conn_cancel(conn);
+        return wait_cancel(conn);
+    return status == RCM_OK ? wait_answer(conn, deadline) : status;
+}
+
+static rcm_status all_there(struct rcmi_conn *conn, const struct rcmi_bytes *keys, size_t n,
+                            rcmi_deadline deadline, bool *ret_there) {
+    uint8_t answer = RCMI_WIRE_NOT_READY;
+    rcm_status status = rcmi_conn_put_list(conn, RCMI_WIRE_CHECK, keys, n);
+    if (status == RCM_OK)
+        status = rcmi_conn_flush(conn, rcmi_talk_deadline(deadline));
     if (status == RCM_OK)
         status = rcmi_conn_get_byte(conn, &answer, rcmi_talk_deadline(deadline));
-    if (status == RCM_OK && answer != RCMI_WIRE_STOP_WAITING)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store answered a wait with %u", answer);
+    *ret_there = answer == RCMI_WIRE_READY;
     return status;
 }
+
+/* The servers of torch, but for those on libuv (2.4 and later, by default), do not wake who waits
+ * for a key when COMPARE_SET makes it, only when SET or ADD does: we look ourselves as well.
+ *
+ * The old dialect has no word to take a WAIT back, and answers one wrongly that comes on top of
+ * another. So there is one, and CHECKs beside it: the first 0 says that all is there, whichever
+ * question it answers, and the other's answer may then come at any time. */
+static rcm_status wait_foreign(struct rcmi_conn *conn, const struct rcmi_bytes *keys, size_t n,
+                               rcmi_deadline deadline) {
+    const int64_t since_ns = rcmi_now_ns();
+    for (bool asked = false;; asked = true) {
+        const bool over = asked && rcmi_deadline_passed(deadline);
+        bool there;
+        rcm_status status = all_there(conn, keys, n, deadline, &there);
+        if (status != RCM_OK || there || over) {
+            conn->spent = asked && conn->old;
+            return status != RCM_OK || there ? status : RCM_PENDING;
+        }
+        if (!asked || !conn->old)
+            status = wait_ask(conn, keys, n, deadline);
+        if (status == RCM_OK)
+            status = rcmi_conn_await(conn, look_at(since_ns, deadline));
+        if (status == RCM_OK)
+            return wait_answer(conn, deadline);
+        if (status == RCM_ERR_TIMEOUT)
+            status = conn->old ? RCM_PENDING : wait_cancel(conn);
+        if (status != RCM_PENDING)
+            return status;
+    }
+}
+
+rcm_status rcmi_call_wait(struct rcmi_conn *conn, const struct rcmi_bytes *keys, size_t n,
+                          rcmi_deadline deadline) {
+    return conn->features ? wait_once(conn, keys, n, deadline)
+                          : wait_foreign(conn, keys, n, deadline);
+}
+
+/* ---- Many, and comparing ------------------------------------------------------------------- */
 
 rcm_status rcmi_call_multi_get(struct rcmi_conn *conn, const struct rcmi_bytes *keys, size_t n,
                                struct rcm_blob *ret_values) {

@@ -21,7 +21,8 @@ rcm_status rcmi_call_multi_set(struct rcmi_conn *conn, const struct rcmi_bytes *
                                const struct rcmi_bytes *values, size_t n, rcmi_deadline deadline);
 rcm_status rcmi_call_present(struct rcmi_conn *conn, const struct rcmi_bytes *keys, size_t n,
                              bool *ret_present);
-/* RCM_PENDING if not all keys exist at the deadline; the WAIT is taken back then. */
+/* RCM_PENDING if not all keys exist at the deadline; the WAIT is taken back then. Where that is
+ * impossible conn->spent is set, after RCM_OK too: an answer may come that nobody waits for. */
 rcm_status rcmi_call_wait(struct rcmi_conn *conn, const struct rcmi_bytes *keys, size_t n,
                           rcmi_deadline deadline);
 rcm_status rcmi_call_multi_get(struct rcmi_conn *conn, const struct rcmi_bytes *keys, size_t n,

@@ -222,7 +222,7 @@ static rcm_status conn_prove(struct rcmi_conn *conn, const char *secret, rcmi_de
 static rcm_status conn_greet(struct rcmi_conn *conn, rcmi_deadline deadline) {
     static const struct rcmi_bytes features = {RCMI_WIRE_FEATURES, sizeof RCMI_WIRE_FEATURES - 1};
     const uint32_t magic = RCMI_WIRE_MAGIC;
-    struct rcm_blob answer;
+    uint8_t answer = RCMI_WIRE_NOT_READY;
 
     conn->nonce = FIRST_NONCE;
     rcm_status status = rcmi_conn_put_opcode(conn, RCMI_WIRE_VALIDATE);
@@ -231,7 +231,9 @@ static rcm_status conn_greet(struct rcmi_conn *conn, rcmi_deadline deadline) {
     if (status == RCM_OK)
         status = rcmi_conn_put_ping(conn);
     if (status == RCM_OK)
-        status = rcmi_conn_put_opcode(conn, RCMI_WIRE_GET);
+        status = rcmi_conn_put_opcode(conn, RCMI_WIRE_CHECK);
+    if (status == RCM_OK)
+        status = rcmi_conn_put_u64(conn, 1);
     if (status == RCM_OK)
         status = rcmi_conn_put_value(conn, features);
     if (status == RCM_OK)
@@ -239,13 +241,12 @@ static rcm_status conn_greet(struct rcmi_conn *conn, rcmi_deadline deadline) {
     if (status == RCM_OK)
         status = rcmi_conn_get_ping(conn, deadline);
     if (status == RCM_OK)
-        status = rcmi_conn_get_value(conn, &answer, deadline);
+        status = rcmi_conn_get_byte(conn, &answer, deadline);
     if (status == RCM_ERR_TIMEOUT)
         return rcmi_fail(status, 0, "it accepts connections but does not answer as a store");
     if (status != RCM_OK)
         return status;
-    conn->features = answer.len > 0;
-    free(answer.data);
+    conn->features = answer == RCMI_WIRE_READY;
     return RCM_OK;
 }
 

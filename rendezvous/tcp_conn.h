@@ -18,7 +18,7 @@ struct rcmi_conn {
     int fd;
     bool features;  /* the server knows the X operations */
     bool old;       /* it speaks the dialect of torch 1.13 and 2.0 */
-    bool spent;     /* not to be used again: a wait that cannot be taken back hangs on it */
+    bool spent;     /* not to be used again: an answer to a WAIT may still come on it */
     uint32_t nonce; /* of the last PING */
     struct rcmi_buffer out, in;
 };

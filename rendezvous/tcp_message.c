@@ -97,13 +97,10 @@ static void handle_xcompare_set(struct rcmi_client *client, struct reader *r, ui
 }
 
 static void send_key(struct rcmi_client *client, struct rcmi_bytes key) {
-    static const struct rcmi_bytes features = {RCMI_WIRE_FEATURES, sizeof RCMI_WIRE_FEATURES - 1};
     struct rcmi_entry *entry = rcmi_map_present(&client->server->map, key);
     struct rcmi_bytes value = {NULL, 0};
     if (entry)
         value = rcmi_entry_value(entry);
-    else if (rcmi_bytes_equal(key, features))
-        value = (struct rcmi_bytes){"1", 1};
     rcmi_client_send_value(client, value);
 }
 
@@ -140,10 +137,18 @@ static void handle_xadd(struct rcmi_client *client, struct reader *r, uint64_t i
     rcmi_client_send_number(client, sum);
 }
 
+/* The key that says that we have operations of our own is always there. */
+static bool is_features(struct rcmi_bytes key) {
+    static const struct rcmi_bytes features = {RCMI_WIRE_FEATURES, sizeof RCMI_WIRE_FEATURES - 1};
+    return rcmi_bytes_equal(key, features);
+}
+
 static void handle_check(struct rcmi_client *client, struct reader *r, uint64_t items) {
     bool all = true;
-    for (uint64_t i = 0; i < items && all; i++)
-        all = rcmi_key_exists(client->server, read_bytes(r));
+    for (uint64_t i = 0; i < items && all; i++) {
+        struct rcmi_bytes key = read_bytes(r);
+        all = rcmi_key_exists(client->server, key) || is_features(key);
+    }
     rcmi_client_send_byte(client, all ? RCMI_WIRE_READY : RCMI_WIRE_NOT_READY);
 }
 

@@ -32,7 +32,8 @@
  *   XCOMPARE_SET key value value   byte value      0 kept, 1 set, 2 missing
  *   XAPPEND      key value         byte            0 done, 1 it would be too long
  *
- * A server that has the X operations answers a GET of RCMI_WIRE_FEATURES, a key no user can have.
+ * A server that has the X operations says to CHECK that RCMI_WIRE_FEATURES exists, a key no user
+ * can have. (Not to GET: servers of torch but those on libuv hang up at a GET of a missing key.)
  */
 #ifndef RCMI_WIRE_H
 #define RCMI_WIRE_H

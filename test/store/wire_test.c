@@ -4,8 +4,6 @@
  * send nonsense, halves, too much, or nothing.
  */
 #include "check.h"
-#include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -500,108 +498,6 @@ static void out_of_descriptors(void **state) {
         close(fds[--n]);
 }
 
-/* ---- A server that knows only torch's operations ------------------------------------------- */
-
-struct proxy {
-    int listener;
-};
-
-/* Passes what is there from one side to the other; false at the end. The question for our own
- * operations is spoiled on the way, so that the server seems to have none. */
-static bool proxy_pass(int from, int to) {
-    static const char word[] = "ringcomm/features";
-    char data[65536];
-    ssize_t n = recv(from, data, sizeof data, 0);
-    if (n <= 0)
-        return false;
-    char *found = memmem(data, (size_t)n, word, sizeof word - 1);
-    if (found)
-        *found = 'x';
-    raw_send(to, data, (size_t)n);
-    return true;
-}
-
-static void *proxy_main(void *arg) {
-    struct proxy *p = arg;
-    for (;;) {
-        struct pollfd l = {.fd = p->listener, .events = POLLIN};
-        if (poll(&l, 1, 10000) <= 0)
-            return NULL;
-        int client = accept(p->listener, NULL, NULL);
-        if (client < 0)
-            return NULL; /* the test is over */
-        int server = raw_connect(port);
-        bool more = true;
-        while (more) {
-            struct pollfd ends[] = {{.fd = client, .events = POLLIN},
-                                    {.fd = server, .events = POLLIN}};
-            assert_true(poll(ends, 2, 10000) > 0);
-            more = (!ends[0].revents || proxy_pass(client, server)) &&
-                   (!ends[1].revents || proxy_pass(server, client));
-        }
-        close(client);
-        close(server);
-    }
-}
-
-static void foreign_compare(rcm_store *client, const char *expected, const char *desired,
-                            int expect_swapped, const char *expect_value) {
-    int swapped = -1;
-    void *value;
-    size_t len;
-    check_ok(rcm_store_compare_set(client, "c", expected, strlen(expected), desired,
-                                   strlen(desired), &swapped, &value, &len));
-    assert_int_equal(swapped, expect_swapped);
-    assert_string_equal(value, expect_value);
-    free(value);
-}
-
-static void foreign_server(void **state) {
-    struct proxy proxy;
-    pthread_t thread;
-    rcm_store *client;
-    char url[64];
-    int p, swapped;
-    int64_t n;
-    size_t count, len;
-    void *value;
-    (void)state;
-    check_ok(rcmi_store_listen("127.0.0.1", 0, &proxy.listener, &p));
-    assert_int_equal(pthread_create(&thread, NULL, proxy_main, &proxy), 0);
-    snprintf(url, sizeof url, "tcp://127.0.0.1:%d?rank=1&world_size=2", p);
-    check_ok(rcm_store_open(url, 5000, &client));
-    check_ok(rcm_store_add(client, "n", 3, &n));
-    check_ok(rcm_store_add(client, "n", 4, &n));
-    assert_int_equal(n, 7);
-    check_ok(rcm_store_append(client, "a", "x", 1));
-    check_ok(rcm_store_append(client, "a", "yz", 2));
-    char *text = get_text(client, "a");
-    assert_string_equal(text, "xyz");
-    free(text);
-    check_status(RCM_ERR_NOT_FOUND,
-                 rcm_store_compare_set(client, "c", "e", 1, "d", 1, &swapped, &value, &len));
-    check_status(RCM_ERR_NOT_FOUND,
-                 rcm_store_compare_set(client, "c", "d", 1, "d", 1, &swapped, &value, &len));
-    foreign_compare(client, "", "first", 1, "first");
-    foreign_compare(client, "", "second", 0, "first");
-    foreign_compare(client, "wrong", "first", 0, "first");
-    foreign_compare(client, "first", "", 1, "");
-    foreign_compare(client, "first", "third", 0, "");
-    foreign_compare(client, "", "third", 1, "third");
-    check_ok(rcm_store_count(client, &count)); /* n, a, c; not torch's count of ranks, "init/" */
-    assert_int_equal(count, 3);
-    check_status(RCM_ERR_TIMEOUT, rcm_store_get(client, "zz", 50, &value, &len));
-    check_ok(rcm_store_set(client, "c", "no number", 9));
-    check_status(RCM_ERR_PEER, rcm_store_add(client, "c", 1, &n)); /* the server hangs up */
-    check_error_names("\"c\"");
-    check_ok(rcm_store_add(client, "n", 0, &n)); /* and the next call connects anew */
-    assert_int_equal(n, 7);
-    rcm_store_close(client);
-    shutdown(proxy.listener, SHUT_RDWR); /* wakes accept */
-    pthread_join(thread, NULL);
-    close(proxy.listener);
-}
-
 /* ---- Listening ----------------------------------------------------------------------------- */
 
 static void port_in_use(void **state) {
@@ -713,7 +609,6 @@ int main(void) {
         TEST(no_store_listens),
         TEST(served_listener),
         TEST(server_gone),
-        TEST(foreign_server),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
