@@ -239,7 +239,6 @@ static rcm_status init_engine(const struct init *init, rcm_comm *comm) {
     struct rcmi_node_config config = {
         .rank = init->launch.rank,
         .nranks = init->launch.world_size,
-        .local_ranks = init->launch.local_size > 0 ? init->launch.local_size : 1,
         .job = init->join.job,
         .host_id = init->host_id,
         .transports = init->transports,

@@ -44,7 +44,6 @@ struct rcmi_channel;
 
 struct rcmi_node_config {
     int rank, nranks;       /* world rank and size */
-    int local_ranks;        /* ranks on this host, for the spin budget */
     uint64_t job;           /* the same on all ranks of a job; a hello of another job is refused */
     const char *host_id;    /* ranks with equal host_id may use same-host transports */
     const char *transports; /* "auto" or a comma list of names in order of preference */

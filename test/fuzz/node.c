@@ -56,7 +56,6 @@ static struct rcmi_node *node_make(const char *secret) {
     const struct rcmi_node_config config = {
         .rank = FUZZ_RANK,
         .nranks = FUZZ_RANKS,
-        .local_ranks = FUZZ_RANKS,
         .job = FUZZ_JOB,
         .host_id = "fuzz",
         .transports = "shm,tcp",

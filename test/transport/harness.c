@@ -160,7 +160,6 @@ void side_create(struct side *side, struct world *world, int rank, const struct 
     struct rcmi_node_config config = {
         .rank = rank,
         .nranks = setup->nranks ? setup->nranks : 2,
-        .local_ranks = 8, /* more than there are CPUs: little spinning */
         .job = setup->job ? setup->job : 4711,
         .host_id = setup->host_id ? setup->host_id : "test-host",
         .transports = setup->transports ? setup->transports : test_transport,

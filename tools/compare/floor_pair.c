@@ -225,7 +225,6 @@ bool floor_node_open(int rank, int nranks, const char *transport, struct floor_a
     struct rcmi_node_config config = {
         .rank = rank,
         .nranks = nranks,
-        .local_ranks = nranks,
         .job = 1,
         .host_id = "floor",
         .transports = transport,
