@@ -55,11 +55,14 @@ def main():
     skip = ok + [entry('c', 'SKIP')]
     expect(results(skip, skips='# none\nc: no such device\n'), 0, '2 passed, 0 failed, 1 skipped',
            'no such device')
+    family = ok + [entry('c-one', 'SKIP'), entry('c-two', 'SKIP')]
+    expect(results(family, skips='c-*: why\n'), 0, '2 passed, 0 failed, 2 skipped', 'c-two: why')
     cmocka = '[ RUN      ] x\n[  SKIPPED ] x\n[  SKIPPED ] 1 test(s), listed below:\n[  SKIPPED ] x\n'
     inner = [entry('a', 'OK', cmocka)]
     expect(results(inner, skips='a/x: why\n'), 0, '1 passed, 0 failed, 1 skipped')
     if ROOT:  # as a plain user any skip is fine
         expect(results(skip), 1, '2 passed, 1 failed, 0 skipped', 'does not list it')
+        expect(results(skip, skips='c-*: why\n'), 1, '2 passed, 1 failed, 0 skipped', 'list it')
         expect(results(inner), 1, '1 passed, 1 failed, 0 skipped', 'a/x')
     else:
         expect(results(skip), 0, '2 passed, 0 failed, 1 skipped')
