@@ -258,6 +258,8 @@ static inline void rcmi_comm_stop_driving(rcm_comm *comm) {
 }
 
 /* ---- deadline.c */
+/* The caller is the driver. The time of works that nobody has looked at yet begins now. */
+void rcmi_comm_start_clocks(rcm_comm *comm);
 /* Driver: shows, tells and, at a deadline, asks and fails. Returns when to look again. */
 rcmi_deadline rcmi_comm_check_deadlines(rcm_comm *comm);
 /* Loop thread: answers another rank's question. */

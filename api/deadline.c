@@ -200,6 +200,20 @@ static void work_start_clock(struct rcm_work *work, int64_t now) {
         work->deadline = now + work->timeout_ms * 1000000;
 }
 
+static bool work_starts(void *arg, struct rcm_work *work) {
+    const int64_t *now = arg;
+    if (work->moved_ns == 0)
+        work_start_clock(work, *now);
+    return true;
+}
+
+void rcmi_comm_start_clocks(rcm_comm *comm) {
+    int64_t now = rcmi_now_ns();
+    for (struct rcm_work *work = comm->active; work; work = work->next)
+        (void)work_starts(&now, work);
+    rcmi_p2p_each(comm->p2p, work_starts, &now);
+}
+
 /* Notes whether a work went on since the last look. */
 static void work_look(struct rcm_work *work, uint64_t progress, int64_t now) {
     if (work->moved_ns == 0)

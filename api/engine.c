@@ -179,15 +179,21 @@ static rcm_status waiting_look(const struct waiting *waiting) {
 static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waiting) {
     const struct rcmi_pause full = rcmi_pause_budget(comm->engine->crowd);
     struct rcmi_pause pause = full;
+    bool started = false;
     for (uint32_t pass = 1;; pass++) {
         const bool moved = comm_drive(comm);
         const rcm_status status = waiting->check(waiting->arg);
         if (status != RCM_AGAIN)
             return status;
-        if (moved || rcmi_node_progress(comm->engine->node))
+        if (moved || rcmi_node_progress(comm->engine->node)) {
             pause = full;
-        else if (!rcmi_pause(&pause))
-            return RCM_AGAIN;
+        } else {
+            if (!started && pause.spins == 0) /* others get the processor now, who knows how long */
+                rcmi_comm_start_clocks(comm);
+            started = started || pause.spins == 0;
+            if (!rcmi_pause(&pause))
+                return RCM_AGAIN;
+        }
         if (pass % PASSES_PER_LOOK == 0) {
             rcmi_comm_check_deadlines(comm);
             if (rcmi_deadline_passed(waiting->deadline))

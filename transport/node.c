@@ -303,9 +303,12 @@ rcm_status rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline) {
                             find.count - 1);
 }
 
+enum { LINGER_MS = 100 }; /* for peers that would find nobody, and take that for the reason */
+
 struct drain {
     struct rcmi_node *node;
     bool done;
+    bool unlinked; /* there are peers without a link; they may be about to make one */
 };
 
 /* On the loop thread: is anything still to be told, or a link still to be made that will hear it?
@@ -313,20 +316,24 @@ struct drain {
 static void node_look_drained(void *arg) {
     struct drain *drain = arg;
     drain->done = !rcmi_outbox_flush(drain->node);
+    drain->unlinked = false;
     for (int i = 0; i < drain->node->config.nranks; i++) {
         const struct rcmi_link *link = rcmi_node_link(drain->node, i);
         const enum rcmi_link_state state = link ? rcmi_link_state(link) : RCMI_LINK_NONE;
         if (state == RCMI_LINK_DIALING || state == RCMI_LINK_WAITING || state == RCMI_LINK_SETUP ||
             (state == RCMI_LINK_UP && link->out.head))
             drain->done = false;
+        drain->unlinked = drain->unlinked || state == RCMI_LINK_NONE;
     }
 }
 
 void rcmi_node_drain(struct rcmi_node *node, rcmi_deadline deadline) {
+    const rcmi_deadline linger = rcmi_deadline_in(LINGER_MS);
     struct drain drain = {.node = node};
     for (;;) {
         rcmi_loop_call(node->loop, node_look_drained, &drain);
-        if (drain.done || rcmi_deadline_passed(deadline))
+        const bool expected = drain.unlinked && !rcmi_deadline_passed(linger);
+        if ((drain.done && !expected) || rcmi_deadline_passed(deadline))
             return;
         const struct timespec pause = {.tv_nsec = 1000000};
         (void)nanosleep(&pause, NULL);
