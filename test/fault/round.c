@@ -177,9 +177,7 @@ static bool wait_flag(const _Atomic bool *flag, int64_t end) {
 /* How long a rank may take, from the fault or, where that is inside the library, from its last good
  * operation, to learn of it. */
 static int64_t allowed_ns(const struct round *round) {
-    /* Rounds side by side share the processors: theirs is a longer second. */
-    const int64_t second = SECOND * slowness() * (round->options->jobs > 1 ? 2 : 1);
-    const int64_t deadline = round->options->deadline_ms * 1000000;
+    const int64_t second = SECOND * slowness(), deadline = round->options->deadline_ms * 1000000;
     switch (round->fault) {
     case FAULT_KILL:
         return second;
