@@ -94,7 +94,8 @@ rcm_status rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline);
 /* rcmi_node_farewell shall say it to peer, but not wait for peer's. */
 void rcmi_node_excuse(struct rcmi_node *node, int peer);
 /* Waits until what was sent by rcmi_node_send_linked is on its way, also to links that are just
- * being made; no longer than the deadline. For an end that is not orderly. */
+ * being made, and a tenth of a second for peers that have no link yet and may be about to make one;
+ * no longer than the deadline. For an end that is not orderly. */
 void rcmi_node_drain(struct rcmi_node *node, rcmi_deadline deadline);
 /* Closes all links and sockets, stops the thread, frees everything. Channels must be closed.
  * Legal at any time, also half-started. NULL is a no-op. */
