@@ -15,12 +15,13 @@
  *                                 those that it leaves out
  *   JOIN(gone) -->                to the next rank, if the coordinator is gone
  *
- * The members are those that joined and whom no other member has lost: the coordinator goes through
- * them in order and leaves out who does not fit. It does not wait longer than SUSPECT_NS for a rank
- * that a joined one has lost. A rank that is waited for until the first of the deadlines of those
- * that joined makes the decision an error that names it. A coordinator that does not answer is
- * named by each caller itself, a little after its own deadline (GRACE_NS), with LEAVE as its last
- * word.
+ * The members are those that joined and whom no other member has lost: the coordinator leaves out
+ * who is lost for most, then goes through the rest in order and leaves out who does not fit. A rank
+ * that a joined one has lost is most likely dead, also if it has joined, and the coordinator will
+ * hear of it too: it waits SUSPECT_NS for that, and no longer. A rank that is waited for until the
+ * first of the deadlines of those that joined makes the decision an error that names it. A
+ * coordinator that does not answer is named by each caller itself, a little after its own deadline
+ * (GRACE_NS), with LEAVE as its last word.
  *
  * Why every survivor gets the same answer when coordinators die in the middle:
  *   - A rank joins c only when the links to all ranks below c have ended for it. The end of a link
@@ -76,7 +77,8 @@ struct agreement {
     const rcm_comm *comm;        /* while a thread is in rcmi_agree */
     bool called, quit;           /* this rank took part, and gave up */
     int told;                    /* whom we joined last, -1 */
-    rcmi_deadline deadline, suspect_until;
+    rcmi_deadline deadline;
+    rcmi_deadline suspect_until; /* 0: no joined one has lost anybody that we have not */
 };
 
 struct rcmi_agreements {
@@ -269,10 +271,24 @@ static bool lead_suspects(const struct rcmi_agreements *all, const struct agreem
     return false;
 }
 
+/* Is some rank lost for one that joined, and may still turn out to be lost for us too? */
+static bool lead_doubts(const struct rcmi_agreements *all, struct agreement *a) {
+    bool suspects = false;
+    for (int r = 0; r < a->comm->size && !suspects; r++) {
+        const int world = a->comm->world_rank[r];
+        suspects = world != all->engine->rank && !agree_lost(all, world) &&
+                   lead_suspects(all, a, world);
+    }
+    if (!suspects)
+        a->suspect_until = 0;
+    else if (a->suspect_until == 0)
+        a->suspect_until = rcmi_now_ns() + SUSPECT_NS;
+    return suspects && !rcmi_deadline_passed(a->suspect_until);
+}
+
 /* The lowest rank that is still to be waited for, -1 if there is none. Calls those that may not
  * have a link to us. */
-static int lead_missing(const struct rcmi_agreements *all, struct agreement *a) {
-    const bool doubt = !rcmi_deadline_passed(a->suspect_until);
+static int lead_missing(const struct rcmi_agreements *all, struct agreement *a, bool doubt) {
     int missing = -1;
     for (int r = 0; r < a->comm->size; r++) {
         const int world = a->comm->world_rank[r];
@@ -288,12 +304,25 @@ static int lead_missing(const struct rcmi_agreements *all, struct agreement *a) 
     return missing;
 }
 
+/* Is it lost for more of those that joined than it is not? */
+static bool lead_is_outvoted(const struct rcmi_agreements *all, const struct agreement *a,
+                             int rank) {
+    int lost = 0, voices = 1; /* ours */
+    for (int r = 0; r < all->engine->nranks; r++) {
+        if (r == rank || !a->voices[r].joined || agree_lost(all, r))
+            continue;
+        voices++;
+        lost += set_has(a->voices[r].gone, rank);
+    }
+    return 2 * lost > voices;
+}
+
 /* Does it fit to the members, none of whom it may have lost, nor they it? */
 static bool lead_fits(const struct rcmi_agreements *all, const struct agreement *a,
                       const uint8_t *members, int rank) {
     if (rank == all->engine->rank)
         return true;
-    if (!a->voices[rank].joined || agree_lost(all, rank))
+    if (!a->voices[rank].joined || agree_lost(all, rank) || lead_is_outvoted(all, a, rank))
         return false;
     for (int r = 0; r < rank; r++)
         if (set_has(members, r) && (set_has(a->voices[rank].gone, r) ||
@@ -359,16 +388,16 @@ static void lead_conclude(struct rcmi_agreements *all, struct agreement *a) {
 }
 
 static void lead(struct rcmi_agreements *all, struct agreement *a) {
-    const int missing = lead_missing(all, a);
+    const bool doubt = lead_doubts(all, a);
+    const int missing = lead_missing(all, a, doubt);
     rcmi_deadline deadline = a->deadline;
-    if (missing < 0) {
-        lead_conclude(all, a);
-        return;
-    }
     for (int r = 0; r < all->engine->nranks; r++)
         if (a->voices[r].joined && a->voices[r].deadline < deadline)
             deadline = a->voices[r].deadline;
-    if (rcmi_deadline_passed(deadline))
+    const bool late = rcmi_deadline_passed(deadline);
+    if (missing < 0 && (!doubt || late))
+        lead_conclude(all, a);
+    else if (missing >= 0 && late)
         lead_decide_error(all, a, RCM_ERR_TIMEOUT, missing);
 }
 
@@ -615,7 +644,6 @@ rcm_status rcmi_agree(rcm_comm *comm, rcmi_deadline deadline, int *ret_members, 
         a->comm = comm;
         a->called = true;
         a->deadline = deadline;
-        a->suspect_until = rcmi_now_ns() + SUSPECT_NS;
         if (agree_take_part(all, a, &silent, &again))
             status = agree_read(comm, a->decision, ret_members, ret_nmembers, ret_epoch);
         else

@@ -50,6 +50,7 @@ static struct {
     bool ended[RANKS_MAX][RANKS_MAX]; /* as the first sees it */
     int sends_left[RANKS_MAX];        /* until it dies; -1: it does not, so */
     int delivered;
+    int dies_at[RANKS_MAX]; /* so many letters delivered to anybody; -1: it does not, so */
     bool over;
 } net;
 
@@ -149,14 +150,24 @@ const char *rcmi_comm_describe(const rcm_comm *comm, int rank, char text[RCMI_WH
 
 /* ---- The network's thread -------------------------------------------------------------------- */
 
-/* The end of a link that one side has not seen yet, with nothing left to deliver. */
+/* The end of a link that one side has not seen yet, with nothing left to deliver. Some see it much
+ * later than others. */
 static bool link_may_end(int from, int to) {
-    return (net.dead[from] || net.cut[from][to]) && !net.head[from][to] && !net.ended[to][from];
+    return (net.dead[from] || net.cut[from][to]) && !net.head[from][to] && !net.ended[to][from] &&
+           draw(16) == 0;
+}
+
+/* Those whose time has come, whatever they are doing. */
+static void network_kill(void) {
+    for (int r = 0; r < net.n; r++)
+        if (!net.dead[r] && net.dies_at[r] >= 0 && net.delivered >= net.dies_at[r])
+            rank_die(r);
 }
 
 /* One event between a random pair of ranks; false if nothing is left to happen. */
 static bool network_turn(void) {
     pthread_mutex_lock(&net.lock);
+    network_kill();
     const int pairs = net.n * net.n, start = draw(pairs);
     struct letter *letter = NULL;
     int from = 0, to = 0;
@@ -232,7 +243,7 @@ static void world_make(int n, uint64_t seed) {
     for (int r = 0; r < n; r++) {
         world_rank[r] = r;
         nodes[r].rank = r;
-        net.sends_left[r] = -1;
+        net.sends_left[r] = net.dies_at[r] = -1;
         for (int k = 0; k < n; k++)
             net.tail[r][k] = &net.head[r][k];
         engines[r] = (struct rcmi_engine){.node = &nodes[r], .rank = r, .nranks = n};
@@ -354,12 +365,13 @@ static int judge_cuts(const struct caller *callers, uint64_t seed) {
 
 /* ---- Rounds ---------------------------------------------------------------------------------- */
 
-/* At some sends, and one at some delivery; rank 0 more often than others. */
+/* At some send or at some delivery, of whomever; rank 0 more often than others. */
 static void plan_deaths(int n) {
     for (int r = 0; r < n; r++)
         if (draw(r < 2 ? 2 : 5) == 0)
-            net.sends_left[r] = draw(2 * n);
-    net.sends_left[draw(n)] = -1; /* at least one lives */
+            (draw(2) ? net.sends_left : net.dies_at)[r] = draw(2 * n);
+    const int lives = draw(n);
+    net.sends_left[lives] = net.dies_at[lives] = -1;
 }
 
 static void wait_delivered(int count) {
