@@ -276,8 +276,8 @@ static bool lead_doubts(const struct rcmi_agreements *all, struct agreement *a) 
     bool suspects = false;
     for (int r = 0; r < a->comm->size && !suspects; r++) {
         const int world = a->comm->world_rank[r];
-        suspects = world != all->engine->rank && !agree_lost(all, world) &&
-                   lead_suspects(all, a, world);
+        suspects =
+            world != all->engine->rank && !agree_lost(all, world) && lead_suspects(all, a, world);
     }
     if (!suspects)
         a->suspect_until = 0;

@@ -80,9 +80,24 @@ static bool is_own_shortage(rcm_status status) {
     return status == RCM_ERR_NOMEM || status == RCM_ERR_RESOURCE;
 }
 
+void rcmi_comm_own_origin(const rcm_comm *comm) {
+    struct rcmi_error *error = rcmi_last_error();
+    const int world = error->origin;
+    if (!error->of_world)
+        return;
+    error->of_world = false;
+    error->origin = -1;
+    for (int r = 0; r < comm->size; r++)
+        if (comm->world_rank[r] == world)
+            error->origin = r;
+    if (error->origin != world && error->origin >= 0)
+        (void)rcmi_fail_context("rank %d, which is rank %d of the world", error->origin, world);
+}
+
 void rcmi_comm_fail(rcm_comm *comm, const struct rcm_work *work) {
     struct rcmi_error *cause = rcmi_last_error();
     struct rcm_error error = RCM_ERROR_INIT;
+    rcmi_comm_own_origin(comm);
     if (cause->origin < 0 && is_own_shortage(cause->status)) {
         (void)rcmi_fail_context("rank %d", comm->rank);
         cause->origin = comm->rank;

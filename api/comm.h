@@ -186,6 +186,9 @@ rcm_status rcmi_comm_usable(const rcm_comm *comm);
 /* Makes comm fail with the thread's error (or joins an earlier failure); tells all linked ranks.
  * work: in which operation, NULL if in none. Any thread. */
 void rcmi_comm_fail(rcm_comm *comm, const struct rcm_work *work);
+/* Makes the origin in the thread's error, if it is a rank of the world, one of this communicator.
+ */
+void rcmi_comm_own_origin(const rcm_comm *comm);
 /* How a call ends that could not begin, with the thread's error. A wrong argument is the caller's
  * matter; after anything else this rank is missing from what the others do, and comm fails. */
 rcm_status rcmi_comm_decline(rcm_comm *comm, rcm_status status);

@@ -105,6 +105,7 @@ static int64_t work_story_ns(const struct rcm_work *work) {
 static bool work_wait_for_story(rcm_comm *comm, struct rcm_work *work, rcm_status status) {
     if (status != RCM_ERR_MISMATCH)
         return false;
+    rcmi_comm_own_origin(comm);
     if (work->mismatch_until == 0) {
         work->mismatch_until = rcmi_now_ns() + work_story_ns(work);
         rcmi_records_tell_history(comm->records, rcmi_last_error()->origin);
@@ -425,10 +426,8 @@ static void engine_peer_lost(void *arg, int peer, const struct rcmi_error *why) 
             if (why->status == RCM_ERR_NOMEM || why->status == RCM_ERR_RESOURCE)
                 rcmi_fail_origin(why->status, comm->rank, "rank %d had to give up %.400s",
                                  comm->rank, why->text);
-            else if (r == peer)
-                rcmi_fail_origin(status, r, "lost %.400s", why->text);
             else
-                rcmi_fail_origin(status, r, "lost rank %d, of the world %.400s", r, why->text);
+                rcmi_fail_peer(status, peer, "lost %.400s", why->text);
             rcmi_comm_fail(comm, NULL);
         }
     }
@@ -499,6 +498,20 @@ static bool engine_hear_agree(struct rcmi_engine *engine, int peer, const void *
     return true;
 }
 
+/* Whoever it is to blame, and if that is nonsense: peer's communicator has failed. */
+static void engine_fail_remote(struct rcmi_engine *engine, uint32_t epoch,
+                               struct rcm_error *error) {
+    pthread_mutex_lock(&engine->lock);
+    for (rcm_comm *comm = engine->comms; comm; comm = comm->next) {
+        if (comm->epoch != epoch)
+            continue;
+        if (error->origin < -1 || error->origin >= comm->size)
+            error->origin = -1;
+        rcmi_comm_fail_remote(comm, error);
+    }
+    pthread_mutex_unlock(&engine->lock);
+}
+
 static void engine_message(void *arg, int peer, const void *bytes, size_t len) {
     struct rcmi_engine *engine = arg;
     struct rcmi_failure failure;
@@ -527,11 +540,7 @@ static void engine_message(void *arg, int peer, const void *bytes, size_t len) {
     }
     if (engine_keep(engine, failure.epoch, peer, bytes, len))
         return;
-    pthread_mutex_lock(&engine->lock);
-    for (rcm_comm *comm = engine->comms; comm; comm = comm->next)
-        if (comm->epoch == failure.epoch && error.origin >= -1 && error.origin < comm->size)
-            rcmi_comm_fail_remote(comm, &error);
-    pthread_mutex_unlock(&engine->lock);
+    engine_fail_remote(engine, failure.epoch, &error);
 }
 
 static void engine_wanted(void *arg, int peer, uint32_t epoch, uint32_t id) {

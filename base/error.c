@@ -32,6 +32,7 @@ static void error_set(rcm_status status, int sys_errno, int origin, const char *
     last_error.status = status;
     last_error.sys_errno = sys_errno;
     last_error.origin = origin;
+    last_error.of_world = false;
     rcmi_text_clean(text);
     memcpy(last_error.text, text, sizeof text);
 }
@@ -52,6 +53,17 @@ rcm_status rcmi_fail_origin(rcm_status status, int origin, const char *format, .
     va_start(args, format);
     error_set(status, 0, origin, format, args);
     va_end(args);
+    errno = saved_errno;
+    return status;
+}
+
+rcm_status rcmi_fail_peer(rcm_status status, int peer, const char *format, ...) {
+    int saved_errno = errno;
+    va_list args;
+    va_start(args, format);
+    error_set(status, 0, peer, format, args);
+    va_end(args);
+    last_error.of_world = true;
     errno = saved_errno;
     return status;
 }

@@ -7,12 +7,14 @@
 #ifndef RCMI_ERROR_H
 #define RCMI_ERROR_H
 
+#include <stdbool.h>
 #include "ringcomm.h"
 
 struct rcmi_error {
     rcm_status status;
     int sys_errno; /* 0 if no system call was at fault */
-    int origin;    /* rank (or world rank) at fault, -1 unknown */
+    int origin;    /* rank at fault, -1 unknown */
+    bool of_world; /* origin is its number in the world, not in a communicator */
     char text[512];
 };
 
@@ -22,8 +24,12 @@ struct rcmi_error {
 rcm_status rcmi_fail(rcm_status status, int sys_errno, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same, with the rank at fault. */
+/* The same, with the rank of a communicator at fault. */
 rcm_status rcmi_fail_origin(rcm_status status, int origin, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The same, with the rank of the world at fault, the only one that transports know. */
+rcm_status rcmi_fail_peer(rcm_status status, int peer, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Puts "context: " before the thread's text; returns its status. */

@@ -53,10 +53,10 @@ static void link_ask(struct rcmi_link *link, int64_t now) {
 }
 
 static void link_is_silent(struct rcmi_link *link, int64_t silence) {
-    (void)rcmi_fail_origin(RCM_ERR_PEER, link->peer,
-                           "no sign of life from its host for %.1f s (RINGCOMM_PEER_TIMEOUT is "
-                           "%.0f s): the host is down, or the network to it is cut",
-                           (double)silence / 1e9, (double)link->node->peer_timeout_ms / 1e3);
+    (void)rcmi_fail_peer(RCM_ERR_PEER, link->peer,
+                         "no sign of life from its host for %.1f s (RINGCOMM_PEER_TIMEOUT is "
+                         "%.0f s): the host is down, or the network to it is cut",
+                         (double)silence / 1e9, (double)link->node->peer_timeout_ms / 1e3);
     rcmi_link_lose(link);
 }
 

@@ -62,6 +62,7 @@ static void link_set_why(struct rcmi_link *link, const struct rcmi_error *cause)
     int pid = 0;
     link->why = *cause;
     link->why.origin = link->peer;
+    link->why.of_world = true;
     if (cause->status == RCM_ERR_TIMEOUT)
         link->why.status = RCM_ERR_PEER;
     if (link->peer != config->rank &&
@@ -117,7 +118,7 @@ void rcmi_link_lose(struct rcmi_link *link) {
 }
 
 void rcmi_link_eof(struct rcmi_link *link) {
-    (void)rcmi_fail_origin(RCM_ERR_PEER, link->peer, "its connection ended without a farewell");
+    (void)rcmi_fail_peer(RCM_ERR_PEER, link->peer, "its connection ended without a farewell");
     rcmi_link_lose(link);
 }
 

@@ -298,9 +298,9 @@ rcm_status rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline) {
         return RCM_OK;
     struct unsettled find = {.node = node, .peer = -1};
     rcmi_loop_call(node->loop, node_find_unsettled, &find);
-    return rcmi_fail_origin(RCM_ERR_TIMEOUT, find.peer,
-                            "rank %d and %d others have not said farewell in time", find.peer,
-                            find.count - 1);
+    return rcmi_fail_peer(RCM_ERR_TIMEOUT, find.peer,
+                          "rank %d and %d others have not said farewell in time", find.peer,
+                          find.count - 1);
 }
 
 enum { LINGER_MS = 100 }; /* for peers that would find nobody, and take that for the reason */

@@ -49,7 +49,7 @@ static bool links_are_up(struct rcmi_end *end) {
         domain = link->domain;
         if (fault) {
             const char *detour = link->same_host ? "" : link->detour;
-            (void)rcmi_fail_origin(
+            (void)rcmi_fail_peer(
                 RCM_ERR_UNSUPPORTED, link->peer,
                 "channel %u:%u has %d readers, and rank %d %s (%s%s%s)", end->channel->epoch,
                 end->channel->id, end->nreaders, link->peer, fault, domain->transport->name,
@@ -184,9 +184,9 @@ static void writer_refused(struct rcmi_end *end, const struct rcmi_link *link, i
     for (size_t i = 0; i < len && i < RCMI_BLOB_MAX; i++)
         sentence[i] = text[i] < ' ' || text[i] > '~' ? '?' : (char)text[i];
     bool known = status < 0 && status >= RCM_ERR_INTERNAL;
-    (void)rcmi_fail_origin(known ? (rcm_status)status : RCM_ERR_PROTOCOL, link->peer,
-                           "rank %d could not open channel %u:%u: %s", link->peer,
-                           end->channel->epoch, end->channel->id, sentence);
+    (void)rcmi_fail_peer(known ? (rcm_status)status : RCM_ERR_PROTOCOL, link->peer,
+                         "rank %d could not open channel %u:%u: %s", link->peer,
+                         end->channel->epoch, end->channel->id, sentence);
     rcmi_end_fail(end, rcmi_last_error());
 }
 
@@ -227,11 +227,11 @@ rcm_status rcmi_channel_on_ack(struct rcmi_link *link, const uint8_t *body, size
 static rcm_status check_slots(const struct rcmi_channel *channel, const struct open_frame *open) {
     if (open->slot_bytes == channel->slot_bytes && open->slots == channel->slots)
         return RCM_OK;
-    return rcmi_fail_origin(RCM_ERR_MISMATCH, channel->writer,
-                            "rank %d has channels of %u slots of %llu bytes, rank %d of %u slots "
-                            "of %zu bytes: the settings must be equal",
-                            channel->writer, open->slots, (unsigned long long)open->slot_bytes,
-                            rcmi_node_rank(channel->node), channel->slots, channel->slot_bytes);
+    return rcmi_fail_peer(RCM_ERR_MISMATCH, channel->writer,
+                          "rank %d has channels of %u slots of %llu bytes, rank %d of %u slots "
+                          "of %zu bytes: the settings must be equal",
+                          channel->writer, open->slots, (unsigned long long)open->slot_bytes,
+                          rcmi_node_rank(channel->node), channel->slots, channel->slot_bytes);
 }
 
 static rcm_status reader_take(struct rcmi_end *end, const struct rcmi_link *link,
@@ -282,6 +282,7 @@ static void reader_accept(struct rcmi_end *end, struct rcmi_link *link,
         rcmi_end_ready(end);
     } else {
         rcmi_last_error()->origin = end->channel->writer;
+        rcmi_last_error()->of_world = true;
         rcmi_end_fail(end, rcmi_last_error());
     }
     rcmi_control_send(link, frame);

@@ -192,6 +192,6 @@ void rcmi_ways_explain(const struct rcmi_link *link) {
         snprintf(remedy, sizeof remedy,
                  "; RINGCOMM_IFACE on %.64s must name an interface that other hosts reach",
                  peer_hostname(link));
-    (void)rcmi_fail_origin(last.status, last.origin, "cannot connect to %s%s", text, remedy);
+    (void)rcmi_fail_peer(last.status, last.origin, "cannot connect to %s%s", text, remedy);
     rcmi_last_error()->sys_errno = last.sys_errno;
 }

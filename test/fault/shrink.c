@@ -45,6 +45,7 @@ struct board {
     int n;
     bool late; /* the old communicators are destroyed after the new ones */
     _Atomic int stop;
+    _Atomic int killed[RANKS_MAX];
     struct seen seen[RANKS_MAX];
 };
 
@@ -186,6 +187,18 @@ static bool shrink(struct rank *rank) {
     return rank->board->late || end_old(rank);
 }
 
+/* Whoever is named as lost was killed. */
+static bool blames_right(struct rank *rank) {
+    struct rcm_error error = RCM_ERROR_INIT;
+    if (rcm_comm_error(rank->comm, &error) != RCM_ERR_PEER)
+        return true;
+    const int world = rcm_world_rank(rank->comm, error.origin);
+    if (world >= 0 && atomic_load(&rank->board->killed[world]))
+        return true;
+    return complain(rank->seen, "rank %d, of the world %d, is named, and lives: %.200s",
+                    error.origin, world, error.text);
+}
+
 static bool rank_live(struct rank *rank) {
     rcm_status status;
     atomic_store(&rank->seen->size, rcm_size(rank->comm));
@@ -195,7 +208,7 @@ static bool rank_live(struct rank *rank) {
         if (status != RCM_ERR_PEER && status != RCM_ERR_ABORTED)
             return complain(rank->seen, "all_reduce: %s: %s", rcm_status_name(status),
                             rcm_last_error());
-        if (!shrink(rank))
+        if (!blames_right(rank) || !shrink(rank))
             return false;
     }
     if (rcm_destroy(rank->comm) != RCM_OK)
@@ -326,6 +339,7 @@ static void murder(struct round *round, int r) {
     if (r < 0 || r >= round->n || round->dead[r])
         return;
     round->dead[r] = true;
+    atomic_store(&round->board->killed[r], 1);
     kill(round->pids[r], SIGKILL);
 }
 

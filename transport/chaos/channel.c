@@ -41,7 +41,7 @@ static uint64_t draw(const struct rcmi_channel *channel, const struct chaos_end 
 /* ---- Faults ---------------------------------------------------------------------------------- */
 
 static void strike_link(struct rcmi_node *node, int peer) {
-    (void)rcmi_fail_origin(RCM_ERR_PEER, peer, "the chaos transport cut the link to rank %d", peer);
+    (void)rcmi_fail_peer(RCM_ERR_PEER, peer, "the chaos transport cut the link to rank %d", peer);
     rcmi_node_link_failed(node, peer);
 }
 

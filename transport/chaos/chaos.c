@@ -31,7 +31,7 @@ static void isolate(struct rcmi_node *node) {
     for (int peer = 0; peer < node->config.nranks; peer++) {
         if (peer == node->config.rank)
             continue;
-        (void)rcmi_fail_origin(RCM_ERR_PEER, peer, "the chaos transport cut all links");
+        (void)rcmi_fail_peer(RCM_ERR_PEER, peer, "the chaos transport cut all links");
         rcmi_node_link_failed(node, peer);
     }
 }

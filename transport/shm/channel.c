@@ -138,6 +138,7 @@ void shm_channel_fini(struct rcmi_channel *channel) {
 /* Nonsense in the memory, which this rank is thought to have written. */
 static rcm_status shm_blame(int rank) {
     rcmi_last_error()->origin = rank;
+    rcmi_last_error()->of_world = true;
     return rcmi_fail_context("rank %d", rank);
 }
 

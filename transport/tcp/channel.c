@@ -76,16 +76,16 @@ static rcm_status open_take(struct tcp_channel *channel, const struct rcmi_blob 
     int peer = channel->stream->link->peer;
     struct tcp_open open;
     if (blob->len != sizeof open)
-        return rcmi_fail_origin(RCM_ERR_PROTOCOL, peer,
-                                "rank %d opened a tcp channel with %zu bytes instead of %zu", peer,
-                                blob->len, sizeof open);
+        return rcmi_fail_peer(RCM_ERR_PROTOCOL, peer,
+                              "rank %d opened a tcp channel with %zu bytes instead of %zu", peer,
+                              blob->len, sizeof open);
     memcpy(&open, blob->bytes, sizeof open);
     if (open.slot_bytes != channel->base.slot_bytes || open.slots != channel->base.slots)
-        return rcmi_fail_origin(RCM_ERR_MISMATCH, peer,
-                                "rank %d has %u slots of %llu bytes in a channel, this rank %u "
-                                "slots of %zu bytes",
-                                peer, open.slots, (unsigned long long)open.slot_bytes,
-                                channel->base.slots, channel->base.slot_bytes);
+        return rcmi_fail_peer(RCM_ERR_MISMATCH, peer,
+                              "rank %d has %u slots of %llu bytes in a channel, this rank %u "
+                              "slots of %zu bytes",
+                              peer, open.slots, (unsigned long long)open.slot_bytes,
+                              channel->base.slots, channel->base.slot_bytes);
     channel->far_index = open.index;
     return RCM_OK;
 }

@@ -16,9 +16,9 @@
 #include "tcp.h"
 
 static rcm_status rx_refuse(struct tcp_stream *stream, const char *what, uint64_t value) {
-    return rcmi_fail_origin(RCM_ERR_PROTOCOL, stream->link->peer,
-                            "rank %d sent a tcp frame with %s %" PRIu64 ", which is not valid",
-                            stream->link->peer, what, value);
+    return rcmi_fail_peer(RCM_ERR_PROTOCOL, stream->link->peer,
+                          "rank %d sent a tcp frame with %s %" PRIu64 ", which is not valid",
+                          stream->link->peer, what, value);
 }
 
 /* ---- The table of ends: index -> channel --------------------------------------------------- */
@@ -253,12 +253,12 @@ static rcm_status rx_read(struct tcp_stream *stream, bool *ret_more) {
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return RCM_AGAIN;
     if (got < 0)
-        return rcmi_fail_origin(rcmi_status_of_errno(errno), stream->link->peer,
-                                "receiving from rank %d failed: %s", stream->link->peer,
-                                strerror(errno));
+        return rcmi_fail_peer(rcmi_status_of_errno(errno), stream->link->peer,
+                              "receiving from rank %d failed: %s", stream->link->peer,
+                              strerror(errno));
     if (got == 0)
-        return rcmi_fail_origin(RCM_ERR_PEER, stream->link->peer,
-                                "rank %d closed its data connection", stream->link->peer);
+        return rcmi_fail_peer(RCM_ERR_PEER, stream->link->peer,
+                              "rank %d closed its data connection", stream->link->peer);
     size_t straight = (size_t)got < direct ? (size_t)got : direct;
     if (straight) {
         rx->dest += straight;

@@ -48,8 +48,8 @@ static rcm_status options_for_cuts(int fd) {
 static rcm_status stream_take(struct tcp_stream *stream, int fd) {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = stream};
     if (stream->fd >= 0)
-        return rcmi_fail_origin(RCM_ERR_PROTOCOL, stream->link->peer,
-                                "rank %d connected a data socket twice", stream->link->peer);
+        return rcmi_fail_peer(RCM_ERR_PROTOCOL, stream->link->peer,
+                              "rank %d connected a data socket twice", stream->link->peer);
     stream->rx.ahead = malloc(TCP_READ_AHEAD);
     if (!stream->rx.ahead)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a receive buffer");

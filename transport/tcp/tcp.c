@@ -223,10 +223,10 @@ static rcm_status link_accept(void *data, struct rcmi_blob *offer) {
         memcpy(&streams, offer->bytes, sizeof streams);
     if (streams == TCP_STREAMS)
         return RCM_OK;
-    return rcmi_fail_origin(RCM_ERR_PROTOCOL, link->peer,
-                            "rank %d offers a tcp link of %u data sockets in %zu bytes, this rank "
-                            "has %d",
-                            link->peer, streams, offer->len, TCP_STREAMS);
+    return rcmi_fail_peer(RCM_ERR_PROTOCOL, link->peer,
+                          "rank %d offers a tcp link of %u data sockets in %zu bytes, this rank "
+                          "has %d",
+                          link->peer, streams, offer->len, TCP_STREAMS);
 }
 
 static rcm_status link_attach(void *data, int i, int fd) {
@@ -234,9 +234,8 @@ static rcm_status link_attach(void *data, int i, int fd) {
     if (i >= 0 && i < TCP_STREAMS)
         return tcp_stream_attach(&link->streams[i], fd);
     rcmi_fd_close(&fd);
-    return rcmi_fail_origin(RCM_ERR_PROTOCOL, link->peer,
-                            "rank %d connected data socket %d, which is not expected", link->peer,
-                            i);
+    return rcmi_fail_peer(RCM_ERR_PROTOCOL, link->peer,
+                          "rank %d connected data socket %d, which is not expected", link->peer, i);
 }
 
 static void link_down(void *data) {

@@ -191,8 +191,8 @@ static bool tx_send(struct tcp_stream *stream) {
     } while (sent < 0 && errno == EINTR);
     if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS) {
         rcm_status status = rcmi_status_of_errno(errno);
-        status = rcmi_fail_origin(status, stream->link->peer, "sending to rank %d failed: %s",
-                                  stream->link->peer, strerror(errno));
+        status = rcmi_fail_peer(status, stream->link->peer, "sending to rank %d failed: %s",
+                                stream->link->peer, strerror(errno));
         tcp_stream_fail(stream);
         return false;
     }
