@@ -13,9 +13,12 @@
 #include "fd.h"
 
 #ifdef RCMI_HAVE_CRYPTO
+#include <dlfcn.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <pthread.h>
+#include <stdio.h>
 #endif
 
 enum { TOTAL = RCMI_AUTH_HELLO + RCMI_AUTH_MAC, MAGIC = 8, ROLE_AT = MAGIC, NONCE_AT = MAGIC + 1 };
@@ -35,8 +38,51 @@ rcm_status rcmi_random(void *buf, size_t len) {
 
 #ifdef RCMI_HAVE_CRYPTO
 
+/* Loaded when the first secret is used: linking it costs each process that has none a millisecond
+ * and half a megabyte of relocated pages. */
+#ifdef OPENSSL_SHLIB_VERSION
+#define TEXT_OF(number) #number
+#define VERSION(number) TEXT_OF(number)
+#define CRYPTO_LIBRARY  "libcrypto.so." VERSION(OPENSSL_SHLIB_VERSION)
+#else
+#define CRYPTO_LIBRARY "libcrypto.so." SHLIB_VERSION_NUMBER
+#endif
+
+static struct {
+    __typeof__(HMAC) *hmac;
+    __typeof__(EVP_sha256) *sha256;
+    __typeof__(CRYPTO_memcmp) *compare;
+    char why_not[200]; /* empty: it is loaded */
+} crypto;
+
+static void crypto_load(void) {
+    static const struct {
+        const char *name;
+        void *slot;
+    } names[] = {
+        {"HMAC", &crypto.hmac}, {"EVP_sha256", &crypto.sha256}, {"CRYPTO_memcmp", &crypto.compare}};
+    /* It has exit handlers of its own and is not made to be unloaded. */
+    void *library = dlopen(CRYPTO_LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    for (size_t i = 0; library && i < sizeof names / sizeof names[0]; i++) {
+        void *symbol = dlsym(library, names[i].name);
+        memcpy(names[i].slot, &symbol, sizeof symbol);
+        if (!symbol)
+            library = NULL;
+    }
+    if (!library) {
+        const char *text = dlerror();
+        snprintf(crypto.why_not, sizeof crypto.why_not, "%s", text ? text : CRYPTO_LIBRARY);
+    }
+}
+
 static rcm_status auth_supported(void) {
-    return RCM_OK;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, crypto_load);
+    if (!crypto.why_not[0])
+        return RCM_OK;
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                     "a secret is set, and libcrypto, which would prove it, cannot be loaded: %s",
+                     crypto.why_not);
 }
 
 /* HMAC(secret, label || role || nonce || the other's nonce), where the first two are as they
@@ -51,14 +97,14 @@ static rcm_status auth_mac(const char *secret, const uint8_t *hello, const uint8
     memcpy(text + LABEL, hello + ROLE_AT, 1 + RCMI_AUTH_NONCE);
     memcpy(text + LABEL + 1 + RCMI_AUTH_NONCE, other + NONCE_AT, RCMI_AUTH_NONCE);
     size_t secret_len = strlen(secret);
-    if (!HMAC(EVP_sha256(), secret, (int)secret_len, text, sizeof text, ret_mac, &len) ||
+    if (!crypto.hmac(crypto.sha256(), secret, (int)secret_len, text, sizeof text, ret_mac, &len) ||
         len != RCMI_AUTH_MAC)
         return rcmi_fail(RCM_ERR_INTERNAL, 0, "libcrypto computes no HMAC-SHA256");
     return RCM_OK;
 }
 
 static bool mac_equal(const uint8_t *a, const uint8_t *b) {
-    return CRYPTO_memcmp(a, b, RCMI_AUTH_MAC) == 0; /* in a time that tells nothing */
+    return crypto.compare(a, b, RCMI_AUTH_MAC) == 0; /* in a time that tells nothing */
 }
 
 #else
