@@ -181,16 +181,22 @@ bool rcmi_blame_asked(struct rcmi_blame *blame, int rank, const struct rcmi_inqu
 
 /* ---- Judging; under the lock --------------------------------------------------------------- */
 
-static void row_fill(const struct rcmi_blame *blame, int rank, struct rcmi_hang_row *row) {
+/* A rank whose driver never let its loop thread look, but has shown for a while whom it waits for
+ * (then peers came with its answer), waits: on a loaded machine its driver just does not run. */
+static enum rcmi_hang_state witness_row_state(const struct witness *witness) {
     static const enum rcmi_hang_state states[] = {RCMI_ROW_NOT_ASKED, RCMI_ROW_SILENT,
                                                   RCMI_ROW_BUSY, RCMI_ROW_WAITS, RCMI_ROW_IDLE};
+    return witness->state == BUSY && witness->npeers > 0 ? RCMI_ROW_WAITS : states[witness->state];
+}
+
+static void row_fill(const struct rcmi_blame *blame, int rank, struct rcmi_hang_row *row) {
     const struct rcmi_engine *engine = blame->comm->engine;
     const struct witness *witness = &blame->witnesses[rank];
     const int world = blame->comm->world_rank[rank];
     struct rcmi_page_owner owner;
     const void *page, *blob;
     size_t len;
-    *row = (struct rcmi_hang_row){.state = states[witness->state],
+    *row = (struct rcmi_hang_row){.state = witness_row_state(witness),
                                   .known = witness->state >= BUSY,
                                   .host = "",
                                   .activity = witness->activity};

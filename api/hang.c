@@ -191,6 +191,26 @@ static int rule_unknown(row_t *rows, int n, char *text, size_t cap) {
     return -1;
 }
 
+/* A rank that moves, or did not come to look, while others wait in a collective that it has not
+ * begun; it may have called it a moment ago. */
+static int rule_not_begun(row_t *rows, int n, char *text, size_t cap) {
+    for (int r = 0; r < n; r++) {
+        row_t *row = &rows[r];
+        if (!row->on_chain || !row->known || row->state != RCMI_ROW_BUSY ||
+            row->activity.sequence > 0)
+            continue;
+        const int other = waits_in_one_not_called(rows, n, r);
+        if (other < 0 || rows[other].activity.parting)
+            continue;
+        add_who(text, cap, rows, r);
+        add(text, cap, " is at work, and has not begun %s number %" PRIu64,
+            rcmi_collective_name((enum rcm_collective)rows[other].activity.collective),
+            rows[other].activity.sequence);
+        return r;
+    }
+    return -1;
+}
+
 static bool is_behind(const struct rcmi_activity *a, const struct rcmi_activity *b) {
     if (a->sequence != b->sequence)
         return a->sequence < b->sequence;
@@ -225,8 +245,8 @@ static int rule_busy(row_t *rows, int n, char *text, size_t cap) {
 
 int rcmi_hang_conclude(const struct rcmi_hang_row *rows, int n, char *text, size_t cap) {
     static int (*const rules[])(row_t *, int, char *, size_t) = {
-        rule_stopped, rule_silent,  rule_parting, rule_never_called,
-        rule_idle,    rule_unknown, rule_circle,  rule_busy,
+        rule_stopped, rule_silent,    rule_parting, rule_never_called, rule_idle,
+        rule_unknown, rule_not_begun, rule_circle,  rule_busy,
     };
     const size_t nrules = sizeof(rules) / sizeof(rules[0]);
     int rank = -1;
