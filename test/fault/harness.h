@@ -6,6 +6,7 @@
  *   round.c     one round: a store, n ranks, one fault, the verdict
  *   rank.c      a rank: init, workload until something fails, what it sees, destroy, what is left
  *   workload.c  a mix of operations, every result checked
+ *   strain.c    whether the machine let them run
  *
  * Each round is a process, so are its store and its ranks. Ranks tell what they see in memory
  * shared with their round.
@@ -17,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "ringcomm.h"
+#include "strain.h"
 
 #define RANKS_MAX  64
 #define RANKS_LIST 8
@@ -52,11 +54,12 @@ struct seen {
     _Atomic int64_t last_ns; /* when the last iteration ended */
     _Atomic bool reported;   /* release; the next lines */
     int64_t at_ns;
+    struct strain strain;
     int status, origin;
     char text[512];
     _Atomic bool finished; /* release; the next lines */
-    int64_t destroy_ns;
-    char problem[256]; /* "" if all is well */
+    int64_t destroy_ns;    /* without what it had to queue for a processor */
+    char problem[256];     /* "" if all is well */
 };
 
 struct board {

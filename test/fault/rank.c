@@ -70,6 +70,7 @@ static void check_after_error(struct workload *w, const struct seen *seen) {
 static void report(struct workload *w, rcm_status status, struct seen *seen) {
     struct rcm_error error = RCM_ERROR_INIT;
     seen->at_ns = now_ns();
+    strain_add(&seen->strain, 0);
     seen->status = status;
     seen->origin = -1;
     if (status != RCM_OK) {
@@ -98,9 +99,11 @@ static rcm_status work(struct workload *w, const struct board *board, struct see
 }
 
 static void leave(struct workload *w, rcm_status status, struct seen *seen) {
-    const int64_t began = now_ns();
+    struct strain before = {0}, after = {0};
+    strain_add_thread(&before);
     const rcm_status ended = rcm_destroy(w->comm);
-    seen->destroy_ns = now_ns() - began;
+    strain_add_thread(&after);
+    seen->destroy_ns = after.at_ns - before.at_ns - strain_excuse(&before, &after);
     if (ended != status)
         tell(w->problem, "rcm_destroy says %s, the operation %s: %s", rcm_status_name(ended),
              rcm_status_name(status), rcm_last_error());
