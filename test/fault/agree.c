@@ -51,6 +51,7 @@ static struct {
     int sends_left[RANKS_MAX];        /* until it dies; -1: it does not, so */
     int delivered;
     int dies_at[RANKS_MAX]; /* so many letters delivered to anybody; -1: it does not, so */
+    bool hearing;           /* a letter or an end is being delivered */
     bool over;
 } net;
 
@@ -187,6 +188,7 @@ static bool network_turn(void) {
             ended = net.ended[to][from] = true;
         }
     }
+    net.hearing = letter || ended;
     pthread_mutex_unlock(&net.lock);
     struct rcmi_agree said;
     if (letter && rcmi_agree_decode(letter->bytes, letter->len, &said))
@@ -197,6 +199,18 @@ static bool network_turn(void) {
         rcmi_agree_wake(engines[to].agreements);
     free(letter);
     return letter || ended;
+}
+
+/* Until all that was said has been heard. */
+static void network_settle(void) {
+    for (bool settled = false; !settled;) {
+        usleep(100);
+        pthread_mutex_lock(&net.lock);
+        settled = !net.hearing;
+        for (int i = 0; i < net.n * net.n; i++)
+            settled = settled && !net.head[i / net.n][i % net.n];
+        pthread_mutex_unlock(&net.lock);
+    }
 }
 
 static void *network_run(void *arg) {
@@ -431,6 +445,8 @@ static int late_first(struct caller *callers, int n, int late) {
     for (int r = 0; r < n; r++)
         if (r != late)
             pthread_join(callers[r].thread, NULL);
+    /* Who calls before it has heard that they gave up counts on them, and learns later. */
+    network_settle();
     for (int r = 0; r < n; r++)
         if (r != late && (callers[r].status != RCM_ERR_TIMEOUT || callers[r].origin != late))
             errors += complain(&callers[r], 0, "does not name the one that is late");
