@@ -219,11 +219,21 @@ static bool is_behind(const struct rcmi_activity *a, const struct rcmi_activity 
     return a->step < b->step;
 }
 
+/* Whom a rank waits for that waits itself; -1. */
+static int waits_for_one_that_waits(row_t *rows, int n, int rank) {
+    const int peer = rows[rank].activity.waits_for;
+    const bool waits = rows[rank].state == RCMI_ROW_WAITS && rows[rank].known && peer >= 0 &&
+                       peer < n && rows[peer].state == RCMI_ROW_WAITS;
+    return waits ? peer : -1;
+}
+
 static int rule_circle(row_t *rows, int n, char *text, size_t cap) {
     int last = -1;
     for (int r = 0; r < n; r++)
-        if (rows[r].state == RCMI_ROW_WAITS && rows[r].known && rows[r].activity.waits_for >= 0 &&
-            rows[r].activity.waits_for < n &&
+        if (rows[r].on_chain && rows[r].state == RCMI_ROW_BUSY)
+            return -1; /* it is about to move, or to say whom it waits for */
+    for (int r = 0; r < n; r++)
+        if (waits_for_one_that_waits(rows, n, r) >= 0 &&
             (last < 0 || is_behind(&rows[r].activity, &rows[last].activity)))
             last = r;
     if (last < 0)
@@ -236,10 +246,14 @@ static int rule_circle(row_t *rows, int n, char *text, size_t cap) {
 }
 
 static int rule_busy(row_t *rows, int n, char *text, size_t cap) {
+    for (int r = 0; r < n; r++) {
+        if (!rows[r].on_chain || rows[r].state != RCMI_ROW_BUSY)
+            continue;
+        add_who(text, cap, rows, r);
+        add(text, cap, " is waited for, and at work");
+        return r;
+    }
     add(text, cap, "the others are at work");
-    for (int r = 0; r < n; r++)
-        if (rows[r].on_chain && rows[r].state == RCMI_ROW_BUSY)
-            return r;
     return -1;
 }
 
