@@ -11,6 +11,7 @@
  *   wait      as absent, but nobody is ever late: until it is killed
  */
 #include "ringcomm.h"
+#include "strain.h"
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -74,9 +75,13 @@ int main(int argc, char **argv) {
     const int rank = rcm_rank(comm), size = rcm_size(comm);
     printf("pid %d\n", (int)getpid());
     fflush(stdout);
+    struct strain before = {0}, after = {0};
+    strain_add(&before, 0);
     const rcm_status status = rank == odd ? be_odd(comm, scene, ms) : sum(comm, late ? ms : 0);
     struct rcm_error error = RCM_ERROR_INIT;
     (void)rcm_comm_error(comm, &error);
+    strain_add(&after, 0);
+    printf("queued %lld ms\n", (long long)strain_excuse(&before, &after) / 1000000);
     printf("%s: %s\n", rcm_status_name(status), error.text);
     fflush(stdout);
     const rcm_status destroyed = rcm_destroy(comm);

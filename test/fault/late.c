@@ -4,6 +4,7 @@
  *     late shm|tcp
  */
 #include "ringcomm.h"
+#include "strain.h"
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { RANKS = 4, LATE_MS = 500 };
+enum { RANKS = 4, LATE_MS = 500, TURNS = 4 };
 
 struct scene {
     const char *name;
@@ -80,7 +81,9 @@ struct player {
     const char *transport;
     rcm_store *store;
     int rank;
+    int64_t late_ms;
     pthread_t thread;
+    int64_t queued_ns; /* what all threads had to queue for a processor, in this operation */
     rcm_status status, recorded, destroyed;
     int origin;
     char text[512];
@@ -97,7 +100,7 @@ static void *player_run(void *arg) {
     options.store = player->store;
     options.transport = player->transport;
     options.timeout_ms = 60000;
-    call.timeout_ms = LATE_MS;
+    call.timeout_ms = player->late_ms;
     player->status = rcm_init(&options, &comm);
     if (player->status == RCM_OK) /* all are linked, all began */
         player->status = rcm_barrier(comm, NULL, NULL);
@@ -105,7 +108,11 @@ static void *player_run(void *arg) {
         fprintf(stderr, "rank %d: %s\n", player->rank, rcm_last_error());
         return NULL;
     }
+    struct strain before = {0}, after = {0};
+    strain_add(&before, 0);
     player->status = player->scene->play(comm, player->rank, &call);
+    strain_add(&after, 0);
+    player->queued_ns = strain_excuse(&before, &after);
     player->recorded = rcm_comm_error(comm, &error);
     player->origin = error.origin;
     memcpy(player->text, error.text, sizeof(player->text));
@@ -119,15 +126,20 @@ static bool player_is_right(const struct player *player, int origin) {
            strstr(player->text, player->scene->words);
 }
 
-static int scene_run(const struct scene *scene, const char *transport) {
+static int scene_run_once(const struct scene *scene, const char *transport, int64_t late_ms,
+                          int64_t *ret_queued_ns) {
     struct player players[RANKS];
     rcm_store *store;
     int errors = 0;
     if (rcm_store_open("hash:", 1000, &store) != RCM_OK)
         abort();
     for (int r = 0; r < RANKS; r++) {
-        players[r] = (struct player){
-            .scene = scene, .transport = transport, .store = store, .rank = r, .origin = -1};
+        players[r] = (struct player){.scene = scene,
+                                     .transport = transport,
+                                     .store = store,
+                                     .rank = r,
+                                     .late_ms = late_ms,
+                                     .origin = -1};
         if (pthread_create(&players[r].thread, NULL, player_run, &players[r]) != 0)
             abort();
     }
@@ -141,8 +153,23 @@ static int scene_run(const struct scene *scene, const char *transport) {
                transport, r, rcm_status_name(players[r].status), players[r].origin,
                players[r].text);
         errors += !right;
+        if (*ret_queued_ns < players[r].queued_ns)
+            *ret_queued_ns = players[r].queued_ns;
     }
     return errors;
+}
+
+/* What a rank is said to do, it must have had a processor to do: else, once more, with more time.
+ */
+static int scene_run(const struct scene *scene, const char *transport) {
+    int64_t late_ms = LATE_MS;
+    for (int turn = 1;; turn++, late_ms *= 2) {
+        int64_t queued_ns = 0;
+        const int errors = scene_run_once(scene, transport, late_ms, &queued_ns);
+        if (errors == 0 || turn == TURNS || queued_ns / 1000000 < late_ms / 2)
+            return errors;
+        printf("queued %lld ms for a processor; once more\n", (long long)queued_ns / 1000000);
+    }
 }
 
 int main(int argc, char **argv) {
