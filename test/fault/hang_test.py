@@ -63,7 +63,8 @@ def case_absent(transport):
         assert status == 0, f'status {status}\n{out}\n{err}'
         report = Report(err)
         assert report.rank != odd, err
-        report.says(f'did not finish within its deadline of {0.5 * slower:.1f} s', f'rank {odd} (pid ',
+        report.says(f'did not finish within its deadline of {0.5 * slower:.1f} s',
+                    f'rank {odd} (pid ',
                     'never called all_reduce number 3: it is alive, but in no operation since it '
                     'finished barrier number 2')
         assert len(report.rows) == n, err
