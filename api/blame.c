@@ -10,7 +10,9 @@
  *   - who has been asked by a rank that will report, before it asks itself, leaves it to that one;
  *   - of two that ask at the same time the lower rank reports: questions and answers say whether
  *     their sender will, and the reporter asks everybody before it writes.
- * The others give it a little time, for what they would find is the same.
+ * The others give it a little time, for what they would find is the same. Where the chain ends at a
+ * rank that is too busy to say whom it waits for, all ask all: one that does not answer is to
+ * blame.
  *
  * The questions are asked by the driver, in rcmi_blame_find; answers are taken, and what follows
  * from them is asked, on the loop thread; `lock` is between the two.
@@ -27,7 +29,7 @@
 
 #define ASK_NS     (400 * INT64_C(1000000))
 #define AGAIN_NS   (30 * INT64_C(1000000))   /* until a rank that was busy is asked again */
-#define CHAIN_NS   (100 * INT64_C(1000000))  /* for the chain; then the reporter asks all */
+#define CHAIN_NS   (100 * INT64_C(1000000))  /* for the chain; then all are asked */
 #define GRACE_NS   (50 * INT64_C(1000000))   /* for the reporter, by those who do not report */
 #define HEARD_NS   (2000 * INT64_C(1000000)) /* a report is one's own for that long */
 #define ASK_ALL    256 /* of more ranks only those that are linked are asked */
@@ -313,10 +315,19 @@ static bool blame_begin(struct rcmi_blame *blame, const struct rcm_work *work, i
     return true;
 }
 
+/* The chain ends at a rank whose driver does not come to say whom it waits for. */
+static bool blame_is_stuck(const struct rcmi_blame *blame) {
+    for (int r = 0; r < blame->comm->size; r++)
+        if (blame->witnesses[r].state == BUSY)
+            return true;
+    return false;
+}
+
 /* Whether there is still something to wait for. */
 static bool blame_goes_on(struct rcmi_blame *blame, int64_t now) {
-    const bool complete = blame_is_complete(blame);
-    if (blame->reports && !blame->asked_all && (complete || now >= blame->chain_until)) {
+    const bool complete = blame_is_complete(blame), chained = now >= blame->chain_until;
+    if (!blame->asked_all &&
+        ((blame->reports && (complete || chained)) || (chained && blame_is_stuck(blame)))) {
         blame_ask_all(blame);
         return true;
     }

@@ -113,9 +113,9 @@ static int rule_stopped(row_t *rows, int n, char *text, size_t cap) {
     return -1;
 }
 
-static int rule_silent(row_t *rows, int n, char *text, size_t cap) {
+static int find_silent(row_t *rows, int n, bool on_chain, char *text, size_t cap) {
     for (int r = 0; r < n; r++) {
-        if (!rows[r].on_chain || rows[r].state != RCMI_ROW_SILENT)
+        if (rows[r].on_chain != on_chain || rows[r].state != RCMI_ROW_SILENT)
             continue;
         add_who(text, cap, rows, r);
         add(text, cap, " does not answer: it is stopped, hangs, or cannot be reached");
@@ -125,6 +125,18 @@ static int rule_silent(row_t *rows, int n, char *text, size_t cap) {
         }
         return r;
     }
+    return -1;
+}
+
+static int rule_silent(row_t *rows, int n, char *text, size_t cap) {
+    return find_silent(rows, n, true, text, cap);
+}
+
+/* The chain goes on behind a rank that did not come to say whom it waits for. */
+static int rule_silent_behind(row_t *rows, int n, char *text, size_t cap) {
+    for (int r = 0; r < n; r++)
+        if (rows[r].on_chain && rows[r].state == RCMI_ROW_BUSY)
+            return find_silent(rows, n, false, text, cap);
     return -1;
 }
 
@@ -259,8 +271,8 @@ static int rule_busy(row_t *rows, int n, char *text, size_t cap) {
 
 int rcmi_hang_conclude(const struct rcmi_hang_row *rows, int n, char *text, size_t cap) {
     static int (*const rules[])(row_t *, int, char *, size_t) = {
-        rule_stopped, rule_silent,    rule_parting, rule_never_called, rule_idle,
-        rule_unknown, rule_not_begun, rule_circle,  rule_busy,
+        rule_stopped, rule_silent,        rule_parting,   rule_never_called, rule_idle,
+        rule_unknown, rule_silent_behind, rule_not_begun, rule_circle,       rule_busy,
     };
     const size_t nrules = sizeof(rules) / sizeof(rules[0]);
     int rank = -1;
