@@ -11,8 +11,9 @@
 #define NETWORK_HOP_US       20.0
 #define LOOPBACK_HOP_US      8.0
 #define NETWORK_BYTES_PER_US 2e3
-/* Sending and receiving one small message by sockets, and the change of tasks between them. */
-#define SOCKET_MESSAGE_US 6.0
+/* Of processor time: sending and receiving one small message by sockets, the looks in vain before
+ * it, and the changes of tasks between them. */
+#define SOCKET_MESSAGE_US 12.0
 
 bool rcmi_supports_all(const struct rcmi_shape *shape) {
     return shape->nranks >= 1;

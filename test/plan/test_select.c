@@ -81,6 +81,17 @@ static void test_select_crowded(void **state) {
     assert_string_equal(selected(RCM_ALL_REDUCE, &shape, 8), "binomial");
     assert_string_equal(selected(RCM_BARRIER, &shape, 0), "binomial");
     assert_string_equal(selected(RCM_ALL_REDUCE, &shape, (size_t)64 << 20), "ring");
+    for (int p = 2; p <= 4; p++) { /* two processors */
+        struct rcmi_shape few = *test_shape_dealt(&one, p, p);
+        few.loopback = true;
+        few.crowd = p / 2.0;
+        const bool alone = p == 2;
+        assert_string_equal(selected(RCM_ALL_REDUCE, &few, 8),
+                            alone ? "recursive_doubling" : "binomial");
+        assert_string_equal(selected(RCM_BARRIER, &few, 0), alone ? "dissemination" : "binomial");
+        assert_string_equal(selected(RCM_ALL_REDUCE, &few, (size_t)64 << 20),
+                            alone ? "recursive_doubling" : "ring");
+    }
 }
 
 /* Something is always there, never dearer with fewer bytes, and never a negative price. */
