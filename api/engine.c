@@ -3,10 +3,10 @@
  * The engine: who drives what is unfinished, and how one waits.
  *
  * A communicator is driven by whoever holds its try-lock `driving`. A thread in a blocking call or
- * a wait drives itself: it spins within its budget, then sleeps on the node's bell, which peers,
- * the loop thread and completions ring. Only when nobody waits on a communicator does the node's
- * loop thread drive it, from its tick: it spins within a budget too, then arms the bell and sleeps
- * in epoll.
+ * a wait drives itself: it spins within its budget, then sleeps on the node's sockets, or on
+ * its bell, which peers, the loop thread and completions ring. Only when nobody waits on a
+ * communicator does the node's loop thread drive it, from its tick: it spins within a budget too,
+ * then arms the bell and sleeps in epoll.
  *
  * Not here: what driving does for one collective (algorithms/exec.c) or message (p2p.c), and what
  * happens to works that are late (deadline.c).
@@ -220,9 +220,8 @@ static rcm_status comm_spin(rcm_comm *comm, const struct waiting *waiting) {
 static void comm_sleep(rcm_comm *comm, const struct waiting *waiting) {
     rcmi_deadline deadline = waiting->deadline;
     rcm_status status;
-    struct rcmi_bell *bell = rcmi_node_bell(comm->engine->node);
-    const uint32_t seen = rcmi_bell_arm(bell, RCMI_BELL_FUTEX_ONE);
-    rcmi_node_arm(comm->engine->node);
+    struct rcmi_sleep sleep;
+    rcmi_node_sleep_begin(comm->engine->node, &sleep);
     bool moved = false;
     if (rcmi_comm_try_drive(comm)) { /* the look between arming and sleeping */
         if (!comm->closing) {
@@ -239,9 +238,9 @@ static void comm_sleep(rcm_comm *comm, const struct waiting *waiting) {
     }
     if (!moved && status == RCM_AGAIN) {
         const rcmi_deadline look = rcmi_now_ns() + LOOK_EVERY_NS;
-        rcmi_bell_sleep(bell, seen, deadline < look ? deadline : look);
+        rcmi_node_sleep_until(comm->engine->node, &sleep, deadline < look ? deadline : look);
     }
-    rcmi_bell_disarm(bell, RCMI_BELL_FUTEX_ONE);
+    rcmi_node_sleep_end(comm->engine->node, &sleep);
 }
 
 bool rcmi_comm_enter(rcm_comm *comm) {

@@ -17,10 +17,10 @@
 /* ---- Bells --------------------------------------------------------------------------------- */
 
 uint32_t rcmi_bell_arm(struct rcmi_bell *bell, uint32_t bit) {
-    if (bit == RCMI_BELL_ENGINE)
-        atomic_fetch_or_explicit(&bell->armed, bit, memory_order_seq_cst);
-    else
+    if (bit == RCMI_BELL_FUTEX_ONE)
         atomic_fetch_add_explicit(&bell->armed, bit, memory_order_seq_cst);
+    else
+        atomic_fetch_or_explicit(&bell->armed, bit, memory_order_seq_cst);
     /* Partner: the fence in rcmi_bell_ring. A read-modify-write alone would let the caller's
      * re-check go ahead of it on some machines. */
     atomic_thread_fence(memory_order_seq_cst);
@@ -31,10 +31,10 @@ uint32_t rcmi_bell_arm(struct rcmi_bell *bell, uint32_t bit) {
 
 void rcmi_bell_disarm(struct rcmi_bell *bell, uint32_t bit) {
     /* Relaxed: a ringer that still sees the bit wakes nobody, which does no harm. */
-    if (bit == RCMI_BELL_ENGINE)
-        atomic_fetch_and_explicit(&bell->armed, ~bit, memory_order_relaxed);
-    else
+    if (bit == RCMI_BELL_FUTEX_ONE)
         atomic_fetch_sub_explicit(&bell->armed, bit, memory_order_relaxed);
+    else
+        atomic_fetch_and_explicit(&bell->armed, ~bit, memory_order_relaxed);
 }
 
 void rcmi_bell_sleep(struct rcmi_bell *bell, uint32_t seen, rcmi_deadline deadline) {
@@ -55,14 +55,14 @@ static void bell_wake_threads(struct rcmi_bell *bell) {
     syscall(SYS_futex, &bell->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-static void bell_wake_engine(int eventfd) {
+static void bell_wake_eventfd(int eventfd) {
     const uint64_t one = 1;
-    /* Fails only if the counter is full, and then the engine is awake already. */
+    /* Fails only if the counter is full, and then its sleeper is awake already. */
     while (eventfd >= 0 && write(eventfd, &one, sizeof one) < 0 && errno == EINTR)
         ;
 }
 
-void rcmi_bell_ring(struct rcmi_bell *bell, int eventfd) {
+void rcmi_bell_ring_all(struct rcmi_bell *bell, int eventfd, int poller_fd) {
     /* Partner: the fence in rcmi_bell_arm. */
     atomic_thread_fence(memory_order_seq_cst);
     uint32_t armed = atomic_load_explicit(&bell->armed, memory_order_relaxed);
@@ -72,8 +72,14 @@ void rcmi_bell_ring(struct rcmi_bell *bell, int eventfd) {
     if (armed & RCMI_BELL_FUTEX_MASK)
         bell_wake_threads(bell);
     if (armed & RCMI_BELL_ENGINE)
-        bell_wake_engine(eventfd);
+        bell_wake_eventfd(eventfd);
+    if (armed & RCMI_BELL_POLLER)
+        bell_wake_eventfd(poller_fd);
     errno = saved_errno;
+}
+
+void rcmi_bell_ring(struct rcmi_bell *bell, int eventfd) {
+    rcmi_bell_ring_all(bell, eventfd, -1);
 }
 
 /* ---- Pauses -------------------------------------------------------------------------------- */

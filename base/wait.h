@@ -3,10 +3,11 @@
  * The one way to wait: spin within a budget, then yield the CPU, then arm a bit and sleep.
  *
  * A *bell* is what a process (or one thread-rank) sleeps on. It may lie in memory that other
- * processes map: they ring it after having changed something it may wait for. Two sleepers exist:
- * threads, which sleep on the bell's futex word, and the engine thread, which sleeps in epoll on
- * an eventfd; the armed bits say which of them need waking, so that ringing costs one load when
- * nobody sleeps.
+ * processes map: they ring it after having changed something it may wait for. Three kinds of
+ * sleepers exist: threads, which sleep on the bell's futex word; the engine thread, which sleeps
+ * in epoll on an eventfd; and at most one thread that polls descriptors, another eventfd among
+ * them, and that only its own process can wake. The armed bits say which of them need waking, so
+ * that ringing costs one load when nobody sleeps.
  *
  *   sleeper                                    ringer
  *     seen = rcmi_bell_arm(bell, BIT)            publish the change
@@ -33,23 +34,26 @@
 #define RCMI_BELL_FUTEX_ONE  0x1u /* added to armed by each sleeping thread */
 #define RCMI_BELL_FUTEX_MASK 0xffffu
 #define RCMI_BELL_ENGINE     0x10000u /* set by the engine thread */
+#define RCMI_BELL_POLLER     0x20000u /* set by the thread that polls */
 
 struct rcmi_bell {
     _Alignas(RCMI_LINE) _Atomic uint32_t word; /* futex; changes at each ring that wakes */
     _Atomic uint32_t armed;                    /* bits above; written by the owner's threads */
 };
 
-/* Announces that the caller is about to sleep: bit is RCMI_BELL_FUTEX_ONE or RCMI_BELL_ENGINE.
- * Returns the word to hand to rcmi_bell_sleep. */
+/* Announces that the caller is about to sleep: bit is one of RCMI_BELL_FUTEX_ONE, _ENGINE and
+ * _POLLER. Returns the word to hand to rcmi_bell_sleep. */
 uint32_t rcmi_bell_arm(struct rcmi_bell *bell, uint32_t bit);
 void rcmi_bell_disarm(struct rcmi_bell *bell, uint32_t bit);
 
 /* Sleeps until the word is no longer `seen` or the deadline passed. May return early. */
 void rcmi_bell_sleep(struct rcmi_bell *bell, uint32_t seen, rcmi_deadline deadline);
 
-/* Wakes whoever is armed; eventfd is that of the bell's engine, -1 for none. Any thread, any
- * process. */
+/* Wakes whoever is armed, but not the one who polls; eventfd is that of the bell's engine, -1 for
+ * none. Any thread, any process. */
 void rcmi_bell_ring(struct rcmi_bell *bell, int eventfd);
+/* Wakes whoever is armed; poller_fd is the eventfd of the one who polls. */
+void rcmi_bell_ring_all(struct rcmi_bell *bell, int eventfd, int poller_fd);
 
 /* Budgeted pause between two looks at a condition. */
 struct rcmi_pause {

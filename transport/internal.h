@@ -128,6 +128,10 @@ struct rcmi_node {
     int ndomains;
     size_t channel_size; /* the largest of the domains' */
     struct rcmi_bell *bell;
+    int poller_fd; /* wakes the thread that polls, see sleep.c */
+    /* There is one. Exchange by who wants to be it, cleared by it; seq_cst, no other data go with
+     * it. */
+    _Atomic bool polled;
     void *status_page;
     void *own_head; /* memory of the two where no transport placed them */
     int own_fd;     /* of that, -1 */
@@ -489,6 +493,10 @@ struct rcmi_end *rcmi_end_of(const struct rcmi_channel *channel);
 void rcmi_end_fail(struct rcmi_end *end, const struct rcmi_error *why);
 void rcmi_end_ready(struct rcmi_end *end);
 void rcmi_end_free(struct rcmi_end *end);
+
+/* ---- sleep.c --------------------------------------------------------------------------------- */
+
+rcm_status rcmi_node_sleep_init(struct rcmi_node *node);
 
 /* ---- registry.c ------------------------------------------------------------------------------ */
 

@@ -177,6 +177,7 @@ rcm_status rcmi_node_create(const struct rcmi_node_config *config, struct rcmi_n
     node->peer_timeout_ms = seconds * 1000;
     node->pid = getpid();
     node->own_fd = -1;
+    node->poller_fd = -1;
     node->slot_memory_max = (size_t)slot_memory;
     node->max_strangers = rcmi_fd_strangers();
     node_init_lock(node);
@@ -187,6 +188,8 @@ rcm_status rcmi_node_create(const struct rcmi_node_config *config, struct rcmi_n
     }
     if (status == RCM_OK)
         status = rcmi_loop_create("ringcomm", node_tick, node, &node->loop);
+    if (status == RCM_OK)
+        status = rcmi_node_sleep_init(node);
     if (status == RCM_OK)
         status = node_init_domains(node);
     if (status == RCM_OK)
@@ -387,6 +390,7 @@ void rcmi_node_destroy(struct rcmi_node *node) {
     if (node->own_head)
         munmap(node->own_head, HEAD_BYTES);
     rcmi_fd_close(&node->own_fd);
+    rcmi_fd_close(&node->poller_fd);
     free(node);
 }
 
@@ -414,7 +418,7 @@ struct rcmi_bell *rcmi_node_bell(struct rcmi_node *node) {
 }
 
 void rcmi_node_ring(struct rcmi_node *node) {
-    rcmi_bell_ring(node->bell, rcmi_loop_eventfd(node->loop));
+    rcmi_bell_ring_all(node->bell, rcmi_loop_eventfd(node->loop), node->poller_fd);
 }
 
 struct rcmi_loop *rcmi_node_loop(struct rcmi_node *node) {

@@ -124,6 +124,23 @@ void rcmi_node_arm(struct rcmi_node *node);
 /* The bell that everything that happens to this node rings: data, credits, channels that became
  * ready or failed. */
 struct rcmi_bell *rcmi_node_bell(struct rcmi_node *node);
+/*
+ * How a thread sleeps until something happens to the node (sleep.c): begin, then look once more at
+ * what is waited for, rcmi_node_progress included; if it is still to come, _until; then _end.
+ * Where nothing but sockets carries data, the first thread to begin sleeps on them itself, and what
+ * comes wakes it alone; all others sleep on the bell, and the loop thread on the sockets for them.
+ */
+#define RCMI_SLEEP_FDS 4
+struct rcmi_sleep {
+    bool polls;    /* on descriptors; else on the bell */
+    uint32_t seen; /* the bell's word */
+    int fds[RCMI_SLEEP_FDS], nfds;
+};
+void rcmi_node_sleep_begin(struct rcmi_node *node, struct rcmi_sleep *sleep);
+/* May return early. Has moved what came on the sockets it slept on. */
+void rcmi_node_sleep_until(struct rcmi_node *node, const struct rcmi_sleep *sleep,
+                           rcmi_deadline deadline);
+void rcmi_node_sleep_end(struct rcmi_node *node, const struct rcmi_sleep *sleep);
 /* Rings it: wakes this node's sleepers and, if it sleeps armed, its loop thread. */
 void rcmi_node_ring(struct rcmi_node *node);
 struct rcmi_loop *rcmi_node_loop(struct rcmi_node *node);
@@ -240,6 +257,10 @@ struct rcmi_transport {
     /* rcmi_node_progress and rcmi_node_arm of this transport. Any thread. */
     bool (*progress)(void *domain);
     void (*arm)(void *domain);
+    /* Before a thread of this process sleeps on descriptors: *ret_fd is readable while there is
+     * something for progress to move, -1 if there never is. False if peers have other ways to
+     * tell that something came; it may become so at any time, then the bell is rung. Any thread. */
+    bool (*attend)(void *domain, int *ret_fd);
 
     /* Per link. offer fills what the peer needs; accept takes the peer's (untrusted). attach takes
      * over data socket number i (connected, authenticated, non-blocking), also if it fails; it

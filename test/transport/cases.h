@@ -26,6 +26,9 @@ void case_destroy_any_time(void **state);
 /* cases_thread.c: several threads, several nodes. */
 void case_two_threads(void **state);
 void case_sleep(void **state);
+void case_sleepers(void **state);
+void case_sleep_ends(void **state);
+void case_sleep_new_link(void **state);
 void case_sleep_writer(void **state);
 void case_multicast(void **state);
 void case_multicast_refused(void **state);

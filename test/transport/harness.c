@@ -233,19 +233,18 @@ struct rcmi_slot side_peek(struct side *side, struct rcmi_channel *channel) {
 }
 
 struct rcmi_slot side_peek_asleep(struct side *side, struct rcmi_channel *channel) {
-    struct rcmi_bell *bell = rcmi_node_bell(side->node);
     struct rcmi_slot slot = {0};
     rcm_status status;
     while ((status = rcmi_channel_peek(channel, &slot)) == RCM_AGAIN) {
         CHECK(!rcmi_deadline_passed(limit()));
         if (rcmi_node_progress(side->node))
             continue;
-        uint32_t seen = rcmi_bell_arm(bell, RCMI_BELL_FUTEX_ONE);
-        rcmi_node_arm(side->node);
+        struct rcmi_sleep sleep;
+        rcmi_node_sleep_begin(side->node, &sleep);
         int64_t before = rcmi_now_ns();
         if (rcmi_channel_peek(channel, &slot) == RCM_AGAIN)
-            rcmi_bell_sleep(bell, seen, limit());
-        rcmi_bell_disarm(bell, RCMI_BELL_FUTEX_ONE);
+            rcmi_node_sleep_until(side->node, &sleep, limit());
+        rcmi_node_sleep_end(side->node, &sleep);
         /* The peer never pauses for long: who slept that long was not woken. */
         CHECK(rcmi_now_ns() - before < 1500000000LL * slowness());
     }

@@ -330,6 +330,13 @@ static void test_ring_armed_only(void **state) {
     assert_int_equal(read(fd, &count, sizeof count), sizeof count);
     assert_int_equal(count, 1);
     rcmi_bell_disarm(&bell, RCMI_BELL_ENGINE);
+
+    (void)rcmi_bell_arm(&bell, RCMI_BELL_POLLER);
+    rcmi_bell_ring(&bell, fd); /* as from another process */
+    assert_int_equal(read(fd, &count, sizeof count), -1);
+    rcmi_bell_ring_all(&bell, -1, fd);
+    assert_int_equal(read(fd, &count, sizeof count), sizeof count);
+    rcmi_bell_disarm(&bell, RCMI_BELL_POLLER);
     assert_int_equal(atomic_load(&bell.armed), 0);
     close(fd);
 }

@@ -55,6 +55,12 @@ static void self_arm(void *domain) {
     (void)domain;
 }
 
+static bool self_attend(void *domain, int *ret_fd) {
+    (void)domain;
+    *ret_fd = -1;
+    return true;
+}
+
 /* ---- Links ----------------------------------------------------------------------------------- */
 
 static rcm_status self_link_init(void *link, void *domain, int peer) {
@@ -230,6 +236,7 @@ const struct rcmi_transport rcmi_transport_self = {
     .domain_fini = self_domain_fini,
     .progress = self_progress,
     .arm = self_arm,
+    .attend = self_attend,
     .link_init = self_link_init,
     .link_offer = self_link_offer,
     .link_accept = self_link_accept,

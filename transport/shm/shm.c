@@ -46,6 +46,13 @@ static void shm_arm(void *domain) {
     (void)domain;
 }
 
+/* Peers ring the bell from their own processes, and cannot wake a thread that polls. */
+static bool shm_attend(void *arg, int *ret_fd) {
+    const struct shm_domain *domain = arg;
+    *ret_fd = -1;
+    return atomic_load(&domain->links) == 0;
+}
+
 /* ---- Links ----------------------------------------------------------------------------------- */
 
 static rcm_status shm_link_init(void *arg, void *domain, int peer) {
@@ -54,6 +61,8 @@ static rcm_status shm_link_init(void *arg, void *domain, int peer) {
     link->peer = peer;
     link->eventfd = -1;
     link->inited = true;
+    atomic_fetch_add(&link->domain->links, 1);
+    rcmi_node_ring(link->domain->node); /* who polls must not, from here on */
     return RCM_OK;
 }
 
@@ -145,6 +154,7 @@ const struct rcmi_transport rcmi_transport_shm = {
     .domain_fini = shm_domain_fini,
     .progress = shm_progress,
     .arm = shm_arm,
+    .attend = shm_attend,
     .link_init = shm_link_init,
     .link_offer = shm_link_offer,
     .link_accept = shm_link_accept,

@@ -55,6 +55,9 @@ struct shm_domain {
     struct shm_head *head;
     struct shm_range *free; /* by position */
     struct shm_map *maps;   /* kept for status pages that may still be read */
+    /* Links that were begun; never fewer. seq_cst with the armed bits of the bell: who polls sees
+     * the new link, or the ring after it wakes it. */
+    _Atomic int links;
 };
 
 struct shm_link {

@@ -3,9 +3,10 @@
  * The tcp transport: messages over the data sockets that the framework dials and authenticates.
  * Here are its domains (one per node), its links, and its row in the table of transports.
  *
- * Who moves the data: any thread in progress. A thread that spins reads the sockets itself; before
- * it sleeps it arms, and the loop thread, which watches the set of all data sockets, moves what
- * came and rings. The bell must be armed before the domain is, or a ring may be missed.
+ * Who moves the data: any thread in progress. A thread that spins reads the sockets itself. One
+ * that sleeps does so on the set of all data sockets; where it cannot, it arms, and the loop
+ * thread, which watches that set, moves what came and rings. The bell must be armed before the
+ * domain is, or a ring may be missed.
  */
 #include "tcp.h"
 #include <errno.h>
@@ -91,9 +92,9 @@ static bool domain_progress(void *data) {
 
 /* ---- The loop's part ----------------------------------------------------------------------- */
 
-void tcp_arm(void *data) {
-    struct tcp_domain *domain = data;
-    bool was = atomic_exchange(&domain->armed, true);
+/* Before somebody sleeps on the set of sockets, be it the loop: acknowledges what came, and sends
+ * what waits or has epoll tell when there is room. */
+static void streams_settle(struct tcp_domain *domain) {
     pthread_rwlock_rdlock(&domain->streams_lock);
     for (struct tcp_stream *stream = domain->streams; stream; stream = stream->next) {
         if (tcp_lock_try(&stream->rx.lock)) {
@@ -109,8 +110,22 @@ void tcp_arm(void *data) {
             tcp_tx_move(stream);
     }
     pthread_rwlock_unlock(&domain->streams_lock);
+}
+
+void tcp_arm(void *data) {
+    struct tcp_domain *domain = data;
+    bool was = atomic_exchange(&domain->armed, true);
+    streams_settle(domain);
     if (!was)
         (void)rcmi_loop_rearm(rcmi_node_loop(domain->node), &domain->watch, EPOLLIN | EPOLLONESHOT);
+}
+
+/* What another thread leaves in a socket that is full then, it or the grace timer comes back to. */
+static bool tcp_attend(void *data, int *ret_fd) {
+    struct tcp_domain *domain = data;
+    streams_settle(domain);
+    *ret_fd = domain->epoll;
+    return true;
 }
 
 void tcp_grace(struct tcp_domain *domain) {
@@ -270,6 +285,7 @@ const struct rcmi_transport rcmi_transport_tcp = {
     .domain_fini = domain_fini,
     .progress = domain_progress,
     .arm = tcp_arm,
+    .attend = tcp_attend,
     .link_init = link_init,
     .link_offer = link_offer,
     .link_accept = link_accept,

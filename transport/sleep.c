@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How a thread sleeps until something happens to its node. A message to a thread that sleeps on the
+ * bell's futex wakes two threads, one after the other: the loop thread, which sleeps on the
+ * sockets, and then the one that waits. Waking a thread costs as much as several messages, so the
+ * first one to sleep sleeps on the sockets itself ("polls"), and on an eventfd for all that does
+ * not come by a socket: works that other threads complete, failures, aborts.
+ *
+ * It is in nobody's way and owes nobody anything: every other sleeper still arms the loop thread,
+ * so that who polls may go away, or be busy elsewhere, without telling. The price is that with two
+ * threads asleep a message wakes both the one that polls and the loop thread.
+ *
+ * Not here: how long to spin before (base/wait.c), and what is looked at in between (the caller).
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+#include "internal.h"
+
+rcm_status rcmi_node_sleep_init(struct rcmi_node *node) {
+    node->poller_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (node->poller_fd < 0)
+        return rcmi_fail(rcmi_status_of_errno(errno), errno, "no eventfd for a node");
+    return RCM_OK;
+}
+
+/* Whether all that may happen to the node shows itself on descriptors, which these are. */
+static bool sleep_attend(struct rcmi_node *node, struct rcmi_sleep *sleep) {
+    sleep->fds[0] = node->poller_fd;
+    sleep->nfds = 1;
+    for (int i = 0; i < node->ndomains; i++) {
+        const struct rcmi_domain *domain = &node->domains[i];
+        int fd = -1;
+        if (!domain->transport->attend(domain->data, &fd))
+            return false;
+        if (fd >= 0 && sleep->nfds == RCMI_SLEEP_FDS)
+            return false;
+        if (fd >= 0)
+            sleep->fds[sleep->nfds++] = fd;
+    }
+    return true;
+}
+
+static bool sleep_begin_polling(struct rcmi_node *node, struct rcmi_sleep *sleep) {
+    if (atomic_exchange(&node->polled, true))
+        return false;
+    /* Armed first: a transport that takes its word back afterwards rings, and is heard. */
+    (void)rcmi_bell_arm(node->bell, RCMI_BELL_POLLER);
+    if (sleep_attend(node, sleep))
+        return true;
+    rcmi_bell_disarm(node->bell, RCMI_BELL_POLLER);
+    atomic_store(&node->polled, false);
+    return false;
+}
+
+void rcmi_node_sleep_begin(struct rcmi_node *node, struct rcmi_sleep *sleep) {
+    sleep->polls = sleep_begin_polling(node, sleep);
+    if (sleep->polls)
+        return;
+    sleep->seen = rcmi_bell_arm(node->bell, RCMI_BELL_FUTEX_ONE);
+    rcmi_node_arm(node);
+}
+
+/* All errors of ppoll mean "look again", as do signals. */
+static void sleep_poll(struct rcmi_node *node, const struct rcmi_sleep *sleep,
+                       rcmi_deadline deadline) {
+    struct pollfd polls[RCMI_SLEEP_FDS];
+    const int saved_errno = errno;
+    const int64_t left = deadline == RCMI_NEVER ? INT64_MAX : deadline - rcmi_now_ns();
+    const struct timespec timeout = {.tv_sec = left > 0 ? (time_t)(left / 1000000000) : 0,
+                                     .tv_nsec = left > 0 ? (long)(left % 1000000000) : 0};
+    uint64_t rings;
+    bool came = false;
+    for (int i = 0; i < sleep->nfds; i++)
+        polls[i] = (struct pollfd){.fd = sleep->fds[i], .events = POLLIN};
+    if (ppoll(polls, (nfds_t)sleep->nfds, deadline == RCMI_NEVER ? NULL : &timeout, NULL) > 0) {
+        if (polls[0].revents)
+            (void)!read(node->poller_fd, &rings, sizeof rings);
+        for (int i = 1; i < sleep->nfds; i++)
+            came = came || polls[i].revents;
+    }
+    errno = saved_errno;
+    /* Here and not only by the caller, who may wait for a driver that is busy: what is not taken
+     * from the sockets would end the next sleep at once. */
+    if (came)
+        (void)rcmi_node_progress(node);
+}
+
+void rcmi_node_sleep_until(struct rcmi_node *node, const struct rcmi_sleep *sleep,
+                           rcmi_deadline deadline) {
+    if (sleep->polls)
+        sleep_poll(node, sleep, deadline);
+    else
+        rcmi_bell_sleep(node->bell, sleep->seen, deadline);
+}
+
+void rcmi_node_sleep_end(struct rcmi_node *node, const struct rcmi_sleep *sleep) {
+    if (!sleep->polls) {
+        rcmi_bell_disarm(node->bell, RCMI_BELL_FUTEX_ONE);
+        return;
+    }
+    rcmi_bell_disarm(node->bell, RCMI_BELL_POLLER);
+    atomic_store(&node->polled, false);
+}
