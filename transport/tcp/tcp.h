@@ -273,7 +273,7 @@ bool tcp_quiet(struct rcmi_channel *base);
 rcm_status tcp_peek(struct rcmi_channel *base, struct rcmi_slot *ret_slot);
 void tcp_release(struct rcmi_channel *base);
 void tcp_expect(struct rcmi_channel *base, void *place, size_t cap);
-/* The slots a reader gave back and told nobody of are too many to keep to itself. */
+/* The slots a reader gave back and told nobody of are too many to keep to itself for long. */
 bool tcp_credit_is_due(struct tcp_channel *channel);
 /* The writer has no slot left that it knows of. */
 bool tcp_writer_is_stuck(struct tcp_channel *channel);

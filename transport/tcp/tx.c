@@ -63,12 +63,12 @@ static struct tcp_frame *list_shift(struct tcp_stream *stream) {
     return frame;
 }
 
-/* Under queue_lock: moves deferred frames to the list; all, or those of writers that are stuck. */
+/* Under queue_lock: moves deferred frames to the list; all, or those that are due. */
 static void list_promote(struct tcp_stream *stream, bool everything) {
     struct tcp_frame **at = &stream->deferred;
     while (*at) {
         struct tcp_frame *frame = *at;
-        if (everything || tcp_writer_is_stuck(frame->owner)) {
+        if (everything || tcp_credit_is_due(frame->owner) || tcp_writer_is_stuck(frame->owner)) {
             *at = frame->next;
             list_append(stream, frame);
         } else {
