@@ -243,6 +243,8 @@ void rcmi_comm_leave(rcm_comm *comm);
 void rcmi_comm_submit(rcm_comm *comm, struct rcm_work *work);
 /* Issues a blocking call's work and drives until it is final. */
 void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work);
+/* The epilogue of a thread that drove: others may sleep because it did. */
+void rcmi_comm_hand_over(rcm_comm *comm);
 /* After submitting an asynchronous work: one try at once, then the loop thread goes on. */
 void rcmi_comm_kick(rcm_comm *comm);
 /* Drives until work is final, or the deadline (RCM_PENDING). */
@@ -289,6 +291,12 @@ void rcmi_p2p_cancel(struct rcmi_p2p *p2p, rcm_status status);
 /* Calls visit on every unfinished work until it returns false. */
 void rcmi_p2p_each(struct rcmi_p2p *p2p, bool (*visit)(void *arg, struct rcm_work *work),
                    void *arg);
+/* A blocking send or receive of a small message at once, if that can be: RCM_OK; RCM_AGAIN: nothing
+ * was done, issue a work. Issuing thread. */
+rcm_status rcmi_p2p_send_now(rcm_comm *comm, int peer, uint64_t tag, const void *buffer,
+                             size_t bytes);
+rcm_status rcmi_p2p_receive_now(rcm_comm *comm, int peer, uint64_t tag, void *buffer,
+                                size_t capacity);
 /* A peer opened its channel to us. Any thread. */
 void rcmi_p2p_wanted(struct rcmi_p2p *p2p, int peer);
 #define RCMI_P2P_CHANNEL (0x100u | RCMI_ID_BULK)

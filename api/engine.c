@@ -301,8 +301,7 @@ void rcmi_comm_submit(rcm_comm *comm, struct rcm_work *work) {
     pthread_mutex_unlock(&comm->submit_lock);
 }
 
-/* The epilogue of a thread that drove: others may sleep because it did. */
-static void comm_hand_over(rcm_comm *comm) {
+void rcmi_comm_hand_over(rcm_comm *comm) {
     /* Partner: the increment of waiters in comm_wait_for. Who waits but could not drive, since we
      * did, is seen here. */
     atomic_thread_fence(memory_order_seq_cst);
@@ -333,7 +332,7 @@ void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work) {
     if (status == RCM_AGAIN)
         comm_wait_for(comm, &waiting);
     else
-        comm_hand_over(comm);
+        rcmi_comm_hand_over(comm);
 }
 
 void rcmi_comm_kick(rcm_comm *comm) {

@@ -2,6 +2,14 @@
 /* The front doors of point to point: arguments are checked here, once. The protocol is in p2p.c. */
 #include "comm.h"
 
+static bool transfer_now(rcm_comm *comm, enum rcmi_work_kind kind, void *buffer, size_t bytes,
+                         int peer, uint64_t tag) {
+    const rcm_status status = kind == RCMI_WORK_SEND
+                                  ? rcmi_p2p_send_now(comm, peer, tag, buffer, bytes)
+                                  : rcmi_p2p_receive_now(comm, peer, tag, buffer, bytes);
+    return status == RCM_OK;
+}
+
 static rcm_status transfer_issue(rcm_comm *comm, enum rcmi_work_kind kind, void *buffer,
                                  size_t count, rcm_dtype dtype, int peer, uint64_t tag,
                                  const struct rcm_call *call, rcm_work **ret_work) {
@@ -24,6 +32,8 @@ static rcm_status transfer_issue(rcm_comm *comm, enum rcmi_work_kind kind, void 
         return rcmi_fail(RCM_ERR_INVALID, 0, "tag RCM_ANY_TAG is for receives only");
     struct rcm_work *work;
     status = rcmi_call_check(call);
+    if (status == RCM_OK && !ret_work && transfer_now(comm, kind, buffer, count * size, peer, tag))
+        return RCM_OK;
     if (status == RCM_OK)
         status = rcmi_work_new(comm, kind, ret_work == NULL, call, &work);
     if (status != RCM_OK)

@@ -5,6 +5,7 @@
  *   p2p.c          pairs and their channels, what the driver calls
  *   p2p_send.c     announcing, pieces of data, answers that are owed
  *   p2p_receive.c  what arrives, and to which receive it belongs
+ *   p2p_direct.c   blocking calls that need no work
  */
 #ifndef RCMI_P2P_INTERNAL_H
 #define RCMI_P2P_INTERNAL_H
@@ -18,6 +19,8 @@
 #define ANNOUNCED_MAX  ((size_t)1 << 20) /* that no receive was posted for */
 #define EAGER_OVERHEAD ((size_t)64)
 #define LEND_MIN       ((size_t)2048)
+#define PIECES         4 /* of a message, at least, if they are not smaller than this: */
+#define PIECE_MIN      ((size_t)8192)
 
 enum kind { KIND_EAGER = 1, KIND_ANNOUNCE, KIND_READY, KIND_DATA, KIND_CREDIT };
 
@@ -99,10 +102,24 @@ static inline size_t eager_charge(size_t total) {
     return total + EAGER_OVERHEAD;
 }
 
-/* How long the next piece is of a message of which so much is left. Both ends have seen messages on
- * the channel before, so it is ready and its slots have their size. */
-static inline size_t piece_bytes(const struct rcmi_channel *channel, size_t left) {
-    return left < channel->slot_bytes ? left : channel->slot_bytes;
+/* Does another core read the slots where they are written? Not known before the channel is ready.
+ */
+static inline bool shares_slots(const struct rcmi_channel *channel) {
+    /* Acquire pairs with the release store of the loop thread, which chose the transport before. */
+    return atomic_load_explicit(&channel->state, memory_order_acquire) == RCM_OK &&
+           channel->transport->shared_slots;
+}
+
+/* How long the next piece is of a message of which `done` bytes are through. Both ends have seen
+ * messages on the channel before, so it is ready and its slots have their size. Where the receiver
+ * copies from the slots that the sender writes, a message has several pieces, so that the one
+ * copies while the other writes the next. */
+static inline size_t piece_bytes(const struct rcmi_channel *channel, size_t total, size_t done) {
+    size_t piece = channel->slot_bytes;
+    if (channel->transport->shared_slots && total / PIECES < piece)
+        piece = total / PIECES < PIECE_MIN ? PIECE_MIN : total / PIECES & ~(size_t)63;
+    piece = piece < channel->slot_bytes ? piece : channel->slot_bytes;
+    return total - done < piece ? total - done : piece;
 }
 
 /* p2p.c: the channel to peer, and that from it, opened on first use. */
@@ -110,6 +127,9 @@ rcm_status rcmi_pair_open_tx(struct rcmi_p2p *p2p, int peer);
 rcm_status rcmi_pair_open_rx(struct rcmi_p2p *p2p, int peer);
 /* p2p_send.c: sends what can be sent to peer. */
 rcm_status rcmi_pair_pump(struct rcmi_p2p *p2p, int peer, bool *moved);
+/* May a message of so many bytes go out unasked? Sends it so; RCM_AGAIN: no slot is free. */
+bool rcmi_pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair, size_t total);
+rcm_status rcmi_pair_put_eager(struct pair *pair, uint64_t tag, const void *bytes, size_t total);
 /* p2p_receive.c: takes what came from peer. */
 rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved);
 /* A new receive. */

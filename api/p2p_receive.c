@@ -142,7 +142,7 @@ static rcm_status handle_data(struct rcmi_p2p *p2p, int peer, uint32_t id,
         struct rcmi_transfer *t = &work->transfer;
         if (t->id != id)
             continue;
-        if (slot->len != piece_bytes(pair->rx, t->total - t->done))
+        if (slot->len != piece_bytes(pair->rx, t->total, t->done))
             return protocol_error(peer, "a piece of another size than announced", slot->len);
         receive_bytes(t, slot->bytes, slot->len);
         if (t->done == t->total) {
@@ -206,7 +206,8 @@ static void pair_expect(struct pair *pair) {
     const size_t end = t->total < t->capacity ? t->total : t->capacity;
     if (t->done >= end)
         return;
-    rcmi_channel_expect(pair->rx, t->buffer + t->done, piece_bytes(pair->rx, end - t->done));
+    const size_t piece = piece_bytes(pair->rx, t->total, t->done), left = end - t->done;
+    rcmi_channel_expect(pair->rx, t->buffer + t->done, piece < left ? piece : left);
     pair->expecting = true;
 }
 

@@ -21,20 +21,27 @@ static rcm_status pair_put(struct pair *pair, uint64_t meta, const void *head, s
     return RCM_OK;
 }
 
-static bool pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair, size_t total) {
+bool rcmi_pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair, size_t total) {
     return total <= EAGER_MAX && total + sizeof(struct header) <= p2p->comm->slot_bytes &&
            pair->eager_out + eager_charge(total) <= p2p->budget;
+}
+
+rcm_status rcmi_pair_put_eager(struct pair *pair, uint64_t tag, const void *bytes, size_t total) {
+    const struct header header = {.tag = tag, .total = total};
+    const rcm_status status =
+        pair_put(pair, meta_of(KIND_EAGER, 0), &header, sizeof(header), bytes, total);
+    if (status == RCM_OK)
+        pair->eager_out += eager_charge(total);
+    return status;
 }
 
 static rcm_status pair_announce(struct rcmi_p2p *p2p, struct pair *pair, struct rcm_work *work) {
     struct rcmi_transfer *t = &work->transfer;
     const struct header header = {.tag = t->tag, .total = t->total};
-    if (pair_may_be_eager(p2p, pair, t->total)) {
-        rcm_status status =
-            pair_put(pair, meta_of(KIND_EAGER, 0), &header, sizeof(header), t->buffer, t->total);
+    if (rcmi_pair_may_be_eager(p2p, pair, t->total)) {
+        rcm_status status = rcmi_pair_put_eager(pair, t->tag, t->buffer, t->total);
         if (status != RCM_OK)
             return status;
-        pair->eager_out += eager_charge(t->total);
         list_remove(&pair->outgoing, &pair->outgoing.head);
         rcmi_work_complete(work, RCM_OK);
         return RCM_OK;
@@ -52,7 +59,7 @@ static rcm_status pair_announce(struct rcmi_p2p *p2p, struct pair *pair, struct 
 
 /* Sends the next piece of a message that the receiver is ready for. */
 static rcm_status pair_send_data(struct pair *pair, struct rcmi_transfer *t) {
-    const size_t len = piece_bytes(pair->tx, t->total - t->done);
+    const size_t len = piece_bytes(pair->tx, t->total, t->done);
     const uint64_t meta = meta_of(KIND_DATA, t->id);
     rcm_status status = RCM_ERR_UNSUPPORTED;
     if (!pair->cannot_lend && len >= LEND_MIN) {

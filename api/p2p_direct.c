@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Point to point, the short way: a blocking send or receive of a small message, done by its caller
+ * at once and without a work, where nothing else of the communicator is unfinished and the channel
+ * is ready. The messages are those of the long way (p2p.c), so either end may go either way.
+ *
+ * Not here: waiting for long. A receiver looks for some microseconds, and only where another core
+ * may write the message meanwhile; then the long way begins, with its deadlines, reports and sleep.
+ */
+#include <string.h>
+#include "kernels.h"
+#include "p2p_internal.h"
+
+enum { LOOKS_MAX = 2048 };
+
+/* Are we the driver, with nothing to drive? */
+static bool comm_take(rcm_comm *comm) {
+    if (!rcmi_comm_try_drive(comm))
+        return false;
+    /* Relaxed: only this thread, which issues, makes it more. With it at 0 all lists of works are
+     * empty. */
+    if (!comm->closing && atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0)
+        return true;
+    rcmi_comm_stop_driving(comm);
+    return false;
+}
+
+static void comm_give(rcm_comm *comm) {
+    rcmi_comm_stop_driving(comm);
+    rcmi_comm_hand_over(comm);
+}
+
+rcm_status rcmi_p2p_send_now(rcm_comm *comm, int peer, uint64_t tag, const void *buffer,
+                             size_t bytes) {
+    struct rcmi_p2p *p2p = comm->p2p;
+    struct pair *pair = &p2p->pairs[peer];
+    if (!comm_take(comm))
+        return RCM_AGAIN;
+    rcm_status status = RCM_AGAIN;
+    if (pair->tx && pair->rx && !pair->ready && rcmi_pair_may_be_eager(p2p, pair, bytes))
+        status = rcmi_pair_put_eager(pair, tag, buffer, bytes);
+    comm_give(comm);
+    return status == RCM_OK ? RCM_OK : RCM_AGAIN;
+}
+
+/* The message in slot, if it is the one. */
+static bool pair_is_for(const struct rcmi_slot *slot, uint64_t tag, size_t capacity) {
+    struct header header;
+    if (slot->meta != meta_of(KIND_EAGER, 0) || slot->len < sizeof(header) ||
+        slot->len - sizeof(header) > capacity)
+        return false;
+    memcpy(&header, slot->bytes, sizeof(header));
+    return header.total == slot->len - sizeof(header) && (tag == RCM_ANY_TAG || tag == header.tag);
+}
+
+/* RCM_OK: received. RCM_PENDING: nothing is there yet. RCM_AGAIN: the long way. */
+static rcm_status pair_receive(struct rcmi_p2p *p2p, int peer, uint64_t tag, void *buffer,
+                               size_t capacity) {
+    struct pair *pair = &p2p->pairs[peer];
+    struct rcmi_slot slot;
+    rcm_status status = rcmi_channel_peek(pair->rx, &slot);
+    if (status != RCM_OK)
+        return status == RCM_AGAIN ? RCM_PENDING : RCM_AGAIN;
+    if (!pair_is_for(&slot, tag, capacity))
+        return RCM_AGAIN;
+    const size_t bytes = slot.len - sizeof(struct header);
+    pair->expecting = false;
+    rcmi_copy(buffer, (const char *)slot.bytes + sizeof(struct header), bytes);
+    rcmi_channel_release(pair->rx);
+    pair->eager_due += eager_charge(bytes);
+    pair->eager_in += eager_charge(bytes);
+    return RCM_OK;
+}
+
+static rcm_status pair_receive_soon(struct rcmi_p2p *p2p, int peer, uint64_t tag, void *buffer,
+                                    size_t capacity) {
+    struct rcmi_pause pause = rcmi_pause_budget(p2p->comm->engine->crowd);
+    const bool comes_by_itself = shares_slots(p2p->pairs[peer].rx);
+    rcm_status status;
+    for (int looks = 0; looks < LOOKS_MAX; looks++) {
+        status = pair_receive(p2p, peer, tag, buffer, capacity);
+        if (status != RCM_PENDING)
+            return status;
+        if (!comes_by_itself || pause.spins == 0)
+            return RCM_AGAIN;
+        (void)rcmi_pause(&pause);
+    }
+    return RCM_AGAIN;
+}
+
+rcm_status rcmi_p2p_receive_now(rcm_comm *comm, int peer, uint64_t tag, void *buffer,
+                                size_t capacity) {
+    struct rcmi_p2p *p2p = comm->p2p;
+    struct pair *pair = &p2p->pairs[peer];
+    bool moved = false;
+    if (!comm_take(comm))
+        return RCM_AGAIN;
+    rcm_status status = RCM_AGAIN;
+    if (pair->rx && !pair->ready && !p2p->unexpected)
+        status = pair_receive_soon(p2p, peer, tag, buffer, capacity);
+    /* Its failure is found again, and told, by the next operation. */
+    if (status == RCM_OK && pair->eager_in >= p2p->budget / 4)
+        (void)rcmi_pair_pump(p2p, peer, &moved);
+    comm_give(comm);
+    return status;
+}
