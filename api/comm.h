@@ -21,6 +21,7 @@
 #include "error.h"
 #include "exec.h"
 #include "log.h"
+#include "place.h"
 #include "plan.h"
 #include "ringcomm.h"
 #include "transport.h"
@@ -98,6 +99,7 @@ struct rcm_comm {
     struct rcmi_records *records;  /* has a lock of its own */
     struct rcmi_blame *blame;      /* has a lock of its own */
     bool closing;
+    struct rcmi_place place;
     struct {
         const struct rcmi_algorithm *algorithm;
         size_t bytes;

@@ -189,8 +189,10 @@ static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waitin
         if (moved || rcmi_node_progress(comm->engine->node)) {
             pause = full;
         } else {
-            if (!started && pause.spins == 0) /* others get the processor now, who knows how long */
+            if (!started && pause.spins == 0) { /* others get the processor now, for how long? */
                 rcmi_comm_start_clocks(comm);
+                rcmi_place_return(&comm->place);
+            }
             started = started || pause.spins == 0;
             if (!rcmi_pause(&pause))
                 return RCM_AGAIN;

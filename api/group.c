@@ -6,6 +6,7 @@
  */
 #include "comm.h"
 #include "log.h"
+#include "settings.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,6 +71,30 @@ static double machine_crowd(const rcm_comm *comm, const char *const *ids, int ra
     return cpus > 0 ? (double)ranks / cpus : ranks;
 }
 
+/* The nth CPU of a mask that has more. */
+static int cpus_nth(const uint8_t *mask, int nth) {
+    int cpu = 0;
+    for (;; cpu++)
+        if (mask[cpu / 8] >> cpu % 8 & 1 && nth-- == 0)
+            return cpu;
+}
+
+/* The CPU of this rank where more ranks than CPUs may all use the same ones. -1: where each can
+ * have its own, or somebody has bound them, or wants none of this. */
+static int machine_home(const rcm_comm *comm, const char *const *ids) {
+    const uint8_t *own = comm->engine->cpus[comm->world_rank[comm->rank]].bytes;
+    int cpus = 0;
+    for (int r = 0; r < comm->size; r++)
+        if (strcmp(ids[r], ids[comm->rank]) == 0 &&
+            memcmp(comm->engine->cpus[comm->world_rank[r]].bytes, own, RCMI_CPU_BYTES) != 0)
+            return -1;
+    for (int byte = 0; byte < RCMI_CPU_BYTES; byte++)
+        cpus += __builtin_popcount(own[byte]);
+    if (cpus < 2 || comm->local_size <= cpus || strcmp(rcmi_setting("RINGCOMM_PLACE"), "auto") != 0)
+        return -1;
+    return cpus_nth(own, comm->local_rank % cpus);
+}
+
 /* What the cost estimates want to know of the machines, the same on all ranks. */
 static void shape_machines(const rcm_comm *comm, const char *const *ids, struct rcmi_shape *shape) {
     shape->loopback = true;
@@ -102,6 +127,7 @@ rcm_status rcmi_comm_shape(rcm_comm *comm) {
         shape_machines(comm, ids, &comm->shape);
         shape_count_local(comm, ids);
         comm->crowd = machine_crowd(comm, ids, comm->rank);
+        comm->place.home = machine_home(comm, ids);
     }
     free(ids);
     free(first);

@@ -54,6 +54,8 @@ static const struct setting_row table[] = {
     {"RINGCOMM_SLOT_MEMORY", "4G", "bytes that the slots of all channels of a rank may have"},
     {"RINGCOMM_SPIN_US", "auto",
      "microseconds of spinning before sleeping; auto: by CPUs and ranks of this host"},
+    {"RINGCOMM_PLACE", "auto",
+     "ranks that share all their CPUs are spread over them, their masks stay; none: they are not"},
 };
 enum { NROWS = sizeof table / sizeof table[0] };
 

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See place.h. */
+#include "place.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdbool.h>
+#include "clock.h"
+
+#define PAUSE_FIRST_NS INT64_C(2000000)
+#define PAUSE_LAST_NS  INT64_C(2000000000)
+#define STAYED         4 /* pauses at home, after which the next one is short again */
+
+/* To be bound to one CPU moves a thread there at once; to be unbound moves it nowhere. */
+static void thread_move(int cpu) {
+    cpu_set_t allowed, home;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || !CPU_ISSET((size_t)cpu, &allowed))
+        return;
+    CPU_ZERO(&home);
+    CPU_SET((size_t)cpu, &home);
+    if (sched_setaffinity(0, sizeof home, &home) != 0)
+        return;
+    /* It was allowed a moment ago. If it is no more, then anything that is. */
+    if (sched_setaffinity(0, sizeof allowed, &allowed) == 0)
+        return;
+    for (size_t i = 0; i < CPU_SETSIZE; i++)
+        CPU_SET(i, &allowed);
+    (void)sched_setaffinity(0, sizeof allowed, &allowed);
+}
+
+void rcmi_place_return(struct rcmi_place *place) {
+    if (place->home < 0 || sched_getcpu() == place->home)
+        return;
+    const int64_t now = rcmi_now_ns();
+    if (now < place->next_ns)
+        return;
+    const int saved_errno = errno;
+    const bool stayed = now - place->next_ns > STAYED * place->pause_ns;
+    place->pause_ns = stayed ? PAUSE_FIRST_NS : place->pause_ns * 2;
+    if (place->pause_ns > PAUSE_LAST_NS)
+        place->pause_ns = PAUSE_LAST_NS;
+    place->next_ns = now + place->pause_ns;
+    thread_move(place->home);
+    errno = saved_errno;
+}

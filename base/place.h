@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where a thread runs that shares CPUs with other ranks. Ranks that wait give their CPU away again
+ * and again and never look idle, so the kernel leaves them as they happen to lie, three on one CPU
+ * and one on another, for seconds. A thread that finds itself elsewhere than at home goes there,
+ * and is free to be moved again: its affinity mask is what it was. It goes seldom, and the more
+ * seldom the more often it was moved away, for the kernel may know better.
+ *
+ * Not here: who has which home (api/group.c).
+ */
+#ifndef RCMI_PLACE_H
+#define RCMI_PLACE_H
+
+#include <stdint.h>
+
+struct rcmi_place {
+    int home;                  /* CPU, -1: none; the rest begins as zeros */
+    int64_t next_ns, pause_ns; /* not before, by rcmi_now_ns; how long after the last time */
+};
+
+/* Moves the calling thread home if it is elsewhere and was not moved just before. Next to nothing
+ * at home. */
+void rcmi_place_return(struct rcmi_place *place);
+
+#endif
