@@ -13,6 +13,8 @@
 #include "comm.h"
 
 #define EAGER_MAX      ((size_t)8192)
+#define EAGER_SHARED   ((size_t)32768)   /* where the receiver copies from the slot, and where */
+#define EAGER_CROWDED  ((size_t)65536)   /* besides each message more costs a change of tasks */
 #define BUDGET_MAX     ((size_t)1 << 18) /* of a pair; where there are many pairs */
 #define BUDGET_MIN     ((size_t)1 << 14) /* less each, so that all together */
 #define BUDGET_TOTAL   ((size_t)1 << 26) /* are this much, up to 4096 ranks */
@@ -20,7 +22,7 @@
 #define EAGER_OVERHEAD ((size_t)64)
 #define LEND_MIN       ((size_t)2048)
 #define PIECES         4 /* of a message, at least, if they are not smaller than this: */
-#define PIECE_MIN      ((size_t)8192)
+#define PIECE_MIN      ((size_t)16384)
 
 enum kind { KIND_EAGER = 1, KIND_ANNOUNCE, KIND_READY, KIND_DATA, KIND_CREDIT };
 

@@ -21,8 +21,15 @@ static rcm_status pair_put(struct pair *pair, uint64_t meta, const void *head, s
     return RCM_OK;
 }
 
+static size_t pair_eager_max(const struct rcmi_p2p *p2p, const struct pair *pair) {
+    if (!shares_slots(pair->tx))
+        return EAGER_MAX;
+    return p2p->comm->engine->crowd > 1 ? EAGER_CROWDED : EAGER_SHARED;
+}
+
 bool rcmi_pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair, size_t total) {
-    return total <= EAGER_MAX && total + sizeof(struct header) <= p2p->comm->slot_bytes &&
+    return total <= pair_eager_max(p2p, pair) &&
+           total + sizeof(struct header) <= p2p->comm->slot_bytes &&
            pair->eager_out + eager_charge(total) <= p2p->budget;
 }
 
