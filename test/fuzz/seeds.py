@@ -714,6 +714,13 @@ def p2p():
 
     def anything(kind, ident=0, rest=b''):
         return u8(7) + u8(kind) + u8(ident) + u8(len(rest)) + rest
+
+    def now(n, data, tag=1, came=1, kind=1, total=None):  # a blocking receive of n bytes
+        size = len(data) if total is None else total
+        return u8(64) + u16(n) + u8(tag) + u8(came) + u16(size) + u8(kind) + data
+
+    def send_now(n, tag=1):
+        return u8(65) + u16(n) + u8(tag)
     ready, other, flags = u8(4) + u8(0), 128, u8(0)
     large = announce(2500) + data(1024) + data(1024) + data(452)
     return {
@@ -740,6 +747,14 @@ def p2p():
         'bad-announce-long': flags + recv(10) + announce(2500, odd=255) + data(1023),
         'bad-eager-flood': flags + eager(b'x' * 1000, odd=250) * 3,
         'valid-eager-many': flags + eager(b'x' * 1000, odd=250) * 2 + recv(1000) * 40,
+        'valid-now': flags + now(10, b'x' * 10) + now(10, b'y') + now(0, b'') + now(9, b'a', 7) * 90,
+        'valid-now-other': flags + now(10, b'x' * 10, 1, 2) + recv(10, 2) + now(10, b'y'),
+        'valid-now-long': flags + now(3, b'x' * 10) + recv(3), 'valid-now-kept': flags +
+        eager(b'early') + now(5, b'late') + recv(5) + recv(5),
+        'valid-now-announced': flags + now(10, b'', kind=2),
+        'valid-send-now': flags + now(10, b'x') + send(5) + send_now(10) + send_now(1000) * 300 + credit(74),
+        'bad-now-length': flags + now(900, b'x' * 10, kind=129, total=50),
+        'bad-now-kind': flags + now(10, b'', kind=7), 'bad-now-data': flags + now(10, b'x', kind=4),
         'any-announced-absurd': flags + recv(10) + announce(65535, odd=255) + data(1024),
     }
 
