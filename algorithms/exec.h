@@ -29,6 +29,7 @@ struct rcmi_exec_config {
     const int *world_rank;          /* of each rank; outlives the exec */
     int rank;
     size_t slot_bytes;
+    size_t bulk_bytes; /* of the slots of a bulk channel between ranks of two hosts, or more */
     uint32_t slots;
 };
 rcm_status rcmi_exec_create(const struct rcmi_exec_config *config, struct rcmi_exec **ret_exec);

@@ -75,6 +75,12 @@ static rcm_status end_open_writer(const struct rcmi_exec *exec, struct rcmi_end 
     return status;
 }
 
+/* Whether no two ranks share a host, so that all channels are between hosts. */
+static bool exec_is_spread(const struct rcmi_exec *exec) {
+    return exec->config.shape->nhosts > 1 &&
+           exec->config.shape->nhosts == exec->config.shape->nranks;
+}
+
 static rcm_status end_open(struct rcmi_exec *exec, const struct rcmi_plan_channel *channel,
                            struct rcmi_end **ret_end) {
     struct rcmi_end *end = calloc(1, sizeof(*end));
@@ -84,7 +90,8 @@ static rcm_status end_open(struct rcmi_exec *exec, const struct rcmi_plan_channe
     end->number = channel->number;
     end->outgoing = channel->outgoing;
     end->multicast = channel->multicast;
-    const uint32_t id = channel->number | (channel->multicast ? RCMI_ID_MULTICAST : 0);
+    const uint32_t id = channel->number | (channel->multicast ? RCMI_ID_MULTICAST : 0) |
+                        (exec_is_spread(exec) ? RCMI_ID_BULK : 0);
     rcm_status status;
     if (end->outgoing)
         status = end_open_writer(exec, end, id);
@@ -122,19 +129,39 @@ struct slicing {
     uint32_t stripes;
 };
 
+/* Enough slices for overlap, but none so small that its messages cost more than its bytes. */
+struct slice_rule {
+    size_t most, least; /* bytes of a slice */
+    uint32_t enough;    /* no smaller slices to have more than so many */
+    uint32_t stripes;
+};
+
+static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec,
+                                         const struct rcmi_plan *plan) {
+    const size_t slot = exec->config.slot_bytes, bulk = exec->config.bulk_bytes;
+    if (!exec_is_spread(exec))
+        return (struct slice_rule){slot, RCMI_SLICE_MIN, plan->stripes, plan->stripes};
+    const size_t most = RCMI_NETWORK_SLICE_SLOTS * slot;
+    return (struct slice_rule){
+        .most = most < bulk ? most : bulk,
+        .least = RCMI_NETWORK_SLICE_MIN,
+        .enough = RCMI_NETWORK_SLICES,
+        .stripes = plan->stripes < RCMI_NETWORK_STRIPES ? plan->stripes : RCMI_NETWORK_STRIPES,
+    };
+}
+
 static struct slicing exec_slicing(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
                                    size_t count, size_t element_bytes) {
     const size_t longest = rcmi_chunk_max(count, element_bytes, plan->nchunks) * element_bytes;
-    struct slicing slicing = {.bytes = exec->config.slot_bytes, .n = 1, .stripes = 1};
-    /* Enough slices for all stripes, but none so small that its messages cost more than its bytes.
-     */
-    while (slicing.bytes / 2 >= RCMI_SLICE_MIN && longest / slicing.bytes < plan->stripes)
+    const struct slice_rule rule = exec_slice_rule(exec, plan);
+    struct slicing slicing = {.bytes = rule.most, .n = 1, .stripes = 1};
+    while (slicing.bytes / 2 >= rule.least && longest / slicing.bytes < rule.enough)
         slicing.bytes /= 2;
     slicing.bytes -= slicing.bytes % 64;
     if (longest)
         slicing.n = (longest + slicing.bytes - 1) / slicing.bytes;
     if (slicing.n > 1)
-        slicing.stripes = slicing.n < plan->stripes ? (uint32_t)slicing.n : plan->stripes;
+        slicing.stripes = slicing.n < rule.stripes ? (uint32_t)slicing.n : rule.stripes;
     return slicing;
 }
 

@@ -12,8 +12,16 @@
 /* Vectors from this size on do not stay in a core's cache until somebody reads them. */
 #define RCMI_LARGE_BYTES ((size_t)4 << 20)
 
-/* Vectors are not cut into slices smaller than this for the sake of overlap. */
-#define RCMI_SLICE_MIN ((size_t)16 << 10)
+/* Vectors are not cut into slices smaller than this for the sake of overlap. Between hosts a
+ * message costs several calls of the kernel and maybe a change of tasks at each end, as much as
+ * copying some 50 KiB. */
+#define RCMI_SLICE_MIN         ((size_t)16 << 10)
+#define RCMI_NETWORK_SLICE_MIN ((size_t)128 << 10)
+/* Between hosts: slices of so many ordinary slots (their channels are bulk channels), so many
+ * slices if the vector is large enough for that, and so many at a time. */
+#define RCMI_NETWORK_SLICE_SLOTS 4
+#define RCMI_NETWORK_SLICES      4
+#define RCMI_NETWORK_STRIPES     2
 
 /* One end of a channel of this communicator; shared by all runs that use it. */
 struct rcmi_end {

@@ -144,6 +144,7 @@ rcm_status rcmi_comm_equip(rcm_comm *comm) {
         .world_rank = comm->world_rank,
         .rank = comm->rank,
         .slot_bytes = comm->slot_bytes,
+        .bulk_bytes = rcmi_node_bulk_bytes(comm->engine->node, !comm->engine->merges_hosts),
         .slots = comm->slots,
     };
     rcm_status status = rcmi_exec_create(&config, &comm->exec);

@@ -88,6 +88,17 @@ static rcm_status registry_listed(struct rcmi_node *node, const char *list) {
     return RCM_OK;
 }
 
+size_t rcmi_node_bulk_bytes(const struct rcmi_node *node, bool any_pair) {
+    uint32_t scale = UINT32_MAX;
+    for (int i = 0; i < node->ndomains; i++) {
+        const struct rcmi_transport *transport = node->domains[i].transport;
+        if (transport == &rcmi_transport_self || (transport->same_host && !any_pair))
+            continue;
+        scale = transport->bulk_scale < scale ? transport->bulk_scale : scale;
+    }
+    return node->config.slot_bytes * (scale == UINT32_MAX ? 1 : scale);
+}
+
 rcm_status rcmi_registry_select(struct rcmi_node *node) {
     const char *list = node->config.transports;
     bool automatic = !list[0] || strcmp(list, "auto") == 0;

@@ -170,6 +170,8 @@ const void *rcmi_node_peer_status_page(struct rcmi_node *node, int peer);
 /* Set for a channel of messages that are the better the larger they are: its slots have bulk_scale
  * times the size where the transport has that for nothing. */
 #define RCMI_ID_BULK 0x20000u
+/* Bytes that the slots of such a channel have at least: between hosts, or of any pair. */
+size_t rcmi_node_bulk_bytes(const struct rcmi_node *node, bool any_pair);
 rcm_status rcmi_channel_open_writer(struct rcmi_node *node, uint32_t epoch, uint32_t id,
                                     const int *readers, int nreaders,
                                     struct rcmi_channel **ret_channel);
