@@ -102,6 +102,11 @@ double rcmi_cost_network(const struct rcmi_shape *shape, const struct rcmi_cost 
     const double chain = cost->hops * hop + cost->bytes / NETWORK_BYTES_PER_US;
     const double work =
         crowd * (cost->messages * SOCKET_MESSAGE_US + cost->sent / NETWORK_BYTES_PER_US);
+    /* Where all ranks share the processors of one machine there is always another one to run while
+     * one waits: what must be done in all counts, and the chain only as so many changes of tasks.
+     */
+    if (shape->loopback && crowd > 1)
+        return work + cost->hops * hop / 10;
     /* Of two with equal work the shorter chain is better. */
     return (chain > work ? chain : work) + chain / 10;
 }

@@ -46,8 +46,8 @@ void rcmi_reduce_in_rank_order(struct rcmi_builder *b, int lane, uint32_t chunk,
  * looks at, and `bytes` that a rank moves through memory, counting each read and each write.
  *
  * Between hosts the longest chain counts, `hops` messages in a row and `bytes` that go through one
- * host's network card; or the work of a processor, if that is more: as many ranks as share it send
- * `messages` and `sent` bytes each, on the average.
+ * host's network card; or the work of a processor, if that is more, or if all ranks share those of
+ * one machine: as many ranks as share it send `messages` and `sent` bytes each, on the average.
  */
 double rcmi_cost_memory(double hops, double polls, double bytes);
 struct rcmi_cost {

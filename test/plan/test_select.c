@@ -80,7 +80,11 @@ static void test_select_crowded(void **state) {
     shape.crowd = 4;
     assert_string_equal(selected(RCM_ALL_REDUCE, &shape, 8), "binomial");
     assert_string_equal(selected(RCM_BARRIER, &shape, 0), "binomial");
+    assert_string_equal(selected(RCM_ALL_REDUCE, &shape, (size_t)64 << 20), "binomial");
+    assert_string_equal(selected(RCM_BROADCAST, &shape, (size_t)64 << 20), "binomial");
+    shape.crowd = 1;
     assert_string_equal(selected(RCM_ALL_REDUCE, &shape, (size_t)64 << 20), "ring");
+    assert_string_equal(selected(RCM_BROADCAST, &shape, (size_t)64 << 20), "chain");
     for (int p = 2; p <= 4; p++) { /* two processors */
         struct rcmi_shape few = *test_shape_dealt(&one, p, p);
         few.loopback = true;
@@ -90,7 +94,7 @@ static void test_select_crowded(void **state) {
                             alone ? "recursive_doubling" : "binomial");
         assert_string_equal(selected(RCM_BARRIER, &few, 0), alone ? "dissemination" : "binomial");
         assert_string_equal(selected(RCM_ALL_REDUCE, &few, (size_t)64 << 20),
-                            alone ? "recursive_doubling" : "ring");
+                            alone ? "recursive_doubling" : "binomial");
     }
 }
 
