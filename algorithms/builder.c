@@ -407,6 +407,27 @@ static rcm_status plan_mark_stable(struct rcmi_plan *plan) {
     return RCM_OK;
 }
 
+static bool step_early(const struct rcmi_plan *plan, uint32_t index) {
+    const struct rcmi_step *step = &plan->steps[index];
+    if (step->op != RCMI_STEP_RECV || step->dst.where != RCMI_OUT)
+        return false;
+    const uint32_t channel = plan->operands[step->first_src].index;
+    for (uint32_t i = 0; i < plan->nsteps; i++) {
+        const struct rcmi_step *other = &plan->steps[i];
+        if (i == index)
+            continue;
+        if (other->dst.where == RCMI_OUT && other->dst.index == step->dst.index)
+            return false;
+        for (uint32_t k = 0; k < other->nsrcs; k++) {
+            const struct rcmi_operand *src = &plan->operands[other->first_src + k];
+            if ((src->where == RCMI_OUT && src->index == step->dst.index) ||
+                (src->where == RCMI_CHANNEL && src->index == channel))
+                return false;
+        }
+    }
+    return true;
+}
+
 /* One block: the plan, then its arrays; all need an alignment of 4 at most after the plan. */
 static struct rcmi_plan *plan_allocate(const struct rcmi_plan *head) {
     const size_t steps = head->nsteps * sizeof(struct rcmi_step);
@@ -466,6 +487,8 @@ rcm_status rcmi_plan_finish(struct rcmi_builder *builder, struct rcmi_plan **ret
         goto out;
     }
     plan_fill(plan, builder);
+    for (uint32_t i = 0; i < plan->nsteps; i++)
+        plan->steps[i].early = step_early(plan, i);
     status = plan_mark_stable(plan);
     if (status != RCM_OK)
         rcmi_plan_free(plan);

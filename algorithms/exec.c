@@ -65,6 +65,20 @@ static void lane_blocked(const struct rcmi_run *run, struct rcmi_lane_state *lan
     end->expecting = true;
 }
 
+/* Where the result may be written before the step is reached, says so to the writers of this slice
+ * and the next ones: as many as they can be ahead. */
+static void lane_invite(const struct rcmi_run *run, const struct rcmi_bound_step *step,
+                        struct rcmi_end *end, size_t offset) {
+    while (end->invited < run->exec->config.slots) {
+        const size_t at = offset + (size_t)end->invited * run->stripes * run->slice_bytes;
+        const size_t bytes = slice_length(step, at, run->slice_bytes);
+        if (bytes < RCMI_LEND_MIN || !rcmi_channel_invite(end->channel, end->invited,
+                                                          run_address(run, &step->dst, at), bytes))
+            return;
+        end->invited++;
+    }
+}
+
 /* Finds every source of a step. On RCM_AGAIN notes whom the lane waits for. */
 static rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state *lane,
                                const struct rcmi_bound_step *step, size_t offset, size_t bytes,
@@ -76,6 +90,8 @@ static rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state *lan
             continue;
         }
         const struct rcmi_port *port = &lane->ports[src->channel];
+        if (step->invites && port->end->serving == port->turn)
+            lane_invite(run, step, port->end, offset);
         rcm_status status = run_peek(run, port, lane->meta, bytes, &srcs[i]);
         if (status == RCM_AGAIN)
             lane_blocked(run, lane, step, port, offset, bytes);
@@ -88,12 +104,8 @@ static rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state *lan
 /* Sends a stable buffer without a copy where the channel can. RCM_ERR_UNSUPPORTED: it cannot. */
 static rcm_status step_lend(struct rcmi_run *run, struct rcmi_end *end, uint64_t meta,
                             const void *bytes, size_t len) {
-    if (end->cannot_lend)
-        return RCM_ERR_UNSUPPORTED;
     rcm_status status = rcmi_channel_lend(end->channel, bytes, len, meta);
-    if (status == RCM_ERR_UNSUPPORTED)
-        end->cannot_lend = true;
-    else if (status == RCM_OK)
+    if (status == RCM_OK)
         run->lent = true;
     return status;
 }
@@ -120,17 +132,37 @@ static void step_release(const struct rcmi_run *run, const struct rcmi_lane_stat
             continue;
         struct rcmi_end *end = lane->ports[src->channel].end;
         end->expecting = false;
+        if (end->invited > 0)
+            end->invited--;
         rcmi_channel_release(end->channel);
     }
 }
 
-/* Computes what a step sends and sends it: from its slot, or from dst where that keeps it. The slot
- * was reserved, so there is room for a lent message too. */
+/* Computes what a step sends straight into memory of the reader, and into dst if there is one. */
+static void step_compute_direct(const struct rcmi_run *run, const struct rcmi_bound_step *step,
+                                void *dst, void *direct, const void *const *srcs, size_t bytes) {
+    const bool streaming = run->large;
+    if (dst && step->nsrcs > 1)
+        run->reduce_twice(dst, direct, srcs, step->nsrcs, bytes / run->element_bytes, streaming);
+    else
+        step_compute(run, step, direct, streaming, srcs, bytes);
+    if (dst && step->nsrcs == 1)
+        step_compute(run, step, dst, streaming, srcs, bytes);
+}
+
+/* Computes what a step sends and sends it: from where the reader wants it, from its slot, or from
+ * dst where that keeps it. The slot was reserved, so there is room for a lent message too. */
 static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *lane,
                             const struct rcmi_bound_step *step, void *dst, void *slot,
                             const void *const *srcs, size_t bytes) {
     struct rcmi_end *out = lane->ports[step->out].end;
     const bool streaming = out->channel->transport->shared_slots;
+    void *direct = bytes >= RCMI_LEND_MIN ? rcmi_channel_direct(out->channel, bytes) : NULL;
+    if (direct) {
+        step_compute_direct(run, step, dst, direct, srcs, bytes);
+        rcmi_channel_commit(out->channel, bytes, lane->meta);
+        return RCM_OK;
+    }
     step_compute(run, step, dst ? dst : slot, dst == NULL && streaming, srcs, bytes);
     if (step->may_lend_dst && bytes >= RCMI_LEND_MIN) {
         const rcm_status status = step_lend(run, out, lane->meta, dst, bytes);

@@ -255,6 +255,7 @@ static void run_bind_step(struct rcmi_run *run, uint32_t i, bool in_place) {
         step->op == RCMI_STEP_SEND && (in_place ? step->stable_in_place : step->stable);
     bound->may_lend_dst = step->out != RCMI_NO_CHANNEL && step->lasting;
     bound->receives_into_dst = step->op == RCMI_STEP_RECV || step->op == RCMI_STEP_RECV_COPY_SEND;
+    bound->invites = step->early;
     for (uint32_t k = 0; k < step->nsrcs; k++)
         if (plan->operands[step->first_src + k].where == RCMI_CHANNEL)
             run->last_step[plan->operands[step->first_src + k].index] = bound;
@@ -300,6 +301,7 @@ static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     run->element_bytes = rcm_dtype_size(run->bind.dtype);
     run->reduce = rcmi_reduce_kernel(run->bind.dtype, run->bind.op);
     run->reduce_streaming = rcmi_reduce_kernel_streaming(run->bind.dtype, run->bind.op);
+    run->reduce_twice = rcmi_reduce_kernel_twice(run->bind.dtype, run->bind.op);
     run->large = run->bind.count * run->element_bytes >= RCMI_LARGE_BYTES;
     const struct slicing slicing =
         exec_slicing(run->exec, plan, run->bind.count, run->element_bytes);
@@ -373,6 +375,10 @@ void rcmi_run_end(struct rcmi_run *run) {
         if (end->expecting && end->serving == run->ports[i].turn) {
             rcmi_channel_expect(end->channel, NULL, 0);
             end->expecting = false;
+        }
+        if (end->invited > 0 && end->serving == run->ports[i].turn) {
+            (void)rcmi_channel_invite(end->channel, 0, NULL, 0);
+            end->invited = 0;
         }
     }
     run->next = run->exec->idle;

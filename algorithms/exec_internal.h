@@ -30,8 +30,8 @@ struct rcmi_end {
     int peer;              /* rank: the other side; -1 for an outgoing multicast */
     uint16_t number;
     bool outgoing, multicast;
-    bool cannot_lend; /* the transport said so */
     bool expecting;   /* a place for the next message was given */
+    uint32_t invited; /* messages from the next one on that were invited into place */
     uint32_t tickets; /* turns handed out */
     uint32_t serving; /* whose turn it is */
 };
@@ -60,6 +60,7 @@ struct rcmi_bound_step {
     bool may_lend;          /* one stable buffer to a channel, nothing else */
     bool may_lend_dst;      /* what it sends may be sent from dst */
     bool receives_into_dst; /* one channel to a buffer, and maybe on */
+    bool invites;           /* the same, and its slices may come early */
 };
 _Static_assert(sizeof(struct rcmi_bound_step) <= 64, "a bound step fits a cache line");
 
@@ -85,6 +86,7 @@ struct rcmi_run {
     uint32_t stripes;             /* in use: min(nslices, plan->stripes) */
     char *base[RCMI_SCRATCH + 1]; /* by enum rcmi_where */
     rcmi_reduce_fn reduce, reduce_streaming;
+    rcmi_reduce_twice_fn reduce_twice;
     bool large; /* the vector is too large to stay in the cache */
     bool lent;
     void *scratch;

@@ -79,6 +79,11 @@ struct rcmi_step {
     /* It writes a chunk of OUT for the last time: what it sends may be sent straight from there.
      * Computed likewise. */
     bool lasting;
+    /* It only receives, into a chunk of OUT that no other step of the plan writes, or reads under
+     * that name, and is the only reader of its channel: the sender may write there as soon as it
+     * has the message. Computed likewise; the verifier proves that every read of the chunk as IN,
+     * where both are the same memory, comes before. */
+    bool early;
     uint32_t chunk; /* the chunk whose length this step moves; ignored by signal and wait */
     uint32_t first_src;
     struct rcmi_operand dst; /* RCMI_NOWHERE if none */

@@ -5,13 +5,13 @@
  * publishes the sum, and everybody reads all sums.
  *
  *      p = 3, seen from rank 1
- *      lane 0   send c1 to 2, a1 to 0
- *      lane 1   b0 from 0 + b1 own + b2 from 2  ->  result, and published to all
- *      lane 2   read the sum of c from 2, that of a from 0
+ *      lane 0   read the sum of c from 2, that of a from 0
+ *      lane 1   send c1 to 2, a1 to 0
+ *      lane 2   b0 from 0 + b1 own + b2 from 2  ->  result, and published to all
  *
  * The three parts are lanes of their own, so that a vector of several slices flows: chunks of the
- * next slice are handed over while the sums of this one are still on their way. In place, lane 2
- * overwrites chunk c, which lane 0 must have sent before: it has, because rank c could not have
+ * next slice are handed over while the sums of this one are still on their way. In place, lane 0
+ * overwrites chunk c, which lane 1 must have sent before: it has, because rank c could not have
  * published the sum without it.
  *
  * Each chunk is summed by one rank, so all get the same bits.
@@ -24,7 +24,8 @@
 
 #define RANKS_MAX 32
 
-enum { LANE_SEND, LANE_SUM, LANE_GATHER };
+/* Who gathers says first where, so that the others' sums can go straight there. */
+enum { LANE_GATHER, LANE_SEND, LANE_SUM };
 
 static bool two_shot_supports(const struct rcmi_shape *shape) {
     return rcmi_supports_one_host(shape) && shape->nranks <= RANKS_MAX;
@@ -71,9 +72,9 @@ static struct rcmi_formula two_shot_formula(const struct rcmi_shape *shape, int 
 
 static double two_shot_cost(const struct rcmi_shape *shape, size_t bytes) {
     const double p = shape->nranks;
-    return shape->nranks == 1
-               ? 0
-               : rcmi_cost_memory(2, 3 * (p - 1) - 2, (5 * p - 2) / p * (double)bytes);
+    /* One poll less than flags: two ranks look at no more than on a ring. */
+    return shape->nranks == 1 ? 0
+                              : rcmi_cost_memory(2, 3 * (p - 2), (5 * p - 2) / p * (double)bytes);
 }
 
 const struct rcmi_algorithm rcmi_two_shot = {

@@ -3,7 +3,9 @@
  * The verifier's fourth part: two accesses to the same chunk of a rank's IN or OUT, one of them a
  * write, must be ordered by lanes and messages (credits do not count, there may be more slots). And
  * a step that is marked stable must have no write to its sources but earlier ones, a lasting one no
- * later write to its result. Scratch needs no look: verify_form.c gave each scratch chunk to one
+ * later write to its result. What a step marked early receives is written as early as by the step
+ * that sends it: other accesses to that chunk must come before that one, or after the receipt.
+ * Scratch needs no look: verify_form.c gave each scratch chunk to one
  * lane.
  *
  * For each rank, every step of every rank gets a clock: for each lane of that rank, how many of
@@ -19,15 +21,17 @@ struct access {
     uint32_t cell; /* a chunk of memory */
     uint32_t step;
     bool write;
-    bool kept; /* a read by a step that is marked stable, or what a lasting one reads of its result
-                */
-    bool own;  /* the latter */
+    bool kept;  /* a read by a step that is marked stable, or what a lasting one reads of its result
+                 */
+    bool own;   /* the latter */
+    bool early; /* a write that may happen when the message is sent */
 };
 
 struct hazards {
     struct rcmi_verifier *v;
     uint32_t rank, nlanes;
     uint32_t *clocks; /* nlanes for each step */
+    uint32_t *sender; /* of the message that a step receives; of steps that receive one */
 };
 
 static uint32_t step_position(const struct hazards *h, uint32_t step) {
@@ -63,6 +67,20 @@ static bool step_before(const struct hazards *h, uint32_t a, uint32_t b) {
     return h->clocks[(size_t)b * h->nlanes + lane] > step_position(h, a);
 }
 
+static void senders_find(const struct hazards *h) {
+    const struct rcmi_verifier *v = h->v;
+    for (uint32_t step = 0; step < v->nsteps; step++)
+        for (uint32_t e = v->edge_base[step]; e < v->edge_base[step + 1]; e++)
+            if (v->edges[e].kind == RCMI_EDGE_MESSAGE && v->edges[e].to < v->nsteps)
+                h->sender[v->edges[e].to] = step;
+}
+
+/* Is a, of this rank, before the message was sent that the early step receives? */
+static bool step_before_message(const struct hazards *h, uint32_t a, uint32_t early) {
+    const uint32_t sender = h->sender[early];
+    return h->clocks[(size_t)sender * h->nlanes + h->v->lane_of[a]] > step_position(h, a);
+}
+
 static void access_add(struct access *accesses, uint32_t *n, const struct hazards *h, uint32_t step,
                        struct rcmi_operand operand, bool write, bool kept, bool own) {
     const uint32_t nchunks = h->v->plans[h->rank]->nchunks;
@@ -89,6 +107,8 @@ static uint32_t accesses_collect(const struct hazards *h, struct access *accesse
         for (uint32_t i = 0; i < s->nsrcs; i++)
             access_add(accesses, &n, h, step, rcmi_verify_srcs(v, step)[i], false, kept, false);
         access_add(accesses, &n, h, step, s->dst, true, false, false);
+        if (s->early && n > 0 && accesses[n - 1].step == step && accesses[n - 1].write)
+            accesses[n - 1].early = true;
         if (s->lasting)
             access_add(accesses, &n, h, step, s->dst, false, true, true);
     }
@@ -111,6 +131,15 @@ static rcm_status pair_check(const struct hazards *h, const struct access *a,
         !step_before(h, b->step, a->step)) {
         rcmi_verify_describe(h->v, b->step, other, sizeof(other));
         return rcmi_verify_fail_at(h->v, a->step, "and %s touch the same chunk%s in no order",
+                                   other, h->v->options.in_place ? " (in place)" : "");
+    }
+    const struct access *early = a->early ? a : b, *with = a->early ? b : a;
+    if (early->early && early->step != with->step && !step_before(h, early->step, with->step) &&
+        !step_before_message(h, with->step, early->step)) {
+        rcmi_verify_describe(h->v, with->step, other, sizeof(other));
+        return rcmi_verify_fail_at(h->v, early->step,
+                                   "is marked early, but %s touches the chunk when it may already "
+                                   "be on its way%s",
                                    other, h->v->options.in_place ? " (in place)" : "");
     }
     const struct access *kept = a->kept ? a : b;
@@ -147,6 +176,13 @@ static uint32_t accesses_bound(const struct rcmi_plan *plan) {
     return n;
 }
 
+static bool plan_has_early(const struct rcmi_plan *plan) {
+    for (uint32_t i = 0; i < plan->nsteps; i++)
+        if (plan->steps[i].early)
+            return true;
+    return false;
+}
+
 rcm_status rcmi_verify_hazards(struct rcmi_verifier *v) {
     uint32_t lanes_max = 1, accesses_max = 1;
     for (uint32_t rank = 0; rank < v->nranks; rank++) {
@@ -159,11 +195,13 @@ rcm_status rcmi_verify_hazards(struct rcmi_verifier *v) {
     struct access *accesses = rcmi_verify_alloc(v, accesses_max, sizeof(*accesses));
     struct hazards h = {.v = v};
     h.clocks = rcmi_verify_alloc(v, (size_t)v->nsteps * lanes_max, sizeof(*h.clocks));
-    if (!accesses || !h.clocks)
+    h.sender = rcmi_verify_alloc(v, v->nsteps, sizeof(*h.sender));
+    if (!accesses || !h.clocks || !h.sender)
         return RCM_ERR_NOMEM;
+    senders_find(&h);
     for (h.rank = 0; h.rank < v->nranks; h.rank++) {
         h.nlanes = v->plans[h.rank]->nlanes;
-        if (h.nlanes > 1)
+        if (h.nlanes > 1 || plan_has_early(v->plans[h.rank]))
             clocks_compute(&h);
         const rcm_status status = cells_check(&h, accesses, accesses_collect(&h, accesses));
         if (status != RCM_OK)

@@ -61,7 +61,7 @@ struct pair {
     size_t eager_in;  /* eager bytes taken for which no credit was given */
     size_t eager_due; /* eager bytes arrived for which no credit was given: the peer's eager_out, or
                          less */
-    bool expecting, cannot_lend, active;
+    bool expecting, active;
     _Atomic bool wanted; /* set by the loop thread, taken by the driver (exchange) */
 };
 

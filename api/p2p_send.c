@@ -69,10 +69,8 @@ static rcm_status pair_send_data(struct pair *pair, struct rcmi_transfer *t) {
     const size_t len = piece_bytes(pair->tx, t->total, t->done);
     const uint64_t meta = meta_of(KIND_DATA, t->id);
     rcm_status status = RCM_ERR_UNSUPPORTED;
-    if (!pair->cannot_lend && len >= LEND_MIN) {
+    if (len >= LEND_MIN)
         status = rcmi_channel_lend(pair->tx, t->buffer + t->done, len, meta);
-        pair->cannot_lend = status == RCM_ERR_UNSUPPORTED;
-    }
     if (status == RCM_ERR_UNSUPPORTED)
         status = pair_put(pair, meta, NULL, 0, t->buffer + t->done, len);
     if (status == RCM_OK)

@@ -475,6 +475,29 @@ RCM_CHECKED rcm_status rcm_isend(rcm_comm *comm, const void *buffer, size_t coun
 RCM_CHECKED rcm_status rcm_irecv(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype,
                                  int src, uint64_t tag, rcm_work **ret_work);
 
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+/*
+ * Memory for buffers that are used again and again: at least `bytes`, page-aligned, zeroed. Ranks of
+ * the same host map each other's, so operations on it copy once, or not at all, where other memory is
+ * copied twice: the larger the buffers the more it gains. It is good for any use, with buffers of
+ * other kinds and any pointers into it; whether other ranks use such memory does not matter. Local
+ * to this rank, not collective. It lives until rcm_mem_free, or until the last communicator that
+ * came from the same rcm_init is destroyed.
+ *
+ * Other ranks touch it only in operations that were given it. But after an operation has failed or
+ * was aborted, a rank that has not heard of it yet may still read or write the operation's buffers
+ * there, until they are freed: their contents are undefined.
+ *
+ * RCM_ERR_RESOURCE if there is not enough: its pages are taken at once.
+ */
+RCM_CHECKED rcm_status rcm_mem_alloc(rcm_comm *comm, size_t bytes, void **ret_memory);
+
+/* Gives it back. memory: from rcm_mem_alloc of comm, or of another communicator from the same
+ * rcm_init. RCM_ERR_INVALID if it is not, or while an unfinished operation uses it; it stays then.
+ * Legal also after comm has failed. NULL is a no-op. */
+RCM_CHECKED rcm_status rcm_mem_free(rcm_comm *comm, void *memory);
+
 /* ---- Preparing ----------------------------------------------------------------------------- */
 
 enum rcm_collective { RCM_ALL_REDUCE = 1, RCM_BROADCAST = 2, RCM_BARRIER = 3 };

@@ -85,6 +85,10 @@ rcmi_reduce_fn rcmi_reduce_kernel_streaming(rcm_dtype dtype, rcm_op op) {
     return kernel_exists(dtype, op) ? kernels_chosen()->reduce_streaming[dtype][op] : NULL;
 }
 
+rcmi_reduce_twice_fn rcmi_reduce_kernel_twice(rcm_dtype dtype, rcm_op op) {
+    return kernel_exists(dtype, op) ? kernels_chosen()->reduce_twice[dtype][op] : NULL;
+}
+
 void rcmi_copy(void *dst, const void *src, size_t bytes) {
     kernels_chosen()->copy(dst, src, bytes);
 }

@@ -9,6 +9,7 @@
 #ifndef RCMI_KERNELS_H
 #define RCMI_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include "ringcomm.h"
 
@@ -35,6 +36,13 @@ rcmi_reduce_fn rcmi_reduce_kernel(rcm_dtype dtype, rcm_op op);
  * before it returns, so a flag may be written at once (with a release store, as always). Short
  * results, under 4 KiB, are stored plainly, since the fence would cost more than it saves. */
 rcmi_reduce_fn rcmi_reduce_kernel_streaming(rcm_dtype dtype, rcm_op op);
+
+/* The same reduction with two results, each of which may be one of the sources. streaming: both
+ * with non-temporal stores, fenced before it returns, where they lie alike to a vector's size and
+ * are not short; else plainly. */
+typedef void (*rcmi_reduce_twice_fn)(void *dst, void *other, const void *const *srcs, int nsrcs,
+                                     size_t count, bool streaming);
+rcmi_reduce_twice_fn rcmi_reduce_kernel_twice(rcm_dtype dtype, rcm_op op);
 
 /* Copies bytes; dst may be src, no other overlap. */
 void rcmi_copy(void *dst, const void *src, size_t bytes);

@@ -65,6 +65,17 @@ static void copy_streaming(void *dst, const void *src, size_t bytes) {
     vector_stream_fence();
 }
 
+/* Both results of a reduction of one source. */
+static void copy_twice(void *dst, void *other, const void *src, size_t bytes, bool stream) {
+    (stream ? copy_streaming : copy_plain)(other, src, bytes);
+    (stream ? copy_streaming : copy_plain)(dst, src, bytes);
+}
+
+/* Do both begin at the same place of a vector? Then aligned stores suit both. */
+RCMI_INLINE bool lie_alike(const void *dst, const void *other) {
+    return ((uintptr_t)dst ^ (uintptr_t)other) % RCMI_VECTOR_BYTES == 0;
+}
+
 #define T  uint8
 #define OP sum
 #include "reduce_loop.h"
@@ -140,6 +151,7 @@ const struct rcmi_kernel_table TABLE(RCMI_VARIANT) = {
     .name = TABLE_TEXT(RCMI_VARIANT),
     .reduce = ROWS(_reduce),
     .reduce_streaming = ROWS(_reduce_streaming),
+    .reduce_twice = ROWS(_reduce_twice),
     .copy = copy_plain,
     .copy_streaming = copy_streaming,
 };

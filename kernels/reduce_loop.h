@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The loop of one reduction kernel: included once per (T, OP) by reduce.c, which defines both.
- * It makes OP_T_reduce and OP_T_reduce_streaming. No include guard, on purpose.
+ * It makes OP_T_reduce, OP_T_reduce_streaming and OP_T_reduce_twice, the last with a second result
+ * `other`, NULL in the first two. No include guard, on purpose.
  *
  *   dst  |head|....|======|======|======|..|..|tail|
  *        unaligned  blocks of UNROLL vectors,  unaligned, overlaps
@@ -32,25 +33,31 @@ RCMI_INLINE VEC NAME(_at)(const ELEM *const *srcs, int nsrcs, size_t i) {
 }
 
 /* Fewer elements than a vector has: one at a time, in the first lane. */
-static __attribute__((noinline)) void NAME(_few)(ELEM *dst, const ELEM *const *srcs, int nsrcs,
-                                                 size_t count) {
+static __attribute__((noinline)) void NAME(_few)(ELEM *dst, ELEM *other, const ELEM *const *srcs,
+                                                 int nsrcs, size_t count) {
     for (size_t i = 0; i < count; i++) {
         VEC acc = OF_TYPE(load_one_)(srcs[0] + i);
         for (int s = 1; s < nsrcs; s++)
             acc = COMBINE(acc, OF_TYPE(load_one_)(srcs[s] + i));
         OF_TYPE(store_one_)(dst + i, FINISH(acc));
+        if (other)
+            OF_TYPE(store_one_)(other + i, FINISH(acc));
     }
 }
 
-RCMI_INLINE void NAME(_store)(ELEM *dst, VEC value, bool stream) {
+RCMI_INLINE void NAME(_store)(ELEM *dst, ELEM *other, size_t i, VEC value, bool stream) {
     if (stream)
-        OF_TYPE(stream_)(dst, value);
+        OF_TYPE(stream_)(dst + i, value);
     else
-        OF_TYPE(store_)(dst, value);
+        OF_TYPE(store_)(dst + i, value);
+    if (other && stream)
+        OF_TYPE(stream_)(other + i, value);
+    else if (other)
+        OF_TYPE(store_)(other + i, value);
 }
 
 /* UNROLL vectors from element i; written out, so that they are registers at -O2 too. */
-RCMI_INLINE void NAME(_block)(ELEM *dst, const ELEM *const *srcs, int nsrcs, size_t i,
+RCMI_INLINE void NAME(_block)(ELEM *dst, ELEM *other, const ELEM *const *srcs, int nsrcs, size_t i,
                               bool stream) {
     const ELEM *src = srcs[0] + i;
     VEC a = LOAD(src), b = LOAD(src + LANES);
@@ -62,46 +69,46 @@ RCMI_INLINE void NAME(_block)(ELEM *dst, const ELEM *const *srcs, int nsrcs, siz
         c = COMBINE(c, LOAD(src + 2 * LANES));
         d = COMBINE(d, LOAD(src + 3 * LANES));
     }
-    NAME(_store)(dst + i, FINISH(a), stream);
-    NAME(_store)(dst + i + LANES, FINISH(b), stream);
-    NAME(_store)(dst + i + 2 * LANES, FINISH(c), stream);
-    NAME(_store)(dst + i + 3 * LANES, FINISH(d), stream);
+    NAME(_store)(dst, other, i, FINISH(a), stream);
+    NAME(_store)(dst, other, i + LANES, FINISH(b), stream);
+    NAME(_store)(dst, other, i + 2 * LANES, FINISH(c), stream);
+    NAME(_store)(dst, other, i + 3 * LANES, FINISH(d), stream);
 }
 
-RCMI_INLINE void NAME(_loop)(ELEM *dst, const ELEM *const *srcs, int nsrcs, size_t count,
-                             bool stream) {
+RCMI_INLINE void NAME(_loop)(ELEM *dst, ELEM *other, const ELEM *const *srcs, int nsrcs,
+                             size_t count, bool stream) {
     if (count < LANES) {
-        NAME(_few)(dst, srcs, nsrcs, count);
+        NAME(_few)(dst, other, srcs, nsrcs, count);
         return;
     }
     VEC head = NAME(_at)(srcs, nsrcs, 0), tail = NAME(_at)(srcs, nsrcs, count - LANES);
     size_t i = -(uintptr_t)dst % (LANES * sizeof(ELEM)) / sizeof(ELEM);
     for (; i + UNROLL * LANES <= count; i += UNROLL * LANES)
-        NAME(_block)(dst, srcs, nsrcs, i, stream);
+        NAME(_block)(dst, other, srcs, nsrcs, i, stream);
     for (; i + LANES <= count; i += LANES)
-        NAME(_store)(dst + i, NAME(_at)(srcs, nsrcs, i), stream);
-    OF_TYPE(store_)(dst, head);
-    OF_TYPE(store_)(dst + count - LANES, tail);
+        NAME(_store)(dst, other, i, NAME(_at)(srcs, nsrcs, i), stream);
+    NAME(_store)(dst, other, 0, head, false);
+    NAME(_store)(dst, other, count - LANES, tail, false);
 }
 
 /* Copies the pointers, so that the compiler knows that stores to dst do not change them; and
  * gives the frequent two-source case a loop of its own. */
-RCMI_INLINE void NAME(_any)(void *dst, const void *const *srcs, int nsrcs, size_t count,
-                            bool stream) {
+RCMI_INLINE void NAME(_any)(void *dst, void *other, const void *const *srcs, int nsrcs,
+                            size_t count, bool stream) {
     const ELEM *local[RCMI_REDUCE_MAX] = {srcs[0]};
     for (int s = 1; s < nsrcs; s++)
         local[s] = srcs[s];
     if (nsrcs == 2)
-        NAME(_loop)(dst, local, 2, count, stream);
+        NAME(_loop)(dst, other, local, 2, count, stream);
     else
-        NAME(_loop)(dst, local, nsrcs, count, stream);
+        NAME(_loop)(dst, other, local, nsrcs, count, stream);
 }
 
 static void NAME(_reduce)(void *dst, const void *const *srcs, int nsrcs, size_t count) {
     if (nsrcs == 1)
         copy_plain(dst, srcs[0], count * sizeof(ELEM));
     else
-        NAME(_any)(dst, srcs, nsrcs, count, false);
+        NAME(_any)(dst, NULL, srcs, nsrcs, count, false);
 }
 
 static void NAME(_reduce_streaming)(void *dst, const void *const *srcs, int nsrcs, size_t count) {
@@ -110,8 +117,22 @@ static void NAME(_reduce_streaming)(void *dst, const void *const *srcs, int nsrc
     } else if (count < STREAM_MIN / sizeof(ELEM) || (uintptr_t)dst % sizeof(ELEM) != 0) {
         NAME(_reduce)(dst, srcs, nsrcs, count);
     } else {
-        NAME(_any)(dst, srcs, nsrcs, count, true);
+        NAME(_any)(dst, NULL, srcs, nsrcs, count, true);
         vector_stream_fence();
+    }
+}
+
+static void NAME(_reduce_twice)(void *dst, void *other, const void *const *srcs, int nsrcs,
+                                size_t count, bool stream) {
+    stream = stream && count >= STREAM_MIN / sizeof(ELEM) && lie_alike(dst, other) &&
+             (uintptr_t)dst % sizeof(ELEM) == 0;
+    if (nsrcs == 1) {
+        copy_twice(dst, other, srcs[0], count * sizeof(ELEM), stream);
+    } else if (stream) {
+        NAME(_any)(dst, other, srcs, nsrcs, count, true);
+        vector_stream_fence();
+    } else {
+        NAME(_any)(dst, other, srcs, nsrcs, count, false);
     }
 }
 

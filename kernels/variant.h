@@ -13,6 +13,7 @@ struct rcmi_kernel_table {
     /* Indexed by the numbers of ringcomm.h; NULL where no type or operator has the number. */
     rcmi_reduce_fn reduce[RCMI_DTYPE_END][RCMI_OP_END];
     rcmi_reduce_fn reduce_streaming[RCMI_DTYPE_END][RCMI_OP_END];
+    rcmi_reduce_twice_fn reduce_twice[RCMI_DTYPE_END][RCMI_OP_END];
     void (*copy)(void *dst, const void *src, size_t bytes);
     void (*copy_streaming)(void *dst, const void *src, size_t bytes);
 };

@@ -44,6 +44,7 @@ struct bench_options {
     bool check;
     bool check_last; /* compare the last iteration only, outside of all measured time */
     bool fresh;      /* the input is written anew before every iteration */
+    bool registered; /* buffers from rcm_mem_alloc */
     bool flip;       /* self-test: spoil one bit of one result per size */
     size_t offset;
     const char *csv, *json, *plot;

@@ -34,6 +34,7 @@ enum option_key {
     KEY_CALLS,
     KEY_FRESH,
     KEY_CHECK_LAST,
+    KEY_REGISTERED,
 };
 
 static const struct argp_option option_table[] = {
@@ -62,6 +63,8 @@ static const struct argp_option option_table[] = {
     {"memory", KEY_MEMORY, "KIND", 0, "Where the buffers are: host", 2},
     {"in-place", KEY_IN_PLACE, NULL, 0, "all_reduce: one buffer for input and result", 2},
     {"offset", KEY_OFFSET, "BYTES", 0, "Let buffers begin BYTES after a page's begin (0)", 2},
+    {"registered", KEY_REGISTERED, NULL, 0,
+     "Buffers in memory that ranks of a host map: from rcm_mem_alloc", 2},
     {"check", KEY_CHECK, NULL, 0,
      "Compare every element of results on every rank: of all iterations with -n, else of at "
      "least 3 per size",
@@ -326,6 +329,10 @@ static error_t options_parse_ranks(struct argp_state *state, int key, char *arg)
     case KEY_ALGORITHM:
         options->algorithm = strcmp(arg, "auto") == 0 ? NULL : arg;
         parser->ranks_only = "--algorithm";
+        return 0;
+    case KEY_REGISTERED:
+        options->registered = true;
+        parser->ranks_only = "--registered";
         return 0;
     case KEY_IN_PLACE:
         options->in_place = true;

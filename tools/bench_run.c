@@ -22,12 +22,27 @@
 
 /* ---- buffers ------------------------------------------------------------------------------- */
 
+static void *buffer_get(const struct bench_rank *rank, size_t len) {
+    void *memory = NULL;
+    if (!rank->options->registered)
+        return aligned_alloc(RUN_PAGE, len);
+    if (rcm_mem_alloc(rank->comm, len, &memory) != RCM_OK)
+        tool_error("rank %d: %s", rank->rank, rcm_last_error());
+    return memory;
+}
+
+/* rcm_destroy has freed what the communicator gave. */
+static void buffer_put(const struct bench_rank *rank, void *memory) {
+    if (!rank->options->registered)
+        free(memory);
+}
+
 rcm_status bench_alloc(struct bench_rank *rank, size_t max_bytes) {
     const struct bench_options *options = rank->options;
     size_t len = (max_bytes + options->offset + RUN_PAGE) / RUN_PAGE * RUN_PAGE;
     size_t iters = options->iters ? (size_t)options->iters : RUN_MAX_ITERS;
-    rank->send_mem = aligned_alloc(RUN_PAGE, len);
-    rank->recv_mem = aligned_alloc(RUN_PAGE, len);
+    rank->send_mem = buffer_get(rank, len);
+    rank->recv_mem = buffer_get(rank, len);
     rank->times = calloc(2 * iters + 1, sizeof(int64_t));
     rank->peer_times = calloc(2 * iters + 1, sizeof(int64_t));
     rank->max_iters = iters;
@@ -42,8 +57,8 @@ rcm_status bench_alloc(struct bench_rank *rank, size_t max_bytes) {
 }
 
 void bench_free(struct bench_rank *rank) {
-    free(rank->send_mem);
-    free(rank->recv_mem);
+    buffer_put(rank, rank->send_mem);
+    buffer_put(rank, rank->recv_mem);
     free(rank->times);
     free(rank->peer_times);
     rank->send_mem = rank->recv_mem = NULL;

@@ -48,6 +48,8 @@ static const struct rcmi_transport no_transport = {
     .quiet = none_quiet,
     .release = none_release,
     .expect = none_expect,
+    .direct = rcmi_no_direct,
+    .invite = rcmi_no_invite,
 };
 
 /* ---- State ----------------------------------------------------------------------------------- */

@@ -167,7 +167,8 @@ struct rcmi_node {
     struct rcmi_frames said; /* to all; loop thread */
     int nsaid;
     struct rcmi_link *failed;
-    bool settled; /* every peer has said farewell or is gone */
+    bool settled;              /* every peer has said farewell or is gone */
+    struct rcmi_block *blocks; /* memory.c; under lock */
 };
 
 enum rcmi_link_state {
@@ -449,6 +450,11 @@ void rcmi_control_drain(struct rcmi_link *link);
 void rcmi_control_stop(struct rcmi_link *link);
 /* Delivers frames that this node sent to itself. True if there was any. */
 bool rcmi_control_loopback(struct rcmi_node *node);
+
+/* ---- memory.c -------------------------------------------------------------------------------- */
+
+/* Frees what is left, before the domains go. */
+void rcmi_blocks_free(struct rcmi_node *node);
 
 /* ---- heartbeat.c ----------------------------------------------------------------------------- */
 

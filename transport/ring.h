@@ -5,6 +5,7 @@
  *
  *   readers x 2 lines   how many messages that reader has given back; written by that reader only
  *   slots x stride      a header line {seq, meta, len, inline bytes}, then the payload area
+ *   slots x line        where the reader wants messages, written by it; only with one reader
  *
  * seq is the number of the message in the slot, from 1, and the last thing written: its release
  * store publishes the rest of the line and the payload. Messages of up to RCMI_RING_INLINE bytes
@@ -34,14 +35,27 @@ struct rcmi_ring_line {
     _Alignas(RCMI_LINE) _Atomic uint64_t seq;
     uint64_t meta;
     uint64_t len;
-    uint8_t bytes[RCMI_RING_INLINE]; /* or, self only and bit RCMI_RING_LENT in len, a pointer */
+    uint8_t bytes[RCMI_RING_INLINE]; /* or, with bit RCMI_RING_LENT in len, where the payload is */
 };
 _Static_assert(sizeof(struct rcmi_ring_line) == RCMI_LINE, "a header is one line");
 
-#define RCMI_RING_LENT ((uint64_t)1 << 63)
+/* In len: the payload lies in memory of the writer's; or where the reader invited it to. */
+#define RCMI_RING_LENT   ((uint64_t)1 << 63)
+#define RCMI_RING_DIRECT ((uint64_t)1 << 62)
+#define RCMI_RING_FLAGS  (RCMI_RING_LENT | RCMI_RING_DIRECT)
+
+/* An invitation: message seq, of up to cap bytes, may be written to a place that the transport
+ * knows how to describe. */
+struct rcmi_ring_invitation {
+    /* Release store by the reader, 0 first when it changes; acquire load by the writer. */
+    _Alignas(RCMI_LINE) _Atomic uint64_t seq;
+    uint64_t cap;
+    uint8_t place[RCMI_RING_INLINE];
+};
+_Static_assert(sizeof(struct rcmi_ring_invitation) == RCMI_LINE, "an invitation is one line");
 
 struct rcmi_ring_shape {
-    size_t slot_bytes, stride, counters, total;
+    size_t slot_bytes, stride, counters, invitations, total; /* invitations: where they begin, 0 */
     uint32_t slots;
     int nreaders;
 };
@@ -57,7 +71,19 @@ static inline struct rcmi_ring_shape rcmi_ring_shape(size_t slot_bytes, uint32_t
         .nreaders = nreaders,
     };
     shape.total = shape.counters + slots * shape.stride;
+    if (nreaders == 1) {
+        shape.invitations = shape.total;
+        shape.total += slots * sizeof(struct rcmi_ring_invitation);
+    }
     return shape;
+}
+
+/* Of the message with this number. NULL if there are several readers. */
+static inline struct rcmi_ring_invitation *
+rcmi_ring_invitation(void *base, const struct rcmi_ring_shape *shape, uint64_t number) {
+    struct rcmi_ring_invitation *first =
+        (struct rcmi_ring_invitation *)((uint8_t *)base + shape->invitations);
+    return shape->invitations ? first + number % shape->slots : NULL;
 }
 
 static inline struct rcmi_ring_line *rcmi_ring_line(void *base, const struct rcmi_ring_shape *shape,
@@ -75,6 +101,8 @@ static inline void rcmi_ring_clear(void *base, const struct rcmi_ring_shape *sha
         atomic_store_explicit(rcmi_ring_counter(base, r), 0, memory_order_relaxed);
     for (uint32_t i = 0; i < shape->slots; i++)
         atomic_store_explicit(&rcmi_ring_line(base, shape, i)->seq, 0, memory_order_relaxed);
+    for (uint32_t i = 0; shape->invitations && i < shape->slots; i++)
+        atomic_store_explicit(&rcmi_ring_invitation(base, shape, i)->seq, 0, memory_order_relaxed);
     /* Readers hear of the ring through a system call or a lock after this. */
     atomic_thread_fence(memory_order_release);
 }
@@ -160,7 +188,7 @@ static inline void rcmi_ring_reader_init(struct rcmi_ring_reader *r, void *base,
 /* A seq or a length that cannot be. In ring.c. */
 rcm_status rcmi_ring_broken(const struct rcmi_ring_reader *r, uint64_t seq, uint64_t len);
 
-/* RCM_AGAIN, or the line with the next message. *ret_len may have the bit RCMI_RING_LENT. */
+/* RCM_AGAIN, or the line with the next message. *ret_len may have bits of RCMI_RING_FLAGS. */
 static inline rcm_status rcmi_ring_peek(struct rcmi_ring_reader *r, uint64_t *ret_len) {
     const struct rcmi_ring_line *line = r->line;
     /* Pairs with the release store in rcmi_ring_publish. */
@@ -174,9 +202,9 @@ static inline rcm_status rcmi_ring_peek(struct rcmi_ring_reader *r, uint64_t *re
     }
     /* Once: the other side may change it. */
     uint64_t len = *(const volatile uint64_t *)&line->len;
-    if ((len & ~RCMI_RING_LENT) > r->shape.slot_bytes)
+    if ((len & ~RCMI_RING_FLAGS) > r->shape.slot_bytes)
         return rcmi_ring_broken(r, seq, len);
-    r->large = len > RCMI_RING_INLINE;
+    r->large = len > RCMI_RING_INLINE && !(len & RCMI_RING_FLAGS);
     *ret_len = len;
     return RCM_OK;
 }

@@ -159,6 +159,18 @@ void *rcmi_node_status_page(struct rcmi_node *node);
 const void *rcmi_node_peer_status_page(struct rcmi_node *node, int peer);
 
 /*
+ * Memory that same-host peers can map, where a transport has that, else plain memory; zeroed,
+ * page-aligned, of huge pages where the machine has them. Messages lent from it, or invited into
+ * it, travel without a copy. It lives until rcmi_node_memory_free or the node's end. Any thread;
+ * nothing in flight may use it when it is freed, but late writes of peers that gave up harm nobody.
+ */
+rcm_status rcmi_node_memory_alloc(struct rcmi_node *node, size_t bytes, void **ret_memory);
+/* RCM_ERR_INVALID if it is not the start of such memory. */
+rcm_status rcmi_node_memory_free(struct rcmi_node *node, void *memory);
+/* The size of the block that starts at memory; 0 if none does. */
+size_t rcmi_node_memory_size(struct rcmi_node *node, const void *memory);
+
+/*
  * Opening. Each reader knows a channel by (epoch, id, writer); both ends open it, in any order,
  * without waiting: its operations say RCM_AGAIN until all ends have opened. ids are the opener's
  * choice; RCMI_ID_MULTICAST is set for a channel with readers [0..nreaders) on the writer's host,
@@ -196,11 +208,17 @@ static inline rcm_status rcmi_channel_reserve(struct rcmi_channel *channel, void
 static inline void rcmi_channel_commit(struct rcmi_channel *channel, size_t len, uint64_t meta);
 /* Writer: publishes len bytes (any size up to the slot size) that stay where they are, unchanged,
  * until rcmi_channel_quiet. After a reserve it takes the place of commit, and the slot stays free.
- * RCM_ERR_UNSUPPORTED if this channel cannot send from that memory: reserve and copy. */
+ * RCM_ERR_UNSUPPORTED if this channel cannot send from that memory: reserve and copy. Memory of
+ * rcmi_node_memory_alloc may still be read by a peer after the channel was closed, until freed. */
 static inline rcm_status rcmi_channel_lend(struct rcmi_channel *channel, const void *bytes,
                                            size_t len, uint64_t meta);
 /* Writer: true when nothing that was lent is needed any more. */
 static inline bool rcmi_channel_quiet(struct rcmi_channel *channel);
+
+/* Writer, after a successful reserve: where the reader wants the next message of len bytes, if it
+ * invited it into memory that this process can write; the message is then written there, whole, and
+ * commit publishes it. NULL: into the slot. */
+static inline void *rcmi_channel_direct(struct rcmi_channel *channel, size_t len);
 
 /* Reader: the oldest message not yet released. It stays there until release. */
 struct rcmi_slot {
@@ -217,6 +235,13 @@ static inline void rcmi_channel_release(struct rcmi_channel *channel);
  * place. Ignored by transports for which it is no gain. cap 0 withdraws the hint: after that
  * call returns the place is not touched any more. */
 static inline void rcmi_channel_expect(struct rcmi_channel *channel, void *place, size_t cap);
+
+/* Reader: the message after the next `ahead` unreleased ones may be written to place, cap bytes, by
+ * its writer, at any time from now on; peek then says bytes == place. A hint, ignored where the
+ * transport cannot (see `invites`) or the memory is not of rcmi_node_memory_alloc. cap 0 withdraws
+ * all; a writer that has begun may still go on with one message. False: not ready, or of no use. */
+static inline bool rcmi_channel_invite(struct rcmi_channel *channel, uint32_t ahead, void *place,
+                                       size_t cap);
 
 /* ==== Part 2: what a transport is ============================================================ */
 
@@ -248,6 +273,7 @@ struct rcmi_transport {
                             hands over */
     bool shared_slots;   /* another core reads a slot where the writer wrote it */
     uint32_t bulk_scale; /* see RCMI_ID_BULK; 1 where slots of any size are memory */
+    bool invites;        /* rcmi_channel_invite is of use */
     size_t domain_size, link_size, channel_size;
 
     /* Can it work on this machine at all? No side effects. reason: a sentence in any case. */
@@ -263,6 +289,11 @@ struct rcmi_transport {
      * something for progress to move, -1 if there never is. False if peers have other ways to
      * tell that something came; it may become so at any time, then the bell is rung. Any thread. */
     bool (*attend)(void *domain, int *ret_fd);
+
+    /* Memory that peers can map, and its end. take: RCM_ERR_UNSUPPORTED without a sentence if there
+     * is no such thing. Any thread. */
+    rcm_status (*memory_take)(void *domain, size_t bytes, void **ret_memory);
+    void (*memory_give)(void *domain, void *memory);
 
     /* Per link. offer fills what the peer needs; accept takes the peer's (untrusted). attach takes
      * over data socket number i (connected, authenticated, non-blocking), also if it fails; it
@@ -300,7 +331,15 @@ struct rcmi_transport {
     rcm_status (*peek)(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
     void (*release)(struct rcmi_channel *channel);
     void (*expect)(struct rcmi_channel *channel, void *place, size_t cap);
+    void *(*direct)(struct rcmi_channel *channel, size_t len);
+    void (*invite)(struct rcmi_channel *channel, uint32_t ahead, void *place, size_t cap);
 };
+
+/* For the rows of transports that have neither such memory nor invitations. */
+rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory);
+void rcmi_no_memory_give(void *domain, void *memory);
+void *rcmi_no_direct(struct rcmi_channel *channel, size_t len);
+void rcmi_no_invite(struct rcmi_channel *channel, uint32_t ahead, void *place, size_t cap);
 
 /* All transports, in order of preference; ends with NULL. A new one is its folder and a line in
  * registry.c. */
@@ -369,6 +408,18 @@ static inline void rcmi_channel_expect(struct rcmi_channel *c, void *place, size
     if (atomic_load_explicit(&c->state, memory_order_acquire) == RCM_AGAIN)
         return;
     c->transport->expect(c, place, cap);
+}
+
+static inline void *rcmi_channel_direct(struct rcmi_channel *c, size_t len) {
+    return c->transport->direct(c, len);
+}
+
+static inline bool rcmi_channel_invite(struct rcmi_channel *c, uint32_t ahead, void *place,
+                                       size_t cap) {
+    if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK || !c->transport->invites)
+        return false;
+    c->transport->invite(c, ahead, place, cap);
+    return true;
 }
 
 #endif

@@ -115,7 +115,9 @@ static const struct rcmi_transport play = {.name = "play",
                                            .quiet = play_quiet,
                                            .peek = play_peek,
                                            .release = play_release,
-                                           .expect = play_expect};
+                                           .expect = play_expect,
+                                           .direct = rcmi_no_direct,
+                                           .invite = rcmi_no_invite};
 
 static rcm_status play_open(struct played *channel, struct rcmi_channel **ret_channel) {
     fuzz_require(!channel->open, "a channel is opened once");

@@ -54,7 +54,8 @@ static struct rcmi_plan *mutant_copy(const struct rcmi_plan *plan) {
     m->operands = copy_array(plan->operands, plan->noperands, sizeof(*plan->operands), 1);
     m->channels = copy_array(plan->channels, plan->nchannels, sizeof(*plan->channels), 1);
     for (uint32_t i = 0; i < m->nsteps; i++)
-        m->steps[i].stable = m->steps[i].stable_in_place = m->steps[i].lasting = false;
+        m->steps[i].stable = m->steps[i].stable_in_place = m->steps[i].lasting = m->steps[i].early =
+            false;
     return m;
 }
 

@@ -201,6 +201,8 @@ static rcm_status self_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_
     struct rcmi_ring_reader *reader = &self_of(channel)->ring.reader;
     uint64_t len = 0;
     rcm_status status = rcmi_ring_peek(reader, &len);
+    if (status == RCM_OK && len & RCMI_RING_DIRECT)
+        status = rcmi_ring_broken(reader, reader->consumed + 1, len);
     if (status != RCM_OK)
         return status;
     if (len & RCMI_RING_LENT)
@@ -237,6 +239,8 @@ const struct rcmi_transport rcmi_transport_self = {
     .progress = self_progress,
     .arm = self_arm,
     .attend = self_attend,
+    .memory_take = rcmi_no_memory_take,
+    .memory_give = rcmi_no_memory_give,
     .link_init = self_link_init,
     .link_offer = self_link_offer,
     .link_accept = self_link_accept,
@@ -257,4 +261,6 @@ const struct rcmi_transport rcmi_transport_self = {
     .peek = self_peek,
     .release = self_release,
     .expect = self_expect,
+    .direct = rcmi_no_direct,
+    .invite = rcmi_no_invite,
 };

@@ -23,6 +23,7 @@ static size_t round_up(size_t bytes, size_t page) {
 static rcm_status writer_wakes(struct shm_channel *shm, void *const *links, int nreaders) {
     const struct shm_link *first = links[0];
     shm->wake = (struct shm_wake){.bell = &first->head->bell, .eventfd = first->eventfd};
+    shm->link = nreaders == 1 ? links[0] : NULL;
     if (nreaders == 1)
         return RCM_OK;
     shm->wakes = rcmi_zalloc((size_t)nreaders * sizeof *shm->wakes);
@@ -79,9 +80,11 @@ rcm_status shm_writer_attach(struct rcmi_channel *channel, int r, struct rcmi_bl
 
 rcm_status shm_reader_init(struct rcmi_channel *channel, void *arg) {
     struct shm_channel *shm = shm_of(channel);
-    const struct shm_link *link = arg;
+    struct shm_link *link = arg;
     shm->wake = (struct shm_wake){.bell = &link->head->bell, .eventfd = link->eventfd};
-    return RCM_OK;
+    shm->link = link;
+    shm->invited = rcmi_zalloc(channel->slots * sizeof *shm->invited);
+    return shm->invited ? RCM_OK : RCM_ERR_NOMEM;
 }
 
 static rcm_status check_offer(const struct rcmi_channel *channel, const struct rcmi_blob *blob,
@@ -118,7 +121,7 @@ rcm_status shm_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *blo
     return RCM_OK;
 }
 
-/* Nothing is ever lent. */
+/* What was lent lies in memory of the node, which outlives the channel. */
 void shm_writer_close(struct rcmi_channel *channel) {
     (void)channel;
 }
@@ -126,11 +129,14 @@ void shm_writer_close(struct rcmi_channel *channel) {
 /* Either end. */
 void shm_channel_fini(struct rcmi_channel *channel) {
     struct shm_channel *shm = shm_of(channel);
+    if (shm->link)
+        shm_window_drop(shm->link, &shm->window);
     if (shm->memory)
         munmap(shm->memory, shm->len);
     if (shm->domain)
         shm_range_give(shm->domain, shm->at, shm->len);
     free(shm->wakes);
+    free(shm->invited);
 }
 
 /* ---- Data ------------------------------------------------------------------------------------ */
@@ -143,6 +149,7 @@ static rcm_status shm_blame(int rank) {
 }
 
 rcm_status shm_reserve(struct rcmi_channel *channel, void **ret_slot) {
+    shm_of(channel)->direct = NULL;
     rcm_status status = rcmi_ring_reserve(&shm_of(channel)->ring.writer, ret_slot);
     if (status < 0 && channel->nreaders == 1)
         return shm_blame(rcmi_end_of(channel)->readers[0].rank);
@@ -160,38 +167,34 @@ static void ring_all(const struct shm_channel *shm) {
     }
 }
 
-void shm_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
-    struct shm_channel *shm = shm_of(channel);
-    rcmi_ring_commit(&shm->ring.writer, len, meta);
+void shm_publish(const struct shm_channel *shm) {
     if (shm->wakes)
         ring_all(shm);
     else
         rcmi_bell_ring(shm->wake.bell, shm->wake.eventfd);
 }
 
-rcm_status shm_lend(struct rcmi_channel *channel, const void *bytes, size_t len, uint64_t meta) {
-    (void)channel;
-    (void)bytes;
-    (void)len;
-    (void)meta;
-    return RCM_ERR_UNSUPPORTED; /* no sentence: the caller copies instead, this is no failure */
-}
-
-bool shm_quiet(struct rcmi_channel *channel) {
-    (void)channel;
-    return true;
+void shm_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
+    struct shm_channel *shm = shm_of(channel);
+    if (shm->direct)
+        rcmi_ring_publish(&shm->ring.writer, len | RCMI_RING_DIRECT, meta);
+    else
+        rcmi_ring_commit(&shm->ring.writer, len, meta);
+    shm->direct = NULL;
+    shm_publish(shm);
 }
 
 rcm_status shm_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
     struct rcmi_ring_reader *reader = &shm_of(channel)->ring.reader;
     uint64_t len = 0;
     rcm_status status = rcmi_ring_peek(reader, &len);
-    if (status == RCM_OK && len & RCMI_RING_LENT)
-        status = rcmi_ring_broken(reader, reader->consumed + 1, len);
+    if (status == RCM_OK && len & RCMI_RING_FLAGS)
+        status = shm_direct_peek(shm_of(channel), len, &ret_slot->bytes);
+    else if (status == RCM_OK)
+        ret_slot->bytes = rcmi_ring_payload(reader, len);
     if (status != RCM_OK)
         return status < 0 ? shm_blame(channel->writer) : status;
-    ret_slot->bytes = rcmi_ring_payload(reader, len);
-    ret_slot->len = len;
+    ret_slot->len = len & ~RCMI_RING_FLAGS;
     ret_slot->meta = reader->line->meta;
     return RCM_OK;
 }

@@ -22,7 +22,8 @@ static bool shm_probe(char *reason, size_t cap) {
 static rcm_status shm_domain_init(void *arg, struct rcmi_node *node) {
     struct shm_domain *domain = arg;
     domain->node = node;
-    return shm_segment_init(domain);
+    rcm_status status = shm_memory_init(&domain->memory);
+    return status == RCM_OK ? shm_segment_init(domain) : status;
 }
 
 static void shm_domain_fini(void *arg) {
@@ -34,6 +35,7 @@ static void shm_domain_fini(void *arg) {
         free(map);
     }
     shm_segment_fini(domain);
+    shm_memory_fini(&domain->memory);
 }
 
 /* Data lie where they are written: there is nothing to move, and bells wake sleepers. */
@@ -59,7 +61,8 @@ static rcm_status shm_link_init(void *arg, void *domain, int peer) {
     struct shm_link *link = arg;
     link->domain = domain;
     link->peer = peer;
-    link->eventfd = -1;
+    link->eventfd = link->memfd = -1;
+    pthread_mutex_init(&link->lock, NULL);
     link->inited = true;
     atomic_fetch_add(&link->domain->links, 1);
     rcmi_node_ring(link->domain->node); /* who polls must not, from here on */
@@ -71,7 +74,8 @@ static rcm_status shm_link_offer(void *arg, struct rcmi_blob *ret_offer) {
     ret_offer->len = 0;
     ret_offer->fds[0] = link->domain->memfd;
     ret_offer->fds[1] = rcmi_loop_eventfd(rcmi_node_loop(link->domain->node));
-    ret_offer->nfds = 2;
+    ret_offer->fds[2] = link->domain->memory.fd;
+    ret_offer->nfds = 3;
     return RCM_OK;
 }
 
@@ -105,18 +109,22 @@ static rcm_status head_map(struct shm_link *link, int memfd) {
 
 static rcm_status shm_link_accept(void *arg, struct rcmi_blob *offer) {
     struct shm_link *link = arg;
-    if (offer->nfds != 2)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it offered %d descriptors instead of 2",
+    size_t size;
+    if (offer->nfds != 3)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it offered %d descriptors instead of 3",
                          offer->nfds);
     /* A write to it must never block. */
     int flags = fcntl(offer->fds[1], F_GETFL);
     if (flags < 0 || !(flags & O_NONBLOCK))
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it offered a descriptor that is no eventfd");
-    rcm_status status = head_map(link, offer->fds[0]);
+    rcm_status status = rcmi_memfd_size(offer->fds[2], &size); /* sealed? */
+    if (status == RCM_OK)
+        status = head_map(link, offer->fds[0]);
     if (status != RCM_OK)
         return status;
     link->eventfd = offer->fds[1];
-    offer->fds[1] = -1; /* ours now */
+    link->memfd = offer->fds[2];
+    offer->fds[1] = offer->fds[2] = -1; /* ours now */
     rcmi_node_place_peer_page(link->domain->node, link->peer, (uint8_t *)link->head + SHM_PAGE);
     return RCM_OK;
 }
@@ -135,14 +143,21 @@ static void shm_link_down(void *link) {
 
 static void shm_link_fini(void *arg) {
     struct shm_link *link = arg;
-    if (link->inited)
-        rcmi_fd_close(&link->eventfd);
+    if (!link->inited)
+        return;
+    shm_windows_fini(link);
+    rcmi_fd_close(&link->eventfd);
+    rcmi_fd_close(&link->memfd);
+    pthread_mutex_destroy(&link->lock);
+    link->inited = false;
 }
 
 const struct rcmi_transport rcmi_transport_shm = {
     .name = "shm",
-    .description = "memory shared between processes of one host, pushed through slots",
+    .description = "memory shared between processes of one host: slots, or what lies in memory of "
+                   "rcm_mem_alloc",
     .shared_slots = true,
+    .invites = true,
     .bulk_scale = 1,
     .same_host = true,
     .multicast = true,
@@ -155,6 +170,8 @@ const struct rcmi_transport rcmi_transport_shm = {
     .progress = shm_progress,
     .arm = shm_arm,
     .attend = shm_attend,
+    .memory_take = shm_memory_take,
+    .memory_give = shm_memory_give,
     .link_init = shm_link_init,
     .link_offer = shm_link_offer,
     .link_accept = shm_link_accept,
@@ -175,4 +192,6 @@ const struct rcmi_transport rcmi_transport_shm = {
     .peek = shm_peek,
     .release = shm_release,
     .expect = shm_expect,
+    .direct = shm_direct,
+    .invite = shm_invite,
 };

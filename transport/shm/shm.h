@@ -5,6 +5,8 @@
  *   shm.c      the table; domains (one per node) and links
  *   segment.c  the node's shared memory: its head, and ranges for channels
  *   channel.c  the two ends of a channel, on the ring of ring.h
+ *   memory.c   memory handed out to the user, and what is mapped of the peers'
+ *   direct.c   messages that are read or written there instead of travelling through slots
  *
  * Each node has one segment, a memory file without a name. Its first page holds a header and the
  * node's bell, its second the status page; behind them lie the rings of the channels that this node
@@ -15,6 +17,11 @@
  *
  *   writer's memory:  [header, bell][status page][ring][ring]...
  *                            ^ rung by readers     ^ counters written by readers, the rest by us
+ *
+ * Memory that the user asked for lies in a second file, which all peers hold open (one descriptor
+ * for each). A message that lies in it is told by its place in the file; a peer maps the block when
+ * the first such message comes. Places in the file are never used twice: what is freed becomes a
+ * hole, so that a peer which still writes there after an abort harms nobody.
  */
 #ifndef RCMI_SHM_H
 #define RCMI_SHM_H
@@ -41,6 +48,40 @@ struct shm_range {
     size_t at, len;
 };
 
+/* The place of bytes in the memory file of the rank that speaks: the block, and where in it. Comes
+ * from another process, see shm_window_find. */
+struct shm_place {
+    uint64_t block_at, block_len; /* in the file */
+    uint64_t offset;              /* in the block */
+};
+_Static_assert(sizeof(struct shm_place) <= RCMI_RING_INLINE, "it travels in a header line");
+
+/* A block of ours that the user has. */
+struct shm_block {
+    struct shm_block *next;
+    uint8_t *base;
+    size_t at, len;
+};
+
+/* Our memory file. The lock guards all of it but fd, which is final. */
+struct shm_memory {
+    int fd;
+    bool inited;
+    pthread_mutex_t lock;
+    size_t size;
+    struct shm_block *blocks;
+    /* There are any: saves the lock. Relaxed: who sends from one had it from the allocation. */
+    _Atomic bool any;
+};
+
+/* A peer's block, mapped here. */
+struct shm_window {
+    struct shm_window *next;
+    uint8_t *base;
+    size_t at, len;
+    int users; /* channel ends that remember it; under the link's lock */
+};
+
 /* Somebody else's head, mapped. */
 struct shm_map {
     struct shm_map *next;
@@ -58,6 +99,7 @@ struct shm_domain {
     /* Links that were begun; never fewer. seq_cst with the armed bits of the bell: who polls sees
      * the new link, or the ring after it wakes it. */
     _Atomic int links;
+    struct shm_memory memory;
 };
 
 struct shm_link {
@@ -65,7 +107,10 @@ struct shm_link {
     int peer;
     bool inited;
     struct shm_head *head;
-    int eventfd; /* of the peer's engine */
+    int eventfd;                /* of the peer's engine */
+    int memfd;                  /* the peer's memory file */
+    pthread_mutex_t lock;       /* windows */
+    struct shm_window *windows; /* the last used first */
 };
 
 /* How to wake the other side. */
@@ -74,18 +119,30 @@ struct shm_wake {
     int eventfd;
 };
 
+/* What was invited, as this side remembers it: the writer cannot change this. */
+struct shm_invited {
+    uint64_t number;
+    size_t cap;
+    void *place;
+};
+
 struct shm_channel {
     struct rcmi_channel base;
     union {
         struct rcmi_ring_writer writer;
         struct rcmi_ring_reader reader;
     } ring;
-    struct shm_wake wake;   /* the writer's, or the first reader's */
-    struct shm_wake *wakes; /* of all readers; NULL if there is one */
-    struct shm_domain *domain;
-    void *memory; /* mapped here */
-    size_t len;   /* of memory */
-    size_t at;    /* in the writer's segment */
+    struct shm_wake wake;        /* the writer's, or the first reader's */
+    struct shm_wake *wakes;      /* of all readers; NULL if there is one */
+    struct shm_domain *domain;   /* a writer's */
+    struct shm_link *link;       /* to the writer, or to the only reader; NULL: there are several */
+    struct shm_window *window;   /* the one used last of link's */
+    uint64_t lent;               /* number of the last message that was lent */
+    void *direct;                /* where the reserved message is written, NULL: into its slot */
+    struct shm_invited *invited; /* a reader's, by number modulo slots */
+    void *memory;                /* mapped here */
+    size_t len;                  /* of memory */
+    size_t at;                   /* in the writer's segment */
 };
 
 /* What travels in the OPEN frame beside the descriptor of the segment. */
@@ -103,7 +160,33 @@ void shm_range_give(struct shm_domain *domain, size_t at, size_t len);
 /* Maps [at, at + len) of a segment, read-write, present. */
 rcm_status shm_range_map(int memfd, size_t at, size_t len, void **ret_memory);
 
+/* memory.c */
+rcm_status shm_memory_init(struct shm_memory *memory);
+void shm_memory_fini(struct shm_memory *memory);
+rcm_status shm_memory_take(void *domain, size_t bytes, void **ret_memory);
+void shm_memory_give(void *domain, void *memory);
+/* Are these bytes in a block of ours? */
+bool shm_memory_find(struct shm_memory *memory, const void *bytes, size_t len,
+                     struct shm_place *ret_place);
+/* len bytes at a place that the peer told: checks it, maps the block if it is not yet. *window is
+ * the caller's, NULL at first, given back by shm_window_drop. */
+rcm_status shm_window_find(struct shm_link *link, const struct shm_place *place, size_t len,
+                           struct shm_window **window, void **ret_bytes);
+void shm_window_drop(struct shm_link *link, struct shm_window **window);
+void shm_windows_fini(struct shm_link *link);
+
+/* direct.c */
+rcm_status shm_lend(struct rcmi_channel *channel, const void *bytes, size_t len, uint64_t meta);
+bool shm_quiet(struct rcmi_channel *channel);
+void *shm_direct(struct rcmi_channel *channel, size_t len);
+void shm_invite(struct rcmi_channel *channel, uint32_t ahead, void *place, size_t cap);
+/* The payload of the message that reader looks at and that is not in its slot. len: as it stands in
+ * the header line. */
+rcm_status shm_direct_peek(struct shm_channel *shm, uint64_t len, const void **ret_bytes);
+
 /* channel.c */
+/* Publishes what the ring was given: rings the readers. */
+void shm_publish(const struct shm_channel *shm);
 rcm_status shm_writer_init(struct rcmi_channel *channel, void *const *links, int nreaders);
 rcm_status shm_writer_offer(struct rcmi_channel *channel, int r, struct rcmi_blob *ret_offer);
 rcm_status shm_writer_attach(struct rcmi_channel *channel, int r, struct rcmi_blob *answer);
@@ -114,8 +197,6 @@ void shm_writer_close(struct rcmi_channel *channel);
 void shm_channel_fini(struct rcmi_channel *channel);
 rcm_status shm_reserve(struct rcmi_channel *channel, void **ret_slot);
 void shm_commit(struct rcmi_channel *channel, size_t len, uint64_t meta);
-rcm_status shm_lend(struct rcmi_channel *channel, const void *bytes, size_t len, uint64_t meta);
-bool shm_quiet(struct rcmi_channel *channel);
 rcm_status shm_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
 void shm_release(struct rcmi_channel *channel);
 void shm_expect(struct rcmi_channel *channel, void *place, size_t cap);

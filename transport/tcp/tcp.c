@@ -286,6 +286,8 @@ const struct rcmi_transport rcmi_transport_tcp = {
     .progress = domain_progress,
     .arm = tcp_arm,
     .attend = tcp_attend,
+    .memory_take = rcmi_no_memory_take,
+    .memory_give = rcmi_no_memory_give,
     .link_init = link_init,
     .link_offer = link_offer,
     .link_accept = link_accept,
@@ -306,4 +308,6 @@ const struct rcmi_transport rcmi_transport_tcp = {
     .peek = tcp_peek,
     .release = tcp_release,
     .expect = tcp_expect,
+    .direct = rcmi_no_direct,
+    .invite = rcmi_no_invite,
 };

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory that ranks of one host can map. The node has it (transport/memory.c); here is what a user
+ * can do wrong with it: above all free what an unfinished operation still uses.
+ */
+#include "comm.h"
+#include <sched.h>
+
+/* A block, and the first work found that uses it. */
+struct search {
+    uintptr_t begin, end;
+    const struct rcm_work *work;
+};
+
+static bool search_touches(const struct search *search, const void *buffer, size_t bytes) {
+    const uintptr_t from = (uintptr_t)buffer;
+    return bytes > 0 && from < search->end && from + bytes > search->begin;
+}
+
+static bool work_visit(void *arg, struct rcm_work *work) {
+    struct search *search = arg;
+    const size_t bytes = work->bind.count * rcm_dtype_size(work->bind.dtype);
+    const bool found = work->kind == RCMI_WORK_COLLECTIVE
+                           ? search_touches(search, work->bind.in, bytes) ||
+                                 search_touches(search, work->bind.out, bytes)
+                           : search_touches(search, work->transfer.buffer, work->transfer.capacity);
+    if (found)
+        search->work = work;
+    return !found;
+}
+
+static void list_visit(struct search *search, struct rcm_work *work) {
+    while (work && work_visit(search, work))
+        work = work->next;
+}
+
+/* Looks as the driver, so that the lists stand still. Who drives lets go when it has to wait. */
+static bool comm_uses(rcm_comm *comm, struct search *search) {
+    if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0)
+        return false;
+    while (!rcmi_comm_try_drive(comm))
+        sched_yield();
+    list_visit(search, comm->active);
+    if (!search->work)
+        rcmi_p2p_each(comm->p2p, work_visit, search);
+    pthread_mutex_lock(&comm->submit_lock);
+    if (!search->work)
+        list_visit(search, comm->submitted);
+    pthread_mutex_unlock(&comm->submit_lock);
+    rcmi_comm_stop_driving(comm);
+    return search->work != NULL;
+}
+
+static rcm_status memory_idle(struct rcmi_engine *engine, void *memory, size_t bytes) {
+    struct search search = {.begin = (uintptr_t)memory, .end = (uintptr_t)memory + bytes};
+    rcm_status status = RCM_OK;
+    pthread_mutex_lock(&engine->lock);
+    for (rcm_comm *comm = engine->comms; comm && status == RCM_OK; comm = comm->next)
+        if (comm_uses(comm, &search))
+            status = rcmi_fail(
+                RCM_ERR_INVALID, 0, "memory %p is in use by an unfinished %s (operation %llu)",
+                memory, rcmi_work_name(search.work), (unsigned long long)search.work->sequence);
+    pthread_mutex_unlock(&engine->lock);
+    return status;
+}
+
+static rcm_status memory_usable(const rcm_comm *comm) {
+    if (!comm)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "comm is NULL");
+    if (comm->fork_generation != rcmi_fork_generation())
+        return rcmi_comm_usable(comm);
+    return RCM_OK;
+}
+
+rcm_status rcm_mem_alloc(rcm_comm *comm, size_t bytes, void **ret_memory) {
+    rcm_status status = memory_usable(comm);
+    if (status == RCM_OK && !ret_memory)
+        status = rcmi_fail(RCM_ERR_INVALID, 0, "ret_memory is NULL");
+    if (status == RCM_OK && (bytes == 0 || bytes > SIZE_MAX / 4))
+        status = rcmi_fail(RCM_ERR_INVALID, 0, "%zu bytes of memory", bytes);
+    return status == RCM_OK ? rcmi_node_memory_alloc(comm->engine->node, bytes, ret_memory)
+                            : status;
+}
+
+rcm_status rcm_mem_free(rcm_comm *comm, void *memory) {
+    if (!memory)
+        return RCM_OK;
+    rcm_status status = memory_usable(comm);
+    if (status != RCM_OK)
+        return status;
+    const size_t bytes = rcmi_node_memory_size(comm->engine->node, memory);
+    if (bytes > 0)
+        status = memory_idle(comm->engine, memory, bytes);
+    return status == RCM_OK ? rcmi_node_memory_free(comm->engine->node, memory) : status;
+}

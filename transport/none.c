@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Slots of the rows of transports that have no memory to share and heed no invitations. */
+#include "transport.h"
+
+rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory) {
+    (void)domain;
+    (void)bytes;
+    (void)ret_memory;
+    return RCM_ERR_UNSUPPORTED; /* no sentence: plain memory will do */
+}
+
+void rcmi_no_memory_give(void *domain, void *memory) {
+    (void)domain;
+    (void)memory;
+}
+
+void *rcmi_no_direct(struct rcmi_channel *channel, size_t len) {
+    (void)channel;
+    (void)len;
+    return NULL;
+}
+
+void rcmi_no_invite(struct rcmi_channel *channel, uint32_t ahead, void *place, size_t cap) {
+    (void)channel;
+    (void)ahead;
+    (void)place;
+    (void)cap;
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The memory file of a node: blocks for its user, and the windows through which the peers' blocks
+ * are seen. Blocks begin at multiples of 2 MiB in the file and in every process, so that huge pages
+ * fit; where the kernel makes none by itself it is asked to collect them afterwards.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "shm.h"
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
+
+#define HUGE_BYTES  ((size_t)2 << 20)
+#define WINDOWS_MAX 32 /* of a peer, before those that nobody remembers are closed */
+
+static size_t round_up(size_t bytes, size_t to) {
+    return (bytes + to - 1) / to * to;
+}
+
+/* Maps a block where huge pages can be. */
+static rcm_status block_map(int fd, size_t at, size_t len, int flags, uint8_t **ret_base) {
+    uint8_t *area =
+        mmap(NULL, len + HUGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (area == MAP_FAILED)
+        return rcmi_fail(RCM_ERR_NOMEM, errno, "no room for %zu bytes of shared memory", len);
+    uint8_t *base = area + round_up((uintptr_t)area, HUGE_BYTES) - (uintptr_t)area;
+    if (base > area)
+        munmap(area, (size_t)(base - area));
+    uint8_t *rest = base + len, *end = area + len + HUGE_BYTES;
+    if (end > rest)
+        munmap(rest, (size_t)(end - rest));
+    if (mmap(base, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | flags, fd, (off_t)at) ==
+        MAP_FAILED) {
+        int error = errno;
+        munmap(base, len);
+        return rcmi_fail(rcmi_status_of_errno(error), error,
+                         "cannot map %zu bytes of shared memory", len);
+    }
+    *ret_base = base;
+    return RCM_OK;
+}
+
+/* ---- Ours --------------------------------------------------------------------------------------
+ */
+
+rcm_status shm_memory_init(struct shm_memory *memory) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    memory->fd = -1;
+    pthread_mutex_init(&memory->lock, NULL);
+    memory->inited = true;
+    memory->size = page; /* a file cannot be empty */
+    return rcmi_memfd_create("ringcomm-memory", page, &memory->fd);
+}
+
+void shm_memory_fini(struct shm_memory *memory) {
+    if (!memory->inited)
+        return;
+    rcmi_fd_close(&memory->fd);
+    pthread_mutex_destroy(&memory->lock);
+    memory->inited = false;
+}
+
+/* Takes the end of the file. Where that fails it stays a hole. */
+static rcm_status block_grow(struct shm_memory *memory, struct shm_block *block) {
+    pthread_mutex_lock(&memory->lock);
+    block->at = round_up(memory->size, HUGE_BYTES);
+    memory->size = block->at + block->len;
+    pthread_mutex_unlock(&memory->lock);
+    return rcmi_memfd_grow(memory->fd, block->at, block->at + block->len);
+}
+
+static void block_punch(const struct shm_memory *memory, const struct shm_block *block) {
+    while (fallocate(memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)block->at,
+                     (off_t)block->len) != 0 &&
+           errno == EINTR) {
+    }
+}
+
+rcm_status shm_memory_take(void *arg, size_t bytes, void **ret_memory) {
+    struct shm_domain *domain = arg;
+    struct shm_memory *memory = &domain->memory;
+    struct shm_block *block = calloc(1, sizeof *block);
+    if (!block)
+        return rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for a block of memory");
+    block->len = round_up(bytes, bytes < HUGE_BYTES ? domain->page : HUGE_BYTES);
+    rcm_status status = block_grow(memory, block);
+    if (status == RCM_OK) {
+        status = block_map(memory->fd, block->at, block->len, MAP_POPULATE, &block->base);
+        if (status != RCM_OK)
+            block_punch(memory, block);
+    }
+    if (status != RCM_OK) {
+        free(block);
+        return status;
+    }
+    (void)madvise(block->base, block->len, MADV_HUGEPAGE); /* wishes */
+    if (block->len >= HUGE_BYTES)
+        (void)madvise(block->base, block->len, MADV_COLLAPSE);
+    pthread_mutex_lock(&memory->lock);
+    block->next = memory->blocks;
+    memory->blocks = block;
+    atomic_store_explicit(&memory->any, true, memory_order_relaxed);
+    pthread_mutex_unlock(&memory->lock);
+    *ret_memory = block->base;
+    return RCM_OK;
+}
+
+void shm_memory_give(void *arg, void *base) {
+    struct shm_memory *memory = &((struct shm_domain *)arg)->memory;
+    pthread_mutex_lock(&memory->lock);
+    struct shm_block **at = &memory->blocks, *block;
+    while (*at && (*at)->base != base)
+        at = &(*at)->next;
+    block = *at;
+    if (block)
+        *at = block->next;
+    atomic_store_explicit(&memory->any, memory->blocks != NULL, memory_order_relaxed);
+    pthread_mutex_unlock(&memory->lock);
+    if (!block)
+        return;
+    munmap(block->base, block->len);
+    block_punch(memory, block);
+    free(block);
+}
+
+bool shm_memory_find(struct shm_memory *memory, const void *bytes, size_t len,
+                     struct shm_place *ret_place) {
+    const uintptr_t from = (uintptr_t)bytes;
+    bool found = false;
+    if (!atomic_load_explicit(&memory->any, memory_order_relaxed))
+        return false;
+    pthread_mutex_lock(&memory->lock);
+    for (const struct shm_block *block = memory->blocks; block && !found; block = block->next) {
+        const uintptr_t base = (uintptr_t)block->base;
+        found = from >= base && from - base < block->len && len <= block->len - (from - base);
+        if (found)
+            *ret_place = (struct shm_place){
+                .block_at = block->at, .block_len = block->len, .offset = from - base};
+    }
+    pthread_mutex_unlock(&memory->lock);
+    return found;
+}
+
+/* ---- The peers' --------------------------------------------------------------------------------
+ */
+
+static void window_close(struct shm_window *window) {
+    munmap(window->base, window->len);
+    free(window);
+}
+
+/* Closes what nobody remembers, the longest unused, while there are too many. */
+static void windows_trim(struct shm_link *link) {
+    int n = 0;
+    for (struct shm_window **at = &link->windows; *at;) {
+        struct shm_window *window = *at;
+        if (++n > WINDOWS_MAX && window->users == 0) {
+            *at = window->next;
+            window_close(window);
+        } else {
+            at = &window->next;
+        }
+    }
+}
+
+static rcm_status window_refuse(const struct shm_place *place, size_t len) {
+    return rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                     "a message of %zu bytes is said to lie at byte %llu of the %llu bytes of "
+                     "shared memory at %llu, which cannot be",
+                     len, (unsigned long long)place->offset, (unsigned long long)place->block_len,
+                     (unsigned long long)place->block_at);
+}
+
+/* Maps the block. All its pages at once: they are there, and each fault would cost more. */
+static rcm_status window_open(struct shm_link *link, const struct shm_place *place,
+                              struct shm_window **ret_window) {
+    size_t size = 0;
+    rcm_status status = rcmi_memfd_size(link->memfd, &size);
+    if (status != RCM_OK)
+        return status;
+    if (place->block_at % HUGE_BYTES != 0 || place->block_len % link->domain->page != 0 ||
+        place->block_len == 0 || place->block_len > size ||
+        place->block_at > size - place->block_len)
+        return window_refuse(place, 0);
+    struct shm_window *window = calloc(1, sizeof *window);
+    if (!window)
+        return rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for a window");
+    window->at = (size_t)place->block_at;
+    window->len = (size_t)place->block_len;
+    status = block_map(link->memfd, window->at, window->len, MAP_POPULATE, &window->base);
+    if (status != RCM_OK) {
+        free(window);
+        return status;
+    }
+    *ret_window = window;
+    return RCM_OK;
+}
+
+static bool window_is(const struct shm_window *window, const struct shm_place *place) {
+    return window && window->at == place->block_at && window->len == place->block_len;
+}
+
+/* Finds or makes it, puts it first, and counts one user more. Under the lock. */
+static rcm_status window_get(struct shm_link *link, const struct shm_place *place,
+                             struct shm_window **ret_window) {
+    struct shm_window **at = &link->windows, *window;
+    rcm_status status = RCM_OK;
+    while (*at && !window_is(*at, place))
+        at = &(*at)->next;
+    window = *at;
+    if (window)
+        *at = window->next;
+    else
+        status = window_open(link, place, &window);
+    if (status != RCM_OK)
+        return status;
+    window->next = link->windows;
+    link->windows = window;
+    window->users++;
+    windows_trim(link);
+    *ret_window = window;
+    return RCM_OK;
+}
+
+void shm_window_drop(struct shm_link *link, struct shm_window **window) {
+    if (!*window)
+        return;
+    pthread_mutex_lock(&link->lock);
+    (*window)->users--;
+    pthread_mutex_unlock(&link->lock);
+    *window = NULL;
+}
+
+rcm_status shm_window_find(struct shm_link *link, const struct shm_place *place, size_t len,
+                           struct shm_window **window, void **ret_bytes) {
+    if (len > place->block_len || place->offset > place->block_len - len)
+        return window_refuse(place, len);
+    if (!window_is(*window, place)) {
+        shm_window_drop(link, window);
+        pthread_mutex_lock(&link->lock);
+        rcm_status status = window_get(link, place, window);
+        pthread_mutex_unlock(&link->lock);
+        if (status != RCM_OK)
+            return status;
+    }
+    *ret_bytes = (*window)->base + place->offset;
+    return RCM_OK;
+}
+
+void shm_windows_fini(struct shm_link *link) {
+    while (link->windows) {
+        struct shm_window *window = link->windows;
+        link->windows = window->next;
+        window_close(window);
+    }
+}
