@@ -2,7 +2,8 @@
 /*
  * Every collective x algorithm x type x operator x count x in place, blocking and asynchronous, on
  * n ranks as threads or processes over one transport, every element checked:
- *     matrix shm|tcp threads|processes N [big]
+ *     matrix shm|tcp threads|processes N [big|memory]
+ * With memory: of the buffers some are from rcm_mem_alloc, on each rank others.
  * Slots are made small (main sets RINGCOMM_SLOT_BYTES) so that many slices are used.
  */
 #include "ranks.h"
@@ -76,14 +77,29 @@ static bool guards_whole(const unsigned char *guard) {
 }
 
 struct buffer {
+    rcm_comm *mapped_by; /* NULL: of the heap */
     unsigned char *memory;
     void *data;
     size_t bytes;
 };
 
-static struct buffer buffer_new(size_t bytes) {
-    struct buffer b = {.bytes = bytes};
-    b.memory = malloc(bytes + 2 * GUARD);
+static bool some_mapped; /* set before there are ranks */
+
+/* Differs by rank and call, so that either side, both or none have such memory. */
+static bool next_is_mapped(const rcm_comm *comm) {
+    static _Thread_local unsigned calls;
+    const unsigned call = calls++, kind = call / 2 % 4;
+    return some_mapped && ((kind >> call % 2 & 1) ^ ((call / 8 & (unsigned)rcm_rank(comm)) & 1));
+}
+
+static struct buffer buffer_new(rcm_comm *comm, size_t bytes) {
+    struct buffer b = {.bytes = bytes, .mapped_by = next_is_mapped(comm) ? comm : NULL};
+    void *memory = NULL;
+    if (!b.mapped_by)
+        memory = malloc(bytes + 2 * GUARD);
+    else if (rcm_mem_alloc(comm, bytes + 2 * GUARD, &memory) != RCM_OK)
+        fprintf(stderr, "rank %d: %s\n", rcm_rank(comm), rcm_last_error());
+    b.memory = memory;
     if (!b.memory)
         abort();
     memset(b.memory, 0xa5, bytes + 2 * GUARD);
@@ -94,7 +110,10 @@ static struct buffer buffer_new(size_t bytes) {
 /* Frees it; false if somebody wrote around it. */
 static bool buffer_free(struct buffer *b) {
     const bool whole = guards_whole(b->memory) && guards_whole(b->memory + GUARD + b->bytes);
-    free(b->memory);
+    if (!b->mapped_by)
+        free(b->memory);
+    else if (rcm_mem_free(b->mapped_by, b->memory) != RCM_OK)
+        return false;
     return whole;
 }
 
@@ -110,7 +129,7 @@ static int one_all_reduce(rcm_comm *comm, const char *algorithm, size_t count, r
                           rcm_op op, bool in_place, bool async) {
     int errors = 0;
     const size_t bytes = count * rcm_dtype_size(dtype);
-    struct buffer send = buffer_new(bytes), recv = buffer_new(bytes);
+    struct buffer send = buffer_new(comm, bytes), recv = buffer_new(comm, bytes);
     struct rcm_call call = RCM_CALL_INIT;
     rcm_work *work = NULL;
     call.algorithm = algorithm;
@@ -139,7 +158,7 @@ static int one_all_reduce(rcm_comm *comm, const char *algorithm, size_t count, r
 static int one_broadcast(rcm_comm *comm, const char *algorithm, size_t count, rcm_dtype dtype,
                          int root, bool async) {
     int errors = 0;
-    struct buffer b = buffer_new(count * rcm_dtype_size(dtype));
+    struct buffer b = buffer_new(comm, count * rcm_dtype_size(dtype));
     struct rcm_call call = RCM_CALL_INIT;
     rcm_work *work = NULL;
     call.algorithm = algorithm;
@@ -262,13 +281,14 @@ static int check_async(rcm_comm *comm, void *arg) {
 
 int main(int argc, char **argv) {
     if (argc < 4) {
-        fprintf(stderr, "usage: matrix shm|tcp threads|processes N [big]\n");
+        fprintf(stderr, "usage: matrix shm|tcp threads|processes N [big|memory]\n");
         return 2;
     }
     setenv("RINGCOMM_SLOT_BYTES", "4096", 0);
     struct ranks ranks = {
         .n = atoi(argv[3]), .threads = strcmp(argv[2], "threads") == 0, .transport = argv[1]};
-    bool big = argc > 4;
+    bool big = argc > 4; /* also with memory: what is streamed is of this size */
+    some_mapped = big && strcmp(argv[4], "memory") == 0;
     int errors = ranks_run(&ranks, check_matrix, &big);
     errors += ranks_run(&ranks, check_async, NULL);
     return errors ? 1 : 0;

@@ -36,7 +36,7 @@ struct buffer {
 };
 
 struct fixture {
-    struct buffer src[RCMI_REDUCE_MAX], dst, saved;
+    struct buffer src[RCMI_REDUCE_MAX], dst, other;
     uint8_t *pattern[RCMI_REDUCE_MAX]; /* what the sources hold */
     uint8_t *expected[RCMI_REDUCE_MAX + 1];
 };
@@ -48,9 +48,9 @@ struct trial {
     rcm_op op;
     int nsrcs;
     size_t count;
-    size_t shift; /* elements by which dst (once) and the sources (each differently) are moved */
-    int alias;    /* source that dst is, or -1 */
-    int streaming;
+    size_t shift;  /* elements by which dst (once) and the sources (each differently) are moved */
+    int alias;     /* source that dst is, or -1 */
+    int streaming; /* 2: with a second result, which is not aliased; 3: streaming too */
 };
 
 static struct buffer buffer_make(void) {
@@ -70,6 +70,7 @@ static int fixture_create(void **state) {
         assert_true(f->pattern[s] && f->expected[s + 1]);
     }
     f->dst = buffer_make();
+    f->other = buffer_make();
     *state = f;
     return 0;
 }
@@ -82,6 +83,7 @@ static int fixture_destroy(void **state) {
         free(f->expected[s + 1]);
     }
     free(f->dst.base);
+    free(f->other.base);
     free(f);
     return 0;
 }
@@ -134,7 +136,18 @@ static void trial_run(struct fixture *f, const struct trial *t) {
     }
     rcmi_reduce_fn fn = t->streaming ? t->table->reduce_streaming[t->dtype][t->op]
                                      : t->table->reduce[t->dtype][t->op];
-    fn(dst, srcs, t->nsrcs, t->count);
+    uint8_t *other = f->other.base + GUARD + (t->count % 3 == 0 ? t->shift * size : 0);
+    memset(other, 0xcc, len);
+    guards_set(other, len);
+    if (t->streaming < 2)
+        fn(dst, srcs, t->nsrcs, t->count);
+    else /* either one may be a source */
+        t->table->reduce_twice[t->dtype][t->op](t->count % 2 ? dst : other,
+                                                t->count % 2 ? other : dst, srcs, t->nsrcs,
+                                                t->count, t->streaming == 3);
+    if (t->streaming >= 2 &&
+        (memcmp(other, f->expected[t->nsrcs], len) != 0 || !guards_intact(other, len)))
+        trial_fail(t, "wrong second result");
     if (memcmp(dst, f->expected[t->nsrcs], len) != 0)
         trial_fail(t, "wrong result");
     if (!guards_intact(dst, len))
@@ -175,7 +188,7 @@ static void trials_of_variants(struct fixture *f, rcm_dtype dtype, rcm_op op) {
         struct trial t = {.table = rcmi_kernel_variant(variant_names[v]), .dtype = dtype, .op = op};
         if (!t.table)
             continue;
-        for (t.streaming = 0; t.streaming < 2; t.streaming++) {
+        for (t.streaming = 0; t.streaming < 4; t.streaming++) {
             trials_small(f, t);
             trials_large(f, t);
         }

@@ -188,6 +188,23 @@ static void test_stable_lie(void **state) {
     test_plans_free(plans, 4);
 }
 
+/* Each rank sends what it then receives into, in place: but the other's message may be on its way
+ * before the send. */
+static void fill_early(struct rcmi_builder *b, int rank) {
+    rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, 1 - rank, 0));
+    rcmi_recv(b, 0, 0, rcmi_from(b, 0, 1 - rank, 0), rcmi_out(0));
+}
+
+static void test_early(void **state) {
+    (void)state;
+    const struct rcmi_shape *shape = test_shape_one_host(&space, 3);
+    struct rcmi_plan **plans =
+        test_plans_emit(test_algorithm(RCM_ALL_REDUCE, "two_shot"), shape, 0);
+    assert_true(plans[1]->steps[0].early);
+    test_plans_free(plans, 3);
+    expect_made(2, RCM_ALL_REDUCE, 1, fill_early, true, "is marked early, but");
+}
+
 static void test_lasting_lie(void **state) {
     (void)state;
     const struct rcmi_shape *shape = test_shape_one_host(&space, 4);
@@ -483,6 +500,7 @@ int main(void) {
         cmocka_unit_test(test_hazard),
         cmocka_unit_test(test_credits_are_no_order),
         cmocka_unit_test(test_stable_lie),
+        cmocka_unit_test(test_early),
         cmocka_unit_test(test_lasting_lie),
         cmocka_unit_test(test_results),
         cmocka_unit_test(test_barrier),
