@@ -3,13 +3,15 @@
  * Kills one of n ranks with SIGKILL during a loop of large all_reduces, and checks on every
  * survivor: it gets an error, within a second of the kill, that names the dead rank, and it ends by
  * itself. Then that nothing is left: no process, no file, no shared memory. kill shm|tcp RANKS
- * VICTIM [BYTES] A process of its own serves the store, so that rank 0 may die like any other.
+ * VICTIM [BYTES [memory]], memory: of rcm_mem_alloc. A process of its own serves the store, so that
+ * rank 0 may die like any other.
  */
 #include "ringcomm.h"
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,12 +72,13 @@ static pid_t serve_store(char url[256]) {
 }
 
 static int rank_main(int rank, int n, const char *url, const char *transport, size_t bytes,
-                     int started, int reports) {
+                     bool mapped, int started, int reports) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
     struct rcm_error error = RCM_ERROR_INIT;
     rcm_comm *comm;
     const size_t count = bytes / sizeof(float);
-    float *data = calloc(count, sizeof(float));
+    float *data = mapped ? NULL : calloc(count, sizeof(float));
+    void *memory = NULL;
     die_with_parent();
     options.rank = rank;
     options.world_size = n;
@@ -86,9 +89,10 @@ static int rank_main(int rank, int n, const char *url, const char *transport, si
         fprintf(stderr, "rank %d: init: %s\n", rank, rcm_last_error());
         return 1;
     }
-    rcm_status status = RCM_OK;
+    rcm_status status = mapped ? rcm_mem_alloc(comm, 2 * bytes, &memory) : RCM_OK;
+    float *in = mapped ? memory : data, *out = mapped ? in + count : data;
     for (int i = 0; status == RCM_OK; i++) {
-        status = rcm_all_reduce(comm, data, data, count, RCM_FLOAT32, RCM_MAX, NULL, NULL);
+        status = rcm_all_reduce(comm, in, out, count, RCM_FLOAT32, RCM_MAX, NULL, NULL);
         if (i == 1 && write(started, "s", 1) != 1)
             return 1;
     }
@@ -163,7 +167,7 @@ static int reap(pid_t pid, int *ret_status) {
 
 int main(int argc, char **argv) {
     if (argc < 4) {
-        fprintf(stderr, "usage: kill shm|tcp RANKS VICTIM [BYTES]\n");
+        fprintf(stderr, "usage: kill shm|tcp RANKS VICTIM [BYTES [memory]]\n");
         return 2;
     }
     const int n = atoi(argv[2]), victim = atoi(argv[3]);
@@ -178,7 +182,7 @@ int main(int argc, char **argv) {
     for (int r = 0; r < n; r++) {
         pids[r] = fork();
         if (pids[r] == 0)
-            exit(rank_main(r, n, url, argv[1], bytes, started[1], reports[1]));
+            exit(rank_main(r, n, url, argv[1], bytes, argc > 5, started[1], reports[1]));
     }
     for (int r = 0; r < n; r++) {
         char byte;

@@ -82,7 +82,7 @@ static bool look(void) {
     own.refused = own.refused || status < 0;
     if (status != RCM_OK)
         return false;
-    if (len & RCMI_RING_LENT) /* as shm does it */
+    if (len & RCMI_RING_FLAGS) /* it is elsewhere */
         return false;
     const uint8_t *bytes = rcmi_ring_payload(&own.reader, len);
     fuzz_require(len <= SLOT_BYTES, "a message fits its slot");

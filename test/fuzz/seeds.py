@@ -477,6 +477,25 @@ def ring():
     }
 
 
+def place():
+    huge = 2 << 20
+    def one(at, length, offset, n, end=0):
+        return u8(end) + u32(n) + u64(at) + u64(length) + u64(offset)
+    good = one(huge, 65536, 100, 4096)
+    return {
+        'valid-block': good + one(huge, 65536, 0, 65536, end=1) + good,
+        'valid-first': one(0, 4096, 0, 4096) + one(0, huge, 4095, 1),
+        'valid-empty': one(0, 4096, 4096, 0),
+        'bad-past-block': good + one(huge, 65536, 65000, 4096),
+        'bad-past-file': one(huge, 65536 + 4096, 0, 10),
+        'bad-after-file': one(2 * huge, 4096, 0, 10),
+        'bad-unaligned': one(4096, 4096, 0, 10), 'bad-odd-length': one(0, 4097, 0, 10),
+        'bad-no-block': one(0, 0, 0, 0),
+        'bad-overflow': one(huge, U64_MAX - 4095, 0, 10) + one(-huge, huge, 0, 10),
+        'bad-offset': one(huge, 65536, U64_MAX - 4, 100),
+    }
+
+
 # ---- Links -----------------------------------------------------------------------------------
 
 JOB = 0x1122334455667788
@@ -557,7 +576,7 @@ def control():
     shm, tcp, script = b'\0', b'\1', 2
     data_hello, say, leave = u8(8), u8(9), u8(10)
     segment, small, unsealed, event, blocking, null = range(1, 7)
-    offer_shm = segment + 8 * event
+    offer_shm = segment + 8 * event + 64 * segment
     ring_shm = struct.pack('<QQII', SEGMENT_HEAD, 4096, 1, 0)
     slots_tcp = struct.pack('<QII', SLOT_BYTES, 0, SLOTS)
     open_shm = frame(OPEN, opening() + ring_shm, segment)
@@ -626,11 +645,13 @@ def control():
         'valid-offer-shm': (0, frame(OFFER, b'', offer_shm)),
         'bad-offer-shm-none': (0, frame(OFFER)),
         'bad-offer-shm-one': (0, frame(OFFER, b'', segment)),
-        'bad-offer-shm-three': (0, frame(OFFER, b'', offer_shm + 64 * event)),
-        'bad-offer-shm-swapped': (0, frame(OFFER, b'', event + 8 * segment)),
-        'bad-offer-shm-blocking': (0, frame(OFFER, b'', segment + 8 * blocking)),
-        'bad-offer-shm-small': (0, frame(OFFER, b'', small + 8 * event)),
-        'bad-offer-shm-unsealed': (0, frame(OFFER, b'', unsealed + 8 * event)),
+        'bad-offer-shm-four': (0, frame(OFFER, b'', offer_shm + 512 * event)),
+        'bad-offer-shm-two': (0, frame(OFFER, b'', segment + 8 * event)),
+        'bad-offer-shm-unsealed-memory': (0, frame(OFFER, b'', segment + 8 * event + 64 * unsealed)),
+        'bad-offer-shm-swapped': (0, frame(OFFER, b'', event + 8 * segment + 64 * segment)),
+        'bad-offer-shm-blocking': (0, frame(OFFER, b'', segment + 8 * blocking + 64 * segment)),
+        'bad-offer-shm-small': (0, frame(OFFER, b'', small + 8 * event + 64 * segment)),
+        'bad-offer-shm-unsealed': (0, frame(OFFER, b'', unsealed + 8 * event + 64 * segment)),
         'bad-offer-shm-magic': (0, memory(0, b'x') + frame(OFFER, b'', offer_shm)),
         'bad-offer-shm-rank': (0, memory(16, u32(2)) + frame(OFFER, b'', offer_shm)),
         'bad-offer-long': (0, frame(OFFER, b'x' * 257, offer_shm)),
@@ -796,7 +817,7 @@ def member():
 
 
 TARGETS = [member, url, launch, settings, address, failure, page, idx, file_log, store_server,
-           store_client, auth, ring, hello, control, tcp_frames, pmi1, p2p]
+           store_client, auth, ring, place, hello, control, tcp_frames, pmi1, p2p]
 
 
 def main():
