@@ -223,7 +223,8 @@ class Summary:
         return bool(points)
 
 
-MODES = ('same', 'fresh', 'burst')
+MODES = ('same', 'fresh', 'burst', 'registered')
+ALONE = ('burst', 'registered')  # of libringcomm only
 COLLECTIVES = ('all_reduce', 'broadcast', 'barrier', 'sendrecv')
 
 
@@ -259,12 +260,18 @@ def limits(summary, floor):
         add('all_reduce shm 256 MiB, plain memory', ours('same', 'shm', 'all_reduce', size),
             2 * 2 * size / (traffic * 1e3), 1.6,
             '2 R n bytes at the two cores\' traffic of c = a + b, non-temporal stores')
+        add('all_reduce shm 256 MiB, memory of rcm_mem_alloc',
+            ours('registered', 'shm', 'all_reduce', size), 2 * 2 * size / (traffic * 1e3), 1.3,
+            'the same')
     adds = [floor('c = a + b', how, 2, mib) for how in ('float32', 'float32, non-temporal stores')]
     copies = [floor('copy', how, 2, mib) for how in ('memcpy', 'non-temporal stores')]
     if all(adds) and all(copies):
         add('all_reduce shm 1 MiB', ours('same', 'shm', 'all_reduce', mib),
             mib / (max(adds) * 1e3) + mib / (max(copies) * 1e3), 1.5,
             'half of the sums and a copy of the other half on each core, without waiting')
+        add('all_reduce shm 1 MiB, memory of rcm_mem_alloc',
+            ours('registered', 'shm', 'all_reduce', mib),
+            mib / (max(adds) * 1e3) + mib / (max(copies) * 1e3), 1.5, 'the same')
     line = floor('cache line', 'one line, both write it', 2, 0)
     if line:
         add('all_reduce shm 8 B, 1,000 calls in a row', ours('burst', 'shm', 'all_reduce', 8),

@@ -43,6 +43,8 @@ def points_of(options):
                     sizes = [0] if collective == 'barrier' else options.sizes
                     if mode == 'burst':
                         sizes = [8] if collective == 'all_reduce' and ranks == 2 else []
+                    if mode == 'registered' and (collective, transport) != ('all_reduce', 'shm'):
+                        sizes = []
                     if mode == 'fresh' and collective == 'barrier':
                         sizes = []  # has no input
                     points += [figures.Point(mode, ranks, transport, collective, s) for s in sizes]
@@ -73,6 +75,8 @@ def load_words(load):
         words += ['--sizes', ','.join(map(str, load.sizes))]
     if load.mode == 'fresh':
         words.append('--fresh')
+    if load.mode == 'registered':
+        words.append('--registered')
     if load.mode == 'burst':
         words += ['--calls', str(BURST_CALLS)]
     return words
@@ -264,7 +268,7 @@ class Comparison:
                 continue
             if self.book.given_up(number, library.name, points):
                 continue
-            if not ours and load.mode == 'burst':
+            if not ours and load.mode in figures.ALONE:
                 continue  # is held against the machine
             if not ours and self.options.prune > 0 and \
                     summary.hopeless(points, library.name, self.options.prune):
