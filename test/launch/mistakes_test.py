@@ -3,6 +3,7 @@
 """mistakes_test.py PROGRAM RUN: typical mistakes in a rank's environment, each told at once in a
 sentence that names what is wrong. PROGRAM is again.c, RUN is ringcomm-run."""
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -13,9 +14,15 @@ program, run = map(os.path.abspath, sys.argv[1:3])
 
 
 def port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return str(s.getsockname()[1])
+    """A free one that the kernel gives to no connection meanwhile."""
+    while True:
+        with socket.socket() as s:
+            number = random.randrange(12000, 32000)
+            try:
+                s.bind(('127.0.0.1', number))
+                return str(number)
+            except OSError:
+                pass
 
 
 PAIR = f'RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={port()}'

@@ -11,6 +11,7 @@ import concurrent.futures
 import ctypes
 import glob
 import os
+import random
 import re
 import shutil
 import signal
@@ -195,9 +196,15 @@ def two_nodes(words, program):
 # ---- Slurm --------------------------------------------------------------------------------------
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return s.getsockname()[1]
+    """One that the kernel gives to no connection meanwhile."""
+    while True:
+        with socket.socket() as s:
+            number = random.randrange(12000, 32000)
+            try:
+                s.bind(('127.0.0.1', number))
+                return number
+            except OSError:
+                pass
 
 
 def slurm_conf(folder):

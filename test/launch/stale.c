@@ -281,17 +281,21 @@ static void together(void) {
 
 /* ---- TCP ----------------------------------------------------------------------------------- */
 
-/* A listener on a free port of loopback. */
+/* A listener on a free port of loopback, none that the kernel gives to connections: it has to be
+ * free still when a job wants it. */
 static int listener(int *ret_port) {
-    struct sockaddr_in a = {.sin_family = AF_INET};
-    socklen_t len = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (bind(fd, (struct sockaddr *)&a, sizeof a) != 0 || listen(fd, 10) != 0 ||
-        getsockname(fd, (struct sockaddr *)&a, &len) != 0)
-        abort();
-    *ret_port = ntohs(a.sin_port);
-    return fd;
+    for (int tries = 0; tries < 1000; tries++) {
+        struct sockaddr_in a = {.sin_family = AF_INET};
+        const int port = 12000 + (int)(((unsigned)getpid() * 31 + (unsigned)rand()) % 20000);
+        const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        a.sin_port = htons((uint16_t)port);
+        *ret_port = port;
+        if (bind(fd, (struct sockaddr *)&a, sizeof a) == 0 && listen(fd, 10) == 0)
+            return fd;
+        close(fd);
+    }
+    abort();
 }
 
 /* A job serves its store at a port that another job was given, too. */

@@ -39,24 +39,28 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void die(const char *what) {
+_Noreturn static void die(const char *what) {
     perror(what);
     exit(2);
 }
 
 /* ---- One run ------------------------------------------------------------------------------- */
 
-/* A port that was free a moment ago. */
+/* A port that was free a moment ago, and that the kernel gives to nobody: a connection that happens
+ * to begin would get one of those above 32767. */
 static int free_port(void) {
-    struct sockaddr_in a = {.sin_family = AF_INET};
-    socklen_t len = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) != 0 ||
-        getsockname(fd, (struct sockaddr *)&a, &len) != 0)
-        die("a free port");
-    close(fd);
-    return ntohs(a.sin_port);
+    for (int tries = 0; tries < 1000; tries++) {
+        struct sockaddr_in a = {.sin_family = AF_INET};
+        const int port = 12000 + (int)(((unsigned)getpid() * 31 + (unsigned)rand()) % 20000);
+        const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        a.sin_port = htons((uint16_t)port);
+        const bool free = fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof a) == 0;
+        close(fd);
+        if (free)
+            return port;
+    }
+    die("a free port");
 }
 
 static void limits_begin(const void *attempt, int rank);
