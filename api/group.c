@@ -79,8 +79,9 @@ static int cpus_nth(const uint8_t *mask, int nth) {
             return cpu;
 }
 
-/* The CPU of this rank where more ranks than CPUs may all use the same ones. -1: where each can
- * have its own, or somebody has bound them, or wants none of this. */
+/* The CPU of this rank where more ranks than CPUs may all use the same ones. Neighbours in rank
+ * share one, for they talk most: a tree of 8 ranks on 2 CPUs has one edge between the CPUs. -1:
+ * where each can have its own, or somebody has bound them, or wants none of this. */
 static int machine_home(const rcm_comm *comm, const char *const *ids) {
     const uint8_t *own = comm->engine->cpus[comm->world_rank[comm->rank]].bytes;
     int cpus = 0;
@@ -92,7 +93,7 @@ static int machine_home(const rcm_comm *comm, const char *const *ids) {
         cpus += __builtin_popcount(own[byte]);
     if (cpus < 2 || comm->local_size <= cpus || strcmp(rcmi_setting("RINGCOMM_PLACE"), "auto") != 0)
         return -1;
-    return cpus_nth(own, comm->local_rank % cpus);
+    return cpus_nth(own, (int)((int64_t)comm->local_rank * cpus / comm->local_size));
 }
 
 /* What the cost estimates want to know of the machines, the same on all ranks. */
