@@ -234,6 +234,10 @@ extern "C" rcm_status rcm_abort(rcm_comm *, const char *) {
     std::_Exit(TOOL_FAILED); /* the launcher ends the others */
 }
 
+extern "C" rcm_status rcm_mem_alloc(rcm_comm *, size_t, void **) {
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "--registered is for libringcomm's own memory");
+}
+
 extern "C" int rcm_rank(const rcm_comm *) {
     return world.context->rank;
 }

@@ -172,6 +172,11 @@ rcm_status rcm_abort(rcm_comm *comm, const char *reason) {
     return mpi_status(MPI_Abort(MPI_COMM_WORLD, TOOL_FAILED), "MPI_Abort");
 }
 
+rcm_status rcm_mem_alloc(rcm_comm *comm, size_t bytes, void **ret_memory) {
+    (void)comm, (void)bytes, (void)ret_memory;
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "--registered is for libringcomm's own memory");
+}
+
 int rcm_rank(const rcm_comm *comm) {
     return comm->rank;
 }
