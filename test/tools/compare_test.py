@@ -5,11 +5,13 @@ judges. Usage: compare_test.py TOOLS_COMPARE BUILD_OR_- [TestClass[.test] ...]""
 import argparse
 import contextlib
 import csv
+import glob
 import importlib.machinery
 import io
 import math
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -416,6 +418,31 @@ class Runs(unittest.TestCase):
             # machine; how little one uses that sleeps is judged by tools/compare/startup.
             self.assertTrue(0 <= values['idle_percent'] < 10, values)
             self.assertTrue(0 <= values['waiting_percent'] < 10, values)
+
+
+class Peers(unittest.TestCase):
+    """The programs over other libraries define what the shared code of ringcomm-bench calls; they
+    are built only where those libraries are."""
+    SHARED = ('bench_data', 'bench_options', 'bench_rank', 'bench_run', 'common', 'plot', 'report')
+
+    @staticmethod
+    def names(pattern, *files):
+        found = set()
+        for name in files:
+            with open(name, encoding='utf-8') as file:
+                found.update(re.findall(pattern, file.read(), re.M))
+        return found
+
+    def test_functions(self):
+        tools = os.path.dirname(FOLDER)
+        base = glob.glob(os.path.join(os.path.dirname(tools), 'base', '*.c'))
+        defined = r'^(?:extern "C" )?(?:const )?\w+ \*?(rcmi?_\w+)\('
+        called = self.names(r'\b(rcm_\w+)\(', *(f'{tools}/{name}.c' for name in self.SHARED))
+        called -= self.names(defined, *base)
+        self.assertIn('rcm_all_reduce', called)
+        for program in ('mpi_bench.c', 'gloo_bench.cc'):
+            missing = called - self.names(defined, os.path.join(FOLDER, program))
+            self.assertEqual(missing, set(), program)
 
 
 if __name__ == '__main__':
