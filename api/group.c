@@ -79,6 +79,15 @@ static int cpus_nth(const uint8_t *mask, int nth) {
             return cpu;
 }
 
+static bool place_is_wanted(void) {
+    const char *wanted = rcmi_setting("RINGCOMM_PLACE");
+    if (strcmp(wanted, "none") == 0)
+        return false;
+    if (strcmp(wanted, "auto") != 0)
+        rcmi_log(RCMI_LOG_WARN, "RINGCOMM_PLACE=%s is neither auto nor none, using auto", wanted);
+    return true;
+}
+
 /* The CPU of this rank where more ranks than CPUs may all use the same ones. Neighbours in rank
  * share one, for they talk most: a tree of 8 ranks on 2 CPUs has one edge between the CPUs. -1:
  * where each can have its own, or somebody has bound them, or wants none of this. */
@@ -91,7 +100,7 @@ static int machine_home(const rcm_comm *comm, const char *const *ids) {
             return -1;
     for (int byte = 0; byte < RCMI_CPU_BYTES; byte++)
         cpus += __builtin_popcount(own[byte]);
-    if (cpus < 2 || comm->local_size <= cpus || strcmp(rcmi_setting("RINGCOMM_PLACE"), "auto") != 0)
+    if (cpus < 2 || comm->local_size <= cpus || !place_is_wanted())
         return -1;
     return cpus_nth(own, (int)((int64_t)comm->local_rank * cpus / comm->local_size));
 }
