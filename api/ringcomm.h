@@ -489,7 +489,8 @@ RCM_CHECKED rcm_status rcm_irecv(rcm_comm *comm, void *buffer, size_t count, rcm
  * was aborted, a rank that has not heard of it yet may still read or write the operation's buffers
  * there, until they are freed: their contents are undefined.
  *
- * RCM_ERR_RESOURCE if there is not enough: its pages are taken at once.
+ * RCM_ERR_RESOURCE or RCM_ERR_NOMEM if there is not enough: its pages are taken at once.
+ * RCM_ERR_INVALID if bytes is 0. Any thread, also after comm has failed.
  */
 RCM_CHECKED rcm_status rcm_mem_alloc(rcm_comm *comm, size_t bytes, void **ret_memory);
 
