@@ -160,7 +160,7 @@ static int check_stall(rcm_comm *comm, void *arg) {
     if (rcm_irecv(comm, &in, 1, RCM_UINT8, from, 5, &recv) != RCM_OK ||
         pthread_create(&thread, NULL, wait_for, recv) != 0)
         return 1;
-    for (int i = 0; i < 80000 && worst < 0.4; i++) {
+    for (int i = 0; i < 30000 && worst < 0.4; i++) {
         const double start = seconds();
         if (sum(comm, 4, &work) != RCM_OK)
             break;
