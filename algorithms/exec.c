@@ -138,7 +138,7 @@ static void step_release(const struct rcmi_run *run, const struct rcmi_lane_stat
     }
 }
 
-/* Computes what a step sends straight into memory of the reader, and into dst if there is one. */
+/* Computes what a step sends straight to where it is sent from, and into dst if there is one. */
 static void step_compute_direct(const struct rcmi_run *run, const struct rcmi_bound_step *step,
                                 void *dst, void *direct, const void *const *srcs, size_t bytes) {
     const bool streaming = run->large;
@@ -150,6 +150,17 @@ static void step_compute_direct(const struct rcmi_run *run, const struct rcmi_bo
         step_compute(run, step, dst, streaming, srcs, bytes);
 }
 
+/* Where a step shall write what it sends, beside dst: where the reader wants it, or, if dst does
+ * not stay in the cache, into the slot that another core reads. NULL: computed in dst first. */
+static void *step_direct(const struct rcmi_run *run, const struct rcmi_bound_step *step,
+                         const struct rcmi_end *out, void *slot, size_t bytes) {
+    void *direct = bytes >= RCMI_LEND_MIN ? rcmi_channel_direct(out->channel, bytes) : NULL;
+    const bool lends = step->may_lend_dst && !run->unlendable;
+    if (!direct && run->large && !lends && out->channel->transport->shared_slots)
+        direct = slot;
+    return direct;
+}
+
 /* Computes what a step sends and sends it: from where the reader wants it, from its slot, or from
  * dst where that keeps it. The slot was reserved, so there is room for a lent message too. */
 static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *lane,
@@ -157,7 +168,7 @@ static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *
                             const void *const *srcs, size_t bytes) {
     struct rcmi_end *out = lane->ports[step->out].end;
     const bool streaming = out->channel->transport->shared_slots;
-    void *direct = bytes >= RCMI_LEND_MIN ? rcmi_channel_direct(out->channel, bytes) : NULL;
+    void *direct = step_direct(run, step, out, slot, bytes);
     if (direct) {
         step_compute_direct(run, step, dst, direct, srcs, bytes);
         rcmi_channel_commit(out->channel, bytes, lane->meta);
@@ -168,6 +179,7 @@ static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *
         const rcm_status status = step_lend(run, out, lane->meta, dst, bytes);
         if (status != RCM_ERR_UNSUPPORTED && status != RCM_AGAIN)
             return status;
+        run->unlendable = run->unlendable || status == RCM_ERR_UNSUPPORTED;
     }
     if (dst)
         (streaming ? rcmi_copy_streaming : rcmi_copy)(slot, dst, bytes);

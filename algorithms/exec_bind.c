@@ -363,7 +363,7 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
     }
     run->base[RCMI_IN] = (char *)bind->in; /* only read: no step writes to IN */
     run->base[RCMI_OUT] = bind->out;
-    run->lent = false;
+    run->lent = run->unlendable = false;
     run_take_turns(run);
     *ret_run = run;
     return RCM_OK;

@@ -89,6 +89,7 @@ struct rcmi_run {
     rcmi_reduce_twice_fn reduce_twice;
     bool large; /* the vector is too large to stay in the cache */
     bool lent;
+    bool unlendable; /* out turned out not to be memory that some channel lends from */
     void *scratch;
     size_t scratch_bytes;
     struct rcmi_lane_state *lanes; /* plan->nlanes * plan->stripes, stripe after stripe */
