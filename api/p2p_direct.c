@@ -38,7 +38,7 @@ rcm_status rcmi_p2p_send_now(rcm_comm *comm, int peer, uint64_t tag, const void 
         return RCM_AGAIN;
     rcm_status status = RCM_AGAIN;
     if (pair->tx && pair->rx && !pair->ready && rcmi_pair_may_be_eager(p2p, pair, bytes))
-        status = rcmi_pair_put_eager(pair, tag, buffer, bytes);
+        status = rcmi_pair_put_eager(p2p, pair, tag, buffer, bytes);
     comm_give(comm);
     return status == RCM_OK ? RCM_OK : RCM_AGAIN;
 }

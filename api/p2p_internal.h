@@ -20,6 +20,7 @@
 #define BUDGET_TOTAL   ((size_t)1 << 26) /* are this much, up to 4096 ranks */
 #define ANNOUNCED_MAX  ((size_t)1 << 20) /* that no receive was posted for */
 #define EAGER_OVERHEAD ((size_t)64)
+#define CACHED_MAX     ((size_t)4 << 20) /* larger messages do not stay in a cache */
 #define LEND_MIN       ((size_t)2048)
 #define PIECES         4 /* of a message, at least, if they are not smaller than this: */
 #define PIECE_MIN      ((size_t)16384)
@@ -131,7 +132,8 @@ rcm_status rcmi_pair_open_rx(struct rcmi_p2p *p2p, int peer);
 rcm_status rcmi_pair_pump(struct rcmi_p2p *p2p, int peer, bool *moved);
 /* May a message of so many bytes go out unasked? Sends it so; RCM_AGAIN: no slot is free. */
 bool rcmi_pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair, size_t total);
-rcm_status rcmi_pair_put_eager(struct pair *pair, uint64_t tag, const void *bytes, size_t total);
+rcm_status rcmi_pair_put_eager(const struct rcmi_p2p *p2p, struct pair *pair, uint64_t tag,
+                               const void *bytes, size_t total);
 /* p2p_receive.c: takes what came from peer. */
 rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved);
 /* A new receive. */
