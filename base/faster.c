@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which of two ways is faster: see faster.h. */
+#include "faster.h"
+#include "clock.h"
+
+#define INTERVAL_MIN 32
+#define INTERVAL_MAX 1024
+#define WEIGHT       0.25f /* of a new cost in what is known */
+#define OUTLIER      8.0f  /* times what is known: the thread was interrupted */
+#define CLEARLY      0.8f  /* the other way must be this much cheaper */
+
+int rcmi_faster_way(struct rcmi_faster *faster) {
+    if (faster->left > 0) {
+        faster->left--;
+        return faster->way;
+    }
+    if (faster->interval == 0)
+        faster->interval = INTERVAL_MIN;
+    faster->left = faster->interval;
+    return !faster->way;
+}
+
+static void faster_switch(struct rcmi_faster *faster, int way) {
+    faster->way = (uint8_t)way;
+    faster->interval = faster->left = INTERVAL_MIN;
+}
+
+void rcmi_faster_learn(struct rcmi_faster *faster, int way, float cost) {
+    float *known = &faster->cost[way];
+    if (way != faster->way) {
+        *known = cost; /* what was known is old */
+        if (faster->cost[faster->way] > 0 && cost < CLEARLY * faster->cost[faster->way])
+            faster_switch(faster, way);
+        else if (faster->interval < INTERVAL_MAX)
+            faster->interval *= 2;
+        return;
+    }
+    const float seen = *known > 0 && cost > OUTLIER * *known ? OUTLIER * *known : cost;
+    *known += *known > 0 ? WEIGHT * (seen - *known) : seen;
+    if (faster->cost[!way] > 0 && faster->cost[!way] < CLEARLY * *known)
+        faster_switch(faster, !way);
+}
+
+static int size_class(size_t bytes) {
+    return bytes >= 8 * RCMI_FASTER_MIN ? 2 : bytes >= 2 * RCMI_FASTER_MIN ? 1 : 0;
+}
+
+struct rcmi_try rcmi_try_begin(struct rcmi_faster_sizes *sizes, size_t bytes) {
+    struct rcmi_try try = {.of = NULL};
+    if (bytes < RCMI_FASTER_MIN)
+        return try;
+    try.of = &sizes->of[size_class(bytes)];
+    try.way = rcmi_faster_way(try.of);
+    try.began = rcmi_now_ns();
+    return try;
+}
+
+void rcmi_try_end(const struct rcmi_try *try, size_t bytes) {
+    if (try->of)
+        rcmi_faster_learn(try->of, try->way,
+                          (float)(rcmi_now_ns() - try->began) * 1024.0f / (float)bytes);
+}

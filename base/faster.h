@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which of two ways to do the same work is faster at present, found out by doing: mostly the one
+ * that was faster lately, and now and then the other one, to see whether that has changed. The
+ * other one is tried the less often the more often it was slower.
+ *
+ * For choices that depend on the machine and its mood, such as how far apart two cores are, and
+ * that matter only to the one who makes them. Not for what ranks have to agree on.
+ */
+#ifndef RCMI_FASTER_H
+#define RCMI_FASTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Zeroed: way 0 is in use, nothing is known. Not for several threads at once. */
+struct rcmi_faster {
+    float cost[2];     /* lately, in ns per KiB; 0: not known */
+    uint16_t interval; /* from one look at the other way to the next, in uses */
+    uint16_t left;     /* of it */
+    uint8_t way;       /* in use */
+};
+
+/* By the size of the piece of work, since what is faster depends on it. */
+#define RCMI_FASTER_MIN   ((size_t)16 << 10) /* smaller pieces are not worth two looks at a clock */
+#define RCMI_FASTER_SIZES 3
+struct rcmi_faster_sizes {
+    struct rcmi_faster of[RCMI_FASTER_SIZES];
+};
+
+/* One use. */
+struct rcmi_try {
+    struct rcmi_faster *of; /* NULL: not measured */
+    int way;
+    int64_t began; /* by rcmi_now_ns */
+};
+
+/* Which way shall this piece go? */
+struct rcmi_try rcmi_try_begin(struct rcmi_faster_sizes *sizes, size_t bytes);
+/* It is done. */
+void rcmi_try_end(const struct rcmi_try *try, size_t bytes);
+
+/* What the two above are made of: the way of the next use, and what a use did cost. */
+int rcmi_faster_way(struct rcmi_faster *faster);
+void rcmi_faster_learn(struct rcmi_faster *faster, int way, float cost);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* base/faster.h: the faster way is found, kept, and left when it is no more; by costs made up. */
+#include <stdlib.h>
+#include "check.h"
+#include "faster.h"
+
+/* Uses it n times at these costs; how often way 1 was taken. */
+static int use(struct rcmi_faster *faster, int n, float cost0, float cost1) {
+    int taken = 0;
+    for (int i = 0; i < n; i++) {
+        const int way = rcmi_faster_way(faster);
+        taken += way;
+        rcmi_faster_learn(faster, way, way ? cost1 : cost0);
+    }
+    return taken;
+}
+
+static void test_keeps_the_first(void **state) {
+    struct rcmi_faster faster = {0};
+    (void)state;
+    use(&faster, 10000, 10, 100);
+    assert_int_equal(faster.way, 0);
+    /* Once for every thousand, after it was looked at often enough. */
+    assert_in_range(use(&faster, 10000, 10, 100), 1, 20);
+}
+
+static void test_finds_the_other(void **state) {
+    struct rcmi_faster faster = {0};
+    (void)state;
+    assert_in_range(use(&faster, 200, 100, 10), 150, 199);
+    assert_int_equal(faster.way, 1);
+}
+
+static void test_alike_is_left(void **state) {
+    struct rcmi_faster faster = {0};
+    (void)state;
+    use(&faster, 10000, 100, 95);
+    assert_int_equal(faster.way, 0);
+}
+
+/* What is in use becomes slow: left at once; what is not becomes fast: found within the interval.
+ */
+static void test_follows(void **state) {
+    struct rcmi_faster faster = {0};
+    (void)state;
+    use(&faster, 2000, 100, 10);
+    use(&faster, 20, 100, 1000);
+    assert_int_equal(faster.way, 0);
+    use(&faster, 5000, 100, 1000);
+    use(&faster, 1100, 100, 10);
+    assert_int_equal(faster.way, 1);
+}
+
+/* One use that was interrupted says nothing about the way. */
+static void test_outlier(void **state) {
+    struct rcmi_faster faster = {0};
+    (void)state;
+    use(&faster, 500, 10, 200);
+    assert_int_equal(faster.way, 0);
+    if (faster.left == 0)
+        use(&faster, 1, 10, 200);
+    const int way = rcmi_faster_way(&faster);
+    assert_int_equal(way, 0);
+    rcmi_faster_learn(&faster, way, 1e6f);
+    use(&faster, 10, 10, 200);
+    assert_int_equal(faster.way, 0);
+}
+
+static void test_sizes(void **state) {
+    struct rcmi_faster_sizes sizes = {0};
+    (void)state;
+    struct rcmi_try none = rcmi_try_begin(&sizes, RCMI_FASTER_MIN - 1);
+    assert_null(none.of);
+    assert_int_equal(none.way, 0);
+    rcmi_try_end(&none, 1);
+    struct rcmi_try small = rcmi_try_begin(&sizes, RCMI_FASTER_MIN);
+    struct rcmi_try large = rcmi_try_begin(&sizes, (size_t)1 << 40);
+    assert_non_null(small.of);
+    assert_non_null(large.of);
+    assert_ptr_not_equal(small.of, large.of);
+    rcmi_try_end(&small, RCMI_FASTER_MIN);
+    assert_true(small.of->cost[small.way] > 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_keeps_the_first), cmocka_unit_test(test_finds_the_other),
+        cmocka_unit_test(test_alike_is_left),   cmocka_unit_test(test_follows),
+        cmocka_unit_test(test_outlier),         cmocka_unit_test(test_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
