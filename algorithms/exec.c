@@ -110,10 +110,8 @@ static rcm_status step_lend(struct rcmi_run *run, struct rcmi_end *end, uint64_t
     return status;
 }
 
-/* Slots that another core reads are written with non-temporal stores: it has their lines, and
- * taking them back costs several times more than writing past the caches. Slots that this core
- * hands to the kernel are not, and results only if they would not stay in the caches anyway. (The
- * streaming functions use plain stores for small pieces.) */
+/* streaming: with non-temporal stores, but for small pieces. Results are written so only if they
+ * would not stay in the caches anyway; slots: see step_fill. */
 static void step_compute(const struct rcmi_run *run, const struct rcmi_bound_step *step,
                          void *target, bool streaming, const void *const *srcs, size_t bytes) {
     if (step->nsrcs > 1)
@@ -150,39 +148,56 @@ static void step_compute_direct(const struct rcmi_run *run, const struct rcmi_bo
         step_compute(run, step, dst, streaming, srcs, bytes);
 }
 
-/* Where a step shall write what it sends, beside dst: where the reader wants it, or, if dst does
- * not stay in the cache, into the slot that another core reads. NULL: computed in dst first. */
-static void *step_direct(const struct rcmi_run *run, const struct rcmi_bound_step *step,
-                         const struct rcmi_end *out, void *slot, size_t bytes) {
-    void *direct = bytes >= RCMI_LEND_MIN ? rcmi_channel_direct(out->channel, bytes) : NULL;
-    const bool lends = step->may_lend_dst && !run->unlendable;
-    if (!direct && run->large && !lends && out->channel->transport->shared_slots)
-        direct = slot;
-    return direct;
+/* Fills the slot, and dst if there is one and it is not `computed` already.
+ *
+ * Slots that another core reads can be written past the cache, which costs the same wherever that
+ * core is, or through it, which costs a fraction of that if it is near and several times as much if
+ * it is far; and cores are moved about on some machines. So both are tried. Past it, what is too
+ * large to stay in the cache goes to dst in the same pass. */
+static void step_fill(const struct rcmi_run *run, const struct rcmi_bound_step *step,
+                      struct rcmi_end *out, void *dst, bool computed, void *slot,
+                      const void *const *srcs, size_t bytes) {
+    const bool shared = out->channel->transport->shared_slots;
+    const bool whole = shared && run->large && !computed;
+    struct rcmi_try try = {.way = shared ? RCMI_STORES_PAST : RCMI_STORES_THROUGH};
+    if (dst && !computed && !whole)
+        step_compute(run, step, dst, false, srcs, bytes);
+    if (shared && run->exec->config.shape->crowd <= 1)
+        try = rcmi_try_begin(&out->stores, bytes);
+    const bool past = try.way == RCMI_STORES_PAST;
+    if (whole && past) {
+        step_compute_direct(run, step, dst, slot, srcs, bytes);
+    } else if (dst) {
+        if (whole)
+            step_compute(run, step, dst, false, srcs, bytes);
+        (past ? rcmi_copy_streaming : rcmi_copy)(slot, dst, bytes);
+    } else {
+        step_compute(run, step, slot, past, srcs, bytes);
+    }
+    rcmi_try_end(&try, bytes);
 }
 
-/* Computes what a step sends and sends it: from where the reader wants it, from its slot, or from
- * dst where that keeps it. The slot was reserved, so there is room for a lent message too. */
+/* Computes what a step sends and sends it: from where the reader wants it, from dst where that
+ * keeps it, or from its slot. The slot was reserved, so there is room for a lent message too. */
 static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *lane,
                             const struct rcmi_bound_step *step, void *dst, void *slot,
                             const void *const *srcs, size_t bytes) {
     struct rcmi_end *out = lane->ports[step->out].end;
-    const bool streaming = out->channel->transport->shared_slots;
-    void *direct = step_direct(run, step, out, slot, bytes);
+    void *direct = bytes >= RCMI_LEND_MIN ? rcmi_channel_direct(out->channel, bytes) : NULL;
+    const bool lends = step->may_lend_dst && bytes >= RCMI_LEND_MIN && !run->unlendable;
     if (direct) {
         step_compute_direct(run, step, dst, direct, srcs, bytes);
         rcmi_channel_commit(out->channel, bytes, lane->meta);
         return RCM_OK;
     }
-    step_compute(run, step, dst ? dst : slot, dst == NULL && streaming, srcs, bytes);
-    if (step->may_lend_dst && bytes >= RCMI_LEND_MIN) {
+    if (lends) {
+        step_compute(run, step, dst, false, srcs, bytes);
         const rcm_status status = step_lend(run, out, lane->meta, dst, bytes);
         if (status != RCM_ERR_UNSUPPORTED && status != RCM_AGAIN)
             return status;
-        run->unlendable = run->unlendable || status == RCM_ERR_UNSUPPORTED;
+        run->unlendable = status == RCM_ERR_UNSUPPORTED;
     }
-    if (dst)
-        (streaming ? rcmi_copy_streaming : rcmi_copy)(slot, dst, bytes);
+    step_fill(run, step, out, dst, lends, slot, srcs, bytes);
     rcmi_channel_commit(out->channel, bytes, lane->meta);
     return RCM_OK;
 }

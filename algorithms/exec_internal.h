@@ -4,6 +4,7 @@
 #define RCMI_EXEC_INTERNAL_H
 
 #include "exec.h"
+#include "faster.h"
 #include "kernels.h"
 
 /* Below this a copy into the slot is cheaper than sending from the user's memory. */
@@ -30,7 +31,8 @@ struct rcmi_end {
     int peer;              /* rank: the other side; -1 for an outgoing multicast */
     uint16_t number;
     bool outgoing, multicast;
-    bool expecting;   /* a place for the next message was given */
+    struct rcmi_faster_sizes stores; /* into its slots: enum rcmi_stores */
+    bool expecting;                  /* a place for the next message was given */
     uint32_t invited; /* messages from the next one on that were invited into place */
     uint32_t tickets; /* turns handed out */
     uint32_t serving; /* whose turn it is */

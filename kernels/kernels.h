@@ -50,6 +50,9 @@ void rcmi_copy(void *dst, const void *src, size_t bytes);
  * core reads next, or far larger than the cache. */
 void rcmi_copy_streaming(void *dst, const void *src, size_t bytes);
 
+/* The two ways to store, for those who find out which one is faster (faster.h). */
+enum rcmi_stores { RCMI_STORES_PAST, RCMI_STORES_THROUGH };
+
 /* "avx512", "avx2" or "generic": what was chosen. RINGCOMM_KERNELS=generic|avx2|avx512 overrides,
  * if this CPU has it; else a warning says what is used instead. */
 const char *rcmi_kernels_name(void);
