@@ -6,27 +6,26 @@
 #include "kernels.h"
 #include "p2p_internal.h"
 
-/* Sends a message of at most one slot, `len` bytes in two parts. cached: the body is written
- * through the cache. */
-static rcm_status pair_put(struct pair *pair, uint64_t meta, const void *head, size_t head_len,
-                           const void *body, size_t body_len, bool cached) {
+/* Sends a message of `len` bytes, as small as a header. */
+static rcm_status pair_put(struct pair *pair, uint64_t meta, const void *bytes, size_t len) {
     void *slot;
     rcm_status status = rcmi_channel_reserve(pair->tx, &slot);
     if (status != RCM_OK)
         return status;
-    if (head_len)
-        memcpy(slot, head, head_len);
-    if (body_len)
-        (cached ? rcmi_copy : rcmi_copy_streaming)((char *)slot + head_len, body, body_len);
-    rcmi_channel_commit(pair->tx, head_len + body_len, meta);
+    if (len)
+        memcpy(slot, bytes, len);
+    rcmi_channel_commit(pair->tx, len, meta);
     return RCM_OK;
 }
 
-/* Is the payload of a message of `total` bytes to be written through the cache? Past it where
- * another core reads the slots, which takes them from memory no slower, unless the receiver most
- * likely has its turn on this very core. */
-static bool pair_caches(const struct rcmi_p2p *p2p, const struct pair *pair, size_t total) {
-    return !shares_slots(pair->tx) || (p2p->comm->engine->crowd > 1 && total < CACHED_MAX);
+/* Copies a piece of a message of `total` bytes to a slot: past the cache for another core, which
+ * takes it from memory faster than from our cache; through it for the kernel, and for a receiver
+ * that most likely has its turn on this very core. */
+static void pair_copy(const struct rcmi_p2p *p2p, const struct pair *pair, void *to,
+                      const void *bytes, size_t len, size_t total) {
+    const bool past =
+        shares_slots(pair->tx) && (p2p->comm->engine->crowd <= 1 || total >= CACHED_MAX);
+    (past ? rcmi_copy_streaming : rcmi_copy)(to, bytes, len);
 }
 
 static size_t pair_eager_max(const struct rcmi_p2p *p2p, const struct pair *pair) {
@@ -44,11 +43,16 @@ bool rcmi_pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair,
 rcm_status rcmi_pair_put_eager(const struct rcmi_p2p *p2p, struct pair *pair, uint64_t tag,
                                const void *bytes, size_t total) {
     const struct header header = {.tag = tag, .total = total};
-    const rcm_status status = pair_put(pair, meta_of(KIND_EAGER, 0), &header, sizeof(header), bytes,
-                                       total, pair_caches(p2p, pair, total));
-    if (status == RCM_OK)
-        pair->eager_out += eager_charge(total);
-    return status;
+    void *slot;
+    const rcm_status status = rcmi_channel_reserve(pair->tx, &slot);
+    if (status != RCM_OK)
+        return status;
+    memcpy(slot, &header, sizeof(header));
+    if (total)
+        pair_copy(p2p, pair, (char *)slot + sizeof(header), bytes, total, total);
+    rcmi_channel_commit(pair->tx, sizeof(header) + total, meta_of(KIND_EAGER, 0));
+    pair->eager_out += eager_charge(total);
+    return RCM_OK;
 }
 
 static rcm_status pair_announce(struct rcmi_p2p *p2p, struct pair *pair, struct rcm_work *work) {
@@ -62,14 +66,25 @@ static rcm_status pair_announce(struct rcmi_p2p *p2p, struct pair *pair, struct 
         rcmi_work_complete(work, RCM_OK);
         return RCM_OK;
     }
-    rcm_status status = pair_put(pair, meta_of(KIND_ANNOUNCE, pair->next_id), &header,
-                                 sizeof(header), NULL, 0, true);
+    rcm_status status =
+        pair_put(pair, meta_of(KIND_ANNOUNCE, pair->next_id), &header, sizeof(header));
     if (status != RCM_OK)
         return status;
     t->id = pair->next_id++;
     t->stage = STAGE_ANNOUNCED;
     list_remove(&pair->outgoing, &pair->outgoing.head);
     list_append(&pair->sending, work);
+    return RCM_OK;
+}
+
+static rcm_status pair_put_piece(const struct rcmi_p2p *p2p, struct pair *pair, uint64_t meta,
+                                 const struct rcmi_transfer *t, size_t len) {
+    void *slot;
+    const rcm_status status = rcmi_channel_reserve(pair->tx, &slot);
+    if (status != RCM_OK)
+        return status;
+    pair_copy(p2p, pair, slot, t->buffer + t->done, len, t->total);
+    rcmi_channel_commit(pair->tx, len, meta);
     return RCM_OK;
 }
 
@@ -82,8 +97,7 @@ static rcm_status pair_send_data(const struct rcmi_p2p *p2p, struct pair *pair,
     if (len >= LEND_MIN)
         status = rcmi_channel_lend(pair->tx, t->buffer + t->done, len, meta);
     if (status == RCM_ERR_UNSUPPORTED)
-        status = pair_put(pair, meta, NULL, 0, t->buffer + t->done, len,
-                          pair_caches(p2p, pair, t->total));
+        status = pair_put_piece(p2p, pair, meta, t, len);
     if (status == RCM_OK)
         t->done += len;
     return status;
@@ -116,7 +130,7 @@ static rcm_status pair_pump_sends(const struct rcmi_p2p *p2p, struct pair *pair,
 static rcm_status pair_pump_ready(struct pair *pair, bool *moved) {
     while (pair->ready) {
         struct ready *ready = pair->ready;
-        rcm_status status = pair_put(pair, meta_of(KIND_READY, ready->id), NULL, 0, NULL, 0, true);
+        rcm_status status = pair_put(pair, meta_of(KIND_READY, ready->id), NULL, 0);
         if (status != RCM_OK)
             return status;
         pair->ready = ready->next;
@@ -132,8 +146,7 @@ static rcm_status pair_pump_credit(const struct rcmi_p2p *p2p, struct pair *pair
     if (pair->eager_in < p2p->budget / 4)
         return RCM_OK;
     const uint64_t bytes = pair->eager_in;
-    rcm_status status =
-        pair_put(pair, meta_of(KIND_CREDIT, 0), &bytes, sizeof(bytes), NULL, 0, true);
+    rcm_status status = pair_put(pair, meta_of(KIND_CREDIT, 0), &bytes, sizeof(bytes));
     if (status == RCM_OK) {
         pair->eager_in = 0;
         pair->eager_due -= bytes;
