@@ -2,9 +2,9 @@
 /*
  * The two ends of a tcp channel. A writer's message is a frame: its payload lies in the frame's
  * private slot, or is the user's own memory when lent. The reader has as many slots as the writer
- * may have messages on the way, and gives them back in credit frames: at once when half of them
- * wait to be told (after a small message: with the next progress), else with the next data that is
- * sent to that peer. Should the writer run out of slots before that, the next progress tells it.
+ * may have messages on the way, and gives them back in credit frames: with the next progress when
+ * half of them wait to be told, at once when nearly all do, else with the next data that is sent to
+ * that peer. Should the writer run out of slots before that, the next progress tells it.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -251,12 +251,12 @@ static bool credit_is_overdue(struct tcp_channel *channel) {
     return atomic_load(&channel->owed) * 4 >= channel->base.slots * 3;
 }
 
-/* Tells the writer of `owed` slots, now or with the next data. After a small message the next data
- * most often follow at once, and sending costs more than all else: what is due waits for the next
- * progress, which there is if we have nothing to send but something to wait for. */
-static void reader_credit(struct tcp_channel *channel, bool small) {
+/* Tells the writer of `owed` slots, now or with the next data. Most often the next data follow at
+ * once, and sending costs more than all else that a message of some KiB does: what is due waits for
+ * the next progress, which there is if we have nothing to send but something to wait for. */
+static void reader_credit(struct tcp_channel *channel) {
     struct tcp_stream *stream = channel->stream;
-    bool now = small ? credit_is_overdue(channel) : tcp_credit_is_due(channel);
+    bool now = credit_is_overdue(channel);
     bool waits = atomic_exchange(&channel->credit.busy, true);
     if (!now && !waits)
         tcp_tx_defer(stream, &channel->credit);
@@ -272,10 +272,9 @@ void tcp_release(struct rcmi_channel *base) {
     struct tcp_channel *channel = channel_of(base);
     uint64_t released = atomic_load_explicit(&channel->released, memory_order_relaxed) + 1;
     assert(channel->peeked == released);
-    const bool small = channel->messages[(released - 1) % base->slots].len <= TCP_SMALL;
     atomic_store_explicit(&channel->released, released, memory_order_release);
     atomic_fetch_add(&channel->owed, 1);
-    reader_credit(channel, small);
+    reader_credit(channel);
 }
 
 /* A message that came into the reader's memory and was not looked at moves to its slot. */
