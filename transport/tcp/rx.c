@@ -2,8 +2,9 @@
 /*
  * Receiving: one state machine per stream, run by whoever holds rx.lock. A read-ahead buffer takes
  * headers and small payloads, many per system call; the rest of a large payload is read straight
- * to where it belongs, together with the beginning of what follows. Everything in a header is
- * the peer's word and is checked before it is used.
+ * to where it belongs. After large messages the next one's beginning is read to where it is likely
+ * to belong, and moved if that was wrong. Everything in a header is the peer's word and is checked
+ * before it is used.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -54,6 +55,7 @@ rcm_status tcp_end_add(struct tcp_stream *stream, struct tcp_channel *channel) {
     }
     rx->ends[slot].channel = channel;
     channel->index = end_index(slot, rx->ends[slot].generation);
+    channel->follower = channel->index;
     channel->listed = true;
     return RCM_OK;
 }
@@ -66,17 +68,22 @@ void tcp_end_remove(struct tcp_stream *stream, struct tcp_channel *channel) {
     channel->listed = false;
     if (rx->to == channel)
         rx->to = NULL;
+    if (rx->last_large == channel)
+        rx->last_large = NULL;
+}
+
+/* Whose end that is; NULL: it was closed. index below nends. */
+static struct tcp_channel *end_channel(const struct tcp_rx *rx, uint32_t index) {
+    const struct tcp_end *end = &rx->ends[index & 0xffff];
+    return end_index(index & 0xffff, end->generation) == index ? end->channel : NULL;
 }
 
 /* *ret_channel NULL: the end was closed, the frame came late. */
 static rcm_status end_find(struct tcp_stream *stream, struct tcp_channel **ret_channel) {
-    struct tcp_rx *rx = &stream->rx;
-    uint32_t slot = rx->header.index & 0xffff;
-    if (slot >= rx->nends)
+    const struct tcp_rx *rx = &stream->rx;
+    if ((rx->header.index & 0xffff) >= rx->nends)
         return rx_refuse(stream, "channel index", rx->header.index);
-    const struct tcp_end *end = &rx->ends[slot];
-    bool current = end->channel && end_index(slot, end->generation) == rx->header.index;
-    *ret_channel = current ? end->channel : NULL;
+    *ret_channel = end_channel(rx, rx->header.index);
     return RCM_OK;
 }
 
@@ -86,22 +93,47 @@ static uint8_t *message_slot(const struct tcp_channel *channel, uint64_t number)
     return channel->memory + number % channel->base.slots * channel->stride;
 }
 
+/* Takes the reader's offer of its own memory, or has taken it already. */
+static bool hint_take(struct tcp_rx *rx, struct tcp_channel *channel) {
+    int given = TCP_HINT_GIVEN;
+    const bool claimed = rx->claimed == channel;
+    if (claimed)
+        rx->claimed = NULL;
+    return claimed ||
+           (atomic_load_explicit(&channel->hint, memory_order_relaxed) == TCP_HINT_GIVEN &&
+            atomic_compare_exchange_strong(&channel->hint, &given, TCP_HINT_TAKEN));
+}
+
+/* Gives it back, if it is for message `number` or a later one. */
+static void hint_leave(struct tcp_channel *channel, uint64_t number) {
+    atomic_store(&channel->hint, channel->place_for >= number ? TCP_HINT_GIVEN : TCP_HINT_NONE);
+}
+
+/* Takes it for message `number` before that has come. */
+static bool hint_claim(struct tcp_rx *rx, struct tcp_channel *channel, uint64_t number) {
+    if (!hint_take(rx, channel))
+        return false;
+    if (channel->place_for == number)
+        rx->claimed = channel;
+    else
+        hint_leave(channel, number);
+    return rx->claimed == channel;
+}
+
 /* Where the payload of message `number` goes: the reader's own memory if it was offered for
  * exactly this message and is large enough, else the slot. */
 static void message_choose(struct tcp_rx *rx, uint64_t number) {
     struct tcp_channel *channel = rx->to;
-    int given = TCP_HINT_GIVEN;
     rx->dest = message_slot(channel, number);
     rx->placed = false;
-    if (atomic_load_explicit(&channel->hint, memory_order_relaxed) != TCP_HINT_GIVEN ||
-        !atomic_compare_exchange_strong(&channel->hint, &given, TCP_HINT_TAKEN))
+    if (!hint_take(rx, channel))
         return;
     if (channel->place_for == number && channel->place_cap >= rx->header.len) {
         rx->dest = channel->place;
         rx->placed = true;
         return;
     }
-    atomic_store(&channel->hint, channel->place_for > number ? TCP_HINT_GIVEN : TCP_HINT_NONE);
+    hint_leave(channel, number + 1);
 }
 
 static rcm_status message_begin(struct tcp_stream *stream) {
@@ -128,6 +160,15 @@ static rcm_status message_begin(struct tcp_stream *stream) {
     return RCM_OK;
 }
 
+/* A large message came: whose comes after it is guessed by what came after the one before. */
+static void large_note(struct tcp_rx *rx, struct tcp_channel *channel) {
+    if (rx->last_large)
+        rx->last_large->follower = channel->index;
+    rx->last_large = channel;
+    rx->large_came = true;
+    rx->misses = 0;
+}
+
 static void message_end(struct tcp_rx *rx) {
     struct tcp_channel *channel = rx->to;
     rx->in_payload = false;
@@ -141,6 +182,8 @@ static void message_end(struct tcp_rx *rx) {
     message->meta = rx->header.meta;
     if (rx->placed)
         atomic_store(&channel->hint, TCP_HINT_NONE);
+    if (rx->large)
+        large_note(rx, channel);
     atomic_store_explicit(&channel->arrived, number + 1, memory_order_release);
     rx->rang = true;
 }
@@ -231,41 +274,155 @@ static rcm_status rx_parse(struct tcp_stream *stream) {
     return RCM_OK;
 }
 
-/* Into `dest` first, then into `ahead`. */
-static ssize_t rx_take(int fd, struct iovec *iov, bool direct) {
-    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+/* ---- Guesses: a large message is read straight to its place before its header is known ------ */
+
+struct rx_guess {
+    struct tcp_channel *channel; /* NULL: none */
+    uint8_t *dest;
+    size_t cap;  /* so much of it is read to dest: what fits `ahead`, should the guess be wrong */
+    size_t room; /* the message is not longer than that */
+};
+
+/* What is likely to come next, when nothing else is known. */
+static struct rx_guess rx_guess(struct tcp_rx *rx) {
+    struct rx_guess guess = {.channel = NULL};
+    if (rx->in_payload || rx->tail || !rx->last_large || rx->misses >= TCP_MISSES)
+        return guess;
+    struct tcp_channel *channel = end_channel(rx, rx->last_large->follower);
+    if (!channel || channel->base.is_writer)
+        return guess;
+    const uint64_t number = atomic_load_explicit(&channel->arrived, memory_order_relaxed);
+    if (number - atomic_load_explicit(&channel->released, memory_order_acquire) >=
+        channel->base.slots)
+        return guess;
+    guess.channel = channel;
+    guess.dest = message_slot(channel, number);
+    guess.room = channel->base.slot_bytes;
+    if (hint_claim(rx, channel, number)) {
+        guess.dest = channel->place;
+        guess.room = channel->place_cap;
+    }
+    const size_t most = TCP_READ_AHEAD - sizeof rx->header;
+    guess.cap = guess.room < most ? guess.room : most;
+    return guess;
+}
+
+/* The guess was wrong, or nothing came: gives back what was claimed for it. */
+static void guess_drop(struct tcp_rx *rx, const struct rx_guess *guess) {
+    if (rx->claimed)
+        hint_leave(guess->channel, guess->channel->place_for);
+    rx->claimed = NULL;
+}
+
+/* Is it the header of what was guessed? */
+static bool guess_is_right(const struct tcp_rx *rx, const struct rx_guess *guess) {
+    struct tcp_header header;
+    memcpy(&header, rx->ahead, sizeof header);
+    return header.kind == TCP_HEADER_DATA && header.index == guess->channel->index &&
+           header.len <= guess->room;
+}
+
+/* `got` bytes came: a header, then payload to its place, then, from header and cap bytes on, what
+ * follows. What is not the guessed message's is put together in `ahead`. */
+static rcm_status guess_settle(struct tcp_stream *stream, const struct rx_guess *guess,
+                               size_t got) {
+    struct tcp_rx *rx = &stream->rx;
+    const size_t header = sizeof rx->header;
+    const size_t straight = got <= header               ? 0
+                            : got - header < guess->cap ? got - header
+                                                        : guess->cap;
+    size_t taken = 0;
+    rx->tail = got;
+    if (got < header || !guess_is_right(rx, guess)) {
+        rx->misses++;
+    } else {
+        rcm_status status = rx_header(stream);
+        if (status != RCM_OK) {
+            guess_drop(rx, guess);
+            return status;
+        }
+        /* Elsewhere: the reader has offered its memory since. */
+        if (rx->dest == guess->dest)
+            taken = straight < rx->left ? straight : rx->left;
+        rx->dest += taken;
+        rx->left -= taken;
+        rx->head += taken;
+    }
+    memcpy(rx->ahead + header + taken, guess->dest + taken, straight - taken);
+    guess_drop(rx, guess);
+    return RCM_OK;
+}
+
+/* ---- Reading ------------------------------------------------------------------------------- */
+
+/* What one read may take, and where to: payload to its place, what follows it into `ahead`. After a
+ * large message nothing follows: its reader may then say where the next one goes. */
+static int rx_vector(struct tcp_rx *rx, const struct rx_guess *guess, struct iovec *iov) {
+    const size_t header = sizeof rx->header;
+    if (guess->channel) {
+        const size_t after = header + guess->cap;
+        iov[0] = (struct iovec){rx->ahead, header};
+        iov[1] = (struct iovec){guess->dest, guess->cap};
+        iov[2] = (struct iovec){rx->ahead + after, TCP_READ_AHEAD - after};
+        return after < TCP_READ_AHEAD ? 3 : 2;
+    }
+    int n = 0;
+    const bool direct = rx->in_payload && rx->to;
     if (direct)
-        return recvmsg(fd, &msg, MSG_DONTWAIT);
-    return recv(fd, iov[1].iov_base, iov[1].iov_len, MSG_DONTWAIT);
+        iov[n++] = (struct iovec){rx->dest, rx->left};
+    if (!direct || !rx->large)
+        iov[n++] = (struct iovec){rx->ahead + rx->tail, TCP_READ_AHEAD - rx->tail};
+    return n;
+}
+
+static ssize_t rx_take(int fd, struct iovec *iov, int niov) {
+    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t)niov};
+    ssize_t got;
+    do {
+        got = niov == 1 ? recv(fd, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT)
+                        : recvmsg(fd, &msg, MSG_DONTWAIT);
+    } while (got < 0 && errno == EINTR);
+    return got;
+}
+
+/* RCM_AGAIN: nothing came. */
+static rcm_status rx_check(const struct tcp_stream *stream, ssize_t got) {
+    const int peer = stream->link->peer;
+    if (got > 0)
+        return RCM_OK;
+    if (got == 0)
+        return rcmi_fail_peer(RCM_ERR_PEER, peer, "rank %d closed its data connection", peer);
+    if (errno == EAGAIN || errno == EWOULDBLOCK)
+        return RCM_AGAIN;
+    return rcmi_fail_peer(rcmi_status_of_errno(errno), peer, "receiving from rank %d failed: %s",
+                          peer, strerror(errno));
 }
 
 /* One read. *ret_more: the socket may hold more than was taken. */
 static rcm_status rx_read(struct tcp_stream *stream, bool *ret_more) {
     struct tcp_rx *rx = &stream->rx;
-    size_t direct = rx->in_payload && rx->to ? rx->left : 0;
-    bool dropping = rx->in_payload && !rx->to;
-    size_t ahead = (rx->large && !dropping ? TCP_AHEAD_LARGE : TCP_READ_AHEAD) - rx->tail;
-    struct iovec iov[2] = {{rx->dest, direct}, {rx->ahead + rx->tail, ahead}};
-    ssize_t got;
-    do {
-        got = rx_take(stream->fd, iov, direct != 0);
-    } while (got < 0 && errno == EINTR);
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-        return RCM_AGAIN;
-    if (got < 0)
-        return rcmi_fail_peer(rcmi_status_of_errno(errno), stream->link->peer,
-                              "receiving from rank %d failed: %s", stream->link->peer,
-                              strerror(errno));
-    if (got == 0)
-        return rcmi_fail_peer(RCM_ERR_PEER, stream->link->peer,
-                              "rank %d closed its data connection", stream->link->peer);
-    size_t straight = (size_t)got < direct ? (size_t)got : direct;
+    struct iovec iov[3];
+    const struct rx_guess guess = rx_guess(rx);
+    const int niov = rx_vector(rx, &guess, iov);
+    size_t asked = 0;
+    for (int i = 0; i < niov; i++)
+        asked += iov[i].iov_len;
+    const ssize_t got = rx_take(stream->fd, iov, niov);
+    const rcm_status status = rx_check(stream, got);
+    if (status != RCM_OK) {
+        guess_drop(rx, &guess);
+        return status;
+    }
+    *ret_more = (size_t)got == asked;
+    if (guess.channel)
+        return guess_settle(stream, &guess, (size_t)got);
+    const size_t direct = rx->in_payload && rx->to ? rx->left : 0;
+    const size_t straight = (size_t)got < direct ? (size_t)got : direct;
     if (straight) {
         rx->dest += straight;
         rx->left -= straight;
     }
     rx->tail += (size_t)got - straight;
-    *ret_more = (size_t)got == direct + ahead;
     return RCM_OK;
 }
 
@@ -280,9 +437,11 @@ void tcp_rx_acknowledge(struct tcp_stream *stream) {
     (void)setsockopt(stream->fd, IPPROTO_TCP, TCP_QUICKACK, &now, sizeof now);
 }
 
+/* A look ends with each large message, so that its reader can say where the next one goes. */
 bool tcp_rx_poll(struct tcp_stream *stream) {
     bool moved = false, more = true;
-    for (int round = 0; more && round < TCP_RX_ROUNDS; round++) {
+    stream->rx.large_came = false;
+    for (int round = 0; more && !stream->rx.large_came && round < TCP_RX_ROUNDS; round++) {
         rcm_status status = rx_read(stream, &more);
         if (status == RCM_AGAIN)
             break;

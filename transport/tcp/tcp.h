@@ -36,9 +36,9 @@
  * known. */
 #define TCP_BULK_SCALE    8
 #define TCP_READ_AHEAD    65536 /* bytes that one read may take beyond what is asked for */
-#define TCP_AHEAD_LARGE   1024  /* the same after a large message: most likely another follows */
-#define TCP_LARGE         16384
-#define TCP_DRY           32  /* so many looks in vain before the kernel is made to acknowledge */
+#define TCP_LARGE         4096  /* of such messages it is worth while to guess what comes next */
+#define TCP_MISSES        8     /* so many wrong guesses in a row are the last ones */
+#define TCP_DRY           32    /* so many looks in vain before the kernel is made to acknowledge */
 #define TCP_RX_ROUNDS     8   /* reads per call of progress, so that no stream starves the others */
 #define TCP_GATHER        16  /* frames per system call */
 #define TCP_SMALL         512 /* bytes that are cheaper to copy together than to gather */
@@ -100,9 +100,15 @@ struct tcp_rx {
     struct tcp_channel *to; /* whose payload is arriving; NULL: nobody's, drop it */
     uint8_t *dest;
     size_t left;
-    bool placed; /* dest is the reader's own memory, see tcp_expect */
-    bool large;
-    bool rang;    /* something arrived that somebody may sleep for */
+    bool placed;     /* dest is the reader's own memory, see tcp_expect */
+    bool large;      /* the message that is arriving, or came last */
+    bool large_came; /* one ended in this look, see tcp_rx_poll */
+    /* The last large message's channel; while `misses` is below TCP_MISSES, the next large message
+     * is thought to be for its `follower`, see rx_guess. */
+    struct tcp_channel *last_large;
+    uint32_t misses;
+    struct tcp_channel *claimed; /* its hint is TAKEN for a message that may be about to come */
+    bool rang;                   /* something arrived that somebody may sleep for */
     bool owes;    /* the kernel may hold back an acknowledgement, see tcp_rx_acknowledge */
     uint32_t dry; /* looks in a row that found nothing */
     struct tcp_end *ends;
@@ -206,6 +212,7 @@ struct tcp_channel {
     uint8_t *place;
     size_t place_cap;
     uint64_t place_for; /* number of the message that may go there */
+    uint32_t follower;  /* by rx: index of the end whose large message came after this one's */
 };
 
 /* stream.c */
