@@ -12,7 +12,7 @@
 
 #include "comm.h"
 
-#define EAGER_MAX      ((size_t)8192)
+#define EAGER_MAX      ((size_t)65536)   /* of a socket: asking costs more than the copies */
 #define EAGER_SHARED   ((size_t)32768)   /* where the receiver copies from the slot, and where */
 #define EAGER_CROWDED  ((size_t)65536)   /* besides each message more costs a change of tasks */
 #define BUDGET_MAX     ((size_t)1 << 18) /* of a pair; where there are many pairs */
