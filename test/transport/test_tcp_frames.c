@@ -159,6 +159,95 @@ static void tiny_buffer(void **state) {
     two_close(&two);
 }
 
+/* ---- Guesses ------------------------------------------------------------------------------- */
+
+enum { GUESS_CHANNELS = 2, GUESS_ROUNDS = 4000, GUESS_BYTES = 8192 };
+
+struct lane {
+    struct tcp_channel writer, reader;
+    uint64_t sent, got;
+    uint8_t *place; /* freed as soon as the reader withdraws it: a sanitizer sees who writes late */
+};
+
+static unsigned guess_next(unsigned *seed) {
+    *seed = *seed * 1103515245u + 12345u;
+    return *seed >> 16;
+}
+
+/* Large and small ones in bursts, so that what follows a large message changes now and then. */
+static size_t guess_len(size_t lane, uint64_t number) {
+    const size_t odd = (size_t)(number * 977 + lane * 131) % 1500;
+    return (number / 16 + lane) % 3 == 0 ? odd : GUESS_BYTES - odd;
+}
+
+static void lane_send(struct lane *lane, size_t which) {
+    const size_t len = guess_len(which, lane->sent);
+    void *slot;
+    if (rcmi_channel_reserve(&lane->writer.base, &slot) != RCM_OK)
+        return;
+    memset(slot, (int)(lane->sent * 2 + which) & 0xff, len);
+    rcmi_channel_commit(&lane->writer.base, len, lane->sent++);
+}
+
+static void lane_expect(struct lane *lane, size_t cap) {
+    rcmi_channel_expect(&lane->reader.base, NULL, 0);
+    free(lane->place);
+    lane->place = cap ? malloc(cap) : NULL;
+    if (cap)
+        rcmi_channel_expect(&lane->reader.base, lane->place, cap);
+}
+
+static void lane_receive(struct lane *lane, size_t which) {
+    struct rcmi_slot message;
+    if (rcmi_channel_peek(&lane->reader.base, &message) != RCM_OK)
+        return;
+    assert_int_equal(message.meta, lane->got);
+    assert_int_equal(message.len, guess_len(which, lane->got));
+    for (size_t i = 0; i < message.len; i++)
+        assert_int_equal(((const uint8_t *)message.bytes)[i], (lane->got * 2 + which) & 0xff);
+    rcmi_channel_release(&lane->reader.base);
+    lane->got++;
+}
+
+/* Messages of two channels in changing order, some into places that come and go: each arrives whole
+ * and in order, whatever was guessed of it. */
+static void guesses_through(int buffer) {
+    struct two two;
+    struct lane lanes[GUESS_CHANNELS] = {0};
+    unsigned seed = 1;
+    two_open(&two, buffer);
+    for (size_t i = 0; i < GUESS_CHANNELS; i++)
+        channel_make(&two.a, &two.b, &lanes[i].writer, &lanes[i].reader);
+    for (int round = 0; round < GUESS_ROUNDS; round++) {
+        const unsigned dice = guess_next(&seed);
+        const size_t which = dice % GUESS_CHANNELS;
+        struct lane *lane = &lanes[which];
+        for (unsigned burst = dice / 2 % 4; burst > 0; burst--)
+            lane_send(lane, which);
+        tcp->progress(&two.a.domain);
+        if (dice / 8 % 4 == 0)
+            lane_expect(lane, dice / 32 % 3 == 0 ? 0 : dice / 32 % 3 == 1 ? GUESS_BYTES : 5000);
+        if (dice / 128 % 4 != 0)
+            tcp->progress(&two.b.domain);
+        for (unsigned burst = dice / 512 % 4; burst > 0; burst--)
+            lane_receive(lane, which);
+    }
+    for (size_t i = 0; i < GUESS_CHANNELS; i++) {
+        assert_true(lanes[i].got > GUESS_ROUNDS / 16);
+        lane_expect(&lanes[i], 0);
+        tcp->channel_fini(&lanes[i].writer.base);
+        tcp->channel_fini(&lanes[i].reader.base);
+    }
+    assert_int_equal(two.a.node.failures + two.b.node.failures, 0);
+    two_close(&two);
+}
+
+static void guesses(void **state) {
+    (void)state;
+    guesses_through(0);
+    guesses_through(4096); /* in parts */
+}
+
 /* A writer closed with a full socket in front of it: everything it committed still arrives, and
  * the channels beside it are not disturbed. */
 static void closed_writer(void **state) {
@@ -494,11 +583,12 @@ static void bad_openings(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiny_buffer),   cmocka_unit_test(closed_writer),
-        cmocka_unit_test(closed_reader), cmocka_unit_test(down_when_full),
-        cmocka_unit_test(loop_sends),    cmocka_unit_test(loop_rings),
-        cmocka_unit_test(lies),          cmocka_unit_test(too_many),
-        cmocka_unit_test(noise),         cmocka_unit_test(bad_openings),
+        cmocka_unit_test(tiny_buffer),    cmocka_unit_test(guesses),
+        cmocka_unit_test(closed_writer),  cmocka_unit_test(closed_reader),
+        cmocka_unit_test(down_when_full), cmocka_unit_test(loop_sends),
+        cmocka_unit_test(loop_rings),     cmocka_unit_test(lies),
+        cmocka_unit_test(too_many),       cmocka_unit_test(noise),
+        cmocka_unit_test(bad_openings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

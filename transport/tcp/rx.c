@@ -144,10 +144,11 @@ static rcm_status message_begin(struct tcp_stream *stream) {
     rx->left = rx->header.len;
     rx->placed = false;
     rx->in_payload = true;
-    rx->large = rx->header.len >= TCP_LARGE;
+    rx->large = false;
     if (!rx->to)
         return RCM_OK;
     struct tcp_channel *channel = rx->to;
+    rx->large = rx->header.len >= TCP_LARGE || rx->header.len == channel->base.slot_bytes;
     if (channel->base.is_writer)
         return rx_refuse(stream, "the channel index of a writer,", rx->header.index);
     if (rx->header.len > channel->base.slot_bytes)
