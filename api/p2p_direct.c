@@ -37,38 +37,31 @@ rcm_status rcmi_p2p_send_now(rcm_comm *comm, int peer, uint64_t tag, const void 
     if (!comm_take(comm))
         return RCM_AGAIN;
     rcm_status status = RCM_AGAIN;
-    if (pair->tx && pair->rx && !pair->ready && rcmi_pair_may_be_eager(p2p, pair, bytes))
+    if (pair->tx && pair->rx && !pair->ready && rcmi_pair_may_be_eager(p2p, pair, tag, bytes) &&
+        !travels_bare(pair, tag, bytes)) /* else the call may have to wait */
         status = rcmi_pair_put_eager(p2p, pair, tag, buffer, bytes);
     comm_give(comm);
     return status == RCM_OK ? RCM_OK : RCM_AGAIN;
-}
-
-/* The message in slot, if it is the one. */
-static bool pair_is_for(const struct rcmi_slot *slot, uint64_t tag, size_t capacity) {
-    struct header header;
-    if (slot->meta != meta_of(KIND_EAGER, 0) || slot->len < sizeof(header) ||
-        slot->len - sizeof(header) > capacity)
-        return false;
-    memcpy(&header, slot->bytes, sizeof(header));
-    return header.total == slot->len - sizeof(header) && (tag == RCM_ANY_TAG || tag == header.tag);
 }
 
 /* RCM_OK: received. RCM_PENDING: nothing is there yet. RCM_AGAIN: the long way. */
 static rcm_status pair_receive(struct rcmi_p2p *p2p, int peer, uint64_t tag, void *buffer,
                                size_t capacity) {
     struct pair *pair = &p2p->pairs[peer];
+    struct header header;
+    const char *bytes;
     struct rcmi_slot slot;
     rcm_status status = rcmi_channel_peek(pair->rx, &slot);
     if (status != RCM_OK)
         return status == RCM_AGAIN ? RCM_PENDING : RCM_AGAIN;
-    if (!pair_is_for(&slot, tag, capacity))
+    if (!eager_open(&slot, &header, &bytes) || header.total > capacity ||
+        (tag != RCM_ANY_TAG && tag != header.tag))
         return RCM_AGAIN;
-    const size_t bytes = slot.len - sizeof(struct header);
     pair->expecting = false;
-    rcmi_copy(buffer, (const char *)slot.bytes + sizeof(struct header), bytes);
+    rcmi_copy(buffer, bytes, header.total);
     rcmi_channel_release(pair->rx);
-    pair->eager_due += eager_charge(bytes);
-    pair->eager_in += eager_charge(bytes);
+    pair->eager_due += eager_charge(header.total);
+    pair->eager_in += eager_charge(header.total);
     return RCM_OK;
 }
 

@@ -10,22 +10,27 @@
 #ifndef RCMI_P2P_INTERNAL_H
 #define RCMI_P2P_INTERNAL_H
 
+#include <string.h>
 #include "comm.h"
 
-#define EAGER_MAX      ((size_t)65536)   /* of a socket: asking costs more than the copies */
+#define EAGER_MAX      ((size_t)65536)   /* between sockets: asking costs more than the copies */
+#define EAGER_BARE     ((size_t)262144)  /* the same without copies, see travels_bare */
 #define EAGER_SHARED   ((size_t)32768)   /* where the receiver copies from the slot, and where */
 #define EAGER_CROWDED  ((size_t)65536)   /* besides each message more costs a change of tasks */
-#define BUDGET_MAX     ((size_t)1 << 18) /* of a pair; where there are many pairs */
+#define BUDGET_MAX     ((size_t)1 << 20) /* of a pair; where there are many pairs */
 #define BUDGET_MIN     ((size_t)1 << 14) /* less each, so that all together */
 #define BUDGET_TOTAL   ((size_t)1 << 26) /* are this much, up to 4096 ranks */
 #define ANNOUNCED_MAX  ((size_t)1 << 20) /* that no receive was posted for */
 #define EAGER_OVERHEAD ((size_t)64)
 #define CACHED_MAX     ((size_t)4 << 20) /* larger messages do not stay in a cache */
-#define LEND_MIN       ((size_t)2048)
-#define PIECES         4 /* of a message, at least, if they are not smaller than this: */
-#define PIECE_MIN      ((size_t)16384)
+#ifndef BARE_MIN                         /* the fuzz target's slots are small */
+#define BARE_MIN ((size_t)8192) /* smaller eager messages are cheaper to copy than to lend */
+#endif
+#define LEND_MIN  ((size_t)2048)
+#define PIECES    4 /* of a message, at least, if they are not smaller than this: */
+#define PIECE_MIN ((size_t)16384)
 
-enum kind { KIND_EAGER = 1, KIND_ANNOUNCE, KIND_READY, KIND_DATA, KIND_CREDIT };
+enum kind { KIND_EAGER = 1, KIND_ANNOUNCE, KIND_READY, KIND_DATA, KIND_CREDIT, KIND_BARE };
 
 enum stage { STAGE_NEW, STAGE_ANNOUNCED, STAGE_DATA, STAGE_DRAIN };
 
@@ -113,6 +118,26 @@ static inline bool shares_slots(const struct rcmi_channel *channel) {
            channel->transport->shared_slots;
 }
 
+/* Does an eager message travel without its header, straight from buffer to buffer? Where the kernel
+ * copies anyhow; its tag is its id then. */
+static inline bool travels_bare(const struct pair *pair, uint64_t tag, size_t total) {
+    return total >= BARE_MIN && tag <= UINT32_MAX && !shares_slots(pair->tx);
+}
+
+/* Tag and payload of a message that came unasked; false if it is none, or is not of its length. */
+static inline bool eager_open(const struct rcmi_slot *slot, struct header *ret_header,
+                              const char **ret_bytes) {
+    const bool bare = slot->meta == meta_of(KIND_BARE, (uint32_t)slot->meta);
+    const size_t head = bare ? 0 : sizeof(*ret_header);
+    if ((!bare && slot->meta != meta_of(KIND_EAGER, (uint32_t)slot->meta)) || slot->len < head)
+        return false;
+    *ret_header = (struct header){.tag = (uint32_t)slot->meta, .total = slot->len};
+    if (!bare)
+        memcpy(ret_header, slot->bytes, sizeof(*ret_header));
+    *ret_bytes = (const char *)slot->bytes + head;
+    return ret_header->total == slot->len - head;
+}
+
 /* How long the next piece is of a message of which `done` bytes are through. Both ends have seen
  * messages on the channel before, so it is ready and its slots have their size. Where the receiver
  * copies from the slots that the sender writes, a message has several pieces, so that the one
@@ -131,7 +156,8 @@ rcm_status rcmi_pair_open_rx(struct rcmi_p2p *p2p, int peer);
 /* p2p_send.c: sends what can be sent to peer. */
 rcm_status rcmi_pair_pump(struct rcmi_p2p *p2p, int peer, bool *moved);
 /* May a message of so many bytes go out unasked? Sends it so; RCM_AGAIN: no slot is free. */
-bool rcmi_pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair, size_t total);
+bool rcmi_pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair, uint64_t tag,
+                            size_t total);
 rcm_status rcmi_pair_put_eager(const struct rcmi_p2p *p2p, struct pair *pair, uint64_t tag,
                                const void *bytes, size_t total);
 /* p2p_receive.c: takes what came from peer. */

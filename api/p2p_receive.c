@@ -40,10 +40,12 @@ static void receive_end(struct rcm_work *work) {
 /* Puts bytes of a message to their place, as far as the buffer reaches. */
 static void receive_bytes(struct rcmi_transfer *t, const char *bytes, size_t len) {
     if (t->done < t->capacity) {
-        const size_t room = t->capacity - t->done;
+        const size_t room = t->capacity - t->done, n = len < room ? len : room;
         char *place = t->buffer + t->done;
-        if (bytes != place)
-            rcmi_copy(place, bytes, len < room ? len : room);
+        if (bytes > place && bytes < place + n) /* came to its own place, behind a header */
+            memmove(place, bytes, n);
+        else if (bytes != place)
+            rcmi_copy(place, bytes, n);
     }
     t->done += len;
 }
@@ -97,7 +99,8 @@ static rcm_status p2p_keep(struct rcmi_p2p *p2p, int peer, bool announced, uint3
                          peer);
     *message =
         (struct unexpected){.peer = peer, .announced = announced, .id = id, .header = *header};
-    memcpy(message->bytes, bytes, len);
+    if (len)
+        memcpy(message->bytes, bytes, len);
     p2p->announced += announced;
     *p2p->unexpected_end = message;
     p2p->unexpected_end = &message->next;
@@ -109,29 +112,33 @@ static rcm_status protocol_error(int peer, const char *what, uint64_t value) {
                             (unsigned long long)value);
 }
 
-/* EAGER and ANNOUNCE. */
-static rcm_status handle_arrival(struct rcmi_p2p *p2p, int peer, enum kind kind, uint32_t id,
-                                 const struct rcmi_slot *slot) {
+/* EAGER and BARE. */
+static rcm_status handle_eager(struct rcmi_p2p *p2p, int peer, const struct rcmi_slot *slot) {
     struct header header;
-    if (slot->len < sizeof(header))
-        return protocol_error(peer, "a message shorter than its header", slot->len);
-    memcpy(&header, slot->bytes, sizeof(header));
-    const char *bytes = (const char *)slot->bytes + sizeof(header);
-    const size_t len = slot->len - sizeof(header);
-    if (kind == KIND_EAGER ? header.total != len : len != 0)
-        return protocol_error(peer, "a message of another length than announced", header.total);
-    if (kind == KIND_EAGER)
-        p2p->pairs[peer].eager_due += eager_charge(len);
+    const char *bytes;
+    if (!eager_open(slot, &header, &bytes))
+        return protocol_error(peer, "a message of another length than it says", slot->len);
+    p2p->pairs[peer].eager_due += eager_charge(header.total);
     struct rcm_work *work = p2p_match_posted(p2p, peer, header.tag);
-    rcm_status status = work ? RCM_OK : p2p_check_room(p2p, peer, kind == KIND_ANNOUNCE);
-    if (status != RCM_OK)
-        return status;
-    if (!work)
-        return p2p_keep(p2p, peer, kind == KIND_ANNOUNCE, id, &header, bytes, len);
-    if (kind == KIND_ANNOUNCE)
+    if (work) {
+        receive_eager(p2p, work, peer, &header, bytes);
+        return RCM_OK;
+    }
+    rcm_status status = p2p_check_room(p2p, peer, false);
+    return status == RCM_OK ? p2p_keep(p2p, peer, false, 0, &header, bytes, header.total) : status;
+}
+
+static rcm_status handle_announce(struct rcmi_p2p *p2p, int peer, uint32_t id,
+                                  const struct rcmi_slot *slot) {
+    struct header header;
+    if (slot->len != sizeof(header))
+        return protocol_error(peer, "an announcement of another length than its header", slot->len);
+    memcpy(&header, slot->bytes, sizeof(header));
+    struct rcm_work *work = p2p_match_posted(p2p, peer, header.tag);
+    if (work)
         return receive_announced(p2p, work, peer, &header, id);
-    receive_eager(p2p, work, peer, &header, bytes);
-    return RCM_OK;
+    rcm_status status = p2p_check_room(p2p, peer, true);
+    return status == RCM_OK ? p2p_keep(p2p, peer, true, id, &header, NULL, 0) : status;
 }
 
 static rcm_status handle_data(struct rcmi_p2p *p2p, int peer, uint32_t id,
@@ -183,8 +190,10 @@ static rcm_status handle_slot(struct rcmi_p2p *p2p, int peer, const struct rcmi_
         return protocol_error(peer, "a message with a damaged header", slot->meta);
     switch (kind) {
     case KIND_EAGER:
+    case KIND_BARE:
+        return handle_eager(p2p, peer, slot);
     case KIND_ANNOUNCE:
-        return handle_arrival(p2p, peer, (enum kind)kind, id, slot);
+        return handle_announce(p2p, peer, id, slot);
     case KIND_READY:
         return handle_ready(p2p, peer, id);
     case KIND_DATA:
@@ -196,13 +205,29 @@ static rcm_status handle_slot(struct rcmi_p2p *p2p, int peer, const struct rcmi_
     }
 }
 
-/* Lets a socket receive the next piece straight into the buffer it is for, most likely. If another
- * message comes first it lands there too, is taken from there, and the piece overwrites it. */
-static void pair_expect(struct pair *pair) {
-    const struct rcm_work *work = pair->receiving.head;
-    if (pair->expecting || !work)
+/* Whose data come next from peer, most likely: NULL, or the receive whose pieces are under way, or
+ * else the first that waits for a message of peer's that may come bare. */
+static const struct rcm_work *pair_next_receive(const struct rcmi_p2p *p2p, int peer) {
+    const struct pair *pair = &p2p->pairs[peer];
+    if (pair->receiving.head || shares_slots(pair->rx))
+        return pair->receiving.head;
+    const struct rcm_work *work = p2p->posted.head;
+    return work && work->transfer.peer == peer && work->transfer.capacity >= BARE_MIN ? work : NULL;
+}
+
+/* Lets a socket receive what comes next straight into the buffer it is for, most likely. If another
+ * message comes first it lands there too, is taken from there, and the right one overwrites it. */
+static void pair_expect(const struct rcmi_p2p *p2p, int peer) {
+    struct pair *pair = &p2p->pairs[peer];
+    const struct rcm_work *work = pair->expecting ? NULL : pair_next_receive(p2p, peer);
+    if (!work)
         return;
     const struct rcmi_transfer *t = &work->transfer;
+    if (work != pair->receiving.head) {
+        rcmi_channel_expect(pair->rx, t->buffer, t->capacity);
+        pair->expecting = true;
+        return;
+    }
     const size_t end = t->total < t->capacity ? t->total : t->capacity;
     if (t->done >= end)
         return;
@@ -226,7 +251,7 @@ rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved) {
             return status;
     }
     if (status == RCM_AGAIN && rcmi_channel_state(pair->rx) == RCM_OK)
-        pair_expect(pair);
+        pair_expect(p2p, peer);
     return status == RCM_AGAIN ? RCM_OK : status;
 }
 

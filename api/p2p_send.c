@@ -28,15 +28,19 @@ static void pair_copy(const struct rcmi_p2p *p2p, const struct pair *pair, void 
     (past ? rcmi_copy_streaming : rcmi_copy)(to, bytes, len);
 }
 
-static size_t pair_eager_max(const struct rcmi_p2p *p2p, const struct pair *pair) {
+/* The longest message that goes out unasked. */
+static size_t pair_eager_max(const struct rcmi_p2p *p2p, const struct pair *pair, uint64_t tag) {
     if (!shares_slots(pair->tx))
-        return EAGER_MAX;
+        return tag <= UINT32_MAX ? EAGER_BARE : EAGER_MAX;
     return p2p->comm->engine->crowd > 1 ? EAGER_CROWDED : EAGER_SHARED;
 }
 
-bool rcmi_pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair, size_t total) {
-    return total <= pair_eager_max(p2p, pair) &&
-           total + sizeof(struct header) <= p2p->comm->slot_bytes &&
+bool rcmi_pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair, uint64_t tag,
+                            size_t total) {
+    /* Acquire pairs with the release store of the loop thread, which wrote slot_bytes before. */
+    const bool ready = atomic_load_explicit(&pair->tx->state, memory_order_acquire) == RCM_OK;
+    const size_t slot = ready ? pair->tx->slot_bytes : 0;
+    return total <= pair_eager_max(p2p, pair, tag) && total + sizeof(struct header) <= slot &&
            pair->eager_out + eager_charge(total) <= p2p->budget;
 }
 
@@ -55,11 +59,30 @@ rcm_status rcmi_pair_put_eager(const struct rcmi_p2p *p2p, struct pair *pair, ui
     return RCM_OK;
 }
 
+/* Sends a message unasked, from where it lies. */
+static rcm_status pair_lend_bare(struct pair *pair, struct rcm_work *work) {
+    struct rcmi_transfer *t = &work->transfer;
+    const rcm_status status =
+        rcmi_channel_lend(pair->tx, t->buffer, t->total, meta_of(KIND_BARE, (uint32_t)t->tag));
+    if (status != RCM_OK)
+        return status;
+    pair->eager_out += eager_charge(t->total);
+    t->stage = STAGE_DRAIN;
+    list_remove(&pair->outgoing, &pair->outgoing.head);
+    list_append(&pair->sending, work);
+    return RCM_OK;
+}
+
 static rcm_status pair_announce(struct rcmi_p2p *p2p, struct pair *pair, struct rcm_work *work) {
     struct rcmi_transfer *t = &work->transfer;
     const struct header header = {.tag = t->tag, .total = t->total};
-    if (rcmi_pair_may_be_eager(p2p, pair, t->total)) {
-        rcm_status status = rcmi_pair_put_eager(p2p, pair, t->tag, t->buffer, t->total);
+    if (rcmi_pair_may_be_eager(p2p, pair, t->tag, t->total)) {
+        rcm_status status = RCM_ERR_UNSUPPORTED;
+        if (travels_bare(pair, t->tag, t->total))
+            status = pair_lend_bare(pair, work);
+        if (status != RCM_ERR_UNSUPPORTED)
+            return status;
+        status = rcmi_pair_put_eager(p2p, pair, t->tag, t->buffer, t->total);
         if (status != RCM_OK)
             return status;
         list_remove(&pair->outgoing, &pair->outgoing.head);

@@ -25,6 +25,7 @@ static void fuzz_close(struct rcmi_channel *channel);
 #define rcmi_channel_open_reader(n, e, i, peer, to)    fuzz_open_reader(to, peer)
 #define rcmi_channel_close                             fuzz_close
 #define rcmi_channel_state(channel)                    RCM_OK
+#define BARE_MIN                                       300
 #include "../../api/p2p.c"
 #include "../../api/p2p_direct.c"
 #include "../../api/p2p_receive.c"
@@ -242,6 +243,13 @@ static void arrive_piece(struct fuzz_input *in, int peer, enum kind kind) {
     arrive(peer, meta_of(kind, id), NULL, 0, data, len < SLOT_BYTES ? len : SLOT_BYTES);
 }
 
+static void arrive_bare(struct fuzz_input *in, int peer) {
+    const uint8_t tag = fuzz_u8(in) % 8;
+    size_t n = 0;
+    const uint8_t *bytes = fuzz_bytes(in, fuzz_u16(in), &n);
+    arrive(peer, meta_of(KIND_BARE, tag), NULL, 0, bytes, n);
+}
+
 static void arrive_anything(struct fuzz_input *in, int peer) {
     const uint8_t kind = fuzz_u8(in);
     const uint64_t meta = meta_of((enum kind)(kind & 15), fuzz_u8(in)) ^ (uint64_t)(kind >> 4)
@@ -282,6 +290,11 @@ static void step(struct fuzz_input *in) {
     uint64_t credit;
     if (op % 128 == 64 || op % 128 == 65) {
         direct(in, peer, op % 2 == 1);
+        progress();
+        return;
+    }
+    if (op % 128 == 66) {
+        arrive_bare(in, peer);
         progress();
         return;
     }

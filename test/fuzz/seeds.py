@@ -682,7 +682,7 @@ def tcp_frames():
     write = lambda n: u8(2) + u8(n)
     expect = lambda eights: u8(3 + 8 * eights)
     lend = lambda n: u8(4 + 8 * n)
-    whole = message(100)
+    whole, slot = message(100), message(128)
     return {
         'valid-message': sends(message(5)) + receive,
         'valid-two': sends(message(0) + message(128)) + receive * 2,
@@ -693,6 +693,22 @@ def tcp_frames():
         'valid-expected': expect(16) + sends(whole[:60]) + sends(whole[60:]) + receive,
         'valid-expected-too-small': expect(2) + sends(whole) + receive,
         'valid-withdrawn': expect(16) + sends(whole[:60]) + expect(0) + sends(whole[60:]) + receive,
+        'valid-guess': (sends(slot) + receive) * 3 + sends(slot[:100]) + sends(slot[100:] + slot) + receive * 2,
+        'valid-guess-many': (sends(slot * 2) + receive * 2) * 2 + sends(slot + whole) + receive * 2 +
+        sends(message(0) + slot),
+        'valid-guess-short': sends(slot) + receive + sends(whole + message(3)) + receive * 2,
+        'valid-guess-expected': sends(slot) + receive + expect(16) + sends(slot + whole) + receive * 2,
+        'valid-guess-expected-small': sends(slot) + receive + expect(2) + sends(slot + whole) + receive * 2,
+        'valid-guess-withdrawn': sends(slot) + receive + expect(16) + sends(slot[:20]) + expect(0) +
+        sends(slot[20:]) + receive,
+        'valid-guess-wrong': write(1) + sends(slot) + receive + expect(16) +
+        sends(header(credit_kind, 0, 0, 1) + whole + slot) + receive * 2,
+        'valid-guess-wrong-often': sends(slot) + receive + (write(1) + sends(header(credit_kind, 0, 0, 1))) *
+        12 + sends(whole + slot) + receive * 2,
+        'valid-guess-closed': sends(slot) + reader_closed + sends(slot + slot),
+        'bad-guess': sends(slot) + receive + sends(header(5, 1, 0, 0) + slot),
+        'bad-guess-length': sends(slot) + receive + sends(header(data_kind, 1, 129, 0) + slot),
+        'bad-guess-overrun': sends(slot) + receive + sends(slot * 3),
         'valid-late': reader_closed + sends(whole) + sends(header(data_kind, 0x10001, 3, 0) + b'xyz'),
         'valid-closed-within': sends(whole[:60]) + reader_closed + sends(whole[60:]),
         'valid-closed-expected': expect(16) + sends(whole[:60]) + reader_closed + sends(whole[60:]),
@@ -723,6 +739,9 @@ def p2p():
 
     def eager(data, tag=1, odd=0):
         return u8(2) + u8(tag) + u16(len(data)) + u8(odd) + u8(0) + data
+
+    def bare(data, tag=1):
+        return u8(66) + u8(tag) + u16(len(data)) + data
 
     def announce(total, tag=1, ident=0, odd=0):
         return u8(3) + u8(tag) + u16(total) + u8(odd) + u8(ident)
@@ -766,7 +785,16 @@ def p2p():
         'bad-kind-zero': flags + anything(0), 'bad-damaged': flags + anything(1 + 16),
         'bad-eager-length': flags + u8(2) + u8(1) + u16(50) + u8(255) + u8(0) + b'x',
         'bad-announce-long': flags + recv(10) + announce(2500, odd=255) + data(1023),
-        'bad-eager-flood': flags + eager(b'x' * 1000, odd=250) * 3,
+        'bad-eager-flood': flags + eager(b'x' * 1000, odd=250) * 10,
+        'valid-bare': flags + recv(10) + bare(b'x' * 10) + bare(b'early') + recv(10) + bare(b'') + recv(0),
+        'valid-bare-long': flags + recv(3) + bare(b'x' * 10) + bare(b'other', 2) + recv(5, 7),
+        'valid-bare-expected': u8(2) + recv(900) + bare(b'x' * 900) + recv(900) + eager(b'y' * 800) +
+        recv(900) + bare(b'else', 2) + bare(b'z') + recv(9, 2),
+        'valid-bare-expected-large': u8(2) + recv(3000, 2) + recv(3000) + large + bare(b'x', 2),
+        'valid-bare-sent': u8(1) + send(900) * 3 + send_now(900) + recv(1) + bare(b'x') + send(1020),
+        'valid-bare-many': flags + bare(b'x' * 1000) * 40 + recv(1000) * 40,
+        'valid-now-bare': flags + now(900, b'x' * 50, kind=6) + recv(900),
+        'bad-bare-credit': flags + recv(900) + bare(b'x' * 900) + credit(1),
         'valid-eager-many': flags + eager(b'x' * 1000, odd=250) * 2 + recv(1000) * 40,
         'valid-now': flags + now(10, b'x' * 10) + now(10, b'y') + now(0, b'') + now(9, b'a', 7) * 90,
         'valid-now-other': flags + now(10, b'x' * 10, 1, 2) + recv(10, 2) + now(10, b'y'),
