@@ -10,9 +10,9 @@
  *           DATA(id, bytes) ... DATA(id)   -->   into the buffer
  *                                          <--   CREDIT(bytes): so many eager bytes were taken
  *
- * EAGER and ANNOUNCE go out in the order of the sends, so matching is in order per tag. Everything
- * that arrives can be taken at once, so one message never blocks another: data only come for
- * messages that have a buffer, and what is kept aside is bounded by a budget of bytes per pair
+ * EAGER, BARE and ANNOUNCE go out in the order of the sends, so matching is in order per tag.
+ * Everything that arrives can be taken at once, so one message never blocks another: data only come
+ * for messages that have a buffer, and what is kept aside is bounded by a budget of bytes per pair
  * (beyond it, small messages are announced too) and by a number of announcements in all. The
  * receiver counts too: who sends more than the budget, or announces without end, is an error. The
  * kind and the id travel in the slot's meta word, so DATA slots hold nothing but data and can be
