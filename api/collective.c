@@ -26,18 +26,20 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
     return hash ^ (hash >> 29);
 }
 
+/* Of what must be equal on all ranks. */
+static uint64_t request_hash(const struct request *r, const struct rcmi_plan *plan) {
+    uint64_t hash = mix(plan->name_hash, (uint64_t)r->collective << 1 | r->parting);
+    hash = mix(hash, (uint64_t)r->dtype << 32 | (uint64_t)r->op);
+    hash = mix(hash, r->count);
+    return mix(hash, (uint64_t)r->root);
+}
+
 /* The call's record: what must be equal on all ranks above, the operation's number below. The hash
  * goes over all calls so far: where a call differed and yet was complete on a rank (each its own
  * root of a broadcast), the next one differs too. */
-static uint64_t request_meta(rcm_comm *comm, const struct request *r,
-                             const struct rcmi_plan *plan) {
-    uint64_t hash = mix(comm->history ^ comm->epoch, (uint64_t)r->collective << 1 | r->parting);
-    hash = mix(hash, (uint64_t)r->dtype << 32 | (uint64_t)r->op);
-    hash = mix(hash, r->count);
-    hash = mix(hash, (uint64_t)r->root);
-    hash = mix(hash, plan->name_hash);
-    comm->history = hash;
-    return (hash & UINT64_C(0x7fffffff00000000)) | (uint32_t)comm->sequence;
+static uint64_t comm_record_call(rcm_comm *comm, uint64_t hash) {
+    comm->history = mix(comm->history ^ comm->epoch, hash);
+    return (comm->history & UINT64_C(0x7fffffff00000000)) | (uint32_t)comm->sequence;
 }
 
 static rcm_status check_buffer(const char *name, const void *buffer, size_t count) {
@@ -54,6 +56,16 @@ static rcm_status check_vector(size_t count, rcm_dtype dtype) {
         return rcmi_fail(RCM_ERR_INVALID, 0, "count %zu of %s is more than memory can hold", count,
                          rcm_dtype_name(dtype));
     return RCM_OK;
+}
+
+/* The record of the last call, if this one is the same but for its buffers; else NULL. Then its
+ * type, operator and root have been checked. */
+static const struct rcmi_called *request_again(const rcm_comm *comm, const struct request *r) {
+    const struct rcmi_called *called = &comm->called[r->collective];
+    const bool usual = !r->parting && !(r->call && r->call->algorithm);
+    const bool same = called->count == r->count && called->dtype == r->dtype &&
+                      called->op == r->op && called->root == r->root;
+    return usual && same && called->plan ? called : NULL;
 }
 
 static rcm_status check_overlap(const void *send, const void *recv, size_t bytes) {
@@ -83,49 +95,85 @@ static rcm_status request_algorithm(rcm_comm *comm, const struct request *r,
     return RCM_OK;
 }
 
-static rcm_status request_issue(rcm_comm *comm, const struct request *r, rcm_work **ret_work) {
+static rcm_status request_resolve(rcm_comm *comm, const struct request *r,
+                                  struct rcmi_called *ret_called) {
     const struct rcmi_algorithm *algorithm;
     const struct rcmi_plan *plan;
-    struct rcm_work *work;
-    rcm_status status = rcmi_call_check(r->call);
-    if (status == RCM_OK)
-        status = request_algorithm(comm, r, &algorithm);
+    rcm_status status = request_algorithm(comm, r, &algorithm);
     if (status == RCM_OK)
         status = rcmi_plan_cache_get(comm->plans, algorithm, r->root, &plan);
-    if (status == RCM_OK)
-        status = rcmi_work_new(comm, RCMI_WORK_COLLECTIVE, ret_work == NULL, r->call, &work);
     if (status != RCM_OK)
-        return rcmi_comm_decline(comm, status);
+        return status;
+    *ret_called = (struct rcmi_called){.plan = plan,
+                                       .count = r->count,
+                                       .dtype = r->dtype,
+                                       .op = r->op,
+                                       .root = r->root,
+                                       .hash = request_hash(r, plan)};
+    if (!r->parting && !(r->call && r->call->algorithm))
+        comm->called[r->collective] = *ret_called;
+    return RCM_OK;
+}
+
+static struct rcmi_bind request_bind(rcm_comm *comm, const struct request *r,
+                                     const struct rcmi_called *called) {
+    comm->sequence++;
+    return (struct rcmi_bind){.plan = called->plan,
+                              .in = r->in,
+                              .out = r->out,
+                              .count = r->count,
+                              .dtype = r->dtype,
+                              .op = r->op,
+                              .meta = comm_record_call(comm, called->hash)};
+}
+
+/* The long way, by a work: all of it, or what the short way has left. */
+static rcm_status request_work(rcm_comm *comm, const struct request *r, struct rcm_work *work,
+                               struct rcmi_run *run, rcm_work **ret_work) {
     work->collective = r->collective;
     work->parting = r->parting;
-    work->sequence = ++comm->sequence;
-    work->bind = (struct rcmi_bind){.plan = plan,
-                                    .in = r->in,
-                                    .out = r->out,
-                                    .count = r->count,
-                                    .dtype = r->dtype,
-                                    .op = r->op,
-                                    .meta = request_meta(comm, r, plan)};
-    rcmi_records_add(comm->records, work);
-    return rcmi_work_issue(comm, work, ret_work);
+    work->sequence = comm->sequence;
+    if (!run)
+        return rcmi_work_issue(comm, work, ret_work);
+    rcmi_comm_go_on(comm, work, run);
+    return rcmi_work_end(comm, work);
+}
+
+static rcm_status request_issue(rcm_comm *comm, const struct request *r, rcm_work **ret_work) {
+    const struct rcmi_called *called = request_again(comm, r);
+    const bool blocking = ret_work == NULL;
+    struct rcmi_called now;
+    struct rcmi_run *run = NULL;
+    struct rcm_work *work;
+    rcm_status status = rcmi_call_check(r->call);
+    if (status == RCM_OK && !called) {
+        status = request_resolve(comm, r, &now);
+        called = &now;
+    }
+    if (status == RCM_OK) /* now: nothing may fail once there is a run */
+        status = rcmi_work_get(comm, blocking, &work);
+    if (status != RCM_OK)
+        return rcmi_comm_decline(comm, status);
+    const struct rcmi_bind bind = request_bind(comm, r, called);
+    rcmi_records_add(comm->records, comm->sequence, r->parting, &bind);
+    if (blocking && rcmi_collective_now(comm, comm->sequence, &bind, &run) == RCM_OK) {
+        rcmi_work_keep(comm, work);
+        return RCM_OK;
+    }
+    rcmi_work_begin(comm, RCMI_WORK_COLLECTIVE, blocking, r->call, work);
+    work->bind = bind;
+    return request_work(comm, r, work, run, ret_work);
+}
+
+static rcm_status check_op(rcm_op op) {
+    if (strcmp(rcm_op_name(op), "?") == 0)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "op %d is no operator", (int)op);
+    return RCM_OK;
 }
 
 rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *recv, size_t count,
                           rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
                           rcm_work **ret_work) {
-    rcm_status status = rcmi_comm_usable(comm);
-    if (status == RCM_OK)
-        status = check_vector(count, dtype);
-    if (status == RCM_OK && strcmp(rcm_op_name(op), "?") == 0)
-        status = rcmi_fail(RCM_ERR_INVALID, 0, "op %d is no operator", (int)op);
-    if (status == RCM_OK)
-        status = check_buffer("send", send, count);
-    if (status == RCM_OK)
-        status = check_buffer("recv", recv, count);
-    if (status == RCM_OK)
-        status = check_overlap(send, recv, count * rcm_dtype_size(dtype));
-    if (status != RCM_OK)
-        return status;
     const struct request request = {.collective = RCM_ALL_REDUCE,
                                     .in = send,
                                     .out = recv,
@@ -133,21 +181,30 @@ rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *recv, size_t c
                                     .dtype = dtype,
                                     .op = op,
                                     .call = call};
-    return request_issue(comm, &request, ret_work);
+    rcm_status status = rcmi_comm_usable(comm);
+    if (status == RCM_OK && !request_again(comm, &request)) {
+        status = check_vector(count, dtype);
+        if (status == RCM_OK)
+            status = check_op(op);
+    }
+    if (status == RCM_OK)
+        status = check_buffer("send", send, count);
+    if (status == RCM_OK)
+        status = check_buffer("recv", recv, count);
+    if (status == RCM_OK)
+        status = check_overlap(send, recv, count * rcm_dtype_size(dtype));
+    return status == RCM_OK ? request_issue(comm, &request, ret_work) : status;
+}
+
+static rcm_status check_root(const rcm_comm *comm, int root) {
+    if (root < 0 || root >= comm->size)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "root %d is not a rank of 0..%d", root,
+                         comm->size - 1);
+    return RCM_OK;
 }
 
 rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype, int root,
                          const struct rcm_call *call, rcm_work **ret_work) {
-    rcm_status status = rcmi_comm_usable(comm);
-    if (status == RCM_OK)
-        status = check_vector(count, dtype);
-    if (status == RCM_OK && (root < 0 || root >= comm->size))
-        status =
-            rcmi_fail(RCM_ERR_INVALID, 0, "root %d is not a rank of 0..%d", root, comm->size - 1);
-    if (status == RCM_OK)
-        status = check_buffer("buffer", buffer, count);
-    if (status != RCM_OK)
-        return status;
     const struct request request = {.collective = RCM_BROADCAST,
                                     .in = buffer,
                                     .out = buffer,
@@ -156,7 +213,15 @@ rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count, rcm_dtype d
                                     .op = RCM_SUM,
                                     .root = root,
                                     .call = call};
-    return request_issue(comm, &request, ret_work);
+    rcm_status status = rcmi_comm_usable(comm);
+    if (status == RCM_OK && !request_again(comm, &request)) {
+        status = check_vector(count, dtype);
+        if (status == RCM_OK)
+            status = check_root(comm, root);
+    }
+    if (status == RCM_OK)
+        status = check_buffer("buffer", buffer, count);
+    return status == RCM_OK ? request_issue(comm, &request, ret_work) : status;
 }
 
 rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call, rcm_work **ret_work) {
@@ -209,9 +274,8 @@ rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective, size
     rcm_status status = rcmi_comm_usable(comm);
     if (status == RCM_OK)
         status = request_of(collective, bytes, &call, &request);
-    if (status == RCM_OK && (root < 0 || root >= comm->size))
-        status =
-            rcmi_fail(RCM_ERR_INVALID, 0, "root %d is not a rank of 0..%d", root, comm->size - 1);
+    if (status == RCM_OK)
+        status = check_root(comm, root);
     if (status == RCM_OK)
         status = request_algorithm(comm, &request, &chosen);
     if (status == RCM_OK)

@@ -16,21 +16,19 @@
 
 /* ---- fork ---------------------------------------------------------------------------------- */
 
-/* Counts forks on the child's side: cheaper than getpid() in every call. */
-static _Atomic uint32_t fork_generation;
+_Atomic uint32_t rcmi_forks;
 
 static void fork_in_child(void) {
-    atomic_fetch_add_explicit(&fork_generation, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&rcmi_forks, 1, memory_order_relaxed);
 }
 
 static void fork_watch(void) {
     pthread_atfork(NULL, NULL, fork_in_child);
 }
 
-uint32_t rcmi_fork_generation(void) {
+void rcmi_fork_watch(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, fork_watch);
-    return atomic_load_explicit(&fork_generation, memory_order_relaxed);
 }
 
 /* ---- Failure ------------------------------------------------------------------------------- */

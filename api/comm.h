@@ -71,6 +71,16 @@ struct rcmi_engine {
 
 enum { RCMI_COLLECTIVES = 4 }; /* enum rcm_collective counts from 1 */
 
+/* What a call's arguments come to, kept because most calls are as the last one was. */
+struct rcmi_called {
+    const struct rcmi_plan *plan; /* NULL: there was no call yet */
+    size_t count;
+    rcm_dtype dtype;
+    rcm_op op;
+    int root;
+    uint64_t hash; /* of what must be equal on all ranks */
+};
+
 struct rcm_comm {
     struct rcmi_engine *engine;
     struct rcm_comm *next; /* in engine->comms */
@@ -103,7 +113,8 @@ struct rcm_comm {
     struct {
         const struct rcmi_algorithm *algorithm;
         size_t bytes;
-    } chosen[RCMI_COLLECTIVES]; /* last choice by cost; the issuing thread's */
+    } chosen[RCMI_COLLECTIVES];                  /* last choice by cost; the issuing thread's */
+    struct rcmi_called called[RCMI_COLLECTIVES]; /* the last call of each; likewise */
 
     /* Threads in rcmi_comm_enter ... _leave, and whether that is over: rcm_destroy waits for them.
      */
@@ -198,7 +209,13 @@ rcm_status rcmi_comm_decline(rcm_comm *comm, rcm_status status);
 void rcmi_comm_fail_remote(rcm_comm *comm, const struct rcm_error *error);
 /* Sets the thread's error from comm's record and returns its status. */
 rcm_status rcmi_comm_failure(const rcm_comm *comm);
-uint32_t rcmi_fork_generation(void);
+/* Counts forks, on the child's side: cheaper than getpid() in every call. Relaxed, without a
+ * partner: who was forked is alone. From rcmi_fork_watch on, which every communicator calls. */
+extern _Atomic uint32_t rcmi_forks;
+void rcmi_fork_watch(void);
+static inline uint32_t rcmi_fork_generation(void) {
+    return atomic_load_explicit(&rcmi_forks, memory_order_relaxed);
+}
 /* Gives a reference back. */
 void rcmi_comm_unref(rcm_comm *comm);
 /* Ends what is in flight and frees everything, also half-made. Keeps the thread's error. */
@@ -249,6 +266,9 @@ void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work);
 void rcmi_comm_hand_over(rcm_comm *comm);
 /* After submitting an asynchronous work: one try at once, then the loop thread goes on. */
 void rcmi_comm_kick(rcm_comm *comm);
+/* The same with a work whose run the caller has begun. The caller took the communicator, and gives
+ * it up by this. */
+void rcmi_comm_go_on(rcm_comm *comm, struct rcm_work *work, struct rcmi_run *run);
 /* Drives until work is final, or the deadline (RCM_PENDING). */
 rcm_status rcmi_comm_wait(rcm_comm *comm, struct rcm_work *work, rcmi_deadline deadline);
 /* Drives until check(arg) is no longer RCM_AGAIN. check runs as the driver. */
@@ -264,6 +284,22 @@ static inline void rcmi_comm_stop_driving(rcm_comm *comm) {
     atomic_flag_clear_explicit(&comm->driving, memory_order_release);
 }
 
+/* The issuing thread: becomes the driver if nothing is unfinished, so that all lists of works are
+ * empty. Relaxed: only this thread makes it more. */
+static inline bool rcmi_comm_take(rcm_comm *comm) {
+    if (!rcmi_comm_try_drive(comm))
+        return false;
+    if (!comm->closing && atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0)
+        return true;
+    rcmi_comm_stop_driving(comm);
+    return false;
+}
+/* Nobody has to be told: who else waits to drive waits for a work, and there was none, or settles a
+ * communicator that failed, which rings, and looks twice a second. */
+static inline void rcmi_comm_give(rcm_comm *comm) {
+    rcmi_comm_stop_driving(comm);
+}
+
 /* ---- deadline.c */
 /* The caller is the driver. The time of works that nobody has looked at yet begins now. */
 void rcmi_comm_start_clocks(rcm_comm *comm);
@@ -273,12 +309,20 @@ rcmi_deadline rcmi_comm_check_deadlines(rcm_comm *comm);
 void rcmi_comm_answer(rcm_comm *comm, int peer, const struct rcmi_inquiry *question);
 
 /* ---- work.c */
-/* blocking: rcmi_work_issue will get no ret_work. Issuing thread. */
+/* blocking: rcmi_work_issue will get no ret_work. Issuing thread. A new work is memory, that of the
+ * last blocking call if this one blocks too, and a beginning. */
+rcm_status rcmi_work_get(rcm_comm *comm, bool blocking, struct rcm_work **ret_work);
+void rcmi_work_begin(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
+                     const struct rcm_call *call, struct rcm_work *work);
 rcm_status rcmi_work_new(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
                          const struct rcm_call *call, struct rcm_work **ret_work);
 void rcmi_work_complete(struct rcm_work *work, rcm_status status);
-/* Blocking: submits, waits, frees. Else submits, kicks, hands out. */
+/* Memory of a work for the next blocking call. */
+void rcmi_work_keep(rcm_comm *comm, struct rcm_work *work);
+/* Blocking: submits, waits, ends. Else submits, kicks, hands out. */
 rcm_status rcmi_work_issue(rcm_comm *comm, struct rcm_work *work, rcm_work **ret_work);
+/* The result of a blocking call, whose work is final and not needed any more. */
+rcm_status rcmi_work_end(rcm_comm *comm, struct rcm_work *work);
 /* "all_reduce", "send" */
 const char *rcmi_work_name(const struct rcm_work *work);
 rcm_status rcmi_call_check(const struct rcm_call *call);
@@ -307,11 +351,18 @@ void rcmi_p2p_wanted(struct rcmi_p2p *p2p, int peer);
 /* The barrier of rcm_destroy: no call of a user is equal to it. */
 rcm_status rcmi_barrier_parting(rcm_comm *comm);
 
+/* ---- collective_direct.c */
+/* A blocking call, as far as its caller would spin anyway. RCM_OK: it is done. RCM_AGAIN: with NULL
+ * in *ret_run nothing was begun, else the caller is the driver and calls rcmi_comm_go_on. */
+rcm_status rcmi_collective_now(rcm_comm *comm, uint64_t sequence, const struct rcmi_bind *bind,
+                               struct rcmi_run **ret_run);
+
 /* ---- record.c: what was called, to be compared between ranks */
 rcm_status rcmi_records_create(rcm_comm *comm, struct rcmi_records **ret_records);
 void rcmi_records_free(struct rcmi_records *records);
 /* A collective was issued. May fail the communicator. */
-void rcmi_records_add(struct rcmi_records *records, const struct rcm_work *work);
+void rcmi_records_add(struct rcmi_records *records, uint64_t sequence, bool parting,
+                      const struct rcmi_bind *bind);
 /* Tells peer (-1: the ranks of this host) what work is. */
 void rcmi_records_tell(struct rcmi_records *records, const struct rcm_work *work, int peer);
 /* Tells peer, once, all calls that are remembered. */
@@ -343,9 +394,11 @@ void rcmi_blame_answer(struct rcmi_blame *blame, int rank, const struct rcmi_inq
 /* ---- page.c: the status page; for the driver but where said otherwise */
 void rcmi_page_init(struct rcmi_status_page *page, const rcm_comm *comm, uint64_t job);
 /* A collective begins. */
-void rcmi_page_called(struct rcmi_status_page *page, const struct rcm_work *work);
-/* The oldest unfinished collective is now this one; NULL: there is none. */
-void rcmi_page_oldest(struct rcmi_status_page *page, const struct rcm_work *work);
+void rcmi_page_called(struct rcmi_status_page *page, uint64_t sequence,
+                      const struct rcmi_plan *plan);
+/* The oldest unfinished collective is now this one; 0, NULL: there is none. */
+void rcmi_page_oldest(struct rcmi_status_page *page, uint64_t sequence,
+                      const struct rcmi_bind *bind);
 /* How far the oldest collective is. */
 void rcmi_page_show(struct rcmi_status_page *page, const struct rcm_work *work,
                     const struct rcmi_run_wait *wait);

@@ -24,11 +24,16 @@
 
 /* ---- Driving ------------------------------------------------------------------------------- */
 
+static void comm_show_oldest(rcm_comm *comm) {
+    const struct rcm_work *oldest = comm->active;
+    rcmi_page_oldest(comm->page, oldest ? oldest->sequence : 0, oldest ? &oldest->bind : NULL);
+}
+
 static void comm_finish(rcm_comm *comm, struct rcm_work *work, rcm_status status) {
     if (work->run)
         rcmi_run_end(work->run);
     work->run = NULL;
-    rcmi_page_oldest(comm->page, comm->active);
+    comm_show_oldest(comm);
     rcmi_work_complete(work, status);
 }
 
@@ -50,6 +55,12 @@ static void comm_cancel_all(rcm_comm *comm, rcm_status status) {
     rcmi_p2p_cancel(comm->p2p, status);
 }
 
+static void comm_activate(rcm_comm *comm, struct rcm_work *work) {
+    work->next = NULL;
+    *comm->active_end = work;
+    comm->active_end = &work->next;
+}
+
 static void comm_start(rcm_comm *comm, struct rcm_work *work) {
     const rcm_status failed = atomic_load_explicit(&comm->failed, memory_order_acquire);
     if (failed != RCM_OK) {
@@ -67,12 +78,11 @@ static void comm_start(rcm_comm *comm, struct rcm_work *work) {
     }
     if (status != RCM_OK)
         rcmi_comm_fail(comm, work);
-    rcmi_page_called(comm->page, work);
-    if (!comm->active)
-        rcmi_page_oldest(comm->page, work);
-    work->next = NULL;
-    *comm->active_end = work;
-    comm->active_end = &work->next;
+    const bool first = comm->active == NULL;
+    rcmi_page_called(comm->page, work->sequence, work->bind.plan);
+    comm_activate(comm, work);
+    if (first)
+        comm_show_oldest(comm);
 }
 
 /* Takes over what was issued, in order. */
@@ -313,18 +323,16 @@ void rcmi_comm_hand_over(rcm_comm *comm) {
         rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
 }
 
-void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work) {
-    const struct waiting waiting = {.check = work_check, .arg = work, .deadline = RCMI_NEVER};
-    if (!rcmi_comm_try_drive(comm)) {
-        rcmi_comm_submit(comm, work);
-        comm_wait_for(comm, &waiting);
-        return;
-    }
+/* The driver is the caller of this blocking work. */
+static void comm_attend(rcm_comm *comm, struct rcm_work *work) {
     atomic_store_explicit(&comm->attended, true, memory_order_relaxed);
     atomic_fetch_add_explicit(&comm->unfinished, 1, memory_order_relaxed);
     work->attended = true;
-    comm_absorb(comm); /* earlier calls' works start first */
-    comm_start(comm, work);
+}
+
+/* Drives until its work, which has begun, is final; then, or to sleep, lets go. */
+static void comm_run_attended(rcm_comm *comm, struct rcm_work *work) {
+    const struct waiting waiting = {.check = work_check, .arg = work, .deadline = RCMI_NEVER};
     const rcm_status status = comm_spin_driving(comm, &waiting);
     if (status == RCM_AGAIN)
         work->attended = false;
@@ -335,6 +343,26 @@ void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work) {
         comm_wait_for(comm, &waiting);
     else
         rcmi_comm_hand_over(comm);
+}
+
+void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work) {
+    const struct waiting waiting = {.check = work_check, .arg = work, .deadline = RCMI_NEVER};
+    if (!rcmi_comm_try_drive(comm)) {
+        rcmi_comm_submit(comm, work);
+        comm_wait_for(comm, &waiting);
+        return;
+    }
+    comm_attend(comm, work);
+    comm_absorb(comm); /* earlier calls' works start first */
+    comm_start(comm, work);
+    comm_run_attended(comm, work);
+}
+
+void rcmi_comm_go_on(rcm_comm *comm, struct rcm_work *work, struct rcmi_run *run) {
+    comm_attend(comm, work);
+    work->run = run;
+    comm_activate(comm, work);
+    comm_run_attended(comm, work);
 }
 
 void rcmi_comm_kick(rcm_comm *comm) {

@@ -22,6 +22,7 @@ rcm_comm *rcmi_comm_new(void) {
     pthread_mutex_init(&comm->submit_lock, NULL);
     pthread_mutex_init(&comm->error_lock, NULL);
     comm->error.origin = -1;
+    rcmi_fork_watch();
     comm->fork_generation = rcmi_fork_generation();
     atomic_init(&comm->refs, 1);
     return comm;

@@ -13,34 +13,17 @@
 
 enum { LOOKS_MAX = 2048 };
 
-/* Are we the driver, with nothing to drive? */
-static bool comm_take(rcm_comm *comm) {
-    if (!rcmi_comm_try_drive(comm))
-        return false;
-    /* Relaxed: only this thread, which issues, makes it more. With it at 0 all lists of works are
-     * empty. */
-    if (!comm->closing && atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0)
-        return true;
-    rcmi_comm_stop_driving(comm);
-    return false;
-}
-
-static void comm_give(rcm_comm *comm) {
-    rcmi_comm_stop_driving(comm);
-    rcmi_comm_hand_over(comm);
-}
-
 rcm_status rcmi_p2p_send_now(rcm_comm *comm, int peer, uint64_t tag, const void *buffer,
                              size_t bytes) {
     struct rcmi_p2p *p2p = comm->p2p;
     struct pair *pair = &p2p->pairs[peer];
-    if (!comm_take(comm))
+    if (!rcmi_comm_take(comm))
         return RCM_AGAIN;
     rcm_status status = RCM_AGAIN;
     if (pair->tx && pair->rx && !pair->ready && rcmi_pair_may_be_eager(p2p, pair, tag, bytes) &&
         !travels_bare(pair, tag, bytes)) /* else the call may have to wait */
         status = rcmi_pair_put_eager(p2p, pair, tag, buffer, bytes);
-    comm_give(comm);
+    rcmi_comm_give(comm);
     return status == RCM_OK ? RCM_OK : RCM_AGAIN;
 }
 
@@ -86,7 +69,7 @@ rcm_status rcmi_p2p_receive_now(rcm_comm *comm, int peer, uint64_t tag, void *bu
     struct rcmi_p2p *p2p = comm->p2p;
     struct pair *pair = &p2p->pairs[peer];
     bool moved = false;
-    if (!comm_take(comm))
+    if (!rcmi_comm_take(comm))
         return RCM_AGAIN;
     rcm_status status = RCM_AGAIN;
     if (pair->rx && !pair->ready && !p2p->unexpected)
@@ -94,6 +77,6 @@ rcm_status rcmi_p2p_receive_now(rcm_comm *comm, int peer, uint64_t tag, void *bu
     /* Its failure is found again, and told, by the next operation. */
     if (status == RCM_OK && pair->eager_in >= p2p->budget / 4)
         (void)rcmi_pair_pump(p2p, peer, &moved);
-    comm_give(comm);
+    rcmi_comm_give(comm);
     return status;
 }

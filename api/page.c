@@ -30,20 +30,22 @@ void rcmi_page_init(struct rcmi_status_page *page, const rcm_comm *comm, uint64_
     PUT(magic, RCMI_PAGE_MAGIC);
 }
 
-void rcmi_page_oldest(struct rcmi_status_page *page, const struct rcm_work *work) {
-    if (work) {
-        PUT(count, work->bind.count);
-        PUT(collective, (int32_t)work->bind.plan->collective);
-        PUT(dtype, (int32_t)work->bind.dtype);
-        PUT(op, (int32_t)work->bind.op);
-        PUT(root, work->bind.plan->root);
+void rcmi_page_oldest(struct rcmi_status_page *page, uint64_t sequence,
+                      const struct rcmi_bind *bind) {
+    if (bind) {
+        PUT(count, bind->count);
+        PUT(collective, (int32_t)bind->plan->collective);
+        PUT(dtype, (int32_t)bind->dtype);
+        PUT(op, (int32_t)bind->op);
+        PUT(root, bind->plan->root);
     }
-    PUT(sequence, work ? work->sequence : 0);
+    PUT(sequence, sequence);
 }
 
-void rcmi_page_called(struct rcmi_status_page *page, const struct rcm_work *work) {
-    PUT(called, work->sequence);
-    PUT(called_as, (int32_t)work->bind.plan->collective);
+void rcmi_page_called(struct rcmi_status_page *page, uint64_t sequence,
+                      const struct rcmi_plan *plan) {
+    PUT(called, sequence);
+    PUT(called_as, (int32_t)plan->collective);
 }
 
 void rcmi_page_show(struct rcmi_status_page *page, const struct rcm_work *work,

@@ -103,19 +103,20 @@ static void records_compare(rcm_comm *comm, const struct rcmi_record *own, int r
 }
 
 /* Field by field: most calls get no further than this, and it is on their way. */
-static void call_fill(struct call *call, const struct rcm_work *work) {
+static void call_fill(struct call *call, uint32_t epoch, uint64_t sequence, bool parting,
+                      const struct rcmi_bind *bind) {
     struct rcmi_record *record = &call->record;
     record->magic = RCMI_RECORD_MAGIC;
-    record->epoch = work->comm->epoch;
-    record->sequence = work->sequence;
-    record->meta = work->bind.meta;
-    record->count = work->bind.count;
-    record->collective = (int32_t)work->collective;
-    record->dtype = (int32_t)work->bind.dtype;
-    record->op = (int32_t)work->bind.op;
-    record->root = work->bind.plan->root;
-    record->parting = work->parting;
-    call->algorithm = work->bind.plan->algorithm;
+    record->epoch = epoch;
+    record->sequence = sequence;
+    record->meta = bind->meta;
+    record->count = bind->count;
+    record->collective = (int32_t)bind->plan->collective;
+    record->dtype = (int32_t)bind->dtype;
+    record->op = (int32_t)bind->op;
+    record->root = bind->plan->root;
+    record->parting = parting;
+    call->algorithm = bind->plan->algorithm;
 }
 
 static struct rcmi_record call_record(const struct call *call) {
@@ -137,14 +138,15 @@ static bool records_take(struct rcmi_records *records, int rank, uint64_t sequen
     return true;
 }
 
-void rcmi_records_add(struct rcmi_records *records, const struct rcm_work *work) {
+void rcmi_records_add(struct rcmi_records *records, uint64_t sequence, bool parting,
+                      const struct rcmi_bind *bind) {
     rcm_comm *comm = records->comm;
-    struct call *call = &records->own[work->sequence % HISTORY];
+    struct call *call = &records->own[sequence % HISTORY];
     struct rcmi_record own, other;
     pthread_mutex_lock(&records->lock);
-    call_fill(call, work);
+    call_fill(call, comm->epoch, sequence, parting, bind);
     for (int r = 0; records->nheard > 0 && r < comm->size; r++) {
-        if (!records_take(records, r, work->sequence, &other))
+        if (!records_take(records, r, sequence, &other))
             continue;
         own = call_record(call);
         pthread_mutex_unlock(&records->lock); /* failing takes other locks */
@@ -173,7 +175,7 @@ void rcmi_records_hear(struct rcmi_records *records, int rank, const struct rcmi
 void rcmi_records_tell(struct rcmi_records *records, const struct rcm_work *work, int peer) {
     const rcm_comm *comm = records->comm;
     struct call call = {.algorithm = NULL};
-    call_fill(&call, work);
+    call_fill(&call, comm->epoch, work->sequence, work->parting, &work->bind);
     const struct rcmi_record record = call_record(&call);
     for (int r = 0; r < comm->size; r++)
         if (r == peer ||

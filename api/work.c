@@ -16,21 +16,26 @@ rcm_status rcmi_call_check(const struct rcm_call *call) {
     return RCM_OK;
 }
 
-/* A work of zeros: that of the last blocking call if this one blocks too. */
-static struct rcm_work *work_get(rcm_comm *comm, bool blocking) {
+rcm_status rcmi_work_get(rcm_comm *comm, bool blocking, struct rcm_work **ret_work) {
     struct rcm_work *work = blocking ? comm->spare : NULL;
-    if (!work)
-        return calloc(1, sizeof(*work));
-    comm->spare = NULL;
-    memset(work, 0, sizeof(*work));
-    return work;
-}
-
-rcm_status rcmi_work_new(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
-                         const struct rcm_call *call, struct rcm_work **ret_work) {
-    struct rcm_work *work = work_get(comm, blocking);
+    if (work)
+        comm->spare = NULL;
+    else
+        work = malloc(sizeof(*work));
     if (!work)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a work");
+    *ret_work = work;
+    return RCM_OK;
+}
+
+void rcmi_work_keep(rcm_comm *comm, struct rcm_work *work) {
+    free(comm->spare);
+    comm->spare = work;
+}
+
+void rcmi_work_begin(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
+                     const struct rcm_call *call, struct rcm_work *work) {
+    memset(work, 0, sizeof(*work));
     atomic_init(&work->status, RCM_PENDING);
     atomic_init(&work->refs, 2);
     work->kind = kind;
@@ -42,8 +47,14 @@ rcm_status rcmi_work_new(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking
     work->timeout_ms = call && call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
     work->deadline = RCMI_NEVER; /* the first look sets it, see deadline.c */
     work->message.size = sizeof(work->message);
-    *ret_work = work;
-    return RCM_OK;
+}
+
+rcm_status rcmi_work_new(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
+                         const struct rcm_call *call, struct rcm_work **ret_work) {
+    rcm_status status = rcmi_work_get(comm, blocking, ret_work);
+    if (status == RCM_OK)
+        rcmi_work_begin(comm, kind, blocking, call, *ret_work);
+    return status;
 }
 
 static void work_unref(struct rcm_work *work) {
@@ -84,6 +95,10 @@ rcm_status rcmi_work_issue(rcm_comm *comm, struct rcm_work *work, rcm_work **ret
         return RCM_OK;
     }
     rcmi_comm_run(comm, work);
+    return rcmi_work_end(comm, work);
+}
+
+rcm_status rcmi_work_end(rcm_comm *comm, struct rcm_work *work) {
     /* Acquire pairs with the release in rcmi_work_complete. */
     rcm_status status = atomic_load_explicit(&work->status, memory_order_acquire);
     if (status == RCM_ERR_TRUNCATED)
@@ -91,8 +106,7 @@ rcm_status rcmi_work_issue(rcm_comm *comm, struct rcm_work *work, rcm_work **ret
                   work->transfer.peer, work->transfer.total, work->transfer.capacity);
     else if (status != RCM_OK && rcmi_comm_failure(comm) == RCM_OK)
         rcmi_fail(status, 0, "%s failed: %s", rcmi_work_name(work), rcm_status_text(status));
-    free(comm->spare);
-    comm->spare = work;
+    rcmi_work_keep(comm, work);
     return status;
 }
 
