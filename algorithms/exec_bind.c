@@ -327,17 +327,19 @@ static bool run_same_shape(const struct rcmi_bind *a, const struct rcmi_bind *b)
 
 static void run_take_turns(struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
+    struct rcmi_lane_state *state = run->lanes;
     for (uint32_t i = 0; i < plan->nchannels * run->stripes; i++)
         run->ports[i].turn = run->ports[i].end->tickets++;
-    for (uint32_t i = 0; i < plan->nlanes * run->stripes; i++) {
-        const struct rcmi_lane *lane = &plan->lanes[i % plan->nlanes];
-        const uint32_t stripe = i / plan->nlanes;
-        run->lanes[i] = (struct rcmi_lane_state){.pc = lane->first_step,
-                                                 .begin = lane->first_step,
-                                                 .end = lane->first_step + lane->nsteps,
-                                                 .ports = &run->ports[stripe * plan->nchannels],
-                                                 .slice = stripe,
-                                                 .offset = stripe * run->slice_bytes};
+    for (uint32_t stripe = 0; stripe < run->stripes; stripe++) {
+        for (uint32_t i = 0; i < plan->nlanes; i++) {
+            const struct rcmi_lane *lane = &plan->lanes[i];
+            *state++ = (struct rcmi_lane_state){.pc = lane->first_step,
+                                                .begin = lane->first_step,
+                                                .end = lane->first_step + lane->nsteps,
+                                                .ports = &run->ports[stripe * plan->nchannels],
+                                                .slice = stripe,
+                                                .offset = stripe * run->slice_bytes};
+        }
     }
 }
 
@@ -354,15 +356,15 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
         if (status != RCM_OK)
             return status;
     }
-    const bool same = run_same_shape(&run->bind, bind);
-    run->bind = *bind;
-    if (!same) {
+    if (!run_same_shape(&run->bind, bind)) {
+        run->bind = *bind;
         rcm_status status = run_bind(run, bind->in == bind->out);
         if (status != RCM_OK) {
             run_free(run);
             return status;
         }
     }
+    run->bind.meta = bind->meta;           /* and base is what is used of where the buffers are */
     run->base[RCMI_IN] = (char *)bind->in; /* only read: no step writes to IN */
     run->base[RCMI_OUT] = bind->out;
     run->lent = run->unlendable = false;

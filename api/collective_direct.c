@@ -18,7 +18,7 @@ static bool caller_spins(rcm_comm *comm, struct rcmi_pause *pause) {
 }
 
 static rcm_status run_for_a_while(rcm_comm *comm, struct rcmi_run *run) {
-    struct rcmi_pause pause = rcmi_pause_budget(comm->engine->crowd);
+    struct rcmi_pause pause = comm->engine->budget;
     for (int looks = 0; looks < LOOKS_MAX; looks++) {
         bool moved = false;
         if (rcmi_run_progress(run, &moved) == RCM_OK)

@@ -51,6 +51,7 @@ struct rcmi_engine {
     pthread_mutex_t lock; /* guards comms */
     struct rcm_comm *comms;
     int crowd; /* ranks that share a CPU with another one, for the spin budget; 1: none */
+    struct rcmi_pause budget;  /* how long its threads spin; final after rcm_init */
     struct rcmi_pause pause;   /* loop thread only */
     bool armed;                /* loop thread only */
     struct rcmi_seldom seldom; /* loop thread only */

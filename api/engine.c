@@ -188,7 +188,7 @@ static rcm_status waiting_look(const struct waiting *waiting) {
 /* Drives until check is satisfied, the budget is spent, or the deadline passed. The clock is looked
  * at now and then, for deadlines pass also while something moves all the time. */
 static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waiting) {
-    const struct rcmi_pause full = rcmi_pause_budget(comm->engine->crowd);
+    const struct rcmi_pause full = comm->engine->budget;
     struct rcmi_pause pause = full;
     bool started = false;
     for (uint32_t pass = 1;; pass++) {
@@ -217,7 +217,7 @@ static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waitin
 
 /* Spins, driving if nobody else does. RCM_AGAIN: sleep, or the deadline passed. */
 static rcm_status comm_spin(rcm_comm *comm, const struct waiting *waiting) {
-    struct rcmi_pause pause = rcmi_pause_budget(comm->engine->crowd);
+    struct rcmi_pause pause = comm->engine->budget;
     while (!rcmi_comm_try_drive(comm)) { /* somebody else drives: watch */
         const rcm_status status = waiting_look(waiting);
         if (status != RCM_AGAIN || !rcmi_pause(&pause))
@@ -420,7 +420,7 @@ static rcmi_deadline engine_tick(void *arg) {
     pthread_mutex_unlock(&engine->lock);
 
     if (busy && (moved || rcmi_node_progress(engine->node))) {
-        engine->pause = rcmi_pause_budget(engine->crowd);
+        engine->pause = engine->budget;
         engine_arm(engine, false);
         return 0;
     }
@@ -623,6 +623,7 @@ rcm_status rcmi_engine_create(struct rcmi_node_config *config, struct rcmi_engin
     pthread_mutex_init(&engine->lock, &recursive);
     pthread_mutexattr_destroy(&recursive);
     engine->crowd = 1;
+    engine->budget = rcmi_pause_budget(1);
     atomic_init(&engine->refs, 1);
     config->peer_lost = engine_peer_lost;
     config->message = engine_message;

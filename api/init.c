@@ -195,8 +195,10 @@ static rcm_status init_shape(struct init *init, rcm_comm *comm) {
     comm->engine->cpus = init->cpus;
     init->cpus = NULL;
     rcm_status status = rcmi_comm_shape(comm);
-    if (status == RCM_OK)
+    if (status == RCM_OK) {
         comm->engine->crowd = comm->crowd <= 1 ? 1 : comm->local_size;
+        comm->engine->budget = rcmi_pause_budget(comm->engine->crowd);
+    }
     return status;
 }
 

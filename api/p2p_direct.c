@@ -50,7 +50,7 @@ static rcm_status pair_receive(struct rcmi_p2p *p2p, int peer, uint64_t tag, voi
 
 static rcm_status pair_receive_soon(struct rcmi_p2p *p2p, int peer, uint64_t tag, void *buffer,
                                     size_t capacity) {
-    struct rcmi_pause pause = rcmi_pause_budget(p2p->comm->engine->crowd);
+    struct rcmi_pause pause = p2p->comm->engine->budget;
     const bool comes_by_itself = shares_slots(p2p->pairs[peer].rx);
     rcm_status status;
     for (int looks = 0; looks < LOOKS_MAX; looks++) {

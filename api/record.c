@@ -13,7 +13,7 @@
  * next one is noticed, for the hash in its messages goes over all calls; who notices that two equal
  * calls have different hashes tells the other all the calls that it remembers.
  *
- * The lock is between the issuing thread, the driver and the loop thread.
+ * The lock is between the issuing thread, the driver and the loop thread, and of what others told.
  */
 #include "comm.h"
 #include "wire.h"
@@ -24,10 +24,19 @@
 
 #define HISTORY 64 /* calls that are remembered */
 
-/* A call of this rank. The name is filled in when the record is used: few ever are. */
+/* A call of this rank, written by the issuing thread without a lock, since every call goes by here:
+ * whoever reads looks at sequence before and after. The record is made when one is used: few ever
+ * are. */
 struct call {
-    struct rcmi_record record;
-    const char *algorithm; /* of a plan, so a constant */
+    /* 0 while the rest is written. Sequentially consistent, as nheard: of one who publishes a call
+     * and then looks at nheard, and one who raises nheard and then looks for the call, one sees the
+     * other. Its stores also pair with the acquire loads in call_record. */
+    _Atomic uint64_t sequence;
+    /* Relaxed, ordered by sequence. */
+    _Atomic uint64_t meta, count;
+    _Atomic(const struct rcmi_plan *) plan;
+    _Atomic int32_t dtype, op;
+    _Atomic bool parting;
 };
 
 struct rcmi_records {
@@ -35,8 +44,10 @@ struct rcmi_records {
     pthread_mutex_t lock;
     struct call own[HISTORY];  /* by sequence modulo HISTORY */
     struct rcmi_record *heard; /* by rank: the first it told that we have not called yet */
-    int nheard;                /* of those, how many are of a call that we have not made yet */
-    bool *told;                /* by rank: whether it knows all our calls */
+    /* Of those, how many are of a call that we have not made yet. Changed under the lock; partner:
+     * call.sequence. */
+    _Atomic int nheard;
+    bool *told; /* by rank: whether it knows all our calls */
 };
 
 rcm_status rcmi_records_create(rcm_comm *comm, struct rcmi_records **ret_records) {
@@ -102,81 +113,111 @@ static void records_compare(rcm_comm *comm, const struct rcmi_record *own, int r
     rcmi_comm_fail(comm, NULL);
 }
 
-/* Field by field: most calls get no further than this, and it is on their way. */
-static void call_fill(struct call *call, uint32_t epoch, uint64_t sequence, bool parting,
-                      const struct rcmi_bind *bind) {
-    struct rcmi_record *record = &call->record;
-    record->magic = RCMI_RECORD_MAGIC;
-    record->epoch = epoch;
-    record->sequence = sequence;
-    record->meta = bind->meta;
-    record->count = bind->count;
-    record->collective = (int32_t)bind->plan->collective;
-    record->dtype = (int32_t)bind->dtype;
-    record->op = (int32_t)bind->op;
-    record->root = bind->plan->root;
-    record->parting = parting;
-    call->algorithm = bind->plan->algorithm;
+#define PUT(field, value) atomic_store_explicit(&call->field, value, memory_order_relaxed)
+#define GET(field)        atomic_load_explicit(&call->field, memory_order_relaxed)
+
+static void call_publish(struct call *call, uint64_t sequence, bool parting,
+                         const struct rcmi_bind *bind) {
+    PUT(sequence, 0);
+    /* Partner: the acquire fence in call_record. Who sees a word of this call sees that 0, or the
+     * new number. */
+    atomic_thread_fence(memory_order_release);
+    PUT(meta, bind->meta);
+    PUT(count, bind->count);
+    PUT(plan, bind->plan);
+    PUT(dtype, (int32_t)bind->dtype);
+    PUT(op, (int32_t)bind->op);
+    PUT(parting, parting);
+    atomic_store_explicit(&call->sequence, sequence, memory_order_seq_cst);
 }
 
-static struct rcmi_record call_record(const struct call *call) {
-    struct rcmi_record record = call->record;
-    if (call->algorithm)
-        snprintf(record.algorithm, sizeof(record.algorithm), "%s", call->algorithm);
+/* With sequence 0 if there is no such call, or it is just being overwritten. */
+static struct rcmi_record call_record(const struct call *call, uint32_t epoch) {
+    struct rcmi_record record = {.magic = RCMI_RECORD_MAGIC, .epoch = epoch};
+    const uint64_t sequence = atomic_load_explicit(&call->sequence, memory_order_seq_cst);
+    if (sequence == 0)
+        return record;
+    const struct rcmi_plan *plan = GET(plan);
+    record.meta = GET(meta);
+    record.count = GET(count);
+    record.collective = (int32_t)plan->collective;
+    record.dtype = GET(dtype);
+    record.op = GET(op);
+    record.root = plan->root;
+    record.parting = GET(parting);
+    snprintf(record.algorithm, sizeof(record.algorithm), "%s", plan->algorithm);
+    /* Partner: the release fence in call_publish. */
+    atomic_thread_fence(memory_order_acquire);
+    record.sequence = GET(sequence) == sequence ? sequence : 0;
     return record;
 }
+
+#undef PUT
+#undef GET
 
 /* Takes what rank told of the call with that number; false if it told nothing. Under the lock. */
 static bool records_take(struct rcmi_records *records, int rank, uint64_t sequence,
                          struct rcmi_record *ret_record) {
     struct rcmi_record *heard = &records->heard[rank];
-    if (heard->sequence != sequence)
+    if (heard->sequence == 0 || heard->sequence > sequence)
         return false;
     *ret_record = *heard;
     heard->sequence = 0;
-    records->nheard--;
-    return true;
+    atomic_fetch_sub_explicit(&records->nheard, 1, memory_order_relaxed);
+    return ret_record->sequence == sequence;
+}
+
+/* Somebody told of a call that had not been made yet: compares. */
+static void records_compare_heard(struct rcmi_records *records, uint64_t sequence) {
+    rcm_comm *comm = records->comm;
+    const struct rcmi_record own = call_record(&records->own[sequence % HISTORY], comm->epoch);
+    struct rcmi_record other;
+    for (int r = 0; r < comm->size; r++) {
+        pthread_mutex_lock(&records->lock);
+        const bool told = records_take(records, r, sequence, &other);
+        pthread_mutex_unlock(&records->lock); /* failing takes other locks */
+        if (told)
+            records_compare(comm, &own, r, &other);
+    }
 }
 
 void rcmi_records_add(struct rcmi_records *records, uint64_t sequence, bool parting,
                       const struct rcmi_bind *bind) {
-    rcm_comm *comm = records->comm;
-    struct call *call = &records->own[sequence % HISTORY];
-    struct rcmi_record own, other;
-    pthread_mutex_lock(&records->lock);
-    call_fill(call, comm->epoch, sequence, parting, bind);
-    for (int r = 0; records->nheard > 0 && r < comm->size; r++) {
-        if (!records_take(records, r, sequence, &other))
-            continue;
-        own = call_record(call);
-        pthread_mutex_unlock(&records->lock); /* failing takes other locks */
-        records_compare(comm, &own, r, &other);
-        pthread_mutex_lock(&records->lock);
-    }
-    pthread_mutex_unlock(&records->lock);
+    call_publish(&records->own[sequence % HISTORY], sequence, parting, bind);
+    if (atomic_load_explicit(&records->nheard, memory_order_seq_cst) > 0)
+        records_compare_heard(records, sequence);
+}
+
+/* Keeps what was told of a call that was not made yet: the first of those, for we may come no
+ * further than that. False if it was made meanwhile. Under the lock. */
+static bool records_keep(struct rcmi_records *records, int rank, const struct rcmi_record *said,
+                         struct rcmi_record *own) {
+    struct rcmi_record *heard = &records->heard[rank], again;
+    if (heard->sequence > 0 && heard->sequence <= said->sequence)
+        return true;
+    const bool first = heard->sequence == 0;
+    *heard = *said;
+    if (first)
+        atomic_fetch_add_explicit(&records->nheard, 1, memory_order_seq_cst);
+    *own = call_record(&records->own[said->sequence % HISTORY], said->epoch);
+    return own->sequence < said->sequence || !records_take(records, rank, own->sequence, &again);
 }
 
 void rcmi_records_hear(struct rcmi_records *records, int rank, const struct rcmi_record *said) {
-    struct rcmi_record own, *heard = &records->heard[rank];
     pthread_mutex_lock(&records->lock);
-    own = call_record(&records->own[said->sequence % HISTORY]);
-    /* Not called yet: the first of those is kept, for we may come no further than that. */
-    if (own.sequence < said->sequence &&
-        (heard->sequence == 0 || said->sequence < heard->sequence)) {
-        records->nheard += heard->sequence == 0;
-        *heard = *said;
-    }
+    struct rcmi_record own = call_record(&records->own[said->sequence % HISTORY], said->epoch);
+    const bool early = own.sequence < said->sequence && records_keep(records, rank, said, &own);
     pthread_mutex_unlock(&records->lock);
-    if (own.sequence == said->sequence)
+    if (!early && own.sequence == said->sequence)
         records_compare(records->comm, &own, rank, said);
 }
 
 /* peer -1: the slots of a multicast channel, which any rank of this host may hold. */
 void rcmi_records_tell(struct rcmi_records *records, const struct rcm_work *work, int peer) {
     const rcm_comm *comm = records->comm;
-    struct call call = {.algorithm = NULL};
-    call_fill(&call, comm->epoch, work->sequence, work->parting, &work->bind);
-    const struct rcmi_record record = call_record(&call);
+    struct call call = {.sequence = 0};
+    call_publish(&call, work->sequence, work->parting, &work->bind);
+    const struct rcmi_record record = call_record(&call, comm->epoch);
     for (int r = 0; r < comm->size; r++)
         if (r == peer ||
             (peer < 0 && r != comm->rank && comm->host_of[r] == comm->host_of[comm->rank]))
@@ -194,7 +235,7 @@ void rcmi_records_tell_history(struct rcmi_records *records, int peer) {
     const bool told = records->told[peer];
     records->told[peer] = true;
     for (int i = 0; i < HISTORY; i++)
-        own[i] = call_record(&records->own[i]);
+        own[i] = call_record(&records->own[i], comm->epoch);
     pthread_mutex_unlock(&records->lock);
     for (int i = 0; i < HISTORY; i++)
         last = own[i].sequence > last ? own[i].sequence : last;
