@@ -78,10 +78,6 @@ void rcmi_bell_ring_all(struct rcmi_bell *bell, int eventfd, int poller_fd) {
     errno = saved_errno;
 }
 
-void rcmi_bell_ring(struct rcmi_bell *bell, int eventfd) {
-    rcmi_bell_ring_all(bell, eventfd, -1);
-}
-
 /* ---- Pauses -------------------------------------------------------------------------------- */
 
 enum {

@@ -49,11 +49,17 @@ void rcmi_bell_disarm(struct rcmi_bell *bell, uint32_t bit);
 /* Sleeps until the word is no longer `seen` or the deadline passed. May return early. */
 void rcmi_bell_sleep(struct rcmi_bell *bell, uint32_t seen, rcmi_deadline deadline);
 
-/* Wakes whoever is armed, but not the one who polls; eventfd is that of the bell's engine, -1 for
- * none. Any thread, any process. */
-void rcmi_bell_ring(struct rcmi_bell *bell, int eventfd);
-/* Wakes whoever is armed; poller_fd is the eventfd of the one who polls. */
+/* Wakes whoever is armed; poller_fd is the eventfd of the one who polls. Any thread, any process.
+ */
 void rcmi_bell_ring_all(struct rcmi_bell *bell, int eventfd, int poller_fd);
+/* The same but for the one who polls; eventfd is that of the bell's engine, -1 for none. Inlined,
+ * for most often nobody is armed. */
+static inline void rcmi_bell_ring(struct rcmi_bell *bell, int eventfd) {
+    /* Partner: the fence in rcmi_bell_arm. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&bell->armed, memory_order_relaxed) != 0)
+        rcmi_bell_ring_all(bell, eventfd, -1);
+}
 
 /* Budgeted pause between two looks at a condition. */
 struct rcmi_pause {

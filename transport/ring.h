@@ -159,9 +159,10 @@ static inline void rcmi_ring_publish(struct rcmi_ring_writer *w, uint64_t len, u
 static inline void rcmi_ring_commit(struct rcmi_ring_writer *w, size_t len, uint64_t meta) {
     struct rcmi_ring_line *line = w->line;
     const uint8_t *payload = (const uint8_t *)(line + 1);
-    /* By words, as they were most likely written. */
-    for (size_t at = 0; at < len && len <= RCMI_RING_INLINE; at += 8)
-        memcpy(line->bytes + at, payload + at, 8);
+    if (len <= 8) /* most often, and not worth a call */
+        memcpy(line->bytes, payload, 8);
+    else if (len <= RCMI_RING_INLINE)
+        memcpy(line->bytes, payload, RCMI_RING_INLINE);
     rcmi_ring_publish(w, len, meta);
 }
 
