@@ -26,11 +26,13 @@ void chaos_ring_at(struct chaos_domain *domain, rcmi_deadline at) {
     pthread_mutex_unlock(&domain->lock);
 }
 
-/* All links at once, before anybody is told. */
+/* All links at once, before anybody is told; those too that are not made yet, or one that comes up
+ * later would tell what became of the others. */
 static void isolate(struct rcmi_node *node) {
     for (int peer = 0; peer < node->config.nranks; peer++) {
         if (peer == node->config.rank)
             continue;
+        (void)rcmi_link_need(node, peer);
         (void)rcmi_fail_peer(RCM_ERR_PEER, peer, "the chaos transport cut all links");
         rcmi_node_link_failed(node, peer);
     }
