@@ -249,8 +249,11 @@ static void step_pass_ends(const struct rcmi_run *run, const struct rcmi_lane_st
         if (src->where == RCMI_CHANNEL && run->last_step[src->channel] == step)
             lane->ports[src->channel].end->serving++;
     }
-    if (step->out != RCMI_NO_CHANNEL && run->last_step[step->out] == step)
-        lane->ports[step->out].end->serving++;
+    if (step->out != RCMI_NO_CHANNEL && run->last_step[step->out] == step) {
+        struct rcmi_port *port = &lane->ports[step->out];
+        port->sent = run->lingers ? rcmi_channel_sent(port->end->channel) : 0;
+        port->end->serving++;
+    }
 }
 
 /* All steps for the first slice of its stripe, then all for the next one, ... as far as it goes. */
@@ -277,15 +280,21 @@ static rcm_status lane_progress(struct rcmi_run *run, struct rcmi_lane_state *la
     return RCM_OK;
 }
 
-/* True when no channel needs memory that was lent to it any more. */
-static bool run_quiet(struct rcmi_run *run) {
-    if (!run->lent)
-        return true;
+/* May the run end, as far as this channel goes: what was lent to it, and what it has to carry? */
+static bool port_done(const struct rcmi_run *run, const struct rcmi_port *port) {
+    struct rcmi_channel *channel = port->end->channel;
+    return !port->end->outgoing || ((!run->lent || rcmi_channel_quiet(channel)) &&
+                                    (!run->lingers || rcmi_channel_taken(channel, port->sent)));
+}
+
+/* The first channel that the run waits for at its end; NULL: none. */
+static const struct rcmi_end *run_lingers_for(const struct rcmi_run *run) {
+    if (!run->lent && !run->lingers)
+        return NULL;
     for (uint32_t i = 0; i < run->bind.plan->nchannels * run->stripes; i++)
-        if (run->ports[i].end->outgoing && !rcmi_channel_quiet(run->ports[i].end->channel))
-            return false;
-    run->lent = false;
-    return true;
+        if (!port_done(run, &run->ports[i]))
+            return run->ports[i].end;
+    return NULL;
 }
 
 rcm_status rcmi_run_progress(struct rcmi_run *run, bool *moved) {
@@ -300,7 +309,7 @@ rcm_status rcmi_run_progress(struct rcmi_run *run, bool *moved) {
         else if (status != RCM_OK)
             return status;
     }
-    return done && run_quiet(run) ? RCM_OK : RCM_AGAIN;
+    return done && !run_lingers_for(run) ? RCM_OK : RCM_AGAIN;
 }
 
 void rcmi_run_waits_for(const struct rcmi_run *run, struct rcmi_run_wait *ret_wait) {
@@ -316,6 +325,12 @@ void rcmi_run_waits_for(const struct rcmi_run *run, struct rcmi_run_wait *ret_wa
         ret_wait->peer = lane->waits_for->peer;
         ret_wait->to_send = lane->waits_for->outgoing;
         return;
+    }
+    const struct rcmi_end *end = run_lingers_for(run);
+    if (end) {
+        ret_wait->peer = end->peer;
+        ret_wait->to_send = true;
+        ret_wait->step = ret_wait->nsteps;
     }
 }
 

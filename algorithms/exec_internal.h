@@ -10,6 +10,10 @@
 /* Below this a copy into the slot is cheaper than sending from the user's memory. */
 #define RCMI_LEND_MIN 2048
 
+/* Where ranks share cores, who has sent messages of this size waits until they were taken, instead
+ * of going on with what may keep their receiver from its core for longer. */
+#define RCMI_LINGER_MIN ((size_t)16 << 10)
+
 /* Vectors from this size on do not stay in a core's cache until somebody reads them. */
 #define RCMI_LARGE_BYTES ((size_t)4 << 20)
 
@@ -70,13 +74,14 @@ _Static_assert(sizeof(struct rcmi_bound_step) <= 64, "a bound step fits a cache 
 struct rcmi_port {
     struct rcmi_end *end;
     uint32_t turn; /* it is this run's when end->serving equals it */
+    uint64_t sent; /* of the channel, with this run's last message; 0: nothing to wait for */
 };
 
 struct rcmi_lane_state {
     uint32_t pc, begin, end;
-    const struct rcmi_port *ports; /* those of its stripe, by the plan's channel */
-    size_t slice, offset;          /* offset == slice * slice_bytes */
-    uint64_t meta;                 /* of this slice's messages */
+    struct rcmi_port *ports; /* those of its stripe, by the plan's channel */
+    size_t slice, offset;    /* offset == slice * slice_bytes */
+    uint64_t meta;           /* of this slice's messages */
     const struct rcmi_end *waits_for;
 };
 
@@ -91,6 +96,7 @@ struct rcmi_run {
     rcmi_reduce_twice_fn reduce_twice;
     bool large; /* the vector is too large to stay in the cache */
     bool lent;
+    bool lingers;    /* until its messages were taken */
     bool unlendable; /* out turned out not to be memory that some channel lends from */
     void *scratch;
     size_t scratch_bytes;

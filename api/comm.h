@@ -160,6 +160,7 @@ struct rcmi_transfer {
     size_t total;    /* bytes of the message */
     size_t done;     /* bytes moved */
     int stage;
+    uint64_t last; /* of the channel, once all is sent: the message that the other must take */
 };
 
 struct rcm_work {

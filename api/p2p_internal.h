@@ -13,10 +13,12 @@
 #include <string.h>
 #include "comm.h"
 
-#define EAGER_MAX      ((size_t)65536)   /* between sockets: asking costs more than the copies */
-#define EAGER_BARE     ((size_t)262144)  /* the same without copies, see travels_bare */
-#define EAGER_SHARED   ((size_t)32768)   /* where the receiver copies from the slot, and where */
-#define EAGER_CROWDED  ((size_t)65536)   /* besides each message more costs a change of tasks */
+#define EAGER_MAX    ((size_t)65536)  /* between sockets: asking costs more than the copies */
+#define EAGER_BARE   ((size_t)262144) /* the same without copies, see travels_bare */
+#define EAGER_SHARED ((size_t)32768)  /* where the receiver copies from the slot */
+/* The same where a sender that does not wait for that may go on with what keeps the receiver from
+ * their core. */
+#define EAGER_CROWDED  ((size_t)16384)
 #define BUDGET_MAX     ((size_t)1 << 20) /* of a pair; where there are many pairs */
 #define BUDGET_MIN     ((size_t)1 << 14) /* less each, so that all together */
 #define BUDGET_TOTAL   ((size_t)1 << 26) /* are this much, up to 4096 ranks */

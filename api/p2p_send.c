@@ -137,9 +137,12 @@ static rcm_status pair_pump_sends(const struct rcmi_p2p *p2p, struct pair *pair,
                 return status;
             *moved = true;
         }
-        if (t->stage == STAGE_DATA)
+        if (t->stage == STAGE_DATA) {
             t->stage = STAGE_DRAIN;
-        if (t->stage == STAGE_DRAIN && rcmi_channel_quiet(pair->tx)) {
+            t->last = p2p->comm->engine->crowd > 1 ? rcmi_channel_sent(pair->tx) : 0;
+        }
+        if (t->stage == STAGE_DRAIN && rcmi_channel_quiet(pair->tx) &&
+            rcmi_channel_taken(pair->tx, t->last)) {
             list_remove(&pair->sending, at);
             rcmi_work_complete(work, RCM_OK);
             *moved = true;

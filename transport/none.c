@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Slots of the rows of transports that have no memory to share and heed no invitations. */
+/* Slots of the rows of transports that have no memory to share, heed no invitations, or do not know
+ * what has become of a message. */
 #include "transport.h"
 
 rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory) {
@@ -12,6 +13,12 @@ rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory) {
 void rcmi_no_memory_give(void *domain, void *memory) {
     (void)domain;
     (void)memory;
+}
+
+bool rcmi_always_taken(struct rcmi_channel *channel, uint64_t number) {
+    (void)channel;
+    (void)number;
+    return true;
 }
 
 void *rcmi_no_direct(struct rcmi_channel *channel, size_t len) {

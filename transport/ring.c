@@ -22,6 +22,14 @@ rcm_status rcmi_ring_refresh(struct rcmi_ring_writer *w) {
     return w->produced != w->limit ? RCM_OK : RCM_AGAIN;
 }
 
+bool rcmi_ring_taken(const struct rcmi_ring_writer *w, uint64_t number) {
+    for (int r = 0; r < w->shape.nreaders; r++)
+        /* Pairs with the release store in rcmi_ring_release. */
+        if (atomic_load_explicit(rcmi_ring_counter(w->base, r), memory_order_acquire) < number)
+            return false;
+    return true;
+}
+
 rcm_status rcmi_ring_broken(const struct rcmi_ring_reader *r, uint64_t seq, uint64_t len) {
     return rcmi_fail(RCM_ERR_PROTOCOL, 0,
                      "a shared slot holds message %" PRIu64 " of %" PRIu64

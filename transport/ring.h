@@ -130,6 +130,9 @@ static inline void rcmi_ring_writer_init(struct rcmi_ring_writer *w, void *base,
 /* Looks at the counters. Not inlined, seldom called: in ring.c. */
 rcm_status rcmi_ring_refresh(struct rcmi_ring_writer *w);
 
+/* Has every reader given back the first `number` messages? In ring.c. */
+bool rcmi_ring_taken(const struct rcmi_ring_writer *w, uint64_t number);
+
 static inline rcm_status rcmi_ring_room(struct rcmi_ring_writer *w) {
     return w->produced != w->limit ? RCM_OK : rcmi_ring_refresh(w);
 }

@@ -215,6 +215,11 @@ static inline rcm_status rcmi_channel_lend(struct rcmi_channel *channel, const v
 /* Writer: true when nothing that was lent is needed any more. */
 static inline bool rcmi_channel_quiet(struct rcmi_channel *channel);
 
+/* Writer: messages published so far; and whether the readers have given back the first `number` of
+ * them, true also where that is not heard of promptly. */
+static inline uint64_t rcmi_channel_sent(const struct rcmi_channel *channel);
+static inline bool rcmi_channel_taken(struct rcmi_channel *channel, uint64_t number);
+
 /* Writer, after a successful reserve: where the reader wants the next message of len bytes, if it
  * invited it into memory that this process can write; the message is then written there, whole, and
  * commit publishes it. NULL: into the slot. */
@@ -328,6 +333,7 @@ struct rcmi_transport {
     void (*commit)(struct rcmi_channel *channel, size_t len, uint64_t meta);
     rcm_status (*lend)(struct rcmi_channel *channel, const void *bytes, size_t len, uint64_t meta);
     bool (*quiet)(struct rcmi_channel *channel);
+    bool (*taken)(struct rcmi_channel *channel, uint64_t number);
     rcm_status (*peek)(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
     void (*release)(struct rcmi_channel *channel);
     void (*expect)(struct rcmi_channel *channel, void *place, size_t cap);
@@ -335,7 +341,9 @@ struct rcmi_transport {
     void (*invite)(struct rcmi_channel *channel, uint32_t ahead, void *place, size_t cap);
 };
 
-/* For the rows of transports that have neither such memory nor invitations. */
+/* For the rows of transports that have neither such memory nor invitations, or whose readers tell
+ * late what they have taken. */
+bool rcmi_always_taken(struct rcmi_channel *channel, uint64_t number);
 rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory);
 void rcmi_no_memory_give(void *domain, void *memory);
 void *rcmi_no_direct(struct rcmi_channel *channel, size_t len);
@@ -360,6 +368,7 @@ struct rcmi_channel {
      * thread pairs with the acquire load in the data operations. */
     _Atomic int state;
     _Atomic int lost_peer; /* who made it fail, -1; written before state */
+    uint64_t sent;         /* messages published; the writer's */
     void *framework;       /* channel.c's own */
 };
 
@@ -378,6 +387,7 @@ static inline rcm_status rcmi_channel_reserve(struct rcmi_channel *c, void **ret
 }
 
 static inline void rcmi_channel_commit(struct rcmi_channel *c, size_t len, uint64_t meta) {
+    c->sent++;
     c->transport->commit(c, len, meta);
 }
 
@@ -385,13 +395,25 @@ static inline rcm_status rcmi_channel_lend(struct rcmi_channel *c, const void *b
                                            uint64_t meta) {
     if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
         return rcmi_channel_not_ready(c);
-    return c->transport->lend(c, bytes, len, meta);
+    const rcm_status status = c->transport->lend(c, bytes, len, meta);
+    c->sent += status == RCM_OK;
+    return status;
 }
 
 static inline bool rcmi_channel_quiet(struct rcmi_channel *c) {
     if (atomic_load_explicit(&c->state, memory_order_acquire) == RCM_AGAIN)
         return true;
     return c->transport->quiet(c);
+}
+
+static inline uint64_t rcmi_channel_sent(const struct rcmi_channel *c) {
+    return c->sent;
+}
+
+static inline bool rcmi_channel_taken(struct rcmi_channel *c, uint64_t number) {
+    if (atomic_load_explicit(&c->state, memory_order_acquire) == RCM_AGAIN)
+        return true;
+    return c->transport->taken(c, number);
 }
 
 static inline rcm_status rcmi_channel_peek(struct rcmi_channel *c, struct rcmi_slot *ret_slot) {

@@ -105,6 +105,7 @@ const struct rcmi_transport iwarp_transport = {
     .commit = iwarp_commit,
     .lend = iwarp_lend,
     .quiet = iwarp_quiet,
+    .taken = rcmi_always_taken,
     .peek = iwarp_peek,
     .release = iwarp_release,
     .expect = iwarp_expect,

@@ -212,6 +212,38 @@ void case_unread(void **state) {
     pair_close(&pair);
 }
 
+/* ---- Taken ---- */
+
+/* What was given back is taken; what was not is not, where that is known at all. */
+void case_taken(void **state) {
+    (void)state;
+    struct setup setup = {.slots = 4};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    limit_ms(20000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    const bool known = writer->transport->taken != rcmi_always_taken;
+    CHECK(rcmi_channel_taken(writer, 0));
+    for (uint64_t number = 0; number < 20; number += 2) {
+        put(&pair, writer, 100, number);
+        put(&pair, writer, 4000, number + 1);
+        CHECK_EQ(rcmi_channel_sent(writer), number + 2);
+        CHECK(rcmi_channel_taken(writer, number));
+        CHECK(!known || !rcmi_channel_taken(writer, number + 1));
+        take(&pair, reader, 100, number);
+        while (!rcmi_channel_taken(writer, number + 1))
+            pair_drive(&pair);
+        CHECK(!known || !rcmi_channel_taken(writer, number + 2));
+        take(&pair, reader, 4000, number + 1);
+        while (!rcmi_channel_taken(writer, number + 2))
+            pair_drive(&pair);
+    }
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+}
+
 /* ---- Lend ---------------------------------------------------------------------------------- */
 
 static bool lends(struct pair *pair, struct rcmi_channel *writer, const void *bytes, size_t len,

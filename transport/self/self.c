@@ -188,13 +188,12 @@ static rcm_status self_lend(struct rcmi_channel *channel, const void *bytes, siz
     return RCM_OK;
 }
 
+static bool self_taken(struct rcmi_channel *channel, uint64_t number) {
+    return rcmi_ring_taken(&self_of(channel)->ring.writer, number);
+}
+
 static bool self_quiet(struct rcmi_channel *channel) {
-    struct self_channel *self = self_of(channel);
-    if (self->lent == 0)
-        return true;
-    /* Pairs with the release store in rcmi_ring_release. */
-    return atomic_load_explicit(rcmi_ring_counter(self->memory, 0), memory_order_acquire) >=
-           self->lent;
+    return self_taken(channel, self_of(channel)->lent);
 }
 
 static rcm_status self_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
@@ -258,6 +257,7 @@ const struct rcmi_transport rcmi_transport_self = {
     .commit = self_commit,
     .lend = self_lend,
     .quiet = self_quiet,
+    .taken = self_taken,
     .peek = self_peek,
     .release = self_release,
     .expect = self_expect,

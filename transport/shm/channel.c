@@ -199,6 +199,10 @@ rcm_status shm_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
     return RCM_OK;
 }
 
+bool shm_taken(struct rcmi_channel *channel, uint64_t number) {
+    return rcmi_ring_taken(&shm_of(channel)->ring.writer, number);
+}
+
 void shm_release(struct rcmi_channel *channel) {
     struct shm_channel *shm = shm_of(channel);
     rcmi_ring_release(&shm->ring.reader);

@@ -40,16 +40,9 @@ rcm_status shm_lend(struct rcmi_channel *channel, const void *bytes, size_t len,
  * has failed, and its error says it. */
 bool shm_quiet(struct rcmi_channel *channel) {
     struct shm_channel *shm = shm_of(channel);
-    const struct rcmi_ring_writer *writer = &shm->ring.writer;
-    if (shm->lent == 0)
-        return true;
-    for (int r = 0; r < writer->shape.nreaders; r++)
-        /* Pairs with the release store in rcmi_ring_release. */
-        if (atomic_load_explicit(rcmi_ring_counter(writer->base, r), memory_order_acquire) <
-            shm->lent)
-            return false;
-    shm->lent = 0;
-    return true;
+    if (shm->lent != 0 && rcmi_ring_taken(&shm->ring.writer, shm->lent))
+        shm->lent = 0;
+    return shm->lent == 0;
 }
 
 void *shm_direct(struct rcmi_channel *channel, size_t len) {

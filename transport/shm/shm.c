@@ -189,6 +189,7 @@ const struct rcmi_transport rcmi_transport_shm = {
     .commit = shm_commit,
     .lend = shm_lend,
     .quiet = shm_quiet,
+    .taken = shm_taken,
     .peek = shm_peek,
     .release = shm_release,
     .expect = shm_expect,

@@ -197,6 +197,7 @@ void shm_writer_close(struct rcmi_channel *channel);
 void shm_channel_fini(struct rcmi_channel *channel);
 rcm_status shm_reserve(struct rcmi_channel *channel, void **ret_slot);
 void shm_commit(struct rcmi_channel *channel, size_t len, uint64_t meta);
+bool shm_taken(struct rcmi_channel *channel, uint64_t number);
 rcm_status shm_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
 void shm_release(struct rcmi_channel *channel);
 void shm_expect(struct rcmi_channel *channel, void *place, size_t cap);

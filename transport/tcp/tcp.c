@@ -305,6 +305,7 @@ const struct rcmi_transport rcmi_transport_tcp = {
     .commit = tcp_commit,
     .lend = tcp_lend,
     .quiet = tcp_quiet,
+    .taken = rcmi_always_taken,
     .peek = tcp_peek,
     .release = tcp_release,
     .expect = tcp_expect,
