@@ -258,6 +258,11 @@ static void reader_credit(struct tcp_channel *channel) {
     struct tcp_stream *stream = channel->stream;
     bool now = credit_is_overdue(channel);
     bool waits = atomic_exchange(&channel->credit.busy, true);
+    /* Sent since we added to it, by a thread that just came to the end of the frame before. */
+    if (!waits && atomic_load(&channel->owed) == 0) {
+        atomic_store(&channel->credit.busy, false);
+        return;
+    }
     if (!now && !waits)
         tcp_tx_defer(stream, &channel->credit);
     if (now && !waits)
