@@ -15,7 +15,8 @@ struct side {
     struct rcmi_node *node;
     int control, data; /* the peer's ends */
     struct rcmi_channel *writer, *reader;
-    uint8_t lent[FUZZ_SLOT_BYTES], place[FUZZ_SLOT_BYTES];
+    uint8_t lent[FUZZ_SLOT_BYTES];
+    uint8_t place[256]; /* as much as a step can say that there is */
 };
 
 /* Our OPEN, of which the transport's part is returned. */
