@@ -3,7 +3,7 @@
  * Collectives, the short way: the caller of a blocking one, where nothing else of the communicator
  * is unfinished, runs the plan himself and without a work, as long as he would spin anyway. What
  * is not done by then, or goes wrong, becomes a work after all, and goes on the long way
- * (engine.c): with deadlines, reports, sleep, and an eye on everything else. So nothing here waits
+ * (drive.c): with deadlines, reports, sleep, and an eye on everything else. So nothing here waits
  * for long, and no error is reported here: it is found again there.
  */
 #include "comm.h"

@@ -45,7 +45,7 @@ struct rcmi_cpus {
     uint8_t bytes[RCMI_CPU_BYTES];
 };
 
-/* One per node: the node, its communicators, and the background driving (engine.c). */
+/* One per node: the node, its communicators, and the background driving (engine.c, drive.c). */
 struct rcmi_engine {
     struct rcmi_node *node;
     pthread_mutex_t lock; /* guards comms */
@@ -256,6 +256,12 @@ bool rcmi_engine_part(struct rcmi_engine *engine, rcm_comm *comm, bool orderly);
  * no use, for the reason in the thread's error; origin: its rank that is to blame. */
 void rcmi_engine_revoke(struct rcmi_engine *engine, uint32_t epoch, int origin);
 void rcmi_engine_remove(struct rcmi_engine *engine, rcm_comm *comm);
+
+/* ---- drive.c */
+/* A sleeping driver looks at deadlines that often. */
+#define RCMI_LOOK_EVERY_NS INT64_C(500000000)
+/* One pass over everything unfinished. The caller is the driver. True if anything moved. */
+bool rcmi_comm_drive(rcm_comm *comm);
 /* A thread that came by a work enters before it touches comm; false: comm is at its end, its works
  * are complete. */
 bool rcmi_comm_enter(rcm_comm *comm);

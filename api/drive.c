@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who drives what is unfinished on a communicator, and how one waits.
+ *
+ * A communicator is driven by whoever holds its try-lock `driving`. A thread in a blocking call or
+ * a wait drives itself: it spins within its budget, then sleeps on the node's sockets, or on
+ * its bell, which peers, the loop thread and completions ring. Only when nobody waits on a
+ * communicator does the node's loop thread drive it (engine.c).
+ *
+ * Not here: what driving does for one collective (algorithms/exec.c) or message (p2p.c), what
+ * happens to works that are late (deadline.c), and collectives that end while their caller spins
+ * (collective_direct.c).
+ */
+#include "comm.h"
+
+#define STORY_NS        INT64_C(1500000000)
+#define PASSES_PER_LOOK 256 /* passes of a driving thread between two looks at the clock */
+
+/* ---- Driving ------------------------------------------------------------------------------- */
+
+static void comm_show_oldest(rcm_comm *comm) {
+    const struct rcm_work *oldest = comm->active;
+    rcmi_page_oldest(comm->page, oldest ? oldest->sequence : 0, oldest ? &oldest->bind : NULL);
+}
+
+static void comm_finish(rcm_comm *comm, struct rcm_work *work, rcm_status status) {
+    if (work->run)
+        rcmi_run_end(work->run);
+    work->run = NULL;
+    comm_show_oldest(comm);
+    rcmi_work_complete(work, status);
+}
+
+/* Ends everything with the communicator's error. */
+static void comm_cancel_all(rcm_comm *comm, rcm_status status) {
+    /* First nothing touches the buffers any more, then the works are complete. */
+    for (struct rcm_work *work = comm->active; work; work = work->next) {
+        if (work->run)
+            rcmi_run_end(work->run);
+        work->run = NULL;
+    }
+    rcmi_exec_close_channels(comm->exec);
+    while (comm->active) {
+        struct rcm_work *work = comm->active;
+        comm->active = work->next;
+        comm_finish(comm, work, status);
+    }
+    comm->active_end = &comm->active;
+    rcmi_p2p_cancel(comm->p2p, status);
+}
+
+static void comm_activate(rcm_comm *comm, struct rcm_work *work) {
+    work->next = NULL;
+    *comm->active_end = work;
+    comm->active_end = &work->next;
+}
+
+static void comm_start(rcm_comm *comm, struct rcm_work *work) {
+    const rcm_status failed = atomic_load_explicit(&comm->failed, memory_order_acquire);
+    if (failed != RCM_OK) {
+        rcmi_work_complete(work, failed);
+        return;
+    }
+    if (work->kind != RCMI_WORK_COLLECTIVE) {
+        rcmi_p2p_post(comm->p2p, work);
+        return;
+    }
+    rcm_status status = rcmi_run_start(comm->exec, &work->bind, &work->run);
+    if (status == RCM_ERR_UNSUPPORTED) { /* the same on every rank: nothing was sent */
+        rcmi_work_complete(work, status);
+        return;
+    }
+    if (status != RCM_OK)
+        rcmi_comm_fail(comm, work);
+    const bool first = comm->active == NULL;
+    rcmi_page_called(comm->page, work->sequence, work->bind.plan);
+    comm_activate(comm, work);
+    if (first)
+        comm_show_oldest(comm);
+}
+
+/* Takes over what was issued, in order. */
+static bool comm_absorb(rcm_comm *comm) {
+    if (atomic_load_explicit(&comm->nsubmitted, memory_order_relaxed) == 0)
+        return false;
+    pthread_mutex_lock(&comm->submit_lock);
+    atomic_store_explicit(&comm->nsubmitted, 0, memory_order_relaxed);
+    struct rcm_work *work = comm->submitted;
+    comm->submitted = NULL;
+    comm->submitted_end = &comm->submitted;
+    pthread_mutex_unlock(&comm->submit_lock);
+    const bool any = work != NULL;
+    while (work) {
+        struct rcm_work *next = work->next;
+        comm_start(comm, work);
+        work = next;
+    }
+    return any;
+}
+
+/* So long the whole story is waited for: not as long as others may wait for us. */
+static int64_t work_story_ns(const struct rcm_work *work) {
+    const int64_t quarter_ms = work->timeout_ms / 4;
+    return quarter_ms > 0 && quarter_ms < STORY_NS / 1000000 ? quarter_ms * 1000000 : STORY_NS;
+}
+
+/* A message of another call came. The rank that sent it is told what we called, and will answer
+ * with an error that names both calls; if it does not, ours names one. */
+static bool work_wait_for_story(rcm_comm *comm, struct rcm_work *work, rcm_status status) {
+    if (status != RCM_ERR_MISMATCH)
+        return false;
+    rcmi_comm_own_origin(comm);
+    if (work->mismatch_until == 0) {
+        work->mismatch_until = rcmi_now_ns() + work_story_ns(work);
+        rcmi_records_tell_history(comm->records, rcmi_last_error()->origin);
+    }
+    return !rcmi_deadline_passed(work->mismatch_until);
+}
+
+static rcm_status comm_progress_collectives(rcm_comm *comm, bool *moved) {
+    struct rcm_work **at = &comm->active;
+    while (*at) {
+        struct rcm_work *work = *at;
+        bool stepped = false;
+        rcm_status status = work->run ? rcmi_run_progress(work->run, &stepped) : RCM_AGAIN;
+        if (stepped)
+            *moved = true;
+        if (status == RCM_OK) {
+            *at = work->next;
+            if (!*at)
+                comm->active_end = at;
+            comm_finish(comm, work, RCM_OK);
+            *moved = true;
+        } else if (status == RCM_AGAIN || work_wait_for_story(comm, work, status)) {
+            at = &work->next;
+        } else {
+            rcmi_comm_fail(comm, work);
+            return status;
+        }
+    }
+    return RCM_OK;
+}
+
+bool rcmi_comm_drive(rcm_comm *comm) {
+    bool moved = comm_absorb(comm);
+    /* Acquire pairs with the release in comm.c: the record is complete. */
+    rcm_status failed = atomic_load_explicit(&comm->failed, memory_order_acquire);
+    if (failed == RCM_OK && comm_progress_collectives(comm, &moved) == RCM_OK &&
+        rcmi_p2p_progress(comm->p2p, &moved) != RCM_OK)
+        rcmi_comm_fail(comm, NULL);
+    failed = atomic_load_explicit(&comm->failed, memory_order_acquire);
+    if (failed != RCM_OK) {
+        comm_cancel_all(comm, failed);
+        return true;
+    }
+    return moved;
+}
+
+/* ---- Waiting ------------------------------------------------------------------------------- */
+
+static rcm_status work_check(void *arg) {
+    struct rcm_work *work = arg;
+    /* Acquire pairs with the release in rcmi_work_complete: results and message are complete. */
+    return atomic_load_explicit(&work->status, memory_order_acquire) == RCM_PENDING ? RCM_AGAIN
+                                                                                    : RCM_OK;
+}
+
+/* What a thread waits for. */
+struct waiting {
+    rcm_status (*check)(void *arg); /* RCM_AGAIN: not yet */
+    void *arg;
+    bool drivers; /* check touches what is the driver's */
+    rcmi_deadline deadline;
+};
+
+/* Check as one who does not drive. */
+static rcm_status waiting_look(const struct waiting *waiting) {
+    return waiting->drivers ? RCM_AGAIN : waiting->check(waiting->arg);
+}
+
+/* Drives until check is satisfied, the budget is spent, or the deadline passed. The clock is looked
+ * at now and then, for deadlines pass also while something moves all the time. */
+static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waiting) {
+    const struct rcmi_pause full = comm->engine->budget;
+    struct rcmi_pause pause = full;
+    bool started = false;
+    for (uint32_t pass = 1;; pass++) {
+        const bool moved = rcmi_comm_drive(comm);
+        const rcm_status status = waiting->check(waiting->arg);
+        if (status != RCM_AGAIN)
+            return status;
+        if (moved || rcmi_node_progress(comm->engine->node)) {
+            pause = full;
+        } else {
+            if (!started && pause.spins == 0) { /* others get the processor now, for how long? */
+                rcmi_comm_start_clocks(comm);
+                rcmi_place_return(&comm->place);
+            }
+            started = started || pause.spins == 0;
+            if (!rcmi_pause(&pause))
+                return RCM_AGAIN;
+        }
+        if (pass % PASSES_PER_LOOK == 0) {
+            rcmi_comm_check_deadlines(comm);
+            if (rcmi_deadline_passed(waiting->deadline))
+                return RCM_AGAIN;
+        }
+    }
+}
+
+/* Spins, driving if nobody else does. RCM_AGAIN: sleep, or the deadline passed. */
+static rcm_status comm_spin(rcm_comm *comm, const struct waiting *waiting) {
+    struct rcmi_pause pause = comm->engine->budget;
+    while (!rcmi_comm_try_drive(comm)) { /* somebody else drives: watch */
+        const rcm_status status = waiting_look(waiting);
+        if (status != RCM_AGAIN || !rcmi_pause(&pause))
+            return status;
+    }
+    const rcm_status status = comm->closing ? RCM_OK : comm_spin_driving(comm, waiting);
+    rcmi_comm_stop_driving(comm);
+    return status;
+}
+
+/* Sleeps until something happened, a deadline is near, or half a second passed. */
+static void comm_sleep(rcm_comm *comm, const struct waiting *waiting) {
+    rcmi_deadline deadline = waiting->deadline;
+    rcm_status status;
+    struct rcmi_sleep sleep;
+    rcmi_node_sleep_begin(comm->engine->node, &sleep);
+    bool moved = false;
+    if (rcmi_comm_try_drive(comm)) { /* the look between arming and sleeping */
+        if (!comm->closing) {
+            moved = rcmi_node_progress(comm->engine->node);
+            moved = rcmi_comm_drive(comm) || moved;
+            const rcmi_deadline work_deadline = rcmi_comm_check_deadlines(comm);
+            if (work_deadline < deadline)
+                deadline = work_deadline;
+        }
+        status = comm->closing ? RCM_OK : waiting->check(waiting->arg);
+        rcmi_comm_stop_driving(comm);
+    } else { /* who drives now rings the bell when it stops, see rcmi_comm_wait_for and _kick */
+        status = waiting_look(waiting);
+    }
+    if (!moved && status == RCM_AGAIN) {
+        const rcmi_deadline look = rcmi_now_ns() + RCMI_LOOK_EVERY_NS;
+        rcmi_node_sleep_until(comm->engine->node, &sleep, deadline < look ? deadline : look);
+    }
+    rcmi_node_sleep_end(comm->engine->node, &sleep);
+}
+
+bool rcmi_comm_enter(rcm_comm *comm) {
+    /* Sequentially consistent, as is comm_retire's pair of a store to closed and a load of inside:
+     * one of the two sees the other. */
+    atomic_fetch_add(&comm->inside, 1);
+    if (!atomic_load(&comm->closed))
+        return true;
+    atomic_fetch_sub(&comm->inside, 1);
+    return false;
+}
+
+void rcmi_comm_leave(rcm_comm *comm) {
+    atomic_fetch_sub(&comm->inside, 1);
+}
+
+static rcm_status comm_wait_for(rcm_comm *comm, const struct waiting *waiting) {
+    rcm_status status;
+    /* Seen by the loop thread's tick, which then leaves driving to us. */
+    atomic_fetch_add_explicit(&comm->waiters, 1, memory_order_relaxed);
+    while ((status = comm_spin(comm, waiting)) == RCM_AGAIN) {
+        if (rcmi_deadline_passed(waiting->deadline))
+            break;
+        comm_sleep(comm, waiting);
+    }
+    /* Who goes on driving: another waiter, who may sleep because we drove, or the loop thread. */
+    if (atomic_fetch_sub_explicit(&comm->waiters, 1, memory_order_relaxed) > 1)
+        rcmi_node_ring(comm->engine->node);
+    if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) > 0)
+        rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
+    return status;
+}
+
+rcm_status rcmi_comm_wait_for(rcm_comm *comm, rcm_status (*check)(void *arg), void *arg,
+                              rcmi_deadline deadline) {
+    const struct waiting waiting = {
+        .check = check, .arg = arg, .drivers = true, .deadline = deadline};
+    return comm_wait_for(comm, &waiting);
+}
+
+rcm_status rcmi_comm_wait(rcm_comm *comm, struct rcm_work *work, rcmi_deadline deadline) {
+    const struct waiting waiting = {.check = work_check, .arg = work, .deadline = deadline};
+    if (work_check(work) == RCM_AGAIN && rcmi_comm_enter(comm)) {
+        comm_wait_for(comm, &waiting);
+        rcmi_comm_leave(comm);
+    }
+    /* Still pending: the deadline passed. */
+    return atomic_load_explicit(&work->status, memory_order_acquire);
+}
+
+void rcmi_comm_submit(rcm_comm *comm, struct rcm_work *work) {
+    atomic_fetch_add_explicit(&comm->unfinished, 1, memory_order_relaxed);
+    work->next = NULL;
+    pthread_mutex_lock(&comm->submit_lock);
+    *comm->submitted_end = work;
+    comm->submitted_end = &work->next;
+    atomic_fetch_add_explicit(&comm->nsubmitted, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&comm->submit_lock);
+}
+
+void rcmi_comm_hand_over(rcm_comm *comm) {
+    /* Partner: the increment of waiters in comm_wait_for. Who waits but could not drive, since we
+     * did, is seen here. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&comm->waiters, memory_order_relaxed) > 0)
+        rcmi_node_ring(comm->engine->node);
+    if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) > 0)
+        rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
+}
+
+/* The driver is the caller of this blocking work. */
+static void comm_attend(rcm_comm *comm, struct rcm_work *work) {
+    atomic_store_explicit(&comm->attended, true, memory_order_relaxed);
+    atomic_fetch_add_explicit(&comm->unfinished, 1, memory_order_relaxed);
+    work->attended = true;
+}
+
+/* Drives until its work, which has begun, is final; then, or to sleep, lets go. */
+static void comm_run_attended(rcm_comm *comm, struct rcm_work *work) {
+    const struct waiting waiting = {.check = work_check, .arg = work, .deadline = RCMI_NEVER};
+    const rcm_status status = comm_spin_driving(comm, &waiting);
+    if (status == RCM_AGAIN)
+        work->attended = false;
+    rcmi_comm_stop_driving(comm);
+    /* Before the loop thread is woken for what else is unfinished. */
+    atomic_store_explicit(&comm->attended, false, memory_order_relaxed);
+    if (status == RCM_AGAIN)
+        comm_wait_for(comm, &waiting);
+    else
+        rcmi_comm_hand_over(comm);
+}
+
+void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work) {
+    const struct waiting waiting = {.check = work_check, .arg = work, .deadline = RCMI_NEVER};
+    if (!rcmi_comm_try_drive(comm)) {
+        rcmi_comm_submit(comm, work);
+        comm_wait_for(comm, &waiting);
+        return;
+    }
+    comm_attend(comm, work);
+    comm_absorb(comm); /* earlier calls' works start first */
+    comm_start(comm, work);
+    comm_run_attended(comm, work);
+}
+
+void rcmi_comm_go_on(rcm_comm *comm, struct rcm_work *work, struct rcmi_run *run) {
+    comm_attend(comm, work);
+    work->run = run;
+    comm_activate(comm, work);
+    comm_run_attended(comm, work);
+}
+
+void rcmi_comm_kick(rcm_comm *comm) {
+    if (!rcmi_comm_enter(comm))
+        return;
+    if (rcmi_comm_try_drive(comm)) {
+        if (!comm->closing)
+            rcmi_comm_drive(comm);
+        rcmi_comm_stop_driving(comm);
+    }
+    if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) > 0) {
+        /* A waiter may be between its last look and its sleep, or the loop thread. */
+        rcmi_node_ring(comm->engine->node);
+        rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
+    }
+    rcmi_comm_leave(comm);
+}
