@@ -6,7 +6,9 @@
  * own looks at it.
  */
 #include "fuzz.h"
+#include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include "../../transport/ring.h"
@@ -22,24 +24,33 @@ static struct {
     /* All relaxed but `line`, whose release store publishes the others to the thread. */
     _Atomic(struct rcmi_ring_line *) line; /* NULL: rest */
     _Atomic uint64_t seq[2], len[2];
-    _Atomic uint64_t rounds;
+    /* Posted to let the thread begin, and by it when it is calm. It rests asleep: who yields
+     * beside other fuzzers gives away a whole slice each time. */
+    sem_t go, calm;
 } wild;
+
+static void wild_write(struct rcmi_ring_line *line, uint64_t round) {
+    volatile uint64_t *len = &line->len;
+    *len = atomic_load_explicit(&wild.len[round & 1], memory_order_relaxed);
+    atomic_store_explicit(&line->seq,
+                          atomic_load_explicit(&wild.seq[round >> 1 & 1], memory_order_relaxed),
+                          memory_order_relaxed);
+}
+
+static void sem_take(sem_t *sem) {
+    while (sem_wait(sem) != 0)
+        fuzz_require(errno == EINTR, "a semaphore can be waited for");
+}
 
 static void *wild_run(void *arg) {
     (void)arg;
-    for (uint64_t round = 0;; round++) {
-        struct rcmi_ring_line *line = atomic_load_explicit(&wild.line, memory_order_acquire);
-        if (line) {
-            volatile uint64_t *len = &line->len;
-            *len = atomic_load_explicit(&wild.len[round & 1], memory_order_relaxed);
-            atomic_store_explicit(
-                &line->seq, atomic_load_explicit(&wild.seq[round >> 1 & 1], memory_order_relaxed),
-                memory_order_relaxed);
-        } else {
-            pthread_testcancel();
-            sched_yield();
-        }
-        atomic_store_explicit(&wild.rounds, round, memory_order_release);
+    struct rcmi_ring_line *line;
+    for (;;) {
+        sem_take(&wild.go);
+        for (uint64_t round = 0;
+             (line = atomic_load_explicit(&wild.line, memory_order_acquire)) != NULL; round++)
+            wild_write(line, round);
+        sem_post(&wild.calm);
     }
     return NULL;
 }
@@ -49,21 +60,20 @@ static void wild_start(struct rcmi_ring_line *line, struct fuzz_input *in) {
     static pthread_t thread;
     static bool started;
     if (!started)
-        started = pthread_create(&thread, NULL, wild_run, NULL) == 0;
+        started = sem_init(&wild.go, 0, 0) == 0 && sem_init(&wild.calm, 0, 0) == 0 &&
+                  pthread_create(&thread, NULL, wild_run, NULL) == 0;
     fuzz_require(started, "a thread can be made");
     for (int i = 0; i < 2; i++) {
         atomic_store_explicit(&wild.len[i], fuzz_u16(in), memory_order_relaxed);
         atomic_store_explicit(&wild.seq[i], fuzz_u8(in), memory_order_relaxed);
     }
     atomic_store_explicit(&wild.line, line, memory_order_release);
+    sem_post(&wild.go);
 }
 
 static void wild_calm(void) {
     atomic_store_explicit(&wild.line, NULL, memory_order_release);
-    uint64_t round = atomic_load_explicit(&wild.rounds, memory_order_acquire);
-    /* After two more rounds it has seen it. */
-    while (atomic_load_explicit(&wild.rounds, memory_order_acquire) < round + 2)
-        sched_yield();
+    sem_take(&wild.calm);
 }
 
 /* ---- Our own side -------------------------------------------------------------------------- */
