@@ -3,14 +3,14 @@
  * Who is to blame when an operation is late. The rank that is waited for is mostly a victim itself,
  * so before a timeout is recorded the late rank asks along the chain: whom do you wait for? The
  * loop thread of each rank answers, whatever its callers do; a process that is stopped does not.
- * What follows from the answers is the business of hang.c; all ranks that ask find the same, so
- * it does not matter whose record is first.
+ * What follows from the answers is the business of hang.c. Ranks that ask at different moments may
+ * get different answers, so what they find is not said by each of them: claim.c.
  *
  * One of the ranks that ask asks all the others too, and logs a report. Which one:
  *   - who has been asked by a rank that will report, before it asks itself, leaves it to that one;
  *   - of two that ask at the same time the lower rank reports: questions and answers say whether
  *     their sender will, and the reporter asks everybody before it writes.
- * The others give it a little time, for what they would find is the same. Where the chain ends at a
+ * The others give it a little time, for what it finds is better founded. Where the chain ends at a
  * rank that is too busy to say whom it waits for, all ask all: one that does not answer is to
  * blame.
  *
@@ -181,6 +181,15 @@ bool rcmi_blame_asked(struct rcmi_blame *blame, int rank, const struct rcmi_inqu
     return reports;
 }
 
+/* ---- For claims ---------------------------------------------------------------------------- */
+
+bool rcmi_blame_is_silent(struct rcmi_blame *blame, int rank) {
+    pthread_mutex_lock(&blame->lock);
+    const bool silent = blame->witnesses && !blame->late && blame->witnesses[rank].state == ASKED;
+    pthread_mutex_unlock(&blame->lock);
+    return silent;
+}
+
 /* ---- Judging; under the lock --------------------------------------------------------------- */
 
 /* A rank whose driver never let its loop thread look, but has shown for a while whom it waits for
@@ -265,6 +274,7 @@ static char *blame_judge(struct rcmi_blame *blame, struct rcmi_verdict *verdict)
             rcmi_hang_conclude(rows, blame->comm->size, verdict->text, sizeof(verdict->text));
         report = blame_report(blame, rows, verdict->text);
     }
+    verdict->asked_all = blame->asked_all;
     free(rows);
     blame->late = NULL;
     return report;

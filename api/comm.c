@@ -92,7 +92,8 @@ void rcmi_comm_own_origin(const rcm_comm *comm) {
         (void)rcmi_fail_context("rank %d, which is rank %d of the world", error->origin, world);
 }
 
-void rcmi_comm_fail(rcm_comm *comm, const struct rcm_work *work) {
+void rcmi_comm_make_error(const rcm_comm *comm, const struct rcm_work *work,
+                          struct rcm_error *ret_error) {
     struct rcmi_error *cause = rcmi_last_error();
     struct rcm_error error = RCM_ERROR_INIT;
     rcmi_comm_own_origin(comm);
@@ -108,7 +109,23 @@ void rcmi_comm_fail(rcm_comm *comm, const struct rcm_work *work) {
         snprintf(error.operation, sizeof(error.operation), "%s", rcmi_work_name(work));
     }
     snprintf(error.text, sizeof(error.text), "%s", cause->text);
+    *ret_error = error;
+}
+
+void rcmi_comm_fail(rcm_comm *comm, const struct rcm_work *work) {
+    struct rcm_error error;
+    rcmi_comm_make_error(comm, work, &error);
     comm_record(comm, &error);
+}
+
+bool rcmi_comm_tell_failure(const rcm_comm *comm, int rank) {
+    struct rcm_error error = RCM_ERROR_INIT;
+    struct rcmi_failure failure;
+    if (rcm_comm_error(comm, &error) == RCM_OK)
+        return false;
+    rcmi_failure_encode(comm->epoch, &error, &failure);
+    (void)rcmi_node_send(comm->engine->node, comm->world_rank[rank], &failure, sizeof(failure));
+    return true;
 }
 
 rcm_status rcmi_comm_decline(rcm_comm *comm, rcm_status status) {
@@ -317,6 +334,7 @@ static void comm_free(rcm_comm *comm) {
     rcmi_plan_cache_free(comm->plans);
     rcmi_engine_release(comm->engine);
     rcmi_blame_free(comm->blame);
+    rcmi_claims_free(comm->claims);
     rcmi_records_free(comm->records);
     free(comm->host_of);
     free(comm->world_rank);

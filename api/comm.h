@@ -29,6 +29,7 @@
 #include "rendezvous.h"
 
 struct rcmi_blame;
+struct rcmi_claims;
 struct rcmi_record;
 struct rcmi_records;
 struct rcmi_inquiry;
@@ -109,6 +110,7 @@ struct rcm_comm {
     struct rcmi_status_page *page; /* in shared memory */
     struct rcmi_records *records;  /* has a lock of its own */
     struct rcmi_blame *blame;      /* has a lock of its own */
+    struct rcmi_claims *claims;    /* has a lock of its own */
     bool closing;
     struct rcmi_place place;
     struct {
@@ -201,6 +203,9 @@ rcm_status rcmi_comm_usable(const rcm_comm *comm);
 /* Makes comm fail with the thread's error (or joins an earlier failure); tells all linked ranks.
  * work: in which operation, NULL if in none. Any thread. */
 void rcmi_comm_fail(rcm_comm *comm, const struct rcm_work *work);
+/* What would be recorded then. */
+void rcmi_comm_make_error(const rcm_comm *comm, const struct rcm_work *work,
+                          struct rcm_error *ret_error);
 /* Makes the origin in the thread's error, if it is a rank of the world, one of this communicator.
  */
 void rcmi_comm_own_origin(const rcm_comm *comm);
@@ -209,6 +214,8 @@ void rcmi_comm_own_origin(const rcm_comm *comm);
 rcm_status rcmi_comm_decline(rcm_comm *comm, rcm_status status);
 /* A record that came from another rank. */
 void rcmi_comm_fail_remote(rcm_comm *comm, const struct rcm_error *error);
+/* If comm has failed, tells rank so, who may not have heard of it; else false. */
+bool rcmi_comm_tell_failure(const rcm_comm *comm, int rank);
 /* Sets the thread's error from comm's record and returns its status. */
 rcm_status rcmi_comm_failure(const rcm_comm *comm);
 /* Counts forks, on the child's side: cheaper than getpid() in every call. Relaxed, without a
@@ -382,7 +389,8 @@ void rcmi_records_hear(struct rcmi_records *records, int rank, const struct rcmi
 rcm_status rcmi_blame_create(rcm_comm *comm, struct rcmi_blame **ret_blame);
 void rcmi_blame_free(struct rcmi_blame *blame);
 struct rcmi_verdict {
-    int origin; /* -1 unknown */
+    int origin;     /* -1 unknown */
+    bool asked_all; /* not only along the chain */
     char text[300];
 };
 /* Driver: `work` is late or slow, and this rank waits as in `own`. Asks; RCM_AGAIN: call again when
@@ -398,6 +406,21 @@ bool rcmi_blame_asked(struct rcmi_blame *blame, int rank, const struct rcmi_inqu
 void rcmi_blame_flush(struct rcmi_blame *blame, const struct rcm_error *error);
 /* Loop thread: what another rank answered. */
 void rcmi_blame_answer(struct rcmi_blame *blame, int rank, const struct rcmi_inquiry *said);
+
+/* rank was asked in the last inquiry, which is over, and did not answer. Any thread. */
+bool rcmi_blame_is_silent(struct rcmi_blame *blame, int rank);
+
+/* ---- claim.c: who says it; weight: enum rcmi_claim_weight */
+rcm_status rcmi_claims_create(rcm_comm *comm, struct rcmi_claims **ret_claims);
+void rcmi_claims_free(struct rcmi_claims *claims);
+/* The thread's error, a timeout, is claimed to be why comm fails, in this work. Driver. */
+void rcmi_claims_make(struct rcmi_claims *claims, const struct rcm_work *work, int weight);
+/* Whether something was claimed: comm is about to fail. Any thread. */
+bool rcmi_claims_are_open(const struct rcmi_claims *claims);
+/* Loop thread: another rank's claim; hands on what there is, returns when to come again. */
+void rcmi_claims_hear(struct rcmi_claims *claims, int rank, const struct rcm_error *error,
+                      int weight);
+rcmi_deadline rcmi_claims_progress(struct rcmi_claims *claims);
 
 /* ---- page.c: the status page; for the driver but where said otherwise */
 void rcmi_page_init(struct rcmi_status_page *page, const rcm_comm *comm, uint64_t job);

@@ -2,7 +2,7 @@
 /*
  * Looking after works that are not done: whom they wait for (shown on the status page, told to who
  * asks), whether that has gone on for too long, and what is to be said then. Who is to blame is
- * found out in blame.c, by asking.
+ * found out in blame.c, by asking, and said by one rank for all, claim.c.
  *
  * Called by drivers now and then, not on every pass.
  */
@@ -111,10 +111,13 @@ void rcmi_comm_answer(rcm_comm *comm, int peer, const struct rcmi_inquiry *quest
                                   .number = question->number,
                                   .state = RCMI_INQUIRY_BUSY,
                                   .reason = question->reason};
-    if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0) {
-        answer.state = RCMI_INQUIRY_IDLE;
-    } else if (rcmi_comm_try_drive(comm)) {
-        if (!comm->closing)
+    if (rcmi_comm_tell_failure(comm, peer))
+        return; /* its operations have ended, which is nothing to blame it for */
+    /* Who runs an operation the short way (collective_direct.c) has no work, but drives. */
+    if (rcmi_comm_try_drive(comm)) {
+        if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0)
+            answer.state = RCMI_INQUIRY_IDLE;
+        else if (!comm->closing)
             comm_describe_waits(comm, &answer);
         rcmi_comm_stop_driving(comm);
         /* Who found us driving may be about to sleep without having looked. */
@@ -154,19 +157,21 @@ static bool work_inquire(struct deadline_check *check, struct rcm_work *work,
     return false;
 }
 
-/* True if it is still to be found out who is to blame; else the communicator failed. */
-static bool work_is_late(struct deadline_check *check, struct rcm_work *work) {
+/* Finds out who is to blame, and claims it; then waits for who says so. */
+static void work_is_late(struct deadline_check *check, struct rcm_work *work) {
+    struct rcmi_claims *claims = check->comm->claims;
     struct rcmi_verdict verdict = {.origin = -1};
     char what[96], headline[160];
+    if (rcmi_claims_are_open(claims))
+        return;
     work_describe(work, what, sizeof(what));
     snprintf(headline, sizeof(headline),
              "%s on rank %d did not finish within its deadline of %.1f s", what, check->comm->rank,
              (double)work->timeout_ms / 1000);
     if (!work_inquire(check, work, RCMI_INQUIRY_LATE, headline, &verdict))
-        return true;
+        return;
     rcmi_fail_origin(RCM_ERR_TIMEOUT, verdict.origin, "%s: %s", headline, verdict.text);
-    rcmi_comm_fail(check->comm, work);
-    return false;
+    rcmi_claims_make(claims, work, verdict.asked_all ? RCMI_CLAIM_ASKED_ALL : RCMI_CLAIM);
 }
 
 /* Nothing has moved for a while, and the deadline is far. */
@@ -179,12 +184,13 @@ static void work_is_slow(struct deadline_check *check, struct rcm_work *work) {
     work->warned = work_inquire(check, work, RCMI_INQUIRY_WARNING, headline, &verdict);
 }
 
-/* False once the communicator failed. */
 static bool work_check_deadline(void *arg, struct rcm_work *work) {
     struct deadline_check *check = arg;
     const int64_t warn_after = check->comm->warn_after_ns;
-    if (work->deadline <= check->now)
-        return work_is_late(check, work);
+    if (work->deadline <= check->now) {
+        work_is_late(check, work);
+        return true;
+    }
     if (work->deadline < check->earliest)
         check->earliest = work->deadline;
     if (!work->warned && warn_after > 0 && check->now - work->moved_ns > warn_after)
@@ -256,8 +262,7 @@ rcmi_deadline rcmi_comm_check_deadlines(rcm_comm *comm) {
     rcmi_p2p_each(comm->p2p, transfer_look, &check);
     comm_show(comm);
     for (struct rcm_work *work = comm->active; work; work = work->next)
-        if (!work_check_deadline(&check, work))
-            return check.now;
+        (void)work_check_deadline(&check, work);
     rcmi_p2p_each(comm->p2p, work_check_deadline, &check);
     return check.earliest;
 }

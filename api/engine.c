@@ -45,11 +45,17 @@ static void engine_arm(struct rcmi_engine *engine, bool armed) {
 static rcmi_deadline engine_tick(void *arg) {
     struct rcmi_engine *engine = arg;
     bool busy = false, moved = false;
-    rcmi_deadline until = RCMI_NEVER;
+    rcmi_deadline until = RCMI_NEVER, claims_until = RCMI_NEVER;
     pthread_mutex_lock(&engine->lock);
-    for (rcm_comm *comm = engine->comms; comm; comm = comm->next)
+    for (rcm_comm *comm = engine->comms; comm; comm = comm->next) {
         busy |= engine_drive(comm, &moved, &until);
+        const rcmi_deadline turn = rcmi_claims_progress(comm->claims);
+        if (turn < claims_until)
+            claims_until = turn;
+    }
     pthread_mutex_unlock(&engine->lock);
+    if (claims_until < until)
+        until = claims_until;
 
     if (busy && (moved || rcmi_node_progress(engine->node))) {
         engine->pause = engine->budget;
@@ -58,7 +64,7 @@ static rcmi_deadline engine_tick(void *arg) {
     }
     if (!busy) {
         engine_arm(engine, false);
-        return RCMI_NEVER;
+        return claims_until;
     }
     if (!engine->armed) {
         if (!rcmi_pause(&engine->pause)) {
@@ -158,16 +164,21 @@ static bool engine_hear_agree(struct rcmi_engine *engine, int peer, const void *
     return true;
 }
 
-/* Whoever it is to blame, and if that is nonsense: peer's communicator has failed. */
-static void engine_fail_remote(struct rcmi_engine *engine, uint32_t epoch,
-                               struct rcm_error *error) {
+/* Whoever it is to blame, and if that is nonsense: peer's communicator has failed, or is claimed to
+ * do. */
+static void engine_fail_remote(struct rcmi_engine *engine, int peer,
+                               const struct rcmi_failure *failure, struct rcm_error *error) {
     pthread_mutex_lock(&engine->lock);
     for (rcm_comm *comm = engine->comms; comm; comm = comm->next) {
-        if (comm->epoch != epoch)
+        if (comm->epoch != failure->epoch)
             continue;
         if (error->origin < -1 || error->origin >= comm->size)
             error->origin = -1;
-        rcmi_comm_fail_remote(comm, error);
+        if (!failure->claim)
+            rcmi_comm_fail_remote(comm, error);
+        for (int r = 0; r < comm->size && failure->claim; r++)
+            if (comm->world_rank[r] == peer)
+                rcmi_claims_hear(comm->claims, r, error, (int)failure->claim);
     }
     pthread_mutex_unlock(&engine->lock);
 }
@@ -200,7 +211,7 @@ static void engine_message(void *arg, int peer, const void *bytes, size_t len) {
     }
     if (engine_keep(engine, failure.epoch, peer, bytes, len))
         return;
-    engine_fail_remote(engine, failure.epoch, &error);
+    engine_fail_remote(engine, peer, &failure, &error);
 }
 
 static void engine_wanted(void *arg, int peer, uint32_t epoch, uint32_t id) {

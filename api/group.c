@@ -164,6 +164,8 @@ rcm_status rcmi_comm_equip(rcm_comm *comm) {
     if (status == RCM_OK)
         status = rcmi_blame_create(comm, &comm->blame);
     if (status == RCM_OK)
+        status = rcmi_claims_create(comm, &comm->claims);
+    if (status == RCM_OK)
         status = rcmi_records_create(comm, &comm->records);
     if (status == RCM_OK)
         status = rcmi_p2p_create(comm, &comm->p2p);

@@ -26,7 +26,9 @@ bool rcmi_failure_decode(const void *bytes, size_t len, struct rcmi_failure *ret
     if (len != sizeof(*ret_failure))
         return false;
     memcpy(ret_failure, bytes, sizeof(*ret_failure));
-    if (ret_failure->magic != RCMI_FAILURE_MAGIC || !status_is_error(ret_failure->status))
+    if (ret_failure->magic != RCMI_FAILURE_MAGIC || !status_is_error(ret_failure->status) ||
+        ret_failure->claim > RCMI_CLAIM_ASKED_ALL ||
+        (ret_failure->claim && ret_failure->status != RCM_ERR_TIMEOUT))
         return false;
     memset(ret_error, 0, sizeof(*ret_error));
     ret_error->size = sizeof(*ret_error);

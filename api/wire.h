@@ -10,17 +10,20 @@
 #include "activity.h"
 #include "ringcomm.h"
 
+/* A claim is what a failure would be, if the receiver says so: claim.c. Only of a timeout. */
+enum rcmi_claim_weight { RCMI_CLAIM = 1, RCMI_CLAIM_ASKED_ALL };
 struct rcmi_failure {
     uint32_t magic; /* RCMI_FAILURE_MAGIC */
     uint32_t epoch; /* of the communicator */
     int32_t status, origin, sys_errno;
-    uint32_t reserved;
+    uint32_t claim; /* enum rcmi_claim_weight, or 0: it has failed */
     uint64_t sequence;
     char operation[32];
     char text[512];
 };
 #define RCMI_FAILURE_MAGIC 0x52434d46u
 
+/* No claim. */
 void rcmi_failure_encode(uint32_t epoch, const struct rcm_error *error,
                          struct rcmi_failure *ret_failure);
 /* False if the bytes are no such message. Strings are terminated and can be shown, the

@@ -67,11 +67,21 @@ static rcm_status play_circle(rcm_comm *comm, int rank, const struct rcm_call *c
     return recv_from(comm, (rank + 1) % RANKS, call);
 }
 
+/* The same among two ranks, while the others wait for them: a circle has no beginning, and who asks
+ * only along the circle sees another case than who asks all. */
+static rcm_status play_pair(rcm_comm *comm, int rank, const struct rcm_call *call) {
+    float data[1000] = {0};
+    if (rank >= RANKS / 2)
+        return recv_from(comm, rank ^ 1, call);
+    return rcm_all_reduce(comm, data, data, 1000, RCM_FLOAT32, RCM_SUM, call, NULL);
+}
+
 static const struct scene scenes[] = {
     {"chain", 3, play_chain, "in no operation"},
     {"absent", 2, play_absent, "in no operation"},
     {"absent, asynchronous", 1, play_absent_async, "in no operation"},
     {"circle", -1, play_circle, "wait for each other"},
+    {"pair", -1, play_pair, "rank"},
 };
 
 /* ---- Ranks ---------------------------------------------------------------------------------- */

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who says whose fault a timeout is (api/claim.c), in a model: ranks that find out different
+ * things at nearly the same moment, time that only the model moves, messages of up to FLIGHT_US
+ * from rank to rank (in order between two), ranks that cannot run for a while, or never again, and
+ * are taken for silent by some and not by others. What must hold in every round: all that run in
+ * the end name the same rank, one that somebody has found, and in time.
+ *
+ *   claim together|stopped|stalled [SECONDS [SEED]]
+ *
+ * With a seed, one round. The real thing, with processes and links, is harness.c.
+ */
+#include "comm.h"
+#include "wire.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    RANKS_MAX = 9,
+    LETTERS_MAX = 4096,
+    STEP_US = 250,
+    FLIGHT_US = 12000,
+    INQUIRY_US = 400000,
+    IN_TIME_US = 550000, /* from the end of the inquiry, which takes up to 450 ms of a second */
+    END_US = 5000000,
+};
+#define EPOCH 77u
+
+struct rcmi_node {
+    int rank;
+};
+
+struct letter {
+    int from, to;
+    int64_t due_us;
+    struct rcmi_failure failure;
+};
+
+struct person {
+    int64_t finds_us;              /* when its inquiry is over; -1: it is not late */
+    int64_t stalls_us, resumes_us; /* it cannot run between the two */
+    bool silent[RANKS_MAX];
+    bool claimed;
+    int64_t recorded_us; /* -1 not yet */
+    int origin;
+    struct rcmi_node node;
+    struct rcmi_engine engine;
+    rcm_comm *comm;
+};
+
+static struct {
+    int n;
+    uint64_t random;
+    int64_t now_us, due_us[RANKS_MAX][RANKS_MAX]; /* of the last letter between two */
+    struct person person[RANKS_MAX];
+    struct letter letters[LETTERS_MAX]; /* in the order of sending */
+    int nletters;
+} world;
+
+static int world_rank[RANKS_MAX];
+
+static uint64_t random_next(uint64_t *state) { /* splitmix64 */
+    uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+static int draw(int below) {
+    return (int)(random_next(&world.random) % (uint64_t)below);
+}
+
+static bool runs(const struct person *person) {
+    return world.now_us < person->stalls_us || world.now_us >= person->resumes_us;
+}
+
+/* ---- What claim.c uses of the rest ----------------------------------------------------------- */
+
+int64_t rcmi_now_ns(void) {
+    return world.now_us * 1000;
+}
+
+rcm_status rcmi_node_send(struct rcmi_node *node, int peer, const void *bytes, size_t len) {
+    struct letter *letter = &world.letters[world.nletters++];
+    int64_t *due = &world.due_us[node->rank][peer];
+    if (world.nletters == LETTERS_MAX || len != sizeof(letter->failure))
+        abort();
+    *letter = (struct letter){.from = node->rank, .to = peer};
+    memcpy(&letter->failure, bytes, len);
+    letter->due_us = world.now_us + draw(FLIGHT_US);
+    if (letter->due_us < *due)
+        letter->due_us = *due;
+    *due = letter->due_us;
+    return RCM_OK;
+}
+
+void rcmi_node_send_linked(struct rcmi_node *node, const void *bytes, size_t len) {
+    for (int r = 0; r < world.n; r++)
+        if (r != node->rank)
+            (void)rcmi_node_send(node, r, bytes, len);
+}
+
+struct rcmi_loop *rcmi_node_loop(struct rcmi_node *node) {
+    (void)node;
+    return NULL;
+}
+
+void rcmi_loop_wake(struct rcmi_loop *loop) {
+    (void)loop;
+}
+
+static struct person *person_of(const rcm_comm *comm) {
+    return &world.person[comm->rank];
+}
+
+/* Everybody finds another one. */
+void rcmi_comm_make_error(const rcm_comm *comm, const struct rcm_work *work,
+                          struct rcm_error *ret_error) {
+    (void)work;
+    *ret_error = (struct rcm_error){.status = RCM_ERR_TIMEOUT, .origin = comm->rank};
+}
+
+static void person_send_record(const struct person *person, int to) {
+    const struct rcm_error error = {.status = RCM_ERR_TIMEOUT, .origin = person->origin};
+    struct rcmi_failure failure;
+    rcmi_failure_encode(EPOCH, &error, &failure);
+    (void)rcmi_node_send((struct rcmi_node *)&person->node, to, &failure, sizeof(failure));
+}
+
+void rcmi_comm_fail_remote(rcm_comm *comm, const struct rcm_error *error) {
+    struct person *person = person_of(comm);
+    if (person->recorded_us >= 0)
+        return;
+    person->recorded_us = world.now_us;
+    person->origin = error->origin;
+    atomic_store(&comm->failed, error->status);
+    for (int r = 0; r < world.n; r++)
+        if (r != comm->rank)
+            person_send_record(person, r);
+}
+
+bool rcmi_comm_tell_failure(const rcm_comm *comm, int rank) {
+    const struct person *person = person_of(comm);
+    if (person->recorded_us >= 0)
+        person_send_record(person, rank);
+    return person->recorded_us >= 0;
+}
+
+bool rcmi_blame_is_silent(struct rcmi_blame *blame, int rank) {
+    return ((const struct person *)(const void *)blame)->silent[rank];
+}
+
+/* ---- Time ------------------------------------------------------------------------------------ */
+
+/* The inquiry is over: some were asked, and who could not run all the time did not answer. */
+static void person_find(int rank) {
+    struct person *person = &world.person[rank];
+    for (int r = 0; r < world.n; r++) {
+        const struct person *other = &world.person[r];
+        const bool asked = r != rank && draw(3) > 0;
+        const bool away =
+            other->stalls_us <= world.now_us - INQUIRY_US && other->resumes_us > world.now_us;
+        person->silent[r] = asked && away;
+    }
+    person->claimed = true;
+    rcmi_claims_make(person->comm->claims, NULL, draw(2) ? RCMI_CLAIM : RCMI_CLAIM_ASKED_ALL);
+}
+
+static void letter_read(int rank, int from, const struct rcmi_failure *bytes) {
+    struct rcmi_failure failure;
+    struct rcm_error error;
+    rcm_comm *comm = world.person[rank].comm;
+    if (!rcmi_failure_decode(bytes, sizeof(*bytes), &failure, &error))
+        abort();
+    if (failure.claim)
+        rcmi_claims_hear(comm->claims, from, &error, (int)failure.claim);
+    else
+        rcmi_comm_fail_remote(comm, &error);
+}
+
+/* All that has arrived, one sender after the other as sockets are read. */
+static void person_read(int rank) {
+    const int first = draw(world.n);
+    for (int k = 0; k < world.n; k++) {
+        for (int i = 0; i < world.nletters; i++) {
+            struct letter *letter = &world.letters[i];
+            if (letter->to != rank || letter->from != (first + k) % world.n ||
+                letter->due_us > world.now_us)
+                continue;
+            letter_read(rank, letter->from, &letter->failure);
+            letter->to = -1;
+        }
+    }
+}
+
+static void letters_drop_read(void) {
+    int kept = 0;
+    for (int i = 0; i < world.nletters; i++)
+        if (world.letters[i].to >= 0)
+            world.letters[kept++] = world.letters[i];
+    world.nletters = kept;
+}
+
+/* A turn of its loop thread, which began anywhere in it. */
+static void person_turn(int rank) {
+    struct person *person = &world.person[rank];
+    if (!runs(person))
+        return;
+    if (person->finds_us >= 0 && world.now_us >= person->finds_us && !person->claimed &&
+        person->recorded_us < 0 && !rcmi_claims_are_open(person->comm->claims))
+        person_find(rank);
+    (void)rcmi_claims_progress(person->comm->claims);
+    person_read(rank);
+    if (draw(2))
+        (void)rcmi_claims_progress(person->comm->claims);
+}
+
+static bool is_over(void) {
+    for (int r = 0; r < world.n; r++)
+        if (world.person[r].recorded_us < 0 && world.person[r].resumes_us < END_US)
+            return false;
+    return true;
+}
+
+static void world_run(void) {
+    for (world.now_us = 0; world.now_us < END_US && !is_over(); world.now_us += STEP_US) {
+        const int first = draw(world.n);
+        for (int k = 0; k < world.n; k++)
+            person_turn((first + k) % world.n);
+        letters_drop_read();
+    }
+}
+
+/* ---- Rounds ---------------------------------------------------------------------------------- */
+
+static void world_make(uint64_t seed) {
+    memset(&world, 0, sizeof(world));
+    world.random = seed;
+    world.n = 2 + (int)(seed % (RANKS_MAX - 1));
+    for (int r = 0; r < world.n; r++) {
+        struct person *person = &world.person[r];
+        person->node.rank = world_rank[r] = r;
+        person->engine.node = &person->node;
+        person->recorded_us = person->finds_us = -1;
+        person->comm = calloc(1, sizeof(*person->comm));
+        if (!person->comm)
+            abort();
+        person->comm->engine = &person->engine;
+        person->comm->rank = r;
+        person->comm->size = world.n;
+        person->comm->epoch = EPOCH;
+        person->comm->world_rank = world_rank;
+        person->comm->blame = (struct rcmi_blame *)(void *)person;
+        if (rcmi_claims_create(person->comm, &person->comm->claims) != RCM_OK)
+            abort();
+    }
+}
+
+static void world_free(void) {
+    for (int r = 0; r < world.n; r++) {
+        rcmi_claims_free(world.person[r].comm->claims);
+        free(world.person[r].comm);
+    }
+}
+
+/* Late within some milliseconds, or far apart, or not late at all; one of them is. */
+static void plan_findings(void) {
+    const int apart_us = draw(2) ? 5000 : draw(2) ? 60000 : 500000;
+    const int one = draw(world.n);
+    for (int r = 0; r < world.n; r++)
+        if (r == one || draw(4) > 0)
+            world.person[r].finds_us = INQUIRY_US + draw(apart_us);
+}
+
+/* One does not run again, and another one perhaps. */
+static void plan_stops(void) {
+    for (int k = draw(2); k >= 0 && world.n > 2; k--) {
+        struct person *person = &world.person[draw(2) ? k : draw(world.n)];
+        person->stalls_us = 0;
+        person->resumes_us = END_US;
+        person->finds_us = -1;
+    }
+    int late = 0;
+    for (int r = 0; r < world.n; r++)
+        late += world.person[r].finds_us >= 0;
+    for (int r = world.n - 1; r >= 0 && late == 0; r--)
+        if (world.person[r].resumes_us == 0) {
+            world.person[r].finds_us = INQUIRY_US;
+            late = 1;
+        }
+}
+
+/* Some do not run for a while that ends at any time; the lowest more often than others. */
+static void plan_stalls(void) {
+    for (int r = 0; r < world.n; r++) {
+        if (draw(r < 2 ? 2 : 4) > 0)
+            continue;
+        world.person[r].stalls_us = draw(2) ? 0 : draw(INQUIRY_US + 300000);
+        world.person[r].resumes_us = world.person[r].stalls_us + draw(1100000);
+    }
+}
+
+static bool was_stalled(const struct person *person) {
+    return person->resumes_us > person->stalls_us;
+}
+
+static int complain(uint64_t seed, int rank, const char *what) {
+    const struct person *person = &world.person[rank];
+    printf("FAIL seed %llu, %d ranks: rank %d %s: origin %d at %.1f ms, late at %.1f ms, away from "
+           "%.1f to %.1f ms\n",
+           (unsigned long long)seed, world.n, rank, what, person->origin,
+           (double)person->recorded_us / 1e3, (double)person->finds_us / 1e3,
+           (double)person->stalls_us / 1e3, (double)person->resumes_us / 1e3);
+    return 1;
+}
+
+/* One that nothing keeps from running is in time, if nothing keeps the others. */
+static int judge(uint64_t seed, bool in_time) {
+    int errors = 0, origin = -1;
+    for (int r = 0; r < world.n; r++) {
+        const struct person *person = &world.person[r];
+        if (person->resumes_us >= END_US)
+            continue;
+        if (person->recorded_us < 0) {
+            errors += complain(seed, r, "never hears of it");
+            continue;
+        }
+        if (origin < 0)
+            origin = person->origin;
+        if (person->origin != origin)
+            errors += complain(seed, r, "names another one");
+        if (world.person[person->origin].finds_us < 0)
+            errors += complain(seed, r, "names what nobody found");
+        if (in_time && person->finds_us >= 0 && !was_stalled(person) &&
+            person->recorded_us > person->finds_us + IN_TIME_US)
+            errors += complain(seed, r, "hears of it too late");
+    }
+    return errors;
+}
+
+static int round_run(const char *what, uint64_t seed) {
+    world_make(seed);
+    plan_findings();
+    if (strcmp(what, "stopped") == 0)
+        plan_stops();
+    if (strcmp(what, "stalled") == 0)
+        plan_stalls();
+    world_run();
+    const int errors = judge(seed, strcmp(what, "stalled") != 0);
+    world_free();
+    return errors;
+}
+
+static int rounds_run(const char *what, int seconds) {
+    const int64_t end = time(NULL) + seconds;
+    int errors = 0, rounds = 0;
+    for (uint64_t seed = 1; errors == 0 && (rounds < 200 || time(NULL) < end); seed++, rounds++)
+        errors = round_run(what, seed);
+    printf("%s %s: %d rounds\n", errors ? "FAIL" : "ok  ", what, rounds);
+    return errors;
+}
+
+int main(int argc, char **argv) {
+    static const char *const names[] = {"together", "stopped", "stalled"};
+    for (int i = 0; i < 3 && argc > 1 && argc < 5; i++)
+        if (strcmp(argv[1], names[i]) == 0)
+            return argc == 4 ? round_run(names[i], strtoull(argv[3], NULL, 0)) != 0
+                             : rounds_run(names[i], argc > 2 ? atoi(argv[2]) : 2) != 0;
+    fprintf(stderr, "usage: claim together|stopped|stalled [SECONDS [SEED]]\n");
+    return 2;
+}
