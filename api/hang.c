@@ -159,16 +159,37 @@ static int rule_parting(row_t *rows, int n, char *text, size_t cap) {
     return -1;
 }
 
+/* In no collective, and not about to be. */
+static bool stays_away(row_t *row) {
+    return row->known && row->activity.sequence == 0 &&
+           (row->state == RCMI_ROW_IDLE || row->state == RCMI_ROW_WAITS);
+}
+
+/* Who keeps `rank`, which is in no collective, from coming: who waits in a send or receive for one
+ * that is in none either is not to blame, that one is. -1: they wait in a circle, or for one that
+ * nothing is known of. */
+static int end_of_transfers(row_t *rows, int n, int rank) {
+    for (int hops = 0; hops < n; hops++) {
+        const int peer = rows[rank].activity.waits_for;
+        if (rows[rank].state != RCMI_ROW_WAITS || peer < 0 || peer >= n ||
+            (rows[peer].known && rows[peer].activity.sequence > 0))
+            return rank;
+        if (!stays_away(&rows[peer]))
+            return -1;
+        rank = peer;
+    }
+    return -1;
+}
+
 static int rule_never_called(row_t *rows, int n, char *text, size_t cap) {
     int found = -1;
     for (int r = 0; r < n; r++) {
-        row_t *row = &rows[r];
-        if (!row->on_chain || !row->known || row->activity.sequence > 0 ||
-            (row->state != RCMI_ROW_IDLE && row->state != RCMI_ROW_WAITS))
+        if (!rows[r].on_chain || !stays_away(&rows[r]))
             continue;
-        if (waits_in_one_not_called(rows, n, r) >= 0 &&
-            (found < 0 || row->activity.called < rows[found].activity.called))
-            found = r;
+        const int end = end_of_transfers(rows, n, r);
+        if (end >= 0 && waits_in_one_not_called(rows, n, end) >= 0 &&
+            (found < 0 || rows[end].activity.called < rows[found].activity.called))
+            found = end;
     }
     if (found < 0)
         return -1;

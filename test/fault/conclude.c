@@ -60,6 +60,40 @@ static void test_idle(void **state) {
     check(rows, 1, "never called all_reduce number 7");
 }
 
+/* Has finished all_reduce number 6, and receives from `peer`. */
+static struct rcmi_hang_row row_receiving(int peer) {
+    struct rcmi_hang_row row = row_between(RCMI_ROW_WAITS);
+    row.activity.waits_for = row.activity.peer = peer;
+    row.activity.transfer = RCMI_TRANSFER_RECV;
+    return row;
+}
+
+/* A rank that receives while others wait for it in a collective: who keeps it is to blame. */
+static void test_receives(void **state) {
+    (void)state;
+    struct rcmi_hang_row rows[N] = {row_waiting(1), row_receiving(2), row_waiting(1),
+                                    row_waiting(1)};
+    check(rows, 1, "never called all_reduce number 7: it is in recv from rank 2");
+    rows[2] = row_between(RCMI_ROW_IDLE);
+    check(rows, 2, "never called all_reduce number 7: it is alive, but in no operation");
+    rows[2] = row_receiving(3);
+    check(rows, 2, "never called all_reduce number 7: it is in recv from rank 3");
+    rows[2] = row_between(RCMI_ROW_BUSY);
+    check(rows, 2, "has not begun all_reduce number 7");
+    rows[2] = row_new(RCMI_ROW_SILENT, true);
+    check(rows, 2, "does not answer");
+}
+
+/* Two that receive from each other: whether all were asked, or only these two. */
+static void test_pair(void **state) {
+    (void)state;
+    struct rcmi_hang_row rows[N] = {row_waiting(1), row_waiting(2), row_receiving(3),
+                                    row_receiving(2)};
+    check(rows, 3, "rank 2, which is furthest behind, for rank 3");
+    rows[0] = rows[1] = row_new(RCMI_ROW_NOT_ASKED, false);
+    check(rows, 3, "rank 2, which is furthest behind, for rank 3");
+}
+
 /* The chain ends at one that had no time to look; who does not answer at all stands behind it. */
 static void test_silent_behind_busy(void **state) {
     (void)state;
@@ -93,6 +127,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_silent),
         cmocka_unit_test(test_idle),
+        cmocka_unit_test(test_receives),
+        cmocka_unit_test(test_pair),
         cmocka_unit_test(test_silent_behind_busy),
         cmocka_unit_test(test_silent_elsewhere),
         cmocka_unit_test(test_circle),
