@@ -9,7 +9,7 @@
  *
  *   resource_inject --transport shm --store file [--ranks 2] [--secret]
  *       --samples N [--seed S]    so many of all calls, chosen by seed
- *       --all                     all of them
+ *       --all [--part K/N]        all of them, or of each N the K-th (from 1)
  *       --one VICTIM,FUNCTION,NUMBER,ERRNO,ONCE|END     just this: what a finding prints
  */
 #include <errno.h>
@@ -28,8 +28,9 @@ static struct {
     long samples;
     uint64_t seed;
     bool all;
+    long part, parts;
     const char *one;
-} options;
+} options = {.part = 1, .parts = 1};
 
 /* splitmix64 (public domain, Sebastiano Vigna) */
 static uint64_t chance(uint64_t *state) {
@@ -102,7 +103,7 @@ static void parse(int argc, char **argv) {
     static const struct option known[] = {
         {"transport", 1, 0, 't'}, {"store", 1, 0, 's'}, {"ranks", 1, 0, 'r'}, {"secret", 0, 0, 'S'},
         {"samples", 1, 0, 'n'},   {"seed", 1, 0, 'x'},  {"all", 0, 0, 'a'},   {"one", 1, 0, 'o'},
-        {"jobs", 1, 0, 'j'},      {"hang", 1, 0, 'h'},  {0, 0, 0, 0}};
+        {"jobs", 1, 0, 'j'},      {"hang", 1, 0, 'h'},  {"part", 1, 0, 'p'},  {0, 0, 0, 0}};
     int c;
     options.seed = (uint64_t)time(NULL) ^ ((uint64_t)getpid() << 32);
     while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
@@ -134,6 +135,10 @@ static void parse(int argc, char **argv) {
         case 'j':
             setup.jobs = atoi(optarg);
             break;
+        case 'p':
+            if (sscanf(optarg, "%ld/%ld", &options.part, &options.parts) != 2)
+                exit(2);
+            break;
         case 'h':
             setup.hang_s = atoi(optarg);
             break;
@@ -141,6 +146,8 @@ static void parse(int argc, char **argv) {
             exit(2);
         }
     }
+    if (options.part < 1 || options.part > options.parts)
+        exit(2);
     if (setup.ranks < 2 || setup.ranks > RANKS_MAX || setup.jobs < 1 || setup.jobs > JOBS_MAX)
         exit(2);
 }
@@ -157,7 +164,7 @@ int main(int argc, char **argv) {
     if (options.one)
         run_one(options.one);
     else if (options.all)
-        for (long i = 0; i < n; i++)
+        for (long i = options.part - 1; i < n; i += options.parts)
             attempt_start(&all[i]);
     else
         run_samples(all, n);
