@@ -110,6 +110,17 @@ bool rcmi_interface_is(const struct rcmi_interface *interface, const struct rcmi
     return same_bits(&interface->addr, addr, addr->addr.ss_family == AF_INET6 ? 128 : 32);
 }
 
+bool rcmi_socket_stays_home(int fd) {
+    struct rcmi_sockaddr own = {.len = sizeof own.addr}, peer = {.len = sizeof peer.addr};
+    if (getsockname(fd, (struct sockaddr *)&own.addr, &own.len) != 0 ||
+        getpeername(fd, (struct sockaddr *)&peer.addr, &peer.len) != 0)
+        return false;
+    if (peer.addr.ss_family != AF_INET && peer.addr.ss_family != AF_INET6)
+        return false;
+    return rcmi_sockaddr_loopback(&peer) ||
+           same_bits(&own, &peer, peer.addr.ss_family == AF_INET6 ? 128 : 32);
+}
+
 bool rcmi_interface_reaches(const struct rcmi_interface *interface,
                             const struct rcmi_sockaddr *addr) {
     return interface->prefix > 0 && same_bits(&interface->addr, addr, interface->prefix);

@@ -73,6 +73,8 @@ bool rcmi_list_has(const char *list, const char *name);
 bool rcmi_sockaddr_loopback(const struct rcmi_sockaddr *addr);
 void rcmi_sockaddr_set_port(struct rcmi_sockaddr *addr, uint16_t port);
 uint16_t rcmi_sockaddr_port(const struct rcmi_sockaddr *addr);
+/* Does this TCP connection end on the host on which it begins, as far as its addresses tell? */
+bool rcmi_socket_stays_home(int fd);
 /* An address of an interface of this host, port 0. */
 struct rcmi_interface {
     struct rcmi_sockaddr addr;

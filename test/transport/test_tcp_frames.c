@@ -4,6 +4,8 @@
  * link against a peer that sends what it should not. What the framework offers to transports is
  * stubbed here.
  */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -113,6 +115,31 @@ static void two_open(struct two *two, int buffer) {
 static void two_close(struct two *two) {
     end_close(&two->a);
     end_close(&two->b);
+}
+
+/* A connection within this host has no congestion to be controlled. */
+static void home(void **state) {
+    (void)state;
+    struct end end;
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof at;
+    char name[16] = "";
+    socklen_t name_len = sizeof name;
+    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&at, len), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+    const int dialled = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(dialled, (struct sockaddr *)&at, len), 0);
+    const int accepted = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(accepted >= 0);
+    end_open(&end);
+    assert_int_equal(tcp->link_attach(&end.link, 0, accepted), RCM_OK);
+    assert_int_equal(getsockopt(accepted, IPPROTO_TCP, TCP_CONGESTION, name, &name_len), 0);
+    assert_string_equal(name, "reno");
+    end_close(&end);
+    close(dialled);
+    close(listener);
 }
 
 /* Messages through a socket whose buffer holds less than one of them, so that every frame is cut
@@ -583,12 +610,12 @@ static void bad_openings(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiny_buffer),    cmocka_unit_test(guesses),
-        cmocka_unit_test(closed_writer),  cmocka_unit_test(closed_reader),
-        cmocka_unit_test(down_when_full), cmocka_unit_test(loop_sends),
-        cmocka_unit_test(loop_rings),     cmocka_unit_test(lies),
-        cmocka_unit_test(too_many),       cmocka_unit_test(noise),
-        cmocka_unit_test(bad_openings),
+        cmocka_unit_test(home),          cmocka_unit_test(tiny_buffer),
+        cmocka_unit_test(guesses),       cmocka_unit_test(closed_writer),
+        cmocka_unit_test(closed_reader), cmocka_unit_test(down_when_full),
+        cmocka_unit_test(loop_sends),    cmocka_unit_test(loop_rings),
+        cmocka_unit_test(lies),          cmocka_unit_test(too_many),
+        cmocka_unit_test(noise),         cmocka_unit_test(bad_openings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "../internal.h"
 #include "fd.h"
 #include "settings.h"
 #include "tcp.h"
@@ -45,6 +46,15 @@ static rcm_status options_for_cuts(int fd) {
     return status;
 }
 
+/* Within a host there is no path to be measured and no queue to be kept short: what a congestion
+ * control does there costs time, above all one that sends by a clock (bbr). Any user may choose
+ * this one, and it does next to nothing while nothing is lost. */
+static void options_for_home(int fd) {
+    static const char plain[] = "reno";
+    if (rcmi_socket_stays_home(fd))
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof plain - 1);
+}
+
 static rcm_status stream_take(struct tcp_stream *stream, int fd) {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = stream};
     if (stream->fd >= 0)
@@ -54,6 +64,7 @@ static rcm_status stream_take(struct tcp_stream *stream, int fd) {
     if (!stream->rx.ahead)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a receive buffer");
     option_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    options_for_home(fd);
     rcm_status status = options_for_cuts(fd);
     if (status != RCM_OK)
         return status;
