@@ -238,6 +238,10 @@ const char *rcmi_comm_describe(const rcm_comm *comm, int rank, char text[RCMI_WH
 /* ---- group.c: making communicators on an engine */
 /* NULL: no memory (thread's error). */
 rcm_comm *rcmi_comm_new(void);
+/* The CPU of this rank while it and a peer that shares its home send each other messages that the
+ * kernel carries: what the one sends and the other takes then goes on at the same time, and neither
+ * keeps the other from its CPU when it computes. -1: no other than at other times. */
+int rcmi_comm_home_apart(const rcm_comm *comm, int peer);
 /* Groups ranks by host identity: host_of, shape, local rank and size, from world_rank. */
 rcm_status rcmi_comm_shape(rcm_comm *comm);
 /* The last step: makes what runs its operations, and adds it to the engine. */

@@ -55,11 +55,18 @@ static void shape_count_local(rcm_comm *comm, const char *const *ids) {
     }
 }
 
+static int cpus_count(const uint8_t *mask) {
+    int cpus = 0;
+    for (int byte = 0; byte < RCMI_CPU_BYTES; byte++)
+        cpus += __builtin_popcount(mask[byte]);
+    return cpus;
+}
+
 /* Ranks for each CPU of rank's machine: the ranks' masks together tell how many it has. One rank's
  * own mask does not: a launcher may have bound each to one CPU. */
 static double machine_crowd(const rcm_comm *comm, const char *const *ids, int rank) {
     unsigned char bits[RCMI_CPU_BYTES] = {0};
-    int cpus = 0, ranks = 0;
+    int ranks = 0;
     for (int r = 0; r < comm->size; r++) {
         if (strcmp(ids[r], ids[rank]) != 0)
             continue;
@@ -67,8 +74,7 @@ static double machine_crowd(const rcm_comm *comm, const char *const *ids, int ra
         for (int byte = 0; byte < RCMI_CPU_BYTES; byte++)
             bits[byte] |= comm->engine->cpus[comm->world_rank[r]].bytes[byte];
     }
-    for (int byte = 0; byte < RCMI_CPU_BYTES; byte++)
-        cpus += __builtin_popcount(bits[byte]);
+    const int cpus = cpus_count(bits);
     return cpus > 0 ? (double)ranks / cpus : ranks;
 }
 
@@ -78,6 +84,11 @@ static int cpus_nth(const uint8_t *mask, int nth) {
     for (;; cpu++)
         if (mask[cpu / 8] >> cpu % 8 & 1 && nth-- == 0)
             return cpu;
+}
+
+/* Which of its host's CPUs is a rank's home. */
+static int cpus_share(int cpus, int local_rank, int local_size) {
+    return (int)((int64_t)local_rank * cpus / local_size);
 }
 
 static bool place_is_wanted(void) {
@@ -94,16 +105,40 @@ static bool place_is_wanted(void) {
  * where each can have its own, or somebody has bound them, or wants none of this. */
 static int machine_home(const rcm_comm *comm, const char *const *ids) {
     const uint8_t *own = comm->engine->cpus[comm->world_rank[comm->rank]].bytes;
-    int cpus = 0;
+    const int cpus = cpus_count(own);
     for (int r = 0; r < comm->size; r++)
         if (strcmp(ids[r], ids[comm->rank]) == 0 &&
             memcmp(comm->engine->cpus[comm->world_rank[r]].bytes, own, RCMI_CPU_BYTES) != 0)
             return -1;
-    for (int byte = 0; byte < RCMI_CPU_BYTES; byte++)
-        cpus += __builtin_popcount(own[byte]);
     if (cpus < 2 || comm->local_size <= cpus || !place_is_wanted())
         return -1;
-    return cpus_nth(own, (int)((int64_t)comm->local_rank * cpus / comm->local_size));
+    return cpus_nth(own, cpus_share(cpus, comm->local_rank, comm->local_size));
+}
+
+/* Among the ranks of its machine, in order of rank; -1: that is not this rank's. */
+static int machine_local_rank(const rcm_comm *comm, int rank) {
+    const char *own, *id;
+    int before = 0;
+    if (rcmi_book_host(comm->engine->book, comm->world_rank[comm->rank], &own) != RCM_OK)
+        return -1;
+    for (int r = 0; r <= rank; r++) {
+        if (rcmi_book_host(comm->engine->book, comm->world_rank[r], &id) != RCM_OK)
+            return -1;
+        before += r < rank && strcmp(own, id) == 0;
+    }
+    return strcmp(own, id) == 0 ? before : -1;
+}
+
+int rcmi_comm_home_apart(const rcm_comm *comm, int peer) {
+    const uint8_t *own = comm->engine->cpus[comm->world_rank[comm->rank]].bytes;
+    const int mine = comm->local_rank, other = machine_local_rank(comm, peer);
+    if (comm->place.home < 0 || other < 0 || other == mine)
+        return -1;
+    const int cpus = cpus_count(own), nth = cpus_share(cpus, mine, comm->local_size);
+    const bool together = nth == cpus_share(cpus, other, comm->local_size);
+    /* One of the two goes, and in a chain of neighbours every second one. */
+    const bool goes = (mine - other) % 2 ? mine % 2 : mine > other;
+    return together && goes ? cpus_nth(own, (nth + 1) % cpus) : -1;
 }
 
 /* What the cost estimates want to know of the machines, the same on all ranks. */

@@ -90,9 +90,12 @@ void rcmi_p2p_free(struct rcmi_p2p *p2p) {
 /* ---- Channels ------------------------------------------------------------------------------ */
 
 static void pair_activate(struct rcmi_p2p *p2p, int peer) {
-    if (!p2p->pairs[peer].active)
-        p2p->active[p2p->nactive++] = peer;
-    p2p->pairs[peer].active = true;
+    struct pair *pair = &p2p->pairs[peer];
+    if (pair->active)
+        return;
+    p2p->active[p2p->nactive++] = peer;
+    pair->apart = rcmi_comm_home_apart(p2p->comm, peer);
+    pair->active = true;
 }
 
 rcm_status rcmi_pair_open_tx(struct rcmi_p2p *p2p, int peer) {
@@ -134,14 +137,24 @@ static rcm_status p2p_open_wanted(struct rcmi_p2p *p2p) {
     return RCM_OK;
 }
 
+/* Two ranks that share slots of memory are best on one CPU, whose cache then holds them. */
+static void pair_part(struct rcmi_p2p *p2p, const struct pair *pair,
+                      const struct rcmi_channel *channel) {
+    if (pair->active && pair->apart >= 0 && channel && kernel_carries(channel))
+        rcmi_place_visit(&p2p->comm->place, pair->apart);
+}
+
 /* ---- For the driver ------------------------------------------------------------------------ */
 
 void rcmi_p2p_post(struct rcmi_p2p *p2p, struct rcm_work *work) {
     const int peer = work->transfer.peer;
     if (work->kind == RCMI_WORK_RECV) {
+        if (peer >= 0)
+            pair_part(p2p, &p2p->pairs[peer], p2p->pairs[peer].rx);
         rcmi_p2p_post_receive(p2p, work);
         return;
     }
+    pair_part(p2p, &p2p->pairs[peer], p2p->pairs[peer].tx);
     list_append(&p2p->pairs[peer].outgoing, work);
     /* Answers come on the other channel. */
     if (rcmi_pair_open_rx(p2p, peer) != RCM_OK)

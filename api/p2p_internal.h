@@ -69,6 +69,7 @@ struct pair {
     size_t eager_in;  /* eager bytes taken for which no credit was given */
     size_t eager_due; /* eager bytes arrived for which no credit was given: the peer's eager_out, or
                          less */
+    int apart;        /* CPU, see rcmi_comm_home_apart; once active */
     bool expecting, active;
     _Atomic bool wanted; /* set by the loop thread, taken by the driver (exchange) */
 };
@@ -118,6 +119,11 @@ static inline bool shares_slots(const struct rcmi_channel *channel) {
     /* Acquire pairs with the release store of the loop thread, which chose the transport before. */
     return atomic_load_explicit(&channel->state, memory_order_acquire) == RCM_OK &&
            channel->transport->shared_slots;
+}
+
+static inline bool kernel_carries(const struct rcmi_channel *channel) {
+    return atomic_load_explicit(&channel->state, memory_order_acquire) == RCM_OK &&
+           !channel->transport->shared_slots;
 }
 
 /* Does an eager message travel without its header, straight from buffer to buffer? Where the kernel

@@ -10,6 +10,7 @@
 #define PAUSE_FIRST_NS INT64_C(2000000)
 #define PAUSE_LAST_NS  INT64_C(2000000000)
 #define STAYED         4 /* pauses at home, after which the next one is short again */
+#define VISIT_NS       INT64_C(20000000)
 
 /* To be bound to one CPU moves a thread there at once; to be unbound moves it nowhere. */
 static void thread_move(int cpu) {
@@ -28,10 +29,38 @@ static void thread_move(int cpu) {
     (void)sched_setaffinity(0, sizeof allowed, &allowed);
 }
 
+static void place_change(struct rcmi_place *place, int other, int64_t until) {
+    place->other = other;
+    place->other_until = until;
+    place->next_ns = place->pause_ns = 0; /* what was learnt is about another CPU */
+}
+
+/* Where it should be. *ret_now: the time, if it mattered. */
+static int place_now(struct rcmi_place *place, int64_t *ret_now) {
+    if (place->other_until == 0)
+        return place->home;
+    *ret_now = rcmi_now_ns();
+    if (*ret_now >= place->other_until)
+        place_change(place, 0, 0);
+    return place->other_until ? place->other : place->home;
+}
+
+void rcmi_place_visit(struct rcmi_place *place, int cpu) {
+    const int64_t until = rcmi_now_ns() + VISIT_NS;
+    if (place->other_until && place->other == cpu)
+        place->other_until = until;
+    else
+        place_change(place, cpu, until);
+}
+
 void rcmi_place_return(struct rcmi_place *place) {
-    if (place->home < 0 || sched_getcpu() == place->home)
+    int64_t now = 0;
+    if (place->home < 0)
         return;
-    const int64_t now = rcmi_now_ns();
+    const int cpu = place_now(place, &now);
+    if (sched_getcpu() == cpu)
+        return;
+    now = now ? now : rcmi_now_ns();
     if (now < place->next_ns)
         return;
     const int saved_errno = errno;
@@ -40,6 +69,6 @@ void rcmi_place_return(struct rcmi_place *place) {
     if (place->pause_ns > PAUSE_LAST_NS)
         place->pause_ns = PAUSE_LAST_NS;
     place->next_ns = now + place->pause_ns;
-    thread_move(place->home);
+    thread_move(cpu);
     errno = saved_errno;
 }

@@ -15,11 +15,16 @@
 
 struct rcmi_place {
     int home;                  /* CPU, -1: none; the rest begins as zeros */
+    int other;                 /* that is its home for the time being, ... */
+    int64_t other_until;       /* ... by rcmi_now_ns; 0: there is none */
     int64_t next_ns, pause_ns; /* not before, by rcmi_now_ns; how long after the last time */
 };
 
 /* Moves the calling thread home if it is elsewhere and was not moved just before. Next to nothing
  * at home. */
 void rcmi_place_return(struct rcmi_place *place);
+
+/* For some milliseconds from now on, this CPU is the thread's home. Moves nothing itself. */
+void rcmi_place_visit(struct rcmi_place *place, int cpu);
 
 #endif

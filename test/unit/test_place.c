@@ -39,6 +39,31 @@ static void test_no_home(void **state) {
     assert_true(place.next_ns == 0);
 }
 
+/* Away for a visit, and home when it is over; what was learnt about home does not keep it. */
+static void test_visit(void **state) {
+    (void)state;
+    cpu_set_t allowed;
+    int arrived = 0, returned = 0;
+    assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    if (CPU_COUNT(&allowed) < 2)
+        skip();
+    for (int i = 0; i < TRIES && (arrived < 2 || returned < 2); i++) {
+        struct rcmi_place place = {.home = sched_getcpu(), .next_ns = INT64_MAX};
+        const int other = cpu_other_than(place.home, &allowed);
+        rcmi_place_visit(&place, other);
+        rcmi_place_return(&place);
+        arrived += sched_getcpu() == other;
+        place.next_ns = INT64_MAX;
+        rcmi_place_visit(&place, other); /* it goes on */
+        assert_true(place.next_ns == INT64_MAX && place.other_until > 0);
+        place.other_until = 1; /* a long time ago */
+        rcmi_place_return(&place);
+        returned += sched_getcpu() == place.home;
+        assert_true(place.other_until == 0);
+    }
+    assert_true(arrived >= 2 && returned >= 2);
+}
+
 /* A CPU that is not allowed: nothing happens, the mask stays. */
 static void test_forbidden(void **state) {
     (void)state;
@@ -76,9 +101,8 @@ static void test_patience(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_home),
-        cmocka_unit_test(test_no_home),
-        cmocka_unit_test(test_forbidden),
+        cmocka_unit_test(test_home),     cmocka_unit_test(test_no_home),
+        cmocka_unit_test(test_visit),    cmocka_unit_test(test_forbidden),
         cmocka_unit_test(test_patience),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
