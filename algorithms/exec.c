@@ -138,42 +138,41 @@ static void step_release(const struct rcmi_run *run, const struct rcmi_lane_stat
 
 /* Computes what a step sends straight to where it is sent from, and into dst if there is one. */
 static void step_compute_direct(const struct rcmi_run *run, const struct rcmi_bound_step *step,
-                                void *dst, void *direct, const void *const *srcs, size_t bytes) {
-    const bool streaming = run->large;
-    if (dst && step->nsrcs > 1)
-        run->reduce_twice(dst, direct, srcs, step->nsrcs, bytes / run->element_bytes, streaming);
-    else
-        step_compute(run, step, direct, streaming, srcs, bytes);
-    if (dst && step->nsrcs == 1)
-        step_compute(run, step, dst, streaming, srcs, bytes);
+                                void *dst, void *direct, enum rcmi_twice how,
+                                const void *const *srcs, size_t bytes) {
+    if (dst && step->nsrcs > 1) {
+        run->reduce_twice(dst, direct, srcs, step->nsrcs, bytes / run->element_bytes, how);
+        return;
+    }
+    step_compute(run, step, direct, how == RCMI_BOTH_PAST, srcs, bytes);
+    if (dst)
+        step_compute(run, step, dst, how != RCMI_BOTH_THROUGH, srcs, bytes);
 }
 
 /* Fills the slot, and dst if there is one and it is not `computed` already.
  *
  * Slots that another core reads can be written past the cache, which costs the same wherever that
  * core is, or through it, which costs a fraction of that if it is near and several times as much if
- * it is far; and cores are moved about on some machines. So both are tried. Past it, what is too
- * large to stay in the cache goes to dst in the same pass. */
+ * it is far; and cores are moved about on some machines. So both are tried. Results too large to
+ * stay in the cache are written past it either way, in the same pass as the slot. */
 static void step_fill(const struct rcmi_run *run, const struct rcmi_bound_step *step,
                       struct rcmi_end *out, void *dst, bool computed, void *slot,
                       const void *const *srcs, size_t bytes) {
     const bool shared = out->channel->transport->shared_slots;
-    const bool whole = shared && run->large && !computed;
+    const bool whole = shared && run->large && dst && !computed;
     struct rcmi_try try = {.way = shared ? RCMI_STORES_PAST : RCMI_STORES_THROUGH};
     if (dst && !computed && !whole)
         step_compute(run, step, dst, false, srcs, bytes);
     if (shared && run->exec->config.shape->crowd <= 1)
         try = rcmi_try_begin(&out->stores, bytes);
     const bool past = try.way == RCMI_STORES_PAST;
-    if (whole && past) {
-        step_compute_direct(run, step, dst, slot, srcs, bytes);
-    } else if (dst) {
-        if (whole)
-            step_compute(run, step, dst, false, srcs, bytes);
+    if (whole)
+        step_compute_direct(run, step, dst, slot, past ? RCMI_BOTH_PAST : RCMI_FIRST_PAST, srcs,
+                            bytes);
+    else if (dst)
         (past ? rcmi_copy_streaming : rcmi_copy)(slot, dst, bytes);
-    } else {
+    else
         step_compute(run, step, slot, past, srcs, bytes);
-    }
     rcmi_try_end(&try, bytes);
 }
 
@@ -186,7 +185,8 @@ static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *
     void *direct = bytes >= RCMI_LEND_MIN ? rcmi_channel_direct(out->channel, bytes) : NULL;
     const bool lends = step->may_lend_dst && bytes >= RCMI_LEND_MIN && !run->unlendable;
     if (direct) {
-        step_compute_direct(run, step, dst, direct, srcs, bytes);
+        step_compute_direct(run, step, dst, direct, run->large ? RCMI_BOTH_PAST : RCMI_BOTH_THROUGH,
+                            srcs, bytes);
         rcmi_channel_commit(out->channel, bytes, lane->meta);
         return RCM_OK;
     }

@@ -37,11 +37,12 @@ rcmi_reduce_fn rcmi_reduce_kernel(rcm_dtype dtype, rcm_op op);
  * results, under 4 KiB, are stored plainly, since the fence would cost more than it saves. */
 rcmi_reduce_fn rcmi_reduce_kernel_streaming(rcm_dtype dtype, rcm_op op);
 
-/* The same reduction with two results, each of which may be one of the sources. streaming: both
- * with non-temporal stores, fenced before it returns, where they lie alike to a vector's size and
- * are not short; else plainly. */
+/* The same reduction with two results, each of which may be one of the sources. What is stored past
+ * the cache is fenced before it returns. Short results go through it, and so does the second one
+ * if it does not lie like the first one to a vector's size. */
+enum rcmi_twice { RCMI_BOTH_THROUGH, RCMI_BOTH_PAST, RCMI_FIRST_PAST };
 typedef void (*rcmi_reduce_twice_fn)(void *dst, void *other, const void *const *srcs, int nsrcs,
-                                     size_t count, bool streaming);
+                                     size_t count, enum rcmi_twice how);
 rcmi_reduce_twice_fn rcmi_reduce_kernel_twice(rcm_dtype dtype, rcm_op op);
 
 /* Copies bytes; dst may be src, no other overlap. */

@@ -66,9 +66,9 @@ static void copy_streaming(void *dst, const void *src, size_t bytes) {
 }
 
 /* Both results of a reduction of one source. */
-static void copy_twice(void *dst, void *other, const void *src, size_t bytes, bool stream) {
-    (stream ? copy_streaming : copy_plain)(other, src, bytes);
-    (stream ? copy_streaming : copy_plain)(dst, src, bytes);
+static void copy_twice(void *dst, void *other, const void *src, size_t bytes, enum rcmi_twice how) {
+    (how == RCMI_BOTH_PAST ? copy_streaming : copy_plain)(other, src, bytes);
+    (how != RCMI_BOTH_THROUGH ? copy_streaming : copy_plain)(dst, src, bytes);
 }
 
 /* Do both begin at the same place of a vector? Then aligned stores suit both. */

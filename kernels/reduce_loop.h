@@ -45,12 +45,12 @@ static __attribute__((noinline)) void NAME(_few)(ELEM *dst, ELEM *other, const E
     }
 }
 
-RCMI_INLINE void NAME(_store)(ELEM *dst, ELEM *other, size_t i, VEC value, bool stream) {
-    if (stream)
+RCMI_INLINE void NAME(_store)(ELEM *dst, ELEM *other, size_t i, VEC value, enum rcmi_twice how) {
+    if (how != RCMI_BOTH_THROUGH)
         OF_TYPE(stream_)(dst + i, value);
     else
         OF_TYPE(store_)(dst + i, value);
-    if (other && stream)
+    if (other && how == RCMI_BOTH_PAST)
         OF_TYPE(stream_)(other + i, value);
     else if (other)
         OF_TYPE(store_)(other + i, value);
@@ -58,7 +58,7 @@ RCMI_INLINE void NAME(_store)(ELEM *dst, ELEM *other, size_t i, VEC value, bool 
 
 /* UNROLL vectors from element i; written out, so that they are registers at -O2 too. */
 RCMI_INLINE void NAME(_block)(ELEM *dst, ELEM *other, const ELEM *const *srcs, int nsrcs, size_t i,
-                              bool stream) {
+                              enum rcmi_twice how) {
     const ELEM *src = srcs[0] + i;
     VEC a = LOAD(src), b = LOAD(src + LANES);
     VEC c = LOAD(src + 2 * LANES), d = LOAD(src + 3 * LANES);
@@ -69,14 +69,14 @@ RCMI_INLINE void NAME(_block)(ELEM *dst, ELEM *other, const ELEM *const *srcs, i
         c = COMBINE(c, LOAD(src + 2 * LANES));
         d = COMBINE(d, LOAD(src + 3 * LANES));
     }
-    NAME(_store)(dst, other, i, FINISH(a), stream);
-    NAME(_store)(dst, other, i + LANES, FINISH(b), stream);
-    NAME(_store)(dst, other, i + 2 * LANES, FINISH(c), stream);
-    NAME(_store)(dst, other, i + 3 * LANES, FINISH(d), stream);
+    NAME(_store)(dst, other, i, FINISH(a), how);
+    NAME(_store)(dst, other, i + LANES, FINISH(b), how);
+    NAME(_store)(dst, other, i + 2 * LANES, FINISH(c), how);
+    NAME(_store)(dst, other, i + 3 * LANES, FINISH(d), how);
 }
 
 RCMI_INLINE void NAME(_loop)(ELEM *dst, ELEM *other, const ELEM *const *srcs, int nsrcs,
-                             size_t count, bool stream) {
+                             size_t count, enum rcmi_twice how) {
     if (count < LANES) {
         NAME(_few)(dst, other, srcs, nsrcs, count);
         return;
@@ -84,31 +84,31 @@ RCMI_INLINE void NAME(_loop)(ELEM *dst, ELEM *other, const ELEM *const *srcs, in
     VEC head = NAME(_at)(srcs, nsrcs, 0), tail = NAME(_at)(srcs, nsrcs, count - LANES);
     size_t i = -(uintptr_t)dst % (LANES * sizeof(ELEM)) / sizeof(ELEM);
     for (; i + UNROLL * LANES <= count; i += UNROLL * LANES)
-        NAME(_block)(dst, other, srcs, nsrcs, i, stream);
+        NAME(_block)(dst, other, srcs, nsrcs, i, how);
     for (; i + LANES <= count; i += LANES)
-        NAME(_store)(dst, other, i, NAME(_at)(srcs, nsrcs, i), stream);
-    NAME(_store)(dst, other, 0, head, false);
-    NAME(_store)(dst, other, count - LANES, tail, false);
+        NAME(_store)(dst, other, i, NAME(_at)(srcs, nsrcs, i), how);
+    NAME(_store)(dst, other, 0, head, RCMI_BOTH_THROUGH);
+    NAME(_store)(dst, other, count - LANES, tail, RCMI_BOTH_THROUGH);
 }
 
 /* Copies the pointers, so that the compiler knows that stores to dst do not change them; and
  * gives the frequent two-source case a loop of its own. */
 RCMI_INLINE void NAME(_any)(void *dst, void *other, const void *const *srcs, int nsrcs,
-                            size_t count, bool stream) {
+                            size_t count, enum rcmi_twice how) {
     const ELEM *local[RCMI_REDUCE_MAX] = {srcs[0]};
     for (int s = 1; s < nsrcs; s++)
         local[s] = srcs[s];
     if (nsrcs == 2)
-        NAME(_loop)(dst, other, local, 2, count, stream);
+        NAME(_loop)(dst, other, local, 2, count, how);
     else
-        NAME(_loop)(dst, other, local, nsrcs, count, stream);
+        NAME(_loop)(dst, other, local, nsrcs, count, how);
 }
 
 static void NAME(_reduce)(void *dst, const void *const *srcs, int nsrcs, size_t count) {
     if (nsrcs == 1)
         copy_plain(dst, srcs[0], count * sizeof(ELEM));
     else
-        NAME(_any)(dst, NULL, srcs, nsrcs, count, false);
+        NAME(_any)(dst, NULL, srcs, nsrcs, count, RCMI_BOTH_THROUGH);
 }
 
 static void NAME(_reduce_streaming)(void *dst, const void *const *srcs, int nsrcs, size_t count) {
@@ -117,22 +117,27 @@ static void NAME(_reduce_streaming)(void *dst, const void *const *srcs, int nsrc
     } else if (count < STREAM_MIN / sizeof(ELEM) || (uintptr_t)dst % sizeof(ELEM) != 0) {
         NAME(_reduce)(dst, srcs, nsrcs, count);
     } else {
-        NAME(_any)(dst, NULL, srcs, nsrcs, count, true);
+        NAME(_any)(dst, NULL, srcs, nsrcs, count, RCMI_BOTH_PAST);
         vector_stream_fence();
     }
 }
 
 static void NAME(_reduce_twice)(void *dst, void *other, const void *const *srcs, int nsrcs,
-                                size_t count, bool stream) {
-    stream = stream && count >= STREAM_MIN / sizeof(ELEM) && lie_alike(dst, other) &&
-             (uintptr_t)dst % sizeof(ELEM) == 0;
+                                size_t count, enum rcmi_twice how) {
+    if (count < STREAM_MIN / sizeof(ELEM) || (uintptr_t)dst % sizeof(ELEM) != 0)
+        how = RCMI_BOTH_THROUGH;
+    else if (how == RCMI_BOTH_PAST && !lie_alike(dst, other))
+        how = RCMI_FIRST_PAST;
     if (nsrcs == 1) {
-        copy_twice(dst, other, srcs[0], count * sizeof(ELEM), stream);
-    } else if (stream) {
-        NAME(_any)(dst, other, srcs, nsrcs, count, true);
-        vector_stream_fence();
+        copy_twice(dst, other, srcs[0], count * sizeof(ELEM), how);
+    } else if (how == RCMI_BOTH_THROUGH) {
+        NAME(_any)(dst, other, srcs, nsrcs, count, RCMI_BOTH_THROUGH);
     } else {
-        NAME(_any)(dst, other, srcs, nsrcs, count, false);
+        if (how == RCMI_BOTH_PAST)
+            NAME(_any)(dst, other, srcs, nsrcs, count, RCMI_BOTH_PAST);
+        else
+            NAME(_any)(dst, other, srcs, nsrcs, count, RCMI_FIRST_PAST);
+        vector_stream_fence();
     }
 }
 
