@@ -279,6 +279,7 @@ static void step_add(struct rcmi_builder *b, int lane, uint8_t op, uint32_t chun
         .first_src = first_src,
         .dst = dst,
         .out = out,
+        .answer = RCMI_NO_CHANNEL,
     };
     b->head.nsteps++;
     if (b->head.nlanes <= (uint32_t)lane)
@@ -311,6 +312,15 @@ void rcmi_reduce(struct rcmi_builder *b, int lane, uint32_t chunk, const struct 
 void rcmi_recv_copy_send(struct rcmi_builder *b, int lane, uint32_t chunk, struct rcmi_operand from,
                          struct rcmi_operand dst, uint32_t out) {
     step_add(b, lane, RCMI_STEP_RECV_COPY_SEND, chunk, &from, 1, dst, out);
+}
+
+void rcmi_answers(struct rcmi_builder *b, int lane, uint32_t channel) {
+    if (b->status != RCM_OK)
+        return;
+    if (lane < 0 || lane >= LANES_MAX || b->lanes[lane].nsteps == 0)
+        builder_fail(b, "has no step that could answer in lane", lane);
+    else
+        b->lanes[lane].steps[b->lanes[lane].nsteps - 1].answer = channel;
 }
 
 void rcmi_signal(struct rcmi_builder *b, int lane, uint32_t out) {
@@ -428,6 +438,14 @@ static bool step_early(const struct rcmi_plan *plan, uint32_t index) {
     return true;
 }
 
+static bool step_answered(const struct rcmi_plan *plan, uint32_t index) {
+    const uint32_t out = plan->steps[index].out;
+    for (uint32_t i = 0; i < plan->nsteps && out != RCMI_NO_CHANNEL; i++)
+        if (plan->steps[i].out == RCMI_NO_CHANNEL && plan->steps[i].answer == out)
+            return true;
+    return false;
+}
+
 /* One block: the plan, then its arrays; all need an alignment of 4 at most after the plan. */
 static struct rcmi_plan *plan_allocate(const struct rcmi_plan *head) {
     const size_t steps = head->nsteps * sizeof(struct rcmi_step);
@@ -487,8 +505,10 @@ rcm_status rcmi_plan_finish(struct rcmi_builder *builder, struct rcmi_plan **ret
         goto out;
     }
     plan_fill(plan, builder);
-    for (uint32_t i = 0; i < plan->nsteps; i++)
+    for (uint32_t i = 0; i < plan->nsteps; i++) {
         plan->steps[i].early = step_early(plan, i);
+        plan->steps[i].answered = step_answered(plan, i);
+    }
     status = plan_mark_stable(plan);
     if (status != RCM_OK)
         rcmi_plan_free(plan);

@@ -26,22 +26,43 @@ static rcm_status run_mismatch(const struct rcmi_run *run, const struct rcmi_end
                             end->peer);
 }
 
+/* The message that a step received is empty: the payload stands in the slot of the one that it
+ * answers. */
+static rcm_status run_peek_answer(const struct rcmi_lane_state *lane,
+                                  const struct rcmi_bound_step *step, const struct rcmi_end *from,
+                                  const void **ret_bytes) {
+    const bool asked = step->answer != RCMI_NO_CHANNEL && step->out == RCMI_NO_CHANNEL;
+    const struct rcmi_end *end = asked ? lane->ports[step->answer].end : NULL;
+    const void *bytes = end && end->nkept > 0 ? end->kept[end->kept_first] : NULL;
+    if (!bytes)
+        return rcmi_fail_origin(RCM_ERR_PROTOCOL, from->peer,
+                                "rank %d answered what it was not asked", from->peer);
+    *ret_bytes = bytes;
+    return RCM_OK;
+}
+
 /* Looks at the oldest message of an incoming channel end whose turn it is. */
-static rcm_status run_peek(struct rcmi_run *run, const struct rcmi_port *port, uint64_t meta,
-                           size_t bytes, const void **ret_bytes) {
+static rcm_status run_peek(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                           const struct rcmi_bound_step *step, uint32_t channel, size_t bytes,
+                           const void **ret_bytes) {
+    const struct rcmi_port *port = &lane->ports[channel];
     const struct rcmi_end *end = port->end;
-    struct rcmi_slot slot;
+    struct rcmi_slot slot = {.reply = NULL};
     if (end->serving != port->turn)
         return RCM_AGAIN;
     rcm_status status = rcmi_channel_peek(end->channel, &slot);
     if (status != RCM_OK)
         return status;
-    if (slot.meta != meta)
+    if ((slot.meta & ~RCMI_META_ANSWER) != lane->meta)
         return run_mismatch(run, end, &slot);
-    if (slot.len != bytes)
+    if (slot.meta & RCMI_META_ANSWER && slot.len == 0)
+        return run_peek_answer(lane, step, end, ret_bytes);
+    if (slot.len != bytes || slot.meta & RCMI_META_ANSWER)
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, end->peer,
                                 "rank %d sent %zu bytes where %zu belong", end->peer, slot.len,
                                 bytes);
+    if (step->answer == channel)
+        lane->reply = slot.reply;
     *ret_bytes = slot.bytes;
     return RCM_OK;
 }
@@ -92,7 +113,7 @@ static rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state *lan
         const struct rcmi_port *port = &lane->ports[src->channel];
         if (step->invites && port->end->serving == port->turn)
             lane_invite(run, step, port->end, offset);
-        rcm_status status = run_peek(run, port, lane->meta, bytes, &srcs[i]);
+        rcm_status status = run_peek(run, lane, step, src->channel, bytes, &srcs[i]);
         if (status == RCM_AGAIN)
             lane_blocked(run, lane, step, port, offset, bytes);
         if (status != RCM_OK)
@@ -121,6 +142,20 @@ static void step_compute(const struct rcmi_run *run, const struct rcmi_bound_ste
         (streaming ? rcmi_copy_streaming : rcmi_copy)(target, srcs[0], bytes);
 }
 
+/* The slot of the message that was just sent is kept for its answer. */
+static void end_keep(const struct rcmi_run *run, struct rcmi_end *end, void *slot) {
+    end->kept[(end->kept_first + end->nkept++) % run->exec->config.slots] = slot;
+}
+
+/* May a message that will be answered go out, and into this slot? */
+static bool end_is_full(const struct rcmi_run *run, const struct rcmi_end *end) {
+    return end->nkept == run->exec->config.slots;
+}
+
+static bool end_keeps(const struct rcmi_end *end, const void *slot) {
+    return end->nkept > 0 && end->kept[end->kept_first] == slot;
+}
+
 /* Ends a step's use of its incoming slots. */
 static void step_release(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                          const struct rcmi_bound_step *step) {
@@ -133,6 +168,13 @@ static void step_release(const struct rcmi_run *run, const struct rcmi_lane_stat
         if (end->invited > 0)
             end->invited--;
         rcmi_channel_release(end->channel);
+    }
+    if (step->answer != RCMI_NO_CHANNEL && step->out == RCMI_NO_CHANNEL) {
+        struct rcmi_end *asked = lane->ports[step->answer].end;
+        if (asked->nkept > 0) { /* else it answered before it was asked */
+            asked->kept_first = (asked->kept_first + 1) % run->exec->config.slots;
+            asked->nkept--;
+        }
     }
 }
 
@@ -153,19 +195,21 @@ static void step_compute_direct(const struct rcmi_run *run, const struct rcmi_bo
  *
  * Slots that another core reads can be written past the cache, which costs the same wherever that
  * core is, or through it, which costs a fraction of that if it is near and several times as much if
- * it is far; and cores are moved about on some machines. So both are tried. Results too large to
+ * it is far; and cores are moved about on some machines. So both are tried, but for small ones.
+ * (What makes them expensive to write again is that their reader has read them; who answers wrote
+ * them too, and they cost little.) Results too large to
  * stay in the cache are written past it either way, in the same pass as the slot. */
 static void step_fill(const struct rcmi_run *run, const struct rcmi_bound_step *step,
                       struct rcmi_end *out, void *dst, bool computed, void *slot,
                       const void *const *srcs, size_t bytes) {
     const bool shared = out->channel->transport->shared_slots;
     const bool whole = shared && run->large && dst && !computed;
-    struct rcmi_try try = {.way = shared ? RCMI_STORES_PAST : RCMI_STORES_THROUGH};
+    struct rcmi_try try = {.of = NULL};
     if (dst && !computed && !whole)
         step_compute(run, step, dst, false, srcs, bytes);
     if (shared && run->exec->config.shape->crowd <= 1)
         try = rcmi_try_begin(&out->stores, bytes);
-    const bool past = try.way == RCMI_STORES_PAST;
+    const bool past = try.of ? try.way == RCMI_STORES_PAST : shared && !step->answered;
     if (whole)
         step_compute_direct(run, step, dst, slot, past ? RCMI_BOTH_PAST : RCMI_FIRST_PAST, srcs,
                             bytes);
@@ -190,6 +234,12 @@ static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *
         rcmi_channel_commit(out->channel, bytes, lane->meta);
         return RCM_OK;
     }
+    if (step->answer != RCMI_NO_CHANNEL && lane->reply) {
+        step_compute_direct(run, step, dst, lane->reply,
+                            run->large ? RCMI_FIRST_PAST : RCMI_BOTH_THROUGH, srcs, bytes);
+        rcmi_channel_commit(out->channel, 0, lane->meta | RCMI_META_ANSWER);
+        return RCM_OK;
+    }
     if (lends) {
         step_compute(run, step, dst, false, srcs, bytes);
         const rcm_status status = step_lend(run, out, lane->meta, dst, bytes);
@@ -200,6 +250,29 @@ static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *
     step_fill(run, step, out, dst, lends, slot, srcs, bytes);
     rcmi_channel_commit(out->channel, bytes, lane->meta);
     return RCM_OK;
+}
+
+/* Sends what is stable from where it lies, or finds the slot for the step's message. *ret_slot
+ * NULL: it is sent. */
+static rcm_status step_reserve(struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                               const struct rcmi_bound_step *step, const void *src, size_t bytes,
+                               void **ret_slot) {
+    const struct rcmi_port *port = &lane->ports[step->out];
+    struct rcmi_end *out = port->end;
+    rcm_status status = RCM_ERR_UNSUPPORTED;
+    if (out->serving != port->turn || (step->answered && end_is_full(run, out)))
+        return RCM_AGAIN;
+    if (step->may_lend && bytes >= RCMI_LEND_MIN)
+        status = step_lend(run, out, lane->meta, src, bytes);
+    if (status == RCM_OK) {
+        if (step->answered)
+            end_keep(run, out, NULL);
+        *ret_slot = NULL;
+        return RCM_OK;
+    }
+    if (status == RCM_ERR_UNSUPPORTED)
+        status = rcmi_channel_reserve(out->channel, ret_slot);
+    return status == RCM_OK && end_keeps(out, *ret_slot) ? RCM_AGAIN : status;
 }
 
 /* Does one step if it can be done now. */
@@ -220,25 +293,19 @@ static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
 
     struct rcmi_end *out = lane->ports[step->out].end;
     void *slot = NULL;
-    status = out->serving == lane->ports[step->out].turn ? RCM_OK : RCM_AGAIN;
-    if (status == RCM_OK && step->may_lend && bytes >= RCMI_LEND_MIN) {
-        status = step_lend(run, out, lane->meta, srcs[0], bytes);
-        if (status == RCM_OK)
-            return RCM_OK;
-    } else if (status == RCM_OK) {
-        status = RCM_ERR_UNSUPPORTED;
-    }
-    if (status == RCM_ERR_UNSUPPORTED)
-        status = rcmi_channel_reserve(out->channel, &slot);
+    status = step_reserve(run, lane, step, srcs[0], bytes, &slot);
     if (status == RCM_AGAIN)
         lane->waits_for = out;
-    if (status != RCM_OK)
+    if (status != RCM_OK || !slot)
         return status;
 
     status = step_send(run, lane, step, dst, slot, srcs, bytes);
-    if (status == RCM_OK)
-        step_release(run, lane, step);
-    return status;
+    if (status != RCM_OK)
+        return status;
+    if (step->answered)
+        end_keep(run, out, slot);
+    step_release(run, lane, step);
+    return RCM_OK;
 }
 
 /* Hands on the channel ends on which this was the run's last step. */

@@ -50,13 +50,15 @@ struct rcmi_bind {
     size_t count;
     rcm_dtype dtype;
     rcm_op op;
-    /* Travels with every message; a message with another one is a mismatch. Bit 63 is the
-     * executor's: it marks the last slice of a stripe, for readers that do not know the size
-     * beforehand (their plans have one stripe). */
+    /* Travels with every message; a message with another one is a mismatch. Bits 62 and 63 are the
+     * executor's. The upper one marks the last slice of a stripe, for readers that do not know the
+     * size beforehand (their plans have one stripe). */
     uint64_t meta;
 };
 
 #define RCMI_META_LAST (UINT64_C(1) << 63)
+/* The message is empty: it is the answer to one from its reader, and stands in the slot of that. */
+#define RCMI_META_ANSWER (UINT64_C(1) << 62)
 
 /* Binds and takes its turn on the channels. Does not move data yet. The run is exec's, given back
  * by rcmi_run_end. */

@@ -44,6 +44,7 @@ void rcmi_exec_close_channels(struct rcmi_exec *exec) {
         struct rcmi_end *end = exec->ends;
         exec->ends = end->next;
         rcmi_channel_close(end->channel);
+        free(end->kept);
         free(end);
     }
 }
@@ -90,6 +91,11 @@ static rcm_status end_open(struct rcmi_exec *exec, const struct rcmi_plan_channe
     end->number = channel->number;
     end->outgoing = channel->outgoing;
     end->multicast = channel->multicast;
+    end->kept = calloc(exec->config.slots, sizeof(*end->kept));
+    if (!end->kept) {
+        free(end);
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a channel");
+    }
     const uint32_t id = channel->number | (channel->multicast ? RCMI_ID_MULTICAST : 0) |
                         (exec_is_spread(exec) ? RCMI_ID_BULK : 0);
     rcm_status status;
@@ -99,6 +105,7 @@ static rcm_status end_open(struct rcmi_exec *exec, const struct rcmi_plan_channe
         status = rcmi_channel_open_reader(exec->config.node, exec->config.epoch, id,
                                           exec->config.world_rank[end->peer], &end->channel);
     if (status != RCM_OK) {
+        free(end->kept);
         free(end);
         return status;
     }
@@ -258,6 +265,8 @@ static void run_bind_step(struct rcmi_run *run, uint32_t i, bool in_place) {
     bound->may_lend_dst = step->out != RCMI_NO_CHANNEL && step->lasting;
     bound->receives_into_dst = step->op == RCMI_STEP_RECV || step->op == RCMI_STEP_RECV_COPY_SEND;
     bound->invites = step->early;
+    bound->answered = step->answered;
+    bound->answer = step->answer;
     for (uint32_t k = 0; k < step->nsrcs; k++)
         if (plan->operands[step->first_src + k].where == RCMI_CHANNEL)
             run->last_step[plan->operands[step->first_src + k].index] = bound;

@@ -40,6 +40,10 @@ struct rcmi_end {
     uint32_t invited; /* messages from the next one on that were invited into place */
     uint32_t tickets; /* turns handed out */
     uint32_t serving; /* whose turn it is */
+    /* Slots of messages whose answers have not been received yet, oldest first: a ring of as many
+     * as the channel has slots. NULL in it: that one did not travel in its slot. */
+    void **kept;
+    uint32_t kept_first, nkept;
 };
 
 struct rcmi_exec {
@@ -67,6 +71,8 @@ struct rcmi_bound_step {
     bool may_lend_dst;      /* what it sends may be sent from dst */
     bool receives_into_dst; /* one channel to a buffer, and maybe on */
     bool invites;           /* the same, and its slices may come early */
+    bool answered;          /* its message will be */
+    uint32_t answer;        /* as in struct rcmi_step */
 };
 _Static_assert(sizeof(struct rcmi_bound_step) <= 64, "a bound step fits a cache line");
 
@@ -82,6 +88,7 @@ struct rcmi_lane_state {
     struct rcmi_port *ports; /* those of its stripe, by the plan's channel */
     size_t slice, offset;    /* offset == slice * slice_bytes */
     uint64_t meta;           /* of this slice's messages */
+    void *reply;             /* where the step may leave its answer; NULL */
     const struct rcmi_end *waits_for;
 };
 

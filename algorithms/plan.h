@@ -88,6 +88,13 @@ struct rcmi_step {
     uint32_t first_src;
     struct rcmi_operand dst; /* RCMI_NOWHERE if none */
     uint32_t out;            /* index into plan->channels, RCMI_NO_CHANNEL if none */
+    /* What it sends is the answer to a message that it receives, from this channel; or what it
+     * receives is the answer to a message that this rank sent, to this channel. RCMI_NO_CHANNEL if
+     * neither. The answer may then travel in the slot of the message. */
+    uint32_t answer;
+    /* It sends a message that will be answered: its slot is not used again until a step of this
+     * rank has received the answer. Computed by rcmi_plan_finish. */
+    bool answered;
 };
 
 struct rcmi_plan_channel {
@@ -175,6 +182,9 @@ void rcmi_reduce(struct rcmi_builder *b, int lane, uint32_t chunk, const struct 
                  int nsrcs, struct rcmi_operand dst, uint32_t out);
 void rcmi_recv_copy_send(struct rcmi_builder *b, int lane, uint32_t chunk, struct rcmi_operand from,
                          struct rcmi_operand dst, uint32_t out);
+/* The last step of the lane sends the answer to what it received from `channel`, or receives the
+ * answer to what was sent to it: see struct rcmi_step. */
+void rcmi_answers(struct rcmi_builder *b, int lane, uint32_t channel);
 void rcmi_signal(struct rcmi_builder *b, int lane, uint32_t out);
 void rcmi_wait(struct rcmi_builder *b, int lane, struct rcmi_operand from);
 struct rcmi_operand rcmi_nowhere(void);
@@ -233,6 +243,8 @@ void rcmi_plan_cache_free(struct rcmi_plan_cache *cache);
  *             each scratch chunk belongs to one lane, IN is never written
  *   matching  the i-th message a channel's writer sends is the i-th each reader receives, with the
  *             same chunk; nothing is left over; both ends exist
+ *   answers   of a channel that has any, the i-th message is answered by the step that receives it,
+ *             and the answer received as the i-th by one lane of its sender
  *   deadlock  the event graph with `slots` slots per channel is acyclic, for the collective run
  *             once and run twice in a row on the same channels; a cycle is named. More slots are
  *             then right as well.

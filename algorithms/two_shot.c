@@ -14,6 +14,9 @@
  * overwrites chunk c, which lane 1 must have sent before: it has, because rank c could not have
  * published the sum without it.
  *
+ * Between two ranks the sum goes back in the slot that the summand came in: the sender gets its
+ * lines back as the other core left them, and needs no other ones.
+ *
  * Each chunk is summed by one rank, so all get the same bits.
  *
  * Cost: 2 messages in a row; each rank sends p-1 chunks to one rank each and 1 to all, and moves
@@ -40,11 +43,15 @@ static void two_shot_steps(struct rcmi_builder *b, const struct rcmi_shape *shap
     }
     rcmi_reduce_in_rank_order(b, LANE_SUM, (uint32_t)rank, shape, rank, false,
                               rcmi_out((uint32_t)rank), rcmi_to_host(b, LANE_SUM, 0));
+    if (p == 2)
+        rcmi_answers(b, LANE_SUM, rcmi_from(b, LANE_SUM, 1 - rank, 0).index);
     for (int i = 1; i < p; i++) {
         const int c = (rank + i) % p;
         rcmi_recv(b, LANE_GATHER, (uint32_t)c, rcmi_from_host(b, LANE_GATHER, c, 0),
                   rcmi_out((uint32_t)c));
     }
+    if (p == 2)
+        rcmi_answers(b, LANE_GATHER, rcmi_to(b, LANE_SEND, 1 - rank, 0));
 }
 
 static rcm_status two_shot_emit(const struct rcmi_shape *shape, int rank, int root,
@@ -72,9 +79,10 @@ static struct rcmi_formula two_shot_formula(const struct rcmi_shape *shape, int 
 
 static double two_shot_cost(const struct rcmi_shape *shape, size_t bytes) {
     const double p = shape->nranks;
+    /* Where sums go back in the slots these stay cheap to write. */
+    const double moved = shape->nranks == 2 ? 2.25 : (5 * p - 2) / p;
     /* One poll less than flags: two ranks look at no more than on a ring. */
-    return shape->nranks == 1 ? 0
-                              : rcmi_cost_memory(2, 3 * (p - 2), (5 * p - 2) / p * (double)bytes);
+    return shape->nranks == 1 ? 0 : rcmi_cost_memory(2, 3 * (p - 2), moved * (double)bytes);
 }
 
 const struct rcmi_algorithm rcmi_two_shot = {

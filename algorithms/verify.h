@@ -5,6 +5,7 @@
  *   verify.c         the order of the parts, memory, words for steps in error texts
  *   verify_form.c    each plan alone: lanes, operands and channel ends make sense
  *   verify_match.c   channel ends of all ranks fit together, and so do their messages
+ *   verify_answer.c  messages that are answered in their slots
  *   verify_graph.c   the event graph: deadlock, longest chain of messages
  *   verify_hazard.c  accesses to a rank's buffers are ordered
  *   verify_data.c    every result is right; a barrier is one
@@ -58,6 +59,7 @@ struct rcmi_verifier {
     struct rcmi_verify_channel *channels;
     uint32_t *readers; /* ends */
     uint32_t nmessages;
+    uint32_t *answers; /* by message: the step that receives its answer + 1; 0: it gets none */
 
     uint32_t nedges;
     struct rcmi_verify_edge *edges; /* sorted by from */
@@ -83,6 +85,7 @@ void rcmi_verify_describe(const struct rcmi_verifier *v, uint32_t step, char *te
 
 rcm_status rcmi_verify_form(const struct rcmi_shape *shape, const struct rcmi_plan *plan);
 rcm_status rcmi_verify_match(struct rcmi_verifier *v);
+rcm_status rcmi_verify_answers(struct rcmi_verifier *v);
 rcm_status rcmi_verify_graph(struct rcmi_verifier *v);
 uint32_t rcmi_verify_rounds(struct rcmi_verifier *v, uint32_t *depth);
 rcm_status rcmi_verify_hazards(struct rcmi_verifier *v);

@@ -140,6 +140,23 @@ static rcm_status form_results(const struct form *f, const struct rcmi_step *s) 
     return status;
 }
 
+/* The answer to a message that it receives, or to one that this rank sends. */
+static rcm_status form_answer(const struct form *f, const struct rcmi_step *s) {
+    const struct rcmi_operand *srcs = f->plan->operands + s->first_src;
+    if (s->answer == RCMI_NO_CHANNEL)
+        return RCM_OK;
+    if (s->answer >= f->plan->nchannels)
+        return form_fail(f, "answers on no channel");
+    if (s->out == RCMI_NO_CHANNEL)
+        return s->op == RCMI_STEP_RECV && f->plan->channels[s->answer].outgoing
+                   ? RCM_OK
+                   : form_fail(f, "cannot receive an answer");
+    for (uint32_t i = 0; i < s->nsrcs; i++)
+        if (srcs[i].where == RCMI_CHANNEL && srcs[i].index == s->answer)
+            return RCM_OK;
+    return form_fail(f, "answers what it does not receive");
+}
+
 static bool within(int value, int min, int max) {
     return value >= min && value <= max;
 }
@@ -156,6 +173,8 @@ static rcm_status form_step(const struct form *f) {
     rcm_status status = form_sources(f, s, &channels, &buffers);
     if (status == RCM_OK)
         status = form_results(f, s);
+    if (status == RCM_OK)
+        status = form_answer(f, s);
     if (status != RCM_OK)
         return status;
     if (!within(channels, kind->channels_min, kind->channels_max) ||

@@ -6,7 +6,8 @@
  *
  *   lane      a step waits for the one before it in its lane
  *   message   the step that receives a message waits for the one that sends it
- *   credit    the step that sends message i+slots waits for those that release message i
+ *   credit    the step that sends message i+slots waits for those that release message i, and for
+ *             the one that receives its answer
  *
  * Each lane stops at its first step that cannot go on, so the plans deadlock if and only if the
  * graph has a cycle; more slots only take edges away. Order that holds with any number of slots,
@@ -60,13 +61,19 @@ static void edges_of_channels(const struct rcmi_verifier *v, struct rcmi_verify_
                              RCMI_EDGE_CREDIT);
             }
         }
+        for (uint32_t i = 0; i < total && v->slots < total - i; i++) {
+            const uint32_t answer = v->answers[channel->first_message + i % channel->nmessages];
+            if (answer > 0)
+                edge_add(edges, n, answer - 1 + i / channel->nmessages * v->nsteps,
+                         use_event(v, channel->writer, i + v->slots), RCMI_EDGE_CREDIT);
+        }
     }
 }
 
 static size_t edges_bound(const struct rcmi_verifier *v) {
     size_t n = v->nsteps;
     for (uint32_t c = 0; c < v->nchannels; c++)
-        n += (size_t)2 * v->channels[c].nmessages * v->channels[c].nreaders;
+        n += (size_t)v->channels[c].nmessages * (2 * v->channels[c].nreaders + 1);
     return n * RCMI_VERIFY_RUNS;
 }
 

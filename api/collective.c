@@ -39,7 +39,7 @@ static uint64_t request_hash(const struct request *r, const struct rcmi_plan *pl
  * root of a broadcast), the next one differs too. */
 static uint64_t comm_record_call(rcm_comm *comm, uint64_t hash) {
     comm->history = mix(comm->history ^ comm->epoch, hash);
-    return (comm->history & UINT64_C(0x7fffffff00000000)) | (uint32_t)comm->sequence;
+    return (comm->history & UINT64_C(0x3fffffff00000000)) | (uint32_t)comm->sequence;
 }
 
 static rcm_status check_buffer(const char *name, const void *buffer, size_t count) {

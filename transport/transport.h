@@ -230,6 +230,9 @@ struct rcmi_slot {
     const void *bytes;
     size_t len; /* at most the slot size: checked by the transport */
     uint64_t meta;
+    void *reply; /* where the writer will find what this reader, its only one, leaves there before
+                    the release: the slot, which it reads where it got it from reserve. NULL if
+                    there is no such place; set by shared_slots transports only. */
 };
 static inline rcm_status rcmi_channel_peek(struct rcmi_channel *channel,
                                            struct rcmi_slot *ret_slot);

@@ -470,6 +470,92 @@ static void test_multicast_across_hosts(void **state) {
     test_plans_free(plans, 4);
 }
 
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+/* The first step of a plan that answers, or that receives an answer. */
+static struct rcmi_step *step_of_answer(struct rcmi_plan *p, bool receives) {
+    uint32_t i = 0;
+    while (p->steps[i].answer == NONE || (p->steps[i].out == NONE) != receives)
+        i++;
+    return &p->steps[i];
+}
+static void break_answer(struct rcmi_plan *p) {
+    step_of_answer(p, false)->answer = NONE;
+}
+static void break_receipt(struct rcmi_plan *p) {
+    step_of_answer(p, true)->answer = NONE;
+}
+static void break_index(struct rcmi_plan *p) {
+    step_of_answer(p, true)->answer = p->nchannels;
+}
+static void break_question(struct rcmi_plan *p) {
+    step_of_answer(p, false)->answer = step_of_answer(p, false)->out;
+}
+static void break_asked(struct rcmi_plan *p) {
+    step_of_answer(p, true)->answer = step_of_answer(p, false)->answer;
+}
+static void break_kept(struct rcmi_plan *p) {
+    uint32_t i = 0;
+    while (!p->steps[i].answered)
+        i++;
+    p->steps[i].answered = false;
+}
+
+/* Needs two slots, since the first one is kept for its answer. */
+static void fill_ask_twice(struct rcmi_builder *b, int rank) {
+    const int other = 1 - rank;
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t theirs = (uint32_t)other * 2 + i, ours = (uint32_t)rank * 2 + i;
+        const struct rcmi_operand from = rcmi_from(b, 1, other, 0);
+        const struct rcmi_operand srcs[] = {rank == 0 ? rcmi_in(ours) : from,
+                                            rank == 0 ? from : rcmi_in(ours)};
+        rcmi_send(b, 0, theirs, rcmi_in(theirs), rcmi_to(b, 0, other, 0));
+        rcmi_reduce(b, 1, ours, srcs, 2, rcmi_out(ours), rcmi_to(b, 1, other, 1));
+        rcmi_answers(b, 1, from.index);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t theirs = (uint32_t)other * 2 + i;
+        rcmi_recv(b, 0, theirs, rcmi_from(b, 0, other, 1), rcmi_out(theirs));
+        rcmi_answers(b, 0, rcmi_to(b, 0, other, 0));
+    }
+}
+
+static void test_answers(void **state) {
+    const struct {
+        void (*damage)(struct rcmi_plan *);
+        const char *text;
+    } cases[] = {
+        {break_answer, "receives what is no answer to message 0"},
+        {break_receipt, "0 of 1 messages on its channel are answered"},
+        {break_index, "answers on no channel"},
+        {break_question, "answers what it does not receive"},
+        {break_asked, "cannot receive an answer"},
+        {break_kept, "is wrong about being answered"},
+    };
+    (void)state;
+    const struct rcmi_shape *shape = test_shape_one_host(&space, 2);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rcmi_plan **plans =
+            test_plans_emit(test_algorithm(RCM_ALL_REDUCE, "two_shot"), shape, 0);
+        cases[i].damage(plans[1]);
+        expect(shape, plans, &(struct rcmi_verify_options){.slots = 0}, cases[i].text);
+        test_plans_free(plans, 2);
+    }
+    struct rcmi_plan **plans = make(shape, RCM_ALL_REDUCE, 4, fill_ask_twice);
+    expect(shape, plans, &(struct rcmi_verify_options){.slots = 1}, "deadlocks with 1 slots");
+    for (uint32_t slots = 2; slots < 5; slots++)
+        assert_int_equal(rcmi_verify(shape, (const struct rcmi_plan *const *)plans,
+                                     &(struct rcmi_verify_options){.slots = slots}),
+                         RCM_OK);
+    test_plans_free(plans, 2);
+
+    struct rcmi_builder *b;
+    struct rcmi_plan *plan;
+    assert_int_equal(rcmi_plan_begin("wrong", RCM_ALL_REDUCE, shape, 0, 0, 1, 1, &b), RCM_OK);
+    rcmi_answers(b, 0, 0); /* no step yet */
+    assert_int_equal(rcmi_plan_finish(b, &plan), RCM_ERR_INTERNAL);
+}
+
 /* ---- Formula --------------------------------------------------------------------------------- */
 
 static void test_wrong_formula(void **state) {
@@ -509,6 +595,7 @@ int main(void) {
         cmocka_unit_test(test_form),
         cmocka_unit_test(test_form_of_made),
         cmocka_unit_test(test_multicast_across_hosts),
+        cmocka_unit_test(test_answers),
         cmocka_unit_test(test_wrong_formula),
     };
     return cmocka_run_group_tests_name("verifier", tests, NULL, NULL);

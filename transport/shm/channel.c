@@ -195,6 +195,7 @@ rcm_status shm_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
     if (status != RCM_OK)
         return status < 0 ? shm_blame(channel->writer) : status;
     ret_slot->len = len & ~RCMI_RING_FLAGS;
+    ret_slot->reply = reader->large && channel->nreaders == 1 ? reader->line + 1 : NULL;
     ret_slot->meta = reader->line->meta;
     return RCM_OK;
 }

@@ -230,7 +230,8 @@ rcm_status tcp_peek(struct rcmi_channel *base, struct rcmi_slot *ret_slot) {
         return RCM_AGAIN;
     const struct tcp_message *message = &channel->messages[oldest % base->slots];
     channel->peeked = oldest + 1;
-    *ret_slot = (struct rcmi_slot){message->bytes, message->len, message->meta};
+    *ret_slot =
+        (struct rcmi_slot){.bytes = message->bytes, .len = message->len, .meta = message->meta};
     return RCM_OK;
 }
 
