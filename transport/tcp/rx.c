@@ -376,16 +376,6 @@ static int rx_vector(struct tcp_rx *rx, const struct rx_guess *guess, struct iov
     return n;
 }
 
-static ssize_t rx_take(int fd, struct iovec *iov, int niov) {
-    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t)niov};
-    ssize_t got;
-    do {
-        got = niov == 1 ? recv(fd, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT)
-                        : recvmsg(fd, &msg, MSG_DONTWAIT);
-    } while (got < 0 && errno == EINTR);
-    return got;
-}
-
 /* RCM_AGAIN: nothing came. */
 static rcm_status rx_check(const struct tcp_stream *stream, ssize_t got) {
     const int peer = stream->link->peer;
@@ -402,19 +392,20 @@ static rcm_status rx_check(const struct tcp_stream *stream, ssize_t got) {
 /* One read. *ret_more: the socket may hold more than was taken. */
 static rcm_status rx_read(struct tcp_stream *stream, bool *ret_more) {
     struct tcp_rx *rx = &stream->rx;
-    struct iovec iov[3];
+    struct iovec iov[TCP_RX_VECTOR];
     const struct rx_guess guess = rx_guess(rx);
     const int niov = rx_vector(rx, &guess, iov);
     size_t asked = 0;
     for (int i = 0; i < niov; i++)
         asked += iov[i].iov_len;
-    const ssize_t got = rx_take(stream->fd, iov, niov);
+    const bool peeks = !guess.channel && tcp_peek_wanted(stream);
+    const ssize_t got = peeks ? tcp_peek_take(stream) : tcp_peek_skip(stream, iov, niov);
     const rcm_status status = rx_check(stream, got);
     if (status != RCM_OK) {
         guess_drop(rx, &guess);
         return status;
     }
-    *ret_more = (size_t)got == asked;
+    *ret_more = peeks ? rx->seen == TCP_PEEK : (size_t)got == asked;
     if (guess.channel)
         return guess_settle(stream, &guess, (size_t)got);
     const size_t direct = rx->in_payload && rx->to ? rx->left : 0;
@@ -456,7 +447,7 @@ bool tcp_rx_poll(struct tcp_stream *stream) {
     }
     stream->rx.owes = stream->rx.owes || moved;
     stream->rx.dry = moved ? 0 : stream->rx.dry + 1;
-    if (stream->rx.dry == TCP_DRY)
+    if (stream->rx.dry == TCP_DRY && (stream->rx.in_payload || stream->rx.large))
         tcp_rx_acknowledge(stream);
     return moved;
 }

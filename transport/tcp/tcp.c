@@ -92,12 +92,13 @@ static bool domain_progress(void *data) {
 
 /* ---- The loop's part ----------------------------------------------------------------------- */
 
-/* Before somebody sleeps on the set of sockets, be it the loop: acknowledges what came, and sends
- * what waits or has epoll tell when there is room. */
+/* Before somebody sleeps on the set of sockets, be it the loop: takes out what was only peeked at,
+ * acknowledges what came, and sends what waits or has epoll tell when there is room. */
 static void streams_settle(struct tcp_domain *domain) {
     pthread_rwlock_rdlock(&domain->streams_lock);
     for (struct tcp_stream *stream = domain->streams; stream; stream = stream->next) {
         if (tcp_lock_try(&stream->rx.lock)) {
+            tcp_peek_settle(stream);
             if (stream->rx.in_payload || stream->rx.large)
                 tcp_rx_acknowledge(stream);
             tcp_lock_drop(&stream->rx.lock);

@@ -5,6 +5,7 @@
  *   tcp.c      the table; domains (one per node) and links
  *   stream.c   one data socket: its life, its failure, when its thread must be woken
  *   rx.c       what arrives: frames into slots or into the reader's own memory, credits
+ *   peek.c     reading small messages without being made to acknowledge them
  *   tx.c       what leaves: a first-in, first-out list of frames, gathered into few system calls
  *   channel.c  the two ends of a channel
  *
@@ -28,6 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include "transport.h"
 
 #define TCP_STREAMS 1
@@ -39,6 +41,8 @@
 #define TCP_LARGE         4096  /* of such messages it is worth while to guess what comes next */
 #define TCP_MISSES        8     /* so many wrong guesses in a row are the last ones */
 #define TCP_DRY           32    /* so many looks in vain before the kernel is made to acknowledge */
+#define TCP_RX_VECTOR     3     /* pieces that one read goes to */
+#define TCP_PEEK          2048  /* bytes that may be looked at and left in the socket, see peek.c */
 #define TCP_RX_ROUNDS     8   /* reads per call of progress, so that no stream starves the others */
 #define TCP_GATHER        16  /* frames per system call */
 #define TCP_SMALL         512 /* bytes that are cheaper to copy together than to gather */
@@ -109,8 +113,10 @@ struct tcp_rx {
     uint32_t misses;
     struct tcp_channel *claimed; /* its hint is TAKEN for a message that may be about to come */
     bool rang;                   /* something arrived that somebody may sleep for */
-    bool owes;    /* the kernel may hold back an acknowledgement, see tcp_rx_acknowledge */
-    uint32_t dry; /* looks in a row that found nothing */
+    bool owes;           /* the kernel may hold back an acknowledgement, see tcp_rx_acknowledge */
+    uint32_t dry;        /* looks in a row that found nothing */
+    size_t seen;         /* bytes at the front of the socket that are taken already, see peek.c */
+    uint32_t unanswered; /* reads that brought something since this side sent anything */
     struct tcp_end *ends;
     uint32_t nends;
 };
@@ -135,6 +141,8 @@ struct tcp_stream {
     /* Frames in the list, written under queue_lock. seq_cst: a thread that queues and then fails
      * to get tx_lock relies on the holder looking here after having dropped it. */
     _Atomic uint32_t queued;
+    /* Something was sent; set by tx, cleared by rx, both relaxed: it only says what is likely. */
+    _Atomic bool answered;
     /* The socket takes no more. Written by the holder of tx_lock, seq_cst, paired with
      * domain.armed: either the one who arms sees it or the one who blocks sees the arming. */
     _Atomic bool blocked;
@@ -246,6 +254,17 @@ rcm_status tcp_end_add(struct tcp_stream *stream, struct tcp_channel *channel);
 void tcp_end_remove(struct tcp_stream *stream, struct tcp_channel *channel);
 /* Moves what is being received into a reader's own memory back to its slot. */
 void tcp_rx_displace(struct tcp_channel *channel);
+
+/* peek.c; under rx.lock. */
+/* Shall the next read leave what it finds in the socket? Only for one that goes to `ahead`. */
+bool tcp_peek_wanted(struct tcp_stream *stream);
+/* Such a read: what is new comes to the front of `ahead`. Returns as recv does, without what was
+ * seen before. */
+ssize_t tcp_peek_take(struct tcp_stream *stream);
+/* Any other read, which takes what was seen out of the socket, too. */
+ssize_t tcp_peek_skip(struct tcp_stream *stream, struct iovec *iov, int niov);
+/* Takes what was seen out of the socket, so that it shows as empty if it is. */
+void tcp_peek_settle(struct tcp_stream *stream);
 
 /* tx.c */
 void tcp_tx_queue(struct tcp_stream *stream, struct tcp_frame *frame);

@@ -196,8 +196,10 @@ static bool tx_send(struct tcp_stream *stream) {
         tcp_stream_fail(stream);
         return false;
     }
-    if (sent > 0)
+    if (sent > 0) {
+        atomic_store_explicit(&stream->answered, true, memory_order_relaxed);
         tx_retire(stream, (size_t)sent);
+    }
     bool full = sent < 0 || (size_t)sent < total;
     atomic_store(&stream->blocked, full);
     return !full;

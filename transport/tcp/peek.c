@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reading small messages without being made to acknowledge them.
+ *
+ * A read that takes the second of two small segments to which nothing was answered, and leaves the
+ * socket empty, makes the kernel send an acknowledgement at once, before the read returns: two to
+ * three microseconds, on the way of a message that takes four. It is the common case wherever one
+ * side sends twice in a row, at the end of a barrier, say, and at the beginning of a broadcast.
+ * Most often the reader is about to send something itself, which would acknowledge for nothing.
+ *
+ * So such a message is *peeked*: read, but left in the socket. What lies there is `seen`, and the
+ * next read that is no peek takes it out, together with what is new. That is after this side has
+ * sent, or when nothing came for a few looks, or before anybody sleeps on the socket, for whom it
+ * must be empty.
+ *
+ * Not here: what the bytes mean (rx.c).
+ */
+#include <errno.h>
+#include <sys/socket.h>
+#include "tcp.h"
+
+#define PEEK_LOOKS 8 /* so many looks in vain, then the socket is emptied */
+#define PEEK_LEAST 1 /* reads in a row that the kernel lets pass unanswered */
+#define PEEK_MOST  3 /* more than that shall not wait for an acknowledgement */
+
+bool tcp_peek_wanted(struct tcp_stream *stream) {
+    struct tcp_rx *rx = &stream->rx;
+    if (atomic_load_explicit(&stream->answered, memory_order_relaxed)) {
+        atomic_store_explicit(&stream->answered, false, memory_order_relaxed);
+        rx->unanswered = 0;
+    }
+    return rx->unanswered >= PEEK_LEAST && rx->unanswered <= PEEK_MOST && !rx->in_payload &&
+           !rx->large && rx->tail == 0 && rx->seen < TCP_PEEK / 2 &&
+           (rx->seen == 0 || rx->dry < PEEK_LOOKS);
+}
+
+static ssize_t peek_receive(int fd, struct iovec *iov, int niov, int flags) {
+    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t)niov};
+    ssize_t got;
+    do {
+        got = niov == 1 ? recv(fd, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT | flags)
+                        : recvmsg(fd, &msg, MSG_DONTWAIT | flags);
+    } while (got < 0 && errno == EINTR);
+    return got;
+}
+
+/* Bytes that are new, of `got`; as recv would say it if there are none. */
+static ssize_t peek_count(struct tcp_rx *rx, ssize_t got, size_t old) {
+    if (got <= 0)
+        return got;
+    if ((size_t)got <= old) {
+        errno = EAGAIN;
+        return -1;
+    }
+    rx->unanswered++;
+    return got - (ssize_t)old;
+}
+
+ssize_t tcp_peek_take(struct tcp_stream *stream) {
+    struct tcp_rx *rx = &stream->rx;
+    uint8_t old[TCP_PEEK];
+    struct iovec iov[2] = {{old, rx->seen}, {rx->ahead, TCP_PEEK - rx->seen}};
+    const int skip = rx->seen == 0;
+    const ssize_t got = peek_receive(stream->fd, iov + skip, 2 - skip, MSG_PEEK);
+    const ssize_t fresh = peek_count(rx, got, rx->seen);
+    if (fresh > 0)
+        rx->seen = (size_t)got;
+    return fresh;
+}
+
+ssize_t tcp_peek_skip(struct tcp_stream *stream, struct iovec *iov, int niov) {
+    struct tcp_rx *rx = &stream->rx;
+    uint8_t old[TCP_PEEK];
+    struct iovec all[1 + TCP_RX_VECTOR];
+    const size_t seen = rx->seen;
+    if (seen == 0)
+        return peek_count(rx, peek_receive(stream->fd, iov, niov, 0), 0);
+    all[0] = (struct iovec){old, seen};
+    for (int i = 0; i < niov; i++)
+        all[1 + i] = iov[i];
+    const ssize_t got = peek_receive(stream->fd, all, 1 + niov, 0);
+    if (got > 0)
+        rx->seen = (size_t)got < seen ? seen - (size_t)got : 0;
+    return peek_count(rx, got, seen);
+}
+
+void tcp_peek_settle(struct tcp_stream *stream) {
+    struct tcp_rx *rx = &stream->rx;
+    uint8_t old[TCP_PEEK];
+    if (rx->seen == 0 || stream->fd < 0)
+        return;
+    const ssize_t got = recv(stream->fd, old, rx->seen, MSG_DONTWAIT);
+    if (got > 0)
+        rx->seen -= (size_t)got;
+}
