@@ -130,9 +130,11 @@ static int machine_local_rank(const rcm_comm *comm, int rank) {
 }
 
 int rcmi_comm_home_apart(const rcm_comm *comm, int peer) {
+    if (comm->place.home < 0)
+        return -1;
     const uint8_t *own = comm->engine->cpus[comm->world_rank[comm->rank]].bytes;
     const int mine = comm->local_rank, other = machine_local_rank(comm, peer);
-    if (comm->place.home < 0 || other < 0 || other == mine)
+    if (other < 0 || other == mine)
         return -1;
     const int cpus = cpus_count(own), nth = cpus_share(cpus, mine, comm->local_size);
     const bool together = nth == cpus_share(cpus, other, comm->local_size);

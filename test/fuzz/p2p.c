@@ -331,6 +331,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     comm.size = RANKS;
     comm.slot_bytes = SLOT_BYTES;
     comm.world_rank = world_rank;
+    comm.place.home = -1;
     atomic_flag_clear(&comm.driving);
     unfinished = 0;
     failed = false;
