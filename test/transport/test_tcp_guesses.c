@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a tcp reader guesses of the next message, right and wrong: nothing is lost, nothing is
+ * written where it may not be, and the guesses are as good as they can be.
+ */
+#include <stdlib.h>
+#include "tcp_ends.h"
+
+/* ---- Guesses ------------------------------------------------------------------------------- */
+
+enum { GUESS_CHANNELS = 2, GUESS_ROUNDS = 4000, GUESS_BYTES = 8192 };
+
+struct lane {
+    struct tcp_channel writer, reader;
+    uint64_t sent, got;
+    uint8_t *place; /* freed as soon as the reader withdraws it: a sanitizer sees who writes late */
+};
+
+static unsigned guess_next(unsigned *seed) {
+    *seed = *seed * 1103515245u + 12345u;
+    return *seed >> 16;
+}
+
+/* Large and small ones in bursts, so that what follows a large message changes now and then. */
+static size_t guess_len(size_t lane, uint64_t number) {
+    const size_t odd = (size_t)(number * 977 + lane * 131) % 1500;
+    return (number / 16 + lane) % 3 == 0 ? odd : GUESS_BYTES - odd;
+}
+
+static void lane_send(struct lane *lane, size_t which) {
+    const size_t len = guess_len(which, lane->sent);
+    void *slot;
+    if (rcmi_channel_reserve(&lane->writer.base, &slot) != RCM_OK)
+        return;
+    memset(slot, (int)(lane->sent * 2 + which) & 0xff, len);
+    rcmi_channel_commit(&lane->writer.base, len, lane->sent++);
+}
+
+static void lane_expect(struct lane *lane, size_t cap) {
+    rcmi_channel_expect(&lane->reader.base, NULL, 0);
+    free(lane->place);
+    lane->place = cap ? malloc(cap) : NULL;
+    if (cap)
+        rcmi_channel_expect(&lane->reader.base, lane->place, cap);
+}
+
+static void lane_receive(struct lane *lane, size_t which) {
+    struct rcmi_slot message;
+    if (rcmi_channel_peek(&lane->reader.base, &message) != RCM_OK)
+        return;
+    assert_int_equal(message.meta, lane->got);
+    assert_int_equal(message.len, guess_len(which, lane->got));
+    for (size_t i = 0; i < message.len; i++)
+        assert_int_equal(((const uint8_t *)message.bytes)[i], (lane->got * 2 + which) & 0xff);
+    rcmi_channel_release(&lane->reader.base);
+    lane->got++;
+}
+
+/* Messages of two channels in changing order, some into places that come and go: each arrives whole
+ * and in order, whatever was guessed of it. */
+static void guesses_through(int buffer) {
+    struct two two;
+    struct lane lanes[GUESS_CHANNELS] = {0};
+    unsigned seed = 1;
+    two_open(&two, buffer);
+    for (size_t i = 0; i < GUESS_CHANNELS; i++)
+        channel_make(&two.a, &two.b, &lanes[i].writer, &lanes[i].reader);
+    for (int round = 0; round < GUESS_ROUNDS; round++) {
+        const unsigned dice = guess_next(&seed);
+        const size_t which = dice % GUESS_CHANNELS;
+        struct lane *lane = &lanes[which];
+        for (unsigned burst = dice / 2 % 4; burst > 0; burst--)
+            lane_send(lane, which);
+        tcp->progress(&two.a.domain);
+        if (dice / 8 % 4 == 0)
+            lane_expect(lane, dice / 32 % 3 == 0 ? 0 : dice / 32 % 3 == 1 ? GUESS_BYTES : 5000);
+        if (dice / 128 % 4 != 0)
+            tcp->progress(&two.b.domain);
+        for (unsigned burst = dice / 512 % 4; burst > 0; burst--)
+            lane_receive(lane, which);
+    }
+    for (size_t i = 0; i < GUESS_CHANNELS; i++) {
+        assert_true(lanes[i].got > GUESS_ROUNDS / 16);
+        lane_expect(&lanes[i], 0);
+        tcp->channel_fini(&lanes[i].writer.base);
+        tcp->channel_fini(&lanes[i].reader.base);
+    }
+    assert_int_equal(two.a.node.failures + two.b.node.failures, 0);
+    two_close(&two);
+}
+
+static void guesses(void **state) {
+    (void)state;
+    guesses_through(0);
+    guesses_through(4096); /* in parts */
+}
+
+/* ---- One step after the other ---------------------------------------------------------------- */
+
+enum { PAIRS = 3, PLACE_MAX = 1 << 17, POISON = 0xee };
+
+struct pairs {
+    struct two two;
+    struct tcp_channel writer[PAIRS], reader[PAIRS];
+    uint64_t sent, got[PAIRS];
+    uint8_t place[PLACE_MAX];
+};
+
+static struct pairs *pairs_open(size_t slot_bytes) {
+    struct pairs *pairs = malloc(sizeof *pairs);
+    assert_non_null(pairs);
+    memset(pairs, 0, sizeof *pairs);
+    memset(pairs->place, POISON, sizeof pairs->place);
+    two_open(&pairs->two, 0);
+    channel_bytes = slot_bytes;
+    for (int i = 0; i < PAIRS; i++)
+        channel_make(&pairs->two.a, &pairs->two.b, &pairs->writer[i], &pairs->reader[i]);
+    channel_bytes = 8192;
+    return pairs;
+}
+
+static void pairs_close(struct pairs *pairs) {
+    assert_int_equal(pairs->two.a.node.failures + pairs->two.b.node.failures, 0);
+    for (int i = 0; i < PAIRS; i++) {
+        tcp->channel_fini(&pairs->writer[i].base);
+        if (!pairs->reader[i].base.transport) /* closed by the test */
+            continue;
+        rcmi_channel_expect(&pairs->reader[i].base, NULL, 0);
+        tcp->channel_fini(&pairs->reader[i].base);
+    }
+    two_close(&pairs->two);
+    free(pairs);
+}
+
+static void pair_send(struct pairs *pairs, int which, size_t len) {
+    void *slot;
+    assert_int_equal(rcmi_channel_reserve(&pairs->writer[which].base, &slot), RCM_OK);
+    memset(slot, (int)(pairs->sent & 0x7f), len);
+    rcmi_channel_commit(&pairs->writer[which].base, len, pairs->sent++);
+}
+
+static void pairs_look(struct pairs *pairs) {
+    tcp->progress(&pairs->two.b.domain);
+    tcp->progress(&pairs->two.a.domain); /* credits */
+}
+
+static void pair_expect(struct pairs *pairs, int which, size_t cap) {
+    rcmi_channel_expect(&pairs->reader[which].base, cap ? pairs->place : NULL, cap);
+}
+
+/* The message that was sent as number `meta`, whole; returns whether it came to its place. */
+static bool pair_take(struct pairs *pairs, int which, size_t len, uint64_t meta) {
+    struct rcmi_slot message;
+    for (int looks = 0; rcmi_channel_peek(&pairs->reader[which].base, &message) != RCM_OK;
+         looks++) {
+        assert_true(looks < 100);
+        pairs_look(pairs);
+    }
+    assert_int_equal(message.meta, meta);
+    assert_int_equal(message.len, len);
+    for (size_t i = 0; i < len; i++)
+        assert_int_equal(((const uint8_t *)message.bytes)[i], meta & 0x7f);
+    const bool placed = message.bytes == pairs->place;
+    rcmi_channel_release(&pairs->reader[which].base);
+    return placed;
+}
+
+static uint32_t pairs_misses(const struct pairs *pairs) {
+    return pairs->two.b.link.streams[0].rx.misses;
+}
+
+static void check_untouched(struct pairs *pairs, size_t from) {
+    for (size_t i = from; i < sizeof pairs->place; i++)
+        assert_int_equal(pairs->place[i], POISON);
+}
+
+/* A place of just the length is used, also where something else comes first. */
+static void places_stay(void **state) {
+    (void)state;
+    struct pairs *pairs = pairs_open(8192);
+    for (int round = 0; round < 20; round++) {
+        const size_t len = round % 2 ? 8192 : 5000;
+        pair_expect(pairs, 0, len);
+        pairs_look(pairs); /* in vain, with a guess from the second round on */
+        if (round % 3) {   /* a guess that is wrong */
+            pair_send(pairs, 1, round % 3 == 1 ? 8192 : 10);
+            pairs_look(pairs);
+            assert_false(pair_take(pairs, 1, round % 3 == 1 ? 8192 : 10, pairs->sent - 1));
+        }
+        pair_send(pairs, 0, len);
+        assert_true(pair_take(pairs, 0, len, pairs->sent - 1));
+    }
+    check_untouched(pairs, 8192);
+    pairs_close(pairs);
+}
+
+/* What ends after a place was offered for it, but had begun before, goes to its slot; and the next
+ * message, which the place was not for, does not touch it. */
+static void places_go(void **state) {
+    (void)state;
+    struct pairs *pairs = pairs_open(8192);
+    for (int round = 0; round < 4; round++) {
+        pair_send(pairs, 0, 8192);
+        pairs_look(pairs);
+        pair_expect(pairs, 0, 8192); /* too late: it has come */
+        assert_false(pair_take(pairs, 0, 8192, pairs->sent - 1));
+        for (int more = 0; more < 3; more++) {
+            pairs_look(pairs);
+            pair_send(pairs, round % 2, 8192 - (size_t)more);
+            assert_false(pair_take(pairs, round % 2, 8192 - (size_t)more, pairs->sent - 1));
+        }
+        check_untouched(pairs, 0);
+    }
+    pairs_close(pairs);
+}
+
+/* A look ends with each message that is larger than what is read ahead: its reader can say where
+ * the next one goes, which is in the socket already. */
+static void looks_end(void **state) {
+    (void)state;
+    const size_t much = PLACE_MAX;
+    struct pairs *pairs = pairs_open(much);
+    for (int round = 0; round < 5; round++) {
+        pairs_look(pairs);
+        for (int k = 0; k < 3; k++)
+            pair_send(pairs, 0, much);
+        for (int k = 0; k < 3; k++) {
+            pair_expect(pairs, 0, much);
+            assert_true(pair_take(pairs, 0, much, pairs->sent - 3 + (uint64_t)k));
+        }
+    }
+    pairs_close(pairs);
+}
+
+/* Whose large message follows is learnt from the last time; who is always wrong stops. */
+static void guesses_learn(void **state) {
+    (void)state;
+    struct pairs *pairs = pairs_open(8192);
+    for (int round = 0; round < 30; round++) {
+        pair_send(pairs, round % PAIRS, 8192);
+        assert_false(pair_take(pairs, round % PAIRS, 8192, pairs->sent - 1));
+        if (round >= 2 * PAIRS)
+            assert_int_equal(pairs_misses(pairs), 0);
+        pairs_look(pairs);
+    }
+    for (uint32_t round = 1; round < 30; round++) {
+        pair_send(pairs, 1, 100);
+        assert_false(pair_take(pairs, 1, 100, pairs->sent - 1));
+        assert_int_equal(pairs_misses(pairs), round < TCP_MISSES ? round : TCP_MISSES);
+    }
+    pair_send(pairs, 1, 8192);
+    assert_false(pair_take(pairs, 1, 8192, pairs->sent - 1));
+    assert_int_equal(pairs_misses(pairs), 0);
+    pairs_close(pairs);
+}
+
+/* Slots that are larger than what one read may take ahead: a wrong guess is put together there. */
+static void guesses_of_much(void **state) {
+    (void)state;
+    const size_t much = PLACE_MAX;
+    struct pairs *pairs = pairs_open(much);
+    for (int round = 0; round < 12; round++) {
+        const size_t len = much - (size_t)round % 3 * 40000;
+        pair_expect(pairs, 0, round % 2 ? much : 0);
+        for (int k = 0; k < 2; k++) { /* as many bytes as a read may take, of another one */
+            pair_send(pairs, 1 + k, len);
+            assert_false(pair_take(pairs, 1 + k, len, pairs->sent - 1));
+        }
+        pair_send(pairs, 0, len);
+        assert_int_equal(pair_take(pairs, 0, len, pairs->sent - 1), round % 2);
+        pair_expect(pairs, 0, 0);
+    }
+    pairs_close(pairs);
+}
+
+/* A header that comes in parts, behind one of which the same bytes were left from the last time;
+ * and as much as one read may take, of frames that nobody wants. */
+static void guesses_of_parts(void **state) {
+    (void)state;
+    struct pairs *pairs = pairs_open(8192);
+    const int fd = pairs->two.a.link.streams[0].fd;
+    const struct tcp_header late = {TCP_HEADER_DATA, pairs->reader[1].index + 0x10000, 8000, 0};
+    static uint8_t payload[8192];
+    for (size_t cut = 1; cut < sizeof late; cut++) {
+        const struct tcp_header header = {TCP_HEADER_DATA, pairs->reader[0].index, 8192, cut};
+        memset(payload, (int)cut, sizeof payload);
+        pairs_look(pairs); /* credits: our own bytes go behind them */
+        assert_int_equal(write(fd, &header, cut), cut);
+        pairs_look(pairs);
+        assert_int_equal(write(fd, (const char *)&header + cut, sizeof header - cut),
+                         sizeof header - cut);
+        assert_int_equal(write(fd, payload, sizeof payload), sizeof payload);
+        /* As if the writer had sent it, which gets the credit. */
+        atomic_fetch_add(&pairs->writer[0].committed, 1);
+        assert_false(pair_take(pairs, 0, sizeof payload, cut));
+    }
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(write(fd, &late, sizeof late), sizeof late);
+        assert_int_equal(write(fd, payload, late.len), late.len);
+    }
+    for (int i = 0; i < 10; i++)
+        pairs_look(pairs);
+    pair_send(pairs, 1, 100);
+    assert_false(pair_take(pairs, 1, 100, pairs->sent - 1));
+    pairs_close(pairs);
+}
+
+static bool is_poisoned(const struct tcp_channel *channel) {
+    for (size_t i = 0; i < sizeof *channel; i++)
+        if (((const uint8_t *)channel)[i] != POISON)
+            return false;
+    return true;
+}
+
+/* Whose large message came last, or would come next, is closed: its memory is not used any more. */
+static void closed_guesses(void **state) {
+    (void)state;
+    for (int closed = 0; closed < 2; closed++) {
+        struct pairs *pairs = pairs_open(8192);
+        for (int round = 0; round < 4; round++) { /* 0, 1, 0, 1 and 0 is next */
+            pair_send(pairs, round % 2, 8192);
+            assert_false(pair_take(pairs, round % 2, 8192, pairs->sent - 1));
+        }
+        struct tcp_channel *reader = &pairs->reader[closed];
+        tcp->channel_fini(&reader->base);
+        memset(reader, POISON, sizeof *reader);
+        pairs_look(pairs);
+        pair_send(pairs, closed, 8192); /* is dropped */
+        pairs_look(pairs);
+        for (int round = 0; round < 3; round++) {
+            pair_send(pairs, 2, 8192);
+            assert_false(pair_take(pairs, 2, 8192, pairs->sent - 1));
+            pair_send(pairs, 1 - closed, 8192);
+            assert_false(pair_take(pairs, 1 - closed, 8192, pairs->sent - 1));
+        }
+        assert_true(is_poisoned(reader));
+        memset(reader, 0, sizeof *reader); /* as one that was never made */
+        pairs_close(pairs);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(guesses),          cmocka_unit_test(places_stay),
+        cmocka_unit_test(places_go),        cmocka_unit_test(looks_end),
+        cmocka_unit_test(guesses_learn),    cmocka_unit_test(guesses_of_much),
+        cmocka_unit_test(guesses_of_parts), cmocka_unit_test(closed_guesses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
