@@ -36,9 +36,9 @@
 #include "wire.h"
 
 #define MS        INT64_C(1000000)
-#define TURN_NS   (200 * MS) /* of a rank that was handed the claim */
+#define TURN_NS   (150 * MS) /* of a rank that was handed the claim */
 #define SETTLE_NS (30 * MS)
-#define LIMIT_NS  (400 * MS) /* for all turns: with the inquiry less than a second */
+#define LIMIT_NS  (300 * MS) /* for all turns: with the inquiry less than a second */
 /* Two looks at the sockets that are no further apart have nothing old between them. */
 #define LOOK_NS   (15 * MS)
 #define LOOKS_MAX 5 /* then this rank is just slow, and was not away */
@@ -51,7 +51,8 @@ struct rcmi_claims {
     _Atomic bool open;
     struct rcm_error error;
     uint32_t weight;
-    int looks; /* of our own turn, after it had settled, and when the last one was */
+    bool settles; /* our own turn, and all have been told */
+    int looks;    /* after that, and when the last one was */
     int64_t looked_ns;
     int speaker; /* who has it; -1 nobody yet */
     rcmi_deadline turn_until, until;
@@ -109,8 +110,8 @@ static void claims_next_turn(struct rcmi_claims *claims, int64_t now) {
         return;
     }
     claims->speaker = own;
-    claims->looks = 0;
-    claims->turn_until = now + SETTLE_NS;
+    claims->settles = false;
+    claims->turn_until = now;
     claims_announce(claims);
 }
 
@@ -138,12 +139,21 @@ static void claims_leave_it(struct rcmi_claims *claims, int rank, int64_t now) {
     claims->turn_until = now + TURN_NS;
 }
 
+/* The announcement is out: who does not know of it yet has not spoken, or will be heard. */
+static void claims_settle(struct rcmi_claims *claims, int64_t now) {
+    claims->settles = true;
+    claims->looks = 0;
+    claims->turn_until = now + SETTLE_NS;
+}
+
 /* True once it is to be said. */
 static bool claims_turn(struct rcmi_claims *claims, int64_t now) {
     const int own = claims->comm->rank;
+    if (claims->speaker == own && !claims->settles)
+        claims_settle(claims, now);
     while (claims->speaker < own && now >= claims->turn_until)
         claims_next_turn(claims, now);
-    if (claims->speaker < own || now < claims->turn_until)
+    if (claims->speaker < own || !claims->settles || now < claims->turn_until)
         return false;
     const bool fresh = claims->looks > 0 && now - claims->looked_ns < LOOK_NS;
     if (fresh || claims->looks == LOOKS_MAX)

@@ -23,7 +23,7 @@ enum {
     STEP_US = 250,
     FLIGHT_US = 12000,
     INQUIRY_US = 400000,
-    IN_TIME_US = 550000, /* from the end of the inquiry, which takes up to 450 ms of a second */
+    IN_TIME_US = 400000, /* from the end of the inquiry, which takes up to 450 ms of a second */
     END_US = 5000000,
 };
 #define EPOCH 77u
