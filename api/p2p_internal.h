@@ -28,9 +28,13 @@
 #ifndef BARE_MIN                         /* the fuzz target's slots are small */
 #define BARE_MIN ((size_t)8192) /* smaller eager messages are cheaper to copy than to lend */
 #endif
-#define LEND_MIN  ((size_t)2048)
-#define PIECES    4 /* of a message, at least, if they are not smaller than this: */
+#ifndef LEND_MIN
+#define LEND_MIN ((size_t)2048)
+#endif
+#define PIECES 4 /* of a message, at least, if they are not smaller than this: */
+#ifndef PIECE_MIN
 #define PIECE_MIN ((size_t)16384)
+#endif
 
 enum kind { KIND_EAGER = 1, KIND_ANNOUNCE, KIND_READY, KIND_DATA, KIND_CREDIT, KIND_BARE };
 

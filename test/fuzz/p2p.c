@@ -26,6 +26,8 @@ static void fuzz_close(struct rcmi_channel *channel);
 #define rcmi_channel_close                             fuzz_close
 #define rcmi_channel_state(channel)                    RCM_OK
 #define BARE_MIN                                       300
+#define LEND_MIN                                       ((size_t)200)
+#define PIECE_MIN                                      ((size_t)256)
 #include "../../api/p2p.c"
 #include "../../api/p2p_direct.c"
 #include "../../api/p2p_receive.c"
@@ -48,9 +50,17 @@ static struct rcm_comm comm;
 static struct rcmi_engine engine;
 static struct rcmi_p2p *p2p;
 static int unfinished;
-static bool failed, lending, expecting;
+static bool failed, lending, expecting, filling, draining;
+static unsigned asked; /* how often a channel was asked whether it can go on */
+
+/* Now and then there is no free slot, or the kernel still reads what was lent. */
+static bool not_now(bool often) {
+    return often && asked++ % 3 != 2;
+}
 
 static rcm_status play_reserve(struct rcmi_channel *channel, void **ret_slot) {
+    if (not_now(filling))
+        return RCM_AGAIN;
     *ret_slot = ((struct played *)channel)->bytes;
     return RCM_OK;
 }
@@ -71,6 +81,8 @@ static rcm_status play_lend(struct rcmi_channel *channel, const void *bytes, siz
     (void)channel;
     if (!lending)
         return RCM_ERR_UNSUPPORTED;
+    if (not_now(filling))
+        return RCM_AGAIN;
     for (size_t i = 0; i < len; i++)
         sum += ((const uint8_t *)bytes)[i];
     fuzz_require(sum <= 255 * len, "what is lent can be read");
@@ -80,7 +92,7 @@ static rcm_status play_lend(struct rcmi_channel *channel, const void *bytes, siz
 
 static bool play_quiet(struct rcmi_channel *channel) {
     (void)channel;
-    return true;
+    return !not_now(draining);
 }
 
 static rcm_status play_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
@@ -109,17 +121,17 @@ static void play_expect(struct rcmi_channel *channel, void *place, size_t cap) {
     in->cap = cap;
 }
 
-static const struct rcmi_transport play = {.name = "play",
-                                           .reserve = play_reserve,
-                                           .commit = play_commit,
-                                           .lend = play_lend,
-                                           .quiet = play_quiet,
-                                           .taken = rcmi_always_taken,
-                                           .peek = play_peek,
-                                           .release = play_release,
-                                           .expect = play_expect,
-                                           .direct = rcmi_no_direct,
-                                           .invite = rcmi_no_invite};
+static struct rcmi_transport play = {.name = "play",
+                                     .reserve = play_reserve,
+                                     .commit = play_commit,
+                                     .lend = play_lend,
+                                     .quiet = play_quiet,
+                                     .taken = rcmi_always_taken,
+                                     .peek = play_peek,
+                                     .release = play_release,
+                                     .expect = play_expect,
+                                     .direct = rcmi_no_direct,
+                                     .invite = rcmi_no_invite};
 
 static rcm_status play_open(struct played *channel, struct rcmi_channel **ret_channel) {
     fuzz_require(!channel->open, "a channel is opened once");
@@ -274,8 +286,9 @@ static void direct(struct fuzz_input *in, int peer, bool sends) {
         size_t n = 0;
         const uint8_t *rest = fuzz_bytes(in, header.total, &n);
         header.total = kind & 128 ? header.total : n;
-        arrive(peer, meta_of((enum kind)(kind & 7), kind >> 3 & 1), &header, sizeof header, rest,
-               n);
+        if (!(kind & 64)) /* else nothing has come yet */
+            arrive(peer, meta_of((enum kind)(kind & 7), kind >> 3 & 1), &header, sizeof header,
+                   rest, n);
     }
     const rcm_status status =
         sends ? rcmi_p2p_send_now(&comm, peer, tag, buffer, bytes)
@@ -335,9 +348,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     atomic_flag_clear(&comm.driving);
     unfinished = 0;
     failed = false;
+    asked = 0;
     lending = flags & 1;
-    expecting = flags & 2;
+    play.shared_slots = flags & 8;
+    expecting = flags & 2 && !play.shared_slots;
+    filling = flags & 32;
+    draining = flags & 64;
+    engine.crowd = flags & 16 ? 2 : 1;
+    engine.budget.spins = flags & 8 ? 2 : 0;
     fuzz_require(rcmi_p2p_create(&comm, &p2p) == RCM_OK, "there is memory");
+    if (flags & 4)
+        p2p->budget = 4 * SLOT_BYTES; /* so that credits are given */
     comm.p2p = p2p;
     for (int steps = 0; in.left > 0 && steps < STEPS && !failed; steps++)
         step(&in);

@@ -805,6 +805,19 @@ def p2p():
         'bad-now-length': flags + now(900, b'x' * 10, kind=129, total=50),
         'bad-now-kind': flags + now(10, b'', kind=7), 'bad-now-data': flags + now(10, b'x', kind=4),
         'any-announced-absurd': flags + recv(10) + announce(65535, odd=255) + data(1024),
+        # The first byte: 4 a small budget, 8 shared slots, 16 a crowd, 32 full and 64 unread slots.
+        'valid-credit': u8(4) + (recv(1000) + eager(b'x' * 900)) * 8,
+        'valid-credit-now': u8(4) + now(900, b'x' * 900) * 8, 'valid-credit-full': u8(4 + 32) +
+        (recv(1000) + eager(b'x' * 900)) * 8 + recv(1, 5) * 8,
+        'bad-small-budget': u8(4) + eager(b'x' * 1000) * 5,
+        'valid-shared': u8(8) + recv(3000) + announce(2500) + data(576) * 4 + data(196),
+        'bad-shared-piece': u8(8) + recv(3000) + announce(2500) + data(1024),
+        'valid-shared-now': u8(8) + now(10, b'x' * 10) + now(10, b'', kind=65) + recv(5) + now(9, b'a'),
+        'valid-shared-send': u8(8 + 16) + send(10) + send(900) + send(3000) + ready + recv(1, 5) * 3,
+        'valid-full': u8(1 + 32 + 64) + send(10) + send(900) + send(3500) + recv(1, 5) * 9 + ready +
+        recv(1, 5) * 40, 'valid-full-copied': u8(32) + (recv(9, 5) + send(10) + send(900)) * 2 + send(3500) +
+        recv(1, 5) * 9 + ready + recv(1, 5) * 20, 'valid-full-ready': u8(32) +
+        (recv(3000) + announce(2500)) * 3 + data(1024) + data(1024) + data(452) + recv(1, 5) * 4,
     }
 
 
