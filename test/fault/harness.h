@@ -52,6 +52,7 @@ struct options {
 struct seen {
     _Atomic int64_t iterations;
     _Atomic int64_t last_ns; /* when the last iteration ended */
+    struct strain begun;     /* then, of the first EARLY ones: a fault may come before all begin */
     _Atomic bool reported;   /* release; the next lines */
     int64_t at_ns;
     struct strain strain;
@@ -61,6 +62,8 @@ struct seen {
     int64_t destroy_ns;    /* without what it had to queue for a processor */
     char problem[256];     /* "" if all is well */
 };
+
+#define EARLY 3 /* iterations until a rank counts as at work */
 
 struct board {
     int n;

@@ -89,6 +89,10 @@ static rcm_status work(struct workload *w, const struct board *board, struct see
     bool stop = false;
     atomic_store(&seen->last_ns, now_ns());
     for (uint64_t i = 0; status == RCM_OK && !stop; i++) {
+        if (i < EARLY) {
+            seen->begun = (struct strain){0};
+            strain_add(&seen->begun, 0);
+        }
         status = workload_step(w, i, atomic_load(&board->stop), &stop);
         if (status != RCM_OK)
             break;

@@ -139,7 +139,7 @@ static bool wait_started(const struct round *round) {
     const int64_t end = now_ns() + 60 * SECOND;
     for (int r = 0; r < round->n; r++) {
         const struct seen *seen = &round->board->seen[r];
-        while (atomic_load(&seen->iterations) < 3 && !atomic_load(&seen->reported)) {
+        while (atomic_load(&seen->iterations) < EARLY && !atomic_load(&seen->reported)) {
             if (now_ns() > end || waitpid(round->ranks[r], NULL, WNOHANG | WNOWAIT) > 0)
                 return false;
             pause_ms(1);
@@ -252,13 +252,20 @@ static bool origin_is_right(const struct round *round, int r) {
     return origin == of_victim;
 }
 
+/* A fault by the library itself may have come before there was a look at all ranks. */
+static const struct strain *strain_before(const struct round *round, int r) {
+    const struct seen *seen = &round->board->seen[r];
+    const bool early = !round->acted_ns && atomic_load(&seen->iterations) < EARLY;
+    return early ? &seen->begun : &round->before[r];
+}
+
 /* How late the machine can have made the ranks that report. */
 static int64_t excuse_ns(const struct round *round) {
     struct strain before = {0}, after = {0};
     for (int r = 0; r < round->n; r++) {
         if (!atomic_load_explicit(&round->board->seen[r].reported, memory_order_acquire))
             continue;
-        strain_sum(&before, &round->before[r]);
+        strain_sum(&before, strain_before(round, r));
         strain_sum(&after, &round->board->seen[r].strain);
     }
     return strain_excuse(&before, &after) + stood_still_ns;
