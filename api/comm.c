@@ -144,11 +144,12 @@ void rcmi_comm_fail_remote(rcm_comm *comm, const struct rcm_error *error) {
 rcm_status rcm_comm_error(const rcm_comm *comm, struct rcm_error *ret_error) {
     if (comm && comm->fork_generation != rcmi_fork_generation())
         return rcmi_fail(RCM_ERR_FORKED, 0, "this communicator belongs to the parent process");
-    if (!comm || !ret_error || ret_error->size < sizeof(*ret_error))
-        return rcmi_fail(RCM_ERR_INVALID, 0, "%s",
-                         !comm        ? "comm is NULL"
-                         : !ret_error ? "ret_error is NULL"
-                                      : "ret_error->size is too small (RCM_ERROR_INIT)");
+    if (!comm || !ret_error)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "%s is NULL", comm ? "ret_error" : "comm");
+    if (ret_error->size < sizeof(*ret_error))
+        return rcmi_fail(RCM_ERR_INVALID, 0,
+                         "ret_error->size is %u, expected at least %zu (RCM_ERROR_INIT)",
+                         ret_error->size, sizeof(*ret_error));
     rcm_comm *writable = (rcm_comm *)comm; /* only its lock */
     const uint32_t size = ret_error->size;
     pthread_mutex_lock(&writable->error_lock);

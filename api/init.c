@@ -65,6 +65,10 @@ static rcm_status init_settings(struct init *init) {
     const struct rcm_init_options *o = init->options;
     const char *host_id = o && o->host_id ? o->host_id : rcmi_setting("RINGCOMM_HOST_ID");
     int64_t seconds;
+    if (strlen(host_id) > RCMI_HOST_ID_MAX)
+        return rcmi_fail(RCM_ERR_CONFIG, 0, "%s has %zu bytes, at most %d",
+                         o && o->host_id ? "options->host_id" : "RINGCOMM_HOST_ID", strlen(host_id),
+                         RCMI_HOST_ID_MAX);
     if (host_id[0])
         snprintf(init->host_id, sizeof(init->host_id), "%s", host_id);
     else
@@ -298,6 +302,15 @@ static rcm_status init_check(const struct rcm_init_options *options, rcm_comm **
         return rcmi_fail(RCM_ERR_INVALID, 0,
                          "options->size is %u, expected at least %zu (RCM_INIT_OPTIONS_INIT)",
                          options->size, sizeof(*options));
+    if (options && options->rank < -1)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "options->rank is %d, neither a rank nor -1",
+                         options->rank);
+    if (options && options->world_size < 0)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "options->world_size is %d, neither a number nor 0",
+                         options->world_size);
+    if (options && options->reserved != 0)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "options->reserved is %d, must be 0",
+                         options->reserved);
     return RCM_OK;
 }
 

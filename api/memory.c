@@ -5,6 +5,7 @@
  */
 #include "comm.h"
 #include <sched.h>
+#include <stdio.h>
 
 /* A block, and the first work found that uses it. */
 struct search {
@@ -51,15 +52,22 @@ static bool comm_uses(rcm_comm *comm, struct search *search) {
     return search->work != NULL;
 }
 
+/* Messages have no number. */
+static rcm_status memory_in_use(const void *memory, const rcm_work *work) {
+    char number[40] = "";
+    if (work->sequence > 0)
+        snprintf(number, sizeof(number), " (number %llu)", (unsigned long long)work->sequence);
+    return rcmi_fail(RCM_ERR_INVALID, 0, "memory %p is in use by an unfinished %s%s", memory,
+                     rcmi_work_name(work), number);
+}
+
 static rcm_status memory_idle(struct rcmi_engine *engine, void *memory, size_t bytes) {
     struct search search = {.begin = (uintptr_t)memory, .end = (uintptr_t)memory + bytes};
     rcm_status status = RCM_OK;
     pthread_mutex_lock(&engine->lock);
     for (rcm_comm *comm = engine->comms; comm && status == RCM_OK; comm = comm->next)
         if (comm_uses(comm, &search))
-            status = rcmi_fail(
-                RCM_ERR_INVALID, 0, "memory %p is in use by an unfinished %s (operation %llu)",
-                memory, rcmi_work_name(search.work), (unsigned long long)search.work->sequence);
+            status = memory_in_use(memory, search.work);
     pthread_mutex_unlock(&engine->lock);
     return status;
 }
@@ -77,7 +85,8 @@ rcm_status rcm_mem_alloc(rcm_comm *comm, size_t bytes, void **ret_memory) {
     if (status == RCM_OK && !ret_memory)
         status = rcmi_fail(RCM_ERR_INVALID, 0, "ret_memory is NULL");
     if (status == RCM_OK && (bytes == 0 || bytes > SIZE_MAX / 4))
-        status = rcmi_fail(RCM_ERR_INVALID, 0, "%zu bytes of memory", bytes);
+        status = rcmi_fail(RCM_ERR_INVALID, 0, "bytes is %zu, %s", bytes,
+                           bytes == 0 ? "must be at least 1" : "more than memory can hold");
     return status == RCM_OK ? rcmi_node_memory_alloc(comm->engine->node, bytes, ret_memory)
                             : status;
 }

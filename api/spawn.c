@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define KILL_AFTER_MS 3000
+#define MAX_RANKS     4096 /* of one machine: more are a mistake, and would be forked until it ends */
 
 struct child {
     pid_t pid; /* 0 once reaped */
@@ -169,8 +170,9 @@ static rcm_status spawn_run(struct spawn *spawn, int (*fn)(int, void *), void *a
 
 rcm_status rcm_spawn(int nranks, int (*fn)(int rank, void *arg), void *arg, int64_t timeout_ms,
                      int *ret_failed_rank, int *ret_exit) {
-    if (nranks < 1)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "nranks is %d, must be at least 1", nranks);
+    if (nranks < 1 || nranks > MAX_RANKS)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "nranks is %d, must be from 1 to %d", nranks,
+                         MAX_RANKS);
     if (!fn)
         return rcmi_fail(RCM_ERR_INVALID, 0, "fn is NULL");
     struct spawn spawn = {.n = nranks, .failed_rank = -1};

@@ -210,6 +210,8 @@ rcm_status rcmi_secret(char **ret_secret) {
 /* ---- Shown to users ------------------------------------------------------------------------ */
 
 rcm_status rcm_setting_at(size_t i, struct rcm_setting *ret_setting) {
+    if (!ret_setting)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "ret_setting is NULL");
     if (i >= NROWS)
         return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "there is no setting number %zu, only %d", i,
                          (int)NROWS);

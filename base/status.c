@@ -104,16 +104,20 @@ const char *rcm_op_name(rcm_op op) {
 
 rcm_status rcm_dtype_from_name(const char *name, rcm_dtype *ret_dtype) {
     const struct named_number *row = number_find(dtypes, NDTYPES, name);
+    if (!name || !ret_dtype)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "%s is NULL", name ? "ret_dtype" : "name");
     if (!row)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "'%s' is no type", name ? name : "(null)");
+        return rcmi_fail(RCM_ERR_INVALID, 0, "'%s' is no type", name);
     *ret_dtype = (rcm_dtype)row->number;
     return RCM_OK;
 }
 
 rcm_status rcm_op_from_name(const char *name, rcm_op *ret_op) {
     const struct named_number *row = number_find(ops, NOPS, name);
+    if (!name || !ret_op)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "%s is NULL", name ? "ret_op" : "name");
     if (!row)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "'%s' is no operator", name ? name : "(null)");
+        return rcmi_fail(RCM_ERR_INVALID, 0, "'%s' is no operator", name);
     *ret_op = (rcm_op)row->number;
     return RCM_OK;
 }

@@ -33,7 +33,6 @@
 #define RCMI_LISTENERS_MAX  8
 #define RCMI_ADDRESSES_MAX  16
 #define RCMI_ADDRESS_MAX    1024 /* bytes of an address blob */
-#define RCMI_HOST_ID_MAX    200
 #define RCMI_UNIX_NAME_MAX  100
 #define RCMI_IFACE_MAX      16 /* an interface's name with its NUL */
 #define RCMI_MESSAGE_MAX    4096

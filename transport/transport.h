@@ -42,6 +42,8 @@
 struct rcmi_node;
 struct rcmi_channel;
 
+#define RCMI_HOST_ID_MAX 200 /* bytes, without the NUL */
+
 struct rcmi_node_config {
     int rank, nranks;       /* world rank and size */
     uint64_t job;           /* the same on all ranks of a job; a hello of another job is refused */
