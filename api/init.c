@@ -119,6 +119,11 @@ static rcm_status init_store(struct init *init) {
 
 /* ---- Exchange ------------------------------------------------------------------------------ */
 
+static rcm_status init_look(void *arg) {
+    const struct init *init = arg;
+    return rcmi_join_look(init->store, &init->launch, &init->join);
+}
+
 /* Published by each rank: its settings' text, NUL-padded, the CPUs it may use, its node's address.
  */
 static rcm_status init_exchange(struct init *init, rcm_comm *comm) {
@@ -139,8 +144,10 @@ static rcm_status init_exchange(struct init *init, rcm_comm *comm) {
     memcpy(mine + SETTINGS_TEXT + RCMI_CPU_BYTES, address, len);
     char scope[80];
     snprintf(scope, sizeof(scope), "%s/rank", init->join.scope);
-    rcm_status status = rcmi_exchange(init->store, scope, comm->rank, comm->size, mine,
-                                      SETTINGS_TEXT + RCMI_CPU_BYTES + len, init->deadline, all);
+    const struct rcmi_look look = {init_look, init};
+    rcm_status status =
+        rcmi_exchange(init->store, scope, comm->rank, comm->size, mine,
+                      SETTINGS_TEXT + RCMI_CPU_BYTES + len, init->deadline, &look, all);
     free(mine);
     if (status != RCM_OK) {
         free(all);

@@ -302,6 +302,8 @@ struct rcm_init_options {
  * WORLD_SIZE; OMPI_COMM_WORLD_RANK and _SIZE; PMI_RANK and PMI_SIZE; in a step of Slurm
  * SLURM_PROCID and SLURM_STEP_NUM_TASKS. A missing variable, or two that contradict each other,
  * is RCM_ERR_CONFIG and named in rcm_last_error().
+ * Who has not come after RINGCOMM_WARN_AFTER seconds is logged; a rank of rank 0's machine, or rank 0,
+ * that joined and ended before all had is RCM_ERR_PEER.
  * Source of the environment names: torch.distributed's env:// initialisation, torchrun, and the
  * launchers named.
  */

@@ -14,14 +14,20 @@
 #include "rendezvous.h"
 #include "store.h"
 
-#define TELL_MS 30000 /* when the log says who is missing */
+/* Until the first look for ranks that cannot come: by then the others wait as well (join.h), and
+ * are told. Between looks: more for very many ranks. */
+#define LOOK_FIRST_MS 1500
+#define LOOK_MS       500
 
 struct exchange {
     rcm_store *store;
     int rank, nranks;
     int64_t start_ns;
     rcmi_deadline deadline;
-    char *names; /* of all keys, each in key_len bytes */
+    const struct rcmi_look *look; /* NULL: none */
+    int first;                    /* of the ranks that have arrived, when last looked at */
+    char missing[400];            /* who had not then; "": never looked at */
+    char *names;                  /* of all keys, each in key_len bytes */
     size_t key_len;
     struct rcmi_bytes *keys; /* scope/0 .. scope/nranks-1, scope/arrived, scope/all */
 };
@@ -74,8 +80,8 @@ static void ranks_text(const bool *present, int n, char *text, size_t size) {
     }
 }
 
-/* The sentence of who is missing; false if nobody is, or if the store does not answer. */
-static bool missing_text(struct exchange *x, char *text, size_t size) {
+/* Writes x->missing; false if nobody is, or if the store does not answer. */
+static bool missing_look(struct exchange *x) {
     char ranks[300];
     int missing = 0;
     size_t n = (size_t)x->nranks;
@@ -84,21 +90,24 @@ static bool missing_text(struct exchange *x, char *text, size_t size) {
         free(present);
         return false;
     }
-    for (int i = 0; i < x->nranks; i++)
+    for (int i = x->nranks - 1; i >= 0; i--) {
         missing += !present[i];
+        if (present[i])
+            x->first = i;
+    }
     ranks_text(present, x->nranks, ranks, sizeof ranks);
     free(present);
     double seconds = (double)(rcmi_now_ns() - x->start_ns) / 1e9;
-    snprintf(text, size, "rank%s %s of %d %s not arrived within %.3g s", missing == 1 ? "" : "s",
-             ranks, x->nranks, missing == 1 ? "has" : "have", seconds);
+    snprintf(x->missing, sizeof x->missing, "rank%s %s of %d %s not arrived within %.3g s",
+             missing == 1 ? "" : "s", ranks, x->nranks, missing == 1 ? "has" : "have", seconds);
     return missing > 0;
 }
 
+/* Where the store is gone by now, it was asked before that, perhaps. */
 static rcm_status exchange_timeout(struct exchange *x) {
-    char text[400];
     const char *where = x->store->url[0] ? x->store->url : x->store->ops->name;
-    if (missing_text(x, text, sizeof text))
-        return rcmi_fail(RCM_ERR_TIMEOUT, 0, "%s (store %s)", text, where);
+    if (missing_look(x) || x->missing[0])
+        return rcmi_fail(RCM_ERR_TIMEOUT, 0, "%s (store %s)", x->missing, where);
     return rcmi_fail(RCM_ERR_TIMEOUT, 0,
                      "the exchange of %d ranks was not complete before the deadline (store %s)",
                      x->nranks, where);
@@ -136,29 +145,47 @@ static rcm_status exchange_await(struct exchange *x, rcmi_deadline deadline) {
     return status;
 }
 
-/* The same, telling once who is missing. */
-static rcm_status exchange_wait(struct exchange *x) {
-    rcmi_deadline tell = rcmi_deadline_in(TELL_MS);
-    char text[400];
+/* Tells who is missing, as a warning on one rank. */
+static void exchange_warn(struct exchange *x) {
+    if (missing_look(x))
+        rcmi_log(x->first == x->rank ? RCMI_LOG_WARN : RCMI_LOG_INFO, "%s; still waiting",
+                 x->missing);
+}
 
-    if (tell < x->deadline) {
-        rcm_status status = exchange_await(x, tell);
+/* Waits with looks in between, and tells once who is missing. RCM_PENDING: the deadline passed,
+ * also where the rank that serves the store has given up for that a moment before us. */
+static rcm_status exchange_wait(struct exchange *x) {
+    const int64_t warn_ms = rcmi_store_warn_ms();
+    int64_t look_ms = LOOK_FIRST_MS;
+    rcmi_deadline warn = warn_ms > 0 ? rcmi_deadline_in(warn_ms) : RCMI_NEVER;
+    for (;;) {
+        const rcmi_deadline look = x->look ? rcmi_deadline_in(look_ms) : RCMI_NEVER;
+        rcmi_deadline until = x->deadline < warn ? x->deadline : warn;
+        rcm_status status = exchange_await(x, until < look ? until : look);
+        if (rcmi_deadline_passed(x->deadline))
+            return status == RCM_ERR_PEER ? RCM_PENDING : status;
         if (status != RCM_PENDING)
             return status;
-        if (missing_text(x, text, sizeof text))
-            rcmi_log(RCMI_LOG_INFO, "%s; still waiting", text);
+        if (rcmi_deadline_passed(warn)) {
+            exchange_warn(x);
+            warn = RCMI_NEVER;
+        }
+        look_ms = LOOK_MS + x->nranks;
+        status = x->look ? x->look->fn(x->look->arg) : RCM_OK;
+        if (status != RCM_OK)
+            return status;
     }
-    return exchange_await(x, x->deadline);
 }
 
 rcm_status rcmi_exchange(rcm_store *store, const char *scope, int rank, int nranks,
                          const void *mine, size_t len, rcmi_deadline deadline,
-                         struct rcm_blob *ret_all) {
+                         const struct rcmi_look *look, struct rcm_blob *ret_all) {
     struct exchange x = {.store = store,
                          .rank = rank,
                          .nranks = nranks,
                          .start_ns = rcmi_now_ns(),
-                         .deadline = deadline};
+                         .deadline = deadline,
+                         .look = look};
 
     if (nranks < 1 || rank < 0 || rank >= nranks)
         return rcmi_fail(RCM_ERR_INVALID, 0, "exchange: rank %d of %d", rank, nranks);

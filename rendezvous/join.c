@@ -22,7 +22,7 @@
 
 /* ---- Keys ---------------------------------------------------------------------------------- */
 
-static void member_key(int attempt, int rank, char key[64]) {
+void rcmi_join_key(int attempt, int rank, char key[64]) {
     snprintf(key, 64, "ringcomm/%d/member/%d", attempt, rank);
 }
 
@@ -181,7 +181,7 @@ static rcm_status join_claim(rcm_store *store, const struct rcmi_launch *launch,
     if (deadline < leaving)
         leaving = deadline;
     join->generation = 1;
-    member_key(launch->attempt, launch->rank, join->key);
+    rcmi_join_key(launch->attempt, launch->rank, join->key);
     for (int i = 0; i < TRIES; i++) {
         struct rcm_blob now = {NULL, 0};
         bool swapped = false;
@@ -262,14 +262,30 @@ static rcm_status job_check(rcm_store *store, const struct rcmi_launch *launch,
     return RCM_OK;
 }
 
+/* Waits until rank 0 has named the job, telling once that it has not; one rank in a warning. */
+static rcm_status job_await(rcm_store *store, const struct rcmi_launch *launch, const char *key,
+                            rcmi_deadline deadline, struct rcm_blob *ret_value) {
+    const int64_t warn_ms = rcmi_store_warn_ms();
+    const rcmi_deadline warn = rcmi_deadline_in(warn_ms);
+    if (warn_ms > 0 && warn < deadline) {
+        rcm_status status = rcm_store_get(store, key, warn_ms, &ret_value->data, &ret_value->len);
+        if (status != RCM_ERR_TIMEOUT)
+            return status;
+        rcmi_log(launch->rank == 1 ? RCMI_LOG_WARN : RCMI_LOG_INFO,
+                 "rank 0 of %d has not arrived within %.3g s; still waiting", launch->world_size,
+                 (double)warn_ms / 1e3);
+    }
+    const int64_t left = deadline == RCMI_NEVER ? -1 : rcmi_deadline_left_ms(deadline);
+    return rcm_store_get(store, key, left, &ret_value->data, &ret_value->len);
+}
+
 static rcm_status job_learn(rcm_store *store, const struct rcmi_launch *launch,
                             rcmi_deadline deadline, struct rcmi_join *join,
                             struct rcmi_member *ret_first) {
-    const int64_t left = deadline == RCMI_NEVER ? -1 : rcmi_deadline_left_ms(deadline);
     char key[96];
     struct rcm_blob value;
     snprintf(key, sizeof key, "%s/job", join->scope);
-    rcm_status status = rcm_store_get(store, key, left, &value.data, &value.len);
+    rcm_status status = job_await(store, launch, key, deadline, &value);
     if (status != RCM_OK)
         return rcmi_fail_context("rank 0 has not started");
     status = rcmi_refusal_check(blob_bytes(&value));
@@ -347,7 +363,7 @@ void rcmi_join_explain_used(const struct rcmi_launch *launch, const char *secret
     struct rcmi_url url;
     struct rcm_blob value = {NULL, 0};
     rcm_store *store = NULL;
-    member_key(launch->attempt, 0, key);
+    rcmi_join_key(launch->attempt, 0, key);
     if (rcmi_url_parse(launch->url, &url) != RCM_OK)
         return;
     char *address = rcmi_url_tcp(url.host[0] ? url.host : "localhost", url.port);

@@ -39,4 +39,7 @@
  * thread's error stays as it is. */
 void rcmi_join_explain_used(const struct rcmi_launch *launch, const char *secret);
 
+/* Under which a rank's member (member.h) is. */
+void rcmi_join_key(int attempt, int rank, char key[64]);
+
 #endif

@@ -115,18 +115,31 @@ rcm_status rcmi_join(rcm_store *store, const struct rcmi_launch *launch, rcmi_de
 /* This rank joined and failed afterwards: the ranks that are in rcmi_exchange under scope/rank are
  * told the thread's error, which stays. */
 void rcmi_join_fail(rcm_store *store, const struct rcmi_join *join);
+/* Whether another rank that joined cannot come any more: its process has ended. RCM_ERR_PEER names
+ * it. Only processes of this machine can be looked at: by rank 0 all of them, by others rank 0's.
+ * RCM_OK also where the store does not answer. */
+rcm_status rcmi_join_look(rcm_store *store, const struct rcmi_launch *launch,
+                          const struct rcmi_join *join);
 /* Another process may be this rank from now on. */
 rcm_status rcmi_join_leave(rcm_store *store, struct rcmi_join *join);
+
+/* Something to look at now and then while waiting; not RCM_OK: there is nothing to wait for. */
+struct rcmi_look {
+    rcm_status (*fn)(void *arg);
+    void *arg;
+};
 
 /*
  * Everybody's blob to everybody: each rank publishes `mine` under scope/RANK and gets all nranks
  * blobs, its own too; blobs may differ in length. On success the caller frees each ret_all[i].data.
  * When the deadline passes the error names every rank that has not arrived. Who is missing after
- * 30 s is logged. scope must be new: a store keeps what was published. A rank that cannot come may
- * put a refusal under scope/all (member.h), with which the exchange then fails everywhere.
+ * RINGCOMM_WARN_AFTER is logged. look, which may be NULL, is asked now and then meanwhile, and what
+ * it fails with, with its sentence as the thread's error, ends the exchange here. scope must be
+ * new: a store keeps what was published. A rank that cannot come may put a refusal under scope/all
+ * (member.h), with which the exchange then fails everywhere.
  */
 rcm_status rcmi_exchange(rcm_store *store, const char *scope, int rank, int nranks,
                          const void *mine, size_t len, rcmi_deadline deadline,
-                         struct rcm_blob *ret_all);
+                         const struct rcmi_look *look, struct rcm_blob *ret_all);
 
 #endif

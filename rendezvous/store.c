@@ -407,3 +407,11 @@ rcm_status rcm_store_count(rcm_store *store, size_t *ret_count) {
         status = output_check("rcm_store_count", ret_count != NULL);
     return status == RCM_OK ? store->ops->count(store, ret_count) : status;
 }
+
+int64_t rcmi_store_warn_ms(void) {
+    const struct rcmi_error kept = *rcmi_last_error();
+    int64_t seconds = 30;
+    if (rcmi_setting_int("RINGCOMM_WARN_AFTER", 0, 1000000, &seconds) != RCM_OK)
+        *rcmi_last_error() = kept;
+    return seconds * 1000;
+}

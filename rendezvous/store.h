@@ -122,4 +122,8 @@ enum rcmi_compare rcmi_compare(const struct rcmi_entry *entry, struct rcmi_bytes
 
 rcm_status rcmi_append_check(struct rcmi_bytes key, const struct rcmi_entry *old, size_t len);
 
+/* RINGCOMM_WARN_AFTER in milliseconds, 0: never. A value that is none counts as the default:
+ * rcm_init complains of it. */
+int64_t rcmi_store_warn_ms(void);
+
 #endif

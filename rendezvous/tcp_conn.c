@@ -361,11 +361,22 @@ static void tell_silence(const char *host, int port, bool *told) {
     *told = true;
 }
 
+/* Nothing listens there yet: the other end is slow, or the address is wrong. */
+static void tell_absence(const char *host, int port, rcmi_deadline *warn) {
+    if (rcmi_deadline_passed(*warn)) {
+        rcmi_log(RCMI_LOG_WARN, "store at %s:%d: %s; still trying", host, port,
+                 rcmi_last_error()->text);
+        *warn = RCMI_NEVER;
+    }
+}
+
 rcm_status rcmi_conn_open(const char *host, int port, const char *secret, rcmi_deadline deadline,
                           struct rcmi_conn **ret_conn) {
     int64_t start = rcmi_now_ns();
     int backoff_ms = BACKOFF_MIN_MS, rejections = 0;
+    const int64_t warn_ms = rcmi_store_warn_ms();
     rcmi_deadline rejected_until = RCMI_NEVER;
+    rcmi_deadline warn = warn_ms > 0 ? rcmi_deadline_in(warn_ms) : RCMI_NEVER;
     bool rejected = false, told = false;
     rcm_status status;
 
@@ -382,6 +393,8 @@ rcm_status rcmi_conn_open(const char *host, int port, const char *secret, rcmi_d
             break;
         if (status == RCM_ERR_TIMEOUT)
             tell_silence(host, port, &told);
+        else
+            tell_absence(host, port, &warn);
         backoff(&backoff_ms, deadline);
     }
     if (rejected)

@@ -392,6 +392,51 @@ static void others_are_told(void) {
     file_remove();
 }
 
+/* The log says who is missing. */
+static bool log_names(const char *log, const char *words) {
+    char text[4096] = "";
+    const double end = now() + SOON_S;
+    while (!strstr(text, words) && now() < end) {
+        FILE *file = fopen(log, "r");
+        const size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+        text[n] = '\0';
+        if (file)
+            fclose(file);
+        usleep(10000);
+    }
+    printf("  %s", text);
+    return strstr(text, words) != NULL;
+}
+
+/* Three of four ranks wait for the last, which never comes; a warning says so. One dies: the others
+ * do not wait any longer. */
+static void death_while_joining(int victim, const char *who) {
+    char log[64];
+    struct job job = {.url = url, .number = 1, .size = 4, .log = log};
+    file_new();
+    snprintf(log, sizeof log, "%s/log", folder);
+    job_start_some(&job, 0, 2);
+    CHECK(log_names(log, "rank 3 of 4 has not arrived within"),
+          "no warning that rank 3 is missing");
+    CHECK(!job.told[0].joined && !job.told[2].joined, "a rank did not wait");
+    kill(job.pids[victim], SIGKILL);
+    const double killed = now();
+    while (!(job.told[1 - victim].joined && job.told[2].joined) && now() < killed + SOON_S)
+        usleep(1000);
+    for (int r = 0; r < 3; r++)
+        if (r != victim)
+            job_refused(&job, r, r, who, "pid ", "ended before all ranks had joined");
+    job_wait(&job);
+    unlink(log);
+    file_remove();
+}
+
+static void death(void) {
+    setenv("RINGCOMM_WARN_AFTER", "3", 1);
+    death_while_joining(1, "rank 1 of 4");
+    death_while_joining(0, "rank 0 of 4");
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
@@ -402,7 +447,8 @@ int main(int argc, char **argv) {
                  {"port-of-a-job", port_of_a_job},
                  {"port-of-a-stranger", port_of_a_stranger},
                  {"kept-store", kept_store},
-                 {"others-are-told", others_are_told}};
+                 {"others-are-told", others_are_told},
+                 {"death", death}};
     bool found = false;
     setenv("RINGCOMM_LOG", "error", 1);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

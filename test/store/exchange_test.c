@@ -25,7 +25,7 @@ static bool exchange_and_look(rcm_store *store, int scope, int rank, int nranks)
     snprintf(name, sizeof name, "scope-%d", scope);
     size_t len = blob_make(rank, scope, data);
     rcm_status status =
-        rcmi_exchange(store, name, rank, nranks, data, len, rcmi_deadline_in(20000), all);
+        rcmi_exchange(store, name, rank, nranks, data, len, rcmi_deadline_in(20000), NULL, all);
     if (status != RCM_OK) {
         fprintf(stderr, "rank %d: %s\n", rank, rcm_last_error());
         return false;
@@ -144,12 +144,13 @@ static void missing_named(const char *url) {
             continue;
         double start = seconds_now();
         check_status(RCM_ERR_TIMEOUT,
-                     rcmi_exchange(view, "s", rank, 8, "x", 1, rcmi_deadline_in(120), all));
+                     rcmi_exchange(view, "s", rank, 8, "x", 1, rcmi_deadline_in(120), NULL, all));
         double took = seconds_now() - start;
         assert_true(took >= 0.12 && took < 1.5);
     }
     check_error_names("ranks 3, 5-7 of 8 have not arrived within");
-    check_status(RCM_ERR_TIMEOUT, rcmi_exchange(view, "t", 1, 2, "", 0, rcmi_deadline_in(0), all));
+    check_status(RCM_ERR_TIMEOUT,
+                 rcmi_exchange(view, "t", 1, 2, "", 0, rcmi_deadline_in(0), NULL, all));
     check_error_names("rank 0 of 2 has not arrived");
     /* Many gaps: as many as fit into the sentence, and how many more. */
     for (int rank = 0; rank < 298; rank += 3) {
@@ -157,7 +158,7 @@ static void missing_named(const char *url) {
         check_ok(rcm_store_set(store, scope, "", 0));
     }
     check_status(RCM_ERR_TIMEOUT,
-                 rcmi_exchange(view, "u", 0, 300, "", 0, rcmi_deadline_in(10), all));
+                 rcmi_exchange(view, "u", 0, 300, "", 0, rcmi_deadline_in(10), NULL, all));
     check_error_names("ranks 1-2, 4-5, 7-8");
     check_error_names("more of 300 have not arrived");
     rcm_store_close(view);
@@ -180,11 +181,11 @@ static void wrong_arguments(void **state) {
     struct rcm_blob all[2];
     (void)state;
     check_ok(rcm_store_open("hash:", 0, &store));
-    check_status(RCM_ERR_INVALID, rcmi_exchange(store, "s", 2, 2, "", 0, RCMI_NEVER, all));
-    check_status(RCM_ERR_INVALID, rcmi_exchange(store, "s", -1, 2, "", 0, RCMI_NEVER, all));
+    check_status(RCM_ERR_INVALID, rcmi_exchange(store, "s", 2, 2, "", 0, RCMI_NEVER, NULL, all));
+    check_status(RCM_ERR_INVALID, rcmi_exchange(store, "s", -1, 2, "", 0, RCMI_NEVER, NULL, all));
     check_status(RCM_ERR_INVALID,
-                 rcmi_exchange(store, "s", 0, 2, "", (size_t)1 << 30, RCMI_NEVER, all));
-    check_ok(rcmi_exchange(store, "alone", 0, 1, "me", 2, RCMI_NEVER, all));
+                 rcmi_exchange(store, "s", 0, 2, "", (size_t)1 << 30, RCMI_NEVER, NULL, all));
+    check_ok(rcmi_exchange(store, "alone", 0, 1, "me", 2, RCMI_NEVER, NULL, all));
     assert_int_equal(all[0].len, 2);
     assert_memory_equal(all[0].data, "me", 2);
     free(all[0].data);
