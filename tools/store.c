@@ -120,6 +120,13 @@ static int failed(const char *command) {
 
 /* ---- Serving ------------------------------------------------------------------------------- */
 
+/* What other commands are given in --url, serve takes as options. */
+static int serve_misused(const struct settings *s) {
+    fprintf(stderr, "ringcomm-store: serve takes no argument '%s'; use --host and --port\n",
+            s->args[1]);
+    return USAGE;
+}
+
 static int serve(const struct settings *s) {
     rcm_store *store;
     char *url;
@@ -286,16 +293,22 @@ static int command_run(const struct command *command, const struct settings *s) 
     return result;
 }
 
+static void print_version(FILE *stream, struct argp_state *state) {
+    (void)state;
+    fprintf(stream, "ringcomm-store %s\n", rcm_version());
+}
+
 int main(int argc, char **argv) {
     static const struct argp argp = {options, option_parse, "COMMAND [ARGUMENTS]", doc, NULL,
                                      NULL,    NULL};
     static struct settings s = {.host = "127.0.0.1", .port = 29500, .timeout_ms = 30000};
 
     argp_err_exit_status = USAGE;
+    argp_program_version_hook = print_version;
     if (argp_parse(&argp, argc, argv, 0, NULL, &s) != 0)
         return USAGE;
-    if (strcmp(s.args[0], "serve") == 0 && s.nargs == 1)
-        return serve(&s);
+    if (strcmp(s.args[0], "serve") == 0)
+        return s.nargs == 1 ? serve(&s) : serve_misused(&s);
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         if (strcmp(s.args[0], commands[i].name) == 0)
             return command_run(&commands[i], &s);

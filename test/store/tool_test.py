@@ -51,6 +51,8 @@ def check_usage():
     assert run('--help')[0] == 0 and b'Examples:' in run('--help')[1]
     expect(run(), 2, b'', 'no command')
     expect(run('fetch', 'k'), 2, b'', '"fetch"')
+    expect(run('serve', 'tcp://h:1'), 2, b'', "serve takes no argument 'tcp://h:1'")
+    assert run('--version')[0] == 0 and run('--version')[1].startswith(b'ringcomm-store 0.')
     expect(run('get', url='hash:'), 2, b'', 'get KEY')
     expect(run('get', 'k'), 2, b'', 'RINGCOMM_URL')
     expect(run('serve', '--port', '70000'), 2, b'', '70000')
