@@ -196,9 +196,9 @@ static void step_compute_direct(const struct rcmi_run *run, const struct rcmi_bo
  * Slots that another core reads can be written past the cache, which costs the same wherever that
  * core is, or through it, which costs a fraction of that if it is near and several times as much if
  * it is far; and cores are moved about on some machines. So both are tried, but for small ones.
- * (What makes them expensive to write again is that their reader has read them; who answers wrote
- * them too, and they cost little.) Results too large to
- * stay in the cache are written past it either way, in the same pass as the slot. */
+ * (What makes lines expensive to write again is that the other core has read them. Who answers has
+ * written them too, and they cost little.) Results too large to stay in the cache are written past
+ * it either way, in the same pass as the slot. */
 static void step_fill(const struct rcmi_run *run, const struct rcmi_bound_step *step,
                       struct rcmi_end *out, void *dst, bool computed, void *slot,
                       const void *const *srcs, size_t bytes) {
@@ -207,7 +207,7 @@ static void step_fill(const struct rcmi_run *run, const struct rcmi_bound_step *
     struct rcmi_try try = {.of = NULL};
     if (dst && !computed && !whole)
         step_compute(run, step, dst, false, srcs, bytes);
-    if (shared && run->exec->config.shape->crowd <= 1)
+    if (shared && !step->answered && run->exec->config.shape->crowd <= 1)
         try = rcmi_try_begin(&out->stores, bytes);
     const bool past = try.of ? try.way == RCMI_STORES_PAST : shared && !step->answered;
     if (whole)
