@@ -52,6 +52,8 @@ static rcm_status binomial_emit(const struct rcmi_shape *shape, int rank, int ro
     rcm_status status = rcmi_plan_begin("binomial", RCM_BROADCAST, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
+    if (shape->nranks == 2)
+        rcmi_plan_whole(b); /* one message */
     binomial_steps(b, shape, binomial_from_root(shape, rank, root), root);
     if (rank == root)
         rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));

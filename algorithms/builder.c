@@ -494,6 +494,10 @@ void rcmi_plan_stripes(struct rcmi_builder *b, uint32_t stripes) {
     b->head.stripes = stripes;
 }
 
+void rcmi_plan_whole(struct rcmi_builder *b) {
+    b->head.whole = true;
+}
+
 rcm_status rcmi_plan_finish(struct rcmi_builder *builder, struct rcmi_plan **ret_plan) {
     rcm_status status = builder->status;
     struct rcmi_plan *plan = NULL;

@@ -148,7 +148,7 @@ static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec,
     const size_t slot = exec->config.slot_bytes, bulk = exec->config.bulk_bytes;
     if (!exec_is_spread(exec))
         return (struct slice_rule){slot, RCMI_SLICE_MIN, plan->stripes, plan->stripes};
-    if (plan->nranks == 2 && plan->collective == RCM_BROADCAST) /* nothing to overlap with */
+    if (plan->whole)
         return (struct slice_rule){.most = bulk, .least = bulk, .enough = 1, .stripes = 1};
     const size_t most = RCMI_NETWORK_SLICE_SLOTS * slot;
     return (struct slice_rule){

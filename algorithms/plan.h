@@ -122,6 +122,9 @@ struct rcmi_plan {
     /* So many slices may be under way at once, each stripe of them on channels of its own; the
      * same on all ranks. Stripes share nothing, so what holds for one slice holds for all. */
     uint32_t stripes;
+    /* Nothing in it happens at the same time as anything else, so that slices have nothing to
+     * overlap with: where a message costs much there had better be one. The same on all ranks. */
+    bool whole;
     uint32_t nlanes, nsteps, noperands, nchannels;
     struct rcmi_lane *lanes;
     struct rcmi_step *steps; /* lane after lane */
@@ -154,6 +157,8 @@ rcm_status rcmi_plan_begin(const char *algorithm, enum rcm_collective collective
 /* Another number of stripes than RCMI_STRIPES: fewer where a plan has many channels. */
 void rcmi_plan_stripes(struct rcmi_builder *builder, uint32_t stripes);
 #define RCMI_STRIPES 4
+/* The vector had better not be cut: see struct rcmi_plan. */
+void rcmi_plan_whole(struct rcmi_builder *builder);
 /* Frees the builder in every case. */
 rcm_status rcmi_plan_finish(struct rcmi_builder *builder, struct rcmi_plan **ret_plan);
 void rcmi_plan_free(struct rcmi_plan *plan);

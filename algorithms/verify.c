@@ -82,10 +82,11 @@ static rcm_status plans_check(const struct rcmi_shape *shape,
                              shape->nranks, plan->rank, plan->nranks);
         if (plan->collective != first->collective || plan->root != first->root ||
             plan->nchunks != first->nchunks || plan->min_slots != first->min_slots ||
+            plan->stripes != first->stripes || plan->whole != first->whole ||
             strcmp(plan->algorithm, first->algorithm) != 0)
             return rcmi_fail(RCM_ERR_INTERNAL, 0,
                              "ranks 0 and %d have plans of %s %s and %s %s: algorithm, root, "
-                             "chunks and slots must be the same",
+                             "chunks, slots, stripes and slicing must be the same",
                              rank, rcmi_collective_name(first->collective), first->algorithm,
                              rcmi_collective_name(plan->collective), plan->algorithm);
         const rcm_status status = rcmi_verify_form(shape, plan);

@@ -341,6 +341,11 @@ static void test_mixed_plans(void **state) {
     plans[1] = plans[2];
     expect(shape, plans, &options, "plan 1 of 3 is for rank 2 of 3");
     plans[1] = kept;
+    kept->whole = !kept->whole;
+    expect(shape, plans, &options, "stripes and slicing must be the same");
+    kept->whole = !kept->whole;
+    kept->stripes++;
+    expect(shape, plans, &options, "stripes and slicing must be the same");
     test_plans_free(plans, 3);
 }
 
