@@ -314,13 +314,23 @@ void rcmi_recv_copy_send(struct rcmi_builder *b, int lane, uint32_t chunk, struc
     step_add(b, lane, RCMI_STEP_RECV_COPY_SEND, chunk, &from, 1, dst, out);
 }
 
+/* NULL: a mistake, or an earlier one. */
+static struct rcmi_step *last_step(struct rcmi_builder *b, int lane) {
+    if (b->status == RCM_OK && (lane < 0 || lane >= LANES_MAX || b->lanes[lane].nsteps == 0))
+        builder_fail(b, "says something of the last step of an empty lane,", lane);
+    return b->status == RCM_OK ? &b->lanes[lane].steps[b->lanes[lane].nsteps - 1] : NULL;
+}
+
+void rcmi_stable_in_place(struct rcmi_builder *b, int lane) {
+    struct rcmi_step *step = last_step(b, lane);
+    if (step)
+        step->stable_in_place = true;
+}
+
 void rcmi_answers(struct rcmi_builder *b, int lane, uint32_t channel) {
-    if (b->status != RCM_OK)
-        return;
-    if (lane < 0 || lane >= LANES_MAX || b->lanes[lane].nsteps == 0)
-        builder_fail(b, "has no step that could answer in lane", lane);
-    else
-        b->lanes[lane].steps[b->lanes[lane].nsteps - 1].answer = channel;
+    struct rcmi_step *step = last_step(b, lane);
+    if (step)
+        step->answer = channel;
 }
 
 void rcmi_signal(struct rcmi_builder *b, int lane, uint32_t out) {
@@ -407,7 +417,7 @@ static rcm_status plan_mark_stable(struct rcmi_plan *plan) {
                 const uint32_t index = plan->lanes[lane].first_step + i;
                 bool *flag =
                     in_place ? &plan->steps[index].stable_in_place : &plan->steps[index].stable;
-                *flag = step_stable(plan, writes, in_place, lane, index);
+                *flag = *flag || step_stable(plan, writes, in_place, lane, index);
                 if (!in_place) /* counts more writes */
                     plan->steps[index].lasting = step_lasting(plan, writes, index);
             }

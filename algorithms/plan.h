@@ -72,9 +72,10 @@ struct rcmi_operand {
 struct rcmi_step {
     uint8_t op;    /* enum rcmi_step_op */
     uint8_t nsrcs; /* operands[first_src .. first_src + nsrcs) */
-    /* It has sources that are buffers and they keep their value until the plan's end, so a
-     * transport may send straight from them: if IN and OUT are different memory, and if they are
-     * the same. Never for scratch. Computed by rcmi_plan_finish. */
+    /* It has sources that are buffers and they keep their value until the plan's end, or until all
+     * readers of its message have read them, so a transport may send straight from them: if IN and
+     * OUT are different memory, and if they are the same. Never for scratch. Computed by
+     * rcmi_plan_finish, which cannot know of readers: those the algorithm tells of. */
     bool stable, stable_in_place;
     /* It writes a chunk of OUT for the last time: what it sends may be sent straight from there.
      * Computed likewise. */
@@ -187,6 +188,8 @@ void rcmi_reduce(struct rcmi_builder *b, int lane, uint32_t chunk, const struct 
                  int nsrcs, struct rcmi_operand dst, uint32_t out);
 void rcmi_recv_copy_send(struct rcmi_builder *b, int lane, uint32_t chunk, struct rcmi_operand from,
                          struct rcmi_operand dst, uint32_t out);
+/* In place too, nothing writes what the last step of the lane sends before all have read it. */
+void rcmi_stable_in_place(struct rcmi_builder *b, int lane);
 /* The last step of the lane sends the answer to what it received from `channel`, or receives the
  * answer to what was sent to it: see struct rcmi_step. */
 void rcmi_answers(struct rcmi_builder *b, int lane, uint32_t channel);

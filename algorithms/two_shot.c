@@ -11,8 +11,8 @@
  *
  * The three parts are lanes of their own, so that a vector of several slices flows: chunks of the
  * next slice are handed over while the sums of this one are still on their way. In place, lane 0
- * overwrites chunk c, which lane 1 must have sent before: it has, because rank c could not have
- * published the sum without it.
+ * overwrites chunk c, which lane 1 must have sent before, and rank c have read: it has, because it
+ * could not have published the sum without it.
  *
  * Between two ranks the sum goes back in the slot that the summand came in: the sender gets its
  * lines back as the other core left them, and needs no other ones.
@@ -40,6 +40,7 @@ static void two_shot_steps(struct rcmi_builder *b, const struct rcmi_shape *shap
     for (int i = 1; i < p; i++) {
         const int c = (rank + i) % p;
         rcmi_send(b, LANE_SEND, (uint32_t)c, rcmi_in((uint32_t)c), rcmi_to(b, LANE_SEND, c, 0));
+        rcmi_stable_in_place(b, LANE_SEND);
     }
     rcmi_reduce_in_rank_order(b, LANE_SUM, (uint32_t)rank, shape, rank, false,
                               rcmi_out((uint32_t)rank), rcmi_to_host(b, LANE_SUM, 0));

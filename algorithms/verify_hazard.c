@@ -2,11 +2,11 @@
 /*
  * The verifier's fourth part: two accesses to the same chunk of a rank's IN or OUT, one of them a
  * write, must be ordered by lanes and messages (credits do not count, there may be more slots). And
- * a step that is marked stable must have no write to its sources but earlier ones, a lasting one no
- * later write to its result. What a step marked early receives is written as early as by the step
- * that sends it: other accesses to that chunk must come before that one, or after the receipt.
- * Scratch needs no look: verify_form.c gave each scratch chunk to one
- * lane.
+ * a step that is marked stable must have no write to its sources but earlier ones, and ones that
+ * come when all readers of its message have read it; a lasting one no later write to its result.
+ * What a step marked early receives is written as early as by the step that sends it: other
+ * accesses to that chunk must come before that one, or after the receipt. Scratch needs no look:
+ * verify_form.c gave each scratch chunk to one lane.
  *
  * For each rank, every step of every rank gets a clock: for each lane of that rank, how many of
  * its steps must come before or are this one.
@@ -32,6 +32,7 @@ struct hazards {
     uint32_t rank, nlanes;
     uint32_t *clocks; /* nlanes for each step */
     uint32_t *sender; /* of the message that a step receives; of steps that receive one */
+    bool *reached;    /* for step_leads_to */
 };
 
 static uint32_t step_position(const struct hazards *h, uint32_t step) {
@@ -79,6 +80,43 @@ static void senders_find(const struct hazards *h) {
 static bool step_before_message(const struct hazards *h, uint32_t a, uint32_t early) {
     const uint32_t sender = h->sender[early];
     return h->clocks[(size_t)sender * h->nlanes + h->v->lane_of[a]] > step_position(h, a);
+}
+
+/* Must b, of any rank, come after a? The order of steps is one of causes before effects. */
+static bool step_leads_to(const struct hazards *h, uint32_t a, uint32_t b) {
+    const struct rcmi_verifier *v = h->v;
+    memset(h->reached, 0, v->nsteps * sizeof(*h->reached));
+    h->reached[a] = true;
+    for (uint32_t i = 0; i < v->nsteps && v->order[i] != b; i++) {
+        const uint32_t step = v->order[i];
+        if (!h->reached[step])
+            continue;
+        for (uint32_t e = v->edge_base[step]; e < v->edge_base[step + 1]; e++)
+            if (v->edges[e].kind != RCMI_EDGE_CREDIT && v->edges[e].to < v->nsteps)
+                h->reached[v->edges[e].to] = true;
+    }
+    return h->reached[b];
+}
+
+/* Does the write come when every reader of the message that the step sends has read it? A step that
+ * reads the message and sends what is written there goes from element to element. */
+static bool read_before(const struct hazards *h, uint32_t step, const struct access *write) {
+    const struct rcmi_verifier *v = h->v;
+    const uint32_t out = rcmi_verify_step(v, step)->out;
+    if (out == RCMI_NO_CHANNEL)
+        return false;
+    const struct rcmi_verify_end *end = &v->ends[v->end_base[h->rank] + out];
+    const struct rcmi_verify_channel *channel = &v->channels[end->channel];
+    const uint32_t writer = write->early ? h->sender[write->step] : write->step;
+    uint32_t message = 0;
+    while (v->uses[end->first_use + message] != step)
+        message++;
+    for (uint32_t i = 0; i < channel->nreaders; i++) {
+        const struct rcmi_verify_end *to = &v->ends[v->readers[channel->first_reader + i]];
+        if (!step_leads_to(h, v->uses[to->first_use + message], writer))
+            return false;
+    }
+    return true;
 }
 
 static void access_add(struct access *accesses, uint32_t *n, const struct hazards *h, uint32_t step,
@@ -145,7 +183,8 @@ static rcm_status pair_check(const struct hazards *h, const struct access *a,
     const struct access *kept = a->kept ? a : b;
     const struct access *write = a->kept ? b : a;
     const bool itself = kept->own && write->step == kept->step;
-    if (kept->kept && !itself && !step_before(h, write->step, kept->step)) {
+    if (kept->kept && !itself && !step_before(h, write->step, kept->step) &&
+        (kept->own || !read_before(h, kept->step, write))) {
         rcmi_verify_describe(h->v, write->step, other, sizeof(other));
         return rcmi_verify_fail_at(h->v, kept->step, "is marked %s, but %s writes its %s%s",
                                    kept->own ? "lasting" : "stable", other,
@@ -196,7 +235,8 @@ rcm_status rcmi_verify_hazards(struct rcmi_verifier *v) {
     struct hazards h = {.v = v};
     h.clocks = rcmi_verify_alloc(v, (size_t)v->nsteps * lanes_max, sizeof(*h.clocks));
     h.sender = rcmi_verify_alloc(v, v->nsteps, sizeof(*h.sender));
-    if (!accesses || !h.clocks || !h.sender)
+    h.reached = rcmi_verify_alloc(v, v->nsteps, sizeof(*h.reached));
+    if (!accesses || !h.clocks || !h.sender || !h.reached)
         return RCM_ERR_NOMEM;
     senders_find(&h);
     for (h.rank = 0; h.rank < v->nranks; h.rank++) {

@@ -180,12 +180,46 @@ static void test_credits_are_no_order(void **state) {
 static void test_stable_lie(void **state) {
     (void)state;
     const struct rcmi_shape *shape = test_shape_one_host(&space, 4);
-    struct rcmi_plan **plans = test_plans_emit(test_algorithm(RCM_ALL_REDUCE, "ring"), shape, 0);
+    struct rcmi_plan **plans =
+        test_plans_emit(test_algorithm(RCM_ALL_REDUCE, "recursive_doubling"), shape, 0);
     assert_true(plans[2]->steps[0].stable);
     assert_false(plans[2]->steps[0].stable_in_place);
     plans[2]->steps[0].stable_in_place = true;
     expect(shape, plans, &(struct rcmi_verify_options){.in_place = true}, "is marked stable, but");
     test_plans_free(plans, 4);
+}
+
+/* What a rank of two_shot sends is written in place by a lane that did not send it, after its
+ * reader has read it: true, until somebody publishes a sum too early. */
+static void test_stable_until_read(void **state) {
+    const struct rcmi_verify_options in_place = {.in_place = true};
+    (void)state;
+    for (int p = 2; p < 6; p++) {
+        const struct rcmi_shape *shape = test_shape_one_host(&space, p);
+        struct rcmi_plan **plans =
+            test_plans_emit(test_algorithm(RCM_ALL_REDUCE, "two_shot"), shape, 0);
+        struct rcmi_plan *plan = plans[p - 1];
+        const struct rcmi_step *send = &plan->steps[plan->lanes[1].first_step];
+        assert_int_equal(send->op, RCMI_STEP_SEND);
+        assert_true(send->stable && send->stable_in_place);
+        assert_int_equal(rcmi_verify(shape, (const struct rcmi_plan *const *)plans, &in_place),
+                         RCM_OK);
+        test_plans_free(plans, p);
+    }
+}
+
+/* It overwrites what it sent when it has heard from the other side, which may not have read it. */
+static void fill_overwrites(struct rcmi_builder *b, int rank) {
+    rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, 1 - rank, 0));
+    rcmi_stable_in_place(b, 0);
+    const struct rcmi_operand mine = rcmi_in(0), other = rcmi_from(b, 0, 1 - rank, 0);
+    rcmi_reduce(b, 0, 0, (struct rcmi_operand[]){rank ? other : mine, rank ? mine : other}, 2,
+                rcmi_out(0), NONE);
+}
+
+static void test_stable_lie_of_algorithm(void **state) {
+    (void)state;
+    expect_made(2, RCM_ALL_REDUCE, 1, fill_overwrites, true, "is marked stable, but");
 }
 
 /* Each rank sends what it then receives into, in place: but the other's message may be on its way
@@ -591,6 +625,8 @@ int main(void) {
         cmocka_unit_test(test_hazard),
         cmocka_unit_test(test_credits_are_no_order),
         cmocka_unit_test(test_stable_lie),
+        cmocka_unit_test(test_stable_until_read),
+        cmocka_unit_test(test_stable_lie_of_algorithm),
         cmocka_unit_test(test_early),
         cmocka_unit_test(test_lasting_lie),
         cmocka_unit_test(test_results),
