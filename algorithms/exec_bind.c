@@ -341,9 +341,11 @@ static void run_take_turns(struct rcmi_run *run) {
     struct rcmi_lane_state *state = run->lanes;
     for (uint32_t i = 0; i < plan->nchannels * run->stripes; i++)
         run->ports[i].turn = run->ports[i].end->tickets++;
-    for (uint32_t stripe = 0; stripe < run->stripes; stripe++) {
-        for (uint32_t i = 0; i < plan->nlanes; i++) {
-            const struct rcmi_lane *lane = &plan->lanes[i];
+    /* Each lane does all it can in all stripes before the next lane's turn: who has sent everything
+     * does not wait for the answer to the last of it. */
+    for (uint32_t i = 0; i < plan->nlanes; i++) {
+        const struct rcmi_lane *lane = &plan->lanes[i];
+        for (uint32_t stripe = 0; stripe < run->stripes; stripe++) {
             *state++ = (struct rcmi_lane_state){.pc = lane->first_step,
                                                 .begin = lane->first_step,
                                                 .end = lane->first_step + lane->nsteps,

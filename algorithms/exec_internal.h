@@ -107,7 +107,7 @@ struct rcmi_run {
     bool unlendable; /* out turned out not to be memory that some channel lends from */
     void *scratch;
     size_t scratch_bytes;
-    struct rcmi_lane_state *lanes; /* plan->nlanes * plan->stripes, stripe after stripe */
+    struct rcmi_lane_state *lanes; /* plan->nlanes * plan->stripes, lane after lane */
     struct rcmi_bound_step *steps; /* plan->nsteps */
     struct rcmi_place *places;     /* plan->noperands */
     struct rcmi_port *ports;       /* plan->nchannels * plan->stripes, stripe after stripe */
