@@ -55,6 +55,10 @@ static bool sleep_begin_polling(struct rcmi_node *node, struct rcmi_sleep *sleep
     return false;
 }
 
+bool rcmi_node_polled(const struct rcmi_node *node) {
+    return atomic_load(&node->polled);
+}
+
 void rcmi_node_sleep_begin(struct rcmi_node *node, struct rcmi_sleep *sleep) {
     sleep->polls = sleep_begin_polling(node, sleep);
     if (sleep->polls)

@@ -205,6 +205,10 @@ rcm_status rcmi_channel_state(const struct rcmi_channel *channel);
  */
 
 /* Writer: memory for a message of up to the slot size. The same slot again until commit. */
+/* For transports: a thread sleeps on the descriptors that `attend` gives, or is about to ask for
+ * them. Any thread. */
+bool rcmi_node_polled(const struct rcmi_node *node);
+
 static inline rcm_status rcmi_channel_reserve(struct rcmi_channel *channel, void **ret_slot);
 /* Writer: publishes the reserved slot with len bytes; meta travels with it. Rings the readers. */
 static inline void rcmi_channel_commit(struct rcmi_channel *channel, size_t len, uint64_t meta);

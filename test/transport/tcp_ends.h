@@ -37,6 +37,11 @@ void rcmi_node_link_failed(struct rcmi_node *node, int peer) {
     atomic_fetch_add(&node->failures, 1);
 }
 
+bool rcmi_node_polled(const struct rcmi_node *node) {
+    (void)node;
+    return false;
+}
+
 rcm_status rcmi_channel_not_ready(const struct rcmi_channel *channel) {
     return atomic_load(&channel->state);
 }

@@ -55,8 +55,14 @@ static void options_for_home(int fd) {
         (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof plain - 1);
 }
 
-static rcm_status stream_take(struct tcp_stream *stream, int fd) {
+static int stream_epoll(struct tcp_stream *stream, int operation, int fd) {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = stream};
+    if (atomic_load(&stream->wants_out))
+        event.events |= EPOLLOUT;
+    return epoll_ctl(stream->domain->epoll, operation, fd, &event);
+}
+
+static rcm_status stream_take(struct tcp_stream *stream, int fd) {
     if (stream->fd >= 0)
         return rcmi_fail_peer(RCM_ERR_PROTOCOL, stream->link->peer,
                               "rank %d connected a data socket twice", stream->link->peer);
@@ -68,7 +74,7 @@ static rcm_status stream_take(struct tcp_stream *stream, int fd) {
     rcm_status status = options_for_cuts(fd);
     if (status != RCM_OK)
         return status;
-    if (epoll_ctl(stream->domain->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
+    if (stream_epoll(stream, EPOLL_CTL_ADD, fd) != 0)
         return rcmi_fail(rcmi_status_of_errno(errno), errno, "epoll refuses a data socket");
     return RCM_OK;
 }
@@ -79,6 +85,7 @@ rcm_status tcp_stream_attach(struct tcp_stream *stream, int fd) {
         rcmi_fd_close(&fd);
         return status;
     }
+    atomic_store(&stream->watched, true);
     stream->fd = fd;
     tcp_domain_list(stream->domain, stream);
     return RCM_OK;
@@ -87,27 +94,48 @@ rcm_status tcp_stream_attach(struct tcp_stream *stream, int fd) {
 /* ---- Moving -------------------------------------------------------------------------------- */
 
 bool tcp_stream_move(struct tcp_stream *stream) {
-    bool moved = false, rang = false;
+    bool moved = false, rang = false, calm = false;
     if (!atomic_load(&stream->broken) && tcp_lock_try(&stream->rx.lock)) {
         if (stream->fd >= 0 && !atomic_load(&stream->broken))
             moved = tcp_rx_poll(stream);
         rang = stream->rx.rang;
         stream->rx.rang = false;
+        stream->rx.awake += moved;
+        calm = moved && stream->rx.awake % TCP_AWAKE == 0;
         tcp_lock_drop(&stream->rx.lock);
     }
     if (rang)
         rcmi_node_ring(stream->domain->node);
+    if (calm)
+        tcp_stream_watch(stream, false);
     return tcp_tx_move(stream) || moved;
+}
+
+/* Under queue_lock: whether somebody sleeps on the set of sockets or may look at it. */
+static bool stream_needs_watch(const struct tcp_stream *stream) {
+    const struct tcp_domain *domain = stream->domain;
+    return atomic_load(&stream->wants_out) || atomic_load(&domain->armed) ||
+           rcmi_node_polled(domain->node) || atomic_load(&domain->nstreams) > TCP_DIRECT;
+}
+
+/* Who is about to sleep, or lists a second stream, says so first and then watches; so either the
+ * one who no longer wants to watch sees it here, or he came first and is undone. */
+void tcp_stream_watch(struct tcp_stream *stream, bool watch) {
+    tcp_lock_take(&stream->queue_lock);
+    if (watch != atomic_load(&stream->watched) && !atomic_load(&stream->broken) &&
+        stream->fd >= 0 && (watch || !stream_needs_watch(stream)) &&
+        stream_epoll(stream, watch ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, stream->fd) == 0)
+        atomic_store(&stream->watched, watch);
+    tcp_lock_drop(&stream->queue_lock);
 }
 
 void tcp_stream_want_out(struct tcp_stream *stream, bool want) {
     tcp_lock_take(&stream->queue_lock);
     bool useful = want == (atomic_load(&stream->queued) != 0);
     if (useful && want != atomic_load(&stream->wants_out) && !atomic_load(&stream->broken)) {
-        struct epoll_event event = {.events = want ? EPOLLIN | EPOLLOUT : EPOLLIN,
-                                    .data.ptr = stream};
-        (void)epoll_ctl(stream->domain->epoll, EPOLL_CTL_MOD, stream->fd, &event);
         atomic_store(&stream->wants_out, want);
+        if (atomic_load(&stream->watched))
+            (void)stream_epoll(stream, EPOLL_CTL_MOD, stream->fd);
     }
     tcp_lock_drop(&stream->queue_lock);
 }

@@ -42,6 +42,8 @@ void tcp_domain_list(struct tcp_domain *domain, struct tcp_stream *stream) {
     stream->next = domain->streams;
     domain->streams = stream;
     atomic_fetch_add_explicit(&domain->nstreams, 1, memory_order_relaxed);
+    for (struct tcp_stream *each = domain->streams; each; each = each->next)
+        tcp_stream_watch(each, true); /* now that there are others epoll is asked first */
     streams_changed(domain);
     stream->listed = true;
 }
@@ -92,12 +94,15 @@ static bool domain_progress(void *data) {
 
 /* ---- The loop's part ----------------------------------------------------------------------- */
 
-/* Before somebody sleeps on the set of sockets, be it the loop: takes out what was only peeked at,
- * acknowledges what came, and sends what waits or has epoll tell when there is room. */
+/* Before somebody sleeps on the set of sockets, be it the loop: watches all of them, takes out what
+ * was only peeked at, acknowledges what came, and sends what waits or has epoll tell when there is
+ * room. */
 static void streams_settle(struct tcp_domain *domain) {
     pthread_rwlock_rdlock(&domain->streams_lock);
     for (struct tcp_stream *stream = domain->streams; stream; stream = stream->next) {
+        tcp_stream_watch(stream, true);
         if (tcp_lock_try(&stream->rx.lock)) {
+            stream->rx.awake = 0;
             tcp_peek_settle(stream);
             if (stream->rx.in_payload || stream->rx.large)
                 tcp_rx_acknowledge(stream);

@@ -47,6 +47,7 @@
 #define TCP_GATHER        16  /* frames per system call */
 #define TCP_SMALL         512 /* bytes that are cheaper to copy together than to gather */
 #define TCP_DIRECT        1   /* up to so many streams are read without asking epoll first */
+#define TCP_AWAKE         64  /* after so many reads without sleep epoll forgets the stream */
 #define TCP_GRACE_NS      1000000 /* a full socket that nobody moves for so long is the loop's */
 #define TCP_HEADER_DATA   0x52434d31u /* "RCM1" */
 #define TCP_HEADER_CREDIT 0x52434d32u
@@ -115,6 +116,7 @@ struct tcp_rx {
     bool rang;                   /* something arrived that somebody may sleep for */
     bool owes;           /* the kernel may hold back an acknowledgement, see tcp_rx_acknowledge */
     uint32_t dry;        /* looks in a row that found nothing */
+    uint32_t awake;      /* reads that brought something since somebody was about to sleep */
     size_t seen;         /* bytes at the front of the socket that are taken already, see peek.c */
     uint32_t unanswered; /* reads that brought something since this side sent anything */
     struct tcp_end *ends;
@@ -148,6 +150,8 @@ struct tcp_stream {
     _Atomic bool blocked;
     /* Epoll reports room in the socket. Written under queue_lock; read without it as a hint. */
     _Atomic bool wants_out;
+    /* Epoll reports anything. The same. */
+    _Atomic bool watched;
 };
 
 struct tcp_link {
@@ -234,6 +238,10 @@ void tcp_stream_fini(struct tcp_stream *stream);
 void tcp_stream_fail(struct tcp_stream *stream);
 /* Reads and writes what can be. */
 bool tcp_stream_move(struct tcp_stream *stream);
+/* Has epoll report what comes; or no longer, if nobody sleeps or may ask it. For each segment that
+ * comes to a watched socket its sender pays, on loopback a twentieth of all that a small message
+ * costs. */
+void tcp_stream_watch(struct tcp_stream *stream, bool watch);
 /* Asks epoll to report room in a full socket, or no longer to. */
 void tcp_stream_want_out(struct tcp_stream *stream, bool want);
 
