@@ -34,6 +34,11 @@ bool tcp_peek_wanted(struct tcp_stream *stream) {
            (rx->seen == 0 || rx->dry < PEEK_LOOKS);
 }
 
+/* Where bytes go that were seen before. */
+static uint8_t *peek_old(const struct tcp_rx *rx) {
+    return rx->ahead + TCP_READ_AHEAD;
+}
+
 static ssize_t peek_receive(int fd, struct iovec *iov, int niov, int flags) {
     struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t)niov};
     ssize_t got;
@@ -58,8 +63,7 @@ static ssize_t peek_count(struct tcp_rx *rx, ssize_t got, size_t old) {
 
 ssize_t tcp_peek_take(struct tcp_stream *stream) {
     struct tcp_rx *rx = &stream->rx;
-    uint8_t old[TCP_PEEK];
-    struct iovec iov[2] = {{old, rx->seen}, {rx->ahead, TCP_PEEK - rx->seen}};
+    struct iovec iov[2] = {{peek_old(rx), rx->seen}, {rx->ahead, TCP_PEEK - rx->seen}};
     const int skip = rx->seen == 0;
     const ssize_t got = peek_receive(stream->fd, iov + skip, 2 - skip, MSG_PEEK);
     const ssize_t fresh = peek_count(rx, got, rx->seen);
@@ -70,12 +74,11 @@ ssize_t tcp_peek_take(struct tcp_stream *stream) {
 
 ssize_t tcp_peek_skip(struct tcp_stream *stream, struct iovec *iov, int niov) {
     struct tcp_rx *rx = &stream->rx;
-    uint8_t old[TCP_PEEK];
     struct iovec all[1 + TCP_RX_VECTOR];
     const size_t seen = rx->seen;
     if (seen == 0)
         return peek_count(rx, peek_receive(stream->fd, iov, niov, 0), 0);
-    all[0] = (struct iovec){old, seen};
+    all[0] = (struct iovec){peek_old(rx), seen};
     for (int i = 0; i < niov; i++)
         all[1 + i] = iov[i];
     const ssize_t got = peek_receive(stream->fd, all, 1 + niov, 0);
@@ -86,10 +89,9 @@ ssize_t tcp_peek_skip(struct tcp_stream *stream, struct iovec *iov, int niov) {
 
 void tcp_peek_settle(struct tcp_stream *stream) {
     struct tcp_rx *rx = &stream->rx;
-    uint8_t old[TCP_PEEK];
     if (rx->seen == 0 || stream->fd < 0)
         return;
-    const ssize_t got = recv(stream->fd, old, rx->seen, MSG_DONTWAIT);
+    const ssize_t got = recv(stream->fd, peek_old(rx), rx->seen, MSG_DONTWAIT);
     if (got > 0)
         rx->seen -= (size_t)got;
 }

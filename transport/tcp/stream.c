@@ -66,7 +66,7 @@ static rcm_status stream_take(struct tcp_stream *stream, int fd) {
     if (stream->fd >= 0)
         return rcmi_fail_peer(RCM_ERR_PROTOCOL, stream->link->peer,
                               "rank %d connected a data socket twice", stream->link->peer);
-    stream->rx.ahead = malloc(TCP_READ_AHEAD);
+    stream->rx.ahead = malloc(TCP_READ_AHEAD + TCP_PEEK);
     if (!stream->rx.ahead)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a receive buffer");
     option_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);

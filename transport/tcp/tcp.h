@@ -36,13 +36,14 @@
 /* Messages of bulk channels are mostly lent and received into place, so that their slots are memory
  * that nobody touches; fewer of them mean fewer calls and less that arrives before its place is
  * known. */
-#define TCP_BULK_SCALE    8
-#define TCP_READ_AHEAD    65536 /* bytes that one read may take beyond what is asked for */
-#define TCP_LARGE         4096  /* of such messages it is worth while to guess what comes next */
+#define TCP_BULK_SCALE 8
+/* Bytes that one read may take beyond what is asked for: 64 KiB with headers and credits. */
+#define TCP_READ_AHEAD    (65536 + 1024)
+#define TCP_LARGE         12288 /* of such messages it is worth while to guess what comes next */
 #define TCP_MISSES        8     /* so many wrong guesses in a row are the last ones */
 #define TCP_DRY           32    /* so many looks in vain before the kernel is made to acknowledge */
 #define TCP_RX_VECTOR     3     /* pieces that one read goes to */
-#define TCP_PEEK          2048  /* bytes that may be looked at and left in the socket, see peek.c */
+#define TCP_PEEK          16384 /* bytes that may be looked at and left in the socket, see peek.c */
 #define TCP_RX_ROUNDS     8   /* reads per call of progress, so that no stream starves the others */
 #define TCP_GATHER        16  /* frames per system call */
 #define TCP_SMALL         512 /* bytes that are cheaper to copy together than to gather */
@@ -98,7 +99,7 @@ struct tcp_end {
 
 struct tcp_rx {
     struct tcp_lock lock;
-    uint8_t *ahead; /* TCP_READ_AHEAD bytes */
+    uint8_t *ahead; /* TCP_READ_AHEAD bytes, then TCP_PEEK that nobody looks at */
     size_t head, tail;
     struct tcp_header header;
     bool in_payload;
