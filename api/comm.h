@@ -162,7 +162,9 @@ struct rcmi_transfer {
     size_t total;    /* bytes of the message */
     size_t done;     /* bytes moved */
     int stage;
-    uint64_t last; /* of the channel, once all is sent: the message that the other must take */
+    uint64_t last;    /* of the channel, once all is sent: the message that the other must take */
+    int place;        /* see p2p_place.c */
+    int64_t asked_ns; /* 0: that does not matter */
 };
 
 struct rcm_work {

@@ -178,6 +178,15 @@ static rcm_status waiting_look(const struct waiting *waiting) {
     return waiting->drivers ? RCM_AGAIN : waiting->check(waiting->arg);
 }
 
+static bool comm_pause(rcm_comm *comm, struct rcmi_pause *pause) {
+    if (!rcmi_place_visits(&comm->place))
+        return rcmi_pause(pause);
+    const int64_t before = rcmi_now_ns();
+    const bool paused = rcmi_pause(pause);
+    rcmi_place_waited(&comm->place, rcmi_now_ns() - before);
+    return paused;
+}
+
 /* Drives until check is satisfied, the budget is spent, or the deadline passed. The clock is looked
  * at now and then, for deadlines pass also while something moves all the time. */
 static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waiting) {
@@ -197,7 +206,7 @@ static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waitin
                 rcmi_place_return(&comm->place);
             }
             started = started || pause.spins == 0;
-            if (!rcmi_pause(&pause))
+            if (!comm_pause(comm, &pause))
                 return RCM_AGAIN;
         }
         if (pass % PASSES_PER_LOOK == 0) {

@@ -57,6 +57,7 @@ rcm_status rcmi_p2p_create(rcm_comm *comm, struct rcmi_p2p **ret_p2p) {
         list_init(&pair->sending);
         list_init(&pair->receiving);
         pair->ready_end = &pair->ready;
+        pair->apart = -1;
     }
     *ret_p2p = p2p;
     return RCM_OK;
@@ -137,24 +138,16 @@ static rcm_status p2p_open_wanted(struct rcmi_p2p *p2p) {
     return RCM_OK;
 }
 
-/* Two ranks that share slots of memory are best on one CPU, whose cache then holds them. */
-static void pair_part(struct rcmi_p2p *p2p, const struct pair *pair,
-                      const struct rcmi_channel *channel) {
-    if (pair->active && pair->apart >= 0 && channel && kernel_carries(channel))
-        rcmi_place_visit(&p2p->comm->place, pair->apart);
-}
-
 /* ---- For the driver ------------------------------------------------------------------------ */
 
 void rcmi_p2p_post(struct rcmi_p2p *p2p, struct rcm_work *work) {
     const int peer = work->transfer.peer;
+    if (p2p->pairs[peer].apart >= 0)
+        rcmi_pair_place(p2p, &p2p->pairs[peer], work);
     if (work->kind == RCMI_WORK_RECV) {
-        if (peer >= 0)
-            pair_part(p2p, &p2p->pairs[peer], p2p->pairs[peer].rx);
         rcmi_p2p_post_receive(p2p, work);
         return;
     }
-    pair_part(p2p, &p2p->pairs[peer], p2p->pairs[peer].tx);
     list_append(&p2p->pairs[peer].outgoing, work);
     /* Answers come on the other channel. */
     if (rcmi_pair_open_rx(p2p, peer) != RCM_OK)

@@ -6,12 +6,14 @@
  *   p2p_send.c     announcing, pieces of data, answers that are owed
  *   p2p_receive.c  what arrives, and to which receive it belongs
  *   p2p_direct.c   blocking calls that need no work
+ *   p2p_place.c    where a rank is at home meanwhile
  */
 #ifndef RCMI_P2P_INTERNAL_H
 #define RCMI_P2P_INTERNAL_H
 
 #include <string.h>
 #include "comm.h"
+#include "faster.h"
 
 #define EAGER_MAX    ((size_t)65536)  /* between sockets: asking costs more than the copies */
 #define EAGER_BARE   ((size_t)262144) /* the same without copies, see travels_bare */
@@ -37,6 +39,9 @@
 #endif
 
 enum kind { KIND_EAGER = 1, KIND_ANNOUNCE, KIND_READY, KIND_DATA, KIND_CREDIT, KIND_BARE };
+
+/* Where this rank is at home while it exchanges messages with another one that shares its home. */
+enum place { PLACE_APART, PLACE_HOME };
 
 enum stage { STAGE_NEW, STAGE_ANNOUNCED, STAGE_DATA, STAGE_DRAIN };
 
@@ -73,7 +78,8 @@ struct pair {
     size_t eager_in;  /* eager bytes taken for which no credit was given */
     size_t eager_due; /* eager bytes arrived for which no credit was given: the peer's eager_out, or
                          less */
-    int apart;        /* CPU, see rcmi_comm_home_apart; once active */
+    int apart;        /* CPU, see rcmi_comm_home_apart; -1 before it is active */
+    struct rcmi_faster places; /* enum place */
     bool expecting, active;
     _Atomic bool wanted; /* set by the loop thread, taken by the driver (exchange) */
 };
@@ -174,6 +180,11 @@ rcm_status rcmi_pair_put_eager(const struct rcmi_p2p *p2p, struct pair *pair, ui
                                const void *bytes, size_t total);
 /* p2p_receive.c: takes what came from peer. */
 rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved);
+/* p2p_place.c: a new work of a pair that has a choice; when its data were asked for, and when they
+ * are there. */
+void rcmi_pair_place(struct rcmi_p2p *p2p, struct pair *pair, struct rcm_work *work);
+void rcmi_pair_asked(const struct pair *pair, struct rcmi_transfer *transfer);
+void rcmi_pair_came(struct pair *pair, const struct rcmi_transfer *transfer);
 /* A new receive. */
 void rcmi_p2p_post_receive(struct rcmi_p2p *p2p, struct rcm_work *work);
 

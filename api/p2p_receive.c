@@ -65,6 +65,7 @@ static rcm_status receive_announced(struct rcmi_p2p *p2p, struct rcm_work *work,
     struct ready *ready = calloc(1, sizeof(*ready));
     receive_begin(work, peer, header);
     work->transfer.id = id;
+    rcmi_pair_asked(pair, &work->transfer);
     if (header->total > 0 || !ready)
         list_append(&pair->receiving, work);
     else
@@ -153,6 +154,7 @@ static rcm_status handle_data(struct rcmi_p2p *p2p, int peer, uint32_t id,
             return protocol_error(peer, "a piece of another size than announced", slot->len);
         receive_bytes(t, slot->bytes, slot->len);
         if (t->done == t->total) {
+            rcmi_pair_came(pair, t);
             list_remove(&pair->receiving, at);
             receive_end(work);
         }

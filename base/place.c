@@ -11,6 +11,8 @@
 #define PAUSE_LAST_NS  INT64_C(2000000000)
 #define STAYED         4 /* pauses at home, after which the next one is short again */
 #define VISIT_NS       INT64_C(20000000)
+#define BUSY_NS        INT64_C(1000000)   /* no rank that only waits keeps a CPU for so long */
+#define SHUN_NS        INT64_C(200000000) /* some hundred times what was lost */
 
 /* To be bound to one CPU moves a thread there at once; to be unbound moves it nowhere. */
 static void thread_move(int cpu) {
@@ -46,11 +48,20 @@ static int place_now(struct rcmi_place *place, int64_t *ret_now) {
 }
 
 void rcmi_place_visit(struct rcmi_place *place, int cpu) {
-    const int64_t until = rcmi_now_ns() + VISIT_NS;
+    const int64_t now = rcmi_now_ns(), until = now + VISIT_NS;
+    if (now < place->shunned_until)
+        return;
     if (place->other_until && place->other == cpu)
         place->other_until = until;
     else
         place_change(place, cpu, until);
+}
+
+void rcmi_place_waited(struct rcmi_place *place, int64_t ns) {
+    if (ns < BUSY_NS || place->other_until == 0 || place->other == place->home)
+        return;
+    place_change(place, 0, 0);
+    place->shunned_until = rcmi_now_ns() + SHUN_NS;
 }
 
 void rcmi_place_return(struct rcmi_place *place) {

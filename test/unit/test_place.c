@@ -64,6 +64,22 @@ static void test_visit(void **state) {
     assert_true(arrived >= 2 && returned >= 2);
 }
 
+/* A CPU that somebody else keeps is not visited again for a while. */
+static void test_busy(void **state) {
+    (void)state;
+    struct rcmi_place place = {.home = 0};
+    rcmi_place_visit(&place, 1);
+    rcmi_place_waited(&place, 1000);
+    assert_true(rcmi_place_visits(&place));
+    rcmi_place_waited(&place, 1000000000);
+    assert_false(rcmi_place_visits(&place));
+    rcmi_place_visit(&place, 1);
+    assert_true(!rcmi_place_visits(&place) || rcmi_now_ns() >= place.shunned_until);
+    place.shunned_until = 1; /* a long time ago */
+    rcmi_place_visit(&place, 1);
+    assert_true(rcmi_place_visits(&place));
+}
+
 /* A CPU that is not allowed: nothing happens, the mask stays. */
 static void test_forbidden(void **state) {
     (void)state;
@@ -101,9 +117,9 @@ static void test_patience(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_home),     cmocka_unit_test(test_no_home),
-        cmocka_unit_test(test_visit),    cmocka_unit_test(test_forbidden),
-        cmocka_unit_test(test_patience),
+        cmocka_unit_test(test_home),      cmocka_unit_test(test_busy),
+        cmocka_unit_test(test_no_home),   cmocka_unit_test(test_visit),
+        cmocka_unit_test(test_forbidden), cmocka_unit_test(test_patience),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Point to point between two ranks that share a CPU, by sockets: where one of them is at home while
+ * that goes on. Apart is the better place as long as the CPUs are near each other: what the one
+ * sends and the other takes goes on at the same time, and who computes next keeps nobody waiting.
+ * Where they are far from each other, the kernel's copy from one to the other takes longer than
+ * both copies on one CPU; and on some machines that changes every few seconds. So the one who may
+ * move measures the large messages that it receives, and now and then tries the other place.
+ *
+ * Two ranks that share slots of memory stay together: the slots are in their CPU's cache.
+ *
+ * Not here: which CPUs these are (group.c), and going there (base/place.c).
+ */
+#include "p2p_internal.h"
+
+#define RECONSIDER 3 /* messages after a change of place */
+
+void rcmi_pair_place(struct rcmi_p2p *p2p, struct pair *pair, struct rcm_work *work) {
+    const bool receives = work->kind == RCMI_WORK_RECV;
+    const struct rcmi_channel *channel = receives ? pair->rx : pair->tx;
+    struct rcmi_transfer *t = &work->transfer;
+    if (!channel || !kernel_carries(channel))
+        return;
+    t->place =
+        receives && t->capacity > EAGER_BARE ? rcmi_faster_way(&pair->places) : pair->places.way;
+    rcmi_place_visit(&p2p->comm->place,
+                     t->place == PLACE_APART ? pair->apart : p2p->comm->place.home);
+}
+
+void rcmi_pair_asked(const struct pair *pair, struct rcmi_transfer *t) {
+    t->asked_ns = pair->apart >= 0 && t->total > EAGER_BARE ? rcmi_now_ns() : 0;
+}
+
+void rcmi_pair_came(struct pair *pair, const struct rcmi_transfer *t) {
+    struct rcmi_faster *places = &pair->places;
+    const int before = places->way;
+    if (!t->asked_ns || !kernel_carries(pair->rx))
+        return;
+    rcmi_faster_learn(places, t->place,
+                      (float)(rcmi_now_ns() - t->asked_ns) * 1024.0f / (float)t->total);
+    /* One message may have been slow for other reasons: its pages were new. */
+    if (places->way != before)
+        places->left = RECONSIDER;
+}
