@@ -5,6 +5,9 @@
 #include "exec_internal.h"
 #include "kernels.h"
 
+/* Slots are written past the cache from so many bytes on, where it is not tried what is faster. */
+#define PAST_MIN ((size_t)4096)
+
 /* The part of a step's chunk that slice s moves. */
 static size_t slice_length(const struct rcmi_bound_step *step, size_t offset, size_t slice_bytes) {
     if (offset >= step->bytes)
@@ -195,7 +198,7 @@ static void step_compute_direct(const struct rcmi_run *run, const struct rcmi_bo
  *
  * Slots that another core reads can be written past the cache, which costs the same wherever that
  * core is, or through it, which costs a fraction of that if it is near and several times as much if
- * it is far; and cores are moved about on some machines. So both are tried, but for small ones.
+ * it is far; and cores are moved about on some machines. So both are tried, but for the smallest.
  * (What makes lines expensive to write again is that the other core has read them. Who answers has
  * written them too, and they cost little.) Results too large to stay in the cache are written past
  * it either way, in the same pass as the slot. */
@@ -207,14 +210,21 @@ static void step_fill(const struct rcmi_run *run, const struct rcmi_bound_step *
     struct rcmi_try try = {.of = NULL};
     if (dst && !computed && !whole)
         step_compute(run, step, dst, false, srcs, bytes);
-    if (shared && !step->answered && run->exec->config.shape->crowd <= 1)
+    bool past = shared && !step->answered && bytes >= PAST_MIN;
+    if (shared && !step->answered && run->exec->config.shape->crowd <= 1 &&
+        bytes >= RCMI_FASTER_MIN) {
         try = rcmi_try_begin(&out->stores, bytes);
-    const bool past = try.of ? try.way == RCMI_STORES_PAST : shared && !step->answered;
+        past = try.way == RCMI_STORES_PAST;
+        try.more = past && bytes < RCMI_FASTER_LARGE ? RCMI_PAST_FETCH : 0;
+    }
+    const enum rcmi_stores stores = past ? RCMI_STORES_PAST : RCMI_STORES_THROUGH;
     if (whole)
         step_compute_direct(run, step, dst, slot, past ? RCMI_BOTH_PAST : RCMI_FIRST_PAST, srcs,
                             bytes);
     else if (dst)
-        (past ? rcmi_copy_streaming : rcmi_copy)(slot, dst, bytes);
+        rcmi_copy_to_peer(slot, dst, bytes, stores);
+    else if (step->nsrcs == 1)
+        rcmi_copy_to_peer(slot, srcs[0], bytes, stores);
     else
         step_compute(run, step, slot, past, srcs, bytes);
     rcmi_try_end(&try, bytes);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which of two ways is faster: see faster.h. */
 #include "faster.h"
+
+#include <stdatomic.h>
 #include "clock.h"
 
 #define INTERVAL_MIN 32
 #define INTERVAL_MAX 1024
+#define SMALL_EVERY  16    /* of the uses for small pieces is measured */
 #define WEIGHT       0.25f /* of a new cost in what is known */
 #define OUTLIER      8.0f  /* times what is known: the thread was interrupted */
 #define CLEARLY      0.8f  /* the other way must be this much cheaper */
@@ -42,21 +45,38 @@ void rcmi_faster_learn(struct rcmi_faster *faster, int way, float cost) {
 }
 
 static int size_class(size_t bytes) {
-    return bytes >= 8 * RCMI_FASTER_MIN ? 2 : bytes >= 2 * RCMI_FASTER_MIN ? 1 : 0;
+    if (bytes >= RCMI_FASTER_LARGE)
+        return bytes >= 8 * RCMI_FASTER_LARGE ? 6 : bytes >= 2 * RCMI_FASTER_LARGE ? 5 : 4;
+    return bytes >= 8 * RCMI_FASTER_MIN   ? 3
+           : bytes >= 4 * RCMI_FASTER_MIN ? 2
+           : bytes >= 2 * RCMI_FASTER_MIN ? 1
+                                          : 0;
+}
+
+/* Is this use worth two looks at the clock? */
+static bool faster_looks(const struct rcmi_faster *faster, int way, size_t bytes) {
+    return bytes >= RCMI_FASTER_LARGE || way != faster->way || faster->cost[way] == 0 ||
+           faster->left % SMALL_EVERY == 0;
 }
 
 struct rcmi_try rcmi_try_begin(struct rcmi_faster_sizes *sizes, size_t bytes) {
     struct rcmi_try try = {.of = NULL};
     if (bytes < RCMI_FASTER_MIN)
         return try;
-    try.of = &sizes->of[size_class(bytes)];
-    try.way = rcmi_faster_way(try.of);
-    try.began = rcmi_now_ns();
+    struct rcmi_faster *faster = &sizes->of[size_class(bytes)];
+    try.way = rcmi_faster_way(faster);
+    if (faster_looks(faster, try.way, bytes)) {
+        try.of = faster;
+        try.began = rcmi_now_ns();
+    }
     return try;
 }
 
 void rcmi_try_end(const struct rcmi_try *try, size_t bytes) {
-    if (try->of)
-        rcmi_faster_learn(try->of, try->way,
-                          (float)(rcmi_now_ns() - try->began) * 1024.0f / (float)bytes);
+    if (!try->of)
+        return;
+    /* What is still on its way to the caches costs as well. Orders nothing, has no partner. */
+    atomic_thread_fence(memory_order_seq_cst);
+    const float own = (float)(rcmi_now_ns() - try->began) * 1024.0f / (float)bytes;
+    rcmi_faster_learn(try->of, try->way, own + try->more);
 }

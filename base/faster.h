@@ -22,9 +22,11 @@ struct rcmi_faster {
     uint8_t way;       /* in use */
 };
 
-/* By the size of the piece of work, since what is faster depends on it. */
-#define RCMI_FASTER_MIN   ((size_t)16 << 10) /* smaller pieces are not worth two looks at a clock */
-#define RCMI_FASTER_SIZES 3
+/* By the size of the piece of work, since what is faster depends on it. Looks at a clock take long
+ * beside a small piece, so of those only some are measured. */
+#define RCMI_FASTER_MIN   ((size_t)1 << 10)
+#define RCMI_FASTER_LARGE ((size_t)16 << 10)
+#define RCMI_FASTER_SIZES 7
 struct rcmi_faster_sizes {
     struct rcmi_faster of[RCMI_FASTER_SIZES];
 };
@@ -34,11 +36,12 @@ struct rcmi_try {
     struct rcmi_faster *of; /* NULL: not measured */
     int way;
     int64_t began; /* by rcmi_now_ns */
+    float more;    /* what this way costs somebody else beside, in ns per KiB */
 };
 
 /* Which way shall this piece go? */
 struct rcmi_try rcmi_try_begin(struct rcmi_faster_sizes *sizes, size_t bytes);
-/* It is done. */
+/* It is done, and the CPU's stores too before the clock is looked at. */
 void rcmi_try_end(const struct rcmi_try *try, size_t bytes);
 
 /* What the two above are made of: the way of the next use, and what a use did cost. */

@@ -97,6 +97,11 @@ void rcmi_copy_streaming(void *dst, const void *src, size_t bytes) {
     kernels_chosen()->copy_streaming(dst, src, bytes);
 }
 
+void rcmi_copy_to_peer(void *dst, const void *src, size_t bytes, enum rcmi_stores stores) {
+    const struct rcmi_kernel_table *table = kernels_chosen();
+    (stores == RCMI_STORES_PAST ? table->copy_past : table->copy)(dst, src, bytes);
+}
+
 const char *rcmi_kernels_name(void) {
     return kernels_chosen()->name;
 }

@@ -54,6 +54,13 @@ void rcmi_copy_streaming(void *dst, const void *src, size_t bytes);
 /* The two ways to store, for those who find out which one is faster (faster.h). */
 enum rcmi_stores { RCMI_STORES_PAST, RCMI_STORES_THROUGH };
 
+/* ns per KiB that the reader of a few KiB takes longer where they went past the cache. */
+#define RCMI_PAST_FETCH 90.0f
+
+/* Copies to where another core reads next and has read before, so that its cache has the lines:
+ * past our cache (from 1 KiB), fenced before it returns, or through it. */
+void rcmi_copy_to_peer(void *dst, const void *src, size_t bytes, enum rcmi_stores stores);
+
 /* "avx512", "avx2" or "generic": what was chosen. RINGCOMM_KERNELS=generic|avx2|avx512 overrides,
  * if this CPU has it; else a warning says what is used instead. */
 const char *rcmi_kernels_name(void);

@@ -14,10 +14,17 @@
 
 /* Below this many bytes of result the fence costs more than passing by the cache can gain. */
 #define STREAM_MIN 4096
+#define PAST_MIN   1024 /* the same where a far core's cache has the lines */
 
 /* Copies of these sizes are done here and not by memcpy. */
 #define COPY_MIN 2048
 #define COPY_MAX (4 << 20)
+
+/* What looks ahead in memory for a core stops at the end of a page, so copies of these sizes go
+ * through several pages at once. Longer ones come to their speed by themselves. */
+#define PAGE      ((size_t)4096)
+#define PAGES_MIN ((size_t)8192)
+#define PAGES_MAX ((size_t)65536)
 
 RCMI_INLINE void copy_store(uint8_t *dst, raw_vec value, bool stream) {
     if (stream)
@@ -42,6 +49,32 @@ RCMI_INLINE void copy_loop(uint8_t *dst, const uint8_t *src, size_t bytes, bool 
     memcpy(dst + i, src + i, bytes - i);
 }
 
+/* `each` bytes, an even number of vectors, from each of four places that follow each other. */
+RCMI_INLINE void copy_four(uint8_t *dst, const uint8_t *src, size_t each) {
+    for (size_t i = 0; i < each; i += 2 * RCMI_VECTOR_BYTES) {
+        for (size_t at = i; at < 4 * each; at += each) {
+            const raw_mem *from = (const raw_mem *)(src + at);
+            raw_vec a = from[0], b = from[1];
+            copy_store(dst + at, a, false);
+            copy_store(dst + at + RCMI_VECTOR_BYTES, b, false);
+        }
+    }
+}
+
+/* Four pages at once, and what is left in four parts; aligned stores. */
+static void copy_pages(uint8_t *dst, const uint8_t *src, size_t bytes) {
+    size_t i = -(uintptr_t)dst % RCMI_VECTOR_BYTES;
+    memcpy(dst, src, i);
+    for (; bytes - i >= 4 * PAGE; i += 4 * PAGE)
+        copy_four(dst + i, src + i, PAGE);
+    if (bytes - i >= PAGES_MIN) {
+        const size_t each = (bytes - i) / 4 / (2 * RCMI_VECTOR_BYTES) * (2 * RCMI_VECTOR_BYTES);
+        copy_four(dst + i, src + i, each);
+        i += 4 * each;
+    }
+    memcpy(dst + i, src + i, bytes - i);
+}
+
 /* The C library's memcpy is best for short copies, and knows best how to treat those far larger
  * than the cache. Between the two it may use the CPU's string instruction, which on some CPUs is
  * many times slower when dst lies a few bytes after src modulo a page, as offset buffers do. */
@@ -50,19 +83,25 @@ static void copy_plain(void *dst, const void *src, size_t bytes) {
         return;
     if (bytes < COPY_MIN || bytes > COPY_MAX)
         memcpy(dst, src, bytes);
+    else if (bytes >= PAGES_MIN && bytes < PAGES_MAX)
+        copy_pages(dst, src, bytes);
     else
         copy_loop(dst, src, bytes, false);
 }
 
-static void copy_streaming(void *dst, const void *src, size_t bytes) {
+static void copy_past(void *dst, const void *src, size_t bytes) {
     if (dst == src)
         return;
-    if (bytes < STREAM_MIN) {
+    if (bytes < PAST_MIN) {
         copy_plain(dst, src, bytes);
         return;
     }
     copy_loop(dst, src, bytes, true);
     vector_stream_fence();
+}
+
+static void copy_streaming(void *dst, const void *src, size_t bytes) {
+    (bytes < STREAM_MIN ? copy_plain : copy_past)(dst, src, bytes);
 }
 
 /* Both results of a reduction of one source. */
@@ -154,4 +193,5 @@ const struct rcmi_kernel_table TABLE(RCMI_VARIANT) = {
     .reduce_twice = ROWS(_reduce_twice),
     .copy = copy_plain,
     .copy_streaming = copy_streaming,
+    .copy_past = copy_past,
 };

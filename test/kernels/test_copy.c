@@ -48,7 +48,8 @@ static void copy_try(copy_fn copy, size_t bytes, size_t dst_shift, size_t src_sh
 }
 
 static void copy_try_all(copy_fn copy) {
-    static const size_t sizes[] = {0, 1, 63, 64, 65, 2047, 2048, 4095, 4096, 4097, 65543};
+    static const size_t sizes[] = {0,    1,    63,   64,   65,   1023,  1024,  2047,  2048, 4095,
+                                   4096, 4097, 8191, 8192, 8200, 16384, 20001, 65535, 65543};
     static const size_t shifts[] = {0, 1, 4, 31, 63};
     for (size_t z = 0; z < sizeof sizes / sizeof sizes[0]; z++)
         for (size_t a = 0; a < 5; a++)
@@ -65,13 +66,24 @@ static void test_variants(void **state) {
             continue;
         copy_try_all(table->copy);
         copy_try_all(table->copy_streaming);
+        copy_try_all(table->copy_past);
     }
+}
+
+static void to_peer_past(void *to, const void *from, size_t bytes) {
+    rcmi_copy_to_peer(to, from, bytes, RCMI_STORES_PAST);
+}
+
+static void to_peer_through(void *to, const void *from, size_t bytes) {
+    rcmi_copy_to_peer(to, from, bytes, RCMI_STORES_THROUGH);
 }
 
 static void test_chosen(void **state) {
     (void)state;
     copy_try_all(rcmi_copy);
     copy_try_all(rcmi_copy_streaming);
+    copy_try_all(to_peer_past);
+    copy_try_all(to_peer_through);
 }
 
 static void test_onto_itself(void **state) {

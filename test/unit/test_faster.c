@@ -82,11 +82,37 @@ static void test_sizes(void **state) {
     assert_true(small.of->cost[small.way] > 0);
 }
 
+/* Looks at the clock that `uses` pieces of so many bytes take. */
+static int looks(struct rcmi_faster_sizes *sizes, int uses, size_t bytes) {
+    int looked = 0;
+    for (int i = 0; i < uses; i++) {
+        const struct rcmi_try try = rcmi_try_begin(sizes, bytes);
+        looked += try.of != NULL;
+        rcmi_try_end(&try, bytes);
+    }
+    return looked;
+}
+
+/* Each large piece is measured, of small ones a few; and what a way costs others counts too. */
+static void test_small_ones(void **state) {
+    struct rcmi_faster_sizes sizes = {0};
+    (void)state;
+    assert_int_equal(looks(&sizes, 1000, RCMI_FASTER_LARGE), 1000);
+    assert_in_range(looks(&sizes, 1000, RCMI_FASTER_LARGE - 1), 1, 200);
+    for (int i = 0; i < 1000; i++) {
+        struct rcmi_try try = rcmi_try_begin(&sizes, RCMI_FASTER_MIN);
+        try.more = try.way == 0 ? 1e6f : 0;
+        rcmi_try_end(&try, RCMI_FASTER_MIN);
+    }
+    assert_int_equal(sizes.of[0].way, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keeps_the_first), cmocka_unit_test(test_finds_the_other),
         cmocka_unit_test(test_alike_is_left),   cmocka_unit_test(test_follows),
         cmocka_unit_test(test_outlier),         cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_small_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
