@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Collectives, the short way: the caller of a blocking one, where nothing else of the communicator
- * is unfinished, runs the plan himself and without a work, as long as he would spin anyway. What
- * is not done by then, or goes wrong, becomes a work after all, and goes on the long way
- * (drive.c): with deadlines, reports, sleep, and an eye on everything else. So nothing here waits
- * for long, and no error is reported here: it is found again there.
+ * is unfinished, runs the plan himself and without a work, as long as he would spin anyway, or for
+ * a few yields. What is not done by then, or goes wrong, becomes a work after all, and goes on the
+ * long way (drive.c): with deadlines, reports, sleep, and an eye on everything else. So nothing
+ * here waits for long, and no error is reported here: it is found again there.
  */
 #include "comm.h"
 
-enum { LOOKS_MAX = 2048 };
+enum { LOOKS_MAX = 2048, YIELDS_MAX = 4 };
 
-/* Nothing moved: pauses. False: the caller would not spin any more. */
-static bool caller_spins(rcm_comm *comm, struct rcmi_pause *pause) {
-    if (rcmi_node_progress(comm->engine->node))
-        return true;
-    return pause->spins > 0 && rcmi_pause(pause);
+/* Where ranks share cores there is nothing to spin for, but most often the first yield brings what
+ * is waited for. */
+bool rcmi_caller_pauses(rcm_comm *comm, struct rcmi_pause *pause) {
+    const struct rcmi_pause *full = &comm->engine->budget;
+    if (full->spins > 0)
+        return pause->spins > 0 && rcmi_pause(pause);
+    if (pause->yields == full->yields)
+        rcmi_place_return(&comm->place);
+    return full->yields - pause->yields < YIELDS_MAX && rcmi_pause(pause);
 }
 
 static rcm_status run_for_a_while(rcm_comm *comm, struct rcmi_run *run) {
@@ -26,7 +30,7 @@ static rcm_status run_for_a_while(rcm_comm *comm, struct rcmi_run *run) {
         /* Acquire pairs with the release in comm.c: the record is complete. */
         if (atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK)
             return RCM_AGAIN;
-        if (!moved && !caller_spins(comm, &pause))
+        if (!moved && !rcmi_node_progress(comm->engine->node) && !rcmi_caller_pauses(comm, &pause))
             return RCM_AGAIN;
     }
     return RCM_AGAIN;

@@ -373,6 +373,8 @@ void rcmi_p2p_wanted(struct rcmi_p2p *p2p, int peer);
 rcm_status rcmi_barrier_parting(rcm_comm *comm);
 
 /* ---- collective_direct.c */
+/* Between two looks of a blocking caller who has no work yet. False: it is time for one. */
+bool rcmi_caller_pauses(rcm_comm *comm, struct rcmi_pause *pause);
 /* A blocking call, as far as its caller would spin anyway. RCM_OK: it is done. RCM_AGAIN: with NULL
  * in *ret_run nothing was begun, else the caller is the driver and calls rcmi_comm_go_on. */
 rcm_status rcmi_collective_now(rcm_comm *comm, uint64_t sequence, const struct rcmi_bind *bind,

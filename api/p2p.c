@@ -4,7 +4,7 @@
  *
  *   sender                                       receiver
  *   small:  EAGER(tag, total, bytes)       -->   matched: copied to the buffer; else kept aside
- *           BARE(tag; bytes)               -->   the same, between sockets, see travels_bare
+ *           BARE(tag; bytes)               -->   the same, its tag where an id would be
  *   large:  ANNOUNCE(id, tag, total)       -->   matched: buffer found; else noted
  *                                          <--   READY(id)
  *           DATA(id, bytes) ... DATA(id)   -->   into the buffer

@@ -4,8 +4,9 @@
  * at once and without a work, where nothing else of the communicator is unfinished and the channel
  * is ready. The messages are those of the long way (p2p.c), so either end may go either way.
  *
- * Not here: waiting for long. A receiver looks for some microseconds, and only where another core
- * may write the message meanwhile; then the long way begins, with its deadlines, reports and sleep.
+ * Not here: waiting for long. A receiver looks for some microseconds or yields a few times, and
+ * only where the message comes without its doing anything for it; then the long way begins, with
+ * its deadlines, reports and sleep.
  */
 #include <string.h>
 #include "kernels.h"
@@ -21,7 +22,7 @@ rcm_status rcmi_p2p_send_now(rcm_comm *comm, int peer, uint64_t tag, const void 
         return RCM_AGAIN;
     rcm_status status = RCM_AGAIN;
     if (pair->tx && pair->rx && !pair->ready && rcmi_pair_may_be_eager(p2p, pair, tag, bytes) &&
-        !travels_bare(pair, tag, bytes)) /* else the call may have to wait */
+        !travels_bare(pair, tag, bytes) && !eager_waits(p2p, pair, bytes))
         status = rcmi_pair_put_eager(p2p, pair, tag, buffer, bytes);
     rcmi_comm_give(comm);
     return status == RCM_OK ? RCM_OK : RCM_AGAIN;
@@ -57,9 +58,8 @@ static rcm_status pair_receive_soon(struct rcmi_p2p *p2p, int peer, uint64_t tag
         status = pair_receive(p2p, peer, tag, buffer, capacity);
         if (status != RCM_PENDING)
             return status;
-        if (!comes_by_itself || pause.spins == 0)
+        if (!comes_by_itself || !rcmi_caller_pauses(p2p->comm, &pause))
             return RCM_AGAIN;
-        (void)rcmi_pause(&pause);
     }
     return RCM_AGAIN;
 }

@@ -15,12 +15,13 @@
 #include "comm.h"
 #include "faster.h"
 
-#define EAGER_MAX    ((size_t)65536)  /* between sockets: asking costs more than the copies */
-#define EAGER_BARE   ((size_t)262144) /* the same without copies, see travels_bare */
-#define EAGER_SHARED ((size_t)32768)  /* where the receiver copies from the slot */
-/* The same where a sender that does not wait for that may go on with what keeps the receiver from
- * their core. */
-#define EAGER_CROWDED  ((size_t)16384)
+#define EAGER_MAX     ((size_t)65536)  /* between sockets: asking costs more than the copies */
+#define EAGER_BARE    ((size_t)262144) /* the same without copies, see travels_bare */
+#define EAGER_SHARED  ((size_t)32768)  /* where the receiver copies from the slot */
+#define EAGER_CROWDED ((size_t)131072) /* on shared cores asking takes two changes of tasks */
+/* There a sender that went on at once might keep the receiver from their core: it waits, from so
+ * many bytes on, until the message was taken. */
+#define CROWDED_WAITS  ((size_t)16384)
 #define BUDGET_MAX     ((size_t)1 << 20) /* of a pair; where there are many pairs */
 #define BUDGET_MIN     ((size_t)1 << 14) /* less each, so that all together */
 #define BUDGET_TOTAL   ((size_t)1 << 26) /* are this much, up to 4096 ranks */
@@ -79,7 +80,8 @@ struct pair {
     size_t eager_due; /* eager bytes arrived for which no credit was given: the peer's eager_out, or
                          less */
     int apart;        /* CPU, see rcmi_comm_home_apart; -1 before it is active */
-    struct rcmi_faster places; /* enum place */
+    struct rcmi_faster places;       /* enum place */
+    struct rcmi_faster_sizes stores; /* into its slots: enum rcmi_stores */
     bool expecting, active;
     _Atomic bool wanted; /* set by the loop thread, taken by the driver (exchange) */
 };
@@ -154,6 +156,11 @@ static inline bool eager_open(const struct rcmi_slot *slot, struct header *ret_h
         memcpy(ret_header, slot->bytes, sizeof(*ret_header));
     *ret_bytes = (const char *)slot->bytes + head;
     return ret_header->total == slot->len - head;
+}
+
+/* Does who sends so many bytes unasked wait until they were taken? */
+static inline bool eager_waits(const struct rcmi_p2p *p2p, const struct pair *pair, size_t total) {
+    return total > CROWDED_WAITS && p2p->comm->engine->crowd > 1 && shares_slots(pair->tx);
 }
 
 /* How long the next piece is of a message of which `done` bytes are through. Both ends have seen

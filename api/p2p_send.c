@@ -18,14 +18,22 @@ static rcm_status pair_put(struct pair *pair, uint64_t meta, const void *bytes, 
     return RCM_OK;
 }
 
-/* Copies a piece of a message of `total` bytes to a slot: past the cache for another core, which
- * takes it from memory faster than from our cache; through it for the kernel, and for a receiver
- * that most likely has its turn on this very core. */
-static void pair_copy(const struct rcmi_p2p *p2p, const struct pair *pair, void *to,
-                      const void *bytes, size_t len, size_t total) {
-    const bool past =
-        shares_slots(pair->tx) && (p2p->comm->engine->crowd <= 1 || total >= CACHED_MAX);
-    (past ? rcmi_copy_streaming : rcmi_copy)(to, bytes, len);
+/* Copies a piece of a message of `total` bytes to a slot. For another core past the cache, since it
+ * takes that from memory faster than from our cache; but what is small, and near, faster from our
+ * cache (faster.h). Through the cache for the kernel, and for a receiver that most likely has its
+ * turn on this very core. */
+static void pair_copy(const struct rcmi_p2p *p2p, struct pair *pair, void *to, const void *bytes,
+                      size_t len, size_t total) {
+    struct rcmi_try try = {.way = RCMI_STORES_PAST};
+    if (!shares_slots(pair->tx) || (p2p->comm->engine->crowd > 1 && total < CACHED_MAX)) {
+        rcmi_copy(to, bytes, len);
+        return;
+    }
+    if (total < RCMI_FASTER_LARGE)
+        try = rcmi_try_begin(&pair->stores, len);
+    try.more = try.way == RCMI_STORES_PAST ? RCMI_PAST_FETCH : 0;
+    rcmi_copy_to_peer(to, bytes, len, (enum rcmi_stores)try.way);
+    rcmi_try_end(&try, len);
 }
 
 /* The longest message that goes out unasked. */
@@ -35,26 +43,35 @@ static size_t pair_eager_max(const struct rcmi_p2p *p2p, const struct pair *pair
     return p2p->comm->engine->crowd > 1 ? EAGER_CROWDED : EAGER_SHARED;
 }
 
+/* What stands before an eager message in its slot. A tag that fits goes where an id would be; then
+ * the payload begins where the slot does: on a line of its own, or in the line of the header. */
+static size_t eager_head(uint64_t tag) {
+    return tag <= UINT32_MAX ? 0 : sizeof(struct header);
+}
+
 bool rcmi_pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair, uint64_t tag,
                             size_t total) {
     /* Acquire pairs with the release store of the loop thread, which wrote slot_bytes before. */
     const bool ready = atomic_load_explicit(&pair->tx->state, memory_order_acquire) == RCM_OK;
     const size_t slot = ready ? pair->tx->slot_bytes : 0;
-    return total <= pair_eager_max(p2p, pair, tag) && total + sizeof(struct header) <= slot &&
+    return total <= pair_eager_max(p2p, pair, tag) && total + eager_head(tag) <= slot &&
            pair->eager_out + eager_charge(total) <= p2p->budget;
 }
 
 rcm_status rcmi_pair_put_eager(const struct rcmi_p2p *p2p, struct pair *pair, uint64_t tag,
                                const void *bytes, size_t total) {
     const struct header header = {.tag = tag, .total = total};
+    const size_t head = eager_head(tag);
     void *slot;
     const rcm_status status = rcmi_channel_reserve(pair->tx, &slot);
     if (status != RCM_OK)
         return status;
-    memcpy(slot, &header, sizeof(header));
+    if (head)
+        memcpy(slot, &header, sizeof(header));
     if (total)
-        pair_copy(p2p, pair, (char *)slot + sizeof(header), bytes, total, total);
-    rcmi_channel_commit(pair->tx, sizeof(header) + total, meta_of(KIND_EAGER, 0));
+        pair_copy(p2p, pair, (char *)slot + head, bytes, total, total);
+    rcmi_channel_commit(pair->tx, head + total,
+                        head ? meta_of(KIND_EAGER, 0) : meta_of(KIND_BARE, (uint32_t)tag));
     pair->eager_out += eager_charge(total);
     return RCM_OK;
 }
@@ -86,7 +103,13 @@ static rcm_status pair_announce(struct rcmi_p2p *p2p, struct pair *pair, struct 
         if (status != RCM_OK)
             return status;
         list_remove(&pair->outgoing, &pair->outgoing.head);
-        rcmi_work_complete(work, RCM_OK);
+        if (eager_waits(p2p, pair, t->total)) {
+            t->stage = STAGE_DRAIN;
+            t->last = rcmi_channel_sent(pair->tx);
+            list_append(&pair->sending, work);
+        } else {
+            rcmi_work_complete(work, RCM_OK);
+        }
         return RCM_OK;
     }
     rcm_status status =
