@@ -103,6 +103,16 @@ static rcm_status init_settings(struct init *init) {
 
 /* ---- Store --------------------------------------------------------------------------------- */
 
+/* A store that closes its connections while ranks join: whose it was says more than a descriptor.
+ */
+static rcm_status init_explain(const struct init *init, rcm_status status) {
+    if (status != RCM_ERR_PEER || (init->options && init->options->store) ||
+        !init->launch.rank_0_serves || init->launch.rank == 0 || rcmi_last_error()->origin >= 0)
+        return status;
+    rcmi_last_error()->origin = 0;
+    return rcmi_fail_context("rank 0, which serves the store, gave up or ended");
+}
+
 static rcm_status init_store(struct init *init) {
     rcm_status status = RCM_OK;
     if (init->options && init->options->store)
@@ -113,11 +123,27 @@ static rcm_status init_store(struct init *init) {
         status = rcmi_launch_open(&init->launch, init->secret, left, &init->store);
         init->owns_store = status == RCM_OK;
     }
-    return status == RCM_OK ? rcmi_join(init->store, &init->launch, init->deadline, &init->join)
-                            : status;
+    if (status == RCM_OK)
+        status = rcmi_join(init->store, &init->launch, init->deadline, &init->join);
+    return init_explain(init, status);
 }
 
 /* ---- Exchange ------------------------------------------------------------------------------ */
+
+/* Names the first setting in which two ranks differ, the lower rank first: both texts are the same
+ * NAME=VALUE, unless their versions differ. */
+static rcm_status settings_differ(const char *theirs, int rank, const char *ours, int own_rank) {
+    const bool before = rank < own_rank;
+    size_t word = 0;
+    for (size_t i = 0; theirs[i] && theirs[i] == ours[i]; i++)
+        if (theirs[i] == ' ' && memchr(theirs + i + 1, '=', strcspn(theirs + i + 1, " ")))
+            word = i + 1;
+    const char *first = (before ? theirs : ours) + word, *second = (before ? ours : theirs) + word;
+    return rcmi_fail_origin(RCM_ERR_MISMATCH, rank,
+                            "settings differ: %.*s on rank %d, %.*s on rank %d",
+                            (int)strcspn(first, " "), first, before ? rank : own_rank,
+                            (int)strcspn(second, " "), second, before ? own_rank : rank);
+}
 
 static rcm_status init_look(void *arg) {
     const struct init *init = arg;
@@ -162,9 +188,7 @@ static rcm_status init_exchange(struct init *init, rcm_comm *comm) {
         char *text = all[r].data;
         text[SETTINGS_TEXT - 1] = '\0';
         if (strcmp(text, init->settings) != 0)
-            status = rcmi_fail_origin(RCM_ERR_MISMATCH, r,
-                                      "settings differ: rank %d has %.180s, rank %d has %.180s", r,
-                                      text, comm->rank, init->settings);
+            status = settings_differ(text, r, init->settings, comm->rank);
         memcpy(init->cpus[r].bytes, text + SETTINGS_TEXT, RCMI_CPU_BYTES);
         memmove(text, text + SETTINGS_TEXT + RCMI_CPU_BYTES,
                 all[r].len - SETTINGS_TEXT - RCMI_CPU_BYTES);
@@ -289,7 +313,7 @@ static rcm_status init_comm(struct init *init, rcm_comm *comm) {
         status = rcmi_node_attend(comm->engine->node);
     }
     if (status == RCM_OK)
-        status = init_exchange(init, comm);
+        status = init_explain(init, init_exchange(init, comm));
     if (status == RCM_OK)
         status = init_shape(init, comm);
     if (status != RCM_OK)

@@ -286,8 +286,10 @@ static rcm_status job_learn(rcm_store *store, const struct rcmi_launch *launch,
     struct rcm_blob value;
     snprintf(key, sizeof key, "%s/job", join->scope);
     rcm_status status = job_await(store, launch, key, deadline, &value);
-    if (status != RCM_OK)
+    if (status == RCM_ERR_TIMEOUT)
         return rcmi_fail_context("rank 0 has not started");
+    if (status != RCM_OK)
+        return status;
     status = rcmi_refusal_check(blob_bytes(&value));
     if (status == RCM_OK && !rcmi_job_parse(blob_bytes(&value), &join->job, ret_first))
         status = rcmi_fail(RCM_ERR_PROTOCOL, 0,

@@ -62,6 +62,15 @@ TOGETHER = [
     ('RINGCOMM_SLOTS=0', 'RINGCOMM_SLOTS=0'),
 ]
 
+# The same where only rank 1 has it, after `;`; else where both have it, before that.
+APART = [
+    ('; RINGCOMM_SLOTS=16', 'settings differ: RINGCOMM_SLOTS='),
+    ('; RINGCOMM_ALGORITHM=all_reduce=ring',
+     'settings differ: RINGCOMM_ALGORITHM= on rank 0, RINGCOMM_ALGORITHM=all_reduce=ring on rank 1'),
+    ('RINGCOMM_SLOTS=8; RINGCOMM_TRANSPORT=tcp',
+     'settings differ: RINGCOMM_TRANSPORT=auto on rank 0, RINGCOMM_TRANSPORT=tcp on rank 1'),
+]
+
 
 def said(environment, *command):
     env = dict(word.split('=', 1) for word in environment.split())
@@ -71,12 +80,20 @@ def said(environment, *command):
     return done.stdout, done.returncode
 
 
+def said_apart(environment, *command):
+    both, second = environment.split(';')
+    script = f'if [ $RANK = 1 ]; then export {second}; fi; exec "$@"'
+    return said(both + f' PATH={os.environ["PATH"]}', *command[:-1], 'sh', '-c', script, 'sh',
+                command[-1])
+
+
 failed = 0
-for rows, command in (ALONE, (program,)), (TOGETHER, (run, '-n', '2', '--', program)):
+TWO = (run, '-n', '2', '--', program)
+for rows, how, command in (ALONE, said, (program,)), (TOGETHER, said, TWO), (APART, said_apart, TWO):
     for environment, sentence in rows:
-        output, status = said(environment, *command)
+        output, status = how(environment, *command)
         if status not in (1,) or sentence not in output:
             failed += 1
             print(f'({environment}): status {status}, not "{sentence}":\n{output}')
-print(f'{len(ALONE) + len(TOGETHER)} mistakes, {failed} not told')
+print(f'{len(ALONE) + len(TOGETHER) + len(APART)} mistakes, {failed} not told')
 sys.exit(failed > 0)

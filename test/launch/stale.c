@@ -392,6 +392,39 @@ static void others_are_told(void) {
     file_remove();
 }
 
+/* The store that rank 0 should serve ends while rank 1 waits for the job's name. */
+static void store_dies(void) {
+    const char *const key = "ringcomm/0/member/1";
+    struct job job = {.url = url, .number = 1, .size = 2};
+    char server[96], client[96];
+    rcm_store *store;
+    int number;
+    pid_t pid;
+    close(listener(&number));
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", number);
+    snprintf(server, sizeof server, "%s?server=1", url);
+    snprintf(client, sizeof client, "%s?server=0", url);
+    fflush(NULL);
+    if ((pid = fork()) == 0) {
+        if (rcm_store_open(server, 0, &store) != RCM_OK ||
+            rcm_store_set(store, "ringcomm/serving", "0123456789abcdef", 16) != RCM_OK)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    job_start_some(&job, 1, 1);
+    CHECK(rcm_store_open(client, INIT_MS, &store) == RCM_OK &&
+              rcm_store_wait(store, &key, 1, INIT_MS) == RCM_OK,
+          "rank 1 did not join: %s", rcm_last_error());
+    rcm_store_close(store);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    job_wait(&job);
+    job_refused(&job, 1, 1, "rank 0, which serves the store, gave up or ended: ", "127.0.0.1",
+                "store at");
+    CHECK(!strstr(job.told[1].text, "has not started"), "rank 0 had started: %s", job.told[1].text);
+}
+
 /* The log says who is missing. */
 static bool log_names(const char *log, const char *words) {
     char text[4096] = "";
@@ -448,7 +481,8 @@ int main(int argc, char **argv) {
                  {"port-of-a-stranger", port_of_a_stranger},
                  {"kept-store", kept_store},
                  {"others-are-told", others_are_told},
-                 {"death", death}};
+                 {"death", death},
+                 {"store-dies", store_dies}};
     bool found = false;
     setenv("RINGCOMM_LOG", "error", 1);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
