@@ -41,7 +41,7 @@
 #define LIMIT_NS  (300 * MS) /* for all turns: with the inquiry less than a second */
 /* Two looks at the sockets that are no further apart have nothing old between them. */
 #define LOOK_NS   (15 * MS)
-#define LOOKS_MAX 5 /* then this rank is just slow, and was not away */
+#define LOOKS_MAX 3 /* then this rank is just slow, and was not away */
 
 struct rcmi_claims {
     rcm_comm *comm;
