@@ -67,6 +67,9 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
 /* RCM_OK when done, RCM_AGAIN, or an error (thread's error set). *moved becomes true if it did
  * any step. */
 rcm_status rcmi_run_progress(struct rcmi_run *run, bool *moved);
+/* When it is done: should who called it yield before he goes on with what may keep his receivers
+ * from their core for longer? */
+bool rcmi_run_is_courteous(const struct rcmi_run *run);
 /* After done or an error (then no buffer of the run is touched any more, once the channels are
  * closed). */
 void rcmi_run_end(struct rcmi_run *run);

@@ -306,6 +306,20 @@ static rcm_status run_open(struct rcmi_run *run) {
     return RCM_OK;
 }
 
+static bool run_only_sends(const struct rcmi_plan *plan) {
+    for (uint32_t i = 0; i < plan->nchannels; i++)
+        if (!plan->channels[i].outgoing)
+            return false;
+    return plan->nchannels > 0;
+}
+
+static bool run_may_yield(const struct rcmi_run *run) {
+    const struct rcmi_plan *plan = run->bind.plan;
+    const size_t bytes = run->bind.count / plan->nchunks * run->element_bytes;
+    return run->exec->config.shape->crowd > 1 && bytes >= RCMI_COURTESY_MIN &&
+           bytes < RCMI_COURTESY_MAX && run_only_sends(plan);
+}
+
 /* Everything that depends on size and type, not on where the buffers are. */
 static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     const struct rcmi_plan *plan = run->bind.plan;
@@ -316,6 +330,7 @@ static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     run->large = run->bind.count * run->element_bytes >= RCMI_LARGE_BYTES;
     run->lingers = run->exec->config.shape->crowd > 1 &&
                    run->bind.count / plan->nchunks * run->element_bytes >= RCMI_LINGER_MIN;
+    run->courteous = run_may_yield(run);
     const struct slicing slicing =
         exec_slicing(run->exec, plan, run->bind.count, run->element_bytes);
     run->nslices = slicing.n;
@@ -384,6 +399,10 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
     run_take_turns(run);
     *ret_run = run;
     return RCM_OK;
+}
+
+bool rcmi_run_is_courteous(const struct rcmi_run *run) {
+    return run->courteous && !run->ports[0].end->channel->transport->shared_slots;
 }
 
 void rcmi_run_end(struct rcmi_run *run) {

@@ -14,6 +14,11 @@
  * of going on with what may keep their receiver from its core for longer. */
 #define RCMI_LINGER_MIN ((size_t)16 << 10)
 
+/* The same for one who only sends, by channels that tell late what was taken: he yields, once,
+ * after messages of these sizes. Larger ones he cannot hand over at once anyhow. */
+#define RCMI_COURTESY_MIN ((size_t)64 << 10)
+#define RCMI_COURTESY_MAX ((size_t)256 << 10)
+
 /* Vectors from this size on do not stay in a core's cache until somebody reads them. */
 #define RCMI_LARGE_BYTES ((size_t)4 << 20)
 
@@ -104,6 +109,7 @@ struct rcmi_run {
     bool large; /* the vector is too large to stay in the cache */
     bool lent;
     bool lingers;    /* until its messages were taken */
+    bool courteous;  /* see rcmi_run_is_courteous */
     bool unlendable; /* out turned out not to be memory that some channel lends from */
     void *scratch;
     size_t scratch_bytes;

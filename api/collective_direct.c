@@ -51,8 +51,10 @@ rcm_status rcmi_collective_now(rcm_comm *comm, uint64_t sequence, const struct r
         *ret_run = run;
         return RCM_AGAIN;
     }
+    comm->courtesy = rcmi_run_is_courteous(run);
     rcmi_run_end(run);
     rcmi_page_oldest(comm->page, 0, NULL);
+    rcmi_comm_be_courteous(comm);
     rcmi_comm_give(comm);
     return RCM_OK;
 }

@@ -113,6 +113,7 @@ struct rcm_comm {
     struct rcmi_claims *claims;    /* has a lock of its own */
     bool closing;
     struct rcmi_place place;
+    bool courtesy; /* is due, see rcmi_run_is_courteous */
     struct {
         const struct rcmi_algorithm *algorithm;
         size_t bytes;
@@ -271,6 +272,8 @@ void rcmi_engine_revoke(struct rcmi_engine *engine, uint32_t epoch, int origin);
 void rcmi_engine_remove(struct rcmi_engine *engine, rcm_comm *comm);
 
 /* ---- drive.c */
+/* The driver's, at the end of a blocking call: see rcmi_run_is_courteous. */
+void rcmi_comm_be_courteous(rcm_comm *comm);
 /* A sleeping driver looks at deadlines that often. */
 #define RCMI_LOOK_EVERY_NS INT64_C(500000000)
 /* One pass over everything unfinished. The caller is the driver. True if anything moved. */

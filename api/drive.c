@@ -24,6 +24,8 @@ static void comm_show_oldest(rcm_comm *comm) {
 }
 
 static void comm_finish(rcm_comm *comm, struct rcm_work *work, rcm_status status) {
+    if (work->run && status == RCM_OK)
+        comm->courtesy = rcmi_run_is_courteous(work->run);
     if (work->run)
         rcmi_run_end(work->run);
     work->run = NULL;
@@ -187,6 +189,13 @@ static bool comm_pause(rcm_comm *comm, struct rcmi_pause *pause) {
     return paused;
 }
 
+void rcmi_comm_be_courteous(rcm_comm *comm) {
+    struct rcmi_pause once = {.yields = 1};
+    if (comm->courtesy)
+        (void)rcmi_pause(&once);
+    comm->courtesy = false;
+}
+
 /* Drives until check is satisfied, the budget is spent, or the deadline passed. The clock is looked
  * at now and then, for deadlines pass also while something moves all the time. */
 static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waiting) {
@@ -196,8 +205,10 @@ static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waitin
     for (uint32_t pass = 1;; pass++) {
         const bool moved = rcmi_comm_drive(comm);
         const rcm_status status = waiting->check(waiting->arg);
-        if (status != RCM_AGAIN)
+        if (status != RCM_AGAIN) {
+            rcmi_comm_be_courteous(comm);
             return status;
+        }
         if (moved || rcmi_node_progress(comm->engine->node)) {
             pause = full;
         } else {
