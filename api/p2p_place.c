@@ -14,6 +14,11 @@
 #include "p2p_internal.h"
 
 #define RECONSIDER 3 /* messages after a change of place */
+/* Larger ones are not measured: a single call of the kernel may take milliseconds, so that a rank
+ * is moved about meanwhile. Apart is right for them nearly always. */
+#define MEASURED_MAX ((size_t)4 << 20)
+#define BUSY_NS      INT64_C(2000000)
+#define BUSY_LONG_NS INT64_C(50000000)
 
 void rcmi_pair_place(struct rcmi_p2p *p2p, struct pair *pair, struct rcm_work *work) {
     const bool receives = work->kind == RCMI_WORK_RECV;
@@ -21,14 +26,19 @@ void rcmi_pair_place(struct rcmi_p2p *p2p, struct pair *pair, struct rcm_work *w
     struct rcmi_transfer *t = &work->transfer;
     if (!channel || !kernel_carries(channel))
         return;
-    t->place =
-        receives && t->capacity > EAGER_BARE ? rcmi_faster_way(&pair->places) : pair->places.way;
+    const size_t bytes = receives ? t->capacity : t->total;
+    const bool measured = receives && bytes > EAGER_BARE && bytes <= MEASURED_MAX;
+    t->place = measured ? rcmi_faster_way(&pair->places) : pair->places.way;
+    if (bytes > MEASURED_MAX)
+        t->place = PLACE_APART;
     rcmi_place_visit(&p2p->comm->place,
-                     t->place == PLACE_APART ? pair->apart : p2p->comm->place.home);
+                     t->place == PLACE_APART ? pair->apart : p2p->comm->place.home,
+                     bytes <= MEASURED_MAX ? BUSY_NS : BUSY_LONG_NS);
 }
 
 void rcmi_pair_asked(const struct pair *pair, struct rcmi_transfer *t) {
-    t->asked_ns = pair->apart >= 0 && t->total > EAGER_BARE ? rcmi_now_ns() : 0;
+    const bool measured = t->total > EAGER_BARE && t->capacity <= MEASURED_MAX;
+    t->asked_ns = pair->apart >= 0 && measured ? rcmi_now_ns() : 0;
 }
 
 void rcmi_pair_came(struct pair *pair, const struct rcmi_transfer *t) {

@@ -11,7 +11,6 @@
 #define PAUSE_LAST_NS  INT64_C(2000000000)
 #define STAYED         4 /* pauses at home, after which the next one is short again */
 #define VISIT_NS       INT64_C(20000000)
-#define BUSY_NS        INT64_C(1000000)   /* no rank that only waits keeps a CPU for so long */
 #define SHUN_NS        INT64_C(200000000) /* some hundred times what was lost */
 
 /* To be bound to one CPU moves a thread there at once; to be unbound moves it nowhere. */
@@ -47,10 +46,11 @@ static int place_now(struct rcmi_place *place, int64_t *ret_now) {
     return place->other_until ? place->other : place->home;
 }
 
-void rcmi_place_visit(struct rcmi_place *place, int cpu) {
+void rcmi_place_visit(struct rcmi_place *place, int cpu, int64_t busy_ns) {
     const int64_t now = rcmi_now_ns(), until = now + VISIT_NS;
     if (now < place->shunned_until)
         return;
+    place->busy_ns = busy_ns;
     if (place->other_until && place->other == cpu)
         place->other_until = until;
     else
@@ -58,7 +58,8 @@ void rcmi_place_visit(struct rcmi_place *place, int cpu) {
 }
 
 void rcmi_place_waited(struct rcmi_place *place, int64_t ns) {
-    if (ns < BUSY_NS || place->other_until == 0 || place->other == place->home)
+    if (ns < place->busy_ns || place->other_until == 0 || place->other == place->home ||
+        sched_getcpu() != place->other)
         return;
     place_change(place, 0, 0);
     place->shunned_until = rcmi_now_ns() + SHUN_NS;

@@ -18,6 +18,7 @@ struct rcmi_place {
     int home;                  /* CPU, -1: none; the rest begins as zeros */
     int other;                 /* that is its home for the time being, ... */
     int64_t other_until;       /* ... by rcmi_now_ns; 0: there is none */
+    int64_t busy_ns;           /* what a yield may take there */
     int64_t shunned_until;     /* no visits before */
     int64_t next_ns, pause_ns; /* not before, by rcmi_now_ns; how long after the last time */
 };
@@ -26,13 +27,14 @@ struct rcmi_place {
  * at home. */
 void rcmi_place_return(struct rcmi_place *place);
 
-/* For some milliseconds from now on, this CPU is the thread's home. Moves nothing itself. */
-void rcmi_place_visit(struct rcmi_place *place, int cpu);
+/* For some milliseconds from now on, this CPU is the thread's home. Moves nothing itself. busy_ns:
+ * a yield that takes longer there shows that it is in use by somebody who does not yield. */
+void rcmi_place_visit(struct rcmi_place *place, int cpu, int64_t busy_ns);
 static inline bool rcmi_place_visits(const struct rcmi_place *place) {
     return place->other_until != 0;
 }
-/* To have the CPU again after a yield has taken so long. Who finds another CPU in use by somebody
- * who does not yield is at home again, and does not visit for a while. */
+/* So long has a yield taken. Who finds the CPU that he visits in use is at home again, and does not
+ * visit for a while. */
 void rcmi_place_waited(struct rcmi_place *place, int64_t ns);
 
 #endif
