@@ -19,8 +19,10 @@
 #define RCMI_COURTESY_MIN ((size_t)64 << 10)
 #define RCMI_COURTESY_MAX ((size_t)256 << 10)
 
-/* Vectors from this size on do not stay in a core's cache until somebody reads them. */
-#define RCMI_LARGE_BYTES ((size_t)4 << 20)
+/* Vectors from this size on do not stay in a core's cache until somebody reads them; those that are
+ * only copied from twice the size, since there is one of them less. */
+#define RCMI_LARGE_BYTES  ((size_t)4 << 20)
+#define RCMI_LARGE_COPIED (2 * RCMI_LARGE_BYTES)
 
 /* Vectors are not cut into slices smaller than this for the sake of overlap. Between hosts a
  * message costs several calls of the kernel and maybe a change of tasks at each end, as much as
