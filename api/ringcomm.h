@@ -277,9 +277,9 @@ typedef struct rcm_work rcm_work;
  * the names on the right. A field that is set wins over the environment. */
 struct rcm_init_options {
     uint32_t size;
-    int32_t rank;       /* RINGCOMM_RANK, RANK, the launcher's; -1: from the environment */
-    int32_t world_size; /* RINGCOMM_WORLD_SIZE, WORLD_SIZE, the launcher's; 0: likewise */
-    int32_t reserved;   /* 0 */
+    int32_t rank;          /* RINGCOMM_RANK, RANK, the launcher's; -1: from the environment */
+    int32_t world_size;    /* RINGCOMM_WORLD_SIZE, WORLD_SIZE, the launcher's; 0: likewise */
+    int32_t reserved;      /* 0 */
     const char *url;       /* RINGCOMM_URL; else env:// (MASTER_ADDR, MASTER_PORT) */
     rcm_store *store;      /* an open store instead of a URL; must outlive the call only */
     const char *host_id;   /* RINGCOMM_HOST_ID; only ranks of equal host_id use shared memory */
@@ -302,8 +302,9 @@ struct rcm_init_options {
  * WORLD_SIZE; OMPI_COMM_WORLD_RANK and _SIZE; PMI_RANK and PMI_SIZE; in a step of Slurm
  * SLURM_PROCID and SLURM_STEP_NUM_TASKS. A missing variable, or two that contradict each other,
  * is RCM_ERR_CONFIG and named in rcm_last_error().
- * Who has not come after RINGCOMM_WARN_AFTER seconds is logged; a rank of rank 0's machine, or rank 0,
- * that joined and ended before all had is RCM_ERR_PEER.
+ * Who has not come after RINGCOMM_WARN_AFTER seconds is logged; a rank of rank 0's machine, or rank
+ * 0, that joined and ended before all had is RCM_ERR_PEER.
+ *
  * Source of the environment names: torch.distributed's env:// initialisation, torchrun, and the
  * launchers named.
  */
@@ -352,10 +353,10 @@ struct rcm_error {
 rcm_status rcm_comm_error(const rcm_comm *comm, struct rcm_error *ret_error);
 
 /*
- * Runs fn(rank, arg) in nranks (at most 4096) new local processes (fork), with the environment set so that
- * rcm_init(NULL, ...) joins them; each exits with fn's result (0..125). The parent serves the store
- * and waits until timeout_ms (<0: for ever); the first failure or the deadline ends the others
- * (SIGTERM, after 3 s SIGKILL). *ret_failed_rank is the first that failed, -1 if none, and
+ * Runs fn(rank, arg) in nranks (at most 4096) new local processes (fork), with the environment set
+ * so that rcm_init(NULL, ...) joins them; each exits with fn's result (0..125). The parent serves
+ * the store and waits until timeout_ms (<0: for ever); the first failure or the deadline ends the
+ * others (SIGTERM, after 3 s SIGKILL). *ret_failed_rank is the first that failed, -1 if none, and
  * *ret_exit its exit status (128 + signal if it was killed). Call it before the process has
  * threads. Returns RCM_OK if all exited with 0, RCM_ERR_PEER if one failed, RCM_ERR_TIMEOUT.
  */
@@ -492,7 +493,8 @@ RCM_CHECKED rcm_status rcm_irecv(rcm_comm *comm, void *buffer, size_t count, rcm
  * there, until they are freed: their contents are undefined.
  *
  * RCM_ERR_RESOURCE or RCM_ERR_NOMEM if there is not enough: its pages are taken at once.
- * RCM_ERR_INVALID if bytes is 0 or more than an address space has. Any thread, also after comm has failed.
+ * RCM_ERR_INVALID if bytes is 0 or more than an address space has. Any thread, also after comm has
+ * failed.
  */
 RCM_CHECKED rcm_status rcm_mem_alloc(rcm_comm *comm, size_t bytes, void **ret_memory);
 
