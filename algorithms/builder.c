@@ -522,6 +522,7 @@ rcm_status rcmi_plan_finish(struct rcmi_builder *builder, struct rcmi_plan **ret
     for (uint32_t i = 0; i < plan->nsteps; i++) {
         plan->steps[i].early = step_early(plan, i);
         plan->steps[i].answered = step_answered(plan, i);
+        plan->sums = plan->sums || plan->steps[i].nsrcs > 1;
     }
     status = plan_mark_stable(plan);
     if (status != RCM_OK)

@@ -194,30 +194,38 @@ static void step_compute_direct(const struct rcmi_run *run, const struct rcmi_bo
         step_compute(run, step, dst, how != RCMI_BOTH_THROUGH, srcs, bytes);
 }
 
-/* Fills the slot, and dst if there is one and it is not `computed` already.
+/* How a slot is written; *ret_try is to be ended once it is.
  *
  * Slots that another core reads can be written past the cache, which costs the same wherever that
  * core is, or through it, which costs a fraction of that if it is near and several times as much if
  * it is far; and cores are moved about on some machines. So both are tried, but for the smallest.
  * (What makes lines expensive to write again is that the other core has read them. Who answers has
- * written them too, and they cost little.) Results too large to stay in the cache are written past
- * it either way, in the same pass as the slot. */
+ * written them too, and they cost little.) */
+static enum rcmi_stores slot_stores(const struct rcmi_run *run, const struct rcmi_bound_step *step,
+                                    struct rcmi_end *out, size_t bytes, struct rcmi_try *ret_try) {
+    *ret_try = (struct rcmi_try){.of = NULL};
+    if (!out->channel->transport->shared_slots || step->answered)
+        return RCMI_STORES_THROUGH;
+    if (run->exec->config.shape->crowd > 1 || bytes < RCMI_FASTER_MIN)
+        return bytes >= PAST_MIN ? RCMI_STORES_PAST : RCMI_STORES_THROUGH;
+    *ret_try = rcmi_try_begin(&out->stores, bytes);
+    if (ret_try->way == RCMI_STORES_PAST && bytes < RCMI_FASTER_LARGE)
+        ret_try->more = RCMI_PAST_FETCH;
+    return ret_try->way == RCMI_STORES_PAST ? RCMI_STORES_PAST : RCMI_STORES_THROUGH;
+}
+
+/* Fills the slot, and dst if there is one and it is not `computed` already. Results too large to
+ * stay in the cache are written past it, in the same pass as the slot. */
 static void step_fill(const struct rcmi_run *run, const struct rcmi_bound_step *step,
                       struct rcmi_end *out, void *dst, bool computed, void *slot,
                       const void *const *srcs, size_t bytes) {
     const bool shared = out->channel->transport->shared_slots;
     const bool whole = shared && run->large && dst && !computed;
-    struct rcmi_try try = {.of = NULL};
     if (dst && !computed && !whole)
         step_compute(run, step, dst, false, srcs, bytes);
-    bool past = shared && !step->answered && bytes >= PAST_MIN;
-    if (shared && !step->answered && run->exec->config.shape->crowd <= 1 &&
-        bytes >= RCMI_FASTER_MIN) {
-        try = rcmi_try_begin(&out->stores, bytes);
-        past = try.way == RCMI_STORES_PAST;
-        try.more = past && bytes < RCMI_FASTER_LARGE ? RCMI_PAST_FETCH : 0;
-    }
-    const enum rcmi_stores stores = past ? RCMI_STORES_PAST : RCMI_STORES_THROUGH;
+    struct rcmi_try try;
+    const enum rcmi_stores stores = slot_stores(run, step, out, bytes, &try);
+    const bool past = stores == RCMI_STORES_PAST;
     if (whole)
         step_compute_direct(run, step, dst, slot, past ? RCMI_BOTH_PAST : RCMI_FIRST_PAST, srcs,
                             bytes);

@@ -327,8 +327,8 @@ static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     run->reduce = rcmi_reduce_kernel(run->bind.dtype, run->bind.op);
     run->reduce_streaming = rcmi_reduce_kernel_streaming(run->bind.dtype, run->bind.op);
     run->reduce_twice = rcmi_reduce_kernel_twice(run->bind.dtype, run->bind.op);
-    run->large = run->bind.count * run->element_bytes >=
-                 (plan->collective == RCM_BROADCAST ? RCMI_LARGE_COPIED : RCMI_LARGE_BYTES);
+    run->large =
+        run->bind.count * run->element_bytes >= (plan->sums ? RCMI_LARGE_BYTES : RCMI_LARGE_COPIED);
     run->lingers = run->exec->config.shape->crowd > 1 &&
                    run->bind.count / plan->nchunks * run->element_bytes >= RCMI_LINGER_MIN;
     run->courteous = run_may_yield(run);

@@ -126,6 +126,7 @@ struct rcmi_plan {
     /* Nothing in it happens at the same time as anything else, so that slices have nothing to
      * overlap with: where a message costs much there had better be one. The same on all ranks. */
     bool whole;
+    bool sums; /* some step has several sources. Computed by rcmi_plan_finish. */
     uint32_t nlanes, nsteps, noperands, nchannels;
     struct rcmi_lane *lanes;
     struct rcmi_step *steps; /* lane after lane */
