@@ -17,6 +17,7 @@
  * The real thing, with processes and links, is shrink.c.
  */
 #include "comm.h"
+#include "random.h"
 #include "wire.h"
 #include <pthread.h>
 #include <sched.h>
@@ -59,13 +60,6 @@ static struct rcmi_node nodes[RANKS_MAX];
 static struct rcmi_engine engines[RANKS_MAX];
 static rcm_comm *comms[RANKS_MAX];
 static int world_rank[RANKS_MAX];
-
-static uint64_t random_next(uint64_t *state) { /* splitmix64 */
-    uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
-}
 
 static int draw(int below) {
     return (int)(random_next(&net.random) % (uint64_t)below);

@@ -47,13 +47,6 @@ int64_t now_ns(void) {
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-uint64_t random_next(uint64_t *state) { /* splitmix64 */
-    uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
-}
-
 /* ---- Options -------------------------------------------------------------------------------- */
 
 static int usage(void) {

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "random.h"
 #include "ringcomm.h"
 #include "strain.h"
 
@@ -75,7 +76,6 @@ struct board {
 /* How much slower a sanitizer makes things. */
 int slowness(void);
 int64_t now_ns(void);
-uint64_t random_next(uint64_t *state);
 
 /* round.c: runs a round and prints what went wrong; returns the process's exit status. */
 int round_run(const struct options *options, int ranks, uint64_t seed);

@@ -7,6 +7,7 @@
  *
  *   scribble [--seed S] [--rounds N] [--ms M] [--what all|heads|rings]
  */
+#include "random.h"
 #include "ringcomm.h"
 #include <errno.h>
 #include <pthread.h>
@@ -44,14 +45,6 @@ static int64_t now_ms(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-static uint64_t random_next(uint64_t *state) {
-    *state += UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t z = *state;
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
 }
 
 /* ---- The culprit ----------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
  * Without a plan, rounds of random ones, seeds printed. Processes; the store has its own, which
  * is killed when all have met, so that nothing can lean on it. At the end nothing is left.
  */
+#include "random.h"
 #include "ringcomm.h"
 #include <dirent.h>
 #include <errno.h>
@@ -53,13 +54,6 @@ static int64_t now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec * SECOND + t.tv_nsec;
-}
-
-static uint64_t random_next(uint64_t *state) { /* splitmix64 */
-    uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
 }
 
 static void die_with_parent(void) {
