@@ -24,9 +24,10 @@
  *     (deadline.c): it is in no operation any more, and whoever heard only that would blame it.
  *
  * So survivors name different ranks only if two speak, and that takes a rank that was silent for
- * longer than an inquiry, comes back to life while another one settles, and messages between the
- * two that need longer than SETTLE_NS. Failures that are no timeouts are not claims: they are
- * facts, of a link or a message, recorded by whoever meets them; two at a time are two failures.
+ * longer than an inquiry and comes back to life while another one settles. That is rare, not
+ * excluded: the model finds it in its round 8086 (fault-claim stalled 1 8086). Failures that are no
+ * timeouts are not claims: they are facts, of a link or a message, recorded by whoever meets them;
+ * two at a time are two failures.
  *
  * Claims are made by drivers and by the loop thread, and handed on by the loop thread alone.
  */
