@@ -7,10 +7,18 @@
 
 enum { NS_PER_MS = 1000000 };
 
-int64_t rcmi_now_ns(void) {
+static int64_t clock_ns(clockid_t clock) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t rcmi_now_ns(void) {
+    return clock_ns(CLOCK_MONOTONIC);
+}
+
+int64_t rcmi_tick_ns(void) {
+    return clock_ns(CLOCK_MONOTONIC_COARSE);
 }
 
 rcmi_deadline rcmi_deadline_in(int64_t timeout_ms) {

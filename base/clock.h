@@ -10,6 +10,9 @@ typedef int64_t rcmi_deadline;
 #define RCMI_NEVER INT64_MAX /* the deadline of a wait that the user asked to be endless */
 
 int64_t rcmi_now_ns(void);
+/* The same clock as it was at the kernel's last tick, which is up to 10 ms behind, and far cheaper.
+ */
+int64_t rcmi_tick_ns(void);
 
 /* Deadline timeout_ms from now; negative means RCMI_NEVER; saturates. */
 rcmi_deadline rcmi_deadline_in(int64_t timeout_ms);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "log.h"
 #include "settings.h"
+#include "yield.h"
 
 /* ---- Bells --------------------------------------------------------------------------------- */
 
@@ -151,13 +152,16 @@ static int spin_setting(void) {
     return us;
 }
 
+uint32_t rcmi_pause_spins(int us) {
+    const int set = spin_setting();
+    const int64_t wanted = set < 0 ? us : set;
+    return wanted == 0 ? 0 : (uint32_t)(wanted * 1000000 / pause_picoseconds());
+}
+
 struct rcmi_pause rcmi_pause_budget(int local_ranks) {
     bool roomy = cpus_of_process() >= local_ranks;
-    int64_t us = spin_setting();
-    if (us < 0)
-        us = roomy ? SPIN_US_ROOMY : 0;
     struct rcmi_pause pause = {
-        .spins = us == 0 ? 0 : (uint32_t)(us * 1000000 / pause_picoseconds()),
+        .spins = rcmi_pause_spins(roomy ? SPIN_US_ROOMY : 0),
         .yields = roomy ? YIELDS_ROOMY : YIELDS_CROWDED,
     };
     return pause;
@@ -169,9 +173,8 @@ bool rcmi_pause(struct rcmi_pause *pause) {
         cpu_pause();
         return true;
     }
-    if (pause->yields > 0) {
+    if (pause->yields > 0 && rcmi_yield()) {
         pause->yields--;
-        sched_yield();
         return true;
     }
     return false;

@@ -64,7 +64,7 @@ static inline void rcmi_bell_ring(struct rcmi_bell *bell, int eventfd) {
 /* Budgeted pause between two looks at a condition. */
 struct rcmi_pause {
     uint32_t spins;  /* left, each a cpu pause instruction or a few */
-    uint32_t yields; /* left, each a sched_yield */
+    uint32_t yields; /* left, each a sched_yield; none of them where these are lost (yield.h) */
 };
 
 /* How long to spin before sleeping: generous when every rank of this host can have a CPU of its
@@ -72,6 +72,9 @@ struct rcmi_pause {
  * yields when not: there each yield lets another rank run, and that is the fast way. The length
  * of the spin can be set with RINGCOMM_SPIN_US. Cheap: call it before every wait. */
 struct rcmi_pause rcmi_pause_budget(int local_ranks);
+
+/* The spins of a pause of so many microseconds, or of what RINGCOMM_SPIN_US says. */
+uint32_t rcmi_pause_spins(int us);
 
 /* Pauses once; false when the budget is spent and the caller should sleep. */
 bool rcmi_pause(struct rcmi_pause *pause);
