@@ -245,10 +245,14 @@ static inline rcm_status rcmi_channel_peek(struct rcmi_channel *channel,
 /* Reader: gives the slot of the last successful peek back to the writer. */
 static inline void rcmi_channel_release(struct rcmi_channel *channel);
 /* Reader: a hint, the next message not yet arrived may be put straight into `place` (cap bytes, the
- * caller's until that message was peeked; contents undefined if it failed); peek then says bytes ==
- * place. Ignored by transports for which it is no gain. cap 0 withdraws the hint: after that
- * call returns the place is not touched any more. */
+ * caller's until that message was peeked; contents undefined if it failed, or if the message does
+ * not fill it); peek then says bytes == place. Ignored by transports for which it is no gain. cap 0
+ * withdraws the hint: after that call returns the place is not touched any more. */
 static inline void rcmi_channel_expect(struct rcmi_channel *channel, void *place, size_t cap);
+/* The same for a message of which only the writer knows the length: what lies in the place beyond
+ * its end stays as it was, and only one whose meta & mask is `meta` goes there. mask not 0. */
+static inline void rcmi_channel_expect_like(struct rcmi_channel *channel, void *place, size_t cap,
+                                            uint64_t meta, uint64_t mask);
 
 /* Reader: the message after the next `ahead` unreleased ones may be written to place, cap bytes, by
  * its writer, at any time from now on; peek then says bytes == place. A hint, ignored where the
@@ -378,6 +382,7 @@ struct rcmi_channel {
     _Atomic int state;
     _Atomic int lost_peer; /* who made it fail, -1; written before state */
     uint64_t sent;         /* messages published; the writer's */
+    uint64_t like, mask;   /* of expect_like, for the transport's expect; 0 of expect */
     void *framework;       /* channel.c's own */
 };
 
@@ -435,10 +440,17 @@ static inline void rcmi_channel_release(struct rcmi_channel *c) {
     c->transport->release(c);
 }
 
-static inline void rcmi_channel_expect(struct rcmi_channel *c, void *place, size_t cap) {
+static inline void rcmi_channel_expect_like(struct rcmi_channel *c, void *place, size_t cap,
+                                            uint64_t meta, uint64_t mask) {
     if (atomic_load_explicit(&c->state, memory_order_acquire) == RCM_AGAIN)
         return;
+    c->like = meta;
+    c->mask = mask;
     c->transport->expect(c, place, cap);
+}
+
+static inline void rcmi_channel_expect(struct rcmi_channel *c, void *place, size_t cap) {
+    rcmi_channel_expect_like(c, place, cap, 0, 0);
 }
 
 static inline void *rcmi_channel_direct(struct rcmi_channel *c, size_t len) {

@@ -194,6 +194,36 @@ static void places_stay(void **state) {
     pairs_close(pairs);
 }
 
+/* A place that the message need not fill is used, but not beyond the message's end, whatever else
+ * comes first; and not for a message that is not like it. */
+static void places_unfilled(void **state) {
+    (void)state;
+    static const size_t lens[] = {8192, 5000, 1024, 1025, 1, 8191, 100, 1100, 8192, 0, 7000};
+    struct pairs *pairs = pairs_open(8192);
+    for (size_t round = 0; round < 4 * sizeof lens / sizeof lens[0]; round++) {
+        const size_t len = lens[round % (sizeof lens / sizeof lens[0])];
+        const bool other = round % 3 == 1, unlike = round % 5 == 4;
+        memset(pairs->place, POISON, sizeof pairs->place);
+        rcmi_channel_expect_like(&pairs->reader[0].base, pairs->place, 8192,
+                                 pairs->sent + other + unlike, UINT64_MAX);
+        pairs_look(pairs); /* in vain */
+        if (other)
+            pair_send(pairs, 1, round % 2 ? 8192 : 10);
+        pair_send(pairs, 0, len);
+        if (round % 2)
+            pair_send(pairs, 2, 8192); /* comes with it, in one read */
+        pairs_look(pairs);
+        if (other)
+            assert_false(pair_take(pairs, 1, round % 2 ? 8192 : 10, pairs->sent - 2 - round % 2));
+        assert_int_equal(pair_take(pairs, 0, len, pairs->sent - 1 - round % 2), !unlike);
+        check_untouched(pairs, unlike ? 0 : len);
+        if (round % 2)
+            assert_false(pair_take(pairs, 2, 8192, pairs->sent - 1));
+        check_untouched(pairs, unlike ? 0 : len);
+    }
+    pairs_close(pairs);
+}
+
 /* What ends after a place was offered for it, but had begun before, goes to its slot; and the next
  * message, which the place was not for, does not touch it. */
 static void places_go(void **state) {
@@ -342,10 +372,11 @@ static void closed_guesses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(guesses),          cmocka_unit_test(places_stay),
-        cmocka_unit_test(places_go),        cmocka_unit_test(looks_end),
-        cmocka_unit_test(guesses_learn),    cmocka_unit_test(guesses_of_much),
-        cmocka_unit_test(guesses_of_parts), cmocka_unit_test(closed_guesses),
+        cmocka_unit_test(guesses),         cmocka_unit_test(places_stay),
+        cmocka_unit_test(places_unfilled), cmocka_unit_test(places_go),
+        cmocka_unit_test(looks_end),       cmocka_unit_test(guesses_learn),
+        cmocka_unit_test(guesses_of_much), cmocka_unit_test(guesses_of_parts),
+        cmocka_unit_test(closed_guesses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -316,5 +316,7 @@ void tcp_expect(struct rcmi_channel *base, void *place, size_t cap) {
     channel->place = place;
     channel->place_cap = cap;
     channel->place_for = channel->peeked;
+    channel->place_like = base->like;
+    channel->place_mask = base->mask;
     atomic_store_explicit(&channel->hint, TCP_HINT_GIVEN, memory_order_release);
 }

@@ -3,7 +3,8 @@
  * Receiving: one state machine per stream, run by whoever holds rx.lock. A read-ahead buffer takes
  * headers and small payloads, many per system call; the rest of a large payload is read straight
  * to where it belongs. After large messages the next one's beginning is read to where it is likely
- * to belong, and moved if that was wrong. Everything in a header is the peer's word and is checked
+ * to belong, and moved if that was wrong; or, if that is a place which it need not fill, only
+ * little is read ahead. Everything in a header is the peer's word and is checked
  * before it is used.
  */
 #include <errno.h>
@@ -120,15 +121,21 @@ static bool hint_claim(struct tcp_rx *rx, struct tcp_channel *channel, uint64_t 
     return rx->claimed == channel;
 }
 
+/* Is the place for a message like the one whose header came? */
+static bool place_suits(const struct tcp_channel *channel, const struct tcp_header *header) {
+    return channel->place_cap >= header->len &&
+           (header->meta & channel->place_mask) == channel->place_like;
+}
+
 /* Where the payload of message `number` goes: the reader's own memory if it was offered for
- * exactly this message and is large enough, else the slot. */
+ * exactly this message and suits it, else the slot. */
 static void message_choose(struct tcp_rx *rx, uint64_t number) {
     struct tcp_channel *channel = rx->to;
     rx->dest = message_slot(channel, number);
     rx->placed = false;
     if (!hint_take(rx, channel))
         return;
-    if (channel->place_for == number && channel->place_cap >= rx->header.len) {
+    if (channel->place_for == number && place_suits(channel, &rx->header)) {
         rx->dest = channel->place;
         rx->placed = true;
         return;
@@ -166,6 +173,7 @@ static void large_note(struct tcp_rx *rx, struct tcp_channel *channel) {
     if (rx->last_large)
         rx->last_large->follower = channel->index;
     rx->last_large = channel;
+    rx->last_bytes = rx->header.len;
     rx->large_came = true;
     rx->misses = 0;
 }
@@ -282,11 +290,12 @@ struct rx_guess {
     uint8_t *dest;
     size_t cap;  /* so much of it is read to dest: what fits `ahead`, should the guess be wrong */
     size_t room; /* the message is not longer than that */
+    bool glance; /* no channel: it may go to a place which it need not fill */
 };
 
 /* What is likely to come next, when nothing else is known. */
 static struct rx_guess rx_guess(struct tcp_rx *rx) {
-    struct rx_guess guess = {.channel = NULL};
+    struct rx_guess guess = {.channel = NULL, .glance = false};
     if (rx->in_payload || rx->tail || !rx->last_large || rx->misses >= TCP_MISSES)
         return guess;
     struct tcp_channel *channel = end_channel(rx, rx->last_large->follower);
@@ -296,10 +305,17 @@ static struct rx_guess rx_guess(struct tcp_rx *rx) {
     if (number - atomic_load_explicit(&channel->released, memory_order_acquire) >=
         channel->base.slots)
         return guess;
+    const bool offered = hint_claim(rx, channel, number);
+    if (offered && channel->place_mask) {
+        hint_leave(channel, number);
+        rx->claimed = NULL;
+        guess.glance = true;
+        return guess;
+    }
     guess.channel = channel;
     guess.dest = message_slot(channel, number);
     guess.room = channel->base.slot_bytes;
-    if (hint_claim(rx, channel, number)) {
+    if (offered) {
         guess.dest = channel->place;
         guess.room = channel->place_cap;
     }
@@ -369,10 +385,12 @@ static int rx_vector(struct tcp_rx *rx, const struct rx_guess *guess, struct iov
     }
     int n = 0;
     const bool direct = rx->in_payload && rx->to;
+    const size_t glance = rx->last_bytes <= TCP_GLANCE_MOST ? rx->last_bytes : TCP_GLANCE;
+    const size_t ahead = guess->glance ? header + glance : TCP_READ_AHEAD - rx->tail;
     if (direct)
         iov[n++] = (struct iovec){rx->dest, rx->left};
     if (!direct || !rx->large)
-        iov[n++] = (struct iovec){rx->ahead + rx->tail, TCP_READ_AHEAD - rx->tail};
+        iov[n++] = (struct iovec){rx->ahead + rx->tail, ahead};
     return n;
 }
 
@@ -398,7 +416,7 @@ static rcm_status rx_read(struct tcp_stream *stream, bool *ret_more) {
     size_t asked = 0;
     for (int i = 0; i < niov; i++)
         asked += iov[i].iov_len;
-    const bool peeks = !guess.channel && tcp_peek_wanted(stream);
+    const bool peeks = !guess.channel && !guess.glance && tcp_peek_wanted(stream);
     const ssize_t got = peeks ? tcp_peek_take(stream) : tcp_peek_skip(stream, iov, niov);
     const rcm_status status = rx_check(stream, got);
     if (status != RCM_OK) {

@@ -38,8 +38,12 @@
  * known. */
 #define TCP_BULK_SCALE 8
 /* Bytes that one read may take beyond what is asked for: 64 KiB with headers and credits. */
-#define TCP_READ_AHEAD    (65536 + 1024)
-#define TCP_LARGE         12288 /* of such messages it is worth while to guess what comes next */
+#define TCP_READ_AHEAD (65536 + 1024)
+#define TCP_LARGE      12288 /* of such messages it is worth while to guess what comes next */
+/* So much of a message of unknown length is read with its header, or all of it, if it is as long as
+ * the last large one was and a second call costs more than copying it. */
+#define TCP_GLANCE        1024
+#define TCP_GLANCE_MOST   24576
 #define TCP_MISSES        8     /* so many wrong guesses in a row are the last ones */
 #define TCP_DRY           32    /* so many looks in vain before the kernel is made to acknowledge */
 #define TCP_RX_VECTOR     3     /* pieces that one read goes to */
@@ -112,6 +116,7 @@ struct tcp_rx {
     /* The last large message's channel; while `misses` is below TCP_MISSES, the next large message
      * is thought to be for its `follower`, see rx_guess. */
     struct tcp_channel *last_large;
+    size_t last_bytes; /* of that message */
     uint32_t misses;
     struct tcp_channel *claimed; /* its hint is TAKEN for a message that may be about to come */
     bool rang;                   /* something arrived that somebody may sleep for */
@@ -224,8 +229,9 @@ struct tcp_channel {
     _Atomic int hint;
     uint8_t *place;
     size_t place_cap;
-    uint64_t place_for; /* number of the message that may go there */
-    uint32_t follower;  /* by rx: index of the end whose large message came after this one's */
+    uint64_t place_for; /* number of the message that may go there, if it is like this: */
+    uint64_t place_like, place_mask; /* mask 0: any, which then fills it or is followed by one */
+    uint32_t follower; /* by rx: index of the end whose large message came after this one's */
 };
 
 /* stream.c */
