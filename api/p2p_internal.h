@@ -120,6 +120,12 @@ static inline uint64_t meta_of(enum kind kind, uint32_t id) {
     return word | word * UINT64_C(0x9e3779b97f4a7c15) >> 40 << 32;
 }
 
+/* Of a message without a header nothing else says how long it was sent: the length has a part in
+ * those bits. */
+static inline uint64_t meta_of_bare(uint32_t tag, size_t len) {
+    return meta_of(KIND_BARE, tag) ^ (uint64_t)len * UINT64_C(0xd6e8feb86659fd93) >> 40 << 32;
+}
+
 /* What an eager message takes of the budget: what is kept aside of an empty one is not nothing. */
 static inline size_t eager_charge(size_t total) {
     return total + EAGER_OVERHEAD;
@@ -147,7 +153,7 @@ static inline bool travels_bare(const struct pair *pair, uint64_t tag, size_t to
 /* Tag and payload of a message that came unasked; false if it is none, or is not of its length. */
 static inline bool eager_open(const struct rcmi_slot *slot, struct header *ret_header,
                               const char **ret_bytes) {
-    const bool bare = slot->meta == meta_of(KIND_BARE, (uint32_t)slot->meta);
+    const bool bare = slot->meta == meta_of_bare((uint32_t)slot->meta, slot->len);
     const size_t head = bare ? 0 : sizeof(*ret_header);
     if ((!bare && slot->meta != meta_of(KIND_EAGER, (uint32_t)slot->meta)) || slot->len < head)
         return false;

@@ -42,9 +42,7 @@ static void receive_bytes(struct rcmi_transfer *t, const char *bytes, size_t len
     if (t->done < t->capacity) {
         const size_t room = t->capacity - t->done, n = len < room ? len : room;
         char *place = t->buffer + t->done;
-        if (bytes > place && bytes < place + n) /* came to its own place, behind a header */
-            memmove(place, bytes, n);
-        else if (bytes != place)
+        if (bytes != place)
             rcmi_copy(place, bytes, n);
     }
     t->done += len;
@@ -188,7 +186,9 @@ static rcm_status handle_credit(struct rcmi_p2p *p2p, int peer, const struct rcm
 static rcm_status handle_slot(struct rcmi_p2p *p2p, int peer, const struct rcmi_slot *slot) {
     const uint64_t kind = slot->meta >> 56;
     const uint32_t id = (uint32_t)slot->meta;
-    if (slot->meta != meta_of((enum kind)kind, id))
+    const uint64_t right =
+        kind == KIND_BARE ? meta_of_bare(id, slot->len) : meta_of((enum kind)kind, id);
+    if (slot->meta != right)
         return protocol_error(peer, "a message with a damaged header", slot->meta);
     switch (kind) {
     case KIND_EAGER:
@@ -214,11 +214,15 @@ static const struct rcm_work *pair_next_receive(const struct rcmi_p2p *p2p, int 
     if (pair->receiving.head || shares_slots(pair->rx))
         return pair->receiving.head;
     const struct rcm_work *work = p2p->posted.head;
-    return work && work->transfer.peer == peer && work->transfer.capacity >= BARE_MIN ? work : NULL;
+    if (!work || work->transfer.peer != peer || work->transfer.capacity < BARE_MIN)
+        return NULL;
+    return work->transfer.tag <= UINT32_MAX || work->transfer.tag == RCM_ANY_TAG ? work : NULL;
 }
 
 /* Lets a socket receive what comes next straight into the buffer it is for, most likely. If another
- * message comes first it lands there too, is taken from there, and the right one overwrites it. */
+ * message comes before a piece of data it lands there too, is taken from there, and the piece,
+ * which has the length of its place, overwrites it. A message that comes bare may be shorter than
+ * the buffer: only a bare one that the receive is for goes there, and nothing beyond its end. */
 static void pair_expect(const struct rcmi_p2p *p2p, int peer) {
     struct pair *pair = &p2p->pairs[peer];
     const struct rcm_work *work = pair->expecting ? NULL : pair_next_receive(p2p, peer);
@@ -226,7 +230,10 @@ static void pair_expect(const struct rcmi_p2p *p2p, int peer) {
         return;
     const struct rcmi_transfer *t = &work->transfer;
     if (work != pair->receiving.head) {
-        rcmi_channel_expect(pair->rx, t->buffer, t->capacity);
+        const bool any = t->tag == RCM_ANY_TAG;
+        rcmi_channel_expect_like(pair->rx, t->buffer, t->capacity,
+                                 (uint64_t)KIND_BARE << 56 | (any ? 0 : (uint32_t)t->tag),
+                                 (uint64_t)UINT8_MAX << 56 | (any ? 0 : UINT32_MAX));
         pair->expecting = true;
         return;
     }

@@ -71,7 +71,7 @@ rcm_status rcmi_pair_put_eager(const struct rcmi_p2p *p2p, struct pair *pair, ui
     if (total)
         pair_copy(p2p, pair, (char *)slot + head, bytes, total, total);
     rcmi_channel_commit(pair->tx, head + total,
-                        head ? meta_of(KIND_EAGER, 0) : meta_of(KIND_BARE, (uint32_t)tag));
+                        head ? meta_of(KIND_EAGER, 0) : meta_of_bare((uint32_t)tag, total));
     pair->eager_out += eager_charge(total);
     return RCM_OK;
 }
@@ -80,7 +80,7 @@ rcm_status rcmi_pair_put_eager(const struct rcmi_p2p *p2p, struct pair *pair, ui
 static rcm_status pair_lend_bare(struct pair *pair, struct rcm_work *work) {
     struct rcmi_transfer *t = &work->transfer;
     const rcm_status status =
-        rcmi_channel_lend(pair->tx, t->buffer, t->total, meta_of(KIND_BARE, (uint32_t)t->tag));
+        rcmi_channel_lend(pair->tx, t->buffer, t->total, meta_of_bare((uint32_t)t->tag, t->total));
     if (status != RCM_OK)
         return status;
     pair->eager_out += eager_charge(t->total);

@@ -466,8 +466,8 @@ RCM_CHECKED rcm_status rcm_send(rcm_comm *comm, const void *buffer, size_t count
 /*
  * Receives from rank src the next message under tag, or with RCM_ANY_TAG the next of any tag, of
  * at most count elements. A longer message is RCM_ERR_TRUNCATED, does not harm the communicator,
- * and the first count elements are there. rcm_work_message tells the size that came; after a
- * shorter message the rest of the buffer is undefined.
+ * and the first count elements are there. rcm_work_message tells the size that came; a
+ * shorter message leaves the rest of the buffer as it was.
  */
 RCM_CHECKED rcm_status rcm_recv(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype,
                                 int src, uint64_t tag, const struct rcm_call *call,

@@ -119,6 +119,44 @@ static int check_truncated(rcm_comm *comm) {
     return errors;
 }
 
+/* Messages shorter than the buffer leave the rest of it as it was, whatever came before them. */
+static int check_shorter(rcm_comm *comm) {
+    static const size_t sizes[] = {100000, 100000, 50000, 9000, 70000, 3,      20000, 0,
+                                   16384,  65536,  10,    8192, 99999, 200000, 12345, 1};
+    enum { CAPACITY = 200000, ROUNDS = 3, SIZES = sizeof sizes / sizeof sizes[0] };
+    uint8_t *in = malloc(CAPACITY);
+    int errors = 0;
+    for (size_t k = 0; k < ROUNDS * SIZES; k++) {
+        const size_t len = sizes[k % SIZES];
+        const uint64_t tag = k % 7 == 6 ? UINT64_C(1) << 40 : k;
+        uint8_t *data = message_new(len, 1, k);
+        rcm_work *work = NULL;
+        memset(in, 0x5a, CAPACITY);
+        if (rcm_rank(comm) == 1)
+            CHECK(errors,
+                  rcm_irecv(comm, in, CAPACITY, RCM_UINT8, 0, k % 4 ? tag : RCM_ANY_TAG, &work) ==
+                      RCM_OK,
+                  "%s", rcm_last_error());
+        if (k % 5 != 0) /* else the message may come before its receive */
+            CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "%s", rcm_last_error());
+        if (rcm_rank(comm) == 0) {
+            CHECK(errors, rcm_send(comm, data, len, RCM_UINT8, 1, tag, NULL, NULL) == RCM_OK, "%s",
+                  rcm_last_error());
+        } else if (rcm_rank(comm) == 1) {
+            CHECK(errors, rcm_work_wait(work, -1) == RCM_OK, "%s", rcm_last_error());
+            rcm_work_free(work);
+            CHECK(errors, message_wrong(in, len, 1, k) == 0, "message %zu of %zu bytes", k, len);
+            size_t touched = 0;
+            for (size_t i = len; i < CAPACITY; i++)
+                touched += in[i] != 0x5a;
+            CHECK(errors, touched == 0, "message %zu: %zu bytes beyond its %zu", k, touched, len);
+        }
+        free(data);
+    }
+    free(in);
+    return errors;
+}
+
 static int check_self(rcm_comm *comm) {
     const size_t len = 70000;
     uint8_t *out = message_new(len, 3, 4), *in = calloc(1, len);
@@ -237,7 +275,8 @@ static int check(rcm_comm *comm, void *arg) {
     int errors = check_arguments(comm);
     errors += check_sizes(comm);
     if (rcm_size(comm) > 1)
-        errors += check_tags(comm) + check_truncated(comm) + check_nothing(comm);
+        errors +=
+            check_tags(comm) + check_truncated(comm) + check_nothing(comm) + check_shorter(comm);
     errors += check_self(comm);
     errors += check_flood(comm);
     return errors;

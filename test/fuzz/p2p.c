@@ -65,9 +65,14 @@ static rcm_status play_reserve(struct rcmi_channel *channel, void **ret_slot) {
     return RCM_OK;
 }
 
+static uint64_t meta_right(enum kind kind, uint32_t id, size_t len) {
+    return kind == KIND_BARE ? meta_of_bare(id, len) : meta_of(kind, id);
+}
+
 static void check_sent(size_t len, uint64_t meta) {
     fuzz_require(len <= SLOT_BYTES, "what is sent fits a slot");
-    fuzz_require(meta == meta_of((enum kind)(meta >> 56), (uint32_t)meta), "and has a kind");
+    fuzz_require(meta == meta_right((enum kind)(meta >> 56), (uint32_t)meta, len),
+                 "and has a kind");
 }
 
 static void play_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
@@ -100,7 +105,8 @@ static rcm_status play_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_
     if (!in->full)
         return RCM_AGAIN;
     *ret_slot = (struct rcmi_slot){.bytes = in->bytes, .len = in->len, .meta = in->meta};
-    if (in->place && in->len <= in->cap && expecting) { /* as a socket does it */
+    if (in->place && in->len <= in->cap && (in->meta & channel->mask) == channel->like &&
+        expecting) { /* as a socket does it */
         memcpy(in->place, in->bytes, in->len);
         ret_slot->bytes = in->place;
     }
@@ -260,7 +266,7 @@ static void arrive_bare(struct fuzz_input *in, int peer) {
     const uint8_t tag = fuzz_u8(in) % 8;
     size_t n = 0;
     const uint8_t *bytes = fuzz_bytes(in, fuzz_u16(in), &n);
-    arrive(peer, meta_of(KIND_BARE, tag), NULL, 0, bytes, n);
+    arrive(peer, meta_of_bare(tag, n), NULL, 0, bytes, n);
 }
 
 static void arrive_anything(struct fuzz_input *in, int peer) {
@@ -287,8 +293,8 @@ static void direct(struct fuzz_input *in, int peer, bool sends) {
         const uint8_t *rest = fuzz_bytes(in, header.total, &n);
         header.total = kind & 128 ? header.total : n;
         if (!(kind & 64)) /* else nothing has come yet */
-            arrive(peer, meta_of((enum kind)(kind & 7), kind >> 3 & 1), &header, sizeof header,
-                   rest, n);
+            arrive(peer, meta_right((enum kind)(kind & 7), kind >> 3 & 1, sizeof header + n),
+                   &header, sizeof header, rest, n);
     }
     const rcm_status status =
         sends ? rcmi_p2p_send_now(&comm, peer, tag, buffer, bytes)
