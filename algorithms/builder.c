@@ -508,6 +508,10 @@ void rcmi_plan_whole(struct rcmi_builder *b) {
     b->head.whole = true;
 }
 
+void rcmi_plan_halves(struct rcmi_builder *b) {
+    b->head.halves = true;
+}
+
 rcm_status rcmi_plan_finish(struct rcmi_builder *builder, struct rcmi_plan **ret_plan) {
     rcm_status status = builder->status;
     struct rcmi_plan *plan = NULL;

@@ -5,8 +5,8 @@
 #include "exec_internal.h"
 #include "kernels.h"
 
-/* Slots are written past the cache from so many bytes on, where it is not tried what is faster. */
-#define PAST_MIN ((size_t)4096)
+/* Where ranks share cores slots are written through the cache below this. */
+#define TRIED_MIN_CROWDED ((size_t)4096)
 
 /* The part of a step's chunk that slice s moves. */
 static size_t slice_length(const struct rcmi_bound_step *step, size_t offset, size_t slice_bytes) {
@@ -197,20 +197,23 @@ static void step_compute_direct(const struct rcmi_run *run, const struct rcmi_bo
 /* How a slot is written; *ret_try is to be ended once it is.
  *
  * Slots that another core reads can be written past the cache, which costs the same wherever that
- * core is, or through it, which costs a fraction of that if it is near and several times as much if
- * it is far; and cores are moved about on some machines. So both are tried, but for the smallest.
+ * core is, or through it, which costs a fraction of that if it is near, or the same one, and
+ * several times as much if it is far; and cores are moved about on some machines. So both are tried
+ * for each channel, but for the smallest; where ranks share cores, those are small that fit there.
  * (What makes lines expensive to write again is that the other core has read them. Who answers has
  * written them too, and they cost little.) */
 static enum rcmi_stores slot_stores(const struct rcmi_run *run, const struct rcmi_bound_step *step,
                                     struct rcmi_end *out, size_t bytes, struct rcmi_try *ret_try) {
+    const bool crowded = run->exec->config.shape->crowd > 1;
     *ret_try = (struct rcmi_try){.of = NULL};
-    if (!out->channel->transport->shared_slots || step->answered)
+    if (!out->channel->transport->shared_slots || step->answered ||
+        bytes < (crowded ? TRIED_MIN_CROWDED : RCMI_FASTER_MIN))
         return RCMI_STORES_THROUGH;
-    if (run->exec->config.shape->crowd > 1 || bytes < RCMI_FASTER_MIN)
-        return bytes >= PAST_MIN ? RCMI_STORES_PAST : RCMI_STORES_THROUGH;
     *ret_try = rcmi_try_begin(&out->stores, bytes);
     if (ret_try->way == RCMI_STORES_PAST && bytes < RCMI_FASTER_LARGE)
         ret_try->more = RCMI_PAST_FETCH;
+    else if (ret_try->way == RCMI_STORES_PAST && crowded && !out->multicast)
+        ret_try->more = RCMI_PAST_FETCH_CROWDED;
     return ret_try->way == RCMI_STORES_PAST ? RCMI_STORES_PAST : RCMI_STORES_THROUGH;
 }
 

@@ -141,32 +141,54 @@ struct slice_rule {
     size_t most, least; /* bytes of a slice */
     uint32_t enough;    /* no smaller slices to have more than so many */
     uint32_t stripes;
+    bool halves; /* a slice is `most` halved so many times, and the last one what is left; else they
+                    are of one length */
 };
 
 static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec,
                                          const struct rcmi_plan *plan) {
     const size_t slot = exec->config.slot_bytes, bulk = exec->config.bulk_bytes;
+    const bool crowded = exec->config.shape->crowd > 1;
     if (!exec_is_spread(exec))
-        return (struct slice_rule){slot, RCMI_SLICE_MIN, plan->stripes, plan->stripes};
+        return (struct slice_rule){plan->halves && crowded ? slot / 2 : slot, RCMI_SLICE_MIN,
+                                   plan->stripes, plan->stripes, true};
     if (plan->whole)
         return (struct slice_rule){.most = bulk, .least = bulk, .enough = 1, .stripes = 1};
     const size_t most = RCMI_NETWORK_SLICE_SLOTS * slot;
     return (struct slice_rule){
         .most = most < bulk ? most : bulk,
-        .least = RCMI_NETWORK_SLICE_MIN,
+        .least = exec->config.shape->loopback ? RCMI_LOOPBACK_SLICE_MIN : RCMI_NETWORK_SLICE_MIN,
         .enough = RCMI_NETWORK_SLICES,
         .stripes = plan->stripes < RCMI_NETWORK_STRIPES ? plan->stripes : RCMI_NETWORK_STRIPES,
     };
+}
+
+static size_t slice_halved(const struct slice_rule *rule, size_t longest) {
+    size_t bytes = rule->most;
+    while (bytes / 2 >= rule->least && longest / bytes < rule->enough)
+        bytes /= 2;
+    return bytes - bytes % 64;
+}
+
+/* As many as `least` and `enough` allow, or more of `most`; begins are aligned as the vector is. */
+static size_t slice_even(const struct slice_rule *rule, size_t longest) {
+    const size_t most = rule->most - rule->most % 64;
+    size_t n = longest / rule->least;
+    n = n < rule->enough ? n : rule->enough;
+    n = n > 0 ? n : 1;
+    const size_t bytes = (longest / n + (longest % n != 0) + 63) / 64 * 64;
+    if (bytes <= most)
+        return bytes > 0 ? bytes : 64;
+    n = longest / most + (longest % most != 0);
+    return (longest / n + (longest % n != 0) + 63) / 64 * 64;
 }
 
 static struct slicing exec_slicing(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
                                    size_t count, size_t element_bytes) {
     const size_t longest = rcmi_chunk_max(count, element_bytes, plan->nchunks) * element_bytes;
     const struct slice_rule rule = exec_slice_rule(exec, plan);
-    struct slicing slicing = {.bytes = rule.most, .n = 1, .stripes = 1};
-    while (slicing.bytes / 2 >= rule.least && longest / slicing.bytes < rule.enough)
-        slicing.bytes /= 2;
-    slicing.bytes -= slicing.bytes % 64;
+    struct slicing slicing = {.n = 1, .stripes = 1};
+    slicing.bytes = rule.halves ? slice_halved(&rule, longest) : slice_even(&rule, longest);
     if (longest)
         slicing.n = (longest + slicing.bytes - 1) / slicing.bytes;
     if (slicing.n > 1)

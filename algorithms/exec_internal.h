@@ -29,6 +29,9 @@
  * copying some 50 KiB. */
 #define RCMI_SLICE_MIN         ((size_t)16 << 10)
 #define RCMI_NETWORK_SLICE_MIN ((size_t)128 << 10)
+/* On one machine the sender's call of the kernel does the receiver's part too, so there is less to
+ * overlap. */
+#define RCMI_LOOPBACK_SLICE_MIN ((size_t)340 << 10)
 /* Between hosts: slices of so many ordinary slots (their channels are bulk channels), so many
  * slices if the vector is large enough for that, and so many at a time. */
 #define RCMI_NETWORK_SLICE_SLOTS 4

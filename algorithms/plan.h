@@ -126,6 +126,8 @@ struct rcmi_plan {
     /* Nothing in it happens at the same time as anything else, so that slices have nothing to
      * overlap with: where a message costs much there had better be one. The same on all ranks. */
     bool whole;
+    /* Its slots are many, and better half used where ranks share caches. The same on all ranks. */
+    bool halves;
     bool sums; /* some step has several sources. Computed by rcmi_plan_finish. */
     uint32_t nlanes, nsteps, noperands, nchannels;
     struct rcmi_lane *lanes;
@@ -161,6 +163,7 @@ void rcmi_plan_stripes(struct rcmi_builder *builder, uint32_t stripes);
 #define RCMI_STRIPES 4
 /* The vector had better not be cut: see struct rcmi_plan. */
 void rcmi_plan_whole(struct rcmi_builder *builder);
+void rcmi_plan_halves(struct rcmi_builder *builder);
 /* Frees the builder in every case. */
 rcm_status rcmi_plan_finish(struct rcmi_builder *builder, struct rcmi_plan **ret_plan);
 void rcmi_plan_free(struct rcmi_plan *plan);

@@ -64,6 +64,7 @@ static rcm_status two_shot_emit(const struct rcmi_shape *shape, int rank, int ro
         return status;
     /* p channels of several slots each: memory, against what overlap is worth. */
     rcmi_plan_stripes(b, p <= 4 ? 2 : 1);
+    rcmi_plan_halves(b);
     if (p == 1)
         rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
     else

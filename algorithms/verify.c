@@ -83,7 +83,7 @@ static rcm_status plans_check(const struct rcmi_shape *shape,
         if (plan->collective != first->collective || plan->root != first->root ||
             plan->nchunks != first->nchunks || plan->min_slots != first->min_slots ||
             plan->stripes != first->stripes || plan->whole != first->whole ||
-            strcmp(plan->algorithm, first->algorithm) != 0)
+            plan->halves != first->halves || strcmp(plan->algorithm, first->algorithm) != 0)
             return rcmi_fail(RCM_ERR_INTERNAL, 0,
                              "ranks 0 and %d have plans of %s %s and %s %s: algorithm, root, "
                              "chunks, slots, stripes and slicing must be the same",

@@ -56,6 +56,8 @@ enum rcmi_stores { RCMI_STORES_PAST, RCMI_STORES_THROUGH };
 
 /* ns per KiB that the reader of a few KiB takes longer where they went past the cache. */
 #define RCMI_PAST_FETCH 90.0f
+/* The same of more, where half of the readers share the writer's core and its cache. */
+#define RCMI_PAST_FETCH_CROWDED 30.0f
 
 /* Copies to where another core reads next and has read before, so that its cache has the lines:
  * past our cache (from 1 KiB), fenced before it returns, or through it. */
