@@ -30,6 +30,7 @@
 
 struct rcmi_blame;
 struct rcmi_claims;
+struct rcmi_failure;
 struct rcmi_record;
 struct rcmi_records;
 struct rcmi_inquiry;
@@ -386,14 +387,14 @@ rcm_status rcmi_collective_now(rcm_comm *comm, uint64_t sequence, const struct r
 /* ---- record.c: what was called, to be compared between ranks */
 rcm_status rcmi_records_create(rcm_comm *comm, struct rcmi_records **ret_records);
 void rcmi_records_free(struct rcmi_records *records);
-/* A collective was issued. May fail the communicator. */
+/* A collective was issued. May claim a mismatch. */
 void rcmi_records_add(struct rcmi_records *records, uint64_t sequence, bool parting,
                       const struct rcmi_bind *bind);
 /* Tells peer (-1: the ranks of this host) what work is. */
 void rcmi_records_tell(struct rcmi_records *records, const struct rcm_work *work, int peer);
 /* Tells peer, once, all calls that are remembered. */
 void rcmi_records_tell_history(struct rcmi_records *records, int peer);
-/* Loop thread: what another rank told. May fail the communicator. */
+/* Loop thread: what another rank told. May claim a mismatch. */
 void rcmi_records_hear(struct rcmi_records *records, int rank, const struct rcmi_record *said);
 
 /* ---- blame.c: who is to blame when an operation is late */
@@ -424,13 +425,15 @@ bool rcmi_blame_is_silent(struct rcmi_blame *blame, int rank);
 /* ---- claim.c: who says it; weight: enum rcmi_claim_weight */
 rcm_status rcmi_claims_create(rcm_comm *comm, struct rcmi_claims **ret_claims);
 void rcmi_claims_free(struct rcmi_claims *claims);
-/* The thread's error, a timeout, is claimed to be why comm fails, in this work. Driver. */
+/* The thread's error, a timeout or a mismatch, is claimed to be why comm fails, in this work; NULL:
+ * in none. Any thread. */
 void rcmi_claims_make(struct rcmi_claims *claims, const struct rcm_work *work, int weight);
 /* Whether something was claimed: comm is about to fail. Any thread. */
 bool rcmi_claims_are_open(const struct rcmi_claims *claims);
-/* Loop thread: another rank's claim; hands on what there is, returns when to come again. */
-void rcmi_claims_hear(struct rcmi_claims *claims, int rank, const struct rcm_error *error,
-                      int weight);
+/* Loop thread: a message of another rank, which is no record; the next step, returns when to come
+ * again. */
+void rcmi_claims_hear(struct rcmi_claims *claims, int rank, const struct rcmi_failure *said,
+                      const struct rcm_error *error);
 rcmi_deadline rcmi_claims_progress(struct rcmi_claims *claims);
 
 /* ---- page.c: the status page; for the driver but where said otherwise */

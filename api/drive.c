@@ -12,6 +12,7 @@
  * (collective_direct.c).
  */
 #include "comm.h"
+#include "wire.h"
 
 #define STORY_NS        INT64_C(1500000000)
 #define PASSES_PER_LOOK 256 /* passes of a driving thread between two looks at the clock */
@@ -106,9 +107,9 @@ static int64_t work_story_ns(const struct rcm_work *work) {
     return quarter_ms > 0 && quarter_ms < STORY_NS / 1000000 ? quarter_ms * 1000000 : STORY_NS;
 }
 
-/* A message of another call came. The rank that sent it is told what we called, and will answer
- * with an error that names both calls; if it does not, ours names one. */
-static bool work_wait_for_story(rcm_comm *comm, struct rcm_work *work, rcm_status status) {
+/* A message of another call came. The rank that sent it is told what we called, and will claim an
+ * error that names both calls; if it does not, we claim one that names ours. */
+static bool work_is_mismatched(rcm_comm *comm, struct rcm_work *work, rcm_status status) {
     if (status != RCM_ERR_MISMATCH)
         return false;
     rcmi_comm_own_origin(comm);
@@ -116,7 +117,9 @@ static bool work_wait_for_story(rcm_comm *comm, struct rcm_work *work, rcm_statu
         work->mismatch_until = rcmi_now_ns() + work_story_ns(work);
         rcmi_records_tell_history(comm->records, rcmi_last_error()->origin);
     }
-    return !rcmi_deadline_passed(work->mismatch_until);
+    if (rcmi_deadline_passed(work->mismatch_until) && !rcmi_claims_are_open(comm->claims))
+        rcmi_claims_make(comm->claims, work, RCMI_CLAIM_MISMATCH);
+    return true;
 }
 
 static rcm_status comm_progress_collectives(rcm_comm *comm, bool *moved) {
@@ -133,7 +136,7 @@ static rcm_status comm_progress_collectives(rcm_comm *comm, bool *moved) {
                 comm->active_end = at;
             comm_finish(comm, work, RCM_OK);
             *moved = true;
-        } else if (status == RCM_AGAIN || work_wait_for_story(comm, work, status)) {
+        } else if (status == RCM_AGAIN || work_is_mismatched(comm, work, status)) {
             at = &work->next;
         } else {
             rcmi_comm_fail(comm, work);

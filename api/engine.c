@@ -164,8 +164,8 @@ static bool engine_hear_agree(struct rcmi_engine *engine, int peer, const void *
     return true;
 }
 
-/* Whoever it is to blame, and if that is nonsense: peer's communicator has failed, or is claimed to
- * do. */
+/* Whoever it is to blame, and if that is nonsense: peer's communicator has failed, or it is voted
+ * why. */
 static void engine_fail_remote(struct rcmi_engine *engine, int peer,
                                const struct rcmi_failure *failure, struct rcm_error *error) {
     pthread_mutex_lock(&engine->lock);
@@ -174,11 +174,11 @@ static void engine_fail_remote(struct rcmi_engine *engine, int peer,
             continue;
         if (error->origin < -1 || error->origin >= comm->size)
             error->origin = -1;
-        if (!failure->claim)
+        if (failure->kind == RCMI_FAILURE_RECORD)
             rcmi_comm_fail_remote(comm, error);
-        for (int r = 0; r < comm->size && failure->claim; r++)
+        for (int r = 0; r < comm->size && failure->kind != RCMI_FAILURE_RECORD; r++)
             if (comm->world_rank[r] == peer)
-                rcmi_claims_hear(comm->claims, r, error, (int)failure->claim);
+                rcmi_claims_hear(comm->claims, r, failure, error);
     }
     pthread_mutex_unlock(&engine->lock);
 }

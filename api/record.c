@@ -95,8 +95,8 @@ static bool records_are_one_call(const struct rcmi_record *a, const struct rcmi_
            strcmp(a->algorithm, b->algorithm) == 0;
 }
 
-/* Fails the communicator if the two calls of one number differ. If only earlier ones did, the other
- * rank is told all of ours, and says which. */
+/* Claims a mismatch if the two calls of one number differ: the other rank may as well. If only
+ * earlier ones did, the other rank is told all of ours, and says which. */
 static void records_compare(rcm_comm *comm, const struct rcmi_record *own, int rank,
                             const struct rcmi_record *other) {
     char a[96], b[96];
@@ -110,7 +110,7 @@ static void records_compare(rcm_comm *comm, const struct rcmi_record *own, int r
     record_describe(other, b, sizeof(b));
     rcmi_fail_origin(RCM_ERR_MISMATCH, rank, "operation %llu is %s on rank %d, but %s on rank %d",
                      (unsigned long long)own->sequence, a, comm->rank, b, rank);
-    rcmi_comm_fail(comm, NULL);
+    rcmi_claims_make(comm->claims, NULL, RCMI_CLAIM_MISMATCH);
 }
 
 #define PUT(field, value) atomic_store_explicit(&call->field, value, memory_order_relaxed)

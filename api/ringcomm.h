@@ -18,12 +18,12 @@
  *   Started by:  ringcomm-run -n 4 -- ./program
  *
  * ORDER
- *   Every rank of a communicator issues the same collectives in the same order with the same
- *   count, type, operator and root. Where two ranks differ, all get RCM_ERR_MISMATCH instead of
- *   wrong data, in that call or, where their part was complete, by their next call or rcm_destroy;
- *   the text names both calls. Operations start in the order they were issued; several
- *   asynchronous ones may be in flight and complete in any order. Messages between two ranks with
- *   the same tag arrive in the order they were sent; different tags are independent.
+ *   Every rank of a communicator issues the same collectives in the same order with the same count,
+ *   type, operator and root. Where two ranks differ, all get RCM_ERR_MISMATCH instead of wrong
+ *   data, in that call or, where their part was complete, by their next call or rcm_destroy; the
+ *   text names both calls, the origin is the same on all. Operations start in the order they were
+ *   issued; several asynchronous ones may be in flight and complete in any order. Messages between
+ *   two ranks with the same tag arrive in the order they were sent; different tags are independent.
  *
  * BLOCKING AND ASYNCHRONOUS
  *   Every operation ends in (const struct rcm_call *call, rcm_work **ret_work). With ret_work

@@ -21,14 +21,44 @@ static bool status_is_error(int32_t status) {
     return status < 0 && strcmp(rcm_status_name((rcm_status)status), "RCM_?") != 0;
 }
 
+/* Every message of a vote is of a timeout or a mismatch; a voter need not say anything of it. */
+static bool failure_is_of_vote(const struct rcmi_failure *failure) {
+    const bool silent = failure->weight == RCMI_CLAIM_NONE;
+    const rcm_status status =
+        failure->weight == RCMI_CLAIM_MISMATCH ? RCM_ERR_MISMATCH : RCM_ERR_TIMEOUT;
+    if (failure->status != (int32_t)status || failure->weight > RCMI_CLAIM_MISMATCH ||
+        failure->ballot > RCMI_BALLOT_MAX || failure->accepted > failure->ballot ||
+        (failure->accepted > 0 && silent))
+        return false;
+    switch (failure->kind) {
+    case RCMI_FAILURE_CLAIM:
+        return failure->ballot == 0 && !silent;
+    case RCMI_FAILURE_ASK:
+        return failure->ballot > 0;
+    case RCMI_FAILURE_PROPOSE:
+        return failure->ballot > 0 && failure->accepted == failure->ballot;
+    case RCMI_FAILURE_WORD:
+        return failure->ballot > 0;
+    default:
+        return false;
+    }
+}
+
+static bool failure_is_valid(const struct rcmi_failure *failure) {
+    if (failure->magic != RCMI_FAILURE_MAGIC || !status_is_error(failure->status) ||
+        failure->reserved != 0)
+        return false;
+    if (failure->kind == RCMI_FAILURE_RECORD)
+        return failure->weight == 0 && failure->ballot == 0 && failure->accepted == 0;
+    return failure_is_of_vote(failure);
+}
+
 bool rcmi_failure_decode(const void *bytes, size_t len, struct rcmi_failure *ret_failure,
                          struct rcm_error *ret_error) {
     if (len != sizeof(*ret_failure))
         return false;
     memcpy(ret_failure, bytes, sizeof(*ret_failure));
-    if (ret_failure->magic != RCMI_FAILURE_MAGIC || !status_is_error(ret_failure->status) ||
-        ret_failure->claim > RCMI_CLAIM_ASKED_ALL ||
-        (ret_failure->claim && ret_failure->status != RCM_ERR_TIMEOUT))
+    if (!failure_is_valid(ret_failure))
         return false;
     memset(ret_error, 0, sizeof(*ret_error));
     ret_error->size = sizeof(*ret_error);

@@ -10,24 +10,37 @@
 #include "activity.h"
 #include "ringcomm.h"
 
-/* A claim is what a failure would be, if the receiver says so: claim.c. Only of a timeout. */
-enum rcmi_claim_weight { RCMI_CLAIM = 1, RCMI_CLAIM_ASKED_ALL };
+/* That a communicator has failed; or, before it does by a timeout or a mismatch, the vote on why
+ * (claim.c). */
+enum rcmi_failure_kind {
+    RCMI_FAILURE_RECORD,
+    RCMI_FAILURE_CLAIM,   /* a finding, for the receiver to put to the vote */
+    RCMI_FAILURE_ASK,     /* whether the receiver gives its word to `ballot` */
+    RCMI_FAILURE_PROPOSE, /* that it be accepted in `ballot` */
+    RCMI_FAILURE_WORD,    /* the answer to both: it is with `ballot` */
+};
+enum rcmi_claim_weight { RCMI_CLAIM_NONE, RCMI_CLAIM, RCMI_CLAIM_ASKED_ALL, RCMI_CLAIM_MISMATCH };
 struct rcmi_failure {
     uint32_t magic; /* RCMI_FAILURE_MAGIC */
     uint32_t epoch; /* of the communicator */
     int32_t status, origin, sys_errno;
-    uint32_t claim; /* enum rcmi_claim_weight, or 0: it has failed */
+    uint32_t kind;     /* enum rcmi_failure_kind; of a record the next three are 0 */
+    uint32_t weight;   /* enum rcmi_claim_weight; NONE: nothing is said of why */
+    uint32_t reserved; /* 0 */
+    uint64_t ballot;
+    uint64_t accepted; /* in which the sender has accepted what it says; 0: it found it */
     uint64_t sequence;
     char operation[32];
     char text[512];
 };
+#define RCMI_BALLOT_MAX    (UINT64_C(1) << 62) /* so that there is always a next one */
 #define RCMI_FAILURE_MAGIC 0x52434d46u
 
-/* No claim. */
+/* A record. */
 void rcmi_failure_encode(uint32_t epoch, const struct rcm_error *error,
                          struct rcmi_failure *ret_failure);
 /* False if the bytes are no such message. Strings are terminated and can be shown, the
- * status is one of ours. */
+ * status is one of ours; kind, weight, ballot and accepted fit together. */
 bool rcmi_failure_decode(const void *bytes, size_t len, struct rcmi_failure *ret_failure,
                          struct rcm_error *ret_error);
 

@@ -6,9 +6,15 @@
  * are taken for silent by some and not by others. What must hold in every round: all that run in
  * the end name the same rank, one that somebody has found, and in time.
  *
- *   claim together|stopped|stalled [SECONDS [SEED]]
+ * adrift is about the vote alone: there is no time at all. Each rank has a clock of its own that
+ * jumps, each letter takes as long as it likes, votes come twice, any number of ranks die anywhere;
+ * but a clock stands still where a rank would speak without a majority. Then nobody need hear of
+ * anything, but all that do hear the same.
  *
- * With a seed, one round. The real thing, with processes and links, is harness.c.
+ *   claim together|stopped|stalled|adrift [SECONDS [SEED]]
+ *
+ * Rounds are of the seeds from SEED (1) on; with SECONDS 0 there is one. The real thing, with
+ * processes and links, is harness.c.
  */
 #include "comm.h"
 #include "random.h"
@@ -26,6 +32,10 @@ enum {
     INQUIRY_US = 400000,
     IN_TIME_US = 400000, /* from the end of the inquiry, which takes up to 450 ms of a second */
     END_US = 5000000,
+    /* adrift; the first two are those of api/claim.c */
+    ALONE_US = 100000,
+    LIMIT_US = 500000,
+    ACTS = 3000,
 };
 #define EPOCH 77u
 
@@ -34,7 +44,7 @@ struct rcmi_node {
 };
 
 struct letter {
-    int from, to;
+    int from, to; /* to -1: it has been read */
     int64_t due_us;
     struct rcmi_failure failure;
 };
@@ -44,8 +54,13 @@ struct person {
     int64_t stalls_us, resumes_us; /* it cannot run between the two */
     bool silent[RANKS_MAX];
     bool claimed;
+    uint32_t weight;
     int64_t recorded_us; /* -1 not yet */
     int origin;
+    /* adrift */
+    int64_t clock_us, stops_us; /* its clock must not come to that */
+    int acts_left;              /* then it is dead */
+    uint64_t ballot;            /* its last */
     struct rcmi_node node;
     struct rcmi_engine engine;
     rcm_comm *comm;
@@ -54,7 +69,12 @@ struct person {
 static struct {
     int n;
     uint64_t random;
+    bool adrift;
+    int acting;                                   /* whose clock is looked at */
     int64_t now_us, due_us[RANKS_MAX][RANKS_MAX]; /* of the last letter between two */
+    bool fast[RANKS_MAX][RANKS_MAX];
+    uint64_t proposed; /* the highest ballot in which anything was */
+    bool reproposed;   /* in two ballots */
     struct person person[RANKS_MAX];
     struct letter letters[LETTERS_MAX]; /* in the order of sending */
     int nletters;
@@ -73,7 +93,20 @@ static bool runs(const struct person *person) {
 /* ---- What claim.c uses of the rest ----------------------------------------------------------- */
 
 int64_t rcmi_now_ns(void) {
-    return world.now_us * 1000;
+    return (world.adrift ? world.person[world.acting].clock_us : world.now_us) * 1000;
+}
+
+/* Its patience begins anew with each part of a ballot. */
+static void note_ballot(int rank, const struct rcmi_failure *sent) {
+    struct person *person = &world.person[rank];
+    if (sent->kind != RCMI_FAILURE_ASK && sent->kind != RCMI_FAILURE_PROPOSE)
+        return;
+    person->ballot = sent->ballot;
+    person->stops_us = person->clock_us + ALONE_US;
+    if (sent->kind == RCMI_FAILURE_PROPOSE) {
+        world.reproposed = world.reproposed || (world.proposed && world.proposed != sent->ballot);
+        world.proposed = sent->ballot;
+    }
 }
 
 rcm_status rcmi_node_send(struct rcmi_node *node, int peer, const void *bytes, size_t len) {
@@ -83,6 +116,7 @@ rcm_status rcmi_node_send(struct rcmi_node *node, int peer, const void *bytes, s
         abort();
     *letter = (struct letter){.from = node->rank, .to = peer};
     memcpy(&letter->failure, bytes, len);
+    note_ballot(node->rank, &letter->failure);
     letter->due_us = world.now_us + draw(FLIGHT_US);
     if (letter->due_us < *due)
         letter->due_us = *due;
@@ -113,7 +147,10 @@ static struct person *person_of(const rcm_comm *comm) {
 void rcmi_comm_make_error(const rcm_comm *comm, const struct rcm_work *work,
                           struct rcm_error *ret_error) {
     (void)work;
-    *ret_error = (struct rcm_error){.status = RCM_ERR_TIMEOUT, .origin = comm->rank};
+    *ret_error = (struct rcm_error){.status = person_of(comm)->weight == RCMI_CLAIM_MISMATCH
+                                                  ? RCM_ERR_MISMATCH
+                                                  : RCM_ERR_TIMEOUT,
+                                    .origin = comm->rank};
 }
 
 static void person_send_record(const struct person *person, int to) {
@@ -148,6 +185,12 @@ bool rcmi_blame_is_silent(struct rcmi_blame *blame, int rank) {
 
 /* ---- Time ------------------------------------------------------------------------------------ */
 
+static void person_claim(struct person *person) {
+    person->claimed = true;
+    person->weight = draw(8) ? RCMI_CLAIM + (uint32_t)draw(2) : RCMI_CLAIM_MISMATCH;
+    rcmi_claims_make(person->comm->claims, NULL, (int)person->weight);
+}
+
 /* The inquiry is over: some were asked, and who could not run all the time did not answer. */
 static void person_find(int rank) {
     struct person *person = &world.person[rank];
@@ -158,8 +201,7 @@ static void person_find(int rank) {
             other->stalls_us <= world.now_us - INQUIRY_US && other->resumes_us > world.now_us;
         person->silent[r] = asked && away;
     }
-    person->claimed = true;
-    rcmi_claims_make(person->comm->claims, NULL, draw(2) ? RCMI_CLAIM : RCMI_CLAIM_ASKED_ALL);
+    person_claim(person);
 }
 
 static void letter_read(int rank, int from, const struct rcmi_failure *bytes) {
@@ -168,8 +210,8 @@ static void letter_read(int rank, int from, const struct rcmi_failure *bytes) {
     rcm_comm *comm = world.person[rank].comm;
     if (!rcmi_failure_decode(bytes, sizeof(*bytes), &failure, &error))
         abort();
-    if (failure.claim)
-        rcmi_claims_hear(comm->claims, from, &error, (int)failure.claim);
+    if (failure.kind != RCMI_FAILURE_RECORD)
+        rcmi_claims_hear(comm->claims, from, &failure, &error);
     else
         rcmi_comm_fail_remote(comm, &error);
 }
@@ -225,6 +267,111 @@ static void world_run(void) {
             person_turn((first + k) % world.n);
         letters_drop_read();
     }
+}
+
+static int complain(uint64_t seed, int rank, const char *what) {
+    const struct person *person = &world.person[rank];
+    printf("FAIL seed %llu, %d ranks: rank %d %s: origin %d at %.1f ms, late at %.1f ms, away from "
+           "%.1f to %.1f ms\n",
+           (unsigned long long)seed, world.n, rank, what, person->origin,
+           (double)person->recorded_us / 1e3, (double)person->finds_us / 1e3,
+           (double)person->stalls_us / 1e3, (double)person->resumes_us / 1e3);
+    return 1;
+}
+
+static struct {
+    int spoken, reproposed; /* rounds in which somebody spoke; after two ballots that proposed */
+} tally;
+
+/* ---- No time -------------------------------------------------------------------------------- */
+
+static void adrift_plan(void) {
+    world.adrift = true;
+    for (int r = 0; r < world.n; r++) {
+        struct person *person = &world.person[r];
+        person->acts_left = draw(3) ? ACTS : draw(ACTS / 4);
+        for (int other = 0; other < world.n; other++) {
+            world.fast[r][other] = draw(3) > 0;
+            person->silent[other] = draw(3) == 0;
+        }
+    }
+}
+
+/* Whatever it waits for passes, but not all its patience. */
+static void adrift_clock(struct person *person, int64_t opened_until) {
+    const int64_t jump = draw(4) ? draw(10000) : draw(160000);
+    const int64_t stop = person->stops_us < opened_until ? person->stops_us : opened_until;
+    if (person->clock_us + jump < stop)
+        person->clock_us += jump;
+}
+
+static void adrift_read(int rank, int from) {
+    struct person *person = &world.person[rank];
+    for (int i = 0; i < world.nletters; i++) {
+        struct letter *letter = &world.letters[i];
+        if (letter->to != rank || letter->from != from)
+            continue;
+        const struct rcmi_failure failure = letter->failure;
+        if (failure.kind == RCMI_FAILURE_RECORD && draw(20) > 0)
+            return; /* what was spoken is long unknown to others, who go on */
+        if (failure.kind != RCMI_FAILURE_WORD || draw(3) > 0)
+            letter->to = -1;
+        if (failure.ballot > person->ballot)
+            person->stops_us = INT64_MAX; /* its ballot is over */
+        letter_read(rank, from, &failure);
+        return;
+    }
+}
+
+/* One of its loop thread. */
+static void adrift_act(int rank, int64_t *opened_until) {
+    struct person *person = &world.person[rank];
+    const int from = draw(world.n);
+    if (person->acts_left-- <= 0)
+        return;
+    world.acting = rank;
+    if (draw(2)) {
+        if (world.fast[from][rank] || draw(20) == 0)
+            adrift_read(rank, from);
+    } else if (!person->claimed && person->recorded_us < 0 && draw(20) == 0 &&
+               !rcmi_claims_are_open(person->comm->claims)) {
+        person_claim(person);
+    } else {
+        adrift_clock(person, *opened_until);
+        (void)rcmi_claims_progress(person->comm->claims);
+    }
+    if (*opened_until == INT64_MAX && rcmi_claims_are_open(person->comm->claims))
+        *opened_until = person->clock_us + LIMIT_US;
+}
+
+static void adrift_run(void) {
+    int64_t opened_until[RANKS_MAX];
+    for (int r = 0; r < world.n; r++)
+        world.person[r].stops_us = opened_until[r] = INT64_MAX;
+    for (int acts = 0; acts < ACTS && world.nletters < LETTERS_MAX / 2; acts++) {
+        const int rank = draw(world.n);
+        adrift_act(rank, &opened_until[rank]);
+        letters_drop_read();
+    }
+}
+
+/* Of those that heard of anything. */
+static int adrift_judge(uint64_t seed) {
+    int errors = 0, origin = -1;
+    for (int r = 0; r < world.n; r++) {
+        const struct person *person = &world.person[r];
+        if (person->recorded_us < 0)
+            continue;
+        if (origin < 0)
+            origin = person->origin;
+        if (person->origin != origin)
+            errors += complain(seed, r, "names another one");
+        if (!world.person[person->origin].claimed)
+            errors += complain(seed, r, "names what nobody found");
+    }
+    tally.spoken += origin >= 0;
+    tally.reproposed += origin >= 0 && world.reproposed;
+    return errors;
 }
 
 /* ---- Rounds ---------------------------------------------------------------------------------- */
@@ -300,16 +447,6 @@ static bool was_stalled(const struct person *person) {
     return person->resumes_us > person->stalls_us;
 }
 
-static int complain(uint64_t seed, int rank, const char *what) {
-    const struct person *person = &world.person[rank];
-    printf("FAIL seed %llu, %d ranks: rank %d %s: origin %d at %.1f ms, late at %.1f ms, away from "
-           "%.1f to %.1f ms\n",
-           (unsigned long long)seed, world.n, rank, what, person->origin,
-           (double)person->recorded_us / 1e3, (double)person->finds_us / 1e3,
-           (double)person->stalls_us / 1e3, (double)person->resumes_us / 1e3);
-    return 1;
-}
-
 /* One that nothing keeps from running is in time, if nothing keeps the others. */
 static int judge(uint64_t seed, bool in_time) {
     int errors = 0, origin = -1;
@@ -336,6 +473,13 @@ static int judge(uint64_t seed, bool in_time) {
 
 static int round_run(const char *what, uint64_t seed) {
     world_make(seed);
+    if (strcmp(what, "adrift") == 0) {
+        adrift_plan();
+        adrift_run();
+        const int errors = adrift_judge(seed);
+        world_free();
+        return errors;
+    }
     plan_findings();
     if (strcmp(what, "stopped") == 0)
         plan_stops();
@@ -347,21 +491,25 @@ static int round_run(const char *what, uint64_t seed) {
     return errors;
 }
 
-static int rounds_run(const char *what, int seconds) {
+static int rounds_run(const char *what, int seconds, uint64_t seed) {
     const int64_t end = time(NULL) + seconds;
+    const int least = seconds > 0 ? 200 : 1;
     int errors = 0, rounds = 0;
-    for (uint64_t seed = 1; errors == 0 && (rounds < 200 || time(NULL) < end); seed++, rounds++)
+    for (; errors == 0 && (rounds < least || time(NULL) < end); seed++, rounds++)
         errors = round_run(what, seed);
     printf("%s %s: %d rounds\n", errors ? "FAIL" : "ok  ", what, rounds);
-    return errors;
+    if (errors || rounds == 1 || strcmp(what, "adrift") != 0)
+        return errors;
+    printf("     spoken in %d, after several proposals in %d\n", tally.spoken, tally.reproposed);
+    return tally.spoken < rounds / 10 || tally.reproposed < rounds / 50;
 }
 
 int main(int argc, char **argv) {
-    static const char *const names[] = {"together", "stopped", "stalled"};
-    for (int i = 0; i < 3 && argc > 1 && argc < 5; i++)
+    static const char *const names[] = {"together", "stopped", "stalled", "adrift"};
+    for (int i = 0; i < 4 && argc > 1 && argc < 5; i++)
         if (strcmp(argv[1], names[i]) == 0)
-            return argc == 4 ? round_run(names[i], strtoull(argv[3], NULL, 0)) != 0
-                             : rounds_run(names[i], argc > 2 ? atoi(argv[2]) : 2) != 0;
-    fprintf(stderr, "usage: claim together|stopped|stalled [SECONDS [SEED]]\n");
+            return rounds_run(names[i], argc > 2 ? atoi(argv[2]) : 2,
+                              argc > 3 ? strtoull(argv[3], NULL, 0) : 1) != 0;
+    fprintf(stderr, "usage: claim together|stopped|stalled|adrift [SECONDS [SEED]]\n");
     return 2;
 }

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CALLS = 3, LATE_MS = 400, LATE_TURNS = 4, MAX_COUNT = 300000, TAG = 77 };
+enum { CALLS = 3, LATE_MS = 400, LATE_TURNS = 4, MAX_COUNT = 300000, TAG = 77, NOBODY = -2 };
 
 enum what { NONE, ALL_REDUCE, BROADCAST, BARRIER, SEND, RECV, STAY_AWAY };
 enum who { ODD, NEXT, ZERO }; /* the odd rank, the one after it */
@@ -187,7 +187,10 @@ struct scene {
     const char *transport;
     int n, odd;
     int64_t late_ms;
-    _Atomic int64_t *queued_ns; /* shared: what the ranks of one process had to queue, at most */
+    struct told {
+        _Atomic int64_t queued_ns; /* what the ranks of one process had to queue, at most */
+        _Atomic int origin;        /* as the first rank says; NOBODY yet */
+    } * told;                      /* shared */
 };
 
 /* ---- Calls ---------------------------------------------------------------------------------- */
@@ -304,12 +307,23 @@ static int check_error(int rank, const struct scene *scene, rcm_status status, c
     return errors;
 }
 
+/* All name the same rank. */
+static int check_origin(int rank, const struct scene *scene, const struct rcm_error *error) {
+    int errors = 0, first = NOBODY;
+    if (!atomic_compare_exchange_strong(&scene->told->origin, &first, error->origin))
+        CHECK(errors, error->origin == first,
+              "%s over %s, %d ranks, odd %d: rank %d names %d, another rank %d: %s",
+              scene->kind->name, scene->transport, scene->n, scene->odd, rank, error->origin, first,
+              error->text);
+    return errors;
+}
+
 static void note_strain(const struct scene *scene, const struct strain *before) {
     struct strain after = {0};
     strain_add(&after, 0);
     const int64_t queued = strain_excuse(before, &after);
-    int64_t most = atomic_load(scene->queued_ns);
-    while (queued > most && !atomic_compare_exchange_weak(scene->queued_ns, &most, queued))
+    int64_t most = atomic_load(&scene->told->queued_ns);
+    while (queued > most && !atomic_compare_exchange_weak(&scene->told->queued_ns, &most, queued))
         ;
 }
 
@@ -338,7 +352,7 @@ static int rank_play(rcm_comm *comm, void *arg) {
         memcpy(text, error.text, sizeof(text));
     }
     if (errors == 0 && status != RCM_OK)
-        errors += check_error(rank, scene, status, text);
+        errors += check_error(rank, scene, status, text) + check_origin(rank, scene, &error);
     if (status == RCM_OK) { /* the last occasion */
         const rcm_status destroyed = rcm_destroy(comm);
         errors += check_error(rank, scene, destroyed, rcm_last_error());
@@ -355,7 +369,7 @@ static int rank_play(rcm_comm *comm, void *arg) {
 /* What a late rank is said to do, it must have had a processor to do: else, once more, with more
  * time. */
 static bool is_strained(const struct scene *scene) {
-    const int64_t queued_ms = atomic_load(scene->queued_ns) / 1000000;
+    const int64_t queued_ms = atomic_load(&scene->told->queued_ns) / 1000000;
     if (scene->kind->status != RCM_ERR_TIMEOUT || queued_ms < scene->late_ms / 2)
         return false;
     printf("%s over %s, %d ranks, odd %d: queued %lld ms for a processor; once more\n",
@@ -364,23 +378,19 @@ static bool is_strained(const struct scene *scene) {
 }
 
 static int scene_run(const struct kind *kind, const char *transport, bool threads, int n, int odd) {
-    static _Atomic int64_t *queued_ns;
-    if (!queued_ns)
-        queued_ns = mmap(NULL, sizeof(*queued_ns), PROT_READ | PROT_WRITE,
-                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (queued_ns == MAP_FAILED)
+    static struct told *told;
+    if (!told)
+        told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (told == MAP_FAILED)
         abort();
-    struct scene scene = {.kind = kind,
-                          .transport = transport,
-                          .n = n,
-                          .odd = odd,
-                          .late_ms = LATE_MS,
-                          .queued_ns = queued_ns};
+    struct scene scene = {
+        .kind = kind, .transport = transport, .n = n, .odd = odd, .late_ms = LATE_MS, .told = told};
     const struct ranks ranks = {
         .n = n, .threads = threads, .transport = transport, .timeout_ms = 30000, .keep = true};
     int errors = 1;
     for (int turn = 0; errors && turn < LATE_TURNS; turn++, scene.late_ms *= 2) {
-        atomic_store(queued_ns, 0);
+        atomic_store(&told->queued_ns, 0);
+        atomic_store(&told->origin, NOBODY);
         errors = ranks_run(&ranks, rank_play, &scene);
         if (errors && !is_strained(&scene))
             break;

@@ -20,6 +20,12 @@ static bool take_failure(const uint8_t *data, size_t size) {
     fuzz_require(memchr(error.operation, 0, sizeof error.operation), "the operation ends");
     fuzz_require(is_shown(error.text) && is_shown(error.operation), "nothing moves the cursor");
     fuzz_require(error.status < 0, "a failure is an error");
+    fuzz_require(failure.kind <= RCMI_FAILURE_WORD && failure.weight <= RCMI_CLAIM_MISMATCH &&
+                     failure.accepted <= failure.ballot && failure.ballot <= RCMI_BALLOT_MAX,
+                 "a vote can be counted");
+    fuzz_require(failure.kind == RCMI_FAILURE_RECORD || error.status == RCM_ERR_TIMEOUT ||
+                     error.status == RCM_ERR_MISMATCH,
+                 "only a timeout or a mismatch is voted for");
     rcmi_failure_encode(failure.epoch, &error, &again);
     fuzz_require(rcmi_failure_decode(&again, sizeof again, &failure, &error_again) &&
                      error_again.status == error.status && error_again.origin == error.origin &&

@@ -151,8 +151,10 @@ def address():
 
 
 def failure():
-    def message(magic=0x52434d46, status=-5, text=b'it broke', size=None):
-        body = struct.pack('<IIiiiIQ', magic, 7, status, 2, 104, 0, 99)
+    def message(magic=0x52434d46, status=-5, text=b'it broke', size=None, kind=0, weight=0, ballot=0,
+                accepted=0, reserved=0):
+        body = struct.pack('<IIiiiIIIQQQ', magic, 7, status, 2, 104, kind, weight, reserved, ballot,
+                           accepted, 99)
         data = body + b'all_reduce'.ljust(32, b'\0') + text.ljust(512, b'\0')
         return data if size is None else data[:size].ljust(size, b'\0')
 
@@ -200,14 +202,36 @@ def failure():
         'bad-record-magic': record(magic=1), 'bad-record-zero': record(sequence=0),
         'bad-record-cut': record()[:-8],
         'valid': message(),
-        'valid-unended': message(text=b'x' * 512)[:32] + b'y' * 32 + b'x' * 512,
+        'valid-unended': message(text=b'x' * 512)[:56] + b'y' * 32 + b'x' * 512,
         'valid-minus-one': message(status=-1),
         'bad-magic': message(magic=1),
         'bad-status-zero': message(status=0),
         'bad-status-positive': message(status=3),
         'bad-status-unknown': message(status=-30000),
-        'bad-short': message(size=575),
-        'bad-long': message(size=577),
+        'bad-short': message(size=599),
+        'bad-long': message(size=601),
+        'bad-reserved': message(reserved=1), 'bad-kind': message(kind=5, weight=1, ballot=3),
+        'bad-record-weight': message(weight=1), 'bad-record-ballot': message(ballot=3),
+        'bad-record-accepted': message(accepted=3),
+        'valid-claim': message(kind=1, weight=2), 'bad-claim-nothing': message(kind=1),
+        'bad-claim-ballot': message(kind=1, weight=1, ballot=3),
+        'bad-claim-weight': message(kind=1, weight=4),
+        'bad-claim-timeout': message(kind=1, weight=3),
+        'valid-claim-mismatch': message(kind=1, weight=3, status=-9),
+        'bad-claim-mismatch': message(kind=1, weight=2, status=-9),
+        'bad-claim-status': message(kind=1, weight=1, status=-1),
+        'valid-ask': message(kind=2, weight=1, ballot=3), 'bad-ask-none': message(kind=2, weight=1),
+        'valid-ask-highest': message(kind=2, weight=1, ballot=2**62),
+        'bad-ask-higher': message(kind=2, weight=1, ballot=2**62 + 1),
+        'valid-propose': message(kind=3, weight=1, ballot=3, accepted=3),
+        'bad-propose-lower': message(kind=3, weight=1, ballot=3, accepted=2),
+        'bad-propose-none': message(kind=3, weight=1),
+        'bad-propose-nothing': message(kind=3, ballot=3, accepted=3),
+        'valid-word': message(kind=4, ballot=3),
+        'valid-word-accepted': message(kind=4, weight=1, ballot=3, accepted=2),
+        'bad-word-accepted': message(kind=4, weight=1, ballot=3, accepted=4),
+        'bad-word-nothing': message(kind=4, ballot=3, accepted=2),
+        'bad-word-none': message(kind=4, weight=1),
         'bad-empty': b'',
     }
 

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The vote on whose fault a timeout is (api/claim.c), step by step: one rank, and what it says to
+ * what it hears. That all ranks agree is the business of the model, claim.c of this folder. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+#include "comm.h"
+#include "wire.h"
+
+enum { N = 5, SAID_MAX = 64, MS = 1000000 };
+#define EPOCH 77u
+
+static struct {
+    int64_t now_ns;
+    bool silent[N];
+    int nsaid, to[SAID_MAX];
+    struct rcmi_failure said[SAID_MAX];
+    int spoken; /* the origin; -1 nothing */
+    rcm_status finding;
+} stage;
+
+static int world_rank[N] = {0, 1, 2, 3, 4};
+static struct rcmi_engine engine;
+static rcm_comm comm;
+
+/* ---- What claim.c uses of the rest ----------------------------------------------------------- */
+
+int64_t rcmi_now_ns(void) {
+    return stage.now_ns;
+}
+
+rcm_status rcmi_node_send(struct rcmi_node *node, int peer, const void *bytes, size_t len) {
+    (void)node;
+    assert_true(stage.nsaid < SAID_MAX && len == sizeof(stage.said[0]));
+    stage.to[stage.nsaid] = peer;
+    memcpy(&stage.said[stage.nsaid++], bytes, len);
+    return RCM_OK;
+}
+
+struct rcmi_loop *rcmi_node_loop(struct rcmi_node *node) {
+    (void)node;
+    return NULL;
+}
+
+void rcmi_loop_wake(struct rcmi_loop *loop) {
+    (void)loop;
+}
+
+void rcmi_comm_make_error(const rcm_comm *of, const struct rcm_work *work,
+                          struct rcm_error *ret_error) {
+    (void)work;
+    *ret_error = (struct rcm_error){.status = stage.finding, .origin = of->rank};
+}
+
+void rcmi_comm_fail_remote(rcm_comm *of, const struct rcm_error *error) {
+    stage.spoken = error->origin;
+    atomic_store(&of->failed, error->status);
+}
+
+bool rcmi_comm_tell_failure(const rcm_comm *of, int rank) {
+    const struct rcmi_failure record = {.kind = RCMI_FAILURE_RECORD};
+    if (atomic_load(&of->failed) == RCM_OK)
+        return false;
+    return rcmi_node_send(NULL, rank, &record, sizeof(record)) == RCM_OK;
+}
+
+bool rcmi_blame_is_silent(struct rcmi_blame *blame, int rank) {
+    (void)blame;
+    return stage.silent[rank];
+}
+
+/* ---- The stage ------------------------------------------------------------------------------ */
+
+static void begin(int rank) {
+    memset(&stage, 0, sizeof(stage));
+    memset(&comm, 0, sizeof(comm));
+    stage.now_ns = 1000 * (int64_t)MS;
+    stage.spoken = -1;
+    stage.finding = RCM_ERR_TIMEOUT;
+    comm.engine = &engine;
+    comm.rank = rank;
+    comm.size = N;
+    comm.epoch = EPOCH;
+    comm.world_rank = world_rank;
+    assert_int_equal(rcmi_claims_create(&comm, &comm.claims), RCM_OK);
+}
+
+static void end(void) {
+    rcmi_claims_free(comm.claims);
+}
+
+/* The loop thread looks all the time. */
+static void pass(int ms) {
+    for (int i = 0; i < ms && stage.spoken < 0; i++) {
+        stage.now_ns += MS;
+        (void)rcmi_claims_progress(comm.claims);
+    }
+}
+
+/* Of the ballots of `rank` the number-th. */
+static uint64_t ballot_of(int rank, uint64_t number) {
+    return number * N + (uint64_t)(N - 1 - rank);
+}
+
+/* Findings name who made them: `origin`. */
+static void hear(int from, enum rcmi_failure_kind kind, uint64_t ballot, uint64_t accepted,
+                 int origin, enum rcmi_claim_weight weight) {
+    const rcm_status status = weight == RCMI_CLAIM_MISMATCH ? RCM_ERR_MISMATCH : RCM_ERR_TIMEOUT;
+    const struct rcm_error error = {.status = status, .origin = origin};
+    struct rcmi_failure message, decoded;
+    struct rcm_error again;
+    rcmi_failure_encode(EPOCH, &error, &message);
+    message.kind = kind;
+    message.ballot = ballot;
+    message.accepted = accepted;
+    message.weight = weight;
+    assert_true(rcmi_failure_decode(&message, sizeof(message), &decoded, &again));
+    rcmi_claims_hear(comm.claims, from, &decoded, &again);
+}
+
+/* All that was said since the last look: so many, all of this kind; the last one. */
+static const struct rcmi_failure *heard(int n, enum rcmi_failure_kind kind) {
+    assert_int_equal(stage.nsaid, n);
+    for (int i = 0; i < n; i++)
+        assert_int_equal(stage.said[i].kind, kind);
+    stage.nsaid = 0;
+    return n > 0 ? &stage.said[n - 1] : NULL;
+}
+
+/* Rank 0 has a finding, and is about to ask. */
+static uint64_t ask(void) {
+    begin(0);
+    rcmi_claims_make(comm.claims, NULL, RCMI_CLAIM);
+    pass(2);
+    assert_int_equal(heard(N - 1, RCMI_FAILURE_ASK)->ballot, ballot_of(0, 1));
+    return ballot_of(0, 1);
+}
+
+/* ---- Who speaks ----------------------------------------------------------------------------- */
+
+static void test_hands_over(void **state) {
+    (void)state;
+    begin(3);
+    stage.silent[0] = true;
+    rcmi_claims_make(comm.claims, NULL, RCMI_CLAIM);
+    pass(140);
+    assert_int_equal(heard(1, RCMI_FAILURE_CLAIM)->origin, 3);
+    assert_int_equal(stage.to[0], 1);
+    pass(20);
+    assert_int_equal(heard(N - 1, RCMI_FAILURE_ASK)->ballot, ballot_of(3, 1));
+    end();
+}
+
+static void test_speaks_for_another(void **state) {
+    (void)state;
+    begin(1);
+    hear(3, RCMI_FAILURE_CLAIM, 0, 0, 3, RCMI_CLAIM);
+    pass(2);
+    assert_int_equal(heard(N - 1, RCMI_FAILURE_ASK)->ballot, ballot_of(1, 1));
+    end();
+}
+
+static void test_gives_way(void **state) {
+    (void)state;
+    (void)ask();
+    hear(1, RCMI_FAILURE_ASK, ballot_of(1, 2), 0, 1, RCMI_CLAIM);
+    assert_int_equal(heard(1, RCMI_FAILURE_WORD)->ballot, ballot_of(1, 2));
+    pass(140);
+    assert_int_equal(stage.nsaid, 0);
+    pass(20); /* nothing came of it */
+    assert_int_equal(heard(N - 1, RCMI_FAILURE_ASK)->ballot, ballot_of(0, 3));
+    end();
+}
+
+static void test_hears_of_a_higher_ballot(void **state) {
+    (void)state;
+    (void)ask();
+    hear(2, RCMI_FAILURE_WORD, ballot_of(4, 7), 0, 2, RCMI_CLAIM);
+    pass(140);
+    assert_int_equal(stage.nsaid, 0);
+    pass(20);
+    assert_int_equal(heard(N - 1, RCMI_FAILURE_ASK)->ballot, ballot_of(0, 8));
+    end();
+}
+
+/* ---- What is spoken ------------------------------------------------------------------------- */
+
+static void test_majority(void **state) {
+    (void)state;
+    const uint64_t ballot = ask();
+    for (int i = 0; i < 3; i++) /* twice is once */
+        hear(1, RCMI_FAILURE_WORD, ballot, 0, 1, RCMI_CLAIM);
+    pass(50);
+    assert_int_equal(stage.nsaid, 0);
+    hear(2, RCMI_FAILURE_WORD, ballot, 0, 2, RCMI_CLAIM_ASKED_ALL);
+    pass(1);
+    assert_int_equal(heard(N - 1, RCMI_FAILURE_PROPOSE)->origin, 2); /* it asked all */
+    hear(3, RCMI_FAILURE_WORD, ballot, 0, 3, RCMI_CLAIM); /* a word is not yet that it accepts */
+    hear(1, RCMI_FAILURE_WORD, ballot, ballot, 2, RCMI_CLAIM_ASKED_ALL);
+    pass(90); /* patience counts from the proposal */
+    assert_int_equal(stage.spoken, -1);
+    hear(2, RCMI_FAILURE_WORD, ballot, ballot, 2, RCMI_CLAIM_ASKED_ALL);
+    pass(1);
+    assert_int_equal(stage.spoken, 2);
+    end();
+}
+
+static void test_words_of_another_ballot(void **state) {
+    (void)state;
+    (void)ask();
+    hear(1, RCMI_FAILURE_ASK, ballot_of(1, 2), 0, 1, RCMI_CLAIM);
+    pass(151);
+    stage.nsaid = 0;
+    for (int r = 1; r < N; r++) /* to the first question, late */
+        hear(r, RCMI_FAILURE_WORD, ballot_of(0, 1), 0, r, RCMI_CLAIM);
+    pass(50);
+    assert_int_equal(stage.nsaid, 0);
+    end();
+}
+
+static void test_proposes_what_was_accepted(void **state) {
+    (void)state;
+    const uint64_t ballot = ask();
+    hear(1, RCMI_FAILURE_WORD, ballot, 2, 1, RCMI_CLAIM);
+    hear(2, RCMI_FAILURE_WORD, ballot, 3, 2, RCMI_CLAIM);
+    hear(3, RCMI_FAILURE_WORD, ballot, 1, 3, RCMI_CLAIM_ASKED_ALL);
+    hear(4, RCMI_FAILURE_WORD, ballot, 0, 4, RCMI_CLAIM_ASKED_ALL);
+    pass(50);
+    assert_int_equal(heard(N - 1, RCMI_FAILURE_PROPOSE)->origin, 2);
+    end();
+}
+
+/* Nothing is better, so nothing else is waited for. */
+static void test_mismatch(void **state) {
+    (void)state;
+    begin(0);
+    stage.finding = RCM_ERR_MISMATCH;
+    rcmi_claims_make(comm.claims, NULL, RCMI_CLAIM_MISMATCH);
+    pass(2);
+    stage.nsaid = 0;
+    hear(1, RCMI_FAILURE_WORD, ballot_of(0, 1), 0, 1, RCMI_CLAIM_ASKED_ALL);
+    hear(2, RCMI_FAILURE_WORD, ballot_of(0, 1), 0, -1, RCMI_CLAIM_NONE);
+    pass(1);
+    const struct rcmi_failure *proposed = heard(N - 1, RCMI_FAILURE_PROPOSE);
+    assert_int_equal(proposed->origin, 0);
+    assert_int_equal(proposed->status, RCM_ERR_MISMATCH);
+    end();
+}
+
+static void test_alone(void **state) {
+    (void)state;
+    (void)ask();
+    hear(1, RCMI_FAILURE_WORD, ballot_of(0, 1), 2, 1, RCMI_CLAIM);
+    pass(90);
+    assert_int_equal(stage.spoken, -1);
+    pass(20);
+    assert_int_equal(stage.spoken, 1);
+    end();
+}
+
+/* Who was away looks twice; and nobody waits for ever, whatever is asked. */
+static void test_away(void **state) {
+    (void)state;
+    (void)ask();
+    stage.now_ns += 1000 * (int64_t)MS;
+    (void)rcmi_claims_progress(comm.claims);
+    assert_int_equal(stage.spoken, -1);
+    for (uint64_t k = 2; k < 100 && stage.spoken < 0; k++) {
+        hear(1, RCMI_FAILURE_ASK, ballot_of(1, k), 0, 1, RCMI_CLAIM);
+        pass(10);
+        stage.nsaid = 0;
+        assert_true(stage.spoken < 0 || k > 40);
+    }
+    assert_int_equal(stage.spoken, 0);
+    end();
+}
+
+/* ---- A voter -------------------------------------------------------------------------------- */
+
+static void test_voter(void **state) {
+    (void)state;
+    begin(4);
+    hear(1, RCMI_FAILURE_ASK, ballot_of(1, 2), 0, 1, RCMI_CLAIM);
+    assert_int_equal(heard(1, RCMI_FAILURE_WORD)->weight, RCMI_CLAIM_NONE);
+    hear(1, RCMI_FAILURE_PROPOSE, ballot_of(1, 2), ballot_of(1, 2), 1, RCMI_CLAIM);
+    assert_int_equal(heard(1, RCMI_FAILURE_WORD)->accepted, ballot_of(1, 2));
+    hear(0, RCMI_FAILURE_PROPOSE, ballot_of(0, 1), ballot_of(0, 1), 0, RCMI_CLAIM);
+    const struct rcmi_failure *word = heard(1, RCMI_FAILURE_WORD);
+    assert_int_equal(word->ballot, ballot_of(1, 2));
+    assert_int_equal(word->origin, 1);
+    hear(3, RCMI_FAILURE_CLAIM, 0, 0, 3, RCMI_CLAIM_ASKED_ALL); /* what is accepted, stays */
+    hear(0, RCMI_FAILURE_ASK, ballot_of(0, 3), 0, 0, RCMI_CLAIM);
+    word = heard(1, RCMI_FAILURE_WORD);
+    assert_int_equal(word->ballot, ballot_of(0, 3));
+    assert_int_equal(word->accepted, ballot_of(1, 2));
+    assert_int_equal(word->origin, 1);
+    end();
+}
+
+static void test_ballot_of_another(void **state) {
+    (void)state;
+    const uint64_t ballot = ask();
+    hear(1, RCMI_FAILURE_PROPOSE, ballot, ballot, 1, RCMI_CLAIM_ASKED_ALL);
+    hear(1, RCMI_FAILURE_ASK, ballot_of(2, 9), 0, 1, RCMI_CLAIM);
+    assert_int_equal(stage.nsaid, 0);
+    pass(200);
+    assert_int_equal(stage.spoken, 0);
+    end();
+}
+
+static void test_after_the_end(void **state) {
+    (void)state;
+    (void)ask();
+    pass(200);
+    assert_int_equal(stage.spoken, 0);
+    hear(1, RCMI_FAILURE_ASK, ballot_of(1, 2), 0, 1, RCMI_CLAIM);
+    hear(2, RCMI_FAILURE_WORD, ballot_of(0, 1), 0, 2, RCMI_CLAIM);
+    (void)heard(1, RCMI_FAILURE_RECORD);
+    end();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hands_over),
+        cmocka_unit_test(test_speaks_for_another),
+        cmocka_unit_test(test_gives_way),
+        cmocka_unit_test(test_hears_of_a_higher_ballot),
+        cmocka_unit_test(test_majority),
+        cmocka_unit_test(test_words_of_another_ballot),
+        cmocka_unit_test(test_proposes_what_was_accepted),
+        cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_away),
+        cmocka_unit_test(test_voter),
+        cmocka_unit_test(test_ballot_of_another),
+        cmocka_unit_test(test_after_the_end),
+    };
+    return cmocka_run_group_tests_name("vote", tests, NULL, NULL);
+}
