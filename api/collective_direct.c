@@ -14,10 +14,12 @@ enum { LOOKS_MAX = 2048, YIELDS_MAX = 4 };
  * is waited for. */
 bool rcmi_caller_pauses(rcm_comm *comm, struct rcmi_pause *pause) {
     const struct rcmi_pause *full = &comm->engine->budget;
+    if (pause->spins > 0)
+        return rcmi_pause(pause);
     if (full->spins > 0)
-        return pause->spins > 0 && rcmi_pause(pause);
+        return false;
     if (pause->yields == full->yields)
-        rcmi_place_return(&comm->place);
+        rcmi_comm_place(comm);
     return full->yields - pause->yields < YIELDS_MAX && rcmi_pause(pause);
 }
 

@@ -47,6 +47,12 @@ struct rcmi_cpus {
     uint8_t bytes[RCMI_CPU_BYTES];
 };
 
+/* The rank for which this one makes room, and where it goes then: see visit.c. */
+struct rcmi_match {
+    int world_rank; /* -1: none */
+    int cpu;
+};
+
 /* One per node: the node, its communicators, and the background driving (engine.c, drive.c). */
 struct rcmi_engine {
     struct rcmi_node *node;
@@ -54,6 +60,7 @@ struct rcmi_engine {
     struct rcm_comm *comms;
     int crowd; /* ranks that share a CPU with another one, for the spin budget; 1: none */
     struct rcmi_pause budget;  /* how long its threads spin; final after rcm_init */
+    uint32_t patience;         /* spins for what may come at once all the same; likewise */
     struct rcmi_pause pause;   /* loop thread only */
     bool armed;                /* loop thread only */
     struct rcmi_seldom seldom; /* loop thread only */
@@ -114,7 +121,10 @@ struct rcm_comm {
     struct rcmi_claims *claims;    /* has a lock of its own */
     bool closing;
     struct rcmi_place place;
-    bool courtesy; /* is due, see rcmi_run_is_courteous */
+    struct rcmi_match match; /* final */
+    int64_t away_told;       /* what our page says */
+    bool makes_room;         /* for the match's visit, elsewhere */
+    bool courtesy;           /* is due, see rcmi_run_is_courteous */
     struct {
         const struct rcmi_algorithm *algorithm;
         size_t bytes;
@@ -246,6 +256,13 @@ rcm_comm *rcmi_comm_new(void);
  * kernel carries: what the one sends and the other takes then goes on at the same time, and neither
  * keeps the other from its CPU when it computes. -1: no other than at other times. */
 int rcmi_comm_home_apart(const rcm_comm *comm, int peer);
+/* Do both have homes on this machine, so that they can be on different CPUs when they like? */
+bool rcmi_comm_may_part(const rcm_comm *comm, int peer);
+/* visit.c: this CPU is the rank's for some milliseconds, as by rcmi_place_visit, and the others
+ * hear of it. */
+void rcmi_comm_visit(rcm_comm *comm, int cpu, int64_t busy_ns);
+/* Before the driver yields: goes where this rank should be. */
+void rcmi_comm_place(rcm_comm *comm);
 /* Groups ranks by host identity: host_of, shape, local rank and size, from world_rank. */
 rcm_status rcmi_comm_shape(rcm_comm *comm);
 /* The last step: makes what runs its operations, and adds it to the engine. */
@@ -369,6 +386,10 @@ rcm_status rcmi_p2p_send_now(rcm_comm *comm, int peer, uint64_t tag, const void 
 rcm_status rcmi_p2p_receive_now(rcm_comm *comm, int peer, uint64_t tag, void *buffer,
                                 size_t capacity);
 /* A peer opened its channel to us. Any thread. */
+/* How long the driver spins and yields for a message to or from peer, which begins now, ... */
+struct rcmi_pause rcmi_p2p_budget(rcm_comm *comm, int peer);
+/* ... and is over. */
+void rcmi_p2p_waited(rcm_comm *comm, int peer);
 void rcmi_p2p_wanted(struct rcmi_p2p *p2p, int peer);
 #define RCMI_P2P_CHANNEL (0x100u | RCMI_ID_BULK)
 
@@ -438,6 +459,8 @@ rcmi_deadline rcmi_claims_progress(struct rcmi_claims *claims);
 
 /* ---- page.c: the status page; for the driver but where said otherwise */
 void rcmi_page_init(struct rcmi_status_page *page, const rcm_comm *comm, uint64_t job);
+/* Until when its rank is on a visit, 0: it is at home. */
+void rcmi_page_away(struct rcmi_status_page *page, int64_t until_ns);
 /* A collective begins. */
 void rcmi_page_called(struct rcmi_status_page *page, uint64_t sequence,
                       const struct rcmi_plan *plan);

@@ -174,7 +174,8 @@ static rcm_status work_check(void *arg) {
 struct waiting {
     rcm_status (*check)(void *arg); /* RCM_AGAIN: not yet */
     void *arg;
-    bool drivers; /* check touches what is the driver's */
+    const struct rcm_work *work; /* arg, if it is one; else NULL */
+    bool drivers;                /* check touches what is the driver's */
     rcmi_deadline deadline;
 };
 
@@ -199,10 +200,16 @@ void rcmi_comm_be_courteous(rcm_comm *comm) {
     comm->courtesy = false;
 }
 
+/* Whose message is waited for, -1 if it is none. */
+static int waiting_peer(const struct waiting *waiting) {
+    const struct rcm_work *work = waiting->work;
+    return work && work->kind != RCMI_WORK_COLLECTIVE ? work->transfer.peer : -1;
+}
+
 /* Drives until check is satisfied, the budget is spent, or the deadline passed. The clock is looked
  * at now and then, for deadlines pass also while something moves all the time. */
-static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waiting) {
-    const struct rcmi_pause full = comm->engine->budget;
+static rcm_status comm_spin_for(rcm_comm *comm, const struct waiting *waiting,
+                                const struct rcmi_pause full) {
     struct rcmi_pause pause = full;
     bool started = false;
     for (uint32_t pass = 1;; pass++) {
@@ -217,7 +224,7 @@ static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waitin
         } else {
             if (!started && pause.spins == 0) { /* others get the processor now, for how long? */
                 rcmi_comm_start_clocks(comm);
-                rcmi_place_return(&comm->place);
+                rcmi_comm_place(comm);
             }
             started = started || pause.spins == 0;
             if (!comm_pause(comm, &pause))
@@ -229,6 +236,15 @@ static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waitin
                 return RCM_AGAIN;
         }
     }
+}
+
+static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waiting) {
+    const int peer = waiting_peer(waiting);
+    const struct rcmi_pause full = peer < 0 ? comm->engine->budget : rcmi_p2p_budget(comm, peer);
+    const rcm_status status = comm_spin_for(comm, waiting, full);
+    if (peer >= 0)
+        rcmi_p2p_waited(comm, peer);
+    return status;
 }
 
 /* Spins, driving if nobody else does. RCM_AGAIN: sleep, or the deadline passed. */
@@ -310,7 +326,8 @@ rcm_status rcmi_comm_wait_for(rcm_comm *comm, rcm_status (*check)(void *arg), vo
 }
 
 rcm_status rcmi_comm_wait(rcm_comm *comm, struct rcm_work *work, rcmi_deadline deadline) {
-    const struct waiting waiting = {.check = work_check, .arg = work, .deadline = deadline};
+    const struct waiting waiting = {
+        .check = work_check, .arg = work, .work = work, .deadline = deadline};
     if (work_check(work) == RCM_AGAIN && rcmi_comm_enter(comm)) {
         comm_wait_for(comm, &waiting);
         rcmi_comm_leave(comm);
@@ -348,7 +365,8 @@ static void comm_attend(rcm_comm *comm, struct rcm_work *work) {
 
 /* Drives until its work, which has begun, is final; then, or to sleep, lets go. */
 static void comm_run_attended(rcm_comm *comm, struct rcm_work *work) {
-    const struct waiting waiting = {.check = work_check, .arg = work, .deadline = RCMI_NEVER};
+    const struct waiting waiting = {
+        .check = work_check, .arg = work, .work = work, .deadline = RCMI_NEVER};
     const rcm_status status = comm_spin_driving(comm, &waiting);
     if (status == RCM_AGAIN)
         work->attended = false;
@@ -362,7 +380,8 @@ static void comm_run_attended(rcm_comm *comm, struct rcm_work *work) {
 }
 
 void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work) {
-    const struct waiting waiting = {.check = work_check, .arg = work, .deadline = RCMI_NEVER};
+    const struct waiting waiting = {
+        .check = work_check, .arg = work, .work = work, .deadline = RCMI_NEVER};
     if (!rcmi_comm_try_drive(comm)) {
         rcmi_comm_submit(comm, work);
         comm_wait_for(comm, &waiting);

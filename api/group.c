@@ -86,9 +86,14 @@ static int cpus_nth(const uint8_t *mask, int nth) {
             return cpu;
 }
 
-/* Which of its host's CPUs is a rank's home. */
-static int cpus_share(int cpus, int local_rank, int local_size) {
-    return (int)((int64_t)local_rank * cpus / local_size);
+/* Which of its host's CPUs is a rank's home. Where they cannot all have as many ranks, those of the
+ * lowest ranks have one more; but one less by sockets, where these have the most to do: they have
+ * the most children in a tree. */
+static int cpus_share(const rcm_comm *comm, int cpus, int local_rank) {
+    const int from_end = comm->local_size - 1 - local_rank;
+    if (comm->shape.nhosts < comm->size)
+        return (int)((int64_t)local_rank * cpus / comm->local_size);
+    return cpus - 1 - (int)((int64_t)from_end * cpus / comm->local_size);
 }
 
 static bool place_is_wanted(void) {
@@ -112,7 +117,7 @@ static int machine_home(const rcm_comm *comm, const char *const *ids) {
             return -1;
     if (cpus < 2 || comm->local_size <= cpus || !place_is_wanted())
         return -1;
-    return cpus_nth(own, cpus_share(cpus, comm->local_rank, comm->local_size));
+    return cpus_nth(own, cpus_share(comm, cpus, comm->local_rank));
 }
 
 /* Among the ranks of its machine, in order of rank; -1: that is not this rank's. */
@@ -136,11 +141,38 @@ int rcmi_comm_home_apart(const rcm_comm *comm, int peer) {
     const int mine = comm->local_rank, other = machine_local_rank(comm, peer);
     if (other < 0 || other == mine)
         return -1;
-    const int cpus = cpus_count(own), nth = cpus_share(cpus, mine, comm->local_size);
-    const bool together = nth == cpus_share(cpus, other, comm->local_size);
+    const int cpus = cpus_count(own), nth = cpus_share(comm, cpus, mine);
+    const bool together = nth == cpus_share(comm, cpus, other);
     /* One of the two goes, and in a chain of neighbours every second one. */
     const bool goes = (mine - other) % 2 ? mine % 2 : mine > other;
     return together && goes ? cpus_nth(own, (nth + 1) % cpus) : -1;
+}
+
+bool rcmi_comm_may_part(const rcm_comm *comm, int peer) {
+    const int other = comm->place.home < 0 ? -1 : machine_local_rank(comm, peer);
+    return other >= 0 && other != comm->local_rank;
+}
+
+/* The rank on the CPU before ours that has as many ranks before it there as we have here: it goes
+ * to our CPU when it goes. */
+static struct rcmi_match machine_match(const rcm_comm *comm, const char *const *ids) {
+    const struct rcmi_match none = {.world_rank = -1};
+    if (comm->place.home < 0)
+        return none;
+    const uint8_t *own = comm->engine->cpus[comm->world_rank[comm->rank]].bytes;
+    const int cpus = cpus_count(own);
+    const int nth = cpus_share(comm, cpus, comm->local_rank), before = (nth + cpus - 1) % cpus;
+    int mine = 0, index = 0, other = 0;
+    for (int i = 0; i < comm->local_rank; i++)
+        mine += cpus_share(comm, cpus, i) == nth;
+    for (int r = 0; r < comm->size; r++) {
+        if (strcmp(ids[r], ids[comm->rank]) != 0)
+            continue;
+        if (cpus_share(comm, cpus, index++) == before && other++ == mine)
+            return (struct rcmi_match){.world_rank = comm->world_rank[r],
+                                       .cpu = cpus_nth(own, before)};
+    }
+    return none;
 }
 
 /* What the cost estimates want to know of the machines, the same on all ranks. */
@@ -176,6 +208,7 @@ rcm_status rcmi_comm_shape(rcm_comm *comm) {
         shape_count_local(comm, ids);
         comm->crowd = machine_crowd(comm, ids, comm->rank);
         comm->place.home = machine_home(comm, ids);
+        comm->match = machine_match(comm, ids);
     }
     free(ids);
     free(first);

@@ -96,6 +96,7 @@ static void pair_activate(struct rcmi_p2p *p2p, int peer) {
         return;
     p2p->active[p2p->nactive++] = peer;
     pair->apart = rcmi_comm_home_apart(p2p->comm, peer);
+    pair->patience.pays = rcmi_comm_may_part(p2p->comm, peer);
     pair->active = true;
 }
 
@@ -142,7 +143,7 @@ static rcm_status p2p_open_wanted(struct rcmi_p2p *p2p) {
 
 void rcmi_p2p_post(struct rcmi_p2p *p2p, struct rcm_work *work) {
     const int peer = work->transfer.peer;
-    if (p2p->pairs[peer].apart >= 0)
+    if (p2p->pairs[peer].patience.pays)
         rcmi_pair_place(p2p, &p2p->pairs[peer], work);
     if (work->kind == RCMI_WORK_RECV) {
         rcmi_p2p_post_receive(p2p, work);

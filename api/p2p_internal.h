@@ -6,7 +6,8 @@
  *   p2p_send.c     announcing, pieces of data, answers that are owed
  *   p2p_receive.c  what arrives, and to which receive it belongs
  *   p2p_direct.c   blocking calls that need no work
- *   p2p_place.c    where a rank is at home meanwhile
+ *   p2p_patience.c how long one looks for a message before one yields
+ *   p2p_place.c    where a rank is meanwhile
  */
 #ifndef RCMI_P2P_INTERNAL_H
 #define RCMI_P2P_INTERNAL_H
@@ -68,6 +69,17 @@ struct ready {
     uint32_t id;
 };
 
+/* See p2p_patience.c. */
+struct rcmi_patience {
+    bool pays;               /* perhaps: the two can be on different CPUs ... */
+    bool apart;              /* ... and are, for the messages of now */
+    uint8_t way;             /* in this row of messages */
+    uint32_t heard, row;     /* messages from the peer; a number of them */
+    int64_t since;           /* by rcmi_now_ns */
+    float waited;            /* ns in this row */
+    struct rcmi_faster ways; /* ns for each message */
+};
+
 struct pair {
     struct rcmi_channel *tx, *rx;
     struct list outgoing; /* not yet announced, in order */
@@ -80,7 +92,8 @@ struct pair {
     size_t eager_due; /* eager bytes arrived for which no credit was given: the peer's eager_out, or
                          less */
     int apart;        /* CPU, see rcmi_comm_home_apart; -1 before it is active */
-    struct rcmi_faster places;       /* enum place */
+    struct rcmi_faster places; /* enum place */
+    struct rcmi_patience patience;
     struct rcmi_faster_sizes stores; /* into its slots: enum rcmi_stores */
     bool expecting, active;
     _Atomic bool wanted; /* set by the loop thread, taken by the driver (exchange) */
@@ -93,8 +106,11 @@ struct rcmi_p2p {
     _Atomic bool any_wanted;
     struct list posted;
     struct unexpected *unexpected, **unexpected_end;
-    size_t announced; /* of those, without their bytes */
-    size_t budget;    /* eager bytes of a pair; the same on all ranks */
+    size_t announced;       /* of those, without their bytes */
+    size_t budget;          /* eager bytes of a pair; the same on all ranks */
+    const struct pair *met; /* by the last message, ... */
+    int in_a_row;           /* ... and by the last few */
+    int64_t together_until; /* by rcmi_now_ns, for slots of memory: see p2p_place.c */
 };
 
 static inline void list_init(struct list *list) {
@@ -112,6 +128,11 @@ static inline void list_remove(struct list *list, struct rcm_work **at) {
     *at = (*at)->next;
     if (!*at)
         list->end = at;
+}
+
+/* Does the peer most likely have its turn on this very CPU, once this rank gives it away? */
+static inline bool shares_cpu(const struct rcmi_p2p *p2p, const struct pair *pair) {
+    return p2p->comm->engine->crowd > 1 && !pair->patience.apart;
 }
 
 /* Between kind and id stand 24 bits that follow from both, so that a damaged word is noticed. */
@@ -166,7 +187,7 @@ static inline bool eager_open(const struct rcmi_slot *slot, struct header *ret_h
 
 /* Does who sends so many bytes unasked wait until they were taken? */
 static inline bool eager_waits(const struct rcmi_p2p *p2p, const struct pair *pair, size_t total) {
-    return total > CROWDED_WAITS && p2p->comm->engine->crowd > 1 && shares_slots(pair->tx);
+    return total > CROWDED_WAITS && shares_cpu(p2p, pair) && shares_slots(pair->tx);
 }
 
 /* How long the next piece is of a message of which `done` bytes are through. Both ends have seen
@@ -193,8 +214,9 @@ rcm_status rcmi_pair_put_eager(const struct rcmi_p2p *p2p, struct pair *pair, ui
                                const void *bytes, size_t total);
 /* p2p_receive.c: takes what came from peer. */
 rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved);
-/* p2p_place.c: a new work of a pair that has a choice; when its data were asked for, and when they
- * are there. */
+/* p2p_place.c: a message by slots of memory; a new work of a pair that has a choice; when its data
+ * were asked for, and when they are there. */
+void rcmi_pair_meet(struct rcmi_p2p *p2p, struct pair *pair, size_t bytes);
 void rcmi_pair_place(struct rcmi_p2p *p2p, struct pair *pair, struct rcm_work *work);
 void rcmi_pair_asked(const struct pair *pair, struct rcmi_transfer *transfer);
 void rcmi_pair_came(struct pair *pair, const struct rcmi_transfer *transfer);

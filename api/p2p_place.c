@@ -7,9 +7,12 @@
  * both copies on one CPU; and on some machines that changes every few seconds. So the one who may
  * move measures the large messages that it receives, and now and then tries the other place.
  *
- * Two ranks that share slots of memory stay together: the slots are in their CPU's cache.
+ * Where the two share slots of memory it is the size that says it. A small message is there at once
+ * if both run at the same time, so they are apart. A larger one had better stay in the cache of one
+ * CPU, above all where other ranks do the same.
  *
- * Not here: which CPUs these are (group.c), and going there (base/place.c).
+ * Not here: which CPUs these are (group.c), who makes room (visit.c), and going there
+ * (base/place.c).
  */
 #include "p2p_internal.h"
 
@@ -20,13 +23,38 @@
 #define BUSY_NS      INT64_C(2000000)
 #define BUSY_LONG_NS INT64_C(50000000)
 
+/* By slots of memory: larger messages are always together, and so long tell what the small ones
+ * between them do. */
+#define SLOTS_SMALL ((size_t)16 << 10)
+#define TOGETHER_NS INT64_C(20000000)
+/* So many messages to and from one peer, and none of others, make the two a twosome. Who exchanges
+ * messages with several waits for all of them, and they for others, so their turns matter more. */
+#define TWOSOME 8
+
+void rcmi_pair_meet(struct rcmi_p2p *p2p, struct pair *pair, size_t bytes) {
+    rcm_comm *comm = p2p->comm;
+    struct rcmi_patience *patience = &pair->patience;
+    const int64_t now = rcmi_now_ns();
+    if (bytes > SLOTS_SMALL)
+        p2p->together_until = now + TOGETHER_NS;
+    p2p->in_a_row = pair == p2p->met ? p2p->in_a_row + (p2p->in_a_row < TWOSOME) : 0;
+    p2p->met = pair;
+    patience->apart = now >= p2p->together_until && p2p->in_a_row == TWOSOME;
+    if (patience->apart && pair->apart >= 0)
+        rcmi_comm_visit(comm, pair->apart, BUSY_NS);
+    else if (!patience->apart && pair->apart >= 0 && rcmi_place_visits(&comm->place))
+        rcmi_comm_visit(comm, comm->place.home, BUSY_NS);
+}
+
 void rcmi_pair_place(struct rcmi_p2p *p2p, struct pair *pair, struct rcm_work *work) {
     const bool receives = work->kind == RCMI_WORK_RECV;
     const struct rcmi_channel *channel = receives ? pair->rx : pair->tx;
     struct rcmi_transfer *t = &work->transfer;
-    if (!channel || !kernel_carries(channel))
-        return;
     const size_t bytes = receives ? t->capacity : t->total;
+    if (channel && shares_slots(channel))
+        rcmi_pair_meet(p2p, pair, bytes);
+    if (!channel || !kernel_carries(channel) || pair->apart < 0)
+        return;
     const bool measured = receives && bytes > EAGER_BARE && bytes <= MEASURED_MAX;
     t->place = measured ? rcmi_faster_way(&pair->places) : pair->places.way;
     if (bytes > MEASURED_MAX)

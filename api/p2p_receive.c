@@ -253,6 +253,7 @@ rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved) {
         return RCM_OK;
     while ((status = rcmi_channel_peek(pair->rx, &slot)) == RCM_OK) {
         pair->expecting = false;
+        pair->patience.heard++;
         status = handle_slot(p2p, peer, &slot);
         rcmi_channel_release(pair->rx);
         *moved = true;

@@ -25,7 +25,7 @@ static rcm_status pair_put(struct pair *pair, uint64_t meta, const void *bytes, 
 static void pair_copy(const struct rcmi_p2p *p2p, struct pair *pair, void *to, const void *bytes,
                       size_t len, size_t total) {
     struct rcmi_try try = {.way = RCMI_STORES_PAST};
-    if (!shares_slots(pair->tx) || (p2p->comm->engine->crowd > 1 && total < CACHED_MAX)) {
+    if (!shares_slots(pair->tx) || (shares_cpu(p2p, pair) && total < CACHED_MAX)) {
         rcmi_copy(to, bytes, len);
         return;
     }
@@ -40,7 +40,7 @@ static void pair_copy(const struct rcmi_p2p *p2p, struct pair *pair, void *to, c
 static size_t pair_eager_max(const struct rcmi_p2p *p2p, const struct pair *pair, uint64_t tag) {
     if (!shares_slots(pair->tx))
         return tag <= UINT32_MAX ? EAGER_BARE : EAGER_MAX;
-    return p2p->comm->engine->crowd > 1 ? EAGER_CROWDED : EAGER_SHARED;
+    return shares_cpu(p2p, pair) ? EAGER_CROWDED : EAGER_SHARED;
 }
 
 /* What stands before an eager message in its slot. A tag that fits goes where an id would be; then
@@ -162,7 +162,7 @@ static rcm_status pair_pump_sends(const struct rcmi_p2p *p2p, struct pair *pair,
         }
         if (t->stage == STAGE_DATA) {
             t->stage = STAGE_DRAIN;
-            t->last = p2p->comm->engine->crowd > 1 ? rcmi_channel_sent(pair->tx) : 0;
+            t->last = shares_cpu(p2p, pair) ? rcmi_channel_sent(pair->tx) : 0;
         }
         if (t->stage == STAGE_DRAIN && rcmi_channel_quiet(pair->tx) &&
             rcmi_channel_taken(pair->tx, t->last)) {

@@ -69,7 +69,7 @@ static bool file_is_right(int fd, struct stat *info) {
 }
 
 static bool page_read(int fds, const char *name, struct live_rank *rank) {
-    _Alignas(8) char page[RCMI_STATUS_PAGE_BYTES];
+    _Alignas(RCMI_LINE) char page[RCMI_STATUS_PAGE_BYTES];
     struct stat info;
     /* Whatever hides behind the name: opening it must neither block nor do anything. */
     const int fd = openat(fds, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

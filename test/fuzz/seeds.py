@@ -237,14 +237,14 @@ def failure():
 
 
 def page():
-    def words(magic=0x5243504147453032, page_bytes=184, pid=100, rank=0, size=3, called=5,
+    def words(magic=0x5243504147453033, page_bytes=256, pid=100, rank=0, size=3, called=5,
               sequence=5, collective=1, called_as=1, failed=0, parting=0, transfer=0, shown=5,
-              algorithm=b'ring', waits=2, step=3, nsteps=9, peer=1, moved=10**9, root=-1):
+              algorithm=b'ring', waits=2, step=3, nsteps=9, peer=1, moved=10**9, root=-1, away=0):
         return (struct.pack('<QIIiiiiQ', magic, page_bytes, 7, pid, rank, size, 2, 77) +
                 struct.pack('<QQQiiiiiiII', called, sequence, 1000, called_as, collective, 9, 1, root,
                             failed, parting, transfer) +
-                struct.pack('<QQq24siIIiQQq', shown, 4096, moved, algorithm, waits, step, nsteps,
-                            peer, 7, 400, moved))
+                struct.pack('<QQq24siIIiQQq8xq56x', shown, 4096, moved, algorithm, waits, step, nsteps,
+                            peer, 7, 400, moved, away))
 
     def job(*pages):
         return bytes([len(pages) - 1]) + b''.join(pages)
@@ -268,6 +268,7 @@ def page():
         'valid-transfer-stranger': job(words(sequence=0, transfer=2, peer=3)),
         'valid-parting': job(words(parting=1)), 'valid-failed': job(words(failed=-5)),
         'valid-failed-oddly': job(words(failed=-3000)), 'valid-root': job(words(collective=2, root=9)),
+        'valid-away': job(words(away=2**62)),
         'valid-never-called': job(*waits, idle),
         'valid-circle': job(words(waits=1), words(rank=1, waits=2), words(rank=2, waits=0)),
         'valid-destroys': job(words(sequence=0, transfer=2, waits=1), words(rank=1, parting=1)),
@@ -275,8 +276,8 @@ def page():
                                   sequence=5 * (r != 7)) for r in range(48)]),
         'valid-many-different': job(*[words(size=48, called=99, rank=r, sequence=r + 1, shown=r + 1,
                                             waits=47 - r) for r in range(48)]),
-        'valid-one-of-two': job(words(), bytes(184)),
-        'bad-magic': job(words(magic=0)), 'bad-version': job(words(magic=0x5243504147453031)),
+        'valid-one-of-two': job(words(), bytes(256)),
+        'bad-magic': job(words(magic=0)), 'bad-version': job(words(magic=0x5243504147453032)),
         'bad-size': job(words(page_bytes=180)), 'bad-pid': job(words(pid=0)),
         'bad-rank': job(words(rank=3)), 'bad-rank-negative': job(words(rank=-1)),
         'bad-ranks': job(words(size=1)), 'bad-empty': b'',
