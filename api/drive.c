@@ -15,7 +15,7 @@
 #include "wire.h"
 
 #define STORY_NS        INT64_C(1500000000)
-#define PASSES_PER_LOOK 256 /* passes of a driving thread between two looks at the clock */
+#define PASSES_PER_LOOK 256 /* idle passes of a driving thread between two looks at the clock */
 
 /* ---- Driving ------------------------------------------------------------------------------- */
 
@@ -206,11 +206,19 @@ static int waiting_peer(const struct waiting *waiting) {
     return work && work->kind != RCMI_WORK_COLLECTIVE ? work->transfer.peer : -1;
 }
 
-/* Drives until check is satisfied, the budget is spent, or the deadline passed. The clock is looked
- * at now and then, for deadlines pass also while something moves all the time. */
+/* Did the kernel's clock tick since the last call? At first *at is 0. */
+static bool clock_ticked(int64_t *at) {
+    const int64_t before = *at;
+    *at = rcmi_tick_ns();
+    return before != 0 && *at != before;
+}
+
+/* Drives until check is satisfied, the budget is spent, or the deadline passed. Deadlines pass also
+ * while something moves all the time, and then a pass may take long. */
 static rcm_status comm_spin_for(rcm_comm *comm, const struct waiting *waiting,
                                 const struct rcmi_pause full) {
     struct rcmi_pause pause = full;
+    int64_t tick = 0;
     bool started = false;
     for (uint32_t pass = 1;; pass++) {
         const bool moved = rcmi_comm_drive(comm);
@@ -230,7 +238,7 @@ static rcm_status comm_spin_for(rcm_comm *comm, const struct waiting *waiting,
             if (!comm_pause(comm, &pause))
                 return RCM_AGAIN;
         }
-        if (pass % PASSES_PER_LOOK == 0) {
+        if ((moved || pass % PASSES_PER_LOOK == 0) && clock_ticked(&tick)) {
             rcmi_comm_check_deadlines(comm);
             if (rcmi_deadline_passed(waiting->deadline))
                 return RCM_AGAIN;
