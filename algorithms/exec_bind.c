@@ -141,8 +141,8 @@ struct slice_rule {
     size_t most, least; /* bytes of a slice */
     uint32_t enough;    /* no smaller slices to have more than so many */
     uint32_t stripes;
-    bool halves; /* a slice is `most` halved so many times, and the last one what is left; else they
-                    are of one length */
+    bool halving; /* a slice is `most` halved so many times, and the last one what is left; else
+                     they are of one length */
 };
 
 static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec,
@@ -188,7 +188,7 @@ static struct slicing exec_slicing(const struct rcmi_exec *exec, const struct rc
     const size_t longest = rcmi_chunk_max(count, element_bytes, plan->nchunks) * element_bytes;
     const struct slice_rule rule = exec_slice_rule(exec, plan);
     struct slicing slicing = {.n = 1, .stripes = 1};
-    slicing.bytes = rule.halves ? slice_halved(&rule, longest) : slice_even(&rule, longest);
+    slicing.bytes = rule.halving ? slice_halved(&rule, longest) : slice_even(&rule, longest);
     if (longest)
         slicing.n = (longest + slicing.bytes - 1) / slicing.bytes;
     if (slicing.n > 1)

@@ -385,11 +385,11 @@ rcm_status rcmi_p2p_send_now(rcm_comm *comm, int peer, uint64_t tag, const void 
                              size_t bytes);
 rcm_status rcmi_p2p_receive_now(rcm_comm *comm, int peer, uint64_t tag, void *buffer,
                                 size_t capacity);
-/* A peer opened its channel to us. Any thread. */
 /* How long the driver spins and yields for a message to or from peer, which begins now, ... */
 struct rcmi_pause rcmi_p2p_budget(rcm_comm *comm, int peer);
 /* ... and is over. */
 void rcmi_p2p_waited(rcm_comm *comm, int peer);
+/* A peer opened its channel to us. Any thread. */
 void rcmi_p2p_wanted(struct rcmi_p2p *p2p, int peer);
 #define RCMI_P2P_CHANNEL (0x100u | RCMI_ID_BULK)
 

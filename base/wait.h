@@ -76,7 +76,8 @@ struct rcmi_pause rcmi_pause_budget(int local_ranks);
 /* The spins of a pause of so many microseconds, or of what RINGCOMM_SPIN_US says. */
 uint32_t rcmi_pause_spins(int us);
 
-/* Pauses once; false when the budget is spent and the caller should sleep. */
+/* Pauses once; false when the caller should sleep: the budget is spent, or yields rest (yield.h).
+ */
 bool rcmi_pause(struct rcmi_pause *pause);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A rank of a round: works until something fails, tells what it was told, and looks whether its
  * buffers are its own again and nothing of the library is left. */
+#include "../count.h"
 #include "harness.h"
-#include <dirent.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,23 +18,6 @@ __attribute__((format(printf, 2, 3))) static void tell(char problem[256], const 
     va_start(args, format);
     vsnprintf(problem, 256, format, args);
     va_end(args);
-}
-
-static int count_entries(const char *path) {
-    int n = 0;
-    DIR *dir = opendir(path);
-    while (dir && readdir(dir))
-        n++;
-    if (dir)
-        closedir(dir);
-    return n;
-}
-
-/* A joined thread is counted for a moment more: the joiner is told before it is off the list. */
-static bool a_thread_is_left(int tasks) {
-    for (int i = 0; i < 200 && count_entries("/proc/self/task") != tasks; i++)
-        usleep(5000);
-    return count_entries("/proc/self/task") != tasks;
 }
 
 /* Memory of the library that this process still maps. */
@@ -152,7 +135,7 @@ int rank_run(struct board *board, int rank, const char *url, const char *transpo
     if (count_entries("/proc/self/fd") != fds)
         tell(w.problem, "%d file descriptors were open before, %d after", fds,
              count_entries("/proc/self/fd"));
-    if (a_thread_is_left(tasks))
+    if (count_threads_more(tasks) > 0)
         tell(w.problem, "a thread is left");
     if (count_maps())
         tell(w.problem, "%d maps of shared memory are left", count_maps());

@@ -10,9 +10,9 @@
  * Without a plan, rounds of random ones, seeds printed. Processes; the store has its own, which
  * is killed when all have met, so that nothing can lean on it. At the end nothing is left.
  */
+#include "../count.h"
 #include "random.h"
 #include "ringcomm.h"
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -79,23 +79,6 @@ __attribute__((format(printf, 2, 3))) static bool complain(struct seen *seen, co
         vsnprintf(seen->problem, sizeof(seen->problem), format, args);
     va_end(args);
     return false;
-}
-
-static int count_entries(const char *path) {
-    int n = 0;
-    DIR *dir = opendir(path);
-    while (dir && readdir(dir))
-        n++;
-    if (dir)
-        closedir(dir);
-    return n;
-}
-
-/* A joined thread is counted for a moment more: the joiner is told before it is off the list. */
-static bool a_thread_is_left(int tasks) {
-    for (int i = 0; i < 200 && count_entries("/proc/self/task") != tasks; i++)
-        usleep(5000);
-    return count_entries("/proc/self/task") != tasks;
 }
 
 static int count_maps(void) {
@@ -236,7 +219,7 @@ static int rank_main(struct board *board, int world, const char *url, const char
     free(rank.data);
     if (well && count_entries("/proc/self/fd") != fds)
         complain(rank.seen, "%d descriptors before, %d after", fds, count_entries("/proc/self/fd"));
-    if (well && a_thread_is_left(tasks))
+    if (well && count_threads_more(tasks) > 0)
         complain(rank.seen, "a thread is left");
     if (well && count_maps() > 0)
         complain(rank.seen, "%d maps are left", count_maps());

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One rank of the job; see job.h. */
 #include "job.h"
-#include <dirent.h>
+#include "../count.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,16 +13,6 @@ enum { SMALL = 100, BIG = 40000 };
 /* ---- What a process has -------------------------------------------------------------------- */
 
 enum { FDS_MAX = 256 };
-
-static int count_entries(const char *folder) {
-    DIR *dir = opendir(folder);
-    int n = 0;
-    while (dir && readdir(dir))
-        n++;
-    if (dir)
-        closedir(dir);
-    return n;
-}
 
 static int count_shared_maps(void) {
     char line[512];
@@ -56,21 +46,9 @@ static void belongings_note(struct belongings *b) {
     b->maps = count_shared_maps();
 }
 
-/* Threads that were joined may show for a moment. */
-static int threads_more(int before) {
-    int more = 0;
-    for (int i = 0; i < 100; i++) {
-        more = count_entries("/proc/self/task") - before;
-        if (more <= 0)
-            break;
-        usleep(10000);
-    }
-    return more;
-}
-
 static void belongings_compare(const struct belongings *before, struct report *report) {
     char name[200];
-    report->threads = threads_more(before->threads);
+    report->threads = count_threads_more(before->threads);
     report->maps = count_shared_maps() - before->maps;
     for (int fd = 0; fd < FDS_MAX; fd++) {
         if (before->open[fd] || !fd_is_open(fd, name, sizeof name))
