@@ -177,6 +177,7 @@ struct rcmi_transfer {
     uint64_t last;    /* of the channel, once all is sent: the message that the other must take */
     int place;        /* see p2p_place.c */
     int64_t asked_ns; /* 0: that does not matter */
+    uint64_t from;    /* where it is fetched from, see p2p_fetch.c; 0: it is not */
 };
 
 struct rcm_work {

@@ -9,6 +9,9 @@
  *                                          <--   READY(id)
  *           DATA(id, bytes) ... DATA(id)   -->   into the buffer
  *                                          <--   CREDIT(bytes): so many eager bytes were taken
+ *   large, within a machine:
+ *           ANNOUNCE(id, tag, total, from) -->   matched: copied from there, see p2p_fetch.c
+ *                                          <--   TAKEN(id)
  *
  * EAGER, BARE and ANNOUNCE go out in the order of the sends, so matching is in order per tag.
  * Everything that arrives can be taken at once, so one message never blocks another: data only come
@@ -186,6 +189,7 @@ void rcmi_p2p_cancel(struct rcmi_p2p *p2p, rcm_status status) {
         list_cancel(&pair->outgoing, status);
         list_cancel(&pair->sending, status);
         list_cancel(&pair->receiving, status);
+        pair->fetching = 0;
     }
     list_cancel(&p2p->posted, status);
 }

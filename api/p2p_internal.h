@@ -5,6 +5,7 @@
  *   p2p.c          pairs and their channels, what the driver calls
  *   p2p_send.c     announcing, pieces of data, answers that are owed
  *   p2p_receive.c  what arrives, and to which receive it belongs
+ *   p2p_fetch.c    messages that the receiver copies out of the sender's memory
  *   p2p_direct.c   blocking calls that need no work
  *   p2p_patience.c how long one looks for a message before one yields
  *   p2p_place.c    where a rank is meanwhile
@@ -40,7 +41,15 @@
 #define PIECE_MIN ((size_t)16384)
 #endif
 
-enum kind { KIND_EAGER = 1, KIND_ANNOUNCE, KIND_READY, KIND_DATA, KIND_CREDIT, KIND_BARE };
+enum kind {
+    KIND_EAGER = 1,
+    KIND_ANNOUNCE,
+    KIND_READY,
+    KIND_DATA,
+    KIND_CREDIT,
+    KIND_BARE,
+    KIND_TAKEN,
+};
 
 /* Where this rank is at home while it exchanges messages with another one that shares its home. */
 enum place { PLACE_APART, PLACE_HOME };
@@ -49,6 +58,12 @@ enum stage { STAGE_NEW, STAGE_ANNOUNCED, STAGE_DATA, STAGE_DRAIN };
 
 struct header {
     uint64_t tag, total;
+};
+
+/* What ANNOUNCE holds. */
+struct announcement {
+    struct header header;
+    uint64_t from; /* where the message lies in its sender's process; 0: that is of no use */
 };
 
 struct list {
@@ -61,13 +76,24 @@ struct unexpected {
     bool announced;
     uint32_t id;
     struct header header;
+    uint64_t from;
     char bytes[];
 };
 
+/* An answer that is owed. */
 struct ready {
     struct ready *next;
+    enum kind kind; /* KIND_READY or KIND_TAKEN */
     uint32_t id;
 };
+
+/* How messages of about one size come, see p2p_fetch.c. */
+struct rcmi_fetch_way {
+    struct rcmi_faster faster;
+    uint8_t way, left; /* of the messages of now; how many of them are to be measured yet */
+    float best;        /* of them, in ns per KiB; 0: none yet */
+};
+#define FETCH_SIZES 4
 
 /* See p2p_patience.c. */
 struct rcmi_patience {
@@ -95,6 +121,9 @@ struct pair {
     struct rcmi_faster places; /* enum place */
     struct rcmi_patience patience;
     struct rcmi_faster_sizes stores; /* into its slots: enum rcmi_stores */
+    struct rcmi_fetch_way fetches[FETCH_SIZES];
+    int fetching; /* of those that it is receiving */
+    bool unfetchable;
     bool expecting, active;
     _Atomic bool wanted; /* set by the loop thread, taken by the driver (exchange) */
 };
@@ -212,8 +241,15 @@ bool rcmi_pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair,
                             size_t total);
 rcm_status rcmi_pair_put_eager(const struct rcmi_p2p *p2p, struct pair *pair, uint64_t tag,
                                const void *bytes, size_t total);
-/* p2p_receive.c: takes what came from peer. */
+/* p2p_receive.c: takes what came from peer; owes it an answer; ends a receive that has all. */
 rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved);
+rcm_status rcmi_pair_owe(struct pair *pair, int peer, enum kind kind, uint32_t id);
+void rcmi_receive_end(struct rcm_work *work);
+/* p2p_fetch.c: will an announced message that begins to be received be fetched? It came, one way or
+ * the other. The next pieces of those that are fetched. */
+bool rcmi_pair_may_fetch(struct pair *pair, struct rcmi_transfer *transfer, uint64_t from);
+void rcmi_pair_fetch_learn(struct pair *pair, const struct rcmi_transfer *transfer);
+rcm_status rcmi_pair_fetch(struct pair *pair, int peer, bool *moved);
 /* p2p_place.c: a message by slots of memory; a new work of a pair that has a choice; when its data
  * were asked for, and when they are there. */
 void rcmi_pair_meet(struct rcmi_p2p *p2p, struct pair *pair, size_t bytes);

@@ -32,7 +32,7 @@ static void receive_begin(struct rcm_work *work, int peer, const struct header *
     work->message.bytes = t->total;
 }
 
-static void receive_end(struct rcm_work *work) {
+void rcmi_receive_end(struct rcm_work *work) {
     const struct rcmi_transfer *t = &work->transfer;
     rcmi_work_complete(work, t->total > t->capacity ? RCM_ERR_TRUNCATED : RCM_OK);
 }
@@ -53,27 +53,37 @@ static void receive_eager(struct rcmi_p2p *p2p, struct rcm_work *work, int peer,
     receive_begin(work, peer, header);
     receive_bytes(&work->transfer, bytes, header->total);
     p2p->pairs[peer].eager_in += eager_charge(header->total);
-    receive_end(work);
+    rcmi_receive_end(work);
 }
 
-/* Of a message of no bytes no data will come, but its sender waits for READY all the same. */
-static rcm_status receive_announced(struct rcmi_p2p *p2p, struct rcm_work *work, int peer,
-                                    const struct header *header, uint32_t id) {
-    struct pair *pair = &p2p->pairs[peer];
+rcm_status rcmi_pair_owe(struct pair *pair, int peer, enum kind kind, uint32_t id) {
     struct ready *ready = calloc(1, sizeof(*ready));
-    receive_begin(work, peer, header);
-    work->transfer.id = id;
-    rcmi_pair_asked(pair, &work->transfer);
-    if (header->total > 0 || !ready)
-        list_append(&pair->receiving, work);
-    else
-        receive_end(work);
     if (!ready)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to answer rank %d", peer);
+    ready->kind = kind;
     ready->id = id;
     *pair->ready_end = ready;
     pair->ready_end = &ready->next;
     return RCM_OK;
+}
+
+/* Of a message of no bytes no data will come, but its sender waits for READY all the same. */
+static rcm_status receive_announced(struct rcmi_p2p *p2p, struct rcm_work *work, int peer,
+                                    const struct announcement *announced, uint32_t id) {
+    struct pair *pair = &p2p->pairs[peer];
+    receive_begin(work, peer, &announced->header);
+    work->transfer.id = id;
+    rcmi_pair_asked(pair, &work->transfer);
+    if (rcmi_pair_may_fetch(pair, &work->transfer, announced->from)) {
+        list_append(&pair->receiving, work);
+        return RCM_OK;
+    }
+    const rcm_status status = rcmi_pair_owe(pair, peer, KIND_READY, id);
+    if (announced->header.total > 0 || status != RCM_OK)
+        list_append(&pair->receiving, work);
+    else
+        rcmi_receive_end(work);
+    return status;
 }
 
 /* May what arrives be kept aside? An honest sender never exceeds its budget. */
@@ -90,17 +100,16 @@ static rcm_status p2p_check_room(const struct rcmi_p2p *p2p, int peer, bool anno
     return RCM_OK;
 }
 
-static rcm_status p2p_keep(struct rcmi_p2p *p2p, int peer, bool announced, uint32_t id,
-                           const struct header *header, const char *bytes, size_t len) {
+static rcm_status p2p_keep(struct rcmi_p2p *p2p, const struct unexpected *what, const char *bytes,
+                           size_t len) {
     struct unexpected *message = malloc(sizeof(*message) + len);
     if (!message)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a message of %zu bytes from rank %d", len,
-                         peer);
-    *message =
-        (struct unexpected){.peer = peer, .announced = announced, .id = id, .header = *header};
+                         what->peer);
+    *message = *what;
     if (len)
         memcpy(message->bytes, bytes, len);
-    p2p->announced += announced;
+    p2p->announced += what->announced;
     *p2p->unexpected_end = message;
     p2p->unexpected_end = &message->next;
     return RCM_OK;
@@ -123,21 +132,27 @@ static rcm_status handle_eager(struct rcmi_p2p *p2p, int peer, const struct rcmi
         receive_eager(p2p, work, peer, &header, bytes);
         return RCM_OK;
     }
+    const struct unexpected what = {.peer = peer, .header = header};
     rcm_status status = p2p_check_room(p2p, peer, false);
-    return status == RCM_OK ? p2p_keep(p2p, peer, false, 0, &header, bytes, header.total) : status;
+    return status == RCM_OK ? p2p_keep(p2p, &what, bytes, header.total) : status;
 }
 
 static rcm_status handle_announce(struct rcmi_p2p *p2p, int peer, uint32_t id,
                                   const struct rcmi_slot *slot) {
-    struct header header;
-    if (slot->len != sizeof(header))
-        return protocol_error(peer, "an announcement of another length than its header", slot->len);
-    memcpy(&header, slot->bytes, sizeof(header));
-    struct rcm_work *work = p2p_match_posted(p2p, peer, header.tag);
+    struct announcement announced;
+    if (slot->len != sizeof(announced))
+        return protocol_error(peer, "an announcement of wrong length", slot->len);
+    memcpy(&announced, slot->bytes, sizeof(announced));
+    struct rcm_work *work = p2p_match_posted(p2p, peer, announced.header.tag);
     if (work)
-        return receive_announced(p2p, work, peer, &header, id);
+        return receive_announced(p2p, work, peer, &announced, id);
+    const struct unexpected what = {.peer = peer,
+                                    .announced = true,
+                                    .id = id,
+                                    .header = announced.header,
+                                    .from = announced.from};
     rcm_status status = p2p_check_room(p2p, peer, true);
-    return status == RCM_OK ? p2p_keep(p2p, peer, true, id, &header, NULL, 0) : status;
+    return status == RCM_OK ? p2p_keep(p2p, &what, NULL, 0) : status;
 }
 
 static rcm_status handle_data(struct rcmi_p2p *p2p, int peer, uint32_t id,
@@ -146,15 +161,16 @@ static rcm_status handle_data(struct rcmi_p2p *p2p, int peer, uint32_t id,
     for (struct rcm_work **at = &pair->receiving.head; *at; at = &(*at)->next) {
         struct rcm_work *work = *at;
         struct rcmi_transfer *t = &work->transfer;
-        if (t->id != id)
+        if (t->id != id || t->from)
             continue;
         if (slot->len != piece_bytes(pair->rx, t->total, t->done))
             return protocol_error(peer, "a piece of another size than announced", slot->len);
         receive_bytes(t, slot->bytes, slot->len);
         if (t->done == t->total) {
             rcmi_pair_came(pair, t);
+            rcmi_pair_fetch_learn(pair, t);
             list_remove(&pair->receiving, at);
-            receive_end(work);
+            rcmi_receive_end(work);
         }
         return RCM_OK;
     }
@@ -169,6 +185,21 @@ static rcm_status handle_ready(struct rcmi_p2p *p2p, int peer, uint32_t id) {
         }
     }
     return protocol_error(peer, "readiness for an unknown message", id);
+}
+
+/* It was fetched. */
+static rcm_status handle_taken(struct rcmi_p2p *p2p, int peer, uint32_t id) {
+    struct list *sending = &p2p->pairs[peer].sending;
+    for (struct rcm_work **at = &sending->head; *at; at = &(*at)->next) {
+        struct rcm_work *work = *at;
+        if (work->transfer.id != id || work->transfer.stage != STAGE_ANNOUNCED)
+            continue;
+        work->transfer.done = work->transfer.total;
+        list_remove(sending, at);
+        rcmi_work_complete(work, RCM_OK);
+        return RCM_OK;
+    }
+    return protocol_error(peer, "that it has taken an unknown message", id);
 }
 
 static rcm_status handle_credit(struct rcmi_p2p *p2p, int peer, const struct rcmi_slot *slot) {
@@ -202,6 +233,8 @@ static rcm_status handle_slot(struct rcmi_p2p *p2p, int peer, const struct rcmi_
         return handle_data(p2p, peer, id, slot);
     case KIND_CREDIT:
         return handle_credit(p2p, peer, slot);
+    case KIND_TAKEN:
+        return handle_taken(p2p, peer, id);
     default:
         return protocol_error(peer, "a message of unknown kind", kind);
     }
@@ -276,8 +309,9 @@ void rcmi_p2p_post_receive(struct rcmi_p2p *p2p, struct rcm_work *work) {
             p2p->unexpected_end = at;
         rcm_status status = RCM_OK;
         p2p->announced -= message->announced;
+        const struct announcement announced = {.header = message->header, .from = message->from};
         if (message->announced)
-            status = receive_announced(p2p, work, message->peer, &message->header, message->id);
+            status = receive_announced(p2p, work, message->peer, &announced, message->id);
         else
             receive_eager(p2p, work, message->peer, &message->header, message->bytes);
         free(message);

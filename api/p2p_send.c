@@ -92,7 +92,9 @@ static rcm_status pair_lend_bare(struct pair *pair, struct rcm_work *work) {
 
 static rcm_status pair_announce(struct rcmi_p2p *p2p, struct pair *pair, struct rcm_work *work) {
     struct rcmi_transfer *t = &work->transfer;
-    const struct header header = {.tag = t->tag, .total = t->total};
+    const struct announcement announced = {
+        .header = {.tag = t->tag, .total = t->total},
+        .from = shares_slots(pair->tx) ? (uint64_t)(uintptr_t)t->buffer : 0};
     if (rcmi_pair_may_be_eager(p2p, pair, t->tag, t->total)) {
         rcm_status status = RCM_ERR_UNSUPPORTED;
         if (travels_bare(pair, t->tag, t->total))
@@ -113,7 +115,7 @@ static rcm_status pair_announce(struct rcmi_p2p *p2p, struct pair *pair, struct 
         return RCM_OK;
     }
     rcm_status status =
-        pair_put(pair, meta_of(KIND_ANNOUNCE, pair->next_id), &header, sizeof(header));
+        pair_put(pair, meta_of(KIND_ANNOUNCE, pair->next_id), &announced, sizeof(announced));
     if (status != RCM_OK)
         return status;
     t->id = pair->next_id++;
@@ -179,7 +181,7 @@ static rcm_status pair_pump_sends(const struct rcmi_p2p *p2p, struct pair *pair,
 static rcm_status pair_pump_ready(struct pair *pair, bool *moved) {
     while (pair->ready) {
         struct ready *ready = pair->ready;
-        rcm_status status = pair_put(pair, meta_of(KIND_READY, ready->id), NULL, 0);
+        rcm_status status = pair_put(pair, meta_of(ready->kind, ready->id), NULL, 0);
         if (status != RCM_OK)
             return status;
         pair->ready = ready->next;
@@ -206,10 +208,12 @@ static rcm_status pair_pump_credit(const struct rcmi_p2p *p2p, struct pair *pair
 /* Everything this rank has to tell the other, as far as slots allow. */
 rcm_status rcmi_pair_pump(struct rcmi_p2p *p2p, int peer, bool *moved) {
     struct pair *pair = &p2p->pairs[peer];
-    if (!pair->outgoing.head && !pair->sending.head && !pair->ready &&
+    if (!pair->outgoing.head && !pair->sending.head && !pair->ready && !pair->fetching &&
         pair->eager_in < p2p->budget / 4)
         return RCM_OK;
     rcm_status status = rcmi_pair_open_tx(p2p, peer);
+    if (status == RCM_OK && pair->fetching)
+        status = rcmi_pair_fetch(pair, peer, moved);
     if (status == RCM_OK)
         status = pair_pump_ready(pair, moved);
     if (status == RCM_OK)

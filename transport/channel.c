@@ -50,6 +50,7 @@ static const struct rcmi_transport no_transport = {
     .expect = none_expect,
     .direct = rcmi_no_direct,
     .invite = rcmi_no_invite,
+    .fetch = rcmi_no_fetch,
 };
 
 /* ---- State ----------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Slots of the rows of transports that have no memory to share, heed no invitations, or do not know
- * what has become of a message. */
+/* Slots of the rows of transports that have no memory to share, heed no invitations, cannot fetch,
+ * or do not know what has become of a message. */
 #include "transport.h"
 
 rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory) {
@@ -32,4 +32,12 @@ void rcmi_no_invite(struct rcmi_channel *channel, uint32_t ahead, void *place, s
     (void)ahead;
     (void)place;
     (void)cap;
+}
+
+rcm_status rcmi_no_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len) {
+    (void)channel;
+    (void)place;
+    (void)from;
+    (void)len;
+    return RCM_ERR_UNSUPPORTED; /* no sentence: slots will do */
 }

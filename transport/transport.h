@@ -261,6 +261,15 @@ static inline void rcmi_channel_expect_like(struct rcmi_channel *channel, void *
 static inline bool rcmi_channel_invite(struct rcmi_channel *channel, uint32_t ahead, void *place,
                                        size_t cap);
 
+/*
+ * Reader: copies to place the len bytes at `from` in the writer's process, which the writer told in
+ * a message, for as long as it says. They are what was there before the writer closed its end:
+ * RCM_AGAIN if it has, and why will be heard of. RCM_ERR_UNSUPPORTED, without a sentence, where one
+ * of the two processes may not read the other's memory: nor will it later.
+ */
+static inline rcm_status rcmi_channel_fetch(struct rcmi_channel *channel, void *place,
+                                            uint64_t from, size_t len);
+
 /* ==== Part 2: what a transport is ============================================================ */
 
 struct rcmi_link;
@@ -352,15 +361,17 @@ struct rcmi_transport {
     void (*expect)(struct rcmi_channel *channel, void *place, size_t cap);
     void *(*direct)(struct rcmi_channel *channel, size_t len);
     void (*invite)(struct rcmi_channel *channel, uint32_t ahead, void *place, size_t cap);
+    rcm_status (*fetch)(struct rcmi_channel *channel, void *place, uint64_t from, size_t len);
 };
 
-/* For the rows of transports that have neither such memory nor invitations, or whose readers tell
- * late what they have taken. */
+/* For the rows of transports that have neither such memory nor invitations, cannot fetch, or whose
+ * readers tell late what they have taken. */
 bool rcmi_always_taken(struct rcmi_channel *channel, uint64_t number);
 rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory);
 void rcmi_no_memory_give(void *domain, void *memory);
 void *rcmi_no_direct(struct rcmi_channel *channel, size_t len);
 void rcmi_no_invite(struct rcmi_channel *channel, uint32_t ahead, void *place, size_t cap);
+rcm_status rcmi_no_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len);
 
 /* All transports, in order of preference; ends with NULL. A new one is its folder and a line in
  * registry.c. */
@@ -463,6 +474,13 @@ static inline bool rcmi_channel_invite(struct rcmi_channel *c, uint32_t ahead, v
         return false;
     c->transport->invite(c, ahead, place, cap);
     return true;
+}
+
+static inline rcm_status rcmi_channel_fetch(struct rcmi_channel *c, void *place, uint64_t from,
+                                            size_t len) {
+    if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
+        return rcmi_channel_not_ready(c);
+    return c->transport->fetch(c, place, from, len);
 }
 
 #endif

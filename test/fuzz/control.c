@@ -168,11 +168,12 @@ static void step(struct side *side, struct fuzz_input *in) {
 /* The peer's offer and its data connection, as they should be. */
 static void set_up(struct side *side) {
     const uint32_t streams = 1;
+    static const uint64_t self[2]; /* where its head is, its process: nowhere */
     const int with[3] = {fds[FD_SEGMENT], fds[FD_EVENT], fds[FD_SEGMENT]};
     if (side->tcp)
         fuzz_frame(side->control, RCMI_FRAME_OFFER, &streams, sizeof streams, NULL, 0);
     else
-        fuzz_frame(side->control, RCMI_FRAME_OFFER, NULL, 0, with, 3);
+        fuzz_frame(side->control, RCMI_FRAME_OFFER, self, sizeof self, with, 3);
     fuzz_node_turn(side->node);
     if (side->tcp)
         send_data_hello(side);

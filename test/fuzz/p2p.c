@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "comm.h"
+#include "faster.h"
 #include "kernels.h"
 
-enum { RANKS = 3, SLOT_BYTES = 1024, STEPS = 200, OFTEN = 250, MANY = 100 };
+enum { RANKS = 3, SLOT_BYTES = 1024, STEPS = 200, OFTEN = 250, MANY = 100, UNFETCHABLE = 2000 };
 
 static void fuzz_complete(struct rcm_work *work, rcm_status status);
 static void fuzz_comm_fail(rcm_comm *comm, const struct rcm_work *work);
@@ -28,8 +29,13 @@ static void fuzz_close(struct rcmi_channel *channel);
 #define BARE_MIN                                       300
 #define LEND_MIN                                       ((size_t)200)
 #define PIECE_MIN                                      ((size_t)256)
+#define FETCH_MIN                                      ((size_t)200)
+#define FETCH_PIECE                                    ((size_t)700)
+#define rcmi_faster_way(faster)                        ((void)(faster), fetching)
+static bool fetching; /* messages that may be: not as it was faster, for that changes */
 #include "../../api/p2p.c"
 #include "../../api/p2p_direct.c"
+#include "../../api/p2p_fetch.c"
 #include "../../api/p2p_receive.c"
 #include "../../api/p2p_send.c"
 
@@ -127,6 +133,17 @@ static void play_expect(struct rcmi_channel *channel, void *place, size_t cap) {
     in->cap = cap;
 }
 
+/* The input says where the peer's memory is, and how much of it can be read. */
+static rcm_status play_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len) {
+    (void)channel;
+    if (from >= UNFETCHABLE)
+        return RCM_ERR_UNSUPPORTED;
+    if (not_now(filling))
+        return RCM_AGAIN;
+    memset(place, 'f', len);
+    return RCM_OK;
+}
+
 static struct rcmi_transport play = {.name = "play",
                                      .reserve = play_reserve,
                                      .commit = play_commit,
@@ -137,7 +154,8 @@ static struct rcmi_transport play = {.name = "play",
                                      .release = play_release,
                                      .expect = play_expect,
                                      .direct = rcmi_no_direct,
-                                     .invite = rcmi_no_invite};
+                                     .invite = rcmi_no_invite,
+                                     .fetch = play_fetch};
 
 static rcm_status play_open(struct played *channel, struct rcmi_channel **ret_channel) {
     fuzz_require(!channel->open, "a channel is opened once");
@@ -239,18 +257,21 @@ static void progress(void) {
 }
 
 static void arrive_message(struct fuzz_input *in, int peer, bool announced) {
-    struct header header = {.tag = fuzz_u8(in) % 8, .total = fuzz_u16(in)};
+    struct announcement said = {.header = {.tag = fuzz_u8(in) % 8, .total = fuzz_u16(in)}};
+    struct header *header = &said.header;
     const uint8_t odd = fuzz_u8(in), id = fuzz_u8(in);
     size_t n = 0;
-    const uint8_t *bytes = fuzz_bytes(in, announced ? 0 : header.total, &n);
+    fetching = id & 128; /* a piece for each step: three of 700 bytes, or none, can be read */
+    said.from = id & 64 ? 300 : id & 32 ? UNFETCHABLE : 0;
+    const uint8_t *bytes = fuzz_bytes(in, announced ? 0 : header->total, &n);
     if (!announced)
-        header.total = odd == 255 ? header.total : n;
+        header->total = odd == 255 ? header->total : n;
     else if (odd > 250)
-        header.total <<= 8 * (odd - 250);
+        header->total <<= 8 * (odd - 250);
     /* The same many times: more than a sender may send unasked. */
     for (int i = odd == OFTEN ? 1 : MANY; i <= MANY && !failed; i++) {
-        arrive(peer, meta_of(announced ? KIND_ANNOUNCE : KIND_EAGER, id), &header, sizeof header,
-               bytes, n);
+        arrive(peer, meta_of(announced ? KIND_ANNOUNCE : KIND_EAGER, id & 31), &said,
+               announced ? sizeof said : sizeof *header, bytes, n);
         progress();
     }
 }
@@ -259,7 +280,9 @@ static void arrive_piece(struct fuzz_input *in, int peer, enum kind kind) {
     static uint8_t data[SLOT_BYTES];
     const uint8_t id = fuzz_u8(in);
     const size_t len = kind == KIND_DATA ? fuzz_u16(in) : 0;
-    arrive(peer, meta_of(kind, id), NULL, 0, data, len < SLOT_BYTES ? len : SLOT_BYTES);
+    if (kind == KIND_READY && id & 128)
+        kind = KIND_TAKEN;
+    arrive(peer, meta_of(kind, id & 31), NULL, 0, data, len < SLOT_BYTES ? len : SLOT_BYTES);
 }
 
 static void arrive_bare(struct fuzz_input *in, int peer) {
@@ -287,14 +310,16 @@ static void direct(struct fuzz_input *in, int peer, bool sends) {
     memset(buffer, 'd', bytes ? bytes : 1);
     atomic_store(&comm.unfinished, unfinished);
     if (!sends) {
-        struct header header = {.tag = fuzz_u8(in) % 8, .total = fuzz_u16(in)};
+        struct announcement said = {.header = {.tag = fuzz_u8(in) % 8, .total = fuzz_u16(in)}};
+        struct header *header = &said.header;
         const uint8_t kind = fuzz_u8(in);
+        const size_t head = (kind & 7) == KIND_ANNOUNCE ? sizeof said : sizeof *header;
         size_t n = 0;
-        const uint8_t *rest = fuzz_bytes(in, header.total, &n);
-        header.total = kind & 128 ? header.total : n;
+        const uint8_t *rest = fuzz_bytes(in, header->total, &n);
+        header->total = kind & 128 ? header->total : n;
         if (!(kind & 64)) /* else nothing has come yet */
-            arrive(peer, meta_right((enum kind)(kind & 7), kind >> 3 & 1, sizeof header + n),
-                   &header, sizeof header, rest, n);
+            arrive(peer, meta_right((enum kind)(kind & 7), kind >> 3 & 1, head + n), &said, head,
+                   rest, n);
     }
     const rcm_status status =
         sends ? rcmi_p2p_send_now(&comm, peer, tag, buffer, bytes)

@@ -624,7 +624,7 @@ def control():
         'any-shm-bye': frame(BYE) + leave,
         'bad-shm-type': frame(9), 'bad-shm-length': raw(u32(5000) + u32(5)),
         'bad-shm-length-absurd': raw(u32(-1) + u32(5)),
-        'bad-shm-offer-again': frame(OFFER, b'', offer_shm),
+        'bad-shm-offer-again': frame(OFFER, bytes(16), offer_shm),
         'bad-shm-empty-message': frame(MESSAGE),
         'bad-shm-message-length': raw(u32(4097) + u32(5) + b'x' * 4097),
         'bad-shm-fds-announced': raw(u32(1) + u16(5) + u8(3) + u8(0) + b'x'),
@@ -667,20 +667,21 @@ def control():
         'bad-tcp-multicast': write(0x42),
     }
     offers = {
-        'valid-offer-shm': (0, frame(OFFER, b'', offer_shm)),
+        'valid-offer-shm': (0, frame(OFFER, bytes(16), offer_shm)),
         'bad-offer-shm-none': (0, frame(OFFER)),
-        'bad-offer-shm-one': (0, frame(OFFER, b'', segment)),
-        'bad-offer-shm-four': (0, frame(OFFER, b'', offer_shm + 512 * event)),
-        'bad-offer-shm-two': (0, frame(OFFER, b'', segment + 8 * event)),
-        'bad-offer-shm-unsealed-memory': (0, frame(OFFER, b'', segment + 8 * event + 64 * unsealed)),
-        'bad-offer-shm-swapped': (0, frame(OFFER, b'', event + 8 * segment + 64 * segment)),
-        'bad-offer-shm-blocking': (0, frame(OFFER, b'', segment + 8 * blocking + 64 * segment)),
-        'bad-offer-shm-small': (0, frame(OFFER, b'', small + 8 * event + 64 * segment)),
-        'bad-offer-shm-unsealed': (0, frame(OFFER, b'', unsealed + 8 * event + 64 * segment)),
-        'bad-offer-shm-magic': (0, memory(0, b'x') + frame(OFFER, b'', offer_shm)),
-        'bad-offer-shm-rank': (0, memory(16, u32(2)) + frame(OFFER, b'', offer_shm)),
+        'bad-offer-shm-one': (0, frame(OFFER, bytes(16), segment)),
+        'bad-offer-shm-four': (0, frame(OFFER, bytes(16), offer_shm + 512 * event)),
+        'bad-offer-shm-two': (0, frame(OFFER, bytes(16), segment + 8 * event)),
+        'bad-offer-shm-unsealed-memory': (0, frame(OFFER, bytes(16), segment + 8 * event + 64 * unsealed)),
+        'bad-offer-shm-swapped': (0, frame(OFFER, bytes(16), event + 8 * segment + 64 * segment)),
+        'bad-offer-shm-blocking': (0, frame(OFFER, bytes(16), segment + 8 * blocking + 64 * segment)),
+        'bad-offer-shm-small': (0, frame(OFFER, bytes(16), small + 8 * event + 64 * segment)),
+        'bad-offer-shm-unsealed': (0, frame(OFFER, bytes(16), unsealed + 8 * event + 64 * segment)),
+        'bad-offer-shm-short': (0, frame(OFFER, b'', offer_shm)),
+        'bad-offer-shm-magic': (0, memory(0, b'x') + frame(OFFER, bytes(16), offer_shm)),
+        'bad-offer-shm-rank': (0, memory(16, u32(2)) + frame(OFFER, bytes(16), offer_shm)),
         'bad-offer-long': (0, frame(OFFER, b'x' * 257, offer_shm)),
-        'bad-offer-late': (0, frame(MESSAGE, b'x') + frame(OFFER, b'', offer_shm)),
+        'bad-offer-late': (0, frame(MESSAGE, b'x') + frame(OFFER, bytes(16), offer_shm)),
         'valid-offer-tcp': (1, frame(OFFER, u32(1)) + data_hello),
         'bad-offer-tcp-streams': (1, frame(OFFER, u32(4))),
         'bad-offer-tcp-short': (1, frame(OFFER, b'')),
@@ -786,7 +787,7 @@ def p2p():
 
     def send_now(n, tag=1):
         return u8(65) + u16(n) + u8(tag)
-    ready, other, flags = u8(4) + u8(0), 128, u8(0)
+    ready, taken, other, flags = u8(4) + u8(0), u8(4) + u8(128), 128, u8(0)
     large = announce(2500) + data(1024) + data(1024) + data(452)
     return {
         'valid-eager': flags + recv(10) + eager(b'x' * 10) + eager(b'early') + recv(10),
@@ -796,6 +797,19 @@ def p2p():
         'valid-expected': u8(2) + recv(3000) + large, 'valid-any-tag': flags + recv(9, 7) + eager(b'a'),
         'valid-expected-else': u8(2) + recv(3000) + announce(2500) + eager(b'z' * 900) +
         data(1024) + data(1024) + data(452),
+        # To be fetched, a piece of 700 for each step: with 128 + 64 three can be, with 128 + 32 none.
+        'valid-fetched': u8(8) + recv(1000) + announce(1000, ident=192),
+        'valid-fetched-late': u8(8 + 32) + announce(1400, ident=193) + recv(3000) + eager(b'z') + recv(1),
+        'valid-fetched-truncated': u8(8) + recv(600) + announce(2500, ident=192) + recv(9, 7) + eager(b'a'),
+        'valid-fetched-not': u8(8) + recv(3000) + announce(1000, ident=160) + data(256) * 3 + data(232),
+        'valid-fetched-not-all': u8(8) + recv(3000) + announce(2500, ident=192) + recv(1, 2) * 3 +
+        data(576) * 4 + data(196),
+        'valid-fetched-unwanted': u8(8) + recv(3000) + announce(2500, ident=64) + data(576) * 4 + data(196),
+        'valid-fetched-by-sockets': flags + recv(3000) + announce(900, ident=192) + data(900),
+        'bad-fetched-data': u8(8 + 32) + recv(3000) + announce(1400, ident=192) + data(1024),
+        'valid-taken': u8(8) + send(3500) + send(3500) + taken + u8(4) + u8(129),
+        'bad-taken': flags + taken, 'bad-taken-twice': u8(8) + send(3500) + taken * 2,
+        'bad-taken-later': u8(8) + send(3500) + ready + taken,
         'valid-nothing': flags + recv(0) + announce(0) + announce(0, 2, 1) + recv(5, 2),
         'valid-send': u8(1) + send(10) + send(3000) + send(3000) + credit(74),
         'valid-send-ready': u8(1) + send(3500) * 90 + ready,

@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
+#include <sys/uio.h>
 
 static const char *const names[] = {
 #define NAME(name, e0, e1, e2) #name,
@@ -217,6 +218,10 @@ WRAP(int, stat64, -1, (const char *path, struct stat64 *ret), (path, ret))
 WRAP(int, flock, -1, (int fd, int how), (fd, how))
 WRAP(ssize_t, pread64, -1, (int fd, void *data, size_t len, off64_t at), (fd, data, len, at))
 WRAP(ssize_t, pwrite64, -1, (int fd, const void *data, size_t len, off64_t at), (fd, data, len, at))
+WRAP(ssize_t, process_vm_readv, -1,
+     (pid_t pid, const struct iovec *to, unsigned long nto, const struct iovec *at,
+      unsigned long nat, unsigned long flags),
+     (pid, to, nto, at, nat, flags))
 WRAP(int, ftruncate64, -1, (int fd, off64_t len), (fd, len))
 WRAP(ssize_t, getrandom, -1, (void *data, size_t len, unsigned flags), (data, len, flags))
 WRAP(int, gethostname, -1, (char *name, size_t len), (name, len))

@@ -64,6 +64,7 @@
     X(gethostname, ENAMETOOLONG, 0, 0)                                                             \
     X(sched_getaffinity, EINVAL, 0, 0)                                                             \
     X(pthread_create, EAGAIN, 0, 0)                                                                \
+    X(process_vm_readv, EPERM, ENOMEM, EFAULT)                                                     \
     X(pthread_atfork, ENOMEM, 0, 0)
 
 enum failing_function {

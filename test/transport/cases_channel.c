@@ -314,6 +314,47 @@ void case_lend_mixed(void **state) {
     pair_close(&pair);
 }
 
+/* ---- Fetch --------------------------------------------------------------------------------- */
+
+/* Any bytes of the writer's, as they are; none where there are none, and none once it has closed.
+ */
+void case_fetch(void **state) {
+    (void)state;
+    enum { BYTES = 300000 };
+    struct setup setup = {.slots = 3};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    uint8_t *there = malloc(BYTES), *here = malloc(BYTES);
+    limit_ms(20000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    const uint64_t from = (uint64_t)(uintptr_t)there;
+    const bool can = strstr(writer->transport->name, "shm") != NULL;
+    CHECK_EQ(rcmi_channel_fetch(reader, here, from, 1), can ? RCM_OK : RCM_ERR_UNSUPPORTED);
+    for (uint64_t number = 0; can && number < 60; number++) {
+        const size_t len = (number * 7919 + 1) % BYTES, at = (BYTES - len) / 3;
+        fill(there, BYTES, number);
+        memset(here, 0xee, BYTES);
+        CHECK_EQ(rcmi_channel_fetch(reader, here, from + at, len), RCM_OK);
+        CHECK(memcmp(here, there + at, len) == 0);
+        CHECK(here[len] == 0xee);
+    }
+    if (can) {
+        CHECK_EQ(rcmi_channel_fetch(reader, here, 64, 5000), RCM_ERR_PROTOCOL);
+        CHECK_EQ(rcmi_last_error()->origin, writer->writer);
+        CHECK_EQ(rcmi_channel_fetch(reader, here, from, 5000), RCM_OK);
+        rcmi_channel_close(writer);
+        rcm_status status = rcmi_channel_fetch(reader, here, from, 5000);
+        CHECK(status == RCM_AGAIN || status < 0);
+    } else {
+        rcmi_channel_close(writer);
+    }
+    free(there);
+    free(here);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+}
+
 /* ---- Expect -------------------------------------------------------------------------------- */
 
 void case_expect(void **state) {

@@ -263,4 +263,5 @@ const struct rcmi_transport rcmi_transport_self = {
     .expect = self_expect,
     .direct = rcmi_no_direct,
     .invite = rcmi_no_invite,
+    .fetch = rcmi_no_fetch,
 };

@@ -121,9 +121,14 @@ rcm_status shm_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *blo
     return RCM_OK;
 }
 
-/* What was lent lies in memory of the node, which outlives the channel. */
+/* What was lent lies in memory of the node, which outlives the channel. What a reader fetches is
+ * the user's, who gets it back now: the reader is told. */
 void shm_writer_close(struct rcmi_channel *channel) {
-    (void)channel;
+    struct rcmi_ring_writer *writer = &shm_of(channel)->ring.writer;
+    _Atomic uint64_t *closed = writer->base ? rcmi_ring_closed(writer->base, &writer->shape) : NULL;
+    /* Partner: the load in shm_fetch, after the bytes were read. */
+    if (closed)
+        atomic_store(closed, 1);
 }
 
 /* Either end. */
@@ -141,8 +146,7 @@ void shm_channel_fini(struct rcmi_channel *channel) {
 
 /* ---- Data ------------------------------------------------------------------------------------ */
 
-/* Nonsense in the memory, which this rank is thought to have written. */
-static rcm_status shm_blame(int rank) {
+rcm_status shm_blame(int rank) {
     rcmi_last_error()->origin = rank;
     rcmi_last_error()->of_world = true;
     return rcmi_fail_context("rank %d", rank);

@@ -71,7 +71,9 @@ static rcm_status shm_link_init(void *arg, void *domain, int peer) {
 
 static rcm_status shm_link_offer(void *arg, struct rcmi_blob *ret_offer) {
     const struct shm_link *link = arg;
-    ret_offer->len = 0;
+    const struct shm_self self = shm_self_of(link->domain);
+    memcpy(ret_offer->bytes, &self, sizeof self);
+    ret_offer->len = sizeof self;
     ret_offer->fds[0] = link->domain->memfd;
     ret_offer->fds[1] = rcmi_loop_eventfd(rcmi_node_loop(link->domain->node));
     ret_offer->fds[2] = link->domain->memory.fd;
@@ -113,6 +115,11 @@ static rcm_status shm_link_accept(void *arg, struct rcmi_blob *offer) {
     if (offer->nfds != 3)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it offered %d descriptors instead of 3",
                          offer->nfds);
+    if (offer->len != sizeof link->self)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                         "it offered shared memory in %zu bytes instead of %zu", offer->len,
+                         sizeof link->self);
+    memcpy(&link->self, offer->bytes, sizeof link->self);
     /* A write to it must never block. */
     int flags = fcntl(offer->fds[1], F_GETFL);
     if (flags < 0 || !(flags & O_NONBLOCK))
@@ -195,4 +202,5 @@ const struct rcmi_transport rcmi_transport_shm = {
     .expect = shm_expect,
     .direct = shm_direct,
     .invite = shm_invite,
+    .fetch = shm_fetch,
 };

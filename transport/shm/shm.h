@@ -7,6 +7,7 @@
  *   channel.c  the two ends of a channel, on the ring of ring.h
  *   memory.c   memory handed out to the user, and what is mapped of the peers'
  *   direct.c   messages that are read or written there instead of travelling through slots
+ *   fetch.c    what a peer reads in this process' own memory
  *
  * Each node has one segment, a memory file without a name. Its first page holds a header and the
  * node's bell, its second the status page; behind them lie the rings of the channels that this node
@@ -102,10 +103,19 @@ struct shm_domain {
     struct shm_memory memory;
 };
 
+/* Where this process is found by others: what travels in a link's offer. */
+struct shm_self {
+    uint64_t head; /* address of its head there */
+    int32_t pid;
+    int32_t reserved; /* 0 */
+};
+
 struct shm_link {
     struct shm_domain *domain;
     int peer;
     bool inited;
+    _Atomic bool unfetchable; /* by now it is known; relaxed, nothing else depends on it */
+    struct shm_self self;     /* the peer's */
     struct shm_head *head;
     int eventfd;                /* of the peer's engine */
     int memfd;                  /* the peer's memory file */
@@ -184,7 +194,13 @@ void shm_invite(struct rcmi_channel *channel, uint32_t ahead, void *place, size_
  * the header line. */
 rcm_status shm_direct_peek(struct shm_channel *shm, uint64_t len, const void **ret_bytes);
 
+/* fetch.c */
+struct shm_self shm_self_of(const struct shm_domain *domain);
+rcm_status shm_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len);
+
 /* channel.c */
+/* Nonsense in the memory, which this rank is thought to have written: its is the thread's error. */
+rcm_status shm_blame(int rank);
 /* Publishes what the ring was given: rings the readers. */
 void shm_publish(const struct shm_channel *shm);
 rcm_status shm_writer_init(struct rcmi_channel *channel, void *const *links, int nreaders);

@@ -317,4 +317,5 @@ const struct rcmi_transport rcmi_transport_tcp = {
     .expect = tcp_expect,
     .direct = rcmi_no_direct,
     .invite = rcmi_no_invite,
+    .fetch = rcmi_no_fetch,
 };

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Large messages from point to point within a machine: the receiver copies them out of the sender's
+ * memory, where it may, instead of asking for them in slots. That is one copy instead of two, but
+ * the kernel's, which takes hold of each page first. Which is faster depends on the machine, on
+ * where its cores are, and on the size: so the receiver measures both, from the announcement on, a
+ * few messages in a row, of which the best one counts. (The first finds the caches as the other way
+ * has left them, and any may be interrupted.)
+ *
+ * A piece for each pass, so that everything else goes on meanwhile.
+ *
+ * Not here: how memory of others is read (the transport's fetch).
+ */
+#include "p2p_internal.h"
+
+#ifndef FETCH_MIN /* the fuzz target's messages are small */
+#define FETCH_MIN   ((size_t)16 << 10)
+#define FETCH_PIECE ((size_t)1 << 20)
+#endif
+
+#define ROW 4 /* messages */
+
+enum { BY_SLOTS, BY_FETCHING };
+
+/* 128 KiB, 1 MiB and 8 MiB are where caches end. */
+static struct rcmi_fetch_way *fetch_class(struct pair *pair, size_t bytes) {
+    const int class = bytes > (size_t)8 << 20   ? 3
+                      : bytes > (size_t)1 << 20 ? 2
+                      : bytes > (size_t)1 << 17 ? 1
+                                                : 0;
+    return &pair->fetches[class];
+}
+
+static size_t fetch_bytes(const struct rcmi_transfer *t) {
+    return t->total < t->capacity ? t->total : t->capacity;
+}
+
+bool rcmi_pair_may_fetch(struct pair *pair, struct rcmi_transfer *t, uint64_t from) {
+    t->from = 0;
+    if (from == 0 || pair->unfetchable || !shares_slots(pair->rx) || fetch_bytes(t) < FETCH_MIN)
+        return false;
+    struct rcmi_fetch_way *way = fetch_class(pair, t->total);
+    if (way->left == 0) {
+        way->way = (uint8_t)rcmi_faster_way(&way->faster);
+        way->left = ROW;
+        way->best = 0;
+    }
+    t->asked_ns = rcmi_now_ns();
+    if (way->way != BY_FETCHING)
+        return false;
+    t->from = from;
+    pair->fetching++;
+    return true;
+}
+
+void rcmi_pair_fetch_learn(struct pair *pair, const struct rcmi_transfer *t) {
+    struct rcmi_fetch_way *way = fetch_class(pair, t->total);
+    if (!t->asked_ns || way->left == 0 || way->way != (t->from ? BY_FETCHING : BY_SLOTS))
+        return;
+    const float cost = (float)(rcmi_now_ns() - t->asked_ns) * 1024.0f / (float)t->total;
+    if (way->best == 0 || cost < way->best)
+        way->best = cost;
+    if (--way->left == 0)
+        rcmi_faster_learn(&way->faster, way->way, way->best);
+}
+
+/* It cannot be fetched after all: it comes in slots, from the beginning. */
+static rcm_status fetch_give_up(struct pair *pair, int peer, struct rcmi_transfer *t) {
+    pair->unfetchable = true;
+    t->from = 0;
+    t->done = 0;
+    t->asked_ns = 0;
+    pair->fetching--;
+    return rcmi_pair_owe(pair, peer, KIND_READY, t->id);
+}
+
+/* A piece of the first one that is fetched. */
+rcm_status rcmi_pair_fetch(struct pair *pair, int peer, bool *moved) {
+    struct rcm_work **at = &pair->receiving.head;
+    while (*at && !(*at)->transfer.from)
+        at = &(*at)->next;
+    struct rcm_work *work = *at;
+    if (!work)
+        return RCM_OK;
+    struct rcmi_transfer *t = &work->transfer;
+    const size_t left = fetch_bytes(t) - t->done, piece = left < FETCH_PIECE ? left : FETCH_PIECE;
+    rcm_status status = rcmi_channel_fetch(pair->rx, t->buffer + t->done, t->from + t->done, piece);
+    if (status == RCM_AGAIN)
+        return RCM_OK;
+    if (status == RCM_ERR_UNSUPPORTED)
+        return fetch_give_up(pair, peer, t);
+    if (status != RCM_OK)
+        return status;
+    *moved = true;
+    t->done += piece;
+    if (piece < left)
+        return RCM_OK;
+    t->done = t->total;
+    rcmi_pair_fetch_learn(pair, t);
+    pair->fetching--;
+    list_remove(&pair->receiving, at);
+    status = rcmi_pair_owe(pair, peer, KIND_TAKEN, t->id);
+    rcmi_receive_end(work);
+    return status;
+}
