@@ -310,6 +310,44 @@ static int check_abort(rcm_comm *comm, void *arg) {
 
 /* ---- Buffers are the caller's again when the work is complete -------------------------------- */
 
+/* A message that rank 1, which is stopped, has not read when rank 0 gives up and writes its buffer
+ * anew: rank 1 does not receive it. */
+static int check_given_up(rcm_comm *comm, void *arg) {
+    enum { LEN = 1 << 20 };
+    uint8_t *data = malloc(LEN);
+    rcm_work *work = NULL;
+    int32_t pid = (int32_t)getpid();
+    int errors = 0;
+    (void)arg;
+    memset(data, 1, LEN);
+    for (int i = 0; i < 10; i++) /* opens the channels, by whatever way messages go */
+        CHECK(errors,
+              (rcm_rank(comm) == 0
+                   ? rcm_send(comm, data, LEN, RCM_UINT8, 1, 3, NULL, NULL)
+                   : rcm_recv(comm, data, LEN, RCM_UINT8, 0, 3, NULL, NULL)) == RCM_OK,
+              "%s", rcm_last_error());
+    CHECK(errors, rcm_broadcast(comm, &pid, 1, RCM_INT32, 1, NULL, NULL) == RCM_OK, "%s",
+          rcm_last_error());
+    if (rcm_rank(comm) == 1) {
+        raise(SIGSTOP);
+        const rcm_status status = rcm_recv(comm, data, LEN, RCM_UINT8, 0, 4, NULL, NULL);
+        CHECK(errors, status == RCM_ERR_ABORTED, "%s, the first byte is %d",
+              rcm_status_name(status), data[0]);
+    } else {
+        usleep(200000);
+        (void)!rcm_isend(comm, data, LEN, RCM_UINT8, 1, 4, &work);
+        usleep(100000);
+        (void)!rcm_abort(comm, "enough");
+        CHECK(errors, rcm_work_wait(work, -1) == RCM_ERR_ABORTED, "the send went well");
+        memset(data, 2, LEN);
+        kill(pid, SIGCONT);
+    }
+    rcm_work_free(work);
+    (void)!rcm_destroy(comm);
+    free(data);
+    return errors;
+}
+
 /* Rank 1 stops, so that rank 0's socket fills; rank 0 aborts, waits, unmaps its buffer. If the
  * library still sends from there, the kernel says EFAULT, which the log shows. */
 static int check_lent(rcm_comm *comm, void *arg) {
@@ -393,6 +431,7 @@ static const struct kase {
     {"helper", check_helper, 1, false, 8000, NULL, NULL},
     {"blame", check_blame, 15, false, 8000, NULL, NULL},
     {"abort", check_abort, 1, false, 8000, NULL, NULL},
+    {"given-up", check_given_up, 5, false, 8000, NULL, NULL},
     {"lent", check_lent, 1, false, 8000, "RINGCOMM_SLOTS", "256"},
     {"order", check_order, 1, false, 8000, NULL, NULL},
     {"zero", check_zero, 1, true, 8000, NULL, NULL},
