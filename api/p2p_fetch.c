@@ -11,7 +11,9 @@
  *
  * Not here: how memory of others is read (the transport's fetch).
  */
+#include "log.h"
 #include "p2p_internal.h"
+#include "settings.h"
 
 #ifndef FETCH_MIN /* the fuzz target's messages are small */
 #define FETCH_MIN   ((size_t)16 << 10)
@@ -19,8 +21,12 @@
 #endif
 
 #define ROW 4 /* messages */
+/* So many times the other way is tried after so few rows, since what was measured first may have
+ * been slow because it was the first. */
+#define TRIES_EARLY 3
+#define ROWS_EARLY  3
 
-enum { BY_SLOTS, BY_FETCHING };
+enum { BY_SLOTS, BY_FETCHING, BY_MEASURE };
 
 /* 128 KiB, 1 MiB and 8 MiB are where caches end. */
 static struct rcmi_fetch_way *fetch_class(struct pair *pair, size_t bytes) {
@@ -35,9 +41,24 @@ static size_t fetch_bytes(const struct rcmi_transfer *t) {
     return t->total < t->capacity ? t->total : t->capacity;
 }
 
-bool rcmi_pair_may_fetch(struct pair *pair, struct rcmi_transfer *t, uint64_t from) {
+/* What the user says; BY_MEASURE: nothing. */
+int rcmi_fetch_wanted(void) {
+    const char *wanted = rcmi_setting("RINGCOMM_FETCH");
+    if (strcmp(wanted, "never") == 0)
+        return BY_SLOTS;
+    if (strcmp(wanted, "always") == 0)
+        return BY_FETCHING;
+    if (strcmp(wanted, "auto") != 0)
+        rcmi_log(RCMI_LOG_WARN, "RINGCOMM_FETCH=%s is not auto, never or always, using auto",
+                 wanted);
+    return BY_MEASURE;
+}
+
+bool rcmi_pair_may_fetch(const struct rcmi_p2p *p2p, struct pair *pair, struct rcmi_transfer *t,
+                         uint64_t from) {
     t->from = 0;
-    if (from == 0 || pair->unfetchable || !shares_slots(pair->rx) || fetch_bytes(t) < FETCH_MIN)
+    if (from == 0 || p2p->fetch == BY_SLOTS || pair->unfetchable || !shares_slots(pair->rx) ||
+        fetch_bytes(t) < FETCH_MIN)
         return false;
     struct rcmi_fetch_way *way = fetch_class(pair, t->total);
     if (way->left == 0) {
@@ -46,7 +67,7 @@ bool rcmi_pair_may_fetch(struct pair *pair, struct rcmi_transfer *t, uint64_t fr
         way->best = 0;
     }
     t->asked_ns = rcmi_now_ns();
-    if (way->way != BY_FETCHING)
+    if (way->way != BY_FETCHING && p2p->fetch != BY_FETCHING)
         return false;
     t->from = from;
     pair->fetching++;
@@ -60,8 +81,13 @@ void rcmi_pair_fetch_learn(struct pair *pair, const struct rcmi_transfer *t) {
     const float cost = (float)(rcmi_now_ns() - t->asked_ns) * 1024.0f / (float)t->total;
     if (way->best == 0 || cost < way->best)
         way->best = cost;
-    if (--way->left == 0)
-        rcmi_faster_learn(&way->faster, way->way, way->best);
+    if (--way->left > 0)
+        return;
+    rcmi_faster_learn(&way->faster, way->way, way->best);
+    if (way->way != way->faster.way && way->tries < TRIES_EARLY) {
+        way->tries++;
+        way->faster.left = ROWS_EARLY;
+    }
 }
 
 /* It cannot be fetched after all: it comes in slots, from the beginning. */

@@ -91,6 +91,7 @@ struct ready {
 struct rcmi_fetch_way {
     struct rcmi_faster faster;
     uint8_t way, left; /* of the messages of now; how many of them are to be measured yet */
+    uint8_t tries;     /* of the other way, up to TRIES_EARLY */
     float best;        /* of them, in ns per KiB; 0: none yet */
 };
 #define FETCH_SIZES 4
@@ -137,6 +138,7 @@ struct rcmi_p2p {
     struct unexpected *unexpected, **unexpected_end;
     size_t announced;       /* of those, without their bytes */
     size_t budget;          /* eager bytes of a pair; the same on all ranks */
+    int fetch;              /* what the user says of p2p_fetch.c */
     const struct pair *met; /* by the last message, ... */
     int in_a_row;           /* ... and by the last few */
     int64_t together_until; /* by rcmi_now_ns, for slots of memory: see p2p_place.c */
@@ -245,9 +247,11 @@ rcm_status rcmi_pair_put_eager(const struct rcmi_p2p *p2p, struct pair *pair, ui
 rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved);
 rcm_status rcmi_pair_owe(struct pair *pair, int peer, enum kind kind, uint32_t id);
 void rcmi_receive_end(struct rcm_work *work);
-/* p2p_fetch.c: will an announced message that begins to be received be fetched? It came, one way or
- * the other. The next pieces of those that are fetched. */
-bool rcmi_pair_may_fetch(struct pair *pair, struct rcmi_transfer *transfer, uint64_t from);
+/* p2p_fetch.c: what the setting says; will an announced message that begins to be received be
+ * fetched? It came, one way or the other. The next pieces of those that are fetched. */
+bool rcmi_pair_may_fetch(const struct rcmi_p2p *p2p, struct pair *pair,
+                         struct rcmi_transfer *transfer, uint64_t from);
+int rcmi_fetch_wanted(void);
 void rcmi_pair_fetch_learn(struct pair *pair, const struct rcmi_transfer *transfer);
 rcm_status rcmi_pair_fetch(struct pair *pair, int peer, bool *moved);
 /* p2p_place.c: a message by slots of memory; a new work of a pair that has a choice; when its data

@@ -74,7 +74,7 @@ static rcm_status receive_announced(struct rcmi_p2p *p2p, struct rcm_work *work,
     receive_begin(work, peer, &announced->header);
     work->transfer.id = id;
     rcmi_pair_asked(pair, &work->transfer);
-    if (rcmi_pair_may_fetch(pair, &work->transfer, announced->from)) {
+    if (rcmi_pair_may_fetch(p2p, pair, &work->transfer, announced->from)) {
         list_append(&pair->receiving, work);
         return RCM_OK;
     }
