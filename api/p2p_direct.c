@@ -52,7 +52,7 @@ static rcm_status pair_receive(struct rcmi_p2p *p2p, int peer, uint64_t tag, voi
     return RCM_OK;
 }
 
-/* The same for a while, if the message comes without its being fetched. */
+/* The same for a while, if the message comes by itself. */
 static rcm_status pair_receive_soon(struct rcmi_p2p *p2p, int peer, uint64_t tag, void *buffer,
                                     size_t capacity) {
     rcm_status status = pair_receive(p2p, peer, tag, buffer, capacity);

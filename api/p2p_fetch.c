@@ -20,13 +20,12 @@
 #define FETCH_PIECE ((size_t)1 << 20)
 #endif
 
-#define ROW 4 /* messages */
+#define NOWHERE 1 /* where a message of no bytes lies, which is taken at once */
+#define ROW     4 /* messages */
 /* So many times the other way is tried after so few rows, since what was measured first may have
  * been slow because it was the first. */
 #define TRIES_EARLY 3
 #define ROWS_EARLY  3
-
-enum { BY_SLOTS, BY_FETCHING, BY_MEASURE };
 
 /* 128 KiB, 1 MiB and 8 MiB are where caches end. */
 static struct rcmi_fetch_way *fetch_class(struct pair *pair, size_t bytes) {
@@ -41,7 +40,6 @@ static size_t fetch_bytes(const struct rcmi_transfer *t) {
     return t->total < t->capacity ? t->total : t->capacity;
 }
 
-/* What the user says; BY_MEASURE: nothing. */
 int rcmi_fetch_wanted(void) {
     const char *wanted = rcmi_setting("RINGCOMM_FETCH");
     if (strcmp(wanted, "never") == 0)
@@ -56,9 +54,13 @@ int rcmi_fetch_wanted(void) {
 
 bool rcmi_pair_may_fetch(const struct rcmi_p2p *p2p, struct pair *pair, struct rcmi_transfer *t,
                          uint64_t from) {
-    t->from = 0;
-    if (from == 0 || p2p->fetch == BY_SLOTS || pair->unfetchable || !shares_slots(pair->rx) ||
-        fetch_bytes(t) < FETCH_MIN)
+    t->from = t->total == 0 ? NOWHERE : 0;
+    if (t->total == 0)
+        pair->fetching++;
+    if (t->total == 0 || !shares_slots(pair->rx))
+        return t->total == 0;
+    t->asked_ns = 0;
+    if (from == 0 || p2p->fetch == BY_SLOTS || pair->unfetchable || fetch_bytes(t) < FETCH_MIN)
         return false;
     struct rcmi_fetch_way *way = fetch_class(pair, t->total);
     if (way->left == 0) {
@@ -97,7 +99,22 @@ static rcm_status fetch_give_up(struct pair *pair, int peer, struct rcmi_transfe
     t->done = 0;
     t->asked_ns = 0;
     pair->fetching--;
-    return rcmi_pair_owe(pair, peer, KIND_READY, t->id);
+    return rcmi_pair_owe_ready(pair, peer, t->id);
+}
+
+/* All bytes are there. The receive ends once its sender has been told, since after that perhaps
+ * nobody drives any more. */
+static rcm_status fetch_end(struct pair *pair, struct rcm_work **at, bool *moved) {
+    struct rcm_work *work = *at;
+    const rcm_status status = rcmi_pair_put(pair, meta_of(KIND_TAKEN, work->transfer.id), NULL, 0);
+    if (status != RCM_OK)
+        return status == RCM_AGAIN ? RCM_OK : status;
+    work->transfer.done = work->transfer.total;
+    pair->fetching--;
+    list_remove(&pair->receiving, at);
+    rcmi_receive_end(work);
+    *moved = true;
+    return RCM_OK;
 }
 
 /* A piece of the first one that is fetched. */
@@ -105,12 +122,14 @@ rcm_status rcmi_pair_fetch(struct pair *pair, int peer, bool *moved) {
     struct rcm_work **at = &pair->receiving.head;
     while (*at && !(*at)->transfer.from)
         at = &(*at)->next;
-    struct rcm_work *work = *at;
-    if (!work)
+    if (!*at)
         return RCM_OK;
-    struct rcmi_transfer *t = &work->transfer;
+    struct rcmi_transfer *t = &(*at)->transfer;
     const size_t left = fetch_bytes(t) - t->done, piece = left < FETCH_PIECE ? left : FETCH_PIECE;
-    rcm_status status = rcmi_channel_fetch(pair->rx, t->buffer + t->done, t->from + t->done, piece);
+    if (left == 0)
+        return fetch_end(pair, at, moved);
+    const rcm_status status =
+        rcmi_channel_fetch(pair->rx, t->buffer + t->done, t->from + t->done, piece);
     if (status == RCM_AGAIN)
         return RCM_OK;
     if (status == RCM_ERR_UNSUPPORTED)
@@ -121,11 +140,7 @@ rcm_status rcmi_pair_fetch(struct pair *pair, int peer, bool *moved) {
     t->done += piece;
     if (piece < left)
         return RCM_OK;
-    t->done = t->total;
     rcmi_pair_fetch_learn(pair, t);
-    pair->fetching--;
-    list_remove(&pair->receiving, at);
-    status = rcmi_pair_owe(pair, peer, KIND_TAKEN, t->id);
-    rcmi_receive_end(work);
-    return status;
+    t->asked_ns = 0;
+    return fetch_end(pair, at, moved);
 }

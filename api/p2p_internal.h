@@ -19,7 +19,8 @@
 
 #define EAGER_MAX     ((size_t)65536)  /* between sockets: asking costs more than the copies */
 #define EAGER_BARE    ((size_t)262144) /* the same without copies, see travels_bare */
-#define EAGER_SHARED  ((size_t)16384)  /* where the receiver copies from the slot, or may fetch */
+#define EAGER_SHARED  ((size_t)32768)  /* where the receiver copies from the slot */
+#define EAGER_FETCHED ((size_t)16384)  /* where it may fetch instead, if it is asked */
 #define EAGER_CROWDED ((size_t)131072) /* on shared cores asking takes two changes of tasks */
 /* There a sender that went on at once might keep the receiver from their core: it waits, from so
  * many bytes on, until the message was taken. */
@@ -54,6 +55,9 @@ enum kind {
 /* Where this rank is at home while it exchanges messages with another one that shares its home. */
 enum place { PLACE_APART, PLACE_HOME };
 
+/* What RINGCOMM_FETCH says of large messages within a machine. */
+enum { BY_SLOTS, BY_FETCHING, BY_MEASURE };
+
 enum stage { STAGE_NEW, STAGE_ANNOUNCED, STAGE_DATA, STAGE_DRAIN };
 
 struct header {
@@ -80,10 +84,9 @@ struct unexpected {
     char bytes[];
 };
 
-/* An answer that is owed. */
+/* A READY that is owed. */
 struct ready {
     struct ready *next;
-    enum kind kind; /* KIND_READY or KIND_TAKEN */
     uint32_t id;
 };
 
@@ -236,16 +239,17 @@ static inline size_t piece_bytes(const struct rcmi_channel *channel, size_t tota
 /* p2p.c: the channel to peer, and that from it, opened on first use. */
 rcm_status rcmi_pair_open_tx(struct rcmi_p2p *p2p, int peer);
 rcm_status rcmi_pair_open_rx(struct rcmi_p2p *p2p, int peer);
-/* p2p_send.c: sends what can be sent to peer. */
+/* p2p_send.c: a message of so few bytes; sends what can be sent to peer. */
+rcm_status rcmi_pair_put(struct pair *pair, uint64_t meta, const void *bytes, size_t len);
 rcm_status rcmi_pair_pump(struct rcmi_p2p *p2p, int peer, bool *moved);
 /* May a message of so many bytes go out unasked? Sends it so; RCM_AGAIN: no slot is free. */
 bool rcmi_pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair, uint64_t tag,
                             size_t total);
 rcm_status rcmi_pair_put_eager(const struct rcmi_p2p *p2p, struct pair *pair, uint64_t tag,
                                const void *bytes, size_t total);
-/* p2p_receive.c: takes what came from peer; owes it an answer; ends a receive that has all. */
+/* p2p_receive.c: takes what came from peer; owes it READY; ends a receive that has all. */
 rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved);
-rcm_status rcmi_pair_owe(struct pair *pair, int peer, enum kind kind, uint32_t id);
+rcm_status rcmi_pair_owe_ready(struct pair *pair, int peer, uint32_t id);
 void rcmi_receive_end(struct rcm_work *work);
 /* p2p_fetch.c: what the setting says; will an announced message that begins to be received be
  * fetched? It came, one way or the other. The next pieces of those that are fetched. */

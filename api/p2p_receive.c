@@ -56,34 +56,26 @@ static void receive_eager(struct rcmi_p2p *p2p, struct rcm_work *work, int peer,
     rcmi_receive_end(work);
 }
 
-rcm_status rcmi_pair_owe(struct pair *pair, int peer, enum kind kind, uint32_t id) {
+rcm_status rcmi_pair_owe_ready(struct pair *pair, int peer, uint32_t id) {
     struct ready *ready = calloc(1, sizeof(*ready));
     if (!ready)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to answer rank %d", peer);
-    ready->kind = kind;
     ready->id = id;
     *pair->ready_end = ready;
     pair->ready_end = &ready->next;
     return RCM_OK;
 }
 
-/* Of a message of no bytes no data will come, but its sender waits for READY all the same. */
 static rcm_status receive_announced(struct rcmi_p2p *p2p, struct rcm_work *work, int peer,
                                     const struct announcement *announced, uint32_t id) {
     struct pair *pair = &p2p->pairs[peer];
     receive_begin(work, peer, &announced->header);
     work->transfer.id = id;
     rcmi_pair_asked(pair, &work->transfer);
-    if (rcmi_pair_may_fetch(p2p, pair, &work->transfer, announced->from)) {
-        list_append(&pair->receiving, work);
+    list_append(&pair->receiving, work);
+    if (rcmi_pair_may_fetch(p2p, pair, &work->transfer, announced->from))
         return RCM_OK;
-    }
-    const rcm_status status = rcmi_pair_owe(pair, peer, KIND_READY, id);
-    if (announced->header.total > 0 || status != RCM_OK)
-        list_append(&pair->receiving, work);
-    else
-        rcmi_receive_end(work);
-    return status;
+    return rcmi_pair_owe_ready(pair, peer, id);
 }
 
 /* May what arrives be kept aside? An honest sender never exceeds its budget. */

@@ -7,7 +7,7 @@
 #include "p2p_internal.h"
 
 /* Sends a message of `len` bytes, as small as a header. */
-static rcm_status pair_put(struct pair *pair, uint64_t meta, const void *bytes, size_t len) {
+rcm_status rcmi_pair_put(struct pair *pair, uint64_t meta, const void *bytes, size_t len) {
     void *slot;
     rcm_status status = rcmi_channel_reserve(pair->tx, &slot);
     if (status != RCM_OK)
@@ -40,7 +40,9 @@ static void pair_copy(const struct rcmi_p2p *p2p, struct pair *pair, void *to, c
 static size_t pair_eager_max(const struct rcmi_p2p *p2p, const struct pair *pair, uint64_t tag) {
     if (!shares_slots(pair->tx))
         return tag <= UINT32_MAX ? EAGER_BARE : EAGER_MAX;
-    return shares_cpu(p2p, pair) ? EAGER_CROWDED : EAGER_SHARED;
+    if (shares_cpu(p2p, pair))
+        return EAGER_CROWDED;
+    return p2p->fetch == BY_SLOTS ? EAGER_SHARED : EAGER_FETCHED;
 }
 
 /* What stands before an eager message in its slot. A tag that fits goes where an id would be; then
@@ -115,7 +117,7 @@ static rcm_status pair_announce(struct rcmi_p2p *p2p, struct pair *pair, struct 
         return RCM_OK;
     }
     rcm_status status =
-        pair_put(pair, meta_of(KIND_ANNOUNCE, pair->next_id), &announced, sizeof(announced));
+        rcmi_pair_put(pair, meta_of(KIND_ANNOUNCE, pair->next_id), &announced, sizeof(announced));
     if (status != RCM_OK)
         return status;
     t->id = pair->next_id++;
@@ -181,7 +183,7 @@ static rcm_status pair_pump_sends(const struct rcmi_p2p *p2p, struct pair *pair,
 static rcm_status pair_pump_ready(struct pair *pair, bool *moved) {
     while (pair->ready) {
         struct ready *ready = pair->ready;
-        rcm_status status = pair_put(pair, meta_of(ready->kind, ready->id), NULL, 0);
+        rcm_status status = rcmi_pair_put(pair, meta_of(KIND_READY, ready->id), NULL, 0);
         if (status != RCM_OK)
             return status;
         pair->ready = ready->next;
@@ -197,7 +199,7 @@ static rcm_status pair_pump_credit(const struct rcmi_p2p *p2p, struct pair *pair
     if (pair->eager_in < p2p->budget / 4)
         return RCM_OK;
     const uint64_t bytes = pair->eager_in;
-    rcm_status status = pair_put(pair, meta_of(KIND_CREDIT, 0), &bytes, sizeof(bytes));
+    rcm_status status = rcmi_pair_put(pair, meta_of(KIND_CREDIT, 0), &bytes, sizeof(bytes));
     if (status == RCM_OK) {
         pair->eager_in = 0;
         pair->eager_due -= bytes;

@@ -484,9 +484,9 @@ RCM_CHECKED rcm_status rcm_irecv(rcm_comm *comm, void *buffer, size_t count, rcm
 /*
  * Memory for buffers that are used again and again: at least `bytes`, page-aligned, zeroed. Ranks
  * of the same host map each other's, so operations on it copy once, or not at all, where other
- * memory is copied twice: the larger the buffers the more it gains. It is good for any use, with
- * buffers of other kinds and any pointers into it; whether other ranks use such memory does not
- * matter. Local to this rank, not collective. It lives until rcm_mem_free, or until the last
+ * memory is mostly copied twice: the larger the buffers the more it gains. It is good for any use,
+ * with buffers of other kinds and any pointers into it; whether other ranks use such memory does
+ * not matter. Local to this rank, not collective. It lives until rcm_mem_free, or until the last
  * communicator that came from the same rcm_init is destroyed.
  *
  * Other ranks touch it only in operations that were given it. But after an operation has failed or

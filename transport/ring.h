@@ -6,7 +6,7 @@
  *   readers x 2 lines   how many messages that reader has given back; written by that reader only
  *   slots x stride      a header line {seq, meta, len, inline bytes}, then the payload area
  *   slots x line        where the reader wants messages, written by it; only with one reader
- *   line                whether the writer has closed its end; likewise
+ *   line                which channel the writer has open here; likewise
  *
  * seq is the number of the message in the slot, from 1, and the last thing written: its release
  * store publishes the rest of the line and the payload. Messages of up to RCMI_RING_INLINE bytes
@@ -57,7 +57,7 @@ _Static_assert(sizeof(struct rcmi_ring_invitation) == RCMI_LINE, "an invitation 
 
 struct rcmi_ring_shape {
     size_t slot_bytes, stride, counters, total;
-    size_t invitations, closed; /* where they begin; 0: there are none */
+    size_t invitations, open; /* where they begin; 0: there are none */
     uint32_t slots;
     int nreaders;
 };
@@ -76,7 +76,7 @@ static inline struct rcmi_ring_shape rcmi_ring_shape(size_t slot_bytes, uint32_t
     if (nreaders == 1) {
         shape.invitations = shape.total;
         shape.total += slots * sizeof(struct rcmi_ring_invitation);
-        shape.closed = shape.total;
+        shape.open = shape.total;
         shape.total += RCMI_LINE;
     }
     return shape;
@@ -99,9 +99,10 @@ static inline _Atomic uint64_t *rcmi_ring_counter(void *base, int reader) {
     return (_Atomic uint64_t *)((uint8_t *)base + (size_t)reader * RCMI_RING_COUNTER);
 }
 
-/* Not 0: the writer has closed its end. NULL if there are several readers. */
-static inline _Atomic uint64_t *rcmi_ring_closed(void *base, const struct rcmi_ring_shape *shape) {
-    return shape->closed ? (_Atomic uint64_t *)((uint8_t *)base + shape->closed) : NULL;
+/* A number that the writer gave the channel, as long as its end is open, else 0. NULL if there are
+ * several readers. */
+static inline _Atomic uint64_t *rcmi_ring_open(void *base, const struct rcmi_ring_shape *shape) {
+    return shape->open ? (_Atomic uint64_t *)((uint8_t *)base + shape->open) : NULL;
 }
 
 /* Makes fresh what may have been used before. */
@@ -112,8 +113,8 @@ static inline void rcmi_ring_clear(void *base, const struct rcmi_ring_shape *sha
         atomic_store_explicit(&rcmi_ring_line(base, shape, i)->seq, 0, memory_order_relaxed);
     for (uint32_t i = 0; shape->invitations && i < shape->slots; i++)
         atomic_store_explicit(&rcmi_ring_invitation(base, shape, i)->seq, 0, memory_order_relaxed);
-    if (shape->closed)
-        atomic_store_explicit(rcmi_ring_closed(base, shape), 0, memory_order_relaxed);
+    if (shape->open)
+        atomic_store_explicit(rcmi_ring_open(base, shape), 0, memory_order_relaxed);
     /* Readers hear of the ring through a system call or a lock after this. */
     atomic_thread_fence(memory_order_release);
 }

@@ -264,8 +264,8 @@ static inline bool rcmi_channel_invite(struct rcmi_channel *channel, uint32_t ah
 /*
  * Reader: copies to place the len bytes at `from` in the writer's process, which the writer told in
  * a message, for as long as it says. They are what was there before the writer closed its end:
- * RCM_AGAIN if it has, and why will be heard of. RCM_ERR_UNSUPPORTED, without a sentence, where one
- * of the two processes may not read the other's memory: nor will it later.
+ * RCM_AGAIN if it has, and why will be heard of. RCM_ERR_UNSUPPORTED, without a sentence, where the
+ * one process may not read the other's memory, or not there: it then comes another way.
  */
 static inline rcm_status rcmi_channel_fetch(struct rcmi_channel *channel, void *place,
                                             uint64_t from, size_t len);

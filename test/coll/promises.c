@@ -7,6 +7,7 @@
 #include "ranks.h"
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,9 @@ static double seconds(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* In memory that all processes of the test share. */
-static _Atomic int *named; /* survivors that named the rank that was killed */
+/* In memory that all processes of the test share: survivors that named the rank that was killed; or
+ * the last tag that was sent. */
+static _Atomic int *named;
 
 static void *array(size_t bytes) {
     void *memory = calloc(1, bytes);
@@ -348,6 +350,46 @@ static int check_given_up(rcm_comm *comm, void *arg) {
     return errors;
 }
 
+/* Who has received calls nothing for as long as it likes, and who has sent does not wait for that:
+ * rank 1 looks, without the library, whether rank 0 got on. */
+static int sent_and_known(rcm_comm *comm, uint8_t *data, size_t len, uint64_t tag) {
+    int errors = 0;
+    if (rcm_rank(comm) == 0) {
+        CHECK(errors, rcm_send(comm, data, len, RCM_UINT8, 1, tag, NULL, NULL) == RCM_OK, "%s",
+              rcm_last_error());
+        atomic_store(named, (int)tag);
+    } else {
+        CHECK(errors, rcm_recv(comm, data, len, RCM_UINT8, 0, tag, NULL, NULL) == RCM_OK, "%s",
+              rcm_last_error());
+        for (int i = 0; i < 500 && atomic_load(named) != (int)tag; i++)
+            usleep(10000);
+        CHECK(errors, atomic_load(named) == (int)tag, "%zu bytes were received and not sent", len);
+    }
+    return errors;
+}
+
+static int check_sent(rcm_comm *comm, void *arg) {
+    enum { LEN = 16384, MANY = 80 }; /* more than goes unasked */
+    static uint8_t data[100000];
+    rcm_work *works[MANY] = {NULL};
+    int errors = 0;
+    (void)arg;
+    errors += sent_and_known(comm, data, sizeof data, 1); /* its first call */
+    for (int i = 0; i < MANY && rcm_rank(comm) == 0; i++)
+        CHECK(errors, rcm_isend(comm, data, LEN, RCM_UINT8, 1, 2, &works[i]) == RCM_OK, "%s",
+              rcm_last_error());
+    errors += sent_and_known(comm, data, 0, 3);
+    for (int i = 0; i < MANY; i++) {
+        if (rcm_rank(comm) == 1)
+            CHECK(errors, rcm_recv(comm, data, LEN, RCM_UINT8, 0, 2, NULL, NULL) == RCM_OK, "%s",
+                  rcm_last_error());
+        (void)!rcm_work_wait(works[i], -1);
+        rcm_work_free(works[i]);
+    }
+    CHECK(errors, rcm_destroy(comm) == RCM_OK, "%s", rcm_last_error());
+    return errors;
+}
+
 /* Rank 1 stops, so that rank 0's socket fills; rank 0 aborts, waits, unmaps its buffer. If the
  * library still sends from there, the kernel says EFAULT, which the log shows. */
 static int check_lent(rcm_comm *comm, void *arg) {
@@ -431,7 +473,8 @@ static const struct kase {
     {"helper", check_helper, 1, false, 8000, NULL, NULL},
     {"blame", check_blame, 15, false, 8000, NULL, NULL},
     {"abort", check_abort, 1, false, 8000, NULL, NULL},
-    {"given-up", check_given_up, 5, false, 8000, NULL, NULL},
+    {"given-up", check_given_up, 5, false, 8000, "RINGCOMM_FETCH", "always"},
+    {"sent", check_sent, 5, false, 8000, "RINGCOMM_FETCH", "always"},
     {"lent", check_lent, 1, false, 8000, "RINGCOMM_SLOTS", "256"},
     {"order", check_order, 1, false, 8000, NULL, NULL},
     {"zero", check_zero, 1, true, 8000, NULL, NULL},

@@ -168,7 +168,7 @@ static void step(struct side *side, struct fuzz_input *in) {
 /* The peer's offer and its data connection, as they should be. */
 static void set_up(struct side *side) {
     const uint32_t streams = 1;
-    static const uint64_t self[2]; /* where its head is, its process: nowhere */
+    static const uint64_t self[3]; /* where its head is, its process: nowhere */
     const int with[3] = {fds[FD_SEGMENT], fds[FD_EVENT], fds[FD_SEGMENT]};
     if (side->tcp)
         fuzz_frame(side->control, RCMI_FRAME_OFFER, &streams, sizeof streams, NULL, 0);

@@ -596,13 +596,13 @@ def control():
         return u8(4 + 16 * slot)
 
     def open_ring(at=SEGMENT_HEAD, length=4096, reader=0, fds=1, **fields):
-        ring = struct.pack('<QQII', at & U64_MAX, length, 1, reader)
+        ring = struct.pack('<QQIIQ', at & U64_MAX, length, 1, reader, 1)
         return frame(OPEN, opening(**fields) + ring, fds) + read(3)
     shm, tcp, script = b'\0', b'\1', 2
     data_hello, say, leave = u8(8), u8(9), u8(10)
     segment, small, unsealed, event, blocking, null = range(1, 7)
     offer_shm = segment + 8 * event + 64 * segment
-    ring_shm = struct.pack('<QQII', SEGMENT_HEAD, 4096, 1, 0)
+    ring_shm = struct.pack('<QQIIQ', SEGMENT_HEAD, 4096, 1, 0, 1)
     slots_tcp = struct.pack('<QII', SLOT_BYTES, 0, SLOTS)
     open_shm = frame(OPEN, opening() + ring_shm, segment)
     open_tcp = frame(OPEN, opening() + slots_tcp)
@@ -619,12 +619,12 @@ def control():
         'valid-shm-withdraw': open_shm + frame(CLOSE, u32(5) + u32(1)) + read(3),
         'valid-shm-say': say + frame(MESSAGE, b'y') + leave,
         'valid-shm-multicast': frame(OPEN, opening(number=0x10003, nreaders=2, reader=1) +
-                                     struct.pack('<QQII', SEGMENT_HEAD, 4096, 2, 1), segment) +
+                                     struct.pack('<QQIIQ', SEGMENT_HEAD, 4096, 2, 1, 1), segment) +
         read(0x43) + use(1),
         'any-shm-bye': frame(BYE) + leave,
         'bad-shm-type': frame(9), 'bad-shm-length': raw(u32(5000) + u32(5)),
         'bad-shm-length-absurd': raw(u32(-1) + u32(5)),
-        'bad-shm-offer-again': frame(OFFER, bytes(16), offer_shm),
+        'bad-shm-offer-again': frame(OFFER, bytes(24), offer_shm),
         'bad-shm-empty-message': frame(MESSAGE),
         'bad-shm-message-length': raw(u32(4097) + u32(5) + b'x' * 4097),
         'bad-shm-fds-announced': raw(u32(1) + u16(5) + u8(3) + u8(0) + b'x'),
@@ -667,21 +667,21 @@ def control():
         'bad-tcp-multicast': write(0x42),
     }
     offers = {
-        'valid-offer-shm': (0, frame(OFFER, bytes(16), offer_shm)),
+        'valid-offer-shm': (0, frame(OFFER, bytes(24), offer_shm)),
         'bad-offer-shm-none': (0, frame(OFFER)),
-        'bad-offer-shm-one': (0, frame(OFFER, bytes(16), segment)),
-        'bad-offer-shm-four': (0, frame(OFFER, bytes(16), offer_shm + 512 * event)),
-        'bad-offer-shm-two': (0, frame(OFFER, bytes(16), segment + 8 * event)),
-        'bad-offer-shm-unsealed-memory': (0, frame(OFFER, bytes(16), segment + 8 * event + 64 * unsealed)),
-        'bad-offer-shm-swapped': (0, frame(OFFER, bytes(16), event + 8 * segment + 64 * segment)),
-        'bad-offer-shm-blocking': (0, frame(OFFER, bytes(16), segment + 8 * blocking + 64 * segment)),
-        'bad-offer-shm-small': (0, frame(OFFER, bytes(16), small + 8 * event + 64 * segment)),
-        'bad-offer-shm-unsealed': (0, frame(OFFER, bytes(16), unsealed + 8 * event + 64 * segment)),
+        'bad-offer-shm-one': (0, frame(OFFER, bytes(24), segment)),
+        'bad-offer-shm-four': (0, frame(OFFER, bytes(24), offer_shm + 512 * event)),
+        'bad-offer-shm-two': (0, frame(OFFER, bytes(24), segment + 8 * event)),
+        'bad-offer-shm-unsealed-memory': (0, frame(OFFER, bytes(24), segment + 8 * event + 64 * unsealed)),
+        'bad-offer-shm-swapped': (0, frame(OFFER, bytes(24), event + 8 * segment + 64 * segment)),
+        'bad-offer-shm-blocking': (0, frame(OFFER, bytes(24), segment + 8 * blocking + 64 * segment)),
+        'bad-offer-shm-small': (0, frame(OFFER, bytes(24), small + 8 * event + 64 * segment)),
+        'bad-offer-shm-unsealed': (0, frame(OFFER, bytes(24), unsealed + 8 * event + 64 * segment)),
         'bad-offer-shm-short': (0, frame(OFFER, b'', offer_shm)),
-        'bad-offer-shm-magic': (0, memory(0, b'x') + frame(OFFER, bytes(16), offer_shm)),
-        'bad-offer-shm-rank': (0, memory(16, u32(2)) + frame(OFFER, bytes(16), offer_shm)),
+        'bad-offer-shm-magic': (0, memory(0, b'x') + frame(OFFER, bytes(24), offer_shm)),
+        'bad-offer-shm-rank': (0, memory(16, u32(2)) + frame(OFFER, bytes(24), offer_shm)),
         'bad-offer-long': (0, frame(OFFER, b'x' * 257, offer_shm)),
-        'bad-offer-late': (0, frame(MESSAGE, b'x') + frame(OFFER, bytes(16), offer_shm)),
+        'bad-offer-late': (0, frame(MESSAGE, b'x') + frame(OFFER, bytes(24), offer_shm)),
         'valid-offer-tcp': (1, frame(OFFER, u32(1)) + data_hello),
         'bad-offer-tcp-streams': (1, frame(OFFER, u32(4))),
         'bad-offer-tcp-short': (1, frame(OFFER, b'')),

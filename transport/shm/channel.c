@@ -53,6 +53,10 @@ rcm_status shm_writer_init(struct rcmi_channel *channel, void *const *links, int
         return status;
     rcmi_ring_clear(shm->memory, &shape);
     rcmi_ring_writer_init(&shm->ring.writer, shm->memory, &shape);
+    shm->number = ++domain->channels;
+    if (shape.open) /* read after the offer came */
+        atomic_store_explicit(rcmi_ring_open(shm->memory, &shape), shm->number,
+                              memory_order_release);
     return RCM_OK;
 }
 
@@ -61,7 +65,8 @@ rcm_status shm_writer_offer(struct rcmi_channel *channel, int r, struct rcmi_blo
     const struct shm_offer offer = {.at = shm->at,
                                     .len = shm->len,
                                     .nreaders = (uint32_t)channel->nreaders,
-                                    .reader = (uint32_t)r};
+                                    .reader = (uint32_t)r,
+                                    .number = shm->number};
     memcpy(ret_offer->bytes, &offer, sizeof offer);
     ret_offer->len = sizeof offer;
     ret_offer->fds[0] = shm->domain->memfd;
@@ -116,6 +121,7 @@ rcm_status shm_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *blo
     if (status != RCM_OK)
         return status;
     shm->len = offer.len;
+    shm->number = offer.number;
     rcmi_ring_reader_init(&shm->ring.reader, shm->memory, &shape, (int)offer.reader);
     ret_answer->len = 0;
     return RCM_OK;
@@ -124,11 +130,11 @@ rcm_status shm_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *blo
 /* What was lent lies in memory of the node, which outlives the channel. What a reader fetches is
  * the user's, who gets it back now: the reader is told. */
 void shm_writer_close(struct rcmi_channel *channel) {
-    struct rcmi_ring_writer *writer = &shm_of(channel)->ring.writer;
-    _Atomic uint64_t *closed = writer->base ? rcmi_ring_closed(writer->base, &writer->shape) : NULL;
-    /* Partner: the load in shm_fetch, after the bytes were read. */
-    if (closed)
-        atomic_store(closed, 1);
+    const struct rcmi_ring_writer *writer = &shm_of(channel)->ring.writer;
+    _Atomic uint64_t *open = writer->base ? rcmi_ring_open(writer->base, &writer->shape) : NULL;
+    /* Partner: the loads in shm_fetch. */
+    if (open)
+        atomic_store(open, 0);
 }
 
 /* Either end. */
@@ -146,7 +152,8 @@ void shm_channel_fini(struct rcmi_channel *channel) {
 
 /* ---- Data ------------------------------------------------------------------------------------ */
 
-rcm_status shm_blame(int rank) {
+/* Nonsense in the memory, which this rank is thought to have written. */
+static rcm_status shm_blame(int rank) {
     rcmi_last_error()->origin = rank;
     rcmi_last_error()->of_world = true;
     return rcmi_fail_context("rank %d", rank);

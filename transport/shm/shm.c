@@ -23,7 +23,11 @@ static rcm_status shm_domain_init(void *arg, struct rcmi_node *node) {
     struct shm_domain *domain = arg;
     domain->node = node;
     rcm_status status = shm_memory_init(&domain->memory);
-    return status == RCM_OK ? shm_segment_init(domain) : status;
+    if (status == RCM_OK)
+        status = shm_segment_init(domain);
+    if (status == RCM_OK)
+        domain->self = shm_self_of(domain);
+    return status;
 }
 
 static void shm_domain_fini(void *arg) {
@@ -71,9 +75,9 @@ static rcm_status shm_link_init(void *arg, void *domain, int peer) {
 
 static rcm_status shm_link_offer(void *arg, struct rcmi_blob *ret_offer) {
     const struct shm_link *link = arg;
-    const struct shm_self self = shm_self_of(link->domain);
-    memcpy(ret_offer->bytes, &self, sizeof self);
-    ret_offer->len = sizeof self;
+    const struct shm_self *self = &link->domain->self;
+    memcpy(ret_offer->bytes, self, sizeof *self);
+    ret_offer->len = sizeof *self;
     ret_offer->fds[0] = link->domain->memfd;
     ret_offer->fds[1] = rcmi_loop_eventfd(rcmi_node_loop(link->domain->node));
     ret_offer->fds[2] = link->domain->memory.fd;
@@ -120,6 +124,7 @@ static rcm_status shm_link_accept(void *arg, struct rcmi_blob *offer) {
                          "it offered shared memory in %zu bytes instead of %zu", offer->len,
                          sizeof link->self);
     memcpy(&link->self, offer->bytes, sizeof link->self);
+    atomic_init(&link->unfetchable, !shm_self_reads(&link->domain->self, &link->self));
     /* A write to it must never block. */
     int flags = fcntl(offer->fds[1], F_GETFL);
     if (flags < 0 || !(flags & O_NONBLOCK))

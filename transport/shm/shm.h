@@ -43,6 +43,14 @@ struct shm_head {
 };
 _Static_assert(sizeof(struct shm_head) <= SHM_PAGE, "the head is a page");
 
+/* Where this process is found by others: what travels in a link's offer. */
+struct shm_self {
+    uint64_t head;   /* address of its head there */
+    uint64_t pid_ns; /* the namespace of pid, 0: not known */
+    int32_t pid;
+    int32_t reserved; /* 0 */
+};
+
 /* A free piece of the segment. */
 struct shm_range {
     struct shm_range *next;
@@ -95,19 +103,14 @@ struct shm_domain {
     size_t size;
     size_t page; /* of the machine */
     struct shm_head *head;
+    struct shm_self self;
     struct shm_range *free; /* by position */
+    uint64_t channels;      /* written so far */
     struct shm_map *maps;   /* kept for status pages that may still be read */
     /* Links that were begun; never fewer. seq_cst with the armed bits of the bell: who polls sees
      * the new link, or the ring after it wakes it. */
     _Atomic int links;
     struct shm_memory memory;
-};
-
-/* Where this process is found by others: what travels in a link's offer. */
-struct shm_self {
-    uint64_t head; /* address of its head there */
-    int32_t pid;
-    int32_t reserved; /* 0 */
 };
 
 struct shm_link {
@@ -153,12 +156,14 @@ struct shm_channel {
     void *memory;                /* mapped here */
     size_t len;                  /* of memory */
     size_t at;                   /* in the writer's segment */
+    uint64_t number;             /* of the channel among all of its writer, from 1 */
 };
 
 /* What travels in the OPEN frame beside the descriptor of the segment. */
 struct shm_offer {
     uint64_t at, len;
     uint32_t nreaders, reader;
+    uint64_t number; /* as in struct shm_channel */
 };
 
 /* segment.c */
@@ -196,11 +201,11 @@ rcm_status shm_direct_peek(struct shm_channel *shm, uint64_t len, const void **r
 
 /* fetch.c */
 struct shm_self shm_self_of(const struct shm_domain *domain);
+/* Does the peer's process number mean something here? */
+bool shm_self_reads(const struct shm_self *self, const struct shm_self *peer);
 rcm_status shm_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len);
 
 /* channel.c */
-/* Nonsense in the memory, which this rank is thought to have written: its is the thread's error. */
-rcm_status shm_blame(int rank);
 /* Publishes what the ring was given: rings the readers. */
 void shm_publish(const struct shm_channel *shm);
 rcm_status shm_writer_init(struct rcmi_channel *channel, void *const *links, int nreaders);
