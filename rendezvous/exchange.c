@@ -18,6 +18,7 @@
  * are told. Between looks: more for very many ranks. */
 #define LOOK_FIRST_MS 1500
 #define LOOK_MS       500
+#define ANSWER_MS     1000 /* at the deadline: the store is gone, perhaps, with one of the ranks */
 
 struct exchange {
     rcm_store *store;
@@ -80,13 +81,20 @@ static void ranks_text(const bool *present, int n, char *text, size_t size) {
     }
 }
 
+static rcm_status exchange_present(const struct exchange *x, bool *ret_present) {
+    const int64_t patience = rcmi_store_patience(ANSWER_MS);
+    const rcm_status status =
+        x->store->ops->present(x->store, x->keys, (size_t)x->nranks, ret_present);
+    (void)rcmi_store_patience(patience);
+    return status;
+}
+
 /* Writes x->missing; false if nobody is, or if the store does not answer. */
 static bool missing_look(struct exchange *x) {
     char ranks[300];
     int missing = 0;
-    size_t n = (size_t)x->nranks;
-    bool *present = calloc(n, sizeof *present);
-    if (!present || x->store->ops->present(x->store, x->keys, n, present) != RCM_OK) {
+    bool *present = calloc((size_t)x->nranks, sizeof *present);
+    if (!present || exchange_present(x, present) != RCM_OK) {
         free(present);
         return false;
     }
@@ -115,7 +123,7 @@ static rcm_status exchange_timeout(struct exchange *x) {
 
 /* ---- The exchange -------------------------------------------------------------------------- */
 
-static rcm_status exchange_publish(struct exchange *x, struct rcmi_bytes mine) {
+static rcm_status exchange_put(const struct exchange *x, struct rcmi_bytes mine) {
     const struct rcmi_store_ops *ops = x->store->ops;
     const struct rcmi_bytes one = {"1", 1};
     int64_t arrived = 0;
@@ -130,6 +138,16 @@ static rcm_status exchange_publish(struct exchange *x, struct rcmi_bytes mine) {
                               &swapped, &now);
     if (status == RCM_OK)
         free(now.data); /* a refusal, perhaps: exchange_wait reads it */
+    return status;
+}
+
+static rcm_status exchange_publish(const struct exchange *x, struct rcmi_bytes mine) {
+    const int left_ms = rcmi_deadline_left_ms(x->deadline);
+    if (left_ms < 0)
+        return exchange_put(x, mine);
+    const int64_t patience = rcmi_store_patience(left_ms > ANSWER_MS ? left_ms : ANSWER_MS);
+    const rcm_status status = exchange_put(x, mine);
+    (void)rcmi_store_patience(patience);
     return status;
 }
 
