@@ -249,8 +249,11 @@ static void *loop_run(void *arg) {
     struct rcmi_loop *loop = arg;
     thread_loop = loop;
     pthread_setname_np(pthread_self(), loop->name);
-    while (!atomic_load_explicit(&loop->stop, memory_order_acquire)) {
+    for (;;) {
+        /* Before a look at anything that a waker may have left, the end too. */
         atomic_exchange_explicit(&loop->noted, false, memory_order_seq_cst);
+        if (atomic_load_explicit(&loop->stop, memory_order_acquire))
+            break;
         loop_run_calls(loop, false);
         loop_fire_timers(loop);
         rcmi_deadline until = loop->tick ? loop->tick(loop->tick_arg) : RCMI_NEVER;
