@@ -490,6 +490,22 @@ static void test_start_stop(void **state) {
     }
 }
 
+/* The end comes at any moment of a round. */
+static void test_end_in_a_round(void **state) {
+    (void)state;
+    for (int i = 0; i < 3000; i++) {
+        struct rcmi_loop *loop;
+        check_ok(rcmi_loop_create("test", NULL, NULL, &loop));
+        check_ok(rcmi_loop_start(loop));
+        usleep(100);
+        rcmi_loop_wake(loop);
+        const int64_t until = rcmi_now_ns() + (int64_t)(i * 7919 % 60000);
+        while (rcmi_now_ns() < until)
+            ;
+        rcmi_loop_destroy(loop);
+    }
+}
+
 /* The child frees its copy without harm to the parent's loop and its watches. */
 static void test_fork(void **state) {
     (void)state;
@@ -540,6 +556,7 @@ int main(void) {
         cmocka_unit_test(test_wake_from_process),
         cmocka_unit_test(test_tick),
         cmocka_unit_test(test_start_stop),
+        cmocka_unit_test(test_end_in_a_round),
         cmocka_unit_test(test_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
