@@ -9,8 +9,8 @@
  *                                          <--   READY(id)
  *           DATA(id, bytes) ... DATA(id)   -->   into the buffer
  *                                          <--   CREDIT(bytes): so many eager bytes were taken
- *   large, within a machine:
- *           ANNOUNCE(id, tag, total, from) -->   matched: copied from there, see p2p_fetch.c
+ *   large within a machine, or of no bytes:
+ *           ANNOUNCE(id, tag, total, from) -->   matched: copied from there (p2p_fetch.c)
  *                                          <--   TAKEN(id)
  *
  * EAGER, BARE and ANNOUNCE go out in the order of the sends, so matching is in order per tag.

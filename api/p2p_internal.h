@@ -251,11 +251,12 @@ rcm_status rcmi_pair_put_eager(const struct rcmi_p2p *p2p, struct pair *pair, ui
 rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved);
 rcm_status rcmi_pair_owe_ready(struct pair *pair, int peer, uint32_t id);
 void rcmi_receive_end(struct rcm_work *work);
-/* p2p_fetch.c: what the setting says; will an announced message that begins to be received be
- * fetched? It came, one way or the other. The next pieces of those that are fetched. */
+/* p2p_fetch.c: what the setting says. Decides, for an announced message that begins to be received,
+ * whether it is fetched; then transfer->from and pair->fetching say so. It came, one way or the
+ * other. The next piece of one that is fetched. */
+int rcmi_fetch_wanted(void);
 bool rcmi_pair_may_fetch(const struct rcmi_p2p *p2p, struct pair *pair,
                          struct rcmi_transfer *transfer, uint64_t from);
-int rcmi_fetch_wanted(void);
 void rcmi_pair_fetch_learn(struct pair *pair, const struct rcmi_transfer *transfer);
 rcm_status rcmi_pair_fetch(struct pair *pair, int peer, bool *moved);
 /* p2p_place.c: a message by slots of memory; a new work of a pair that has a choice; when its data
