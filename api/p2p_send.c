@@ -92,8 +92,13 @@ static rcm_status pair_lend_bare(struct pair *pair, struct rcm_work *work) {
     return RCM_OK;
 }
 
+/* Only once the channel is ready it is known what may go out unasked: else a small message might be
+ * announced, because the channel became ready in between, and wait for its receiver. */
 static rcm_status pair_announce(struct rcmi_p2p *p2p, struct pair *pair, struct rcm_work *work) {
     struct rcmi_transfer *t = &work->transfer;
+    const rcm_status state = rcmi_channel_state(pair->tx);
+    if (state != RCM_OK)
+        return state;
     const struct announcement announced = {
         .header = {.tag = t->tag, .total = t->total},
         .from = shares_slots(pair->tx) ? (uint64_t)(uintptr_t)t->buffer : 0};
