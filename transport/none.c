@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Slots of the rows of transports that have no memory to share, heed no invitations, cannot fetch,
- * or do not know what has become of a message. */
+ * carry no wish, or do not know what has become of a message. */
 #include "transport.h"
 
 rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory) {
@@ -40,4 +40,14 @@ rcm_status rcmi_no_fetch(struct rcmi_channel *channel, void *place, uint64_t fro
     (void)from;
     (void)len;
     return RCM_ERR_UNSUPPORTED; /* no sentence: slots will do */
+}
+
+void rcmi_no_wish(struct rcmi_channel *channel, uint64_t word) {
+    (void)channel;
+    (void)word;
+}
+
+uint64_t rcmi_none_wished(struct rcmi_channel *channel) {
+    (void)channel;
+    return 0;
 }

@@ -3,10 +3,10 @@
  * A ring of slots in memory that a writer and its readers share, for the transports that have such
  * memory: shm (another process's) and self (the heap).
  *
- *   readers x 2 lines   how many messages that reader has given back; written by that reader only
- *   slots x stride      a header line {seq, meta, len, inline bytes}, then the payload area
- *   slots x line        where the reader wants messages, written by it; only with one reader
- *   line                which channel the writer has open here; likewise
+ *   readers x 2 lines   how many messages that reader has given back, and what it wishes; written
+ * by that reader only slots x stride      a header line {seq, meta, len, inline bytes}, then the
+ * payload area slots x line        where the reader wants messages, written by it; only with one
+ * reader line                which channel the writer has open here; likewise
  *
  * seq is the number of the message in the slot, from 1, and the last thing written: its release
  * store publishes the rest of the line and the payload. Messages of up to RCMI_RING_INLINE bytes
@@ -99,6 +99,11 @@ static inline _Atomic uint64_t *rcmi_ring_counter(void *base, int reader) {
     return (_Atomic uint64_t *)((uint8_t *)base + (size_t)reader * RCMI_RING_COUNTER);
 }
 
+/* What a reader wishes, in its second line: the writer looks at it seldom. */
+static inline _Atomic uint64_t *rcmi_ring_wish(void *base, int reader) {
+    return (_Atomic uint64_t *)((uint8_t *)base + (size_t)reader * RCMI_RING_COUNTER + RCMI_LINE);
+}
+
 /* A number that the writer gave the channel, as long as its end is open, else 0. NULL if there are
  * several readers. */
 static inline _Atomic uint64_t *rcmi_ring_open(void *base, const struct rcmi_ring_shape *shape) {
@@ -107,8 +112,10 @@ static inline _Atomic uint64_t *rcmi_ring_open(void *base, const struct rcmi_rin
 
 /* Makes fresh what may have been used before. */
 static inline void rcmi_ring_clear(void *base, const struct rcmi_ring_shape *shape) {
-    for (int r = 0; r < shape->nreaders; r++)
+    for (int r = 0; r < shape->nreaders; r++) {
         atomic_store_explicit(rcmi_ring_counter(base, r), 0, memory_order_relaxed);
+        atomic_store_explicit(rcmi_ring_wish(base, r), 0, memory_order_relaxed);
+    }
     for (uint32_t i = 0; i < shape->slots; i++)
         atomic_store_explicit(&rcmi_ring_line(base, shape, i)->seq, 0, memory_order_relaxed);
     for (uint32_t i = 0; shape->invitations && i < shape->slots; i++)

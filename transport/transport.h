@@ -269,6 +269,15 @@ static inline bool rcmi_channel_invite(struct rcmi_channel *channel, uint32_t ah
  */
 static inline rcm_status rcmi_channel_fetch(struct rcmi_channel *channel, void *place,
                                             uint64_t from, size_t len);
+/* What the user says of it (RINGCOMM_FETCH): where it is possible, whether it is faster. */
+enum rcmi_fetching { RCMI_FETCH_NEVER, RCMI_FETCH_ALWAYS, RCMI_FETCH_MEASURED };
+
+/* A word from a channel's only reader to its writer, who sees the last one said, 0 at first, some
+ * time later; those said before a release it sees once that message is taken. Always 0 where the
+ * transport has no such thing, or there are several readers. Not checked by the transport. wish:
+ * false if the channel is not ready, and nothing was said. */
+static inline bool rcmi_channel_wish(struct rcmi_channel *channel, uint64_t word);
+static inline uint64_t rcmi_channel_wished(struct rcmi_channel *channel);
 
 /* ==== Part 2: what a transport is ============================================================ */
 
@@ -362,16 +371,20 @@ struct rcmi_transport {
     void *(*direct)(struct rcmi_channel *channel, size_t len);
     void (*invite)(struct rcmi_channel *channel, uint32_t ahead, void *place, size_t cap);
     rcm_status (*fetch)(struct rcmi_channel *channel, void *place, uint64_t from, size_t len);
+    void (*wish)(struct rcmi_channel *channel, uint64_t word);
+    uint64_t (*wished)(struct rcmi_channel *channel);
 };
 
-/* For the rows of transports that have neither such memory nor invitations, cannot fetch, or whose
- * readers tell late what they have taken. */
+/* For the rows of transports that have neither such memory nor invitations, cannot fetch, have no
+ * word for the writer, or whose readers tell late what they have taken. */
 bool rcmi_always_taken(struct rcmi_channel *channel, uint64_t number);
 rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory);
 void rcmi_no_memory_give(void *domain, void *memory);
 void *rcmi_no_direct(struct rcmi_channel *channel, size_t len);
 void rcmi_no_invite(struct rcmi_channel *channel, uint32_t ahead, void *place, size_t cap);
 rcm_status rcmi_no_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len);
+void rcmi_no_wish(struct rcmi_channel *channel, uint64_t word);
+uint64_t rcmi_none_wished(struct rcmi_channel *channel);
 
 /* All transports, in order of preference; ends with NULL. A new one is its folder and a line in
  * registry.c. */
@@ -481,6 +494,19 @@ static inline rcm_status rcmi_channel_fetch(struct rcmi_channel *c, void *place,
     if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
         return rcmi_channel_not_ready(c);
     return c->transport->fetch(c, place, from, len);
+}
+
+static inline bool rcmi_channel_wish(struct rcmi_channel *c, uint64_t word) {
+    if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
+        return false;
+    c->transport->wish(c, word);
+    return true;
+}
+
+static inline uint64_t rcmi_channel_wished(struct rcmi_channel *c) {
+    if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
+        return 0;
+    return c->transport->wished(c);
 }
 
 #endif

@@ -15,6 +15,7 @@ void case_lend(void **state);
 void case_taken(void **state);
 void case_lend_mixed(void **state);
 void case_fetch(void **state);
+void case_wish(void **state);
 void case_expect(void **state);
 void case_expect_withdrawn(void **state);
 void case_expect_late(void **state);

@@ -354,6 +354,33 @@ void case_fetch(void **state) {
     pair_close(&pair);
 }
 
+/* The last word of the reader, once a message is taken; nothing of an earlier channel. */
+void case_wish(void **state) {
+    (void)state;
+    struct setup setup = {.slots = 3};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    limit_ms(20000);
+    pair_open(&pair, &setup);
+    for (int again = 0; again < 2; again++) {
+        pair_channel(&pair, 1, &writer, &reader);
+        const bool can = strstr(writer->transport->name, "shm") != NULL;
+        CHECK_EQ(rcmi_channel_wished(writer), 0);
+        for (uint64_t number = 1; number < 20; number++) {
+            put(&pair, writer, 100, number);
+            CHECK(rcmi_channel_wish(reader, number << 50));
+            CHECK(rcmi_channel_wish(reader, number << 40 | number));
+            take(&pair, reader, 100, number);
+            while (!rcmi_channel_taken(writer, rcmi_channel_sent(writer)))
+                pair_drive(&pair);
+            CHECK_EQ(rcmi_channel_wished(writer), can ? number << 40 | number : 0);
+        }
+        rcmi_channel_close(writer);
+        rcmi_channel_close(reader);
+    }
+    pair_close(&pair);
+}
+
 /* ---- Expect -------------------------------------------------------------------------------- */
 
 void case_expect(void **state) {

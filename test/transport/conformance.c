@@ -50,6 +50,7 @@ static const struct CMUnitTest for_all[] = {
     CASE(case_lend),
     CASE(case_lend_mixed),
     CASE(case_fetch),
+    CASE(case_wish),
     CASE(case_expect),
     CASE(case_expect_withdrawn),
     CASE(case_expect_late),

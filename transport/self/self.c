@@ -264,4 +264,6 @@ const struct rcmi_transport rcmi_transport_self = {
     .direct = rcmi_no_direct,
     .invite = rcmi_no_invite,
     .fetch = rcmi_no_fetch,
+    .wish = rcmi_no_wish,
+    .wished = rcmi_none_wished,
 };

@@ -70,3 +70,17 @@ rcm_status shm_fetch(struct rcmi_channel *channel, void *place, uint64_t from, s
     /* Some memory cannot be read by others (of devices, say), or ours cannot be written. */
     return (size_t)got == sizeof seen + len ? RCM_OK : RCM_ERR_UNSUPPORTED;
 }
+
+void shm_wish(struct rcmi_channel *channel, uint64_t word) {
+    const struct rcmi_ring_reader *reader = &shm_of(channel)->ring.reader;
+    /* Before the release store of a counter, which the writer acquires; else of no order. */
+    if (channel->nreaders == 1)
+        atomic_store_explicit(rcmi_ring_wish(reader->base, 0), word, memory_order_relaxed);
+}
+
+uint64_t shm_wished(struct rcmi_channel *channel) {
+    const struct rcmi_ring_writer *writer = &shm_of(channel)->ring.writer;
+    return channel->nreaders == 1
+               ? atomic_load_explicit(rcmi_ring_wish(writer->base, 0), memory_order_relaxed)
+               : 0;
+}

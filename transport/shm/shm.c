@@ -208,4 +208,6 @@ const struct rcmi_transport rcmi_transport_shm = {
     .direct = shm_direct,
     .invite = shm_invite,
     .fetch = shm_fetch,
+    .wish = shm_wish,
+    .wished = shm_wished,
 };

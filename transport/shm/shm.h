@@ -7,7 +7,7 @@
  *   channel.c  the two ends of a channel, on the ring of ring.h
  *   memory.c   memory handed out to the user, and what is mapped of the peers'
  *   direct.c   messages that are read or written there instead of travelling through slots
- *   fetch.c    what a peer reads in this process' own memory
+ *   fetch.c    what a peer reads in this process' own memory, and that it would rather do so
  *
  * Each node has one segment, a memory file without a name. Its first page holds a header and the
  * node's bell, its second the status page; behind them lie the rings of the channels that this node
@@ -204,6 +204,8 @@ struct shm_self shm_self_of(const struct shm_domain *domain);
 /* Does the peer's process number mean something here? */
 bool shm_self_reads(const struct shm_self *self, const struct shm_self *peer);
 rcm_status shm_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len);
+void shm_wish(struct rcmi_channel *channel, uint64_t word);
+uint64_t shm_wished(struct rcmi_channel *channel);
 
 /* channel.c */
 /* Publishes what the ring was given: rings the readers. */
