@@ -100,6 +100,7 @@ struct rcm_comm {
     int64_t timeout_ms;
     int64_t warn_after_ns; /* 0: never */
     size_t slot_bytes;
+    enum rcmi_fetching fetch; /* of large messages and broadcasts within a host */
     uint32_t slots;
     int *host_of, *world_rank;
     struct rcmi_shape shape;

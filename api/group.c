@@ -217,7 +217,20 @@ rcm_status rcmi_comm_shape(rcm_comm *comm) {
 
 /* ---- What works --------------------------------------------------------------------------- */
 
+static enum rcmi_fetching fetching_wanted(void) {
+    const char *wanted = rcmi_setting("RINGCOMM_FETCH");
+    if (strcmp(wanted, "never") == 0)
+        return RCMI_FETCH_NEVER;
+    if (strcmp(wanted, "always") == 0)
+        return RCMI_FETCH_ALWAYS;
+    if (strcmp(wanted, "auto") != 0)
+        rcmi_log(RCMI_LOG_WARN, "RINGCOMM_FETCH=%s is not auto, never or always, using auto",
+                 wanted);
+    return RCMI_FETCH_MEASURED;
+}
+
 rcm_status rcmi_comm_equip(rcm_comm *comm) {
+    comm->fetch = fetching_wanted();
     const struct rcmi_exec_config config = {
         .node = comm->engine->node,
         .epoch = comm->epoch,

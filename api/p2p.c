@@ -52,7 +52,7 @@ rcm_status rcmi_p2p_create(rcm_comm *comm, struct rcmi_p2p **ret_p2p) {
     }
     p2p->comm = comm;
     p2p->budget = budget_of(n);
-    p2p->fetch = rcmi_fetch_wanted();
+    p2p->fetch = comm->fetch;
     list_init(&p2p->posted);
     p2p->unexpected_end = &p2p->unexpected;
     for (size_t r = 0; r < n; r++) {

@@ -21,35 +21,13 @@
 #endif
 
 #define NOWHERE 1 /* where a message of no bytes lies, which is taken at once */
-#define ROW     4 /* messages */
-/* So many times the other way is tried after so few rows, since what was measured first may have
- * been slow because it was the first. */
-#define TRIES_EARLY 3
-#define ROWS_EARLY  3
 
-/* 128 KiB, 1 MiB and 8 MiB are where caches end. */
-static struct rcmi_fetch_way *fetch_class(struct pair *pair, size_t bytes) {
-    const int class = bytes > (size_t)8 << 20   ? 3
-                      : bytes > (size_t)1 << 20 ? 2
-                      : bytes > (size_t)1 << 17 ? 1
-                                                : 0;
-    return &pair->fetches[class];
+static struct rcmi_rows *fetch_rows(struct pair *pair, size_t bytes) {
+    return &pair->fetches[rcmi_rows_size(bytes)];
 }
 
 static size_t fetch_bytes(const struct rcmi_transfer *t) {
     return t->total < t->capacity ? t->total : t->capacity;
-}
-
-int rcmi_fetch_wanted(void) {
-    const char *wanted = rcmi_setting("RINGCOMM_FETCH");
-    if (strcmp(wanted, "never") == 0)
-        return BY_SLOTS;
-    if (strcmp(wanted, "always") == 0)
-        return BY_FETCHING;
-    if (strcmp(wanted, "auto") != 0)
-        rcmi_log(RCMI_LOG_WARN, "RINGCOMM_FETCH=%s is not auto, never or always, using auto",
-                 wanted);
-    return BY_MEASURE;
 }
 
 bool rcmi_pair_may_fetch(const struct rcmi_p2p *p2p, struct pair *pair, struct rcmi_transfer *t,
@@ -60,16 +38,12 @@ bool rcmi_pair_may_fetch(const struct rcmi_p2p *p2p, struct pair *pair, struct r
     if (t->total == 0 || !shares_slots(pair->rx))
         return t->total == 0;
     t->asked_ns = 0;
-    if (from == 0 || p2p->fetch == BY_SLOTS || pair->unfetchable || fetch_bytes(t) < FETCH_MIN)
+    if (from == 0 || p2p->fetch == RCMI_FETCH_NEVER || pair->unfetchable ||
+        fetch_bytes(t) < FETCH_MIN)
         return false;
-    struct rcmi_fetch_way *way = fetch_class(pair, t->total);
-    if (way->left == 0) {
-        way->way = (uint8_t)rcmi_faster_way(&way->faster);
-        way->left = ROW;
-        way->best = 0;
-    }
+    const int way = rcmi_rows_way(fetch_rows(pair, t->total));
     t->asked_ns = rcmi_now_ns();
-    if (way->way != BY_FETCHING && p2p->fetch != BY_FETCHING)
+    if (way != RCMI_FETCH_ALWAYS && p2p->fetch != RCMI_FETCH_ALWAYS)
         return false;
     t->from = from;
     pair->fetching++;
@@ -77,19 +51,9 @@ bool rcmi_pair_may_fetch(const struct rcmi_p2p *p2p, struct pair *pair, struct r
 }
 
 void rcmi_pair_fetch_learn(struct pair *pair, const struct rcmi_transfer *t) {
-    struct rcmi_fetch_way *way = fetch_class(pair, t->total);
-    if (!t->asked_ns || way->left == 0 || way->way != (t->from ? BY_FETCHING : BY_SLOTS))
-        return;
-    const float cost = (float)(rcmi_now_ns() - t->asked_ns) * 1024.0f / (float)t->total;
-    if (way->best == 0 || cost < way->best)
-        way->best = cost;
-    if (--way->left > 0)
-        return;
-    rcmi_faster_learn(&way->faster, way->way, way->best);
-    if (way->way != way->faster.way && way->tries < TRIES_EARLY) {
-        way->tries++;
-        way->faster.left = ROWS_EARLY;
-    }
+    if (t->asked_ns)
+        rcmi_rows_learn(fetch_rows(pair, t->total), t->from ? RCMI_FETCH_ALWAYS : RCMI_FETCH_NEVER,
+                        (float)(rcmi_now_ns() - t->asked_ns) * 1024.0f / (float)t->total);
 }
 
 /* It cannot be fetched after all: it comes in slots, from the beginning. */

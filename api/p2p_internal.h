@@ -55,9 +55,6 @@ enum kind {
 /* Where this rank is at home while it exchanges messages with another one that shares its home. */
 enum place { PLACE_APART, PLACE_HOME };
 
-/* What RINGCOMM_FETCH says of large messages within a machine. */
-enum { BY_SLOTS, BY_FETCHING, BY_MEASURE };
-
 enum stage { STAGE_NEW, STAGE_ANNOUNCED, STAGE_DATA, STAGE_DRAIN };
 
 struct header {
@@ -90,15 +87,6 @@ struct ready {
     uint32_t id;
 };
 
-/* How messages of about one size come, see p2p_fetch.c. */
-struct rcmi_fetch_way {
-    struct rcmi_faster faster;
-    uint8_t way, left; /* of the messages of now; how many of them are to be measured yet */
-    uint8_t tries;     /* of the other way, up to TRIES_EARLY */
-    float best;        /* of them, in ns per KiB; 0: none yet */
-};
-#define FETCH_SIZES 4
-
 /* See p2p_patience.c. */
 struct rcmi_patience {
     bool pays;               /* perhaps: the two can be on different CPUs ... */
@@ -124,9 +112,9 @@ struct pair {
     int apart;        /* CPU, see rcmi_comm_home_apart; -1 before it is active */
     struct rcmi_faster places; /* enum place */
     struct rcmi_patience patience;
-    struct rcmi_faster_sizes stores; /* into its slots: enum rcmi_stores */
-    struct rcmi_fetch_way fetches[FETCH_SIZES];
-    int fetching; /* of those that it is receiving */
+    struct rcmi_faster_sizes stores;           /* into its slots: enum rcmi_stores */
+    struct rcmi_rows fetches[RCMI_ROWS_SIZES]; /* enum rcmi_fetching */
+    int fetching;                              /* of those that it is receiving */
     bool unfetchable;
     bool expecting, active;
     _Atomic bool wanted; /* set by the loop thread, taken by the driver (exchange) */
@@ -139,12 +127,12 @@ struct rcmi_p2p {
     _Atomic bool any_wanted;
     struct list posted;
     struct unexpected *unexpected, **unexpected_end;
-    size_t announced;       /* of those, without their bytes */
-    size_t budget;          /* eager bytes of a pair; the same on all ranks */
-    int fetch;              /* what the user says of p2p_fetch.c */
-    const struct pair *met; /* by the last message, ... */
-    int in_a_row;           /* ... and by the last few */
-    int64_t together_until; /* by rcmi_now_ns, for slots of memory: see p2p_place.c */
+    size_t announced;         /* of those, without their bytes */
+    size_t budget;            /* eager bytes of a pair; the same on all ranks */
+    enum rcmi_fetching fetch; /* what the user says of p2p_fetch.c */
+    const struct pair *met;   /* by the last message, ... */
+    int in_a_row;             /* ... and by the last few */
+    int64_t together_until;   /* by rcmi_now_ns, for slots of memory: see p2p_place.c */
 };
 
 static inline void list_init(struct list *list) {
@@ -254,7 +242,6 @@ void rcmi_receive_end(struct rcm_work *work);
 /* p2p_fetch.c: what the setting says. Decides, for an announced message that begins to be received,
  * whether it is fetched; then transfer->from and pair->fetching say so. It came, one way or the
  * other. The next piece of one that is fetched. */
-int rcmi_fetch_wanted(void);
 bool rcmi_pair_may_fetch(const struct rcmi_p2p *p2p, struct pair *pair,
                          struct rcmi_transfer *transfer, uint64_t from);
 void rcmi_pair_fetch_learn(struct pair *pair, const struct rcmi_transfer *transfer);

@@ -42,7 +42,7 @@ static size_t pair_eager_max(const struct rcmi_p2p *p2p, const struct pair *pair
         return tag <= UINT32_MAX ? EAGER_BARE : EAGER_MAX;
     if (shares_cpu(p2p, pair))
         return EAGER_CROWDED;
-    return p2p->fetch == BY_SLOTS ? EAGER_SHARED : EAGER_FETCHED;
+    return p2p->fetch == RCMI_FETCH_NEVER ? EAGER_SHARED : EAGER_FETCHED;
 }
 
 /* What stands before an eager message in its slot. A tag that fits goes where an id would be; then

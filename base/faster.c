@@ -12,6 +12,12 @@
 #define OUTLIER      8.0f  /* times what is known: the thread was interrupted */
 #define CLEARLY      0.8f  /* the other way must be this much cheaper */
 
+#define ROW 4 /* uses */
+/* So many times the other way is tried after so few rows, since what was measured first may have
+ * been slow because it was the first. */
+#define TRIES_EARLY 3
+#define ROWS_EARLY  3
+
 int rcmi_faster_way(struct rcmi_faster *faster) {
     if (faster->left > 0) {
         faster->left--;
@@ -79,4 +85,34 @@ void rcmi_try_end(const struct rcmi_try *try, size_t bytes) {
     atomic_thread_fence(memory_order_seq_cst);
     const float own = (float)(rcmi_now_ns() - try->began) * 1024.0f / (float)bytes;
     rcmi_faster_learn(try->of, try->way, own + try->more);
+}
+
+int rcmi_rows_size(size_t bytes) {
+    return bytes > (size_t)8 << 20   ? 3
+           : bytes > (size_t)1 << 20 ? 2
+           : bytes > (size_t)1 << 17 ? 1
+                                     : 0;
+}
+
+int rcmi_rows_way(struct rcmi_rows *rows) {
+    if (rows->left == 0) {
+        rows->way = (uint8_t)rcmi_faster_way(&rows->faster);
+        rows->left = ROW;
+        rows->best = 0;
+    }
+    return rows->way;
+}
+
+void rcmi_rows_learn(struct rcmi_rows *rows, int way, float cost) {
+    if (rows->left == 0 || way != rows->way)
+        return;
+    if (rows->best == 0 || cost < rows->best)
+        rows->best = cost;
+    if (--rows->left > 0)
+        return;
+    rcmi_faster_learn(&rows->faster, way, rows->best);
+    if (way != rows->faster.way && rows->tries < TRIES_EARLY) {
+        rows->tries++;
+        rows->faster.left = ROWS_EARLY;
+    }
 }

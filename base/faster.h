@@ -48,4 +48,23 @@ void rcmi_try_end(const struct rcmi_try *try, size_t bytes);
 int rcmi_faster_way(struct rcmi_faster *faster);
 void rcmi_faster_learn(struct rcmi_faster *faster, int way, float cost);
 
+/* The same for uses of which the first one after a change says little, since it finds the caches as
+ * the other way has left them, and of which any may be interrupted: a few are made in a row, and
+ * the best one of them counts. Zeroed: nothing is known. */
+struct rcmi_rows {
+    struct rcmi_faster faster;
+    uint8_t way, left; /* of the row of now; how many of its uses are to come */
+    uint8_t tries;     /* of the other way, early */
+    float best;        /* of the row, in ns per KiB; 0: none yet */
+};
+
+/* By size: up to 128 KiB, 1 MiB, 8 MiB, where caches end, and beyond. */
+#define RCMI_ROWS_SIZES 4
+int rcmi_rows_size(size_t bytes);
+
+/* Which way shall the next use go? */
+int rcmi_rows_way(struct rcmi_rows *rows);
+/* One went this way, and cost so much; only what the row was for counts. */
+void rcmi_rows_learn(struct rcmi_rows *rows, int way, float cost);
+
 #endif

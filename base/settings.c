@@ -55,9 +55,9 @@ static const struct setting_row table[] = {
     {"RINGCOMM_SPIN_US", "auto",
      "microseconds of spinning before sleeping; auto: by CPUs and ranks of this host"},
     {"RINGCOMM_FETCH", "auto",
-     "auto: a large message to a rank of this host is copied out of the sender's memory, or goes "
-     "through shared slots, whichever is found to be faster; never, always (where the system lets "
-     "the receiver)"},
+     "auto: a large message to a rank of this host, and a broadcast to only one, is copied out of "
+     "the sender's memory, or goes through shared slots, whichever is found to be faster; never, "
+     "always (where the system lets the receiver)"},
     {"RINGCOMM_PLACE", "auto",
      "ranks that share all their CPUs are spread over them, their masks stay; none: they are not"},
 };

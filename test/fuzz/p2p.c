@@ -155,7 +155,9 @@ static struct rcmi_transport play = {.name = "play",
                                      .expect = play_expect,
                                      .direct = rcmi_no_direct,
                                      .invite = rcmi_no_invite,
-                                     .fetch = play_fetch};
+                                     .fetch = play_fetch,
+                                     .wish = rcmi_no_wish,
+                                     .wished = rcmi_none_wished};
 
 static rcm_status play_open(struct played *channel, struct rcmi_channel **ret_channel) {
     fuzz_require(!channel->open, "a channel is opened once");
@@ -374,6 +376,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     comm.engine = &engine;
     comm.size = RANKS;
     comm.slot_bytes = SLOT_BYTES;
+    comm.fetch = RCMI_FETCH_MEASURED;
     comm.world_rank = world_rank;
     comm.place.home = -1;
     atomic_flag_clear(&comm.driving);
