@@ -56,11 +56,13 @@ static rcm_status run_peek(struct rcmi_run *run, struct rcmi_lane_state *lane,
     rcm_status status = rcmi_channel_peek(end->channel, &slot);
     if (status != RCM_OK)
         return status;
-    if ((slot.meta & ~RCMI_META_ANSWER) != lane->meta)
+    if (slot.meta & RCMI_META_ELSEWHERE && run->fetch == RCMI_RUN_OPENS)
+        return RCM_AGAIN; /* it came just now, and is looked at before the lanes' next turn */
+    if ((slot.meta & ~RCMI_META_ELSEWHERE) != lane->meta)
         return run_mismatch(run, end, &slot);
-    if (slot.meta & RCMI_META_ANSWER && slot.len == 0)
+    if (slot.meta & RCMI_META_ELSEWHERE && slot.len == 0)
         return run_peek_answer(lane, step, end, ret_bytes);
-    if (slot.len != bytes || slot.meta & RCMI_META_ANSWER)
+    if (slot.len != bytes || slot.meta & RCMI_META_ELSEWHERE)
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, end->peer,
                                 "rank %d sent %zu bytes where %zu belong", end->peer, slot.len,
                                 bytes);
@@ -258,7 +260,7 @@ static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *
     if (step->answer != RCMI_NO_CHANNEL && lane->reply) {
         step_compute_direct(run, step, dst, lane->reply,
                             run->large ? RCMI_FIRST_PAST : RCMI_BOTH_THROUGH, srcs, bytes);
-        rcmi_channel_commit(out->channel, 0, lane->meta | RCMI_META_ANSWER);
+        rcmi_channel_commit(out->channel, 0, lane->meta | RCMI_META_ELSEWHERE);
         return RCM_OK;
     }
     if (lends) {
@@ -387,6 +389,11 @@ static const struct rcmi_end *run_lingers_for(const struct rcmi_run *run) {
 
 rcm_status rcmi_run_progress(struct rcmi_run *run, bool *moved) {
     bool done = true;
+    if (run->fetch != RCMI_RUN_BY_SLOTS) {
+        const rcm_status status = rcmi_run_fetch(run, moved);
+        if (status != RCM_OK)
+            return status;
+    }
     for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++) {
         struct rcmi_lane_state *lane = &run->lanes[i];
         if (lane->slice >= run->nslices)
@@ -397,7 +404,11 @@ rcm_status rcmi_run_progress(struct rcmi_run *run, bool *moved) {
         else if (status != RCM_OK)
             return status;
     }
-    return done && !run_lingers_for(run) ? RCM_OK : RCM_AGAIN;
+    if (!done || run_lingers_for(run))
+        return RCM_AGAIN;
+    if (run->began_ns)
+        rcmi_run_fetch_learn(run, RCMI_FETCH_NEVER);
+    return RCM_OK;
 }
 
 void rcmi_run_waits_for(const struct rcmi_run *run, struct rcmi_run_wait *ret_wait) {

@@ -31,6 +31,7 @@ struct rcmi_exec_config {
     size_t slot_bytes;
     size_t bulk_bytes; /* of the slots of a bulk channel between ranks of two hosts, or more */
     uint32_t slots;
+    enum rcmi_fetching fetch;
 };
 rcm_status rcmi_exec_create(const struct rcmi_exec_config *config, struct rcmi_exec **ret_exec);
 /* Closes its channels; runs must have ended. */
@@ -57,8 +58,9 @@ struct rcmi_bind {
 };
 
 #define RCMI_META_LAST (UINT64_C(1) << 63)
-/* The message is empty: it is the answer to one from its reader, and stands in the slot of that. */
-#define RCMI_META_ANSWER (UINT64_C(1) << 62)
+/* The payload is not in the message. If that is empty: it answers one from its reader, and stands
+ * in the slot of that. Else the message says where the vector is to be fetched: exec_fetch.c. */
+#define RCMI_META_ELSEWHERE (UINT64_C(1) << 62)
 
 /* Binds and takes its turn on the channels. Does not move data yet. The run is exec's, given back
  * by rcmi_run_end. */

@@ -45,6 +45,7 @@ void rcmi_exec_close_channels(struct rcmi_exec *exec) {
         exec->ends = end->next;
         rcmi_channel_close(end->channel);
         free(end->kept);
+        free(end->fetches);
         free(end);
     }
 }
@@ -106,6 +107,7 @@ static rcm_status end_open(struct rcmi_exec *exec, const struct rcmi_plan_channe
                                           exec->config.world_rank[end->peer], &end->channel);
     if (status != RCM_OK) {
         free(end->kept);
+        free(end->fetches);
         free(end);
         return status;
     }
@@ -354,6 +356,7 @@ static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     run->lingers = run->exec->config.shape->crowd > 1 &&
                    run->bind.count / plan->nchunks * run->element_bytes >= RCMI_LINGER_MIN;
     run->courteous = run_may_yield(run);
+    run->may_fetch = rcmi_run_may_fetch(run, in_place);
     const struct slicing slicing =
         exec_slicing(run->exec, plan, run->bind.count, run->element_bytes);
     run->nslices = slicing.n;
@@ -419,6 +422,8 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
     run->base[RCMI_IN] = (char *)bind->in; /* only read: no step writes to IN */
     run->base[RCMI_OUT] = bind->out;
     run->lent = run->unlendable = false;
+    run->fetch = run->may_fetch ? RCMI_RUN_OPENS : RCMI_RUN_BY_SLOTS;
+    run->began_ns = 0;
     run_take_turns(run);
     *ret_run = run;
     return RCM_OK;
@@ -428,18 +433,21 @@ bool rcmi_run_is_courteous(const struct rcmi_run *run) {
     return run->courteous && !run->ports[0].end->channel->transport->shared_slots;
 }
 
+void rcmi_port_withdraw(const struct rcmi_port *port) {
+    struct rcmi_end *end = port->end;
+    if (end->serving != port->turn)
+        return;
+    if (end->expecting)
+        rcmi_channel_expect(end->channel, NULL, 0);
+    if (end->invited > 0)
+        (void)rcmi_channel_invite(end->channel, 0, NULL, 0);
+    end->expecting = false;
+    end->invited = 0;
+}
+
 void rcmi_run_end(struct rcmi_run *run) {
-    for (uint32_t i = 0; i < run->bind.plan->nchannels * run->stripes; i++) {
-        struct rcmi_end *end = run->ports[i].end;
-        if (end->expecting && end->serving == run->ports[i].turn) {
-            rcmi_channel_expect(end->channel, NULL, 0);
-            end->expecting = false;
-        }
-        if (end->invited > 0 && end->serving == run->ports[i].turn) {
-            (void)rcmi_channel_invite(end->channel, 0, NULL, 0);
-            end->invited = 0;
-        }
-    }
+    for (uint32_t i = 0; i < run->bind.plan->nchannels * run->stripes; i++)
+        rcmi_port_withdraw(&run->ports[i]);
     run->next = run->exec->idle;
     run->exec->idle = run;
 }

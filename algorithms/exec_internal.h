@@ -46,6 +46,8 @@ struct rcmi_end {
     uint16_t number;
     bool outgoing, multicast;
     struct rcmi_faster_sizes stores; /* into its slots: enum rcmi_stores */
+    struct rcmi_rows *fetches;       /* of an end that is read: see exec_fetch.c; NULL at first */
+    uint64_t wish;                   /* said last */
     bool expecting;                  /* a place for the next message was given */
     uint32_t invited; /* messages from the next one on that were invited into place */
     uint32_t tickets; /* turns handed out */
@@ -102,6 +104,14 @@ struct rcmi_lane_state {
     const struct rcmi_end *waits_for;
 };
 
+/* How a run that may be fetched stands. */
+enum rcmi_run_fetching {
+    RCMI_RUN_BY_SLOTS, /* or over */
+    RCMI_RUN_OPENS,    /* either way is possible */
+    RCMI_RUN_OFFERED,  /* the root waits for the reader */
+    RCMI_RUN_FETCHES,  /* the reader fetches */
+};
+
 struct rcmi_run {
     struct rcmi_exec *exec;
     struct rcmi_run *next; /* in exec->idle */
@@ -113,9 +123,14 @@ struct rcmi_run {
     rcmi_reduce_twice_fn reduce_twice;
     bool large; /* the vector is too large to stay in the cache */
     bool lent;
-    bool lingers;    /* until its messages were taken */
-    bool courteous;  /* see rcmi_run_is_courteous */
-    bool unlendable; /* out turned out not to be memory that some channel lends from */
+    bool lingers;   /* until its messages were taken */
+    bool courteous; /* see rcmi_run_is_courteous */
+    bool may_fetch; /* as far as the plan and the size go */
+    enum rcmi_run_fetching fetch;
+    uint64_t from;    /* where it is fetched, and how much was */
+    size_t fetched;   /* already */
+    int64_t began_ns; /* when the first message was seen, for what it costs; 0: not to know */
+    bool unlendable;  /* out turned out not to be memory that some channel lends from */
     void *scratch;
     size_t scratch_bytes;
     struct rcmi_lane_state *lanes; /* plan->nlanes * plan->stripes, lane after lane */
@@ -125,5 +140,15 @@ struct rcmi_run {
     uint32_t open_stripes;         /* those whose ports have their ends */
     const struct rcmi_bound_step **last_step; /* plan->nchannels */
 };
+
+/* exec_bind.c. If it is the port's turn: nothing is put to places of the run any more. */
+void rcmi_port_withdraw(const struct rcmi_port *port);
+
+/* exec_fetch.c. Goes on with a run that is not RCMI_RUN_BY_SLOTS: RCM_AGAIN if it waits, RCM_OK if
+ * the lanes have something to do, or look. The reader learns what a run did cost. */
+rcm_status rcmi_run_fetch(struct rcmi_run *run, bool *moved);
+void rcmi_run_fetch_learn(struct rcmi_run *run, enum rcmi_fetching way);
+/* Which runs may be fetched: those of the plan's root and its only reader, of so many bytes. */
+bool rcmi_run_may_fetch(const struct rcmi_run *run, bool in_place);
 
 #endif

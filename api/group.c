@@ -240,6 +240,7 @@ rcm_status rcmi_comm_equip(rcm_comm *comm) {
         .slot_bytes = comm->slot_bytes,
         .bulk_bytes = rcmi_node_bulk_bytes(comm->engine->node, !comm->engine->merges_hosts),
         .slots = comm->slots,
+        .fetch = comm->fetch,
     };
     rcm_status status = rcmi_exec_create(&config, &comm->exec);
     if (status == RCM_OK)

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Broadcasts that their reader copies out of the root's memory. The library calls this file's
+ * process_vm_readv, which counts, and fails when it is to.
+ *   fetch all|refused|given-up|absent processes|threads
+ */
+#include "ranks.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { FLOATS = 2500003, MANY = 4 };
+
+/* ---- The call -------------------------------------------------------------------------------- */
+
+static _Atomic long reads;
+static long fail_at;   /* the call that fails first; 0: none */
+static int fail_errno; /* 0: it reads less than it was asked to */
+
+ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long nto,
+                         const struct iovec *from, unsigned long nfrom, unsigned long flags) {
+    const long number = atomic_fetch_add(&reads, 1) + 1;
+    const bool fails = fail_at && number >= fail_at;
+    if (fails && fail_errno) {
+        errno = fail_errno;
+        return -1;
+    }
+    const ssize_t got = (ssize_t)syscall(SYS_process_vm_readv, pid, to, nto, from, nfrom, flags);
+    return fails && got > (ssize_t)to[0].iov_len ? got - 1 : got;
+}
+
+/* ---- Data ------------------------------------------------------------------------------------ */
+
+static float value(size_t i, int round, int root) {
+    return (float)((i * 7 + (size_t)round * 31 + (size_t)root) % 8191);
+}
+
+static void data_fill(float *data, size_t n, int round, int root, bool mine) {
+    for (size_t i = 0; i < n; i++)
+        data[i] = mine ? value(i, round, root) : -1;
+}
+
+static int data_check(const float *data, size_t n, int round, int root, const char *what) {
+    int errors = 0;
+    for (size_t i = 0; i < n && errors == 0; i++)
+        CHECK(errors, data[i] == value(i, round, root), "%s of %zu, round %d: element %zu is %g",
+              what, n, round, i, (double)data[i]);
+    return errors;
+}
+
+static int cast(rcm_comm *comm, float *data, size_t n, int round, int root) {
+    int errors = 0;
+    data_fill(data, n, round, root, rcm_rank(comm) == root);
+    CHECK(errors, rcm_broadcast(comm, data, n, RCM_FLOAT32, root, NULL, NULL) == RCM_OK, "%s",
+          rcm_last_error());
+    return errors + data_check(data, n, round, root, "a broadcast");
+}
+
+/* ---- All goes well --------------------------------------------------------------------------- */
+
+/* Uses the channels of the broadcast in other ways, among them such as write into place. */
+static int others(rcm_comm *comm, float *sum) {
+    const size_t n = 70000;
+    float *in = malloc(n * sizeof *in);
+    int errors = 0;
+    data_fill(in, n, 1, 0, true);
+    CHECK(errors, rcm_all_reduce(comm, in, sum, n, RCM_FLOAT32, RCM_SUM, NULL, NULL) == RCM_OK,
+          "%s", rcm_last_error());
+    for (size_t i = 0; i < n && errors == 0; i++)
+        CHECK(errors, sum[i] == 2 * value(i, 1, 0), "a sum: element %zu is %g", i, (double)sum[i]);
+    errors += cast(comm, sum, 100, 2, 0);
+    CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "%s", rcm_last_error());
+    free(in);
+    return errors;
+}
+
+/* Several at once, of which the first one may be fetched. */
+static int several(rcm_comm *comm, float *data) {
+    const size_t n = 50001;
+    rcm_work *works[MANY];
+    int errors = 0;
+    for (int k = 0; k < MANY; k++) {
+        data_fill(data + (size_t)k * n, n, k, 0, rcm_rank(comm) == 0);
+        CHECK(errors,
+              rcm_broadcast(comm, data + (size_t)k * n, n, RCM_FLOAT32, 0, NULL, &works[k]) ==
+                  RCM_OK,
+              "%s", rcm_last_error());
+    }
+    for (int k = 0; k < MANY && errors == 0; k++) {
+        CHECK(errors, rcm_work_wait(works[k], -1) == RCM_OK, "%s", rcm_last_error());
+        rcm_work_free(works[k]);
+        errors += data_check(data + (size_t)k * n, n, k, 0, "one of several");
+    }
+    return errors;
+}
+
+static int check_all(rcm_comm *comm, void *arg) {
+    static const size_t sizes[] = {8191, 8192, 8193, 100001, 262144, 262147, FLOATS};
+    float *plain = malloc(FLOATS * sizeof *plain), *sum = NULL, *shared = NULL;
+    int errors = 0;
+    (void)arg;
+    CHECK(errors,
+          rcm_mem_alloc(comm, FLOATS * sizeof *shared, (void **)&shared) == RCM_OK &&
+              rcm_mem_alloc(comm, 70000 * sizeof *sum, (void **)&sum) == RCM_OK,
+          "%s", rcm_last_error());
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0] && errors == 0; s++)
+        for (int round = 0; round < 6 && errors == 0; round++) {
+            float *data = round % 3 == 2 ? shared : plain;
+            errors += cast(comm, data, sizes[s], round, 1) + cast(comm, data, sizes[s], round, 0);
+            errors += others(comm, sum) + several(comm, data == plain ? shared : plain);
+            errors += data_check(data, sizes[s], round, 0, "what others did not touch");
+        }
+    CHECK(errors, atomic_load(&reads) > 0, "nothing was fetched");
+    CHECK(errors, rcm_mem_free(comm, sum) == RCM_OK && rcm_mem_free(comm, shared) == RCM_OK, "%s",
+          rcm_last_error());
+    free(plain);
+    return errors;
+}
+
+/* ---- It cannot be fetched any more ----------------------------------------------------------- */
+
+static int check_refused(rcm_comm *comm, void *arg) {
+    float *data = malloc(FLOATS * sizeof *data);
+    int errors = 0;
+    (void)arg;
+    for (int round = 0; round < 8; round++)
+        errors += cast(comm, data, 800003, round, 0) + cast(comm, data, 20011, round, 0);
+    if (rcm_rank(comm) == 1)
+        CHECK(errors, atomic_load(&reads) == fail_at, "%ld were tried, number %ld failed",
+              atomic_load(&reads), fail_at);
+    free(data);
+    return errors;
+}
+
+/* ---- The root gives up, or waits ------------------------------------------------------------- */
+
+/* Rank 1 is stopped while the root gives up and writes its vector anew: it does not get that. */
+static int check_given_up(rcm_comm *comm, void *arg) {
+    const size_t n = 100003;
+    float *data = malloc(n * sizeof *data);
+    int32_t pid = (int32_t)getpid();
+    rcm_work *work = NULL;
+    int errors = 0;
+    (void)arg;
+    for (int round = 0; round < 4; round++)
+        errors += cast(comm, data, n, round, 0);
+    CHECK(errors, rcm_broadcast(comm, &pid, 1, RCM_INT32, 1, NULL, NULL) == RCM_OK, "%s",
+          rcm_last_error());
+    if (rcm_rank(comm) == 1) {
+        const long before = atomic_load(&reads);
+        CHECK(errors, before > 0, "nothing was fetched");
+        raise(SIGSTOP);
+        const rcm_status status = rcm_broadcast(comm, data, n, RCM_FLOAT32, 0, NULL, NULL);
+        CHECK(errors, status == RCM_ERR_ABORTED, "%s", rcm_status_name(status));
+    } else {
+        usleep(200000);
+        (void)!rcm_broadcast(comm, data, n, RCM_FLOAT32, 0, NULL, &work);
+        usleep(100000);
+        (void)!rcm_abort(comm, "enough");
+        CHECK(errors, rcm_work_wait(work, -1) == RCM_ERR_ABORTED,
+              "it went well without its reader");
+        memset(data, 2, n * sizeof *data);
+        kill(pid, SIGCONT);
+    }
+    rcm_work_free(work);
+    (void)!rcm_destroy(comm);
+    free(data);
+    return errors;
+}
+
+/* Who never comes is named. */
+static int check_absent(rcm_comm *comm, void *arg) {
+    const size_t n = 100003;
+    float *data = malloc(n * sizeof *data);
+    struct rcm_call call = RCM_CALL_INIT;
+    rcm_status status = RCM_OK;
+    int errors = 0;
+    (void)arg;
+    for (int round = 0; round < 4; round++)
+        errors += cast(comm, data, n, round, 0);
+    call.timeout_ms = 300;
+    if (rcm_rank(comm) == 0) {
+        status = rcm_broadcast(comm, data, n, RCM_FLOAT32, 0, &call, NULL);
+        CHECK(errors,
+              status == RCM_ERR_TIMEOUT && strstr(rcm_last_error(), "rank 1") &&
+                  strstr(rcm_last_error(), "never called broadcast number 5"),
+              "%s: %s", rcm_status_name(status), rcm_last_error());
+    } else {
+        while (rcm_comm_error(comm, &(struct rcm_error)RCM_ERROR_INIT) == RCM_OK)
+            usleep(1000);
+    }
+    (void)!rcm_destroy(comm);
+    free(data);
+    return errors;
+}
+
+/* ---- Cases ----------------------------------------------------------------------------------- */
+
+static int refusals_run(const struct ranks *ranks) {
+    static const struct {
+        long at;
+        int error;
+    } failures[] = {{1, EPERM}, {2, EPERM}, {5, EFAULT}, {3, 0}, {6, 0}};
+    int errors = 0;
+    for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
+        fail_at = failures[i].at;
+        fail_errno = failures[i].error;
+        errors += ranks_run(ranks, check_refused, NULL);
+    }
+    return errors;
+}
+
+int main(int argc, char **argv) {
+    struct ranks ranks = {.n = 2, .transport = "shm", .timeout_ms = 20000};
+    if (argc != 3)
+        return 2;
+    ranks.threads = strcmp(argv[2], "threads") == 0;
+    setenv("RINGCOMM_FETCH", "always", 1);
+    if (strcmp(argv[1], "all") == 0)
+        return ranks_run(&ranks, check_all, NULL) != 0;
+    if (strcmp(argv[1], "refused") == 0)
+        return refusals_run(&ranks) != 0;
+    ranks.keep = true;
+    if (strcmp(argv[1], "given-up") == 0)
+        return ranks_run(&ranks, check_given_up, NULL) + ranks_run(&ranks, check_given_up, NULL) +
+                   ranks_run(&ranks, check_given_up, NULL) !=
+               0;
+    if (strcmp(argv[1], "absent") == 0)
+        return ranks_run(&ranks, check_absent, NULL) != 0;
+    return 2;
+}
