@@ -406,6 +406,8 @@ rcm_status rcmi_run_progress(struct rcmi_run *run, bool *moved) {
     }
     if (!done || run_lingers_for(run))
         return RCM_AGAIN;
+    if (run->results_ns)
+        rcmi_run_results_end(run);
     if (run->began_ns)
         rcmi_run_fetch_learn(run, RCMI_FETCH_NEVER);
     return RCM_OK;

@@ -353,6 +353,7 @@ static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     run->reduce_twice = rcmi_reduce_kernel_twice(run->bind.dtype, run->bind.op);
     run->large =
         run->bind.count * run->element_bytes >= (plan->sums ? RCMI_LARGE_BYTES : RCMI_LARGE_COPIED);
+    run->results = rcmi_run_results(run, run->bind.count * run->element_bytes);
     run->lingers = run->exec->config.shape->crowd > 1 &&
                    run->bind.count / plan->nchunks * run->element_bytes >= RCMI_LINGER_MIN;
     run->courteous = run_may_yield(run);
@@ -424,6 +425,8 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
     run->lent = run->unlendable = false;
     run->fetch = run->may_fetch ? RCMI_RUN_OPENS : RCMI_RUN_BY_SLOTS;
     run->began_ns = 0;
+    rcmi_run_results_begin(run);
+    exec->running++;
     run_take_turns(run);
     *ret_run = run;
     return RCM_OK;
@@ -448,6 +451,7 @@ void rcmi_port_withdraw(const struct rcmi_port *port) {
 void rcmi_run_end(struct rcmi_run *run) {
     for (uint32_t i = 0; i < run->bind.plan->nchannels * run->stripes; i++)
         rcmi_port_withdraw(&run->ports[i]);
+    run->exec->running--;
     run->next = run->exec->idle;
     run->exec->idle = run;
 }

@@ -59,6 +59,7 @@ static void run_fetch_over(struct rcmi_run *run, bool *moved) {
     for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++)
         run->lanes[i].slice = run->nslices;
     run->fetch = RCMI_RUN_BY_SLOTS;
+    run->results_ns = 0; /* they were not written as it was chosen */
     run->exec->steps_done++;
     *moved = true;
 }

@@ -20,9 +20,12 @@
 #define RCMI_COURTESY_MAX ((size_t)256 << 10)
 
 /* Vectors from this size on do not stay in a core's cache until somebody reads them; those that are
- * only copied from twice the size, since there is one of them less. */
+ * only copied from twice the size, since there is one of them less. From the last size on it
+ * depends on the machine: see exec_results.c. */
 #define RCMI_LARGE_BYTES  ((size_t)4 << 20)
 #define RCMI_LARGE_COPIED (2 * RCMI_LARGE_BYTES)
+#define RCMI_LARGE_MIN    ((size_t)1 << 20)
+#define RCMI_RESULT_SIZES 3 /* up to 2, 4, 8 MiB */
 
 /* Vectors are not cut into slices smaller than this for the sake of overlap. Between hosts a
  * message costs several calls of the kernel and maybe a change of tasks at each end, as much as
@@ -63,6 +66,8 @@ struct rcmi_exec {
     struct rcmi_end *ends;
     struct rcmi_run *idle; /* runs to be used again, newest first */
     uint64_t steps_done;
+    uint32_t running;                               /* runs that have begun and not ended */
+    struct rcmi_rows results[2][RCMI_RESULT_SIZES]; /* only copied, or sums: see exec_results.c */
 };
 
 /* A bound operand: base[where] + offset, or a channel of the run. */
@@ -121,7 +126,9 @@ struct rcmi_run {
     char *base[RCMI_SCRATCH + 1]; /* by enum rcmi_where */
     rcmi_reduce_fn reduce, reduce_streaming;
     rcmi_reduce_twice_fn reduce_twice;
-    bool large; /* the vector is too large to stay in the cache */
+    bool large;                /* results are written past the caches, where they would not stay */
+    struct rcmi_rows *results; /* what is known of that; NULL: the size says all */
+    int64_t results_ns;        /* when the run began, for what it costs; 0: not to know */
     bool lent;
     bool lingers;   /* until its messages were taken */
     bool courteous; /* see rcmi_run_is_courteous */
@@ -143,6 +150,12 @@ struct rcmi_run {
 
 /* exec_bind.c. If it is the port's turn: nothing is put to places of the run any more. */
 void rcmi_port_withdraw(const struct rcmi_port *port);
+
+/* exec_results.c. May results of so many bytes stay in the caches, or not? NULL: the size says so.
+ * A run begins: how are its results written? It is done: what did it cost? */
+struct rcmi_rows *rcmi_run_results(struct rcmi_run *run, size_t bytes);
+void rcmi_run_results_begin(struct rcmi_run *run);
+void rcmi_run_results_end(struct rcmi_run *run);
 
 /* exec_fetch.c. Goes on with a run that is not RCMI_RUN_BY_SLOTS: RCM_AGAIN if it waits, RCM_OK if
  * the lanes have something to do, or look. The reader learns what a run did cost. */

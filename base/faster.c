@@ -5,12 +5,13 @@
 #include <stdatomic.h>
 #include "clock.h"
 
-#define INTERVAL_MIN 32
-#define INTERVAL_MAX 1024
-#define SMALL_EVERY  16    /* of the uses for small pieces is measured */
-#define WEIGHT       0.25f /* of a new cost in what is known */
-#define OUTLIER      8.0f  /* times what is known: the thread was interrupted */
-#define CLEARLY      0.8f  /* the other way must be this much cheaper */
+#define INTERVAL_MIN    32
+#define INTERVAL_MAX    1024
+#define SMALL_EVERY     16    /* of the uses for small pieces is measured */
+#define WEIGHT          0.25f /* of a new cost in what is known */
+#define OUTLIER         8.0f  /* times what is known: the thread was interrupted */
+#define CLEARLY         0.8f  /* the other way must be this much cheaper ... */
+#define CLEARLY_OF_ROWS 0.9f  /* ... if the best of a row is known of each */
 
 #define ROW 4 /* uses */
 /* So many times the other way is tried after so few rows, since what was measured first may have
@@ -34,11 +35,11 @@ static void faster_switch(struct rcmi_faster *faster, int way) {
     faster->interval = faster->left = INTERVAL_MIN;
 }
 
-void rcmi_faster_learn(struct rcmi_faster *faster, int way, float cost) {
+static void faster_learn(struct rcmi_faster *faster, int way, float cost, float clearly) {
     float *known = &faster->cost[way];
     if (way != faster->way) {
         *known = cost; /* what was known is old */
-        if (faster->cost[faster->way] > 0 && cost < CLEARLY * faster->cost[faster->way])
+        if (faster->cost[faster->way] > 0 && cost < clearly * faster->cost[faster->way])
             faster_switch(faster, way);
         else if (faster->interval < INTERVAL_MAX)
             faster->interval *= 2;
@@ -46,8 +47,12 @@ void rcmi_faster_learn(struct rcmi_faster *faster, int way, float cost) {
     }
     const float seen = *known > 0 && cost > OUTLIER * *known ? OUTLIER * *known : cost;
     *known += *known > 0 ? WEIGHT * (seen - *known) : seen;
-    if (faster->cost[!way] > 0 && faster->cost[!way] < CLEARLY * *known)
+    if (faster->cost[!way] > 0 && faster->cost[!way] < clearly * *known)
         faster_switch(faster, !way);
+}
+
+void rcmi_faster_learn(struct rcmi_faster *faster, int way, float cost) {
+    faster_learn(faster, way, cost, CLEARLY);
 }
 
 static int size_class(size_t bytes) {
@@ -110,7 +115,7 @@ void rcmi_rows_learn(struct rcmi_rows *rows, int way, float cost) {
         rows->best = cost;
     if (--rows->left > 0)
         return;
-    rcmi_faster_learn(&rows->faster, way, rows->best);
+    faster_learn(&rows->faster, way, rows->best, CLEARLY_OF_ROWS);
     if (way != rows->faster.way && rows->tries < TRIES_EARLY) {
         rows->tries++;
         rows->faster.left = ROWS_EARLY;

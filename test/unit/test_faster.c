@@ -107,12 +107,70 @@ static void test_small_ones(void **state) {
     assert_int_equal(sizes.of[0].way, 1);
 }
 
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+/* n uses; the first one after a change of the way costs ten times as much. */
+static int rows_use(struct rcmi_rows *rows, int n, float cost0, float cost1) {
+    int taken = 0, before = -1;
+    for (int i = 0; i < n; i++) {
+        const int way = rcmi_rows_way(rows);
+        const float cost = way ? cost1 : cost0;
+        taken += way;
+        rcmi_rows_learn(rows, way, way == before ? cost : 10 * cost);
+        before = way;
+    }
+    return taken;
+}
+
+static void test_rows_are_rows(void **state) {
+    struct rcmi_rows rows = {.faster = {.way = 0}};
+    (void)state;
+    for (int row = 0; row < 100; row++) {
+        const int way = rcmi_rows_way(&rows);
+        for (int i = 0; i < 4; i++) {
+            assert_int_equal(rcmi_rows_way(&rows), way);
+            rcmi_rows_learn(&rows, !way, 1); /* not what the row is for */
+            rcmi_rows_learn(&rows, way, 100);
+        }
+    }
+}
+
+static void test_rows_find(void **state) {
+    struct rcmi_rows better = {.faster = {.way = 0}}, alike = better, worse = better;
+    (void)state;
+    assert_in_range(rows_use(&better, 400, 100, 85), 300, 399);
+    assert_in_range(rows_use(&alike, 400, 100, 95), 4, 40);
+    assert_in_range(rows_use(&worse, 4000, 100, 200), 4, 100);
+}
+
+/* The first row was slow because it was the first: looked at again soon, a few times. */
+static void test_rows_early(void **state) {
+    struct rcmi_rows rows = {.faster = {.way = 0}};
+    (void)state;
+    rows_use(&rows, 4, 100, 1000);
+    assert_int_equal(rows_use(&rows, 12, 100, 10), 0);
+    rows_use(&rows, 8, 100, 10);
+    assert_int_equal(rows.faster.way, 1);
+}
+
+static void test_rows_sizes(void **state) {
+    (void)state;
+    assert_int_equal(rcmi_rows_size(0), 0);
+    assert_int_equal(rcmi_rows_size((size_t)1 << 17), 0);
+    assert_int_equal(rcmi_rows_size(((size_t)1 << 17) + 1), 1);
+    assert_int_equal(rcmi_rows_size((size_t)1 << 20), 1);
+    assert_int_equal(rcmi_rows_size((size_t)8 << 20), 2);
+    assert_int_equal(rcmi_rows_size(SIZE_MAX), RCMI_ROWS_SIZES - 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keeps_the_first), cmocka_unit_test(test_finds_the_other),
         cmocka_unit_test(test_alike_is_left),   cmocka_unit_test(test_follows),
         cmocka_unit_test(test_outlier),         cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_small_ones),
+        cmocka_unit_test(test_small_ones),      cmocka_unit_test(test_rows_are_rows),
+        cmocka_unit_test(test_rows_find),       cmocka_unit_test(test_rows_early),
+        cmocka_unit_test(test_rows_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
