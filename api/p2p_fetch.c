@@ -11,9 +11,7 @@
  *
  * Not here: how memory of others is read (the transport's fetch).
  */
-#include "log.h"
 #include "p2p_internal.h"
-#include "settings.h"
 
 #ifndef FETCH_MIN /* the fuzz target's messages are small */
 #define FETCH_MIN   ((size_t)16 << 10)
@@ -30,8 +28,8 @@ static size_t fetch_bytes(const struct rcmi_transfer *t) {
     return t->total < t->capacity ? t->total : t->capacity;
 }
 
-bool rcmi_pair_may_fetch(const struct rcmi_p2p *p2p, struct pair *pair, struct rcmi_transfer *t,
-                         uint64_t from) {
+bool rcmi_pair_begin_fetch(const struct rcmi_p2p *p2p, struct pair *pair, struct rcmi_transfer *t,
+                           uint64_t from) {
     t->from = t->total == 0 ? NOWHERE : 0;
     if (t->total == 0)
         pair->fetching++;

@@ -74,10 +74,9 @@ struct list {
 struct unexpected {
     struct unexpected *next;
     int peer;
-    bool announced;
-    uint32_t id;
-    struct header header;
-    uint64_t from;
+    bool announced; /* its bytes are still to come */
+    uint32_t id;    /* then */
+    struct announcement said;
     char bytes[];
 };
 
@@ -239,11 +238,11 @@ rcm_status rcmi_pair_put_eager(const struct rcmi_p2p *p2p, struct pair *pair, ui
 rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved);
 rcm_status rcmi_pair_owe_ready(struct pair *pair, int peer, uint32_t id);
 void rcmi_receive_end(struct rcm_work *work);
-/* p2p_fetch.c: what the setting says. Decides, for an announced message that begins to be received,
- * whether it is fetched; then transfer->from and pair->fetching say so. It came, one way or the
- * other. The next piece of one that is fetched. */
-bool rcmi_pair_may_fetch(const struct rcmi_p2p *p2p, struct pair *pair,
-                         struct rcmi_transfer *transfer, uint64_t from);
+/* p2p_fetch.c. An announced message begins to be received: decides whether it is fetched, and then
+ * sets transfer->from and counts it in pair->fetching. It came, one way or the other. The next
+ * piece of one that is fetched. */
+bool rcmi_pair_begin_fetch(const struct rcmi_p2p *p2p, struct pair *pair,
+                           struct rcmi_transfer *transfer, uint64_t from);
 void rcmi_pair_fetch_learn(struct pair *pair, const struct rcmi_transfer *transfer);
 rcm_status rcmi_pair_fetch(struct pair *pair, int peer, bool *moved);
 /* p2p_place.c: a message by slots of memory; a new work of a pair that has a choice; when its data

@@ -73,7 +73,7 @@ static rcm_status receive_announced(struct rcmi_p2p *p2p, struct rcm_work *work,
     work->transfer.id = id;
     rcmi_pair_asked(pair, &work->transfer);
     list_append(&pair->receiving, work);
-    if (rcmi_pair_may_fetch(p2p, pair, &work->transfer, announced->from))
+    if (rcmi_pair_begin_fetch(p2p, pair, &work->transfer, announced->from))
         return RCM_OK;
     return rcmi_pair_owe_ready(pair, peer, id);
 }
@@ -124,7 +124,7 @@ static rcm_status handle_eager(struct rcmi_p2p *p2p, int peer, const struct rcmi
         receive_eager(p2p, work, peer, &header, bytes);
         return RCM_OK;
     }
-    const struct unexpected what = {.peer = peer, .header = header};
+    const struct unexpected what = {.peer = peer, .said = {.header = header}};
     rcm_status status = p2p_check_room(p2p, peer, false);
     return status == RCM_OK ? p2p_keep(p2p, &what, bytes, header.total) : status;
 }
@@ -138,11 +138,7 @@ static rcm_status handle_announce(struct rcmi_p2p *p2p, int peer, uint32_t id,
     struct rcm_work *work = p2p_match_posted(p2p, peer, announced.header.tag);
     if (work)
         return receive_announced(p2p, work, peer, &announced, id);
-    const struct unexpected what = {.peer = peer,
-                                    .announced = true,
-                                    .id = id,
-                                    .header = announced.header,
-                                    .from = announced.from};
+    const struct unexpected what = {.peer = peer, .announced = true, .id = id, .said = announced};
     rcm_status status = p2p_check_room(p2p, peer, true);
     return status == RCM_OK ? p2p_keep(p2p, &what, NULL, 0) : status;
 }
@@ -294,18 +290,17 @@ rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved) {
 void rcmi_p2p_post_receive(struct rcmi_p2p *p2p, struct rcm_work *work) {
     for (struct unexpected **at = &p2p->unexpected; *at; at = &(*at)->next) {
         struct unexpected *message = *at;
-        if (!matches(work, message->peer, message->header.tag))
+        if (!matches(work, message->peer, message->said.header.tag))
             continue;
         *at = message->next;
         if (!*at)
             p2p->unexpected_end = at;
         rcm_status status = RCM_OK;
         p2p->announced -= message->announced;
-        const struct announcement announced = {.header = message->header, .from = message->from};
         if (message->announced)
-            status = receive_announced(p2p, work, message->peer, &announced, message->id);
+            status = receive_announced(p2p, work, message->peer, &message->said, message->id);
         else
-            receive_eager(p2p, work, message->peer, &message->header, message->bytes);
+            receive_eager(p2p, work, message->peer, &message->said.header, message->bytes);
         free(message);
         if (status != RCM_OK)
             rcmi_comm_fail(p2p->comm, work);
