@@ -56,8 +56,8 @@ static rcm_status run_peek(struct rcmi_run *run, struct rcmi_lane_state *lane,
     rcm_status status = rcmi_channel_peek(end->channel, &slot);
     if (status != RCM_OK)
         return status;
-    if (slot.meta & RCMI_META_ELSEWHERE && run->fetch == RCMI_RUN_OPENS)
-        return RCM_AGAIN; /* it came just now, and is looked at before the lanes' next turn */
+    if (run->fetch == RCMI_RUN_OPENS && port == run->ports)
+        return RCM_AGAIN; /* it came just now, and rcmi_run_fetch looks at it first */
     if ((slot.meta & ~RCMI_META_ELSEWHERE) != lane->meta)
         return run_mismatch(run, end, &slot);
     if (slot.meta & RCMI_META_ELSEWHERE && slot.len == 0)

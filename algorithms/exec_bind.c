@@ -107,7 +107,6 @@ static rcm_status end_open(struct rcmi_exec *exec, const struct rcmi_plan_channe
                                           exec->config.world_rank[end->peer], &end->channel);
     if (status != RCM_OK) {
         free(end->kept);
-        free(end->fetches);
         free(end);
         return status;
     }

@@ -37,9 +37,8 @@ static uint64_t run_wish_bit(const struct rcmi_run *run) {
 
 bool rcmi_run_may_fetch(const struct rcmi_run *run, bool in_place) {
     const struct rcmi_plan *plan = run->bind.plan;
-    return plan->collective == RCM_BROADCAST && plan->whole && plan->nchannels == 1 &&
-           plan->nranks == 2 && in_place && run->exec->config.fetch != RCMI_FETCH_NEVER &&
-           run_bytes(run) >= FETCH_MIN;
+    return plan->collective == RCM_BROADCAST && plan->nchannels == 1 && plan->nranks == 2 &&
+           in_place && run->exec->config.fetch != RCMI_FETCH_NEVER && run_bytes(run) >= FETCH_MIN;
 }
 
 /* Are all channels this run's, whose slices would go by several? */
@@ -74,8 +73,8 @@ static rcm_status run_offer(struct rcmi_run *run, bool *moved) {
     void *slot;
     run->fetch = RCMI_RUN_BY_SLOTS;
     if (wished & WISH_NONE || !(wished & run_wish_bit(run)) || !run_has_turn(run) ||
-        rcmi_channel_reserve(channel, &slot) != RCM_OK)
-        return RCM_OK;
+        port->end->nkept > 0 || rcmi_channel_reserve(channel, &slot) != RCM_OK)
+        return RCM_OK; /* kept: the slot may hold an answer that is not read yet */
     memcpy(slot, &from, sizeof from);
     rcmi_channel_commit(channel, sizeof from, run->bind.meta | RCMI_META_ELSEWHERE);
     port->sent = rcmi_channel_sent(channel);
@@ -129,13 +128,21 @@ void rcmi_run_fetch_learn(struct rcmi_run *run, enum rcmi_fetching way) {
     run_wish_next(run);
 }
 
-/* Looks at the first message: how does it come? */
+/* Slices of other stripes may come before the first one's channel has its turn. */
+static bool run_is_untouched(const struct rcmi_run *run) {
+    for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++)
+        if (run->lanes[i].slice != i % run->stripes)
+            return false;
+    return true;
+}
+
+/* Looks at the first message, before the lanes do: how does it come? */
 static rcm_status run_look(struct rcmi_run *run) {
     const struct rcmi_end *end = run->ports[0].end;
     struct rcmi_slot slot;
     if (end->serving != run->ports[0].turn || rcmi_channel_peek(end->channel, &slot) != RCM_OK)
         return RCM_OK; /* the lanes look too, and wait, or fail */
-    run->began_ns = rcmi_now_ns();
+    run->began_ns = run_is_untouched(run) ? rcmi_now_ns() : 0;
     run->fetch = RCMI_RUN_BY_SLOTS;
     if (slot.meta == (run->bind.meta | RCMI_META_ELSEWHERE) && slot.len == sizeof run->from) {
         memcpy(&run->from, slot.bytes, sizeof run->from);
@@ -151,6 +158,7 @@ static rcm_status run_refuse(struct rcmi_run *run) {
     struct rcmi_end *end = run->ports[0].end;
     end->wish |= WISH_NONE;
     (void)rcmi_channel_wish(end->channel, end->wish);
+    rcmi_port_withdraw(&run->ports[0]); /* what was invited counted from this message */
     rcmi_channel_release(end->channel);
     run->began_ns = 0;
     run->fetch = RCMI_RUN_BY_SLOTS;

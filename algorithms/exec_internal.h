@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What exec.c (running) and exec_bind.c (binding) share. Nobody else includes it. */
+/* What exec.c (running), exec_bind.c (binding), exec_fetch.c and exec_results.c share. Nobody else
+ * includes it. */
 #ifndef RCMI_EXEC_INTERNAL_H
 #define RCMI_EXEC_INTERNAL_H
 

@@ -18,8 +18,6 @@ static rcm_status flat_emit(const struct rcmi_shape *shape, int rank, int root,
     rcm_status status = rcmi_plan_begin("flat", RCM_BROADCAST, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
-    if (shape->nranks == 2)
-        rcmi_plan_whole(b); /* nobody else to share slices with */
     if (rank == root) {
         if (shape->nranks > 1)
             rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to_host(b, 0, 0));

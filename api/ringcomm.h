@@ -436,7 +436,8 @@ RCM_CHECKED rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *re
                                       rcm_work **ret_work);
 
 /*
- * buffer on every rank becomes buffer of rank root.
+ * buffer on every rank becomes buffer of rank root. The root may return before the others have
+ * called, or wait for them.
  * Algorithms: binomial, chain (pipelined), flat (one host).
  */
 RCM_CHECKED rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype,

@@ -3,10 +3,10 @@
  * A ring of slots in memory that a writer and its readers share, for the transports that have such
  * memory: shm (another process's) and self (the heap).
  *
- *   readers x 2 lines   how many messages that reader has given back, and what it wishes; written
- * by that reader only slots x stride      a header line {seq, meta, len, inline bytes}, then the
- * payload area slots x line        where the reader wants messages, written by it; only with one
- * reader line                which channel the writer has open here; likewise
+ *   readers x 2 lines   how many messages that reader has given back, and what it wishes; its own
+ *   slots x stride      a header line {seq, meta, len, inline bytes}, then the payload area
+ *   slots x line        where the reader wants messages, written by it; only with one reader
+ *   line                which channel the writer has open here; likewise
  *
  * seq is the number of the message in the slot, from 1, and the last thing written: its release
  * store publishes the rest of the line and the payload. Messages of up to RCMI_RING_INLINE bytes

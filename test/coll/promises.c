@@ -336,7 +336,7 @@ static int check_given_up(rcm_comm *comm, void *arg) {
         CHECK(errors, status == RCM_ERR_ABORTED, "%s, the first byte is %d",
               rcm_status_name(status), data[0]);
     } else {
-        usleep(200000);
+        ranks_await_stopped(pid);
         (void)!rcm_isend(comm, data, LEN, RCM_UINT8, 1, 4, &work);
         usleep(100000);
         (void)!rcm_abort(comm, "enough");

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 struct rank {
     const struct ranks *ranks;
@@ -87,4 +89,22 @@ static int run_processes(const struct ranks *ranks, int (*fn)(rcm_comm *, void *
 
 int ranks_run(const struct ranks *ranks, int (*fn)(rcm_comm *comm, void *arg), void *arg) {
     return ranks->threads ? run_threads(ranks, fn, arg) : run_processes(ranks, fn, arg);
+}
+
+static char process_state(int pid) {
+    char path[64], text[512] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return '?';
+    const size_t got = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[got] = '\0';
+    const char *end = strrchr(text, ')'); /* of the name */
+    return end && end[1] ? end[2] : '?';
+}
+
+void ranks_await_stopped(int pid) {
+    for (int i = 0; i < 10000 && process_state(pid) != 'T'; i++)
+        usleep(1000);
 }

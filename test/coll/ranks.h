@@ -20,6 +20,9 @@ struct ranks {
  * initialised, found no error and destroyed its communicator; prints what was wrong. */
 int ranks_run(const struct ranks *ranks, int (*fn)(rcm_comm *comm, void *arg), void *arg);
 
+/* Waits until that process is stopped (SIGSTOP), ten seconds at most. */
+void ranks_await_stopped(int pid);
+
 /* Says what was expected, counts one error. */
 #define CHECK(errors, condition, ...)                                                              \
     do {                                                                                           \
