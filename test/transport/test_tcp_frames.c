@@ -335,6 +335,36 @@ static void lies(void **state) {
     liar_says((struct tcp_header){TCP_HEADER_CREDIT, 2000, 0, 0}, "credit of 0");
     liar_says((struct tcp_header){TCP_HEADER_CREDIT, 2000, 5, 1}, "length 5");
     liar_says((struct tcp_header){TCP_HEADER_CREDIT, 2000, 0, UINT64_MAX}, "credit of");
+    liar_says((struct tcp_header){TCP_HEADER_PAD, 0, TCP_PAD + 1, 0}, "pad of length 32769");
+}
+
+/* Pads before, between and after messages are nobody's, whatever they hold. */
+static void pads(void **state) {
+    (void)state;
+    struct liar liar;
+    struct rcmi_slot message;
+    uint8_t bytes[TCP_PAD];
+    const size_t lengths[] = {0, 1, sizeof(struct tcp_header), 5000, TCP_PAD};
+    liar_open(&liar);
+    memset(bytes, 0x31, sizeof bytes);
+    const struct tcp_header data = {TCP_HEADER_DATA, liar.reader.index, 3, 7};
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        const struct tcp_header pad = {TCP_HEADER_PAD, 0, lengths[i], 0};
+        assert_int_equal(write(liar.fd, &pad, sizeof pad), sizeof pad);
+        assert_int_equal(write(liar.fd, bytes, lengths[i]), lengths[i]);
+        assert_int_equal(write(liar.fd, &data, sizeof data), sizeof data);
+        assert_int_equal(write(liar.fd, "abc", 3), 3);
+        for (int k = 0; k < 100 && tcp->peek(&liar.reader.base, &message) == RCM_AGAIN; k++)
+            tcp->progress(&liar.end.domain);
+        assert_int_equal(liar.end.node.failures, 0);
+        assert_int_equal(tcp->peek(&liar.reader.base, &message), RCM_OK);
+        assert_int_equal(message.len, 3);
+        assert_int_equal(message.meta, 7);
+        assert_memory_equal(message.bytes, "abc", 3);
+        tcp->release(&liar.reader.base);
+        assert_int_equal(tcp->peek(&liar.reader.base, &message), RCM_AGAIN);
+    }
+    liar_close(&liar);
 }
 
 /* More messages than slots, and frames for a channel that is gone. */
@@ -368,11 +398,12 @@ static void noise(void **state) {
         for (size_t i = 0; i < sizeof bytes; i++)
             bytes[i] = (uint8_t)rand_r(&seed);
         for (size_t at = 0; round % 3 && at + sizeof(struct tcp_header) < sizeof bytes;) {
-            struct tcp_header header = {rand_r(&seed) % 4 ? TCP_HEADER_DATA : TCP_HEADER_CREDIT,
+            const uint32_t other = rand_r(&seed) % 2 ? TCP_HEADER_PAD : TCP_HEADER_CREDIT;
+            struct tcp_header header = {rand_r(&seed) % 4 ? TCP_HEADER_DATA : other,
                                         (uint32_t)rand_r(&seed) % 3, (uint64_t)rand_r(&seed) % 300,
                                         1};
             memcpy(bytes + at, &header, sizeof header);
-            at += sizeof header + (header.kind == TCP_HEADER_DATA ? header.len : 0);
+            at += sizeof header + (header.kind != TCP_HEADER_CREDIT ? header.len : 0);
         }
         size_t done = 0, n = 0;
         while (done < sizeof bytes &&
@@ -419,8 +450,8 @@ int main(void) {
         cmocka_unit_test(closed_writer),  cmocka_unit_test(closed_reader),
         cmocka_unit_test(down_when_full), cmocka_unit_test(loop_sends),
         cmocka_unit_test(loop_rings),     cmocka_unit_test(lies),
-        cmocka_unit_test(too_many),       cmocka_unit_test(noise),
-        cmocka_unit_test(bad_openings),
+        cmocka_unit_test(pads),           cmocka_unit_test(too_many),
+        cmocka_unit_test(noise),          cmocka_unit_test(bad_openings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

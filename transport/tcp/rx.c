@@ -231,6 +231,18 @@ static rcm_status credit_take(struct tcp_stream *stream) {
     return RCM_OK;
 }
 
+/* Nobody's bytes; only the length means something. */
+static rcm_status pad_begin(struct tcp_stream *stream) {
+    struct tcp_rx *rx = &stream->rx;
+    if (rx->header.len > TCP_PAD)
+        return rx_refuse(stream, "a pad of length", rx->header.len);
+    rx->to = NULL;
+    rx->left = rx->header.len;
+    rx->placed = rx->large = false;
+    rx->in_payload = true;
+    return RCM_OK;
+}
+
 /* ---- Bytes --------------------------------------------------------------------------------- */
 
 static rcm_status rx_header(struct tcp_stream *stream) {
@@ -241,6 +253,8 @@ static rcm_status rx_header(struct tcp_stream *stream) {
         return message_begin(stream);
     if (rx->header.kind == TCP_HEADER_CREDIT)
         return credit_take(stream);
+    if (rx->header.kind == TCP_HEADER_PAD)
+        return pad_begin(stream);
     return rx_refuse(stream, "kind", rx->header.kind);
 }
 

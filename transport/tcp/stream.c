@@ -79,6 +79,20 @@ static rcm_status stream_take(struct tcp_stream *stream, int fd) {
     return RCM_OK;
 }
 
+/* A kernel acknowledges at once, in the middle of the sender's call, what is longer than the
+ * longest segment that it has seen on the connection. So the first one is long. Without it a
+ * message may be slow, no more. */
+static void stream_pad(struct tcp_stream *stream) {
+    static const uint8_t zeros[TCP_PAD];
+    struct tcp_frame *pad = calloc(1, sizeof *pad);
+    if (!pad)
+        return;
+    pad->header = (struct tcp_header){.kind = TCP_HEADER_PAD, .len = sizeof zeros};
+    pad->payload = zeros;
+    tcp_tx_queue(stream, pad);
+    (void)tcp_tx_move(stream);
+}
+
 rcm_status tcp_stream_attach(struct tcp_stream *stream, int fd) {
     rcm_status status = stream_take(stream, fd);
     if (status != RCM_OK) {
@@ -88,6 +102,8 @@ rcm_status tcp_stream_attach(struct tcp_stream *stream, int fd) {
     atomic_store(&stream->watched, true);
     stream->fd = fd;
     tcp_domain_list(stream->domain, stream);
+    if (rcmi_socket_stays_home(fd))
+        stream_pad(stream);
     return RCM_OK;
 }
 

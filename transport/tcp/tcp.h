@@ -56,11 +56,14 @@
 #define TCP_GRACE_NS      1000000 /* a full socket that nobody moves for so long is the loop's */
 #define TCP_HEADER_DATA   0x52434d31u /* "RCM1" */
 #define TCP_HEADER_CREDIT 0x52434d32u
+#define TCP_HEADER_PAD    0x52434d33u
+#define TCP_PAD           32768 /* bytes of the first frame within a host, see stream_pad */
 #define TCP_ENDS_MAX      65536u
 
 /* Before each message: to which end of which channel, how long, and the writer's word. A credit
- * frame has no payload; its meta says how many slots were given back. Both hosts must have the
- * same byte order: otherwise `kind` is not recognised and the link is refused. */
+ * frame has no payload; its meta says how many slots were given back. A pad is for nobody. Both
+ * hosts must have the same byte order: otherwise `kind` is not recognised and the link is refused.
+ */
 struct tcp_header {
     uint32_t kind;
     uint32_t index; /* of the end that shall get it, in its owner's table */
