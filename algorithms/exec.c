@@ -85,8 +85,9 @@ static void lane_blocked(const struct rcmi_run *run, struct rcmi_lane_state *lan
                          size_t offset, size_t bytes) {
     struct rcmi_end *end = port->end;
     lane->waits_for = end;
-    if (!step->receives_into_dst || end->expecting || end->serving != port->turn)
-        return;
+    if (!step->receives_into_dst || end->expecting || end->serving != port->turn ||
+        run->fetch == RCMI_RUN_OPENS)
+        return; /* (then the message may be there, and the place would be for the next one) */
     rcmi_channel_expect(end->channel, run_address(run, &step->dst, offset), bytes);
     end->expecting = true;
 }

@@ -352,7 +352,8 @@ static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     run->reduce_twice = rcmi_reduce_kernel_twice(run->bind.dtype, run->bind.op);
     run->large =
         run->bind.count * run->element_bytes >= (plan->sums ? RCMI_LARGE_BYTES : RCMI_LARGE_COPIED);
-    run->results = rcmi_run_results(run, run->bind.count * run->element_bytes);
+    run->results =
+        rcmi_run_results(run, run->bind.count * run->element_bytes, run_only_sends(plan));
     run->lingers = run->exec->config.shape->crowd > 1 &&
                    run->bind.count / plan->nchunks * run->element_bytes >= RCMI_LINGER_MIN;
     run->courteous = run_may_yield(run);
@@ -426,6 +427,7 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
     run->began_ns = 0;
     rcmi_run_results_begin(run);
     exec->running++;
+    exec->starts++;
     run_take_turns(run);
     *ret_run = run;
     return RCM_OK;

@@ -38,7 +38,8 @@ static uint64_t run_wish_bit(const struct rcmi_run *run) {
 bool rcmi_run_may_fetch(const struct rcmi_run *run, bool in_place) {
     const struct rcmi_plan *plan = run->bind.plan;
     return plan->collective == RCM_BROADCAST && plan->nchannels == 1 && plan->nranks == 2 &&
-           in_place && run->exec->config.fetch != RCMI_FETCH_NEVER && run_bytes(run) >= FETCH_MIN;
+           run->exec->config.shape->nhosts == 1 && in_place &&
+           run->exec->config.fetch != RCMI_FETCH_NEVER && run_bytes(run) >= FETCH_MIN;
 }
 
 /* Are all channels this run's, whose slices would go by several? */

@@ -68,6 +68,7 @@ struct rcmi_exec {
     struct rcmi_run *idle; /* runs to be used again, newest first */
     uint64_t steps_done;
     uint32_t running;                               /* runs that have begun and not ended */
+    uint64_t starts;                                /* runs that have begun */
     struct rcmi_rows results[2][RCMI_RESULT_SIZES]; /* only copied, or sums: see exec_results.c */
 };
 
@@ -130,6 +131,7 @@ struct rcmi_run {
     bool large;                /* results are written past the caches, where they would not stay */
     struct rcmi_rows *results; /* what is known of that; NULL: the size says all */
     int64_t results_ns;        /* when the run began, for what it costs; 0: not to know */
+    uint64_t results_start;    /* exec->starts before it; one more when it is done: it was alone */
     bool lent;
     bool lingers;   /* until its messages were taken */
     bool courteous; /* see rcmi_run_is_courteous */
@@ -154,7 +156,7 @@ void rcmi_port_withdraw(const struct rcmi_port *port);
 
 /* exec_results.c. May results of so many bytes stay in the caches, or not? NULL: the size says so.
  * A run begins: how are its results written? It is done: what did it cost? */
-struct rcmi_rows *rcmi_run_results(struct rcmi_run *run, size_t bytes);
+struct rcmi_rows *rcmi_run_results(struct rcmi_run *run, size_t bytes, bool only_sends);
 void rcmi_run_results_begin(struct rcmi_run *run);
 void rcmi_run_results_end(struct rcmi_run *run);
 

@@ -17,25 +17,33 @@ static bool is_on_one_host(const struct rcmi_exec *exec) {
     return exec->config.shape->nhosts == 1;
 }
 
-struct rcmi_rows *rcmi_run_results(struct rcmi_run *run, size_t bytes) {
-    if (run->large || bytes < RCMI_LARGE_MIN || !is_on_one_host(run->exec))
+/* Who only sends writes no results. */
+struct rcmi_rows *rcmi_run_results(struct rcmi_run *run, size_t bytes, bool only_sends) {
+    if (run->large || only_sends || bytes < RCMI_LARGE_MIN || !is_on_one_host(run->exec))
         return NULL;
     const int size = bytes < 2 * RCMI_LARGE_MIN ? 0 : bytes < 4 * RCMI_LARGE_MIN ? 1 : 2;
     return &run->exec->results[run->bind.plan->sums][size];
 }
 
-/* A run beside others takes the time of those too. */
+/* A run beside others takes the time of those too, and is no occasion to try something. Waiting for
+ * other ranks is measured as well, but of several runs the best one counts. */
 void rcmi_run_results_begin(struct rcmi_run *run) {
     run->results_ns = 0;
     if (!run->results)
         return;
+    if (run->exec->running > 0) {
+        run->large = run->results->faster.way == PAST;
+        return;
+    }
     run->large = rcmi_rows_way(run->results) == PAST;
-    if (run->exec->running == 0)
-        run->results_ns = rcmi_now_ns();
+    run->results_ns = rcmi_now_ns();
+    run->results_start = run->exec->starts;
 }
 
 void rcmi_run_results_end(struct rcmi_run *run) {
     const size_t bytes = run->bind.count * run->element_bytes;
+    if (run->exec->starts - run->results_start > 1)
+        return;
     rcmi_rows_learn(run->results, run->large ? PAST : THROUGH,
                     (float)(rcmi_now_ns() - run->results_ns) * 1024.0f / (float)bytes);
 }

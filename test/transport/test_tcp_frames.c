@@ -10,7 +10,17 @@
 
 /* ---- Two links ----------------------------------------------------------------------------- */
 
-/* A connection within this host has no congestion to be controlled. */
+static void read_pad(int fd) {
+    struct tcp_header header;
+    static uint8_t bytes[TCP_PAD];
+    assert_int_equal(recv(fd, &header, sizeof header, MSG_WAITALL), sizeof header);
+    assert_int_equal(header.kind, TCP_HEADER_PAD);
+    assert_int_equal(header.len, TCP_PAD);
+    assert_int_equal(recv(fd, bytes, sizeof bytes, MSG_WAITALL), sizeof bytes);
+}
+
+/* A connection within this host has no congestion to be controlled, and its first frame is a pad.
+ */
 static void home(void **state) {
     (void)state;
     struct end end;
@@ -30,6 +40,7 @@ static void home(void **state) {
     assert_int_equal(tcp->link_attach(&end.link, 0, accepted), RCM_OK);
     assert_int_equal(getsockopt(accepted, IPPROTO_TCP, TCP_CONGESTION, name, &name_len), 0);
     assert_string_equal(name, "reno");
+    read_pad(dialled);
     end_close(&end);
     close(dialled);
     close(listener);
