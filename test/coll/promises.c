@@ -167,37 +167,53 @@ static int check_prepare(rcm_comm *comm, void *arg) {
     return errors;
 }
 
+/* Processor time that the host of a virtual machine has kept for others, 0 if that is not told. */
+static double seconds_stolen(void) {
+    unsigned long long ticks = 0;
+    FILE *file = fopen("/proc/stat", "r");
+    if (!file)
+        return 0;
+    if (fscanf(file, "cpu %*u %*u %*u %*u %*u %*u %*u %llu", &ticks) != 1)
+        ticks = 0;
+    fclose(file);
+    return (double)ticks / (double)sysconf(_SC_CLK_TCK);
+}
+
 /* A thread waits for something late; asynchronous works must go on all the same, without a sleep
- * of half a second in between. */
+ * of half a second in between. (Unless the whole machine slept.) */
 static int check_stall(rcm_comm *comm, void *arg) {
     const int peer = (rcm_rank(comm) + 1) % rcm_size(comm);
     const int from = (rcm_rank(comm) + rcm_size(comm) - 1) % rcm_size(comm);
     rcm_work *recv = NULL, *send = NULL, *work = NULL;
     pthread_t thread;
     char in = 0, out = 0;
-    double worst = 0;
+    double worst = 0, stolen = 0;
     int errors = 0;
     (void)arg;
     if (rcm_irecv(comm, &in, 1, RCM_UINT8, from, 5, &recv) != RCM_OK ||
         pthread_create(&thread, NULL, wait_for, recv) != 0)
         return 1;
     for (int i = 0; i < 30000 && worst < 0.4; i++) {
+        if (i % 100 == 0)
+            stolen = seconds_stolen();
         const double start = seconds();
         if (sum(comm, 4, &work) != RCM_OK)
             break;
         while (rcm_work_status(work) == RCM_PENDING)
             usleep(30);
-        worst = seconds() - start > worst ? seconds() - start : worst;
+        const double took = seconds() - start;
         rcm_work_free(work);
+        if (took > worst && (took < 0.4 || seconds_stolen() - stolen < 0.1))
+            worst = took;
     }
     CHECK(errors, worst < 0.4, "rank %d: an operation of 16 bytes took %.0f ms", rcm_rank(comm),
           worst * 1e3);
+    if (worst >= 0.4)
+        (void)!rcm_abort(comm, "stalled");
     (void)!rcm_isend(comm, &out, 1, RCM_UINT8, peer, 5, &send);
     pthread_join(thread, NULL);
     rcm_work_free(recv);
     rcm_work_free(send);
-    if (worst >= 0.4)
-        (void)!rcm_abort(comm, "stalled");
     (void)!rcm_destroy(comm);
     return errors;
 }
