@@ -31,7 +31,7 @@ static void fuzz_close(struct rcmi_channel *channel);
 #define PIECE_MIN                                      ((size_t)256)
 #define FETCH_MIN                                      ((size_t)200)
 #define FETCH_PIECE                                    ((size_t)700)
-#define rcmi_faster_way(faster)                        ((void)(faster), fetching)
+#define rcmi_rows_way(rows)                            ((void)(rows), fetching)
 static bool fetching; /* messages that may be: not as it was faster, for that changes */
 #include "../../api/p2p.c"
 #include "../../api/p2p_direct.c"
