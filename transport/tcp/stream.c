@@ -74,9 +74,15 @@ static rcm_status stream_take(struct tcp_stream *stream, int fd) {
     rcm_status status = options_for_cuts(fd);
     if (status != RCM_OK)
         return status;
-    if (stream_epoll(stream, EPOLL_CTL_ADD, fd) != 0)
-        return rcmi_fail(rcmi_status_of_errno(errno), errno, "epoll refuses a data socket");
-    return RCM_OK;
+    /* Before the set of sockets has it: whoever looks there moves the stream at once. */
+    stream->fd = fd;
+    atomic_store(&stream->watched, true);
+    if (stream_epoll(stream, EPOLL_CTL_ADD, fd) == 0)
+        return RCM_OK;
+    status = rcmi_fail(rcmi_status_of_errno(errno), errno, "epoll refuses a data socket");
+    atomic_store(&stream->watched, false);
+    stream->fd = -1;
+    return status;
 }
 
 /* A kernel acknowledges at once, in the middle of the sender's call, what is longer than the
@@ -99,8 +105,6 @@ rcm_status tcp_stream_attach(struct tcp_stream *stream, int fd) {
         rcmi_fd_close(&fd);
         return status;
     }
-    atomic_store(&stream->watched, true);
-    stream->fd = fd;
     tcp_domain_list(stream->domain, stream);
     if (rcmi_socket_stays_home(fd))
         stream_pad(stream);
