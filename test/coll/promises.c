@@ -203,7 +203,7 @@ static int check_stall(rcm_comm *comm, void *arg) {
             usleep(30);
         const double took = seconds() - start;
         rcm_work_free(work);
-        if (took > worst && (took < 0.4 || seconds_stolen() - stolen < 0.1))
+        if (took > worst && (took < 0.4 || seconds_stolen() - stolen < took / 2))
             worst = took;
     }
     CHECK(errors, worst < 0.4, "rank %d: an operation of 16 bytes took %.0f ms", rcm_rank(comm),
