@@ -138,11 +138,11 @@ static bool run_is_untouched(const struct rcmi_run *run) {
 }
 
 /* Looks at the first message, before the lanes do: how does it come? */
-static rcm_status run_look(struct rcmi_run *run) {
+static void run_look(struct rcmi_run *run) {
     const struct rcmi_end *end = run->ports[0].end;
     struct rcmi_slot slot;
     if (end->serving != run->ports[0].turn || rcmi_channel_peek(end->channel, &slot) != RCM_OK)
-        return RCM_OK; /* the lanes look too, and wait, or fail */
+        return; /* the lanes look too, and wait, or fail */
     run->began_ns = run_is_untouched(run) ? rcmi_now_ns() : 0;
     run->fetch = RCMI_RUN_BY_SLOTS;
     if (slot.meta == (run->bind.meta | RCMI_META_ELSEWHERE) && slot.len == sizeof run->from) {
@@ -151,7 +151,6 @@ static rcm_status run_look(struct rcmi_run *run) {
         run->fetch = RCMI_RUN_FETCHES;
         run->lanes[0].waits_for = end;
     }
-    return RCM_OK;
 }
 
 /* It comes by slots after all, as everything does from now on. */
@@ -198,7 +197,7 @@ rcm_status rcmi_run_fetch(struct rcmi_run *run, bool *moved) {
         return run_await_reader(run, moved);
     if (run->fetch == RCMI_RUN_OPENS) {
         run_wish_next(run);
-        (void)run_look(run);
+        run_look(run);
     }
     return run->fetch == RCMI_RUN_FETCHES ? run_fetch_piece(run, moved) : RCM_OK;
 }
