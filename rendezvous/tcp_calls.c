@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include "error.h"
 
-#define GRACE_MS    200 /* beyond the deadline of a wait, to tell the server that it is over */
-#define LOOK_MIN_MS 10  /* between looks for keys that nobody may wake us for */
+#define GRACE_MS    1000 /* beyond the deadline of a wait, to hear what a busy server knows */
+#define LOOK_MIN_MS 10   /* between looks for keys that nobody may wake us for */
 #define LOOK_MAX_MS 2000
 
 rcmi_deadline rcmi_talk_deadline(rcmi_deadline deadline) {
@@ -175,8 +175,8 @@ static rcm_status wait_answer(struct rcmi_conn *conn, rcmi_deadline deadline) {
 }
 
 /* Takes a WAIT back. The answer to the WAIT may have been on its way: all keys exist then. */
-static rcm_status wait_cancel(struct rcmi_conn *conn) {
-    rcmi_deadline deadline = rcmi_deadline_in(GRACE_MS);
+static rcm_status wait_cancel(struct rcmi_conn *conn, rcmi_deadline wait_deadline) {
+    const rcmi_deadline deadline = rcmi_talk_deadline(wait_deadline);
     uint8_t answer = RCMI_WIRE_WAIT_CANCELED;
     rcm_status status = rcmi_conn_put_opcode(conn, RCMI_WIRE_CANCEL_WAIT);
     if (status == RCM_OK)
@@ -196,7 +196,7 @@ static rcm_status wait_once(struct rcmi_conn *conn, const struct rcmi_bytes *key
         return status;
     status = rcmi_conn_await(conn, deadline);
     if (status == RCM_ERR_TIMEOUT)
-        return wait_cancel(conn);
+        return wait_cancel(conn, deadline);
     return status == RCM_OK ? wait_answer(conn, deadline) : status;
 }
 
@@ -236,7 +236,7 @@ static rcm_status wait_foreign(struct rcmi_conn *conn, const struct rcmi_bytes *
         if (status == RCM_OK)
             return wait_answer(conn, deadline);
         if (status == RCM_ERR_TIMEOUT)
-            status = conn->old ? RCM_PENDING : wait_cancel(conn);
+            status = conn->old ? RCM_PENDING : wait_cancel(conn, deadline);
         if (status != RCM_PENDING)
             return status;
     }

@@ -3,7 +3,8 @@
  * The TCP store's client at servers of torch: a proxy in front of a server of ours makes one of it.
  * It spoils the question for our own operations; as a server of the old dialect it hangs up at the
  * greeting; and one that is deaf never wakes a waiter: what torch's servers without libuv are for
- * keys that COMPARE_SET makes. Servers of torch itself: test/interop/torch_test.py.
+ * keys that COMPARE_SET makes. One that is slow takes its time to give a wait up. Servers of torch
+ * itself: test/interop/torch_test.py.
  */
 #include "check.h"
 #include <poll.h>
@@ -12,6 +13,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "rendezvous.h"
+
+#define CANCEL_WAIT 12
+#define SLOW_MS     1100 /* more than the client gives a server beyond the deadline of a wait */
 
 static rcm_store *store; /* the server itself */
 static int port;
@@ -32,7 +36,7 @@ static int teardown(void **state) {
 /* ---- The proxy ----------------------------------------------------------------------------- */
 
 struct proxy {
-    bool old, deaf;
+    bool old, deaf, slow;
     int listener, port;
     pthread_t thread;
 };
@@ -60,6 +64,8 @@ static bool pass_request(const struct proxy *p, int client, int server) {
         return false;
     if (p->deaf && data[0] == (p->old ? 5 : 6))
         return pass_deaf(data, (size_t)n, client, server);
+    if (p->slow && data[0] == CANCEL_WAIT)
+        sleep_ms(SLOW_MS);
     char *found = memmem(data, (size_t)n, word, sizeof word - 1);
     if (found)
         *found = 'x';
@@ -219,6 +225,20 @@ static void deaf_server_of_old_dialect(void **state) {
     deaf(true);
 }
 
+/* Between two looks of a wait its own deadline holds, and nothing shorter. */
+static void slow_server(void **state) {
+    const char *keys[] = {"late", NULL};
+    struct proxy proxy = {.deaf = true, .slow = true};
+    rcm_store *client;
+    pthread_t thread;
+    (void)state;
+    proxy_start(&proxy, "server=0", &client);
+    assert_int_equal(pthread_create(&thread, NULL, make_late, keys), 0);
+    check_ok(rcm_store_wait(client, keys, 1, 20000));
+    pthread_join(thread, NULL);
+    proxy_stop(&proxy, client);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -226,6 +246,7 @@ int main(void) {
         TEST(foreign_server),
         TEST(deaf_server),
         TEST(deaf_server_of_old_dialect),
+        TEST(slow_server),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
