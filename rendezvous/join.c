@@ -56,6 +56,19 @@ static void refusal_put(rcm_store *store, const char *key, const char *text) {
         free(now.data);
 }
 
+rcm_status rcmi_join_last_words(rcm_store *store, const struct rcmi_join *join) {
+    const struct rcmi_error kept = *rcmi_last_error();
+    struct rcm_blob value = {NULL, 0};
+    char key[96];
+    snprintf(key, sizeof key, "%s/rank/all", join->scope);
+    rcm_status status = rcm_store_try_get(store, key, &value.data, &value.len);
+    status = status == RCM_OK ? rcmi_refusal_check(blob_bytes(&value)) : RCM_OK;
+    free(value.data);
+    if (status == RCM_OK)
+        *rcmi_last_error() = kept;
+    return status;
+}
+
 static void generation_refuse(rcm_store *store, int attempt, int64_t generation, const char *text) {
     char scope[64], key[96];
     if (generation < 1)
@@ -244,8 +257,18 @@ static rcm_status job_name(rcm_store *store, const struct rcmi_member *mine,
     return status;
 }
 
+/* Ended, after it had named the job: because a rank of this job could not join, or long ago. */
+static rcm_status job_ended(rcm_store *store, const struct rcmi_join *join, const char *who,
+                            const char *where) {
+    static const char advice[] = "%s has ended; if that was an earlier job, it left %s behind: use "
+                                 "a new one";
+    if (rcmi_join_last_words(store, join) != RCM_OK)
+        return rcmi_fail_context(advice, who, where);
+    return rcmi_fail_origin(RCM_ERR_CONFIG, 0, advice, who, where);
+}
+
 static rcm_status job_check(rcm_store *store, const struct rcmi_launch *launch,
-                            const struct rcmi_member *first) {
+                            const struct rcmi_join *join, const struct rcmi_member *first) {
     char where[300], who[RCMI_MEMBER_PEOPLE];
     store_people(store, where);
     rcmi_member_people(first, 0, who);
@@ -254,12 +277,8 @@ static rcm_status job_check(rcm_store *store, const struct rcmi_launch *launch,
                                 "rank 0 was started as one of %d ranks, this rank as one of %d: "
                                 "%s was begun by %s; it is another job's, or the settings differ",
                                 first->world_size, launch->world_size, where, who);
-    if (rcmi_process_look(&first->process) == RCMI_PROCESS_ENDED)
-        return rcmi_fail_origin(RCM_ERR_CONFIG, 0,
-                                "%s has ended; if that was an earlier job, it left %s behind: use "
-                                "a new one",
-                                who, where);
-    return RCM_OK;
+    const bool ended = rcmi_process_look(&first->process) == RCMI_PROCESS_ENDED;
+    return ended ? job_ended(store, join, who, where) : RCM_OK;
 }
 
 /* Waits until rank 0 has named the job, telling once that it has not; one rank in a warning. */
@@ -297,7 +316,7 @@ static rcm_status job_learn(rcm_store *store, const struct rcmi_launch *launch,
                            "is none",
                            value.len);
     free(value.data);
-    return status == RCM_OK ? job_check(store, launch, ret_first) : status;
+    return status == RCM_OK ? job_check(store, launch, join, ret_first) : status;
 }
 
 /* Ranks that nobody else keeps together: told where to meet by a file's name or rank 0's port. */

@@ -39,6 +39,10 @@
  * thread's error stays as it is. */
 void rcmi_join_explain_used(const struct rcmi_launch *launch, const char *secret);
 
+/* What a rank of this job put down before it ended, as an error; RCM_OK: nothing. The thread's
+ * error stays as it is then. */
+rcm_status rcmi_join_last_words(rcm_store *store, const struct rcmi_join *join);
+
 /* Under which a rank's member (member.h) is. */
 void rcmi_join_key(int attempt, int rank, char key[64]);
 

@@ -62,7 +62,8 @@ static rcm_status look_fetch(struct look *look, rcm_store *store) {
     return status;
 }
 
-static rcm_status look_judge(const struct look *look) {
+/* Who has ended may have said why, since we looked for that last. */
+static rcm_status look_judge(const struct look *look, rcm_store *store) {
     for (int i = 0; i < look->found; i++) {
         struct rcmi_member member;
         char who[RCMI_MEMBER_PEOPLE];
@@ -71,6 +72,9 @@ static rcm_status look_judge(const struct look *look) {
             member.generation != look->join->generation ||
             rcmi_process_look(&member.process) != RCMI_PROCESS_ENDED)
             continue;
+        const rcm_status said = rcmi_join_last_words(store, look->join);
+        if (said != RCM_OK)
+            return said;
         return rcmi_fail_origin(RCM_ERR_PEER, look->ranks[i],
                                 "%s ended before all ranks had joined",
                                 rcmi_member_people(&member, look->ranks[i], who));
@@ -86,7 +90,7 @@ rcm_status rcmi_join_look(rcm_store *store, const struct rcmi_launch *launch,
         .launch = launch, .join = join, .n = launch->rank == 0 ? launch->world_size : 1};
     rcm_status status = RCM_OK;
     if (look_init(&look) && look_fetch(&look, store) == RCM_OK)
-        status = look_judge(&look);
+        status = look_judge(&look, store);
     look_fini(&look);
     (void)rcmi_store_patience(patience);
     if (status == RCM_OK)

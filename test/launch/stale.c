@@ -389,6 +389,12 @@ static void others_are_told(void) {
     job_refused(&job, 0, 2, "RINGCOMM_PORTS", "nonsense", "range of ports");
     CHECK(strstr(job.told[0].text, "rank 1 could not join"), "rank 1 is not named: %s",
           job.told[0].text);
+    file_new();
+    job_start_some(&job, 0, 1);
+    job_wait(&job);
+    job_start_some(&job, 2, 2); /* late: they have ended */
+    job_wait(&job);
+    job_refused(&job, 2, 2, "rank 1 could not join: RINGCOMM_PORTS", "rank 0 of 3 (pid", "ended");
     file_remove();
 }
 
