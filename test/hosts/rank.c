@@ -4,7 +4,7 @@
  * line each, "word key=value ..."; times are those of CLOCK_MONOTONIC in seconds. hosts_test.py
  * starts it and judges.
  *
- *   rank work              every kind of operation in a few sizes, results checked
+ *   rank work [LATER]      every kind of operation in a few sizes, results checked
  *   rank loop SECONDS N    all_reduce of N floats, checked, again and again for so long
  *   rank idle SECONDS      links are made, then nothing is done
  *   rank await PEER N      rank PEER - 1 receives N floats that PEER never sends
@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 static rcm_comm *comm;
 static int rank, size;
@@ -111,9 +112,12 @@ static rcm_status do_exchange(size_t count, int by) {
 
 /* ---- What a rank does ----------------------------------------------------------------------- */
 
-static rcm_status run_work(void) {
+/* The upper half begins later by so many seconds: the lower half dials. */
+static rcm_status run_work(double later) {
     static const size_t counts[] = {0, 1, 1000, 300001};
     rcm_status status = RCM_OK;
+    if (rank >= size / 2)
+        usleep((useconds_t)(later * 1e6));
     for (size_t k = 0; status == RCM_OK && k < sizeof(counts) / sizeof(counts[0]); k++) {
         status = do_all_reduce(counts[k], (int)k);
         for (int root = 0; status == RCM_OK && root < size; root++)
@@ -213,7 +217,7 @@ static rcm_status run(char **words) {
     const double number = words[1] ? atof(words[1]) : 0;
     const size_t count = words[1] && words[2] ? strtoull(words[2], NULL, 0) : 1;
     if (strcmp(words[0], "work") == 0)
-        return run_work();
+        return run_work(number);
     if (strcmp(words[0], "loop") == 0)
         return run_loop(number, count);
     if (strcmp(words[0], "idle") == 0)
