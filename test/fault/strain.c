@@ -26,10 +26,21 @@ static void add_thread(struct strain *strain, const char *folder, const char *th
         fclose(file);
 }
 
+static int64_t machine_stolen_ns(void) {
+    long long ticks = 0;
+    FILE *file = fopen("/proc/stat", "re");
+    if (file && fscanf(file, "cpu %*d %*d %*d %*d %*d %*d %*d %lld", &ticks) != 1)
+        ticks = 0;
+    if (file)
+        fclose(file);
+    return ticks * (INT64_C(1000000000) / sysconf(_SC_CLK_TCK));
+}
+
 void strain_add(struct strain *strain, pid_t pid) {
     char folder[64];
     struct dirent *entry;
     strain->at_ns = clock_ns();
+    strain->stolen_ns = machine_stolen_ns();
     snprintf(folder, sizeof(folder), "/proc/%d/task", (int)(pid ? pid : getpid()));
     DIR *dir = opendir(folder);
     while (dir && (entry = readdir(dir)))
@@ -41,6 +52,7 @@ void strain_add(struct strain *strain, pid_t pid) {
 
 void strain_add_thread(struct strain *strain) {
     strain->at_ns = clock_ns();
+    strain->stolen_ns = machine_stolen_ns();
     add_thread(strain, "/proc", "thread-self");
 }
 
@@ -49,11 +61,14 @@ void strain_sum(struct strain *sum, const struct strain *one) {
     sum->queued_ns += one->queued_ns;
     if (sum->at_ns < one->at_ns)
         sum->at_ns = one->at_ns;
+    if (sum->stolen_ns < one->stolen_ns)
+        sum->stolen_ns = one->stolen_ns;
 }
 
 int64_t strain_excuse(const struct strain *before, const struct strain *after) {
     const int64_t all_ns = (after->at_ns - before->at_ns) * sysconf(_SC_NPROCESSORS_ONLN);
     const int64_t ran_ns = after->ran_ns - before->ran_ns;
     const int64_t queued_ns = after->queued_ns - before->queued_ns;
-    return queued_ns > 0 && ran_ns < all_ns / 2 ? queued_ns : 0;
+    const int64_t stolen_ns = after->stolen_ns - before->stolen_ns;
+    return (queued_ns > 0 && ran_ns < all_ns / 2 ? queued_ns : 0) + stolen_ns;
 }

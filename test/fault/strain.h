@@ -2,9 +2,10 @@
 /*
  * Whether the machine let a test's processes run. A bound on time says something of the library
  * only if its threads had a processor when they wanted one; the kernel counts how long they had
- * none. Tests of such bounds look here before they blame the library, say so, and try again.
+ * none, and for how long a virtual machine's own host kept its processors. Tests of such bounds
+ * look here before they blame the library, say so, and try again.
  *
- * It is no excuse for a library that keeps the processors busy itself: strain_excuse is 0 then.
+ * Queueing is no excuse for a library that keeps the processors busy itself.
  */
 #ifndef TEST_FAULT_STRAIN_H
 #define TEST_FAULT_STRAIN_H
@@ -16,6 +17,7 @@ struct strain {
     int64_t at_ns;     /* when this was read */
     int64_t ran_ns;    /* on a processor, all threads together */
     int64_t queued_ns; /* ready, but without a processor, all threads together */
+    int64_t stolen_ns; /* from all processors of the machine, by what runs it */
 };
 
 /* Adds what the threads of a process (0: the caller's) have met so far; nothing where the kernel
@@ -28,7 +30,8 @@ void strain_add_thread(struct strain *strain);
 /* Adds one process's reading to that of several; the time is the last one's. */
 void strain_sum(struct strain *sum, const struct strain *one);
 
-/* How long threads had to queue between two readings of the same processes. */
+/* How long threads had to queue, and processors were away, between two readings of the same
+ * processes. */
 int64_t strain_excuse(const struct strain *before, const struct strain *after);
 
 #endif
