@@ -526,14 +526,17 @@ def place():
 JOB = 0x1122334455667788
 
 
-def greeting(kind=1, index=0, magic=0x52434d48, version=1, sender=0, to=1, nranks=3, job=JOB,
+VERSION = 2  # RCMI_HELLO_VERSION
+
+
+def greeting(kind=1, index=0, magic=0x52434d48, version=VERSION, sender=0, to=1, nranks=3, job=JOB,
              transport=b'tcp'):
     return (struct.pack('<IHBBIIIIQ', magic, version, kind, index, sender, to, nranks, 0, job) +
             transport.ljust(16, b'\0'))
 
 
 def hello():
-    def answer(status, magic=0x52434d48, version=1, text=b'no'):
+    def answer(status, magic=0x52434d48, version=VERSION, text=b'no'):
         return struct.pack('<IHH', magic, version, status) + text.ljust(152, b'\0')
     dialled, unix, secret, leaves, pieces = 1, 2, 4, 8, 0x30
     in_shm = greeting(transport=b'shm')
@@ -547,7 +550,7 @@ def hello():
         'bad-answer-version': u8(dialled) + answer(1, version=9),
         'bad-answer-status': u8(dialled) + answer(77, text=b'\x1b[2J' * 30 + b'xx'),
         'any-no-answer': u8(dialled | leaves), 'bad-leaves': u8(leaves) + greeting()[:20],
-        'bad-magic': u8(0) + greeting(magic=0x484d4352), 'bad-version': u8(0) + greeting(version=2),
+        'bad-magic': u8(0) + greeting(magic=0x484d4352), 'bad-version': u8(0) + greeting(version=1),
         'bad-text': u8(0) + b'GET / HTTP/1.1\r\nHost: x\r\n\r\n', 'bad-first-word': u8(0) + u32(5),
         'bad-kind': u8(0) + greeting(kind=3), 'bad-data-first': u8(0) + greeting(kind=2),
         'bad-data-index': u8(0) + greeting(kind=2, index=255),
