@@ -306,7 +306,7 @@ rcm_status rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline) {
                           find.count - 1);
 }
 
-enum { LINGER_MS = 300 }; /* for peers that would find nobody, and take that for the reason */
+enum { LINGER_MS = 200 }; /* for peers that would find nobody, and take that for the reason */
 
 struct drain {
     struct rcmi_node *node;

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 enum {
-    WORKERS = 3,
+    WORKERS = 4,
     CALLS = 3,
     LATE_MS = 400,
     LATE_TURNS = 4,
