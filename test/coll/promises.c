@@ -4,6 +4,7 @@
  * death (test/fault) looks at, one case each:
  *     promises CASE TRANSPORTS RANKS
  */
+#include "../fault/strain.h"
 #include "ranks.h"
 #include <pthread.h>
 #include <signal.h>
@@ -167,18 +168,6 @@ static int check_prepare(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* Processor time that the host of a virtual machine has kept for others, 0 if that is not told. */
-static double seconds_stolen(void) {
-    unsigned long long ticks = 0;
-    FILE *file = fopen("/proc/stat", "r");
-    if (!file)
-        return 0;
-    if (fscanf(file, "cpu %*u %*u %*u %*u %*u %*u %*u %llu", &ticks) != 1)
-        ticks = 0;
-    fclose(file);
-    return (double)ticks / (double)sysconf(_SC_CLK_TCK);
-}
-
 /* A thread waits for something late; asynchronous works must go on all the same, without a sleep
  * of half a second in between. (Unless the whole machine slept.) */
 static int check_stall(rcm_comm *comm, void *arg) {
@@ -187,7 +176,8 @@ static int check_stall(rcm_comm *comm, void *arg) {
     rcm_work *recv = NULL, *send = NULL, *work = NULL;
     pthread_t thread;
     char in = 0, out = 0;
-    double worst = 0, stolen = 0;
+    double worst = 0;
+    int64_t stolen = 0;
     int errors = 0;
     (void)arg;
     if (rcm_irecv(comm, &in, 1, RCM_UINT8, from, 5, &recv) != RCM_OK ||
@@ -195,7 +185,7 @@ static int check_stall(rcm_comm *comm, void *arg) {
         return 1;
     for (int i = 0; i < 30000 && worst < 0.4; i++) {
         if (i % 100 == 0)
-            stolen = seconds_stolen();
+            stolen = strain_stolen_ns();
         const double start = seconds();
         if (sum(comm, 4, &work) != RCM_OK)
             break;
@@ -203,7 +193,7 @@ static int check_stall(rcm_comm *comm, void *arg) {
             usleep(30);
         const double took = seconds() - start;
         rcm_work_free(work);
-        if (took > worst && (took < 0.4 || seconds_stolen() - stolen < took / 2))
+        if (took > worst && (took < 0.4 || (double)(strain_stolen_ns() - stolen) / 1e9 < took / 2))
             worst = took;
     }
     CHECK(errors, worst < 0.4, "rank %d: an operation of 16 bytes took %.0f ms", rcm_rank(comm),

@@ -259,21 +259,16 @@ static const struct strain *strain_before(const struct round *round, int r) {
     return early ? &seen->begun : &round->before[r];
 }
 
-/* How late the machine can have made the ranks that report, since the fault or since they began. */
-static int64_t excuse_since_ns(const struct round *round, bool begun) {
+/* How late the machine can have made the ranks that report. */
+static int64_t excuse_ns(const struct round *round) {
     struct strain before = {0}, after = {0};
     for (int r = 0; r < round->n; r++) {
-        const struct seen *seen = &round->board->seen[r];
-        if (!atomic_load_explicit(&seen->reported, memory_order_acquire))
+        if (!atomic_load_explicit(&round->board->seen[r].reported, memory_order_acquire))
             continue;
-        strain_sum(&before, begun ? &seen->begun : strain_before(round, r));
-        strain_sum(&after, &seen->strain);
+        strain_sum(&before, strain_before(round, r));
+        strain_sum(&after, &round->board->seen[r].strain);
     }
     return strain_excuse(&before, &after) + stood_still_ns;
-}
-
-static int64_t excuse_ns(const struct round *round) {
-    return excuse_since_ns(round, false);
 }
 
 /* True if a rank that is right in all but time is late by no fault of its own. */
@@ -286,25 +281,13 @@ static bool is_excused(struct round *round, int r, int64_t late_ns) {
            printf("late rank %d by %.0f ms\n", r, (double)late_ns / 1e6) > 0;
 }
 
-/* An operation's own deadline is no fault of the library if each rank was without a processor for
- * half of that time. */
-static bool is_timeout_excused(struct round *round, rcm_status status) {
-    const int64_t half_ns = round->options->deadline_ms * 500000;
-    const int64_t excuse = excuse_since_ns(round, true); /* it may have begun before the fault */
-    if (status != RCM_ERR_TIMEOUT || excuse / round->n < half_ns)
-        return false;
-    if (excuse > round->late_ns)
-        round->late_ns = excuse;
-    return true;
-}
-
 static void judge_rank(struct round *round, int r) {
     const struct seen *seen = &round->board->seen[r];
     const int64_t since = round->acted_ns ? round->acted_ns : atomic_load(&seen->last_ns);
     const int64_t took = seen->at_ns - since;
     const int64_t late = took - allowed_ns(round);
     const bool right = status_is_right(round->fault, seen->status) && origin_is_right(round, r);
-    if (right ? is_excused(round, r, late) : is_timeout_excused(round, seen->status))
+    if (right && is_excused(round, r, late))
         return;
     if (!right || late > 0)
         fail(round, "rank %d after %.0f ms (%.0f by the machine at most): %s, origin %d: %s", r,

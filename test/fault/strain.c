@@ -26,7 +26,7 @@ static void add_thread(struct strain *strain, const char *folder, const char *th
         fclose(file);
 }
 
-static int64_t machine_stolen_ns(void) {
+int64_t strain_stolen_ns(void) {
     long long ticks = 0;
     FILE *file = fopen("/proc/stat", "re");
     if (file && fscanf(file, "cpu %*d %*d %*d %*d %*d %*d %*d %lld", &ticks) != 1)
@@ -40,7 +40,7 @@ void strain_add(struct strain *strain, pid_t pid) {
     char folder[64];
     struct dirent *entry;
     strain->at_ns = clock_ns();
-    strain->stolen_ns = machine_stolen_ns();
+    strain->stolen_ns = strain_stolen_ns();
     snprintf(folder, sizeof(folder), "/proc/%d/task", (int)(pid ? pid : getpid()));
     DIR *dir = opendir(folder);
     while (dir && (entry = readdir(dir)))
@@ -52,7 +52,7 @@ void strain_add(struct strain *strain, pid_t pid) {
 
 void strain_add_thread(struct strain *strain) {
     strain->at_ns = clock_ns();
-    strain->stolen_ns = machine_stolen_ns();
+    strain->stolen_ns = strain_stolen_ns();
     add_thread(strain, "/proc", "thread-self");
 }
 

@@ -27,6 +27,9 @@ void strain_add(struct strain *strain, pid_t pid);
 /* The same of the calling thread alone. */
 void strain_add_thread(struct strain *strain);
 
+/* What a virtual machine's own host has kept of all processors so far; 0 if that is not told. */
+int64_t strain_stolen_ns(void);
+
 /* Adds one process's reading to that of several; the time is the last one's. */
 void strain_sum(struct strain *sum, const struct strain *one);
 

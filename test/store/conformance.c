@@ -11,8 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LATE_MS 1000 /* so late may a busy machine be */
-
 static const char *kind;      /* "tcp" */
 static const char *base_kind; /* without "prefix-" */
 
@@ -177,8 +175,8 @@ static void deadlines(void **state) {
     size_t len;
     check_ok(rcm_store_set(s->store, "there", "v", 1));
     for (int ms = 0; ms <= 300; ms += 150) {
-        double least = 1e9; /* of three tries: the machine may have been busy with others */
-        for (int try = 0; try < 3 && least > ms + LATE_MS; try++) {
+        double least = 1e9; /* of ten tries: the machine may have been busy with others */
+        for (int try = 0; try < 10 && least > ms + 100; try++) {
             double start = seconds_now();
             check_status(RCM_ERR_TIMEOUT, rcm_store_get(s->store, "never", ms, &value, &len));
             double took = (seconds_now() - start) * 1e3;
@@ -187,14 +185,14 @@ static void deadlines(void **state) {
                 fail_msg("a get with %d ms took %.1f ms", ms, took);
             least = took < least ? took : least;
         }
-        if (least > ms + LATE_MS)
+        if (least > ms + 100)
             fail_msg("a get with %d ms took %.1f ms", ms, least);
     }
     double start = seconds_now();
     check_status(RCM_ERR_TIMEOUT, rcm_store_wait(s->store, keys, 3, 200));
     double took = (seconds_now() - start) * 1e3;
     check_error_names("missing-a"); /* the first missing one */
-    assert_true(took >= 200 && took < 200 + LATE_MS);
+    assert_true(took >= 200 && took < 1000);
     check_ok(rcm_store_wait(s->store, keys, 1, 0)); /* 0 asks once */
     check_ok(rcm_store_get(s->store, "there", 0, &value, &len));
     free(value);
@@ -232,7 +230,7 @@ static void waiters_woken(void **state) {
     double took = seconds_now() - start;
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
-    if (took < 0.19 || took > 0.2 + LATE_MS / 1e3)
+    if (took < 0.19 || took > 1.0)
         fail_msg("woken after %.3f s", took);
     check_ok(rcm_store_wait(s->store, keys, 3, -1)); /* all there: for ever is short */
 }

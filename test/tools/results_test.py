@@ -52,8 +52,6 @@ def main():
         result = results(ok + [entry('c', bad, text)], status=1)
         expect(result, 1, '2 passed, 1 failed, 0 skipped', f'FAILED gcc: c: {bad}')
         expect(result, 1, '2 passed, 1 failed, 0 skipped', 'line 60\n')
-    again = ok + [dict(entry('c', 'OK'), again='FAIL after 1 s')]
-    expect(results(again), 0, '3 passed, 0 failed, 0 skipped', 'twice: gcc: c: FAIL after 1 s')
     skip = ok + [entry('c', 'SKIP')]
     expect(results(skip, skips='# none\nc: no such device\n'), 0, '2 passed, 0 failed, 1 skipped',
            'no such device')

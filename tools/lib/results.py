@@ -5,8 +5,7 @@
     results.py --expected-skips FILE [--step NAME=ok|failed]... [--tests BUILD=STATUS=FILE]...
 
 Reads meson's testlog.json (one object a line) of each build; STATUS is that of meson test. A cmocka
-program that skipped some of its cases counts as passed, and each such case as skipped; a test that
-passed when it ran again (again.py) is told as such. As root a
+program that skipped some of its cases counts as passed, and each such case as skipped. As root a
 skip that is not expected is a failure. The last line is "N passed, N failed, N skipped"; exit
 status 1 if something failed.
 """
@@ -52,8 +51,6 @@ class Sum:
             self.skip(build, name)
         elif test['result'] in GOOD:
             self.passed += 1
-            if 'again' in test:
-                print(f"twice: {build}: {name}: {test['again']}")
         else:
             self.fail(f"{build}: {name}: {test['result']} after {test['duration']:.1f} s, "
                       f"status {test['returncode']}", text)
