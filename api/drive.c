@@ -206,6 +206,15 @@ static int waiting_peer(const struct waiting *waiting) {
     return work && work->kind != RCMI_WORK_COLLECTIVE ? work->transfer.peer : -1;
 }
 
+/* How much is moved before it is over, at most. */
+static size_t waiting_bytes(const struct waiting *waiting) {
+    const struct rcm_work *work = waiting->work;
+    if (!work)
+        return 0;
+    return work->kind == RCMI_WORK_COLLECTIVE ? work->bind.count * rcm_dtype_size(work->bind.dtype)
+                                              : work->transfer.capacity;
+}
+
 /* Did the kernel's clock tick since the last call? At first *at is 0. */
 static bool clock_ticked(int64_t *at) {
     const int64_t before = *at;
@@ -248,7 +257,8 @@ static rcm_status comm_spin_for(rcm_comm *comm, const struct waiting *waiting,
 
 static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waiting) {
     const int peer = waiting_peer(waiting);
-    const struct rcmi_pause full = peer < 0 ? comm->engine->budget : rcmi_p2p_budget(comm, peer);
+    const struct rcmi_pause least = peer < 0 ? comm->engine->budget : rcmi_p2p_budget(comm, peer);
+    const struct rcmi_pause full = rcmi_pause_for_bytes(least, waiting_bytes(waiting));
     const rcm_status status = comm_spin_for(comm, waiting, full);
     if (peer >= 0)
         rcmi_p2p_waited(comm, peer);

@@ -86,6 +86,9 @@ enum {
     YIELDS_ROOMY = 32,     /* somebody else may want this CPU after all */
     YIELDS_CROWDED = 64,   /* each gives the CPU to another rank: faster than any sleep */
     SPIN_US_MAX = 1000000, /* of RINGCOMM_SPIN_US */
+    SPIN_US_MOVED = 4000,  /* at most so much more while bytes are moved */
+    BYTES_MANY = 65536,
+    BYTES_PER_US = 4096, /* of slow memory; or for each yield */
 };
 
 /* What the process found out once. Racing first callers measure twice and write nearly the same;
@@ -165,6 +168,18 @@ struct rcmi_pause rcmi_pause_budget(int local_ranks) {
         .yields = roomy ? YIELDS_ROOMY : YIELDS_CROWDED,
     };
     return pause;
+}
+
+struct rcmi_pause rcmi_pause_for_bytes(struct rcmi_pause budget, size_t bytes) {
+    const size_t us = bytes / BYTES_PER_US;
+    const int more = us < SPIN_US_MOVED ? (int)us : SPIN_US_MOVED;
+    if (bytes < BYTES_MANY || spin_setting() >= 0)
+        return budget;
+    if (budget.spins > 0)
+        budget.spins += rcmi_pause_spins(more);
+    else
+        budget.yields += (uint32_t)more;
+    return budget;
 }
 
 bool rcmi_pause(struct rcmi_pause *pause) {

@@ -76,6 +76,10 @@ struct rcmi_pause rcmi_pause_budget(int local_ranks);
 /* The spins of a pause of so many microseconds, or of what RINGCOMM_SPIN_US says. */
 uint32_t rcmi_pause_spins(int us);
 
+/* The budget of a wait in which so many bytes are moved. With many it is longer, as long as moving
+ * them may take (not if RINGCOMM_SPIN_US is set): a core that slept meanwhile comes back late. */
+struct rcmi_pause rcmi_pause_for_bytes(struct rcmi_pause budget, size_t bytes);
+
 /* Pauses once; false when the caller should sleep: the budget is spent, or yields rest (yield.h).
  */
 bool rcmi_pause(struct rcmi_pause *pause);
