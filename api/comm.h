@@ -47,7 +47,7 @@ struct rcmi_cpus {
     uint8_t bytes[RCMI_CPU_BYTES];
 };
 
-/* The rank for which this one makes room, and where it goes then: see visit.c. */
+/* Another rank, of as many before it on its CPU as this one, and that CPU: see visit.c. */
 struct rcmi_match {
     int world_rank; /* -1: none */
     int cpu;
@@ -122,7 +122,8 @@ struct rcm_comm {
     struct rcmi_claims *claims;    /* has a lock of its own */
     bool closing;
     struct rcmi_place place;
-    struct rcmi_match match; /* final */
+    struct rcmi_match match; /* for whom this rank makes room; final */
+    struct rcmi_match host;  /* who makes room for it; final */
     int64_t away_told;       /* what our page says */
     bool makes_room;         /* for the match's visit, elsewhere */
     bool courtesy;           /* is due, see rcmi_run_is_courteous */
@@ -263,6 +264,8 @@ bool rcmi_comm_may_part(const rcm_comm *comm, int peer);
 /* visit.c: this CPU is the rank's for some milliseconds, as by rcmi_place_visit, and the others
  * hear of it. */
 void rcmi_comm_visit(rcm_comm *comm, int cpu, int64_t busy_ns);
+/* Would a visit take nothing from who makes room for it, since he only waits? */
+bool rcmi_comm_host_waits(const rcm_comm *comm);
 /* Before the driver yields: goes where this rank should be. */
 void rcmi_comm_place(rcm_comm *comm);
 /* Groups ranks by host identity: host_of, shape, local rank and size, from world_rank. */

@@ -206,13 +206,15 @@ static int waiting_peer(const struct waiting *waiting) {
     return work && work->kind != RCMI_WORK_COLLECTIVE ? work->transfer.peer : -1;
 }
 
-/* How much is moved before it is over, at most. */
-static size_t waiting_bytes(const struct waiting *waiting) {
+/* How long to spin for what moves so much, at most. Where ranks share cores, a collective's waits
+ * are for several of them, who want the core. */
+static struct rcmi_pause waiting_budget(const struct waiting *waiting, struct rcmi_pause least) {
     const struct rcm_work *work = waiting->work;
-    if (!work)
-        return 0;
-    return work->kind == RCMI_WORK_COLLECTIVE ? work->bind.count * rcm_dtype_size(work->bind.dtype)
-                                              : work->transfer.capacity;
+    if (!work || (work->kind == RCMI_WORK_COLLECTIVE && least.spins == 0))
+        return least;
+    return rcmi_pause_for_bytes(least, work->kind == RCMI_WORK_COLLECTIVE
+                                           ? work->bind.count * rcm_dtype_size(work->bind.dtype)
+                                           : work->transfer.capacity);
 }
 
 /* Did the kernel's clock tick since the last call? At first *at is 0. */
@@ -258,8 +260,7 @@ static rcm_status comm_spin_for(rcm_comm *comm, const struct waiting *waiting,
 static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waiting) {
     const int peer = waiting_peer(waiting);
     const struct rcmi_pause least = peer < 0 ? comm->engine->budget : rcmi_p2p_budget(comm, peer);
-    const struct rcmi_pause full = rcmi_pause_for_bytes(least, waiting_bytes(waiting));
-    const rcm_status status = comm_spin_for(comm, waiting, full);
+    const rcm_status status = comm_spin_for(comm, waiting, waiting_budget(waiting, least));
     if (peer >= 0)
         rcmi_p2p_waited(comm, peer);
     return status;

@@ -153,24 +153,24 @@ bool rcmi_comm_may_part(const rcm_comm *comm, int peer) {
     return other >= 0 && other != comm->local_rank;
 }
 
-/* The rank on the CPU before ours that has as many ranks before it there as we have here: it goes
- * to our CPU when it goes. */
-static struct rcmi_match machine_match(const rcm_comm *comm, const char *const *ids) {
+/* The rank on the CPU so many further that has as many ranks before it there as we have here. A
+ * visitor goes one CPU further. */
+static struct rcmi_match machine_match(const rcm_comm *comm, const char *const *ids, int further) {
     const struct rcmi_match none = {.world_rank = -1};
     if (comm->place.home < 0)
         return none;
     const uint8_t *own = comm->engine->cpus[comm->world_rank[comm->rank]].bytes;
-    const int cpus = cpus_count(own);
-    const int nth = cpus_share(comm, cpus, comm->local_rank), before = (nth + cpus - 1) % cpus;
+    const int cpus = cpus_count(own), nth = cpus_share(comm, cpus, comm->local_rank);
+    const int there = (nth + cpus + further) % cpus;
     int mine = 0, index = 0, other = 0;
     for (int i = 0; i < comm->local_rank; i++)
         mine += cpus_share(comm, cpus, i) == nth;
     for (int r = 0; r < comm->size; r++) {
         if (strcmp(ids[r], ids[comm->rank]) != 0)
             continue;
-        if (cpus_share(comm, cpus, index++) == before && other++ == mine)
+        if (cpus_share(comm, cpus, index++) == there && other++ == mine)
             return (struct rcmi_match){.world_rank = comm->world_rank[r],
-                                       .cpu = cpus_nth(own, before)};
+                                       .cpu = cpus_nth(own, there)};
     }
     return none;
 }
@@ -208,7 +208,8 @@ rcm_status rcmi_comm_shape(rcm_comm *comm) {
         shape_count_local(comm, ids);
         comm->crowd = machine_crowd(comm, ids, comm->rank);
         comm->place.home = machine_home(comm, ids);
-        comm->match = machine_match(comm, ids);
+        comm->match = machine_match(comm, ids, -1);
+        comm->host = machine_match(comm, ids, 1);
     }
     free(ids);
     free(first);

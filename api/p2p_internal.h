@@ -132,6 +132,8 @@ struct rcmi_p2p {
     const struct pair *met;   /* by the last message, ... */
     int in_a_row;             /* ... and by the last few */
     int64_t together_until;   /* by rcmi_now_ns, for slots of memory: see p2p_place.c */
+    bool large_apart;         /* the place of the larger messages meanwhile, ... */
+    int unhindered;           /* ... and how many in a row took the other CPU from nobody */
 };
 
 static inline void list_init(struct list *list) {

@@ -9,7 +9,8 @@
  *
  * Where the two share slots of memory it is the size that says it. A small message is there at once
  * if both run at the same time, so they are apart. A larger one had better stay in the cache of one
- * CPU, above all where other ranks do the same.
+ * CPU, above all where other ranks do the same. Those that do not fit it are copied faster apart,
+ * as long as they take the other CPU from nobody who would use it.
  *
  * Not here: which CPUs these are (group.c), who makes room (visit.c), and going there
  * (base/place.c).
@@ -23,26 +24,39 @@
 #define BUSY_NS      INT64_C(2000000)
 #define BUSY_LONG_NS INT64_C(50000000)
 
-/* By slots of memory: larger messages are always together, and so long tell what the small ones
- * between them do. */
+/* By slots of memory: larger messages are together, and so long tell what the small ones between
+ * them do. */
 #define SLOTS_SMALL ((size_t)16 << 10)
 #define TOGETHER_NS INT64_C(20000000)
+/* But these are not: with a buffer of each end they fill the cache of a CPU. Still larger ones come
+ * from memory anyhow. */
+#define SLOTS_FULL_MIN ((size_t)1 << 20)
+#define SLOTS_FULL_MAX ((size_t)8 << 20)
 /* So many messages to and from one peer, and none of others, make the two a twosome. Who exchanges
  * messages with several waits for all of them, and they for others, so their turns matter more. */
-#define TWOSOME 8
+#define TWOSOME 8 /* and so many with the other CPU free make it so for the large ones */
+
+static bool is_too_much(size_t bytes) {
+    return bytes >= SLOTS_FULL_MIN && bytes <= SLOTS_FULL_MAX;
+}
 
 void rcmi_pair_meet(struct rcmi_p2p *p2p, struct pair *pair, size_t bytes) {
     rcm_comm *comm = p2p->comm;
     struct rcmi_patience *patience = &pair->patience;
     const int64_t now = rcmi_now_ns();
-    if (bytes > SLOTS_SMALL)
+    if (bytes > SLOTS_SMALL) {
         p2p->together_until = now + TOGETHER_NS;
+        p2p->unhindered =
+            rcmi_comm_host_waits(comm) ? p2p->unhindered + (p2p->unhindered < TWOSOME) : 0;
+        p2p->large_apart = is_too_much(bytes) && p2p->unhindered == TWOSOME;
+    }
     p2p->in_a_row = pair == p2p->met ? p2p->in_a_row + (p2p->in_a_row < TWOSOME) : 0;
     p2p->met = pair;
     patience->apart = now >= p2p->together_until && p2p->in_a_row == TWOSOME;
-    if (patience->apart && pair->apart >= 0)
+    const bool apart = patience->apart || (p2p->large_apart && p2p->in_a_row == TWOSOME);
+    if (pair->apart >= 0 && apart)
         rcmi_comm_visit(comm, pair->apart, BUSY_NS);
-    else if (!patience->apart && pair->apart >= 0 && rcmi_place_visits(&comm->place))
+    else if (pair->apart >= 0 && rcmi_place_visits(&comm->place))
         rcmi_comm_visit(comm, comm->place.home, BUSY_NS);
 }
 

@@ -94,6 +94,11 @@ int64_t rcmi_page_away_until(const void *bytes) {
     return GET(magic) == RCMI_PAGE_MAGIC ? GET(away_until) : 0;
 }
 
+bool rcmi_page_in_collective(const void *bytes) {
+    const struct rcmi_status_page *page = bytes;
+    return GET(magic) == RCMI_PAGE_MAGIC && GET(sequence) != 0;
+}
+
 static uint64_t milliseconds_since(int64_t then_ns, int64_t now_ns) {
     return then_ns > 0 && then_ns < now_ns ? (uint64_t)(now_ns - then_ns) / 1000000 : 0;
 }

@@ -55,6 +55,8 @@ struct rcmi_status_page {
 
 /* The same of another rank's page, mapped. */
 int64_t rcmi_page_away_until(const void *bytes);
+/* Is it in a collective, as far as it says? */
+bool rcmi_page_in_collective(const void *bytes);
 
 /* Who a page says it is of. */
 struct rcmi_page_owner {

@@ -31,6 +31,13 @@ void rcmi_comm_visit(rcm_comm *comm, int cpu, int64_t busy_ns) {
     visit_tell(comm);
 }
 
+bool rcmi_comm_host_waits(const rcm_comm *comm) {
+    const void *page = comm->host.world_rank < 0
+                           ? NULL
+                           : rcmi_node_peer_status_page(comm->engine->node, comm->host.world_rank);
+    return page && rcmi_page_in_collective(page);
+}
+
 /* Another word than one's own is not trusted: at worst this rank is elsewhere for a while. */
 static void comm_make_room(rcm_comm *comm) {
     const struct rcmi_match *match = &comm->match;
