@@ -21,7 +21,7 @@
 #include <string.h>
 #include "exec_internal.h"
 
-#define FETCH_MIN   ((size_t)32 << 10)
+#define FETCH_MIN   ((size_t)8 << 10)
 #define FETCH_PIECE ((size_t)1 << 20) /* so much at once: everything else goes on meanwhile */
 
 /* In the wish: a bit for each size of rcmi_rows_size, and */

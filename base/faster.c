@@ -93,9 +93,10 @@ void rcmi_try_end(const struct rcmi_try *try, size_t bytes) {
 }
 
 int rcmi_rows_size(size_t bytes) {
-    return bytes > (size_t)8 << 20   ? 3
-           : bytes > (size_t)1 << 20 ? 2
-           : bytes > (size_t)1 << 17 ? 1
+    return bytes > (size_t)8 << 20   ? 4
+           : bytes > (size_t)1 << 20 ? 3
+           : bytes > (size_t)1 << 17 ? 2
+           : bytes > (size_t)1 << 14 ? 1
                                      : 0;
 }
 

@@ -58,8 +58,9 @@ struct rcmi_rows {
     float best;        /* of the row, in ns per KiB; 0: none yet */
 };
 
-/* By size: up to 128 KiB, 1 MiB, 8 MiB, where caches end, and beyond. */
-#define RCMI_ROWS_SIZES 4
+/* By size: up to 16 KiB, where a call of the kernel is dear, 128 KiB, 1 MiB, 8 MiB, where caches
+ * end, and beyond. */
+#define RCMI_ROWS_SIZES 5
 int rcmi_rows_size(size_t bytes);
 
 /* Which way shall the next use go? */

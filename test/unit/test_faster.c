@@ -156,10 +156,11 @@ static void test_rows_early(void **state) {
 static void test_rows_sizes(void **state) {
     (void)state;
     assert_int_equal(rcmi_rows_size(0), 0);
-    assert_int_equal(rcmi_rows_size((size_t)1 << 17), 0);
-    assert_int_equal(rcmi_rows_size(((size_t)1 << 17) + 1), 1);
-    assert_int_equal(rcmi_rows_size((size_t)1 << 20), 1);
-    assert_int_equal(rcmi_rows_size((size_t)8 << 20), 2);
+    assert_int_equal(rcmi_rows_size((size_t)1 << 14), 0);
+    assert_int_equal(rcmi_rows_size((size_t)1 << 17), 1);
+    assert_int_equal(rcmi_rows_size(((size_t)1 << 17) + 1), 2);
+    assert_int_equal(rcmi_rows_size((size_t)1 << 20), 2);
+    assert_int_equal(rcmi_rows_size((size_t)8 << 20), 3);
     assert_int_equal(rcmi_rows_size(SIZE_MAX), RCMI_ROWS_SIZES - 1);
 }
 
