@@ -5,7 +5,8 @@
  * (ptrace(2): the same user, and no system that forbids it).
  *
  * A process number is good in one namespace only, and for one life. So both must be in one, and
- * each call reads the head of the peer's segment as well, where that has mapped it.
+ * each call reads the head of the peer's segment as well, where that has mapped it, unless that was
+ * done a moment ago: a number is used again only once all others have been.
  */
 #include "process.h"
 #include "shm.h"
@@ -40,10 +41,38 @@ static bool is_peer(const struct shm_link *link, const struct identity *seen) {
            seen->job == link->domain->node->config.job;
 }
 
+#define SEEN_NS INT64_C(1000000)
+
+/* Must it be looked who the peer is? That costs as much as some KiB of a message. */
+static bool must_look(const struct shm_link *link, int64_t now) {
+    return now - atomic_load_explicit(&link->seen_ns, memory_order_relaxed) >= SEEN_NS;
+}
+
 /* For good: this is not between the two of us. */
 static rcm_status fetch_never(struct shm_link *link) {
     atomic_store_explicit(&link->unfetchable, true, memory_order_relaxed);
     return RCM_ERR_UNSUPPORTED;
+}
+
+/* Reads len bytes, and who the peer is. */
+static rcm_status read_and_look(struct shm_link *link, void *place, uint64_t from, size_t len,
+                                int64_t now) {
+    struct identity seen = {.magic = 0};
+    const struct iovec to[2] = {{&seen, sizeof seen}, {place, len}};
+    const struct iovec at[2] = {{(void *)(uintptr_t)link->self.head, sizeof seen},
+                                {(void *)(uintptr_t)from, len}};
+    const ssize_t got = process_vm_readv(link->self.pid, to, 2, at, 2, 0);
+    if (got < (ssize_t)sizeof seen || !is_peer(link, &seen))
+        return fetch_never(link);
+    atomic_store_explicit(&link->seen_ns, now, memory_order_relaxed);
+    /* Some memory cannot be read by others (of devices, say), or ours cannot be written. */
+    return (size_t)got == sizeof seen + len ? RCM_OK : RCM_ERR_UNSUPPORTED;
+}
+
+/* The same without looking. False if that went wrong. */
+static bool read_only(const struct shm_link *link, void *place, uint64_t from, size_t len) {
+    const struct iovec to = {place, len}, at = {(void *)(uintptr_t)from, len};
+    return process_vm_readv(link->self.pid, &to, 1, &at, 1, 0) == (ssize_t)len;
 }
 
 rcm_status shm_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len) {
@@ -51,24 +80,20 @@ rcm_status shm_fetch(struct rcmi_channel *channel, void *place, uint64_t from, s
     struct shm_link *link = shm->link;
     const struct rcmi_ring_reader *reader = &shm->ring.reader;
     const _Atomic uint64_t *open = rcmi_ring_open(reader->base, &reader->shape);
-    struct identity seen = {.magic = 0};
     if (!open || atomic_load_explicit(&link->unfetchable, memory_order_relaxed))
         return RCM_ERR_UNSUPPORTED;
     if (atomic_load(open) != shm->number)
         return RCM_AGAIN;
-    const struct iovec to[2] = {{&seen, sizeof seen}, {place, len}};
-    const struct iovec at[2] = {{(void *)(uintptr_t)link->self.head, sizeof seen},
-                                {(void *)(uintptr_t)from, len}};
-    const ssize_t got = process_vm_readv(link->self.pid, to, 2, at, 2, 0);
-    if (got < (ssize_t)sizeof seen || !is_peer(link, &seen))
-        return fetch_never(link);
+    const int64_t now = rcmi_now_ns();
+    rcm_status status = RCM_OK;
+    if (must_look(link, now) || !read_only(link, place, from, len))
+        status = read_and_look(link, place, from, len, now);
+    if (status != RCM_OK)
+        return status;
     /* What was read, by the kernel, was read before this. Partner: the store in shm_writer_close.
      */
     atomic_thread_fence(memory_order_acquire);
-    if (atomic_load(open) != shm->number)
-        return RCM_AGAIN;
-    /* Some memory cannot be read by others (of devices, say), or ours cannot be written. */
-    return (size_t)got == sizeof seen + len ? RCM_OK : RCM_ERR_UNSUPPORTED;
+    return atomic_load(open) == shm->number ? RCM_OK : RCM_AGAIN;
 }
 
 void shm_wish(struct rcmi_channel *channel, uint64_t word) {

@@ -124,6 +124,7 @@ static rcm_status shm_link_accept(void *arg, struct rcmi_blob *offer) {
                          "it offered shared memory in %zu bytes instead of %zu", offer->len,
                          sizeof link->self);
     memcpy(&link->self, offer->bytes, sizeof link->self);
+    atomic_init(&link->seen_ns, 0);
     atomic_init(&link->unfetchable, !shm_self_reads(&link->domain->self, &link->self));
     /* A write to it must never block. */
     int flags = fcntl(offer->fds[1], F_GETFL);

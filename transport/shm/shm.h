@@ -118,6 +118,7 @@ struct shm_link {
     int peer;
     bool inited;
     _Atomic bool unfetchable; /* by now it is known; relaxed, nothing else depends on it */
+    _Atomic int64_t seen_ns;  /* when it was read who the peer is; 0: never; likewise */
     struct shm_self self;     /* the peer's */
     struct shm_head *head;
     int eventfd;                /* of the peer's engine */
