@@ -21,7 +21,7 @@
 #define EAGER_BARE    ((size_t)262144) /* the same without copies, see travels_bare */
 #define EAGER_SHARED  ((size_t)32768)  /* where the receiver copies from the slot */
 #define EAGER_FETCHED ((size_t)16383)  /* where it may fetch instead, if it is asked */
-#define EAGER_CROWDED ((size_t)131072) /* on shared cores asking takes two changes of tasks */
+#define EAGER_CROWDED ((size_t)131071) /* on shared cores asking takes two changes of tasks */
 /* There a sender that went on at once might keep the receiver from their core: it waits, from so
  * many bytes on, until the message was taken. */
 #define CROWDED_WAITS  ((size_t)16384)
