@@ -133,7 +133,7 @@ struct rcmi_p2p {
     int in_a_row;             /* ... and by the last few */
     int64_t together_until;   /* by rcmi_now_ns, for slots of memory: see p2p_place.c */
     bool large_apart;         /* the place of the larger messages meanwhile, ... */
-    int unhindered;           /* ... and how many in a row took the other CPU from nobody */
+    int unhindered;           /* ... and how many lately took the other CPU from nobody */
 };
 
 static inline void list_init(struct list *list) {

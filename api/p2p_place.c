@@ -34,7 +34,12 @@
 #define SLOTS_FULL_MAX ((size_t)8 << 20)
 /* So many messages to and from one peer, and none of others, make the two a twosome. Who exchanges
  * messages with several waits for all of them, and they for others, so their turns matter more. */
-#define TWOSOME 8 /* and so many with the other CPU free make it so for the large ones */
+#define TWOSOME 8
+/* Large ones go apart after so many of which nobody wanted the other CPU. Each one that somebody
+ * did is as much as three that nobody did: he may only have been between two things to wait for. */
+#define UNHINDERED     8
+#define UNHINDERED_MAX 16
+#define HINDERED       3
 
 static bool is_too_much(size_t bytes) {
     return bytes >= SLOTS_FULL_MIN && bytes <= SLOTS_FULL_MAX;
@@ -46,9 +51,11 @@ void rcmi_pair_meet(struct rcmi_p2p *p2p, struct pair *pair, size_t bytes) {
     const int64_t now = rcmi_now_ns();
     if (bytes > SLOTS_SMALL) {
         p2p->together_until = now + TOGETHER_NS;
-        p2p->unhindered =
-            rcmi_comm_host_waits(comm) ? p2p->unhindered + (p2p->unhindered < TWOSOME) : 0;
-        p2p->large_apart = is_too_much(bytes) && p2p->unhindered == TWOSOME;
+        p2p->unhindered += rcmi_comm_host_waits(comm) ? 1 : -HINDERED;
+        p2p->unhindered = p2p->unhindered < 0                ? 0
+                          : p2p->unhindered > UNHINDERED_MAX ? UNHINDERED_MAX
+                                                             : p2p->unhindered;
+        p2p->large_apart = is_too_much(bytes) && p2p->unhindered >= UNHINDERED;
     }
     p2p->in_a_row = pair == p2p->met ? p2p->in_a_row + (p2p->in_a_row < TWOSOME) : 0;
     p2p->met = pair;
