@@ -264,7 +264,8 @@ bool rcmi_comm_may_part(const rcm_comm *comm, int peer);
 /* visit.c: this CPU is the rank's for some milliseconds, as by rcmi_place_visit, and the others
  * hear of it. */
 void rcmi_comm_visit(rcm_comm *comm, int cpu, int64_t busy_ns);
-/* Would a visit take nothing from who makes room for it, since he only waits? */
+/* Would a visit take little from who makes room for it, since his status page says that he is in a
+ * collective, and most likely waits? */
 bool rcmi_comm_host_waits(const rcm_comm *comm);
 /* Before the driver yields: goes where this rank should be. */
 void rcmi_comm_place(rcm_comm *comm);

@@ -206,11 +206,13 @@ static int waiting_peer(const struct waiting *waiting) {
     return work && work->kind != RCMI_WORK_COLLECTIVE ? work->transfer.peer : -1;
 }
 
-/* How long to spin for what moves so much, at most. Where ranks share cores, a collective's waits
- * are for several of them, who want the core. */
-static struct rcmi_pause waiting_budget(const struct waiting *waiting, struct rcmi_pause least) {
+/* How long to spin for what moves so much, at most. Where ranks share cores nobody spins longer,
+ * and a collective's waits are for several of them, who want the core. */
+static struct rcmi_pause waiting_budget(const rcm_comm *comm, const struct waiting *waiting,
+                                        struct rcmi_pause least) {
     const struct rcm_work *work = waiting->work;
-    if (!work || (work->kind == RCMI_WORK_COLLECTIVE && least.spins == 0))
+    const bool crowded = comm->engine->budget.spins == 0;
+    if (!work || (crowded && (work->kind == RCMI_WORK_COLLECTIVE || least.spins > 0)))
         return least;
     return rcmi_pause_for_bytes(least, work->kind == RCMI_WORK_COLLECTIVE
                                            ? work->bind.count * rcm_dtype_size(work->bind.dtype)
@@ -260,7 +262,7 @@ static rcm_status comm_spin_for(rcm_comm *comm, const struct waiting *waiting,
 static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waiting) {
     const int peer = waiting_peer(waiting);
     const struct rcmi_pause least = peer < 0 ? comm->engine->budget : rcmi_p2p_budget(comm, peer);
-    const rcm_status status = comm_spin_for(comm, waiting, waiting_budget(waiting, least));
+    const rcm_status status = comm_spin_for(comm, waiting, waiting_budget(comm, waiting, least));
     if (peer >= 0)
         rcmi_p2p_waited(comm, peer);
     return status;

@@ -20,8 +20,10 @@
 #define EAGER_MAX     ((size_t)65536)  /* between sockets: asking costs more than the copies */
 #define EAGER_BARE    ((size_t)262144) /* the same without copies, see travels_bare */
 #define EAGER_SHARED  ((size_t)32768)  /* where the receiver copies from the slot */
-#define EAGER_FETCHED ((size_t)16383)  /* where it may fetch instead, if it is asked */
-#define EAGER_CROWDED ((size_t)131071) /* on shared cores asking takes two changes of tasks */
+#define EAGER_CROWDED ((size_t)131072) /* on shared cores asking takes two changes of tasks */
+/* The same where the receiver may fetch instead, if it is asked. */
+#define EAGER_SHARED_FETCHED  ((size_t)16383)
+#define EAGER_CROWDED_FETCHED ((size_t)131071)
 /* There a sender that went on at once might keep the receiver from their core: it waits, from so
  * many bytes on, until the message was taken. */
 #define CROWDED_WAITS  ((size_t)16384)
@@ -109,6 +111,7 @@ struct pair {
     size_t eager_due; /* eager bytes arrived for which no credit was given: the peer's eager_out, or
                          less */
     int apart;        /* CPU, see rcmi_comm_home_apart; -1 before it is active */
+    bool parted;      /* on different CPUs for the messages of now; by slots of memory */
     struct rcmi_faster places; /* enum place */
     struct rcmi_patience patience;
     struct rcmi_faster_sizes stores;           /* into its slots: enum rcmi_stores */
@@ -155,7 +158,7 @@ static inline void list_remove(struct list *list, struct rcm_work **at) {
 
 /* Does the peer most likely have its turn on this very CPU, once this rank gives it away? */
 static inline bool shares_cpu(const struct rcmi_p2p *p2p, const struct pair *pair) {
-    return p2p->comm->engine->crowd > 1 && !pair->patience.apart;
+    return p2p->comm->engine->crowd > 1 && !pair->parted;
 }
 
 /* Between kind and id stand 24 bits that follow from both, so that a damaged word is noticed. */

@@ -35,8 +35,9 @@
 /* So many messages to and from one peer, and none of others, make the two a twosome. Who exchanges
  * messages with several waits for all of them, and they for others, so their turns matter more. */
 #define TWOSOME 8
-/* Large ones go apart after so many of which nobody wanted the other CPU. Each one that somebody
- * did is as much as three that nobody did: he may only have been between two things to wait for. */
+/* They go apart after so many meetings at which nobody wanted the other CPU (a blocking call may
+ * meet twice). One at which somebody did, or of another size, takes three of them back: he may only
+ * have been between two things to wait for, but to go to and fro is dear. */
 #define UNHINDERED     8
 #define UNHINDERED_MAX 16
 #define HINDERED       3
@@ -51,7 +52,7 @@ void rcmi_pair_meet(struct rcmi_p2p *p2p, struct pair *pair, size_t bytes) {
     const int64_t now = rcmi_now_ns();
     if (bytes > SLOTS_SMALL) {
         p2p->together_until = now + TOGETHER_NS;
-        p2p->unhindered += rcmi_comm_host_waits(comm) ? 1 : -HINDERED;
+        p2p->unhindered += is_too_much(bytes) && rcmi_comm_host_waits(comm) ? 1 : -HINDERED;
         p2p->unhindered = p2p->unhindered < 0                ? 0
                           : p2p->unhindered > UNHINDERED_MAX ? UNHINDERED_MAX
                                                              : p2p->unhindered;
@@ -60,8 +61,8 @@ void rcmi_pair_meet(struct rcmi_p2p *p2p, struct pair *pair, size_t bytes) {
     p2p->in_a_row = pair == p2p->met ? p2p->in_a_row + (p2p->in_a_row < TWOSOME) : 0;
     p2p->met = pair;
     patience->apart = now >= p2p->together_until && p2p->in_a_row == TWOSOME;
-    const bool apart = patience->apart || (p2p->large_apart && p2p->in_a_row == TWOSOME);
-    if (pair->apart >= 0 && apart)
+    pair->parted = patience->apart || (p2p->large_apart && p2p->in_a_row == TWOSOME);
+    if (pair->apart >= 0 && pair->parted)
         rcmi_comm_visit(comm, pair->apart, BUSY_NS);
     else if (pair->apart >= 0 && rcmi_place_visits(&comm->place))
         rcmi_comm_visit(comm, comm->place.home, BUSY_NS);

@@ -40,9 +40,10 @@ static void pair_copy(const struct rcmi_p2p *p2p, struct pair *pair, void *to, c
 static size_t pair_eager_max(const struct rcmi_p2p *p2p, const struct pair *pair, uint64_t tag) {
     if (!shares_slots(pair->tx))
         return tag <= UINT32_MAX ? EAGER_BARE : EAGER_MAX;
+    const bool fetched = p2p->fetch != RCMI_FETCH_NEVER;
     if (shares_cpu(p2p, pair))
-        return EAGER_CROWDED;
-    return p2p->fetch == RCMI_FETCH_NEVER ? EAGER_SHARED : EAGER_FETCHED;
+        return fetched ? EAGER_CROWDED_FETCHED : EAGER_CROWDED;
+    return fetched ? EAGER_SHARED_FETCHED : EAGER_SHARED;
 }
 
 /* What stands before an eager message in its slot. A tag that fits goes where an id would be; then

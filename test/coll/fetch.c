@@ -2,7 +2,7 @@
 /*
  * Broadcasts that their reader copies out of the root's memory. The library calls this file's
  * process_vm_readv, which counts, and fails when it is to.
- *   fetch all|kept|auto|never|refused|given-up|absent processes|threads
+ *   fetch all|kept|auto|never|refused|again|given-up|absent processes|threads
  */
 #include "ranks.h"
 #include <errno.h>
@@ -25,11 +25,13 @@ static _Atomic long reads, fetched; /* calls, and those that went well */
 static _Atomic bool forbidden;      /* by this system */
 static long fail_at;                /* the call that fails first; 0: none */
 static int fail_errno;              /* 0: it reads less than it was asked to */
+static _Atomic bool fail_once;      /* the next one that does not look who the other is */
 
 ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long nto,
                          const struct iovec *from, unsigned long nfrom, unsigned long flags) {
     const long number = atomic_fetch_add(&reads, 1) + 1;
-    const bool fails = fail_at && number >= fail_at;
+    const bool fails =
+        (fail_at && number >= fail_at) || (nto == 1 && atomic_exchange(&fail_once, false));
     if (fails && fail_errno) {
         errno = fail_errno;
         return -1;
@@ -40,8 +42,12 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long nto,
     size_t all = 0;
     for (unsigned long i = 0; i < nto; i++)
         all += to[i].iov_len;
+    if (fails && got == (ssize_t)all) { /* the last byte was not read */
+        ((char *)to[nto - 1].iov_base)[to[nto - 1].iov_len - 1] ^= 0x55;
+        return got - 1;
+    }
     if (fails)
-        return got == (ssize_t)all ? got - 1 : got;
+        return got;
     atomic_fetch_add(&fetched, got == (ssize_t)all);
     return got;
 }
@@ -112,7 +118,8 @@ static int several(rcm_comm *comm, float *data) {
 }
 
 static int check_all(rcm_comm *comm, void *arg) {
-    static const size_t sizes[] = {8191, 8192, 8193, 100001, 262144, 262147, FLOATS};
+    static const size_t sizes[] = {2047, 2048,   2049,   4096,   4097,
+                                   8192, 100001, 262144, 262147, FLOATS};
     float *plain = malloc(FLOATS * sizeof *plain), *sum = NULL, *shared = NULL;
     int errors = 0;
     (void)arg;
@@ -211,6 +218,35 @@ static int check_refused(rcm_comm *comm, void *arg) {
     return errors;
 }
 
+/* A read that went wrong without a look is done again with one, and all go on to be fetched. */
+static int check_again(rcm_comm *comm, void *arg) {
+    enum { CASTS = 3000, MORE = 20 };
+    float *data = malloc(FLOATS * sizeof *data);
+    int32_t failed = 0, any = 0;
+    int errors = 0;
+    (void)arg;
+    for (int round = 0; round < 10; round++)
+        errors += cast(comm, data, 2053, round, 0);
+    atomic_store(&fail_once, rcm_rank(comm) == 1);
+    for (int round = 0; round < CASTS && !any && errors == 0; round++) {
+        errors += cast(comm, data, 2053, round, 0);
+        failed = rcm_rank(comm) == 1 && !atomic_load(&fail_once);
+        CHECK(errors,
+              rcm_all_reduce(comm, &failed, &any, 1, RCM_INT32, RCM_MAX, NULL, NULL) == RCM_OK,
+              "%s", rcm_last_error());
+    }
+    CHECK(errors, any || atomic_load(&forbidden) || rcm_rank(comm) == 0,
+          "none of %d was read without a look", CASTS);
+    const long before = atomic_load(&fetched);
+    for (int round = 0; round < MORE; round++)
+        errors += cast(comm, data, 2053, round, 0);
+    if (rcm_rank(comm) == 1)
+        CHECK(errors, atomic_load(&fetched) >= before + MORE || atomic_load(&forbidden),
+              "%ld of %d were fetched after one failure", atomic_load(&fetched) - before, MORE);
+    free(data);
+    return errors;
+}
+
 /* ---- The root gives up, or waits ------------------------------------------------------------- */
 
 /* Rank 1 is stopped while the root gives up and writes its vector anew: it does not get that. */
@@ -298,6 +334,7 @@ static const struct kase {
     {"all", check_all, "always", false, 1},          {"kept", check_kept, "always", false, 1},
     {"auto", check_auto, "auto", false, 1},          {"never", check_never, "never", false, 1},
     {"given-up", check_given_up, "always", true, 3}, {"absent", check_absent, "always", true, 1},
+    {"again", check_again, "always", false, 1},
 };
 
 int main(int argc, char **argv) {

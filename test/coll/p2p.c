@@ -30,8 +30,9 @@ static size_t message_wrong(const uint8_t *bytes, size_t len, int from, uint64_t
 
 /* A ring of all sizes: everybody sends to the next and receives from the one before. */
 static int check_sizes(rcm_comm *comm) {
-    static const size_t sizes[] = {0,    1,    8,    23,   24,   25,    40,     4080,
-                                   4096, 4097, 8192, 8193, 9000, 65536, 300001, 2000003};
+    static const size_t sizes[] = {0,     1,     8,      23,     24,     25,     40,
+                                   4080,  4096,  4097,   8192,   8193,   9000,   16383,
+                                   16384, 65536, 131071, 131072, 300001, 2000003};
     const int next = (rcm_rank(comm) + 1) % rcm_size(comm);
     const int prev = (rcm_rank(comm) + rcm_size(comm) - 1) % rcm_size(comm);
     int errors = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two ranks that share a CPU and exchange small messages go apart, others make room, and all are at
- * home again when that is over (api/visit.c). Four ranks on two CPUs: 0 and 1 share one, 2 and 3
- * the other. Whether it is faster is for tools/compare; here the messages must be right and the
- * ranks where they belong.
+ * Two ranks that share a CPU and exchange small messages go apart, or very large ones while the
+ * others wait; others make room, and all are at home again when that is over (api/visit.c). Four
+ * ranks on two CPUs: 0 and 1 share one, 2 and 3 the other. Whether it is faster is for
+ * tools/compare; here the messages must be right and the ranks where they belong.
  */
 #include <sched.h>
 #include <stdint.h>
@@ -85,6 +85,31 @@ static int check_returns(rcm_comm *comm) {
     return errors;
 }
 
+/* Messages that fill a cache, while the other two only wait: ranks 0 and 1 go apart. */
+static int check_large(rcm_comm *comm) {
+    enum { COUNT = 1 << 20, TO_AND_FRO = 8 };
+    static uint8_t out[COUNT], in[COUNT];
+    const int rank = rcm_rank(comm), peer = rank ^ 1;
+    int32_t went = 0, theirs = 0;
+    int errors = 0;
+    for (int i = 0; rank < 2 && i < BLOCKS && !went && !theirs && errors == 0; i++) {
+        for (int k = 0; k < 2 * TO_AND_FRO && errors == 0; k++) {
+            out[0] = (uint8_t)(i + k);
+            const rcm_status status =
+                (k ^ rank) & 1 ? rcm_recv(comm, in, COUNT, RCM_UINT8, peer, 9, NULL, NULL)
+                               : rcm_send(comm, out, COUNT, RCM_UINT8, peer, 9, NULL, NULL);
+            CHECK(errors, status == RCM_OK, "%s", rcm_last_error());
+            CHECK(errors, !((k ^ rank) & 1) || in[0] == (uint8_t)(i + k), "%d instead of %d", in[0],
+                  (uint8_t)(i + k));
+        }
+        went = is_away(comm) && rcmi_page_away_until(comm->page) != 0;
+        errors += swap(comm, &went, &theirs, sizeof went);
+    }
+    CHECK(errors, rank >= 2 || went || theirs, "ranks 0 and 1 never went apart");
+    CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "%s", rcm_last_error());
+    return errors;
+}
+
 /* Who made room sees that when it waits the next time. */
 static int check_room(rcm_comm *comm) {
     int32_t makes_room = 1, any = 1;
@@ -111,6 +136,8 @@ static int check(rcm_comm *comm, void *arg) {
     }
     for (int i = 0; i < 3 && errors == 0; i++)
         errors += check_goes(comm) + check_returns(comm) + check_room(comm);
+    for (int i = 0; i < 3 && errors == 0; i++)
+        errors += check_large(comm) + check_returns(comm) + check_room(comm);
     return errors;
 }
 

@@ -398,8 +398,32 @@ static int ask_ends(void) {
     return !rcmi_pause(&pause) && !rcmi_pause(&pause);
 }
 
+/* Longer by a microsecond, or a yield, for each 4 KiB, up to a limit. */
+static int ask_bytes(void) {
+    const struct rcmi_pause roomy = rcmi_pause_budget(1), crowded = rcmi_pause_budget(2);
+    const size_t mib = (size_t)1 << 20;
+    const struct rcmi_pause few = rcmi_pause_for_bytes(roomy, 1000),
+                            one = rcmi_pause_for_bytes(roomy, mib),
+                            many = rcmi_pause_for_bytes(roomy, SIZE_MAX),
+                            more = rcmi_pause_for_bytes(crowded, mib),
+                            most = rcmi_pause_for_bytes(crowded, SIZE_MAX);
+    return few.spins == roomy.spins && one.spins == roomy.spins + rcmi_pause_spins(256) &&
+           one.yields == roomy.yields && many.spins == roomy.spins + rcmi_pause_spins(4000) &&
+           more.spins == 0 && more.yields == crowded.yields + 256 &&
+           most.yields == crowded.yields + 4000;
+}
+
+static int ask_bytes_set(void) {
+    const struct rcmi_pause set = rcmi_pause_budget(1);
+    const struct rcmi_pause many = rcmi_pause_for_bytes(set, SIZE_MAX);
+    return many.spins == set.spins && many.yields == set.yields;
+}
+
 static void test_pause_budget(void **state) {
     (void)state;
+    assert_int_equal(pause_ask(NULL, true, ask_bytes), 1);
+    assert_int_equal(pause_ask("20", true, ask_bytes_set), 1);
+    assert_int_equal(pause_ask("0", true, ask_bytes_set), 1);
     assert_int_equal(pause_ask(NULL, true, ask_roomy), 1);
     assert_int_equal(pause_ask("", true, ask_roomy), 1);
     assert_int_equal(pause_ask("auto", true, ask_roomy), 1);

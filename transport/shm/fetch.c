@@ -4,9 +4,10 @@
  * kernel (process_vm_readv) instead of two through slots. It may where it could debug the writer
  * (ptrace(2): the same user, and no system that forbids it).
  *
- * A process number is good in one namespace only, and for one life. So both must be in one, and
- * each call reads the head of the peer's segment as well, where that has mapped it, unless that was
- * done a moment ago: a number is used again only once all others have been.
+ * A process number is good in one namespace only, and for one life. So both must be in one, and the
+ * head of the peer's segment is read as well, where that has mapped it, unless that was done a
+ * moment before the call ended: a number is used again only once all others have been. (Who
+ * replaces its program by execve while it sends is found out a moment late.)
  */
 #include "process.h"
 #include "shm.h"
@@ -41,11 +42,14 @@ static bool is_peer(const struct shm_link *link, const struct identity *seen) {
            seen->job == link->domain->node->config.job;
 }
 
-#define SEEN_NS INT64_C(1000000)
+/* So long a look holds, for messages so small that it matters. */
+#define SEEN_NS    INT64_C(300000)
+#define SEEN_BYTES ((size_t)128 << 10)
 
-/* Must it be looked who the peer is? That costs as much as some KiB of a message. */
-static bool must_look(const struct shm_link *link, int64_t now) {
-    return now - atomic_load_explicit(&link->seen_ns, memory_order_relaxed) >= SEEN_NS;
+/* Is it long ago that it was looked who the peer is? That costs as much as some KiB of a message.
+ */
+static bool must_look(const struct shm_link *link) {
+    return rcmi_now_ns() - atomic_load_explicit(&link->seen_ns, memory_order_relaxed) >= SEEN_NS;
 }
 
 /* For good: this is not between the two of us. */
@@ -55,8 +59,8 @@ static rcm_status fetch_never(struct shm_link *link) {
 }
 
 /* Reads len bytes, and who the peer is. */
-static rcm_status read_and_look(struct shm_link *link, void *place, uint64_t from, size_t len,
-                                int64_t now) {
+static rcm_status read_and_look(struct shm_link *link, void *place, uint64_t from, size_t len) {
+    const int64_t now = rcmi_now_ns();
     struct identity seen = {.magic = 0};
     const struct iovec to[2] = {{&seen, sizeof seen}, {place, len}};
     const struct iovec at[2] = {{(void *)(uintptr_t)link->self.head, sizeof seen},
@@ -69,10 +73,10 @@ static rcm_status read_and_look(struct shm_link *link, void *place, uint64_t fro
     return (size_t)got == sizeof seen + len ? RCM_OK : RCM_ERR_UNSUPPORTED;
 }
 
-/* The same without looking. False if that went wrong. */
+/* The same without looking. False if that went wrong, or took so long that nobody knows. */
 static bool read_only(const struct shm_link *link, void *place, uint64_t from, size_t len) {
     const struct iovec to = {place, len}, at = {(void *)(uintptr_t)from, len};
-    return process_vm_readv(link->self.pid, &to, 1, &at, 1, 0) == (ssize_t)len;
+    return process_vm_readv(link->self.pid, &to, 1, &at, 1, 0) == (ssize_t)len && !must_look(link);
 }
 
 rcm_status shm_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len) {
@@ -84,10 +88,9 @@ rcm_status shm_fetch(struct rcmi_channel *channel, void *place, uint64_t from, s
         return RCM_ERR_UNSUPPORTED;
     if (atomic_load(open) != shm->number)
         return RCM_AGAIN;
-    const int64_t now = rcmi_now_ns();
     rcm_status status = RCM_OK;
-    if (must_look(link, now) || !read_only(link, place, from, len))
-        status = read_and_look(link, place, from, len, now);
+    if (len > SEEN_BYTES || must_look(link) || !read_only(link, place, from, len))
+        status = read_and_look(link, place, from, len);
     if (status != RCM_OK)
         return status;
     /* What was read, by the kernel, was read before this. Partner: the store in shm_writer_close.
