@@ -206,13 +206,15 @@ static int waiting_peer(const struct waiting *waiting) {
     return work && work->kind != RCMI_WORK_COLLECTIVE ? work->transfer.peer : -1;
 }
 
-/* How long to spin for what moves so much, at most. Where ranks share cores nobody spins longer,
- * and a collective's waits are for several of them, who want the core. */
+/* How long to spin for what moves so much, at most, within one machine: a network is slower than
+ * any wake-up. Where ranks share cores nobody spins longer, and a collective's waits are for
+ * several of them, who want the core. */
 static struct rcmi_pause waiting_budget(const rcm_comm *comm, const struct waiting *waiting,
                                         struct rcmi_pause least) {
     const struct rcm_work *work = waiting->work;
     const bool crowded = comm->engine->budget.spins == 0;
-    if (!work || (crowded && (work->kind == RCMI_WORK_COLLECTIVE || least.spins > 0)))
+    if (!work || !comm->shape.loopback ||
+        (crowded && (work->kind == RCMI_WORK_COLLECTIVE || least.spins > 0)))
         return least;
     return rcmi_pause_for_bytes(least, work->kind == RCMI_WORK_COLLECTIVE
                                            ? work->bind.count * rcm_dtype_size(work->bind.dtype)
