@@ -31,6 +31,9 @@ enum rcmi_process_state {
 };
 enum rcmi_process_state rcmi_process_look(const struct rcmi_process *process);
 
+/* Whether it is stopped, by a signal or a debugger; false also where that cannot be seen. */
+bool rcmi_process_is_stopped(const struct rcmi_process *process);
+
 /* Whether both run on this machine and are children of different processes. */
 bool rcmi_process_strangers(const struct rcmi_process *a, const struct rcmi_process *b);
 

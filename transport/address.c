@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "internal.h"
+#include "process.h"
 
 static const uint8_t address_magic[4] = {'R', 'C', 'A', '1'};
 
@@ -25,6 +26,7 @@ enum address_tag {
     TAG_TCP4, /* port, address */
     TAG_TCP6,
     TAG_IFACE, /* number of one of the addresses before, name of its interface */
+    TAG_LIFE,  /* start of the process, namespace of its number */
 };
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -94,6 +96,7 @@ rcm_status rcmi_address_write(const struct rcmi_address *address, uint8_t *buf, 
     put_number(&w, TAG_PID, &pid, 1);
     put_number(&w, TAG_JOB, &address->job, 1);
     put_number(&w, TAG_WHERE, address->where, 2);
+    put_number(&w, TAG_LIFE, address->life, 2);
     put_string(&w, TAG_TRANSPORTS, address->transports);
     if (address->unix_name[0])
         put_string(&w, TAG_UNIX, address->unix_name);
@@ -207,6 +210,8 @@ static bool get_field(const struct field *field, struct rcmi_address *address) {
         return get_number(field, &address->job, 1);
     case TAG_WHERE:
         return get_number(field, address->where, 2);
+    case TAG_LIFE:
+        return get_number(field, address->life, 2);
     case TAG_UNIX:
         return get_string(field, address->unix_name, sizeof address->unix_name);
     case TAG_TRANSPORTS:
@@ -288,6 +293,27 @@ rcm_status rcmi_address_process(const void *blob, size_t len, int *ret_pid,
     *ret_pid = (int)pid;
     *ret_hostname = hostname;
     return RCM_OK;
+}
+
+static bool find_number(const void *blob, size_t len, enum address_tag tag, uint64_t *ret_values,
+                        size_t count) {
+    struct field field = {.len = 0};
+    return find_field(blob, len, tag, &field) == RCM_OK && get_number(&field, ret_values, count);
+}
+
+bool rcmi_address_is_stopped(const void *blob, size_t len) {
+    uint64_t pid, where[2], life[2], own[2];
+    struct rcmi_process process;
+    if (!find_number(blob, len, TAG_PID, &pid, 1) || pid > INT32_MAX ||
+        !find_number(blob, len, TAG_WHERE, where, 2) ||
+        !find_number(blob, len, TAG_LIFE, life, 2) || rcmi_address_where(own) != RCM_OK ||
+        own[0] != where[0])
+        return false;
+    rcmi_process_self(&process); /* for the kernel, which is the same */
+    process.pid = (int)pid;
+    process.start = life[0];
+    process.pid_ns = life[1];
+    return rcmi_process_is_stopped(&process);
 }
 
 /* ---- Facts ----------------------------------------------------------------------------------- */

@@ -52,7 +52,9 @@ struct rcmi_address {
     char hostname[65];
     int pid;
     uint64_t job;
-    uint64_t where[2]; /* equal: same network namespace of the same kernel, so loopback works */
+    uint64_t where[2]; /* equal: same network namespace of the same kernel, so loopback works;
+                          where[0]: the kernel */
+    uint64_t life[2];  /* start of the process, namespace of its number; see process.h */
     char unix_name[RCMI_UNIX_NAME_MAX + 1]; /* "": no Unix listener */
     char transports[128];                   /* "shm,tcp" */
     struct rcmi_sockaddr tcp[RCMI_ADDRESSES_MAX];

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "internal.h"
 #include "log.h"
+#include "process.h"
 #include "settings.h"
 
 enum { TURNS = 16, HEAD_BYTES = RCMI_STATUS_PAGE_AT + RCMI_STATUS_PAGE_BYTES };
@@ -139,13 +140,17 @@ static rcm_status node_init_head(struct rcmi_node *node) {
 }
 
 static rcm_status node_init_address(struct rcmi_node *node) {
+    struct rcmi_process process;
     struct rcmi_address *address = rcmi_zalloc(sizeof *address);
     if (!address)
         return RCM_ERR_NOMEM;
     snprintf(address->host_id, sizeof address->host_id, "%s", node->config.host_id);
     if (gethostname(address->hostname, sizeof address->hostname - 1) != 0)
         snprintf(address->hostname, sizeof address->hostname, "?");
-    address->pid = (int)getpid();
+    rcmi_process_self(&process);
+    address->pid = process.pid;
+    address->life[0] = process.start;
+    address->life[1] = process.pid_ns;
     address->job = node->config.job;
     for (int i = 0; i < node->ndomains - 1; i++) { /* the last is self */
         size_t used = strlen(address->transports);

@@ -85,6 +85,9 @@ rcm_status rcmi_address_host(const void *blob, size_t len, const char **ret_host
 /* pid inside an address blob, and a host name for people. */
 rcm_status rcmi_address_process(const void *blob, size_t len, int *ret_pid,
                                 const char **ret_hostname);
+/* Whether the process of an address blob is stopped, by a signal or a debugger; false also where
+ * that cannot be seen: on another machine, in another container. */
+bool rcmi_address_is_stopped(const void *blob, size_t len);
 /* Starts the loop thread before the start: from here on strangers are seen off, while peers that
  * dial already wait for their answer. Without it all wait, and a scanner can fill the queue. */
 rcm_status rcmi_node_attend(struct rcmi_node *node);

@@ -61,6 +61,7 @@ void case_sleep_processes(void **state);
 void case_killed_while_waiting(void **state);
 void case_killed_while_writing(void **state);
 void case_killed_before_link(void **state);
+void case_stopped_seen(void **state);
 void case_farewell_processes(void **state);
 
 #endif

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Nodes in processes of their own; some of them are killed. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "cases.h"
 #include "harness.h"
+#include "../../transport/internal.h"
 
 #define FLAG_TOLD  0 /* the child's address is there */
 #define FLAG_READY 1 /* the child is where the test wants it */
@@ -323,5 +326,53 @@ void case_killed_before_link(void **state) {
         nap();
     CHECK_EQ(atomic_load(&duel.side.lost), 1);
     rcmi_channel_close(out);
+    duel_close(&duel);
+}
+
+/* ---- Looked at ------------------------------------------------------------------------------ */
+
+enum field { LIFE_START, LIFE_NAMESPACE, WHERE_KERNEL, WHERE_NETWORK };
+
+/* Whether a stopped child is seen if one of the facts of its address is another. */
+static bool seen_stopped_but(const struct world *world, enum field field) {
+    struct rcmi_address address;
+    uint8_t blob[RCMI_ADDRESS_MAX];
+    size_t len = world->address[1].len;
+    CHECK_EQ(rcmi_address_parse(world->address[1].blob, len, &address), RCM_OK);
+    uint64_t *const facts[] = {&address.life[0], &address.life[1], &address.where[0],
+                               &address.where[1]};
+    ++*facts[field];
+    CHECK_EQ(rcmi_address_write(&address, blob, sizeof blob, &len), RCM_OK);
+    return rcmi_address_is_stopped(blob, len);
+}
+
+/* A process that is stopped can be told from one that runs, and is not taken for another. */
+void case_stopped_seen(void **state) {
+    (void)state;
+    struct setup setup = {0};
+    struct duel duel;
+    const struct world *world;
+    int status;
+    limit_ms(20000);
+    duel_open(&duel, &setup, child_silent);
+    world = duel.world;
+    flag_wait(duel.world, FLAG_READY);
+    const uint8_t *blob = world->address[1].blob;
+    const size_t len = world->address[1].len;
+    CHECK(!rcmi_address_is_stopped(blob, len));
+    CHECK_EQ(kill(duel.child, SIGSTOP), 0);
+    CHECK_EQ(waitpid(duel.child, &status, WUNTRACED), duel.child);
+    CHECK(WIFSTOPPED(status));
+    CHECK(rcmi_address_is_stopped(blob, len));
+    CHECK(!rcmi_address_is_stopped(blob, 16));
+    CHECK(!seen_stopped_but(world, LIFE_START));
+    CHECK(!seen_stopped_but(world, LIFE_NAMESPACE));
+    CHECK(!seen_stopped_but(world, WHERE_KERNEL));
+    CHECK(seen_stopped_but(world, WHERE_NETWORK));
+    CHECK_EQ(kill(duel.child, SIGCONT), 0);
+    while (rcmi_address_is_stopped(blob, len))
+        nap();
+    child_kill(duel.child);
+    CHECK(!rcmi_address_is_stopped(blob, len));
     duel_close(&duel);
 }

@@ -84,7 +84,7 @@ static const struct CMUnitTest for_unicast[] = {CASE(case_multicast_refused)};
 static const struct CMUnitTest for_processes[] = {
     CASE(case_two_processes),      CASE(case_sleep_processes),      CASE(case_farewell_processes),
     CASE(case_other_user),         CASE(case_killed_while_waiting), CASE(case_killed_while_writing),
-    CASE(case_killed_before_link),
+    CASE(case_killed_before_link), CASE(case_stopped_seen),
 };
 
 int main(int argc, char **argv) {
