@@ -3,7 +3,9 @@
  * Who is to blame when an operation is late. The rank that is waited for is mostly a victim itself,
  * so before a timeout is recorded the late rank asks along the chain: whom do you wait for? The
  * loop thread of each rank answers, whatever its callers do; a process that is stopped does not.
- * What follows from the answers is the business of hang.c. Ranks that ask at different moments may
+ * Of ranks that have not
+ * answered, those of the same machine are looked at: the kernel knows which ones are stopped.
+ * What follows from all this is the business of hang.c. Ranks that ask at different moments may
  * get different answers, so what they find is not said by each of them: claim.c.
  *
  * One of the ranks that ask asks all the others too, and logs a report. Which one:
@@ -237,6 +239,19 @@ static void rows_follow(const struct rcmi_blame *blame, struct rcmi_hang_row *ro
     }
 }
 
+/* Of ranks that have not answered, which ones cannot? On a loaded machine one that runs may have
+ * had no processor for its answer, and would be blamed for one that is stopped. */
+static void rows_find_stopped(const struct rcmi_blame *blame, struct rcmi_hang_row *rows) {
+    const rcm_comm *comm = blame->comm;
+    const void *blob;
+    size_t len;
+    for (int r = 0; r < comm->size; r++)
+        if (rows[r].state < RCMI_ROW_STOPPED &&
+            !rcmi_book_lookup(comm->engine->book, comm->world_rank[r], &blob, &len) &&
+            rcmi_address_is_stopped(blob, len))
+            rows[r].state = RCMI_ROW_STOPPED;
+}
+
 static struct rcmi_hang_row *blame_rows(const struct rcmi_blame *blame) {
     const size_t n = (size_t)blame->comm->size;
     struct rcmi_hang_row *rows = calloc(n, sizeof(*rows));
@@ -249,6 +264,8 @@ static struct rcmi_hang_row *blame_rows(const struct rcmi_blame *blame) {
     for (int r = 0; r < blame->comm->size; r++)
         row_fill(blame, r, &rows[r]);
     rows_follow(blame, rows, queue);
+    if (rcmi_hang_chain_is_open(rows, blame->comm->size))
+        rows_find_stopped(blame, rows);
     free(queue);
     return rows;
 }

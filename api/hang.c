@@ -98,34 +98,43 @@ static void add_never_called(char *text, size_t cap, row_t *rows, int n, int ran
 
 /* ---- Rules, the first that applies decides; each returns a rank or -1 ----------------------- */
 
-static int rule_stopped(row_t *rows, int n, char *text, size_t cap) {
-    for (int r = 0; r < n; r++) {
-        if (!rows[r].on_chain || rows[r].state != RCMI_ROW_STOPPED)
-            continue;
-        add_who(text, cap, rows, r);
-        add(text, cap, " is stopped");
-        if (rows[r].known) {
-            add(text, cap, "; it");
-            add_never_called(text, cap, rows, n, r);
-        }
-        return r;
-    }
+static int find_state(row_t *rows, int n, enum rcmi_hang_state state, bool on_chain) {
+    for (int r = 0; r < n; r++)
+        if (rows[r].on_chain == on_chain && rows[r].state == state)
+            return r;
     return -1;
 }
 
-static int find_silent(row_t *rows, int n, bool on_chain, char *text, size_t cap) {
-    for (int r = 0; r < n; r++) {
-        if (rows[r].on_chain != on_chain || rows[r].state != RCMI_ROW_SILENT)
-            continue;
-        add_who(text, cap, rows, r);
-        add(text, cap, " does not answer: it is stopped, hangs, or cannot be reached");
-        if (rows[r].known) {
-            add(text, cap, "; it");
-            add_never_called(text, cap, rows, n, r);
-        }
-        return r;
+bool rcmi_hang_chain_is_open(const struct rcmi_hang_row *rows, int n) {
+    return find_state(rows, n, RCMI_ROW_BUSY, true) >= 0 ||
+           find_state(rows, n, RCMI_ROW_SILENT, true) >= 0;
+}
+
+/* The sentence on a rank that says nothing; rank may be -1. Returns it. */
+static int add_mute(char *text, size_t cap, row_t *rows, int n, int rank, const char *why) {
+    if (rank < 0)
+        return -1;
+    add_who(text, cap, rows, rank);
+    add(text, cap, " %s", why);
+    if (rows[rank].known) {
+        add(text, cap, "; it");
+        add_never_called(text, cap, rows, n, rank);
     }
-    return -1;
+    return rank;
+}
+
+/* Where the chain is open it ends at a stopped rank more likely than at one that has merely had no
+ * processor for its answer. */
+static int rule_stopped(row_t *rows, int n, char *text, size_t cap) {
+    int rank = find_state(rows, n, RCMI_ROW_STOPPED, true);
+    if (rank < 0 && rcmi_hang_chain_is_open(rows, n))
+        rank = find_state(rows, n, RCMI_ROW_STOPPED, false);
+    return add_mute(text, cap, rows, n, rank, "is stopped");
+}
+
+static int find_silent(row_t *rows, int n, bool on_chain, char *text, size_t cap) {
+    return add_mute(text, cap, rows, n, find_state(rows, n, RCMI_ROW_SILENT, on_chain),
+                    "does not answer: it is stopped, hangs, or cannot be reached");
 }
 
 static int rule_silent(row_t *rows, int n, char *text, size_t cap) {
@@ -134,10 +143,9 @@ static int rule_silent(row_t *rows, int n, char *text, size_t cap) {
 
 /* The chain goes on behind a rank that did not come to say whom it waits for. */
 static int rule_silent_behind(row_t *rows, int n, char *text, size_t cap) {
-    for (int r = 0; r < n; r++)
-        if (rows[r].on_chain && rows[r].state == RCMI_ROW_BUSY)
-            return find_silent(rows, n, false, text, cap);
-    return -1;
+    if (find_state(rows, n, RCMI_ROW_BUSY, true) < 0)
+        return -1;
+    return find_silent(rows, n, false, text, cap);
 }
 
 /* A send or receive with a rank that has come to rcm_destroy. */

@@ -53,6 +53,29 @@ static void test_silent(void **state) {
     check(rows, 2, "is stopped");
 }
 
+/* One is stopped; another runs, but was too late with its answer. */
+static void test_stopped_behind(void **state) {
+    (void)state;
+    struct rcmi_hang_row rows[N] = {row_waiting(1), row_new(RCMI_ROW_SILENT, true), row_waiting(1),
+                                    row_new(RCMI_ROW_STOPPED, false)};
+    check(rows, 3, "is stopped");
+    rows[1] = row_new(RCMI_ROW_BUSY, true);
+    check(rows, 3, "is stopped");
+    rows[1] = row_waiting(3);
+    rows[3].on_chain = true;
+    rows[0] = row_waiting(2);
+    rows[2] = row_new(RCMI_ROW_SILENT, true);
+    check(rows, 3, "is stopped");
+}
+
+/* Whom the others wait for has said what it does. */
+static void test_stopped_elsewhere(void **state) {
+    (void)state;
+    const struct rcmi_hang_row rows[N] = {row_waiting(1), row_between(RCMI_ROW_IDLE),
+                                          row_new(RCMI_ROW_STOPPED, false), row_waiting(1)};
+    check(rows, 1, "never called");
+}
+
 static void test_idle(void **state) {
     (void)state;
     const struct rcmi_hang_row rows[N] = {row_waiting(1), row_between(RCMI_ROW_IDLE),
@@ -126,6 +149,8 @@ static void test_circle(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_silent),
+        cmocka_unit_test(test_stopped_behind),
+        cmocka_unit_test(test_stopped_elsewhere),
         cmocka_unit_test(test_idle),
         cmocka_unit_test(test_receives),
         cmocka_unit_test(test_pair),
