@@ -3,17 +3,14 @@
  * Heartbeats: a host that died, or a network that lies between, says nothing, so somebody has to
  * ask. Every fifth of RINGCOMM_PEER_TIMEOUT the loop thread looks how long ago the kernel last
  * heard the other host on each control stream, and asks (a BEAT frame) where that is too long; when
- * nothing has come for the whole timeout the link is lost, on this side and, by its own clock, on
- * the other. Neither data nor the state of the data sockets plays a part.
+ * nothing has come for the whole timeout (silence.c judges that) the link is lost, on this side
+ * and, by its own clock, on the other. Neither data nor the state of the data sockets plays a part.
  *
  * What counts as a sign of life is any packet of the connection, also a bare acknowledgement. So a
  * process that is stopped, in a debugger or swapped out is not lost: its kernel answers for it, on
  * the same host and across hosts alike. It is waited for until the operation's deadline, which
  * names it. A process that dies is known by the end of its connections, not by silence. Streams
  * between processes of one host (Unix sockets) need no heartbeat at all.
- *
- * An application that was itself stopped finds old silence when it goes on. Nobody asked meanwhile,
- * so silence alone says nothing: a link is lost only if it stayed silent after having been asked.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -21,11 +18,13 @@
 #include "internal.h"
 
 #define MS INT64_C(1000000)
-/* The kernel counts in ticks of up to 10 ms. */
-#define SLACK_NS (25 * MS)
+
+static int64_t node_patience_ns(const struct rcmi_node *node) {
+    return node->peer_timeout_ms * MS;
+}
 
 static int64_t beat_interval_ns(const struct rcmi_node *node) {
-    return node->peer_timeout_ms * MS / 5;
+    return rcmi_silence_interval(node_patience_ns(node));
 }
 
 static bool link_beats(const struct rcmi_link *link, const struct rcmi_node *node) {
@@ -46,8 +45,7 @@ static int64_t link_heard_ns(const struct rcmi_link *link, int64_t now) {
 }
 
 /* What still waits to be sent asks as well. */
-static void link_ask(struct rcmi_link *link, int64_t now) {
-    link->asked_ns = now;
+static void link_ask(struct rcmi_link *link) {
     if (!link->out.head)
         rcmi_control_send(link, rcmi_frame_new(RCMI_FRAME_BEAT, 0));
 }
@@ -62,20 +60,14 @@ static void link_is_silent(struct rcmi_link *link, int64_t silence) {
 
 /* Returns when to look at this link again. */
 static int64_t link_beat(struct rcmi_link *link, int64_t now) {
-    const int64_t interval = beat_interval_ns(link->node);
-    const int64_t timeout = link->node->peer_timeout_ms * MS;
     const int64_t heard = link_heard_ns(link, now);
-    if (link->asked_ns && heard + SLACK_NS >= link->asked_ns)
-        link->asked_ns = 0;
-    if (!link->asked_ns && now - heard >= interval)
-        link_ask(link, now);
-    if (!link->asked_ns)
-        return now + interval;
-    const int64_t silent_at = heard + timeout, patient_until = link->asked_ns + timeout / 2;
-    const int64_t lost_at = silent_at > patient_until ? silent_at : patient_until;
-    if (now >= lost_at)
+    const enum rcmi_silence_step step =
+        rcmi_silence_look(&link->silence, now, heard, node_patience_ns(link->node));
+    if (step == RCMI_SILENCE_ASK)
+        link_ask(link);
+    else if (step == RCMI_SILENCE_LOST)
         link_is_silent(link, now - heard);
-    return lost_at;
+    return link->silence.look_at;
 }
 
 static void node_beat(void *arg) {

@@ -196,6 +196,14 @@ struct rcmi_target {
 
 struct rcmi_pending; /* a channel opened by the peer, not yet by us */
 
+/* What silence.c knows of a link; zero at first. */
+struct rcmi_silence {
+    int asked;        /* questions without an answer */
+    int64_t asked_at; /* the first of them */
+    int64_t look_at;  /* when to look again */
+    bool excused;     /* this side was away once while it waited */
+};
+
 struct rcmi_link {
     struct rcmi_node *node;
     int peer;
@@ -224,8 +232,8 @@ struct rcmi_link {
 
     struct rcmi_watch control; /* fd -1 until there is one */
     uint32_t events;
-    bool hung_up;     /* see rcmi_link_hung_up */
-    int64_t asked_ns; /* for a sign of life, that did not come yet; 0: not asked */
+    bool hung_up; /* see rcmi_link_hung_up */
+    struct rcmi_silence silence;
     struct rcmi_frames out;
     size_t out_bytes; /* of those frames */
     uint8_t *in;      /* one frame */
@@ -458,6 +466,21 @@ bool rcmi_control_loopback(struct rcmi_node *node);
 
 /* Frees what is left, before the domains go. */
 void rcmi_blocks_free(struct rcmi_node *node);
+
+/* ---- silence.c ------------------------------------------------------------------------------- */
+
+enum rcmi_silence_step {
+    RCMI_SILENCE_WAIT,
+    RCMI_SILENCE_ASK, /* send something that it must acknowledge */
+    RCMI_SILENCE_LOST,
+};
+
+/* One look at a link; heard: when its host was heard last; all times in ns. Then silence->look_at
+ * is when to look again. */
+enum rcmi_silence_step rcmi_silence_look(struct rcmi_silence *silence, int64_t now, int64_t heard,
+                                         int64_t timeout);
+/* Between looks. */
+int64_t rcmi_silence_interval(int64_t timeout);
 
 /* ---- heartbeat.c ----------------------------------------------------------------------------- */
 
