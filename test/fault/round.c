@@ -195,7 +195,8 @@ static bool wait_flag(const _Atomic bool *flag, int64_t end) {
 }
 
 /* How long a rank may take, from the fault or, where that is inside the library, from its last good
- * operation, to learn of it. */
+ * operation, to learn of it. Where somebody sees the fault the deadline of the operations, which
+ * may be far later, plays no part. */
 static int64_t allowed_ns(const struct round *round) {
     const int64_t second = SECOND * slowness(), deadline = round->options->deadline_ms * 1000000;
     switch (round->fault) {
@@ -204,8 +205,11 @@ static int64_t allowed_ns(const struct round *round) {
     case FAULT_FREEZE:
     case FAULT_DELAY:
         return 60 * SECOND;
-    default:
+    case FAULT_STOP:
+    case FAULT_STALL:
         return deadline + second;
+    default:
+        return 2 * SECOND + second;
     }
 }
 
