@@ -2,19 +2,19 @@
 /*
  * Who is to blame when an operation is late. The rank that is waited for is mostly a victim itself,
  * so before a timeout is recorded the late rank asks along the chain: whom do you wait for? The
- * loop thread of each rank answers, whatever its callers do; a process that is stopped does not.
- * Of ranks that have not
- * answered, those of the same machine are looked at: the kernel knows which ones are stopped.
- * What follows from all this is the business of hang.c. Ranks that ask at different moments may
- * get different answers, so what they find is not said by each of them: claim.c.
+ * loop thread of each rank answers, whatever its callers do; a process that is stopped does not,
+ * and one that has had no processor for a while does not in time. So of those that were asked and
+ * have not answered the ones on the same machine are looked at: the kernel knows who is stopped.
+ * What follows from all this is the business of hang.c. Ranks that ask at different moments may get
+ * different answers, so what they find is not said by each of them: claim.c.
  *
  * One of the ranks that ask asks all the others too, and logs a report. Which one:
  *   - who has been asked by a rank that will report, before it asks itself, leaves it to that one;
  *   - of two that ask at the same time the lower rank reports: questions and answers say whether
  *     their sender will, and the reporter asks everybody before it writes.
  * The others give it a little time, for what it finds is better founded. Where the chain ends at a
- * rank that is too busy to say whom it waits for, all ask all: one that does not answer is to
- * blame.
+ * rank that runs, but is too busy to say whom it waits for, or says nothing, all ask all: one that
+ * is stopped is to blame, or one that does not answer either.
  *
  * The questions are asked by the driver, in rcmi_blame_find; answers are taken, and what follows
  * from them is asked, on the loop thread; `lock` is between the two.
@@ -155,6 +155,16 @@ static rcmi_deadline blame_end(const struct rcmi_blame *blame) {
     return blame->leaves_it ? blame->until + GRACE_NS : blame->until;
 }
 
+/* What the kernel says of a rank, if it is on this machine. */
+static enum rcmi_process_state blame_look(const struct rcmi_blame *blame, int rank) {
+    const rcm_comm *comm = blame->comm;
+    const void *blob;
+    size_t len;
+    if (rcmi_book_lookup(comm->engine->book, comm->world_rank[rank], &blob, &len))
+        return RCMI_PROCESS_ELSEWHERE;
+    return rcmi_address_look(blob, len);
+}
+
 /* ---- For the loop thread ------------------------------------------------------------------- */
 
 void rcmi_blame_answer(struct rcmi_blame *blame, int rank, const struct rcmi_inquiry *said) {
@@ -239,17 +249,16 @@ static void rows_follow(const struct rcmi_blame *blame, struct rcmi_hang_row *ro
     }
 }
 
-/* Of ranks that have not answered, which ones cannot? On a loaded machine one that runs may have
- * had no processor for its answer, and would be blamed for one that is stopped. */
-static void rows_find_stopped(const struct rcmi_blame *blame, struct rcmi_hang_row *rows) {
-    const rcm_comm *comm = blame->comm;
-    const void *blob;
-    size_t len;
-    for (int r = 0; r < comm->size; r++)
-        if (rows[r].state < RCMI_ROW_STOPPED &&
-            !rcmi_book_lookup(comm->engine->book, comm->world_rank[r], &blob, &len) &&
-            rcmi_address_is_stopped(blob, len))
+/* Of ranks that were asked and have not answered: which ones cannot? */
+static void rows_look(const struct rcmi_blame *blame, struct rcmi_hang_row *rows) {
+    for (int r = 0; r < blame->comm->size; r++) {
+        if (rows[r].state != RCMI_ROW_SILENT)
+            continue;
+        const enum rcmi_process_state seen = blame_look(blame, r);
+        rows[r].runs = seen == RCMI_PROCESS_RUNS;
+        if (seen == RCMI_PROCESS_STOPPED)
             rows[r].state = RCMI_ROW_STOPPED;
+    }
 }
 
 static struct rcmi_hang_row *blame_rows(const struct rcmi_blame *blame) {
@@ -264,8 +273,7 @@ static struct rcmi_hang_row *blame_rows(const struct rcmi_blame *blame) {
     for (int r = 0; r < blame->comm->size; r++)
         row_fill(blame, r, &rows[r]);
     rows_follow(blame, rows, queue);
-    if (rcmi_hang_chain_is_open(rows, blame->comm->size))
-        rows_find_stopped(blame, rows);
+    rows_look(blame, rows);
     free(queue);
     return rows;
 }
@@ -290,6 +298,7 @@ static char *blame_judge(struct rcmi_blame *blame, struct rcmi_verdict *verdict)
         verdict->origin =
             rcmi_hang_conclude(rows, blame->comm->size, verdict->text, sizeof(verdict->text));
         report = blame_report(blame, rows, verdict->text);
+        verdict->seen = verdict->origin >= 0 && rows[verdict->origin].state == RCMI_ROW_STOPPED;
     }
     verdict->asked_all = blame->asked_all;
     free(rows);
@@ -342,10 +351,11 @@ static bool blame_begin(struct rcmi_blame *blame, const struct rcm_work *work, i
     return true;
 }
 
-/* The chain ends at a rank whose driver does not come to say whom it waits for. */
+/* The chain ends at a rank that runs, but does not come to say whom it waits for. */
 static bool blame_is_stuck(const struct rcmi_blame *blame) {
     for (int r = 0; r < blame->comm->size; r++)
-        if (blame->witnesses[r].state == BUSY)
+        if (blame->witnesses[r].state == BUSY ||
+            (blame->witnesses[r].state == ASKED && blame_look(blame, r) == RCMI_PROCESS_RUNS))
             return true;
     return false;
 }

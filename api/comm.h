@@ -430,6 +430,7 @@ void rcmi_blame_free(struct rcmi_blame *blame);
 struct rcmi_verdict {
     int origin;     /* -1 unknown */
     bool asked_all; /* not only along the chain */
+    bool seen;      /* the kernel says so, not the silence of a rank */
     char text[300];
 };
 /* Driver: `work` is late or slow, and this rank waits as in `own`. Asks; RCM_AGAIN: call again when

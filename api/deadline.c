@@ -171,7 +171,10 @@ static void work_is_late(struct deadline_check *check, struct rcm_work *work) {
     if (!work_inquire(check, work, RCMI_INQUIRY_LATE, headline, &verdict))
         return;
     rcmi_fail_origin(RCM_ERR_TIMEOUT, verdict.origin, "%s: %s", headline, verdict.text);
-    rcmi_claims_make(claims, work, verdict.asked_all ? RCMI_CLAIM_ASKED_ALL : RCMI_CLAIM);
+    rcmi_claims_make(claims, work,
+                     verdict.seen        ? RCMI_CLAIM_SEEN
+                     : verdict.asked_all ? RCMI_CLAIM_ASKED_ALL
+                                         : RCMI_CLAIM);
 }
 
 /* Nothing has moved for a while, and the deadline is far. */

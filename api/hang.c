@@ -98,24 +98,37 @@ static void add_never_called(char *text, size_t cap, row_t *rows, int n, int ran
 
 /* ---- Rules, the first that applies decides; each returns a rank or -1 ----------------------- */
 
-static int find_state(row_t *rows, int n, enum rcmi_hang_state state, bool on_chain) {
+static int find_stopped(row_t *rows, int n, bool on_chain) {
     for (int r = 0; r < n; r++)
-        if (rows[r].on_chain == on_chain && rows[r].state == state)
+        if (rows[r].on_chain == on_chain && rows[r].state == RCMI_ROW_STOPPED)
             return r;
     return -1;
 }
 
-bool rcmi_hang_chain_is_open(const struct rcmi_hang_row *rows, int n) {
-    return find_state(rows, n, RCMI_ROW_BUSY, true) >= 0 ||
-           find_state(rows, n, RCMI_ROW_SILENT, true) >= 0;
+/* One that is not seen to run comes first. */
+static int find_silent(row_t *rows, int n, bool on_chain) {
+    int found = -1;
+    for (int r = 0; r < n; r++) {
+        if (rows[r].on_chain != on_chain || rows[r].state != RCMI_ROW_SILENT)
+            continue;
+        if (!rows[r].runs)
+            return r;
+        if (found < 0)
+            found = r;
+    }
+    return found;
 }
 
 /* The sentence on a rank that says nothing; rank may be -1. Returns it. */
-static int add_mute(char *text, size_t cap, row_t *rows, int n, int rank, const char *why) {
+static int add_mute(char *text, size_t cap, row_t *rows, int n, int rank) {
     if (rank < 0)
         return -1;
     add_who(text, cap, rows, rank);
-    add(text, cap, " %s", why);
+    add(text, cap, " %s",
+        rows[rank].state == RCMI_ROW_STOPPED ? "is stopped"
+        : rows[rank].runs ? "does not answer, though it is not stopped: it hangs, or waits for a "
+                            "processor"
+                          : "does not answer: it is stopped, hangs, or cannot be reached");
     if (rows[rank].known) {
         add(text, cap, "; it");
         add_never_called(text, cap, rows, n, rank);
@@ -123,29 +136,27 @@ static int add_mute(char *text, size_t cap, row_t *rows, int n, int rank, const 
     return rank;
 }
 
-/* Where the chain is open it ends at a stopped rank more likely than at one that has merely had no
- * processor for its answer. */
 static int rule_stopped(row_t *rows, int n, char *text, size_t cap) {
-    int rank = find_state(rows, n, RCMI_ROW_STOPPED, true);
-    if (rank < 0 && rcmi_hang_chain_is_open(rows, n))
-        rank = find_state(rows, n, RCMI_ROW_STOPPED, false);
-    return add_mute(text, cap, rows, n, rank, "is stopped");
+    return add_mute(text, cap, rows, n, find_stopped(rows, n, true));
 }
 
-static int find_silent(row_t *rows, int n, bool on_chain, char *text, size_t cap) {
-    return add_mute(text, cap, rows, n, find_state(rows, n, RCMI_ROW_SILENT, on_chain),
-                    "does not answer: it is stopped, hangs, or cannot be reached");
-}
-
+/* The chain goes on behind a rank that runs, but was too late with its answer: more likely than not
+ * it ends at one that is stopped. */
 static int rule_silent(row_t *rows, int n, char *text, size_t cap) {
-    return find_silent(rows, n, true, text, cap);
+    const int silent = find_silent(rows, n, true);
+    const int stopped = silent >= 0 && rows[silent].runs ? find_stopped(rows, n, false) : -1;
+    return add_mute(text, cap, rows, n, stopped >= 0 ? stopped : silent);
 }
 
 /* The chain goes on behind a rank that did not come to say whom it waits for. */
 static int rule_silent_behind(row_t *rows, int n, char *text, size_t cap) {
-    if (find_state(rows, n, RCMI_ROW_BUSY, true) < 0)
-        return -1;
-    return find_silent(rows, n, false, text, cap);
+    for (int r = 0; r < n; r++)
+        if (rows[r].on_chain && rows[r].state == RCMI_ROW_BUSY) {
+            const int stopped = find_stopped(rows, n, false);
+            return add_mute(text, cap, rows, n,
+                            stopped >= 0 ? stopped : find_silent(rows, n, false));
+        }
+    return -1;
 }
 
 /* A send or receive with a rank that has come to rcm_destroy. */

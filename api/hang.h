@@ -14,7 +14,7 @@
 enum rcmi_hang_state {
     RCMI_ROW_NOT_ASKED,
     RCMI_ROW_SILENT,  /* asked, did not answer */
-    RCMI_ROW_STOPPED, /* the kernel says so; no answer */
+    RCMI_ROW_STOPPED, /* the kernel says so, and it has not answered, if it was asked */
     RCMI_ROW_BUSY,    /* moving, or about to look */
     RCMI_ROW_WAITS,
     RCMI_ROW_IDLE, /* in no operation */
@@ -23,6 +23,7 @@ enum rcmi_hang_state {
 struct rcmi_hang_row { /* rows stand in order of ranks: row r is of rank r */
     enum rcmi_hang_state state;
     bool on_chain;    /* somebody who waits waits for it, perhaps through others */
+    bool runs;        /* of a silent one: the kernel says that it is not stopped */
     bool known;       /* activity is there; of a rank that does not answer: from its status page */
     int pid;          /* 0 unknown */
     const char *host; /* "" unknown */
@@ -31,9 +32,6 @@ struct rcmi_hang_row { /* rows stand in order of ranks: row r is of rank r */
 
 /* Who is to blame: the rank, or -1, and a sentence without a full stop in any case. */
 int rcmi_hang_conclude(const struct rcmi_hang_row *rows, int n, char *text, size_t cap);
-
-/* Whether the chain ends at a rank that has not said whom it waits for, so that it may go on. */
-bool rcmi_hang_chain_is_open(const struct rcmi_hang_row *rows, int n);
 
 /* The table, a line per rank (of many ranks: per group of equal ones, and no more lines than people
  * read), each ended by a newline. */

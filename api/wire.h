@@ -19,7 +19,13 @@ enum rcmi_failure_kind {
     RCMI_FAILURE_PROPOSE, /* that it be accepted in `ballot` */
     RCMI_FAILURE_WORD,    /* the answer to both: it is with `ballot` */
 };
-enum rcmi_claim_weight { RCMI_CLAIM_NONE, RCMI_CLAIM, RCMI_CLAIM_ASKED_ALL, RCMI_CLAIM_MISMATCH };
+enum rcmi_claim_weight {
+    RCMI_CLAIM_NONE,
+    RCMI_CLAIM,
+    RCMI_CLAIM_ASKED_ALL,
+    RCMI_CLAIM_SEEN, /* that a process is stopped; who is on another machine cannot see it */
+    RCMI_CLAIM_MISMATCH,
+};
 struct rcmi_failure {
     uint32_t magic; /* RCMI_FAILURE_MAGIC */
     uint32_t epoch; /* of the communicator */

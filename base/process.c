@@ -77,13 +77,11 @@ static bool same_place(const struct rcmi_process *a, const struct rcmi_process *
            strcmp(a->boot, "-") != 0;
 }
 
-/* *ret_letter: its state in /proc, of one that runs; '?': there is no telling. */
-static enum rcmi_process_state process_look(const struct rcmi_process *process, char *ret_letter) {
+enum rcmi_process_state rcmi_process_look(const struct rcmi_process *process) {
     struct rcmi_process self;
     uint64_t start = 0;
     char state = '?';
     int parent;
-    *ret_letter = '?';
     rcmi_process_self(&self);
     if (!same_place(process, &self))
         return RCMI_PROCESS_ELSEWHERE;
@@ -95,18 +93,7 @@ static enum rcmi_process_state process_look(const struct rcmi_process *process, 
         return RCMI_PROCESS_RUNS; /* so it seems */
     if (starts_differ(start, process->start) || state == 'Z' || state == 'X')
         return RCMI_PROCESS_ENDED; /* the number is another's now, or waits to be collected */
-    *ret_letter = state;
-    return RCMI_PROCESS_RUNS;
-}
-
-enum rcmi_process_state rcmi_process_look(const struct rcmi_process *process) {
-    char letter;
-    return process_look(process, &letter);
-}
-
-bool rcmi_process_is_stopped(const struct rcmi_process *process) {
-    char letter;
-    return process_look(process, &letter) == RCMI_PROCESS_RUNS && (letter == 'T' || letter == 't');
+    return state == 'T' || state == 't' ? RCMI_PROCESS_STOPPED : RCMI_PROCESS_RUNS;
 }
 
 bool rcmi_process_strangers(const struct rcmi_process *a, const struct rcmi_process *b) {

@@ -26,13 +26,11 @@ void rcmi_process_self(struct rcmi_process *ret_process);
 enum rcmi_process_state {
     RCMI_PROCESS_SELF,
     RCMI_PROCESS_RUNS,
+    RCMI_PROCESS_STOPPED, /* by a signal or a debugger */
     RCMI_PROCESS_ENDED,
     RCMI_PROCESS_ELSEWHERE, /* cannot be seen from here */
 };
 enum rcmi_process_state rcmi_process_look(const struct rcmi_process *process);
-
-/* Whether it is stopped, by a signal or a debugger; false also where that cannot be seen. */
-bool rcmi_process_is_stopped(const struct rcmi_process *process);
 
 /* Whether both run on this machine and are children of different processes. */
 bool rcmi_process_strangers(const struct rcmi_process *a, const struct rcmi_process *b);

@@ -110,6 +110,10 @@ static const char *store_people(const rcm_store *store, char text[300]) {
     return text;
 }
 
+static bool is_there(enum rcmi_process_state state) {
+    return state == RCMI_PROCESS_RUNS || state == RCMI_PROCESS_STOPPED;
+}
+
 static rcm_status claim_refuse(rcm_store *store, const struct rcmi_launch *launch,
                                const struct rcmi_member *member, enum rcmi_process_state state) {
     const bool file = strncmp(store->url, "file://", 7) == 0;
@@ -121,18 +125,19 @@ static rcm_status claim_refuse(rcm_store *store, const struct rcmi_launch *launc
             RCM_ERR_CONFIG, 0,
             "%s is left over from an earlier job: %s has ended without rcm_destroy; %s", where, who,
             file ? "remove the file, or name another" : "start the store anew, or use another");
-    else if (state == RCMI_PROCESS_RUNS)
+    else if (is_there(state))
         (void)rcmi_fail(RCM_ERR_CONFIG, 0,
-                        "%s is in use by another job: its %s still runs; give each job %s of its "
-                        "own, and each process of a job another rank",
-                        where, who, file ? "a file" : "a store");
+                        "%s is in use by another job: its %s %s; give each job %s of its own, and "
+                        "each process of a job another rank",
+                        where, who, state == RCMI_PROCESS_STOPPED ? "is stopped" : "still runs",
+                        file ? "a file" : "a store");
     else
         (void)rcmi_fail(RCM_ERR_CONFIG, 0,
                         "%s was joined before by %s: an earlier job left it behind, or another job "
                         "uses it (whether that process runs cannot be seen from here); give each "
                         "job %s of its own",
                         where, who, file ? "a new file" : "a store");
-    claim_tell(store, launch, member->generation, state == RCMI_PROCESS_RUNS);
+    claim_tell(store, launch, member->generation, is_there(state));
     return RCM_ERR_CONFIG;
 }
 
@@ -168,7 +173,7 @@ static rcm_status claim_look(rcm_store *store, const struct rcmi_launch *launch,
         return RCM_OK;
     }
     /* Who has done with a job may be about to leave. */
-    if (state == RCMI_PROCESS_RUNS && !rcmi_deadline_passed(leaving) &&
+    if (is_there(state) && !rcmi_deadline_passed(leaving) &&
         generation_is_complete(store, launch->attempt, other.generation)) {
         rcmi_meet_sleep(LOOK_MS, leaving);
         return RCM_OK;

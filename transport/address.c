@@ -301,19 +301,19 @@ static bool find_number(const void *blob, size_t len, enum address_tag tag, uint
     return find_field(blob, len, tag, &field) == RCM_OK && get_number(&field, ret_values, count);
 }
 
-bool rcmi_address_is_stopped(const void *blob, size_t len) {
+enum rcmi_process_state rcmi_address_look(const void *blob, size_t len) {
     uint64_t pid, where[2], life[2], own[2];
     struct rcmi_process process;
     if (!find_number(blob, len, TAG_PID, &pid, 1) || pid > INT32_MAX ||
         !find_number(blob, len, TAG_WHERE, where, 2) ||
         !find_number(blob, len, TAG_LIFE, life, 2) || rcmi_address_where(own) != RCM_OK ||
         own[0] != where[0])
-        return false;
+        return RCMI_PROCESS_ELSEWHERE;
     rcmi_process_self(&process); /* for the kernel, which is the same */
     process.pid = (int)pid;
     process.start = life[0];
     process.pid_ns = life[1];
-    return rcmi_process_is_stopped(&process);
+    return rcmi_process_look(&process);
 }
 
 /* ---- Facts ----------------------------------------------------------------------------------- */

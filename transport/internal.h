@@ -199,8 +199,8 @@ struct rcmi_pending; /* a channel opened by the peer, not yet by us */
 /* What silence.c knows of a link; zero at first. */
 struct rcmi_silence {
     int asked;        /* questions without an answer */
-    int64_t asked_at; /* the first of them */
-    int64_t look_at;  /* when to look again */
+    int64_t asked_at; /* the first of them; if there is none, the last look */
+    int64_t look_at;  /* when to look again; a little earlier is as well */
     bool excused;     /* this side was away once while it waited */
 };
 
@@ -280,7 +280,7 @@ enum rcmi_hello_kind { RCMI_HELLO_CONTROL = 1, RCMI_HELLO_DATA = 2 };
 enum rcmi_reply_status { RCMI_REPLY_OK = 1, RCMI_REPLY_BUSY = 2, RCMI_REPLY_REFUSED = 3 };
 
 #define RCMI_HELLO_MAGIC   0x52434d48u /* the other byte order is refused with it */
-#define RCMI_HELLO_VERSION 3           /* one more with each change of any wire or shared page */
+#define RCMI_HELLO_VERSION 4           /* one more with each change of any wire or shared page */
 
 struct rcmi_hello {
     uint32_t magic;

@@ -3,10 +3,11 @@
  * How long a host may be silent: the judgement of heartbeat.c, without clocks and sockets.
  *
  * Nothing comes from a host that nobody asks, so silence alone says little: a link is lost if
- * nothing was heard for the whole timeout, in which the host was asked ASKED_MIN times, each time
- * with an interval to answer. And who looks late was away itself (suspended, stopped, or without a
- * processor), perhaps with the one that answers, if both are on one machine: then the questions are
- * put anew, but only once, or a machine that is always late would never lose anybody.
+ * nothing was heard for the whole timeout, in which the host was asked ASKED_MIN times at least,
+ * each time with an interval to answer. And who looks late was away itself (stopped, without a
+ * processor, or the whole machine was paused), perhaps with the one that answers, if both are on
+ * one machine. Then the questions are put anew, or if only the last look is a little late there is
+ * one more; but only once, or a machine that is always late would never lose anybody.
  */
 #include "internal.h"
 
@@ -22,27 +23,25 @@ static bool is_answered(const struct rcmi_silence *silence, int64_t heard) {
     return silence->asked == 0 || heard + SLACK_NS >= silence->asked_at;
 }
 
-static bool was_away(const struct rcmi_silence *silence, int64_t now, int64_t timeout) {
-    return now - silence->look_at > rcmi_silence_interval(timeout) / 2;
-}
-
 enum rcmi_silence_step rcmi_silence_look(struct rcmi_silence *silence, int64_t now, int64_t heard,
                                          int64_t timeout) {
     const int64_t interval = rcmi_silence_interval(timeout), end = heard + timeout;
+    const int64_t late = now - silence->look_at;
     enum rcmi_silence_step step = RCMI_SILENCE_ASK;
-    if (now < silence->look_at)
+    if (late < (silence->asked > ASKED_MIN ? 0 : -interval / 8))
         return RCMI_SILENCE_WAIT; /* it looks after another link */
     if (is_answered(silence, heard)) {
         step = now - heard < interval ? RCMI_SILENCE_WAIT : RCMI_SILENCE_ASK;
         *silence = (struct rcmi_silence){.asked_at = now};
-    } else if (!silence->excused && was_away(silence, now, timeout)) {
+    } else if (!silence->excused && late > interval / 2) {
         *silence = (struct rcmi_silence){.asked_at = now, .excused = true};
     } else if (silence->asked >= ASKED_MIN && now >= end) {
-        step = RCMI_SILENCE_LOST;
+        step = silence->excused || late <= SLACK_NS ? RCMI_SILENCE_LOST : RCMI_SILENCE_ASK;
+        silence->excused = true;
     }
     silence->asked += step == RCMI_SILENCE_ASK;
     silence->look_at = now + interval;
-    if (silence->asked >= ASKED_MIN && end > now && end < silence->look_at)
+    if (silence->asked > ASKED_MIN && end > now && end < silence->look_at)
         silence->look_at = end;
     return step;
 }

@@ -35,6 +35,7 @@
 #include "clock.h"
 #include "error.h"
 #include "loop.h"
+#include "process.h"
 #include "wait.h"
 
 /* ==== Part 1: what the rooms above use ====================================================== */
@@ -85,9 +86,8 @@ rcm_status rcmi_address_host(const void *blob, size_t len, const char **ret_host
 /* pid inside an address blob, and a host name for people. */
 rcm_status rcmi_address_process(const void *blob, size_t len, int *ret_pid,
                                 const char **ret_hostname);
-/* Whether the process of an address blob is stopped, by a signal or a debugger; false also where
- * that cannot be seen: on another machine, in another container. */
-bool rcmi_address_is_stopped(const void *blob, size_t len);
+/* What can be seen from here of the process of an address blob. */
+enum rcmi_process_state rcmi_address_look(const void *blob, size_t len);
 /* Starts the loop thread before the start: from here on strangers are seen off, while peers that
  * dial already wait for their answer. Without it all wait, and a scanner can fill the queue. */
 rcm_status rcmi_node_attend(struct rcmi_node *node);

@@ -53,27 +53,52 @@ static void test_silent(void **state) {
     check(rows, 2, "is stopped");
 }
 
+/* Silent, but not stopped. */
+static struct rcmi_hang_row row_late(bool on_chain) {
+    struct rcmi_hang_row row = row_new(RCMI_ROW_SILENT, on_chain);
+    row.runs = true;
+    return row;
+}
+
 /* One is stopped; another runs, but was too late with its answer. */
 static void test_stopped_behind(void **state) {
     (void)state;
-    struct rcmi_hang_row rows[N] = {row_waiting(1), row_new(RCMI_ROW_SILENT, true), row_waiting(1),
+    struct rcmi_hang_row rows[N] = {row_waiting(1), row_late(true), row_waiting(1),
                                     row_new(RCMI_ROW_STOPPED, false)};
     check(rows, 3, "is stopped");
     rows[1] = row_new(RCMI_ROW_BUSY, true);
     check(rows, 3, "is stopped");
-    rows[1] = row_waiting(3);
-    rows[3].on_chain = true;
+    rows[2] = row_late(false);
+    check(rows, 3, "is stopped");
     rows[0] = row_waiting(2);
+    rows[1] = row_waiting(3);
+    rows[2] = row_late(true);
+    rows[3].on_chain = true;
+    check(rows, 3, "is stopped");
     rows[2] = row_new(RCMI_ROW_SILENT, true);
     check(rows, 3, "is stopped");
 }
 
-/* Whom the others wait for has said what it does. */
+/* Whom the others wait for has said what it does, or is of another machine. */
 static void test_stopped_elsewhere(void **state) {
     (void)state;
-    const struct rcmi_hang_row rows[N] = {row_waiting(1), row_between(RCMI_ROW_IDLE),
-                                          row_new(RCMI_ROW_STOPPED, false), row_waiting(1)};
+    struct rcmi_hang_row rows[N] = {row_waiting(1), row_between(RCMI_ROW_IDLE),
+                                    row_new(RCMI_ROW_STOPPED, false), row_waiting(1)};
     check(rows, 1, "never called");
+    rows[3] = row_new(RCMI_ROW_BUSY, true);
+    check(rows, 1, "never called");
+    rows[3] = row_waiting(1);
+    rows[1] = row_new(RCMI_ROW_SILENT, true);
+    check(rows, 1, "does not answer: it is stopped, hangs, or cannot be reached");
+}
+
+/* Nobody is stopped. */
+static void test_late(void **state) {
+    (void)state;
+    struct rcmi_hang_row rows[N] = {row_waiting(1), row_late(true), row_waiting(1), row_waiting(1)};
+    check(rows, 1, "does not answer, though it is not stopped");
+    rows[3] = row_new(RCMI_ROW_SILENT, true);
+    check(rows, 3, "does not answer: it is stopped, hangs, or cannot be reached");
 }
 
 static void test_idle(void **state) {
@@ -151,6 +176,7 @@ int main(void) {
         cmocka_unit_test(test_silent),
         cmocka_unit_test(test_stopped_behind),
         cmocka_unit_test(test_stopped_elsewhere),
+        cmocka_unit_test(test_late),
         cmocka_unit_test(test_idle),
         cmocka_unit_test(test_receives),
         cmocka_unit_test(test_pair),

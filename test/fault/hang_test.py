@@ -91,6 +91,22 @@ def case_stopped(transport):
     assert out.count('RCM_ERR_TIMEOUT') == 3, out
 
 
+def case_hidden(transport):
+    """Stopped too, but in a process namespace of its own, where nobody can look."""
+    inside = 'unshare --pid --fork --kill-child'
+    if subprocess.run([*inside.split(), 'true'], capture_output=True, check=False).returncode != 0:
+        print('no process namespaces can be made here')
+        sys.exit(77)
+    each = f'test $RANK != 1 || exec {inside} sh -c "{HANG} hidden 1 {500 * slower}; exit $?"'
+    _, out, err = run(4, 'hidden', 1, 500, {'RINGCOMM_TRANSPORT': transport}, each)
+    report = Report(err)
+    report.says('rank 1 (pid ', 'does not answer: it is stopped, hangs, or cannot be reached')
+    report.row(1, 'no answer')
+    for rank in (0, 2, 3):
+        report.row(rank, 'all_reduce number 3 of 1000 float32, sum (')
+    assert out.count('RCM_ERR_TIMEOUT') == 3, out
+
+
 def case_receives(transport):
     status, out, err = run(3, 'receives', 1, 500, {'RINGCOMM_TRANSPORT': transport})
     assert status == 0, f'status {status}\n{out}\n{err}'

@@ -28,11 +28,11 @@ static void check_again(const struct rcmi_address *a) {
     if (len > RCMI_ADDRESS_MAX)
         return;
     fuzz_require(rcmi_address_parse(blob, len, &again) == RCM_OK, "it can be read again");
-    fuzz_require(strcmp(again.host_id, a->host_id) == 0 && again.pid == a->pid &&
-                     again.job == a->job && again.ntcp == a->ntcp &&
-                     strcmp(again.unix_name, a->unix_name) == 0 &&
-                     strcmp(again.hostname, a->hostname) == 0,
-                 "it says the same again");
+    fuzz_require(
+        strcmp(again.host_id, a->host_id) == 0 && again.pid == a->pid && again.job == a->job &&
+            again.ntcp == a->ntcp && memcmp(again.life, a->life, sizeof a->life) == 0 &&
+            strcmp(again.unix_name, a->unix_name) == 0 && strcmp(again.hostname, a->hostname) == 0,
+        "it says the same again");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -45,6 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (rcmi_address_process(data, size, &pid, &text) == RCM_OK)
         fuzz_require(pid >= 0 && memchr(text, 0, size - (size_t)((const uint8_t *)text - data)),
                      "a host name lies in the blob");
+    (void)rcmi_address_look(data, size); /* only looks */
     rcm_status status = rcmi_address_parse(data, size, &address);
     fuzz_judge(status);
     if (status == RCM_OK) {

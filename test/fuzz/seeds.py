@@ -145,6 +145,8 @@ def address():
         'bad-host-long': address_blob(host=b'h' * 203 + b'\0'),
         'bad-pid': address_blob(pid=u64(U64_MAX)),
         'bad-pid-length': address_blob(pid=b'\1\2\3'),
+        'valid-life': address_blob(extra=address_field(11, u64(8) + u64(9))),
+        'bad-life-length': address_blob(extra=address_field(11, u64(8))),
         'bad-tcp4-length': address_blob(extra=address_field(8, b'\0' * 5)),
         'bad-too-long': address_blob(extra=address_field(200, b'x' * 250) * 5),
     }
@@ -215,9 +217,9 @@ def failure():
         'bad-record-accepted': message(accepted=3),
         'valid-claim': message(kind=1, weight=2), 'bad-claim-nothing': message(kind=1),
         'bad-claim-ballot': message(kind=1, weight=1, ballot=3),
-        'bad-claim-weight': message(kind=1, weight=4),
-        'bad-claim-timeout': message(kind=1, weight=3),
-        'valid-claim-mismatch': message(kind=1, weight=3, status=-9),
+        'valid-claim-seen': message(kind=1, weight=3), 'bad-claim-weight': message(kind=1, weight=5),
+        'bad-claim-timeout': message(kind=1, weight=4),
+        'valid-claim-mismatch': message(kind=1, weight=4, status=-9),
         'bad-claim-mismatch': message(kind=1, weight=2, status=-9),
         'bad-claim-status': message(kind=1, weight=1, status=-1),
         'valid-ask': message(kind=2, weight=1, ballot=3), 'bad-ask-none': message(kind=2, weight=1),
@@ -526,7 +528,7 @@ def place():
 JOB = 0x1122334455667788
 
 
-VERSION = 3  # RCMI_HELLO_VERSION
+VERSION = 4  # RCMI_HELLO_VERSION
 
 
 def greeting(kind=1, index=0, magic=0x52434d48, version=VERSION, sender=0, to=1, nranks=3, job=JOB,

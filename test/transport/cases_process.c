@@ -333,8 +333,8 @@ void case_killed_before_link(void **state) {
 
 enum field { LIFE_START, LIFE_NAMESPACE, WHERE_KERNEL, WHERE_NETWORK };
 
-/* Whether a stopped child is seen if one of the facts of its address is another. */
-static bool seen_stopped_but(const struct world *world, enum field field) {
+/* What is seen of the child if one of the facts of its address is another. */
+static enum rcmi_process_state look_but(const struct world *world, enum field field) {
     struct rcmi_address address;
     uint8_t blob[RCMI_ADDRESS_MAX];
     size_t len = world->address[1].len;
@@ -343,7 +343,7 @@ static bool seen_stopped_but(const struct world *world, enum field field) {
                                &address.where[1]};
     ++*facts[field];
     CHECK_EQ(rcmi_address_write(&address, blob, sizeof blob, &len), RCM_OK);
-    return rcmi_address_is_stopped(blob, len);
+    return rcmi_address_look(blob, len);
 }
 
 /* A process that is stopped can be told from one that runs, and is not taken for another. */
@@ -359,20 +359,20 @@ void case_stopped_seen(void **state) {
     flag_wait(duel.world, FLAG_READY);
     const uint8_t *blob = world->address[1].blob;
     const size_t len = world->address[1].len;
-    CHECK(!rcmi_address_is_stopped(blob, len));
+    CHECK_EQ(rcmi_address_look(blob, len), RCMI_PROCESS_RUNS);
     CHECK_EQ(kill(duel.child, SIGSTOP), 0);
     CHECK_EQ(waitpid(duel.child, &status, WUNTRACED), duel.child);
     CHECK(WIFSTOPPED(status));
-    CHECK(rcmi_address_is_stopped(blob, len));
-    CHECK(!rcmi_address_is_stopped(blob, 16));
-    CHECK(!seen_stopped_but(world, LIFE_START));
-    CHECK(!seen_stopped_but(world, LIFE_NAMESPACE));
-    CHECK(!seen_stopped_but(world, WHERE_KERNEL));
-    CHECK(seen_stopped_but(world, WHERE_NETWORK));
+    CHECK_EQ(rcmi_address_look(blob, len), RCMI_PROCESS_STOPPED);
+    CHECK_EQ(rcmi_address_look(blob, 16), RCMI_PROCESS_ELSEWHERE);
+    CHECK_EQ(look_but(world, LIFE_START), RCMI_PROCESS_ENDED);
+    CHECK_EQ(look_but(world, LIFE_NAMESPACE), RCMI_PROCESS_ELSEWHERE);
+    CHECK_EQ(look_but(world, WHERE_KERNEL), RCMI_PROCESS_ELSEWHERE);
+    CHECK_EQ(look_but(world, WHERE_NETWORK), RCMI_PROCESS_STOPPED);
     CHECK_EQ(kill(duel.child, SIGCONT), 0);
-    while (rcmi_address_is_stopped(blob, len))
+    while (rcmi_address_look(blob, len) != RCMI_PROCESS_RUNS)
         nap();
     child_kill(duel.child);
-    CHECK(!rcmi_address_is_stopped(blob, len));
+    CHECK_EQ(rcmi_address_look(blob, len), RCMI_PROCESS_ENDED);
     duel_close(&duel);
 }

@@ -99,12 +99,13 @@ static void test_dies(void **state) {
 /* All stand still, at any moment, also between a question and its answer. */
 static void test_pause(void **state) {
     (void)state;
-    for (int64_t pause = TIMEOUT; pause < 2 * TIMEOUT; pause += 7 * MS)
-        for (int64_t length = 100 * MS; length < 3 * TIMEOUT; length += 211 * MS) {
-            struct play play = {
-                .delay = 40 * MS, .dies = NEVER, .pause = pause, .until = pause + length};
-            assert_int_equal(play_link(&play, 8 * TIMEOUT), NEVER);
-        }
+    for (int64_t delay = 40 * MS; delay <= 1000 * MS; delay += 160 * MS)
+        for (int64_t pause = TIMEOUT; pause < 2 * TIMEOUT; pause += 29 * MS)
+            for (int64_t length = 50 * MS; length < 3 * TIMEOUT; length += 101 * MS) {
+                struct play play = {
+                    .delay = delay, .dies = NEVER, .pause = pause, .until = pause + length};
+                assert_int_equal(play_link(&play, 8 * TIMEOUT), NEVER);
+            }
 }
 
 /* A host that is gone after the pause is lost all the same. */
