@@ -50,10 +50,23 @@ def end(job):
     job.stdout.close()
 
 
-def ticks(pid):
+def stat(pid):
+    """What follows the name of a process in /proc: its state, ..."""
     with open(f'/proc/{pid}/stat', encoding='utf-8', errors='replace') as f:
-        fields = f.read().rsplit(')', 1)[1].split()
+        return f.read().rsplit(')', 1)[1].split()
+
+
+def ticks(pid):
+    fields = stat(pid)
     return int(fields[11]) + int(fields[12])
+
+
+def stop(pid):
+    """A process that is to stop must have had a processor for that."""
+    os.kill(pid, signal.SIGSTOP)
+    until = time.monotonic() + LIMIT
+    while stat(pid)[0] != 'T' and time.monotonic() < until:
+        time.sleep(0.01)
 
 
 class Live(unittest.TestCase):
@@ -123,7 +136,7 @@ class Live(unittest.TestCase):
     def test_spinning(self):
         """A rank that spins without end is seen as well, and a stopped one."""
         pids = self.check_never_called('shm', RINGCOMM_SPIN_US='60000000')
-        os.kill(pids[0], signal.SIGSTOP)
+        stop(pids[0])
         text = live(str(pids[1]))[1]
         self.assertEqual({r['rank']: r['state'] for r in text},
                          {0: 'stopped', 1: 'busy', 2: 'idle', 3: 'busy'})
@@ -131,7 +144,7 @@ class Live(unittest.TestCase):
     def test_stopped_is_named(self):
         for transport in ('shm', 'tcp'):
             pids = self.start(3, 'wait', 1, RINGCOMM_TRANSPORT=transport)
-            os.kill(pids[1], signal.SIGSTOP)
+            stop(pids[1])
             text = self.waiting(pids, 1, state='stopped')
             self.assertIn(f'rank 1 (pid {pids[1]}) is stopped; it never called all_reduce', text)
             # Also when it is the one that is asked of.
