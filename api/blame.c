@@ -13,8 +13,8 @@
  *   - of two that ask at the same time the lower rank reports: questions and answers say whether
  *     their sender will, and the reporter asks everybody before it writes.
  * The others give it a little time, for what it finds is better founded. Where the chain ends at a
- * rank that runs, but is too busy to say whom it waits for, or says nothing, all ask all: one that
- * is stopped is to blame, or one that does not answer either.
+ * rank that runs, but is too busy to say whom it waits for, or if nobody reports says nothing, all
+ * ask all: one that is stopped is to blame, or one that does not answer either.
  *
  * The questions are asked by the driver, in rcmi_blame_find; answers are taken, and what follows
  * from them is asked, on the loop thread; `lock` is between the two.
@@ -351,11 +351,13 @@ static bool blame_begin(struct rcmi_blame *blame, const struct rcm_work *work, i
     return true;
 }
 
-/* The chain ends at a rank that runs, but does not come to say whom it waits for. */
+/* The chain ends at a rank that runs, but does not come to say whom it waits for. One that says
+ * nothing may have too much to answer already, so the questions of who reports must do for it. */
 static bool blame_is_stuck(const struct rcmi_blame *blame) {
     for (int r = 0; r < blame->comm->size; r++)
         if (blame->witnesses[r].state == BUSY ||
-            (blame->witnesses[r].state == ASKED && blame_look(blame, r) == RCMI_PROCESS_RUNS))
+            (blame->witnesses[r].state == ASKED && !blame->leaves_it &&
+             blame_look(blame, r) == RCMI_PROCESS_RUNS))
             return true;
     return false;
 }
