@@ -33,7 +33,8 @@ def run(n, scene, odd, ms, env=None, each=None):
 class Report:
     def __init__(self, err):
         self.err = err
-        lines = re.findall(r'ringcomm \[rank (\d+)\] warning: (.*)', err)
+        # The launcher repeats the last lines of who failed, behind a bar.
+        lines = re.findall(r'^\[\d+\] ringcomm \[rank (\d+)\] warning: (.*)', err, re.M)
         heads = [(int(rank), text) for rank, text in lines if not text.startswith('  ')]
         assert len(heads) == 1, f'{len(heads)} reports, not one:\n{err}'
         self.rank, self.head = heads[0]
