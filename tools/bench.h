@@ -45,6 +45,7 @@ struct bench_options {
     bool check_last; /* compare the last iteration only, outside of all measured time */
     bool fresh;      /* the input is written anew before every iteration */
     bool registered; /* buffers from rcm_mem_alloc */
+    bool together;   /* ranks begin an iteration at a moment of the clock, not after a barrier */
     bool flip;       /* self-test: spoil one bit of one result per size */
     size_t offset;
     const char *csv, *json, *plot;
@@ -73,7 +74,7 @@ struct bench_point {
 };
 
 struct bench_result { /* complete on rank 0 only */
-    int64_t iters;
+    int64_t iters;    /* that count: see --together */
     double min_us, median_us, p99_us;
     double span_us; /* median; NAN where the ranks' clocks cannot be compared */
     int64_t errors; /* wrong elements on all ranks; -1: not checked */

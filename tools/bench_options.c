@@ -35,6 +35,7 @@ enum option_key {
     KEY_FRESH,
     KEY_CHECK_LAST,
     KEY_REGISTERED,
+    KEY_TOGETHER,
 };
 
 static const struct argp_option option_table[] = {
@@ -52,6 +53,12 @@ static const struct argp_option option_table[] = {
     {"calls", KEY_CALLS, "N", 0,
      "Operations per iteration, back to back; times are those of one of them (1)", 2},
     {"fresh", KEY_FRESH, NULL, 0, "Write the input anew before each iteration, untimed", 2},
+    {"together", KEY_TOGETHER, NULL, 0,
+     "Let ranks begin an iteration at the same moment of their machine's clock, not as they leave "
+     "the barrier; those in which one began more than 1 us late do not count. For ranks that have "
+     "a "
+     "CPU each",
+     2},
     {"iters", 'n', "ITERS", 0,
      "Iterations per size (as many as fit 0.2 s, at least 5, at most 1000)", 2},
     {"warmup", 'w', "WARMUP", 0, "Unmeasured iterations before (2 to 20, by size)", 2},
@@ -86,7 +93,8 @@ static const char options_doc[] =
     "a round trip), all (each of these), or kernel (the reduction and copy kernels alone, without "
     "ranks).\v"
     "Sizes take K, M and G (powers of 1024).\n\n"
-    "An iteration begins with a barrier. Its time is that of the slowest rank; span is from the "
+    "An iteration begins with a barrier (see --together). Its time is that of the slowest rank; "
+    "span is from the "
     "first rank in to the last rank out, the honest figure when ranks share cores. algbw is bytes "
     "by median time; busbw scales it to what a link carries, as nccl-tests does: 2(n-1)/n for "
     "all_reduce, 1 for the others. GB is 10^9 bytes. errors counts wrong elements on all ranks, "
@@ -94,6 +102,7 @@ static const char options_doc[] =
     "Examples:\n"
     "  ringcomm-bench all_reduce --ranks 4 --check\n"
     "  ringcomm-bench all --ranks 2 --transport tcp -b 8 -e 1M --csv results.csv\n"
+    "  ringcomm-run -n 2 --bind core -- ringcomm-bench broadcast --together\n"
     "  ringcomm-bench broadcast --ranks 8 --algorithm chain -b 1M --plot bcast.svg\n"
     "  ringcomm-run -n 4 -- ringcomm-bench all_reduce --json -\n"
     "  ringcomm-bench kernel -d float64 -o max\n\n"
@@ -349,6 +358,10 @@ static error_t options_parse_ranks(struct argp_state *state, int key, char *arg)
     case KEY_FRESH:
         options->fresh = true;
         parser->ranks_only = "--fresh";
+        return 0;
+    case KEY_TOGETHER:
+        options->together = true;
+        parser->ranks_only = "--together";
         return 0;
     case KEY_CALLS:
         options->calls = option_int(state, "--calls", arg, 1, 1000000);

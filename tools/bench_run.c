@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Measuring one point. Each iteration: refill (untimed, when checked or fresh), barrier, clock, the
- * operation, clock, compare (untimed). The times of all ranks are brought together at rank 0 after
- * the last iteration, so nothing of that is inside a measurement. Nothing here prints results.
+ * Measuring one point. Each iteration: refill (untimed, when checked or fresh), barrier, with
+ * --together a moment to begin at, clock, the operation, clock, compare (untimed). The times of all
+ * ranks are brought together at rank 0 after the last iteration, so nothing of that is inside a
+ * measurement. Nothing here prints results.
  */
 #include "bench.h"
 
@@ -19,6 +20,8 @@
 #define RUN_TAG_DATA     1
 #define RUN_TAG_TIMES    2
 #define RUN_PAGE         4096
+#define RUN_MOMENT_NS    32768 /* from one moment to begin at to the next */
+#define RUN_TOGETHER_NS  1000  /* who begins later than another one by more did not with it */
 
 /* ---- buffers ------------------------------------------------------------------------------- */
 
@@ -152,6 +155,15 @@ static rcm_status run_failed(const struct bench_rank *rank, const struct bench_p
     return status;
 }
 
+/* Ranks leave a barrier one after the other, and who leaves it late waits the less for the others,
+ * so a time would depend on the library's barrier. All ranks of a machine know these moments. Some
+ * may just have missed the one that the others wait for: see merged_keep_together. */
+static void run_await_moment(void) {
+    const int64_t moment = (tool_now_ns() / RUN_MOMENT_NS + 1) * RUN_MOMENT_NS;
+    while (tool_now_ns() < moment)
+        ;
+}
+
 /* Barrier and operation; *ret_in and *ret_out are this rank's clock around the operation. */
 static rcm_status run_once(struct bench_rank *rank, const struct bench_point *point,
                            int64_t *ret_in, int64_t *ret_out) {
@@ -166,6 +178,8 @@ static rcm_status run_once(struct bench_rank *rank, const struct bench_point *po
     rcm_status status = rcm_barrier(rank->comm, &barrier_call, NULL);
     if (status != RCM_OK)
         return run_failed(rank, point, "the barrier before it", status);
+    if (rank->options->together)
+        run_await_moment();
 
     const int64_t in = tool_now_ns();
     for (int64_t i = 0; i < rank->options->calls && status == RCM_OK; i++)
@@ -270,14 +284,15 @@ static rcm_status run_iterations(struct bench_rank *rank, const struct bench_poi
 
 /* Per iteration: of all ranks that took part. */
 struct run_merged {
-    int64_t *slowest, *first_in, *last_out;
+    int64_t *slowest, *first_in, *last_in, *last_out;
 };
 
 static bool merged_alloc(struct run_merged *merged, size_t iters) {
-    int64_t *mem = malloc((3 * iters + 1) * sizeof(int64_t));
+    int64_t *mem = malloc((4 * iters + 1) * sizeof(int64_t));
     merged->slowest = mem;
     merged->first_in = mem + iters;
-    merged->last_out = mem + 2 * iters;
+    merged->last_in = mem + 2 * iters;
+    merged->last_out = mem + 3 * iters;
     return mem != NULL;
 }
 
@@ -288,9 +303,24 @@ static void merged_add(struct run_merged *merged, const int64_t *times, size_t i
             merged->slowest[i] = out - in;
         if (first || in < merged->first_in[i])
             merged->first_in[i] = in;
+        if (first || in > merged->last_in[i])
+            merged->last_in[i] = in;
         if (first || out > merged->last_out[i])
             merged->last_out[i] = out;
     }
+}
+
+/* Leaves out the iterations in which a rank began after the others, and tells how many are left. */
+static size_t merged_keep_together(struct run_merged *merged, size_t iters) {
+    size_t kept = 0;
+    for (size_t i = 0; i < iters; i++) {
+        if (merged->last_in[i] - merged->first_in[i] > RUN_TOGETHER_NS)
+            continue;
+        merged->slowest[kept] = merged->slowest[i];
+        merged->first_in[kept] = merged->first_in[i];
+        merged->last_out[kept++] = merged->last_out[i];
+    }
+    return kept;
 }
 
 /* At rank 0: everybody's times and errors, one rank after the other. */
@@ -361,6 +391,15 @@ static rcm_status run_gather(struct bench_rank *rank, const struct bench_point *
         return RCM_ERR_NOMEM;
     }
     rcm_status status = run_collect(rank, point, iters, &merged, &errors);
+    const size_t all = iters;
+    if (status == RCM_OK && rank->options->together)
+        iters = merged_keep_together(&merged, iters);
+    if (status == RCM_OK && iters == 0) {
+        tool_error("--together: in none of %zu iterations of %s, %zu bytes, did all ranks begin "
+                   "within %d ns; each needs a CPU for itself",
+                   all, bench_what_name(point->what), point->bytes, RUN_TOGETHER_NS);
+        status = RCM_ERR_UNSUPPORTED;
+    }
     if (status == RCM_OK) {
         run_summarise(rank, point, iters, &merged, ret_result);
         ret_result->errors = rank->options->check || rank->options->check_last ? errors : -1;

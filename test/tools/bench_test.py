@@ -163,13 +163,30 @@ class Results(Bench):
         # Generous: not divided, it would be 2,000 times as long.
         self.assertLess(float(many['median_us']), 200 * float(one['median_us']))
 
-    def launched(self, nranks, *args):
+    def test_ranks_begin_together(self):
+        # None of those that count begins more than 1 us late, so no span is longer than that beside
+        # the slowest rank's time. Ranks without a CPU each seldom or never begin together.
+        for ranks, transport in (('2', 'shm'), ('2', 'tcp'), ('4', 'tcp')):
+            done = run(BENCH, 'broadcast', '--ranks', ranks, '--transport', transport, '--sizes',
+                       '8,4K', '-n', '100', '--check', '--together', '--csv', '-')
+            if done.returncode == 1:
+                self.assertIn('--together: in none of 100 iterations', done.stderr)
+                continue
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for row in csv.DictReader(io.StringIO(done.stdout)):
+                self.check_figures(row)
+                self.assertEqual(row['errors'], '0')
+                self.assertLessEqual(int(row['iters']), 100)
+                self.assertLessEqual(float(row['span_us']), float(row['median_us']) + 1.002)
+
+    def launched(self, nranks, *args, envs=None):
         """Ranks as a launcher starts them: the environment says who and where."""
         with tempfile.TemporaryDirectory() as folder:
             ranks = []
             for rank in range(nranks):
                 env = dict(os.environ, RINGCOMM_RANK=str(rank), RINGCOMM_WORLD_SIZE=str(nranks),
-                           RINGCOMM_URL=f'file://{folder}/store?world_size={nranks}')
+                           RINGCOMM_URL=f'file://{folder}/store?world_size={nranks}',
+                           **(envs[rank] if envs else {}))
                 ranks.append(subprocess.Popen([BENCH, *args], env=env, text=True,
                                               stdout=subprocess.PIPE, stderr=subprocess.PIPE))
             outputs = [r.communicate(timeout=50) for r in ranks]
@@ -189,6 +206,12 @@ class Results(Bench):
         self.assertEqual(codes, [2, 2], outputs)
         self.assertIn('--root 2: the ranks are 0 to 1', outputs[0][1])
         self.assertEqual(outputs[1][1], '')
+
+    def test_no_common_moment_on_several_machines(self):
+        hosts = [{'RINGCOMM_HOST_ID': f'host-{rank}'} for rank in range(2)]
+        codes, outputs = self.launched(2, 'broadcast', '--together', '-n', '5', envs=hosts)
+        self.assertEqual(codes, [2, 2], outputs)
+        self.assertIn('--together: the 2 ranks are not on one machine', outputs[0][1])
 
     def test_timeout_bounds_the_run(self):
         done = self.bench('all_reduce', '--ranks', '2', '-b', '1M', '-e', '1M', '-n', '1000000',

@@ -258,7 +258,14 @@ class Tools(unittest.TestCase):
             self.assertLessEqual(len(load.sizes), measuring.LOAD_SIZES)
             self.assertTrue(len(load.sizes) == 1 or max(load.sizes) <= measuring.LOAD_LARGE)
         fresh = next(load for load in loads if load.mode == 'fresh')
-        self.assertIn('--fresh', measuring.load_words(fresh))
+        self.assertIn('--fresh', measuring.load_words(fresh, 'barrier'))
+
+    def test_where_ranks_begin_together(self):
+        cores = os.cpu_count() or 1
+        for ranks, begin, together in ((cores, 'together', True), (cores + 1, 'together', False),
+                                       (cores, 'barrier', False)):
+            load = measuring.Load('same', ranks, 'shm', 'broadcast', (8,))
+            self.assertEqual('--together' in measuring.load_words(load, begin), together)
 
     def test_part_of_the_points(self):
         every = self.options('--sizes', '4,8').points
@@ -270,7 +277,8 @@ class Tools(unittest.TestCase):
 
     def comparison(self, folder, rounds, libs):
         options = argparse.Namespace(points=[POINT, POINT._replace(bytes=64)], rounds=rounds,
-                                     prune=2.0, patience=0, load_seconds=1, verbose=False)
+                                     prune=2.0, patience=0, load_seconds=1, verbose=False,
+                                     begin='barrier')
         floor = types.SimpleNamespace(line=lambda: 30.0)
         c = measuring.Comparison(options, libs, floor, measuring.Book(folder))
         return c

@@ -68,9 +68,11 @@ def load_points(load):
     return [figures.Point(*load[:4], size) for size in load.sizes]
 
 
-def load_words(load):
+def load_words(load, begin):
     """Command line words of ringcomm-bench."""
     words = [load.collective, '--check-last']
+    if begin == 'together' and load.ranks <= (os.cpu_count() or 1):
+        words.append('--together')
     if load.collective != 'barrier':
         words += ['--sizes', ','.join(map(str, load.sizes))]
     if load.mode == 'fresh':
@@ -277,7 +279,7 @@ class Comparison:
         return out
 
     def measure_one(self, library, load):
-        results, ended = bench(library, load.transport, load.ranks, load_words(load),
+        results, ended = bench(library, load.transport, load.ranks, load_words(load, self.options.begin),
                                [(load.collective, size) for size in load.sizes], read_results,
                                self.options.load_seconds)
         if not ended:

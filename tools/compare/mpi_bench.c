@@ -7,8 +7,8 @@
  * calls on one communicator only.
  *
  * What does differ: MPI knows no deadlines, so whoever starts this ends it in time; the barrier
- * before each iteration is MPI's own, as ringcomm-bench's is libringcomm's own, so how far apart
- * the ranks begin is each library's doing.
+ * before each iteration is MPI's own, as ringcomm-bench's is libringcomm's own, so without
+ * --together how far apart the ranks begin, and which one first, is each library's doing.
  *
  *     mpirun -n 2 mpi-bench all_reduce -b 8 -e 64K --csv results.csv
  */

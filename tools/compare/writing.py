@@ -194,7 +194,8 @@ def draw_times(folder, summary, verdicts, key, titles):
 
 HOW_TO_READ = """\
 Times are microseconds: the median over rounds of each round's median, and in brackets the fastest
-iteration of all. An iteration begins with the library's own barrier. Its time is that of the
+iteration of all. An iteration begins with the library's own barrier, after which ranks that have a
+core each wait for the same moment of the clock (not with --begin barrier). Its time is that of the
 slowest rank; where ranks share cores it is from the first rank in to the last rank out, since a rank that
 got its core late measures a short time. sendrecv is half a round trip of ranks 0 and 1.
 
