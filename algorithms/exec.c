@@ -158,8 +158,11 @@ static bool end_is_full(const struct rcmi_run *run, const struct rcmi_end *end) 
     return end->nkept == run->exec->config.slots;
 }
 
-static bool end_keeps(const struct rcmi_end *end, const void *slot) {
-    return end->nkept > 0 && end->kept[end->kept_first] == slot;
+static bool end_keeps(const struct rcmi_run *run, const struct rcmi_end *end, const void *slot) {
+    for (uint32_t i = 0; i < end->nkept; i++)
+        if (end->kept[(end->kept_first + i) % run->exec->config.slots] == slot)
+            return true;
+    return false;
 }
 
 /* Ends a step's use of its incoming slots. */
@@ -296,7 +299,7 @@ static rcm_status step_reserve(struct rcmi_run *run, const struct rcmi_lane_stat
     }
     if (status == RCM_ERR_UNSUPPORTED)
         status = rcmi_channel_reserve(out->channel, ret_slot);
-    return status == RCM_OK && end_keeps(out, *ret_slot) ? RCM_AGAIN : status;
+    return status == RCM_OK && end_keeps(run, out, *ret_slot) ? RCM_AGAIN : status;
 }
 
 /* Does one step if it can be done now. */
@@ -327,7 +330,7 @@ static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
     if (status != RCM_OK)
         return status;
     if (step->answered)
-        end_keep(run, out, slot);
+        end_keep(run, out, bytes > RCMI_TINY ? slot : NULL);
     step_release(run, lane, step);
     return RCM_OK;
 }

@@ -57,7 +57,7 @@ struct rcmi_end {
     uint32_t tickets; /* turns handed out */
     uint32_t serving; /* whose turn it is */
     /* Slots of messages whose answers have not been received yet, oldest first: a ring of as many
-     * as the channel has slots. NULL in it: that one did not travel in its slot. */
+     * as the channel has slots. NULL in it: that one did not travel in its slot, or is tiny. */
     void **kept;
     uint32_t kept_first, nkept;
 };

@@ -4,21 +4,32 @@
 
 #include <inttypes.h>
 
-/* The smallest counter says how far the writer may go. A counter that is out of bounds stays an
+/* What a reader of slots says it has done, if it can be. */
+static uint64_t look(struct rcmi_ring_writer *w, _Atomic uint64_t *counter, uint64_t at_least,
+                     uint64_t at_most) {
+    /* Pairs with the release stores in rcmi_ring_release. */
+    const uint64_t count = atomic_load_explicit(counter, memory_order_acquire);
+    w->broken = w->broken || count > at_most || count < at_least;
+    return count;
+}
+
+/* The smallest counters say how far the writer may go. A counter that is out of bounds stays an
  * error: nobody knows any more which slots are free. */
 rcm_status rcmi_ring_refresh(struct rcmi_ring_writer *w) {
-    uint64_t least = w->produced, floor = w->limit - w->shape.slots;
+    uint64_t taken = w->produced, emptied = w->filled;
     for (int r = 0; r < w->shape.nreaders && !w->broken; r++) {
-        /* Pairs with the release store in rcmi_ring_release. */
-        uint64_t count = atomic_load_explicit(rcmi_ring_counter(w->base, r), memory_order_acquire);
-        w->broken = count > w->produced || count < floor;
-        least = count < least ? count : least;
+        uint64_t count = look(w, rcmi_ring_counter(w->base, r), w->taken, w->produced);
+        taken = count < taken ? count : taken;
+        count = look(w, rcmi_ring_emptied(w->base, r), w->room - w->shape.slots, w->filled);
+        emptied = count < emptied ? count : emptied;
     }
     if (w->broken)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0,
                          "a reader of shared slots says that it read more than was written, or "
                          "less than it said before");
-    w->limit = least + w->shape.slots;
+    w->taken = taken;
+    w->room = emptied + w->shape.slots;
+    w->limit = w->filled == w->room ? w->produced : taken + w->shape.nheaders;
     return w->produced != w->limit ? RCM_OK : RCM_AGAIN;
 }
 

@@ -3,17 +3,22 @@
  * A ring of slots in memory that a writer and its readers share, for the transports that have such
  * memory: shm (another process's) and self (the heap).
  *
- *   readers x 2 lines   how many messages that reader has given back, and what it wishes; its own
- *   slots x stride      a header line {seq, meta, len, inline bytes}, then the payload area
+ *   readers x 2 lines   how much that reader has given back, and what it wishes; its own
+ *   headers x 2 lines   {seq, meta, len, inline bytes}
+ *   slots x stride      payloads
  *   slots x line        where the reader wants messages, written by it; only with one reader
  *   line                which channel the writer has open here; likewise
  *
- * seq is the number of the message in the slot, from 1, and the last thing written: its release
- * store publishes the rest of the line and the payload. Messages of up to RCMI_RING_INLINE bytes
- * travel in the header line, so that only one line moves. The writer hands out the payload area,
- * because it does not know the length before commit, and copies such few bytes into the line then:
- * both lines are its own, and the payload's never leaves its cache. The stride is an odd number of
- * lines, so that slots do not fall on each other in caches. Nobody writes what another one writes.
+ * seq is the number of the message in the header, from 1, and the last thing written: its release
+ * store publishes the rest of the header and the payload. Messages of up to RCMI_RING_INLINE bytes
+ * travel in the header, most of them in its first line, so that only that one moves, and use no
+ * slot; there are more headers than slots for them. All others use the slots in turns, also those
+ * that lie elsewhere. The writer hands out the next slot, because it does not know the length
+ * before commit, and copies such few bytes into the header then: the slot's lines never leave its
+ * cache. After a message it asks for the lines of the next one, which the reader still has, for
+ * writing. Processors that fetch lines in pairs exist, so a header is a pair of its own. The stride
+ * is an odd number of lines, so that slots do not fall on each other in caches. Nobody writes what
+ * another one writes, but a reader its answer into a slot before it gives that back.
  *
  * What is read from the other side is read once and checked.
  */
@@ -26,19 +31,28 @@
 #include <stdint.h>
 #include <string.h>
 #include "error.h"
-#include "wait.h"
+#include "prefetch.h"
+#include "transport.h"
 
-#define RCMI_RING_INLINE  40
-#define RCMI_RING_COUNTER (2 * RCMI_LINE) /* processors that fetch lines in pairs exist */
+#define RCMI_RING_FIRST   40 /* bytes that fit the first line of a header, or an invitation */
+#define RCMI_RING_INLINE  (RCMI_RING_FIRST + RCMI_LINE)
+#define RCMI_RING_PAIR    (2 * RCMI_LINE)
+#define RCMI_RING_HEADERS 64 /* at least */
+/* The next message is likely to be as long as this one: its lines of the slot are asked for ahead.
+ * Not from here on: pieces of large messages follow so fast that the reader still reads that slot.
+ */
+#define RCMI_RING_AHEAD ((size_t)16 << 10)
+_Static_assert(RCMI_RING_INLINE <= 2 * RCMI_LINE && RCMI_RING_INLINE <= RCMI_TINY,
+               "a message of more uses a slot");
 
-struct rcmi_ring_line {
+struct rcmi_ring_header {
     /* Release store in rcmi_ring_publish pairs with the acquire load in rcmi_ring_peek. */
     _Alignas(RCMI_LINE) _Atomic uint64_t seq;
     uint64_t meta;
     uint64_t len;
     uint8_t bytes[RCMI_RING_INLINE]; /* or, with bit RCMI_RING_LENT in len, where the payload is */
 };
-_Static_assert(sizeof(struct rcmi_ring_line) == RCMI_LINE, "a header is one line");
+_Static_assert(sizeof(struct rcmi_ring_header) == RCMI_RING_PAIR, "a header is two lines");
 
 /* In len: the payload lies in memory of the writer's; or where the reader invited it to. */
 #define RCMI_RING_LENT   ((uint64_t)1 << 63)
@@ -51,28 +65,35 @@ struct rcmi_ring_invitation {
     /* Release store by the reader, 0 first when it changes; acquire load by the writer. */
     _Alignas(RCMI_LINE) _Atomic uint64_t seq;
     uint64_t cap;
-    uint8_t place[RCMI_RING_INLINE];
+    uint8_t place[RCMI_RING_FIRST];
 };
 _Static_assert(sizeof(struct rcmi_ring_invitation) == RCMI_LINE, "an invitation is one line");
 
 struct rcmi_ring_shape {
-    size_t slot_bytes, stride, counters, total;
-    size_t invitations, open; /* where they begin; 0: there are none */
+    size_t slot_bytes, stride, total;
+    size_t headers, payloads; /* where they begin */
+    size_t invitations, open; /* 0: there are none */
+    uint32_t nheaders;        /* a power of two */
     uint32_t slots;
     int nreaders;
 };
 
 static inline struct rcmi_ring_shape rcmi_ring_shape(size_t slot_bytes, uint32_t slots,
                                                      int nreaders) {
-    size_t lines = 1 + (slot_bytes + RCMI_LINE - 1) / RCMI_LINE;
+    /* Two at least: commit copies as many bytes as fit a header. */
+    const size_t lines = 1 + (slot_bytes + RCMI_LINE - 1) / RCMI_LINE;
     struct rcmi_ring_shape shape = {
         .slot_bytes = slot_bytes,
         .stride = (lines | 1) * RCMI_LINE,
-        .counters = (size_t)nreaders * RCMI_RING_COUNTER,
+        .headers = (size_t)nreaders * RCMI_RING_PAIR,
+        .nheaders = RCMI_RING_HEADERS,
         .slots = slots,
         .nreaders = nreaders,
     };
-    shape.total = shape.counters + slots * shape.stride;
+    while (shape.nheaders < slots)
+        shape.nheaders *= 2;
+    shape.payloads = shape.headers + shape.nheaders * RCMI_RING_PAIR;
+    shape.total = shape.payloads + slots * shape.stride;
     if (nreaders == 1) {
         shape.invitations = shape.total;
         shape.total += slots * sizeof(struct rcmi_ring_invitation);
@@ -90,18 +111,33 @@ rcmi_ring_invitation(void *base, const struct rcmi_ring_shape *shape, uint64_t n
     return shape->invitations ? first + number % shape->slots : NULL;
 }
 
-static inline struct rcmi_ring_line *rcmi_ring_line(void *base, const struct rcmi_ring_shape *shape,
-                                                    uint32_t i) {
-    return (struct rcmi_ring_line *)((uint8_t *)base + shape->counters + i * shape->stride);
+/* The header of the message after the first `number` ones. */
+static inline struct rcmi_ring_header *
+rcmi_ring_header(void *base, const struct rcmi_ring_shape *shape, uint64_t number) {
+    const size_t i = (size_t)(number & (shape->nheaders - 1));
+    return (struct rcmi_ring_header *)((uint8_t *)base + shape->headers + i * RCMI_RING_PAIR);
 }
 
+static inline void *rcmi_ring_slot(void *base, const struct rcmi_ring_shape *shape, uint32_t i) {
+    return (uint8_t *)base + shape->payloads + i * shape->stride;
+}
+
+/* Does a message with this in its header use a slot? */
+static inline bool rcmi_ring_fills(uint64_t len) {
+    return len > RCMI_RING_INLINE;
+}
+
+/* What a reader has given back: messages, and behind that how many of them had used a slot. */
 static inline _Atomic uint64_t *rcmi_ring_counter(void *base, int reader) {
-    return (_Atomic uint64_t *)((uint8_t *)base + (size_t)reader * RCMI_RING_COUNTER);
+    return (_Atomic uint64_t *)((uint8_t *)base + (size_t)reader * RCMI_RING_PAIR);
+}
+static inline _Atomic uint64_t *rcmi_ring_emptied(void *base, int reader) {
+    return rcmi_ring_counter(base, reader) + 1;
 }
 
 /* What a reader wishes, in its second line: the writer looks at it seldom. */
 static inline _Atomic uint64_t *rcmi_ring_wish(void *base, int reader) {
-    return (_Atomic uint64_t *)((uint8_t *)base + (size_t)reader * RCMI_RING_COUNTER + RCMI_LINE);
+    return (_Atomic uint64_t *)((uint8_t *)base + (size_t)reader * RCMI_RING_PAIR + RCMI_LINE);
 }
 
 /* A number that the writer gave the channel, as long as its end is open, else 0. NULL if there are
@@ -114,10 +150,11 @@ static inline _Atomic uint64_t *rcmi_ring_open(void *base, const struct rcmi_rin
 static inline void rcmi_ring_clear(void *base, const struct rcmi_ring_shape *shape) {
     for (int r = 0; r < shape->nreaders; r++) {
         atomic_store_explicit(rcmi_ring_counter(base, r), 0, memory_order_relaxed);
+        atomic_store_explicit(rcmi_ring_emptied(base, r), 0, memory_order_relaxed);
         atomic_store_explicit(rcmi_ring_wish(base, r), 0, memory_order_relaxed);
     }
-    for (uint32_t i = 0; i < shape->slots; i++)
-        atomic_store_explicit(&rcmi_ring_line(base, shape, i)->seq, 0, memory_order_relaxed);
+    for (uint32_t i = 0; i < shape->nheaders; i++)
+        atomic_store_explicit(&rcmi_ring_header(base, shape, i)->seq, 0, memory_order_relaxed);
     for (uint32_t i = 0; shape->invitations && i < shape->slots; i++)
         atomic_store_explicit(&rcmi_ring_invitation(base, shape, i)->seq, 0, memory_order_relaxed);
     if (shape->open)
@@ -129,10 +166,14 @@ static inline void rcmi_ring_clear(void *base, const struct rcmi_ring_shape *sha
 /* ---- Writer ---------------------------------------------------------------------------------- */
 
 struct rcmi_ring_writer {
-    struct rcmi_ring_line *line; /* the next to be published */
+    struct rcmi_ring_header *header; /* of the next message */
+    void *slot;                      /* the next one */
     uint64_t produced;
-    uint64_t limit; /* produced may reach it without a look at the counters */
-    uint32_t index; /* of line */
+    uint64_t limit;  /* produced may reach it without a look at the counters */
+    uint64_t filled; /* slots, so far */
+    uint64_t room;   /* filled may reach it */
+    uint64_t taken;  /* messages, by the last look */
+    uint32_t index;  /* of slot */
     bool broken;
     void *base;
     struct rcmi_ring_shape shape;
@@ -140,8 +181,10 @@ struct rcmi_ring_writer {
 
 static inline void rcmi_ring_writer_init(struct rcmi_ring_writer *w, void *base,
                                          const struct rcmi_ring_shape *shape) {
-    *w = (struct rcmi_ring_writer){.line = rcmi_ring_line(base, shape, 0),
-                                   .limit = shape->slots,
+    *w = (struct rcmi_ring_writer){.header = rcmi_ring_header(base, shape, 0),
+                                   .slot = rcmi_ring_slot(base, shape, 0),
+                                   .limit = shape->nheaders,
+                                   .room = shape->slots,
                                    .base = base,
                                    .shape = *shape};
 }
@@ -159,50 +202,58 @@ static inline rcm_status rcmi_ring_room(struct rcmi_ring_writer *w) {
 static inline rcm_status rcmi_ring_reserve(struct rcmi_ring_writer *w, void **ret_slot) {
     rcm_status status = rcmi_ring_room(w);
     if (status == RCM_OK)
-        *ret_slot = w->line + 1;
+        *ret_slot = w->slot;
     return status;
 }
 
 static inline void rcmi_ring_publish(struct rcmi_ring_writer *w, uint64_t len, uint64_t meta) {
-    struct rcmi_ring_line *line = w->line;
-    line->meta = meta;
-    line->len = len;
+    struct rcmi_ring_header *header = w->header;
+    header->meta = meta;
+    header->len = len;
     w->produced++;
     /* Pairs with the acquire load in rcmi_ring_peek. */
-    atomic_store_explicit(&line->seq, w->produced, memory_order_release);
-    if (++w->index == w->shape.slots) {
-        w->index = 0;
-        w->line = rcmi_ring_line(w->base, &w->shape, 0);
-    } else {
-        w->line = (struct rcmi_ring_line *)((uint8_t *)line + w->shape.stride);
-    }
+    atomic_store_explicit(&header->seq, w->produced, memory_order_release);
+    w->header = rcmi_ring_header(w->base, &w->shape, w->produced);
+    rcmi_prefetch_write(w->header);
+    rcmi_prefetch_write((const uint8_t *)w->header + RCMI_LINE);
+    if (!rcmi_ring_fills(len))
+        return;
+    w->index = w->index + 1 == w->shape.slots ? 0 : w->index + 1;
+    w->slot = rcmi_ring_slot(w->base, &w->shape, w->index);
+    if (++w->filled == w->room)
+        w->limit = w->produced;
+    for (size_t at = 0; len < RCMI_RING_AHEAD && at < len; at += RCMI_LINE)
+        rcmi_prefetch_write((const uint8_t *)w->slot + at);
 }
 
 static inline void rcmi_ring_commit(struct rcmi_ring_writer *w, size_t len, uint64_t meta) {
-    struct rcmi_ring_line *line = w->line;
-    const uint8_t *payload = (const uint8_t *)(line + 1);
     if (len <= 8) /* most often, and not worth a call */
-        memcpy(line->bytes, payload, 8);
+        memcpy(w->header->bytes, w->slot, 8);
+    else if (len <= RCMI_RING_FIRST)
+        memcpy(w->header->bytes, w->slot, RCMI_RING_FIRST);
     else if (len <= RCMI_RING_INLINE)
-        memcpy(line->bytes, payload, RCMI_RING_INLINE);
+        memcpy(w->header->bytes, w->slot, RCMI_RING_INLINE);
     rcmi_ring_publish(w, len, meta);
 }
 
 /* ---- Reader ---------------------------------------------------------------------------------- */
 
 struct rcmi_ring_reader {
-    struct rcmi_ring_line *line; /* the next to be read */
+    struct rcmi_ring_header *header; /* of the next message */
+    void *slot;                      /* the next one to be read, if the message uses one */
     uint64_t consumed;
+    uint64_t len; /* of the last message, as its header said when it was read */
     _Atomic uint64_t *counter;
-    uint32_t index; /* of line */
-    bool large;     /* the last message did not fit its header line */
+    uint64_t emptied; /* slots */
+    uint32_t index;   /* of slot */
     void *base;
     struct rcmi_ring_shape shape;
 };
 
 static inline void rcmi_ring_reader_init(struct rcmi_ring_reader *r, void *base,
                                          const struct rcmi_ring_shape *shape, int number) {
-    *r = (struct rcmi_ring_reader){.line = rcmi_ring_line(base, shape, 0),
+    *r = (struct rcmi_ring_reader){.header = rcmi_ring_header(base, shape, 0),
+                                   .slot = rcmi_ring_slot(base, shape, 0),
                                    .counter = rcmi_ring_counter(base, number),
                                    .base = base,
                                    .shape = *shape};
@@ -211,41 +262,53 @@ static inline void rcmi_ring_reader_init(struct rcmi_ring_reader *r, void *base,
 /* A seq or a length that cannot be. In ring.c. */
 rcm_status rcmi_ring_broken(const struct rcmi_ring_reader *r, uint64_t seq, uint64_t len);
 
-/* RCM_AGAIN, or the line with the next message. *ret_len may have bits of RCMI_RING_FLAGS. */
+/* Is, or was, the last message in its slot? */
+static inline bool rcmi_ring_in_slot(const struct rcmi_ring_reader *r) {
+    return rcmi_ring_fills(r->len) && !(r->len & RCMI_RING_FLAGS);
+}
+
+/* If the next message is like the last one its second line is fetched beside the first one. Else
+ * that line had better stay in the writer's cache. */
+static inline void rcmi_ring_prefetch(const struct rcmi_ring_reader *r) {
+    if (rcmi_ring_in_slot(r))
+        __builtin_prefetch(r->slot);
+    else if (r->len > RCMI_RING_FIRST && !rcmi_ring_fills(r->len))
+        __builtin_prefetch((const uint8_t *)r->header + RCMI_LINE);
+}
+
+/* RCM_AGAIN, or what the next message's header says. *ret_len may have bits of RCMI_RING_FLAGS. */
 static inline rcm_status rcmi_ring_peek(struct rcmi_ring_reader *r, uint64_t *ret_len) {
-    const struct rcmi_ring_line *line = r->line;
+    const struct rcmi_ring_header *header = r->header;
     /* Pairs with the release store in rcmi_ring_publish. */
-    uint64_t seq = atomic_load_explicit(&line->seq, memory_order_acquire);
+    uint64_t seq = atomic_load_explicit(&header->seq, memory_order_acquire);
     if (seq != r->consumed + 1) {
-        /* If the next one does not fit either, its first line is fetched beside the header. Else
-         * that line had better stay in the writer's cache. */
-        if (r->large)
-            __builtin_prefetch(line + 1);
+        rcmi_ring_prefetch(r);
         return seq > r->consumed ? rcmi_ring_broken(r, seq, 0) : RCM_AGAIN;
     }
     /* Once: the other side may change it. */
-    uint64_t len = *(const volatile uint64_t *)&line->len;
+    uint64_t len = *(const volatile uint64_t *)&header->len;
     if ((len & ~RCMI_RING_FLAGS) > r->shape.slot_bytes)
         return rcmi_ring_broken(r, seq, len);
-    r->large = len > RCMI_RING_INLINE && !(len & RCMI_RING_FLAGS);
+    r->len = len;
     *ret_len = len;
     return RCM_OK;
 }
 
 static inline const void *rcmi_ring_payload(const struct rcmi_ring_reader *r, uint64_t len) {
-    return len <= RCMI_RING_INLINE ? (const void *)r->line->bytes : (const void *)(r->line + 1);
+    return rcmi_ring_fills(len) ? r->slot : r->header->bytes;
 }
 
 static inline void rcmi_ring_release(struct rcmi_ring_reader *r) {
+    if (rcmi_ring_fills(r->len)) {
+        r->index = r->index + 1 == r->shape.slots ? 0 : r->index + 1;
+        r->slot = rcmi_ring_slot(r->base, &r->shape, r->index);
+        /* As the next one. */
+        atomic_store_explicit(r->counter + 1, ++r->emptied, memory_order_release);
+    }
     r->consumed++;
     /* Pairs with the acquire load in rcmi_ring_refresh: our reads are over. */
     atomic_store_explicit(r->counter, r->consumed, memory_order_release);
-    if (++r->index == r->shape.slots) {
-        r->index = 0;
-        r->line = rcmi_ring_line(r->base, &r->shape, 0);
-    } else {
-        r->line = (struct rcmi_ring_line *)((uint8_t *)r->line + r->shape.stride);
-    }
+    r->header = rcmi_ring_header(r->base, &r->shape, r->consumed);
 }
 
 #endif

@@ -234,6 +234,10 @@ static inline bool rcmi_channel_taken(struct rcmi_channel *channel, uint64_t num
  * commit publishes it. NULL: into the slot. */
 static inline void *rcmi_channel_direct(struct rcmi_channel *channel, size_t len);
 
+/* Messages of up to so many bytes may travel beside the slots: then more of them may be under way
+ * than there are slots, the next reserve gives the same slot, and the reader has no reply. */
+#define RCMI_TINY 128
+
 /* Reader: the oldest message not yet released. It stays there until release. */
 struct rcmi_slot {
     const void *bytes;
@@ -241,7 +245,8 @@ struct rcmi_slot {
     uint64_t meta;
     void *reply; /* where the writer will find what this reader, its only one, leaves there before
                     the release: the slot, which it reads where it got it from reserve. NULL if
-                    there is no such place; set by shared_slots transports only. */
+                    there is no such place, as for tiny messages; set by shared_slots transports
+                    only. */
 };
 static inline rcm_status rcmi_channel_peek(struct rcmi_channel *channel,
                                            struct rcmi_slot *ret_slot);

@@ -2,7 +2,7 @@
 /*
  * Fuzz target: both ends of a ring in shared memory against another side that writes what it likes
  * when it likes (transport/ring.h). The input is a script: pieces of it are written anywhere into
- * the ring, between and, by a second thread that changes a header line without pause, during our
+ * the ring, between and, by a second thread that changes a header without pause, during our
  * own looks at it.
  */
 #include "fuzz.h"
@@ -22,14 +22,14 @@ static uint8_t *memory;
 
 static struct {
     /* All relaxed but `line`, whose release store publishes the others to the thread. */
-    _Atomic(struct rcmi_ring_line *) line; /* NULL: rest */
+    _Atomic(struct rcmi_ring_header *) line; /* NULL: rest */
     _Atomic uint64_t seq[2], len[2];
     /* Posted to let the thread begin, and by it when it is calm. It rests asleep: who yields
      * beside other fuzzers gives away a whole slice each time. */
     sem_t go, calm;
 } wild;
 
-static void wild_write(struct rcmi_ring_line *line, uint64_t round) {
+static void wild_write(struct rcmi_ring_header *line, uint64_t round) {
     volatile uint64_t *len = &line->len;
     *len = atomic_load_explicit(&wild.len[round & 1], memory_order_relaxed);
     atomic_store_explicit(&line->seq,
@@ -44,7 +44,7 @@ static void sem_take(sem_t *sem) {
 
 static void *wild_run(void *arg) {
     (void)arg;
-    struct rcmi_ring_line *line;
+    struct rcmi_ring_header *line;
     for (;;) {
         sem_take(&wild.go);
         for (uint64_t round = 0;
@@ -56,7 +56,7 @@ static void *wild_run(void *arg) {
 }
 
 /* The thread writes to the line until calm. */
-static void wild_start(struct rcmi_ring_line *line, struct fuzz_input *in) {
+static void wild_start(struct rcmi_ring_header *line, struct fuzz_input *in) {
     static pthread_t thread;
     static bool started;
     if (!started)
@@ -113,7 +113,8 @@ static void write_message(size_t len) {
     fuzz_require(at >= memory && at + SLOT_BYTES <= memory + shape.total, "a slot is in the ring");
     memset(at, 0x77, len);
     rcmi_ring_commit(&own.writer, len, len);
-    fuzz_require(own.writer.produced <= own.writer.limit, "no more is written than was read");
+    fuzz_require(own.writer.produced <= own.writer.limit && own.writer.filled <= own.writer.room,
+                 "no more is written than was read");
 }
 
 static void step(struct fuzz_input *in) {
@@ -127,8 +128,8 @@ static void step(struct fuzz_input *in) {
         memcpy(memory + at, bytes, n < shape.total - at ? n : shape.total - at);
         break;
     case 1: /* a header as it should be */
-        own.reader.line->len = fuzz_u16(in);
-        atomic_store(&own.reader.line->seq, own.reader.consumed + 1);
+        own.reader.header->len = fuzz_u16(in);
+        atomic_store(&own.reader.header->seq, own.reader.consumed + 1);
         break;
     case 2:
         if (look())
@@ -137,12 +138,16 @@ static void step(struct fuzz_input *in) {
     case 3:
         write_message(fuzz_u8(in) % (SLOT_BYTES + 1));
         break;
-    case 4: /* the counter of a reader of ours */
-        atomic_store(rcmi_ring_counter(memory, op / 6 % READERS),
-                     own.writer.produced - fuzz_u8(in) % (SLOTS + 2));
+    case 4: /* the counters of a reader of ours */
+        if (op / 6 / READERS % 2)
+            atomic_store(rcmi_ring_emptied(memory, op / 6 % READERS),
+                         own.writer.filled - fuzz_u8(in) % (SLOTS + 2));
+        else
+            atomic_store(rcmi_ring_counter(memory, op / 6 % READERS),
+                         own.writer.produced - fuzz_u8(in) % (RCMI_RING_HEADERS + 2));
         break;
     default: /* as bad as it gets */
-        wild_start(own.reader.line, in);
+        wild_start(own.reader.header, in);
         for (int i = 0; i < LOOKS; i++)
             (void)look();
         wild_calm();

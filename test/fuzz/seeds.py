@@ -482,23 +482,28 @@ def auth():
 def ring():
     look, line = u8(2), lambda n: u8(1) + u16(n)
     write = lambda n: u8(3) + u8(n)
-    back = lambda reader, n: u8(4 + 6 * reader) + u8(n)
+    back = lambda reader, n: u8(4 + 6 * reader) + u8(n) + u8(4 + 6 * (reader + 2)) + u8(n)
     wild = lambda len0, seq0, len1, seq1: u8(5) + u16(len0) + u8(seq0) + u16(len1) + u8(seq1)
     put = lambda at, data: u8(6 * len(data)) + u16(at) + data
-    reader_line = 2 * 128  # the first header line, behind two counters
+    reader_line = 2 * 128  # the first header, behind two readers' counters
     return {
-        'valid-messages': (line(0) + look + line(40) + look + line(41) + look + line(200) + look) * 3,
+        'valid-messages': (line(0) + look + line(40) + look + line(104) + look + line(105) + look +
+                           line(200) + look) * 3,
         'valid-nothing': look * 5,
-        'valid-writes': write(1) + write(200) + write(40) + write(9) + back(0, 0) + back(1, 0) + write(5),
+        'valid-writes': (write(1) + write(200) + write(105) + write(41) + write(150) + write(200) +
+                         back(0, 0) + back(1, 0) + write(200) + write(5)),
         'valid-wild-within': wild(10, 1, 200, 1) + look,
         'valid-lent': put(reader_line, u64(1)) + put(reader_line + 16, u64(1 << 63)) + look,
         'bad-length': line(201) + look, 'bad-length-absurd': put(reader_line, u64(1)) +
         put(reader_line + 16, u64(U64_MAX >> 1)) + look,
         'bad-ahead': put(reader_line, u64(2)) + look,
         'bad-far-ahead': put(reader_line, u64(-1)) + look,
-        'bad-counter': put(0, u64(5)) + write(1) * 4,
-        'bad-counter-back': (write(1) * 3 + back(0, 0) + back(1, 0) + write(1) * 3 + put(0, u64(0)) +
-                             write(1)),
+        'bad-counter': put(0, u64(5)) + write(200) * 4,
+        'bad-counter-back': (write(200) * 3 + back(0, 0) + back(1, 0) + write(200) * 3 +
+                             put(0, u64(0)) + write(200)),
+        'bad-slots': put(8, u64(5)) + write(200) * 4,
+        'bad-slots-back': (write(200) * 3 + back(0, 0) + back(1, 0) + write(200) * 3 +
+                           put(8, u64(0)) + write(200)),
         'any-wild': wild(10, 1, 65535, 1) + look + line(7) + look + wild(201, 2, 0, 3) + look,
         'any-wild-lent': wild(0, 1, 300, 1) * 3,
     }
@@ -528,7 +533,7 @@ def place():
 JOB = 0x1122334455667788
 
 
-VERSION = 4  # RCMI_HELLO_VERSION
+VERSION = 5  # RCMI_HELLO_VERSION
 
 
 def greeting(kind=1, index=0, magic=0x52434d48, version=VERSION, sender=0, to=1, nranks=3, job=JOB,
@@ -570,7 +575,7 @@ def hello():
 
 
 OFFER, OPEN, ACK, CLOSE, MESSAGE, BYE, BEAT = range(1, 8)
-SLOTS, SLOT_BYTES, SEGMENT_HEAD = 2, 128, 8192
+SLOTS, SLOT_BYTES, SEGMENT_HEAD, RING = 2, 128, 8192, 12288
 
 
 def opening(serial=5, epoch=1, number=3, nreaders=1, reader=0, slots=SLOTS, slot_bytes=SLOT_BYTES):
@@ -600,18 +605,18 @@ def control():
     def close(slot):
         return u8(4 + 16 * slot)
 
-    def open_ring(at=SEGMENT_HEAD, length=4096, reader=0, fds=1, **fields):
+    def open_ring(at=SEGMENT_HEAD, length=RING, reader=0, fds=1, **fields):
         ring = struct.pack('<QQIIQ', at & U64_MAX, length, 1, reader, 1)
         return frame(OPEN, opening(**fields) + ring, fds) + read(3)
     shm, tcp, script = b'\0', b'\1', 2
     data_hello, say, leave = u8(8), u8(9), u8(10)
     segment, small, unsealed, event, blocking, null = range(1, 7)
     offer_shm = segment + 8 * event + 64 * segment
-    ring_shm = struct.pack('<QQIIQ', SEGMENT_HEAD, 4096, 1, 0, 1)
+    ring_shm = struct.pack('<QQIIQ', SEGMENT_HEAD, RING, 1, 0, 1)
     slots_tcp = struct.pack('<QII', SLOT_BYTES, 0, SLOTS)
     open_shm = frame(OPEN, opening() + ring_shm, segment)
     open_tcp = frame(OPEN, opening() + slots_tcp)
-    # A message in the peer's ring: one counter of 128 bytes, then the header line.
+    # A message in the peer's ring: one counter of 128 bytes, then the header.
     line = SEGMENT_HEAD + 128
     arrives = memory(line + 8, u64(7) + u64(5) + b'hello') + memory(line, u64(1))
     message_tcp = u8(7) + u16(24 + 5) + struct.pack('<IIQQ', 0x52434d31, 0, 5, 7) + b'hello'
@@ -624,7 +629,7 @@ def control():
         'valid-shm-withdraw': open_shm + frame(CLOSE, u32(5) + u32(1)) + read(3),
         'valid-shm-say': say + frame(MESSAGE, b'y') + leave,
         'valid-shm-multicast': frame(OPEN, opening(number=0x10003, nreaders=2, reader=1) +
-                                     struct.pack('<QQIIQ', SEGMENT_HEAD, 4096, 2, 1, 1), segment) +
+                                     struct.pack('<QQIIQ', SEGMENT_HEAD, RING, 2, 1, 1), segment) +
         read(0x43) + use(1),
         'any-shm-bye': frame(BYE) + leave,
         'bad-shm-type': frame(9), 'bad-shm-length': raw(u32(5000) + u32(5)),

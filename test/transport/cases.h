@@ -12,6 +12,7 @@ void case_full(void **state);
 void case_credit_in_time(void **state);
 void case_unread(void **state);
 void case_lend(void **state);
+void case_ahead(void **state);
 void case_taken(void **state);
 void case_lend_mixed(void **state);
 void case_fetch(void **state);

@@ -5,7 +5,8 @@
 #include "cases.h"
 #include "harness.h"
 
-static const size_t sizes[] = {0, 1, 39, 40, 41, 48, 63, 64, 65, 1000, 4095, SIZE_MAX};
+static const size_t sizes[] = {0,  1,   39,  40,  41,  48,   63,   64,      65,
+                               87, 104, 105, 128, 129, 1000, 4095, SIZE_MAX};
 #define NSIZES (sizeof sizes / sizeof sizes[0])
 
 /* SIZE_MAX stands for a whole slot. */
@@ -208,6 +209,70 @@ void case_unread(void **state) {
     rcmi_channel_close(full_writer);
     rcmi_channel_close(writer);
     rcmi_channel_close(full_reader);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+}
+
+/* Messages under way in case_ahead: their lengths, and where they were written. */
+struct ahead {
+    size_t len[256];
+    uint8_t *slot[256];
+    uint64_t put, taken;
+};
+
+static void ahead_put(struct rcmi_channel *writer, struct ahead *ahead, size_t len) {
+    void *slot;
+    const rcm_status status = rcmi_channel_reserve(writer, &slot);
+    if (status == RCM_AGAIN)
+        return;
+    CHECK_EQ(status, RCM_OK);
+    ahead->len[ahead->put % 256] = len;
+    ahead->slot[ahead->put % 256] = slot;
+    fill(slot, len, ahead->put);
+    rcmi_channel_commit(writer, len, ahead->put++ * 0x9e3779b97f4a7c15u);
+}
+
+/* The answer is in the message's slot. */
+static void ahead_take(struct pair *pair, struct rcmi_channel *reader, struct ahead *ahead) {
+    const uint64_t number = ahead->taken++;
+    const size_t len = ahead->len[number % 256];
+    const struct rcmi_slot slot = look(pair, reader);
+    CHECK_EQ(slot.len, len);
+    CHECK(filled(slot.bytes, len, number));
+    CHECK(!slot.reply || len > RCMI_TINY);
+    CHECK(slot.reply || len <= RCMI_TINY || strcmp(reader->transport->name, "shm") != 0);
+    if (slot.reply)
+        fill(slot.reply, len, ~number);
+    CHECK(slot.meta == number * 0x9e3779b97f4a7c15u);
+    rcmi_channel_release(reader);
+    CHECK(!slot.reply || filled(ahead->slot[number % 256], len, ~number));
+}
+
+/* As many as may be under way, of all sizes: where slots are shared, more tiny ones than slots. */
+void case_ahead(void **state) {
+    (void)state;
+    struct setup setup = {.slots = 3};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    struct ahead ahead = {.put = 0};
+    uint32_t random = 77;
+    uint64_t most = 0;
+    limit_ms(20000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    for (int round = 0; round < 300; round++) {
+        const bool tiny = random_next(&random) % 3 == 0;
+        for (uint32_t n = random_next(&random) % 100; n > 0; n--)
+            ahead_put(writer, &ahead,
+                      random_next(&random) % (tiny ? RCMI_TINY + 1 : writer->slot_bytes + 1));
+        most = ahead.put - ahead.taken > most ? ahead.put - ahead.taken : most;
+        for (uint32_t n = random_next(&random) % 100; n > 0 && ahead.taken < ahead.put; n--)
+            ahead_take(&pair, reader, &ahead);
+    }
+    while (ahead.taken < ahead.put)
+        ahead_take(&pair, reader, &ahead);
+    CHECK(most > 3 || !writer->transport->shared_slots);
+    rcmi_channel_close(writer);
     rcmi_channel_close(reader);
     pair_close(&pair);
 }

@@ -46,6 +46,7 @@ static const struct CMUnitTest for_all[] = {
     CASE(case_full),
     CASE(case_credit_in_time),
     CASE(case_unread),
+    CASE(case_ahead),
     CASE(case_taken),
     CASE(case_lend),
     CASE(case_lend_mixed),

@@ -136,26 +136,30 @@ static rcm_status self_reader_accept(struct rcmi_channel *channel, struct rcmi_b
     return RCM_OK;
 }
 
-/* The writer is closed: messages that still lie in lent memory move into their slots. A message
- * that the reader is looking at stays where it was lent from until it is released; both ends are
- * the same user's. */
+/* The writer is closed: messages that still lie in lent memory move into their slots, and are lent
+ * from there. A message that the reader is looking at stays where it was lent from until it is
+ * released; both ends are the same user's. */
 static void self_writer_close(struct rcmi_channel *channel) {
     struct self_channel *self = self_of(channel);
     struct rcmi_ring_writer *writer = &self->ring.writer;
+    uint64_t filled = writer->filled;
     /* Pairs with the release store in rcmi_ring_release. */
-    uint64_t number =
+    const uint64_t taken =
         atomic_load_explicit(rcmi_ring_counter(self->memory, 0), memory_order_acquire);
-    for (; number < writer->produced; number++) {
-        struct rcmi_ring_line *line =
-            rcmi_ring_line(self->memory, &writer->shape, (uint32_t)(number % writer->shape.slots));
-        if (!(line->len & RCMI_RING_LENT))
+    for (uint64_t number = writer->produced; number-- > taken;) {
+        struct rcmi_ring_header *header = rcmi_ring_header(self->memory, &writer->shape, number);
+        if (!rcmi_ring_fills(header->len))
             continue;
-        size_t len = line->len & ~RCMI_RING_LENT;
+        filled--;
+        if (!(header->len & RCMI_RING_LENT))
+            continue;
+        void *slot =
+            rcmi_ring_slot(self->memory, &writer->shape, (uint32_t)(filled % writer->shape.slots));
         const void *bytes;
-        memcpy(&bytes, line->bytes, sizeof bytes);
-        if (len)
-            memcpy(len <= RCMI_RING_INLINE ? (void *)line->bytes : (void *)(line + 1), bytes, len);
-        line->len = len;
+        memcpy(&bytes, header->bytes, sizeof bytes);
+        if (header->len & ~RCMI_RING_LENT)
+            memcpy(slot, bytes, header->len & ~RCMI_RING_LENT);
+        memcpy(header->bytes, &slot, sizeof slot);
     }
     self->lent = 0;
 }
@@ -181,7 +185,7 @@ static rcm_status self_lend(struct rcmi_channel *channel, const void *bytes, siz
     rcm_status status = rcmi_ring_room(&self->ring.writer);
     if (status != RCM_OK)
         return status;
-    memcpy(self->ring.writer.line->bytes, &bytes, sizeof bytes);
+    memcpy(self->ring.writer.header->bytes, &bytes, sizeof bytes);
     rcmi_ring_publish(&self->ring.writer, len | RCMI_RING_LENT, meta);
     self->lent = self->ring.writer.produced;
     rcmi_node_ring(channel->node);
@@ -205,11 +209,11 @@ static rcm_status self_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_
     if (status != RCM_OK)
         return status;
     if (len & RCMI_RING_LENT)
-        memcpy(&ret_slot->bytes, reader->line->bytes, sizeof ret_slot->bytes);
+        memcpy(&ret_slot->bytes, reader->header->bytes, sizeof ret_slot->bytes);
     else
         ret_slot->bytes = rcmi_ring_payload(reader, len);
     ret_slot->len = len & ~RCMI_RING_LENT;
-    ret_slot->meta = reader->line->meta;
+    ret_slot->meta = reader->header->meta;
     return RCM_OK;
 }
 

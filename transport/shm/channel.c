@@ -206,8 +206,9 @@ rcm_status shm_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
     if (status != RCM_OK)
         return status < 0 ? shm_blame(channel->writer) : status;
     ret_slot->len = len & ~RCMI_RING_FLAGS;
-    ret_slot->reply = reader->large && channel->nreaders == 1 ? reader->line + 1 : NULL;
-    ret_slot->meta = reader->line->meta;
+    const bool replies = ret_slot->len > RCMI_TINY && rcmi_ring_in_slot(reader);
+    ret_slot->reply = replies && channel->nreaders == 1 ? reader->slot : NULL;
+    ret_slot->meta = reader->header->meta;
     return RCM_OK;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages that do not travel through slots, because they lie in, or go to, memory that the other
- * side can map (memory.c). The slot's header line tells of them as of any other; beside it stands
+ * side can map (memory.c). The message's header tells of them as of any other; beside it stands
  *
  *   lent     where in the writer's memory file the payload is: the reader reads it there, and the
  *            message is given back when it has
@@ -28,7 +28,7 @@ rcm_status shm_lend(struct rcmi_channel *channel, const void *bytes, size_t len,
     rcm_status status = rcmi_ring_room(writer);
     if (status != RCM_OK)
         return status;
-    memcpy(writer->line->bytes, &place, sizeof place);
+    memcpy(writer->header->bytes, &place, sizeof place);
     rcmi_ring_publish(writer, len | RCMI_RING_LENT, meta);
     shm->lent = writer->produced;
     shm->direct = NULL;
@@ -113,7 +113,7 @@ rcm_status shm_direct_peek(struct shm_channel *shm, uint64_t len, const void **r
     }
     if ((len & RCMI_RING_FLAGS) != RCMI_RING_LENT)
         return rcmi_ring_broken(reader, number, len);
-    memcpy(&place, reader->line->bytes, sizeof place);
+    memcpy(&place, reader->header->bytes, sizeof place);
     rcm_status status = shm_window_find(shm->link, &place, bytes, &shm->window, &at);
     if (status == RCM_OK)
         *ret_bytes = at;

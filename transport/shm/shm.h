@@ -63,7 +63,7 @@ struct shm_place {
     uint64_t block_at, block_len; /* in the file */
     uint64_t offset;              /* in the block */
 };
-_Static_assert(sizeof(struct shm_place) <= RCMI_RING_INLINE, "it travels in a header line");
+_Static_assert(sizeof(struct shm_place) <= RCMI_RING_FIRST, "it travels in a header");
 
 /* A block of ours that the user has. */
 struct shm_block {
