@@ -10,8 +10,9 @@
  *             the one that receives its answer
  *
  * Each lane stops at its first step that cannot go on, so the plans deadlock if and only if the
- * graph has a cycle; more slots only take edges away. Order that holds with any number of slots,
- * as the later parts need it, is that of lane and message edges alone.
+ * graph has a cycle; more slots only take edges away, and so do tiny messages that use none. Order
+ * that holds with any number of slots, as the later parts need it, is that of lane and message
+ * edges alone.
  */
 #include "verify.h"
 

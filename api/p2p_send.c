@@ -47,7 +47,7 @@ static size_t pair_eager_max(const struct rcmi_p2p *p2p, const struct pair *pair
 }
 
 /* What stands before an eager message in its slot. A tag that fits goes where an id would be; then
- * the payload begins where the slot does: on a line of its own, or in the line of the header. */
+ * the payload begins where the slot does: on a line of its own, or in the ring's header. */
 static size_t eager_head(uint64_t tag) {
     return tag <= UINT32_MAX ? 0 : sizeof(struct header);
 }

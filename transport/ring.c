@@ -43,7 +43,7 @@ bool rcmi_ring_taken(const struct rcmi_ring_writer *w, uint64_t number) {
 
 rcm_status rcmi_ring_broken(const struct rcmi_ring_reader *r, uint64_t seq, uint64_t len) {
     return rcmi_fail(RCM_ERR_PROTOCOL, 0,
-                     "a shared slot holds message %" PRIu64 " of %" PRIu64
+                     "shared memory holds message %" PRIu64 " of %" PRIu64
                      " bytes where message %" PRIu64 " of at most %zu bytes is due",
                      seq, len, r->consumed + 1, r->shape.slot_bytes);
 }

@@ -12,8 +12,8 @@
  * seq is the number of the message in the header, from 1, and the last thing written: its release
  * store publishes the rest of the header and the payload. Messages of up to RCMI_RING_INLINE bytes
  * travel in the header, most of them in its first line, so that only that one moves, and use no
- * slot; there are more headers than slots for them. All others use the slots in turns, also those
- * that lie elsewhere. The writer hands out the next slot, because it does not know the length
+ * slot; there are 64 headers for them, or as many as slots. All others use the slots in turns, also
+ * those that lie elsewhere. The writer hands out the next slot, because it does not know the length
  * before commit, and copies such few bytes into the header then: the slot's lines never leave its
  * cache. After a message it asks for the lines of the next one, which the reader still has, for
  * writing. Processors that fetch lines in pairs exist, so a header is a pair of its own. The stride

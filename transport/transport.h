@@ -216,9 +216,10 @@ static inline rcm_status rcmi_channel_reserve(struct rcmi_channel *channel, void
 /* Writer: publishes the reserved slot with len bytes; meta travels with it. Rings the readers. */
 static inline void rcmi_channel_commit(struct rcmi_channel *channel, size_t len, uint64_t meta);
 /* Writer: publishes len bytes (any size up to the slot size) that stay where they are, unchanged,
- * until rcmi_channel_quiet. After a reserve it takes the place of commit, and the slot stays free.
- * RCM_ERR_UNSUPPORTED if this channel cannot send from that memory: reserve and copy. Memory of
- * rcmi_node_memory_alloc may still be read by a peer after the channel was closed, until freed. */
+ * until rcmi_channel_quiet. After a reserve it takes the place of commit; nothing is written to the
+ * slot. RCM_ERR_UNSUPPORTED if this channel cannot send from that memory: reserve and copy. Memory
+ * of rcmi_node_memory_alloc may still be read by a peer after the channel was closed, until freed.
+ */
 static inline rcm_status rcmi_channel_lend(struct rcmi_channel *channel, const void *bytes,
                                            size_t len, uint64_t meta);
 /* Writer: true when nothing that was lent is needed any more. */

@@ -142,15 +142,21 @@ static rcm_status self_reader_accept(struct rcmi_channel *channel, struct rcmi_b
 static void self_writer_close(struct rcmi_channel *channel) {
     struct self_channel *self = self_of(channel);
     struct rcmi_ring_writer *writer = &self->ring.writer;
-    uint64_t filled = writer->filled;
-    /* Pairs with the release store in rcmi_ring_release. */
+    if (!self->memory) /* there was none */
+        return;
+    /* Pair with the release stores in rcmi_ring_release. */
     const uint64_t taken =
         atomic_load_explicit(rcmi_ring_counter(self->memory, 0), memory_order_acquire);
+    const uint64_t emptied =
+        atomic_load_explicit(rcmi_ring_emptied(self->memory, 0), memory_order_acquire);
+    uint64_t filled = writer->filled;
     for (uint64_t number = writer->produced; number-- > taken;) {
         struct rcmi_ring_header *header = rcmi_ring_header(self->memory, &writer->shape, number);
         if (!rcmi_ring_fills(header->len))
             continue;
-        filled--;
+        /* A slot that was given back may have been used again. */
+        if (filled-- == emptied)
+            break;
         if (!(header->len & RCMI_RING_LENT))
             continue;
         void *slot =

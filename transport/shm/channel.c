@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Channels over shared memory: a ring (ring.h) in a range of the writer's segment. The writer
- * writes slots, each reader its own counter, and each side rings the other's bell, which costs a
- * fence and a load while nobody sleeps.
+ * writes headers and slots, each reader its own counters, and each side rings the other's bell,
+ * which costs a fence and a load while nobody sleeps.
  */
 #include "shm.h"
 

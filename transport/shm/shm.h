@@ -196,8 +196,8 @@ rcm_status shm_lend(struct rcmi_channel *channel, const void *bytes, size_t len,
 bool shm_quiet(struct rcmi_channel *channel);
 void *shm_direct(struct rcmi_channel *channel, size_t len);
 void shm_invite(struct rcmi_channel *channel, uint32_t ahead, void *place, size_t cap);
-/* The payload of the message that reader looks at and that is not in its slot. len: as it stands in
- * the header line. */
+/* The payload of the message that reader looks at and that is not in its slot. len: as its header
+ * says. */
 rcm_status shm_direct_peek(struct shm_channel *shm, uint64_t len, const void **ret_bytes);
 
 /* fetch.c */
