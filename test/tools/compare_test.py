@@ -385,10 +385,11 @@ class Runs(unittest.TestCase):
         return done
 
     def compare(self, status, folder, *more):
+        # From the barrier on: where much else runs, ranks may never begin together.
         return self.tool(status, sys.executable, os.path.join(FOLDER, 'run'), '--build', BUILD,
                          '--no-build', '--no-floor', '--out', folder, '--peers', 'none',
                          '--patience', '0', '--transports', 'shm', '--collectives',
-                         'all_reduce,sendrecv', '--sizes', '8,1001', *more)
+                         'all_reduce,sendrecv', '--sizes', '8,1001', '--begin', 'barrier', *more)
 
     def test_comparison_ends_in_time_and_goes_on(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -406,6 +407,8 @@ class Runs(unittest.TestCase):
             self.assertEqual(rows(), first)
             self.compare(0, folder, '--ranks', '3', '--rounds', '1', '--points', '0-0')
             self.assertEqual([(r['ranks'], r['bytes']) for r in rows()[len(first):]], [('3', '8')])
+            done = self.compare(1, folder, '--ranks', '2', '--rounds', '1', '--begin', 'together')
+            self.assertIn('another --bind or --begin', done.stderr)
             with open(os.path.join(folder, 'state.json'), 'w', encoding='utf-8') as file:
                 file.write('{}')
             done = self.compare(1, folder, '--ranks', '2', '--rounds', '1')

@@ -135,16 +135,22 @@ rcm_status rcm_recv(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype,
 
 /* ---- life cycle and facts -------------------------------------------------------------------- */
 
-static rcm_status mpi_count_local(int *ret_size) {
-    MPI_Comm local;
+/* The ranks on this machine, by its name: MPICH with MPIR_CVAR_NOLOCAL says that there are none. */
+static rcm_status mpi_count_local(int size, int *ret_size) {
+    char name[MPI_MAX_PROCESSOR_NAME] = "";
+    char(*const all)[MPI_MAX_PROCESSOR_NAME] = calloc((size_t)size, sizeof *all);
+    int len;
+    if (!all)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the names of %d ranks", size);
+    MPI_Get_processor_name(name, &len);
     rcm_status status = mpi_status(
-        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local),
-        "MPI_Comm_split_type");
-    if (status != RCM_OK)
-        return status;
-    MPI_Comm_size(local, ret_size);
-    MPI_Comm_free(&local);
-    return RCM_OK;
+        MPI_Allgather(name, sizeof name, MPI_CHAR, all, sizeof name, MPI_CHAR, MPI_COMM_WORLD),
+        "MPI_Allgather");
+    *ret_size = 0;
+    for (int rank = 0; rank < size; rank++)
+        *ret_size += strcmp(all[rank], name) == 0;
+    free(all);
+    return status;
 }
 
 rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm) {
@@ -155,7 +161,7 @@ rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &mpi_world.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &mpi_world.size);
-    status = mpi_count_local(&mpi_world.local_size);
+    status = mpi_count_local(mpi_world.size, &mpi_world.local_size);
     if (status == RCM_OK)
         *ret_comm = &mpi_world;
     return status;
