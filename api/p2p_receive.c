@@ -37,13 +37,15 @@ void rcmi_receive_end(struct rcm_work *work) {
     rcmi_work_complete(work, t->total > t->capacity ? RCM_ERR_TRUNCATED : RCM_OK);
 }
 
-/* Puts bytes of a message to their place, as far as the buffer reaches. */
+/* Puts bytes of a message to their place, as far as the buffer reaches. A long message would not
+ * stay in a cache, but lines that are written there are read first. */
 static void receive_bytes(struct rcmi_transfer *t, const char *bytes, size_t len) {
+    const bool past = t->total >= CACHED_MAX;
     if (t->done < t->capacity) {
         const size_t room = t->capacity - t->done, n = len < room ? len : room;
         char *place = t->buffer + t->done;
         if (bytes != place)
-            rcmi_copy(place, bytes, n);
+            (past ? rcmi_copy_streaming : rcmi_copy)(place, bytes, n);
     }
     t->done += len;
 }

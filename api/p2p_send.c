@@ -18,19 +18,17 @@ rcm_status rcmi_pair_put(struct pair *pair, uint64_t meta, const void *bytes, si
     return RCM_OK;
 }
 
-/* Copies a piece of a message of `total` bytes to a slot. For another core past the cache, since it
- * takes that from memory faster than from our cache; but what is small, and near, faster from our
- * cache (faster.h). Through the cache for the kernel, and for a receiver that most likely has its
- * turn on this very core. */
+/* Copies a piece of a message of `total` bytes to a slot: past the cache, which costs the same
+ * wherever the reader is, or through it, from where another core may take it faster than from
+ * memory, unless its lines are dear to get back; so both are tried (faster.h). Through the cache
+ * for the kernel, and for a receiver that most likely has its turn on this very core. */
 static void pair_copy(const struct rcmi_p2p *p2p, struct pair *pair, void *to, const void *bytes,
                       size_t len, size_t total) {
-    struct rcmi_try try = {.way = RCMI_STORES_PAST};
     if (!shares_slots(pair->tx) || (shares_cpu(p2p, pair) && total < CACHED_MAX)) {
         rcmi_copy(to, bytes, len);
         return;
     }
-    if (total < RCMI_FASTER_LARGE)
-        try = rcmi_try_begin(&pair->stores, len);
+    struct rcmi_try try = rcmi_try_begin(&pair->stores, len);
     try.more = try.way == RCMI_STORES_PAST ? RCMI_PAST_FETCH : 0;
     rcmi_copy_to_peer(to, bytes, len, (enum rcmi_stores)try.way);
     rcmi_try_end(&try, len);

@@ -54,7 +54,7 @@ void rcmi_copy_streaming(void *dst, const void *src, size_t bytes);
 /* The two ways to store, for those who find out which one is faster (faster.h). */
 enum rcmi_stores { RCMI_STORES_PAST, RCMI_STORES_THROUGH };
 
-/* ns per KiB that the reader of a few KiB takes longer where they went past the cache. */
+/* ns per KiB that a reader with a core of its own takes longer where they went past the cache. */
 #define RCMI_PAST_FETCH 90.0f
 /* The same of more, where half of the readers share the writer's core and its cache. */
 #define RCMI_PAST_FETCH_CROWDED 30.0f
