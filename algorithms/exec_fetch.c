@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A broadcast to one reader of the root's machine may be fetched instead of going through slots:
- * the reader copies the vector out of the root's memory (rcmi_channel_fetch), one copy instead of
- * two. What is faster depends on the machine, on where its cores are, and on the size; only the
+ * the reader copies the vector out of the root's memory (rcmi_channel_fetch_all), one copy instead
+ * of two. What is faster depends on the machine, on where its cores are, and on the size; only the
  * reader can tell, so the reader decides, and the root follows when it begins.
  *
  *   reader                                    root
  *   measures; says which sizes it would
  *   rather fetch (rcmi_channel_wish)    -->   looks, when a run begins
  *                                       <--   one message, which says where the vector is
- *   fetches it, gives the message back  -->   is done
+ *   fetches it,                         <->   copies pieces too, if both have a core each
+ *   gives the message back              -->   is done
  *   or cannot: says so, gives it back   -->   sends it by slots after all, as it does from then on
  *
  * The price is that the root waits for its reader, and that nothing else goes by these channels
@@ -21,8 +22,7 @@
 #include <string.h>
 #include "exec_internal.h"
 
-#define FETCH_MIN   ((size_t)8 << 10)
-#define FETCH_PIECE ((size_t)1 << 20) /* so much at once: everything else goes on meanwhile */
+#define FETCH_MIN ((size_t)8 << 10)
 
 /* In the wish: a bit for each size of rcmi_rows_size, and */
 #define WISH_NONE (UINT64_C(1) << 63) /* it cannot be done */
@@ -87,6 +87,8 @@ static rcm_status run_offer(struct rcmi_run *run, bool *moved) {
 
 static rcm_status run_await_reader(struct rcmi_run *run, bool *moved) {
     const struct rcmi_port *port = &run->ports[0];
+    if (rcmi_channel_assist(port->end->channel))
+        *moved = true;
     if (!rcmi_channel_taken(port->end->channel, port->sent))
         return RCM_AGAIN;
     if (rcmi_channel_wished(port->end->channel) & WISH_NONE)
@@ -147,7 +149,6 @@ static void run_look(struct rcmi_run *run) {
     run->fetch = RCMI_RUN_BY_SLOTS;
     if (slot.meta == (run->bind.meta | RCMI_META_ELSEWHERE) && slot.len == sizeof run->from) {
         memcpy(&run->from, slot.bytes, sizeof run->from);
-        run->fetched = 0;
         run->fetch = RCMI_RUN_FETCHES;
         run->lanes[0].waits_for = end;
     }
@@ -167,20 +168,15 @@ static rcm_status run_refuse(struct rcmi_run *run) {
 
 static rcm_status run_fetch_piece(struct rcmi_run *run, bool *moved) {
     struct rcmi_channel *channel = run->ports[0].end->channel;
-    const size_t left = run_bytes(run) - run->fetched;
-    const size_t piece = left < FETCH_PIECE ? left : FETCH_PIECE;
     if (!run_has_turn(run))
         return RCM_AGAIN;
-    const rcm_status status = rcmi_channel_fetch(channel, run->base[RCMI_OUT] + run->fetched,
-                                                 run->from + run->fetched, piece);
+    const rcm_status status =
+        rcmi_channel_fetch_all(channel, run->base[RCMI_OUT], run->from, run_bytes(run),
+                               run->exec->config.shape->crowd <= 1, moved);
     if (status == RCM_ERR_UNSUPPORTED)
         return run_refuse(run);
     if (status != RCM_OK)
         return status;
-    *moved = true;
-    run->fetched += piece;
-    if (piece < left)
-        return RCM_AGAIN;
     rcmi_run_fetch_learn(run, RCMI_FETCH_ALWAYS); /* and says so before the root goes on */
     run->began_ns = 0;
     rcmi_port_withdraw(&run->ports[0]);

@@ -137,8 +137,7 @@ struct rcmi_run {
     bool courteous; /* see rcmi_run_is_courteous */
     bool may_fetch; /* as far as the plan and the size go */
     enum rcmi_run_fetching fetch;
-    uint64_t from;    /* where it is fetched, and how much was */
-    size_t fetched;   /* already */
+    uint64_t from;    /* where it is fetched */
     int64_t began_ns; /* when the first message was seen, for what it costs; 0: not to know */
     bool unlendable;  /* out turned out not to be memory that some channel lends from */
     void *scratch;

@@ -7,9 +7,10 @@
  * few messages in a row, of which the best one counts. (The first finds the caches as the other way
  * has left them, and any may be interrupted.)
  *
- * A piece for each pass, so that everything else goes on meanwhile.
+ * A piece for each pass, so that everything else goes on meanwhile; and the sender, which waits, if
+ * it has a core of its own copies pieces as well.
  *
- * Not here: how memory of others is read (the transport's fetch).
+ * Not here: how memory of others is read and written (the transport's fetch_all).
  */
 #include "p2p_internal.h"
 
@@ -17,6 +18,8 @@
 #define FETCH_MIN   ((size_t)16 << 10)
 #define FETCH_PIECE ((size_t)1 << 20)
 #endif
+
+#define HELPED_CROWDED ((size_t)1 << 20)
 
 #define NOWHERE 1 /* where a message of no bytes lies, which is taken at once */
 
@@ -79,29 +82,34 @@ static rcm_status fetch_end(struct pair *pair, struct rcm_work **at, bool *moved
     return RCM_OK;
 }
 
+/* Has the sender a core of its own to copy pieces with? Where there are more ranks than cores it
+ * may lose it at any time, which matters less beside a longer message. */
+static bool sender_helps(const struct rcmi_p2p *p2p, const struct pair *pair,
+                         const struct rcmi_transfer *t) {
+    return p2p->comm->engine->crowd <= 1 ||
+           (!shares_cpu(p2p, pair) && fetch_bytes(t) >= HELPED_CROWDED);
+}
+
 /* A piece of the first one that is fetched. */
-rcm_status rcmi_pair_fetch(struct pair *pair, int peer, bool *moved) {
+rcm_status rcmi_pair_fetch(const struct rcmi_p2p *p2p, int peer, bool *moved) {
+    struct pair *pair = &p2p->pairs[peer];
     struct rcm_work **at = &pair->receiving.head;
     while (*at && !(*at)->transfer.from)
         at = &(*at)->next;
     if (!*at)
         return RCM_OK;
     struct rcmi_transfer *t = &(*at)->transfer;
-    const size_t left = fetch_bytes(t) - t->done, piece = left < FETCH_PIECE ? left : FETCH_PIECE;
-    if (left == 0)
+    if (t->done == fetch_bytes(t))
         return fetch_end(pair, at, moved);
-    const rcm_status status =
-        rcmi_channel_fetch(pair->rx, t->buffer + t->done, t->from + t->done, piece);
+    const rcm_status status = rcmi_channel_fetch_all(pair->rx, t->buffer, t->from, fetch_bytes(t),
+                                                     sender_helps(p2p, pair, t), moved);
     if (status == RCM_AGAIN)
         return RCM_OK;
     if (status == RCM_ERR_UNSUPPORTED)
         return fetch_give_up(pair, peer, t);
     if (status != RCM_OK)
         return status;
-    *moved = true;
-    t->done += piece;
-    if (piece < left)
-        return RCM_OK;
+    t->done = fetch_bytes(t);
     rcmi_pair_fetch_learn(pair, t);
     t->asked_ns = 0;
     return fetch_end(pair, at, moved);

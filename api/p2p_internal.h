@@ -249,7 +249,7 @@ void rcmi_receive_end(struct rcm_work *work);
 bool rcmi_pair_begin_fetch(const struct rcmi_p2p *p2p, struct pair *pair,
                            struct rcmi_transfer *transfer, uint64_t from);
 void rcmi_pair_fetch_learn(struct pair *pair, const struct rcmi_transfer *transfer);
-rcm_status rcmi_pair_fetch(struct pair *pair, int peer, bool *moved);
+rcm_status rcmi_pair_fetch(const struct rcmi_p2p *p2p, int peer, bool *moved);
 /* p2p_place.c: a message by slots of memory; a new work of a pair that has a choice; when its data
  * were asked for, and when they are there. */
 void rcmi_pair_meet(struct rcmi_p2p *p2p, struct pair *pair, size_t bytes);

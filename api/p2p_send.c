@@ -219,7 +219,9 @@ rcm_status rcmi_pair_pump(struct rcmi_p2p *p2p, int peer, bool *moved) {
         return RCM_OK;
     rcm_status status = rcmi_pair_open_tx(p2p, peer);
     if (status == RCM_OK && pair->fetching)
-        status = rcmi_pair_fetch(pair, peer, moved);
+        status = rcmi_pair_fetch(p2p, peer, moved);
+    if (status == RCM_OK && pair->sending.head && rcmi_channel_assist(pair->tx))
+        *moved = true;
     if (status == RCM_OK)
         status = pair_pump_ready(pair, moved);
     if (status == RCM_OK)

@@ -280,7 +280,7 @@ enum rcmi_hello_kind { RCMI_HELLO_CONTROL = 1, RCMI_HELLO_DATA = 2 };
 enum rcmi_reply_status { RCMI_REPLY_OK = 1, RCMI_REPLY_BUSY = 2, RCMI_REPLY_REFUSED = 3 };
 
 #define RCMI_HELLO_MAGIC   0x52434d48u /* the other byte order is refused with it */
-#define RCMI_HELLO_VERSION 5           /* one more with each change of any wire or shared page */
+#define RCMI_HELLO_VERSION 6           /* one more with each change of any wire or shared page */
 
 struct rcmi_hello {
     uint32_t magic;

@@ -42,6 +42,18 @@ rcm_status rcmi_no_fetch(struct rcmi_channel *channel, void *place, uint64_t fro
     return RCM_ERR_UNSUPPORTED; /* no sentence: slots will do */
 }
 
+rcm_status rcmi_no_fetch_all(struct rcmi_channel *channel, void *place, uint64_t from, size_t len,
+                             bool helped, bool *moved) {
+    (void)helped;
+    (void)moved;
+    return rcmi_no_fetch(channel, place, from, len);
+}
+
+bool rcmi_no_assist(struct rcmi_channel *channel) {
+    (void)channel;
+    return false;
+}
+
 void rcmi_no_wish(struct rcmi_channel *channel, uint64_t word) {
     (void)channel;
     (void)word;

@@ -8,6 +8,7 @@
  *   slots x stride      payloads
  *   slots x line        where the reader wants messages, written by it; only with one reader
  *   line                which channel the writer has open here; likewise
+ *   3 lines             what the reader fetches, and who copies which pieces; likewise
  *
  * seq is the number of the message in the header, from 1, and the last thing written: its release
  * store publishes the rest of the header and the payload. Messages of up to RCMI_RING_INLINE bytes
@@ -69,11 +70,24 @@ struct rcmi_ring_invitation {
 };
 _Static_assert(sizeof(struct rcmi_ring_invitation) == RCMI_LINE, "an invitation is one line");
 
+/* A vector that the reader fetches, and of which the writer may copy pieces too (shm/assist.c). */
+struct rcmi_ring_desk {
+    /* By the reader: which fetch, from 1, and of it where it goes, where it comes from, and what
+     * the writer has to write to before. Release stores, the number last; acquire loads. */
+    _Alignas(RCMI_LINE) _Atomic uint64_t number;
+    _Atomic uint64_t place, from, len, permit;
+    /* By both: the pieces that are taken, by the reader from the front, by the writer from the
+     * back. */
+    _Alignas(RCMI_LINE) _Atomic uint64_t claims;
+    /* By the writer: how many of its pieces are there. Release store, acquire load. */
+    _Alignas(RCMI_LINE) _Atomic uint64_t assisted;
+};
+
 struct rcmi_ring_shape {
     size_t slot_bytes, stride, total;
-    size_t headers, payloads; /* where they begin */
-    size_t invitations, open; /* 0: there are none */
-    uint32_t nheaders;        /* a power of two */
+    size_t headers, payloads;       /* where they begin */
+    size_t invitations, open, desk; /* 0: there are none */
+    uint32_t nheaders;              /* a power of two */
     uint32_t slots;
     int nreaders;
 };
@@ -99,6 +113,8 @@ static inline struct rcmi_ring_shape rcmi_ring_shape(size_t slot_bytes, uint32_t
         shape.total += slots * sizeof(struct rcmi_ring_invitation);
         shape.open = shape.total;
         shape.total += RCMI_LINE;
+        shape.desk = shape.total;
+        shape.total += sizeof(struct rcmi_ring_desk);
     }
     return shape;
 }
@@ -146,6 +162,12 @@ static inline _Atomic uint64_t *rcmi_ring_open(void *base, const struct rcmi_rin
     return shape->open ? (_Atomic uint64_t *)((uint8_t *)base + shape->open) : NULL;
 }
 
+/* NULL if there are several readers. */
+static inline struct rcmi_ring_desk *rcmi_ring_desk(void *base,
+                                                    const struct rcmi_ring_shape *shape) {
+    return shape->desk ? (struct rcmi_ring_desk *)((uint8_t *)base + shape->desk) : NULL;
+}
+
 /* Makes fresh what may have been used before. */
 static inline void rcmi_ring_clear(void *base, const struct rcmi_ring_shape *shape) {
     for (int r = 0; r < shape->nreaders; r++) {
@@ -159,6 +181,12 @@ static inline void rcmi_ring_clear(void *base, const struct rcmi_ring_shape *sha
         atomic_store_explicit(&rcmi_ring_invitation(base, shape, i)->seq, 0, memory_order_relaxed);
     if (shape->open)
         atomic_store_explicit(rcmi_ring_open(base, shape), 0, memory_order_relaxed);
+    if (shape->desk) {
+        struct rcmi_ring_desk *desk = rcmi_ring_desk(base, shape);
+        atomic_store_explicit(&desk->number, 0, memory_order_relaxed);
+        atomic_store_explicit(&desk->claims, 0, memory_order_relaxed);
+        atomic_store_explicit(&desk->assisted, 0, memory_order_relaxed);
+    }
     /* Readers hear of the ring through a system call or a lock after this. */
     atomic_thread_fence(memory_order_release);
 }

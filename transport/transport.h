@@ -278,6 +278,18 @@ static inline bool rcmi_channel_invite(struct rcmi_channel *channel, uint32_t ah
  */
 static inline rcm_status rcmi_channel_fetch(struct rcmi_channel *channel, void *place,
                                             uint64_t from, size_t len);
+/*
+ * Reader: the same of a whole vector, a piece for each call; `helped`: the writer waits for this,
+ * has a core of its own, and calls rcmi_channel_assist meanwhile, so that both copy. RCM_AGAIN: not
+ * all is there yet; the same call again. *moved: it copied. One vector at a time, to its end or to
+ * the channel's: once that is closed, or the answer is an error, nobody writes to place any more.
+ */
+static inline rcm_status rcmi_channel_fetch_all(struct rcmi_channel *channel, void *place,
+                                                uint64_t from, size_t len, bool helped,
+                                                bool *moved);
+/* Writer: copies a piece of what the reader fetches in this way at present. False: there is none
+ * left. */
+static inline bool rcmi_channel_assist(struct rcmi_channel *channel);
 /* What the user says of it (RINGCOMM_FETCH): where it is possible, whether it is faster. */
 enum rcmi_fetching { RCMI_FETCH_NEVER, RCMI_FETCH_ALWAYS, RCMI_FETCH_MEASURED };
 
@@ -380,6 +392,9 @@ struct rcmi_transport {
     void *(*direct)(struct rcmi_channel *channel, size_t len);
     void (*invite)(struct rcmi_channel *channel, uint32_t ahead, void *place, size_t cap);
     rcm_status (*fetch)(struct rcmi_channel *channel, void *place, uint64_t from, size_t len);
+    rcm_status (*fetch_all)(struct rcmi_channel *channel, void *place, uint64_t from, size_t len,
+                            bool helped, bool *moved);
+    bool (*assist)(struct rcmi_channel *channel);
     void (*wish)(struct rcmi_channel *channel, uint64_t word);
     uint64_t (*wished)(struct rcmi_channel *channel);
 };
@@ -392,6 +407,9 @@ void rcmi_no_memory_give(void *domain, void *memory);
 void *rcmi_no_direct(struct rcmi_channel *channel, size_t len);
 void rcmi_no_invite(struct rcmi_channel *channel, uint32_t ahead, void *place, size_t cap);
 rcm_status rcmi_no_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len);
+rcm_status rcmi_no_fetch_all(struct rcmi_channel *channel, void *place, uint64_t from, size_t len,
+                             bool helped, bool *moved);
+bool rcmi_no_assist(struct rcmi_channel *channel);
 void rcmi_no_wish(struct rcmi_channel *channel, uint64_t word);
 uint64_t rcmi_none_wished(struct rcmi_channel *channel);
 
@@ -503,6 +521,18 @@ static inline rcm_status rcmi_channel_fetch(struct rcmi_channel *c, void *place,
     if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
         return rcmi_channel_not_ready(c);
     return c->transport->fetch(c, place, from, len);
+}
+
+static inline rcm_status rcmi_channel_fetch_all(struct rcmi_channel *c, void *place, uint64_t from,
+                                                size_t len, bool helped, bool *moved) {
+    if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
+        return rcmi_channel_not_ready(c);
+    return c->transport->fetch_all(c, place, from, len, helped, moved);
+}
+
+static inline bool rcmi_channel_assist(struct rcmi_channel *c) {
+    return atomic_load_explicit(&c->state, memory_order_acquire) == RCM_OK &&
+           c->transport->assist(c);
 }
 
 static inline bool rcmi_channel_wish(struct rcmi_channel *c, uint64_t word) {

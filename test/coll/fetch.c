@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Broadcasts that their reader copies out of the root's memory. The library calls this file's
- * process_vm_readv, which counts, and fails when it is to.
- *   fetch all|kept|auto|never|refused|again|given-up|absent processes|threads
+ * process_vm_readv, which counts, and fails when it is to, and its process_vm_writev, by which the
+ * root helps, which fails too.
+ *   fetch all|kept|auto|never|refused|unhelped|again|given-up|absent processes|threads
  */
 #include "ranks.h"
 #include <errno.h>
@@ -52,6 +53,24 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long nto,
         return got;
     atomic_fetch_add(&fetched, got == (ssize_t)all);
     return got;
+}
+
+static _Atomic long writes;  /* calls */
+static long write_fails_at;  /* the first one that fails, as all after it; 0: none */
+static int write_fail_errno; /* 0: it writes half of what it was asked to */
+
+ssize_t process_vm_writev(pid_t pid, const struct iovec *from, unsigned long nfrom,
+                          const struct iovec *to, unsigned long nto, unsigned long flags) {
+    const long number = atomic_fetch_add(&writes, 1) + 1;
+    const bool fails = write_fails_at && number >= write_fails_at;
+    struct iovec there[2] = {to[0], to[1]};
+    if (fails && write_fail_errno) {
+        errno = write_fail_errno;
+        return -1;
+    }
+    if (fails)
+        there[1].iov_len /= 2;
+    return (ssize_t)syscall(SYS_process_vm_writev, pid, from, nfrom, there, nto, flags);
 }
 
 /* ---- Data ------------------------------------------------------------------------------------ */
@@ -178,13 +197,16 @@ static int check_kept(rcm_comm *comm, void *arg) {
 
 /* ---- By measure, and never ------------------------------------------------------------------- */
 
-/* Of 80 broadcasts of one size; several to a piece there are not. */
+/* Of 80 broadcasts of one size. */
 static int check_reads(rcm_comm *comm, long least, long most) {
     float *data = malloc(60000 * sizeof *data);
     int errors = 0;
-    for (int round = 0; round < 80; round++)
+    long got = 0;
+    for (int round = 0; round < 80; round++) {
+        const long before = atomic_load(&fetched);
         errors += cast(comm, data, 60000, round, 0);
-    const long got = atomic_load(&fetched);
+        got += atomic_load(&fetched) > before;
+    }
     if (rcm_rank(comm) == 1 && !atomic_load(&forbidden))
         CHECK(errors, got >= least && got <= most, "%ld of 80 broadcasts were fetched", got);
     free(data);
@@ -215,6 +237,17 @@ static int check_refused(rcm_comm *comm, void *arg) {
               atomic_load(&reads) == fail_at + atomic_load(&unseen_failed) ||
                   atomic_load(&forbidden),
               "%ld were tried, number %ld failed", atomic_load(&reads), fail_at);
+    free(data);
+    return errors;
+}
+
+/* All is there, though the root writes nothing of it any more, or only a part. */
+static int check_unhelped(rcm_comm *comm, void *arg) {
+    float *data = malloc(FLOATS * sizeof *data);
+    int errors = 0;
+    (void)arg;
+    for (int round = 0; round < 8; round++)
+        errors += cast(comm, data, FLOATS, round, 0) + cast(comm, data, 60011, round, 0);
     free(data);
     return errors;
 }
@@ -325,6 +358,20 @@ static int refusals_run(const struct ranks *ranks) {
     return errors;
 }
 
+static int unhelped_run(const struct ranks *ranks) {
+    static const struct {
+        long at;
+        int error;
+    } failures[] = {{1, EPERM}, {2, EFAULT}, {1, 0}, {9, 0}};
+    int errors = 0;
+    for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
+        write_fails_at = failures[i].at;
+        write_fail_errno = failures[i].error;
+        errors += ranks_run(ranks, check_unhelped, NULL);
+    }
+    return errors;
+}
+
 static const struct kase {
     const char *name;
     int (*fn)(rcm_comm *comm, void *arg);
@@ -347,6 +394,8 @@ int main(int argc, char **argv) {
     setenv("RINGCOMM_FETCH", "always", 1);
     if (strcmp(argv[1], "refused") == 0)
         return refusals_run(&ranks) != 0;
+    if (strcmp(argv[1], "unhelped") == 0)
+        return unhelped_run(&ranks) != 0;
     if (strcmp(argv[1], "kept") == 0) /* both by one channel */
         setenv("RINGCOMM_ALGORITHM", "all_reduce=two_shot,broadcast=binomial", 1);
     for (size_t i = 0; i < sizeof kases / sizeof kases[0]; i++) {

@@ -12,7 +12,15 @@
 #include "faster.h"
 #include "kernels.h"
 
-enum { RANKS = 3, SLOT_BYTES = 1024, STEPS = 200, OFTEN = 250, MANY = 100, UNFETCHABLE = 2000 };
+enum {
+    RANKS = 3,
+    SLOT_BYTES = 1024,
+    STEPS = 200,
+    OFTEN = 250,
+    MANY = 100,
+    UNFETCHABLE = 2000,
+    FETCH_PIECE = 700
+};
 
 static void fuzz_complete(struct rcm_work *work, rcm_status status);
 static void fuzz_comm_fail(rcm_comm *comm, const struct rcm_work *work);
@@ -30,7 +38,6 @@ static void fuzz_close(struct rcmi_channel *channel);
 #define LEND_MIN                                       ((size_t)200)
 #define PIECE_MIN                                      ((size_t)256)
 #define FETCH_MIN                                      ((size_t)200)
-#define FETCH_PIECE                                    ((size_t)700)
 #define rcmi_rows_way(rows)                            ((void)(rows), fetching)
 static bool fetching; /* messages that may be: not as it was faster, for that changes */
 #include "../../api/p2p.c"
@@ -49,6 +56,8 @@ struct played {
     uint64_t meta;
     void *place; /* expected there */
     size_t cap;
+    void *fetching; /* there */
+    size_t fetched;
 };
 
 static struct played in_of[RANKS], out_of[RANKS];
@@ -133,15 +142,31 @@ static void play_expect(struct rcmi_channel *channel, void *place, size_t cap) {
     in->cap = cap;
 }
 
-/* The input says where the peer's memory is, and how much of it can be read. */
-static rcm_status play_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len) {
-    (void)channel;
-    if (from >= UNFETCHABLE)
+/* The input says where the peer's memory is, and how much of it can be read: a piece for each call.
+ */
+static rcm_status play_fetch_all(struct rcmi_channel *channel, void *place, uint64_t from,
+                                 size_t len, bool helped, bool *moved) {
+    struct played *in = (struct played *)channel;
+    const size_t left = len - in->fetched, piece = left < FETCH_PIECE ? left : FETCH_PIECE;
+    (void)helped;
+    fuzz_require(in->fetched == 0 || (in->fetching == place && in->fetched < len),
+                 "a vector is fetched to its end before the next one");
+    if (from + in->fetched >= UNFETCHABLE) {
+        in->fetched = 0;
         return RCM_ERR_UNSUPPORTED;
+    }
     if (not_now(filling))
         return RCM_AGAIN;
-    memset(place, 'f', len);
-    return RCM_OK;
+    memset((uint8_t *)place + in->fetched, 'f', piece);
+    *moved = true;
+    in->fetching = place;
+    in->fetched = piece < left ? in->fetched + piece : 0;
+    return piece < left ? RCM_AGAIN : RCM_OK;
+}
+
+static bool play_assist(struct rcmi_channel *channel) {
+    (void)channel;
+    return false;
 }
 
 static struct rcmi_transport play = {.name = "play",
@@ -155,7 +180,9 @@ static struct rcmi_transport play = {.name = "play",
                                      .expect = play_expect,
                                      .direct = rcmi_no_direct,
                                      .invite = rcmi_no_invite,
-                                     .fetch = play_fetch,
+                                     .fetch = rcmi_no_fetch,
+                                     .fetch_all = play_fetch_all,
+                                     .assist = play_assist,
                                      .wish = rcmi_no_wish,
                                      .wished = rcmi_none_wished};
 

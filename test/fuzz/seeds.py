@@ -533,7 +533,7 @@ def place():
 JOB = 0x1122334455667788
 
 
-VERSION = 5  # RCMI_HELLO_VERSION
+VERSION = 6  # RCMI_HELLO_VERSION
 
 
 def greeting(kind=1, index=0, magic=0x52434d48, version=VERSION, sender=0, to=1, nranks=3, job=JOB,

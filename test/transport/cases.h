@@ -16,6 +16,7 @@ void case_ahead(void **state);
 void case_taken(void **state);
 void case_lend_mixed(void **state);
 void case_fetch(void **state);
+void case_fetch_all(void **state);
 void case_wish(void **state);
 void case_expect(void **state);
 void case_expect_withdrawn(void **state);
@@ -58,6 +59,7 @@ void case_status_page(void **state);
 
 /* cases_process.c: nodes in forked processes, some of which are killed. */
 void case_two_processes(void **state);
+void case_stopped_assist(void **state);
 void case_sleep_processes(void **state);
 void case_killed_while_waiting(void **state);
 void case_killed_while_writing(void **state);

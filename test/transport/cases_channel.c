@@ -419,6 +419,73 @@ void case_fetch(void **state) {
     pair_close(&pair);
 }
 
+/* How the writer takes part: not at all, a piece for each of the reader's, or as many as it can. */
+enum assists { ASSISTS_NOT, ASSISTS_TOO, ASSISTS_MOST, ASSISTS };
+
+/* Fetches a vector. How many pieces the writer copied. */
+static int fetch_together(struct rcmi_channel *writer, struct rcmi_channel *reader, uint8_t *place,
+                          const uint8_t *from, size_t len, bool helped, enum assists how) {
+    rcm_status status;
+    int assisted = 0;
+    do {
+        bool moved = false;
+        status =
+            rcmi_channel_fetch_all(reader, place, (uint64_t)(uintptr_t)from, len, helped, &moved);
+        while (how != ASSISTS_NOT && rcmi_channel_assist(writer)) {
+            assisted++;
+            if (how == ASSISTS_TOO)
+                break;
+        }
+    } while (status == RCM_AGAIN);
+    CHECK_EQ(status, RCM_OK);
+    CHECK(!rcmi_channel_assist(writer));
+    return assisted;
+}
+
+/* All is there whoever copies it, and nothing beside it; once the reader has closed its end the
+ * writer leaves its memory alone. */
+void case_fetch_all(void **state) {
+    (void)state;
+    enum { BYTES = 3000000 };
+    struct setup setup = {.slots = 3};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    uint8_t *there = malloc(BYTES), *here = malloc(BYTES);
+    bool moved = false;
+    limit_ms(20000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    const uint64_t from = (uint64_t)(uintptr_t)there;
+    const bool can = strstr(writer->transport->name, "shm") != NULL;
+    fill(there, BYTES, 1);
+    for (uint64_t number = 0; can && number < 36; number++) {
+        const size_t len = (number * 479001 + 1) % (BYTES - 10);
+        const enum assists how = number % ASSISTS;
+        const bool helped = number % 4 > 0;
+        memset(here, 0xee, BYTES);
+        const int assisted = fetch_together(writer, reader, here + 3, there + 7, len, helped, how);
+        CHECK(memcmp(here + 3, there + 7, len) == 0);
+        CHECK(here[2] == 0xee && here[len + 3] == 0xee);
+        CHECK_EQ(assisted > 0, helped && how != ASSISTS_NOT && len > 40960);
+    }
+    if (can) {
+        CHECK_EQ(rcmi_channel_fetch_all(reader, here, 64, BYTES, true, &moved),
+                 RCM_ERR_UNSUPPORTED);
+        CHECK(!rcmi_channel_assist(writer));
+        CHECK_EQ(rcmi_channel_fetch_all(reader, here, from, BYTES, true, &moved), RCM_AGAIN);
+        CHECK(rcmi_channel_assist(writer));
+    }
+    rcmi_channel_close(reader);
+    memset(here, 0xee, BYTES);
+    CHECK(!rcmi_channel_assist(writer));
+    for (size_t i = 0; i < BYTES; i++)
+        CHECK(here[i] == 0xee);
+    rcmi_channel_close(writer);
+    free(there);
+    free(here);
+    pair_close(&pair);
+}
+
 /* The last word of the reader, once a message is taken; nothing of an earlier channel. */
 void case_wish(void **state) {
     (void)state;

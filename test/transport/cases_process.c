@@ -111,6 +111,83 @@ void case_two_processes(void **state) {
     duel_close(&duel);
 }
 
+/* ---- A writer that is stopped while it assists ------------------------------------------------
+ */
+
+#define STOPS        200
+#define ASSIST_BYTES ((size_t)256 << 10)
+
+static void child_assist(struct side *side) {
+    const int readers[1] = {0};
+    uint8_t *there = malloc(ASSIST_BYTES);
+    const uint64_t from = (uint64_t)(uintptr_t)there;
+    fill(there, ASSIST_BYTES, 1);
+    child_begin(side);
+    for (int round = 0; round < STOPS / slowness(); round++) {
+        struct rcmi_channel *out;
+        CHECK_EQ(rcmi_channel_open_writer(side->node, 10 + (uint32_t)round, 1, readers, 1, &out),
+                 RCM_OK);
+        side_ready(side, out);
+        memcpy(side_reserve(side, out), &from, sizeof from);
+        rcmi_channel_commit(out, sizeof from, 0);
+        while (atomic_load(&side->world->flag[FLAG_GO]) <= round) {
+            (void)rcmi_channel_assist(out);
+            side_drive(side);
+        }
+        rcmi_channel_close(out);
+    }
+    CHECK_EQ(rcmi_node_farewell(side->node, limit()), RCM_OK);
+    free(there);
+    side_destroy(side);
+}
+
+/* A reader that gives up soon gets its memory back for good, wherever its writer was stopped. */
+void case_stopped_assist(void **state) {
+    (void)state;
+    struct setup setup = {.slots = 3};
+    struct duel duel;
+    uint8_t *here = malloc(ASSIST_BYTES);
+    uint32_t random = 7;
+    int unfinished = 0;
+    limit_ms(60000);
+    if (!transport_is("shm")) {
+        free(here);
+        return;
+    }
+    duel_open(&duel, &setup, child_assist);
+    for (int round = 0; round < STOPS / slowness(); round++) {
+        struct rcmi_channel *in;
+        uint64_t from;
+        bool moved = false;
+        CHECK_EQ(rcmi_channel_open_reader(duel.side.node, 10 + (uint32_t)round, 1, 1, &in), RCM_OK);
+        side_ready(&duel.side, in);
+        memcpy(&from, side_peek(&duel.side, in).bytes, sizeof from);
+        rcmi_channel_release(in);
+        const rcm_status status =
+            rcmi_channel_fetch_all(in, here, from, ASSIST_BYTES, true, &moved);
+        CHECK(status == RCM_AGAIN || status == RCM_OK);
+        unfinished += status == RCM_AGAIN;
+        for (const int64_t end = rcmi_now_ns() + random_next(&random) % 60000; rcmi_now_ns() < end;)
+            ;
+        CHECK_EQ(kill(duel.child, SIGSTOP), 0);
+        const int64_t began = rcmi_now_ns();
+        rcmi_channel_close(in);
+        CHECK(rcmi_now_ns() - began < INT64_C(900000000) * slowness());
+        memset(here, 0xee, ASSIST_BYTES);
+        CHECK_EQ(kill(duel.child, SIGCONT), 0);
+        nap();
+        nap();
+        for (size_t i = 0; i < ASSIST_BYTES; i++)
+            CHECK(here[i] == 0xee);
+        atomic_store(&duel.world->flag[FLAG_GO], round + 1);
+    }
+    CHECK(unfinished > 0);
+    CHECK_EQ(rcmi_node_farewell(duel.side.node, limit()), RCM_OK);
+    child_join(duel.child);
+    free(here);
+    duel_close(&duel);
+}
+
 static void bounce(struct side *side, struct rcmi_channel *in, struct rcmi_channel *out, bool serve,
                    uint32_t messages) {
     uint32_t random = serve ? 3 : 4;

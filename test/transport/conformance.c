@@ -51,6 +51,7 @@ static const struct CMUnitTest for_all[] = {
     CASE(case_lend),
     CASE(case_lend_mixed),
     CASE(case_fetch),
+    CASE(case_fetch_all),
     CASE(case_wish),
     CASE(case_expect),
     CASE(case_expect_withdrawn),
@@ -83,9 +84,9 @@ static const struct CMUnitTest for_multicast[] = {CASE(case_multicast)};
 static const struct CMUnitTest for_unicast[] = {CASE(case_multicast_refused)};
 
 static const struct CMUnitTest for_processes[] = {
-    CASE(case_two_processes),      CASE(case_sleep_processes),      CASE(case_farewell_processes),
-    CASE(case_other_user),         CASE(case_killed_while_waiting), CASE(case_killed_while_writing),
-    CASE(case_killed_before_link), CASE(case_stopped_seen),
+    CASE(case_stopped_assist),       CASE(case_two_processes),      CASE(case_sleep_processes),
+    CASE(case_farewell_processes),   CASE(case_other_user),         CASE(case_killed_while_waiting),
+    CASE(case_killed_while_writing), CASE(case_killed_before_link), CASE(case_stopped_seen),
 };
 
 int main(int argc, char **argv) {

@@ -140,6 +140,7 @@ void shm_writer_close(struct rcmi_channel *channel) {
 /* Either end. */
 void shm_channel_fini(struct rcmi_channel *channel) {
     struct shm_channel *shm = shm_of(channel);
+    shm_fetching_fini(shm);
     if (shm->link)
         shm_window_drop(shm->link, &shm->window);
     if (shm->memory)
@@ -152,8 +153,7 @@ void shm_channel_fini(struct rcmi_channel *channel) {
 
 /* ---- Data ------------------------------------------------------------------------------------ */
 
-/* Nonsense in the memory, which this rank is thought to have written. */
-static rcm_status shm_blame(int rank) {
+rcm_status shm_blame(int rank) {
     rcmi_last_error()->origin = rank;
     rcmi_last_error()->of_world = true;
     return rcmi_fail_context("rank %d", rank);

@@ -73,6 +73,13 @@ static rcm_status read_and_look(struct shm_link *link, void *place, uint64_t fro
     return (size_t)got == sizeof seen + len ? RCM_OK : RCM_ERR_UNSUPPORTED;
 }
 
+bool shm_look(struct shm_link *link) {
+    struct identity seen = {.magic = 0};
+    if (atomic_load_explicit(&link->unfetchable, memory_order_relaxed))
+        return false;
+    return !must_look(link) || read_and_look(link, &seen, link->self.head, sizeof seen) == RCM_OK;
+}
+
 /* The same without looking. False if that went wrong, or took so long that nobody knows. */
 static bool read_only(const struct shm_link *link, void *place, uint64_t from, size_t len) {
     const struct iovec to = {place, len}, at = {(void *)(uintptr_t)from, len};

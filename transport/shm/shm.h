@@ -117,9 +117,10 @@ struct shm_link {
     struct shm_domain *domain;
     int peer;
     bool inited;
-    _Atomic bool unfetchable; /* by now it is known; relaxed, nothing else depends on it */
-    _Atomic int64_t seen_ns;  /* when it was read who the peer is; 0: never; likewise */
-    struct shm_self self;     /* the peer's */
+    _Atomic bool unfetchable;  /* by now it is known; relaxed, nothing else depends on it */
+    _Atomic bool unassistable; /* likewise, of writing to the peer's memory or having it write */
+    _Atomic int64_t seen_ns;   /* when it was read who the peer is; 0: never; likewise */
+    struct shm_self self;      /* the peer's */
     struct shm_head *head;
     int eventfd;                /* of the peer's engine */
     int memfd;                  /* the peer's memory file */
@@ -140,6 +141,19 @@ struct shm_invited {
     void *place;
 };
 
+/* A fetch that the writer may take part in, as the reader remembers it. */
+struct shm_fetching {
+    bool active;
+    bool alone;      /* the writer does not take part, or not any more */
+    bool revoked;    /* the permit */
+    void *permit;    /* a page; NULL before it is needed */
+    uint64_t number; /* of the fetch, on this channel */
+    size_t piece;    /* bytes of each but the last one */
+    uint64_t pieces;
+    uint64_t claimed, done; /* of them, by this side */
+    uint64_t back;          /* by the other one, as last seen */
+};
+
 struct shm_channel {
     struct rcmi_channel base;
     union {
@@ -154,10 +168,12 @@ struct shm_channel {
     uint64_t lent;               /* number of the last message that was lent */
     void *direct;                /* where the reserved message is written, NULL: into its slot */
     struct shm_invited *invited; /* a reader's, by number modulo slots */
-    void *memory;                /* mapped here */
-    size_t len;                  /* of memory */
-    size_t at;                   /* in the writer's segment */
-    uint64_t number;             /* of the channel among all of its writer, from 1 */
+    struct shm_fetching fetching; /* a reader's */
+    uint64_t assisted;            /* a writer's: in which fetch nothing is left to do */
+    void *memory;                 /* mapped here */
+    size_t len;                   /* of memory */
+    size_t at;                    /* in the writer's segment */
+    uint64_t number;              /* of the channel among all of its writer, from 1 */
 };
 
 /* What travels in the OPEN frame beside the descriptor of the segment. */
@@ -205,10 +221,22 @@ struct shm_self shm_self_of(const struct shm_domain *domain);
 /* Does the peer's process number mean something here? */
 bool shm_self_reads(const struct shm_self *self, const struct shm_self *peer);
 rcm_status shm_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len);
+/* Is the other process still the peer? False, and never again, if it is not. */
+bool shm_look(struct shm_link *link);
 void shm_wish(struct rcmi_channel *channel, uint64_t word);
 uint64_t shm_wished(struct rcmi_channel *channel);
 
+/* assist.c */
+rcm_status shm_fetch_all(struct rcmi_channel *channel, void *place, uint64_t from, size_t len,
+                         bool helped, bool *moved);
+bool shm_assist(struct rcmi_channel *channel);
+/* The reader's end goes: once this returns the writer writes nothing to this process any more. */
+void shm_fetching_fini(struct shm_channel *shm);
+
 /* channel.c */
+/* The error that was set is about nonsense in the memory, which this rank is thought to have
+ * written. */
+rcm_status shm_blame(int rank);
 /* Publishes what the ring was given: rings the readers. */
 void shm_publish(const struct shm_channel *shm);
 rcm_status shm_writer_init(struct rcmi_channel *channel, void *const *links, int nreaders);
