@@ -3,7 +3,8 @@
  * Broadcasts that their reader copies out of the root's memory. The library calls this file's
  * process_vm_readv, which counts, and fails when it is to, and its process_vm_writev, by which the
  * root helps, which fails too.
- *   fetch all|kept|auto|never|refused|unhelped|again|given-up|absent processes|threads
+ *   fetch all|kept|auto|never|refused|unhelped|again|given-up|stopped|absent
+ *         processes|threads
  */
 #include "ranks.h"
 #include <errno.h>
@@ -58,12 +59,15 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long nto,
 static _Atomic long writes;  /* calls */
 static long write_fails_at;  /* the first one that fails, as all after it; 0: none */
 static int write_fail_errno; /* 0: it writes half of what it was asked to */
+static _Atomic bool stops;   /* this process, just before the next one */
 
 ssize_t process_vm_writev(pid_t pid, const struct iovec *from, unsigned long nfrom,
                           const struct iovec *to, unsigned long nto, unsigned long flags) {
     const long number = atomic_fetch_add(&writes, 1) + 1;
     const bool fails = write_fails_at && number >= write_fails_at;
     struct iovec there[2] = {to[0], to[1]};
+    if (atomic_exchange(&stops, false))
+        raise(SIGSTOP);
     if (fails && write_fail_errno) {
         errno = write_fail_errno;
         return -1;
@@ -316,6 +320,37 @@ static int check_given_up(rcm_comm *comm, void *arg) {
     return errors;
 }
 
+/* The root is stopped when it is about to write a piece, for longer than its reader waits, and goes
+ * on when that has its memory back: it does not write there any more. */
+static int check_stopped(rcm_comm *comm, void *arg) {
+    enum { ROUNDS = 50 }; /* at most: a root that has no time does not help */
+    float *data = malloc(FLOATS * sizeof *data);
+    struct rcm_call call = RCM_CALL_INIT;
+    rcm_status status = RCM_OK;
+    int32_t pid = (int32_t)getpid();
+    int errors = cast(comm, data, FLOATS, 0, 0);
+    (void)arg;
+    CHECK(errors, rcm_broadcast(comm, &pid, 1, RCM_INT32, 0, NULL, NULL) == RCM_OK, "%s",
+          rcm_last_error());
+    call.timeout_ms = 1000;
+    atomic_store(&stops, rcm_rank(comm) == 0);
+    for (int round = 0; round < ROUNDS && status == RCM_OK; round++)
+        status = rcm_broadcast(comm, data, FLOATS, RCM_FLOAT32, 0, &call, NULL);
+    if (status != RCM_OK && rcm_rank(comm) == 1) {
+        const unsigned char *bytes = (const unsigned char *)data;
+        CHECK(errors, status == RCM_ERR_TIMEOUT, "%s", rcm_status_name(status));
+        memset(data, 0xee, FLOATS * sizeof *data);
+        kill(pid, SIGCONT);
+        usleep(200000);
+        for (size_t i = 0; i < FLOATS * sizeof *data && errors == 0; i++)
+            CHECK(errors, bytes[i] == 0xee, "byte %zu was written after the broadcast had failed",
+                  i);
+    }
+    (void)!rcm_destroy(comm);
+    free(data);
+    return errors;
+}
+
 /* Who never comes is named. */
 static int check_absent(rcm_comm *comm, void *arg) {
     const size_t n = 100003;
@@ -382,7 +417,7 @@ static const struct kase {
     {"all", check_all, "always", false, 1},          {"kept", check_kept, "always", false, 1},
     {"auto", check_auto, "auto", false, 1},          {"never", check_never, "never", false, 1},
     {"given-up", check_given_up, "always", true, 3}, {"absent", check_absent, "always", true, 1},
-    {"again", check_again, "always", false, 1},
+    {"stopped", check_stopped, "always", true, 2},   {"again", check_again, "always", false, 1},
 };
 
 int main(int argc, char **argv) {
