@@ -205,8 +205,9 @@ struct rcm_work {
     uint64_t seen; /* the progress seen last, to notice that there was some */
     bool parting;  /* the barrier of rcm_destroy */
     bool shown;    /* it is the send or receive on the status page */
-    rcmi_deadline
-        mismatch_until; /* 0; a message of another call came: so long for the whole story */
+    /* A message of another call came: so long the whole story is waited for yet, as of then; 0: it
+     * did not. */
+    int64_t story_left_ns, story_looked_ns;
     uint64_t sequence;
     struct rcmi_bind bind;
     struct rcmi_run *run;

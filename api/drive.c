@@ -14,7 +14,7 @@
 #include "comm.h"
 #include "wire.h"
 
-#define STORY_NS        INT64_C(1500000000)
+#define STORY_NS        INT64_C(5000000000)
 #define PASSES_PER_LOOK 256 /* idle passes of a driving thread between two looks at the clock */
 
 /* ---- Driving ------------------------------------------------------------------------------- */
@@ -107,17 +107,27 @@ static int64_t work_story_ns(const struct rcm_work *work) {
     return quarter_ms > 0 && quarter_ms < STORY_NS / 1000000 ? quarter_ms * 1000000 : STORY_NS;
 }
 
+/* Whether it was waited for so long. Time in which this rank could not look does not count as
+ * patience with others: where the machine stood still, nobody could say anything either. */
+static bool work_heard_no_story(struct rcm_work *work) {
+    const int64_t now = rcmi_now_ns(), gap = now - work->story_looked_ns;
+    work->story_left_ns -= gap < RCMI_LOOK_EVERY_NS ? gap : RCMI_LOOK_EVERY_NS;
+    work->story_looked_ns = now;
+    return work->story_left_ns <= 0;
+}
+
 /* A message of another call came. The rank that sent it is told what we called, and will claim an
  * error that names both calls; if it does not, we claim one that names ours. */
 static bool work_is_mismatched(rcm_comm *comm, struct rcm_work *work, rcm_status status) {
     if (status != RCM_ERR_MISMATCH)
         return false;
     rcmi_comm_own_origin(comm);
-    if (work->mismatch_until == 0) {
-        work->mismatch_until = rcmi_now_ns() + work_story_ns(work);
+    if (work->story_looked_ns == 0) {
+        work->story_looked_ns = rcmi_now_ns();
+        work->story_left_ns = work_story_ns(work);
         rcmi_records_tell_history(comm->records, rcmi_last_error()->origin);
     }
-    if (rcmi_deadline_passed(work->mismatch_until) && !rcmi_claims_are_open(comm->claims))
+    if (work_heard_no_story(work) && !rcmi_claims_are_open(comm->claims))
         rcmi_claims_make(comm->claims, work, RCMI_CLAIM_MISMATCH);
     return true;
 }
