@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Processes, as /proc tells of them. */
 #include "process.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -94,6 +96,27 @@ enum rcmi_process_state rcmi_process_look(const struct rcmi_process *process) {
     if (starts_differ(start, process->start) || state == 'Z' || state == 'X')
         return RCMI_PROCESS_ENDED; /* the number is another's now, or waits to be collected */
     return state == 'T' || state == 't' ? RCMI_PROCESS_STOPPED : RCMI_PROCESS_RUNS;
+}
+
+static bool state_rests(char state) {
+    return state == 'T' || state == 't' || state == 'Z' || state == 'X';
+}
+
+bool rcmi_process_rests(int pid) {
+    char path[40], state;
+    int parent;
+    uint64_t start;
+    bool rests = true;
+    const struct dirent *entry;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *dir = opendir(path);
+    if (!dir)
+        return kill(pid, 0) != 0 && errno == ESRCH;
+    while (rests && (entry = readdir(dir)))
+        if (entry->d_name[0] != '.' && process_stat(atoi(entry->d_name), &state, &parent, &start))
+            rests = state_rests(state); /* a thread that cannot be read has ended */
+    closedir(dir);
+    return rests;
 }
 
 bool rcmi_process_strangers(const struct rcmi_process *a, const struct rcmi_process *b) {

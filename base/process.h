@@ -32,6 +32,10 @@ enum rcmi_process_state {
 };
 enum rcmi_process_state rcmi_process_look(const struct rcmi_process *process);
 
+/* Whether no thread of it is in a system call, or will be before somebody continues it: all have
+ * stopped or ended. */
+bool rcmi_process_rests(int pid);
+
 /* Whether both run on this machine and are children of different processes. */
 bool rcmi_process_strangers(const struct rcmi_process *a, const struct rcmi_process *b);
 

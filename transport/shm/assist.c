@@ -32,9 +32,10 @@
 #define PIECES_MAX  ((UINT64_C(1) << PIECES_BITS) - 1)
 #define FAILED      PIECES_MAX /* in assisted */
 
-#define REVOKE_NS INT64_C(1000000000) /* so long at most it takes until a call is over */
-#define REVOKE_US 50                  /* from look to look */
-#define STOPS_US  5000 /* a process that is seen as stopped has ended its threads' calls after */
+/* So long at most a call that has begun is waited for. One that got no processor for longer could
+ * still write. */
+#define REVOKE_NS INT64_C(1000000000)
+#define REVOKE_US 50 /* from look to look */
 
 static struct shm_channel *shm_of(struct rcmi_channel *channel) {
     return (struct shm_channel *)channel;
@@ -88,13 +89,19 @@ static struct rcmi_ring_desk *reader_desk(struct shm_channel *shm) {
     return shm->memory ? rcmi_ring_desk(shm->memory, &shm->ring.reader.shape) : NULL;
 }
 
+/* A page between two that nobody may touch: it stays a mapping of its own, which the kernel can
+ * protect later without memory for a new one. */
 static bool permit_give(struct shm_fetching *f, size_t page) {
     if (f->permit)
         return true;
-    void *permit = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (permit == MAP_FAILED)
+    uint8_t *guard = mmap(NULL, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (guard == MAP_FAILED)
         return false;
-    f->permit = permit;
+    if (mprotect(guard + page, page, PROT_READ | PROT_WRITE) != 0) {
+        munmap(guard, 3 * page);
+        return false;
+    }
+    f->permit = guard + page;
     return true;
 }
 
@@ -102,8 +109,11 @@ static void fetching_begin(struct shm_channel *shm, struct rcmi_ring_desk *desk,
                            uint64_t from, size_t len, bool helped) {
     struct shm_fetching *f = &shm->fetching;
     f->active = true;
-    f->number++;
-    f->claimed = f->done = f->back = 0;
+    f->claimed = f->done = 0;
+    if (!f->revoked) { /* else it stays known what is owed; no number is shown any more */
+        f->number++;
+        f->back = 0;
+    }
     f->alone = !helped || f->revoked || len <= PIECE_MIN ||
                pieces_of(len, PIECE_MAX) >= PIECES_MAX ||
                atomic_load_explicit(&shm->link->unassistable, memory_order_relaxed) ||
@@ -129,14 +139,19 @@ static bool writer_owes(const struct shm_fetching *f, const struct rcmi_ring_des
     return there != FAILED && there < f->back;
 }
 
-/* Where the other process stands: in a call, perhaps, or surely in none. */
-static bool writer_rests(const struct shm_link *link) {
-    struct rcmi_process process;
-    rcmi_process_self(&process);
-    process.pid = link->self.pid;
-    process.start = 0;
-    const enum rcmi_process_state state = rcmi_process_look(&process);
-    return state == RCMI_PROCESS_STOPPED || state == RCMI_PROCESS_ENDED;
+/* Takes back all that is not taken. False: the word is not this fetch's, for the writer has closed
+ * its end and given the memory to another, or has broken it. */
+static bool claims_close(struct shm_fetching *f, struct rcmi_ring_desk *desk) {
+    uint64_t claims = atomic_load_explicit(&desk->claims, memory_order_acquire);
+    do {
+        if (!claims_right(claims, f->number, f->pieces)) {
+            f->back++; /* for all that is known */
+            return false;
+        }
+    } while (
+        !atomic_compare_exchange_weak(&desk->claims, &claims, claims_of(f->number, PIECES_MAX, 0)));
+    f->back = back_of(claims);
+    return true;
 }
 
 /* Nobody writes from now on. If somebody still owes a piece afterwards the permit stays as it is,
@@ -147,28 +162,25 @@ static void fetching_revoke(struct shm_channel *shm, struct rcmi_ring_desk *desk
     f->active = false;
     if (!shared)
         return;
-    f->back = back_of(atomic_exchange(&desk->claims, claims_of(f->number, PIECES_MAX, 0)));
+    const bool known = claims_close(f, desk);
     if (!writer_owes(f, desk))
         return;
     (void)mprotect(f->permit, shm->link->domain->page, PROT_READ);
     f->revoked = true;
     const int64_t end = rcmi_now_ns() + REVOKE_NS;
-    while (writer_owes(f, desk) && rcmi_now_ns() < end) {
-        if (writer_rests(shm->link)) {
-            usleep(STOPS_US);
-            return;
-        }
+    while (known && writer_owes(f, desk) && !rcmi_process_rests(shm->link->self.pid) &&
+           rcmi_now_ns() < end)
         usleep(REVOKE_US);
-    }
 }
 
 void shm_fetching_fini(struct shm_channel *shm) {
     if (!shm->fetching.permit)
         return;
     struct rcmi_ring_desk *desk = reader_desk(shm);
+    const size_t page = shm->link->domain->page;
     fetching_revoke(shm, desk);
     if (!writer_owes(&shm->fetching, desk))
-        munmap(shm->fetching.permit, shm->link->domain->page);
+        munmap((uint8_t *)shm->fetching.permit - page, 3 * page);
 }
 
 static rcm_status claims_broken(const struct shm_channel *shm, uint64_t claims) {
@@ -236,8 +248,11 @@ rcm_status shm_fetch_all(struct rcmi_channel *channel, void *place, uint64_t fro
         fetching_revoke(shm, desk);
         return status;
     }
-    if (!fetching_over(shm, desk))
+    const bool was_alone = f->alone;
+    if (!fetching_over(shm, desk)) {
+        *moved = *moved || f->alone != was_alone; /* there are pieces again */
         return RCM_AGAIN;
+    }
     f->active = false;
     return RCM_OK;
 }
