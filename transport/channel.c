@@ -324,10 +324,12 @@ static void close_writer(struct rcmi_end *end) {
 static void close_reader(struct rcmi_end *end) {
     struct rcmi_node *node = end->channel->node;
     struct rcmi_link *link = rcmi_node_link(node, end->channel->writer);
-    uint32_t epoch = end->channel->epoch, id = end->channel->id;
-    if (end->offered)
-        send_close(link, end->serial, false);
-    rcmi_end_free(end);
+    const uint32_t epoch = end->channel->epoch, id = end->channel->id;
+    const bool offered = end->offered;
+    const uint32_t serial = end->serial;
+    rcmi_end_free(end); /* first: once the writer hears of it the memory may be another's */
+    if (offered)
+        send_close(link, serial, false);
     /* The writer may have closed, and opened another one of this name. */
     if (rcmi_opening_is_pending(link, epoch, id) && node->config.wanted)
         node->config.wanted(node->config.arg, link->peer, epoch, id);

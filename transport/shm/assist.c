@@ -201,14 +201,15 @@ static rcm_status fetching_take(struct shm_channel *shm, struct rcmi_ring_desk *
         return f->claimed > f->done ? RCM_OK : RCM_AGAIN;
     }
     uint64_t claims = atomic_load_explicit(&desk->claims, memory_order_acquire);
-    if (!claims_right(claims, f->number, f->pieces) || front_of(claims) != f->claimed ||
-        back_of(claims) < f->back)
-        return claims_broken(shm, claims);
-    f->back = back_of(claims);
-    if (f->claimed + f->back == f->pieces ||
-        !atomic_compare_exchange_strong(&desk->claims, &claims,
-                                        claims_of(f->number, f->claimed + 1, f->back)))
-        return RCM_AGAIN;
+    do { /* whoever comes second, the other one took a piece */
+        if (!claims_right(claims, f->number, f->pieces) || front_of(claims) != f->claimed ||
+            back_of(claims) < f->back)
+            return claims_broken(shm, claims);
+        f->back = back_of(claims);
+        if (f->claimed + f->back == f->pieces)
+            return RCM_AGAIN;
+    } while (!atomic_compare_exchange_weak(&desk->claims, &claims,
+                                           claims_of(f->number, f->claimed + 1, f->back)));
     f->claimed++;
     return RCM_OK;
 }
@@ -285,15 +286,15 @@ bool shm_assist(struct rcmi_channel *channel) {
         return false;
     uint64_t claims = atomic_load_explicit(&desk->claims, memory_order_acquire);
     const size_t len = (size_t)atomic_load_explicit(&desk->len, memory_order_acquire);
-    const uint64_t pieces = pieces_of(len, piece_of(len)), back = back_of(claims);
-    if (!claims_right(claims, number, pieces) || front_of(claims) + back == pieces ||
-        pieces >= PIECES_MAX) {
-        shm->assisted = number;
-        return false;
-    }
-    if (!atomic_compare_exchange_strong(&desk->claims, &claims,
-                                        claims_of(number, front_of(claims), back + 1)))
-        return false;
+    const uint64_t pieces = pieces_of(len, piece_of(len));
+    do {
+        if (!claims_right(claims, number, pieces) || front_of(claims) + back_of(claims) == pieces ||
+            pieces >= PIECES_MAX) {
+            shm->assisted = number;
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak(&desk->claims, &claims, claims + 1));
+    const uint64_t back = back_of(claims);
     const bool did = shm_look(shm->link) && push(shm->link, desk, pieces - 1 - back);
     if (!did)
         shm->assisted = number;
