@@ -7,16 +7,15 @@
  * few messages in a row, of which the best one counts. (The first finds the caches as the other way
  * has left them, and any may be interrupted.)
  *
- * A piece for each pass, so that everything else goes on meanwhile; and the sender, which waits, if
- * it has a core of its own copies pieces as well.
+ * A piece for each pass, so that everything else goes on meanwhile; and the sender, if it has a
+ * core of its own, copies pieces as well: who waits for the send, or the library's thread.
  *
  * Not here: how memory of others is read and written (the transport's fetch_all).
  */
 #include "p2p_internal.h"
 
 #ifndef FETCH_MIN /* the fuzz target's messages are small */
-#define FETCH_MIN   ((size_t)16 << 10)
-#define FETCH_PIECE ((size_t)1 << 20)
+#define FETCH_MIN ((size_t)16 << 10)
 #endif
 
 #define HELPED_CROWDED ((size_t)1 << 20)

@@ -19,7 +19,8 @@
  * cache. After a message it asks for the lines of the next one, which the reader still has, for
  * writing. Processors that fetch lines in pairs exist, so a header is a pair of its own. The stride
  * is an odd number of lines, so that slots do not fall on each other in caches. Nobody writes what
- * another one writes, but a reader its answer into a slot before it gives that back.
+ * another one writes, but a reader its answer into a slot before it gives that back, and both the
+ * word by which they take pieces of a vector.
  *
  * What is read from the other side is read once and checked.
  */

@@ -282,7 +282,9 @@ static inline rcm_status rcmi_channel_fetch(struct rcmi_channel *channel, void *
  * Reader: the same of a whole vector, a piece for each call; `helped`: the writer waits for this,
  * has a core of its own, and calls rcmi_channel_assist meanwhile, so that both copy. RCM_AGAIN: not
  * all is there yet; the same call again. *moved: it copied. One vector at a time, to its end or to
- * the channel's: once that is closed, or the answer is an error, nobody writes to place any more.
+ * the channel's: once the channel is closed, or this is done or says RCM_ERR_UNSUPPORTED, nobody
+ * writes to place any more (but a writer whose process got no processor for a second after it had
+ * begun). After any other error the channel is to be closed first.
  */
 static inline rcm_status rcmi_channel_fetch_all(struct rcmi_channel *channel, void *place,
                                                 uint64_t from, size_t len, bool helped,

@@ -164,11 +164,6 @@ static rcm_status play_fetch_all(struct rcmi_channel *channel, void *place, uint
     return piece < left ? RCM_AGAIN : RCM_OK;
 }
 
-static bool play_assist(struct rcmi_channel *channel) {
-    (void)channel;
-    return false;
-}
-
 static struct rcmi_transport play = {.name = "play",
                                      .reserve = play_reserve,
                                      .commit = play_commit,
@@ -182,7 +177,7 @@ static struct rcmi_transport play = {.name = "play",
                                      .invite = rcmi_no_invite,
                                      .fetch = rcmi_no_fetch,
                                      .fetch_all = play_fetch_all,
-                                     .assist = play_assist,
+                                     .assist = rcmi_no_assist,
                                      .wish = rcmi_no_wish,
                                      .wished = rcmi_none_wished};
 
