@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A broadcast to one reader of the root's machine may be fetched instead of going through slots:
- * the reader copies the vector out of the root's memory (rcmi_channel_fetch_all), one copy instead
+ * the reader copies the vector out of the root's memory (rcmi_channel_fetch), one copy instead
  * of two. What is faster depends on the machine, on where its cores are, and on the size; only the
  * reader can tell, so the reader decides, and the root follows when it begins.
  *
@@ -171,8 +171,8 @@ static rcm_status run_fetch_piece(struct rcmi_run *run, bool *moved) {
     if (!run_has_turn(run))
         return RCM_AGAIN;
     const rcm_status status =
-        rcmi_channel_fetch_all(channel, run->base[RCMI_OUT], run->from, run_bytes(run),
-                               run->exec->config.shape->crowd <= 1, moved);
+        rcmi_channel_fetch(channel, run->base[RCMI_OUT], run->from, run_bytes(run),
+                           run->exec->config.shape->crowd <= 1, moved);
     if (status == RCM_ERR_UNSUPPORTED)
         return run_refuse(run);
     if (status != RCM_OK)

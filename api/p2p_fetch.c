@@ -10,7 +10,7 @@
  * A piece for each pass, so that everything else goes on meanwhile; and the sender, if it has a
  * core of its own, copies pieces as well: who waits for the send, or the library's thread.
  *
- * Not here: how memory of others is read and written (the transport's fetch_all).
+ * Not here: how memory of others is read and written (the transport's fetch).
  */
 #include "p2p_internal.h"
 
@@ -100,8 +100,8 @@ rcm_status rcmi_pair_fetch(const struct rcmi_p2p *p2p, int peer, bool *moved) {
     struct rcmi_transfer *t = &(*at)->transfer;
     if (t->done == fetch_bytes(t))
         return fetch_end(pair, at, moved);
-    const rcm_status status = rcmi_channel_fetch_all(pair->rx, t->buffer, t->from, fetch_bytes(t),
-                                                     sender_helps(p2p, pair, t), moved);
+    const rcm_status status = rcmi_channel_fetch(pair->rx, t->buffer, t->from, fetch_bytes(t),
+                                                 sender_helps(p2p, pair, t), moved);
     if (status == RCM_AGAIN)
         return RCM_OK;
     if (status == RCM_ERR_UNSUPPORTED)

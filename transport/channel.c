@@ -51,7 +51,6 @@ static const struct rcmi_transport no_transport = {
     .direct = rcmi_no_direct,
     .invite = rcmi_no_invite,
     .fetch = rcmi_no_fetch,
-    .fetch_all = rcmi_no_fetch_all,
     .assist = rcmi_no_assist,
 };
 

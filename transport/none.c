@@ -34,19 +34,15 @@ void rcmi_no_invite(struct rcmi_channel *channel, uint32_t ahead, void *place, s
     (void)cap;
 }
 
-rcm_status rcmi_no_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len) {
+rcm_status rcmi_no_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len,
+                         bool helped, bool *moved) {
     (void)channel;
     (void)place;
     (void)from;
     (void)len;
-    return RCM_ERR_UNSUPPORTED; /* no sentence: slots will do */
-}
-
-rcm_status rcmi_no_fetch_all(struct rcmi_channel *channel, void *place, uint64_t from, size_t len,
-                             bool helped, bool *moved) {
     (void)helped;
     (void)moved;
-    return rcmi_no_fetch(channel, place, from, len);
+    return RCM_ERR_UNSUPPORTED; /* no sentence: slots will do */
 }
 
 bool rcmi_no_assist(struct rcmi_channel *channel) {

@@ -272,24 +272,19 @@ static inline bool rcmi_channel_invite(struct rcmi_channel *channel, uint32_t ah
 
 /*
  * Reader: copies to place the len bytes at `from` in the writer's process, which the writer told in
- * a message, for as long as it says. They are what was there before the writer closed its end:
- * RCM_AGAIN if it has, and why will be heard of. RCM_ERR_UNSUPPORTED, without a sentence, where the
- * one process may not read the other's memory, or not there: it then comes another way.
+ * a message, for as long as it says; a piece for each call. `helped`: the writer has a core of its
+ * own, and calls rcmi_channel_assist meanwhile, so that both copy. RCM_AGAIN: not all is there yet;
+ * the same call again (also once the writer has closed its end: what is there by then is not what
+ * was sent, and why will be heard of). RCM_ERR_UNSUPPORTED, without a sentence, where the one
+ * process may not read the other's memory, or not there: it then comes another way. *moved: it
+ * copied. One vector at a time, to its end or to the channel's: once the channel is closed, or this
+ * is done or says RCM_ERR_UNSUPPORTED, nobody writes to place any more (but a writer whose process
+ * got no processor for a second after it had begun). After any other error the channel is to be
+ * closed first.
  */
 static inline rcm_status rcmi_channel_fetch(struct rcmi_channel *channel, void *place,
-                                            uint64_t from, size_t len);
-/*
- * Reader: the same of a whole vector, a piece for each call; `helped`: the writer waits for this,
- * has a core of its own, and calls rcmi_channel_assist meanwhile, so that both copy. RCM_AGAIN: not
- * all is there yet; the same call again. *moved: it copied. One vector at a time, to its end or to
- * the channel's: once the channel is closed, or this is done or says RCM_ERR_UNSUPPORTED, nobody
- * writes to place any more (but a writer whose process got no processor for a second after it had
- * begun). After any other error the channel is to be closed first.
- */
-static inline rcm_status rcmi_channel_fetch_all(struct rcmi_channel *channel, void *place,
-                                                uint64_t from, size_t len, bool helped,
-                                                bool *moved);
-/* Writer: copies a piece of what the reader fetches in this way at present. False: there is none
+                                            uint64_t from, size_t len, bool helped, bool *moved);
+/* Writer: copies a piece of what the reader fetches at present. False: there is none
  * left. */
 static inline bool rcmi_channel_assist(struct rcmi_channel *channel);
 /* What the user says of it (RINGCOMM_FETCH): where it is possible, whether it is faster. */
@@ -393,9 +388,8 @@ struct rcmi_transport {
     void (*expect)(struct rcmi_channel *channel, void *place, size_t cap);
     void *(*direct)(struct rcmi_channel *channel, size_t len);
     void (*invite)(struct rcmi_channel *channel, uint32_t ahead, void *place, size_t cap);
-    rcm_status (*fetch)(struct rcmi_channel *channel, void *place, uint64_t from, size_t len);
-    rcm_status (*fetch_all)(struct rcmi_channel *channel, void *place, uint64_t from, size_t len,
-                            bool helped, bool *moved);
+    rcm_status (*fetch)(struct rcmi_channel *channel, void *place, uint64_t from, size_t len,
+                        bool helped, bool *moved);
     bool (*assist)(struct rcmi_channel *channel);
     void (*wish)(struct rcmi_channel *channel, uint64_t word);
     uint64_t (*wished)(struct rcmi_channel *channel);
@@ -408,9 +402,8 @@ rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory);
 void rcmi_no_memory_give(void *domain, void *memory);
 void *rcmi_no_direct(struct rcmi_channel *channel, size_t len);
 void rcmi_no_invite(struct rcmi_channel *channel, uint32_t ahead, void *place, size_t cap);
-rcm_status rcmi_no_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len);
-rcm_status rcmi_no_fetch_all(struct rcmi_channel *channel, void *place, uint64_t from, size_t len,
-                             bool helped, bool *moved);
+rcm_status rcmi_no_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len,
+                         bool helped, bool *moved);
 bool rcmi_no_assist(struct rcmi_channel *channel);
 void rcmi_no_wish(struct rcmi_channel *channel, uint64_t word);
 uint64_t rcmi_none_wished(struct rcmi_channel *channel);
@@ -519,17 +512,10 @@ static inline bool rcmi_channel_invite(struct rcmi_channel *c, uint32_t ahead, v
 }
 
 static inline rcm_status rcmi_channel_fetch(struct rcmi_channel *c, void *place, uint64_t from,
-                                            size_t len) {
+                                            size_t len, bool helped, bool *moved) {
     if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
         return rcmi_channel_not_ready(c);
-    return c->transport->fetch(c, place, from, len);
-}
-
-static inline rcm_status rcmi_channel_fetch_all(struct rcmi_channel *c, void *place, uint64_t from,
-                                                size_t len, bool helped, bool *moved) {
-    if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
-        return rcmi_channel_not_ready(c);
-    return c->transport->fetch_all(c, place, from, len, helped, moved);
+    return c->transport->fetch(c, place, from, len, helped, moved);
 }
 
 static inline bool rcmi_channel_assist(struct rcmi_channel *c) {

@@ -144,8 +144,8 @@ static void play_expect(struct rcmi_channel *channel, void *place, size_t cap) {
 
 /* The input says where the peer's memory is, and how much of it can be read: a piece for each call.
  */
-static rcm_status play_fetch_all(struct rcmi_channel *channel, void *place, uint64_t from,
-                                 size_t len, bool helped, bool *moved) {
+static rcm_status play_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len,
+                             bool helped, bool *moved) {
     struct played *in = (struct played *)channel;
     const size_t left = len - in->fetched, piece = left < FETCH_PIECE ? left : FETCH_PIECE;
     (void)helped;
@@ -175,8 +175,7 @@ static struct rcmi_transport play = {.name = "play",
                                      .expect = play_expect,
                                      .direct = rcmi_no_direct,
                                      .invite = rcmi_no_invite,
-                                     .fetch = rcmi_no_fetch,
-                                     .fetch_all = play_fetch_all,
+                                     .fetch = play_fetch,
                                      .assist = rcmi_no_assist,
                                      .wish = rcmi_no_wish,
                                      .wished = rcmi_none_wished};

@@ -16,7 +16,7 @@ void case_ahead(void **state);
 void case_taken(void **state);
 void case_lend_mixed(void **state);
 void case_fetch(void **state);
-void case_fetch_all(void **state);
+void case_assist(void **state);
 void case_wish(void **state);
 void case_expect(void **state);
 void case_expect_withdrawn(void **state);

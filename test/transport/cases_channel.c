@@ -381,44 +381,6 @@ void case_lend_mixed(void **state) {
 
 /* ---- Fetch --------------------------------------------------------------------------------- */
 
-/* Any bytes of the writer's, as they are; none where there are none, and none once it has closed.
- */
-void case_fetch(void **state) {
-    (void)state;
-    enum { BYTES = 300000 };
-    struct setup setup = {.slots = 3};
-    struct pair pair;
-    struct rcmi_channel *writer, *reader;
-    uint8_t *there = malloc(BYTES), *here = malloc(BYTES);
-    limit_ms(20000);
-    pair_open(&pair, &setup);
-    pair_channel(&pair, 1, &writer, &reader);
-    const uint64_t from = (uint64_t)(uintptr_t)there;
-    const bool can = strstr(writer->transport->name, "shm") != NULL;
-    CHECK_EQ(rcmi_channel_fetch(reader, here, from, 1), can ? RCM_OK : RCM_ERR_UNSUPPORTED);
-    for (uint64_t number = 0; can && number < 60; number++) {
-        const size_t len = (number * 7919 + 1) % BYTES, at = (BYTES - len) / 3;
-        fill(there, BYTES, number);
-        memset(here, 0xee, BYTES);
-        CHECK_EQ(rcmi_channel_fetch(reader, here, from + at, len), RCM_OK);
-        CHECK(memcmp(here, there + at, len) == 0);
-        CHECK(here[len] == 0xee);
-    }
-    if (can) {
-        CHECK_EQ(rcmi_channel_fetch(reader, here, 64, 5000), RCM_ERR_UNSUPPORTED);
-        CHECK_EQ(rcmi_channel_fetch(reader, here, from, 5000), RCM_OK);
-        rcmi_channel_close(writer);
-        rcm_status status = rcmi_channel_fetch(reader, here, from, 5000);
-        CHECK(status == RCM_AGAIN || status < 0);
-    } else {
-        rcmi_channel_close(writer);
-    }
-    free(there);
-    free(here);
-    rcmi_channel_close(reader);
-    pair_close(&pair);
-}
-
 /* How the writer takes part: not at all, a piece for each of the reader's, or as many as it can. */
 enum assists { ASSISTS_NOT, ASSISTS_TOO, ASSISTS_MOST, ASSISTS };
 
@@ -429,8 +391,7 @@ static int fetch_together(struct rcmi_channel *writer, struct rcmi_channel *read
     int assisted = 0;
     do {
         bool moved = false;
-        status =
-            rcmi_channel_fetch_all(reader, place, (uint64_t)(uintptr_t)from, len, helped, &moved);
+        status = rcmi_channel_fetch(reader, place, (uint64_t)(uintptr_t)from, len, helped, &moved);
         while (how != ASSISTS_NOT && rcmi_channel_assist(writer)) {
             assisted++;
             if (how == ASSISTS_TOO)
@@ -442,9 +403,50 @@ static int fetch_together(struct rcmi_channel *writer, struct rcmi_channel *read
     return assisted;
 }
 
+/* Any bytes of the writer's, as they are; none where there are none, and none once it has closed.
+ */
+void case_fetch(void **state) {
+    (void)state;
+    enum { BYTES = 300000 };
+    struct setup setup = {.slots = 3};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    uint8_t *there = malloc(BYTES), *here = malloc(BYTES);
+    bool moved = false;
+    limit_ms(20000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    const uint64_t from = (uint64_t)(uintptr_t)there;
+    const bool can = strstr(writer->transport->name, "shm") != NULL;
+    CHECK_EQ(rcmi_channel_fetch(reader, here, from, 1, false, &moved),
+             can ? RCM_OK : RCM_ERR_UNSUPPORTED);
+    CHECK_EQ(moved, can);
+    for (uint64_t number = 0; can && number < 60; number++) {
+        const size_t len = (number * 7919 + 1) % BYTES, at = (BYTES - len) / 3;
+        fill(there, BYTES, number);
+        memset(here, 0xee, BYTES);
+        CHECK_EQ(fetch_together(writer, reader, here, there + at, len, false, ASSISTS_NOT), 0);
+        CHECK(memcmp(here, there + at, len) == 0);
+        CHECK(here[len] == 0xee);
+    }
+    if (can) {
+        CHECK_EQ(rcmi_channel_fetch(reader, here, 64, 5000, false, &moved), RCM_ERR_UNSUPPORTED);
+        CHECK_EQ(rcmi_channel_fetch(reader, here, from, 5000, false, &moved), RCM_OK);
+        rcmi_channel_close(writer);
+        rcm_status status = rcmi_channel_fetch(reader, here, from, 5000, false, &moved);
+        CHECK(status == RCM_AGAIN || status < 0);
+    } else {
+        rcmi_channel_close(writer);
+    }
+    free(there);
+    free(here);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+}
+
 /* All is there whoever copies it, and nothing beside it; once the reader has closed its end the
  * writer leaves its memory alone. */
-void case_fetch_all(void **state) {
+void case_assist(void **state) {
     (void)state;
     enum { BYTES = 3000000 };
     struct setup setup = {.slots = 3};
@@ -469,10 +471,9 @@ void case_fetch_all(void **state) {
         CHECK_EQ(assisted > 0, helped && how != ASSISTS_NOT && len > 40960);
     }
     if (can) {
-        CHECK_EQ(rcmi_channel_fetch_all(reader, here, 64, BYTES, true, &moved),
-                 RCM_ERR_UNSUPPORTED);
+        CHECK_EQ(rcmi_channel_fetch(reader, here, 64, BYTES, true, &moved), RCM_ERR_UNSUPPORTED);
         CHECK(!rcmi_channel_assist(writer));
-        CHECK_EQ(rcmi_channel_fetch_all(reader, here, from, BYTES, true, &moved), RCM_AGAIN);
+        CHECK_EQ(rcmi_channel_fetch(reader, here, from, BYTES, true, &moved), RCM_AGAIN);
         CHECK(rcmi_channel_assist(writer));
     }
     rcmi_channel_close(reader);

@@ -51,7 +51,7 @@ static const struct CMUnitTest for_all[] = {
     CASE(case_lend),
     CASE(case_lend_mixed),
     CASE(case_fetch),
-    CASE(case_fetch_all),
+    CASE(case_assist),
     CASE(case_wish),
     CASE(case_expect),
     CASE(case_expect_withdrawn),

@@ -229,8 +229,8 @@ static bool fetching_over(struct shm_channel *shm, const struct rcmi_ring_desk *
     return !f->alone && there == f->back;
 }
 
-rcm_status shm_fetch_all(struct rcmi_channel *channel, void *place, uint64_t from, size_t len,
-                         bool helped, bool *moved) {
+rcm_status shm_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len,
+                     bool helped, bool *moved) {
     struct shm_channel *shm = shm_of(channel);
     struct shm_fetching *f = &shm->fetching;
     struct rcmi_ring_desk *desk = reader_desk(shm);
@@ -241,7 +241,7 @@ rcm_status shm_fetch_all(struct rcmi_channel *channel, void *place, uint64_t fro
     rcm_status status = fetching_take(shm, desk);
     if (status == RCM_OK) {
         const struct span piece = span_of(len, f->piece, f->done);
-        status = shm_fetch(channel, (uint8_t *)place + piece.at, from + piece.at, piece.len);
+        status = shm_read(channel, (uint8_t *)place + piece.at, from + piece.at, piece.len);
         f->done += status == RCM_OK;
         *moved = *moved || status == RCM_OK;
     }

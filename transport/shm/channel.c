@@ -132,7 +132,7 @@ rcm_status shm_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *blo
 void shm_writer_close(struct rcmi_channel *channel) {
     const struct rcmi_ring_writer *writer = &shm_of(channel)->ring.writer;
     _Atomic uint64_t *open = writer->base ? rcmi_ring_open(writer->base, &writer->shape) : NULL;
-    /* Partner: the loads in shm_fetch. */
+    /* Partner: the loads in shm_read. */
     if (open)
         atomic_store(open, 0);
 }

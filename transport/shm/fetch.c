@@ -86,7 +86,7 @@ static bool read_only(const struct shm_link *link, void *place, uint64_t from, s
     return process_vm_readv(link->self.pid, &to, 1, &at, 1, 0) == (ssize_t)len && !must_look(link);
 }
 
-rcm_status shm_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len) {
+rcm_status shm_read(struct rcmi_channel *channel, void *place, uint64_t from, size_t len) {
     struct shm_channel *shm = shm_of(channel);
     struct shm_link *link = shm->link;
     const struct rcmi_ring_reader *reader = &shm->ring.reader;

@@ -209,7 +209,6 @@ const struct rcmi_transport rcmi_transport_shm = {
     .direct = shm_direct,
     .invite = shm_invite,
     .fetch = shm_fetch,
-    .fetch_all = shm_fetch_all,
     .assist = shm_assist,
     .wish = shm_wish,
     .wished = shm_wished,

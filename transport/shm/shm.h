@@ -220,15 +220,15 @@ rcm_status shm_direct_peek(struct shm_channel *shm, uint64_t len, const void **r
 struct shm_self shm_self_of(const struct shm_domain *domain);
 /* Does the peer's process number mean something here? */
 bool shm_self_reads(const struct shm_self *self, const struct shm_self *peer);
-rcm_status shm_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len);
+rcm_status shm_read(struct rcmi_channel *channel, void *place, uint64_t from, size_t len);
 /* Is the other process still the peer? False, and never again, if it is not. */
 bool shm_look(struct shm_link *link);
 void shm_wish(struct rcmi_channel *channel, uint64_t word);
 uint64_t shm_wished(struct rcmi_channel *channel);
 
 /* assist.c */
-rcm_status shm_fetch_all(struct rcmi_channel *channel, void *place, uint64_t from, size_t len,
-                         bool helped, bool *moved);
+rcm_status shm_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len,
+                     bool helped, bool *moved);
 bool shm_assist(struct rcmi_channel *channel);
 /* The reader's end goes: once this returns the writer writes nothing to this process any more. */
 void shm_fetching_fini(struct shm_channel *shm);

@@ -318,7 +318,6 @@ const struct rcmi_transport rcmi_transport_tcp = {
     .direct = rcmi_no_direct,
     .invite = rcmi_no_invite,
     .fetch = rcmi_no_fetch,
-    .fetch_all = rcmi_no_fetch_all,
     .assist = rcmi_no_assist,
     .wish = rcmi_no_wish,
     .wished = rcmi_none_wished,
