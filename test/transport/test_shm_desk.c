@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What each side of a fetch does with words in the ring that the other side cannot have meant
+ * (transport/shm/assist.c): the reader says so and writes nothing more, the writer leaves it, and
+ * what the writer could not do the reader does.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../transport/shm/shm.h"
+#include "harness.h"
+
+#define BYTES     ((size_t)1 << 20)
+#define PIECE     ((size_t)256 << 10) /* as assist.c cuts a vector of so many bytes */
+#define PIECES    (BYTES / PIECE)
+#define HALF_BITS 24 /* of claims: number, pieces from the front, pieces from the back */
+#define UNTOUCHED 0xee
+
+/* A vector that is being fetched: one piece from the front is there. */
+struct fetch {
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    struct rcmi_ring_desk *desk;
+    uint8_t *there, *here;
+};
+
+static rcm_status fetch_go_on(struct fetch *f) {
+    bool moved = false;
+    return rcmi_channel_fetch(f->reader, f->here, (uint64_t)(uintptr_t)f->there, BYTES, true,
+                              &moved);
+}
+
+static void fetch_begin(struct fetch *f) {
+    const struct setup setup = {.slots = 3};
+    limit_ms(20000);
+    pair_open(&f->pair, &setup);
+    pair_channel(&f->pair, 1, &f->writer, &f->reader);
+    const struct shm_channel *shm = (struct shm_channel *)f->reader;
+    f->desk = rcmi_ring_desk(shm->memory, &shm->ring.reader.shape);
+    f->there = malloc(BYTES);
+    f->here = malloc(BYTES);
+    assert_non_null(f->desk);
+    fill(f->there, BYTES, 1);
+    memset(f->here, UNTOUCHED, BYTES);
+    assert_int_equal(fetch_go_on(f), RCM_AGAIN);
+}
+
+static void fetch_end(struct fetch *f) {
+    rcmi_channel_close(f->writer);
+    rcmi_channel_close(f->reader);
+    pair_close(&f->pair);
+    free(f->there);
+    free(f->here);
+}
+
+static uint64_t claims(uint64_t number, uint64_t front, uint64_t back) {
+    return number << 2 * HALF_BITS | front << HALF_BITS | back;
+}
+
+static bool untouched(const struct fetch *f, size_t from) {
+    for (size_t i = from; i < BYTES; i++)
+        if (f->here[i] != UNTOUCHED)
+            return false;
+    return true;
+}
+
+/* ---- What the writer may have written -------------------------------------------------------- */
+
+static void claims_that_cannot_be(void **state) {
+    const uint64_t words[] = {
+        0,
+        UINT64_MAX,
+        claims(2, 1, 0),          /* of another fetch */
+        claims(1, 0, 0),          /* what the reader took is free again */
+        claims(1, 2, 0),          /* the reader has taken what it has not */
+        claims(1, 1, PIECES),     /* more than there are */
+        claims(1, PIECES + 1, 0), /* the same */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        struct fetch f;
+        fetch_begin(&f);
+        atomic_store(&f.desk->claims, words[i]);
+        assert_int_equal(fetch_go_on(&f), RCM_ERR_PROTOCOL);
+        assert_non_null(strstr(rcm_last_error(), "pieces of a vector"));
+        assert_true(untouched(&f, PIECE));
+        fetch_end(&f);
+    }
+}
+
+static void fewer_than_before(void **state) {
+    struct fetch f;
+    (void)state;
+    fetch_begin(&f);
+    assert_true(rcmi_channel_assist(f.writer));
+    assert_int_equal(fetch_go_on(&f), RCM_AGAIN);
+    atomic_store(&f.desk->claims, claims(1, 2, 0));
+    assert_int_equal(fetch_go_on(&f), RCM_ERR_PROTOCOL);
+    fetch_end(&f);
+}
+
+/* ---- What the reader may have written -------------------------------------------------------- */
+
+/* The writer can do nothing with it, and says so; the reader has it all in the end. */
+static void reader_does_it_alone(struct fetch *f) {
+    rcm_status status;
+    assert_false(rcmi_channel_assist(f->writer));
+    assert_true(untouched(f, PIECE));
+    while ((status = fetch_go_on(f)) == RCM_AGAIN)
+        assert_false(rcmi_channel_assist(f->writer));
+    assert_int_equal(status, RCM_OK);
+    assert_memory_equal(f->here, f->there, BYTES);
+    fetch_end(f);
+}
+
+static void no_permit(void **state) {
+    struct fetch f;
+    (void)state;
+    fetch_begin(&f);
+    atomic_store(&f.desk->permit, 0);
+    reader_does_it_alone(&f);
+}
+
+static void no_place(void **state) {
+    struct fetch f;
+    (void)state;
+    fetch_begin(&f);
+    atomic_store(&f.desk->place, 64);
+    reader_does_it_alone(&f);
+}
+
+static void nothing_from_there(void **state) {
+    struct fetch f;
+    (void)state;
+    fetch_begin(&f);
+    atomic_store(&f.desk->from, 64);
+    reader_does_it_alone(&f);
+}
+
+static void lengths(void **state) {
+    const size_t bytes[] = {0, 1, (size_t)1 << 40, (size_t)1 << 62, SIZE_MAX};
+    (void)state;
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+        struct fetch f;
+        fetch_begin(&f);
+        atomic_store(&f.desk->len, bytes[i]);
+        reader_does_it_alone(&f);
+    }
+}
+
+static void another_number(void **state) {
+    struct fetch f;
+    (void)state;
+    fetch_begin(&f);
+    atomic_store(&f.desk->number, 77);
+    reader_does_it_alone(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(claims_that_cannot_be),
+        cmocka_unit_test(fewer_than_before),
+        cmocka_unit_test(no_permit),
+        cmocka_unit_test(no_place),
+        cmocka_unit_test(nothing_from_there),
+        cmocka_unit_test(lengths),
+        cmocka_unit_test(another_number),
+    };
+    test_transport = "shm";
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
