@@ -49,6 +49,9 @@ static const struct setting_row table[] = {
     {"RINGCOMM_IFACE", "", "network interface of the tcp transport; empty: chosen by itself"},
     {"RINGCOMM_PORTS", "", "ports to listen on, as 20000-20100; empty: any free port"},
     {"RINGCOMM_KERNELS", "auto", "instruction set of the reduction kernels; auto: the best here"},
+    {"RINGCOMM_COPY", "auto",
+     "how some KiB are copied: vectors, strings (rep movsb); auto: whichever is better on this "
+     "CPU"},
     {"RINGCOMM_SLOT_BYTES", "128K", "bytes of one slot of a channel"},
     {"RINGCOMM_SLOTS", "4", "slots of a channel"},
     {"RINGCOMM_SLOT_MEMORY", "4G", "bytes that the slots of all channels of a rank may have"},

@@ -3,6 +3,8 @@
 #ifndef RCMI_VARIANT_H
 #define RCMI_VARIANT_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include "kernels.h"
 
 #define RCMI_DTYPE_END (RCM_FLOAT64 + 1)
@@ -24,6 +26,10 @@ extern const struct rcmi_kernel_table rcmi_kernels_generic;
 extern const struct rcmi_kernel_table rcmi_kernels_avx2;
 extern const struct rcmi_kernel_table rcmi_kernels_avx512;
 #endif
+
+/* Do plain copies of 12 KiB to 4 MiB, of every variant, use the CPU's string instruction? Relaxed:
+ * written when a table is chosen (and by tests), always with the same value, and either will do. */
+extern _Atomic bool rcmi_copies_strings;
 
 /* The variant's table by name, whatever was chosen: NULL if this build or CPU does not have it. */
 const struct rcmi_kernel_table *rcmi_kernel_variant(const char *name);

@@ -58,8 +58,7 @@ static void copy_try_all(copy_fn copy) {
     copy_try(copy, 4 * 1024 * 1024 + 5, 3, 9);
 }
 
-static void test_variants(void **state) {
-    (void)state;
+static void try_variants(void) {
     for (size_t v = 0; v < 3; v++) {
         const struct rcmi_kernel_table *table = rcmi_kernel_variant(variant_names[v]);
         if (!table)
@@ -68,6 +67,16 @@ static void test_variants(void **state) {
         copy_try_all(table->copy_streaming);
         copy_try_all(table->copy_past);
     }
+}
+
+static void test_variants(void **state) {
+    (void)state;
+    const bool chosen = atomic_load(&rcmi_copies_strings);
+    for (int strings = 0; strings < 2; strings++) {
+        atomic_store(&rcmi_copies_strings, strings);
+        try_variants();
+    }
+    atomic_store(&rcmi_copies_strings, chosen);
 }
 
 static void to_peer_past(void *to, const void *from, size_t bytes) {
