@@ -50,12 +50,16 @@ static bool run_has_turn(const struct rcmi_run *run) {
     return true;
 }
 
+/* Places for slices, which do not come. */
+static void run_withdraw(const struct rcmi_run *run) {
+    for (uint32_t i = 0; i < run->stripes; i++)
+        rcmi_port_withdraw(&run->ports[i]);
+}
+
 /* Hands on the channels: no lane has anything to do any more. */
 static void run_fetch_over(struct rcmi_run *run, bool *moved) {
-    for (uint32_t i = 0; i < run->stripes; i++) {
-        rcmi_port_withdraw(&run->ports[i]); /* places for slices, which do not come */
+    for (uint32_t i = 0; i < run->stripes; i++)
         run->ports[i].end->serving++;
-    }
     for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++)
         run->lanes[i].slice = run->nslices;
     run->fetch = RCMI_RUN_BY_SLOTS;
@@ -179,7 +183,7 @@ static rcm_status run_fetch_piece(struct rcmi_run *run, bool *moved) {
         return status;
     rcmi_run_fetch_learn(run, RCMI_FETCH_ALWAYS); /* and says so before the root goes on */
     run->began_ns = 0;
-    rcmi_port_withdraw(&run->ports[0]);
+    run_withdraw(run); /* before the root goes on, and writes the next vector's slices */
     rcmi_channel_release(channel);
     run_fetch_over(run, moved);
     return RCM_OK;
