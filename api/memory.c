@@ -35,12 +35,12 @@ static void list_visit(struct search *search, struct rcm_work *work) {
         work = work->next;
 }
 
-/* Looks as the driver, so that the lists stand still. Who drives lets go when it has to wait. */
-static bool comm_uses(rcm_comm *comm, struct search *search) {
+/* Looks as the driver, so that the lists stand still. False: another one drives. */
+static bool comm_search(rcm_comm *comm, struct search *search) {
     if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0)
+        return true;
+    if (!rcmi_comm_try_drive(comm))
         return false;
-    while (!rcmi_comm_try_drive(comm))
-        sched_yield();
     list_visit(search, comm->active);
     if (!search->work)
         rcmi_p2p_each(comm->p2p, work_visit, search);
@@ -49,7 +49,7 @@ static bool comm_uses(rcm_comm *comm, struct search *search) {
         list_visit(search, comm->submitted);
     pthread_mutex_unlock(&comm->submit_lock);
     rcmi_comm_stop_driving(comm);
-    return search->work != NULL;
+    return true;
 }
 
 /* Messages have no number. */
@@ -61,14 +61,26 @@ static rcm_status memory_in_use(const void *memory, const rcm_work *work) {
                      rcmi_work_name(work), number);
 }
 
+/* All communicators, until a work is found. False: of one it cannot be told now. */
+static bool engine_search(struct rcmi_engine *engine, struct search *search) {
+    for (rcm_comm *comm = engine->comms; comm && !search->work; comm = comm->next)
+        if (!comm_search(comm, search))
+            return false;
+    return true;
+}
+
+/* Does not wait with the lock: who drives may be waiting for the loop thread, which wants it. */
 static rcm_status memory_idle(struct rcmi_engine *engine, void *memory, size_t bytes) {
     struct search search = {.begin = (uintptr_t)memory, .end = (uintptr_t)memory + bytes};
-    rcm_status status = RCM_OK;
-    pthread_mutex_lock(&engine->lock);
-    for (rcm_comm *comm = engine->comms; comm && status == RCM_OK; comm = comm->next)
-        if (comm_uses(comm, &search))
-            status = memory_in_use(memory, search.work);
-    pthread_mutex_unlock(&engine->lock);
+    rcm_status status = RCM_AGAIN;
+    while (status == RCM_AGAIN) {
+        pthread_mutex_lock(&engine->lock);
+        if (engine_search(engine, &search))
+            status = search.work ? memory_in_use(memory, search.work) : RCM_OK;
+        pthread_mutex_unlock(&engine->lock);
+        if (status == RCM_AGAIN)
+            sched_yield();
+    }
     return status;
 }
 
