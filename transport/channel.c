@@ -48,6 +48,7 @@ static const struct rcmi_transport no_transport = {
     .quiet = none_quiet,
     .release = none_release,
     .expect = none_expect,
+    .taken = rcmi_always_taken,
     .direct = rcmi_no_direct,
     .invite = rcmi_no_invite,
     .fetch = rcmi_no_fetch,

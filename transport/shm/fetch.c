@@ -98,12 +98,10 @@ rcm_status shm_read(struct rcmi_channel *channel, void *place, uint64_t from, si
     rcm_status status = RCM_OK;
     if (len > SEEN_BYTES || must_look(link) || !read_only(link, place, from, len))
         status = read_and_look(link, place, from, len);
-    if (status != RCM_OK)
-        return status;
     /* What was read, by the kernel, was read before this. Partner: the store in shm_writer_close.
-     */
+     * What cannot be read any more has perhaps gone since that. */
     atomic_thread_fence(memory_order_acquire);
-    return atomic_load(open) == shm->number ? RCM_OK : RCM_AGAIN;
+    return atomic_load(open) == shm->number ? status : RCM_AGAIN;
 }
 
 void shm_wish(struct rcmi_channel *channel, uint64_t word) {
