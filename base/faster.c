@@ -93,9 +93,10 @@ void rcmi_try_end(const struct rcmi_try *try, size_t bytes) {
 }
 
 int rcmi_rows_size(size_t bytes) {
-    return bytes > (size_t)8 << 20   ? 4
-           : bytes > (size_t)1 << 20 ? 3
-           : bytes > (size_t)1 << 17 ? 2
+    return bytes > (size_t)8 << 20   ? 5
+           : bytes > (size_t)1 << 20 ? 4
+           : bytes > (size_t)1 << 17 ? 3
+           : bytes > (size_t)1 << 15 ? 2
            : bytes > (size_t)1 << 14 ? 1
                                      : 0;
 }
@@ -110,7 +111,7 @@ int rcmi_rows_way(struct rcmi_rows *rows) {
 }
 
 void rcmi_rows_learn(struct rcmi_rows *rows, int way, float cost) {
-    if (rows->left == 0 || way != rows->way)
+    if (rows->left == 0 || rows->unseen || way != rows->way)
         return;
     if (rows->best == 0 || cost < rows->best)
         rows->best = cost;
@@ -121,4 +122,16 @@ void rcmi_rows_learn(struct rcmi_rows *rows, int way, float cost) {
         rows->tries++;
         rows->faster.left = ROWS_EARLY;
     }
+}
+
+bool rcmi_rows_may_pass(const struct rcmi_rows *rows) {
+    const struct rcmi_faster *faster = &rows->faster;
+    if (rows->left > 0)
+        return rows->unseen;
+    return faster->cost[faster->way] > 0 && faster->left % RCMI_ROWS_SEEN > 1;
+}
+
+void rcmi_rows_pass(struct rcmi_rows *rows) {
+    (void)rcmi_rows_way(rows);
+    rows->unseen = --rows->left > 0;
 }

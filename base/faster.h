@@ -55,17 +55,24 @@ struct rcmi_rows {
     struct rcmi_faster faster;
     uint8_t way, left; /* of the row of now; how many of its uses are to come */
     uint8_t tries;     /* of the other way, early */
+    bool unseen;       /* the uses of this row are not measured */
     float best;        /* of the row, in ns per KiB; 0: none yet */
 };
 
-/* By size: up to 16 KiB, where a call of the kernel is dear, 128 KiB, 1 MiB, 8 MiB, where caches
- * end, and beyond. */
-#define RCMI_ROWS_SIZES 5
+/* By size: up to 16 KiB, where a call of the kernel is dear, 32 KiB, 128 KiB, 1 MiB, 8 MiB, where
+ * caches end, and beyond. */
+#define RCMI_ROWS_SIZES 6
 int rcmi_rows_size(size_t bytes);
 
 /* Which way shall the next use go? */
 int rcmi_rows_way(struct rcmi_rows *rows);
 /* One went this way, and cost so much; only what the row was for counts. */
 void rcmi_rows_learn(struct rcmi_rows *rows, int way, float cost);
+
+/* Where to measure is dear, most rows of the way that is faster may go by unmeasured: all but the
+ * last one before the other way is tried, and one of so many. May the next use? It does. */
+#define RCMI_ROWS_SEEN 32
+bool rcmi_rows_may_pass(const struct rcmi_rows *rows);
+void rcmi_rows_pass(struct rcmi_rows *rows);
 
 #endif

@@ -153,14 +153,67 @@ static void test_rows_early(void **state) {
     assert_int_equal(rows.faster.way, 1);
 }
 
+/* n uses; those that may pass are not measured. Returns how many were. */
+static int rows_pass(struct rcmi_rows *rows, int n, float cost0, float cost1, int *ret_other) {
+    int measured = 0;
+    *ret_other = 0;
+    for (int i = 0; i < n; i++) {
+        if (rcmi_rows_may_pass(rows)) {
+            rcmi_rows_pass(rows);
+            continue;
+        }
+        const int way = rcmi_rows_way(rows);
+        *ret_other += way != rows->faster.way;
+        rcmi_rows_learn(rows, way, way ? cost1 : cost0);
+        measured++;
+    }
+    return measured;
+}
+
+static void test_rows_pass(void **state) {
+    struct rcmi_rows rows = {.faster = {.way = 0}};
+    int other;
+    (void)state;
+    assert_false(rcmi_rows_may_pass(&rows)); /* nothing is known */
+    /* Of what is far slower a row is tried early, a few times, and then ever less often. */
+    assert_in_range(rows_pass(&rows, 4000, 100, 200, &other), 8, 400);
+    assert_in_range(other, 12, 100);
+    assert_int_equal(other % 4, 0);
+    /* The other way is found to be faster, and its rows pass too. */
+    while (rows.faster.way == 0)
+        rows_pass(&rows, 4, 100, 10, &other);
+    assert_in_range(rows_pass(&rows, 4000, 100, 10, &other), 8, 400);
+    assert_true(other > 0);
+}
+
+/* A row passes as a whole: what is measured meanwhile does not count. */
+static void test_rows_pass_whole(void **state) {
+    struct rcmi_rows rows = {.faster = {.way = 0, .left = 10, .cost = {100, 200}}};
+    (void)state;
+    for (int row = 0; row < 3; row++) {
+        for (int i = 0; i < 4; i++) {
+            assert_true(rcmi_rows_may_pass(&rows));
+            rcmi_rows_pass(&rows);
+            rcmi_rows_learn(&rows, 0, 1);
+        }
+        assert_int_equal(rows.faster.left, 9 - row);
+    }
+    assert_true(rows.faster.cost[0] == 100);
+    assert_int_equal(rcmi_rows_way(&rows), 0); /* begins a row to be measured */
+    assert_false(rcmi_rows_may_pass(&rows));
+    rcmi_rows_learn(&rows, 0, 50);
+    assert_false(rcmi_rows_may_pass(&rows));
+}
+
 static void test_rows_sizes(void **state) {
     (void)state;
     assert_int_equal(rcmi_rows_size(0), 0);
     assert_int_equal(rcmi_rows_size((size_t)1 << 14), 0);
-    assert_int_equal(rcmi_rows_size((size_t)1 << 17), 1);
-    assert_int_equal(rcmi_rows_size(((size_t)1 << 17) + 1), 2);
-    assert_int_equal(rcmi_rows_size((size_t)1 << 20), 2);
-    assert_int_equal(rcmi_rows_size((size_t)8 << 20), 3);
+    assert_int_equal(rcmi_rows_size((size_t)1 << 15), 1);
+    assert_int_equal(rcmi_rows_size((size_t)1 << 17), 2);
+    assert_int_equal(rcmi_rows_size(((size_t)1 << 17) + 1), 3);
+    assert_int_equal(rcmi_rows_size((size_t)1 << 20), 3);
+    assert_int_equal(rcmi_rows_size((size_t)8 << 20), 4);
     assert_int_equal(rcmi_rows_size(SIZE_MAX), RCMI_ROWS_SIZES - 1);
 }
 
@@ -171,6 +224,7 @@ int main(void) {
         cmocka_unit_test(test_outlier),         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_small_ones),      cmocka_unit_test(test_rows_are_rows),
         cmocka_unit_test(test_rows_find),       cmocka_unit_test(test_rows_early),
+        cmocka_unit_test(test_rows_pass),       cmocka_unit_test(test_rows_pass_whole),
         cmocka_unit_test(test_rows_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
