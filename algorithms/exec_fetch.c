@@ -14,7 +14,8 @@
  *   or cannot: says so, gives it back   -->   sends it by slots after all, as it does from then on
  *
  * The price is that the root waits for its reader, and that nothing else goes by these channels
- * meanwhile. The other way the message comes by slots, and the reader sees that it does.
+ * meanwhile. The other way the message comes by slots, and the reader sees that it does. Beside a
+ * small vector the clock is dear, so of those only some are measured.
  *
  * Not here: how another one's memory is read (the transport's), messages (api/p2p_fetch.c).
  */
@@ -22,7 +23,8 @@
 #include <string.h>
 #include "exec_internal.h"
 
-#define FETCH_MIN ((size_t)8 << 10)
+#define FETCH_MIN    ((size_t)8 << 10)
+#define MEASURED_MIN ((size_t)128 << 10) /* larger vectors are measured all */
 
 /* In the wish: a bit for each size of rcmi_rows_size, and */
 #define WISH_NONE (UINT64_C(1) << 63) /* it cannot be done */
@@ -112,26 +114,46 @@ static void run_wish(const struct rcmi_run *run, bool fetched) {
         end->wish = wish;
 }
 
-/* Which way shall the next one of this size come? */
-static void run_wish_next(const struct rcmi_run *run) {
+/* What is known of vectors of this size; NULL: no memory for it. */
+static struct rcmi_rows *run_rows(const struct rcmi_run *run) {
     struct rcmi_end *end = run->ports[0].end;
     if (!end->fetches)
         end->fetches = calloc(RCMI_ROWS_SIZES, sizeof *end->fetches);
+    return end->fetches ? &end->fetches[rcmi_rows_size(run_bytes(run))] : NULL;
+}
+
+static bool run_may_pass(const struct rcmi_run *run, const struct rcmi_rows *rows) {
+    return rows && run_bytes(run) <= MEASURED_MIN && rcmi_rows_may_pass(rows);
+}
+
+/* Which way shall the next one of this size come? As the last one, while they pass unmeasured. */
+static void run_wish_next(const struct rcmi_run *run) {
+    struct rcmi_rows *rows = run_rows(run);
     const bool always = run->exec->config.fetch == RCMI_FETCH_ALWAYS;
-    if (end->fetches)
-        run_wish(run, always || rcmi_rows_way(&end->fetches[rcmi_rows_size(run_bytes(run))]) ==
-                                    RCMI_FETCH_ALWAYS);
+    if (rows && !run_may_pass(run, rows))
+        run_wish(run, always || rcmi_rows_way(rows) == RCMI_FETCH_ALWAYS);
+}
+
+/* One comes. */
+static void run_measure(struct rcmi_run *run) {
+    struct rcmi_rows *rows = run_rows(run);
+    if (run_may_pass(run, rows)) {
+        rcmi_rows_pass(rows);
+        run_wish_next(run);
+    } else {
+        run->began_ns = rcmi_now_ns();
+    }
 }
 
 /* What was seen began when the root had sent the first slice: the time that took is counted too. */
 void rcmi_run_fetch_learn(struct rcmi_run *run, enum rcmi_fetching way) {
-    const struct rcmi_end *end = run->ports[0].end;
-    const size_t bytes = run_bytes(run);
-    float cost = (float)(rcmi_now_ns() - run->began_ns) * 1024.0f / (float)bytes;
+    struct rcmi_rows *rows = run_rows(run);
+    float cost = (float)(rcmi_now_ns() - run->began_ns) * 1024.0f / (float)run_bytes(run);
     if (way == RCMI_FETCH_NEVER)
         cost *= (float)(run->nslices + 1) / (float)run->nslices;
-    if (end->fetches)
-        rcmi_rows_learn(&end->fetches[rcmi_rows_size(bytes)], (int)way, cost);
+    if (rows)
+        rcmi_rows_learn(rows, (int)way, cost);
+    run->began_ns = 0;
     run_wish_next(run);
 }
 
@@ -149,7 +171,8 @@ static void run_look(struct rcmi_run *run) {
     struct rcmi_slot slot;
     if (end->serving != run->ports[0].turn || rcmi_channel_peek(end->channel, &slot) != RCM_OK)
         return; /* the lanes look too, and wait, or fail */
-    run->began_ns = run_is_untouched(run) ? rcmi_now_ns() : 0;
+    if (run_is_untouched(run))
+        run_measure(run);
     run->fetch = RCMI_RUN_BY_SLOTS;
     if (slot.meta == (run->bind.meta | RCMI_META_ELSEWHERE) && slot.len == sizeof run->from) {
         memcpy(&run->from, slot.bytes, sizeof run->from);
@@ -181,8 +204,8 @@ static rcm_status run_fetch_piece(struct rcmi_run *run, bool *moved) {
         return run_refuse(run);
     if (status != RCM_OK)
         return status;
-    rcmi_run_fetch_learn(run, RCMI_FETCH_ALWAYS); /* and says so before the root goes on */
-    run->began_ns = 0;
+    if (run->began_ns) /* and says so before the root goes on */
+        rcmi_run_fetch_learn(run, RCMI_FETCH_ALWAYS);
     run_withdraw(run); /* before the root goes on, and writes the next vector's slices */
     rcmi_channel_release(channel);
     run_fetch_over(run, moved);
