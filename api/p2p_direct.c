@@ -49,6 +49,8 @@ static rcm_status pair_receive(struct rcmi_p2p *p2p, int peer, uint64_t tag, voi
     rcmi_channel_release(pair->rx);
     pair->eager_due += eager_charge(header.total);
     pair->eager_in += eager_charge(header.total);
+    if (header.total >= FETCH_MIN)
+        rcmi_pair_came_unasked(pair, header.total);
     return RCM_OK;
 }
 

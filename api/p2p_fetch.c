@@ -14,10 +14,6 @@
  */
 #include "p2p_internal.h"
 
-#ifndef FETCH_MIN /* the fuzz target's messages are small */
-#define FETCH_MIN ((size_t)16 << 10)
-#endif
-
 #define HELPED_CROWDED ((size_t)1 << 20)
 
 #define NOWHERE 1 /* where a message of no bytes lies, which is taken at once */
@@ -50,10 +46,30 @@ bool rcmi_pair_begin_fetch(const struct rcmi_p2p *p2p, struct pair *pair, struct
     return true;
 }
 
+/* Where slots are faster even when asked for, they are still more so unasked: said as long as no
+ * message of about so many bytes has to be measured. */
+static void pair_wish(struct pair *pair, size_t bytes) {
+    const struct rcmi_rows *rows = fetch_rows(pair, bytes);
+    const uint64_t bit = rcmi_pair_wish_bit(bytes);
+    const bool unasked = rows->faster.way == RCMI_FETCH_NEVER && rcmi_rows_may_pass(rows);
+    const uint64_t wish = unasked ? pair->wish | bit : pair->wish & ~bit;
+    if (wish != pair->wish && bytes <= EAGER_CROWDED && rcmi_channel_wish(pair->rx, wish))
+        pair->wish = wish;
+}
+
 void rcmi_pair_fetch_learn(struct pair *pair, const struct rcmi_transfer *t) {
-    if (t->asked_ns)
-        rcmi_rows_learn(fetch_rows(pair, t->total), t->from ? RCMI_FETCH_ALWAYS : RCMI_FETCH_NEVER,
-                        (float)(rcmi_now_ns() - t->asked_ns) * 1024.0f / (float)t->total);
+    if (!t->asked_ns)
+        return;
+    rcmi_rows_learn(fetch_rows(pair, t->total), t->from ? RCMI_FETCH_ALWAYS : RCMI_FETCH_NEVER,
+                    (float)(rcmi_now_ns() - t->asked_ns) * 1024.0f / (float)t->total);
+    pair_wish(pair, t->total);
+}
+
+void rcmi_pair_came_unasked(struct pair *pair, size_t bytes) {
+    struct rcmi_rows *rows = fetch_rows(pair, bytes);
+    if (rcmi_rows_may_pass(rows))
+        rcmi_rows_pass(rows);
+    pair_wish(pair, bytes);
 }
 
 /* It cannot be fetched after all: it comes in slots, from the beginning. */

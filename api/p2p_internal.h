@@ -24,6 +24,9 @@
 /* The same where the receiver may fetch instead, if it is asked. */
 #define EAGER_SHARED_FETCHED  ((size_t)16383)
 #define EAGER_CROWDED_FETCHED ((size_t)131071)
+#ifndef FETCH_MIN /* the fuzz target's messages are small */
+#define FETCH_MIN ((size_t)16 << 10)
+#endif
 /* There a sender that went on at once might keep the receiver from their core: it waits, from so
  * many bytes on, until the message was taken. */
 #define CROWDED_WAITS  ((size_t)16384)
@@ -116,6 +119,7 @@ struct pair {
     struct rcmi_patience patience;
     struct rcmi_faster_sizes stores;           /* into its slots: enum rcmi_stores */
     struct rcmi_rows fetches[RCMI_ROWS_SIZES]; /* enum rcmi_fetching */
+    uint64_t wish;                             /* said last to the sender: see p2p_fetch.c */
     int fetching;                              /* of those that it is receiving */
     bool unfetchable;
     bool expecting, active;
@@ -249,6 +253,12 @@ void rcmi_receive_end(struct rcm_work *work);
 bool rcmi_pair_begin_fetch(const struct rcmi_p2p *p2p, struct pair *pair,
                            struct rcmi_transfer *transfer, uint64_t from);
 void rcmi_pair_fetch_learn(struct pair *pair, const struct rcmi_transfer *transfer);
+/* The receiver's wish to have messages of so many bytes unasked. One came so, of FETCH_MIN or more.
+ */
+static inline uint64_t rcmi_pair_wish_bit(size_t bytes) {
+    return UINT64_C(1) << rcmi_rows_size(bytes);
+}
+void rcmi_pair_came_unasked(struct pair *pair, size_t bytes);
 rcm_status rcmi_pair_fetch(const struct rcmi_p2p *p2p, int peer, bool *moved);
 /* p2p_place.c: a message by slots of memory; a new work of a pair that has a choice; when its data
  * were asked for, and when they are there. */

@@ -55,6 +55,8 @@ static void receive_eager(struct rcmi_p2p *p2p, struct rcm_work *work, int peer,
     receive_begin(work, peer, header);
     receive_bytes(&work->transfer, bytes, header->total);
     p2p->pairs[peer].eager_in += eager_charge(header->total);
+    if (header->total >= FETCH_MIN)
+        rcmi_pair_came_unasked(&p2p->pairs[peer], header->total);
     rcmi_receive_end(work);
 }
 

@@ -34,14 +34,21 @@ static void pair_copy(const struct rcmi_p2p *p2p, struct pair *pair, void *to, c
     rcmi_try_end(&try, len);
 }
 
-/* The longest message that goes out unasked. */
-static size_t pair_eager_max(const struct rcmi_p2p *p2p, const struct pair *pair, uint64_t tag) {
+/* Would the receiver fetch a message of so many bytes? It may have said no. */
+static bool pair_is_fetched(const struct rcmi_p2p *p2p, const struct pair *pair, size_t total) {
+    return p2p->fetch != RCMI_FETCH_NEVER &&
+           !(rcmi_channel_wished(pair->tx) & rcmi_pair_wish_bit(total));
+}
+
+/* Is a message of so many bytes short enough to go out unasked? */
+static bool pair_is_short(const struct rcmi_p2p *p2p, const struct pair *pair, uint64_t tag,
+                          size_t total) {
     if (!shares_slots(pair->tx))
-        return tag <= UINT32_MAX ? EAGER_BARE : EAGER_MAX;
-    const bool fetched = p2p->fetch != RCMI_FETCH_NEVER;
-    if (shares_cpu(p2p, pair))
-        return fetched ? EAGER_CROWDED_FETCHED : EAGER_CROWDED;
-    return fetched ? EAGER_SHARED_FETCHED : EAGER_SHARED;
+        return total <= (tag <= UINT32_MAX ? EAGER_BARE : EAGER_MAX);
+    const bool crowded = shares_cpu(p2p, pair);
+    if (total <= (crowded ? EAGER_CROWDED_FETCHED : EAGER_SHARED_FETCHED))
+        return true;
+    return total <= (crowded ? EAGER_CROWDED : EAGER_SHARED) && !pair_is_fetched(p2p, pair, total);
 }
 
 /* What stands before an eager message in its slot. A tag that fits goes where an id would be; then
@@ -55,7 +62,7 @@ bool rcmi_pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair,
     /* Acquire pairs with the release store of the loop thread, which wrote slot_bytes before. */
     const bool ready = atomic_load_explicit(&pair->tx->state, memory_order_acquire) == RCM_OK;
     const size_t slot = ready ? pair->tx->slot_bytes : 0;
-    return total <= pair_eager_max(p2p, pair, tag) && total + eager_head(tag) <= slot &&
+    return pair_is_short(p2p, pair, tag, total) && total + eager_head(tag) <= slot &&
            pair->eager_out + eager_charge(total) <= p2p->budget;
 }
 

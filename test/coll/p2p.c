@@ -60,6 +60,41 @@ static int check_sizes(rcm_comm *comm) {
     return errors;
 }
 
+/* So many of sizes that come unasked or announced, and the one or the other by what the receiver
+ * finds to be faster, that it changes its mind; two at a time, so that some are under way
+ * meanwhile. Rank 0 sends, rank 1 answers in the middle of them. */
+static int check_asked(rcm_comm *comm) {
+    enum { ROUNDS = 300 };
+    static const size_t sizes[] = {16384, 16385, 32768, 32769, 131072};
+    const bool sends = rcm_rank(comm) == 0;
+    int errors = 0;
+    for (int k = 0; k < ROUNDS && rcm_rank(comm) < 2; k++) {
+        uint8_t *bytes[2];
+        rcm_work *works[2];
+        for (uint64_t i = 0; i < 2; i++) {
+            const size_t len = sizes[(size_t)k / 3 % 5] - i;
+            bytes[i] = sends ? message_new(len, k, i) : calloc(1, len + 1);
+            CHECK(errors,
+                  (sends ? rcm_isend(comm, bytes[i], len, RCM_UINT8, 1, i, &works[i])
+                         : rcm_irecv(comm, bytes[i], len, RCM_UINT8, 0, i, &works[i])) == RCM_OK,
+                  "%s", rcm_last_error());
+        }
+        for (uint64_t i = 0; i < 2; i++) {
+            const size_t len = sizes[(size_t)k / 3 % 5] - i;
+            CHECK(errors, rcm_work_wait(works[i], -1) == RCM_OK, "message %d of %zu", k, len);
+            CHECK(errors, sends || message_wrong(bytes[i], len, k, i) == 0, "%d: wrong data", k);
+            rcm_work_free(works[i]);
+            free(bytes[i]);
+        }
+        if (k % 7 == 0)
+            CHECK(errors,
+                  (sends ? rcm_recv(comm, NULL, 0, RCM_UINT8, 1, 9, NULL, NULL)
+                         : rcm_send(comm, NULL, 0, RCM_UINT8, 0, 9, NULL, NULL)) == RCM_OK,
+                  "%s", rcm_last_error());
+    }
+    return errors;
+}
+
 /* Rank 0 sends many messages, small and large, under several tags; rank 1 takes the tags in
  * reverse. */
 static int check_tags(rcm_comm *comm) {
@@ -276,8 +311,8 @@ static int check(rcm_comm *comm, void *arg) {
     int errors = check_arguments(comm);
     errors += check_sizes(comm);
     if (rcm_size(comm) > 1)
-        errors +=
-            check_tags(comm) + check_truncated(comm) + check_nothing(comm) + check_shorter(comm);
+        errors += check_tags(comm) + check_truncated(comm) + check_nothing(comm) +
+                  check_shorter(comm) + check_asked(comm);
     errors += check_self(comm);
     errors += check_flood(comm);
     return errors;
