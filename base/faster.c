@@ -57,7 +57,7 @@ void rcmi_faster_learn(struct rcmi_faster *faster, int way, float cost) {
 
 static int size_class(size_t bytes) {
     if (bytes >= RCMI_FASTER_LARGE)
-        return bytes >= 8 * RCMI_FASTER_LARGE ? 6 : bytes >= 2 * RCMI_FASTER_LARGE ? 5 : 4;
+        return bytes >= RCMI_FASTER_ALL ? 6 : bytes >= 2 * RCMI_FASTER_LARGE ? 5 : 4;
     return bytes >= 8 * RCMI_FASTER_MIN   ? 3
            : bytes >= 4 * RCMI_FASTER_MIN ? 2
            : bytes >= 2 * RCMI_FASTER_MIN ? 1
@@ -66,7 +66,7 @@ static int size_class(size_t bytes) {
 
 /* Is this use worth two looks at the clock? */
 static bool faster_looks(const struct rcmi_faster *faster, int way, size_t bytes) {
-    return bytes >= RCMI_FASTER_LARGE || way != faster->way || faster->cost[way] == 0 ||
+    return bytes >= RCMI_FASTER_ALL || way != faster->way || faster->cost[way] == 0 ||
            faster->left % SMALL_EVERY == 0;
 }
 
