@@ -28,9 +28,7 @@
  * whoever reads looks at sequence before and after. The record is made when one is used: few ever
  * are. */
 struct call {
-    /* 0 while the rest is written. Sequentially consistent, as nheard: of one who publishes a call
-     * and then looks at nheard, and one who raises nheard and then looks for the call, one sees the
-     * other. Its stores also pair with the acquire loads in call_record. */
+    /* 0 while the rest is written. Its stores pair with the acquire loads in call_record. */
     _Atomic uint64_t sequence;
     /* Relaxed, ordered by sequence. */
     _Atomic uint64_t meta, count;
@@ -44,8 +42,10 @@ struct rcmi_records {
     pthread_mutex_t lock;
     struct call own[HISTORY];  /* by sequence modulo HISTORY */
     struct rcmi_record *heard; /* by rank: the first it told that we have not called yet */
-    /* Of those, how many are of a call that we have not made yet. Changed under the lock; partner:
-     * call.sequence. */
+    /* Of those, how many are of a call that we have not made yet. Changed under the lock; relaxed.
+     * Of one who publishes a call and then looks here, and one who raises this and then looks for
+     * the call, neither may see the other, within some nanoseconds: then the next call compares
+     * both (a fence here, in every call, took longer than all else that is written for it). */
     _Atomic int nheard;
     bool *told; /* by rank: whether it knows all our calls */
 };
@@ -128,13 +128,14 @@ static void call_publish(struct call *call, uint64_t sequence, bool parting,
     PUT(dtype, (int32_t)bind->dtype);
     PUT(op, (int32_t)bind->op);
     PUT(parting, parting);
-    atomic_store_explicit(&call->sequence, sequence, memory_order_seq_cst);
+    /* Partner: the acquire load in call_record. */
+    atomic_store_explicit(&call->sequence, sequence, memory_order_release);
 }
 
 /* With sequence 0 if there is no such call, or it is just being overwritten. */
 static struct rcmi_record call_record(const struct call *call, uint32_t epoch) {
     struct rcmi_record record = {.magic = RCMI_RECORD_MAGIC, .epoch = epoch};
-    const uint64_t sequence = atomic_load_explicit(&call->sequence, memory_order_seq_cst);
+    const uint64_t sequence = atomic_load_explicit(&call->sequence, memory_order_acquire);
     if (sequence == 0)
         return record;
     const struct rcmi_plan *plan = GET(plan);
@@ -155,7 +156,7 @@ static struct rcmi_record call_record(const struct call *call, uint32_t epoch) {
 #undef PUT
 #undef GET
 
-/* Takes what rank told of the call with that number; false if it told nothing. Under the lock. */
+/* Takes what rank told of a call up to that number; false if it told nothing. Under the lock. */
 static bool records_take(struct rcmi_records *records, int rank, uint64_t sequence,
                          struct rcmi_record *ret_record) {
     struct rcmi_record *heard = &records->heard[rank];
@@ -164,19 +165,23 @@ static bool records_take(struct rcmi_records *records, int rank, uint64_t sequen
     *ret_record = *heard;
     heard->sequence = 0;
     atomic_fetch_sub_explicit(&records->nheard, 1, memory_order_relaxed);
-    return ret_record->sequence == sequence;
+    return true;
 }
 
-/* Somebody told of a call that had not been made yet: compares. */
+/* Somebody told of a call that had not been made yet, but now is, with this number or before:
+ * compares. */
 static void records_compare_heard(struct rcmi_records *records, uint64_t sequence) {
     rcm_comm *comm = records->comm;
-    const struct rcmi_record own = call_record(&records->own[sequence % HISTORY], comm->epoch);
     struct rcmi_record other;
     for (int r = 0; r < comm->size; r++) {
         pthread_mutex_lock(&records->lock);
         const bool told = records_take(records, r, sequence, &other);
         pthread_mutex_unlock(&records->lock); /* failing takes other locks */
-        if (told)
+        if (!told)
+            continue;
+        const struct rcmi_record own =
+            call_record(&records->own[other.sequence % HISTORY], comm->epoch);
+        if (own.sequence == other.sequence)
             records_compare(comm, &own, r, &other);
     }
 }
@@ -184,7 +189,7 @@ static void records_compare_heard(struct rcmi_records *records, uint64_t sequenc
 void rcmi_records_add(struct rcmi_records *records, uint64_t sequence, bool parting,
                       const struct rcmi_bind *bind) {
     call_publish(&records->own[sequence % HISTORY], sequence, parting, bind);
-    if (atomic_load_explicit(&records->nheard, memory_order_seq_cst) > 0)
+    if (atomic_load_explicit(&records->nheard, memory_order_relaxed) > 0)
         records_compare_heard(records, sequence);
 }
 
@@ -198,7 +203,7 @@ static bool records_keep(struct rcmi_records *records, int rank, const struct rc
     const bool first = heard->sequence == 0;
     *heard = *said;
     if (first)
-        atomic_fetch_add_explicit(&records->nheard, 1, memory_order_seq_cst);
+        atomic_fetch_add_explicit(&records->nheard, 1, memory_order_relaxed);
     *own = call_record(&records->own[said->sequence % HISTORY], said->epoch);
     return own->sequence < said->sequence || !records_take(records, rank, own->sequence, &again);
 }
