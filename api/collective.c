@@ -7,17 +7,19 @@
 #include "comm.h"
 #include <string.h>
 
-/* A call as the user made it. */
+/* A call as the user made it. (What stands beside each other in struct rcmi_called does not here:
+ * compilers would compare it at once, and a load of what was just stored in two parts takes long.)
+ */
 struct request {
     enum rcm_collective collective;
+    rcm_dtype dtype;
     const void *in;
     void *out;
     size_t count;
-    rcm_dtype dtype;
-    rcm_op op;
-    int root;
-    bool parting; /* the barrier of rcm_destroy */
     const struct rcm_call *call;
+    int root;
+    rcm_op op;
+    bool parting; /* the barrier of rcm_destroy */
 };
 
 static uint64_t mix(uint64_t hash, uint64_t value) {
@@ -139,27 +141,26 @@ static rcm_status request_work(rcm_comm *comm, const struct request *r, struct r
     return rcmi_work_end(comm, work);
 }
 
-static rcm_status request_issue(rcm_comm *comm, const struct request *r, rcm_work **ret_work) {
-    const struct rcmi_called *called = request_again(comm, r);
+/* called: what request_again said. */
+static rcm_status request_issue(rcm_comm *comm, const struct request *r,
+                                const struct rcmi_called *called, rcm_work **ret_work) {
     const bool blocking = ret_work == NULL;
     struct rcmi_called now;
     struct rcmi_run *run = NULL;
-    struct rcm_work *work;
     rcm_status status = rcmi_call_check(r->call);
     if (status == RCM_OK && !called) {
         status = request_resolve(comm, r, &now);
         called = &now;
     }
     if (status == RCM_OK) /* now: nothing may fail once there is a run */
-        status = rcmi_work_get(comm, blocking, &work);
+        status = rcmi_work_spare(comm);
     if (status != RCM_OK)
         return rcmi_comm_decline(comm, status);
     const struct rcmi_bind bind = request_bind(comm, r, called);
     rcmi_records_add(comm->records, comm->sequence, r->parting, &bind);
-    if (blocking && rcmi_collective_now(comm, comm->sequence, &bind, &run) == RCM_OK) {
-        rcmi_work_keep(comm, work);
+    if (blocking && rcmi_collective_now(comm, comm->sequence, &bind, &run) == RCM_OK)
         return RCM_OK;
-    }
+    struct rcm_work *work = rcmi_work_take(comm);
     rcmi_work_begin(comm, RCMI_WORK_COLLECTIVE, blocking, r->call, work);
     work->bind = bind;
     return request_work(comm, r, work, run, ret_work);
@@ -182,7 +183,8 @@ rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *recv, size_t c
                                     .op = op,
                                     .call = call};
     rcm_status status = rcmi_comm_usable(comm);
-    if (status == RCM_OK && !request_again(comm, &request)) {
+    const struct rcmi_called *again = status == RCM_OK ? request_again(comm, &request) : NULL;
+    if (status == RCM_OK && !again) {
         status = check_vector(count, dtype);
         if (status == RCM_OK)
             status = check_op(op);
@@ -193,7 +195,7 @@ rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *recv, size_t c
         status = check_buffer("recv", recv, count);
     if (status == RCM_OK)
         status = check_overlap(send, recv, count * rcm_dtype_size(dtype));
-    return status == RCM_OK ? request_issue(comm, &request, ret_work) : status;
+    return status == RCM_OK ? request_issue(comm, &request, again, ret_work) : status;
 }
 
 static rcm_status check_root(const rcm_comm *comm, int root) {
@@ -214,14 +216,15 @@ rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count, rcm_dtype d
                                     .root = root,
                                     .call = call};
     rcm_status status = rcmi_comm_usable(comm);
-    if (status == RCM_OK && !request_again(comm, &request)) {
+    const struct rcmi_called *again = status == RCM_OK ? request_again(comm, &request) : NULL;
+    if (status == RCM_OK && !again) {
         status = check_vector(count, dtype);
         if (status == RCM_OK)
             status = check_root(comm, root);
     }
     if (status == RCM_OK)
         status = check_buffer("buffer", buffer, count);
-    return status == RCM_OK ? request_issue(comm, &request, ret_work) : status;
+    return status == RCM_OK ? request_issue(comm, &request, again, ret_work) : status;
 }
 
 rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call, rcm_work **ret_work) {
@@ -230,14 +233,14 @@ rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call, rcm_work **r
         return status;
     const struct request request = {
         .collective = RCM_BARRIER, .dtype = RCM_UINT8, .op = RCM_SUM, .call = call};
-    return request_issue(comm, &request, ret_work);
+    return request_issue(comm, &request, request_again(comm, &request), ret_work);
 }
 
 rcm_status rcmi_barrier_parting(rcm_comm *comm) {
     const struct request request = {
         .collective = RCM_BARRIER, .dtype = RCM_UINT8, .op = RCM_SUM, .parting = true};
     rcm_status status = rcmi_comm_usable(comm);
-    return status == RCM_OK ? request_issue(comm, &request, NULL) : status;
+    return status == RCM_OK ? request_issue(comm, &request, NULL, NULL) : status;
 }
 
 /* ---- Preparing ----------------------------------------------------------------------------- */

@@ -40,15 +40,12 @@ rcm_status rcmi_comm_failure(const rcm_comm *comm) {
     return error.status;
 }
 
-rcm_status rcmi_comm_usable(const rcm_comm *comm) {
+rcm_status rcmi_comm_why_not(const rcm_comm *comm) {
     if (!comm)
         return rcmi_fail(RCM_ERR_INVALID, 0, "comm is NULL");
     if (comm->fork_generation != rcmi_fork_generation())
         return rcmi_fail(RCM_ERR_FORKED, 0, "this communicator belongs to the parent process");
-    /* Acquire pairs with the release in comm_record: the record is complete. */
-    if (atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK)
-        return rcmi_comm_failure(comm);
-    return RCM_OK;
+    return rcmi_comm_failure(comm);
 }
 
 /* The first record wins. Wakes everybody, tells every linked rank. */

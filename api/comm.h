@@ -216,8 +216,6 @@ struct rcm_work {
 };
 
 /* ---- comm.c */
-/* RCM_OK if operations may be issued; else the thread's error is set. */
-rcm_status rcmi_comm_usable(const rcm_comm *comm);
 /* Makes comm fail with the thread's error (or joins an earlier failure); tells all linked ranks.
  * work: in which operation, NULL if in none. Any thread. */
 void rcmi_comm_fail(rcm_comm *comm, const struct rcm_work *work);
@@ -242,6 +240,15 @@ extern _Atomic uint32_t rcmi_forks;
 void rcmi_fork_watch(void);
 static inline uint32_t rcmi_fork_generation(void) {
     return atomic_load_explicit(&rcmi_forks, memory_order_relaxed);
+}
+/* RCM_OK if operations may be issued; else the thread's error is set. _why_not: they may not. */
+rcm_status rcmi_comm_why_not(const rcm_comm *comm);
+static inline rcm_status rcmi_comm_usable(const rcm_comm *comm) {
+    /* Acquire pairs with the release in comm_record: the record is complete. */
+    if (comm && comm->fork_generation == rcmi_fork_generation() &&
+        atomic_load_explicit(&comm->failed, memory_order_acquire) == RCM_OK)
+        return RCM_OK;
+    return rcmi_comm_why_not(comm);
 }
 /* Gives a reference back. */
 void rcmi_comm_unref(rcm_comm *comm);
@@ -298,7 +305,11 @@ void rcmi_engine_remove(struct rcmi_engine *engine, rcm_comm *comm);
 
 /* ---- drive.c */
 /* The driver's, at the end of a blocking call: see rcmi_run_is_courteous. */
-void rcmi_comm_be_courteous(rcm_comm *comm);
+void rcmi_comm_yield_once(rcm_comm *comm);
+static inline void rcmi_comm_be_courteous(rcm_comm *comm) {
+    if (comm->courtesy)
+        rcmi_comm_yield_once(comm);
+}
 /* A sleeping driver looks at deadlines that often. */
 #define RCMI_LOOK_EVERY_NS INT64_C(500000000)
 /* One pass over everything unfinished. The caller is the driver. True if anything moved. */
@@ -359,22 +370,28 @@ void rcmi_comm_answer(rcm_comm *comm, int peer, const struct rcmi_inquiry *quest
 
 /* ---- work.c */
 /* blocking: rcmi_work_issue will get no ret_work. Issuing thread. A new work is memory, that of the
- * last blocking call if this one blocks too, and a beginning. */
-rcm_status rcmi_work_get(rcm_comm *comm, bool blocking, struct rcm_work **ret_work);
+ * last blocking call if there is some, and a beginning. _spare: there is memory for one; _take:
+ * takes it. */
+rcm_status rcmi_work_make_spare(rcm_comm *comm);
+static inline rcm_status rcmi_work_spare(rcm_comm *comm) {
+    return comm->spare ? RCM_OK : rcmi_work_make_spare(comm);
+}
+struct rcm_work *rcmi_work_take(rcm_comm *comm);
 void rcmi_work_begin(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
                      const struct rcm_call *call, struct rcm_work *work);
 rcm_status rcmi_work_new(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
                          const struct rcm_call *call, struct rcm_work **ret_work);
 void rcmi_work_complete(struct rcm_work *work, rcm_status status);
-/* Memory of a work for the next blocking call. */
-void rcmi_work_keep(rcm_comm *comm, struct rcm_work *work);
 /* Blocking: submits, waits, ends. Else submits, kicks, hands out. */
 rcm_status rcmi_work_issue(rcm_comm *comm, struct rcm_work *work, rcm_work **ret_work);
 /* The result of a blocking call, whose work is final and not needed any more. */
 rcm_status rcmi_work_end(rcm_comm *comm, struct rcm_work *work);
 /* "all_reduce", "send" */
 const char *rcmi_work_name(const struct rcm_work *work);
-rcm_status rcmi_call_check(const struct rcm_call *call);
+rcm_status rcmi_call_check_given(const struct rcm_call *call);
+static inline rcm_status rcmi_call_check(const struct rcm_call *call) {
+    return call ? rcmi_call_check_given(call) : RCM_OK;
+}
 
 /* ---- p2p.c; all but _wanted for the driver only */
 rcm_status rcmi_p2p_create(rcm_comm *comm, struct rcmi_p2p **ret_p2p);

@@ -203,10 +203,9 @@ static bool comm_pause(rcm_comm *comm, struct rcmi_pause *pause) {
     return paused;
 }
 
-void rcmi_comm_be_courteous(rcm_comm *comm) {
+void rcmi_comm_yield_once(rcm_comm *comm) {
     struct rcmi_pause once = {.yields = 1};
-    if (comm->courtesy)
-        (void)rcmi_pause(&once);
+    (void)rcmi_pause(&once);
     comm->courtesy = false;
 }
 

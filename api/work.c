@@ -4,9 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-rcm_status rcmi_call_check(const struct rcm_call *call) {
-    if (!call)
-        return RCM_OK;
+rcm_status rcmi_call_check_given(const struct rcm_call *call) {
     if (call->size < sizeof(struct rcm_call))
         return rcmi_fail(RCM_ERR_INVALID, 0,
                          "call->size is %u, expected at least %zu (RCM_CALL_INIT)", call->size,
@@ -16,19 +14,19 @@ rcm_status rcmi_call_check(const struct rcm_call *call) {
     return RCM_OK;
 }
 
-rcm_status rcmi_work_get(rcm_comm *comm, bool blocking, struct rcm_work **ret_work) {
-    struct rcm_work *work = blocking ? comm->spare : NULL;
-    if (work)
-        comm->spare = NULL;
-    else
-        work = malloc(sizeof(*work));
-    if (!work)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a work");
-    *ret_work = work;
-    return RCM_OK;
+rcm_status rcmi_work_make_spare(rcm_comm *comm) {
+    comm->spare = malloc(sizeof(*comm->spare));
+    return comm->spare ? RCM_OK : rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a work");
 }
 
-void rcmi_work_keep(rcm_comm *comm, struct rcm_work *work) {
+struct rcm_work *rcmi_work_take(rcm_comm *comm) {
+    struct rcm_work *work = comm->spare;
+    comm->spare = NULL;
+    return work;
+}
+
+/* Memory of a work for the next call. */
+static void work_keep(rcm_comm *comm, struct rcm_work *work) {
     free(comm->spare);
     comm->spare = work;
 }
@@ -51,10 +49,12 @@ void rcmi_work_begin(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
 
 rcm_status rcmi_work_new(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
                          const struct rcm_call *call, struct rcm_work **ret_work) {
-    rcm_status status = rcmi_work_get(comm, blocking, ret_work);
-    if (status == RCM_OK)
-        rcmi_work_begin(comm, kind, blocking, call, *ret_work);
-    return status;
+    const rcm_status status = rcmi_work_spare(comm);
+    if (status != RCM_OK)
+        return status;
+    *ret_work = rcmi_work_take(comm);
+    rcmi_work_begin(comm, kind, blocking, call, *ret_work);
+    return RCM_OK;
 }
 
 static void work_unref(struct rcm_work *work) {
@@ -106,7 +106,7 @@ rcm_status rcmi_work_end(rcm_comm *comm, struct rcm_work *work) {
                   work->transfer.peer, work->transfer.total, work->transfer.capacity);
     else if (status != RCM_OK && rcmi_comm_failure(comm) == RCM_OK)
         rcmi_fail(status, 0, "%s failed: %s", rcmi_work_name(work), rcm_status_text(status));
-    rcmi_work_keep(comm, work);
+    work_keep(comm, work);
     return status;
 }
 
