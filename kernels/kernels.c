@@ -5,9 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
-#if defined(RCMI_KERNELS_X86)
-#include <cpuid.h>
-#endif
+#include "cpu.h"
 #include "log.h"
 #include "settings.h"
 #include "variant.h"
@@ -28,40 +26,7 @@ static bool cpu_has_base(void) {
     return true;
 }
 
-/*
- * Is "rep movsb" the better copy here? AMD's Zen 5 (family 0x1a) writes lines that another core has
- * read twice as fast by it; from Zen 3 on it may be very slow there (glibc's bug 30994), and
- * Intel's cores copy both ways alike. See "Copies by the string instruction" in
- * algorithms/PERFORMANCE.md.
- */
-#if defined(RCMI_KERNELS_X86)
-#define ZEN_5          0x1a
-#define FSRM_BIT       (1u << 4) /* leaf 7, edx: fast short "rep movsb" */
-#define FAMILY_OF(eax) (((eax) >> 8 & 0xf) + ((eax) >> 20 & 0xff))
-
-static bool cpu_copies_strings(void) {
-    unsigned a, b, c, d, eax;
-    if (!__builtin_cpu_is("amd") || !__get_cpuid(1, &eax, &b, &c, &d))
-        return false;
-    return FAMILY_OF(eax) >= ZEN_5 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & FSRM_BIT);
-}
-#else
-static bool cpu_copies_strings(void) {
-    return false;
-}
-#endif
-
 _Atomic bool rcmi_copies_strings;
-
-static bool strings_choose(void) {
-    const char *wanted = rcmi_setting("RINGCOMM_COPY");
-    if (strcmp(wanted, "strings") == 0 || strcmp(wanted, "vectors") == 0)
-        return strcmp(wanted, "strings") == 0;
-    if (strcmp(wanted, "auto") != 0)
-        rcmi_log(RCMI_LOG_WARN, "RINGCOMM_COPY=%s is not auto, vectors or strings, using auto",
-                 wanted);
-    return cpu_copies_strings();
-}
 
 /* Best first. */
 static const struct {
@@ -106,7 +71,8 @@ static const struct rcmi_kernel_table *kernels_chosen(void) {
     const struct rcmi_kernel_table *table = atomic_load_explicit(&chosen, memory_order_relaxed);
     if (!table) {
         table = kernels_choose();
-        atomic_store_explicit(&rcmi_copies_strings, strings_choose(), memory_order_relaxed);
+        atomic_store_explicit(&rcmi_copies_strings, rcmi_cpu_copies_strings(),
+                              memory_order_relaxed);
         atomic_store_explicit(&chosen, table, memory_order_relaxed);
     }
     return table;

@@ -6,6 +6,7 @@
  */
 #include <stdbool.h>
 #include <string.h>
+#include "cpu.h"
 #include "ops.h"
 #include "variant.h"
 
@@ -19,9 +20,6 @@
 /* Copies of these sizes are done here and not by memcpy. */
 #define COPY_MIN 2048
 #define COPY_MAX (4 << 20)
-
-/* Shorter ones find the lines of dst in a state in which vectors are faster, most often. */
-#define STRING_MIN 12288
 
 /* What looks ahead in memory for a core stops at the end of a page, so copies of these sizes go
  * through several pages at once. Longer ones come to their speed by themselves. */
@@ -96,7 +94,7 @@ static void copy_plain(void *dst, const void *src, size_t bytes) {
         return;
     if (bytes < COPY_MIN || bytes > COPY_MAX)
         memcpy(dst, src, bytes);
-    else if (bytes >= STRING_MIN &&
+    else if (bytes >= RCMI_STRING_MIN &&
              atomic_load_explicit(&rcmi_copies_strings, memory_order_relaxed))
         copy_string(dst, src, bytes);
     else if (bytes >= PAGES_MIN && bytes < PAGES_MAX)

@@ -27,7 +27,7 @@ extern const struct rcmi_kernel_table rcmi_kernels_avx2;
 extern const struct rcmi_kernel_table rcmi_kernels_avx512;
 #endif
 
-/* Do plain copies of 12 KiB to 4 MiB, of every variant, use the CPU's string instruction? Relaxed:
+/* Do plain copies of 2 KiB to 4 MiB, of every variant, use the CPU's string instruction? Relaxed:
  * written when a table is chosen (and by tests), always with the same value, and either will do. */
 extern _Atomic bool rcmi_copies_strings;
 

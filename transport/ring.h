@@ -32,6 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include "cpu.h"
 #include "error.h"
 #include "prefetch.h"
 #include "transport.h"
@@ -42,7 +43,7 @@
 #define RCMI_RING_HEADERS 64 /* at least */
 /* The next message is likely to be as long as this one: its lines of the slot are asked for ahead.
  * Not from here on: pieces of large messages follow so fast that the reader still reads that slot.
- */
+ * Nor where they are written by the string instruction (cpu.h). */
 #define RCMI_RING_AHEAD ((size_t)16 << 10)
 _Static_assert(RCMI_RING_INLINE <= 2 * RCMI_LINE && RCMI_RING_INLINE <= RCMI_TINY,
                "a message of more uses a slot");
@@ -202,6 +203,7 @@ struct rcmi_ring_writer {
     uint64_t filled; /* slots, so far */
     uint64_t room;   /* filled may reach it */
     uint64_t taken;  /* messages, by the last look */
+    size_t ahead;    /* longer messages are not asked for */
     uint32_t index;  /* of slot */
     bool broken;
     void *base;
@@ -214,6 +216,8 @@ static inline void rcmi_ring_writer_init(struct rcmi_ring_writer *w, void *base,
                                    .slot = rcmi_ring_slot(base, shape, 0),
                                    .limit = shape->nheaders,
                                    .room = shape->slots,
+                                   .ahead = rcmi_cpu_copies_strings() ? RCMI_STRING_MIN
+                                                                      : RCMI_RING_AHEAD,
                                    .base = base,
                                    .shape = *shape};
 }
@@ -251,7 +255,7 @@ static inline void rcmi_ring_publish(struct rcmi_ring_writer *w, uint64_t len, u
     w->slot = rcmi_ring_slot(w->base, &w->shape, w->index);
     if (++w->filled == w->room)
         w->limit = w->produced;
-    for (size_t at = 0; len < RCMI_RING_AHEAD && at < len; at += RCMI_LINE)
+    for (size_t at = 0; len < w->ahead && at < len; at += RCMI_LINE)
         rcmi_prefetch_write((const uint8_t *)w->slot + at);
 }
 
