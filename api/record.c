@@ -44,8 +44,9 @@ struct rcmi_records {
     struct rcmi_record *heard; /* by rank: the first it told that we have not called yet */
     /* Of those, how many are of a call that we have not made yet. Changed under the lock; relaxed.
      * Of one who publishes a call and then looks here, and one who raises this and then looks for
-     * the call, neither may see the other, within some nanoseconds: then the next call compares
-     * both (a fence here, in every call, took longer than all else that is written for it). */
+     * the call, neither may see the other, within some nanoseconds: then rcmi_records_tell compares
+     * both, or the next call (a fence here, in every call, took longer than all else that is
+     * written for it). */
     _Atomic int nheard;
     bool *told; /* by rank: whether it knows all our calls */
 };
@@ -221,6 +222,8 @@ void rcmi_records_hear(struct rcmi_records *records, int rank, const struct rcmi
 void rcmi_records_tell(struct rcmi_records *records, const struct rcm_work *work, int peer) {
     const rcm_comm *comm = records->comm;
     struct call call = {.sequence = 0};
+    if (atomic_load_explicit(&records->nheard, memory_order_relaxed) > 0)
+        records_compare_heard(records, work->sequence);
     call_publish(&call, work->sequence, work->parting, &work->bind);
     const struct rcmi_record record = call_record(&call, comm->epoch);
     for (int r = 0; r < comm->size; r++)
