@@ -126,17 +126,21 @@ static bool run_may_pass(const struct rcmi_run *run, const struct rcmi_rows *row
     return rows && run_bytes(run) <= MEASURED_MIN && rcmi_rows_may_pass(rows);
 }
 
-/* Which way shall the next one of this size come? As the last one, while they pass unmeasured. */
+/* Which way shall the next one of this size come? The faster one, while they pass unmeasured. */
 static void run_wish_next(const struct rcmi_run *run) {
     struct rcmi_rows *rows = run_rows(run);
     const bool always = run->exec->config.fetch == RCMI_FETCH_ALWAYS;
-    if (rows && !run_may_pass(run, rows))
-        run_wish(run, always || rcmi_rows_way(rows) == RCMI_FETCH_ALWAYS);
+    if (!rows)
+        return;
+    const int way = run_may_pass(run, rows) ? rows->faster.way : rcmi_rows_way(rows);
+    run_wish(run, always || way == RCMI_FETCH_ALWAYS);
 }
 
 /* One comes. */
 static void run_measure(struct rcmi_run *run) {
     struct rcmi_rows *rows = run_rows(run);
+    if (run->ports[0].end->wish & WISH_NONE)
+        return;
     if (run_may_pass(run, rows)) {
         rcmi_rows_pass(rows);
         run_wish_next(run);

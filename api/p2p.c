@@ -21,8 +21,9 @@
  * kind and the id travel in the slot's meta word, so DATA slots hold nothing but data and can be
  * received straight into place.
  *
- * What is small depends on what asking costs, and is the sender's to say (p2p_send.c). A blocking
- * call with nothing else under way needs no work for a small message (p2p_direct.c).
+ * What is small depends on what asking costs, and is the sender's to say (p2p_send.c), but for some
+ * that the receiver may want to fetch (p2p_fetch.c). A blocking call with nothing else under way
+ * needs no work for a small message (p2p_direct.c).
  *
  * Posted receives and unexpected messages are kept in one list each, in order of arrival, whoever
  * the peer is: a receive from any source is a match without comparing the source.

@@ -37,6 +37,7 @@ bool rcmi_pair_begin_fetch(const struct rcmi_p2p *p2p, struct pair *pair, struct
     if (from == 0 || p2p->fetch == RCMI_FETCH_NEVER || pair->unfetchable ||
         fetch_bytes(t) < FETCH_MIN)
         return false;
+    rcmi_rows_see(fetch_rows(pair, t->total));
     const int way = rcmi_rows_way(fetch_rows(pair, t->total));
     t->asked_ns = rcmi_now_ns();
     if (way != RCMI_FETCH_ALWAYS && p2p->fetch != RCMI_FETCH_ALWAYS)
@@ -50,6 +51,8 @@ bool rcmi_pair_begin_fetch(const struct rcmi_p2p *p2p, struct pair *pair, struct
  * message of about so many bytes has to be measured. */
 static void pair_wish(struct pair *pair, size_t bytes) {
     const struct rcmi_rows *rows = fetch_rows(pair, bytes);
+    if (pair->unfetchable)
+        return;
     const uint64_t bit = rcmi_pair_wish_bit(bytes);
     const bool unasked = rows->faster.way == RCMI_FETCH_NEVER && rcmi_rows_may_pass(rows);
     const uint64_t wish = unasked ? pair->wish | bit : pair->wish & ~bit;
@@ -67,7 +70,7 @@ void rcmi_pair_fetch_learn(struct pair *pair, const struct rcmi_transfer *t) {
 
 void rcmi_pair_came_unasked(struct pair *pair, size_t bytes) {
     struct rcmi_rows *rows = fetch_rows(pair, bytes);
-    if (rcmi_rows_may_pass(rows))
+    if (rows->faster.way == RCMI_FETCH_NEVER && rcmi_rows_may_pass(rows))
         rcmi_rows_pass(rows);
     pair_wish(pair, bytes);
 }
@@ -75,6 +78,8 @@ void rcmi_pair_came_unasked(struct pair *pair, size_t bytes) {
 /* It cannot be fetched after all: it comes in slots, from the beginning. */
 static rcm_status fetch_give_up(struct pair *pair, int peer, struct rcmi_transfer *t) {
     pair->unfetchable = true;
+    if (rcmi_channel_wish(pair->rx, UINT64_MAX)) /* the next ones unasked, if they are short */
+        pair->wish = UINT64_MAX;
     t->from = 0;
     t->done = 0;
     t->asked_ns = 0;

@@ -21,7 +21,7 @@
 #define EAGER_BARE    ((size_t)262144) /* the same without copies, see travels_bare */
 #define EAGER_SHARED  ((size_t)32768)  /* where the receiver copies from the slot */
 #define EAGER_CROWDED ((size_t)131072) /* on shared cores asking takes two changes of tasks */
-/* The same where the receiver may fetch instead, if it is asked. */
+/* The same where the receiver may fetch instead, if it is asked, and has not wished otherwise. */
 #define EAGER_SHARED_FETCHED  ((size_t)16383)
 #define EAGER_CROWDED_FETCHED ((size_t)131071)
 #ifndef FETCH_MIN /* the fuzz target's messages are small */

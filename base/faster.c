@@ -135,3 +135,9 @@ void rcmi_rows_pass(struct rcmi_rows *rows) {
     (void)rcmi_rows_way(rows);
     rows->unseen = --rows->left > 0;
 }
+
+void rcmi_rows_see(struct rcmi_rows *rows) {
+    if (rows->unseen)
+        rows->left = 0;
+    rows->unseen = false;
+}

@@ -71,10 +71,12 @@ int rcmi_rows_way(struct rcmi_rows *rows);
 /* One went this way, and cost so much; only what the row was for counts. */
 void rcmi_rows_learn(struct rcmi_rows *rows, int way, float cost);
 
-/* Where to measure is dear, most rows of the way that is faster may go by unmeasured: all but the
- * last one before the other way is tried, and one of so many. May the next use? It does. */
+/* Where to measure is dear, most rows of the way that is faster may go by unmeasured: all but two
+ * of so many, one of them the last before the other way is tried. May the next use? It does. The
+ * next one will be measured after all: a row that is going by ends. */
 #define RCMI_ROWS_SEEN 32
 bool rcmi_rows_may_pass(const struct rcmi_rows *rows);
 void rcmi_rows_pass(struct rcmi_rows *rows);
+void rcmi_rows_see(struct rcmi_rows *rows);
 
 #endif

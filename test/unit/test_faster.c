@@ -203,6 +203,24 @@ static void test_rows_pass_whole(void **state) {
     assert_false(rcmi_rows_may_pass(&rows));
     rcmi_rows_learn(&rows, 0, 50);
     assert_false(rcmi_rows_may_pass(&rows));
+    rcmi_rows_see(&rows); /* nothing: it is measured already */
+    assert_int_equal(rows.left, 3);
+}
+
+/* A row that began to go by does not last for ever where the next uses are to be measured. */
+static void test_rows_seen(void **state) {
+    struct rcmi_rows rows = {.faster = {.way = 0, .left = 10, .cost = {100, 200}}};
+    int other = 0;
+    (void)state;
+    rcmi_rows_pass(&rows);
+    for (int i = 0; i < 100; i++) {
+        rcmi_rows_see(&rows);
+        const int way = rcmi_rows_way(&rows);
+        other += way;
+        rcmi_rows_learn(&rows, way, way ? 10 : 100);
+    }
+    assert_true(other > 0);
+    assert_int_equal(rows.faster.way, 1);
 }
 
 static void test_rows_sizes(void **state) {
@@ -225,7 +243,7 @@ int main(void) {
         cmocka_unit_test(test_small_ones),      cmocka_unit_test(test_rows_are_rows),
         cmocka_unit_test(test_rows_find),       cmocka_unit_test(test_rows_early),
         cmocka_unit_test(test_rows_pass),       cmocka_unit_test(test_rows_pass_whole),
-        cmocka_unit_test(test_rows_sizes),
+        cmocka_unit_test(test_rows_seen),       cmocka_unit_test(test_rows_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
