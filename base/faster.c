@@ -14,6 +14,9 @@
 #define CLEARLY_OF_ROWS 0.9f  /* ... if the best of a row is known of each */
 
 #define ROW 4 /* uses */
+/* A row of the other way ends when the best of this many was this much dearer. */
+#define ROW_AT_LEAST 2
+#define HOPELESS     1.25f
 /* So many times the other way is tried after so few rows, since what was measured first may have
  * been slow because it was the first. */
 #define TRIES_EARLY 3
@@ -110,13 +113,20 @@ int rcmi_rows_way(struct rcmi_rows *rows) {
     return rows->way;
 }
 
+static bool row_is_hopeless(const struct rcmi_rows *rows) {
+    const float known = rows->faster.cost[rows->faster.way];
+    return rows->way != rows->faster.way && rows->left <= ROW - ROW_AT_LEAST && known > 0 &&
+           rows->best > HOPELESS * known;
+}
+
 void rcmi_rows_learn(struct rcmi_rows *rows, int way, float cost) {
     if (rows->left == 0 || rows->unseen || way != rows->way)
         return;
     if (rows->best == 0 || cost < rows->best)
         rows->best = cost;
-    if (--rows->left > 0)
+    if (--rows->left > 0 && !row_is_hopeless(rows))
         return;
+    rows->left = 0;
     faster_learn(&rows->faster, way, rows->best, CLEARLY_OF_ROWS);
     if (way != rows->faster.way && rows->tries < TRIES_EARLY) {
         rows->tries++;

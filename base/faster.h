@@ -52,7 +52,8 @@ void rcmi_faster_learn(struct rcmi_faster *faster, int way, float cost);
 
 /* The same for uses of which the first one after a change says little, since it finds the caches as
  * the other way has left them, and of which any may be interrupted: a few are made in a row, and
- * the best one of them counts. Zeroed: nothing is known. */
+ * the best one of them counts. Two are enough of a way that is far slower. Zeroed: nothing is
+ * known. */
 struct rcmi_rows {
     struct rcmi_faster faster;
     uint8_t way, left; /* of the row of now; how many of its uses are to come */
