@@ -2,6 +2,7 @@
 /*
  * Running bound plans: see exec.h. Binding is in exec_bind.c.
  */
+#include "cpu.h"
 #include "exec_internal.h"
 #include "kernels.h"
 
@@ -206,6 +207,7 @@ static void step_compute_direct(const struct rcmi_run *run, const struct rcmi_bo
  * core is, or through it, which costs a fraction of that if it is near, or the same one, and
  * several times as much if it is far; and cores are moved about on some machines. So both are tried
  * for each channel, but for the smallest; where ranks share cores, those are small that fit there.
+ * Not for copies by the string instruction (cpu.h): wherever the core is, through it is as fast.
  * (What makes lines expensive to write again is that the other core has read them. Who answers has
  * written them too, and they cost little.) */
 static enum rcmi_stores slot_stores(const struct rcmi_run *run, const struct rcmi_bound_step *step,
@@ -213,7 +215,8 @@ static enum rcmi_stores slot_stores(const struct rcmi_run *run, const struct rcm
     const bool crowded = run->exec->config.shape->crowd > 1;
     *ret_try = (struct rcmi_try){.of = NULL};
     if (!out->channel->transport->shared_slots || step->answered ||
-        bytes < (crowded ? TRIED_MIN_CROWDED : RCMI_FASTER_MIN))
+        bytes < (crowded ? TRIED_MIN_CROWDED : RCMI_FASTER_MIN) ||
+        (step->nsrcs == 1 && rcmi_cpu_copies_strings()))
         return RCMI_STORES_THROUGH;
     *ret_try = rcmi_try_begin(&out->stores, bytes);
     if (ret_try->way == RCMI_STORES_PAST && bytes < RCMI_FASTER_LARGE)

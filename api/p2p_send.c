@@ -3,6 +3,7 @@
  * owes. The protocol is in p2p.c. */
 #include <stdlib.h>
 #include <string.h>
+#include "cpu.h"
 #include "kernels.h"
 #include "p2p_internal.h"
 
@@ -21,10 +22,12 @@ rcm_status rcmi_pair_put(struct pair *pair, uint64_t meta, const void *bytes, si
 /* Copies a piece of a message of `total` bytes to a slot: past the cache, which costs the same
  * wherever the reader is, or through it, from where another core may take it faster than from
  * memory, unless its lines are dear to get back; so both are tried (faster.h). Through the cache
- * for the kernel, and for a receiver that most likely has its turn on this very core. */
+ * for the kernel, for a receiver that most likely has its turn on this very core, and by the string
+ * instruction (cpu.h), which is as fast there wherever the reader is. */
 static void pair_copy(const struct rcmi_p2p *p2p, struct pair *pair, void *to, const void *bytes,
                       size_t len, size_t total) {
-    if (!shares_slots(pair->tx) || (shares_cpu(p2p, pair) && total < CACHED_MAX)) {
+    if (len < RCMI_FASTER_MIN || !shares_slots(pair->tx) || rcmi_cpu_copies_strings() ||
+        (shares_cpu(p2p, pair) && total < CACHED_MAX)) {
         rcmi_copy(to, bytes, len);
         return;
     }
