@@ -149,6 +149,15 @@ static void step_compute(const struct rcmi_run *run, const struct rcmi_bound_ste
         (streaming ? rcmi_copy_streaming : rcmi_copy)(target, srcs[0], bytes);
 }
 
+/* Of a step that sends nothing. */
+static void step_result(const struct rcmi_run *run, const struct rcmi_bound_step *step, void *dst,
+                        const void *const *srcs, size_t bytes) {
+    if (step->nsrcs == 1 && run->by_vectors && !run->large)
+        rcmi_copy_vectors(dst, srcs[0], bytes);
+    else
+        step_compute(run, step, dst, run->large, srcs, bytes);
+}
+
 /* The slot of the message that was just sent is kept for its answer. */
 static void end_keep(const struct rcmi_run *run, struct rcmi_end *end, void *slot) {
     end->kept[(end->kept_first + end->nkept++) % run->exec->config.slots] = slot;
@@ -316,7 +325,7 @@ static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
 
     void *dst = step->dst.where != RCMI_NOWHERE ? run_address(run, &step->dst, offset) : NULL;
     if (step->out == RCMI_NO_CHANNEL) {
-        step_compute(run, step, dst, run->large, srcs, bytes);
+        step_result(run, step, dst, srcs, bytes);
         step_release(run, lane, step);
         return RCM_OK;
     }

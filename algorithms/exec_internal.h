@@ -21,12 +21,12 @@
 #define RCMI_COURTESY_MAX ((size_t)256 << 10)
 
 /* Vectors from this size on do not stay in a core's cache until somebody reads them; those that are
- * only copied from twice the size, since there is one of them less. From the last size on it
- * depends on the machine: see exec_results.c. */
+ * only copied from four times the size. From the last size on it depends on the machine: see
+ * exec_results.c. */
 #define RCMI_LARGE_BYTES  ((size_t)4 << 20)
-#define RCMI_LARGE_COPIED (2 * RCMI_LARGE_BYTES)
+#define RCMI_LARGE_COPIED (4 * RCMI_LARGE_BYTES)
 #define RCMI_LARGE_MIN    ((size_t)1 << 20)
-#define RCMI_RESULT_SIZES 3 /* up to 2, 4, 8 MiB */
+#define RCMI_RESULT_SIZES 4 /* up to 2, 4, 8, 16 MiB */
 
 /* Vectors are not cut into slices smaller than this for the sake of overlap. Between hosts a
  * message costs several calls of the kernel and maybe a change of tasks at each end, as much as
@@ -128,9 +128,11 @@ struct rcmi_run {
     char *base[RCMI_SCRATCH + 1]; /* by enum rcmi_where */
     rcmi_reduce_fn reduce, reduce_streaming;
     rcmi_reduce_twice_fn reduce_twice;
+    bool by_vectors;           /* results are copied so, never by the string instruction */
     bool large;                /* results are written past the caches, where they would not stay */
     struct rcmi_rows *results; /* what is known of that; NULL: the size says all */
     int64_t results_ns;        /* when the run began, for what it costs; 0: not to know */
+    uint8_t results_way;       /* which of two */
     uint64_t results_start;    /* exec->starts before it; one more when it is done: it was alone */
     bool lent;
     bool lingers;   /* until its messages were taken */

@@ -6,12 +6,17 @@
  * them, and on how many ranks share them. So both are tried, for whole runs within a host, each
  * rank for itself.
  *
+ * Where copies are made by the string instruction (cpu.h), results of two ranks with a core each
+ * that do not fit the second-level cache may take it twice as long, for many runs in a row. So
+ * those are copied by vectors, or both are tried where they stay in the caches.
+ *
  * Not here: how slots are written (slot_stores in exec.c).
  */
+#include "cpu.h"
 #include "exec_internal.h"
 
 /* The first one is kept as long as the other is not clearly faster. */
-enum { THROUGH, PAST };
+enum { FIRST, OTHER };
 
 static bool is_on_one_host(const struct rcmi_exec *exec) {
     return exec->config.shape->nhosts == 1;
@@ -21,8 +26,23 @@ static bool is_on_one_host(const struct rcmi_exec *exec) {
 struct rcmi_rows *rcmi_run_results(struct rcmi_run *run, size_t bytes, bool only_sends) {
     if (run->large || only_sends || bytes < RCMI_LARGE_MIN || !is_on_one_host(run->exec))
         return NULL;
-    const int size = bytes < 2 * RCMI_LARGE_MIN ? 0 : bytes < 4 * RCMI_LARGE_MIN ? 1 : 2;
+    int size = 0;
+    while (size < RCMI_RESULT_SIZES - 1 && bytes >= RCMI_LARGE_MIN << (size + 1))
+        size++;
     return &run->exec->results[run->bind.plan->sums][size];
+}
+
+static size_t results_bytes(const struct rcmi_run *run) {
+    return run->bind.count * run->element_bytes;
+}
+
+static void results_choose(struct rcmi_run *run, int way) {
+    const bool strings =
+        rcmi_cpu_copies_strings() && !run->bind.plan->sums && run->exec->config.shape->crowd <= 1;
+    const bool stay = strings && results_bytes(run) < RCMI_LARGE_BYTES;
+    run->results_way = (uint8_t)way;
+    run->large = way == OTHER && !stay;
+    run->by_vectors = strings && (way == OTHER || !stay);
 }
 
 /* A run beside others takes the time of those too, and is no occasion to try something. Waiting for
@@ -32,18 +52,17 @@ void rcmi_run_results_begin(struct rcmi_run *run) {
     if (!run->results)
         return;
     if (run->exec->running > 0) {
-        run->large = run->results->faster.way == PAST;
+        results_choose(run, run->results->faster.way);
         return;
     }
-    run->large = rcmi_rows_way(run->results) == PAST;
+    results_choose(run, rcmi_rows_way(run->results));
     run->results_ns = rcmi_now_ns();
     run->results_start = run->exec->starts;
 }
 
 void rcmi_run_results_end(struct rcmi_run *run) {
-    const size_t bytes = run->bind.count * run->element_bytes;
+    const float ns = (float)(rcmi_now_ns() - run->results_ns);
     if (run->exec->starts - run->results_start > 1)
         return;
-    rcmi_rows_learn(run->results, run->large ? PAST : THROUGH,
-                    (float)(rcmi_now_ns() - run->results_ns) * 1024.0f / (float)bytes);
+    rcmi_rows_learn(run->results, run->results_way, ns * 1024.0f / (float)results_bytes(run));
 }

@@ -98,6 +98,10 @@ void rcmi_copy(void *dst, const void *src, size_t bytes) {
     kernels_chosen()->copy(dst, src, bytes);
 }
 
+void rcmi_copy_vectors(void *dst, const void *src, size_t bytes) {
+    kernels_chosen()->copy_vectors(dst, src, bytes);
+}
+
 void rcmi_copy_streaming(void *dst, const void *src, size_t bytes) {
     kernels_chosen()->copy_streaming(dst, src, bytes);
 }

@@ -47,6 +47,8 @@ rcmi_reduce_twice_fn rcmi_reduce_kernel_twice(rcm_dtype dtype, rcm_op op);
 
 /* Copies bytes; dst may be src, no other overlap. */
 void rcmi_copy(void *dst, const void *src, size_t bytes);
+/* The same, never by the CPU's string instruction (cpu.h): for long results. */
+void rcmi_copy_vectors(void *dst, const void *src, size_t bytes);
 /* Copies with non-temporal stores (from 4 KiB), fenced before it returns: for memory that another
  * core reads next, or far larger than the cache. */
 void rcmi_copy_streaming(void *dst, const void *src, size_t bytes);

@@ -86,21 +86,27 @@ RCMI_INLINE void copy_string(void *dst, const void *src, size_t bytes) {
 }
 
 /* The C library's memcpy is best for short copies, and knows best how to treat those far larger
- * than the cache. Between the two it may use the CPU's string instruction, which is twice as fast
- * on some CPUs where another core has read the lines of dst (kernels.c says on which), and on some
- * many times slower when dst lies a few bytes after src modulo a page, as offset buffers do. */
-static void copy_plain(void *dst, const void *src, size_t bytes) {
+ * than the cache. Between the two it may use the CPU's string instruction, which is many times
+ * slower on some CPUs when dst lies a few bytes after src modulo a page, as offset buffers do. */
+static void copy_vectors(void *dst, const void *src, size_t bytes) {
     if (dst == src || bytes == 0)
         return;
     if (bytes < COPY_MIN || bytes > COPY_MAX)
         memcpy(dst, src, bytes);
-    else if (bytes >= RCMI_STRING_MIN &&
-             atomic_load_explicit(&rcmi_copies_strings, memory_order_relaxed))
-        copy_string(dst, src, bytes);
     else if (bytes >= PAGES_MIN && bytes < PAGES_MAX)
         copy_pages(dst, src, bytes);
     else
         copy_loop(dst, src, bytes, false);
+}
+
+/* The string instruction is twice as fast on some CPUs where another core has read the lines of
+ * dst (cpu.c says on which). */
+static void copy_plain(void *dst, const void *src, size_t bytes) {
+    if (bytes >= RCMI_STRING_MIN && bytes <= COPY_MAX && dst != src &&
+        atomic_load_explicit(&rcmi_copies_strings, memory_order_relaxed))
+        copy_string(dst, src, bytes);
+    else
+        copy_vectors(dst, src, bytes);
 }
 
 static void copy_past(void *dst, const void *src, size_t bytes) {
@@ -206,6 +212,7 @@ const struct rcmi_kernel_table TABLE(RCMI_VARIANT) = {
     .reduce_streaming = ROWS(_reduce_streaming),
     .reduce_twice = ROWS(_reduce_twice),
     .copy = copy_plain,
+    .copy_vectors = copy_vectors,
     .copy_streaming = copy_streaming,
     .copy_past = copy_past,
 };

@@ -64,6 +64,7 @@ static void try_variants(void) {
         if (!table)
             continue;
         copy_try_all(table->copy);
+        copy_try_all(table->copy_vectors);
         copy_try_all(table->copy_streaming);
         copy_try_all(table->copy_past);
     }
@@ -90,6 +91,7 @@ static void to_peer_through(void *to, const void *from, size_t bytes) {
 static void test_chosen(void **state) {
     (void)state;
     copy_try_all(rcmi_copy);
+    copy_try_all(rcmi_copy_vectors);
     copy_try_all(rcmi_copy_streaming);
     copy_try_all(to_peer_past);
     copy_try_all(to_peer_through);
@@ -99,6 +101,7 @@ static void test_onto_itself(void **state) {
     (void)state;
     memcpy(dst, src, 100000);
     rcmi_copy(dst, dst, 100000);
+    rcmi_copy_vectors(dst, dst, 100000);
     rcmi_copy_streaming(dst, dst, 100000);
     assert_memory_equal(dst, src, 100000);
 }
