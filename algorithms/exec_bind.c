@@ -352,6 +352,7 @@ static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     run->reduce_twice = rcmi_reduce_kernel_twice(run->bind.dtype, run->bind.op);
     run->large =
         run->bind.count * run->element_bytes >= (plan->sums ? RCMI_LARGE_BYTES : RCMI_LARGE_COPIED);
+    run->by_vectors = false;
     run->results =
         rcmi_run_results(run, run->bind.count * run->element_bytes, run_only_sends(plan));
     run->lingers = run->exec->config.shape->crowd > 1 &&
