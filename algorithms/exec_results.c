@@ -6,9 +6,9 @@
  * them, and on how many ranks share them. So both are tried, for whole runs within a host, each
  * rank for itself.
  *
- * Where copies are made by the string instruction (cpu.h), results of two ranks with a core each
- * that do not fit the second-level cache may take it twice as long, for many runs in a row. So
- * those are copied by vectors, or both are tried where they stay in the caches.
+ * Where copies are made by the string instruction (cpu.h), results that do not fit the second-level
+ * cache may take it twice as long, for many runs in a row, if each rank has a core (seen with two).
+ * So those are copied by vectors, or both are tried where they stay in the caches.
  *
  * Not here: how slots are written (slot_stores in exec.c).
  */
