@@ -18,8 +18,6 @@ bool rcmi_caller_pauses(rcm_comm *comm, struct rcmi_pause *pause) {
         return rcmi_pause(pause);
     if (full->spins > 0)
         return false;
-    if (pause->yields == full->yields)
-        rcmi_comm_place(comm);
     return full->yields - pause->yields < YIELDS_MAX && rcmi_pause(pause);
 }
 

@@ -21,7 +21,6 @@
 #include "error.h"
 #include "exec.h"
 #include "log.h"
-#include "place.h"
 #include "plan.h"
 #include "ringcomm.h"
 #include "transport.h"
@@ -47,12 +46,6 @@ struct rcmi_cpus {
     uint8_t bytes[RCMI_CPU_BYTES];
 };
 
-/* Another rank, of as many before it on its CPU as this one, and that CPU: see visit.c. */
-struct rcmi_match {
-    int world_rank; /* -1: none */
-    int cpu;
-};
-
 /* One per node: the node, its communicators, and the background driving (engine.c, drive.c). */
 struct rcmi_engine {
     struct rcmi_node *node;
@@ -60,7 +53,6 @@ struct rcmi_engine {
     struct rcm_comm *comms;
     int crowd; /* ranks that share a CPU with another one, for the spin budget; 1: none */
     struct rcmi_pause budget;  /* how long its threads spin; final after rcm_init */
-    uint32_t patience;         /* spins for what may come at once all the same; likewise */
     struct rcmi_pause pause;   /* loop thread only */
     bool armed;                /* loop thread only */
     struct rcmi_seldom seldom; /* loop thread only */
@@ -121,12 +113,7 @@ struct rcm_comm {
     struct rcmi_blame *blame;      /* has a lock of its own */
     struct rcmi_claims *claims;    /* has a lock of its own */
     bool closing;
-    struct rcmi_place place;
-    struct rcmi_match match; /* for whom this rank makes room; final */
-    struct rcmi_match host;  /* who makes room for it; final */
-    int64_t away_told;       /* what our page says */
-    bool makes_room;         /* for the match's visit, elsewhere */
-    bool courtesy;           /* is due, see rcmi_run_is_courteous */
+    bool courtesy; /* is due, see rcmi_run_is_courteous */
     struct {
         const struct rcmi_algorithm *algorithm;
         size_t bytes;
@@ -177,7 +164,6 @@ struct rcmi_transfer {
     size_t done;     /* bytes moved */
     int stage;
     uint64_t last;    /* of the channel, once all is sent: the message that the other must take */
-    int place;        /* see p2p_place.c */
     int64_t asked_ns; /* 0: that does not matter */
     uint64_t from;    /* where it is fetched from, see p2p_fetch.c; 0: it is not */
 };
@@ -263,20 +249,6 @@ const char *rcmi_comm_describe(const rcm_comm *comm, int rank, char text[RCMI_WH
 /* ---- group.c: making communicators on an engine */
 /* NULL: no memory (thread's error). */
 rcm_comm *rcmi_comm_new(void);
-/* The CPU of this rank while it and a peer that shares its home send each other messages that the
- * kernel carries: what the one sends and the other takes then goes on at the same time, and neither
- * keeps the other from its CPU when it computes. -1: no other than at other times. */
-int rcmi_comm_home_apart(const rcm_comm *comm, int peer);
-/* Do both have homes on this machine, so that they can be on different CPUs when they like? */
-bool rcmi_comm_may_part(const rcm_comm *comm, int peer);
-/* visit.c: this CPU is the rank's for some milliseconds, as by rcmi_place_visit, and the others
- * hear of it. */
-void rcmi_comm_visit(rcm_comm *comm, int cpu, int64_t busy_ns);
-/* Would a visit take little from who makes room for it, since his status page says that he is in a
- * collective, and most likely waits? */
-bool rcmi_comm_host_waits(const rcm_comm *comm);
-/* Before the driver yields: goes where this rank should be. */
-void rcmi_comm_place(rcm_comm *comm);
 /* Groups ranks by host identity: host_of, shape, local rank and size, from world_rank. */
 rcm_status rcmi_comm_shape(rcm_comm *comm);
 /* The last step: makes what runs its operations, and adds it to the engine. */
@@ -409,10 +381,6 @@ rcm_status rcmi_p2p_send_now(rcm_comm *comm, int peer, uint64_t tag, const void 
                              size_t bytes);
 rcm_status rcmi_p2p_receive_now(rcm_comm *comm, int peer, uint64_t tag, void *buffer,
                                 size_t capacity);
-/* How long the driver spins and yields for a message to or from peer, which begins now, ... */
-struct rcmi_pause rcmi_p2p_budget(rcm_comm *comm, int peer);
-/* ... and is over. */
-void rcmi_p2p_waited(rcm_comm *comm, int peer);
 /* A peer opened its channel to us. Any thread. */
 void rcmi_p2p_wanted(struct rcmi_p2p *p2p, int peer);
 #define RCMI_P2P_CHANNEL (0x100u | RCMI_ID_BULK)
@@ -484,8 +452,6 @@ rcmi_deadline rcmi_claims_progress(struct rcmi_claims *claims);
 
 /* ---- page.c: the status page; for the driver but where said otherwise */
 void rcmi_page_init(struct rcmi_status_page *page, const rcm_comm *comm, uint64_t job);
-/* Until when its rank is on a visit, 0: it is at home. */
-void rcmi_page_away(struct rcmi_status_page *page, int64_t until_ns);
 /* A collective begins. */
 void rcmi_page_called(struct rcmi_status_page *page, uint64_t sequence,
                       const struct rcmi_plan *plan);

@@ -194,36 +194,19 @@ static rcm_status waiting_look(const struct waiting *waiting) {
     return waiting->drivers ? RCM_AGAIN : waiting->check(waiting->arg);
 }
 
-static bool comm_pause(rcm_comm *comm, struct rcmi_pause *pause) {
-    if (!rcmi_place_visits(&comm->place))
-        return rcmi_pause(pause);
-    const int64_t before = rcmi_now_ns();
-    const bool paused = rcmi_pause(pause);
-    rcmi_place_waited(&comm->place, rcmi_now_ns() - before);
-    return paused;
-}
-
 void rcmi_comm_yield_once(rcm_comm *comm) {
     struct rcmi_pause once = {.yields = 1};
     (void)rcmi_pause(&once);
     comm->courtesy = false;
 }
 
-/* Whose message is waited for, -1 if it is none. */
-static int waiting_peer(const struct waiting *waiting) {
-    const struct rcm_work *work = waiting->work;
-    return work && work->kind != RCMI_WORK_COLLECTIVE ? work->transfer.peer : -1;
-}
-
 /* How long to spin for what moves so much, at most, within one machine: a network is slower than
  * any wake-up. Where ranks share cores nobody spins longer, and a collective's waits are for
  * several of them, who want the core. */
-static struct rcmi_pause waiting_budget(const rcm_comm *comm, const struct waiting *waiting,
-                                        struct rcmi_pause least) {
+static struct rcmi_pause waiting_budget(const rcm_comm *comm, const struct waiting *waiting) {
     const struct rcm_work *work = waiting->work;
-    const bool crowded = comm->engine->budget.spins == 0;
-    if (!work || !comm->shape.loopback ||
-        (crowded && (work->kind == RCMI_WORK_COLLECTIVE || least.spins > 0)))
+    const struct rcmi_pause least = comm->engine->budget;
+    if (!work || !comm->shape.loopback || (least.spins == 0 && work->kind == RCMI_WORK_COLLECTIVE))
         return least;
     return rcmi_pause_for_bytes(least, work->kind == RCMI_WORK_COLLECTIVE
                                            ? work->bind.count * rcm_dtype_size(work->bind.dtype)
@@ -239,8 +222,8 @@ static bool clock_ticked(int64_t *at) {
 
 /* Drives until check is satisfied, the budget is spent, or the deadline passed. Deadlines pass also
  * while something moves all the time, and then a pass may take long. */
-static rcm_status comm_spin_for(rcm_comm *comm, const struct waiting *waiting,
-                                const struct rcmi_pause full) {
+static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waiting) {
+    const struct rcmi_pause full = waiting_budget(comm, waiting);
     struct rcmi_pause pause = full;
     int64_t tick = 0;
     bool started = false;
@@ -254,12 +237,10 @@ static rcm_status comm_spin_for(rcm_comm *comm, const struct waiting *waiting,
         if (moved || rcmi_node_progress(comm->engine->node)) {
             pause = full;
         } else {
-            if (!started && pause.spins == 0) { /* others get the processor now, for how long? */
+            if (!started && pause.spins == 0) /* others get the processor now, for how long? */
                 rcmi_comm_start_clocks(comm);
-                rcmi_comm_place(comm);
-            }
             started = started || pause.spins == 0;
-            if (!comm_pause(comm, &pause))
+            if (!rcmi_pause(&pause))
                 return RCM_AGAIN;
         }
         if ((moved || pass % PASSES_PER_LOOK == 0) && clock_ticked(&tick)) {
@@ -268,15 +249,6 @@ static rcm_status comm_spin_for(rcm_comm *comm, const struct waiting *waiting,
                 return RCM_AGAIN;
         }
     }
-}
-
-static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waiting) {
-    const int peer = waiting_peer(waiting);
-    const struct rcmi_pause least = peer < 0 ? comm->engine->budget : rcmi_p2p_budget(comm, peer);
-    const rcm_status status = comm_spin_for(comm, waiting, waiting_budget(comm, waiting, least));
-    if (peer >= 0)
-        rcmi_p2p_waited(comm, peer);
-    return status;
 }
 
 /* Spins, driving if nobody else does. RCM_AGAIN: sleep, or the deadline passed. */

@@ -78,103 +78,6 @@ static double machine_crowd(const rcm_comm *comm, const char *const *ids, int ra
     return cpus > 0 ? (double)ranks / cpus : ranks;
 }
 
-/* The nth CPU of a mask that has more. */
-static int cpus_nth(const uint8_t *mask, int nth) {
-    int cpu = 0;
-    for (;; cpu++)
-        if (mask[cpu / 8] >> cpu % 8 & 1 && nth-- == 0)
-            return cpu;
-}
-
-/* Which of its host's CPUs is a rank's home. Where they cannot all have as many ranks, those of the
- * lowest ranks have one more; but one less by sockets, where these have the most to do: they have
- * the most children in a tree. */
-static int cpus_share(const rcm_comm *comm, int cpus, int local_rank) {
-    const int from_end = comm->local_size - 1 - local_rank;
-    if (comm->shape.nhosts < comm->size)
-        return (int)((int64_t)local_rank * cpus / comm->local_size);
-    return cpus - 1 - (int)((int64_t)from_end * cpus / comm->local_size);
-}
-
-static bool place_is_wanted(void) {
-    const char *wanted = rcmi_setting("RINGCOMM_PLACE");
-    if (strcmp(wanted, "none") == 0)
-        return false;
-    if (strcmp(wanted, "auto") != 0)
-        rcmi_log(RCMI_LOG_WARN, "RINGCOMM_PLACE=%s is neither auto nor none, using auto", wanted);
-    return true;
-}
-
-/* The CPU of this rank where more ranks than CPUs may all use the same ones. Neighbours in rank
- * share one, for they talk most: a tree of 8 ranks on 2 CPUs has one edge between the CPUs. -1:
- * where each can have its own, or somebody has bound them, or wants none of this. */
-static int machine_home(const rcm_comm *comm, const char *const *ids) {
-    const uint8_t *own = comm->engine->cpus[comm->world_rank[comm->rank]].bytes;
-    const int cpus = cpus_count(own);
-    for (int r = 0; r < comm->size; r++)
-        if (strcmp(ids[r], ids[comm->rank]) == 0 &&
-            memcmp(comm->engine->cpus[comm->world_rank[r]].bytes, own, RCMI_CPU_BYTES) != 0)
-            return -1;
-    if (cpus < 2 || comm->local_size <= cpus || !place_is_wanted())
-        return -1;
-    return cpus_nth(own, cpus_share(comm, cpus, comm->local_rank));
-}
-
-/* Among the ranks of its machine, in order of rank; -1: that is not this rank's. */
-static int machine_local_rank(const rcm_comm *comm, int rank) {
-    const char *own, *id;
-    int before = 0;
-    if (rcmi_book_host(comm->engine->book, comm->world_rank[comm->rank], &own) != RCM_OK)
-        return -1;
-    for (int r = 0; r <= rank; r++) {
-        if (rcmi_book_host(comm->engine->book, comm->world_rank[r], &id) != RCM_OK)
-            return -1;
-        before += r < rank && strcmp(own, id) == 0;
-    }
-    return strcmp(own, id) == 0 ? before : -1;
-}
-
-int rcmi_comm_home_apart(const rcm_comm *comm, int peer) {
-    if (comm->place.home < 0)
-        return -1;
-    const uint8_t *own = comm->engine->cpus[comm->world_rank[comm->rank]].bytes;
-    const int mine = comm->local_rank, other = machine_local_rank(comm, peer);
-    if (other < 0 || other == mine)
-        return -1;
-    const int cpus = cpus_count(own), nth = cpus_share(comm, cpus, mine);
-    const bool together = nth == cpus_share(comm, cpus, other);
-    /* One of the two goes, and in a chain of neighbours every second one. */
-    const bool goes = (mine - other) % 2 ? mine % 2 : mine > other;
-    return together && goes ? cpus_nth(own, (nth + 1) % cpus) : -1;
-}
-
-bool rcmi_comm_may_part(const rcm_comm *comm, int peer) {
-    const int other = comm->place.home < 0 ? -1 : machine_local_rank(comm, peer);
-    return other >= 0 && other != comm->local_rank;
-}
-
-/* The rank on the CPU so many further that has as many ranks before it there as we have here. A
- * visitor goes one CPU further. */
-static struct rcmi_match machine_match(const rcm_comm *comm, const char *const *ids, int further) {
-    const struct rcmi_match none = {.world_rank = -1};
-    if (comm->place.home < 0)
-        return none;
-    const uint8_t *own = comm->engine->cpus[comm->world_rank[comm->rank]].bytes;
-    const int cpus = cpus_count(own), nth = cpus_share(comm, cpus, comm->local_rank);
-    const int there = (nth + cpus + further) % cpus;
-    int mine = 0, index = 0, other = 0;
-    for (int i = 0; i < comm->local_rank; i++)
-        mine += cpus_share(comm, cpus, i) == nth;
-    for (int r = 0; r < comm->size; r++) {
-        if (strcmp(ids[r], ids[comm->rank]) != 0)
-            continue;
-        if (cpus_share(comm, cpus, index++) == there && other++ == mine)
-            return (struct rcmi_match){.world_rank = comm->world_rank[r],
-                                       .cpu = cpus_nth(own, there)};
-    }
-    return none;
-}
-
 /* What the cost estimates want to know of the machines, the same on all ranks. */
 static void shape_machines(const rcm_comm *comm, const char *const *ids, struct rcmi_shape *shape) {
     shape->loopback = true;
@@ -207,9 +110,6 @@ rcm_status rcmi_comm_shape(rcm_comm *comm) {
         shape_machines(comm, ids, &comm->shape);
         shape_count_local(comm, ids);
         comm->crowd = machine_crowd(comm, ids, comm->rank);
-        comm->place.home = machine_home(comm, ids);
-        comm->match = machine_match(comm, ids, -1);
-        comm->host = machine_match(comm, ids, 1);
     }
     free(ids);
     free(first);

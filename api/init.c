@@ -23,9 +23,6 @@
 #include <unistd.h>
 
 #define SETTINGS_TEXT 256
-/* A change of tasks, and the turn of one who only looks and yields. So long for each rank of a CPU
- * it may take until one that shares it with them has its turn. */
-#define PATIENCE_US 2.5
 
 /* What rcm_init gathers on its way. */
 struct init {
@@ -236,7 +233,6 @@ static rcm_status init_shape(struct init *init, rcm_comm *comm) {
     if (status == RCM_OK) {
         comm->engine->crowd = comm->crowd <= 1 ? 1 : comm->local_size;
         comm->engine->budget = rcmi_pause_budget(comm->engine->crowd);
-        comm->engine->patience = rcmi_pause_spins((int)(PATIENCE_US * comm->crowd));
     }
     return status;
 }
@@ -373,6 +369,7 @@ rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm)
     if (status != RCM_OK)
         return status;
     rcmi_log_set_rank(init.launch.rank);
+    rcmi_settings_warn_retired();
     status = init_settings(&init);
     rcmi_log(RCMI_LOG_INFO, "rank %d of %d: %s", init.launch.rank, init.launch.world_size,
              init.launch.origin);

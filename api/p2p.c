@@ -62,7 +62,6 @@ rcm_status rcmi_p2p_create(rcm_comm *comm, struct rcmi_p2p **ret_p2p) {
         list_init(&pair->sending);
         list_init(&pair->receiving);
         pair->ready_end = &pair->ready;
-        pair->apart = -1;
     }
     *ret_p2p = p2p;
     return RCM_OK;
@@ -100,8 +99,6 @@ static void pair_activate(struct rcmi_p2p *p2p, int peer) {
     if (pair->active)
         return;
     p2p->active[p2p->nactive++] = peer;
-    pair->apart = rcmi_comm_home_apart(p2p->comm, peer);
-    pair->patience.pays = rcmi_comm_may_part(p2p->comm, peer);
     pair->active = true;
 }
 
@@ -148,8 +145,6 @@ static rcm_status p2p_open_wanted(struct rcmi_p2p *p2p) {
 
 void rcmi_p2p_post(struct rcmi_p2p *p2p, struct rcm_work *work) {
     const int peer = work->transfer.peer;
-    if (p2p->pairs[peer].patience.pays)
-        rcmi_pair_place(p2p, &p2p->pairs[peer], work);
     if (work->kind == RCMI_WORK_RECV) {
         rcmi_p2p_post_receive(p2p, work);
         return;

@@ -21,8 +21,6 @@ rcm_status rcmi_p2p_send_now(rcm_comm *comm, int peer, uint64_t tag, const void 
     if (!rcmi_comm_take(comm))
         return RCM_AGAIN;
     rcm_status status = RCM_AGAIN;
-    if (pair->patience.pays && pair->tx && shares_slots(pair->tx))
-        rcmi_pair_meet(p2p, pair, bytes);
     if (pair->tx && pair->rx && !pair->ready && rcmi_pair_may_be_eager(p2p, pair, tag, bytes) &&
         !travels_bare(pair, tag, bytes) && !eager_waits(p2p, pair, bytes))
         status = rcmi_pair_put_eager(p2p, pair, tag, buffer, bytes);
@@ -44,7 +42,6 @@ static rcm_status pair_receive(struct rcmi_p2p *p2p, int peer, uint64_t tag, voi
         (tag != RCM_ANY_TAG && tag != header.tag))
         return RCM_AGAIN;
     pair->expecting = false;
-    pair->patience.heard++;
     rcmi_copy(buffer, bytes, header.total);
     rcmi_channel_release(pair->rx);
     pair->eager_due += eager_charge(header.total);
@@ -60,13 +57,12 @@ static rcm_status pair_receive_soon(struct rcmi_p2p *p2p, int peer, uint64_t tag
     rcm_status status = pair_receive(p2p, peer, tag, buffer, capacity);
     if (status != RCM_PENDING || !shares_slots(p2p->pairs[peer].rx))
         return status == RCM_PENDING ? RCM_AGAIN : status;
-    struct rcmi_pause pause = rcmi_p2p_budget(p2p->comm, peer);
+    struct rcmi_pause pause = p2p->comm->engine->budget;
     for (int looks = 0; looks < LOOKS_MAX && status == RCM_PENDING; looks++) {
         if (!rcmi_caller_pauses(p2p->comm, &pause))
             break;
         status = pair_receive(p2p, peer, tag, buffer, capacity);
     }
-    rcmi_p2p_waited(p2p->comm, peer);
     return status == RCM_PENDING ? RCM_AGAIN : status;
 }
 
@@ -78,8 +74,6 @@ rcm_status rcmi_p2p_receive_now(rcm_comm *comm, int peer, uint64_t tag, void *bu
     if (!rcmi_comm_take(comm))
         return RCM_AGAIN;
     rcm_status status = RCM_AGAIN;
-    if (pair->patience.pays && pair->rx && shares_slots(pair->rx))
-        rcmi_pair_meet(p2p, pair, capacity);
     if (pair->rx && !pair->ready && !p2p->unexpected)
         status = pair_receive_soon(p2p, peer, tag, buffer, capacity);
     /* Its failure is found again, and told, by the next operation. */

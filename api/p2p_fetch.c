@@ -14,8 +14,6 @@
  */
 #include "p2p_internal.h"
 
-#define HELPED_CROWDED ((size_t)1 << 20)
-
 #define NOWHERE 1 /* where a message of no bytes lies, which is taken at once */
 
 static struct rcmi_rows *fetch_rows(struct pair *pair, size_t bytes) {
@@ -102,12 +100,9 @@ static rcm_status fetch_end(struct pair *pair, struct rcm_work **at, bool *moved
     return RCM_OK;
 }
 
-/* Has the sender a core of its own to copy pieces with? Where there are more ranks than cores it
- * may lose it at any time, which matters less beside a longer message. */
-static bool sender_helps(const struct rcmi_p2p *p2p, const struct pair *pair,
-                         const struct rcmi_transfer *t) {
-    return p2p->comm->engine->crowd <= 1 ||
-           (!shares_cpu(p2p, pair) && fetch_bytes(t) >= HELPED_CROWDED);
+/* Has the sender a core of its own to copy pieces with? */
+static bool sender_helps(const struct rcmi_p2p *p2p) {
+    return !oversubscribed(p2p);
 }
 
 /* A piece of the first one that is fetched. */
@@ -121,8 +116,8 @@ rcm_status rcmi_pair_fetch(const struct rcmi_p2p *p2p, int peer, bool *moved) {
     struct rcmi_transfer *t = &(*at)->transfer;
     if (t->done == fetch_bytes(t))
         return fetch_end(pair, at, moved);
-    const rcm_status status = rcmi_channel_fetch(pair->rx, t->buffer, t->from, fetch_bytes(t),
-                                                 sender_helps(p2p, pair, t), moved);
+    const rcm_status status =
+        rcmi_channel_fetch(pair->rx, t->buffer, t->from, fetch_bytes(t), sender_helps(p2p), moved);
     if (status == RCM_AGAIN)
         return RCM_OK;
     if (status == RCM_ERR_UNSUPPORTED)

@@ -7,8 +7,6 @@
  *   p2p_receive.c  what arrives, and to which receive it belongs
  *   p2p_fetch.c    messages that the receiver copies out of the sender's memory
  *   p2p_direct.c   blocking calls that need no work
- *   p2p_patience.c how long one looks for a message before one yields
- *   p2p_place.c    where a rank is meanwhile
  */
 #ifndef RCMI_P2P_INTERNAL_H
 #define RCMI_P2P_INTERNAL_H
@@ -57,9 +55,6 @@ enum kind {
     KIND_TAKEN,
 };
 
-/* Where this rank is at home while it exchanges messages with another one that shares its home. */
-enum place { PLACE_APART, PLACE_HOME };
-
 enum stage { STAGE_NEW, STAGE_ANNOUNCED, STAGE_DATA, STAGE_DRAIN };
 
 struct header {
@@ -91,17 +86,6 @@ struct ready {
     uint32_t id;
 };
 
-/* See p2p_patience.c. */
-struct rcmi_patience {
-    bool pays;               /* perhaps: the two can be on different CPUs ... */
-    bool apart;              /* ... and are, for the messages of now */
-    uint8_t way;             /* in this row of messages */
-    uint32_t heard, row;     /* messages from the peer; a number of them */
-    int64_t since;           /* by rcmi_now_ns */
-    float waited;            /* ns in this row */
-    struct rcmi_faster ways; /* ns for each message */
-};
-
 struct pair {
     struct rcmi_channel *tx, *rx;
     struct list outgoing; /* not yet announced, in order */
@@ -113,10 +97,6 @@ struct pair {
     size_t eager_in;  /* eager bytes taken for which no credit was given */
     size_t eager_due; /* eager bytes arrived for which no credit was given: the peer's eager_out, or
                          less */
-    int apart;        /* CPU, see rcmi_comm_home_apart; -1 before it is active */
-    bool parted;      /* on different CPUs for the messages of now; by slots of memory */
-    struct rcmi_faster places; /* enum place */
-    struct rcmi_patience patience;
     struct rcmi_faster_sizes stores;           /* into its slots: enum rcmi_stores */
     struct rcmi_rows fetches[RCMI_ROWS_SIZES]; /* enum rcmi_fetching */
     uint64_t wish;                             /* said last to the sender: see p2p_fetch.c */
@@ -136,11 +116,6 @@ struct rcmi_p2p {
     size_t announced;         /* of those, without their bytes */
     size_t budget;            /* eager bytes of a pair; the same on all ranks */
     enum rcmi_fetching fetch; /* what the user says of p2p_fetch.c */
-    const struct pair *met;   /* by the last message, ... */
-    int in_a_row;             /* ... and by the last few */
-    int64_t together_until;   /* by rcmi_now_ns, for slots of memory: see p2p_place.c */
-    bool large_apart;         /* the place of the larger messages meanwhile, ... */
-    int unhindered;           /* ... and how many lately took the other CPU from nobody */
 };
 
 static inline void list_init(struct list *list) {
@@ -160,9 +135,9 @@ static inline void list_remove(struct list *list, struct rcm_work **at) {
         list->end = at;
 }
 
-/* Does the peer most likely have its turn on this very CPU, once this rank gives it away? */
-static inline bool shares_cpu(const struct rcmi_p2p *p2p, const struct pair *pair) {
-    return p2p->comm->engine->crowd > 1 && !pair->parted;
+/* Are there more ranks than CPUs, so that the peer may have its turn on this very CPU? */
+static inline bool oversubscribed(const struct rcmi_p2p *p2p) {
+    return p2p->comm->engine->crowd > 1;
 }
 
 /* Between kind and id stand 24 bits that follow from both, so that a damaged word is noticed. */
@@ -190,11 +165,6 @@ static inline bool shares_slots(const struct rcmi_channel *channel) {
            channel->transport->shared_slots;
 }
 
-static inline bool kernel_carries(const struct rcmi_channel *channel) {
-    return atomic_load_explicit(&channel->state, memory_order_acquire) == RCM_OK &&
-           !channel->transport->shared_slots;
-}
-
 /* Does an eager message travel without its header, straight from buffer to buffer? Where the kernel
  * copies anyhow; its tag is its id then. */
 static inline bool travels_bare(const struct pair *pair, uint64_t tag, size_t total) {
@@ -217,7 +187,7 @@ static inline bool eager_open(const struct rcmi_slot *slot, struct header *ret_h
 
 /* Does who sends so many bytes unasked wait until they were taken? */
 static inline bool eager_waits(const struct rcmi_p2p *p2p, const struct pair *pair, size_t total) {
-    return total > CROWDED_WAITS && shares_cpu(p2p, pair) && shares_slots(pair->tx);
+    return total > CROWDED_WAITS && oversubscribed(p2p) && shares_slots(pair->tx);
 }
 
 /* How long the next piece is of a message of which `done` bytes are through. Both ends have seen
@@ -260,12 +230,6 @@ static inline uint64_t rcmi_pair_wish_bit(size_t bytes) {
 }
 void rcmi_pair_came_unasked(struct pair *pair, size_t bytes);
 rcm_status rcmi_pair_fetch(const struct rcmi_p2p *p2p, int peer, bool *moved);
-/* p2p_place.c: a message by slots of memory; a new work of a pair that has a choice; when its data
- * were asked for, and when they are there. */
-void rcmi_pair_meet(struct rcmi_p2p *p2p, struct pair *pair, size_t bytes);
-void rcmi_pair_place(struct rcmi_p2p *p2p, struct pair *pair, struct rcm_work *work);
-void rcmi_pair_asked(const struct pair *pair, struct rcmi_transfer *transfer);
-void rcmi_pair_came(struct pair *pair, const struct rcmi_transfer *transfer);
 /* A new receive. */
 void rcmi_p2p_post_receive(struct rcmi_p2p *p2p, struct rcm_work *work);
 

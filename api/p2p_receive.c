@@ -75,7 +75,6 @@ static rcm_status receive_announced(struct rcmi_p2p *p2p, struct rcm_work *work,
     struct pair *pair = &p2p->pairs[peer];
     receive_begin(work, peer, &announced->header);
     work->transfer.id = id;
-    rcmi_pair_asked(pair, &work->transfer);
     list_append(&pair->receiving, work);
     if (rcmi_pair_begin_fetch(p2p, pair, &work->transfer, announced->from))
         return RCM_OK;
@@ -159,7 +158,6 @@ static rcm_status handle_data(struct rcmi_p2p *p2p, int peer, uint32_t id,
             return protocol_error(peer, "a piece of another size than announced", slot->len);
         receive_bytes(t, slot->bytes, slot->len);
         if (t->done == t->total) {
-            rcmi_pair_came(pair, t);
             rcmi_pair_fetch_learn(pair, t);
             list_remove(&pair->receiving, at);
             rcmi_receive_end(work);
@@ -278,7 +276,6 @@ rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved) {
         return RCM_OK;
     while ((status = rcmi_channel_peek(pair->rx, &slot)) == RCM_OK) {
         pair->expecting = false;
-        pair->patience.heard++;
         status = handle_slot(p2p, peer, &slot);
         rcmi_channel_release(pair->rx);
         *moved = true;

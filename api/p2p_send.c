@@ -27,7 +27,7 @@ rcm_status rcmi_pair_put(struct pair *pair, uint64_t meta, const void *bytes, si
 static void pair_copy(const struct rcmi_p2p *p2p, struct pair *pair, void *to, const void *bytes,
                       size_t len, size_t total) {
     if (len < RCMI_FASTER_MIN || !shares_slots(pair->tx) || rcmi_cpu_copies_strings() ||
-        (shares_cpu(p2p, pair) && total < CACHED_MAX)) {
+        (oversubscribed(p2p) && total < CACHED_MAX)) {
         rcmi_copy(to, bytes, len);
         return;
     }
@@ -48,7 +48,7 @@ static bool pair_is_short(const struct rcmi_p2p *p2p, const struct pair *pair, u
                           size_t total) {
     if (!shares_slots(pair->tx))
         return total <= (tag <= UINT32_MAX ? EAGER_BARE : EAGER_MAX);
-    const bool crowded = shares_cpu(p2p, pair);
+    const bool crowded = oversubscribed(p2p);
     if (total <= (crowded ? EAGER_CROWDED_FETCHED : EAGER_SHARED_FETCHED))
         return true;
     return total <= (crowded ? EAGER_CROWDED : EAGER_SHARED) && !pair_is_fetched(p2p, pair, total);
@@ -180,7 +180,7 @@ static rcm_status pair_pump_sends(const struct rcmi_p2p *p2p, struct pair *pair,
         }
         if (t->stage == STAGE_DATA) {
             t->stage = STAGE_DRAIN;
-            t->last = shares_cpu(p2p, pair) ? rcmi_channel_sent(pair->tx) : 0;
+            t->last = oversubscribed(p2p) ? rcmi_channel_sent(pair->tx) : 0;
         }
         if (t->stage == STAGE_DRAIN && rcmi_channel_quiet(pair->tx) &&
             rcmi_channel_taken(pair->tx, t->last)) {

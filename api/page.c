@@ -27,7 +27,6 @@ void rcmi_page_init(struct rcmi_status_page *page, const rcm_comm *comm, uint64_
     PUT(parting, 0);
     PUT(transfer, RCMI_TRANSFER_NONE);
     PUT(waits_for, -1);
-    PUT(away_until, 0);
     PUT(magic, RCMI_PAGE_MAGIC);
 }
 
@@ -83,21 +82,7 @@ void rcmi_page_fail(struct rcmi_status_page *page, rcm_status status) {
     PUT(failed, status);
 }
 
-void rcmi_page_away(struct rcmi_status_page *page, int64_t until_ns) {
-    PUT(away_until, until_ns);
-}
-
 /* ---- Reading ------------------------------------------------------------------------------- */
-
-int64_t rcmi_page_away_until(const void *bytes) {
-    const struct rcmi_status_page *page = bytes;
-    return GET(magic) == RCMI_PAGE_MAGIC ? GET(away_until) : 0;
-}
-
-bool rcmi_page_in_collective(const void *bytes) {
-    const struct rcmi_status_page *page = bytes;
-    return GET(magic) == RCMI_PAGE_MAGIC && GET(sequence) != 0;
-}
 
 static uint64_t milliseconds_since(int64_t then_ns, int64_t now_ns) {
     return then_ns > 0 && then_ns < now_ns ? (uint64_t)(now_ns - then_ns) / 1000000 : 0;

@@ -15,10 +15,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "activity.h"
-#include "wait.h"
 
 #define RCMI_PAGE_MAGIC                                                                            \
-    0x5243504147453033u /* "RCPAGE03": the number is the version of the layout */
+    0x5243504147453034u /* "RCPAGE04": the number is the version of the layout */
 
 /* All fields: relaxed stores by the driver, relaxed loads by readers; nothing is ordered by them.
  */
@@ -47,16 +46,7 @@ struct rcmi_status_page {
     _Atomic int32_t peer; /* of the transfer */
     _Atomic uint64_t tag, bytes;
     _Atomic int64_t transfer_ns; /* of its last progress */
-
-    /* CLOCK_MONOTONIC until which this rank is on a visit, see visit.c; 0: it is not. On a line of
-     * its own, since one other rank looks at it often. */
-    _Alignas(RCMI_LINE) _Atomic int64_t away_until;
 };
-
-/* The same of another rank's page, mapped. */
-int64_t rcmi_page_away_until(const void *bytes);
-/* Is it in a collective, as far as it says? */
-bool rcmi_page_in_collective(const void *bytes);
 
 /* Who a page says it is of. */
 struct rcmi_page_owner {

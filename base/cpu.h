@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What is known of this CPU beyond its instruction set, for those who copy and those who prepare
- * what is copied to. Not here: which instructions there are (kernels/), which CPUs (place.h).
+ * what is copied to. Not here: which instructions there are (kernels/).
  */
 #ifndef RCMI_CPU_H
 #define RCMI_CPU_H

@@ -61,10 +61,21 @@ static const struct setting_row table[] = {
      "auto: a large message to a rank of this host, and a broadcast to only one, is copied out of "
      "the sender's memory, or goes through shared slots, whichever is found to be faster; never, "
      "always (where the system lets the receiver)"},
-    {"RINGCOMM_PLACE", "auto",
-     "ranks that share all their CPUs are spread over them, their masks stay; none: they are not"},
 };
 enum { NROWS = sizeof table / sizeof table[0] };
+
+static const struct {
+    const char *name, *instead;
+} retired[] = {
+    {"RINGCOMM_PLACE", "ringcomm-run --bind, or the launcher's own option, says where ranks run"},
+};
+
+void rcmi_settings_warn_retired(void) {
+    for (size_t i = 0; i < sizeof retired / sizeof retired[0]; i++)
+        if (getenv(retired[i].name))
+            rcmi_log(RCMI_LOG_WARN, "%s is set and has no effect: %s", retired[i].name,
+                     retired[i].instead);
+}
 
 static const struct setting_row *row_find(const char *name) {
     for (size_t i = 0; i < NROWS; i++)

@@ -11,6 +11,8 @@
 /* Value of a setting in the table: from the environment, else (also if empty there) its default.
  * Asserts the name. */
 const char *rcmi_setting(const char *name);
+/* Warns of each name in the environment that once was a setting and has no effect any more. */
+void rcmi_settings_warn_retired(void);
 /* As an integer within [min, max]; RCM_ERR_CONFIG names variable, value and range. Sizes take
  * K, M, G. */
 rcm_status rcmi_setting_int(const char *name, int64_t min, int64_t max, int64_t *ret_value);

@@ -399,7 +399,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     comm.slot_bytes = SLOT_BYTES;
     comm.fetch = RCMI_FETCH_MEASURED;
     comm.world_rank = world_rank;
-    comm.place.home = -1;
     atomic_flag_clear(&comm.driving);
     unfinished = 0;
     failed = false;

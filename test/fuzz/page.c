@@ -32,7 +32,7 @@ static bool row_read(const void *page, struct rcmi_hang_row *row) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static _Alignas(RCMI_LINE) uint8_t page[4096];
+    static _Alignas(struct rcmi_status_page) uint8_t page[4096];
     static char text[RCMI_HANG_TABLE_BYTES];
     struct rcmi_hang_row rows[RANKS_MAX];
     struct fuzz_input in = {.data = data, .left = size};

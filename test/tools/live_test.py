@@ -20,7 +20,7 @@ import unittest
 
 INFO, RUN, HANG = sys.argv[1:4]
 LIMIT = 50  # seconds: nothing may take longer
-MAGIC = 0x5243504147453033  # api/page.h
+MAGIC = 0x5243504147453034  # api/page.h
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK = 1033, 1, 2
 
 
@@ -187,7 +187,7 @@ class Strangers(unittest.TestCase):
         fcntl.fcntl(fd, F_ADD_SEALS, seals)
 
     @staticmethod
-    def page(magic=MAGIC, size=256, pid=None, rank=0, ranks=2, rest=b''):
+    def page(magic=MAGIC, size=184, pid=None, rank=0, ranks=2, rest=b''):
         pid = os.getpid() if pid is None else pid
         return struct.pack('<QIIiiiiQ', magic, size, 7, pid, rank, ranks, 1, 0xabcdef) + rest
 
