@@ -142,12 +142,13 @@ static rcm_status request_work(rcm_comm *comm, const struct request *r, struct r
 }
 
 /* called: what request_again said. */
-static rcm_status request_issue(rcm_comm *comm, const struct request *r,
-                                const struct rcmi_called *called, rcm_work **ret_work) {
+static rcm_status request_issue(rcm_comm *comm, struct request *r, const struct rcmi_called *called,
+                                rcm_work **ret_work) {
     const bool blocking = ret_work == NULL;
     struct rcmi_called now;
     struct rcmi_run *run = NULL;
-    rcm_status status = rcmi_call_check(r->call);
+    struct rcm_call room; /* of r->call */
+    rcm_status status = rcmi_call_in(&r->call, &room);
     if (status == RCM_OK && !called) {
         status = request_resolve(comm, r, &now);
         called = &now;
@@ -175,13 +176,13 @@ static rcm_status check_op(rcm_op op) {
 rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *recv, size_t count,
                           rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
                           rcm_work **ret_work) {
-    const struct request request = {.collective = RCM_ALL_REDUCE,
-                                    .in = send,
-                                    .out = recv,
-                                    .count = count,
-                                    .dtype = dtype,
-                                    .op = op,
-                                    .call = call};
+    struct request request = {.collective = RCM_ALL_REDUCE,
+                              .in = send,
+                              .out = recv,
+                              .count = count,
+                              .dtype = dtype,
+                              .op = op,
+                              .call = call};
     rcm_status status = rcmi_comm_usable(comm);
     const struct rcmi_called *again = status == RCM_OK ? request_again(comm, &request) : NULL;
     if (status == RCM_OK && !again) {
@@ -207,14 +208,14 @@ static rcm_status check_root(const rcm_comm *comm, int root) {
 
 rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype, int root,
                          const struct rcm_call *call, rcm_work **ret_work) {
-    const struct request request = {.collective = RCM_BROADCAST,
-                                    .in = buffer,
-                                    .out = buffer,
-                                    .count = count,
-                                    .dtype = dtype,
-                                    .op = RCM_SUM,
-                                    .root = root,
-                                    .call = call};
+    struct request request = {.collective = RCM_BROADCAST,
+                              .in = buffer,
+                              .out = buffer,
+                              .count = count,
+                              .dtype = dtype,
+                              .op = RCM_SUM,
+                              .root = root,
+                              .call = call};
     rcm_status status = rcmi_comm_usable(comm);
     const struct rcmi_called *again = status == RCM_OK ? request_again(comm, &request) : NULL;
     if (status == RCM_OK && !again) {
@@ -231,13 +232,13 @@ rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call, rcm_work **r
     rcm_status status = rcmi_comm_usable(comm);
     if (status != RCM_OK)
         return status;
-    const struct request request = {
+    struct request request = {
         .collective = RCM_BARRIER, .dtype = RCM_UINT8, .op = RCM_SUM, .call = call};
     return request_issue(comm, &request, request_again(comm, &request), ret_work);
 }
 
 rcm_status rcmi_barrier_parting(rcm_comm *comm) {
-    const struct request request = {
+    struct request request = {
         .collective = RCM_BARRIER, .dtype = RCM_UINT8, .op = RCM_SUM, .parting = true};
     rcm_status status = rcmi_comm_usable(comm);
     return status == RCM_OK ? request_issue(comm, &request, NULL, NULL) : status;

@@ -138,22 +138,23 @@ void rcmi_comm_fail_remote(rcm_comm *comm, const struct rcm_error *error) {
     comm_record(comm, error);
 }
 
+static const struct rcmi_sized sized_error = {"ret_error", "RCM_ERROR_INIT", RCMI_ERROR_SIZE_0,
+                                              sizeof(struct rcm_error)};
+
 rcm_status rcm_comm_error(const rcm_comm *comm, struct rcm_error *ret_error) {
     if (comm && comm->fork_generation != rcmi_fork_generation())
         return rcmi_fail(RCM_ERR_FORKED, 0, "this communicator belongs to the parent process");
     if (!comm || !ret_error)
         return rcmi_fail(RCM_ERR_INVALID, 0, "%s is NULL", comm ? "ret_error" : "comm");
-    if (ret_error->size < sizeof(*ret_error))
-        return rcmi_fail(RCM_ERR_INVALID, 0,
-                         "ret_error->size is %u, expected at least %zu (RCM_ERROR_INIT)",
-                         ret_error->size, sizeof(*ret_error));
+    rcm_status status = rcmi_struct_out_check(&sized_error, ret_error);
+    if (status != RCM_OK)
+        return status;
     rcm_comm *writable = (rcm_comm *)comm; /* only its lock */
-    const uint32_t size = ret_error->size;
     pthread_mutex_lock(&writable->error_lock);
-    *ret_error = comm->error;
+    rcmi_struct_out(&sized_error, &comm->error, ret_error);
+    status = comm->error.status;
     pthread_mutex_unlock(&writable->error_lock);
-    ret_error->size = size;
-    return ret_error->status;
+    return status;
 }
 
 rcm_status rcm_abort(rcm_comm *comm, const char *reason) {

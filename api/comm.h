@@ -23,6 +23,7 @@
 #include "log.h"
 #include "plan.h"
 #include "ringcomm.h"
+#include "sized.h"
 #include "transport.h"
 #include "wait.h"
 #include "rendezvous.h"
@@ -360,9 +361,13 @@ rcm_status rcmi_work_issue(rcm_comm *comm, struct rcm_work *work, rcm_work **ret
 rcm_status rcmi_work_end(rcm_comm *comm, struct rcm_work *work);
 /* "all_reduce", "send" */
 const char *rcmi_work_name(const struct rcm_work *work);
-rcm_status rcmi_call_check_given(const struct rcm_call *call);
-static inline rcm_status rcmi_call_check(const struct rcm_call *call) {
-    return call ? rcmi_call_check_given(call) : RCM_OK;
+/* Checks a call that was given, of whatever size: *call stays if it is NULL or of our size, else it
+ * becomes `room`, which has all fields that this library knows. */
+rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *room);
+static inline rcm_status rcmi_call_in(const struct rcm_call **call, struct rcm_call *room) {
+    const struct rcm_call *given = *call;
+    const bool usual = !given || (given->size == sizeof(*given) && given->flags == 0);
+    return usual ? RCM_OK : rcmi_call_in_given(call, room);
 }
 
 /* ---- p2p.c; all but _wanted for the driver only */

@@ -326,13 +326,7 @@ static rcm_status init_comm(struct init *init, rcm_comm *comm) {
     return status == RCM_OK ? rcmi_node_start(comm->engine->node) : status;
 }
 
-static rcm_status init_check(const struct rcm_init_options *options, rcm_comm **ret_comm) {
-    if (!ret_comm)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "ret_comm is NULL");
-    if (options && options->size < sizeof(*options))
-        return rcmi_fail(RCM_ERR_INVALID, 0,
-                         "options->size is %u, expected at least %zu (RCM_INIT_OPTIONS_INIT)",
-                         options->size, sizeof(*options));
+static rcm_status init_check(const struct rcm_init_options *options) {
     if (options && options->rank < -1)
         return rcmi_fail(RCM_ERR_INVALID, 0, "options->rank is %d, neither a rank nor -1",
                          options->rank);
@@ -359,11 +353,11 @@ static void init_give_up(struct init *init, rcm_comm *comm, rcm_status status) {
     *rcmi_last_error() = cause;
 }
 
-rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm) {
+static rcm_status init_by(const struct rcm_init_options *options, rcm_comm **ret_comm) {
     struct init init = {.options = options};
     rcm_comm *comm = NULL;
     const bool own_store = !options || !options->store;
-    rcm_status status = init_check(options, ret_comm);
+    rcm_status status = init_check(options);
     if (status == RCM_OK)
         status = rcmi_launch_resolve(options, &init.launch);
     if (status != RCM_OK)
@@ -390,4 +384,17 @@ rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm)
     free(init.secret);
     rcmi_launch_fini(&init.launch);
     return status;
+}
+
+rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm) {
+    static const struct rcmi_sized sized = {"options", "RCM_INIT_OPTIONS_INIT",
+                                            RCMI_INIT_OPTIONS_SIZE_0,
+                                            sizeof(struct rcm_init_options)};
+    struct rcm_init_options ours = RCM_INIT_OPTIONS_INIT;
+    rcm_status status = RCM_OK;
+    if (!ret_comm)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "ret_comm is NULL");
+    if (options)
+        status = rcmi_struct_in(&sized, options, &ours);
+    return status == RCM_OK ? init_by(options ? &ours : NULL, ret_comm) : status;
 }

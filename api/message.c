@@ -31,7 +31,8 @@ static rcm_status transfer_issue(rcm_comm *comm, enum rcmi_work_kind kind, void 
     if (kind == RCMI_WORK_SEND && tag == RCM_ANY_TAG)
         return rcmi_fail(RCM_ERR_INVALID, 0, "tag RCM_ANY_TAG is for receives only");
     struct rcm_work *work;
-    status = rcmi_call_check(call);
+    struct rcm_call room;
+    status = rcmi_call_in(&call, &room);
     if (status == RCM_OK && !ret_work && transfer_now(comm, kind, buffer, count * size, peer, tag))
         return RCM_OK;
     if (status == RCM_OK)

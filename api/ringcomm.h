@@ -85,7 +85,16 @@
  *   RCM_ERR_FORKED from every call but rcm_destroy, which frees the child's copy.
  *
  * STRUCTS THAT GROW
- *   begin with uint32_t size, set by the caller to sizeof; the _INIT macros do it.
+ *   begin with uint32_t size, set by the caller to sizeof; the _INIT macros do it. They get new
+ *   fields at their end, so program and library may be of different versions:
+ *   - A program built with an older header gives a smaller struct. Fields that it does not have
+ *     count as 0, which means what was before them; of a struct that the library fills (rcm_error,
+ * rcm_message) only the bytes that the program has are written. Every size is accepted from that of
+ * version 0.1.0 on.
+ *   - A program built with a newer header gives a larger struct. It is accepted if what the library
+ *     does not know is 0, as the _INIT macros leave it, else RCM_ERR_INVALID says that the library
+ *     is older than the program. In a struct that the library fills those bytes become 0.
+ *   size itself is never written. More than 4096 is RCM_ERR_INVALID.
  */
 #ifndef RINGCOMM_H
 #define RINGCOMM_H

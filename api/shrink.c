@@ -9,13 +9,12 @@
 
 #define SETTLE_MS 5000 /* until works of a failed communicator are complete */
 
-static rcm_status shrink_check(const rcm_comm *comm, const struct rcm_call *call,
-                               rcm_comm **ret_comm) {
+static rcm_status shrink_check(const rcm_comm *comm, rcm_comm **ret_comm) {
     if (!comm || !ret_comm)
         return rcmi_fail(RCM_ERR_INVALID, 0, "%s is NULL", comm ? "ret_comm" : "comm");
     if (comm->fork_generation != rcmi_fork_generation())
         return rcmi_fail(RCM_ERR_FORKED, 0, "this communicator belongs to the parent process");
-    return rcmi_call_check(call);
+    return RCM_OK;
 }
 
 /* The ranks that do not know of a failure yet would not come. */
@@ -41,7 +40,10 @@ static rcm_status shrink_derive(rcm_comm *parent, uint32_t epoch, const int *mem
 rcm_status rcm_comm_shrink(rcm_comm *comm, const struct rcm_call *call, rcm_comm **ret_comm) {
     uint32_t epoch;
     int nmembers;
-    rcm_status status = shrink_check(comm, call, ret_comm);
+    struct rcm_call room;
+    rcm_status status = shrink_check(comm, ret_comm);
+    if (status == RCM_OK)
+        status = rcmi_call_in(&call, &room);
     if (status != RCM_OK)
         return status;
     const rcmi_deadline deadline =

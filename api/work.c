@@ -4,13 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-rcm_status rcmi_call_check_given(const struct rcm_call *call) {
-    if (call->size < sizeof(struct rcm_call))
-        return rcmi_fail(RCM_ERR_INVALID, 0,
-                         "call->size is %u, expected at least %zu (RCM_CALL_INIT)", call->size,
-                         sizeof(struct rcm_call));
-    if (call->flags != 0)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "call->flags is 0x%x, no flag is known", call->flags);
+static const struct rcmi_sized sized_call = {"call", "RCM_CALL_INIT", RCMI_CALL_SIZE_0,
+                                             sizeof(struct rcm_call)};
+static const struct rcmi_sized sized_message = {"ret_message", "RCM_MESSAGE_INIT",
+                                                RCMI_MESSAGE_SIZE_0, sizeof(struct rcm_message)};
+
+rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *room) {
+    if ((*call)->size != sizeof(**call)) {
+        *room = (struct rcm_call)RCM_CALL_INIT;
+        const rcm_status status = rcmi_struct_in(&sized_call, *call, room);
+        if (status != RCM_OK)
+            return status;
+        *call = room;
+    }
+    if ((*call)->flags != 0)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "call->flags is 0x%x, no flag is known",
+                         (*call)->flags);
     return RCM_OK;
 }
 
@@ -142,19 +151,17 @@ rcm_status rcm_work_wait(rcm_work *work, int64_t timeout_ms) {
 rcm_status rcm_work_message(const rcm_work *work, struct rcm_message *ret_message) {
     if (!work || !ret_message)
         return rcmi_fail(RCM_ERR_INVALID, 0, "%s is NULL", work ? "ret_message" : "work");
-    if (ret_message->size < sizeof(*ret_message))
-        return rcmi_fail(RCM_ERR_INVALID, 0, "ret_message->size is %u, expected at least %zu",
-                         ret_message->size, sizeof(*ret_message));
+    rcm_status status = rcmi_struct_out_check(&sized_message, ret_message);
+    if (status != RCM_OK)
+        return status;
     if (work->kind != RCMI_WORK_RECV)
         return rcmi_fail(RCM_ERR_INVALID, 0, "work is a %s, not a receive", rcmi_work_name(work));
-    rcm_status status = rcm_work_status(work);
+    status = rcm_work_status(work);
     if (status != RCM_OK && status != RCM_ERR_TRUNCATED)
         return status == RCM_PENDING
                    ? RCM_PENDING
                    : rcmi_fail(status, 0, "the receive failed: %s", rcm_status_text(status));
-    const uint32_t size = ret_message->size;
-    *ret_message = work->message;
-    ret_message->size = size;
+    rcmi_struct_out(&sized_message, &work->message, ret_message);
     return RCM_OK;
 }
 

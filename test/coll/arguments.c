@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Arguments that are not valid, for functions where no other test gives them: the status, and that
- * the sentence names the argument and its value. One rank.
+ * the sentence names the argument and its value; structs of other sizes than the library's. One
+ * rank.
  */
 #include <limits.h>
 #include <stdint.h>
@@ -61,6 +62,42 @@ static void check_options(void) {
     check("long host", init(options), RCM_ERR_CONFIG, "options->host_id has 299 bytes");
 }
 
+/* A struct of a program that was built with a newer header: what we know, then a field we do not.
+ */
+struct newer_options {
+    struct rcm_init_options options;
+    uint64_t unknown;
+};
+struct newer_error {
+    struct rcm_error error;
+    uint64_t unknown;
+};
+struct newer_call {
+    struct rcm_call call;
+    uint64_t unknown;
+};
+struct newer_message {
+    struct rcm_message message;
+    uint64_t unknown;
+};
+
+static void check_options_size(void) {
+    struct newer_options newer = {.options = RCM_INIT_OPTIONS_INIT};
+    newer.options.rank = 0;
+    newer.options.world_size = 1;
+    newer.options.url = "hash:";
+    rcm_comm *comm = NULL;
+    newer.options.size = sizeof newer.options - 1;
+    check("small options", rcm_init(&newer.options, &comm), RCM_ERR_INVALID, "options->size is ");
+    newer.options.size = sizeof newer;
+    newer.unknown = 1;
+    check("unknown option", rcm_init(&newer.options, &comm), RCM_ERR_INVALID,
+          "the library is older than the program");
+    newer.unknown = 0;
+    check("large options", rcm_init(&newer.options, &comm), RCM_OK, "");
+    check("destroy", rcm_destroy(comm), RCM_OK, "");
+}
+
 static int nothing(int rank, void *arg) {
     (void)rank;
     (void)arg;
@@ -71,6 +108,105 @@ static void check_spawn(void) {
     check("no rank", rcm_spawn(0, nothing, NULL, 1000, NULL, NULL), RCM_ERR_INVALID, "nranks is 0");
     check("too many ranks", rcm_spawn(INT_MAX, nothing, NULL, 1000, NULL, NULL), RCM_ERR_INVALID,
           "nranks is 2147483647");
+}
+
+typedef rcm_status call_user(rcm_comm *comm, const struct rcm_call *call);
+
+static rcm_status use_barrier(rcm_comm *comm, const struct rcm_call *call) {
+    return rcm_barrier(comm, call, NULL);
+}
+
+static rcm_status use_send(rcm_comm *comm, const struct rcm_call *call) {
+    rcm_work *work = NULL;
+    const rcm_status status = rcm_send(comm, NULL, 0, RCM_UINT8, 0, 1, call, &work);
+    rcm_work_free(work);
+    return status == RCM_OK ? rcm_recv(comm, NULL, 0, RCM_UINT8, 0, 1, call, NULL) : status;
+}
+
+static rcm_status use_shrink(rcm_comm *comm, const struct rcm_call *call) {
+    rcm_comm *next = NULL;
+    const rcm_status status = rcm_comm_shrink(comm, call, &next);
+    if (status == RCM_OK && rcm_destroy(next) != RCM_OK)
+        failures++;
+    return status;
+}
+
+static void check_call_size(rcm_comm *comm, call_user *use) {
+    struct newer_call newer = {.call = RCM_CALL_INIT};
+    newer.call.size = sizeof newer.call - 1;
+    check("small call", use(comm, &newer.call), RCM_ERR_INVALID, "call->size is ");
+    newer.call.size = sizeof newer;
+    newer.unknown = 1;
+    check("unknown in call", use(comm, &newer.call), RCM_ERR_INVALID,
+          "the library is older than the program");
+    newer.unknown = 0;
+    newer.call.flags = 4;
+    check("flag in a large call", use(comm, &newer.call), RCM_ERR_INVALID, "call->flags is 0x4");
+    newer.call.flags = 0;
+    check("large call", use(comm, &newer.call), RCM_OK, "");
+}
+
+/* What a large call says counts. */
+static void check_large_call(rcm_comm *comm) {
+    struct newer_call newer = {.call = RCM_CALL_INIT};
+    rcm_work *work = NULL;
+    newer.call.size = sizeof newer;
+    newer.call.algorithm = "best";
+    check("algorithm", rcm_barrier(comm, &newer.call, NULL), RCM_ERR_INVALID, "\"best\"");
+    newer.call.algorithm = NULL;
+    newer.call.timeout_ms = 1;
+    check("timeout", rcm_recv(comm, NULL, 0, RCM_UINT8, 0, 9, &newer.call, &work), RCM_OK, "");
+    check("wait", rcm_work_wait(work, 10000), RCM_ERR_TIMEOUT, "");
+    rcm_work_free(work);
+}
+
+static void check_message_size(rcm_comm *comm) {
+    struct newer_message newer = {.message = RCM_MESSAGE_INIT, .unknown = 5};
+    float element = 1;
+    rcm_work *work = NULL;
+    check("receive", rcm_irecv(comm, &element, 1, RCM_FLOAT32, 0, 8, &work), RCM_OK, "");
+    check("send", rcm_send(comm, &element, 1, RCM_FLOAT32, 0, 8, NULL, NULL), RCM_OK, "");
+    check("wait", rcm_work_wait(work, 10000), RCM_OK, "");
+    newer.message.size = sizeof newer.message - 1;
+    check("small message", rcm_work_message(work, &newer.message), RCM_ERR_INVALID,
+          "ret_message->size is ");
+    newer.message.size = sizeof newer;
+    check("large message", rcm_work_message(work, &newer.message), RCM_OK, "");
+    if (newer.message.size != sizeof newer || newer.message.tag != 8 ||
+        newer.message.bytes != sizeof element || newer.unknown != 0) {
+        fprintf(stderr, "a large message is not filled as it should be\n");
+        failures++;
+    }
+    rcm_work_free(work);
+}
+
+static void check_error_size(rcm_comm *comm) {
+    struct newer_error newer = {.error = RCM_ERROR_INIT, .unknown = 5};
+    newer.error.size = sizeof newer;
+    check("large error", rcm_comm_error(comm, &newer.error), RCM_ERR_TIMEOUT, "");
+    if (newer.error.size != sizeof newer || newer.error.status != RCM_ERR_TIMEOUT ||
+        !strstr(newer.error.text, "recv") || newer.unknown != 0) {
+        fprintf(stderr, "a large error is not filled as it should be: %s\n", newer.error.text);
+        failures++;
+    }
+}
+
+static void check_sizes(void) {
+    struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
+    rcm_comm *comm = NULL;
+    options.rank = 0;
+    options.world_size = 1;
+    options.url = "hash:";
+    check("init", rcm_init(&options, &comm), RCM_OK, "");
+    if (!comm)
+        return;
+    check_call_size(comm, use_barrier);
+    check_call_size(comm, use_send);
+    check_message_size(comm);
+    check_large_call(comm); /* fails comm */
+    check_error_size(comm);
+    check_call_size(comm, use_shrink);
+    check("destroy", rcm_destroy(comm), RCM_ERR_TIMEOUT, "");
 }
 
 static void check_comm(void) {
@@ -106,7 +242,9 @@ static void check_comm(void) {
 int main(void) {
     check_names();
     check_options();
+    check_options_size();
     check_spawn();
+    check_sizes();
     check_comm();
     return failures ? 1 : 0;
 }
