@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ringcomm.h: the one public header of libringcomm, a collective communication library.
+ *
+ * WHAT IT DOES
+ *   N processes, called ranks 0..N-1, each hold an array in memory. One call on every rank sums
+ *   the arrays (rcm_all_reduce), copies one rank's array to all (rcm_broadcast), waits for all
+ *   (rcm_barrier), or moves an array from one rank to another (rcm_send, rcm_recv). Ranks are
+ *   processes on one machine or many; threads of one process may be ranks as well, each with a
+ *   communicator of its own.
+ *
+ * THE SHORTEST PROGRAM (examples/hello_all_reduce.c is this, complete)
+ *      rcm_comm *comm;
+ *      if (rcm_init(NULL, &comm) != RCM_OK)            rank, size, address: from the environment
+ *          errx(1, "%s", rcm_last_error());
+ *      rcm_all_reduce(comm, send, recv, count, RCM_FLOAT32, RCM_SUM, NULL, NULL);
+ *      rcm_destroy(comm);
+ *   Started by:  ringcomm-run -n 4 -- ./program
+ *
+ * ORDER
+ *   Every rank of a communicator issues the same collectives in the same order with the same count,
+ *   type, operator and root. Where two ranks differ, all get RCM_ERR_MISMATCH instead of wrong
+ *   data, in that call or, where their part was complete, by their next call or rcm_destroy; the
+ *   text names both calls, the origin is the same on all. Operations start in the order they were
+ *   issued; several asynchronous ones may be in flight and complete in any order. Messages between
+ *   two ranks with the same tag arrive in the order they were sent; different tags are independent.
+ *
+ * BLOCKING AND ASYNCHRONOUS
+ *   Every operation ends in (const struct rcm_call *call, rcm_work **ret_work). With ret_work
+ *   NULL the call returns when this rank's part is done: its buffers may be reused, its results
+ *   are there. Otherwise the call returns at once, the operation goes on in the background
+ *   without further calls, and *ret_work is asked with rcm_work_test or rcm_work_wait and given
+ *   back with rcm_work_free. Waiting does not free; freeing an unfinished work detaches it: the
+ *   operation still runs, nobody is told. A call that fails makes no work.
+ *
+ * OWNERSHIP
+ *   Who creates frees. Buffers stay the caller's; the library reads the send buffer and writes
+ *   the receive buffer until the operation completes, and the caller touches neither before then
+ *   (reading the send buffer is fine).
+ *
+ * ALIASING
+ *   In place is send == recv, the same pointer. Any other overlap of buffers of operations in
+ *   flight is undefined.
+ *
+ * COUNTS AND SIZES
+ *   Counts are numbers of elements of the given type, size_t, and may exceed 2^31; a count whose
+ *   bytes overflow size_t is RCM_ERR_INVALID. Zero is legal and still synchronises, and the
+ *   buffers may be NULL then. Integer sums and products wrap modulo 2^bits. Floating min and max
+ *   return a NaN if any operand is one.
+ *
+ * SAME BITS
+ *   The result of a reduction has the same bits on every rank, and on every run of the same call
+ *   with the same data, number of ranks and settings.
+ *
+ * THREADS
+ *   At most one thread issues operations on a communicator at a time. Testing and waiting on
+ *   works, rcm_abort and rcm_comm_error are legal from any thread at any time. Communicators are
+ *   independent of each other.
+ *
+ * DEADLINES
+ *   Every wait has one: rcm_call.timeout_ms, else that of rcm_init, else 30 minutes. When it
+ *   passes the operation fails with RCM_ERR_TIMEOUT and the text names who was waited for; one of
+ *   the ranks that waited logs (RINGCOMM_LOG, warn) a table of what each rank is doing. Without
+ *   progress it logs the same after RINGCOMM_WARN_AFTER seconds, 30 by default.
+ *
+ * ERRORS
+ *   A wrong argument is RCM_ERR_INVALID; nothing has been sent and the communicator is as before.
+ *   So are RCM_ERR_UNSUPPORTED and RCM_ERR_TRUNCATED (a message longer than the receive buffer;
+ *   its first bytes are there). After any other error the ranks may disagree on what happened, so
+ *   the communicator keeps that first error, every rank is told of it, every operation in flight
+ *   completes with it, every later call returns it, and only rcm_comm_error, rcm_abort,
+ *   rcm_comm_shrink and rcm_destroy are of use. rcm_comm_error says which rank was the origin. A
+ *   rank that dies is named by all others within a second. A host from which nothing comes for 15 s
+ *   (RINGCOMM_PEER_TIMEOUT), because it is down or the network is cut, is lost: both sides say so;
+ *   a shorter cut is only a delay. A process that is merely stopped is not lost, on whatever host:
+ *   it is waited for until the operation's deadline, which names it. The library never calls exit
+ *   or abort, installs no signal handler, and raises no SIGPIPE.
+ *
+ * AFTER AN ERROR OR ABORT
+ *   Contents of receive buffers of unfinished operations are undefined. The library does not
+ *   touch any caller's buffer after rcm_destroy returned.
+ *
+ * FORK
+ *   A communicator belongs to the process that made it: after fork() the child gets
+ *   RCM_ERR_FORKED from every call but rcm_destroy, which frees the child's copy.
+ *
+ * STRUCTS THAT GROW
+ *   begin with uint32_t size, set by the caller to sizeof; the _INIT macros do it.
+ */
+#ifndef RINGCOMM_H
+#define RINGCOMM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RCM_VERSION_MAJOR 0
+#define RCM_VERSION_MINOR 1
+#define RCM_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define RCM_CHECKED __attribute__((warn_unused_result))
+#else
+#define RCM_CHECKED
+#endif
+
+/* ---- Status -------------------------------------------------------------------------------- */
+
+/* Name, number, sentence. Zero is success, positive is "not yet", negative is an error. */
+#define RCM_STATUS_MAP(X)                                                                          \
+    X(OK, 0, "success")                                                                            \
+    X(PENDING, 1, "the operation is still running")                                                \
+    X(AGAIN, 2, "nothing changed, try again later")                                                \
+    X(ERR_INVALID, -1, "an argument is not valid")                                                 \
+    X(ERR_NOMEM, -2, "out of memory")                                                              \
+    X(ERR_UNSUPPORTED, -3, "not supported here")                                                   \
+    X(ERR_SYSTEM, -4, "a system call failed")                                                      \
+    X(ERR_TIMEOUT, -5, "the deadline passed")                                                      \
+    X(ERR_PEER, -6, "a peer process died or its connection was lost")                              \
+    X(ERR_ABORTED, -7, "the communicator was aborted")                                             \
+    X(ERR_PROTOCOL, -8, "a peer sent something that is not valid")                                 \
+    X(ERR_MISMATCH, -9,                                                                            \
+      "ranks called different operations, or were started with different settings")                \
+    X(ERR_TRUNCATED, -10, "the message is longer than the receive buffer")                         \
+    X(ERR_AUTH, -11, "authentication failed")                                                      \
+    X(ERR_NOT_FOUND, -12, "no such key or object")                                                 \
+    X(ERR_CANCELED, -13, "the operation was canceled")                                             \
+    X(ERR_CONFIG, -14, "the environment or configuration is missing or contradictory")             \
+    X(ERR_RESOURCE, -15, "a limit of the system was reached")                                      \
+    X(ERR_FORKED, -16, "the object belongs to the parent process")                                 \
+    X(ERR_INTERNAL, -17, "a fault in libringcomm itself")
+
+typedef enum rcm_status {
+#define RCM_STATUS_ENUM(name, number, text) RCM_##name = number,
+    RCM_STATUS_MAP(RCM_STATUS_ENUM)
+#undef RCM_STATUS_ENUM
+} rcm_status;
+
+/* "RCM_ERR_PEER". Static memory; "RCM_?" for a number that is no status. Any thread. */
+const char *rcm_status_name(rcm_status status);
+
+/* The sentence of the table above. Static memory. Any thread. */
+const char *rcm_status_text(rcm_status status);
+
+/* What the last failed call of this thread found, in words: argument and value, rank, address.
+ * Thread-local memory, valid until the next call of this library by the same thread; "" if no
+ * call failed yet. */
+const char *rcm_last_error(void);
+
+/* "0.1.0", of the library that is loaded, which may be newer than this header. */
+const char *rcm_version(void);
+
+/* ---- Types and operators ------------------------------------------------------------------- */
+
+/* Name, number, bytes, C type. Numbers are part of the wire and never reused. */
+#define RCM_DTYPE_MAP(X)                                                                           \
+    X(UINT8, 1, 1, uint8_t)                                                                        \
+    X(INT32, 4, 4, int32_t)                                                                        \
+    X(INT64, 6, 8, int64_t)                                                                        \
+    X(FLOAT32, 9, 4, float)                                                                        \
+    X(FLOAT64, 10, 8, double)
+
+typedef enum rcm_dtype {
+#define RCM_DTYPE_ENUM(name, number, bytes, ctype) RCM_##name = number,
+    RCM_DTYPE_MAP(RCM_DTYPE_ENUM)
+#undef RCM_DTYPE_ENUM
+} rcm_dtype;
+
+/* Name, number. Element-wise; commutative; applied in an order that is the same on every rank. */
+#define RCM_OP_MAP(X)                                                                              \
+    X(SUM, 1)                                                                                      \
+    X(PROD, 2)                                                                                     \
+    X(MIN, 3)                                                                                      \
+    X(MAX, 4)
+
+typedef enum rcm_op {
+#define RCM_OP_ENUM(name, number) RCM_##name = number,
+    RCM_OP_MAP(RCM_OP_ENUM)
+#undef RCM_OP_ENUM
+} rcm_op;
+
+/* Bytes of one element, 0 for a number that is no type. */
+size_t rcm_dtype_size(rcm_dtype dtype);
+/* "float32", "sum"; "?" for a number that is none. Static memory. */
+const char *rcm_dtype_name(rcm_dtype dtype);
+const char *rcm_op_name(rcm_op op);
+/* The inverse; RCM_ERR_INVALID for an unknown name. */
+RCM_CHECKED rcm_status rcm_dtype_from_name(const char *name, rcm_dtype *ret_dtype);
+RCM_CHECKED rcm_status rcm_op_from_name(const char *name, rcm_op *ret_op);
+
+/* ---- Stores: how ranks find each other ----------------------------------------------------- */
+
+/*
+ * A store is a small shared dictionary from keys to byte strings, used to bring ranks together
+ * and free for the program's own use under other keys. The TCP and file stores speak the wire
+ * protocol and the file format of torch.distributed's TCPStore and FileStore (dialect of current
+ * torch), so either side can serve the other. All functions may be called from any thread.
+ * timeout_ms < 0 waits for ever; 0 asks once.
+ */
+typedef struct rcm_store rcm_store;
+
+/* Opens by URL:
+ *   hash:                             in this process only: for ranks that are threads
+ *   file:///path?world_size=N         a file on a file system all ranks see
+ *   tcp://host:port?rank=R&world_size=N
+ *                                     rank 0 serves, others connect; port 0 is legal for rank 0,
+ *                                     rcm_store_url then tells the port
+ *   tcp://host:port?server=0|1        says outright whether to serve
+ * Deadline: timeout_ms for the connection, else 30 s. With a secret (RINGCOMM_SECRET) both sides
+ * prove that they know it before anything else. Caller closes. */
+RCM_CHECKED rcm_status rcm_store_open(const char *url, int64_t timeout_ms, rcm_store **ret_store);
+
+/* A view of `store` in which every key starts with prefix + "/". Does not own `store`, which must
+ * live longer. Caller closes. */
+RCM_CHECKED rcm_status rcm_store_prefix(rcm_store *store, const char *prefix,
+                                        rcm_store **ret_store);
+
+/* The URL by which other processes reach this store; "" for hash. Lives as long as the store. */
+const char *rcm_store_url(const rcm_store *store);
+
+/* Frees the store; the serving one stops serving. NULL is a no-op. */
+void rcm_store_close(rcm_store *store);
+
+/* Sets key to len bytes, overwriting; wakes waiters. Key: at most 8 KiB; value: at most 8 MiB. */
+RCM_CHECKED rcm_status rcm_store_set(rcm_store *store, const char *key, const void *value,
+                                     size_t len);
+/* Waits until key exists, then returns its value: malloc'd, caller frees, with a NUL behind it
+ * that is not counted in len. RCM_ERR_TIMEOUT names the key. */
+RCM_CHECKED rcm_status rcm_store_get(rcm_store *store, const char *key, int64_t timeout_ms,
+                                     void **ret_value, size_t *ret_len);
+/* The same without waiting: RCM_ERR_NOT_FOUND if the key does not exist. */
+RCM_CHECKED rcm_status rcm_store_try_get(rcm_store *store, const char *key, void **ret_value,
+                                         size_t *ret_len);
+/* Adds delta to the integer (decimal text) under key, a missing key counting as 0; returns the
+ * sum. Atomic. RCM_ERR_INVALID if the value is no integer. */
+RCM_CHECKED rcm_status rcm_store_add(rcm_store *store, const char *key, int64_t delta,
+                                     int64_t *ret_value);
+/* Waits until all keys exist. RCM_ERR_TIMEOUT names the first missing key. */
+RCM_CHECKED rcm_status rcm_store_wait(rcm_store *store, const char *const *keys, size_t nkeys,
+                                      int64_t timeout_ms);
+/* Sets key to `desired` if its value equals `expected`, or if it does not exist and expected is
+ * empty. *ret_value is the value afterwards (malloc'd, caller frees), *ret_swapped tells whether
+ * it was set. A missing key with a non-empty `expected` is RCM_ERR_NOT_FOUND. */
+RCM_CHECKED rcm_status rcm_store_compare_set(rcm_store *store, const char *key,
+                                             const void *expected, size_t expected_len,
+                                             const void *desired, size_t desired_len,
+                                             int *ret_swapped, void **ret_value, size_t *ret_len);
+/* *ret_deleted: whether the key existed. */
+RCM_CHECKED rcm_status rcm_store_delete(rcm_store *store, const char *key, int *ret_deleted);
+/* Number of keys that users set (internal ones are not counted). With a prefix: of the whole
+ * store underneath, as in torch. */
+RCM_CHECKED rcm_status rcm_store_count(rcm_store *store, size_t *ret_count);
+/* Appends to the value of key; a missing key counts as empty. */
+RCM_CHECKED rcm_status rcm_store_append(rcm_store *store, const char *key, const void *value,
+                                        size_t len);
+
+struct rcm_blob {
+    void *data;
+    size_t len;
+};
+/* get of nkeys keys in as few round trips as the store allows. On success every blob's data is
+ * malloc'd, the caller frees each; on failure nothing is left allocated. */
+RCM_CHECKED rcm_status rcm_store_multi_get(rcm_store *store, const char *const *keys, size_t nkeys,
+                                           int64_t timeout_ms, struct rcm_blob *ret_values);
+RCM_CHECKED rcm_status rcm_store_multi_set(rcm_store *store, const char *const *keys,
+                                           const struct rcm_blob *values, size_t nkeys);
+
+/* ---- Life cycle ---------------------------------------------------------------------------- */
+
+typedef struct rcm_comm rcm_comm;
+typedef struct rcm_work rcm_work;
+
+/* Everything may be left at its default (zero, NULL, rank -1): the environment then decides, see
+ * the names on the right. A field that is set wins over the environment. */
+struct rcm_init_options {
+    uint32_t size;
+    int32_t rank;          /* RINGCOMM_RANK, RANK, the launcher's; -1: from the environment */
+    int32_t world_size;    /* RINGCOMM_WORLD_SIZE, WORLD_SIZE, the launcher's; 0: likewise */
+    int32_t reserved;      /* 0 */
+    const char *url;       /* RINGCOMM_URL; else env:// (MASTER_ADDR, MASTER_PORT) */
+    rcm_store *store;      /* an open store instead of a URL; must outlive the call only */
+    const char *host_id;   /* RINGCOMM_HOST_ID; only ranks of equal host_id use shared memory */
+    const char *secret;    /* RINGCOMM_SECRET, or the content of RINGCOMM_SECRET_FILE */
+    const char *transport; /* RINGCOMM_TRANSPORT: "auto", or a comma list of shm,tcp */
+    const char *algorithm; /* RINGCOMM_ALGORITHM: "" or "all_reduce=ring,broadcast=chain" */
+    int64_t timeout_ms;    /* RINGCOMM_TIMEOUT, in seconds there; 0: 30 minutes; <0: for ever */
+};
+#define RCM_INIT_OPTIONS_INIT                                                                      \
+    { .size = sizeof(struct rcm_init_options), .rank = -1 }
+
+/*
+ * Makes the communicator of all ranks. Collective: every rank calls it, and it returns when all
+ * have published their address. options may be NULL. With the env:// form rank 0 serves the TCP
+ * store at MASTER_ADDR:MASTER_PORT unless TORCHELASTIC_USE_AGENT_STORE=True says that a launcher
+ * does. Without these two, ranks of a launcher meet by its own means: of mpirun of Open MPI (all
+ * ranks on one machine), mpirun of MPICH and others that speak PMI-1 (PMI_FD), srun of Slurm; the
+ * n-th rcm_init of every rank then meets, so every rank calls it equally often.
+ * Ranks come from the first of: options; RINGCOMM_RANK and RINGCOMM_WORLD_SIZE; RANK and
+ * WORLD_SIZE; OMPI_COMM_WORLD_RANK and _SIZE; PMI_RANK and PMI_SIZE; in a step of Slurm
+ * SLURM_PROCID and SLURM_STEP_NUM_TASKS. A missing variable, or two that contradict each other,
+ * is RCM_ERR_CONFIG and named in rcm_last_error().
+ * Who has not come after RINGCOMM_WARN_AFTER seconds is logged; a rank of rank 0's machine, or rank
+ * 0, that joined and ended before all had is RCM_ERR_PEER.
+ *
+ * Source of the environment names: torch.distributed's env:// initialisation, torchrun, and the
+ * launchers named.
+ */
+RCM_CHECKED rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm);
+
+/*
+ * Ends a communicator. Collective, with the communicator's timeout as deadline: waits for this
+ * rank's unfinished operations and for all ranks; after an error or abort it waits for nobody.
+ * Connections (and the store, where this rank serves it) end with the last communicator that came
+ * from the same rcm_init.
+ * Frees comm in every case; works must be freed before or after, their status stays readable.
+ * NULL is a no-op.
+ */
+RCM_CHECKED rcm_status rcm_destroy(rcm_comm *comm);
+
+/*
+ * Ends all operations of comm on all ranks with RCM_ERR_ABORTED, from any thread, without
+ * waiting. Local buffers are the caller's again when the works have completed (rcm_work_wait) or
+ * rcm_destroy returned. No-op if comm already failed.
+ */
+RCM_CHECKED rcm_status rcm_abort(rcm_comm *comm, const char *reason);
+
+/* This rank's number, 0..size-1, and the number of ranks. -1 for NULL. Any thread. */
+int rcm_rank(const rcm_comm *comm);
+int rcm_size(const rcm_comm *comm);
+/* Number of ranks on this rank's host, and this rank's position among them. */
+int rcm_local_rank(const rcm_comm *comm);
+int rcm_local_size(const rcm_comm *comm);
+/* The number that this rank of comm had from rcm_init: another one in a communicator that was made
+ * from others. -1 if there is no such rank. Any thread. */
+int rcm_world_rank(const rcm_comm *comm, int rank);
+
+/* The first error that made comm unusable. */
+struct rcm_error {
+    uint32_t size;
+    rcm_status status;  /* RCM_OK if there is none */
+    int32_t origin;     /* rank where it began (the dead one, for RCM_ERR_PEER), -1 unknown */
+    int32_t sys_errno;  /* errno of the system call that failed, 0 if none */
+    uint64_t sequence;  /* number of the operation of comm, from 1; 0 if not in one */
+    char operation[32]; /* "all_reduce"; "" if not in one */
+    char text[512];     /* the whole story in a sentence */
+};
+#define RCM_ERROR_INIT                                                                             \
+    { .size = sizeof(struct rcm_error) }
+/* Copies the record; returns its status. Any thread, any time before rcm_destroy. */
+rcm_status rcm_comm_error(const rcm_comm *comm, struct rcm_error *ret_error);
+
+/*
+ * Runs fn(rank, arg) in nranks (at most 4096) new local processes (fork), with the environment set
+ * so that rcm_init(NULL, ...) joins them; each exits with fn's result (0..125). The parent serves
+ * the store and waits until timeout_ms (<0: for ever); the first failure or the deadline ends the
+ * others (SIGTERM, after 3 s SIGKILL). *ret_failed_rank is the first that failed, -1 if none, and
+ * *ret_exit its exit status (128 + signal if it was killed). Call it before the process has
+ * threads. Returns RCM_OK if all exited with 0, RCM_ERR_PEER if one failed, RCM_ERR_TIMEOUT.
+ */
+RCM_CHECKED rcm_status rcm_spawn(int nranks, int (*fn)(int rank, void *arg), void *arg,
+                                 int64_t timeout_ms, int *ret_failed_rank, int *ret_exit);
+
+/* ---- Calls and works ----------------------------------------------------------------------- */
+
+/* Per-call settings; NULL means defaults. */
+struct rcm_call {
+    uint32_t size;
+    uint32_t flags;        /* none yet: 0 */
+    int64_t timeout_ms;    /* 0: the communicator's; <0: for ever */
+    const char *algorithm; /* NULL: chosen by cost; the same on every rank */
+};
+#define RCM_CALL_INIT                                                                              \
+    { .size = sizeof(struct rcm_call) }
+
+/* Is it done? RCM_OK, RCM_PENDING, or the operation's error. Does not block. */
+rcm_status rcm_work_test(rcm_work *work);
+/* Waits until it is done; RCM_PENDING if timeout_ms passed first (<0: only the operation's own
+ * deadline counts). The operation goes on then. Several threads may wait. */
+RCM_CHECKED rcm_status rcm_work_wait(rcm_work *work, int64_t timeout_ms);
+/* Like rcm_work_test without driving anything. */
+rcm_status rcm_work_status(const rcm_work *work);
+/* Of a finished receive: the sender's rank, its tag, the bytes of the message (of a truncated one
+ * more than were received). */
+struct rcm_message {
+    uint32_t size;
+    int32_t source;
+    uint64_t tag;
+    size_t bytes;
+};
+#define RCM_MESSAGE_INIT                                                                           \
+    { .size = sizeof(struct rcm_message) }
+RCM_CHECKED rcm_status rcm_work_message(const rcm_work *work, struct rcm_message *ret_message);
+/* Gives the work back; unfinished: detaches it. NULL is a no-op. */
+void rcm_work_free(rcm_work *work);
+
+/* ---- Communicators from others -------------------------------------------------------------- */
+
+/*
+ * Makes a communicator of the ranks of comm that are left, in their old order with ranks 0..k-1,
+ * after some have died or comm failed for another reason. Collective among the survivors: each
+ * calls it, with call->timeout_ms (else comm's) as deadline; of call nothing else counts. It needs
+ * no store, and any rank may die before, during and after it, rank 0 too.
+ *   - comm is ended by it: operations that are still running fail on all ranks (RCM_ERR_ABORTED if
+ *     comm had not failed), and what is on its way is dropped. Nothing but rcm_destroy and another
+ *     shrink is of use afterwards; destroy may come at any time, also after the new one's, and
+ *     waits for nobody.
+ *   - Every survivor gets the same ranks. A rank that dies meanwhile may be among them: then the
+ *     new communicator fails like any other, and is shrunk in turn. So a program loops: work,
+ *     and when that fails, shrink, destroy the old one, and work on the new one.
+ *   - The new one has the settings of comm. Connections that exist are used, others are made when
+ *     needed. rcm_world_rank tells who is who.
+ *   - RCM_ERR_TIMEOUT: a rank is alive and has not called it; rcm_last_error() names it, the same
+ *     one on every rank that called. It may be called again then, by all.
+ *   - RCM_ERR_PEER: this rank is alive, but the others hold it for lost (it was stopped or cut off
+ *     for too long) and go on without it; it will not get in again. Of two groups that cannot reach
+ *     each other the larger goes on, of equal ones that with the lowest rank, as far as each
+ *     can see that the other's processes are there; hosts that do not answer count as dead.
+ * Source: MPI_Comm_shrink of ULFM (User Level Failure Mitigation).
+ */
+RCM_CHECKED rcm_status rcm_comm_shrink(rcm_comm *comm, const struct rcm_call *call,
+                                       rcm_comm **ret_comm);
+
+/* ---- Collectives --------------------------------------------------------------------------- */
+
+/*
+ * recv[i] on every rank becomes send[i] of all ranks combined by op, i < count.
+ * Buffers: count elements each; send == recv is in place.
+ * Algorithms: ring (Patarasuk and Yuan 2009), recursive_doubling, one_shot, two_shot (one host);
+ * `ringcomm-plan all_reduce --list` describes them.
+ */
+RCM_CHECKED rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *recv, size_t count,
+                                      rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
+                                      rcm_work **ret_work);
+
+/*
+ * buffer on every rank becomes buffer of rank root. The root may return before the others have
+ * called, or wait for them.
+ * Algorithms: binomial, chain (pipelined), flat (one host).
+ */
+RCM_CHECKED rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype,
+                                     int root, const struct rcm_call *call, rcm_work **ret_work);
+
+/*
+ * Returns on no rank before it was called on every rank.
+ * Algorithms: dissemination (Hensgen, Finkel and Manber 1988), flat (one host).
+ */
+RCM_CHECKED rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call,
+                                   rcm_work **ret_work);
+
+/* ---- Point to point ------------------------------------------------------------------------ */
+
+#define RCM_ANY_TAG UINT64_MAX
+
+/*
+ * Sends count elements to rank dst under tag (any number below RCM_ANY_TAG). Done when buffer
+ * may be reused, which may be before or after the receiver has it: a blocking send may wait for
+ * the matching receive. To oneself: legal if the receive is asynchronous or already posted. More
+ * than a million messages that a rank has not called rcm_recv for are an error there.
+ */
+RCM_CHECKED rcm_status rcm_send(rcm_comm *comm, const void *buffer, size_t count, rcm_dtype dtype,
+                                int dst, uint64_t tag, const struct rcm_call *call,
+                                rcm_work **ret_work);
+
+/*
+ * Receives from rank src the next message under tag, or with RCM_ANY_TAG the next of any tag, of
+ * at most count elements. A longer message is RCM_ERR_TRUNCATED, does not harm the communicator,
+ * and the first count elements are there. rcm_work_message tells the size that came; a
+ * shorter message leaves the rest of the buffer as it was.
+ */
+RCM_CHECKED rcm_status rcm_recv(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype,
+                                int src, uint64_t tag, const struct rcm_call *call,
+                                rcm_work **ret_work);
+
+/* The same, always asynchronous: ret_work must not be NULL. */
+RCM_CHECKED rcm_status rcm_isend(rcm_comm *comm, const void *buffer, size_t count, rcm_dtype dtype,
+                                 int dst, uint64_t tag, rcm_work **ret_work);
+RCM_CHECKED rcm_status rcm_irecv(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype,
+                                 int src, uint64_t tag, rcm_work **ret_work);
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+/*
+ * Memory for buffers that are used again and again: at least `bytes`, page-aligned, zeroed. Ranks
+ * of the same host map each other's, so operations on it copy once, or not at all, where other
+ * memory is mostly copied twice: the larger the buffers the more it gains. It is good for any use,
+ * with buffers of other kinds and any pointers into it; whether other ranks use such memory does
+ * not matter. Local to this rank, not collective. It lives until rcm_mem_free, or until the last
+ * communicator that came from the same rcm_init is destroyed.
+ *
+ * Other ranks touch it only in operations that were given it. But after an operation has failed or
+ * was aborted, a rank that has not heard of it yet may still read or write the operation's buffers
+ * there, until they are freed: their contents are undefined.
+ *
+ * RCM_ERR_RESOURCE or RCM_ERR_NOMEM if there is not enough: its pages are taken at once.
+ * RCM_ERR_INVALID if bytes is 0 or more than an address space has. Any thread, also after comm has
+ * failed.
+ */
+RCM_CHECKED rcm_status rcm_mem_alloc(rcm_comm *comm, size_t bytes, void **ret_memory);
+
+/* Gives it back. memory: from rcm_mem_alloc of comm, or of another communicator from the same
+ * rcm_init. RCM_ERR_INVALID if it is not, or while an unfinished operation uses it; it stays then.
+ * Legal also after comm has failed. NULL is a no-op. */
+RCM_CHECKED rcm_status rcm_mem_free(rcm_comm *comm, void *memory);
+
+/* ---- Preparing ----------------------------------------------------------------------------- */
+
+enum rcm_collective { RCM_ALL_REDUCE = 1, RCM_BROADCAST = 2, RCM_BARRIER = 3 };
+
+/*
+ * Connects, ahead of the first call, everything that the given collective with `bytes` per rank
+ * needs, so that the first call is as fast as the later ones. Collective. algorithm NULL: the
+ * one that would be chosen.
+ */
+RCM_CHECKED rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective,
+                                        size_t bytes, int root, const char *algorithm);
+
+/* ---- Looking at the library ---------------------------------------------------------------- */
+
+/* A setting, its value and where that came from ("default", "environment", "option"). */
+struct rcm_setting {
+    const char *name; /* "RINGCOMM_TIMEOUT" */
+    const char *value;
+    const char *default_value;
+    const char *origin;
+    const char *help;
+};
+/* The i-th setting as the environment now has it; RCM_ERR_NOT_FOUND past the last. Secrets are
+ * shown as "(set)". Strings live until the next call by the same thread. */
+RCM_CHECKED rcm_status rcm_setting_at(size_t i, struct rcm_setting *ret_setting);
+
+/* Who this process is to rcm_init, as the environment now has it: "rank", "world_size",
+ * "local_rank", "local_world_size" and "url", where it meets the others. */
+struct rcm_launch_item {
+    const char *name;
+    const char *value;  /* "" if not told */
+    const char *origin; /* the variable or launcher that said so: "RANK", "OMPI_COMM_WORLD_SIZE" */
+};
+/* The i-th of these; RCM_ERR_NOT_FOUND past the last, RCM_ERR_CONFIG where rcm_init would fail with
+ * it, with the same sentence. Strings live until the next call by the same thread. */
+RCM_CHECKED rcm_status rcm_launch_at(size_t i, struct rcm_launch_item *ret_item);
+
+/* The i-th transport: whether it can be used on this machine and, if not, why not. */
+struct rcm_transport_info {
+    const char *name;
+    int usable;
+    const char *reason; /* a sentence; what it is if usable, why not otherwise */
+};
+RCM_CHECKED rcm_status rcm_transport_at(size_t i, struct rcm_transport_info *ret_info);
+
+/* The i-th algorithm of a collective. */
+struct rcm_algorithm_info {
+    const char *name;
+    const char *description;
+};
+RCM_CHECKED rcm_status rcm_algorithm_at(enum rcm_collective collective, size_t i,
+                                        struct rcm_algorithm_info *ret_info);
+
+/* The algorithm that would be chosen for a call, and the transport that serves `peer` (known after
+ * the first contact; "" before). Static memory. */
+const char *rcm_comm_algorithm(rcm_comm *comm, enum rcm_collective collective, size_t bytes);
+const char *rcm_comm_transport(rcm_comm *comm, int peer);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
