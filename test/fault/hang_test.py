@@ -23,7 +23,7 @@ def run(n, scene, odd, ms, env=None, each=None):
     clean = {k: v for k, v in os.environ.items() if not k.startswith('RINGCOMM_')}
     clean.update({'RINGCOMM_WARN_AFTER': '0'}, **(env or {}))
     command = f'{each or ":"}; exec {HANG} {scene} {odd} {ms * slower}'
-    done = subprocess.run([RUN, '-n', str(n), '--timeout', '50', '--', 'sh', '-c', command],
+    done = subprocess.run([RUN, '-n', str(n), '--bind', 'none', '--timeout', '50', '--', 'sh', '-c', command],
                           env=clean, capture_output=True, text=True, timeout=60, check=False)
     waits = [int(ms) for ms in re.findall(r'queued (\d+) ms', done.stdout)]
     queued = max(waits, default=0) / (ms * slower)

@@ -11,8 +11,8 @@ LAUNCHER = sys.argv[1]
 
 def run(ranks, *command, options=()):
     """Exit status, output and error of a program on so many ranks."""
-    done = subprocess.run([LAUNCHER, "-n", str(ranks), "--timeout", "60", *options, "--", *command],
-                          capture_output=True, text=True, timeout=90)
+    done = subprocess.run([LAUNCHER, "-n", str(ranks), "--bind", "none", "--timeout", "60", *options,
+                           "--", *command], capture_output=True, text=True, timeout=90)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -88,7 +88,7 @@ def said_apart(environment, *command):
 
 
 failed = 0
-TWO = (run, '-n', '2', '--', program)
+TWO = (run, '-n', '2', '--bind', 'none', '--', program)
 for rows, how, command in (ALONE, said, (program,)), (TOGETHER, said, TWO), (APART, said_apart, TWO):
     for environment, sentence in rows:
         output, status = how(environment, *command)

@@ -417,8 +417,8 @@ class Runs(unittest.TestCase):
     def test_startup(self):
         rank = [os.path.join(BUILD, 'tools/compare/startup-rank'), '--wait', '0.5']
         for n in (2, 5):
-            out = self.tool(0, os.path.join(BUILD, 'tools/ringcomm-run'), '-n', str(n), '--',
-                            *rank).stdout
+            out = self.tool(0, os.path.join(BUILD, 'tools/ringcomm-run'), '-n', str(n), '--bind',
+                            'none', '--', *rank).stdout
             row, = csv.DictReader(line.partition('] ')[2] for line in out.splitlines())
             values = {k: float(v) for k, v in row.items()}
             self.assertEqual(values['ranks'], n)

@@ -74,7 +74,8 @@ class Live(unittest.TestCase):
         """Starts a job; returns the pids by rank when all are past their barrier."""
         clean = {k: v for k, v in os.environ.items() if not k.startswith('RINGCOMM_')}
         job = subprocess.Popen(
-            [RUN, '-n', str(n), '--timeout', str(LIMIT), '--', HANG, scene, str(odd), '0'],
+            [RUN, '-n', str(n), '--bind', 'none', '--timeout', str(LIMIT), '--', HANG, scene,
+             str(odd), '0'],
             env={**clean, **env}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.addCleanup(end, job)
         pids = {}
