@@ -40,8 +40,16 @@ static const char doc[] =
     "  ringcomm-run -n 4 -- ./hello_all_reduce\n"
     "  ringcomm-run -n 8 --timeout 60 --log-dir logs -- ./train --data digits\n"
     "  ringcomm-run -n 2 -- sh -c 'echo I am $RANK of $WORLD_SIZE'\n"
-    "  ringcomm-run -n 2 --bind core -- ringcomm-bench all_reduce\n"
+    "  ringcomm-run -n 3 --verbose -- ./hello_all_reduce\n"
+    "  ringcomm-run -n 2 --bind none -- ./four_threads_each\n"
     "  ringcomm-run -n 4 --keep-going -- ./survive\n\n"
+    "Binding: rank R may only run on core R modulo the number of cores, on all hardware threads of "
+    "that core, unless --bind says otherwise. On two cores of two hardware threads each (CPUs 0,2 "
+    "and 1,3) -n 3 runs ranks 0 and 2 on CPUs 0,2 and rank 1 on CPUs 1,3. Cores are those that the "
+    "launcher itself may use (taskset, cpuset), in the order of hwloc, where neighbours share a "
+    "NUMA node. Programs with several threads per rank need --bind none. So do several jobs on one "
+    "machine, all of which would run on its first cores, unless each has CPUs of its own: taskset "
+    "-c 4-7 ringcomm-run ...\n\n"
     "Across machines use srun, mpirun or torchrun: the library reads their environment.";
 
 enum { OPT_TIMEOUT = 256, OPT_LOG_DIR, OPT_BIND, OPT_KEEP_GOING };
@@ -51,9 +59,12 @@ static const struct argp_option options[] = {
     {"timeout", OPT_TIMEOUT, "S", 0, "stop all ranks after S seconds", 0},
     {"log-dir", OPT_LOG_DIR, "D", 0,
      "also write the output of rank R, unprefixed, to D/rank_R.out and D/rank_R.err", 0},
-    {"bind", OPT_BIND, "core|none", 0,
-     "core: rank R may only run on the R-th core (counted round) of those allowed; default: none",
+    {"bind", OPT_BIND, "auto|core|none", 0,
+     "auto (default): each rank may only run on its own core, see below, or anywhere if that is "
+     "not possible (no hwloc); core: the same, but an error if it is not possible; none: ranks "
+     "run anywhere",
      0},
+    {"verbose", 'v', NULL, 0, "say on which core each rank may run", 0},
     {"keep-going", OPT_KEEP_GOING, NULL, 0,
      "when a rank fails, let the others go on, for programs that shrink their communicator; the "
      "exit status is 0 if any rank exited with 0",
@@ -61,11 +72,14 @@ static const struct argp_option options[] = {
     {0},
 };
 
+enum bind { BIND_AUTO, BIND_CORE, BIND_NONE };
+
 struct arguments {
     int nranks;
     int64_t timeout_ms;
     const char *log_dir;
-    bool bind_core, keep_going;
+    enum bind bind;
+    bool keep_going, verbose;
     char **argv;
 };
 
@@ -86,10 +100,14 @@ static int64_t parse_seconds(const char *text, struct argp_state *state) {
     return (int64_t)(s * 1000);
 }
 
-static bool parse_bind(const char *text, struct argp_state *state) {
-    if (strcmp(text, "core") != 0 && strcmp(text, "none") != 0)
-        argp_error(state, "--bind is core or none, not '%s'", text);
-    return strcmp(text, "core") == 0;
+static enum bind parse_bind(const char *text, struct argp_state *state) {
+    static const char *const names[] = {
+        [BIND_AUTO] = "auto", [BIND_CORE] = "core", [BIND_NONE] = "none"};
+    for (int bind = BIND_AUTO; bind <= BIND_NONE; bind++)
+        if (strcmp(text, names[bind]) == 0)
+            return (enum bind)bind;
+    argp_error(state, "--bind is auto, core or none, not '%s'", text);
+    return BIND_NONE; /* not reached */
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state) {
@@ -105,7 +123,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state) {
         args->log_dir = arg;
         return 0;
     case OPT_BIND:
-        args->bind_core = parse_bind(arg, state);
+        args->bind = parse_bind(arg, state);
+        return 0;
+    case 'v':
+        args->verbose = true;
         return 0;
     case OPT_KEEP_GOING:
         args->keep_going = true;
@@ -176,12 +197,16 @@ static void make_log_dir(const char *path) {
         err(1, "--log-dir: cannot write in '%s'", path);
 }
 
-static void find_cores(struct run_job *job) {
-    int max = sysconf(_SC_NPROCESSORS_CONF) > 0 ? (int)sysconf(_SC_NPROCESSORS_CONF) : 1;
-    job->cores = calloc((size_t)max, sizeof(*job->cores));
-    job->ncores = job->cores ? run_cores(job->cores, max) : -1;
-    if (job->ncores < 1)
-        err(1, "--bind core: cannot read which CPUs are allowed");
+static void find_cores(struct run_job *job, const struct arguments *args) {
+    const char *why = args->bind == BIND_NONE ? "--bind none" : run_cores_find(&job->cores);
+    job->must_bind = args->bind == BIND_CORE;
+    if (why && job->must_bind)
+        errx(1, "--bind core: %s", why);
+    if (why && args->verbose)
+        fprintf(stderr, "ringcomm-run: ranks are not bound: %s\n", why);
+    for (int r = 0; !why && args->verbose && r < job->nranks; r++)
+        fprintf(stderr, "ringcomm-run: rank %d is bound to %s\n", r,
+                run_cores_of(&job->cores, r)->name);
 }
 
 /* The port of "tcp://host:port?...". */
@@ -222,8 +247,7 @@ int main(int argc, char **argv) {
     raise_fd_limit(job.nranks);
     if (job.log_dir)
         make_log_dir(job.log_dir);
-    if (args.bind_core)
-        find_cores(&job);
+    find_cores(&job, &args);
     int signal_fd = signals_prepare(&job);
     if (signal_fd < 0)
         err(1, "cannot prepare for signals");
@@ -233,6 +257,6 @@ int main(int argc, char **argv) {
     int status = run_watch(&job, signal_fd, args.timeout_ms);
     run_keeper_stop(&job.keeper);
     rcm_store_close(store);
-    free(job.cores);
+    run_cores_free(&job.cores);
     return status;
 }

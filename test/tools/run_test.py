@@ -17,10 +17,12 @@ RUN = sys.argv[1]
 LIMIT = 30  # seconds any one launcher may take here
 
 
-def run(*args, stdin=None, env=None):
-    """Runs the launcher to its end; returns (status, stdout, stderr, seconds)."""
+def run(*args, stdin=None, env=None, cpus=None):
+    """Runs the launcher to its end, on those CPUs; returns (status, stdout, stderr, seconds)."""
     began = time.monotonic()
-    done = subprocess.run([RUN, *args], stdin=stdin, capture_output=True, timeout=LIMIT, env=env)
+    limit = (lambda: os.sched_setaffinity(0, cpus)) if cpus else None
+    done = subprocess.run([RUN, *args], stdin=stdin, capture_output=True, timeout=LIMIT, env=env,
+                          preexec_fn=limit)
     return done.returncode, done.stdout, done.stderr, time.monotonic() - began
 
 
@@ -243,7 +245,7 @@ def case_usage():
     for args, word in (([], b'-n N'), (['-n', '2'], b'program'), (['-n', '0', 'true'], b"'0'"),
                        (['-n', '2x', 'true'], b"'2x'"), (['-n', '-1', 'true'], b"'-1'"),
                        (['-n', '1', '--timeout', 'soon', 'true'], b"'soon'"),
-                       (['-n', '1', '--bind', 'cpu', 'true'], b"'cpu'")):
+                       (['-n', '1', '--bind', 'cpu', 'true'], b"auto, core or none, not 'cpu'")):
         status, out, err, _ = run(*args)
         true(status == 2 and word in err and out == b'', f'{args}: {status} {err!r}')
     status, out, _, _ = run('--help')
@@ -406,16 +408,107 @@ def case_few_descriptors():
     true(time.monotonic() - began < 10, 'took too long')
 
 
-def case_bind():
-    allowed = len(os.sched_getaffinity(0))
-    _, out, err, _ = sh(2, 'grep Cpus_allowed_list /proc/self/status', '--bind', 'none')
-    equal(len({line.split()[2] for line in out.splitlines()}), 1, err)
-    status, out, err, _ = run('-n', '2', '--bind', 'core', '--', sys.executable, '-c',
-                              'import os; print(len(os.sched_getaffinity(0)))')
-    equal(status, 0, err)
-    for line in out.splitlines():
-        got = int(line.split()[1])
-        true(1 <= got < allowed or allowed == 1 or got == allowed == 2, f'{got} of {allowed} CPUs')
+# ---- Binding ------------------------------------------------------------------------------------
+
+
+def numbers(text):
+    """'0-2,8' -> {0, 1, 2, 8}"""
+    found = set()
+    for part in filter(None, text.strip().split(',')):
+        first, _, last = part.partition('-')
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+def system(path, default):
+    try:
+        with open('/sys/devices/system/' + path, encoding='ascii') as f:
+            return f.read()
+    except OSError:
+        return default
+
+
+def cores_of(cpus):
+    """What is left of each core when only those CPUs are allowed."""
+    siblings = (system(f'cpu/cpu{cpu}/topology/thread_siblings_list', str(cpu)) for cpu in cpus)
+    return {frozenset(numbers(text) & set(cpus)) for text in siblings}
+
+
+def node_of(cpu):
+    for name in filter(re.compile(r'node\d+$').match, os.listdir('/sys/devices/system/node')
+                       if os.path.isdir('/sys/devices/system/node') else ()):
+        if cpu in numbers(system(f'node/{name}/cpulist', '')):
+            return name
+    return None
+
+
+def bound(n, cpus, *options, **kwargs):
+    """The CPUs that each rank may run on."""
+    code = 'import os; print(*os.sched_getaffinity(0))'
+    status, out, err, _ = run('-n', str(n), *options, '--', sys.executable, '-S', '-c', code,
+                              cpus=cpus, **kwargs)
+    equal((status, err), (0, b''), f'status and stderr of -n {n} {options}')
+    lines = dict(line.decode().split('] ') for line in out.splitlines())
+    return [frozenset(map(int, lines[f'[{r}'].split())) for r in range(n)]
+
+
+def masks():
+    """Sets of CPUs for the launcher: one, another one, some from all over the machine."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return {cpus[0]}, {cpus[-1]}, set(cpus[::max(1, len(cpus) // 6)][:6])
+
+
+def case_bind_none():
+    for cpus in masks():
+        for n in 1, 3:
+            equal(bound(n, cpus, '--bind', 'none'), [cpus] * n, f'{n} ranks on {cpus}')
+
+
+def case_bind_core():
+    for cpus in masks():
+        cores = cores_of(cpus)
+        for n, *options in ((1,), (2,), (3, '--bind', 'auto'), (3, '--bind', 'core'), (5,), (7,)):
+            ranks, what = bound(n, cpus, *options), f'{n} ranks on {cpus} {options}'
+            true(set(ranks) <= cores, f'{what}: {ranks} are not all cores')
+            equal(len(set(ranks)), min(n, len(cores)), f'cores that are used by {what}')
+            equal(ranks[len(cores):], ranks[:max(0, n - len(cores))], f'second round of {what}')
+        nodes = [node_of(min(core)) for core in ranks[:len(cores)]]
+        changes = sum(a != b for a, b in zip(nodes, nodes[1:]))
+        equal(changes, len(set(nodes)) - 1, f'changes of the NUMA node along the ranks: {nodes}')
+
+
+def case_bind_verbose():
+    cpus = {min(os.sched_getaffinity(0))}
+    _, _, err, _ = run('-n', '2', '--verbose', '--', 'true', cpus=cpus)
+    want = rb'ringcomm-run: rank %%d is bound to core \d+ \(CPU %d, NUMA node \d*\)' % min(cpus)
+    lines = err.splitlines()
+    true(len(lines) == 2 and all(re.fullmatch(want % r, lines[r]) for r in range(2)), err)
+    _, _, err, _ = run('-n', '2', '-v', '--bind', 'none', '--', 'true')
+    equal(err, b'ringcomm-run: ranks are not bound: --bind none\n', 'without binding')
+
+
+def impossible(env, why):
+    """auto leaves the ranks unbound, core is an error that says why."""
+    cpus = set(os.sched_getaffinity(0))
+    equal(bound(2, cpus, env=env), [cpus] * 2, 'unbound ranks')
+    _, _, err, _ = run('-n', '2', '--verbose', '--', 'true', env=env)
+    true(err.startswith(b'ringcomm-run: ranks are not bound: ' + why), err)
+    status, out, err, _ = run('-n', '2', '--bind', 'core', '--', 'echo', 'here', env=env)
+    equal((status, out), (1, b''), 'status and output of --bind core')
+    true(err.startswith(b'ringcomm-run: --bind core: ' + why), err)
+
+
+def case_bind_elsewhere():
+    """hwloc describes a machine that this is not: nothing can be said about cores."""
+    impossible(dict(os.environ, HWLOC_SYNTHETIC='core:2 pu:2'), b'hwloc was told of another machine')
+
+
+def case_bind_without_hwloc():
+    """Only where it was built without."""
+    impossible(None, b'this ringcomm-run was built without the library hwloc')
+
+
+# ---- Idleness -----------------------------------------------------------------------------------
 
 
 def case_idle():

@@ -12,6 +12,7 @@ meson               command -v meson
 ninja-build         command -v ninja
 pkg-config          command -v pkg-config
 libssl-dev          pkg-config --exists libcrypto
+libhwloc-dev        pkg-config --atleast-version=2.0 hwloc
 zlib1g-dev          pkg-config --exists zlib
 libcmocka-dev       pkg-config --exists cmocka
 python3             command -v python3

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -17,7 +18,8 @@
 
 /* The launcher's and the child's ends of what joins them; -1 when closed. */
 struct rank_pipes {
-    int out[2], err[2], exec[2]; /* exec: the errno of a failed exec, or end of file */
+    int out[2], err[2];
+    int exec[2]; /* the errno of a failed exec, minus that of a failed binding, or end of file */
 };
 
 static void pipes_close(struct rank_pipes *pipes) {
@@ -65,6 +67,20 @@ static int child_io(const struct rank_pipes *pipes) {
     return 0;
 }
 
+static int child_bind(const struct run_rank *rank, const struct run_job *job) {
+    if (job->cores.n == 0)
+        return 0;
+    const struct run_core *core = run_cores_of(&job->cores, rank->rank);
+    const int result = sched_setaffinity(0, job->cores.bytes, core->cpus);
+    return job->must_bind ? result : 0;
+}
+
+static _Noreturn void child_fail(const struct rank_pipes *pipes, int error) {
+    while (write(pipes->exec[1], &error, sizeof(error)) < 0 && errno == EINTR)
+        ;
+    _exit(127);
+}
+
 static _Noreturn void child_main(const struct run_rank *rank, const struct run_job *job,
                                  const struct rank_pipes *pipes, pid_t launcher, char **env) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -72,19 +88,16 @@ static _Noreturn void child_main(const struct run_rank *rank, const struct run_j
         _exit(1);
     setpgid(0, 0);
     run_keeper_add(&job->keeper, getpid());
-    if (job->cores)
-        sched_setaffinity(0, sizeof(*job->cores), &job->cores[rank->rank % job->ncores]);
+    if (child_bind(rank, job) != 0)
+        child_fail(pipes, -errno);
     if (child_io(pipes) == 0) {
         child_signals(job);
         execvpe(job->argv[0], job->argv, env);
     }
-    int saved = errno;
-    while (write(pipes->exec[1], &saved, sizeof(saved)) < 0 && errno == EINTR)
-        ;
-    _exit(127);
+    child_fail(pipes, errno);
 }
 
-/* Waits for the exec: 0, or the errno with which it failed. */
+/* Waits for the exec: 0, or what child_fail was told. */
 static int exec_result(int fd) {
     int saved = 0;
     ssize_t n;
@@ -134,8 +147,9 @@ int run_rank_start(struct run_rank *rank, const struct run_job *job, struct run_
     if (error == 0)
         error = log_open(job, rank->rank, "err", &rank->err.log_fd);
     if (error == 0) {
-        *ret_what = "run";
         error = rank_fork(rank, job, &pipes);
+        *ret_what = error < 0 ? "bind" : "run";
+        error = abs(error);
     }
     if (error == 0) {
         rank->out.fd = pipes.out[0];

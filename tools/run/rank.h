@@ -6,12 +6,12 @@
 #ifndef RUN_RANK_H
 #define RUN_RANK_H
 
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "bind.h"
 #include "keeper.h"
 #include "output.h"
 
@@ -23,9 +23,9 @@ struct run_job {
     int port;            /* of the launcher's store */
     const char *run_id;  /* TORCHELASTIC_RUN_ID */
     const char *log_dir; /* NULL: none */
-    cpu_set_t *cores;    /* rank r runs on cores[r % ncores]; NULL: anywhere */
-    int ncores;
-    sigset_t mask; /* the signal mask and SIGPIPE as the launcher found them */
+    struct run_cores cores;
+    bool must_bind; /* a rank that cannot be bound is not started */
+    sigset_t mask;  /* the signal mask and SIGPIPE as the launcher found them */
     struct sigaction sigpipe;
     struct run_keeper keeper;
 };
@@ -48,7 +48,7 @@ struct run_rank {
 };
 
 /* Opens the log files and starts the program. 0, or the errno of what failed: *ret_what is then
- * what could not be done ("run", "open the log files of", ...). */
+ * what could not be done ("run", "bind", "open the log files of", ...). */
 int run_rank_start(struct run_rank *rank, const struct run_job *job, struct run_sink *out,
                    struct run_sink *err, const char **ret_what);
 
