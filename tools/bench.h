@@ -46,6 +46,7 @@ struct bench_options {
     bool fresh;      /* the input is written anew before every iteration */
     bool registered; /* buffers from rcm_mem_alloc */
     bool together;   /* ranks begin an iteration at a moment of the clock, not after a barrier */
+    bool asleep;     /* ranks sleep to a common moment, and an iteration's time is its span */
     bool flip;       /* self-test: spoil one bit of one result per size */
     size_t offset;
     const char *csv, *json, *plot;
@@ -74,7 +75,7 @@ struct bench_point {
 };
 
 struct bench_result { /* complete on rank 0 only */
-    int64_t iters;    /* that count: see --together */
+    int64_t iters;    /* that count: see --together and --asleep */
     double min_us, median_us, p99_us;
     double span_us; /* median; NAN where the ranks' clocks cannot be compared */
     int64_t errors; /* wrong elements on all ranks; -1: not checked */
@@ -86,6 +87,8 @@ struct bench_rank {
     rcm_comm *comm;
     int rank, nranks;
     int64_t deadline_ns;       /* of the whole run */
+    int64_t slot_ns;           /* --asleep: when the first iteration of this point begins, */
+    int64_t period_ns;         /* and how much later each next one */
     void *send_mem, *recv_mem; /* allocated, page-aligned */
     void *send, *recv;         /* --offset bytes into them; the same pointer if in place */
     int64_t *times;            /* 2 per iteration: in, out */

@@ -36,6 +36,7 @@ enum option_key {
     KEY_CHECK_LAST,
     KEY_REGISTERED,
     KEY_TOGETHER,
+    KEY_ASLEEP,
 };
 
 static const struct argp_option option_table[] = {
@@ -58,6 +59,12 @@ static const struct argp_option option_table[] = {
      "the barrier; those in which one began more than 1 us late do not count. For ranks that have "
      "a "
      "CPU each",
+     2},
+    {"asleep", KEY_ASLEEP, NULL, 0,
+     "Let ranks sleep to a common moment of their machine's clock before each iteration, 1 ms "
+     "after "
+     "the last one or more, as ranks of real programs do; its time is its span. Without -b, -e and "
+     "--sizes: 8 B to 4K",
      2},
     {"iters", 'n', "ITERS", 0,
      "Iterations per size (as many as fit 0.2 s, at least 5, at most 1000)", 2},
@@ -93,16 +100,19 @@ static const char options_doc[] =
     "a round trip), all (each of these), or kernel (the reduction and copy kernels alone, without "
     "ranks).\v"
     "Sizes take K, M and G (powers of 1024).\n\n"
-    "An iteration begins with a barrier (see --together). Its time is that of the slowest rank; "
-    "span is from the "
-    "first rank in to the last rank out, the honest figure when ranks share cores. algbw is bytes "
-    "by median time; busbw scales it to what a link carries, as nccl-tests does: 2(n-1)/n for "
-    "all_reduce, 1 for the others. GB is 10^9 bytes. errors counts wrong elements on all ranks, "
-    "and is empty without --check. Any wrong element makes the exit status 1.\n\n"
+    "An iteration begins with a barrier (see --together, --asleep). Its time is that of the "
+    "slowest rank; span is from the first rank in to the last rank out, the honest figure when "
+    "ranks share cores. With --asleep the first rank in is the first to have woken, all times are "
+    "spans, and an iteration does not count if the one before was not done at its moment: iters "
+    "tells how many do. algbw is bytes by median time; busbw scales it to what a link carries, as "
+    "nccl-tests does: 2(n-1)/n for all_reduce, 1 for the others. GB is 10^9 bytes. errors counts "
+    "wrong elements on all ranks, and is empty without --check. Any wrong element makes the exit "
+    "status 1.\n\n"
     "Examples:\n"
     "  ringcomm-bench all_reduce --ranks 4 --check\n"
     "  ringcomm-bench all --ranks 2 --transport tcp -b 8 -e 1M --csv results.csv\n"
     "  ringcomm-run -n 2 --bind core -- ringcomm-bench broadcast --together\n"
+    "  ringcomm-bench all --ranks 4 --transport shm --asleep\n"
     "  ringcomm-bench broadcast --ranks 8 --algorithm chain -b 1M --plot bcast.svg\n"
     "  ringcomm-run -n 4 -- ringcomm-bench all_reduce --json -\n"
     "  ringcomm-bench kernel -d float64 -o max\n\n"
@@ -268,6 +278,8 @@ static void options_check_ranks(struct argp_state *state, const struct bench_opt
                    (long long)options->calls);
     if (options->check && options->check_last)
         argp_error(state, "--check and --check-last: choose one");
+    if (options->together && options->asleep)
+        argp_error(state, "--together and --asleep: choose one");
     if (options->in_place && options->check_last)
         argp_error(state, "--in-place: --check-last needs inputs that are still there");
     if (options->in_place && options->what != BENCH_ALL_REDUCE && options->what != BENCH_NWHAT)
@@ -287,9 +299,9 @@ static void options_check(struct argp_state *state, struct options_parser *parse
     if (parser->has_sizes)
         parser->has_min = parser->has_max = true;
     if (!parser->has_min)
-        options->min_bytes = kernel ? 4096 : 4;
+        options->min_bytes = kernel ? 4096 : options->asleep ? 8 : 4;
     if (!parser->has_max)
-        options->max_bytes = kernel ? 16 << 20 : 64 << 20;
+        options->max_bytes = kernel ? 16 << 20 : options->asleep ? 4096 : 64 << 20;
     if (!parser->has_max && options->min_bytes > options->max_bytes)
         options->max_bytes = options->min_bytes;
     if (!parser->has_min && options->max_bytes < options->min_bytes)
@@ -362,6 +374,10 @@ static error_t options_parse_ranks(struct argp_state *state, int key, char *arg)
     case KEY_TOGETHER:
         options->together = true;
         parser->ranks_only = "--together";
+        return 0;
+    case KEY_ASLEEP:
+        options->asleep = true;
+        parser->ranks_only = "--asleep";
         return 0;
     case KEY_CALLS:
         options->calls = option_int(state, "--calls", arg, 1, 1000000);

@@ -242,10 +242,11 @@ static bool bench_check_size(const struct bench_rank *rank) {
         tool_error("--root %d: the ranks are 0 to %d", options->root, rank->nranks - 1);
     if (!has_peer && rank->rank == 0)
         tool_error("sendrecv needs at least 2 ranks, there is 1");
-    const bool has_clock = !options->together || rcm_local_size(rank->comm) == rank->nranks;
+    const bool needs_clock = options->together || options->asleep;
+    const bool has_clock = !needs_clock || rcm_local_size(rank->comm) == rank->nranks;
     if (!has_clock && rank->rank == 0)
-        tool_error("--together: the %d ranks are not on one machine, and have no clock in common",
-                   rank->nranks);
+        tool_error("%s: the %d ranks are not on one machine, and have no clock in common",
+                   options->together ? "--together" : "--asleep", rank->nranks);
     return has_root && has_peer && has_clock;
 }
 

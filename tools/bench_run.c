@@ -1,27 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Measuring one point. Each iteration: refill (untimed, when checked or fresh), barrier, with
- * --together a moment to begin at, clock, the operation, clock, compare (untimed). The times of all
- * ranks are brought together at rank 0 after the last iteration, so nothing of that is inside a
- * measurement. Nothing here prints results.
+ * --together a moment to begin at, clock, the operation, clock, compare (untimed). With --asleep no
+ * barrier but sleep, to a moment that all ranks know. The times of all ranks are brought together
+ * at rank 0 after the last iteration, so nothing of that is inside a measurement. Nothing here
+ * prints results.
  */
 #include "bench.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "common.h"
 
-#define RUN_MIN_ITERS    5
-#define RUN_MAX_ITERS    1000
-#define RUN_TARGET_NS    200000000 /* how long a point is measured unless -n is given */
-#define RUN_MIN_CHECKS   3
-#define RUN_CHECK_BUDGET 40000000 /* element values computed per rank to check one point */
-#define RUN_TAG_DATA     1
-#define RUN_TAG_TIMES    2
-#define RUN_PAGE         4096
-#define RUN_MOMENT_NS    32768 /* from one moment to begin at to the next */
-#define RUN_TOGETHER_NS  1000  /* who begins later than another one by more did not with it */
+#define RUN_MIN_ITERS     5
+#define RUN_MAX_ITERS     1000
+#define RUN_TARGET_NS     200000000 /* how long a point is measured unless -n is given */
+#define RUN_MIN_CHECKS    3
+#define RUN_CHECK_BUDGET  40000000 /* element values computed per rank to check one point */
+#define RUN_TAG_DATA      1
+#define RUN_TAG_TIMES     2
+#define RUN_PAGE          4096
+#define RUN_MOMENT_NS     32768    /* from one moment to begin at to the next */
+#define RUN_TOGETHER_NS   1000     /* who begins later than another one by more did not with it */
+#define RUN_PERIOD_NS     1000000  /* --asleep: from one iteration to the next, at least; */
+#define RUN_PERIOD_TIMES  4        /* longer if an iteration of the warm-up times this is longer */
+#define RUN_OVERRUN_SHARE 10       /* more than 1 in so many that do not count are reported */
+#define RUN_SLACK_NS      20000000 /* for all ranks to hear when the first one is, and to sleep */
 
 /* ---- buffers ------------------------------------------------------------------------------- */
 
@@ -164,25 +171,45 @@ static void run_await_moment(void) {
         ;
 }
 
-/* Barrier and operation; *ret_in and *ret_out are this rank's clock around the operation. */
+static void run_sleep_until(int64_t moment_ns) {
+    const struct timespec moment = {.tv_sec = moment_ns / 1000000000,
+                                    .tv_nsec = moment_ns % 1000000000};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, NULL) == EINTR)
+        ;
+}
+
+/* Barriers, and with --together the moment to begin at. */
+static rcm_status run_after_barrier(struct bench_rank *rank) {
+    const struct rcm_call call = run_call(rank, NULL);
+    rcm_status status = rcm_barrier(rank->comm, &call, NULL);
+    if (!rank->options->together)
+        return status;
+    /* A rank that waited long there, for another one's new input, may have slept, and is late. */
+    if (status == RCM_OK)
+        status = rcm_barrier(rank->comm, &call, NULL);
+    if (status == RCM_OK)
+        run_await_moment();
+    return status;
+}
+
+/* Sleep until slot_ns, or where that is 0 a barrier; then the operation. *ret_in and *ret_out are
+ * this rank's clock around the operation. */
 static rcm_status run_once(struct bench_rank *rank, const struct bench_point *point,
-                           int64_t *ret_in, int64_t *ret_out) {
+                           int64_t slot_ns, int64_t *ret_in, int64_t *ret_out) {
     if (tool_now_ns() >= rank->deadline_ns) {
         tool_error("rank %d: %s of %zu bytes: the %.3g s of --timeout are over", rank->rank,
                    bench_what_name(point->what), point->bytes,
                    (double)rank->options->timeout_ms / 1e3);
         return RCM_ERR_TIMEOUT;
     }
-    const struct rcm_call barrier_call = run_call(rank, NULL);
     const struct rcm_call call = run_call(rank, rank->options->algorithm);
-    rcm_status status = rcm_barrier(rank->comm, &barrier_call, NULL);
-    /* Who waited long there, for another one's new input, may have slept, and is late. */
-    if (status == RCM_OK && rank->options->together)
-        status = rcm_barrier(rank->comm, &barrier_call, NULL);
+    rcm_status status = RCM_OK;
+    if (slot_ns)
+        run_sleep_until(slot_ns);
+    else
+        status = run_after_barrier(rank);
     if (status != RCM_OK)
         return run_failed(rank, point, "the barrier before it", status);
-    if (rank->options->together)
-        run_await_moment();
 
     const int64_t in = tool_now_ns();
     for (int64_t i = 0; i < rank->options->calls && status == RCM_OK; i++)
@@ -218,7 +245,7 @@ static rcm_status run_warmup(struct bench_rank *rank, const struct bench_point *
             start = tool_now_ns();
         if (rank->options->fresh)
             run_freshen(rank, point, (uint64_t)i);
-        rcm_status status = run_once(rank, point, &in, &out);
+        rcm_status status = run_once(rank, point, 0, &in, &out);
         if (status != RCM_OK)
             return status;
     }
@@ -247,6 +274,26 @@ static rcm_status run_agree_iters(struct bench_rank *rank, const struct bench_po
     return RCM_OK;
 }
 
+/* Ample: iterations of the warm-up, which the estimate is of, are shorter than those after sleep.
+ */
+static int64_t run_period(int64_t estimate_ns) {
+    const int64_t periods = RUN_PERIOD_TIMES * estimate_ns / RUN_PERIOD_NS + 1;
+    return periods * RUN_PERIOD_NS;
+}
+
+/* Rank 0's word on when iterations begin, on all ranks. */
+static rcm_status run_agree_slots(struct bench_rank *rank, const struct bench_point *point,
+                                  int64_t period_ns) {
+    int64_t word[] = {tool_now_ns() + RUN_SLACK_NS, period_ns};
+    const struct rcm_call call = run_call(rank, NULL);
+    rcm_status status = rcm_broadcast(rank->comm, word, 2, RCM_INT64, 0, &call, NULL);
+    if (status != RCM_OK)
+        return run_failed(rank, point, "agreeing on when iterations begin", status);
+    rank->slot_ns = word[0];
+    rank->period_ns = word[1];
+    return RCM_OK;
+}
+
 /* Every how many iterations the result is checked: each one with -n, else as often as the time
  * for computing what is expected allows, at least RUN_MIN_CHECKS times. */
 static int64_t run_check_stride(const struct bench_rank *rank, const struct bench_point *point,
@@ -269,7 +316,9 @@ static rcm_status run_iterations(struct bench_rank *rank, const struct bench_poi
             run_refill(rank, point, (uint64_t)i);
         else if (rank->options->fresh)
             run_freshen(rank, point, (uint64_t)i);
-        rcm_status status = run_once(rank, point, &rank->times[2 * i], &rank->times[2 * i + 1]);
+        const int64_t slot_ns = rank->options->asleep ? rank->slot_ns + i * rank->period_ns : 0;
+        rcm_status status =
+            run_once(rank, point, slot_ns, &rank->times[2 * i], &rank->times[2 * i + 1]);
         if (status != RCM_OK)
             return status;
         if (checked)
@@ -313,15 +362,33 @@ static void merged_add(struct run_merged *merged, const int64_t *times, size_t i
     }
 }
 
+/* Moves iteration i to where the `kept` before it end. */
+static void merged_keep(struct run_merged *merged, size_t kept, size_t i) {
+    merged->slowest[kept] = merged->slowest[i];
+    merged->first_in[kept] = merged->first_in[i];
+    merged->last_out[kept] = merged->last_out[i];
+}
+
 /* Leaves out the iterations in which a rank began after the others, and tells how many are left. */
 static size_t merged_keep_together(struct run_merged *merged, size_t iters) {
     size_t kept = 0;
+    for (size_t i = 0; i < iters; i++)
+        if (merged->last_in[i] - merged->first_in[i] <= RUN_TOGETHER_NS)
+            merged_keep(merged, kept++, i);
+    return kept;
+}
+
+/* Leaves out the iterations to which a rank came from the one before without sleep, and tells how
+ * many are left: at least the first. */
+static size_t merged_keep_asleep(struct run_merged *merged, size_t iters, int64_t slot_ns,
+                                 int64_t period_ns) {
+    size_t kept = 0;
+    int64_t done_ns = 0; /* with the iteration before */
     for (size_t i = 0; i < iters; i++) {
-        if (merged->last_in[i] - merged->first_in[i] > RUN_TOGETHER_NS)
-            continue;
-        merged->slowest[kept] = merged->slowest[i];
-        merged->first_in[kept] = merged->first_in[i];
-        merged->last_out[kept++] = merged->last_out[i];
+        const bool slept = done_ns < slot_ns + (int64_t)i * period_ns;
+        done_ns = merged->last_out[i];
+        if (slept)
+            merged_keep(merged, kept++, i);
     }
     return kept;
 }
@@ -337,8 +404,9 @@ static rcm_status run_collect(struct bench_rank *rank, const struct bench_point 
                                      RUN_TAG_TIMES, &call, NULL);
         if (status != RCM_OK)
             return run_failed(rank, point, "collecting the times", status);
-        /* A ping-pong's time is rank 0's alone; of the others only rank 1 takes part. */
-        if (point->what != BENCH_SENDRECV)
+        /* A ping-pong's time is rank 0's alone, but for its span with --asleep; of the others only
+         * rank 1 takes part. */
+        if (point->what != BENCH_SENDRECV || (rank->options->asleep && peer == 1))
             merged_add(merged, rank->peer_times, iters, false);
         *errors += rank->peer_times[len - 1];
     }
@@ -371,8 +439,11 @@ static void run_summarise(const struct bench_rank *rank, const struct bench_poin
                           size_t iters, struct run_merged *merged, struct bench_result *result) {
     const double turns = point->what == BENCH_SENDRECV ? 2 : 1;     /* half a round trip */
     const double unit = 1e3 * turns * (double)rank->options->calls; /* ns to us */
-    for (size_t i = 0; i < iters; i++)
+    for (size_t i = 0; i < iters; i++) {
         merged->last_out[i] -= merged->first_in[i]; /* now the spans */
+        if (rank->options->asleep)
+            merged->slowest[i] = merged->last_out[i];
+    }
     qsort(merged->slowest, iters, sizeof(int64_t), int64_compare);
     qsort(merged->last_out, iters, sizeof(int64_t), int64_compare);
     result->min_us = (double)merged->slowest[0] / unit;
@@ -381,6 +452,29 @@ static void run_summarise(const struct bench_rank *rank, const struct bench_poin
     const bool one_clock = rcm_local_size(rank->comm) == rank->nranks;
     result->span_us = one_clock ? sorted_quantile(merged->last_out, iters, 0.5) / unit : NAN;
     result->iters = (int64_t)iters;
+}
+
+/* Which iterations count, if not all; *iters becomes their number. */
+static rcm_status run_select(const struct bench_rank *rank, const struct bench_point *point,
+                             struct run_merged *merged, size_t *iters) {
+    const size_t all = *iters;
+    const char *name = bench_what_name(point->what);
+    if (rank->options->together) {
+        *iters = merged_keep_together(merged, all);
+        if (*iters == 0)
+            tool_error("--together: in none of %zu iterations of %s, %zu bytes, did all ranks "
+                       "begin within %d ns; each needs a CPU for itself",
+                       all, name, point->bytes, RUN_TOGETHER_NS);
+    }
+    if (rank->options->asleep) {
+        *iters = merged_keep_asleep(merged, all, rank->slot_ns, rank->period_ns);
+        if (all - *iters > all / RUN_OVERRUN_SHARE)
+            tool_error("--asleep: %zu of %zu iterations of %s, %zu bytes, do not count: the one "
+                       "before was not done %lld ms after its begin",
+                       all - *iters, all, name, point->bytes,
+                       (long long)(rank->period_ns / 1000000));
+    }
+    return *iters > 0 ? RCM_OK : RCM_ERR_UNSUPPORTED;
 }
 
 static rcm_status run_gather(struct bench_rank *rank, const struct bench_point *point, size_t iters,
@@ -394,15 +488,8 @@ static rcm_status run_gather(struct bench_rank *rank, const struct bench_point *
         return RCM_ERR_NOMEM;
     }
     rcm_status status = run_collect(rank, point, iters, &merged, &errors);
-    const size_t all = iters;
-    if (status == RCM_OK && rank->options->together)
-        iters = merged_keep_together(&merged, iters);
-    if (status == RCM_OK && iters == 0) {
-        tool_error("--together: in none of %zu iterations of %s, %zu bytes, did all ranks begin "
-                   "within %d ns; each needs a CPU for itself",
-                   all, bench_what_name(point->what), point->bytes, RUN_TOGETHER_NS);
-        status = RCM_ERR_UNSUPPORTED;
-    }
+    if (status == RCM_OK)
+        status = run_select(rank, point, &merged, &iters);
     if (status == RCM_OK) {
         run_summarise(rank, point, iters, &merged, ret_result);
         ret_result->errors = rank->options->check || rank->options->check_last ? errors : -1;
@@ -420,8 +507,12 @@ rcm_status bench_measure(struct bench_rank *rank, const struct bench_point *poin
 
     run_refill(rank, point, 0);
     rcm_status status = run_warmup(rank, point, warmup, &estimate_ns);
+    if (rank->options->asleep)
+        estimate_ns = run_period(estimate_ns);
     if (status == RCM_OK)
         status = run_agree_iters(rank, point, estimate_ns, &iters);
+    if (status == RCM_OK && rank->options->asleep)
+        status = run_agree_slots(rank, point, estimate_ns);
     if (status == RCM_OK)
         status = run_iterations(rank, point, iters, &errors);
     if (status == RCM_OK)

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BENCH, INFO = sys.argv[1:3]
@@ -179,6 +180,23 @@ class Results(Bench):
                 self.assertLessEqual(int(row['iters']), 100)
                 self.assertLessEqual(float(row['span_us']), float(row['median_us']) + 1.002)
 
+    def test_asleep(self):
+        for ranks, more in ((2, ['--check']), (4, ['--check-last', '--fresh']), (3, ['--threads'])):
+            rows = self.rows('all', '--ranks', str(ranks), '--transport', 'shm', '-n', '30',
+                             '--asleep', *more)
+            self.assertEqual([int(r['bytes']) for r in rows if r['collective'] == 'sendrecv'],
+                             [8, 32, 128, 512, 2048])
+            for row in rows:
+                self.check_figures(row)
+                self.assertEqual(row['errors'], '' if more == ['--threads'] else '0')
+                self.assertEqual(row['span_us'], row['median_us'])
+                self.assertLessEqual(int(row['iters']), 30)
+
+    def test_ranks_sleep_a_millisecond_between_iterations(self):
+        began = time.monotonic()
+        self.rows('barrier', '--ranks', '2', '-n', '400', '--asleep')
+        self.assertGreater(time.monotonic() - began, 0.4)
+
     def launched(self, nranks, *args, envs=None):
         """Ranks as a launcher starts them: the environment says who and where."""
         with tempfile.TemporaryDirectory() as folder:
@@ -209,9 +227,10 @@ class Results(Bench):
 
     def test_no_common_moment_on_several_machines(self):
         hosts = [{'RINGCOMM_HOST_ID': f'host-{rank}'} for rank in range(2)]
-        codes, outputs = self.launched(2, 'broadcast', '--together', '-n', '5', envs=hosts)
-        self.assertEqual(codes, [2, 2], outputs)
-        self.assertIn('--together: the 2 ranks are not on one machine', outputs[0][1])
+        for option in ('--together', '--asleep'):
+            codes, outputs = self.launched(2, 'broadcast', option, '-n', '5', envs=hosts)
+            self.assertEqual(codes, [2, 2], outputs)
+            self.assertIn(f'{option}: the 2 ranks are not on one machine', outputs[0][1])
 
     def test_timeout_bounds_the_run(self):
         done = self.bench('all_reduce', '--ranks', '2', '-b', '1M', '-e', '1M', '-n', '1000000',
@@ -330,12 +349,14 @@ class Usage(Bench):
         self.refused("--sizes ''", 'all', '--sizes', '8,,9')
         self.refused('at most 64 sizes', 'all', '--sizes', ','.join(['8'] * 65))
         self.refused('choose one', 'all', '--check', '--check-last')
+        self.refused('--together and --asleep: choose one', 'all', '--together', '--asleep')
+        self.refused('--asleep means nothing to kernel', 'kernel', '--asleep')
         self.refused('would reduce a result', 'all_reduce', '--in-place', '--calls', '2')
         self.refused('unrecognized option', 'all', '--frobnicate')
 
     def test_help_and_version(self):
         done = self.bench('--help')
-        for word in ('Examples:', '--check', 'RINGCOMM_BENCH_FLIP', 'busbw'):
+        for word in ('Examples:', '--asleep', '--check', 'RINGCOMM_BENCH_FLIP', 'busbw'):
             self.assertIn(word, done.stdout)
         self.assertRegex(self.bench('--version').stdout, r'^ringcomm-bench \d+\.\d+\.\d+\n$')
 
