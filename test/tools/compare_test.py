@@ -197,10 +197,11 @@ class Means(unittest.TestCase):
         self.assertAlmostEqual(mean.low, 2.0)
         self.assertAlmostEqual(mean.high, 2.0)
         self.assertEqual((mean.points, mean.goal), (3, 1.5))
-        self.assertEqual(figures.goal_of(4, 'shm', 'all_reduce'), 2.0)
-        self.assertEqual(figures.goal_of(4, 'tcp', 'all_reduce'), 1.5)
-        self.assertEqual(figures.goal_of(8, 'tcp', 'sendrecv'), 1.2)
-        self.assertIsNone(figures.goal_of(2, 'shm', 'barrier'))
+        self.assertEqual(figures.goal_of('same', 4, 'shm', 'all_reduce'), 2.0)
+        self.assertEqual(figures.goal_of('same', 4, 'tcp', 'all_reduce'), 1.5)
+        self.assertEqual(figures.goal_of('same', 8, 'tcp', 'sendrecv'), 1.2)
+        self.assertIsNone(figures.goal_of('same', 2, 'shm', 'barrier'))
+        self.assertEqual(figures.goal_of('asleep', 4, 'shm', 'barrier'), 1.0)
 
     def test_interval_widens_with_the_spread(self):
         def width(spread):
@@ -259,6 +260,20 @@ class Tools(unittest.TestCase):
             self.assertTrue(len(load.sizes) == 1 or max(load.sizes) <= measuring.LOAD_LARGE)
         fresh = next(load for load in loads if load.mode == 'fresh')
         self.assertIn('--fresh', measuring.load_words(fresh, 'barrier'))
+
+    def test_ranks_that_sleep(self):
+        points = self.options('--ranks', '2', '--transports', 'shm', '--modes', 'asleep').points
+        self.assertEqual([(p.collective, p.bytes) for p in points],
+                         [(c, size) for c in figures.COLLECTIVES
+                          for size in ([0] if c == 'barrier' else [8, 64, 512, 4096])])
+        load = measuring.loads_of(points)[0]
+        words = measuring.load_words(load, 'together')
+        self.assertIn('--asleep', words)
+        self.assertNotIn('--together', words)
+        for kind in (libraries.Ringcomm, libraries.OpenMpi, libraries.Mpich, libraries.Gloo):
+            bound = {mode: kind('/nonexistent', 'core').binding(1, mode)
+                     for mode in ('same', 'asleep')}
+            self.assertEqual(bound, {'same': 'core', 'asleep': 'none'})
 
     def test_where_ranks_begin_together(self):
         cores = os.cpu_count() or 1
@@ -390,6 +405,17 @@ class Runs(unittest.TestCase):
                          '--no-build', '--no-floor', '--out', folder, '--peers', 'none',
                          '--patience', '0', '--transports', 'shm', '--collectives',
                          'all_reduce,sendrecv', '--sizes', '8,1001', '--begin', 'barrier', *more)
+
+    def test_ranks_that_sleep(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.compare(0, folder, '--ranks', '3', '--rounds', '1', '--modes', 'asleep')
+            with open(os.path.join(folder, 'runs.csv'), encoding='utf-8') as file:
+                rows = list(csv.DictReader(file))
+            self.assertEqual([(r['mode'], r['collective'], r['bytes'], r['errors']) for r in rows],
+                             [('asleep', c, b, '0') for c in ('all_reduce', 'sendrecv')
+                              for b in ('8', '1004')])
+            for row in rows:
+                self.assertEqual(row['span_us'], row['median_us'])
 
     def test_comparison_ends_in_time_and_goes_on(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -19,6 +19,8 @@ FAR = 2.5
 # The share of all cores that other programs may have during a measurement.
 FOREIGN = 0.03
 MIN_PAIRS = 3
+# Iterations of ranks that sleep without which a median is little to go by.
+LEAST_ASLEEP = 20
 CONFIDENCE = 0.95
 # The least number of pairs whose smallest and largest enclose the median with CONFIDENCE.
 SIGN_PAIRS = 6
@@ -113,8 +115,10 @@ def judge(ratio):
     return 'even'
 
 
-def goal_of(ranks, transport, collective):
+def goal_of(mode, ranks, transport, collective):
     """What the geometric mean over sizes must reach; None where nothing was promised."""
+    if mode == 'asleep':
+        return 1.0 if transport == 'shm' else None
     if collective == 'all_reduce':
         return 2.0 if transport == 'shm' and ranks > 2 else 1.5
     return 1.2 if collective in ('broadcast', 'sendrecv') else None
@@ -141,7 +145,7 @@ class Summary:
 
     def time(self, run):
         """The slowest rank's time, or first in to last out where ranks share cores: there a rank
-        that got its core late measures a short time."""
+        that got its core late measures a short time. (With mode asleep both are the latter.)"""
         shared = run.point.ranks > self.cpus
         return run.result.span if shared and run.result.span > 0 else run.result.median
 
@@ -208,7 +212,7 @@ class Summary:
         low, high = bootstrap_mean([self.pairs(v.point, v.peer)[0] for v in group])
         return Mean(mode, ranks, transport, collective,
                     geometric_mean([v.ratio.median for v in group]), low, high, len(group),
-                    goal_of(ranks, transport, collective))
+                    goal_of(*key))
 
     def hopeless(self, points, library, factor):
         """Whether a library is so far behind the best at each of these points that measuring it
@@ -223,7 +227,7 @@ class Summary:
         return bool(points)
 
 
-MODES = ('same', 'fresh', 'burst', 'registered')
+MODES = ('same', 'fresh', 'burst', 'registered', 'asleep')
 ALONE = ('burst', 'registered')  # of libringcomm only
 COLLECTIVES = ('all_reduce', 'broadcast', 'barrier', 'sendrecv')
 

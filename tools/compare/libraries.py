@@ -60,9 +60,11 @@ class Library:
         self.program = os.path.join(build, self.target)
         self.version = self.find_version()
 
-    def binding(self, ranks):
-        """'core' where each rank can have one, else 'none', as users would."""
-        return self.bind if ranks <= (os.cpu_count() or 1) else 'none'
+    def binding(self, ranks, mode):
+        """'core' where each rank can have one, else 'none', as users would. Ranks that sleep are
+        never bound."""
+        alone = ranks <= (os.cpu_count() or 1) and mode != 'asleep'
+        return self.bind if alone else 'none'
 
     def find_version(self):
         return first_line([self.launcher, '--version'])
@@ -71,7 +73,7 @@ class Library:
         del collective
         return True
 
-    def argv(self, transport, ranks):
+    def argv(self, transport, ranks, mode):
         raise NotImplementedError
 
     def environment(self, transport, folder):
@@ -79,10 +81,10 @@ class Library:
         del transport, folder
         return {}
 
-    def words(self, transport, ranks):
+    def words(self, transport, ranks, mode):
         """The command as people would type it: without folders."""
         env = [f'{k}={v}' for k, v in self.environment(transport, 'FOLDER').items()]
-        return shlex.join(env + [os.path.basename(w) for w in self.argv(transport, ranks)])
+        return shlex.join(env + [os.path.basename(w) for w in self.argv(transport, ranks, mode)])
 
 
 class Ringcomm(Library):
@@ -91,9 +93,9 @@ class Ringcomm(Library):
     def find_version(self):
         return first_line([self.program, '--version'])
 
-    def argv(self, transport, ranks):
+    def argv(self, transport, ranks, mode):
         return [os.path.join(self.build, 'tools/ringcomm-run'), '-n', str(ranks), '--bind',
-                self.binding(ranks), '--', self.program, '--transport', transport]
+                self.binding(ranks, mode), '--', self.program, '--transport', transport]
 
     def environment(self, transport, folder):
         return {'RINGCOMM_IFACE': 'lo'} if transport == 'tcp' else {}
@@ -108,8 +110,8 @@ class OpenMpi(Library):
         return ['--mca', 'pml', 'ob1', '--mca', 'btl', 'tcp,self', '--mca', 'btl_tcp_if_include',
                 'lo']
 
-    def argv(self, transport, ranks):
-        argv = [self.launcher, '--oversubscribe', '--bind-to', self.binding(ranks)]
+    def argv(self, transport, ranks, mode):
+        argv = [self.launcher, '--oversubscribe', '--bind-to', self.binding(ranks, mode)]
         if os.geteuid() == 0:
             argv.append('--allow-run-as-root')
         argv += self.over_tcp() if transport == 'tcp' else self.settings
@@ -148,8 +150,8 @@ class Mpich(Library):
         text = first_line(['mpichversion', '--version', '--device'])
         return ' '.join(text.split()) or first_line([self.launcher, '--version'])
 
-    def argv(self, transport, ranks):
-        argv = [self.launcher, '-bind-to', self.binding(ranks)]
+    def argv(self, transport, ranks, mode):
+        argv = [self.launcher, '-bind-to', self.binding(ranks, mode)]
         if transport == 'tcp':
             argv += ['-genv', 'MPIR_CVAR_NOLOCAL', '1', '-genv', 'UCX_TLS', 'tcp,self',
                      '-genv', 'UCX_NET_DEVICES', 'lo']
@@ -165,9 +167,9 @@ class Gloo(Library):
         text = first_line(['dpkg-query', '-W', '-f', 'libgloo0 ${Version} (Debian)\n', 'libgloo0'])
         return text or 'Gloo of unknown version'
 
-    def argv(self, transport, ranks):
+    def argv(self, transport, ranks, mode):
         return [os.path.join(self.build, 'tools/ringcomm-run'), '-n', str(ranks), '--bind',
-                self.binding(ranks), '--', self.program]
+                self.binding(ranks, mode), '--', self.program]
 
     def environment(self, transport, folder):
         return {'GLOO_BENCH_FOLDER': folder, 'GLOO_BENCH_ALGORITHM': self.algorithm}
@@ -214,24 +216,25 @@ def find_peers(names, build, bind):
     return peers, skipped
 
 
-def bench(library, transport, ranks, words, expected, read, seconds):
+def bench(library, load, words, read, seconds):
     """One start of a library's measuring program, which must measure the points (collective,
-    bytes) of `expected`. read(path) gives their results by such points. Returns these, and whether
+    bytes) of the load. read(path) gives their results by such points. Returns these, and whether
     the ranks ended by themselves."""
+    expected = {(load.collective, size) for size in load.sizes}
     ended = True
     with tempfile.TemporaryDirectory() as folder:
         path, own = os.path.join(folder, 'rows.csv'), os.path.join(folder, 'own')
         os.mkdir(own)
-        env = {**os.environ, **library.environment(transport, own)}
-        argv = library.argv(transport, ranks) + words + ['--csv', path]
+        env = {**os.environ, **library.environment(load.transport, own)}
+        argv = library.argv(load.transport, load.ranks, load.mode) + words + ['--csv', path]
         try:
             execute(argv, env, seconds)
         except Late:
             # With all results there it is the library's farewell that hangs.
-            if not os.path.exists(path) or set(read(path)) != set(expected):
+            if not os.path.exists(path) or set(read(path)) != expected:
                 raise
             ended = False
         results = read(path)
-    if set(results) != set(expected):
+    if set(results) != expected:
         raise Failure(f'not the expected points: {shlex.join(argv)}')
     return results, ended

@@ -18,6 +18,8 @@ from libraries import Failure, Late, bench, execute
 LOAD_SIZES = 4          # at most so many sizes at a start,
 LOAD_LARGE = 4 << 20    # one where they are larger than this
 BURST_CALLS = 1000
+SIZES = '4,1K,16K,128K,1M,8M,64M,256M'
+SIZES_ASLEEP = '8,64,512,4K'
 START_SECONDS = 2.5     # about what a start takes, for plans
 
 RUN_COLUMNS = ['round', 'library', 'mode', 'ranks', 'transport', 'collective', 'bytes', 'algorithm',
@@ -33,6 +35,25 @@ Load = collections.namedtuple('Load', 'mode ranks transport collective sizes')
 # ---- what to measure -----------------------------------------------------------------------------
 
 
+def parse_size(text):
+    """Rounded up to whole floats; 0 if it is no size."""
+    factor = {'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30}.get(text[-1:].upper())
+    try:
+        number = int(text[:-1]) * factor if factor else int(text)
+    except ValueError:
+        number = 0
+    return max(0, (number + 3) // 4 * 4)
+
+
+def sizes_of(mode, options):
+    """Those that the options name, else what suits the mode."""
+    return options.sizes or parse_sizes(SIZES_ASLEEP if mode == 'asleep' else SIZES)
+
+
+def parse_sizes(text):
+    return sorted({parse_size(word) for word in text.split(',')})
+
+
 def points_of(options):
     """All points that the options ask for, in order."""
     points = []
@@ -40,7 +61,7 @@ def points_of(options):
         for ranks in options.ranks:
             for transport in options.transports:
                 for collective in options.collectives:
-                    sizes = [0] if collective == 'barrier' else options.sizes
+                    sizes = [0] if collective == 'barrier' else sizes_of(mode, options)
                     if mode == 'burst':
                         sizes = [8] if collective == 'all_reduce' and ranks == 2 else []
                     if mode == 'registered' and (collective, transport) != ('all_reduce', 'shm'):
@@ -71,7 +92,9 @@ def load_points(load):
 def load_words(load, begin):
     """Command line words of ringcomm-bench."""
     words = [load.collective, '--check-last']
-    if begin == 'together' and load.ranks <= (os.cpu_count() or 1):
+    if load.mode == 'asleep':
+        words.append('--asleep')
+    elif begin == 'together' and load.ranks <= (os.cpu_count() or 1):
         words.append('--together')
     if load.collective != 'barrier':
         words += ['--sizes', ','.join(map(str, load.sizes))]
@@ -279,8 +302,7 @@ class Comparison:
         return out
 
     def measure_one(self, library, load):
-        results, ended = bench(library, load.transport, load.ranks, load_words(load, self.options.begin),
-                               [(load.collective, size) for size in load.sizes], read_results,
+        results, ended = bench(library, load, load_words(load, self.options.begin), read_results,
                                self.options.load_seconds)
         if not ended:
             self.hung[library.title, load.transport] += 1

@@ -209,7 +209,9 @@ interval is below 1. A variant that is far behind the best everywhere in a load 
 rounds. The results of each last iteration were compared element by element on every rank.
 
 Inputs are the same in all iterations (same), or written anew before each (fresh), untimed; burst is
-1,000 calls in a row without barriers, divided by 1,000; registered is in memory that the ranks map.
+1,000 calls in a row without barriers, divided by 1,000; registered is in memory that the ranks map;
+asleep has the same inputs, no barrier, and ranks that sleep to a common moment of the clock between
+iterations, bound to no core: its times are from the first rank that woke to the last one out.
 """
 
 
