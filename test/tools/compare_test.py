@@ -12,6 +12,7 @@ import math
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ BUILD = None if sys.argv[2] == '-' else os.path.abspath(sys.argv[2])
 sys.path.insert(0, FOLDER)
 
 # pylint: disable=wrong-import-position,import-error
+import builds
 import figures
 import libraries
 import measuring
@@ -232,6 +234,70 @@ class Means(unittest.TestCase):
         self.assertEqual(len(found), 2)
 
 
+class Changes(unittest.TestCase):
+    """Two builds of libringcomm."""
+
+    def summary(self, *ratios):
+        """Six sizes or fewer; of each the ratios before / now by round."""
+        runs = []
+        for i, values in enumerate(ratios):
+            point = POINT._replace(bytes=8 << i)
+            runs += runs_of({'ringcomm': [2.0] * len(values), 'before': [2.0 * v for v in values]},
+                            point)
+        return figures.Summary(runs, 2)
+
+    def test_ratio_is_before_by_now(self):
+        change, = self.summary([1.5, 1.4, 1.6, 1.5, 1.5, 1.5]).changes()
+        self.assertAlmostEqual(change.ratio.median, 1.5)
+        self.assertAlmostEqual(change.ratio.low, 1.4)
+        self.assertAlmostEqual(change.ratio.high, 1.6)
+        self.assertAlmostEqual(change.before[0], 3.0)
+        self.assertAlmostEqual(change.now[0], 2.0)
+
+    def test_geometric_means(self):
+        passes, fails = self.summary([0.5] * 6, [1.7] * 6), self.summary([0.5] * 6, [1.5] * 6)
+        for summary, mean, line in ((passes, math.sqrt(0.85), r'^\*\*PASS\*\*: all 1 '),
+                                    (fails, math.sqrt(0.75),
+                                     r'^\*\*FAIL\*\*: 1 of 1 .*: all_reduce shm 2 ranks same 0.87$')):
+            found, = summary.change_means()
+            self.assertAlmostEqual(found.ratio, mean)
+            self.assertRegex(writing.builds_verdict([found]), line)
+        self.assertIn('Nothing', writing.builds_verdict([]))
+        self.assertIn('**FAIL**', writing.builds_report([], fails))
+        self.assertIn('**PASS**', writing.builds_report([], passes))
+
+    def test_points_whose_whole_interval_is_low(self):
+        summary = self.summary([0.7, 0.6, 0.79, 0.75, 0.7, 0.7], [0.7, 0.6, 0.81, 0.75, 0.7, 0.7],
+                               [0.7], [1.0] * 6)
+        self.assertEqual([change.point.bytes for change in summary.slower()], [8])
+        text = writing.builds_report([], summary)
+        self.assertIn('below 0.80: 1\n', text)
+        self.assertIn('below 0.80: none\n', writing.builds_report([], self.summary([1.0] * 6)))
+
+    def test_points_of_one_build_only(self):
+        self.assertEqual(summary_of({'ringcomm': [1.0] * 6}).changes(), [])
+
+    def test_loads(self):
+        points = [figures.Point('same', ranks, transport, collective, size)
+                  for ranks in (2, 8) for transport in ('shm', 'tcp')
+                  for collective in ('all_reduce', 'sendrecv')
+                  for size in (8, 4096, 1 << 18, 1 << 21, 1 << 24, 1 << 26)]
+        loads = measuring.pair_loads_of(points)
+        self.assertEqual([p for load in loads for p in measuring.load_points(load)], points)
+        self.assertLess(len(loads), len(points) / 2)
+        for load in loads:
+            iters = [measuring.pair_iterations(p) for p in measuring.load_points(load)]
+            self.assertLessEqual(max(iters), measuring.PAIR_SPREAD * min(iters))
+            words = measuring.pair_words(load, 'together')
+            chosen = int(words[words.index('-n') + 1])
+            self.assertTrue(min(iters) <= chosen <= max(iters))
+            if chosen < measuring.PAIR_TOGETHER:
+                self.assertNotIn('--together', words)
+        for mode in ('asleep', 'burst'):
+            load = measuring.Load(mode, 2, 'shm', 'all_reduce', (8,))
+            self.assertNotIn('-n', measuring.pair_words(load, 'barrier'))
+
+
 class Tools(unittest.TestCase):
     """The parts around the figures, as far as they need no measurement."""
 
@@ -260,6 +326,18 @@ class Tools(unittest.TestCase):
             self.assertTrue(len(load.sizes) == 1 or max(load.sizes) <= measuring.LOAD_LARGE)
         fresh = next(load for load in loads if load.mode == 'fresh')
         self.assertIn('--fresh', measuring.load_words(fresh, 'barrier'))
+
+    def test_two_builds(self):
+        options = self.options('--before', 'abc')
+        self.assertEqual((options.rounds, options.peers), (12, []))
+        self.assertEqual(self.options().rounds, 6)
+        self.assertNotEqual(options.out, self.options().out)
+        with self.assertRaises(SystemExit):
+            self.options('--before', 'abc', '--peers', 'mpich')
+
+    def test_cores(self):
+        cpus = [int(cpu) for core in builds.cores() for cpu in core.split(',')]
+        self.assertEqual(sorted(cpus), sorted(os.sched_getaffinity(0)))
 
     def test_ranks_that_sleep(self):
         points = self.options('--ranks', '2', '--transports', 'shm', '--modes', 'asleep').points
@@ -293,7 +371,7 @@ class Tools(unittest.TestCase):
     def comparison(self, folder, rounds, libs):
         options = argparse.Namespace(points=[POINT, POINT._replace(bytes=64)], rounds=rounds,
                                      prune=2.0, patience=0, load_seconds=1, verbose=False,
-                                     begin='barrier')
+                                     begin='barrier', before=None)
         floor = types.SimpleNamespace(line=lambda: 30.0)
         c = measuring.Comparison(options, libs, floor, measuring.Book(folder))
         return c
@@ -434,11 +512,85 @@ class Runs(unittest.TestCase):
             self.compare(0, folder, '--ranks', '3', '--rounds', '1', '--points', '0-0')
             self.assertEqual([(r['ranks'], r['bytes']) for r in rows()[len(first):]], [('3', '8')])
             done = self.compare(1, folder, '--ranks', '2', '--rounds', '1', '--begin', 'together')
-            self.assertIn('another --bind or --begin', done.stderr)
+            self.assertIn('another --before, --bind or --begin', done.stderr)
             with open(os.path.join(folder, 'state.json'), 'w', encoding='utf-8') as file:
                 file.write('{}')
             done = self.compare(1, folder, '--ranks', '2', '--rounds', '1')
             self.assertIn('another libringcomm', done.stderr)
+
+    def test_two_builds(self):
+        with tempfile.TemporaryDirectory() as folder:
+            more = ('--before', BUILD, '--ranks', '3')
+
+            def compare(status, *args):  # not self.compare, which names peers
+                return self.tool(status, sys.executable, os.path.join(FOLDER, 'run'), '--build',
+                                 BUILD, '--no-build', '--out', folder, '--patience', '0',
+                                 '--transports', 'shm', '--sizes', '8,1001', '--begin', 'barrier',
+                                 *args)
+            compare(0, *more, '--rounds', '1')
+            done = compare(0, *more, '--rounds', '2')
+            self.assertRegex(done.stdout, r'\*\*(PASS|FAIL)\*\*: ')
+            with open(os.path.join(folder, 'runs.csv'), encoding='utf-8') as file:
+                rows = list(csv.DictReader(file))
+            names = [list(dict.fromkeys(r['library'] for r in rows if r['round'] == n))
+                     for n in '01']
+            self.assertEqual(names, [['ringcomm', 'before'], ['before', 'ringcomm']])
+            self.assertEqual(len(rows), 2 * 2 * 7)
+            self.assertEqual({r['errors'] for r in rows}, {'0'})
+            with open(os.path.join(folder, 'changes.csv'), encoding='utf-8') as file:
+                changes = list(csv.DictReader(file))
+            self.assertEqual([r['pairs'] for r in changes], ['2'] * 7)
+            self.assertEqual(self.compare(1, folder, '--ranks', '3').stdout, '')
+            done = compare(1, '--before', folder)
+            self.assertIn('tools/ringcomm-bench is missing', done.stderr)
+            done = compare(1, '--before', 'no such revision')
+            self.assertIn("--before 'no such revision': neither", done.stderr)
+
+    def test_both_builds_are_bound(self):
+        cores = [sorted(map(int, core.split(','))) for core in builds.cores()]
+        ranks = 2 * len(cores) + 1
+        everywhere = [sorted(os.sched_getaffinity(0))] * ranks
+        alternate = [cores[rank % len(cores)] for rank in range(ranks)]
+        for bind, mode, expected in (('core', 'same', alternate), ('core', 'asleep', everywhere),
+                                     ('none', 'same', everywhere)):
+            side = builds.Side('before', 'before', BUILD, bind)
+            argv = side.argv('shm', ranks, mode)
+            argv = argv[:argv.index(side.program)] + [
+                sys.executable, '-c',
+                'import os; print(os.environ["RANK"], *sorted(os.sched_getaffinity(0)))']
+            lines = [line.partition('] ')[2].split() for line in
+                     self.tool(0, *argv).stdout.splitlines()]
+            self.assertEqual({int(rank): [int(cpu) for cpu in cpus] for rank, *cpus in lines},
+                             dict(enumerate(expected)))
+
+    @unittest.skipUnless(shutil.which('meson') and shutil.which('git'), 'needs meson and git')
+    def test_revision_is_built_once(self):
+        def write(root, text):
+            files = {'meson.build': "project('x', 'c')\nsubdir('tools')\n",
+                     'meson_options.txt': "option('tests', type: 'boolean', value: true)\n",
+                     'tools/meson.build': "executable('ringcomm-bench', 'x.c')\n"
+                                          "executable('ringcomm-run', 'x.c')\n",
+                     'tools/x.c': f'#include <stdio.h>\nint main(void) {{ puts("{text}"); }}\n'}
+            for name, content in files.items():
+                with open(os.path.join(root, name), 'w', encoding='utf-8') as file:
+                    file.write(content)
+        with tempfile.TemporaryDirectory() as root, tempfile.TemporaryDirectory() as folder:
+            def git(*words):
+                self.tool(0, 'git', '-C', root, '-c', 'user.name=x', '-c', 'user.email=x', *words)
+            os.mkdir(os.path.join(root, 'tools'))
+            write(root, 'then')
+            git('init', '-q')
+            git('add', '.')
+            git('commit', '-qm', 'x')
+            write(root, 'later')
+            commit = builds.revision(root, 'HEAD')
+            for _ in range(2):
+                out = builds.build_revision(root, folder, commit)
+                program = os.path.join(out, 'tools/ringcomm-bench')
+                self.assertEqual(self.tool(0, program).stdout, 'then\n')
+                self.assertEqual(builds.buildtype(out), 'buildtype release')
+                shutil.rmtree(root)  # the second time it must not be needed
+                os.mkdir(root)
 
     def test_startup(self):
         rank = [os.path.join(BUILD, 'tools/compare/startup-rank'), '--wait', '0.5']

@@ -14,6 +14,8 @@ import random
 import statistics
 
 OURS = 'ringcomm'
+BEFORE = 'before'  # another build of libringcomm
+BUILDS = (OURS, BEFORE)
 # How much slower than the fastest of all looks a cache line must be to count as another state.
 FAR = 2.5
 # The share of all cores that other programs may have during a measurement.
@@ -30,6 +32,10 @@ STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}
 # What must hold of a point (issue "a fast core"): the interval not below 1, the median not below
 # this.
 LEAST_MEDIAN = 0.95
+# What must hold of two builds: the geometric mean over sizes of before / now not below the first,
+# and no point's whole interval below the second.
+LEAST_MEAN = 0.90
+LEAST_POINT = 0.80
 
 Point = collections.namedtuple('Point', 'mode ranks transport collective bytes')
 Result = collections.namedtuple('Result', 'min median p99 span iters errors algorithm')
@@ -37,6 +43,9 @@ Run = collections.namedtuple('Run', 'round library point result line_before line
 Ratio = collections.namedtuple('Ratio', 'median low high pairs dropped method')
 Verdict = collections.namedtuple('Verdict', 'point ours peer best ratio word sure')
 Mean = collections.namedtuple('Mean', 'mode ranks transport collective ratio low high points goal')
+
+
+Change = collections.namedtuple('Change', 'point before now ratio sure')
 
 
 # ---- intervals -----------------------------------------------------------------------------------
@@ -213,6 +222,31 @@ class Summary:
         return Mean(mode, ranks, transport, collective,
                     geometric_mean([v.ratio.median for v in group]), low, high, len(group),
                     goal_of(*key))
+
+    def changes(self):
+        """Every point that both builds have measured."""
+        out = []
+        for point in self.points:
+            ratio = self.ratio(point, BEFORE)
+            if ratio:
+                out.append(Change(point, self.side(point, BEFORE), self.side(point, OURS), ratio,
+                                  self.pairs(point, BEFORE)[2]))
+        return out
+
+    def change_means(self):
+        groups = {}
+        for change in self.changes():
+            groups.setdefault(change.point[:4], []).append(change)
+        out = []
+        for key, group in groups.items():
+            low, high = bootstrap_mean([self.pairs(c.point, BEFORE)[0] for c in group])
+            out.append(Mean(*key, geometric_mean([c.ratio.median for c in group]), low, high,
+                            len(group), LEAST_MEAN))
+        return out
+
+    def slower(self):
+        """The changes that count by themselves."""
+        return [change for change in self.changes() if change.ratio.high < LEAST_POINT]
 
     def hopeless(self, points, library, factor):
         """Whether a library is so far behind the best at each of these points that measuring it

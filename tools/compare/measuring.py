@@ -7,6 +7,7 @@ order, with a look at the cache line between them. Each visit is written down at
 ends early loses at most one, and a later run goes on where this one ended."""
 import collections
 import csv
+import math
 import os
 import resource
 import sys
@@ -20,6 +21,15 @@ LOAD_LARGE = 4 << 20    # one where they are larger than this
 BURST_CALLS = 1000
 SIZES = '4,1K,16K,128K,1M,8M,64M,256M'
 SIZES_ASLEEP = '8,64,512,4K'
+SIZES_BEFORE = '8,512,4K,32K,256K,2M,16M,64M'
+# Of two builds, at a start: at most so many sizes, which the largest shares with sizes that would
+# have so many times its iterations; and for all of them about so long, which many rounds make up
+# for.
+PAIR_SIZES = 16
+PAIR_SPREAD = 8
+PAIR_US = 60e3
+# With fewer iterations ranks begin as they leave the barrier: in none might they begin together.
+PAIR_TOGETHER = 50
 START_SECONDS = 2.5     # about what a start takes, for plans
 
 RUN_COLUMNS = ['round', 'library', 'mode', 'ranks', 'transport', 'collective', 'bytes', 'algorithm',
@@ -47,7 +57,8 @@ def parse_size(text):
 
 def sizes_of(mode, options):
     """Those that the options name, else what suits the mode."""
-    return options.sizes or parse_sizes(SIZES_ASLEEP if mode == 'asleep' else SIZES)
+    usual = SIZES_BEFORE if options.before else SIZES
+    return options.sizes or parse_sizes(SIZES_ASLEEP if mode == 'asleep' else usual)
 
 
 def parse_sizes(text):
@@ -83,6 +94,35 @@ def loads_of(points):
         else:
             loads.append(Load(*point[:4], (point.bytes,)))
     return loads
+
+
+def pair_iterations(point):
+    """About as many as take PAIR_US, by a rough model of what an iteration takes. Part of the
+    comparison of two builds, whose programs may each have another idea of that."""
+    a_few = 30 * point.ranks * (2 if point.transport == 'tcp' else 1)
+    return round(min(1000, max(5, PAIR_US / (a_few + point.ranks * point.bytes / 3e3))))
+
+
+def pair_loads_of(points):
+    """Points grouped to loads of two builds: few starts, and sizes of similar time in each."""
+    loads = []
+    for point in points:
+        last = loads[-1] if loads else None
+        if last and last[:4] == point[:4] and len(last.sizes) < PAIR_SIZES and \
+                pair_iterations(load_points(last)[0]) <= PAIR_SPREAD * pair_iterations(point):
+            loads[-1] = last._replace(sizes=last.sizes + (point.bytes,))
+        else:
+            loads.append(Load(*point[:4], (point.bytes,)))
+    return loads
+
+
+def pair_words(load, begin):
+    """Command line words of ringcomm-bench for one of two builds."""
+    if load.mode in ('asleep', 'burst'):
+        return load_words(load, begin)
+    ends = [pair_iterations(load_points(load)[i]) for i in (0, -1)]
+    iters = round(math.sqrt(ends[0] * ends[1]))
+    return load_words(load, begin if iters >= PAIR_TOGETHER else 'barrier') + ['-n', str(iters)]
 
 
 def load_points(load):
@@ -266,7 +306,7 @@ class Book:
 class Comparison:
     def __init__(self, options, libraries, floor, book):
         self.options, self.libraries, self.floor, self.book = options, libraries, floor, book
-        self.loads = loads_of(options.points)
+        self.loads = pair_loads_of(options.points) if options.before else loads_of(options.points)
         self.hung = collections.Counter()
         self.patience = options.patience
         self.took = {}  # seconds of the last visit of a load
@@ -288,7 +328,7 @@ class Comparison:
         points = load_points(load)
         out = []
         for library in self.libraries if number % 2 == 0 else self.libraries[::-1]:
-            ours = library.name == figures.OURS
+            ours = library.name in figures.BUILDS
             if load.transport not in library.transports or not library.measures(load.collective):
                 continue
             if self.book.given_up(number, library.name, points):
@@ -302,7 +342,8 @@ class Comparison:
         return out
 
     def measure_one(self, library, load):
-        results, ended = bench(library, load, load_words(load, self.options.begin), read_results,
+        words_of = pair_words if self.options.before else load_words
+        results, ended = bench(library, load, words_of(load, self.options.begin), read_results,
                                self.options.load_seconds)
         if not ended:
             self.hung[library.title, load.transport] += 1
@@ -320,7 +361,7 @@ class Comparison:
             try:
                 results = self.measure_one(library, load)
             except Failure as failure:
-                slow = isinstance(failure, Late) and library.name != figures.OURS
+                slow = isinstance(failure, Late) and library.name not in figures.BUILDS
                 text = f'{SLOW if slow else ""}{library.title}, {load_text(load)}: {failure}'
                 print(f'compare: {text}', file=sys.stderr)
                 failures.update({(number, library.name, p): text for p in load_points(load)})

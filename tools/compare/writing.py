@@ -56,10 +56,19 @@ def write_summary(path, summary):
                      'high', 'interval', 'pairs', 'dropped', 'verdict', 'sure'], rows)
 
 
-def write_means(path, summary):
+def write_means(path, means):
     write_csv(path, figures.Mean._fields,
               [[*m[:4], f'{m.ratio:.4f}', f'{m.low:.4f}', f'{m.high:.4f}', m.points, m.goal or '']
-               for m in summary.means()])
+               for m in means])
+
+
+def write_changes(path, summary):
+    """One row for each point that two builds have measured."""
+    write_csv(path, [*figures.Point._fields, 'before_us', 'now_us', 'ratio', 'low', 'high',
+                     'interval', 'pairs', 'dropped', 'sure'],
+              [[*c.point, f'{c.before[0]:.3f}', f'{c.now[0]:.3f}', f'{c.ratio.median:.4f}',
+                f'{c.ratio.low:.4f}', f'{c.ratio.high:.4f}', c.ratio.method, c.ratio.pairs,
+                c.ratio.dropped, int(c.sure)] for c in summary.changes()])
 
 
 # ---- tables --------------------------------------------------------------------------------------
@@ -96,9 +105,9 @@ def points_table(summary, key, titles):
                         'ratio', 'pairs', 'verdict', 'others'], rows) if rows else []
 
 
-def means_table(summary):
+def means_table(means):
     rows = []
-    for m in summary.means():
+    for m in means:
         word = '-' if not m.goal else 'reached' if m.ratio >= m.goal else '**missed**'
         rows.append([f'{m.mode}, {m.ranks} ranks, {m.transport}', m.collective,
                      f'{m.ratio:.2f} ({m.low:.2f} to {m.high:.2f})', str(m.points),
@@ -146,6 +155,14 @@ def limits_table(summary, rows):
         [lim.what, number(lim.ours), number(lim.limit), f'{lim.factor:.2f}', f'{lim.allowed}',
          'reached' if lim.factor <= lim.allowed else '**missed**', lim.basis]
         for lim in figures.limits(summary, floor_median(rows))])
+
+
+def changes_table(changes):
+    rows = [[f'{c.point.mode}, {c.point.ranks} ranks, {c.point.transport}', c.point.collective,
+             size_text(c.point.bytes), number(c.before[0]), c.before[2], number(c.now[0]), c.now[2],
+             ratio_text(c), str(c.ratio.pairs)] for c in changes]
+    return table_lines(['inputs, ranks, transport', 'operation', 'size', 'before, us', 'algorithm',
+                        'now, us', 'algorithm', 'before / now', 'pairs'], rows)
 
 
 # ---- charts --------------------------------------------------------------------------------------
@@ -217,7 +234,7 @@ iterations, bound to no core: its times are from the first rank that woke to the
 
 def report(notes, summary, titles, floor_rows, charts):
     out = ['# libringcomm beside its peers and the machine\n', *notes, f'- {counts_line(summary)}',
-           '', HOW_TO_READ, '## Geometric means over sizes\n', *means_table(summary), '']
+           '', HOW_TO_READ, '## Geometric means over sizes\n', *means_table(summary.means()), '']
     for key in dict.fromkeys(p[:3] for p in summary.points):
         lines = points_table(summary, key, titles)
         if lines:
@@ -227,4 +244,50 @@ def report(notes, summary, titles, floor_rows, charts):
                 '## The machine\n', *floor_table(floor_rows), '']
     if charts:
         out += ['Charts: ' + ', '.join(f'[{name}](plots/{name})' for name in charts), '']
+    return '\n'.join(out)
+
+
+# ---- the report about two builds -----------------------------------------------------------------
+
+
+HOW_TO_READ_BUILDS = """\
+Times are microseconds: the median over rounds of each round's median; of the slowest rank, or where
+ranks share cores or sleep from the first rank in to the last one out. sendrecv is half a round
+trip. The ratio is the time before by the time now (1: the same, above: now faster): the median over
+rounds of the ratio within each round, and its 95 % interval, from order statistics with 6 pairs or
+more, else by Student's t. Pairs taken in unlike states of the machine, or while other programs had
+over 3 % of the cores, were dropped (`*`); with fewer than 3 left all are in, and there is a `?`. The
+intervals of geometric means are from a bootstrap. The results of each last iteration were compared
+element by element on every rank.
+"""
+
+
+def mean_name(mean):
+    return f'{mean.collective} {mean.transport} {mean.ranks} ranks {mean.mode} {mean.ratio:.2f}'
+
+
+def builds_verdict(means):
+    """Pass or fail, in one line."""
+    if not means:
+        return 'Nothing is measured yet.'
+    least = f'{figures.LEAST_MEAN:.2f}'
+    missed = [mean_name(m) for m in means if m.ratio < figures.LEAST_MEAN]
+    if missed:
+        return f'**FAIL**: {len(missed)} of {len(means)} geometric means are below {least}: ' + \
+            '; '.join(missed)
+    return f'**PASS**: all {len(means)} geometric means are at least {least}'
+
+
+def builds_report(notes, summary):
+    changes, means, slower = summary.changes(), summary.change_means(), summary.slower()
+    unsure = sum(not c.sure for c in changes)
+    out = ['# libringcomm before and now\n', *notes,
+           f'- {len(changes)} points; {unsure} of these without {figures.MIN_PAIRS} undisturbed '
+           f'pairs', '', builds_verdict(means), '',
+           f'Points whose whole interval is below {figures.LEAST_POINT:.2f}: '
+           f'{len(slower) or "none"}', '']
+    if slower:
+        out += [*changes_table(slower), '']
+    out += [HOW_TO_READ_BUILDS, '## Geometric means over sizes\n', *means_table(means), '',
+            '## Points\n', *changes_table(changes), '']
     return '\n'.join(out)
