@@ -398,7 +398,7 @@ class Tools(unittest.TestCase):
             return {(load.collective, s): run_of(0, '', library.time).result for s in load.sizes}
 
         self.addCleanup(setattr, measuring, 'Foreign', measuring.Foreign)
-        measuring.Foreign = lambda: types.SimpleNamespace(share=lambda: 0.0)
+        measuring.Foreign = lambda: types.SimpleNamespace(share=lambda spare: 0.0)
         libs = [Fake('ringcomm', 1.0), Fake('openmpi', 1.5), Fake('mpich', 4.0), Fake('broken', 1),
                 Fake('slow', 1)]
         with tempfile.TemporaryDirectory() as folder, \
@@ -425,6 +425,18 @@ class Tools(unittest.TestCase):
             v = second.summary().verdict(POINT)
             self.assertEqual((v.peer, v.ratio.pairs, v.word), ('openmpi', 4, 'better'))
             self.assertEqual(measuring.Book(folder).runs, second.book.runs)
+
+    def test_share_of_other_programs(self):
+        for name in ('busy_seconds', 'own_seconds'):
+            self.addCleanup(setattr, measuring, name, getattr(measuring, name))
+        measuring.busy_seconds, measuring.own_seconds = lambda: 5.0, lambda: 1.0
+        foreign = measuring.Foreign()
+        foreign.began -= 1e3
+        measuring.busy_seconds, measuring.own_seconds = lambda: 45.0, lambda: 11.0
+        cores = os.cpu_count() or 1
+        self.assertAlmostEqual(foreign.share(), 0.03 / cores, places=4)
+        self.assertAlmostEqual(foreign.share(10.0), 0.02 / cores, places=4)
+        self.assertEqual(foreign.share(31.0), 0.0)
 
     def test_wrong_elements_are_a_failure(self):
         with tempfile.TemporaryDirectory() as folder:
