@@ -2,12 +2,8 @@
 /*
  * Running bound plans: see exec.h. Binding is in exec_bind.c.
  */
-#include "cpu.h"
 #include "exec_internal.h"
 #include "kernels.h"
-
-/* Where ranks share cores slots are written through the cache below this. */
-#define TRIED_MIN_CROWDED ((size_t)4096)
 
 /* The part of a step's chunk that slice s moves. */
 static size_t slice_length(const struct rcmi_bound_step *step, size_t offset, size_t slice_bytes) {
@@ -45,9 +41,41 @@ static rcm_status run_peek_answer(const struct rcmi_lane_state *lane,
     return RCM_OK;
 }
 
-/* Looks at the oldest message of an incoming channel end whose turn it is. */
+static char *run_address(const struct rcmi_run *run, const struct rcmi_place *place,
+                         size_t offset) {
+    char *base = run->base[place->where];
+    return base ? base + place->offset + offset : NULL; /* NULL if there is nothing to move */
+}
+
+/* The payload is still in the sender's memory: gets it into the step's dst. */
+static rcm_status run_get(const struct rcmi_run *run, struct rcmi_lane_state *lane,
+                          const struct rcmi_bound_step *step, const struct rcmi_end *end,
+                          const struct rcmi_slot *slot, const void **ret_bytes) {
+    if (!step->receives_into_dst || !run->gets)
+        return rcmi_fail_origin(RCM_ERR_PROTOCOL, end->peer,
+                                "rank %d sent a message that is to be got where none may be",
+                                end->peer);
+    void *place = run_address(run, &step->dst, lane->offset + lane->part);
+    *ret_bytes = place;
+    if (lane->got)
+        return RCM_OK;
+    const rcm_status status = rcmi_channel_get(end->channel, place, slot->remote, slot->len,
+                                               run->exec->config.shape->crowd <= 1, &lane->moved);
+    lane->got = status == RCM_OK;
+    return status;
+}
+
+/* Is a message of len bytes right where `bytes` are left? It may be a part of them only where it
+ * has to go by a slot and all do not fit one. */
+static bool run_length_fits(const struct rcmi_run *run, const struct rcmi_end *end, size_t len,
+                            size_t bytes) {
+    return len == bytes || (run->gets && len == end->channel->slot_bytes && len < bytes);
+}
+
+/* Looks at the oldest message of an incoming channel end whose turn it is. *bytes: what is left of
+ * the step's slice, then what the message holds of it. */
 static rcm_status run_peek(struct rcmi_run *run, struct rcmi_lane_state *lane,
-                           const struct rcmi_bound_step *step, uint32_t channel, size_t bytes,
+                           const struct rcmi_bound_step *step, uint32_t channel, size_t *bytes,
                            const void **ret_bytes) {
     const struct rcmi_port *port = &lane->ports[channel];
     const struct rcmi_end *end = port->end;
@@ -57,59 +85,64 @@ static rcm_status run_peek(struct rcmi_run *run, struct rcmi_lane_state *lane,
     rcm_status status = rcmi_channel_peek(end->channel, &slot);
     if (status != RCM_OK)
         return status;
-    if (run->fetch == RCMI_RUN_OPENS && port == run->ports)
-        return RCM_AGAIN; /* it came just now, and rcmi_run_fetch looks at it first */
     if ((slot.meta & ~RCMI_META_ELSEWHERE) != lane->meta)
         return run_mismatch(run, end, &slot);
     if (slot.meta & RCMI_META_ELSEWHERE && slot.len == 0)
         return run_peek_answer(lane, step, end, ret_bytes);
-    if (slot.len != bytes || slot.meta & RCMI_META_ELSEWHERE)
+    if (!run_length_fits(run, end, slot.len, *bytes) || slot.meta & RCMI_META_ELSEWHERE)
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, end->peer,
                                 "rank %d sent %zu bytes where %zu belong", end->peer, slot.len,
-                                bytes);
+                                *bytes);
+    *bytes = slot.len;
+    if (!slot.bytes)
+        return run_get(run, lane, step, end, &slot, ret_bytes);
     if (step->answer == channel)
         lane->reply = slot.reply;
     *ret_bytes = slot.bytes;
     return RCM_OK;
 }
 
-static char *run_address(const struct rcmi_run *run, const struct rcmi_place *place,
-                         size_t offset) {
-    char *base = run->base[place->where];
-    return base ? base + place->offset + offset : NULL; /* NULL if there is nothing to move */
+/* Posts receives for this slice and the next ones, `most` in all, so that they may be written
+ * straight to the result. */
+static void lane_post(struct rcmi_run *run, const struct rcmi_bound_step *step,
+                      struct rcmi_end *end, size_t offset, uint32_t most) {
+    while (end->posted < most && !run->gets && !run->no_posts) {
+        const size_t at = offset + (size_t)end->posted * run->stripes * run->slice_bytes;
+        const size_t bytes = slice_length(step, at, run->slice_bytes);
+        const struct rcmi_posted posted = {
+            .bytes = run_address(run, &step->dst, at), .cap = bytes, .ahead = end->posted};
+        if (bytes < RCMI_ZERO_COPY_MIN)
+            return;
+        if (!rcmi_channel_post_receive(end->channel, &posted)) {
+            run->no_posts = end->posted == 0;
+            return;
+        }
+        end->posted++;
+    }
+}
+
+/* Does a socket carry its messages? False also before the channel is ready. */
+static bool end_is_socket(const struct rcmi_end *end) {
+    const struct rcmi_channel *channel = end->channel;
+    /* Acquire pairs with the release store of the loop thread, which chose the transport before. */
+    return atomic_load_explicit(&channel->state, memory_order_acquire) == RCM_OK &&
+           !channel->transport->shared_slots;
 }
 
 /* A message has not come: notes who is waited for, lets a socket receive straight into the result.
  */
-static void lane_blocked(const struct rcmi_run *run, struct rcmi_lane_state *lane,
+static void lane_blocked(struct rcmi_run *run, struct rcmi_lane_state *lane,
                          const struct rcmi_bound_step *step, const struct rcmi_port *port,
-                         size_t offset, size_t bytes) {
+                         size_t offset) {
     struct rcmi_end *end = port->end;
     lane->waits_for = end;
-    if (!step->receives_into_dst || end->expecting || end->serving != port->turn ||
-        run->fetch == RCMI_RUN_OPENS)
-        return; /* (then the message may be there, and the place would be for the next one) */
-    rcmi_channel_expect(end->channel, run_address(run, &step->dst, offset), bytes);
-    end->expecting = true;
-}
-
-/* Where the result may be written before the step is reached, says so to the writers of this slice
- * and the next ones: as many as they can be ahead. */
-static void lane_invite(const struct rcmi_run *run, const struct rcmi_bound_step *step,
-                        struct rcmi_end *end, size_t offset) {
-    while (end->invited < run->exec->config.slots) {
-        const size_t at = offset + (size_t)end->invited * run->stripes * run->slice_bytes;
-        const size_t bytes = slice_length(step, at, run->slice_bytes);
-        if (bytes < RCMI_LEND_MIN || !rcmi_channel_invite(end->channel, end->invited,
-                                                          run_address(run, &step->dst, at), bytes))
-            return;
-        end->invited++;
-    }
+    if (step->receives_into_dst && end->serving == port->turn && end_is_socket(end))
+        lane_post(run, step, end, offset, 1);
 }
 
 /* Finds every source of a step. On RCM_AGAIN notes whom the lane waits for. */
 static rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state *lane,
-                               const struct rcmi_bound_step *step, size_t offset, size_t bytes,
+                               const struct rcmi_bound_step *step, size_t offset, size_t *bytes,
                                const void **srcs) {
     for (int i = 0; i < step->nsrcs; i++) {
         const struct rcmi_place *src = &run->places[step->first_src + (uint32_t)i];
@@ -118,11 +151,11 @@ static rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state *lan
             continue;
         }
         const struct rcmi_port *port = &lane->ports[src->channel];
-        if (step->invites && port->end->serving == port->turn)
-            lane_invite(run, step, port->end, offset);
+        if (step->early && port->end->serving == port->turn)
+            lane_post(run, step, port->end, offset, run->exec->config.slots);
         rcm_status status = run_peek(run, lane, step, src->channel, bytes, &srcs[i]);
         if (status == RCM_AGAIN)
-            lane_blocked(run, lane, step, port, offset, bytes);
+            lane_blocked(run, lane, step, port, offset);
         if (status != RCM_OK)
             return status;
     }
@@ -130,32 +163,23 @@ static rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state *lan
 }
 
 /* Sends a stable buffer without a copy where the channel can. RCM_ERR_UNSUPPORTED: it cannot. */
-static rcm_status step_lend(struct rcmi_run *run, struct rcmi_end *end, uint64_t meta,
-                            const void *bytes, size_t len) {
-    rcm_status status = rcmi_channel_lend(end->channel, bytes, len, meta);
+static rcm_status step_zero_copy(struct rcmi_run *run, struct rcmi_end *end, uint64_t meta,
+                                 const void *bytes, size_t len) {
+    const rcm_status status =
+        rcmi_channel_send_zero_copy(end->channel, bytes, len, meta, run->gets);
     if (status == RCM_OK)
-        run->lent = true;
+        run->zero_copy = true;
     return status;
 }
 
-/* streaming: with non-temporal stores, but for small pieces. Results are written so only if they
- * would not stay in the caches anyway; slots: see step_fill. */
 static void step_compute(const struct rcmi_run *run, const struct rcmi_bound_step *step,
-                         void *target, bool streaming, const void *const *srcs, size_t bytes) {
+                         void *target, enum rcmi_stores stores, const void *const *srcs,
+                         size_t bytes) {
     if (step->nsrcs > 1)
-        (streaming ? run->reduce_streaming : run->reduce)(target, srcs, step->nsrcs,
-                                                          bytes / run->element_bytes);
+        (stores == RCMI_NON_TEMPORAL ? run->reduce_streaming : run->reduce)(
+            target, srcs, step->nsrcs, bytes / run->element_bytes);
     else if (step->nsrcs == 1 && srcs[0] != target)
-        (streaming ? rcmi_copy_streaming : rcmi_copy)(target, srcs[0], bytes);
-}
-
-/* Of a step that sends nothing. */
-static void step_result(const struct rcmi_run *run, const struct rcmi_bound_step *step, void *dst,
-                        const void *const *srcs, size_t bytes) {
-    if (step->nsrcs == 1 && run->by_vectors && !run->large)
-        rcmi_copy_vectors(dst, srcs[0], bytes);
-    else
-        step_compute(run, step, dst, run->large, srcs, bytes);
+        rcmi_copy_by(stores, target, srcs[0], bytes);
 }
 
 /* The slot of the message that was just sent is kept for its answer. */
@@ -176,16 +200,15 @@ static bool end_keeps(const struct rcmi_run *run, const struct rcmi_end *end, co
 }
 
 /* Ends a step's use of its incoming slots. */
-static void step_release(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+static void step_release(const struct rcmi_run *run, struct rcmi_lane_state *lane,
                          const struct rcmi_bound_step *step) {
     for (int i = 0; i < step->nsrcs; i++) {
         const struct rcmi_place *src = &run->places[step->first_src + (uint32_t)i];
         if (src->where != RCMI_CHANNEL)
             continue;
         struct rcmi_end *end = lane->ports[src->channel].end;
-        end->expecting = false;
-        if (end->invited > 0)
-            end->invited--;
+        if (end->posted > 0)
+            end->posted--;
         rcmi_channel_release(end->channel);
     }
     if (step->answer != RCMI_NO_CHANNEL && step->out == RCMI_NO_CHANNEL) {
@@ -197,152 +220,132 @@ static void step_release(const struct rcmi_run *run, const struct rcmi_lane_stat
     }
 }
 
-/* Computes what a step sends straight to where it is sent from, and into dst if there is one. */
-static void step_compute_direct(const struct rcmi_run *run, const struct rcmi_bound_step *step,
-                                void *dst, void *direct, enum rcmi_twice how,
-                                const void *const *srcs, size_t bytes) {
+/* Computes both results of a step in one pass where it reduces: dst, if there is one, and what is
+ * sent. */
+static void step_compute_both(const struct rcmi_run *run, const struct rcmi_bound_step *step,
+                              void *dst, void *sent, enum rcmi_twice how, const void *const *srcs,
+                              size_t bytes) {
     if (dst && step->nsrcs > 1) {
-        run->reduce_twice(dst, direct, srcs, step->nsrcs, bytes / run->element_bytes, how);
+        run->reduce_twice(dst, sent, srcs, step->nsrcs, bytes / run->element_bytes, how);
         return;
     }
-    step_compute(run, step, direct, how == RCMI_BOTH_PAST, srcs, bytes);
+    step_compute(run, step, sent, how == RCMI_BOTH_NON_TEMPORAL ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL,
+                 srcs, bytes);
     if (dst)
-        step_compute(run, step, dst, how != RCMI_BOTH_THROUGH, srcs, bytes);
+        step_compute(run, step, dst, how != RCMI_BOTH_TEMPORAL ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL,
+                     srcs, bytes);
 }
 
-/* How a slot is written; *ret_try is to be ended once it is.
- *
- * Slots that another core reads can be written past the cache, which costs the same wherever that
- * core is, or through it, which costs a fraction of that if it is near, or the same one, and
- * several times as much if it is far; and cores are moved about on some machines. So both are tried
- * for each channel, but for the smallest; where ranks share cores, those are small that fit there.
- * Not for copies by the string instruction (cpu.h): wherever the core is, through it is as fast.
- * (What makes lines expensive to write again is that the other core has read them. Who answers has
- * written them too, and they cost little.) */
-static enum rcmi_stores slot_stores(const struct rcmi_run *run, const struct rcmi_bound_step *step,
-                                    struct rcmi_end *out, size_t bytes, struct rcmi_try *ret_try) {
-    const bool crowded = run->exec->config.shape->crowd > 1;
-    *ret_try = (struct rcmi_try){.of = NULL};
-    if (!out->channel->transport->shared_slots || step->answered ||
-        bytes < (crowded ? TRIED_MIN_CROWDED : RCMI_FASTER_MIN) ||
-        (step->nsrcs == 1 && rcmi_cpu_copies_strings()))
-        return RCMI_STORES_THROUGH;
-    *ret_try = rcmi_try_begin(&out->stores, bytes);
-    if (ret_try->way == RCMI_STORES_PAST && bytes < RCMI_FASTER_LARGE)
-        ret_try->more = RCMI_PAST_FETCH;
-    else if (ret_try->way == RCMI_STORES_PAST && crowded && !out->multicast)
-        ret_try->more = RCMI_PAST_FETCH_CROWDED;
-    return ret_try->way == RCMI_STORES_PAST ? RCMI_STORES_PAST : RCMI_STORES_THROUGH;
-}
-
-/* Fills the slot, and dst if there is one and it is not `computed` already. Results too large to
- * stay in the cache are written past it, in the same pass as the slot. */
+/* Fills the slot, and dst if there is one and it is not `computed` already. A slot whose message
+ * will be answered is written by both sides, and its lines cost little: through the cache. */
 static void step_fill(const struct rcmi_run *run, const struct rcmi_bound_step *step,
-                      struct rcmi_end *out, void *dst, bool computed, void *slot,
-                      const void *const *srcs, size_t bytes) {
-    const bool shared = out->channel->transport->shared_slots;
-    const bool whole = shared && run->large && dst && !computed;
-    if (dst && !computed && !whole)
-        step_compute(run, step, dst, false, srcs, bytes);
-    struct rcmi_try try;
-    const enum rcmi_stores stores = slot_stores(run, step, out, bytes, &try);
-    const bool past = stores == RCMI_STORES_PAST;
-    if (whole)
-        step_compute_direct(run, step, dst, slot, past ? RCMI_BOTH_PAST : RCMI_FIRST_PAST, srcs,
-                            bytes);
-    else if (dst)
-        rcmi_copy_to_peer(slot, dst, bytes, stores);
-    else if (step->nsrcs == 1)
-        rcmi_copy_to_peer(slot, srcs[0], bytes, stores);
+                      const struct rcmi_end *out, void *dst, bool computed,
+                      const struct rcmi_reserved *target, const void *const *srcs, size_t bytes) {
+    const enum rcmi_stores stores = step->answered ? RCMI_TEMPORAL : target->stores;
+    const bool past = run->results == RCMI_NON_TEMPORAL && out->channel->transport->shared_slots;
+    if (dst && !computed && past) {
+        step_compute_both(run, step, dst, target->bytes,
+                          stores == RCMI_NON_TEMPORAL ? RCMI_BOTH_NON_TEMPORAL
+                                                      : RCMI_FIRST_NON_TEMPORAL,
+                          srcs, bytes);
+        return;
+    }
+    if (dst && !computed)
+        step_compute(run, step, dst, RCMI_TEMPORAL, srcs, bytes);
+    if (dst)
+        rcmi_copy_by(stores, target->bytes, dst, bytes);
     else
-        step_compute(run, step, slot, past, srcs, bytes);
-    rcmi_try_end(&try, bytes);
+        step_compute(run, step, target->bytes, stores, srcs, bytes);
 }
 
-/* Computes what a step sends and sends it: from where the reader wants it, from dst where that
- * keeps it, or from its slot. The slot was reserved, so there is room for a lent message too. */
+/* Computes what a step sends and sends it: from where the reader posted memory for it, in the slot
+ * of the message that it answers, from dst where that keeps it, or from its slot. */
 static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                            const struct rcmi_bound_step *step, void *dst, void *slot,
-                            const void *const *srcs, size_t bytes) {
+                            const struct rcmi_bound_step *step, void *dst,
+                            const struct rcmi_reserved *target, const void *const *srcs,
+                            size_t bytes) {
     struct rcmi_end *out = lane->ports[step->out].end;
-    void *direct = bytes >= RCMI_LEND_MIN ? rcmi_channel_direct(out->channel, bytes) : NULL;
-    const bool lends = step->may_lend_dst && bytes >= RCMI_LEND_MIN && !run->unlendable;
-    if (direct) {
-        step_compute_direct(run, step, dst, direct, run->large ? RCMI_BOTH_PAST : RCMI_BOTH_THROUGH,
-                            srcs, bytes);
+    const bool past = run->results == RCMI_NON_TEMPORAL;
+    const bool from_dst = step->zero_copy_dst && bytes >= RCMI_ZERO_COPY_MIN && !run->no_zero_copy;
+    if (target->posted) {
+        step_compute_both(run, step, dst, target->bytes,
+                          past ? RCMI_BOTH_NON_TEMPORAL : RCMI_BOTH_TEMPORAL, srcs, bytes);
         rcmi_channel_commit(out->channel, bytes, lane->meta);
         return RCM_OK;
     }
     if (step->answer != RCMI_NO_CHANNEL && lane->reply) {
-        step_compute_direct(run, step, dst, lane->reply,
-                            run->large ? RCMI_FIRST_PAST : RCMI_BOTH_THROUGH, srcs, bytes);
+        step_compute_both(run, step, dst, lane->reply,
+                          past ? RCMI_FIRST_NON_TEMPORAL : RCMI_BOTH_TEMPORAL, srcs, bytes);
         rcmi_channel_commit(out->channel, 0, lane->meta | RCMI_META_ELSEWHERE);
         return RCM_OK;
     }
-    if (lends) {
-        step_compute(run, step, dst, false, srcs, bytes);
-        const rcm_status status = step_lend(run, out, lane->meta, dst, bytes);
+    if (from_dst) {
+        step_compute(run, step, dst, RCMI_TEMPORAL, srcs, bytes);
+        const rcm_status status = step_zero_copy(run, out, lane->meta, dst, bytes);
         if (status != RCM_ERR_UNSUPPORTED && status != RCM_AGAIN)
             return status;
-        run->unlendable = status == RCM_ERR_UNSUPPORTED;
+        run->no_zero_copy = status == RCM_ERR_UNSUPPORTED;
     }
-    step_fill(run, step, out, dst, lends, slot, srcs, bytes);
+    step_fill(run, step, out, dst, from_dst, target, srcs, bytes);
     rcmi_channel_commit(out->channel, bytes, lane->meta);
     return RCM_OK;
 }
 
-/* Sends what is stable from where it lies, or finds the slot for the step's message. *ret_slot
- * NULL: it is sent. */
+/* Sends what is stable from where it lies, or finds where the step's message is to be written.
+ * ret_reserved->bytes NULL: it is sent. *bytes: at most a slot of them. */
 static rcm_status step_reserve(struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                               const struct rcmi_bound_step *step, const void *src, size_t bytes,
-                               void **ret_slot) {
+                               const struct rcmi_bound_step *step, const void *src, size_t *bytes,
+                               struct rcmi_reserved *ret_reserved) {
     const struct rcmi_port *port = &lane->ports[step->out];
     struct rcmi_end *out = port->end;
     rcm_status status = RCM_ERR_UNSUPPORTED;
     if (out->serving != port->turn || (step->answered && end_is_full(run, out)))
         return RCM_AGAIN;
-    if (step->may_lend && bytes >= RCMI_LEND_MIN)
-        status = step_lend(run, out, lane->meta, src, bytes);
+    if (step->zero_copy && *bytes >= RCMI_ZERO_COPY_MIN)
+        status = step_zero_copy(run, out, lane->meta, src, *bytes);
     if (status == RCM_OK) {
         if (step->answered)
             end_keep(run, out, NULL);
-        *ret_slot = NULL;
+        ret_reserved->bytes = NULL;
         return RCM_OK;
     }
-    if (status == RCM_ERR_UNSUPPORTED)
-        status = rcmi_channel_reserve(out->channel, ret_slot);
-    return status == RCM_OK && end_keeps(run, out, *ret_slot) ? RCM_AGAIN : status;
+    if (status == RCM_ERR_UNSUPPORTED) {
+        if (run->gets && *bytes > out->channel->slot_bytes)
+            *bytes = out->channel->slot_bytes;
+        status = rcmi_channel_reserve(out->channel, *bytes, ret_reserved);
+    }
+    return status == RCM_OK && end_keeps(run, out, ret_reserved->bytes) ? RCM_AGAIN : status;
 }
 
-/* Does one step if it can be done now. */
+/* Does one step if it can be done now. *bytes: what is left of its slice, then what it moved. */
 static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
-                           const struct rcmi_bound_step *step, size_t offset) {
+                           const struct rcmi_bound_step *step, size_t *bytes) {
     const void *srcs[RCMI_SOURCES_MAX];
-    const size_t bytes = slice_length(step, offset, run->slice_bytes);
+    const size_t offset = lane->offset + lane->part;
     rcm_status status = step_sources(run, lane, step, offset, bytes, srcs);
     if (status != RCM_OK)
         return status;
 
     void *dst = step->dst.where != RCMI_NOWHERE ? run_address(run, &step->dst, offset) : NULL;
     if (step->out == RCMI_NO_CHANNEL) {
-        step_result(run, step, dst, srcs, bytes);
+        step_compute(run, step, dst, run->results, srcs, *bytes);
         step_release(run, lane, step);
         return RCM_OK;
     }
 
     struct rcmi_end *out = lane->ports[step->out].end;
-    void *slot = NULL;
-    status = step_reserve(run, lane, step, srcs[0], bytes, &slot);
+    struct rcmi_reserved target;
+    status = step_reserve(run, lane, step, srcs[0], bytes, &target);
     if (status == RCM_AGAIN)
         lane->waits_for = out;
-    if (status != RCM_OK || !slot)
+    if (status != RCM_OK || !target.bytes)
         return status;
 
-    status = step_send(run, lane, step, dst, slot, srcs, bytes);
+    status = step_send(run, lane, step, dst, &target, srcs, *bytes);
     if (status != RCM_OK)
         return status;
     if (step->answered)
-        end_keep(run, out, bytes > RCMI_TINY ? slot : NULL);
+        end_keep(run, out, *bytes > RCMI_TINY ? target.bytes : NULL);
     step_release(run, lane, step);
     return RCM_OK;
 }
@@ -362,6 +365,25 @@ static void step_pass_ends(const struct rcmi_run *run, const struct rcmi_lane_st
     }
 }
 
+/* One step, or a part of it where its slice goes by several messages. RCM_OK: it is done. */
+static rcm_status lane_step(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                            const struct rcmi_bound_step *step, bool *moved) {
+    const size_t slice = slice_length(step, lane->offset, run->slice_bytes);
+    rcm_status status;
+    do {
+        size_t bytes = slice - lane->part;
+        status = step_try(run, lane, step, &bytes);
+        *moved = *moved || status == RCM_OK || lane->moved;
+        lane->moved = false;
+        if (status != RCM_OK)
+            return status;
+        lane->part += bytes;
+        lane->got = false;
+    } while (lane->part < slice);
+    lane->part = 0;
+    return RCM_OK;
+}
+
 /* All steps for the first slice of its stripe, then all for the next one, ... as far as it goes. */
 static rcm_status lane_progress(struct rcmi_run *run, struct rcmi_lane_state *lane, bool *moved) {
     while (lane->slice < run->nslices) {
@@ -369,7 +391,7 @@ static rcm_status lane_progress(struct rcmi_run *run, struct rcmi_lane_state *la
         lane->meta = run->bind.meta | (last_slice ? RCMI_META_LAST : 0);
         while (lane->pc < lane->end) {
             const struct rcmi_bound_step *step = &run->steps[lane->pc];
-            rcm_status status = step_try(run, lane, step, lane->offset);
+            rcm_status status = lane_step(run, lane, step, moved);
             if (status != RCM_OK)
                 return status;
             if (last_slice)
@@ -377,7 +399,6 @@ static rcm_status lane_progress(struct rcmi_run *run, struct rcmi_lane_state *la
             lane->waits_for = NULL;
             lane->pc++;
             run->exec->steps_done++;
-            *moved = true;
         }
         lane->slice += run->stripes;
         lane->offset += run->stripes * run->slice_bytes;
@@ -386,16 +407,17 @@ static rcm_status lane_progress(struct rcmi_run *run, struct rcmi_lane_state *la
     return RCM_OK;
 }
 
-/* May the run end, as far as this channel goes: what was lent to it, and what it has to carry? */
+/* May the run end, as far as this channel goes: what was sent without a copy, and what it has to
+ * carry? */
 static bool port_done(const struct rcmi_run *run, const struct rcmi_port *port) {
     struct rcmi_channel *channel = port->end->channel;
-    return !port->end->outgoing || ((!run->lent || rcmi_channel_quiet(channel)) &&
+    return !port->end->outgoing || ((!run->zero_copy || rcmi_channel_completed(channel)) &&
                                     (!run->lingers || rcmi_channel_taken(channel, port->sent)));
 }
 
 /* The first channel that the run waits for at its end; NULL: none. */
 static const struct rcmi_end *run_lingers_for(const struct rcmi_run *run) {
-    if (!run->lent && !run->lingers)
+    if (!run->zero_copy && !run->lingers)
         return NULL;
     for (uint32_t i = 0; i < run->bind.plan->nchannels * run->stripes; i++)
         if (!port_done(run, &run->ports[i]))
@@ -403,13 +425,17 @@ static const struct rcmi_end *run_lingers_for(const struct rcmi_run *run) {
     return NULL;
 }
 
+/* What readers are getting from here. */
+static void run_help(const struct rcmi_run *run, bool *moved) {
+    for (uint32_t i = 0; i < run->bind.plan->nchannels * run->stripes; i++)
+        if (run->ports[i].end->outgoing && rcmi_channel_help(run->ports[i].end->channel))
+            *moved = true;
+}
+
 rcm_status rcmi_run_progress(struct rcmi_run *run, bool *moved) {
     bool done = true;
-    if (run->fetch != RCMI_RUN_BY_SLOTS) {
-        const rcm_status status = rcmi_run_fetch(run, moved);
-        if (status != RCM_OK)
-            return status;
-    }
+    if (run->gets && run->zero_copy)
+        run_help(run, moved);
     for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++) {
         struct rcmi_lane_state *lane = &run->lanes[i];
         if (lane->slice >= run->nslices)
@@ -420,13 +446,7 @@ rcm_status rcmi_run_progress(struct rcmi_run *run, bool *moved) {
         else if (status != RCM_OK)
             return status;
     }
-    if (!done || run_lingers_for(run))
-        return RCM_AGAIN;
-    if (run->results_ns)
-        rcmi_run_results_end(run);
-    if (run->began_ns)
-        rcmi_run_fetch_learn(run, RCMI_FETCH_NEVER);
-    return RCM_OK;
+    return done && !run_lingers_for(run) ? RCM_OK : RCM_AGAIN;
 }
 
 void rcmi_run_waits_for(const struct rcmi_run *run, struct rcmi_run_wait *ret_wait) {

@@ -31,14 +31,13 @@ struct rcmi_exec_config {
     size_t slot_bytes;
     size_t bulk_bytes; /* of the slots of a bulk channel between ranks of two hosts, or more */
     uint32_t slots;
-    enum rcmi_fetching fetch;
 };
 rcm_status rcmi_exec_create(const struct rcmi_exec_config *config, struct rcmi_exec **ret_exec);
 /* Closes its channels; runs must have ended. */
 void rcmi_exec_free(struct rcmi_exec *exec);
 
-/* Closes all channels, after which nothing that was lent is touched; no run may be started or go
- * on. */
+/* Closes all channels, after which nothing that was sent without a copy is touched; no run may be
+ * started or go on. */
 void rcmi_exec_close_channels(struct rcmi_exec *exec);
 /* Opens the channels that a vector of `bytes` needs ahead of its first run: RCM_OK when all are
  * ready, RCM_AGAIN. */
@@ -58,8 +57,8 @@ struct rcmi_bind {
 };
 
 #define RCMI_META_LAST (UINT64_C(1) << 63)
-/* The payload is not in the message. If that is empty: it answers one from its reader, and stands
- * in the slot of that. Else the message says where the vector is to be fetched: exec_fetch.c. */
+/* The message is empty: it answers one from its reader, and its payload stands in the slot of that.
+ */
 #define RCMI_META_ELSEWHERE (UINT64_C(1) << 62)
 
 /* Binds and takes its turn on the channels. Does not move data yet. The run is exec's, given back

@@ -45,7 +45,6 @@ void rcmi_exec_close_channels(struct rcmi_exec *exec) {
         exec->ends = end->next;
         rcmi_channel_close(end->channel);
         free(end->kept);
-        free(end->fetches);
         free(end);
     }
 }
@@ -146,10 +145,25 @@ struct slice_rule {
                      they are of one length */
 };
 
-static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec,
-                                         const struct rcmi_plan *plan) {
+/* Does a vector of so many bytes go by messages that the reader gets? Only where a plan copies and
+ * forwards nothing. What ranks find out about their links does not change it: a message that cannot
+ * be got comes in parts, or piece by piece through its slot. */
+static bool exec_gets(const struct rcmi_exec *exec, const struct rcmi_plan *plan, size_t bytes) {
+    return plan->collective == RCM_BROADCAST && plan->nranks == 2 &&
+           exec->config.shape->nhosts == 1 &&
+           rcmi_range_has(rcmi_node_protocol(exec->config.node)->get, bytes);
+}
+
+static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
+                                         size_t bytes) {
     const size_t slot = exec->config.slot_bytes, bulk = exec->config.bulk_bytes;
     const bool crowded = exec->config.shape->crowd > 1;
+    if (exec_gets(exec, plan, bytes))
+        return (struct slice_rule){.most = RCMI_GET_MAX,
+                                   .least = RCMI_GET_MAX,
+                                   .enough = 1,
+                                   .stripes = 1,
+                                   .halving = true};
     if (!exec_is_spread(exec))
         return (struct slice_rule){plan->halves && crowded ? slot / 2 : slot, RCMI_SLICE_MIN,
                                    plan->stripes, plan->stripes, true};
@@ -187,7 +201,7 @@ static size_t slice_even(const struct slice_rule *rule, size_t longest) {
 static struct slicing exec_slicing(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
                                    size_t count, size_t element_bytes) {
     const size_t longest = rcmi_chunk_max(count, element_bytes, plan->nchunks) * element_bytes;
-    const struct slice_rule rule = exec_slice_rule(exec, plan);
+    const struct slice_rule rule = exec_slice_rule(exec, plan, count * element_bytes);
     struct slicing slicing = {.n = 1, .stripes = 1};
     slicing.bytes = rule.halving ? slice_halved(&rule, longest) : slice_even(&rule, longest);
     if (longest)
@@ -283,11 +297,11 @@ static void run_bind_step(struct rcmi_run *run, uint32_t i, bool in_place) {
                          &count);
         bound->bytes = count * run->element_bytes;
     }
-    bound->may_lend =
+    bound->zero_copy =
         step->op == RCMI_STEP_SEND && (in_place ? step->stable_in_place : step->stable);
-    bound->may_lend_dst = step->out != RCMI_NO_CHANNEL && step->lasting;
+    bound->zero_copy_dst = step->out != RCMI_NO_CHANNEL && step->lasting;
     bound->receives_into_dst = step->op == RCMI_STEP_RECV || step->op == RCMI_STEP_RECV_COPY_SEND;
-    bound->invites = step->early;
+    bound->early = step->early;
     bound->answered = step->answered;
     bound->answer = step->answer;
     for (uint32_t k = 0; k < step->nsrcs; k++)
@@ -343,6 +357,16 @@ static bool run_may_yield(const struct rcmi_run *run) {
            bytes < RCMI_COURTESY_MAX && run_only_sends(plan);
 }
 
+/* Results that would not stay in the caches until somebody reads them are written past them. */
+static enum rcmi_stores run_result_stores(const struct rcmi_run *run) {
+    const struct rcmi_protocol *protocol = rcmi_node_protocol(run->exec->config.node);
+    const size_t bytes = run->bind.count * run->element_bytes;
+    const bool sums = run->bind.plan->sums;
+    if (rcmi_range_has(sums ? protocol->sum_non_temporal : protocol->copy_non_temporal, bytes))
+        return RCMI_NON_TEMPORAL;
+    return !sums && rcmi_range_has(protocol->copy_vectors, bytes) ? RCMI_VECTORS : RCMI_TEMPORAL;
+}
+
 /* Everything that depends on size and type, not on where the buffers are. */
 static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     const struct rcmi_plan *plan = run->bind.plan;
@@ -350,15 +374,11 @@ static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     run->reduce = rcmi_reduce_kernel(run->bind.dtype, run->bind.op);
     run->reduce_streaming = rcmi_reduce_kernel_streaming(run->bind.dtype, run->bind.op);
     run->reduce_twice = rcmi_reduce_kernel_twice(run->bind.dtype, run->bind.op);
-    run->large =
-        run->bind.count * run->element_bytes >= (plan->sums ? RCMI_LARGE_BYTES : RCMI_LARGE_COPIED);
-    run->by_vectors = false;
-    run->results =
-        rcmi_run_results(run, run->bind.count * run->element_bytes, run_only_sends(plan));
+    run->results = run_result_stores(run);
+    run->gets = exec_gets(run->exec, plan, run->bind.count * run->element_bytes);
     run->lingers = run->exec->config.shape->crowd > 1 &&
                    run->bind.count / plan->nchunks * run->element_bytes >= RCMI_LINGER_MIN;
     run->courteous = run_may_yield(run);
-    run->may_fetch = rcmi_run_may_fetch(run, in_place);
     const struct slicing slicing =
         exec_slicing(run->exec, plan, run->bind.count, run->element_bytes);
     run->nslices = slicing.n;
@@ -423,12 +443,7 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
     run->bind.meta = bind->meta;           /* and base is what is used of where the buffers are */
     run->base[RCMI_IN] = (char *)bind->in; /* only read: no step writes to IN */
     run->base[RCMI_OUT] = bind->out;
-    run->lent = run->unlendable = false;
-    run->fetch = run->may_fetch ? RCMI_RUN_OPENS : RCMI_RUN_BY_SLOTS;
-    run->began_ns = 0;
-    rcmi_run_results_begin(run);
-    exec->running++;
-    exec->starts++;
+    run->zero_copy = run->no_zero_copy = run->no_posts = false;
     run_take_turns(run);
     *ret_run = run;
     return RCM_OK;
@@ -438,22 +453,18 @@ bool rcmi_run_is_courteous(const struct rcmi_run *run) {
     return run->courteous && !run->ports[0].end->channel->transport->shared_slots;
 }
 
-void rcmi_port_withdraw(const struct rcmi_port *port) {
+/* If it is the port's turn: nothing is written to posted memory of the run any more. */
+static void port_withdraw(const struct rcmi_port *port) {
     struct rcmi_end *end = port->end;
-    if (end->serving != port->turn)
+    if (end->serving != port->turn || end->posted == 0)
         return;
-    if (end->expecting)
-        rcmi_channel_expect(end->channel, NULL, 0);
-    if (end->invited > 0)
-        (void)rcmi_channel_invite(end->channel, 0, NULL, 0);
-    end->expecting = false;
-    end->invited = 0;
+    (void)rcmi_channel_post_receive(end->channel, NULL);
+    end->posted = 0;
 }
 
 void rcmi_run_end(struct rcmi_run *run) {
     for (uint32_t i = 0; i < run->bind.plan->nchannels * run->stripes; i++)
-        rcmi_port_withdraw(&run->ports[i]);
-    run->exec->running--;
+        port_withdraw(&run->ports[i]);
     run->next = run->exec->idle;
     run->exec->idle = run;
 }

@@ -58,9 +58,10 @@ struct rcmi_engine {
     bool armed;                /* loop thread only */
     struct rcmi_seldom seldom; /* loop thread only */
     struct rcmi_address_book *book;
-    int rank, nranks;       /* of the world, that is of rcm_init */
-    bool merges_hosts;      /* ranks of equal host identity are one host of the shape */
-    struct rcmi_cpus *cpus; /* by world rank */
+    int rank, nranks;                /* of the world, that is of rcm_init */
+    struct rcmi_protocols protocols; /* rank 0's, without get where some rank cannot */
+    bool merges_hosts;               /* ranks of equal host identity are one host of the shape */
+    struct rcmi_cpus *cpus;          /* by world rank */
     _Atomic int refs; /* communicators that are not freed; acquire-release, the last one frees */
     int open;         /* communicators in use; under lock */
     bool *parted;     /* by world rank: shared a communicator that had an orderly end; under lock */
@@ -93,7 +94,6 @@ struct rcm_comm {
     int64_t timeout_ms;
     int64_t warn_after_ns; /* 0: never */
     size_t slot_bytes;
-    enum rcmi_fetching fetch; /* of large messages and broadcasts within a host */
     uint32_t slots;
     int *host_of, *world_rank;
     struct rcmi_shape shape;
@@ -164,9 +164,8 @@ struct rcmi_transfer {
     size_t total;    /* bytes of the message */
     size_t done;     /* bytes moved */
     int stage;
-    uint64_t last;    /* of the channel, once all is sent: the message that the other must take */
-    int64_t asked_ns; /* 0: that does not matter */
-    uint64_t from;    /* where it is fetched from, see p2p_fetch.c; 0: it is not */
+    uint64_t last; /* of the channel, once all is sent: the message that the other must take */
+    uint64_t from; /* where it is got from, see p2p_get.c; 0: it is not */
 };
 
 struct rcm_work {

@@ -6,7 +6,6 @@
  */
 #include "comm.h"
 #include "log.h"
-#include "settings.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,20 +117,7 @@ rcm_status rcmi_comm_shape(rcm_comm *comm) {
 
 /* ---- What works --------------------------------------------------------------------------- */
 
-static enum rcmi_fetching fetching_wanted(void) {
-    const char *wanted = rcmi_setting("RINGCOMM_FETCH");
-    if (strcmp(wanted, "never") == 0)
-        return RCMI_FETCH_NEVER;
-    if (strcmp(wanted, "always") == 0)
-        return RCMI_FETCH_ALWAYS;
-    if (strcmp(wanted, "auto") != 0)
-        rcmi_log(RCMI_LOG_WARN, "RINGCOMM_FETCH=%s is not auto, never or always, using auto",
-                 wanted);
-    return RCMI_FETCH_MEASURED;
-}
-
 rcm_status rcmi_comm_equip(rcm_comm *comm) {
-    comm->fetch = fetching_wanted();
     const struct rcmi_exec_config config = {
         .node = comm->engine->node,
         .epoch = comm->epoch,
@@ -141,7 +127,6 @@ rcm_status rcmi_comm_equip(rcm_comm *comm) {
         .slot_bytes = comm->slot_bytes,
         .bulk_bytes = rcmi_node_bulk_bytes(comm->engine->node, !comm->engine->merges_hosts),
         .slots = comm->slots,
-        .fetch = comm->fetch,
     };
     rcm_status status = rcmi_exec_create(&config, &comm->exec);
     if (status == RCM_OK)

@@ -13,6 +13,7 @@
 #include "comm.h"
 #include "log.h"
 #include "page.h"
+#include "process.h"
 #include "settings.h"
 #include <inttypes.h>
 #include <sched.h>
@@ -23,6 +24,15 @@
 #include <unistd.h>
 
 #define SETTINGS_TEXT 256
+
+/* What each rank publishes before its node's address. */
+struct published {
+    char settings[SETTINGS_TEXT];        /* must be equal on all ranks; padded with NULs */
+    struct rcmi_cpus cpus;               /* that it may use */
+    char protocols[RCMI_PROTOCOLS_TEXT]; /* rank 0's count */
+    uint8_t reads_others;                /* may it get from other processes' memory? */
+    uint8_t reserved[63];
+};
 
 /* What rcm_init gathers on its way. */
 struct init {
@@ -37,7 +47,8 @@ struct init {
     int64_t slots, slot_bytes;
     int64_t timeout_ms, warn_after_s;
     rcmi_deadline deadline;
-    struct rcmi_cpus *cpus;       /* by rank, until the engine has them */
+    struct rcmi_cpus *cpus; /* by rank, until the engine has them */
+    bool all_read_others;
     char settings[SETTINGS_TEXT]; /* what must be equal on all ranks, as text */
 };
 
@@ -150,50 +161,78 @@ static rcm_status init_look(void *arg) {
     return rcmi_join_look(init->store, &init->launch, &init->join);
 }
 
-/* Published by each rank: its settings' text, NUL-padded, the CPUs it may use, its node's address.
- */
+/* What this rank publishes; its address follows. Free with free. */
+static rcm_status published_make(const struct init *init, const void *address, size_t len,
+                                 char **ret_bytes) {
+    struct rcmi_protocols protocols;
+    char reason[160];
+    rcm_status status = rcmi_protocols_local(&protocols);
+    if (status != RCM_OK)
+        return status;
+    struct published *mine = calloc(1, sizeof(*mine) + len);
+    if (!mine)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for this rank's address");
+    memcpy(mine->settings, init->settings, SETTINGS_TEXT);
+    /* Beyond 1,024 CPUs this fails and the mask stays empty: then ranks do not spin. */
+    (void)sched_getaffinity(0, sizeof(mine->cpus), (cpu_set_t *)(void *)&mine->cpus);
+    rcmi_protocols_write(&protocols, mine->protocols);
+    mine->reads_others = rcmi_process_reads_others(reason, sizeof(reason));
+    if (!mine->reads_others)
+        rcmi_log(RCMI_LOG_INFO, "large messages go by shared slots: %s", reason);
+    memcpy(mine + 1, address, len);
+    *ret_bytes = (char *)mine;
+    return RCM_OK;
+}
+
+/* Takes in what rank r published, and leaves its address in the blob. */
+static rcm_status published_take(struct init *init, rcm_comm *comm, int r, struct rcm_blob *blob) {
+    struct published said;
+    if (blob->len <= sizeof(said))
+        return rcmi_fail_origin(RCM_ERR_PROTOCOL, r, "rank %d published only %zu bytes", r,
+                                blob->len);
+    memcpy(&said, blob->data, sizeof(said));
+    said.settings[SETTINGS_TEXT - 1] = said.protocols[RCMI_PROTOCOLS_TEXT - 1] = '\0';
+    init->cpus[r] = said.cpus;
+    init->all_read_others = init->all_read_others && said.reads_others;
+    blob->len -= sizeof(said);
+    memmove(blob->data, (char *)blob->data + sizeof(said), blob->len);
+    if (strcmp(said.settings, init->settings) != 0)
+        return settings_differ(said.settings, r, init->settings, comm->rank);
+    return r == 0 ? rcmi_protocols_read(said.protocols, "rank 0", &comm->engine->protocols)
+                  : RCM_OK;
+}
+
 static rcm_status init_exchange(struct init *init, rcm_comm *comm) {
     const void *address;
     size_t len;
     rcmi_node_address(comm->engine->node, &address, &len);
     struct rcm_blob *all = calloc((size_t)comm->size, sizeof(*all));
+    char *mine = NULL;
     init->cpus = calloc((size_t)comm->size, sizeof(*init->cpus));
-    char *mine = calloc(1, SETTINGS_TEXT + RCMI_CPU_BYTES + len);
-    if (!all || !mine || !init->cpus) {
+    rcm_status status = RCM_OK;
+    if (!all || !init->cpus)
+        status = rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the addresses of %d ranks", comm->size);
+    if (status == RCM_OK)
+        status = published_make(init, address, len, &mine);
+    if (status != RCM_OK) {
         free(all);
-        free(mine);
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the addresses of %d ranks", comm->size);
+        return status;
     }
-    memcpy(mine, init->settings, SETTINGS_TEXT);
-    /* Beyond 1,024 CPUs this fails and the mask stays empty: then ranks do not spin. */
-    (void)sched_getaffinity(0, RCMI_CPU_BYTES, (cpu_set_t *)(void *)(mine + SETTINGS_TEXT));
-    memcpy(mine + SETTINGS_TEXT + RCMI_CPU_BYTES, address, len);
     char scope[80];
     snprintf(scope, sizeof(scope), "%s/rank", init->join.scope);
     const struct rcmi_look look = {init_look, init};
-    rcm_status status =
-        rcmi_exchange(init->store, scope, comm->rank, comm->size, mine,
-                      SETTINGS_TEXT + RCMI_CPU_BYTES + len, init->deadline, &look, all);
+    status = rcmi_exchange(init->store, scope, comm->rank, comm->size, mine,
+                           sizeof(struct published) + len, init->deadline, &look, all);
     free(mine);
     if (status != RCM_OK) {
         free(all);
         return status;
     }
-    for (int r = 0; r < comm->size; r++) { /* settings are compared, then cut off */
-        if (status == RCM_OK && all[r].len <= SETTINGS_TEXT + RCMI_CPU_BYTES)
-            status = rcmi_fail_origin(RCM_ERR_PROTOCOL, r, "rank %d published only %zu bytes", r,
-                                      all[r].len);
-        if (status != RCM_OK)
-            continue;
-        char *text = all[r].data;
-        text[SETTINGS_TEXT - 1] = '\0';
-        if (strcmp(text, init->settings) != 0)
-            status = settings_differ(text, r, init->settings, comm->rank);
-        memcpy(init->cpus[r].bytes, text + SETTINGS_TEXT, RCMI_CPU_BYTES);
-        memmove(text, text + SETTINGS_TEXT + RCMI_CPU_BYTES,
-                all[r].len - SETTINGS_TEXT - RCMI_CPU_BYTES);
-        all[r].len -= SETTINGS_TEXT + RCMI_CPU_BYTES;
-    }
+    init->all_read_others = true;
+    for (int r = 0; r < comm->size && status == RCM_OK; r++)
+        status = published_take(init, comm, r, &all[r]);
+    if (!init->all_read_others)
+        rcmi_protocols_forbid_get(&comm->engine->protocols);
     struct rcmi_address_book *book = NULL;
     if (status == RCM_OK)
         status = rcmi_book_create(all, comm->size, &book);
@@ -233,6 +272,8 @@ static rcm_status init_shape(struct init *init, rcm_comm *comm) {
     if (status == RCM_OK) {
         comm->engine->crowd = comm->crowd <= 1 ? 1 : comm->local_size;
         comm->engine->budget = rcmi_pause_budget(comm->engine->crowd);
+        rcmi_node_set_protocols(comm->engine->node, &comm->engine->protocols,
+                                comm->engine->crowd > 1 ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY);
     }
     return status;
 }

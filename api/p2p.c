@@ -10,7 +10,7 @@
  *           DATA(id, bytes) ... DATA(id)   -->   into the buffer
  *                                          <--   CREDIT(bytes): so many eager bytes were taken
  *   large within a machine, or of no bytes:
- *           ANNOUNCE(id, tag, total, from) -->   matched: copied from there (p2p_fetch.c)
+ *           ANNOUNCE(id, tag, total, from) -->   matched: copied from there (p2p_get.c)
  *                                          <--   TAKEN(id)
  *
  * EAGER, BARE and ANNOUNCE go out in the order of the sends, so matching is in order per tag.
@@ -21,9 +21,8 @@
  * kind and the id travel in the slot's meta word, so DATA slots hold nothing but data and can be
  * received straight into place.
  *
- * What is small depends on what asking costs, and is the sender's to say (p2p_send.c), but for some
- * that the receiver may want to fetch (p2p_fetch.c). A blocking call with nothing else under way
- * needs no work for a small message (p2p_direct.c).
+ * What is small is said by constants (transport/protocol.h, p2p_internal.h). A blocking call with
+ * nothing else under way needs no work for a small message (p2p_direct.c).
  *
  * Posted receives and unexpected messages are kept in one list each, in order of arrival, whoever
  * the peer is: a receive from any source is a match without comparing the source.
@@ -53,7 +52,7 @@ rcm_status rcmi_p2p_create(rcm_comm *comm, struct rcmi_p2p **ret_p2p) {
     }
     p2p->comm = comm;
     p2p->budget = budget_of(n);
-    p2p->fetch = comm->fetch;
+    p2p->protocol = rcmi_node_protocol(comm->engine->node);
     list_init(&p2p->posted);
     p2p->unexpected_end = &p2p->unexpected;
     for (size_t r = 0; r < n; r++) {
@@ -177,16 +176,16 @@ static void list_cancel(struct list *list, rcm_status status) {
 void rcmi_p2p_cancel(struct rcmi_p2p *p2p, rcm_status status) {
     for (int r = 0; r < p2p->comm->size; r++) {
         struct pair *pair = &p2p->pairs[r];
-        if (pair->expecting)
-            rcmi_channel_expect(pair->rx, NULL, 0);
-        pair->expecting = false;
-        rcmi_channel_close(pair->tx); /* so that nothing lent is touched any more */
+        if (pair->posted)
+            (void)rcmi_channel_post_receive(pair->rx, NULL);
+        pair->posted = false;
+        rcmi_channel_close(pair->tx); /* so that nothing sent without a copy is touched any more */
         rcmi_channel_close(pair->rx);
         pair->tx = pair->rx = NULL;
         list_cancel(&pair->outgoing, status);
         list_cancel(&pair->sending, status);
         list_cancel(&pair->receiving, status);
-        pair->fetching = 0;
+        pair->getting = 0;
     }
     list_cancel(&p2p->posted, status);
 }

@@ -23,7 +23,7 @@ rcm_status rcmi_p2p_send_now(rcm_comm *comm, int peer, uint64_t tag, const void 
     rcm_status status = RCM_AGAIN;
     if (pair->tx && pair->rx && !pair->ready && rcmi_pair_may_be_eager(p2p, pair, tag, bytes) &&
         !travels_bare(pair, tag, bytes) && !eager_waits(p2p, pair, bytes))
-        status = rcmi_pair_put_eager(p2p, pair, tag, buffer, bytes);
+        status = rcmi_pair_put_eager(pair, tag, buffer, bytes);
     rcmi_comm_give(comm);
     return status == RCM_OK ? RCM_OK : RCM_AGAIN;
 }
@@ -38,16 +38,14 @@ static rcm_status pair_receive(struct rcmi_p2p *p2p, int peer, uint64_t tag, voi
     rcm_status status = rcmi_channel_peek(pair->rx, &slot);
     if (status != RCM_OK)
         return status == RCM_AGAIN ? RCM_PENDING : RCM_AGAIN;
-    if (!eager_open(&slot, &header, &bytes) || header.total > capacity ||
+    if (!slot.bytes || !eager_open(&slot, &header, &bytes) || header.total > capacity ||
         (tag != RCM_ANY_TAG && tag != header.tag))
         return RCM_AGAIN;
-    pair->expecting = false;
+    pair->posted = false;
     rcmi_copy(buffer, bytes, header.total);
     rcmi_channel_release(pair->rx);
     pair->eager_due += eager_charge(header.total);
     pair->eager_in += eager_charge(header.total);
-    if (header.total >= FETCH_MIN)
-        rcmi_pair_came_unasked(pair, header.total);
     return RCM_OK;
 }
 

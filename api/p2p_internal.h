@@ -5,7 +5,7 @@
  *   p2p.c          pairs and their channels, what the driver calls
  *   p2p_send.c     announcing, pieces of data, answers that are owed
  *   p2p_receive.c  what arrives, and to which receive it belongs
- *   p2p_fetch.c    messages that the receiver copies out of the sender's memory
+ *   p2p_get.c      messages that the receiver copies out of the sender's memory
  *   p2p_direct.c   blocking calls that need no work
  */
 #ifndef RCMI_P2P_INTERNAL_H
@@ -13,32 +13,22 @@
 
 #include <string.h>
 #include "comm.h"
-#include "faster.h"
 
-#define EAGER_MAX     ((size_t)65536)  /* between sockets: asking costs more than the copies */
-#define EAGER_BARE    ((size_t)262144) /* the same without copies, see travels_bare */
-#define EAGER_SHARED  ((size_t)32768)  /* where the receiver copies from the slot */
-#define EAGER_CROWDED ((size_t)131072) /* on shared cores asking takes two changes of tasks */
-/* The same where the receiver may fetch instead, if it is asked, and has not wished otherwise. */
-#define EAGER_SHARED_FETCHED  ((size_t)16383)
-#define EAGER_CROWDED_FETCHED ((size_t)131071)
-#ifndef FETCH_MIN /* the fuzz target's messages are small */
-#define FETCH_MIN ((size_t)16 << 10)
-#endif
-/* There a sender that went on at once might keep the receiver from their core: it waits, from so
- * many bytes on, until the message was taken. */
+#define EAGER_MAX  ((size_t)65536)  /* between sockets: a rendezvous costs more than the copies */
+#define EAGER_BARE ((size_t)262144) /* the same without copies, see travels_bare */
+/* Where ranks share cores a sender that went on at once might keep the receiver from their core: it
+ * waits, from so many bytes on, until the message was taken. */
 #define CROWDED_WAITS  ((size_t)16384)
 #define BUDGET_MAX     ((size_t)1 << 20) /* of a pair; where there are many pairs */
 #define BUDGET_MIN     ((size_t)1 << 14) /* less each, so that all together */
 #define BUDGET_TOTAL   ((size_t)1 << 26) /* are this much, up to 4096 ranks */
 #define ANNOUNCED_MAX  ((size_t)1 << 20) /* that no receive was posted for */
 #define EAGER_OVERHEAD ((size_t)64)
-#define CACHED_MAX     ((size_t)4 << 20) /* larger messages do not stay in a cache */
-#ifndef BARE_MIN                         /* the fuzz target's slots are small */
-#define BARE_MIN ((size_t)8192) /* smaller eager messages are cheaper to copy than to lend */
+#ifndef BARE_MIN                /* the fuzz target's slots are small */
+#define BARE_MIN ((size_t)8192) /* smaller eager messages are cheaper to copy */
 #endif
-#ifndef LEND_MIN
-#define LEND_MIN ((size_t)2048)
+#ifndef ZERO_COPY_MIN
+#define ZERO_COPY_MIN ((size_t)2048)
 #endif
 #define PIECES 4 /* of a message, at least, if they are not smaller than this: */
 #ifndef PIECE_MIN
@@ -97,12 +87,10 @@ struct pair {
     size_t eager_in;  /* eager bytes taken for which no credit was given */
     size_t eager_due; /* eager bytes arrived for which no credit was given: the peer's eager_out, or
                          less */
-    struct rcmi_faster_sizes stores;           /* into its slots: enum rcmi_stores */
-    struct rcmi_rows fetches[RCMI_ROWS_SIZES]; /* enum rcmi_fetching */
-    uint64_t wish;                             /* said last to the sender: see p2p_fetch.c */
-    int fetching;                              /* of those that it is receiving */
-    bool unfetchable;
-    bool expecting, active;
+    int getting;      /* of the messages that it is receiving */
+    bool ungettable;  /* its memory, by now it is known */
+    bool posted;      /* a receive, with the channel */
+    bool active;
     _Atomic bool wanted; /* set by the loop thread, taken by the driver (exchange) */
 };
 
@@ -113,9 +101,9 @@ struct rcmi_p2p {
     _Atomic bool any_wanted;
     struct list posted;
     struct unexpected *unexpected, **unexpected_end;
-    size_t announced;         /* of those, without their bytes */
-    size_t budget;            /* eager bytes of a pair; the same on all ranks */
-    enum rcmi_fetching fetch; /* what the user says of p2p_fetch.c */
+    size_t announced; /* of those, without their bytes */
+    size_t budget;    /* eager bytes of a pair; the same on all ranks */
+    const struct rcmi_protocol *protocol;
 };
 
 static inline void list_init(struct list *list) {
@@ -211,25 +199,15 @@ rcm_status rcmi_pair_pump(struct rcmi_p2p *p2p, int peer, bool *moved);
 /* May a message of so many bytes go out unasked? Sends it so; RCM_AGAIN: no slot is free. */
 bool rcmi_pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair, uint64_t tag,
                             size_t total);
-rcm_status rcmi_pair_put_eager(const struct rcmi_p2p *p2p, struct pair *pair, uint64_t tag,
-                               const void *bytes, size_t total);
+rcm_status rcmi_pair_put_eager(struct pair *pair, uint64_t tag, const void *bytes, size_t total);
 /* p2p_receive.c: takes what came from peer; owes it READY; ends a receive that has all. */
 rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved);
 rcm_status rcmi_pair_owe_ready(struct pair *pair, int peer, uint32_t id);
 void rcmi_receive_end(struct rcm_work *work);
-/* p2p_fetch.c. An announced message begins to be received: decides whether it is fetched, and then
- * sets transfer->from and counts it in pair->fetching. It came, one way or the other. The next
- * piece of one that is fetched. */
-bool rcmi_pair_begin_fetch(const struct rcmi_p2p *p2p, struct pair *pair,
-                           struct rcmi_transfer *transfer, uint64_t from);
-void rcmi_pair_fetch_learn(struct pair *pair, const struct rcmi_transfer *transfer);
-/* The receiver's wish to have messages of so many bytes unasked. One came so, of FETCH_MIN or more.
- */
-static inline uint64_t rcmi_pair_wish_bit(size_t bytes) {
-    return UINT64_C(1) << rcmi_rows_size(bytes);
-}
-void rcmi_pair_came_unasked(struct pair *pair, size_t bytes);
-rcm_status rcmi_pair_fetch(const struct rcmi_p2p *p2p, int peer, bool *moved);
+/* p2p_get.c. An announced message begins to be received: is it got from there? Then it sets
+ * transfer->from and counts it in pair->getting. The next piece of one that is got. */
+bool rcmi_pair_begin_get(struct pair *pair, struct rcmi_transfer *transfer, uint64_t from);
+rcm_status rcmi_pair_get(const struct rcmi_p2p *p2p, int peer, bool *moved);
 /* A new receive. */
 void rcmi_p2p_post_receive(struct rcmi_p2p *p2p, struct rcm_work *work);
 

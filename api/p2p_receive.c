@@ -37,15 +37,16 @@ void rcmi_receive_end(struct rcm_work *work) {
     rcmi_work_complete(work, t->total > t->capacity ? RCM_ERR_TRUNCATED : RCM_OK);
 }
 
-/* Puts bytes of a message to their place, as far as the buffer reaches. A long message would not
- * stay in a cache, but lines that are written there are read first. */
-static void receive_bytes(struct rcmi_transfer *t, const char *bytes, size_t len) {
-    const bool past = t->total >= CACHED_MAX;
+/* Copies bytes of a message to user memory, as far as that reaches. A long message would not stay
+ * in a cache, but lines that are written there are read first. */
+static void receive_bytes(const struct rcmi_p2p *p2p, struct rcmi_transfer *t, const char *bytes,
+                          size_t len) {
+    const bool past = rcmi_range_has(p2p->protocol->copy_non_temporal, t->total);
     if (t->done < t->capacity) {
         const size_t room = t->capacity - t->done, n = len < room ? len : room;
         char *place = t->buffer + t->done;
         if (bytes != place)
-            (past ? rcmi_copy_streaming : rcmi_copy)(place, bytes, n);
+            rcmi_copy_by(past ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL, place, bytes, n);
     }
     t->done += len;
 }
@@ -53,10 +54,8 @@ static void receive_bytes(struct rcmi_transfer *t, const char *bytes, size_t len
 static void receive_eager(struct rcmi_p2p *p2p, struct rcm_work *work, int peer,
                           const struct header *header, const char *bytes) {
     receive_begin(work, peer, header);
-    receive_bytes(&work->transfer, bytes, header->total);
+    receive_bytes(p2p, &work->transfer, bytes, header->total);
     p2p->pairs[peer].eager_in += eager_charge(header->total);
-    if (header->total >= FETCH_MIN)
-        rcmi_pair_came_unasked(&p2p->pairs[peer], header->total);
     rcmi_receive_end(work);
 }
 
@@ -76,7 +75,7 @@ static rcm_status receive_announced(struct rcmi_p2p *p2p, struct rcm_work *work,
     receive_begin(work, peer, &announced->header);
     work->transfer.id = id;
     list_append(&pair->receiving, work);
-    if (rcmi_pair_begin_fetch(p2p, pair, &work->transfer, announced->from))
+    if (rcmi_pair_begin_get(pair, &work->transfer, announced->from))
         return RCM_OK;
     return rcmi_pair_owe_ready(pair, peer, id);
 }
@@ -156,9 +155,8 @@ static rcm_status handle_data(struct rcmi_p2p *p2p, int peer, uint32_t id,
             continue;
         if (slot->len != piece_bytes(pair->rx, t->total, t->done))
             return protocol_error(peer, "a piece of another size than announced", slot->len);
-        receive_bytes(t, slot->bytes, slot->len);
+        receive_bytes(p2p, t, slot->bytes, slot->len);
         if (t->done == t->total) {
-            rcmi_pair_fetch_learn(pair, t);
             list_remove(&pair->receiving, at);
             rcmi_receive_end(work);
         }
@@ -177,7 +175,7 @@ static rcm_status handle_ready(struct rcmi_p2p *p2p, int peer, uint32_t id) {
     return protocol_error(peer, "readiness for an unknown message", id);
 }
 
-/* It was fetched. */
+/* It was got. */
 static rcm_status handle_taken(struct rcmi_p2p *p2p, int peer, uint32_t id) {
     struct list *sending = &p2p->pairs[peer].sending;
     for (struct rcm_work **at = &sending->head; *at; at = &(*at)->next) {
@@ -205,6 +203,8 @@ static rcm_status handle_credit(struct rcmi_p2p *p2p, int peer, const struct rcm
 }
 
 static rcm_status handle_slot(struct rcmi_p2p *p2p, int peer, const struct rcmi_slot *slot) {
+    if (!slot->bytes)
+        return protocol_error(peer, "a message whose bytes are to be got", slot->len);
     const uint64_t kind = slot->meta >> 56;
     const uint32_t id = (uint32_t)slot->meta;
     const uint64_t right =
@@ -246,26 +246,30 @@ static const struct rcm_work *pair_next_receive(const struct rcmi_p2p *p2p, int 
  * message comes before a piece of data it lands there too, is taken from there, and the piece,
  * which has the length of its place, overwrites it. A message that comes bare may be shorter than
  * the buffer: only a bare one that the receive is for goes there, and nothing beyond its end. */
-static void pair_expect(const struct rcmi_p2p *p2p, int peer) {
+static void pair_post(const struct rcmi_p2p *p2p, int peer) {
     struct pair *pair = &p2p->pairs[peer];
-    const struct rcm_work *work = pair->expecting ? NULL : pair_next_receive(p2p, peer);
+    const struct rcm_work *work = pair->posted ? NULL : pair_next_receive(p2p, peer);
     if (!work)
         return;
     const struct rcmi_transfer *t = &work->transfer;
     if (work != pair->receiving.head) {
         const bool any = t->tag == RCM_ANY_TAG;
-        rcmi_channel_expect_like(pair->rx, t->buffer, t->capacity,
-                                 (uint64_t)KIND_BARE << 56 | (any ? 0 : (uint32_t)t->tag),
-                                 (uint64_t)UINT8_MAX << 56 | (any ? 0 : UINT32_MAX));
-        pair->expecting = true;
+        const struct rcmi_posted bare = {
+            .bytes = t->buffer,
+            .cap = t->capacity,
+            .meta = (uint64_t)KIND_BARE << 56 | (any ? 0 : (uint32_t)t->tag),
+            .mask = (uint64_t)UINT8_MAX << 56 | (any ? 0 : UINT32_MAX),
+        };
+        pair->posted = rcmi_channel_post_receive(pair->rx, &bare);
         return;
     }
     const size_t end = t->total < t->capacity ? t->total : t->capacity;
-    if (t->done >= end)
+    if (t->from || t->done >= end) /* it is got, or nothing of it goes to the buffer any more */
         return;
     const size_t piece = piece_bytes(pair->rx, t->total, t->done), left = end - t->done;
-    rcmi_channel_expect(pair->rx, t->buffer + t->done, piece < left ? piece : left);
-    pair->expecting = true;
+    const struct rcmi_posted data = {.bytes = t->buffer + t->done,
+                                     .cap = piece < left ? piece : left};
+    pair->posted = rcmi_channel_post_receive(pair->rx, &data);
 }
 
 rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved) {
@@ -275,7 +279,7 @@ rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved) {
     if (!pair->rx)
         return RCM_OK;
     while ((status = rcmi_channel_peek(pair->rx, &slot)) == RCM_OK) {
-        pair->expecting = false;
+        pair->posted = false;
         status = handle_slot(p2p, peer, &slot);
         rcmi_channel_release(pair->rx);
         *moved = true;
@@ -283,7 +287,7 @@ rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved) {
             return status;
     }
     if (status == RCM_AGAIN && rcmi_channel_state(pair->rx) == RCM_OK)
-        pair_expect(p2p, peer);
+        pair_post(p2p, peer);
     return status == RCM_AGAIN ? RCM_OK : status;
 }
 

@@ -3,55 +3,47 @@
  * owes. The protocol is in p2p.c. */
 #include <stdlib.h>
 #include <string.h>
-#include "cpu.h"
 #include "kernels.h"
 #include "p2p_internal.h"
 
 /* Sends a message of `len` bytes, as small as a header. */
 rcm_status rcmi_pair_put(struct pair *pair, uint64_t meta, const void *bytes, size_t len) {
-    void *slot;
-    rcm_status status = rcmi_channel_reserve(pair->tx, &slot);
+    struct rcmi_reserved reserved;
+    rcm_status status = rcmi_channel_reserve(pair->tx, len, &reserved);
     if (status != RCM_OK)
         return status;
     if (len)
-        memcpy(slot, bytes, len);
+        memcpy(reserved.bytes, bytes, len);
     rcmi_channel_commit(pair->tx, len, meta);
     return RCM_OK;
 }
 
-/* Copies a piece of a message of `total` bytes to a slot: past the cache, which costs the same
- * wherever the reader is, or through it, from where another core may take it faster than from
- * memory, unless its lines are dear to get back; so both are tried (faster.h). Through the cache
- * for the kernel, for a receiver that most likely has its turn on this very core, and by the string
- * instruction (cpu.h), which is as fast there wherever the reader is. */
-static void pair_copy(const struct rcmi_p2p *p2p, struct pair *pair, void *to, const void *bytes,
-                      size_t len, size_t total) {
-    if (len < RCMI_FASTER_MIN || !shares_slots(pair->tx) || rcmi_cpu_copies_strings() ||
-        (oversubscribed(p2p) && total < CACHED_MAX)) {
-        rcmi_copy(to, bytes, len);
-        return;
-    }
-    struct rcmi_try try = rcmi_try_begin(&pair->stores, len);
-    try.more = try.way == RCMI_STORES_PAST ? RCMI_PAST_FETCH : 0;
-    rcmi_copy_to_peer(to, bytes, len, (enum rcmi_stores)try.way);
-    rcmi_try_end(&try, len);
+/* Copies user memory to where the channel wants the message, behind a head. */
+static rcm_status pair_put_copy(struct pair *pair, uint64_t meta, const void *head, size_t head_len,
+                                const void *bytes, size_t len) {
+    struct rcmi_reserved reserved;
+    const rcm_status status = rcmi_channel_reserve(pair->tx, head_len + len, &reserved);
+    if (status != RCM_OK)
+        return status;
+    if (head_len)
+        memcpy(reserved.bytes, head, head_len);
+    if (len)
+        rcmi_copy_by(reserved.stores, (char *)reserved.bytes + head_len, bytes, len);
+    rcmi_channel_commit(pair->tx, head_len + len, meta);
+    return RCM_OK;
 }
 
-/* Would the receiver fetch a message of so many bytes? It may have said no. */
-static bool pair_is_fetched(const struct rcmi_p2p *p2p, const struct pair *pair, size_t total) {
-    return p2p->fetch != RCMI_FETCH_NEVER &&
-           !(rcmi_channel_wished(pair->tx) & rcmi_pair_wish_bit(total));
+/* Is a message of so many bytes got by its receiver? */
+static bool pair_is_got(const struct rcmi_p2p *p2p, const struct pair *pair, size_t total) {
+    return shares_slots(pair->tx) && rcmi_range_has(p2p->protocol->get, total);
 }
 
-/* Is a message of so many bytes short enough to go out unasked? */
+/* Is a message of so many bytes short enough to go out eagerly? */
 static bool pair_is_short(const struct rcmi_p2p *p2p, const struct pair *pair, uint64_t tag,
                           size_t total) {
     if (!shares_slots(pair->tx))
         return total <= (tag <= UINT32_MAX ? EAGER_BARE : EAGER_MAX);
-    const bool crowded = oversubscribed(p2p);
-    if (total <= (crowded ? EAGER_CROWDED_FETCHED : EAGER_SHARED_FETCHED))
-        return true;
-    return total <= (crowded ? EAGER_CROWDED : EAGER_SHARED) && !pair_is_fetched(p2p, pair, total);
+    return rcmi_range_has(p2p->protocol->eager, total) && !pair_is_got(p2p, pair, total);
 }
 
 /* What stands before an eager message in its slot. A tag that fits goes where an id would be; then
@@ -69,29 +61,22 @@ bool rcmi_pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair,
            pair->eager_out + eager_charge(total) <= p2p->budget;
 }
 
-rcm_status rcmi_pair_put_eager(const struct rcmi_p2p *p2p, struct pair *pair, uint64_t tag,
-                               const void *bytes, size_t total) {
+rcm_status rcmi_pair_put_eager(struct pair *pair, uint64_t tag, const void *bytes, size_t total) {
     const struct header header = {.tag = tag, .total = total};
     const size_t head = eager_head(tag);
-    void *slot;
-    const rcm_status status = rcmi_channel_reserve(pair->tx, &slot);
-    if (status != RCM_OK)
-        return status;
-    if (head)
-        memcpy(slot, &header, sizeof(header));
-    if (total)
-        pair_copy(p2p, pair, (char *)slot + head, bytes, total, total);
-    rcmi_channel_commit(pair->tx, head + total,
-                        head ? meta_of(KIND_EAGER, 0) : meta_of_bare((uint32_t)tag, total));
-    pair->eager_out += eager_charge(total);
-    return RCM_OK;
+    const rcm_status status =
+        pair_put_copy(pair, head ? meta_of(KIND_EAGER, 0) : meta_of_bare((uint32_t)tag, total),
+                      &header, head, bytes, total);
+    if (status == RCM_OK)
+        pair->eager_out += eager_charge(total);
+    return status;
 }
 
-/* Sends a message unasked, from where it lies. */
-static rcm_status pair_lend_bare(struct pair *pair, struct rcm_work *work) {
+/* Sends a message eagerly, from where it lies. */
+static rcm_status pair_put_bare(struct pair *pair, struct rcm_work *work) {
     struct rcmi_transfer *t = &work->transfer;
-    const rcm_status status =
-        rcmi_channel_lend(pair->tx, t->buffer, t->total, meta_of_bare((uint32_t)t->tag, t->total));
+    const rcm_status status = rcmi_channel_send_zero_copy(
+        pair->tx, t->buffer, t->total, meta_of_bare((uint32_t)t->tag, t->total), false);
     if (status != RCM_OK)
         return status;
     pair->eager_out += eager_charge(t->total);
@@ -110,14 +95,14 @@ static rcm_status pair_announce(struct rcmi_p2p *p2p, struct pair *pair, struct 
         return state;
     const struct announcement announced = {
         .header = {.tag = t->tag, .total = t->total},
-        .from = shares_slots(pair->tx) ? (uint64_t)(uintptr_t)t->buffer : 0};
+        .from = pair_is_got(p2p, pair, t->total) ? (uint64_t)(uintptr_t)t->buffer : 0};
     if (rcmi_pair_may_be_eager(p2p, pair, t->tag, t->total)) {
         rcm_status status = RCM_ERR_UNSUPPORTED;
         if (travels_bare(pair, t->tag, t->total))
-            status = pair_lend_bare(pair, work);
+            status = pair_put_bare(pair, work);
         if (status != RCM_ERR_UNSUPPORTED)
             return status;
-        status = rcmi_pair_put_eager(p2p, pair, t->tag, t->buffer, t->total);
+        status = rcmi_pair_put_eager(pair, t->tag, t->buffer, t->total);
         if (status != RCM_OK)
             return status;
         list_remove(&pair->outgoing, &pair->outgoing.head);
@@ -141,27 +126,15 @@ static rcm_status pair_announce(struct rcmi_p2p *p2p, struct pair *pair, struct 
     return RCM_OK;
 }
 
-static rcm_status pair_put_piece(const struct rcmi_p2p *p2p, struct pair *pair, uint64_t meta,
-                                 const struct rcmi_transfer *t, size_t len) {
-    void *slot;
-    const rcm_status status = rcmi_channel_reserve(pair->tx, &slot);
-    if (status != RCM_OK)
-        return status;
-    pair_copy(p2p, pair, slot, t->buffer + t->done, len, t->total);
-    rcmi_channel_commit(pair->tx, len, meta);
-    return RCM_OK;
-}
-
 /* Sends the next piece of a message that the receiver is ready for. */
-static rcm_status pair_send_data(const struct rcmi_p2p *p2p, struct pair *pair,
-                                 struct rcmi_transfer *t) {
+static rcm_status pair_send_data(struct pair *pair, struct rcmi_transfer *t) {
     const size_t len = piece_bytes(pair->tx, t->total, t->done);
     const uint64_t meta = meta_of(KIND_DATA, t->id);
     rcm_status status = RCM_ERR_UNSUPPORTED;
-    if (len >= LEND_MIN)
-        status = rcmi_channel_lend(pair->tx, t->buffer + t->done, len, meta);
+    if (len >= ZERO_COPY_MIN)
+        status = rcmi_channel_send_zero_copy(pair->tx, t->buffer + t->done, len, meta, false);
     if (status == RCM_ERR_UNSUPPORTED)
-        status = pair_put_piece(p2p, pair, meta, t, len);
+        status = pair_put_copy(pair, meta, NULL, 0, t->buffer + t->done, len);
     if (status == RCM_OK)
         t->done += len;
     return status;
@@ -173,7 +146,7 @@ static rcm_status pair_pump_sends(const struct rcmi_p2p *p2p, struct pair *pair,
         struct rcm_work *work = *at;
         struct rcmi_transfer *t = &work->transfer;
         while (t->stage == STAGE_DATA && t->done < t->total) {
-            rcm_status status = pair_send_data(p2p, pair, t);
+            rcm_status status = pair_send_data(pair, t);
             if (status != RCM_OK)
                 return status;
             *moved = true;
@@ -182,7 +155,7 @@ static rcm_status pair_pump_sends(const struct rcmi_p2p *p2p, struct pair *pair,
             t->stage = STAGE_DRAIN;
             t->last = oversubscribed(p2p) ? rcmi_channel_sent(pair->tx) : 0;
         }
-        if (t->stage == STAGE_DRAIN && rcmi_channel_quiet(pair->tx) &&
+        if (t->stage == STAGE_DRAIN && rcmi_channel_completed(pair->tx) &&
             rcmi_channel_taken(pair->tx, t->last)) {
             list_remove(&pair->sending, at);
             rcmi_work_complete(work, RCM_OK);
@@ -224,13 +197,13 @@ static rcm_status pair_pump_credit(const struct rcmi_p2p *p2p, struct pair *pair
 /* Everything this rank has to tell the other, as far as slots allow. */
 rcm_status rcmi_pair_pump(struct rcmi_p2p *p2p, int peer, bool *moved) {
     struct pair *pair = &p2p->pairs[peer];
-    if (!pair->outgoing.head && !pair->sending.head && !pair->ready && !pair->fetching &&
+    if (!pair->outgoing.head && !pair->sending.head && !pair->ready && !pair->getting &&
         pair->eager_in < p2p->budget / 4)
         return RCM_OK;
     rcm_status status = rcmi_pair_open_tx(p2p, peer);
-    if (status == RCM_OK && pair->fetching)
-        status = rcmi_pair_fetch(p2p, peer, moved);
-    if (status == RCM_OK && pair->sending.head && rcmi_channel_assist(pair->tx))
+    if (status == RCM_OK && pair->getting)
+        status = rcmi_pair_get(p2p, peer, moved);
+    if (status == RCM_OK && pair->sending.head && rcmi_channel_help(pair->tx))
         *moved = true;
     if (status == RCM_OK)
         status = pair_pump_ready(pair, moved);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is known of this CPU beyond its instruction set, for those who copy and those who prepare
- * what is copied to. Not here: which instructions there are (kernels/).
+ * What is known of this CPU beyond its instruction set: its family, on which the choice between
+ * ways to move data depends (transport/protocol.c), and whether the string instruction is its
+ * better copy. Not here: which instructions there are (kernels/).
  */
 #ifndef RCMI_CPU_H
 #define RCMI_CPU_H
@@ -9,9 +10,25 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Is the string instruction the better copy, from so many bytes on? RINGCOMM_COPY has the last
- * word. The instruction takes the lines that it writes without reading them, and is twice as slow
- * where they were asked for ahead. Any thread; looked up once. */
+/* Name, text for people. */
+#define RCMI_CPU_MAP(X)                                                                            \
+    X(OTHER, "other")                                                                              \
+    X(INTEL, "Intel")                                                                              \
+    X(ZEN, "AMD before Zen 5")                                                                     \
+    X(ZEN_5, "AMD Zen 5 or later")
+enum rcmi_cpu {
+#define RCMI_CPU_ENUM(name, text) RCMI_CPU_##name,
+    RCMI_CPU_MAP(RCMI_CPU_ENUM)
+#undef RCMI_CPU_ENUM
+};
+
+/* Any thread; looked up once. */
+enum rcmi_cpu rcmi_cpu(void);
+const char *rcmi_cpu_text(enum rcmi_cpu cpu);
+
+/* Is the string instruction the better copy, from RCMI_STRING_MIN bytes on? RINGCOMM_COPY has the
+ * last word. The instruction takes the lines that it writes without reading them, and is twice as
+ * slow where they were prefetched for writing. Any thread; looked up once. */
 bool rcmi_cpu_copies_strings(void);
 #define RCMI_STRING_MIN ((size_t)2048)
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include "fd.h"
 
@@ -117,6 +118,31 @@ bool rcmi_process_rests(int pid) {
             rests = state_rests(state); /* a thread that cannot be read has ended */
     closedir(dir);
     return rests;
+}
+
+static bool has_capability(int bit) {
+    char text[4096];
+    file_text("/proc/self/status", text, sizeof text);
+    const char *set = strstr(text, "CapEff:");
+    return set && strtoull(set + strlen("CapEff:"), NULL, 16) >> bit & 1;
+}
+
+bool rcmi_process_reads_others(char *reason, size_t cap) {
+    enum { CAPABILITY_PTRACE = 19 };
+    char here = 1, there = 0, scope[8] = "0";
+    const struct iovec to = {&there, 1}, from = {&here, 1};
+    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != 1) {
+        snprintf(reason, cap, "process_vm_readv fails: %s", strerror(errno));
+        return false;
+    }
+    file_text("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof scope);
+    if (scope[0] >= '1' && scope[0] <= '9' && !has_capability(CAPABILITY_PTRACE)) {
+        snprintf(reason, cap, "kernel.yama.ptrace_scope is %c: processes may not read each other",
+                 scope[0]);
+        return false;
+    }
+    snprintf(reason, cap, "processes of one user may read each other's memory");
+    return true;
 }
 
 bool rcmi_process_strangers(const struct rcmi_process *a, const struct rcmi_process *b) {

@@ -8,6 +8,7 @@
 #define RCMI_PROCESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define RCMI_PROCESS_NAME 64
@@ -35,6 +36,10 @@ enum rcmi_process_state rcmi_process_look(const struct rcmi_process *process);
 /* Whether no thread of it is in a system call, or will be before somebody continues it: all have
  * stopped or ended. */
 bool rcmi_process_rests(int pid);
+
+/* Can this process read the memory of others of its user (process_vm_readv), as far as it can tell
+ * without one? reason: a sentence in any case. */
+bool rcmi_process_reads_others(char *reason, size_t cap);
 
 /* Whether both run on this machine and are children of different processes. */
 bool rcmi_process_strangers(const struct rcmi_process *a, const struct rcmi_process *b);

@@ -57,16 +57,17 @@ static const struct setting_row table[] = {
     {"RINGCOMM_SLOT_MEMORY", "4G", "bytes that the slots of all channels of a rank may have"},
     {"RINGCOMM_SPIN_US", "auto",
      "microseconds of spinning before sleeping; auto: by CPUs and ranks of this host"},
-    {"RINGCOMM_FETCH", "auto",
-     "auto: a large message to a rank of this host, and a broadcast to only one, is copied out of "
-     "the sender's memory, or goes through shared slots, whichever is found to be faster; never, "
-     "always (where the system lets the receiver)"},
+    {"RINGCOMM_PROTOCOL", "",
+     "which way data goes by size within a host, as get=64K-,eager=0-32K; ringcomm-info lists the "
+     "names; rank 0's counts; empty: by CPU family"},
+    {"RINGCOMM_TUNING", "", "file with the same, a name a line; rank 0's counts"},
 };
 enum { NROWS = sizeof table / sizeof table[0] };
 
 static const struct {
     const char *name, *instead;
 } retired[] = {
+    {"RINGCOMM_FETCH", "RINGCOMM_PROTOCOL=get=never, or get=16K-, says which messages are got"},
     {"RINGCOMM_PLACE", "ringcomm-run --bind, or the launcher's own option, says where ranks run"},
 };
 

@@ -95,20 +95,11 @@ rcmi_reduce_twice_fn rcmi_reduce_kernel_twice(rcm_dtype dtype, rcm_op op) {
 }
 
 void rcmi_copy(void *dst, const void *src, size_t bytes) {
-    kernels_chosen()->copy(dst, src, bytes);
+    kernels_chosen()->copy[RCMI_TEMPORAL](dst, src, bytes);
 }
 
-void rcmi_copy_vectors(void *dst, const void *src, size_t bytes) {
-    kernels_chosen()->copy_vectors(dst, src, bytes);
-}
-
-void rcmi_copy_streaming(void *dst, const void *src, size_t bytes) {
-    kernels_chosen()->copy_streaming(dst, src, bytes);
-}
-
-void rcmi_copy_to_peer(void *dst, const void *src, size_t bytes, enum rcmi_stores stores) {
-    const struct rcmi_kernel_table *table = kernels_chosen();
-    (stores == RCMI_STORES_PAST ? table->copy_past : table->copy)(dst, src, bytes);
+void rcmi_copy_by(enum rcmi_stores stores, void *dst, const void *src, size_t bytes) {
+    kernels_chosen()->copy[stores](dst, src, bytes);
 }
 
 const char *rcmi_kernels_name(void) {

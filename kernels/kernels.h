@@ -37,33 +37,22 @@ rcmi_reduce_fn rcmi_reduce_kernel(rcm_dtype dtype, rcm_op op);
  * results, under 4 KiB, are stored plainly, since the fence would cost more than it saves. */
 rcmi_reduce_fn rcmi_reduce_kernel_streaming(rcm_dtype dtype, rcm_op op);
 
-/* The same reduction with two results, each of which may be one of the sources. What is stored past
- * the cache is fenced before it returns. Short results go through it, and so does the second one
- * if it does not lie like the first one to a vector's size. */
-enum rcmi_twice { RCMI_BOTH_THROUGH, RCMI_BOTH_PAST, RCMI_FIRST_PAST };
+/* The same reduction with two results, each of which may be one of the sources. Non-temporal stores
+ * are fenced before it returns. Short results are stored plainly, and so is the second one if it
+ * does not lie like the first one to a vector's size. */
+enum rcmi_twice { RCMI_BOTH_TEMPORAL, RCMI_BOTH_NON_TEMPORAL, RCMI_FIRST_NON_TEMPORAL };
 typedef void (*rcmi_reduce_twice_fn)(void *dst, void *other, const void *const *srcs, int nsrcs,
                                      size_t count, enum rcmi_twice how);
 rcmi_reduce_twice_fn rcmi_reduce_kernel_twice(rcm_dtype dtype, rcm_op op);
 
+/* How a copy stores: through the caches, by what is fastest on this CPU; past them (from 4 KiB),
+ * fenced before it returns, for memory that another core reads next or that is far larger than the
+ * caches; or through them, never by the CPU's string instruction (cpu.h). */
+enum rcmi_stores { RCMI_TEMPORAL, RCMI_NON_TEMPORAL, RCMI_VECTORS };
+
 /* Copies bytes; dst may be src, no other overlap. */
 void rcmi_copy(void *dst, const void *src, size_t bytes);
-/* The same, never by the CPU's string instruction (cpu.h): for long results. */
-void rcmi_copy_vectors(void *dst, const void *src, size_t bytes);
-/* Copies with non-temporal stores (from 4 KiB), fenced before it returns: for memory that another
- * core reads next, or far larger than the cache. */
-void rcmi_copy_streaming(void *dst, const void *src, size_t bytes);
-
-/* The two ways to store, for those who find out which one is faster (faster.h). */
-enum rcmi_stores { RCMI_STORES_PAST, RCMI_STORES_THROUGH };
-
-/* ns per KiB that a reader with a core of its own takes longer where they went past the cache. */
-#define RCMI_PAST_FETCH 90.0f
-/* The same of more, where half of the readers share the writer's core and its cache. */
-#define RCMI_PAST_FETCH_CROWDED 30.0f
-
-/* Copies to where another core reads next and has read before, so that its cache has the lines:
- * past our cache (from 1 KiB), fenced before it returns, or through it. */
-void rcmi_copy_to_peer(void *dst, const void *src, size_t bytes, enum rcmi_stores stores);
+void rcmi_copy_by(enum rcmi_stores stores, void *dst, const void *src, size_t bytes);
 
 /* "avx512", "avx2" or "generic": what was chosen. RINGCOMM_KERNELS=generic|avx2|avx512 overrides,
  * if this CPU has it; else a warning says what is used instead. */

@@ -15,7 +15,6 @@
 
 /* Below this many bytes of result the fence costs more than passing by the cache can gain. */
 #define STREAM_MIN 4096
-#define PAST_MIN   1024 /* the same where a far core's cache has the lines */
 
 /* Copies of these sizes are done here and not by memcpy. */
 #define COPY_MIN 2048
@@ -109,10 +108,10 @@ static void copy_plain(void *dst, const void *src, size_t bytes) {
         copy_vectors(dst, src, bytes);
 }
 
-static void copy_past(void *dst, const void *src, size_t bytes) {
+static void copy_streaming(void *dst, const void *src, size_t bytes) {
     if (dst == src)
         return;
-    if (bytes < PAST_MIN) {
+    if (bytes < STREAM_MIN) {
         copy_plain(dst, src, bytes);
         return;
     }
@@ -120,14 +119,10 @@ static void copy_past(void *dst, const void *src, size_t bytes) {
     vector_stream_fence();
 }
 
-static void copy_streaming(void *dst, const void *src, size_t bytes) {
-    (bytes < STREAM_MIN ? copy_plain : copy_past)(dst, src, bytes);
-}
-
 /* Both results of a reduction of one source. */
 static void copy_twice(void *dst, void *other, const void *src, size_t bytes, enum rcmi_twice how) {
-    (how == RCMI_BOTH_PAST ? copy_streaming : copy_plain)(other, src, bytes);
-    (how != RCMI_BOTH_THROUGH ? copy_streaming : copy_plain)(dst, src, bytes);
+    (how == RCMI_BOTH_NON_TEMPORAL ? copy_streaming : copy_plain)(other, src, bytes);
+    (how != RCMI_BOTH_TEMPORAL ? copy_streaming : copy_plain)(dst, src, bytes);
 }
 
 /* Do both begin at the same place of a vector? Then aligned stores suit both. */
@@ -211,8 +206,7 @@ const struct rcmi_kernel_table TABLE(RCMI_VARIANT) = {
     .reduce = ROWS(_reduce),
     .reduce_streaming = ROWS(_reduce_streaming),
     .reduce_twice = ROWS(_reduce_twice),
-    .copy = copy_plain,
-    .copy_vectors = copy_vectors,
-    .copy_streaming = copy_streaming,
-    .copy_past = copy_past,
+    .copy = {[RCMI_TEMPORAL] = copy_plain,
+             [RCMI_NON_TEMPORAL] = copy_streaming,
+             [RCMI_VECTORS] = copy_vectors},
 };

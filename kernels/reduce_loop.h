@@ -46,11 +46,11 @@ static __attribute__((noinline)) void NAME(_few)(ELEM *dst, ELEM *other, const E
 }
 
 RCMI_INLINE void NAME(_store)(ELEM *dst, ELEM *other, size_t i, VEC value, enum rcmi_twice how) {
-    if (how != RCMI_BOTH_THROUGH)
+    if (how != RCMI_BOTH_TEMPORAL)
         OF_TYPE(stream_)(dst + i, value);
     else
         OF_TYPE(store_)(dst + i, value);
-    if (other && how == RCMI_BOTH_PAST)
+    if (other && how == RCMI_BOTH_NON_TEMPORAL)
         OF_TYPE(stream_)(other + i, value);
     else if (other)
         OF_TYPE(store_)(other + i, value);
@@ -87,8 +87,8 @@ RCMI_INLINE void NAME(_loop)(ELEM *dst, ELEM *other, const ELEM *const *srcs, in
         NAME(_block)(dst, other, srcs, nsrcs, i, how);
     for (; i + LANES <= count; i += LANES)
         NAME(_store)(dst, other, i, NAME(_at)(srcs, nsrcs, i), how);
-    NAME(_store)(dst, other, 0, head, RCMI_BOTH_THROUGH);
-    NAME(_store)(dst, other, count - LANES, tail, RCMI_BOTH_THROUGH);
+    NAME(_store)(dst, other, 0, head, RCMI_BOTH_TEMPORAL);
+    NAME(_store)(dst, other, count - LANES, tail, RCMI_BOTH_TEMPORAL);
 }
 
 /* Copies the pointers, so that the compiler knows that stores to dst do not change them; and
@@ -108,7 +108,7 @@ static void NAME(_reduce)(void *dst, const void *const *srcs, int nsrcs, size_t 
     if (nsrcs == 1)
         copy_plain(dst, srcs[0], count * sizeof(ELEM));
     else
-        NAME(_any)(dst, NULL, srcs, nsrcs, count, RCMI_BOTH_THROUGH);
+        NAME(_any)(dst, NULL, srcs, nsrcs, count, RCMI_BOTH_TEMPORAL);
 }
 
 static void NAME(_reduce_streaming)(void *dst, const void *const *srcs, int nsrcs, size_t count) {
@@ -117,7 +117,7 @@ static void NAME(_reduce_streaming)(void *dst, const void *const *srcs, int nsrc
     } else if (count < STREAM_MIN / sizeof(ELEM) || (uintptr_t)dst % sizeof(ELEM) != 0) {
         NAME(_reduce)(dst, srcs, nsrcs, count);
     } else {
-        NAME(_any)(dst, NULL, srcs, nsrcs, count, RCMI_BOTH_PAST);
+        NAME(_any)(dst, NULL, srcs, nsrcs, count, RCMI_BOTH_NON_TEMPORAL);
         vector_stream_fence();
     }
 }
@@ -125,18 +125,18 @@ static void NAME(_reduce_streaming)(void *dst, const void *const *srcs, int nsrc
 static void NAME(_reduce_twice)(void *dst, void *other, const void *const *srcs, int nsrcs,
                                 size_t count, enum rcmi_twice how) {
     if (count < STREAM_MIN / sizeof(ELEM) || (uintptr_t)dst % sizeof(ELEM) != 0)
-        how = RCMI_BOTH_THROUGH;
-    else if (how == RCMI_BOTH_PAST && !lie_alike(dst, other))
-        how = RCMI_FIRST_PAST;
+        how = RCMI_BOTH_TEMPORAL;
+    else if (how == RCMI_BOTH_NON_TEMPORAL && !lie_alike(dst, other))
+        how = RCMI_FIRST_NON_TEMPORAL;
     if (nsrcs == 1) {
         copy_twice(dst, other, srcs[0], count * sizeof(ELEM), how);
-    } else if (how == RCMI_BOTH_THROUGH) {
-        NAME(_any)(dst, other, srcs, nsrcs, count, RCMI_BOTH_THROUGH);
+    } else if (how == RCMI_BOTH_TEMPORAL) {
+        NAME(_any)(dst, other, srcs, nsrcs, count, RCMI_BOTH_TEMPORAL);
     } else {
-        if (how == RCMI_BOTH_PAST)
-            NAME(_any)(dst, other, srcs, nsrcs, count, RCMI_BOTH_PAST);
+        if (how == RCMI_BOTH_NON_TEMPORAL)
+            NAME(_any)(dst, other, srcs, nsrcs, count, RCMI_BOTH_NON_TEMPORAL);
         else
-            NAME(_any)(dst, other, srcs, nsrcs, count, RCMI_FIRST_PAST);
+            NAME(_any)(dst, other, srcs, nsrcs, count, RCMI_FIRST_NON_TEMPORAL);
         vector_stream_fence();
     }
 }

@@ -16,10 +16,7 @@ struct rcmi_kernel_table {
     rcmi_reduce_fn reduce[RCMI_DTYPE_END][RCMI_OP_END];
     rcmi_reduce_fn reduce_streaming[RCMI_DTYPE_END][RCMI_OP_END];
     rcmi_reduce_twice_fn reduce_twice[RCMI_DTYPE_END][RCMI_OP_END];
-    void (*copy)(void *dst, const void *src, size_t bytes);
-    void (*copy_vectors)(void *dst, const void *src, size_t bytes);
-    void (*copy_streaming)(void *dst, const void *src, size_t bytes);
-    void (*copy_past)(void *dst, const void *src, size_t bytes);
+    void (*copy[RCMI_VECTORS + 1])(void *dst, const void *src, size_t bytes); /* by rcmi_stores */
 };
 
 extern const struct rcmi_kernel_table rcmi_kernels_generic;

@@ -114,11 +114,15 @@ static bool kernel_sweep(struct kernel_bench *bench, struct kernel_row row) {
     return true;
 }
 
+static void copy_streaming(void *dst, const void *src, size_t bytes) {
+    rcmi_copy_by(RCMI_NON_TEMPORAL, dst, src, bytes);
+}
+
 static bool kernel_run_all(struct kernel_bench *bench) {
     const struct bench_options *options = bench->options;
     const struct kernel_row rows[] = {
         {.name = "copy", .copy = rcmi_copy},
-        {.name = "copy_streaming", .copy = rcmi_copy_streaming},
+        {.name = "copy_streaming", .copy = copy_streaming},
         {.name = "reduce", .reduce = rcmi_reduce_kernel(options->dtype, options->op)},
         {.name = "reduce_streaming",
          .reduce = rcmi_reduce_kernel_streaming(options->dtype, options->op)},

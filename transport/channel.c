@@ -25,7 +25,7 @@ static void none_commit(struct rcmi_channel *channel, size_t len, uint64_t meta)
     (void)meta;
 }
 
-static bool none_quiet(struct rcmi_channel *channel) {
+static bool none_completed(struct rcmi_channel *channel) {
     (void)channel;
     return true;
 }
@@ -34,25 +34,17 @@ static void none_release(struct rcmi_channel *channel) {
     (void)channel;
 }
 
-static void none_expect(struct rcmi_channel *channel, void *place, size_t cap) {
-    (void)channel;
-    (void)place;
-    (void)cap;
-}
-
 /* The operations that do not look at the state first, for channels that failed before they were
  * ready. */
 static const struct rcmi_transport no_transport = {
     .name = "",
     .commit = none_commit,
-    .quiet = none_quiet,
+    .completed = none_completed,
     .release = none_release,
-    .expect = none_expect,
     .taken = rcmi_always_taken,
-    .direct = rcmi_no_direct,
-    .invite = rcmi_no_invite,
-    .fetch = rcmi_no_fetch,
-    .assist = rcmi_no_assist,
+    .post_receive = rcmi_no_post_receive,
+    .get = rcmi_no_get,
+    .help = rcmi_no_help,
 };
 
 /* ---- State ----------------------------------------------------------------------------------- */
@@ -116,6 +108,7 @@ static struct rcmi_end *end_new(struct rcmi_node *node, uint32_t epoch, uint32_t
         end->readers[i].rank = ranks[i];
     channel->transport = &no_transport;
     channel->node = node;
+    channel->protocol = &node->protocol;
     channel->slot_bytes = node->config.slot_bytes;
     channel->slots = node->config.slots;
     channel->epoch = epoch;

@@ -124,6 +124,7 @@ struct rcmi_frames {
 
 struct rcmi_node {
     struct rcmi_node_config config; /* strings are ours */
+    struct rcmi_protocol protocol;  /* of ranks of this host */
     int64_t peer_timeout_ms;
     pid_t pid; /* of the process that made it */
     struct rcmi_loop *loop;
@@ -280,7 +281,7 @@ enum rcmi_hello_kind { RCMI_HELLO_CONTROL = 1, RCMI_HELLO_DATA = 2 };
 enum rcmi_reply_status { RCMI_REPLY_OK = 1, RCMI_REPLY_BUSY = 2, RCMI_REPLY_REFUSED = 3 };
 
 #define RCMI_HELLO_MAGIC   0x52434d48u /* the other byte order is refused with it */
-#define RCMI_HELLO_VERSION 6           /* one more with each change of any wire or shared page */
+#define RCMI_HELLO_VERSION 7           /* one more with each change of any wire or shared page */
 
 struct rcmi_hello {
     uint32_t magic;

@@ -167,6 +167,15 @@ static rcm_status node_init_address(struct rcmi_node *node) {
     return status;
 }
 
+void rcmi_node_set_protocols(struct rcmi_node *node, const struct rcmi_protocols *protocols,
+                             enum rcmi_sharing sharing) {
+    node->protocol = protocols->of[sharing];
+}
+
+const struct rcmi_protocol *rcmi_node_protocol(const struct rcmi_node *node) {
+    return &node->protocol;
+}
+
 rcm_status rcmi_node_create(const struct rcmi_node_config *config, struct rcmi_node **ret_node) {
     int64_t seconds = 0, slot_memory = 0;
     rcm_status status = node_check_config(config);
@@ -180,6 +189,7 @@ rcm_status rcmi_node_create(const struct rcmi_node_config *config, struct rcmi_n
     if (!node)
         return RCM_ERR_NOMEM;
     node->peer_timeout_ms = seconds * 1000;
+    node->protocol = rcmi_protocols_of(rcmi_cpu())->of[RCMI_ROOMY];
     node->pid = getpid();
     node->own_fd = -1;
     node->poller_fd = -1;

@@ -3,24 +3,25 @@
  * A ring of slots in memory that a writer and its readers share, for the transports that have such
  * memory: shm (another process's) and self (the heap).
  *
- *   readers x 2 lines   how much that reader has given back, and what it wishes; its own
+ *   readers x 2 lines   how much that reader has given back; its own
  *   headers x 2 lines   {seq, meta, len, inline bytes}
  *   slots x stride      payloads
- *   slots x line        where the reader wants messages, written by it; only with one reader
+ *   slots x line        memory that the reader posted, written by it; only with one reader
  *   line                which channel the writer has open here; likewise
- *   3 lines             what the reader fetches, and who copies which pieces; likewise
+ *   4 lines             the desk: what the reader gets, and which side copies which pieces;
+ * likewise
  *
  * seq is the number of the message in the header, from 1, and the last thing written: its release
  * store publishes the rest of the header and the payload. Messages of up to RCMI_RING_INLINE bytes
  * travel in the header, most of them in its first line, so that only that one moves, and use no
  * slot; there are 64 headers for them, or as many as slots. All others use the slots in turns, also
- * those that lie elsewhere. The writer hands out the next slot, because it does not know the length
- * before commit, and copies such few bytes into the header then: the slot's lines never leave its
- * cache. After a message it asks for the lines of the next one, which the reader still has, for
- * writing. Processors that fetch lines in pairs exist, so a header is a pair of its own. The stride
- * is an odd number of lines, so that slots do not fall on each other in caches. Nobody writes what
- * another one writes, but a reader its answer into a slot before it gives that back, and both the
- * word by which they take pieces of a vector.
+ * those whose payload lies elsewhere. The writer hands out the next slot, because it does not know
+ * the length before commit, and copies such few bytes into the header then: the slot's lines never
+ * leave its cache. After a message it prefetches the lines of the next one, which the reader still
+ * has, for writing. Processors that fetch lines in pairs exist, so a header is a pair of its own.
+ * The stride is an odd number of lines, so that slots do not fall on each other in caches. Nobody
+ * writes what another one writes, but a reader its answer into a slot before it gives that back,
+ * and both the word by which they take pieces of a vector.
  *
  * What is read from the other side is read once and checked.
  */
@@ -37,11 +38,11 @@
 #include "prefetch.h"
 #include "transport.h"
 
-#define RCMI_RING_FIRST   40 /* bytes that fit the first line of a header, or an invitation */
+#define RCMI_RING_FIRST   40 /* bytes that fit the first line of a header, or a posted place */
 #define RCMI_RING_INLINE  (RCMI_RING_FIRST + RCMI_LINE)
 #define RCMI_RING_PAIR    (2 * RCMI_LINE)
 #define RCMI_RING_HEADERS 64 /* at least */
-/* The next message is likely to be as long as this one: its lines of the slot are asked for ahead.
+/* The next message is likely to be as long as this one: its lines of the slot are prefetched.
  * Not from here on: pieces of large messages follow so fast that the reader still reads that slot.
  * Nor where they are written by the string instruction (cpu.h). */
 #define RCMI_RING_AHEAD ((size_t)16 << 10)
@@ -53,43 +54,50 @@ struct rcmi_ring_header {
     _Alignas(RCMI_LINE) _Atomic uint64_t seq;
     uint64_t meta;
     uint64_t len;
-    uint8_t bytes[RCMI_RING_INLINE]; /* or, with bit RCMI_RING_LENT in len, where the payload is */
+    uint8_t bytes[RCMI_RING_INLINE]; /* or, with a bit of RCMI_RING_FLAGS in len, where the payload
+                                        is */
 };
 _Static_assert(sizeof(struct rcmi_ring_header) == RCMI_RING_PAIR, "a header is two lines");
 
-/* In len: the payload lies in memory of the writer's; or where the reader invited it to. */
-#define RCMI_RING_LENT   ((uint64_t)1 << 63)
-#define RCMI_RING_DIRECT ((uint64_t)1 << 62)
-#define RCMI_RING_FLAGS  (RCMI_RING_LENT | RCMI_RING_DIRECT)
+/* In len: the payload lies in memory of the writer's that the reader maps; where the reader posted
+ * memory; or in memory of the writer's that is to be got. */
+#define RCMI_RING_MAPPED ((uint64_t)1 << 63)
+#define RCMI_RING_PUT    ((uint64_t)1 << 62)
+#define RCMI_RING_GET    ((uint64_t)1 << 61)
+#define RCMI_RING_FLAGS  (RCMI_RING_MAPPED | RCMI_RING_PUT | RCMI_RING_GET)
 
-/* An invitation: message seq, of up to cap bytes, may be written to a place that the transport
+/* Posted memory: message seq, of up to cap bytes, may be written to a place that the transport
  * knows how to describe. */
-struct rcmi_ring_invitation {
+struct rcmi_ring_posted {
     /* Release store by the reader, 0 first when it changes; acquire load by the writer. */
     _Alignas(RCMI_LINE) _Atomic uint64_t seq;
     uint64_t cap;
     uint8_t place[RCMI_RING_FIRST];
 };
-_Static_assert(sizeof(struct rcmi_ring_invitation) == RCMI_LINE, "an invitation is one line");
+_Static_assert(sizeof(struct rcmi_ring_posted) == RCMI_LINE, "it is one line");
 
-/* A vector that the reader fetches, and of which the writer may copy pieces too (shm/assist.c). */
+/* What the reader gets, and of which the writer may copy pieces too (shm/get.c, shm/help.c). */
 struct rcmi_ring_desk {
-    /* By the reader: which fetch, from 1, and of it where it goes, where it comes from, and what
+    /* By the reader: which get, from 1, and of it where it goes, where it comes from, and what
      * the writer has to write to before. Release stores, the number last; acquire loads. */
     _Alignas(RCMI_LINE) _Atomic uint64_t number;
     _Atomic uint64_t place, from, len, permit;
     /* By both: the pieces that are taken, by the reader from the front, by the writer from the
      * back. */
     _Alignas(RCMI_LINE) _Atomic uint64_t claims;
-    /* By the writer: how many of its pieces are there. Release store, acquire load. */
-    _Alignas(RCMI_LINE) _Atomic uint64_t assisted;
+    /* By the writer: how many of its pieces are there; and the last piece that it brought by the
+     * slot, a word of the reader's. Release stores, acquire loads. */
+    _Alignas(RCMI_LINE) _Atomic uint64_t helped;
+    _Atomic uint64_t bounced;
+    /* By the reader: the piece that it wants to come by the slot. The same. */
+    _Alignas(RCMI_LINE) _Atomic uint64_t wanted;
 };
 
 struct rcmi_ring_shape {
     size_t slot_bytes, stride, total;
-    size_t headers, payloads;       /* where they begin */
-    size_t invitations, open, desk; /* 0: there are none */
-    uint32_t nheaders;              /* a power of two */
+    size_t headers, payloads;  /* where they begin */
+    size_t posted, open, desk; /* 0: there are none */
+    uint32_t nheaders;         /* a power of two */
     uint32_t slots;
     int nreaders;
 };
@@ -111,8 +119,8 @@ static inline struct rcmi_ring_shape rcmi_ring_shape(size_t slot_bytes, uint32_t
     shape.payloads = shape.headers + shape.nheaders * RCMI_RING_PAIR;
     shape.total = shape.payloads + slots * shape.stride;
     if (nreaders == 1) {
-        shape.invitations = shape.total;
-        shape.total += slots * sizeof(struct rcmi_ring_invitation);
+        shape.posted = shape.total;
+        shape.total += slots * sizeof(struct rcmi_ring_posted);
         shape.open = shape.total;
         shape.total += RCMI_LINE;
         shape.desk = shape.total;
@@ -122,11 +130,10 @@ static inline struct rcmi_ring_shape rcmi_ring_shape(size_t slot_bytes, uint32_t
 }
 
 /* Of the message with this number. NULL if there are several readers. */
-static inline struct rcmi_ring_invitation *
-rcmi_ring_invitation(void *base, const struct rcmi_ring_shape *shape, uint64_t number) {
-    struct rcmi_ring_invitation *first =
-        (struct rcmi_ring_invitation *)((uint8_t *)base + shape->invitations);
-    return shape->invitations ? first + number % shape->slots : NULL;
+static inline struct rcmi_ring_posted *
+rcmi_ring_posted(void *base, const struct rcmi_ring_shape *shape, uint64_t number) {
+    struct rcmi_ring_posted *first = (struct rcmi_ring_posted *)((uint8_t *)base + shape->posted);
+    return shape->posted ? first + number % shape->slots : NULL;
 }
 
 /* The header of the message after the first `number` ones. */
@@ -153,11 +160,6 @@ static inline _Atomic uint64_t *rcmi_ring_emptied(void *base, int reader) {
     return rcmi_ring_counter(base, reader) + 1;
 }
 
-/* What a reader wishes, in its second line: the writer looks at it seldom. */
-static inline _Atomic uint64_t *rcmi_ring_wish(void *base, int reader) {
-    return (_Atomic uint64_t *)((uint8_t *)base + (size_t)reader * RCMI_RING_PAIR + RCMI_LINE);
-}
-
 /* A number that the writer gave the channel, as long as its end is open, else 0. NULL if there are
  * several readers. */
 static inline _Atomic uint64_t *rcmi_ring_open(void *base, const struct rcmi_ring_shape *shape) {
@@ -175,19 +177,20 @@ static inline void rcmi_ring_clear(void *base, const struct rcmi_ring_shape *sha
     for (int r = 0; r < shape->nreaders; r++) {
         atomic_store_explicit(rcmi_ring_counter(base, r), 0, memory_order_relaxed);
         atomic_store_explicit(rcmi_ring_emptied(base, r), 0, memory_order_relaxed);
-        atomic_store_explicit(rcmi_ring_wish(base, r), 0, memory_order_relaxed);
     }
     for (uint32_t i = 0; i < shape->nheaders; i++)
         atomic_store_explicit(&rcmi_ring_header(base, shape, i)->seq, 0, memory_order_relaxed);
-    for (uint32_t i = 0; shape->invitations && i < shape->slots; i++)
-        atomic_store_explicit(&rcmi_ring_invitation(base, shape, i)->seq, 0, memory_order_relaxed);
+    for (uint32_t i = 0; shape->posted && i < shape->slots; i++)
+        atomic_store_explicit(&rcmi_ring_posted(base, shape, i)->seq, 0, memory_order_relaxed);
     if (shape->open)
         atomic_store_explicit(rcmi_ring_open(base, shape), 0, memory_order_relaxed);
     if (shape->desk) {
         struct rcmi_ring_desk *desk = rcmi_ring_desk(base, shape);
         atomic_store_explicit(&desk->number, 0, memory_order_relaxed);
         atomic_store_explicit(&desk->claims, 0, memory_order_relaxed);
-        atomic_store_explicit(&desk->assisted, 0, memory_order_relaxed);
+        atomic_store_explicit(&desk->helped, 0, memory_order_relaxed);
+        atomic_store_explicit(&desk->bounced, 0, memory_order_relaxed);
+        atomic_store_explicit(&desk->wanted, 0, memory_order_relaxed);
     }
     /* Readers hear of the ring through a system call or a lock after this. */
     atomic_thread_fence(memory_order_release);
@@ -203,7 +206,7 @@ struct rcmi_ring_writer {
     uint64_t filled; /* slots, so far */
     uint64_t room;   /* filled may reach it */
     uint64_t taken;  /* messages, by the last look */
-    size_t ahead;    /* longer messages are not asked for */
+    size_t ahead;    /* longer messages are not prefetched */
     uint32_t index;  /* of slot */
     bool broken;
     void *base;
@@ -320,7 +323,8 @@ static inline rcm_status rcmi_ring_peek(struct rcmi_ring_reader *r, uint64_t *re
     }
     /* Once: the other side may change it. */
     uint64_t len = *(const volatile uint64_t *)&header->len;
-    if ((len & ~RCMI_RING_FLAGS) > r->shape.slot_bytes)
+    const bool elsewhere = len & (RCMI_RING_GET | RCMI_RING_MAPPED);
+    if ((len & ~RCMI_RING_FLAGS) > (elsewhere ? RCMI_GET_MAX : r->shape.slot_bytes))
         return rcmi_ring_broken(r, seq, len);
     r->len = len;
     *ret_len = len;

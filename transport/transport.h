@@ -19,10 +19,25 @@
  * Part 1 is for the rooms above (the executor, point to point). Part 2 is the table that each
  * transport fills, and what the framework (node.c, link.c, channel.c) does around it.
  *
- * Why channels have reserve/commit and peek/release, and no post_send/post_recv: a step writes its
- * result straight into the slot that travels and reads its source where it arrived, so shared
- * memory needs no copy that is not part of the reduction; a socket reads straight into place with
- * expect, sends straight from the user's memory with lend.
+ * Why channels have reserve/commit and peek/release, and no post_send: a step writes its result
+ * straight into the slot that travels and reads its source where it arrived, so shared memory needs
+ * no copy that is not part of the reduction; a socket reads straight into posted memory and sends
+ * straight from the user's.
+ *
+ * The ways by which a message's payload goes from the writer's to the reader's memory:
+ *
+ *   way              rows       sizes                    what it saves
+ *   header           shm self   up to RCMI_TINY          the slot's cache lines: one line moves
+ *   slot             all        up to the slot           nothing; the way that always works
+ *   zero-copy send   tcp        2 KiB, messages 8 KiB    the writer's copy into the slot
+ *   posted receive   tcp        any                      the reader's copy out of the slot
+ *   mapped send      shm self   from 2 KiB               the writer's copy; memory of rcm_mem_alloc
+ *   put              shm        from 2 KiB               both copies of slots: one into posted
+ * mapped memory of the reader get              shm        protocol.h, `get`        the same for
+ * memory that is not mapped: one copy by the kernel, by both ends where each has a CPU answer shm
+ * over RCMI_TINY           a slot: the sum goes back in its summand's
+ *
+ * Figures are in algorithms/PERFORMANCE.md.
  */
 #ifndef RCMI_TRANSPORT_H
 #define RCMI_TRANSPORT_H
@@ -34,8 +49,10 @@
 #include "ringcomm.h"
 #include "clock.h"
 #include "error.h"
+#include "kernels.h"
 #include "loop.h"
 #include "process.h"
+#include "protocol.h"
 #include "wait.h"
 
 /* ==== Part 1: what the rooms above use ====================================================== */
@@ -165,9 +182,10 @@ const void *rcmi_node_peer_status_page(struct rcmi_node *node, int peer);
 
 /*
  * Memory that same-host peers can map, where a transport has that, else plain memory; zeroed,
- * page-aligned, of huge pages where the machine has them. Messages lent from it, or invited into
- * it, travel without a copy. It lives until rcmi_node_memory_free or the node's end. Any thread;
- * nothing in flight may use it when it is freed, but late writes of peers that gave up harm nobody.
+ * page-aligned, of huge pages where the machine has them. Messages sent from it, or to what is
+ * posted in it, travel without a copy. It lives until rcmi_node_memory_free or the node's end. Any
+ * thread; nothing in flight may use it when it is freed, but late writes of peers that gave up harm
+ * nobody.
  */
 rcm_status rcmi_node_memory_alloc(struct rcmi_node *node, size_t bytes, void **ret_memory);
 /* RCM_ERR_INVALID if it is not the start of such memory. */
@@ -187,6 +205,12 @@ size_t rcmi_node_memory_size(struct rcmi_node *node, const void *memory);
 /* Set for a channel of messages that are the better the larger they are: its slots have bulk_scale
  * times the size where the transport has that for nothing. */
 #define RCMI_ID_BULK 0x20000u
+/* Which way data goes between ranks of this node's host. Set before rcmi_node_start, or the
+ * built-in ones for this CPU, each rank with a CPU of its own. */
+void rcmi_node_set_protocols(struct rcmi_node *node, const struct rcmi_protocols *protocols,
+                             enum rcmi_sharing sharing);
+const struct rcmi_protocol *rcmi_node_protocol(const struct rcmi_node *node);
+
 /* Bytes that the slots of such a channel have at least: between hosts, or of any pair. */
 size_t rcmi_node_bulk_bytes(const struct rcmi_node *node, bool any_pair);
 rcm_status rcmi_channel_open_writer(struct rcmi_node *node, uint32_t epoch, uint32_t id,
@@ -207,43 +231,53 @@ rcm_status rcmi_channel_state(const struct rcmi_channel *channel);
  * for the channel (the peer died, sent nonsense, the node is closing).
  */
 
-/* Writer: memory for a message of up to the slot size. The same slot again until commit. */
 /* For transports: a thread sleeps on the descriptors that `attend` gives, or is about to ask for
  * them. Any thread. */
 bool rcmi_node_polled(const struct rcmi_node *node);
 
-static inline rcm_status rcmi_channel_reserve(struct rcmi_channel *channel, void **ret_slot);
-/* Writer: publishes the reserved slot with len bytes; meta travels with it. Rings the readers. */
+/* Messages of up to so many bytes may travel beside the slots: then more of them may be under way
+ * than there are slots, the next reserve gives the same slot, and the reader has no reply. */
+#define RCMI_TINY 128
+
+/* Longest message whose payload the reader may have to get: longer than a slot. */
+#define RCMI_GET_MAX ((size_t)8 << 20)
+
+/* Where a message is to be written. */
+struct rcmi_reserved {
+    void *bytes;
+    enum rcmi_stores stores; /* the better ones for it; others are right too */
+    bool posted;             /* memory that the reader posted, not a slot */
+};
+
+/* Writer: memory for the next message, of len bytes, at most the slot size: a slot, or what the
+ * reader has posted for it. Until commit the same call gives the same slot. */
+static inline rcm_status rcmi_channel_reserve(struct rcmi_channel *channel, size_t len,
+                                              struct rcmi_reserved *ret_reserved);
+/* Writer: publishes what was reserved, with len bytes, all of them if the target was posted; meta
+ * travels with it. Rings the readers. */
 static inline void rcmi_channel_commit(struct rcmi_channel *channel, size_t len, uint64_t meta);
-/* Writer: publishes len bytes (any size up to the slot size) that stay where they are, unchanged,
- * until rcmi_channel_quiet. After a reserve it takes the place of commit; nothing is written to the
- * slot. RCM_ERR_UNSUPPORTED if this channel cannot send from that memory: reserve and copy. Memory
- * of rcmi_node_memory_alloc may still be read by a peer after the channel was closed, until freed.
- */
-static inline rcm_status rcmi_channel_lend(struct rcmi_channel *channel, const void *bytes,
-                                           size_t len, uint64_t meta);
-/* Writer: true when nothing that was lent is needed any more. */
-static inline bool rcmi_channel_quiet(struct rcmi_channel *channel);
+/* Writer: publishes len bytes that stay where they are, unchanged, until rcmi_channel_completed; up
+ * to the slot size, or with may_get RCMI_GET_MAX. Also after a reserve, which it ends. may_get: the
+ * reader may have to get them (peek then has no bytes). RCM_ERR_UNSUPPORTED if this channel cannot
+ * send from that memory: reserve and copy. Memory of rcmi_node_memory_alloc may still be read by a
+ * peer after the channel was closed, until freed. */
+static inline rcm_status rcmi_channel_send_zero_copy(struct rcmi_channel *channel,
+                                                     const void *bytes, size_t len, uint64_t meta,
+                                                     bool may_get);
+/* Writer: local completion: nothing that was sent without a copy is needed any more. */
+static inline bool rcmi_channel_completed(struct rcmi_channel *channel);
 
 /* Writer: messages published so far; and whether the readers have given back the first `number` of
  * them, true also where that is not heard of promptly. */
 static inline uint64_t rcmi_channel_sent(const struct rcmi_channel *channel);
 static inline bool rcmi_channel_taken(struct rcmi_channel *channel, uint64_t number);
 
-/* Writer, after a successful reserve: where the reader wants the next message of len bytes, if it
- * invited it into memory that this process can write; the message is then written there, whole, and
- * commit publishes it. NULL: into the slot. */
-static inline void *rcmi_channel_direct(struct rcmi_channel *channel, size_t len);
-
-/* Messages of up to so many bytes may travel beside the slots: then more of them may be under way
- * than there are slots, the next reserve gives the same slot, and the reader has no reply. */
-#define RCMI_TINY 128
-
 /* Reader: the oldest message not yet released. It stays there until release. */
 struct rcmi_slot {
-    const void *bytes;
-    size_t len; /* at most the slot size: checked by the transport */
+    const void *bytes; /* NULL: len bytes at `remote` in the writer's memory, to be got */
+    size_t len;        /* checked by the transport: at most the slot size, or what may be got */
     uint64_t meta;
+    uint64_t remote;
     void *reply; /* where the writer will find what this reader, its only one, leaves there before
                     the release: the slot, which it reads where it got it from reserve. NULL if
                     there is no such place, as for tiny messages; set by shared_slots transports
@@ -253,49 +287,41 @@ static inline rcm_status rcmi_channel_peek(struct rcmi_channel *channel,
                                            struct rcmi_slot *ret_slot);
 /* Reader: gives the slot of the last successful peek back to the writer. */
 static inline void rcmi_channel_release(struct rcmi_channel *channel);
-/* Reader: a hint, the next message not yet arrived may be put straight into `place` (cap bytes, the
- * caller's until that message was peeked; contents undefined if it failed, or if the message does
- * not fill it); peek then says bytes == place. Ignored by transports for which it is no gain. cap 0
- * withdraws the hint: after that call returns the place is not touched any more. */
-static inline void rcmi_channel_expect(struct rcmi_channel *channel, void *place, size_t cap);
-/* The same for a message of which only the writer knows the length: what lies in the place beyond
- * its end stays as it was, and only one whose meta & mask is `meta` goes there. mask not 0. */
-static inline void rcmi_channel_expect_like(struct rcmi_channel *channel, void *place, size_t cap,
-                                            uint64_t meta, uint64_t mask);
 
-/* Reader: the message after the next `ahead` unreleased ones may be written to place, cap bytes, by
- * its writer, at any time from now on; peek then says bytes == place. A hint, ignored where the
- * transport cannot (see `invites`) or the memory is not of rcmi_node_memory_alloc. cap 0 withdraws
- * all; a writer that has begun may still go on with one message. False: not ready, or of no use. */
-static inline bool rcmi_channel_invite(struct rcmi_channel *channel, uint32_t ahead, void *place,
-                                       size_t cap);
+/* Reader: a posted receive: the message after the next `ahead` unreleased ones may be written
+ * straight to bytes, at any time from now on; peek then says so by the same pointer. A hint. */
+struct rcmi_posted {
+    void *bytes;
+    size_t cap; /* for a message of up to so many bytes */
+    uint32_t ahead;
+    /* mask not 0: of this message only the writer knows the length. What lies beyond its end stays
+     * as it was, and only one whose meta & mask is `meta` goes there. Else the contents of cap
+     * bytes are undefined until a message has filled them. */
+    uint64_t meta, mask;
+};
+/* The memory is the channel's until that message was peeked. False: it is of no use here. NULL
+ * withdraws all: once that returns nothing is written there any more, but that a writer in mapped
+ * memory of rcmi_node_memory_alloc may still go on with one message. */
+static inline bool rcmi_channel_post_receive(struct rcmi_channel *channel,
+                                             const struct rcmi_posted *posted);
 
 /*
- * Reader: copies to place the len bytes at `from` in the writer's process, which the writer told in
- * a message, for as long as it says; a piece for each call. `helped`: the writer has a core of its
- * own, and calls rcmi_channel_assist meanwhile, so that both copy. RCM_AGAIN: not all is there yet;
- * the same call again (also once the writer has closed its end: what is there by then is not what
- * was sent, and why will be heard of). RCM_ERR_UNSUPPORTED, without a sentence, where the one
- * process may not read the other's memory, or not there: it then comes another way. *moved: it
- * copied. One vector at a time, to its end or to the channel's: once the channel is closed, or this
- * is done or says RCM_ERR_UNSUPPORTED, nobody writes to place any more (but a writer whose process
- * got no processor for a second after it had begun). After any other error the channel is to be
- * closed first.
+ * Reader: copies len bytes at `remote` in the writer's process to `place`, a piece for each call:
+ * the payload of the message that was peeked, or what another message told of, for as long as it
+ * said. `helped`: the writer has a CPU of its own, and calls rcmi_channel_help meanwhile, so that
+ * both copy. RCM_AGAIN: not all is there yet; the same call again (also once the writer has closed
+ * its end: what is there by then is not what was sent, and why will be heard of). A peeked message
+ * comes in any case: where the one process may not read the other's memory the writer's help brings
+ * it by its slot. Else that is RCM_ERR_UNSUPPORTED, without a sentence. *moved: it copied. One at a
+ * time, to its end or to the channel's: once the channel is closed, or this is done or says
+ * RCM_ERR_UNSUPPORTED, nobody writes to place any more (but a writer whose process got no processor
+ * for a second after it had begun). After any other error the channel is to be closed first.
  */
-static inline rcm_status rcmi_channel_fetch(struct rcmi_channel *channel, void *place,
-                                            uint64_t from, size_t len, bool helped, bool *moved);
-/* Writer: copies a piece of what the reader fetches at present. False: there is none
- * left. */
-static inline bool rcmi_channel_assist(struct rcmi_channel *channel);
-/* What the user says of it (RINGCOMM_FETCH): where it is possible, whether it is faster. */
-enum rcmi_fetching { RCMI_FETCH_NEVER, RCMI_FETCH_ALWAYS, RCMI_FETCH_MEASURED };
-
-/* A word from a channel's only reader to its writer, who sees the last one said, 0 at first, some
- * time later; those said before a release it sees once that message is taken. Always 0 where the
- * transport has no such thing, or there are several readers. Not checked by the transport. wish:
- * false if the channel is not ready, and nothing was said. */
-static inline bool rcmi_channel_wish(struct rcmi_channel *channel, uint64_t word);
-static inline uint64_t rcmi_channel_wished(struct rcmi_channel *channel);
+static inline rcm_status rcmi_channel_get(struct rcmi_channel *channel, void *place,
+                                          uint64_t remote, size_t len, bool helped, bool *moved);
+/* Writer: copies a bounded piece of what the reader is getting. False: there is nothing to do. To
+ * be called until completed, or until the reader said that it is done. */
+static inline bool rcmi_channel_help(struct rcmi_channel *channel);
 
 /* ==== Part 2: what a transport is ============================================================ */
 
@@ -327,7 +353,6 @@ struct rcmi_transport {
                             hands over */
     bool shared_slots;   /* another core reads a slot where the writer wrote it */
     uint32_t bulk_scale; /* see RCMI_ID_BULK; 1 where slots of any size are memory */
-    bool invites;        /* rcmi_channel_invite is of use */
     size_t domain_size, link_size, channel_size;
 
     /* Can it work on this machine at all? No side effects. reason: a sentence in any case. */
@@ -372,41 +397,37 @@ struct rcmi_transport {
     rcm_status (*reader_init)(struct rcmi_channel *channel, void *link);
     rcm_status (*reader_accept)(struct rcmi_channel *channel, struct rcmi_blob *offer,
                                 struct rcmi_blob *ret_answer);
-    /* The user closed a writer: nothing that was lent may be read any more, but what was committed
-     * or lent still reaches the readers. fini follows, at the latest when all readers closed. */
+    /* The user closed a writer: nothing that was sent without a copy may be read any more, but what
+     * was committed, or sent so from memory that is copied now, still reaches the readers. fini
+     * follows, at the latest when all readers closed. */
     void (*writer_close)(struct rcmi_channel *channel);
     void (*channel_fini)(struct rcmi_channel *channel);
 
-    /* The data operations of part 1. Called only when the channel is ready. */
-    rcm_status (*reserve)(struct rcmi_channel *channel, void **ret_slot);
+    /* The data operations of part 1, at most ten. Called only when the channel is ready. */
+    rcm_status (*reserve)(struct rcmi_channel *channel, size_t len,
+                          struct rcmi_reserved *ret_reserved);
     void (*commit)(struct rcmi_channel *channel, size_t len, uint64_t meta);
-    rcm_status (*lend)(struct rcmi_channel *channel, const void *bytes, size_t len, uint64_t meta);
-    bool (*quiet)(struct rcmi_channel *channel);
+    rcm_status (*send_zero_copy)(struct rcmi_channel *channel, const void *bytes, size_t len,
+                                 uint64_t meta, bool may_get);
+    bool (*completed)(struct rcmi_channel *channel);
     bool (*taken)(struct rcmi_channel *channel, uint64_t number);
     rcm_status (*peek)(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
     void (*release)(struct rcmi_channel *channel);
-    void (*expect)(struct rcmi_channel *channel, void *place, size_t cap);
-    void *(*direct)(struct rcmi_channel *channel, size_t len);
-    void (*invite)(struct rcmi_channel *channel, uint32_t ahead, void *place, size_t cap);
-    rcm_status (*fetch)(struct rcmi_channel *channel, void *place, uint64_t from, size_t len,
-                        bool helped, bool *moved);
-    bool (*assist)(struct rcmi_channel *channel);
-    void (*wish)(struct rcmi_channel *channel, uint64_t word);
-    uint64_t (*wished)(struct rcmi_channel *channel);
+    bool (*post_receive)(struct rcmi_channel *channel, const struct rcmi_posted *posted);
+    rcm_status (*get)(struct rcmi_channel *channel, void *place, uint64_t remote, size_t len,
+                      bool helped, bool *moved);
+    bool (*help)(struct rcmi_channel *channel);
 };
 
-/* For the rows of transports that have neither such memory nor invitations, cannot fetch, have no
- * word for the writer, or whose readers tell late what they have taken. */
-bool rcmi_always_taken(struct rcmi_channel *channel, uint64_t number);
+/* For the rows of transports without memory that peers can map, whose readers tell late what they
+ * have taken, without posted receives, or that cannot get. */
 rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory);
 void rcmi_no_memory_give(void *domain, void *memory);
-void *rcmi_no_direct(struct rcmi_channel *channel, size_t len);
-void rcmi_no_invite(struct rcmi_channel *channel, uint32_t ahead, void *place, size_t cap);
-rcm_status rcmi_no_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len,
-                         bool helped, bool *moved);
-bool rcmi_no_assist(struct rcmi_channel *channel);
-void rcmi_no_wish(struct rcmi_channel *channel, uint64_t word);
-uint64_t rcmi_none_wished(struct rcmi_channel *channel);
+bool rcmi_always_taken(struct rcmi_channel *channel, uint64_t number);
+bool rcmi_no_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted);
+rcm_status rcmi_no_get(struct rcmi_channel *channel, void *place, uint64_t remote, size_t len,
+                       bool helped, bool *moved);
+bool rcmi_no_help(struct rcmi_channel *channel);
 
 /* All transports, in order of preference; ends with NULL. A new one is its folder and a line in
  * registry.c. */
@@ -423,12 +444,12 @@ struct rcmi_channel {
     int writer;   /* world rank */
     int nreaders; /* as the writer knows it; 1 on a reader */
     bool is_writer;
+    const struct rcmi_protocol *protocol; /* the node's */
     /* enum rcm_status: RCM_AGAIN, then RCM_OK, or an error for good. Release store on the loop
      * thread pairs with the acquire load in the data operations. */
     _Atomic int state;
     _Atomic int lost_peer; /* who made it fail, -1; written before state */
     uint64_t sent;         /* messages published; the writer's */
-    uint64_t like, mask;   /* of expect_like, for the transport's expect; 0 of expect */
     void *framework;       /* channel.c's own */
 };
 
@@ -440,10 +461,11 @@ rcm_status rcmi_channel_not_ready(const struct rcmi_channel *channel);
  * also under a transport's own locks. */
 void rcmi_node_link_failed(struct rcmi_node *node, int peer);
 
-static inline rcm_status rcmi_channel_reserve(struct rcmi_channel *c, void **ret_slot) {
+static inline rcm_status rcmi_channel_reserve(struct rcmi_channel *c, size_t len,
+                                              struct rcmi_reserved *ret_reserved) {
     if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
         return rcmi_channel_not_ready(c);
-    return c->transport->reserve(c, ret_slot);
+    return c->transport->reserve(c, len, ret_reserved);
 }
 
 static inline void rcmi_channel_commit(struct rcmi_channel *c, size_t len, uint64_t meta) {
@@ -451,19 +473,19 @@ static inline void rcmi_channel_commit(struct rcmi_channel *c, size_t len, uint6
     c->transport->commit(c, len, meta);
 }
 
-static inline rcm_status rcmi_channel_lend(struct rcmi_channel *c, const void *bytes, size_t len,
-                                           uint64_t meta) {
+static inline rcm_status rcmi_channel_send_zero_copy(struct rcmi_channel *c, const void *bytes,
+                                                     size_t len, uint64_t meta, bool may_get) {
     if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
         return rcmi_channel_not_ready(c);
-    const rcm_status status = c->transport->lend(c, bytes, len, meta);
+    const rcm_status status = c->transport->send_zero_copy(c, bytes, len, meta, may_get);
     c->sent += status == RCM_OK;
     return status;
 }
 
-static inline bool rcmi_channel_quiet(struct rcmi_channel *c) {
+static inline bool rcmi_channel_completed(struct rcmi_channel *c) {
     if (atomic_load_explicit(&c->state, memory_order_acquire) == RCM_AGAIN)
         return true;
-    return c->transport->quiet(c);
+    return c->transport->completed(c);
 }
 
 static inline uint64_t rcmi_channel_sent(const struct rcmi_channel *c) {
@@ -486,54 +508,23 @@ static inline void rcmi_channel_release(struct rcmi_channel *c) {
     c->transport->release(c);
 }
 
-static inline void rcmi_channel_expect_like(struct rcmi_channel *c, void *place, size_t cap,
-                                            uint64_t meta, uint64_t mask) {
+static inline bool rcmi_channel_post_receive(struct rcmi_channel *c,
+                                             const struct rcmi_posted *posted) {
+    /* Of a channel that failed, too, what was posted is withdrawn. */
     if (atomic_load_explicit(&c->state, memory_order_acquire) == RCM_AGAIN)
-        return;
-    c->like = meta;
-    c->mask = mask;
-    c->transport->expect(c, place, cap);
-}
-
-static inline void rcmi_channel_expect(struct rcmi_channel *c, void *place, size_t cap) {
-    rcmi_channel_expect_like(c, place, cap, 0, 0);
-}
-
-static inline void *rcmi_channel_direct(struct rcmi_channel *c, size_t len) {
-    return c->transport->direct(c, len);
-}
-
-static inline bool rcmi_channel_invite(struct rcmi_channel *c, uint32_t ahead, void *place,
-                                       size_t cap) {
-    if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK || !c->transport->invites)
         return false;
-    c->transport->invite(c, ahead, place, cap);
-    return true;
+    return c->transport->post_receive(c, posted);
 }
 
-static inline rcm_status rcmi_channel_fetch(struct rcmi_channel *c, void *place, uint64_t from,
-                                            size_t len, bool helped, bool *moved) {
+static inline rcm_status rcmi_channel_get(struct rcmi_channel *c, void *place, uint64_t remote,
+                                          size_t len, bool helped, bool *moved) {
     if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
         return rcmi_channel_not_ready(c);
-    return c->transport->fetch(c, place, from, len, helped, moved);
+    return c->transport->get(c, place, remote, len, helped, moved);
 }
 
-static inline bool rcmi_channel_assist(struct rcmi_channel *c) {
-    return atomic_load_explicit(&c->state, memory_order_acquire) == RCM_OK &&
-           c->transport->assist(c);
-}
-
-static inline bool rcmi_channel_wish(struct rcmi_channel *c, uint64_t word) {
-    if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
-        return false;
-    c->transport->wish(c, word);
-    return true;
-}
-
-static inline uint64_t rcmi_channel_wished(struct rcmi_channel *c) {
-    if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
-        return 0;
-    return c->transport->wished(c);
+static inline bool rcmi_channel_help(struct rcmi_channel *c) {
+    return atomic_load_explicit(&c->state, memory_order_acquire) == RCM_OK && c->transport->help(c);
 }
 
 #endif

@@ -17,7 +17,7 @@ import sys
 MAY_USE = {
     'base': [],
     'kernels': ['base'],
-    'transport': ['base'],
+    'transport': ['kernels', 'base'],
     'rendezvous': ['base'],
     'algorithms': ['kernels', 'transport', 'base'],
     'api': ['algorithms', 'kernels', 'transport', 'rendezvous', 'base'],

@@ -27,6 +27,8 @@ static int rank_body(struct rank *rank) {
         options.rank = rank->rank;
         options.world_size = rank->ranks->n;
     }
+    if (rank->ranks->before)
+        rank->ranks->before(rank->rank);
     if (rcm_init(&options, &comm) != RCM_OK) {
         fprintf(stderr, "rank %d: init: %s\n", rank->rank, rcm_last_error());
         return 1;

@@ -14,6 +14,8 @@ struct ranks {
     const char *algorithm; /* NULL: by cost */
     int64_t timeout_ms;    /* of operations; 0: 60 s */
     bool keep;             /* the function destroys the communicator itself */
+    /* In each rank before it initialises; NULL: nothing. */
+    void (*before)(int rank);
 };
 
 /* fn(comm, arg) returns the number of errors it found (0..100). Returns 0 if every rank

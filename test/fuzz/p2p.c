@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "comm.h"
-#include "faster.h"
 #include "kernels.h"
 
 enum {
@@ -18,8 +17,11 @@ enum {
     STEPS = 200,
     OFTEN = 250,
     MANY = 100,
-    UNFETCHABLE = 2000,
-    FETCH_PIECE = 700
+    GETTABLE = 300,    /* where a peer's memory begins, */
+    UNGETTABLE = 2000, /* where it ends, */
+    BROKEN = 4000,     /* and where the link breaks */
+    GET_PIECE = 700,
+    ZERO_COPIES = 64
 };
 
 static void fuzz_complete(struct rcm_work *work, rcm_status status);
@@ -27,6 +29,7 @@ static void fuzz_comm_fail(rcm_comm *comm, const struct rcm_work *work);
 static rcm_status fuzz_open_writer(struct rcmi_channel **ret_channel, int peer);
 static rcm_status fuzz_open_reader(struct rcmi_channel **ret_channel, int peer);
 static void fuzz_close(struct rcmi_channel *channel);
+static struct rcmi_protocol protocol;
 
 #define rcmi_work_complete                             fuzz_complete
 #define rcmi_comm_fail                                 fuzz_comm_fail
@@ -34,30 +37,42 @@ static void fuzz_close(struct rcmi_channel *channel);
 #define rcmi_channel_open_reader(n, e, i, peer, to)    fuzz_open_reader(to, peer)
 #define rcmi_channel_close                             fuzz_close
 #define rcmi_channel_state(channel)                    RCM_OK
+#define rcmi_node_protocol(node)                       ((void)(node), &protocol)
 #define BARE_MIN                                       300
-#define LEND_MIN                                       ((size_t)200)
+#define ZERO_COPY_MIN                                  ((size_t)200)
 #define PIECE_MIN                                      ((size_t)256)
-#define FETCH_MIN                                      ((size_t)200)
-#define rcmi_rows_way(rows)                            ((void)(rows), fetching)
-static bool fetching; /* messages that may be: not as it was faster, for that changes */
 #include "../../api/p2p.c"
 #include "../../api/p2p_direct.c"
-#include "../../api/p2p_fetch.c"
+#include "../../api/p2p_get.c"
 #include "../../api/p2p_receive.c"
 #include "../../api/p2p_send.c"
 
 /* ---- Channels ------------------------------------------------------------------------------ */
 
+struct sent {
+    const void *bytes;
+    size_t len;
+};
+
 struct played {
     struct rcmi_channel base;
-    bool open, full;
-    uint8_t *bytes; /* the slot: what arrived, or what is written */
+    bool open;
+
+    /* A writer's. */
+    struct rcmi_reserved reserved;
+    size_t room;                        /* there */
+    struct sent zero_copy[ZERO_COPIES]; /* still needed */
+    int nzero_copy;
+
+    /* A reader's. */
+    bool full;
+    uint8_t *slot;     /* what arrived */
+    const void *bytes; /* it is there, or where it was posted */
     size_t len;
     uint64_t meta;
-    void *place; /* expected there */
-    size_t cap;
-    void *fetching; /* there */
-    size_t fetched;
+    struct rcmi_posted posted; /* no bytes: nothing is */
+    void *getting;             /* there */
+    size_t got;
 };
 
 static struct played in_of[RANKS], out_of[RANKS];
@@ -65,18 +80,37 @@ static struct rcm_comm comm;
 static struct rcmi_engine engine;
 static struct rcmi_p2p *p2p;
 static int unfinished;
-static bool failed, lending, expecting, filling, draining;
+static bool failed, lending, posting, filling, draining, placing, helping;
 static unsigned asked; /* how often a channel was asked whether it can go on */
 
-/* Now and then there is no free slot, or the kernel still reads what was lent. */
+/* Now and then there is no free slot, or what was sent is still needed. */
 static bool not_now(bool often) {
     return often && asked++ % 3 != 2;
 }
 
-static rcm_status play_reserve(struct rcmi_channel *channel, void **ret_slot) {
+static void read_all(const void *bytes, size_t len, const char *what) {
+    unsigned sum = 0;
+    for (size_t i = 0; i < len; i++)
+        sum += ((const volatile uint8_t *)bytes)[i];
+    fuzz_require(sum <= 255 * len, what);
+}
+
+/* A target has room for what was reserved and not for more, be it a slot or memory that the reader
+ * posted. */
+static rcm_status play_reserve(struct rcmi_channel *channel, size_t len,
+                               struct rcmi_reserved *ret_reserved) {
+    struct played *out = (struct played *)channel;
+    fuzz_require(len <= SLOT_BYTES, "what is reserved fits a slot");
     if (not_now(filling))
         return RCM_AGAIN;
-    *ret_slot = ((struct played *)channel)->bytes;
+    free(out->reserved.bytes);
+    out->reserved = (struct rcmi_reserved){.bytes = malloc(len ? len : 1),
+                                           .stores = (enum rcmi_stores)(asked % 3),
+                                           .posted = placing && asked % 2};
+    fuzz_require(out->reserved.bytes != NULL, "there is memory");
+    out->room = len;
+    asked += placing;
+    *ret_reserved = out->reserved;
     return RCM_OK;
 }
 
@@ -90,108 +124,166 @@ static void check_sent(size_t len, uint64_t meta) {
                  "and has a kind");
 }
 
-static void play_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
-    (void)channel;
-    check_sent(len, meta);
+/* The peer may read now what was announced. */
+static void check_announced(const struct played *out, size_t len) {
+    struct announcement said;
+    fuzz_require(len == sizeof said, "an announcement is whole");
+    memcpy(&said, out->reserved.bytes, sizeof said);
+    if (!said.from)
+        return;
+    fuzz_require(out->base.transport->shared_slots,
+                 "only who shares memory may be told where a message lies");
+    read_all((const void *)(uintptr_t)said.from, said.header.total, "what is told can be read");
 }
 
-static rcm_status play_lend(struct rcmi_channel *channel, const void *bytes, size_t len,
-                            uint64_t meta) {
-    unsigned sum = 0;
-    (void)channel;
+static void play_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
+    struct played *out = (struct played *)channel;
+    fuzz_require(out->reserved.bytes != NULL, "what is committed was reserved");
+    fuzz_require(out->reserved.posted ? len == out->room : len <= out->room,
+                 "as much is committed as was reserved");
+    check_sent(len, meta);
+    read_all(out->reserved.bytes, len, "what is committed was written");
+    if (meta >> 56 == KIND_ANNOUNCE)
+        check_announced(out, len);
+    free(out->reserved.bytes);
+    out->reserved.bytes = NULL;
+}
+
+/* Reads all that the user may not have back yet. */
+static void read_zero_copies(struct played *out) {
+    for (int i = 0; i < out->nzero_copy; i++)
+        read_all(out->zero_copy[i].bytes, out->zero_copy[i].len, "what is sent can be read");
+}
+
+static rcm_status play_send_zero_copy(struct rcmi_channel *channel, const void *bytes, size_t len,
+                                      uint64_t meta, bool may_get) {
+    struct played *out = (struct played *)channel;
+    fuzz_require(!may_get, "whoever gets a message is told by an announcement");
     if (!lending)
         return RCM_ERR_UNSUPPORTED;
     if (not_now(filling))
         return RCM_AGAIN;
-    for (size_t i = 0; i < len; i++)
-        sum += ((const uint8_t *)bytes)[i];
-    fuzz_require(sum <= 255 * len, "what is lent can be read");
     check_sent(len, meta);
+    if (out->nzero_copy == ZERO_COPIES) {
+        read_zero_copies(out);
+        out->nzero_copy = 0;
+    }
+    out->zero_copy[out->nzero_copy++] = (struct sent){bytes, len};
     return RCM_OK;
 }
 
-static bool play_quiet(struct rcmi_channel *channel) {
+static bool play_completed(struct rcmi_channel *channel) {
+    struct played *out = (struct played *)channel;
+    read_zero_copies(out);
+    if (not_now(draining))
+        return false;
+    out->nzero_copy = 0;
+    return true;
+}
+
+static bool play_taken(struct rcmi_channel *channel, uint64_t number) {
+    fuzz_require(number <= channel->sent, "what is waited for was sent");
+    return number == 0 || !not_now(draining);
+}
+
+static bool play_help(struct rcmi_channel *channel) {
     (void)channel;
-    return !not_now(draining);
+    return helping && !not_now(true);
 }
 
 static rcm_status play_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
-    struct played *in = (struct played *)channel;
+    const struct played *in = (const struct played *)channel;
     if (!in->full)
         return RCM_AGAIN;
     *ret_slot = (struct rcmi_slot){.bytes = in->bytes, .len = in->len, .meta = in->meta};
-    if (in->place && in->len <= in->cap && (in->meta & channel->mask) == channel->like &&
-        expecting) { /* as a socket does it */
-        memcpy(in->place, in->bytes, in->len);
-        ret_slot->bytes = in->place;
-    }
     return RCM_OK;
 }
 
 static void play_release(struct rcmi_channel *channel) {
     struct played *in = (struct played *)channel;
-    free(in->bytes);
-    in->bytes = NULL;
-    in->place = NULL;
+    fuzz_require(in->full, "what is released was there");
+    free(in->slot);
+    in->slot = NULL;
+    in->posted.bytes = NULL;
     in->full = false;
 }
 
-static void play_expect(struct rcmi_channel *channel, void *place, size_t cap) {
+/* Contents that may be lost are lost. */
+static bool play_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted) {
     struct played *in = (struct played *)channel;
-    in->place = cap ? place : NULL;
-    in->cap = cap;
+    if (!posted) {
+        in->posted.bytes = NULL;
+        return false;
+    }
+    fuzz_require(!in->posted.bytes && posted->ahead == 0, "one receive is posted at a time");
+    fuzz_require(posted->bytes && posted->cap > 0, "and is of some memory");
+    if (!posting || (channel->transport->shared_slots && posted->mask) || not_now(filling))
+        return false;
+    in->posted = *posted;
+    if (!posted->mask)
+        memset(posted->bytes, 'p', posted->cap);
+    return true;
+}
+
+/* Where the message goes that has just come. */
+static void play_arrive(struct played *in) {
+    const struct rcmi_posted *posted = &in->posted;
+    in->bytes = in->slot;
+    in->full = true;
+    if (!posted->bytes || in->len > posted->cap || (in->meta & posted->mask) != posted->meta)
+        return;
+    memcpy(posted->bytes, in->slot, in->len);
+    in->bytes = posted->bytes;
 }
 
 /* The input says where the peer's memory is, and how much of it can be read: a piece for each call.
  */
-static rcm_status play_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len,
-                             bool helped, bool *moved) {
+static rcm_status play_get(struct rcmi_channel *channel, void *place, uint64_t remote, size_t len,
+                           bool helped, bool *moved) {
     struct played *in = (struct played *)channel;
-    const size_t left = len - in->fetched, piece = left < FETCH_PIECE ? left : FETCH_PIECE;
+    const size_t left = len - in->got, piece = left < GET_PIECE ? left : GET_PIECE;
     (void)helped;
-    fuzz_require(in->fetched == 0 || (in->fetching == place && in->fetched < len),
-                 "a vector is fetched to its end before the next one");
-    if (from + in->fetched >= UNFETCHABLE) {
-        in->fetched = 0;
+    fuzz_require(in->got == 0 || (in->getting == place && in->got < len),
+                 "a message is got to its end before the next one");
+    if (remote >= BROKEN)
+        return rcmi_fail(RCM_ERR_PEER, 0, "the link broke");
+    if (remote + in->got >= UNGETTABLE) {
+        in->got = 0;
         return RCM_ERR_UNSUPPORTED;
     }
     if (not_now(filling))
         return RCM_AGAIN;
-    memset((uint8_t *)place + in->fetched, 'f', piece);
+    memset((uint8_t *)place + in->got, 'g', piece);
     *moved = true;
-    in->fetching = place;
-    in->fetched = piece < left ? in->fetched + piece : 0;
+    in->getting = place;
+    in->got = piece < left ? in->got + piece : 0;
     return piece < left ? RCM_AGAIN : RCM_OK;
 }
 
 static struct rcmi_transport play = {.name = "play",
                                      .reserve = play_reserve,
                                      .commit = play_commit,
-                                     .lend = play_lend,
-                                     .quiet = play_quiet,
-                                     .taken = rcmi_always_taken,
+                                     .send_zero_copy = play_send_zero_copy,
+                                     .completed = play_completed,
+                                     .taken = play_taken,
                                      .peek = play_peek,
                                      .release = play_release,
-                                     .expect = play_expect,
-                                     .direct = rcmi_no_direct,
-                                     .invite = rcmi_no_invite,
-                                     .fetch = play_fetch,
-                                     .assist = rcmi_no_assist,
-                                     .wish = rcmi_no_wish,
-                                     .wished = rcmi_none_wished};
+                                     .post_receive = play_post_receive,
+                                     .get = play_get,
+                                     .help = play_help};
 
 static rcm_status play_open(struct played *channel, struct rcmi_channel **ret_channel) {
     fuzz_require(!channel->open, "a channel is opened once");
     channel->open = true;
     channel->base.transport = &play;
     channel->base.slot_bytes = SLOT_BYTES;
+    channel->base.protocol = &protocol;
     atomic_store(&channel->base.state, RCM_OK);
     *ret_channel = &channel->base;
     return RCM_OK;
 }
 
 static rcm_status fuzz_open_writer(struct rcmi_channel **ret_channel, int peer) {
-    out_of[peer].bytes = malloc(SLOT_BYTES);
     return play_open(&out_of[peer], ret_channel);
 }
 
@@ -203,14 +295,28 @@ static void fuzz_close(struct rcmi_channel *channel) {
     struct played *played = (struct played *)channel;
     if (!played)
         return;
-    free(played->bytes);
+    fuzz_require(!played->posted.bytes, "what was posted is withdrawn before the end");
+    read_zero_copies(played);
+    free(played->reserved.bytes);
+    free(played->slot);
     memset(played, 0, sizeof *played);
 }
 
 /* ---- Works --------------------------------------------------------------------------------- */
 
+/* Nothing may still be written to memory that the user has back. */
+static void check_unposted(const struct rcmi_transfer *t) {
+    for (int r = 0; r < RANKS; r++) {
+        const char *at = in_of[r].posted.bytes;
+        fuzz_require(!at || in_of[r].full || at + in_of[r].posted.cap <= t->buffer ||
+                         at >= t->buffer + t->capacity,
+                     "what ends is not posted any more");
+    }
+}
+
 static void fuzz_complete(struct rcm_work *work, rcm_status status) {
     const struct rcmi_transfer *t = &work->transfer;
+    check_unposted(t);
     fuzz_require(status == RCM_OK || status == RCM_ERR_TRUNCATED || status == RCM_ERR_ABORTED,
                  "a work ends well, truncated or with all others");
     if (work->kind == RCMI_WORK_RECV && status != RCM_ERR_ABORTED) {
@@ -259,15 +365,16 @@ static void arrive(int peer, uint64_t meta, const void *head, size_t head_len, c
     }
     if (head_len + len > SLOT_BYTES) /* the transport sees to that */
         len = SLOT_BYTES - head_len;
-    in->bytes = malloc(head_len + len + 1);
-    fuzz_require(in->bytes != NULL, "there is memory");
+    fuzz_require(!in->full, "one message arrives at a time");
+    in->slot = malloc(head_len + len + 1);
+    fuzz_require(in->slot != NULL, "there is memory");
     if (head_len)
-        memcpy(in->bytes, head, head_len);
+        memcpy(in->slot, head, head_len);
     if (len)
-        memcpy(in->bytes + head_len, bytes, len);
+        memcpy(in->slot + head_len, bytes, len);
     in->len = head_len + len;
     in->meta = meta;
-    in->full = true;
+    play_arrive(in);
 }
 
 static void progress(void) {
@@ -284,8 +391,9 @@ static void arrive_message(struct fuzz_input *in, int peer, bool announced) {
     struct header *header = &said.header;
     const uint8_t odd = fuzz_u8(in), id = fuzz_u8(in);
     size_t n = 0;
-    fetching = id & 128; /* a piece for each step: three of 700 bytes, or none, can be read */
-    said.from = id & 64 ? 300 : id & 32 ? UNFETCHABLE : 0;
+    /* To be got, a piece for each step: three of 700 bytes can be read, or none. */
+    static const uint64_t froms[4] = {0, UNGETTABLE, GETTABLE, BROKEN};
+    said.from = froms[id >> 5 & 3];
     const uint8_t *bytes = fuzz_bytes(in, announced ? 0 : header->total, &n);
     if (!announced)
         header->total = odd == 255 ? header->total : n;
@@ -315,6 +423,13 @@ static void arrive_bare(struct fuzz_input *in, int peer) {
     arrive(peer, meta_of_bare(tag, n), NULL, 0, bytes, n);
 }
 
+/* A message whose payload is to be got, which nobody sends point to point. */
+static void arrive_far(int peer, enum kind kind, uint8_t id, size_t len) {
+    arrive(peer, meta_right(kind, id, len), NULL, 0, NULL, 0);
+    in_of[peer].len = len;
+    in_of[peer].bytes = NULL;
+}
+
 static void arrive_anything(struct fuzz_input *in, int peer) {
     const uint8_t kind = fuzz_u8(in);
     const uint64_t meta = meta_of((enum kind)(kind & 15), fuzz_u8(in)) ^ (uint64_t)(kind >> 4)
@@ -340,7 +455,9 @@ static void direct(struct fuzz_input *in, int peer, bool sends) {
         size_t n = 0;
         const uint8_t *rest = fuzz_bytes(in, header->total, &n);
         header->total = kind & 128 ? header->total : n;
-        if (!(kind & 64)) /* else nothing has come yet */
+        if (kind & 32)
+            arrive_far(peer, (enum kind)(kind & 7), kind >> 3 & 1, n);
+        else if (!(kind & 64)) /* else nothing has come yet */
             arrive(peer, meta_right((enum kind)(kind & 7), kind >> 3 & 1, head + n), &said, head,
                    rest, n);
     }
@@ -363,6 +480,12 @@ static void step(struct fuzz_input *in) {
     }
     if (op % 128 == 66) {
         arrive_bare(in, peer);
+        progress();
+        return;
+    }
+    if (op % 128 == 67) {
+        const uint8_t kind = fuzz_u8(in), id = fuzz_u8(in);
+        arrive_far(peer, (enum kind)(kind & 15), id, fuzz_u16(in));
         progress();
         return;
     }
@@ -390,24 +513,34 @@ static void step(struct fuzz_input *in) {
     progress();
 }
 
+/* Which messages are got, which are sent eagerly, which are stored past the caches. */
+static void choose_protocol(uint8_t ways) {
+    static const struct rcmi_range ranges[4] = {{1, 0}, {0, SIZE_MAX}, {300, SIZE_MAX}, {0, 600}};
+    protocol.get = ranges[ways & 3];
+    protocol.eager = ranges[(ways >> 2 & 3) ^ 1]; /* 0: all */
+    protocol.copy_non_temporal = ranges[ways >> 6 & 1];
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static int world_rank[RANKS] = {0, 1, 2};
     struct fuzz_input in = {data, size};
-    const uint8_t flags = fuzz_u8(&in);
+    const uint8_t flags = fuzz_u8(&in), ways = fuzz_u8(&in);
     comm.engine = &engine;
     comm.size = RANKS;
     comm.slot_bytes = SLOT_BYTES;
-    comm.fetch = RCMI_FETCH_MEASURED;
     comm.world_rank = world_rank;
     atomic_flag_clear(&comm.driving);
     unfinished = 0;
     failed = false;
     asked = 0;
     lending = flags & 1;
+    posting = flags & 2;
     play.shared_slots = flags & 8;
-    expecting = flags & 2 && !play.shared_slots;
     filling = flags & 32;
     draining = flags & 64;
+    placing = ways & 16;
+    helping = ways & 32;
+    choose_protocol(ways);
     engine.crowd = flags & 16 ? 2 : 1;
     engine.budget.spins = flags & 8 ? 2 : 0;
     fuzz_require(rcmi_p2p_create(&comm, &p2p) == RCM_OK, "there is memory");

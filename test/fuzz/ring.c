@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Fuzz target: both ends of a ring in shared memory against another side that writes what it likes
- * when it likes (transport/ring.h). The input is a script: pieces of it are written anywhere into
- * the ring, between and, by a second thread that changes a header without pause, during our
- * own looks at it.
+ * when it likes (transport/ring.h), and what shm does with messages that are to be got (get.c,
+ * help.c, zero_copy.c). The input is a script: pieces of it are written anywhere into the ring,
+ * between and, by a second thread that changes a header without pause, during our own looks at it.
+ *
+ *   byte 0   bit 0: the ring has one reader, and so posted receives and a desk; else two
+ *   then     a script, see step()
+ *
+ * The other side is no process, so nothing is read from or written to it by the kernel: what is got
+ * comes by the slot.
  */
 #include "fuzz.h"
 #include <errno.h>
@@ -11,9 +17,19 @@
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../../transport/ring.h"
+#include <unistd.h>
+#include "../../transport/shm/shm.h"
 
-enum { SLOT_BYTES = 200, SLOTS = 3, READERS = 2, LOOKS = 60 };
+enum {
+    SLOT_BYTES = 200,
+    SLOTS = 3,
+    READERS = 2,
+    LOOKS = 60,
+    SENT = 16,
+    NO_PROCESS = INT32_MAX,
+    OURS = 0x66,
+    OTHERS = 0xdd
+};
 
 static struct rcmi_ring_shape shape;
 static uint8_t *memory;
@@ -78,97 +94,277 @@ static void wild_calm(void) {
 
 /* ---- Our own side -------------------------------------------------------------------------- */
 
+static struct rcmi_bell bell;
+static struct shm_domain domain;
+static struct shm_link link_to;
+
 static struct {
-    struct rcmi_ring_reader reader;
-    struct rcmi_ring_writer writer;
+    struct shm_channel reading, writing;
+    struct rcmi_ring_reader *reader;
+    struct rcmi_ring_writer *writer;
+    /* A message that is being got: its bytes go there. */
+    uint8_t *place;
+    bool failed; /* a get: nothing more is read */
+    size_t len;
+    /* What was sent to be got, and how much of that the user has back. */
+    struct {
+        uint8_t *bytes;
+        size_t len;
+    } sent[SENT];
+    int nsent, nback;
     unsigned sum;
     bool refused;
 } own;
 
-/* What was peeked at lies in the ring, all of it. */
-static bool look(void) {
-    uint64_t len = 0;
-    rcm_status status = rcmi_ring_peek(&own.reader, &len);
-    own.refused = own.refused || status < 0;
-    if (status != RCM_OK)
-        return false;
-    if (len & RCMI_RING_FLAGS) /* it is elsewhere */
-        return false;
-    const uint8_t *bytes = rcmi_ring_payload(&own.reader, len);
+static void shm_init(struct shm_channel *shm, int nreaders) {
+    *shm = (struct shm_channel){.base = {.slot_bytes = SLOT_BYTES,
+                                         .slots = SLOTS,
+                                         .nreaders = nreaders,
+                                         .is_writer = shm == &own.writing},
+                                .wake = {.bell = &bell, .eventfd = -1},
+                                .link = &link_to,
+                                .memory = memory};
+}
+
+static void own_begin(int nreaders) {
+    link_to = (struct shm_link){.domain = &domain, .memfd = -1, .self = {.pid = NO_PROCESS}};
+    domain.page = (size_t)sysconf(_SC_PAGESIZE);
+    memset(&own, 0, sizeof own);
+    shm_init(&own.reading, nreaders);
+    shm_init(&own.writing, nreaders);
+    own.reader = &own.reading.ring.reader;
+    own.writer = &own.writing.ring.writer;
+    own.writing.domain = &domain;
+    own.writing.link = nreaders == 1 ? &link_to : NULL;
+    own.writing.sent = calloc(SLOTS, sizeof *own.writing.sent);
+    own.reading.posted = calloc(SLOTS, sizeof *own.reading.posted);
+    fuzz_require(own.writing.sent && own.reading.posted, "there is memory");
+    rcmi_ring_reader_init(own.reader, memory, &shape, nreaders - 1);
+    rcmi_ring_writer_init(own.writer, memory, &shape);
+}
+
+/* The user has back what was sent, and writes something else there. (It is not freed: the library's
+ * copies are nothing that a sanitizer sees.) */
+static void sent_reuse(void) {
+    for (; own.nback < own.nsent; own.nback++)
+        memset(own.sent[own.nback].bytes, OTHERS, own.sent[own.nback].len);
+}
+
+static void own_end(void) {
+    if (!own.failed)
+        shm_get_fini(&own.reading);
+    free(own.place);
+    for (int i = 0; i < own.nsent; i++)
+        free(own.sent[i].bytes);
+    free(own.writing.sent);
+    free(own.reading.posted);
+}
+
+static void read_payload(const uint8_t *bytes, uint64_t len) {
     fuzz_require(len <= SLOT_BYTES, "a message fits its slot");
     fuzz_require(bytes >= memory && bytes + len <= memory + shape.total,
                  "a message is in the ring");
     for (uint64_t i = 0; i < len; i++)
         own.sum += ((const volatile uint8_t *)bytes)[i];
+}
+
+/* What was peeked at lies in the ring, all of it, or is to be got. */
+static bool look(struct rcmi_slot *ret_slot) {
+    const rcm_status status = shm_peek(&own.reading.base, ret_slot);
+    own.refused = own.refused || status < 0;
+    if (status != RCM_OK)
+        return false;
+    fuzz_require(!ret_slot->reply ||
+                     ((uint8_t *)ret_slot->reply >= memory &&
+                      (uint8_t *)ret_slot->reply + SLOT_BYTES <= memory + shape.total),
+                 "a reply is in the ring");
+    if (ret_slot->bytes)
+        read_payload(ret_slot->bytes, ret_slot->len);
+    else
+        fuzz_require(shape.nreaders == 1 && ret_slot->len <= RCMI_GET_MAX,
+                     "one reader gets, and not too much");
     return true;
+}
+
+/* A piece of the message that is being got. */
+static void get(void) {
+    struct rcmi_slot slot;
+    bool moved = false;
+    /* Its length is looked at anew each time, as collectives do it. */
+    const bool fits = look(&slot) && !slot.bytes && slot.len <= own.len;
+    const rcm_status status =
+        fits ? shm_get(&own.reading.base, own.place, slot.remote, slot.len, own.len % 2, &moved)
+             : RCM_ERR_PROTOCOL;
+    for (size_t i = 0; i < SLOT_BYTES; i++)
+        fuzz_require(own.place[own.len + i] == OURS, "no more is got than there is room for");
+    if (status == RCM_AGAIN)
+        return;
+    own.failed = status != RCM_OK;
+    own.refused = own.refused || own.failed;
+    if (own.failed)
+        shm_get_fini(&own.reading);
+    free(own.place);
+    own.place = NULL;
+    if (status == RCM_OK)
+        shm_release(&own.reading.base);
+}
+
+static void take(void) {
+    struct rcmi_slot slot;
+    if (own.place) {
+        get();
+        return;
+    }
+    if (own.failed || !look(&slot))
+        return;
+    if (slot.bytes) {
+        shm_release(&own.reading.base);
+        return;
+    }
+    own.place = malloc(slot.len + SLOT_BYTES);
+    fuzz_require(own.place != NULL, "there is memory");
+    own.len = slot.len;
+    memset(own.place + own.len, OURS, SLOT_BYTES);
+    get();
 }
 
 static void write_message(size_t len) {
     void *slot = NULL;
-    rcm_status status = rcmi_ring_reserve(&own.writer, &slot);
+    rcm_status status = rcmi_ring_reserve(own.writer, &slot);
     own.refused = own.refused || status < 0;
     if (status != RCM_OK)
         return;
     uint8_t *at = slot;
     fuzz_require(at >= memory && at + SLOT_BYTES <= memory + shape.total, "a slot is in the ring");
     memset(at, 0x77, len);
-    rcmi_ring_commit(&own.writer, len, len);
-    fuzz_require(own.writer.produced <= own.writer.limit && own.writer.filled <= own.writer.room,
+    rcmi_ring_commit(own.writer, len, len);
+    fuzz_require(own.writer->produced <= own.writer->limit &&
+                     own.writer->filled <= own.writer->room,
                  "no more is written than was read");
 }
 
+/* A message that is to be got. It may be longer than a slot. */
+static void send_far(size_t len) {
+    if (own.nsent == SENT)
+        return;
+    uint8_t *bytes = malloc(len ? len : 1);
+    fuzz_require(bytes != NULL, "there is memory");
+    memset(bytes, OURS, len);
+    const rcm_status status = shm_send_zero_copy(&own.writing.base, bytes, len, len, true);
+    own.refused = own.refused || (status < 0 && status != RCM_ERR_UNSUPPORTED);
+    fuzz_require(status != RCM_OK || shape.nreaders == 1, "only one reader gets");
+    if (status != RCM_OK) {
+        free(bytes);
+        return;
+    }
+    own.sent[own.nsent].bytes = bytes;
+    own.sent[own.nsent++].len = len;
+}
+
+/* The reader says what it wants, by its process's memory or by the slot; we help it. */
+static void help(struct fuzz_input *in, uint8_t how) {
+    struct rcmi_ring_desk *desk = rcmi_ring_desk(memory, &shape);
+    const uint64_t number = fuzz_u8(in), a = fuzz_u8(in);
+    if (desk && how % 3 == 1)
+        atomic_store(&desk->wanted, number << SHM_PIECES_BITS | a);
+    if (desk && how % 3 == 2) {
+        atomic_store(&desk->claims, shm_claims(number, 0, a));
+        atomic_store(&desk->len, (uint64_t)fuzz_u16(in) << 8);
+        atomic_store(&desk->number, number);
+    }
+    memset(memory + shape.payloads, 0, SLOTS * shape.stride);
+    (void)shm_help(&own.writing.base);
+    for (uint32_t i = 0; i < SLOTS; i++)
+        fuzz_require(*(const uint8_t *)rcmi_ring_slot(memory, &shape, i) != OTHERS,
+                     "what completed is not read any more");
+}
+
+/* The writer says that it brought the piece that was wanted, or a part in the get; or that it has
+ * the channel open. */
+static void answer(struct fuzz_input *in, uint8_t how) {
+    struct rcmi_ring_desk *desk = rcmi_ring_desk(memory, &shape);
+    const uint8_t off = fuzz_u8(in);
+    if (!desk)
+        return;
+    if (how % 3 == 0)
+        atomic_store(&desk->bounced, atomic_load(&desk->wanted) + off);
+    else if (how % 3 == 1)
+        atomic_store(&desk->helped, atomic_load(&desk->number) << SHM_PIECES_BITS | off);
+    else
+        atomic_store(rcmi_ring_open(memory, &shape), off);
+}
+
+/* A header as it should be, of a message in its slot or elsewhere. */
+static void arrive(struct fuzz_input *in, uint8_t how) {
+    static const uint64_t flags[4] = {0, RCMI_RING_GET, RCMI_RING_MAPPED, RCMI_RING_PUT};
+    const uint64_t len = fuzz_u16(in), scale = how / 4 % 2 ? 1 << 8 : 1;
+    own.reader->header->len = len * scale | flags[how % 4];
+    atomic_store(&own.reader->header->seq, own.reader->consumed + 1);
+}
+
 static void step(struct fuzz_input *in) {
-    uint8_t op = fuzz_u8(in);
+    const uint8_t op = fuzz_u8(in), how = op / 10;
     size_t n, at;
     const uint8_t *bytes;
-    switch (op % 6) {
+    struct rcmi_slot slot;
+    switch (op % 10) {
     case 0: /* bytes anywhere */
         at = fuzz_u16(in) % shape.total;
-        bytes = fuzz_bytes(in, op / 6, &n);
+        bytes = fuzz_bytes(in, how, &n);
         memcpy(memory + at, bytes, n < shape.total - at ? n : shape.total - at);
         break;
-    case 1: /* a header as it should be */
-        own.reader.header->len = fuzz_u16(in);
-        atomic_store(&own.reader.header->seq, own.reader.consumed + 1);
+    case 1:
+        arrive(in, how);
         break;
     case 2:
-        if (look())
-            rcmi_ring_release(&own.reader);
+        take();
         break;
     case 3:
         write_message(fuzz_u8(in) % (SLOT_BYTES + 1));
         break;
     case 4: /* the counters of a reader of ours */
-        if (op / 6 / READERS % 2)
-            atomic_store(rcmi_ring_emptied(memory, op / 6 % READERS),
-                         own.writer.filled - fuzz_u8(in) % (SLOTS + 2));
+        if (how / READERS % 2)
+            atomic_store(rcmi_ring_emptied(memory, how % shape.nreaders),
+                         own.writer->filled - fuzz_u8(in) % (SLOTS + 2));
         else
-            atomic_store(rcmi_ring_counter(memory, op / 6 % READERS),
-                         own.writer.produced - fuzz_u8(in) % (RCMI_RING_HEADERS + 2));
+            atomic_store(rcmi_ring_counter(memory, how % shape.nreaders),
+                         own.writer->produced - fuzz_u8(in) % (RCMI_RING_HEADERS + 2));
         break;
-    default: /* as bad as it gets */
-        wild_start(own.reader.header, in);
+    case 5: /* as bad as it gets */
+        wild_start(own.reader->header, in);
         for (int i = 0; i < LOOKS; i++)
-            (void)look();
+            (void)look(&slot);
         wild_calm();
+        break;
+    case 6:
+        send_far(fuzz_u16(in));
+        break;
+    case 7:
+        help(in, how);
+        break;
+    case 8:
+        answer(in, how);
+        break;
+    default: /* the user asks whether its memory is its own again */
+        if (shm_completed(&own.writing.base))
+            sent_reuse();
         break;
     }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input in = {data, size};
-    if (!memory) {
-        shape = rcmi_ring_shape(SLOT_BYTES, SLOTS, READERS);
-        memory = aligned_alloc(RCMI_LINE, shape.total);
-        fuzz_require(memory != NULL, "there is memory");
-    }
+    const int nreaders = fuzz_u8(&in) & 1 ? 1 : READERS;
+    shape = rcmi_ring_shape(SLOT_BYTES, SLOTS, nreaders);
+    memory = aligned_alloc(RCMI_LINE, shape.total);
+    fuzz_require(memory != NULL, "there is memory");
     memset(memory, 0, shape.total);
     rcmi_ring_clear(memory, &shape);
-    rcmi_ring_reader_init(&own.reader, memory, &shape, 1);
-    rcmi_ring_writer_init(&own.writer, memory, &shape);
-    own.refused = false;
+    own_begin(nreaders);
     for (int steps = 0; in.left > 0 && steps < 200; steps++)
         step(&in);
     fuzz_verdict = own.refused ? FUZZ_REFUSED : FUZZ_ACCEPTED;
+    own_end();
+    free(memory);
     return 0;
 }

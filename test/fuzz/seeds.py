@@ -479,22 +479,30 @@ def auth():
 
 
 def ring():
-    look, line = u8(2), lambda n: u8(1) + u16(n)
+    """Scripts: see step() in ring.c. Slots have 200 bytes; there are three."""
+    look, line = u8(2), lambda n, kind=0, wide=0: u8(1 + 10 * (kind + 4 * wide)) + u16(n)
     write = lambda n: u8(3) + u8(n)
-    back = lambda reader, n: u8(4 + 6 * reader) + u8(n) + u8(4 + 6 * (reader + 2)) + u8(n)
+    back = lambda reader, n: u8(4 + 10 * reader) + u8(n) + u8(4 + 10 * (reader + 2)) + u8(n)
     wild = lambda len0, seq0, len1, seq1: u8(5) + u16(len0) + u8(seq0) + u16(len1) + u8(seq1)
-    put = lambda at, data: u8(6 * len(data)) + u16(at) + data
+    put = lambda at, data: u8(10 * len(data)) + u16(at) + data
+    send, done = lambda n: u8(6) + u16(n), u8(9)
+    wanted = lambda number, piece: u8(7 + 10) + u8(number) + u8(piece)  # piece from 1
+    claims = lambda number, back, n: u8(7 + 20) + u8(number) + u8(back) + u16(n)
+    bounced, helped, opened = u8(8) + u8(0), lambda n: u8(8 + 10) + u8(n), lambda n: u8(8 + 20) + u8(n)
+    two, one = u8(0), u8(1)
+    get, mapped, posted = 1, 2, 3
     reader_line = 2 * 128  # the first header, behind two readers' counters
-    return {
+    seeds = {
         'valid-messages': (line(0) + look + line(40) + look + line(104) + look + line(105) + look +
                            line(200) + look) * 3,
         'valid-nothing': look * 5,
         'valid-writes': (write(1) + write(200) + write(105) + write(41) + write(150) + write(200) +
                          back(0, 0) + back(1, 0) + write(200) + write(5)),
         'valid-wild-within': wild(10, 1, 200, 1) + look,
-        'valid-lent': put(reader_line, u64(1)) + put(reader_line + 16, u64(1 << 63)) + look,
+        'bad-mapped': put(reader_line, u64(1)) + put(reader_line + 16, u64(1 << 63 | 1)) + look,
+        'bad-get-of-two': line(100, get) + look,
         'bad-length': line(201) + look, 'bad-length-absurd': put(reader_line, u64(1)) +
-        put(reader_line + 16, u64(U64_MAX >> 1)) + look,
+        put(reader_line + 16, u64(U64_MAX >> 3)) + look,
         'bad-ahead': put(reader_line, u64(2)) + look,
         'bad-far-ahead': put(reader_line, u64(-1)) + look,
         'bad-counter': put(0, u64(5)) + write(200) * 4,
@@ -505,6 +513,31 @@ def ring():
                            put(8, u64(0)) + write(200)),
         'any-wild': wild(10, 1, 65535, 1) + look + line(7) + look + wild(201, 2, 0, 3) + look,
         'any-wild-lent': wild(0, 1, 300, 1) * 3,
+    }
+    seeds = {name: two + script for name, script in seeds.items()}
+    return seeds | {
+        'valid-one': one + (line(0) + look + line(105) + look + line(200) + look) * 3,
+        'valid-one-writes': one + write(1) + write(200) * 3 + back(0, 0) + write(200),
+        'valid-get': one + line(100, get) + look * 2 + bounced + look + line(3) + look,
+        'valid-get-long': one + line(1000, get) + look * 2 + (bounced + look * 2) * 5 + line(3) + look,
+        'valid-get-unbrought': one + line(30000, get) + look * 9,
+        'valid-get-open': one + opened(0) + line(255, get, 1) + look * 2 + (bounced + look * 2) * 9,
+        'valid-get-closed': one + opened(7) + line(255, get, 1) + look * 5,
+        'valid-get-most': one + line(1 << 15, get, 1) + look * 3,
+        'valid-get-helped': one + line(65535, get) + look + helped(1) + look * 3,
+        'valid-sent': one + send(100) + done + wanted(1, 1) + back(0, 0) + done + send(65535) +
+        wanted(2, 1) + wanted(2, 2) + wanted(2, 0) + wanted(2, 255) + wanted(1, 1) + done,
+        'valid-sent-full': one + send(1000) * 5 + wanted(3, 5) + wanted(3, 6) + wanted(4, 1) + done,
+        'valid-sent-copied': one + send(60000) + claims(1, 0, 300) + claims(2, 1, 65535) +
+        claims(3, 255, 0) + back(0, 0) + done, 'valid-sent-to-two': two + send(100) + write(5) + done,
+        'valid-wanted-late': one + send(300) + back(0, 0) + done + back(0, 1) + wanted(1, 1),
+        'valid-wanted-late-again': one + send(300) + back(0, 0) + done + send(300) + back(0, 2) +
+        wanted(1, 1), 'bad-get-too-long': one + line((1 << 15) + 1, get, 1) + look,
+        'valid-get-claims': one + opened(7) + line(65535, get) + look + claims(1, 255, 300) + opened(0) + look * 4,
+        'any-get-shorter': one + line(500, get) + look * 2 + (bounced + look * 2) * 2 + line(200, get) +
+        (bounced + look * 2) * 3,
+        'bad-mapped-one': one + line(100, mapped) + look, 'bad-posted': one + line(100, posted) + look,
+        'bad-mapped-too-long': one + line((1 << 15) + 1, mapped, 1) + look,
     }
 
 
@@ -532,7 +565,7 @@ def place():
 JOB = 0x1122334455667788
 
 
-VERSION = 6  # RCMI_HELLO_VERSION
+VERSION = 7  # RCMI_HELLO_VERSION
 
 
 def greeting(kind=1, index=0, magic=0x52434d48, version=VERSION, sender=0, to=1, nranks=3, job=JOB,
@@ -766,6 +799,13 @@ def tcp_frames():
 
 def p2p():
     """Scripts: see step() in p2p.c. Slots have 1024 bytes; bit 7 of an operation is the peer."""
+    def start(flags, get=0, eager=0, more=0):
+        """flags: 1 sends without a copy, 2 posted receives, 4 a small budget, 8 shared slots, 16 a
+        crowd, 32 full and 64 unread slots. get: 0 never, 1 always, 2 from 300 bytes, 3 up to 600;
+        eager: the other way about for 0 and 1. more: 16 posted targets, 32 help, 64 stores past
+        the caches."""
+        return u8(flags) + u8(get + (eager << 2) + more)
+
     def recv(n, tag=1):
         return u8(0) + u16(n) + u8(tag)
 
@@ -794,34 +834,54 @@ def p2p():
         size = len(data) if total is None else total
         return u8(64) + u16(n) + u8(tag) + u8(came) + u16(size) + u8(kind) + data
 
+    def far(kind, n=16, ident=0):  # its payload is to be got
+        return u8(67) + u8(kind) + u8(ident) + u16(n)
+
     def send_now(n, tag=1):
         return u8(65) + u16(n) + u8(tag)
-    ready, taken, other, flags = u8(4) + u8(0), u8(4) + u8(128), 128, u8(0)
+    ready, taken, other, flags = u8(4) + u8(0), u8(4) + u8(128), 128, start(0)
     large = announce(2500) + data(1024) + data(1024) + data(452)
     return {
         'valid-eager': flags + recv(10) + eager(b'x' * 10) + eager(b'early') + recv(10),
         'valid-truncated': flags + recv(3) + eager(b'x' * 10) + recv(100) + large,
         'valid-large': flags + recv(3000) + large, 'valid-large-late': flags + announce(2500) +
         recv(3000) + data(1024) + data(1024) + data(452),
-        'valid-expected': u8(2) + recv(3000) + large, 'valid-any-tag': flags + recv(9, 7) + eager(b'a'),
-        'valid-expected-else': u8(2) + recv(3000) + announce(2500) + eager(b'z' * 900) +
+        'valid-expected': start(2) + recv(3000) + large, 'valid-any-tag': flags + recv(9, 7) + eager(b'a'),
+        'valid-expected-else': start(2) + recv(3000) + announce(2500) + eager(b'z' * 900) +
         data(1024) + data(1024) + data(452),
-        # To be fetched, a piece of 700 for each step: with 128 + 64 three can be, with 128 + 32 none.
-        'valid-fetched': u8(8) + recv(1000) + announce(1000, ident=192),
-        'valid-fetched-late': u8(8 + 32) + announce(1400, ident=193) + recv(3000) + eager(b'z') + recv(1),
-        'valid-fetched-truncated': u8(8) + recv(600) + announce(2500, ident=192) + recv(9, 7) + eager(b'a'),
-        'valid-fetched-not': u8(8) + recv(3000) + announce(1000, ident=160) + data(256) * 3 + data(232),
-        'valid-fetched-not-all': u8(8) + recv(3000) + announce(2500, ident=192) + recv(1, 2) * 3 +
+        # To be got, a piece of 700 for each step: with 64 three can be, with 32 none, with 96 not even asked.
+        'valid-got': start(8) + recv(1000) + announce(1000, ident=64),
+        'valid-got-late': start(8 + 32) + announce(1400, ident=65) + recv(3000) + eager(b'z') + recv(1),
+        'valid-got-truncated': start(8) + recv(600) + announce(2500, ident=64) + recv(9, 7) + eager(b'a'),
+        'valid-got-not': start(8) + recv(3000) + announce(1000, ident=32) + data(256) * 3 + data(232),
+        'valid-got-not-all': start(8) + recv(3000) + announce(2500, ident=64) + recv(1, 2) * 3 +
         data(576) * 4 + data(196),
-        'valid-fetched-unwanted': u8(8) + recv(3000) + announce(2500, ident=64) + data(576) * 4 + data(196),
-        'valid-fetched-by-sockets': flags + recv(3000) + announce(900, ident=192) + data(900),
-        'bad-fetched-data': u8(8 + 32) + recv(3000) + announce(1400, ident=192) + data(1024),
-        'valid-taken': u8(8) + send(3500) + send(3500) + taken + u8(4) + u8(129),
-        'bad-taken': flags + taken, 'bad-taken-twice': u8(8) + send(3500) + taken * 2,
-        'bad-taken-later': u8(8) + send(3500) + ready + taken,
+        'valid-got-not-later': start(8) + recv(3000) + announce(1000, ident=32) + data(256) * 3 + data(232) +
+        recv(3000) + announce(1000, ident=65) + data(256, 1) * 3 + data(232, 1),
+        'valid-got-by-sockets': flags + recv(3000) + announce(900, ident=64) + data(900),
+        'valid-got-two': start(8) + (recv(3000) + announce(1400, ident=64) + recv(3000) +
+                                     announce(1400, ident=65)) * 3 + recv(1) * 9,
+        'bad-got-data': start(8 + 32) + recv(3000) + announce(1400, ident=64) + data(1024),
+        'bad-got-broken': start(8) + recv(3000) + announce(1400, ident=96) + recv(1),
+        'valid-get': start(8, get=1, more=32) + (send(10) + send(900) + send(3500)) * 2 + recv(1, 5) * 9 +
+        b''.join(u8(4) + u8(128 + i) for i in range(6)),
+        'valid-get-large': start(8, get=2) + send(10) + send(299) + send(900) + send_now(900) + ready +
+        recv(1, 5) * 9, 'valid-get-small': start(8, get=3, eager=3) + send(10) + send(900) + taken +
+        send(3000), 'valid-get-full': start(8 + 32 + 64, get=1) + send(900) * 3 + recv(1, 5) * 9 + taken +
+        recv(1, 5) * 9, 'valid-get-by-sockets': start(0, get=1) + send(900) * 3,
+        'valid-eager-never': start(8, eager=1) + send(10) + send(0) + send_now(10) + ready + recv(1, 5) * 3,
+        'valid-eager-small': start(8 + 16, eager=3) + send(10) + send(900) + send(600) + ready,
+        'bad-get-taken-eager': start(8, get=2) + send(10) + taken,
+        'bad-far-eager': start(8) + recv(100) + far(1), 'bad-far-announce': start(8) + far(2, 24),
+        'bad-far-bare': start(8) + recv(900) + far(6, 900, 1), 'bad-far-credit': start(8) + far(5, 8),
+        'bad-far-data': start(8) + recv(3000) + announce(1000) + far(4, 256),
+        'bad-far-now': start(8) + now(10, b'', kind=65) + now(900, b'x' * 50, kind=32 + 6),
+        'valid-taken': start(8) + send(3500) + send(3500) + taken + u8(4) + u8(129),
+        'bad-taken': flags + taken, 'bad-taken-twice': start(8) + send(3500) + taken * 2,
+        'bad-taken-later': start(8) + send(3500) + ready + taken,
         'valid-nothing': flags + recv(0) + announce(0) + announce(0, 2, 1) + recv(5, 2),
-        'valid-send': u8(1) + send(10) + send(3000) + send(3000) + credit(74),
-        'valid-send-ready': u8(1) + send(3500) * 90 + ready,
+        'valid-send': start(1) + send(10) + send(3000) + send(3000) + credit(74),
+        'valid-send-ready': start(1) + send(3500) * 90 + ready,
         'valid-two-peers': flags + recv(5) + u8(other) + u16(5) + u8(1) + eager(b'one') + u8(other + 2) +
         u8(1) + u16(3) + u8(0) + u8(0) + b'two',
         'bad-data': flags + data(5), 'bad-data-size': flags + recv(3000) + announce(2500) + data(1000),
@@ -836,10 +896,10 @@ def p2p():
         'bad-eager-flood': flags + eager(b'x' * 1000, odd=250) * 10,
         'valid-bare': flags + recv(10) + bare(b'x' * 10) + bare(b'early') + recv(10) + bare(b'') + recv(0),
         'valid-bare-long': flags + recv(3) + bare(b'x' * 10) + bare(b'other', 2) + recv(5, 7),
-        'valid-bare-expected': u8(2) + recv(900) + bare(b'x' * 900) + recv(900) + eager(b'y' * 800) +
+        'valid-bare-expected': start(2) + recv(900) + bare(b'x' * 900) + recv(900) + eager(b'y' * 800) +
         recv(900) + bare(b'else', 2) + bare(b'z') + recv(9, 2),
-        'valid-bare-expected-large': u8(2) + recv(3000, 2) + recv(3000) + large + bare(b'x', 2),
-        'valid-bare-sent': u8(1) + send(900) * 3 + send_now(900) + recv(1) + bare(b'x') + send(1020),
+        'valid-bare-expected-large': start(2) + recv(3000, 2) + recv(3000) + large + bare(b'x', 2),
+        'valid-bare-sent': start(1) + send(900) * 3 + send_now(900) + recv(1) + bare(b'x') + send(1020),
         'valid-bare-many': flags + bare(b'x' * 1000) * 40 + recv(1000) * 40,
         'valid-now-bare': flags + now(900, b'x' * 50, kind=6) + recv(900),
         'bad-bare-credit': flags + recv(900) + bare(b'x' * 900) + credit(1),
@@ -853,18 +913,25 @@ def p2p():
         'bad-now-length': flags + now(900, b'x' * 10, kind=129, total=50),
         'bad-now-kind': flags + now(10, b'', kind=7), 'bad-now-data': flags + now(10, b'x', kind=4),
         'any-announced-absurd': flags + recv(10) + announce(65535, odd=255) + data(1024),
-        # The first byte: 4 a small budget, 8 shared slots, 16 a crowd, 32 full and 64 unread slots.
-        'valid-credit': u8(4) + (recv(1000) + eager(b'x' * 900)) * 8,
-        'valid-credit-now': u8(4) + now(900, b'x' * 900) * 8, 'valid-credit-full': u8(4 + 32) +
+        'valid-credit': start(4) + (recv(1000) + eager(b'x' * 900)) * 8,
+        'valid-credit-now': start(4) + now(900, b'x' * 900) * 8, 'valid-credit-full': start(4 + 32) +
         (recv(1000) + eager(b'x' * 900)) * 8 + recv(1, 5) * 8,
-        'bad-small-budget': u8(4) + eager(b'x' * 1000) * 5,
-        'valid-shared': u8(8) + recv(3000) + announce(2500) + data(576) * 4 + data(196),
-        'bad-shared-piece': u8(8) + recv(3000) + announce(2500) + data(1024),
-        'valid-shared-now': u8(8) + now(10, b'x' * 10) + now(10, b'', kind=65) + recv(5) + now(9, b'a'),
-        'valid-shared-send': u8(8 + 16) + send(10) + send(900) + send(3000) + ready + recv(1, 5) * 3,
-        'valid-full': u8(1 + 32 + 64) + send(10) + send(900) + send(3500) + recv(1, 5) * 9 + ready +
-        recv(1, 5) * 40, 'valid-full-copied': u8(32) + (recv(9, 5) + send(10) + send(900)) * 2 + send(3500) +
-        recv(1, 5) * 9 + ready + recv(1, 5) * 20, 'valid-full-ready': u8(32) +
+        'valid-posted-shared': start(2 + 8) + recv(3000) + announce(2500) + data(576) * 4 + data(196),
+        'valid-posted-full': start(2 + 32) + recv(3000) + announce(2500) + recv(1, 5) * 3 + data(1024) +
+        recv(1, 5) + data(1024) + data(452), 'valid-posted-withdrawn': start(2) + recv(3000) + announce(2500) +
+        data(1024) + u8(other) + u16(900) + u8(1),
+        'valid-posted-past-caches': start(2 + 8, more=64) + recv(3000) + announce(2500) + eager(b'z' * 900) +
+        data(576) * 4 + data(196) + recv(900),
+        'valid-targets': start(8, more=16) + send(10) + send(900) + send(3500) + ready + send_now(20) +
+        recv(1, 5) * 4, 'valid-targets-sockets': start(0, more=16) + send(10) + send(900) + send(3500) + ready,
+        'bad-small-budget': start(4) + eager(b'x' * 1000) * 5,
+        'valid-shared': start(8) + recv(3000) + announce(2500) + data(576) * 4 + data(196),
+        'bad-shared-piece': start(8) + recv(3000) + announce(2500) + data(1024),
+        'valid-shared-now': start(8) + now(10, b'x' * 10) + now(10, b'', kind=65) + recv(5) + now(9, b'a'),
+        'valid-shared-send': start(8 + 16) + send(10) + send(900) + send(3000) + ready + recv(1, 5) * 3,
+        'valid-full': start(1 + 32 + 64) + send(10) + send(900) + send(3500) + recv(1, 5) * 9 + ready +
+        recv(1, 5) * 40, 'valid-full-copied': start(32) + (recv(9, 5) + send(10) + send(900)) * 2 + send(3500) +
+        recv(1, 5) * 9 + ready + recv(1, 5) * 20, 'valid-full-ready': start(32) +
         (recv(3000) + announce(2500)) * 3 + data(1024) + data(1024) + data(452) + recv(1, 5) * 4,
     }
 

@@ -89,10 +89,10 @@ static void receive(struct side *side) {
 }
 
 static void transmit(struct side *side, uint8_t len) {
-    void *place;
-    if (!side->writer || rcmi_channel_reserve(side->writer, &place) != RCM_OK)
+    struct rcmi_reserved reserved;
+    if (!side->writer || rcmi_channel_reserve(side->writer, 0, &reserved) != RCM_OK)
         return;
-    memset(place, len, len % (FUZZ_SLOT_BYTES + 1));
+    memset(reserved.bytes, len, len % (FUZZ_SLOT_BYTES + 1));
     rcmi_channel_commit(side->writer, len % (FUZZ_SLOT_BYTES + 1), len);
 }
 
@@ -114,11 +114,13 @@ static void step(struct side *side, struct fuzz_input *in) {
         break;
     case 3: /* the place where we want the next message */
         if (side->reader)
-            rcmi_channel_expect(side->reader, side->place, op / 8 * 8);
+            (void)rcmi_channel_post_receive(
+                side->reader,
+                &(struct rcmi_posted){.bytes = side->place, .cap = (size_t)(op / 8 * 8)});
         break;
     case 4:
         if (side->writer)
-            (void)!rcmi_channel_lend(side->writer, side->lent, op / 8, op);
+            (void)!rcmi_channel_send_zero_copy(side->writer, side->lent, op / 8, op, false);
         break;
     case 5:
         rcmi_channel_close(side->reader);
@@ -147,7 +149,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     bool up = rcmi_link_state(fuzz_node_link(side.node)) == RCMI_LINK_UP;
     fuzz_verdict = up ? FUZZ_ACCEPTED : FUZZ_REFUSED;
     if (side.reader) /* the place is ours again */
-        rcmi_channel_expect(side.reader, NULL, 0);
+        (void)rcmi_channel_post_receive(side.reader, NULL);
     rcmi_channel_close(side.reader);
     rcmi_channel_close(side.writer);
     close(side.control);

@@ -63,10 +63,8 @@ static void try_variants(void) {
         const struct rcmi_kernel_table *table = rcmi_kernel_variant(variant_names[v]);
         if (!table)
             continue;
-        copy_try_all(table->copy);
-        copy_try_all(table->copy_vectors);
-        copy_try_all(table->copy_streaming);
-        copy_try_all(table->copy_past);
+        for (int stores = RCMI_TEMPORAL; stores <= RCMI_VECTORS; stores++)
+            copy_try_all(table->copy[stores]);
     }
 }
 
@@ -80,29 +78,27 @@ static void test_variants(void **state) {
     atomic_store(&rcmi_copies_strings, chosen);
 }
 
-static void to_peer_past(void *to, const void *from, size_t bytes) {
-    rcmi_copy_to_peer(to, from, bytes, RCMI_STORES_PAST);
+static void non_temporal(void *to, const void *from, size_t bytes) {
+    rcmi_copy_by(RCMI_NON_TEMPORAL, to, from, bytes);
 }
 
-static void to_peer_through(void *to, const void *from, size_t bytes) {
-    rcmi_copy_to_peer(to, from, bytes, RCMI_STORES_THROUGH);
+static void by_vectors(void *to, const void *from, size_t bytes) {
+    rcmi_copy_by(RCMI_VECTORS, to, from, bytes);
 }
 
 static void test_chosen(void **state) {
     (void)state;
     copy_try_all(rcmi_copy);
-    copy_try_all(rcmi_copy_vectors);
-    copy_try_all(rcmi_copy_streaming);
-    copy_try_all(to_peer_past);
-    copy_try_all(to_peer_through);
+    copy_try_all(non_temporal);
+    copy_try_all(by_vectors);
 }
 
 static void test_onto_itself(void **state) {
     (void)state;
     memcpy(dst, src, 100000);
     rcmi_copy(dst, dst, 100000);
-    rcmi_copy_vectors(dst, dst, 100000);
-    rcmi_copy_streaming(dst, dst, 100000);
+    by_vectors(dst, dst, 100000);
+    non_temporal(dst, dst, 100000);
     assert_memory_equal(dst, src, 100000);
 }
 

@@ -34,11 +34,14 @@ struct iwarp_channel {
 
 extern const struct rcmi_transport iwarp_transport;
 
-static rcm_status iwarp_reserve(struct rcmi_channel *channel, void **ret_slot) {
+static rcm_status iwarp_reserve(struct rcmi_channel *channel, size_t len,
+                                struct rcmi_reserved *ret_reserved) {
     struct iwarp_channel *c = (struct iwarp_channel *)channel;
     if (c->sent == c->credits)
         return RCM_AGAIN;
-    *ret_slot = c->staging + (c->sent % channel->slots) * channel->slot_bytes;
+    (void)len;
+    *ret_reserved = (struct rcmi_reserved){.bytes = c->staging + (c->sent % channel->slots) *
+                                                                     channel->slot_bytes};
     return RCM_OK;
 }
 
@@ -53,13 +56,13 @@ static void iwarp_commit(struct rcmi_channel *channel, size_t len, uint64_t meta
     c->sent++;
 }
 
-static rcm_status iwarp_lend(struct rcmi_channel *channel, const void *bytes, size_t len,
-                             uint64_t meta) {
-    (void)channel, (void)bytes, (void)len, (void)meta;
+static rcm_status iwarp_send_zero_copy(struct rcmi_channel *channel, const void *bytes, size_t len,
+                                       uint64_t meta, bool may_get) {
+    (void)channel, (void)bytes, (void)len, (void)meta, (void)may_get;
     return RCM_ERR_UNSUPPORTED; /* until the memory is registered */
 }
 
-static bool iwarp_quiet(struct rcmi_channel *channel) {
+static bool iwarp_completed(struct rcmi_channel *channel) {
     (void)channel;
     return true;
 }
@@ -84,10 +87,6 @@ static void iwarp_release(struct rcmi_channel *channel) {
     qp_post_send(c->qp, &credit, sizeof(credit));
 }
 
-static void iwarp_expect(struct rcmi_channel *channel, void *place, size_t cap) {
-    (void)channel, (void)place, (void)cap; /* the peer writes where the slot is */
-}
-
 /* rdma_cm makes the connection by itself: link_offer and link_accept carry its address, the side
  * that dialled the link connects and, as iWARP wants it, sends first. */
 static rcm_status iwarp_link_offer(void *link, struct rcmi_blob *ret_offer) {
@@ -103,10 +102,12 @@ const struct rcmi_transport iwarp_transport = {
     .link_offer = iwarp_link_offer,
     .reserve = iwarp_reserve,
     .commit = iwarp_commit,
-    .lend = iwarp_lend,
-    .quiet = iwarp_quiet,
+    .send_zero_copy = iwarp_send_zero_copy,
+    .completed = iwarp_completed,
     .taken = rcmi_always_taken,
     .peek = iwarp_peek,
     .release = iwarp_release,
-    .expect = iwarp_expect,
+    .post_receive = rcmi_no_post_receive, /* the peer writes where the slot is */
+    .get = rcmi_no_get,
+    .help = rcmi_no_help,
 };

@@ -18,7 +18,7 @@ static size_t size_of(const struct rcmi_channel *channel, size_t i) {
 static void put(struct pair *pair, struct rcmi_channel *writer, size_t len, uint64_t number) {
     void *slot = NULL;
     rcm_status status;
-    while ((status = rcmi_channel_reserve(writer, &slot)) == RCM_AGAIN)
+    while ((status = reserve_slot(writer, &slot)) == RCM_AGAIN)
         pair_drive(pair);
     CHECK_EQ(status, RCM_OK);
     fill(slot, len, number);
@@ -119,11 +119,11 @@ void case_reserve_again(void **state) {
     pair_channel(&pair, 1, &writer, &reader);
     for (uint64_t number = 0; number < 20; number++) {
         void *first = NULL, *second = NULL;
-        while (rcmi_channel_reserve(writer, &first) == RCM_AGAIN)
+        while (reserve_slot(writer, &first) == RCM_AGAIN)
             pair_drive(&pair);
         fill(first, 64, number);
         pair_drive(&pair);
-        CHECK_EQ(rcmi_channel_reserve(writer, &second), RCM_OK);
+        CHECK_EQ(reserve_slot(writer, &second), RCM_OK);
         CHECK(first == second);
         rcmi_channel_commit(writer, 64, number * 0x9e3779b97f4a7c15u);
         take(&pair, reader, 64, number);
@@ -145,7 +145,7 @@ void case_full(void **state) {
         put(&pair, writer, 4096, number);
     void *slot = &pair;
     for (int i = 0; i < 50; i++) {
-        CHECK_EQ(rcmi_channel_reserve(writer, &slot), RCM_AGAIN);
+        CHECK_EQ(reserve_slot(writer, &slot), RCM_AGAIN);
         pair_drive(&pair);
     }
     CHECK(slot == &pair);
@@ -221,8 +221,8 @@ struct ahead {
 };
 
 static void ahead_put(struct rcmi_channel *writer, struct ahead *ahead, size_t len) {
-    void *slot;
-    const rcm_status status = rcmi_channel_reserve(writer, &slot);
+    void *slot = NULL;
+    const rcm_status status = reserve_slot(writer, &slot);
     if (status == RCM_AGAIN)
         return;
     CHECK_EQ(status, RCM_OK);
@@ -309,20 +309,20 @@ void case_taken(void **state) {
     pair_close(&pair);
 }
 
-/* ---- Lend ---------------------------------------------------------------------------------- */
+/* ---- Zero-copy ------------------------------------------------------------------------------- */
 
-static bool lends(struct pair *pair, struct rcmi_channel *writer, const void *bytes, size_t len,
+static bool sends(struct pair *pair, struct rcmi_channel *writer, const void *bytes, size_t len,
                   uint64_t number) {
     rcm_status status;
-    while ((status = rcmi_channel_lend(writer, bytes, len, number * 0x9e3779b97f4a7c15u)) ==
-           RCM_AGAIN)
+    while ((status = rcmi_channel_send_zero_copy(writer, bytes, len, number * 0x9e3779b97f4a7c15u,
+                                                 false)) == RCM_AGAIN)
         pair_drive(pair);
     if (status != RCM_ERR_UNSUPPORTED)
         CHECK_EQ(status, RCM_OK);
     return status == RCM_OK;
 }
 
-void case_lend(void **state) {
+void case_zero_copy(void **state) {
     (void)state;
     struct setup setup = {.slot_bytes = 131072};
     struct pair pair;
@@ -331,14 +331,14 @@ void case_lend(void **state) {
     limit_ms(20000);
     pair_open(&pair, &setup);
     pair_channel(&pair, 1, &writer, &reader);
-    CHECK(rcmi_channel_quiet(writer));
+    CHECK(rcmi_channel_completed(writer));
     for (uint64_t number = 0; number < 100; number++) {
         size_t len = size_of(writer, number);
         fill(bytes, len, number);
-        if (!lends(&pair, writer, bytes, len, number))
+        if (!sends(&pair, writer, bytes, len, number))
             put(&pair, writer, len, number);
         take(&pair, reader, len, number);
-        while (!rcmi_channel_quiet(writer))
+        while (!rcmi_channel_completed(writer))
             pair_drive(&pair);
         memset(bytes, 0xee, 131072);
     }
@@ -348,8 +348,8 @@ void case_lend(void **state) {
     pair_close(&pair);
 }
 
-/* Lent and reserved messages in any mixture. */
-void case_lend_mixed(void **state) {
+/* Messages sent without a copy and reserved ones in any mixture. */
+void case_zero_copy_mixed(void **state) {
     (void)state;
     struct setup setup = {.slots = 3};
     struct pair pair;
@@ -360,18 +360,18 @@ void case_lend_mixed(void **state) {
     pair_open(&pair, &setup);
     pair_channel(&pair, 1, &writer, &reader);
     for (int round = 0; round < 100; round++) {
-        bool lend[3];
-        uint8_t lent[3][512];
+        bool whole[3];
+        uint8_t bytes[3][512];
         for (int i = 0; i < 3; i++, put_number++) {
-            fill(lent[i], sizeof lent[i], put_number);
-            lend[i] = random_next(&random) % 2 &&
-                      lends(&pair, writer, lent[i], sizeof lent[i], put_number);
-            if (!lend[i])
+            fill(bytes[i], sizeof bytes[i], put_number);
+            whole[i] = random_next(&random) % 2 &&
+                       sends(&pair, writer, bytes[i], sizeof bytes[i], put_number);
+            if (!whole[i])
                 put(&pair, writer, 100, put_number);
         }
         for (int i = 0; i < 3; i++, take_number++)
-            take(&pair, reader, lend[i] ? sizeof lent[i] : 100, take_number);
-        while (!rcmi_channel_quiet(writer))
+            take(&pair, reader, whole[i] ? sizeof bytes[i] : 100, take_number);
+        while (!rcmi_channel_completed(writer))
             pair_drive(&pair);
     }
     rcmi_channel_close(writer);
@@ -379,33 +379,33 @@ void case_lend_mixed(void **state) {
     pair_close(&pair);
 }
 
-/* ---- Fetch --------------------------------------------------------------------------------- */
+/* ---- Get ----------------------------------------------------------------------------------- */
 
 /* How the writer takes part: not at all, a piece for each of the reader's, or as many as it can. */
-enum assists { ASSISTS_NOT, ASSISTS_TOO, ASSISTS_MOST, ASSISTS };
+enum helps { HELPS_NOT, HELPS_TOO, HELPS_MOST, HELPS };
 
-/* Fetches a vector. How many pieces the writer copied. */
-static int fetch_together(struct rcmi_channel *writer, struct rcmi_channel *reader, uint8_t *place,
-                          const uint8_t *from, size_t len, bool helped, enum assists how) {
+/* Gets a vector. How many pieces the writer copied. */
+static int get_together(struct rcmi_channel *writer, struct rcmi_channel *reader, uint8_t *place,
+                        const uint8_t *from, size_t len, bool helped, enum helps how) {
     rcm_status status;
-    int assisted = 0;
+    int helps = 0;
     do {
         bool moved = false;
-        status = rcmi_channel_fetch(reader, place, (uint64_t)(uintptr_t)from, len, helped, &moved);
-        while (how != ASSISTS_NOT && rcmi_channel_assist(writer)) {
-            assisted++;
-            if (how == ASSISTS_TOO)
+        status = rcmi_channel_get(reader, place, (uint64_t)(uintptr_t)from, len, helped, &moved);
+        while (how != HELPS_NOT && rcmi_channel_help(writer)) {
+            helps++;
+            if (how == HELPS_TOO)
                 break;
         }
     } while (status == RCM_AGAIN);
     CHECK_EQ(status, RCM_OK);
-    CHECK(!rcmi_channel_assist(writer));
-    return assisted;
+    CHECK(!rcmi_channel_help(writer));
+    return helps;
 }
 
 /* Any bytes of the writer's, as they are; none where there are none, and none once it has closed.
  */
-void case_fetch(void **state) {
+void case_get(void **state) {
     (void)state;
     enum { BYTES = 300000 };
     struct setup setup = {.slots = 3};
@@ -418,22 +418,22 @@ void case_fetch(void **state) {
     pair_channel(&pair, 1, &writer, &reader);
     const uint64_t from = (uint64_t)(uintptr_t)there;
     const bool can = strstr(writer->transport->name, "shm") != NULL;
-    CHECK_EQ(rcmi_channel_fetch(reader, here, from, 1, false, &moved),
+    CHECK_EQ(rcmi_channel_get(reader, here, from, 1, false, &moved),
              can ? RCM_OK : RCM_ERR_UNSUPPORTED);
     CHECK_EQ(moved, can);
     for (uint64_t number = 0; can && number < 60; number++) {
         const size_t len = (number * 7919 + 1) % BYTES, at = (BYTES - len) / 3;
         fill(there, BYTES, number);
         memset(here, 0xee, BYTES);
-        CHECK_EQ(fetch_together(writer, reader, here, there + at, len, false, ASSISTS_NOT), 0);
+        CHECK_EQ(get_together(writer, reader, here, there + at, len, false, HELPS_NOT), 0);
         CHECK(memcmp(here, there + at, len) == 0);
         CHECK(here[len] == 0xee);
     }
     if (can) {
-        CHECK_EQ(rcmi_channel_fetch(reader, here, 64, 5000, false, &moved), RCM_ERR_UNSUPPORTED);
-        CHECK_EQ(rcmi_channel_fetch(reader, here, from, 5000, false, &moved), RCM_OK);
+        CHECK_EQ(rcmi_channel_get(reader, here, 64, 5000, false, &moved), RCM_ERR_UNSUPPORTED);
+        CHECK_EQ(rcmi_channel_get(reader, here, from, 5000, false, &moved), RCM_OK);
         rcmi_channel_close(writer);
-        rcm_status status = rcmi_channel_fetch(reader, here, from, 5000, false, &moved);
+        rcm_status status = rcmi_channel_get(reader, here, from, 5000, false, &moved);
         CHECK(status == RCM_AGAIN || status < 0);
     } else {
         rcmi_channel_close(writer);
@@ -446,7 +446,7 @@ void case_fetch(void **state) {
 
 /* All is there whoever copies it, and nothing beside it; once the reader has closed its end the
  * writer leaves its memory alone. */
-void case_assist(void **state) {
+void case_help(void **state) {
     (void)state;
     enum { BYTES = 3000000 };
     struct setup setup = {.slots = 3};
@@ -462,23 +462,23 @@ void case_assist(void **state) {
     fill(there, BYTES, 1);
     for (uint64_t number = 0; can && number < 36; number++) {
         const size_t len = (number * 479001 + 1) % (BYTES - 10);
-        const enum assists how = number % ASSISTS;
+        const enum helps how = number % HELPS;
         const bool helped = number % 4 > 0;
         memset(here, 0xee, BYTES);
-        const int assisted = fetch_together(writer, reader, here + 3, there + 7, len, helped, how);
+        const int helps = get_together(writer, reader, here + 3, there + 7, len, helped, how);
         CHECK(memcmp(here + 3, there + 7, len) == 0);
         CHECK(here[2] == 0xee && here[len + 3] == 0xee);
-        CHECK_EQ(assisted > 0, helped && how != ASSISTS_NOT && len > 40960);
+        CHECK_EQ(helps > 0, helped && how != HELPS_NOT && len > 40960);
     }
     if (can) {
-        CHECK_EQ(rcmi_channel_fetch(reader, here, 64, BYTES, true, &moved), RCM_ERR_UNSUPPORTED);
-        CHECK(!rcmi_channel_assist(writer));
-        CHECK_EQ(rcmi_channel_fetch(reader, here, from, BYTES, true, &moved), RCM_AGAIN);
-        CHECK(rcmi_channel_assist(writer));
+        CHECK_EQ(rcmi_channel_get(reader, here, 64, BYTES, true, &moved), RCM_ERR_UNSUPPORTED);
+        CHECK(!rcmi_channel_help(writer));
+        CHECK_EQ(rcmi_channel_get(reader, here, from, BYTES, true, &moved), RCM_AGAIN);
+        CHECK(rcmi_channel_help(writer));
     }
     rcmi_channel_close(reader);
     memset(here, 0xee, BYTES);
-    CHECK(!rcmi_channel_assist(writer));
+    CHECK(!rcmi_channel_help(writer));
     for (size_t i = 0; i < BYTES; i++)
         CHECK(here[i] == 0xee);
     rcmi_channel_close(writer);
@@ -487,36 +487,56 @@ void case_assist(void **state) {
     pair_close(&pair);
 }
 
-/* The last word of the reader, once a message is taken; nothing of an earlier channel. */
-void case_wish(void **state) {
+/* Messages whose payload stays with the writer, up to many slots long, between others: all is
+ * there, whoever copies it. */
+void case_get_message(void **state) {
     (void)state;
-    struct setup setup = {.slots = 3};
+    enum { BYTES = 3000000, SENT = 3 };
+    struct setup setup = {.slots = SENT, .slot_bytes = 65536};
     struct pair pair;
     struct rcmi_channel *writer, *reader;
+    uint8_t *there = malloc(BYTES), *here = malloc(BYTES);
     limit_ms(20000);
     pair_open(&pair, &setup);
-    for (int again = 0; again < 2; again++) {
-        pair_channel(&pair, 1, &writer, &reader);
-        const bool can = strstr(writer->transport->name, "shm") != NULL;
-        CHECK_EQ(rcmi_channel_wished(writer), 0);
-        for (uint64_t number = 1; number < 20; number++) {
-            put(&pair, writer, 100, number);
-            CHECK(rcmi_channel_wish(reader, number << 50));
-            CHECK(rcmi_channel_wish(reader, number << 40 | number));
-            take(&pair, reader, 100, number);
-            while (!rcmi_channel_taken(writer, rcmi_channel_sent(writer)))
-                pair_drive(&pair);
-            CHECK_EQ(rcmi_channel_wished(writer), can ? number << 40 | number : 0);
-        }
-        rcmi_channel_close(writer);
-        rcmi_channel_close(reader);
+    pair_channel(&pair, 1, &writer, &reader);
+    fill(there, BYTES, 5);
+    for (uint64_t number = 0; number < 60; number++) {
+        const size_t len = (number * 479001 + 1) % (BYTES - 10);
+        const rcm_status status = rcmi_channel_send_zero_copy(writer, there + 3, len, number, true);
+        CHECK(status == RCM_OK || status == RCM_ERR_UNSUPPORTED);
+        CHECK_EQ(status == RCM_OK || len > writer->slot_bytes,
+                 status == RCM_OK || len > writer->slot_bytes || !transport_is("shm"));
+        if (status != RCM_OK)
+            continue;
+        put(&pair, writer, 100, number + 1);
+        const struct rcmi_slot slot = look(&pair, reader);
+        CHECK_EQ(slot.len, len);
+        CHECK_EQ(slot.meta, number);
+        memset(here, 0xee, BYTES);
+        if (slot.bytes)
+            memcpy(here + 2, slot.bytes, len);
+        else
+            (void)get_together(writer, reader, here + 2, (const uint8_t *)(uintptr_t)slot.remote,
+                               len, number % 4 > 0, number % HELPS);
+        CHECK(memcmp(here + 2, there + 3, len) == 0);
+        CHECK(here[1] == 0xee && here[len + 2] == 0xee);
+        rcmi_channel_release(reader);
+        take(&pair, reader, 100, number + 1);
+        while (!rcmi_channel_completed(writer))
+            pair_drive(&pair);
     }
+    CHECK_EQ(rcmi_channel_send_zero_copy(writer, there, RCMI_GET_MAX + 1, 0, true),
+             RCM_ERR_UNSUPPORTED);
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    free(there);
+    free(here);
     pair_close(&pair);
 }
 
-/* ---- Expect -------------------------------------------------------------------------------- */
+/* ---- Post ---------------------------------------------------------------------------------- */
 
-void case_expect(void **state) {
+void case_post(void **state) {
     (void)state;
     struct setup setup = {.slot_bytes = 131072};
     struct pair pair;
@@ -529,10 +549,10 @@ void case_expect(void **state) {
         size_t len = size_of(writer, number);
         /* Sometimes too small, sometimes after the message may have come, sometimes not at all. */
         if (number % 3 == 0)
-            rcmi_channel_expect(reader, place, number % 6 ? len : len / 2);
+            post(reader, place, number % 6 ? len : len / 2);
         put(&pair, writer, len, number);
         if (number % 3 == 1)
-            rcmi_channel_expect(reader, place, len);
+            post(reader, place, len);
         struct rcmi_slot slot = look(&pair, reader);
         if (number % 3 == 2)
             CHECK(slot.bytes != place || len == 0);
@@ -544,7 +564,7 @@ void case_expect(void **state) {
     pair_close(&pair);
 }
 
-void case_expect_withdrawn(void **state) {
+void case_post_withdrawn(void **state) {
     (void)state;
     struct setup setup = {.slot_bytes = 131072};
     struct pair pair;
@@ -555,11 +575,11 @@ void case_expect_withdrawn(void **state) {
     for (uint64_t number = 0; number < 200; number++) {
         size_t len = number % 2 ? 131072 : 100;
         uint8_t *place = malloc(len);
-        rcmi_channel_expect(reader, place, len);
+        post(reader, place, len);
         put(&pair, writer, len, number);
         for (uint64_t i = 0; i < number % 5; i++)
             pair_drive(&pair);
-        rcmi_channel_expect(reader, NULL, 0);
+        (void)rcmi_channel_post_receive(reader, NULL);
         memset(place, 0xdd, len);
         free(place); /* a sanitizer sees who still writes here */
         take(&pair, reader, len, number);
@@ -570,7 +590,7 @@ void case_expect_withdrawn(void **state) {
 }
 
 /* A place for a message that is there already must not catch the one after it. */
-void case_expect_late(void **state) {
+void case_post_late(void **state) {
     (void)state;
     struct setup setup = {0};
     struct pair pair;
@@ -581,7 +601,7 @@ void case_expect_late(void **state) {
     pair_channel(&pair, 1, &writer, &reader);
     put(&pair, writer, 256, 0);
     drive_some(&pair);
-    rcmi_channel_expect(reader, place, sizeof place);
+    post(reader, place, sizeof place);
     put(&pair, writer, 256, 1);
     drive_some(&pair);
     memset(place, 0x11, sizeof place); /* where the caller copies message 0 to */
@@ -604,7 +624,7 @@ void case_open_order(void **state) {
     for (int writer_first = 0; writer_first < 2; writer_first++) {
         struct pair pair;
         struct rcmi_channel *writer = NULL, *reader = NULL;
-        void *reserved;
+        void *reserved = NULL;
         struct rcmi_slot slot;
         pair_open(&pair, &setup);
         const int readers[1] = {pair.other};
@@ -618,7 +638,7 @@ void case_open_order(void **state) {
             CHECK_EQ(atomic_load(&pair.b->wanted_epoch), 9);
             CHECK_EQ(atomic_load(&pair.b->wanted_id), 5);
             CHECK_EQ(rcmi_channel_state(writer), RCM_AGAIN);
-            CHECK_EQ(rcmi_channel_reserve(writer, &reserved), RCM_AGAIN);
+            CHECK_EQ(reserve_slot(writer, &reserved), RCM_AGAIN);
             CHECK_EQ(rcmi_channel_open_reader(pair.b->node, 9, 5, 0, &reader), RCM_OK);
         } else {
             CHECK_EQ(rcmi_channel_state(reader), RCM_AGAIN);
@@ -700,7 +720,7 @@ void case_close_keeps_messages(void **state) {
     for (uint64_t number = 0; number < 7; number++)
         put(&pair, writer, 131072, number);
     fill(lent, 131072, 7);
-    bool was_lent = lends(&pair, writer, lent, 131072, 7);
+    bool was_lent = sends(&pair, writer, lent, 131072, 7);
     rcmi_channel_close(writer);
     memset(lent, 0xcc, 131072);
     free(lent);
@@ -715,10 +735,10 @@ void case_close_keeps_messages(void **state) {
 static void traffic(struct pair *pair, uint32_t *random, struct rcmi_channel **writers,
                     struct rcmi_channel **readers) {
     struct rcmi_slot slot;
-    void *bytes;
+    void *bytes = NULL;
     for (uint32_t step = random_next(random) % 60; step > 0; step--) {
         uint32_t i = random_next(random) % 3;
-        if (random_next(random) % 2 && rcmi_channel_reserve(writers[i], &bytes) == RCM_OK)
+        if (random_next(random) % 2 && reserve_slot(writers[i], &bytes) == RCM_OK)
             rcmi_channel_commit(writers[i], random_next(random) % 16384, step);
         if (random_next(random) % 3 == 0 && rcmi_channel_peek(readers[i], &slot) == RCM_OK)
             rcmi_channel_release(readers[i]);

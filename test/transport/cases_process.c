@@ -111,17 +111,17 @@ void case_two_processes(void **state) {
     duel_close(&duel);
 }
 
-/* ---- A writer that is stopped while it assists ------------------------------------------------
+/* ---- A writer that is stopped while it helps ------------------------------------------------
  */
 
-#define STOPS        200
-#define ASSIST_BYTES ((size_t)256 << 10)
+#define STOPS      200
+#define HELP_BYTES ((size_t)256 << 10)
 
-static void child_assist(struct side *side) {
+static void child_help(struct side *side) {
     const int readers[1] = {0};
-    uint8_t *there = malloc(ASSIST_BYTES);
+    uint8_t *there = malloc(HELP_BYTES);
     const uint64_t from = (uint64_t)(uintptr_t)there;
-    fill(there, ASSIST_BYTES, 1);
+    fill(there, HELP_BYTES, 1);
     child_begin(side);
     for (int round = 0; round < STOPS / slowness(); round++) {
         struct rcmi_channel *out;
@@ -131,7 +131,7 @@ static void child_assist(struct side *side) {
         memcpy(side_reserve(side, out), &from, sizeof from);
         rcmi_channel_commit(out, sizeof from, 0);
         while (atomic_load(&side->world->flag[FLAG_GO]) <= round) {
-            (void)rcmi_channel_assist(out);
+            (void)rcmi_channel_help(out);
             side_drive(side);
         }
         rcmi_channel_close(out);
@@ -142,11 +142,11 @@ static void child_assist(struct side *side) {
 }
 
 /* A reader that gives up soon gets its memory back for good, wherever its writer was stopped. */
-void case_stopped_assist(void **state) {
+void case_stopped_help(void **state) {
     (void)state;
     struct setup setup = {.slots = 3};
     struct duel duel;
-    uint8_t *here = malloc(ASSIST_BYTES);
+    uint8_t *here = malloc(HELP_BYTES);
     uint32_t random = 7;
     int unfinished = 0, late = 0;
     limit_ms(60000);
@@ -154,7 +154,7 @@ void case_stopped_assist(void **state) {
         free(here);
         return;
     }
-    duel_open(&duel, &setup, child_assist);
+    duel_open(&duel, &setup, child_help);
     for (int round = 0; round < STOPS / slowness(); round++) {
         struct rcmi_channel *in;
         uint64_t from;
@@ -163,7 +163,7 @@ void case_stopped_assist(void **state) {
         side_ready(&duel.side, in);
         memcpy(&from, side_peek(&duel.side, in).bytes, sizeof from);
         rcmi_channel_release(in);
-        const rcm_status status = rcmi_channel_fetch(in, here, from, ASSIST_BYTES, true, &moved);
+        const rcm_status status = rcmi_channel_get(in, here, from, HELP_BYTES, true, &moved);
         CHECK(status == RCM_AGAIN || status == RCM_OK);
         unfinished += status == RCM_AGAIN;
         for (const int64_t end = rcmi_now_ns() + random_next(&random) % 60000; rcmi_now_ns() < end;)
@@ -172,11 +172,11 @@ void case_stopped_assist(void **state) {
         const int64_t began = rcmi_now_ns();
         rcmi_channel_close(in);
         late += rcmi_now_ns() - began > INT64_C(900000000); /* as if nobody had looked why */
-        memset(here, 0xee, ASSIST_BYTES);
+        memset(here, 0xee, HELP_BYTES);
         CHECK_EQ(kill(duel.child, SIGCONT), 0);
         nap();
         nap();
-        for (size_t i = 0; i < ASSIST_BYTES; i++)
+        for (size_t i = 0; i < HELP_BYTES; i++)
             CHECK(here[i] == 0xee);
         atomic_store(&duel.world->flag[FLAG_GO], round + 1);
     }
@@ -272,7 +272,7 @@ static void child_linger(struct side *side) {
 static void lost_check(struct side *side, int64_t killed, struct rcmi_channel *in,
                        struct rcmi_channel *out) {
     struct rcmi_slot slot;
-    void *bytes;
+    void *bytes = NULL;
     rcm_status status;
     while (!atomic_load(&side->lost))
         nap();
@@ -283,14 +283,14 @@ static void lost_check(struct side *side, int64_t killed, struct rcmi_channel *i
         side_drive(side);
     CHECK_EQ(status, RCM_ERR_PEER);
     CHECK_EQ(rcmi_last_error()->origin, 1);
-    while ((status = rcmi_channel_reserve(out, &bytes)) == RCM_AGAIN)
+    while ((status = reserve_slot(out, &bytes)) == RCM_AGAIN)
         side_drive(side);
     CHECK_EQ(status, RCM_ERR_PEER);
     CHECK_EQ(rcmi_channel_state(out), RCM_ERR_PEER);
     CHECK_EQ(atomic_load(&in->lost_peer), 1);
     CHECK_EQ(atomic_load(&out->lost_peer), 1);
-    CHECK(rcmi_channel_quiet(out));
-    rcmi_channel_expect(in, NULL, 0);
+    CHECK(rcmi_channel_completed(out));
+    (void)rcmi_channel_post_receive(in, NULL);
     for (int i = 0; i < 300; i++) {
         (void)rcmi_node_progress(side->node);
         nap();
@@ -313,7 +313,7 @@ void case_killed_while_waiting(void **state) {
         open_both(&duel.side, 1, &in, &out);
         flag_wait(duel.world, FLAG_READY);
         if (round == 1)
-            rcmi_channel_expect(in, place, 65536);
+            post(in, place, 65536);
         if (round == 2)
             rcmi_node_arm(duel.side.node);
         int64_t killed = rcmi_now_ns();
@@ -327,11 +327,11 @@ void case_killed_while_waiting(void **state) {
 static void child_write(struct side *side) {
     struct rcmi_channel *in, *out;
     struct rcmi_slot slot;
-    void *bytes;
+    void *bytes = NULL;
     child_begin(side);
     open_both(side, 0, &in, &out);
     for (uint64_t number = 0;; number++) {
-        if (rcmi_channel_reserve(out, &bytes) == RCM_OK)
+        if (reserve_slot(out, &bytes) == RCM_OK)
             rcmi_channel_commit(out, 65536 - number % 100, number);
         if (rcmi_channel_peek(in, &slot) == RCM_OK)
             rcmi_channel_release(in);
@@ -350,12 +350,12 @@ void case_killed_while_writing(void **state) {
         struct duel duel;
         struct rcmi_channel *in, *out;
         struct rcmi_slot slot;
-        void *bytes;
+        void *bytes = NULL;
         int64_t killed = 0;
         duel_open(&duel, &setup, child_write);
         open_both(&duel.side, 1, &in, &out);
         while (rcmi_channel_state(out) == RCM_OK || rcmi_channel_state(in) == RCM_OK) {
-            if (rcmi_channel_reserve(out, &bytes) == RCM_OK)
+            if (reserve_slot(out, &bytes) == RCM_OK)
                 rcmi_channel_commit(out, 65536, 0);
             if (rcmi_channel_peek(in, &slot) == RCM_OK)
                 rcmi_channel_release(in);

@@ -133,13 +133,13 @@ static void *write_asleep(void *arg) {
     struct worker *worker = arg;
     struct rcmi_bell *bell = rcmi_node_bell(worker->side->node);
     for (uint32_t number = 0; number < worker->messages; number++) {
-        void *slot;
-        while (rcmi_channel_reserve(worker->out, &slot) == RCM_AGAIN) {
+        void *slot = NULL;
+        while (reserve_slot(worker->out, &slot) == RCM_AGAIN) {
             CHECK(!rcmi_deadline_passed(limit()));
             uint32_t seen = rcmi_bell_arm(bell, RCMI_BELL_FUTEX_ONE);
             int64_t before = rcmi_now_ns();
             rcmi_node_arm(worker->side->node);
-            if (rcmi_channel_reserve(worker->out, &slot) == RCM_AGAIN)
+            if (reserve_slot(worker->out, &slot) == RCM_AGAIN)
                 rcmi_bell_sleep(bell, seen, limit());
             rcmi_bell_disarm(bell, RCMI_BELL_FUTEX_ONE);
             CHECK(rcmi_now_ns() - before < 1500000000LL * slowness());

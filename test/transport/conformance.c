@@ -48,14 +48,14 @@ static const struct CMUnitTest for_all[] = {
     CASE(case_unread),
     CASE(case_ahead),
     CASE(case_taken),
-    CASE(case_lend),
-    CASE(case_lend_mixed),
-    CASE(case_fetch),
-    CASE(case_assist),
-    CASE(case_wish),
-    CASE(case_expect),
-    CASE(case_expect_withdrawn),
-    CASE(case_expect_late),
+    CASE(case_zero_copy),
+    CASE(case_zero_copy_mixed),
+    CASE(case_get),
+    CASE(case_help),
+    CASE(case_get_message),
+    CASE(case_post),
+    CASE(case_post_withdrawn),
+    CASE(case_post_late),
     CASE(case_open_order),
     CASE(case_open_twice),
     CASE(case_many_channels),
@@ -84,7 +84,7 @@ static const struct CMUnitTest for_multicast[] = {CASE(case_multicast)};
 static const struct CMUnitTest for_unicast[] = {CASE(case_multicast_refused)};
 
 static const struct CMUnitTest for_processes[] = {
-    CASE(case_stopped_assist),       CASE(case_two_processes),      CASE(case_sleep_processes),
+    CASE(case_stopped_help),         CASE(case_two_processes),      CASE(case_sleep_processes),
     CASE(case_farewell_processes),   CASE(case_other_user),         CASE(case_killed_while_waiting),
     CASE(case_killed_while_writing), CASE(case_killed_before_link), CASE(case_stopped_seen),
 };

@@ -217,7 +217,7 @@ void side_ready(struct side *side, struct rcmi_channel *channel) {
 void *side_reserve(struct side *side, struct rcmi_channel *channel) {
     void *slot = NULL;
     rcm_status status;
-    while ((status = rcmi_channel_reserve(channel, &slot)) == RCM_AGAIN)
+    while ((status = reserve_slot(channel, &slot)) == RCM_AGAIN)
         side_drive(side);
     CHECK_EQ(status, RCM_OK);
     return slot;

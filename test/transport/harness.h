@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
-#include "transport.h"
+#include "short.h"
 
 #define RANKS_MAX 10
 

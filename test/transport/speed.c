@@ -38,8 +38,8 @@ static void spin_drive(void) {
 }
 
 static void channel_send(size_t len) {
-    void *slot;
-    while (rcmi_channel_reserve(out, &slot) == RCM_AGAIN)
+    void *slot = NULL;
+    while (reserve_slot(out, &slot) == RCM_AGAIN)
         spin_drive();
     rcmi_channel_commit(out, len, 0);
 }
@@ -54,16 +54,17 @@ static void channel_receive(size_t len) {
 
 /* send and receive so many bytes, as they come. */
 static void channel_stream(int64_t send, int64_t receive, bool straight) {
-    void *slot;
+    void *slot = NULL;
     struct rcmi_slot got;
     if (straight)
-        rcmi_channel_expect(in, bulk, SLOT);
+        post(in, bulk, SLOT);
     while (send > 0 || receive > 0) {
         bool idle = true;
-        if (send > 0 && straight && rcmi_channel_lend(out, bulk, SLOT, 0) == RCM_OK) {
+        if (send > 0 && straight &&
+            rcmi_channel_send_zero_copy(out, bulk, SLOT, 0, false) == RCM_OK) {
             send -= SLOT;
             idle = false;
-        } else if (send > 0 && !straight && rcmi_channel_reserve(out, &slot) == RCM_OK) {
+        } else if (send > 0 && !straight && reserve_slot(out, &slot) == RCM_OK) {
             rcmi_channel_commit(out, SLOT, 0);
             send -= SLOT;
             idle = false;
@@ -71,15 +72,15 @@ static void channel_stream(int64_t send, int64_t receive, bool straight) {
         if (receive > 0 && rcmi_channel_peek(in, &got) == RCM_OK) {
             rcmi_channel_release(in);
             if (straight)
-                rcmi_channel_expect(in, bulk, SLOT);
+                post(in, bulk, SLOT);
             receive -= SLOT;
             idle = false;
         }
         if (idle)
             spin_drive();
     }
-    rcmi_channel_expect(in, NULL, 0);
-    while (!rcmi_channel_quiet(out))
+    (void)rcmi_channel_post_receive(in, NULL);
+    while (!rcmi_channel_completed(out))
         spin_drive();
 }
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "../../transport/tcp/tcp.h"
+#include "short.h"
 #include "error.h"
 #include "fd.h"
 

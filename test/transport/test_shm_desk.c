@@ -30,8 +30,7 @@ struct fetch {
 
 static rcm_status fetch_go_on(struct fetch *f) {
     bool moved = false;
-    return rcmi_channel_fetch(f->reader, f->here, (uint64_t)(uintptr_t)f->there, BYTES, true,
-                              &moved);
+    return rcmi_channel_get(f->reader, f->here, (uint64_t)(uintptr_t)f->there, BYTES, true, &moved);
 }
 
 static void fetch_begin(struct fetch *f) {
@@ -96,7 +95,7 @@ static void fewer_than_before(void **state) {
     struct fetch f;
     (void)state;
     fetch_begin(&f);
-    assert_true(rcmi_channel_assist(f.writer));
+    assert_true(rcmi_channel_help(f.writer));
     assert_int_equal(fetch_go_on(&f), RCM_AGAIN);
     atomic_store(&f.desk->claims, claims(1, 2, 0));
     assert_int_equal(fetch_go_on(&f), RCM_ERR_PROTOCOL);
@@ -108,10 +107,10 @@ static void fewer_than_before(void **state) {
 /* The writer can do nothing with it, and says so; the reader has it all in the end. */
 static void reader_does_it_alone(struct fetch *f) {
     rcm_status status;
-    assert_false(rcmi_channel_assist(f->writer));
+    assert_false(rcmi_channel_help(f->writer));
     assert_true(untouched(f, PIECE));
     while ((status = fetch_go_on(f)) == RCM_AGAIN)
-        assert_false(rcmi_channel_assist(f->writer));
+        assert_false(rcmi_channel_help(f->writer));
     assert_int_equal(status, RCM_OK);
     assert_memory_equal(f->here, f->there, BYTES);
     fetch_end(f);

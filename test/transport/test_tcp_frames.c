@@ -57,15 +57,14 @@ static void tiny_buffer(void **state) {
     two_open(&two, 4096);
     channel_make(&two.a, &two.b, &writer, &reader);
     for (int step = 0; got < 500 && step < 100000; step++) {
-        void *slot;
+        void *slot = NULL;
         struct rcmi_slot message;
         size_t len = (size_t)(sent * 977 % 8193);
-        if (sent % 3 == 2 && sent < 500 && rcmi_channel_quiet(&writer.base)) {
+        if (sent % 3 == 2 && sent < 500 && rcmi_channel_completed(&writer.base)) {
             memset(lent, (int)(sent & 0xff), len);
-            if (rcmi_channel_lend(&writer.base, lent, len, sent) == RCM_OK)
+            if (rcmi_channel_send_zero_copy(&writer.base, lent, len, sent, false) == RCM_OK)
                 sent++;
-        } else if (sent % 3 != 2 && sent < 500 &&
-                   rcmi_channel_reserve(&writer.base, &slot) == RCM_OK) {
+        } else if (sent % 3 != 2 && sent < 500 && reserve_slot(&writer.base, &slot) == RCM_OK) {
             memset(slot, (int)(sent & 0xff), len);
             rcmi_channel_commit(&writer.base, len, sent++);
         }
@@ -73,7 +72,7 @@ static void tiny_buffer(void **state) {
         if (step % 2)
             tcp->progress(&two.b.domain);
         if (step % 7 == 0)
-            rcmi_channel_expect(&reader.base, step % 14 ? place : NULL, step % 14 ? 8192 : 0);
+            post(&reader.base, step % 14 ? place : NULL, step % 14 ? 8192 : 0);
         if (rcmi_channel_peek(&reader.base, &message) != RCM_OK)
             continue;
         assert_int_equal(message.meta, got);
@@ -98,24 +97,24 @@ static void closed_writer(void **state) {
     struct two two;
     struct tcp_channel writer, reader, next_writer, next_reader;
     struct rcmi_slot message;
-    void *slot;
+    void *slot = NULL;
     two_open(&two, 4096);
     channel_make(&two.a, &two.b, &writer, &reader);
     channel_make(&two.a, &two.b, &next_writer, &next_reader);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(rcmi_channel_reserve(&writer.base, &slot), RCM_OK);
+        assert_int_equal(reserve_slot(&writer.base, &slot), RCM_OK);
         memset(slot, 'a' + i, 8192);
         rcmi_channel_commit(&writer.base, 8192, (uint64_t)i);
     }
     memset(lent, 'd', 8192);
-    assert_int_equal(rcmi_channel_lend(&writer.base, lent, 8192, 3), RCM_OK);
-    assert_false(rcmi_channel_quiet(&writer.base));
-    assert_int_equal(rcmi_channel_reserve(&writer.base, &slot), RCM_AGAIN);
+    assert_int_equal(rcmi_channel_send_zero_copy(&writer.base, lent, 8192, 3, false), RCM_OK);
+    assert_false(rcmi_channel_completed(&writer.base));
+    assert_int_equal(reserve_slot(&writer.base, &slot), RCM_AGAIN);
     tcp->writer_close(&writer.base);
-    assert_true(rcmi_channel_quiet(&writer.base));
+    assert_true(rcmi_channel_completed(&writer.base));
     memset(lent, 'z', 8192); /* the user's again */
     tcp->channel_fini(&writer.base);
-    assert_int_equal(rcmi_channel_reserve(&next_writer.base, &slot), RCM_OK);
+    assert_int_equal(reserve_slot(&next_writer.base, &slot), RCM_OK);
     rcmi_channel_commit(&next_writer.base, 10, 7);
     for (int i = 0, n = 0; n < 4 && i < 10000; i++) {
         tcp->progress(&two.a.domain);
@@ -147,12 +146,12 @@ static void closed_reader(void **state) {
     struct two two;
     struct tcp_channel writer, reader, next_writer, next_reader, later_writer, later_reader;
     struct rcmi_slot message;
-    void *slot;
+    void *slot = NULL;
     two_open(&two, 4096);
     channel_make(&two.a, &two.b, &writer, &reader);
     channel_make(&two.a, &two.b, &next_writer, &next_reader);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(rcmi_channel_reserve(&writer.base, &slot), RCM_OK);
+        assert_int_equal(reserve_slot(&writer.base, &slot), RCM_OK);
         memset(slot, i, 8192);
         rcmi_channel_commit(&writer.base, 8192, 0);
     }
@@ -162,7 +161,7 @@ static void closed_reader(void **state) {
     /* Takes the same place in the table, but not the frames that are still under way. */
     channel_make(&two.a, &two.b, &later_writer, &later_reader);
     assert_int_equal(later_reader.index & 0xffff, writer.far_index & 0xffff);
-    assert_int_equal(rcmi_channel_reserve(&next_writer.base, &slot), RCM_OK);
+    assert_int_equal(reserve_slot(&next_writer.base, &slot), RCM_OK);
     rcmi_channel_commit(&next_writer.base, 10, 7);
     for (int i = 0; i < 100; i++) {
         tcp->progress(&two.a.domain);
@@ -189,11 +188,11 @@ static void down_when_full(void **state) {
     two_open(&two, 4096);
     channel_make(&two.a, &two.b, &writer, &reader);
     for (int i = 0; i < 4; i++)
-        assert_int_equal(rcmi_channel_lend(&writer.base, lent, 8192, 0), RCM_OK);
-    assert_int_equal(rcmi_channel_lend(&writer.base, lent, 8192, 0), RCM_AGAIN);
-    assert_false(rcmi_channel_quiet(&writer.base));
+        assert_int_equal(rcmi_channel_send_zero_copy(&writer.base, lent, 8192, 0, false), RCM_OK);
+    assert_int_equal(rcmi_channel_send_zero_copy(&writer.base, lent, 8192, 0, false), RCM_AGAIN);
+    assert_false(rcmi_channel_completed(&writer.base));
     tcp->link_down(&two.a.link);
-    assert_true(rcmi_channel_quiet(&writer.base));
+    assert_true(rcmi_channel_completed(&writer.base));
     for (int i = 0; i < 10; i++)
         tcp->progress(&two.b.domain);
     assert_int_equal(two.b.node.failures, 1); /* it sees the end of the stream, once */
@@ -214,13 +213,13 @@ static void loop_sends(void **state) {
     struct two two;
     struct tcp_channel writer, reader;
     struct rcmi_slot message;
-    void *slot;
+    void *slot = NULL;
     two_open(&two, 4096);
     channel_make(&two.a, &two.b, &writer, &reader);
     atomic_store(&two.a.domain.armed, false); /* as if the arming of the start were used up */
     assert_int_equal(rcmi_loop_start(two.a.node.loop), RCM_OK);
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(rcmi_channel_reserve(&writer.base, &slot), RCM_OK);
+        assert_int_equal(reserve_slot(&writer.base, &slot), RCM_OK);
         memset(slot, i, 8192);
         rcmi_channel_commit(&writer.base, 8192, (uint64_t)i);
     }

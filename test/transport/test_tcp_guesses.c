@@ -29,19 +29,19 @@ static size_t guess_len(size_t lane, uint64_t number) {
 
 static void lane_send(struct lane *lane, size_t which) {
     const size_t len = guess_len(which, lane->sent);
-    void *slot;
-    if (rcmi_channel_reserve(&lane->writer.base, &slot) != RCM_OK)
+    void *slot = NULL;
+    if (reserve_slot(&lane->writer.base, &slot) != RCM_OK)
         return;
     memset(slot, (int)(lane->sent * 2 + which) & 0xff, len);
     rcmi_channel_commit(&lane->writer.base, len, lane->sent++);
 }
 
 static void lane_expect(struct lane *lane, size_t cap) {
-    rcmi_channel_expect(&lane->reader.base, NULL, 0);
+    post(&lane->reader.base, NULL, 0);
     free(lane->place);
     lane->place = cap ? malloc(cap) : NULL;
     if (cap)
-        rcmi_channel_expect(&lane->reader.base, lane->place, cap);
+        post(&lane->reader.base, lane->place, cap);
 }
 
 static void lane_receive(struct lane *lane, size_t which) {
@@ -125,7 +125,7 @@ static void pairs_close(struct pairs *pairs) {
         tcp->channel_fini(&pairs->writer[i].base);
         if (!pairs->reader[i].base.transport) /* closed by the test */
             continue;
-        rcmi_channel_expect(&pairs->reader[i].base, NULL, 0);
+        post(&pairs->reader[i].base, NULL, 0);
         tcp->channel_fini(&pairs->reader[i].base);
     }
     two_close(&pairs->two);
@@ -133,8 +133,8 @@ static void pairs_close(struct pairs *pairs) {
 }
 
 static void pair_send(struct pairs *pairs, int which, size_t len) {
-    void *slot;
-    assert_int_equal(rcmi_channel_reserve(&pairs->writer[which].base, &slot), RCM_OK);
+    void *slot = NULL;
+    assert_int_equal(reserve_slot(&pairs->writer[which].base, &slot), RCM_OK);
     memset(slot, (int)(pairs->sent & 0x7f), len);
     rcmi_channel_commit(&pairs->writer[which].base, len, pairs->sent++);
 }
@@ -145,7 +145,7 @@ static void pairs_look(struct pairs *pairs) {
 }
 
 static void pair_expect(struct pairs *pairs, int which, size_t cap) {
-    rcmi_channel_expect(&pairs->reader[which].base, cap ? pairs->place : NULL, cap);
+    post(&pairs->reader[which].base, cap ? pairs->place : NULL, cap);
 }
 
 /* The message that was sent as number `meta`, whole; returns whether it came to its place. */
@@ -204,8 +204,8 @@ static void places_unfilled(void **state) {
         const size_t len = lens[round % (sizeof lens / sizeof lens[0])];
         const bool other = round % 3 == 1, unlike = round % 5 == 4;
         memset(pairs->place, POISON, sizeof pairs->place);
-        rcmi_channel_expect_like(&pairs->reader[0].base, pairs->place, 8192,
-                                 pairs->sent + other + unlike, UINT64_MAX);
+        post_like(&pairs->reader[0].base, pairs->place, 8192, pairs->sent + other + unlike,
+                  UINT64_MAX);
         pairs_look(pairs); /* in vain */
         if (other)
             pair_send(pairs, 1, round % 2 ? 8192 : 10);

@@ -212,7 +212,45 @@ static void test_number_defaults(void **state) {
     }
 }
 
+/* What the warnings of settings without effect write to stderr. */
+static void capture_retired(char *ret_text, size_t size) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    const int old = dup(STDERR_FILENO);
+    assert_true(old >= 0 && dup2(ends[1], STDERR_FILENO) >= 0);
+    rcmi_settings_warn_retired();
+    dup2(old, STDERR_FILENO);
+    close(old);
+    close(ends[1]); /* a pipe holds some lines */
+    const ssize_t got = read(ends[0], ret_text, size - 1);
+    close(ends[0]);
+    assert_true(got >= 0);
+    ret_text[got] = '\0';
+}
+
+static void test_retired(void **state) {
+    (void)state;
+    char text[2000];
+    unsetenv("RINGCOMM_FETCH");
+    unsetenv("RINGCOMM_PLACE");
+    capture_retired(text, sizeof text);
+    assert_string_equal(text, "");
+    setenv("RINGCOMM_FETCH", "always", 1);
+    capture_retired(text, sizeof text);
+    assert_non_null(strstr(text, "RINGCOMM_FETCH"));
+    assert_non_null(strstr(text, "RINGCOMM_PROTOCOL")); /* what to set instead */
+    assert_null(strstr(text, "RINGCOMM_PLACE"));
+    unsetenv("RINGCOMM_FETCH");
+    setenv("RINGCOMM_PLACE", "none", 1);
+    capture_retired(text, sizeof text);
+    assert_non_null(strstr(text, "RINGCOMM_PLACE"));
+    assert_non_null(strstr(text, "--bind"));
+    assert_null(strstr(text, "RINGCOMM_FETCH"));
+    unsetenv("RINGCOMM_PLACE");
+}
+
 int main(void) {
+    setenv("RINGCOMM_LOG", "warn", 1);
     unsetenv("RINGCOMM_SECRET");
     unsetenv("RINGCOMM_SECRET_FILE");
     unsetenv("RINGCOMM_TIMEOUT");
@@ -224,6 +262,7 @@ int main(void) {
         cmocka_unit_test(test_secret),
         cmocka_unit_test(test_shown),
         cmocka_unit_test(test_number_defaults),
+        cmocka_unit_test(test_retired),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,16 +53,16 @@ struct line_channels {
 static bool channel_put(struct floor_side *side, struct line_channels *c, const void *bytes,
                         size_t len) {
     uint32_t spins = 0;
-    void *slot;
+    struct rcmi_reserved reserved;
     rcm_status status;
-    while ((status = rcmi_channel_reserve(c->out, &slot)) == RCM_AGAIN) {
+    while ((status = rcmi_channel_reserve(c->out, len, &reserved)) == RCM_AGAIN) {
         rcmi_node_progress(c->node);
         if (floor_hopeless(side, &spins))
             return false;
     }
     if (status != RCM_OK)
         return floor_failed("a channel");
-    memcpy(slot, bytes, len);
+    memcpy(reserved.bytes, bytes, len);
     rcmi_channel_commit(c->out, len, 0);
     return true;
 }

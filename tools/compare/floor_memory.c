@@ -30,7 +30,7 @@ static void memory_copy(const struct memory_buffers *m, size_t bytes) {
 }
 
 static void memory_copy_streaming(const struct memory_buffers *m, size_t bytes) {
-    rcmi_copy_streaming(m->result, m->a, bytes);
+    rcmi_copy_by(RCMI_NON_TEMPORAL, m->result, m->a, bytes);
 }
 
 static void memory_add(const struct memory_buffers *m, size_t bytes) {

@@ -135,17 +135,18 @@ void chaos_release(struct rcmi_channel *channel) {
 /* The inner transport believes that a held message was shown. So no hint is passed on meanwhile, it
  * would be for the next message; and if it lies in the place of an earlier hint that ends now,
  * it moves. */
-void chaos_expect(struct rcmi_channel *channel, void *place, size_t cap) {
+bool chaos_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted) {
     struct chaos_end *end = end_of(channel);
     if (!end->held || end->shown) {
-        end->place = cap ? place : NULL;
-        chaos_of(channel)->inner->expect(channel, place, cap);
-        return;
+        if (!posted || posted->ahead == 0)
+            end->place = posted ? posted->bytes : NULL;
+        return chaos_of(channel)->inner->post_receive(channel, posted);
     }
     if (end->place && end->slot.bytes == end->place) {
         memcpy(end->copy, end->slot.bytes, end->slot.len);
         end->slot.bytes = end->copy;
     }
     end->place = NULL;
-    chaos_of(channel)->inner->expect(channel, NULL, 0);
+    (void)chaos_of(channel)->inner->post_receive(channel, NULL);
+    return false;
 }

@@ -153,7 +153,7 @@ static void wrap(struct chaos_transport *chaos, const struct rcmi_transport *inn
     chaos->row.channel_fini = chaos_channel_fini;
     chaos->row.peek = chaos_peek;
     chaos->row.release = chaos_release;
-    chaos->row.expect = chaos_expect;
+    chaos->row.post_receive = chaos_post_receive;
 }
 
 const struct rcmi_transport *rcmi_chaos_wrap(const struct rcmi_transport *inner) {

@@ -100,6 +100,6 @@ rcm_status chaos_reader_init(struct rcmi_channel *channel, void *link);
 void chaos_channel_fini(struct rcmi_channel *channel);
 rcm_status chaos_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
 void chaos_release(struct rcmi_channel *channel);
-void chaos_expect(struct rcmi_channel *channel, void *place, size_t cap);
+bool chaos_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * The transport of a rank with itself: a ring of slots on the heap. There is no connection; offers
  * and answers go through the node's own queue and never over a wire, so they may hold pointers.
- * Lent memory is handed to the reader as it is.
+ * Memory that is sent without a copy is handed to the reader as it is.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +24,8 @@ struct self_channel {
         struct rcmi_ring_writer writer;
         struct rcmi_ring_reader reader;
     } ring;
-    void *memory;  /* the writer's */
-    uint64_t lent; /* the writer's: number of the last message that was lent */
+    void *memory;       /* the writer's */
+    uint64_t zero_copy; /* the writer's: number of the last message that was sent without a copy */
 };
 
 static struct self_channel *self_of(struct rcmi_channel *channel) {
@@ -136,8 +136,8 @@ static rcm_status self_reader_accept(struct rcmi_channel *channel, struct rcmi_b
     return RCM_OK;
 }
 
-/* The writer is closed: messages that still lie in lent memory move into their slots, and are lent
- * from there. A message that the reader is looking at stays where it was lent from until it is
+/* The writer is closed: messages that still lie in memory of the user move into their slots, and
+ * are sent from there. A message that the reader is looking at stays where it was until it is
  * released; both ends are the same user's. */
 static void self_writer_close(struct rcmi_channel *channel) {
     struct self_channel *self = self_of(channel);
@@ -157,17 +157,17 @@ static void self_writer_close(struct rcmi_channel *channel) {
         /* A slot that was given back may have been used again. */
         if (filled-- == emptied)
             break;
-        if (!(header->len & RCMI_RING_LENT))
+        if (!(header->len & RCMI_RING_MAPPED))
             continue;
         void *slot =
             rcmi_ring_slot(self->memory, &writer->shape, (uint32_t)(filled % writer->shape.slots));
         const void *bytes;
         memcpy(&bytes, header->bytes, sizeof bytes);
-        if (header->len & ~RCMI_RING_LENT)
-            memcpy(slot, bytes, header->len & ~RCMI_RING_LENT);
+        if (header->len & ~RCMI_RING_MAPPED)
+            memcpy(slot, bytes, header->len & ~RCMI_RING_MAPPED);
         memcpy(header->bytes, &slot, sizeof slot);
     }
-    self->lent = 0;
+    self->zero_copy = 0;
 }
 
 static void self_channel_fini(struct rcmi_channel *channel) {
@@ -176,8 +176,11 @@ static void self_channel_fini(struct rcmi_channel *channel) {
 
 /* ---- Data ------------------------------------------------------------------------------------ */
 
-static rcm_status self_reserve(struct rcmi_channel *channel, void **ret_slot) {
-    return rcmi_ring_reserve(&self_of(channel)->ring.writer, ret_slot);
+static rcm_status self_reserve(struct rcmi_channel *channel, size_t len,
+                               struct rcmi_reserved *ret_reserved) {
+    (void)len;
+    *ret_reserved = (struct rcmi_reserved){.stores = RCMI_TEMPORAL};
+    return rcmi_ring_reserve(&self_of(channel)->ring.writer, &ret_reserved->bytes);
 }
 
 static void self_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
@@ -185,15 +188,18 @@ static void self_commit(struct rcmi_channel *channel, size_t len, uint64_t meta)
     rcmi_node_ring(channel->node);
 }
 
-static rcm_status self_lend(struct rcmi_channel *channel, const void *bytes, size_t len,
-                            uint64_t meta) {
+static rcm_status self_send_zero_copy(struct rcmi_channel *channel, const void *bytes, size_t len,
+                                      uint64_t meta, bool may_get) {
+    (void)may_get;
+    if (len > channel->slot_bytes)
+        return RCM_ERR_UNSUPPORTED;
     struct self_channel *self = self_of(channel);
     rcm_status status = rcmi_ring_room(&self->ring.writer);
     if (status != RCM_OK)
         return status;
     memcpy(self->ring.writer.header->bytes, &bytes, sizeof bytes);
-    rcmi_ring_publish(&self->ring.writer, len | RCMI_RING_LENT, meta);
-    self->lent = self->ring.writer.produced;
+    rcmi_ring_publish(&self->ring.writer, len | RCMI_RING_MAPPED, meta);
+    self->zero_copy = self->ring.writer.produced;
     rcmi_node_ring(channel->node);
     return RCM_OK;
 }
@@ -202,23 +208,23 @@ static bool self_taken(struct rcmi_channel *channel, uint64_t number) {
     return rcmi_ring_taken(&self_of(channel)->ring.writer, number);
 }
 
-static bool self_quiet(struct rcmi_channel *channel) {
-    return self_taken(channel, self_of(channel)->lent);
+static bool self_completed(struct rcmi_channel *channel) {
+    return self_taken(channel, self_of(channel)->zero_copy);
 }
 
 static rcm_status self_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
     struct rcmi_ring_reader *reader = &self_of(channel)->ring.reader;
     uint64_t len = 0;
     rcm_status status = rcmi_ring_peek(reader, &len);
-    if (status == RCM_OK && len & RCMI_RING_DIRECT)
+    if (status == RCM_OK && len & (RCMI_RING_PUT | RCMI_RING_GET))
         status = rcmi_ring_broken(reader, reader->consumed + 1, len);
     if (status != RCM_OK)
         return status;
-    if (len & RCMI_RING_LENT)
+    if (len & RCMI_RING_MAPPED)
         memcpy(&ret_slot->bytes, reader->header->bytes, sizeof ret_slot->bytes);
     else
         ret_slot->bytes = rcmi_ring_payload(reader, len);
-    ret_slot->len = len & ~RCMI_RING_LENT;
+    ret_slot->len = len & ~RCMI_RING_MAPPED;
     ret_slot->meta = reader->header->meta;
     return RCM_OK;
 }
@@ -228,15 +234,9 @@ static void self_release(struct rcmi_channel *channel) {
     rcmi_node_ring(channel->node);
 }
 
-static void self_expect(struct rcmi_channel *channel, void *place, size_t cap) {
-    (void)channel;
-    (void)place;
-    (void)cap;
-}
-
 const struct rcmi_transport rcmi_transport_self = {
     .name = "self",
-    .description = "a rank with itself: slots on the heap, lent memory without a copy",
+    .description = "a rank with itself: slots on the heap, zero-copy sends",
     .bulk_scale = 1,
     .same_host = true,
     .domain_size = sizeof(struct self_domain),
@@ -265,16 +265,12 @@ const struct rcmi_transport rcmi_transport_self = {
     .channel_fini = self_channel_fini,
     .reserve = self_reserve,
     .commit = self_commit,
-    .lend = self_lend,
-    .quiet = self_quiet,
+    .send_zero_copy = self_send_zero_copy,
+    .completed = self_completed,
     .taken = self_taken,
     .peek = self_peek,
     .release = self_release,
-    .expect = self_expect,
-    .direct = rcmi_no_direct,
-    .invite = rcmi_no_invite,
-    .fetch = rcmi_no_fetch,
-    .assist = rcmi_no_assist,
-    .wish = rcmi_no_wish,
-    .wished = rcmi_none_wished,
+    .post_receive = rcmi_no_post_receive,
+    .get = rcmi_no_get,
+    .help = rcmi_no_help,
 };

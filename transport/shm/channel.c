@@ -48,6 +48,9 @@ rcm_status shm_writer_init(struct rcmi_channel *channel, void *const *links, int
         return status;
     shm->domain = domain;
     shm->len = len;
+    shm->sent = rcmi_zalloc(channel->slots * sizeof *shm->sent);
+    if (!shm->sent)
+        return RCM_ERR_NOMEM;
     status = shm_range_map(domain->memfd, shm->at, len, &shm->memory);
     if (status != RCM_OK)
         return status;
@@ -88,8 +91,8 @@ rcm_status shm_reader_init(struct rcmi_channel *channel, void *arg) {
     struct shm_link *link = arg;
     shm->wake = (struct shm_wake){.bell = &link->head->bell, .eventfd = link->eventfd};
     shm->link = link;
-    shm->invited = rcmi_zalloc(channel->slots * sizeof *shm->invited);
-    return shm->invited ? RCM_OK : RCM_ERR_NOMEM;
+    shm->posted = rcmi_zalloc(channel->slots * sizeof *shm->posted);
+    return shm->posted ? RCM_OK : RCM_ERR_NOMEM;
 }
 
 static rcm_status check_offer(const struct rcmi_channel *channel, const struct rcmi_blob *blob,
@@ -127,8 +130,8 @@ rcm_status shm_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *blo
     return RCM_OK;
 }
 
-/* What was lent lies in memory of the node, which outlives the channel. What a reader fetches is
- * the user's, who gets it back now: the reader is told. */
+/* What was sent mapped lies in memory of the node, which outlives the channel. What a reader gets
+ * is the user's and is given back now: the reader is told. */
 void shm_writer_close(struct rcmi_channel *channel) {
     const struct rcmi_ring_writer *writer = &shm_of(channel)->ring.writer;
     _Atomic uint64_t *open = writer->base ? rcmi_ring_open(writer->base, &writer->shape) : NULL;
@@ -140,7 +143,7 @@ void shm_writer_close(struct rcmi_channel *channel) {
 /* Either end. */
 void shm_channel_fini(struct rcmi_channel *channel) {
     struct shm_channel *shm = shm_of(channel);
-    shm_fetching_fini(shm);
+    shm_get_fini(shm);
     if (shm->link)
         shm_window_drop(shm->link, &shm->window);
     if (shm->memory)
@@ -148,7 +151,8 @@ void shm_channel_fini(struct rcmi_channel *channel) {
     if (shm->domain)
         shm_range_give(shm->domain, shm->at, shm->len);
     free(shm->wakes);
-    free(shm->invited);
+    free(shm->posted);
+    free(shm->sent);
 }
 
 /* ---- Data ------------------------------------------------------------------------------------ */
@@ -157,14 +161,6 @@ rcm_status shm_blame(int rank) {
     rcmi_last_error()->origin = rank;
     rcmi_last_error()->of_world = true;
     return rcmi_fail_context("rank %d", rank);
-}
-
-rcm_status shm_reserve(struct rcmi_channel *channel, void **ret_slot) {
-    shm_of(channel)->direct = NULL;
-    rcm_status status = rcmi_ring_reserve(&shm_of(channel)->ring.writer, ret_slot);
-    if (status < 0 && channel->nreaders == 1)
-        return shm_blame(rcmi_end_of(channel)->readers[0].rank);
-    return status;
 }
 
 /* One fence for all readers; then a look at each one's armed bits. */
@@ -187,11 +183,11 @@ void shm_publish(const struct shm_channel *shm) {
 
 void shm_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
     struct shm_channel *shm = shm_of(channel);
-    if (shm->direct)
-        rcmi_ring_publish(&shm->ring.writer, len | RCMI_RING_DIRECT, meta);
+    if (shm->put)
+        rcmi_ring_publish(&shm->ring.writer, len | RCMI_RING_PUT, meta);
     else
         rcmi_ring_commit(&shm->ring.writer, len, meta);
-    shm->direct = NULL;
+    shm->put = NULL;
     shm_publish(shm);
 }
 
@@ -200,7 +196,7 @@ rcm_status shm_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
     uint64_t len = 0;
     rcm_status status = rcmi_ring_peek(reader, &len);
     if (status == RCM_OK && len & RCMI_RING_FLAGS)
-        status = shm_direct_peek(shm_of(channel), len, &ret_slot->bytes);
+        status = shm_peek_elsewhere(shm_of(channel), len, ret_slot);
     else if (status == RCM_OK)
         ret_slot->bytes = rcmi_ring_payload(reader, len);
     if (status != RCM_OK)
@@ -220,10 +216,4 @@ void shm_release(struct rcmi_channel *channel) {
     struct shm_channel *shm = shm_of(channel);
     rcmi_ring_release(&shm->ring.reader);
     rcmi_bell_ring(shm->wake.bell, shm->wake.eventfd);
-}
-
-void shm_expect(struct rcmi_channel *channel, void *place, size_t cap) {
-    (void)channel;
-    (void)place;
-    (void)cap;
 }

@@ -125,7 +125,7 @@ static rcm_status shm_link_accept(void *arg, struct rcmi_blob *offer) {
                          sizeof link->self);
     memcpy(&link->self, offer->bytes, sizeof link->self);
     atomic_init(&link->seen_ns, 0);
-    atomic_init(&link->unfetchable, !shm_self_reads(&link->domain->self, &link->self));
+    atomic_init(&link->ungettable, !shm_self_reads(&link->domain->self, &link->self));
     /* A write to it must never block. */
     int flags = fcntl(offer->fds[1], F_GETFL);
     if (flags < 0 || !(flags & O_NONBLOCK))
@@ -170,7 +170,6 @@ const struct rcmi_transport rcmi_transport_shm = {
     .description = "memory shared between processes of one host: slots, or what lies in memory of "
                    "rcm_mem_alloc",
     .shared_slots = true,
-    .invites = true,
     .bulk_scale = 1,
     .same_host = true,
     .multicast = true,
@@ -200,16 +199,12 @@ const struct rcmi_transport rcmi_transport_shm = {
     .channel_fini = shm_channel_fini,
     .reserve = shm_reserve,
     .commit = shm_commit,
-    .lend = shm_lend,
-    .quiet = shm_quiet,
+    .send_zero_copy = shm_send_zero_copy,
+    .completed = shm_completed,
     .taken = shm_taken,
     .peek = shm_peek,
     .release = shm_release,
-    .expect = shm_expect,
-    .direct = shm_direct,
-    .invite = shm_invite,
-    .fetch = shm_fetch,
-    .assist = shm_assist,
-    .wish = shm_wish,
-    .wished = shm_wished,
+    .post_receive = shm_post_receive,
+    .get = shm_get,
+    .help = shm_help,
 };

@@ -6,8 +6,9 @@
  *   segment.c  the node's shared memory: its head, and ranges for channels
  *   channel.c  the two ends of a channel, on the ring of ring.h
  *   memory.c   memory handed out to the user, and what is mapped of the peers'
- *   direct.c   messages that are read or written there instead of travelling through slots
- *   fetch.c    what a peer reads in this process' own memory, and that it would rather do so
+ *   zero_copy.c  messages that are read or written there, or are got, instead of travelling by
+ * slots peer.c     the peer's process, and reading its memory get.c      the reader's side of a get
+ *   help.c     the writer's
  *
  * Each node has one segment, a memory file without a name. Its first page holds a header and the
  * node's bell, its second the status page; behind them lie the rings of the channels that this node
@@ -117,10 +118,10 @@ struct shm_link {
     struct shm_domain *domain;
     int peer;
     bool inited;
-    _Atomic bool unfetchable;  /* by now it is known; relaxed, nothing else depends on it */
-    _Atomic bool unassistable; /* likewise, of writing to the peer's memory or having it write */
-    _Atomic int64_t seen_ns;   /* when it was read who the peer is; 0: never; likewise */
-    struct shm_self self;      /* the peer's */
+    _Atomic bool ungettable; /* by now it is known; relaxed, nothing else depends on it */
+    _Atomic bool unhelpable; /* likewise, of writing to the peer's memory or having it write */
+    _Atomic int64_t seen_ns; /* when it was read who the peer is; 0: never; likewise */
+    struct shm_self self;    /* the peer's */
     struct shm_head *head;
     int eventfd;                /* of the peer's engine */
     int memfd;                  /* the peer's memory file */
@@ -134,20 +135,30 @@ struct shm_wake {
     int eventfd;
 };
 
-/* What was invited, as this side remembers it: the writer cannot change this. */
-struct shm_invited {
+/* What was posted, as this side remembers it: the writer cannot change this. */
+struct shm_posted {
     uint64_t number;
     size_t cap;
-    void *place;
+    void *bytes;
 };
 
-/* A fetch that the writer may take part in, as the reader remembers it. */
-struct shm_fetching {
+/* A message that is to be got, and the slot that it holds. */
+struct shm_sent {
+    uint64_t number; /* 0: there was none */
+    const void *bytes;
+    size_t len;
+    void *slot;
+};
+
+/* A get that the writer may take part in, as the reader remembers it. */
+struct shm_getting {
     bool active;
     bool alone;      /* the writer does not take part, or not any more */
     bool revoked;    /* the permit */
     void *permit;    /* a page; NULL before it is needed */
-    uint64_t number; /* of the fetch, on this channel */
+    bool bounces;    /* it comes by the slot: the other's memory cannot be read */
+    uint64_t number; /* of the get, on this channel */
+    size_t len;      /* bytes in all */
     size_t piece;    /* bytes of each but the last one */
     uint64_t pieces;
     uint64_t claimed, done; /* of them, by this side */
@@ -160,20 +171,24 @@ struct shm_channel {
         struct rcmi_ring_writer writer;
         struct rcmi_ring_reader reader;
     } ring;
-    struct shm_wake wake;        /* the writer's, or the first reader's */
-    struct shm_wake *wakes;      /* of all readers; NULL if there is one */
-    struct shm_domain *domain;   /* a writer's */
-    struct shm_link *link;       /* to the writer, or to the only reader; NULL: there are several */
-    struct shm_window *window;   /* the one used last of link's */
-    uint64_t lent;               /* number of the last message that was lent */
-    void *direct;                /* where the reserved message is written, NULL: into its slot */
-    struct shm_invited *invited; /* a reader's, by number modulo slots */
-    struct shm_fetching fetching; /* a reader's */
-    uint64_t assisted;            /* a writer's: in which fetch nothing is left to do */
-    void *memory;                 /* mapped here */
-    size_t len;                   /* of memory */
-    size_t at;                    /* in the writer's segment */
-    uint64_t number;              /* of the channel among all of its writer, from 1 */
+    struct shm_wake wake;       /* the writer's, or the first reader's */
+    struct shm_wake *wakes;     /* of all readers; NULL if there is one */
+    struct shm_domain *domain;  /* a writer's */
+    struct shm_link *link;      /* to the writer, or to the only reader; NULL: there are several */
+    struct shm_window *window;  /* the one used last of link's */
+    uint64_t zero_copy;         /* number of the last message that was sent so */
+    uint64_t completed;         /* messages up to this one are their user's again */
+    void *put;                  /* where the reserved message is written, NULL: into its slot */
+    struct shm_sent *sent;      /* a writer's, by slot */
+    struct shm_posted *posted;  /* a reader's, by number modulo slots */
+    uint32_t nposted;           /* since they were withdrawn last */
+    struct shm_getting getting; /* a reader's */
+    uint64_t helped;            /* a writer's: in which get nothing is left to do */
+    uint64_t bounced;           /* a writer's: the last piece that it brought by the slot */
+    void *memory;               /* mapped here */
+    size_t len;                 /* of memory */
+    size_t at;                  /* in the writer's segment */
+    uint64_t number;            /* of the channel among all of its writer, from 1 */
 };
 
 /* What travels in the OPEN frame beside the descriptor of the segment. */
@@ -207,31 +222,54 @@ rcm_status shm_window_find(struct shm_link *link, const struct shm_place *place,
 void shm_window_drop(struct shm_link *link, struct shm_window **window);
 void shm_windows_fini(struct shm_link *link);
 
-/* direct.c */
-rcm_status shm_lend(struct rcmi_channel *channel, const void *bytes, size_t len, uint64_t meta);
-bool shm_quiet(struct rcmi_channel *channel);
-void *shm_direct(struct rcmi_channel *channel, size_t len);
-void shm_invite(struct rcmi_channel *channel, uint32_t ahead, void *place, size_t cap);
-/* The payload of the message that reader looks at and that is not in its slot. len: as its header
- * says. */
-rcm_status shm_direct_peek(struct shm_channel *shm, uint64_t len, const void **ret_bytes);
+/* zero_copy.c */
+rcm_status shm_reserve(struct rcmi_channel *channel, size_t len,
+                       struct rcmi_reserved *ret_reserved);
+rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const void *bytes, size_t len,
+                              uint64_t meta, bool may_get);
+bool shm_completed(struct rcmi_channel *channel);
+bool shm_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted);
+/* Where the payload is of the message that the reader looks at and that is not in its slot: bytes,
+ * or remote. len: as its header says. */
+rcm_status shm_peek_elsewhere(struct shm_channel *shm, uint64_t len, struct rcmi_slot *ret_slot);
 
-/* fetch.c */
+/* peer.c */
 struct shm_self shm_self_of(const struct shm_domain *domain);
 /* Does the peer's process number mean something here? */
 bool shm_self_reads(const struct shm_self *self, const struct shm_self *peer);
 rcm_status shm_read(struct rcmi_channel *channel, void *place, uint64_t from, size_t len);
 /* Is the other process still the peer? False, and never again, if it is not. */
 bool shm_look(struct shm_link *link);
-void shm_wish(struct rcmi_channel *channel, uint64_t word);
-uint64_t shm_wished(struct rcmi_channel *channel);
 
-/* assist.c */
-rcm_status shm_fetch(struct rcmi_channel *channel, void *place, uint64_t from, size_t len,
-                     bool helped, bool *moved);
-bool shm_assist(struct rcmi_channel *channel);
+/* get.c, help.c: one vector is cut into pieces, by the reader's piece size. Both sides take pieces,
+ * by one word: 16 bits of the get's number, pieces of the reader, pieces of the writer. */
+#define SHM_PIECES_BITS 24
+#define SHM_PIECES_MAX  ((UINT64_C(1) << SHM_PIECES_BITS) - 1)
+#define SHM_FAILED      SHM_PIECES_MAX /* in rcmi_ring_desk.helped */
+static inline uint64_t shm_claims(uint64_t number, uint64_t front, uint64_t back) {
+    return number << 2 * SHM_PIECES_BITS | front << SHM_PIECES_BITS | back;
+}
+static inline uint64_t shm_claims_front(uint64_t claims) {
+    return claims >> SHM_PIECES_BITS & SHM_PIECES_MAX;
+}
+static inline uint64_t shm_claims_back(uint64_t claims) {
+    return claims & SHM_PIECES_MAX;
+}
+/* Are they of this get, and can they be? */
+bool shm_claims_right(uint64_t claims, uint64_t number, uint64_t pieces);
+/* Of a get in which both take part. */
+size_t shm_piece(size_t len);
+uint64_t shm_pieces(size_t len, size_t piece);
+struct shm_span {
+    size_t at, len;
+};
+struct shm_span shm_span(size_t len, size_t piece, uint64_t number);
+
+rcm_status shm_get(struct rcmi_channel *channel, void *place, uint64_t remote, size_t len,
+                   bool helped, bool *moved);
 /* The reader's end goes: once this returns the writer writes nothing to this process any more. */
-void shm_fetching_fini(struct shm_channel *shm);
+void shm_get_fini(struct shm_channel *shm);
+bool shm_help(struct rcmi_channel *channel);
 
 /* channel.c */
 /* The error that was set is about nonsense in the memory, which this rank is thought to have
@@ -247,11 +285,9 @@ rcm_status shm_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *off
                              struct rcmi_blob *ret_answer);
 void shm_writer_close(struct rcmi_channel *channel);
 void shm_channel_fini(struct rcmi_channel *channel);
-rcm_status shm_reserve(struct rcmi_channel *channel, void **ret_slot);
 void shm_commit(struct rcmi_channel *channel, size_t len, uint64_t meta);
 bool shm_taken(struct rcmi_channel *channel, uint64_t number);
 rcm_status shm_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
 void shm_release(struct rcmi_channel *channel);
-void shm_expect(struct rcmi_channel *channel, void *place, size_t cap);
 
 #endif

@@ -189,12 +189,14 @@ static void writer_publish(struct tcp_channel *channel, const void *payload, siz
         tcp_tx_kick(stream);
 }
 
-rcm_status tcp_reserve(struct rcmi_channel *base, void **ret_slot) {
+rcm_status tcp_reserve(struct rcmi_channel *base, size_t len, struct rcmi_reserved *ret_reserved) {
     struct tcp_channel *channel = channel_of(base);
+    (void)len;
     if (!writer_has_room(channel))
         return RCM_AGAIN;
     uint64_t next = atomic_load_explicit(&channel->committed, memory_order_relaxed);
-    *ret_slot = writer_stage(channel, next);
+    *ret_reserved =
+        (struct rcmi_reserved){.bytes = writer_stage(channel, next), .stores = RCMI_TEMPORAL};
     return RCM_OK;
 }
 
@@ -205,11 +207,12 @@ void tcp_commit(struct rcmi_channel *base, size_t len, uint64_t meta) {
     writer_publish(channel, writer_stage(channel, next), len, meta, false);
 }
 
-rcm_status tcp_lend(struct rcmi_channel *base, const void *bytes, size_t len, uint64_t meta) {
+rcm_status tcp_send_zero_copy(struct rcmi_channel *base, const void *bytes, size_t len,
+                              uint64_t meta, bool may_get) {
     struct tcp_channel *channel = channel_of(base);
+    (void)may_get;
     if (len > base->slot_bytes)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "lending %zu bytes to a channel with slots of %zu",
-                         len, base->slot_bytes);
+        return RCM_ERR_UNSUPPORTED; /* no sentence: in pieces it can */
     if (!writer_has_room(channel))
         return RCM_AGAIN;
     atomic_fetch_add_explicit(&channel->lent, 1, memory_order_relaxed);
@@ -217,7 +220,7 @@ rcm_status tcp_lend(struct rcmi_channel *base, const void *bytes, size_t len, ui
     return RCM_OK;
 }
 
-bool tcp_quiet(struct rcmi_channel *base) {
+bool tcp_completed(struct rcmi_channel *base) {
     return atomic_load_explicit(&channel_of(base)->lent, memory_order_acquire) == 0;
 }
 
@@ -297,9 +300,11 @@ static void reader_rescue(struct tcp_channel *channel) {
     message->bytes = slot;
 }
 
-void tcp_expect(struct rcmi_channel *base, void *place, size_t cap) {
+bool tcp_post_receive(struct rcmi_channel *base, const struct rcmi_posted *posted) {
     struct tcp_channel *channel = channel_of(base);
     int hint = TCP_HINT_GIVEN;
+    if (posted && posted->ahead > 0)
+        return false;
     if (!atomic_compare_exchange_strong(&channel->hint, &hint, TCP_HINT_NONE) &&
         hint == TCP_HINT_TAKEN) {
         tcp_lock_take(&channel->stream->rx.lock);
@@ -309,14 +314,15 @@ void tcp_expect(struct rcmi_channel *base, void *place, size_t cap) {
     }
     reader_rescue(channel);
     channel->place = NULL;
-    if (cap == 0)
-        return;
+    if (!posted)
+        return false;
     /* The message the next peek shows first, and only that one: if it begins to arrive before
      * this is seen, the hint is of no use and must not catch the one after it. */
-    channel->place = place;
-    channel->place_cap = cap;
+    channel->place = posted->bytes;
+    channel->place_cap = posted->cap;
     channel->place_for = channel->peeked;
-    channel->place_like = base->like;
-    channel->place_mask = base->mask;
+    channel->place_like = posted->meta;
+    channel->place_mask = posted->mask;
     atomic_store_explicit(&channel->hint, TCP_HINT_GIVEN, memory_order_release);
+    return true;
 }

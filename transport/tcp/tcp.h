@@ -113,7 +113,7 @@ struct tcp_rx {
     struct tcp_channel *to; /* whose payload is arriving; NULL: nobody's, drop it */
     uint8_t *dest;
     size_t left;
-    bool placed;     /* dest is the reader's own memory, see tcp_expect */
+    bool placed;     /* dest is the reader's own memory, see tcp_post_receive */
     bool large;      /* the message that is arriving, or came last */
     bool large_came; /* one ended in this look, see tcp_rx_poll */
     /* The last large message's channel; while `misses` is below TCP_MISSES, the next large message
@@ -310,13 +310,14 @@ rcm_status tcp_reader_accept(struct rcmi_channel *base, struct rcmi_blob *offer,
                              struct rcmi_blob *ret_answer);
 void tcp_writer_close(struct rcmi_channel *base);
 void tcp_channel_fini(struct rcmi_channel *base);
-rcm_status tcp_reserve(struct rcmi_channel *base, void **ret_slot);
+rcm_status tcp_reserve(struct rcmi_channel *base, size_t len, struct rcmi_reserved *ret_reserved);
 void tcp_commit(struct rcmi_channel *base, size_t len, uint64_t meta);
-rcm_status tcp_lend(struct rcmi_channel *base, const void *bytes, size_t len, uint64_t meta);
-bool tcp_quiet(struct rcmi_channel *base);
+rcm_status tcp_send_zero_copy(struct rcmi_channel *base, const void *bytes, size_t len,
+                              uint64_t meta, bool may_get);
+bool tcp_completed(struct rcmi_channel *base);
 rcm_status tcp_peek(struct rcmi_channel *base, struct rcmi_slot *ret_slot);
 void tcp_release(struct rcmi_channel *base);
-void tcp_expect(struct rcmi_channel *base, void *place, size_t cap);
+bool tcp_post_receive(struct rcmi_channel *base, const struct rcmi_posted *posted);
 /* The slots a reader gave back and told nobody of are too many to keep to itself for long. */
 bool tcp_credit_is_due(struct tcp_channel *channel);
 /* The writer has no slot left that it knows of. */

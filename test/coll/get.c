@@ -1,0 +1,601 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Broadcasts and messages that their receiver may get out of the sender's memory, and what becomes
+ * of them where the system refuses that: always, at some call, or on one rank only. The library
+ * calls this file's process_vm_readv and process_vm_writev, which fail when they are to.
+ *   get all|kept|kept-refused|never|refused|refused-small|unhelped|given-up|stopped|absent|
+ *       probes|differ processes|threads
+ *
+ * Not here: whether something is got at all, or is faster so; how the range of sizes is read
+ * (test/transport/test_protocol.c).
+ */
+#include "ranks.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { FLOATS = 2500003, MANY = 4, COUNT_OF_STOPS = 8 };
+
+/* ---- The calls ------------------------------------------------------------------------------- */
+
+/* Which calls fail, counted from 1: those from `at` on, or only the first one from there, or of
+ * those the first one that does not look who the other process is. */
+struct fault {
+    long at;   /* 0: none fails */
+    int error; /* 0: the last byte is missing, of a write a half */
+    enum { FROM_THERE, ONCE, UNSEEN } extent;
+};
+
+static struct fault read_fault, write_fault;
+static _Atomic long reads, writes;
+static _Atomic bool read_failed, write_failed; /* once, of a fault that lasts for one call */
+
+static bool fails(const struct fault *fault, _Atomic bool *failed, long number, bool unseen) {
+    if (fault->at == 0 || number < fault->at || (fault->extent == UNSEEN && !unseen))
+        return false;
+    return fault->extent == FROM_THERE || !atomic_exchange(failed, true);
+}
+
+/* By this process. */
+static bool no_call;                 /* the kernel has no process_vm_readv */
+static _Atomic bool stops_itself;    /* just before the next write */
+static _Atomic bool stops_the_other; /* instead of the next read, and of all after it */
+
+/* Does this process try whether it may read at all? */
+static bool is_probe(pid_t pid, const struct iovec *to, unsigned long nto) {
+    return pid == getpid() && nto == 1 && to[0].iov_len == 1;
+}
+
+static ssize_t refuse(int error) {
+    errno = error;
+    return -1;
+}
+
+static ssize_t lose_a_byte(ssize_t got, const struct iovec *to, unsigned long nto) {
+    size_t all = 0;
+    for (unsigned long i = 0; i < nto; i++)
+        all += to[i].iov_len;
+    if (got != (ssize_t)all)
+        return got;
+    ((char *)to[nto - 1].iov_base)[to[nto - 1].iov_len - 1] ^= 0x55;
+    return got - 1;
+}
+
+ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long nto,
+                         const struct iovec *from, unsigned long nfrom, unsigned long flags) {
+    const bool probe = is_probe(pid, to, nto);
+    const bool fault =
+        !probe && fails(&read_fault, &read_failed, atomic_fetch_add(&reads, 1) + 1, nto == 1);
+    if (no_call)
+        return refuse(ENOSYS);
+    if (!probe && atomic_load(&stops_the_other)) {
+        kill(pid, SIGSTOP);
+        return refuse(EPERM);
+    }
+    if (fault && read_fault.error)
+        return refuse(read_fault.error);
+    const ssize_t got = (ssize_t)syscall(SYS_process_vm_readv, pid, to, nto, from, nfrom, flags);
+    return fault ? lose_a_byte(got, to, nto) : got;
+}
+
+ssize_t process_vm_writev(pid_t pid, const struct iovec *from, unsigned long nfrom,
+                          const struct iovec *to, unsigned long nto, unsigned long flags) {
+    const bool fault = fails(&write_fault, &write_failed, atomic_fetch_add(&writes, 1) + 1, false);
+    struct iovec there[2] = {to[0], to[1]};
+    if (atomic_exchange(&stops_itself, false))
+        raise(SIGSTOP);
+    if (no_call)
+        return refuse(ENOSYS);
+    if (fault && write_fault.error)
+        return refuse(write_fault.error);
+    if (fault)
+        there[1].iov_len /= 2;
+    return (ssize_t)syscall(SYS_process_vm_writev, pid, from, nfrom, there, nto, flags);
+}
+
+/* ---- Data ------------------------------------------------------------------------------------ */
+
+static float value(size_t i, int round, int root) {
+    return (float)((i * 7 + (size_t)round * 31 + (size_t)root) % 8191);
+}
+
+static void data_fill(float *data, size_t n, int round, int root, bool mine) {
+    for (size_t i = 0; i < n; i++)
+        data[i] = mine ? value(i, round, root) : -1;
+}
+
+static int data_check(const float *data, size_t n, int round, int root, const char *what) {
+    int errors = 0;
+    for (size_t i = 0; i < n && errors == 0; i++)
+        CHECK(errors, data[i] == value(i, round, root), "%s of %zu, round %d: element %zu is %g",
+              what, n, round, i, (double)data[i]);
+    return errors;
+}
+
+static int cast(rcm_comm *comm, float *data, size_t n, int round, int root) {
+    int errors = 0;
+    data_fill(data, n, round, root, rcm_rank(comm) == root);
+    CHECK(errors, rcm_broadcast(comm, data, n, RCM_FLOAT32, root, NULL, NULL) == RCM_OK, "%s",
+          rcm_last_error());
+    return errors + data_check(data, n, round, root, "a broadcast");
+}
+
+/* From one of the two ranks to the other. */
+static int message(rcm_comm *comm, float *data, size_t n, int round, int from) {
+    const bool sends = rcm_rank(comm) == from;
+    const uint64_t tag = (uint64_t)round;
+    int errors = 0;
+    data_fill(data, n, round, from, sends);
+    CHECK(errors,
+          (sends ? rcm_send(comm, data, n, RCM_FLOAT32, 1 - from, tag, NULL, NULL)
+                 : rcm_recv(comm, data, n, RCM_FLOAT32, from, tag, NULL, NULL)) == RCM_OK,
+          "%s", rcm_last_error());
+    return errors + data_check(data, n, round, from, "a message");
+}
+
+/* MANY messages each way at once. */
+static int messages_both_ways(rcm_comm *comm, float *data, size_t n, int round) {
+    const int me = rcm_rank(comm), other = 1 - me;
+    float *in = data, *out = data + n * MANY;
+    rcm_work *works[2 * MANY] = {NULL};
+    int errors = 0;
+    for (int k = 0; k < MANY; k++) {
+        const size_t at = (size_t)k * n;
+        data_fill(in + at, n, round + k, other, false);
+        data_fill(out + at, n, round + k, me, true);
+        CHECK(errors,
+              rcm_irecv(comm, in + at, n, RCM_FLOAT32, other, (uint64_t)k, &works[k]) == RCM_OK &&
+                  rcm_isend(comm, out + at, n, RCM_FLOAT32, other, (uint64_t)k, &works[MANY + k]) ==
+                      RCM_OK,
+              "%s", rcm_last_error());
+    }
+    for (int k = 0; k < 2 * MANY; k++) {
+        CHECK(errors, rcm_work_wait(works[k], -1) == RCM_OK, "%s", rcm_last_error());
+        rcm_work_free(works[k]);
+    }
+    for (int k = 0; k < MANY && errors == 0; k++)
+        errors += data_check(in + (size_t)k * n, n, round + k, other, "one of several messages");
+    return errors;
+}
+
+/* ---- Nothing fails --------------------------------------------------------------------------- */
+
+/* Uses the channels of the broadcast in other ways, among them such as write into place. */
+static int others(rcm_comm *comm, float *sum) {
+    const size_t n = 70000;
+    float *in = malloc(n * sizeof *in);
+    int errors = 0;
+    data_fill(in, n, 1, 0, true);
+    CHECK(errors, rcm_all_reduce(comm, in, sum, n, RCM_FLOAT32, RCM_SUM, NULL, NULL) == RCM_OK,
+          "%s", rcm_last_error());
+    for (size_t i = 0; i < n && errors == 0; i++)
+        CHECK(errors, sum[i] == 2 * value(i, 1, 0), "a sum: element %zu is %g", i, (double)sum[i]);
+    errors += cast(comm, sum, 100, 2, 0);
+    CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "%s", rcm_last_error());
+    free(in);
+    return errors;
+}
+
+/* Several broadcasts at once. */
+static int several(rcm_comm *comm, float *data) {
+    const size_t n = 50001;
+    rcm_work *works[MANY];
+    int errors = 0;
+    for (int k = 0; k < MANY; k++) {
+        data_fill(data + (size_t)k * n, n, k, 0, rcm_rank(comm) == 0);
+        CHECK(errors,
+              rcm_broadcast(comm, data + (size_t)k * n, n, RCM_FLOAT32, 0, NULL, &works[k]) ==
+                  RCM_OK,
+              "%s", rcm_last_error());
+    }
+    for (int k = 0; k < MANY && errors == 0; k++) {
+        CHECK(errors, rcm_work_wait(works[k], -1) == RCM_OK, "%s", rcm_last_error());
+        rcm_work_free(works[k]);
+        errors += data_check(data + (size_t)k * n, n, k, 0, "one of several");
+    }
+    return errors;
+}
+
+static int check_all(rcm_comm *comm, void *arg) {
+    static const size_t sizes[] = {1,    2047,   2048,   2049,   4096,  4097,
+                                   8192, 100001, 262144, 262147, FLOATS};
+    float *plain = malloc(FLOATS * sizeof *plain), *sum = NULL, *mapped = NULL;
+    int errors = 0;
+    (void)arg;
+    CHECK(errors,
+          rcm_mem_alloc(comm, FLOATS * sizeof *mapped, (void **)&mapped) == RCM_OK &&
+              rcm_mem_alloc(comm, 70000 * sizeof *sum, (void **)&sum) == RCM_OK,
+          "%s", rcm_last_error());
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0] && errors == 0; s++)
+        for (int round = 0; round < 6 && errors == 0; round++) {
+            float *data = round % 3 == 2 ? mapped : plain;
+            errors += message(comm, data, sizes[s], round, 1);
+            errors += cast(comm, data, sizes[s], round, 1) + cast(comm, data, sizes[s], round, 0);
+            errors += others(comm, sum) + several(comm, data == plain ? mapped : plain);
+            errors += data_check(data, sizes[s], round, 0, "what others did not touch");
+        }
+    CHECK(errors, rcm_mem_free(comm, sum) == RCM_OK && rcm_mem_free(comm, mapped) == RCM_OK, "%s",
+          rcm_last_error());
+    free(plain);
+    return errors;
+}
+
+/* The slot of a broadcast may hold an answer of the reduction before it that is not read yet. */
+static int check_kept(rcm_comm *comm, void *arg) {
+    enum { ROUNDS = 60, SUMS = 1 << 20, CASTS = 16384 };
+    float *in = malloc(SUMS * sizeof *in), *sum = malloc(SUMS * sizeof *sum);
+    float *data = malloc(CASTS * sizeof *data);
+    int errors = 0;
+    (void)arg;
+    for (int round = 0; round < ROUNDS && errors == 0; round++) {
+        rcm_work *works[2] = {NULL};
+        data_fill(in, SUMS, round, 0, true);
+        data_fill(data, CASTS, round, 1, rcm_rank(comm) == 0);
+        CHECK(errors,
+              rcm_all_reduce(comm, in, sum, SUMS, RCM_FLOAT32, RCM_SUM, NULL, &works[0]) == RCM_OK,
+              "%s", rcm_last_error());
+        usleep((useconds_t)(round * 37 % 1000));
+        CHECK(errors, rcm_broadcast(comm, data, CASTS, RCM_FLOAT32, 0, NULL, &works[1]) == RCM_OK,
+              "%s", rcm_last_error());
+        for (int k = 0; k < 2; k++) {
+            rcm_work *work = works[(k + round) % 2];
+            CHECK(errors, rcm_work_wait(work, -1) == RCM_OK, "%s", rcm_last_error());
+            rcm_work_free(work);
+        }
+        for (size_t i = 0; i < SUMS && errors == 0; i++)
+            CHECK(errors, sum[i] == 2 * value(i, round, 0), "a sum, round %d: element %zu is %g",
+                  round, i, (double)sum[i]);
+        errors += data_check(data, CASTS, round, 1, "a broadcast");
+    }
+    free(in);
+    free(sum);
+    free(data);
+    return errors;
+}
+
+/* ---- Nothing may be got ---------------------------------------------------------------------- */
+
+static int casts_and_messages(rcm_comm *comm) {
+    float *data = malloc(FLOATS * sizeof *data);
+    int errors = 0;
+    for (int round = 0; round < 2; round++) {
+        errors += cast(comm, data, 800003, round, 0) + cast(comm, data, 4099, round, 1);
+        errors += message(comm, data, 300007, round, 0) + message(comm, data, 20011, round, 1);
+        errors += messages_both_ways(comm, data, 20011, round);
+    }
+    free(data);
+    return errors;
+}
+
+/* No process reads or writes the other's memory then. */
+static int check_never(rcm_comm *comm, void *arg) {
+    int errors = casts_and_messages(comm);
+    (void)arg;
+    CHECK(errors, atomic_load(&reads) == 0 && atomic_load(&writes) == 0,
+          "%ld reads and %ld writes of other processes' memory", atomic_load(&reads),
+          atomic_load(&writes));
+    return errors;
+}
+
+static int check_right(rcm_comm *comm, void *arg) {
+    (void)arg;
+    return casts_and_messages(comm);
+}
+
+/* ---- Ranks differ ---------------------------------------------------------------------------- */
+
+static int rank_without_call;
+
+static void before_probe(int rank) {
+    no_call = rank == rank_without_call;
+}
+
+/* A rank that may not read keeps all others from it. */
+static int probes_run(struct ranks *ranks) {
+    int errors = 0;
+    ranks->before = before_probe;
+    for (rank_without_call = 0; rank_without_call < 2; rank_without_call++)
+        errors += ranks_run(ranks, check_never, NULL);
+    return errors;
+}
+
+static void before_never_first(int rank) {
+    setenv("RINGCOMM_PROTOCOL", rank == 0 ? "get=never" : "get=always", 1);
+}
+
+static void before_always_first(int rank) {
+    setenv("RINGCOMM_PROTOCOL", rank == 0 ? "get=always,eager=0-1K" : "get=never,eager=0-64K", 1);
+}
+
+/* What rank 0 says counts. */
+static int differ_run(struct ranks *ranks) {
+    int errors = 0;
+    ranks->before = before_never_first;
+    errors += ranks_run(ranks, check_never, NULL);
+    ranks->before = before_always_first;
+    errors += ranks_run(ranks, check_right, NULL);
+    return errors;
+}
+
+/* ---- The system refuses, at some call -------------------------------------------------------- */
+
+enum { CASTS = 1, MESSAGES = 2 };
+
+static int check_refused(rcm_comm *comm, void *arg) {
+    const int what = *(const int *)arg;
+    float *data = malloc(FLOATS * sizeof *data);
+    int errors = 0;
+    for (int round = 0; round < 3 && errors == 0; round++) {
+        if (what & CASTS) {
+            errors += cast(comm, data, 800003, round, 0) + cast(comm, data, 20011, round, 0);
+            errors += cast(comm, data, 2053, round, 1) + several(comm, data);
+        }
+        if (what & MESSAGES) {
+            errors += message(comm, data, 800003, round, 0) + message(comm, data, 20011, round, 0);
+            errors += message(comm, data, 2053, round, 1);
+            errors += messages_both_ways(comm, data, 100003, round);
+        }
+    }
+    if (what & CASTS)
+        errors += cast(comm, data, FLOATS, 9, 0);
+    free(data);
+    return errors;
+}
+
+static const struct fault faults[] = {
+    {1, EPERM, FROM_THERE},  {2, EPERM, FROM_THERE}, {1, EPERM, UNSEEN},
+    {5, EFAULT, FROM_THERE}, {4, EFAULT, ONCE},      {3, 0, FROM_THERE},
+    {6, 0, FROM_THERE},      {2, 0, ONCE},           {1, 0, UNSEEN},
+};
+enum { FAULTS = sizeof faults / sizeof faults[0] };
+
+/* In threads both ranks' calls are counted together. */
+static int fault_run(const struct ranks *ranks, int what) {
+    atomic_store(&reads, 0);
+    atomic_store(&writes, 0);
+    atomic_store(&read_failed, false);
+    atomic_store(&write_failed, false);
+    return ranks_run(ranks, check_refused, &what);
+}
+
+static int refused_run(struct ranks *ranks) {
+    int errors = 0;
+    for (size_t i = 0; i < FAULTS; i++)
+        for (int what = CASTS; what <= (CASTS | MESSAGES); what++) {
+            read_fault = faults[i];
+            errors += fault_run(ranks, what);
+        }
+    return errors;
+}
+
+/* All is there, though the sender writes nothing of it any more, or only a part. (A write always
+ * looks.) */
+static int unhelped_run(struct ranks *ranks) {
+    int errors = 0;
+    for (size_t i = 0; i < FAULTS; i++)
+        for (int what = CASTS; what <= (CASTS | MESSAGES) && faults[i].extent != UNSEEN; what++) {
+            write_fault = faults[i];
+            errors += fault_run(ranks, what);
+        }
+    return errors;
+}
+
+/* ---- The sender gives up, or waits ----------------------------------------------------------- */
+
+/* Rank 1 is stopped while the root gives up and writes its vector anew: it does not get that.
+ * (For messages: promises.c.) */
+static int check_given_up(rcm_comm *comm, void *arg) {
+    const size_t n = 100003;
+    float *data = malloc(n * sizeof *data);
+    int32_t pid = (int32_t)getpid();
+    rcm_work *work = NULL;
+    int errors = 0;
+    (void)arg;
+    for (int round = 0; round < 4; round++)
+        errors += cast(comm, data, n, round, 0);
+    CHECK(errors, rcm_broadcast(comm, &pid, 1, RCM_INT32, 1, NULL, NULL) == RCM_OK, "%s",
+          rcm_last_error());
+    if (rcm_rank(comm) == 1) {
+        raise(SIGSTOP);
+        const rcm_status status = rcm_broadcast(comm, data, n, RCM_FLOAT32, 0, NULL, NULL);
+        CHECK(errors, status == RCM_ERR_ABORTED, "%s", rcm_status_name(status));
+    } else {
+        ranks_await_stopped(pid);
+        (void)!rcm_broadcast(comm, data, n, RCM_FLOAT32, 0, NULL, &work);
+        usleep(100000);
+        (void)!rcm_abort(comm, "enough");
+        CHECK(errors, rcm_work_wait(work, -1) == RCM_ERR_ABORTED,
+              "it went well without its reader");
+        memset(data, 2, n * sizeof *data);
+        kill(pid, SIGCONT);
+    }
+    rcm_work_free(work);
+    (void)!rcm_destroy(comm);
+    free(data);
+    return errors;
+}
+
+/* Which kind of operation fails, because its sender is stopped: when it is about to write a piece,
+ * or when the receiver was refused a read; and whether the receiver's memory cannot be touched
+ * afterwards, or can and is looked at. */
+struct stop {
+    bool message, refused, guarded;
+};
+
+static _Atomic bool *sender_done; /* of all processes */
+
+static rcm_status stop_operation(rcm_comm *comm, const struct stop *stop, float *data) {
+    struct rcm_call call = RCM_CALL_INIT;
+    call.timeout_ms = 500;
+    if (!stop->message)
+        return rcm_broadcast(comm, data, FLOATS, RCM_FLOAT32, 0, &call, NULL);
+    return rcm_rank(comm) == 0 ? rcm_send(comm, data, FLOATS, RCM_FLOAT32, 1, 1, &call, NULL)
+                               : rcm_recv(comm, data, FLOATS, RCM_FLOAT32, 0, 1, &call, NULL);
+}
+
+/* The sender goes on, and ends its operation in one way or another. */
+static void sender_continue(int pid) {
+    for (int i = 0; i < 1000 && !atomic_load(sender_done); i++) {
+        kill(pid, SIGCONT);
+        usleep(10000);
+    }
+    usleep(100000);
+}
+
+/* After the operation has failed nobody writes to its memory. */
+static int untouched(const struct stop *stop, float *data, size_t len, int pid) {
+    const unsigned char *bytes = (const unsigned char *)data;
+    int errors = 0;
+    memset(data, 0xee, len);
+    if (stop->guarded && mprotect(data, len, PROT_NONE) != 0)
+        return 1;
+    sender_continue(pid); /* a store of this process ends it, a write of the other is refused */
+    if (stop->guarded && mprotect(data, len, PROT_READ) != 0)
+        return 1;
+    for (size_t i = 0; i < len && errors == 0; i++)
+        CHECK(errors, bytes[i] == 0xee, "byte %zu was written after the %s had failed", i,
+              stop->message ? "receive" : "broadcast");
+    return errors;
+}
+
+static int check_stopped(rcm_comm *comm, void *arg) {
+    enum { ROUNDS = 50 }; /* at most: a sender that has no time does not write */
+    const struct stop *stop = arg;
+    const size_t len = FLOATS * sizeof(float);
+    float *data = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    rcm_status status = RCM_OK;
+    int32_t pid = (int32_t)getpid();
+    if (data == MAP_FAILED)
+        return 1;
+    int errors = cast(comm, data, FLOATS, 0, 0) + message(comm, data, FLOATS, 0, 0);
+    CHECK(errors, rcm_broadcast(comm, &pid, 1, RCM_INT32, 0, NULL, NULL) == RCM_OK, "%s",
+          rcm_last_error());
+    if (rcm_rank(comm) == 0)
+        atomic_store(&stops_itself, !stop->refused);
+    else
+        atomic_store(&stops_the_other, stop->refused);
+    for (int round = 0; round < ROUNDS && status == RCM_OK; round++)
+        status = stop_operation(comm, stop, data);
+    if (rcm_rank(comm) == 0) {
+        atomic_store(sender_done, true);
+    } else if (status != RCM_OK) {
+        CHECK(errors, status == RCM_ERR_TIMEOUT, "%s", rcm_status_name(status));
+        errors += untouched(stop, data, len, pid);
+    }
+    (void)!rcm_destroy(comm);
+    munmap(data, len);
+    return errors;
+}
+
+static int stopped_run(struct ranks *ranks) {
+    int errors = 0;
+    sender_done =
+        mmap(NULL, sizeof *sender_done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (sender_done == MAP_FAILED)
+        return 1;
+    ranks->keep = true;
+    for (int i = 0; i < COUNT_OF_STOPS; i++) {
+        struct stop stop = {.message = i & 1, .refused = i & 2, .guarded = i & 4};
+        atomic_store(sender_done, false);
+        errors += ranks_run(ranks, check_stopped, &stop);
+    }
+    return errors;
+}
+
+/* A rank that never comes is named. */
+static int check_absent(rcm_comm *comm, void *arg) {
+    const size_t n = 100003;
+    float *data = malloc(n * sizeof *data);
+    struct rcm_call call = RCM_CALL_INIT;
+    rcm_status status = RCM_OK;
+    int errors = 0;
+    (void)arg;
+    for (int round = 0; round < 4; round++)
+        errors += cast(comm, data, n, round, 0);
+    call.timeout_ms = 300;
+    if (rcm_rank(comm) == 0) {
+        status = rcm_broadcast(comm, data, n, RCM_FLOAT32, 0, &call, NULL);
+        CHECK(errors,
+              status == RCM_ERR_TIMEOUT && strstr(rcm_last_error(), "rank 1") &&
+                  strstr(rcm_last_error(), "never called broadcast number 5"),
+              "%s: %s", rcm_status_name(status), rcm_last_error());
+    } else {
+        while (rcm_comm_error(comm, &(struct rcm_error)RCM_ERROR_INIT) == RCM_OK)
+            usleep(1000);
+    }
+    (void)!rcm_destroy(comm);
+    free(data);
+    return errors;
+}
+
+/* ---- Cases ----------------------------------------------------------------------------------- */
+
+static int all_run(struct ranks *ranks) {
+    return ranks_run(ranks, check_all, NULL);
+}
+
+static int kept_run(struct ranks *ranks) {
+    setenv("RINGCOMM_ALGORITHM", "all_reduce=two_shot,broadcast=binomial", 1); /* by one channel */
+    return ranks_run(ranks, check_kept, NULL);
+}
+
+static int kept_refused_run(struct ranks *ranks) {
+    read_fault = (struct fault){.at = 5, .error = EPERM};
+    return kept_run(ranks);
+}
+
+static int never_run(struct ranks *ranks) {
+    setenv("RINGCOMM_PROTOCOL", "get=never", 1);
+    return ranks_run(ranks, check_never, NULL);
+}
+
+/* By slots that hold a small part of a piece. */
+static int refused_small_run(struct ranks *ranks) {
+    setenv("RINGCOMM_SLOT_BYTES", "1K", 1);
+    read_fault = faults[1];
+    return ranks_run(ranks, check_right, NULL);
+}
+
+static int given_up_run(struct ranks *ranks) {
+    int errors = 0;
+    ranks->keep = true;
+    for (int run = 0; run < 3; run++)
+        errors += ranks_run(ranks, check_given_up, NULL);
+    return errors;
+}
+
+static int absent_run(struct ranks *ranks) {
+    ranks->keep = true;
+    return ranks_run(ranks, check_absent, NULL);
+}
+
+static const struct kase {
+    const char *name;
+    int (*run)(struct ranks *ranks);
+} kases[] = {
+    {"all", all_run},           {"kept", kept_run},         {"kept-refused", kept_refused_run},
+    {"never", never_run},       {"refused", refused_run},   {"refused-small", refused_small_run},
+    {"unhelped", unhelped_run}, {"given-up", given_up_run}, {"stopped", stopped_run},
+    {"absent", absent_run},     {"probes", probes_run},     {"differ", differ_run},
+};
+
+int main(int argc, char **argv) {
+    struct ranks ranks = {.n = 2, .transport = "shm", .timeout_ms = 20000};
+    if (argc != 3)
+        return 2;
+    ranks.threads = strcmp(argv[2], "threads") == 0;
+    setenv("RINGCOMM_PROTOCOL", "get=always", 1);
+    for (size_t i = 0; i < sizeof kases / sizeof kases[0]; i++)
+        if (strcmp(argv[1], kases[i].name) == 0)
+            return kases[i].run(&ranks) != 0;
+    return 2;
+}

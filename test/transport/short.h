@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Data operations of channels in the short forms that most tests need. */
+#ifndef TEST_TRANSPORT_SHORT_H
+#define TEST_TRANSPORT_SHORT_H
+
+#include "transport.h"
+
+/* The next message's slot. */
+static inline rcm_status reserve_slot(struct rcmi_channel *channel, void **ret_slot) {
+    struct rcmi_reserved reserved = {.bytes = NULL};
+    const rcm_status status = rcmi_channel_reserve(channel, 0, &reserved);
+    if (status == RCM_OK)
+        *ret_slot = reserved.bytes;
+    return status;
+}
+/* Posts cap bytes at place for the next message; 0: withdraws. */
+static inline void post_like(struct rcmi_channel *channel, void *place, size_t cap, uint64_t meta,
+                             uint64_t mask) {
+    const struct rcmi_posted posted = {.bytes = place, .cap = cap, .meta = meta, .mask = mask};
+    (void)rcmi_channel_post_receive(channel, cap ? &posted : NULL);
+}
+static inline void post(struct rcmi_channel *channel, void *place, size_t cap) {
+    post_like(channel, place, cap, 0, 0);
+}
+
+#endif

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The constants by which a way is chosen: the built-in table, and reading and writing them as text.
+ * See protocol.h. */
+#include "protocol.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "error.h"
+#include "settings.h"
+
+#define KIB(n) ((size_t)(n) << 10)
+#define MIB(n) ((size_t)(n) << 20)
+/* clang-format off */
+#define NEVER          {1, 0}
+#define FROM(bytes)    {(bytes), SIZE_MAX}
+#define UP_TO(bytes)   {0, (bytes)}
+#define FROM_TO(a, b)  {(a), (b)}
+
+/*
+ * One row for each family. An entry is the one that loses least in its worse state: cores that share a
+ * cache or do not, inputs that are written anew or are the same. Figures: algorithms/PERFORMANCE.md.
+ */
+static const struct rcmi_protocols built_in[] = {
+    [RCMI_CPU_OTHER] = {{
+        [RCMI_ROOMY] = {
+            .eager = UP_TO(KIB(32)),
+            .get = FROM(KIB(64)),
+            .slot_non_temporal = NEVER,
+            .sum_non_temporal = FROM(MIB(4)),
+            .copy_non_temporal = FROM(MIB(4)),
+            .copy_vectors = NEVER,
+        },
+        [RCMI_OVERSUBSCRIBED] = {
+            .eager = UP_TO(KIB(128)),
+            .get = NEVER,
+            .slot_non_temporal = NEVER,
+            .sum_non_temporal = FROM(MIB(4)),
+            .copy_non_temporal = FROM(MIB(4)),
+            .copy_vectors = NEVER,
+        },
+    }},
+    [RCMI_CPU_INTEL] = {{
+        [RCMI_ROOMY] = {
+            .eager = UP_TO(KIB(32)),
+            /* 32 KiB 9.2 to 5.3 us, with new inputs 9.5 to 8.8; 64 MiB 11.2 to 8.3 ms; 16 KiB with new
+             * inputs 5.3 to 6.4 us, so not below */
+            .get = FROM(KIB(32)),
+            /* 64 KiB in slots of 16 KiB: temporal 13.4 us, non-temporal 15.4; 64 MiB 11.1 and 13.9 ms */
+            .slot_non_temporal = NEVER,
+            /* all_reduce of 1 MiB 249 to 208 us, with new inputs 296 to 246; 512 KiB slower */
+            .sum_non_temporal = FROM(MIB(1)),
+            /* broadcast of 2 MiB 345 to 315 us, with new inputs 399 to 372 */
+            .copy_non_temporal = FROM(MIB(2)),
+            .copy_vectors = NEVER,
+        },
+        [RCMI_OVERSUBSCRIBED] = {
+            .eager = UP_TO(KIB(128)),
+            /* 128 KiB 17.7 to 13.6 us with 4 ranks; from 8 MiB on by slots, 1,819 to 1,433 us */
+            .get = FROM_TO(KIB(128), MIB(8) - 1),
+            .slot_non_temporal = NEVER,
+            .sum_non_temporal = FROM(MIB(1)),
+            .copy_non_temporal = FROM(MIB(2)),
+            .copy_vectors = NEVER,
+        },
+    }},
+    [RCMI_CPU_ZEN] = {{
+        [RCMI_ROOMY] = {
+            .eager = UP_TO(KIB(32)),
+            /* a page costs 150 ns of the kernel: 64 KiB 15.9 us and 10.5 by slots */
+            .get = NEVER,
+            /* near, 64 KiB temporal twice as fast; far, a tenth as fast */
+            .slot_non_temporal = FROM(KIB(16)),
+            /* plain memory of 16 MiB 3.6 to 2.7 ms */
+            .sum_non_temporal = FROM(MIB(4)),
+            /* broadcast of 4 MiB temporal 305 to 214 us, 16 MiB a fifth slower */
+            .copy_non_temporal = FROM(MIB(16)),
+            .copy_vectors = NEVER,
+        },
+        [RCMI_OVERSUBSCRIBED] = {
+            .eager = UP_TO(KIB(128)),
+            .get = NEVER,
+            .slot_non_temporal = FROM(KIB(16)),
+            .sum_non_temporal = FROM(MIB(4)),
+            .copy_non_temporal = FROM(MIB(16)),
+            .copy_vectors = NEVER,
+        },
+    }},
+    [RCMI_CPU_ZEN_5] = {{
+        [RCMI_ROOMY] = {
+            .eager = UP_TO(KIB(32)),
+            /* 128 KiB 9 us, by slots 3.5 */
+            .get = NEVER,
+            /* by the string instruction temporal stores are as fast wherever the reader is */
+            .slot_non_temporal = NEVER,
+            .sum_non_temporal = FROM(MIB(4)),
+            .copy_non_temporal = FROM(MIB(16)),
+            /* by the string instruction 1 MiB takes 20 or 55 us, 8 MiB 170 or 400; by vectors 22 and
+             * 180 always */
+            .copy_vectors = FROM(MIB(1)),
+        },
+        [RCMI_OVERSUBSCRIBED] = {
+            .eager = UP_TO(KIB(128)),
+            .get = NEVER,
+            .slot_non_temporal = NEVER,
+            .sum_non_temporal = FROM(MIB(4)),
+            .copy_non_temporal = FROM(MIB(16)),
+            /* 512 KiB to 4 MiB by vectors 3 to 30 % slower with 4 and 8 ranks */
+            .copy_vectors = NEVER,
+        },
+    }},
+};
+/* clang-format on */
+
+const struct rcmi_protocols *rcmi_protocols_of(enum rcmi_cpu cpu) {
+    return &built_in[cpu];
+}
+
+/* ---- As text --------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *help;
+    size_t at; /* in struct rcmi_protocol */
+} fields[] = {
+#define FIELD(name, help) {#name, help, offsetof(struct rcmi_protocol, name)},
+    RCMI_PROTOCOL_MAP(FIELD)
+#undef FIELD
+};
+enum { FIELDS = sizeof fields / sizeof fields[0] };
+
+static const char *const sharings[RCMI_SHARINGS] = {"roomy", "oversubscribed"};
+
+static struct rcmi_range *field_range(struct rcmi_protocols *protocols, size_t field, int sharing) {
+    return (struct rcmi_range *)(void *)((char *)&protocols->of[sharing] + fields[field].at);
+}
+
+/* "64K", for what is a whole number of K, M or G. */
+static void size_write(size_t bytes, char text[24]) {
+    static const char suffixes[] = {'\0', 'K', 'M', 'G'};
+    int i = 0;
+    while (i < 3 && bytes > 0 && bytes % 1024 == 0) {
+        bytes /= 1024;
+        i++;
+    }
+    snprintf(text, 24, "%zu%.1s", bytes, &suffixes[i]);
+}
+
+static void range_write(struct rcmi_range range, char text[RCMI_RANGE_TEXT]) {
+    char from[24], to[24] = "";
+    size_write(range.from, from);
+    if (range.to != SIZE_MAX)
+        size_write(range.to, to);
+    if (range.from > range.to)
+        snprintf(text, RCMI_RANGE_TEXT, "never");
+    else
+        snprintf(text, RCMI_RANGE_TEXT, "%s-%s", from, to);
+}
+
+static bool size_read(const char *text, size_t len, size_t *ret_bytes) {
+    char word[24];
+    int64_t value;
+    if (len == 0 || len >= sizeof word)
+        return false;
+    memcpy(word, text, len);
+    word[len] = '\0';
+    if (rcmi_parse_size(word, &value) != RCM_OK || value < 0)
+        return false;
+    *ret_bytes = (size_t)value;
+    return true;
+}
+
+static bool range_read(const char *text, size_t len, struct rcmi_range *ret_range) {
+    struct rcmi_range range = {.to = SIZE_MAX};
+    const char *dash = memchr(text, '-', len);
+    if (len == 5 && memcmp(text, "never", 5) == 0) {
+        *ret_range = (struct rcmi_range){.from = 1};
+        return true;
+    }
+    if (len == 6 && memcmp(text, "always", 6) == 0) {
+        *ret_range = range;
+        return true;
+    }
+    const size_t first = dash ? (size_t)(dash - text) : 0;
+    if (!dash || !size_read(text, first, &range.from) ||
+        (first + 1 < len && !size_read(dash + 1, len - first - 1, &range.to)) ||
+        range.from > range.to)
+        return false;
+    *ret_range = range;
+    return true;
+}
+
+/* "get" or "get.roomy": which field; *ret_sharing: -1 for both. FIELDS: there is none. */
+static size_t field_find(const char *name, size_t len, int *ret_sharing) {
+    const char *dot = memchr(name, '.', len);
+    const size_t own = dot ? (size_t)(dot - name) : len;
+    size_t field = 0;
+    *ret_sharing = -1;
+    while (field < FIELDS &&
+           (strlen(fields[field].name) != own || memcmp(fields[field].name, name, own) != 0))
+        field++;
+    for (int s = 0; dot && s < RCMI_SHARINGS; s++)
+        if (strlen(sharings[s]) == len - own - 1 &&
+            memcmp(sharings[s], dot + 1, len - own - 1) == 0)
+            *ret_sharing = s;
+    return dot && *ret_sharing < 0 ? FIELDS : field;
+}
+
+static rcm_status word_read(const char *word, size_t len, const char *origin,
+                            struct rcmi_protocols *protocols) {
+    const char *equals = memchr(word, '=', len);
+    const size_t name = equals ? (size_t)(equals - word) : len;
+    struct rcmi_range range;
+    int sharing;
+    const size_t field = field_find(word, name, &sharing);
+    const int shown = (int)(len < 80 ? len : 80);
+    if (field == FIELDS)
+        return rcmi_fail(RCM_ERR_CONFIG, 0,
+                         "%s: '%.*s' begins with no name that ringcomm-info lists", origin, shown,
+                         word);
+    if (!equals || !range_read(equals + 1, len - name - 1, &range))
+        return rcmi_fail(RCM_ERR_CONFIG, 0, "%s: '%.*s' is not like %s=16K-8M, %s=16K- or %s=never",
+                         origin, shown, word, fields[field].name, fields[field].name,
+                         fields[field].name);
+    for (int s = 0; s < RCMI_SHARINGS; s++)
+        if (sharing < 0 || sharing == s)
+            *field_range(protocols, field, s) = range;
+    return RCM_OK;
+}
+
+rcm_status rcmi_protocols_read(const char *text, const char *origin,
+                               struct rcmi_protocols *protocols) {
+    static const char apart[] = " \t\r\n,;";
+    while (*text) {
+        text += strspn(text, apart);
+        if (*text == '#') {
+            text += strcspn(text, "\n");
+            continue;
+        }
+        const size_t len = strcspn(text, " \t\r\n,;#");
+        if (len > 0) {
+            const rcm_status status = word_read(text, len, origin, protocols);
+            if (status != RCM_OK)
+                return status;
+        }
+        text += len;
+    }
+    return RCM_OK;
+}
+
+bool rcmi_protocols_item(const struct rcmi_protocols *protocols, size_t i,
+                         char name[RCMI_PROTOCOL_NAME], char range[RCMI_RANGE_TEXT],
+                         const char **ret_help) {
+    struct rcmi_protocols copy = *protocols;
+    const size_t field = i / RCMI_SHARINGS;
+    const int sharing = (int)(i % RCMI_SHARINGS);
+    if (field >= FIELDS)
+        return false;
+    snprintf(name, RCMI_PROTOCOL_NAME, "%s.%s", fields[field].name, sharings[sharing]);
+    range_write(*field_range(&copy, field, sharing), range);
+    *ret_help = fields[field].help;
+    return true;
+}
+
+void rcmi_protocols_write(const struct rcmi_protocols *protocols, char text[RCMI_PROTOCOLS_TEXT]) {
+    char name[RCMI_PROTOCOL_NAME], range[RCMI_RANGE_TEXT];
+    const char *help;
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; rcmi_protocols_item(protocols, i, name, range, &help); i++) {
+        const int len =
+            snprintf(text + used, RCMI_PROTOCOLS_TEXT - used, "%s%s=%s", i ? " " : "", name, range);
+        used += len > 0 ? (size_t)len : 0;
+    }
+}
+
+/* ---- Of this process ------------------------------------------------------------------------- */
+
+#define TUNING_MAX 65536
+
+static rcm_status tuning_read(const char *path, struct rcmi_protocols *protocols) {
+    FILE *file = fopen(path, "re");
+    char *text = malloc(TUNING_MAX + 1);
+    const size_t len = file && text ? fread(text, 1, TUNING_MAX + 1, file) : 0;
+    const int error = errno;
+    rcm_status status = RCM_OK;
+    if (!text)
+        status = rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for RINGCOMM_TUNING=%s", path);
+    else if (!file || ferror(file))
+        status = rcmi_fail(RCM_ERR_CONFIG, error, "cannot read RINGCOMM_TUNING=%s", path);
+    else if (len > TUNING_MAX || memchr(text, '\0', len))
+        status = rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_TUNING=%s is no text of at most %d bytes",
+                           path, TUNING_MAX);
+    if (file)
+        fclose(file);
+    if (status == RCM_OK) {
+        text[len] = '\0';
+        status = rcmi_protocols_read(text, path, protocols);
+    }
+    free(text);
+    return status;
+}
+
+rcm_status rcmi_protocols_local(struct rcmi_protocols *ret_protocols) {
+    const char *tuning = rcmi_setting("RINGCOMM_TUNING");
+    *ret_protocols = *rcmi_protocols_of(rcmi_cpu());
+    rcm_status status = tuning[0] ? tuning_read(tuning, ret_protocols) : RCM_OK;
+    if (status == RCM_OK)
+        status = rcmi_protocols_read(rcmi_setting("RINGCOMM_PROTOCOL"), "RINGCOMM_PROTOCOL",
+                                     ret_protocols);
+    return status;
+}
+
+void rcmi_protocols_forbid_get(struct rcmi_protocols *protocols) {
+    for (int s = 0; s < RCMI_SHARINGS; s++)
+        protocols->of[s].get = (struct rcmi_range)NEVER;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which way data goes, by size: constants from one table by CPU family (protocol.c), which
+ * RINGCOMM_TUNING (a file) and RINGCOMM_PROTOCOL override. Rank 0's are those of the whole job,
+ * agreed when it starts, and nothing changes them afterwards. They are read by the rooms that
+ * choose: the executor and point-to-point (eager or rendezvous, slots or get), and the transports
+ * (how a slot is written).
+ *
+ * Not here: which algorithm is run (algorithms/select.c).
+ */
+#ifndef RCMI_PROTOCOL_H
+#define RCMI_PROTOCOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "cpu.h"
+#include "ringcomm.h"
+
+/* Sizes in bytes, both ends included; none if from > to. */
+struct rcmi_range {
+    size_t from, to;
+};
+static inline bool rcmi_range_has(struct rcmi_range range, size_t bytes) {
+    return bytes >= range.from && bytes <= range.to;
+}
+
+/* Name, what it is for. All are about ranks of one host. */
+#define RCMI_PROTOCOL_MAP(X)                                                                       \
+    X(eager,                                                                                       \
+      "messages that go by shared slots without a rendezvous, unless the receiver gets them")      \
+    X(get, "messages, and vectors of collectives that only copy, that the receiver copies out of " \
+           "the sender's memory (process_vm_readv)")                                               \
+    X(slot_non_temporal, "pieces that are written to shared slots by non-temporal stores")         \
+    X(sum_non_temporal, "results of reductions that are written by non-temporal stores")           \
+    X(copy_non_temporal, "results of other operations that are written by non-temporal stores")    \
+    X(copy_vectors, "results that are copied by vectors where copies use the string instruction")
+
+struct rcmi_protocol {
+#define RCMI_PROTOCOL_FIELD(name, help) struct rcmi_range name;
+    RCMI_PROTOCOL_MAP(RCMI_PROTOCOL_FIELD)
+#undef RCMI_PROTOCOL_FIELD
+};
+
+/* Where each rank of a host has a CPU of its own, and where they share CPUs. */
+enum rcmi_sharing { RCMI_ROOMY, RCMI_OVERSUBSCRIBED, RCMI_SHARINGS };
+struct rcmi_protocols {
+    struct rcmi_protocol of[RCMI_SHARINGS];
+};
+
+/* The built-in row of a family. */
+const struct rcmi_protocols *rcmi_protocols_of(enum rcmi_cpu cpu);
+
+/*
+ * Changes what a text says: NAME=RANGE, apart by white space, commas or semicolons; the rest of a
+ * line after # is a comment. NAME is one of the map's, for both states of sharing, or NAME.roomy or
+ * NAME.oversubscribed for one. RANGE is FROM-TO, FROM-, "always" or "never"; sizes take K, M, G.
+ * RCM_ERR_CONFIG names origin and the word that is wrong.
+ */
+rcm_status rcmi_protocols_read(const char *text, const char *origin,
+                               struct rcmi_protocols *protocols);
+/* The same as text that can be read again. */
+#define RCMI_PROTOCOL_NAME              48
+#define RCMI_RANGE_TEXT                 48
+#define RCMI_PROTOCOL_COUNT(name, help) +1
+#define RCMI_PROTOCOLS_TEXT                                                                        \
+    (RCMI_SHARINGS * (0 RCMI_PROTOCOL_MAP(RCMI_PROTOCOL_COUNT)) *                                  \
+     (RCMI_PROTOCOL_NAME + RCMI_RANGE_TEXT))
+void rcmi_protocols_write(const struct rcmi_protocols *protocols, char text[RCMI_PROTOCOLS_TEXT]);
+
+/* Those of this process: its CPU's row, then RINGCOMM_TUNING, then RINGCOMM_PROTOCOL. */
+rcm_status rcmi_protocols_local(struct rcmi_protocols *ret_protocols);
+/* No rank may get from another: large messages go by slots. */
+void rcmi_protocols_forbid_get(struct rcmi_protocols *protocols);
+
+/* The i-th constant, as i = 0, 1, ... until it is false: "get.roomy" and its range in words. */
+bool rcmi_protocols_item(const struct rcmi_protocols *protocols, size_t i,
+                         char name[RCMI_PROTOCOL_NAME], char range[RCMI_RANGE_TEXT],
+                         const char **ret_help);
+
+#endif

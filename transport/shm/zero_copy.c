@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages that do not travel through slots. The message's header tells of them as of any other;
+ * beside it stands
+ *
+ *   mapped   where in the writer's memory file the payload is (memory.c): the reader reads it
+ * there, and the message is given back when it has put      nothing: the writer found what the
+ * reader has posted for this message, and wrote the payload to the place that the reader had named
+ * in its own memory file get      where in the writer's process the payload is: the reader gets it
+ * (get.c)
+ *
+ * What the other side says is read once and checked before it is used.
+ */
+#include "shm.h"
+
+static struct shm_channel *shm_of(struct rcmi_channel *channel) {
+    return (struct shm_channel *)channel;
+}
+
+/* ---- Writer ------------------------------------------------------------------------------------
+ */
+
+/* The slot that a message which is to be got holds, for help.c. */
+static void get_note(struct shm_channel *shm, const void *bytes, size_t len) {
+    const struct rcmi_ring_writer *writer = &shm->ring.writer;
+    shm->sent[writer->index] = (struct shm_sent){
+        .number = writer->produced + 1, .bytes = bytes, .len = len, .slot = writer->slot};
+}
+
+rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const void *bytes, size_t len,
+                              uint64_t meta, bool may_get) {
+    struct shm_channel *shm = shm_of(channel);
+    struct rcmi_ring_writer *writer = &shm->ring.writer;
+    uint64_t how = RCMI_RING_MAPPED;
+    struct shm_place place;
+    if (len > (may_get ? RCMI_GET_MAX : channel->slot_bytes))
+        return RCM_ERR_UNSUPPORTED; /* no sentence: the caller copies instead */
+    if (!shm_memory_find(&shm->domain->memory, bytes, len, &place)) {
+        if (!may_get || !shm->link)
+            return RCM_ERR_UNSUPPORTED;
+        how = RCMI_RING_GET;
+    }
+    const rcm_status status = rcmi_ring_room(writer);
+    if (status != RCM_OK)
+        return status;
+    if (how == RCMI_RING_GET) {
+        const uint64_t remote = (uint64_t)(uintptr_t)bytes;
+        get_note(shm, bytes, len);
+        memcpy(writer->header->bytes, &remote, sizeof remote);
+    } else {
+        memcpy(writer->header->bytes, &place, sizeof place);
+    }
+    rcmi_ring_publish(writer, len | how, meta);
+    shm->zero_copy = writer->produced;
+    shm->put = NULL;
+    shm_publish(shm);
+    return RCM_OK;
+}
+
+/* Every reader has given back what was sent so last? Readers that are gone never will: their
+ * channel has failed, and its error says it. */
+bool shm_completed(struct rcmi_channel *channel) {
+    struct shm_channel *shm = shm_of(channel);
+    if (shm->zero_copy != 0 && rcmi_ring_taken(&shm->ring.writer, shm->zero_copy)) {
+        shm->completed = shm->zero_copy;
+        shm->zero_copy = 0;
+    }
+    return shm->zero_copy == 0;
+}
+
+/* Shorter messages are cheaper to copy than to look for the place. */
+#define PUT_MIN 2048
+
+/* What the reader has posted for the next message; NULL: nothing, or of no use. */
+static void *posted_find(struct shm_channel *shm, size_t len) {
+    struct rcmi_ring_writer *writer = &shm->ring.writer;
+    struct rcmi_ring_posted *posted =
+        rcmi_ring_posted(writer->base, &writer->shape, writer->produced + 1);
+    struct shm_place place;
+    void *bytes = NULL;
+    if (!shm->link || !posted || len < PUT_MIN)
+        return NULL;
+    /* Pairs with the release store in shm_post_receive. */
+    if (atomic_load_explicit(&posted->seq, memory_order_acquire) != writer->produced + 1 ||
+        *(const volatile uint64_t *)&posted->cap < len)
+        return NULL;
+    memcpy(&place, posted->place, sizeof place);
+    /* A place that cannot be is declined: the reader then finds the message in its slot. */
+    if (shm_window_find(shm->link, &place, len, &shm->window, &bytes) != RCM_OK)
+        return NULL;
+    return bytes;
+}
+
+rcm_status shm_reserve(struct rcmi_channel *channel, size_t len,
+                       struct rcmi_reserved *ret_reserved) {
+    struct shm_channel *shm = shm_of(channel);
+    const bool past = rcmi_range_has(channel->protocol->slot_non_temporal, len);
+    *ret_reserved = (struct rcmi_reserved){.stores = past ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL};
+    shm->put = NULL;
+    const rcm_status status = rcmi_ring_reserve(&shm->ring.writer, &ret_reserved->bytes);
+    if (status < 0 && channel->nreaders == 1)
+        return shm_blame(rcmi_end_of(channel)->readers[0].rank);
+    if (status != RCM_OK)
+        return status;
+    shm->put = posted_find(shm, len);
+    if (shm->put)
+        *ret_reserved = (struct rcmi_reserved){.bytes = shm->put, .posted = true};
+    return RCM_OK;
+}
+
+/* ---- Reader ------------------------------------------------------------------------------------
+ */
+
+static void posted_withdraw(struct shm_channel *shm) {
+    struct rcmi_ring_reader *reader = &shm->ring.reader;
+    if (shm->nposted == 0)
+        return;
+    for (uint64_t i = 0; i < reader->shape.slots; i++)
+        atomic_store_explicit(&rcmi_ring_posted(reader->base, &reader->shape, i)->seq, 0,
+                              memory_order_relaxed);
+    shm->nposted = 0;
+}
+
+bool shm_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted) {
+    struct shm_channel *shm = shm_of(channel);
+    struct rcmi_ring_reader *reader = &shm->ring.reader;
+    struct shm_place where;
+    if (!posted) {
+        posted_withdraw(shm);
+        return false;
+    }
+    const uint64_t number = reader->consumed + 1 + posted->ahead;
+    struct rcmi_ring_posted *line = rcmi_ring_posted(reader->base, &reader->shape, number);
+    if (!line || posted->ahead >= reader->shape.slots || posted->mask ||
+        !shm_memory_find(&shm->link->domain->memory, posted->bytes, posted->cap, &where))
+        return false;
+    shm->posted[number % reader->shape.slots] =
+        (struct shm_posted){.number = number, .cap = posted->cap, .bytes = posted->bytes};
+    shm->nposted++;
+    memcpy(line->place, &where, sizeof where);
+    line->cap = posted->cap;
+    /* Pairs with the acquire load in posted_find. */
+    atomic_store_explicit(&line->seq, number, memory_order_release);
+    return true;
+}
+
+static rcm_status mapped_peek(struct shm_channel *shm, size_t len, const void **ret_bytes) {
+    struct shm_place place;
+    void *at = NULL;
+    memcpy(&place, shm->ring.reader.header->bytes, sizeof place);
+    const rcm_status status = shm_window_find(shm->link, &place, len, &shm->window, &at);
+    *ret_bytes = at;
+    return status;
+}
+
+rcm_status shm_peek_elsewhere(struct shm_channel *shm, uint64_t len, struct rcmi_slot *ret_slot) {
+    const struct rcmi_ring_reader *reader = &shm->ring.reader;
+    const uint64_t number = reader->consumed + 1;
+    const struct shm_posted *posted = &shm->posted[number % reader->shape.slots];
+    switch (len & RCMI_RING_FLAGS) {
+    case RCMI_RING_PUT:
+        if (posted->number != number || (len & ~RCMI_RING_FLAGS) > posted->cap)
+            break;
+        ret_slot->bytes = posted->bytes;
+        return RCM_OK;
+    case RCMI_RING_MAPPED:
+        return mapped_peek(shm, (size_t)(len & ~RCMI_RING_FLAGS), &ret_slot->bytes);
+    case RCMI_RING_GET:
+        if (reader->shape.nreaders != 1)
+            break;
+        ret_slot->bytes = NULL;
+        memcpy(&ret_slot->remote, reader->header->bytes, sizeof ret_slot->remote);
+        return RCM_OK;
+    default:
+        break;
+    }
+    return rcmi_ring_broken(reader, number, len);
+}
