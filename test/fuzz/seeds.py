@@ -761,22 +761,22 @@ def tcp_frames():
         'valid-expected': expect(16) + sends(whole[:60]) + sends(whole[60:]) + receive,
         'valid-expected-too-small': expect(2) + sends(whole) + receive,
         'valid-withdrawn': expect(16) + sends(whole[:60]) + expect(0) + sends(whole[60:]) + receive,
-        'valid-guess': (sends(slot) + receive) * 3 + sends(slot[:100]) + sends(slot[100:] + slot) + receive * 2,
-        'valid-guess-many': (sends(slot * 2) + receive * 2) * 2 + sends(slot + whole) + receive * 2 +
+        'valid-full': (sends(slot) + receive) * 3 + sends(slot[:100]) + sends(slot[100:] + slot) + receive * 2,
+        'valid-full-many': (sends(slot * 2) + receive * 2) * 2 + sends(slot + whole) + receive * 2 +
         sends(message(0) + slot),
-        'valid-guess-short': sends(slot) + receive + sends(whole + message(3)) + receive * 2,
-        'valid-guess-expected': sends(slot) + receive + expect(16) + sends(slot + whole) + receive * 2,
-        'valid-guess-expected-small': sends(slot) + receive + expect(2) + sends(slot + whole) + receive * 2,
-        'valid-guess-withdrawn': sends(slot) + receive + expect(16) + sends(slot[:20]) + expect(0) +
+        'valid-full-short': sends(slot) + receive + sends(whole + message(3)) + receive * 2,
+        'valid-full-expected': sends(slot) + receive + expect(16) + sends(slot + whole) + receive * 2,
+        'valid-full-expected-small': sends(slot) + receive + expect(2) + sends(slot + whole) + receive * 2,
+        'valid-full-withdrawn': sends(slot) + receive + expect(16) + sends(slot[:20]) + expect(0) +
         sends(slot[20:]) + receive,
-        'valid-guess-wrong': write(1) + sends(slot) + receive + expect(16) +
+        'valid-full-mixed': write(1) + sends(slot) + receive + expect(16) +
         sends(header(credit_kind, 0, 0, 1) + whole + slot) + receive * 2,
-        'valid-guess-wrong-often': sends(slot) + receive + (write(1) + sends(header(credit_kind, 0, 0, 1))) *
+        'valid-full-credits': sends(slot) + receive + (write(1) + sends(header(credit_kind, 0, 0, 1))) *
         12 + sends(whole + slot) + receive * 2,
-        'valid-guess-closed': sends(slot) + reader_closed + sends(slot + slot),
-        'bad-guess': sends(slot) + receive + sends(header(5, 1, 0, 0) + slot),
-        'bad-guess-length': sends(slot) + receive + sends(header(data_kind, 1, 129, 0) + slot),
-        'bad-guess-overrun': sends(slot) + receive + sends(slot * 3),
+        'valid-full-closed': sends(slot) + reader_closed + sends(slot + slot),
+        'bad-full-kind': sends(slot) + receive + sends(header(5, 1, 0, 0) + slot),
+        'bad-full-length': sends(slot) + receive + sends(header(data_kind, 1, 129, 0) + slot),
+        'bad-full-overrun': sends(slot) + receive + sends(slot * 3),
         'valid-late': reader_closed + sends(whole) + sends(header(data_kind, 0x10001, 3, 0) + b'xyz'),
         'valid-closed-within': sends(whole[:60]) + reader_closed + sends(whole[60:]),
         'valid-closed-expected': expect(16) + sends(whole[:60]) + reader_closed + sends(whole[60:]),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The tcp transport without the framework: two links of one process over a socket pair, or one
- * link against a peer that sends what it should not. Guesses have a test of their own.
+ * link against a peer that sends what it should not. Where messages arrive is
+ * test_tcp_places.c.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>

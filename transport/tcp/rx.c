@@ -2,10 +2,7 @@
 /*
  * Receiving: one state machine per stream, run by whoever holds rx.lock. A read-ahead buffer takes
  * headers and small payloads, many per system call; the rest of a large payload is read straight
- * to where it belongs. After large messages the next one's beginning is read to where it is likely
- * to belong, and moved if that was wrong; or, if that is a place which it need not fill, only
- * little is read ahead. Everything in a header is the peer's word and is checked
- * before it is used.
+ * to where it belongs. Everything in a header is the peer's word and is checked before it is used.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -56,7 +53,6 @@ rcm_status tcp_end_add(struct tcp_stream *stream, struct tcp_channel *channel) {
     }
     rx->ends[slot].channel = channel;
     channel->index = end_index(slot, rx->ends[slot].generation);
-    channel->follower = channel->index;
     channel->listed = true;
     return RCM_OK;
 }
@@ -69,14 +65,6 @@ void tcp_end_remove(struct tcp_stream *stream, struct tcp_channel *channel) {
     channel->listed = false;
     if (rx->to == channel)
         rx->to = NULL;
-    if (rx->last_large == channel)
-        rx->last_large = NULL;
-}
-
-/* Whose end that is; NULL: it was closed. index below nends. */
-static struct tcp_channel *end_channel(const struct tcp_rx *rx, uint32_t index) {
-    const struct tcp_end *end = &rx->ends[index & 0xffff];
-    return end_index(index & 0xffff, end->generation) == index ? end->channel : NULL;
 }
 
 /* *ret_channel NULL: the end was closed, the frame came late. */
@@ -84,7 +72,10 @@ static rcm_status end_find(struct tcp_stream *stream, struct tcp_channel **ret_c
     const struct tcp_rx *rx = &stream->rx;
     if ((rx->header.index & 0xffff) >= rx->nends)
         return rx_refuse(stream, "channel index", rx->header.index);
-    *ret_channel = end_channel(rx, rx->header.index);
+    const struct tcp_end *end = &rx->ends[rx->header.index & 0xffff];
+    *ret_channel = end_index(rx->header.index & 0xffff, end->generation) == rx->header.index
+                       ? end->channel
+                       : NULL;
     return RCM_OK;
 }
 
@@ -94,31 +85,11 @@ static uint8_t *message_slot(const struct tcp_channel *channel, uint64_t number)
     return channel->memory + number % channel->base.slots * channel->stride;
 }
 
-/* Takes the reader's offer of its own memory, or has taken it already. */
-static bool hint_take(struct tcp_rx *rx, struct tcp_channel *channel) {
+/* Takes the reader's offer of its own memory. */
+static bool hint_take(struct tcp_channel *channel) {
     int given = TCP_HINT_GIVEN;
-    const bool claimed = rx->claimed == channel;
-    if (claimed)
-        rx->claimed = NULL;
-    return claimed ||
-           (atomic_load_explicit(&channel->hint, memory_order_relaxed) == TCP_HINT_GIVEN &&
-            atomic_compare_exchange_strong(&channel->hint, &given, TCP_HINT_TAKEN));
-}
-
-/* Gives it back, if it is for message `number` or a later one. */
-static void hint_leave(struct tcp_channel *channel, uint64_t number) {
-    atomic_store(&channel->hint, channel->place_for >= number ? TCP_HINT_GIVEN : TCP_HINT_NONE);
-}
-
-/* Takes it for message `number` before that has come. */
-static bool hint_claim(struct tcp_rx *rx, struct tcp_channel *channel, uint64_t number) {
-    if (!hint_take(rx, channel))
-        return false;
-    if (channel->place_for == number)
-        rx->claimed = channel;
-    else
-        hint_leave(channel, number);
-    return rx->claimed == channel;
+    return atomic_load_explicit(&channel->hint, memory_order_relaxed) == TCP_HINT_GIVEN &&
+           atomic_compare_exchange_strong(&channel->hint, &given, TCP_HINT_TAKEN);
 }
 
 /* Is the place for a message like the one whose header came? */
@@ -132,15 +103,13 @@ static bool place_suits(const struct tcp_channel *channel, const struct tcp_head
 static void message_choose(struct tcp_rx *rx, uint64_t number) {
     struct tcp_channel *channel = rx->to;
     rx->dest = message_slot(channel, number);
-    rx->placed = false;
-    if (!hint_take(rx, channel))
+    if (!hint_take(channel))
         return;
-    if (channel->place_for == number && place_suits(channel, &rx->header)) {
+    rx->placed = channel->place_for == number && place_suits(channel, &rx->header);
+    if (rx->placed)
         rx->dest = channel->place;
-        rx->placed = true;
-        return;
-    }
-    hint_leave(channel, number + 1);
+    else /* it was for this message or for one that came before it was seen */
+        atomic_store(&channel->hint, TCP_HINT_NONE);
 }
 
 static rcm_status message_begin(struct tcp_stream *stream) {
@@ -168,16 +137,6 @@ static rcm_status message_begin(struct tcp_stream *stream) {
     return RCM_OK;
 }
 
-/* A large message came: whose comes after it is guessed by what came after the one before. */
-static void large_note(struct tcp_rx *rx, struct tcp_channel *channel) {
-    if (rx->last_large)
-        rx->last_large->follower = channel->index;
-    rx->last_large = channel;
-    rx->last_bytes = rx->header.len;
-    rx->large_came = true;
-    rx->misses = 0;
-}
-
 static void message_end(struct tcp_rx *rx) {
     struct tcp_channel *channel = rx->to;
     rx->in_payload = false;
@@ -191,8 +150,7 @@ static void message_end(struct tcp_rx *rx) {
     message->meta = rx->header.meta;
     if (rx->placed)
         atomic_store(&channel->hint, TCP_HINT_NONE);
-    if (rx->large)
-        large_note(rx, channel);
+    rx->large_came = rx->large_came || rx->large;
     atomic_store_explicit(&channel->arrived, number + 1, memory_order_release);
     rx->rang = true;
 }
@@ -297,114 +255,17 @@ static rcm_status rx_parse(struct tcp_stream *stream) {
     return RCM_OK;
 }
 
-/* ---- Guesses: a large message is read straight to its place before its header is known ------ */
-
-struct rx_guess {
-    struct tcp_channel *channel; /* NULL: none */
-    uint8_t *dest;
-    size_t cap;  /* so much of it is read to dest: what fits `ahead`, should the guess be wrong */
-    size_t room; /* the message is not longer than that */
-    bool glance; /* no channel: it may go to a place which it need not fill */
-};
-
-/* What is likely to come next, when nothing else is known. */
-static struct rx_guess rx_guess(struct tcp_rx *rx) {
-    struct rx_guess guess = {.channel = NULL, .glance = false};
-    if (rx->in_payload || rx->tail || !rx->last_large || rx->misses >= TCP_MISSES)
-        return guess;
-    struct tcp_channel *channel = end_channel(rx, rx->last_large->follower);
-    if (!channel || channel->base.is_writer)
-        return guess;
-    const uint64_t number = atomic_load_explicit(&channel->arrived, memory_order_relaxed);
-    if (number - atomic_load_explicit(&channel->released, memory_order_acquire) >=
-        channel->base.slots)
-        return guess;
-    const bool offered = hint_claim(rx, channel, number);
-    if (offered && channel->place_mask) {
-        hint_leave(channel, number);
-        rx->claimed = NULL;
-        guess.glance = true;
-        return guess;
-    }
-    guess.channel = channel;
-    guess.dest = message_slot(channel, number);
-    guess.room = channel->base.slot_bytes;
-    if (offered) {
-        guess.dest = channel->place;
-        guess.room = channel->place_cap;
-    }
-    const size_t most = TCP_READ_AHEAD - sizeof rx->header;
-    guess.cap = guess.room < most ? guess.room : most;
-    return guess;
-}
-
-/* The guess was wrong, or nothing came: gives back what was claimed for it. */
-static void guess_drop(struct tcp_rx *rx, const struct rx_guess *guess) {
-    if (rx->claimed)
-        hint_leave(guess->channel, guess->channel->place_for);
-    rx->claimed = NULL;
-}
-
-/* Is it the header of what was guessed? */
-static bool guess_is_right(const struct tcp_rx *rx, const struct rx_guess *guess) {
-    struct tcp_header header;
-    memcpy(&header, rx->ahead, sizeof header);
-    return header.kind == TCP_HEADER_DATA && header.index == guess->channel->index &&
-           header.len <= guess->room;
-}
-
-/* `got` bytes came: a header, then payload to its place, then, from header and cap bytes on, what
- * follows. What is not the guessed message's is put together in `ahead`. */
-static rcm_status guess_settle(struct tcp_stream *stream, const struct rx_guess *guess,
-                               size_t got) {
-    struct tcp_rx *rx = &stream->rx;
-    const size_t header = sizeof rx->header;
-    const size_t straight = got <= header               ? 0
-                            : got - header < guess->cap ? got - header
-                                                        : guess->cap;
-    size_t taken = 0;
-    rx->tail = got;
-    if (got < header || !guess_is_right(rx, guess)) {
-        rx->misses++;
-    } else {
-        rcm_status status = rx_header(stream);
-        if (status != RCM_OK) {
-            guess_drop(rx, guess);
-            return status;
-        }
-        /* Elsewhere: the reader has offered its memory since. */
-        if (rx->dest == guess->dest)
-            taken = straight < rx->left ? straight : rx->left;
-        rx->dest += taken;
-        rx->left -= taken;
-        rx->head += taken;
-    }
-    memcpy(rx->ahead + header + taken, guess->dest + taken, straight - taken);
-    guess_drop(rx, guess);
-    return RCM_OK;
-}
-
 /* ---- Reading ------------------------------------------------------------------------------- */
 
 /* What one read may take, and where to: payload to its place, what follows it into `ahead`. After a
  * large message nothing follows: its reader may then say where the next one goes. */
-static int rx_vector(struct tcp_rx *rx, const struct rx_guess *guess, struct iovec *iov) {
-    const size_t header = sizeof rx->header;
-    if (guess->channel) {
-        const size_t after = header + guess->cap;
-        iov[0] = (struct iovec){rx->ahead, header};
-        iov[1] = (struct iovec){guess->dest, guess->cap};
-        iov[2] = (struct iovec){rx->ahead + after, TCP_READ_AHEAD - after};
-        return after < TCP_READ_AHEAD ? 3 : 2;
-    }
+static int rx_vector(const struct tcp_rx *rx, struct iovec *iov) {
     int n = 0;
     const bool direct = rx->in_payload && rx->to;
-    const size_t glance = rx->last_bytes <= TCP_GLANCE_MOST ? rx->last_bytes : TCP_GLANCE;
-    const size_t ahead = guess->glance ? header + glance : TCP_READ_AHEAD - rx->tail;
     if (direct)
         iov[n++] = (struct iovec){rx->dest, rx->left};
     if (!direct || !rx->large)
-        iov[n++] = (struct iovec){rx->ahead + rx->tail, ahead};
+        iov[n++] = (struct iovec){rx->ahead + rx->tail, TCP_READ_AHEAD - rx->tail};
     return n;
 }
 
@@ -425,21 +286,16 @@ static rcm_status rx_check(const struct tcp_stream *stream, ssize_t got) {
 static rcm_status rx_read(struct tcp_stream *stream, bool *ret_more) {
     struct tcp_rx *rx = &stream->rx;
     struct iovec iov[TCP_RX_VECTOR];
-    const struct rx_guess guess = rx_guess(rx);
-    const int niov = rx_vector(rx, &guess, iov);
+    const int niov = rx_vector(rx, iov);
     size_t asked = 0;
     for (int i = 0; i < niov; i++)
         asked += iov[i].iov_len;
-    const bool peeks = !guess.channel && !guess.glance && tcp_peek_wanted(stream);
+    const bool peeks = tcp_peek_wanted(stream);
     const ssize_t got = peeks ? tcp_peek_take(stream) : tcp_peek_skip(stream, iov, niov);
     const rcm_status status = rx_check(stream, got);
-    if (status != RCM_OK) {
-        guess_drop(rx, &guess);
+    if (status != RCM_OK)
         return status;
-    }
     *ret_more = peeks ? rx->seen == TCP_PEEK : (size_t)got == asked;
-    if (guess.channel)
-        return guess_settle(stream, &guess, (size_t)got);
     const size_t direct = rx->in_payload && rx->to ? rx->left : 0;
     const size_t straight = (size_t)got < direct ? (size_t)got : direct;
     if (straight) {

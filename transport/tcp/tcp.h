@@ -38,15 +38,10 @@
  * known. */
 #define TCP_BULK_SCALE 8
 /* Bytes that one read may take beyond what is asked for: 64 KiB with headers and credits. */
-#define TCP_READ_AHEAD (65536 + 1024)
-#define TCP_LARGE      12288 /* of such messages it is worth while to guess what comes next */
-/* So much of a message of unknown length is read with its header, or all of it, if it is as long as
- * the last large one was and a second call costs more than copying it. */
-#define TCP_GLANCE        1024
-#define TCP_GLANCE_MOST   24576
-#define TCP_MISSES        8     /* so many wrong guesses in a row are the last ones */
+#define TCP_READ_AHEAD    (65536 + 1024)
+#define TCP_LARGE         12288 /* after such a message its reader may say where the next one goes */
 #define TCP_DRY           32    /* so many looks in vain before the kernel is made to acknowledge */
-#define TCP_RX_VECTOR     3     /* pieces that one read goes to */
+#define TCP_RX_VECTOR     2     /* pieces that one read goes to */
 #define TCP_PEEK          16384 /* bytes that may be looked at and left in the socket, see peek.c */
 #define TCP_RX_ROUNDS     8   /* reads per call of progress, so that no stream starves the others */
 #define TCP_GATHER        16  /* frames per system call */
@@ -113,16 +108,10 @@ struct tcp_rx {
     struct tcp_channel *to; /* whose payload is arriving; NULL: nobody's, drop it */
     uint8_t *dest;
     size_t left;
-    bool placed;     /* dest is the reader's own memory, see tcp_post_receive */
-    bool large;      /* the message that is arriving, or came last */
-    bool large_came; /* one ended in this look, see tcp_rx_poll */
-    /* The last large message's channel; while `misses` is below TCP_MISSES, the next large message
-     * is thought to be for its `follower`, see rx_guess. */
-    struct tcp_channel *last_large;
-    size_t last_bytes; /* of that message */
-    uint32_t misses;
-    struct tcp_channel *claimed; /* its hint is TAKEN for a message that may be about to come */
-    bool rang;                   /* something arrived that somebody may sleep for */
+    bool placed;         /* dest is the reader's own memory, see tcp_post_receive */
+    bool large;          /* the message that is arriving, or came last */
+    bool large_came;     /* one ended in this look, see tcp_rx_poll */
+    bool rang;           /* something arrived that somebody may sleep for */
     bool owes;           /* the kernel may hold back an acknowledgement, see tcp_rx_acknowledge */
     uint32_t dry;        /* looks in a row that found nothing */
     uint32_t awake;      /* reads that brought something since somebody was about to sleep */
@@ -233,8 +222,7 @@ struct tcp_channel {
     uint8_t *place;
     size_t place_cap;
     uint64_t place_for; /* number of the message that may go there, if it is like this: */
-    uint64_t place_like, place_mask; /* mask 0: any, which then fills it or is followed by one */
-    uint32_t follower; /* by rx: index of the end whose large message came after this one's */
+    uint64_t place_like, place_mask; /* mask 0: any */
 };
 
 /* stream.c */
