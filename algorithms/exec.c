@@ -43,8 +43,13 @@ static rcm_status run_peek_answer(const struct rcmi_lane_state *lane,
 
 static char *run_address(const struct rcmi_run *run, const struct rcmi_place *place,
                          size_t offset) {
-    char *base = run->base[place->where];
+    char *base = run->base[place->where].bytes;
     return base ? base + place->offset + offset : NULL; /* NULL if there is nothing to move */
+}
+
+static struct rcmi_mem run_mem(const struct rcmi_run *run, const struct rcmi_place *place,
+                               size_t offset, size_t len) {
+    return rcmi_mem_part(&run->base[place->where], place->offset + offset, len);
 }
 
 /* The payload is still in the sender's memory: gets it into the step's dst. */
@@ -55,11 +60,11 @@ static rcm_status run_get(const struct rcmi_run *run, struct rcmi_lane_state *la
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, end->peer,
                                 "rank %d sent a message that is to be got where none may be",
                                 end->peer);
-    void *place = run_address(run, &step->dst, lane->offset + lane->part);
-    *ret_bytes = place;
+    const struct rcmi_mem place = run_mem(run, &step->dst, lane->offset + lane->part, slot->len);
+    *ret_bytes = place.bytes;
     if (lane->got)
         return RCM_OK;
-    const rcm_status status = rcmi_channel_get(end->channel, place, slot->remote, slot->len,
+    const rcm_status status = rcmi_channel_get(end->channel, &place, slot->remote,
                                                run->exec->config.shape->crowd <= 1, &lane->moved);
     lane->got = status == RCM_OK;
     return status;
@@ -109,8 +114,8 @@ static void lane_post(struct rcmi_run *run, const struct rcmi_bound_step *step,
     while (end->posted < most && !run->gets && !run->no_posts) {
         const size_t at = offset + (size_t)end->posted * run->stripes * run->slice_bytes;
         const size_t bytes = slice_length(step, at, run->slice_bytes);
-        const struct rcmi_posted posted = {
-            .bytes = run_address(run, &step->dst, at), .cap = bytes, .ahead = end->posted};
+        const struct rcmi_posted posted = {.mem = run_mem(run, &step->dst, at, bytes),
+                                           .ahead = end->posted};
         if (bytes < RCMI_ZERO_COPY_MIN)
             return;
         if (!rcmi_channel_post_receive(end->channel, &posted)) {
@@ -164,9 +169,9 @@ static rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state *lan
 
 /* Sends a stable buffer without a copy where the channel can. RCM_ERR_UNSUPPORTED: it cannot. */
 static rcm_status step_zero_copy(struct rcmi_run *run, struct rcmi_end *end, uint64_t meta,
-                                 const void *bytes, size_t len) {
-    const rcm_status status =
-        rcmi_channel_send_zero_copy(end->channel, bytes, len, meta, run->gets);
+                                 const struct rcmi_place *place, size_t offset, size_t len) {
+    const struct rcmi_mem mem = run_mem(run, place, offset, len);
+    const rcm_status status = rcmi_channel_send_zero_copy(end->channel, &mem, meta, run->gets);
     if (status == RCM_OK)
         run->zero_copy = true;
     return status;
@@ -176,10 +181,10 @@ static void step_compute(const struct rcmi_run *run, const struct rcmi_bound_ste
                          void *target, enum rcmi_stores stores, const void *const *srcs,
                          size_t bytes) {
     if (step->nsrcs > 1)
-        (stores == RCMI_NON_TEMPORAL ? run->reduce_streaming : run->reduce)(
+        (stores == RCMI_NON_TEMPORAL ? run->kernels.reduce_streaming : run->kernels.reduce)(
             target, srcs, step->nsrcs, bytes / run->element_bytes);
     else if (step->nsrcs == 1 && srcs[0] != target)
-        rcmi_copy_by(stores, target, srcs[0], bytes);
+        run->kernels.copy[stores](target, srcs[0], bytes);
 }
 
 /* The slot of the message that was just sent is kept for its answer. */
@@ -226,7 +231,7 @@ static void step_compute_both(const struct rcmi_run *run, const struct rcmi_boun
                               void *dst, void *sent, enum rcmi_twice how, const void *const *srcs,
                               size_t bytes) {
     if (dst && step->nsrcs > 1) {
-        run->reduce_twice(dst, sent, srcs, step->nsrcs, bytes / run->element_bytes, how);
+        run->kernels.reduce_twice(dst, sent, srcs, step->nsrcs, bytes / run->element_bytes, how);
         return;
     }
     step_compute(run, step, sent, how == RCMI_BOTH_NON_TEMPORAL ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL,
@@ -253,7 +258,7 @@ static void step_fill(const struct rcmi_run *run, const struct rcmi_bound_step *
     if (dst && !computed)
         step_compute(run, step, dst, RCMI_TEMPORAL, srcs, bytes);
     if (dst)
-        rcmi_copy_by(stores, target->bytes, dst, bytes);
+        run->kernels.copy[stores](target->bytes, dst, bytes);
     else
         step_compute(run, step, target->bytes, stores, srcs, bytes);
 }
@@ -281,7 +286,8 @@ static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *
     }
     if (from_dst) {
         step_compute(run, step, dst, RCMI_TEMPORAL, srcs, bytes);
-        const rcm_status status = step_zero_copy(run, out, lane->meta, dst, bytes);
+        const rcm_status status =
+            step_zero_copy(run, out, lane->meta, &step->dst, lane->offset + lane->part, bytes);
         if (status != RCM_ERR_UNSUPPORTED && status != RCM_AGAIN)
             return status;
         run->no_zero_copy = status == RCM_ERR_UNSUPPORTED;
@@ -294,15 +300,17 @@ static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *
 /* Sends what is stable from where it lies, or finds where the step's message is to be written.
  * ret_reserved->bytes NULL: it is sent. *bytes: at most a slot of them. */
 static rcm_status step_reserve(struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                               const struct rcmi_bound_step *step, const void *src, size_t *bytes,
+                               const struct rcmi_bound_step *step, size_t *bytes,
                                struct rcmi_reserved *ret_reserved) {
     const struct rcmi_port *port = &lane->ports[step->out];
     struct rcmi_end *out = port->end;
     rcm_status status = RCM_ERR_UNSUPPORTED;
-    if (out->serving != port->turn || (step->answered && end_is_full(run, out)))
+    if (out->serving != port->turn || (step->answered && end_is_full(run, out)) ||
+        (run->gets && out->nkept > 0)) /* a slot with an answer may be what a get comes by */
         return RCM_AGAIN;
     if (step->zero_copy && *bytes >= RCMI_ZERO_COPY_MIN)
-        status = step_zero_copy(run, out, lane->meta, src, *bytes);
+        status = step_zero_copy(run, out, lane->meta, &run->places[step->first_src],
+                                lane->offset + lane->part, *bytes);
     if (status == RCM_OK) {
         if (step->answered)
             end_keep(run, out, NULL);
@@ -335,7 +343,7 @@ static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
 
     struct rcmi_end *out = lane->ports[step->out].end;
     struct rcmi_reserved target;
-    status = step_reserve(run, lane, step, srcs[0], bytes, &target);
+    status = step_reserve(run, lane, step, bytes, &target);
     if (status == RCM_AGAIN)
         lane->waits_for = out;
     if (status != RCM_OK || !target.bytes)

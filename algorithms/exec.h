@@ -15,6 +15,7 @@
 #ifndef RCMI_EXEC_H
 #define RCMI_EXEC_H
 
+#include "mem.h"
 #include "plan.h"
 #include "ringcomm.h"
 #include "transport.h"
@@ -45,8 +46,8 @@ rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *pla
 
 struct rcmi_bind {
     const struct rcmi_plan *plan;
-    const void *in;
-    void *out; /* == in: in place */
+    struct rcmi_mem in;  /* only read */
+    struct rcmi_mem out; /* the same bytes as in: in place */
     size_t count;
     rcm_dtype dtype;
     rcm_op op;

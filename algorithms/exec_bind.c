@@ -324,7 +324,7 @@ static rcm_status run_scratch(struct rcmi_run *run) {
         run->scratch = scratch;
         run->scratch_bytes = bytes;
     }
-    run->base[RCMI_SCRATCH] = run->scratch;
+    run->base[RCMI_SCRATCH] = rcmi_mem_host(run->scratch, run->scratch_bytes);
     return RCM_OK;
 }
 
@@ -371,9 +371,6 @@ static enum rcmi_stores run_result_stores(const struct rcmi_run *run) {
 static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     const struct rcmi_plan *plan = run->bind.plan;
     run->element_bytes = rcm_dtype_size(run->bind.dtype);
-    run->reduce = rcmi_reduce_kernel(run->bind.dtype, run->bind.op);
-    run->reduce_streaming = rcmi_reduce_kernel_streaming(run->bind.dtype, run->bind.op);
-    run->reduce_twice = rcmi_reduce_kernel_twice(run->bind.dtype, run->bind.op);
     run->results = run_result_stores(run);
     run->gets = exec_gets(run->exec, plan, run->bind.count * run->element_bytes);
     run->lingers = run->exec->config.shape->crowd > 1 &&
@@ -381,10 +378,14 @@ static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     run->courteous = run_may_yield(run);
     const struct slicing slicing =
         exec_slicing(run->exec, plan, run->bind.count, run->element_bytes);
+    rcm_status status =
+        rcmi_kernels_of(run->bind.out.kind, run->bind.dtype, run->bind.op, &run->kernels);
+    if (status != RCM_OK)
+        return status;
     run->nslices = slicing.n;
     run->slice_bytes = slicing.bytes;
     run->stripes = slicing.stripes;
-    rcm_status status = run_open(run);
+    status = run_open(run);
     if (status != RCM_OK)
         return status;
     for (uint32_t i = 0; i < plan->noperands; i++)
@@ -396,7 +397,8 @@ static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
 
 static bool run_same_shape(const struct rcmi_bind *a, const struct rcmi_bind *b) {
     return a->plan == b->plan && a->count == b->count && a->dtype == b->dtype && a->op == b->op &&
-           (a->in == a->out) == (b->in == b->out);
+           (a->in.bytes == a->out.bytes) == (b->in.bytes == b->out.bytes) &&
+           a->in.kind == b->in.kind && a->out.kind == b->out.kind;
 }
 
 static void run_take_turns(struct rcmi_run *run) {
@@ -434,14 +436,14 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
     }
     if (!run_same_shape(&run->bind, bind)) {
         run->bind = *bind;
-        rcm_status status = run_bind(run, bind->in == bind->out);
+        rcm_status status = run_bind(run, bind->in.bytes == bind->out.bytes);
         if (status != RCM_OK) {
             run_free(run);
             return status;
         }
     }
-    run->bind.meta = bind->meta;           /* and base is what is used of where the buffers are */
-    run->base[RCMI_IN] = (char *)bind->in; /* only read: no step writes to IN */
+    run->bind.meta = bind->meta;   /* and base is what is used of where the buffers are */
+    run->base[RCMI_IN] = bind->in; /* only read: no step writes to IN */
     run->base[RCMI_OUT] = bind->out;
     run->zero_copy = run->no_zero_copy = run->no_posts = false;
     run_take_turns(run);

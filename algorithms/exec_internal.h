@@ -102,17 +102,16 @@ struct rcmi_run {
     struct rcmi_run *next; /* in exec->idle */
     struct rcmi_bind bind;
     size_t element_bytes, nslices, slice_bytes;
-    uint32_t stripes;             /* in use: min(nslices, plan->stripes) */
-    char *base[RCMI_SCRATCH + 1]; /* by enum rcmi_where */
-    rcmi_reduce_fn reduce, reduce_streaming;
-    rcmi_reduce_twice_fn reduce_twice;
-    enum rcmi_stores results; /* how results are written that are not sent */
-    bool gets;                /* messages may be as long as RCMI_GET_MAX, and are got */
-    bool zero_copy;           /* something was sent so */
-    bool no_zero_copy;        /* out turned out not to be memory from which some channel sends so */
-    bool no_posts;            /* its memory is of no use for posted receives */
-    bool lingers;             /* until its messages were taken */
-    bool courteous;           /* see rcmi_run_is_courteous */
+    uint32_t stripes;                       /* in use: min(nslices, plan->stripes) */
+    struct rcmi_mem base[RCMI_SCRATCH + 1]; /* by enum rcmi_where */
+    struct rcmi_kernels kernels;            /* the only code that touches them */
+    enum rcmi_stores results;               /* how results are written that are not sent */
+    bool gets;         /* messages may be as long as RCMI_GET_MAX, and are got */
+    bool zero_copy;    /* something was sent so */
+    bool no_zero_copy; /* out turned out not to be memory from which some channel sends so */
+    bool no_posts;     /* its memory is of no use for posted receives */
+    bool lingers;      /* until its messages were taken */
+    bool courteous;    /* see rcmi_run_is_courteous */
     void *scratch;
     size_t scratch_bytes;
     struct rcmi_lane_state *lanes; /* plan->nlanes * plan->stripes, lane after lane */

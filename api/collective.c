@@ -108,6 +108,7 @@ static rcm_status request_resolve(rcm_comm *comm, const struct request *r,
         return status;
     *ret_called = (struct rcmi_called){.plan = plan,
                                        .count = r->count,
+                                       .bytes = r->count * rcm_dtype_size(r->dtype),
                                        .dtype = r->dtype,
                                        .op = r->op,
                                        .root = r->root,
@@ -117,16 +118,25 @@ static rcm_status request_resolve(rcm_comm *comm, const struct request *r,
     return RCM_OK;
 }
 
-static struct rcmi_bind request_bind(rcm_comm *comm, const struct request *r,
-                                     const struct rcmi_called *called) {
+/* What the transports know of the buffers. Seldom anything, and then not inlined. */
+static __attribute__((noinline)) void bind_register(rcm_comm *comm, size_t bytes,
+                                                    struct rcmi_bind *bind) {
+    bind->in = rcmi_node_mem(comm->engine->node, bind->in.bytes, bytes);
+    bind->out = rcmi_node_mem(comm->engine->node, bind->out.bytes, bytes);
+}
+
+static void request_bind(rcm_comm *comm, const struct request *r, const struct rcmi_called *called,
+                         struct rcmi_bind *ret_bind) {
     comm->sequence++;
-    return (struct rcmi_bind){.plan = called->plan,
-                              .in = r->in,
-                              .out = r->out,
-                              .count = r->count,
-                              .dtype = r->dtype,
-                              .op = r->op,
-                              .meta = comm_record_call(comm, called->hash)};
+    *ret_bind = (struct rcmi_bind){.plan = called->plan,
+                                   .in = rcmi_mem_host(r->in, called->bytes),
+                                   .out = rcmi_mem_host(r->out, called->bytes),
+                                   .count = r->count,
+                                   .dtype = r->dtype,
+                                   .op = r->op,
+                                   .meta = comm_record_call(comm, called->hash)};
+    if (rcmi_node_registers())
+        bind_register(comm, called->bytes, ret_bind);
 }
 
 /* The long way, by a work: all of it, or what the short way has left. */
@@ -157,7 +167,8 @@ static rcm_status request_issue(rcm_comm *comm, struct request *r, const struct 
         status = rcmi_work_spare(comm);
     if (status != RCM_OK)
         return rcmi_comm_decline(comm, status);
-    const struct rcmi_bind bind = request_bind(comm, r, called);
+    struct rcmi_bind bind;
+    request_bind(comm, r, called, &bind);
     rcmi_records_add(comm->records, comm->sequence, r->parting, &bind);
     if (blocking && rcmi_collective_now(comm, comm->sequence, &bind, &run) == RCM_OK)
         return RCM_OK;
@@ -195,7 +206,7 @@ rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *recv, size_t c
     if (status == RCM_OK)
         status = check_buffer("recv", recv, count);
     if (status == RCM_OK)
-        status = check_overlap(send, recv, count * rcm_dtype_size(dtype));
+        status = check_overlap(send, recv, again ? again->bytes : count * rcm_dtype_size(dtype));
     return status == RCM_OK ? request_issue(comm, &request, again, ret_work) : status;
 }
 

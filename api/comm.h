@@ -78,7 +78,7 @@ enum { RCMI_COLLECTIVES = 4 }; /* enum rcm_collective counts from 1 */
 /* What a call's arguments come to, kept because most calls are as the last one was. */
 struct rcmi_called {
     const struct rcmi_plan *plan; /* NULL: there was no call yet */
-    size_t count;
+    size_t count, bytes;
     rcm_dtype dtype;
     rcm_op op;
     int root;
@@ -159,10 +159,9 @@ struct rcmi_transfer {
     int peer;
     uint64_t tag;
     uint32_t id; /* names the message between the two ranks, once announced */
-    char *buffer;
-    size_t capacity; /* bytes of buffer */
-    size_t total;    /* bytes of the message */
-    size_t done;     /* bytes moved */
+    struct rcmi_mem mem;
+    size_t total; /* bytes of the message */
+    size_t done;  /* bytes moved */
     int stage;
     uint64_t last; /* of the channel, once all is sent: the message that the other must take */
     uint64_t from; /* where it is got from, see p2p_get.c; 0: it is not */

@@ -40,7 +40,7 @@ static void work_describe(const struct rcm_work *work, char *text, size_t cap) {
     else
         snprintf(text, cap, "%s %s rank %d (tag %llu, %zu bytes)", rcmi_work_name(work),
                  work->kind == RCMI_WORK_SEND ? "to" : "from", t->peer, (unsigned long long)t->tag,
-                 t->capacity);
+                 t->mem.len);
 }
 
 static void inquiry_add(struct rcmi_inquiry *inquiry, int peer) {

@@ -210,7 +210,7 @@ static struct rcmi_pause waiting_budget(const rcm_comm *comm, const struct waiti
         return least;
     return rcmi_pause_for_bytes(least, work->kind == RCMI_WORK_COLLECTIVE
                                            ? work->bind.count * rcm_dtype_size(work->bind.dtype)
-                                           : work->transfer.capacity);
+                                           : work->transfer.mem.len);
 }
 
 /* Did the kernel's clock tick since the last call? At first *at is 0. */

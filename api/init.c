@@ -25,13 +25,14 @@
 
 #define SETTINGS_TEXT 256
 
-/* What each rank publishes before its node's address. */
+/* What each rank publishes; behind it stand rank 0's protocols as text, which count for all, then
+ * the address of the rank's node. */
 struct published {
-    char settings[SETTINGS_TEXT];        /* must be equal on all ranks; padded with NULs */
-    struct rcmi_cpus cpus;               /* that it may use */
-    char protocols[RCMI_PROTOCOLS_TEXT]; /* rank 0's count */
-    uint8_t reads_others;                /* may it get from other processes' memory? */
-    uint8_t reserved[63];
+    char settings[SETTINGS_TEXT]; /* must be equal on all ranks; padded with NULs */
+    struct rcmi_cpus cpus;        /* that it may use */
+    uint32_t protocols_len;       /* with the NUL; 0 of other ranks */
+    uint8_t reads_others;         /* may it get from other processes' memory? */
+    uint8_t reserved[3];
 };
 
 /* What rcm_init gathers on its way. */
@@ -161,45 +162,57 @@ static rcm_status init_look(void *arg) {
     return rcmi_join_look(init->store, &init->launch, &init->join);
 }
 
-/* What this rank publishes; its address follows. Free with free. */
+/* What this rank publishes. Free with free. */
 static rcm_status published_make(const struct init *init, const void *address, size_t len,
-                                 char **ret_bytes) {
+                                 char **ret_bytes, size_t *ret_len) {
     struct rcmi_protocols protocols;
-    char reason[160];
+    char reason[160], text[RCMI_PROTOCOLS_TEXT];
     rcm_status status = rcmi_protocols_local(&protocols);
     if (status != RCM_OK)
         return status;
-    struct published *mine = calloc(1, sizeof(*mine) + len);
+    rcmi_protocols_write(&protocols, text);
+    const size_t text_len = init->launch.rank == 0 ? strlen(text) + 1 : 0;
+    struct published *mine = calloc(1, sizeof(*mine) + text_len + len);
     if (!mine)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for this rank's address");
     memcpy(mine->settings, init->settings, SETTINGS_TEXT);
     /* Beyond 1,024 CPUs this fails and the mask stays empty: then ranks do not spin. */
     (void)sched_getaffinity(0, sizeof(mine->cpus), (cpu_set_t *)(void *)&mine->cpus);
-    rcmi_protocols_write(&protocols, mine->protocols);
+    mine->protocols_len = (uint32_t)text_len;
     mine->reads_others = rcmi_process_reads_others(reason, sizeof(reason));
     if (!mine->reads_others)
         rcmi_log(RCMI_LOG_INFO, "large messages go by shared slots: %s", reason);
-    memcpy(mine + 1, address, len);
+    memcpy(mine + 1, text, text_len);
+    memcpy((char *)(mine + 1) + text_len, address, len);
     *ret_bytes = (char *)mine;
+    *ret_len = sizeof(*mine) + text_len + len;
     return RCM_OK;
 }
 
 /* Takes in what rank r published, and leaves its address in the blob. */
 static rcm_status published_take(struct init *init, rcm_comm *comm, int r, struct rcm_blob *blob) {
-    struct published said;
-    if (blob->len <= sizeof(said))
+    struct published said = {.protocols_len = 0};
+    char *text = (char *)blob->data + sizeof(said);
+    if (blob->len > sizeof(said))
+        memcpy(&said, blob->data, sizeof(said));
+    if (blob->len <= sizeof(said) || said.protocols_len >= blob->len - sizeof(said))
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, r, "rank %d published only %zu bytes", r,
                                 blob->len);
-    memcpy(&said, blob->data, sizeof(said));
-    said.settings[SETTINGS_TEXT - 1] = said.protocols[RCMI_PROTOCOLS_TEXT - 1] = '\0';
+    said.settings[SETTINGS_TEXT - 1] = '\0';
     init->cpus[r] = said.cpus;
     init->all_read_others = init->all_read_others && said.reads_others;
-    blob->len -= sizeof(said);
-    memmove(blob->data, (char *)blob->data + sizeof(said), blob->len);
     if (strcmp(said.settings, init->settings) != 0)
         return settings_differ(said.settings, r, init->settings, comm->rank);
-    return r == 0 ? rcmi_protocols_read(said.protocols, "rank 0", &comm->engine->protocols)
-                  : RCM_OK;
+    if (r == 0) {
+        if (said.protocols_len == 0 || text[said.protocols_len - 1] != '\0')
+            return rcmi_fail_origin(RCM_ERR_PROTOCOL, r, "rank 0 published no protocols");
+        const rcm_status status = rcmi_protocols_read(text, "rank 0", &comm->engine->protocols);
+        if (status != RCM_OK)
+            return status;
+    }
+    blob->len -= sizeof(said) + said.protocols_len;
+    memmove(blob->data, text + said.protocols_len, blob->len);
+    return RCM_OK;
 }
 
 static rcm_status init_exchange(struct init *init, rcm_comm *comm) {
@@ -213,7 +226,7 @@ static rcm_status init_exchange(struct init *init, rcm_comm *comm) {
     if (!all || !init->cpus)
         status = rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the addresses of %d ranks", comm->size);
     if (status == RCM_OK)
-        status = published_make(init, address, len, &mine);
+        status = published_make(init, address, len, &mine, &len);
     if (status != RCM_OK) {
         free(all);
         return status;
@@ -221,8 +234,8 @@ static rcm_status init_exchange(struct init *init, rcm_comm *comm) {
     char scope[80];
     snprintf(scope, sizeof(scope), "%s/rank", init->join.scope);
     const struct rcmi_look look = {init_look, init};
-    status = rcmi_exchange(init->store, scope, comm->rank, comm->size, mine,
-                           sizeof(struct published) + len, init->deadline, &look, all);
+    status = rcmi_exchange(init->store, scope, comm->rank, comm->size, mine, len, init->deadline,
+                           &look, all);
     free(mine);
     if (status != RCM_OK) {
         free(all);

@@ -39,11 +39,11 @@ static rcm_status transfer_issue(rcm_comm *comm, enum rcmi_work_kind kind, void 
         status = rcmi_work_new(comm, kind, ret_work == NULL, call, &work);
     if (status != RCM_OK)
         return rcmi_comm_decline(comm, status);
-    work->transfer = (struct rcmi_transfer){.peer = peer,
-                                            .tag = tag,
-                                            .buffer = buffer,
-                                            .capacity = count * size,
-                                            .total = count * size};
+    work->transfer =
+        (struct rcmi_transfer){.peer = peer,
+                               .tag = tag,
+                               .mem = rcmi_node_mem(comm->engine->node, buffer, count * size),
+                               .total = count * size};
     return rcmi_work_issue(comm, work, ret_work);
 }
 

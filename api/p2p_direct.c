@@ -22,8 +22,10 @@ rcm_status rcmi_p2p_send_now(rcm_comm *comm, int peer, uint64_t tag, const void 
         return RCM_AGAIN;
     rcm_status status = RCM_AGAIN;
     if (pair->tx && pair->rx && !pair->ready && rcmi_pair_may_be_eager(p2p, pair, tag, bytes) &&
-        !travels_bare(pair, tag, bytes) && !eager_waits(p2p, pair, bytes))
-        status = rcmi_pair_put_eager(pair, tag, buffer, bytes);
+        !travels_bare(pair, tag, bytes) && !eager_waits(p2p, pair, bytes)) {
+        const struct rcmi_mem mem = rcmi_mem_host(buffer, bytes);
+        status = rcmi_pair_put_eager(pair, tag, &mem);
+    }
     rcmi_comm_give(comm);
     return status == RCM_OK ? RCM_OK : RCM_AGAIN;
 }
@@ -42,7 +44,8 @@ static rcm_status pair_receive(struct rcmi_p2p *p2p, int peer, uint64_t tag, voi
         (tag != RCM_ANY_TAG && tag != header.tag))
         return RCM_AGAIN;
     pair->posted = false;
-    rcmi_copy(buffer, bytes, header.total);
+    struct rcmi_transfer t = {.mem = rcmi_mem_host(buffer, capacity), .total = header.total};
+    rcmi_receive_bytes(p2p, &t, bytes, header.total);
     rcmi_channel_release(pair->rx);
     pair->eager_due += eager_charge(header.total);
     pair->eager_in += eager_charge(header.total);

@@ -13,7 +13,7 @@
 #define NOWHERE 1 /* where a message of no bytes lies, which is taken at once */
 
 static size_t get_bytes(const struct rcmi_transfer *t) {
-    return t->total < t->capacity ? t->total : t->capacity;
+    return t->total < t->mem.len ? t->total : t->mem.len;
 }
 
 bool rcmi_pair_begin_get(struct pair *pair, struct rcmi_transfer *t, uint64_t from) {
@@ -59,8 +59,9 @@ rcm_status rcmi_pair_get(const struct rcmi_p2p *p2p, int peer, bool *moved) {
     struct rcmi_transfer *t = &(*at)->transfer;
     if (t->done == get_bytes(t))
         return get_end(pair, at, moved);
+    const struct rcmi_mem place = rcmi_mem_part(&t->mem, 0, get_bytes(t));
     const rcm_status status =
-        rcmi_channel_get(pair->rx, t->buffer, t->from, get_bytes(t), !oversubscribed(p2p), moved);
+        rcmi_channel_get(pair->rx, &place, t->from, !oversubscribed(p2p), moved);
     if (status == RCM_AGAIN)
         return RCM_OK;
     if (status == RCM_ERR_UNSUPPORTED)

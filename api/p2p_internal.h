@@ -199,7 +199,10 @@ rcm_status rcmi_pair_pump(struct rcmi_p2p *p2p, int peer, bool *moved);
 /* May a message of so many bytes go out unasked? Sends it so; RCM_AGAIN: no slot is free. */
 bool rcmi_pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair, uint64_t tag,
                             size_t total);
-rcm_status rcmi_pair_put_eager(struct pair *pair, uint64_t tag, const void *bytes, size_t total);
+rcm_status rcmi_pair_put_eager(struct pair *pair, uint64_t tag, const struct rcmi_mem *mem);
+/* p2p_receive.c: copies bytes of a message that came to user memory, from where that is filled. */
+void rcmi_receive_bytes(const struct rcmi_p2p *p2p, struct rcmi_transfer *t, const char *bytes,
+                        size_t len);
 /* p2p_receive.c: takes what came from peer; owes it READY; ends a receive that has all. */
 rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved);
 rcm_status rcmi_pair_owe_ready(struct pair *pair, int peer, uint32_t id);

@@ -34,17 +34,17 @@ static void receive_begin(struct rcm_work *work, int peer, const struct header *
 
 void rcmi_receive_end(struct rcm_work *work) {
     const struct rcmi_transfer *t = &work->transfer;
-    rcmi_work_complete(work, t->total > t->capacity ? RCM_ERR_TRUNCATED : RCM_OK);
+    rcmi_work_complete(work, t->total > t->mem.len ? RCM_ERR_TRUNCATED : RCM_OK);
 }
 
 /* Copies bytes of a message to user memory, as far as that reaches. A long message would not stay
  * in a cache, but lines that are written there are read first. */
-static void receive_bytes(const struct rcmi_p2p *p2p, struct rcmi_transfer *t, const char *bytes,
-                          size_t len) {
+void rcmi_receive_bytes(const struct rcmi_p2p *p2p, struct rcmi_transfer *t, const char *bytes,
+                        size_t len) {
     const bool past = rcmi_range_has(p2p->protocol->copy_non_temporal, t->total);
-    if (t->done < t->capacity) {
-        const size_t room = t->capacity - t->done, n = len < room ? len : room;
-        char *place = t->buffer + t->done;
+    if (t->done < t->mem.len) {
+        const size_t room = t->mem.len - t->done, n = len < room ? len : room;
+        char *place = (char *)t->mem.bytes + t->done;
         if (bytes != place)
             rcmi_copy_by(past ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL, place, bytes, n);
     }
@@ -54,7 +54,7 @@ static void receive_bytes(const struct rcmi_p2p *p2p, struct rcmi_transfer *t, c
 static void receive_eager(struct rcmi_p2p *p2p, struct rcm_work *work, int peer,
                           const struct header *header, const char *bytes) {
     receive_begin(work, peer, header);
-    receive_bytes(p2p, &work->transfer, bytes, header->total);
+    rcmi_receive_bytes(p2p, &work->transfer, bytes, header->total);
     p2p->pairs[peer].eager_in += eager_charge(header->total);
     rcmi_receive_end(work);
 }
@@ -155,7 +155,7 @@ static rcm_status handle_data(struct rcmi_p2p *p2p, int peer, uint32_t id,
             continue;
         if (slot->len != piece_bytes(pair->rx, t->total, t->done))
             return protocol_error(peer, "a piece of another size than announced", slot->len);
-        receive_bytes(p2p, t, slot->bytes, slot->len);
+        rcmi_receive_bytes(p2p, t, slot->bytes, slot->len);
         if (t->done == t->total) {
             list_remove(&pair->receiving, at);
             rcmi_receive_end(work);
@@ -237,7 +237,7 @@ static const struct rcm_work *pair_next_receive(const struct rcmi_p2p *p2p, int 
     if (pair->receiving.head || shares_slots(pair->rx))
         return pair->receiving.head;
     const struct rcm_work *work = p2p->posted.head;
-    if (!work || work->transfer.peer != peer || work->transfer.capacity < BARE_MIN)
+    if (!work || work->transfer.peer != peer || work->transfer.mem.len < BARE_MIN)
         return NULL;
     return work->transfer.tag <= UINT32_MAX || work->transfer.tag == RCM_ANY_TAG ? work : NULL;
 }
@@ -255,20 +255,19 @@ static void pair_post(const struct rcmi_p2p *p2p, int peer) {
     if (work != pair->receiving.head) {
         const bool any = t->tag == RCM_ANY_TAG;
         const struct rcmi_posted bare = {
-            .bytes = t->buffer,
-            .cap = t->capacity,
+            .mem = t->mem,
             .meta = (uint64_t)KIND_BARE << 56 | (any ? 0 : (uint32_t)t->tag),
             .mask = (uint64_t)UINT8_MAX << 56 | (any ? 0 : UINT32_MAX),
         };
         pair->posted = rcmi_channel_post_receive(pair->rx, &bare);
         return;
     }
-    const size_t end = t->total < t->capacity ? t->total : t->capacity;
+    const size_t end = t->total < t->mem.len ? t->total : t->mem.len;
     if (t->from || t->done >= end) /* it is got, or nothing of it goes to the buffer any more */
         return;
     const size_t piece = piece_bytes(pair->rx, t->total, t->done), left = end - t->done;
-    const struct rcmi_posted data = {.bytes = t->buffer + t->done,
-                                     .cap = piece < left ? piece : left};
+    const struct rcmi_posted data = {
+        .mem = rcmi_mem_part(&t->mem, t->done, piece < left ? piece : left)};
     pair->posted = rcmi_channel_post_receive(pair->rx, &data);
 }
 

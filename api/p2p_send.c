@@ -20,7 +20,8 @@ rcm_status rcmi_pair_put(struct pair *pair, uint64_t meta, const void *bytes, si
 
 /* Copies user memory to where the channel wants the message, behind a head. */
 static rcm_status pair_put_copy(struct pair *pair, uint64_t meta, const void *head, size_t head_len,
-                                const void *bytes, size_t len) {
+                                const struct rcmi_mem *mem) {
+    const size_t len = mem->len;
     struct rcmi_reserved reserved;
     const rcm_status status = rcmi_channel_reserve(pair->tx, head_len + len, &reserved);
     if (status != RCM_OK)
@@ -28,7 +29,7 @@ static rcm_status pair_put_copy(struct pair *pair, uint64_t meta, const void *he
     if (head_len)
         memcpy(reserved.bytes, head, head_len);
     if (len)
-        rcmi_copy_by(reserved.stores, (char *)reserved.bytes + head_len, bytes, len);
+        rcmi_copy_by(reserved.stores, (char *)reserved.bytes + head_len, mem->bytes, len);
     rcmi_channel_commit(pair->tx, head_len + len, meta);
     return RCM_OK;
 }
@@ -61,12 +62,13 @@ bool rcmi_pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair,
            pair->eager_out + eager_charge(total) <= p2p->budget;
 }
 
-rcm_status rcmi_pair_put_eager(struct pair *pair, uint64_t tag, const void *bytes, size_t total) {
+rcm_status rcmi_pair_put_eager(struct pair *pair, uint64_t tag, const struct rcmi_mem *mem) {
+    const size_t total = mem->len;
     const struct header header = {.tag = tag, .total = total};
     const size_t head = eager_head(tag);
     const rcm_status status =
         pair_put_copy(pair, head ? meta_of(KIND_EAGER, 0) : meta_of_bare((uint32_t)tag, total),
-                      &header, head, bytes, total);
+                      &header, head, mem);
     if (status == RCM_OK)
         pair->eager_out += eager_charge(total);
     return status;
@@ -76,7 +78,7 @@ rcm_status rcmi_pair_put_eager(struct pair *pair, uint64_t tag, const void *byte
 static rcm_status pair_put_bare(struct pair *pair, struct rcm_work *work) {
     struct rcmi_transfer *t = &work->transfer;
     const rcm_status status = rcmi_channel_send_zero_copy(
-        pair->tx, t->buffer, t->total, meta_of_bare((uint32_t)t->tag, t->total), false);
+        pair->tx, &t->mem, meta_of_bare((uint32_t)t->tag, t->total), false);
     if (status != RCM_OK)
         return status;
     pair->eager_out += eager_charge(t->total);
@@ -95,14 +97,14 @@ static rcm_status pair_announce(struct rcmi_p2p *p2p, struct pair *pair, struct 
         return state;
     const struct announcement announced = {
         .header = {.tag = t->tag, .total = t->total},
-        .from = pair_is_got(p2p, pair, t->total) ? (uint64_t)(uintptr_t)t->buffer : 0};
+        .from = pair_is_got(p2p, pair, t->total) ? (uint64_t)(uintptr_t)t->mem.bytes : 0};
     if (rcmi_pair_may_be_eager(p2p, pair, t->tag, t->total)) {
         rcm_status status = RCM_ERR_UNSUPPORTED;
         if (travels_bare(pair, t->tag, t->total))
             status = pair_put_bare(pair, work);
         if (status != RCM_ERR_UNSUPPORTED)
             return status;
-        status = rcmi_pair_put_eager(pair, t->tag, t->buffer, t->total);
+        status = rcmi_pair_put_eager(pair, t->tag, &t->mem);
         if (status != RCM_OK)
             return status;
         list_remove(&pair->outgoing, &pair->outgoing.head);
@@ -131,10 +133,11 @@ static rcm_status pair_send_data(struct pair *pair, struct rcmi_transfer *t) {
     const size_t len = piece_bytes(pair->tx, t->total, t->done);
     const uint64_t meta = meta_of(KIND_DATA, t->id);
     rcm_status status = RCM_ERR_UNSUPPORTED;
+    const struct rcmi_mem piece = rcmi_mem_part(&t->mem, t->done, len);
     if (len >= ZERO_COPY_MIN)
-        status = rcmi_channel_send_zero_copy(pair->tx, t->buffer + t->done, len, meta, false);
+        status = rcmi_channel_send_zero_copy(pair->tx, &piece, meta, false);
     if (status == RCM_ERR_UNSUPPORTED)
-        status = pair_put_copy(pair, meta, NULL, 0, t->buffer + t->done, len);
+        status = pair_put_copy(pair, meta, NULL, 0, &piece);
     if (status == RCM_OK)
         t->done += len;
     return status;

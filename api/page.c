@@ -66,7 +66,7 @@ void rcmi_page_show_transfer(struct rcmi_status_page *page, const struct rcm_wor
     if (work) {
         PUT(peer, work->transfer.peer);
         PUT(tag, work->transfer.tag);
-        PUT(bytes, work->transfer.capacity);
+        PUT(bytes, work->transfer.mem.len);
         PUT(transfer_ns, work->moved_ns);
     }
     PUT(transfer, !work                          ? RCMI_TRANSFER_NONE

@@ -112,7 +112,7 @@ rcm_status rcmi_work_end(rcm_comm *comm, struct rcm_work *work) {
     rcm_status status = atomic_load_explicit(&work->status, memory_order_acquire);
     if (status == RCM_ERR_TRUNCATED)
         rcmi_fail(status, 0, "the message from rank %d is %zu bytes, the buffer %zu",
-                  work->transfer.peer, work->transfer.total, work->transfer.capacity);
+                  work->transfer.peer, work->transfer.total, work->transfer.mem.len);
     else if (status != RCM_OK && rcmi_comm_failure(comm) == RCM_OK)
         rcmi_fail(status, 0, "%s failed: %s", rcmi_work_name(work), rcm_status_text(status));
     work_keep(comm, work);

@@ -171,8 +171,8 @@ struct rcmi_node {
     struct rcmi_frames said; /* to all; loop thread */
     int nsaid;
     struct rcmi_link *failed;
-    bool settled;              /* every peer has said farewell or is gone */
-    struct rcmi_block *blocks; /* memory.c; under lock */
+    bool settled;                     /* every peer has said farewell or is gone */
+    struct rcmi_registration *blocks; /* memory.c; under lock */
 };
 
 enum rcmi_link_state {

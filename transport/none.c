@@ -15,6 +15,18 @@ void rcmi_no_memory_give(void *domain, void *memory) {
     (void)memory;
 }
 
+rcm_status rcmi_no_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own) {
+    (void)domain;
+    (void)mem;
+    (void)ret_own;
+    return RCM_OK;
+}
+
+void rcmi_no_memory_unregister(void *domain, void *own) {
+    (void)domain;
+    (void)own;
+}
+
 bool rcmi_always_taken(struct rcmi_channel *channel, uint64_t number) {
     (void)channel;
     (void)number;
@@ -27,12 +39,11 @@ bool rcmi_no_post_receive(struct rcmi_channel *channel, const struct rcmi_posted
     return false;
 }
 
-rcm_status rcmi_no_get(struct rcmi_channel *channel, void *place, uint64_t remote, size_t len,
+rcm_status rcmi_no_get(struct rcmi_channel *channel, const struct rcmi_mem *place, uint64_t remote,
                        bool helped, bool *moved) {
     (void)channel;
     (void)place;
     (void)remote;
-    (void)len;
     (void)helped;
     (void)moved;
     return RCM_ERR_UNSUPPORTED; /* no sentence: slots will do */

@@ -51,6 +51,7 @@
 #include "error.h"
 #include "kernels.h"
 #include "loop.h"
+#include "mem.h"
 #include "process.h"
 #include "protocol.h"
 #include "wait.h"
@@ -192,6 +193,22 @@ rcm_status rcmi_node_memory_alloc(struct rcmi_node *node, size_t bytes, void **r
 rcm_status rcmi_node_memory_free(struct rcmi_node *node, void *memory);
 /* The size of the block that starts at memory; 0 if none does. */
 size_t rcmi_node_memory_size(struct rcmi_node *node, const void *memory);
+/* The registration that len bytes lie in, NULL if in none. Any thread. */
+const struct rcmi_registration *rcmi_node_registration(struct rcmi_node *node, const void *bytes,
+                                                       size_t len);
+/* Blocks of all nodes of this process. Relaxed: memory that is used was allocated before, in the
+ * sight of the thread that uses it. */
+extern _Atomic int rcmi_registrations;
+static inline bool rcmi_node_registers(void) {
+    return atomic_load_explicit(&rcmi_registrations, memory_order_relaxed) > 0;
+}
+/* A user's memory: for the front doors, once for each call. Any thread. */
+static inline struct rcmi_mem rcmi_node_mem(struct rcmi_node *node, const void *bytes, size_t len) {
+    struct rcmi_mem mem = rcmi_mem_host(bytes, len);
+    if (rcmi_node_registers())
+        mem.registration = rcmi_node_registration(node, bytes, len);
+    return mem;
+}
 
 /*
  * Opening. Each reader knows a channel by (epoch, id, writer); both ends open it, in any order,
@@ -256,13 +273,13 @@ static inline rcm_status rcmi_channel_reserve(struct rcmi_channel *channel, size
 /* Writer: publishes what was reserved, with len bytes, all of them if the target was posted; meta
  * travels with it. Rings the readers. */
 static inline void rcmi_channel_commit(struct rcmi_channel *channel, size_t len, uint64_t meta);
-/* Writer: publishes len bytes that stay where they are, unchanged, until rcmi_channel_completed; up
+/* Writer: publishes memory that stays as it is, unchanged, until rcmi_channel_completed; up
  * to the slot size, or with may_get RCMI_GET_MAX. Also after a reserve, which it ends. may_get: the
  * reader may have to get them (peek then has no bytes). RCM_ERR_UNSUPPORTED if this channel cannot
  * send from that memory: reserve and copy. Memory of rcmi_node_memory_alloc may still be read by a
  * peer after the channel was closed, until freed. */
 static inline rcm_status rcmi_channel_send_zero_copy(struct rcmi_channel *channel,
-                                                     const void *bytes, size_t len, uint64_t meta,
+                                                     const struct rcmi_mem *mem, uint64_t meta,
                                                      bool may_get);
 /* Writer: local completion: nothing that was sent without a copy is needed any more. */
 static inline bool rcmi_channel_completed(struct rcmi_channel *channel);
@@ -289,10 +306,10 @@ static inline rcm_status rcmi_channel_peek(struct rcmi_channel *channel,
 static inline void rcmi_channel_release(struct rcmi_channel *channel);
 
 /* Reader: a posted receive: the message after the next `ahead` unreleased ones may be written
- * straight to bytes, at any time from now on; peek then says so by the same pointer. A hint. */
+ * straight to mem, if it is not longer, at any time from now on; peek then says so by the same
+ * pointer. A hint. */
 struct rcmi_posted {
-    void *bytes;
-    size_t cap; /* for a message of up to so many bytes */
+    struct rcmi_mem mem;
     uint32_t ahead;
     /* mask not 0: of this message only the writer knows the length. What lies beyond its end stays
      * as it was, and only one whose meta & mask is `meta` goes there. Else the contents of cap
@@ -306,7 +323,7 @@ static inline bool rcmi_channel_post_receive(struct rcmi_channel *channel,
                                              const struct rcmi_posted *posted);
 
 /*
- * Reader: copies len bytes at `remote` in the writer's process to `place`, a piece for each call:
+ * Reader: fills place from what lies at `remote` in the writer's process, a piece for each call:
  * the payload of the message that was peeked, or what another message told of, for as long as it
  * said. `helped`: the writer has a CPU of its own, and calls rcmi_channel_help meanwhile, so that
  * both copy. RCM_AGAIN: not all is there yet; the same call again (also once the writer has closed
@@ -317,8 +334,9 @@ static inline bool rcmi_channel_post_receive(struct rcmi_channel *channel,
  * RCM_ERR_UNSUPPORTED, nobody writes to place any more (but a writer whose process got no processor
  * for a second after it had begun). After any other error the channel is to be closed first.
  */
-static inline rcm_status rcmi_channel_get(struct rcmi_channel *channel, void *place,
-                                          uint64_t remote, size_t len, bool helped, bool *moved);
+static inline rcm_status rcmi_channel_get(struct rcmi_channel *channel,
+                                          const struct rcmi_mem *place, uint64_t remote,
+                                          bool helped, bool *moved);
 /* Writer: copies a bounded piece of what the reader is getting. False: there is nothing to do. To
  * be called until completed, or until the reader said that it is done. */
 static inline bool rcmi_channel_help(struct rcmi_channel *channel);
@@ -373,6 +391,14 @@ struct rcmi_transport {
      * is no such thing. Any thread. */
     rcm_status (*memory_take)(void *domain, size_t bytes, void **ret_memory);
     void (*memory_give)(void *domain, void *memory);
+    /* Every row hears of memory from which messages are sent and to which they come again and
+     * again: what memory_take of any row gave. *ret_own is what the row remembers of it, NULL at
+     * first; in the data operations it finds that by rcmi_registration_of. Where it can do nothing
+     * with such memory that is RCM_OK, too. unregister: once it returns nobody uses the memory by
+     * this row but late writes of peers that gave up, into memory that is theirs to map. Any
+     * thread. */
+    rcm_status (*memory_register)(void *domain, const struct rcmi_mem *mem, void **ret_own);
+    void (*memory_unregister)(void *domain, void *own);
 
     /* Per link. offer fills what the peer needs; accept takes the peer's (untrusted). attach takes
      * over data socket number i (connected, authenticated, non-blocking), also if it fails; it
@@ -407,14 +433,14 @@ struct rcmi_transport {
     rcm_status (*reserve)(struct rcmi_channel *channel, size_t len,
                           struct rcmi_reserved *ret_reserved);
     void (*commit)(struct rcmi_channel *channel, size_t len, uint64_t meta);
-    rcm_status (*send_zero_copy)(struct rcmi_channel *channel, const void *bytes, size_t len,
+    rcm_status (*send_zero_copy)(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                                  uint64_t meta, bool may_get);
     bool (*completed)(struct rcmi_channel *channel);
     bool (*taken)(struct rcmi_channel *channel, uint64_t number);
     rcm_status (*peek)(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
     void (*release)(struct rcmi_channel *channel);
     bool (*post_receive)(struct rcmi_channel *channel, const struct rcmi_posted *posted);
-    rcm_status (*get)(struct rcmi_channel *channel, void *place, uint64_t remote, size_t len,
+    rcm_status (*get)(struct rcmi_channel *channel, const struct rcmi_mem *place, uint64_t remote,
                       bool helped, bool *moved);
     bool (*help)(struct rcmi_channel *channel);
 };
@@ -423,11 +449,18 @@ struct rcmi_transport {
  * have taken, without posted receives, or that cannot get. */
 rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory);
 void rcmi_no_memory_give(void *domain, void *memory);
+rcm_status rcmi_no_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);
+void rcmi_no_memory_unregister(void *domain, void *own);
 bool rcmi_always_taken(struct rcmi_channel *channel, uint64_t number);
 bool rcmi_no_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted);
-rcm_status rcmi_no_get(struct rcmi_channel *channel, void *place, uint64_t remote, size_t len,
+rcm_status rcmi_no_get(struct rcmi_channel *channel, const struct rcmi_mem *place, uint64_t remote,
                        bool helped, bool *moved);
 bool rcmi_no_help(struct rcmi_channel *channel);
+
+/* What `transport` remembers of the registration that mem lies in, NULL if there is none. *ret_at:
+ * where in it mem begins. */
+void *rcmi_registration_of(const struct rcmi_mem *mem, const struct rcmi_transport *transport,
+                           size_t *ret_at);
 
 /* All transports, in order of preference; ends with NULL. A new one is its folder and a line in
  * registry.c. */
@@ -473,11 +506,12 @@ static inline void rcmi_channel_commit(struct rcmi_channel *c, size_t len, uint6
     c->transport->commit(c, len, meta);
 }
 
-static inline rcm_status rcmi_channel_send_zero_copy(struct rcmi_channel *c, const void *bytes,
-                                                     size_t len, uint64_t meta, bool may_get) {
+static inline rcm_status rcmi_channel_send_zero_copy(struct rcmi_channel *c,
+                                                     const struct rcmi_mem *mem, uint64_t meta,
+                                                     bool may_get) {
     if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
         return rcmi_channel_not_ready(c);
-    const rcm_status status = c->transport->send_zero_copy(c, bytes, len, meta, may_get);
+    const rcm_status status = c->transport->send_zero_copy(c, mem, meta, may_get);
     c->sent += status == RCM_OK;
     return status;
 }
@@ -516,11 +550,11 @@ static inline bool rcmi_channel_post_receive(struct rcmi_channel *c,
     return c->transport->post_receive(c, posted);
 }
 
-static inline rcm_status rcmi_channel_get(struct rcmi_channel *c, void *place, uint64_t remote,
-                                          size_t len, bool helped, bool *moved) {
+static inline rcm_status rcmi_channel_get(struct rcmi_channel *c, const struct rcmi_mem *place,
+                                          uint64_t remote, bool helped, bool *moved) {
     if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
         return rcmi_channel_not_ready(c);
-    return c->transport->get(c, place, remote, len, helped, moved);
+    return c->transport->get(c, place, remote, helped, moved);
 }
 
 static inline bool rcmi_channel_help(struct rcmi_channel *c) {

@@ -72,7 +72,8 @@ static void get_message(struct rcmi_channel *channel, const struct rcmi_slot *sl
     static uint8_t place[RCMI_GET_MAX];
     bool moved = false;
     fuzz_require(slot->len <= sizeof place, "no more is got than may be");
-    if (rcmi_channel_get(channel, place, slot->remote, slot->len, false, &moved) == RCM_OK)
+    const struct rcmi_mem mem = rcmi_mem_host(place, slot->len);
+    if (rcmi_channel_get(channel, &mem, slot->remote, false, &moved) == RCM_OK)
         rcmi_channel_release(channel);
 }
 

@@ -49,19 +49,14 @@ static struct rcmi_protocol protocol;
 
 /* ---- Channels ------------------------------------------------------------------------------ */
 
-struct sent {
-    const void *bytes;
-    size_t len;
-};
-
 struct played {
     struct rcmi_channel base;
     bool open;
 
     /* A writer's. */
     struct rcmi_reserved reserved;
-    size_t room;                        /* there */
-    struct sent zero_copy[ZERO_COPIES]; /* still needed */
+    size_t room;                            /* there */
+    struct rcmi_mem zero_copy[ZERO_COPIES]; /* still needed */
     int nzero_copy;
 
     /* A reader's. */
@@ -155,7 +150,7 @@ static void read_zero_copies(struct played *out) {
         read_all(out->zero_copy[i].bytes, out->zero_copy[i].len, "what is sent can be read");
 }
 
-static rcm_status play_send_zero_copy(struct rcmi_channel *channel, const void *bytes, size_t len,
+static rcm_status play_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                                       uint64_t meta, bool may_get) {
     struct played *out = (struct played *)channel;
     fuzz_require(!may_get, "whoever gets a message is told by an announcement");
@@ -163,12 +158,12 @@ static rcm_status play_send_zero_copy(struct rcmi_channel *channel, const void *
         return RCM_ERR_UNSUPPORTED;
     if (not_now(filling))
         return RCM_AGAIN;
-    check_sent(len, meta);
+    check_sent(mem->len, meta);
     if (out->nzero_copy == ZERO_COPIES) {
         read_zero_copies(out);
         out->nzero_copy = 0;
     }
-    out->zero_copy[out->nzero_copy++] = (struct sent){bytes, len};
+    out->zero_copy[out->nzero_copy++] = *mem;
     return RCM_OK;
 }
 
@@ -204,7 +199,7 @@ static void play_release(struct rcmi_channel *channel) {
     fuzz_require(in->full, "what is released was there");
     free(in->slot);
     in->slot = NULL;
-    in->posted.bytes = NULL;
+    in->posted.mem.bytes = NULL;
     in->full = false;
 }
 
@@ -212,16 +207,16 @@ static void play_release(struct rcmi_channel *channel) {
 static bool play_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted) {
     struct played *in = (struct played *)channel;
     if (!posted) {
-        in->posted.bytes = NULL;
+        in->posted.mem.bytes = NULL;
         return false;
     }
-    fuzz_require(!in->posted.bytes && posted->ahead == 0, "one receive is posted at a time");
-    fuzz_require(posted->bytes && posted->cap > 0, "and is of some memory");
+    fuzz_require(!in->posted.mem.bytes && posted->ahead == 0, "one receive is posted at a time");
+    fuzz_require(posted->mem.bytes && posted->mem.len > 0, "and is of some memory");
     if (!posting || (channel->transport->shared_slots && posted->mask) || not_now(filling))
         return false;
     in->posted = *posted;
     if (!posted->mask)
-        memset(posted->bytes, 'p', posted->cap);
+        memset(posted->mem.bytes, 'p', posted->mem.len);
     return true;
 }
 
@@ -230,20 +225,22 @@ static void play_arrive(struct played *in) {
     const struct rcmi_posted *posted = &in->posted;
     in->bytes = in->slot;
     in->full = true;
-    if (!posted->bytes || in->len > posted->cap || (in->meta & posted->mask) != posted->meta)
+    if (!posted->mem.bytes || in->len > posted->mem.len ||
+        (in->meta & posted->mask) != posted->meta)
         return;
-    memcpy(posted->bytes, in->slot, in->len);
-    in->bytes = posted->bytes;
+    memcpy(posted->mem.bytes, in->slot, in->len);
+    in->bytes = posted->mem.bytes;
 }
 
 /* The input says where the peer's memory is, and how much of it can be read: a piece for each call.
  */
-static rcm_status play_get(struct rcmi_channel *channel, void *place, uint64_t remote, size_t len,
-                           bool helped, bool *moved) {
+static rcm_status play_get(struct rcmi_channel *channel, const struct rcmi_mem *mem,
+                           uint64_t remote, bool helped, bool *moved) {
     struct played *in = (struct played *)channel;
-    const size_t left = len - in->got, piece = left < GET_PIECE ? left : GET_PIECE;
+    void *place = mem->bytes;
+    const size_t left = mem->len - in->got, piece = left < GET_PIECE ? left : GET_PIECE;
     (void)helped;
-    fuzz_require(in->got == 0 || (in->getting == place && in->got < len),
+    fuzz_require(in->got == 0 || (in->getting == place && in->got < mem->len),
                  "a message is got to its end before the next one");
     if (remote >= BROKEN)
         return rcmi_fail(RCM_ERR_PEER, 0, "the link broke");
@@ -295,7 +292,7 @@ static void fuzz_close(struct rcmi_channel *channel) {
     struct played *played = (struct played *)channel;
     if (!played)
         return;
-    fuzz_require(!played->posted.bytes, "what was posted is withdrawn before the end");
+    fuzz_require(!played->posted.mem.bytes, "what was posted is withdrawn before the end");
     read_zero_copies(played);
     free(played->reserved.bytes);
     free(played->slot);
@@ -307,9 +304,9 @@ static void fuzz_close(struct rcmi_channel *channel) {
 /* Nothing may still be written to memory that the user has back. */
 static void check_unposted(const struct rcmi_transfer *t) {
     for (int r = 0; r < RANKS; r++) {
-        const char *at = in_of[r].posted.bytes;
-        fuzz_require(!at || in_of[r].full || at + in_of[r].posted.cap <= t->buffer ||
-                         at >= t->buffer + t->capacity,
+        const char *at = in_of[r].posted.mem.bytes;
+        fuzz_require(!at || in_of[r].full || at + in_of[r].posted.mem.len <= (char *)t->mem.bytes ||
+                         at >= (char *)t->mem.bytes + t->mem.len,
                      "what ends is not posted any more");
     }
 }
@@ -322,10 +319,10 @@ static void fuzz_complete(struct rcm_work *work, rcm_status status) {
     if (work->kind == RCMI_WORK_RECV && status != RCM_ERR_ABORTED) {
         fuzz_require(work->message.source == t->peer, "who sent it is who was waited for");
         fuzz_require(t->done == t->total && work->message.bytes == t->total, "all of it came");
-        fuzz_require((status == RCM_ERR_TRUNCATED) == (t->total > t->capacity),
+        fuzz_require((status == RCM_ERR_TRUNCATED) == (t->total > t->mem.len),
                      "truncated is what is too long");
     }
-    free(t->buffer);
+    free(t->mem.bytes);
     free(work);
     unfinished--;
 }
@@ -345,11 +342,10 @@ static void post(struct fuzz_input *in, int peer, bool sends) {
     work->comm = &comm;
     work->transfer = (struct rcmi_transfer){.peer = peer,
                                             .tag = tag == 7 && !sends ? RCM_ANY_TAG : tag,
-                                            .buffer = malloc(bytes ? bytes : 1),
-                                            .capacity = bytes,
+                                            .mem = rcmi_mem_host(malloc(bytes ? bytes : 1), bytes),
                                             .total = bytes};
     if (sends && bytes)
-        memset(work->transfer.buffer, 'd', bytes);
+        memset(work->transfer.mem.bytes, 'd', bytes);
     unfinished++;
     rcmi_p2p_post(p2p, work);
 }

@@ -192,8 +192,9 @@ static void get(void) {
     bool moved = false;
     /* Its length is looked at anew each time, as collectives do it. */
     const bool fits = look(&slot) && !slot.bytes && slot.len <= own.len;
+    const struct rcmi_mem mem = rcmi_mem_host(own.place, fits ? slot.len : 0);
     const rcm_status status =
-        fits ? shm_get(&own.reading.base, own.place, slot.remote, slot.len, own.len % 2, &moved)
+        fits ? shm_get(&own.reading.base, &mem, slot.remote, own.len % 2, &moved)
              : RCM_ERR_PROTOCOL;
     for (size_t i = 0; i < SLOT_BYTES; i++)
         fuzz_require(own.place[own.len + i] == OURS, "no more is got than there is room for");
@@ -250,7 +251,8 @@ static void send_far(size_t len) {
     uint8_t *bytes = malloc(len ? len : 1);
     fuzz_require(bytes != NULL, "there is memory");
     memset(bytes, OURS, len);
-    const rcm_status status = shm_send_zero_copy(&own.writing.base, bytes, len, len, true);
+    const struct rcmi_mem mem = rcmi_mem_host(bytes, len);
+    const rcm_status status = shm_send_zero_copy(&own.writing.base, &mem, len, true);
     own.refused = own.refused || (status < 0 && status != RCM_ERR_UNSUPPORTED);
     fuzz_require(status != RCM_OK || shape.nreaders == 1, "only one reader gets");
     if (status != RCM_OK) {

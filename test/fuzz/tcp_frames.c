@@ -116,11 +116,12 @@ static void step(struct side *side, struct fuzz_input *in) {
         if (side->reader)
             (void)rcmi_channel_post_receive(
                 side->reader,
-                &(struct rcmi_posted){.bytes = side->place, .cap = (size_t)(op / 8 * 8)});
+                &(struct rcmi_posted){.mem = rcmi_mem_host(side->place, (size_t)(op / 8 * 8))});
         break;
     case 4:
         if (side->writer)
-            (void)!rcmi_channel_send_zero_copy(side->writer, side->lent, op / 8, op, false);
+            (void)!rcmi_channel_send_zero_copy(
+                side->writer, &(struct rcmi_mem){.bytes = side->lent, .len = op / 8}, op, false);
         break;
     case 5:
         rcmi_channel_close(side->reader);

@@ -56,9 +56,9 @@ static void iwarp_commit(struct rcmi_channel *channel, size_t len, uint64_t meta
     c->sent++;
 }
 
-static rcm_status iwarp_send_zero_copy(struct rcmi_channel *channel, const void *bytes, size_t len,
+static rcm_status iwarp_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                                        uint64_t meta, bool may_get) {
-    (void)channel, (void)bytes, (void)len, (void)meta, (void)may_get;
+    (void)channel, (void)mem, (void)meta, (void)may_get;
     return RCM_ERR_UNSUPPORTED; /* until the memory is registered */
 }
 

@@ -314,8 +314,8 @@ void case_taken(void **state) {
 static bool sends(struct pair *pair, struct rcmi_channel *writer, const void *bytes, size_t len,
                   uint64_t number) {
     rcm_status status;
-    while ((status = rcmi_channel_send_zero_copy(writer, bytes, len, number * 0x9e3779b97f4a7c15u,
-                                                 false)) == RCM_AGAIN)
+    while ((status = zero_copy(writer, bytes, len, number * 0x9e3779b97f4a7c15u, false)) ==
+           RCM_AGAIN)
         pair_drive(pair);
     if (status != RCM_ERR_UNSUPPORTED)
         CHECK_EQ(status, RCM_OK);
@@ -391,7 +391,7 @@ static int get_together(struct rcmi_channel *writer, struct rcmi_channel *reader
     int helps = 0;
     do {
         bool moved = false;
-        status = rcmi_channel_get(reader, place, (uint64_t)(uintptr_t)from, len, helped, &moved);
+        status = get(reader, place, (uint64_t)(uintptr_t)from, len, helped, &moved);
         while (how != HELPS_NOT && rcmi_channel_help(writer)) {
             helps++;
             if (how == HELPS_TOO)
@@ -418,8 +418,7 @@ void case_get(void **state) {
     pair_channel(&pair, 1, &writer, &reader);
     const uint64_t from = (uint64_t)(uintptr_t)there;
     const bool can = strstr(writer->transport->name, "shm") != NULL;
-    CHECK_EQ(rcmi_channel_get(reader, here, from, 1, false, &moved),
-             can ? RCM_OK : RCM_ERR_UNSUPPORTED);
+    CHECK_EQ(get(reader, here, from, 1, false, &moved), can ? RCM_OK : RCM_ERR_UNSUPPORTED);
     CHECK_EQ(moved, can);
     for (uint64_t number = 0; can && number < 60; number++) {
         const size_t len = (number * 7919 + 1) % BYTES, at = (BYTES - len) / 3;
@@ -430,10 +429,10 @@ void case_get(void **state) {
         CHECK(here[len] == 0xee);
     }
     if (can) {
-        CHECK_EQ(rcmi_channel_get(reader, here, 64, 5000, false, &moved), RCM_ERR_UNSUPPORTED);
-        CHECK_EQ(rcmi_channel_get(reader, here, from, 5000, false, &moved), RCM_OK);
+        CHECK_EQ(get(reader, here, 64, 5000, false, &moved), RCM_ERR_UNSUPPORTED);
+        CHECK_EQ(get(reader, here, from, 5000, false, &moved), RCM_OK);
         rcmi_channel_close(writer);
-        rcm_status status = rcmi_channel_get(reader, here, from, 5000, false, &moved);
+        rcm_status status = get(reader, here, from, 5000, false, &moved);
         CHECK(status == RCM_AGAIN || status < 0);
     } else {
         rcmi_channel_close(writer);
@@ -471,9 +470,9 @@ void case_help(void **state) {
         CHECK_EQ(helps > 0, helped && how != HELPS_NOT && len > 40960);
     }
     if (can) {
-        CHECK_EQ(rcmi_channel_get(reader, here, 64, BYTES, true, &moved), RCM_ERR_UNSUPPORTED);
+        CHECK_EQ(get(reader, here, 64, BYTES, true, &moved), RCM_ERR_UNSUPPORTED);
         CHECK(!rcmi_channel_help(writer));
-        CHECK_EQ(rcmi_channel_get(reader, here, from, BYTES, true, &moved), RCM_AGAIN);
+        CHECK_EQ(get(reader, here, from, BYTES, true, &moved), RCM_AGAIN);
         CHECK(rcmi_channel_help(writer));
     }
     rcmi_channel_close(reader);
@@ -502,7 +501,7 @@ void case_get_message(void **state) {
     fill(there, BYTES, 5);
     for (uint64_t number = 0; number < 60; number++) {
         const size_t len = (number * 479001 + 1) % (BYTES - 10);
-        const rcm_status status = rcmi_channel_send_zero_copy(writer, there + 3, len, number, true);
+        const rcm_status status = zero_copy(writer, there + 3, len, number, true);
         CHECK(status == RCM_OK || status == RCM_ERR_UNSUPPORTED);
         CHECK_EQ(status == RCM_OK || len > writer->slot_bytes,
                  status == RCM_OK || len > writer->slot_bytes || !transport_is("shm"));
@@ -525,8 +524,7 @@ void case_get_message(void **state) {
         while (!rcmi_channel_completed(writer))
             pair_drive(&pair);
     }
-    CHECK_EQ(rcmi_channel_send_zero_copy(writer, there, RCMI_GET_MAX + 1, 0, true),
-             RCM_ERR_UNSUPPORTED);
+    CHECK_EQ(zero_copy(writer, there, RCMI_GET_MAX + 1, 0, true), RCM_ERR_UNSUPPORTED);
     rcmi_channel_close(writer);
     rcmi_channel_close(reader);
     free(there);

@@ -163,7 +163,7 @@ void case_stopped_help(void **state) {
         side_ready(&duel.side, in);
         memcpy(&from, side_peek(&duel.side, in).bytes, sizeof from);
         rcmi_channel_release(in);
-        const rcm_status status = rcmi_channel_get(in, here, from, HELP_BYTES, true, &moved);
+        const rcm_status status = get(in, here, from, HELP_BYTES, true, &moved);
         CHECK(status == RCM_AGAIN || status == RCM_OK);
         unfinished += status == RCM_AGAIN;
         for (const int64_t end = rcmi_now_ns() + random_next(&random) % 60000; rcmi_now_ns() < end;)

@@ -16,11 +16,23 @@ static inline rcm_status reserve_slot(struct rcmi_channel *channel, void **ret_s
 /* Posts cap bytes at place for the next message; 0: withdraws. */
 static inline void post_like(struct rcmi_channel *channel, void *place, size_t cap, uint64_t meta,
                              uint64_t mask) {
-    const struct rcmi_posted posted = {.bytes = place, .cap = cap, .meta = meta, .mask = mask};
+    const struct rcmi_posted posted = {
+        .mem = rcmi_mem_host(place, cap), .meta = meta, .mask = mask};
     (void)rcmi_channel_post_receive(channel, cap ? &posted : NULL);
 }
 static inline void post(struct rcmi_channel *channel, void *place, size_t cap) {
     post_like(channel, place, cap, 0, 0);
+}
+
+static inline rcm_status zero_copy(struct rcmi_channel *channel, const void *bytes, size_t len,
+                                   uint64_t meta, bool may_get) {
+    const struct rcmi_mem mem = rcmi_mem_host(bytes, len);
+    return rcmi_channel_send_zero_copy(channel, &mem, meta, may_get);
+}
+static inline rcm_status get(struct rcmi_channel *channel, void *place, uint64_t remote, size_t len,
+                             bool helped, bool *moved) {
+    const struct rcmi_mem mem = rcmi_mem_host(place, len);
+    return rcmi_channel_get(channel, &mem, remote, helped, moved);
 }
 
 #endif

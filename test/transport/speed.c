@@ -60,8 +60,7 @@ static void channel_stream(int64_t send, int64_t receive, bool straight) {
         post(in, bulk, SLOT);
     while (send > 0 || receive > 0) {
         bool idle = true;
-        if (send > 0 && straight &&
-            rcmi_channel_send_zero_copy(out, bulk, SLOT, 0, false) == RCM_OK) {
+        if (send > 0 && straight && zero_copy(out, bulk, SLOT, 0, false) == RCM_OK) {
             send -= SLOT;
             idle = false;
         } else if (send > 0 && !straight && reserve_slot(out, &slot) == RCM_OK) {

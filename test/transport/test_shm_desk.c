@@ -30,7 +30,7 @@ struct fetch {
 
 static rcm_status fetch_go_on(struct fetch *f) {
     bool moved = false;
-    return rcmi_channel_get(f->reader, f->here, (uint64_t)(uintptr_t)f->there, BYTES, true, &moved);
+    return get(f->reader, f->here, (uint64_t)(uintptr_t)f->there, BYTES, true, &moved);
 }
 
 static void fetch_begin(struct fetch *f) {

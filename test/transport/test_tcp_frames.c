@@ -63,7 +63,7 @@ static void tiny_buffer(void **state) {
         size_t len = (size_t)(sent * 977 % 8193);
         if (sent % 3 == 2 && sent < 500 && rcmi_channel_completed(&writer.base)) {
             memset(lent, (int)(sent & 0xff), len);
-            if (rcmi_channel_send_zero_copy(&writer.base, lent, len, sent, false) == RCM_OK)
+            if (zero_copy(&writer.base, lent, len, sent, false) == RCM_OK)
                 sent++;
         } else if (sent % 3 != 2 && sent < 500 && reserve_slot(&writer.base, &slot) == RCM_OK) {
             memset(slot, (int)(sent & 0xff), len);
@@ -108,7 +108,7 @@ static void closed_writer(void **state) {
         rcmi_channel_commit(&writer.base, 8192, (uint64_t)i);
     }
     memset(lent, 'd', 8192);
-    assert_int_equal(rcmi_channel_send_zero_copy(&writer.base, lent, 8192, 3, false), RCM_OK);
+    assert_int_equal(zero_copy(&writer.base, lent, 8192, 3, false), RCM_OK);
     assert_false(rcmi_channel_completed(&writer.base));
     assert_int_equal(reserve_slot(&writer.base, &slot), RCM_AGAIN);
     tcp->writer_close(&writer.base);
@@ -189,8 +189,8 @@ static void down_when_full(void **state) {
     two_open(&two, 4096);
     channel_make(&two.a, &two.b, &writer, &reader);
     for (int i = 0; i < 4; i++)
-        assert_int_equal(rcmi_channel_send_zero_copy(&writer.base, lent, 8192, 0, false), RCM_OK);
-    assert_int_equal(rcmi_channel_send_zero_copy(&writer.base, lent, 8192, 0, false), RCM_AGAIN);
+        assert_int_equal(zero_copy(&writer.base, lent, 8192, 0, false), RCM_OK);
+    assert_int_equal(zero_copy(&writer.base, lent, 8192, 0, false), RCM_AGAIN);
     assert_false(rcmi_channel_completed(&writer.base));
     tcp->link_down(&two.a.link);
     assert_true(rcmi_channel_completed(&writer.base));

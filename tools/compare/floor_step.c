@@ -147,8 +147,8 @@ static bool runs_start(struct step_setup *setup) {
         struct step_rank *rank = &setup->ranks[i];
         const struct rcmi_bind bind = {
             .plan = rank->plan,
-            .in = rank->in,
-            .out = rank->out,
+            .in = rcmi_mem_host(rank->in, 2 * sizeof(float)),
+            .out = rcmi_mem_host(rank->out, 2 * sizeof(float)),
             .count = 2,
             .dtype = RCM_FLOAT32,
             .op = RCM_SUM,

@@ -139,7 +139,7 @@ bool chaos_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *
     struct chaos_end *end = end_of(channel);
     if (!end->held || end->shown) {
         if (!posted || posted->ahead == 0)
-            end->place = posted ? posted->bytes : NULL;
+            end->place = posted ? posted->mem.bytes : NULL;
         return chaos_of(channel)->inner->post_receive(channel, posted);
     }
     if (end->place && end->slot.bytes == end->place) {

@@ -188,17 +188,17 @@ static void self_commit(struct rcmi_channel *channel, size_t len, uint64_t meta)
     rcmi_node_ring(channel->node);
 }
 
-static rcm_status self_send_zero_copy(struct rcmi_channel *channel, const void *bytes, size_t len,
+static rcm_status self_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                                       uint64_t meta, bool may_get) {
     (void)may_get;
-    if (len > channel->slot_bytes)
+    if (mem->len > channel->slot_bytes)
         return RCM_ERR_UNSUPPORTED;
     struct self_channel *self = self_of(channel);
     rcm_status status = rcmi_ring_room(&self->ring.writer);
     if (status != RCM_OK)
         return status;
-    memcpy(self->ring.writer.header->bytes, &bytes, sizeof bytes);
-    rcmi_ring_publish(&self->ring.writer, len | RCMI_RING_MAPPED, meta);
+    memcpy(self->ring.writer.header->bytes, &mem->bytes, sizeof mem->bytes);
+    rcmi_ring_publish(&self->ring.writer, mem->len | RCMI_RING_MAPPED, meta);
     self->zero_copy = self->ring.writer.produced;
     rcmi_node_ring(channel->node);
     return RCM_OK;
@@ -250,6 +250,8 @@ const struct rcmi_transport rcmi_transport_self = {
     .attend = self_attend,
     .memory_take = rcmi_no_memory_take,
     .memory_give = rcmi_no_memory_give,
+    .memory_register = rcmi_no_memory_register,
+    .memory_unregister = rcmi_no_memory_unregister,
     .link_init = self_link_init,
     .link_offer = self_link_offer,
     .link_accept = self_link_accept,

@@ -285,8 +285,10 @@ static rcm_status getting_changed(struct shm_channel *shm, struct rcmi_ring_desk
     return shm_blame(shm->base.writer);
 }
 
-rcm_status shm_get(struct rcmi_channel *channel, void *place, uint64_t remote, size_t len,
+rcm_status shm_get(struct rcmi_channel *channel, const struct rcmi_mem *mem, uint64_t remote,
                    bool helped, bool *moved) {
+    void *place = mem->bytes;
+    const size_t len = mem->len;
     struct shm_channel *shm = shm_of(channel);
     struct shm_getting *f = &shm->getting;
     struct rcmi_ring_desk *desk = reader_desk(shm);

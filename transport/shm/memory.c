@@ -104,7 +104,6 @@ rcm_status shm_memory_take(void *arg, size_t bytes, void **ret_memory) {
     pthread_mutex_lock(&memory->lock);
     block->next = memory->blocks;
     memory->blocks = block;
-    atomic_store_explicit(&memory->any, true, memory_order_relaxed);
     pthread_mutex_unlock(&memory->lock);
     *ret_memory = block->base;
     return RCM_OK;
@@ -119,7 +118,6 @@ void shm_memory_give(void *arg, void *base) {
     block = *at;
     if (block)
         *at = block->next;
-    atomic_store_explicit(&memory->any, memory->blocks != NULL, memory_order_relaxed);
     pthread_mutex_unlock(&memory->lock);
     if (!block)
         return;
@@ -128,22 +126,25 @@ void shm_memory_give(void *arg, void *base) {
     free(block);
 }
 
-bool shm_memory_find(struct shm_memory *memory, const void *bytes, size_t len,
-                     struct shm_place *ret_place) {
-    const uintptr_t from = (uintptr_t)bytes;
-    bool found = false;
-    if (!atomic_load_explicit(&memory->any, memory_order_relaxed))
-        return false;
+rcm_status shm_memory_register(void *arg, const struct rcmi_mem *mem, void **ret_own) {
+    struct shm_memory *memory = &((struct shm_domain *)arg)->memory;
     pthread_mutex_lock(&memory->lock);
-    for (const struct shm_block *block = memory->blocks; block && !found; block = block->next) {
-        const uintptr_t base = (uintptr_t)block->base;
-        found = from >= base && from - base < block->len && len <= block->len - (from - base);
-        if (found)
-            *ret_place = (struct shm_place){
-                .block_at = block->at, .block_len = block->len, .offset = from - base};
-    }
+    struct shm_block *block = memory->blocks;
+    while (block && block->base != mem->bytes)
+        block = block->next;
     pthread_mutex_unlock(&memory->lock);
-    return found;
+    *ret_own = block;
+    return RCM_OK;
+}
+
+bool shm_memory_place(const struct rcmi_channel *channel, const struct rcmi_mem *mem,
+                      struct shm_place *ret_place) {
+    size_t at;
+    const struct shm_block *block = rcmi_registration_of(mem, channel->transport, &at);
+    if (block)
+        *ret_place =
+            (struct shm_place){.block_at = block->at, .block_len = block->len, .offset = at};
+    return block != NULL;
 }
 
 /* ---- The peers' --------------------------------------------------------------------------------

@@ -80,8 +80,6 @@ struct shm_memory {
     pthread_mutex_t lock;
     size_t size;
     struct shm_block *blocks;
-    /* There are any: saves the lock. Relaxed: who sends from one had it from the allocation. */
-    _Atomic bool any;
 };
 
 /* A peer's block, mapped here. */
@@ -212,9 +210,10 @@ rcm_status shm_memory_init(struct shm_memory *memory);
 void shm_memory_fini(struct shm_memory *memory);
 rcm_status shm_memory_take(void *domain, size_t bytes, void **ret_memory);
 void shm_memory_give(void *domain, void *memory);
-/* Are these bytes in a block of ours? */
-bool shm_memory_find(struct shm_memory *memory, const void *bytes, size_t len,
-                     struct shm_place *ret_place);
+rcm_status shm_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);
+/* Where it lies in our memory file; false if it does not. */
+bool shm_memory_place(const struct rcmi_channel *channel, const struct rcmi_mem *mem,
+                      struct shm_place *ret_place);
 /* len bytes at a place that the peer told: checks it, maps the block if it is not yet. *window is
  * the caller's, NULL at first, given back by shm_window_drop. */
 rcm_status shm_window_find(struct shm_link *link, const struct shm_place *place, size_t len,
@@ -225,7 +224,7 @@ void shm_windows_fini(struct shm_link *link);
 /* zero_copy.c */
 rcm_status shm_reserve(struct rcmi_channel *channel, size_t len,
                        struct rcmi_reserved *ret_reserved);
-rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const void *bytes, size_t len,
+rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                               uint64_t meta, bool may_get);
 bool shm_completed(struct rcmi_channel *channel);
 bool shm_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted);
@@ -265,7 +264,7 @@ struct shm_span {
 };
 struct shm_span shm_span(size_t len, size_t piece, uint64_t number);
 
-rcm_status shm_get(struct rcmi_channel *channel, void *place, uint64_t remote, size_t len,
+rcm_status shm_get(struct rcmi_channel *channel, const struct rcmi_mem *place, uint64_t remote,
                    bool helped, bool *moved);
 /* The reader's end goes: once this returns the writer writes nothing to this process any more. */
 void shm_get_fini(struct shm_channel *shm);

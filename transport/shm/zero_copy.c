@@ -21,21 +21,21 @@ static struct shm_channel *shm_of(struct rcmi_channel *channel) {
  */
 
 /* The slot that a message which is to be got holds, for help.c. */
-static void get_note(struct shm_channel *shm, const void *bytes, size_t len) {
+static void get_note(struct shm_channel *shm, const struct rcmi_mem *mem) {
     const struct rcmi_ring_writer *writer = &shm->ring.writer;
     shm->sent[writer->index] = (struct shm_sent){
-        .number = writer->produced + 1, .bytes = bytes, .len = len, .slot = writer->slot};
+        .number = writer->produced + 1, .bytes = mem->bytes, .len = mem->len, .slot = writer->slot};
 }
 
-rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const void *bytes, size_t len,
+rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                               uint64_t meta, bool may_get) {
     struct shm_channel *shm = shm_of(channel);
     struct rcmi_ring_writer *writer = &shm->ring.writer;
     uint64_t how = RCMI_RING_MAPPED;
     struct shm_place place;
-    if (len > (may_get ? RCMI_GET_MAX : channel->slot_bytes))
+    if (mem->len > (may_get ? RCMI_GET_MAX : channel->slot_bytes))
         return RCM_ERR_UNSUPPORTED; /* no sentence: the caller copies instead */
-    if (!shm_memory_find(&shm->domain->memory, bytes, len, &place)) {
+    if (!shm_memory_place(channel, mem, &place)) {
         if (!may_get || !shm->link)
             return RCM_ERR_UNSUPPORTED;
         how = RCMI_RING_GET;
@@ -44,13 +44,13 @@ rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const void *bytes, s
     if (status != RCM_OK)
         return status;
     if (how == RCMI_RING_GET) {
-        const uint64_t remote = (uint64_t)(uintptr_t)bytes;
-        get_note(shm, bytes, len);
+        const uint64_t remote = (uint64_t)(uintptr_t)mem->bytes;
+        get_note(shm, mem);
         memcpy(writer->header->bytes, &remote, sizeof remote);
     } else {
         memcpy(writer->header->bytes, &place, sizeof place);
     }
-    rcmi_ring_publish(writer, len | how, meta);
+    rcmi_ring_publish(writer, mem->len | how, meta);
     shm->zero_copy = writer->produced;
     shm->put = NULL;
     shm_publish(shm);
@@ -132,13 +132,13 @@ bool shm_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *po
     const uint64_t number = reader->consumed + 1 + posted->ahead;
     struct rcmi_ring_posted *line = rcmi_ring_posted(reader->base, &reader->shape, number);
     if (!line || posted->ahead >= reader->shape.slots || posted->mask ||
-        !shm_memory_find(&shm->link->domain->memory, posted->bytes, posted->cap, &where))
+        !shm_memory_place(channel, &posted->mem, &where))
         return false;
     shm->posted[number % reader->shape.slots] =
-        (struct shm_posted){.number = number, .cap = posted->cap, .bytes = posted->bytes};
+        (struct shm_posted){.number = number, .cap = posted->mem.len, .bytes = posted->mem.bytes};
     shm->nposted++;
     memcpy(line->place, &where, sizeof where);
-    line->cap = posted->cap;
+    line->cap = posted->mem.len;
     /* Pairs with the acquire load in posted_find. */
     atomic_store_explicit(&line->seq, number, memory_order_release);
     return true;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The two ends of a tcp channel. A writer's message is a frame: its payload lies in the frame's
- * private slot, or is the user's own memory when lent. The reader has as many slots as the writer
- * may have messages on the way, and gives them back in credit frames: with the next progress when
- * half of them wait to be told, at once when nearly all do, else with the next data that is sent to
- * that peer. Should the writer run out of slots before that, the next progress tells it.
+ * private slot, or is the user's own memory in a zero-copy send. The reader has as many slots as
+ * the writer may have messages on the way, and gives them back in credit frames: with the next
+ * progress when half of them wait to be told, at once when nearly all do, else with the next data
+ * that is sent to that peer. Should the writer run out of slots before that, the next progress
+ * tells it.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -136,7 +137,7 @@ rcm_status tcp_reader_accept(struct rcmi_channel *base, struct rcmi_blob *offer,
 void tcp_writer_close(struct rcmi_channel *base) {
     struct tcp_channel *channel = channel_of(base);
     if (channel->frames && !tcp_forked(channel->stream->domain))
-        tcp_tx_unlend(channel->stream, channel);
+        tcp_tx_stage(channel->stream, channel);
 }
 
 void tcp_channel_fini(struct rcmi_channel *base) {
@@ -175,13 +176,13 @@ static uint8_t *writer_stage(const struct tcp_channel *channel, uint64_t number)
 
 /* Makes the next message's frame and sends it as far as the socket takes it now. */
 static void writer_publish(struct tcp_channel *channel, const void *payload, size_t len,
-                           uint64_t meta, bool lent) {
+                           uint64_t meta, bool zero_copy) {
     struct tcp_stream *stream = channel->stream;
     uint64_t next = atomic_load_explicit(&channel->committed, memory_order_relaxed);
     struct tcp_frame *frame = &channel->frames[next % channel->base.slots];
     frame->header = (struct tcp_header){TCP_HEADER_DATA, channel->far_index, len, meta};
     frame->payload = payload;
-    frame->lent = lent;
+    frame->zero_copy = zero_copy;
     atomic_store_explicit(&frame->busy, true, memory_order_relaxed);
     atomic_store_explicit(&channel->committed, next + 1, memory_order_release);
     tcp_tx_queue(stream, frame);
@@ -207,21 +208,21 @@ void tcp_commit(struct rcmi_channel *base, size_t len, uint64_t meta) {
     writer_publish(channel, writer_stage(channel, next), len, meta, false);
 }
 
-rcm_status tcp_send_zero_copy(struct rcmi_channel *base, const void *bytes, size_t len,
-                              uint64_t meta, bool may_get) {
+rcm_status tcp_send_zero_copy(struct rcmi_channel *base, const struct rcmi_mem *mem, uint64_t meta,
+                              bool may_get) {
     struct tcp_channel *channel = channel_of(base);
     (void)may_get;
-    if (len > base->slot_bytes)
+    if (mem->len > base->slot_bytes)
         return RCM_ERR_UNSUPPORTED; /* no sentence: in pieces it can */
     if (!writer_has_room(channel))
         return RCM_AGAIN;
-    atomic_fetch_add_explicit(&channel->lent, 1, memory_order_relaxed);
-    writer_publish(channel, bytes, len, meta, true);
+    atomic_fetch_add_explicit(&channel->zero_copy, 1, memory_order_relaxed);
+    writer_publish(channel, mem->bytes, mem->len, meta, true);
     return RCM_OK;
 }
 
 bool tcp_completed(struct rcmi_channel *base) {
-    return atomic_load_explicit(&channel_of(base)->lent, memory_order_acquire) == 0;
+    return atomic_load_explicit(&channel_of(base)->zero_copy, memory_order_acquire) == 0;
 }
 
 /* ---- Reader -------------------------------------------------------------------------------- */
@@ -318,8 +319,8 @@ bool tcp_post_receive(struct rcmi_channel *base, const struct rcmi_posted *poste
         return false;
     /* The message the next peek shows first, and only that one: if it begins to arrive before
      * this is seen, the hint is of no use and must not catch the one after it. */
-    channel->place = posted->bytes;
-    channel->place_cap = posted->cap;
+    channel->place = posted->mem.bytes;
+    channel->place_cap = posted->mem.len;
     channel->place_for = channel->peeked;
     channel->place_like = posted->meta;
     channel->place_mask = posted->mask;

@@ -33,9 +33,9 @@
 #include "transport.h"
 
 #define TCP_STREAMS 1
-/* Messages of bulk channels are mostly lent and received into place, so that their slots are memory
- * that nobody touches; fewer of them mean fewer calls and less that arrives before its place is
- * known. */
+/* Messages of bulk channels are mostly sent without a copy and received into place, so that their
+ * slots are memory that nobody touches; fewer of them mean fewer calls and less that arrives before
+ * its place is known. */
 #define TCP_BULK_SCALE 8
 /* Bytes that one read may take beyond what is asked for: 64 KiB with headers and credits. */
 #define TCP_READ_AHEAD    (65536 + 1024)
@@ -90,7 +90,7 @@ struct tcp_frame {
     const uint8_t *payload;
     size_t done; /* bytes of header and payload that the kernel has */
     struct tcp_header header;
-    bool lent;         /* the payload is the user's memory */
+    bool zero_copy;    /* the payload is the user's memory */
     _Atomic bool busy; /* is in a list; the release when it leaves pairs with reserve's acquire */
 };
 
@@ -204,7 +204,7 @@ struct tcp_channel {
     /* Messages the reader gave back; by rx (release), pairs with the acquire in reserve. */
     _Atomic uint64_t returned;
     /* Lent frames not yet sent; up by the writer, down by tx (release), acquire in quiet. */
-    _Atomic uint32_t lent;
+    _Atomic uint32_t zero_copy;
 
     /* Reader. */
     struct tcp_message *messages; /* slots of them */
@@ -282,8 +282,8 @@ void tcp_tx_promote(struct tcp_stream *stream);
 bool tcp_tx_kick(struct tcp_stream *stream);
 /* The same from progress, together with deferred credits of writers that have run out of slots. */
 bool tcp_tx_move(struct tcp_stream *stream);
-/* Moves what the channel was lent and has not sent to slots of its own. */
-void tcp_tx_unlend(struct tcp_stream *stream, struct tcp_channel *channel);
+/* Copies what zero-copy sends of the channel have not sent yet to slots of its own. */
+void tcp_tx_stage(struct tcp_stream *stream, struct tcp_channel *channel);
 /* Takes the channel's frames out of the list; those that must still travel are copied. */
 void tcp_tx_forget(struct tcp_stream *stream, struct tcp_channel *channel);
 /* Empties the list of a stream that is down. */
@@ -300,8 +300,8 @@ void tcp_writer_close(struct rcmi_channel *base);
 void tcp_channel_fini(struct rcmi_channel *base);
 rcm_status tcp_reserve(struct rcmi_channel *base, size_t len, struct rcmi_reserved *ret_reserved);
 void tcp_commit(struct rcmi_channel *base, size_t len, uint64_t meta);
-rcm_status tcp_send_zero_copy(struct rcmi_channel *base, const void *bytes, size_t len,
-                              uint64_t meta, bool may_get);
+rcm_status tcp_send_zero_copy(struct rcmi_channel *base, const struct rcmi_mem *mem, uint64_t meta,
+                              bool may_get);
 bool tcp_completed(struct rcmi_channel *base);
 rcm_status tcp_peek(struct rcmi_channel *base, struct rcmi_slot *ret_slot);
 void tcp_release(struct rcmi_channel *base);

@@ -36,9 +36,9 @@ static void frame_finish(struct tcp_stream *stream, struct tcp_frame *frame) {
             tcp_tx_defer(stream, frame);
         return;
     }
-    bool lent = frame->lent;
+    bool zero_copy = frame->zero_copy;
     atomic_store_explicit(&frame->busy, false, memory_order_release);
-    if (lent && atomic_fetch_sub_explicit(&owner->lent, 1, memory_order_release) == 1)
+    if (zero_copy && atomic_fetch_sub_explicit(&owner->zero_copy, 1, memory_order_release) == 1)
         rcmi_node_ring(stream->domain->node);
 }
 
@@ -243,18 +243,18 @@ bool tcp_tx_move(struct tcp_stream *stream) {
 
 /* ---- Closing ------------------------------------------------------------------------------- */
 
-void tcp_tx_unlend(struct tcp_stream *stream, struct tcp_channel *channel) {
+void tcp_tx_stage(struct tcp_stream *stream, struct tcp_channel *channel) {
     tcp_lock_take(&stream->tx_lock);
     tcp_lock_take(&stream->queue_lock);
     for (struct tcp_frame *frame = stream->first; frame; frame = frame->next) {
-        if (frame->owner != channel || !frame->lent)
+        if (frame->owner != channel || !frame->zero_copy)
             continue;
         uint8_t *stage = channel->memory + (frame - channel->frames) * channel->stride;
         if (frame->header.len)
             memcpy(stage, frame->payload, frame->header.len);
         frame->payload = stage;
-        frame->lent = false;
-        atomic_fetch_sub_explicit(&channel->lent, 1, memory_order_release);
+        frame->zero_copy = false;
+        atomic_fetch_sub_explicit(&channel->zero_copy, 1, memory_order_release);
     }
     tcp_lock_drop(&stream->queue_lock);
     tcp_lock_drop(&stream->tx_lock);
@@ -272,7 +272,7 @@ static struct tcp_frame *frame_orphan(const struct tcp_frame *frame) {
     copy->payload = (const uint8_t *)(copy + 1);
     copy->done = frame->done;
     copy->header = frame->header;
-    copy->lent = false;
+    copy->zero_copy = false;
     atomic_init(&copy->busy, true);
     if (frame->header.len)
         memcpy(copy + 1, frame->payload, frame->header.len);

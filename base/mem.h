@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A piece of a user's memory, as it travels from the front doors to the transports: where, how
+ * long, of which kind, and what the transports know of it. Not here: registering
+ * (transport/memory.c).
+ */
+#ifndef RCMI_MEM_H
+#define RCMI_MEM_H
+
+#include <stddef.h>
+
+enum rcmi_mem_kind {
+    RCMI_MEM_HOST,
+    RCMI_MEM_DEVICE /* of a GPU: the CPU may not touch it */
+};
+
+struct rcmi_registration;
+
+struct rcmi_mem {
+    void *bytes; /* NULL only if len is 0 */
+    size_t len;
+    enum rcmi_mem_kind kind;
+    const struct rcmi_registration *registration; /* it lies in it; NULL: in none */
+};
+
+/* len bytes of mem, from byte `at` on. */
+static inline struct rcmi_mem rcmi_mem_part(const struct rcmi_mem *mem, size_t at, size_t len) {
+    struct rcmi_mem part = *mem;
+    part.bytes = mem->bytes ? (char *)mem->bytes + at : NULL;
+    part.len = len;
+    return part;
+}
+
+/* Memory of the library's own, and of tests. Reading only is the caller's promise where bytes are
+ * const. */
+static inline struct rcmi_mem rcmi_mem_host(const void *bytes, size_t len) {
+    return (struct rcmi_mem){.bytes = (void *)bytes, .len = len, .kind = RCMI_MEM_HOST};
+}
+
+#endif
