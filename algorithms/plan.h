@@ -41,8 +41,8 @@ struct rcmi_shape {
     int nhosts;
     const int *host_of; /* host of each rank, 0..nhosts-1, numbered by first appearance */
     /* For the cost estimates. */
-    bool loopback; /* the hosts are one machine (shared memory is not used): messages between them
-                      stay in its kernel */
+    bool loopback; /* the hosts are one machine, whose ranks do not all share memory: messages
+                      between them stay in its kernel */
     double crowd;  /* ranks for each processor, on the machine with most; 0 counts as 1 */
 };
 

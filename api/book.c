@@ -46,6 +46,13 @@ rcm_status rcmi_book_host(const struct rcmi_address_book *book, int rank, const 
     return status == RCM_OK ? rcmi_address_host(blob, len, ret_id) : status;
 }
 
+const struct rcmi_transport *rcmi_book_memory(const struct rcmi_address_book *book, int rank) {
+    const void *blob;
+    size_t len;
+    return rcmi_book_lookup(book, rank, &blob, &len) == RCM_OK ? rcmi_address_memory(blob, len)
+                                                               : NULL;
+}
+
 const char *rcmi_book_describe(const struct rcmi_address_book *book, int rank, char text[128]) {
     const void *blob;
     size_t len;

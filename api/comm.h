@@ -60,7 +60,6 @@ struct rcmi_engine {
     struct rcmi_address_book *book;
     int rank, nranks;                /* of the world, that is of rcm_init */
     struct rcmi_protocols protocols; /* rank 0's, without get where some rank cannot */
-    bool merges_hosts;               /* ranks of equal host identity are one host of the shape */
     struct rcmi_cpus *cpus;          /* by world rank */
     _Atomic int refs; /* communicators that are not freed; acquire-release, the last one frees */
     int open;         /* communicators in use; under lock */
@@ -248,7 +247,8 @@ const char *rcmi_comm_describe(const rcm_comm *comm, int rank, char text[RCMI_WH
 /* ---- group.c: making communicators on an engine */
 /* NULL: no memory (thread's error). */
 rcm_comm *rcmi_comm_new(void);
-/* Groups ranks by host identity: host_of, shape, local rank and size, from world_rank. */
+/* From world_rank: groups ranks by host identity for local rank and size and what is known of the
+ * machines, and by the memory they share for host_of and shape. */
 rcm_status rcmi_comm_shape(rcm_comm *comm);
 /* The last step: makes what runs its operations, and adds it to the engine. */
 rcm_status rcmi_comm_equip(rcm_comm *comm);
@@ -500,6 +500,8 @@ rcm_status rcmi_book_lookup(const struct rcmi_address_book *book, int rank, cons
                             size_t *ret_len);
 /* The host identity that rank published. */
 rcm_status rcmi_book_host(const struct rcmi_address_book *book, int rank, const char **ret_id);
+/* By what rank shares memory with ranks of its host; NULL: by nothing. */
+const struct rcmi_transport *rcmi_book_memory(const struct rcmi_address_book *book, int rank);
 /* "rank 3 (pid 4711 on node7)" */
 const char *rcmi_book_describe(const struct rcmi_address_book *book, int rank, char text[128]);
 

@@ -29,13 +29,15 @@ rcm_comm *rcmi_comm_new(void) {
 
 /* ---- Shape --------------------------------------------------------------------------------- */
 
-/* Numbers hosts by first appearance. Without shared memory every rank is a host of its own. */
-static int shape_number_hosts(rcm_comm *comm, const char *const *ids, int *first) {
+/* Numbers hosts by first appearance. A rank that shares no memory is a host of its own: within a
+ * host plans rely on shared memory. By what the ranks published, so that all find the same. */
+static int shape_number_hosts(rcm_comm *comm, const char *const *ids,
+                              const struct rcmi_transport *const *memory, int *first) {
     int nhosts = 0;
     for (int r = 0; r < comm->size; r++) {
         int host = 0;
-        while (host < nhosts &&
-               (!comm->engine->merges_hosts || strcmp(ids[first[host]], ids[r]) != 0))
+        while (host < nhosts && !(memory[r] && memory[r] == memory[first[host]] &&
+                                  strcmp(ids[first[host]], ids[r]) == 0))
             host++;
         if (host == nhosts)
             first[nhosts++] = r;
@@ -93,24 +95,29 @@ static void shape_machines(const rcm_comm *comm, const char *const *ids, struct 
 }
 
 rcm_status rcmi_comm_shape(rcm_comm *comm) {
+    const struct rcmi_address_book *book = comm->engine->book;
     const size_t n = (size_t)comm->size;
     const char **ids = calloc(n, sizeof(*ids));
+    const struct rcmi_transport **memory = calloc(n, sizeof(*memory));
     int *first = calloc(n, sizeof(*first)); /* of each host: its first rank */
     rcm_status status = RCM_OK;
     comm->host_of = calloc(n, sizeof(*comm->host_of));
-    if (!ids || !first || !comm->host_of)
+    if (!ids || !memory || !first || !comm->host_of)
         status = rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", comm->size);
-    for (int r = 0; status == RCM_OK && r < comm->size; r++)
-        status = rcmi_book_host(comm->engine->book, comm->world_rank[r], &ids[r]);
+    for (int r = 0; status == RCM_OK && r < comm->size; r++) {
+        memory[r] = rcmi_book_memory(book, comm->world_rank[r]);
+        status = rcmi_book_host(book, comm->world_rank[r], &ids[r]);
+    }
     if (status == RCM_OK) {
         comm->shape = (struct rcmi_shape){.nranks = comm->size,
-                                          .nhosts = shape_number_hosts(comm, ids, first),
+                                          .nhosts = shape_number_hosts(comm, ids, memory, first),
                                           .host_of = comm->host_of};
         shape_machines(comm, ids, &comm->shape);
         shape_count_local(comm, ids);
         comm->crowd = machine_crowd(comm, ids, comm->rank);
     }
     free(ids);
+    free(memory);
     free(first);
     return status;
 }
@@ -125,7 +132,7 @@ rcm_status rcmi_comm_equip(rcm_comm *comm) {
         .world_rank = comm->world_rank,
         .rank = comm->rank,
         .slot_bytes = comm->slot_bytes,
-        .bulk_bytes = rcmi_node_bulk_bytes(comm->engine->node, !comm->engine->merges_hosts),
+        .bulk_bytes = rcmi_node_bulk_bytes(comm->engine->node),
         .slots = comm->slots,
     };
     rcm_status status = rcmi_exec_create(&config, &comm->exec);

@@ -6,7 +6,7 @@
  *   2. open the store; claim the rank's number in it; rank 0 names the job
  *   3. make the node: listening sockets, shared memory, the engine's thread
  *   4. publish and collect: address and the settings that must be equal
- *   5. group the ranks by host
+ *   5. group the ranks by host and shared memory
  *   6. answer peers; links are made when first used
  */
 #include "auth.h"
@@ -266,11 +266,6 @@ static rcm_status engine_lookup(void *arg, int peer, const void **ret_blob, size
 
 /* ---- Shape --------------------------------------------------------------------------------- */
 
-/* Whether ranks of one host are linked by shared memory: it is the first choice. */
-static bool prefers_shm(const char *transports) {
-    return strcmp(transports, "auto") == 0 || strncmp(transports, "shm", 3) == 0;
-}
-
 /* The communicator of all: every rank is itself. */
 static rcm_status init_shape(struct init *init, rcm_comm *comm) {
     comm->world_rank = calloc((size_t)comm->size, sizeof(*comm->world_rank));
@@ -278,7 +273,6 @@ static rcm_status init_shape(struct init *init, rcm_comm *comm) {
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", comm->size);
     for (int r = 0; r < comm->size; r++)
         comm->world_rank[r] = r;
-    comm->engine->merges_hosts = prefers_shm(init->transports);
     comm->engine->cpus = init->cpus;
     init->cpus = NULL;
     rcm_status status = rcmi_comm_shape(comm);

@@ -316,6 +316,13 @@ enum rcmi_process_state rcmi_address_look(const void *blob, size_t len) {
     return rcmi_process_look(&process);
 }
 
+const struct rcmi_transport *rcmi_address_memory(const void *blob, size_t len) {
+    const char *transports = NULL;
+    return find_string(blob, len, TAG_TRANSPORTS, &transports) == RCM_OK
+               ? rcmi_registry_memory(transports)
+               : NULL;
+}
+
 /* ---- Facts ----------------------------------------------------------------------------------- */
 
 static uint64_t hash_bytes(const void *bytes, size_t len) { /* FNV-1a */

@@ -535,6 +535,9 @@ rcm_status rcmi_node_sleep_init(struct rcmi_node *node);
 
 /* Fills node->domains from the configured list; no domain is initialised yet. */
 rcm_status rcmi_registry_select(struct rcmi_node *node);
+/* The first of a list of names, if it is a transport by which ranks of one host share memory; else
+ * NULL. */
+const struct rcmi_transport *rcmi_registry_memory(const char *list);
 
 /* ---- chaos/ ---------------------------------------------------------------------------------- */
 

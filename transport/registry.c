@@ -88,11 +88,21 @@ static rcm_status registry_listed(struct rcmi_node *node, const char *list) {
     return RCM_OK;
 }
 
-size_t rcmi_node_bulk_bytes(const struct rcmi_node *node, bool any_pair) {
+static bool registry_shares(const struct rcmi_transport *transport) {
+    return transport->same_host && transport->multicast;
+}
+
+const struct rcmi_transport *rcmi_registry_memory(const char *list) {
+    const struct rcmi_transport *first = registry_find(list, strcspn(list, ","));
+    return first && registry_shares(first) ? first : NULL;
+}
+
+size_t rcmi_node_bulk_bytes(const struct rcmi_node *node) {
+    const bool shares = registry_shares(node->domains[0].transport);
     uint32_t scale = UINT32_MAX;
     for (int i = 0; i < node->ndomains; i++) {
         const struct rcmi_transport *transport = node->domains[i].transport;
-        if (transport == &rcmi_transport_self || (transport->same_host && !any_pair))
+        if (transport == &rcmi_transport_self || (transport->same_host && shares))
             continue;
         scale = transport->bulk_scale < scale ? transport->bulk_scale : scale;
     }

@@ -60,6 +60,7 @@
 
 struct rcmi_node;
 struct rcmi_channel;
+struct rcmi_transport;
 
 #define RCMI_HOST_ID_MAX 200 /* bytes, without the NUL */
 
@@ -106,6 +107,10 @@ rcm_status rcmi_address_process(const void *blob, size_t len, int *ret_pid,
                                 const char **ret_hostname);
 /* What can be seen from here of the process of an address blob. */
 enum rcmi_process_state rcmi_address_look(const void *blob, size_t len);
+/* The transport by which the rank of an address blob shares memory with ranks of its host: the one
+ * it prefers, if that serves one host only and has multicast; else NULL. Ranks of equal host
+ * identity share memory if it is the same for both; all ranks find the same in the same blobs. */
+const struct rcmi_transport *rcmi_address_memory(const void *blob, size_t len);
 /* Starts the loop thread before the start: from here on strangers are seen off, while peers that
  * dial already wait for their answer. Without it all wait, and a scanner can fill the queue. */
 rcm_status rcmi_node_attend(struct rcmi_node *node);
@@ -228,8 +233,9 @@ void rcmi_node_set_protocols(struct rcmi_node *node, const struct rcmi_protocols
                              enum rcmi_sharing sharing);
 const struct rcmi_protocol *rcmi_node_protocol(const struct rcmi_node *node);
 
-/* Bytes that the slots of such a channel have at least: between hosts, or of any pair. */
-size_t rcmi_node_bulk_bytes(const struct rcmi_node *node, bool any_pair);
+/* Bytes that the slots of such a channel have at least, of any pair that does not share memory (see
+ * rcmi_address_memory). */
+size_t rcmi_node_bulk_bytes(const struct rcmi_node *node);
 rcm_status rcmi_channel_open_writer(struct rcmi_node *node, uint32_t epoch, uint32_t id,
                                     const int *readers, int nreaders,
                                     struct rcmi_channel **ret_channel);

@@ -46,6 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fuzz_require(pid >= 0 && memchr(text, 0, size - (size_t)((const uint8_t *)text - data)),
                      "a host name lies in the blob");
     (void)rcmi_address_look(data, size); /* only looks */
+    const struct rcmi_transport *memory = rcmi_address_memory(data, size);
+    fuzz_require(!memory || memory->multicast, "memory is shared by a transport with multicast");
     rcm_status status = rcmi_address_parse(data, size, &address);
     fuzz_judge(status);
     if (status == RCM_OK) {
