@@ -203,7 +203,12 @@ static void link_up(struct rcmi_link *link) {
     link_set(link, RCMI_LINK_UP);
     free(link->targets);
     link->targets = NULL;
-    rcmi_log(RCMI_LOG_DEBUG, "linked to rank %d by %s", link->peer, link->domain->transport->name);
+    if (link->detour[0] && !link->same_host)
+        rcmi_log(RCMI_LOG_WARN, "linked to rank %d by %s: its Unix socket does not work: %s",
+                 link->peer, link->domain->transport->name, link->detour);
+    else
+        rcmi_log(RCMI_LOG_DEBUG, "linked to rank %d by %s", link->peer,
+                 link->domain->transport->name);
     rcmi_channels_link_up(link);
     rcmi_outbox_repeat(link);
     if (node->leaving)

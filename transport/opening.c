@@ -33,6 +33,19 @@ struct rcmi_pending {
 
 /* ---- The writer ------------------------------------------------------------------------------ */
 
+/* Why a link is not over a Unix socket, as far as this side knows, to follow its transport's name.
+ */
+static void explain_detour(const struct rcmi_link *link, char *text, size_t cap) {
+    text[0] = '\0';
+    if (link->same_host)
+        return;
+    if (link->detour[0])
+        snprintf(text, cap, ", because its Unix socket does not work: %s", link->detour);
+    else if (!link->initiator)
+        snprintf(text, cap, ", by which it connected to rank %d and may have logged why",
+                 rcmi_node_rank(link->node));
+}
+
 /* Are all links up? Fails the end if they cannot carry it. */
 static bool links_are_up(struct rcmi_end *end) {
     struct rcmi_node *node = end->channel->node;
@@ -48,12 +61,12 @@ static bool links_are_up(struct rcmi_end *end) {
             fault = "is reached by a transport without multicast";
         domain = link->domain;
         if (fault) {
-            const char *detour = link->same_host ? "" : link->detour;
-            (void)rcmi_fail_peer(
-                RCM_ERR_UNSUPPORTED, link->peer,
-                "channel %u:%u has %d readers, and rank %d %s (%s%s%s)", end->channel->epoch,
-                end->channel->id, end->nreaders, link->peer, fault, domain->transport->name,
-                detour[0] ? ", because its Unix socket does not work: " : "", detour);
+            char detour[200];
+            explain_detour(link, detour, sizeof detour);
+            (void)rcmi_fail_peer(RCM_ERR_UNSUPPORTED, link->peer,
+                                 "channel %u:%u has %d readers, and rank %d %s (%s%s)",
+                                 end->channel->epoch, end->channel->id, end->nreaders, link->peer,
+                                 fault, domain->transport->name, detour);
             rcmi_end_fail(end, rcmi_last_error());
             return false;
         }
