@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ranks of one machine that do not all have the same transports, or cannot use one that they have:
+ *     rows CASE RANKS ODD[,ODD...]
+ *   lacks     the odd ranks have no shared memory: their system refuses memory files
+ *   shrink-N  the same; then rank N dies, and the others go on in a communicator of their own
+ *   detour    all have it, but the Unix sockets of the odd ranks refuse connections, and theirs
+ *             fail, so that pairs with one of them are linked by TCP. More than two ranks use
+ *             algorithms without channels of several readers only.
+ *   told      the same, and a channel with several readers is called for: an error that says why
+ * All operations are checked, each with every algorithm that these ranks can use. The library calls
+ * this file's memfd_create and connect, which refuse what they are to.
+ *
+ * Not here: ranks that may not read each other's memory (get.c).
+ */
+#include "ranks.h"
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* ---- What the system refuses ----------------------------------------------------------------- */
+
+enum { RANKS_MAX = 16 };
+
+static bool odd[RANKS_MAX];        /* set before there are ranks */
+static bool no_memory, no_sockets; /* of the odd ones; likewise */
+static _Atomic int refused;        /* calls of this process */
+
+static bool this_is_odd(void) {
+    const char *rank = getenv("RINGCOMM_RANK");
+    return rank && odd[atoi(rank) % RANKS_MAX];
+}
+
+int memfd_create(const char *name, unsigned flags) {
+    if (no_memory && this_is_odd()) {
+        atomic_fetch_add(&refused, 1);
+        errno = ENOSYS;
+        return -1;
+    }
+    return (int)syscall(SYS_memfd_create, name, flags);
+}
+
+/* Is it the Unix socket of an odd rank, or of any seen from an odd one? */
+static bool leads_to_odd(const struct sockaddr_un *addr, socklen_t len) {
+    static const char prefix[] = "ringcomm-";
+    const size_t before = sizeof(addr->sun_family) + 1 + sizeof(prefix) - 1;
+    if (addr->sun_family != AF_UNIX || len <= before ||
+        memcmp(addr->sun_path + 1, prefix, sizeof(prefix) - 1) != 0)
+        return false;
+    return this_is_odd() || odd[atoi(addr->sun_path + sizeof(prefix)) % RANKS_MAX];
+}
+
+int connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t len) {
+    const struct sockaddr *addr = address.__sockaddr__;
+    struct sockaddr_un name = {.sun_family = addr->sa_family};
+    if (addr->sa_family == AF_UNIX)
+        memcpy(&name, addr, len < sizeof(name) ? len : sizeof(name));
+    if (no_sockets && leads_to_odd(&name, len)) {
+        atomic_fetch_add(&refused, 1);
+        errno = ECONNREFUSED;
+        return -1;
+    }
+    return (int)syscall(SYS_connect, fd, addr, len);
+}
+
+/* ---- Operations ------------------------------------------------------------------------------ */
+
+static const size_t counts[] = {1, 2, 16, 33, 500, 4096, 16384, 100003, 1 << 20};
+enum { COUNTS = sizeof(counts) / sizeof(counts[0]), COUNT_MAX = 1 << 20 };
+
+static float input(int rank, size_t i) {
+    return (float)((i * 7 + (size_t)rank * 13) % 101);
+}
+
+static float sum_of(int size, size_t i) {
+    float sum = 0;
+    for (int r = 0; r < size; r++)
+        sum += input(r, i);
+    return sum;
+}
+
+static float *floats(size_t count) {
+    float *data = calloc(count, sizeof(*data));
+    if (!data)
+        abort();
+    return data;
+}
+
+static rcm_status finish(rcm_status status, rcm_work *work) {
+    if (status == RCM_OK && work)
+        status = rcm_work_wait(work, -1);
+    rcm_work_free(work);
+    return status;
+}
+
+/* Every other one is asynchronous, and every third in place. */
+static int check_all_reduce(rcm_comm *comm, const char *algorithm) {
+    float *in = floats(COUNT_MAX), *out = floats(COUNT_MAX);
+    struct rcm_call call = RCM_CALL_INIT;
+    int errors = 0;
+    call.algorithm = algorithm;
+    for (size_t c = 0; c < COUNTS && errors == 0; c++) {
+        float *result = c % 3 == 2 ? in : out;
+        rcm_work *work = NULL;
+        size_t wrong = 0;
+        for (size_t i = 0; i < counts[c]; i++) {
+            in[i] = input(rcm_rank(comm), i);
+            out[i] = -1;
+        }
+        const rcm_status status = rcm_all_reduce(comm, in, result, counts[c], RCM_FLOAT32, RCM_SUM,
+                                                 &call, c % 2 ? &work : NULL);
+        CHECK(errors, finish(status, work) == RCM_OK, "rank %d: all_reduce %s of %zu: %s",
+              rcm_rank(comm), algorithm ? algorithm : "", counts[c], rcm_last_error());
+        for (size_t i = 0; i < counts[c]; i++)
+            wrong += result[i] != sum_of(rcm_size(comm), i);
+        CHECK(errors, wrong == 0, "rank %d: all_reduce %s of %zu: %zu wrong", rcm_rank(comm),
+              algorithm ? algorithm : "", counts[c], wrong);
+    }
+    free(in);
+    free(out);
+    return errors;
+}
+
+static int check_broadcast(rcm_comm *comm, const char *algorithm) {
+    float *data = floats(COUNT_MAX);
+    struct rcm_call call = RCM_CALL_INIT;
+    int errors = 0;
+    call.algorithm = algorithm;
+    for (size_t k = 0; k < COUNTS * (size_t)rcm_size(comm) && errors == 0; k++) {
+        const size_t count = counts[k % COUNTS];
+        const int root = (int)(k / COUNTS);
+        rcm_work *work = NULL;
+        size_t wrong = 0;
+        for (size_t i = 0; i < count; i++)
+            data[i] = rcm_rank(comm) == root ? input(root, i) : -1;
+        const rcm_status status =
+            rcm_broadcast(comm, data, count, RCM_FLOAT32, root, &call, k % 2 ? &work : NULL);
+        CHECK(errors, finish(status, work) == RCM_OK, "rank %d: broadcast %s of %zu from %d: %s",
+              rcm_rank(comm), algorithm ? algorithm : "", count, root, rcm_last_error());
+        for (size_t i = 0; i < count; i++)
+            wrong += data[i] != input(root, i);
+        CHECK(errors, wrong == 0, "rank %d: broadcast %s of %zu from %d: %zu wrong", rcm_rank(comm),
+              algorithm ? algorithm : "", count, root, wrong);
+    }
+    free(data);
+    return errors;
+}
+
+static int check_barrier(rcm_comm *comm, const char *algorithm) {
+    struct rcm_call call = RCM_CALL_INIT;
+    int errors = 0;
+    call.algorithm = algorithm;
+    for (int i = 0; i < 20 && errors == 0; i++) {
+        rcm_work *work = NULL;
+        const rcm_status status = rcm_barrier(comm, &call, i % 2 ? &work : NULL);
+        CHECK(errors, finish(status, work) == RCM_OK, "rank %d: barrier %s: %s", rcm_rank(comm),
+              algorithm ? algorithm : "", rcm_last_error());
+    }
+    return errors;
+}
+
+static int check_collective(rcm_comm *comm, enum rcm_collective collective, const char *algorithm) {
+    return collective == RCM_ALL_REDUCE  ? check_all_reduce(comm, algorithm)
+           : collective == RCM_BROADCAST ? check_broadcast(comm, algorithm)
+                                         : check_barrier(comm, algorithm);
+}
+
+/* By every algorithm that these ranks can use, and by cost. */
+static int check_algorithms(rcm_comm *comm) {
+    struct rcm_algorithm_info info;
+    int errors = 0;
+    for (int c = RCM_ALL_REDUCE; c <= RCM_BARRIER; c++) {
+        const enum rcm_collective collective = (enum rcm_collective)c;
+        errors += check_collective(comm, collective, NULL);
+        for (size_t i = 0; errors == 0 && rcm_algorithm_at(collective, i, &info) == RCM_OK; i++)
+            if (rcm_comm_prepare(comm, collective, 64, 0, info.name) == RCM_OK)
+                errors += check_collective(comm, collective, info.name);
+    }
+    return errors;
+}
+
+/* Algorithms without channels of several readers. */
+static const char plain[] = "all_reduce=ring,broadcast=binomial,barrier=dissemination";
+
+static int check_plain(rcm_comm *comm) {
+    return check_all_reduce(comm, "ring") + check_all_reduce(comm, "recursive_doubling") +
+           check_broadcast(comm, "binomial") + check_broadcast(comm, "chain") +
+           check_barrier(comm, "dissemination");
+}
+
+/* All pairs in both directions at once, oneself too. */
+static int check_messages(rcm_comm *comm) {
+    static const size_t sizes[] = {0, 1, 100, 5000, 70000, 1 << 20};
+    const int n = rcm_size(comm);
+    int errors = 0;
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]) && errors == 0; s++) {
+        const size_t len = sizes[s];
+        uint8_t *out = malloc(len + 1), *in = calloc((size_t)n, len + 1);
+        rcm_work *works[2 * RANKS_MAX] = {NULL};
+        for (size_t i = 0; i < len; i++)
+            out[i] = (uint8_t)(i * 31 + (size_t)rcm_rank(comm));
+        for (int r = 0; r < n; r++)
+            CHECK(errors,
+                  rcm_irecv(comm, in + (size_t)r * len, len, RCM_UINT8, r, s, &works[r]) ==
+                          RCM_OK &&
+                      rcm_isend(comm, out, len, RCM_UINT8, r, s, &works[n + r]) == RCM_OK,
+                  "rank %d and %d: %s", rcm_rank(comm), r, rcm_last_error());
+        for (int i = 0; i < 2 * n; i++)
+            CHECK(errors, finish(RCM_OK, works[i]) == RCM_OK, "rank %d and %d, %zu bytes: %s",
+                  rcm_rank(comm), i % n, len, rcm_last_error());
+        for (size_t i = 0; i < len * (size_t)n && errors == 0; i++)
+            CHECK(errors, in[i] == (uint8_t)(i % len * 31 + i / len),
+                  "rank %d: byte %zu of %zu from rank %zu is wrong", rcm_rank(comm), i % len, len,
+                  i / len);
+        free(out);
+        free(in);
+    }
+    return errors;
+}
+
+/* Many under way at once, waited for in another order. */
+static int check_many(rcm_comm *comm) {
+    enum { WORKS = 12, COUNT = 20000 };
+    float *data = floats((size_t)WORKS * COUNT);
+    rcm_work *works[WORKS] = {NULL};
+    int errors = 0;
+    size_t wrong = 0;
+    for (size_t i = 0; i < (size_t)WORKS * COUNT; i++)
+        data[i] = input(rcm_rank(comm), i);
+    for (size_t w = 0; w < WORKS; w++)
+        CHECK(errors,
+              rcm_all_reduce(comm, data + w * COUNT, data + w * COUNT, COUNT, RCM_FLOAT32, RCM_SUM,
+                             NULL, &works[w]) == RCM_OK,
+              "%s", rcm_last_error());
+    for (size_t k = 0; k < WORKS; k++)
+        CHECK(errors, finish(RCM_OK, works[k * 5 % WORKS]) == RCM_OK, "%s", rcm_last_error());
+    for (size_t i = 0; i < (size_t)WORKS * COUNT; i++)
+        wrong += data[i] != sum_of(rcm_size(comm), i);
+    CHECK(errors, wrong == 0, "rank %d: %zu of many sums are wrong", rcm_rank(comm), wrong);
+    free(data);
+    return errors;
+}
+
+static int check_all(rcm_comm *comm) {
+    return check_algorithms(comm) + check_messages(comm) + check_many(comm);
+}
+
+/* ---- Cases ----------------------------------------------------------------------------------- */
+
+/* The test is about nothing if the system refused nothing. */
+static int check_refused(const rcm_comm *comm) {
+    int errors = 0;
+    if (this_is_odd())
+        CHECK(errors, atomic_load(&refused) > 0, "rank %d lacks nothing", rcm_rank(comm));
+    return errors;
+}
+
+static int check_lacks(rcm_comm *comm, void *arg) {
+    (void)arg;
+    return check_refused(comm) + check_all(comm);
+}
+
+static int check_detour(rcm_comm *comm, void *arg) {
+    (void)arg;
+    if (rcm_size(comm) == 2)
+        return check_all(comm);
+    return check_plain(comm) + check_messages(comm) + check_many(comm);
+}
+
+/* Some rank is the writer that finds out; the others hear of it. */
+static int check_told(rcm_comm *comm, void *arg) {
+    struct rcm_error error = RCM_ERROR_INIT;
+    struct rcm_call call = RCM_CALL_INIT;
+    float x = 1, y = 0;
+    int errors = 0;
+    (void)arg;
+    call.algorithm = "one_shot";
+    const rcm_status status = rcm_all_reduce(comm, &x, &y, 1, RCM_FLOAT32, RCM_SUM, &call, NULL);
+    CHECK(errors, status == RCM_ERR_UNSUPPORTED, "rank %d: %s: %s", rcm_rank(comm),
+          rcm_status_name(status), rcm_last_error());
+    (void)!rcm_comm_error(comm, &error);
+    CHECK(errors, error.origin >= 0 && error.origin < rcm_size(comm), "rank %d: origin %d",
+          rcm_rank(comm), error.origin);
+    CHECK(errors,
+          strstr(error.text, "readers, and rank ") &&
+              (strstr(error.text, strerror(ECONNREFUSED)) || strstr(error.text, "it connected to")),
+          "rank %d: %s", rcm_rank(comm), error.text);
+    (void)!rcm_destroy(comm);
+    return errors;
+}
+
+static int check_shrink(rcm_comm *comm, void *arg) {
+    const int dies = *(const int *)arg;
+    rcm_comm *rest = NULL;
+    int errors = check_refused(comm) + check_all_reduce(comm, NULL) + check_messages(comm);
+    (void)!rcm_barrier(comm, NULL, NULL); /* of others it may fail, if that rank is out first */
+    if (rcm_rank(comm) == dies)
+        _exit(errors);
+    (void)!rcm_barrier(comm, NULL, NULL);
+    if (rcm_comm_shrink(comm, NULL, &rest) != RCM_OK) {
+        fprintf(stderr, "rank %d: shrink: %s\n", rcm_rank(comm), rcm_last_error());
+        return errors + 1;
+    }
+    CHECK(errors, rcm_size(rest) == rcm_size(comm) - 1, "%d ranks are left", rcm_size(rest));
+    errors += check_all(rest);
+    CHECK(errors, rcm_destroy(rest) == RCM_OK, "%s", rcm_last_error());
+    (void)!rcm_destroy(comm);
+    return errors;
+}
+
+static void read_odd(const char *list) {
+    for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
+        odd[atoi(at) % RANKS_MAX] = true;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 4) {
+        fprintf(stderr, "usage: rows lacks|shrink-RANK|detour|told RANKS ODD[,ODD...]\n");
+        return 2;
+    }
+    static const char shrink[] = "shrink-";
+    const char *name = argv[1];
+    int dies = -1;
+    struct ranks ranks = {.n = atoi(argv[2]), .transport = "auto"};
+    int (*check)(rcm_comm *, void *) = check_lacks;
+    if (strncmp(name, shrink, sizeof(shrink) - 1) == 0) {
+        dies = atoi(name + sizeof(shrink) - 1);
+        check = check_shrink;
+        ranks.keep = true;
+    } else if (strcmp(name, "detour") == 0) {
+        check = check_detour;
+        if (ranks.n > 2)
+            ranks.algorithm = plain;
+    } else if (strcmp(name, "told") == 0) {
+        check = check_told;
+        ranks.keep = true;
+    }
+    no_sockets = check == check_detour || check == check_told;
+    no_memory = !no_sockets;
+    read_odd(argv[3]);
+    return ranks_run(&ranks, check, &dies) ? 1 : 0;
+}
