@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the library can say of itself: transports and algorithms. Settings: base/settings.c. */
+/* What the library can say of itself: transports, constants by which a way is chosen, algorithms.
+ * Settings: base/settings.c. */
 #include "comm.h"
 
 rcm_status rcm_transport_at(size_t i, struct rcm_transport_info *ret_info) {
@@ -15,6 +16,27 @@ rcm_status rcm_transport_at(size_t i, struct rcm_transport_info *ret_info) {
     ret_info->name = rcmi_transports[i]->name;
     ret_info->usable = rcmi_transports[i]->probe(reason, sizeof(reason));
     ret_info->reason = reason;
+    return RCM_OK;
+}
+
+rcm_status rcm_protocol_at(size_t i, struct rcm_protocol_info *ret_info) {
+    static const struct rcmi_sized sized = {"ret_info", "RCM_PROTOCOL_INFO_INIT",
+                                            RCMI_PROTOCOL_SIZE_0, sizeof(struct rcm_protocol_info)};
+    static _Thread_local struct rcmi_protocol_item item;
+    if (!ret_info)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "ret_info is NULL");
+    rcm_status status = rcmi_struct_out_check(&sized, ret_info);
+    if (status == RCM_OK)
+        status = rcmi_protocols_item(i, &item);
+    if (status != RCM_OK)
+        return status;
+    const struct rcm_protocol_info info = {.size = sizeof(info),
+                                           .name = item.name,
+                                           .value = item.value,
+                                           .default_value = item.built_in,
+                                           .origin = item.origin,
+                                           .help = item.help};
+    rcmi_struct_out(&sized, &info, ret_info);
     return RCM_OK;
 }
 

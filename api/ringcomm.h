@@ -89,8 +89,8 @@
  *   fields at their end, so program and library may be of different versions:
  *   - A program built with an older header gives a smaller struct. Fields that it does not have
  *     count as 0, which means what was before them; of a struct that the library fills (rcm_error,
- * rcm_message) only the bytes that the program has are written. Every size is accepted from that of
- * version 0.1.0 on.
+ *     rcm_message, rcm_protocol_info) only the bytes that the program has are written. Every size
+ *     from that of the first version on is accepted.
  *   - A program built with a newer header gives a larger struct. It is accepted if what the library
  *     does not know is 0, as the _INIT macros leave it, else RCM_ERR_INVALID says that the library
  *     is older than the program. In a struct that the library fills those bytes become 0.
@@ -539,6 +539,24 @@ struct rcm_setting {
 /* The i-th setting as the environment now has it; RCM_ERR_NOT_FOUND past the last. Secrets are
  * shown as "(set)". Strings live until the next call by the same thread. */
 RCM_CHECKED rcm_status rcm_setting_at(size_t i, struct rcm_setting *ret_setting);
+
+/* A constant by which it is chosen which way data goes between ranks of one host. rank 0's are
+ * those of the whole job. */
+struct rcm_protocol_info {
+    uint32_t size;
+    const char *name;          /* "get.roomy": where each rank of a host has a CPU of its own;
+                                  "get.oversubscribed": where they share CPUs */
+    const char *value;         /* the sizes that take this way: "64K-", "0-32K", "never" */
+    const char *default_value; /* built in for this CPU */
+    const char *origin;        /* RINGCOMM_PROTOCOL, RINGCOMM_TUNING, or "built in for Intel" */
+    const char *help;
+};
+#define RCM_PROTOCOL_INFO_INIT                                                                     \
+    { .size = sizeof(struct rcm_protocol_info) }
+/* The i-th constant as the environment now has it; RCM_ERR_NOT_FOUND past the last, RCM_ERR_CONFIG
+ * where rcm_init would fail with it, with the same sentence. Strings live until the next call by
+ * the same thread. */
+RCM_CHECKED rcm_status rcm_protocol_at(size_t i, struct rcm_protocol_info *ret_info);
 
 /* Who this process is to rcm_init, as the environment now has it: "rank", "world_size",
  * "local_rank", "local_world_size" and "url", where it meets the others. */

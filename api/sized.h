@@ -23,6 +23,7 @@
 #define RCMI_ERROR_SIZE_0        RCMI_SIZE_TO(struct rcm_error, text)
 #define RCMI_CALL_SIZE_0         RCMI_SIZE_TO(struct rcm_call, algorithm)
 #define RCMI_MESSAGE_SIZE_0      RCMI_SIZE_TO(struct rcm_message, bytes)
+#define RCMI_PROTOCOL_SIZE_0     RCMI_SIZE_TO(struct rcm_protocol_info, help)
 
 /* One such struct. */
 struct rcmi_sized {

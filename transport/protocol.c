@@ -249,26 +249,25 @@ rcm_status rcmi_protocols_read(const char *text, const char *origin,
     return RCM_OK;
 }
 
-bool rcmi_protocols_item(const struct rcmi_protocols *protocols, size_t i,
-                         char name[RCMI_PROTOCOL_NAME], char range[RCMI_RANGE_TEXT],
-                         const char **ret_help) {
-    struct rcmi_protocols copy = *protocols;
-    const size_t field = i / RCMI_SHARINGS;
-    const int sharing = (int)(i % RCMI_SHARINGS);
-    if (field >= FIELDS)
-        return false;
-    snprintf(name, RCMI_PROTOCOL_NAME, "%s.%s", fields[field].name, sharings[sharing]);
-    range_write(*field_range(&copy, field, sharing), range);
-    *ret_help = fields[field].help;
-    return true;
+/* Constants are numbered by field, then by sharing. */
+enum { ITEMS = FIELDS * RCMI_SHARINGS };
+
+static struct rcmi_range *item_range(struct rcmi_protocols *protocols, size_t i) {
+    return field_range(protocols, i / RCMI_SHARINGS, (int)(i % RCMI_SHARINGS));
+}
+
+static void item_name(size_t i, char name[RCMI_PROTOCOL_NAME]) {
+    snprintf(name, RCMI_PROTOCOL_NAME, "%s.%s", fields[i / RCMI_SHARINGS].name,
+             sharings[i % RCMI_SHARINGS]);
 }
 
 void rcmi_protocols_write(const struct rcmi_protocols *protocols, char text[RCMI_PROTOCOLS_TEXT]) {
+    struct rcmi_protocols copy = *protocols;
     char name[RCMI_PROTOCOL_NAME], range[RCMI_RANGE_TEXT];
-    const char *help;
     size_t used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; rcmi_protocols_item(protocols, i, name, range, &help); i++) {
+    for (size_t i = 0; i < ITEMS; i++) {
+        item_name(i, name);
+        range_write(*item_range(&copy, i), range);
         const int len =
             snprintf(text + used, RCMI_PROTOCOLS_TEXT - used, "%s%s=%s", i ? " " : "", name, range);
         used += len > 0 ? (size_t)len : 0;
@@ -302,14 +301,49 @@ static rcm_status tuning_read(const char *path, struct rcmi_protocols *protocols
     return status;
 }
 
+/* What changes the built-in row, one after the other. */
+static const char *const variables[] = {"RINGCOMM_TUNING", "RINGCOMM_PROTOCOL"};
+enum { VARIABLES = sizeof variables / sizeof variables[0] };
+
+static rcm_status variable_read(int which, struct rcmi_protocols *protocols) {
+    const char *text = rcmi_setting(variables[which]);
+    if (which > 0)
+        return rcmi_protocols_read(text, variables[which], protocols);
+    return text[0] ? tuning_read(text, protocols) : RCM_OK;
+}
+
 rcm_status rcmi_protocols_local(struct rcmi_protocols *ret_protocols) {
-    const char *tuning = rcmi_setting("RINGCOMM_TUNING");
+    rcm_status status = RCM_OK;
     *ret_protocols = *rcmi_protocols_of(rcmi_cpu());
-    rcm_status status = tuning[0] ? tuning_read(tuning, ret_protocols) : RCM_OK;
-    if (status == RCM_OK)
-        status = rcmi_protocols_read(rcmi_setting("RINGCOMM_PROTOCOL"), "RINGCOMM_PROTOCOL",
-                                     ret_protocols);
+    for (int v = 0; v < VARIABLES && status == RCM_OK; v++)
+        status = variable_read(v, ret_protocols);
     return status;
+}
+
+rcm_status rcmi_protocols_item(size_t i, struct rcmi_protocol_item *ret_item) {
+    const struct rcmi_range unsaid = {2, 0}; /* no text says this */
+    struct rcmi_protocols said = *rcmi_protocols_of(rcmi_cpu());
+    if (i >= ITEMS)
+        return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "there is no constant number %zu, only %d", i,
+                         (int)ITEMS);
+    struct rcmi_range *at = item_range(&said, i), now = *at;
+    item_name(i, ret_item->name);
+    range_write(now, ret_item->built_in);
+    snprintf(ret_item->origin, sizeof ret_item->origin, "built in for %s",
+             rcmi_cpu_text(rcmi_cpu()));
+    for (int v = 0; v < VARIABLES; v++) {
+        *at = unsaid;
+        const rcm_status status = variable_read(v, &said);
+        if (status != RCM_OK)
+            return status;
+        if (at->from == unsaid.from && at->to == unsaid.to)
+            continue;
+        now = *at;
+        snprintf(ret_item->origin, sizeof ret_item->origin, "%s", variables[v]);
+    }
+    range_write(now, ret_item->value);
+    ret_item->help = fields[i / RCMI_SHARINGS].help;
+    return RCM_OK;
 }
 
 void rcmi_protocols_forbid_get(struct rcmi_protocols *protocols) {

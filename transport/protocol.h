@@ -72,9 +72,14 @@ rcm_status rcmi_protocols_local(struct rcmi_protocols *ret_protocols);
 /* No rank may get from another: large messages go by slots. */
 void rcmi_protocols_forbid_get(struct rcmi_protocols *protocols);
 
-/* The i-th constant, as i = 0, 1, ... until it is false: "get.roomy" and its range in words. */
-bool rcmi_protocols_item(const struct rcmi_protocols *protocols, size_t i,
-                         char name[RCMI_PROTOCOL_NAME], char range[RCMI_RANGE_TEXT],
-                         const char **ret_help);
+/* One constant of this process, in words. */
+struct rcmi_protocol_item {
+    char name[RCMI_PROTOCOL_NAME]; /* "get.roomy" */
+    char value[RCMI_RANGE_TEXT], built_in[RCMI_RANGE_TEXT];
+    char origin[64]; /* the variable that says it, or "built in for Intel" */
+    const char *help;
+};
+/* The i-th of rcmi_protocols_local; RCM_ERR_NOT_FOUND past the last. */
+rcm_status rcmi_protocols_item(size_t i, struct rcmi_protocol_item *ret_item);
 
 #endif

@@ -186,19 +186,18 @@ static void test_errors(void **state) {
 
 static void test_items(void **state) {
     (void)state;
-    struct rcmi_protocols protocols = base();
-    char name[RCMI_PROTOCOL_NAME], range[RCMI_RANGE_TEXT];
-    const char *help = NULL;
+    struct rcmi_protocol_item item;
     size_t i = 0;
     bool seen = false;
-    check_ok(rcmi_protocols_read("get.oversubscribed=16K-8M", "text", &protocols));
-    for (; rcmi_protocols_item(&protocols, i, name, range, &help); i++) {
-        assert_true(strlen(help) > 0);
-        if (strcmp(name, "get.oversubscribed") == 0) {
-            assert_string_equal(range, "16K-8M");
-            seen = true;
-        }
+    setenv("RINGCOMM_PROTOCOL", "get.oversubscribed=16K-8M", 1);
+    for (; rcmi_protocols_item(i, &item) == RCM_OK; i++) {
+        const bool said = strcmp(item.name, "get.oversubscribed") == 0;
+        assert_true(strlen(item.help) > 0);
+        assert_int_equal(strcmp(item.origin, "RINGCOMM_PROTOCOL") == 0, said);
+        assert_true(said || strcmp(item.value, item.built_in) == 0);
+        seen = seen || (said && strcmp(item.value, "16K-8M") == 0);
     }
+    unsetenv("RINGCOMM_PROTOCOL");
     assert_true(seen);
     assert_int_equal(i, RCMI_SHARINGS * sizeof(struct rcmi_protocol) / sizeof(struct rcmi_range));
 }
