@@ -15,7 +15,9 @@ static bool shm_probe(char *reason, size_t cap) {
         return false;
     }
     rcmi_fd_close(&fd);
-    snprintf(reason, cap, "memory files work");
+    char gets[160];
+    (void)rcmi_process_reads_others(gets, sizeof gets);
+    snprintf(reason, cap, "memory files work; %s", gets);
     return true;
 }
 
