@@ -12,7 +12,7 @@
 
 /* Name, text for people. */
 #define RCMI_CPU_MAP(X)                                                                            \
-    X(OTHER, "other")                                                                              \
+    X(OTHER, "other CPUs")                                                                         \
     X(INTEL, "Intel")                                                                              \
     X(ZEN, "AMD before Zen 5")                                                                     \
     X(ZEN_5, "AMD Zen 5 or later")

@@ -17,11 +17,12 @@ enum info_section {
     INFO_LIBRARY = 1 << 0,
     INFO_FEATURES = 1 << 1,
     INFO_TRANSPORTS = 1 << 2,
-    INFO_ALGORITHMS = 1 << 3,
-    INFO_SETTINGS = 1 << 4,
-    INFO_LAUNCH = 1 << 5,
-    INFO_CPUS = 1 << 6,
-    INFO_ALL = (1 << 7) - 1,
+    INFO_PROTOCOLS = 1 << 3,
+    INFO_ALGORITHMS = 1 << 4,
+    INFO_SETTINGS = 1 << 5,
+    INFO_LAUNCH = 1 << 6,
+    INFO_CPUS = 1 << 7,
+    INFO_ALL = (1 << 8) - 1,
 };
 
 struct info_options {
@@ -32,7 +33,7 @@ struct info_options {
 };
 
 static const struct report_column info_columns[] = {
-    {"section", -10}, {"name", -32}, {"value", -12}, {"default", -8}, {"origin", -11}, {"text", 0},
+    {"section", -10}, {"name", -32}, {"value", -12}, {"default", -8}, {"origin", -31}, {"text", 0},
 };
 
 /* NULL is a missing cell. */
@@ -82,6 +83,17 @@ static void info_transports(struct report *report) {
                  info.reason);
 }
 
+/* A wrong RINGCOMM_PROTOCOL is no failure of this program, which shows what rcm_init would say. */
+static void info_protocols(struct report *report) {
+    struct rcm_protocol_info info = RCM_PROTOCOL_INFO_INIT;
+    rcm_status status;
+    for (size_t i = 0; (status = rcm_protocol_at(i, &info)) == RCM_OK; i++)
+        info_row(report, "protocol", info.name, info.value, info.default_value, info.origin,
+                 info.help);
+    if (status != RCM_ERR_NOT_FOUND)
+        info_row(report, "protocol", "all", "none", NULL, NULL, rcm_last_error());
+}
+
 static void info_algorithms(struct report *report) {
     static const struct {
         enum rcm_collective collective;
@@ -125,8 +137,8 @@ static void info_cpus(struct report *report) {
 
 static int info_print(const struct info_options *options) {
     static void (*const sections[])(struct report *) = {
-        info_library,  info_features, info_transports, info_algorithms,
-        info_settings, info_launch,   info_cpus,
+        info_library,    info_features, info_transports, info_protocols,
+        info_algorithms, info_settings, info_launch,     info_cpus,
     };
     struct report *report;
     if (!report_open(info_columns, sizeof(info_columns) / sizeof(info_columns[0]), options->csv,
@@ -145,6 +157,7 @@ enum option_key {
     KEY_LIBRARY = 256, /* the sections in the order of their bits */
     KEY_FEATURES,
     KEY_TRANSPORTS,
+    KEY_PROTOCOLS,
     KEY_ALGORITHMS,
     KEY_SETTINGS,
     KEY_LAUNCH,
@@ -178,6 +191,7 @@ static error_t info_parse(int key, char *arg, struct argp_state *state) {
     case KEY_LIBRARY:
     case KEY_FEATURES:
     case KEY_TRANSPORTS:
+    case KEY_PROTOCOLS:
     case KEY_ALGORITHMS:
     case KEY_SETTINGS:
     case KEY_LAUNCH:
@@ -220,6 +234,10 @@ int main(int argc, char **argv) {
         {"library", KEY_LIBRARY, NULL, 0, "Version of library and header", 1},
         {"features", KEY_FEATURES, NULL, 0, "Types, operators, what was built in", 1},
         {"transports", KEY_TRANSPORTS, NULL, 0, "Which can be used here, and why not", 1},
+        {"protocols", KEY_PROTOCOLS, NULL, 0,
+         "Which way data goes within a host, by size: NAME.roomy counts where each rank has a CPU "
+         "of its own, NAME.oversubscribed where they share CPUs",
+         1},
         {"algorithms", KEY_ALGORITHMS, NULL, 0, "Algorithms of each collective", 1},
         {"settings", KEY_SETTINGS, NULL, 0, "Environment variables, value, default, origin", 1},
         {"launch", KEY_LAUNCH, NULL, 0, "Rank, size and meeting place, and who told them", 1},
@@ -245,6 +263,7 @@ int main(int argc, char **argv) {
                "  ringcomm-info --settings\n"
                "  mpirun -n 2 ringcomm-info --launch\n"
                "  RINGCOMM_TRANSPORT=tcp ringcomm-info --transports --settings --csv -\n"
+               "  RINGCOMM_PROTOCOL=get=never ringcomm-info --protocols\n"
                "  ringcomm-info --live                what all ranks on this machine are doing\n"
                "  ringcomm-info --live 4711           those of the job of process 4711\n"
                "  ringcomm-info --live 4711 --json -  the same for programs\n\n"

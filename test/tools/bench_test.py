@@ -379,8 +379,8 @@ class Info(unittest.TestCase):
     def test_all_sections(self):
         sections = {r['section'] for r in self.rows()}
         self.assertEqual(sections,
-                         {'library', 'feature', 'transport', 'algorithm', 'setting', 'launch',
-                          'cpu'})
+                         {'library', 'feature', 'transport', 'protocol', 'algorithm', 'setting',
+                          'launch', 'cpu'})
         self.assertIn('# ringcomm-info: ', self.info().stdout)
 
     def test_one_section(self):
@@ -398,6 +398,36 @@ class Info(unittest.TestCase):
         row = timeout({'RINGCOMM_TIMEOUT': '77'})[0]
         self.assertEqual((row['value'], row['origin']), ('77', 'environment'))
         self.assertNotEqual(row['default'], '77')
+
+    def protocols(self, **env):
+        rows = self.rows('--protocols', env=env)
+        self.assertEqual({r['section'] for r in rows}, {'protocol'})
+        return {r['name']: r for r in rows}
+
+    def test_protocols(self):
+        rows = self.protocols()
+        self.assertLessEqual({'eager.roomy', 'get.roomy', 'get.oversubscribed'}, set(rows))
+        for row in rows.values():
+            self.assertEqual(row['value'], row['default'])
+            self.assertRegex(row['origin'], '^built in for ')
+            self.assertNotEqual(row['text'], '')
+
+    def test_origin_of_protocols(self):
+        with tempfile.NamedTemporaryFile('w', suffix='.conf') as f:
+            f.write('get=3M-5M  # here\neager=0-1000\n')
+            f.flush()
+            rows = self.protocols(RINGCOMM_TUNING=f.name, RINGCOMM_PROTOCOL='get.roomy=7K-')
+        shown = {name: (r['value'], r['origin']) for name, r in rows.items()}
+        self.assertEqual(shown['get.roomy'], ('7K-', 'RINGCOMM_PROTOCOL'))
+        self.assertEqual(shown['get.oversubscribed'], ('3M-5M', 'RINGCOMM_TUNING'))
+        self.assertEqual(shown['eager.roomy'], ('0-1000', 'RINGCOMM_TUNING'))
+        self.assertEqual({n: r['default'] for n, r in rows.items()},
+                         {n: r['default'] for n, r in self.protocols().items()})
+
+    def test_wrong_protocol(self):
+        rows = self.protocols(RINGCOMM_PROTOCOL='get=sometimes')
+        self.assertEqual(list(rows), ['all'])
+        self.assertIn("RINGCOMM_PROTOCOL: 'get=sometimes' is not like", rows['all']['text'])
 
     def test_secret_is_not_shown(self):
         out = self.info('--json', '-', env={'RINGCOMM_SECRET': 'opensesame'}).stdout
