@@ -12,6 +12,16 @@ _Static_assert(sizeof(struct rcmi_status_page) <= RCMI_STATUS_PAGE_BYTES, "fits 
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 
+static void page_init_protocol(struct rcmi_status_page *page, const struct rcmi_engine *engine) {
+    const struct rcmi_protocol *protocol = rcmi_node_protocol(engine->node);
+#define PUT_RANGE(name, help)                                                                      \
+    PUT(protocol.name##_from, protocol->name.from);                                                \
+    PUT(protocol.name##_to, protocol->name.to);
+    RCMI_PROTOCOL_MAP(PUT_RANGE)
+#undef PUT_RANGE
+    PUT(sharing, engine->crowd > 1 ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY);
+}
+
 void rcmi_page_init(struct rcmi_status_page *page, const rcm_comm *comm, uint64_t job) {
     PUT(page_bytes, (uint32_t)sizeof(*page));
     PUT(pid, getpid());
@@ -27,6 +37,7 @@ void rcmi_page_init(struct rcmi_status_page *page, const rcm_comm *comm, uint64_
     PUT(parting, 0);
     PUT(transfer, RCMI_TRANSFER_NONE);
     PUT(waits_for, -1);
+    page_init_protocol(page, comm->engine);
     PUT(magic, RCMI_PAGE_MAGIC);
 }
 
@@ -128,6 +139,14 @@ static void page_read_activity(const struct rcmi_status_page *page, int64_t now_
     }
 }
 
+static void page_read_protocol(const struct rcmi_status_page *page, struct rcmi_page_owner *owner) {
+#define GET_RANGE(name, help)                                                                      \
+    owner->protocol.name = (struct rcmi_range){GET(protocol.name##_from), GET(protocol.name##_to)};
+    RCMI_PROTOCOL_MAP(GET_RANGE)
+#undef GET_RANGE
+    owner->sharing = GET(sharing) == RCMI_OVERSUBSCRIBED ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY;
+}
+
 bool rcmi_page_read(const void *bytes, int64_t now_ns, struct rcmi_page_owner *ret_owner,
                     struct rcmi_activity *ret_activity) {
     const struct rcmi_status_page *page = bytes;
@@ -142,6 +161,7 @@ bool rcmi_page_read(const void *bytes, int64_t now_ns, struct rcmi_page_owner *r
         owner.local_size > owner.size)
         return false;
     *ret_owner = owner;
+    page_read_protocol(page, ret_owner);
     page_read_activity(page, now_ns, ret_activity);
     rcmi_activity_sanitize(ret_activity, owner.size);
     return true;

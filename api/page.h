@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "activity.h"
+#include "protocol.h"
 
 #define RCMI_PAGE_MAGIC                                                                            \
     0x5243504147453034u /* "RCPAGE04": the number is the version of the layout */
@@ -46,13 +47,23 @@ struct rcmi_status_page {
     _Atomic int32_t peer; /* of the transfer */
     _Atomic uint64_t tag, bytes;
     _Atomic int64_t transfer_ns; /* of its last progress */
+
+    /* What the rank runs with; final when the page is made. */
+    _Atomic uint64_t sharing; /* enum rcmi_sharing */
+    struct {
+#define RCMI_PAGE_RANGE(name, help) _Atomic uint64_t name##_from, name##_to;
+        RCMI_PROTOCOL_MAP(RCMI_PAGE_RANGE)
+#undef RCMI_PAGE_RANGE
+    } protocol;
 };
 
-/* Who a page says it is of. */
+/* Who a page says it is of, and what that rank runs with. */
 struct rcmi_page_owner {
     int pid, rank, size, local_size;
     uint64_t job;
     uint32_t epoch;
+    enum rcmi_sharing sharing;
+    struct rcmi_protocol protocol; /* ranges are any numbers */
 };
 
 /* Reads a page (RCMI_STATUS_PAGE_BYTES, aligned), mapped or copied. False if it is none of this

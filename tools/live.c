@@ -101,6 +101,24 @@ static void job_note(struct report *report, const struct job *job) {
         report_note(report, name, "%s", text);
 }
 
+static bool is_same_protocol(const struct live_rank *a, const struct live_rank *b) {
+    return a->owner.sharing == b->owner.sharing &&
+           memcmp(&a->owner.protocol, &b->owner.protocol, sizeof(a->owner.protocol)) == 0;
+}
+
+/* The constants by which ways are chosen: rank 0's for all ranks, in the state of each host. */
+static void job_note_protocol(struct report *report, const struct job *job) {
+    char name[48], text[RCMI_PROTOCOLS_TEXT];
+    bool same = true;
+    for (const struct live_rank *rank = job->first; rank < job->end; rank++)
+        same = same && is_same_protocol(rank, job->first);
+    snprintf(name, sizeof(name), "ways of job %016" PRIx64, job->first->owner.job);
+    rcmi_protocol_write(&job->first->owner.protocol, text);
+    report_note(report, name, "%s (%s%s)", text,
+                job->first->owner.sharing == RCMI_OVERSUBSCRIBED ? "oversubscribed" : "roomy",
+                same ? "" : "; not the same on all ranks");
+}
+
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 static void rank_row(struct report *report, const struct live_rank *rank) {
@@ -139,8 +157,10 @@ static void live_report(struct report *report, int pid, const struct live_rank *
     report_note(report, "ringcomm-info --live", "%s", n > 0 ? rcm_version() : "no rank is running");
     for (const struct live_rank *at = ranks; at < end; at = job.end) {
         job = job_at(at, end);
-        if (pid == 0 || job_has(&job, pid))
-            job_note(report, &job);
+        if (pid != 0 && !job_has(&job, pid))
+            continue;
+        job_note(report, &job);
+        job_note_protocol(report, &job);
     }
     for (const struct live_rank *at = ranks; at < end; at = job.end) {
         job = job_at(at, end);

@@ -261,16 +261,28 @@ static void item_name(size_t i, char name[RCMI_PROTOCOL_NAME]) {
              sharings[i % RCMI_SHARINGS]);
 }
 
+/* " NAME=RANGE", behind what is there. */
+static void text_add(char text[RCMI_PROTOCOLS_TEXT], const char *name, struct rcmi_range range) {
+    char words[RCMI_RANGE_TEXT];
+    const size_t used = strlen(text);
+    range_write(range, words);
+    snprintf(text + used, RCMI_PROTOCOLS_TEXT - used, "%s%s=%s", used ? " " : "", name, words);
+}
+
+void rcmi_protocol_write(const struct rcmi_protocol *protocol, char text[RCMI_PROTOCOLS_TEXT]) {
+    struct rcmi_protocols one = {.of = {*protocol}};
+    text[0] = '\0';
+    for (size_t f = 0; f < FIELDS; f++)
+        text_add(text, fields[f].name, *field_range(&one, f, 0));
+}
+
 void rcmi_protocols_write(const struct rcmi_protocols *protocols, char text[RCMI_PROTOCOLS_TEXT]) {
     struct rcmi_protocols copy = *protocols;
-    char name[RCMI_PROTOCOL_NAME], range[RCMI_RANGE_TEXT];
-    size_t used = 0;
+    char name[RCMI_PROTOCOL_NAME];
+    text[0] = '\0';
     for (size_t i = 0; i < ITEMS; i++) {
         item_name(i, name);
-        range_write(*item_range(&copy, i), range);
-        const int len =
-            snprintf(text + used, RCMI_PROTOCOLS_TEXT - used, "%s%s=%s", i ? " " : "", name, range);
-        used += len > 0 ? (size_t)len : 0;
+        text_add(text, name, *item_range(&copy, i));
     }
 }
 

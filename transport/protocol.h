@@ -66,6 +66,8 @@ rcm_status rcmi_protocols_read(const char *text, const char *origin,
     (RCMI_SHARINGS * (0 RCMI_PROTOCOL_MAP(RCMI_PROTOCOL_COUNT)) *                                  \
      (RCMI_PROTOCOL_NAME + RCMI_RANGE_TEXT))
 void rcmi_protocols_write(const struct rcmi_protocols *protocols, char text[RCMI_PROTOCOLS_TEXT]);
+/* The same of one state of sharing, without its name: "eager=0-32K get=never ...". */
+void rcmi_protocol_write(const struct rcmi_protocol *protocol, char text[RCMI_PROTOCOLS_TEXT]);
 
 /* Those of this process: its CPU's row, then RINGCOMM_TUNING, then RINGCOMM_PROTOCOL. */
 rcm_status rcmi_protocols_local(struct rcmi_protocols *ret_protocols);

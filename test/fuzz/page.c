@@ -20,12 +20,16 @@ static void require_readable(const char *text, size_t cap, const char *what) {
 /* A row as blame.c and tools/live.c make them. */
 static bool row_read(const void *page, struct rcmi_hang_row *row) {
     struct rcmi_page_owner owner = {0};
+    char ways[RCMI_PROTOCOLS_TEXT];
     row->host = "host";
     row->known = rcmi_page_read(page, (int64_t)NOW_S * 1000000000, &owner, &row->activity);
     if (!row->known)
         return false;
     fuzz_require(owner.rank >= 0 && owner.rank < owner.size && owner.pid > 0,
                  "an owner is a process and a rank");
+    fuzz_require(owner.sharing < RCMI_SHARINGS, "CPUs are shared or not");
+    rcmi_protocol_write(&owner.protocol, ways);
+    require_readable(ways, sizeof ways, "ways can be read");
     row->pid = owner.pid;
     row->state = rcmi_activity_is_busy(&row->activity) ? RCMI_ROW_WAITS : RCMI_ROW_IDLE;
     return true;

@@ -159,6 +159,21 @@ class Live(unittest.TestCase):
         self.assertEqual((rows[1]['waits_for'], rows[1]['sequence']), (2, None))
         self.assertIn('it is in recv from rank 2 (tag 7)', str(notes))
 
+    def test_ways(self):
+        """The constants of the job are shown, as it started with them."""
+        pids = self.start(2, 'wait', 0, RINGCOMM_PROTOCOL='eager=0-5K,sum_non_temporal=7M-')
+        notes, rows = live(str(pids[0]))
+        ways = notes[f'ways of job {rows[0]["job"]}']
+        match = re.fullmatch(r'(\w+=\S+(?: \w+=\S+)*) \((roomy|oversubscribed)\)', ways)
+        self.assertTrue(match, ways)
+        ranges = dict(word.split('=') for word in match[1].split())
+        self.assertEqual((ranges['eager'], ranges['sum_non_temporal']), ('0-5K', '7M-'))
+        self.assertIn('get', ranges)
+        # What is shown can be said in RINGCOMM_PROTOCOL.
+        again = self.start(2, 'wait', 0, RINGCOMM_PROTOCOL=match[1])
+        notes, rows = live(str(again[0]))
+        self.assertEqual(notes[f'ways of job {rows[0]["job"]}'], ways)
+
     def test_all_jobs(self):
         first, second = self.start(2, 'wait', 0), self.start(3, 'wait', 0)
         rows = live()[1]
@@ -188,7 +203,7 @@ class Strangers(unittest.TestCase):
         fcntl.fcntl(fd, F_ADD_SEALS, seals)
 
     @staticmethod
-    def page(magic=MAGIC, size=184, pid=None, rank=0, ranks=2, rest=b''):
+    def page(magic=MAGIC, size=288, pid=None, rank=0, ranks=2, rest=b''):
         pid = os.getpid() if pid is None else pid
         return struct.pack('<QIIiiiiQ', magic, size, 7, pid, rank, ranks, 1, 0xabcdef) + rest
 
@@ -206,7 +221,7 @@ class Strangers(unittest.TestCase):
         self.file(self.page(), size=8191)          # too short
         self.file(self.page(), seals=F_SEAL_SEAL)  # might get shorter
         self.file(self.page(magic=MAGIC - 1))      # another version
-        self.file(self.page(size=180))
+        self.file(self.page(size=284))
         self.file(self.page(rank=2))
         self.file(self.page(pid=0))
         self.assertEqual(self.mine(), [])
@@ -228,6 +243,13 @@ class Strangers(unittest.TestCase):
         self.addCleanup(libc.prctl, 15, b'python3', 0, 0, 0)
         self.file(self.page())
         self.assertEqual([r['program'] for r in self.mine()], ['?[31m'])
+
+    def test_ways_differ(self):
+        for rank, first in enumerate((16 << 10, 32 << 10)):
+            self.file(self.page(rank=rank, rest=bytes(288 - 40 - 104) +
+                                struct.pack('<13Q', 1, *(first, 2**64 - 1) * 6)))
+        ways = live(str(os.getpid()))[0][f'ways of job {0xabcdef:016x}']
+        self.assertRegex(ways, r'^eager=16K- .*\(oversubscribed; not the same on all ranks\)$')
 
 
 class Usage(unittest.TestCase):
