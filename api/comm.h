@@ -466,6 +466,8 @@ void rcmi_page_show(struct rcmi_status_page *page, const struct rcm_work *work,
                     const struct rcmi_run_wait *wait);
 /* The oldest unfinished send or receive; NULL: none. */
 void rcmi_page_show_transfer(struct rcmi_status_page *page, const struct rcm_work *work);
+/* This rank has a link by that transport. Loop thread. */
+void rcmi_page_linked(struct rcmi_status_page *page, const char *transport);
 /* rcm_destroy began; comm failed. Any thread. */
 void rcmi_page_part(struct rcmi_status_page *page);
 void rcmi_page_fail(struct rcmi_status_page *page, rcm_status status);

@@ -9,6 +9,7 @@
  */
 #include "comm.h"
 #include "log.h"
+#include "page.h"
 #include "wire.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,6 +80,11 @@ static rcmi_deadline engine_tick(void *arg) {
 }
 
 /* ---- Callbacks of the node ----------------------------------------------------------------- */
+
+static void engine_linked(void *arg, int peer) {
+    const struct rcmi_engine *engine = arg;
+    rcmi_page_linked(rcmi_node_status_page(engine->node), rcmi_node_transport(engine->node, peer));
+}
 
 static void engine_peer_lost(void *arg, int peer, const struct rcmi_error *why) {
     struct rcmi_engine *engine = arg;
@@ -268,6 +274,7 @@ rcm_status rcmi_engine_create(struct rcmi_node_config *config, struct rcmi_engin
     engine->crowd = 1;
     engine->budget = rcmi_pause_budget(1);
     atomic_init(&engine->refs, 1);
+    config->linked = engine_linked;
     config->peer_lost = engine_peer_lost;
     config->message = engine_message;
     config->wanted = engine_wanted;

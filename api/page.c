@@ -85,6 +85,12 @@ void rcmi_page_show_transfer(struct rcmi_status_page *page, const struct rcm_wor
                                                  : RCMI_TRANSFER_RECV);
 }
 
+void rcmi_page_linked(struct rcmi_status_page *page, const char *transport) {
+    for (int i = 0; rcmi_transports[i]; i++)
+        if (strcmp(rcmi_transports[i]->name, transport) == 0)
+            atomic_fetch_or_explicit(&page->rows, (uint64_t)1 << i, memory_order_relaxed);
+}
+
 void rcmi_page_part(struct rcmi_status_page *page) {
     PUT(parting, 1);
 }
@@ -155,7 +161,8 @@ bool rcmi_page_read(const void *bytes, int64_t now_ns, struct rcmi_page_owner *r
                                           .size = GET(size),
                                           .local_size = GET(local_size),
                                           .job = GET(job),
-                                          .epoch = GET(epoch)};
+                                          .epoch = GET(epoch),
+                                          .rows = GET(rows)};
     if (GET(magic) != RCMI_PAGE_MAGIC || GET(page_bytes) != sizeof(*page) || owner.pid <= 0 ||
         owner.rank < 0 || owner.rank >= owner.size || owner.local_size < 1 ||
         owner.local_size > owner.size)

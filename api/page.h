@@ -48,7 +48,9 @@ struct rcmi_status_page {
     _Atomic uint64_t tag, bytes;
     _Atomic int64_t transfer_ns; /* of its last progress */
 
-    /* What the rank runs with; final when the page is made. */
+    /* What the rank runs with; final when the page is made, but rows: bit i is set once there is a
+     * link by rcmi_transports[i], by the loop thread. */
+    _Atomic uint64_t rows;
     _Atomic uint64_t sharing; /* enum rcmi_sharing */
     struct {
 #define RCMI_PAGE_RANGE(name, help) _Atomic uint64_t name##_from, name##_to;
@@ -62,6 +64,7 @@ struct rcmi_page_owner {
     int pid, rank, size, local_size;
     uint64_t job;
     uint32_t epoch;
+    uint64_t rows; /* any bits */
     enum rcmi_sharing sharing;
     struct rcmi_protocol protocol; /* ranges are any numbers */
 };

@@ -11,14 +11,15 @@
 #include "hang.h"
 #include "report.h"
 #include "ringcomm.h"
+#include "transport.h"
 
 #define RANKS_MAX 100000 /* of a job; a page that tells of more is nonsense */
 #define LONG_MS   1000   /* who waits for less is at work */
 
 static const struct report_column live_columns[] = {
-    {"job", -16},  {"rank", 5},      {"size", 5},        {"pid", 8},  {"program", -15},
-    {"state", -8}, {"sequence", 8},  {"operation", -56}, {"step", 5}, {"steps", 5},
-    {"bytes", 10}, {"waits_for", 9}, {"seconds", 8},
+    {"job", -16},  {"rank", 5},      {"size", 5},        {"pid", 8},        {"program", -15},
+    {"state", -8}, {"sequence", 8},  {"operation", -56}, {"step", 5},       {"steps", 5},
+    {"bytes", 10}, {"waits_for", 9}, {"seconds", 8},     {"transports", 0},
 };
 enum { LIVE_COLUMNS = sizeof(live_columns) / sizeof(live_columns[0]) };
 
@@ -126,11 +127,14 @@ static void rank_row(struct report *report, const struct live_rank *rank) {
         [RCMI_ROW_STOPPED] = "stopped", [RCMI_ROW_WAITS] = "busy", [RCMI_ROW_IDLE] = "idle"};
     const struct rcmi_activity *a = &rank->activity;
     struct rcmi_hang_row row = row_of(rank);
-    char job[20], operation[256];
+    char job[20], operation[256], transports[64] = "";
     const enum rcmi_hang_state state = row.state;
     row.state = RCMI_ROW_WAITS; /* the state has a column of its own */
     rcmi_hang_operation(&row, operation, sizeof(operation));
     snprintf(job, sizeof(job), "%016" PRIx64, rank->owner.job);
+    for (int i = 0; rcmi_transports[i]; i++)
+        if (rank->owner.rows >> i & 1)
+            tool_list_add(transports, sizeof(transports), rcmi_transports[i]->name);
     const bool runs = a->sequence > 0, far = runs && a->nsteps > 0;
     const bool busy = rcmi_activity_is_busy(a);
     const struct report_cell cells[LIVE_COLUMNS] = {
@@ -147,6 +151,7 @@ static void rank_row(struct report *report, const struct live_rank *rank) {
         far ? report_int((int64_t)a->done) : report_missing(),
         busy && a->waits_for >= 0 ? report_int(a->waits_for) : report_missing(),
         busy ? report_real((double)a->waited_ms / 1000, 1) : report_missing(),
+        report_text(transports),
     };
     report_row(report, cells);
 }

@@ -209,6 +209,8 @@ static void link_up(struct rcmi_link *link) {
     else
         rcmi_log(RCMI_LOG_DEBUG, "linked to rank %d by %s", link->peer,
                  link->domain->transport->name);
+    if (node->config.linked)
+        node->config.linked(node->config.arg, link->peer);
     rcmi_channels_link_up(link);
     rcmi_outbox_repeat(link);
     if (node->leaving)

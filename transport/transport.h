@@ -77,6 +77,8 @@ struct rcmi_node_config {
 
     /* Address blob of a peer, as its rcmi_node_address gave it. Loop thread. */
     rcm_status (*lookup)(void *arg, int peer, const void **ret_blob, size_t *ret_len);
+    /* The link to peer is there. NULL: nobody is to be told. Loop thread. */
+    void (*linked)(void *arg, int peer);
     /* The link to peer ended without a farewell, or could not be made. Once per peer. Loop thread.
      */
     void (*peer_lost)(void *arg, int peer, const struct rcmi_error *why);

@@ -239,15 +239,15 @@ def failure():
 
 
 def page():
-    def words(magic=0x5243504147453034, page_bytes=288, pid=100, rank=0, size=3, called=5,
+    def words(magic=0x5243504147453034, page_bytes=296, pid=100, rank=0, size=3, called=5,
               sequence=5, collective=1, called_as=1, failed=0, parting=0, transfer=0, shown=5,
               algorithm=b'ring', waits=2, step=3, nsteps=9, peer=1, moved=10**9, root=-1,
-              sharing=0, ranges=(0, 32 << 10, 1, 0) + (64 << 10, U64_MAX) * 4):
+              rows=2, sharing=0, ranges=(0, 32 << 10, 1, 0) + (64 << 10, U64_MAX) * 4):
         return (struct.pack('<QIIiiiiQ', magic, page_bytes, 7, pid, rank, size, 2, 77) +
                 struct.pack('<QQQiiiiiiII', called, sequence, 1000, called_as, collective, 9, 1, root,
                             failed, parting, transfer) +
                 struct.pack('<QQq24siIIiQQq', shown, 4096, moved, algorithm, waits, step, nsteps,
-                            peer, 7, 400, moved) + struct.pack('<Q12Q', sharing, *ranges))
+                            peer, 7, 400, moved) + struct.pack('<QQ12Q', rows, sharing, *ranges))
 
     def job(*pages):
         return bytes([len(pages) - 1]) + b''.join(pages)
@@ -278,11 +278,12 @@ def page():
                                   sequence=5 * (r != 7)) for r in range(48)]),
         'valid-many-different': job(*[words(size=48, called=99, rank=r, sequence=r + 1, shown=r + 1,
                                             waits=47 - r) for r in range(48)]),
-        'valid-one-of-two': job(words(), bytes(288)),
-        'valid-oversubscribed': job(words(sharing=1)), 'valid-sharing-odd': job(words(sharing=2**63 + 1)),
+        'valid-one-of-two': job(words(), bytes(296)),
+        'valid-oversubscribed': job(words(sharing=1)), 'valid-rows-odd': job(words(rows=U64_MAX)),
+        'valid-sharing-odd': job(words(sharing=2**63 + 1)),
         'valid-ranges-odd': job(words(ranges=(U64_MAX, U64_MAX - 1) * 3 + (U64_MAX - 2, U64_MAX - 1) * 3)),
         'bad-magic': job(words(magic=0)), 'bad-version': job(words(magic=0x5243504147453032)),
-        'bad-size': job(words(page_bytes=284)), 'bad-pid': job(words(pid=0)),
+        'bad-size': job(words(page_bytes=292)), 'bad-pid': job(words(pid=0)),
         'bad-rank': job(words(rank=3)), 'bad-rank-negative': job(words(rank=-1)),
         'bad-ranks': job(words(size=1)), 'bad-empty': b'',
     }

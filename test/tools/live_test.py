@@ -107,6 +107,7 @@ class Live(unittest.TestCase):
         for rank, row in rows.items():
             self.assertEqual((row['pid'], row['size'], row['program']),
                              (pids[rank], len(pids), 'fault-hang'))
+            self.assertIn(state.get('transport', 'shm'), row['transports'])
             if rank == odd:
                 self.assertEqual(row['operation'],
                                  'no operation since it finished barrier number 2')
@@ -122,7 +123,7 @@ class Live(unittest.TestCase):
 
     def check_never_called(self, transport, **env):
         pids = self.start(4, 'wait', 2, RINGCOMM_TRANSPORT=transport, **env)
-        text = self.waiting(pids, 2)
+        text = self.waiting(pids, 2, transport=transport)
         self.assertEqual(text, f'rank 2 (pid {pids[2]}) never called all_reduce number 3: it is '
                          'alive, but in no operation since it finished barrier number 2; '
                          'everybody else waits for it')
@@ -146,7 +147,7 @@ class Live(unittest.TestCase):
         for transport in ('shm', 'tcp'):
             pids = self.start(3, 'wait', 1, RINGCOMM_TRANSPORT=transport)
             stop(pids[1])
-            text = self.waiting(pids, 1, state='stopped')
+            text = self.waiting(pids, 1, state='stopped', transport=transport)
             self.assertIn(f'rank 1 (pid {pids[1]}) is stopped; it never called all_reduce', text)
             # Also when it is the one that is asked of.
             self.assertEqual(len(live(str(pids[1]))[1]), 3)
@@ -203,7 +204,7 @@ class Strangers(unittest.TestCase):
         fcntl.fcntl(fd, F_ADD_SEALS, seals)
 
     @staticmethod
-    def page(magic=MAGIC, size=288, pid=None, rank=0, ranks=2, rest=b''):
+    def page(magic=MAGIC, size=296, pid=None, rank=0, ranks=2, rest=b''):
         pid = os.getpid() if pid is None else pid
         return struct.pack('<QIIiiiiQ', magic, size, 7, pid, rank, ranks, 1, 0xabcdef) + rest
 
@@ -221,7 +222,7 @@ class Strangers(unittest.TestCase):
         self.file(self.page(), size=8191)          # too short
         self.file(self.page(), seals=F_SEAL_SEAL)  # might get shorter
         self.file(self.page(magic=MAGIC - 1))      # another version
-        self.file(self.page(size=284))
+        self.file(self.page(size=292))
         self.file(self.page(rank=2))
         self.file(self.page(pid=0))
         self.assertEqual(self.mine(), [])
@@ -246,9 +247,11 @@ class Strangers(unittest.TestCase):
 
     def test_ways_differ(self):
         for rank, first in enumerate((16 << 10, 32 << 10)):
-            self.file(self.page(rank=rank, rest=bytes(288 - 40 - 104) +
-                                struct.pack('<13Q', 1, *(first, 2**64 - 1) * 6)))
-        ways = live(str(os.getpid()))[0][f'ways of job {0xabcdef:016x}']
+            self.file(self.page(rank=rank, rest=bytes(296 - 40 - 112) +
+                                struct.pack('<14Q', 2**64 - 1, 1, *(first, 2**64 - 1) * 6)))
+        notes, rows = live(str(os.getpid()))
+        self.assertEqual([r['transports'] for r in rows], ['self, shm, tcp'] * 2)
+        ways = notes[f'ways of job {0xabcdef:016x}']
         self.assertRegex(ways, r'^eager=16K- .*\(oversubscribed; not the same on all ranks\)$')
 
 
