@@ -8,8 +8,7 @@
  *   slots x stride      payloads
  *   slots x line        memory that the reader posted, written by it; only with one reader
  *   line                which channel the writer has open here; likewise
- *   4 lines             the desk: what the reader gets, and which side copies which pieces;
- * likewise
+ *   4 lines             the desk: what the reader gets, and who copies which piece; likewise
  *
  * seq is the number of the message in the header, from 1, and the last thing written: its release
  * store publishes the rest of the header and the payload. Messages of up to RCMI_RING_INLINE bytes

@@ -24,20 +24,20 @@
  * no copy that is not part of the reduction; a socket reads straight into posted memory and sends
  * straight from the user's.
  *
- * The ways by which a message's payload goes from the writer's to the reader's memory:
+ * The ways of a message's payload from the writer's to the reader's memory, with what each gains
+ * over a slot where it was measured (us, 2 ranks; algorithms/PERFORMANCE.md). What is chosen by
+ * size and CPU is in protocol.h.
  *
- *   way              rows       sizes                    what it saves
- *   header           shm self   up to RCMI_TINY          the slot's cache lines: one line moves
- *   slot             all        up to the slot           nothing; the way that always works
- *   zero-copy send   tcp        2 KiB, messages 8 KiB    the writer's copy into the slot
- *   posted receive   tcp        any                      the reader's copy out of the slot
- *   mapped send      shm self   from 2 KiB               the writer's copy; memory of rcm_mem_alloc
- *   put              shm        from 2 KiB               both copies of slots: one into posted
- * mapped memory of the reader get              shm        protocol.h, `get`        the same for
- * memory that is not mapped: one copy by the kernel, by both ends where each has a CPU answer shm
- * over RCMI_TINY           a slot: the sum goes back in its summand's
- *
- * Figures are in algorithms/PERFORMANCE.md.
+ *   way             rows       sizes               what it saves; gain
+ *   slot            all        up to a slot        (the way that always works)
+ *   header          shm, self  up to RCMI_TINY     all lines but one: 8 B all_reduce 0.60 to 0.42
+ *   zero-copy send  tcp        from 2 KiB          the writer's copy: 1 MiB chain 788 to 564, with
+ *   posted receive  tcp        from 2 KiB          the reader's
+ *   mapped send     shm, self  from 2 KiB          the writer's copy, from rcm_mem_alloc, and
+ *   put             shm        from 2 KiB          the reader's, to it: 1 MiB all_reduce 43 to 26
+ *   get             shm        `get`               a copy, by the kernel: 64 KiB message 14 to 7.5
+ *   get and help    shm        `get`, from 32 KiB  the same by both ends: 1 MiB message 96 to 58
+ *   answer          shm        over RCMI_TINY      a slot: 64 KiB all_reduce 10.5 to 3.3
  */
 #ifndef RCMI_TRANSPORT_H
 #define RCMI_TRANSPORT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The peer's process: reading its memory, wherever that lies there (process_vm_readv). A process may
- * where it could debug the other (ptrace(2): the same user, and no system that forbids it).
+ * The peer's process: reading its memory, wherever that lies there (process_vm_readv). A process
+ * may where it could debug the other (ptrace(2): the same user, and no system that forbids it).
  *
  * A process number is good in one namespace only, and for one life. So both must be in one, and the
  * head of the peer's segment is read as well, where that has mapped it, unless that was done a

@@ -2,13 +2,14 @@
 /*
  * The inside of the shm transport: what its files share, and nothing for anybody else.
  *
- *   shm.c      the table; domains (one per node) and links
- *   segment.c  the node's shared memory: its head, and ranges for channels
- *   channel.c  the two ends of a channel, on the ring of ring.h
- *   memory.c   memory handed out to the user, and what is mapped of the peers'
- *   zero_copy.c  messages that are read or written there, or are got, instead of travelling by
- * slots peer.c     the peer's process, and reading its memory get.c      the reader's side of a get
- *   help.c     the writer's
+ *   shm.c        the table; domains (one per node) and links
+ *   segment.c    the node's shared memory: its head, and ranges for channels
+ *   channel.c    the two ends of a channel, on the ring of ring.h
+ *   memory.c     memory handed out to the user, and what is mapped of the peers'
+ *   zero_copy.c  messages that are read or written there, or are got, instead of going by slots
+ *   peer.c       the peer's process, and reading its memory
+ *   get.c        the reader's side of a get
+ *   help.c       the writer's
  *
  * Each node has one segment, a memory file without a name. Its first page holds a header and the
  * node's bell, its second the status page; behind them lie the rings of the channels that this node

@@ -3,11 +3,11 @@
  * Messages that do not travel through slots. The message's header tells of them as of any other;
  * beside it stands
  *
- *   mapped   where in the writer's memory file the payload is (memory.c): the reader reads it
- * there, and the message is given back when it has put      nothing: the writer found what the
- * reader has posted for this message, and wrote the payload to the place that the reader had named
- * in its own memory file get      where in the writer's process the payload is: the reader gets it
- * (get.c)
+ *   mapped   where the payload is in the writer's memory file (memory.c): the reader reads it
+ *            there, and the message is given back when it has
+ *   put      nothing: the writer found what the reader has posted for this message, and wrote the
+ *            payload to the place that the reader had named in its own memory file
+ *   get      where the payload is in the writer's process: the reader gets it (get.c)
  *
  * What the other side says is read once and checked before it is used.
  */
