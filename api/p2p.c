@@ -5,19 +5,19 @@
  *   sender                                       receiver
  *   small:  EAGER(tag, total, bytes)       -->   matched: copied to the buffer; else kept aside
  *           BARE(tag; bytes)               -->   the same, its tag where an id would be
- *   large:  ANNOUNCE(id, tag, total)       -->   matched: buffer found; else noted
- *                                          <--   READY(id)
+ *   large:  RTS(id, tag, total)       -->   matched: buffer found; else noted
+ *                                          <--   CTS(id)
  *           DATA(id, bytes) ... DATA(id)   -->   into the buffer
  *                                          <--   CREDIT(bytes): so many eager bytes were taken
  *   large within a machine, or of no bytes:
- *           ANNOUNCE(id, tag, total, from) -->   matched: copied from there (p2p_get.c)
- *                                          <--   TAKEN(id)
+ *           RTS(id, tag, total, from) -->   matched: copied from there (p2p_get.c)
+ *                                          <--   ACK(id)
  *
- * EAGER, BARE and ANNOUNCE go out in the order of the sends, so matching is in order per tag.
+ * EAGER, BARE and RTS go out in the order of the sends, so matching is in order per tag.
  * Everything that arrives can be taken at once, so one message never blocks another: data only come
  * for messages that have a buffer, and what is kept aside is bounded by a budget of bytes per pair
- * (beyond it, small messages are announced too) and by a number of announcements in all. The
- * receiver counts too: who sends more than the budget, or announces without end, is an error. The
+ * (beyond it, small messages go by rendezvous too) and by a number of RTS in all. The receiver
+ * counts too: more eager bytes than the budget, or RTS without end, are an error. The
  * kind and the id travel in the slot's meta word, so DATA slots hold nothing but data and can be
  * received straight into place.
  *
@@ -60,17 +60,17 @@ rcm_status rcmi_p2p_create(rcm_comm *comm, struct rcmi_p2p **ret_p2p) {
         list_init(&pair->outgoing);
         list_init(&pair->sending);
         list_init(&pair->receiving);
-        pair->ready_end = &pair->ready;
+        pair->cts_end = &pair->cts;
     }
     *ret_p2p = p2p;
     return RCM_OK;
 }
 
 static void pair_free(struct pair *pair) {
-    while (pair->ready) {
-        struct ready *ready = pair->ready;
-        pair->ready = ready->next;
-        free(ready);
+    while (pair->cts) {
+        struct cts *cts = pair->cts;
+        pair->cts = cts->next;
+        free(cts);
     }
     rcmi_channel_close(pair->tx);
     rcmi_channel_close(pair->rx);

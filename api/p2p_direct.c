@@ -21,7 +21,7 @@ rcm_status rcmi_p2p_send_now(rcm_comm *comm, int peer, uint64_t tag, const void 
     if (!rcmi_comm_take(comm))
         return RCM_AGAIN;
     rcm_status status = RCM_AGAIN;
-    if (pair->tx && pair->rx && !pair->ready && rcmi_pair_may_be_eager(p2p, pair, tag, bytes) &&
+    if (pair->tx && pair->rx && !pair->cts && rcmi_pair_may_be_eager(p2p, pair, tag, bytes) &&
         !travels_bare(pair, tag, bytes) && !eager_waits(p2p, pair, bytes)) {
         const struct rcmi_mem mem = rcmi_mem_host(buffer, bytes);
         status = rcmi_pair_put_eager(pair, tag, &mem);
@@ -75,7 +75,7 @@ rcm_status rcmi_p2p_receive_now(rcm_comm *comm, int peer, uint64_t tag, void *bu
     if (!rcmi_comm_take(comm))
         return RCM_AGAIN;
     rcm_status status = RCM_AGAIN;
-    if (pair->rx && !pair->ready && !p2p->unexpected)
+    if (pair->rx && !pair->cts && !p2p->unexpected)
         status = pair_receive_soon(p2p, peer, tag, buffer, capacity);
     /* Its failure is found again, and told, by the next operation. */
     if (status == RCM_OK && pair->eager_in >= p2p->budget / 4)

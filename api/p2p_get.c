@@ -30,14 +30,14 @@ static rcm_status get_give_up(struct pair *pair, int peer, struct rcmi_transfer 
     t->from = 0;
     t->done = 0;
     pair->getting--;
-    return rcmi_pair_owe_ready(pair, peer, t->id);
+    return rcmi_pair_owe_cts(pair, peer, t->id);
 }
 
 /* All bytes are there. The receive ends once its sender has been told, since after that perhaps
  * nobody drives any more. */
 static rcm_status get_end(struct pair *pair, struct rcm_work **at, bool *moved) {
     struct rcm_work *work = *at;
-    const rcm_status status = rcmi_pair_put(pair, meta_of(KIND_TAKEN, work->transfer.id), NULL, 0);
+    const rcm_status status = rcmi_pair_put(pair, meta_of(KIND_ACK, work->transfer.id), NULL, 0);
     if (status != RCM_OK)
         return status == RCM_AGAIN ? RCM_OK : status;
     work->transfer.done = work->transfer.total;

@@ -22,7 +22,7 @@
 #define BUDGET_MAX     ((size_t)1 << 20) /* of a pair; where there are many pairs */
 #define BUDGET_MIN     ((size_t)1 << 14) /* less each, so that all together */
 #define BUDGET_TOTAL   ((size_t)1 << 26) /* are this much, up to 4096 ranks */
-#define ANNOUNCED_MAX  ((size_t)1 << 20) /* that no receive was posted for */
+#define RTS_MAX        ((size_t)1 << 20) /* that no receive was posted for */
 #define EAGER_OVERHEAD ((size_t)64)
 #ifndef BARE_MIN                /* the fuzz target's slots are small */
 #define BARE_MIN ((size_t)8192) /* smaller eager messages are cheaper to copy */
@@ -37,22 +37,22 @@
 
 enum kind {
     KIND_EAGER = 1,
-    KIND_ANNOUNCE,
-    KIND_READY,
+    KIND_RTS,
+    KIND_CTS,
     KIND_DATA,
     KIND_CREDIT,
     KIND_BARE,
-    KIND_TAKEN,
+    KIND_ACK,
 };
 
-enum stage { STAGE_NEW, STAGE_ANNOUNCED, STAGE_DATA, STAGE_DRAIN };
+enum stage { STAGE_NEW, STAGE_RTS, STAGE_DATA, STAGE_DRAIN };
 
 struct header {
     uint64_t tag, total;
 };
 
-/* What ANNOUNCE holds. */
-struct announcement {
+/* What an RTS (request to send) holds. */
+struct rts {
     struct header header;
     uint64_t from; /* where the message lies in its sender's process; 0: that is of no use */
 };
@@ -66,22 +66,22 @@ struct unexpected {
     int peer;
     bool announced; /* its bytes are still to come */
     uint32_t id;    /* then */
-    struct announcement said;
+    struct rts said;
     char bytes[];
 };
 
-/* A READY that is owed. */
-struct ready {
-    struct ready *next;
+/* A CTS (clear to send) that is owed. */
+struct cts {
+    struct cts *next;
     uint32_t id;
 };
 
 struct pair {
     struct rcmi_channel *tx, *rx;
-    struct list outgoing; /* not yet announced, in order */
-    struct list sending;  /* announced or sending */
+    struct list outgoing; /* not yet issued, in order */
+    struct list sending;  /* RTS sent, or sending */
     struct list receiving;
-    struct ready *ready, **ready_end; /* READY messages to be sent */
+    struct cts *cts, **cts_end; /* CTS messages to be sent */
     uint32_t next_id;
     size_t eager_out; /* eager bytes sent for which no credit came back */
     size_t eager_in;  /* eager bytes taken for which no credit was given */
@@ -159,7 +159,7 @@ static inline bool travels_bare(const struct pair *pair, uint64_t tag, size_t to
     return total >= BARE_MIN && tag <= UINT32_MAX && !shares_slots(pair->tx);
 }
 
-/* Tag and payload of a message that came unasked; false if it is none, or is not of its length. */
+/* Tag and payload of a message that came eagerly; false if it is none, or is not of its length. */
 static inline bool eager_open(const struct rcmi_slot *slot, struct header *ret_header,
                               const char **ret_bytes) {
     const bool bare = slot->meta == meta_of_bare((uint32_t)slot->meta, slot->len);
@@ -173,7 +173,7 @@ static inline bool eager_open(const struct rcmi_slot *slot, struct header *ret_h
     return ret_header->total == slot->len - head;
 }
 
-/* Does who sends so many bytes unasked wait until they were taken? */
+/* Does an eager send of so many bytes wait until they were taken? */
 static inline bool eager_waits(const struct rcmi_p2p *p2p, const struct pair *pair, size_t total) {
     return total > CROWDED_WAITS && oversubscribed(p2p) && shares_slots(pair->tx);
 }
@@ -196,18 +196,18 @@ rcm_status rcmi_pair_open_rx(struct rcmi_p2p *p2p, int peer);
 /* p2p_send.c: a message of so few bytes; sends what can be sent to peer. */
 rcm_status rcmi_pair_put(struct pair *pair, uint64_t meta, const void *bytes, size_t len);
 rcm_status rcmi_pair_pump(struct rcmi_p2p *p2p, int peer, bool *moved);
-/* May a message of so many bytes go out unasked? Sends it so; RCM_AGAIN: no slot is free. */
+/* May a message of so many bytes go out eagerly? Sends it so; RCM_AGAIN: no slot is free. */
 bool rcmi_pair_may_be_eager(const struct rcmi_p2p *p2p, const struct pair *pair, uint64_t tag,
                             size_t total);
 rcm_status rcmi_pair_put_eager(struct pair *pair, uint64_t tag, const struct rcmi_mem *mem);
 /* p2p_receive.c: copies bytes of a message that came to user memory, from where that is filled. */
 void rcmi_receive_bytes(const struct rcmi_p2p *p2p, struct rcmi_transfer *t, const char *bytes,
                         size_t len);
-/* p2p_receive.c: takes what came from peer; owes it READY; ends a receive that has all. */
+/* p2p_receive.c: takes what came from peer; owes it a CTS; ends a receive that has all. */
 rcm_status rcmi_pair_drain(struct rcmi_p2p *p2p, int peer, bool *moved);
-rcm_status rcmi_pair_owe_ready(struct pair *pair, int peer, uint32_t id);
+rcm_status rcmi_pair_owe_cts(struct pair *pair, int peer, uint32_t id);
 void rcmi_receive_end(struct rcm_work *work);
-/* p2p_get.c. An announced message begins to be received: is it got from there? Then it sets
+/* p2p_get.c. A message of a rendezvous begins to be received: is it got from there? Then it sets
  * transfer->from and counts it in pair->getting. The next piece of one that is got. */
 bool rcmi_pair_begin_get(struct pair *pair, struct rcmi_transfer *transfer, uint64_t from);
 rcm_status rcmi_pair_get(const struct rcmi_p2p *p2p, int peer, bool *moved);

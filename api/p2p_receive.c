@@ -59,34 +59,34 @@ static void receive_eager(struct rcmi_p2p *p2p, struct rcm_work *work, int peer,
     rcmi_receive_end(work);
 }
 
-rcm_status rcmi_pair_owe_ready(struct pair *pair, int peer, uint32_t id) {
-    struct ready *ready = calloc(1, sizeof(*ready));
-    if (!ready)
+rcm_status rcmi_pair_owe_cts(struct pair *pair, int peer, uint32_t id) {
+    struct cts *cts = calloc(1, sizeof(*cts));
+    if (!cts)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to answer rank %d", peer);
-    ready->id = id;
-    *pair->ready_end = ready;
-    pair->ready_end = &ready->next;
+    cts->id = id;
+    *pair->cts_end = cts;
+    pair->cts_end = &cts->next;
     return RCM_OK;
 }
 
-static rcm_status receive_announced(struct rcmi_p2p *p2p, struct rcm_work *work, int peer,
-                                    const struct announcement *announced, uint32_t id) {
+static rcm_status receive_rts(struct rcmi_p2p *p2p, struct rcm_work *work, int peer,
+                              const struct rts *rts, uint32_t id) {
     struct pair *pair = &p2p->pairs[peer];
-    receive_begin(work, peer, &announced->header);
+    receive_begin(work, peer, &rts->header);
     work->transfer.id = id;
     list_append(&pair->receiving, work);
-    if (rcmi_pair_begin_get(pair, &work->transfer, announced->from))
+    if (rcmi_pair_begin_get(pair, &work->transfer, rts->from))
         return RCM_OK;
-    return rcmi_pair_owe_ready(pair, peer, id);
+    return rcmi_pair_owe_cts(pair, peer, id);
 }
 
 /* May what arrives be kept aside? An honest sender never exceeds its budget. */
 static rcm_status p2p_check_room(const struct rcmi_p2p *p2p, int peer, bool announced) {
     if (p2p->pairs[peer].eager_due > p2p->budget)
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, peer,
-                                "rank %d sent %zu bytes of messages unasked, %zu are allowed", peer,
+                                "rank %d sent %zu bytes of eager messages, %zu are allowed", peer,
                                 p2p->pairs[peer].eager_due, p2p->budget);
-    if (announced && p2p->announced >= ANNOUNCED_MAX)
+    if (announced && p2p->announced >= RTS_MAX)
         return rcmi_fail_origin(RCM_ERR_RESOURCE, peer,
                                 "rank %d sent one message more than the %zu for which this rank "
                                 "has not called rcm_recv yet",
@@ -131,16 +131,16 @@ static rcm_status handle_eager(struct rcmi_p2p *p2p, int peer, const struct rcmi
     return status == RCM_OK ? p2p_keep(p2p, &what, bytes, header.total) : status;
 }
 
-static rcm_status handle_announce(struct rcmi_p2p *p2p, int peer, uint32_t id,
-                                  const struct rcmi_slot *slot) {
-    struct announcement announced;
-    if (slot->len != sizeof(announced))
-        return protocol_error(peer, "an announcement of wrong length", slot->len);
-    memcpy(&announced, slot->bytes, sizeof(announced));
-    struct rcm_work *work = p2p_match_posted(p2p, peer, announced.header.tag);
+static rcm_status handle_rts(struct rcmi_p2p *p2p, int peer, uint32_t id,
+                             const struct rcmi_slot *slot) {
+    struct rts rts;
+    if (slot->len != sizeof(rts))
+        return protocol_error(peer, "an RTS of wrong length", slot->len);
+    memcpy(&rts, slot->bytes, sizeof(rts));
+    struct rcm_work *work = p2p_match_posted(p2p, peer, rts.header.tag);
     if (work)
-        return receive_announced(p2p, work, peer, &announced, id);
-    const struct unexpected what = {.peer = peer, .announced = true, .id = id, .said = announced};
+        return receive_rts(p2p, work, peer, &rts, id);
+    const struct unexpected what = {.peer = peer, .announced = true, .id = id, .said = rts};
     rcm_status status = p2p_check_room(p2p, peer, true);
     return status == RCM_OK ? p2p_keep(p2p, &what, NULL, 0) : status;
 }
@@ -154,7 +154,7 @@ static rcm_status handle_data(struct rcmi_p2p *p2p, int peer, uint32_t id,
         if (t->id != id || t->from)
             continue;
         if (slot->len != piece_bytes(pair->rx, t->total, t->done))
-            return protocol_error(peer, "a piece of another size than announced", slot->len);
+            return protocol_error(peer, "a piece of another size than its RTS says", slot->len);
         rcmi_receive_bytes(p2p, t, slot->bytes, slot->len);
         if (t->done == t->total) {
             list_remove(&pair->receiving, at);
@@ -165,9 +165,9 @@ static rcm_status handle_data(struct rcmi_p2p *p2p, int peer, uint32_t id,
     return protocol_error(peer, "data of an unknown message", id);
 }
 
-static rcm_status handle_ready(struct rcmi_p2p *p2p, int peer, uint32_t id) {
+static rcm_status handle_cts(struct rcmi_p2p *p2p, int peer, uint32_t id) {
     for (struct rcm_work *work = p2p->pairs[peer].sending.head; work; work = work->next) {
-        if (work->transfer.id == id && work->transfer.stage == STAGE_ANNOUNCED) {
+        if (work->transfer.id == id && work->transfer.stage == STAGE_RTS) {
             work->transfer.stage = STAGE_DATA;
             return RCM_OK;
         }
@@ -176,11 +176,11 @@ static rcm_status handle_ready(struct rcmi_p2p *p2p, int peer, uint32_t id) {
 }
 
 /* It was got. */
-static rcm_status handle_taken(struct rcmi_p2p *p2p, int peer, uint32_t id) {
+static rcm_status handle_ack(struct rcmi_p2p *p2p, int peer, uint32_t id) {
     struct list *sending = &p2p->pairs[peer].sending;
     for (struct rcm_work **at = &sending->head; *at; at = &(*at)->next) {
         struct rcm_work *work = *at;
-        if (work->transfer.id != id || work->transfer.stage != STAGE_ANNOUNCED)
+        if (work->transfer.id != id || work->transfer.stage != STAGE_RTS)
             continue;
         work->transfer.done = work->transfer.total;
         list_remove(sending, at);
@@ -215,16 +215,16 @@ static rcm_status handle_slot(struct rcmi_p2p *p2p, int peer, const struct rcmi_
     case KIND_EAGER:
     case KIND_BARE:
         return handle_eager(p2p, peer, slot);
-    case KIND_ANNOUNCE:
-        return handle_announce(p2p, peer, id, slot);
-    case KIND_READY:
-        return handle_ready(p2p, peer, id);
+    case KIND_RTS:
+        return handle_rts(p2p, peer, id, slot);
+    case KIND_CTS:
+        return handle_cts(p2p, peer, id);
     case KIND_DATA:
         return handle_data(p2p, peer, id, slot);
     case KIND_CREDIT:
         return handle_credit(p2p, peer, slot);
-    case KIND_TAKEN:
-        return handle_taken(p2p, peer, id);
+    case KIND_ACK:
+        return handle_ack(p2p, peer, id);
     default:
         return protocol_error(peer, "a message of unknown kind", kind);
     }
@@ -302,7 +302,7 @@ void rcmi_p2p_post_receive(struct rcmi_p2p *p2p, struct rcm_work *work) {
         rcm_status status = RCM_OK;
         p2p->announced -= message->announced;
         if (message->announced)
-            status = receive_announced(p2p, work, message->peer, &message->said, message->id);
+            status = receive_rts(p2p, work, message->peer, &message->said, message->id);
         else
             receive_eager(p2p, work, message->peer, &message->said.header, message->bytes);
         free(message);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Point to point, the sending side: announcements, pieces of data, and the answers that a receiver
- * owes. The protocol is in p2p.c. */
+/* Point to point, the sending side: eager messages, RTS, pieces of data, and the answers that a
+ * receiver owes. The protocol is in p2p.c. */
 #include <stdlib.h>
 #include <string.h>
 #include "kernels.h"
@@ -88,14 +88,14 @@ static rcm_status pair_put_bare(struct pair *pair, struct rcm_work *work) {
     return RCM_OK;
 }
 
-/* Only once the channel is ready it is known what may go out unasked: else a small message might be
- * announced, because the channel became ready in between, and wait for its receiver. */
-static rcm_status pair_announce(struct rcmi_p2p *p2p, struct pair *pair, struct rcm_work *work) {
+/* Only once the channel is ready it is known what may go out eagerly: else a small message might
+ * become a rendezvous, because the channel became ready in between, and wait for its receiver. */
+static rcm_status pair_issue(struct rcmi_p2p *p2p, struct pair *pair, struct rcm_work *work) {
     struct rcmi_transfer *t = &work->transfer;
     const rcm_status state = rcmi_channel_state(pair->tx);
     if (state != RCM_OK)
         return state;
-    const struct announcement announced = {
+    const struct rts rts = {
         .header = {.tag = t->tag, .total = t->total},
         .from = pair_is_got(p2p, pair, t->total) ? (uint64_t)(uintptr_t)t->mem.bytes : 0};
     if (rcmi_pair_may_be_eager(p2p, pair, t->tag, t->total)) {
@@ -117,12 +117,11 @@ static rcm_status pair_announce(struct rcmi_p2p *p2p, struct pair *pair, struct 
         }
         return RCM_OK;
     }
-    rcm_status status =
-        rcmi_pair_put(pair, meta_of(KIND_ANNOUNCE, pair->next_id), &announced, sizeof(announced));
+    rcm_status status = rcmi_pair_put(pair, meta_of(KIND_RTS, pair->next_id), &rts, sizeof(rts));
     if (status != RCM_OK)
         return status;
     t->id = pair->next_id++;
-    t->stage = STAGE_ANNOUNCED;
+    t->stage = STAGE_RTS;
     list_remove(&pair->outgoing, &pair->outgoing.head);
     list_append(&pair->sending, work);
     return RCM_OK;
@@ -170,16 +169,16 @@ static rcm_status pair_pump_sends(const struct rcmi_p2p *p2p, struct pair *pair,
     return RCM_OK;
 }
 
-static rcm_status pair_pump_ready(struct pair *pair, bool *moved) {
-    while (pair->ready) {
-        struct ready *ready = pair->ready;
-        rcm_status status = rcmi_pair_put(pair, meta_of(KIND_READY, ready->id), NULL, 0);
+static rcm_status pair_pump_cts(struct pair *pair, bool *moved) {
+    while (pair->cts) {
+        struct cts *cts = pair->cts;
+        rcm_status status = rcmi_pair_put(pair, meta_of(KIND_CTS, cts->id), NULL, 0);
         if (status != RCM_OK)
             return status;
-        pair->ready = ready->next;
-        if (!pair->ready)
-            pair->ready_end = &pair->ready;
-        free(ready);
+        pair->cts = cts->next;
+        if (!pair->cts)
+            pair->cts_end = &pair->cts;
+        free(cts);
         *moved = true;
     }
     return RCM_OK;
@@ -200,7 +199,7 @@ static rcm_status pair_pump_credit(const struct rcmi_p2p *p2p, struct pair *pair
 /* Everything this rank has to tell the other, as far as slots allow. */
 rcm_status rcmi_pair_pump(struct rcmi_p2p *p2p, int peer, bool *moved) {
     struct pair *pair = &p2p->pairs[peer];
-    if (!pair->outgoing.head && !pair->sending.head && !pair->ready && !pair->getting &&
+    if (!pair->outgoing.head && !pair->sending.head && !pair->cts && !pair->getting &&
         pair->eager_in < p2p->budget / 4)
         return RCM_OK;
     rcm_status status = rcmi_pair_open_tx(p2p, peer);
@@ -209,11 +208,11 @@ rcm_status rcmi_pair_pump(struct rcmi_p2p *p2p, int peer, bool *moved) {
     if (status == RCM_OK && pair->sending.head && rcmi_channel_help(pair->tx))
         *moved = true;
     if (status == RCM_OK)
-        status = pair_pump_ready(pair, moved);
+        status = pair_pump_cts(pair, moved);
     if (status == RCM_OK)
         status = pair_pump_credit(p2p, pair);
     while (status == RCM_OK && pair->outgoing.head) {
-        status = pair_announce(p2p, pair, pair->outgoing.head);
+        status = pair_issue(p2p, pair, pair->outgoing.head);
         if (status == RCM_OK)
             *moved = true;
     }

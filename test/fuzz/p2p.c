@@ -120,8 +120,8 @@ static void check_sent(size_t len, uint64_t meta) {
 }
 
 /* The peer may read now what was announced. */
-static void check_announced(const struct played *out, size_t len) {
-    struct announcement said;
+static void check_rts(const struct played *out, size_t len) {
+    struct rts said;
     fuzz_require(len == sizeof said, "an announcement is whole");
     memcpy(&said, out->reserved.bytes, sizeof said);
     if (!said.from)
@@ -138,8 +138,8 @@ static void play_commit(struct rcmi_channel *channel, size_t len, uint64_t meta)
                  "as much is committed as was reserved");
     check_sent(len, meta);
     read_all(out->reserved.bytes, len, "what is committed was written");
-    if (meta >> 56 == KIND_ANNOUNCE)
-        check_announced(out, len);
+    if (meta >> 56 == KIND_RTS)
+        check_rts(out, len);
     free(out->reserved.bytes);
     out->reserved.bytes = NULL;
 }
@@ -383,7 +383,7 @@ static void progress(void) {
 }
 
 static void arrive_message(struct fuzz_input *in, int peer, bool announced) {
-    struct announcement said = {.header = {.tag = fuzz_u8(in) % 8, .total = fuzz_u16(in)}};
+    struct rts said = {.header = {.tag = fuzz_u8(in) % 8, .total = fuzz_u16(in)}};
     struct header *header = &said.header;
     const uint8_t odd = fuzz_u8(in), id = fuzz_u8(in);
     size_t n = 0;
@@ -397,7 +397,7 @@ static void arrive_message(struct fuzz_input *in, int peer, bool announced) {
         header->total <<= 8 * (odd - 250);
     /* The same many times: more than a sender may send unasked. */
     for (int i = odd == OFTEN ? 1 : MANY; i <= MANY && !failed; i++) {
-        arrive(peer, meta_of(announced ? KIND_ANNOUNCE : KIND_EAGER, id & 31), &said,
+        arrive(peer, meta_of(announced ? KIND_RTS : KIND_EAGER, id & 31), &said,
                announced ? sizeof said : sizeof *header, bytes, n);
         progress();
     }
@@ -407,8 +407,8 @@ static void arrive_piece(struct fuzz_input *in, int peer, enum kind kind) {
     static uint8_t data[SLOT_BYTES];
     const uint8_t id = fuzz_u8(in);
     const size_t len = kind == KIND_DATA ? fuzz_u16(in) : 0;
-    if (kind == KIND_READY && id & 128)
-        kind = KIND_TAKEN;
+    if (kind == KIND_CTS && id & 128)
+        kind = KIND_ACK;
     arrive(peer, meta_of(kind, id & 31), NULL, 0, data, len < SLOT_BYTES ? len : SLOT_BYTES);
 }
 
@@ -444,10 +444,10 @@ static void direct(struct fuzz_input *in, int peer, bool sends) {
     memset(buffer, 'd', bytes ? bytes : 1);
     atomic_store(&comm.unfinished, unfinished);
     if (!sends) {
-        struct announcement said = {.header = {.tag = fuzz_u8(in) % 8, .total = fuzz_u16(in)}};
+        struct rts said = {.header = {.tag = fuzz_u8(in) % 8, .total = fuzz_u16(in)}};
         struct header *header = &said.header;
         const uint8_t kind = fuzz_u8(in);
-        const size_t head = (kind & 7) == KIND_ANNOUNCE ? sizeof said : sizeof *header;
+        const size_t head = (kind & 7) == KIND_RTS ? sizeof said : sizeof *header;
         size_t n = 0;
         const uint8_t *rest = fuzz_bytes(in, header->total, &n);
         header->total = kind & 128 ? header->total : n;
@@ -496,7 +496,7 @@ static void step(struct fuzz_input *in) {
         break;
     case 4:
     case 5:
-        arrive_piece(in, peer, op % 8 == 4 ? KIND_READY : KIND_DATA);
+        arrive_piece(in, peer, op % 8 == 4 ? KIND_CTS : KIND_DATA);
         break;
     case 6:
         credit = fuzz_u16(in);
