@@ -166,11 +166,13 @@ static rcm_status init_look(void *arg) {
 static rcm_status published_make(const struct init *init, const void *address, size_t len,
                                  char **ret_bytes, size_t *ret_len) {
     struct rcmi_protocols protocols;
-    char reason[160], text[RCMI_PROTOCOLS_TEXT];
-    rcm_status status = rcmi_protocols_local(&protocols);
-    if (status != RCM_OK)
-        return status;
-    rcmi_protocols_write(&protocols, text);
+    char reason[160], text[RCMI_PROTOCOLS_TEXT] = "";
+    if (init->launch.rank == 0) { /* a file that others name need not be theirs */
+        const rcm_status status = rcmi_protocols_local(&protocols);
+        if (status != RCM_OK)
+            return status;
+        rcmi_protocols_write(&protocols, text);
+    }
     const size_t text_len = init->launch.rank == 0 ? strlen(text) + 1 : 0;
     struct published *mine = calloc(1, sizeof(*mine) + text_len + len);
     if (!mine)
