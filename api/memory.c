@@ -36,10 +36,9 @@ static void list_visit(struct search *search, struct rcm_work *work) {
         work = work->next;
 }
 
-/* Looks as the driver, so that the lists stand still. False: another one drives. */
+/* Looks as the driver, so that the lists stand still, and no blocking call is on its short way.
+ * False: another one drives. */
 static bool comm_search(rcm_comm *comm, struct search *search) {
-    if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0)
-        return true;
     if (!rcmi_comm_try_drive(comm))
         return false;
     list_visit(search, comm->active);
