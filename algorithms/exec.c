@@ -64,9 +64,13 @@ static rcm_status run_get(const struct rcmi_run *run, struct rcmi_lane_state *la
     *ret_bytes = place.bytes;
     if (lane->got)
         return RCM_OK;
-    const rcm_status status = rcmi_channel_get(end->channel, &place, slot->remote,
-                                               run->exec->config.shape->crowd <= 1, &lane->moved);
+    const rcm_status status =
+        rcmi_channel_get(end->channel, &place, slot->remote,
+                         !rcmi_node_oversubscribed(run->exec->config.node), &lane->moved);
     lane->got = status == RCM_OK;
+    if (status == RCM_ERR_UNSUPPORTED) /* of a message that was peeked: it has changed since */
+        return rcmi_fail_origin(RCM_ERR_PROTOCOL, end->peer,
+                                "rank %d changed a message while it was got", end->peer);
     return status;
 }
 
@@ -168,12 +172,15 @@ static rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state *lan
 }
 
 /* Sends a stable buffer without a copy where the channel can. RCM_ERR_UNSUPPORTED: it cannot. */
-static rcm_status step_zero_copy(struct rcmi_run *run, struct rcmi_end *end, uint64_t meta,
+static rcm_status step_zero_copy(struct rcmi_run *run, struct rcmi_port *port, uint64_t meta,
                                  const struct rcmi_place *place, size_t offset, size_t len) {
+    struct rcmi_channel *channel = port->end->channel;
     const struct rcmi_mem mem = run_mem(run, place, offset, len);
-    const rcm_status status = rcmi_channel_send_zero_copy(end->channel, &mem, meta, run->gets);
-    if (status == RCM_OK)
+    const rcm_status status = rcmi_channel_send_zero_copy(channel, &mem, meta, run->gets);
+    if (status == RCM_OK) {
+        port->zero_copy = rcmi_channel_sent(channel);
         run->zero_copy = true;
+    }
     return status;
 }
 
@@ -286,8 +293,8 @@ static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *
     }
     if (from_dst) {
         step_compute(run, step, dst, RCMI_TEMPORAL, srcs, bytes);
-        const rcm_status status =
-            step_zero_copy(run, out, lane->meta, &step->dst, lane->offset + lane->part, bytes);
+        const rcm_status status = step_zero_copy(run, &lane->ports[step->out], lane->meta,
+                                                 &step->dst, lane->offset + lane->part, bytes);
         if (status != RCM_ERR_UNSUPPORTED && status != RCM_AGAIN)
             return status;
         run->no_zero_copy = status == RCM_ERR_UNSUPPORTED;
@@ -302,15 +309,19 @@ static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *
 static rcm_status step_reserve(struct rcmi_run *run, const struct rcmi_lane_state *lane,
                                const struct rcmi_bound_step *step, size_t *bytes,
                                struct rcmi_reserved *ret_reserved) {
-    const struct rcmi_port *port = &lane->ports[step->out];
+    struct rcmi_port *port = &lane->ports[step->out];
     struct rcmi_end *out = port->end;
     rcm_status status = RCM_ERR_UNSUPPORTED;
     if (out->serving != port->turn || (step->answered && end_is_full(run, out)) ||
         (run->gets && out->nkept > 0)) /* a slot with an answer may be what a get comes by */
         return RCM_AGAIN;
-    if (step->zero_copy && *bytes >= RCMI_ZERO_COPY_MIN)
-        status = step_zero_copy(run, out, lane->meta, &run->places[step->first_src],
+    for (bool whole = true; step->zero_copy && *bytes >= RCMI_ZERO_COPY_MIN; whole = false) {
+        status = step_zero_copy(run, port, lane->meta, &run->places[step->first_src],
                                 lane->offset + lane->part, *bytes);
+        if (status != RCM_ERR_UNSUPPORTED || !whole || *bytes <= out->channel->slot_bytes)
+            break;
+        *bytes = out->channel->slot_bytes; /* then a part of it, perhaps */
+    }
     if (status == RCM_OK) {
         if (step->answered)
             end_keep(run, out, NULL);
@@ -318,7 +329,8 @@ static rcm_status step_reserve(struct rcmi_run *run, const struct rcmi_lane_stat
         return RCM_OK;
     }
     if (status == RCM_ERR_UNSUPPORTED) {
-        if (run->gets && *bytes > out->channel->slot_bytes)
+        if (run->gets && rcmi_channel_state(out->channel) == RCM_OK &&
+            *bytes > out->channel->slot_bytes)
             *bytes = out->channel->slot_bytes;
         status = rcmi_channel_reserve(out->channel, *bytes, ret_reserved);
     }
@@ -419,7 +431,7 @@ static rcm_status lane_progress(struct rcmi_run *run, struct rcmi_lane_state *la
  * carry? */
 static bool port_done(const struct rcmi_run *run, const struct rcmi_port *port) {
     struct rcmi_channel *channel = port->end->channel;
-    return !port->end->outgoing || ((!run->zero_copy || rcmi_channel_completed(channel)) &&
+    return !port->end->outgoing || (rcmi_channel_completed(channel, port->zero_copy) &&
                                     (!run->lingers || rcmi_channel_taken(channel, port->sent)));
 }
 

@@ -149,7 +149,7 @@ struct slice_rule {
  * forwards nothing. What ranks find out about their links does not change it: a message that cannot
  * be got comes in parts, or piece by piece through its slot. */
 static bool exec_gets(const struct rcmi_exec *exec, const struct rcmi_plan *plan, size_t bytes) {
-    return plan->collective == RCM_BROADCAST && plan->nranks == 2 &&
+    return plan->collective == RCM_BROADCAST && plan->nranks == 2 && plan->nchannels == 1 &&
            exec->config.shape->nhosts == 1 &&
            rcmi_range_has(rcmi_node_protocol(exec->config.node)->get, bytes);
 }
@@ -404,8 +404,10 @@ static bool run_same_shape(const struct rcmi_bind *a, const struct rcmi_bind *b)
 static void run_take_turns(struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
     struct rcmi_lane_state *state = run->lanes;
-    for (uint32_t i = 0; i < plan->nchannels * run->stripes; i++)
+    for (uint32_t i = 0; i < plan->nchannels * run->stripes; i++) {
         run->ports[i].turn = run->ports[i].end->tickets++;
+        run->ports[i].zero_copy = 0;
+    }
     /* Each lane does all it can in all stripes before the next lane's turn: who has sent everything
      * does not wait for the answer to the last of it. */
     for (uint32_t i = 0; i < plan->nlanes; i++) {

@@ -81,8 +81,9 @@ _Static_assert(sizeof(struct rcmi_bound_step) <= 64, "a bound step fits a cache 
 /* A run's use of a channel end. */
 struct rcmi_port {
     struct rcmi_end *end;
-    uint32_t turn; /* it is this run's when end->serving equals it */
-    uint64_t sent; /* of the channel, with this run's last message; 0: nothing to wait for */
+    uint32_t turn;      /* it is this run's when end->serving equals it */
+    uint64_t sent;      /* of the channel, with this run's last message; 0: nothing to wait for */
+    uint64_t zero_copy; /* the same of those that were sent so */
 };
 
 struct rcmi_lane_state {

@@ -157,13 +157,14 @@ enum rcmi_work_kind { RCMI_WORK_COLLECTIVE, RCMI_WORK_SEND, RCMI_WORK_RECV };
 struct rcmi_transfer {
     int peer;
     uint64_t tag;
-    uint32_t id; /* names the message between the two ranks, once announced */
+    uint32_t id; /* names the message between the two ranks, once an RTS was sent */
     struct rcmi_mem mem;
     size_t total; /* bytes of the message */
     size_t done;  /* bytes moved */
     int stage;
-    uint64_t last; /* of the channel, once all is sent: the message that the other must take */
-    uint64_t from; /* where it is got from, see p2p_get.c; 0: it is not */
+    uint64_t last;      /* of the channel, once all is sent: the message that the other must take */
+    uint64_t zero_copy; /* the last one that was sent without a copy */
+    uint64_t from;      /* where it is got from, see p2p_get.c; 0: it is not */
 };
 
 struct rcm_work {

@@ -4,13 +4,13 @@
  *
  *   sender                                       receiver
  *   small:  EAGER(tag, total, bytes)       -->   matched: copied to the buffer; else kept aside
- *           BARE(tag; bytes)               -->   the same, its tag where an id would be
- *   large:  RTS(id, tag, total)       -->   matched: buffer found; else noted
+ *           BARE(tag; bytes)               -->   the same without a header: its tag is its id
+ *   large:  RTS(id, tag, total)            -->   matched: buffer found; else noted
  *                                          <--   CTS(id)
  *           DATA(id, bytes) ... DATA(id)   -->   into the buffer
  *                                          <--   CREDIT(bytes): so many eager bytes were taken
  *   large within a machine, or of no bytes:
- *           RTS(id, tag, total, from) -->   matched: copied from there (p2p_get.c)
+ *           RTS(id, tag, total, from)      -->   matched: copied from there (p2p_get.c)
  *                                          <--   ACK(id)
  *
  * EAGER, BARE and RTS go out in the order of the sends, so matching is in order per tag.

@@ -3,7 +3,7 @@
  * What the files of point to point share; nobody else includes it. The protocol is in p2p.c.
  *
  *   p2p.c          pairs and their channels, what the driver calls
- *   p2p_send.c     announcing, pieces of data, answers that are owed
+ *   p2p_send.c     eager messages and RTS, pieces of data, answers that are owed
  *   p2p_receive.c  what arrives, and to which receive it belongs
  *   p2p_get.c      messages that the receiver copies out of the sender's memory
  *   p2p_direct.c   blocking calls that need no work
@@ -64,8 +64,8 @@ struct list {
 struct unexpected {
     struct unexpected *next;
     int peer;
-    bool announced; /* its bytes are still to come */
-    uint32_t id;    /* then */
+    bool rendezvous; /* its bytes are still to come */
+    uint32_t id;     /* then */
     struct rts said;
     char bytes[];
 };
@@ -101,8 +101,8 @@ struct rcmi_p2p {
     _Atomic bool any_wanted;
     struct list posted;
     struct unexpected *unexpected, **unexpected_end;
-    size_t announced; /* of those, without their bytes */
-    size_t budget;    /* eager bytes of a pair; the same on all ranks */
+    size_t rendezvous; /* of those, without their bytes */
+    size_t budget;     /* eager bytes of a pair; the same on all ranks */
     const struct rcmi_protocol *protocol;
 };
 

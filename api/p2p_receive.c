@@ -81,16 +81,16 @@ static rcm_status receive_rts(struct rcmi_p2p *p2p, struct rcm_work *work, int p
 }
 
 /* May what arrives be kept aside? An honest sender never exceeds its budget. */
-static rcm_status p2p_check_room(const struct rcmi_p2p *p2p, int peer, bool announced) {
+static rcm_status p2p_check_room(const struct rcmi_p2p *p2p, int peer, bool rendezvous) {
     if (p2p->pairs[peer].eager_due > p2p->budget)
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, peer,
                                 "rank %d sent %zu bytes of eager messages, %zu are allowed", peer,
                                 p2p->pairs[peer].eager_due, p2p->budget);
-    if (announced && p2p->announced >= RTS_MAX)
+    if (rendezvous && p2p->rendezvous >= RTS_MAX)
         return rcmi_fail_origin(RCM_ERR_RESOURCE, peer,
                                 "rank %d sent one message more than the %zu for which this rank "
                                 "has not called rcm_recv yet",
-                                peer, p2p->announced);
+                                peer, p2p->rendezvous);
     return RCM_OK;
 }
 
@@ -103,7 +103,7 @@ static rcm_status p2p_keep(struct rcmi_p2p *p2p, const struct unexpected *what, 
     *message = *what;
     if (len)
         memcpy(message->bytes, bytes, len);
-    p2p->announced += what->announced;
+    p2p->rendezvous += what->rendezvous;
     *p2p->unexpected_end = message;
     p2p->unexpected_end = &message->next;
     return RCM_OK;
@@ -140,7 +140,7 @@ static rcm_status handle_rts(struct rcmi_p2p *p2p, int peer, uint32_t id,
     struct rcm_work *work = p2p_match_posted(p2p, peer, rts.header.tag);
     if (work)
         return receive_rts(p2p, work, peer, &rts, id);
-    const struct unexpected what = {.peer = peer, .announced = true, .id = id, .said = rts};
+    const struct unexpected what = {.peer = peer, .rendezvous = true, .id = id, .said = rts};
     rcm_status status = p2p_check_room(p2p, peer, true);
     return status == RCM_OK ? p2p_keep(p2p, &what, NULL, 0) : status;
 }
@@ -300,8 +300,8 @@ void rcmi_p2p_post_receive(struct rcmi_p2p *p2p, struct rcm_work *work) {
         if (!*at)
             p2p->unexpected_end = at;
         rcm_status status = RCM_OK;
-        p2p->announced -= message->announced;
-        if (message->announced)
+        p2p->rendezvous -= message->rendezvous;
+        if (message->rendezvous)
             status = receive_rts(p2p, work, message->peer, &message->said, message->id);
         else
             receive_eager(p2p, work, message->peer, &message->said.header, message->bytes);

@@ -82,6 +82,7 @@ static rcm_status pair_put_bare(struct pair *pair, struct rcm_work *work) {
     if (status != RCM_OK)
         return status;
     pair->eager_out += eager_charge(t->total);
+    t->zero_copy = rcmi_channel_sent(pair->tx);
     t->stage = STAGE_DRAIN;
     list_remove(&pair->outgoing, &pair->outgoing.head);
     list_append(&pair->sending, work);
@@ -135,6 +136,8 @@ static rcm_status pair_send_data(struct pair *pair, struct rcmi_transfer *t) {
     const struct rcmi_mem piece = rcmi_mem_part(&t->mem, t->done, len);
     if (len >= ZERO_COPY_MIN)
         status = rcmi_channel_send_zero_copy(pair->tx, &piece, meta, false);
+    if (status == RCM_OK)
+        t->zero_copy = rcmi_channel_sent(pair->tx);
     if (status == RCM_ERR_UNSUPPORTED)
         status = pair_put_copy(pair, meta, NULL, 0, &piece);
     if (status == RCM_OK)
@@ -157,7 +160,7 @@ static rcm_status pair_pump_sends(const struct rcmi_p2p *p2p, struct pair *pair,
             t->stage = STAGE_DRAIN;
             t->last = oversubscribed(p2p) ? rcmi_channel_sent(pair->tx) : 0;
         }
-        if (t->stage == STAGE_DRAIN && rcmi_channel_completed(pair->tx) &&
+        if (t->stage == STAGE_DRAIN && rcmi_channel_completed(pair->tx, t->zero_copy) &&
             rcmi_channel_taken(pair->tx, t->last)) {
             list_remove(&pair->sending, at);
             rcmi_work_complete(work, RCM_OK);

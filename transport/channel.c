@@ -25,8 +25,9 @@ static void none_commit(struct rcmi_channel *channel, size_t len, uint64_t meta)
     (void)meta;
 }
 
-static bool none_completed(struct rcmi_channel *channel) {
+static bool none_completed(struct rcmi_channel *channel, uint64_t number) {
     (void)channel;
+    (void)number;
     return true;
 }
 

@@ -125,6 +125,7 @@ struct rcmi_frames {
 struct rcmi_node {
     struct rcmi_node_config config; /* strings are ours */
     struct rcmi_protocol protocol;  /* of ranks of this host */
+    enum rcmi_sharing sharing;
     int64_t peer_timeout_ms;
     pid_t pid; /* of the process that made it */
     struct rcmi_loop *loop;

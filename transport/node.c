@@ -170,6 +170,11 @@ static rcm_status node_init_address(struct rcmi_node *node) {
 void rcmi_node_set_protocols(struct rcmi_node *node, const struct rcmi_protocols *protocols,
                              enum rcmi_sharing sharing) {
     node->protocol = protocols->of[sharing];
+    node->sharing = sharing;
+}
+
+bool rcmi_node_oversubscribed(const struct rcmi_node *node) {
+    return node->sharing == RCMI_OVERSUBSCRIBED;
 }
 
 const struct rcmi_protocol *rcmi_node_protocol(const struct rcmi_node *node) {

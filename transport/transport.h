@@ -113,6 +113,14 @@ enum rcmi_process_state rcmi_address_look(const void *blob, size_t len);
  * it prefers, if that serves one host only and has multicast; else NULL. Ranks of equal host
  * identity share memory if it is the same for both; all ranks find the same in the same blobs. */
 const struct rcmi_transport *rcmi_address_memory(const void *blob, size_t len);
+/* Which way data goes between ranks of this node's host. Set before rcmi_node_start, or the
+ * built-in ones for this CPU, each rank with a CPU of its own. */
+void rcmi_node_set_protocols(struct rcmi_node *node, const struct rcmi_protocols *protocols,
+                             enum rcmi_sharing sharing);
+const struct rcmi_protocol *rcmi_node_protocol(const struct rcmi_node *node);
+/* Do ranks of this host share CPUs? */
+bool rcmi_node_oversubscribed(const struct rcmi_node *node);
+
 /* Starts the loop thread before the start: from here on strangers are seen off, while peers that
  * dial already wait for their answer. Without it all wait, and a scanner can fill the queue. */
 rcm_status rcmi_node_attend(struct rcmi_node *node);
@@ -229,12 +237,6 @@ static inline struct rcmi_mem rcmi_node_mem(struct rcmi_node *node, const void *
 /* Set for a channel of messages that are the better the larger they are: its slots have bulk_scale
  * times the size where the transport has that for nothing. */
 #define RCMI_ID_BULK 0x20000u
-/* Which way data goes between ranks of this node's host. Set before rcmi_node_start, or the
- * built-in ones for this CPU, each rank with a CPU of its own. */
-void rcmi_node_set_protocols(struct rcmi_node *node, const struct rcmi_protocols *protocols,
-                             enum rcmi_sharing sharing);
-const struct rcmi_protocol *rcmi_node_protocol(const struct rcmi_node *node);
-
 /* Bytes that the slots of such a channel have at least, of any pair that does not share memory (see
  * rcmi_address_memory). */
 size_t rcmi_node_bulk_bytes(const struct rcmi_node *node);
@@ -289,8 +291,9 @@ static inline void rcmi_channel_commit(struct rcmi_channel *channel, size_t len,
 static inline rcm_status rcmi_channel_send_zero_copy(struct rcmi_channel *channel,
                                                      const struct rcmi_mem *mem, uint64_t meta,
                                                      bool may_get);
-/* Writer: local completion: nothing that was sent without a copy is needed any more. */
-static inline bool rcmi_channel_completed(struct rcmi_channel *channel);
+/* Writer: local completion: of the first `number` messages nothing that was sent without a copy is
+ * needed any more. Where that is not told apart, true once it holds for all. */
+static inline bool rcmi_channel_completed(struct rcmi_channel *channel, uint64_t number);
 
 /* Writer: messages published so far; and whether the readers have given back the first `number` of
  * them, true also where that is not heard of promptly. */
@@ -443,7 +446,7 @@ struct rcmi_transport {
     void (*commit)(struct rcmi_channel *channel, size_t len, uint64_t meta);
     rcm_status (*send_zero_copy)(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                                  uint64_t meta, bool may_get);
-    bool (*completed)(struct rcmi_channel *channel);
+    bool (*completed)(struct rcmi_channel *channel, uint64_t number);
     bool (*taken)(struct rcmi_channel *channel, uint64_t number);
     rcm_status (*peek)(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
     void (*release)(struct rcmi_channel *channel);
@@ -524,10 +527,10 @@ static inline rcm_status rcmi_channel_send_zero_copy(struct rcmi_channel *c,
     return status;
 }
 
-static inline bool rcmi_channel_completed(struct rcmi_channel *c) {
-    if (atomic_load_explicit(&c->state, memory_order_acquire) == RCM_AGAIN)
+static inline bool rcmi_channel_completed(struct rcmi_channel *c, uint64_t number) {
+    if (number == 0 || atomic_load_explicit(&c->state, memory_order_acquire) == RCM_AGAIN)
         return true;
-    return c->transport->completed(c);
+    return c->transport->completed(c, number);
 }
 
 static inline uint64_t rcmi_channel_sent(const struct rcmi_channel *c) {

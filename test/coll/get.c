@@ -578,6 +578,52 @@ static int absent_run(struct ranks *ranks) {
     return ranks_run(ranks, check_absent, NULL);
 }
 
+/* A broadcast is complete once its own vector was taken, whatever was sent after it. */
+static int check_overlap(rcm_comm *comm, void *arg) {
+    const size_t n = 40011;
+    float *first = malloc(n * sizeof *first), *second = NULL;
+    int32_t token = 7;
+    int errors = 0;
+    (void)arg;
+    CHECK(errors, rcm_mem_alloc(comm, n * sizeof *second, (void **)&second) == RCM_OK, "%s",
+          rcm_last_error());
+    for (int round = 0; round < 6 && errors == 0; round++) {
+        float *a = round % 2 ? second : first, *b = round % 2 ? first : second;
+        data_fill(a, n, round, 0, rcm_rank(comm) == 0);
+        data_fill(b, n, round + 1, 0, rcm_rank(comm) == 0);
+        rcm_work *works[2] = {NULL};
+        rcm_status status = rcm_broadcast(comm, a, n, RCM_FLOAT32, 0, NULL, &works[0]);
+        if (rcm_rank(comm) == 0 && status == RCM_OK)
+            status = rcm_broadcast(comm, b, n, RCM_FLOAT32, 0, NULL, &works[1]);
+        if (status == RCM_OK)
+            status = rcm_work_wait(works[0], 10000);
+        CHECK(errors, status == RCM_OK, "round %d: the first broadcast: %s", round,
+              rcm_status_name(status));
+        if (rcm_rank(comm) == 0)
+            status = rcm_send(comm, &token, 1, RCM_INT32, 1, 0, NULL, NULL);
+        else
+            status = rcm_recv(comm, &token, 1, RCM_INT32, 0, 0, NULL, NULL);
+        CHECK(errors, status == RCM_OK, "%s", rcm_last_error());
+        if (rcm_rank(comm) == 0)
+            status = rcm_work_wait(works[1], 10000);
+        else
+            status = rcm_broadcast(comm, b, n, RCM_FLOAT32, 0, NULL, NULL);
+        CHECK(errors, status == RCM_OK, "round %d: the second broadcast: %s", round,
+              rcm_status_name(status));
+        rcm_work_free(works[0]);
+        rcm_work_free(works[1]);
+        errors +=
+            data_check(a, n, round, 0, "the first") + data_check(b, n, round + 1, 0, "the second");
+    }
+    CHECK(errors, rcm_mem_free(comm, second) == RCM_OK, "%s", rcm_last_error());
+    free(first);
+    return errors;
+}
+
+static int overlap_run(struct ranks *ranks) {
+    return ranks_run(ranks, check_overlap, NULL);
+}
+
 static const struct kase {
     const char *name;
     int (*run)(struct ranks *ranks);
@@ -586,6 +632,7 @@ static const struct kase {
     {"never", never_run},       {"refused", refused_run},   {"refused-small", refused_small_run},
     {"unhelped", unhelped_run}, {"given-up", given_up_run}, {"stopped", stopped_run},
     {"absent", absent_run},     {"probes", probes_run},     {"differ", differ_run},
+    {"overlap", overlap_run},
 };
 
 int main(int argc, char **argv) {

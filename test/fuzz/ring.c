@@ -348,7 +348,7 @@ static void step(struct fuzz_input *in) {
         answer(in, how);
         break;
     default: /* the user asks whether its memory is its own again */
-        if (shm_completed(&own.writing.base))
+        if (shm_completed(&own.writing.base, own.writing.ring.writer.produced))
             sent_reuse();
         break;
     }

@@ -15,7 +15,7 @@ struct side {
     struct rcmi_node *node;
     int control, data; /* the peer's ends */
     struct rcmi_channel *writer, *reader;
-    uint8_t lent[FUZZ_SLOT_BYTES];
+    uint8_t zero_copy[FUZZ_SLOT_BYTES];
     uint8_t place[256]; /* as much as a step can say that there is */
 };
 
@@ -121,7 +121,8 @@ static void step(struct side *side, struct fuzz_input *in) {
     case 4:
         if (side->writer)
             (void)!rcmi_channel_send_zero_copy(
-                side->writer, &(struct rcmi_mem){.bytes = side->lent, .len = op / 8}, op, false);
+                side->writer, &(struct rcmi_mem){.bytes = side->zero_copy, .len = op / 8}, op,
+                false);
         break;
     case 5:
         rcmi_channel_close(side->reader);

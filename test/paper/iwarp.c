@@ -62,8 +62,8 @@ static rcm_status iwarp_send_zero_copy(struct rcmi_channel *channel, const struc
     return RCM_ERR_UNSUPPORTED; /* until the memory is registered */
 }
 
-static bool iwarp_completed(struct rcmi_channel *channel) {
-    (void)channel;
+static bool iwarp_completed(struct rcmi_channel *channel, uint64_t number) {
+    (void)channel, (void)number;
     return true;
 }
 

@@ -329,14 +329,14 @@ void case_zero_copy(void **state) {
     limit_ms(20000);
     pair_open(&pair, &setup);
     pair_channel(&pair, 1, &writer, &reader);
-    CHECK(rcmi_channel_completed(writer));
+    CHECK(rcmi_channel_completed(writer, rcmi_channel_sent(writer)));
     for (uint64_t number = 0; number < 100; number++) {
         size_t len = size_of(writer, number);
         fill(bytes, len, number);
         if (!sends(&pair, writer, bytes, len, number))
             put(&pair, writer, len, number);
         take(&pair, reader, len, number);
-        while (!rcmi_channel_completed(writer))
+        while (!rcmi_channel_completed(writer, rcmi_channel_sent(writer)))
             pair_drive(&pair);
         memset(bytes, 0xee, 131072);
     }
@@ -369,7 +369,7 @@ void case_zero_copy_mixed(void **state) {
         }
         for (int i = 0; i < 3; i++, take_number++)
             take(&pair, reader, whole[i] ? sizeof bytes[i] : 100, take_number);
-        while (!rcmi_channel_completed(writer))
+        while (!rcmi_channel_completed(writer, rcmi_channel_sent(writer)))
             pair_drive(&pair);
     }
     rcmi_channel_close(writer);
@@ -519,7 +519,7 @@ void case_get_message(void **state) {
         CHECK(here[1] == 0xee && here[len + 2] == 0xee);
         rcmi_channel_release(reader);
         take(&pair, reader, 100, number + 1);
-        while (!rcmi_channel_completed(writer))
+        while (!rcmi_channel_completed(writer, rcmi_channel_sent(writer)))
             pair_drive(&pair);
     }
     CHECK_EQ(zero_copy(writer, there, RCMI_GET_MAX + 1, 0, true), RCM_ERR_UNSUPPORTED);
@@ -709,20 +709,20 @@ void case_close_keeps_messages(void **state) {
     struct setup setup = {.slot_bytes = 131072, .slots = 8};
     struct pair pair;
     struct rcmi_channel *writer, *reader;
-    uint8_t *lent = malloc(131072);
+    uint8_t *whole = malloc(131072);
     limit_ms(20000);
     pair_open(&pair, &setup);
     pair_channel(&pair, 1, &writer, &reader);
     for (uint64_t number = 0; number < 7; number++)
         put(&pair, writer, 131072, number);
-    fill(lent, 131072, 7);
-    bool was_lent = sends(&pair, writer, lent, 131072, 7);
+    fill(whole, 131072, 7);
+    bool was_whole = sends(&pair, writer, whole, 131072, 7);
     rcmi_channel_close(writer);
-    memset(lent, 0xcc, 131072);
-    free(lent);
+    memset(whole, 0xcc, 131072);
+    free(whole);
     for (uint64_t number = 0; number < 7; number++)
         take(&pair, reader, 131072, number);
-    if (was_lent)
+    if (was_whole)
         take(&pair, reader, 131072, 7);
     rcmi_channel_close(reader);
     pair_close(&pair);

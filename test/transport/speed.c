@@ -79,7 +79,7 @@ static void channel_stream(int64_t send, int64_t receive, bool straight) {
             spin_drive();
     }
     (void)rcmi_channel_post_receive(in, NULL);
-    while (!rcmi_channel_completed(out))
+    while (!rcmi_channel_completed(out, rcmi_channel_sent(out)))
         spin_drive();
 }
 

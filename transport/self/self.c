@@ -24,8 +24,7 @@ struct self_channel {
         struct rcmi_ring_writer writer;
         struct rcmi_ring_reader reader;
     } ring;
-    void *memory;       /* the writer's */
-    uint64_t zero_copy; /* the writer's: number of the last message that was sent without a copy */
+    void *memory; /* the writer's */
 };
 
 static struct self_channel *self_of(struct rcmi_channel *channel) {
@@ -167,7 +166,6 @@ static void self_writer_close(struct rcmi_channel *channel) {
             memcpy(slot, bytes, header->len & ~RCMI_RING_MAPPED);
         memcpy(header->bytes, &slot, sizeof slot);
     }
-    self->zero_copy = 0;
 }
 
 static void self_channel_fini(struct rcmi_channel *channel) {
@@ -199,17 +197,12 @@ static rcm_status self_send_zero_copy(struct rcmi_channel *channel, const struct
         return status;
     memcpy(self->ring.writer.header->bytes, &mem->bytes, sizeof mem->bytes);
     rcmi_ring_publish(&self->ring.writer, mem->len | RCMI_RING_MAPPED, meta);
-    self->zero_copy = self->ring.writer.produced;
     rcmi_node_ring(channel->node);
     return RCM_OK;
 }
 
 static bool self_taken(struct rcmi_channel *channel, uint64_t number) {
     return rcmi_ring_taken(&self_of(channel)->ring.writer, number);
-}
-
-static bool self_completed(struct rcmi_channel *channel) {
-    return self_taken(channel, self_of(channel)->zero_copy);
 }
 
 static rcm_status self_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
@@ -268,7 +261,7 @@ const struct rcmi_transport rcmi_transport_self = {
     .reserve = self_reserve,
     .commit = self_commit,
     .send_zero_copy = self_send_zero_copy,
-    .completed = self_completed,
+    .completed = self_taken,
     .taken = self_taken,
     .peek = self_peek,
     .release = self_release,

@@ -100,6 +100,7 @@ static void getting_begin(struct shm_channel *shm, struct rcmi_ring_desk *desk, 
     f->alone = !helped || f->revoked || len <= PIECE_MIN ||
                shm_pieces(len, PIECE_MAX) >= SHM_PIECES_MAX ||
                atomic_load_explicit(&shm->link->unhelpable, memory_order_relaxed) ||
+               atomic_load_explicit(&shm->link->ungettable, memory_order_relaxed) ||
                !permit_give(f, shm->link->domain->page);
     f->piece = f->alone ? PIECE_ALONE : shm_piece(len);
     f->pieces = shm_pieces(len, f->piece);
@@ -167,7 +168,8 @@ void shm_get_fini(struct shm_channel *shm) {
         munmap((uint8_t *)shm->getting.permit - page, 3 * page);
 }
 
-static rcm_status claims_broken(const struct shm_channel *shm, uint64_t claims) {
+static rcm_status claims_broken(struct shm_channel *shm, uint64_t claims) {
+    shm->getting.broken = true;
     (void)rcmi_fail(RCM_ERR_PROTOCOL, 0,
                     "shared memory says that %llu and %llu of %llu pieces of a vector are taken",
                     (unsigned long long)shm_claims_front(claims),
@@ -279,7 +281,7 @@ static rcm_status getting_read(struct rcmi_channel *channel, struct rcmi_ring_de
 static rcm_status getting_changed(struct shm_channel *shm, struct rcmi_ring_desk *desk,
                                   size_t len) {
     getting_revoke(shm, desk);
-    shm->getting.bounces = false;
+    shm->getting.broken = true;
     (void)rcmi_fail(RCM_ERR_PROTOCOL, 0, "a message of %zu bytes that is being got has %zu now",
                     shm->getting.len, len);
     return shm_blame(shm->base.writer);
@@ -294,7 +296,7 @@ rcm_status shm_get(struct rcmi_channel *channel, const struct rcmi_mem *mem, uin
     struct rcmi_ring_desk *desk = reader_desk(shm);
     if (!desk || !shm->link)
         return RCM_ERR_UNSUPPORTED;
-    if (f->active && len != f->len)
+    if (f->broken || (f->active && len != f->len))
         return getting_changed(shm, desk, len);
     if (f->bounces)
         return bounce_go_on(shm, desk, place, len, moved);

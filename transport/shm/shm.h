@@ -155,6 +155,7 @@ struct shm_getting {
     bool alone;      /* the writer does not take part, or not any more */
     bool revoked;    /* the permit */
     void *permit;    /* a page; NULL before it is needed */
+    bool broken;     /* the writer has changed what may not change */
     bool bounces;    /* it comes by the slot: the other's memory cannot be read */
     uint64_t number; /* of the get, on this channel */
     size_t len;      /* bytes in all */
@@ -175,7 +176,6 @@ struct shm_channel {
     struct shm_domain *domain;  /* a writer's */
     struct shm_link *link;      /* to the writer, or to the only reader; NULL: there are several */
     struct shm_window *window;  /* the one used last of link's */
-    uint64_t zero_copy;         /* number of the last message that was sent so */
     uint64_t completed;         /* messages up to this one are their user's again */
     void *put;                  /* where the reserved message is written, NULL: into its slot */
     struct shm_sent *sent;      /* a writer's, by slot */
@@ -227,7 +227,7 @@ rcm_status shm_reserve(struct rcmi_channel *channel, size_t len,
                        struct rcmi_reserved *ret_reserved);
 rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                               uint64_t meta, bool may_get);
-bool shm_completed(struct rcmi_channel *channel);
+bool shm_completed(struct rcmi_channel *channel, uint64_t number);
 bool shm_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted);
 /* Where the payload is of the message that the reader looks at and that is not in its slot: bytes,
  * or remote. len: as its header says. */

@@ -27,6 +27,11 @@ static void get_note(struct shm_channel *shm, const struct rcmi_mem *mem) {
         .number = writer->produced + 1, .bytes = mem->bytes, .len = mem->len, .slot = writer->slot};
 }
 
+/* There is no room, or the counters cannot be: then it was the only reader. */
+static rcm_status writer_blames(const struct shm_channel *shm, rcm_status status) {
+    return status < 0 && shm->link ? shm_blame(shm->link->peer) : status;
+}
+
 rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                               uint64_t meta, bool may_get) {
     struct shm_channel *shm = shm_of(channel);
@@ -42,7 +47,7 @@ rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_me
     }
     const rcm_status status = rcmi_ring_room(writer);
     if (status != RCM_OK)
-        return status;
+        return writer_blames(shm, status);
     if (how == RCMI_RING_GET) {
         const uint64_t remote = (uint64_t)(uintptr_t)mem->bytes;
         get_note(shm, mem);
@@ -51,21 +56,18 @@ rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_me
         memcpy(writer->header->bytes, &place, sizeof place);
     }
     rcmi_ring_publish(writer, mem->len | how, meta);
-    shm->zero_copy = writer->produced;
     shm->put = NULL;
     shm_publish(shm);
     return RCM_OK;
 }
 
-/* Every reader has given back what was sent so last? Readers that are gone never will: their
- * channel has failed, and its error says it. */
-bool shm_completed(struct rcmi_channel *channel) {
+/* Every reader has given them back? Readers that are gone never will: their channel has failed, and
+ * its error says it. */
+bool shm_completed(struct rcmi_channel *channel, uint64_t number) {
     struct shm_channel *shm = shm_of(channel);
-    if (shm->zero_copy != 0 && rcmi_ring_taken(&shm->ring.writer, shm->zero_copy)) {
-        shm->completed = shm->zero_copy;
-        shm->zero_copy = 0;
-    }
-    return shm->zero_copy == 0;
+    if (number > shm->completed && rcmi_ring_taken(&shm->ring.writer, number))
+        shm->completed = number;
+    return number <= shm->completed;
 }
 
 /* Shorter messages are cheaper to copy than to look for the place. */
@@ -98,10 +100,8 @@ rcm_status shm_reserve(struct rcmi_channel *channel, size_t len,
     *ret_reserved = (struct rcmi_reserved){.stores = past ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL};
     shm->put = NULL;
     const rcm_status status = rcmi_ring_reserve(&shm->ring.writer, &ret_reserved->bytes);
-    if (status < 0 && channel->nreaders == 1)
-        return shm_blame(rcmi_end_of(channel)->readers[0].rank);
     if (status != RCM_OK)
-        return status;
+        return writer_blames(shm, status);
     shm->put = posted_find(shm, len);
     if (shm->put)
         *ret_reserved = (struct rcmi_reserved){.bytes = shm->put, .posted = true};

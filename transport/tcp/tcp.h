@@ -203,7 +203,8 @@ struct tcp_channel {
     _Atomic uint64_t committed;
     /* Messages the reader gave back; by rx (release), pairs with the acquire in reserve. */
     _Atomic uint64_t returned;
-    /* Lent frames not yet sent; up by the writer, down by tx (release), acquire in quiet. */
+    /* Zero-copy frames not yet sent; up by the writer, down by tx (release), acquire in
+     * tcp_completed. */
     _Atomic uint32_t zero_copy;
 
     /* Reader. */
@@ -302,7 +303,7 @@ rcm_status tcp_reserve(struct rcmi_channel *base, size_t len, struct rcmi_reserv
 void tcp_commit(struct rcmi_channel *base, size_t len, uint64_t meta);
 rcm_status tcp_send_zero_copy(struct rcmi_channel *base, const struct rcmi_mem *mem, uint64_t meta,
                               bool may_get);
-bool tcp_completed(struct rcmi_channel *base);
+bool tcp_completed(struct rcmi_channel *base, uint64_t number);
 rcm_status tcp_peek(struct rcmi_channel *base, struct rcmi_slot *ret_slot);
 void tcp_release(struct rcmi_channel *base);
 bool tcp_post_receive(struct rcmi_channel *base, const struct rcmi_posted *posted);
