@@ -60,10 +60,9 @@ static int check_sizes(rcm_comm *comm) {
     return errors;
 }
 
-/* So many of sizes that come unasked or announced, and the one or the other by what the receiver
- * finds to be faster, that it changes its mind; two at a time, so that some are under way
+/* Many of sizes that go eagerly and by rendezvous, two at a time, so that some are under way
  * meanwhile. Rank 0 sends, rank 1 answers in the middle of them. */
-static int check_asked(rcm_comm *comm) {
+static int check_mixed(rcm_comm *comm) {
     enum { ROUNDS = 300 };
     static const size_t sizes[] = {16384, 16385, 32768, 32769, 131072};
     const bool sends = rcm_rank(comm) == 0;
@@ -241,7 +240,7 @@ static int check_flood(rcm_comm *comm) {
     return errors;
 }
 
-/* So many messages of no bytes that the later ones have to be announced. */
+/* So many messages of no bytes that the later ones go by rendezvous. */
 static int check_nothing(rcm_comm *comm) {
     enum { EACH = 5000 };
     rcm_work **works = calloc(EACH, sizeof(*works));
@@ -312,7 +311,7 @@ static int check(rcm_comm *comm, void *arg) {
     errors += check_sizes(comm);
     if (rcm_size(comm) > 1)
         errors += check_tags(comm) + check_truncated(comm) + check_nothing(comm) +
-                  check_shorter(comm) + check_asked(comm);
+                  check_shorter(comm) + check_mixed(comm);
     errors += check_self(comm);
     errors += check_flood(comm);
     return errors;

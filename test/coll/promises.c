@@ -375,8 +375,8 @@ static int sent_and_known(rcm_comm *comm, uint8_t *data, size_t len, uint64_t ta
 }
 
 static int check_sent(rcm_comm *comm, void *arg) {
-    /* 64 of them go unasked, and then, the budget being spent to the last byte, nothing does: the
-     * message of no bytes is announced. */
+    /* 64 of them go eagerly, and then, the budget being spent to the last byte, nothing does: the
+     * message of no bytes goes by rendezvous. */
     enum { LEN = 16320, MANY = 80 };
     static uint8_t data[100000];
     rcm_work *works[MANY] = {NULL};
@@ -400,7 +400,7 @@ static int check_sent(rcm_comm *comm, void *arg) {
 
 /* Rank 1 stops, so that rank 0's socket fills; rank 0 aborts, waits, unmaps its buffer. If the
  * library still sends from there, the kernel says EFAULT, which the log shows. */
-static int check_lent(rcm_comm *comm, void *arg) {
+static int check_zero_copy(rcm_comm *comm, void *arg) {
     const size_t len = (size_t)64 << 20;
     rcm_work *work = NULL;
     int32_t pid = (int32_t)getpid();
@@ -483,7 +483,7 @@ static const struct kase {
     {"abort", check_abort, 1, false, 8000, NULL, NULL},
     {"given-up", check_given_up, 5, false, 8000, "RINGCOMM_PROTOCOL", "get=always"},
     {"sent", check_sent, 5, false, 8000, "RINGCOMM_PROTOCOL", "get=always"},
-    {"lent", check_lent, 1, false, 8000, "RINGCOMM_SLOTS", "256"},
+    {"zero-copy", check_zero_copy, 1, false, 8000, "RINGCOMM_SLOTS", "256"},
     {"order", check_order, 1, false, 8000, NULL, NULL},
     {"zero", check_zero, 1, true, 8000, NULL, NULL},
 };
@@ -495,7 +495,7 @@ static int case_run(const struct kase *kase, const char *transport, int n) {
                                 .timeout_ms = kase->timeout_ms,
                                 .keep = true};
     int errors = 0;
-    if (kase->fn == check_lent)
+    if (kase->fn == check_zero_copy)
         setenv("RINGCOMM_LOG", "debug", 1);
     if (kase->variable)
         setenv(kase->variable, kase->value, 1);

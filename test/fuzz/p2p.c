@@ -75,7 +75,7 @@ static struct rcm_comm comm;
 static struct rcmi_engine engine;
 static struct rcmi_p2p *p2p;
 static int unfinished;
-static bool failed, lending, posting, filling, draining, placing, helping;
+static bool failed, zero_copying, posting, filling, draining, placing, helping;
 static unsigned asked; /* how often a channel was asked whether it can go on */
 
 /* Now and then there is no free slot, or what was sent is still needed. */
@@ -119,10 +119,10 @@ static void check_sent(size_t len, uint64_t meta) {
                  "and has a kind");
 }
 
-/* The peer may read now what was announced. */
+/* The peer may read now what the RTS names. */
 static void check_rts(const struct played *out, size_t len) {
     struct rts said;
-    fuzz_require(len == sizeof said, "an announcement is whole");
+    fuzz_require(len == sizeof said, "an RTS is whole");
     memcpy(&said, out->reserved.bytes, sizeof said);
     if (!said.from)
         return;
@@ -153,8 +153,8 @@ static void read_zero_copies(struct played *out) {
 static rcm_status play_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                                       uint64_t meta, bool may_get) {
     struct played *out = (struct played *)channel;
-    fuzz_require(!may_get, "whoever gets a message is told by an announcement");
-    if (!lending)
+    fuzz_require(!may_get, "an RTS tells of a message that is got");
+    if (!zero_copying)
         return RCM_ERR_UNSUPPORTED;
     if (not_now(filling))
         return RCM_AGAIN;
@@ -167,7 +167,8 @@ static rcm_status play_send_zero_copy(struct rcmi_channel *channel, const struct
     return RCM_OK;
 }
 
-static bool play_completed(struct rcmi_channel *channel) {
+static bool play_completed(struct rcmi_channel *channel, uint64_t number) {
+    (void)number;
     struct played *out = (struct played *)channel;
     read_zero_copies(out);
     if (not_now(draining))
@@ -382,7 +383,7 @@ static void progress(void) {
     fuzz_require(failed || (!in_of[1].full && !in_of[2].full), "what arrives is taken at once");
 }
 
-static void arrive_message(struct fuzz_input *in, int peer, bool announced) {
+static void arrive_message(struct fuzz_input *in, int peer, bool rts) {
     struct rts said = {.header = {.tag = fuzz_u8(in) % 8, .total = fuzz_u16(in)}};
     struct header *header = &said.header;
     const uint8_t odd = fuzz_u8(in), id = fuzz_u8(in);
@@ -390,15 +391,15 @@ static void arrive_message(struct fuzz_input *in, int peer, bool announced) {
     /* To be got, a piece for each step: three of 700 bytes can be read, or none. */
     static const uint64_t froms[4] = {0, UNGETTABLE, GETTABLE, BROKEN};
     said.from = froms[id >> 5 & 3];
-    const uint8_t *bytes = fuzz_bytes(in, announced ? 0 : header->total, &n);
-    if (!announced)
+    const uint8_t *bytes = fuzz_bytes(in, rts ? 0 : header->total, &n);
+    if (!rts)
         header->total = odd == 255 ? header->total : n;
     else if (odd > 250)
         header->total <<= 8 * (odd - 250);
-    /* The same many times: more than a sender may send unasked. */
+    /* The same many times: more eager ones than a sender may send. */
     for (int i = odd == OFTEN ? 1 : MANY; i <= MANY && !failed; i++) {
-        arrive(peer, meta_of(announced ? KIND_RTS : KIND_EAGER, id & 31), &said,
-               announced ? sizeof said : sizeof *header, bytes, n);
+        arrive(peer, meta_of(rts ? KIND_RTS : KIND_EAGER, id & 31), &said,
+               rts ? sizeof said : sizeof *header, bytes, n);
         progress();
     }
 }
@@ -529,7 +530,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     unfinished = 0;
     failed = false;
     asked = 0;
-    lending = flags & 1;
+    zero_copying = flags & 1;
     posting = flags & 2;
     play.shared_slots = flags & 8;
     filling = flags & 32;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: places in a peer's memory file, as they stand beside lent messages and in
- * invitations (transport/shm/memory.c). Whatever is let through can be read and written from its
+ * Fuzz target: places in a peer's memory file, as they stand beside messages sent from there and in
+ * posted places (transport/shm/memory.c). Whatever is let through can be read and written from its
  * first to its last byte, and what was found before still can.
  */
 #include "fuzz.h"
