@@ -304,24 +304,36 @@ static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *
     return RCM_OK;
 }
 
+/* Sends a stable source without a copy: *bytes of it, else as much as a slot has, which *bytes is
+ * then. RCM_ERR_UNSUPPORTED: neither can be. */
+static rcm_status step_send_stable(struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                                   const struct rcmi_bound_step *step, size_t *bytes) {
+    struct rcmi_port *port = &lane->ports[step->out];
+    const struct rcmi_place *src = &run->places[step->first_src];
+    const size_t offset = lane->offset + lane->part;
+    const rcm_status status = step_zero_copy(run, port, lane->meta, src, offset, *bytes);
+    if (status != RCM_ERR_UNSUPPORTED)
+        return status;
+    const size_t most = port->end->channel->slot_bytes; /* known, for the channel is ready */
+    if (*bytes <= most || most < RCMI_ZERO_COPY_MIN)
+        return status;
+    *bytes = most;
+    return step_zero_copy(run, port, lane->meta, src, offset, most);
+}
+
 /* Sends what is stable from where it lies, or finds where the step's message is to be written.
  * ret_reserved->bytes NULL: it is sent. *bytes: at most a slot of them. */
 static rcm_status step_reserve(struct rcmi_run *run, const struct rcmi_lane_state *lane,
                                const struct rcmi_bound_step *step, size_t *bytes,
                                struct rcmi_reserved *ret_reserved) {
-    struct rcmi_port *port = &lane->ports[step->out];
+    const struct rcmi_port *port = &lane->ports[step->out];
     struct rcmi_end *out = port->end;
     rcm_status status = RCM_ERR_UNSUPPORTED;
     if (out->serving != port->turn || (step->answered && end_is_full(run, out)) ||
         (run->gets && out->nkept > 0)) /* a slot with an answer may be what a get comes by */
         return RCM_AGAIN;
-    for (bool whole = true; step->zero_copy && *bytes >= RCMI_ZERO_COPY_MIN; whole = false) {
-        status = step_zero_copy(run, port, lane->meta, &run->places[step->first_src],
-                                lane->offset + lane->part, *bytes);
-        if (status != RCM_ERR_UNSUPPORTED || !whole || *bytes <= out->channel->slot_bytes)
-            break;
-        *bytes = out->channel->slot_bytes; /* then a part of it, perhaps */
-    }
+    if (step->zero_copy && *bytes >= RCMI_ZERO_COPY_MIN)
+        status = step_send_stable(run, lane, step, bytes);
     if (status == RCM_OK) {
         if (step->answered)
             end_keep(run, out, NULL);
