@@ -98,14 +98,14 @@ double rcmi_cost_memory(double hops, double polls, double bytes) {
 
 double rcmi_cost_network(const struct rcmi_shape *shape, const struct rcmi_cost *cost) {
     const double hop = shape->loopback ? LOOPBACK_HOP_US : NETWORK_HOP_US;
-    const double crowd = shape->crowd > 1 ? shape->crowd : 1;
+    const double ranks_per_cpu = shape->ranks_per_cpu > 1 ? shape->ranks_per_cpu : 1;
     const double chain = cost->hops * hop + cost->bytes / NETWORK_BYTES_PER_US;
     const double work =
-        crowd * (cost->messages * SOCKET_MESSAGE_US + cost->sent / NETWORK_BYTES_PER_US);
+        ranks_per_cpu * (cost->messages * SOCKET_MESSAGE_US + cost->sent / NETWORK_BYTES_PER_US);
     /* Where all ranks share the processors of one machine there is always another one to run while
      * one waits: what must be done in all counts, and the chain only as so many changes of tasks.
      */
-    if (shape->loopback && crowd > 1)
+    if (shape->loopback && ranks_per_cpu > 1)
         return work + cost->hops * hop / 10;
     /* Of two with equal work the shorter chain is better. */
     return (chain > work ? chain : work) + chain / 10;

@@ -81,15 +81,15 @@ static bool run_length_fits(const struct rcmi_run *run, const struct rcmi_end *e
     return len == bytes || (run->gets && len == end->channel->slot_bytes && len < bytes);
 }
 
-/* Looks at the oldest message of an incoming channel end whose turn it is. *bytes: what is left of
- * the step's slice, then what the message holds of it. */
+/* Looks at the oldest message of an incoming channel end that the run may use. *bytes: what is left
+ * of the step's slice, then what the message holds of it. */
 static rcm_status run_peek(struct rcmi_run *run, struct rcmi_lane_state *lane,
                            const struct rcmi_bound_step *step, uint32_t channel, size_t *bytes,
                            const void **ret_bytes) {
     const struct rcmi_port *port = &lane->ports[channel];
     const struct rcmi_end *end = port->end;
     struct rcmi_slot slot = {.reply = NULL};
-    if (end->serving != port->turn)
+    if (end->now_served != port->ticket)
         return RCM_AGAIN;
     rcm_status status = rcmi_channel_peek(end->channel, &slot);
     if (status != RCM_OK)
@@ -145,7 +145,7 @@ static void lane_blocked(struct rcmi_run *run, struct rcmi_lane_state *lane,
                          size_t offset) {
     struct rcmi_end *end = port->end;
     lane->waits_for = end;
-    if (step->receives_into_dst && end->serving == port->turn && end_is_socket(end))
+    if (step->receives_into_dst && end->now_served == port->ticket && end_is_socket(end))
         lane_post(run, step, end, offset, 1);
 }
 
@@ -160,7 +160,7 @@ static rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state *lan
             continue;
         }
         const struct rcmi_port *port = &lane->ports[src->channel];
-        if (step->early && port->end->serving == port->turn)
+        if (step->early && port->end->now_served == port->ticket)
             lane_post(run, step, port->end, offset, run->exec->config.slots);
         rcm_status status = run_peek(run, lane, step, src->channel, bytes, &srcs[i]);
         if (status == RCM_AGAIN)
@@ -249,13 +249,14 @@ static void step_compute_both(const struct rcmi_run *run, const struct rcmi_boun
 }
 
 /* Fills the slot, and dst if there is one and it is not `computed` already. A slot whose message
- * will be answered is written by both sides, and its lines cost little: through the cache. */
+ * will be answered is written by both sides, and its lines cost little: temporal stores. */
 static void step_fill(const struct rcmi_run *run, const struct rcmi_bound_step *step,
                       const struct rcmi_end *out, void *dst, bool computed,
                       const struct rcmi_reserved *target, const void *const *srcs, size_t bytes) {
     const enum rcmi_stores stores = step->answered ? RCMI_TEMPORAL : target->stores;
-    const bool past = run->results == RCMI_NON_TEMPORAL && out->channel->transport->shared_slots;
-    if (dst && !computed && past) {
+    const bool non_temporal =
+        run->results == RCMI_NON_TEMPORAL && out->channel->transport->shared_slots;
+    if (dst && !computed && non_temporal) {
         step_compute_both(run, step, dst, target->bytes,
                           stores == RCMI_NON_TEMPORAL ? RCMI_BOTH_NON_TEMPORAL
                                                       : RCMI_FIRST_NON_TEMPORAL,
@@ -277,17 +278,17 @@ static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *
                             const struct rcmi_reserved *target, const void *const *srcs,
                             size_t bytes) {
     struct rcmi_end *out = lane->ports[step->out].end;
-    const bool past = run->results == RCMI_NON_TEMPORAL;
+    const bool non_temporal = run->results == RCMI_NON_TEMPORAL;
     const bool from_dst = step->zero_copy_dst && bytes >= RCMI_ZERO_COPY_MIN && !run->no_zero_copy;
     if (target->posted) {
         step_compute_both(run, step, dst, target->bytes,
-                          past ? RCMI_BOTH_NON_TEMPORAL : RCMI_BOTH_TEMPORAL, srcs, bytes);
+                          non_temporal ? RCMI_BOTH_NON_TEMPORAL : RCMI_BOTH_TEMPORAL, srcs, bytes);
         rcmi_channel_commit(out->channel, bytes, lane->meta);
         return RCM_OK;
     }
     if (step->answer != RCMI_NO_CHANNEL && lane->reply) {
         step_compute_both(run, step, dst, lane->reply,
-                          past ? RCMI_FIRST_NON_TEMPORAL : RCMI_BOTH_TEMPORAL, srcs, bytes);
+                          non_temporal ? RCMI_FIRST_NON_TEMPORAL : RCMI_BOTH_TEMPORAL, srcs, bytes);
         rcmi_channel_commit(out->channel, 0, lane->meta | RCMI_META_ELSEWHERE);
         return RCM_OK;
     }
@@ -329,7 +330,7 @@ static rcm_status step_reserve(struct rcmi_run *run, const struct rcmi_lane_stat
     const struct rcmi_port *port = &lane->ports[step->out];
     struct rcmi_end *out = port->end;
     rcm_status status = RCM_ERR_UNSUPPORTED;
-    if (out->serving != port->turn || (step->answered && end_is_full(run, out)) ||
+    if (out->now_served != port->ticket || (step->answered && end_is_full(run, out)) ||
         (run->gets && out->nkept > 0)) /* a slot with an answer may be what a get comes by */
         return RCM_AGAIN;
     if (step->zero_copy && *bytes >= RCMI_ZERO_COPY_MIN)
@@ -388,12 +389,12 @@ static void step_pass_ends(const struct rcmi_run *run, const struct rcmi_lane_st
     for (int i = 0; i < step->nsrcs; i++) {
         const struct rcmi_place *src = &run->places[step->first_src + (uint32_t)i];
         if (src->where == RCMI_CHANNEL && run->last_step[src->channel] == step)
-            lane->ports[src->channel].end->serving++;
+            lane->ports[src->channel].end->now_served++;
     }
     if (step->out != RCMI_NO_CHANNEL && run->last_step[step->out] == step) {
         struct rcmi_port *port = &lane->ports[step->out];
-        port->sent = run->lingers ? rcmi_channel_sent(port->end->channel) : 0;
-        port->end->serving++;
+        port->sent = run->drains ? rcmi_channel_sent(port->end->channel) : 0;
+        port->end->now_served++;
     }
 }
 
@@ -444,17 +445,31 @@ static rcm_status lane_progress(struct rcmi_run *run, struct rcmi_lane_state *la
 static bool port_done(const struct rcmi_run *run, const struct rcmi_port *port) {
     struct rcmi_channel *channel = port->end->channel;
     return !port->end->outgoing || (rcmi_channel_completed(channel, port->zero_copy) &&
-                                    (!run->lingers || rcmi_channel_taken(channel, port->sent)));
+                                    (!run->drains || rcmi_channel_taken(channel, port->sent)));
 }
 
 /* The first channel that the run waits for at its end; NULL: none. */
-static const struct rcmi_end *run_lingers_for(const struct rcmi_run *run) {
-    if (!run->zero_copy && !run->lingers)
+static const struct rcmi_end *run_drains(const struct rcmi_run *run) {
+    if (!run->zero_copy && !run->drains)
         return NULL;
     for (uint32_t i = 0; i < run->bind.plan->nchannels * run->stripes; i++)
         if (!port_done(run, &run->ports[i]))
             return run->ports[i].end;
     return NULL;
+}
+
+/* RCM_AGAIN, or why what was sent without a copy will not go out. A lane that waits for what comes
+ * of that would not find out. */
+static rcm_status run_waits(const struct rcmi_run *run) {
+    for (uint32_t i = 0; run->zero_copy && i < run->bind.plan->nchannels * run->stripes; i++) {
+        const struct rcmi_port *port = &run->ports[i];
+        if (!port->end->outgoing || port->zero_copy == 0)
+            continue;
+        const rcm_status status = rcmi_channel_state(port->end->channel);
+        if (status != RCM_OK)
+            return status;
+    }
+    return RCM_AGAIN;
 }
 
 /* What readers are getting from here. */
@@ -478,7 +493,7 @@ rcm_status rcmi_run_progress(struct rcmi_run *run, bool *moved) {
         else if (status != RCM_OK)
             return status;
     }
-    return done && !run_lingers_for(run) ? RCM_OK : RCM_AGAIN;
+    return done && !run_drains(run) ? RCM_OK : run_waits(run);
 }
 
 void rcmi_run_waits_for(const struct rcmi_run *run, struct rcmi_run_wait *ret_wait) {
@@ -495,7 +510,7 @@ void rcmi_run_waits_for(const struct rcmi_run *run, struct rcmi_run_wait *ret_wa
         ret_wait->to_send = lane->waits_for->outgoing;
         return;
     }
-    const struct rcmi_end *end = run_lingers_for(run);
+    const struct rcmi_end *end = run_drains(run);
     if (end) {
         ret_wait->peer = end->peer;
         ret_wait->to_send = true;

@@ -62,16 +62,16 @@ struct rcmi_bind {
  */
 #define RCMI_META_ELSEWHERE (UINT64_C(1) << 62)
 
-/* Binds and takes its turn on the channels. Does not move data yet. The run is exec's, given back
- * by rcmi_run_end. */
+/* Binds and takes its tickets of the channels. Does not move data yet. The run is exec's, given
+ * back by rcmi_run_end. */
 rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
                           struct rcmi_run **ret_run);
 /* RCM_OK when done, RCM_AGAIN, or an error (thread's error set). *moved becomes true if it did
  * any step. */
 rcm_status rcmi_run_progress(struct rcmi_run *run, bool *moved);
-/* When it is done: should who called it yield before he goes on with what may keep his receivers
- * from their core for longer? */
-bool rcmi_run_is_courteous(const struct rcmi_run *run);
+/* When it is done: should the caller yield before it goes on, since what it does next may keep its
+ * receivers from their core? */
+bool rcmi_run_yields(const struct rcmi_run *run);
 /* After done or an error (then no buffer of the run is touched any more, once the channels are
  * closed). */
 void rcmi_run_end(struct rcmi_run *run);

@@ -157,7 +157,7 @@ static bool exec_gets(const struct rcmi_exec *exec, const struct rcmi_plan *plan
 static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
                                          size_t bytes) {
     const size_t slot = exec->config.slot_bytes, bulk = exec->config.bulk_bytes;
-    const bool crowded = exec->config.shape->crowd > 1;
+    const bool oversubscribed = exec->config.shape->ranks_per_cpu > 1;
     if (exec_gets(exec, plan, bytes))
         return (struct slice_rule){.most = RCMI_GET_MAX,
                                    .least = RCMI_GET_MAX,
@@ -165,7 +165,7 @@ static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec, const str
                                    .stripes = 1,
                                    .halving = true};
     if (!exec_is_spread(exec))
-        return (struct slice_rule){plan->halves && crowded ? slot / 2 : slot, RCMI_SLICE_MIN,
+        return (struct slice_rule){plan->halves && oversubscribed ? slot / 2 : slot, RCMI_SLICE_MIN,
                                    plan->stripes, plan->stripes, true};
     if (plan->whole)
         return (struct slice_rule){.most = bulk, .least = bulk, .enough = 1, .stripes = 1};
@@ -353,11 +353,12 @@ static bool run_only_sends(const struct rcmi_plan *plan) {
 static bool run_may_yield(const struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
     const size_t bytes = run->bind.count / plan->nchunks * run->element_bytes;
-    return run->exec->config.shape->crowd > 1 && bytes >= RCMI_COURTESY_MIN &&
-           bytes < RCMI_COURTESY_MAX && run_only_sends(plan);
+    return run->exec->config.shape->ranks_per_cpu > 1 && bytes >= RCMI_YIELD_MIN &&
+           bytes < RCMI_YIELD_MAX && run_only_sends(plan);
 }
 
-/* Results that would not stay in the caches until somebody reads them are written past them. */
+/* Results that would not stay in the caches until they are read are written by non-temporal stores.
+ */
 static enum rcmi_stores run_result_stores(const struct rcmi_run *run) {
     const struct rcmi_protocol *protocol = rcmi_node_protocol(run->exec->config.node);
     const size_t bytes = run->bind.count * run->element_bytes;
@@ -373,9 +374,9 @@ static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     run->element_bytes = rcm_dtype_size(run->bind.dtype);
     run->results = run_result_stores(run);
     run->gets = exec_gets(run->exec, plan, run->bind.count * run->element_bytes);
-    run->lingers = run->exec->config.shape->crowd > 1 &&
-                   run->bind.count / plan->nchunks * run->element_bytes >= RCMI_LINGER_MIN;
-    run->courteous = run_may_yield(run);
+    run->drains = run->exec->config.shape->ranks_per_cpu > 1 &&
+                  run->bind.count / plan->nchunks * run->element_bytes >= RCMI_DRAIN_MIN;
+    run->yields = run_may_yield(run);
     const struct slicing slicing =
         exec_slicing(run->exec, plan, run->bind.count, run->element_bytes);
     rcm_status status =
@@ -405,11 +406,11 @@ static void run_take_turns(struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
     struct rcmi_lane_state *state = run->lanes;
     for (uint32_t i = 0; i < plan->nchannels * run->stripes; i++) {
-        run->ports[i].turn = run->ports[i].end->tickets++;
+        run->ports[i].ticket = run->ports[i].end->tickets++;
         run->ports[i].zero_copy = 0;
     }
-    /* Each lane does all it can in all stripes before the next lane's turn: who has sent everything
-     * does not wait for the answer to the last of it. */
+    /* Each lane does all it can in all stripes before the next lane goes on: a rank that has sent
+     * everything does not wait for the answer to the last of it. */
     for (uint32_t i = 0; i < plan->nlanes; i++) {
         const struct rcmi_lane *lane = &plan->lanes[i];
         for (uint32_t stripe = 0; stripe < run->stripes; stripe++) {
@@ -453,14 +454,14 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
     return RCM_OK;
 }
 
-bool rcmi_run_is_courteous(const struct rcmi_run *run) {
-    return run->courteous && !run->ports[0].end->channel->transport->shared_slots;
+bool rcmi_run_yields(const struct rcmi_run *run) {
+    return run->yields && !run->ports[0].end->channel->transport->shared_slots;
 }
 
-/* If it is the port's turn: nothing is written to posted memory of the run any more. */
+/* If the port's ticket is served: nothing is written to posted memory of the run any more. */
 static void port_withdraw(const struct rcmi_port *port) {
     struct rcmi_end *end = port->end;
-    if (end->serving != port->turn || end->posted == 0)
+    if (end->now_served != port->ticket || end->posted == 0)
         return;
     (void)rcmi_channel_post_receive(end->channel, NULL);
     end->posted = 0;

@@ -11,12 +11,12 @@
 
 /* Where ranks share cores, who has sent messages of this size waits until they were taken, instead
  * of going on with what may keep their receiver from its core for longer. */
-#define RCMI_LINGER_MIN ((size_t)16 << 10)
+#define RCMI_DRAIN_MIN ((size_t)16 << 10)
 
 /* The same for one who only sends, by channels that tell late what was taken: he yields, once,
  * after messages of these sizes. Larger ones he cannot hand over at once anyhow. */
-#define RCMI_COURTESY_MIN ((size_t)64 << 10)
-#define RCMI_COURTESY_MAX ((size_t)256 << 10)
+#define RCMI_YIELD_MIN ((size_t)64 << 10)
+#define RCMI_YIELD_MAX ((size_t)256 << 10)
 
 /* Vectors are not cut into slices smaller than this for the sake of overlap. Between hosts a
  * message costs several calls of the kernel and maybe a change of tasks at each end, as much as
@@ -39,9 +39,9 @@ struct rcmi_end {
     int peer;              /* rank: the other side; -1 for an outgoing multicast */
     uint16_t number;
     bool outgoing, multicast;
-    uint32_t posted;  /* messages from the next one on for which a receive is posted */
-    uint32_t tickets; /* turns handed out */
-    uint32_t serving; /* whose turn it is */
+    uint32_t posted;     /* messages from the next one on for which a receive is posted */
+    uint32_t tickets;    /* handed out */
+    uint32_t now_served; /* ticket of the run that uses it */
     /* Slots of messages whose answers have not been received yet, oldest first: a ring of as many
      * as the channel has slots. NULL in it: that one did not travel in its slot, or is tiny. */
     void **kept;
@@ -81,7 +81,7 @@ _Static_assert(sizeof(struct rcmi_bound_step) <= 64, "a bound step fits a cache 
 /* A run's use of a channel end. */
 struct rcmi_port {
     struct rcmi_end *end;
-    uint32_t turn;      /* it is this run's when end->serving equals it */
+    uint32_t ticket;    /* the end is this run's when end->now_served equals it */
     uint64_t sent;      /* of the channel, with this run's last message; 0: nothing to wait for */
     uint64_t zero_copy; /* the same of those that were sent so */
 };
@@ -111,8 +111,8 @@ struct rcmi_run {
     bool zero_copy;    /* something was sent so */
     bool no_zero_copy; /* out turned out not to be memory from which some channel sends so */
     bool no_posts;     /* its memory is of no use for posted receives */
-    bool lingers;      /* until its messages were taken */
-    bool courteous;    /* see rcmi_run_is_courteous */
+    bool drains;       /* until its messages were taken */
+    bool yields;       /* see rcmi_run_yields */
     void *scratch;
     size_t scratch_bytes;
     struct rcmi_lane_state *lanes; /* plan->nlanes * plan->stripes, lane after lane */

@@ -43,7 +43,7 @@ struct rcmi_shape {
     /* For the cost estimates. */
     bool loopback; /* the hosts are one machine, whose ranks do not all share memory: messages
                       between them stay in its kernel */
-    double crowd;  /* ranks for each processor, on the machine with most; 0 counts as 1 */
+    double ranks_per_cpu; /* ranks for each processor, on the machine with most; 0 counts as 1 */
 };
 
 /* Each with its sources and results. */

@@ -169,7 +169,8 @@ static rcm_status request_issue(rcm_comm *comm, struct request *r, const struct 
         return rcmi_comm_decline(comm, status);
     struct rcmi_bind bind;
     request_bind(comm, r, called, &bind);
-    rcmi_records_add(comm->records, comm->sequence, r->parting, &bind);
+    const struct rcmi_call_entry entry = {comm->sequence, r->parting, &bind};
+    rcmi_call_log_add(comm->call_log, &entry);
     if (blocking && rcmi_collective_now(comm, comm->sequence, &bind, &run) == RCM_OK)
         return RCM_OK;
     struct rcm_work *work = rcmi_work_take(comm);
@@ -287,8 +288,9 @@ rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective, size
     const struct rcmi_algorithm *chosen;
     call.algorithm = algorithm;
     rcm_status status = rcmi_comm_usable(comm);
-    if (status == RCM_OK)
-        status = request_of(collective, bytes, &call, &request);
+    if (status != RCM_OK)
+        return status;
+    status = request_of(collective, bytes, &call, &request);
     if (status == RCM_OK)
         status = check_root(comm, root);
     if (status == RCM_OK)

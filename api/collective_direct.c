@@ -7,6 +7,7 @@
  * here waits for long, and no error is reported here: it is found again there.
  */
 #include "comm.h"
+#include "page.h"
 
 enum { LOOKS_MAX = 2048, YIELDS_MAX = 4 };
 
@@ -51,10 +52,10 @@ rcm_status rcmi_collective_now(rcm_comm *comm, uint64_t sequence, const struct r
         *ret_run = run;
         return RCM_AGAIN;
     }
-    comm->courtesy = rcmi_run_is_courteous(run);
+    comm->yield_due = rcmi_run_yields(run);
     rcmi_run_end(run);
     rcmi_page_oldest(comm->page, 0, NULL);
-    rcmi_comm_be_courteous(comm);
+    rcmi_comm_yield_if_due(comm);
     rcmi_comm_give(comm);
     return RCM_OK;
 }

@@ -2,17 +2,12 @@
 /* Communicators: their error record, their end, and simple questions about them. */
 #include "comm.h"
 #include "log.h"
+#include "p2p.h"
 #include "page.h"
-#include "wire.h"
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define STORE_MS  5000 /* for taking leave of the store */
-#define ORPHAN_MS 500  /* the same, when who served it may be dead */
-#define LEAVE_MS  5000 /* for farewells, where something had failed before */
-#define DRAIN_MS  300  /* for telling others why, before we are gone */
 
 /* ---- fork ---------------------------------------------------------------------------------- */
 
@@ -67,12 +62,13 @@ static void comm_record(rcm_comm *comm, const struct rcm_error *error) {
     rcmi_failure_encode(comm->epoch, error, &failure);
     rcmi_node_send_linked(comm->engine->node, &failure, sizeof(failure));
     rcmi_node_ring(comm->engine->node);
+    rcmi_node_farewell_look(comm->engine->node);
     rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
 }
 
-/* What is short on this rank alone, so that nobody else can be the origin of it. */
-static bool is_own_shortage(rcm_status status) {
-    return status == RCM_ERR_NOMEM || status == RCM_ERR_RESOURCE;
+/* What is short on this rank alone, or wrong in its call, so that nobody else can be the origin. */
+static bool is_own_fault(rcm_status status) {
+    return status == RCM_ERR_NOMEM || status == RCM_ERR_RESOURCE || status == RCM_ERR_INVALID;
 }
 
 void rcmi_comm_own_origin(const rcm_comm *comm) {
@@ -94,8 +90,9 @@ void rcmi_comm_make_error(const rcm_comm *comm, const struct rcm_work *work,
     struct rcmi_error *cause = rcmi_last_error();
     struct rcm_error error = RCM_ERROR_INIT;
     rcmi_comm_own_origin(comm);
-    if (cause->origin < 0 && is_own_shortage(cause->status)) {
-        (void)rcmi_fail_context("rank %d", comm->rank);
+    if (cause->origin < 0 && is_own_fault(cause->status)) {
+        (void)rcmi_fail_context("rank %d%s%s", comm->rank, work ? ", " : "",
+                                work ? rcmi_work_name(work) : "");
         cause->origin = comm->rank;
     }
     error.status = cause->status;
@@ -113,6 +110,12 @@ void rcmi_comm_fail(rcm_comm *comm, const struct rcm_work *work) {
     struct rcm_error error;
     rcmi_comm_make_error(comm, work, &error);
     comm_record(comm, &error);
+}
+
+void rcmi_comm_propose(rcm_comm *comm, const struct rcm_work *work, int weight) {
+    struct rcm_error error;
+    rcmi_comm_make_error(comm, work, &error);
+    rcmi_proposals_add(comm->proposals, &error, weight);
 }
 
 bool rcmi_comm_tell_failure(const rcm_comm *comm, int rank) {
@@ -134,7 +137,7 @@ rcm_status rcmi_comm_decline(rcm_comm *comm, rcm_status status) {
 }
 
 void rcmi_comm_fail_remote(rcm_comm *comm, const struct rcm_error *error) {
-    rcmi_blame_flush(comm->blame, error);
+    rcmi_diagnosis_flush(comm->diagnosis, error);
     comm_record(comm, error);
 }
 
@@ -193,16 +196,6 @@ int rcm_world_rank(const rcm_comm *comm, int rank) {
     return comm && rank >= 0 && rank < comm->size ? comm->world_rank[rank] : -1;
 }
 
-const char *rcmi_comm_describe(const rcm_comm *comm, int rank, char text[RCMI_WHO_TEXT]) {
-    char world[128];
-    rcmi_book_describe(comm->engine->book, comm->world_rank[rank], world);
-    if (comm->world_rank[rank] == rank)
-        snprintf(text, RCMI_WHO_TEXT, "%s", world);
-    else
-        snprintf(text, RCMI_WHO_TEXT, "rank %d, of the world %s", rank, world);
-    return text;
-}
-
 const char *rcm_comm_transport(rcm_comm *comm, int peer) {
     if (!comm || peer < 0 || peer >= comm->size || comm->fork_generation != rcmi_fork_generation())
         return "";
@@ -222,66 +215,8 @@ rcm_status rcmi_comm_settle(rcm_comm *comm, rcmi_deadline deadline) {
     return RCM_OK;
 }
 
-static rcm_status engine_say_gone(const struct rcmi_engine *engine) {
-    char key[160];
-    snprintf(key, sizeof(key), "%s/gone/%d", engine->join.scope, engine->rank);
-    return rcm_store_set(engine->store, key, "1", 1);
-}
-
-/* Of interest are those that took part in an orderly end. */
-static rcm_status engine_await_gone(const struct rcmi_engine *engine) {
-    char key[160];
-    const char *keys[1] = {key};
-    rcm_status status = RCM_OK;
-    for (int r = 0; r < engine->nranks && status == RCM_OK; r++) {
-        snprintf(key, sizeof(key), "%s/gone/%d", engine->join.scope, r);
-        if (r != engine->rank && engine->parted[r])
-            status = rcm_store_wait(engine->store, keys, 1, STORE_MS);
-    }
-    return status;
-}
-
-/* The rank that serves the store leaves last, if it lives. */
-static void engine_leave_store(struct rcmi_engine *engine) {
-    if (!engine->store)
-        return;
-    const int64_t patience = rcmi_store_patience(engine->parted[0] ? STORE_MS : ORPHAN_MS);
-    rcm_status status = rcmi_join_leave(engine->store, &engine->join);
-    if (status == RCM_OK && engine->serves_store)
-        status = engine_await_gone(engine);
-    else if (status == RCM_OK && engine->parted[0])
-        status = engine_say_gone(engine);
-    if (status != RCM_OK)
-        rcmi_log(RCMI_LOG_INFO, "store: %s", rcm_last_error());
-    (void)rcmi_store_patience(patience);
-}
-
-/* No communicator is in use any more, and one had an orderly end: waits for the farewells of all
- * that took part in that, not of those that were left out on the way. */
-static rcm_status engine_leave(struct rcmi_engine *engine, rcmi_deadline deadline) {
-    engine->left = true;
-    for (int r = 0; r < engine->nranks; r++)
-        if (!engine->parted[r])
-            rcmi_node_excuse(engine->node, r);
-    rcm_status status = rcmi_node_farewell(engine->node, deadline);
-    if (status == RCM_OK)
-        engine_leave_store(engine);
-    return status;
-}
-
-/* The last communicator to be destroyed is one that failed. Others may still be in the orderly end
- * of a later one. */
-static void engine_end(struct rcmi_engine *engine) {
-    bool orderly = false;
-    for (int r = 0; r < engine->nranks; r++)
-        orderly = orderly || engine->parted[r];
-    if (orderly && !engine->left)
-        (void)engine_leave(engine, rcmi_deadline_in(LEAVE_MS));
-    rcmi_node_drain(engine->node, rcmi_deadline_in(DRAIN_MS));
-}
-
 /* Waits for this rank's works, then for all ranks, then, with the last communicator, for their
- * farewells. */
+ * farewells. What comm fails of meanwhile is the caller's to return. */
 static rcm_status comm_part(rcm_comm *comm) {
     const rcmi_deadline deadline = rcmi_deadline_in(comm->timeout_ms);
     rcmi_page_part(comm->page);
@@ -292,7 +227,7 @@ static rcm_status comm_part(rcm_comm *comm) {
         return status;
     atomic_store_explicit(&comm->parting, true, memory_order_relaxed);
     if (rcmi_engine_part(comm->engine, comm, true))
-        return engine_leave(comm->engine, deadline);
+        return rcmi_engine_leave(comm->engine, comm, deadline);
     rcmi_loop_wake(rcmi_node_loop(comm->engine->node)); /* to answer farewells */
     return RCM_OK;
 }
@@ -303,7 +238,7 @@ static void comm_retire(rcm_comm *comm) {
     if (atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK) {
         (void)rcmi_comm_wait_for(comm, all_finished, comm, rcmi_deadline_in(5000));
         if (last)
-            engine_end(comm->engine);
+            rcmi_engine_end(comm->engine);
     }
     while (atomic_flag_test_and_set_explicit(&comm->driving, memory_order_acquire))
         sched_yield(); /* a pass of the loop thread is short */
@@ -332,9 +267,9 @@ static void comm_free(rcm_comm *comm) {
     rcmi_exec_free(comm->exec);
     rcmi_plan_cache_free(comm->plans);
     rcmi_engine_release(comm->engine);
-    rcmi_blame_free(comm->blame);
-    rcmi_claims_free(comm->claims);
-    rcmi_records_free(comm->records);
+    rcmi_diagnosis_free(comm->diagnosis);
+    rcmi_proposals_free(comm->proposals);
+    rcmi_call_log_free(comm->call_log);
     free(comm->host_of);
     free(comm->world_rank);
     free(comm->forced_text);
@@ -361,9 +296,9 @@ rcm_status rcm_destroy(rcm_comm *comm) {
     }
     rcm_status status = rcmi_comm_usable(comm);
     if (status == RCM_OK) {
-        status = comm_part(comm);
-        if (status != RCM_OK)
+        if (comm_part(comm) != RCM_OK)
             rcmi_comm_fail(comm, NULL);
+        status = rcmi_comm_failure(comm);
     }
     rcmi_comm_retire(comm);
     return status;

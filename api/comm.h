@@ -17,10 +17,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include "agreement.h"
 #include "clock.h"
+#include "diagnosis.h"
+#include "endpoint.h"
 #include "error.h"
 #include "exec.h"
 #include "log.h"
+#include "members.h"
 #include "plan.h"
 #include "ringcomm.h"
 #include "sized.h"
@@ -28,18 +32,9 @@
 #include "wait.h"
 #include "rendezvous.h"
 
-struct rcmi_blame;
-struct rcmi_claims;
-struct rcmi_failure;
-struct rcmi_record;
-struct rcmi_records;
-struct rcmi_inquiry;
 struct rcmi_p2p;
 struct rcmi_status_page;
-struct rcmi_agreements;
-struct rcmi_agree;
 struct rcmi_early;
-struct rcmi_address_book;
 
 /* The CPUs that a rank may use: an affinity mask. */
 #define RCMI_CPU_BYTES 128 /* 1024 CPUs */
@@ -52,7 +47,7 @@ struct rcmi_engine {
     struct rcmi_node *node;
     pthread_mutex_t lock; /* guards comms */
     struct rcm_comm *comms;
-    int crowd; /* ranks that share a CPU with another one, for the spin budget; 1: none */
+    int cpu_sharers; /* ranks that share a CPU with another one, for the spin budget; 1: none */
     struct rcmi_pause budget;  /* how long its threads spin; final after rcm_init */
     struct rcmi_pause pause;   /* loop thread only */
     bool armed;                /* loop thread only */
@@ -95,8 +90,9 @@ struct rcm_comm {
     size_t slot_bytes;
     uint32_t slots;
     int *host_of, *world_rank;
+    struct rcmi_members members; /* the same again, for the parts below; from rcmi_comm_equip on */
     struct rcmi_shape shape;
-    double crowd;                         /* ranks for each CPU of this rank's machine */
+    double ranks_per_cpu;                 /* ranks for each CPU of this rank's machine */
     const char *forced[RCMI_COLLECTIVES]; /* algorithm by name, NULL: by cost */
     char *forced_text;
     uint32_t
@@ -108,12 +104,12 @@ struct rcm_comm {
     struct rcmi_plan_cache *plans;
     struct rcm_work *active, **active_end;
     struct rcmi_p2p *p2p;
-    struct rcmi_status_page *page; /* in shared memory */
-    struct rcmi_records *records;  /* has a lock of its own */
-    struct rcmi_blame *blame;      /* has a lock of its own */
-    struct rcmi_claims *claims;    /* has a lock of its own */
+    struct rcmi_status_page *page;    /* in shared memory */
+    struct rcmi_call_log *call_log;   /* has a lock of its own */
+    struct rcmi_diagnosis *diagnosis; /* has a lock of its own */
+    struct rcmi_proposals *proposals; /* has a lock of its own */
     bool closing;
-    bool courtesy; /* is due, see rcmi_run_is_courteous */
+    bool yield_due; /* see rcmi_run_yields */
     struct {
         const struct rcmi_algorithm *algorithm;
         size_t bytes;
@@ -142,8 +138,9 @@ struct rcm_comm {
     struct rcm_work *spare; /* a blocking call's work, for the next one; the issuing thread's */
     uint64_t history;       /* hash of all their records, likewise */
 
-    /* All ranks are in rcm_destroy: a link that ends is no death any more. Set by the destroying
-     * thread, read by the loop thread; relaxed, for neither orders anything by it. */
+    /* All ranks are in rcm_destroy: the end of a link is a death only if the link was there. Set by
+     * the destroying thread, read by the loop thread; relaxed, for neither orders anything by it.
+     */
     _Atomic bool parting;
     bool open;          /* counted in engine->open; under its lock */
     _Atomic int failed; /* rcm_status; set after error was written, release/acquire */
@@ -152,20 +149,6 @@ struct rcm_comm {
 };
 
 enum rcmi_work_kind { RCMI_WORK_COLLECTIVE, RCMI_WORK_SEND, RCMI_WORK_RECV };
-
-/* Of a send or receive, see p2p.c. */
-struct rcmi_transfer {
-    int peer;
-    uint64_t tag;
-    uint32_t id; /* names the message between the two ranks, once an RTS was sent */
-    struct rcmi_mem mem;
-    size_t total; /* bytes of the message */
-    size_t done;  /* bytes moved */
-    int stage;
-    uint64_t last;      /* of the channel, once all is sent: the message that the other must take */
-    uint64_t zero_copy; /* the last one that was sent without a copy */
-    uint64_t from;      /* where it is got from, see p2p_get.c; 0: it is not */
-};
 
 struct rcm_work {
     /* RCM_PENDING, then final. The driver's release store pairs with the acquire load of whoever
@@ -185,14 +168,14 @@ struct rcm_work {
     int64_t timeout_ms;
     int64_t moved_ns; /* last progress seen, for the warning; 0: not looked at yet */
     bool warned;
-    /* Who was told what it is, see record.c: 0 nobody, 1 the ranks of this host, 2 + rank. */
+    /* Who was told what it is, see call_log.c: 0 nobody, 1 the ranks of this host, 2 + rank. */
     int told;
     uint64_t seen; /* the progress seen last, to notice that there was some */
     bool parting;  /* the barrier of rcm_destroy */
     bool shown;    /* it is the send or receive on the status page */
-    /* A message of another call came: so long the whole story is waited for yet, as of then; 0: it
-     * did not. */
-    int64_t story_left_ns, story_looked_ns;
+    /* A message of another call came: so long the other rank's call log is waited for yet, as of
+     * then; 0: it did not. */
+    int64_t call_log_left_ns, call_log_looked_ns;
     uint64_t sequence;
     struct rcmi_bind bind;
     struct rcmi_run *run;
@@ -204,6 +187,9 @@ struct rcm_work {
 /* Makes comm fail with the thread's error (or joins an earlier failure); tells all linked ranks.
  * work: in which operation, NULL if in none. Any thread. */
 void rcmi_comm_fail(rcm_comm *comm, const struct rcm_work *work);
+/* Proposes that comm fails with the thread's error, a timeout or a mismatch, in this work; weight:
+ * enum rcmi_proposal_weight. Any thread. */
+void rcmi_comm_propose(rcm_comm *comm, const struct rcm_work *work, int weight);
 /* What would be recorded then. */
 void rcmi_comm_make_error(const rcm_comm *comm, const struct rcm_work *work,
                           struct rcm_error *ret_error);
@@ -239,11 +225,11 @@ static inline rcm_status rcmi_comm_usable(const rcm_comm *comm) {
 void rcmi_comm_unref(rcm_comm *comm);
 /* Ends what is in flight and frees everything, also half-made. Keeps the thread's error. */
 void rcmi_comm_retire(rcm_comm *comm);
+/* rcm_init fails on all ranks, for a reason that each found in what they exchanged: rank 0 serves
+ * its store until the others have found it, too. */
+void rcmi_engine_leave_refused(struct rcmi_engine *engine);
 /* Waits until no work of a communicator that failed touches its buffers any more. */
 rcm_status rcmi_comm_settle(rcm_comm *comm, rcmi_deadline deadline);
-/* "rank 3 (pid 4711 on node7)"; says also which rank of the world it is where that is another. */
-#define RCMI_WHO_TEXT 160
-const char *rcmi_comm_describe(const rcm_comm *comm, int rank, char text[RCMI_WHO_TEXT]);
 
 /* ---- group.c: making communicators on an engine */
 /* NULL: no memory (thread's error). */
@@ -271,15 +257,15 @@ void rcmi_engine_add(struct rcmi_engine *engine, rcm_comm *comm);
  * more. */
 bool rcmi_engine_part(struct rcmi_engine *engine, rcm_comm *comm, bool orderly);
 /* Tells all ranks, also those that have not made it yet, that the communicator of this epoch is of
- * no use, for the reason in the thread's error; origin: its rank that is to blame. */
+ * no use, for the reason in the thread's error; origin: its rank that caused it. */
 void rcmi_engine_revoke(struct rcmi_engine *engine, uint32_t epoch, int origin);
 void rcmi_engine_remove(struct rcmi_engine *engine, rcm_comm *comm);
 
 /* ---- drive.c */
-/* The driver's, at the end of a blocking call: see rcmi_run_is_courteous. */
+/* The driver's, at the end of a blocking call: see rcmi_run_yields. */
 void rcmi_comm_yield_once(rcm_comm *comm);
-static inline void rcmi_comm_be_courteous(rcm_comm *comm) {
-    if (comm->courtesy)
+static inline void rcmi_comm_yield_if_due(rcm_comm *comm) {
+    if (comm->yield_due)
         rcmi_comm_yield_once(comm);
 }
 /* A sleeping driver looks at deadlines that often. */
@@ -369,24 +355,32 @@ static inline rcm_status rcmi_call_in(const struct rcm_call **call, struct rcm_c
     return usual ? RCM_OK : rcmi_call_in_given(call, room);
 }
 
-/* ---- p2p.c; all but _wanted for the driver only */
-rcm_status rcmi_p2p_create(rcm_comm *comm, struct rcmi_p2p **ret_p2p);
-void rcmi_p2p_free(struct rcmi_p2p *p2p);
-void rcmi_p2p_post(struct rcmi_p2p *p2p, struct rcm_work *work);
-rcm_status rcmi_p2p_progress(struct rcmi_p2p *p2p, bool *moved);
-/* Completes everything with status. */
-void rcmi_p2p_cancel(struct rcmi_p2p *p2p, rcm_status status);
-/* Calls visit on every unfinished work until it returns false. */
-void rcmi_p2p_each(struct rcmi_p2p *p2p, bool (*visit)(void *arg, struct rcm_work *work),
-                   void *arg);
+/* ---- leave.c */
+/* No communicator is in use any more, and one had an orderly end: waits for the farewells of all
+ * that took part in that, not of those that were left out on the way, and leaves the store. comm is
+ * the last one, in its own orderly end: a rank of it that dies makes it fail, and a failure ends
+ * the waiting, which is RCM_OK; NULL: it has failed before. */
+rcm_status rcmi_engine_leave(struct rcmi_engine *engine, rcm_comm *comm, rcmi_deadline deadline);
+/* The last communicator to be destroyed is one that failed. Others may still be in the orderly end
+ * of a later one. */
+void rcmi_engine_end(struct rcmi_engine *engine);
+
+/* ---- transfer.c; for the driver but where said otherwise */
+rcm_status rcmi_transfers_create(rcm_comm *comm);
+/* Hands a new send or receive to point to point. */
+void rcmi_transfer_start(rcm_comm *comm, struct rcm_work *work);
+/* Calls visit on every unfinished send and receive until it returns false. */
+void rcmi_transfers_each(const rcm_comm *comm, bool (*visit)(void *arg, struct rcm_work *work),
+                         void *arg);
+/* After point to point failed: a send or receive of whose memory a channel could make nothing, else
+ * NULL. */
+const struct rcm_work *rcmi_transfer_at_fault(const rcm_comm *comm);
+/* Puts one on the status page; NULL: there is none. */
+void rcmi_comm_show_transfer(const rcm_comm *comm, const struct rcm_work *work);
 /* A blocking send or receive of a small message at once, if that can be: RCM_OK; RCM_AGAIN: nothing
  * was done, issue a work. Issuing thread. */
-rcm_status rcmi_p2p_send_now(rcm_comm *comm, int peer, uint64_t tag, const void *buffer,
-                             size_t bytes);
-rcm_status rcmi_p2p_receive_now(rcm_comm *comm, int peer, uint64_t tag, void *buffer,
-                                size_t capacity);
-/* A peer opened its channel to us. Any thread. */
-void rcmi_p2p_wanted(struct rcmi_p2p *p2p, int peer);
+rcm_status rcmi_send_now(rcm_comm *comm, int peer, uint64_t tag, const void *buffer, size_t bytes);
+rcm_status rcmi_receive_now(rcm_comm *comm, int peer, uint64_t tag, void *buffer, size_t capacity);
 #define RCMI_P2P_CHANNEL (0x100u | RCMI_ID_BULK)
 
 /* ---- collective.c */
@@ -401,78 +395,6 @@ bool rcmi_caller_pauses(rcm_comm *comm, struct rcmi_pause *pause);
 rcm_status rcmi_collective_now(rcm_comm *comm, uint64_t sequence, const struct rcmi_bind *bind,
                                struct rcmi_run **ret_run);
 
-/* ---- record.c: what was called, to be compared between ranks */
-rcm_status rcmi_records_create(rcm_comm *comm, struct rcmi_records **ret_records);
-void rcmi_records_free(struct rcmi_records *records);
-/* A collective was issued. May claim a mismatch. */
-void rcmi_records_add(struct rcmi_records *records, uint64_t sequence, bool parting,
-                      const struct rcmi_bind *bind);
-/* Tells peer (-1: the ranks of this host) what work is. */
-void rcmi_records_tell(struct rcmi_records *records, const struct rcm_work *work, int peer);
-/* Tells peer, once, all calls that are remembered. */
-void rcmi_records_tell_history(struct rcmi_records *records, int peer);
-/* Loop thread: what another rank told. May claim a mismatch. */
-void rcmi_records_hear(struct rcmi_records *records, int rank, const struct rcmi_record *said);
-
-/* ---- blame.c: who is to blame when an operation is late */
-rcm_status rcmi_blame_create(rcm_comm *comm, struct rcmi_blame **ret_blame);
-void rcmi_blame_free(struct rcmi_blame *blame);
-struct rcmi_verdict {
-    int origin;     /* -1 unknown */
-    bool asked_all; /* not only along the chain */
-    bool seen;      /* the kernel says so, not the silence of a rank */
-    char text[300];
-};
-/* Driver: `work` is late or slow, and this rank waits as in `own`. Asks; RCM_AGAIN: call again when
- * the bell rang or at *ret_until, unless work has finished; RCM_OK: here is the verdict, and one of
- * the ranks that asked for this reason has logged a report under its headline. */
-rcm_status rcmi_blame_find(struct rcmi_blame *blame, const struct rcm_work *work, int64_t now,
-                           const struct rcmi_inquiry *own, const char *headline,
-                           rcmi_deadline *ret_until, struct rcmi_verdict *ret_verdict);
-/* Loop thread: another rank asks. Returns whether this rank is about to report for that reason. */
-bool rcmi_blame_asked(struct rcmi_blame *blame, int rank, const struct rcmi_inquiry *question);
-/* The communicator failed by another rank's timeout: what is known so far is reported, if that was
- * this rank's to do. Any thread. */
-void rcmi_blame_flush(struct rcmi_blame *blame, const struct rcm_error *error);
-/* Loop thread: what another rank answered. */
-void rcmi_blame_answer(struct rcmi_blame *blame, int rank, const struct rcmi_inquiry *said);
-
-/* rank was asked in the last inquiry, which is over, and did not answer. Any thread. */
-bool rcmi_blame_is_silent(struct rcmi_blame *blame, int rank);
-
-/* ---- claim.c: who says it; weight: enum rcmi_claim_weight */
-rcm_status rcmi_claims_create(rcm_comm *comm, struct rcmi_claims **ret_claims);
-void rcmi_claims_free(struct rcmi_claims *claims);
-/* The thread's error, a timeout or a mismatch, is claimed to be why comm fails, in this work; NULL:
- * in none. Any thread. */
-void rcmi_claims_make(struct rcmi_claims *claims, const struct rcm_work *work, int weight);
-/* Whether something was claimed: comm is about to fail. Any thread. */
-bool rcmi_claims_are_open(const struct rcmi_claims *claims);
-/* Loop thread: a message of another rank, which is no record; the next step, returns when to come
- * again. */
-void rcmi_claims_hear(struct rcmi_claims *claims, int rank, const struct rcmi_failure *said,
-                      const struct rcm_error *error);
-rcmi_deadline rcmi_claims_progress(struct rcmi_claims *claims);
-
-/* ---- page.c: the status page; for the driver but where said otherwise */
-void rcmi_page_init(struct rcmi_status_page *page, const rcm_comm *comm, uint64_t job);
-/* A collective begins. */
-void rcmi_page_called(struct rcmi_status_page *page, uint64_t sequence,
-                      const struct rcmi_plan *plan);
-/* The oldest unfinished collective is now this one; 0, NULL: there is none. */
-void rcmi_page_oldest(struct rcmi_status_page *page, uint64_t sequence,
-                      const struct rcmi_bind *bind);
-/* How far the oldest collective is. */
-void rcmi_page_show(struct rcmi_status_page *page, const struct rcm_work *work,
-                    const struct rcmi_run_wait *wait);
-/* The oldest unfinished send or receive; NULL: none. */
-void rcmi_page_show_transfer(struct rcmi_status_page *page, const struct rcm_work *work);
-/* This rank has a link by that transport. Loop thread. */
-void rcmi_page_linked(struct rcmi_status_page *page, const char *transport);
-/* rcm_destroy began; comm failed. Any thread. */
-void rcmi_page_part(struct rcmi_status_page *page);
-void rcmi_page_fail(struct rcmi_status_page *page, rcm_status status);
-
 /* ---- early.c: messages of communicators that this rank has not made yet */
 /* All under the engine's lock. No memory: they are lost, as if they had come too early. */
 struct rcmi_early *rcmi_early_create(void);
@@ -483,29 +405,5 @@ void rcmi_early_keep(struct rcmi_early *early, uint32_t epoch, int peer, const v
 /* Takes out what was kept for epoch, in order, and calls hear with each. */
 void rcmi_early_take(struct rcmi_early *early, uint32_t epoch,
                      void (*hear)(void *arg, int peer, const void *bytes, size_t len), void *arg);
-
-/* ---- agree.c: who of a communicator is left */
-rcm_status rcmi_agreements_create(struct rcmi_engine *engine,
-                                  struct rcmi_agreements **ret_agreements);
-void rcmi_agreements_free(struct rcmi_agreements *agreements);
-/* Collective among the ranks of comm that live. ret_members: room for comm->size ranks of comm. */
-rcm_status rcmi_agree(rcm_comm *comm, rcmi_deadline deadline, int *ret_members, int *ret_nmembers,
-                      uint32_t *ret_epoch);
-/* Loop thread: a message of peer, a world rank; and that some link has ended. */
-void rcmi_agree_hear(struct rcmi_agreements *agreements, int peer, const struct rcmi_agree *said);
-void rcmi_agree_wake(struct rcmi_agreements *agreements);
-
-/* ---- book.c: who is where; address blobs of all world ranks */
-rcm_status rcmi_book_create(struct rcm_blob *blobs, int nranks,
-                            struct rcmi_address_book **ret_book);
-void rcmi_book_free(struct rcmi_address_book *book);
-rcm_status rcmi_book_lookup(const struct rcmi_address_book *book, int rank, const void **ret_blob,
-                            size_t *ret_len);
-/* The host identity that rank published. */
-rcm_status rcmi_book_host(const struct rcmi_address_book *book, int rank, const char **ret_id);
-/* By what rank shares memory with ranks of its host; NULL: by nothing. */
-const struct rcmi_transport *rcmi_book_memory(const struct rcmi_address_book *book, int rank);
-/* "rank 3 (pid 4711 on node7)" */
-const char *rcmi_book_describe(const struct rcmi_address_book *book, int rank, char text[128]);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Looking after works that are not done: whom they wait for (shown on the status page, told to who
- * asks), whether that has gone on for too long, and what is to be said then. Who is to blame is
- * found out in blame.c, by asking, and said by one rank for all, claim.c.
+ * asks), whether that has gone on for too long, and what is to be said then. The origin is
+ * found out by asking (diagnosis/), and agreed on (agreement/).
  *
  * Called by drivers now and then, not on every pass.
  */
@@ -10,10 +10,9 @@
 #include "comm.h"
 #include "log.h"
 #include "page.h"
-#include "wire.h"
 
 #define TELL_AFTER_NS                                                                              \
-    INT64_C(100000000) /* then a collective is compared with others', record.c                     \
+    INT64_C(100000000) /* then a collective is compared with others', diagnosis/                   \
                         */
 
 #define MAX_TIMEOUT_MS (INT64_C(1) << 40) /* 34 years: longer is for ever */
@@ -75,13 +74,14 @@ static bool find_oldest(void *arg, struct rcm_work *work) {
 static void comm_show(rcm_comm *comm) {
     struct rcm_work *transfer = NULL;
     struct rcmi_run_wait wait;
-    rcmi_p2p_each(comm->p2p, find_oldest, &transfer);
+    rcmi_transfers_each(comm, find_oldest, &transfer);
     if (transfer)
         transfer->shown = true;
-    rcmi_page_show_transfer(comm->page, transfer);
+    rcmi_comm_show_transfer(comm, transfer);
     if (comm->active) {
         work_waits_for(comm->active, &wait);
-        rcmi_page_show(comm->page, comm->active, &wait);
+        const struct rcm_work *work = comm->active;
+        rcmi_page_show(comm->page, work->sequence, work->bind.plan, &wait, work->moved_ns);
     }
 }
 
@@ -95,7 +95,7 @@ static void comm_describe_waits(rcm_comm *comm, struct rcmi_inquiry *inquiry) {
         else
             inquiry_add_host(comm, inquiry);
     }
-    rcmi_p2p_each(comm->p2p, inquiry_add_transfer, inquiry);
+    rcmi_transfers_each(comm, inquiry_add_transfer, inquiry);
     comm_show(comm);
 }
 
@@ -112,7 +112,7 @@ void rcmi_comm_answer(rcm_comm *comm, int peer, const struct rcmi_inquiry *quest
                                   .state = RCMI_INQUIRY_BUSY,
                                   .reason = question->reason};
     if (rcmi_comm_tell_failure(comm, peer))
-        return; /* its operations have ended, which is nothing to blame it for */
+        return; /* its operations have ended, which is no fault of its own */
     /* Who runs an operation the short way (collective_direct.c) has no work, but drives. */
     if (rcmi_comm_try_drive(comm)) {
         if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0)
@@ -128,7 +128,7 @@ void rcmi_comm_answer(rcm_comm *comm, int peer, const struct rcmi_inquiry *quest
     if (answer.state == RCMI_INQUIRY_BUSY && answer.activity.waited_ms >= TELL_AFTER_NS / 1000000 &&
         answer.activity.waits_for >= 0)
         inquiry_add(&answer, answer.activity.waits_for);
-    answer.reports = rcmi_blame_asked(comm->blame, peer, question);
+    answer.reports = rcmi_diagnosis_asked(comm->diagnosis, peer, question);
     (void)rcmi_node_send(comm->engine->node, comm->world_rank[peer], &answer, sizeof(answer));
 }
 
@@ -149,21 +149,23 @@ static bool work_inquire(struct deadline_check *check, struct rcm_work *work,
     rcmi_deadline until;
     comm_describe_waits(comm, &own);
     comm_describe_activity(comm, &own);
-    if (rcmi_blame_find(comm->blame, work, check->now, &own, headline, &until, ret_verdict) !=
-        RCM_AGAIN)
+    const struct rcmi_late late = {work, work->deadline, headline, &own};
+    if (rcmi_diagnosis_find(comm->diagnosis, &late, check->now, &until, ret_verdict) != RCM_AGAIN)
         return true;
     if (until < check->earliest)
         check->earliest = until;
     return false;
 }
 
-/* Finds out who is to blame, and claims it; then waits for who says so. */
+/* Finds the origin, and proposes it; then waits until a cause is agreed on. */
 static void work_is_late(struct deadline_check *check, struct rcm_work *work) {
-    struct rcmi_claims *claims = check->comm->claims;
+    struct rcmi_proposals *proposals = check->comm->proposals;
     struct rcmi_verdict verdict = {.origin = -1};
     char what[96], headline[160];
-    if (rcmi_claims_are_open(claims))
+    if (rcmi_proposals_are_open(proposals)) {
+        rcmi_proposals_await(proposals);
         return;
+    }
     work_describe(work, what, sizeof(what));
     snprintf(headline, sizeof(headline),
              "%s on rank %d did not finish within its deadline of %.1f s", what, check->comm->rank,
@@ -171,10 +173,10 @@ static void work_is_late(struct deadline_check *check, struct rcm_work *work) {
     if (!work_inquire(check, work, RCMI_INQUIRY_LATE, headline, &verdict))
         return;
     rcmi_fail_origin(RCM_ERR_TIMEOUT, verdict.origin, "%s: %s", headline, verdict.text);
-    rcmi_claims_make(claims, work,
-                     verdict.seen        ? RCMI_CLAIM_SEEN
-                     : verdict.asked_all ? RCMI_CLAIM_ASKED_ALL
-                                         : RCMI_CLAIM);
+    rcmi_comm_propose(check->comm, work,
+                      verdict.seen        ? RCMI_PROPOSAL_SEEN
+                      : verdict.asked_all ? RCMI_PROPOSAL_ASKED_ALL
+                                          : RCMI_PROPOSAL_LATE);
 }
 
 /* Nothing has moved for a while, and the deadline is far. */
@@ -220,7 +222,7 @@ void rcmi_comm_start_clocks(rcm_comm *comm) {
     int64_t now = rcmi_now_ns();
     for (struct rcm_work *work = comm->active; work; work = work->next)
         (void)work_starts(&now, work);
-    rcmi_p2p_each(comm->p2p, work_starts, &now);
+    rcmi_transfers_each(comm, work_starts, &now);
 }
 
 /* Notes whether a work went on since the last look. */
@@ -247,7 +249,8 @@ static void work_tell(rcm_comm *comm, struct rcm_work *work, int peer,
     if (work->told == to)
         return;
     if (check->now - work->moved_ns > TELL_AFTER_NS) {
-        rcmi_records_tell(comm->records, work, peer);
+        const struct rcmi_call_entry entry = {work->sequence, work->parting, &work->bind};
+        rcmi_call_log_tell(comm->call_log, &entry, peer);
         work->told = to;
     } else if (work->moved_ns + TELL_AFTER_NS < check->earliest) {
         check->earliest = work->moved_ns + TELL_AFTER_NS;
@@ -262,10 +265,10 @@ rcmi_deadline rcmi_comm_check_deadlines(rcm_comm *comm) {
         work_look(work, wait.step + (uint64_t)wait.bytes, check.now);
         work_tell(comm, work, peer, &check);
     }
-    rcmi_p2p_each(comm->p2p, transfer_look, &check);
+    rcmi_transfers_each(comm, transfer_look, &check);
     comm_show(comm);
     for (struct rcm_work *work = comm->active; work; work = work->next)
         (void)work_check_deadline(&check, work);
-    rcmi_p2p_each(comm->p2p, work_check_deadline, &check);
+    rcmi_transfers_each(comm, work_check_deadline, &check);
     return check.earliest;
 }

@@ -7,12 +7,13 @@
  * its bell, which peers, the loop thread and completions ring. Only when nobody waits on a
  * communicator does the node's loop thread drive it (engine.c).
  *
- * Not here: what driving does for one collective (algorithms/exec.c) or message (p2p.c), what
+ * Not here: what driving does for one collective (algorithms/exec.c) or message (p2p/), what
  * happens to works that are late (deadline.c), and collectives that end while their caller spins
  * (collective_direct.c).
  */
 #include "comm.h"
-#include "wire.h"
+#include "page.h"
+#include "p2p.h"
 
 #define STORY_NS        INT64_C(5000000000)
 #define PASSES_PER_LOOK 256 /* idle passes of a driving thread between two looks at the clock */
@@ -26,7 +27,7 @@ static void comm_show_oldest(rcm_comm *comm) {
 
 static void comm_finish(rcm_comm *comm, struct rcm_work *work, rcm_status status) {
     if (work->run && status == RCM_OK)
-        comm->courtesy = rcmi_run_is_courteous(work->run);
+        comm->yield_due = rcmi_run_yields(work->run);
     if (work->run)
         rcmi_run_end(work->run);
     work->run = NULL;
@@ -65,7 +66,7 @@ static void comm_start(rcm_comm *comm, struct rcm_work *work) {
         return;
     }
     if (work->kind != RCMI_WORK_COLLECTIVE) {
-        rcmi_p2p_post(comm->p2p, work);
+        rcmi_transfer_start(comm, work);
         return;
     }
     rcm_status status = rcmi_run_start(comm->exec, &work->bind, &work->run);
@@ -101,34 +102,34 @@ static bool comm_absorb(rcm_comm *comm) {
     return any;
 }
 
-/* So long the whole story is waited for: not as long as others may wait for us. */
-static int64_t work_story_ns(const struct rcm_work *work) {
+/* So long another rank's call log is waited for: not as long as others may wait for us. */
+static int64_t work_call_log_ns(const struct rcm_work *work) {
     const int64_t quarter_ms = work->timeout_ms / 4;
     return quarter_ms > 0 && quarter_ms < STORY_NS / 1000000 ? quarter_ms * 1000000 : STORY_NS;
 }
 
 /* Whether it was waited for so long. Time in which this rank could not look does not count as
  * patience with others: where the machine stood still, nobody could say anything either. */
-static bool work_heard_no_story(struct rcm_work *work) {
-    const int64_t now = rcmi_now_ns(), gap = now - work->story_looked_ns;
-    work->story_left_ns -= gap < RCMI_LOOK_EVERY_NS ? gap : RCMI_LOOK_EVERY_NS;
-    work->story_looked_ns = now;
-    return work->story_left_ns <= 0;
+static bool work_heard_no_call_log(struct rcm_work *work) {
+    const int64_t now = rcmi_now_ns(), gap = now - work->call_log_looked_ns;
+    work->call_log_left_ns -= gap < RCMI_LOOK_EVERY_NS ? gap : RCMI_LOOK_EVERY_NS;
+    work->call_log_looked_ns = now;
+    return work->call_log_left_ns <= 0;
 }
 
-/* A message of another call came. The rank that sent it is told what we called, and will claim an
- * error that names both calls; if it does not, we claim one that names ours. */
+/* A message of another call came. The rank that sent it is told what we called, and will propose
+ * an error that names both calls; if it does not, this rank proposes one that names its own. */
 static bool work_is_mismatched(rcm_comm *comm, struct rcm_work *work, rcm_status status) {
     if (status != RCM_ERR_MISMATCH)
         return false;
     rcmi_comm_own_origin(comm);
-    if (work->story_looked_ns == 0) {
-        work->story_looked_ns = rcmi_now_ns();
-        work->story_left_ns = work_story_ns(work);
-        rcmi_records_tell_history(comm->records, rcmi_last_error()->origin);
+    if (work->call_log_looked_ns == 0) {
+        work->call_log_looked_ns = rcmi_now_ns();
+        work->call_log_left_ns = work_call_log_ns(work);
+        rcmi_call_log_tell_history(comm->call_log, rcmi_last_error()->origin);
     }
-    if (work_heard_no_story(work) && !rcmi_claims_are_open(comm->claims))
-        rcmi_claims_make(comm->claims, work, RCMI_CLAIM_MISMATCH);
+    if (work_heard_no_call_log(work) && !rcmi_proposals_are_open(comm->proposals))
+        rcmi_comm_propose(comm, work, RCMI_PROPOSAL_MISMATCH);
     return true;
 }
 
@@ -162,7 +163,7 @@ bool rcmi_comm_drive(rcm_comm *comm) {
     rcm_status failed = atomic_load_explicit(&comm->failed, memory_order_acquire);
     if (failed == RCM_OK && comm_progress_collectives(comm, &moved) == RCM_OK &&
         rcmi_p2p_progress(comm->p2p, &moved) != RCM_OK)
-        rcmi_comm_fail(comm, NULL);
+        rcmi_comm_fail(comm, rcmi_transfer_at_fault(comm));
     failed = atomic_load_explicit(&comm->failed, memory_order_acquire);
     if (failed != RCM_OK) {
         comm_cancel_all(comm, failed);
@@ -197,7 +198,7 @@ static rcm_status waiting_look(const struct waiting *waiting) {
 void rcmi_comm_yield_once(rcm_comm *comm) {
     struct rcmi_pause once = {.yields = 1};
     (void)rcmi_pause(&once);
-    comm->courtesy = false;
+    comm->yield_due = false;
 }
 
 /* How long to spin for what moves so much, at most, within one machine: a network is slower than
@@ -231,7 +232,7 @@ static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waitin
         const bool moved = rcmi_comm_drive(comm);
         const rcm_status status = waiting->check(waiting->arg);
         if (status != RCM_AGAIN) {
-            rcmi_comm_be_courteous(comm);
+            rcmi_comm_yield_if_due(comm);
             return status;
         }
         if (moved || rcmi_node_progress(comm->engine->node)) {

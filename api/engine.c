@@ -4,13 +4,14 @@
  * those on which nobody waits, from its tick: it spins within a budget, then arms the bell and
  * sleeps in epoll. What the node hears of peers, lost ones and messages, goes to the communicators.
  *
- * Not here: driving itself, and waiting (drive.c); what a message says (wire.c, blame.c, record.c,
- * agree.c).
+ * Not here: driving itself, and waiting (drive.c); what a message says (diagnosis/,
+ * agreement/).
  */
 #include "comm.h"
+#include "fd.h"
 #include "log.h"
+#include "p2p.h"
 #include "page.h"
-#include "wire.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -46,17 +47,17 @@ static void engine_arm(struct rcmi_engine *engine, bool armed) {
 static rcmi_deadline engine_tick(void *arg) {
     struct rcmi_engine *engine = arg;
     bool busy = false, moved = false;
-    rcmi_deadline until = RCMI_NEVER, claims_until = RCMI_NEVER;
+    rcmi_deadline until = RCMI_NEVER, proposals_until = RCMI_NEVER;
     pthread_mutex_lock(&engine->lock);
     for (rcm_comm *comm = engine->comms; comm; comm = comm->next) {
         busy |= engine_drive(comm, &moved, &until);
-        const rcmi_deadline turn = rcmi_claims_progress(comm->claims);
-        if (turn < claims_until)
-            claims_until = turn;
+        const rcmi_deadline turn = rcmi_proposals_progress(comm->proposals);
+        if (turn < proposals_until)
+            proposals_until = turn;
     }
     pthread_mutex_unlock(&engine->lock);
-    if (claims_until < until)
-        until = claims_until;
+    if (proposals_until < until)
+        until = proposals_until;
 
     if (busy && (moved || rcmi_node_progress(engine->node))) {
         engine->pause = engine->budget;
@@ -65,7 +66,7 @@ static rcmi_deadline engine_tick(void *arg) {
     }
     if (!busy) {
         engine_arm(engine, false);
-        return claims_until;
+        return proposals_until;
     }
     if (!engine->armed) {
         if (!rcmi_pause(&engine->pause)) {
@@ -92,7 +93,8 @@ static void engine_peer_lost(void *arg, int peer, const struct rcmi_error *why) 
     for (rcm_comm *comm = engine->comms; comm; comm = comm->next) {
         for (int r = 0; r < comm->size; r++) {
             if (comm->world_rank[r] != peer ||
-                atomic_load_explicit(&comm->parting, memory_order_relaxed))
+                (atomic_load_explicit(&comm->parting, memory_order_relaxed) &&
+                 !rcmi_node_was_linked(engine->node, peer)))
                 continue;
             const rcm_status status = why->status == RCM_ERR_AUTH ? RCM_ERR_AUTH : RCM_ERR_PEER;
             if (why->status == RCM_ERR_NOMEM || why->status == RCM_ERR_RESOURCE)
@@ -105,6 +107,17 @@ static void engine_peer_lost(void *arg, int peer, const struct rcmi_error *why) 
     }
     pthread_mutex_unlock(&engine->lock);
     rcmi_agree_wake(engine->agreements);
+}
+
+static void engine_broken(void *arg, const struct rcmi_error *why) {
+    struct rcmi_engine *engine = arg;
+    pthread_mutex_lock(&engine->lock);
+    for (rcm_comm *comm = engine->comms; comm; comm = comm->next) {
+        *rcmi_last_error() = *why;
+        rcmi_last_error()->origin = comm->rank;
+        rcmi_comm_fail(comm, NULL);
+    }
+    pthread_mutex_unlock(&engine->lock);
 }
 
 /* peer has left: do we still share a communicator that is in use? */
@@ -134,18 +147,19 @@ static void engine_inquiry(struct rcmi_engine *engine, int peer,
             if (inquiry->state == RCMI_INQUIRY_QUESTION)
                 rcmi_comm_answer(comm, r, inquiry);
             else
-                rcmi_blame_answer(comm->blame, r, inquiry);
+                rcmi_diagnosis_answer(comm->diagnosis, r, inquiry);
         }
     }
     pthread_mutex_unlock(&engine->lock);
 }
 
-static void engine_record(struct rcmi_engine *engine, int peer, const struct rcmi_record *record) {
+static void engine_record(struct rcmi_engine *engine, int peer,
+                          const struct rcmi_call_record *record) {
     pthread_mutex_lock(&engine->lock);
     for (rcm_comm *comm = engine->comms; comm; comm = comm->next)
         for (int r = 0; r < comm->size && comm->epoch == record->epoch; r++)
             if (comm->world_rank[r] == peer)
-                rcmi_records_hear(comm->records, r, record);
+                rcmi_call_log_hear(comm->call_log, r, record);
     pthread_mutex_unlock(&engine->lock);
 }
 
@@ -170,8 +184,8 @@ static bool engine_hear_agree(struct rcmi_engine *engine, int peer, const void *
     return true;
 }
 
-/* Whoever it is to blame, and if that is nonsense: peer's communicator has failed, or it is voted
- * why. */
+/* Whatever rank is named as the origin, which may be nonsense: peer's communicator has failed, or
+ * there is a vote on why. */
 static void engine_fail_remote(struct rcmi_engine *engine, int peer,
                                const struct rcmi_failure *failure, struct rcm_error *error) {
     pthread_mutex_lock(&engine->lock);
@@ -184,7 +198,7 @@ static void engine_fail_remote(struct rcmi_engine *engine, int peer,
             rcmi_comm_fail_remote(comm, error);
         for (int r = 0; r < comm->size && failure->kind != RCMI_FAILURE_RECORD; r++)
             if (comm->world_rank[r] == peer)
-                rcmi_claims_hear(comm->claims, r, failure, error);
+                rcmi_proposals_hear(comm->proposals, r, failure, error);
     }
     pthread_mutex_unlock(&engine->lock);
 }
@@ -193,11 +207,11 @@ static void engine_message(void *arg, int peer, const void *bytes, size_t len) {
     struct rcmi_engine *engine = arg;
     struct rcmi_failure failure;
     struct rcmi_inquiry inquiry;
-    struct rcmi_record record;
+    struct rcmi_call_record record;
     struct rcm_error error;
     if (engine_hear_agree(engine, peer, bytes, len))
         return;
-    if (rcmi_record_decode(bytes, len, &record)) {
+    if (rcmi_call_record_decode(bytes, len, &record)) {
         if (!engine_keep(engine, record.epoch, peer, bytes, len))
             engine_record(engine, peer, &record);
         return;
@@ -239,8 +253,11 @@ static void engine_wanted(void *arg, int peer, uint32_t epoch, uint32_t id) {
 
 /* Also of a half-made one. */
 static void engine_free(struct rcmi_engine *engine) {
+    const bool broken = engine->node && rcmi_node_is_broken(engine->node);
+    const bool before = rcmi_fd_distrust(broken || rcmi_fd_distrusted());
     rcmi_node_destroy(engine->node);
     rcm_store_close(engine->store);
+    (void)rcmi_fd_distrust(before);
     rcmi_agreements_free(engine->agreements);
     rcmi_early_free(engine->early);
     rcmi_book_free(engine->book);
@@ -250,6 +267,10 @@ static void engine_free(struct rcmi_engine *engine) {
     free(engine);
 }
 
+static void engine_revoke(void *arg, uint32_t epoch, int origin) {
+    rcmi_engine_revoke(arg, epoch, origin);
+}
+
 static rcm_status engine_make_parts(struct rcmi_engine *engine, struct rcmi_node_config *config) {
     engine->rank = config->rank;
     engine->nranks = config->nranks;
@@ -257,8 +278,15 @@ static rcm_status engine_make_parts(struct rcmi_engine *engine, struct rcmi_node
     engine->early = rcmi_early_create();
     if (!engine->parted || !engine->early)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the engine");
-    rcm_status status = rcmi_agreements_create(engine, &engine->agreements);
-    return status == RCM_OK ? rcmi_node_create(config, &engine->node) : status;
+    const rcm_status status = rcmi_node_create(config, &engine->node);
+    if (status != RCM_OK)
+        return status;
+    const struct rcmi_agreements_config agreements = {.node = engine->node,
+                                                      .rank = config->rank,
+                                                      .nranks = config->nranks,
+                                                      .arg = engine,
+                                                      .revoke = engine_revoke};
+    return rcmi_agreements_create(&agreements, &engine->agreements);
 }
 
 rcm_status rcmi_engine_create(struct rcmi_node_config *config, struct rcmi_engine **ret_engine) {
@@ -271,11 +299,12 @@ rcm_status rcmi_engine_create(struct rcmi_node_config *config, struct rcmi_engin
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&engine->lock, &recursive);
     pthread_mutexattr_destroy(&recursive);
-    engine->crowd = 1;
+    engine->cpu_sharers = 1;
     engine->budget = rcmi_pause_budget(1);
     atomic_init(&engine->refs, 1);
     config->linked = engine_linked;
     config->peer_lost = engine_peer_lost;
+    config->broken = engine_broken;
     config->message = engine_message;
     config->wanted = engine_wanted;
     config->parted = engine_parted;

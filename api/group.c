@@ -6,6 +6,7 @@
  */
 #include "comm.h"
 #include "log.h"
+#include "page.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,7 +66,7 @@ static int cpus_count(const uint8_t *mask) {
 
 /* Ranks for each CPU of rank's machine: the ranks' masks together tell how many it has. One rank's
  * own mask does not: a launcher may have bound each to one CPU. */
-static double machine_crowd(const rcm_comm *comm, const char *const *ids, int rank) {
+static double machine_ranks_per_cpu(const rcm_comm *comm, const char *const *ids, int rank) {
     unsigned char bits[RCMI_CPU_BYTES] = {0};
     int ranks = 0;
     for (int r = 0; r < comm->size; r++) {
@@ -88,8 +89,9 @@ static void shape_machines(const rcm_comm *comm, const char *const *ids, struct 
             first++;
         if (first != r)
             continue;
-        const double crowd = machine_crowd(comm, ids, r);
-        shape->crowd = crowd > shape->crowd ? crowd : shape->crowd;
+        const double ranks_per_cpu = machine_ranks_per_cpu(comm, ids, r);
+        shape->ranks_per_cpu =
+            ranks_per_cpu > shape->ranks_per_cpu ? ranks_per_cpu : shape->ranks_per_cpu;
         shape->loopback = shape->loopback && r == 0;
     }
 }
@@ -114,7 +116,7 @@ rcm_status rcmi_comm_shape(rcm_comm *comm) {
                                           .host_of = comm->host_of};
         shape_machines(comm, ids, &comm->shape);
         shape_count_local(comm, ids);
-        comm->crowd = machine_crowd(comm, ids, comm->rank);
+        comm->ranks_per_cpu = machine_ranks_per_cpu(comm, ids, comm->rank);
     }
     free(ids);
     free(memory);
@@ -123,6 +125,64 @@ rcm_status rcmi_comm_shape(rcm_comm *comm) {
 }
 
 /* ---- What works --------------------------------------------------------------------------- */
+
+static bool part_failed(void *arg) {
+    const rcm_comm *comm = arg;
+    /* Acquire pairs with the release in comm.c, for the sake of uniformity: nothing is read. */
+    return atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK;
+}
+
+static bool part_tell(void *arg, int rank) {
+    return rcmi_comm_tell_failure(arg, rank);
+}
+
+static bool part_silent(void *arg, int rank) {
+    const rcm_comm *comm = arg;
+    return rcmi_diagnosis_is_silent(comm->diagnosis, rank);
+}
+
+static void part_agreed(void *arg, const struct rcm_error *error) {
+    rcmi_comm_fail_remote(arg, error);
+}
+
+static void part_mismatch(void *arg) {
+    rcmi_comm_propose(arg, NULL, RCMI_PROPOSAL_MISMATCH);
+}
+
+/* What finds out why operations do not finish, and agrees on it. */
+static rcm_status comm_equip_parts(rcm_comm *comm) {
+    const struct rcmi_engine *engine = comm->engine;
+    const struct rcmi_proposals_config proposals = {.members = &comm->members,
+                                                    .arg = comm,
+                                                    .failed = part_failed,
+                                                    .tell = part_tell,
+                                                    .silent = part_silent,
+                                                    .agreed = part_agreed};
+    const struct rcmi_call_log_config log = {
+        .members = &comm->members, .arg = comm, .mismatch = part_mismatch};
+    comm->members = (struct rcmi_members){.rank = comm->rank,
+                                          .size = comm->size,
+                                          .epoch = comm->epoch,
+                                          .world_rank = comm->world_rank,
+                                          .host_of = comm->host_of,
+                                          .node = engine->node,
+                                          .book = engine->book};
+    rcm_status status = rcmi_diagnosis_create(&comm->members, &comm->diagnosis);
+    if (status == RCM_OK)
+        status = rcmi_proposals_create(&proposals, &comm->proposals);
+    return status == RCM_OK ? rcmi_call_log_create(&log, &comm->call_log) : status;
+}
+
+static void comm_init_page(rcm_comm *comm) {
+    struct rcmi_engine *engine = comm->engine;
+    const struct rcmi_page_settings settings = {
+        .job = engine->join.job,
+        .local_size = comm->local_size,
+        .sharing = engine->cpu_sharers > 1 ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY,
+        .protocol = rcmi_node_protocol(engine->node)};
+    comm->page = rcmi_node_status_page(engine->node);
+    rcmi_page_init(comm->page, &comm->members, &settings);
+}
 
 rcm_status rcmi_comm_equip(rcm_comm *comm) {
     const struct rcmi_exec_config config = {
@@ -139,17 +199,12 @@ rcm_status rcmi_comm_equip(rcm_comm *comm) {
     if (status == RCM_OK)
         status = rcmi_plan_cache_create(&comm->shape, comm->rank, &comm->plans);
     if (status == RCM_OK)
-        status = rcmi_blame_create(comm, &comm->blame);
+        status = comm_equip_parts(comm);
     if (status == RCM_OK)
-        status = rcmi_claims_create(comm, &comm->claims);
-    if (status == RCM_OK)
-        status = rcmi_records_create(comm, &comm->records);
-    if (status == RCM_OK)
-        status = rcmi_p2p_create(comm, &comm->p2p);
+        status = rcmi_transfers_create(comm);
     if (status != RCM_OK)
         return status;
-    comm->page = rcmi_node_status_page(comm->engine->node);
-    rcmi_page_init(comm->page, comm, comm->engine->join.job);
+    comm_init_page(comm);
     rcmi_engine_add(comm->engine, comm);
     return RCM_OK;
 }
@@ -195,7 +250,7 @@ static void derive_check_lost(rcm_comm *comm) {
         if (!rcmi_node_gone(comm->engine->node, comm->world_rank[r]))
             continue;
         rcmi_fail_origin(RCM_ERR_PEER, r, "lost %s before this communicator was made",
-                         rcmi_comm_describe(comm, r, who));
+                         rcmi_members_describe(&comm->members, r, who));
         rcmi_comm_fail(comm, NULL);
         return;
     }

@@ -2,6 +2,19 @@
 /* What the library can say of itself: transports, constants by which a way is chosen, algorithms.
  * Settings: base/settings.c. */
 #include "comm.h"
+#include "settings.h"
+
+/* For two ranks, with this process's settings; one that is not valid is rcm_init's to refuse. */
+static struct rcmi_need info_need(void) {
+    int64_t slots = 4, slot_bytes = 128 << 10, memory = INT64_MAX;
+    (void)!rcmi_setting_int("RINGCOMM_SLOTS", 2, 1024, &slots);
+    (void)!rcmi_setting_int("RINGCOMM_SLOT_BYTES", 1024, 1 << 26, &slot_bytes);
+    (void)!rcmi_setting_int("RINGCOMM_SLOT_MEMORY", 1 << 20, INT64_MAX, &memory);
+    return (struct rcmi_need){.nranks = 2,
+                              .slots = (uint32_t)slots,
+                              .slot_bytes = (size_t)slot_bytes,
+                              .slot_memory = (size_t)memory};
+}
 
 rcm_status rcm_transport_at(size_t i, struct rcm_transport_info *ret_info) {
     static _Thread_local char reason[256];
@@ -14,7 +27,8 @@ rcm_status rcm_transport_at(size_t i, struct rcm_transport_info *ret_info) {
         return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "there are %zu transports", n);
     reason[0] = '\0';
     ret_info->name = rcmi_transports[i]->name;
-    ret_info->usable = rcmi_transports[i]->probe(reason, sizeof(reason));
+    const struct rcmi_need need = info_need();
+    ret_info->usable = rcmi_transports[i]->probe(&need, reason, sizeof(reason));
     ret_info->reason = reason;
     return RCM_OK;
 }

@@ -6,7 +6,7 @@
  *   2. open the store; claim the rank's number in it; rank 0 names the job
  *   3. make the node: listening sockets, shared memory, the engine's thread
  *   4. publish and collect: address and the settings that must be equal
- *   5. group the ranks by host and shared memory
+ *   5. check that each pair has a transport; group the ranks by host and shared memory
  *   6. answer peers; links are made when first used
  */
 #include "auth.h"
@@ -15,6 +15,7 @@
 #include "page.h"
 #include "process.h"
 #include "settings.h"
+#include "wire_version.h"
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@
 /* What each rank publishes; behind it stand rank 0's protocols as text, which count for all, then
  * the address of the rank's node. */
 struct published {
+    char head[RCMI_WIRE_HEAD];    /* comes first in every version */
     char settings[SETTINGS_TEXT]; /* must be equal on all ranks; padded with NULs */
     struct rcmi_cpus cpus;        /* that it may use */
     uint32_t protocols_len;       /* with the NUL; 0 of other ranks */
@@ -50,6 +52,7 @@ struct init {
     rcmi_deadline deadline;
     struct rcmi_cpus *cpus; /* by rank, until the engine has them */
     bool all_read_others;
+    bool agreed; /* what is found now, all ranks find: they have exchanged what it is found in */
     char settings[SETTINGS_TEXT]; /* what must be equal on all ranks, as text */
 };
 
@@ -177,6 +180,7 @@ static rcm_status published_make(const struct init *init, const void *address, s
     struct published *mine = calloc(1, sizeof(*mine) + text_len + len);
     if (!mine)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for this rank's address");
+    rcmi_wire_head(mine->head);
     memcpy(mine->settings, init->settings, SETTINGS_TEXT);
     /* Beyond 1,024 CPUs this fails and the mask stays empty: then ranks do not spin. */
     (void)sched_getaffinity(0, sizeof(mine->cpus), (cpu_set_t *)(void *)&mine->cpus);
@@ -243,7 +247,10 @@ static rcm_status init_exchange(struct init *init, rcm_comm *comm) {
         free(all);
         return status;
     }
+    init->agreed = true;
     init->all_read_others = true;
+    for (int r = 0; r < comm->size && status == RCM_OK; r++)
+        status = rcmi_wire_head_check(all[r].data, all[r].len, r, comm->rank);
     for (int r = 0; r < comm->size && status == RCM_OK; r++)
         status = published_take(init, comm, r, &all[r]);
     if (!init->all_read_others)
@@ -279,10 +286,10 @@ static rcm_status init_shape(struct init *init, rcm_comm *comm) {
     init->cpus = NULL;
     rcm_status status = rcmi_comm_shape(comm);
     if (status == RCM_OK) {
-        comm->engine->crowd = comm->crowd <= 1 ? 1 : comm->local_size;
-        comm->engine->budget = rcmi_pause_budget(comm->engine->crowd);
+        comm->engine->cpu_sharers = comm->ranks_per_cpu <= 1 ? 1 : comm->local_size;
+        comm->engine->budget = rcmi_pause_budget(comm->engine->cpu_sharers);
         rcmi_node_set_protocols(comm->engine->node, &comm->engine->protocols,
-                                comm->engine->crowd > 1 ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY);
+                                comm->engine->cpu_sharers > 1 ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY);
     }
     return status;
 }
@@ -365,14 +372,18 @@ static rcm_status init_comm(struct init *init, rcm_comm *comm) {
     if (status == RCM_OK)
         status = init_explain(init, init_exchange(init, comm));
     if (status == RCM_OK)
+        status = rcmi_node_check_pairs(comm->engine->node);
+    if (status == RCM_OK)
         status = init_shape(init, comm);
     if (status != RCM_OK)
         return status;
     const struct rcm_init_options *o = init->options;
     status =
         init_forced(comm, o && o->algorithm ? o->algorithm : rcmi_setting("RINGCOMM_ALGORITHM"));
-    if (status == RCM_OK)
-        status = rcmi_comm_equip(comm);
+    if (status != RCM_OK)
+        return status;
+    init->agreed = false;
+    status = rcmi_comm_equip(comm);
     return status == RCM_OK ? rcmi_node_start(comm->engine->node) : status;
 }
 
@@ -397,6 +408,8 @@ static void init_give_up(struct init *init, rcm_comm *comm, rcm_status status) {
         rcmi_join_fail(init->store, &init->join);
     if (init->store && own_store && status == RCM_ERR_CONFIG) /* two jobs on it, perhaps */
         rcmi_store_keep(init->store);
+    if (init->agreed)
+        rcmi_engine_leave_refused(comm->engine);
     rcmi_comm_retire(comm);
     if (init->owns_store)
         rcm_store_close(init->store);

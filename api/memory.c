@@ -43,7 +43,7 @@ static bool comm_search(rcm_comm *comm, struct search *search) {
         return false;
     list_visit(search, comm->active);
     if (!search->work)
-        rcmi_p2p_each(comm->p2p, work_visit, search);
+        rcmi_transfers_each(comm, work_visit, search);
     pthread_mutex_lock(&comm->submit_lock);
     if (!search->work)
         list_visit(search, comm->submitted);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The front doors of point to point: arguments are checked here, once. The protocol is in p2p.c. */
+/* The front doors of point to point: arguments are checked here, once. What follows is in
+ * transfer.c. */
 #include "comm.h"
 
 static bool transfer_now(rcm_comm *comm, enum rcmi_work_kind kind, void *buffer, size_t bytes,
                          int peer, uint64_t tag) {
     const rcm_status status = kind == RCMI_WORK_SEND
-                                  ? rcmi_p2p_send_now(comm, peer, tag, buffer, bytes)
-                                  : rcmi_p2p_receive_now(comm, peer, tag, buffer, bytes);
+                                  ? rcmi_send_now(comm, peer, tag, buffer, bytes)
+                                  : rcmi_receive_now(comm, peer, tag, buffer, bytes);
     return status == RCM_OK;
 }
 

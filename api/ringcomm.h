@@ -66,23 +66,51 @@
  * ERRORS
  *   A wrong argument is RCM_ERR_INVALID; nothing has been sent and the communicator is as before.
  *   So are RCM_ERR_UNSUPPORTED and RCM_ERR_TRUNCATED (a message longer than the receive buffer;
- *   its first bytes are there). After any other error the ranks may disagree on what happened, so
- *   the communicator keeps that first error, every rank is told of it, every operation in flight
- *   completes with it, every later call returns it, and only rcm_comm_error, rcm_abort,
- *   rcm_comm_shrink and rcm_destroy are of use. rcm_comm_error says which rank was the origin. A
- *   rank that dies is named by all others within a second. A host from which nothing comes for 15 s
- *   (RINGCOMM_PEER_TIMEOUT), because it is down or the network is cut, is lost: both sides say so;
- *   a shorter cut is only a delay. A process that is merely stopped is not lost, on whatever host:
- *   it is waited for until the operation's deadline, which names it. The library never calls exit
- *   or abort, installs no signal handler, and raises no SIGPIPE.
+ *   its first bytes are there). After any other error, and after RCM_ERR_INVALID for a buffer (see
+ *   BAD BUFFERS), the ranks may disagree on what happened, so the communicator keeps that first
+ *   error, every rank is told of it, every operation in flight completes with it, every later call
+ *   returns it, and only rcm_comm_error, rcm_abort, rcm_comm_shrink and rcm_destroy are of use.
+ *   rcm_comm_error says which rank was the origin. A rank that dies is named by all others within a
+ *   second. A host from which nothing comes for 15 s (RINGCOMM_PEER_TIMEOUT), because it is down or
+ *   the network is cut, is lost: both sides say so; a shorter cut is only a delay. A process that
+ *   is merely stopped is not lost, on whatever host: it is waited for until the operation's
+ *   deadline, which names it. The library never calls exit or abort, installs no signal handler,
+ *   and raises no SIGPIPE or SIGXFSZ.
+ *
+ * BAD BUFFERS
+ *   Buffers are not looked at before they are used. One of which a part cannot be read, or, where
+ *   it is written to, not written (it is not mapped, or read-only) is an error of this rank's call:
+ *   - Where this process copies or computes, it is a signal (SIGSEGV, SIGBUS), as with any memory,
+ *     in the calling thread or in the library's; between ranks of one host always. The other ranks
+ *     name this one as dead.
+ *   - Where the kernel copies, as it does most of each large message (8 KiB and more) over tcp, it
+ *     is RCM_ERR_INVALID, with address and length in the text, and this rank is the origin on all
+ *     ranks. Parts of the data may have gone out by then, so unlike a wrong argument it ends the
+ *     communicator, as any other error does, and rcm_comm_error has it. No rank takes such data for
+ *     right ones; the connections stay, and rcm_comm_shrink keeps all ranks.
+ *   Which of the two comes over tcp depends on size, operation and timing.
+ *
+ * DESCRIPTORS
+ *   A program that closes descriptors which are not its own (closefrom) closes the library's too:
+ *   all ranks get an error, there RCM_ERR_SYSTEM within about a second, with a sentence that says
+ *   so. From then on the library leaves the numbers alone, which may be those of other files by
+ *   now; in that second it may still read from, write to or close them.
  *
  * AFTER AN ERROR OR ABORT
  *   Contents of receive buffers of unfinished operations are undefined. The library does not
  *   touch any caller's buffer after rcm_destroy returned.
  *
  * FORK
- *   A communicator belongs to the process that made it: after fork() the child gets
- *   RCM_ERR_FORKED from every call but rcm_destroy, which frees the child's copy.
+ *   A communicator belongs to the process that made it, and so do its works, its memory of
+ *   rcm_mem_alloc and stores: after fork() the child gets RCM_ERR_FORKED from every call that takes
+ *   one of them, and nobody hears of it. Exempt are:
+ *   - rcm_destroy, rcm_work_free and rcm_store_close free the child's copy, in any order, and close
+ *     nothing that the child has opened. What the parent's connections and threads had in memory
+ *     stays until the child ends.
+ *   - rcm_rank, rcm_size, rcm_local_rank, rcm_local_size, rcm_world_rank and rcm_store_url say what
+ *     they say in the parent; rcm_comm_algorithm and rcm_comm_transport say "".
+ *   Memory of rcm_mem_alloc may be one with the parent's: what the child writes there the parent
+ *   reads. Calls that take none of these work in the child as in any process.
  *
  * STRUCTS THAT GROW
  *   begin with uint32_t size, set by the caller to sizeof; the _INIT macros do it. They get new
@@ -311,8 +339,22 @@ struct rcm_init_options {
  * WORLD_SIZE; OMPI_COMM_WORLD_RANK and _SIZE; PMI_RANK and PMI_SIZE; in a step of Slurm
  * SLURM_PROCID and SLURM_STEP_NUM_TASKS. A missing variable, or two that contradict each other,
  * is RCM_ERR_CONFIG and named in rcm_last_error().
- * Who has not come after RINGCOMM_WARN_AFTER seconds is logged; a rank of rank 0's machine, or rank
- * 0, that joined and ended before all had is RCM_ERR_PEER.
+ * Two jobs that meet at one place (MASTER_PORT, a file) are told apart by their ids:
+ * RINGCOMM_JOB_ID, any text that is the same on all ranks of a job and no other job's; else the
+ * launcher's: TORCHELASTIC_RUN_ID, and where its job has our number of ranks PMIX_NAMESPACE,
+ * PMI_JOBID, or SLURM_JOB_ID and SLURM_STEP_ID. The job whose rank 0 comes first goes on, of the
+ * other every rank gets RCM_ERR_CONFIG with both ids (its rank 0, if it would serve the store, the
+ * error of a port in use). A rank without an id among ranks with one is an error of all. Without
+ * ids, a second process that comes as a rank that is there fails the rcm_init of all ranks that are
+ * not through with it. Ranks that were told by hand where to meet wait a second for that in their
+ * first rcm_init. So without ids jobs of equal size may still mix if the ranks of one that the
+ * other has come more than a second later. Libraries of different versions on the wire do not work
+ * together: RCM_ERR_MISMATCH on all ranks names a rank, its host and both versions. A transport
+ * that a rank cannot have, say for a limit of its process, is not used with that rank; where two
+ * ranks are left without one, all ranks get RCM_ERR_UNSUPPORTED, which names them. Who has not come
+ * after RINGCOMM_WARN_AFTER seconds is logged; a rank of rank 0's machine, or rank 0, that joined
+ * and ended before all had is RCM_ERR_PEER. A rank 0 that ended before this process began may have
+ * been of an earlier job, which left its store behind: RCM_ERR_CONFIG, saying both.
  *
  * Source of the environment names: torch.distributed's env:// initialisation, torchrun, and the
  * launchers named.
@@ -323,7 +365,11 @@ RCM_CHECKED rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm
  * Ends a communicator. Collective, with the communicator's timeout as deadline: waits for this
  * rank's unfinished operations and for all ranks; after an error or abort it waits for nobody.
  * Connections (and the store, where this rank serves it) end with the last communicator that came
- * from the same rcm_init.
+ * from the same rcm_init, when all ranks that are connected to this one have taken leave of it; the
+ * rank that serves the store waits for all, until they have left that too. A rank of comm that dies
+ * before is RCM_ERR_PEER, and named within a second; one that dies later is not missed. So where a
+ * rank dies in rcm_destroy some of the others may get that error and some RCM_OK, which says that
+ * all ranks had called rcm_destroy and finished their operations.
  * Frees comm in every case; works must be freed before or after, their status stays readable.
  * NULL is a no-op.
  */
@@ -354,7 +400,7 @@ struct rcm_error {
     int32_t sys_errno;  /* errno of the system call that failed, 0 if none */
     uint64_t sequence;  /* number of the operation of comm, from 1; 0 if not in one */
     char operation[32]; /* "all_reduce"; "" if not in one */
-    char text[512];     /* the whole story in a sentence */
+    char text[512];     /* what happened, in a sentence */
 };
 #define RCM_ERROR_INIT                                                                             \
     { .size = sizeof(struct rcm_error) }
@@ -559,7 +605,7 @@ struct rcm_protocol_info {
 RCM_CHECKED rcm_status rcm_protocol_at(size_t i, struct rcm_protocol_info *ret_info);
 
 /* Who this process is to rcm_init, as the environment now has it: "rank", "world_size",
- * "local_rank", "local_world_size" and "url", where it meets the others. */
+ * "local_rank", "local_world_size", "url", where it meets the others, and "job_id". */
 struct rcm_launch_item {
     const char *name;
     const char *value;  /* "" if not told */
@@ -569,7 +615,7 @@ struct rcm_launch_item {
  * it, with the same sentence. Strings live until the next call by the same thread. */
 RCM_CHECKED rcm_status rcm_launch_at(size_t i, struct rcm_launch_item *ret_item);
 
-/* The i-th transport: whether it can be used on this machine and, if not, why not. */
+/* The i-th transport: whether this process can use it, for two ranks, and, if not, why not. */
 struct rcm_transport_info {
     const char *name;
     int usable;

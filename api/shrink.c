@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rcm_comm_shrink: a communicator of those that are left. The old one is ended, the survivors agree
- * who they are (agree.c), and each makes the new one by itself (group.c).
+ * who they are (agreement/), and each makes the new one by itself (group.c).
  */
 #include "comm.h"
 #include <stdio.h>
@@ -54,7 +54,8 @@ rcm_status rcm_comm_shrink(rcm_comm *comm, const struct rcm_call *call, rcm_comm
     shrink_end_parent(comm);
     status = rcmi_comm_settle(comm, rcmi_deadline_in(SETTLE_MS));
     if (status == RCM_OK)
-        status = rcmi_agree(comm, deadline, members, &nmembers, &epoch);
+        status = rcmi_agree(comm->engine->agreements, &comm->members, &comm->agreements, deadline,
+                            members, &nmembers, &epoch);
     if (status == RCM_OK)
         status = shrink_derive(comm, epoch, members, nmembers, ret_comm);
     free(members);

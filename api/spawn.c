@@ -3,9 +3,11 @@
  * rcm_spawn: ranks as children of this process. The parent binds the store's port first, forks,
  * then serves it, so that it forks before it has threads. Each child dies with the parent.
  */
+#include "auth.h"
 #include "comm.h"
 #include "fd.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,6 +28,8 @@ struct child {
 
 struct spawn {
     int n, running;
+    int port;     /* of the store */
+    char job[40]; /* the job's id */
     struct child *children;
     struct pollfd *polls;
     int failed_rank, exit_status;
@@ -38,24 +42,33 @@ static void set_number(const char *name, int value) {
 }
 
 /* In the child: the environment of a rank, then fn. Does not return. */
-static void child_run(int rank, int nranks, int port, pid_t parent, int (*fn)(int, void *),
+static void child_run(const struct spawn *spawn, int rank, pid_t parent, int (*fn)(int, void *),
                       void *arg) {
     char url[64];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(128 + SIGKILL);
-    snprintf(url, sizeof(url), "tcp://127.0.0.1:%d?server=0", port);
+    snprintf(url, sizeof(url), "tcp://127.0.0.1:%d?server=0", spawn->port);
     setenv("RINGCOMM_URL", url, 1);
+    setenv("RINGCOMM_JOB_ID", spawn->job, 1);
     set_number("RINGCOMM_RANK", rank);
-    set_number("RINGCOMM_WORLD_SIZE", nranks);
+    set_number("RINGCOMM_WORLD_SIZE", spawn->n);
     set_number("RINGCOMM_LOCAL_RANK", rank);
-    set_number("RINGCOMM_LOCAL_WORLD_SIZE", nranks);
+    set_number("RINGCOMM_LOCAL_WORLD_SIZE", spawn->n);
     const int result = fn(rank, arg);
     fflush(NULL);
     _exit(result >= 0 && result <= 125 ? result : 125);
 }
 
-static rcm_status spawn_fork(struct spawn *spawn, int listen_fd, int port, int (*fn)(int, void *),
+/* Listens for the ranks of a job of that name. */
+static rcm_status spawn_name(struct spawn *spawn, int *ret_fd) {
+    uint64_t random;
+    rcm_status status = rcmi_random(&random, sizeof(random));
+    snprintf(spawn->job, sizeof(spawn->job), "spawn-%016" PRIx64, random);
+    return status == RCM_OK ? rcmi_store_listen("127.0.0.1", 0, ret_fd, &spawn->port) : status;
+}
+
+static rcm_status spawn_fork(struct spawn *spawn, int listen_fd, int (*fn)(int, void *),
                              void *arg) {
     const pid_t parent = getpid();
     fflush(NULL); /* or children print the parent's buffered output again */
@@ -66,7 +79,7 @@ static rcm_status spawn_fork(struct spawn *spawn, int listen_fd, int port, int (
                              spawn->n);
         if (pid == 0) {
             close(listen_fd);
-            child_run(r, spawn->n, port, parent, fn, arg);
+            child_run(spawn, r, parent, fn, arg);
         }
         spawn->children[r].pid = pid;
         spawn->running++;
@@ -132,13 +145,13 @@ static void spawn_stop(struct spawn *spawn) {
 
 static rcm_status spawn_run(struct spawn *spawn, int (*fn)(int, void *), void *arg,
                             int64_t timeout_ms) {
-    int listen_fd = -1, port = 0;
+    int listen_fd = -1;
     rcm_store *store = NULL;
     const rcmi_deadline deadline = rcmi_deadline_in(timeout_ms);
-    rcm_status status = rcmi_store_listen("127.0.0.1", 0, &listen_fd, &port);
+    rcm_status status = spawn_name(spawn, &listen_fd);
     if (status != RCM_OK)
         return status;
-    status = spawn_fork(spawn, listen_fd, port, fn, arg);
+    status = spawn_fork(spawn, listen_fd, fn, arg);
     if (status == RCM_OK)
         status = rcmi_store_serve(listen_fd, &store);
     else

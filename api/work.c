@@ -78,7 +78,7 @@ void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
     rcm_comm *comm = work->comm;
     const bool blocking = work->blocking, attended = work->attended;
     if (work->shown)
-        rcmi_page_show_transfer(comm->page, NULL);
+        rcmi_comm_show_transfer(comm, NULL);
     /* Release pairs with the acquire of tests and waits. The work may be gone after it. */
     atomic_store_explicit(&work->status, status, memory_order_release);
     if (!blocking)
@@ -119,11 +119,18 @@ rcm_status rcmi_work_end(rcm_comm *comm, struct rcm_work *work) {
     return status;
 }
 
+static rcm_status work_is_ours(const rcm_work *work) {
+    if (work->fork_generation != rcmi_fork_generation())
+        return rcmi_fail(RCM_ERR_FORKED, 0, "this work belongs to the parent process");
+    return RCM_OK;
+}
+
 rcm_status rcm_work_status(const rcm_work *work) {
     if (!work)
         return rcmi_fail(RCM_ERR_INVALID, 0, "work is NULL");
-    if (work->fork_generation != rcmi_fork_generation())
-        return rcmi_fail(RCM_ERR_FORKED, 0, "this work belongs to the parent process");
+    const rcm_status status = work_is_ours(work);
+    if (status != RCM_OK)
+        return status;
     return atomic_load_explicit(&work->status, memory_order_acquire);
 }
 
@@ -151,7 +158,9 @@ rcm_status rcm_work_wait(rcm_work *work, int64_t timeout_ms) {
 rcm_status rcm_work_message(const rcm_work *work, struct rcm_message *ret_message) {
     if (!work || !ret_message)
         return rcmi_fail(RCM_ERR_INVALID, 0, "%s is NULL", work ? "ret_message" : "work");
-    rcm_status status = rcmi_struct_out_check(&sized_message, ret_message);
+    rcm_status status = work_is_ours(work);
+    if (status == RCM_OK)
+        status = rcmi_struct_out_check(&sized_message, ret_message);
     if (status != RCM_OK)
         return status;
     if (work->kind != RCMI_WORK_RECV)
@@ -166,6 +175,10 @@ rcm_status rcm_work_message(const rcm_work *work, struct rcm_message *ret_messag
 }
 
 void rcm_work_free(rcm_work *work) {
-    if (work)
+    if (!work)
+        return;
+    if (work->fork_generation == rcmi_fork_generation())
         work_unref(work);
+    else
+        free(work); /* nobody drives in the child; rcm_destroy may have freed its communicator */
 }

@@ -44,12 +44,25 @@ static void disown(int fd) {
         atomic_fetch_and_explicit(&owned[fd / 64], ~(UINT64_C(1) << fd % 64), memory_order_relaxed);
 }
 
+static _Thread_local bool distrusted;
+
+bool rcmi_fd_distrust(bool distrust) {
+    const bool before = distrusted;
+    distrusted = distrust;
+    return before;
+}
+
+bool rcmi_fd_distrusted(void) {
+    return distrusted;
+}
+
 void rcmi_fd_close(int *fd) {
     if (*fd < 0)
         return;
     int saved_errno = errno;
     disown(*fd);
-    close(*fd); /* not repeated on EINTR: on Linux the descriptor is gone by then */
+    if (!distrusted)
+        close(*fd); /* not repeated on EINTR: on Linux the descriptor is gone by then */
     *fd = -1;
     errno = saved_errno;
 }
@@ -76,8 +89,12 @@ static ssize_t fd_read_once(int fd, void *buf, size_t len) {
     return done;
 }
 
+static ssize_t fd_send_once(int fd, const void *buf, size_t len) {
+    return send(fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 static ssize_t fd_write_once(int fd, const void *buf, size_t len) {
-    ssize_t done = send(fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    ssize_t done = fd_send_once(fd, buf, len);
     if (done < 0 && errno == ENOTSOCK)
         done = rcmi_write_nosignal(fd, buf, len);
     return done;
@@ -98,9 +115,10 @@ rcm_status rcmi_fd_read(int fd, void *buf, size_t len, size_t *ret_len) {
     return RCM_OK;
 }
 
-rcm_status rcmi_fd_write(int fd, const void *buf, size_t len, size_t *ret_len) {
+static rcm_status fd_write_with(ssize_t (*once)(int fd, const void *buf, size_t len), int fd,
+                                const void *buf, size_t len, size_t *ret_len) {
     ssize_t done = 0;
-    while (len > 0 && (done = fd_write_once(fd, buf, len)) < 0) {
+    while (len > 0 && (done = once(fd, buf, len)) < 0) {
         if (errno == EAGAIN || errno == EWOULDBLOCK)
             return RCM_AGAIN;
         if (errno != EINTR)
@@ -108,6 +126,14 @@ rcm_status rcmi_fd_write(int fd, const void *buf, size_t len, size_t *ret_len) {
     }
     *ret_len = (size_t)done;
     return RCM_OK;
+}
+
+rcm_status rcmi_fd_write(int fd, const void *buf, size_t len, size_t *ret_len) {
+    return fd_write_with(fd_write_once, fd, buf, len, ret_len);
+}
+
+rcm_status rcmi_fd_send(int fd, const void *buf, size_t len, size_t *ret_len) {
+    return fd_write_with(fd_send_once, fd, buf, len, ret_len);
 }
 
 rcm_status rcmi_fd_poll(int fd, short events, rcmi_deadline deadline) {

@@ -21,6 +21,12 @@
 /* Closes *fd if it is >= 0 and sets it to -1; keeps errno. Nothing of ours is closed otherwise. */
 void rcmi_fd_close(int *fd);
 
+/* For a thread that has found that somebody else has closed descriptors of the library: their
+ * numbers may be others' by now. While it distrusts them, rcmi_fd_close forgets a number and closes
+ * nothing. Returns what was before. */
+bool rcmi_fd_distrust(bool distrust);
+bool rcmi_fd_distrusted(void);
+
 /* How many connections of strangers may be held at a time: a share of the limit of descriptors. */
 int rcmi_fd_strangers(void);
 
@@ -30,6 +36,9 @@ int rcmi_fd_strangers(void);
  * (origin unknown), else an error. */
 rcm_status rcmi_fd_read(int fd, void *buf, size_t len, size_t *ret_len);
 rcm_status rcmi_fd_write(int fd, const void *buf, size_t len, size_t *ret_len);
+/* The same to a socket, and to nothing else: a number that has become that of a file is an error.
+ */
+rcm_status rcmi_fd_send(int fd, const void *buf, size_t len, size_t *ret_len);
 
 /* All of len bytes, polling until the deadline. */
 rcm_status rcmi_fd_read_full(int fd, void *buf, size_t len, rcmi_deadline deadline);

@@ -23,7 +23,12 @@
 #include "fd.h"
 #include "log.h"
 
-enum { BATCH = 64, NAME_BYTES = 16 };
+enum {
+    BATCH = 64,
+    NAME_BYTES = 16,
+    LOOK_MS = 1000, /* between looks of a sleeping thread whether its descriptors are there */
+    BROKEN_MS = 10, /* between rounds without them */
+};
 
 struct loop_call {
     void (*fn)(void *arg);
@@ -49,6 +54,7 @@ struct rcmi_loop {
      * sleeping and then reads noted, a waker sets noted and then reads sleeping, all sequentially
      * consistent, so that one of them sees the other. */
     _Atomic bool sleeping;
+    _Atomic bool broken; /* see loop.h; relaxed, nothing is ordered by it */
 
     struct rcmi_timer *timers; /* by time, then by order of arrival */
     struct epoll_event events[BATCH];
@@ -74,12 +80,42 @@ static bool loop_in_child(const struct rcmi_loop *loop) {
     return loop->pid != getpid();
 }
 
+/* ---- Descriptors that others close ---------------------------------------------------------- */
+
+bool rcmi_loop_is_broken(const struct rcmi_loop *loop) {
+    return atomic_load_explicit(&loop->broken, memory_order_relaxed);
+}
+
+static void loop_break(struct rcmi_loop *loop) {
+    if (atomic_exchange_explicit(&loop->broken, true, memory_order_relaxed))
+        return;
+    rcmi_log(RCMI_LOG_WARN, "descriptors of the event loop '%s' were closed by this process",
+             loop->name);
+}
+
+/* The set knows the eventfd, by number and file, only if both are what they were. */
+static bool loop_has_descriptors(struct rcmi_loop *loop) {
+    struct epoll_event wake = {.events = EPOLLIN, .data.ptr = loop};
+    return epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, loop->wake_fd, &wake) == 0 ||
+           (errno != EBADF && errno != EINVAL && errno != ENOENT && errno != EPERM);
+}
+
+bool rcmi_loop_is_whole(struct rcmi_loop *loop) {
+    if (loop_in_child(loop))
+        return true;
+    int saved_errno = errno;
+    if (!rcmi_loop_is_broken(loop) && !loop_has_descriptors(loop))
+        loop_break(loop);
+    errno = saved_errno;
+    return !rcmi_loop_is_broken(loop);
+}
+
 /* ---- Waking -------------------------------------------------------------------------------- */
 
 void rcmi_loop_wake(struct rcmi_loop *loop) {
     if (atomic_exchange_explicit(&loop->noted, true, memory_order_seq_cst))
         return; /* whoever noted it first writes, if a write is needed */
-    if (!atomic_load_explicit(&loop->sleeping, memory_order_seq_cst))
+    if (!atomic_load_explicit(&loop->sleeping, memory_order_seq_cst) || rcmi_loop_is_broken(loop))
         return;
     int saved_errno = errno;
     const uint64_t one = 1;
@@ -99,6 +135,8 @@ static void loop_drain_wake(struct rcmi_loop *loop) {
 static rcm_status loop_control(struct rcmi_loop *loop, int verb, struct rcmi_watch *watch,
                                uint32_t events) {
     struct epoll_event event = {.events = events, .data.ptr = watch};
+    if (rcmi_loop_is_broken(loop))
+        return rcmi_fail(RCM_ERR_SYSTEM, EBADF, "cannot watch descriptor %d", watch->fd);
     if (epoll_ctl(loop->epoll_fd, verb, watch->fd, &event) != 0)
         return rcmi_fail(rcmi_status_of_errno(errno), errno, "cannot watch descriptor %d",
                          watch->fd);
@@ -130,7 +168,8 @@ void rcmi_loop_unwatch(struct rcmi_loop *loop, struct rcmi_watch *watch) {
     watch->active = false;
     if (loop_in_child(loop))
         return;
-    epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+    if (!rcmi_loop_is_broken(loop))
+        epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
     for (int i = loop->next_event; i < loop->nevents; i++)
         if (loop->events[i].data.ptr == watch)
             loop->events[i].data.ptr = NULL;
@@ -230,17 +269,32 @@ static void loop_run_calls(struct rcmi_loop *loop, bool last) {
 
 /* ---- The thread ---------------------------------------------------------------------------- */
 
+/* Sleeps until something came or the time has; -1 if that cannot be. What a set says that is not
+ * the loop's is not for the loop. */
+static int loop_fetch(struct rcmi_loop *loop, rcmi_deadline until) {
+    int count;
+    do {
+        const int left_ms = rcmi_deadline_left_ms(until);
+        const bool far = left_ms < 0 || left_ms > LOOK_MS;
+        count = epoll_wait(loop->epoll_fd, loop->events, BATCH, far ? LOOK_MS : left_ms);
+        if ((count == 0 && !far) || (count < 0 && errno == EINTR))
+            return 0;
+        if (!rcmi_loop_is_whole(loop))
+            return -1;
+    } while (count == 0);
+    return count;
+}
+
 static void loop_sleep(struct rcmi_loop *loop, rcmi_deadline until) {
     atomic_store_explicit(&loop->sleeping, true, memory_order_seq_cst);
     if (atomic_load_explicit(&loop->noted, memory_order_seq_cst))
         until = 0;
-    int count = epoll_wait(loop->epoll_fd, loop->events, BATCH, rcmi_deadline_left_ms(until));
+    int count = rcmi_loop_is_broken(loop) ? -1 : loop_fetch(loop, until);
     atomic_store_explicit(&loop->sleeping, false, memory_order_relaxed);
-    if (count < 0 && errno != EINTR) {
-        /* Somebody closed our descriptor. Ticks, which keep the deadlines, must go on. */
-        rcmi_log(RCMI_LOG_ERROR, "the event loop '%s' cannot wait: errno %d", loop->name, errno);
-        poll(NULL, 0, 100);
-    }
+    if (rcmi_loop_is_broken(loop))
+        (void)rcmi_fd_distrust(true);
+    if (count < 0) /* ticks, which keep the deadlines, go on */
+        poll(NULL, 0, until == 0 ? 0 : BROKEN_MS);
     loop->nevents = count > 0 ? count : 0;
     loop->next_event = 0;
 }
@@ -328,7 +382,9 @@ void rcmi_loop_destroy(struct rcmi_loop *loop) {
         pthread_cond_destroy(&loop->called);
         pthread_mutex_destroy(&loop->lock);
     }
+    const bool before = rcmi_fd_distrust(rcmi_loop_is_broken(loop) || rcmi_fd_distrusted());
     rcmi_fd_close(&loop->epoll_fd);
     rcmi_fd_close(&loop->wake_fd);
+    (void)rcmi_fd_distrust(before);
     free(loop);
 }

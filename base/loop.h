@@ -7,7 +7,12 @@
  * be called on it, or before rcmi_loop_start; from elsewhere use rcmi_loop_call. Exception:
  * rcmi_loop_rearm is legal from any thread. Callbacks may unwatch (and close and free) any watch,
  * also their own: an event already fetched for a removed watch is dropped. Unwatch before close:
- * a closed descriptor of which another process holds a copy would stay watched. The thread blocks
+ * a closed descriptor of which another process holds a copy would stay watched.
+ *
+ * A program may close descriptors that are not its own (closefrom), those of the loop too, and
+ * nothing wakes who sleeps in epoll then. So a thread that sleeps looks once a second whether they
+ * are there. If not the loop is broken: it goes on with its rounds, calls, timers and tick, without
+ * watches, and its thread distrusts descriptors from then on (fd.h). The thread blocks
  * all signals, so that the application's handlers never run on it. In a forked child there is no
  * thread: _watch says RCM_ERR_FORKED, _call runs directly, _destroy frees the copy.
  */
@@ -67,6 +72,11 @@ void rcmi_loop_wake(struct rcmi_loop *loop);
 /* The eventfd behind rcmi_loop_wake: other processes that hold a copy wake the loop by writing 1.
  */
 int rcmi_loop_eventfd(struct rcmi_loop *loop);
+
+/* Whether the descriptors of the loop itself are still its own: a look, which costs a system call,
+ * and what the last look said. Any thread. */
+bool rcmi_loop_is_whole(struct rcmi_loop *loop);
+bool rcmi_loop_is_broken(const struct rcmi_loop *loop);
 
 bool rcmi_loop_on_thread(const struct rcmi_loop *loop);
 

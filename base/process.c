@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 #include "fd.h"
 
@@ -72,6 +73,18 @@ void rcmi_process_self(struct rcmi_process *ret_process) {
     text_clean(p.boot);
     text_clean(p.host);
     *ret_process = p;
+}
+
+uint64_t rcmi_process_clock(void) {
+    struct timespec now = {0, 0};
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+uint64_t rcmi_process_begun(const struct rcmi_process *process) {
+    const uint64_t now = rcmi_process_clock();
+    const uint64_t begun = (process->start + 1) * 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+    return process->start != 0 && begun < now ? begun : now;
 }
 
 /* Whether the numbers of the two mean the same processes. */
@@ -143,8 +156,4 @@ bool rcmi_process_reads_others(char *reason, size_t cap) {
     }
     snprintf(reason, cap, "processes of one user may read each other's memory");
     return true;
-}
-
-bool rcmi_process_strangers(const struct rcmi_process *a, const struct rcmi_process *b) {
-    return same_place(a, b) && a->pid != b->pid && a->parent != b->parent;
 }

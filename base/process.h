@@ -24,6 +24,11 @@ struct rcmi_process {
 /* This process. Nothing here fails: what cannot be found out is not known. */
 void rcmi_process_self(struct rcmi_process *ret_process);
 
+/* Microseconds since the machine started: now, and when the process can have begun at the latest.
+ */
+uint64_t rcmi_process_clock(void);
+uint64_t rcmi_process_begun(const struct rcmi_process *process);
+
 enum rcmi_process_state {
     RCMI_PROCESS_SELF,
     RCMI_PROCESS_RUNS,
@@ -40,8 +45,5 @@ bool rcmi_process_rests(int pid);
 /* Can this process read the memory of others of its user (process_vm_readv), as far as it can tell
  * without one? reason: a sentence in any case. */
 bool rcmi_process_reads_others(char *reason, size_t cap);
-
-/* Whether both run on this machine and are children of different processes. */
-bool rcmi_process_strangers(const struct rcmi_process *a, const struct rcmi_process *b);
 
 #endif

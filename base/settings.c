@@ -31,6 +31,9 @@ static const struct setting_row table[] = {
      "number of ranks on this host; empty: the launcher's (LOCAL_WORLD_SIZE)"},
     {"RINGCOMM_URL", "",
      "where ranks meet: env://, tcp://host:port, file:///path; empty: env:// (MASTER_ADDR)"},
+    {"RINGCOMM_JOB_ID", "",
+     "name of this job, the same on all its ranks and no other job's; empty: the launcher's "
+     "(TORCHELASTIC_RUN_ID)"},
     {"RINGCOMM_HOST_ID", "",
      "name of this host, only ranks of equal name share memory; empty: the kernel's boot id"},
     {"RINGCOMM_SECRET", "", "every connection proves that it knows this text; empty: no proof"},

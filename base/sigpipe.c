@@ -13,51 +13,61 @@
 #include <unistd.h>
 
 struct quiet {
-    sigset_t signal, before;
-    bool was_pending;
+    sigset_t before, pending;
 };
 
-static void quiet_begin(struct quiet *quiet, int signal) {
-    sigset_t pending;
-    sigemptyset(&quiet->signal);
-    sigaddset(&quiet->signal, signal);
-    sigemptyset(&pending);
-    sigpending(&pending);
-    quiet->was_pending = sigismember(&pending, signal) == 1;
-    pthread_sigmask(SIG_BLOCK, &quiet->signal, &quiet->before);
+static void quiet_begin(struct quiet *quiet) {
+    sigset_t both;
+    sigemptyset(&both);
+    sigaddset(&both, SIGPIPE);
+    sigaddset(&both, SIGXFSZ);
+    sigemptyset(&quiet->pending);
+    sigpending(&quiet->pending);
+    pthread_sigmask(SIG_BLOCK, &both, &quiet->before);
 }
 
-/* Keeps errno. */
-static void quiet_end(const struct quiet *quiet, bool raised) {
-    int saved_errno = errno;
+static void take_back(int signal) {
     const struct timespec at_once = {0, 0};
-    while (raised && !quiet->was_pending && sigtimedwait(&quiet->signal, NULL, &at_once) < 0 &&
-           errno == EINTR)
+    sigset_t raised;
+    sigemptyset(&raised);
+    sigaddset(&raised, signal);
+    while (sigtimedwait(&raised, NULL, &at_once) < 0 && errno == EINTR)
         ;
+}
+
+/* Keeps errno, which says what was raised. */
+static void quiet_end(const struct quiet *quiet, bool failed) {
+    const int saved_errno = errno;
+    const int raised = !failed                ? 0
+                       : saved_errno == EPIPE ? SIGPIPE
+                       : saved_errno == EFBIG ? SIGXFSZ
+                                              : 0;
+    if (raised && sigismember(&quiet->pending, raised) != 1)
+        take_back(raised);
     pthread_sigmask(SIG_SETMASK, &quiet->before, NULL);
     errno = saved_errno;
 }
 
 ssize_t rcmi_write_nosignal(int fd, const void *buf, size_t len) {
     struct quiet quiet;
-    quiet_begin(&quiet, SIGPIPE);
+    quiet_begin(&quiet);
     ssize_t done = write(fd, buf, len);
-    quiet_end(&quiet, done < 0 && errno == EPIPE);
+    quiet_end(&quiet, done < 0);
     return done;
 }
 
 ssize_t rcmi_pwrite_nosignal(int fd, const void *buf, size_t len, int64_t offset) {
     struct quiet quiet;
-    quiet_begin(&quiet, SIGXFSZ);
+    quiet_begin(&quiet);
     ssize_t done = pwrite(fd, buf, len, (off_t)offset);
-    quiet_end(&quiet, done < 0 && errno == EFBIG);
+    quiet_end(&quiet, done < 0);
     return done;
 }
 
 int rcmi_fallocate_nosignal(int fd, int64_t offset, int64_t len) {
     struct quiet quiet;
-    quiet_begin(&quiet, SIGXFSZ);
+    quiet_begin(&quiet);
     int failed = fallocate(fd, 0, (off_t)offset, (off_t)len);
-    quiet_end(&quiet, failed && errno == EFBIG);
+    quiet_end(&quiet, failed);
     return failed;
 }

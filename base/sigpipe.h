@@ -11,10 +11,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* write(2), EPIPE instead of SIGPIPE. */
+/* write(2), pwrite(2), fallocate(2): EPIPE instead of SIGPIPE, and at the limit of file sizes
+ * (ulimit -f) EFBIG instead of SIGXFSZ. */
 ssize_t rcmi_write_nosignal(int fd, const void *buf, size_t len);
-
-/* pwrite(2) and fallocate(2): at the limit of file sizes (ulimit -f) EFBIG instead of SIGXFSZ. */
 ssize_t rcmi_pwrite_nosignal(int fd, const void *buf, size_t len, int64_t offset);
 int rcmi_fallocate_nosignal(int fd, int64_t offset, int64_t len);
 

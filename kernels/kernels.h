@@ -46,7 +46,7 @@ typedef void (*rcmi_reduce_twice_fn)(void *dst, void *other, const void *const *
                                      size_t count, enum rcmi_twice how);
 rcmi_reduce_twice_fn rcmi_reduce_kernel_twice(rcm_dtype dtype, rcm_op op);
 
-/* How a copy stores: through the caches, by what is fastest on this CPU; past them (from 4 KiB),
+/* How a copy stores: temporal, by what is fastest on this CPU; non-temporal (from 4 KiB),
  * fenced before it returns, for memory that another core reads next or that is far larger than the
  * caches; or through them, never by the CPU's string instruction (cpu.h). */
 enum rcmi_stores { RCMI_TEMPORAL, RCMI_NON_TEMPORAL, RCMI_VECTORS };

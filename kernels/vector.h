@@ -23,7 +23,7 @@
 typedef uint8_t raw_vec __attribute__((vector_size(RCMI_VECTOR_BYTES)));
 typedef uint8_t raw_mem __attribute__((vector_size(RCMI_VECTOR_BYTES), aligned(1), may_alias));
 
-/* Stores past the cache; p is aligned to RCMI_VECTOR_BYTES. A plain store where the base
+/* Non-temporal stores; p is aligned to RCMI_VECTOR_BYTES. A plain store where the base
  * instruction set has no such store that C can name (aarch64). */
 RCMI_INLINE void vector_stream(void *p, raw_vec v) {
 #if defined(__SSE2__) && RCMI_VECTOR_BYTES == 64

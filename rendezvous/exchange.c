@@ -14,11 +14,7 @@
 #include "rendezvous.h"
 #include "store.h"
 
-/* Until the first look for ranks that cannot come: by then the others wait as well (join.h), and
- * are told. Between looks: more for very many ranks. */
-#define LOOK_FIRST_MS 1500
-#define LOOK_MS       500
-#define ANSWER_MS     1000 /* at the deadline: the store is gone, perhaps, with one of the ranks */
+#define ANSWER_MS 1000 /* at the deadline: the store is gone, perhaps, with one of the ranks */
 
 struct exchange {
     rcm_store *store;
@@ -174,10 +170,9 @@ static void exchange_warn(struct exchange *x) {
  * also where the rank that serves the store has given up for that a moment before us. */
 static rcm_status exchange_wait(struct exchange *x) {
     const int64_t warn_ms = rcmi_store_warn_ms();
-    int64_t look_ms = LOOK_FIRST_MS;
     rcmi_deadline warn = warn_ms > 0 ? rcmi_deadline_in(warn_ms) : RCMI_NEVER;
     for (;;) {
-        const rcmi_deadline look = x->look ? rcmi_deadline_in(look_ms) : RCMI_NEVER;
+        const rcmi_deadline look = x->look ? rcmi_deadline_in(RCMI_LOOK_MS(x->nranks)) : RCMI_NEVER;
         rcmi_deadline until = x->deadline < warn ? x->deadline : warn;
         rcm_status status = exchange_await(x, until < look ? until : look);
         if (rcmi_deadline_passed(x->deadline))
@@ -188,7 +183,6 @@ static rcm_status exchange_wait(struct exchange *x) {
             exchange_warn(x);
             warn = RCMI_NEVER;
         }
-        look_ms = LOOK_MS + x->nranks;
         status = x->look ? x->look->fn(x->look->arg) : RCM_OK;
         if (status != RCM_OK)
             return status;

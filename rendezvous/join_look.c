@@ -62,22 +62,48 @@ static rcm_status look_fetch(struct look *look, rcm_store *store) {
     return status;
 }
 
-/* Who has ended may have said why, since we looked for that last. */
+/* Was it of this job? It was if this process had begun when it joined. */
+static bool was_ours(const struct rcmi_join *join, int rank, const struct rcmi_member *member) {
+    return (rank == 0 && join->met) || member->joined_clock >= join->begun;
+}
+
+/* It may have been of an earlier job. */
+static rcm_status ended_perhaps(rcm_store *store, int rank, const char *who, bool said) {
+    char where[RCMI_JOIN_WHERE];
+    rcmi_join_where(store, where);
+    if (said)
+        return rcmi_fail_context("%s has ended; if that was an earlier job, it left %s behind: use "
+                                 "a new one",
+                                 who, where);
+    return rcmi_fail_origin(rank == 0 ? RCM_ERR_CONFIG : RCM_ERR_PEER, rank,
+                            "%s ended before all ranks had joined, or was of an earlier job, which "
+                            "left %s behind: then use a new one",
+                            who, where);
+}
+
+rcm_status rcmi_join_ended(rcm_store *store, const struct rcmi_join *join, int rank,
+                           const struct rcmi_member *member) {
+    char who[RCMI_MEMBER_PEOPLE];
+    const rcm_status said = rcmi_join_last_words(store, join);
+    rcmi_member_people(member, rank, who);
+    if (!was_ours(join, rank, member))
+        return ended_perhaps(store, rank, who, said != RCM_OK);
+    return said != RCM_OK
+               ? said
+               : rcmi_fail_origin(RCM_ERR_PEER, rank, "%s ended before all ranks had joined", who);
+}
+
 static rcm_status look_judge(const struct look *look, rcm_store *store) {
+    const struct rcmi_join *join = look->join;
+    const bool sure = rcmi_deadline_passed(join->sure);
     for (int i = 0; i < look->found; i++) {
         struct rcmi_member member;
-        char who[RCMI_MEMBER_PEOPLE];
         const struct rcmi_bytes value = {look->values[i].data, look->values[i].len};
-        if (!rcmi_member_parse(value, &member) || member.left ||
-            member.generation != look->join->generation ||
-            rcmi_process_look(&member.process) != RCMI_PROCESS_ENDED)
-            continue;
-        const rcm_status said = rcmi_join_last_words(store, look->join);
-        if (said != RCM_OK)
-            return said;
-        return rcmi_fail_origin(RCM_ERR_PEER, look->ranks[i],
-                                "%s ended before all ranks had joined",
-                                rcmi_member_people(&member, look->ranks[i], who));
+        if (rcmi_member_parse(value, &member) && !member.left &&
+            member.generation == join->generation &&
+            rcmi_process_look(&member.process) == RCMI_PROCESS_ENDED &&
+            (sure || was_ours(join, look->ranks[i], &member)))
+            return rcmi_join_ended(store, join, look->ranks[i], &member);
     }
     return RCM_OK;
 }

@@ -355,6 +355,8 @@ rcm_status rcmi_launch_resolve(const struct rcm_init_options *options,
         launch.world_size = who.size.value;
         status = local_resolve(&who, &launch);
     }
+    if (status == RCM_OK)
+        rcmi_launch_job(who.launcher, &who.says, &launch);
     if (status == RCM_OK && !own_store)
         status = store_resolve(&url, &who, &launch);
     if (status == RCM_OK)

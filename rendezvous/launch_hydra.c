@@ -31,6 +31,7 @@ static rcm_status hydra_resolve(struct rcmi_launcher_says *ret_says) {
                                       .local_size_name = "MPI_LOCALNRANKS",
                                       .local_rank = -1};
     rcm_status status = rcmi_says_read("a PMI launcher", &says);
+    rcmi_says_job("PMI_JOBID", &says); /* Hydra does not tell it */
     if (status == RCM_OK)
         *ret_says = says;
     return status;

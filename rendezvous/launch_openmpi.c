@@ -27,6 +27,10 @@ static bool openmpi_detect(void) {
     return rcmi_env("OMPI_COMM_WORLD_RANK") || rcmi_env("OMPI_COMM_WORLD_SIZE");
 }
 
+static const char *job_variable(void) {
+    return rcmi_env_either("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid");
+}
+
 static rcm_status openmpi_resolve(struct rcmi_launcher_says *ret_says) {
     struct rcmi_launcher_says says = {.rank_name = "OMPI_COMM_WORLD_RANK",
                                       .size_name = "OMPI_COMM_WORLD_SIZE",
@@ -34,6 +38,7 @@ static rcm_status openmpi_resolve(struct rcmi_launcher_says *ret_says) {
                                       .local_size_name = "OMPI_COMM_WORLD_LOCAL_SIZE",
                                       .local_rank = -1};
     rcm_status status = rcmi_says_read("Open MPI", &says);
+    rcmi_says_job(job_variable(), &says);
     if (status == RCM_OK)
         *ret_says = says;
     return status;
@@ -60,7 +65,7 @@ static const char *session_dir(void) {
 
 /* The job within the session, as part of a file name. */
 static void job_name(char *name, size_t cap) {
-    const char *job = rcmi_env(rcmi_env_either("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"));
+    const char *job = rcmi_env(job_variable());
     snprintf(name, cap, "%s", job ? job : "job");
     for (char *at = name; *at; at++)
         if (*at == '/' || *at == '.')

@@ -52,6 +52,7 @@ static rcm_status pmix_resolve(struct rcmi_launcher_says *ret_says) {
                                             .size = job.size,
                                             .local_rank = job.local_rank,
                                             .local_size = job.local_size};
+    rcmi_says_job("PMIX_NAMESPACE", ret_says);
     return RCM_OK;
 }
 
@@ -81,6 +82,7 @@ static rcm_status pmix_meet(struct rcmi_launch *launch, unsigned round, const ch
 const struct rcmi_launcher rcmi_launcher_pmix = {
     .name = "PMIx",
     .inherited = true,
+    .speaks = true,
     .detect = pmix_detect,
     .resolve = pmix_resolve,
     .brings_pmix = pmix_is_own,

@@ -91,6 +91,11 @@ static rcm_status slurm_resolve(struct rcmi_launcher_says *ret_says) {
         return status;
     says.local_size_name = rcmi_env_either("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE");
     says.local_size = tasks_of_node(rcmi_env(says.local_size_name), node);
+    if (rcmi_env(job_id_name())) {
+        says.job_name = "SLURM_JOB_ID and SLURM_STEP_ID";
+        snprintf(says.job, sizeof says.job, "%.40s.%.40s", rcmi_env(job_id_name()),
+                 rcmi_env(step_id_name()));
+    }
     *ret_says = says;
     return RCM_OK;
 }

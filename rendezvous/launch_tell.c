@@ -6,12 +6,20 @@
 #include "launcher.h"
 #include "rendezvous.h"
 
-#define ITEMS 5
+#define ITEMS 6
 
 /* The URL without rank and size, which have items of their own. */
 static void url_tell(const struct rcmi_launch *launch, char *text, size_t cap) {
     const char *url = launch->url ? launch->url : launch->meeting ? launch->meeting : "";
     snprintf(text, cap, "%.*s", (int)strcspn(url, "?"), url);
+}
+
+/* Those that are not numbers. */
+static void text_tell(const struct rcmi_launch *launch, bool is_url, char *text, size_t cap) {
+    if (is_url)
+        url_tell(launch, text, cap);
+    else
+        snprintf(text, cap, "%s", launch->job_id);
 }
 
 static void item_tell(const struct rcmi_launch *launch, size_t i, char *text, size_t cap,
@@ -26,13 +34,18 @@ static void item_tell(const struct rcmi_launch *launch, size_t i, char *text, si
         {"local_world_size", launch->from.local_size, launch->local_size},
     };
     const size_t nnumbers = sizeof numbers / sizeof numbers[0];
-    const char *from = i < nnumbers ? numbers[i].from : launch->from.store;
+    const bool is_url = i == nnumbers;
+    const char *from = i < nnumbers ? numbers[i].from
+                       : is_url     ? launch->from.store
+                                    : launch->from.job_id;
     text[0] = '\0';
-    if (i == nnumbers)
-        url_tell(launch, text, cap);
+    if (i >= nnumbers)
+        text_tell(launch, is_url, text, cap);
     else if (from)
         snprintf(text, cap, "%d", numbers[i].value);
-    *ret_item = (struct rcm_launch_item){.name = i < nnumbers ? numbers[i].name : "url",
+    *ret_item = (struct rcm_launch_item){.name = i < nnumbers ? numbers[i].name
+                                                 : is_url     ? "url"
+                                                              : "job_id",
                                          .value = text,
                                          .origin = from ? from : "not told"};
 }

@@ -2,6 +2,7 @@
 /* The table of launchers, and how they read the environment. */
 #include "launcher.h"
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include "error.h"
 #include "url.h"
@@ -61,6 +62,13 @@ rcm_status rcmi_says_read(const char *launcher, struct rcmi_launcher_says *says)
     if (status == RCM_OK && says->local_size_name)
         status = rcmi_env_optional(says->local_size_name, 1, RCMI_MAX_RANKS, &says->local_size);
     return status;
+}
+
+void rcmi_says_job(const char *name, struct rcmi_launcher_says *says) {
+    if (!rcmi_env(name))
+        return;
+    says->job_name = name;
+    snprintf(says->job, sizeof says->job, "%s", rcmi_env(name));
 }
 
 rcm_status rcmi_launch_open(struct rcmi_launch *launch, const char *secret, int64_t timeout_ms,

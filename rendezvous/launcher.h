@@ -24,6 +24,10 @@ struct rcmi_launcher_says {
     int rank, size;
     int local_rank; /* -1: not told */
     int local_size; /* 0: not told */
+    /* What tells this job from others of the launcher, and in which variable; NULL: nothing does.
+     */
+    const char *job_name;
+    char job[100];
 };
 
 struct rcmi_launcher {
@@ -35,6 +39,9 @@ struct rcmi_launcher {
 
     /* Whether any of its variables is set. */
     bool (*detect)(void);
+
+    /* `resolve` speaks to a server, so it is for ranks of which nothing else tells. */
+    bool speaks;
 
     /* Rank and size, both; RCM_ERR_CONFIG names what is missing or wrong. Only if detected. */
     rcm_status (*resolve)(struct rcmi_launcher_says *ret_says);
@@ -62,6 +69,10 @@ const struct rcmi_launcher *rcmi_launcher_at(size_t i);
  * none. */
 const char *rcmi_pmix_namespace(int rank);
 
+/* Fills in the job's id. asked: the launcher that said says; NULL: none. */
+void rcmi_launch_job(const struct rcmi_launcher *asked, const struct rcmi_launcher_says *says,
+                     struct rcmi_launch *launch);
+
 /* Opens the store of a launch whose rank 0 serves it at url; never one that this process has met
  * there before. */
 rcm_status rcmi_served_open(const struct rcmi_launch *launch, const char *secret,
@@ -80,6 +91,9 @@ rcm_status rcmi_env_optional(const char *name, int min, int max, int *ret_value)
 
 /* Rank and size, which must be set, local rank and size, which need not, by the names in `says`. */
 rcm_status rcmi_says_read(const char *launcher, struct rcmi_launcher_says *says);
+
+/* The launcher's job is what the variable says, if it is set. */
+void rcmi_says_job(const char *name, struct rcmi_launcher_says *says);
 
 /* Whether all ranks are on one machine, by what was told. */
 static inline bool rcmi_launch_one_host(const struct rcmi_launch *launch) {

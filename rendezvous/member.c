@@ -24,8 +24,7 @@ static bool next_number(char **rest, int64_t min, int64_t max, int64_t *ret_valu
     return rcmi_parse_number(next_word(rest), min, max, ret_value) == RCM_OK;
 }
 
-static bool next_name(char **rest, char *name, size_t cap) {
-    const char *word = next_word(rest);
+static bool name_copy(const char *word, char *name, size_t cap) {
     size_t len = strlen(word);
     if (len == 0 || len >= cap)
         return false;
@@ -34,6 +33,10 @@ static bool next_name(char **rest, char *name, size_t cap) {
             return false;
     memcpy(name, word, len + 1);
     return true;
+}
+
+static bool next_name(char **rest, char *name, size_t cap) {
+    return name_copy(next_word(rest), name, cap);
 }
 
 static bool next_is(char **rest, const char *expected) {
@@ -46,6 +49,39 @@ static bool value_copy(struct rcmi_bytes value, char text[RCMI_MEMBER_TEXT]) {
         return false;
     memcpy(text, value.data, value.len);
     text[value.len] = '\0';
+    return true;
+}
+
+static bool clock_take(const char *word, struct rcmi_member *m) {
+    int64_t clock;
+    if (rcmi_parse_number(word, 0, INT64_MAX, &clock) != RCM_OK)
+        return false;
+    m->joined_clock = (uint64_t)clock;
+    return true;
+}
+
+static bool wire_take(const char *word, struct rcmi_member *m) {
+    int64_t wire;
+    if (rcmi_parse_number(word, 1, INT_MAX, &wire) != RCM_OK)
+        return false;
+    m->wire = (int)wire;
+    return true;
+}
+
+/* The words behind HOST. */
+static bool member_take_more(char *rest, struct rcmi_member *m) {
+    while (rest) {
+        const char *word = next_word(&rest);
+        const char *value = strchr(word, '=');
+        if (!value || value == word)
+            return false;
+        if (strncmp(word, "wire=", 5) == 0 && !wire_take(value + 1, m))
+            return false;
+        if (strncmp(word, "clock=", 6) == 0 && !clock_take(value + 1, m))
+            return false;
+        if (strncmp(word, "id=", 3) == 0 && !name_copy(value + 1, m->job_id, sizeof m->job_id))
+            return false;
+    }
     return true;
 }
 
@@ -63,7 +99,7 @@ static bool member_take(char *rest, struct rcmi_member *ret_member) {
         !next_number(&rest, 0, INT64_MAX, &pid_ns) ||
         !next_name(&rest, m.process.boot, sizeof m.process.boot) ||
         !next_number(&rest, 0, INT64_MAX, &m.joined_at) ||
-        !next_name(&rest, m.process.host, sizeof m.process.host) || rest)
+        !next_name(&rest, m.process.host, sizeof m.process.host) || !member_take_more(rest, &m))
         return false;
     m.world_size = (int)size;
     m.process.pid = (int)pid;
@@ -81,10 +117,16 @@ bool rcmi_member_parse(struct rcmi_bytes value, struct rcmi_member *ret_member) 
 
 void rcmi_member_write(const struct rcmi_member *m, char text[RCMI_MEMBER_TEXT]) {
     const struct rcmi_process *p = &m->process;
+    char wire[20] = "", clock[32] = "";
+    if (m->wire > 0)
+        snprintf(wire, sizeof wire, " wire=%d", m->wire);
+    if (m->joined_clock > 0)
+        snprintf(clock, sizeof clock, " clock=%" PRIu64, m->joined_clock);
     snprintf(text, RCMI_MEMBER_TEXT,
-             "member %" PRId64 " %s %d %d %d %" PRIu64 " %" PRIu64 " %s %" PRId64 " %s",
+             "member %" PRId64 " %s %d %d %d %" PRIu64 " %" PRIu64 " %s %" PRId64 " %s%s%s%s%s",
              m->generation, m->left ? "left" : "joined", m->world_size, p->pid, p->parent, p->start,
-             p->pid_ns, p->boot, m->joined_at, p->host);
+             p->pid_ns, p->boot, m->joined_at, p->host, wire, clock, m->job_id[0] ? " id=" : "",
+             m->job_id);
 }
 
 bool rcmi_job_parse(struct rcmi_bytes value, uint64_t *ret_number, struct rcmi_member *ret_member) {

@@ -3,9 +3,19 @@
  * What ranks write into a store about themselves and their job, as text: `ringcomm-store get` shows
  * it, and it means the same on every machine. Decoders take anything and trust nothing.
  *
- *   member    "member GENERATION joined|left SIZE PID PARENT START NAMESPACE BOOT TIME HOST"
+ *   member    "member GENERATION joined|left SIZE PID PARENT START NAMESPACE BOOT TIME HOST ..."
  *   job       "job NUMBER " and rank 0's member
  *   refusal   "refused STATUS ORIGIN SENTENCE"      in the place of what others wait for
+ *
+ * Behind HOST stand words NAME=VALUE in any order, of which those that are not known are skipped:
+ *
+ *   wire=8    the rank's RCMI_WIRE_VERSION
+ *   clock=US  rcmi_process_clock of its machine when it joined
+ *   id=ID     of the job, if it has one
+ *
+ * Ranks of different versions read each other's members to find out that they are. So in every
+ * version the words to HOST are these, more is said by further NAME=VALUE only, and a NAME keeps
+ * its meaning.
  */
 #ifndef RCMI_MEMBER_H
 #define RCMI_MEMBER_H
@@ -14,14 +24,18 @@
 #include <stdint.h>
 #include "map.h"
 #include "process.h"
+#include "rendezvous.h"
 #include "ringcomm.h"
 
 struct rcmi_member {
     int64_t generation; /* number of this rank's rcm_init on the store, from 1 */
     bool left;          /* it went in good order: another process may be this rank now */
     int world_size;
-    int64_t joined_at; /* seconds since 1970 */
+    int64_t joined_at;     /* seconds since 1970 */
+    uint64_t joined_clock; /* rcmi_process_clock of its machine then; 0: not told */
     struct rcmi_process process;
+    char job_id[RCMI_JOB_ID_TEXT]; /* "": it has none */
+    int wire; /* RCMI_WIRE_VERSION of the rank; 0: it did not tell, as before version 8 */
 };
 
 #define RCMI_MEMBER_TEXT   400

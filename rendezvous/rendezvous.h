@@ -37,6 +37,8 @@ rcm_status rcmi_store_serve(int listen_fd, rcm_store **ret_store);
 
 struct rcmi_launcher;
 
+#define RCMI_JOB_ID_TEXT 65
+
 /* Who this process is and where it meets the others. */
 struct rcmi_launch {
     int rank;
@@ -47,15 +49,16 @@ struct rcmi_launch {
                     earlier attempts, so keys should carry it */
     char *url;   /* for rcmi_store_open, complete with rank and world_size; "hash:" for a single
                     rank; NULL if options->store is to be used, or the launcher's means */
-    bool rank_0_serves; /* the store at url, a TCP store, lives and dies with rank 0 */
-    char *origin;       /* for people: "rank from RANK, address from MASTER_ADDR and MASTER_PORT" */
+    bool rank_0_serves;            /* the store at url, a TCP store, lives and dies with rank 0 */
+    char job_id[RCMI_JOB_ID_TEXT]; /* the same on all ranks of a job and no other's; "": not told */
+    char *origin; /* for people: "rank from RANK, address from MASTER_ADDR and MASTER_PORT" */
     struct rcmi_launch_from {
-        const char *rank, *size, *store;     /* never NULL: "RANK" */
-        const char *local_rank, *local_size; /* NULL: not told */
-    } from;                                  /* the same singly */
-    const struct rcmi_launcher *launcher;    /* by whose means ranks meet; NULL: at url */
-    char *meeting;                           /* where, in the launcher's terms */
-    char *leftover;                          /* a file that rcmi_launch_fini removes */
+        const char *rank, *size, *store;              /* never NULL: "RANK" */
+        const char *local_rank, *local_size, *job_id; /* NULL: not told */
+    } from;                                           /* the same singly */
+    const struct rcmi_launcher *launcher;             /* by whose means ranks meet; NULL: at url */
+    char *meeting;                                    /* where, in the launcher's terms */
+    char *leftover;                                   /* a file that rcmi_launch_fini removes */
 };
 
 /*
@@ -83,6 +86,9 @@ struct rcmi_launch {
  * compared: inside an allocation it is everywhere; nor is 7. For the same reason 6 counts only with
  * SLURM_STEP_ID: a batch script has SLURM_NTASKS=4 and is one process.
  *
+ * The job's id: RINGCOMM_JOB_ID; else TORCHELASTIC_RUN_ID, if torchrun was given one; else that of
+ * a launcher whose job has our number of ranks.
+ *
  * RCM_ERR_CONFIG names the variable, its value, and what would help. Reads the environment and
  * the state of files, and opens nothing but, for 7, PMIx. options may be NULL.
  */
@@ -105,24 +111,31 @@ struct rcmi_join {
     char scope[64]; /* of the job's keys: new, and the same on all ranks */
     char key[64];   /* the rank's own, what it holds now and what it held before */
     char mine[400], before[400];
+    char ended[400];    /* what it held when its process was seen to have ended; while claiming */
+    uint64_t begun;     /* rcmi_process_begun of this process */
+    bool met;           /* rank 0 was there when this process had begun */
+    rcmi_deadline sure; /* until then ranks that may be an earlier job's are not judged */
 };
 
 /* Claims launch's rank in the store and agrees with rank 0 on the job, waiting for it until the
  * deadline. RCM_ERR_CONFIG names the store, the process that is in the way, and what would help;
- * the other ranks are told. */
+ * the other ranks are told, unless that process is surely of another job. */
 rcm_status rcmi_join(rcm_store *store, const struct rcmi_launch *launch, rcmi_deadline deadline,
                      struct rcmi_join *ret_join);
 /* This rank joined and failed afterwards: the ranks that are in rcmi_exchange under scope/rank are
  * told the thread's error, which stays. */
 void rcmi_join_fail(rcm_store *store, const struct rcmi_join *join);
 /* Whether another rank that joined cannot come any more: its process has ended. RCM_ERR_PEER names
- * it. Only processes of this machine can be looked at: by rank 0 all of them, by others rank 0's.
- * RCM_OK also where the store does not answer. */
+ * it, or RCM_ERR_CONFIG rank 0 where that may have been in an earlier job, which is said. Only
+ * processes of this machine can be looked at: by rank 0 all of them, by others rank 0's. RCM_OK
+ * also where the store does not answer. */
 rcm_status rcmi_join_look(rcm_store *store, const struct rcmi_launch *launch,
                           const struct rcmi_join *join);
 /* Another process may be this rank from now on. */
 rcm_status rcmi_join_leave(rcm_store *store, struct rcmi_join *join);
 
+/* Milliseconds between looks: more for very many ranks. */
+#define RCMI_LOOK_MS(nranks) (500 + (nranks))
 /* Something to look at now and then while waiting; not RCM_OK: there is nothing to wait for. */
 struct rcmi_look {
     rcm_status (*fn)(void *arg);

@@ -312,11 +312,11 @@ static void tcp_close(rcm_store *store, bool forked) {
     while (t->idle) {
         struct rcmi_conn *conn = t->idle;
         t->idle = conn->next;
+        if (forked)
+            conn->fd = -1; /* closed by the fork; the number may be another file's by now */
         rcmi_conn_close(conn);
     }
-    if (forked)
-        rcmi_server_forget(t->server);
-    else
+    if (!forked) /* a child has its memory, but no thread of it and no descriptor */
         rcmi_server_stop(t->server);
     pthread_mutex_destroy(&t->lock);
     free(t->host);

@@ -424,11 +424,6 @@ void rcmi_server_stop(struct rcmi_server *s) {
     free(s);
 }
 
-void rcmi_server_forget(struct rcmi_server *s) {
-    if (s)
-        rcmi_fd_close(&s->listener.fd);
-}
-
 rcm_status rcmi_server_start(int listen_fd, const char *secret, bool allow_plain,
                              struct rcmi_server **ret_server) {
     struct rcmi_auth probe;

@@ -80,8 +80,6 @@ struct rcmi_server {
 rcm_status rcmi_server_start(int listen_fd, const char *secret, bool allow_plain,
                              struct rcmi_server **ret_server);
 void rcmi_server_stop(struct rcmi_server *server);
-/* In a child of the process that serves: lets go of the port and leaves the rest alone. */
-void rcmi_server_forget(struct rcmi_server *server);
 
 /* ---- Between the three files --------------------------------------------------------------- */
 

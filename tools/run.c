@@ -9,10 +9,12 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -30,9 +32,9 @@ static const char doc[] =
     "Starts N ranks of PROGRAM on this machine and waits for them.\v"
     "Each line of output is prefixed with its rank. Each rank finds its place in the environment "
     "(RANK, WORLD_SIZE, MASTER_ADDR, ... as torchrun sets them, and RINGCOMM_RANK, "
-    "RINGCOMM_URL, ...), so rcm_init(NULL, &comm) joins it to the others. stdin of the ranks is "
-    "empty. SIGINT, SIGTERM and SIGHUP are passed on; a second SIGINT or SIGTERM stops the "
-    "ranks. When one rank fails, the others are stopped (SIGTERM, after 3 s SIGKILL).\n\n"
+    "RINGCOMM_URL, RINGCOMM_JOB_ID, ...), so rcm_init(NULL, &comm) joins it to the others. stdin "
+    "of the ranks is empty. SIGINT, SIGTERM and SIGHUP are passed on; a second SIGINT or SIGTERM "
+    "stops the ranks. When one rank fails, the others are stopped (SIGTERM, after 3 s SIGKILL).\n\n"
     "Exit status: 0 if every rank exited with 0, else that of the rank that failed first (128 + "
     "signal if it was killed); 124 when the time was up; 126 or 127 when PROGRAM cannot be run or "
     "found; 2 for a command line that is not valid; 1 for other faults of the launcher.\n\n"
@@ -229,6 +231,14 @@ static rcm_store *serve_store(struct run_job *job) {
     return store;
 }
 
+/* Another one than that of any other job, on whatever machine. */
+static void job_name(char *name, size_t cap) {
+    uint64_t number;
+    if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
+        err(1, "cannot draw the job's number");
+    snprintf(name, cap, "ringcomm-%016" PRIx64, number);
+}
+
 int main(int argc, char **argv) {
     const struct argp parser = {options, parse_option, "-- PROGRAM [ARGS...]", doc, NULL,
                                 NULL,    NULL};
@@ -238,7 +248,7 @@ int main(int argc, char **argv) {
     open_standard_fds();
     argp_err_exit_status = 2;
     argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &args);
-    snprintf(run_id, sizeof(run_id), "ringcomm-%d", (int)getpid());
+    job_name(run_id, sizeof(run_id));
     job.argv = args.argv;
     job.nranks = args.nranks;
     job.keep_going = args.keep_going;

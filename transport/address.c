@@ -27,6 +27,7 @@ enum address_tag {
     TAG_TCP6,
     TAG_IFACE, /* number of one of the addresses before, name of its interface */
     TAG_LIFE,  /* start of the process, namespace of its number */
+    TAG_LACKS, /* why it has no other transports */
 };
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -77,7 +78,12 @@ static void put_tcp(struct writer *w, const struct rcmi_sockaddr *addr) {
     }
 }
 
-/* For people only: left out where there is no room. */
+/* These are for people only: left out where there is no room. */
+static void put_lacks(struct writer *w, const char *text) {
+    if (text[0] && w->left >= strlen(text) + 3)
+        put_string(w, TAG_LACKS, text);
+}
+
 static void put_iface(struct writer *w, int i, const char *name) {
     uint8_t bytes[1 + RCMI_IFACE_MAX] = {(uint8_t)i};
     const size_t len = 1 + strlen(name) + 1;
@@ -102,6 +108,7 @@ rcm_status rcmi_address_write(const struct rcmi_address *address, uint8_t *buf, 
         put_string(&w, TAG_UNIX, address->unix_name);
     for (int i = 0; i < address->ntcp; i++)
         put_tcp(&w, &address->tcp[i]);
+    put_lacks(&w, address->lacks);
     for (int i = 0; !w.full && i < address->ntcp; i++)
         put_iface(&w, i, address->iface[i]);
     if (w.full)
@@ -216,6 +223,8 @@ static bool get_field(const struct field *field, struct rcmi_address *address) {
         return get_string(field, address->unix_name, sizeof address->unix_name);
     case TAG_TRANSPORTS:
         return get_string(field, address->transports, sizeof address->transports);
+    case TAG_LACKS:
+        return get_string(field, address->lacks, sizeof address->lacks);
     case TAG_TCP4:
     case TAG_TCP6:
         if (address->ntcp == RCMI_ADDRESSES_MAX)
@@ -276,6 +285,37 @@ static rcm_status find_string(const void *blob, size_t len, enum address_tag tag
 
 rcm_status rcmi_address_host(const void *blob, size_t len, const char **ret_host_id) {
     return find_string(blob, len, TAG_HOST_ID, ret_host_id);
+}
+
+static void row_take(const struct field *field, struct rcmi_address_rows *rows) {
+    const char *text = (const char *)field->bytes;
+    if (!field_is_string(field))
+        return;
+    if (field->tag == TAG_HOST_ID)
+        rows->host_id = text;
+    else if (field->tag == TAG_TRANSPORTS)
+        rows->transports = text;
+    else if (field->tag == TAG_LACKS)
+        rows->lacks = text;
+}
+
+rcm_status rcmi_address_rows(const void *blob, size_t len, struct rcmi_address_rows *ret_rows) {
+    struct rcmi_address_rows rows = {.lacks = ""};
+    size_t offset = sizeof address_magic;
+    struct field field = {.len = 0};
+    rcm_status status = check_magic(blob, len);
+    while (status == RCM_OK) {
+        status = next_field(blob, len, &offset, &field);
+        if (status == RCM_OK)
+            row_take(&field, &rows);
+    }
+    if (status != RCM_AGAIN)
+        return status;
+    if (!rows.host_id || !rows.transports)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "an address of %zu bytes lacks host or transports",
+                         len);
+    *ret_rows = rows;
+    return RCM_OK;
 }
 
 rcm_status rcmi_address_process(const void *blob, size_t len, int *ret_pid,

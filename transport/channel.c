@@ -54,32 +54,46 @@ struct rcmi_end *rcmi_end_of(const struct rcmi_channel *channel) {
     return channel->framework;
 }
 
-static void end_set_state(struct rcmi_end *end, rcm_status state) {
+void rcmi_end_ready(struct rcmi_end *end) {
+    if (atomic_load_explicit(&end->channel->state, memory_order_relaxed) != RCM_AGAIN)
+        return;
     /* Pairs with the acquire loads in the data operations, rcmi_channel_state and _not_ready. */
-    atomic_store_explicit(&end->channel->state, (int)state, memory_order_release);
+    atomic_store_explicit(&end->channel->state, RCM_OK, memory_order_release);
     if (!end->closing)
         rcmi_node_ring(end->channel->node);
 }
 
-void rcmi_end_ready(struct rcmi_end *end) {
-    if (atomic_load_explicit(&end->channel->state, memory_order_relaxed) == RCM_AGAIN)
-        end_set_state(end, RCM_OK);
+/* Several threads may find reasons; the first counts. */
+static bool end_take_reason(struct rcmi_end *end, const struct rcmi_error *why) {
+    struct rcmi_channel *channel = end->channel;
+    pthread_mutex_lock(&channel->node->lock);
+    const int state = atomic_load_explicit(&channel->state, memory_order_relaxed);
+    const bool first = state == RCM_AGAIN || state == RCM_OK;
+    if (first) {
+        end->why = *why;
+        if (why->status >= 0)
+            end->why.status = RCM_ERR_INTERNAL;
+        /* Read after an acquire of the state that follows. */
+        atomic_store_explicit(&channel->lost_peer, why->origin, memory_order_relaxed);
+        /* Pairs with the acquire loads that rcmi_end_ready names. */
+        atomic_store_explicit(&channel->state, (int)end->why.status, memory_order_release);
+    }
+    pthread_mutex_unlock(&channel->node->lock);
+    return first;
 }
 
 void rcmi_end_fail(struct rcmi_end *end, const struct rcmi_error *why) {
-    int state = atomic_load_explicit(&end->channel->state, memory_order_relaxed);
-    if (state != RCM_AGAIN && state != RCM_OK)
-        return;
-    end->why = *why;
-    if (why->status >= 0)
-        end->why.status = RCM_ERR_INTERNAL;
-    /* Read after an acquire of the state that follows. */
-    atomic_store_explicit(&end->channel->lost_peer, why->origin, memory_order_relaxed);
-    end_set_state(end, end->why.status);
+    if (end_take_reason(end, why) && !end->closing)
+        rcmi_node_ring(end->channel->node);
+}
+
+void rcmi_channel_fail(struct rcmi_channel *channel) {
+    if (end_take_reason(rcmi_end_of(channel), rcmi_last_error()))
+        rcmi_node_ring(channel->node);
 }
 
 rcm_status rcmi_channel_state(const struct rcmi_channel *channel) {
-    /* Pairs with the store in end_set_state. */
+    /* Pairs with the stores in rcmi_end_ready and end_take_reason. */
     int state = atomic_load_explicit(&channel->state, memory_order_acquire);
     if (state != RCM_AGAIN && state != RCM_OK)
         *rcmi_last_error() = rcmi_end_of(channel)->why;

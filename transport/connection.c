@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include "internal.h"
 #include "log.h"
+#include "wire_version.h"
 
 enum phase { CONNECT, AUTH, HELLO, REPLY, HELD };
 
@@ -84,7 +85,7 @@ static bool conn_is_misled(const struct rcmi_conn *conn) {
  * were too busy. What does not go out at once stays unsaid. */
 static void conn_tell_no_secret(const struct rcmi_conn *conn) {
     const struct rcmi_reply reply = {
-        .magic = RCMI_HELLO_MAGIC, .version = RCMI_HELLO_VERSION, .status = RCMI_REPLY_REFUSED};
+        .magic = RCMI_HELLO_MAGIC, .version = RCMI_WIRE_VERSION, .status = RCMI_REPLY_REFUSED};
     size_t done = 0;
     (void)!rcmi_fd_write(conn->watch.fd, &reply, sizeof reply, &done);
 }
@@ -175,12 +176,38 @@ static rcm_status check_hello(const struct rcmi_hello *hello) {
     if (hello->magic != RCMI_HELLO_MAGIC)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0,
                          "the other side is no libringcomm, or of another byte order");
-    if (hello->version != RCMI_HELLO_VERSION)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0,
-                         "the other side speaks version %d of the protocol, this one %d",
-                         hello->version, RCMI_HELLO_VERSION);
     if (memchr(hello->transport, 0, sizeof hello->transport) == NULL)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "a greeting names no transport");
+    return RCM_OK;
+}
+
+/* The first bytes of a hello or reply are here, and they are of another version. moved: what
+ * conn_move says of it, after which all are here or conn->done. */
+static bool head_is_foreign(const struct rcmi_conn *conn, rcm_status moved, uint32_t magic,
+                            uint16_t version) {
+    return (moved == RCM_OK || conn->done >= RCMI_HELLO_HEAD) && magic == RCMI_HELLO_MAGIC &&
+           version != RCMI_WIRE_VERSION;
+}
+
+/* What else has come: the kernel resets a connection that is closed before all is read, and what
+ * was said last may be lost. */
+static void conn_drain(const struct rcmi_conn *conn) {
+    uint8_t bytes[512];
+    size_t moved = sizeof bytes;
+    for (int i = 0; i < 16 && moved == sizeof bytes; i++)
+        if (rcmi_fd_read(conn->watch.fd, bytes, sizeof bytes, &moved) != RCM_OK)
+            moved = 0;
+}
+
+/* The reply tells our version: whoever dialled makes a sentence of it. */
+static rcm_status conn_answer_foreign(struct rcmi_conn *conn) {
+    (void)rcmi_wire_differs(-1, "the other side", conn->hello.version, conn->node->config.rank);
+    conn_log_stranger(conn);
+    conn_drain(conn);
+    conn->reply = (struct rcmi_reply){
+        .magic = RCMI_HELLO_MAGIC, .version = RCMI_WIRE_VERSION, .status = RCMI_REPLY_REFUSED};
+    snprintf(conn->reply.text, sizeof conn->reply.text, "%.150s", rcm_last_error());
+    conn->done = 0;
     return RCM_OK;
 }
 
@@ -194,7 +221,7 @@ static rcm_status conn_judge(struct rcmi_conn *conn) {
         rcmi_stranger_park(conn);
         return RCM_AGAIN;
     }
-    conn->reply = (struct rcmi_reply){.magic = RCMI_HELLO_MAGIC, .version = RCMI_HELLO_VERSION};
+    conn->reply = (struct rcmi_reply){.magic = RCMI_HELLO_MAGIC, .version = RCMI_WIRE_VERSION};
     if (foreign) {
         conn->reply.status = RCMI_REPLY_REFUSED;
         snprintf(conn->reply.text, sizeof conn->reply.text,
@@ -205,6 +232,17 @@ static rcm_status conn_judge(struct rcmi_conn *conn) {
     if (conn->reply.status == RCMI_REPLY_BUSY)
         conn->held = rcmi_node_link(conn->node, (int)conn->hello.from);
     return RCM_OK;
+}
+
+/* What a greeting, of which all or a part has come, leads to. Strangers may never send as much as
+ * one: tell by its first word. */
+static rcm_status conn_greeted(struct rcmi_conn *conn, rcm_status moved) {
+    const struct rcmi_hello *hello = &conn->hello;
+    if (head_is_foreign(conn, moved, hello->magic, hello->version))
+        return conn_answer_foreign(conn);
+    if (moved == RCM_AGAIN && conn->done >= sizeof hello->magic && hello->magic != RCMI_HELLO_MAGIC)
+        return conn_wants_proof(conn) ? no_secret() : check_hello(hello);
+    return moved == RCM_OK ? conn_judge(conn) : moved;
 }
 
 /* We told the peer to wait for our own connection. Should that fail it will want to know why; until
@@ -225,7 +263,7 @@ static void conn_hold(struct rcmi_conn *conn) {
 
 void rcmi_conn_refuse(const struct rcmi_link *link, const char *why) {
     struct rcmi_reply reply = {
-        .magic = RCMI_HELLO_MAGIC, .version = RCMI_HELLO_VERSION, .status = RCMI_REPLY_REFUSED};
+        .magic = RCMI_HELLO_MAGIC, .version = RCMI_WIRE_VERSION, .status = RCMI_REPLY_REFUSED};
     const struct rcmi_error error = *rcmi_last_error();
     snprintf(reply.text, sizeof reply.text, "%s", why);
     for (struct rcmi_conn *conn = link->node->conns, *next; conn; conn = next) {
@@ -263,8 +301,12 @@ static void conn_answered(struct rcmi_conn *conn) {
     struct rcmi_hello hello = conn->hello;
     struct rcmi_reply reply = conn->reply;
     int fd = -1;
-    if (reply.magic != RCMI_HELLO_MAGIC || reply.version != RCMI_HELLO_VERSION) {
-        (void)rcmi_fail(RCM_ERR_PROTOCOL, 0, "the other side is no libringcomm of this version");
+    if (reply.magic != RCMI_HELLO_MAGIC) {
+        (void)rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                        "the other side is no libringcomm, or of another byte order");
+        rcmi_conn_fail(conn);
+    } else if (reply.version != RCMI_WIRE_VERSION) {
+        (void)rcmi_wire_differs(link->peer, "it", reply.version, conn->node->config.rank);
         rcmi_conn_fail(conn);
     } else if (reply.status == RCMI_REPLY_OK) {
         conn_free(conn, &fd);
@@ -302,13 +344,12 @@ static rcm_status conn_phase(struct rcmi_conn *conn) {
         if (conn->parked)
             return rcmi_stranger_wait(conn);
         status = conn_move(conn, conn->initiator, &conn->hello, sizeof conn->hello);
-        /* Strangers may never send as much as a greeting: tell by its first word. */
-        if (status == RCM_AGAIN && !conn->initiator && conn->done >= sizeof conn->hello.magic &&
-            conn->hello.magic != RCMI_HELLO_MAGIC)
-            return conn_wants_proof(conn) ? no_secret() : check_hello(&conn->hello);
-        return status == RCM_OK && !conn->initiator ? conn_judge(conn) : status;
+        return conn->initiator ? status : conn_greeted(conn, status);
     default:
         status = conn_move(conn, !conn->initiator, &conn->reply, sizeof conn->reply);
+        if (conn->initiator &&
+            head_is_foreign(conn, status, conn->reply.magic, conn->reply.version))
+            return RCM_OK;
         return status != RCM_OK && conn_wants_proof(conn) ? no_secret() : status;
     }
 }
@@ -417,7 +458,7 @@ rcm_status rcmi_conn_dial(struct rcmi_link *link, enum rcmi_hello_kind kind, int
     conn->patient = patient;
     conn->hello = (struct rcmi_hello){
         .magic = RCMI_HELLO_MAGIC,
-        .version = RCMI_HELLO_VERSION,
+        .version = RCMI_WIRE_VERSION,
         .kind = (uint8_t)kind,
         .index = (uint8_t)index,
         .from = (uint32_t)node->config.rank,

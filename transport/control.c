@@ -83,8 +83,8 @@ static rcm_status frame_write(const struct rcmi_link *link, struct rcmi_frame *f
             frame->done = frame->len;
         return status;
     }
-    rcm_status status = rcmi_fd_write(link->control.fd, frame->bytes + frame->done,
-                                      frame->len - frame->done, &moved);
+    rcm_status status = rcmi_fd_send(link->control.fd, frame->bytes + frame->done,
+                                     frame->len - frame->done, &moved);
     if (status == RCM_OK)
         frame->done += moved;
     return status;
@@ -215,6 +215,11 @@ static rcm_status handle(struct rcmi_link *link, const struct frame_header *head
         return RCM_OK;
     case RCMI_FRAME_BYE:
         rcmi_link_bye(link);
+        return RCM_OK;
+    case RCMI_FRAME_BYE_ACK:
+        if (header->len != 0 || !link->bye_sent)
+            return bad_frame(header);
+        rcmi_link_bye_acked(link);
         return RCM_OK;
     case RCMI_FRAME_BEAT:
         return header->len == 0 ? RCM_OK : bad_frame(header);

@@ -35,6 +35,7 @@
 #define RCMI_ADDRESS_MAX    1024 /* bytes of an address blob */
 #define RCMI_UNIX_NAME_MAX  100
 #define RCMI_IFACE_MAX      16 /* an interface's name with its NUL */
+#define RCMI_LACKS_MAX      160
 #define RCMI_MESSAGE_MAX    4096
 #define RCMI_PENDING_MAX    4096 /* channels a peer may open ahead of us */
 #define RCMI_PENDING_FDS    4    /* ... and times max_strangers the descriptors of all those */
@@ -57,6 +58,7 @@ struct rcmi_address {
     uint64_t life[2];  /* start of the process, namespace of its number; see process.h */
     char unix_name[RCMI_UNIX_NAME_MAX + 1]; /* "": no Unix listener */
     char transports[128];                   /* "shm,tcp" */
+    char lacks[RCMI_LACKS_MAX];             /* why not others; for people, may be "" */
     struct rcmi_sockaddr tcp[RCMI_ADDRESSES_MAX];
     char iface[RCMI_ADDRESSES_MAX][RCMI_IFACE_MAX]; /* of each; for people, may be "" */
     int ntcp;
@@ -66,6 +68,11 @@ rcm_status rcmi_address_write(const struct rcmi_address *address, uint8_t *buf, 
                               size_t *ret_len);
 /* blob is not trusted. */
 rcm_status rcmi_address_parse(const void *blob, size_t len, struct rcmi_address *ret_address);
+/* Its strings, in place; lacks is "" if there is none. */
+struct rcmi_address_rows {
+    const char *host_id, *transports, *lacks;
+};
+rcm_status rcmi_address_rows(const void *blob, size_t len, struct rcmi_address_rows *ret_rows);
 /* Identity of this network namespace; random if it cannot be told. */
 rcm_status rcmi_address_where(uint64_t ret_where[2]);
 /* Is name an item of a comma list? */
@@ -129,9 +136,13 @@ struct rcmi_node {
     int64_t peer_timeout_ms;
     pid_t pid; /* of the process that made it */
     struct rcmi_loop *loop;
-    struct rcmi_domain domains[RCMI_TRANSPORTS_MAX]; /* in order of preference; the last is self */
+    /* Those that may be used, in order of preference, and what of it works here. */
+    const struct rcmi_transport *rows[RCMI_TRANSPORTS_MAX];
+    int nrows;
+    struct rcmi_domain domains[RCMI_TRANSPORTS_MAX + 1]; /* in order of rows; the last is self */
     int ndomains;
-    size_t channel_size; /* the largest of the domains' */
+    char lacks[RCMI_LACKS_MAX]; /* why not the others, for people */
+    size_t channel_size;        /* the largest of the domains' */
     struct rcmi_bell *bell;
     int poller_fd; /* wakes the thread that polls, see sleep.c */
     /* There is one. Exchange by who wants to be it, cleared by it; seq_cst, no other data go with
@@ -165,6 +176,7 @@ struct rcmi_node {
     bool leaving;                        /* farewell said */
     bool unanswered;                     /* some peer's farewell may still have to be answered */
     bool closed;                         /* rcmi_node_destroy has begun */
+    bool broken;                         /* broken.c; loop thread */
 
     pthread_mutex_t lock; /* outbox, and the state that rcmi_node_farewell waits for */
     pthread_cond_t changed;
@@ -218,7 +230,8 @@ struct rcmi_link {
     bool initiator;             /* we dialled it */
     bool offered, accepted;
     uint64_t attached; /* bit i: data socket i is there */
-    bool bye_sent, bye_received;
+    bool was_up;       /* final before it is ENDED or LOST */
+    bool bye_sent, bye_acked, bye_received;
     bool excused; /* by rcmi_node_excuse */
 
     struct rcmi_target *targets;
@@ -276,14 +289,20 @@ struct rcmi_end {
     struct rcmi_reader readers[]; /* of a reader end: one, the writer */
 };
 
+/* ---- broken.c -------------------------------------------------------------------------------- */
+
+/* The loop has found that it is broken. Loop thread, from the tick. */
+void rcmi_node_break(struct rcmi_node *node);
+
 /* ---- connection.c ---------------------------------------------------------------------------- */
 
 enum rcmi_hello_kind { RCMI_HELLO_CONTROL = 1, RCMI_HELLO_DATA = 2 };
 enum rcmi_reply_status { RCMI_REPLY_OK = 1, RCMI_REPLY_BUSY = 2, RCMI_REPLY_REFUSED = 3 };
 
-#define RCMI_HELLO_MAGIC   0x52434d48u /* the other byte order is refused with it */
-#define RCMI_HELLO_VERSION 7           /* one more with each change of any wire or shared page */
+#define RCMI_HELLO_MAGIC 0x52434d48u /* the other byte order is refused with it */
 
+/* Magic number and version are first in every version, and a side that has read so much answers
+ * another version with its own (wire_version.h), without regard for the rest. */
 struct rcmi_hello {
     uint32_t magic;
     uint16_t version;
@@ -293,6 +312,7 @@ struct rcmi_hello {
     char transport[16];
 };
 _Static_assert(sizeof(struct rcmi_hello) == 48, "no padding on the wire");
+#define RCMI_HELLO_HEAD offsetof(struct rcmi_hello, kind)
 
 struct rcmi_reply {
     uint32_t magic;
@@ -403,6 +423,7 @@ void rcmi_link_conn_failed(struct rcmi_link *link, const struct rcmi_hello *hell
 void rcmi_link_offer(struct rcmi_link *link, struct rcmi_blob *blob);
 /* The peer's farewell. */
 void rcmi_link_bye(struct rcmi_link *link);
+void rcmi_link_bye_acked(struct rcmi_link *link);
 /* The control stream ended. */
 void rcmi_link_eof(struct rcmi_link *link);
 /* The same while the link is being made and nothing is read from it. */
@@ -436,7 +457,8 @@ enum rcmi_frame_type {
     RCMI_FRAME_CLOSE,
     RCMI_FRAME_MESSAGE,
     RCMI_FRAME_BYE,
-    RCMI_FRAME_BEAT, /* after an OFFER; says nothing: its acknowledgement is what counts */
+    RCMI_FRAME_BEAT,    /* after an OFFER; says nothing: its acknowledgement is what counts */
+    RCMI_FRAME_BYE_ACK, /* the BYE was read */
 };
 
 /* A frame with len bytes of body, to be filled in by the caller at rcmi_frame_body. */
@@ -534,11 +556,13 @@ rcm_status rcmi_node_sleep_init(struct rcmi_node *node);
 
 /* ---- registry.c ------------------------------------------------------------------------------ */
 
-/* Fills node->domains from the configured list; no domain is initialised yet. */
+/* Fills node->domains with what works of the configured list; no domain is initialised yet. */
 rcm_status rcmi_registry_select(struct rcmi_node *node);
 /* The first of a list of names, if it is a transport by which ranks of one host share memory; else
  * NULL. */
 const struct rcmi_transport *rcmi_registry_memory(const char *list);
+/* Is there a transport in both lists of names, if !same_host one that serves ranks of two hosts? */
+bool rcmi_registry_serves(const char *list, const char *other, bool same_host);
 
 /* ---- chaos/ ---------------------------------------------------------------------------------- */
 

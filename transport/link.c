@@ -110,6 +110,8 @@ void rcmi_link_lose(struct rcmi_link *link) {
     struct rcmi_error cause = *rcmi_last_error();
     if (link_is_over(link))
         return;
+    if (!link->node->broken && !rcmi_loop_is_whole(link->node->loop))
+        return; /* for another reason, and all with it: rcmi_node_break is to come */
     if (link->bye_received)
         cause = (struct rcmi_error){.status = RCM_ERR_PEER, .text = "it has left"};
     link_set_why(link, &cause);
@@ -146,6 +148,8 @@ bool rcmi_links_tell_lost(struct rcmi_node *node) {
         if (node->config.peer_lost)
             node->config.peer_lost(node->config.arg, link->peer, &link->why);
     }
+    if (any)
+        rcmi_node_check_settled(node);
     return any;
 }
 
@@ -200,6 +204,7 @@ static rcm_status link_claim(struct rcmi_link *link, struct rcmi_domain *domain,
 static void link_up(struct rcmi_link *link) {
     struct rcmi_node *node = link->node;
     rcmi_loop_timer_stop(node->loop, &link->timer);
+    link->was_up = true;
     link_set(link, RCMI_LINK_UP);
     free(link->targets);
     link->targets = NULL;
@@ -475,8 +480,17 @@ void rcmi_link_say_bye(struct rcmi_link *link) {
     rcmi_control_send(link, rcmi_frame_new(RCMI_FRAME_BYE, 0));
 }
 
+/* What lies in a socket is lost if its end is closed before the other side has acknowledged it, as
+ * after a cut of the network, and something has come that was not read. So a farewell is answered,
+ * and its sender stays until then. */
+void rcmi_link_bye_acked(struct rcmi_link *link) {
+    link->bye_acked = true;
+    rcmi_node_check_settled(link->node);
+}
+
 void rcmi_link_bye(struct rcmi_link *link) {
     link->bye_received = true;
+    rcmi_control_send(link, rcmi_frame_new(RCMI_FRAME_BYE_ACK, 0));
     link->node->unanswered = true;
     rcmi_node_check_settled(link->node);
     rcmi_loop_wake(link->node->loop);
@@ -496,7 +510,8 @@ bool rcmi_link_settled(const struct rcmi_link *link) {
     switch (rcmi_link_state(link)) {
     case RCMI_LINK_UP:
         return link->peer == link->node->config.rank ||
-               (link->bye_sent && (link->bye_received || link->excused) && !link->out.head);
+               (link->bye_sent && !link->out.head &&
+                ((link->bye_received && link->bye_acked) || link->excused));
     case RCMI_LINK_DIALING:
     case RCMI_LINK_WAITING:
     case RCMI_LINK_SETUP:

@@ -49,6 +49,8 @@ static rcmi_deadline node_tick(void *arg) {
     rcmi_deadline until = RCMI_NEVER;
     if (node->closed)
         return RCMI_NEVER;
+    if (rcmi_node_is_broken(node) && !node->broken)
+        rcmi_node_break(node);
     for (int i = 0; i < TURNS && node_turn(node); i++)
         ;
     if (node->unanswered && !node->leaving)
@@ -152,6 +154,7 @@ static rcm_status node_init_address(struct rcmi_node *node) {
     address->life[0] = process.start;
     address->life[1] = process.pid_ns;
     address->job = node->config.job;
+    memcpy(address->lacks, node->lacks, sizeof address->lacks);
     for (int i = 0; i < node->ndomains - 1; i++) { /* the last is self */
         size_t used = strlen(address->transports);
         snprintf(address->transports + used, sizeof address->transports - used, "%s%s",
@@ -244,89 +247,7 @@ rcm_status rcmi_node_start(struct rcmi_node *node) {
 
 /* ---- Ending ---------------------------------------------------------------------------------- */
 
-void rcmi_node_check_settled(struct rcmi_node *node) {
-    bool settled = node->leaving;
-    for (int i = 0; settled && i < node->config.nranks; i++) {
-        const struct rcmi_link *link = rcmi_node_link(node, i);
-        settled = !link || rcmi_link_settled(link);
-    }
-    if (!settled)
-        return;
-    pthread_mutex_lock(&node->lock);
-    node->settled = true;
-    pthread_cond_broadcast(&node->changed);
-    pthread_mutex_unlock(&node->lock);
-}
-
-static void node_say_bye(void *arg) {
-    struct rcmi_node *node = arg;
-    rcmi_outbox_flush(node);
-    node->leaving = true;
-    for (int i = 0; i < node->config.nranks; i++) {
-        struct rcmi_link *link = rcmi_node_link(node, i);
-        if (link)
-            rcmi_link_give_up(link);
-        if (link)
-            rcmi_link_say_bye(link);
-    }
-    rcmi_node_check_settled(node);
-}
-
-struct excuse {
-    struct rcmi_node *node;
-    int peer;
-};
-
-static void node_excuse(void *arg) {
-    const struct excuse *excuse = arg;
-    struct rcmi_link *link = rcmi_node_link(excuse->node, excuse->peer);
-    if (link)
-        link->excused = true;
-}
-
-void rcmi_node_excuse(struct rcmi_node *node, int peer) {
-    struct excuse excuse = {.node = node, .peer = peer};
-    if (peer >= 0 && peer < node->config.nranks && rcmi_node_link(node, peer))
-        rcmi_loop_call(node->loop, node_excuse, &excuse);
-}
-
-struct unsettled {
-    const struct rcmi_node *node;
-    int peer, count;
-};
-
-static void node_find_unsettled(void *arg) {
-    struct unsettled *find = arg;
-    for (int i = find->node->config.nranks - 1; i >= 0; i--) {
-        const struct rcmi_link *link = rcmi_node_link(find->node, i);
-        if (link && !rcmi_link_settled(link)) {
-            find->peer = i;
-            find->count++;
-        }
-    }
-}
-
-rcm_status rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline) {
-    struct timespec at = {.tv_sec = (time_t)(deadline / 1000000000),
-                          .tv_nsec = (long)(deadline % 1000000000)};
-    int error = 0;
-    rcmi_loop_call(node->loop, node_say_bye, node);
-    pthread_mutex_lock(&node->lock);
-    while (!node->settled && error != ETIMEDOUT)
-        error = deadline == RCMI_NEVER ? pthread_cond_wait(&node->changed, &node->lock)
-                                       : pthread_cond_timedwait(&node->changed, &node->lock, &at);
-    bool settled = node->settled;
-    pthread_mutex_unlock(&node->lock);
-    if (settled)
-        return RCM_OK;
-    struct unsettled find = {.node = node, .peer = -1};
-    rcmi_loop_call(node->loop, node_find_unsettled, &find);
-    return rcmi_fail_peer(RCM_ERR_TIMEOUT, find.peer,
-                          "rank %d and %d others have not said farewell in time", find.peer,
-                          find.count - 1);
-}
-
-enum { LINGER_MS = 200 }; /* for peers that would find nobody, and take that for the reason */
+enum { UNLINKED_MS = 200 }; /* for peers that would find nobody, and take that for the reason */
 
 struct drain {
     struct rcmi_node *node;
@@ -351,11 +272,11 @@ static void node_look_drained(void *arg) {
 }
 
 void rcmi_node_drain(struct rcmi_node *node, rcmi_deadline deadline) {
-    const rcmi_deadline linger = rcmi_deadline_in(LINGER_MS);
+    const rcmi_deadline unlinked_until = rcmi_deadline_in(UNLINKED_MS);
     struct drain drain = {.node = node};
     for (;;) {
         rcmi_loop_call(node->loop, node_look_drained, &drain);
-        const bool expected = drain.unlinked && !rcmi_deadline_passed(linger);
+        const bool expected = drain.unlinked && !rcmi_deadline_passed(unlinked_until);
         if ((drain.done && !expected) || rcmi_deadline_passed(deadline))
             return;
         const struct timespec pause = {.tv_nsec = 1000000};
@@ -439,7 +360,9 @@ struct rcmi_bell *rcmi_node_bell(struct rcmi_node *node) {
 }
 
 void rcmi_node_ring(struct rcmi_node *node) {
-    rcmi_bell_ring_all(node->bell, rcmi_loop_eventfd(node->loop), node->poller_fd);
+    const bool broken = rcmi_node_is_broken(node);
+    rcmi_bell_ring_all(node->bell, broken ? -1 : rcmi_loop_eventfd(node->loop),
+                       broken ? -1 : node->poller_fd);
 }
 
 struct rcmi_loop *rcmi_node_loop(struct rcmi_node *node) {
@@ -463,6 +386,14 @@ bool rcmi_node_gone(const struct rcmi_node *node, int peer) {
         peer >= 0 && peer < node->config.nranks ? rcmi_node_link(node, peer) : NULL;
     const enum rcmi_link_state state = link ? rcmi_link_state(link) : RCMI_LINK_NONE;
     return state == RCMI_LINK_LOST || state == RCMI_LINK_ENDED;
+}
+
+bool rcmi_node_was_linked(const struct rcmi_node *node, int peer) {
+    const struct rcmi_link *link =
+        peer >= 0 && peer < node->config.nranks ? rcmi_node_link(node, peer) : NULL;
+    const enum rcmi_link_state state = link ? rcmi_link_state(link) : RCMI_LINK_NONE;
+    return state == RCMI_LINK_UP ||
+           ((state == RCMI_LINK_LOST || state == RCMI_LINK_ENDED) && link->was_up);
 }
 
 void rcmi_node_place_head(struct rcmi_node *node, struct rcmi_bell *bell, void *status_page) {

@@ -63,7 +63,7 @@ static bool links_are_up(struct rcmi_end *end) {
         if (fault) {
             char detour[200];
             explain_detour(link, detour, sizeof detour);
-            (void)rcmi_fail_peer(RCM_ERR_UNSUPPORTED, link->peer,
+            (void)rcmi_fail_peer(RCM_ERR_SYSTEM, link->peer,
                                  "channel %u:%u has %d readers, and rank %d %s (%s%s)",
                                  end->channel->epoch, end->channel->id, end->nreaders, link->peer,
                                  fault, domain->transport->name, detour);

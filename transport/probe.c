@@ -20,16 +20,27 @@ static rcm_status probe_finish(int fd, rcmi_deadline deadline) {
     return status;
 }
 
-static bool probe_unix(const char *name, rcmi_deadline deadline) {
+static rcm_status probe_unix(const char *name, rcmi_deadline deadline) {
     int fd = -1;
     const rcm_status status = rcmi_connect_start_unix(name, &fd);
     if (status == RCM_AGAIN) /* its queue is full: it listens */
-        return true;
-    return status == RCM_OK && probe_finish(fd, deadline) == RCM_OK;
+        return RCM_OK;
+    return status == RCM_OK ? probe_finish(fd, deadline) : status;
 }
 
-static bool probe_tcp(const struct rcmi_address *address, bool local, rcmi_deadline deadline) {
-    for (int i = 0; i < address->ntcp; i++) {
+/* How much one way says: that it leads there; that it may; that it is refused; that it is none. */
+static int probe_weight(rcm_status status) {
+    return status == RCM_OK ? 3 : status == RCM_ERR_PEER ? 1 : status == RCM_ERR_NOT_FOUND ? 0 : 2;
+}
+
+static rcm_status probe_both(rcm_status a, rcm_status b) {
+    return probe_weight(a) >= probe_weight(b) ? a : b;
+}
+
+static rcm_status probe_tcp(const struct rcmi_address *address, bool local,
+                            rcmi_deadline deadline) {
+    rcm_status status = RCM_ERR_NOT_FOUND;
+    for (int i = 0; i < address->ntcp && status != RCM_OK; i++) {
         int fd = -1;
         /* Loopback leads to ourselves unless the peer shares it. */
         if (rcmi_sockaddr_loopback(&address->tcp[i]) && !local)
@@ -37,28 +48,33 @@ static bool probe_tcp(const struct rcmi_address *address, bool local, rcmi_deadl
         /* Each gets its share of the time: one of them may lead nowhere. */
         const int64_t now = rcmi_now_ns();
         const rcmi_deadline share = now + (deadline - now) / (address->ntcp - i);
-        if (rcmi_connect_start(&address->tcp[i], &fd) == RCM_OK &&
-            probe_finish(fd, share) == RCM_OK)
-            return true;
+        rcm_status one = rcmi_connect_start(&address->tcp[i], &fd);
+        if (one == RCM_OK)
+            one = probe_finish(fd, share);
+        status = probe_both(status, one);
     }
-    return false;
+    return status;
 }
 
-bool rcmi_node_probe(const struct rcmi_node *node, int peer, rcmi_deadline deadline) {
+rcm_status rcmi_node_probe(const struct rcmi_node *node, int peer, rcmi_deadline deadline) {
     const struct rcmi_node_config *config = &node->config;
     struct rcmi_address *address = rcmi_zalloc(sizeof *address);
     const void *blob = NULL;
     uint64_t where[2];
     size_t len = 0;
-    bool alive = false;
-    if (address && config->lookup(config->arg, peer, &blob, &len) == RCM_OK &&
-        rcmi_address_parse(blob, len, address) == RCM_OK && rcmi_address_where(where) == RCM_OK) {
+    rcm_status status = address ? config->lookup(config->arg, peer, &blob, &len) : RCM_ERR_NOMEM;
+    if (status == RCM_OK)
+        status = rcmi_address_parse(blob, len, address);
+    if (status == RCM_OK)
+        status = rcmi_address_where(where);
+    if (status == RCM_OK) {
         const bool local = address->where[0] == where[0] && address->where[1] == where[1];
+        status = RCM_ERR_NOT_FOUND;
         if (strcmp(address->host_id, config->host_id) == 0 && address->unix_name[0])
-            alive = probe_unix(address->unix_name, deadline);
-        if (!alive)
-            alive = probe_tcp(address, local, deadline);
+            status = probe_unix(address->unix_name, deadline);
+        if (status != RCM_OK)
+            status = probe_both(status, probe_tcp(address, local, deadline));
     }
     free(address);
-    return alive;
+    return status;
 }

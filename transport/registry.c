@@ -25,20 +25,18 @@ static const struct rcmi_transport *registry_find(const char *name, size_t len) 
 }
 
 static bool registry_chosen(const struct rcmi_node *node, const struct rcmi_transport *transport) {
-    for (int i = 0; i < node->ndomains; i++)
-        if (node->domains[i].transport == transport)
+    for (int i = 0; i < node->nrows; i++)
+        if (node->rows[i] == transport)
             return true;
     return false;
 }
 
 static rcm_status registry_add(struct rcmi_node *node, const struct rcmi_transport *transport) {
-    if (registry_chosen(node, transport))
+    if (transport == &rcmi_transport_self || registry_chosen(node, transport))
         return RCM_OK;
-    if (node->ndomains == RCMI_TRANSPORTS_MAX)
+    if (node->nrows == RCMI_TRANSPORTS_MAX)
         return rcmi_fail(RCM_ERR_CONFIG, 0, "more than %d transports", RCMI_TRANSPORTS_MAX);
-    node->domains[node->ndomains++].transport = transport;
-    if (transport->channel_size > node->channel_size)
-        node->channel_size = transport->channel_size;
+    node->rows[node->nrows++] = transport;
     return RCM_OK;
 }
 
@@ -54,38 +52,54 @@ static rcm_status registry_unknown(const char *name, size_t len) {
                      (int)(len < 40 ? len : 40), name, known);
 }
 
-/* All that work here. */
-static rcm_status registry_auto(struct rcmi_node *node) {
-    char reason[256] = "";
+static rcm_status registry_all(struct rcmi_node *node) {
     rcm_status status = RCM_OK;
-    for (int i = 0; status == RCM_OK && rcmi_transports[i]; i++) {
-        if (rcmi_transports[i] == &rcmi_transport_self)
-            continue;
-        if (rcmi_transports[i]->probe(reason, sizeof reason))
-            status = registry_add(node, rcmi_transports[i]);
-        else
-            rcmi_log(RCMI_LOG_INFO, "transport %s is not used: %s", rcmi_transports[i]->name,
-                     reason);
+    for (int i = 0; status == RCM_OK && rcmi_transports[i]; i++)
+        status = registry_add(node, rcmi_transports[i]);
+    return status;
+}
+
+static rcm_status registry_listed(struct rcmi_node *node, const char *list) {
+    rcm_status status = RCM_OK;
+    for (const char *at = list; status == RCM_OK && *at;) {
+        const size_t len = strcspn(at, ",");
+        const struct rcmi_transport *transport = registry_find(at, len);
+        status = transport ? registry_add(node, transport) : registry_unknown(at, len);
+        at += len + (at[len] == ',');
     }
     return status;
 }
 
-/* Those listed, which must work. */
-static rcm_status registry_listed(struct rcmi_node *node, const char *list) {
-    char reason[256] = "";
-    for (const char *at = list; *at;) {
-        size_t len = strcspn(at, ",");
-        const struct rcmi_transport *transport = registry_find(at, len);
-        if (!transport)
-            return registry_unknown(at, len);
-        if (!transport->probe(reason, sizeof reason))
-            return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "transport %s cannot be used: %s",
-                             transport->name, reason);
-        if (transport != &rcmi_transport_self && registry_add(node, transport) != RCM_OK)
-            return RCM_ERR_CONFIG;
-        at += len + (at[len] == ',');
+static void domain_add(struct rcmi_node *node, const struct rcmi_transport *transport) {
+    node->domains[node->ndomains++].transport = transport;
+    if (transport->channel_size > node->channel_size)
+        node->channel_size = transport->channel_size;
+}
+
+/* The others learn why not from the address. */
+static void domain_leave_out(struct rcmi_node *node, const struct rcmi_transport *transport,
+                             const char *reason, bool listed) {
+    const size_t used = strlen(node->lacks);
+    snprintf(node->lacks + used, sizeof node->lacks - used, "%s%s cannot be used: %s",
+             used ? "; " : "", transport->name, reason);
+    rcmi_log(listed ? RCMI_LOG_WARN : RCMI_LOG_INFO, "transport %s is not used: %s",
+             transport->name, reason);
+}
+
+static void registry_try(struct rcmi_node *node, bool listed) {
+    const struct rcmi_need need = {.nranks = node->config.nranks,
+                                   .slots = node->config.slots,
+                                   .slot_bytes = node->config.slot_bytes,
+                                   .slot_memory = node->slot_memory_max};
+    char reason[256];
+    for (int i = 0; i < node->nrows; i++) {
+        reason[0] = '\0';
+        if (node->rows[i]->probe(&need, reason, sizeof reason))
+            domain_add(node, node->rows[i]);
+        else
+            domain_leave_out(node, node->rows[i], reason, listed);
     }
-    return RCM_OK;
+    domain_add(node, &rcmi_transport_self);
 }
 
 static bool registry_shares(const struct rcmi_transport *transport) {
@@ -97,12 +111,24 @@ const struct rcmi_transport *rcmi_registry_memory(const char *list) {
     return first && registry_shares(first) ? first : NULL;
 }
 
+bool rcmi_registry_serves(const char *list, const char *other, bool same_host) {
+    for (const char *at = list; *at;) {
+        const size_t len = strcspn(at, ",");
+        const struct rcmi_transport *transport = registry_find(at, len);
+        if (transport && rcmi_list_has(other, transport->name) &&
+            (same_host || !transport->same_host))
+            return true;
+        at += len + (at[len] == ',');
+    }
+    return false;
+}
+
 size_t rcmi_node_bulk_bytes(const struct rcmi_node *node) {
-    const bool shares = registry_shares(node->domains[0].transport);
+    const bool shares = node->nrows > 0 && registry_shares(node->rows[0]);
     uint32_t scale = UINT32_MAX;
-    for (int i = 0; i < node->ndomains; i++) {
-        const struct rcmi_transport *transport = node->domains[i].transport;
-        if (transport == &rcmi_transport_self || (transport->same_host && shares))
+    for (int i = 0; i < node->nrows; i++) {
+        const struct rcmi_transport *transport = node->rows[i];
+        if (transport->same_host && shares)
             continue;
         scale = transport->bulk_scale < scale ? transport->bulk_scale : scale;
     }
@@ -111,7 +137,9 @@ size_t rcmi_node_bulk_bytes(const struct rcmi_node *node) {
 
 rcm_status rcmi_registry_select(struct rcmi_node *node) {
     const char *list = node->config.transports;
-    bool automatic = !list[0] || strcmp(list, "auto") == 0;
-    rcm_status status = automatic ? registry_auto(node) : registry_listed(node, list);
-    return status == RCM_OK ? registry_add(node, &rcmi_transport_self) : status;
+    const bool automatic = !list[0] || strcmp(list, "auto") == 0;
+    const rcm_status status = automatic ? registry_all(node) : registry_listed(node, list);
+    if (status == RCM_OK)
+        registry_try(node, !automatic);
+    return status;
 }

@@ -82,6 +82,9 @@ struct rcmi_node_config {
     /* The link to peer ended without a farewell, or could not be made. Once per peer. Loop thread.
      */
     void (*peer_lost)(void *arg, int peer, const struct rcmi_error *why);
+    /* Descriptors of the node were closed by others in this process: it is of no use any more, and
+     * peer_lost comes for all that are linked. Once. Loop thread. */
+    void (*broken)(void *arg, const struct rcmi_error *why);
     /* A message sent by rcmi_node_send on the other side. Loop thread. The bytes are the callee's
      * to check. */
     void (*message)(void *arg, int peer, const void *bytes, size_t len);
@@ -99,6 +102,9 @@ struct rcmi_node_config {
 
 /* Makes the node: listens, but starts no thread. Strings are copied. */
 rcm_status rcmi_node_create(const struct rcmi_node_config *config, struct rcmi_node **ret_node);
+/* Whether each pair of ranks has a transport that serves it, by what all have published:
+ * RCM_ERR_UNSUPPORTED with the same sentence on every rank. lookup must work. */
+rcm_status rcmi_node_check_pairs(const struct rcmi_node *node);
 /* What peers need to reach it, to be published: at most 1 KiB. Lives as long as the node. */
 void rcmi_node_address(const struct rcmi_node *node, const void **ret_blob, size_t *ret_len);
 /* host_id inside an address blob, for rooms above to group ranks by host. Points into blob; blob is
@@ -126,9 +132,12 @@ bool rcmi_node_oversubscribed(const struct rcmi_node *node);
 rcm_status rcmi_node_attend(struct rcmi_node *node);
 /* Starts the loop thread, or opens the door. lookup must work from here on. */
 rcm_status rcmi_node_start(struct rcmi_node *node);
-/* Says farewell on every link and waits until the peers did or the deadline passed: after it the
- * end of a link is no death any more. For an orderly end only. */
-rcm_status rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline);
+/* Says farewell on every link and waits until the peers did, or have ended, or the deadline passed:
+ * after it the end of a link is no death any more. For an orderly end only. Also done when *failed
+ * is no longer 0; who sets that calls _look afterwards. NULL: nothing can fail. */
+rcm_status rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline,
+                              const _Atomic int *failed);
+void rcmi_node_farewell_look(struct rcmi_node *node);
 /* rcmi_node_farewell shall say it to peer, but not wait for peer's. */
 void rcmi_node_excuse(struct rcmi_node *node, int peer);
 /* Waits until what was sent by rcmi_node_send_linked is on its way, also to links that are just
@@ -148,9 +157,15 @@ void rcmi_node_send_linked(struct rcmi_node *node, const void *bytes, size_t len
 /* Whether the link to peer has ended, in whatever way: nothing comes from it any more, nor can it
  * be linked again. What had come before was handed over before this becomes true. Any thread. */
 bool rcmi_node_gone(const struct rcmi_node *node, int peer);
+/* Whether the node has found that others closed its descriptors: whoever frees it, and what else
+ * had some then, distrusts theirs (fd.h). Any thread. */
+bool rcmi_node_is_broken(const struct rcmi_node *node);
+/* Whether the link to peer is there, or was before it ended. Any thread. */
+bool rcmi_node_was_linked(const struct rcmi_node *node, int peer);
 /* Whether a process still listens at peer's address, be it linked, gone or stopped: one attempt to
- * connect by each way, all together no longer than the deadline. Not on the loop thread. */
-bool rcmi_node_probe(const struct rcmi_node *node, int peer, rcmi_deadline deadline);
+ * connect by each way, all together no longer than the deadline. RCM_OK: it does; RCM_ERR_PEER: all
+ * ways are refused, there is none; else it is not known. Not on the loop thread. */
+rcm_status rcmi_node_probe(const struct rcmi_node *node, int peer, rcmi_deadline deadline);
 
 /* Moves whatever can move on data planes without blocking. True if anything did. Any thread;
  * concurrent calls skip what another one is moving. */
@@ -238,7 +253,7 @@ static inline struct rcmi_mem rcmi_node_mem(struct rcmi_node *node, const void *
  * times the size where the transport has that for nothing. */
 #define RCMI_ID_BULK 0x20000u
 /* Bytes that the slots of such a channel have at least, of any pair that does not share memory (see
- * rcmi_address_memory). */
+ * rcmi_address_memory). By the configured transports, so the same on all ranks. */
 size_t rcmi_node_bulk_bytes(const struct rcmi_node *node);
 rcm_status rcmi_channel_open_writer(struct rcmi_node *node, uint32_t epoch, uint32_t id,
                                     const int *readers, int nreaders,
@@ -368,6 +383,14 @@ struct rcmi_blob {
     int nfds;
 };
 
+/* What a node will have, as far as that is known before it has met the others. */
+struct rcmi_need {
+    int nranks;
+    uint32_t slots; /* of a channel */
+    size_t slot_bytes;
+    size_t slot_memory; /* that the slots of all channels may have */
+};
+
 /*
  * One row per transport. Every slot is filled. The framework allocates domain, link and channel
  * state (sizes below, zeroed; a channel's state begins with struct rcmi_channel) and calls fini on
@@ -384,8 +407,9 @@ struct rcmi_transport {
     uint32_t bulk_scale; /* see RCMI_ID_BULK; 1 where slots of any size are memory */
     size_t domain_size, link_size, channel_size;
 
-    /* Can it work on this machine at all? No side effects. reason: a sentence in any case. */
-    bool (*probe)(char *reason, size_t cap);
+    /* Can it work in this process? Tries what a node will do, and leaves nothing behind. reason: a
+     * sentence in any case. */
+    bool (*probe)(const struct rcmi_need *need, char *reason, size_t cap);
 
     /* Per node. */
     rcm_status (*domain_init)(void *domain, struct rcmi_node *node);
@@ -504,6 +528,10 @@ rcm_status rcmi_channel_not_ready(const struct rcmi_channel *channel);
  * error. Returns at once; the loop thread soon loses the link (link_down, peer_lost). Any thread,
  * also under a transport's own locks. */
 void rcmi_node_link_failed(struct rcmi_node *node, int peer);
+/* For transports: nothing more comes of the channel here, for the reason in the thread's error, and
+ * the link is well: memory that its user gave for a message is of no use. No message of it
+ * completes any more. Any thread, also under a transport's own locks. */
+void rcmi_channel_fail(struct rcmi_channel *channel);
 
 static inline rcm_status rcmi_channel_reserve(struct rcmi_channel *c, size_t len,
                                               struct rcmi_reserved *ret_reserved) {

@@ -118,7 +118,7 @@ rcm_status rcmi_ways_find(struct rcmi_link *link, const struct rcmi_address *pee
     for (int i = 0; i < node->ndomains - 1; i++) /* the last is self */
         add_ways(&search, &node->domains[i]);
     if (link->ntargets == 0)
-        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "no transport serves ranks %d and %d (%s)",
+        return rcmi_fail(RCM_ERR_SYSTEM, 0, "no transport serves ranks %d and %d (%s)",
                          node->config.rank, link->peer, search.reasons);
     return RCM_OK;
 }
@@ -174,7 +174,8 @@ void rcmi_ways_explain(const struct rcmi_link *link) {
     bool all_refused = true, silent = false;
     /* Somebody answered: what it said matters more. Or it was not the way, but a shortage here. */
     if (last.status == RCM_ERR_AUTH || last.status == RCM_ERR_PROTOCOL ||
-        last.status == RCM_ERR_RESOURCE || last.status == RCM_ERR_NOMEM)
+        last.status == RCM_ERR_MISMATCH || last.status == RCM_ERR_RESOURCE ||
+        last.status == RCM_ERR_NOMEM)
         return;
     for (int i = 0; i < link->ntargets; i++) {
         const struct rcmi_target *target = &link->targets[i];

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The test of the arrows: arrows.py SOURCE_ROOT [--nm NM] [--archive ROOM=FILE ...]
 
-Each room (a folder of the source) may use only the rooms below it. Two things are read: the
+Each room (a folder of the source), and each part of a room that is a library of its own (a folder in
+it), may use only what is below it. Two things are read: the
 #include lines of each room's files, and the undefined symbols of each room's static archive, which
 must be defined in the room itself, in a room it may use, or outside of the library. Public
 functions (rcm_...) may be defined in any room and used by all. Prints each broken arrow; exit
@@ -20,17 +21,30 @@ MAY_USE = {
     'transport': ['kernels', 'base'],
     'rendezvous': ['base'],
     'algorithms': ['kernels', 'transport', 'base'],
-    'api': ['algorithms', 'kernels', 'transport', 'rendezvous', 'base'],
+    'api/members': ['transport', 'rendezvous', 'kernels', 'base'],
+    'api/p2p': ['transport', 'kernels', 'base'],
+    'api/agreement': ['api/members', 'transport', 'rendezvous', 'kernels', 'base'],
+    'api/diagnosis': ['api/members', 'algorithms', 'transport', 'rendezvous', 'kernels', 'base'],
+    'api': ['api/p2p', 'api/agreement', 'api/diagnosis', 'api/members', 'algorithms', 'kernels', 'transport', 'rendezvous', 'base'],
 }
 PUBLIC_HEADER = 'ringcomm.h'  # of api/, open to all
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
+def room_of(path):
+    """The room or part that a path relative to the source root lies in."""
+    parts = os.path.dirname(os.path.normpath(path)).split(os.sep)
+    names = ['/'.join(parts[:n]) for n in range(len(parts), 0, -1)]
+    return next((name for name in names if name in MAY_USE), parts[0])
+
+
 def room_files(root, room):
     for folder, _, names in os.walk(os.path.join(root, room)):
         for name in sorted(names):
-            if name.endswith(('.c', '.h', '.cu', '.inc')):
-                yield os.path.join(folder, name)
+            path = os.path.join(folder, name)
+            if name.endswith(('.c', '.h', '.cu', '.inc')) and (
+                    room_of(os.path.relpath(path, root)) == room):
+                yield path
 
 
 def headers_of_rooms(root):
@@ -47,10 +61,10 @@ def rooms_of_include(root, room, path, name, headers):
     """The rooms that an #include in `path` may mean; empty for what is not ours."""
     beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
     if os.path.exists(beside):
-        return {os.path.relpath(beside, root).split(os.sep)[0]}
+        return {room_of(os.path.relpath(beside, root))}
     first, _, rest = name.partition('/')
     if first in MAY_USE and rest:  # "base/error.h": an include relative to the source root
-        return {first}
+        return {room_of(name)}
     owners = headers.get(os.path.normpath(name), set())
     return {room} if room in owners else owners
 

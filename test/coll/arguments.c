@@ -104,7 +104,20 @@ static int nothing(int rank, void *arg) {
     return 0;
 }
 
+/* Another job's id than the environment's, and the same on all ranks: else rank 0 would not do. */
+static int named(int rank, void *arg) {
+    const char *id = getenv("RINGCOMM_JOB_ID");
+    rcm_comm *comm;
+    (void)rank;
+    (void)arg;
+    return !id || strcmp(id, "outer") == 0 || strlen(id) < 16 || rcm_init(NULL, &comm) != RCM_OK ||
+           rcm_destroy(comm) != RCM_OK;
+}
+
 static void check_spawn(void) {
+    setenv("RINGCOMM_JOB_ID", "outer", 1);
+    check("a job's name", rcm_spawn(2, named, NULL, 60000, NULL, NULL), RCM_OK, "");
+    unsetenv("RINGCOMM_JOB_ID");
     check("no rank", rcm_spawn(0, nothing, NULL, 1000, NULL, NULL), RCM_ERR_INVALID, "nranks is 0");
     check("too many ranks", rcm_spawn(INT_MAX, nothing, NULL, 1000, NULL, NULL), RCM_ERR_INVALID,
           "nranks is 2147483647");

@@ -282,7 +282,7 @@ static int check_helper(rcm_comm *comm, void *arg) {
 /* ---- Errors reach everybody, as they were ---------------------------------------------------- */
 
 /* The last rank leaves before any link is up; the others, who destroy at once, all name it. */
-static int check_blame(rcm_comm *comm, void *arg) {
+static int check_origin(rcm_comm *comm, void *arg) {
     const int last = rcm_size(comm) - 1;
     struct rcm_error error = RCM_ERROR_INIT;
     int errors = 0;
@@ -291,7 +291,7 @@ static int check_blame(rcm_comm *comm, void *arg) {
         _exit(0);
     (void)!rcm_barrier(comm, NULL, NULL);
     (void)!rcm_comm_error(comm, &error);
-    CHECK(errors, error.origin == last, "rank %d blames rank %d for what rank %d did: %s",
+    CHECK(errors, error.origin == last, "rank %d names rank %d for what rank %d did: %s",
           rcm_rank(comm), error.origin, last, error.text);
     (void)!rcm_destroy(comm);
     return errors;
@@ -479,7 +479,7 @@ static const struct kase {
     {"leave", check_leave, 40, true, 8000, NULL, NULL},
     {"fork", check_fork, 1, false, 8000, NULL, NULL},
     {"helper", check_helper, 1, false, 8000, NULL, NULL},
-    {"blame", check_blame, 15, false, 8000, NULL, NULL},
+    {"origin", check_origin, 15, false, 8000, NULL, NULL},
     {"abort", check_abort, 1, false, 8000, NULL, NULL},
     {"given-up", check_given_up, 5, false, 8000, "RINGCOMM_PROTOCOL", "get=always"},
     {"sent", check_sent, 5, false, 8000, "RINGCOMM_PROTOCOL", "get=always"},

@@ -16,9 +16,19 @@ struct rank {
     pthread_t thread;
 };
 
+static int check_refusal(const struct rank *rank, rcm_status status, rcm_comm *comm) {
+    int errors = 0;
+    CHECK(errors, status == RCM_ERR_UNSUPPORTED && strstr(rcm_last_error(), rank->ranks->refused),
+          "rank %d: init: %s, not \"%s\": %s", rank->rank, rcm_status_name(status),
+          rank->ranks->refused, rcm_last_error());
+    if (status == RCM_OK)
+        (void)!rcm_destroy(comm);
+    return errors;
+}
+
 static int rank_body(struct rank *rank) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
-    rcm_comm *comm;
+    rcm_comm *comm = NULL;
     options.transport = rank->ranks->transport;
     options.algorithm = rank->ranks->algorithm;
     options.timeout_ms = rank->ranks->timeout_ms ? rank->ranks->timeout_ms : 60000;
@@ -29,7 +39,10 @@ static int rank_body(struct rank *rank) {
     }
     if (rank->ranks->before)
         rank->ranks->before(rank->rank);
-    if (rcm_init(&options, &comm) != RCM_OK) {
+    const rcm_status status = rcm_init(&options, &comm);
+    if (rank->ranks->refused)
+        return check_refusal(rank, status, comm);
+    if (status != RCM_OK) {
         fprintf(stderr, "rank %d: init: %s\n", rank->rank, rcm_last_error());
         return 1;
     }

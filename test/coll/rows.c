@@ -8,6 +8,12 @@
  *             fail, so that pairs with one of them are linked by TCP. More than two ranks use
  *             algorithms without channels of several readers only.
  *   told      the same, and a channel with several readers is called for: an error that says why
+ *   files-N   the odd ranks' files may have N bytes (RLIMIT_FSIZE): none, the head, a part of the
+ *             first channel, a part of all channels
+ *   fds       the odd ranks may open as many descriptors as links by TCP need
+ *   refused   files-0, and no transport but shm is allowed: rcm_init says so on all ranks
+ *   apart     the odd ranks are another host, and only shm is allowed: likewise
+ *   later     the limit comes when links are up: an error that names the rank, and stays
  * All operations are checked, each with every algorithm that these ranks can use. The library calls
  * this file's memfd_create and connect, which refuse what they are to.
  *
@@ -21,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -69,6 +76,48 @@ int connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t len) {
         return -1;
     }
     return (int)syscall(SYS_connect, fd, addr, len);
+}
+
+/* ---- What the odd ranks may have ------------------------------------------------------------- */
+
+static rlim_t file_bytes; /* set before there are ranks */
+static int nranks;        /* likewise */
+
+static void limit_to(int resource, rlim_t most) {
+    struct rlimit limit;
+    if (getrlimit(resource, &limit) != 0)
+        abort();
+    limit.rlim_cur = most;
+    if (setrlimit(resource, &limit) != 0)
+        abort();
+}
+
+static void limit_files(int rank) {
+    (void)rank;
+    if (this_is_odd())
+        limit_to(RLIMIT_FSIZE, file_bytes);
+}
+
+static void move_away(int rank) {
+    (void)rank;
+    if (this_is_odd() && setenv("RINGCOMM_HOST_ID", "elsewhere", 1) != 0)
+        abort();
+}
+
+/* Loop and listeners, three for each link by TCP. Links by shared memory need four and more. */
+static void limit_descriptors(int rank) {
+    int fds[64], n = 0;
+    const int wanted = 9 + 3 * (nranks - 1);
+    (void)rank;
+    while (n < wanted && (fds[n] = dup(STDIN_FILENO)) >= 0)
+        n++;
+    if (n < wanted)
+        abort();
+    const rlim_t most = (rlim_t)fds[n - 1] + 1;
+    while (n > 0)
+        close(fds[--n]);
+    if (this_is_odd())
+        limit_to(RLIMIT_NOFILE, most);
 }
 
 /* ---- Operations ------------------------------------------------------------------------------ */
@@ -268,6 +317,41 @@ static int check_lacks(rcm_comm *comm, void *arg) {
     return check_refused(comm) + check_all(comm);
 }
 
+/* Nobody may use what needs memory shared by all of a host with an odd rank. */
+static int check_limited(rcm_comm *comm, void *arg) {
+    int errors = 0;
+    (void)arg;
+    CHECK(errors, rcm_comm_prepare(comm, RCM_ALL_REDUCE, 64, 0, "one_shot") == RCM_ERR_UNSUPPORTED,
+          "rank %d: the odd ranks share memory", rcm_rank(comm));
+    return errors + check_all(comm);
+}
+
+/* The segment of the odd rank cannot grow. */
+static int check_later(rcm_comm *comm, void *arg) {
+    struct rcm_error error = RCM_ERROR_INIT;
+    float *data = floats(COUNT_MAX);
+    rcm_status status = RCM_OK;
+    int errors = 0;
+    (void)arg;
+    CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "%s", rcm_last_error());
+    limit_files(rcm_rank(comm));
+    for (size_t c = 0; c < COUNTS && status == RCM_OK; c++)
+        status = rcm_all_reduce(comm, data, data, counts[c], RCM_FLOAT32, RCM_SUM, NULL, NULL);
+    free(data);
+    (void)!rcm_comm_error(comm, &error);
+    CHECK(errors, status == RCM_ERR_RESOURCE && error.status == RCM_ERR_RESOURCE, "rank %d: %s: %s",
+          rcm_rank(comm), rcm_status_name(status), rcm_last_error());
+    CHECK(errors, error.origin >= 0 && odd[error.origin], "rank %d: origin %d", rcm_rank(comm),
+          error.origin);
+    CHECK(errors,
+          strstr(error.text, "shared memory for a channel") && strstr(error.text, strerror(EFBIG)),
+          "rank %d: %s", rcm_rank(comm), error.text);
+    CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_ERR_RESOURCE, "rank %d: it did not stick",
+          rcm_rank(comm));
+    (void)!rcm_destroy(comm);
+    return errors;
+}
+
 static int check_detour(rcm_comm *comm, void *arg) {
     (void)arg;
     if (rcm_size(comm) == 2)
@@ -284,7 +368,7 @@ static int check_told(rcm_comm *comm, void *arg) {
     (void)arg;
     call.algorithm = "one_shot";
     const rcm_status status = rcm_all_reduce(comm, &x, &y, 1, RCM_FLOAT32, RCM_SUM, &call, NULL);
-    CHECK(errors, status == RCM_ERR_UNSUPPORTED, "rank %d: %s: %s", rcm_rank(comm),
+    CHECK(errors, status == RCM_ERR_SYSTEM, "rank %d: %s: %s", rcm_rank(comm),
           rcm_status_name(status), rcm_last_error());
     (void)!rcm_comm_error(comm, &error);
     CHECK(errors, error.origin >= 0 && error.origin < rcm_size(comm), "rank %d: origin %d",
@@ -321,30 +405,61 @@ static void read_odd(const char *list) {
         odd[atoi(at) % RANKS_MAX] = true;
 }
 
+/* What follows the name of the case; NULL if it is another one. */
+static const char *after(const char *name, const char *prefix) {
+    const size_t len = strlen(prefix);
+    return strncmp(name, prefix, len) == 0 ? name + len : NULL;
+}
+
+static const struct row {
+    const char *prefix;
+    int (*check)(rcm_comm *, void *);
+    void (*before)(int rank);
+    bool keep, memory, sockets; /* what is refused */
+} table[] = {
+    {"lacks", check_lacks, NULL, .memory = true},
+    {"shrink-", check_shrink, NULL, .keep = true, .memory = true},
+    {"detour", check_detour, NULL, .sockets = true},
+    {"told", check_told, NULL, .keep = true, .sockets = true},
+    {"files-", check_limited, limit_files, .keep = false},
+    {"fds", check_limited, limit_descriptors, .keep = false},
+    {"refused", check_limited, limit_files, .keep = false},
+    {"apart", check_limited, move_away, .keep = false},
+    {"later", check_later, NULL, .keep = true},
+};
+
+static int row_run(const struct row *row, const char *rest) {
+    struct ranks ranks = {
+        .n = nranks, .transport = "auto", .keep = row->keep, .before = row->before};
+    char refusal[80];
+    int dies = atoi(rest), first = 0;
+    file_bytes = (rlim_t)atoi(rest);
+    no_memory = row->memory;
+    no_sockets = row->sockets;
+    while (!odd[first])
+        first++;
+    snprintf(refusal, sizeof refusal, "on rank %d shm cannot be used: ", first);
+    if (strcmp(row->prefix, "refused") == 0)
+        ranks.refused = refusal;
+    if (strcmp(row->prefix, "apart") == 0)
+        ranks.refused = "shm serves ranks 0 and 1, which are on different hosts";
+    if (ranks.refused)
+        ranks.transport = "shm";
+    if (no_sockets && !row->keep && nranks > 2)
+        ranks.algorithm = plain;
+    return ranks_run(&ranks, row->check, &dies) ? 1 : 0;
+}
+
 int main(int argc, char **argv) {
-    if (argc != 4) {
-        fprintf(stderr, "usage: rows lacks|shrink-RANK|detour|told RANKS ODD[,ODD...]\n");
-        return 2;
+    if (argc == 4) {
+        nranks = atoi(argv[2]);
+        read_odd(argv[3]);
     }
-    static const char shrink[] = "shrink-";
-    const char *name = argv[1];
-    int dies = -1;
-    struct ranks ranks = {.n = atoi(argv[2]), .transport = "auto"};
-    int (*check)(rcm_comm *, void *) = check_lacks;
-    if (strncmp(name, shrink, sizeof(shrink) - 1) == 0) {
-        dies = atoi(name + sizeof(shrink) - 1);
-        check = check_shrink;
-        ranks.keep = true;
-    } else if (strcmp(name, "detour") == 0) {
-        check = check_detour;
-        if (ranks.n > 2)
-            ranks.algorithm = plain;
-    } else if (strcmp(name, "told") == 0) {
-        check = check_told;
-        ranks.keep = true;
+    for (size_t i = 0; argc == 4 && i < sizeof(table) / sizeof(table[0]); i++) {
+        const char *rest = after(argv[1], table[i].prefix);
+        if (rest)
+            return row_run(&table[i], rest);
     }
-    no_sockets = check == check_detour || check == check_told;
-    no_memory = !no_sockets;
-    read_odd(argv[3]);
-    return ranks_run(&ranks, check, &dies) ? 1 : 0;
+    fprintf(stderr, "usage: rows CASE RANKS ODD[,ODD...]\n");
+    return 2;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The agreement of api/agree.c in a world made of threads: n ranks in one process, a network that
- * delivers in random order (in order between two), ranks that die at any of their sends, with or
- * without what they sent last, or at any other moment. What must hold in every round:
+ * The agreement of api/agreement/survivors.c in a world made of threads: n ranks in one process, a
+ * network that delivers in random order (in order between two), ranks that die at any of their
+ * sends, with or without what they sent last, or at any other moment. What must hold in every
+ * round:
  *
  *   agree deaths [SECONDS [SEED]]
  *        all that live get the same set, with all of them in it
@@ -16,9 +17,8 @@
  *
  * The real thing, with processes and links, is shrink.c.
  */
-#include "comm.h"
+#include "agreement.h"
 #include "random.h"
-#include "wire.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -57,8 +57,9 @@ static struct {
 } net;
 
 static struct rcmi_node nodes[RANKS_MAX];
-static struct rcmi_engine engines[RANKS_MAX];
-static rcm_comm *comms[RANKS_MAX];
+static struct rcmi_agreements *agreements[RANKS_MAX];
+static struct rcmi_members members[RANKS_MAX];
+static uint32_t number[RANKS_MAX]; /* of the last agreement */
 static int world_rank[RANKS_MAX];
 
 static int draw(int below) {
@@ -97,7 +98,8 @@ static void queue_put(int from, int to, const void *bytes, size_t len) {
     net.tail[from][to] = &letter->next;
 }
 
-/* ---- What agree.c uses of the node ----------------------------------------------------------- */
+/* ---- What survivors.c uses of the node
+ * ----------------------------------------------------------- */
 
 rcm_status rcmi_node_send(struct rcmi_node *node, int peer, const void *bytes, size_t len) {
     const int from = node->rank;
@@ -123,22 +125,23 @@ bool rcmi_node_gone(const struct rcmi_node *node, int peer) {
     return gone;
 }
 
-bool rcmi_node_probe(const struct rcmi_node *node, int peer, rcmi_deadline deadline) {
+rcm_status rcmi_node_probe(const struct rcmi_node *node, int peer, rcmi_deadline deadline) {
     (void)deadline;
     pthread_mutex_lock(&net.lock);
     const bool alive = !net.dead[peer] && !net.dead[node->rank];
     pthread_mutex_unlock(&net.lock);
-    return alive;
+    return alive ? RCM_OK : RCM_ERR_PEER;
 }
 
-void rcmi_engine_revoke(struct rcmi_engine *engine, uint32_t epoch, int origin) {
-    (void)engine;
+static void ignore_revocation(void *arg, uint32_t epoch, int origin) {
+    (void)arg;
     (void)epoch;
     (void)origin;
 }
 
-const char *rcmi_comm_describe(const rcm_comm *comm, int rank, char text[RCMI_WHO_TEXT]) {
-    (void)comm;
+const char *rcmi_members_describe(const struct rcmi_members *of, int rank,
+                                  char text[RCMI_WHO_TEXT]) {
+    (void)of;
     snprintf(text, RCMI_WHO_TEXT, "rank %d", rank);
     return text;
 }
@@ -186,11 +189,11 @@ static bool network_turn(void) {
     pthread_mutex_unlock(&net.lock);
     struct rcmi_agree said;
     if (letter && rcmi_agree_decode(letter->bytes, letter->len, &said))
-        rcmi_agree_hear(engines[to].agreements, from, &said);
+        rcmi_agree_hear(agreements[to], from, &said);
     else if (letter)
         abort();
     if (ended)
-        rcmi_agree_wake(engines[to].agreements);
+        rcmi_agree_wake(agreements[to]);
     free(letter);
     return letter || ended;
 }
@@ -234,7 +237,8 @@ struct caller {
 static void *caller_run(void *arg) {
     struct caller *caller = arg;
     usleep((useconds_t)caller->delay_us);
-    caller->status = rcmi_agree(comms[caller->rank], rcmi_deadline_in(caller->timeout_ms),
+    caller->status = rcmi_agree(agreements[caller->rank], &members[caller->rank],
+                                &number[caller->rank], rcmi_deadline_in(caller->timeout_ms),
                                 caller->members, &caller->nmembers, &caller->epoch);
     caller->origin = rcmi_last_error()->origin;
     if (caller->status != RCM_OK)
@@ -254,22 +258,19 @@ static void world_make(int n, uint64_t seed) {
         net.sends_left[r] = net.dies_at[r] = -1;
         for (int k = 0; k < n; k++)
             net.tail[r][k] = &net.head[r][k];
-        engines[r] = (struct rcmi_engine){.node = &nodes[r], .rank = r, .nranks = n};
-        comms[r] = calloc(1, sizeof(*comms[r]));
-        if (!comms[r] || rcmi_agreements_create(&engines[r], &engines[r].agreements) != RCM_OK)
+        const struct rcmi_agreements_config config = {
+            .node = &nodes[r], .rank = r, .nranks = n, .revoke = ignore_revocation};
+        members[r] = (struct rcmi_members){
+            .rank = r, .size = n, .epoch = EPOCH, .world_rank = world_rank, .node = &nodes[r]};
+        number[r] = 0;
+        if (rcmi_agreements_create(&config, &agreements[r]) != RCM_OK)
             abort();
-        comms[r]->engine = &engines[r];
-        comms[r]->rank = r;
-        comms[r]->size = n;
-        comms[r]->epoch = EPOCH;
-        comms[r]->world_rank = world_rank;
     }
 }
 
 static void world_free(void) {
     for (int r = 0; r < net.n; r++) {
-        rcmi_agreements_free(engines[r].agreements);
-        free(comms[r]);
+        rcmi_agreements_free(agreements[r]);
         for (int k = 0; k < net.n; k++)
             queue_cut(r, k, 0);
     }

@@ -11,7 +11,6 @@
 #include <cmocka.h>
 #include "comm.h"
 #include "page.h"
-#include "wire.h"
 
 enum { RANKS = 3, ASKER = 2 };
 
@@ -55,57 +54,62 @@ bool rcmi_page_read(const void *bytes, int64_t now_ns, struct rcmi_page_owner *r
     return true;
 }
 
-void rcmi_p2p_each(struct rcmi_p2p *p2p, bool (*visit)(void *arg, struct rcm_work *work),
-                   void *arg) {
-    (void)p2p;
+void rcmi_transfers_each(const rcm_comm *comm, bool (*visit)(void *arg, struct rcm_work *work),
+                         void *arg) {
+    (void)comm;
     if (posted)
         (void)visit(arg, &receive);
 }
 
-bool rcmi_blame_asked(struct rcmi_blame *blame, int rank, const struct rcmi_inquiry *question) {
-    (void)blame;
+bool rcmi_diagnosis_asked(struct rcmi_diagnosis *diagnosis, int rank,
+                          const struct rcmi_inquiry *question) {
+    (void)diagnosis;
     (void)rank;
     (void)question;
     return false;
 }
 
 /* Not used by what is tested. */
-void rcmi_page_show(struct rcmi_status_page *page, const struct rcm_work *work,
-                    const struct rcmi_run_wait *wait) {
+void rcmi_page_show(struct rcmi_status_page *page, uint64_t sequence, const struct rcmi_plan *plan,
+                    const struct rcmi_run_wait *wait, int64_t moved_ns) {
     (void)page;
-    (void)work;
+    (void)sequence;
+    (void)plan;
     (void)wait;
+    (void)moved_ns;
 }
-void rcmi_page_show_transfer(struct rcmi_status_page *page, const struct rcm_work *work) {
-    (void)page;
+void rcmi_comm_show_transfer(const rcm_comm *comm, const struct rcm_work *work) {
+    (void)comm;
     (void)work;
 }
 void rcmi_run_waits_for(const struct rcmi_run *run, struct rcmi_run_wait *ret_wait) {
     (void)run;
     *ret_wait = (struct rcmi_run_wait){.peer = 0};
 }
-void rcmi_records_tell(struct rcmi_records *records, const struct rcm_work *work, int peer) {
+void rcmi_call_log_tell(struct rcmi_call_log *records, const struct rcmi_call_entry *entry,
+                        int peer) {
     (void)records;
-    (void)work;
+    (void)entry;
     (void)peer;
 }
-bool rcmi_claims_are_open(const struct rcmi_claims *claims) {
-    (void)claims;
+bool rcmi_proposals_are_open(const struct rcmi_proposals *proposals) {
+    (void)proposals;
     return false;
 }
-void rcmi_claims_make(struct rcmi_claims *claims, const struct rcm_work *work, int weight) {
-    (void)claims;
+void rcmi_proposals_await(struct rcmi_proposals *proposals) {
+    (void)proposals;
+}
+void rcmi_comm_propose(rcm_comm *comm, const struct rcm_work *work, int weight) {
+    (void)comm;
     (void)work;
     (void)weight;
 }
-rcm_status rcmi_blame_find(struct rcmi_blame *blame, const struct rcm_work *work, int64_t now,
-                           const struct rcmi_inquiry *own, const char *headline,
-                           rcmi_deadline *ret_until, struct rcmi_verdict *ret_verdict) {
-    (void)blame;
-    (void)work;
+rcm_status rcmi_diagnosis_find(struct rcmi_diagnosis *diagnosis, const struct rcmi_late *late,
+                               int64_t now, rcmi_deadline *ret_until,
+                               struct rcmi_verdict *ret_verdict) {
+    (void)diagnosis;
+    (void)late;
     (void)now;
-    (void)own;
-    (void)headline;
     (void)ret_until;
     (void)ret_verdict;
     return RCM_AGAIN;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is to blame, by the rules of api/hang.c alone: rows as witnesses gave them, and the rank that
- * must be named. Real hangs are in hang.c and harness.c of this folder. */
+/* The origin, by the rules of api/diagnosis/hang.c alone: rows as witnesses gave them, and the
+ * rank that must be named. Real hangs are in hang.c and harness.c of this folder. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -116,7 +116,8 @@ static struct rcmi_hang_row row_receiving(int peer) {
     return row;
 }
 
-/* A rank that receives while others wait for it in a collective: who keeps it is to blame. */
+/* A rank that receives while others wait for it in a collective: the rank that keeps it is the
+ * origin. */
 static void test_receives(void **state) {
     (void)state;
     struct rcmi_hang_row rows[N] = {row_waiting(1), row_receiving(2), row_waiting(1),

@@ -13,7 +13,8 @@ import sys
 
 RUN, HANG, CASE = sys.argv[1:4]
 slower = 1  # how much longer deadlines are than usual
-queued = 0  # part of the deadline of the last job that one of its ranks queued for a processor
+queued = 0  # part of the shorter of deadline and inquiry that a rank of the last job queued
+INQUIRY_MS = 800  # twice the time that an inquiry has for its answers
 ROW = re.compile(r'  (\S+)  +(\S+)  +(\S+)  +(.*?)  +(\S+)  +(\S+)  +(rank \d+|several|-)  +(.*)$')
 
 
@@ -26,7 +27,7 @@ def run(n, scene, odd, ms, env=None, each=None):
     done = subprocess.run([RUN, '-n', str(n), '--bind', 'none', '--timeout', '50', '--', 'sh', '-c', command],
                           env=clean, capture_output=True, text=True, timeout=60, check=False)
     waits = [int(ms) for ms in re.findall(r'queued (\d+) ms', done.stdout)]
-    queued = max(waits, default=0) / (ms * slower)
+    queued = max(waits, default=0) / min(ms * slower, INQUIRY_MS)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -160,7 +161,7 @@ def main():
         except AssertionError as error:
             if slower == 8 or queued < 0.5:
                 raise
-            print(f'{error}\nqueued for a processor for {queued:.0%} of the deadline; once more')
+            print(f'{error}\nqueued for a processor for {queued:.0%} of it; once more')
         slower *= 2
 
 

@@ -172,7 +172,7 @@ static bool shrink(struct rank *rank) {
 }
 
 /* Whoever is named as lost was killed. */
-static bool blames_right(struct rank *rank) {
+static bool names_right(struct rank *rank) {
     struct rcm_error error = RCM_ERROR_INIT;
     if (rcm_comm_error(rank->comm, &error) != RCM_ERR_PEER)
         return true;
@@ -192,7 +192,7 @@ static bool rank_live(struct rank *rank) {
         if (status != RCM_ERR_PEER && status != RCM_ERR_ABORTED)
             return complain(rank->seen, "all_reduce: %s: %s", rcm_status_name(status),
                             rcm_last_error());
-        if (!blames_right(rank) || !shrink(rank))
+        if (!names_right(rank) || !shrink(rank))
             return false;
     }
     if (rcm_destroy(rank->comm) != RCM_OK)

@@ -3,7 +3,7 @@
  * Whether the machine let a test's processes run. A bound on time says something of the library
  * only if its threads had a processor when they wanted one; the kernel counts how long they had
  * none, and for how long a virtual machine's own host kept its processors. Tests of such bounds
- * look here before they blame the library, say so, and try again.
+ * look here before they fault the library, say so, and try again.
  *
  * Queueing is no excuse for a library that keeps the processors busy itself.
  */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The vote on whose fault a timeout is (api/claim.c), step by step: one rank, and what it says to
- * what it hears. That all ranks agree is the business of the model, claim.c of this folder. */
+/* The vote on whose fault a timeout is (api/agreement/cause.c), step by step: one rank, and what it
+ * says to what it hears. That all ranks agree is the business of the model, cause.c of this folder.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <cmocka.h>
-#include "comm.h"
-#include "wire.h"
+#include "agreement.h"
 
 enum { N = 5, SAID_MAX = 64, MS = 1000000 };
 #define EPOCH 77u
@@ -19,14 +19,14 @@ static struct {
     int nsaid, to[SAID_MAX];
     struct rcmi_failure said[SAID_MAX];
     int spoken; /* the origin; -1 nothing */
-    rcm_status finding;
+    rcm_status failed;
 } stage;
 
 static int world_rank[N] = {0, 1, 2, 3, 4};
-static struct rcmi_engine engine;
-static rcm_comm comm;
+static struct rcmi_members members = {.size = N, .epoch = EPOCH, .world_rank = world_rank};
+static struct rcmi_proposals *proposals;
 
-/* ---- What claim.c uses of the rest ----------------------------------------------------------- */
+/* ---- What cause.c uses of the rest ----------------------------------------------------------- */
 
 int64_t rcmi_now_ns(void) {
     return stage.now_ns;
@@ -49,26 +49,26 @@ void rcmi_loop_wake(struct rcmi_loop *loop) {
     (void)loop;
 }
 
-void rcmi_comm_make_error(const rcm_comm *of, const struct rcm_work *work,
-                          struct rcm_error *ret_error) {
-    (void)work;
-    *ret_error = (struct rcm_error){.status = stage.finding, .origin = of->rank};
-}
-
-void rcmi_comm_fail_remote(rcm_comm *of, const struct rcm_error *error) {
+static void stage_agreed(void *arg, const struct rcm_error *error) {
+    (void)arg;
     stage.spoken = error->origin;
-    atomic_store(&of->failed, error->status);
+    stage.failed = error->status;
 }
 
-bool rcmi_comm_tell_failure(const rcm_comm *of, int rank) {
+static bool stage_failed(void *arg) {
+    (void)arg;
+    return stage.failed != RCM_OK;
+}
+
+static bool stage_tell(void *arg, int rank) {
     const struct rcmi_failure record = {.kind = RCMI_FAILURE_RECORD};
-    if (atomic_load(&of->failed) == RCM_OK)
+    if (!stage_failed(arg))
         return false;
     return rcmi_node_send(NULL, rank, &record, sizeof(record)) == RCM_OK;
 }
 
-bool rcmi_blame_is_silent(struct rcmi_blame *blame, int rank) {
-    (void)blame;
+static bool stage_silent(void *arg, int rank) {
+    (void)arg;
     return stage.silent[rank];
 }
 
@@ -76,27 +76,34 @@ bool rcmi_blame_is_silent(struct rcmi_blame *blame, int rank) {
 
 static void begin(int rank) {
     memset(&stage, 0, sizeof(stage));
-    memset(&comm, 0, sizeof(comm));
+    const struct rcmi_proposals_config config = {.members = &members,
+                                                 .failed = stage_failed,
+                                                 .tell = stage_tell,
+                                                 .silent = stage_silent,
+                                                 .agreed = stage_agreed};
     stage.now_ns = 1000 * (int64_t)MS;
     stage.spoken = -1;
-    stage.finding = RCM_ERR_TIMEOUT;
-    comm.engine = &engine;
-    comm.rank = rank;
-    comm.size = N;
-    comm.epoch = EPOCH;
-    comm.world_rank = world_rank;
-    assert_int_equal(rcmi_claims_create(&comm, &comm.claims), RCM_OK);
+    members.rank = rank;
+    assert_int_equal(rcmi_proposals_create(&config, &proposals), RCM_OK);
+}
+
+/* This rank finds something. */
+static void find(enum rcmi_proposal_weight weight) {
+    const struct rcm_error error = {.status = weight == RCMI_PROPOSAL_MISMATCH ? RCM_ERR_MISMATCH
+                                                                               : RCM_ERR_TIMEOUT,
+                                    .origin = members.rank};
+    rcmi_proposals_add(proposals, &error, weight);
 }
 
 static void end(void) {
-    rcmi_claims_free(comm.claims);
+    rcmi_proposals_free(proposals);
 }
 
 /* The loop thread looks all the time. */
 static void pass(int ms) {
     for (int i = 0; i < ms && stage.spoken < 0; i++) {
         stage.now_ns += MS;
-        (void)rcmi_claims_progress(comm.claims);
+        (void)rcmi_proposals_progress(proposals);
     }
 }
 
@@ -107,8 +114,8 @@ static uint64_t ballot_of(int rank, uint64_t number) {
 
 /* Findings name who made them: `origin`. */
 static void hear(int from, enum rcmi_failure_kind kind, uint64_t ballot, uint64_t accepted,
-                 int origin, enum rcmi_claim_weight weight) {
-    const rcm_status status = weight == RCMI_CLAIM_MISMATCH ? RCM_ERR_MISMATCH : RCM_ERR_TIMEOUT;
+                 int origin, enum rcmi_proposal_weight weight) {
+    const rcm_status status = weight == RCMI_PROPOSAL_MISMATCH ? RCM_ERR_MISMATCH : RCM_ERR_TIMEOUT;
     const struct rcm_error error = {.status = status, .origin = origin};
     struct rcmi_failure message, decoded;
     struct rcm_error again;
@@ -118,7 +125,7 @@ static void hear(int from, enum rcmi_failure_kind kind, uint64_t ballot, uint64_
     message.accepted = accepted;
     message.weight = weight;
     assert_true(rcmi_failure_decode(&message, sizeof(message), &decoded, &again));
-    rcmi_claims_hear(comm.claims, from, &decoded, &again);
+    rcmi_proposals_hear(proposals, from, &decoded, &again);
 }
 
 /* All that was said since the last look: so many, all of this kind; the last one. */
@@ -133,56 +140,56 @@ static const struct rcmi_failure *heard(int n, enum rcmi_failure_kind kind) {
 /* Rank 0 has a finding, and is about to ask. */
 static uint64_t ask(void) {
     begin(0);
-    rcmi_claims_make(comm.claims, NULL, RCMI_CLAIM);
+    find(RCMI_PROPOSAL_LATE);
     pass(2);
-    assert_int_equal(heard(N - 1, RCMI_FAILURE_ASK)->ballot, ballot_of(0, 1));
+    assert_int_equal(heard(N - 1, RCMI_FAILURE_PREPARE)->ballot, ballot_of(0, 1));
     return ballot_of(0, 1);
 }
 
-/* ---- Who speaks ----------------------------------------------------------------------------- */
+/* ---- Proposers ------------------------------------------------------------------------------ */
 
 static void test_hands_over(void **state) {
     (void)state;
     begin(3);
     stage.silent[0] = true;
-    rcmi_claims_make(comm.claims, NULL, RCMI_CLAIM);
+    find(RCMI_PROPOSAL_LATE);
     pass(140);
-    assert_int_equal(heard(1, RCMI_FAILURE_CLAIM)->origin, 3);
+    assert_int_equal(heard(1, RCMI_FAILURE_PROPOSAL)->origin, 3);
     assert_int_equal(stage.to[0], 1);
     pass(20);
-    assert_int_equal(heard(N - 1, RCMI_FAILURE_ASK)->ballot, ballot_of(3, 1));
+    assert_int_equal(heard(N - 1, RCMI_FAILURE_PREPARE)->ballot, ballot_of(3, 1));
     end();
 }
 
 static void test_speaks_for_another(void **state) {
     (void)state;
     begin(1);
-    hear(3, RCMI_FAILURE_CLAIM, 0, 0, 3, RCMI_CLAIM);
+    hear(3, RCMI_FAILURE_PROPOSAL, 0, 0, 3, RCMI_PROPOSAL_LATE);
     pass(2);
-    assert_int_equal(heard(N - 1, RCMI_FAILURE_ASK)->ballot, ballot_of(1, 1));
+    assert_int_equal(heard(N - 1, RCMI_FAILURE_PREPARE)->ballot, ballot_of(1, 1));
     end();
 }
 
 static void test_gives_way(void **state) {
     (void)state;
     (void)ask();
-    hear(1, RCMI_FAILURE_ASK, ballot_of(1, 2), 0, 1, RCMI_CLAIM);
-    assert_int_equal(heard(1, RCMI_FAILURE_WORD)->ballot, ballot_of(1, 2));
+    hear(1, RCMI_FAILURE_PREPARE, ballot_of(1, 2), 0, 1, RCMI_PROPOSAL_LATE);
+    assert_int_equal(heard(1, RCMI_FAILURE_PROMISE)->ballot, ballot_of(1, 2));
     pass(140);
     assert_int_equal(stage.nsaid, 0);
     pass(20); /* nothing came of it */
-    assert_int_equal(heard(N - 1, RCMI_FAILURE_ASK)->ballot, ballot_of(0, 3));
+    assert_int_equal(heard(N - 1, RCMI_FAILURE_PREPARE)->ballot, ballot_of(0, 3));
     end();
 }
 
 static void test_hears_of_a_higher_ballot(void **state) {
     (void)state;
     (void)ask();
-    hear(2, RCMI_FAILURE_WORD, ballot_of(4, 7), 0, 2, RCMI_CLAIM);
+    hear(2, RCMI_FAILURE_PROMISE, ballot_of(4, 7), 0, 2, RCMI_PROPOSAL_LATE);
     pass(140);
     assert_int_equal(stage.nsaid, 0);
     pass(20);
-    assert_int_equal(heard(N - 1, RCMI_FAILURE_ASK)->ballot, ballot_of(0, 8));
+    assert_int_equal(heard(N - 1, RCMI_FAILURE_PREPARE)->ballot, ballot_of(0, 8));
     end();
 }
 
@@ -192,17 +199,18 @@ static void test_majority(void **state) {
     (void)state;
     const uint64_t ballot = ask();
     for (int i = 0; i < 3; i++) /* twice is once */
-        hear(1, RCMI_FAILURE_WORD, ballot, 0, 1, RCMI_CLAIM);
+        hear(1, RCMI_FAILURE_PROMISE, ballot, 0, 1, RCMI_PROPOSAL_LATE);
     pass(50);
     assert_int_equal(stage.nsaid, 0);
-    hear(2, RCMI_FAILURE_WORD, ballot, 0, 2, RCMI_CLAIM_ASKED_ALL);
+    hear(2, RCMI_FAILURE_PROMISE, ballot, 0, 2, RCMI_PROPOSAL_ASKED_ALL);
     pass(1);
-    assert_int_equal(heard(N - 1, RCMI_FAILURE_PROPOSE)->origin, 2); /* it asked all */
-    hear(3, RCMI_FAILURE_WORD, ballot, 0, 3, RCMI_CLAIM); /* a word is not yet that it accepts */
-    hear(1, RCMI_FAILURE_WORD, ballot, ballot, 2, RCMI_CLAIM_ASKED_ALL);
+    assert_int_equal(heard(N - 1, RCMI_FAILURE_ACCEPT)->origin, 2); /* it asked all */
+    hear(3, RCMI_FAILURE_PROMISE, ballot, 0, 3,
+         RCMI_PROPOSAL_LATE); /* a promise is not yet an acceptance */
+    hear(1, RCMI_FAILURE_PROMISE, ballot, ballot, 2, RCMI_PROPOSAL_ASKED_ALL);
     pass(90); /* patience counts from the proposal */
     assert_int_equal(stage.spoken, -1);
-    hear(2, RCMI_FAILURE_WORD, ballot, ballot, 2, RCMI_CLAIM_ASKED_ALL);
+    hear(2, RCMI_FAILURE_PROMISE, ballot, ballot, 2, RCMI_PROPOSAL_ASKED_ALL);
     pass(1);
     assert_int_equal(stage.spoken, 2);
     end();
@@ -211,11 +219,11 @@ static void test_majority(void **state) {
 static void test_words_of_another_ballot(void **state) {
     (void)state;
     (void)ask();
-    hear(1, RCMI_FAILURE_ASK, ballot_of(1, 2), 0, 1, RCMI_CLAIM);
+    hear(1, RCMI_FAILURE_PREPARE, ballot_of(1, 2), 0, 1, RCMI_PROPOSAL_LATE);
     pass(151);
     stage.nsaid = 0;
     for (int r = 1; r < N; r++) /* to the first question, late */
-        hear(r, RCMI_FAILURE_WORD, ballot_of(0, 1), 0, r, RCMI_CLAIM);
+        hear(r, RCMI_FAILURE_PROMISE, ballot_of(0, 1), 0, r, RCMI_PROPOSAL_LATE);
     pass(50);
     assert_int_equal(stage.nsaid, 0);
     end();
@@ -224,12 +232,12 @@ static void test_words_of_another_ballot(void **state) {
 static void test_proposes_what_was_accepted(void **state) {
     (void)state;
     const uint64_t ballot = ask();
-    hear(1, RCMI_FAILURE_WORD, ballot, 2, 1, RCMI_CLAIM);
-    hear(2, RCMI_FAILURE_WORD, ballot, 3, 2, RCMI_CLAIM);
-    hear(3, RCMI_FAILURE_WORD, ballot, 1, 3, RCMI_CLAIM_ASKED_ALL);
-    hear(4, RCMI_FAILURE_WORD, ballot, 0, 4, RCMI_CLAIM_ASKED_ALL);
+    hear(1, RCMI_FAILURE_PROMISE, ballot, 2, 1, RCMI_PROPOSAL_LATE);
+    hear(2, RCMI_FAILURE_PROMISE, ballot, 3, 2, RCMI_PROPOSAL_LATE);
+    hear(3, RCMI_FAILURE_PROMISE, ballot, 1, 3, RCMI_PROPOSAL_ASKED_ALL);
+    hear(4, RCMI_FAILURE_PROMISE, ballot, 0, 4, RCMI_PROPOSAL_ASKED_ALL);
     pass(50);
-    assert_int_equal(heard(N - 1, RCMI_FAILURE_PROPOSE)->origin, 2);
+    assert_int_equal(heard(N - 1, RCMI_FAILURE_ACCEPT)->origin, 2);
     end();
 }
 
@@ -237,14 +245,13 @@ static void test_proposes_what_was_accepted(void **state) {
 static void test_mismatch(void **state) {
     (void)state;
     begin(0);
-    stage.finding = RCM_ERR_MISMATCH;
-    rcmi_claims_make(comm.claims, NULL, RCMI_CLAIM_MISMATCH);
+    find(RCMI_PROPOSAL_MISMATCH);
     pass(2);
     stage.nsaid = 0;
-    hear(1, RCMI_FAILURE_WORD, ballot_of(0, 1), 0, 1, RCMI_CLAIM_ASKED_ALL);
-    hear(2, RCMI_FAILURE_WORD, ballot_of(0, 1), 0, -1, RCMI_CLAIM_NONE);
+    hear(1, RCMI_FAILURE_PROMISE, ballot_of(0, 1), 0, 1, RCMI_PROPOSAL_ASKED_ALL);
+    hear(2, RCMI_FAILURE_PROMISE, ballot_of(0, 1), 0, -1, RCMI_PROPOSAL_NONE);
     pass(1);
-    const struct rcmi_failure *proposed = heard(N - 1, RCMI_FAILURE_PROPOSE);
+    const struct rcmi_failure *proposed = heard(N - 1, RCMI_FAILURE_ACCEPT);
     assert_int_equal(proposed->origin, 0);
     assert_int_equal(proposed->status, RCM_ERR_MISMATCH);
     end();
@@ -253,7 +260,7 @@ static void test_mismatch(void **state) {
 static void test_alone(void **state) {
     (void)state;
     (void)ask();
-    hear(1, RCMI_FAILURE_WORD, ballot_of(0, 1), 2, 1, RCMI_CLAIM);
+    hear(1, RCMI_FAILURE_PROMISE, ballot_of(0, 1), 2, 1, RCMI_PROPOSAL_LATE);
     pass(90);
     assert_int_equal(stage.spoken, -1);
     pass(20);
@@ -266,10 +273,10 @@ static void test_away(void **state) {
     (void)state;
     (void)ask();
     stage.now_ns += 1000 * (int64_t)MS;
-    (void)rcmi_claims_progress(comm.claims);
+    (void)rcmi_proposals_progress(proposals);
     assert_int_equal(stage.spoken, -1);
     for (uint64_t k = 2; k < 100 && stage.spoken < 0; k++) {
-        hear(1, RCMI_FAILURE_ASK, ballot_of(1, k), 0, 1, RCMI_CLAIM);
+        hear(1, RCMI_FAILURE_PREPARE, ballot_of(1, k), 0, 1, RCMI_PROPOSAL_LATE);
         pass(10);
         stage.nsaid = 0;
         assert_true(stage.spoken < 0 || k > 40);
@@ -283,28 +290,28 @@ static void test_away(void **state) {
 static void test_voter(void **state) {
     (void)state;
     begin(4);
-    hear(1, RCMI_FAILURE_ASK, ballot_of(1, 2), 0, 1, RCMI_CLAIM);
-    assert_int_equal(heard(1, RCMI_FAILURE_WORD)->weight, RCMI_CLAIM_NONE);
-    hear(1, RCMI_FAILURE_PROPOSE, ballot_of(1, 2), ballot_of(1, 2), 1, RCMI_CLAIM);
-    assert_int_equal(heard(1, RCMI_FAILURE_WORD)->accepted, ballot_of(1, 2));
-    hear(0, RCMI_FAILURE_PROPOSE, ballot_of(0, 1), ballot_of(0, 1), 0, RCMI_CLAIM);
-    const struct rcmi_failure *word = heard(1, RCMI_FAILURE_WORD);
-    assert_int_equal(word->ballot, ballot_of(1, 2));
-    assert_int_equal(word->origin, 1);
-    hear(3, RCMI_FAILURE_CLAIM, 0, 0, 3, RCMI_CLAIM_ASKED_ALL); /* what is accepted, stays */
-    hear(0, RCMI_FAILURE_ASK, ballot_of(0, 3), 0, 0, RCMI_CLAIM);
-    word = heard(1, RCMI_FAILURE_WORD);
-    assert_int_equal(word->ballot, ballot_of(0, 3));
-    assert_int_equal(word->accepted, ballot_of(1, 2));
-    assert_int_equal(word->origin, 1);
+    hear(1, RCMI_FAILURE_PREPARE, ballot_of(1, 2), 0, 1, RCMI_PROPOSAL_LATE);
+    assert_int_equal(heard(1, RCMI_FAILURE_PROMISE)->weight, RCMI_PROPOSAL_NONE);
+    hear(1, RCMI_FAILURE_ACCEPT, ballot_of(1, 2), ballot_of(1, 2), 1, RCMI_PROPOSAL_LATE);
+    assert_int_equal(heard(1, RCMI_FAILURE_PROMISE)->accepted, ballot_of(1, 2));
+    hear(0, RCMI_FAILURE_ACCEPT, ballot_of(0, 1), ballot_of(0, 1), 0, RCMI_PROPOSAL_LATE);
+    const struct rcmi_failure *promise = heard(1, RCMI_FAILURE_PROMISE);
+    assert_int_equal(promise->ballot, ballot_of(1, 2));
+    assert_int_equal(promise->origin, 1);
+    hear(3, RCMI_FAILURE_PROPOSAL, 0, 0, 3, RCMI_PROPOSAL_ASKED_ALL); /* what is accepted, stays */
+    hear(0, RCMI_FAILURE_PREPARE, ballot_of(0, 3), 0, 0, RCMI_PROPOSAL_LATE);
+    promise = heard(1, RCMI_FAILURE_PROMISE);
+    assert_int_equal(promise->ballot, ballot_of(0, 3));
+    assert_int_equal(promise->accepted, ballot_of(1, 2));
+    assert_int_equal(promise->origin, 1);
     end();
 }
 
 static void test_ballot_of_another(void **state) {
     (void)state;
     const uint64_t ballot = ask();
-    hear(1, RCMI_FAILURE_PROPOSE, ballot, ballot, 1, RCMI_CLAIM_ASKED_ALL);
-    hear(1, RCMI_FAILURE_ASK, ballot_of(2, 9), 0, 1, RCMI_CLAIM);
+    hear(1, RCMI_FAILURE_ACCEPT, ballot, ballot, 1, RCMI_PROPOSAL_ASKED_ALL);
+    hear(1, RCMI_FAILURE_PREPARE, ballot_of(2, 9), 0, 1, RCMI_PROPOSAL_LATE);
     assert_int_equal(stage.nsaid, 0);
     pass(200);
     assert_int_equal(stage.spoken, 0);
@@ -316,9 +323,44 @@ static void test_after_the_end(void **state) {
     (void)ask();
     pass(200);
     assert_int_equal(stage.spoken, 0);
-    hear(1, RCMI_FAILURE_ASK, ballot_of(1, 2), 0, 1, RCMI_CLAIM);
-    hear(2, RCMI_FAILURE_WORD, ballot_of(0, 1), 0, 2, RCMI_CLAIM);
+    hear(1, RCMI_FAILURE_PREPARE, ballot_of(1, 2), 0, 1, RCMI_PROPOSAL_LATE);
+    hear(2, RCMI_FAILURE_PROMISE, ballot_of(0, 1), 0, 2, RCMI_PROPOSAL_LATE);
     (void)heard(1, RCMI_FAILURE_RECORD);
+    end();
+}
+
+/* Who waits looks now and then; the loop thread comes or does not. */
+static void await_ms(int ms, int each, bool loop_runs) {
+    for (int gone = 0; gone < ms && stage.spoken < 0; gone += each) {
+        stage.now_ns += (int64_t)each * MS;
+        if (loop_runs)
+            (void)rcmi_proposals_progress(proposals);
+        rcmi_proposals_await(proposals);
+    }
+}
+
+static void test_stuck_loop(void **state) {
+    (void)state;
+    begin(3);
+    find(RCMI_PROPOSAL_LATE);
+    await_ms(2500, 100, false);
+    assert_int_equal(stage.spoken, -1);
+    await_ms(1500, 100, false);
+    assert_int_equal(stage.spoken, 3);
+    end();
+}
+
+/* A machine that stands still keeps both threads from running. */
+static void test_stuck_machine(void **state) {
+    (void)state;
+    begin(3);
+    find(RCMI_PROPOSAL_LATE);
+    await_ms(20000, 10000, false);
+    assert_int_equal(stage.spoken, -1);
+    await_ms(90, 10, true);
+    stage.now_ns += 2500 * (int64_t)MS;
+    await_ms(100, 50, false);
+    assert_int_equal(stage.spoken, -1);
     end();
 }
 
@@ -337,6 +379,8 @@ int main(void) {
         cmocka_unit_test(test_voter),
         cmocka_unit_test(test_ballot_of_another),
         cmocka_unit_test(test_after_the_end),
+        cmocka_unit_test(test_stuck_loop),
+        cmocka_unit_test(test_stuck_machine),
     };
     return cmocka_run_group_tests_name("vote", tests, NULL, NULL);
 }

@@ -28,11 +28,26 @@ static void check_again(const struct rcmi_address *a) {
     if (len > RCMI_ADDRESS_MAX)
         return;
     fuzz_require(rcmi_address_parse(blob, len, &again) == RCM_OK, "it can be read again");
-    fuzz_require(
-        strcmp(again.host_id, a->host_id) == 0 && again.pid == a->pid && again.job == a->job &&
-            again.ntcp == a->ntcp && memcmp(again.life, a->life, sizeof a->life) == 0 &&
-            strcmp(again.unix_name, a->unix_name) == 0 && strcmp(again.hostname, a->hostname) == 0,
-        "it says the same again");
+    fuzz_require(strcmp(again.host_id, a->host_id) == 0 && again.pid == a->pid &&
+                     again.job == a->job && again.ntcp == a->ntcp &&
+                     memcmp(again.life, a->life, sizeof a->life) == 0 &&
+                     strcmp(again.unix_name, a->unix_name) == 0 &&
+                     strcmp(again.hostname, a->hostname) == 0 &&
+                     (!again.lacks[0] || strcmp(again.lacks, a->lacks) == 0),
+                 "it says the same again");
+}
+
+static void check_rows(const uint8_t *data, size_t size) {
+    struct rcmi_address_rows rows;
+    if (rcmi_address_rows(data, size, &rows) != RCM_OK)
+        return;
+    const char *const texts[] = {rows.host_id, rows.transports, rows.lacks};
+    for (size_t i = 0; i < 3; i++) {
+        const size_t at = (size_t)((const uint8_t *)texts[i] - data);
+        fuzz_require(at < size ? memchr(texts[i], 0, size - at) != NULL : !texts[i][0],
+                     "a text of the rows lies in the blob, or is empty");
+    }
+    (void)rcmi_registry_serves(rows.transports, rows.transports, true);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -46,6 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fuzz_require(pid >= 0 && memchr(text, 0, size - (size_t)((const uint8_t *)text - data)),
                      "a host name lies in the blob");
     (void)rcmi_address_look(data, size); /* only looks */
+    check_rows(data, size);
     const struct rcmi_transport *memory = rcmi_address_memory(data, size);
     fuzz_require(!memory || memory->multicast, "memory is shared by a transport with multicast");
     rcm_status status = rcmi_address_parse(data, size, &address);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fuzz target: the control messages of communicators (api/wire.c). */
+/* Fuzz target: the control messages of communicators (agreement_wire.h, diagnosis_wire.h). */
 #include "fuzz.h"
 #include <string.h>
-#include "wire.h"
+#include "agreement_wire.h"
+#include "diagnosis_wire.h"
 
 static bool is_shown(const char *text) {
     for (; *text; text++)
@@ -20,7 +21,7 @@ static bool take_failure(const uint8_t *data, size_t size) {
     fuzz_require(memchr(error.operation, 0, sizeof error.operation), "the operation ends");
     fuzz_require(is_shown(error.text) && is_shown(error.operation), "nothing moves the cursor");
     fuzz_require(error.status < 0, "a failure is an error");
-    fuzz_require(failure.kind <= RCMI_FAILURE_WORD && failure.weight <= RCMI_CLAIM_MISMATCH &&
+    fuzz_require(failure.kind <= RCMI_FAILURE_PROMISE && failure.weight <= RCMI_PROPOSAL_MISMATCH &&
                      failure.accepted <= failure.ballot && failure.ballot <= RCMI_BALLOT_MAX,
                  "a vote can be counted");
     fuzz_require(failure.kind == RCMI_FAILURE_RECORD || error.status == RCM_ERR_TIMEOUT ||
@@ -43,8 +44,8 @@ static bool take_inquiry(const uint8_t *data, size_t size) {
 }
 
 static bool take_record(const uint8_t *data, size_t size) {
-    struct rcmi_record record;
-    if (!rcmi_record_decode(data, size, &record))
+    struct rcmi_call_record record;
+    if (!rcmi_call_record_decode(data, size, &record))
         return false;
     fuzz_require(memchr(record.algorithm, 0, sizeof record.algorithm) && is_shown(record.algorithm),
                  "the algorithm ends and can be shown");
@@ -58,7 +59,7 @@ static bool take_agree(const uint8_t *data, size_t size) {
     if (!rcmi_agree_decode(data, size, &agree))
         return false;
     fuzz_require(rcmi_agree_bytes(agree.nranks) == size, "the set is there");
-    fuzz_require(agree.origin < (int32_t)agree.nranks, "who is to blame is a rank");
+    fuzz_require(agree.origin < (int32_t)agree.nranks, "the origin is a rank");
     for (uint32_t r = 0; r < RCMI_AGREE_RANKS_MAX; r++) {
         members += agree.set[r / 8] >> r % 8 & 1;
         fuzz_require(r + 1 != agree.nranks || members <= agree.nranks, "members are counted");

@@ -16,7 +16,8 @@ static void check_member(const struct rcmi_member *member) {
                      again.joined_at == member->joined_at &&
                      again.process.pid == member->process.pid &&
                      again.process.start == member->process.start &&
-                     strcmp(again.process.host, member->process.host) == 0,
+                     strcmp(again.process.host, member->process.host) == 0 &&
+                     strcmp(again.job_id, member->job_id) == 0 && again.wire == member->wire,
                  "and says the same");
     fuzz_require(member->generation > 0 && member->world_size > 0, "numbers are in range");
     fuzz_require(strlen(rcmi_member_people(member, 0, people)) > 0, "there is a sentence");

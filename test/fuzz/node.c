@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+#include "wire_version.h"
 
 enum { INPUTS_PER_NODE = 32, TURNS = 4 };
 
@@ -157,7 +158,7 @@ void fuzz_node_turn(struct rcmi_node *node) {
 struct rcmi_hello fuzz_hello(enum rcmi_hello_kind kind, const char *transport) {
     struct rcmi_hello hello = {
         .magic = RCMI_HELLO_MAGIC,
-        .version = RCMI_HELLO_VERSION,
+        .version = RCMI_WIRE_VERSION,
         .kind = (uint8_t)kind,
         .from = FUZZ_PEER,
         .to = FUZZ_RANK,

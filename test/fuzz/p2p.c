@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: what peers send point to point (api/p2p.c), on channels that are played here. The
+ * Fuzz target: what peers send point to point (api/p2p, transport/endpoint.h), on channels that are
+ * played here. The
  * input is a script: receives and sends are posted, and messages of every kind arrive from two
- * peers, in and out of order, with numbers as they should be and not. Works and their buffers are
- * freed as soon as they complete, so that a late touch is seen.
+ * peers, in and out of order, with numbers as they should be and not. Transfers and their buffers
+ * are freed as soon as they complete, so that a late touch is seen.
  */
 #include "fuzz.h"
 #include <stdlib.h>
 #include <string.h>
-#include "comm.h"
-#include "kernels.h"
+#include "endpoint_internal.h"
+#include "p2p.h"
 
 enum {
     RANKS = 3,
@@ -21,31 +22,13 @@ enum {
     UNGETTABLE = 2000, /* where it ends, */
     BROKEN = 4000,     /* and where the link breaks */
     GET_PIECE = 700,
-    ZERO_COPIES = 64
+    ZERO_COPIES = 64,
+    BARE_MIN = 300,
+    ZERO_COPY_MIN = 200,
+    PIECE_MIN = 256
 };
 
-static void fuzz_complete(struct rcm_work *work, rcm_status status);
-static void fuzz_comm_fail(rcm_comm *comm, const struct rcm_work *work);
-static rcm_status fuzz_open_writer(struct rcmi_channel **ret_channel, int peer);
-static rcm_status fuzz_open_reader(struct rcmi_channel **ret_channel, int peer);
-static void fuzz_close(struct rcmi_channel *channel);
 static struct rcmi_protocol protocol;
-
-#define rcmi_work_complete                             fuzz_complete
-#define rcmi_comm_fail                                 fuzz_comm_fail
-#define rcmi_channel_open_writer(n, e, i, peer, k, to) fuzz_open_writer(to, *(peer))
-#define rcmi_channel_open_reader(n, e, i, peer, to)    fuzz_open_reader(to, peer)
-#define rcmi_channel_close                             fuzz_close
-#define rcmi_channel_state(channel)                    RCM_OK
-#define rcmi_node_protocol(node)                       ((void)(node), &protocol)
-#define BARE_MIN                                       300
-#define ZERO_COPY_MIN                                  ((size_t)200)
-#define PIECE_MIN                                      ((size_t)256)
-#include "../../api/p2p.c"
-#include "../../api/p2p_direct.c"
-#include "../../api/p2p_get.c"
-#include "../../api/p2p_receive.c"
-#include "../../api/p2p_send.c"
 
 /* ---- Channels ------------------------------------------------------------------------------ */
 
@@ -71,8 +54,7 @@ struct played {
 };
 
 static struct played in_of[RANKS], out_of[RANKS];
-static struct rcm_comm comm;
-static struct rcmi_engine engine;
+static struct rcmi_messaging messaging;
 static struct rcmi_p2p *p2p;
 static int unfinished;
 static bool failed, zero_copying, posting, filling, draining, placing, helping;
@@ -281,12 +263,9 @@ static rcm_status play_open(struct played *channel, struct rcmi_channel **ret_ch
     return RCM_OK;
 }
 
-static rcm_status fuzz_open_writer(struct rcmi_channel **ret_channel, int peer) {
-    return play_open(&out_of[peer], ret_channel);
-}
-
-static rcm_status fuzz_open_reader(struct rcmi_channel **ret_channel, int peer) {
-    return play_open(&in_of[peer], ret_channel);
+static rcm_status fuzz_open(void *arg, int peer, bool writer, struct rcmi_channel **ret_channel) {
+    (void)arg;
+    return play_open(writer ? &out_of[peer] : &in_of[peer], ret_channel);
 }
 
 static void fuzz_close(struct rcmi_channel *channel) {
@@ -300,7 +279,8 @@ static void fuzz_close(struct rcmi_channel *channel) {
     memset(played, 0, sizeof *played);
 }
 
-/* ---- Works --------------------------------------------------------------------------------- */
+/* ---- Transfers ---------------------------------------------------------------------------------
+ */
 
 /* Nothing may still be written to memory that the user has back. */
 static void check_unposted(const struct rcmi_transfer *t) {
@@ -312,43 +292,43 @@ static void check_unposted(const struct rcmi_transfer *t) {
     }
 }
 
-static void fuzz_complete(struct rcm_work *work, rcm_status status) {
-    const struct rcmi_transfer *t = &work->transfer;
+/* One that is posted here: first, so that it is found by its transfer. */
+struct posted {
+    struct rcmi_transfer transfer;
+    bool sends;
+};
+
+static void fuzz_complete(struct rcmi_transfer *t, rcm_status status) {
+    const struct posted *posted = (const struct posted *)t;
     check_unposted(t);
     fuzz_require(status == RCM_OK || status == RCM_ERR_TRUNCATED || status == RCM_ERR_ABORTED,
-                 "a work ends well, truncated or with all others");
-    if (work->kind == RCMI_WORK_RECV && status != RCM_ERR_ABORTED) {
-        fuzz_require(work->message.source == t->peer, "who sent it is who was waited for");
-        fuzz_require(t->done == t->total && work->message.bytes == t->total, "all of it came");
+                 "a transfer ends well, truncated or with all others");
+    if (!posted->sends && status != RCM_ERR_ABORTED) {
+        fuzz_require(t->done == t->total, "all of it came");
         fuzz_require((status == RCM_ERR_TRUNCATED) == (t->total > t->mem.len),
                      "truncated is what is too long");
     }
     free(t->mem.bytes);
-    free(work);
+    free(t);
     unfinished--;
 }
 
-static void fuzz_comm_fail(rcm_comm *which, const struct rcm_work *work) {
-    (void)which;
-    (void)work;
-    failed = true;
-}
-
 static void post(struct fuzz_input *in, int peer, bool sends) {
-    struct rcm_work *work = calloc(1, sizeof *work);
+    struct posted *posted = calloc(1, sizeof *posted);
     const size_t bytes = fuzz_u16(in) % (4 * SLOT_BYTES);
     const uint8_t tag = fuzz_u8(in) % 8;
-    fuzz_require(work != NULL, "there is memory");
-    work->kind = sends ? RCMI_WORK_SEND : RCMI_WORK_RECV;
-    work->comm = &comm;
-    work->transfer = (struct rcmi_transfer){.peer = peer,
-                                            .tag = tag == 7 && !sends ? RCM_ANY_TAG : tag,
-                                            .mem = rcmi_mem_host(malloc(bytes ? bytes : 1), bytes),
-                                            .total = bytes};
+    fuzz_require(posted != NULL, "there is memory");
+    struct rcmi_transfer *t = &posted->transfer;
+    posted->sends = sends;
+    *t = (struct rcmi_transfer){.peer = peer,
+                                .tag = tag == 7 && !sends ? RCM_ANY_TAG : tag,
+                                .mem = rcmi_mem_host(malloc(bytes ? bytes : 1), bytes),
+                                .total = bytes};
     if (sends && bytes)
-        memset(work->transfer.mem.bytes, 'd', bytes);
+        memset(t->mem.bytes, 'd', bytes);
     unfinished++;
-    rcmi_p2p_post(p2p, work);
+    if ((sends ? rcmi_p2p_send(p2p, t) : rcmi_p2p_receive(p2p, t)) != RCM_OK)
+        failed = true;
 }
 
 /* ---- Arrivals ------------------------------------------------------------------------------ */
@@ -443,7 +423,9 @@ static void direct(struct fuzz_input *in, int peer, bool sends) {
     char *buffer = malloc(bytes ? bytes : 1);
     fuzz_require(buffer != NULL, "there is memory");
     memset(buffer, 'd', bytes ? bytes : 1);
-    atomic_store(&comm.unfinished, unfinished);
+    const struct rcmi_mem mem = rcmi_mem_host(buffer, bytes);
+    struct rcmi_endpoint *endpoint =
+        sends ? rcmi_p2p_endpoint(p2p, peer) : rcmi_p2p_endpoint_for_receive(p2p, peer);
     if (!sends) {
         struct rts said = {.header = {.tag = fuzz_u8(in) % 8, .total = fuzz_u16(in)}};
         struct header *header = &said.header;
@@ -458,11 +440,13 @@ static void direct(struct fuzz_input *in, int peer, bool sends) {
             arrive(peer, meta_right((enum kind)(kind & 7), kind >> 3 & 1, head + n), &said, head,
                    rest, n);
     }
-    const rcm_status status =
-        sends ? rcmi_p2p_send_now(&comm, peer, tag, buffer, bytes)
-              : rcmi_p2p_receive_now(&comm, peer, tag == 7 ? RCM_ANY_TAG : tag, buffer, bytes);
-    fuzz_require(status == RCM_OK || status == RCM_AGAIN, "the short way ends at once");
-    fuzz_require(status == RCM_AGAIN || unfinished == 0, "and is for who has nothing else to do");
+    /* It is for a rank that has nothing else to do. */
+    rcm_status status = RCM_AGAIN;
+    if (unfinished == 0 && endpoint)
+        status = sends ? rcmi_endpoint_send_now(endpoint, tag, &mem)
+                       : rcmi_endpoint_receive_now(endpoint, tag == 7 ? RCM_ANY_TAG : tag, &mem);
+    fuzz_require(status == RCM_OK || status == RCM_AGAIN || (!sends && status == RCM_PENDING),
+                 "the short way ends at once");
     free(buffer);
 }
 
@@ -510,7 +494,7 @@ static void step(struct fuzz_input *in) {
     progress();
 }
 
-/* Which messages are got, which are sent eagerly, which are stored past the caches. */
+/* Which messages are got, which are sent eagerly, which are stored by non-temporal stores. */
 static void choose_protocol(uint8_t ways) {
     static const struct rcmi_range ranges[4] = {{1, 0}, {0, SIZE_MAX}, {300, SIZE_MAX}, {0, 600}};
     protocol.get = ranges[ways & 3];
@@ -518,15 +502,23 @@ static void choose_protocol(uint8_t ways) {
     protocol.copy_non_temporal = ranges[ways >> 6 & 1];
 }
 
+/* Slots are small here, so that short inputs have long messages. */
+static rcm_status create(bool oversubscribed, bool narrow) {
+    rcmi_messaging_init(&messaging, &protocol, oversubscribed, RANKS);
+    messaging.open = fuzz_open;
+    messaging.close = fuzz_close;
+    messaging.completed = fuzz_complete;
+    messaging.bare_min = BARE_MIN;
+    messaging.zero_copy_min = ZERO_COPY_MIN;
+    messaging.piece_min = PIECE_MIN;
+    if (narrow)
+        messaging.budget = 4 * SLOT_BYTES; /* so that credits are given */
+    return rcmi_p2p_create(&messaging, RANKS, &p2p);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static int world_rank[RANKS] = {0, 1, 2};
     struct fuzz_input in = {data, size};
     const uint8_t flags = fuzz_u8(&in), ways = fuzz_u8(&in);
-    comm.engine = &engine;
-    comm.size = RANKS;
-    comm.slot_bytes = SLOT_BYTES;
-    comm.world_rank = world_rank;
-    atomic_flag_clear(&comm.driving);
     unfinished = 0;
     failed = false;
     asked = 0;
@@ -538,17 +530,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     placing = ways & 16;
     helping = ways & 32;
     choose_protocol(ways);
-    engine.crowd = flags & 16 ? 2 : 1;
-    engine.budget.spins = flags & 8 ? 2 : 0;
-    fuzz_require(rcmi_p2p_create(&comm, &p2p) == RCM_OK, "there is memory");
-    if (flags & 4)
-        p2p->budget = 4 * SLOT_BYTES; /* so that credits are given */
-    comm.p2p = p2p;
+    fuzz_require(create(flags & 16, flags & 4) == RCM_OK, "there is memory");
     for (int steps = 0; in.left > 0 && steps < STEPS && !failed; steps++)
         step(&in);
     fuzz_verdict = failed ? FUZZ_REFUSED : FUZZ_ACCEPTED;
     rcmi_p2p_cancel(p2p, RCM_ERR_ABORTED);
-    fuzz_require(unfinished == 0, "every work ends");
+    fuzz_require(unfinished == 0, "every transfer ends");
     rcmi_p2p_free(p2p);
     return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: status pages (api/page.c), and what is told to people of them (api/hang.c). The
- * input is several pages one after the other, as ranks of one job may have them, whatever is in
- * them; the first byte says how many.
+ * Fuzz target: status pages (api/diagnosis/page.c), and what is told to people of them
+ * (diagnosis/hang.c). The input is several pages one after the other, as ranks of one job may have
+ * them, whatever is in them; the first byte says how many.
  */
 #include "fuzz.h"
 #include <string.h>
@@ -17,7 +17,7 @@ static void require_readable(const char *text, size_t cap, const char *what) {
         fuzz_require((*c >= ' ' && *c <= '~') || *c == '\n', what);
 }
 
-/* A row as blame.c and tools/live.c make them. */
+/* A row as inquiry.c and tools/live.c make them. */
 static bool row_read(const void *page, struct rcmi_hang_row *row) {
     struct rcmi_page_owner owner = {0};
     char ways[RCMI_PROTOCOLS_TEXT];
@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         rcmi_hang_follow(rows, n, r);
     for (size_t cap = 2; cap <= sizeof sentence; cap += 149) {
         const int rank = rcmi_hang_conclude(rows, n, sentence, cap);
-        fuzz_require(rank >= -1 && rank < n, "who is to blame is a rank");
+        fuzz_require(rank >= -1 && rank < n, "the origin is a rank");
         require_readable(sentence, cap, "a conclusion can be read");
     }
     rcmi_hang_table(rows, n, text, sizeof text);

@@ -148,6 +148,9 @@ def address():
         'valid-life': address_blob(extra=address_field(11, u64(8) + u64(9))),
         'bad-life-length': address_blob(extra=address_field(11, u64(8))),
         'bad-tcp4-length': address_blob(extra=address_field(8, b'\0' * 5)),
+        'valid-lacks': good + address_field(12, b'shm cannot be used: x\0'),
+        'bad-lacks-unended': good + address_field(12, b'shm'),
+        'bad-lacks-long': good + address_field(12, b'x' * 200 + b'\0'),
         'bad-too-long': address_blob(extra=address_field(200, b'x' * 250) * 5),
     }
 
@@ -516,7 +519,7 @@ def ring():
         'bad-slots-back': (write(200) * 3 + back(0, 0) + back(1, 0) + write(200) * 3 +
                            put(8, u64(0)) + write(200)),
         'any-wild': wild(10, 1, 65535, 1) + look + line(7) + look + wild(201, 2, 0, 3) + look,
-        'any-wild-lent': wild(0, 1, 300, 1) * 3,
+        'any-wild-zero-copy': wild(0, 1, 300, 1) * 3,
     }
     seeds = {name: two + script for name, script in seeds.items()}
     return seeds | {
@@ -569,7 +572,7 @@ def place():
 JOB = 0x1122334455667788
 
 
-VERSION = 7  # RCMI_HELLO_VERSION
+VERSION = 8  # RCMI_WIRE_VERSION
 
 
 def greeting(kind=1, index=0, magic=0x52434d48, version=VERSION, sender=0, to=1, nranks=3, job=JOB,
@@ -753,7 +756,7 @@ def tcp_frames():
     receive, reader_closed, writer_closed = u8(1), u8(5), u8(6)
     write = lambda n: u8(2) + u8(n)
     expect = lambda eights: u8(3 + 8 * eights)
-    lend = lambda n: u8(4 + 8 * n)
+    zero_copy = lambda n: u8(4 + 8 * n)
     whole, slot = message(100), message(128)
     return {
         'valid-message': sends(message(5)) + receive,
@@ -761,7 +764,7 @@ def tcp_frames():
         'valid-many': (sends(message(128)) + receive) * 6,
         'valid-bytewise': b''.join(sends(whole[i:i + 1]) for i in range(len(whole))) + receive,
         'valid-credit': write(10) + sends(header(credit_kind, 0, 0, 1)),
-        'valid-credits': write(1) + write(2) + sends(header(credit_kind, 0, 0, 2)) + write(3) + lend(20),
+        'valid-credits': write(1) + write(2) + sends(header(credit_kind, 0, 0, 2)) + write(3) + zero_copy(20),
         'valid-expected': expect(16) + sends(whole[:60]) + sends(whole[60:]) + receive,
         'valid-expected-too-small': expect(2) + sends(whole) + receive,
         'valid-withdrawn': expect(16) + sends(whole[:60]) + expect(0) + sends(whole[60:]) + receive,
@@ -784,7 +787,7 @@ def tcp_frames():
         'valid-late': reader_closed + sends(whole) + sends(header(data_kind, 0x10001, 3, 0) + b'xyz'),
         'valid-closed-within': sends(whole[:60]) + reader_closed + sends(whole[60:]),
         'valid-closed-expected': expect(16) + sends(whole[:60]) + reader_closed + sends(whole[60:]),
-        'valid-writer-closed': lend(20) + write(7) + writer_closed,
+        'valid-writer-closed': zero_copy(20) + write(7) + writer_closed,
         'bad-kind': sends(header(5, 1, 0, 0)),
         'bad-text': sends(b'GET / HTTP/1.1\r\nHost: x\r\n\r\n'),
         'bad-index': sends(header(data_kind, 0xffff, 3, 0)),
@@ -805,7 +808,7 @@ def p2p():
     """Scripts: see step() in p2p.c. Slots have 1024 bytes; bit 7 of an operation is the peer."""
     def start(flags, get=0, eager=0, more=0):
         """flags: 1 sends without a copy, 2 posted receives, 4 a small budget, 8 shared slots, 16 a
-        crowd, 32 full and 64 unread slots. get: 0 never, 1 always, 2 from 300 bytes, 3 up to 600;
+        ranks_per_cpu, 32 full and 64 unread slots. get: 0 never, 1 always, 2 from 300 bytes, 3 up to 600;
         eager: the other way about for 0 and 1. more: 16 posted targets, 32 help, 64 stores past
         the caches."""
         return u8(flags) + u8(get + (eager << 2) + more)
@@ -965,14 +968,19 @@ def member():
     good = 'member 3 joined 4 4711 4700 123456 4026531836 9c2ba577-eacd-4ede-8a84-137a3c63c4a3 1763640000 node7'
     job = 'job 0123456789abcdef '
     valid = [good, good.replace('joined', 'left'), job + good, good.replace('node7', '-'),
-             'refused 14 1 store file /x is left over', 'refused 2 0 ', 'refused 9 7 a\x01b']
+             'refused 14 1 store file /x is left over', 'refused 2 0 ', 'refused 9 7 a\x01b',
+             good + ' wire=8', good + ' wire=2147483647 id=a', good + ' id=77.0', job + good + ' id=x', good + ' later=1 id=' + 'n' * 64 + ' x==',
+             good + ' later=', good + ' clock=1234567890', job + good + ' wire=8 clock=0']
     bad = ['', 'member', good[:-6], good + ' more', good.replace('joined', 'there'),
            good.replace('member 3', 'member 0'), good.replace('member 3', 'member 9223372036854775807'),
            good.replace(' 4 ', ' 0 ', 1), good.replace('4711', '-1'), good.replace('4711', '99999999999'),
            good.replace('node7', 'n' * 65), good.replace('9c2b', '9c2b' * 20), good.replace(' 3', '  3'),
            good.replace('node7', 'no\0de'), job, 'job 0123 ' + good, 'job 0123456789ABCDEF ' + good,
            'job ' + job + good, 'refused ', 'refused 1', 'refused 99 0 x', 'refused 0 0 x', 'refused 1 -1 x',
-           'x' * 500]
+           'x' * 500, good + ' id=', good + ' id=' + 'n' * 65, good + ' id=a\x01b', good + ' =x',
+           good + ' ', good + ' id=x ', good + ' wire=', good + ' wire=0', good + ' wire=-1',
+           good + ' wire=2147483648', good + ' wire=8a',
+           good + ' clock=', good + ' clock=-1', good + ' clock=12 ']
     return texts(valid, bad)
 
 

@@ -24,7 +24,7 @@ def environment(rank, size, url, host_id, more):
                        r'(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)$')
     env = {k: v for k, v in os.environ.items() if not other.match(k)}
     env.update(RINGCOMM_RANK=str(rank), RINGCOMM_WORLD_SIZE=str(size), RINGCOMM_URL=url,
-               RINGCOMM_TIMEOUT='60')
+               RINGCOMM_TIMEOUT='60', RINGCOMM_JOB_ID='hosts-test')
     if host_id:
         env['RINGCOMM_HOST_ID'] = host_id
     env.update(more)
@@ -252,7 +252,7 @@ def check_lost(outputs, cut_at, timeout, each=2, off=1, ranks=None):
             continue
         check(value_of(text, 'error', 'status') == 'RCM_ERR_PEER', f'rank {rank}: another status')
         origin = int(value_of(text, 'error', 'origin'))
-        check((origin // each == off) != (rank // each == off), f'rank {rank} blames rank {origin}')
+        check((origin // each == off) != (rank // each == off), f'rank {rank} names rank {origin}')
         said = re.search(r'^error .*text=(.*)$', text, re.M).group(1)
         check(re.search(rf'rank {origin} \(pid \d+ on h{origin // each}\): no sign of life from its '
                         rf'host for [\d.]+ s .RINGCOMM_PEER_TIMEOUT is {timeout} s', said),

@@ -195,6 +195,55 @@ static void pmix_rows(void **state) {
     }
 }
 
+/* Of which job, and who says so. */
+static void job_ids(void **state) {
+    static const struct {
+        const char *env, *id, *from; /* NULL: none */
+    } all[] = {
+        {OMPI MASTER, "", NULL},
+        {OMPI MASTER " PMIX_NAMESPACE=prte/1@2", "prte/1@2", "PMIX_NAMESPACE"},
+        {OMPI MASTER " OMPI_MCA_ess_base_jobid=77", "77", "OMPI_MCA_ess_base_jobid"},
+        {PMI MASTER, "", NULL},
+        {PMI MASTER " PMI_JOBID=12.3", "12.3", "PMI_JOBID"},
+        {SLURM MASTER, "12.0", "SLURM_JOB_ID and SLURM_STEP_ID"},
+        {SLURM MASTER " SLURM_RESTART_COUNT=2", "12.0", "SLURM_JOB_ID and SLURM_STEP_ID"},
+        /* the script of the step numbers its ranks by other names, or in another order */
+        {SLURM MASTER " RANK=4 WORLD_SIZE=5", "12.0", "SLURM_JOB_ID and SLURM_STEP_ID"},
+        {SLURM MASTER " RINGCOMM_RANK=0 RINGCOMM_WORLD_SIZE=5", "12.0",
+         "SLURM_JOB_ID and SLURM_STEP_ID"},
+        /* or starts several jobs, or is not of a step */
+        {SLURM MASTER " RANK=1 WORLD_SIZE=2", "", NULL},
+        {"RANK=1 WORLD_SIZE=4 " BATCH MASTER, "", NULL},
+        /* torchrun's own, or none */
+        {TORCH " TORCHELASTIC_RUN_ID=run7", "run7", "TORCHELASTIC_RUN_ID"},
+        {TORCH " TORCHELASTIC_RUN_ID=run7 TORCHELASTIC_RESTART_COUNT=3", "run7",
+         "TORCHELASTIC_RUN_ID"},
+        {TORCH " TORCHELASTIC_RUN_ID=none " SLURM " SLURM_STEP_NUM_TASKS=4", "", NULL},
+        {TORCH " TORCHELASTIC_RUN_ID=run7 RINGCOMM_JOB_ID=mine", "mine", "RINGCOMM_JOB_ID"},
+        {SLURM MASTER " RINGCOMM_JOB_ID=mine", "mine", "RINGCOMM_JOB_ID"},
+        {TORCH " RINGCOMM_JOB_ID=", "", NULL},
+        /* one that does not fit a word of 64 bytes is told apart all the same */
+        {TORCH " RINGCOMM_JOB_ID=0123456789012345678901234567890123456789012345678901234567890123",
+         "0123456789012345678901234567890123456789012345678901234567890123", "RINGCOMM_JOB_ID"},
+        {TORCH " RINGCOMM_JOB_ID=01234567890123456789012345678901234567890123456789012345678901234",
+         "0123456789012345678901234567890123456789#154eedaf0b4e1097", "RINGCOMM_JOB_ID"},
+        {TORCH " RINGCOMM_JOB_ID=a\tb", "a?b#e5bacb19041229c7", "RINGCOMM_JOB_ID"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct rcmi_launch l = {0};
+        environment(all[i].env);
+        if (rcmi_launch_resolve(NULL, &l) != RCM_OK)
+            fail_msg("(%s): %s", all[i].env, rcm_last_error());
+        if (strcmp(l.job_id, all[i].id) != 0)
+            fail_msg("(%s): the id is %s", all[i].env, l.job_id);
+        assert_true(!l.from.job_id == !all[i].from);
+        if (all[i].from)
+            assert_string_equal(l.from.job_id, all[i].from);
+        rcmi_launch_fini(&l);
+    }
+}
+
 /* What is shown of it. */
 static void items(void **state) {
     static const struct rcm_launch_item want[] = {
@@ -203,17 +252,19 @@ static void items(void **state) {
         {"local_rank", "1", "MPI_LOCALRANKID"},
         {"local_world_size", "", "not told"},
         {"url", "tcp://h:29500", "MASTER_ADDR and MASTER_PORT"},
+        {"job_id", "run7", "TORCHELASTIC_RUN_ID"},
     };
     struct rcm_launch_item item;
     (void)state;
-    environment("WORLD_SIZE=6 PMI_RANK=3 PMI_SIZE=6 PMI_FD=9 MPI_LOCALRANKID=1" MASTER);
-    for (size_t i = 0; i < 5; i++) {
+    environment("WORLD_SIZE=6 PMI_RANK=3 PMI_SIZE=6 PMI_FD=9 MPI_LOCALRANKID=1 "
+                "TORCHELASTIC_RUN_ID=run7" MASTER);
+    for (size_t i = 0; i < 6; i++) {
         check_ok(rcm_launch_at(i, &item));
         assert_string_equal(item.name, want[i].name);
         assert_string_equal(item.value, want[i].value);
         assert_string_equal(item.origin, want[i].origin);
     }
-    check_status(RCM_ERR_NOT_FOUND, rcm_launch_at(5, &item));
+    check_status(RCM_ERR_NOT_FOUND, rcm_launch_at(6, &item));
     check_status(RCM_ERR_INVALID, rcm_launch_at(0, NULL));
     environment("RANK=0");
     check_status(RCM_ERR_CONFIG, rcm_launch_at(0, &item));
@@ -274,11 +325,9 @@ static void session_directory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(environments),
-        cmocka_unit_test(pmix_rows),
-        cmocka_unit_test(items),
-        cmocka_unit_test(options_win),
-        cmocka_unit_test(session_directory),
+        cmocka_unit_test(environments), cmocka_unit_test(pmix_rows),
+        cmocka_unit_test(job_ids),      cmocka_unit_test(items),
+        cmocka_unit_test(options_win),  cmocka_unit_test(session_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

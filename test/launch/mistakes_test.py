@@ -67,6 +67,7 @@ APART = [
     ('; RINGCOMM_SLOTS=16', 'settings differ: RINGCOMM_SLOTS='),
     ('; RINGCOMM_ALGORITHM=all_reduce=ring',
      'settings differ: RINGCOMM_ALGORITHM= on rank 0, RINGCOMM_ALGORITHM=all_reduce=ring on rank 1'),
+    ('; RINGCOMM_JOB_ID=other', 'is of job ringcomm-'),
     ('RINGCOMM_SLOTS=8; RINGCOMM_TRANSPORT=tcp',
      'settings differ: RINGCOMM_TRANSPORT=auto on rank 0, RINGCOMM_TRANSPORT=tcp on rank 1'),
 ]

@@ -5,189 +5,16 @@
  *     stale CASE
  * Times are not asserted beyond "long before the deadline of rcm_init", which is a minute.
  */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-#include "ringcomm.h"
-
-enum { RANKS_MAX = 4, INIT_MS = 60000, SOON_S = 30 };
-
-static int errors;
-
-#define CHECK(condition, ...)                                                                      \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);                                        \
-            fprintf(stderr, __VA_ARGS__);                                                          \
-            fputc('\n', stderr);                                                                   \
-            errors++;                                                                              \
-        }                                                                                          \
-    } while (0)
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static void *shared_memory(size_t bytes) {
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED)
-        abort();
-    return at;
-}
-
-/* ---- Jobs ---------------------------------------------------------------------------------- */
-
-/* What a rank tells; in memory shared with the test. */
-struct told {
-    _Atomic bool joined; /* rcm_init is over, read while the rank still runs */
-    int status;
-    char text[512];
-    double seconds;
-    float sum; /* of all ranks' job numbers */
-    int destroyed;
-};
-
-struct job {
-    const char *url;
-    int number, size;
-    bool apart;         /* the ranks' parent is a process of their own */
-    bool orphan;        /* ends without rcm_destroy */
-    _Atomic bool *hold; /* the ranks go on when this is false; NULL: at once */
-    const char *ports;  /* RINGCOMM_PORTS of rank 1 */
-    const char *log;    /* file for its messages; NULL: as the test's */
-    int timeout_ms;     /* 0: a minute */
-    pid_t pids[RANKS_MAX], parent;
-    struct told *told;
-};
-
-static void rank_run(const struct job *job, int rank) {
-    struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
-    struct told *told = &job->told[rank];
-    const double start = now();
-    rcm_comm *comm = NULL;
-    float mine = (float)job->number;
-    options.rank = rank;
-    options.world_size = job->size;
-    options.url = job->url;
-    options.timeout_ms = job->timeout_ms ? job->timeout_ms : INIT_MS;
-    if (job->log && (!freopen(job->log, "w", stderr) || setenv("RINGCOMM_LOG", "warn", 1) != 0))
-        abort();
-    if (job->ports && rank == 1) {
-        setenv("RINGCOMM_PORTS", job->ports, 1);
-        setenv("RINGCOMM_TRANSPORT", "tcp", 1);
-    }
-    told->status = rcm_init(&options, &comm);
-    told->seconds = now() - start;
-    snprintf(told->text, sizeof told->text, "%s", told->status ? rcm_last_error() : "");
-    told->joined = true;
-    while (comm && job->hold && *job->hold)
-        usleep(1000);
-    if (comm && rcm_all_reduce(comm, &mine, &told->sum, 1, RCM_FLOAT32, RCM_SUM, NULL, NULL))
-        told->sum = -1;
-    if (job->orphan)
-        _exit(0);
-    told->destroyed = rcm_destroy(comm);
-    exit(0);
-}
-
-/* In the process that is the ranks' parent. */
-static void ranks_fork(struct job *job, int first, int last) {
-    for (int r = first; r <= last; r++) {
-        job->pids[r] = fork();
-        if (job->pids[r] == 0)
-            rank_run(job, r);
-    }
-}
-
-static void ranks_wait(struct job *job) {
-    for (int r = 0; r < RANKS_MAX; r++)
-        if (job->pids[r] > 0)
-            waitpid(job->pids[r], NULL, 0);
-    memset(job->pids, 0, sizeof job->pids);
-}
-
-static void job_start_some(struct job *job, int first, int last) {
-    fflush(NULL);
-    if (!job->told)
-        job->told = shared_memory(sizeof(struct told) * RANKS_MAX);
-    memset(job->told, 0, sizeof(struct told) * RANKS_MAX);
-    if (!job->apart) {
-        ranks_fork(job, first, last);
-        return;
-    }
-    job->parent = fork();
-    if (job->parent == 0) {
-        ranks_fork(job, first, last);
-        ranks_wait(job);
-        _exit(0);
-    }
-}
-
-static void job_start(struct job *job) {
-    job_start_some(job, 0, job->size - 1);
-}
-
-static void job_wait(struct job *job) {
-    ranks_wait(job);
-    if (job->parent > 0)
-        waitpid(job->parent, NULL, 0);
-    job->parent = 0;
-}
-
-static void job_await_init(const struct job *job, int rank) {
-    while (!job->told[rank].joined)
-        usleep(1000);
-}
-
-/* Everybody was refused, soon, with all of these words. */
-static void job_refused(const struct job *job, int first, int last, const char *a, const char *b,
-                        const char *c) {
-    for (int r = first; r <= last; r++) {
-        const struct told *t = &job->told[r];
-        printf("  rank %d after %.2f s: %s %s\n", r, t->seconds,
-               rcm_status_name((rcm_status)t->status), t->text);
-        CHECK(t->status < 0, "rank %d was not refused", r);
-        CHECK(t->seconds < SOON_S, "rank %d was refused only after %.1f s", r, t->seconds);
-        CHECK(strstr(t->text, a) && strstr(t->text, b) && strstr(t->text, c),
-              "rank %d: one of \"%s\", \"%s\", \"%s\" is missing in: %s", r, a, b, c, t->text);
-    }
-}
-
-static void job_went_well(const struct job *job) {
-    for (int r = 0; r < job->size; r++)
-        CHECK(job->told[r].status == RCM_OK && job->told[r].destroyed == RCM_OK &&
-                  job->told[r].sum == (float)(job->number * job->size),
-              "rank %d of job %d: %s, sum %g", r, job->number, job->told[r].text,
-              (double)job->told[r].sum);
-}
+#include "jobs.h"
 
 /* ---- Files --------------------------------------------------------------------------------- */
-
-static char folder[40], path[60], url[80];
-
-static void file_new(void) {
-    snprintf(folder, sizeof folder, "/tmp/ringcomm-stale-XXXXXX");
-    if (!mkdtemp(folder))
-        abort();
-    snprintf(path, sizeof path, "%s/store", folder);
-    snprintf(url, sizeof url, "file://%s", path);
-}
-
-static void file_remove(void) {
-    unlink(path);
-    CHECK(rmdir(folder) == 0, "something is left in %s", folder);
-}
 
 /* An earlier job whose ranks have died, all or only one while it waited for the others. */
 static void stale_file(void) {
@@ -281,31 +108,13 @@ static void together(void) {
 
 /* ---- TCP ----------------------------------------------------------------------------------- */
 
-/* A listener on a free port of loopback, none that the kernel gives to connections: it has to be
- * free still when a job wants it. */
-static int listener(int *ret_port) {
-    for (int tries = 0; tries < 1000; tries++) {
-        struct sockaddr_in a = {.sin_family = AF_INET};
-        const int port = 12000 + (int)(((unsigned)getpid() * 31 + (unsigned)rand()) % 20000);
-        const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        a.sin_port = htons((uint16_t)port);
-        *ret_port = port;
-        if (bind(fd, (struct sockaddr *)&a, sizeof a) == 0 && listen(fd, 10) == 0)
-            return fd;
-        close(fd);
-    }
-    abort();
-}
-
 /* A job serves its store at a port that another job was given, too. */
 static void port_of_a_job(void) {
     _Atomic bool *hold = shared_memory(sizeof *hold);
     struct job one = {.url = url, .number = 1, .size = 2, .apart = true, .hold = hold};
     struct job two = {.url = url, .number = 2, .size = 2, .apart = true};
     char port[20];
-    int number;
-    close(listener(&number));
+    const int number = free_port();
     snprintf(url, sizeof url, "tcp://127.0.0.1:%d", number);
     snprintf(port, sizeof port, "%d", number);
     *hold = true;
@@ -351,20 +160,9 @@ static void port_of_a_stranger(void) {
 static void kept_store(void) {
     struct job job = {.url = url, .number = 3, .size = 2};
     struct job dies = {.url = url, .number = 4, .size = 2, .orphan = true};
-    char server[80];
-    int number;
-    pid_t pid;
-    close(listener(&number));
+    const int number = free_port();
+    const pid_t pid = store_serve(number);
     snprintf(url, sizeof url, "tcp://127.0.0.1:%d?server=0", number);
-    snprintf(server, sizeof server, "tcp://127.0.0.1:%d?server=1", number);
-    fflush(NULL);
-    if ((pid = fork()) == 0) { /* this process must not have threads when it forks */
-        rcm_store *store;
-        if (rcm_store_open(server, 0, &store) != RCM_OK)
-            _exit(1);
-        for (;;)
-            pause();
-    }
     for (int i = 0; i < 3; i++) {
         job_start(&job);
         job_wait(&job);
@@ -389,6 +187,7 @@ static void others_are_told(void) {
     job_refused(&job, 0, 2, "RINGCOMM_PORTS", "nonsense", "range of ports");
     CHECK(strstr(job.told[0].text, "rank 1 could not join"), "rank 1 is not named: %s",
           job.told[0].text);
+    file_remove();
     file_new();
     job_start_some(&job, 0, 1);
     job_wait(&job);
@@ -398,11 +197,26 @@ static void others_are_told(void) {
     file_remove();
 }
 
+/* Rank 0 finds with the others that it cannot go on: it serves its store until they have found it,
+ * too. */
+static void all_find(void) {
+    for (int size = 2; size <= RANKS_MAX; size++) {
+        struct job job = {.url = url, .number = 1, .size = size, .no_files = true};
+        int number;
+        close(listener(&number));
+        snprintf(url, sizeof url, "tcp://127.0.0.1:%d", number);
+        job_start(&job);
+        job_wait(&job);
+        job_refused(&job, 0, size - 1, "RINGCOMM_TRANSPORT=shm serves ranks 0 and 1",
+                    "on rank 0 shm cannot be used: ", "shared memory");
+    }
+}
+
 /* The store that rank 0 should serve ends while rank 1 waits for the job's name. */
 static void store_dies(void) {
     const char *const key = "ringcomm/0/member/1";
     struct job job = {.url = url, .number = 1, .size = 2};
-    char server[96], client[96];
+    char server[116], client[116];
     rcm_store *store;
     int number;
     pid_t pid;
@@ -453,7 +267,7 @@ static void death_while_joining(int victim, const char *who) {
     char log[64];
     struct job job = {.url = url, .number = 1, .size = 4, .log = log};
     file_new();
-    snprintf(log, sizeof log, "%s/log", folder);
+    snprintf(log, sizeof log, "%.*s/log", (int)(strlen(path) - strlen("/store")), path);
     job_start_some(&job, 0, 2);
     CHECK(log_names(log, "rank 3 of 4 has not arrived within"),
           "no warning that rank 3 is missing");
@@ -487,6 +301,7 @@ int main(int argc, char **argv) {
                  {"port-of-a-stranger", port_of_a_stranger},
                  {"kept-store", kept_store},
                  {"others-are-told", others_are_told},
+                 {"all-find", all_find},
                  {"death", death},
                  {"store-dies", store_dies}};
     bool found = false;

@@ -29,7 +29,7 @@ rcm_status any_receive_try(struct any_receive *receive, int *ret_peer, size_t *r
         if (status != RCM_OK)
             return status;
         if (slot.meta != receive->tag)
-            continue; /* the caller keeps it aside, as api/p2p.c does */
+            continue; /* the caller keeps it aside, as api/p2p does */
         const size_t len = slot.len < receive->capacity ? slot.len : receive->capacity;
         __builtin_memcpy(receive->buffer, slot.bytes, len);
         rcmi_channel_release(receive->from[i]);

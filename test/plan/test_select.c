@@ -70,25 +70,25 @@ static void test_select(void **state) {
 
 /* Where ranks share processors and all messages go through one kernel, few messages in all are
  * better than few in a row. */
-static void test_select_crowded(void **state) {
+static void test_select_oversubscribed(void **state) {
     (void)state;
     struct rcmi_shape shape = *test_shape_dealt(&one, 8, 8);
     shape.loopback = true;
-    shape.crowd = 1;
+    shape.ranks_per_cpu = 1;
     assert_string_equal(selected(RCM_ALL_REDUCE, &shape, 8), "recursive_doubling");
     assert_string_equal(selected(RCM_BARRIER, &shape, 0), "dissemination");
-    shape.crowd = 4;
+    shape.ranks_per_cpu = 4;
     assert_string_equal(selected(RCM_ALL_REDUCE, &shape, 8), "binomial");
     assert_string_equal(selected(RCM_BARRIER, &shape, 0), "binomial");
     assert_string_equal(selected(RCM_ALL_REDUCE, &shape, (size_t)64 << 20), "binomial");
     assert_string_equal(selected(RCM_BROADCAST, &shape, (size_t)64 << 20), "binomial");
-    shape.crowd = 1;
+    shape.ranks_per_cpu = 1;
     assert_string_equal(selected(RCM_ALL_REDUCE, &shape, (size_t)64 << 20), "ring");
     assert_string_equal(selected(RCM_BROADCAST, &shape, (size_t)64 << 20), "chain");
     for (int p = 2; p <= 4; p++) { /* two processors */
         struct rcmi_shape few = *test_shape_dealt(&one, p, p);
         few.loopback = true;
-        few.crowd = p / 2.0;
+        few.ranks_per_cpu = p / 2.0;
         const bool alone = p == 2;
         assert_string_equal(selected(RCM_ALL_REDUCE, &few, 8),
                             alone ? "recursive_doubling" : "binomial");
@@ -198,9 +198,12 @@ static void test_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_find),           cmocka_unit_test(test_select),
-        cmocka_unit_test(test_select_crowded), cmocka_unit_test(test_costs_are_sane),
-        cmocka_unit_test(test_formulas),       cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_select),
+        cmocka_unit_test(test_select_oversubscribed),
+        cmocka_unit_test(test_costs_are_sane),
+        cmocka_unit_test(test_formulas),
+        cmocka_unit_test(test_cache),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests_name("plan selection", tests, NULL, NULL);

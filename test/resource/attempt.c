@@ -270,7 +270,7 @@ static void judge_rank(const struct attempt *a, int rank) {
     if (r->status > 0 || strcmp(rcm_status_name((rcm_status)r->status), "RCM_?") == 0)
         finding(a, rank, "returned what is no error");
     if (r->status == RCM_ERR_INTERNAL)
-        finding(a, rank, "blames the library");
+        finding(a, rank, "faults the library");
     if (r->status != RCM_OK && strlen(r->text) < 10)
         finding(a, rank, "says not why");
     if (r->forgotten)

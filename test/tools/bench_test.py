@@ -391,6 +391,14 @@ class Info(unittest.TestCase):
             self.assertIn(row['value'], ('usable', 'unusable'))
             self.assertNotEqual(row['text'], '')
 
+    def test_too_small_for_a_transport(self):
+        for limit, reason in ('-f 1000', 'File too large'), ('-n 12', 'descriptors'):
+            done = run('sh', '-c', f'ulimit {limit} && exec "$0" --transports --csv -', INFO)
+            rows = {r['name']: r for r in csv.DictReader(io.StringIO(done.stdout))}
+            self.assertEqual(rows['shm']['value'], 'unusable', limit)
+            self.assertIn(reason, rows['shm']['text'])
+            self.assertEqual(rows['tcp']['value'], 'usable')
+
     def test_origin_of_settings(self):
         def timeout(env):
             return [r for r in self.rows('--settings', env=env) if r['name'] == 'RINGCOMM_TIMEOUT']

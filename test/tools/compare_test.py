@@ -30,6 +30,7 @@ import builds
 import figures
 import libraries
 import measuring
+import results
 import svg
 import writing
 
@@ -472,6 +473,19 @@ class Tools(unittest.TestCase):
             writing.write_summary(os.path.join(folder, 's.csv'), summary)
             with open(os.path.join(folder, 's.csv'), encoding='utf-8') as file:
                 self.assertEqual(len(file.readlines()), 1 + 6)
+
+    def test_results_keep_the_newest_of_each_machine(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, 'RESULTS.md')
+            for machine, ours in (('one', 1.0), ('other', 2.0), ('one', 4.0)):
+                results.write(path, machine, [f'- a note of {ours}'],
+                              summary_of({figures.OURS: [ours] * 6, 'mpich': [8.0] * 6}))
+            with open(path, encoding='utf-8') as file:
+                text = file.read()
+        self.assertEqual(re.findall(r'^## (.*)$', text, re.MULTILINE), ['one', 'other'])
+        self.assertEqual(re.findall(r'a note of (.*)', text), ['4.0', '2.0'])
+        self.assertIn('| all_reduce, shm, 2 ranks | 4, 2.00 | 2.00 (2.00 to 2.00) |', text)
+        self.assertIn('| all_reduce, shm, 2 ranks | 2, 4.00 | 4.00 (4.00 to 4.00) |', text)
 
     def test_chart_without_points(self):
         self.assertFalse(svg.chart('/nonexistent/x.svg', 't', ('x', 'y'),

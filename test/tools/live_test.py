@@ -20,7 +20,7 @@ import unittest
 
 INFO, RUN, HANG = sys.argv[1:4]
 LIMIT = 50  # seconds: nothing may take longer
-MAGIC = 0x5243504147453034  # api/page.h
+MAGIC = 0x5243504147453034  # api/diagnosis/page.h
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK = 1033, 1, 2
 
 

@@ -95,7 +95,8 @@ class Started:
 
 def case_environment():
     env = {k: v for k, v in os.environ.items() if k != 'OMP_NUM_THREADS'}
-    env.update(RANK='77', WORLD_SIZE='99', RINGCOMM_URL='tcp://elsewhere:1', KEPT='as it was')
+    env.update(RANK='77', WORLD_SIZE='99', RINGCOMM_URL='tcp://elsewhere:1', RINGCOMM_JOB_ID='x',
+               KEPT='as it was')
     status, out, err, _ = run('-n', '2', '--', 'env', env=env)
     equal((status, err), (0, b''), 'status and stderr')
     lines = out.decode().splitlines()
@@ -117,6 +118,8 @@ def case_environment():
         true(0 < int(port) < 65536, f'MASTER_PORT {port}')
         equal(got['RINGCOMM_URL'], f'tcp://127.0.0.1:{port}?server=0', 'RINGCOMM_URL')
         true(got['TORCHELASTIC_RUN_ID'], 'TORCHELASTIC_RUN_ID is empty')
+        true(len(got['RINGCOMM_JOB_ID']) > 16, 'RINGCOMM_JOB_ID tells no jobs apart')
+        equal(got['RINGCOMM_JOB_ID'], got['TORCHELASTIC_RUN_ID'], 'RINGCOMM_JOB_ID')
     env['OMP_NUM_THREADS'] = '5'
     _, out, _, _ = sh(1, 'echo $OMP_NUM_THREADS', env=env)
     equal(out, b'[0] 5\n', 'an OMP_NUM_THREADS that was set')

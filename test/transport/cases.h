@@ -57,6 +57,10 @@ void case_dies_in_setup(void **state);
 void case_other_user(void **state);
 void case_status_page(void **state);
 
+/* cases_version.c: peers of another version. */
+void case_greeted_by_version(void **state);
+void case_answered_by_version(void **state);
+
 /* cases_process.c: nodes in forked processes, some of which are killed. */
 void case_two_processes(void **state);
 void case_stopped_help(void **state);

@@ -12,6 +12,7 @@
 #include "cases.h"
 #include "fd.h"
 #include "harness.h"
+#include "wire_version.h"
 
 void case_no_peers(void **state) {
     (void)state;
@@ -228,7 +229,7 @@ void case_status_page(void **state) {
 
 static void *say_farewell(void *arg) {
     struct side *side = arg;
-    CHECK_EQ(rcmi_node_farewell(side->node, limit()), RCM_OK);
+    CHECK_EQ(rcmi_node_farewell(side->node, limit(), NULL), RCM_OK);
     return NULL;
 }
 
@@ -414,7 +415,7 @@ void case_detour_named(void **state) {
              RCM_OK);
     while (rcmi_channel_state(writer) == RCM_AGAIN)
         side_drive(&sides[0]);
-    CHECK_EQ(rcmi_channel_state(writer), RCM_ERR_UNSUPPORTED);
+    CHECK_EQ(rcmi_channel_state(writer), RCM_ERR_SYSTEM);
     CHECK(strstr(rcm_last_error(), "(tcp, because its Unix socket does not work: ") != NULL);
     CHECK(strstr(rcm_last_error(), strerror(ECONNREFUSED)) != NULL);
     rcmi_channel_close(writer);
@@ -440,7 +441,7 @@ static void stranger_talk(int fd, int kind, uint32_t *random) {
     uint8_t noise[2000];
     struct rcmi_hello hello = {
         .magic = RCMI_HELLO_MAGIC,
-        .version = RCMI_HELLO_VERSION,
+        .version = RCMI_WIRE_VERSION,
         .kind = kind % 2 ? RCMI_HELLO_CONTROL : RCMI_HELLO_DATA,
         .index = (uint8_t)(kind * 50),
         .from = kind % 3 ? 1 : 0xffffffffu,
@@ -518,7 +519,7 @@ void case_dies_in_setup(void **state) {
     struct rcmi_reply reply = {.magic = 0};
     struct rcmi_hello hello = {
         .magic = RCMI_HELLO_MAGIC,
-        .version = RCMI_HELLO_VERSION,
+        .version = RCMI_WIRE_VERSION,
         .kind = RCMI_HELLO_CONTROL,
         .from = 1,
         .to = 0,
@@ -559,7 +560,7 @@ void case_dies_in_setup(void **state) {
 static void greet_as_nobody(const struct rcmi_address *address, const char *transport) {
     struct rcmi_hello hello = {
         .magic = RCMI_HELLO_MAGIC,
-        .version = RCMI_HELLO_VERSION,
+        .version = RCMI_WIRE_VERSION,
         .kind = RCMI_HELLO_CONTROL,
         .from = 1,
         .to = 0,

@@ -54,7 +54,7 @@ static void open_both(struct side *side, int peer, struct rcmi_channel **ret_in,
 static void leave(struct side *side, struct rcmi_channel *in, struct rcmi_channel *out) {
     rcmi_channel_close(in);
     rcmi_channel_close(out);
-    CHECK_EQ(rcmi_node_farewell(side->node, limit()), RCM_OK);
+    CHECK_EQ(rcmi_node_farewell(side->node, limit(), NULL), RCM_OK);
     for (int i = 0; i < 10; i++)
         nap();
     CHECK_EQ(atomic_load(&side->lost), 0);
@@ -136,7 +136,7 @@ static void child_help(struct side *side) {
         }
         rcmi_channel_close(out);
     }
-    CHECK_EQ(rcmi_node_farewell(side->node, limit()), RCM_OK);
+    CHECK_EQ(rcmi_node_farewell(side->node, limit(), NULL), RCM_OK);
     free(there);
     side_destroy(side);
 }
@@ -182,7 +182,7 @@ void case_stopped_help(void **state) {
     }
     CHECK(unfinished > 0);
     CHECK(late <= STOPS / slowness() / 20);
-    CHECK_EQ(rcmi_node_farewell(duel.side.node, limit()), RCM_OK);
+    CHECK_EQ(rcmi_node_farewell(duel.side.node, limit(), NULL), RCM_OK);
     child_join(duel.child);
     free(here);
     duel_close(&duel);
@@ -259,7 +259,7 @@ void case_farewell_processes(void **state) {
 
 /* ---- Death --------------------------------------------------------------------------------- */
 
-static void child_linger(struct side *side) {
+static void child_stay(struct side *side) {
     struct rcmi_channel *in, *out;
     child_begin(side);
     open_both(side, 0, &in, &out);
@@ -308,7 +308,7 @@ void case_killed_while_waiting(void **state) {
     for (int round = 0; round < 3; round++) {
         struct duel duel;
         struct rcmi_channel *in, *out;
-        duel_open(&duel, &setup, child_linger);
+        duel_open(&duel, &setup, child_stay);
         open_both(&duel.side, 1, &in, &out);
         flag_wait(duel.world, FLAG_READY);
         if (round == 1)

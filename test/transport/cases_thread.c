@@ -262,7 +262,7 @@ void case_multicast_refused(void **state) {
         else
             CHECK(status != RCM_OK);
     }
-    CHECK_EQ(status, RCM_ERR_UNSUPPORTED);
+    CHECK_EQ(status, RCM_ERR_SYSTEM);
     rcmi_channel_close(writer);
     for (int i = 0; i < 3; i++)
         side_destroy(&sides[i]);

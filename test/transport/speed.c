@@ -146,7 +146,7 @@ static double rate(int64_t start, int64_t bytes) {
     return (double)bytes / (double)(rcmi_now_ns() - start);
 }
 
-/* kind 0: channel slots, 1: lend and expect, 2: bare. */
+/* kind 0: channel slots, 1: zero-copy send and posted receive, 2: bare. */
 static double stream_rate(bool first, int kind, bool both) {
     int64_t send = first || both ? STREAM : 0, receive = !first || both ? STREAM : 0;
     trips(first, false, 8, 10); /* begin together */
@@ -167,7 +167,8 @@ static void report_stream(bool first, bool both) {
             best[kind] = r > best[kind] ? r : best[kind];
         }
     if (first)
-        printf("stream, 128 KiB, %s %6.2f GB/s, lend and expect %6.2f, bare tcp %6.2f\n",
+        printf("stream, 128 KiB, %s %6.2f GB/s, zero-copy send and posted receive %6.2f, bare tcp "
+               "%6.2f\n",
                both ? "both ways" : "one way  ", best[0], best[1], best[2]);
 }
 
@@ -215,7 +216,7 @@ static void measure(struct side *side, bool first) {
     trips(first, false, 8, 10);
     rcmi_channel_close(in);
     rcmi_channel_close(out);
-    CHECK_EQ(rcmi_node_farewell(side->node, limit()), RCM_OK);
+    CHECK_EQ(rcmi_node_farewell(side->node, limit(), NULL), RCM_OK);
     side_destroy(side);
     free(bulk);
 }

@@ -38,6 +38,10 @@ void rcmi_node_link_failed(struct rcmi_node *node, int peer) {
     atomic_fetch_add(&node->failures, 1);
 }
 
+void rcmi_channel_fail(struct rcmi_channel *channel) {
+    atomic_store(&channel->state, (int)rcmi_last_error()->status);
+}
+
 bool rcmi_node_polled(const struct rcmi_node *node) {
     (void)node;
     return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What each side of a fetch does with words in the ring that the other side cannot have meant
- * (transport/shm/assist.c): the reader says so and writes nothing more, the writer leaves it, and
+ * (transport/shm/help.c): the reader says so and writes nothing more, the writer leaves it, and
  * what the writer could not do the reader does.
  */
 #include <setjmp.h>
@@ -15,25 +15,25 @@
 #include "harness.h"
 
 #define BYTES     ((size_t)1 << 20)
-#define PIECE     ((size_t)256 << 10) /* as assist.c cuts a vector of so many bytes */
+#define PIECE     ((size_t)256 << 10) /* as help.c cuts a vector of so many bytes */
 #define PIECES    (BYTES / PIECE)
 #define HALF_BITS 24 /* of claims: number, pieces from the front, pieces from the back */
 #define UNTOUCHED 0xee
 
 /* A vector that is being fetched: one piece from the front is there. */
-struct fetch {
+struct get {
     struct pair pair;
     struct rcmi_channel *writer, *reader;
     struct rcmi_ring_desk *desk;
     uint8_t *there, *here;
 };
 
-static rcm_status fetch_go_on(struct fetch *f) {
+static rcm_status get_go_on(struct get *f) {
     bool moved = false;
     return get(f->reader, f->here, (uint64_t)(uintptr_t)f->there, BYTES, true, &moved);
 }
 
-static void fetch_begin(struct fetch *f) {
+static void get_begin(struct get *f) {
     const struct setup setup = {.slots = 3};
     limit_ms(20000);
     pair_open(&f->pair, &setup);
@@ -45,10 +45,10 @@ static void fetch_begin(struct fetch *f) {
     assert_non_null(f->desk);
     fill(f->there, BYTES, 1);
     memset(f->here, UNTOUCHED, BYTES);
-    assert_int_equal(fetch_go_on(f), RCM_AGAIN);
+    assert_int_equal(get_go_on(f), RCM_AGAIN);
 }
 
-static void fetch_end(struct fetch *f) {
+static void get_end(struct get *f) {
     rcmi_channel_close(f->writer);
     rcmi_channel_close(f->reader);
     pair_close(&f->pair);
@@ -60,7 +60,7 @@ static uint64_t claims(uint64_t number, uint64_t front, uint64_t back) {
     return number << 2 * HALF_BITS | front << HALF_BITS | back;
 }
 
-static bool untouched(const struct fetch *f, size_t from) {
+static bool untouched(const struct get *f, size_t from) {
     for (size_t i = from; i < BYTES; i++)
         if (f->here[i] != UNTOUCHED)
             return false;
@@ -73,7 +73,7 @@ static void claims_that_cannot_be(void **state) {
     const uint64_t words[] = {
         0,
         UINT64_MAX,
-        claims(2, 1, 0),          /* of another fetch */
+        claims(2, 1, 0),          /* of another get */
         claims(1, 0, 0),          /* what the reader took is free again */
         claims(1, 2, 0),          /* the reader has taken what it has not */
         claims(1, 1, PIECES),     /* more than there are */
@@ -81,61 +81,61 @@ static void claims_that_cannot_be(void **state) {
     };
     (void)state;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        struct fetch f;
-        fetch_begin(&f);
+        struct get f;
+        get_begin(&f);
         atomic_store(&f.desk->claims, words[i]);
-        assert_int_equal(fetch_go_on(&f), RCM_ERR_PROTOCOL);
+        assert_int_equal(get_go_on(&f), RCM_ERR_PROTOCOL);
         assert_non_null(strstr(rcm_last_error(), "pieces of a vector"));
         assert_true(untouched(&f, PIECE));
-        fetch_end(&f);
+        get_end(&f);
     }
 }
 
 static void fewer_than_before(void **state) {
-    struct fetch f;
+    struct get f;
     (void)state;
-    fetch_begin(&f);
+    get_begin(&f);
     assert_true(rcmi_channel_help(f.writer));
-    assert_int_equal(fetch_go_on(&f), RCM_AGAIN);
+    assert_int_equal(get_go_on(&f), RCM_AGAIN);
     atomic_store(&f.desk->claims, claims(1, 2, 0));
-    assert_int_equal(fetch_go_on(&f), RCM_ERR_PROTOCOL);
-    fetch_end(&f);
+    assert_int_equal(get_go_on(&f), RCM_ERR_PROTOCOL);
+    get_end(&f);
 }
 
 /* ---- What the reader may have written -------------------------------------------------------- */
 
 /* The writer can do nothing with it, and says so; the reader has it all in the end. */
-static void reader_does_it_alone(struct fetch *f) {
+static void reader_does_it_alone(struct get *f) {
     rcm_status status;
     assert_false(rcmi_channel_help(f->writer));
     assert_true(untouched(f, PIECE));
-    while ((status = fetch_go_on(f)) == RCM_AGAIN)
+    while ((status = get_go_on(f)) == RCM_AGAIN)
         assert_false(rcmi_channel_help(f->writer));
     assert_int_equal(status, RCM_OK);
     assert_memory_equal(f->here, f->there, BYTES);
-    fetch_end(f);
+    get_end(f);
 }
 
 static void no_permit(void **state) {
-    struct fetch f;
+    struct get f;
     (void)state;
-    fetch_begin(&f);
+    get_begin(&f);
     atomic_store(&f.desk->permit, 0);
     reader_does_it_alone(&f);
 }
 
 static void no_place(void **state) {
-    struct fetch f;
+    struct get f;
     (void)state;
-    fetch_begin(&f);
+    get_begin(&f);
     atomic_store(&f.desk->place, 64);
     reader_does_it_alone(&f);
 }
 
 static void nothing_from_there(void **state) {
-    struct fetch f;
+    struct get f;
     (void)state;
-    fetch_begin(&f);
+    get_begin(&f);
     atomic_store(&f.desk->from, 64);
     reader_does_it_alone(&f);
 }
@@ -144,17 +144,17 @@ static void lengths(void **state) {
     const size_t bytes[] = {0, 1, (size_t)1 << 40, (size_t)1 << 62, SIZE_MAX};
     (void)state;
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
-        struct fetch f;
-        fetch_begin(&f);
+        struct get f;
+        get_begin(&f);
         atomic_store(&f.desk->len, bytes[i]);
         reader_does_it_alone(&f);
     }
 }
 
 static void another_number(void **state) {
-    struct fetch f;
+    struct get f;
     (void)state;
-    fetch_begin(&f);
+    get_begin(&f);
     atomic_store(&f.desk->number, 77);
     reader_does_it_alone(&f);
 }

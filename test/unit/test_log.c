@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Log lines. The level is read once per process, so each case runs in a forked child. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "check.h"
@@ -135,6 +137,29 @@ static void test_no_sigpipe(void **state) {
     assert_int_equal(WEXITSTATUS(status), 7);
 }
 
+/* With stderr a file that may not grow, SIGXFSZ would kill it. */
+static void test_no_sigxfsz(void **state) {
+    (void)state;
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        sigset_t pending;
+        alarm(20);
+        dup2(fileno(file), STDERR_FILENO);
+        if (setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0}) != 0)
+            _exit(1);
+        rcmi_log(RCMI_LOG_ERROR, "nobody reads this");
+        _exit(sigpending(&pending) == 0 && !sigismember(&pending, SIGXFSZ) ? 7 : 1);
+    }
+    fclose(file);
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 7);
+}
+
 static void log_cleaned(void) {
     rcmi_log(RCMI_LOG_ERROR, "rank 1 said %s", "\x1b[2J\nringcomm error: forged");
 }
@@ -165,8 +190,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels),     cmocka_unit_test(test_unknown_level),
         cmocka_unit_test(test_long_line),  cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_no_sigpipe), cmocka_unit_test(test_cleaned),
-        cmocka_unit_test(test_seldom),
+        cmocka_unit_test(test_no_sigpipe), cmocka_unit_test(test_no_sigxfsz),
+        cmocka_unit_test(test_cleaned),    cmocka_unit_test(test_seldom),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

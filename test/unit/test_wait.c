@@ -174,42 +174,42 @@ static void test_processes_engine(void **state) {
 
 enum { SLEEPERS = 4 };
 
-struct crowd {
+struct sleepers {
     struct rcmi_bell bell;
     _Atomic int open, through;
 };
 
-static void *crowd_wait(void *arg) {
-    struct crowd *crowd = arg;
+static void *sleeper_wait(void *arg) {
+    struct sleepers *sleepers = arg;
     rcmi_deadline lost = rcmi_deadline_in(LOST_MS);
-    while (!atomic_load(&crowd->open) && !rcmi_deadline_passed(lost)) {
-        uint32_t seen = rcmi_bell_arm(&crowd->bell, RCMI_BELL_FUTEX_ONE);
-        if (!atomic_load(&crowd->open))
-            rcmi_bell_sleep(&crowd->bell, seen, lost);
-        rcmi_bell_disarm(&crowd->bell, RCMI_BELL_FUTEX_ONE);
+    while (!atomic_load(&sleepers->open) && !rcmi_deadline_passed(lost)) {
+        uint32_t seen = rcmi_bell_arm(&sleepers->bell, RCMI_BELL_FUTEX_ONE);
+        if (!atomic_load(&sleepers->open))
+            rcmi_bell_sleep(&sleepers->bell, seen, lost);
+        rcmi_bell_disarm(&sleepers->bell, RCMI_BELL_FUTEX_ONE);
     }
     if (!rcmi_deadline_passed(lost))
-        atomic_fetch_add(&crowd->through, 1);
+        atomic_fetch_add(&sleepers->through, 1);
     return NULL;
 }
 
-static void test_crowd(void **state) {
+static void test_many_sleepers(void **state) {
     (void)state;
-    struct crowd crowd;
-    memset(&crowd, 0, sizeof crowd);
+    struct sleepers sleepers;
+    memset(&sleepers, 0, sizeof sleepers);
     pthread_t threads[SLEEPERS];
     for (int i = 0; i < SLEEPERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, crowd_wait, &crowd), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, sleeper_wait, &sleepers), 0);
     rcmi_deadline lost = rcmi_deadline_in(LOST_MS);
-    while (atomic_load(&crowd.bell.armed) != SLEEPERS && !rcmi_deadline_passed(lost))
+    while (atomic_load(&sleepers.bell.armed) != SLEEPERS && !rcmi_deadline_passed(lost))
         sched_yield();
-    assert_int_equal(atomic_load(&crowd.bell.armed), SLEEPERS);
-    atomic_store(&crowd.open, 1);
-    rcmi_bell_ring(&crowd.bell, -1);
+    assert_int_equal(atomic_load(&sleepers.bell.armed), SLEEPERS);
+    atomic_store(&sleepers.open, 1);
+    rcmi_bell_ring(&sleepers.bell, -1);
     for (int i = 0; i < SLEEPERS; i++)
         pthread_join(threads[i], NULL);
-    assert_int_equal(atomic_load(&crowd.through), SLEEPERS);
-    assert_int_equal(atomic_load(&crowd.bell.armed), 0);
+    assert_int_equal(atomic_load(&sleepers.through), SLEEPERS);
+    assert_int_equal(atomic_load(&sleepers.bell.armed), 0);
 }
 
 /* ---- Arming against ringing, at the same moment --------------------------------------------- */
@@ -373,7 +373,7 @@ static int ask_roomy(void) {
     return pause.spins > 100 && pause.yields > 0;
 }
 
-static int ask_crowded(void) {
+static int ask_oversubscribed(void) {
     struct rcmi_pause pause = rcmi_pause_budget(2);
     return pause.spins == 0 && pause.yields >= 20;
 }
@@ -400,17 +400,17 @@ static int ask_ends(void) {
 
 /* Longer by a microsecond, or a yield, for each 4 KiB, up to a limit. */
 static int ask_bytes(void) {
-    const struct rcmi_pause roomy = rcmi_pause_budget(1), crowded = rcmi_pause_budget(2);
+    const struct rcmi_pause roomy = rcmi_pause_budget(1), shared = rcmi_pause_budget(2);
     const size_t mib = (size_t)1 << 20;
     const struct rcmi_pause few = rcmi_pause_for_bytes(roomy, 1000),
                             one = rcmi_pause_for_bytes(roomy, mib),
                             many = rcmi_pause_for_bytes(roomy, SIZE_MAX),
-                            more = rcmi_pause_for_bytes(crowded, mib),
-                            most = rcmi_pause_for_bytes(crowded, SIZE_MAX);
+                            more = rcmi_pause_for_bytes(shared, mib),
+                            most = rcmi_pause_for_bytes(shared, SIZE_MAX);
     return few.spins == roomy.spins && one.spins == roomy.spins + rcmi_pause_spins(256) &&
            one.yields == roomy.yields && many.spins == roomy.spins + rcmi_pause_spins(4000) &&
-           more.spins == 0 && more.yields == crowded.yields + 256 &&
-           most.yields == crowded.yields + 4000;
+           more.spins == 0 && more.yields == shared.yields + 256 &&
+           most.yields == shared.yields + 4000;
 }
 
 static int ask_bytes_set(void) {
@@ -427,7 +427,7 @@ static void test_pause_budget(void **state) {
     assert_int_equal(pause_ask(NULL, true, ask_roomy), 1);
     assert_int_equal(pause_ask("", true, ask_roomy), 1);
     assert_int_equal(pause_ask("auto", true, ask_roomy), 1);
-    assert_int_equal(pause_ask(NULL, true, ask_crowded), 1);
+    assert_int_equal(pause_ask(NULL, true, ask_oversubscribed), 1);
     assert_int_equal(pause_ask(NULL, true, ask_spins_more), 0);
     assert_int_equal(pause_ask(NULL, true, ask_ends), 1);
 }
@@ -443,7 +443,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pause_budget),    cmocka_unit_test(test_pause_setting),
         cmocka_unit_test(test_ring_armed_only), cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_crowd),           cmocka_unit_test(test_race),
+        cmocka_unit_test(test_many_sleepers),   cmocka_unit_test(test_race),
         cmocka_unit_test(test_threads_sleep),   cmocka_unit_test(test_threads_pause),
         cmocka_unit_test(test_threads_engine),  cmocka_unit_test(test_processes_sleep),
         cmocka_unit_test(test_processes_pause), cmocka_unit_test(test_processes_engine),

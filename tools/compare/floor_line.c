@@ -133,7 +133,7 @@ static bool channels_open(struct floor_side *side, struct line_channels *c) {
 static void channels_close(struct floor_side *side, struct line_channels *c, bool ok) {
     rcmi_channel_close(c->in);
     rcmi_channel_close(c->out);
-    if (ok && rcmi_node_farewell(c->node, side->floor->deadline_ns) != RCM_OK)
+    if (ok && rcmi_node_farewell(c->node, side->floor->deadline_ns, NULL) != RCM_OK)
         floor_failed("farewell");
     rcmi_node_destroy(c->node);
 }

@@ -57,6 +57,7 @@ static void env_set_ringcomm(struct env_list *list, const struct run_job *job, i
     env_set(list, "RINGCOMM_WORLD_SIZE=%d", job->nranks);
     env_set(list, "RINGCOMM_LOCAL_RANK=%d", rank);
     env_set(list, "RINGCOMM_LOCAL_WORLD_SIZE=%d", job->nranks);
+    env_set(list, "RINGCOMM_JOB_ID=%s", job->run_id);
     env_set(list, "RINGCOMM_URL=tcp://127.0.0.1:%d?server=0", job->port);
 }
 

@@ -21,7 +21,7 @@ struct run_job {
     int nranks;
     bool keep_going;     /* a rank that fails is not the end of the others */
     int port;            /* of the launcher's store */
-    const char *run_id;  /* TORCHELASTIC_RUN_ID */
+    const char *run_id;  /* TORCHELASTIC_RUN_ID, RINGCOMM_JOB_ID */
     const char *log_dir; /* NULL: none */
     struct run_cores cores;
     bool must_bind; /* a rank that cannot be bound is not started */

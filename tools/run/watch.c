@@ -85,7 +85,7 @@ static void watch_time_out(struct watch *watch) {
 
 /* Of ranks that ended between two looks, one that was killed is the cause, and one that exited
  * with an error its consequence. */
-static bool rank_blamed(const struct run_rank *rank, const struct run_rank *before) {
+static bool rank_failed_first(const struct run_rank *rank, const struct run_rank *before) {
     if (run_rank_status(rank) == 0)
         return false;
     return !before || (rank->by_signal && !before->by_signal);
@@ -113,7 +113,7 @@ static void watch_note_end(struct watch *watch, struct run_rank *rank) {
 }
 
 static void watch_check_ranks(struct watch *watch) {
-    struct run_rank *blamed = NULL;
+    struct run_rank *first = NULL;
     for (int r = 0; r < watch->job->nranks; r++) {
         struct run_rank *rank = &watch->ranks[r];
         if (!run_rank_check(rank))
@@ -122,12 +122,12 @@ static void watch_check_ranks(struct watch *watch) {
         run_rank_signal(rank, SIGTERM); /* its children, if it left any */
         if (watch->job->keep_going && !watch->stopping)
             watch_note_end(watch, rank);
-        else if (rank_blamed(rank, blamed))
-            blamed = rank;
+        else if (rank_failed_first(rank, first))
+            first = rank;
     }
-    if (!blamed || watch->stopping)
+    if (!first || watch->stopping)
         return;
-    watch->first = blamed->rank;
+    watch->first = first->rank;
     watch_stop(watch);
 }
 
@@ -312,7 +312,7 @@ static void watch_start_ranks(struct watch *watch) {
 }
 
 /* What is said of the rank that failed first, unless it only did what a signal asked for. */
-static void watch_blame(struct watch *watch) {
+static void watch_name_first(struct watch *watch) {
     if (watch->first < 0 || (watch->job->keep_going && watch->succeeded))
         return;
     struct run_rank *rank = &watch->ranks[watch->first];
@@ -369,7 +369,7 @@ int run_watch(const struct run_job *job, int signal_fd, int64_t timeout_ms) {
     }
     watch_start_ranks(&watch);
     watch_loop(&watch);
-    watch_blame(&watch);
+    watch_name_first(&watch);
     watch_loop(&watch); /* no rank is left: this writes the last words */
     int status = watch.status;
     if (status == 0 && watch.first >= 0 && !(job->keep_going && watch.succeeded))

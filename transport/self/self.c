@@ -31,7 +31,8 @@ static struct self_channel *self_of(struct rcmi_channel *channel) {
     return (struct self_channel *)channel;
 }
 
-static bool self_probe(char *reason, size_t cap) {
+static bool self_probe(const struct rcmi_need *need, char *reason, size_t cap) {
+    (void)need;
     snprintf(reason, cap, "always works");
     return true;
 }

@@ -157,7 +157,7 @@ void shm_channel_fini(struct rcmi_channel *channel) {
 
 /* ---- Data ------------------------------------------------------------------------------------ */
 
-rcm_status shm_blame(int rank) {
+rcm_status shm_peer_fault(int rank) {
     rcmi_last_error()->origin = rank;
     rcmi_last_error()->of_world = true;
     return rcmi_fail_context("rank %d", rank);
@@ -200,7 +200,7 @@ rcm_status shm_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
     else if (status == RCM_OK)
         ret_slot->bytes = rcmi_ring_payload(reader, len);
     if (status != RCM_OK)
-        return status < 0 ? shm_blame(channel->writer) : status;
+        return status < 0 ? shm_peer_fault(channel->writer) : status;
     ret_slot->len = len & ~RCMI_RING_FLAGS;
     const bool replies = ret_slot->len > RCMI_TINY && rcmi_ring_in_slot(reader);
     ret_slot->reply = replies && channel->nreaders == 1 ? reader->slot : NULL;

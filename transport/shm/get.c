@@ -175,7 +175,7 @@ static rcm_status claims_broken(struct shm_channel *shm, uint64_t claims) {
                     (unsigned long long)shm_claims_front(claims),
                     (unsigned long long)shm_claims_back(claims),
                     (unsigned long long)shm->getting.pieces);
-    return shm_blame(shm->base.writer);
+    return shm_peer_fault(shm->base.writer);
 }
 
 /* Takes the next piece. RCM_AGAIN: none, now. */
@@ -284,7 +284,7 @@ static rcm_status getting_changed(struct shm_channel *shm, struct rcmi_ring_desk
     shm->getting.broken = true;
     (void)rcmi_fail(RCM_ERR_PROTOCOL, 0, "a message of %zu bytes that is being got has %zu now",
                     shm->getting.len, len);
-    return shm_blame(shm->base.writer);
+    return shm_peer_fault(shm->base.writer);
 }
 
 rcm_status shm_get(struct rcmi_channel *channel, const struct rcmi_mem *mem, uint64_t remote,

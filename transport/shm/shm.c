@@ -8,19 +8,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-static bool shm_probe(char *reason, size_t cap) {
-    int fd = -1;
-    if (rcmi_memfd_create("ringcomm-probe", SHM_PAGE, &fd) != RCM_OK) {
-        snprintf(reason, cap, "%s", rcm_last_error());
-        return false;
-    }
-    rcmi_fd_close(&fd);
-    char gets[160];
-    (void)rcmi_process_reads_others(gets, sizeof gets);
-    snprintf(reason, cap, "memory files work; %s", gets);
-    return true;
-}
-
 static rcm_status shm_domain_init(void *arg, struct rcmi_node *node) {
     struct shm_domain *domain = arg;
     domain->node = node;

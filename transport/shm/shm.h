@@ -3,6 +3,7 @@
  * The inside of the shm transport: what its files share, and nothing for anybody else.
  *
  *   shm.c        the table; domains (one per node) and links
+ *   probe.c      whether this process can have what a node will have
  *   segment.c    the node's shared memory: its head, and ranges for channels
  *   channel.c    the two ends of a channel, on the ring of ring.h
  *   memory.c     memory handed out to the user, and what is mapped of the peers'
@@ -197,6 +198,9 @@ struct shm_offer {
     uint64_t number; /* as in struct shm_channel */
 };
 
+/* probe.c */
+bool shm_probe(const struct rcmi_need *need, char *reason, size_t cap);
+
 /* segment.c */
 rcm_status shm_segment_init(struct shm_domain *domain);
 void shm_segment_fini(struct shm_domain *domain);
@@ -274,7 +278,7 @@ bool shm_help(struct rcmi_channel *channel);
 /* channel.c */
 /* The error that was set is about nonsense in the memory, which this rank is thought to have
  * written. */
-rcm_status shm_blame(int rank);
+rcm_status shm_peer_fault(int rank);
 /* Publishes what the ring was given: rings the readers. */
 void shm_publish(const struct shm_channel *shm);
 rcm_status shm_writer_init(struct rcmi_channel *channel, void *const *links, int nreaders);

@@ -28,8 +28,8 @@ static void get_note(struct shm_channel *shm, const struct rcmi_mem *mem) {
 }
 
 /* There is no room, or the counters cannot be: then it was the only reader. */
-static rcm_status writer_blames(const struct shm_channel *shm, rcm_status status) {
-    return status < 0 && shm->link ? shm_blame(shm->link->peer) : status;
+static rcm_status writer_status(const struct shm_channel *shm, rcm_status status) {
+    return status < 0 && shm->link ? shm_peer_fault(shm->link->peer) : status;
 }
 
 rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
@@ -47,7 +47,7 @@ rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_me
     }
     const rcm_status status = rcmi_ring_room(writer);
     if (status != RCM_OK)
-        return writer_blames(shm, status);
+        return writer_status(shm, status);
     if (how == RCMI_RING_GET) {
         const uint64_t remote = (uint64_t)(uintptr_t)mem->bytes;
         get_note(shm, mem);
@@ -96,12 +96,13 @@ static void *posted_find(struct shm_channel *shm, size_t len) {
 rcm_status shm_reserve(struct rcmi_channel *channel, size_t len,
                        struct rcmi_reserved *ret_reserved) {
     struct shm_channel *shm = shm_of(channel);
-    const bool past = rcmi_range_has(channel->protocol->slot_non_temporal, len);
-    *ret_reserved = (struct rcmi_reserved){.stores = past ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL};
+    const bool non_temporal = rcmi_range_has(channel->protocol->slot_non_temporal, len);
+    *ret_reserved =
+        (struct rcmi_reserved){.stores = non_temporal ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL};
     shm->put = NULL;
     const rcm_status status = rcmi_ring_reserve(&shm->ring.writer, &ret_reserved->bytes);
     if (status != RCM_OK)
-        return writer_blames(shm, status);
+        return writer_status(shm, status);
     shm->put = posted_find(shm, len);
     if (shm->put)
         *ret_reserved = (struct rcmi_reserved){.bytes = shm->put, .posted = true};

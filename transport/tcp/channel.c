@@ -53,7 +53,7 @@ static rcm_status channel_list(struct tcp_channel *channel) {
 rcm_status tcp_writer_init(struct rcmi_channel *base, void *const *links, int nreaders) {
     struct tcp_channel *channel = channel_of(base);
     if (nreaders != 1)
-        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "a tcp channel has one reader, not %d", nreaders);
+        return rcmi_fail(RCM_ERR_INTERNAL, 0, "a tcp channel has one reader, not %d", nreaders);
     rcm_status status = channel_init(channel, links[0]);
     if (status != RCM_OK)
         return status;

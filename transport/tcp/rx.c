@@ -270,7 +270,7 @@ static int rx_vector(const struct tcp_rx *rx, struct iovec *iov) {
 }
 
 /* RCM_AGAIN: nothing came. */
-static rcm_status rx_check(const struct tcp_stream *stream, ssize_t got) {
+static rcm_status rx_check(struct tcp_stream *stream, ssize_t got) {
     const int peer = stream->link->peer;
     if (got > 0)
         return RCM_OK;
@@ -278,6 +278,10 @@ static rcm_status rx_check(const struct tcp_stream *stream, ssize_t got) {
         return rcmi_fail_peer(RCM_ERR_PEER, peer, "rank %d closed its data connection", peer);
     if (errno == EAGAIN || errno == EWOULDBLOCK)
         return RCM_AGAIN;
+    if (errno == EFAULT && stream->rx.to && stream->rx.placed) {
+        tcp_fault_receive(stream);
+        return RCM_AGAIN;
+    }
     return rcmi_fail_peer(rcmi_status_of_errno(errno), peer, "receiving from rank %d failed: %s",
                           peer, strerror(errno));
 }

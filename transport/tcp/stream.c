@@ -166,7 +166,7 @@ void tcp_stream_want_out(struct tcp_stream *stream, bool want) {
 static bool stream_break(struct tcp_stream *stream) {
     tcp_lock_take(&stream->queue_lock);
     bool first = !atomic_exchange(&stream->broken, true);
-    if (first && stream->fd >= 0)
+    if (first && stream->fd >= 0 && !rcmi_fd_distrusted())
         (void)epoll_ctl(stream->domain->epoll, EPOLL_CTL_DEL, stream->fd, NULL);
     tcp_lock_drop(&stream->queue_lock);
     return first;
@@ -180,7 +180,7 @@ void tcp_stream_fail(struct tcp_stream *stream) {
 /* Closing a socket with unread bytes resets the connection, and what the kernel still holds for
  * the peer would be lost with it: so send what can be sent, then read what is there. */
 static void stream_settle(struct tcp_stream *stream) {
-    if (stream->fd < 0 || atomic_load(&stream->broken))
+    if (stream->fd < 0 || atomic_load(&stream->broken) || rcmi_fd_distrusted())
         return;
     tcp_tx_kick(stream);
     for (int i = 0; i < DRAIN_ROUNDS; i++)

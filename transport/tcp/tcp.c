@@ -271,7 +271,8 @@ static void link_fini(void *data) {
         tcp_stream_fini(&link->streams[i]);
 }
 
-static bool tcp_probe(char *reason, size_t cap) {
+static bool tcp_probe(const struct rcmi_need *need, char *reason, size_t cap) {
+    (void)need;
     snprintf(reason, cap, "sockets always work");
     return true;
 }

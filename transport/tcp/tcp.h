@@ -7,6 +7,7 @@
  *   rx.c       what arrives: frames into slots or into the reader's own memory, credits
  *   peek.c     reading small messages without being made to acknowledge them
  *   tx.c       what leaves: a first-in, first-out list of frames, gathered into few system calls
+ *   fault.c    memory of the user that cannot be read or written
  *   channel.c  the two ends of a channel
  *
  * A *stream* is one data socket with all that belongs to it; a link has TCP_STREAMS of them and a
@@ -138,6 +139,10 @@ struct tcp_stream {
     /* Credit frames that travel with the next data; under queue_lock, see tcp_tx_defer. */
     struct tcp_frame *deferred;
     _Atomic bool defers; /* there are any; relaxed, a hint for those who do not hold the lock */
+    /* The rest of the first frame cannot be read: nothing is sent, and nothing counts as queued,
+     * until its channel ends at the peer. Under queue_lock. */
+    bool held;
+    bool single; /* the next call takes the first frame only, to find who is at fault; tx_lock */
     /* Frames in the list, written under queue_lock. seq_cst: a thread that queues and then fails
      * to get tx_lock relies on the holder looking here after having dropped it. */
     _Atomic uint32_t queued;
@@ -204,7 +209,7 @@ struct tcp_channel {
     /* Messages the reader gave back; by rx (release), pairs with the acquire in reserve. */
     _Atomic uint64_t returned;
     /* Zero-copy frames not yet sent; up by the writer, down by tx (release), acquire in
-     * tcp_completed. */
+     * tcp_completed. One more if the channel failed for its user's memory. */
     _Atomic uint32_t zero_copy;
 
     /* Reader. */
@@ -283,12 +288,28 @@ void tcp_tx_promote(struct tcp_stream *stream);
 bool tcp_tx_kick(struct tcp_stream *stream);
 /* The same from progress, together with deferred credits of writers that have run out of slots. */
 bool tcp_tx_move(struct tcp_stream *stream);
-/* Copies what zero-copy sends of the channel have not sent yet to slots of its own. */
+/* Copies what zero-copy sends of the channel have not sent yet to slots of its own, as far as it
+ * can be read. */
 void tcp_tx_stage(struct tcp_stream *stream, struct tcp_channel *channel);
 /* Takes the channel's frames out of the list; those that must still travel are copied. */
 void tcp_tx_forget(struct tcp_stream *stream, struct tcp_channel *channel);
 /* Empties the list of a stream that is down. */
 void tcp_tx_drop(struct tcp_stream *stream);
+
+/* The list of frames; under queue_lock. _append: at its end. _all: takes all out. */
+void tcp_frames_append(struct tcp_stream *stream, struct tcp_frame *frame);
+struct tcp_frame *tcp_frames_all(struct tcp_stream *stream);
+
+/* fault.c */
+/* The kernel could not read what was to be sent. False: that is no user's fault. tx_lock. */
+bool tcp_fault_send(struct tcp_stream *stream);
+/* Nor write what came to where its reader wants it: it goes to its slot. rx.lock. */
+void tcp_fault_receive(struct tcp_stream *stream);
+/* Copies the user's memory. False: it cannot be read. */
+bool tcp_fault_copy(void *to, const void *from, size_t len);
+/* The channel's frames are not sent any more, but the rest of one that has begun, once the channel
+ * ends: zeros, which its reader drops. Both locks. */
+void tcp_fault_withdraw(struct tcp_stream *stream, struct tcp_channel *channel);
 
 /* channel.c */
 rcm_status tcp_writer_init(struct rcmi_channel *base, void *const *links, int nreaders);

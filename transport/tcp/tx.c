@@ -42,15 +42,22 @@ static void frame_finish(struct tcp_stream *stream, struct tcp_frame *frame) {
         rcmi_node_ring(stream->domain->node);
 }
 
-/* Under queue_lock: appends. */
-static void list_append(struct tcp_stream *stream, struct tcp_frame *frame) {
+void tcp_frames_append(struct tcp_stream *stream, struct tcp_frame *frame) {
     frame->next = NULL;
     if (stream->last)
         stream->last->next = frame;
     else
         stream->first = frame;
     stream->last = frame;
-    atomic_fetch_add(&stream->queued, 1);
+    if (!stream->held)
+        atomic_fetch_add(&stream->queued, 1);
+}
+
+struct tcp_frame *tcp_frames_all(struct tcp_stream *stream) {
+    struct tcp_frame *frame = stream->first;
+    stream->first = stream->last = NULL;
+    atomic_store(&stream->queued, 0);
+    return frame;
 }
 
 /* Under queue_lock: takes the first frame out. */
@@ -70,7 +77,7 @@ static void list_promote(struct tcp_stream *stream, bool everything) {
         struct tcp_frame *frame = *at;
         if (everything || tcp_credit_is_due(frame->owner) || tcp_writer_is_stuck(frame->owner)) {
             *at = frame->next;
-            list_append(stream, frame);
+            tcp_frames_append(stream, frame);
         } else {
             at = &frame->next;
         }
@@ -105,7 +112,7 @@ void tcp_tx_queue(struct tcp_stream *stream, struct tcp_frame *frame) {
     tcp_lock_take(&stream->queue_lock);
     bool down = atomic_load(&stream->broken);
     if (!down)
-        list_append(stream, frame);
+        tcp_frames_append(stream, frame);
     if (!down && stream->deferred)
         list_promote(stream, true);
     tcp_lock_drop(&stream->queue_lock);
@@ -136,7 +143,8 @@ static int tx_gather(struct tcp_stream *stream, struct iovec *iov, size_t *ret_t
     *ret_total = 0;
     tcp_lock_take(&stream->queue_lock);
     struct tcp_frame *frame = stream->first;
-    for (int i = 0; frame && i < TCP_GATHER; i++, frame = frame->next) {
+    const int most = stream->single ? 1 : TCP_GATHER;
+    for (int i = 0; frame && i < most; i++, frame = frame->next) {
         if (frame->owner && frame == &frame->owner->credit && frame->done == 0)
             frame->header.meta += atomic_exchange(&frame->owner->owed, 0);
         niov += frame_vector(frame, iov + niov, ret_total);
@@ -189,6 +197,8 @@ static bool tx_send(struct tcp_stream *stream) {
     do {
         sent = tx_write(stream->fd, iov, niov, total);
     } while (sent < 0 && errno == EINTR);
+    if (sent < 0 && errno == EFAULT && tcp_fault_send(stream))
+        return true;
     if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS) {
         rcm_status status = rcmi_status_of_errno(errno);
         status = rcmi_fail_peer(status, stream->link->peer, "sending to rank %d failed: %s",
@@ -197,6 +207,7 @@ static bool tx_send(struct tcp_stream *stream) {
         return false;
     }
     if (sent > 0) {
+        stream->single = false;
         atomic_store_explicit(&stream->answered, true, memory_order_relaxed);
         tx_retire(stream, (size_t)sent);
     }
@@ -243,19 +254,28 @@ bool tcp_tx_move(struct tcp_stream *stream) {
 
 /* ---- Closing ------------------------------------------------------------------------------- */
 
+/* The frame's payload from its own slot: a copy, or zeros if there is nothing to copy from. */
+static bool frame_stage(struct tcp_frame *frame) {
+    struct tcp_channel *channel = frame->owner;
+    uint8_t *stage = channel->memory + (frame - channel->frames) * channel->stride;
+    const bool readable = tcp_fault_copy(stage, frame->payload, frame->header.len);
+    if (!readable)
+        memset(stage, 0, frame->header.len);
+    frame->payload = stage;
+    frame->zero_copy = false;
+    atomic_fetch_sub_explicit(&channel->zero_copy, 1, memory_order_release);
+    return readable;
+}
+
 void tcp_tx_stage(struct tcp_stream *stream, struct tcp_channel *channel) {
+    bool readable = true;
     tcp_lock_take(&stream->tx_lock);
     tcp_lock_take(&stream->queue_lock);
-    for (struct tcp_frame *frame = stream->first; frame; frame = frame->next) {
-        if (frame->owner != channel || !frame->zero_copy)
-            continue;
-        uint8_t *stage = channel->memory + (frame - channel->frames) * channel->stride;
-        if (frame->header.len)
-            memcpy(stage, frame->payload, frame->header.len);
-        frame->payload = stage;
-        frame->zero_copy = false;
-        atomic_fetch_sub_explicit(&channel->zero_copy, 1, memory_order_release);
-    }
+    for (struct tcp_frame *frame = stream->first; frame; frame = frame->next)
+        if (frame->owner == channel && frame->zero_copy)
+            readable = frame_stage(frame) && readable;
+    if (!readable)
+        tcp_fault_withdraw(stream, channel);
     tcp_lock_drop(&stream->queue_lock);
     tcp_lock_drop(&stream->tx_lock);
     /* Others may have been turned away by the lock. */
@@ -306,14 +326,13 @@ void tcp_tx_forget(struct tcp_stream *stream, struct tcp_channel *channel) {
     tcp_lock_take(&stream->tx_lock);
     tcp_lock_take(&stream->queue_lock);
     deferred_forget(stream, channel);
-    struct tcp_frame *frame = stream->first;
-    stream->first = stream->last = NULL;
-    atomic_store(&stream->queued, 0);
+    stream->held = stream->held && stream->first->owner != channel;
+    struct tcp_frame *frame = tcp_frames_all(stream);
     while (frame) {
         struct tcp_frame *next = frame->next;
         struct tcp_frame *stays = frame_replace(frame, channel, &lost);
         if (stays)
-            list_append(stream, stays);
+            tcp_frames_append(stream, stays);
         frame = next;
     }
     tcp_lock_drop(&stream->queue_lock);
@@ -330,9 +349,9 @@ void tcp_tx_forget(struct tcp_stream *stream, struct tcp_channel *channel) {
 void tcp_tx_drop(struct tcp_stream *stream) {
     tcp_lock_take(&stream->tx_lock);
     tcp_lock_take(&stream->queue_lock);
-    struct tcp_frame *frame = stream->first;
-    stream->first = stream->last = stream->deferred = NULL;
-    atomic_store(&stream->queued, 0);
+    struct tcp_frame *frame = tcp_frames_all(stream);
+    stream->deferred = NULL;
+    stream->held = false;
     tcp_lock_drop(&stream->queue_lock);
     while (frame) {
         struct tcp_frame *next = frame->next;

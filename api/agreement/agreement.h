@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * api/agreement/: what the ranks of a communicator agree on while any of them may die. Two
+ * protocols of consensus, each for one question:
+ *
+ *   survivors.c  who is left, for rcm_comm_shrink. Asked once in a while, by a blocking call of
+ * all; the answer is a set that must be the same on every survivor for ever, so a leader hears
+ * everybody that lives, and an answer survives the death of its leader. cause.c      why a
+ * communicator failed, where ranks have found different causes (a timeout, a mismatch). Asked at
+ * any moment by any rank; it must be answered within half a second by a majority, or without one if
+ * there is none: a vote on one value.
+ *
+ *      communicators (api/comm.c, api/shrink.c)
+ *           |  members; functions that tell and fail
+ *      [ agreement ]
+ *           |  messages on control streams (agreement_wire.h)
+ *      node (transport/)
+ *
+ * Not here: finding a cause (diagnosis/), and what is done with an answer.
+ */
+#ifndef RCMI_AGREEMENT_H
+#define RCMI_AGREEMENT_H
+
+#include "agreement_wire.h"
+#include "clock.h"
+#include "members.h"
+
+/* ---- survivors.c */
+struct rcmi_agreements;
+
+/* One per node. revoke: the communicator of this epoch is of no use, for the reason in the thread's
+ * error; origin: its rank that caused it. Loop thread. */
+struct rcmi_agreements_config {
+    struct rcmi_node *node;
+    int rank, nranks; /* of the world */
+    void *arg;
+    void (*revoke)(void *arg, uint32_t epoch, int origin);
+};
+rcm_status rcmi_agreements_create(const struct rcmi_agreements_config *config,
+                                  struct rcmi_agreements **ret_agreements);
+void rcmi_agreements_free(struct rcmi_agreements *agreements);
+/* Collective among the members that live. *number: of the last agreement of these members that this
+ * rank took part in, 0 at first. ret_members: room for all; ranks of them. ret_epoch: of the
+ * communicator to be made. */
+rcm_status rcmi_agree(struct rcmi_agreements *agreements, const struct rcmi_members *members,
+                      uint32_t *number, rcmi_deadline deadline, int *ret_members, int *ret_nmembers,
+                      uint32_t *ret_epoch);
+/* Loop thread: a message of peer, a world rank; and that some link has ended. */
+void rcmi_agree_hear(struct rcmi_agreements *agreements, int peer, const struct rcmi_agree *said);
+void rcmi_agree_wake(struct rcmi_agreements *agreements);
+
+/* ---- cause.c; weight: enum rcmi_proposal_weight */
+struct rcmi_proposals;
+
+/* One per communicator. */
+struct rcmi_proposals_config {
+    const struct rcmi_members *members; /* stay as they are */
+    void *arg;
+    /* Has the communicator failed? */
+    bool (*failed)(void *arg);
+    /* If so, tells rank of it, and why; else false. */
+    bool (*tell)(void *arg, int rank);
+    /* rank was asked what it waits for, and did not answer. */
+    bool (*silent)(void *arg, int rank);
+    /* This is why it fails. Loop thread. */
+    void (*agreed)(void *arg, const struct rcm_error *error);
+};
+rcm_status rcmi_proposals_create(const struct rcmi_proposals_config *config,
+                                 struct rcmi_proposals **ret_proposals);
+void rcmi_proposals_free(struct rcmi_proposals *proposals);
+/* The error, a timeout or a mismatch, is proposed to be why the communicator fails. Any thread. */
+void rcmi_proposals_add(struct rcmi_proposals *proposals, const struct rcm_error *error,
+                        int weight);
+/* Whether something was proposed: the communicator is about to fail. Any thread. */
+bool rcmi_proposals_are_open(const struct rcmi_proposals *proposals);
+/* Driver, again and again while something is proposed: chooses for itself where the loop thread,
+ * which is to vote, is stuck. */
+void rcmi_proposals_await(struct rcmi_proposals *proposals);
+/* Loop thread: a message of another rank, which is no record; the next step, returns when to come
+ * again. */
+void rcmi_proposals_hear(struct rcmi_proposals *proposals, int rank,
+                         const struct rcmi_failure *said, const struct rcm_error *error);
+rcmi_deadline rcmi_proposals_progress(struct rcmi_proposals *proposals);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The control messages of agreement/: that a communicator failed and why, and who is left. */
+#ifndef RCMI_AGREEMENT_WIRE_H
+#define RCMI_AGREEMENT_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "ringcomm.h"
+
+/* That a communicator has failed; or, before it does by a timeout or a mismatch, the vote on why
+ * (cause.c). */
+enum rcmi_failure_kind {
+    RCMI_FAILURE_RECORD,
+    RCMI_FAILURE_PROPOSAL, /* a finding, for the receiver to put to the vote */
+    RCMI_FAILURE_PREPARE,  /* whether the receiver promises `ballot` */
+    RCMI_FAILURE_ACCEPT,   /* that it be accepted in `ballot` */
+    RCMI_FAILURE_PROMISE,  /* the answer to both: the highest ballot promised */
+};
+enum rcmi_proposal_weight {
+    RCMI_PROPOSAL_NONE,
+    RCMI_PROPOSAL_LATE,
+    RCMI_PROPOSAL_ASKED_ALL,
+    RCMI_PROPOSAL_SEEN, /* that a process is stopped; who is on another machine cannot see it */
+    RCMI_PROPOSAL_MISMATCH,
+};
+struct rcmi_failure {
+    uint32_t magic; /* RCMI_FAILURE_MAGIC */
+    uint32_t epoch; /* of the communicator */
+    int32_t status, origin, sys_errno;
+    uint32_t kind;     /* enum rcmi_failure_kind; of a record the next three are 0 */
+    uint32_t weight;   /* enum rcmi_proposal_weight; NONE: nothing is said of why */
+    uint32_t reserved; /* 0 */
+    uint64_t ballot;
+    uint64_t accepted; /* in which the sender has accepted what it says; 0: it found it */
+    uint64_t sequence;
+    char operation[32];
+    char text[512];
+};
+#define RCMI_BALLOT_MAX    (UINT64_C(1) << 62) /* so that there is always a next one */
+#define RCMI_FAILURE_MAGIC 0x52434d46u
+
+/* A record. */
+void rcmi_failure_encode(uint32_t epoch, const struct rcm_error *error,
+                         struct rcmi_failure *ret_failure);
+/* False if the bytes are no such message. Strings are terminated and can be shown, the
+ * status is one of ours; kind, weight, ballot and accepted fit together. */
+bool rcmi_failure_decode(const void *bytes, size_t len, struct rcmi_failure *ret_failure,
+                         struct rcm_error *ret_error);
+
+/* Who is left (survivors.c). Only the first rcmi_agree_bytes travel. */
+enum rcmi_agree_kind {
+    RCMI_AGREE_CALL = 1, /* a coordinator waits for the receiver */
+    RCMI_AGREE_JOIN,     /* set: ranks that are gone for the sender */
+    RCMI_AGREE_LEAVE,    /* the sender has given up waiting */
+    RCMI_AGREE_DECISION, /* set: the members, if status is RCM_OK */
+};
+#define RCMI_AGREE_SET_BYTES 4056
+#define RCMI_AGREE_RANKS_MAX (RCMI_AGREE_SET_BYTES * 8)
+struct rcmi_agree {
+    uint32_t magic;  /* RCMI_AGREE_MAGIC */
+    uint32_t epoch;  /* of the communicator that is shrunk */
+    uint32_t number; /* of its agreement, from 1 */
+    uint32_t kind;
+    int32_t status;  /* of a decision, else 0 */
+    int32_t origin;  /* world rank that caused the status, -1 */
+    int64_t left_ms; /* of a JOIN: how long the sender will wait; -1 for ever */
+    uint32_t nranks; /* of the world: bits in set, from the lowest of the first byte */
+    uint32_t reserved;
+    uint8_t set[RCMI_AGREE_SET_BYTES];
+};
+#define RCMI_AGREE_MAGIC 0x52434d41u
+/* Bytes of a message of a world of nranks. */
+size_t rcmi_agree_bytes(uint32_t nranks);
+/* False if the bytes are no such message. nranks, origin, kind and status are valid; bits of set
+ * beyond nranks are 0. */
+bool rcmi_agree_decode(const void *bytes, size_t len, struct rcmi_agree *ret_agree);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a rank is doing, as far as others can know: the content of its status page (page.h), of its
+ * answer to an inquiry (diagnosis_wire.h), of its row in a report (hang.h). Not the truth of one
+ * moment: pages are read while they are written.
+ */
+#ifndef RCMI_ACTIVITY_H
+#define RCMI_ACTIVITY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum rcmi_transfer_kind { RCMI_TRANSFER_NONE, RCMI_TRANSFER_SEND, RCMI_TRANSFER_RECV };
+
+struct rcmi_activity {
+    uint64_t called;   /* number of the collective begun last, 0 if none was */
+    uint64_t sequence; /* number of the oldest unfinished collective, 0 if none runs */
+    uint64_t count;    /* elements of that one; so are the next lines' */
+    uint64_t done;     /* bytes of its result that are done, roughly */
+    int32_t collective, dtype, op, root;
+    int32_t waits_for;     /* rank, -1 unknown or any of its host */
+    uint32_t step, nsteps; /* nsteps 0: not known */
+    int32_t called_as;     /* enum rcm_collective of number `called` */
+    uint64_t waited_ms;    /* without progress */
+    uint64_t tag, bytes;   /* of the oldest unfinished send or receive; so are the next two */
+    int32_t transfer;      /* enum rcmi_transfer_kind */
+    int32_t peer;          /* rank */
+    uint32_t parting;      /* 1: in rcm_destroy */
+    int32_t failed;        /* enum rcm_status of the communicator */
+    char algorithm[24];    /* "" not known */
+};
+
+/* Makes sense of what a stranger may have written: ranks are of 0..size-1 or -1, what is not known
+ * here is nothing, the algorithm is a short word. */
+void rcmi_activity_sanitize(struct rcmi_activity *activity, int size);
+
+/* Is it in an operation? */
+bool rcmi_activity_is_busy(const struct rcmi_activity *activity);
+
+/* "all_reduce number 12", "recv from rank 2 (tag 77)", "no operation since it finished barrier
+ * number 11", "no operation yet": what it is in. */
+void rcmi_activity_describe(const struct rcmi_activity *activity, char *text, size_t cap);
+
+/* "all_reduce of 1000 float32, sum (ring)", "rcm_destroy"; the call without its number. */
+void rcmi_call_describe(const struct rcmi_activity *activity, char *text, size_t cap);
+
+#endif

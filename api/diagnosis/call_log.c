@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Call records: what each collective of this rank was called with, so that ranks that call
+ * different things find out and can say what both called.
+ *
+ * A message of another call is noticed where it arrives (algorithms/exec.c). But calls that differ
+ * may use different channels, and then each rank waits for a message that nobody sends. So a rank
+ * whose collective has not finished after NOTICE_NS tells the rank that it waits for what it
+ * called, and that one compares: with what it called itself under that number, or later, when it
+ * calls it.
+ *
+ * A call may differ and be complete all the same (each rank its own root of a broadcast). Then the
+ * next one is noticed, for the hash in its messages goes over all calls; who notices that two equal
+ * calls have different hashes tells the other all the calls that it remembers.
+ *
+ * The lock is between the issuing thread, the driver and the loop thread, and of what others told.
+ */
+#include "diagnosis.h"
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HISTORY 64 /* calls that are remembered */
+
+/* A call of this rank, written by the issuing thread without a lock, since every call goes by here:
+ * whoever reads looks at sequence before and after. The record is made when one is used: few ever
+ * are. */
+struct call {
+    /* 0 while the rest is written. Its stores pair with the acquire loads in call_record. */
+    _Atomic uint64_t sequence;
+    /* Relaxed, ordered by sequence. */
+    _Atomic uint64_t meta, count;
+    _Atomic(const struct rcmi_plan *) plan;
+    _Atomic int32_t dtype, op;
+    _Atomic bool parting;
+};
+
+struct rcmi_call_log {
+    struct rcmi_call_log_config config;
+    pthread_mutex_t lock;
+    struct call own[HISTORY];       /* by sequence modulo HISTORY */
+    struct rcmi_call_record *heard; /* by rank: the first it told that we have not called yet */
+    /* Of those, how many are of a call that we have not made yet. Changed under the lock; relaxed.
+     * Of one who publishes a call and then looks here, and one who raises this and then looks for
+     * the call, neither may see the other, within some nanoseconds: then rcmi_call_log_tell
+     * compares both, or the next call (a fence here, in every call, took longer than all else that
+     * is written for it). */
+    _Atomic int nheard;
+    bool *told; /* by rank: whether it knows all our calls */
+};
+
+rcm_status rcmi_call_log_create(const struct rcmi_call_log_config *config,
+                                struct rcmi_call_log **ret_log) {
+    const size_t n = (size_t)config->members->size;
+    struct rcmi_call_log *log = calloc(1, sizeof(*log));
+    if (log) {
+        log->heard = calloc(n, sizeof(*log->heard));
+        log->told = calloc(n, sizeof(*log->told));
+        log->config = *config;
+        pthread_mutex_init(&log->lock, NULL);
+    }
+    if (!log || !log->heard || !log->told) {
+        rcmi_call_log_free(log);
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the call records of %zu ranks", n);
+    }
+    *ret_log = log;
+    return RCM_OK;
+}
+
+void rcmi_call_log_free(struct rcmi_call_log *log) {
+    if (!log)
+        return;
+    pthread_mutex_destroy(&log->lock);
+    free(log->heard);
+    free(log->told);
+    free(log);
+}
+
+static void record_describe(const struct rcmi_call_record *record, char *text, size_t cap) {
+    struct rcmi_activity call = {.collective = record->collective,
+                                 .called_as = record->collective,
+                                 .count = record->count,
+                                 .dtype = record->dtype,
+                                 .op = record->op,
+                                 .root = record->root,
+                                 .parting = record->parting};
+    memcpy(call.algorithm, record->algorithm, sizeof(call.algorithm));
+    rcmi_activity_sanitize(&call, INT_MAX);
+    rcmi_call_describe(&call, text, cap);
+}
+
+static bool log_are_one_call(const struct rcmi_call_record *a, const struct rcmi_call_record *b) {
+    return a->collective == b->collective && a->count == b->count && a->dtype == b->dtype &&
+           a->op == b->op && a->root == b->root && a->parting == b->parting &&
+           strcmp(a->algorithm, b->algorithm) == 0;
+}
+
+/* Says a mismatch if the two calls of one number differ: the other rank may as well. If only
+ * earlier ones did, the other rank is told all of ours, and says which. */
+static void log_compare(struct rcmi_call_log *log, const struct rcmi_call_record *own, int rank,
+                        const struct rcmi_call_record *other) {
+    const struct rcmi_call_log_config *config = &log->config;
+    char a[96], b[96];
+    if (own->meta == other->meta)
+        return;
+    if (log_are_one_call(own, other)) {
+        rcmi_call_log_tell_history(log, rank);
+        return;
+    }
+    record_describe(own, a, sizeof(a));
+    record_describe(other, b, sizeof(b));
+    rcmi_fail_origin(RCM_ERR_MISMATCH, rank, "operation %llu is %s on rank %d, but %s on rank %d",
+                     (unsigned long long)own->sequence, a, config->members->rank, b, rank);
+    config->mismatch(config->arg);
+}
+
+#define PUT(field, value) atomic_store_explicit(&call->field, value, memory_order_relaxed)
+#define GET(field)        atomic_load_explicit(&call->field, memory_order_relaxed)
+
+static void call_publish(struct call *call, const struct rcmi_call_entry *entry) {
+    const struct rcmi_bind *bind = entry->bind;
+    PUT(sequence, 0);
+    /* Partner: the acquire fence in call_record. Who sees a word of this call sees that 0, or the
+     * new number. */
+    atomic_thread_fence(memory_order_release);
+    PUT(meta, bind->meta);
+    PUT(count, bind->count);
+    PUT(plan, bind->plan);
+    PUT(dtype, (int32_t)bind->dtype);
+    PUT(op, (int32_t)bind->op);
+    PUT(parting, entry->parting);
+    /* Partner: the acquire load in call_record. */
+    atomic_store_explicit(&call->sequence, entry->sequence, memory_order_release);
+}
+
+/* With sequence 0 if there is no such call, or it is just being overwritten. */
+static struct rcmi_call_record call_record(const struct call *call, uint32_t epoch) {
+    struct rcmi_call_record record = {.magic = RCMI_CALL_RECORD_MAGIC, .epoch = epoch};
+    const uint64_t sequence = atomic_load_explicit(&call->sequence, memory_order_acquire);
+    if (sequence == 0)
+        return record;
+    const struct rcmi_plan *plan = GET(plan);
+    record.meta = GET(meta);
+    record.count = GET(count);
+    record.collective = (int32_t)plan->collective;
+    record.dtype = GET(dtype);
+    record.op = GET(op);
+    record.root = plan->root;
+    record.parting = GET(parting);
+    snprintf(record.algorithm, sizeof(record.algorithm), "%s", plan->algorithm);
+    /* Partner: the release fence in call_publish. */
+    atomic_thread_fence(memory_order_acquire);
+    record.sequence = GET(sequence) == sequence ? sequence : 0;
+    return record;
+}
+
+#undef PUT
+#undef GET
+
+/* Takes what rank told of a call up to that number; false if it told nothing. Under the lock. */
+static bool log_take(struct rcmi_call_log *log, int rank, uint64_t sequence,
+                     struct rcmi_call_record *ret_record) {
+    struct rcmi_call_record *heard = &log->heard[rank];
+    if (heard->sequence == 0 || heard->sequence > sequence)
+        return false;
+    *ret_record = *heard;
+    heard->sequence = 0;
+    atomic_fetch_sub_explicit(&log->nheard, 1, memory_order_relaxed);
+    return true;
+}
+
+/* Somebody told of a call that had not been made yet, but now is, with this number or before:
+ * compares. */
+static void log_compare_heard(struct rcmi_call_log *log, uint64_t sequence) {
+    const struct rcmi_members *members = log->config.members;
+    struct rcmi_call_record other;
+    for (int r = 0; r < members->size; r++) {
+        pthread_mutex_lock(&log->lock);
+        const bool told = log_take(log, r, sequence, &other);
+        pthread_mutex_unlock(&log->lock); /* failing takes other locks */
+        if (!told)
+            continue;
+        const struct rcmi_call_record own =
+            call_record(&log->own[other.sequence % HISTORY], members->epoch);
+        if (own.sequence == other.sequence)
+            log_compare(log, &own, r, &other);
+    }
+}
+
+void rcmi_call_log_add(struct rcmi_call_log *log, const struct rcmi_call_entry *entry) {
+    call_publish(&log->own[entry->sequence % HISTORY], entry);
+    if (atomic_load_explicit(&log->nheard, memory_order_relaxed) > 0)
+        log_compare_heard(log, entry->sequence);
+}
+
+/* Keeps what was told of a call that was not made yet: the first of those, for we may come no
+ * further than that. False if it was made meanwhile. Under the lock. */
+static bool log_keep(struct rcmi_call_log *log, int rank, const struct rcmi_call_record *said,
+                     struct rcmi_call_record *own) {
+    struct rcmi_call_record *heard = &log->heard[rank], again;
+    if (heard->sequence > 0 && heard->sequence <= said->sequence)
+        return true;
+    const bool first = heard->sequence == 0;
+    *heard = *said;
+    if (first)
+        atomic_fetch_add_explicit(&log->nheard, 1, memory_order_relaxed);
+    *own = call_record(&log->own[said->sequence % HISTORY], said->epoch);
+    return own->sequence < said->sequence || !log_take(log, rank, own->sequence, &again);
+}
+
+void rcmi_call_log_hear(struct rcmi_call_log *log, int rank, const struct rcmi_call_record *said) {
+    pthread_mutex_lock(&log->lock);
+    struct rcmi_call_record own = call_record(&log->own[said->sequence % HISTORY], said->epoch);
+    const bool early = own.sequence < said->sequence && log_keep(log, rank, said, &own);
+    pthread_mutex_unlock(&log->lock);
+    if (!early && own.sequence == said->sequence)
+        log_compare(log, &own, rank, said);
+}
+
+/* peer -1: the slots of a multicast channel, which any rank of this host may hold. */
+void rcmi_call_log_tell(struct rcmi_call_log *log, const struct rcmi_call_entry *entry, int peer) {
+    const struct rcmi_members *members = log->config.members;
+    struct call call = {.sequence = 0};
+    if (atomic_load_explicit(&log->nheard, memory_order_relaxed) > 0)
+        log_compare_heard(log, entry->sequence);
+    call_publish(&call, entry);
+    const struct rcmi_call_record record = call_record(&call, members->epoch);
+    for (int r = 0; r < members->size; r++)
+        if (r == peer || (peer < 0 && r != members->rank &&
+                          members->host_of[r] == members->host_of[members->rank]))
+            (void)rcmi_node_send(members->node, members->world_rank[r], &record, sizeof(record));
+}
+
+/* Oldest first: where the calls of two ranks differ first, the one that hears says so. */
+void rcmi_call_log_tell_history(struct rcmi_call_log *log, int peer) {
+    const struct rcmi_members *members = log->config.members;
+    struct rcmi_call_record own[HISTORY];
+    uint64_t last = 0;
+    if (peer < 0 || peer >= members->size)
+        return;
+    pthread_mutex_lock(&log->lock);
+    const bool told = log->told[peer];
+    log->told[peer] = true;
+    for (int i = 0; i < HISTORY; i++)
+        own[i] = call_record(&log->own[i], members->epoch);
+    pthread_mutex_unlock(&log->lock);
+    for (int i = 0; i < HISTORY; i++)
+        last = own[i].sequence > last ? own[i].sequence : last;
+    for (uint64_t i = last + 1; !told && i <= last + HISTORY; i++)
+        if (own[i % HISTORY].sequence > 0)
+            (void)rcmi_node_send(members->node, members->world_rank[peer], &own[i % HISTORY],
+                                 sizeof(own[0]));
+}

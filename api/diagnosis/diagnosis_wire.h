@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The control messages of diagnosis/: who waits for whom, and what was called. */
+#ifndef RCMI_DIAGNOSIS_WIRE_H
+#define RCMI_DIAGNOSIS_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "activity.h"
+
+/* A question (inquiry.c), or the answer to it. */
+enum rcmi_inquiry_state {
+    RCMI_INQUIRY_QUESTION,
+    RCMI_INQUIRY_BUSY,  /* moving, or about to look: ask again */
+    RCMI_INQUIRY_WAITS, /* for peers */
+    RCMI_INQUIRY_IDLE,  /* in no operation */
+};
+/* Why one asks. */
+enum rcmi_inquiry_reason { RCMI_INQUIRY_LATE, RCMI_INQUIRY_WARNING };
+#define RCMI_INQUIRY_PEERS 16
+struct rcmi_inquiry {
+    uint32_t magic;  /* RCMI_INQUIRY_MAGIC */
+    uint32_t epoch;  /* of the communicator */
+    uint32_t number; /* of the asker's inquiry */
+    uint32_t state;
+    uint32_t reason;  /* enum rcmi_inquiry_reason, of the asker or of the next line */
+    uint32_t reports; /* 1: the sender is about to write a report for that reason */
+    uint32_t reserved;
+    uint32_t npeers;
+    int32_t peers[RCMI_INQUIRY_PEERS]; /* ranks the sender waits for, not checked by decode */
+    struct rcmi_activity activity;     /* of an answer; neither */
+};
+#define RCMI_INQUIRY_MAGIC 0x52434d51u
+/* False if the bytes are no such message. npeers is valid. */
+bool rcmi_inquiry_decode(const void *bytes, size_t len, struct rcmi_inquiry *ret_inquiry);
+
+/* What a rank called as its operation number `sequence`, for comparison (call_log.c). */
+struct rcmi_call_record {
+    uint32_t magic; /* RCMI_CALL_RECORD_MAGIC */
+    uint32_t epoch; /* of the communicator */
+    uint64_t sequence, meta, count;
+    int32_t collective, dtype, op, root;
+    char algorithm[24];
+    uint32_t parting; /* 1: the barrier of rcm_destroy */
+    uint32_t reserved;
+};
+#define RCMI_CALL_RECORD_MAGIC 0x52434d52u
+
+/* False if the bytes are no such message. The algorithm is terminated and can be shown; sequence is
+ * not 0. */
+bool rcmi_call_record_decode(const void *bytes, size_t len, struct rcmi_call_record *ret_record);
+
+#endif

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The origin of a delay: the rank that keeps an operation from ending. The rank that is waited for
+ * is mostly a victim itself, so before a timeout is recorded the late rank asks along the chain:
+ * whom do you wait for? The loop thread of each rank answers, whatever its callers do; a process
+ * that is stopped does not, and one that has had no processor for a while does not in time. So of
+ * those that were asked and have not answered the ones on the same machine are looked at: the
+ * kernel knows who is stopped. What follows from all this is the business of hang.c. Ranks that ask
+ * at different moments may get different answers, so what they find is not said by each of them:
+ * agreement/cause.c.
+ *
+ * One of the ranks that ask asks all the others too, and logs a report. Which one:
+ *   - who has been asked by a rank that will report, before it asks itself, leaves it to that one;
+ *   - of two that ask at the same time the lower rank reports: questions and answers say whether
+ *     their sender will, and the reporter asks everybody before it writes.
+ * The others give it a little time, for what it finds is better founded. Where the chain ends at a
+ * rank that runs, but is too busy to say whom it waits for, or if nobody reports says nothing, all
+ * ask all: one that is stopped is the origin, or one that does not answer either.
+ *
+ * The questions are asked by the driver, in rcmi_diagnosis_find; answers are taken, and what
+ * follows from them is asked, on the loop thread; `lock` is between the two.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <pthread.h>
+#include "diagnosis.h"
+#include "hang.h"
+#include "log.h"
+#include "page.h"
+
+#define ASK_NS     (400 * INT64_C(1000000))
+#define AGAIN_NS   (30 * INT64_C(1000000))   /* until a rank that was busy is asked again */
+#define CHAIN_NS   (100 * INT64_C(1000000))  /* for the chain; then all are asked */
+#define GRACE_NS   (50 * INT64_C(1000000))   /* for the reporter, by those who do not report */
+#define HEARD_NS   (2000 * INT64_C(1000000)) /* a report is one's own for that long */
+#define ASK_ALL    256 /* of more ranks only those that are linked are asked */
+#define TEXT_BYTES (RCMI_HANG_TABLE_BYTES + 1024)
+
+enum state { NOT_ASKED, ASKED, BUSY, WAITS, IDLE };
+
+struct witness {
+    enum state state;
+    uint32_t npeers;
+    int peers[RCMI_INQUIRY_PEERS]; /* whom it waits for */
+    struct rcmi_activity activity; /* once it answered */
+};
+
+struct rcmi_diagnosis {
+    const struct rcmi_members *members;
+    pthread_mutex_t lock;
+    const void *late;         /* NULL: nothing is asked; never looked into, it may be gone */
+    rcmi_deadline late_since; /* its deadline: another work may get the same address */
+    enum rcmi_inquiry_reason reason;
+    uint32_t number; /* of the inquiry, in every question and answer */
+    rcmi_deadline chain_until, until, again;
+    bool reports;   /* this rank does */
+    bool leaves_it; /* another rank does */
+    bool asked_all;
+    char headline[160];
+    struct witness *witnesses;                     /* by rank; NULL before the first inquiry */
+    rcmi_deadline heard[RCMI_INQUIRY_WARNING + 1]; /* by reason: so long another rank reports */
+};
+
+rcm_status rcmi_diagnosis_create(const struct rcmi_members *members,
+                                 struct rcmi_diagnosis **ret_diagnosis) {
+    struct rcmi_diagnosis *diagnosis = calloc(1, sizeof(*diagnosis));
+    if (!diagnosis)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a communicator");
+    diagnosis->members = members;
+    pthread_mutex_init(&diagnosis->lock, NULL);
+    *ret_diagnosis = diagnosis;
+    return RCM_OK;
+}
+
+void rcmi_diagnosis_free(struct rcmi_diagnosis *diagnosis) {
+    if (!diagnosis)
+        return;
+    pthread_mutex_destroy(&diagnosis->lock);
+    free(diagnosis->witnesses);
+    free(diagnosis);
+}
+
+/* ---- Asking; under the lock ---------------------------------------------------------------- */
+
+static void diagnosis_ask(const struct rcmi_diagnosis *diagnosis, int rank) {
+    const struct rcmi_members *members = diagnosis->members;
+    const struct rcmi_inquiry question = {.magic = RCMI_INQUIRY_MAGIC,
+                                          .epoch = members->epoch,
+                                          .number = diagnosis->number,
+                                          .state = RCMI_INQUIRY_QUESTION,
+                                          .reason = diagnosis->reason,
+                                          .reports = diagnosis->reports};
+    /* Who cannot even be sent a question will not answer. */
+    (void)rcmi_node_send(members->node, members->world_rank[rank], &question, sizeof(question));
+}
+
+static void diagnosis_ask_first(struct rcmi_diagnosis *diagnosis, int rank) {
+    if (rank < 0 || rank >= diagnosis->members->size ||
+        diagnosis->witnesses[rank].state != NOT_ASKED)
+        return;
+    diagnosis->witnesses[rank].state = ASKED;
+    diagnosis_ask(diagnosis, rank);
+}
+
+/* What a rank says about itself. */
+static void diagnosis_note(struct rcmi_diagnosis *diagnosis, int rank,
+                           const struct rcmi_inquiry *said) {
+    struct witness *witness = &diagnosis->witnesses[rank];
+    *witness = (struct witness){.state = said->state == RCMI_INQUIRY_WAITS  ? WAITS
+                                         : said->state == RCMI_INQUIRY_IDLE ? IDLE
+                                                                            : BUSY,
+                                .npeers = said->npeers,
+                                .activity = said->activity};
+    rcmi_activity_sanitize(&witness->activity, diagnosis->members->size);
+    memcpy(witness->peers, said->peers, sizeof(witness->peers));
+    for (uint32_t i = 0; i < said->npeers; i++)
+        diagnosis_ask_first(diagnosis, said->peers[i]);
+}
+
+/* The reporter wants to hear from all; a great job is not linked all to all for that. */
+static void diagnosis_ask_all(struct rcmi_diagnosis *diagnosis) {
+    const struct rcmi_members *members = diagnosis->members;
+    diagnosis->asked_all = true;
+    for (int r = 0; r < members->size; r++)
+        if (members->size <= ASK_ALL ||
+            rcmi_node_transport(members->node, members->world_rank[r])[0])
+            diagnosis_ask_first(diagnosis, r);
+}
+
+static void diagnosis_ask_again(struct rcmi_diagnosis *diagnosis, int64_t now) {
+    if (now < diagnosis->again)
+        return;
+    diagnosis->again = now + AGAIN_NS;
+    for (int r = 0; r < diagnosis->members->size; r++)
+        if (diagnosis->witnesses[r].state == BUSY)
+            diagnosis_ask(diagnosis, r);
+}
+
+static bool is_open(const struct witness *witness) {
+    return witness->state == ASKED || witness->state == BUSY;
+}
+
+static bool diagnosis_is_complete(const struct rcmi_diagnosis *diagnosis) {
+    for (int r = 0; r < diagnosis->members->size; r++)
+        if (is_open(&diagnosis->witnesses[r]))
+            return false;
+    return true;
+}
+
+/* Another rank reports. */
+static void diagnosis_leave_it(struct rcmi_diagnosis *diagnosis) {
+    diagnosis->reports = false;
+    diagnosis->leaves_it = true;
+}
+
+static rcmi_deadline diagnosis_end(const struct rcmi_diagnosis *diagnosis) {
+    return diagnosis->leaves_it ? diagnosis->until + GRACE_NS : diagnosis->until;
+}
+
+/* What the kernel says of a rank, if it is on this machine. */
+static enum rcmi_process_state diagnosis_look(const struct rcmi_diagnosis *diagnosis, int rank) {
+    const struct rcmi_members *members = diagnosis->members;
+    const void *blob;
+    size_t len;
+    if (rcmi_book_lookup(members->book, members->world_rank[rank], &blob, &len))
+        return RCMI_PROCESS_ELSEWHERE;
+    return rcmi_address_look(blob, len);
+}
+
+/* ---- For the loop thread ------------------------------------------------------------------- */
+
+void rcmi_diagnosis_answer(struct rcmi_diagnosis *diagnosis, int rank,
+                           const struct rcmi_inquiry *said) {
+    bool complete = false;
+    pthread_mutex_lock(&diagnosis->lock);
+    if (diagnosis->late && diagnosis->number == said->number &&
+        is_open(&diagnosis->witnesses[rank])) {
+        if (said->reports && said->reason == diagnosis->reason && rank < diagnosis->members->rank)
+            diagnosis_leave_it(diagnosis);
+        diagnosis_note(diagnosis, rank, said);
+        complete = diagnosis_is_complete(diagnosis);
+    }
+    pthread_mutex_unlock(&diagnosis->lock);
+    if (complete)
+        rcmi_node_ring(diagnosis->members->node);
+}
+
+bool rcmi_diagnosis_asked(struct rcmi_diagnosis *diagnosis, int rank,
+                          const struct rcmi_inquiry *question) {
+    pthread_mutex_lock(&diagnosis->lock);
+    const bool asking = diagnosis->late && diagnosis->reason == question->reason;
+    if (question->reports && asking && rank < diagnosis->members->rank)
+        diagnosis_leave_it(diagnosis);
+    if (question->reports && !asking)
+        diagnosis->heard[question->reason] = rcmi_now_ns() + HEARD_NS;
+    const bool reports = asking && diagnosis->reports;
+    pthread_mutex_unlock(&diagnosis->lock);
+    return reports;
+}
+
+/* ---- For agreement ------------------------------------------------------------------------- */
+
+bool rcmi_diagnosis_is_silent(struct rcmi_diagnosis *diagnosis, int rank) {
+    pthread_mutex_lock(&diagnosis->lock);
+    const bool silent =
+        diagnosis->witnesses && !diagnosis->late && diagnosis->witnesses[rank].state == ASKED;
+    pthread_mutex_unlock(&diagnosis->lock);
+    return silent;
+}
+
+/* ---- Judging; under the lock --------------------------------------------------------------- */
+
+/* A rank whose driver never let its loop thread look, but has shown for a while whom it waits for
+ * (then peers came with its answer), waits: on a loaded machine its driver just does not run. */
+static enum rcmi_hang_state witness_row_state(const struct witness *witness) {
+    static const enum rcmi_hang_state states[] = {RCMI_ROW_NOT_ASKED, RCMI_ROW_SILENT,
+                                                  RCMI_ROW_BUSY, RCMI_ROW_WAITS, RCMI_ROW_IDLE};
+    return witness->state == BUSY && witness->npeers > 0 ? RCMI_ROW_WAITS : states[witness->state];
+}
+
+static void row_fill(const struct rcmi_diagnosis *diagnosis, int rank, struct rcmi_hang_row *row) {
+    const struct rcmi_members *members = diagnosis->members;
+    const struct witness *witness = &diagnosis->witnesses[rank];
+    const int world = members->world_rank[rank];
+    struct rcmi_page_owner owner;
+    const void *page, *blob;
+    size_t len;
+    *row = (struct rcmi_hang_row){.state = witness_row_state(witness),
+                                  .known = witness->state >= BUSY,
+                                  .host = "",
+                                  .activity = witness->activity};
+    if (!rcmi_book_lookup(members->book, world, &blob, &len) &&
+        rcmi_address_process(blob, len, &row->pid, &row->host) != RCM_OK)
+        row->host = "";
+    page = row->known ? NULL : rcmi_node_peer_status_page(members->node, world);
+    if (page && rcmi_page_read(page, rcmi_now_ns(), &owner, &row->activity) &&
+        owner.epoch == diagnosis->members->epoch && owner.rank == rank)
+        row->known = true;
+}
+
+/* Marks all that this rank waits for, directly or through others. queue: room for n. */
+static void rows_follow(const struct rcmi_diagnosis *diagnosis, struct rcmi_hang_row *rows,
+                        int *queue) {
+    int n = 0;
+    queue[n++] = diagnosis->members->rank;
+    rows[queue[0]].on_chain = true;
+    for (int i = 0; i < n; i++) {
+        const struct witness *witness = &diagnosis->witnesses[queue[i]];
+        for (uint32_t k = 0; k < witness->npeers; k++) {
+            const int peer = witness->peers[k];
+            if (peer < 0 || peer >= diagnosis->members->size || rows[peer].on_chain)
+                continue;
+            rows[peer].on_chain = true;
+            queue[n++] = peer;
+        }
+    }
+}
+
+/* Of ranks that were asked and have not answered: which ones cannot? */
+static void rows_look(const struct rcmi_diagnosis *diagnosis, struct rcmi_hang_row *rows) {
+    for (int r = 0; r < diagnosis->members->size; r++) {
+        if (rows[r].state != RCMI_ROW_SILENT)
+            continue;
+        const enum rcmi_process_state seen = diagnosis_look(diagnosis, r);
+        rows[r].runs = seen == RCMI_PROCESS_RUNS;
+        if (seen == RCMI_PROCESS_STOPPED)
+            rows[r].state = RCMI_ROW_STOPPED;
+    }
+}
+
+static struct rcmi_hang_row *diagnosis_rows(const struct rcmi_diagnosis *diagnosis) {
+    const size_t n = (size_t)diagnosis->members->size;
+    struct rcmi_hang_row *rows = calloc(n, sizeof(*rows));
+    int *queue = calloc(n, sizeof(*queue));
+    if (!rows || !queue) {
+        free(rows);
+        free(queue);
+        return NULL;
+    }
+    for (int r = 0; r < diagnosis->members->size; r++)
+        row_fill(diagnosis, r, &rows[r]);
+    rows_follow(diagnosis, rows, queue);
+    rows_look(diagnosis, rows);
+    free(queue);
+    return rows;
+}
+
+/* The report, to be logged by the caller when it has let go of the lock; NULL if there is none. */
+static char *diagnosis_report(const struct rcmi_diagnosis *diagnosis,
+                              const struct rcmi_hang_row *rows, const char *conclusion) {
+    char *text = diagnosis->reports ? malloc(TEXT_BYTES) : NULL;
+    if (!text)
+        return NULL;
+    const int len = snprintf(text, TEXT_BYTES, "%s: %s\n", diagnosis->headline, conclusion);
+    rcmi_hang_table(rows, diagnosis->members->size, text + len, TEXT_BYTES - (size_t)len);
+    return text;
+}
+
+/* Ends the inquiry. */
+static char *diagnosis_judge(struct rcmi_diagnosis *diagnosis, struct rcmi_verdict *verdict) {
+    struct rcmi_hang_row *rows = diagnosis_rows(diagnosis);
+    char *report = NULL;
+    *verdict = (struct rcmi_verdict){.origin = -1};
+    if (rows) {
+        verdict->origin = rcmi_hang_conclude(rows, diagnosis->members->size, verdict->text,
+                                             sizeof(verdict->text));
+        report = diagnosis_report(diagnosis, rows, verdict->text);
+        verdict->seen = verdict->origin >= 0 && rows[verdict->origin].state == RCMI_ROW_STOPPED;
+    }
+    verdict->asked_all = diagnosis->asked_all;
+    free(rows);
+    diagnosis->late = NULL;
+    return report;
+}
+
+static void report_log(const struct rcmi_diagnosis *diagnosis, char *report) {
+    if (!report)
+        return;
+    rcmi_log_set_rank(diagnosis->members->rank); /* the loop thread has not been told yet */
+    rcmi_log_lines(RCMI_LOG_WARN, report);
+    free(report);
+}
+
+void rcmi_diagnosis_flush(struct rcmi_diagnosis *diagnosis, const struct rcm_error *error) {
+    struct rcmi_verdict verdict;
+    char *report = NULL;
+    pthread_mutex_lock(&diagnosis->lock);
+    if (diagnosis->late && diagnosis->reports && diagnosis->reason == RCMI_INQUIRY_LATE &&
+        error->status == RCM_ERR_TIMEOUT)
+        report = diagnosis_judge(diagnosis, &verdict);
+    pthread_mutex_unlock(&diagnosis->lock);
+    report_log(diagnosis, report);
+}
+
+/* ---- For the driver ------------------------------------------------------------------------ */
+
+static bool diagnosis_begin(struct rcmi_diagnosis *diagnosis, const struct rcmi_late *late,
+                            int64_t now) {
+    const size_t n = (size_t)diagnosis->members->size;
+    if (!diagnosis->witnesses)
+        diagnosis->witnesses = calloc(n, sizeof(*diagnosis->witnesses));
+    if (!diagnosis->witnesses)
+        return false;
+    memset(diagnosis->witnesses, 0, n * sizeof(*diagnosis->witnesses));
+    diagnosis->late = late->work;
+    diagnosis->late_since = late->deadline;
+    diagnosis->reason = (enum rcmi_inquiry_reason)late->own->reason;
+    diagnosis->number++;
+    diagnosis->chain_until = now + CHAIN_NS;
+    diagnosis->until = now + ASK_NS;
+    diagnosis->again = now + AGAIN_NS;
+    diagnosis->leaves_it = now < diagnosis->heard[diagnosis->reason];
+    diagnosis->reports = rcmi_log_enabled(RCMI_LOG_WARN) && !diagnosis->leaves_it;
+    diagnosis->asked_all = false;
+    snprintf(diagnosis->headline, sizeof(diagnosis->headline), "%s", late->headline);
+    diagnosis->witnesses[diagnosis->members->rank].state = WAITS; /* never ask ourselves */
+    diagnosis_note(diagnosis, diagnosis->members->rank, late->own);
+    return true;
+}
+
+/* The chain ends at a rank that runs, but does not come to say whom it waits for. One that says
+ * nothing may have too much to answer already, so the questions of who reports must do for it. */
+static bool diagnosis_is_stuck(const struct rcmi_diagnosis *diagnosis) {
+    for (int r = 0; r < diagnosis->members->size; r++)
+        if (diagnosis->witnesses[r].state == BUSY ||
+            (diagnosis->witnesses[r].state == ASKED && !diagnosis->leaves_it &&
+             diagnosis_look(diagnosis, r) == RCMI_PROCESS_RUNS))
+            return true;
+    return false;
+}
+
+/* Whether there is still something to wait for. */
+static bool diagnosis_goes_on(struct rcmi_diagnosis *diagnosis, int64_t now) {
+    const bool complete = diagnosis_is_complete(diagnosis), chained = now >= diagnosis->chain_until;
+    if (!diagnosis->asked_all && ((diagnosis->reports && (complete || chained)) ||
+                                  (chained && diagnosis_is_stuck(diagnosis)))) {
+        diagnosis_ask_all(diagnosis);
+        return true;
+    }
+    return (!complete || diagnosis->leaves_it) && now < diagnosis_end(diagnosis);
+}
+
+static rcmi_deadline diagnosis_next_look(const struct rcmi_diagnosis *diagnosis) {
+    const rcmi_deadline end = diagnosis_end(diagnosis);
+    return diagnosis->again < end ? diagnosis->again : end;
+}
+
+rcm_status rcmi_diagnosis_find(struct rcmi_diagnosis *diagnosis, const struct rcmi_late *late,
+                               int64_t now, rcmi_deadline *ret_until,
+                               struct rcmi_verdict *ret_verdict) {
+    const struct rcmi_inquiry *own = late->own;
+    rcm_status status = RCM_OK;
+    char *report = NULL;
+    pthread_mutex_lock(&diagnosis->lock);
+    const bool same = diagnosis->late == late->work && diagnosis->late_since == late->deadline &&
+                      diagnosis->reason == (enum rcmi_inquiry_reason)own->reason;
+    if (own->reason == RCMI_INQUIRY_WARNING && now < diagnosis->heard[RCMI_INQUIRY_WARNING]) {
+        *ret_verdict = (struct rcmi_verdict){.origin = -1}; /* one warning is enough */
+    } else if (diagnosis->late && !same && now < diagnosis_end(diagnosis)) {
+        status = RCM_AGAIN; /* one inquiry at a time */
+    } else if (!same && !diagnosis_begin(diagnosis, late, now)) {
+        *ret_verdict = (struct rcmi_verdict){.origin = own->npeers > 0 ? own->peers[0] : -1};
+    } else if (diagnosis_goes_on(diagnosis, now)) {
+        diagnosis_ask_again(diagnosis, now);
+        status = RCM_AGAIN;
+    } else {
+        report = diagnosis_judge(diagnosis, ret_verdict);
+        diagnosis->heard[own->reason] = now + HEARD_NS;
+    }
+    *ret_until = diagnosis_next_look(diagnosis);
+    pthread_mutex_unlock(&diagnosis->lock);
+    report_log(diagnosis, report);
+    return status;
+}

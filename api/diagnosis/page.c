@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Writing and reading status pages: see page.h. */
+#include "page.h"
+#include <string.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(struct rcmi_status_page) <= RCMI_STATUS_PAGE_BYTES, "fits its page");
+
+#define PUT(field, value) atomic_store_explicit(&page->field, value, memory_order_relaxed)
+#define GET(field)        atomic_load_explicit(&page->field, memory_order_relaxed)
+
+/* ---- Writing ------------------------------------------------------------------------------- */
+
+static void page_init_protocol(struct rcmi_status_page *page,
+                               const struct rcmi_protocol *protocol) {
+#define PUT_RANGE(name, help)                                                                      \
+    PUT(protocol.name##_from, protocol->name.from);                                                \
+    PUT(protocol.name##_to, protocol->name.to);
+    RCMI_PROTOCOL_MAP(PUT_RANGE)
+#undef PUT_RANGE
+}
+
+void rcmi_page_init(struct rcmi_status_page *page, const struct rcmi_members *members,
+                    const struct rcmi_page_settings *settings) {
+    PUT(page_bytes, (uint32_t)sizeof(*page));
+    PUT(pid, getpid());
+    PUT(rank, members->rank);
+    PUT(size, members->size);
+    PUT(local_size, settings->local_size);
+    PUT(epoch, members->epoch);
+    PUT(job, settings->job);
+    PUT(called, 0); /* the page may have been another communicator's before */
+    PUT(sequence, 0);
+    PUT(shown, 0);
+    PUT(failed, RCM_OK);
+    PUT(parting, 0);
+    PUT(transfer, RCMI_TRANSFER_NONE);
+    PUT(waits_for, -1);
+    PUT(sharing, settings->sharing);
+    page_init_protocol(page, settings->protocol);
+    PUT(magic, RCMI_PAGE_MAGIC);
+}
+
+void rcmi_page_oldest(struct rcmi_status_page *page, uint64_t sequence,
+                      const struct rcmi_bind *bind) {
+    if (bind) {
+        PUT(count, bind->count);
+        PUT(collective, (int32_t)bind->plan->collective);
+        PUT(dtype, (int32_t)bind->dtype);
+        PUT(op, (int32_t)bind->op);
+        PUT(root, bind->plan->root);
+    }
+    PUT(sequence, sequence);
+}
+
+void rcmi_page_called(struct rcmi_status_page *page, uint64_t sequence,
+                      const struct rcmi_plan *plan) {
+    PUT(called, sequence);
+    PUT(called_as, (int32_t)plan->collective);
+}
+
+void rcmi_page_show(struct rcmi_status_page *page, uint64_t sequence, const struct rcmi_plan *plan,
+                    const struct rcmi_run_wait *wait, int64_t moved_ns) {
+    uint64_t algorithm[3] = {0};
+    strncpy((char *)algorithm, plan->algorithm, sizeof(algorithm) - 1);
+    for (int i = 0; i < 3; i++)
+        PUT(algorithm[i], algorithm[i]);
+    PUT(waits_for, wait->peer);
+    PUT(step, wait->step);
+    PUT(nsteps, wait->nsteps);
+    PUT(done, wait->bytes);
+    PUT(moved_ns, moved_ns);
+    PUT(shown, sequence);
+}
+
+void rcmi_page_show_transfer(struct rcmi_status_page *page, enum rcmi_transfer_kind kind,
+                             const struct rcmi_transfer *transfer, int64_t moved_ns) {
+    if (transfer) {
+        PUT(peer, transfer->peer);
+        PUT(tag, transfer->tag);
+        PUT(bytes, transfer->mem.len);
+        PUT(transfer_ns, moved_ns);
+    }
+    PUT(transfer, kind);
+}
+
+void rcmi_page_linked(struct rcmi_status_page *page, const char *transport) {
+    for (int i = 0; rcmi_transports[i]; i++)
+        if (strcmp(rcmi_transports[i]->name, transport) == 0)
+            atomic_fetch_or_explicit(&page->rows, (uint64_t)1 << i, memory_order_relaxed);
+}
+
+void rcmi_page_part(struct rcmi_status_page *page) {
+    PUT(parting, 1);
+}
+
+void rcmi_page_fail(struct rcmi_status_page *page, rcm_status status) {
+    PUT(failed, status);
+}
+
+/* ---- Reading ------------------------------------------------------------------------------- */
+
+static uint64_t milliseconds_since(int64_t then_ns, int64_t now_ns) {
+    return then_ns > 0 && then_ns < now_ns ? (uint64_t)(now_ns - then_ns) / 1000000 : 0;
+}
+
+static void page_read_shown(const struct rcmi_status_page *page, int64_t now_ns,
+                            struct rcmi_activity *a) {
+    uint64_t algorithm[3];
+    for (int i = 0; i < 3; i++)
+        algorithm[i] = GET(algorithm[i]);
+    memcpy(a->algorithm, algorithm, sizeof(a->algorithm));
+    a->waits_for = GET(waits_for);
+    a->step = GET(step);
+    a->nsteps = GET(nsteps);
+    a->done = GET(done);
+    a->waited_ms = milliseconds_since(GET(moved_ns), now_ns);
+}
+
+static void page_read_activity(const struct rcmi_status_page *page, int64_t now_ns,
+                               struct rcmi_activity *a) {
+    *a = (struct rcmi_activity){
+        .called = GET(called),
+        .sequence = GET(sequence),
+        .count = GET(count),
+        .collective = GET(collective),
+        .dtype = GET(dtype),
+        .op = GET(op),
+        .root = GET(root),
+        .waits_for = -1,
+        .called_as = GET(called_as),
+        .tag = GET(tag),
+        .bytes = GET(bytes),
+        .transfer = (int32_t)GET(transfer),
+        .peer = GET(peer),
+        .parting = GET(parting),
+        .failed = GET(failed),
+    };
+    if (a->sequence > 0 && GET(shown) == a->sequence)
+        page_read_shown(page, now_ns, a);
+    else if (a->sequence == 0 && a->transfer != RCMI_TRANSFER_NONE) {
+        a->waits_for = a->peer;
+        a->waited_ms = milliseconds_since(GET(transfer_ns), now_ns);
+    }
+}
+
+static void page_read_protocol(const struct rcmi_status_page *page, struct rcmi_page_owner *owner) {
+#define GET_RANGE(name, help)                                                                      \
+    owner->protocol.name = (struct rcmi_range){GET(protocol.name##_from), GET(protocol.name##_to)};
+    RCMI_PROTOCOL_MAP(GET_RANGE)
+#undef GET_RANGE
+    owner->sharing = GET(sharing) == RCMI_OVERSUBSCRIBED ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY;
+}
+
+bool rcmi_page_read(const void *bytes, int64_t now_ns, struct rcmi_page_owner *ret_owner,
+                    struct rcmi_activity *ret_activity) {
+    const struct rcmi_status_page *page = bytes;
+    const struct rcmi_page_owner owner = {.pid = GET(pid),
+                                          .rank = GET(rank),
+                                          .size = GET(size),
+                                          .local_size = GET(local_size),
+                                          .job = GET(job),
+                                          .epoch = GET(epoch),
+                                          .rows = GET(rows)};
+    if (GET(magic) != RCMI_PAGE_MAGIC || GET(page_bytes) != sizeof(*page) || owner.pid <= 0 ||
+        owner.rank < 0 || owner.rank >= owner.size || owner.local_size < 1 ||
+        owner.local_size > owner.size)
+        return false;
+    *ret_owner = owner;
+    page_read_protocol(page, ret_owner);
+    page_read_activity(page, now_ns, ret_activity);
+    rcmi_activity_sanitize(ret_activity, owner.size);
+    return true;
+}

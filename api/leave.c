@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How a process takes leave, with its last communicator: farewells on all links, then the store,
+ * where the rank that serves it waits until the others have left. Who dies before is named: a
+ * linked rank by the end of its link (engine.c), and by the rank that serves the store also one
+ * that has said farewell, or never had a link.
+ */
+#include "comm.h"
+#include "log.h"
+#include <stdio.h>
+
+#define STORE_MS  5000 /* for taking leave of the store */
+#define ORPHAN_MS 500  /* the same, when who served it may be dead */
+#define LEAVE_MS  5000 /* for farewells, where something had failed before */
+#define DRAIN_MS  300  /* for telling others why, before we are gone */
+#define LOOK_MS   100  /* between looks whether those that are waited for still live */
+#define PROBE_MS  200
+
+/* ---- The store ----------------------------------------------------------------------------- */
+
+#define GONE_KEY 160
+
+static const char *gone_key(const struct rcmi_engine *engine, int rank, char key[GONE_KEY]) {
+    snprintf(key, GONE_KEY, "%s/gone/%d", engine->join.scope, rank);
+    return key;
+}
+
+static rcm_status gone_say(const struct rcmi_engine *engine) {
+    char key[GONE_KEY];
+    return rcm_store_set(engine->store, gone_key(engine, engine->rank, key), "1", 1);
+}
+
+static rcm_status gone_wait(const struct rcmi_engine *engine, int rank, int64_t timeout_ms) {
+    char key[GONE_KEY];
+    const char *keys[1] = {gone_key(engine, rank, key)};
+    return rcm_store_wait(engine->store, keys, 1, timeout_ms);
+}
+
+static bool has_rank(const rcm_comm *comm, int world) {
+    for (int r = 0; comm && r < comm->size; r++)
+        if (comm->world_rank[r] == world)
+            return true;
+    return false;
+}
+
+/* A process that has left the store closes its links afterwards. */
+static bool process_is_over(const struct rcmi_engine *engine, int rank) {
+    if (rcmi_node_was_linked(engine->node, rank))
+        return rcmi_node_gone(engine->node, rank);
+    return rcmi_node_probe(engine->node, rank, rcmi_deadline_in(PROBE_MS)) == RCM_ERR_PEER;
+}
+
+/* Ended first, then not found in the store: so it had not left. */
+static bool died_before_gone(const struct rcmi_engine *engine, int rank) {
+    return rank != engine->rank && engine->parted[rank] && process_is_over(engine, rank) &&
+           gone_wait(engine, rank, 0) == RCM_ERR_TIMEOUT;
+}
+
+/* The dead are not waited for; if they are comm's, it fails. Without a book nobody can be looked
+ * at.
+ */
+static void gone_look(struct rcmi_engine *engine, rcm_comm *comm) {
+    char who[128];
+    for (int r = 0; engine->book && r < engine->nranks; r++) {
+        if (!died_before_gone(engine, r))
+            continue;
+        engine->parted[r] = false;
+        if (!has_rank(comm, r))
+            continue;
+        rcmi_fail_peer(RCM_ERR_PEER, r, "lost %s: it ended before it had left the store",
+                       rcmi_book_describe(engine->book, r, who));
+        rcmi_comm_fail(comm, NULL);
+    }
+}
+
+static bool has_failed(const rcm_comm *comm) {
+    return comm && atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK;
+}
+
+static rcm_status gone_await(struct rcmi_engine *engine, rcm_comm *comm, int rank) {
+    const rcmi_deadline deadline = rcmi_deadline_in(STORE_MS);
+    rcm_status status = RCM_OK;
+    while (engine->parted[rank] && !has_failed(comm)) {
+        status = gone_wait(engine, rank, LOOK_MS);
+        if (status != RCM_ERR_TIMEOUT || rcmi_deadline_passed(deadline))
+            return status;
+        gone_look(engine, comm);
+    }
+    return RCM_OK;
+}
+
+/* Of interest are those that took part in an orderly end. */
+static rcm_status gone_await_all(struct rcmi_engine *engine, rcm_comm *comm) {
+    rcm_status status = RCM_OK;
+    for (int r = 0; r < engine->nranks && status == RCM_OK; r++)
+        if (r != engine->rank)
+            status = gone_await(engine, comm, r);
+    return status;
+}
+
+/* The rank that serves the store leaves last, if it lives. */
+static void engine_leave_store(struct rcmi_engine *engine, rcm_comm *comm) {
+    if (!engine->store)
+        return;
+    const int64_t patience = rcmi_store_patience(engine->parted[0] ? STORE_MS : ORPHAN_MS);
+    rcm_status status = rcmi_join_leave(engine->store, &engine->join);
+    if (status == RCM_OK && engine->serves_store)
+        status = gone_await_all(engine, comm);
+    else if (status == RCM_OK && engine->parted[0])
+        status = gone_say(engine);
+    if (status != RCM_OK)
+        rcmi_log(RCMI_LOG_INFO, "store: %s", rcm_last_error());
+    (void)rcmi_store_patience(patience);
+}
+
+void rcmi_engine_leave_refused(struct rcmi_engine *engine) {
+    for (int r = 0; r < engine->nranks; r++)
+        engine->parted[r] = true;
+    engine_leave_store(engine, NULL);
+}
+
+/* ---- Farewells ----------------------------------------------------------------------------- */
+
+rcm_status rcmi_engine_leave(struct rcmi_engine *engine, rcm_comm *comm, rcmi_deadline deadline) {
+    engine->left = true;
+    for (int r = 0; r < engine->nranks; r++)
+        if (!engine->parted[r])
+            rcmi_node_excuse(engine->node, r);
+    rcm_status status = rcmi_node_farewell(engine->node, deadline, comm ? &comm->failed : NULL);
+    if (status == RCM_OK && !has_failed(comm))
+        engine_leave_store(engine, comm);
+    return status;
+}
+
+void rcmi_engine_end(struct rcmi_engine *engine) {
+    bool orderly = false;
+    for (int r = 0; r < engine->nranks; r++)
+        orderly = orderly || engine->parted[r];
+    if (orderly && !engine->left)
+        (void)rcmi_engine_leave(engine, NULL, rcmi_deadline_in(LEAVE_MS));
+    rcmi_node_drain(engine->node, rcmi_deadline_in(DRAIN_MS));
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * api/members/: the ranks of a communicator, as the parts of api/ below it see them, and the
+ * address book: what each rank of the world published of itself.
+ *
+ *      rcm_comm (api/comm.h)
+ *        |        |
+ *   agreement  diagnosis
+ *         \      /
+ *         members
+ *
+ * Not here: how ranks find each other (rendezvous/), and links to them (transport/).
+ */
+#ifndef RCMI_MEMBERS_H
+#define RCMI_MEMBERS_H
+
+#include "rendezvous.h"
+#include "transport.h"
+
+struct rcmi_address_book;
+
+/* Final once the communicator is made. Arrays are by rank of the communicator. */
+struct rcmi_members {
+    int rank, size;
+    uint32_t epoch;
+    const int *world_rank, *host_of;
+    struct rcmi_node *node;
+    const struct rcmi_address_book *book; /* NULL: nothing is known of other ranks */
+};
+
+/* "rank 3 (pid 4711 on node7)"; says also which rank of the world it is where that is another. */
+#define RCMI_WHO_TEXT 160
+const char *rcmi_members_describe(const struct rcmi_members *members, int rank,
+                                  char text[RCMI_WHO_TEXT]);
+
+/* ---- The book: address blobs of all world ranks. It takes over blobs. */
+rcm_status rcmi_book_create(struct rcm_blob *blobs, int nranks,
+                            struct rcmi_address_book **ret_book);
+void rcmi_book_free(struct rcmi_address_book *book);
+rcm_status rcmi_book_lookup(const struct rcmi_address_book *book, int rank, const void **ret_blob,
+                            size_t *ret_len);
+/* The host identity that rank published. */
+rcm_status rcmi_book_host(const struct rcmi_address_book *book, int rank, const char **ret_id);
+/* By what rank shares memory with ranks of its host; NULL: by nothing. */
+const struct rcmi_transport *rcmi_book_memory(const struct rcmi_address_book *book, int rank);
+/* "rank 3 (pid 4711 on node7)" */
+const char *rcmi_book_describe(const struct rcmi_address_book *book, int rank, char text[128]);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * api/p2p/: point to point: which receive a message belongs to.
+ *
+ *      rcm_send, rcm_recv (api/message.c)
+ *            |  a transfer: peer, tag, memory
+ *        [ p2p ]   receives that wait for their message, messages that wait for their receive
+ *            |
+ *       endpoints (transport/endpoint.h): how a message travels, one for each peer
+ *
+ * Not here: how messages travel; works, deadlines and errors of communicators (api/transfer.c),
+ * which hear of a transfer's end by the function they hand in. Nothing here locks: all but
+ * rcmi_p2p_wanted is for the driver of the communicator.
+ */
+#ifndef RCMI_P2P_H
+#define RCMI_P2P_H
+
+#include "endpoint.h"
+
+struct rcmi_p2p;
+
+/* messaging is copied; `match`, `keep` and `next`, with their arg, are filled in here. */
+rcm_status rcmi_p2p_create(const struct rcmi_messaging *messaging, int nranks,
+                           struct rcmi_p2p **ret_p2p);
+void rcmi_p2p_free(struct rcmi_p2p *p2p);
+
+/* A new transfer, which sends or receives. An error is the communicator's end; the transfer is
+ * completed by rcmi_p2p_cancel then. */
+rcm_status rcmi_p2p_send(struct rcmi_p2p *p2p, struct rcmi_transfer *transfer);
+rcm_status rcmi_p2p_receive(struct rcmi_p2p *p2p, struct rcmi_transfer *transfer);
+rcm_status rcmi_p2p_progress(struct rcmi_p2p *p2p, bool *moved);
+/* After it failed: a transfer of whose memory a channel could make nothing, else NULL. */
+struct rcmi_transfer *rcmi_p2p_at_fault(const struct rcmi_p2p *p2p);
+/* Completes everything with status. */
+void rcmi_p2p_cancel(struct rcmi_p2p *p2p, rcm_status status);
+/* Calls visit on every unfinished transfer until it returns false. */
+void rcmi_p2p_each(struct rcmi_p2p *p2p, bool (*visit)(void *arg, struct rcmi_transfer *transfer),
+                   void *arg);
+
+/* The endpoint for the short way (rcmi_endpoint_send_now and _receive_now), where no transfer is
+ * unfinished. _for_receive: NULL if a message waits for its receive, and may be the one. */
+struct rcmi_endpoint *rcmi_p2p_endpoint(struct rcmi_p2p *p2p, int peer);
+struct rcmi_endpoint *rcmi_p2p_endpoint_for_receive(struct rcmi_p2p *p2p, int peer);
+
+/* A peer opened its channel to us. Any thread. */
+void rcmi_p2p_wanted(struct rcmi_p2p *p2p, int peer);
+
+#endif

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every function of ringcomm.map in a child of a rank, one child each, while the parent's
+ * operations go on:
+ *     forked MAP TRANSPORT
+ * Each returns what ringcomm.h says under FORK, blocks nobody, closes no descriptor of the child,
+ * and the parent's next operations are right. A function of the map without a line here is an
+ * error.
+ */
+#include "ranks.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { CHILD_SECONDS = 60, FILES = 64, COUNT = 1 << 16, SMALL = 8 };
+
+/* What a rank had when it forked. */
+struct parent {
+    rcm_comm *comm;
+    int rank, size;
+    rcm_work *pending, *done, *received;
+    rcm_store *store, *prefix;
+    void *memory;
+};
+
+static struct rcm_error error = RCM_ERROR_INIT;
+static struct rcm_message message = RCM_MESSAGE_INIT;
+static struct rcm_protocol_info protocol = RCM_PROTOCOL_INFO_INIT;
+static struct rcm_setting setting;
+static struct rcm_launch_item launch;
+static struct rcm_transport_info transport;
+static struct rcm_algorithm_info algorithm;
+static float in[SMALL], out[SMALL];
+static const char *const keys[] = {"k"};
+static char value_of_k[] = "v";
+static const struct rcm_blob values[] = {{value_of_k, 1}};
+static struct rcm_blob got[1];
+static rcm_comm *comm;
+static rcm_work *work;
+static rcm_store *store;
+static rcm_dtype dtype;
+static rcm_op op;
+static void *memory;
+static int64_t number;
+static size_t size;
+static int flag, code;
+
+static bool refused(rcm_status status) {
+    return status == RCM_ERR_FORKED && rcm_last_error()[0] != '\0';
+}
+
+static bool says(const char *text, const char *expected) {
+    return strcmp(text, expected) == 0;
+}
+
+/* The parent's store is of no use to it, one of its own is. */
+static bool inits(const struct parent *p) {
+    struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
+    options.rank = 0;
+    options.world_size = 1;
+    options.store = p->store;
+    unsetenv("RINGCOMM_LOCAL_RANK");
+    unsetenv("RINGCOMM_LOCAL_WORLD_SIZE");
+    if (!refused(rcm_init(&options, &comm)))
+        return false;
+    options.store = NULL;
+    options.url = "hash:forked";
+    return rcm_init(&options, &comm) == RCM_OK && rcm_destroy(comm) == RCM_OK;
+}
+
+static int spawned(int rank, void *arg) {
+    (void)arg;
+    return rank;
+}
+
+static bool destroys(const struct parent *p) {
+    rcm_work_free(p->pending);
+    rcm_work_free(p->done);
+    return rcm_destroy(p->comm) == RCM_OK;
+}
+
+/* The works after their communicator. */
+static bool frees(const struct parent *p) {
+    const bool destroyed = rcm_destroy(p->comm) == RCM_OK;
+    const bool still = refused(rcm_work_test(p->received)) && refused(rcm_work_test(p->pending));
+    rcm_work_free(p->pending);
+    rcm_work_free(p->done);
+    rcm_work_free(p->received);
+    return destroyed && still;
+}
+
+static bool closes(const struct parent *p) {
+    rcm_store_close(p->store);
+    rcm_store_close(p->prefix);
+    return true;
+}
+
+static bool opens(void) {
+    const bool opened = rcm_store_open("hash:", 1000, &store) == RCM_OK;
+    rcm_store_close(store);
+    return opened;
+}
+
+/* The function, and whether it did in the child what it should. */
+#define CALLS(X)                                                                                   \
+    X(rcm_abort, refused(rcm_abort(p->comm, "by a child")))                                        \
+    X(rcm_algorithm_at, rcm_algorithm_at(RCM_ALL_REDUCE, 0, &algorithm) == RCM_OK)                 \
+    X(rcm_all_reduce,                                                                              \
+      refused(rcm_all_reduce(p->comm, in, out, SMALL, RCM_FLOAT32, RCM_SUM, NULL, NULL)))          \
+    X(rcm_barrier, refused(rcm_barrier(p->comm, NULL, NULL)))                                      \
+    X(rcm_broadcast, refused(rcm_broadcast(p->comm, in, SMALL, RCM_FLOAT32, 0, NULL, &work)))      \
+    X(rcm_comm_algorithm, says(rcm_comm_algorithm(p->comm, RCM_BARRIER, 0), ""))                   \
+    X(rcm_comm_error, refused(rcm_comm_error(p->comm, &error)))                                    \
+    X(rcm_comm_prepare, refused(rcm_comm_prepare(p->comm, RCM_BROADCAST, 1 << 20, 0, NULL)))       \
+    X(rcm_comm_shrink, refused(rcm_comm_shrink(p->comm, NULL, &comm)))                             \
+    X(rcm_comm_transport, says(rcm_comm_transport(p->comm, 1 - p->rank), ""))                      \
+    X(rcm_destroy, destroys(p))                                                                    \
+    X(rcm_dtype_from_name, rcm_dtype_from_name("float32", &dtype) == RCM_OK)                       \
+    X(rcm_dtype_name, says(rcm_dtype_name(RCM_INT32), "int32"))                                    \
+    X(rcm_dtype_size, rcm_dtype_size(RCM_INT32) == 4)                                              \
+    X(rcm_init, inits(p))                                                                          \
+    X(rcm_irecv, refused(rcm_irecv(p->comm, out, 1, RCM_FLOAT32, 1 - p->rank, 1, &work)))          \
+    X(rcm_isend, refused(rcm_isend(p->comm, in, 1, RCM_FLOAT32, 1 - p->rank, 1, &work)))           \
+    X(rcm_last_error, refused(rcm_barrier(p->comm, NULL, NULL)))                                   \
+    X(rcm_launch_at, rcm_launch_at(0, &launch) == RCM_OK)                                          \
+    X(rcm_local_rank, rcm_local_rank(p->comm) == p->rank)                                          \
+    X(rcm_local_size, rcm_local_size(p->comm) == p->size)                                          \
+    X(rcm_mem_alloc, refused(rcm_mem_alloc(p->comm, 4096, &memory)))                               \
+    X(rcm_mem_free, refused(rcm_mem_free(p->comm, p->memory)))                                     \
+    X(rcm_op_from_name, rcm_op_from_name("sum", &op) == RCM_OK)                                    \
+    X(rcm_op_name, says(rcm_op_name(RCM_MAX), "max"))                                              \
+    X(rcm_protocol_at, rcm_protocol_at(0, &protocol) == RCM_OK)                                    \
+    X(rcm_rank, rcm_rank(p->comm) == p->rank)                                                      \
+    X(rcm_recv, refused(rcm_recv(p->comm, out, 1, RCM_FLOAT32, 1 - p->rank, 1, NULL, NULL)))       \
+    X(rcm_send, refused(rcm_send(p->comm, in, 1, RCM_FLOAT32, 1 - p->rank, 1, NULL, NULL)))        \
+    X(rcm_setting_at, rcm_setting_at(0, &setting) == RCM_OK)                                       \
+    X(rcm_size, rcm_size(p->comm) == p->size)                                                      \
+    X(rcm_spawn, rcm_spawn(1, spawned, NULL, 30000, &flag, &code) == RCM_OK)                       \
+    X(rcm_status_name, says(rcm_status_name(RCM_ERR_FORKED), "RCM_ERR_FORKED"))                    \
+    X(rcm_status_text, rcm_status_text(RCM_ERR_FORKED)[0] != '\0')                                 \
+    X(rcm_store_add, refused(rcm_store_add(p->store, "n", 1, &number)))                            \
+    X(rcm_store_append, refused(rcm_store_append(p->prefix, "k", "v", 1)))                         \
+    X(rcm_store_close, closes(p))                                                                  \
+    X(rcm_store_compare_set,                                                                       \
+      refused(rcm_store_compare_set(p->store, "k", "", 0, "v", 1, &flag, &memory, &size)))         \
+    X(rcm_store_count, refused(rcm_store_count(p->store, &size)))                                  \
+    X(rcm_store_delete, refused(rcm_store_delete(p->prefix, "k", &flag)))                          \
+    X(rcm_store_get, refused(rcm_store_get(p->store, "k", 0, &memory, &size)))                     \
+    X(rcm_store_multi_get, refused(rcm_store_multi_get(p->store, keys, 1, 0, got)))                \
+    X(rcm_store_multi_set, refused(rcm_store_multi_set(p->store, keys, values, 1)))                \
+    X(rcm_store_open, opens())                                                                     \
+    X(rcm_store_prefix, refused(rcm_store_prefix(p->store, "a", &store)))                          \
+    X(rcm_store_set, refused(rcm_store_set(p->prefix, "k", "v", 1)))                               \
+    X(rcm_store_try_get, refused(rcm_store_try_get(p->store, "k", &memory, &size)))                \
+    X(rcm_store_url, strncmp(rcm_store_url(p->store), "tcp://", 6) == 0)                           \
+    X(rcm_store_wait, refused(rcm_store_wait(p->store, keys, 1, 0)))                               \
+    X(rcm_transport_at, rcm_transport_at(0, &transport) == RCM_OK)                                 \
+    X(rcm_version, rcm_version()[0] != '\0')                                                       \
+    X(rcm_work_free, frees(p))                                                                     \
+    X(rcm_work_message, refused(rcm_work_message(p->received, &message)) &&                        \
+                            refused(rcm_work_message(p->pending, &message)) &&                     \
+                            refused(rcm_work_message(p->done, &message)))                          \
+    X(rcm_work_status, refused(rcm_work_status(p->pending)) && refused(rcm_work_status(p->done)))  \
+    X(rcm_work_test, refused(rcm_work_test(p->pending)) && refused(rcm_work_test(p->done)))        \
+    X(rcm_work_wait,                                                                               \
+      refused(rcm_work_wait(p->pending, -1)) && refused(rcm_work_wait(p->done, -1)))               \
+    X(rcm_world_rank, rcm_world_rank(p->comm, 1) == 1)
+
+#define CALL_FUNCTION(name, expression)                                                            \
+    static bool try_##name(const struct parent *p) {                                               \
+        (void)p;                                                                                   \
+        return expression;                                                                         \
+    }
+CALLS(CALL_FUNCTION)
+
+static const struct call {
+    const char *name;
+    bool (*holds)(const struct parent *p);
+} calls[] = {
+#define CALL_ROW(name, expression) {#name, try_##name},
+    CALLS(CALL_ROW)};
+enum { CALLS_COUNT = sizeof(calls) / sizeof(calls[0]) };
+
+/* ---- In the child ---------------------------------------------------------------------------- */
+
+static _Noreturn void child_run(const struct call *call, const struct parent *parent) {
+    int files[FILES];
+    alarm(CHILD_SECONDS);
+    for (int i = 0; i < FILES; i++) /* also at the numbers of what the fork closed */
+        files[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int errors = 0;
+    CHECK(errors, call->holds(parent), "%s in a child: %s", call->name, rcm_last_error());
+    for (int i = 0; i < FILES; i++)
+        CHECK(errors, fcntl(files[i], F_GETFD) >= 0, "%s closed a file of the child", call->name);
+    _exit(errors);
+}
+
+static int child_errors(const struct call *call, const struct parent *parent) {
+    int status = 0;
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0)
+        child_run(call, parent);
+    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        return 1;
+    if (WIFSIGNALED(status))
+        fprintf(stderr, "%s in a child: signal %d%s\n", call->name, WTERMSIG(status),
+                WTERMSIG(status) == SIGALRM ? ", it blocked" : "");
+    return status != 0;
+}
+
+/* ---- In the parent --------------------------------------------------------------------------- */
+
+static float element(int rank, int round, int i) {
+    return (float)(rank + round + i % 7);
+}
+
+/* A large sum that is under way while the child runs, and then right. */
+static int round_errors(const struct parent *p, int round) {
+    static float data[COUNT];
+    rcm_work *sum = NULL;
+    int errors = 0, wrong = 0;
+    for (int i = 0; i < COUNT; i++)
+        data[i] = element(p->rank, round, i);
+    CHECK(errors,
+          rcm_all_reduce(p->comm, data, data, COUNT, RCM_FLOAT32, RCM_SUM, NULL, &sum) == RCM_OK,
+          "%s", rcm_last_error());
+    errors += child_errors(&calls[round], p);
+    CHECK(errors, rcm_work_wait(sum, -1) == RCM_OK, "after %s: %s", calls[round].name,
+          rcm_last_error());
+    rcm_work_free(sum);
+    for (int i = 0; i < COUNT; i++)
+        wrong += data[i] != element(0, round, i) + element(1, round, i);
+    CHECK(errors, wrong == 0, "after %s: %d elements are wrong", calls[round].name, wrong);
+    CHECK(errors, rcm_comm_error(p->comm, &error) == RCM_OK, "after %s: %s", calls[round].name,
+          error.text);
+    return errors;
+}
+
+static int parent_make(struct parent *p, char *place) {
+    static char byte;
+    int errors = 0;
+    const int peer = 1 - p->rank;
+    CHECK(errors,
+          rcm_store_open("tcp://127.0.0.1:0?server=1", 30000, &p->store) == RCM_OK &&
+              rcm_store_prefix(p->store, "a", &p->prefix) == RCM_OK &&
+              rcm_store_set(p->store, "k", "parent", 6) == RCM_OK,
+          "store: %s", rcm_last_error());
+    CHECK(errors,
+          rcm_mem_alloc(p->comm, 4096, &p->memory) == RCM_OK &&
+              rcm_irecv(p->comm, place, 1, RCM_UINT8, peer, 1, &p->pending) == RCM_OK &&
+              rcm_irecv(p->comm, &byte, 1, RCM_UINT8, peer, 2, &p->received) == RCM_OK &&
+              rcm_send(p->comm, &byte, 1, RCM_UINT8, peer, 2, NULL, NULL) == RCM_OK &&
+              rcm_barrier(p->comm, NULL, &p->done) == RCM_OK &&
+              rcm_work_wait(p->done, -1) == RCM_OK && rcm_work_wait(p->received, -1) == RCM_OK,
+          "works: %s", rcm_last_error());
+    return errors;
+}
+
+/* All of it is still of use. */
+static int parent_end(const struct parent *p, const char *place) {
+    static const char sent = 7;
+    void *value = NULL;
+    size_t len = 0;
+    int errors = 0;
+    CHECK(errors,
+          rcm_send(p->comm, &sent, 1, RCM_UINT8, 1 - p->rank, 1, NULL, NULL) == RCM_OK &&
+              rcm_work_wait(p->pending, -1) == RCM_OK && *place == sent,
+          "the message: %s", rcm_last_error());
+    CHECK(errors,
+          rcm_store_try_get(p->store, "k", &value, &len) == RCM_OK && len == 6 &&
+              memcmp(value, "parent", 6) == 0,
+          "the store: %s", rcm_last_error());
+    CHECK(errors, rcm_mem_free(p->comm, p->memory) == RCM_OK, "%s", rcm_last_error());
+    free(value);
+    rcm_work_free(p->pending);
+    rcm_work_free(p->received);
+    rcm_work_free(p->done);
+    rcm_store_close(p->prefix);
+    rcm_store_close(p->store);
+    CHECK(errors, rcm_destroy(p->comm) == RCM_OK, "%s", rcm_last_error());
+    return errors;
+}
+
+static int rank_run(rcm_comm *given, void *arg) {
+    struct parent parent = {.comm = given, .rank = rcm_rank(given), .size = rcm_size(given)};
+    char place = 0;
+    (void)arg;
+    int errors = parent_make(&parent, &place);
+    for (int i = 0; i < CALLS_COUNT && errors == 0; i++)
+        errors += round_errors(&parent, i);
+    if (errors > 0)
+        (void)!rcm_abort(given, "a child went wrong");
+    return errors + parent_end(&parent, &place);
+}
+
+/* ---- The map --------------------------------------------------------------------------------- */
+
+static bool is_called(const char *name) {
+    for (int i = 0; i < CALLS_COUNT; i++)
+        if (strcmp(calls[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* "        rcm_abort;" */
+static int map_errors(const char *path) {
+    char line[256], name[128], end;
+    int errors = 0, names = 0;
+    FILE *map = fopen(path, "r");
+    while (map && fgets(line, sizeof line, map)) {
+        if (sscanf(line, " %127[a-z0-9_]%c", name, &end) != 2 || end != ';')
+            continue;
+        CHECK(errors, is_called(name), "%s is in %s and not here", name, path);
+        names++;
+    }
+    CHECK(errors, map && names == CALLS_COUNT, "%d functions in %s, %d here", names, path,
+          CALLS_COUNT);
+    if (map)
+        fclose(map);
+    return errors;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3) {
+        fprintf(stderr, "usage: forked MAP TRANSPORT\n");
+        return 2;
+    }
+    const struct ranks ranks = {.n = 2, .transport = argv[2], .keep = true};
+    return map_errors(argv[1]) + ranks_run(&ranks, rank_run, NULL) != 0;
+}

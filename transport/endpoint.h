@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * endpoint.h: messages of any length between this rank and one peer, over a pair of channels.
+ *
+ *   sender                                       receiver
+ *   small:  EAGER(tag, total, bytes)       -->   matched: copied to the buffer; else kept aside
+ *           BARE(tag; bytes)               -->   the same without a header: its tag is its id
+ *   large:  RTS(id, tag, total)            -->   matched: buffer found; else noted
+ *                                          <--   CTS(id)
+ *           DATA(id, bytes) ... DATA(id)   -->   into the buffer
+ *                                          <--   CREDIT(bytes): so many eager bytes were taken
+ *   large within a machine, or of no bytes:
+ *           RTS(id, tag, total, from)      -->   matched: copied from there (endpoint_get.c)
+ *                                          <--   ACK(id)
+ *
+ * EAGER, BARE and RTS go out in the order of the sends, so matching is in order per tag.
+ * Everything that arrives can be taken at once, so one message never blocks another: data only come
+ * for messages that have a buffer, and what is kept aside is bounded by a budget of bytes per peer
+ * (beyond it, small messages go by rendezvous too). The receiver counts too: more eager bytes than
+ * the budget are an error. The kind and the id travel in the slot's meta word, so DATA slots hold
+ * nothing but data and can be received straight into place.
+ *
+ * Which message goes which way is said by constants (protocol.h, endpoint_internal.h).
+ *
+ * Not here: which receive a message belongs to, and messages that came before their receive: that
+ * is the matching above (api/p2p), which hands in the functions of struct rcmi_messaging. Nothing
+ * here locks: one thread at a time uses the endpoints of one struct rcmi_messaging.
+ */
+#ifndef RCMI_ENDPOINT_H
+#define RCMI_ENDPOINT_H
+
+#include "transport.h"
+
+/* One message, at one of its ends. Its owner's, who keeps it until it is completed. */
+struct rcmi_transfer {
+    struct rcmi_transfer *next; /* in the list that it is in */
+    int peer;
+    uint64_t tag; /* of a receive that has its message: the message's */
+    uint32_t id;  /* names the message between the two ranks, once an RTS was sent */
+    struct rcmi_mem mem;
+    size_t total; /* bytes of the message */
+    size_t done;  /* bytes moved */
+    int stage;
+    uint64_t last;      /* of the channel, once all is sent: the message that the other must take */
+    uint64_t zero_copy; /* the last one that was sent without a copy */
+    uint64_t from;      /* where it is got from, see endpoint_get.c; 0: it is not */
+};
+
+struct rcmi_transfers {
+    struct rcmi_transfer *head, **end;
+};
+static inline void rcmi_transfers_init(struct rcmi_transfers *list) {
+    list->head = NULL;
+    list->end = &list->head;
+}
+static inline void rcmi_transfers_append(struct rcmi_transfers *list, struct rcmi_transfer *t) {
+    t->next = NULL;
+    *list->end = t;
+    list->end = &t->next;
+}
+static inline void rcmi_transfers_remove(struct rcmi_transfers *list, struct rcmi_transfer **at) {
+    *at = (*at)->next;
+    if (!*at)
+        list->end = at;
+}
+
+/* A message that came, as far as it came. */
+struct rcmi_arrival {
+    int peer;
+    uint64_t tag;
+    size_t total;
+    bool rendezvous;   /* its bytes are still to come */
+    uint32_t id;       /* then, and where they lie: */
+    uint64_t from;     /* see struct rcmi_transfer */
+    const char *bytes; /* else */
+};
+
+/* What the endpoints of one communicator share. */
+struct rcmi_messaging {
+    /* The channel of messages to peer, or from it. The function that closes one takes NULL. */
+    void *open_arg;
+    rcm_status (*open)(void *open_arg, int peer, bool writer, struct rcmi_channel **ret_channel);
+    void (*close)(struct rcmi_channel *channel);
+    void *arg; /* of the next three */
+    /* Takes the receive that a message of peer belongs to; NULL: there is none yet. */
+    struct rcmi_transfer *(*match)(void *arg, int peer, uint64_t tag);
+    /* Keeps such a message for rcmi_endpoint_receive. Its bytes are copied. */
+    rcm_status (*keep)(void *arg, const struct rcmi_arrival *arrival);
+    /* The receive that the next message of any peer belongs to, most likely, if it is peer's; else
+     * NULL. */
+    const struct rcmi_transfer *(*next)(void *arg, int peer);
+    /* RCM_OK, RCM_ERR_TRUNCATED: a message longer than its receive; or what rcmi_endpoint_cancel
+     * said. The transfer is its owner's again. */
+    void (*completed)(struct rcmi_transfer *transfer, rcm_status status);
+
+    const struct rcmi_protocol *protocol;
+    bool oversubscribed;
+    size_t budget;   /* eager bytes of a peer that were not taken; the same on all ranks */
+    size_t bare_min; /* smaller eager messages are cheaper to copy */
+    size_t zero_copy_min;
+    size_t piece_min; /* see RCMI_PIECES */
+};
+/* Those that the protocol and nranks, the number of ranks that send each other messages, say; the
+ * functions are to be filled in. */
+void rcmi_messaging_init(struct rcmi_messaging *messaging, const struct rcmi_protocol *protocol,
+                         bool oversubscribed, size_t nranks);
+
+/* A CTS (clear to send) that is owed. */
+struct rcmi_cts;
+
+struct rcmi_endpoint {
+    const struct rcmi_messaging *messaging;
+    int peer;
+    struct rcmi_channel *tx, *rx;
+    struct rcmi_transfers outgoing; /* not yet issued, in order */
+    struct rcmi_transfers sending;  /* RTS sent, or sending */
+    struct rcmi_transfers receiving;
+    struct rcmi_cts *cts, **cts_end; /* CTS messages to be sent */
+    uint32_t next_id;
+    size_t eager_out; /* eager bytes sent for which no credit came back */
+    size_t eager_in;  /* eager bytes taken for which no credit was given */
+    size_t eager_due; /* eager bytes arrived for which no credit was given: the peer's eager_out, or
+                         less */
+    int getting;      /* of the messages that it is receiving */
+    bool ungettable;  /* the peer's memory, by now it is known */
+    bool posted;      /* a receive, with the channel */
+};
+
+/* peer: its rank in the communicator, for the functions of messaging and for texts. */
+void rcmi_endpoint_init(struct rcmi_endpoint *endpoint, const struct rcmi_messaging *messaging,
+                        int peer);
+/* Closes the channels. Transfers must be complete, see _cancel. */
+void rcmi_endpoint_fini(struct rcmi_endpoint *endpoint);
+/* The channel from peer, so that its messages, and its death, are noticed. */
+rcm_status rcmi_endpoint_open(struct rcmi_endpoint *endpoint);
+
+/* transfer's peer, tag, mem and total are set, all else is 0. Messages of one tag arrive in this
+ * order. */
+rcm_status rcmi_endpoint_send(struct rcmi_endpoint *endpoint, struct rcmi_transfer *transfer);
+/* The message of a receive, which was kept. */
+rcm_status rcmi_endpoint_receive(struct rcmi_endpoint *endpoint, struct rcmi_transfer *transfer,
+                                 const struct rcmi_arrival *arrival);
+/* Takes what came, and sends what can be sent. *moved: something was. */
+rcm_status rcmi_endpoint_progress(struct rcmi_endpoint *endpoint, bool *moved);
+/* Completes all transfers that began with status, and closes the channels: memory is touched no
+ * more. */
+void rcmi_endpoint_cancel(struct rcmi_endpoint *endpoint, rcm_status status);
+/* Calls visit on every transfer that it has until that returns false; false then. */
+bool rcmi_endpoint_each(struct rcmi_endpoint *endpoint,
+                        bool (*visit)(void *arg, struct rcmi_transfer *transfer), void *arg);
+
+/*
+ * The short way, for a rank that has no transfers under way: a small message at once and without a
+ * transfer. The messages are the same, so either end may go either way.
+ */
+/* RCM_OK: sent. RCM_AGAIN: nothing was done. */
+rcm_status rcmi_endpoint_send_now(struct rcmi_endpoint *endpoint, uint64_t tag,
+                                  const struct rcmi_mem *mem);
+/* One look. RCM_OK: received; RCM_PENDING: nothing is there yet; RCM_AGAIN: nothing was done, it is
+ * not of this kind. tag: of the message, or RCM_ANY_TAG. */
+rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *endpoint, uint64_t tag,
+                                     const struct rcmi_mem *mem);
+/* Does a message of peer come without this rank's doing anything for it? */
+bool rcmi_endpoint_shares_memory(const struct rcmi_endpoint *endpoint);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Endpoints, rendezvous by get: large messages within a machine that the receiver copies out
+ * of the sender's memory, where it may: one copy instead of two. A piece for each pass, so that
+ * everything else goes on meanwhile; and the sender, if it has a CPU of its own, copies pieces as
+ * well: the thread that waits for the send, or the library's.
+ *
+ * Not here: which messages (protocol.h); how memory of others is read and written (the
+ * transport's get).
+ */
+#include "endpoint_internal.h"
+
+#define NOWHERE 1 /* where a message of no bytes lies, which is taken at once */
+
+static size_t get_bytes(const struct rcmi_transfer *t) {
+    return t->total < t->mem.len ? t->total : t->mem.len;
+}
+
+bool rcmi_endpoint_begin_get(struct rcmi_endpoint *e, struct rcmi_transfer *t, uint64_t from) {
+    t->from = t->total == 0 ? NOWHERE : 0;
+    if (t->total > 0 && from != 0 && !e->ungettable && shares_slots(e->rx))
+        t->from = get_bytes(t) > 0 ? from : 0;
+    e->getting += t->from != 0;
+    return t->from != 0;
+}
+
+/* It cannot be got after all: it comes in slots, from the beginning. */
+static rcm_status get_give_up(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+    e->ungettable = true;
+    t->from = 0;
+    t->done = 0;
+    e->getting--;
+    return rcmi_endpoint_owe_cts(e, t->id);
+}
+
+/* All bytes are there. The receive ends once its sender has been told, since after that perhaps
+ * nobody drives any more. */
+static rcm_status get_end(struct rcmi_endpoint *e, struct rcmi_transfer **at, bool *moved) {
+    struct rcmi_transfer *t = *at;
+    const rcm_status status = rcmi_endpoint_put(e, meta_of(KIND_ACK, t->id), NULL, 0);
+    if (status != RCM_OK)
+        return status == RCM_AGAIN ? RCM_OK : status;
+    t->done = t->total;
+    e->getting--;
+    rcmi_transfers_remove(&e->receiving, at);
+    rcmi_receive_end(e, t);
+    *moved = true;
+    return RCM_OK;
+}
+
+/* A piece of the first one that is got. */
+rcm_status rcmi_endpoint_get(struct rcmi_endpoint *e, bool *moved) {
+    struct rcmi_transfer **at = &e->receiving.head;
+    while (*at && !(*at)->from)
+        at = &(*at)->next;
+    if (!*at)
+        return RCM_OK;
+    struct rcmi_transfer *t = *at;
+    if (t->done == get_bytes(t))
+        return get_end(e, at, moved);
+    const struct rcmi_mem place = rcmi_mem_part(&t->mem, 0, get_bytes(t));
+    const rcm_status status =
+        rcmi_channel_get(e->rx, &place, t->from, !e->messaging->oversubscribed, moved);
+    if (status == RCM_AGAIN)
+        return RCM_OK;
+    if (status == RCM_ERR_UNSUPPORTED)
+        return get_give_up(e, t);
+    if (status != RCM_OK)
+        return status;
+    t->done = get_bytes(t);
+    return get_end(e, at, moved);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of endpoints share; nobody else includes it. The protocol is in endpoint.h.
+ *
+ *   endpoint.c          channels, life, the short way
+ *   endpoint_send.c     eager messages and RTS, pieces of data, answers that are owed
+ *   endpoint_receive.c  what arrives
+ *   endpoint_get.c      messages that the receiver copies out of the sender's memory
+ */
+#ifndef RCMI_ENDPOINT_INTERNAL_H
+#define RCMI_ENDPOINT_INTERNAL_H
+
+#include <string.h>
+#include "endpoint.h"
+
+#define EAGER_MAX  ((size_t)65536)  /* between sockets: a rendezvous costs more than the copies */
+#define EAGER_BARE ((size_t)262144) /* the same without copies, see travels_bare */
+/* Where ranks share cores a sender that went on at once might keep the receiver from their core: it
+ * waits, from so many bytes on, until the message was taken. */
+#define OVERSUBSCRIBED_WAITS ((size_t)16384)
+#define EAGER_OVERHEAD       ((size_t)64)
+#define RCMI_PIECES          4 /* of a message, at least, if they are not smaller than piece_min */
+
+enum kind {
+    KIND_EAGER = 1,
+    KIND_RTS,
+    KIND_CTS,
+    KIND_DATA,
+    KIND_CREDIT,
+    KIND_BARE,
+    KIND_ACK,
+};
+
+enum stage { STAGE_NEW, STAGE_RTS, STAGE_DATA, STAGE_DRAIN };
+
+struct header {
+    uint64_t tag, total;
+};
+
+/* What an RTS (request to send) holds. */
+struct rts {
+    struct header header;
+    uint64_t from; /* where the message lies in its sender's process; 0: that is of no use */
+};
+
+struct rcmi_cts {
+    struct rcmi_cts *next;
+    uint32_t id;
+};
+
+/* Between kind and id stand 24 bits that follow from both, so that a damaged word is noticed. */
+static inline uint64_t meta_of(enum kind kind, uint32_t id) {
+    const uint64_t word = (uint64_t)kind << 56 | id;
+    return word | word * UINT64_C(0x9e3779b97f4a7c15) >> 40 << 32;
+}
+
+/* Of a message without a header nothing else says how long it was sent: the length has a part in
+ * those bits. */
+static inline uint64_t meta_of_bare(uint32_t tag, size_t len) {
+    return meta_of(KIND_BARE, tag) ^ (uint64_t)len * UINT64_C(0xd6e8feb86659fd93) >> 40 << 32;
+}
+
+/* What an eager message takes of the budget: what is kept aside of an empty one is not nothing. */
+static inline size_t eager_charge(size_t total) {
+    return total + EAGER_OVERHEAD;
+}
+
+/* Does another core read the slots where they are written? Not known before the channel is ready.
+ */
+static inline bool shares_slots(const struct rcmi_channel *channel) {
+    /* Acquire pairs with the release store of the loop thread, which chose the transport before. */
+    return atomic_load_explicit(&channel->state, memory_order_acquire) == RCM_OK &&
+           channel->transport->shared_slots;
+}
+
+/* Does an eager message travel without its header, straight from buffer to buffer? Where the kernel
+ * copies anyhow; its tag is its id then. */
+static inline bool travels_bare(const struct rcmi_endpoint *e, uint64_t tag, size_t total) {
+    return total >= e->messaging->bare_min && tag <= UINT32_MAX && !shares_slots(e->tx);
+}
+
+/* Tag and payload of a message that came eagerly; false if it is none, or is not of its length. */
+static inline bool eager_open(const struct rcmi_slot *slot, struct header *ret_header,
+                              const char **ret_bytes) {
+    const bool bare = slot->meta == meta_of_bare((uint32_t)slot->meta, slot->len);
+    const size_t head = bare ? 0 : sizeof(*ret_header);
+    if ((!bare && slot->meta != meta_of(KIND_EAGER, (uint32_t)slot->meta)) || slot->len < head)
+        return false;
+    *ret_header = (struct header){.tag = (uint32_t)slot->meta, .total = slot->len};
+    if (!bare)
+        memcpy(ret_header, slot->bytes, sizeof(*ret_header));
+    *ret_bytes = (const char *)slot->bytes + head;
+    return ret_header->total == slot->len - head;
+}
+
+/* Does an eager send of so many bytes wait until they were taken? */
+static inline bool eager_waits(const struct rcmi_endpoint *e, size_t total) {
+    return total > OVERSUBSCRIBED_WAITS && e->messaging->oversubscribed && shares_slots(e->tx);
+}
+
+/* How long the next piece is of a message of which `done` bytes are through. Both ends have seen
+ * messages on the channel before, so it is ready and its slots have their size. Where the receiver
+ * copies from the slots that the sender writes, a message has several pieces, so that the one
+ * copies while the other writes the next. */
+static inline size_t piece_bytes(const struct rcmi_endpoint *e, const struct rcmi_channel *channel,
+                                 size_t total, size_t done) {
+    const size_t least = e->messaging->piece_min;
+    size_t piece = channel->slot_bytes;
+    if (channel->transport->shared_slots && total / RCMI_PIECES < piece)
+        piece = total / RCMI_PIECES < least ? least : total / RCMI_PIECES & ~(size_t)63;
+    piece = piece < channel->slot_bytes ? piece : channel->slot_bytes;
+    return total - done < piece ? total - done : piece;
+}
+
+/* endpoint_send.c: a message of so few bytes; sends what can be sent. */
+rcm_status rcmi_endpoint_put(struct rcmi_endpoint *e, uint64_t meta, const void *bytes, size_t len);
+rcm_status rcmi_endpoint_pump(struct rcmi_endpoint *e, bool *moved);
+/* May a message of so many bytes go out eagerly? Sends it so; RCM_AGAIN: no slot is free. */
+bool rcmi_endpoint_may_be_eager(const struct rcmi_endpoint *e, uint64_t tag, size_t total);
+rcm_status rcmi_endpoint_put_eager(struct rcmi_endpoint *e, uint64_t tag,
+                                   const struct rcmi_mem *mem);
+/* endpoint_receive.c: copies bytes of a message that came to user memory, from where that is
+ * filled. */
+void rcmi_receive_bytes(const struct rcmi_endpoint *e, struct rcmi_transfer *t, const char *bytes,
+                        size_t len);
+/* Takes what came; owes a CTS; ends a receive that has all. */
+rcm_status rcmi_endpoint_drain(struct rcmi_endpoint *e, bool *moved);
+rcm_status rcmi_endpoint_owe_cts(struct rcmi_endpoint *e, uint32_t id);
+void rcmi_receive_end(const struct rcmi_endpoint *e, struct rcmi_transfer *t);
+/* endpoint_get.c. A message of a rendezvous begins to be received: is it got from there? Then it
+ * sets transfer->from and counts it in e->getting. The next piece of one that is got. */
+bool rcmi_endpoint_begin_get(struct rcmi_endpoint *e, struct rcmi_transfer *t, uint64_t from);
+rcm_status rcmi_endpoint_get(struct rcmi_endpoint *e, bool *moved);
+
+#endif

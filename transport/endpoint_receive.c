@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Endpoints, the receiving side: what arrives, and where its bytes go. The protocol is in
+ * endpoint.h. */
+#include <stdlib.h>
+#include <string.h>
+#include "endpoint_internal.h"
+#include "kernels.h"
+
+static void receive_begin(struct rcmi_transfer *t, uint64_t tag, size_t total) {
+    t->tag = tag;
+    t->total = total;
+    t->done = 0;
+}
+
+void rcmi_receive_end(const struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+    e->messaging->completed(t, t->total > t->mem.len ? RCM_ERR_TRUNCATED : RCM_OK);
+}
+
+/* Copies bytes of a message to user memory, as far as that reaches. A long message would not stay
+ * in a cache, but lines that are written there are read first. */
+void rcmi_receive_bytes(const struct rcmi_endpoint *e, struct rcmi_transfer *t, const char *bytes,
+                        size_t len) {
+    const bool non_temporal = rcmi_range_has(e->messaging->protocol->copy_non_temporal, t->total);
+    if (t->done < t->mem.len) {
+        const size_t room = t->mem.len - t->done, n = len < room ? len : room;
+        char *place = (char *)t->mem.bytes + t->done;
+        if (bytes != place)
+            rcmi_copy_by(non_temporal ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL, place, bytes, n);
+    }
+    t->done += len;
+}
+
+static void receive_eager(struct rcmi_endpoint *e, struct rcmi_transfer *t,
+                          const struct rcmi_arrival *arrival) {
+    receive_begin(t, arrival->tag, arrival->total);
+    rcmi_receive_bytes(e, t, arrival->bytes, arrival->total);
+    e->eager_in += eager_charge(arrival->total);
+    rcmi_receive_end(e, t);
+}
+
+rcm_status rcmi_endpoint_owe_cts(struct rcmi_endpoint *e, uint32_t id) {
+    struct rcmi_cts *cts = calloc(1, sizeof(*cts));
+    if (!cts)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to answer rank %d", e->peer);
+    cts->id = id;
+    *e->cts_end = cts;
+    e->cts_end = &cts->next;
+    return RCM_OK;
+}
+
+static rcm_status receive_rts(struct rcmi_endpoint *e, struct rcmi_transfer *t,
+                              const struct rcmi_arrival *arrival) {
+    receive_begin(t, arrival->tag, arrival->total);
+    t->id = arrival->id;
+    rcmi_transfers_append(&e->receiving, t);
+    if (rcmi_endpoint_begin_get(e, t, arrival->from))
+        return RCM_OK;
+    return rcmi_endpoint_owe_cts(e, arrival->id);
+}
+
+rcm_status rcmi_endpoint_receive(struct rcmi_endpoint *e, struct rcmi_transfer *t,
+                                 const struct rcmi_arrival *arrival) {
+    if (arrival->rendezvous)
+        return receive_rts(e, t, arrival);
+    receive_eager(e, t, arrival);
+    return RCM_OK;
+}
+
+/* A message that came goes to its receive, or is kept aside. An honest sender never exceeds its
+ * budget. */
+static rcm_status endpoint_match(struct rcmi_endpoint *e, const struct rcmi_arrival *arrival) {
+    const struct rcmi_messaging *messaging = e->messaging;
+    struct rcmi_transfer *t = messaging->match(messaging->arg, e->peer, arrival->tag);
+    if (t)
+        return rcmi_endpoint_receive(e, t, arrival);
+    if (e->eager_due > messaging->budget)
+        return rcmi_fail_origin(RCM_ERR_PROTOCOL, e->peer,
+                                "rank %d sent %zu bytes of eager messages, %zu are allowed",
+                                e->peer, e->eager_due, messaging->budget);
+    return messaging->keep(messaging->arg, arrival);
+}
+
+static rcm_status protocol_error(const struct rcmi_endpoint *e, const char *what, uint64_t value) {
+    return rcmi_fail_origin(RCM_ERR_PROTOCOL, e->peer, "rank %d sent %s (%llu)", e->peer, what,
+                            (unsigned long long)value);
+}
+
+/* EAGER and BARE. */
+static rcm_status handle_eager(struct rcmi_endpoint *e, const struct rcmi_slot *slot) {
+    struct header header;
+    const char *bytes;
+    if (!eager_open(slot, &header, &bytes))
+        return protocol_error(e, "a message of another length than it says", slot->len);
+    e->eager_due += eager_charge(header.total);
+    const struct rcmi_arrival arrival = {
+        .peer = e->peer, .tag = header.tag, .total = header.total, .bytes = bytes};
+    return endpoint_match(e, &arrival);
+}
+
+static rcm_status handle_rts(struct rcmi_endpoint *e, uint32_t id, const struct rcmi_slot *slot) {
+    struct rts rts;
+    if (slot->len != sizeof(rts))
+        return protocol_error(e, "an RTS of wrong length", slot->len);
+    memcpy(&rts, slot->bytes, sizeof(rts));
+    const struct rcmi_arrival arrival = {.peer = e->peer,
+                                         .tag = rts.header.tag,
+                                         .total = rts.header.total,
+                                         .rendezvous = true,
+                                         .id = id,
+                                         .from = rts.from};
+    return endpoint_match(e, &arrival);
+}
+
+/* The receive whose data come by slots under this id; NULL if there is none. */
+static struct rcmi_transfer **endpoint_find_receiving(struct rcmi_endpoint *e, uint32_t id) {
+    struct rcmi_transfer **at = &e->receiving.head;
+    while (*at && ((*at)->id != id || (*at)->from))
+        at = &(*at)->next;
+    return *at ? at : NULL;
+}
+
+static rcm_status handle_data(struct rcmi_endpoint *e, uint32_t id, const struct rcmi_slot *slot) {
+    struct rcmi_transfer **at = endpoint_find_receiving(e, id);
+    if (!at)
+        return protocol_error(e, "data of an unknown message", id);
+    struct rcmi_transfer *t = *at;
+    if (slot->len != piece_bytes(e, e->rx, t->total, t->done))
+        return protocol_error(e, "a piece of another size than its RTS says", slot->len);
+    rcmi_receive_bytes(e, t, slot->bytes, slot->len);
+    if (t->done == t->total) {
+        rcmi_transfers_remove(&e->receiving, at);
+        rcmi_receive_end(e, t);
+    }
+    return RCM_OK;
+}
+
+/* The send whose RTS of this id was not answered yet; NULL if there is none. */
+static struct rcmi_transfer **endpoint_find_sending(struct rcmi_endpoint *e, uint32_t id) {
+    struct rcmi_transfer **at = &e->sending.head;
+    while (*at && ((*at)->id != id || (*at)->stage != STAGE_RTS))
+        at = &(*at)->next;
+    return *at ? at : NULL;
+}
+
+static rcm_status handle_cts(struct rcmi_endpoint *e, uint32_t id) {
+    struct rcmi_transfer **at = endpoint_find_sending(e, id);
+    if (!at)
+        return protocol_error(e, "readiness for an unknown message", id);
+    (*at)->stage = STAGE_DATA;
+    return RCM_OK;
+}
+
+/* It was got. */
+static rcm_status handle_ack(struct rcmi_endpoint *e, uint32_t id) {
+    struct rcmi_transfer **at = endpoint_find_sending(e, id);
+    if (!at)
+        return protocol_error(e, "that it has taken an unknown message", id);
+    struct rcmi_transfer *t = *at;
+    t->done = t->total;
+    rcmi_transfers_remove(&e->sending, at);
+    e->messaging->completed(t, RCM_OK);
+    return RCM_OK;
+}
+
+static rcm_status handle_credit(struct rcmi_endpoint *e, const struct rcmi_slot *slot) {
+    uint64_t bytes;
+    if (slot->len != sizeof(bytes))
+        return protocol_error(e, "a credit of wrong length", slot->len);
+    memcpy(&bytes, slot->bytes, sizeof(bytes));
+    if (bytes > e->eager_out)
+        return protocol_error(e, "more credit than was used", bytes);
+    e->eager_out -= bytes;
+    return RCM_OK;
+}
+
+static rcm_status handle_slot(struct rcmi_endpoint *e, const struct rcmi_slot *slot) {
+    if (!slot->bytes)
+        return protocol_error(e, "a message whose bytes are to be got", slot->len);
+    const uint64_t kind = slot->meta >> 56;
+    const uint32_t id = (uint32_t)slot->meta;
+    const uint64_t right =
+        kind == KIND_BARE ? meta_of_bare(id, slot->len) : meta_of((enum kind)kind, id);
+    if (slot->meta != right)
+        return protocol_error(e, "a message with a damaged header", slot->meta);
+    switch (kind) {
+    case KIND_EAGER:
+    case KIND_BARE:
+        return handle_eager(e, slot);
+    case KIND_RTS:
+        return handle_rts(e, id, slot);
+    case KIND_CTS:
+        return handle_cts(e, id);
+    case KIND_DATA:
+        return handle_data(e, id, slot);
+    case KIND_CREDIT:
+        return handle_credit(e, slot);
+    case KIND_ACK:
+        return handle_ack(e, id);
+    default:
+        return protocol_error(e, "a message of unknown kind", kind);
+    }
+}
+
+/* Whose data come next, most likely: NULL, or the receive whose pieces are under way, or else the
+ * first that waits for a message that may come bare. */
+static const struct rcmi_transfer *endpoint_next_receive(const struct rcmi_endpoint *e) {
+    if (e->receiving.head || shares_slots(e->rx))
+        return e->receiving.head;
+    const struct rcmi_transfer *t = e->messaging->next(e->messaging->arg, e->peer);
+    if (!t || t->mem.len < e->messaging->bare_min)
+        return NULL;
+    return t->tag <= UINT32_MAX || t->tag == RCM_ANY_TAG ? t : NULL;
+}
+
+static bool post_bare(struct rcmi_endpoint *e, const struct rcmi_transfer *t) {
+    const bool any = t->tag == RCM_ANY_TAG;
+    const struct rcmi_posted bare = {
+        .mem = t->mem,
+        .meta = (uint64_t)KIND_BARE << 56 | (any ? 0 : (uint32_t)t->tag),
+        .mask = (uint64_t)UINT8_MAX << 56 | (any ? 0 : UINT32_MAX),
+    };
+    return rcmi_channel_post_receive(e->rx, &bare);
+}
+
+static bool post_data(struct rcmi_endpoint *e, const struct rcmi_transfer *t) {
+    const size_t end = t->total < t->mem.len ? t->total : t->mem.len;
+    if (t->from || t->done >= end) /* it is got, or nothing of it goes to the buffer any more */
+        return false;
+    const size_t piece = piece_bytes(e, e->rx, t->total, t->done), left = end - t->done;
+    const struct rcmi_posted data = {
+        .mem = rcmi_mem_part(&t->mem, t->done, piece < left ? piece : left)};
+    return rcmi_channel_post_receive(e->rx, &data);
+}
+
+/* Lets a socket receive what comes next straight into the buffer it is for, most likely. If another
+ * message comes before a piece of data it lands there too, is taken from there, and the piece,
+ * which has the length of its place, overwrites it. A message that comes bare may be shorter than
+ * the buffer: only a bare one that the receive is for goes there, and nothing beyond its end. */
+static void endpoint_post(struct rcmi_endpoint *e) {
+    const struct rcmi_transfer *t = e->posted ? NULL : endpoint_next_receive(e);
+    if (t)
+        e->posted = t == e->receiving.head ? post_data(e, t) : post_bare(e, t);
+}
+
+rcm_status rcmi_endpoint_drain(struct rcmi_endpoint *e, bool *moved) {
+    struct rcmi_slot slot;
+    rcm_status status;
+    if (!e->rx)
+        return RCM_OK;
+    while ((status = rcmi_channel_peek(e->rx, &slot)) == RCM_OK) {
+        e->posted = false;
+        status = handle_slot(e, &slot);
+        rcmi_channel_release(e->rx);
+        *moved = true;
+        if (status != RCM_OK)
+            return status;
+    }
+    if (status == RCM_AGAIN && rcmi_channel_state(e->rx) == RCM_OK)
+        endpoint_post(e);
+    return status == RCM_AGAIN ? RCM_OK : status;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Endpoints, the sending side: eager messages, RTS, pieces of data, and the answers that a receiver
+ * owes. The protocol is in endpoint.h. */
+#include <stdlib.h>
+#include <string.h>
+#include "kernels.h"
+#include "endpoint_internal.h"
+
+/* Sends a message of `len` bytes, as small as a header. */
+rcm_status rcmi_endpoint_put(struct rcmi_endpoint *e, uint64_t meta, const void *bytes,
+                             size_t len) {
+    struct rcmi_reserved reserved;
+    rcm_status status = rcmi_channel_reserve(e->tx, len, &reserved);
+    if (status != RCM_OK)
+        return status;
+    if (len)
+        memcpy(reserved.bytes, bytes, len);
+    rcmi_channel_commit(e->tx, len, meta);
+    return RCM_OK;
+}
+
+/* Copies user memory to where the channel wants the message, behind a head. */
+static rcm_status endpoint_put_copy(struct rcmi_endpoint *e, uint64_t meta, const void *head,
+                                    size_t head_len, const struct rcmi_mem *mem) {
+    const size_t len = mem->len;
+    struct rcmi_reserved reserved;
+    const rcm_status status = rcmi_channel_reserve(e->tx, head_len + len, &reserved);
+    if (status != RCM_OK)
+        return status;
+    if (head_len)
+        memcpy(reserved.bytes, head, head_len);
+    if (len)
+        rcmi_copy_by(reserved.stores, (char *)reserved.bytes + head_len, mem->bytes, len);
+    rcmi_channel_commit(e->tx, head_len + len, meta);
+    return RCM_OK;
+}
+
+/* Is a message of so many bytes got by its receiver? */
+static bool endpoint_is_got(const struct rcmi_endpoint *e, size_t total) {
+    return shares_slots(e->tx) && rcmi_range_has(e->messaging->protocol->get, total);
+}
+
+/* Is a message of so many bytes short enough to go out eagerly? */
+static bool endpoint_is_short(const struct rcmi_endpoint *e, uint64_t tag, size_t total) {
+    if (!shares_slots(e->tx))
+        return total <= (tag <= UINT32_MAX ? EAGER_BARE : EAGER_MAX);
+    return rcmi_range_has(e->messaging->protocol->eager, total) && !endpoint_is_got(e, total);
+}
+
+/* What stands before an eager message in its slot. A tag that fits goes where an id would be; then
+ * the payload begins where the slot does: on a line of its own, or in the ring's header. */
+static size_t eager_head(uint64_t tag) {
+    return tag <= UINT32_MAX ? 0 : sizeof(struct header);
+}
+
+bool rcmi_endpoint_may_be_eager(const struct rcmi_endpoint *e, uint64_t tag, size_t total) {
+    /* Acquire pairs with the release store of the loop thread, which wrote slot_bytes before. */
+    const bool ready = atomic_load_explicit(&e->tx->state, memory_order_acquire) == RCM_OK;
+    const size_t slot = ready ? e->tx->slot_bytes : 0;
+    return endpoint_is_short(e, tag, total) && total + eager_head(tag) <= slot &&
+           e->eager_out + eager_charge(total) <= e->messaging->budget;
+}
+
+rcm_status rcmi_endpoint_put_eager(struct rcmi_endpoint *e, uint64_t tag,
+                                   const struct rcmi_mem *mem) {
+    const size_t total = mem->len;
+    const struct header header = {.tag = tag, .total = total};
+    const size_t head = eager_head(tag);
+    const rcm_status status = endpoint_put_copy(
+        e, head ? meta_of(KIND_EAGER, 0) : meta_of_bare((uint32_t)tag, total), &header, head, mem);
+    if (status == RCM_OK)
+        e->eager_out += eager_charge(total);
+    return status;
+}
+
+/* Sends a message eagerly, from where it lies. */
+static rcm_status endpoint_put_bare(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+    const rcm_status status = rcmi_channel_send_zero_copy(
+        e->tx, &t->mem, meta_of_bare((uint32_t)t->tag, t->total), false);
+    if (status != RCM_OK)
+        return status;
+    e->eager_out += eager_charge(t->total);
+    t->zero_copy = rcmi_channel_sent(e->tx);
+    t->stage = STAGE_DRAIN;
+    rcmi_transfers_remove(&e->outgoing, &e->outgoing.head);
+    rcmi_transfers_append(&e->sending, t);
+    return RCM_OK;
+}
+
+/* Only once the channel is ready it is known what may go out eagerly: else a small message might
+ * become a rendezvous, because the channel became ready in between, and wait for its receiver. */
+static rcm_status endpoint_issue(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+    const rcm_status state = rcmi_channel_state(e->tx);
+    if (state != RCM_OK)
+        return state;
+    const struct rts rts = {.header = {.tag = t->tag, .total = t->total},
+                            .from = endpoint_is_got(e, t->total) ? (uint64_t)(uintptr_t)t->mem.bytes
+                                                                 : 0};
+    if (rcmi_endpoint_may_be_eager(e, t->tag, t->total)) {
+        rcm_status status = RCM_ERR_UNSUPPORTED;
+        if (travels_bare(e, t->tag, t->total))
+            status = endpoint_put_bare(e, t);
+        if (status != RCM_ERR_UNSUPPORTED)
+            return status;
+        status = rcmi_endpoint_put_eager(e, t->tag, &t->mem);
+        if (status != RCM_OK)
+            return status;
+        rcmi_transfers_remove(&e->outgoing, &e->outgoing.head);
+        if (eager_waits(e, t->total)) {
+            t->stage = STAGE_DRAIN;
+            t->last = rcmi_channel_sent(e->tx);
+            rcmi_transfers_append(&e->sending, t);
+        } else {
+            e->messaging->completed(t, RCM_OK);
+        }
+        return RCM_OK;
+    }
+    rcm_status status = rcmi_endpoint_put(e, meta_of(KIND_RTS, e->next_id), &rts, sizeof(rts));
+    if (status != RCM_OK)
+        return status;
+    t->id = e->next_id++;
+    t->stage = STAGE_RTS;
+    rcmi_transfers_remove(&e->outgoing, &e->outgoing.head);
+    rcmi_transfers_append(&e->sending, t);
+    return RCM_OK;
+}
+
+/* Sends the next piece of a message that the receiver is ready for. */
+static rcm_status endpoint_send_data(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+    const size_t len = piece_bytes(e, e->tx, t->total, t->done);
+    const uint64_t meta = meta_of(KIND_DATA, t->id);
+    rcm_status status = RCM_ERR_UNSUPPORTED;
+    const struct rcmi_mem piece = rcmi_mem_part(&t->mem, t->done, len);
+    if (len >= e->messaging->zero_copy_min)
+        status = rcmi_channel_send_zero_copy(e->tx, &piece, meta, false);
+    if (status == RCM_OK)
+        t->zero_copy = rcmi_channel_sent(e->tx);
+    if (status == RCM_ERR_UNSUPPORTED)
+        status = endpoint_put_copy(e, meta, NULL, 0, &piece);
+    if (status == RCM_OK)
+        t->done += len;
+    return status;
+}
+
+static rcm_status endpoint_pump_sends(struct rcmi_endpoint *e, bool *moved) {
+    struct rcmi_transfer **at = &e->sending.head;
+    while (*at) {
+        struct rcmi_transfer *t = *at;
+        while (t->stage == STAGE_DATA && t->done < t->total) {
+            rcm_status status = endpoint_send_data(e, t);
+            if (status != RCM_OK)
+                return status;
+            *moved = true;
+        }
+        if (t->stage == STAGE_DATA) {
+            t->stage = STAGE_DRAIN;
+            t->last = e->messaging->oversubscribed ? rcmi_channel_sent(e->tx) : 0;
+        }
+        if (t->stage == STAGE_DRAIN && rcmi_channel_completed(e->tx, t->zero_copy) &&
+            rcmi_channel_taken(e->tx, t->last)) {
+            rcmi_transfers_remove(&e->sending, at);
+            e->messaging->completed(t, RCM_OK);
+            *moved = true;
+        } else {
+            at = &t->next;
+        }
+    }
+    /* Of a channel that failed nothing completes. */
+    return e->sending.head ? rcmi_channel_state(e->tx) : RCM_OK;
+}
+
+static rcm_status endpoint_pump_cts(struct rcmi_endpoint *e, bool *moved) {
+    while (e->cts) {
+        struct rcmi_cts *cts = e->cts;
+        rcm_status status = rcmi_endpoint_put(e, meta_of(KIND_CTS, cts->id), NULL, 0);
+        if (status != RCM_OK)
+            return status;
+        e->cts = cts->next;
+        if (!e->cts)
+            e->cts_end = &e->cts;
+        free(cts);
+        *moved = true;
+    }
+    return RCM_OK;
+}
+
+static rcm_status endpoint_pump_credit(struct rcmi_endpoint *e) {
+    if (e->eager_in < e->messaging->budget / 4)
+        return RCM_OK;
+    const uint64_t bytes = e->eager_in;
+    rcm_status status = rcmi_endpoint_put(e, meta_of(KIND_CREDIT, 0), &bytes, sizeof(bytes));
+    if (status == RCM_OK) {
+        e->eager_in = 0;
+        e->eager_due -= bytes;
+    }
+    return status;
+}
+
+static rcm_status endpoint_open_tx(struct rcmi_endpoint *e) {
+    return e->tx ? RCM_OK : e->messaging->open(e->messaging->open_arg, e->peer, true, &e->tx);
+}
+
+/* Everything this rank has to tell the other, as far as slots allow. */
+rcm_status rcmi_endpoint_pump(struct rcmi_endpoint *e, bool *moved) {
+    if (!e->outgoing.head && !e->sending.head && !e->cts && !e->getting &&
+        e->eager_in < e->messaging->budget / 4)
+        return RCM_OK;
+    rcm_status status = endpoint_open_tx(e);
+    if (status == RCM_OK && e->getting)
+        status = rcmi_endpoint_get(e, moved);
+    if (status == RCM_OK && e->sending.head && rcmi_channel_help(e->tx))
+        *moved = true;
+    if (status == RCM_OK)
+        status = endpoint_pump_cts(e, moved);
+    if (status == RCM_OK)
+        status = endpoint_pump_credit(e);
+    while (status == RCM_OK && e->outgoing.head) {
+        status = endpoint_issue(e, e->outgoing.head);
+        if (status == RCM_OK)
+            *moved = true;
+    }
+    if (status == RCM_OK)
+        status = endpoint_pump_sends(e, moved);
+    return status == RCM_AGAIN ? RCM_OK : status;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Farewells: said on all links, waited for, excused. What one link makes of them is in link.c. */
+#include <errno.h>
+#include <time.h>
+#include "internal.h"
+
+void rcmi_node_check_settled(struct rcmi_node *node) {
+    bool settled = node->leaving && !node->lost; /* who was lost is told first */
+    for (int i = 0; settled && i < node->config.nranks; i++) {
+        const struct rcmi_link *link = rcmi_node_link(node, i);
+        settled = !link || rcmi_link_settled(link);
+    }
+    if (!settled)
+        return;
+    pthread_mutex_lock(&node->lock);
+    node->settled = true;
+    pthread_cond_broadcast(&node->changed);
+    pthread_mutex_unlock(&node->lock);
+}
+
+static void node_say_bye(void *arg) {
+    struct rcmi_node *node = arg;
+    rcmi_outbox_flush(node);
+    node->leaving = true;
+    for (int i = 0; i < node->config.nranks; i++) {
+        struct rcmi_link *link = rcmi_node_link(node, i);
+        if (link)
+            rcmi_link_give_up(link);
+        if (link)
+            rcmi_link_say_bye(link);
+    }
+    rcmi_node_check_settled(node);
+}
+
+struct excuse {
+    struct rcmi_node *node;
+    int peer;
+};
+
+static void node_excuse(void *arg) {
+    const struct excuse *excuse = arg;
+    struct rcmi_link *link = rcmi_node_link(excuse->node, excuse->peer);
+    if (link)
+        link->excused = true;
+}
+
+void rcmi_node_excuse(struct rcmi_node *node, int peer) {
+    struct excuse excuse = {.node = node, .peer = peer};
+    if (peer >= 0 && peer < node->config.nranks && rcmi_node_link(node, peer))
+        rcmi_loop_call(node->loop, node_excuse, &excuse);
+}
+
+struct unsettled {
+    const struct rcmi_node *node;
+    int peer, count;
+};
+
+static void node_find_unsettled(void *arg) {
+    struct unsettled *find = arg;
+    for (int i = find->node->config.nranks - 1; i >= 0; i--) {
+        const struct rcmi_link *link = rcmi_node_link(find->node, i);
+        if (link && !rcmi_link_settled(link)) {
+            find->peer = i;
+            find->count++;
+        }
+    }
+}
+
+static bool farewell_is_over(const struct rcmi_node *node, const _Atomic int *failed) {
+    return node->settled || (failed && atomic_load_explicit(failed, memory_order_acquire) != 0);
+}
+
+void rcmi_node_farewell_look(struct rcmi_node *node) {
+    pthread_mutex_lock(&node->lock);
+    pthread_cond_broadcast(&node->changed);
+    pthread_mutex_unlock(&node->lock);
+}
+
+rcm_status rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline,
+                              const _Atomic int *failed) {
+    struct timespec at = {.tv_sec = (time_t)(deadline / 1000000000),
+                          .tv_nsec = (long)(deadline % 1000000000)};
+    int error = 0;
+    rcmi_loop_call(node->loop, node_say_bye, node);
+    pthread_mutex_lock(&node->lock);
+    while (!farewell_is_over(node, failed) && error != ETIMEDOUT)
+        error = deadline == RCMI_NEVER ? pthread_cond_wait(&node->changed, &node->lock)
+                                       : pthread_cond_timedwait(&node->changed, &node->lock, &at);
+    bool over = farewell_is_over(node, failed);
+    pthread_mutex_unlock(&node->lock);
+    if (over)
+        return RCM_OK;
+    struct unsettled find = {.node = node, .peer = -1};
+    rcmi_loop_call(node->loop, node_find_unsettled, &find);
+    return rcmi_fail_peer(RCM_ERR_TIMEOUT, find.peer,
+                          "rank %d and %d others have not said farewell in time", find.peer,
+                          find.count - 1);
+}

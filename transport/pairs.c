@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whether each pair of ranks has a transport, by what the ranks have published of themselves. All
+ * look at all pairs, so that all find the same before a link is needed; with a transport between
+ * hosts that every rank has, which is the usual case, there is nothing to find.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "internal.h"
+
+static rcm_status rows_read(const struct rcmi_node *node, struct rcmi_address_rows *rows) {
+    const struct rcmi_node_config *config = &node->config;
+    rcm_status status = RCM_OK;
+    for (int r = 0; status == RCM_OK && r < config->nranks; r++) {
+        const void *blob = NULL;
+        size_t len = 0;
+        status = config->lookup(config->arg, r, &blob, &len);
+        if (status == RCM_OK)
+            status = rcmi_address_rows(blob, len, &rows[r]);
+    }
+    return status;
+}
+
+/* Have all ranks the same transports, one of them between hosts? */
+static bool all_alike(const struct rcmi_address_rows *rows, int n) {
+    if (!rcmi_registry_serves(rows[0].transports, rows[0].transports, false))
+        return false;
+    for (int r = 1; r < n; r++)
+        if (strcmp(rows[r].transports, rows[0].transports) != 0)
+            return false;
+    return true;
+}
+
+static bool pair_served(const struct rcmi_address_rows *a, const struct rcmi_address_rows *b) {
+    return rcmi_registry_serves(a->transports, b->transports, strcmp(a->host_id, b->host_id) == 0);
+}
+
+/* "; on rank 1 shm cannot be used: ..." */
+static void explain_lacks(const struct rcmi_address_rows *rows, int rank, char *text, size_t cap) {
+    const size_t used = strlen(text);
+    if (rows->lacks[0])
+        snprintf(text + used, cap - used, "; on rank %d %s", rank, rows->lacks);
+}
+
+static rcm_status pair_refuse(const struct rcmi_node *node, const struct rcmi_address_rows *rows,
+                              int a, int b) {
+    const bool apart = strcmp(rows[a].host_id, rows[b].host_id) != 0;
+    char why[2 * RCMI_LACKS_MAX + 80] = "";
+    explain_lacks(&rows[a], a, why, sizeof why);
+    explain_lacks(&rows[b], b, why, sizeof why);
+    return rcmi_fail_origin(RCM_ERR_UNSUPPORTED, rows[a].lacks[0] ? a : b,
+                            "no transport of RINGCOMM_TRANSPORT=%s serves ranks %d and %d%s%s",
+                            node->config.transports, a, b,
+                            apart ? ", which are on different hosts" : "", why);
+}
+
+static rcm_status pairs_check(const struct rcmi_node *node, const struct rcmi_address_rows *rows) {
+    for (int a = 0; a < node->config.nranks; a++)
+        for (int b = a + 1; b < node->config.nranks; b++)
+            if (!pair_served(&rows[a], &rows[b]))
+                return pair_refuse(node, rows, a, b);
+    return RCM_OK;
+}
+
+rcm_status rcmi_node_check_pairs(const struct rcmi_node *node) {
+    struct rcmi_address_rows *rows = rcmi_zalloc((size_t)node->config.nranks * sizeof *rows);
+    rcm_status status = rows ? rows_read(node, rows) : RCM_ERR_NOMEM;
+    if (status == RCM_OK && !all_alike(rows, node->config.nranks))
+        status = pairs_check(node, rows);
+    free(rows);
+    return status;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whether this process can have shared memory: by doing what a node and its links do, with as much
+ * as they will come to, so that a rank with too little of something is found out before all ranks
+ * have agreed on who shares memory. Limits of this process are found so (size of files, address
+ * space, descriptors); memory that the machine lacks later is not.
+ *
+ * Of the segment only the head, a channel and the end take memory; what lies between is a hole,
+ * and is mapped without being touched.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "process.h"
+#include "shm.h"
+
+/* Of more ranks a few are linked to: plans have few neighbours. */
+#define PEERS_MAX 16
+/* Written for plans of all kinds, and for each peer. */
+#define CHANNELS         8
+#define CHANNELS_OF_PEER 4
+/* Control stream, the peer's bell and memory, one that arrives; listeners, what is open for a
+ * moment. */
+#define FDS_OF_PEER 4
+#define FDS_OTHER   4
+#define FDS_MAX     (PEERS_MAX * FDS_OF_PEER + FDS_OTHER)
+#define TOUCHED_MAX ((size_t)1 << 20)
+
+struct trial {
+    int memfd, memory; /* as of a domain, -1 */
+    size_t head;       /* bytes */
+    size_t touched;    /* of the first channel */
+    size_t whole;      /* of the segment, in the end */
+};
+
+static int peers_of(const struct rcmi_need *need) {
+    const int peers = need->nranks - 1;
+    return peers < PEERS_MAX ? peers : PEERS_MAX;
+}
+
+static size_t round_up(size_t bytes, size_t page) {
+    return (bytes + page - 1) / page * page;
+}
+
+static void trial_init(struct trial *trial, const struct rcmi_need *need) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t most = need->slot_memory / (need->slots * need->slot_bytes);
+    size_t channels = CHANNELS + (size_t)peers_of(need) * CHANNELS_OF_PEER;
+    channels = channels < most ? channels : most;
+    trial->memfd = trial->memory = -1;
+    trial->head = round_up(SHM_HEAD_BYTES, page);
+    const size_t channel = round_up(rcmi_ring_shape(need->slot_bytes, need->slots, 1).total, page);
+    trial->touched = channel < TOUCHED_MAX ? channel : TOUCHED_MAX;
+    trial->whole = trial->head + (channels > 0 ? channels : 1) * channel;
+}
+
+static rcm_status try_files(struct trial *trial) {
+    void *head = NULL;
+    rcm_status status = rcmi_memfd_create("ringcomm-probe", trial->head, &trial->memfd);
+    if (status == RCM_OK)
+        status = rcmi_memfd_map(trial->memfd, SHM_HEAD_BYTES, &head);
+    if (status == RCM_OK) {
+        munmap(head, SHM_HEAD_BYTES);
+        status = rcmi_memfd_create("ringcomm-probe", trial->head, &trial->memory);
+    }
+    return status;
+}
+
+/* The first channel, and the end of the last one. */
+static rcm_status try_channels(const struct trial *trial) {
+    void *memory = NULL;
+    rcm_status status = rcmi_memfd_grow(trial->memfd, trial->head, trial->head + trial->touched);
+    if (status == RCM_OK)
+        status = shm_range_map(trial->memfd, trial->head, trial->touched, &memory);
+    if (status != RCM_OK)
+        return status;
+    munmap(memory, trial->touched);
+    return rcmi_memfd_grow(trial->memfd, trial->whole - trial->head, trial->whole);
+}
+
+/* All channels of this node, and as many of the others. */
+static rcm_status try_address_space(const struct trial *trial) {
+    void *own = NULL, *others = NULL;
+    rcm_status status = rcmi_memfd_map(trial->memfd, trial->whole, &own);
+    if (status == RCM_OK)
+        status = rcmi_memfd_map(trial->memfd, trial->whole, &others);
+    if (own)
+        munmap(own, trial->whole);
+    if (others)
+        munmap(others, trial->whole);
+    return status;
+}
+
+static rcm_status try_descriptors(const struct trial *trial, int wanted) {
+    /* Ranks that are threads try one after the other, or they would take each other's. */
+    static pthread_mutex_t trying = PTHREAD_MUTEX_INITIALIZER;
+    rcm_status status = RCM_OK;
+    int fds[FDS_MAX], n = 0;
+    pthread_mutex_lock(&trying);
+    while (n < wanted && (fds[n] = fcntl(trial->memfd, F_DUPFD_CLOEXEC, 0)) >= 0)
+        n++;
+    if (n < wanted)
+        status =
+            rcmi_fail(RCM_ERR_RESOURCE, errno,
+                      "links by shared memory need %d descriptors, and %d can be had", wanted, n);
+    while (n > 0)
+        rcmi_fd_close(&fds[--n]);
+    pthread_mutex_unlock(&trying);
+    return status;
+}
+
+static rcm_status trial_run(struct trial *trial, const struct rcmi_need *need) {
+    rcm_status status = try_files(trial);
+    if (status == RCM_OK)
+        status = try_channels(trial);
+    if (status == RCM_OK)
+        status = try_address_space(trial);
+    if (status == RCM_OK)
+        status = try_descriptors(trial, peers_of(need) * FDS_OF_PEER + FDS_OTHER);
+    rcmi_fd_close(&trial->memfd);
+    rcmi_fd_close(&trial->memory);
+    return status;
+}
+
+bool shm_probe(const struct rcmi_need *need, char *reason, size_t cap) {
+    struct trial trial;
+    trial_init(&trial, need);
+    if (trial_run(&trial, need) != RCM_OK) {
+        snprintf(reason, cap, "%s", rcm_last_error());
+        return false;
+    }
+    char gets[160];
+    (void)rcmi_process_reads_others(gets, sizeof gets);
+    snprintf(reason, cap, "memory files work; %s", gets);
+    return true;
+}
