@@ -111,6 +111,23 @@ static int late(rcm_comm *comm, struct board *board) {
     return errors + go_on(comm, rcm_size(comm));
 }
 
+/* The stopped one shrinks when the others have given up. It may lead, and may read that they joined
+ * before it reads that they left: then it gets a communicator, which they end. */
+static int shrink_alone(rcm_comm *comm) {
+    rcm_comm *rest;
+    int errors = 0;
+    rcm_status status = shrink(comm, 700, &rest);
+    if (status != RCM_OK) {
+        CHECK(errors, status == RCM_ERR_TIMEOUT, "the stopped one: %s", rcm_last_error());
+        return errors;
+    }
+    status = rcm_barrier(rest, NULL, NULL);
+    CHECK(errors, status == RCM_ERR_TIMEOUT && strstr(rcm_last_error(), "had given up"),
+          "the stopped one's communicator: %s", rcm_last_error());
+    (void)!rcm_destroy(rest);
+    return errors;
+}
+
 static int stopped(rcm_comm *comm, struct board *board) {
     const int victim = strcmp(board->what, "stopped0") == 0 ? 0 : 1;
     const int helper = rcm_size(comm) - 1;
@@ -121,9 +138,7 @@ static int stopped(rcm_comm *comm, struct board *board) {
         const int64_t began = now_ms();
         while (now_ms() - began < 300 || atomic_load(&board->tried) == 0)
             usleep(1000); /* it is stopped in here */
-        rcm_comm *rest;
-        CHECK(errors, shrink(comm, 700, &rest) == RCM_ERR_TIMEOUT, "the stopped one: %s",
-              rcm_last_error());
+        errors += shrink_alone(comm);
         atomic_fetch_add(&board->tried, 1);
     } else {
         if (rcm_rank(comm) == helper)
