@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the algorithm files share; see algorithm.h. */
 #include "algorithm.h"
+#include <stdlib.h>
+#include "error.h"
 
 /* First estimates, of the right order for current servers; a tuning file will replace them. A hop
  * is a flag that crosses from one core to another and wakes a waiting lane. A poll is cheaper: the
@@ -72,6 +74,26 @@ struct rcmi_ring_place rcmi_ring_place_of(const struct rcmi_shape *shape, int ra
         .prev = ring_neighbour(shape, rank, -1),
         .next = ring_neighbour(shape, rank, +1),
     };
+}
+
+rcm_status rcmi_ring_order(const struct rcmi_shape *shape, int **ret_rank_at) {
+    int *rank_at = calloc((size_t)shape->nranks, sizeof(*rank_at));
+    int *next =
+        calloc((size_t)shape->nhosts + 1, sizeof(*next)); /* place of each host's next rank */
+    if (!rank_at || !next) {
+        free(rank_at);
+        free(next);
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a ring of %d ranks", shape->nranks);
+    }
+    for (int r = 0; r < shape->nranks; r++)
+        next[shape->host_of[r] + 1]++;
+    for (int host = 0; host < shape->nhosts; host++)
+        next[host + 1] += next[host];
+    for (int r = 0; r < shape->nranks; r++)
+        rank_at[next[shape->host_of[r]]++] = r;
+    free(next);
+    *ret_rank_at = rank_at;
+    return RCM_OK;
 }
 
 void rcmi_reduce_in_rank_order(struct rcmi_builder *b, int lane, uint32_t chunk,

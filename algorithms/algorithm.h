@@ -22,6 +22,8 @@ struct rcmi_ring_place {
     int prev, next; /* ranks */
 };
 struct rcmi_ring_place rcmi_ring_place_of(const struct rcmi_shape *shape, int rank);
+/* The rank at each place. Caller frees. */
+rcm_status rcmi_ring_order(const struct rcmi_shape *shape, int **ret_rank_at);
 
 /* The binomial tree over 0..p-1, rooted at 0 (the picture is in binomial.c): the parent of v is v
  * without its lowest set bit; its children are v + bit for the bits below that one, as far as they

@@ -58,14 +58,14 @@ static bool builder_grow(struct rcmi_builder *b, void **array, uint32_t *capacit
 }
 
 static rcm_status begin_check(const char *algorithm, const struct rcmi_shape *shape, int rank,
-                              int root, uint32_t nchunks, uint32_t min_slots) {
+                              int root, uint32_t parts, uint32_t min_slots) {
     if (rank < 0 || rank >= shape->nranks)
         return rcmi_fail(RCM_ERR_INVALID, 0, "rank %d is not in 0..%d", rank, shape->nranks - 1);
     if (root < 0 || root >= shape->nranks)
         return rcmi_fail(RCM_ERR_INVALID, 0, "root %d is not in 0..%d", root, shape->nranks - 1);
-    if (nchunks == 0 || min_slots == 0)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "a plan of %s with %u chunks and %u slots", algorithm,
-                         nchunks, min_slots);
+    if (parts == 0 || min_slots == 0)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "a plan of %s with %u parts and %u slots", algorithm,
+                         parts, min_slots);
     return RCM_OK;
 }
 
@@ -78,11 +78,14 @@ static uint64_t name_hash(const char *name) {
 }
 
 rcm_status rcmi_plan_begin(const char *algorithm, enum rcm_collective collective,
-                           const struct rcmi_shape *shape, int rank, int root, uint32_t nchunks,
+                           const struct rcmi_shape *shape, int rank, int root, uint32_t parts,
                            uint32_t min_slots, struct rcmi_builder **ret_builder) {
-    const rcm_status status = begin_check(algorithm, shape, rank, root, nchunks, min_slots);
+    const struct rcmi_collective *row = rcmi_collective_at((int)collective);
+    const rcm_status status = begin_check(algorithm, shape, rank, root, parts, min_slots);
     if (status != RCM_OK)
         return status;
+    if (!row)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "collective %d is none", (int)collective);
     struct rcmi_builder *b = calloc(1, sizeof(*b));
     if (!b)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a plan of %s", algorithm);
@@ -94,7 +97,11 @@ rcm_status rcmi_plan_begin(const char *algorithm, enum rcm_collective collective
         .nranks = shape->nranks,
         .rank = rank,
         .root = root,
-        .nchunks = nchunks,
+        .nchunks = rcmi_collective_total(row, shape->nranks) * parts,
+        .parts = parts,
+        .in = rcmi_collective_in(row, shape->nranks, rank, root),
+        .out = rcmi_collective_out(row, shape->nranks, rank, root),
+        .larger = rcmi_collective_larger(row, shape->nranks),
         .min_slots = min_slots,
         .stripes = RCMI_STRIPES,
     };
@@ -104,12 +111,12 @@ rcm_status rcmi_plan_begin(const char *algorithm, enum rcm_collective collective
 
 /* ---- Operands and channels ------------------------------------------------------------------ */
 
-struct rcmi_operand rcmi_in(uint32_t chunk) {
-    return (struct rcmi_operand){.where = RCMI_IN, .index = chunk};
+struct rcmi_operand rcmi_in(uint32_t position) {
+    return (struct rcmi_operand){.where = RCMI_IN, .index = position};
 }
 
-struct rcmi_operand rcmi_out(uint32_t chunk) {
-    return (struct rcmi_operand){.where = RCMI_OUT, .index = chunk};
+struct rcmi_operand rcmi_out(uint32_t position) {
+    return (struct rcmi_operand){.where = RCMI_OUT, .index = position};
 }
 
 struct rcmi_operand rcmi_scratch(uint32_t i) {
@@ -232,7 +239,8 @@ uint32_t rcmi_to_host(struct rcmi_builder *b, int lane, int number) {
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
 static bool operand_check(struct rcmi_builder *b, struct rcmi_operand operand) {
-    if ((operand.where == RCMI_IN || operand.where == RCMI_OUT) && operand.index >= b->head.nchunks)
+    if ((operand.where == RCMI_IN || operand.where == RCMI_OUT) &&
+        operand.index >= rcmi_plan_chunks(&b->head, operand.where))
         builder_fail(b, "has no chunk", (long)operand.index);
     if (operand.where == RCMI_SCRATCH && operand.index >= b->head.nscratch)
         b->head.nscratch = operand.index + 1;
@@ -353,11 +361,12 @@ struct last_write {
 static bool step_is_identity_in_place(const struct rcmi_plan *plan, const struct rcmi_step *step) {
     const struct rcmi_operand *src = &plan->operands[step->first_src];
     return step->op == RCMI_STEP_COPY && src->where == RCMI_IN && step->dst.where == RCMI_OUT &&
-           src->index == step->dst.index;
+           rcmi_plan_cell(plan, RCMI_IN, src->index) ==
+               rcmi_plan_cell(plan, RCMI_OUT, step->dst.index);
 }
 
 static void writes_collect(const struct rcmi_plan *plan, bool in_place, struct last_write *writes) {
-    memset(writes, 0, plan->nchunks * sizeof(*writes));
+    memset(writes, 0, rcmi_plan_chunks(plan, RCMI_OUT) * sizeof(*writes));
     for (uint32_t lane = 0; lane < plan->nlanes; lane++) {
         for (uint32_t i = 0; i < plan->lanes[lane].nsteps; i++) {
             const uint32_t index = plan->lanes[lane].first_step + i;
@@ -372,16 +381,24 @@ static void writes_collect(const struct rcmi_plan *plan, bool in_place, struct l
     }
 }
 
+/* The position in OUT of the same memory, or one beyond OUT. */
+static uint32_t out_position(const struct rcmi_plan *plan, struct rcmi_operand buffer) {
+    const uint32_t first = rcmi_plan_cell(plan, RCMI_OUT, 0);
+    const uint32_t cell = rcmi_plan_cell(plan, buffer.where, buffer.index);
+    return cell >= first ? cell - first : UINT32_MAX;
+}
+
 /* Scratch is never called stable: the next slice may use it again. */
-static bool source_stable(const struct last_write *writes, bool in_place, uint32_t lane,
-                          uint32_t step, struct rcmi_operand src) {
+static bool source_stable(const struct rcmi_plan *plan, const struct last_write *writes,
+                          bool in_place, uint32_t lane, uint32_t step, struct rcmi_operand src) {
     if (src.where == RCMI_SCRATCH)
         return false;
     if (src.where == RCMI_CHANNEL || (src.where == RCMI_IN && !in_place))
         return true;
-    const struct last_write *write = &writes[src.index];
-    if (write->lane_plus_1 == 0)
+    const uint32_t position = out_position(plan, src);
+    if (position >= rcmi_plan_chunks(plan, RCMI_OUT) || writes[position].lane_plus_1 == 0)
         return true;
+    const struct last_write *write = &writes[position];
     return !write->several_lanes && write->lane_plus_1 == lane + 1 && write->step < step;
 }
 
@@ -392,7 +409,7 @@ static bool step_stable(const struct rcmi_plan *plan, const struct last_write *w
     for (uint32_t i = 0; i < step->nsrcs; i++) {
         const struct rcmi_operand src = plan->operands[step->first_src + i];
         any_buffer |= src.where != RCMI_CHANNEL;
-        if (!source_stable(writes, in_place, lane, index, src))
+        if (!source_stable(plan, writes, in_place, lane, index, src))
             return false;
     }
     return any_buffer;
@@ -406,10 +423,11 @@ static bool step_lasting(const struct rcmi_plan *plan, const struct last_write *
 }
 
 static rcm_status plan_mark_stable(struct rcmi_plan *plan) {
-    struct last_write *writes = malloc(plan->nchunks * sizeof(*writes));
+    const uint32_t n = rcmi_plan_chunks(plan, RCMI_OUT);
+    struct last_write *writes = calloc(n ? n : 1, sizeof(*writes));
     if (!writes)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a plan of %s with %u chunks",
-                         plan->algorithm, plan->nchunks);
+                         plan->algorithm, n);
     for (int in_place = 0; in_place < 2; in_place++) {
         writes_collect(plan, in_place, writes);
         for (uint32_t lane = 0; lane < plan->nlanes; lane++) {
@@ -427,33 +445,55 @@ static rcm_status plan_mark_stable(struct rcmi_plan *plan) {
     return RCM_OK;
 }
 
-static bool step_early(const struct rcmi_plan *plan, uint32_t index) {
-    const struct rcmi_step *step = &plan->steps[index];
-    if (step->op != RCMI_STEP_RECV || step->dst.where != RCMI_OUT)
-        return false;
-    const uint32_t channel = plan->operands[step->first_src].index;
+/* How often each chunk of OUT and each channel is used, for the flags early and answered. */
+struct uses {
+    uint32_t *writes, *reads;     /* of chunks of OUT */
+    uint32_t *receipts, *answers; /* of channels: steps that receive from it, or an answer to it */
+};
+
+static void uses_collect(const struct rcmi_plan *plan, const struct uses *uses) {
     for (uint32_t i = 0; i < plan->nsteps; i++) {
-        const struct rcmi_step *other = &plan->steps[i];
-        if (i == index)
-            continue;
-        if (other->dst.where == RCMI_OUT && other->dst.index == step->dst.index)
-            return false;
-        for (uint32_t k = 0; k < other->nsrcs; k++) {
-            const struct rcmi_operand *src = &plan->operands[other->first_src + k];
-            if ((src->where == RCMI_OUT && src->index == step->dst.index) ||
-                (src->where == RCMI_CHANNEL && src->index == channel))
-                return false;
+        const struct rcmi_step *step = &plan->steps[i];
+        if (step->dst.where == RCMI_OUT)
+            uses->writes[step->dst.index]++;
+        if (step->out == RCMI_NO_CHANNEL && step->answer != RCMI_NO_CHANNEL)
+            uses->answers[step->answer]++;
+        for (uint32_t k = 0; k < step->nsrcs; k++) {
+            const struct rcmi_operand *src = &plan->operands[step->first_src + k];
+            if (src->where == RCMI_OUT)
+                uses->reads[src->index]++;
+            else if (src->where == RCMI_CHANNEL)
+                uses->receipts[src->index]++;
         }
     }
-    return true;
 }
 
-static bool step_answered(const struct rcmi_plan *plan, uint32_t index) {
-    const uint32_t out = plan->steps[index].out;
-    for (uint32_t i = 0; i < plan->nsteps && out != RCMI_NO_CHANNEL; i++)
-        if (plan->steps[i].out == RCMI_NO_CHANNEL && plan->steps[i].answer == out)
-            return true;
-    return false;
+static bool step_early(const struct rcmi_plan *plan, const struct uses *uses, uint32_t index) {
+    const struct rcmi_step *step = &plan->steps[index];
+    return step->op == RCMI_STEP_RECV && step->dst.where == RCMI_OUT &&
+           uses->writes[step->dst.index] == 1 && uses->reads[step->dst.index] == 0 &&
+           uses->receipts[plan->operands[step->first_src].index] == 1;
+}
+
+static rcm_status plan_mark_uses(struct rcmi_plan *plan) {
+    const size_t chunks = rcmi_plan_chunks(plan, RCMI_OUT), channels = plan->nchannels;
+    uint32_t *counts = calloc(2 * (chunks + channels) + 1, sizeof(*counts));
+    if (!counts)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a plan of %s with %zu chunks",
+                         plan->algorithm, chunks);
+    const struct uses uses = {.writes = counts,
+                              .reads = counts + chunks,
+                              .receipts = counts + 2 * chunks,
+                              .answers = counts + 2 * chunks + channels};
+    uses_collect(plan, &uses);
+    for (uint32_t i = 0; i < plan->nsteps; i++) {
+        struct rcmi_step *step = &plan->steps[i];
+        step->early = step_early(plan, &uses, i);
+        step->answered = step->out != RCMI_NO_CHANNEL && uses.answers[step->out] > 0;
+        plan->sums = plan->sums || step->nsrcs > 1;
+    }
+    free(counts);
+    return RCM_OK;
 }
 
 /* One block: the plan, then its arrays; all need an alignment of 4 at most after the plan. */
@@ -512,6 +552,10 @@ void rcmi_plan_halves(struct rcmi_builder *b) {
     b->head.halves = true;
 }
 
+void rcmi_plan_late_in_place(struct rcmi_builder *b) {
+    b->head.late_in_place = true;
+}
+
 rcm_status rcmi_plan_finish(struct rcmi_builder *builder, struct rcmi_plan **ret_plan) {
     rcm_status status = builder->status;
     struct rcmi_plan *plan = NULL;
@@ -523,12 +567,9 @@ rcm_status rcmi_plan_finish(struct rcmi_builder *builder, struct rcmi_plan **ret
         goto out;
     }
     plan_fill(plan, builder);
-    for (uint32_t i = 0; i < plan->nsteps; i++) {
-        plan->steps[i].early = step_early(plan, i);
-        plan->steps[i].answered = step_answered(plan, i);
-        plan->sums = plan->sums || plan->steps[i].nsrcs > 1;
-    }
-    status = plan_mark_stable(plan);
+    status = plan_mark_uses(plan);
+    if (status == RCM_OK)
+        status = plan_mark_stable(plan);
     if (status != RCM_OK)
         rcmi_plan_free(plan);
     else

@@ -40,15 +40,15 @@ void rcmi_exec_free(struct rcmi_exec *exec);
 /* Closes all channels, after which nothing that was sent without a copy is touched; no run may be
  * started or go on. */
 void rcmi_exec_close_channels(struct rcmi_exec *exec);
-/* Opens the channels that a vector of `bytes` needs ahead of its first run: RCM_OK when all are
- * ready, RCM_AGAIN. */
+/* Opens the channels that a larger buffer of `bytes` needs ahead of its first run: RCM_OK when all
+ * are ready, RCM_AGAIN. */
 rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *plan, size_t bytes);
 
 struct rcmi_bind {
     const struct rcmi_plan *plan;
     struct rcmi_mem in;  /* only read */
-    struct rcmi_mem out; /* the same bytes as in: in place */
-    size_t count;
+    struct rcmi_mem out; /* in place: see collective.h */
+    size_t count;        /* elements of a block */
     rcm_dtype dtype;
     rcm_op op;
     /* Travels with every message; a message with another one is a mismatch. Bits 62 and 63 are the

@@ -200,7 +200,7 @@ static size_t slice_even(const struct slice_rule *rule, size_t longest) {
 
 static struct slicing exec_slicing(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
                                    size_t count, size_t element_bytes) {
-    const size_t longest = rcmi_chunk_max(count, element_bytes, plan->nchunks) * element_bytes;
+    const size_t longest = rcmi_chunk_max(count, element_bytes, plan->parts) * element_bytes;
     const struct slice_rule rule = exec_slice_rule(exec, plan, count * element_bytes);
     struct slicing slicing = {.n = 1, .stripes = 1};
     slicing.bytes = rule.halving ? slice_halved(&rule, longest) : slice_even(&rule, longest);
@@ -212,7 +212,7 @@ static struct slicing exec_slicing(const struct rcmi_exec *exec, const struct rc
 }
 
 rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *plan, size_t bytes) {
-    const struct slicing slicing = exec_slicing(exec, plan, bytes, 1);
+    const struct slicing slicing = exec_slicing(exec, plan, bytes / plan->larger, 1);
     rcm_status result = RCM_OK;
     for (uint32_t i = 0; i < plan->nchannels * slicing.stripes; i++) {
         struct rcmi_end *end;
@@ -269,17 +269,17 @@ static struct rcmi_run *run_reuse(struct rcmi_exec *exec, const struct rcmi_plan
 static struct rcmi_place run_place(const struct rcmi_run *run, const struct rcmi_operand *operand) {
     struct rcmi_place place = {.where = operand->where, .channel = RCMI_NO_CHANNEL};
     const struct rcmi_bind *bind = &run->bind;
+    const uint32_t parts = bind->plan->parts;
     if (operand->where == RCMI_CHANNEL) {
         place.channel = operand->index;
     } else if (operand->where == RCMI_SCRATCH) {
-        place.offset = operand->index *
-                       rcmi_chunk_max(bind->count, run->element_bytes, bind->plan->nchunks) *
+        place.offset = operand->index * rcmi_chunk_max(bind->count, run->element_bytes, parts) *
                        run->element_bytes;
     } else if (operand->where != RCMI_NOWHERE) {
         size_t first, count;
-        rcmi_chunk_range(bind->count, run->element_bytes, bind->plan->nchunks, operand->index,
-                         &first, &count);
-        place.offset = first * run->element_bytes;
+        rcmi_chunk_range(bind->count, run->element_bytes, parts, operand->index % parts, &first,
+                         &count);
+        place.offset = (operand->index / parts * bind->count + first) * run->element_bytes;
     }
     return place;
 }
@@ -293,15 +293,15 @@ static void run_bind_step(struct rcmi_run *run, uint32_t i, bool in_place) {
     bound->dst = run_place(run, &step->dst);
     if (step->op != RCMI_STEP_SIGNAL && step->op != RCMI_STEP_WAIT) {
         size_t first, count;
-        rcmi_chunk_range(run->bind.count, run->element_bytes, plan->nchunks, step->chunk, &first,
-                         &count);
+        rcmi_chunk_range(run->bind.count, run->element_bytes, plan->parts,
+                         step->chunk % plan->parts, &first, &count);
         bound->bytes = count * run->element_bytes;
     }
     bound->zero_copy =
         step->op == RCMI_STEP_SEND && (in_place ? step->stable_in_place : step->stable);
     bound->zero_copy_dst = step->out != RCMI_NO_CHANNEL && step->lasting;
     bound->receives_into_dst = step->op == RCMI_STEP_RECV || step->op == RCMI_STEP_RECV_COPY_SEND;
-    bound->early = step->early;
+    bound->early = step->early && !(in_place && plan->late_in_place);
     bound->answered = step->answered;
     bound->answer = step->answer;
     for (uint32_t k = 0; k < step->nsrcs; k++)
@@ -314,7 +314,7 @@ static void run_bind_step(struct rcmi_run *run, uint32_t i, bool in_place) {
 static rcm_status run_scratch(struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
     const size_t chunk =
-        rcmi_chunk_max(run->bind.count, run->element_bytes, plan->nchunks) * run->element_bytes;
+        rcmi_chunk_max(run->bind.count, run->element_bytes, plan->parts) * run->element_bytes;
     const size_t bytes = plan->nscratch * chunk;
     if (bytes > run->scratch_bytes) {
         void *scratch = NULL;
@@ -352,7 +352,7 @@ static bool run_only_sends(const struct rcmi_plan *plan) {
 
 static bool run_may_yield(const struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
-    const size_t bytes = run->bind.count / plan->nchunks * run->element_bytes;
+    const size_t bytes = run->bind.count / plan->parts * run->element_bytes;
     return run->exec->config.shape->ranks_per_cpu > 1 && bytes >= RCMI_YIELD_MIN &&
            bytes < RCMI_YIELD_MAX && run_only_sends(plan);
 }
@@ -361,7 +361,7 @@ static bool run_may_yield(const struct rcmi_run *run) {
  */
 static enum rcmi_stores run_result_stores(const struct rcmi_run *run) {
     const struct rcmi_protocol *protocol = rcmi_node_protocol(run->exec->config.node);
-    const size_t bytes = run->bind.count * run->element_bytes;
+    const size_t bytes = run->bind.plan->larger * run->bind.count * run->element_bytes;
     const bool sums = run->bind.plan->sums;
     if (rcmi_range_has(sums ? protocol->sum_non_temporal : protocol->copy_non_temporal, bytes))
         return RCMI_NON_TEMPORAL;
@@ -375,7 +375,7 @@ static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     run->results = run_result_stores(run);
     run->gets = exec_gets(run->exec, plan, run->bind.count * run->element_bytes);
     run->drains = run->exec->config.shape->ranks_per_cpu > 1 &&
-                  run->bind.count / plan->nchunks * run->element_bytes >= RCMI_DRAIN_MIN;
+                  run->bind.count / plan->parts * run->element_bytes >= RCMI_DRAIN_MIN;
     run->yields = run_may_yield(run);
     const struct slicing slicing =
         exec_slicing(run->exec, plan, run->bind.count, run->element_bytes);
@@ -396,10 +396,22 @@ static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     return run_scratch(run);
 }
 
-static bool run_same_shape(const struct rcmi_bind *a, const struct rcmi_bind *b) {
+/* Where both are one memory, IN begins so far behind OUT. */
+static intptr_t bind_distance(const struct rcmi_bind *bind) {
+    const struct rcmi_plan *plan = bind->plan;
+    const intptr_t block = (intptr_t)(bind->count * rcm_dtype_size(bind->dtype));
+    return ((intptr_t)plan->in.at - (intptr_t)plan->out.at) * block;
+}
+
+static bool bind_in_place(const struct rcmi_bind *bind, intptr_t distance) {
+    return (intptr_t)bind->in.bytes - (intptr_t)bind->out.bytes == distance;
+}
+
+static bool run_fits(const struct rcmi_run *run, const struct rcmi_bind *b) {
+    const struct rcmi_bind *a = &run->bind;
     return a->plan == b->plan && a->count == b->count && a->dtype == b->dtype && a->op == b->op &&
-           (a->in.bytes == a->out.bytes) == (b->in.bytes == b->out.bytes) &&
-           a->in.kind == b->in.kind && a->out.kind == b->out.kind;
+           run->in_place == bind_in_place(b, run->distance) && a->in.kind == b->in.kind &&
+           a->out.kind == b->out.kind;
 }
 
 static void run_take_turns(struct rcmi_run *run) {
@@ -437,9 +449,11 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
         if (status != RCM_OK)
             return status;
     }
-    if (!run_same_shape(&run->bind, bind)) {
+    if (!run_fits(run, bind)) {
         run->bind = *bind;
-        rcm_status status = run_bind(run, bind->in.bytes == bind->out.bytes);
+        run->distance = bind_distance(bind);
+        run->in_place = bind_in_place(bind, run->distance);
+        rcm_status status = run_bind(run, run->in_place);
         if (status != RCM_OK) {
             run_free(run);
             return status;

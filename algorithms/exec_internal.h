@@ -107,6 +107,8 @@ struct rcmi_run {
     struct rcmi_mem base[RCMI_SCRATCH + 1]; /* by enum rcmi_where */
     struct rcmi_kernels kernels;            /* the only code that touches them */
     enum rcmi_stores results;               /* how results are written that are not sent */
+    bool in_place;
+    intptr_t distance; /* of IN from OUT, where they are one memory */
     bool gets;         /* messages may be as long as RCMI_GET_MAX, and are got */
     bool zero_copy;    /* something was sent so */
     bool no_zero_copy; /* out turned out not to be memory from which some channel sends so */

@@ -47,16 +47,22 @@ void rcmi_plan_free(struct rcmi_plan *plan) {
     free(plan); /* one block: builder.c, plan_allocate */
 }
 
-const char *rcmi_collective_name(enum rcm_collective collective) {
-    switch (collective) {
-    case RCM_ALL_REDUCE:
-        return "all_reduce";
-    case RCM_BROADCAST:
-        return "broadcast";
-    case RCM_BARRIER:
-        return "barrier";
-    }
-    return "?";
+static const struct rcmi_blocks *plan_blocks(const struct rcmi_plan *plan, enum rcmi_where where) {
+    return where == RCMI_IN ? &plan->in : &plan->out;
+}
+
+uint32_t rcmi_plan_chunks(const struct rcmi_plan *plan, enum rcmi_where where) {
+    return plan_blocks(plan, where)->n * plan->parts;
+}
+
+uint32_t rcmi_plan_chunk(const struct rcmi_plan *plan, enum rcmi_where where, uint32_t index) {
+    const struct rcmi_blocks *blocks = plan_blocks(plan, where);
+    return (blocks->first + index / plan->parts * blocks->stride) * plan->parts +
+           index % plan->parts;
+}
+
+uint32_t rcmi_plan_cell(const struct rcmi_plan *plan, enum rcmi_where where, uint32_t index) {
+    return plan_blocks(plan, where)->at * plan->parts + index;
 }
 
 const char *rcmi_step_name(uint8_t op) {

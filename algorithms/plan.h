@@ -6,8 +6,11 @@
  * stream. Plans are made by the pure functions in the algorithm files and never changed after.
  *
  * Words:
- *   vector    what the collective works on; IN is this rank's input, OUT its output.
- *   chunk     one of nchunks consecutive parts of the vector (rcmi_chunk_range says which).
+ *   block     what the collective moves or sums as a whole (collective.h says which there are); IN
+ *             is this rank's input, OUT its output, each some of the blocks.
+ *   chunk     one of `parts` consecutive parts of a block (rcmi_chunk_range says which). Chunks are
+ *             numbered over all blocks of all ranks; operands name those of IN and OUT by their
+ *             position in that buffer. Of one block both are the same.
  *   slice     what fits one slot: where a chunk is larger, the executor runs every lane once per
  *             slice: all its steps for slice 0, then all for slice 1, and so on. With several
  *             stripes, slice i belongs to stripe i modulo stripes, and stripes run side by side. A
@@ -19,7 +22,7 @@
  *             the same ranks. Each end of a channel belongs to exactly one lane of its rank's plan.
  *   lane      a sequence of steps, done strictly in order. Lanes of a rank run independently.
  *   operand   where a step finds a source or puts a result: a chunk of IN or OUT, a scratch chunk,
- * the oldest slot of an incoming channel.
+ *             the oldest slot of an incoming channel.
  *
  * A step waits until each channel operand has a slot to read and its outgoing channel a slot to
  * fill, then does its work at once and completely. It reads its sources from left to right, writes
@@ -33,6 +36,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "collective.h"
 #include "ringcomm.h"
 
 /* What all ranks of a communicator agreed on when it was made. */
@@ -63,7 +67,7 @@ enum rcmi_where { RCMI_NOWHERE = 0, RCMI_IN, RCMI_OUT, RCMI_SCRATCH, RCMI_CHANNE
 
 struct rcmi_operand {
     uint8_t where;  /* enum rcmi_where */
-    uint32_t index; /* chunk of IN or OUT, scratch chunk, or index into plan->channels */
+    uint32_t index; /* position in IN or OUT, scratch chunk, or index into plan->channels */
 };
 
 #define RCMI_NO_CHANNEL  UINT32_MAX
@@ -116,7 +120,10 @@ struct rcmi_plan {
     const char *algorithm; /* static */
     uint64_t name_hash;    /* of algorithm */
     int nranks, rank, root;
-    uint32_t nchunks;   /* parts of the vector, at least 1, even for a barrier */
+    uint32_t nchunks; /* of all blocks, at least 1, even for a barrier */
+    uint32_t parts;   /* chunks of a block */
+    struct rcmi_blocks in, out;
+    uint32_t larger;    /* rcmi_collective_larger */
     uint32_t nscratch;  /* scratch chunks, each as long as the longest chunk; each is used by one
                          * lane only, and the next slice may reuse its memory */
     uint32_t min_slots; /* it does not deadlock if every channel has at least so many slots */
@@ -128,6 +135,9 @@ struct rcmi_plan {
     bool whole;
     /* Its slots are many, and better half used where ranks share caches. The same on all ranks. */
     bool halves;
+    /* In place, what a step receives may still be to be sent when its sender has it: no step counts
+     * as early then. The same on all ranks. */
+    bool late_in_place;
     bool sums; /* some step has several sources. Computed by rcmi_plan_finish. */
     uint32_t nlanes, nsteps, noperands, nchannels;
     struct rcmi_lane *lanes;
@@ -136,12 +146,20 @@ struct rcmi_plan {
     struct rcmi_plan_channel *channels;
 };
 
-/* Elements [*ret_first, *ret_first + *ret_count) of chunk i: the partition rule, the same on all
- * ranks. Boundaries fall on multiples of 64 bytes where the vector is long enough for that. */
+/* Elements [*ret_first, *ret_first + *ret_count) of part i of a block of count elements: the
+ * partition rule, the same on all ranks. Boundaries fall on multiples of 64 bytes where the vector
+ * is long enough for that. */
 void rcmi_chunk_range(size_t count, size_t element_bytes, uint32_t nchunks, uint32_t i,
                       size_t *ret_first, size_t *ret_count);
-/* Elements of the longest chunk. */
+/* Elements of the longest part. */
 size_t rcmi_chunk_max(size_t count, size_t element_bytes, uint32_t nchunks);
+
+/* Chunks of the plan's IN or OUT. */
+uint32_t rcmi_plan_chunks(const struct rcmi_plan *plan, enum rcmi_where where);
+/* The chunk at a position of IN or OUT. */
+uint32_t rcmi_plan_chunk(const struct rcmi_plan *plan, enum rcmi_where where, uint32_t index);
+/* Where both are one memory: a number that is equal for the same memory. */
+uint32_t rcmi_plan_cell(const struct rcmi_plan *plan, enum rcmi_where where, uint32_t index);
 
 /* "recv_reduce_send"; "?" for a number that is none. Static memory. */
 const char *rcmi_step_name(uint8_t op);
@@ -150,13 +168,15 @@ void rcmi_step_describe(const struct rcmi_plan *plan, uint32_t step, char *text,
 
 /* ---- Writing plans ------------------------------------------------------------------------- */
 
-/* A builder remembers the first failure (out of memory, or RCM_ERR_INTERNAL for a mistake of the
+/* parts: chunks of each block.
+ *
+ * A builder remembers the first failure (out of memory, or RCM_ERR_INTERNAL for a mistake of the
  * emitter such as a chunk that does not exist), ignores what follows, and reports it in
  * rcmi_plan_finish, so that emitters read like the algorithm. Steps of different lanes may be
  * added in any order. */
 struct rcmi_builder;
 rcm_status rcmi_plan_begin(const char *algorithm, enum rcm_collective collective,
-                           const struct rcmi_shape *shape, int rank, int root, uint32_t nchunks,
+                           const struct rcmi_shape *shape, int rank, int root, uint32_t parts,
                            uint32_t min_slots, struct rcmi_builder **ret_builder);
 /* Another number of stripes than RCMI_STRIPES: fewer where a plan has many channels. */
 void rcmi_plan_stripes(struct rcmi_builder *builder, uint32_t stripes);
@@ -164,12 +184,13 @@ void rcmi_plan_stripes(struct rcmi_builder *builder, uint32_t stripes);
 /* The vector had better not be cut: see struct rcmi_plan. */
 void rcmi_plan_whole(struct rcmi_builder *builder);
 void rcmi_plan_halves(struct rcmi_builder *builder);
+void rcmi_plan_late_in_place(struct rcmi_builder *builder);
 /* Frees the builder in every case. */
 rcm_status rcmi_plan_finish(struct rcmi_builder *builder, struct rcmi_plan **ret_plan);
 void rcmi_plan_free(struct rcmi_plan *plan);
 
-struct rcmi_operand rcmi_in(uint32_t chunk);
-struct rcmi_operand rcmi_out(uint32_t chunk);
+struct rcmi_operand rcmi_in(uint32_t position);
+struct rcmi_operand rcmi_out(uint32_t position);
 struct rcmi_operand rcmi_scratch(uint32_t i);
 /* The incoming channel from `peer`; the outgoing one to it; the incoming and outgoing multicast.
  * They exist once per (peer, number), made on first use; using one from a second lane is a
@@ -217,8 +238,8 @@ struct rcmi_algorithm {
     rcm_status (*emit)(const struct rcmi_shape *shape, int rank, int root,
                        struct rcmi_plan **ret_plan);
     struct rcmi_formula (*formula)(const struct rcmi_shape *shape, int rank, int root);
-    /* Estimated microseconds for a vector of `bytes`; comparable between algorithms only. Uses
-     * nothing but what all ranks know to be equal. */
+    /* Estimated microseconds where the larger buffer of a rank has `bytes`; comparable between
+     * algorithms only. Uses nothing but what all ranks know to be equal. */
     double (*cost_us)(const struct rcmi_shape *shape, size_t bytes);
 };
 
@@ -233,7 +254,6 @@ rcm_status rcmi_algorithm_find(enum rcm_collective collective, const char *name,
 /* The cheapest that supports shape; ties go to the earlier line of the table. Never NULL. */
 const struct rcmi_algorithm *rcmi_algorithm_select(enum rcm_collective collective,
                                                    const struct rcmi_shape *shape, size_t bytes);
-const char *rcmi_collective_name(enum rcm_collective collective);
 
 /* ---- Plan cache ---------------------------------------------------------------------------- */
 
@@ -263,10 +283,10 @@ void rcmi_plan_cache_free(struct rcmi_plan_cache *cache);
  *   hazards   no two unordered accesses, one of them a write, to a chunk of a rank's buffer,
  *             whatever the number of slots; with in_place the same where IN and OUT are one
  *             memory; stable flags tell the truth
- *   result    every output chunk holds each contribution exactly once (all_reduce: all ranks';
- *             broadcast: the root's), and its ordered tree hash is equal on all ranks; inputs are
- *             unharmed if not in place; a barrier: no rank's end precedes any rank's begin
- *   formula   rounds and chunks sent equal the algorithm's formula (skipped if formula is NULL)
+ *   result    every chunk of OUT holds each contribution exactly once (all ranks', or that of the
+ *             rank whose data it is), and its ordered tree hash is equal on all ranks that have it;
+ *             inputs are unharmed if not in place; a barrier: no rank's end precedes any rank's
+ * begin formula   rounds and chunks sent equal the algorithm's formula (skipped if formula is NULL)
  * Returns RCM_OK, or RCM_ERR_INTERNAL with the thread's error text saying what and where;
  * RCM_ERR_NOMEM.
  */

@@ -16,7 +16,16 @@
     X(rcmi_chain)                                                                                  \
     X(rcmi_flat_barrier)                                                                           \
     X(rcmi_dissemination)                                                                          \
-    X(rcmi_binomial_barrier)
+    X(rcmi_binomial_barrier)                                                                       \
+    X(rcmi_direct_reduce)                                                                          \
+    X(rcmi_binomial_reduce)                                                                        \
+    X(rcmi_direct_scatter)                                                                         \
+    X(rcmi_direct_gather)                                                                          \
+    X(rcmi_flat_all_gather)                                                                        \
+    X(rcmi_ring_all_gather)                                                                        \
+    X(rcmi_direct_reduce_scatter)                                                                  \
+    X(rcmi_ring_reduce_scatter)                                                                    \
+    X(rcmi_pairwise)
 
 #define ALGORITHM_DECLARE(name) extern const struct rcmi_algorithm name;
 #define ALGORITHM_ENTRY(name)   &name,

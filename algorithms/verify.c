@@ -46,11 +46,20 @@ const struct rcmi_operand *rcmi_verify_srcs(const struct rcmi_verifier *v, uint3
     return &v->plans[v->rank_of[step]]->operands[rcmi_verify_step(v, step)->first_src];
 }
 
+uint32_t rcmi_verify_cell(const struct rcmi_verifier *v, const struct rcmi_plan *plan,
+                          struct rcmi_operand buffer) {
+    if (v->options.in_place)
+        return rcmi_plan_cell(plan, buffer.where, buffer.index);
+    return buffer.index + (buffer.where == RCMI_OUT ? rcmi_plan_chunks(plan, RCMI_IN) : 0);
+}
+
 bool rcmi_verify_is_noop(const struct rcmi_verifier *v, uint32_t step) {
     const struct rcmi_step *s = rcmi_verify_step(v, step);
     const struct rcmi_operand *src = rcmi_verify_srcs(v, step);
     return v->options.in_place && s->op == RCMI_STEP_COPY && src->where == RCMI_IN &&
-           s->dst.where == RCMI_OUT && src->index == s->dst.index;
+           s->dst.where == RCMI_OUT &&
+           rcmi_plan_cell(v->plans[v->rank_of[step]], RCMI_IN, src->index) ==
+               rcmi_plan_cell(v->plans[v->rank_of[step]], RCMI_OUT, s->dst.index);
 }
 
 void rcmi_verify_describe(const struct rcmi_verifier *v, uint32_t step, char *text, size_t size) {
@@ -81,9 +90,10 @@ static rcm_status plans_check(const struct rcmi_shape *shape,
             return rcmi_fail(RCM_ERR_INTERNAL, 0, "plan %d of %d is for rank %d of %d", rank,
                              shape->nranks, plan->rank, plan->nranks);
         if (plan->collective != first->collective || plan->root != first->root ||
-            plan->nchunks != first->nchunks || plan->min_slots != first->min_slots ||
+            plan->parts != first->parts || plan->min_slots != first->min_slots ||
             plan->stripes != first->stripes || plan->whole != first->whole ||
-            plan->halves != first->halves || strcmp(plan->algorithm, first->algorithm) != 0)
+            plan->halves != first->halves || plan->late_in_place != first->late_in_place ||
+            strcmp(plan->algorithm, first->algorithm) != 0)
             return rcmi_fail(RCM_ERR_INTERNAL, 0,
                              "ranks 0 and %d have plans of %s %s and %s %s: algorithm, root, "
                              "chunks, slots, stripes and slicing must be the same",

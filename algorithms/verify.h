@@ -74,6 +74,10 @@ void *rcmi_verify_alloc(struct rcmi_verifier *v, size_t count, size_t size);
 
 const struct rcmi_step *rcmi_verify_step(const struct rcmi_verifier *v, uint32_t step);
 const struct rcmi_operand *rcmi_verify_srcs(const struct rcmi_verifier *v, uint32_t step);
+/* A number for the memory of a chunk of a rank's IN or OUT, below twice the chunks of the larger
+ * buffer. */
+uint32_t rcmi_verify_cell(const struct rcmi_verifier *v, const struct rcmi_plan *plan,
+                          struct rcmi_operand buffer);
 /* In place a copy from a chunk of IN to the same chunk of OUT does nothing. */
 bool rcmi_verify_is_noop(const struct rcmi_verifier *v, uint32_t step);
 

@@ -18,7 +18,9 @@ struct value {
 
 struct data {
     struct rcmi_verifier *v;
-    uint32_t ncells;       /* of a rank: IN, OUT, then scratch */
+    uint32_t nbuffers;     /* cells of a rank's IN and OUT */
+    uint32_t ncells;       /* and scratch */
+    struct value *trees;   /* of each chunk, as some rank has it */
     struct value *cells;   /* of all ranks */
     struct value *sent;    /* of all messages of all channels */
     uint32_t *next_of_end; /* messages already sent or received */
@@ -55,22 +57,18 @@ static bool contents_equal(const struct value *a, const struct value *b) {
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 static struct value *data_cell(const struct data *d, uint32_t rank, uint8_t where, uint32_t index) {
-    const uint32_t nchunks = d->v->plans[rank]->nchunks;
-    uint32_t cell = index;
-    if (where == RCMI_OUT && !d->v->options.in_place)
-        cell += nchunks;
-    if (where == RCMI_SCRATCH)
-        cell += 2 * nchunks;
+    const struct rcmi_plan *plan = d->v->plans[rank];
+    const struct rcmi_operand operand = {.where = where, .index = index};
+    const uint32_t cell =
+        where == RCMI_SCRATCH ? d->nbuffers + index : rcmi_verify_cell(d->v, plan, operand);
     return &d->cells[(size_t)rank * d->ncells + cell];
 }
 
 static void data_fill(const struct data *d) {
-    const struct rcmi_plan *first = d->v->plans[0];
     for (uint32_t rank = 0; rank < d->v->nranks; rank++) {
-        if (first->collective == RCM_BROADCAST && (int)rank != first->root)
-            continue; /* only the root has an input */
-        for (uint32_t chunk = 0; chunk < first->nchunks; chunk++)
-            *data_cell(d, rank, RCMI_IN, chunk) = value_leaf(rank, chunk);
+        const struct rcmi_plan *plan = d->v->plans[rank];
+        for (uint32_t i = 0; i < rcmi_plan_chunks(plan, RCMI_IN); i++)
+            *data_cell(d, rank, RCMI_IN, i) = value_leaf(rank, rcmi_plan_chunk(plan, RCMI_IN, i));
     }
 }
 
@@ -79,11 +77,13 @@ static rcm_status data_init(struct data *d) {
     for (uint32_t rank = 0; rank < d->v->nranks; rank++)
         if (d->v->plans[rank]->nscratch > nscratch)
             nscratch = d->v->plans[rank]->nscratch;
-    d->ncells = 2 * d->v->plans[0]->nchunks + nscratch;
+    d->nbuffers = 2 * d->v->plans[0]->larger * d->v->plans[0]->parts;
+    d->ncells = d->nbuffers + nscratch;
+    d->trees = rcmi_verify_alloc(d->v, d->v->plans[0]->nchunks, sizeof(*d->trees));
     d->cells = rcmi_verify_alloc(d->v, (size_t)d->ncells * d->v->nranks, sizeof(*d->cells));
     d->sent = rcmi_verify_alloc(d->v, d->v->nmessages, sizeof(*d->sent));
     d->next_of_end = rcmi_verify_alloc(d->v, d->v->nends, sizeof(*d->next_of_end));
-    if (!d->cells || !d->sent || !d->next_of_end)
+    if (!d->cells || !d->sent || !d->next_of_end || !d->trees)
         return RCM_ERR_NOMEM;
     data_fill(d);
     return RCM_OK;
@@ -134,8 +134,11 @@ static rcm_status data_step(const struct data *d, uint32_t step) {
 
 static struct value data_expected(const struct data *d, uint32_t chunk) {
     const struct rcmi_plan *first = d->v->plans[0];
-    if (first->collective == RCM_BROADCAST)
-        return value_leaf((uint32_t)first->root, chunk);
+    const struct rcmi_collective *collective = rcmi_collective_at((int)first->collective);
+    if (!collective->reduces)
+        return value_leaf((uint32_t)rcmi_collective_source(collective, first->nranks, first->root,
+                                                           chunk / first->parts),
+                          chunk);
     struct value sum = value_leaf(0, chunk);
     for (uint32_t rank = 1; rank < d->v->nranks; rank++) {
         const struct value leaf = value_leaf(rank, chunk);
@@ -160,28 +163,45 @@ static void contents_explain(const struct data *d, uint32_t chunk, const struct 
     }
 }
 
-static rcm_status data_check(const struct data *d, uint32_t rank, uint32_t chunk) {
+static rcm_status data_check(const struct data *d, uint32_t rank, uint32_t index) {
     const struct rcmi_plan *plan = d->v->plans[rank];
-    const struct value *got = data_cell(d, rank, RCMI_OUT, chunk);
-    const struct value want = data_expected(d, chunk), leaf = value_leaf(rank, chunk);
-    const struct value *first = data_cell(d, 0, RCMI_OUT, chunk);
-    const struct value *in = data_cell(d, rank, RCMI_IN, chunk);
+    const uint32_t chunk = rcmi_plan_chunk(plan, RCMI_OUT, index);
+    const struct value *got = data_cell(d, rank, RCMI_OUT, index);
+    const struct value want = data_expected(d, chunk);
     char text[128] = "was never written";
     if (!got->defined || !contents_equal(got, &want)) {
         if (got->defined)
             contents_explain(d, chunk, got, &want, text, sizeof(text));
         return rcmi_fail(RCM_ERR_INTERNAL, 0, "%s on %u ranks%s: rank %u's out.%u %s",
                          plan->algorithm, d->v->nranks, d->v->options.in_place ? " in place" : "",
-                         rank, chunk, text);
+                         rank, index, text);
     }
-    if (got->tree != first->tree)
+    if (!d->trees[chunk].defined)
+        d->trees[chunk] = *got;
+    if (got->tree != d->trees[chunk].tree)
         return rcmi_fail(RCM_ERR_INTERNAL, 0,
                          "%s on %u ranks: ranks 0 and %u add up chunk %u in different orders",
                          plan->algorithm, d->v->nranks, rank, chunk);
-    if (!d->v->options.in_place && in->defined && in->tree != leaf.tree)
-        return rcmi_fail(RCM_ERR_INTERNAL, 0, "%s on %u ranks: rank %u's input chunk %u is harmed",
-                         plan->algorithm, d->v->nranks, rank, chunk);
     return RCM_OK;
+}
+
+static rcm_status data_check_input(const struct data *d, uint32_t rank, uint32_t index) {
+    const struct rcmi_plan *plan = d->v->plans[rank];
+    const struct value leaf = value_leaf(rank, rcmi_plan_chunk(plan, RCMI_IN, index));
+    if (!d->v->options.in_place && data_cell(d, rank, RCMI_IN, index)->tree != leaf.tree)
+        return rcmi_fail(RCM_ERR_INTERNAL, 0, "%s on %u ranks: rank %u's input chunk %u is harmed",
+                         plan->algorithm, d->v->nranks, rank, index);
+    return RCM_OK;
+}
+
+static rcm_status data_check_rank(const struct data *d, uint32_t rank) {
+    const struct rcmi_plan *plan = d->v->plans[rank];
+    rcm_status status = RCM_OK;
+    for (uint32_t i = 0; status == RCM_OK && i < rcmi_plan_chunks(plan, RCMI_OUT); i++)
+        status = data_check(d, rank, i);
+    for (uint32_t i = 0; status == RCM_OK && i < rcmi_plan_chunks(plan, RCMI_IN); i++)
+        status = data_check_input(d, rank, i);
+    return status;
 }
 
 rcm_status rcmi_verify_data(struct rcmi_verifier *v) {
@@ -190,8 +210,7 @@ rcm_status rcmi_verify_data(struct rcmi_verifier *v) {
     for (uint32_t i = 0; status == RCM_OK && i < v->nsteps; i++)
         status = data_step(&d, v->order[i]);
     for (uint32_t rank = 0; status == RCM_OK && rank < v->nranks; rank++)
-        for (uint32_t chunk = 0; status == RCM_OK && chunk < v->plans[0]->nchunks; chunk++)
-            status = data_check(&d, rank, chunk);
+        status = data_check_rank(&d, rank);
     return status;
 }
 

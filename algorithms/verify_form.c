@@ -96,7 +96,11 @@ static rcm_status form_buffer(const struct form *f, struct rcmi_operand operand,
         return operand.index < f->plan->nscratch ? RCM_OK : form_fail(f, "no such scratch chunk");
     if (operand.where != RCMI_IN && operand.where != RCMI_OUT)
         return form_fail(f, "an operand that is none");
-    return operand.index == chunk ? RCM_OK : form_fail(f, "an operand is another chunk");
+    if (operand.index >= rcmi_plan_chunks(f->plan, operand.where))
+        return form_fail(f, "an operand is outside of its buffer");
+    return rcmi_plan_chunk(f->plan, operand.where, operand.index) == chunk
+               ? RCM_OK
+               : form_fail(f, "an operand is another chunk");
 }
 
 static rcm_status form_end(const struct form *f, uint32_t channel, bool outgoing) {

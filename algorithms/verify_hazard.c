@@ -121,12 +121,11 @@ static bool read_before(const struct hazards *h, uint32_t step, const struct acc
 
 static void access_add(struct access *accesses, uint32_t *n, const struct hazards *h, uint32_t step,
                        struct rcmi_operand operand, bool write, bool kept, bool own) {
-    const uint32_t nchunks = h->v->plans[h->rank]->nchunks;
+    const struct rcmi_plan *plan = h->v->plans[h->rank];
     if (operand.where != RCMI_IN && operand.where != RCMI_OUT)
         return;
     accesses[(*n)++] = (struct access){
-        .cell =
-            operand.index + (operand.where == RCMI_OUT && !h->v->options.in_place ? nchunks : 0),
+        .cell = rcmi_verify_cell(h->v, plan, operand),
         .step = step,
         .write = write,
         .kept = kept,
@@ -145,7 +144,8 @@ static uint32_t accesses_collect(const struct hazards *h, struct access *accesse
         for (uint32_t i = 0; i < s->nsrcs; i++)
             access_add(accesses, &n, h, step, rcmi_verify_srcs(v, step)[i], false, kept, false);
         access_add(accesses, &n, h, step, s->dst, true, false, false);
-        if (s->early && n > 0 && accesses[n - 1].step == step && accesses[n - 1].write)
+        if (s->early && !(v->options.in_place && v->plans[h->rank]->late_in_place) && n > 0 &&
+            accesses[n - 1].step == step && accesses[n - 1].write)
             accesses[n - 1].early = true;
         if (s->lasting)
             access_add(accesses, &n, h, step, s->dst, false, true, true);

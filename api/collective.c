@@ -4,23 +4,8 @@
  * (meta), the hash by which ranks notice that they called different things. What happens then is
  * the plan's.
  */
-#include "comm.h"
+#include "request.h"
 #include <string.h>
-
-/* A call as the user made it. (What stands beside each other in struct rcmi_called does not here:
- * compilers would compare it at once, and a load of what was just stored in two parts takes long.)
- */
-struct request {
-    enum rcm_collective collective;
-    rcm_dtype dtype;
-    const void *in;
-    void *out;
-    size_t count;
-    const struct rcm_call *call;
-    int root;
-    rcm_op op;
-    bool parting; /* the barrier of rcm_destroy */
-};
 
 static uint64_t mix(uint64_t hash, uint64_t value) {
     hash ^= value;
@@ -29,7 +14,7 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
 }
 
 /* Of what must be equal on all ranks. */
-static uint64_t request_hash(const struct request *r, const struct rcmi_plan *plan) {
+static uint64_t request_hash(const struct rcmi_request *r, const struct rcmi_plan *plan) {
     uint64_t hash = mix(plan->name_hash, (uint64_t)r->collective << 1 | r->parting);
     hash = mix(hash, (uint64_t)r->dtype << 32 | (uint64_t)r->op);
     hash = mix(hash, r->count);
@@ -44,17 +29,11 @@ static uint64_t comm_record_call(rcm_comm *comm, uint64_t hash) {
     return (comm->history & UINT64_C(0x3fffffff00000000)) | (uint32_t)comm->sequence;
 }
 
-static rcm_status check_buffer(const char *name, const void *buffer, size_t count) {
-    if (count > 0 && !buffer)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "%s is NULL and count is %zu", name, count);
-    return RCM_OK;
-}
-
-static rcm_status check_vector(size_t count, rcm_dtype dtype) {
+rcm_status rcmi_check_vector(size_t count, rcm_dtype dtype, uint32_t blocks) {
     const size_t size = rcm_dtype_size(dtype);
     if (size == 0)
         return rcmi_fail(RCM_ERR_INVALID, 0, "dtype %d is no type", (int)dtype);
-    if (count > SIZE_MAX / 2 / size)
+    if (count > SIZE_MAX / 2 / size / blocks)
         return rcmi_fail(RCM_ERR_INVALID, 0, "count %zu of %s is more than memory can hold", count,
                          rcm_dtype_name(dtype));
     return RCM_OK;
@@ -62,7 +41,7 @@ static rcm_status check_vector(size_t count, rcm_dtype dtype) {
 
 /* The record of the last call, if this one is the same but for its buffers; else NULL. Then its
  * type, operator and root have been checked. */
-static const struct rcmi_called *request_again(const rcm_comm *comm, const struct request *r) {
+static const struct rcmi_called *request_again(const rcm_comm *comm, const struct rcmi_request *r) {
     const struct rcmi_called *called = &comm->called[r->collective];
     const bool usual = !r->parting && !(r->call && r->call->algorithm);
     const bool same = called->count == r->count && called->dtype == r->dtype &&
@@ -80,14 +59,15 @@ static rcm_status check_overlap(const void *send, const void *recv, size_t bytes
 }
 
 /* By name if the call or the settings say one, else by cost. */
-static rcm_status request_algorithm(rcm_comm *comm, const struct request *r,
+static rcm_status request_algorithm(rcm_comm *comm, const struct rcmi_request *r,
                                     const struct rcmi_algorithm **ret_algorithm) {
     const char *name = r->call ? r->call->algorithm : NULL;
     if (!name)
         name = comm->forced[r->collective];
     if (name)
         return rcmi_algorithm_find(r->collective, name, &comm->shape, ret_algorithm);
-    const size_t bytes = r->count * rcm_dtype_size(r->dtype);
+    const size_t bytes = r->count * rcm_dtype_size(r->dtype) *
+                         rcmi_collective_larger(rcmi_collective_at((int)r->collective), comm->size);
     if (!comm->chosen[r->collective].algorithm || comm->chosen[r->collective].bytes != bytes) {
         comm->chosen[r->collective].algorithm =
             rcmi_algorithm_select(r->collective, &comm->shape, bytes);
@@ -97,7 +77,7 @@ static rcm_status request_algorithm(rcm_comm *comm, const struct request *r,
     return RCM_OK;
 }
 
-static rcm_status request_resolve(rcm_comm *comm, const struct request *r,
+static rcm_status request_resolve(rcm_comm *comm, const struct rcmi_request *r,
                                   struct rcmi_called *ret_called) {
     const struct rcmi_algorithm *algorithm;
     const struct rcmi_plan *plan;
@@ -106,41 +86,43 @@ static rcm_status request_resolve(rcm_comm *comm, const struct request *r,
         status = rcmi_plan_cache_get(comm->plans, algorithm, r->root, &plan);
     if (status != RCM_OK)
         return status;
-    *ret_called = (struct rcmi_called){.plan = plan,
-                                       .count = r->count,
-                                       .bytes = r->count * rcm_dtype_size(r->dtype),
-                                       .dtype = r->dtype,
-                                       .op = r->op,
-                                       .root = r->root,
-                                       .hash = request_hash(r, plan)};
+    *ret_called =
+        (struct rcmi_called){.plan = plan,
+                             .count = r->count,
+                             .bytes = r->count * rcm_dtype_size(r->dtype),
+                             .in_bytes = plan->in.n * r->count * rcm_dtype_size(r->dtype),
+                             .out_bytes = plan->out.n * r->count * rcm_dtype_size(r->dtype),
+                             .dtype = r->dtype,
+                             .op = r->op,
+                             .root = r->root,
+                             .hash = request_hash(r, plan)};
     if (!r->parting && !(r->call && r->call->algorithm))
         comm->called[r->collective] = *ret_called;
     return RCM_OK;
 }
 
 /* What the transports know of the buffers. Seldom anything, and then not inlined. */
-static __attribute__((noinline)) void bind_register(rcm_comm *comm, size_t bytes,
-                                                    struct rcmi_bind *bind) {
-    bind->in = rcmi_node_mem(comm->engine->node, bind->in.bytes, bytes);
-    bind->out = rcmi_node_mem(comm->engine->node, bind->out.bytes, bytes);
+static __attribute__((noinline)) void bind_register(rcm_comm *comm, struct rcmi_bind *bind) {
+    bind->in = rcmi_node_mem(comm->engine->node, bind->in.bytes, bind->in.len);
+    bind->out = rcmi_node_mem(comm->engine->node, bind->out.bytes, bind->out.len);
 }
 
-static void request_bind(rcm_comm *comm, const struct request *r, const struct rcmi_called *called,
-                         struct rcmi_bind *ret_bind) {
+static void request_bind(rcm_comm *comm, const struct rcmi_request *r,
+                         const struct rcmi_called *called, struct rcmi_bind *ret_bind) {
     comm->sequence++;
     *ret_bind = (struct rcmi_bind){.plan = called->plan,
-                                   .in = rcmi_mem_host(r->in, called->bytes),
-                                   .out = rcmi_mem_host(r->out, called->bytes),
+                                   .in = rcmi_mem_host(r->in, called->in_bytes),
+                                   .out = rcmi_mem_host(r->out, called->out_bytes),
                                    .count = r->count,
                                    .dtype = r->dtype,
                                    .op = r->op,
                                    .meta = comm_record_call(comm, called->hash)};
     if (rcmi_node_registers())
-        bind_register(comm, called->bytes, ret_bind);
+        bind_register(comm, ret_bind);
 }
 
 /* The long way, by a work: all of it, or what the short way has left. */
-static rcm_status request_work(rcm_comm *comm, const struct request *r, struct rcm_work *work,
+static rcm_status request_work(rcm_comm *comm, const struct rcmi_request *r, struct rcm_work *work,
                                struct rcmi_run *run, rcm_work **ret_work) {
     work->collective = r->collective;
     work->parting = r->parting;
@@ -152,8 +134,8 @@ static rcm_status request_work(rcm_comm *comm, const struct request *r, struct r
 }
 
 /* called: what request_again said. */
-static rcm_status request_issue(rcm_comm *comm, struct request *r, const struct rcmi_called *called,
-                                rcm_work **ret_work) {
+static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
+                                const struct rcmi_called *called, rcm_work **ret_work) {
     const bool blocking = ret_work == NULL;
     struct rcmi_called now;
     struct rcmi_run *run = NULL;
@@ -179,7 +161,7 @@ static rcm_status request_issue(rcm_comm *comm, struct request *r, const struct 
     return request_work(comm, r, work, run, ret_work);
 }
 
-static rcm_status check_op(rcm_op op) {
+rcm_status rcmi_check_op(rcm_op op) {
     if (strcmp(rcm_op_name(op), "?") == 0)
         return rcmi_fail(RCM_ERR_INVALID, 0, "op %d is no operator", (int)op);
     return RCM_OK;
@@ -188,30 +170,30 @@ static rcm_status check_op(rcm_op op) {
 rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *recv, size_t count,
                           rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
                           rcm_work **ret_work) {
-    struct request request = {.collective = RCM_ALL_REDUCE,
-                              .in = send,
-                              .out = recv,
-                              .count = count,
-                              .dtype = dtype,
-                              .op = op,
-                              .call = call};
+    struct rcmi_request request = {.collective = RCM_ALL_REDUCE,
+                                   .in = send,
+                                   .out = recv,
+                                   .count = count,
+                                   .dtype = dtype,
+                                   .op = op,
+                                   .call = call};
     rcm_status status = rcmi_comm_usable(comm);
     const struct rcmi_called *again = status == RCM_OK ? request_again(comm, &request) : NULL;
     if (status == RCM_OK && !again) {
-        status = check_vector(count, dtype);
+        status = rcmi_check_vector(count, dtype, 1);
         if (status == RCM_OK)
-            status = check_op(op);
+            status = rcmi_check_op(op);
     }
     if (status == RCM_OK)
-        status = check_buffer("send", send, count);
+        status = rcmi_check_buffer("send", send, count);
     if (status == RCM_OK)
-        status = check_buffer("recv", recv, count);
+        status = rcmi_check_buffer("recv", recv, count);
     if (status == RCM_OK)
         status = check_overlap(send, recv, again ? again->bytes : count * rcm_dtype_size(dtype));
     return status == RCM_OK ? request_issue(comm, &request, again, ret_work) : status;
 }
 
-static rcm_status check_root(const rcm_comm *comm, int root) {
+rcm_status rcmi_check_root(const rcm_comm *comm, int root) {
     if (root < 0 || root >= comm->size)
         return rcmi_fail(RCM_ERR_INVALID, 0, "root %d is not a rank of 0..%d", root,
                          comm->size - 1);
@@ -220,23 +202,23 @@ static rcm_status check_root(const rcm_comm *comm, int root) {
 
 rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype, int root,
                          const struct rcm_call *call, rcm_work **ret_work) {
-    struct request request = {.collective = RCM_BROADCAST,
-                              .in = buffer,
-                              .out = buffer,
-                              .count = count,
-                              .dtype = dtype,
-                              .op = RCM_SUM,
-                              .root = root,
-                              .call = call};
+    struct rcmi_request request = {.collective = RCM_BROADCAST,
+                                   .in = buffer,
+                                   .out = buffer,
+                                   .count = count,
+                                   .dtype = dtype,
+                                   .op = RCM_SUM,
+                                   .root = root,
+                                   .call = call};
     rcm_status status = rcmi_comm_usable(comm);
     const struct rcmi_called *again = status == RCM_OK ? request_again(comm, &request) : NULL;
     if (status == RCM_OK && !again) {
-        status = check_vector(count, dtype);
+        status = rcmi_check_vector(count, dtype, 1);
         if (status == RCM_OK)
-            status = check_root(comm, root);
+            status = rcmi_check_root(comm, root);
     }
     if (status == RCM_OK)
-        status = check_buffer("buffer", buffer, count);
+        status = rcmi_check_buffer("buffer", buffer, count);
     return status == RCM_OK ? request_issue(comm, &request, again, ret_work) : status;
 }
 
@@ -244,16 +226,20 @@ rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call, rcm_work **r
     rcm_status status = rcmi_comm_usable(comm);
     if (status != RCM_OK)
         return status;
-    struct request request = {
+    struct rcmi_request request = {
         .collective = RCM_BARRIER, .dtype = RCM_UINT8, .op = RCM_SUM, .call = call};
     return request_issue(comm, &request, request_again(comm, &request), ret_work);
 }
 
 rcm_status rcmi_barrier_parting(rcm_comm *comm) {
-    struct request request = {
+    struct rcmi_request request = {
         .collective = RCM_BARRIER, .dtype = RCM_UINT8, .op = RCM_SUM, .parting = true};
     rcm_status status = rcmi_comm_usable(comm);
     return status == RCM_OK ? request_issue(comm, &request, NULL, NULL) : status;
+}
+
+rcm_status rcmi_request_issue(rcm_comm *comm, struct rcmi_request *request, rcm_work **ret_work) {
+    return request_issue(comm, request, request_again(comm, request), ret_work);
 }
 
 /* ---- Preparing ----------------------------------------------------------------------------- */
@@ -271,28 +257,32 @@ static rcm_status prepare_check(void *arg) {
                             : rcmi_exec_prepare(prepare->comm->exec, prepare->plan, prepare->bytes);
 }
 
-static rcm_status request_of(enum rcm_collective collective, size_t bytes,
-                             const struct rcm_call *call, struct request *ret_request) {
-    if (collective < RCM_ALL_REDUCE || collective > RCM_BARRIER)
+/* bytes: of the larger buffer. */
+static rcm_status request_of(const rcm_comm *comm, enum rcm_collective collective, size_t bytes,
+                             const struct rcm_call *call, struct rcmi_request *ret_request) {
+    const struct rcmi_collective *row = rcmi_collective_at((int)collective);
+    if (!row)
         return rcmi_fail(RCM_ERR_INVALID, 0, "collective %d is none", (int)collective);
-    *ret_request = (struct request){
-        .collective = collective, .count = bytes, .dtype = RCM_UINT8, .call = call};
+    *ret_request = (struct rcmi_request){.collective = collective,
+                                         .count = bytes / rcmi_collective_larger(row, comm->size),
+                                         .dtype = RCM_UINT8,
+                                         .call = call};
     return RCM_OK;
 }
 
 rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective, size_t bytes, int root,
                             const char *algorithm) {
     struct rcm_call call = RCM_CALL_INIT;
-    struct request request = {0};
+    struct rcmi_request request = {0};
     struct prepare prepare = {.comm = comm, .bytes = bytes};
     const struct rcmi_algorithm *chosen;
     call.algorithm = algorithm;
     rcm_status status = rcmi_comm_usable(comm);
     if (status != RCM_OK)
         return status;
-    status = request_of(collective, bytes, &call, &request);
+    status = request_of(comm, collective, bytes, &call, &request);
     if (status == RCM_OK)
-        status = check_root(comm, root);
+        status = rcmi_check_root(comm, root);
     if (status == RCM_OK)
         status = request_algorithm(comm, &request, &chosen);
     if (status == RCM_OK)
@@ -307,10 +297,10 @@ rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective, size
 }
 
 const char *rcm_comm_algorithm(rcm_comm *comm, enum rcm_collective collective, size_t bytes) {
-    struct request request = {0};
+    struct rcmi_request request = {0};
     const struct rcmi_algorithm *algorithm;
     if (rcmi_comm_usable(comm) != RCM_OK ||
-        request_of(collective, bytes, NULL, &request) != RCM_OK ||
+        request_of(comm, collective, bytes, NULL, &request) != RCM_OK ||
         request_algorithm(comm, &request, &algorithm) != RCM_OK)
         return "";
     return algorithm->name;

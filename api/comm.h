@@ -67,12 +67,11 @@ struct rcmi_engine {
     bool serves_store;
 };
 
-enum { RCMI_COLLECTIVES = 4 }; /* enum rcm_collective counts from 1 */
-
 /* What a call's arguments come to, kept because most calls are as the last one was. */
 struct rcmi_called {
     const struct rcmi_plan *plan; /* NULL: there was no call yet */
-    size_t count, bytes;
+    size_t count, bytes;          /* of a block */
+    size_t in_bytes, out_bytes;   /* of this rank's buffers */
     rcm_dtype dtype;
     rcm_op op;
     int root;

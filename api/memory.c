@@ -20,11 +20,10 @@ static bool search_touches(const struct search *search, const void *buffer, size
 
 static bool work_visit(void *arg, struct rcm_work *work) {
     struct search *search = arg;
-    const size_t bytes = work->bind.count * rcm_dtype_size(work->bind.dtype);
     const bool found =
         work->kind == RCMI_WORK_COLLECTIVE
-            ? search_touches(search, work->bind.in.bytes, bytes) ||
-                  search_touches(search, work->bind.out.bytes, bytes)
+            ? search_touches(search, work->bind.in.bytes, work->bind.in.len) ||
+                  search_touches(search, work->bind.out.bytes, work->bind.out.len)
             : search_touches(search, work->transfer.mem.bytes, work->transfer.mem.len);
     if (found)
         search->work = work;

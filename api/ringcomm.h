@@ -39,8 +39,8 @@
  *   (reading the send buffer is fine).
  *
  * ALIASING
- *   In place is send == recv, the same pointer. Any other overlap of buffers of operations in
- *   flight is undefined.
+ *   In place is send == recv, the same pointer (of block collectives see there). Any other overlap
+ *   of buffers of operations in flight is undefined.
  *
  * COUNTS AND SIZES
  *   Counts are numbers of elements of the given type, size_t, and may exceed 2^31; a count whose
@@ -505,6 +505,48 @@ RCM_CHECKED rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count,
 RCM_CHECKED rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call,
                                    rcm_work **ret_work);
 
+/*
+ * The collectives below move blocks of count elements, one for each rank or each pair of ranks. p
+ * is the number of ranks; a buffer of p blocks holds them one after the other, that of rank 0
+ * first. A buffer that the text does not give to a rank is not looked at there and may be NULL. In
+ * place: where both buffers are of the same length, send == recv; else the smaller one is this
+ * rank's block of the larger one. Each rank passes the same count, dtype, op and root.
+ */
+
+/* recv on rank root = op over all ranks of send, count elements each. Other ranks' recv is not
+ * touched. Algorithms: direct, binomial tree. */
+RCM_CHECKED rcm_status rcm_reduce(rcm_comm *comm, const void *send, void *recv, size_t count,
+                                  rcm_dtype dtype, rcm_op op, int root, const struct rcm_call *call,
+                                  rcm_work **ret_work);
+
+/* recv (count elements) on rank r = block r of the root's send (p blocks). Algorithm: direct. */
+RCM_CHECKED rcm_status rcm_scatter(rcm_comm *comm, const void *send, void *recv, size_t count,
+                                   rcm_dtype dtype, int root, const struct rcm_call *call,
+                                   rcm_work **ret_work);
+
+/* Block r of the root's recv (p blocks) = send (count elements) of rank r. Algorithm: direct. */
+RCM_CHECKED rcm_status rcm_gather(rcm_comm *comm, const void *send, void *recv, size_t count,
+                                  rcm_dtype dtype, int root, const struct rcm_call *call,
+                                  rcm_work **ret_work);
+
+/* Block r of recv (p blocks) = send (count elements) of rank r, on all ranks. Algorithms: ring,
+ * flat (one host). */
+RCM_CHECKED rcm_status rcm_all_gather(rcm_comm *comm, const void *send, void *recv, size_t count,
+                                      rcm_dtype dtype, const struct rcm_call *call,
+                                      rcm_work **ret_work);
+
+/* recv (count elements) on rank r = op over all ranks of block r of send (p blocks). Algorithms:
+ * ring (Patarasuk and Yuan 2009), direct. */
+RCM_CHECKED rcm_status rcm_reduce_scatter(rcm_comm *comm, const void *send, void *recv,
+                                          size_t count, rcm_dtype dtype, rcm_op op,
+                                          const struct rcm_call *call, rcm_work **ret_work);
+
+/* Block r of recv (p blocks) = block of this rank's number of send (p blocks) of rank r.
+ * Algorithm: pairwise exchange. */
+RCM_CHECKED rcm_status rcm_all_to_all(rcm_comm *comm, const void *send, void *recv, size_t count,
+                                      rcm_dtype dtype, const struct rcm_call *call,
+                                      rcm_work **ret_work);
+
 /* ---- Point to point ------------------------------------------------------------------------ */
 
 #define RCM_ANY_TAG UINT64_MAX
@@ -562,12 +604,22 @@ RCM_CHECKED rcm_status rcm_mem_free(rcm_comm *comm, void *memory);
 
 /* ---- Preparing ----------------------------------------------------------------------------- */
 
-enum rcm_collective { RCM_ALL_REDUCE = 1, RCM_BROADCAST = 2, RCM_BARRIER = 3 };
+enum rcm_collective {
+    RCM_ALL_REDUCE = 1,
+    RCM_BROADCAST = 2,
+    RCM_BARRIER = 3,
+    RCM_REDUCE = 4,
+    RCM_SCATTER = 5,
+    RCM_GATHER = 6,
+    RCM_ALL_GATHER = 7,
+    RCM_REDUCE_SCATTER = 8,
+    RCM_ALL_TO_ALL = 9
+};
 
 /*
- * Connects, ahead of the first call, everything that the given collective with `bytes` per rank
- * needs, so that the first call is as fast as the later ones. Collective. algorithm NULL: the
- * one that would be chosen.
+ * Connects, ahead of the first call, everything that the given collective needs where the larger
+ * buffer of a rank has `bytes`, so that the first call is as fast as the later ones. Collective.
+ * algorithm NULL: the one that would be chosen.
  */
 RCM_CHECKED rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective,
                                         size_t bytes, int root, const char *algorithm);
@@ -622,6 +674,21 @@ struct rcm_transport_info {
     const char *reason; /* a sentence; what it is if usable, why not otherwise */
 };
 RCM_CHECKED rcm_status rcm_transport_at(size_t i, struct rcm_transport_info *ret_info);
+
+/* The i-th collective: which buffers it has, in blocks of count elements. */
+struct rcm_collective_info {
+    enum rcm_collective collective;
+    const char *name;
+    int send_blocks, recv_blocks;   /* 0: no such buffer, 1, or RCM_BLOCK_PER_RANK */
+    int send_at_root, recv_at_root; /* only the root has it */
+    int rooted, reduces;
+    /* What a link carries: busbw = algbw * (busbw_one + busbw_per_rank / number of ranks), where
+     * algbw is of the larger buffer, as in nccl-tests (doc/PERFORMANCE.md there). */
+    double busbw_one, busbw_per_rank;
+};
+#define RCM_BLOCK_PER_RANK (-1)
+/* RCM_ERR_NOT_FOUND past the last. Strings are static. */
+RCM_CHECKED rcm_status rcm_collective_at(size_t i, struct rcm_collective_info *ret_info);
 
 /* The i-th algorithm of a collective. */
 struct rcm_algorithm_info {

@@ -14,11 +14,18 @@
 #include "ringcomm.h"
 
 enum bench_what {
+    /* In the order of enum rcm_collective. */
     BENCH_ALL_REDUCE,
     BENCH_BROADCAST,
     BENCH_BARRIER,
-    BENCH_SENDRECV,
-    BENCH_NWHAT, /* number of the above; on the command line: all of them */
+    BENCH_REDUCE,
+    BENCH_SCATTER,
+    BENCH_GATHER,
+    BENCH_ALL_GATHER,
+    BENCH_REDUCE_SCATTER,
+    BENCH_ALL_TO_ALL,
+    BENCH_SENDRECV, /* and what follows is no collective */
+    BENCH_NWHAT,    /* number of the above; on the command line: all of them */
     BENCH_KERNEL,
 };
 
@@ -60,15 +67,20 @@ void bench_parse(int argc, char **argv, struct bench_options *options);
 
 /* "all_reduce". */
 const char *bench_what_name(enum bench_what what);
+/* Its buffers; sendrecv is like a collective of one block, and .collective is 0. */
+struct rcm_collective_info bench_what_info(enum bench_what what);
+/* "all_reduce, broadcast, ..., sendrecv" */
+const char *bench_what_names(void);
 
 /* ---- One point ----------------------------------------------------------------------------- */
 
 struct bench_point {
     enum bench_what what;
+    struct rcm_collective_info info; /* of what */
     rcm_dtype dtype;
     rcm_op op;
-    size_t count; /* elements */
-    size_t bytes;
+    size_t count; /* elements of a block */
+    size_t bytes; /* of the larger buffer */
     int root;
     int nranks;
     bool in_place;
@@ -106,8 +118,13 @@ rcm_status bench_measure(struct bench_rank *rank, const struct bench_point *poin
 
 /* ---- Data ---------------------------------------------------------------------------------- */
 
-/* Writes what `rank` contributes in this iteration: count elements that differ by rank, position
- * and iteration. */
+/* Blocks of the larger buffer; elements of what is sent and of what is received. */
+size_t bench_blocks(const struct rcm_collective_info *info, int nranks);
+size_t bench_in_count(const struct bench_point *point);
+size_t bench_out_count(const struct bench_point *point);
+
+/* Writes what `rank` contributes in this iteration: elements that differ by rank, position and
+ * iteration. */
 void bench_fill(const struct bench_point *point, int rank, uint64_t iteration, void *dst);
 
 /* Overwrites dst with a pattern that no result has. */

@@ -43,7 +43,7 @@ static uint32_t rank_multiplier(int rank) {
 static void values_make_ints(const struct bench_point *point, int rank, const uint32_t *hashes,
                              size_t n, int64_t *ret_values) {
     const uint32_t multiplier = rank_multiplier(rank);
-    const bool reduce = point->what == BENCH_ALL_REDUCE;
+    const bool reduce = point->info.reduces;
     const bool is_prod = reduce && point->op == RCM_PROD;
     const bool is_small = is_prod || (reduce && point->op == RCM_SUM);
     const bool is_signed = point->dtype != RCM_UINT8;
@@ -74,7 +74,7 @@ static void values_make(const struct bench_point *point, int rank, uint64_t firs
         values_make_ints(point, rank, hashes, n, ret_values->ints);
         return;
     }
-    if (point->what == BENCH_ALL_REDUCE && point->op == RCM_PROD) {
+    if (point->info.reduces && point->op == RCM_PROD) {
         values_make_factors(point, rank, first, hashes, n, ret_values->reals);
         return;
     }
@@ -125,13 +125,39 @@ static void block_combine(const struct bench_point *point, union data_block *acc
     }
 }
 
-/* The n results from position `first` on that `rank` must have. */
-static void block_expect(const struct bench_point *point, int rank, uint64_t first,
+/* Where `rank` gets the result at `position` from: from that position of a rank's input, or, if
+ * *ret_rank is -1, from those of all ranks together. */
+static size_t data_source(const struct bench_point *point, int rank, size_t position,
+                          int *ret_rank) {
+    const size_t own = (size_t)rank * point->count;
+    switch (point->what) {
+    case BENCH_BROADCAST:
+        *ret_rank = point->root;
+        return position;
+    case BENCH_SCATTER:
+        *ret_rank = point->root;
+        return own + position;
+    case BENCH_GATHER:
+    case BENCH_ALL_GATHER:
+        *ret_rank = (int)(position / point->count);
+        return position % point->count;
+    case BENCH_ALL_TO_ALL:
+        *ret_rank = (int)(position / point->count);
+        return own + position % point->count;
+    case BENCH_SENDRECV:
+        *ret_rank = 1 - rank;
+        return position;
+    default:
+        *ret_rank = -1;
+        return point->what == BENCH_REDUCE_SCATTER ? own + position : position;
+    }
+}
+
+/* The n results that come from position `first` of inputs on: of rank `from`, or of all. */
+static void block_expect(const struct bench_point *point, int from, uint64_t first,
                          const uint32_t *hashes, size_t n, union data_block *ret_block) {
-    if (point->what == BENCH_BROADCAST) {
-        values_make(point, point->root, first, hashes, n, ret_block);
-    } else if (point->what == BENCH_SENDRECV) {
-        values_make(point, 1 - rank, first, hashes, n, ret_block);
+    if (from >= 0) {
+        values_make(point, from, first, hashes, n, ret_block);
     } else {
         union data_block more;
         values_make(point, 0, first, hashes, n, ret_block);
@@ -174,9 +200,25 @@ static void block_store(const struct bench_point *point, const union data_block 
 
 /* ---- the interface ------------------------------------------------------------------------- */
 
-static size_t block_hash(const struct bench_point *point, size_t first, uint64_t iteration,
-                         uint32_t *ret_hashes) {
-    size_t n = point->count - first < DATA_BLOCK ? point->count - first : DATA_BLOCK;
+size_t bench_blocks(const struct rcm_collective_info *info, int nranks) {
+    const bool many =
+        info->send_blocks == RCM_BLOCK_PER_RANK || info->recv_blocks == RCM_BLOCK_PER_RANK;
+    return many ? (size_t)nranks : 1;
+}
+
+size_t bench_in_count(const struct bench_point *point) {
+    return point->count *
+           (point->info.send_blocks == RCM_BLOCK_PER_RANK ? (size_t)point->nranks : 1);
+}
+
+size_t bench_out_count(const struct bench_point *point) {
+    return point->count *
+           (point->info.recv_blocks == RCM_BLOCK_PER_RANK ? (size_t)point->nranks : 1);
+}
+
+/* Up to `left` elements from position `first` on. */
+static size_t block_hash(size_t first, size_t left, uint64_t iteration, uint32_t *ret_hashes) {
+    size_t n = left < DATA_BLOCK ? left : DATA_BLOCK;
     for (size_t i = 0; i < n; i++)
         ret_hashes[i] = data_hash(first + i, iteration);
     return n;
@@ -186,8 +228,9 @@ void bench_fill(const struct bench_point *point, int rank, uint64_t iteration, v
     const size_t width = rcm_dtype_size(point->dtype);
     uint32_t hashes[DATA_BLOCK];
     union data_block values;
-    for (size_t first = 0, n; first < point->count; first += n) {
-        n = block_hash(point, first, iteration, hashes);
+    const size_t count = bench_in_count(point);
+    for (size_t first = 0, n; first < count; first += n) {
+        n = block_hash(first, count - first, iteration, hashes);
         values_make(point, rank, first, hashes, n, &values);
         block_store(point, &values, n, (char *)dst + first * width);
     }
@@ -201,13 +244,13 @@ void bench_poison(const struct bench_point *point, void *dst) {
 bool bench_has_result(const struct bench_point *point, int rank) {
     if (point->what == BENCH_SENDRECV)
         return rank < 2;
-    return point->what != BENCH_BARRIER;
+    return point->info.recv_blocks != 0 && (!point->info.recv_at_root || rank == point->root);
 }
 
 bool bench_has_input(const struct bench_point *point, int rank) {
-    if (point->what == BENCH_BROADCAST)
-        return rank == point->root;
-    return bench_has_result(point, rank);
+    if (point->what == BENCH_SENDRECV)
+        return rank < 2;
+    return point->info.send_blocks != 0 && (!point->info.send_at_root || rank == point->root);
 }
 
 size_t bench_count_wrong(const struct bench_point *point, int rank, uint64_t iteration,
@@ -217,10 +260,13 @@ size_t bench_count_wrong(const struct bench_point *point, int rank, uint64_t ite
     union data_block values;
     _Alignas(8) char expected[DATA_BLOCK * 8];
     size_t wrong = 0;
-    for (size_t first = 0, n; first < point->count; first += n) {
+    const size_t count = bench_out_count(point);
+    for (size_t first = 0, n; first < count; first += n) {
         const char *now = (const char *)got + first * width;
-        n = block_hash(point, first, iteration, hashes);
-        block_expect(point, rank, first, hashes, n, &values);
+        int from;
+        const size_t source = data_source(point, rank, first, &from);
+        n = block_hash(source, point->count - first % point->count, iteration, hashes);
+        block_expect(point, from, source, hashes, n, &values);
         block_store(point, &values, n, expected);
         if (memcmp(now, expected, n * width) == 0)
             continue;

@@ -10,12 +10,6 @@
 
 #define OPTIONS_MAX_RANKS 4096
 
-static const char *const what_names[] = {
-    [BENCH_ALL_REDUCE] = "all_reduce", [BENCH_BROADCAST] = "broadcast", [BENCH_BARRIER] = "barrier",
-    [BENCH_SENDRECV] = "sendrecv",     [BENCH_NWHAT] = "all",           [BENCH_KERNEL] = "kernel",
-};
-#define OPTIONS_NWHAT (sizeof(what_names) / sizeof(what_names[0]))
-
 enum option_key {
     KEY_RANKS = 256,
     KEY_ROOT,
@@ -96,16 +90,20 @@ static const struct argp_option option_table[] = {
 
 static const char options_doc[] =
     "Measures collectives, and checks their results.\n\n"
-    "COLLECTIVE is all_reduce, broadcast, barrier, sendrecv (ping-pong between ranks 0 and 1, half "
-    "a round trip), all (each of these), or kernel (the reduction and copy kernels alone, without "
-    "ranks).\v"
+    "COLLECTIVE is all_reduce, broadcast, barrier, reduce, scatter, gather, all_gather, "
+    "reduce_scatter, all_to_all, sendrecv (ping-pong between ranks 0 and 1, half a round trip), "
+    "all "
+    "(each of these), or kernel (the reduction and copy kernels alone, without ranks). A size is "
+    "that of a rank's larger buffer.\v"
     "Sizes take K, M and G (powers of 1024).\n\n"
     "An iteration begins with a barrier (see --together, --asleep). Its time is that of the "
     "slowest rank; span is from the first rank in to the last rank out, the honest figure when "
     "ranks share cores. With --asleep the first rank in is the first to have woken, all times are "
     "spans, and an iteration does not count if the one before was not done at its moment: iters "
     "tells how many do. algbw is bytes by median time; busbw scales it to what a link carries, as "
-    "nccl-tests does: 2(n-1)/n for all_reduce, 1 for the others. GB is 10^9 bytes. errors counts "
+    "nccl-tests does: 2(n-1)/n for all_reduce, (n-1)/n where buffers have a block per rank, else "
+    "1. "
+    "GB is 10^9 bytes. errors counts "
     "wrong elements on all ranks, and is empty without --check. Any wrong element makes the exit "
     "status 1.\n\n"
     "Examples:\n"
@@ -120,8 +118,25 @@ static const char options_doc[] =
     "result per size before it compares, so there must be errors.\n\n"
     "Exit status: 0 all well, 1 failure or wrong results, 2 a command line that is not valid.";
 
+struct rcm_collective_info bench_what_info(enum bench_what what) {
+    struct rcm_collective_info info;
+    if (what < BENCH_SENDRECV && rcm_collective_at((size_t)what, &info) == RCM_OK)
+        return info;
+    return (struct rcm_collective_info){
+        .name = "sendrecv", .send_blocks = 1, .recv_blocks = 1, .busbw_one = 1};
+}
+
 const char *bench_what_name(enum bench_what what) {
-    return what_names[what];
+    return what == BENCH_NWHAT    ? "all"
+           : what == BENCH_KERNEL ? "kernel"
+                                  : bench_what_info(what).name;
+}
+
+const char *bench_what_names(void) {
+    static char names[256];
+    for (int what = 0; names[0] == '\0' || what < BENCH_NWHAT; what++)
+        tool_list_add(names, sizeof(names), bench_what_name((enum bench_what)what));
+    return names;
 }
 
 /* ---- single arguments ---------------------------------------------------------------------- */
@@ -222,13 +237,11 @@ static void option_transport(struct argp_state *state, const char *text) {
 }
 
 static enum bench_what option_what(struct argp_state *state, const char *text) {
-    for (size_t i = 0; i < OPTIONS_NWHAT; i++)
-        if (strcmp(text, what_names[i]) == 0)
+    for (int i = 0; i <= BENCH_KERNEL; i++)
+        if (strcmp(text, bench_what_name((enum bench_what)i)) == 0)
             return (enum bench_what)i;
-    argp_error(state,
-               "'%s': no such collective; there are all_reduce, broadcast, barrier, sendrecv, all, "
-               "kernel",
-               text);
+    argp_error(state, "'%s': no such collective; there are %s, all, kernel", text,
+               bench_what_names());
     return BENCH_NWHAT;
 }
 
@@ -241,18 +254,14 @@ struct options_parser {
 };
 
 static void options_check_algorithm(struct argp_state *state, const struct bench_options *options) {
-    static const enum rcm_collective collectives[] = {
-        [BENCH_ALL_REDUCE] = RCM_ALL_REDUCE,
-        [BENCH_BROADCAST] = RCM_BROADCAST,
-        [BENCH_BARRIER] = RCM_BARRIER,
-    };
-    const char *what = what_names[options->what];
+    const struct rcm_collective_info collective = bench_what_info(options->what);
+    const char *what = bench_what_name(options->what);
     if (options->what >= BENCH_SENDRECV)
         argp_error(state, "--algorithm %s: %s has no choice of algorithms", options->algorithm,
                    what);
     char names[512] = "auto";
     struct rcm_algorithm_info info;
-    for (size_t i = 0; rcm_algorithm_at(collectives[options->what], i, &info) == RCM_OK; i++) {
+    for (size_t i = 0; rcm_algorithm_at(collective.collective, i, &info) == RCM_OK; i++) {
         if (strcmp(info.name, options->algorithm) == 0)
             return;
         tool_list_add(names, sizeof(names), info.name);
@@ -282,9 +291,9 @@ static void options_check_ranks(struct argp_state *state, const struct bench_opt
         argp_error(state, "--together and --asleep: choose one");
     if (options->in_place && options->check_last)
         argp_error(state, "--in-place: --check-last needs inputs that are still there");
-    if (options->in_place && options->what != BENCH_ALL_REDUCE && options->what != BENCH_NWHAT)
-        argp_error(state, "--in-place means nothing to %s, only to all_reduce",
-                   what_names[options->what]);
+    if (options->in_place && (options->what == BENCH_BROADCAST || options->what == BENCH_BARRIER ||
+                              options->what == BENCH_SENDRECV || options->what == BENCH_KERNEL))
+        argp_error(state, "--in-place means nothing to %s", bench_what_name(options->what));
 }
 
 static void options_check(struct argp_state *state, struct options_parser *parser) {
@@ -292,8 +301,7 @@ static void options_check(struct argp_state *state, struct options_parser *parse
     const bool kernel = options->what == BENCH_KERNEL;
     const size_t width = rcm_dtype_size(options->dtype);
     if (!parser->has_what)
-        argp_error(state, "which COLLECTIVE? all_reduce, broadcast, barrier, sendrecv, all, or "
-                          "kernel");
+        argp_error(state, "which COLLECTIVE? %s, all, or kernel", bench_what_names());
     if (parser->has_sizes && (parser->has_min || parser->has_max || kernel))
         argp_error(state, "--sizes goes with neither -b, -e nor kernel");
     if (parser->has_sizes)
@@ -452,7 +460,7 @@ static error_t options_parse(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_ARG:
         if (parser->has_what)
             argp_error(state, "'%s': there is one COLLECTIVE already (%s)", arg,
-                       what_names[parser->options->what]);
+                       bench_what_name(parser->options->what));
         parser->options->what = option_what(state, arg);
         parser->has_what = true;
         return 0;

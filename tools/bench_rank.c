@@ -74,23 +74,18 @@ static void transport_describe(const struct bench_rank *rank, char *ret_text, si
 
 static const char *algorithm_describe(const struct bench_rank *rank,
                                       const struct bench_point *point) {
-    static const enum rcm_collective collectives[] = {
-        [BENCH_ALL_REDUCE] = RCM_ALL_REDUCE,
-        [BENCH_BROADCAST] = RCM_BROADCAST,
-        [BENCH_BARRIER] = RCM_BARRIER,
-    };
     if (point->what == BENCH_SENDRECV)
         return "-";
     if (rank->options->algorithm)
         return rank->options->algorithm;
-    const char *name = rcm_comm_algorithm(rank->comm, collectives[point->what], point->bytes);
+    const char *name = rcm_comm_algorithm(rank->comm, point->info.collective, point->bytes);
     return name ? name : "?";
 }
 
 /* How much of algbw each rank's link carries, as in nccl-tests (doc/PERFORMANCE.md). */
 static double busbw_factor(const struct bench_point *point) {
     const double n = point->nranks;
-    return point->what == BENCH_ALL_REDUCE ? 2 * (n - 1) / n : 1;
+    return point->info.busbw_one + point->info.busbw_per_rank / n;
 }
 
 static void output_remember(struct bench_output *output, const struct bench_point *point,
@@ -110,7 +105,7 @@ static void output_remember(struct bench_output *output, const struct bench_poin
 static void output_row(struct bench_output *output, const struct bench_rank *rank,
                        const struct bench_point *point, const struct bench_result *result) {
     const bool has_dtype = point->what != BENCH_BARRIER;
-    const bool has_op = point->what == BENCH_ALL_REDUCE;
+    const bool has_op = point->info.reduces;
     const double algbw = result->median_us > 0 ? (double)point->bytes / result->median_us / 1e3 : 0;
     const double busbw = algbw * busbw_factor(point);
     char transport[64];
@@ -192,14 +187,18 @@ static rcm_status bench_point_run(struct bench_rank *rank, struct bench_output *
 static rcm_status bench_sweep(struct bench_rank *rank, struct bench_output *output,
                               enum bench_what what) {
     const struct bench_options *options = rank->options;
-    const size_t width = rcm_dtype_size(options->dtype);
+    const struct rcm_collective_info info = bench_what_info(what);
+    const size_t element = rcm_dtype_size(options->dtype);
+    const size_t width = element * bench_blocks(&info, rank->nranks);
     struct bench_point point = {
         .what = what,
+        .info = info,
         .dtype = options->dtype,
         .op = options->op,
         .root = options->root,
         .nranks = rank->nranks,
-        .in_place = what == BENCH_BROADCAST || (what == BENCH_ALL_REDUCE && options->in_place),
+        .in_place = what == BENCH_BROADCAST ||
+                    (what < BENCH_SENDRECV && what != BENCH_BARRIER && options->in_place),
     };
     if (what == BENCH_BARRIER)
         return bench_point_run(rank, output, &point);
@@ -317,7 +316,8 @@ int bench_rank_main(const struct bench_options *options, int number, rcm_store *
         return TOOL_USAGE;
     }
 
-    const size_t max_bytes = bytes_round_up(options->max_bytes, rcm_dtype_size(options->dtype));
+    const size_t max_bytes =
+        bytes_round_up(options->max_bytes, rcm_dtype_size(options->dtype) * (size_t)rank.nranks);
     bool ok = bench_alloc(&rank, max_bytes) == RCM_OK;
     if (ok && rank.rank == 0)
         ok = output_open(&output, &rank);

@@ -77,7 +77,17 @@ void bench_free(struct bench_rank *rank) {
 
 /* Where the operation reads, and where its result is. */
 static void *run_input(const struct bench_rank *rank, const struct bench_point *point) {
-    return point->in_place ? rank->recv : rank->send;
+    const size_t block = point->count * rcm_dtype_size(point->dtype);
+    const bool smaller = bench_in_count(point) < bench_out_count(point);
+    if (!point->in_place)
+        return rank->send;
+    return (char *)rank->recv + (smaller ? (size_t)rank->rank * block : 0);
+}
+
+static void *run_output(const struct bench_rank *rank, const struct bench_point *point) {
+    const size_t block = point->count * rcm_dtype_size(point->dtype);
+    const bool smaller = bench_out_count(point) < bench_in_count(point);
+    return (char *)rank->recv + (point->in_place && smaller ? (size_t)rank->rank * block : 0);
 }
 
 /* A program that computes between operations has just written what it sends. */
@@ -99,11 +109,15 @@ static size_t run_compare(struct bench_rank *rank, const struct bench_point *poi
                           uint64_t iteration) {
     if (!bench_has_result(point, rank->rank))
         return 0;
-    const int last = point->what == BENCH_SENDRECV ? 1 : rank->nranks - 1;
+    const int last = point->what == BENCH_SENDRECV ? 1
+                     : point->info.recv_at_root    ? point->root
+                                                   : rank->nranks - 1;
+    unsigned char *result = run_output(rank, point);
+    const size_t bytes = bench_out_count(point) * rcm_dtype_size(point->dtype);
     const bool first = iteration == 0 || rank->options->check_last;
-    if (rank->options->flip && first && rank->rank == last && point->bytes > 0)
-        ((unsigned char *)rank->recv)[point->bytes / 2] ^= 0x10;
-    return bench_count_wrong(point, rank->rank, iteration, rank->recv);
+    if (rank->options->flip && first && rank->rank == last && bytes > 0)
+        result[bytes / 2] ^= 0x10;
+    return bench_count_wrong(point, rank->rank, iteration, result);
 }
 
 /* ---- one operation ------------------------------------------------------------------------- */
@@ -137,10 +151,27 @@ static rcm_status run_ping_pong(struct bench_rank *rank, const struct bench_poin
 
 static rcm_status run_operation(struct bench_rank *rank, const struct bench_point *point,
                                 const struct rcm_call *call) {
+    const void *in = run_input(rank, point);
+    void *out = run_output(rank, point);
     switch (point->what) {
     case BENCH_ALL_REDUCE:
-        return rcm_all_reduce(rank->comm, run_input(rank, point), rank->recv, point->count,
-                              point->dtype, point->op, call, NULL);
+        return rcm_all_reduce(rank->comm, in, out, point->count, point->dtype, point->op, call,
+                              NULL);
+    case BENCH_REDUCE:
+        return rcm_reduce(rank->comm, in, out, point->count, point->dtype, point->op, point->root,
+                          call, NULL);
+    case BENCH_SCATTER:
+        return rcm_scatter(rank->comm, in, out, point->count, point->dtype, point->root, call,
+                           NULL);
+    case BENCH_GATHER:
+        return rcm_gather(rank->comm, in, out, point->count, point->dtype, point->root, call, NULL);
+    case BENCH_ALL_GATHER:
+        return rcm_all_gather(rank->comm, in, out, point->count, point->dtype, call, NULL);
+    case BENCH_REDUCE_SCATTER:
+        return rcm_reduce_scatter(rank->comm, in, out, point->count, point->dtype, point->op, call,
+                                  NULL);
+    case BENCH_ALL_TO_ALL:
+        return rcm_all_to_all(rank->comm, in, out, point->count, point->dtype, call, NULL);
     case BENCH_BROADCAST:
         return rcm_broadcast(rank->comm, rank->recv, point->count, point->dtype, point->root, call,
                              NULL);
@@ -300,7 +331,9 @@ static int64_t run_check_stride(const struct bench_rank *rank, const struct benc
                                 int64_t iters) {
     if (rank->options->iters)
         return 1;
-    int64_t values = (int64_t)point->count * (point->nranks + 2) + 1;
+    const int64_t per_result = point->info.reduces ? point->nranks + 1 : 2;
+    int64_t values =
+        (int64_t)(bench_in_count(point) + bench_out_count(point) * (size_t)per_result) + 1;
     int64_t checks = RUN_CHECK_BUDGET / values;
     checks = checks < RUN_MIN_CHECKS ? RUN_MIN_CHECKS : checks;
     return checks >= iters ? 1 : iters / checks;

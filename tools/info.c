@@ -95,16 +95,12 @@ static void info_protocols(struct report *report) {
 }
 
 static void info_algorithms(struct report *report) {
-    static const struct {
-        enum rcm_collective collective;
-        const char *name;
-    } all[] = {
-        {RCM_ALL_REDUCE, "all_reduce"}, {RCM_BROADCAST, "broadcast"}, {RCM_BARRIER, "barrier"}};
+    struct rcm_collective_info collective;
     struct rcm_algorithm_info info;
-    for (size_t c = 0; c < sizeof(all) / sizeof(all[0]); c++) {
-        for (size_t i = 0; rcm_algorithm_at(all[c].collective, i, &info) == RCM_OK; i++) {
+    for (size_t c = 0; rcm_collective_at(c, &collective) == RCM_OK; c++) {
+        for (size_t i = 0; rcm_algorithm_at(collective.collective, i, &info) == RCM_OK; i++) {
             char name[96];
-            snprintf(name, sizeof(name), "%s=%s", all[c].name, info.name);
+            snprintf(name, sizeof(name), "%s=%s", collective.name, info.name);
             info_row(report, "algorithm", name, NULL, NULL, NULL, info.description);
         }
     }

@@ -133,7 +133,7 @@ static void print_title(const struct rcmi_plan *plan, const struct rcmi_shape *s
     printf("# %s %s: %d rank%s on %d host%s", rcmi_collective_name(plan->collective),
            plan->algorithm, plan->nranks, plan->nranks == 1 ? "" : "s", shape->nhosts,
            shape->nhosts == 1 ? "" : "s");
-    if (plan->collective == RCM_BROADCAST)
+    if (rcmi_collective_is_rooted(rcmi_collective_at((int)plan->collective)))
         printf(", root %d", plan->root);
     printf(", %u chunk%s, at least %u slot%s\n", plan->nchunks, plan->nchunks == 1 ? "" : "s",
            plan->min_slots, plan->min_slots == 1 ? "" : "s");
@@ -175,15 +175,12 @@ static bool verify_plans(const struct plan_options *o, const struct rcmi_algorit
     const bool barrier = algorithm->collective == RCM_BARRIER;
     const struct rcmi_formula f = algorithm->formula(&o->shape, 0, (int)o->root);
     printf("# proved: every message is received by a step that expects it, none is left over; no\n"
-           "#   deadlock with %u slot%s or more, once and twice in a row; %s;\n"
+           "#   deadlock with %u slot%s or more, once and twice in a row;\n"
+           "#   %s%s;\n"
            "#   %u message%s in a row, as the formula says",
            plans[0]->min_slots, plans[0]->min_slots == 1 ? "" : "s",
-           barrier ? "no rank leaves before all have entered"
-           : algorithm->collective == RCM_BROADCAST
-               ? "every rank ends with\n#   the root's data, in place or not"
-               : "every contribution is\n#   in every result exactly once, in the same order on "
-                 "all ranks, in place or not",
-           f.rounds, f.rounds == 1 ? "" : "s");
+           rcmi_collective_at((int)algorithm->collective)->promise,
+           barrier ? "" : ", in place or not", f.rounds, f.rounds == 1 ? "" : "s");
     if (barrier)
         printf("\n");
     else
@@ -244,8 +241,8 @@ static bool print_sizes(const struct plan_options *o, const struct rcmi_algorith
         tool_error("%s", rcmi_last_error()->text);
         return false;
     }
-    const size_t count = (size_t)o->bytes / ELEMENT_BYTES;
-    const size_t chunk = rcmi_chunk_max(count, ELEMENT_BYTES, plan->nchunks) * ELEMENT_BYTES;
+    const size_t count = (size_t)o->bytes / ELEMENT_BYTES / plan->larger;
+    const size_t chunk = rcmi_chunk_max(count, ELEMENT_BYTES, plan->parts) * ELEMENT_BYTES;
     const size_t slices = chunk == 0 ? 1 : (chunk + (size_t)slot - 1) / (size_t)slot;
     if (o->collective != RCM_BARRIER)
         printf("# %u chunk%s of at most %zu bytes (float32), %zu slice%s of at most %lld bytes "
@@ -282,11 +279,8 @@ static bool print_explanation(const struct plan_options *o) {
 /* ---- Command line ---------------------------------------------------------------------------- */
 
 static enum rcm_collective collective_of(const char *name) {
-    static const enum rcm_collective all[] = {RCM_ALL_REDUCE, RCM_BROADCAST, RCM_BARRIER};
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        if (strcmp(rcmi_collective_name(all[i]), name) == 0)
-            return all[i];
-    return (enum rcm_collective)0;
+    const struct rcmi_collective *collective = rcmi_collective_by_name(name);
+    return collective ? collective->id : (enum rcm_collective)0;
 }
 
 static void parse_number(struct argp_state *state, const char *option, const char *text,
@@ -296,9 +290,20 @@ static void parse_number(struct argp_state *state, const char *option, const cha
                    (long long)max);
 }
 
+/* "all_reduce, broadcast, ..." */
+static const char *collective_names(char *text, size_t size) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int id = 1; id < RCMI_COLLECTIVES && used < size; id++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", id > 1 ? ", " : "",
+                                 rcmi_collective_name((enum rcm_collective)id));
+    return text;
+}
+
 static void parse_end(struct plan_options *o, struct argp_state *state) {
+    char names[256];
     if (!o->collective)
-        argp_error(state, "which collective? all_reduce, broadcast or barrier");
+        argp_error(state, "which collective? %s", collective_names(names, sizeof(names)));
     parse_shape(o, state);
     o->steps |= !(o->list || o->verify || o->dot || o->svg || o->explain);
     if (o->shape.nranks == 0 &&
@@ -308,8 +313,9 @@ static void parse_end(struct plan_options *o, struct argp_state *state) {
         argp_error(state, "which algorithm? --algorithm NAME; --list shows them");
     if (o->dot && o->svg)
         argp_error(state, "--dot and --svg both want stdout");
-    if (o->root > 0 && o->collective != RCM_BROADCAST)
-        argp_error(state, "--root is for broadcast");
+    if (o->root > 0 && o->collective &&
+        !rcmi_collective_is_rooted(rcmi_collective_at((int)o->collective)))
+        argp_error(state, "--root: %s has none", rcmi_collective_name(o->collective));
     if (o->shape.nranks > 0 && o->root >= o->shape.nranks)
         argp_error(state, "--root %lld: there are ranks 0 to %d", (long long)o->root,
                    o->shape.nranks - 1);
@@ -320,6 +326,7 @@ static void parse_end(struct plan_options *o, struct argp_state *state) {
 
 static error_t plan_parse(int key, char *arg, struct argp_state *state) {
     struct plan_options *o = state->input;
+    char names[256];
     switch (key) {
     case 'n':
         parse_number(state, "--ranks", arg, 1, RANKS_MAX, &o->ranks);
@@ -359,7 +366,7 @@ static error_t plan_parse(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_ARG:
         o->collective = state->arg_num == 0 ? collective_of(arg) : (enum rcm_collective)0;
         if (!o->collective)
-            argp_error(state, "'%s' is not one of all_reduce, broadcast, barrier", arg);
+            argp_error(state, "'%s' is not one of %s", arg, collective_names(names, sizeof(names)));
         return 0;
     case ARGP_KEY_END:
         parse_end(o, state);
@@ -415,7 +422,7 @@ static const struct argp_option plan_table[] = {
     {"hosts", KEY_HOSTS, "SHAPE", 0,
      "4,4,2: so many ranks on each host, in order; i:0,1,0,1: the host of each rank", 1},
     {"algorithm", 'a', "NAME", 0, "Which one; without it --verify takes all that fit", 1},
-    {"root", KEY_ROOT, "R", 0, "Root of a broadcast (default 0)", 1},
+    {"root", KEY_ROOT, "R", 0, "Root, of a collective that has one (default 0)", 1},
     {"rank", KEY_RANK, "R", 0, "Print only this rank's steps", 1},
     {NULL, 0, NULL, 0, "What to show (default --steps):", 2},
     {"steps", KEY_STEPS, NULL, 0, "The steps of each rank", 2},
@@ -433,13 +440,14 @@ int main(int argc, char **argv) {
     static const struct argp argp = {
         .options = plan_table,
         .parser = plan_parse,
-        .args_doc = "all_reduce|broadcast|barrier",
+        .args_doc = "COLLECTIVE",
         .doc = "Shows what each rank does in a collective, and proves that it is right.\v"
                "Examples:\n"
                "  ringcomm-plan all_reduce --list\n"
                "  ringcomm-plan all_reduce --ranks 4 --algorithm ring\n"
                "  ringcomm-plan all_reduce --ranks 4 -a ring --rank 0 --verify --steps\n"
                "  ringcomm-plan broadcast --hosts i:0,1,0,1 --root 2 --verify\n"
+               "  ringcomm-plan all_to_all --ranks 4 --algorithm pairwise --rank 1\n"
                "  ringcomm-plan broadcast --ranks 8 --algorithm binomial --svg > tree.svg\n"
                "  ringcomm-plan all_reduce --hosts 8,8 --explain 1M\n\n"
                "Exit status: 0 all well, 1 failure or a plan that is wrong, 2 a command line that "

@@ -8,7 +8,7 @@
 #include "ringcomm.h"
 
 static bool collective_is_known(int32_t collective) {
-    return collective >= RCM_ALL_REDUCE && collective <= RCM_BARRIER;
+    return rcmi_collective_at(collective) != NULL;
 }
 
 static void rank_sanitize(int32_t *rank, int size) {
@@ -68,18 +68,31 @@ void rcmi_activity_describe(const struct rcmi_activity *a, char *text, size_t ca
         snprintf(text, cap, "no operation, and was in no collective yet");
 }
 
+/* " of 4 float32, sum, to rank 2" as far as the collective has such things. */
+static void arguments_describe(const struct rcmi_activity *a,
+                               const struct rcmi_collective *collective, char *text, size_t cap) {
+    int n = 0;
+    text[0] = '\0';
+    if (collective->in != RCMI_BLOCKS_NONE)
+        n = snprintf(text, cap, " of %" PRIu64 " %s", a->count,
+                     rcm_dtype_name((rcm_dtype)a->dtype));
+    if (n >= 0 && (size_t)n < cap && collective->reduces)
+        n += snprintf(text + n, cap - (size_t)n, ", %s", rcm_op_name((rcm_op)a->op));
+    if (n >= 0 && (size_t)n < cap && rcmi_collective_is_rooted(collective))
+        snprintf(text + n, cap - (size_t)n, " %s rank %" PRId32,
+                 collective->in_at_root ? "from" : "to", a->root);
+}
+
 void rcmi_call_describe(const struct rcmi_activity *a, char *text, size_t cap) {
-    const char *name = rcmi_collective_name((enum rcm_collective)a->collective);
-    const char *dtype = rcm_dtype_name((rcm_dtype)a->dtype);
+    const struct rcmi_collective *collective = rcmi_collective_at(a->collective);
     const char *open = a->algorithm[0] ? " (" : "", *close = a->algorithm[0] ? ")" : "";
-    if (a->parting)
+    char arguments[96] = "";
+    if (a->parting) {
         snprintf(text, cap, "rcm_destroy");
-    else if (a->collective == RCM_ALL_REDUCE)
-        snprintf(text, cap, "%s of %" PRIu64 " %s, %s%s%s%s", name, a->count, dtype,
-                 rcm_op_name((rcm_op)a->op), open, a->algorithm, close);
-    else if (a->collective == RCM_BROADCAST)
-        snprintf(text, cap, "%s of %" PRIu64 " %s from rank %" PRId32 "%s%s%s", name, a->count,
-                 dtype, a->root, open, a->algorithm, close);
-    else
-        snprintf(text, cap, "%s%s%s%s", name, open, a->algorithm, close);
+        return;
+    }
+    if (collective)
+        arguments_describe(a, collective, arguments, sizeof(arguments));
+    snprintf(text, cap, "%s%s%s%s%s", collective ? collective->name : "?", arguments, open,
+             a->algorithm, close);
 }

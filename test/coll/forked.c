@@ -35,6 +35,7 @@ static struct rcm_setting setting;
 static struct rcm_launch_item launch;
 static struct rcm_transport_info transport;
 static struct rcm_algorithm_info algorithm;
+static struct rcm_collective_info collective;
 static float in[SMALL], out[SMALL];
 static const char *const keys[] = {"k"};
 static char value_of_k[] = "v";
@@ -110,10 +111,18 @@ static bool opens(void) {
 #define CALLS(X)                                                                                   \
     X(rcm_abort, refused(rcm_abort(p->comm, "by a child")))                                        \
     X(rcm_algorithm_at, rcm_algorithm_at(RCM_ALL_REDUCE, 0, &algorithm) == RCM_OK)                 \
+    X(rcm_all_gather, refused(rcm_all_gather(p->comm, in, out, 1, RCM_FLOAT32, NULL, NULL)))       \
+    X(rcm_all_to_all, refused(rcm_all_to_all(p->comm, in, out, 1, RCM_FLOAT32, NULL, &work)))      \
+    X(rcm_gather, refused(rcm_gather(p->comm, in, out, 1, RCM_FLOAT32, 0, NULL, NULL)))            \
+    X(rcm_reduce, refused(rcm_reduce(p->comm, in, out, 1, RCM_FLOAT32, RCM_SUM, 0, NULL, NULL)))   \
+    X(rcm_reduce_scatter,                                                                          \
+      refused(rcm_reduce_scatter(p->comm, in, out, 1, RCM_FLOAT32, RCM_SUM, NULL, NULL)))          \
+    X(rcm_scatter, refused(rcm_scatter(p->comm, in, out, 1, RCM_FLOAT32, 0, NULL, &work)))         \
     X(rcm_all_reduce,                                                                              \
       refused(rcm_all_reduce(p->comm, in, out, SMALL, RCM_FLOAT32, RCM_SUM, NULL, NULL)))          \
     X(rcm_barrier, refused(rcm_barrier(p->comm, NULL, NULL)))                                      \
     X(rcm_broadcast, refused(rcm_broadcast(p->comm, in, SMALL, RCM_FLOAT32, 0, NULL, &work)))      \
+    X(rcm_collective_at, rcm_collective_at(0, &collective) == RCM_OK)                              \
     X(rcm_comm_algorithm, says(rcm_comm_algorithm(p->comm, RCM_BARRIER, 0), ""))                   \
     X(rcm_comm_error, refused(rcm_comm_error(p->comm, &error)))                                    \
     X(rcm_comm_prepare, refused(rcm_comm_prepare(p->comm, RCM_BROADCAST, 1 << 20, 0, NULL)))       \

@@ -38,7 +38,8 @@ struct lane {
 struct rank {
     const struct rcmi_plan *plan;
     struct end *ends;
-    struct play_element *in, *out, *own_out, *scratch;
+    struct play_element *in, *out; /* into the two below; in place into one of them */
+    struct play_element *own_in, *own_out, *scratch;
     uint32_t lanes_left;
     bool started;
 };
@@ -162,7 +163,7 @@ static void player_release_memory(struct player *p) {
         p->channels[i].messages = NULL;
     }
     for (int r = 0; r < p->shape->nranks; r++) {
-        free(p->ranks[r].in);
+        free(p->ranks[r].own_in);
         free(p->ranks[r].own_out);
         free(p->ranks[r].scratch);
     }
@@ -180,11 +181,94 @@ void player_free(struct player *p) {
     free(p);
 }
 
+/* ---- What collectives mean ------------------------------------------------------------------- */
+
+static bool blocks_are_many(enum rcm_collective collective) {
+    return collective == RCM_SCATTER || collective == RCM_GATHER || collective == RCM_ALL_GATHER ||
+           collective == RCM_REDUCE_SCATTER || collective == RCM_ALL_TO_ALL;
+}
+
+/* Elements of the larger buffer. */
+static size_t buffer_max(const struct player *p) {
+    return p->options.count *
+           (blocks_are_many(p->ranks[0].plan->collective) ? (size_t)p->shape->nranks : 1);
+}
+
+static size_t in_count(const struct player *p, int r) {
+    const struct rcmi_plan *plan = p->ranks[r].plan;
+    switch (plan->collective) {
+    case RCM_GATHER:
+    case RCM_ALL_GATHER:
+        return p->options.count;
+    case RCM_BROADCAST:
+    case RCM_SCATTER:
+        return plan->root == r ? buffer_max(p) : 0;
+    default:
+        return buffer_max(p);
+    }
+}
+
+static size_t out_count(const struct player *p, int r) {
+    const struct rcmi_plan *plan = p->ranks[r].plan;
+    switch (plan->collective) {
+    case RCM_SCATTER:
+    case RCM_REDUCE_SCATTER:
+        return p->options.count;
+    case RCM_REDUCE:
+    case RCM_GATHER:
+        return plan->root == r ? buffer_max(p) : 0;
+    default:
+        return buffer_max(p);
+    }
+}
+
+/* In place, the smaller buffer is the rank's block of the larger one. */
+static void rank_place(const struct player *p, int r) {
+    struct rank *rank = &p->ranks[r];
+    const size_t block = (size_t)r * p->options.count;
+    rank->in = rank->own_in;
+    rank->out = rank->own_out;
+    if (!p->options.in_place)
+        return;
+    if (rank->plan->collective == RCM_GATHER || rank->plan->collective == RCM_ALL_GATHER)
+        rank->in = rank->own_out + block;
+    else if (rank->plan->collective == RCM_SCATTER || rank->plan->collective == RCM_REDUCE_SCATTER)
+        rank->out = rank->own_in + block;
+    else
+        rank->out = rank->own_in;
+}
+
+/* The element of the rank's OUT comes from this one; of reductions, from that of all ranks. */
+static size_t source_of(const struct player *p, int r, size_t i, int *ret_rank) {
+    const struct rcmi_plan *plan = p->ranks[r].plan;
+    const size_t count = p->options.count, own = (size_t)r * count;
+    *ret_rank = -1;
+    switch (plan->collective) {
+    case RCM_BROADCAST:
+        *ret_rank = plan->root;
+        return i;
+    case RCM_SCATTER:
+        *ret_rank = plan->root;
+        return own + i;
+    case RCM_GATHER:
+    case RCM_ALL_GATHER:
+        *ret_rank = (int)(i / count);
+        return i % count;
+    case RCM_ALL_TO_ALL:
+        *ret_rank = (int)(i / count);
+        return own + i % count;
+    case RCM_REDUCE_SCATTER:
+        return own + i;
+    default:
+        return i;
+    }
+}
+
 /* ---- Starting over --------------------------------------------------------------------------- */
 
 static void player_get_memory(struct player *p) {
     const struct play_options *o = &p->options;
-    if (p->ranks[0].in && p->count == o->count && p->slot == o->slot && p->slots == o->slots)
+    if (p->ranks[0].own_in && p->count == o->count && p->slot == o->slot && p->slots == o->slots)
         return;
     player_release_memory(p);
     p->count = o->count;
@@ -196,16 +280,11 @@ static void player_get_memory(struct player *p) {
             p->channels[i].messages[k].data = zeroed(o->slot, sizeof(struct play_element));
     }
     for (int r = 0; r < p->shape->nranks; r++) {
-        p->ranks[r].in = zeroed(o->count, sizeof(struct play_element));
-        p->ranks[r].own_out = zeroed(o->count, sizeof(struct play_element));
+        p->ranks[r].own_in = zeroed(buffer_max(p), sizeof(struct play_element));
+        p->ranks[r].own_out = zeroed(buffer_max(p), sizeof(struct play_element));
         p->ranks[r].scratch =
             zeroed(o->slot * p->ranks[r].plan->nscratch, sizeof(struct play_element));
     }
-}
-
-static bool rank_has_input(const struct player *p, int r) {
-    const struct rcmi_plan *plan = p->ranks[r].plan;
-    return plan->collective != RCM_BROADCAST || plan->root == r;
 }
 
 static void player_reset(struct player *p, const struct play_options *options) {
@@ -218,11 +297,11 @@ static void player_reset(struct player *p, const struct play_options *options) {
         struct rank *rank = &p->ranks[r];
         rank->started = false;
         rank->lanes_left = rank->plan->nlanes;
-        rank->out = options->in_place ? rank->in : rank->own_out;
-        for (size_t i = 0; i < options->count; i++) {
-            rank->own_out[i] = poison(r, i);
-            rank->in[i] = rank_has_input(p, r) ? leaf(r, i) : poison(r, i);
-        }
+        rank_place(p, r);
+        for (size_t i = 0; i < buffer_max(p); i++)
+            rank->own_out[i] = rank->own_in[i] = poison(r, i);
+        for (size_t i = 0; i < in_count(p, r); i++)
+            rank->in[i] = leaf(r, i);
     }
     for (uint32_t i = 0; i < p->nchannels; i++) {
         p->channels[i].published = 0;
@@ -230,7 +309,7 @@ static void player_reset(struct player *p, const struct play_options *options) {
     }
     for (uint32_t i = 0; i < p->nlanes; i++)
         p->lanes[i].pc = 0, p->lanes[i].slice = 0;
-    const size_t longest = rcmi_chunk_max(options->count, 8, p->ranks[0].plan->nchunks);
+    const size_t longest = rcmi_chunk_max(options->count, 8, p->ranks[0].plan->parts);
     p->nslices = longest == 0 ? 1 : (longest + options->slot - 1) / options->slot;
 }
 
@@ -257,13 +336,13 @@ static bool step_ready(const struct player *p, const struct rank *rank,
     return step->out == RCMI_NO_CHANNEL || channel_has_room(p, rank->ends[step->out].channel);
 }
 
-/* The part of a chunk that a slice moves. */
+/* The part of a chunk, or of a position in a buffer, that a slice moves. */
 static size_t slice_range(const struct player *p, const struct rcmi_plan *plan, uint32_t chunk,
                           size_t slice, size_t *ret_first) {
     size_t first, count;
-    rcmi_chunk_range(p->options.count, 8, plan->nchunks, chunk, &first, &count);
+    rcmi_chunk_range(p->options.count, 8, plan->parts, chunk % plan->parts, &first, &count);
     const size_t skip = slice * p->options.slot;
-    *ret_first = first + skip;
+    *ret_first = chunk / plan->parts * p->options.count + first + skip;
     if (skip >= count)
         return 0;
     return count - skip < p->options.slot ? count - skip : p->options.slot;
@@ -399,25 +478,44 @@ const struct play_element *player_out(const struct player *p, int rank) {
 }
 
 static bool element_right(const struct player *p, int r, size_t i) {
-    const struct rank *rank = &p->ranks[r];
-    const struct play_element own = leaf(r, i), out = rank->out[i];
-    if (rank->plan->collective == RCM_BROADCAST) {
-        const struct play_element root = leaf(rank->plan->root, i);
-        return out.sum == root.sum && out.tree == root.tree;
-    }
+    const struct play_element out = p->ranks[r].out[i];
+    int rank;
+    const size_t at = source_of(p, r, i, &rank);
+    if (rank >= 0)
+        return out.sum == leaf(rank, at).sum && out.tree == leaf(rank, at).tree;
     uint64_t sum = 0;
     for (int q = 0; q < p->shape->nranks; q++)
-        sum += leaf(q, i).sum;
-    const bool harmed = !p->options.in_place && rank->in[i].tree != own.tree;
-    return !harmed && out.sum == sum && out.tree == p->ranks[0].out[i].tree;
+        sum += leaf(q, at).sum;
+    const bool same =
+        p->ranks[r].plan->collective != RCM_ALL_REDUCE || out.tree == p->ranks[0].out[i].tree;
+    return out.sum == sum && same;
+}
+
+/* The rank's input is as it was, and so is what is no output. */
+static bool rank_unharmed(const struct player *p, int r) {
+    const struct rank *rank = &p->ranks[r];
+    for (size_t i = 0; i < in_count(p, r) && !p->options.in_place; i++)
+        if (rank->in[i].tree != leaf(r, i).tree)
+            return false;
+    for (size_t i = out_count(p, r); i < buffer_max(p) && !p->options.in_place; i++)
+        if (rank->own_out[i].tree != poison(r, i).tree)
+            return false;
+    return true;
 }
 
 bool player_right(const struct player *p) {
     if (p->ranks[0].plan->collective == RCM_BARRIER)
         return true; /* PLAY_DONE says it all */
-    for (int r = 0; r < p->shape->nranks; r++)
-        for (size_t i = 0; i < p->options.count; i++)
+    for (int r = 0; r < p->shape->nranks; r++) {
+        for (size_t i = 0; i < out_count(p, r); i++)
             if (!element_right(p, r, i))
                 return false;
+        if (!rank_unharmed(p, r))
+            return false;
+    }
     return true;
+}
+
+size_t player_out_count(const struct player *p, int rank) {
+    return out_count(p, rank);
 }

@@ -20,7 +20,7 @@ struct play_element {
 };
 
 struct play_options {
-    size_t count; /* elements of the vector */
+    size_t count; /* elements of a block */
     size_t slot;  /* elements of a slot */
     uint32_t slots;
     bool in_place;
@@ -43,6 +43,7 @@ void player_free(struct player *player);
 enum play_outcome player_play(struct player *player, const struct play_options *options);
 /* After PLAY_DONE: OUT of a rank; lives until the next play. */
 const struct play_element *player_out(const struct player *player, int rank);
+size_t player_out_count(const struct player *player, int rank);
 /* After PLAY_DONE: is every result right, on all ranks the same bits, every input unharmed? */
 bool player_right(const struct player *player);
 

@@ -68,3 +68,7 @@ rcm_status test_plans_verify(const struct rcmi_shape *shape, struct rcmi_plan **
     options.in_place = true;
     return status != RCM_OK ? status : rcmi_verify(shape, all, &options);
 }
+
+int test_root(const struct rcmi_algorithm *algorithm, int root) {
+    return rcmi_collective_is_rooted(rcmi_collective_at((int)algorithm->collective)) ? root : 0;
+}

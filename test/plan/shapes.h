@@ -36,6 +36,9 @@ struct rcmi_plan **test_plans_emit(const struct rcmi_algorithm *algorithm,
                                    const struct rcmi_shape *shape, int root);
 void test_plans_free(struct rcmi_plan **plans, int nranks);
 
+/* `root` if the collective has one, else 0. */
+int test_root(const struct rcmi_algorithm *algorithm, int root);
+
 const struct rcmi_algorithm *test_algorithm(enum rcm_collective collective, const char *name);
 
 /* Verifies in place and not; RCM_OK if both pass. */

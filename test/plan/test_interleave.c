@@ -49,8 +49,7 @@ static void play_plans(const struct rcmi_algorithm *algorithm, const struct rcmi
 static void play_shape(const struct rcmi_shape *shape) {
     for (size_t i = 0; rcmi_algorithms[i]; i++)
         if (rcmi_algorithms[i]->supports(shape))
-            play_plans(rcmi_algorithms[i], shape,
-                       rcmi_algorithms[i]->collective == RCM_BROADCAST ? shape->nranks / 2 : 0);
+            play_plans(rcmi_algorithms[i], shape, test_root(rcmi_algorithms[i], shape->nranks / 2));
 }
 
 static void test_play_all(void **state) {

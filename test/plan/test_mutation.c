@@ -31,8 +31,8 @@ static struct { long mutants, rejected, equal; } counts[KINDS];
 struct subject {
     const struct rcmi_shape *shape;
     struct rcmi_plan **plans;
-    struct play_element *results; /* of the original, rank after rank */
-    size_t count;
+    struct play_element *results;     /* of the original, rank after rank */
+    size_t count, stride;             /* elements of a block, and of a rank in results */
     const struct rcmi_plan *original; /* of the rank that is mutated */
 };
 
@@ -95,8 +95,8 @@ static void play_and_compare(struct subject *s, enum kind kind, uint32_t step) {
         bool same = outcome == PLAY_DONE && player_right(player);
         for (int r = 0; same && r < s->shape->nranks; r++)
             same = s->original->collective == RCM_BARRIER ||
-                   memcmp(player_out(player, r), s->results + (size_t)r * s->count,
-                          s->count * sizeof(*s->results)) == 0;
+                   memcmp(player_out(player, r), s->results + (size_t)r * s->stride,
+                          player_out_count(player, r) * sizeof(*s->results)) == 0;
         if (!same) {
             char words[128];
             rcmi_step_describe(s->original, step, words, sizeof(words));
@@ -214,7 +214,8 @@ static void retarget_buffer(struct subject *s, uint32_t step, const uint32_t *op
     const struct rcmi_operand old =
         operand ? s->original->operands[*operand] : s->original->steps[step].dst;
     for (uint8_t where = RCMI_IN; where <= RCMI_SCRATCH; where++) {
-        const uint32_t n = where == RCMI_SCRATCH ? s->original->nscratch : s->original->nchunks;
+        const uint32_t n =
+            where == RCMI_SCRATCH ? s->original->nscratch : rcmi_plan_chunks(s->original, where);
         for (uint32_t i = 0; i < n; i++) {
             if (where == old.where && i == old.index)
                 continue;
@@ -226,9 +227,16 @@ static void retarget_buffer(struct subject *s, uint32_t step, const uint32_t *op
     }
 }
 
-static void chunk_replace(struct rcmi_operand *operand, uint32_t chunk) {
-    if (operand->where == RCMI_IN || operand->where == RCMI_OUT)
-        operand->index = chunk;
+/* To the chunk's position in the same buffer; to none where that does not hold it. */
+static void chunk_replace(const struct rcmi_plan *plan, struct rcmi_operand *operand,
+                          uint32_t chunk) {
+    if (operand->where != RCMI_IN && operand->where != RCMI_OUT)
+        return;
+    const uint32_t n = rcmi_plan_chunks(plan, operand->where);
+    uint32_t i = 0;
+    while (i < n && rcmi_plan_chunk(plan, operand->where, i) != chunk)
+        i++;
+    operand->index = i;
 }
 
 /* The whole step on another chunk. */
@@ -241,9 +249,9 @@ static void retarget_chunk(struct subject *s, uint32_t step) {
             continue;
         struct rcmi_plan *m = mutant_copy(s->original);
         m->steps[step].chunk = chunk;
-        chunk_replace(&m->steps[step].dst, chunk);
+        chunk_replace(m, &m->steps[step].dst, chunk);
         for (uint32_t k = 0; k < old->nsrcs; k++)
-            chunk_replace(&m->operands[old->first_src + k], chunk);
+            chunk_replace(m, &m->operands[old->first_src + k], chunk);
         judge(s, RETARGET, step, m);
     }
 }
@@ -271,11 +279,12 @@ static void subject_play_original(struct subject *s) {
         .count = s->count, .slot = 1, .slots = s->plans[0]->min_slots, .seed = 12345};
     assert_int_equal(player_play(player, &options), PLAY_DONE);
     assert_true(player_right(player));
-    s->results = calloc((size_t)s->shape->nranks * s->count, sizeof(*s->results));
+    s->stride = s->count * s->plans[0]->larger;
+    s->results = calloc((size_t)s->shape->nranks * s->stride, sizeof(*s->results));
     assert_non_null(s->results);
     for (int r = 0; r < s->shape->nranks; r++)
-        memcpy(s->results + (size_t)r * s->count, player_out(player, r),
-               s->count * sizeof(*s->results));
+        memcpy(s->results + (size_t)r * s->stride, player_out(player, r),
+               player_out_count(player, r) * sizeof(*s->results));
     player_free(player);
 }
 
@@ -294,9 +303,9 @@ static void mutate_algorithm(const struct rcmi_algorithm *algorithm,
     const int p = shape->nranks;
     if (!algorithm->supports(shape))
         return;
-    const int root = algorithm->collective == RCM_BROADCAST ? 1 % p : 0;
+    const int root = test_root(algorithm, 1 % p);
     struct subject s = {.shape = shape, .plans = test_plans_emit(algorithm, shape, root)};
-    s.count = 2 * s.plans[0]->nchunks; /* two slices of one element */
+    s.count = 2 * s.plans[0]->parts; /* two slices of one element */
     subject_play_original(&s);
     mutate_rank(&s, p / 2);
     if (p > 1 && p <= SEVERAL_MAX)

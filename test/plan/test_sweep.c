@@ -31,7 +31,7 @@ static void verify_root(const struct rcmi_algorithm *algorithm, const struct rcm
 static void verify_roots(const struct rcmi_algorithm *algorithm, const struct rcmi_shape *shape) {
     const int p = shape->nranks;
     const int some[] = {0, 1, p / 2, p - 1};
-    if (algorithm->collective != RCM_BROADCAST) {
+    if (!rcmi_collective_is_rooted(rcmi_collective_at((int)algorithm->collective))) {
         verify_root(algorithm, shape, 0);
     } else if (p <= ALL_ROOTS_MAX) {
         for (int root = 0; root < p; root++)
@@ -84,7 +84,11 @@ static void test_supports(void **state) {
                 {RCM_BROADCAST, "flat", false},       {RCM_BROADCAST, "binomial", true},
                 {RCM_BROADCAST, "chain", true},       {RCM_BARRIER, "flat", false},
                 {RCM_BARRIER, "dissemination", true}, {RCM_BARRIER, "binomial", true},
-                {RCM_ALL_REDUCE, "binomial", true}};
+                {RCM_ALL_REDUCE, "binomial", true},   {RCM_REDUCE, "direct", true},
+                {RCM_REDUCE, "binomial", true},       {RCM_SCATTER, "direct", true},
+                {RCM_GATHER, "direct", true},         {RCM_ALL_GATHER, "flat", false},
+                {RCM_ALL_GATHER, "ring", true},       {RCM_REDUCE_SCATTER, "direct", true},
+                {RCM_REDUCE_SCATTER, "ring", true},   {RCM_ALL_TO_ALL, "pairwise", true}};
     size_t total = 0;
     for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
         const struct rcmi_algorithm *a = test_algorithm(want[i].collective, want[i].name);

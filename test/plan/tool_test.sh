@@ -72,7 +72,7 @@ expect 0 "alone there is nothing to send" all_reduce -n 1 --explain 1K
 
 expect 1 'no all_reduce algorithm is called "rong"; there are' all_reduce -n 4 -a rong
 expect 1 "cannot run 4 ranks on 2 hosts" all_reduce --hosts 2,2 -a one_shot
-expect 2 "is not one of all_reduce, broadcast, barrier" all_gather -n 4
+expect 2 "is not one of all_reduce, broadcast, barrier" all_sum -n 4
 expect 2 "which collective" -n 4
 expect 2 "how many ranks" all_reduce -a ring
 expect 2 "which algorithm" all_reduce -n 4
@@ -83,7 +83,7 @@ expect 2 "neither ranks per host" all_reduce --hosts 4, -a ring
 expect 2 "has 5 ranks, --ranks says 4" all_reduce --hosts 2,3 -n 4 -a ring
 expect 2 "there are ranks 0 to 3" broadcast -n 4 -a chain --root 4
 expect 2 "there are ranks 0 to 3" broadcast -n 4 -a chain --rank 4
-expect 2 "--root is for broadcast" barrier -n 4 -a flat --root 1
+expect 2 "--root: barrier has none" barrier -n 4 -a flat --root 1
 expect 2 "want a size" all_reduce -n 4 --explain many
 expect 0 "Examples:" --help
 expect 0 "ringcomm-plan 0." --version

@@ -30,6 +30,10 @@ def run(program, *args, env=None, timeout=50):
                           timeout=timeout, check=False)
 
 
+# Collectives with a buffer of one block per rank.
+PER_RANK = ('scatter', 'gather', 'all_gather', 'reduce_scatter', 'all_to_all')
+
+
 class Bench(unittest.TestCase):
     def bench(self, *args, env=None, status=0):
         done = run(BENCH, *args, env=env)
@@ -52,7 +56,8 @@ class Bench(unittest.TestCase):
         algbw = int(row['bytes']) / mid / 1e3
         self.assertAlmostEqual(float(row['algbw_GBps']), algbw, delta=1e-4 + algbw * 1e-2)
         n = int(row['ranks'])
-        factor = 2 * (n - 1) / n if row['collective'] == 'all_reduce' else 1
+        factor = (2 * (n - 1) / n if row['collective'] == 'all_reduce' else
+                  (n - 1) / n if row['collective'] in PER_RANK else 1)
         self.assertAlmostEqual(float(row['busbw_GBps']), algbw * factor, delta=1e-4 + algbw * 1e-2)
 
 
@@ -60,7 +65,9 @@ class Results(Bench):
     def check_all(self, ranks, transport, *more):
         rows = self.rows('all', '--ranks', str(ranks), '--transport', transport, '-b', '4', '-e',
                          '256K', '-f', '16', '-n', '10', '--check', *more)
-        wanted = ['all_reduce'] * 5 + ['broadcast'] * 5 + ['barrier']
+        wanted = ['all_reduce'] * 5 + ['broadcast'] * 5 + ['barrier'] + ['reduce'] * 5
+        sizes = 5 if ranks < 3 else 4 # multiples of 3 elements from 12 bytes on
+        wanted += [name for name in PER_RANK for _ in range(sizes)]
         wanted += ['sendrecv'] * 5 if ranks > 1 else []
         self.assertEqual([r['collective'] for r in rows], wanted)
         for row in rows:
@@ -88,6 +95,14 @@ class Results(Bench):
     def test_three_ranks_as_threads(self):
         self.check_all(3, 'shm', '--threads')
         self.check_all(3, 'tcp', '--threads')
+
+    def test_in_place(self):
+        for ranks in ('3', '4'):
+            for row in self.rows('all', '--ranks', ranks, '-b', '12', '-e', '192K', '-f', '16', '-n',
+                                 '5', '--check', '--in-place', '--offset', '4', '--root', '2'):
+                self.assertEqual(row['errors'], '0', row)
+                self.assertEqual(row['in_place'],
+                                 '0' if row['collective'] in ('barrier', 'sendrecv') else '1')
 
     def test_types_and_operators(self):
         for dtype in ('float32', 'float64', 'int32', 'int64'):

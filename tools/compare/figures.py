@@ -263,7 +263,9 @@ class Summary:
 
 MODES = ('same', 'fresh', 'burst', 'registered', 'asleep')
 ALONE = ('burst', 'registered')  # of libringcomm only
-COLLECTIVES = ('all_reduce', 'broadcast', 'barrier', 'sendrecv')
+COLLECTIVES = ('all_reduce', 'broadcast', 'barrier', 'sendrecv', 'reduce', 'scatter', 'gather',
+               'all_gather', 'reduce_scatter', 'all_to_all')
+USUAL = COLLECTIVES[:4]  # what is compared unless --collectives says more
 
 
 def point_order(point):

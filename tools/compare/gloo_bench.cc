@@ -207,6 +207,44 @@ extern "C" rcm_status rcm_recv(rcm_comm *, void *buffer, size_t count, rcm_dtype
 
 /* ---- life cycle and facts -------------------------------------------------------------------- */
 
+/* ---- what is not wrapped --------------------------------------------------------------------- */
+
+namespace {
+rcm_status not_wrapped(const char *what) {
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s of Gloo is not wrapped", what);
+}
+} // namespace
+
+extern "C" rcm_status rcm_reduce(rcm_comm *, const void *, void *, size_t, rcm_dtype, rcm_op, int,
+                                 const struct rcm_call *, rcm_work **) {
+    return not_wrapped("reduce");
+}
+
+extern "C" rcm_status rcm_scatter(rcm_comm *, const void *, void *, size_t, rcm_dtype, int,
+                                  const struct rcm_call *, rcm_work **) {
+    return not_wrapped("scatter");
+}
+
+extern "C" rcm_status rcm_gather(rcm_comm *, const void *, void *, size_t, rcm_dtype, int,
+                                 const struct rcm_call *, rcm_work **) {
+    return not_wrapped("gather");
+}
+
+extern "C" rcm_status rcm_all_gather(rcm_comm *, const void *, void *, size_t, rcm_dtype,
+                                     const struct rcm_call *, rcm_work **) {
+    return not_wrapped("all_gather");
+}
+
+extern "C" rcm_status rcm_reduce_scatter(rcm_comm *, const void *, void *, size_t, rcm_dtype, rcm_op,
+                                         const struct rcm_call *, rcm_work **) {
+    return not_wrapped("reduce_scatter");
+}
+
+extern "C" rcm_status rcm_all_to_all(rcm_comm *, const void *, void *, size_t, rcm_dtype,
+                                     const struct rcm_call *, rcm_work **) {
+    return not_wrapped("all_to_all");
+}
+
 extern "C" rcm_status rcm_init(const struct rcm_init_options *, rcm_comm **ret_comm) {
     const char *folder = std::getenv("GLOO_BENCH_FOLDER");
     const char *algorithm = std::getenv("GLOO_BENCH_ALGORITHM");

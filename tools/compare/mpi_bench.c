@@ -16,6 +16,7 @@
 
 #include <limits.h>
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,92 @@ rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call, rcm_work **r
     (void)call;
     rcm_status status = mpi_check(0, ret_work);
     return status == RCM_OK ? mpi_status(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier") : status;
+}
+
+rcm_status rcm_reduce(rcm_comm *comm, const void *send, void *recv, size_t count, rcm_dtype dtype,
+                      rcm_op op, int root, const struct rcm_call *call, rcm_work **ret_work) {
+    (void)call;
+    rcm_status status = mpi_check(count, ret_work);
+    if (status != RCM_OK)
+        return status;
+    return mpi_status(MPI_Reduce(send == recv && comm->rank == root ? MPI_IN_PLACE : send, recv,
+                                 (int)count, mpi_type(dtype), mpi_op(op), root, MPI_COMM_WORLD),
+                      "MPI_Reduce");
+}
+
+rcm_status rcm_scatter(rcm_comm *comm, const void *send, void *recv, size_t count, rcm_dtype dtype,
+                       int root, const struct rcm_call *call, rcm_work **ret_work) {
+    const MPI_Datatype type = mpi_type(dtype);
+    const size_t block = count * rcm_dtype_size(dtype);
+    const bool in_place =
+        comm->rank == root && recv == (const char *)send + (size_t)comm->rank * block;
+    (void)call;
+    rcm_status status = mpi_check(count, ret_work);
+    if (status != RCM_OK)
+        return status;
+    return mpi_status(MPI_Scatter(send, (int)count, type, in_place ? MPI_IN_PLACE : recv,
+                                  (int)count, type, root, MPI_COMM_WORLD),
+                      "MPI_Scatter");
+}
+
+/* Is the block that a rank sends its own one of what it receives? */
+static bool mpi_gathers_in_place(const rcm_comm *comm, const void *send, const void *recv,
+                                 size_t block) {
+    return send == (const char *)recv + (size_t)comm->rank * block;
+}
+
+rcm_status rcm_gather(rcm_comm *comm, const void *send, void *recv, size_t count, rcm_dtype dtype,
+                      int root, const struct rcm_call *call, rcm_work **ret_work) {
+    const MPI_Datatype type = mpi_type(dtype);
+    const size_t block = count * rcm_dtype_size(dtype);
+    const bool in_place = comm->rank == root && mpi_gathers_in_place(comm, send, recv, block);
+    (void)call;
+    rcm_status status = mpi_check(count, ret_work);
+    if (status != RCM_OK)
+        return status;
+    return mpi_status(MPI_Gather(in_place ? MPI_IN_PLACE : send, (int)count, type, recv, (int)count,
+                                 type, root, MPI_COMM_WORLD),
+                      "MPI_Gather");
+}
+
+rcm_status rcm_all_gather(rcm_comm *comm, const void *send, void *recv, size_t count,
+                          rcm_dtype dtype, const struct rcm_call *call, rcm_work **ret_work) {
+    const MPI_Datatype type = mpi_type(dtype);
+    const bool in_place = mpi_gathers_in_place(comm, send, recv, count * rcm_dtype_size(dtype));
+    (void)call;
+    rcm_status status = mpi_check(count, ret_work);
+    if (status != RCM_OK)
+        return status;
+    return mpi_status(MPI_Allgather(in_place ? MPI_IN_PLACE : send, (int)count, type, recv,
+                                    (int)count, type, MPI_COMM_WORLD),
+                      "MPI_Allgather");
+}
+
+/* (MPI's in place has the result at the beginning of the input, ours in the rank's block.) */
+rcm_status rcm_reduce_scatter(rcm_comm *comm, const void *send, void *recv, size_t count,
+                              rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
+                              rcm_work **ret_work) {
+    (void)comm;
+    (void)call;
+    rcm_status status = mpi_check(count, ret_work);
+    if (status != RCM_OK)
+        return status;
+    return mpi_status(MPI_Reduce_scatter_block(send, recv, (int)count, mpi_type(dtype), mpi_op(op),
+                                               MPI_COMM_WORLD),
+                      "MPI_Reduce_scatter_block");
+}
+
+rcm_status rcm_all_to_all(rcm_comm *comm, const void *send, void *recv, size_t count,
+                          rcm_dtype dtype, const struct rcm_call *call, rcm_work **ret_work) {
+    const MPI_Datatype type = mpi_type(dtype);
+    (void)comm;
+    (void)call;
+    rcm_status status = mpi_check(count, ret_work);
+    if (status != RCM_OK)
+        return status;
+    return mpi_status(MPI_Alltoall(send == recv ? MPI_IN_PLACE : send, (int)count, type, recv,
+                                   (int)count, type, MPI_COMM_WORLD),
+                      "MPI_Alltoall");
 }
 
 rcm_status rcm_send(rcm_comm *comm, const void *buffer, size_t count, rcm_dtype dtype, int dst,

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of collectives, and what follows from a row; see collective.h. */
+#include "collective.h"
+#include <string.h>
+#include "error.h"
+
+#define SAME_SUMS                                                                                  \
+    "every contribution is in every result exactly once, in the same order on all ranks"
+
+static const struct rcmi_collective table[RCMI_COLLECTIVES - 1] = {
+    {.id = RCM_ALL_REDUCE,
+     .name = "all_reduce",
+     .promise = SAME_SUMS,
+     .in = RCMI_BLOCKS_ALL,
+     .out = RCMI_BLOCKS_ALL,
+     .reduces = true,
+     .bus_one = 2,
+     .bus_per_rank = -2},
+    {.id = RCM_BROADCAST,
+     .name = "broadcast",
+     .promise = "every rank ends with the root's data",
+     .in = RCMI_BLOCKS_ALL,
+     .in_at_root = true,
+     .out = RCMI_BLOCKS_ALL,
+     .bus_one = 1},
+    {.id = RCM_BARRIER, .name = "barrier", .promise = "no rank leaves before all have entered"},
+    {.id = RCM_REDUCE,
+     .name = "reduce",
+     .promise = "every contribution is in the root's result exactly once",
+     .in = RCMI_BLOCKS_ALL,
+     .out = RCMI_BLOCKS_ALL,
+     .out_at_root = true,
+     .reduces = true,
+     .bus_one = 1},
+    {.id = RCM_SCATTER,
+     .name = "scatter",
+     .promise = "every rank ends with its block of the root's data",
+     .total = RCMI_TOTAL_RANKS,
+     .in = RCMI_BLOCKS_ALL,
+     .in_at_root = true,
+     .out = RCMI_BLOCKS_OWN,
+     .bus_one = 1,
+     .bus_per_rank = -1},
+    {.id = RCM_GATHER,
+     .name = "gather",
+     .promise = "the root ends with the blocks of all ranks",
+     .total = RCMI_TOTAL_RANKS,
+     .in = RCMI_BLOCKS_OWN,
+     .out = RCMI_BLOCKS_ALL,
+     .out_at_root = true,
+     .bus_one = 1,
+     .bus_per_rank = -1},
+    {.id = RCM_ALL_GATHER,
+     .name = "all_gather",
+     .promise = "every rank ends with the blocks of all ranks",
+     .total = RCMI_TOTAL_RANKS,
+     .in = RCMI_BLOCKS_OWN,
+     .out = RCMI_BLOCKS_ALL,
+     .bus_one = 1,
+     .bus_per_rank = -1},
+    {.id = RCM_REDUCE_SCATTER,
+     .name = "reduce_scatter",
+     .promise = "every contribution is in its result exactly once",
+     .total = RCMI_TOTAL_RANKS,
+     .in = RCMI_BLOCKS_ALL,
+     .out = RCMI_BLOCKS_OWN,
+     .reduces = true,
+     .bus_one = 1,
+     .bus_per_rank = -1},
+    {.id = RCM_ALL_TO_ALL,
+     .name = "all_to_all",
+     .promise = "every rank ends with its block of each rank's data",
+     .total = RCMI_TOTAL_PAIRS,
+     .in = RCMI_BLOCKS_FROM,
+     .out = RCMI_BLOCKS_TO,
+     .bus_one = 1,
+     .bus_per_rank = -1},
+};
+
+const struct rcmi_collective *rcmi_collective_at(int id) {
+    for (int i = 0; i < RCMI_COLLECTIVES - 1; i++)
+        if ((int)table[i].id == id)
+            return &table[i];
+    return NULL;
+}
+
+const struct rcmi_collective *rcmi_collective_by_name(const char *name) {
+    for (int i = 0; i < RCMI_COLLECTIVES - 1; i++)
+        if (strcmp(table[i].name, name) == 0)
+            return &table[i];
+    return NULL;
+}
+
+const char *rcmi_collective_name(enum rcm_collective id) {
+    const struct rcmi_collective *collective = rcmi_collective_at((int)id);
+    return collective ? collective->name : "?";
+}
+
+bool rcmi_collective_is_rooted(const struct rcmi_collective *collective) {
+    return collective->in_at_root || collective->out_at_root;
+}
+
+uint32_t rcmi_collective_total(const struct rcmi_collective *collective, int nranks) {
+    const uint32_t p = (uint32_t)nranks;
+    return collective->total == RCMI_TOTAL_ONE     ? 1
+           : collective->total == RCMI_TOTAL_RANKS ? p
+                                                   : p * p;
+}
+
+static struct rcmi_blocks blocks_of(enum rcmi_blocks_kind kind, uint32_t total, uint32_t p,
+                                    uint32_t rank) {
+    switch (kind) {
+    case RCMI_BLOCKS_ALL:
+        return (struct rcmi_blocks){.n = total, .stride = 1};
+    case RCMI_BLOCKS_OWN:
+        return (struct rcmi_blocks){.n = 1, .first = rank, .stride = 1, .at = rank};
+    case RCMI_BLOCKS_FROM:
+        return (struct rcmi_blocks){.n = p, .first = rank * p, .stride = 1};
+    case RCMI_BLOCKS_TO:
+        return (struct rcmi_blocks){.n = p, .first = rank, .stride = p};
+    case RCMI_BLOCKS_NONE:
+        break;
+    }
+    return (struct rcmi_blocks){.stride = 1};
+}
+
+static struct rcmi_blocks blocks_at(const struct rcmi_collective *c, enum rcmi_blocks_kind kind,
+                                    bool only_root, int nranks, int rank, int root) {
+    if (only_root && rank != root)
+        kind = RCMI_BLOCKS_NONE;
+    return blocks_of(kind, rcmi_collective_total(c, nranks), (uint32_t)nranks, (uint32_t)rank);
+}
+
+struct rcmi_blocks rcmi_collective_in(const struct rcmi_collective *collective, int nranks,
+                                      int rank, int root) {
+    return blocks_at(collective, collective->in, collective->in_at_root, nranks, rank, root);
+}
+
+struct rcmi_blocks rcmi_collective_out(const struct rcmi_collective *collective, int nranks,
+                                       int rank, int root) {
+    return blocks_at(collective, collective->out, collective->out_at_root, nranks, rank, root);
+}
+
+uint32_t rcmi_collective_larger(const struct rcmi_collective *collective, int nranks) {
+    const struct rcmi_blocks in = blocks_at(collective, collective->in, false, nranks, 0, 0);
+    const struct rcmi_blocks out = blocks_at(collective, collective->out, false, nranks, 0, 0);
+    const uint32_t larger = in.n > out.n ? in.n : out.n;
+    return larger > 0 ? larger : 1;
+}
+
+int rcmi_collective_source(const struct rcmi_collective *collective, int nranks, int root,
+                           uint32_t block) {
+    if (collective->in_at_root)
+        return root;
+    return collective->total == RCMI_TOTAL_PAIRS ? (int)(block / (uint32_t)nranks) : (int)block;
+}
+
+static int info_blocks(enum rcmi_blocks_kind kind, enum rcmi_blocks_total total) {
+    if (kind == RCMI_BLOCKS_NONE)
+        return 0;
+    return kind == RCMI_BLOCKS_OWN || total == RCMI_TOTAL_ONE ? 1 : RCM_BLOCK_PER_RANK;
+}
+
+rcm_status rcm_collective_at(size_t i, struct rcm_collective_info *ret_info) {
+    if (!ret_info)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "ret_info is NULL");
+    if (i >= RCMI_COLLECTIVES - 1)
+        return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "there are %d collectives", RCMI_COLLECTIVES - 1);
+    const struct rcmi_collective *c = &table[i];
+    *ret_info = (struct rcm_collective_info){.collective = c->id,
+                                             .name = c->name,
+                                             .send_blocks = info_blocks(c->in, c->total),
+                                             .recv_blocks = info_blocks(c->out, c->total),
+                                             .send_at_root = c->in_at_root,
+                                             .recv_at_root = c->out_at_root,
+                                             .rooted = rcmi_collective_is_rooted(c),
+                                             .reduces = c->reduces,
+                                             .busbw_one = c->bus_one,
+                                             .busbw_per_rank = c->bus_per_rank};
+    return RCM_OK;
+}

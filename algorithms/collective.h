@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What each collective means: one row of a table for each, read by the front doors, the call log's
+ * texts, the builder, the executor, the verifier and the tools. How a collective is done is not
+ * here: that is the algorithm files'.
+ *
+ * A collective moves blocks of equal length, numbered over all ranks. A rank's buffers IN and OUT
+ * hold some of them, one after the other:
+ *
+ *                    blocks   IN holds              OUT holds
+ *   all_reduce       1        it                    it
+ *   broadcast        1        it, at the root       it
+ *   reduce           1        it                    it, at the root
+ *   scatter          p        all, at the root      that of the rank's number
+ *   gather           p        that of its number    all, at the root
+ *   all_gather       p        that of its number    all
+ *   reduce_scatter   p        all                   that of its number
+ *   all_to_all       p * p    a*p .. a*p + p-1      b, p + b, 2p + b, ...   (from a to b: a*p + b)
+ *   barrier          1        nothing               nothing
+ *
+ * In place, OUT begins where IN does; of buffers that hold one block of many, it is that block of
+ * the other buffer.
+ */
+#ifndef RCMI_COLLECTIVE_H
+#define RCMI_COLLECTIVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "ringcomm.h"
+
+enum rcmi_blocks_kind {
+    RCMI_BLOCKS_NONE,
+    RCMI_BLOCKS_ALL,  /* all of the collective */
+    RCMI_BLOCKS_OWN,  /* block `rank` */
+    RCMI_BLOCKS_FROM, /* nranks blocks: from this rank to each */
+    RCMI_BLOCKS_TO    /* nranks blocks: from each to this rank */
+};
+
+enum rcmi_blocks_total { RCMI_TOTAL_ONE, RCMI_TOTAL_RANKS, RCMI_TOTAL_PAIRS };
+
+struct rcmi_collective {
+    enum rcm_collective id;
+    const char *name;
+    const char *promise; /* what the verifier proves of results, for people */
+    enum rcmi_blocks_total total;
+    enum rcmi_blocks_kind in, out;
+    bool in_at_root, out_at_root; /* only the root has that buffer */
+    bool reduces;
+    double bus_one, bus_per_rank; /* see struct rcm_collective_info */
+};
+
+#define RCMI_COLLECTIVES 10 /* enum rcm_collective counts from 1 to one less */
+
+/* NULL for a number that is none. Static memory. */
+const struct rcmi_collective *rcmi_collective_at(int id);
+/* NULL if there is none of that name. */
+const struct rcmi_collective *rcmi_collective_by_name(const char *name);
+/* "?" for a number that is none. */
+const char *rcmi_collective_name(enum rcm_collective id);
+bool rcmi_collective_is_rooted(const struct rcmi_collective *collective);
+
+/* Blocks of one buffer of one rank: local block i is block first + i * stride. */
+struct rcmi_blocks {
+    uint32_t n, first, stride;
+    uint32_t at; /* in place: it begins at this block of the other buffer, or both at 0 */
+};
+uint32_t rcmi_collective_total(const struct rcmi_collective *collective, int nranks);
+struct rcmi_blocks rcmi_collective_in(const struct rcmi_collective *collective, int nranks,
+                                      int rank, int root);
+struct rcmi_blocks rcmi_collective_out(const struct rcmi_collective *collective, int nranks,
+                                       int rank, int root);
+/* Blocks of the larger buffer of any rank: what `bytes` of a collective means, on all ranks alike.
+ * At least 1. */
+uint32_t rcmi_collective_larger(const struct rcmi_collective *collective, int nranks);
+/* The rank whose data a block is, of a collective that does not reduce. */
+int rcmi_collective_source(const struct rcmi_collective *collective, int nranks, int root,
+                           uint32_t block);
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Direct plans of rooted collectives: the root talks to every rank itself.
+ *
+ *      scatter   root --> 1, 2, 3      block r to rank r
+ *      gather    1, 2, 3 --> root      the block of each, to its position
+ *      reduce    1, 2, 3 --> root      sums all in rank order, 16 at a time
+ *
+ * Cost: 1 message in a row; the root sends, receives or sums p - 1 of them. No algorithm moves
+ * fewer bytes through a scatter's or gather's root. Good for all sizes on few ranks.
+ */
+#include "algorithm.h"
+
+static struct rcmi_formula leaves_send_formula(const struct rcmi_shape *shape, int rank, int root) {
+    return (struct rcmi_formula){.rounds = shape->nranks > 1, .chunks_sent = rank != root};
+}
+
+static struct rcmi_formula root_sends_formula(const struct rcmi_shape *shape, int rank, int root) {
+    const uint32_t others = (uint32_t)shape->nranks - 1;
+    return (struct rcmi_formula){.rounds = others > 0, .chunks_sent = rank == root ? others : 0};
+}
+
+/* `moved` bytes cross the root's links, `summed` go through its memory. */
+static double direct_cost(const struct rcmi_shape *shape, double moved, double summed) {
+    const double others = shape->nranks - 1.0, p = shape->nranks;
+    const struct rcmi_cost cost = {
+        .hops = 1, .bytes = moved, .messages = others / p, .sent = moved / p};
+    if (shape->nranks == 1)
+        return 0;
+    if (shape->nhosts > 1)
+        return rcmi_cost_network(shape, &cost);
+    return rcmi_cost_memory(1, others - 1, summed);
+}
+
+/* ---- Scatter --------------------------------------------------------------------------------- */
+
+static rcm_status scatter_emit(const struct rcmi_shape *shape, int rank, int root,
+                               struct rcmi_plan **ret_plan) {
+    const int p = shape->nranks;
+    struct rcmi_builder *b;
+    rcm_status status = rcmi_plan_begin("direct", RCM_SCATTER, shape, rank, root, 1, 1, &b);
+    if (status != RCM_OK)
+        return status;
+    for (int i = 1; i < p && rank == root; i++) {
+        const int to = (root + i) % p;
+        rcmi_send(b, 0, (uint32_t)to, rcmi_in((uint32_t)to), rcmi_to(b, 0, to, 0));
+    }
+    if (rank == root)
+        rcmi_copy_chunk(b, 0, (uint32_t)rank, rcmi_in((uint32_t)rank), rcmi_out(0));
+    else
+        rcmi_recv(b, 0, (uint32_t)rank, rcmi_from(b, 0, root, 0), rcmi_out(0));
+    return rcmi_plan_finish(b, ret_plan);
+}
+
+static double block_moves_cost(const struct rcmi_shape *shape, size_t bytes) {
+    const double p = shape->nranks;
+    return direct_cost(shape, (p - 1) / p * (double)bytes, 2 * (double)bytes);
+}
+
+const struct rcmi_algorithm rcmi_direct_scatter = {
+    .name = "direct",
+    .description = "the root sends each rank its block; for all sizes, any ranks and hosts",
+    .collective = RCM_SCATTER,
+    .supports = rcmi_supports_all,
+    .emit = scatter_emit,
+    .formula = root_sends_formula,
+    .cost_us = block_moves_cost,
+};
+
+/* ---- Gather ---------------------------------------------------------------------------------- */
+
+static rcm_status gather_emit(const struct rcmi_shape *shape, int rank, int root,
+                              struct rcmi_plan **ret_plan) {
+    const int p = shape->nranks;
+    struct rcmi_builder *b;
+    rcm_status status = rcmi_plan_begin("direct", RCM_GATHER, shape, rank, root, 1, 1, &b);
+    if (status != RCM_OK)
+        return status;
+    if (rank != root)
+        rcmi_send(b, 0, (uint32_t)rank, rcmi_in(0), rcmi_to(b, 0, root, 0));
+    else
+        rcmi_copy_chunk(b, 0, (uint32_t)rank, rcmi_in(0), rcmi_out((uint32_t)rank));
+    for (int i = 1; i < p && rank == root; i++) {
+        const int from = (root + i) % p;
+        rcmi_recv(b, 0, (uint32_t)from, rcmi_from(b, 0, from, 0), rcmi_out((uint32_t)from));
+    }
+    return rcmi_plan_finish(b, ret_plan);
+}
+
+const struct rcmi_algorithm rcmi_direct_gather = {
+    .name = "direct",
+    .description = "each rank sends its block to the root; for all sizes, any ranks and hosts",
+    .collective = RCM_GATHER,
+    .supports = rcmi_supports_all,
+    .emit = gather_emit,
+    .formula = leaves_send_formula,
+    .cost_us = block_moves_cost,
+};
+
+/* ---- Reduce ---------------------------------------------------------------------------------- */
+
+static rcm_status reduce_emit(const struct rcmi_shape *shape, int rank, int root,
+                              struct rcmi_plan **ret_plan) {
+    struct rcmi_builder *b;
+    rcm_status status = rcmi_plan_begin("direct", RCM_REDUCE, shape, rank, root, 1, 1, &b);
+    if (status != RCM_OK)
+        return status;
+    if (rank != root)
+        rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, root, 0));
+    else if (shape->nranks == 1)
+        rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
+    else
+        rcmi_reduce_in_rank_order(b, 0, 0, shape, rank, false, rcmi_out(0), RCMI_NO_CHANNEL);
+    return rcmi_plan_finish(b, ret_plan);
+}
+
+static double reduce_cost(const struct rcmi_shape *shape, size_t bytes) {
+    const double p = shape->nranks;
+    return direct_cost(shape, (p - 1) * (double)bytes, (p + 3) * (double)bytes);
+}
+
+const struct rcmi_algorithm rcmi_direct_reduce = {
+    .name = "direct",
+    .description = "every rank sends its vector to the root, which sums them; for few ranks, any "
+                   "hosts",
+    .collective = RCM_REDUCE,
+    .supports = rcmi_supports_all,
+    .emit = reduce_emit,
+    .formula = leaves_send_formula,
+    .cost_us = reduce_cost,
+};

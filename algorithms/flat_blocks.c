@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * All-gather and reduce-scatter in one round.
+ *
+ *      all_gather       on one host: every rank publishes its block once, and reads those of all
+ *      reduce_scatter   every rank sends block r to rank r, which sums its p blocks in rank order
+ *
+ * Sending and summing are lanes of their own, so that blocks of the next slice are on their way
+ * while those of this one are summed.
+ *
+ * Cost: 1 message in a row; a rank sends 1 block to all, or p - 1 blocks to one rank each. Good for
+ * small blocks; on one host for large ones too.
+ */
+#include "algorithm.h"
+
+/* ---- All-gather ------------------------------------------------------------------------------ */
+
+static rcm_status all_gather_emit(const struct rcmi_shape *shape, int rank, int root,
+                                  struct rcmi_plan **ret_plan) {
+    const int p = shape->nranks;
+    struct rcmi_builder *b;
+    rcm_status status = rcmi_plan_begin("flat", RCM_ALL_GATHER, shape, rank, root, 1, 1, &b);
+    if (status != RCM_OK)
+        return status;
+    rcmi_plan_stripes(b, p <= 4 ? 2 : 1); /* p channels of several slots each */
+    if (p > 1)
+        rcmi_send(b, 0, (uint32_t)rank, rcmi_in(0), rcmi_to_host(b, 0, 0));
+    rcmi_copy_chunk(b, 0, (uint32_t)rank, rcmi_in(0), rcmi_out((uint32_t)rank));
+    for (int i = 1; i < p; i++) {
+        const int from = (rank + i) % p;
+        rcmi_recv(b, 0, (uint32_t)from, rcmi_from_host(b, 0, from, 0), rcmi_out((uint32_t)from));
+    }
+    return rcmi_plan_finish(b, ret_plan);
+}
+
+static struct rcmi_formula all_gather_formula(const struct rcmi_shape *shape, int rank, int root) {
+    const bool alone = shape->nranks == 1;
+    (void)rank;
+    (void)root;
+    return (struct rcmi_formula){.rounds = !alone, .chunks_sent = !alone};
+}
+
+static double all_gather_cost(const struct rcmi_shape *shape, size_t bytes) {
+    const double p = shape->nranks;
+    return shape->nranks == 1 ? 0 : rcmi_cost_memory(1, p - 2, 2 * (p + 1) / p * (double)bytes);
+}
+
+const struct rcmi_algorithm rcmi_flat_all_gather = {
+    .name = "flat",
+    .description = "every rank publishes its block and all copy it; for all sizes on one host",
+    .collective = RCM_ALL_GATHER,
+    .supports = rcmi_supports_one_host,
+    .emit = all_gather_emit,
+    .formula = all_gather_formula,
+    .cost_us = all_gather_cost,
+};
+
+/* ---- Reduce-scatter -------------------------------------------------------------------------- */
+
+enum { LANE_SEND, LANE_SUM };
+
+static rcm_status reduce_scatter_emit(const struct rcmi_shape *shape, int rank, int root,
+                                      struct rcmi_plan **ret_plan) {
+    const int p = shape->nranks;
+    struct rcmi_builder *b;
+    rcm_status status = rcmi_plan_begin("direct", RCM_REDUCE_SCATTER, shape, rank, root, 1, 1, &b);
+    if (status != RCM_OK)
+        return status;
+    rcmi_plan_stripes(b, p <= 4 ? 2 : 1);
+    for (int i = 1; i < p; i++) {
+        const int to = (rank + i) % p;
+        rcmi_send(b, LANE_SEND, (uint32_t)to, rcmi_in((uint32_t)to), rcmi_to(b, LANE_SEND, to, 0));
+    }
+    if (p == 1)
+        rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
+    else
+        rcmi_reduce_in_rank_order(b, LANE_SUM, (uint32_t)rank, shape, rank, false, rcmi_out(0),
+                                  RCMI_NO_CHANNEL);
+    return rcmi_plan_finish(b, ret_plan);
+}
+
+static struct rcmi_formula reduce_scatter_formula(const struct rcmi_shape *shape, int rank,
+                                                  int root) {
+    const uint32_t others = (uint32_t)shape->nranks - 1;
+    (void)rank;
+    (void)root;
+    return (struct rcmi_formula){.rounds = others > 0, .chunks_sent = others};
+}
+
+static double reduce_scatter_cost(const struct rcmi_shape *shape, size_t bytes) {
+    const double p = shape->nranks, moved = (p - 1) / p * (double)bytes;
+    const struct rcmi_cost cost = {.hops = 1, .bytes = moved, .messages = p - 1, .sent = moved};
+    if (shape->nranks == 1)
+        return 0;
+    if (shape->nhosts > 1)
+        return rcmi_cost_network(shape, &cost);
+    return rcmi_cost_memory(1, 2 * (p - 2), (3 * p - 1) / p * (double)bytes);
+}
+
+const struct rcmi_algorithm rcmi_direct_reduce_scatter = {
+    .name = "direct",
+    .description = "each rank is sent its block of every vector and sums them; for small blocks, "
+                   "on one host for all sizes",
+    .collective = RCM_REDUCE_SCATTER,
+    .supports = rcmi_supports_all,
+    .emit = reduce_scatter_emit,
+    .formula = reduce_scatter_formula,
+    .cost_us = reduce_scatter_cost,
+};

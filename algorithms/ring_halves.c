@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The two halves of the ring (ring.c) as collectives of their own.
+ *
+ *      reduce_scatter   block b starts after its rank, travels once around, every rank adds its own
+ *                       part, and it ends at rank b as the whole sum
+ *      all_gather       every rank's block travels once around, and all keep a copy
+ *
+ * Each block is summed along one path, hence in one order on every run. Steps that receive and send
+ * at once need two slots, see ring.c. Cost: p - 1 messages in a row; each rank sends p - 1 blocks,
+ * the least there is. Good for large blocks; the ring is laid host by host.
+ */
+#include "algorithm.h"
+#include <stdlib.h>
+
+/* Where a rank stands, and the rank at each place. */
+struct order {
+    struct rcmi_ring_place self;
+    int *rank_at; /* by place */
+};
+
+static rcm_status order_make(const struct rcmi_shape *shape, int rank, struct order *ret_order) {
+    ret_order->self = rcmi_ring_place_of(shape, rank);
+    return rcmi_ring_order(shape, &ret_order->rank_at);
+}
+
+/* The block of the rank that stands `back` places before this one. */
+static uint32_t block_before(const struct order *order, uint32_t p, uint32_t back) {
+    return (uint32_t)order->rank_at[(order->self.place + p - back % p) % p];
+}
+
+static struct rcmi_formula half_formula(const struct rcmi_shape *shape, int rank, int root) {
+    const uint32_t p = (uint32_t)shape->nranks;
+    (void)rank;
+    (void)root;
+    return (struct rcmi_formula){.rounds = p - 1, .chunks_sent = p - 1};
+}
+
+static double half_cost(const struct rcmi_shape *shape, size_t bytes) {
+    const double p = shape->nranks, block = (double)bytes / p, rounds = p - 1;
+    const struct rcmi_cost cost = {
+        .hops = rounds, .bytes = rounds * block, .messages = rounds, .sent = rounds * block};
+    if (shape->nranks == 1)
+        return 0;
+    if (shape->nhosts > 1)
+        return rcmi_cost_network(shape, &cost);
+    return rcmi_cost_memory(rounds, 0, 3 * p * block);
+}
+
+/* ---- All-gather ------------------------------------------------------------------------------ */
+
+static void all_gather_steps(struct rcmi_builder *b, const struct order *order, uint32_t p,
+                             uint32_t rank) {
+    const struct rcmi_operand from = rcmi_from(b, 0, order->self.prev, 0);
+    const uint32_t to = rcmi_to(b, 0, order->self.next, 0);
+    rcmi_send(b, 0, rank, rcmi_in(0), to);
+    rcmi_copy_chunk(b, 0, rank, rcmi_in(0), rcmi_out(rank));
+    for (uint32_t i = 1; i < p; i++) {
+        const uint32_t block = block_before(order, p, i);
+        if (i + 1 < p)
+            rcmi_recv_copy_send(b, 0, block, from, rcmi_out(block), to);
+        else
+            rcmi_recv(b, 0, block, from, rcmi_out(block));
+    }
+}
+
+static rcm_status all_gather_emit(const struct rcmi_shape *shape, int rank, int root,
+                                  struct rcmi_plan **ret_plan) {
+    struct rcmi_builder *b;
+    struct order order;
+    rcm_status status = order_make(shape, rank, &order);
+    if (status != RCM_OK)
+        return status;
+    status = rcmi_plan_begin("ring", RCM_ALL_GATHER, shape, rank, root, 1, 2, &b);
+    if (status == RCM_OK) {
+        if (shape->nranks == 1)
+            rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
+        else
+            all_gather_steps(b, &order, (uint32_t)shape->nranks, (uint32_t)rank);
+        status = rcmi_plan_finish(b, ret_plan);
+    }
+    free(order.rank_at);
+    return status;
+}
+
+const struct rcmi_algorithm rcmi_ring_all_gather = {
+    .name = "ring",
+    .description = "passes blocks around a ring; for large blocks, any ranks and hosts",
+    .collective = RCM_ALL_GATHER,
+    .supports = rcmi_supports_all,
+    .emit = all_gather_emit,
+    .formula = half_formula,
+    .cost_us = half_cost,
+};
+
+/* ---- Reduce-scatter -------------------------------------------------------------------------- */
+
+static void reduce_scatter_steps(struct rcmi_builder *b, const struct order *order, uint32_t p) {
+    const struct rcmi_operand from = rcmi_from(b, 0, order->self.prev, 0);
+    const uint32_t to = rcmi_to(b, 0, order->self.next, 0);
+    const uint32_t first = block_before(order, p, 1);
+    rcmi_send(b, 0, first, rcmi_in(first), to);
+    for (uint32_t i = 2; i <= p; i++) {
+        const bool own = i == p;
+        const uint32_t block = block_before(order, p, i);
+        const struct rcmi_operand srcs[] = {from, rcmi_in(block)};
+        rcmi_reduce(b, 0, block, srcs, 2, own ? rcmi_out(0) : rcmi_nowhere(),
+                    own ? RCMI_NO_CHANNEL : to);
+    }
+}
+
+static rcm_status reduce_scatter_emit(const struct rcmi_shape *shape, int rank, int root,
+                                      struct rcmi_plan **ret_plan) {
+    struct rcmi_builder *b;
+    struct order order;
+    rcm_status status = order_make(shape, rank, &order);
+    if (status != RCM_OK)
+        return status;
+    status = rcmi_plan_begin("ring", RCM_REDUCE_SCATTER, shape, rank, root, 1, 2, &b);
+    if (status == RCM_OK) {
+        if (shape->nranks == 1)
+            rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
+        else
+            reduce_scatter_steps(b, &order, (uint32_t)shape->nranks);
+        status = rcmi_plan_finish(b, ret_plan);
+    }
+    free(order.rank_at);
+    return status;
+}
+
+const struct rcmi_algorithm rcmi_ring_reduce_scatter = {
+    .name = "ring",
+    .description = "sums blocks around a ring; for large blocks, any ranks and hosts",
+    .collective = RCM_REDUCE_SCATTER,
+    .supports = rcmi_supports_all,
+    .emit = reduce_scatter_emit,
+    .formula = half_formula,
+    .cost_us = half_cost,
+};

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The collectives that move blocks, and reduce, by every algorithm that fits: blocks TRANSPORT
+ * threads|processes RANKS [HOSTS]
+ *
+ * Every element of every rank is compared, in place and not, with odd counts and offsets, no
+ * elements, all roots, blocking and asynchronous; what is no output stays as it was. HOSTS: ranks
+ * are dealt out to so many simulated hosts. Then wrong arguments, and ranks that differ.
+ */
+#include "ranks.h"
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD = 3, POISON = -77 };
+
+/* A call, as the cases need it. */
+struct op {
+    enum rcm_collective collective;
+    const char *name;
+    bool in_many, out_many; /* p blocks, else one */
+    bool in_at_root, out_at_root, sums;
+};
+
+static const struct op ops[] = {
+    {RCM_REDUCE, "reduce", false, false, false, true, true},
+    {RCM_SCATTER, "scatter", true, false, true, false, false},
+    {RCM_GATHER, "gather", false, true, false, true, false},
+    {RCM_ALL_GATHER, "all_gather", false, true, false, false, false},
+    {RCM_REDUCE_SCATTER, "reduce_scatter", true, false, false, false, true},
+    {RCM_ALL_TO_ALL, "all_to_all", true, true, false, false, false},
+};
+enum { OPS = sizeof(ops) / sizeof(ops[0]) };
+
+struct problem {
+    const struct op *op;
+    int p, rank, root;
+    size_t count;
+    bool in_place;
+    int round;
+};
+
+static rcm_status op_call(const struct problem *t, rcm_comm *comm, const void *in, void *out,
+                          const struct rcm_call *call, rcm_work **ret_work) {
+    switch (t->op->collective) {
+    case RCM_REDUCE:
+        return rcm_reduce(comm, in, out, t->count, RCM_INT64, RCM_SUM, t->root, call, ret_work);
+    case RCM_SCATTER:
+        return rcm_scatter(comm, in, out, t->count, RCM_INT64, t->root, call, ret_work);
+    case RCM_GATHER:
+        return rcm_gather(comm, in, out, t->count, RCM_INT64, t->root, call, ret_work);
+    case RCM_ALL_GATHER:
+        return rcm_all_gather(comm, in, out, t->count, RCM_INT64, call, ret_work);
+    case RCM_REDUCE_SCATTER:
+        return rcm_reduce_scatter(comm, in, out, t->count, RCM_INT64, RCM_SUM, call, ret_work);
+    default:
+        return rcm_all_to_all(comm, in, out, t->count, RCM_INT64, call, ret_work);
+    }
+}
+
+static int64_t input(const struct problem *t, int rank, size_t i) {
+    return (int64_t)(i * 2654435761u % 100003) * 64 + rank * 7 + t->round;
+}
+
+static size_t in_len(const struct problem *t) {
+    if (t->op->in_at_root && t->rank != t->root)
+        return 0;
+    return t->op->in_many ? t->count * (size_t)t->p : t->count;
+}
+
+static size_t out_len(const struct problem *t) {
+    if (t->op->out_at_root && t->rank != t->root)
+        return 0;
+    return t->op->out_many ? t->count * (size_t)t->p : t->count;
+}
+
+static int64_t expected(const struct problem *t, size_t i) {
+    const size_t own = (size_t)t->rank * t->count;
+    int64_t sum = 0;
+    switch (t->op->collective) {
+    case RCM_SCATTER:
+        return input(t, t->root, own + i);
+    case RCM_GATHER:
+    case RCM_ALL_GATHER:
+        return input(t, (int)(i / t->count), i % t->count);
+    case RCM_ALL_TO_ALL:
+        return input(t, (int)(i / t->count), own + i % t->count);
+    default:
+        for (int r = 0; r < t->p; r++)
+            sum += input(t, r, t->op->in_many ? own + i : i);
+        return sum;
+    }
+}
+
+/* Both buffers of a rank, with guards around them. */
+struct buffers {
+    int64_t *memory, *in, *out;
+    size_t len;
+};
+
+static struct buffers buffers_make(const struct problem *t) {
+    struct buffers b;
+    const size_t larger = t->count * (size_t)t->p;
+    b.len = 2 * larger + 3 * GUARD;
+    b.memory = malloc(b.len * sizeof(*b.memory));
+    if (!b.memory)
+        abort();
+    for (size_t i = 0; i < b.len; i++)
+        b.memory[i] = POISON;
+    b.in = b.memory + GUARD;
+    b.out = b.in + larger + GUARD;
+    if (t->in_place && t->op->in_many == t->op->out_many)
+        b.out = b.in;
+    else if (t->in_place && t->op->in_many)
+        b.out = b.in + (size_t)t->rank * t->count;
+    else if (t->in_place)
+        b.in = b.out + (size_t)t->rank * t->count;
+    for (size_t i = 0; i < in_len(t); i++)
+        b.in[i] = input(t, t->rank, i);
+    return b;
+}
+
+static bool inside(const int64_t *at, const int64_t *buffer, size_t len) {
+    return at >= buffer && at < buffer + len;
+}
+
+/* Right results, an unharmed input, and nothing else written. */
+static int buffers_check(const struct problem *t, const struct buffers *b, const char *algorithm) {
+    int errors = 0;
+    for (size_t i = 0; i < b->len && errors == 0; i++) {
+        const int64_t *at = b->memory + i;
+        int64_t want = POISON;
+        if (inside(at, b->out, out_len(t)))
+            want = expected(t, (size_t)(at - b->out));
+        else if (t->in_place && inside(at, b->in, in_len(t)))
+            continue; /* scratch for all that is promised */
+        else if (inside(at, b->in, in_len(t)))
+            want = input(t, t->rank, (size_t)(at - b->in));
+        CHECK(errors, *at == want,
+              "%s (%s), %d ranks, root %d, count %zu, in place %d: rank %d, element %zu is %lld, "
+              "not %lld",
+              t->op->name, algorithm, t->p, t->root, t->count, t->in_place, t->rank, i,
+              (long long)*at, (long long)want);
+    }
+    return errors;
+}
+
+static int run(rcm_comm *comm, const struct problem *t, const char *algorithm, bool async) {
+    struct rcm_call call = RCM_CALL_INIT;
+    struct buffers b = buffers_make(t);
+    const void *in = in_len(t) > 0 ? b.in : NULL;
+    void *out = out_len(t) > 0 ? b.out : NULL;
+    rcm_work *work = NULL;
+    int errors = 0;
+    call.algorithm = algorithm;
+    rcm_status status = op_call(t, comm, in, out, &call, async ? &work : NULL);
+    if (status == RCM_OK && async)
+        status = rcm_work_wait(work, -1);
+    rcm_work_free(work);
+    CHECK(errors, status == RCM_OK, "%s (%s): %s", t->op->name, algorithm, rcm_last_error());
+    if (status == RCM_OK)
+        errors += buffers_check(t, &b, algorithm);
+    free(b.memory);
+    return errors;
+}
+
+static int run_algorithm(rcm_comm *comm, const struct op *op, const char *algorithm) {
+    static const size_t counts[] = {0, 1, 3, 17, 513, 4099, 40001};
+    const bool rooted = op->in_at_root || op->out_at_root;
+    struct problem t = {.op = op, .p = rcm_size(comm), .rank = rcm_rank(comm)};
+    int errors = 0;
+    for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]) && errors == 0; c++)
+        for (int place = 0; place < 2; place++) {
+            t.count = counts[c];
+            t.in_place = place;
+            t.root = rooted ? t.round % t.p : 0;
+            errors += run(comm, &t, algorithm, t.round % 3 == 2);
+            t.round++;
+        }
+    return errors;
+}
+
+static bool algorithm_fits(rcm_comm *comm, const struct op *op, const char *algorithm) {
+    struct rcm_call call = RCM_CALL_INIT;
+    struct problem t = {.op = op, .p = rcm_size(comm), .rank = rcm_rank(comm)};
+    call.algorithm = algorithm;
+    return op_call(&t, comm, NULL, NULL, &call, NULL) == RCM_OK;
+}
+
+static int check_results(rcm_comm *comm, void *arg) {
+    int errors = 0;
+    (void)arg;
+    for (int i = 0; i < OPS; i++) {
+        struct rcm_algorithm_info info;
+        errors += run_algorithm(comm, &ops[i], NULL);
+        for (size_t a = 0; rcm_algorithm_at(ops[i].collective, a, &info) == RCM_OK; a++)
+            if (algorithm_fits(comm, &ops[i], info.name))
+                errors += run_algorithm(comm, &ops[i], info.name);
+    }
+    return errors;
+}
+
+/* Works of all kinds in flight, on the same channels. */
+static int check_together(rcm_comm *comm, void *arg) {
+    enum { WORKS = 4 * OPS };
+    struct problem t[WORKS];
+    struct buffers b[WORKS];
+    rcm_work *works[WORKS];
+    int errors = 0;
+    (void)arg;
+    for (int i = 0; i < WORKS; i++) {
+        t[i] = (struct problem){.op = &ops[i % OPS],
+                                .p = rcm_size(comm),
+                                .rank = rcm_rank(comm),
+                                .root = i % rcm_size(comm),
+                                .count = 100 + 331 * (size_t)i,
+                                .in_place = i % 5 == 0,
+                                .round = i};
+        b[i] = buffers_make(&t[i]);
+        CHECK(errors, op_call(&t[i], comm, b[i].in, b[i].out, NULL, &works[i]) == RCM_OK, "%s: %s",
+              t[i].op->name, rcm_last_error());
+    }
+    for (int i = WORKS - 1; i >= 0 && errors == 0; i--) {
+        CHECK(errors, rcm_work_wait(works[i], -1) == RCM_OK, "%s: %s", t[i].op->name,
+              rcm_last_error());
+        errors += buffers_check(&t[i], &b[i], "together");
+    }
+    for (int i = 0; i < WORKS; i++) {
+        rcm_work_free(works[i]);
+        free(b[i].memory);
+    }
+    return errors;
+}
+
+/* ---- What is refused --------------------------------------------------------------------------
+ */
+
+static int refuses(const char *what, rcm_status status, const char *words) {
+    int errors = 0;
+    CHECK(errors, status == RCM_ERR_INVALID && strstr(rcm_last_error(), words),
+          "%s: %s (%s), not one that names %s", what, rcm_status_name(status), rcm_last_error(),
+          words);
+    return errors;
+}
+
+/* Nothing is sent, so all ranks go on. */
+static int check_arguments(rcm_comm *comm, void *arg) {
+    int64_t data[64] = {0}, other[64] = {0};
+    const int p = rcm_size(comm), rank = rcm_rank(comm);
+    int errors = 0;
+    (void)arg;
+    errors += refuses("reduce", rcm_reduce(comm, data, other, 1, RCM_INT64, RCM_SUM, p, NULL, NULL),
+                      "root ");
+    errors += refuses("reduce", rcm_reduce(comm, NULL, other, 1, RCM_INT64, RCM_SUM, 0, NULL, NULL),
+                      "send is NULL and count is 1");
+    errors +=
+        refuses("reduce", rcm_reduce(comm, data, NULL, 1, RCM_INT64, RCM_SUM, rank, NULL, NULL),
+                "recv is NULL");
+    errors += refuses(
+        "reduce", rcm_reduce(comm, data, other, 1, RCM_INT64, (rcm_op)99, 0, NULL, NULL), "op 99");
+    errors +=
+        refuses("scatter", rcm_scatter(comm, data, other, 1, RCM_INT64, -1, NULL, NULL), "root -1");
+    errors += refuses("scatter", rcm_scatter(comm, NULL, other, 1, RCM_INT64, rank, NULL, NULL),
+                      "send is NULL");
+    errors += refuses("gather", rcm_gather(comm, data, NULL, 1, RCM_INT64, rank, NULL, NULL),
+                      "recv is NULL");
+    errors += refuses("gather", rcm_gather(comm, data, other, 1, (rcm_dtype)77, 0, NULL, NULL),
+                      "dtype 77");
+    errors += refuses("all_gather",
+                      rcm_all_gather(comm, data, other, SIZE_MAX / 8, RCM_INT64, NULL, NULL),
+                      "more than memory");
+    errors += refuses("all_to_all", rcm_all_to_all(comm, data, NULL, 2, RCM_INT64, NULL, NULL),
+                      "recv is NULL and count is");
+    if (p > 1)
+        errors +=
+            refuses("all_to_all", rcm_all_to_all(comm, data, data + 1, 1, RCM_INT64, NULL, NULL),
+                    "overlap, and not as in place");
+    if (p > 1)
+        errors += refuses("reduce_scatter",
+                          rcm_reduce_scatter(comm, data, data + (rank + 1) % p, 1, RCM_INT64,
+                                             RCM_SUM, NULL, NULL),
+                          "overlap, and not as in place");
+    errors +=
+        refuses("all_gather", rcm_all_gather(NULL, data, other, 1, RCM_INT64, NULL, NULL), "comm");
+    CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "barrier: %s", rcm_last_error());
+    return errors;
+}
+
+/* One rank differs: all are told of a mismatch, with both calls. */
+static int check_mismatch(rcm_comm *comm, void *arg) {
+    const int what = *(int *)arg, rank = rcm_rank(comm), p = rcm_size(comm);
+    const bool odd = rank == p - 1;
+    int64_t in[64] = {0}, out[64] = {0};
+    int errors = 0;
+    rcm_status status;
+    if (what == 0)
+        status = rcm_all_gather(comm, in, out, odd ? 3 : 2, RCM_INT64, NULL, NULL);
+    else if (what == 1)
+        status = odd ? rcm_all_to_all(comm, in, out, 2, RCM_INT64, NULL, NULL)
+                     : rcm_all_gather(comm, in, out, 2, RCM_INT64, NULL, NULL);
+    else
+        status = rcm_gather(comm, in, out, 2, RCM_INT64, odd ? 1 : 0, NULL, NULL);
+    if (status == RCM_OK)
+        status = rcm_barrier(comm, NULL, NULL);
+    CHECK(errors, status == RCM_ERR_MISMATCH, "rank %d: %s (%s)", rank, rcm_status_name(status),
+          rcm_last_error());
+    CHECK(errors, strstr(rcm_last_error(), what == 2 ? "to rank 1" : " of 2 int64"), "rank %d: %s",
+          rank, rcm_last_error());
+    CHECK(errors, rcm_destroy(comm) != RCM_OK, "it ends in order");
+    return errors;
+}
+
+static int hosts;
+
+static void deal_host(int rank) {
+    char id[16];
+    snprintf(id, sizeof id, "h%d", rank % hosts);
+    setenv("RINGCOMM_HOST_ID", id, 1);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 4) {
+        fprintf(stderr, "usage: blocks TRANSPORT threads|processes RANKS [HOSTS]\n");
+        return 2;
+    }
+    struct ranks ranks = {
+        .n = atoi(argv[3]), .threads = strcmp(argv[2], "threads") == 0, .transport = argv[1]};
+    hosts = argc > 4 ? atoi(argv[4]) : 1;
+    if (hosts > 1)
+        ranks.before = deal_host;
+    setenv("RINGCOMM_SLOT_BYTES", "4096", 0);
+    int errors = ranks_run(&ranks, check_results, NULL);
+    errors += ranks_run(&ranks, check_together, NULL);
+    errors += ranks_run(&ranks, check_arguments, NULL);
+    ranks.keep = true;
+    setenv("RINGCOMM_LOG", "error", 0);
+    for (int what = 0; what < 3 && ranks.n > 1; what++)
+        errors += ranks_run(&ranks, check_mismatch, &what);
+    return errors ? 1 : 0;
+}
