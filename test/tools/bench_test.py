@@ -66,7 +66,7 @@ class Results(Bench):
         rows = self.rows('all', '--ranks', str(ranks), '--transport', transport, '-b', '4', '-e',
                          '256K', '-f', '16', '-n', '10', '--check', *more)
         wanted = ['all_reduce'] * 5 + ['broadcast'] * 5 + ['barrier'] + ['reduce'] * 5
-        sizes = 5 if ranks < 3 else 4 # multiples of 3 elements from 12 bytes on
+        sizes = 5 if ranks == 1 else 4  # from one element of each block on
         wanted += [name for name in PER_RANK for _ in range(sizes)]
         wanted += ['sendrecv'] * 5 if ranks > 1 else []
         self.assertEqual([r['collective'] for r in rows], wanted)
