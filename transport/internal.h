@@ -139,7 +139,9 @@ struct rcmi_node {
     /* Those that may be used, in order of preference, and what of it works here. */
     const struct rcmi_transport *rows[RCMI_TRANSPORTS_MAX];
     int nrows;
-    struct rcmi_domain domains[RCMI_TRANSPORTS_MAX + 1]; /* in order of rows; the last is self */
+    const struct rcmi_transport *own_row; /* the listed row that loops back, NULL if none is */
+    /* In order of rows; the last is of the row that loops back. */
+    struct rcmi_domain domains[RCMI_TRANSPORTS_MAX + 1];
     int ndomains;
     char lacks[RCMI_LACKS_MAX]; /* why not the others, for people */
     size_t channel_size;        /* the largest of the domains' */
@@ -584,9 +586,5 @@ int rcmi_node_rank(const struct rcmi_node *node);
 void *rcmi_zalloc(size_t bytes);
 
 void rcmi_blob_close(struct rcmi_blob *blob);
-
-extern const struct rcmi_transport rcmi_transport_self;
-extern const struct rcmi_transport rcmi_transport_shm;
-extern const struct rcmi_transport rcmi_transport_tcp;
 
 #endif

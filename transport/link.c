@@ -431,7 +431,7 @@ static void judge_data(struct rcmi_link *link, const struct rcmi_domain *domain,
 }
 
 static struct rcmi_domain *judge_domain(struct rcmi_node *node, const char *name, bool same_host) {
-    for (int i = 0; i < node->ndomains - 1; i++) /* the last is self */
+    for (int i = 0; i < node->ndomains - 1; i++) /* the last loops back */
         if (strcmp(node->domains[i].transport->name, name) == 0 &&
             node->domains[i].transport->same_host == same_host)
             return &node->domains[i];

@@ -175,7 +175,7 @@ static rcm_status listen_tcp(struct rcmi_node *node, struct rcmi_address *addres
 rcm_status rcmi_listen_open(struct rcmi_node *node, struct rcmi_address *address) {
     bool same_host = false, remote = false;
     rcm_status status = RCM_OK;
-    for (int i = 0; i < node->ndomains - 1; i++) { /* the last is self */
+    for (int i = 0; i < node->ndomains - 1; i++) { /* the last loops back */
         same_host = same_host || node->domains[i].transport->same_host;
         remote = remote || !node->domains[i].transport->same_host;
     }

@@ -155,7 +155,7 @@ static rcm_status node_init_address(struct rcmi_node *node) {
     address->life[1] = process.pid_ns;
     address->job = node->config.job;
     memcpy(address->lacks, node->lacks, sizeof address->lacks);
-    for (int i = 0; i < node->ndomains - 1; i++) { /* the last is self */
+    for (int i = 0; i < node->ndomains - 1; i++) { /* the last loops back */
         size_t used = strlen(address->transports);
         snprintf(address->transports + used, sizeof address->transports - used, "%s%s",
                  i ? "," : "", node->domains[i].transport->name);

@@ -4,13 +4,14 @@
 #include <string.h>
 #include "internal.h"
 #include "log.h"
+#include "transport_rows.h" /* made by meson.build from its list */
 
-const struct rcmi_transport *const rcmi_transports[] = {
-    &rcmi_transport_self,
-    &rcmi_transport_shm,
-    &rcmi_transport_tcp,
-    NULL,
-};
+#define TRANSPORT_DECLARE(name) extern const struct rcmi_transport rcmi_transport_##name;
+#define TRANSPORT_ENTRY(name)   &rcmi_transport_##name,
+
+RCMI_TRANSPORT_MAP(TRANSPORT_DECLARE)
+
+const struct rcmi_transport *const rcmi_transports[] = {RCMI_TRANSPORT_MAP(TRANSPORT_ENTRY) NULL};
 
 static const struct rcmi_transport *registry_find(const char *name, size_t len) {
     static const char chaos[] = "chaos:";
@@ -32,7 +33,9 @@ static bool registry_chosen(const struct rcmi_node *node, const struct rcmi_tran
 }
 
 static rcm_status registry_add(struct rcmi_node *node, const struct rcmi_transport *transport) {
-    if (transport == &rcmi_transport_self || registry_chosen(node, transport))
+    if (transport->loops_back && !node->own_row)
+        node->own_row = transport;
+    if (transport->loops_back || registry_chosen(node, transport))
         return RCM_OK;
     if (node->nrows == RCMI_TRANSPORTS_MAX)
         return rcmi_fail(RCM_ERR_CONFIG, 0, "more than %d transports", RCMI_TRANSPORTS_MAX);
@@ -86,6 +89,14 @@ static void domain_leave_out(struct rcmi_node *node, const struct rcmi_transport
              transport->name, reason);
 }
 
+/* What serves this rank with itself: the one that was listed, else the first there is. */
+static const struct rcmi_transport *registry_loopback(const struct rcmi_node *node) {
+    const struct rcmi_transport *const *row = rcmi_transports;
+    while (!node->own_row && !(*row)->loops_back)
+        row++;
+    return node->own_row ? node->own_row : *row;
+}
+
 static void registry_try(struct rcmi_node *node, bool listed) {
     const struct rcmi_need need = {.nranks = node->config.nranks,
                                    .slots = node->config.slots,
@@ -99,7 +110,7 @@ static void registry_try(struct rcmi_node *node, bool listed) {
         else
             domain_leave_out(node, node->rows[i], reason, listed);
     }
-    domain_add(node, &rcmi_transport_self);
+    domain_add(node, registry_loopback(node));
 }
 
 static bool registry_shares(const struct rcmi_transport *transport) {

@@ -399,6 +399,7 @@ struct rcmi_need {
 struct rcmi_transport {
     const char *name;
     const char *description;
+    bool loops_back;     /* serves a rank with itself, and no other pair */
     bool same_host;      /* serves only pairs of equal host_id, over a Unix control stream */
     bool multicast;      /* channels may have several readers */
     int data_sockets;    /* extra connections per link that the framework dials, authenticates and
@@ -497,8 +498,8 @@ bool rcmi_no_help(struct rcmi_channel *channel);
 void *rcmi_registration_of(const struct rcmi_mem *mem, const struct rcmi_transport *transport,
                            size_t *ret_at);
 
-/* All transports, in order of preference; ends with NULL. A new one is its folder and a line in
- * registry.c. */
+/* All transports, in order of preference; ends with NULL. A new one is its folder and a word in
+ * the list of meson.build. */
 extern const struct rcmi_transport *const rcmi_transports[];
 
 /* The common head of every channel. The framework writes it on the loop thread before `state`

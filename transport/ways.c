@@ -115,7 +115,7 @@ rcm_status rcmi_ways_find(struct rcmi_link *link, const struct rcmi_address *pee
     link->targets = rcmi_zalloc(most * sizeof *link->targets);
     if (!link->targets)
         return RCM_ERR_NOMEM;
-    for (int i = 0; i < node->ndomains - 1; i++) /* the last is self */
+    for (int i = 0; i < node->ndomains - 1; i++) /* the last loops back */
         add_ways(&search, &node->domains[i]);
     if (link->ntargets == 0)
         return rcmi_fail(RCM_ERR_SYSTEM, 0, "no transport serves ranks %d and %d (%s)",

@@ -89,15 +89,11 @@ static void test_supports(void **state) {
                 {RCM_GATHER, "direct", true},         {RCM_ALL_GATHER, "flat", false},
                 {RCM_ALL_GATHER, "ring", true},       {RCM_REDUCE_SCATTER, "direct", true},
                 {RCM_REDUCE_SCATTER, "ring", true},   {RCM_ALL_TO_ALL, "pairwise", true}};
-    size_t total = 0;
     for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
         const struct rcmi_algorithm *a = test_algorithm(want[i].collective, want[i].name);
         assert_true(a->supports(here));
         assert_int_equal(a->supports(there), want[i].several_hosts);
     }
-    while (rcmi_algorithms[total])
-        total++;
-    assert_int_equal(total, sizeof(want) / sizeof(want[0]));
     assert_false(
         test_algorithm(RCM_ALL_REDUCE, "two_shot")->supports(test_shape_one_host(&one, 33)));
 }

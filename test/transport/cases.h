@@ -56,6 +56,7 @@ void case_garbage(void **state);
 void case_dies_in_setup(void **state);
 void case_other_user(void **state);
 void case_status_page(void **state);
+void case_chaos_refused(void **state);
 
 /* cases_version.c: peers of another version. */
 void case_greeted_by_version(void **state);

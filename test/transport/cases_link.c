@@ -317,11 +317,11 @@ void case_right_secret(void **state) {
     pair_close(&pair);
 }
 
-/* Different host identities: same-host transports must not serve the pair, tcp must. */
+/* Different host identities: same-host transports must not serve the pair, the others must. */
 void case_other_host(void **state) {
     (void)state;
     const struct setup a_setup = {.host_id = "one"}, b_setup = {.host_id = "two"};
-    bool serves = transport_is("tcp");
+    const bool serves = !transport_row()->same_host;
     struct world *world = world_new();
     struct side a, b;
     limit_ms(20000);
@@ -510,7 +510,7 @@ void case_garbage(void **state) {
 /* A peer that dies between its offer and its data connection, when nothing is read from it. */
 void case_dies_in_setup(void **state) {
     (void)state;
-    if (!transport_is("tcp")) /* the others need no second connection */
+    if (!transport_is("tcp")) /* the offer below is its own */
         return;
     struct setup setup = {0};
     struct world *world = world_new();
@@ -528,8 +528,6 @@ void case_dies_in_setup(void **state) {
     };
     const uint32_t offer[] = {4, RCMI_FRAME_OFFER, 1}; /* four bytes, no descriptors: one socket */
     uint32_t answer[3];
-    if (!transport_is("tcp")) /* the others need no second connection */
-        return;
     limit_ms(20000);
     setenv("RINGCOMM_PEER_TIMEOUT", "600", 1); /* silence does not tell */
     snprintf(hello.transport, sizeof hello.transport, "%s", test_transport);
@@ -600,5 +598,18 @@ void case_other_user(void **state) {
         CHECK(rcmi_node_transport(side.node, 1)[0] == 0);
     }
     side_destroy(&side);
+    world_free(world);
+}
+
+/* ---- Chaos --------------------------------------------------------------------------------- */
+
+/* A row that loops back has no link to disturb. */
+void case_chaos_refused(void **state) {
+    (void)state;
+    const struct setup setup = {.nranks = 1};
+    struct world *world = world_new();
+    struct side side;
+    CHECK_EQ(side_try(&side, world, 0, &setup), RCM_ERR_CONFIG);
+    CHECK(strstr(rcmi_last_error()->text, test_transport) != NULL);
     world_free(world);
 }

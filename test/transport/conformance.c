@@ -2,8 +2,9 @@
 /*
  * What every transport must do, and the framework around them:
  *
- *     conformance shm|tcp|self [threads] [FILTER]
+ *     conformance NAME|chaos:NAME [threads] [FILTER]
  *
+ * NAME is any row of the registry; what a case expects follows from what the row says of itself.
  * `threads` leaves out the cases that fork, for runs under a thread sanitizer; FILTER is cmocka's
  * (case names with *). After each case as many file descriptors are open as before it.
  */
@@ -93,6 +94,8 @@ static const struct CMUnitTest for_two_nodes[] = {
 static const struct CMUnitTest for_multicast[] = {CASE(case_multicast)};
 static const struct CMUnitTest for_unicast[] = {CASE(case_multicast_refused)};
 
+static const struct CMUnitTest for_no_chaos[] = {CASE(case_chaos_refused)};
+
 static const struct CMUnitTest for_processes[] = {
     CASE(case_stopped_help),         CASE(case_two_processes),      CASE(case_sleep_processes),
     CASE(case_farewell_processes),   CASE(case_other_user),         CASE(case_killed_while_waiting),
@@ -108,7 +111,9 @@ int main(int argc, char **argv) {
             cmocka_set_test_filter(argv[i]);
     if (argc > 1)
         test_transport = argv[1];
-    test_self = strcmp(test_transport, "self") == 0;
+    test_self = transport_row()->loops_back;
+    if (test_self && strchr(test_transport, ':'))
+        return cmocka_run_group_tests(for_no_chaos, NULL, NULL);
     int failed = 0;
     /* Forking cases first: no thread has been started in this process yet. */
     if (!threads_only && !test_self)
@@ -116,7 +121,7 @@ int main(int argc, char **argv) {
     failed += cmocka_run_group_tests(for_all, NULL, NULL);
     if (!test_self)
         failed += cmocka_run_group_tests(for_two_nodes, NULL, NULL);
-    if (!test_self && transport_multicast())
+    if (!test_self && transport_row()->multicast)
         failed += cmocka_run_group_tests(for_multicast, NULL, NULL);
     else if (!test_self)
         failed += cmocka_run_group_tests(for_unicast, NULL, NULL);

@@ -152,7 +152,7 @@ static rcmi_deadline side_tick(void *arg) {
 
 /* ---- Sides --------------------------------------------------------------------------------- */
 
-void side_create(struct side *side, struct world *world, int rank, const struct setup *setup) {
+rcm_status side_try(struct side *side, struct world *world, int rank, const struct setup *setup) {
     memset(side, 0, sizeof *side);
     side->rank = rank;
     side->world = world;
@@ -175,7 +175,11 @@ void side_create(struct side *side, struct world *world, int rank, const struct 
         .tick = side_tick,
         .arg = side,
     };
-    CHECK_EQ(rcmi_node_create(&config, &side->node), RCM_OK);
+    return rcmi_node_create(&config, &side->node);
+}
+
+void side_create(struct side *side, struct world *world, int rank, const struct setup *setup) {
+    CHECK_EQ(side_try(side, world, rank, setup), RCM_OK);
     const void *blob;
     size_t len;
     rcmi_node_address(side->node, &blob, &len);
@@ -377,9 +381,10 @@ bool transport_is(const char *name) {
     return strcmp(inner_transport(), name) == 0;
 }
 
-bool transport_multicast(void) {
+const struct rcmi_transport *transport_row(void) {
     for (int i = 0; rcmi_transports[i]; i++)
         if (transport_is(rcmi_transports[i]->name))
-            return rcmi_transports[i]->multicast;
-    return false;
+            return rcmi_transports[i];
+    fail_msg("there is no transport %s", test_transport);
+    return NULL;
 }

@@ -63,7 +63,7 @@ struct side {
 };
 
 extern const char *test_transport; /* what the program was called with */
-extern bool test_self;             /* ... is "self" */
+extern bool test_self;             /* ... loops back: one node plays both of a pair */
 
 struct world *world_new(void);
 void world_free(struct world *world);
@@ -71,13 +71,15 @@ void world_free(struct world *world);
 void limit_ms(int64_t ms);
 rcmi_deadline limit(void);
 
+/* Makes its node, or not; side_create also publishes the address. */
+rcm_status side_try(struct side *side, struct world *world, int rank, const struct setup *setup);
 void side_create(struct side *side, struct world *world, int rank, const struct setup *setup);
 void side_start(struct side *side);
 void side_destroy(struct side *side);
 /* Sends the next control message: lengths and content follow from its number. */
 void side_send(struct side *side, int peer);
 
-/* Two nodes of this process, or, for the transport self, one that plays both. */
+/* Two nodes of this process, or, for one that loops back, one that plays both. */
 struct pair {
     struct world *world;
     struct side sides[2];
@@ -116,7 +118,8 @@ void flag_set(struct world *world, int flag);
 
 int fd_count(void);
 bool transport_is(const char *name); /* that, or that with chaos around it */
-bool transport_multicast(void);
+/* Its row, without chaos around it. */
+const struct rcmi_transport *transport_row(void);
 /* 1, or by how much a sanitizer slows things down. */
 int slowness(void);
 

@@ -160,7 +160,7 @@ const struct rcmi_transport *rcmi_chaos_wrap(const struct rcmi_transport *inner)
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static struct chaos_transport wrapped[RCMI_TRANSPORTS_MAX]; /* filled once, then only read */
     const struct rcmi_transport *row = NULL;
-    if (!inner || inner == &rcmi_transport_self || inner->domain_size > CHAOS_DOMAIN_AT)
+    if (!inner || inner->loops_back || inner->domain_size > CHAOS_DOMAIN_AT)
         return NULL;
     pthread_mutex_lock(&lock);
     for (int i = 0; !row && i < RCMI_TRANSPORTS_MAX; i++) {

@@ -232,6 +232,7 @@ const struct rcmi_transport rcmi_transport_self = {
     .name = "self",
     .description = "a rank with itself: slots on the heap, zero-copy sends",
     .bulk_scale = 1,
+    .loops_back = true,
     .same_host = true,
     .domain_size = sizeof(struct self_domain),
     .link_size = sizeof(struct self_link),
