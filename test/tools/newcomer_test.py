@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What CONTRIBUTING.md says of a new algorithm and a new transport is all that is needed:
+newcomer_test.py SOURCE_ROOT MESON
+
+In a copy of the source it adds a toy all_reduce (newcomer/toy.c) and a toy transport (a renamed
+copy of transport/self), changing only the files that the rows of "How to add" name; it runs the
+command of each row, and the tests that come of the tables by themselves.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT, MESON = os.path.abspath(sys.argv[1]), sys.argv[2]
+HERE = os.path.dirname(os.path.abspath(__file__))
+TARGETS = ['ringcomm-plan', 'conformance', 'test_plan_sweep', 'test_plan_select']
+TESTS = ['transport-toy', 'transport-toy-threads', 'transport-chaos-toy', 'transport-chaos-toy-threads',
+         'plan_tool', 'plan_sweep', 'plan_select']
+
+
+def row(what):
+    """The files that the row of "How to add" names, and its command."""
+    with open(os.path.join(ROOT, 'CONTRIBUTING.md'), encoding='utf-8') as file:
+        table = file.read().split('\n## How to add\n')[1].split('\n## ')[0]
+    for line in table.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip('|').split('|')]
+        if cells[0] == what:
+            return re.findall(r'`([^`]+)`', cells[1]), cells[2].strip('`')
+    sys.exit(f'CONTRIBUTING.md does not say how to add {what}')
+
+
+def left_out(folder, names):
+    """Build folders, history, and what only replays."""
+    return [name for name in names if name in ('.git', 'corpus') or
+            (folder == ROOT and name.startswith('build'))]
+
+
+class Copy:
+    """A copy of the source to be changed."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        shutil.copytree(ROOT, folder, ignore=left_out)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def edit(self, named, name, old, new):
+        """Replaces what stands in the file once; the row must name the file."""
+        if name not in named:
+            sys.exit(f'CONTRIBUTING.md does not name {name}')
+        with open(self.path(name), encoding='utf-8') as file:
+            text = file.read()
+        if text.count(old) != 1:
+            sys.exit(f'{name} has {old!r} {text.count(old)} times')
+        with open(self.path(name), 'w', encoding='utf-8') as file:
+            file.write(text.replace(old, new))
+
+    def run(self, *command):
+        print('$', *command, flush=True)
+        done = subprocess.run(command, cwd=self.folder, check=False, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode != 0:
+            sys.exit(f'{done.stdout[-6000:]}\nexit status {done.returncode}')
+        return done.stdout
+
+
+def add_algorithm(copy):
+    named, command = row('an algorithm')
+    shutil.copy(os.path.join(HERE, 'newcomer', 'toy.c'), copy.path('algorithms/toy.c'))
+    copy.edit(named, 'algorithms/table.c', '    X(rcmi_ring) ', '    X(rcmi_ring) X(rcmi_toy) ')
+    copy.edit(named, 'algorithms/meson.build', "'table.c'", "'table.c', 'toy.c'")
+    return command
+
+
+def add_transport(copy):
+    named, command = row('a transport')
+    old, new = copy.path('transport/self'), copy.path('transport/toy')
+    os.mkdir(new)
+    for name in os.listdir(old):
+        with open(os.path.join(old, name), encoding='utf-8') as file:
+            text = re.sub(r'self(?=[_."\'])|(?<=_)self\b', 'toy', file.read())
+        with open(os.path.join(new, name.replace('self', 'toy')), 'w', encoding='utf-8') as file:
+            file.write(text)
+    copy.edit(named, 'transport/meson.build', "['self', 'shm', 'tcp']", "['self', 'shm', 'tcp', 'toy']")
+    return command
+
+
+def told(command):
+    """A row's command for the toys."""
+    for old, new in (('COLLECTIVE', 'all_reduce'), ('NAME', 'toy'), (' [CASE]', '')):
+        command = command.replace(old, new)
+    return command.split()
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix='ringcomm-newcomer-') as folder:
+        copy = Copy(os.path.join(folder, 'ringcomm'))
+        commands = [add_algorithm(copy), add_transport(copy)]
+        copy.run(MESON, 'setup', 'build', '--buildtype=debug', '-Dwerror=true', '-Dauth=disabled',
+                 '-Dhwloc=disabled')
+        copy.run(MESON, 'compile', '-C', 'build', *TARGETS)
+        for command in commands:
+            print(copy.run(*told(command))[-300:])
+        print(copy.run(MESON, 'test', '-C', 'build', '--no-rebuild', *TESTS)[-1500:])
+
+
+if __name__ == '__main__':
+    main()
