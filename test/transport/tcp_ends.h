@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The tcp transport without the framework, for tests that include this once: two links of one
- * process over a socket pair. What the framework offers to transports is stubbed here.
+ * The tcp transport without listening sockets and control streams, for tests that include this
+ * once: two links of one process over a socket pair. What the framework offers to transports is the
+ * framework's own, on nodes that have no more than that needs.
  */
 #ifndef TEST_TCP_ENDS_H
 #define TEST_TCP_ENDS_H
@@ -13,76 +14,89 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "../../transport/internal.h"
 #include "../../transport/tcp/tcp.h"
 #include "short.h"
-#include "error.h"
-#include "fd.h"
-
-/* ---- Stubs --------------------------------------------------------------------------------- */
-
-struct rcmi_node {
-    struct rcmi_loop *loop;
-    _Atomic int rings, failures;
-};
-
-void rcmi_node_ring(struct rcmi_node *node) {
-    atomic_fetch_add(&node->rings, 1);
-}
-
-struct rcmi_loop *rcmi_node_loop(struct rcmi_node *node) {
-    return node->loop;
-}
-
-void rcmi_node_link_failed(struct rcmi_node *node, int peer) {
-    assert_int_equal(peer, 1);
-    atomic_fetch_add(&node->failures, 1);
-}
-
-void rcmi_channel_fail(struct rcmi_channel *channel) {
-    atomic_store(&channel->state, (int)rcmi_last_error()->status);
-}
-
-bool rcmi_node_polled(const struct rcmi_node *node) {
-    (void)node;
-    return false;
-}
-
-rcm_status rcmi_channel_not_ready(const struct rcmi_channel *channel) {
-    return atomic_load(&channel->state);
-}
-
-/* ---- Set-up -------------------------------------------------------------------------------- */
 
 static size_t channel_bytes = 8192; /* of a slot of those made from now on */
 
 extern const struct rcmi_transport rcmi_transport_tcp;
 static const struct rcmi_transport *const tcp = &rcmi_transport_tcp;
 
+/* ---- One end of a link --------------------------------------------------------------------- */
+
+enum { SELF, PEER, RANKS };
+
 struct end {
     struct rcmi_node node;
+    struct rcmi_bell bell;    /* as if somebody slept on it: each ring is seen */
+    struct rcmi_link to_peer; /* the framework's part, which only learns that the link failed */
     struct tcp_domain domain;
     struct tcp_link link;
+    _Atomic(struct rcmi_link *) links[RANKS];
 };
 
 static inline void end_open(struct end *end) {
     memset(end, 0, sizeof *end);
+    end->node.config.nranks = RANKS;
+    end->node.bell = &end->bell;
+    end->node.poller_fd = -1;
+    end->node.links = end->links;
+    end->to_peer.node = &end->node;
+    end->to_peer.peer = PEER;
+    atomic_store(&end->links[PEER], &end->to_peer);
+    pthread_mutex_init(&end->node.lock, NULL);
+    (void)rcmi_bell_arm(&end->bell, RCMI_BELL_FUTEX_ONE);
     assert_int_equal(rcmi_loop_create("test", NULL, NULL, &end->node.loop), RCM_OK);
     assert_int_equal(tcp->domain_init(&end->domain, &end->node), RCM_OK);
-    assert_int_equal(tcp->link_init(&end->link, &end->domain, 1), RCM_OK);
+    assert_int_equal(tcp->link_init(&end->link, &end->domain, PEER), RCM_OK);
 }
 
-static inline void end_close(struct end *end) {
+/* Whether the transport gave its link up. */
+static inline int end_failed(const struct end *end) {
+    return end->to_peer.failed;
+}
+
+/* Changes with each ring. */
+static inline uint32_t end_rings(const struct end *end) {
+    return atomic_load(&end->bell.word);
+}
+
+static inline void end_down(void *arg) {
+    struct end *end = arg;
     tcp->link_down(&end->link);
     tcp->link_down(&end->link); /* idempotent */
     tcp->link_fini(&end->link);
-    tcp->domain_fini(&end->domain); /* a loop that was destroyed is NULL: nothing to unwatch */
-    rcmi_loop_destroy(end->node.loop);
+    tcp->domain_fini(&end->domain);
 }
+
+static inline void end_close(struct end *end) {
+    rcmi_loop_call(end->node.loop, end_down, end);
+    rcmi_loop_destroy(end->node.loop);
+    while (end->node.ends) {
+        struct rcmi_end *next = end->node.ends->next;
+        free(end->node.ends);
+        end->node.ends = next;
+    }
+    pthread_mutex_destroy(&end->node.lock);
+}
+
+/* ---- Channels ------------------------------------------------------------------------------ */
 
 static inline void socket_pair(int fds[2], int buffer) {
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
     for (int i = 0; i < 2 && buffer; i++)
         assert_int_equal(setsockopt(fds[i], SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer), 0);
+}
+
+/* The framework's part of a channel, freed with its end. */
+static inline struct rcmi_end *end_part(struct end *end, struct rcmi_channel *channel) {
+    struct rcmi_end *part = calloc(1, sizeof *part);
+    assert_non_null(part);
+    part->channel = channel;
+    part->next = end->node.ends;
+    end->node.ends = part;
+    return part;
 }
 
 static inline void channel_set(struct tcp_channel *channel, struct end *end, bool writer) {
@@ -93,6 +107,7 @@ static inline void channel_set(struct tcp_channel *channel, struct end *end, boo
     channel->base.slots = 4;
     channel->base.is_writer = writer;
     channel->base.nreaders = 1;
+    channel->base.framework = end_part(end, &channel->base);
     atomic_store(&channel->base.state, RCM_OK);
 }
 
@@ -109,6 +124,17 @@ static inline void channel_make(struct end *from, struct end *to, struct tcp_cha
     assert_int_equal(tcp->writer_attach(&writer->base, 0, &answer), RCM_OK);
 }
 
+static inline void channel_fini(void *channel) {
+    tcp->channel_fini(channel);
+}
+
+/* Where the framework does it, if the loop runs. */
+static inline void channel_end(struct tcp_channel *channel) {
+    rcmi_loop_call(channel->base.node->loop, channel_fini, channel);
+}
+
+/* ---- Two ends ------------------------------------------------------------------------------ */
+
 struct two {
     struct end a, b;
 };
@@ -120,6 +146,10 @@ static inline void two_open(struct two *two, int buffer) {
     end_open(&two->b);
     assert_int_equal(tcp->link_attach(&two->a.link, 0, fds[0]), RCM_OK);
     assert_int_equal(tcp->link_attach(&two->b.link, 0, fds[1]), RCM_OK);
+}
+
+static inline int two_failed(const struct two *two) {
+    return end_failed(&two->a) + end_failed(&two->b);
 }
 
 static inline void two_close(struct two *two) {

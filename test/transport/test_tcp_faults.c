@@ -33,10 +33,10 @@ static void spoil(const struct fixture *f, size_t from, int protection) {
 }
 
 static void fixture_close(struct fixture *f, int first) {
-    assert_int_equal(f->two.a.node.failures + f->two.b.node.failures, 0);
+    assert_int_equal(two_failed(&f->two), 0);
     for (int i = first; i < 2; i++) {
-        tcp->channel_fini(&f->writer[i].base);
-        tcp->channel_fini(&f->reader[i].base);
+        channel_end(&f->writer[i]);
+        channel_end(&f->reader[i]);
     }
     two_close(&f->two);
     munmap(f->memory, LEN);
@@ -119,9 +119,9 @@ static void partly_readable(void **state) {
     assert_false(rcmi_channel_completed(&f->writer[0].base, 1));
     tcp->writer_close(&f->writer[0].base);
     expect_nothing(f, 0);
-    tcp->channel_fini(&f->reader[0].base); /* first the reader, then the writer is told */
+    channel_end(&f->reader[0]); /* first the reader, then the writer is told */
     expect_nothing(f, 1);
-    tcp->channel_fini(&f->writer[0].base);
+    channel_end(&f->writer[0]);
     expect_other(f, 1);
     send_other(f, 2);
     expect_other(f, 2);
@@ -138,8 +138,8 @@ static void closed_unread(size_t good) {
     tcp->writer_close(&f->writer[0].base);
     expect_nothing(f, 0);
     expect_nothing(f, 1);
-    tcp->channel_fini(&f->reader[0].base);
-    tcp->channel_fini(&f->writer[0].base);
+    channel_end(&f->reader[0]);
+    channel_end(&f->writer[0]);
     expect_other(f, 1);
     fixture_close(f, 1);
 }

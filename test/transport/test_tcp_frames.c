@@ -85,9 +85,9 @@ static void tiny_buffer(void **state) {
         got++;
     }
     assert_int_equal(got, 500);
-    assert_int_equal(two.a.node.failures + two.b.node.failures, 0);
-    tcp->channel_fini(&writer.base);
-    tcp->channel_fini(&reader.base);
+    assert_int_equal(two_failed(&two), 0);
+    channel_end(&writer);
+    channel_end(&reader);
     two_close(&two);
 }
 
@@ -115,7 +115,7 @@ static void closed_writer(void **state) {
     tcp->writer_close(&writer.base);
     assert_true(rcmi_channel_completed(&writer.base, rcmi_channel_sent(&writer.base)));
     memset(whole, 'z', 8192); /* the user's again */
-    tcp->channel_fini(&writer.base);
+    channel_end(&writer);
     assert_int_equal(reserve_slot(&next_writer.base, &slot), RCM_OK);
     rcmi_channel_commit(&next_writer.base, 10, 7);
     for (int i = 0, n = 0; n < 4 && i < 10000; i++) {
@@ -135,10 +135,10 @@ static void closed_writer(void **state) {
     }
     assert_int_equal(rcmi_channel_peek(&next_reader.base, &message), RCM_OK);
     assert_int_equal(message.meta, 7);
-    assert_int_equal(two.a.node.failures + two.b.node.failures, 0);
-    tcp->channel_fini(&reader.base);
-    tcp->channel_fini(&next_writer.base);
-    tcp->channel_fini(&next_reader.base);
+    assert_int_equal(two_failed(&two), 0);
+    channel_end(&reader);
+    channel_end(&next_writer);
+    channel_end(&next_reader);
     two_close(&two);
 }
 
@@ -159,7 +159,7 @@ static void closed_reader(void **state) {
     }
     tcp->progress(&two.b.domain);
     assert_true(two.b.link.streams[0].rx.in_payload);
-    tcp->channel_fini(&reader.base);
+    channel_end(&reader);
     /* Takes the same place in the table, but not the frames that are still under way. */
     channel_make(&two.a, &two.b, &later_writer, &later_reader);
     assert_int_equal(later_reader.index & 0xffff, writer.far_index & 0xffff);
@@ -172,12 +172,12 @@ static void closed_reader(void **state) {
     assert_int_equal(rcmi_channel_peek(&next_reader.base, &message), RCM_OK);
     assert_int_equal(message.meta, 7);
     assert_int_equal(rcmi_channel_peek(&later_reader.base, &message), RCM_AGAIN);
-    assert_int_equal(two.a.node.failures + two.b.node.failures, 0);
-    tcp->channel_fini(&later_writer.base);
-    tcp->channel_fini(&later_reader.base);
-    tcp->channel_fini(&writer.base);
-    tcp->channel_fini(&next_writer.base);
-    tcp->channel_fini(&next_reader.base);
+    assert_int_equal(two_failed(&two), 0);
+    channel_end(&later_writer);
+    channel_end(&later_reader);
+    channel_end(&writer);
+    channel_end(&next_writer);
+    channel_end(&next_reader);
     two_close(&two);
 }
 
@@ -197,9 +197,9 @@ static void down_when_full(void **state) {
     assert_true(rcmi_channel_completed(&writer.base, rcmi_channel_sent(&writer.base)));
     for (int i = 0; i < 10; i++)
         tcp->progress(&two.b.domain);
-    assert_int_equal(two.b.node.failures, 1); /* it sees the end of the stream, once */
-    tcp->channel_fini(&writer.base);
-    tcp->channel_fini(&reader.base);
+    assert_int_equal(end_failed(&two.b), 1); /* it sees the end of the stream, once */
+    channel_end(&writer);
+    channel_end(&reader);
     two_close(&two);
 }
 
@@ -235,15 +235,13 @@ static void loop_sends(void **state) {
         assert_int_equal(message.meta, n++);
         rcmi_channel_release(&reader.base);
     }
-    rcmi_loop_destroy(two.a.node.loop); /* before the objects it may be looking at */
-    two.a.node.loop = NULL;
-    tcp->channel_fini(&writer.base);
-    tcp->channel_fini(&reader.base);
+    channel_end(&writer);
+    channel_end(&reader);
     two_close(&two);
 }
 
-static void ring_wait(struct end *end, int before) {
-    for (int i = 0; atomic_load(&end->node.rings) == before; i++) {
+static void ring_wait(const struct end *end, uint32_t before) {
+    for (int i = 0; end_rings(end) == before; i++) {
         assert_true(i < 20000);
         nap();
     }
@@ -260,7 +258,8 @@ static void loop_rings(void **state) {
     assert_int_equal(rcmi_loop_start(two.b.node.loop), RCM_OK);
     struct tcp_header header = {TCP_HEADER_DATA, reader.index, 100, 5};
     static const uint8_t payload[100];
-    int fd = two.a.link.streams[0].fd, rings = atomic_load(&two.b.node.rings);
+    const int fd = two.a.link.streams[0].fd;
+    uint32_t rings = end_rings(&two.b);
     tcp->arm(&two.b.domain);
     tcp->arm(&two.b.domain);
     assert_int_equal(write(fd, &header, sizeof header), sizeof header);
@@ -270,16 +269,14 @@ static void loop_rings(void **state) {
         assert_true(i < 20000);
         nap();
     }
-    rings = atomic_load(&two.b.node.rings);
+    rings = end_rings(&two.b);
     tcp->arm(&two.b.domain);
     assert_int_equal(write(fd, payload, sizeof payload), sizeof payload);
     ring_wait(&two.b, rings);
     assert_int_equal(rcmi_channel_peek(&reader.base, &message), RCM_OK);
     assert_int_equal(message.meta, 5);
-    rcmi_loop_destroy(two.b.node.loop);
-    two.b.node.loop = NULL;
-    tcp->channel_fini(&writer.base);
-    tcp->channel_fini(&reader.base);
+    channel_end(&writer);
+    channel_end(&reader);
     two_close(&two);
 }
 
@@ -309,8 +306,8 @@ static void liar_open(struct liar *liar) {
 }
 
 static void liar_close(struct liar *liar) {
-    tcp->channel_fini(&liar->writer.base);
-    tcp->channel_fini(&liar->reader.base);
+    channel_end(&liar->writer);
+    channel_end(&liar->reader);
     end_close(&liar->end);
     close(liar->fd);
 }
@@ -326,7 +323,7 @@ static void liar_says(struct tcp_header header, const char *word) {
         header.index = liar.writer.index;
     assert_int_equal(write(liar.fd, &header, sizeof header), sizeof header);
     tcp->progress(&liar.end.domain);
-    assert_int_equal(liar.end.node.failures, 1);
+    assert_int_equal(end_failed(&liar.end), 1);
     assert_int_equal(rcmi_last_error()->status, RCM_ERR_PROTOCOL);
     assert_int_equal(rcmi_last_error()->origin, 1);
     assert_non_null(strstr(rcmi_last_error()->text, word));
@@ -368,7 +365,7 @@ static void pads(void **state) {
         assert_int_equal(write(liar.fd, "abc", 3), 3);
         for (int k = 0; k < 100 && tcp->peek(&liar.reader.base, &message) == RCM_AGAIN; k++)
             tcp->progress(&liar.end.domain);
-        assert_int_equal(liar.end.node.failures, 0);
+        assert_int_equal(end_failed(&liar.end), 0);
         assert_int_equal(tcp->peek(&liar.reader.base, &message), RCM_OK);
         assert_int_equal(message.len, 3);
         assert_int_equal(message.meta, 7);
@@ -391,10 +388,10 @@ static void too_many(void **state) {
         assert_int_equal(write(liar.fd, &late, sizeof late), sizeof late);
     }
     tcp->progress(&liar.end.domain);
-    assert_int_equal(liar.end.node.failures, 0);
+    assert_int_equal(end_failed(&liar.end), 0);
     assert_int_equal(write(liar.fd, &header, sizeof header), sizeof header);
     tcp->progress(&liar.end.domain);
-    assert_int_equal(liar.end.node.failures, 1);
+    assert_int_equal(end_failed(&liar.end), 1);
     assert_non_null(strstr(rcmi_last_error()->text, "credit of 4"));
     liar_close(&liar);
 }
@@ -446,7 +443,7 @@ static void bad_openings(void **state) {
     assert_int_equal(tcp->writer_offer(&liar.writer.base, 0, &blob), RCM_OK);
     blob.bytes[0]++; /* the slot size */
     assert_int_equal(tcp->reader_accept(&reader.base, &blob, &answer), RCM_ERR_MISMATCH);
-    tcp->channel_fini(&reader.base);
+    channel_end(&reader);
     blob.len = 3;
     assert_int_equal(tcp->link_accept(&liar.end.link, &blob), RCM_ERR_PROTOCOL);
     assert_int_equal(tcp->link_offer(&liar.end.link, &blob), RCM_OK);

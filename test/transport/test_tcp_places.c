@@ -83,10 +83,10 @@ static void lanes_through(int buffer) {
     for (size_t i = 0; i < LANES; i++) {
         assert_true(lane_of[i].got > ROUNDS / 16);
         lane_expect(&lane_of[i], 0);
-        tcp->channel_fini(&lane_of[i].writer.base);
-        tcp->channel_fini(&lane_of[i].reader.base);
+        channel_end(&lane_of[i].writer);
+        channel_end(&lane_of[i].reader);
     }
-    assert_int_equal(two.a.node.failures + two.b.node.failures, 0);
+    assert_int_equal(two_failed(&two), 0);
     two_close(&two);
 }
 
@@ -121,13 +121,13 @@ static struct pairs *pairs_open(size_t slot_bytes) {
 }
 
 static void pairs_close(struct pairs *pairs) {
-    assert_int_equal(pairs->two.a.node.failures + pairs->two.b.node.failures, 0);
+    assert_int_equal(two_failed(&pairs->two), 0);
     for (int i = 0; i < PAIRS; i++) {
-        tcp->channel_fini(&pairs->writer[i].base);
+        channel_end(&pairs->writer[i]);
         if (!pairs->reader[i].base.transport) /* closed by the test */
             continue;
         post(&pairs->reader[i].base, NULL, 0);
-        tcp->channel_fini(&pairs->reader[i].base);
+        channel_end(&pairs->reader[i]);
     }
     two_close(&pairs->two);
     free(pairs);
@@ -341,7 +341,7 @@ static void closed_readers(void **state) {
             assert_false(pair_take(pairs, round % 2, 8192, pairs->sent - 1));
         }
         struct tcp_channel *reader = &pairs->reader[closed];
-        tcp->channel_fini(&reader->base);
+        channel_end(reader);
         memset(reader, POISON, sizeof *reader);
         pairs_look(pairs);
         pair_send(pairs, closed, 8192); /* is dropped */
