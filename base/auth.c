@@ -21,7 +21,7 @@
 #include <stdio.h>
 #endif
 
-enum { TOTAL = RCMI_AUTH_HELLO + RCMI_AUTH_MAC, MAGIC = 8, ROLE_AT = MAGIC, NONCE_AT = MAGIC + 1 };
+enum { TOTAL = RCMI_AUTH_TOTAL, MAGIC = RCMI_AUTH_ROLE, ROLE_AT = MAGIC, NONCE_AT = ROLE_AT + 1 };
 
 static const char magic[MAGIC + 1] = "RCMAUTH1";
 
@@ -87,7 +87,7 @@ static rcm_status auth_supported(void) {
 
 /* HMAC(secret, label || role || nonce || the other's nonce), where the first two are as they
  * stand in the hello of the side that is proved. */
-static rcm_status auth_mac(const char *secret, const uint8_t *hello, const uint8_t *other,
+rcm_status rcmi_auth_proof(const char *secret, const uint8_t *hello, const uint8_t *other,
                            uint8_t ret_mac[RCMI_AUTH_MAC]) {
     static const char label[] = "ringcomm-auth-1";
     enum { LABEL = sizeof label - 1, TEXT = LABEL + 1 + 2 * RCMI_AUTH_NONCE };
@@ -115,7 +115,7 @@ static rcm_status auth_supported(void) {
                      "cannot prove it");
 }
 
-static rcm_status auth_mac(const char *secret, const uint8_t *hello, const uint8_t *other,
+rcm_status rcmi_auth_proof(const char *secret, const uint8_t *hello, const uint8_t *other,
                            uint8_t ret_mac[RCMI_AUTH_MAC]) {
     (void)secret, (void)hello, (void)other, (void)ret_mac;
     return auth_supported();
@@ -128,7 +128,8 @@ static bool mac_equal(const uint8_t *a, const uint8_t *b) {
 
 #endif
 
-rcm_status rcmi_auth_start(struct rcmi_auth *auth, const char *secret, bool initiator) {
+rcm_status rcmi_auth_start_with(struct rcmi_auth *auth, const char *secret, bool initiator,
+                                const uint8_t nonce[RCMI_AUTH_NONCE]) {
     memset(auth, 0, sizeof *auth);
     auth->secret = secret;
     auth->initiator = initiator;
@@ -141,10 +142,16 @@ rcm_status rcmi_auth_start(struct rcmi_auth *auth, const char *secret, bool init
         return rcmi_fail(RCM_ERR_INVALID, 0, "the secret is empty");
     memcpy(auth->out, magic, MAGIC);
     auth->out[ROLE_AT] = initiator ? 'I' : 'A';
-    status = rcmi_random(auth->out + NONCE_AT, RCMI_AUTH_NONCE);
-    if (status == RCM_OK)
-        auth->out_ready = RCMI_AUTH_HELLO;
-    return status;
+    memcpy(auth->out + NONCE_AT, nonce, RCMI_AUTH_NONCE);
+    auth->out_ready = RCMI_AUTH_HELLO;
+    return RCM_OK;
+}
+
+rcm_status rcmi_auth_start(struct rcmi_auth *auth, const char *secret, bool initiator) {
+    uint8_t nonce[RCMI_AUTH_NONCE] = {0};
+    rcm_status status = secret ? rcmi_random(nonce, sizeof nonce) : RCM_OK;
+    memset(auth, 0, sizeof *auth);
+    return status == RCM_OK ? rcmi_auth_start_with(auth, secret, initiator, nonce) : status;
 }
 
 bool rcmi_auth_wants_write(const struct rcmi_auth *auth) {
@@ -178,7 +185,8 @@ static rcm_status auth_check_hello(const struct rcmi_auth *auth) {
 static rcm_status auth_add_proof(struct rcmi_auth *auth) {
     if (auth->in_done < RCMI_AUTH_HELLO || auth->out_ready == TOTAL)
         return RCM_OK;
-    rcm_status status = auth_mac(auth->secret, auth->out, auth->in, auth->out + RCMI_AUTH_HELLO);
+    rcm_status status =
+        rcmi_auth_proof(auth->secret, auth->out, auth->in, auth->out + RCMI_AUTH_HELLO);
     if (status == RCM_OK)
         auth->out_ready = TOTAL;
     return status;
@@ -202,7 +210,7 @@ static rcm_status auth_receive(struct rcmi_auth *auth, int fd) {
 
 static rcm_status auth_check_proof(const struct rcmi_auth *auth) {
     uint8_t expected[RCMI_AUTH_MAC];
-    rcm_status status = auth_mac(auth->secret, auth->in, auth->out, expected);
+    rcm_status status = rcmi_auth_proof(auth->secret, auth->in, auth->out, expected);
     if (status != RCM_OK)
         return status;
     if (!mac_equal(expected, auth->in + RCMI_AUTH_HELLO))

@@ -20,19 +20,25 @@
 
 #define RCMI_AUTH_NONCE 32
 #define RCMI_AUTH_MAC   32
-#define RCMI_AUTH_HELLO (8 + 1 + RCMI_AUTH_NONCE)
+#define RCMI_AUTH_ROLE                                                                             \
+    8 /* where in the hello the role stands; before it the magic, then the nonce */
+#define RCMI_AUTH_HELLO (RCMI_AUTH_ROLE + 1 + RCMI_AUTH_NONCE)
+#define RCMI_AUTH_TOTAL (RCMI_AUTH_HELLO + RCMI_AUTH_MAC) /* bytes that each side sends */
 
 struct rcmi_auth {
     const char *secret; /* NULL: none; must outlive the handshake */
     bool initiator;
-    uint8_t out[RCMI_AUTH_HELLO + RCMI_AUTH_MAC];
-    uint8_t in[RCMI_AUTH_HELLO + RCMI_AUTH_MAC];
+    uint8_t out[RCMI_AUTH_TOTAL];
+    uint8_t in[RCMI_AUTH_TOTAL];
     size_t out_ready, out_done, in_done;
 };
 
 /* RCM_ERR_UNSUPPORTED if a secret is given and the library was built without libcrypto,
  * RCM_ERR_INVALID if it is empty. */
 rcm_status rcmi_auth_start(struct rcmi_auth *auth, const char *secret, bool initiator);
+/* The same with a nonce of the caller's, for tests: one that is used twice proves nothing. */
+rcm_status rcmi_auth_start_with(struct rcmi_auth *auth, const char *secret, bool initiator,
+                                const uint8_t nonce[RCMI_AUTH_NONCE]);
 
 /* Goes as far as the non-blocking socket allows, never reading past the handshake. RCM_OK when
  * both sides are proved, RCM_AGAIN (poll for POLLIN, and POLLOUT if rcmi_auth_wants_write),
@@ -40,6 +46,11 @@ rcm_status rcmi_auth_start(struct rcmi_auth *auth, const char *secret, bool init
  * wrong byte), RCM_ERR_PEER if it left before it proved anything. The caller keeps the deadline. */
 rcm_status rcmi_auth_step(struct rcmi_auth *auth, int fd);
 bool rcmi_auth_wants_write(const struct rcmi_auth *auth);
+
+/* The proof of the side whose hello this is, to the side whose hello is other; both in out and in.
+ * Secrets are supported: one was started. */
+rcm_status rcmi_auth_proof(const char *secret, const uint8_t *hello, const uint8_t *other,
+                           uint8_t ret_mac[RCMI_AUTH_MAC]);
 
 /* len random bytes from the kernel. */
 rcm_status rcmi_random(void *buf, size_t len);

@@ -200,7 +200,7 @@ static rcmi_deadline earlier(rcmi_deadline a, rcmi_deadline b) {
     return a < b ? a : b;
 }
 
-static rcm_status conn_prove(struct rcmi_conn *conn, const char *secret, rcmi_deadline deadline) {
+rcm_status rcmi_conn_prove(struct rcmi_conn *conn, const char *secret, rcmi_deadline deadline) {
     struct rcmi_auth auth;
     rcm_status status = rcmi_auth_start(&auth, secret, true);
     if (status != RCM_OK || !secret)
@@ -218,8 +218,7 @@ static rcm_status conn_prove(struct rcmi_conn *conn, const char *secret, rcmi_de
     return status;
 }
 
-/* The opening of the dialect, and the question whether the server is one of ours. */
-static rcm_status conn_greet(struct rcmi_conn *conn, rcmi_deadline deadline) {
+rcm_status rcmi_conn_greet(struct rcmi_conn *conn, rcmi_deadline deadline) {
     static const struct rcmi_bytes features = {RCMI_WIRE_FEATURES, sizeof RCMI_WIRE_FEATURES - 1};
     const uint32_t magic = RCMI_WIRE_MAGIC;
     uint8_t answer = RCMI_WIRE_NOT_READY;
@@ -295,9 +294,9 @@ static rcm_status conn_try(const struct rcmi_sockaddr *addr, const char *secret,
     *ret_connected = status == RCM_OK;
     deadline = earlier(deadline, rcmi_deadline_in(ATTEMPT_MS));
     if (status == RCM_OK)
-        status = conn_prove(conn, secret, deadline);
+        status = rcmi_conn_prove(conn, secret, deadline);
     if (status == RCM_OK)
-        status = conn_greet(conn, deadline);
+        status = rcmi_conn_greet(conn, deadline);
     if (status == RCM_ERR_PEER && *ret_connected && !secret)
         status = conn_greet_old(conn, addr, deadline);
     if (status == RCM_OK)

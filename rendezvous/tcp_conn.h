@@ -29,6 +29,11 @@ rcm_status rcmi_conn_open(const char *host, int port, const char *secret, rcmi_d
                           struct rcmi_conn **ret_conn);
 void rcmi_conn_close(struct rcmi_conn *conn);
 
+/* Steps of rcmi_conn_open, on a connection that stands: the proof of the secret, if there is one,
+ * and the opening of the dialect, with the question whether the server is one of ours. */
+rcm_status rcmi_conn_prove(struct rcmi_conn *conn, const char *secret, rcmi_deadline deadline);
+rcm_status rcmi_conn_greet(struct rcmi_conn *conn, rcmi_deadline deadline);
+
 /* A request grows in conn->out. The opcode is put as the server's dialect has it;
  * RCM_ERR_UNSUPPORTED where that has none. */
 rcm_status rcmi_conn_put_opcode(struct rcmi_conn *conn, enum rcmi_wire_op op);

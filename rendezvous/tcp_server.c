@@ -340,7 +340,7 @@ static void server_drop_silent(void *arg) {
 
 /* ---- Accepting ----------------------------------------------------------------------------- */
 
-static void client_create(struct rcmi_server *s, int fd) {
+void rcmi_server_accepted(struct rcmi_server *s, int fd) {
     if (s->nfresh >= s->max_fresh)
         (void)server_make_room(s);
     struct rcmi_client *c = calloc(1, sizeof *c);
@@ -376,7 +376,7 @@ static void server_accept(void *arg, uint32_t events) {
             continue;
         if (status != RCM_OK)
             break;
-        client_create(s, fd);
+        rcmi_server_accepted(s, fd);
     }
     if (status != RCM_OK && status != RCM_AGAIN) {
         /* Out of descriptors: the waiting connection would wake us at once, so look away. */
@@ -424,16 +424,16 @@ void rcmi_server_stop(struct rcmi_server *s) {
     free(s);
 }
 
-rcm_status rcmi_server_start(int listen_fd, const char *secret, bool allow_plain,
-                             struct rcmi_server **ret_server) {
+rcm_status rcmi_server_create(const char *secret, bool allow_plain,
+                              struct rcmi_server **ret_server) {
     struct rcmi_auth probe;
     rcm_status status = rcmi_auth_start(&probe, secret, false); /* built with libcrypto? */
-    struct rcmi_server *s = status == RCM_OK ? calloc(1, sizeof *s) : NULL;
-    if (!s) {
-        rcmi_fd_close(&listen_fd);
-        return status != RCM_OK ? status : rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a server");
-    }
-    s->listener = (struct rcmi_watch){.fd = listen_fd, .ready = server_accept, .arg = s};
+    if (status != RCM_OK)
+        return status;
+    struct rcmi_server *s = calloc(1, sizeof *s);
+    if (!s)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a server");
+    s->listener = (struct rcmi_watch){.fd = -1, .ready = server_accept, .arg = s};
     s->accept_again = (struct rcmi_timer){.fire = server_accept_again, .arg = s};
     s->drop = (struct rcmi_timer){.fire = server_drop_silent, .arg = s};
     s->allow_plain = allow_plain;
@@ -446,7 +446,22 @@ rcm_status rcmi_server_start(int listen_fd, const char *secret, bool allow_plain
     if (status == RCM_OK)
         status = rcmi_loop_create("rcm-store", NULL, NULL, &s->loop);
     if (status == RCM_OK)
-        status = rcmi_loop_watch(s->loop, &s->listener, EPOLLIN);
+        *ret_server = s;
+    else
+        rcmi_server_stop(s);
+    return status;
+}
+
+rcm_status rcmi_server_start(int listen_fd, const char *secret, bool allow_plain,
+                             struct rcmi_server **ret_server) {
+    struct rcmi_server *s = NULL;
+    rcm_status status = rcmi_server_create(secret, allow_plain, &s);
+    if (status != RCM_OK) {
+        rcmi_fd_close(&listen_fd);
+        return status;
+    }
+    s->listener.fd = listen_fd;
+    status = rcmi_loop_watch(s->loop, &s->listener, EPOLLIN);
     if (status == RCM_OK)
         status = rcmi_loop_start(s->loop);
     if (status == RCM_OK)

@@ -81,6 +81,13 @@ rcm_status rcmi_server_start(int listen_fd, const char *secret, bool allow_plain
                              struct rcmi_server **ret_server);
 void rcmi_server_stop(struct rcmi_server *server);
 
+/* What rcmi_server_start is made of: a server that listens nowhere yet, and whose loop has no
+ * thread; and a connection that was accepted, which is the server's from then on. It is driven by
+ * its watch, and the server by its timers: on the loop's thread, or where there is none. */
+rcm_status rcmi_server_create(const char *secret, bool allow_plain,
+                              struct rcmi_server **ret_server);
+void rcmi_server_accepted(struct rcmi_server *server, int fd);
+
 /* ---- Between the three files --------------------------------------------------------------- */
 
 #define RCMI_CLIENT_OUT_HIGH (16u * 1024 * 1024) /* no more is read of a client that reads not */

@@ -6,18 +6,9 @@
  */
 #include "fuzz.h"
 #include <string.h>
-#include <sys/random.h>
-
-static ssize_t constant_random(void *buf, size_t len, unsigned flags) {
-    (void)flags;
-    memset(buf, 0x5a, len);
-    return (ssize_t)len;
-}
-#define getrandom constant_random
-#include "../../base/auth.c"
-
 #include <sys/socket.h>
 #include <unistd.h>
+#include "auth.h"
 
 static rcm_status feed(struct rcmi_auth *auth, const int fds[2], struct fuzz_input *in,
                        size_t piece) {
@@ -34,11 +25,13 @@ static rcm_status feed(struct rcmi_auth *auth, const int fds[2], struct fuzz_inp
 /* Proved means: the right bytes came, and not one more was read. */
 static void check_proved(const struct rcmi_auth *auth, int fd, size_t left) {
     uint8_t mac[RCMI_AUTH_MAC], rest;
-    fuzz_require(auth->in_done == TOTAL && auth->out_done == TOTAL, "both have said all");
-    fuzz_require(auth_mac(auth->secret, auth->in, auth->out, mac) == RCM_OK &&
+    fuzz_require(auth->in_done == RCMI_AUTH_TOTAL && auth->out_done == RCMI_AUTH_TOTAL,
+                 "both have said all");
+    fuzz_require(rcmi_auth_proof(auth->secret, auth->in, auth->out, mac) == RCM_OK &&
                      memcmp(mac, auth->in + RCMI_AUTH_HELLO, sizeof mac) == 0,
                  "who is proved knows the secret");
-    fuzz_require(auth->in[ROLE_AT] != auth->out[ROLE_AT], "nobody is let in by our own words");
+    fuzz_require(auth->in[RCMI_AUTH_ROLE] != auth->out[RCMI_AUTH_ROLE],
+                 "nobody is let in by our own words");
     bool more = recv(fd, &rest, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
     fuzz_require(more || left == 0, "what follows is not touched");
 }
@@ -46,10 +39,12 @@ static void check_proved(const struct rcmi_auth *auth, int fd, size_t left) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input in = {data, size};
     struct rcmi_auth auth;
+    uint8_t nonce[RCMI_AUTH_NONCE];
     int fds[2];
     uint8_t flags = fuzz_u8(&in);
     size_t piece = flags >> 2 ? flags >> 2 : SIZE_MAX, sent = in.left;
-    if (rcmi_auth_start(&auth, "fuzz secret", flags & 1) != RCM_OK)
+    memset(nonce, 0x5a, sizeof nonce);
+    if (rcmi_auth_start_with(&auth, "fuzz secret", flags & 1, nonce) != RCM_OK)
         return 0; /* without libcrypto there is nothing to fuzz */
     fuzz_socketpair(fds);
     rcm_status status = feed(&auth, fds, &in, piece);
@@ -60,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     fuzz_judge(status);
     if (status == RCM_OK)
-        check_proved(&auth, fds[0], sent - in.left - TOTAL);
+        check_proved(&auth, fds[0], sent - in.left - RCMI_AUTH_TOTAL);
     close(fds[0]);
     close(fds[1]);
     return 0;

@@ -5,12 +5,11 @@
  * operations, bit 1: it is of the old dialect; then all that it says before it hangs up.
  */
 #include "fuzz.h"
-#include <unistd.h>
-
-#include "../../rendezvous/tcp_conn.c"
-
+#include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include "tcp_calls.h"
+#include "tcp_conn.h"
 
 enum { KEYS = 3, LIMIT_MS = 2000 };
 
@@ -60,9 +59,9 @@ static rcm_status call(struct rcmi_conn *conn, uint8_t which, rcmi_deadline dead
     rcm_status status;
     switch (which) {
     case 0:
-        return conn_greet(conn, deadline);
+        return rcmi_conn_greet(conn, deadline);
     case 1:
-        return conn_prove(conn, "fuzz secret", deadline);
+        return rcmi_conn_prove(conn, "fuzz secret", deadline);
     case 2:
         return rcmi_call_add(conn, keys[0], -5, deadline, &result, &number);
     case 3:

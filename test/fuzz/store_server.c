@@ -10,10 +10,11 @@
  * No thread: what the loop would call is called here.
  */
 #include "fuzz.h"
-#include "../../rendezvous/tcp_server.c"
-
+#include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "tcp_server.h"
 
 enum { STEPS = 300, ROUNDS = 50 };
 
@@ -24,11 +25,7 @@ static int ends[2];  /* the server's; -1: it has dropped the client */
 static bool dropped;
 
 static void server_make(void) {
-    server = calloc(1, sizeof *server);
-    fuzz_require(server && rcmi_loop_create("fuzz", NULL, NULL, &server->loop) == RCM_OK,
-                 "a server can be made");
-    server->listener.fd = -1;
-    server->drop = (struct rcmi_timer){.fire = server_drop_silent, .arg = server};
+    fuzz_require(rcmi_server_create(NULL, false, &server) == RCM_OK, "a server can be made");
     server->max_fresh = 2;
 }
 
@@ -60,7 +57,7 @@ static void check_output(const struct rcmi_client *c) {
 static void serve(int i, uint32_t events) {
     struct rcmi_client *c = client_at(ends[i]);
     for (int round = 0; c && round < ROUNDS; round++) {
-        client_ready(c, events);
+        c->watch.ready(c, events);
         forget_dropped();
         fuzz_drain(peers[i]);
         c = client_at(ends[i]);
@@ -79,7 +76,7 @@ static void hang_up(int i) {
     bool before = dropped;
     struct rcmi_client *c = client_at(ends[i]);
     if (c)
-        client_ready(c, EPOLLIN | EPOLLHUP);
+        c->watch.ready(c, EPOLLIN | EPOLLHUP);
     fuzz_require(ends[i] < 0 || !client_at(ends[i]), "a client that left is gone");
     forget_dropped();
     dropped = before;
@@ -90,7 +87,7 @@ static void come(int i) {
     fuzz_socketpair(fds);
     ends[i] = fds[0];
     peers[i] = fds[1];
-    client_create(server, fds[0]);
+    rcmi_server_accepted(server, fds[0]);
 }
 
 static void step(struct fuzz_input *in) {
@@ -100,7 +97,7 @@ static void step(struct fuzz_input *in) {
     if ((op & 127) == 126) {
         for (struct rcmi_client *c = server->fresh; c; c = c->fresh_next)
             c->drop_at = 0;
-        server_drop_silent(server);
+        server->drop.fire(server);
         forget_dropped();
     } else if ((op & 127) == 127) {
         hang_up(i);
