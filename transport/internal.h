@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the files of the framework (node, address, listen, connection, dial, link, control,
- * heartbeat, channel) share. Transports use only what stands under "for transports".
+ * heartbeat, channel) share. Transports do not see it: what they may use is row.h.
  *
  * Everything here but what is marked otherwise belongs to the loop thread; other threads come in
  * through rcmi_loop_call or the node's outbox. Links are never freed before the node, so that a
@@ -27,18 +27,18 @@
 #include "auth.h"
 #include "fd.h"
 #include "log.h"
+#include "row.h"
 #include "transport.h"
 
-#define RCMI_TRANSPORTS_MAX 8
-#define RCMI_LISTENERS_MAX  8
-#define RCMI_ADDRESSES_MAX  16
-#define RCMI_ADDRESS_MAX    1024 /* bytes of an address blob */
-#define RCMI_UNIX_NAME_MAX  100
-#define RCMI_IFACE_MAX      16 /* an interface's name with its NUL */
-#define RCMI_LACKS_MAX      160
-#define RCMI_MESSAGE_MAX    4096
-#define RCMI_PENDING_MAX    4096 /* channels a peer may open ahead of us */
-#define RCMI_PENDING_FDS    4    /* ... and times max_strangers the descriptors of all those */
+#define RCMI_LISTENERS_MAX 8
+#define RCMI_ADDRESSES_MAX 16
+#define RCMI_ADDRESS_MAX   1024 /* bytes of an address blob */
+#define RCMI_UNIX_NAME_MAX 100
+#define RCMI_IFACE_MAX     16 /* an interface's name with its NUL */
+#define RCMI_LACKS_MAX     160
+#define RCMI_MESSAGE_MAX   4096
+#define RCMI_PENDING_MAX   4096 /* channels a peer may open ahead of us */
+#define RCMI_PENDING_FDS   4    /* ... and times max_strangers the descriptors of all those */
 #define RCMI_QUEUE_MAX                                                                             \
     ((size_t)16 << 20)            /* bytes of a control stream that a peer leaves unread           \
                                    */
@@ -81,8 +81,6 @@ bool rcmi_list_has(const char *list, const char *name);
 bool rcmi_sockaddr_loopback(const struct rcmi_sockaddr *addr);
 void rcmi_sockaddr_set_port(struct rcmi_sockaddr *addr, uint16_t port);
 uint16_t rcmi_sockaddr_port(const struct rcmi_sockaddr *addr);
-/* Does this TCP connection end on the host on which it begins, as far as its addresses tell? */
-bool rcmi_socket_stays_home(int fd);
 /* An address of an interface of this host, port 0. */
 struct rcmi_interface {
     struct rcmi_sockaddr addr;
@@ -487,6 +485,8 @@ void rcmi_control_drain(struct rcmi_link *link);
 void rcmi_control_stop(struct rcmi_link *link);
 /* Delivers frames that this node sent to itself. True if there was any. */
 bool rcmi_control_loopback(struct rcmi_node *node);
+/* Closes the descriptors that were not taken. */
+void rcmi_blob_close(struct rcmi_blob *blob);
 
 /* ---- memory.c -------------------------------------------------------------------------------- */
 
@@ -565,26 +565,5 @@ rcm_status rcmi_registry_select(struct rcmi_node *node);
 const struct rcmi_transport *rcmi_registry_memory(const char *list);
 /* Is there a transport in both lists of names, if !same_host one that serves ranks of two hosts? */
 bool rcmi_registry_serves(const char *list, const char *other, bool same_host);
-
-/* ---- chaos/ ---------------------------------------------------------------------------------- */
-
-/* The row "chaos:NAME" that is inner with faults as RINGCOMM_CHAOS says; NULL if inner is NULL or
- * cannot be wrapped. */
-const struct rcmi_transport *rcmi_chaos_wrap(const struct rcmi_transport *inner);
-
-/* ---- For transports -------------------------------------------------------------------------- */
-
-/* The bell and the status page of this node shall lie here. Only in domain_init; at most one
- * transport does it. */
-void rcmi_node_place_head(struct rcmi_node *node, struct rcmi_bell *bell, void *status_page);
-/* peer's status page, readable until the domain's fini. In link_accept. */
-void rcmi_node_place_peer_page(struct rcmi_node *node, int peer, const void *page);
-/* This node's world rank. */
-int rcmi_node_rank(const struct rcmi_node *node);
-
-/* Zeroed memory that starts on a cache line. Free with free. NULL with the thread's error set. */
-void *rcmi_zalloc(size_t bytes);
-
-void rcmi_blob_close(struct rcmi_blob *blob);
 
 #endif

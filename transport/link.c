@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include "internal.h"
 #include "log.h"
 
@@ -168,6 +169,22 @@ void rcmi_node_link_failed(struct rcmi_node *node, int peer) {
     }
     pthread_mutex_unlock(&node->lock);
     rcmi_loop_wake(node->loop);
+}
+
+void rcmi_node_hang_up(struct rcmi_node *node, int peer) {
+    const struct rcmi_link *link = rcmi_node_link(node, peer);
+    if (link && link->control.fd >= 0)
+        (void)shutdown(link->control.fd, SHUT_RDWR);
+}
+
+void rcmi_node_isolate(struct rcmi_node *node, const char *why) {
+    for (int peer = 0; peer < node->config.nranks; peer++) {
+        if (peer == node->config.rank)
+            continue;
+        (void)rcmi_link_need(node, peer);
+        (void)rcmi_fail_peer(RCM_ERR_PEER, peer, "%s", why);
+        rcmi_node_link_failed(node, peer);
+    }
 }
 
 bool rcmi_links_take_failed(struct rcmi_node *node) {

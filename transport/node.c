@@ -373,6 +373,28 @@ int rcmi_node_rank(const struct rcmi_node *node) {
     return node->config.rank;
 }
 
+int rcmi_node_nranks(const struct rcmi_node *node) {
+    return node->config.nranks;
+}
+
+uint64_t rcmi_node_job(const struct rcmi_node *node) {
+    return node->config.job;
+}
+
+void *rcmi_node_domain(const struct rcmi_node *node, const struct rcmi_transport *row) {
+    for (int i = 0; i < node->ndomains; i++)
+        if (node->domains[i].transport == row)
+            return node->domains[i].data;
+    return NULL;
+}
+
+const struct rcmi_transport *rcmi_node_row(const struct rcmi_node *node, const void *domain) {
+    for (int i = 0; i < node->ndomains; i++)
+        if (node->domains[i].data == domain)
+            return node->domains[i].transport;
+    return NULL;
+}
+
 const char *rcmi_node_transport(struct rcmi_node *node, int peer) {
     const struct rcmi_link *link =
         peer >= 0 && peer < node->config.nranks ? rcmi_node_link(node, peer) : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Slots of the rows of transports that have no memory to share, no posted receives, cannot get, or
  * do not know what has become of a message. */
-#include "transport.h"
+#include "row.h"
 
 rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory) {
     (void)domain;

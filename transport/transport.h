@@ -17,7 +17,8 @@
  *             of its own: what one channel leaves unread never blocks another.
  *
  * Part 1 is for the rooms above (the executor, point to point). Part 2 is the table that each
- * transport fills, and what the framework (node.c, link.c, channel.c) does around it.
+ * transport fills, and what the framework (node.c, link.c, channel.c) does around it; what a
+ * transport may use of the framework is row.h.
  *
  * Why channels have reserve/commit and peek/release, and no post_send: a step writes its result
  * straight into the slot that travels and reads its source where it arrived, so shared memory needs
@@ -273,10 +274,6 @@ rcm_status rcmi_channel_state(const struct rcmi_channel *channel);
  * for the channel (the peer died, sent nonsense, the node is closing).
  */
 
-/* For transports: a thread sleeps on the descriptors that `attend` gives, or is about to ask for
- * them. Any thread. */
-bool rcmi_node_polled(const struct rcmi_node *node);
-
 /* Messages of up to so many bytes may travel beside the slots: then more of them may be under way
  * than there are slots, the next reserve gives the same slot, and the reader has no reply. */
 #define RCMI_TINY 128
@@ -481,23 +478,6 @@ struct rcmi_transport {
     bool (*help)(struct rcmi_channel *channel);
 };
 
-/* For the rows of transports without memory that peers can map, whose readers tell late what they
- * have taken, without posted receives, or that cannot get. */
-rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory);
-void rcmi_no_memory_give(void *domain, void *memory);
-rcm_status rcmi_no_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);
-void rcmi_no_memory_unregister(void *domain, void *own);
-bool rcmi_always_taken(struct rcmi_channel *channel, uint64_t number);
-bool rcmi_no_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted);
-rcm_status rcmi_no_get(struct rcmi_channel *channel, const struct rcmi_mem *place, uint64_t remote,
-                       bool helped, bool *moved);
-bool rcmi_no_help(struct rcmi_channel *channel);
-
-/* What `transport` remembers of the registration that mem lies in, NULL if there is none. *ret_at:
- * where in it mem begins. */
-void *rcmi_registration_of(const struct rcmi_mem *mem, const struct rcmi_transport *transport,
-                           size_t *ret_at);
-
 /* All transports, in order of preference; ends with NULL. A new one is its folder and a word in
  * the list of meson.build. */
 extern const struct rcmi_transport *const rcmi_transports[];
@@ -524,15 +504,6 @@ struct rcmi_channel {
 
 /* Sets the thread's error for a failed or opening channel and returns its state. Not inlined. */
 rcm_status rcmi_channel_not_ready(const struct rcmi_channel *channel);
-
-/* For transports: the data plane to peer is of no use any more, for the reason in the thread's
- * error. Returns at once; the loop thread soon loses the link (link_down, peer_lost). Any thread,
- * also under a transport's own locks. */
-void rcmi_node_link_failed(struct rcmi_node *node, int peer);
-/* For transports: nothing more comes of the channel here, for the reason in the thread's error, and
- * the link is well: memory that its user gave for a message is of no use. No message of it
- * completes any more. Any thread, also under a transport's own locks. */
-void rcmi_channel_fail(struct rcmi_channel *channel);
 
 static inline rcm_status rcmi_channel_reserve(struct rcmi_channel *c, size_t len,
                                               struct rcmi_reserved *ret_reserved) {

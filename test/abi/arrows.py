@@ -3,7 +3,8 @@
 """The test of the arrows: arrows.py SOURCE_ROOT [--nm NM] [--archive ROOM=FILE ...]
 
 Each room (a folder of the source), and each part of a room that is a library of its own (a folder in
-it), may use only what is below it. Two things are read: the
+it), may use only what is below it; the rows of transport/ see nothing of its framework but row.h,
+and no test includes a source of the library. Two things are read: the
 #include lines of each room's files, and the undefined symbols of each room's static archive, which
 must be defined in the room itself, in a room it may use, or outside of the library. Public
 functions (rcm_...) may be defined in any room and used by all. Prints each broken arrow; exit
@@ -27,6 +28,9 @@ MAY_USE = {
     'api/diagnosis': ['api/members', 'algorithms', 'transport', 'rendezvous', 'kernels', 'base'],
     'api': ['api/p2p', 'api/agreement', 'api/diagnosis', 'api/members', 'algorithms', 'kernels', 'transport', 'rendezvous', 'base'],
 }
+# Headers of a room's framework: the room's own folders that are no part (the rows of the
+# transports) may include neither these nor each other's.
+FRAMEWORK = {'transport': ['internal.h', 'endpoint_internal.h']}
 PUBLIC_HEADER = 'ringcomm.h'  # of api/, open to all
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -69,6 +73,33 @@ def rooms_of_include(root, room, path, name, headers):
     return {room} if room in owners else owners
 
 
+def hidden_from_row(root, path, name):
+    """Whether a file of a row includes what rows may not see."""
+    room, row, *rest = os.path.relpath(path, root).split(os.sep)
+    if room not in FRAMEWORK or not rest:
+        return False
+    places = [os.path.dirname(path), os.path.join(root, room), root]
+    meant = next((os.path.relpath(os.path.normpath(os.path.join(place, name)), root)
+                  for place in places if os.path.exists(os.path.join(place, name))), name)
+    parts = meant.split(os.sep)
+    return parts[0] == room and (parts[1] in FRAMEWORK[room] or (len(parts) > 2 and parts[1] != row))
+
+
+def check_tests(root):
+    """Tests that include a source of the library instead of linking it."""
+    broken = []
+    for folder, _, names in os.walk(os.path.join(root, 'test')):
+        for name in sorted(name for name in names if name.endswith(('.c', '.h'))):
+            path = os.path.join(folder, name)
+            with open(path, encoding='utf-8') as f:
+                for number, line in enumerate(f, 1):
+                    match = INCLUDE.match(line)
+                    if match and match[2].endswith('.c'):
+                        broken.append(f'{os.path.relpath(path, root)}:{number}: a test may not '
+                                      f'include {match[2]}')
+    return broken
+
+
 def check_includes(root):
     broken, lines = [], 0
     headers = headers_of_rooms(root)
@@ -81,9 +112,12 @@ def check_includes(root):
                 if not match or os.path.basename(match[2]) == PUBLIC_HEADER:
                     continue
                 lines += 1
+                where = f'{os.path.relpath(path, root)}:{number}'
+                if hidden_from_row(root, path, match[2]):
+                    broken.append(f'{where}: a row may not include {match[2]}, only row.h and what '
+                                  'it includes')
                 owners = rooms_of_include(root, room, path, match[2], headers)
                 if owners and not owners & {room, *allowed}:
-                    where = f'{os.path.relpath(path, root)}:{number}'
                     broken.append(f'{where}: {room} may not include {match[2]} '
                                   f'of {" or ".join(sorted(owners))}')
     return broken, lines
@@ -131,6 +165,7 @@ def main():
     if archives and set(archives) != set(MAY_USE):
         sys.exit(f'archives of {sorted(archives)} given, of {sorted(MAY_USE)} wanted')
     broken, lines = check_includes(args.root)
+    broken += check_tests(args.root)
     uses = 0
     if archives:
         more, uses = check_symbols(args.nm, archives)

@@ -7,7 +7,7 @@
  * What it shows: reserve hands out registered staging memory, commit posts both, release returns
  * the credit, nothing else is asked for.
  */
-#include "transport.h"
+#include "row.h"
 
 /* Stands for struct ibv_qp and its calls. */
 struct queue_pair;

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "log.h"
@@ -26,28 +25,15 @@ void chaos_ring_at(struct chaos_domain *domain, rcmi_deadline at) {
     pthread_mutex_unlock(&domain->lock);
 }
 
-/* All links at once, before anybody is told; those too that are not made yet, or one that comes up
- * later would tell what became of the others. */
-static void isolate(struct rcmi_node *node) {
-    for (int peer = 0; peer < node->config.nranks; peer++) {
-        if (peer == node->config.rank)
-            continue;
-        (void)rcmi_link_need(node, peer);
-        (void)rcmi_fail_peer(RCM_ERR_PEER, peer, "the chaos transport cut all links");
-        rcmi_node_link_failed(node, peer);
-    }
-}
-
 /* What only the loop thread can do. */
 static void strike_from_loop(struct chaos_domain *domain) {
     const int peer = atomic_exchange_explicit(&domain->to_strike, -1, memory_order_relaxed);
-    const struct rcmi_link *link = peer >= 0 ? rcmi_node_link(domain->node, peer) : NULL;
-    if (!link || link->control.fd < 0)
+    if (peer < 0 || rcmi_node_gone(domain->node, peer))
         return;
     if (domain->orders.fault == CHAOS_ISOLATE)
-        isolate(domain->node);
+        rcmi_node_isolate(domain->node, "the chaos transport cut all links");
     else
-        (void)shutdown(link->control.fd, SHUT_RDWR); /* both sides see the end */
+        rcmi_node_hang_up(domain->node, peer);
 }
 
 /* Readers look again; who finds its message not due yet starts the timer again. */
@@ -73,19 +59,8 @@ static struct chaos_domain *domain_of(void *domain) {
 }
 
 struct chaos_domain *chaos_domain_find(const struct rcmi_channel *channel) {
-    const struct rcmi_node *node = channel->node;
-    for (int i = 0; i < node->ndomains; i++)
-        if (node->domains[i].transport == channel->transport)
-            return domain_of(node->domains[i].data);
-    return NULL;
-}
-
-static const struct chaos_transport *transport_of(const struct rcmi_node *node,
-                                                  const void *domain) {
-    for (int i = 0; i < node->ndomains; i++)
-        if (node->domains[i].data == domain)
-            return (const struct chaos_transport *)node->domains[i].transport;
-    return NULL;
+    void *domain = rcmi_node_domain(channel->node, channel->transport);
+    return domain ? domain_of(domain) : NULL;
 }
 
 static rcm_status domain_timer(struct chaos_domain *chaos) {
@@ -100,7 +75,7 @@ static rcm_status chaos_domain_init(void *domain, struct rcmi_node *node) {
     struct chaos_domain *chaos = domain_of(domain);
     const char *text = rcmi_setting("RINGCOMM_CHAOS");
     chaos->node = node;
-    chaos->transport = transport_of(node, domain);
+    chaos->transport = (const struct chaos_transport *)rcmi_node_row(node, domain);
     chaos->timer = -1;
     chaos->timer_at = RCMI_NEVER;
     atomic_init(&chaos->stalled, -1);
@@ -109,10 +84,10 @@ static rcm_status chaos_domain_init(void *domain, struct rcmi_node *node) {
     chaos->made = true;
     rcm_status status = chaos->transport->inner->domain_init(domain, node);
     if (status == RCM_OK)
-        status = chaos_orders_parse(text, node->config.nranks, &chaos->orders);
+        status = chaos_orders_parse(text, rcmi_node_nranks(node), &chaos->orders);
     if (status == RCM_OK)
         status = domain_timer(chaos);
-    if (status == RCM_OK && node->config.rank == 0)
+    if (status == RCM_OK && rcmi_node_rank(node) == 0)
         rcmi_log(RCMI_LOG_WARN, "this job is disturbed on purpose: transport %s, RINGCOMM_CHAOS=%s",
                  chaos->transport->name, text);
     return status;

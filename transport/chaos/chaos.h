@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The inside of the chaos transport: what its files share, and nothing for anybody else but
- * rcmi_chaos_wrap (see ../internal.h).
+ * rcmi_chaos_wrap (see ../row.h).
  *
  *   chaos.c    the wrapped rows; domains; what the loop thread does (timer, closing connections)
  *   channel.c  what happens to messages on their way to a reader
@@ -23,7 +23,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include "../internal.h"
+#include "../row.h"
 
 enum chaos_fault {
     CHAOS_NONE,

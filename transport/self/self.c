@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../internal.h"
+#include "../row.h"
 #include "../ring.h"
 
 struct self_domain {

@@ -38,7 +38,7 @@ _Static_assert(offsetof(struct shm_head, rank) == offsetof(struct identity, rank
 
 static bool is_peer(const struct shm_link *link, const struct identity *seen) {
     return seen->magic == SHM_MAGIC && seen->rank == (uint32_t)link->peer &&
-           seen->job == link->domain->node->config.job;
+           seen->job == rcmi_node_job(link->domain->node);
 }
 
 /* So long a look holds, for messages so small that it matters. */

@@ -97,7 +97,7 @@ static rcm_status head_map(struct shm_link *link, int memfd) {
     /* Fails where pages are larger than ours; then nothing is protected, and nothing is lost. */
     (void)mprotect((uint8_t *)base + SHM_PAGE, RCMI_STATUS_PAGE_BYTES, PROT_READ);
     if (link->head->magic != SHM_MAGIC || link->head->rank != (uint32_t)link->peer ||
-        link->head->job != domain->node->config.job)
+        link->head->job != rcmi_node_job(domain->node))
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "its shared memory is that of another process");
     return RCM_OK;
 }

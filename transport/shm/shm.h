@@ -30,8 +30,9 @@
 #ifndef RCMI_SHM_H
 #define RCMI_SHM_H
 
-#include "../internal.h"
+#include <pthread.h>
 #include "../ring.h"
+#include "../row.h"
 
 #define SHM_PAGE       RCMI_STATUS_PAGE_AT
 #define SHM_HEAD_BYTES (SHM_PAGE + RCMI_STATUS_PAGE_BYTES)

@@ -9,7 +9,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "../internal.h"
 #include "fd.h"
 #include "settings.h"
 #include "tcp.h"

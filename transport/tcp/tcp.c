@@ -16,7 +16,6 @@
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
-#include "../internal.h"
 #include "fd.h"
 
 #define EVENTS_MAX 16

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a row may use of the framework. A row is a transport: a folder here with its table, struct
+ * rcmi_transport (part 2 of transport.h). The framework (node.c, link.c, channel.c and the files
+ * beside them) calls the table; a row calls what stands here, and sees nothing else of a node, a
+ * link or another row:
+ *
+ *       rooms above      transport.h, part 1
+ *           |
+ *       framework -----> struct rcmi_transport (transport.h, part 2) of each row
+ *           ^                    |
+ *           '---- row.h <--------'  self/ shm/ tcp/, and chaos/ around one of them
+ *
+ * Not here: the framework's own state (internal.h, which rows do not include).
+ */
+#ifndef RCMI_TRANSPORT_ROW_H
+#define RCMI_TRANSPORT_ROW_H
+
+#include "fd.h"
+#include "transport.h"
+
+#define RCMI_TRANSPORTS_MAX 8
+
+/* ---- The node ----------------------------------------------------------------------------------
+ */
+
+/* Its world rank, the size of the world, and the number of the job. */
+int rcmi_node_rank(const struct rcmi_node *node);
+int rcmi_node_nranks(const struct rcmi_node *node);
+uint64_t rcmi_node_job(const struct rcmi_node *node);
+/* The bell and the status page of this node shall lie here. Only in domain_init; at most one
+ * transport does it. */
+void rcmi_node_place_head(struct rcmi_node *node, struct rcmi_bell *bell, void *status_page);
+/* peer's status page, readable until the domain's fini. In link_accept. */
+void rcmi_node_place_peer_page(struct rcmi_node *node, int peer, const void *page);
+/* A thread sleeps on the descriptors that `attend` gives, or is about to. Any thread. */
+bool rcmi_node_polled(const struct rcmi_node *node);
+
+/* ---- Failures ----------------------------------------------------------------------------------
+ */
+
+/* The data plane to peer is of no use any more, for the reason in the thread's
+ * error. Returns at once; the loop thread soon loses the link (link_down, peer_lost). Any thread,
+ * also under a transport's own locks. */
+void rcmi_node_link_failed(struct rcmi_node *node, int peer);
+/* Nothing more comes of the channel here, for the reason in the thread's error, and
+ * the link is well: memory that its user gave for a message is of no use. No message of it
+ * completes any more. Any thread, also under a transport's own locks. */
+void rcmi_channel_fail(struct rcmi_channel *channel);
+
+/* ---- Memory ------------------------------------------------------------------------------------
+ */
+
+/* What `transport` remembers of the registration that mem lies in, NULL if there is none. *ret_at:
+ * where in it mem begins. */
+void *rcmi_registration_of(const struct rcmi_mem *mem, const struct rcmi_transport *transport,
+                           size_t *ret_at);
+
+/* Zeroed memory that starts on a cache line. Free with free. NULL with the thread's error set. */
+void *rcmi_zalloc(size_t bytes);
+
+/* ---- Sockets -----------------------------------------------------------------------------------
+ */
+
+/* Does this TCP connection end on the host on which it begins, as far as its addresses tell? */
+bool rcmi_socket_stays_home(int fd);
+
+/* ---- Slots of the table that a row does not have -----------------------------------------------
+ */
+
+/* For the rows of transports without memory that peers can map, whose readers tell late what they
+ * have taken, without posted receives, or that cannot get. */
+rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory);
+void rcmi_no_memory_give(void *domain, void *memory);
+rcm_status rcmi_no_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);
+void rcmi_no_memory_unregister(void *domain, void *own);
+bool rcmi_always_taken(struct rcmi_channel *channel, uint64_t number);
+bool rcmi_no_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted);
+rcm_status rcmi_no_get(struct rcmi_channel *channel, const struct rcmi_mem *place, uint64_t remote,
+                       bool helped, bool *moved);
+bool rcmi_no_help(struct rcmi_channel *channel);
+
+/* ---- Rows around rows (chaos/) -----------------------------------------------------------------
+ */
+
+/* The row "chaos:NAME" that is inner with faults as RINGCOMM_CHAOS says; NULL if inner is NULL or
+ * cannot be wrapped. */
+const struct rcmi_transport *rcmi_chaos_wrap(const struct rcmi_transport *inner);
+/* The state of a row's domain at this node, and the row whose state that is; NULL if there is none.
+ * Any thread. */
+void *rcmi_node_domain(const struct rcmi_node *node, const struct rcmi_transport *row);
+const struct rcmi_transport *rcmi_node_row(const struct rcmi_node *node, const void *domain);
+/* Ends the control stream of the link to peer, as both sides see, if there is one. Loop thread. */
+void rcmi_node_hang_up(struct rcmi_node *node, int peer);
+/* Fails the links to all peers for the reason that `why` says of each, those too that are not made
+ * yet, before any peer_lost. Loop thread. */
+void rcmi_node_isolate(struct rcmi_node *node, const char *why);
+
+#endif
