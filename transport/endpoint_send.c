@@ -48,7 +48,7 @@ static bool endpoint_is_short(const struct rcmi_endpoint *e, uint64_t tag, size_
 }
 
 /* What stands before an eager message in its slot. A tag that fits goes where an id would be; then
- * the payload begins where the slot does: on a line of its own, or in the ring's header. */
+ * the payload begins where the slot does: on a line of its own, or in the queue's header. */
 static size_t eager_head(uint64_t tag) {
     return tag <= UINT32_MAX ? 0 : sizeof(struct header);
 }

@@ -458,7 +458,7 @@ def store_client():
     }
 
 
-# ---- Proof, ring -----------------------------------------------------------------------------
+# ---- Proof, fifo -----------------------------------------------------------------------------
 
 def auth():
     """The other side's bytes; our own nonce is 0x5a... (auth.c)."""
@@ -485,8 +485,8 @@ def auth():
     }
 
 
-def ring():
-    """Scripts: see step() in ring.c. Slots have 200 bytes; there are three."""
+def fifo():
+    """Scripts: see step() in fifo.c. Slots have 200 bytes; there are three."""
     look, line = u8(2), lambda n, kind=0, wide=0: u8(1 + 10 * (kind + 4 * wide)) + u16(n)
     write = lambda n: u8(3) + u8(n)
     back = lambda reader, n: u8(4 + 10 * reader) + u8(n) + u8(4 + 10 * (reader + 2)) + u8(n)
@@ -985,7 +985,7 @@ def member():
 
 
 TARGETS = [member, url, launch, settings, address, failure, page, idx, file_log, store_server,
-           store_client, auth, ring, place, hello, control, tcp_frames, pmi1, p2p]
+           store_client, auth, fifo, place, hello, control, tcp_frames, pmi1, p2p]
 
 
 def main():

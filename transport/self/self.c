@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport of a rank with itself: a ring of slots on the heap. There is no connection; offers
+ * The transport of a rank with itself: a queue (fifo.h) on the heap. There is no connection; offers
  * and answers go through the node's own queue and never over a wire, so they may hold pointers.
  * Memory that is sent without a copy is handed to the reader as it is.
  */
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../row.h"
-#include "../ring.h"
+#include "../fifo.h"
 
 struct self_domain {
     struct rcmi_node *node;
@@ -21,9 +21,9 @@ struct self_link {
 struct self_channel {
     struct rcmi_channel base;
     union {
-        struct rcmi_ring_writer writer;
-        struct rcmi_ring_reader reader;
-    } ring;
+        struct rcmi_fifo_writer writer;
+        struct rcmi_fifo_reader reader;
+    } fifo;
     void *memory; /* the writer's */
 };
 
@@ -95,12 +95,12 @@ static void self_link_nothing(void *link) {
 
 static rcm_status self_writer_init(struct rcmi_channel *channel, void *const *links, int nreaders) {
     struct self_channel *self = self_of(channel);
-    struct rcmi_ring_shape shape = rcmi_ring_shape(channel->slot_bytes, channel->slots, nreaders);
+    struct rcmi_fifo_shape shape = rcmi_fifo_shape(channel->slot_bytes, channel->slots, nreaders);
     (void)links;
     self->memory = rcmi_zalloc(shape.total);
     if (!self->memory)
         return RCM_ERR_NOMEM;
-    rcmi_ring_writer_init(&self->ring.writer, self->memory, &shape);
+    rcmi_fifo_writer_init(&self->fifo.writer, self->memory, &shape);
     return RCM_OK;
 }
 
@@ -128,10 +128,10 @@ static rcm_status self_reader_init(struct rcmi_channel *channel, void *link) {
 
 static rcm_status self_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *offer,
                                      struct rcmi_blob *ret_answer) {
-    struct rcmi_ring_shape shape = rcmi_ring_shape(channel->slot_bytes, channel->slots, 1);
+    struct rcmi_fifo_shape shape = rcmi_fifo_shape(channel->slot_bytes, channel->slots, 1);
     void *memory;
     memcpy(&memory, offer->bytes, sizeof memory);
-    rcmi_ring_reader_init(&self_of(channel)->ring.reader, memory, &shape, 0);
+    rcmi_fifo_reader_init(&self_of(channel)->fifo.reader, memory, &shape, 0);
     ret_answer->len = 0;
     return RCM_OK;
 }
@@ -141,30 +141,30 @@ static rcm_status self_reader_accept(struct rcmi_channel *channel, struct rcmi_b
  * released; both ends are the same user's. */
 static void self_writer_close(struct rcmi_channel *channel) {
     struct self_channel *self = self_of(channel);
-    struct rcmi_ring_writer *writer = &self->ring.writer;
+    struct rcmi_fifo_writer *writer = &self->fifo.writer;
     if (!self->memory) /* there was none */
         return;
-    /* Pair with the release stores in rcmi_ring_release. */
+    /* Pair with the release stores in rcmi_fifo_release. */
     const uint64_t taken =
-        atomic_load_explicit(rcmi_ring_counter(self->memory, 0), memory_order_acquire);
+        atomic_load_explicit(rcmi_fifo_counter(self->memory, 0), memory_order_acquire);
     const uint64_t emptied =
-        atomic_load_explicit(rcmi_ring_emptied(self->memory, 0), memory_order_acquire);
+        atomic_load_explicit(rcmi_fifo_emptied(self->memory, 0), memory_order_acquire);
     uint64_t filled = writer->filled;
     for (uint64_t number = writer->produced; number-- > taken;) {
-        struct rcmi_ring_header *header = rcmi_ring_header(self->memory, &writer->shape, number);
-        if (!rcmi_ring_fills(header->len))
+        struct rcmi_fifo_header *header = rcmi_fifo_header(self->memory, &writer->shape, number);
+        if (!rcmi_fifo_fills(header->len))
             continue;
         /* A slot that was given back may have been used again. */
         if (filled-- == emptied)
             break;
-        if (!(header->len & RCMI_RING_MAPPED))
+        if (!(header->len & RCMI_FIFO_MAPPED))
             continue;
         void *slot =
-            rcmi_ring_slot(self->memory, &writer->shape, (uint32_t)(filled % writer->shape.slots));
+            rcmi_fifo_slot(self->memory, &writer->shape, (uint32_t)(filled % writer->shape.slots));
         const void *bytes;
         memcpy(&bytes, header->bytes, sizeof bytes);
-        if (header->len & ~RCMI_RING_MAPPED)
-            memcpy(slot, bytes, header->len & ~RCMI_RING_MAPPED);
+        if (header->len & ~RCMI_FIFO_MAPPED)
+            memcpy(slot, bytes, header->len & ~RCMI_FIFO_MAPPED);
         memcpy(header->bytes, &slot, sizeof slot);
     }
 }
@@ -179,11 +179,11 @@ static rcm_status self_reserve(struct rcmi_channel *channel, size_t len,
                                struct rcmi_reserved *ret_reserved) {
     (void)len;
     *ret_reserved = (struct rcmi_reserved){.stores = RCMI_TEMPORAL};
-    return rcmi_ring_reserve(&self_of(channel)->ring.writer, &ret_reserved->bytes);
+    return rcmi_fifo_reserve(&self_of(channel)->fifo.writer, &ret_reserved->bytes);
 }
 
 static void self_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
-    rcmi_ring_commit(&self_of(channel)->ring.writer, len, meta);
+    rcmi_fifo_commit(&self_of(channel)->fifo.writer, len, meta);
     rcmi_node_ring(channel->node);
 }
 
@@ -193,38 +193,38 @@ static rcm_status self_send_zero_copy(struct rcmi_channel *channel, const struct
     if (mem->len > channel->slot_bytes)
         return RCM_ERR_UNSUPPORTED;
     struct self_channel *self = self_of(channel);
-    rcm_status status = rcmi_ring_room(&self->ring.writer);
+    rcm_status status = rcmi_fifo_room(&self->fifo.writer);
     if (status != RCM_OK)
         return status;
-    memcpy(self->ring.writer.header->bytes, &mem->bytes, sizeof mem->bytes);
-    rcmi_ring_publish(&self->ring.writer, mem->len | RCMI_RING_MAPPED, meta);
+    memcpy(self->fifo.writer.header->bytes, &mem->bytes, sizeof mem->bytes);
+    rcmi_fifo_publish(&self->fifo.writer, mem->len | RCMI_FIFO_MAPPED, meta);
     rcmi_node_ring(channel->node);
     return RCM_OK;
 }
 
 static bool self_taken(struct rcmi_channel *channel, uint64_t number) {
-    return rcmi_ring_taken(&self_of(channel)->ring.writer, number);
+    return rcmi_fifo_taken(&self_of(channel)->fifo.writer, number);
 }
 
 static rcm_status self_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
-    struct rcmi_ring_reader *reader = &self_of(channel)->ring.reader;
+    struct rcmi_fifo_reader *reader = &self_of(channel)->fifo.reader;
     uint64_t len = 0;
-    rcm_status status = rcmi_ring_peek(reader, &len);
-    if (status == RCM_OK && len & (RCMI_RING_PUT | RCMI_RING_GET))
-        status = rcmi_ring_broken(reader, reader->consumed + 1, len);
+    rcm_status status = rcmi_fifo_peek(reader, &len);
+    if (status == RCM_OK && len & (RCMI_FIFO_PUT | RCMI_FIFO_GET))
+        status = rcmi_fifo_broken(reader, reader->consumed + 1, len);
     if (status != RCM_OK)
         return status;
-    if (len & RCMI_RING_MAPPED)
+    if (len & RCMI_FIFO_MAPPED)
         memcpy(&ret_slot->bytes, reader->header->bytes, sizeof ret_slot->bytes);
     else
-        ret_slot->bytes = rcmi_ring_payload(reader, len);
-    ret_slot->len = len & ~RCMI_RING_MAPPED;
+        ret_slot->bytes = rcmi_fifo_payload(reader, len);
+    ret_slot->len = len & ~RCMI_FIFO_MAPPED;
     ret_slot->meta = reader->header->meta;
     return RCM_OK;
 }
 
 static void self_release(struct rcmi_channel *channel) {
-    rcmi_ring_release(&self_of(channel)->ring.reader);
+    rcmi_fifo_release(&self_of(channel)->fifo.reader);
     rcmi_node_ring(channel->node);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Channels over shared memory: a ring (ring.h) in a range of the writer's segment. The writer
+ * Channels over shared memory: a queue (fifo.h) in a range of the writer's segment. The writer
  * writes headers and slots, each reader its own counters, and each side rings the other's bell,
  * which costs a fence and a load while nobody sleeps.
  */
@@ -39,7 +39,7 @@ static rcm_status writer_wakes(struct shm_channel *shm, void *const *links, int 
 rcm_status shm_writer_init(struct rcmi_channel *channel, void *const *links, int nreaders) {
     struct shm_channel *shm = shm_of(channel);
     struct shm_domain *domain = ((const struct shm_link *)links[0])->domain;
-    struct rcmi_ring_shape shape = rcmi_ring_shape(channel->slot_bytes, channel->slots, nreaders);
+    struct rcmi_fifo_shape shape = rcmi_fifo_shape(channel->slot_bytes, channel->slots, nreaders);
     size_t len = round_up(shape.total, domain->page);
     rcm_status status = writer_wakes(shm, links, nreaders);
     if (status == RCM_OK)
@@ -54,11 +54,11 @@ rcm_status shm_writer_init(struct rcmi_channel *channel, void *const *links, int
     status = shm_range_map(domain->memfd, shm->at, len, &shm->memory);
     if (status != RCM_OK)
         return status;
-    rcmi_ring_clear(shm->memory, &shape);
-    rcmi_ring_writer_init(&shm->ring.writer, shm->memory, &shape);
+    rcmi_fifo_clear(shm->memory, &shape);
+    rcmi_fifo_writer_init(&shm->fifo.writer, shm->memory, &shape);
     shm->number = ++domain->channels;
     if (shape.open) /* read after the offer came */
-        atomic_store_explicit(rcmi_ring_open(shm->memory, &shape), shm->number,
+        atomic_store_explicit(rcmi_fifo_open(shm->memory, &shape), shm->number,
                               memory_order_release);
     return RCM_OK;
 }
@@ -96,7 +96,7 @@ rcm_status shm_reader_init(struct rcmi_channel *channel, void *arg) {
 }
 
 static rcm_status check_offer(const struct rcmi_channel *channel, const struct rcmi_blob *blob,
-                              const struct rcmi_ring_shape *shape, struct shm_offer *ret_offer) {
+                              const struct rcmi_fifo_shape *shape, struct shm_offer *ret_offer) {
     struct shm_offer offer = {.at = 0};
     size_t size = 0;
     if (blob->len == sizeof offer && blob->nfds == 1)
@@ -115,8 +115,8 @@ static rcm_status check_offer(const struct rcmi_channel *channel, const struct r
 rcm_status shm_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *blob,
                              struct rcmi_blob *ret_answer) {
     struct shm_channel *shm = shm_of(channel);
-    struct rcmi_ring_shape shape =
-        rcmi_ring_shape(channel->slot_bytes, channel->slots, channel->nreaders);
+    struct rcmi_fifo_shape shape =
+        rcmi_fifo_shape(channel->slot_bytes, channel->slots, channel->nreaders);
     struct shm_offer offer = {.at = 0};
     rcm_status status = check_offer(channel, blob, &shape, &offer);
     if (status == RCM_OK)
@@ -125,7 +125,7 @@ rcm_status shm_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *blo
         return status;
     shm->len = offer.len;
     shm->number = offer.number;
-    rcmi_ring_reader_init(&shm->ring.reader, shm->memory, &shape, (int)offer.reader);
+    rcmi_fifo_reader_init(&shm->fifo.reader, shm->memory, &shape, (int)offer.reader);
     ret_answer->len = 0;
     return RCM_OK;
 }
@@ -133,8 +133,8 @@ rcm_status shm_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *blo
 /* What was sent mapped lies in memory of the node, which outlives the channel. What a reader gets
  * is the user's and is given back now: the reader is told. */
 void shm_writer_close(struct rcmi_channel *channel) {
-    const struct rcmi_ring_writer *writer = &shm_of(channel)->ring.writer;
-    _Atomic uint64_t *open = writer->base ? rcmi_ring_open(writer->base, &writer->shape) : NULL;
+    const struct rcmi_fifo_writer *writer = &shm_of(channel)->fifo.writer;
+    _Atomic uint64_t *open = writer->base ? rcmi_fifo_open(writer->base, &writer->shape) : NULL;
     /* Partner: the loads in shm_read. */
     if (open)
         atomic_store(open, 0);
@@ -184,36 +184,36 @@ void shm_publish(const struct shm_channel *shm) {
 void shm_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
     struct shm_channel *shm = shm_of(channel);
     if (shm->put)
-        rcmi_ring_publish(&shm->ring.writer, len | RCMI_RING_PUT, meta);
+        rcmi_fifo_publish(&shm->fifo.writer, len | RCMI_FIFO_PUT, meta);
     else
-        rcmi_ring_commit(&shm->ring.writer, len, meta);
+        rcmi_fifo_commit(&shm->fifo.writer, len, meta);
     shm->put = NULL;
     shm_publish(shm);
 }
 
 rcm_status shm_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
-    struct rcmi_ring_reader *reader = &shm_of(channel)->ring.reader;
+    struct rcmi_fifo_reader *reader = &shm_of(channel)->fifo.reader;
     uint64_t len = 0;
-    rcm_status status = rcmi_ring_peek(reader, &len);
-    if (status == RCM_OK && len & RCMI_RING_FLAGS)
+    rcm_status status = rcmi_fifo_peek(reader, &len);
+    if (status == RCM_OK && len & RCMI_FIFO_FLAGS)
         status = shm_peek_elsewhere(shm_of(channel), len, ret_slot);
     else if (status == RCM_OK)
-        ret_slot->bytes = rcmi_ring_payload(reader, len);
+        ret_slot->bytes = rcmi_fifo_payload(reader, len);
     if (status != RCM_OK)
         return status < 0 ? shm_peer_fault(channel->writer) : status;
-    ret_slot->len = len & ~RCMI_RING_FLAGS;
-    const bool replies = ret_slot->len > RCMI_TINY && rcmi_ring_in_slot(reader);
+    ret_slot->len = len & ~RCMI_FIFO_FLAGS;
+    const bool replies = ret_slot->len > RCMI_TINY && rcmi_fifo_in_slot(reader);
     ret_slot->reply = replies && channel->nreaders == 1 ? reader->slot : NULL;
     ret_slot->meta = reader->header->meta;
     return RCM_OK;
 }
 
 bool shm_taken(struct rcmi_channel *channel, uint64_t number) {
-    return rcmi_ring_taken(&shm_of(channel)->ring.writer, number);
+    return rcmi_fifo_taken(&shm_of(channel)->fifo.writer, number);
 }
 
 void shm_release(struct rcmi_channel *channel) {
     struct shm_channel *shm = shm_of(channel);
-    rcmi_ring_release(&shm->ring.reader);
+    rcmi_fifo_release(&shm->fifo.reader);
     rcmi_bell_ring(shm->wake.bell, shm->wake.eventfd);
 }

@@ -3,8 +3,8 @@
  * The reader's side of a get. The reader copies a vector out of the writer's memory (peer.c), and
  * the writer, which waits, copies too, into the reader's memory (help.c): with a CPU each that
  * takes half as long. Both take pieces of the vector, the reader from the front and the writer from
- * the back, by one word in the ring (struct rcmi_ring_desk), so nobody waits for more than a piece
- * that the other side has begun.
+ * the back, by one word in the queue (struct rcmi_fifo_request), so nobody waits for more than a
+ * piece that the other side has begun.
  *
  * A reader that gives up must be sure that nothing is written to its user's memory afterwards, not
  * even by a process that was stopped and goes on much later. So each of the writer's calls begins
@@ -57,9 +57,9 @@ struct shm_span shm_span(size_t len, size_t piece, uint64_t number) {
     return (struct shm_span){.at = at, .len = left < piece ? left : piece};
 }
 
-/* What the desk says of the writer's part in this get: pieces, or SHM_FAILED. */
-static uint64_t helped_in(const struct rcmi_ring_desk *desk, uint64_t number) {
-    const uint64_t word = atomic_load_explicit(&desk->helped, memory_order_acquire);
+/* What the request says of the writer's part in this get: pieces, or SHM_FAILED. */
+static uint64_t helped_in(const struct rcmi_fifo_request *request, uint64_t number) {
+    const uint64_t word = atomic_load_explicit(&request->helped, memory_order_acquire);
     return word >> SHM_PIECES_BITS == (number & (UINT64_MAX >> SHM_PIECES_BITS))
                ? word & SHM_PIECES_MAX
                : 0;
@@ -67,8 +67,8 @@ static uint64_t helped_in(const struct rcmi_ring_desk *desk, uint64_t number) {
 
 /* ---- Both copy ------------------------------------------------------------------------------- */
 
-static struct rcmi_ring_desk *reader_desk(struct shm_channel *shm) {
-    return shm->memory ? rcmi_ring_desk(shm->memory, &shm->ring.reader.shape) : NULL;
+static struct rcmi_fifo_request *reader_request(struct shm_channel *shm) {
+    return shm->memory ? rcmi_fifo_request(shm->memory, &shm->fifo.reader.shape) : NULL;
 }
 
 /* A page between two that nobody may touch: it stays a mapping of its own, which the kernel can
@@ -87,7 +87,7 @@ static bool permit_give(struct shm_getting *f, size_t page) {
     return true;
 }
 
-static void getting_begin(struct shm_channel *shm, struct rcmi_ring_desk *desk, void *place,
+static void getting_begin(struct shm_channel *shm, struct rcmi_fifo_request *request, void *place,
                           uint64_t remote, size_t len, bool helped) {
     struct shm_getting *f = &shm->getting;
     f->active = true;
@@ -107,33 +107,33 @@ static void getting_begin(struct shm_channel *shm, struct rcmi_ring_desk *desk, 
     if (f->alone)
         return;
     /* Nothing can be taken while the rest changes: a writer that saw some of it sees this too. */
-    atomic_store_explicit(&desk->claims, shm_claims(f->number, SHM_PIECES_MAX, 0),
+    atomic_store_explicit(&request->claims, shm_claims(f->number, SHM_PIECES_MAX, 0),
                           memory_order_release);
-    atomic_store_explicit(&desk->place, (uint64_t)(uintptr_t)place, memory_order_release);
-    atomic_store_explicit(&desk->from, remote, memory_order_release);
-    atomic_store_explicit(&desk->len, len, memory_order_release);
-    atomic_store_explicit(&desk->permit, (uint64_t)(uintptr_t)f->permit, memory_order_release);
-    atomic_store_explicit(&desk->claims, shm_claims(f->number, 0, 0), memory_order_release);
-    atomic_store_explicit(&desk->number, f->number, memory_order_release);
+    atomic_store_explicit(&request->place, (uint64_t)(uintptr_t)place, memory_order_release);
+    atomic_store_explicit(&request->from, remote, memory_order_release);
+    atomic_store_explicit(&request->len, len, memory_order_release);
+    atomic_store_explicit(&request->permit, (uint64_t)(uintptr_t)f->permit, memory_order_release);
+    atomic_store_explicit(&request->claims, shm_claims(f->number, 0, 0), memory_order_release);
+    atomic_store_explicit(&request->number, f->number, memory_order_release);
     rcmi_bell_ring(shm->wake.bell, shm->wake.eventfd);
 }
 
 /* Is the writer in the middle of a piece, as far as this side knows? */
-static bool writer_owes(const struct shm_getting *f, const struct rcmi_ring_desk *desk) {
-    const uint64_t there = helped_in(desk, f->number);
+static bool writer_owes(const struct shm_getting *f, const struct rcmi_fifo_request *request) {
+    const uint64_t there = helped_in(request, f->number);
     return there != SHM_FAILED && there < f->back;
 }
 
 /* Takes back all that is not taken. False: the word is not this get's, for the writer has closed
  * its end and given the memory to another, or has broken it. */
-static bool claims_close(struct shm_getting *f, struct rcmi_ring_desk *desk) {
-    uint64_t claims = atomic_load_explicit(&desk->claims, memory_order_acquire);
+static bool claims_close(struct shm_getting *f, struct rcmi_fifo_request *request) {
+    uint64_t claims = atomic_load_explicit(&request->claims, memory_order_acquire);
     do {
         if (!shm_claims_right(claims, f->number, f->pieces)) {
             f->back++; /* for all that is known */
             return false;
         }
-    } while (!atomic_compare_exchange_weak(&desk->claims, &claims,
+    } while (!atomic_compare_exchange_weak(&request->claims, &claims,
                                            shm_claims(f->number, SHM_PIECES_MAX, 0)));
     f->back = shm_claims_back(claims);
     return true;
@@ -141,19 +141,19 @@ static bool claims_close(struct shm_getting *f, struct rcmi_ring_desk *desk) {
 
 /* Nobody writes from now on. If somebody still owes a piece afterwards the permit stays as it is,
  * so that nothing else ever lies there. */
-static void getting_revoke(struct shm_channel *shm, struct rcmi_ring_desk *desk) {
+static void getting_revoke(struct shm_channel *shm, struct rcmi_fifo_request *request) {
     struct shm_getting *f = &shm->getting;
     const bool shared = f->active && !f->alone;
     f->active = false;
     if (!shared)
         return;
-    const bool known = claims_close(f, desk);
-    if (!writer_owes(f, desk))
+    const bool known = claims_close(f, request);
+    if (!writer_owes(f, request))
         return;
     (void)mprotect(f->permit, shm->link->domain->page, PROT_READ);
     f->revoked = true;
     const int64_t end = rcmi_now_ns() + REVOKE_NS;
-    while (known && writer_owes(f, desk) && !rcmi_process_rests(shm->link->self.pid) &&
+    while (known && writer_owes(f, request) && !rcmi_process_rests(shm->link->self.pid) &&
            rcmi_now_ns() < end)
         usleep(REVOKE_US);
 }
@@ -161,10 +161,10 @@ static void getting_revoke(struct shm_channel *shm, struct rcmi_ring_desk *desk)
 void shm_get_fini(struct shm_channel *shm) {
     if (!shm->getting.permit)
         return;
-    struct rcmi_ring_desk *desk = reader_desk(shm);
+    struct rcmi_fifo_request *request = reader_request(shm);
     const size_t page = shm->link->domain->page;
-    getting_revoke(shm, desk);
-    if (!writer_owes(&shm->getting, desk))
+    getting_revoke(shm, request);
+    if (!writer_owes(&shm->getting, request))
         munmap((uint8_t *)shm->getting.permit - page, 3 * page);
 }
 
@@ -179,7 +179,7 @@ static rcm_status claims_broken(struct shm_channel *shm, uint64_t claims) {
 }
 
 /* Takes the next piece. RCM_AGAIN: none, now. */
-static rcm_status getting_take(struct shm_channel *shm, struct rcmi_ring_desk *desk) {
+static rcm_status getting_take(struct shm_channel *shm, struct rcmi_fifo_request *request) {
     struct shm_getting *f = &shm->getting;
     if (f->claimed > f->done)
         return RCM_OK; /* it could not be copied before */
@@ -187,7 +187,7 @@ static rcm_status getting_take(struct shm_channel *shm, struct rcmi_ring_desk *d
         f->claimed += f->claimed < f->pieces;
         return f->claimed > f->done ? RCM_OK : RCM_AGAIN;
     }
-    uint64_t claims = atomic_load_explicit(&desk->claims, memory_order_acquire);
+    uint64_t claims = atomic_load_explicit(&request->claims, memory_order_acquire);
     do { /* whoever comes second, the other one took a piece */
         if (!shm_claims_right(claims, f->number, f->pieces) ||
             shm_claims_front(claims) != f->claimed || shm_claims_back(claims) < f->back)
@@ -195,20 +195,20 @@ static rcm_status getting_take(struct shm_channel *shm, struct rcmi_ring_desk *d
         f->back = shm_claims_back(claims);
         if (f->claimed + f->back == f->pieces)
             return RCM_AGAIN;
-    } while (!atomic_compare_exchange_weak(&desk->claims, &claims,
+    } while (!atomic_compare_exchange_weak(&request->claims, &claims,
                                            shm_claims(f->number, f->claimed + 1, f->back)));
     f->claimed++;
     return RCM_OK;
 }
 
 /* Is all of it there? */
-static bool getting_over(struct shm_channel *shm, const struct rcmi_ring_desk *desk) {
+static bool getting_over(struct shm_channel *shm, const struct rcmi_fifo_request *request) {
     struct shm_getting *f = &shm->getting;
     if (f->alone)
         return f->done == f->pieces;
     if (f->done + f->back < f->pieces)
         return false;
-    const uint64_t there = helped_in(desk, f->number);
+    const uint64_t there = helped_in(request, f->number);
     if (there == SHM_FAILED) { /* its pieces are this side's now */
         atomic_store_explicit(&shm->link->unhelpable, true, memory_order_relaxed);
         f->alone = true;
@@ -221,16 +221,17 @@ static bool getting_over(struct shm_channel *shm, const struct rcmi_ring_desk *d
 /* Is this what the message says that the reader looks at? Then the writer holds it, and its slot.
  */
 static bool is_of_message(const struct shm_channel *shm, uint64_t remote, size_t len) {
-    const struct rcmi_ring_reader *reader = &shm->ring.reader;
+    const struct rcmi_fifo_reader *reader = &shm->fifo.reader;
     uint64_t said;
     memcpy(&said, reader->header->bytes, sizeof said);
-    return reader->len == (len | RCMI_RING_GET) && said == remote;
+    return reader->len == (len | RCMI_FIFO_GET) && said == remote;
 }
 
 /* Nobody writes what was begun any more: it comes anew. */
-static rcm_status bounce_begin(struct shm_channel *shm, struct rcmi_ring_desk *desk, size_t len) {
+static rcm_status bounce_begin(struct shm_channel *shm, struct rcmi_fifo_request *request,
+                               size_t len) {
     struct shm_getting *f = &shm->getting;
-    getting_revoke(shm, desk);
+    getting_revoke(shm, request);
     f->active = f->bounces = true;
     f->alone = true;
     f->done = 0;
@@ -240,17 +241,17 @@ static rcm_status bounce_begin(struct shm_channel *shm, struct rcmi_ring_desk *d
 }
 
 /* Says which piece is wanted, or takes it if it is there. */
-static rcm_status bounce_go_on(struct shm_channel *shm, struct rcmi_ring_desk *desk, void *place,
-                               size_t len, bool *moved) {
+static rcm_status bounce_go_on(struct shm_channel *shm, struct rcmi_fifo_request *request,
+                               void *place, size_t len, bool *moved) {
     struct shm_getting *f = &shm->getting;
-    const struct rcmi_ring_reader *reader = &shm->ring.reader;
+    const struct rcmi_fifo_reader *reader = &shm->fifo.reader;
     const uint64_t word = (reader->consumed + 1) << SHM_PIECES_BITS | (f->done + 1);
-    if (atomic_load_explicit(&desk->wanted, memory_order_relaxed) != word) {
-        atomic_store_explicit(&desk->wanted, word, memory_order_release);
+    if (atomic_load_explicit(&request->wanted, memory_order_relaxed) != word) {
+        atomic_store_explicit(&request->wanted, word, memory_order_release);
         rcmi_bell_ring(shm->wake.bell, shm->wake.eventfd);
         return RCM_AGAIN;
     }
-    if (atomic_load_explicit(&desk->bounced, memory_order_acquire) != word)
+    if (atomic_load_explicit(&request->bounced, memory_order_acquire) != word)
         return RCM_AGAIN;
     const struct shm_span piece = shm_span(len, f->piece, f->done);
     rcmi_copy((uint8_t *)place + piece.at, reader->slot, piece.len);
@@ -264,11 +265,11 @@ static rcm_status bounce_go_on(struct shm_channel *shm, struct rcmi_ring_desk *d
 /* ---- All of it ------------------------------------------------------------------------------- */
 
 /* The next piece, by the kernel. */
-static rcm_status getting_read(struct rcmi_channel *channel, struct rcmi_ring_desk *desk,
+static rcm_status getting_read(struct rcmi_channel *channel, struct rcmi_fifo_request *request,
                                void *place, uint64_t remote, size_t len) {
     struct shm_channel *shm = shm_of(channel);
     struct shm_getting *f = &shm->getting;
-    rcm_status status = getting_take(shm, desk);
+    rcm_status status = getting_take(shm, request);
     if (status != RCM_OK)
         return status;
     const struct shm_span piece = shm_span(len, f->piece, f->done);
@@ -278,9 +279,9 @@ static rcm_status getting_read(struct rcmi_channel *channel, struct rcmi_ring_de
 }
 
 /* The caller has the length from the message's header, which the writer can change. */
-static rcm_status getting_changed(struct shm_channel *shm, struct rcmi_ring_desk *desk,
+static rcm_status getting_changed(struct shm_channel *shm, struct rcmi_fifo_request *request,
                                   size_t len) {
-    getting_revoke(shm, desk);
+    getting_revoke(shm, request);
     shm->getting.broken = true;
     (void)rcmi_fail(RCM_ERR_PROTOCOL, 0, "a message of %zu bytes that is being got has %zu now",
                     shm->getting.len, len);
@@ -293,25 +294,25 @@ rcm_status shm_get(struct rcmi_channel *channel, const struct rcmi_mem *mem, uin
     const size_t len = mem->len;
     struct shm_channel *shm = shm_of(channel);
     struct shm_getting *f = &shm->getting;
-    struct rcmi_ring_desk *desk = reader_desk(shm);
-    if (!desk || !shm->link)
+    struct rcmi_fifo_request *request = reader_request(shm);
+    if (!request || !shm->link)
         return RCM_ERR_UNSUPPORTED;
     if (f->broken || (f->active && len != f->len))
-        return getting_changed(shm, desk, len);
+        return getting_changed(shm, request, len);
     if (f->bounces)
-        return bounce_go_on(shm, desk, place, len, moved);
+        return bounce_go_on(shm, request, place, len, moved);
     if (!f->active)
-        getting_begin(shm, desk, place, remote, len, helped);
-    const rcm_status status = getting_read(channel, desk, place, remote, len);
+        getting_begin(shm, request, place, remote, len, helped);
+    const rcm_status status = getting_read(channel, request, place, remote, len);
     *moved = *moved || status == RCM_OK;
     if (status == RCM_ERR_UNSUPPORTED && is_of_message(shm, remote, len))
-        return bounce_begin(shm, desk, len);
+        return bounce_begin(shm, request, len);
     if (status != RCM_OK && status != RCM_AGAIN) {
-        getting_revoke(shm, desk);
+        getting_revoke(shm, request);
         return status;
     }
     const bool was_alone = f->alone;
-    if (!getting_over(shm, desk)) {
+    if (!getting_over(shm, request)) {
         *moved = *moved || f->alone != was_alone; /* there are pieces again */
         return RCM_AGAIN;
     }

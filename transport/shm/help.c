@@ -14,11 +14,12 @@ static struct shm_channel *shm_of(struct rcmi_channel *channel) {
 }
 
 /* One piece to the reader's memory, if it permits it. */
-static bool push(const struct shm_link *link, const struct rcmi_ring_desk *desk, uint64_t piece) {
-    const uint64_t place = atomic_load_explicit(&desk->place, memory_order_acquire);
-    const uint64_t from = atomic_load_explicit(&desk->from, memory_order_acquire);
-    const uint64_t permit = atomic_load_explicit(&desk->permit, memory_order_acquire);
-    const size_t len = (size_t)atomic_load_explicit(&desk->len, memory_order_acquire);
+static bool push(const struct shm_link *link, const struct rcmi_fifo_request *request,
+                 uint64_t piece) {
+    const uint64_t place = atomic_load_explicit(&request->place, memory_order_acquire);
+    const uint64_t from = atomic_load_explicit(&request->from, memory_order_acquire);
+    const uint64_t permit = atomic_load_explicit(&request->permit, memory_order_acquire);
+    const size_t len = (size_t)atomic_load_explicit(&request->len, memory_order_acquire);
     const struct shm_span span = shm_span(len, shm_piece(len), piece);
     uint8_t mark = 1;
     const struct iovec mine[2] = {{&mark, sizeof mark},
@@ -29,12 +30,12 @@ static bool push(const struct shm_link *link, const struct rcmi_ring_desk *desk,
            (ssize_t)(sizeof mark + span.len);
 }
 
-static bool help_by_copy(struct shm_channel *shm, struct rcmi_ring_desk *desk) {
-    const uint64_t number = atomic_load_explicit(&desk->number, memory_order_acquire);
+static bool help_by_copy(struct shm_channel *shm, struct rcmi_fifo_request *request) {
+    const uint64_t number = atomic_load_explicit(&request->number, memory_order_acquire);
     if (number == shm->helped)
         return false;
-    uint64_t claims = atomic_load_explicit(&desk->claims, memory_order_acquire);
-    const size_t len = (size_t)atomic_load_explicit(&desk->len, memory_order_acquire);
+    uint64_t claims = atomic_load_explicit(&request->claims, memory_order_acquire);
+    const size_t len = (size_t)atomic_load_explicit(&request->len, memory_order_acquire);
     const uint64_t pieces = shm_pieces(len, shm_piece(len));
     do {
         if (!shm_claims_right(claims, number, pieces) ||
@@ -43,12 +44,13 @@ static bool help_by_copy(struct shm_channel *shm, struct rcmi_ring_desk *desk) {
             shm->helped = number;
             return false;
         }
-    } while (!atomic_compare_exchange_weak(&desk->claims, &claims, claims + 1));
+    } while (!atomic_compare_exchange_weak(&request->claims, &claims, claims + 1));
     const uint64_t back = shm_claims_back(claims);
-    const bool did = shm_look(shm->link) && push(shm->link, desk, pieces - 1 - back);
+    const bool did = shm_look(shm->link) && push(shm->link, request, pieces - 1 - back);
     if (!did)
         shm->helped = number;
-    atomic_store_explicit(&desk->helped, number << SHM_PIECES_BITS | (did ? back + 1 : SHM_FAILED),
+    atomic_store_explicit(&request->helped,
+                          number << SHM_PIECES_BITS | (did ? back + 1 : SHM_FAILED),
                           memory_order_release);
     rcmi_bell_ring(shm->wake.bell, shm->wake.eventfd);
     return did;
@@ -56,16 +58,16 @@ static bool help_by_copy(struct shm_channel *shm, struct rcmi_ring_desk *desk) {
 
 /* The message of this number that is to be got and is not taken yet; NULL: there is none. */
 static const struct shm_sent *sent_find(const struct shm_channel *shm, uint64_t number) {
-    const struct rcmi_ring_shape *shape = &shm->ring.writer.shape;
+    const struct rcmi_fifo_shape *shape = &shm->fifo.writer.shape;
     for (uint32_t i = 0; i < shape->slots; i++)
         if (shm->sent[i].number == number && number > shm->completed &&
-            !rcmi_ring_taken(&shm->ring.writer, number))
+            !rcmi_fifo_taken(&shm->fifo.writer, number))
             return &shm->sent[i];
     return NULL;
 }
 
-static bool help_by_slot(struct shm_channel *shm, struct rcmi_ring_desk *desk) {
-    const uint64_t word = atomic_load_explicit(&desk->wanted, memory_order_acquire);
+static bool help_by_slot(struct shm_channel *shm, struct rcmi_fifo_request *request) {
+    const uint64_t word = atomic_load_explicit(&request->wanted, memory_order_acquire);
     const uint64_t piece = (word & SHM_PIECES_MAX) - 1;
     if (word == shm->bounced)
         return false;
@@ -75,15 +77,15 @@ static bool help_by_slot(struct shm_channel *shm, struct rcmi_ring_desk *desk) {
         return false;
     const struct shm_span span = shm_span(sent->len, shm->base.slot_bytes, piece);
     rcmi_copy(sent->slot, (const uint8_t *)sent->bytes + span.at, span.len);
-    atomic_store_explicit(&desk->bounced, word, memory_order_release);
+    atomic_store_explicit(&request->bounced, word, memory_order_release);
     rcmi_bell_ring(shm->wake.bell, shm->wake.eventfd);
     return true;
 }
 
 bool shm_help(struct rcmi_channel *channel) {
     struct shm_channel *shm = shm_of(channel);
-    struct rcmi_ring_desk *desk = rcmi_ring_desk(shm->memory, &shm->ring.writer.shape);
-    if (!desk || !shm->link)
+    struct rcmi_fifo_request *request = rcmi_fifo_request(shm->memory, &shm->fifo.writer.shape);
+    if (!request || !shm->link)
         return false;
-    return help_by_copy(shm, desk) || help_by_slot(shm, desk);
+    return help_by_copy(shm, request) || help_by_slot(shm, request);
 }

@@ -88,8 +88,8 @@ static bool read_only(const struct shm_link *link, void *place, uint64_t from, s
 rcm_status shm_read(struct rcmi_channel *channel, void *place, uint64_t from, size_t len) {
     struct shm_channel *shm = shm_of(channel);
     struct shm_link *link = shm->link;
-    const struct rcmi_ring_reader *reader = &shm->ring.reader;
-    const _Atomic uint64_t *open = rcmi_ring_open(reader->base, &reader->shape);
+    const struct rcmi_fifo_reader *reader = &shm->fifo.reader;
+    const _Atomic uint64_t *open = rcmi_fifo_open(reader->base, &reader->shape);
     if (!open || atomic_load_explicit(&link->ungettable, memory_order_relaxed))
         return RCM_ERR_UNSUPPORTED;
     if (atomic_load(open) != shm->number)

@@ -53,7 +53,7 @@ static void trial_init(struct trial *trial, const struct rcmi_need *need) {
     channels = channels < most ? channels : most;
     trial->memfd = trial->memory = -1;
     trial->head = round_up(SHM_HEAD_BYTES, page);
-    const size_t channel = round_up(rcmi_ring_shape(need->slot_bytes, need->slots, 1).total, page);
+    const size_t channel = round_up(rcmi_fifo_shape(need->slot_bytes, need->slots, 1).total, page);
     trial->touched = channel < TOUCHED_MAX ? channel : TOUCHED_MAX;
     trial->whole = trial->head + (channels > 0 ? channels : 1) * channel;
 }

@@ -5,7 +5,7 @@
  *   shm.c        the table; domains (one per node) and links
  *   probe.c      whether this process can have what a node will have
  *   segment.c    the node's shared memory: its head, and ranges for channels
- *   channel.c    the two ends of a channel, on the ring of ring.h
+ *   channel.c    the two ends of a channel, on the queue of fifo.h
  *   memory.c     memory handed out to the user, and what is mapped of the peers'
  *   zero_copy.c  messages that are read or written there, or are got, instead of going by slots
  *   peer.c       the peer's process, and reading its memory
@@ -13,13 +13,13 @@
  *   help.c       the writer's
  *
  * Each node has one segment, a memory file without a name. Its first page holds a header and the
- * node's bell, its second the status page; behind them lie the rings of the channels that this node
- * writes. A peer maps the head when the link is made (to ring the bell and read the status page),
- * and the range of a channel when it opens it for reading; it keeps the maps and closes the
+ * node's bell, its second the status page; behind them lie the queues of the channels that this
+ * node writes. A peer maps the head when the link is made (to ring the bell and read the status
+ * page), and the range of a channel when it opens it for reading; it keeps the maps and closes the
  * descriptor each time, so that no descriptor is held per peer but the eventfd that wakes the
  * peer's engine.
  *
- *   writer's memory:  [header, bell][status page][ring][ring]...
+ *   writer's memory:  [header, bell][status page][queue][queue]...
  *                            ^ rung by readers     ^ counters written by readers, the rest by us
  *
  * Memory that the user asked for lies in a second file, which all peers hold open (one descriptor
@@ -31,7 +31,7 @@
 #define RCMI_SHM_H
 
 #include <pthread.h>
-#include "../ring.h"
+#include "../fifo.h"
 #include "../row.h"
 
 #define SHM_PAGE       RCMI_STATUS_PAGE_AT
@@ -67,7 +67,7 @@ struct shm_place {
     uint64_t block_at, block_len; /* in the file */
     uint64_t offset;              /* in the block */
 };
-_Static_assert(sizeof(struct shm_place) <= RCMI_RING_FIRST, "it travels in a header");
+_Static_assert(sizeof(struct shm_place) <= RCMI_FIFO_FIRST, "it travels in a header");
 
 /* A block of ours that the user has. */
 struct shm_block {
@@ -170,9 +170,9 @@ struct shm_getting {
 struct shm_channel {
     struct rcmi_channel base;
     union {
-        struct rcmi_ring_writer writer;
-        struct rcmi_ring_reader reader;
-    } ring;
+        struct rcmi_fifo_writer writer;
+        struct rcmi_fifo_reader reader;
+    } fifo;
     struct shm_wake wake;       /* the writer's, or the first reader's */
     struct shm_wake *wakes;     /* of all readers; NULL if there is one */
     struct shm_domain *domain;  /* a writer's */
@@ -250,7 +250,7 @@ bool shm_look(struct shm_link *link);
  * by one word: 16 bits of the get's number, pieces of the reader, pieces of the writer. */
 #define SHM_PIECES_BITS 24
 #define SHM_PIECES_MAX  ((UINT64_C(1) << SHM_PIECES_BITS) - 1)
-#define SHM_FAILED      SHM_PIECES_MAX /* in rcmi_ring_desk.helped */
+#define SHM_FAILED      SHM_PIECES_MAX /* in rcmi_fifo_request.helped */
 static inline uint64_t shm_claims(uint64_t number, uint64_t front, uint64_t back) {
     return number << 2 * SHM_PIECES_BITS | front << SHM_PIECES_BITS | back;
 }
@@ -280,7 +280,7 @@ bool shm_help(struct rcmi_channel *channel);
 /* The error that was set is about nonsense in the memory, which this rank is thought to have
  * written. */
 rcm_status shm_peer_fault(int rank);
-/* Publishes what the ring was given: rings the readers. */
+/* Publishes what the queue was given: rings the readers. */
 void shm_publish(const struct shm_channel *shm);
 rcm_status shm_writer_init(struct rcmi_channel *channel, void *const *links, int nreaders);
 rcm_status shm_writer_offer(struct rcmi_channel *channel, int r, struct rcmi_blob *ret_offer);

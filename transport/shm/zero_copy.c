@@ -22,7 +22,7 @@ static struct shm_channel *shm_of(struct rcmi_channel *channel) {
 
 /* The slot that a message which is to be got holds, for help.c. */
 static void get_note(struct shm_channel *shm, const struct rcmi_mem *mem) {
-    const struct rcmi_ring_writer *writer = &shm->ring.writer;
+    const struct rcmi_fifo_writer *writer = &shm->fifo.writer;
     shm->sent[writer->index] = (struct shm_sent){
         .number = writer->produced + 1, .bytes = mem->bytes, .len = mem->len, .slot = writer->slot};
 }
@@ -35,27 +35,27 @@ static rcm_status writer_status(const struct shm_channel *shm, rcm_status status
 rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                               uint64_t meta, bool may_get) {
     struct shm_channel *shm = shm_of(channel);
-    struct rcmi_ring_writer *writer = &shm->ring.writer;
-    uint64_t how = RCMI_RING_MAPPED;
+    struct rcmi_fifo_writer *writer = &shm->fifo.writer;
+    uint64_t how = RCMI_FIFO_MAPPED;
     struct shm_place place;
     if (mem->len > (may_get ? RCMI_GET_MAX : channel->slot_bytes))
         return RCM_ERR_UNSUPPORTED; /* no sentence: the caller copies instead */
     if (!shm_memory_place(channel, mem, &place)) {
         if (!may_get || !shm->link)
             return RCM_ERR_UNSUPPORTED;
-        how = RCMI_RING_GET;
+        how = RCMI_FIFO_GET;
     }
-    const rcm_status status = rcmi_ring_room(writer);
+    const rcm_status status = rcmi_fifo_room(writer);
     if (status != RCM_OK)
         return writer_status(shm, status);
-    if (how == RCMI_RING_GET) {
+    if (how == RCMI_FIFO_GET) {
         const uint64_t remote = (uint64_t)(uintptr_t)mem->bytes;
         get_note(shm, mem);
         memcpy(writer->header->bytes, &remote, sizeof remote);
     } else {
         memcpy(writer->header->bytes, &place, sizeof place);
     }
-    rcmi_ring_publish(writer, mem->len | how, meta);
+    rcmi_fifo_publish(writer, mem->len | how, meta);
     shm->put = NULL;
     shm_publish(shm);
     return RCM_OK;
@@ -65,7 +65,7 @@ rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_me
  * its error says it. */
 bool shm_completed(struct rcmi_channel *channel, uint64_t number) {
     struct shm_channel *shm = shm_of(channel);
-    if (number > shm->completed && rcmi_ring_taken(&shm->ring.writer, number))
+    if (number > shm->completed && rcmi_fifo_taken(&shm->fifo.writer, number))
         shm->completed = number;
     return number <= shm->completed;
 }
@@ -75,9 +75,9 @@ bool shm_completed(struct rcmi_channel *channel, uint64_t number) {
 
 /* What the reader has posted for the next message; NULL: nothing, or of no use. */
 static void *posted_find(struct shm_channel *shm, size_t len) {
-    struct rcmi_ring_writer *writer = &shm->ring.writer;
-    struct rcmi_ring_posted *posted =
-        rcmi_ring_posted(writer->base, &writer->shape, writer->produced + 1);
+    struct rcmi_fifo_writer *writer = &shm->fifo.writer;
+    struct rcmi_fifo_posted *posted =
+        rcmi_fifo_posted(writer->base, &writer->shape, writer->produced + 1);
     struct shm_place place;
     void *bytes = NULL;
     if (!shm->link || !posted || len < PUT_MIN)
@@ -100,7 +100,7 @@ rcm_status shm_reserve(struct rcmi_channel *channel, size_t len,
     *ret_reserved =
         (struct rcmi_reserved){.stores = non_temporal ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL};
     shm->put = NULL;
-    const rcm_status status = rcmi_ring_reserve(&shm->ring.writer, &ret_reserved->bytes);
+    const rcm_status status = rcmi_fifo_reserve(&shm->fifo.writer, &ret_reserved->bytes);
     if (status != RCM_OK)
         return writer_status(shm, status);
     shm->put = posted_find(shm, len);
@@ -113,25 +113,25 @@ rcm_status shm_reserve(struct rcmi_channel *channel, size_t len,
  */
 
 static void posted_withdraw(struct shm_channel *shm) {
-    struct rcmi_ring_reader *reader = &shm->ring.reader;
+    struct rcmi_fifo_reader *reader = &shm->fifo.reader;
     if (shm->nposted == 0)
         return;
     for (uint64_t i = 0; i < reader->shape.slots; i++)
-        atomic_store_explicit(&rcmi_ring_posted(reader->base, &reader->shape, i)->seq, 0,
+        atomic_store_explicit(&rcmi_fifo_posted(reader->base, &reader->shape, i)->seq, 0,
                               memory_order_relaxed);
     shm->nposted = 0;
 }
 
 bool shm_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted) {
     struct shm_channel *shm = shm_of(channel);
-    struct rcmi_ring_reader *reader = &shm->ring.reader;
+    struct rcmi_fifo_reader *reader = &shm->fifo.reader;
     struct shm_place where;
     if (!posted) {
         posted_withdraw(shm);
         return false;
     }
     const uint64_t number = reader->consumed + 1 + posted->ahead;
-    struct rcmi_ring_posted *line = rcmi_ring_posted(reader->base, &reader->shape, number);
+    struct rcmi_fifo_posted *line = rcmi_fifo_posted(reader->base, &reader->shape, number);
     if (!line || posted->ahead >= reader->shape.slots || posted->mask ||
         !shm_memory_place(channel, &posted->mem, &where))
         return false;
@@ -148,25 +148,25 @@ bool shm_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *po
 static rcm_status mapped_peek(struct shm_channel *shm, size_t len, const void **ret_bytes) {
     struct shm_place place;
     void *at = NULL;
-    memcpy(&place, shm->ring.reader.header->bytes, sizeof place);
+    memcpy(&place, shm->fifo.reader.header->bytes, sizeof place);
     const rcm_status status = shm_window_find(shm->link, &place, len, &shm->window, &at);
     *ret_bytes = at;
     return status;
 }
 
 rcm_status shm_peek_elsewhere(struct shm_channel *shm, uint64_t len, struct rcmi_slot *ret_slot) {
-    const struct rcmi_ring_reader *reader = &shm->ring.reader;
+    const struct rcmi_fifo_reader *reader = &shm->fifo.reader;
     const uint64_t number = reader->consumed + 1;
     const struct shm_posted *posted = &shm->posted[number % reader->shape.slots];
-    switch (len & RCMI_RING_FLAGS) {
-    case RCMI_RING_PUT:
-        if (posted->number != number || (len & ~RCMI_RING_FLAGS) > posted->cap)
+    switch (len & RCMI_FIFO_FLAGS) {
+    case RCMI_FIFO_PUT:
+        if (posted->number != number || (len & ~RCMI_FIFO_FLAGS) > posted->cap)
             break;
         ret_slot->bytes = posted->bytes;
         return RCM_OK;
-    case RCMI_RING_MAPPED:
-        return mapped_peek(shm, (size_t)(len & ~RCMI_RING_FLAGS), &ret_slot->bytes);
-    case RCMI_RING_GET:
+    case RCMI_FIFO_MAPPED:
+        return mapped_peek(shm, (size_t)(len & ~RCMI_FIFO_FLAGS), &ret_slot->bytes);
+    case RCMI_FIFO_GET:
         if (reader->shape.nreaders != 1)
             break;
         ret_slot->bytes = NULL;
@@ -175,5 +175,5 @@ rcm_status shm_peek_elsewhere(struct shm_channel *shm, uint64_t len, struct rcmi
     default:
         break;
     }
-    return rcmi_ring_broken(reader, number, len);
+    return rcmi_fifo_broken(reader, number, len);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What each side of a fetch does with words in the ring that the other side cannot have meant
+ * What each side of a get does with words in the queue that the other side cannot have meant
  * (transport/shm/help.c): the reader says so and writes nothing more, the writer leaves it, and
  * what the writer could not do the reader does.
  */
@@ -24,7 +24,7 @@
 struct get {
     struct pair pair;
     struct rcmi_channel *writer, *reader;
-    struct rcmi_ring_desk *desk;
+    struct rcmi_fifo_request *request;
     uint8_t *there, *here;
 };
 
@@ -39,10 +39,10 @@ static void get_begin(struct get *f) {
     pair_open(&f->pair, &setup);
     pair_channel(&f->pair, 1, &f->writer, &f->reader);
     const struct shm_channel *shm = (struct shm_channel *)f->reader;
-    f->desk = rcmi_ring_desk(shm->memory, &shm->ring.reader.shape);
+    f->request = rcmi_fifo_request(shm->memory, &shm->fifo.reader.shape);
     f->there = malloc(BYTES);
     f->here = malloc(BYTES);
-    assert_non_null(f->desk);
+    assert_non_null(f->request);
     fill(f->there, BYTES, 1);
     memset(f->here, UNTOUCHED, BYTES);
     assert_int_equal(get_go_on(f), RCM_AGAIN);
@@ -83,7 +83,7 @@ static void claims_that_cannot_be(void **state) {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         struct get f;
         get_begin(&f);
-        atomic_store(&f.desk->claims, words[i]);
+        atomic_store(&f.request->claims, words[i]);
         assert_int_equal(get_go_on(&f), RCM_ERR_PROTOCOL);
         assert_non_null(strstr(rcm_last_error(), "pieces of a vector"));
         assert_true(untouched(&f, PIECE));
@@ -97,7 +97,7 @@ static void fewer_than_before(void **state) {
     get_begin(&f);
     assert_true(rcmi_channel_help(f.writer));
     assert_int_equal(get_go_on(&f), RCM_AGAIN);
-    atomic_store(&f.desk->claims, claims(1, 2, 0));
+    atomic_store(&f.request->claims, claims(1, 2, 0));
     assert_int_equal(get_go_on(&f), RCM_ERR_PROTOCOL);
     get_end(&f);
 }
@@ -120,7 +120,7 @@ static void no_permit(void **state) {
     struct get f;
     (void)state;
     get_begin(&f);
-    atomic_store(&f.desk->permit, 0);
+    atomic_store(&f.request->permit, 0);
     reader_does_it_alone(&f);
 }
 
@@ -128,7 +128,7 @@ static void no_place(void **state) {
     struct get f;
     (void)state;
     get_begin(&f);
-    atomic_store(&f.desk->place, 64);
+    atomic_store(&f.request->place, 64);
     reader_does_it_alone(&f);
 }
 
@@ -136,7 +136,7 @@ static void nothing_from_there(void **state) {
     struct get f;
     (void)state;
     get_begin(&f);
-    atomic_store(&f.desk->from, 64);
+    atomic_store(&f.request->from, 64);
     reader_does_it_alone(&f);
 }
 
@@ -146,7 +146,7 @@ static void lengths(void **state) {
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
         struct get f;
         get_begin(&f);
-        atomic_store(&f.desk->len, bytes[i]);
+        atomic_store(&f.request->len, bytes[i]);
         reader_does_it_alone(&f);
     }
 }
@@ -155,7 +155,7 @@ static void another_number(void **state) {
     struct get f;
     (void)state;
     get_begin(&f);
-    atomic_store(&f.desk->number, 77);
+    atomic_store(&f.request->number, 77);
     reader_does_it_alone(&f);
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What rings do seldom: look at all counters, complain. */
-#include "ring.h"
+/* What a queue of fifo.h does rarely: look at all counters, report what cannot be. */
+#include "fifo.h"
 
 #include <inttypes.h>
 
 /* What a reader of slots says it has done, if it can be. */
-static uint64_t look(struct rcmi_ring_writer *w, _Atomic uint64_t *counter, uint64_t at_least,
+static uint64_t look(struct rcmi_fifo_writer *w, _Atomic uint64_t *counter, uint64_t at_least,
                      uint64_t at_most) {
-    /* Pairs with the release stores in rcmi_ring_release. */
+    /* Pairs with the release stores in rcmi_fifo_release. */
     const uint64_t count = atomic_load_explicit(counter, memory_order_acquire);
     w->broken = w->broken || count > at_most || count < at_least;
     return count;
@@ -15,12 +15,12 @@ static uint64_t look(struct rcmi_ring_writer *w, _Atomic uint64_t *counter, uint
 
 /* The smallest counters say how far the writer may go. A counter that is out of bounds stays an
  * error: nobody knows any more which slots are free. */
-rcm_status rcmi_ring_refresh(struct rcmi_ring_writer *w) {
+rcm_status rcmi_fifo_refresh(struct rcmi_fifo_writer *w) {
     uint64_t taken = w->produced, emptied = w->filled;
     for (int r = 0; r < w->shape.nreaders && !w->broken; r++) {
-        uint64_t count = look(w, rcmi_ring_counter(w->base, r), w->taken, w->produced);
+        uint64_t count = look(w, rcmi_fifo_counter(w->base, r), w->taken, w->produced);
         taken = count < taken ? count : taken;
-        count = look(w, rcmi_ring_emptied(w->base, r), w->room - w->shape.slots, w->filled);
+        count = look(w, rcmi_fifo_emptied(w->base, r), w->room - w->shape.slots, w->filled);
         emptied = count < emptied ? count : emptied;
     }
     if (w->broken)
@@ -33,15 +33,15 @@ rcm_status rcmi_ring_refresh(struct rcmi_ring_writer *w) {
     return w->produced != w->limit ? RCM_OK : RCM_AGAIN;
 }
 
-bool rcmi_ring_taken(const struct rcmi_ring_writer *w, uint64_t number) {
+bool rcmi_fifo_taken(const struct rcmi_fifo_writer *w, uint64_t number) {
     for (int r = 0; r < w->shape.nreaders; r++)
-        /* Pairs with the release store in rcmi_ring_release. */
-        if (atomic_load_explicit(rcmi_ring_counter(w->base, r), memory_order_acquire) < number)
+        /* Pairs with the release store in rcmi_fifo_release. */
+        if (atomic_load_explicit(rcmi_fifo_counter(w->base, r), memory_order_acquire) < number)
             return false;
     return true;
 }
 
-rcm_status rcmi_ring_broken(const struct rcmi_ring_reader *r, uint64_t seq, uint64_t len) {
+rcm_status rcmi_fifo_broken(const struct rcmi_fifo_reader *r, uint64_t seq, uint64_t len) {
     return rcmi_fail(RCM_ERR_PROTOCOL, 0,
                      "shared memory holds message %" PRIu64 " of %" PRIu64
                      " bytes where message %" PRIu64 " of at most %zu bytes is due",

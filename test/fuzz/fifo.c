@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: both ends of a ring in shared memory against another side that writes what it likes
- * when it likes (transport/ring.h), and what shm does with messages that are to be got (get.c,
- * help.c, zero_copy.c). The input is a script: pieces of it are written anywhere into the ring,
+ * Fuzz target: both ends of a queue in shared memory against another side that writes what it likes
+ * when it likes (transport/fifo.h), and what shm does with messages that are to be got (get.c,
+ * help.c, zero_copy.c). The input is a script: pieces of it are written anywhere into the queue,
  * between and, by a second thread that changes a header without pause, during our own looks at it.
  *
- *   byte 0   bit 0: the ring has one reader, and so posted receives and a desk; else two
+ *   byte 0   bit 0: the queue has one reader, and so posted receives and a get request; else two
  *   then     a script, see step()
  *
  * The other side is no process, so nothing is read from or written to it by the kernel: what is got
@@ -31,21 +31,21 @@ enum {
     OTHERS = 0xdd
 };
 
-static struct rcmi_ring_shape shape;
+static struct rcmi_fifo_shape shape;
 static uint8_t *memory;
 
 /* ---- The thread that never stops ----------------------------------------------------------- */
 
 static struct {
     /* All relaxed but `line`, whose release store publishes the others to the thread. */
-    _Atomic(struct rcmi_ring_header *) line; /* NULL: rest */
+    _Atomic(struct rcmi_fifo_header *) line; /* NULL: rest */
     _Atomic uint64_t seq[2], len[2];
     /* Posted to let the thread begin, and by it when it is calm. It rests asleep: who yields
      * beside other fuzzers gives away a whole slice each time. */
     sem_t go, calm;
 } wild;
 
-static void wild_write(struct rcmi_ring_header *line, uint64_t round) {
+static void wild_write(struct rcmi_fifo_header *line, uint64_t round) {
     volatile uint64_t *len = &line->len;
     *len = atomic_load_explicit(&wild.len[round & 1], memory_order_relaxed);
     atomic_store_explicit(&line->seq,
@@ -60,7 +60,7 @@ static void sem_take(sem_t *sem) {
 
 static void *wild_run(void *arg) {
     (void)arg;
-    struct rcmi_ring_header *line;
+    struct rcmi_fifo_header *line;
     for (;;) {
         sem_take(&wild.go);
         for (uint64_t round = 0;
@@ -72,7 +72,7 @@ static void *wild_run(void *arg) {
 }
 
 /* The thread writes to the line until calm. */
-static void wild_start(struct rcmi_ring_header *line, struct fuzz_input *in) {
+static void wild_start(struct rcmi_fifo_header *line, struct fuzz_input *in) {
     static pthread_t thread;
     static bool started;
     if (!started)
@@ -100,8 +100,8 @@ static struct shm_link link_to;
 
 static struct {
     struct shm_channel reading, writing;
-    struct rcmi_ring_reader *reader;
-    struct rcmi_ring_writer *writer;
+    struct rcmi_fifo_reader *reader;
+    struct rcmi_fifo_writer *writer;
     /* A message that is being got: its bytes go there. */
     uint8_t *place;
     bool failed; /* a get: nothing more is read */
@@ -132,15 +132,15 @@ static void own_begin(int nreaders) {
     memset(&own, 0, sizeof own);
     shm_init(&own.reading, nreaders);
     shm_init(&own.writing, nreaders);
-    own.reader = &own.reading.ring.reader;
-    own.writer = &own.writing.ring.writer;
+    own.reader = &own.reading.fifo.reader;
+    own.writer = &own.writing.fifo.writer;
     own.writing.domain = &domain;
     own.writing.link = nreaders == 1 ? &link_to : NULL;
     own.writing.sent = calloc(SLOTS, sizeof *own.writing.sent);
     own.reading.posted = calloc(SLOTS, sizeof *own.reading.posted);
     fuzz_require(own.writing.sent && own.reading.posted, "there is memory");
-    rcmi_ring_reader_init(own.reader, memory, &shape, nreaders - 1);
-    rcmi_ring_writer_init(own.writer, memory, &shape);
+    rcmi_fifo_reader_init(own.reader, memory, &shape, nreaders - 1);
+    rcmi_fifo_writer_init(own.writer, memory, &shape);
 }
 
 /* The user has back what was sent, and writes something else there. (It is not freed: the library's
@@ -163,12 +163,12 @@ static void own_end(void) {
 static void read_payload(const uint8_t *bytes, uint64_t len) {
     fuzz_require(len <= SLOT_BYTES, "a message fits its slot");
     fuzz_require(bytes >= memory && bytes + len <= memory + shape.total,
-                 "a message is in the ring");
+                 "a message is in the queue");
     for (uint64_t i = 0; i < len; i++)
         own.sum += ((const volatile uint8_t *)bytes)[i];
 }
 
-/* What was peeked at lies in the ring, all of it, or is to be got. */
+/* What was peeked at lies in the queue, all of it, or is to be got. */
 static bool look(struct rcmi_slot *ret_slot) {
     const rcm_status status = shm_peek(&own.reading.base, ret_slot);
     own.refused = own.refused || status < 0;
@@ -177,7 +177,7 @@ static bool look(struct rcmi_slot *ret_slot) {
     fuzz_require(!ret_slot->reply ||
                      ((uint8_t *)ret_slot->reply >= memory &&
                       (uint8_t *)ret_slot->reply + SLOT_BYTES <= memory + shape.total),
-                 "a reply is in the ring");
+                 "a reply is in the queue");
     if (ret_slot->bytes)
         read_payload(ret_slot->bytes, ret_slot->len);
     else
@@ -231,14 +231,14 @@ static void take(void) {
 
 static void write_message(size_t len) {
     void *slot = NULL;
-    rcm_status status = rcmi_ring_reserve(own.writer, &slot);
+    rcm_status status = rcmi_fifo_reserve(own.writer, &slot);
     own.refused = own.refused || status < 0;
     if (status != RCM_OK)
         return;
     uint8_t *at = slot;
-    fuzz_require(at >= memory && at + SLOT_BYTES <= memory + shape.total, "a slot is in the ring");
+    fuzz_require(at >= memory && at + SLOT_BYTES <= memory + shape.total, "a slot is in the queue");
     memset(at, 0x77, len);
-    rcmi_ring_commit(own.writer, len, len);
+    rcmi_fifo_commit(own.writer, len, len);
     fuzz_require(own.writer->produced <= own.writer->limit &&
                      own.writer->filled <= own.writer->room,
                  "no more is written than was read");
@@ -265,40 +265,40 @@ static void send_far(size_t len) {
 
 /* The reader says what it wants, by its process's memory or by the slot; we help it. */
 static void help(struct fuzz_input *in, uint8_t how) {
-    struct rcmi_ring_desk *desk = rcmi_ring_desk(memory, &shape);
+    struct rcmi_fifo_request *request = rcmi_fifo_request(memory, &shape);
     const uint64_t number = fuzz_u8(in), a = fuzz_u8(in);
-    if (desk && how % 3 == 1)
-        atomic_store(&desk->wanted, number << SHM_PIECES_BITS | a);
-    if (desk && how % 3 == 2) {
-        atomic_store(&desk->claims, shm_claims(number, 0, a));
-        atomic_store(&desk->len, (uint64_t)fuzz_u16(in) << 8);
-        atomic_store(&desk->number, number);
+    if (request && how % 3 == 1)
+        atomic_store(&request->wanted, number << SHM_PIECES_BITS | a);
+    if (request && how % 3 == 2) {
+        atomic_store(&request->claims, shm_claims(number, 0, a));
+        atomic_store(&request->len, (uint64_t)fuzz_u16(in) << 8);
+        atomic_store(&request->number, number);
     }
     memset(memory + shape.payloads, 0, SLOTS * shape.stride);
     (void)shm_help(&own.writing.base);
     for (uint32_t i = 0; i < SLOTS; i++)
-        fuzz_require(*(const uint8_t *)rcmi_ring_slot(memory, &shape, i) != OTHERS,
+        fuzz_require(*(const uint8_t *)rcmi_fifo_slot(memory, &shape, i) != OTHERS,
                      "what completed is not read any more");
 }
 
 /* The writer says that it brought the piece that was wanted, or a part in the get; or that it has
  * the channel open. */
 static void answer(struct fuzz_input *in, uint8_t how) {
-    struct rcmi_ring_desk *desk = rcmi_ring_desk(memory, &shape);
+    struct rcmi_fifo_request *request = rcmi_fifo_request(memory, &shape);
     const uint8_t off = fuzz_u8(in);
-    if (!desk)
+    if (!request)
         return;
     if (how % 3 == 0)
-        atomic_store(&desk->bounced, atomic_load(&desk->wanted) + off);
+        atomic_store(&request->bounced, atomic_load(&request->wanted) + off);
     else if (how % 3 == 1)
-        atomic_store(&desk->helped, atomic_load(&desk->number) << SHM_PIECES_BITS | off);
+        atomic_store(&request->helped, atomic_load(&request->number) << SHM_PIECES_BITS | off);
     else
-        atomic_store(rcmi_ring_open(memory, &shape), off);
+        atomic_store(rcmi_fifo_open(memory, &shape), off);
 }
 
 /* A header as it should be, of a message in its slot or elsewhere. */
 static void arrive(struct fuzz_input *in, uint8_t how) {
-    static const uint64_t flags[4] = {0, RCMI_RING_GET, RCMI_RING_MAPPED, RCMI_RING_PUT};
+    static const uint64_t flags[4] = {0, RCMI_FIFO_GET, RCMI_FIFO_MAPPED, RCMI_FIFO_PUT};
     const uint64_t len = fuzz_u16(in), scale = how / 4 % 2 ? 1 << 8 : 1;
     own.reader->header->len = len * scale | flags[how % 4];
     atomic_store(&own.reader->header->seq, own.reader->consumed + 1);
@@ -326,11 +326,11 @@ static void step(struct fuzz_input *in) {
         break;
     case 4: /* the counters of a reader of ours */
         if (how / READERS % 2)
-            atomic_store(rcmi_ring_emptied(memory, how % shape.nreaders),
+            atomic_store(rcmi_fifo_emptied(memory, how % shape.nreaders),
                          own.writer->filled - fuzz_u8(in) % (SLOTS + 2));
         else
-            atomic_store(rcmi_ring_counter(memory, how % shape.nreaders),
-                         own.writer->produced - fuzz_u8(in) % (RCMI_RING_HEADERS + 2));
+            atomic_store(rcmi_fifo_counter(memory, how % shape.nreaders),
+                         own.writer->produced - fuzz_u8(in) % (RCMI_FIFO_HEADERS + 2));
         break;
     case 5: /* as bad as it gets */
         wild_start(own.reader->header, in);
@@ -348,7 +348,7 @@ static void step(struct fuzz_input *in) {
         answer(in, how);
         break;
     default: /* the user asks whether its memory is its own again */
-        if (shm_completed(&own.writing.base, own.writing.ring.writer.produced))
+        if (shm_completed(&own.writing.base, own.writing.fifo.writer.produced))
             sent_reuse();
         break;
     }
@@ -357,11 +357,11 @@ static void step(struct fuzz_input *in) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input in = {data, size};
     const int nreaders = fuzz_u8(&in) & 1 ? 1 : READERS;
-    shape = rcmi_ring_shape(SLOT_BYTES, SLOTS, nreaders);
+    shape = rcmi_fifo_shape(SLOT_BYTES, SLOTS, nreaders);
     memory = aligned_alloc(RCMI_LINE, shape.total);
     fuzz_require(memory != NULL, "there is memory");
     memset(memory, 0, shape.total);
-    rcmi_ring_clear(memory, &shape);
+    rcmi_fifo_clear(memory, &shape);
     own_begin(nreaders);
     for (int steps = 0; in.left > 0 && steps < 200; steps++)
         step(&in);
