@@ -48,10 +48,10 @@ struct rcmi_engine {
     pthread_mutex_t lock; /* guards comms */
     struct rcm_comm *comms;
     int cpu_sharers; /* ranks that share a CPU with another one, for the spin budget; 1: none */
-    struct rcmi_pause budget;  /* how long its threads spin; final after rcm_init */
-    struct rcmi_pause pause;   /* loop thread only */
-    bool armed;                /* loop thread only */
-    struct rcmi_seldom seldom; /* loop thread only */
+    struct rcmi_pause budget;      /* how long its threads spin; final after rcm_init */
+    struct rcmi_pause pause;       /* loop thread only */
+    bool armed;                    /* loop thread only */
+    struct rcmi_log_rate log_rate; /* loop thread only */
     struct rcmi_address_book *book;
     int rank, nranks;                /* of the world, that is of rcm_init */
     struct rcmi_protocols protocols; /* rank 0's, without get where some rank cannot */

@@ -223,7 +223,7 @@ static void engine_message(void *arg, int peer, const void *bytes, size_t len) {
     }
     if (!rcmi_failure_decode(bytes, len, &failure, &error)) {
         char more[RCMI_LOG_MORE];
-        if (rcmi_log_seldom(&engine->seldom, more))
+        if (rcmi_log_rate_allows(&engine->log_rate, more))
             rcmi_log(RCMI_LOG_WARN,
                      "rank %d sent a control message of %zu bytes that means nothing%s", peer, len,
                      more);
@@ -307,7 +307,7 @@ rcm_status rcmi_engine_create(struct rcmi_node_config *config, struct rcmi_engin
     config->broken = engine_broken;
     config->message = engine_message;
     config->wanted = engine_wanted;
-    config->parted = engine_parted;
+    config->peer_done = engine_parted;
     config->tick = engine_tick;
     config->arg = engine;
     rcm_status status = engine_make_parts(engine, config);

@@ -170,7 +170,7 @@ static rcm_status auth_send(struct rcmi_auth *auth, int fd) {
     return RCM_OK;
 }
 
-/* As soon as a wrong byte came, not only when all are there: a stranger may send few. */
+/* As soon as a wrong byte came, not only when all are there: an unidentified peer may send few. */
 static rcm_status auth_check_hello(const struct rcmi_auth *auth) {
     size_t have = auth->in_done < MAGIC ? auth->in_done : MAGIC;
     if (memcmp(auth->in, magic, have) != 0)

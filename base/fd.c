@@ -67,7 +67,7 @@ void rcmi_fd_close(int *fd) {
     errno = saved_errno;
 }
 
-int rcmi_fd_strangers(void) {
+int rcmi_fd_unidentified(void) {
     enum { SHARE = 8, LEAST = 8, MOST = 1024 };
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / SHARE < LEAST)

@@ -27,8 +27,9 @@ void rcmi_fd_close(int *fd);
 bool rcmi_fd_distrust(bool distrust);
 bool rcmi_fd_distrusted(void);
 
-/* How many connections of strangers may be held at a time: a share of the limit of descriptors. */
-int rcmi_fd_strangers(void);
+/* How many connections whose other end is not identified yet may be held at a time: a share of the
+ * limit of descriptors. */
+int rcmi_fd_unidentified(void);
 
 /* One read or write of up to len bytes, without SIGPIPE; never blocks on a socket, nor on other
  * descriptors if they are O_NONBLOCK. RCM_OK with *ret_len > 0 (0 only for len 0), RCM_AGAIN if it

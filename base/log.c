@@ -113,17 +113,17 @@ void rcmi_log_lines(enum rcmi_log_level level, const char *lines) {
     errno = saved_errno;
 }
 
-bool rcmi_log_seldom(struct rcmi_seldom *seldom, char more[RCMI_LOG_MORE]) {
+bool rcmi_log_rate_allows(struct rcmi_log_rate *rate, char more[RCMI_LOG_MORE]) {
     const int64_t now = rcmi_now_ns();
-    if (now < seldom->next_ns) {
-        seldom->missed++;
+    if (now < rate->next_ns) {
+        rate->missed++;
         return false;
     }
-    seldom->next_ns = now + 1000000000;
+    rate->next_ns = now + 1000000000;
     more[0] = '\0';
-    if (seldom->missed > 0)
-        snprintf(more, RCMI_LOG_MORE, " (and %u more)", seldom->missed);
-    seldom->missed = 0;
+    if (rate->missed > 0)
+        snprintf(more, RCMI_LOG_MORE, " (and %u more)", rate->missed);
+    rate->missed = 0;
     return true;
 }
 

@@ -23,12 +23,12 @@ void rcmi_log_lines(enum rcmi_log_level level, const char *lines);
 /* For lines that others can cause as often as they like: true once a second; `more` says how often
  * it was false since, to be put behind the line: "" or " (and 12 more)". One thread at a time; zero
  * it first. */
-struct rcmi_seldom {
+struct rcmi_log_rate {
     int64_t next_ns;
     unsigned missed;
 };
 #define RCMI_LOG_MORE 32
-bool rcmi_log_seldom(struct rcmi_seldom *seldom, char more[RCMI_LOG_MORE]);
+bool rcmi_log_rate_allows(struct rcmi_log_rate *rate, char more[RCMI_LOG_MORE]);
 
 /* The rank shown in this thread's lines; -1 for none. Threads of a rank each call it. */
 void rcmi_log_set_rank(int rank);

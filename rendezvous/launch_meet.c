@@ -21,7 +21,7 @@
 
 #define TRY_MIN_MS 500   /* one place, one try; doubled each time round */
 #define TRY_MAX_MS 8000  /* more than the store's own patience with a server that is silent */
-#define GRACE_MS   10000 /* so long may a stranger at an uncertain place refuse our secret */
+#define GRACE_MS   10000 /* so long may another program at an uncertain place refuse our secret */
 #define WARN_MS    30000
 
 void rcmi_meet_sleep(int ms, rcmi_deadline deadline) {

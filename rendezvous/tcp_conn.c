@@ -20,7 +20,7 @@
 #define FIRST_NONCE 0x800000u
 
 /* So often, and that long, may a server hang up at the greeting, one time after the other: it may
- * be one with too many strangers at its door. */
+ * be one with too many unidentified connections. */
 #define MAX_REJECTIONS 4
 #define REJECTED_MS    2000
 

@@ -177,7 +177,7 @@ static void client_greet(struct rcmi_client *c) {
         return;
     if (first != 'R') {
         char peer[RCMI_ADDR_TEXT], more[RCMI_LOG_MORE];
-        if (rcmi_log_seldom(&s->seldom, more))
+        if (rcmi_log_rate_allows(&s->log_rate, more))
             rcmi_log(RCMI_LOG_WARN,
                      "store: refused %s, which proves no secret; "
                      "plain torch.distributed clients need RINGCOMM_PLAIN_STORE=1 here%s",
@@ -196,7 +196,7 @@ static void client_refuse(struct rcmi_client *c) {
     char reason[sizeof rcmi_last_error()->text], peer[RCMI_ADDR_TEXT], more[RCMI_LOG_MORE];
     memcpy(reason, rcmi_last_error()->text, sizeof reason);
     if (rcmi_last_error()->status == RCM_ERR_AUTH && c->auth->in_done == sizeof c->auth->in &&
-        rcmi_log_seldom(&c->server->seldom, more))
+        rcmi_log_rate_allows(&c->server->log_rate, more))
         rcmi_log(RCMI_LOG_WARN, "store: refused %s: %s%s", rcmi_sockaddr_text(&c->peer, peer),
                  reason, more);
     rcmi_client_drop(c, "%s", reason);
@@ -437,7 +437,7 @@ rcm_status rcmi_server_create(const char *secret, bool allow_plain,
     s->accept_again = (struct rcmi_timer){.fire = server_accept_again, .arg = s};
     s->drop = (struct rcmi_timer){.fire = server_drop_silent, .arg = s};
     s->allow_plain = allow_plain;
-    s->max_fresh = rcmi_fd_strangers();
+    s->max_fresh = rcmi_fd_unidentified();
     rcmi_map_init(&s->map);
     rcmi_map_init(&s->queues);
     s->secret = secret ? strdup(secret) : NULL;

@@ -68,9 +68,9 @@ struct rcmi_server {
     struct rcmi_client *clients;
     struct rcmi_client *fresh, *fresh_last; /* in the order of their deadlines */
     int nfresh, max_fresh;
-    struct rcmi_seldom seldom; /* warnings that strangers cause */
-    struct rcmi_client *dead;  /* freed at the end of a callback */
-    struct rcmi_map map;       /* keys as on the wire */
+    struct rcmi_log_rate log_rate; /* warnings that unidentified clients cause */
+    struct rcmi_client *dead;      /* freed at the end of a callback */
+    struct rcmi_map map;           /* keys as on the wire */
     struct rcmi_map queues;
     char *secret;
     bool allow_plain; /* with a secret: also clients that prove nothing */

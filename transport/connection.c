@@ -18,15 +18,15 @@ enum phase { CONNECT, AUTH, HELLO, REPLY, HELD };
 
 /* ---- Making and ending ----------------------------------------------------------------------- */
 
-bool rcmi_conn_is_stranger(const struct rcmi_conn *conn) {
+bool rcmi_conn_is_unidentified(const struct rcmi_conn *conn) {
     return !conn->initiator && !conn->parked && conn->phase != HELD;
 }
 
 /* Unlinks and frees; *ret_fd (if not NULL) gets the descriptor, else it is closed. */
 static void conn_free(struct rcmi_conn *conn, int *ret_fd) {
     struct rcmi_node *node = conn->node;
-    if (rcmi_conn_is_stranger(conn))
-        node->nstrangers--;
+    if (rcmi_conn_is_unidentified(conn))
+        node->nunidentified--;
     rcmi_loop_unwatch(node->loop, &conn->watch);
     rcmi_loop_timer_stop(node->loop, &conn->timer);
     if (conn->prev)
@@ -90,19 +90,19 @@ static void conn_tell_no_secret(const struct rcmi_conn *conn) {
     (void)!rcmi_fd_write(conn->watch.fd, &reply, sizeof reply, &done);
 }
 
-/* Anybody may knock, a thousand times a second: one line a second. */
-static void conn_log_stranger(const struct rcmi_conn *conn) {
+/* Connections may come a thousand times a second: one line a second. */
+static void conn_log_unidentified(const struct rcmi_conn *conn) {
     const bool misled = conn_is_misled(conn);
     const enum rcmi_log_level level = misled ? RCMI_LOG_WARN : RCMI_LOG_INFO;
     char name[RCMI_ADDR_TEXT], more[RCMI_LOG_MORE];
-    if (!rcmi_log_enabled(level) || !rcmi_log_seldom(&conn->node->seldom[misled], more))
+    if (!rcmi_log_enabled(level) || !rcmi_log_rate_allows(&conn->node->log_rate[misled], more))
         return;
-    rcmi_stranger_name(conn, name);
+    rcmi_unidentified_name(conn, name);
     rcmi_log(level, "dropped a connection from %s: %s%s", name, rcm_last_error(), more);
 }
 
-/* The thread's error says why. Who belongs to a link tells it; others leave no trace but a line
- * in the log. */
+/* The thread's error says why. A connection of a link tells the link; others leave no trace but a
+ * line in the log. */
 void rcmi_conn_fail(struct rcmi_conn *conn) {
     struct rcmi_link *link = conn->link;
     struct rcmi_hello hello = conn->hello;
@@ -110,7 +110,7 @@ void rcmi_conn_fail(struct rcmi_conn *conn) {
     /* Closed or reset: unlike an error of ours this may be a peer that was too busy for us. */
     bool ended = conn->phase != CONNECT && rcmi_last_error()->status == RCM_ERR_PEER;
     if (!link) {
-        conn_log_stranger(conn);
+        conn_log_unidentified(conn);
         if (conn_wants_proof(conn))
             conn_tell_no_secret(conn);
     } else if (ended && initiator && conn->done == 0) {
@@ -202,7 +202,7 @@ static void conn_drain(const struct rcmi_conn *conn) {
 /* The reply tells our version: whoever dialled makes a sentence of it. */
 static rcm_status conn_answer_foreign(struct rcmi_conn *conn) {
     (void)rcmi_wire_differs(-1, "the other side", conn->hello.version, conn->node->config.rank);
-    conn_log_stranger(conn);
+    conn_log_unidentified(conn);
     conn_drain(conn);
     conn->reply = (struct rcmi_reply){
         .magic = RCMI_HELLO_MAGIC, .version = RCMI_WIRE_VERSION, .status = RCMI_REPLY_REFUSED};
@@ -216,9 +216,9 @@ static rcm_status conn_judge(struct rcmi_conn *conn) {
     rcm_status status = check_hello(&conn->hello);
     if (status != RCM_OK)
         return status;
-    const bool foreign = rcmi_stranger_is_foreign(conn);
+    const bool foreign = rcmi_unidentified_is_foreign(conn);
     if (!foreign && conn->node->waiting && rcmi_link_is_peer(conn->node, &conn->hello)) {
-        rcmi_stranger_park(conn);
+        rcmi_unidentified_park(conn);
         return RCM_AGAIN;
     }
     conn->reply = (struct rcmi_reply){.magic = RCMI_HELLO_MAGIC, .version = RCMI_WIRE_VERSION};
@@ -234,8 +234,8 @@ static rcm_status conn_judge(struct rcmi_conn *conn) {
     return RCM_OK;
 }
 
-/* What a greeting, of which all or a part has come, leads to. Strangers may never send as much as
- * one: tell by its first word. */
+/* What a greeting, of which all or a part has come, leads to. An unidentified peer may never send a
+ * whole one: judge by its first word. */
 static rcm_status conn_greeted(struct rcmi_conn *conn, rcm_status moved) {
     const struct rcmi_hello *hello = &conn->hello;
     if (head_is_foreign(conn, moved, hello->magic, hello->version))
@@ -247,7 +247,7 @@ static rcm_status conn_greeted(struct rcmi_conn *conn, rcm_status moved) {
 
 /* We told the peer to wait for our own connection. Should that fail it will want to know why; until
  * then nothing is said, and its end means that it has no more use for it. There is at most one for
- * each link, so it counts as a stranger no longer. */
+ * each link, so it is not counted as unidentified any longer. */
 static void conn_hold(struct rcmi_conn *conn) {
     for (struct rcmi_conn *other = conn->node->conns, *next; other; other = next) {
         next = other->next;
@@ -255,7 +255,7 @@ static void conn_hold(struct rcmi_conn *conn) {
             conn_free(other, NULL);
     }
     conn->phase = HELD;
-    conn->node->nstrangers--;
+    conn->node->nunidentified--;
     rcmi_loop_timer(conn->node->loop, &conn->timer,
                     rcmi_deadline_in(4 * conn->node->peer_timeout_ms));
     conn_wait(conn, EPOLLIN | EPOLLRDHUP);
@@ -330,7 +330,7 @@ static rcm_status conn_phase(struct rcmi_conn *conn) {
     switch (conn->phase) {
     case CONNECT:
         status = rcmi_connect_result(conn->watch.fd);
-        if (status == RCM_OK && rcmi_stranger_is_foreign(conn))
+        if (status == RCM_OK && rcmi_unidentified_is_foreign(conn))
             status = rcmi_fail(RCM_ERR_AUTH, 0,
                                "a process of another user listens there, and no secret is set");
         if (status == RCM_OK)
@@ -342,7 +342,7 @@ static rcm_status conn_phase(struct rcmi_conn *conn) {
         return rcmi_auth_step(&conn->auth, conn->watch.fd);
     case HELLO:
         if (conn->parked)
-            return rcmi_stranger_wait(conn);
+            return rcmi_unidentified_wait(conn);
         status = conn_move(conn, conn->initiator, &conn->hello, sizeof conn->hello);
         return conn->initiator ? status : conn_greeted(conn, status);
     default:
@@ -404,7 +404,7 @@ static rcm_status conn_begin(struct rcmi_node *node, int fd, bool initiator, int
     conn->watch = (struct rcmi_watch){.fd = fd, .ready = conn_ready, .arg = conn};
     conn->timer = (struct rcmi_timer){.fire = conn_timeout, .arg = conn};
     conn->events = conn_events(conn);
-    node->nstrangers += !initiator;
+    node->nunidentified += !initiator;
     conn->next = node->conns;
     if (conn->next)
         conn->next->prev = conn;
@@ -421,8 +421,8 @@ static rcm_status conn_begin(struct rcmi_node *node, int fd, bool initiator, int
 
 void rcmi_conn_accepted(struct rcmi_node *node, int fd, bool same_host) {
     struct rcmi_conn *conn = NULL;
-    if (node->nstrangers >= node->max_strangers)
-        (void)rcmi_stranger_drop(node);
+    if (node->nunidentified >= node->max_unidentified)
+        (void)rcmi_unidentified_drop(node);
     if (conn_begin(node, fd, false, RCMI_ACCEPT_LIMIT_MS, &conn) != RCM_OK) {
         rcmi_log(RCMI_LOG_WARN, "dropped an incoming connection: %s", rcm_last_error());
         return;
@@ -447,7 +447,7 @@ rcm_status rcmi_conn_dial(struct rcmi_link *link, enum rcmi_hello_kind kind, int
     struct rcmi_conn *conn = NULL;
     int fd = -1;
     rcm_status status = dial_socket(link, target, &fd);
-    if (status == RCM_ERR_RESOURCE && rcmi_stranger_drop(node)) /* out of descriptors */
+    if (status == RCM_ERR_RESOURCE && rcmi_unidentified_drop(node)) /* out of descriptors */
         status = dial_socket(link, target, &fd);
     if (status == RCM_OK)
         status = conn_begin(node, fd, true, limit_ms, &conn);

@@ -38,7 +38,7 @@
 #define RCMI_LACKS_MAX     160
 #define RCMI_MESSAGE_MAX   4096
 #define RCMI_PENDING_MAX   4096 /* channels a peer may open ahead of us */
-#define RCMI_PENDING_FDS   4    /* ... and times max_strangers the descriptors of all those */
+#define RCMI_PENDING_FDS   4    /* ... and times max_unidentified the descriptors of all those */
 #define RCMI_QUEUE_MAX                                                                             \
     ((size_t)16 << 20)            /* bytes of a control stream that a peer leaves unread           \
                                    */
@@ -157,12 +157,12 @@ struct rcmi_node {
     struct rcmi_listener listeners[RCMI_LISTENERS_MAX];
     int nlisteners;
     struct rcmi_conn *conns; /* the youngest first */
-    int nstrangers;          /* see rcmi_conn_is_stranger; at most max_strangers */
-    int max_strangers;
+    int nunidentified;       /* see rcmi_conn_is_unidentified; at most max_unidentified */
+    int max_unidentified;
     int pending_fds; /* descriptors of channels opened ahead of us */
     bool attended;
     bool waiting; /* attended, not started: peers are not answered yet */
-    struct rcmi_seldom seldom[2];
+    struct rcmi_log_rate log_rate[2];
     /* By rank, NULL where none was needed yet. Release store on the loop thread pairs with the
      * acquire load in rcmi_node_link of other threads. */
     _Atomic(struct rcmi_link *) *links;
@@ -322,7 +322,7 @@ struct rcmi_reply {
 };
 _Static_assert(sizeof(struct rcmi_reply) == 160, "no padding on the wire");
 
-/* A socket that has not yet said or heard who is at the other end. */
+/* A socket on which the ends have not identified themselves to each other yet. */
 struct rcmi_conn {
     struct rcmi_conn *next, *prev;
     struct rcmi_node *node;
@@ -345,7 +345,7 @@ void rcmi_conn_fail(struct rcmi_conn *conn);
 /* Answers the greeting of one that was parked. */
 void rcmi_conn_answer(struct rcmi_conn *conn);
 /* Accepted, and neither parked nor told to wait for our own call. */
-bool rcmi_conn_is_stranger(const struct rcmi_conn *conn);
+bool rcmi_conn_is_unidentified(const struct rcmi_conn *conn);
 /* Has anything come from the other side; has it proved the secret? */
 bool rcmi_conn_spoke(const struct rcmi_conn *conn);
 bool rcmi_conn_proved(const struct rcmi_conn *conn);
@@ -361,20 +361,21 @@ void rcmi_conn_refuse(const struct rcmi_link *link, const char *why);
 /* Closes and frees all connections of link, or of any if NULL. */
 void rcmi_conn_drop(struct rcmi_node *node, const struct rcmi_link *link);
 
-/* ---- strangers.c ----------------------------------------------------------------------------- */
+/* ---- unidentified.c -----------------------------------------------------------------------------
+ */
 
 /* Drops the one that deserves it most; false if there is none. */
-bool rcmi_stranger_drop(struct rcmi_node *node);
+bool rcmi_unidentified_drop(struct rcmi_node *node);
 /* Is it of another user, who has not proved a secret? */
-bool rcmi_stranger_is_foreign(const struct rcmi_conn *conn);
-/* Who is at the other end, for people. */
-void rcmi_stranger_name(const struct rcmi_conn *conn, char text[RCMI_ADDR_TEXT]);
-/* Its greeting is read and right: it waits for rcmi_strangers_start. */
-void rcmi_stranger_park(struct rcmi_conn *conn);
+bool rcmi_unidentified_is_foreign(const struct rcmi_conn *conn);
+/* The other end, in words for people. */
+void rcmi_unidentified_name(const struct rcmi_conn *conn, char text[RCMI_ADDR_TEXT]);
+/* Its greeting is read and right: it waits for rcmi_unidentified_start. */
+void rcmi_unidentified_park(struct rcmi_conn *conn);
 /* Something happened to one that is parked: RCM_AGAIN if it still waits. */
-rcm_status rcmi_stranger_wait(const struct rcmi_conn *conn);
+rcm_status rcmi_unidentified_wait(const struct rcmi_conn *conn);
 /* Answers all that are parked. */
-void rcmi_strangers_start(struct rcmi_node *node);
+void rcmi_unidentified_start(struct rcmi_node *node);
 
 /* ---- listen.c -------------------------------------------------------------------------------- */
 

@@ -517,7 +517,7 @@ bool rcmi_link_answer_bye(struct rcmi_link *link) {
     const struct rcmi_node_config *config = &link->node->config;
     if (!link->bye_received || link->bye_sent || rcmi_link_state(link) != RCMI_LINK_UP)
         return true;
-    if (!config->parted || !config->parted(config->arg, link->peer))
+    if (!config->peer_done || !config->peer_done(config->arg, link->peer))
         return false;
     rcmi_link_say_bye(link);
     return true;

@@ -38,7 +38,7 @@ static void listener_ready(void *arg, uint32_t events) {
         rcm_status status = rcmi_accept(listener->watch.fd, &fd);
         if (status == RCM_AGAIN)
             return;
-        if (status == RCM_ERR_RESOURCE && rcmi_stranger_drop(listener->node))
+        if (status == RCM_ERR_RESOURCE && rcmi_unidentified_drop(listener->node))
             continue;
         if (status != RCM_OK) {
             listener_pause(listener);

@@ -202,7 +202,7 @@ rcm_status rcmi_node_create(const struct rcmi_node_config *config, struct rcmi_n
     node->own_fd = -1;
     node->poller_fd = -1;
     node->slot_memory_max = (size_t)slot_memory;
-    node->max_strangers = rcmi_fd_strangers();
+    node->max_unidentified = rcmi_fd_unidentified();
     node_init_lock(node);
     status = node_copy_config(node, config);
     if (status == RCM_OK) {
@@ -235,7 +235,7 @@ rcm_status rcmi_node_attend(struct rcmi_node *node) {
 }
 
 static void node_open(void *arg) {
-    rcmi_strangers_start(arg);
+    rcmi_unidentified_start(arg);
 }
 
 rcm_status rcmi_node_start(struct rcmi_node *node) {

@@ -378,7 +378,7 @@ static rcm_status pending_new(const struct rcmi_link *link, const uint8_t *body,
         return rcmi_fail(RCM_ERR_RESOURCE, 0,
                          "it opened more than %d channels that rank %d has not opened yet",
                          RCMI_PENDING_MAX, link->node->config.rank);
-    if (blob->nfds > RCMI_PENDING_FDS * link->node->max_strangers - link->node->pending_fds)
+    if (blob->nfds > RCMI_PENDING_FDS * link->node->max_unidentified - link->node->pending_fds)
         return rcmi_fail(RCM_ERR_RESOURCE, 0,
                          "it opened channels that rank %d has not opened yet, and those of all "
                          "ranks hold %d descriptors already",

@@ -95,7 +95,7 @@ struct rcmi_node_config {
     /* peer said farewell, and this node has not: is nothing more expected from it, so that its
      * farewell may be answered? Asked again on every turn of the loop until it is true. NULL:
      * never, only rcmi_node_farewell answers. Loop thread. */
-    bool (*parted)(void *arg, int peer);
+    bool (*peer_done)(void *arg, int peer);
     /* The engine's turn, see rcmi_loop_create. Loop thread. */
     rcmi_deadline (*tick)(void *arg);
     void *arg;
@@ -128,8 +128,9 @@ const struct rcmi_protocol *rcmi_node_protocol(const struct rcmi_node *node);
 /* Do ranks of this host share CPUs? */
 bool rcmi_node_oversubscribed(const struct rcmi_node *node);
 
-/* Starts the loop thread before the start: from here on strangers are seen off, while peers that
- * dial already wait for their answer. Without it all wait, and a scanner can fill the queue. */
+/* Starts the loop thread before the start: from here on connections that do not identify themselves
+ * are dropped, while peers that dial already wait for their answer. Without it all wait, and a
+ * scanner can fill the queue. */
 rcm_status rcmi_node_attend(struct rcmi_node *node);
 /* Starts the loop thread, or opens the door. lookup must work from here on. */
 rcm_status rcmi_node_start(struct rcmi_node *node);

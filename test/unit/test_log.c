@@ -172,17 +172,17 @@ static void test_cleaned(void **state) {
     assert_string_equal(text, "ringcomm error: rank 1 said ?[2J?ringcomm error: forged\n");
 }
 
-static void test_seldom(void **state) {
-    struct rcmi_seldom seldom = {.next_ns = 0};
+static void test_rate(void **state) {
+    struct rcmi_log_rate rate = {.next_ns = 0};
     char more[RCMI_LOG_MORE];
     (void)state;
-    assert_true(rcmi_log_seldom(&seldom, more));
+    assert_true(rcmi_log_rate_allows(&rate, more));
     assert_string_equal(more, "");
-    seldom.next_ns += INT64_C(3600) * 1000000000; /* the second will not pass meanwhile */
+    rate.next_ns += INT64_C(3600) * 1000000000; /* the second will not pass meanwhile */
     for (int i = 0; i < 17; i++)
-        assert_false(rcmi_log_seldom(&seldom, more));
-    seldom.next_ns = 0;
-    assert_true(rcmi_log_seldom(&seldom, more));
+        assert_false(rcmi_log_rate_allows(&rate, more));
+    rate.next_ns = 0;
+    assert_true(rcmi_log_rate_allows(&rate, more));
     assert_string_equal(more, " (and 17 more)");
 }
 
@@ -191,7 +191,7 @@ int main(void) {
         cmocka_unit_test(test_levels),     cmocka_unit_test(test_unknown_level),
         cmocka_unit_test(test_long_line),  cmocka_unit_test(test_lines),
         cmocka_unit_test(test_no_sigpipe), cmocka_unit_test(test_no_sigxfsz),
-        cmocka_unit_test(test_cleaned),    cmocka_unit_test(test_seldom),
+        cmocka_unit_test(test_cleaned),    cmocka_unit_test(test_rate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

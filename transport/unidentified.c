@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accepted connections of which nobody knows yet who is at the other end. There may be only so
- * many: each holds a descriptor, and port scanners open thousands. When one more comes, another has
- * to go: the oldest that has not said a word, if it had time to, else the oldest that has proved
- * nothing; so a peer is heard that comes among strangers, and one that was dropped all the same
- * dials again (dial.c).
+ * Accepted connections whose other end is not identified yet. Their number is limited: each holds a
+ * descriptor, and port scanners open thousands. One more replaces another: the oldest on which
+ * nothing came, if there was time to, else the oldest on which nothing was proved. So a peer is
+ * heard in the middle of a scan, and one whose connection was dropped all the same dials again
+ * (dial.c).
  *
  * Unix sockets tell whose process is at the other end. Without a secret only processes of our own
  * user (and root's) are linked that way; for memory would be handed over.
  *
  * Before rcmi_node_start nobody can be answered, for the look-up of addresses does not work yet.
- * From rcmi_node_attend to then strangers are dropped already, and peers wait here ("parked").
+ * From rcmi_node_attend to then the unidentified are dropped already, and peers wait here
+ * ("parked").
  */
 #include "internal.h"
 #include <errno.h>
@@ -22,20 +23,20 @@
 #define SILENCE_NS INT64_C(100000000) /* that one must have had time to say something */
 
 /* 0: goes first. -1: stays. */
-static int stranger_standing(const struct rcmi_conn *conn, int64_t now) {
-    if (!rcmi_conn_is_stranger(conn) || conn->link)
+static int unidentified_standing(const struct rcmi_conn *conn, int64_t now) {
+    if (!rcmi_conn_is_unidentified(conn) || conn->link)
         return -1;
     if (!rcmi_conn_spoke(conn) && now - conn->since > SILENCE_NS)
         return 0;
     return rcmi_conn_proved(conn) ? 2 : 1;
 }
 
-bool rcmi_stranger_drop(struct rcmi_node *node) {
+bool rcmi_unidentified_drop(struct rcmi_node *node) {
     const int64_t now = rcmi_now_ns();
     struct rcmi_conn *victim = NULL;
     int least = 3;
     for (struct rcmi_conn *conn = node->conns; conn; conn = conn->next) {
-        const int standing = stranger_standing(conn, now);
+        const int standing = unidentified_standing(conn, now);
         if (standing >= 0 && standing <= least) { /* the list begins with the youngest */
             victim = conn;
             least = standing;
@@ -44,12 +45,13 @@ bool rcmi_stranger_drop(struct rcmi_node *node) {
     if (!victim)
         return false;
     (void)rcmi_fail(RCM_ERR_RESOURCE, 0,
-                    "%d connections are waiting that have not said who they are", node->nstrangers);
+                    "%d connections are waiting that have not said who they are",
+                    node->nunidentified);
     rcmi_conn_fail(victim);
     return true;
 }
 
-bool rcmi_stranger_is_foreign(const struct rcmi_conn *conn) {
+bool rcmi_unidentified_is_foreign(const struct rcmi_conn *conn) {
     struct ucred process;
     socklen_t len = sizeof process;
     if (!conn->same_host || conn->node->config.secret)
@@ -59,7 +61,7 @@ bool rcmi_stranger_is_foreign(const struct rcmi_conn *conn) {
            process.uid != geteuid() && process.uid != 0;
 }
 
-void rcmi_stranger_name(const struct rcmi_conn *conn, char text[RCMI_ADDR_TEXT]) {
+void rcmi_unidentified_name(const struct rcmi_conn *conn, char text[RCMI_ADDR_TEXT]) {
     struct rcmi_sockaddr peer = {.len = sizeof peer.addr};
     struct ucred process;
     socklen_t len = sizeof process;
@@ -87,14 +89,14 @@ static void forget_earlier(const struct rcmi_conn *conn) {
     }
 }
 
-void rcmi_stranger_park(struct rcmi_conn *conn) {
+void rcmi_unidentified_park(struct rcmi_conn *conn) {
     forget_earlier(conn);
     conn->parked = true;
-    conn->node->nstrangers--;
+    conn->node->nunidentified--;
     rcmi_loop_timer_stop(conn->node->loop, &conn->timer);
 }
 
-rcm_status rcmi_stranger_wait(const struct rcmi_conn *conn) {
+rcm_status rcmi_unidentified_wait(const struct rcmi_conn *conn) {
     char byte;
     const ssize_t n = recv(conn->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
@@ -103,7 +105,7 @@ rcm_status rcmi_stranger_wait(const struct rcmi_conn *conn) {
                      n > 0 ? "spoke on" : "left");
 }
 
-void rcmi_strangers_start(struct rcmi_node *node) {
+void rcmi_unidentified_start(struct rcmi_node *node) {
     struct rcmi_conn *conn;
     node->waiting = false;
     do { /* an answer may end other connections, so look from the beginning each time */
@@ -111,7 +113,7 @@ void rcmi_strangers_start(struct rcmi_node *node) {
             ;
         if (conn) {
             conn->parked = false;
-            node->nstrangers++;
+            node->nunidentified++;
             rcmi_conn_answer(conn);
         }
     } while (conn);
