@@ -38,9 +38,9 @@ static void engine_arm(struct rcmi_engine *engine, bool armed) {
     if (engine->armed == armed)
         return;
     if (armed)
-        rcmi_bell_arm(rcmi_node_bell(engine->node), RCMI_BELL_ENGINE);
+        rcmi_doorbell_arm(rcmi_node_doorbell(engine->node), RCMI_DOORBELL_ENGINE);
     else
-        rcmi_bell_disarm(rcmi_node_bell(engine->node), RCMI_BELL_ENGINE);
+        rcmi_doorbell_disarm(rcmi_node_doorbell(engine->node), RCMI_DOORBELL_ENGINE);
     engine->armed = armed;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bells and pauses. Futex calls are of the shared kind: bells lie in memory of several processes.
+/* Doorbells and pauses. Futex calls are of the shared kind: doorbells lie in memory of several
+ * processes.
  */
 #include "wait.h"
 
@@ -17,65 +18,65 @@
 
 /* ---- Bells --------------------------------------------------------------------------------- */
 
-uint32_t rcmi_bell_arm(struct rcmi_bell *bell, uint32_t bit) {
-    if (bit == RCMI_BELL_FUTEX_ONE)
-        atomic_fetch_add_explicit(&bell->armed, bit, memory_order_seq_cst);
+uint32_t rcmi_doorbell_arm(struct rcmi_doorbell *doorbell, uint32_t bit) {
+    if (bit == RCMI_DOORBELL_FUTEX_ONE)
+        atomic_fetch_add_explicit(&doorbell->armed, bit, memory_order_seq_cst);
     else
-        atomic_fetch_or_explicit(&bell->armed, bit, memory_order_seq_cst);
-    /* Partner: the fence in rcmi_bell_ring. A read-modify-write alone would let the caller's
+        atomic_fetch_or_explicit(&doorbell->armed, bit, memory_order_seq_cst);
+    /* Partner: the fence in rcmi_doorbell_ring. A read-modify-write alone would let the caller's
      * re-check go ahead of it on some machines. */
     atomic_thread_fence(memory_order_seq_cst);
-    /* Partner: the increment in bell_wake_threads. Whoever reads the new word also sees the
+    /* Partner: the increment in doorbell_wake_threads. Whoever reads the new word also sees the
      * change it was rung for, so the re-check finds it. */
-    return atomic_load_explicit(&bell->word, memory_order_acquire);
+    return atomic_load_explicit(&doorbell->word, memory_order_acquire);
 }
 
-void rcmi_bell_disarm(struct rcmi_bell *bell, uint32_t bit) {
+void rcmi_doorbell_disarm(struct rcmi_doorbell *doorbell, uint32_t bit) {
     /* Relaxed: a ringer that still sees the bit wakes nobody, which does no harm. */
-    if (bit == RCMI_BELL_FUTEX_ONE)
-        atomic_fetch_sub_explicit(&bell->armed, bit, memory_order_relaxed);
+    if (bit == RCMI_DOORBELL_FUTEX_ONE)
+        atomic_fetch_sub_explicit(&doorbell->armed, bit, memory_order_relaxed);
     else
-        atomic_fetch_and_explicit(&bell->armed, ~bit, memory_order_relaxed);
+        atomic_fetch_and_explicit(&doorbell->armed, ~bit, memory_order_relaxed);
 }
 
-void rcmi_bell_sleep(struct rcmi_bell *bell, uint32_t seen, rcmi_deadline deadline) {
+void rcmi_doorbell_sleep(struct rcmi_doorbell *doorbell, uint32_t seen, rcmi_deadline deadline) {
     struct timespec at = {.tv_sec = (time_t)(deadline / 1000000000),
                           .tv_nsec = (long)(deadline % 1000000000)};
     int saved_errno = errno;
     /* The bitset form takes an absolute time of the monotonic clock. All its errors mean "look
      * again": the word had changed, a signal came, the deadline passed. */
-    syscall(SYS_futex, &bell->word, FUTEX_WAIT_BITSET, seen, deadline == RCMI_NEVER ? NULL : &at,
-            NULL, FUTEX_BITSET_MATCH_ANY);
+    syscall(SYS_futex, &doorbell->word, FUTEX_WAIT_BITSET, seen,
+            deadline == RCMI_NEVER ? NULL : &at, NULL, FUTEX_BITSET_MATCH_ANY);
     errno = saved_errno;
 }
 
-static void bell_wake_threads(struct rcmi_bell *bell) {
-    /* Partner: the load in rcmi_bell_arm; the kernel compares the word with `seen` before it lets
-     * anyone sleep, so a sleeper between arm and sleep does not sleep. */
-    atomic_fetch_add_explicit(&bell->word, 1, memory_order_release);
-    syscall(SYS_futex, &bell->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+static void doorbell_wake_threads(struct rcmi_doorbell *doorbell) {
+    /* Partner: the load in rcmi_doorbell_arm; the kernel compares the word with `seen` before it
+     * lets anyone sleep, so a sleeper between arm and sleep does not sleep. */
+    atomic_fetch_add_explicit(&doorbell->word, 1, memory_order_release);
+    syscall(SYS_futex, &doorbell->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-static void bell_wake_eventfd(int eventfd) {
+static void doorbell_wake_eventfd(int eventfd) {
     const uint64_t one = 1;
     /* Fails only if the counter is full, and then its sleeper is awake already. */
     while (eventfd >= 0 && write(eventfd, &one, sizeof one) < 0 && errno == EINTR)
         ;
 }
 
-void rcmi_bell_ring_all(struct rcmi_bell *bell, int eventfd, int poller_fd) {
-    /* Partner: the fence in rcmi_bell_arm. */
+void rcmi_doorbell_ring_all(struct rcmi_doorbell *doorbell, int eventfd, int poller_fd) {
+    /* Partner: the fence in rcmi_doorbell_arm. */
     atomic_thread_fence(memory_order_seq_cst);
-    uint32_t armed = atomic_load_explicit(&bell->armed, memory_order_relaxed);
+    uint32_t armed = atomic_load_explicit(&doorbell->armed, memory_order_relaxed);
     if (armed == 0)
         return;
     int saved_errno = errno;
-    if (armed & RCMI_BELL_FUTEX_MASK)
-        bell_wake_threads(bell);
-    if (armed & RCMI_BELL_ENGINE)
-        bell_wake_eventfd(eventfd);
-    if (armed & RCMI_BELL_POLLER)
-        bell_wake_eventfd(poller_fd);
+    if (armed & RCMI_DOORBELL_FUTEX_MASK)
+        doorbell_wake_threads(doorbell);
+    if (armed & RCMI_DOORBELL_ENGINE)
+        doorbell_wake_eventfd(eventfd);
+    if (armed & RCMI_DOORBELL_POLLER)
+        doorbell_wake_eventfd(poller_fd);
     errno = saved_errno;
 }
 

@@ -2,18 +2,18 @@
 /*
  * The one way to wait: spin within a budget, then yield the CPU, then arm a bit and sleep.
  *
- * A *bell* is what a process (or one thread-rank) sleeps on. It may lie in memory that other
+ * A *doorbell* is what a process (or one thread-rank) sleeps on. It may lie in memory that other
  * processes map: they ring it after having changed something it may wait for. Three kinds of
- * sleepers exist: threads, which sleep on the bell's futex word; the engine thread, which sleeps
- * in epoll on an eventfd; and at most one thread that polls descriptors, another eventfd among
- * them, and that only its own process can wake. The armed bits say which of them need waking, so
- * that ringing costs one load when nobody sleeps.
+ * sleepers exist: threads, which sleep on the doorbell's futex word; the engine thread, which
+ * sleeps in epoll on an eventfd; and at most one thread that polls descriptors, another eventfd
+ * among them, and that only its own process can wake. The armed bits say which of them need waking,
+ * so that ringing costs one load when nobody sleeps.
  *
  *   sleeper                                    ringer
- *     seen = rcmi_bell_arm(bell, BIT)            publish the change
- *     check the condition once more              rcmi_bell_ring(bell, eventfd)
- *     rcmi_bell_sleep(bell, seen, deadline)
- *     rcmi_bell_disarm(bell, BIT)
+ *     seen = rcmi_doorbell_arm(doorbell, BIT)            publish the change
+ *     check the condition once more              rcmi_doorbell_ring(doorbell, eventfd)
+ *     rcmi_doorbell_sleep(doorbell, seen, deadline)
+ *     rcmi_doorbell_disarm(doorbell, BIT)
  *
  * Pairing: arm's sequentially consistent write before the sleeper's re-check, against ring's
  * sequentially consistent fence between the published change and its read of the armed bits: one
@@ -31,34 +31,34 @@
 /* Bytes of a cache line; what is written by different sides is so far apart. */
 #define RCMI_LINE 64
 
-#define RCMI_BELL_FUTEX_ONE  0x1u /* added to armed by each sleeping thread */
-#define RCMI_BELL_FUTEX_MASK 0xffffu
-#define RCMI_BELL_ENGINE     0x10000u /* set by the engine thread */
-#define RCMI_BELL_POLLER     0x20000u /* set by the thread that polls */
+#define RCMI_DOORBELL_FUTEX_ONE  0x1u /* added to armed by each sleeping thread */
+#define RCMI_DOORBELL_FUTEX_MASK 0xffffu
+#define RCMI_DOORBELL_ENGINE     0x10000u /* set by the engine thread */
+#define RCMI_DOORBELL_POLLER     0x20000u /* set by the thread that polls */
 
-struct rcmi_bell {
+struct rcmi_doorbell {
     _Alignas(RCMI_LINE) _Atomic uint32_t word; /* futex; changes at each ring that wakes */
     _Atomic uint32_t armed;                    /* bits above; written by the owner's threads */
 };
 
-/* Announces that the caller is about to sleep: bit is one of RCMI_BELL_FUTEX_ONE, _ENGINE and
- * _POLLER. Returns the word to hand to rcmi_bell_sleep. */
-uint32_t rcmi_bell_arm(struct rcmi_bell *bell, uint32_t bit);
-void rcmi_bell_disarm(struct rcmi_bell *bell, uint32_t bit);
+/* Announces that the caller is about to sleep: bit is one of RCMI_DOORBELL_FUTEX_ONE, _ENGINE and
+ * _POLLER. Returns the word to hand to rcmi_doorbell_sleep. */
+uint32_t rcmi_doorbell_arm(struct rcmi_doorbell *doorbell, uint32_t bit);
+void rcmi_doorbell_disarm(struct rcmi_doorbell *doorbell, uint32_t bit);
 
 /* Sleeps until the word is no longer `seen` or the deadline passed. May return early. */
-void rcmi_bell_sleep(struct rcmi_bell *bell, uint32_t seen, rcmi_deadline deadline);
+void rcmi_doorbell_sleep(struct rcmi_doorbell *doorbell, uint32_t seen, rcmi_deadline deadline);
 
 /* Wakes whoever is armed; poller_fd is the eventfd of the one who polls. Any thread, any process.
  */
-void rcmi_bell_ring_all(struct rcmi_bell *bell, int eventfd, int poller_fd);
-/* The same but for the one who polls; eventfd is that of the bell's engine, -1 for none. Inlined,
- * for most often nobody is armed. */
-static inline void rcmi_bell_ring(struct rcmi_bell *bell, int eventfd) {
-    /* Partner: the fence in rcmi_bell_arm. */
+void rcmi_doorbell_ring_all(struct rcmi_doorbell *doorbell, int eventfd, int poller_fd);
+/* The same but for the one who polls; eventfd is that of the doorbell's engine, -1 for none.
+ * Inlined, for most often nobody is armed. */
+static inline void rcmi_doorbell_ring(struct rcmi_doorbell *doorbell, int eventfd) {
+    /* Partner: the fence in rcmi_doorbell_arm. */
     atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(&bell->armed, memory_order_relaxed) != 0)
-        rcmi_bell_ring_all(bell, eventfd, -1);
+    if (atomic_load_explicit(&doorbell->armed, memory_order_relaxed) != 0)
+        rcmi_doorbell_ring_all(doorbell, eventfd, -1);
 }
 
 /* Budgeted pause between two looks at a condition. */

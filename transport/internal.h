@@ -143,7 +143,7 @@ struct rcmi_node {
     int ndomains;
     char lacks[RCMI_LACKS_MAX]; /* why not the others, for people */
     size_t channel_size;        /* the largest of the domains' */
-    struct rcmi_bell *bell;
+    struct rcmi_doorbell *doorbell;
     int poller_fd; /* wakes the thread that polls, see sleep.c */
     /* There is one. Exchange by who wants to be it, cleared by it; seq_cst, no other data go with
      * it. */
@@ -361,8 +361,7 @@ void rcmi_conn_refuse(const struct rcmi_link *link, const char *why);
 /* Closes and frees all connections of link, or of any if NULL. */
 void rcmi_conn_drop(struct rcmi_node *node, const struct rcmi_link *link);
 
-/* ---- unidentified.c -----------------------------------------------------------------------------
- */
+/* ---- unidentified.c -------------------------------------------------------------------------- */
 
 /* Drops the one that deserves it most; false if there is none. */
 bool rcmi_unidentified_drop(struct rcmi_node *node);

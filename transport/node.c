@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Nodes: making and ending them, their bell and status page, their turn on the loop. */
+/* Nodes: making and ending them, their doorbell and status page, their turn on the loop. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,9 +126,9 @@ static rcm_status node_init_domains(struct rcmi_node *node) {
     return status;
 }
 
-/* Where no transport placed bell and status page, only tools want to read them. */
+/* Where no transport placed doorbell and status page, only tools want to read them. */
 static rcm_status node_init_head(struct rcmi_node *node) {
-    if (node->bell)
+    if (node->doorbell)
         return RCM_OK;
     void *head = MAP_FAILED;
     if (rcmi_memfd_create(RCMI_STATUS_FILE, HEAD_BYTES, &node->own_fd) != RCM_OK ||
@@ -355,14 +355,14 @@ void rcmi_node_arm(struct rcmi_node *node) {
         node->domains[i].transport->arm(node->domains[i].data);
 }
 
-struct rcmi_bell *rcmi_node_bell(struct rcmi_node *node) {
-    return node->bell;
+struct rcmi_doorbell *rcmi_node_doorbell(struct rcmi_node *node) {
+    return node->doorbell;
 }
 
 void rcmi_node_ring(struct rcmi_node *node) {
     const bool broken = rcmi_node_is_broken(node);
-    rcmi_bell_ring_all(node->bell, broken ? -1 : rcmi_loop_eventfd(node->loop),
-                       broken ? -1 : node->poller_fd);
+    rcmi_doorbell_ring_all(node->doorbell, broken ? -1 : rcmi_loop_eventfd(node->loop),
+                           broken ? -1 : node->poller_fd);
 }
 
 struct rcmi_loop *rcmi_node_loop(struct rcmi_node *node) {
@@ -418,8 +418,9 @@ bool rcmi_node_was_linked(const struct rcmi_node *node, int peer) {
            ((state == RCMI_LINK_LOST || state == RCMI_LINK_ENDED) && link->was_up);
 }
 
-void rcmi_node_place_head(struct rcmi_node *node, struct rcmi_bell *bell, void *status_page) {
-    node->bell = bell;
+void rcmi_node_place_head(struct rcmi_node *node, struct rcmi_doorbell *doorbell,
+                          void *status_page) {
+    node->doorbell = doorbell;
     node->status_page = status_page;
 }
 

@@ -21,23 +21,22 @@
 
 #define RCMI_TRANSPORTS_MAX 8
 
-/* ---- The node ----------------------------------------------------------------------------------
- */
+/* ---- The node -------------------------------------------------------------------------------- */
 
 /* Its world rank, the size of the world, and the number of the job. */
 int rcmi_node_rank(const struct rcmi_node *node);
 int rcmi_node_nranks(const struct rcmi_node *node);
 uint64_t rcmi_node_job(const struct rcmi_node *node);
-/* The bell and the status page of this node shall lie here. Only in domain_init; at most one
+/* The doorbell and the status page of this node shall lie here. Only in domain_init; at most one
  * transport does it. */
-void rcmi_node_place_head(struct rcmi_node *node, struct rcmi_bell *bell, void *status_page);
+void rcmi_node_place_head(struct rcmi_node *node, struct rcmi_doorbell *doorbell,
+                          void *status_page);
 /* peer's status page, readable until the domain's fini. In link_accept. */
 void rcmi_node_place_peer_page(struct rcmi_node *node, int peer, const void *page);
 /* A thread sleeps on the descriptors that `attend` gives, or is about to. Any thread. */
 bool rcmi_node_polled(const struct rcmi_node *node);
 
-/* ---- Failures ----------------------------------------------------------------------------------
- */
+/* ---- Failures -------------------------------------------------------------------------------- */
 
 /* The data plane to peer is of no use any more, for the reason in the thread's
  * error. Returns at once; the loop thread soon loses the link (link_down, peer_lost). Any thread,
@@ -48,8 +47,7 @@ void rcmi_node_link_failed(struct rcmi_node *node, int peer);
  * completes any more. Any thread, also under a transport's own locks. */
 void rcmi_channel_fail(struct rcmi_channel *channel);
 
-/* ---- Memory ------------------------------------------------------------------------------------
- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* What `transport` remembers of the registration that mem lies in, NULL if there is none. *ret_at:
  * where in it mem begins. */
@@ -59,14 +57,12 @@ void *rcmi_registration_of(const struct rcmi_mem *mem, const struct rcmi_transpo
 /* Zeroed memory that starts on a cache line. Free with free. NULL with the thread's error set. */
 void *rcmi_zalloc(size_t bytes);
 
-/* ---- Sockets -----------------------------------------------------------------------------------
- */
+/* ---- Sockets --------------------------------------------------------------------------------- */
 
 /* Does this TCP connection end on the host on which it begins, as far as its addresses tell? */
 bool rcmi_socket_stays_home(int fd);
 
-/* ---- Slots of the table that a row does not have -----------------------------------------------
- */
+/* ---- Slots of the table that a row does not have --------------------------------------------- */
 
 /* For the rows of transports without memory that peers can map, whose readers tell late what they
  * have taken, without posted receives, or that cannot get. */
@@ -80,8 +76,7 @@ rcm_status rcmi_no_get(struct rcmi_channel *channel, const struct rcmi_mem *plac
                        bool helped, bool *moved);
 bool rcmi_no_help(struct rcmi_channel *channel);
 
-/* ---- Rows around rows (chaos/) -----------------------------------------------------------------
- */
+/* ---- Rows around rows (chaos/) --------------------------------------------------------------- */
 
 /* The row "chaos:NAME" that is inner with faults as RINGCOMM_CHAOS says; NULL if inner is NULL or
  * cannot be wrapped. */

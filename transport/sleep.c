@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How a thread sleeps until something happens to its node. A message to a thread that sleeps on the
- * bell's futex wakes two threads, one after the other: the loop thread, which sleeps on the
+ * doorbell's futex wakes two threads, one after the other: the loop thread, which sleeps on the
  * sockets, and then the one that waits. Waking a thread costs as much as several messages, so the
  * first one to sleep sleeps on the sockets itself ("polls"), and on an eventfd for all that does
  * not come by a socket: works that other threads complete, failures, aborts.
@@ -47,10 +47,10 @@ static bool sleep_begin_polling(struct rcmi_node *node, struct rcmi_sleep *sleep
     if (atomic_exchange(&node->polled, true))
         return false;
     /* Armed first: a transport that takes its word back afterwards rings, and is heard. */
-    (void)rcmi_bell_arm(node->bell, RCMI_BELL_POLLER);
+    (void)rcmi_doorbell_arm(node->doorbell, RCMI_DOORBELL_POLLER);
     if (sleep_attend(node, sleep))
         return true;
-    rcmi_bell_disarm(node->bell, RCMI_BELL_POLLER);
+    rcmi_doorbell_disarm(node->doorbell, RCMI_DOORBELL_POLLER);
     atomic_store(&node->polled, false);
     return false;
 }
@@ -63,7 +63,7 @@ void rcmi_node_sleep_begin(struct rcmi_node *node, struct rcmi_sleep *sleep) {
     sleep->polls = sleep_begin_polling(node, sleep);
     if (sleep->polls)
         return;
-    sleep->seen = rcmi_bell_arm(node->bell, RCMI_BELL_FUTEX_ONE);
+    sleep->seen = rcmi_doorbell_arm(node->doorbell, RCMI_DOORBELL_FUTEX_ONE);
     rcmi_node_arm(node);
 }
 
@@ -97,14 +97,14 @@ void rcmi_node_sleep_until(struct rcmi_node *node, const struct rcmi_sleep *slee
     if (sleep->polls)
         sleep_poll(node, sleep, deadline);
     else
-        rcmi_bell_sleep(node->bell, sleep->seen, deadline);
+        rcmi_doorbell_sleep(node->doorbell, sleep->seen, deadline);
 }
 
 void rcmi_node_sleep_end(struct rcmi_node *node, const struct rcmi_sleep *sleep) {
     if (!sleep->polls) {
-        rcmi_bell_disarm(node->bell, RCMI_BELL_FUTEX_ONE);
+        rcmi_doorbell_disarm(node->doorbell, RCMI_DOORBELL_FUTEX_ONE);
         return;
     }
-    rcmi_bell_disarm(node->bell, RCMI_BELL_POLLER);
+    rcmi_doorbell_disarm(node->doorbell, RCMI_DOORBELL_POLLER);
     atomic_store(&node->polled, false);
 }

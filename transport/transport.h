@@ -5,12 +5,11 @@
  *
  * Objects:
  *   node      this rank's end of everything: its loop thread (the engine), listening sockets, its
- *             bell, its links. One per rank; several per process when ranks are threads. A peer is
- *             named by its world rank.
- *   link      what this node shares with one peer: a *control stream* (a stream socket, Unix on the
- *             same host, TCP else), which the loop thread always reads, and the data plane of one
- *             transport. Made lazily by the loop thread, authenticated, shared by all communicators
- *             of the pair. Its end without a farewell is the peer's death; so is silence of the
+ *             doorbell, its links. One per rank; several per process when ranks are threads. A peer
+ * is named by its world rank. link      what this node shares with one peer: a *control stream* (a
+ * stream socket, Unix on the same host, TCP else), which the loop thread always reads, and the data
+ * plane of one transport. Made lazily by the loop thread, authenticated, shared by all
+ * communicators of the pair. Its end without a farewell is the peer's death; so is silence of the
  *             peer's host for RINGCOMM_PEER_TIMEOUT (heartbeat.c), but not that of a process that
  *             is merely stopped.
  *   channel   first in, first out, from one writer to one or more readers, with slots and credits
@@ -172,23 +171,24 @@ rcm_status rcmi_node_probe(const struct rcmi_node *node, int peer, rcmi_deadline
 /* Moves whatever can move on data planes without blocking. True if anything did. Any thread;
  * concurrent calls skip what another one is moving. */
 bool rcmi_node_progress(struct rcmi_node *node);
-/* Before a thread sleeps on the node's bell, or the loop in epoll, with something to wait for:
- * makes the loop thread wake up (and run tick, and ring the bell) when data arrive on sockets. One
- * arming lasts until the loop woke for it. Cheap if already armed. Any thread. */
+/* Before a thread sleeps on the node's doorbell, or the loop in epoll, with something to wait for:
+ * makes the loop thread wake up (and run tick, and ring the doorbell) when data arrive on sockets.
+ * One arming lasts until the loop woke for it. Cheap if already armed. Any thread. */
 void rcmi_node_arm(struct rcmi_node *node);
-/* The bell that everything that happens to this node rings: data, credits, channels that became
+/* The doorbell that everything that happens to this node rings: data, credits, channels that became
  * ready or failed. */
-struct rcmi_bell *rcmi_node_bell(struct rcmi_node *node);
+struct rcmi_doorbell *rcmi_node_doorbell(struct rcmi_node *node);
 /*
  * How a thread sleeps until something happens to the node (sleep.c): begin, then look once more at
  * what is waited for, rcmi_node_progress included; if it is still to come, _until; then _end.
  * Where nothing but sockets carries data, the first thread to begin sleeps on them itself, and what
- * comes wakes it alone; all others sleep on the bell, and the loop thread on the sockets for them.
+ * comes wakes it alone; all others sleep on the doorbell, and the loop thread on the sockets for
+ * them.
  */
 #define RCMI_SLEEP_FDS 4
 struct rcmi_sleep {
-    bool polls;    /* on descriptors; else on the bell */
-    uint32_t seen; /* the bell's word */
+    bool polls;    /* on descriptors; else on the doorbell */
+    uint32_t seen; /* the doorbell's word */
     int fds[RCMI_SLEEP_FDS], nfds;
 };
 void rcmi_node_sleep_begin(struct rcmi_node *node, struct rcmi_sleep *sleep);
@@ -418,7 +418,8 @@ struct rcmi_transport {
     void (*arm)(void *domain);
     /* Before a thread of this process sleeps on descriptors: *ret_fd is readable while there is
      * something for progress to move, -1 if there never is. False if peers have other ways to
-     * tell that something came; it may become so at any time, then the bell is rung. Any thread. */
+     * tell that something came; it may become so at any time, then the doorbell is rung. Any
+     * thread. */
     bool (*attend)(void *domain, int *ret_fd);
 
     /* Memory that peers can map, and its end. take: RCM_ERR_UNSUPPORTED without a sentence if there

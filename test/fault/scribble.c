@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A hostile peer on the same host: one of three ranks writes random words over everything of the
- * library's shared memory that it can reach (rings, counters, lengths, bells, status pages), while
- * all communicate. Data may be wrong and operations may fail, in words; but nobody crashes, reads
- * outside of what it mapped (the sanitizers look), or hangs.
+ * library's shared memory that it can reach (rings, counters, lengths, doorbells, status pages),
+ * while all communicate. Data may be wrong and operations may fail, in words; but nobody crashes,
+ * reads outside of what it mapped (the sanitizers look), or hangs.
  *
  *   scribble [--seed S] [--rounds N] [--ms M] [--what all|heads|rings]
  */
@@ -26,7 +26,7 @@
 #define RANKS    3
 #define CULPRIT  1
 #define MAPS_MAX 256
-#define HEAD     8192 /* bell, status page: the first two pages of a segment */
+#define HEAD     8192 /* doorbell, status page: the first two pages of a segment */
 
 struct options {
     uint64_t seed;

@@ -94,7 +94,7 @@ static void wild_calm(void) {
 
 /* ---- Our own side -------------------------------------------------------------------------- */
 
-static struct rcmi_bell bell;
+static struct rcmi_doorbell doorbell;
 static struct shm_domain domain;
 static struct shm_link link_to;
 
@@ -121,7 +121,7 @@ static void shm_init(struct shm_channel *shm, int nreaders) {
                                          .slots = SLOTS,
                                          .nreaders = nreaders,
                                          .is_writer = shm == &own.writing},
-                                .wake = {.bell = &bell, .eventfd = -1},
+                                .wake = {.doorbell = &doorbell, .eventfd = -1},
                                 .link = &link_to,
                                 .memory = memory};
 }

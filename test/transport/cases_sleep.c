@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who sleeps on what: one thread of a node on its sockets, all others on its bell, none on sockets
- * once a peer can ring from its own process. That sleepers are woken by data: cases_thread.c. */
+/* Who sleeps on what: one thread of a node on its sockets, all others on its doorbell, none on
+ * sockets once a peer can ring from its own process. That sleepers are woken by data:
+ * cases_thread.c. */
 #include <string.h>
 #include "../../transport/internal.h"
 #include "cases.h"

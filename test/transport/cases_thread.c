@@ -131,17 +131,17 @@ void case_sleep(void **state) {
 
 static void *write_asleep(void *arg) {
     struct worker *worker = arg;
-    struct rcmi_bell *bell = rcmi_node_bell(worker->side->node);
+    struct rcmi_doorbell *doorbell = rcmi_node_doorbell(worker->side->node);
     for (uint32_t number = 0; number < worker->messages; number++) {
         void *slot = NULL;
         while (reserve_slot(worker->out, &slot) == RCM_AGAIN) {
             CHECK(!rcmi_deadline_passed(limit()));
-            uint32_t seen = rcmi_bell_arm(bell, RCMI_BELL_FUTEX_ONE);
+            uint32_t seen = rcmi_doorbell_arm(doorbell, RCMI_DOORBELL_FUTEX_ONE);
             int64_t before = rcmi_now_ns();
             rcmi_node_arm(worker->side->node);
             if (reserve_slot(worker->out, &slot) == RCM_AGAIN)
-                rcmi_bell_sleep(bell, seen, limit());
-            rcmi_bell_disarm(bell, RCMI_BELL_FUTEX_ONE);
+                rcmi_doorbell_sleep(doorbell, seen, limit());
+            rcmi_doorbell_disarm(doorbell, RCMI_DOORBELL_FUTEX_ONE);
             CHECK(rcmi_now_ns() - before < 1500000000LL * slowness());
         }
         fill(slot, 65536, number);

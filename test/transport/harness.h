@@ -100,7 +100,7 @@ void side_drive(struct side *side);
 void nap(void);
 void *side_reserve(struct side *side, struct rcmi_channel *channel);
 struct rcmi_slot side_peek(struct side *side, struct rcmi_channel *channel);
-/* The same, sleeping on the bell whenever there is nothing to do. */
+/* The same, sleeping on the doorbell whenever there is nothing to do. */
 struct rcmi_slot side_peek_asleep(struct side *side, struct rcmi_channel *channel);
 void side_ready(struct side *side, struct rcmi_channel *channel);
 

@@ -29,7 +29,7 @@ enum { SELF, PEER, RANKS };
 
 struct end {
     struct rcmi_node node;
-    struct rcmi_bell bell;    /* as if somebody slept on it: each ring is seen */
+    struct rcmi_doorbell doorbell; /* as if somebody slept on it: each ring is seen */
     struct rcmi_link to_peer; /* the framework's part, which only learns that the link failed */
     struct tcp_domain domain;
     struct tcp_link link;
@@ -39,14 +39,14 @@ struct end {
 static inline void end_open(struct end *end) {
     memset(end, 0, sizeof *end);
     end->node.config.nranks = RANKS;
-    end->node.bell = &end->bell;
+    end->node.doorbell = &end->doorbell;
     end->node.poller_fd = -1;
     end->node.links = end->links;
     end->to_peer.node = &end->node;
     end->to_peer.peer = PEER;
     atomic_store(&end->links[PEER], &end->to_peer);
     pthread_mutex_init(&end->node.lock, NULL);
-    (void)rcmi_bell_arm(&end->bell, RCMI_BELL_FUTEX_ONE);
+    (void)rcmi_doorbell_arm(&end->doorbell, RCMI_DOORBELL_FUTEX_ONE);
     assert_int_equal(rcmi_loop_create("test", NULL, NULL, &end->node.loop), RCM_OK);
     assert_int_equal(tcp->domain_init(&end->domain, &end->node), RCM_OK);
     assert_int_equal(tcp->link_init(&end->link, &end->domain, PEER), RCM_OK);
@@ -59,7 +59,7 @@ static inline int end_failed(const struct end *end) {
 
 /* Changes with each ring. */
 static inline uint32_t end_rings(const struct end *end) {
-    return atomic_load(&end->bell.word);
+    return atomic_load(&end->doorbell.word);
 }
 
 static inline void end_down(void *arg) {

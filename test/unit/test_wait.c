@@ -18,9 +18,9 @@
 
 enum { ROUNDS = 20000, LOST_MS = 10000 };
 
-/* Two sides take turns; side 0 begins. Each has a bell of its own, as a process has. */
+/* Two sides take turns; side 0 begins. Each has a doorbell of its own, as a process has. */
 struct table {
-    struct rcmi_bell bells[2];
+    struct rcmi_doorbell doorbells[2];
     _Alignas(RCMI_LINE) _Atomic uint32_t turns[2]; /* side i has made so many */
     uint32_t plain[2];                             /* written before the turn, read after it */
     int eventfd[2]; /* -1: sleep on the futex, else in poll as an engine */
@@ -39,13 +39,13 @@ static bool turn_came(struct table *table, int other, uint32_t turn) {
 
 static void side_sleep(struct side *side, uint32_t turn, rcmi_deadline deadline) {
     struct table *table = side->table;
-    struct rcmi_bell *bell = &table->bells[side->number];
+    struct rcmi_doorbell *doorbell = &table->doorbells[side->number];
     int fd = table->eventfd[side->number];
-    uint32_t bit = fd < 0 ? RCMI_BELL_FUTEX_ONE : RCMI_BELL_ENGINE;
-    uint32_t seen = rcmi_bell_arm(bell, bit);
+    uint32_t bit = fd < 0 ? RCMI_DOORBELL_FUTEX_ONE : RCMI_DOORBELL_ENGINE;
+    uint32_t seen = rcmi_doorbell_arm(doorbell, bit);
     if (!turn_came(table, 1 - side->number, turn)) {
         if (fd < 0) {
-            rcmi_bell_sleep(bell, seen, deadline);
+            rcmi_doorbell_sleep(doorbell, seen, deadline);
         } else {
             struct pollfd entry = {.fd = fd, .events = POLLIN};
             uint64_t count;
@@ -54,7 +54,7 @@ static void side_sleep(struct side *side, uint32_t turn, rcmi_deadline deadline)
                 side->failed = __LINE__;
         }
     }
-    rcmi_bell_disarm(bell, bit);
+    rcmi_doorbell_disarm(doorbell, bit);
 }
 
 static void side_await(struct side *side, uint32_t turn) {
@@ -83,7 +83,7 @@ static void *side_play(void *arg) {
             side->failed = __LINE__;
         table->plain[side->number] = turn;
         atomic_store_explicit(&table->turns[side->number], turn, memory_order_release);
-        rcmi_bell_ring(&table->bells[other], table->eventfd[other]);
+        rcmi_doorbell_ring(&table->doorbells[other], table->eventfd[other]);
     }
     return NULL;
 }
@@ -100,7 +100,7 @@ static struct table *table_map(bool engine) {
 
 static void table_unmap(struct table *table) {
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(atomic_load(&table->bells[i].armed), 0);
+        assert_int_equal(atomic_load(&table->doorbells[i].armed), 0);
         if (table->eventfd[i] >= 0)
             close(table->eventfd[i]);
     }
@@ -170,12 +170,12 @@ static void test_processes_engine(void **state) {
     play_processes(true, false);
 }
 
-/* ---- Several sleepers on one bell ----------------------------------------------------------- */
+/* ---- Several sleepers on one doorbell ------------------------------------------------------- */
 
 enum { SLEEPERS = 4 };
 
 struct sleepers {
-    struct rcmi_bell bell;
+    struct rcmi_doorbell doorbell;
     _Atomic int open, through;
 };
 
@@ -183,10 +183,10 @@ static void *sleeper_wait(void *arg) {
     struct sleepers *sleepers = arg;
     rcmi_deadline lost = rcmi_deadline_in(LOST_MS);
     while (!atomic_load(&sleepers->open) && !rcmi_deadline_passed(lost)) {
-        uint32_t seen = rcmi_bell_arm(&sleepers->bell, RCMI_BELL_FUTEX_ONE);
+        uint32_t seen = rcmi_doorbell_arm(&sleepers->doorbell, RCMI_DOORBELL_FUTEX_ONE);
         if (!atomic_load(&sleepers->open))
-            rcmi_bell_sleep(&sleepers->bell, seen, lost);
-        rcmi_bell_disarm(&sleepers->bell, RCMI_BELL_FUTEX_ONE);
+            rcmi_doorbell_sleep(&sleepers->doorbell, seen, lost);
+        rcmi_doorbell_disarm(&sleepers->doorbell, RCMI_DOORBELL_FUTEX_ONE);
     }
     if (!rcmi_deadline_passed(lost))
         atomic_fetch_add(&sleepers->through, 1);
@@ -201,15 +201,15 @@ static void test_many_sleepers(void **state) {
     for (int i = 0; i < SLEEPERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, sleeper_wait, &sleepers), 0);
     rcmi_deadline lost = rcmi_deadline_in(LOST_MS);
-    while (atomic_load(&sleepers.bell.armed) != SLEEPERS && !rcmi_deadline_passed(lost))
+    while (atomic_load(&sleepers.doorbell.armed) != SLEEPERS && !rcmi_deadline_passed(lost))
         sched_yield();
-    assert_int_equal(atomic_load(&sleepers.bell.armed), SLEEPERS);
+    assert_int_equal(atomic_load(&sleepers.doorbell.armed), SLEEPERS);
     atomic_store(&sleepers.open, 1);
-    rcmi_bell_ring(&sleepers.bell, -1);
+    rcmi_doorbell_ring(&sleepers.doorbell, -1);
     for (int i = 0; i < SLEEPERS; i++)
         pthread_join(threads[i], NULL);
     assert_int_equal(atomic_load(&sleepers.through), SLEEPERS);
-    assert_int_equal(atomic_load(&sleepers.bell.armed), 0);
+    assert_int_equal(atomic_load(&sleepers.doorbell.armed), 0);
 }
 
 /* ---- Arming against ringing, at the same moment --------------------------------------------- */
@@ -223,7 +223,7 @@ static void test_many_sleepers(void **state) {
 enum { RACES = 400000, RACE_MS = 2000 };
 
 struct race {
-    struct rcmi_bell bell;
+    struct rcmi_doorbell doorbell;
     _Alignas(RCMI_LINE) _Atomic uint32_t round;     /* begun by the sleeper */
     _Alignas(RCMI_LINE) _Atomic uint32_t published; /* the condition */
     _Alignas(RCMI_LINE) _Atomic uint32_t rung;      /* rounds the ringer has finished */
@@ -244,7 +244,7 @@ static void *race_ring(void *arg) {
                !atomic_load_explicit(&race->stop, memory_order_relaxed))
             race_spin(&spins);
         atomic_store_explicit(&race->published, round, memory_order_release);
-        rcmi_bell_ring(&race->bell, -1);
+        rcmi_doorbell_ring(&race->doorbell, -1);
         atomic_store_explicit(&race->rung, round, memory_order_release);
     }
     return NULL;
@@ -264,13 +264,13 @@ static void test_race(void **state) {
         atomic_store_explicit(&race.round, round, memory_order_release);
         for (volatile uint32_t skew = round % 64; skew > 0; skew--) /* meet at all offsets */
             ;
-        uint32_t seen = rcmi_bell_arm(&race.bell, RCMI_BELL_FUTEX_ONE);
+        uint32_t seen = rcmi_doorbell_arm(&race.doorbell, RCMI_DOORBELL_FUTEX_ONE);
         bool came = atomic_load_explicit(&race.published, memory_order_acquire) == round;
         while (atomic_load_explicit(&race.rung, memory_order_acquire) < round)
             race_spin(&spins);
-        if (!came && atomic_load(&race.bell.word) == seen)
+        if (!came && atomic_load(&race.doorbell.word) == seen)
             lost++;
-        rcmi_bell_disarm(&race.bell, RCMI_BELL_FUTEX_ONE);
+        rcmi_doorbell_disarm(&race.doorbell, RCMI_DOORBELL_FUTEX_ONE);
     }
     atomic_store(&race.stop, true);
     pthread_join(thread, NULL);
@@ -278,66 +278,66 @@ static void test_race(void **state) {
     assert_int_equal(lost, 0);
 }
 
-/* ---- One bell, nobody rings ----------------------------------------------------------------- */
+/* ---- One doorbell, nobody rings ------------------------------------------------------------- */
 
 static void test_deadline(void **state) {
     (void)state;
-    struct rcmi_bell bell;
-    memset(&bell, 0, sizeof bell);
-    uint32_t seen = rcmi_bell_arm(&bell, RCMI_BELL_FUTEX_ONE);
+    struct rcmi_doorbell doorbell;
+    memset(&doorbell, 0, sizeof doorbell);
+    uint32_t seen = rcmi_doorbell_arm(&doorbell, RCMI_DOORBELL_FUTEX_ONE);
     int64_t start = rcmi_now_ns();
     rcmi_deadline deadline = rcmi_deadline_in(50);
     while (!rcmi_deadline_passed(deadline))
-        rcmi_bell_sleep(&bell, seen, deadline);
+        rcmi_doorbell_sleep(&doorbell, seen, deadline);
     int64_t took = rcmi_now_ns() - start;
     assert_true(took >= 50000000);
     assert_true(took < 5000000000);
     /* already passed, and never asked for: both return at once */
     start = rcmi_now_ns();
-    rcmi_bell_sleep(&bell, seen, start - 1);
-    rcmi_bell_sleep(&bell, seen, 0);
-    rcmi_bell_sleep(&bell, seen + 1, RCMI_NEVER); /* the word is not what was seen */
+    rcmi_doorbell_sleep(&doorbell, seen, start - 1);
+    rcmi_doorbell_sleep(&doorbell, seen, 0);
+    rcmi_doorbell_sleep(&doorbell, seen + 1, RCMI_NEVER); /* the word is not what was seen */
     assert_true(rcmi_now_ns() - start < 5000000000);
-    rcmi_bell_disarm(&bell, RCMI_BELL_FUTEX_ONE);
-    assert_int_equal(atomic_load(&bell.armed), 0);
+    rcmi_doorbell_disarm(&doorbell, RCMI_DOORBELL_FUTEX_ONE);
+    assert_int_equal(atomic_load(&doorbell.armed), 0);
 }
 
 /* Ringing changes nothing unless somebody is armed, and wakes exactly the kind that is. */
 static void test_ring_armed_only(void **state) {
     (void)state;
-    struct rcmi_bell bell;
-    memset(&bell, 0, sizeof bell);
+    struct rcmi_doorbell doorbell;
+    memset(&doorbell, 0, sizeof doorbell);
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     uint64_t count = 0;
     assert_true(fd >= 0);
 
-    rcmi_bell_ring(&bell, fd);
-    assert_int_equal(atomic_load(&bell.word), 0);
+    rcmi_doorbell_ring(&doorbell, fd);
+    assert_int_equal(atomic_load(&doorbell.word), 0);
     assert_int_equal(read(fd, &count, sizeof count), -1);
 
-    uint32_t seen = rcmi_bell_arm(&bell, RCMI_BELL_FUTEX_ONE);
-    rcmi_bell_ring(&bell, fd);
-    assert_int_not_equal(atomic_load(&bell.word), seen);
+    uint32_t seen = rcmi_doorbell_arm(&doorbell, RCMI_DOORBELL_FUTEX_ONE);
+    rcmi_doorbell_ring(&doorbell, fd);
+    assert_int_not_equal(atomic_load(&doorbell.word), seen);
     assert_int_equal(read(fd, &count, sizeof count), -1);
-    rcmi_bell_disarm(&bell, RCMI_BELL_FUTEX_ONE);
+    rcmi_doorbell_disarm(&doorbell, RCMI_DOORBELL_FUTEX_ONE);
 
-    (void)rcmi_bell_arm(&bell, RCMI_BELL_ENGINE);
-    (void)rcmi_bell_arm(&bell, RCMI_BELL_ENGINE); /* twice is once */
+    (void)rcmi_doorbell_arm(&doorbell, RCMI_DOORBELL_ENGINE);
+    (void)rcmi_doorbell_arm(&doorbell, RCMI_DOORBELL_ENGINE); /* twice is once */
     errno = 0;
-    rcmi_bell_ring(&bell, fd);
-    rcmi_bell_ring(&bell, -1); /* of an engine without an eventfd: nothing */
+    rcmi_doorbell_ring(&doorbell, fd);
+    rcmi_doorbell_ring(&doorbell, -1); /* of an engine without an eventfd: nothing */
     assert_int_equal(errno, 0);
     assert_int_equal(read(fd, &count, sizeof count), sizeof count);
     assert_int_equal(count, 1);
-    rcmi_bell_disarm(&bell, RCMI_BELL_ENGINE);
+    rcmi_doorbell_disarm(&doorbell, RCMI_DOORBELL_ENGINE);
 
-    (void)rcmi_bell_arm(&bell, RCMI_BELL_POLLER);
-    rcmi_bell_ring(&bell, fd); /* as from another process */
+    (void)rcmi_doorbell_arm(&doorbell, RCMI_DOORBELL_POLLER);
+    rcmi_doorbell_ring(&doorbell, fd); /* as from another process */
     assert_int_equal(read(fd, &count, sizeof count), -1);
-    rcmi_bell_ring_all(&bell, -1, fd);
+    rcmi_doorbell_ring_all(&doorbell, -1, fd);
     assert_int_equal(read(fd, &count, sizeof count), sizeof count);
-    rcmi_bell_disarm(&bell, RCMI_BELL_POLLER);
-    assert_int_equal(atomic_load(&bell.armed), 0);
+    rcmi_doorbell_disarm(&doorbell, RCMI_DOORBELL_POLLER);
+    assert_int_equal(atomic_load(&doorbell.armed), 0);
     close(fd);
 }
 

@@ -92,7 +92,7 @@ static inline const struct chaos_transport *chaos_of(const struct rcmi_channel *
 
 /* chaos.c */
 struct chaos_domain *chaos_domain_find(const struct rcmi_channel *channel);
-/* The bell rings at that time, or a little earlier. Any thread. */
+/* The doorbell rings at that time, or a little earlier. Any thread. */
 void chaos_ring_at(struct chaos_domain *domain, rcmi_deadline at);
 
 /* channel.c */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Channels over shared memory: a queue (fifo.h) in a range of the writer's segment. The writer
- * writes headers and slots, each reader its own counters, and each side rings the other's bell,
+ * writes headers and slots, each reader its own counters, and each side rings the other's doorbell,
  * which costs a fence and a load while nobody sleeps.
  */
 #include "shm.h"
@@ -22,7 +22,7 @@ static size_t round_up(size_t bytes, size_t page) {
 /* Whom to ring after a commit. */
 static rcm_status writer_wakes(struct shm_channel *shm, void *const *links, int nreaders) {
     const struct shm_link *first = links[0];
-    shm->wake = (struct shm_wake){.bell = &first->head->bell, .eventfd = first->eventfd};
+    shm->wake = (struct shm_wake){.doorbell = &first->head->doorbell, .eventfd = first->eventfd};
     shm->link = nreaders == 1 ? links[0] : NULL;
     if (nreaders == 1)
         return RCM_OK;
@@ -31,7 +31,8 @@ static rcm_status writer_wakes(struct shm_channel *shm, void *const *links, int 
         return RCM_ERR_NOMEM;
     for (int r = 0; r < nreaders; r++) {
         const struct shm_link *link = links[r];
-        shm->wakes[r] = (struct shm_wake){.bell = &link->head->bell, .eventfd = link->eventfd};
+        shm->wakes[r] =
+            (struct shm_wake){.doorbell = &link->head->doorbell, .eventfd = link->eventfd};
     }
     return RCM_OK;
 }
@@ -89,7 +90,7 @@ rcm_status shm_writer_attach(struct rcmi_channel *channel, int r, struct rcmi_bl
 rcm_status shm_reader_init(struct rcmi_channel *channel, void *arg) {
     struct shm_channel *shm = shm_of(channel);
     struct shm_link *link = arg;
-    shm->wake = (struct shm_wake){.bell = &link->head->bell, .eventfd = link->eventfd};
+    shm->wake = (struct shm_wake){.doorbell = &link->head->doorbell, .eventfd = link->eventfd};
     shm->link = link;
     shm->posted = rcmi_zalloc(channel->slots * sizeof *shm->posted);
     return shm->posted ? RCM_OK : RCM_ERR_NOMEM;
@@ -165,12 +166,12 @@ rcm_status shm_peer_fault(int rank) {
 
 /* One fence for all readers; then a look at each one's armed bits. */
 static void ring_all(const struct shm_channel *shm) {
-    /* Partner: the fence in rcmi_bell_arm. */
+    /* Partner: the fence in rcmi_doorbell_arm. */
     atomic_thread_fence(memory_order_seq_cst);
     for (int r = 0; r < shm->base.nreaders; r++) {
         /* Ordered by the fence above. */
-        if (atomic_load_explicit(&shm->wakes[r].bell->armed, memory_order_relaxed))
-            rcmi_bell_ring(shm->wakes[r].bell, shm->wakes[r].eventfd);
+        if (atomic_load_explicit(&shm->wakes[r].doorbell->armed, memory_order_relaxed))
+            rcmi_doorbell_ring(shm->wakes[r].doorbell, shm->wakes[r].eventfd);
     }
 }
 
@@ -178,7 +179,7 @@ void shm_publish(const struct shm_channel *shm) {
     if (shm->wakes)
         ring_all(shm);
     else
-        rcmi_bell_ring(shm->wake.bell, shm->wake.eventfd);
+        rcmi_doorbell_ring(shm->wake.doorbell, shm->wake.eventfd);
 }
 
 void shm_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
@@ -215,5 +216,5 @@ bool shm_taken(struct rcmi_channel *channel, uint64_t number) {
 void shm_release(struct rcmi_channel *channel) {
     struct shm_channel *shm = shm_of(channel);
     rcmi_fifo_release(&shm->fifo.reader);
-    rcmi_bell_ring(shm->wake.bell, shm->wake.eventfd);
+    rcmi_doorbell_ring(shm->wake.doorbell, shm->wake.eventfd);
 }

@@ -115,7 +115,7 @@ static void getting_begin(struct shm_channel *shm, struct rcmi_fifo_request *req
     atomic_store_explicit(&request->permit, (uint64_t)(uintptr_t)f->permit, memory_order_release);
     atomic_store_explicit(&request->claims, shm_claims(f->number, 0, 0), memory_order_release);
     atomic_store_explicit(&request->number, f->number, memory_order_release);
-    rcmi_bell_ring(shm->wake.bell, shm->wake.eventfd);
+    rcmi_doorbell_ring(shm->wake.doorbell, shm->wake.eventfd);
 }
 
 /* Is the writer in the middle of a piece, as far as this side knows? */
@@ -248,7 +248,7 @@ static rcm_status bounce_go_on(struct shm_channel *shm, struct rcmi_fifo_request
     const uint64_t word = (reader->consumed + 1) << SHM_PIECES_BITS | (f->done + 1);
     if (atomic_load_explicit(&request->wanted, memory_order_relaxed) != word) {
         atomic_store_explicit(&request->wanted, word, memory_order_release);
-        rcmi_bell_ring(shm->wake.bell, shm->wake.eventfd);
+        rcmi_doorbell_ring(shm->wake.doorbell, shm->wake.eventfd);
         return RCM_AGAIN;
     }
     if (atomic_load_explicit(&request->bounced, memory_order_acquire) != word)

@@ -52,7 +52,7 @@ static bool help_by_copy(struct shm_channel *shm, struct rcmi_fifo_request *requ
     atomic_store_explicit(&request->helped,
                           number << SHM_PIECES_BITS | (did ? back + 1 : SHM_FAILED),
                           memory_order_release);
-    rcmi_bell_ring(shm->wake.bell, shm->wake.eventfd);
+    rcmi_doorbell_ring(shm->wake.doorbell, shm->wake.eventfd);
     return did;
 }
 
@@ -78,7 +78,7 @@ static bool help_by_slot(struct shm_channel *shm, struct rcmi_fifo_request *requ
     const struct shm_span span = shm_span(sent->len, shm->base.slot_bytes, piece);
     rcmi_copy(sent->slot, (const uint8_t *)sent->bytes + span.at, span.len);
     atomic_store_explicit(&request->bounced, word, memory_order_release);
-    rcmi_bell_ring(shm->wake.bell, shm->wake.eventfd);
+    rcmi_doorbell_ring(shm->wake.doorbell, shm->wake.eventfd);
     return true;
 }
 

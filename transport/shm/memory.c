@@ -45,8 +45,7 @@ static rcm_status block_map(int fd, size_t at, size_t len, int flags, uint8_t **
     return RCM_OK;
 }
 
-/* ---- Ours --------------------------------------------------------------------------------------
- */
+/* ---- Ours ------------------------------------------------------------------------------------ */
 
 rcm_status shm_memory_init(struct shm_memory *memory) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -147,8 +146,7 @@ bool shm_memory_place(const struct rcmi_channel *channel, const struct rcmi_mem 
     return block != NULL;
 }
 
-/* ---- The peers' --------------------------------------------------------------------------------
- */
+/* ---- The peers' ------------------------------------------------------------------------------ */
 
 static void window_close(struct shm_window *window) {
     munmap(window->base, window->len);

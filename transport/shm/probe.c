@@ -23,7 +23,7 @@
 /* Written for plans of all kinds, and for each peer. */
 #define CHANNELS         8
 #define CHANNELS_OF_PEER 4
-/* Control stream, the peer's bell and memory, one that arrives; listeners, what is open for a
+/* Control stream, the peer's doorbell and memory, one that arrives; listeners, what is open for a
  * moment. */
 #define FDS_OF_PEER 4
 #define FDS_OTHER   4

@@ -25,7 +25,7 @@ rcm_status shm_segment_init(struct shm_domain *domain) {
     domain->head->magic = SHM_MAGIC;
     domain->head->rank = (uint32_t)rcmi_node_rank(domain->node);
     domain->head->job = rcmi_node_job(domain->node);
-    rcmi_node_place_head(domain->node, &domain->head->bell, (uint8_t *)base + SHM_PAGE);
+    rcmi_node_place_head(domain->node, &domain->head->doorbell, (uint8_t *)base + SHM_PAGE);
     return RCM_OK;
 }
 

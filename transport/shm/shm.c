@@ -31,7 +31,7 @@ static void shm_domain_fini(void *arg) {
     shm_memory_fini(&domain->memory);
 }
 
-/* Data lie where they are written: there is nothing to move, and bells wake sleepers. */
+/* Data lie where they are written: there is nothing to move, and doorbells wake sleepers. */
 static bool shm_progress(void *domain) {
     (void)domain;
     return false;
@@ -41,7 +41,7 @@ static void shm_arm(void *domain) {
     (void)domain;
 }
 
-/* Peers ring the bell from their own processes, and cannot wake a thread that polls. */
+/* Peers ring the doorbell from their own processes, and cannot wake a thread that polls. */
 static bool shm_attend(void *arg, int *ret_fd) {
     const struct shm_domain *domain = arg;
     *ret_fd = -1;
@@ -74,7 +74,7 @@ static rcm_status shm_link_offer(void *arg, struct rcmi_blob *ret_offer) {
     return RCM_OK;
 }
 
-/* Maps the peer's head: the bell to ring, the status page to read only. */
+/* Maps the peer's head: the doorbell to ring, the status page to read only. */
 static rcm_status head_map(struct shm_link *link, int memfd) {
     struct shm_domain *domain = link->domain;
     size_t size = 0;

@@ -13,13 +13,13 @@
  *   help.c       the writer's
  *
  * Each node has one segment, a memory file without a name. Its first page holds a header and the
- * node's bell, its second the status page; behind them lie the queues of the channels that this
- * node writes. A peer maps the head when the link is made (to ring the bell and read the status
+ * node's doorbell, its second the status page; behind them lie the queues of the channels that this
+ * node writes. A peer maps the head when the link is made (to ring the doorbell and read the status
  * page), and the range of a channel when it opens it for reading; it keeps the maps and closes the
  * descriptor each time, so that no descriptor is held per peer but the eventfd that wakes the
  * peer's engine.
  *
- *   writer's memory:  [header, bell][status page][queue][queue]...
+ *   writer's memory:  [header, doorbell][status page][queue][queue]...
  *                            ^ rung by readers     ^ counters written by readers, the rest by us
  *
  * Memory that the user asked for lies in a second file, which all peers hold open (one descriptor
@@ -43,7 +43,7 @@ struct shm_head {
     uint64_t magic;
     uint64_t job;
     uint32_t rank;
-    struct rcmi_bell bell;
+    struct rcmi_doorbell doorbell;
 };
 _Static_assert(sizeof(struct shm_head) <= SHM_PAGE, "the head is a page");
 
@@ -109,8 +109,8 @@ struct shm_domain {
     struct shm_range *free; /* by position */
     uint64_t channels;      /* written so far */
     struct shm_map *maps;   /* kept for status pages that may still be read */
-    /* Links that were begun; never fewer. seq_cst with the armed bits of the bell: who polls sees
-     * the new link, or the ring after it wakes it. */
+    /* Links that were begun; never fewer. seq_cst with the armed bits of the doorbell: who polls
+     * sees the new link, or the ring after it wakes it. */
     _Atomic int links;
     struct shm_memory memory;
 };
@@ -132,7 +132,7 @@ struct shm_link {
 
 /* How to wake the other side. */
 struct shm_wake {
-    struct rcmi_bell *bell;
+    struct rcmi_doorbell *doorbell;
     int eventfd;
 };
 

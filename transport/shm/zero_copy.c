@@ -17,8 +17,7 @@ static struct shm_channel *shm_of(struct rcmi_channel *channel) {
     return (struct shm_channel *)channel;
 }
 
-/* ---- Writer ------------------------------------------------------------------------------------
- */
+/* ---- Writer ---------------------------------------------------------------------------------- */
 
 /* The slot that a message which is to be got holds, for help.c. */
 static void get_note(struct shm_channel *shm, const struct rcmi_mem *mem) {
@@ -109,8 +108,7 @@ rcm_status shm_reserve(struct rcmi_channel *channel, size_t len,
     return RCM_OK;
 }
 
-/* ---- Reader ------------------------------------------------------------------------------------
- */
+/* ---- Reader ---------------------------------------------------------------------------------- */
 
 static void posted_withdraw(struct shm_channel *shm) {
     struct rcmi_fifo_reader *reader = &shm->fifo.reader;

@@ -5,7 +5,7 @@
  *
  * Who moves the data: any thread in progress. A thread that spins reads the sockets itself. One
  * that sleeps does so on the set of all data sockets; where it cannot, it arms, and the loop
- * thread, which watches that set, moves what came and rings. The bell must be armed before the
+ * thread, which watches that set, moves what came and rings. The doorbell must be armed before the
  * domain is, or a ring may be missed.
  */
 #include "tcp.h"
