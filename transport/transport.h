@@ -1,7 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport/: moves chunks between two processes. It knows nothing of collectives, plans or
- * communicators beyond a number (epoch); whoever uses it hands it a look-up function for addresses.
+ * transport/: moves messages between the processes of a job.
+ *
+ *      rank 0                                                 rank 1
+ *      node: loop thread, doorbell,                           node
+ *       |    listening sockets                                 |
+ *       '-- link to 1 ======= control stream, always ======== link to 0
+ *             |               a stream socket, framework        |
+ *             |                                                 |
+ *             |-- channel, writer ----- slots, credits -----> channel, reader
+ *             '-- channel, reader <---- slots, credits ------ channel, writer
+ *                             the data plane, one row: shm, tcp or self
+ *
+ * Not for: collectives and plans (algorithms/), communicators, of which it knows a number (epoch),
+ * matching of messages and receives (api/p2p), and how ranks learn each other's addresses, for
+ * which a look-up function is handed to it (rendezvous/).
  *
  * Objects:
  *   node      this rank's end of everything: its loop thread (the engine), listening sockets, its

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The inside of the chaos transport: what its files share, and nothing for anybody else but
- * rcmi_chaos_wrap (see ../row.h).
+ * transport/chaos/: a row around another row, which delays, spoils or cuts what that carries, for
+ * tests. This is what its files share; the registry sees only rcmi_chaos_wrap (../row.h).
+ *
+ *   writer --> inner row ~~~> inner row's peek --> [delay | fault] --> reader
  *
  *   chaos.c    the wrapped rows; domains; what the loop thread does (timer, closing connections)
  *   channel.c  what happens to messages on their way to a reader
@@ -17,6 +19,9 @@
  * on by accident: it is in no table and "auto" never takes it, it must be asked for by name on
  * every rank (RINGCOMM_TRANSPORT=chaos:tcp) and told what to do (RINGCOMM_CHAOS), and it says that
  * it is there in a warning.
+ *
+ * Not for: faults of memory, descriptors and hosts (test/resource/, test/hosts/), and processes
+ * that die (test/fault/); a rank with itself, whose row has no link to disturb.
  */
 #ifndef RCMI_CHAOS_H
 #define RCMI_CHAOS_H

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport of a rank with itself: a queue (fifo.h) on the heap. There is no connection; offers
- * and answers go through the node's own queue and never over a wire, so they may hold pointers.
- * Memory that is sent without a copy is handed to the reader as it is.
+ * transport/self/: messages of a rank to itself, by a queue (../fifo.h) on the heap. There is no
+ * connection; offers and answers go through the node's own list and never over a wire, so they may
+ * hold pointers. Memory that is sent without a copy is handed to the reader as it is.
+ *
+ *   writer --> headers, slots on the heap; or the user's memory --> reader
+ *
+ * It is the smallest row, and the one to copy for a new one. Not for: ranks that are threads of one
+ * process, which have nodes of their own (shm/, tcp/).
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The inside of the shm transport: what its files share, and nothing for anybody else.
+ * transport/shm/: messages between ranks of one host, by memory that they share. This is what its
+ * files share; the framework sees only the table at the end of shm.c.
  *
  *   shm.c        the table; domains (one per node) and links
  *   probe.c      whether this process can have what a node will have
@@ -26,6 +27,9 @@
  * for each). A message that lies in it is told by its place in the file; a peer maps the block when
  * the first such message comes. Places in the file are never used twice: what is freed becomes a
  * hole, so that a peer which still writes there after an abort harms nobody.
+ *
+ * Not for: ranks of two hosts (tcp/); a rank with itself (self/); the layout of a queue
+ * (../fifo.h); when a message goes by slot, put or get (../protocol.h).
  */
 #ifndef RCMI_SHM_H
 #define RCMI_SHM_H

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The inside of the tcp transport: what its files share, and nothing for anybody else.
+ * transport/tcp/: messages between any two ranks, by TCP sockets that the framework has connected
+ * and authenticated. This is what its files share; the framework sees only the table at the end of
+ * tcp.c.
+ *
+ *   writer                       stream (one socket)                       reader
+ *   slots, user's memory --> list of frames --> kernel ~~~> read ahead --> slots, posted memory
+ *                            tx.c                           rx.c, peek.c
+ *                        <------------- credits, as frames -------------
  *
  *   tcp.c      the table; domains (one per node) and links
  *   stream.c   one data socket: its life, its failure, when its thread must be woken
@@ -20,6 +27,9 @@
  *   stream.rx.lock        reading the socket, the table of ends, slots that are being filled
  *   stream.tx.lock        writing the socket
  *   stream.queue_lock     the list of frames; a few instructions
+ *
+ * Not for: connecting, proving a secret, and noticing that a peer is dead (the framework); control
+ * messages, which have a stream of their own.
  */
 #ifndef RCMI_TCP_H
 #define RCMI_TCP_H
