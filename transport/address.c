@@ -3,7 +3,7 @@
  * The address blob: what a peer must know to reach a node. A magic number, then fields of one tag
  * byte, one length byte and that many bytes; unknown tags are skipped. Strings carry their NUL.
  * Numbers are little-endian, addresses and ports as in the Internet's headers. The blob comes
- * through a store anybody may have written to, so every length is checked.
+ * through a store that other programs may have written to, so every length is checked.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -190,7 +190,7 @@ static bool get_tcp(const struct field *field, struct rcmi_sockaddr *ret_addr) {
     return false;
 }
 
-/* Anybody may have written it, and it will be shown. */
+/* It is not trusted, and it will be shown. */
 static bool get_iface(const struct field *field, struct rcmi_address *address) {
     const struct field name = {.bytes = field->bytes + 1, .len = field->len - 1};
     if (field->len < 2 || field->bytes[0] >= address->ntcp ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of a node whose descriptors somebody else in the process has closed (closefrom, a close
+ * The end of a node whose descriptors other code of the process has closed (closefrom, a close
  * too many): it says so, and all its links end. Their numbers may belong to others by now, so from
  * then on the loop thread closes none of them and writes to none (rcmi_fd_distrust); what is still
  * the node's stays open until the process ends. Peers see the end of the connections.

@@ -81,8 +81,8 @@ static bool conn_is_misled(const struct rcmi_conn *conn) {
            (conn->auth.in_done >= sizeof magic && memcmp(conn->auth.in, &magic, sizeof magic) == 0);
 }
 
-/* Whoever has a secret learns by any answer that this side has none, which otherwise looks as if it
- * were too busy. What does not go out at once stays unsaid. */
+/* A peer that has a secret learns by any answer that this side has none, which otherwise looks as
+ * if it were too busy. What does not go out at once stays unsaid. */
 static void conn_tell_no_secret(const struct rcmi_conn *conn) {
     const struct rcmi_reply reply = {
         .magic = RCMI_HELLO_MAGIC, .version = RCMI_WIRE_VERSION, .status = RCMI_REPLY_REFUSED};
@@ -199,7 +199,7 @@ static void conn_drain(const struct rcmi_conn *conn) {
             moved = 0;
 }
 
-/* The reply tells our version: whoever dialled makes a sentence of it. */
+/* The reply tells our version, of which the side that dialled makes a sentence. */
 static rcm_status conn_answer_foreign(struct rcmi_conn *conn) {
     (void)rcmi_wire_differs(-1, "the other side", conn->hello.version, conn->node->config.rank);
     conn_log_unidentified(conn);
@@ -428,8 +428,8 @@ void rcmi_conn_accepted(struct rcmi_node *node, int fd, bool same_host) {
         return;
     }
     conn->same_host = same_host;
-    /* Who waited in the queue has most likely said something by now, which tells it from those that
-     * say nothing. */
+    /* What waited in the queue has most likely sent something by now, which tells it from scanners
+     * that send nothing. */
     conn_ready(conn, EPOLLIN);
 }
 

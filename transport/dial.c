@@ -60,7 +60,7 @@ static bool dial_again(struct rcmi_link *link) {
     return true;
 }
 
-/* Who listens on a peer's Unix socket is that peer: if it says nothing it is slow, and another way
+/* What listens on a peer's Unix socket is that peer: if it says nothing it is slow, and another way
  * would not find it quicker, but lose the shared memory that plans rely on. */
 static rcm_status dial_target(struct rcmi_link *link) {
     const bool sure = link->target == link->ntargets - 1 || link->targets[link->target].same_host;

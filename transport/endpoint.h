@@ -31,7 +31,7 @@
 
 #include "transport.h"
 
-/* One message, at one of its ends. Its owner's, who keeps it until it is completed. */
+/* One message, at one of its ends. Its owner keeps it until it is completed. */
 struct rcmi_transfer {
     struct rcmi_transfer *next; /* in the list that it is in */
     int peer;

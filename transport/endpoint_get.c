@@ -34,7 +34,7 @@ static rcm_status get_give_up(struct rcmi_endpoint *e, struct rcmi_transfer *t) 
 }
 
 /* All bytes are there. The receive ends once its sender has been told, since after that perhaps
- * nobody drives any more. */
+ * is not driven any more. */
 static rcm_status get_end(struct rcmi_endpoint *e, struct rcmi_transfer **at, bool *moved) {
     struct rcmi_transfer *t = *at;
     const rcm_status status = rcmi_endpoint_put(e, meta_of(KIND_ACK, t->id), NULL, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of endpoints share; nobody else includes it. The protocol is in endpoint.h.
+ * What the files of endpoints share; no other file includes it. The protocol is in endpoint.h.
  *
  *   endpoint.c          channels, life, the short way
  *   endpoint_send.c     eager messages and RTS, pieces of data, answers that are owed

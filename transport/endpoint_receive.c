@@ -201,8 +201,8 @@ static rcm_status handle_slot(struct rcmi_endpoint *e, const struct rcmi_slot *s
     }
 }
 
-/* Whose data come next, most likely: NULL, or the receive whose pieces are under way, or else the
- * first that waits for a message that may come bare. */
+/* The receive whose data come next, most likely: NULL, or the one whose pieces are under way, or
+ * else the first that waits for a message that may come bare. */
 static const struct rcmi_transfer *endpoint_next_receive(const struct rcmi_endpoint *e) {
     if (e->receiving.head || shares_slots(e->rx))
         return e->receiving.head;

@@ -5,7 +5,7 @@
 #include "internal.h"
 
 void rcmi_node_check_settled(struct rcmi_node *node) {
-    bool settled = node->leaving && !node->lost; /* who was lost is told first */
+    bool settled = node->leaving && !node->lost; /* lost peers are reported first */
     for (int i = 0; settled && i < node->config.nranks; i++) {
         const struct rcmi_link *link = rcmi_node_link(node, i);
         settled = !link || rcmi_link_settled(link);

@@ -14,7 +14,7 @@ static uint64_t look(struct rcmi_fifo_writer *w, _Atomic uint64_t *counter, uint
 }
 
 /* The smallest counters say how far the writer may go. A counter that is out of bounds stays an
- * error: nobody knows any more which slots are free. */
+ * error: it is not known any more which slots are free. */
 rcm_status rcmi_fifo_refresh(struct rcmi_fifo_writer *w) {
     uint64_t taken = w->produced, emptied = w->filled;
     for (int r = 0; r < w->shape.nreaders && !w->broken; r++) {

@@ -9,7 +9,7 @@
  *   slots x stride      payloads
  *   slots x line        memory that the reader posted, written by it; only with one reader
  *   line                which channel the writer has open here; likewise
- *   4 lines             the get request: what the reader gets, and who copies which piece; likewise
+ *   4 lines             the get request: what is got, and which side copies which piece; likewise
  *
  * seq is the number of the message in the header, from 1, and the last thing written: its release
  * store publishes the rest of the header and the payload. Messages of up to RCMI_FIFO_INLINE bytes
@@ -19,7 +19,7 @@
  * the length before commit, and copies such few bytes into the header then: the slot's lines never
  * leave its cache. After a message it prefetches the lines of the next one, which the reader still
  * has, for writing. Processors that fetch lines in pairs exist, so a header is a pair of its own.
- * The stride is an odd number of lines, so that slots do not fall on each other in caches. Nobody
+ * The stride is an odd number of lines, so that slots do not fall on each other in caches. No side
  * writes what another one writes, but a reader its answer into a slot before it gives that back,
  * and both the word by which they take pieces of a vector.
  *

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Heartbeats: a host that died, or a network that lies between, says nothing, so somebody has to
- * ask. Every fifth of RINGCOMM_PEER_TIMEOUT the loop thread looks how long ago the kernel last
- * heard the other host on each control stream, and asks (a BEAT frame) where that is too long; when
- * nothing has come for the whole timeout (silence.c judges that) the link is lost, on this side
- * and, by its own clock, on the other. Neither data nor the state of the data sockets plays a part.
+ * Heartbeats: a host that died, or a network that lies between, sends nothing, so it has to be
+ * probed. Every fifth of RINGCOMM_PEER_TIMEOUT the loop thread looks how long ago the kernel last
+ * heard the other host on each control stream, and sends a probe (a BEAT frame) where that is too
+ * long; when nothing has come for the whole timeout (silence.c judges that) the link is lost, on
+ * this side and, by its own clock, on the other. Neither data nor the state of the data sockets
+ * plays a part.
  *
  * What counts as a sign of life is any packet of the connection, also a bare acknowledgement. So a
  * process that is stopped, in a debugger or swapped out is not lost: its kernel answers for it, on
@@ -44,7 +45,7 @@ static int64_t link_heard_ns(const struct rcmi_link *link, int64_t now) {
     return now - ms * MS;
 }
 
-/* What still waits to be sent asks as well. */
+/* What still waits to be sent is a probe as well. */
 static void link_ask(struct rcmi_link *link) {
     if (!link->out.head)
         rcmi_control_send(link, rcmi_frame_new(RCMI_FRAME_BEAT, 0));
@@ -63,7 +64,7 @@ static int64_t link_beat(struct rcmi_link *link, int64_t now) {
     const int64_t heard = link_heard_ns(link, now);
     const enum rcmi_silence_step step =
         rcmi_silence_look(&link->silence, now, heard, node_patience_ns(link->node));
-    if (step == RCMI_SILENCE_ASK)
+    if (step == RCMI_SILENCE_PROBE)
         link_ask(link);
     else if (step == RCMI_SILENCE_LOST)
         link_is_silent(link, now - heard);

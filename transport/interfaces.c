@@ -39,7 +39,7 @@ uint16_t rcmi_sockaddr_port(const struct rcmi_sockaddr *addr) {
 }
 
 /* Copies an interface's address; false if it is of no use here. Link-local IPv6 addresses mean
- * something only together with the number of an interface of the one who connects. */
+ * something only together with the number of an interface of the side that connects. */
 static bool interface_addr(const struct ifaddrs *entry, struct rcmi_sockaddr *ret_addr) {
     if (!entry->ifa_addr || !(entry->ifa_flags & IFF_UP))
         return false;

@@ -5,7 +5,7 @@
  *
  * Everything here but what is marked otherwise belongs to the loop thread; other threads come in
  * through rcmi_loop_call or the node's outbox. Links are never freed before the node, so that a
- * callback may lose any link at any time: whoever comes back from a callback looks at the state.
+ * callback may lose any link at any time: what follows a callback looks at the state again.
  *
  *   a connection's life:  connect or accept -> authentication -> HELLO, REPLY -> handed to its link
  *   a link's life:        NONE -> DIALING or WAITING -> SETUP -> UP -> ENDED (farewell) or LOST
@@ -42,7 +42,7 @@
 #define RCMI_QUEUE_MAX                                                                             \
     ((size_t)16 << 20)            /* bytes of a control stream that a peer leaves unread           \
                                    */
-#define RCMI_ACCEPT_LIMIT_MS 5000 /* for an accepted connection to say who it is */
+#define RCMI_ACCEPT_LIMIT_MS 5000 /* for an accepted connection to identify itself */
 #define RCMI_REDIAL_MS       3000 /* so long is a peer dialled again that hangs up unanswered */
 #define RCMI_DATA_RETRIES    30
 
@@ -116,7 +116,7 @@ struct rcmi_listener {
 /* A frame on its way out, or to ourselves. */
 struct rcmi_frame {
     struct rcmi_frame *next;
-    int peer; /* in the outbox: whom for, -1 all that are linked */
+    int peer; /* in the outbox: the receiver, -1 all that are linked */
     size_t len, done;
     int fds[RCMI_FDS_MAX]; /* borrowed from the transport's domain */
     int nfds;
@@ -145,8 +145,8 @@ struct rcmi_node {
     size_t channel_size;        /* the largest of the domains' */
     struct rcmi_doorbell *doorbell;
     int poller_fd; /* wakes the thread that polls, see sleep.c */
-    /* There is one. Exchange by who wants to be it, cleared by it; seq_cst, no other data go with
-     * it. */
+    /* There is one. Exchange by a thread that is to be it, cleared by it; seq_cst, no other data go
+     * with it. */
     _Atomic bool polled;
     void *status_page;
     void *own_head; /* memory of the two where no transport placed them */
@@ -212,10 +212,10 @@ struct rcmi_pending; /* a channel opened by the peer, not yet by us */
 
 /* What silence.c knows of a link; zero at first. */
 struct rcmi_silence {
-    int asked;        /* questions without an answer */
-    int64_t asked_at; /* the first of them; if there is none, the last look */
-    int64_t look_at;  /* when to look again; a little earlier is as well */
-    bool excused;     /* this side was away once while it waited */
+    int probes;        /* without an answer */
+    int64_t probed_at; /* the first of them; if there is none, the last look */
+    int64_t look_at;   /* when to look again; a little earlier is as well */
+    bool excused;      /* this side was away once while it waited */
 };
 
 struct rcmi_link {
@@ -365,7 +365,7 @@ void rcmi_conn_drop(struct rcmi_node *node, const struct rcmi_link *link);
 
 /* Drops the one that deserves it most; false if there is none. */
 bool rcmi_unidentified_drop(struct rcmi_node *node);
-/* Is it of another user, who has not proved a secret? */
+/* Is it of another user, without a proved secret? */
 bool rcmi_unidentified_is_foreign(const struct rcmi_conn *conn);
 /* The other end, in words for people. */
 void rcmi_unidentified_name(const struct rcmi_conn *conn, char text[RCMI_ADDR_TEXT]);
@@ -433,7 +433,7 @@ void rcmi_link_hung_up(struct rcmi_link *link);
 void rcmi_link_lose(struct rcmi_link *link);
 /* Gives up what is not up yet; for the farewell. */
 void rcmi_link_give_up(struct rcmi_link *link);
-/* Answers the peer's farewell if nothing more is expected from it; false if that is to be asked
+/* Answers the peer's farewell if nothing more is expected from it; false if that is to be tried
  * again. */
 bool rcmi_link_answer_bye(struct rcmi_link *link);
 /* Nothing is to be said or heard any more. */
@@ -497,7 +497,7 @@ void rcmi_blocks_free(struct rcmi_node *node);
 
 enum rcmi_silence_step {
     RCMI_SILENCE_WAIT,
-    RCMI_SILENCE_ASK, /* send something that it must acknowledge */
+    RCMI_SILENCE_PROBE, /* send something that it must acknowledge */
     RCMI_SILENCE_LOST,
 };
 

@@ -345,7 +345,7 @@ void rcmi_link_conn_failed(struct rcmi_link *link, const struct rcmi_hello *hell
                            bool ended) {
     bool control = hello->kind == RCMI_HELLO_CONTROL;
     if (control && initiator && ended && rcmi_link_state(link) == RCMI_LINK_WAITING) {
-        /* Its own dial came to an end that it had no words for: ask again. */
+        /* Its own dial came to an end that it did not explain: dial again. */
         link->trying = rcmi_deadline_in(link->node->peer_timeout_ms);
         link->redial_until = 0;
         link_set(link, RCMI_LINK_DIALING);
@@ -376,7 +376,7 @@ static void link_timer(void *arg) {
     rcmi_link_lose(link);
 }
 
-/* ---- Who dials ------------------------------------------------------------------------------- */
+/* ---- Which side dials ------------------------------------------------------------------------ */
 
 struct rcmi_link *rcmi_link_need(struct rcmi_node *node, int peer) {
     struct rcmi_link *link = link_get(node, peer);

@@ -65,7 +65,7 @@ static rcm_status listen_unix(struct rcmi_node *node, struct rcmi_address *addre
     rcm_status status = rcmi_random(random, sizeof random);
     if (status != RCM_OK)
         return status;
-    /* Everybody on this host may read the name, so it does not tell the job's number. */
+    /* Every process of this host may read the name, so it does not tell the job's number. */
     snprintf(address->unix_name, sizeof address->unix_name, "ringcomm-%d-%016" PRIx64 "%016" PRIx64,
              node->config.rank, random[0], random[1]);
     status = rcmi_listen_unix(address->unix_name, &fd);

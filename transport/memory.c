@@ -14,7 +14,7 @@
 struct rcmi_registration {
     struct rcmi_registration *next;
     struct rcmi_mem mem;
-    const struct rcmi_domain *domain; /* whose it is; NULL: plain */
+    const struct rcmi_domain *domain; /* that made it; NULL: plain memory */
     int ndomains;                     /* that have heard of it */
     struct {
         const struct rcmi_domain *domain;

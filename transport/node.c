@@ -247,7 +247,7 @@ rcm_status rcmi_node_start(struct rcmi_node *node) {
 
 /* ---- Ending ---------------------------------------------------------------------------------- */
 
-enum { UNLINKED_MS = 200 }; /* for peers that would find nobody, and take that for the reason */
+enum { UNLINKED_MS = 200 }; /* for peers that would find no process, and take that for the reason */
 
 struct drain {
     struct rcmi_node *node;

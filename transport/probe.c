@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Is there still a process where a peer was? For a peer whose link has ended: that may mean its
- * death, or only that the two cannot reach each other any more, and who goes on without the other
- * must know. The kernel answers for a process that listens, also for one that is stopped; nothing
- * is said to it. Not a way to link again: a link has one life.
+ * death, or only that the two cannot reach each other any more, and a rank that goes on without the
+ * other must know. The kernel answers for a process that listens, also for one that is stopped;
+ * nothing is said to it. Not a way to link again: a link has one life.
  */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include "internal.h"
 
-/* RCM_OK: somebody listens there. */
+/* RCM_OK: a process listens there. */
 static rcm_status probe_finish(int fd, rcmi_deadline deadline) {
     rcm_status status;
     while ((status = rcmi_connect_result(fd)) == RCM_AGAIN)

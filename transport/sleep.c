@@ -6,9 +6,9 @@
  * first one to sleep sleeps on the sockets itself ("polls"), and on an eventfd for all that does
  * not come by a socket: works that other threads complete, failures, aborts.
  *
- * It is in nobody's way and owes nobody anything: every other sleeper still arms the loop thread,
- * so that who polls may go away, or be busy elsewhere, without telling. The price is that with two
- * threads asleep a message wakes both the one that polls and the loop thread.
+ * Nothing depends on it: every other sleeper still arms the loop thread,
+ * so that the thread that polls may go away, or be busy elsewhere, without telling. The price is
+ * that with two threads asleep a message wakes both the one that polls and the loop thread.
  *
  * Not here: how long to spin before (base/wait.c), and what is looked at in between (the caller).
  */
@@ -86,7 +86,7 @@ static void sleep_poll(struct rcmi_node *node, const struct rcmi_sleep *sleep,
             came = came || polls[i].revents;
     }
     errno = saved_errno;
-    /* Here and not only by the caller, who may wait for a driver that is busy: what is not taken
+    /* Here and not only by the caller, which may wait for a driver that is busy: what is not taken
      * from the sockets would end the next sleep at once. */
     if (came)
         (void)rcmi_node_progress(node);

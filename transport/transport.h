@@ -90,7 +90,7 @@ struct rcmi_node_config {
 
     /* Address blob of a peer, as its rcmi_node_address gave it. Loop thread. */
     rcm_status (*lookup)(void *arg, int peer, const void **ret_blob, size_t *ret_len);
-    /* The link to peer is there. NULL: nobody is to be told. Loop thread. */
+    /* The link to peer is there. NULL: no call. Loop thread. */
     void (*linked)(void *arg, int peer);
     /* The link to peer ended without a farewell, or could not be made. Once per peer. Loop thread.
      */
@@ -101,11 +101,11 @@ struct rcmi_node_config {
     /* A message sent by rcmi_node_send on the other side. Loop thread. The bytes are the callee's
      * to check. */
     void (*message)(void *arg, int peer, const void *bytes, size_t len);
-    /* peer has opened a channel to us that nobody here has opened yet. Loop thread; may not open
+    /* peer has opened a channel to us that is not open here yet. Loop thread; may not open
      * it at once (that would call back into the loop): note it and do it from a driver. */
     void (*wanted)(void *arg, int peer, uint32_t epoch, uint32_t id);
     /* peer said farewell, and this node has not: is nothing more expected from it, so that its
-     * farewell may be answered? Asked again on every turn of the loop until it is true. NULL:
+     * farewell may be answered? Called again on every turn of the loop until it is true. NULL:
      * never, only rcmi_node_farewell answers. Loop thread. */
     bool (*peer_done)(void *arg, int peer);
     /* The engine's turn, see rcmi_loop_create. Loop thread. */
@@ -148,7 +148,7 @@ rcm_status rcmi_node_attend(struct rcmi_node *node);
 rcm_status rcmi_node_start(struct rcmi_node *node);
 /* Says farewell on every link and waits until the peers did, or have ended, or the deadline passed:
  * after it the end of a link is no death any more. For an orderly end only. Also done when *failed
- * is no longer 0; who sets that calls _look afterwards. NULL: nothing can fail. */
+ * is no longer 0; a thread that sets it calls _look afterwards. NULL: nothing can fail. */
 rcm_status rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline,
                               const _Atomic int *failed);
 void rcmi_node_farewell_look(struct rcmi_node *node);
@@ -171,8 +171,8 @@ void rcmi_node_send_linked(struct rcmi_node *node, const void *bytes, size_t len
 /* Whether the link to peer has ended, in whatever way: nothing comes from it any more, nor can it
  * be linked again. What had come before was handed over before this becomes true. Any thread. */
 bool rcmi_node_gone(const struct rcmi_node *node, int peer);
-/* Whether the node has found that others closed its descriptors: whoever frees it, and what else
- * had some then, distrusts theirs (fd.h). Any thread. */
+/* Whether the node has found that others closed its descriptors: freeing it, and what else
+ * had some then, distrusts them (fd.h). Any thread. */
 bool rcmi_node_is_broken(const struct rcmi_node *node);
 /* Whether the link to peer is there, or was before it ended. Any thread. */
 bool rcmi_node_was_linked(const struct rcmi_node *node, int peer);
@@ -230,8 +230,8 @@ const void *rcmi_node_peer_status_page(struct rcmi_node *node, int peer);
  * Memory that same-host peers can map, where a transport has that, else plain memory; zeroed,
  * page-aligned, of huge pages where the machine has them. Messages sent from it, or to what is
  * posted in it, travel without a copy. It lives until rcmi_node_memory_free or the node's end. Any
- * thread; nothing in flight may use it when it is freed, but late writes of peers that gave up harm
- * nobody.
+ * thread; nothing in flight may use it when it is freed, but late writes of peers that gave up do
+ * no harm.
  */
 rcm_status rcmi_node_memory_alloc(struct rcmi_node *node, size_t bytes, void **ret_memory);
 /* RCM_ERR_INVALID if it is not the start of such memory. */
@@ -259,7 +259,7 @@ static inline struct rcmi_mem rcmi_node_mem(struct rcmi_node *node, const void *
  * Opening. Each reader knows a channel by (epoch, id, writer); both ends open it, in any order,
  * without waiting: its operations say RCM_AGAIN until all ends have opened. ids are the opener's
  * choice; RCMI_ID_MULTICAST is set for a channel with readers [0..nreaders) on the writer's host,
- * who must all be reachable by a transport with multicast. A second open of the same end is
+ * which must all be reachable by a transport with multicast. A second open of the same end is
  * RCM_ERR_INVALID. May be called from any thread but serves the loop inside (so hold no lock that a
  * callback takes): keep it out of the fast path.
  */
@@ -368,8 +368,9 @@ static inline bool rcmi_channel_post_receive(struct rcmi_channel *channel,
  * comes in any case: where the one process may not read the other's memory the writer's help brings
  * it by its slot. Else that is RCM_ERR_UNSUPPORTED, without a sentence. *moved: it copied. One at a
  * time, to its end or to the channel's: once the channel is closed, or this is done or says
- * RCM_ERR_UNSUPPORTED, nobody writes to place any more (but a writer whose process got no processor
- * for a second after it had begun). After any other error the channel is to be closed first.
+ * RCM_ERR_UNSUPPORTED, nothing writes to place any more (but a writer whose process got no
+ * processor for a second after it had begun). After any other error the channel is to be closed
+ * first.
  */
 static inline rcm_status rcmi_channel_get(struct rcmi_channel *channel,
                                           const struct rcmi_mem *place, uint64_t remote,
@@ -442,7 +443,7 @@ struct rcmi_transport {
     /* Every row hears of memory from which messages are sent and to which they come again and
      * again: what memory_take of any row gave. *ret_own is what the row remembers of it, NULL at
      * first; in the data operations it finds that by rcmi_registration_of. Where it can do nothing
-     * with such memory that is RCM_OK, too. unregister: once it returns nobody uses the memory by
+     * with such memory that is RCM_OK, too. unregister: once it returns the memory is not used by
      * this row but late writes of peers that gave up, into memory that is theirs to map. Any
      * thread. */
     rcm_status (*memory_register)(void *domain, const struct rcmi_mem *mem, void **ret_own);
@@ -512,7 +513,7 @@ struct rcmi_channel {
     /* enum rcm_status: RCM_AGAIN, then RCM_OK, or an error for good. Release store on the loop
      * thread pairs with the acquire load in the data operations. */
     _Atomic int state;
-    _Atomic int lost_peer; /* who made it fail, -1; written before state */
+    _Atomic int lost_peer; /* that made it fail, -1; written before state */
     uint64_t sent;         /* messages published; the writer's */
     void *framework;       /* channel.c's own */
 };

@@ -6,10 +6,10 @@
  * heard in the middle of a scan, and one whose connection was dropped all the same dials again
  * (dial.c).
  *
- * Unix sockets tell whose process is at the other end. Without a secret only processes of our own
+ * Unix sockets tell which process is at the other end. Without a secret only processes of our own
  * user (and root's) are linked that way; for memory would be handed over.
  *
- * Before rcmi_node_start nobody can be answered, for the look-up of addresses does not work yet.
+ * Before rcmi_node_start no peer can be answered, for the look-up of addresses does not work yet.
  * From rcmi_node_attend to then the unidentified are dropped already, and peers wait here
  * ("parked").
  */

@@ -172,7 +172,7 @@ void rcmi_ways_explain(const struct rcmi_link *link) {
     char text[300] = "", one[200], remedy[160] = "";
     size_t used = 0;
     bool all_refused = true, silent = false;
-    /* Somebody answered: what it said matters more. Or it was not the way, but a shortage here. */
+    /* A process answered: what it said matters more. Or it was not the way, but a shortage here. */
     if (last.status == RCM_ERR_AUTH || last.status == RCM_ERR_PROTOCOL ||
         last.status == RCM_ERR_MISMATCH || last.status == RCM_ERR_RESOURCE ||
         last.status == RCM_ERR_NOMEM)

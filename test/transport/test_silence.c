@@ -58,7 +58,7 @@ static int64_t play_link(struct play *play, int64_t length) {
                 rcmi_silence_look(&silence, now, play->heard, TIMEOUT);
             if (step == RCMI_SILENCE_LOST)
                 return now;
-            if (step == RCMI_SILENCE_ASK)
+            if (step == RCMI_SILENCE_PROBE)
                 play_ask(play, now);
             assert_true(silence.look_at > now);
         }

@@ -36,7 +36,7 @@ static void strike_from_loop(struct chaos_domain *domain) {
         rcmi_node_hang_up(domain->node, peer);
 }
 
-/* Readers look again; who finds its message not due yet starts the timer again. */
+/* Readers look again; one that finds its message not due yet starts the timer again. */
 static void timer_ready(void *arg, uint32_t events) {
     struct chaos_domain *domain = arg;
     uint64_t times;

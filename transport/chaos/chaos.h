@@ -16,7 +16,7 @@
  * reader's.
  *
  * It is part of every build, so that what is tested is what gets installed. It cannot be switched
- * on by accident: it is in no table and "auto" never takes it, it must be asked for by name on
+ * on by accident: it is in no table and "auto" never takes it, it must be named on
  * every rank (RINGCOMM_TRANSPORT=chaos:tcp) and told what to do (RINGCOMM_CHAOS), and it says that
  * it is there in a warning.
  *

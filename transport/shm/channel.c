@@ -2,7 +2,7 @@
 /*
  * Channels over shared memory: a queue (fifo.h) in a range of the writer's segment. The writer
  * writes headers and slots, each reader its own counters, and each side rings the other's doorbell,
- * which costs a fence and a load while nobody sleeps.
+ * which costs a fence and a load while no rank sleeps.
  */
 #include "shm.h"
 
@@ -19,7 +19,7 @@ static size_t round_up(size_t bytes, size_t page) {
 
 /* ---- Writer ---------------------------------------------------------------------------------- */
 
-/* Whom to ring after a commit. */
+/* The doorbells to ring after a commit. */
 static rcm_status writer_wakes(struct shm_channel *shm, void *const *links, int nreaders) {
     const struct shm_link *first = links[0];
     shm->wake = (struct shm_wake){.doorbell = &first->head->doorbell, .eventfd = first->eventfd};

@@ -3,8 +3,8 @@
  * The reader's side of a get. The reader copies a vector out of the writer's memory (peer.c), and
  * the writer, which waits, copies too, into the reader's memory (help.c): with a CPU each that
  * takes half as long. Both take pieces of the vector, the reader from the front and the writer from
- * the back, by one word in the queue (struct rcmi_fifo_request), so nobody waits for more than a
- * piece that the other side has begun.
+ * the back, by one word in the queue (struct rcmi_fifo_request), so neither waits for more than
+ * a piece that the other side has begun.
  *
  * A reader that gives up must be sure that nothing is written to its user's memory afterwards, not
  * even by a process that was stopped and goes on much later. So each of the writer's calls begins
@@ -71,7 +71,7 @@ static struct rcmi_fifo_request *reader_request(struct shm_channel *shm) {
     return shm->memory ? rcmi_fifo_request(shm->memory, &shm->fifo.reader.shape) : NULL;
 }
 
-/* A page between two that nobody may touch: it stays a mapping of its own, which the kernel can
+/* A page between two that may not be touched: it stays a mapping of its own, which the kernel can
  * protect later without memory for a new one. */
 static bool permit_give(struct shm_getting *f, size_t page) {
     if (f->permit)
@@ -139,8 +139,8 @@ static bool claims_close(struct shm_getting *f, struct rcmi_fifo_request *reques
     return true;
 }
 
-/* Nobody writes from now on. If somebody still owes a piece afterwards the permit stays as it is,
- * so that nothing else ever lies there. */
+/* The writer begins no more pieces from now on. If it still owes one afterwards the permit stays as
+ * it is, so that nothing else ever lies there. */
 static void getting_revoke(struct shm_channel *shm, struct rcmi_fifo_request *request) {
     struct shm_getting *f = &shm->getting;
     const bool shared = f->active && !f->alone;
@@ -188,7 +188,7 @@ static rcm_status getting_take(struct shm_channel *shm, struct rcmi_fifo_request
         return f->claimed > f->done ? RCM_OK : RCM_AGAIN;
     }
     uint64_t claims = atomic_load_explicit(&request->claims, memory_order_acquire);
-    do { /* whoever comes second, the other one took a piece */
+    do { /* again where the other side took a piece meanwhile */
         if (!shm_claims_right(claims, f->number, f->pieces) ||
             shm_claims_front(claims) != f->claimed || shm_claims_back(claims) < f->back)
             return claims_broken(shm, claims);
@@ -227,7 +227,7 @@ static bool is_of_message(const struct shm_channel *shm, uint64_t remote, size_t
     return reader->len == (len | RCMI_FIFO_GET) && said == remote;
 }
 
-/* Nobody writes what was begun any more: it comes anew. */
+/* What was begun is not written any more: it comes anew. */
 static rcm_status bounce_begin(struct shm_channel *shm, struct rcmi_fifo_request *request,
                                size_t len) {
     struct shm_getting *f = &shm->getting;

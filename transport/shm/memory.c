@@ -2,7 +2,7 @@
 /*
  * The memory file of a node: blocks for its user, and the windows through which the peers' blocks
  * are seen. Blocks begin at multiples of 2 MiB in the file and in every process, so that huge pages
- * fit; where the kernel makes none by itself it is asked to collect them afterwards.
+ * fit; where the kernel makes none by itself it is told to collect them afterwards.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #endif
 
 #define HUGE_BYTES  ((size_t)2 << 20)
-#define WINDOWS_MAX 32 /* of a peer, before those that nobody remembers are closed */
+#define WINDOWS_MAX 32 /* of a peer, before those that are not remembered are closed */
 
 static size_t round_up(size_t bytes, size_t to) {
     return (bytes + to - 1) / to * to;
@@ -153,7 +153,7 @@ static void window_close(struct shm_window *window) {
     free(window);
 }
 
-/* Closes what nobody remembers, the longest unused, while there are too many. */
+/* Closes what is not remembered, the longest unused, while there are too many. */
 static void windows_trim(struct shm_link *link) {
     int n = 0;
     for (struct shm_window **at = &link->windows; *at;) {

@@ -45,8 +45,8 @@ static bool is_peer(const struct shm_link *link, const struct identity *seen) {
 #define SEEN_NS    INT64_C(300000)
 #define SEEN_BYTES ((size_t)128 << 10)
 
-/* Is it long ago that it was looked who the peer is? That costs as much as some KiB of a message.
- */
+/* Was the identity of the peer's process read long ago? Reading it costs as much as some KiB of a
+ * message. */
 static bool must_look(const struct shm_link *link) {
     return rcmi_now_ns() - atomic_load_explicit(&link->seen_ns, memory_order_relaxed) >= SEEN_NS;
 }
@@ -57,7 +57,7 @@ static rcm_status get_never(struct shm_link *link) {
     return RCM_ERR_UNSUPPORTED;
 }
 
-/* Reads len bytes, and who the peer is. */
+/* Reads len bytes, and the identity of the peer's process. */
 static rcm_status read_and_look(struct shm_link *link, void *place, uint64_t from, size_t len) {
     const int64_t now = rcmi_now_ns();
     struct identity seen = {.magic = 0};
@@ -79,7 +79,7 @@ bool shm_look(struct shm_link *link) {
     return !must_look(link) || read_and_look(link, &seen, link->self.head, sizeof seen) == RCM_OK;
 }
 
-/* The same without looking. False if that went wrong, or took so long that nobody knows. */
+/* The same without looking. False if that went wrong, or took so long that it is not known. */
 static bool read_only(const struct shm_link *link, void *place, uint64_t from, size_t len) {
     const struct iovec to = {place, len}, at = {(void *)(uintptr_t)from, len};
     return process_vm_readv(link->self.pid, &to, 1, &at, 1, 0) == (ssize_t)len && !must_look(link);

@@ -2,8 +2,8 @@
 /*
  * Whether this process can have shared memory: by doing what a node and its links do, with as much
  * as they will come to, so that a rank with too little of something is found out before all ranks
- * have agreed on who shares memory. Limits of this process are found so (size of files, address
- * space, descriptors); memory that the machine lacks later is not.
+ * have agreed on the ranks that share memory. Limits of this process are found so (size of files,
+ * address space, descriptors); memory that the machine lacks later is not.
  *
  * Of the segment only the head, a channel and the end take memory; what lies between is a hole,
  * and is mapped without being touched.

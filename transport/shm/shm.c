@@ -58,7 +58,7 @@ static rcm_status shm_link_init(void *arg, void *domain, int peer) {
     pthread_mutex_init(&link->lock, NULL);
     link->inited = true;
     atomic_fetch_add(&link->domain->links, 1);
-    rcmi_node_ring(link->domain->node); /* who polls must not, from here on */
+    rcmi_node_ring(link->domain->node); /* a thread that polls must not, from here on */
     return RCM_OK;
 }
 

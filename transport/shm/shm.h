@@ -26,7 +26,7 @@
  * Memory that the user asked for lies in a second file, which all peers hold open (one descriptor
  * for each). A message that lies in it is told by its place in the file; a peer maps the block when
  * the first such message comes. Places in the file are never used twice: what is freed becomes a
- * hole, so that a peer which still writes there after an abort harms nobody.
+ * hole, so that late writes of a peer after an abort do no harm.
  *
  * Not for: ranks of two hosts (tcp/); a rank with itself (self/); the layout of a queue
  * (../fifo.h); when a message goes by slot, put or get (../protocol.h).
@@ -97,7 +97,7 @@ struct shm_window {
     int users; /* channel ends that remember it; under the link's lock */
 };
 
-/* Somebody else's head, mapped. */
+/* The head of another node's segment, mapped. */
 struct shm_map {
     struct shm_map *next;
     struct shm_head *head;
@@ -113,8 +113,8 @@ struct shm_domain {
     struct shm_range *free; /* by position */
     uint64_t channels;      /* written so far */
     struct shm_map *maps;   /* kept for status pages that may still be read */
-    /* Links that were begun; never fewer. seq_cst with the armed bits of the doorbell: who polls
-     * sees the new link, or the ring after it wakes it. */
+    /* Links that were begun; never fewer. seq_cst with the armed bits of the doorbell: a
+     * thread that polls sees the new link, or the ring after it wakes it. */
     _Atomic int links;
     struct shm_memory memory;
 };
@@ -125,8 +125,9 @@ struct shm_link {
     bool inited;
     _Atomic bool ungettable; /* by now it is known; relaxed, nothing else depends on it */
     _Atomic bool unhelpable; /* likewise, of writing to the peer's memory or having it write */
-    _Atomic int64_t seen_ns; /* when it was read who the peer is; 0: never; likewise */
-    struct shm_self self;    /* the peer's */
+    _Atomic int64_t
+        seen_ns;          /* when the identity of the peer's process was read; 0: never; likewise */
+    struct shm_self self; /* the peer's */
     struct shm_head *head;
     int eventfd;                /* of the peer's engine */
     int memfd;                  /* the peer's memory file */

@@ -52,7 +52,7 @@ bool tcp_fault_send(struct tcp_stream *stream) {
     return true;
 }
 
-/* The kernel copies, who can say no. */
+/* The kernel copies, and may refuse. */
 bool tcp_fault_copy(void *to, const void *from, size_t len) {
     const struct iovec mine = {to, len}, users = {(void *)(uintptr_t)from, len};
     const ssize_t copied = len ? process_vm_readv(getpid(), &mine, 1, &users, 1, 0) : 0;

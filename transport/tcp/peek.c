@@ -10,8 +10,8 @@
  *
  * So such a message is *peeked*: read, but left in the socket. What lies there is `seen`, and the
  * next read that is no peek takes it out, together with what is new. That is after this side has
- * sent, or when nothing came for a few looks, or before anybody sleeps on the socket, for whom it
- * must be empty.
+ * sent, or when nothing came for a few looks, or before a thread sleeps on the socket, which
+ * must be empty then.
  *
  * Not here: what the bytes mean (rx.c).
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving: one state machine per stream, run by whoever holds rx.lock. A read-ahead buffer takes
+ * Receiving: one state machine per stream, run by the holder of rx.lock. A read-ahead buffer takes
  * headers and small payloads, many per system call; the rest of a large payload is read straight
  * to where it belongs. Everything in a header is the peer's word and is checked before it is used.
  */
@@ -189,7 +189,7 @@ static rcm_status credit_take(struct tcp_stream *stream) {
     return RCM_OK;
 }
 
-/* Nobody's bytes; only the length means something. */
+/* Bytes of no channel; only the length means something. */
 static rcm_status pad_begin(struct tcp_stream *stream) {
     struct tcp_rx *rx = &stream->rx;
     if (rx->header.len > TCP_PAD)
@@ -312,7 +312,7 @@ static rcm_status rx_read(struct tcp_stream *stream, bool *ret_more) {
 
 /* The kernel delays acknowledgements, and with them the news of a larger window, by up to 40 ms in
  * the hope of data to send them with. A peer that may not send before it hears would wait all that
- * time, and we for the peer. So when there is nothing to do but to wait, ask for it. */
+ * time, and we for the peer. So when there is nothing to do but to wait, the kernel is made to. */
 void tcp_rx_acknowledge(struct tcp_stream *stream) {
     const int now = 1;
     if (!stream->rx.owes || stream->fd < 0)

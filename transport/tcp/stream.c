@@ -73,7 +73,7 @@ static rcm_status stream_take(struct tcp_stream *stream, int fd) {
     rcm_status status = options_for_cuts(fd);
     if (status != RCM_OK)
         return status;
-    /* Before the set of sockets has it: whoever looks there moves the stream at once. */
+    /* Before the set of sockets has it: a thread that looks there moves the stream at once. */
     stream->fd = fd;
     atomic_store(&stream->watched, true);
     if (stream_epoll(stream, EPOLL_CTL_ADD, fd) == 0)
@@ -130,15 +130,15 @@ bool tcp_stream_move(struct tcp_stream *stream) {
     return tcp_tx_move(stream) || moved;
 }
 
-/* Under queue_lock: whether somebody sleeps on the set of sockets or may look at it. */
+/* Under queue_lock: whether a thread sleeps on the set of sockets or may look at it. */
 static bool stream_needs_watch(const struct tcp_stream *stream) {
     const struct tcp_domain *domain = stream->domain;
     return atomic_load(&stream->wants_out) || atomic_load(&domain->armed) ||
            rcmi_node_polled(domain->node) || atomic_load(&domain->nstreams) > TCP_DIRECT;
 }
 
-/* Who is about to sleep, or lists a second stream, says so first and then watches; so either the
- * one who no longer wants to watch sees it here, or he came first and is undone. */
+/* A thread that is about to sleep, or lists a second stream, notes that first and then watches; so
+ * either a thread that ends the watch sees the note here, or it came first and is undone. */
 void tcp_stream_watch(struct tcp_stream *stream, bool watch) {
     tcp_lock_take(&stream->queue_lock);
     if (watch != atomic_load(&stream->watched) && !atomic_load(&stream->broken) &&
@@ -161,7 +161,7 @@ void tcp_stream_want_out(struct tcp_stream *stream, bool want) {
 
 /* ---- The end ------------------------------------------------------------------------------- */
 
-/* Ends all use of the socket but by who holds rx or tx lock already. False if it had ended. */
+/* Ends all use of the socket but by the holders of rx and tx lock. False if it had ended. */
 static bool stream_break(struct tcp_stream *stream) {
     tcp_lock_take(&stream->queue_lock);
     bool first = !atomic_exchange(&stream->broken, true);

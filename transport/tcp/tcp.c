@@ -3,8 +3,8 @@
  * The tcp transport: messages over the data sockets that the framework dials and authenticates.
  * Here are its domains (one per node), its links, and its row in the table of transports.
  *
- * Who moves the data: any thread in progress. A thread that spins reads the sockets itself. One
- * that sleeps does so on the set of all data sockets; where it cannot, it arms, and the loop
+ * Data are moved by any thread in progress. A thread that spins reads the sockets itself. One that
+ * sleeps does so on the set of all data sockets; where it cannot, it arms, and the loop
  * thread, which watches that set, moves what came and rings. The doorbell must be armed before the
  * domain is, or a ring may be missed.
  */
@@ -42,7 +42,7 @@ void tcp_domain_list(struct tcp_domain *domain, struct tcp_stream *stream) {
     domain->streams = stream;
     atomic_fetch_add_explicit(&domain->nstreams, 1, memory_order_relaxed);
     for (struct tcp_stream *each = domain->streams; each; each = each->next)
-        tcp_stream_watch(each, true); /* now that there are others epoll is asked first */
+        tcp_stream_watch(each, true); /* with several, epoll says which to read */
     streams_changed(domain);
     stream->listed = true;
 }
@@ -93,7 +93,7 @@ static bool domain_progress(void *data) {
 
 /* ---- The loop's part ----------------------------------------------------------------------- */
 
-/* Before somebody sleeps on the set of sockets, be it the loop: watches all of them, takes out what
+/* Before a thread sleeps on the set of sockets, be it the loop: watches all of them, takes out what
  * was only peeked at, acknowledges what came, and sends what waits or has epoll tell when there is
  * room. */
 static void streams_settle(struct tcp_domain *domain) {

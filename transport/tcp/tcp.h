@@ -23,7 +23,7 @@
  * no channel waits for another.
  *
  * Locks, in the order in which they may be nested; none is held while something blocks:
- *   domain.streams_lock   the list of streams; shared by whoever makes progress
+ *   domain.streams_lock   the list of streams; shared by threads in progress
  *   stream.rx.lock        reading the socket, the table of ends, slots that are being filled
  *   stream.tx.lock        writing the socket
  *   stream.queue_lock     the list of frames; a few instructions
@@ -45,7 +45,7 @@
 
 #define TCP_STREAMS 1
 /* Messages of bulk channels are mostly sent without a copy and received into place, so that their
- * slots are memory that nobody touches; fewer of them mean fewer calls and less that arrives before
+ * slots are memory that is not touched; fewer of them mean fewer calls and less that arrives before
  * its place is known. */
 #define TCP_BULK_SCALE 8
 /* Bytes that one read may take beyond what is asked for: 64 KiB with headers and credits. */
@@ -59,7 +59,7 @@
 #define TCP_SMALL         512 /* bytes that are cheaper to copy together than to gather */
 #define TCP_DIRECT        1   /* up to so many streams are read without asking epoll first */
 #define TCP_AWAKE         64  /* after so many reads without sleep epoll forgets the stream */
-#define TCP_GRACE_NS      1000000 /* a full socket that nobody moves for so long is the loop's */
+#define TCP_GRACE_NS      1000000 /* a full socket that is not moved for so long is the loop's */
 #define TCP_HEADER_DATA   0x52434d31u /* "RCM1" */
 #define TCP_HEADER_CREDIT 0x52434d32u
 #define TCP_HEADER_PAD    0x52434d33u
@@ -67,8 +67,9 @@
 #define TCP_ENDS_MAX      65536u
 
 /* Before each message: to which end of which channel, how long, and the writer's word. A credit
- * frame has no payload; its meta says how many slots were given back. A pad is for nobody. Both
- * hosts must have the same byte order: otherwise `kind` is not recognised and the link is refused.
+ * frame has no payload; its meta says how many slots were given back. A pad belongs to no channel.
+ * Both hosts must have the same byte order: otherwise `kind` is not recognised and the link is
+ * refused.
  */
 struct tcp_header {
     uint32_t kind;
@@ -112,20 +113,20 @@ struct tcp_end {
 
 struct tcp_rx {
     struct tcp_lock lock;
-    uint8_t *ahead; /* TCP_READ_AHEAD bytes, then TCP_PEEK that nobody looks at */
+    uint8_t *ahead; /* TCP_READ_AHEAD bytes, then TCP_PEEK that are thrown away */
     size_t head, tail;
     struct tcp_header header;
     bool in_payload;
-    struct tcp_channel *to; /* whose payload is arriving; NULL: nobody's, drop it */
+    struct tcp_channel *to; /* whose payload is arriving; NULL: of none, drop it */
     uint8_t *dest;
     size_t left;
     bool placed;         /* dest is the reader's own memory, see tcp_post_receive */
     bool large;          /* the message that is arriving, or came last */
     bool large_came;     /* one ended in this look, see tcp_rx_poll */
-    bool rang;           /* something arrived that somebody may sleep for */
+    bool rang;           /* something arrived for which a thread may sleep */
     bool owes;           /* the kernel may hold back an acknowledgement, see tcp_rx_acknowledge */
     uint32_t dry;        /* looks in a row that found nothing */
-    uint32_t awake;      /* reads that brought something since somebody was about to sleep */
+    uint32_t awake;      /* reads that brought something since a thread was about to sleep */
     size_t seen;         /* bytes at the front of the socket that are taken already, see peek.c */
     uint32_t unanswered; /* reads that brought something since this side sent anything */
     struct tcp_end *ends;
@@ -138,8 +139,8 @@ struct tcp_stream {
     struct tcp_stream *next; /* in the domain */
     int fd;                  /* -1: not attached or down; changed under both rx and tx lock */
     bool listed;             /* in the domain's list; loop thread */
-    /* Set under queue_lock by whoever finds the socket unusable; read by all that would use it.
-     * From then on nothing is added to the list and epoll does not know the socket any more. */
+    /* Set under queue_lock by the thread that finds the socket unusable; read by all that would use
+     * it. From then on nothing is added to the list and epoll does not know the socket any more. */
     _Atomic bool broken;
     struct tcp_rx rx;
 
@@ -148,18 +149,18 @@ struct tcp_stream {
     struct tcp_frame *first, *last;
     /* Credit frames that travel with the next data; under queue_lock, see tcp_tx_defer. */
     struct tcp_frame *deferred;
-    _Atomic bool defers; /* there are any; relaxed, a hint for those who do not hold the lock */
+    _Atomic bool defers; /* there are any; relaxed, a hint for threads that do not hold the lock */
     /* The rest of the first frame cannot be read: nothing is sent, and nothing counts as queued,
      * until its channel ends at the peer. Under queue_lock. */
     bool held;
-    bool single; /* the next call takes the first frame only, to find who is at fault; tx_lock */
+    bool single; /* the next call takes the first frame only, to find the faulty one; tx_lock */
     /* Frames in the list, written under queue_lock. seq_cst: a thread that queues and then fails
      * to get tx_lock relies on the holder looking here after having dropped it. */
     _Atomic uint32_t queued;
     /* Something was sent; set by tx, cleared by rx, both relaxed: it only says what is likely. */
     _Atomic bool answered;
     /* The socket takes no more. Written by the holder of tx_lock, seq_cst, paired with
-     * domain.armed: either the one who arms sees it or the one who blocks sees the arming. */
+     * domain.armed: either the thread that arms sees it or the one that blocks sees the arming. */
     _Atomic bool blocked;
     /* Epoll reports room in the socket. Written under queue_lock; read without it as a hint. */
     _Atomic bool wants_out;
@@ -182,14 +183,15 @@ struct tcp_domain {
     _Atomic bool armed;
     int timer; /* a timerfd: unlike rcmi_timer any thread can start it */
     struct rcmi_watch timer_watch;
-    _Atomic bool timer_set; /* set by who starts the timer, cleared by the loop when it fired */
+    _Atomic bool
+        timer_set; /* set by the thread that starts it, cleared by the loop when it fired */
     pthread_rwlock_t streams_lock;
     bool streams_lock_made;
     /* The loop waits to write the list: readers stay out (seq_cst on both sides; only a hint). */
     _Atomic bool changing;
     struct tcp_stream *streams;
-    /* Of the list. Relaxed where it is looked at without the lock: who sees a new stream late looks
-     * again, and the loop does when something comes. */
+    /* Of the list. Relaxed where it is looked at without the lock: a thread that sees a new stream
+     * late looks again, and the loop does when something comes. */
     _Atomic int nstreams;
 };
 
@@ -252,16 +254,16 @@ void tcp_stream_fini(struct tcp_stream *stream);
 void tcp_stream_fail(struct tcp_stream *stream);
 /* Reads and writes what can be. */
 bool tcp_stream_move(struct tcp_stream *stream);
-/* Has epoll report what comes; or no longer, if nobody sleeps or may ask it. For each segment that
- * comes to a watched socket its sender pays, on loopback a twentieth of all that a small message
- * costs. */
+/* Has epoll report what comes; or no longer, if no thread sleeps on it or may look there. For each
+ * segment that comes to a watched socket its sender pays, on loopback a twentieth of all that a
+ * small message costs. */
 void tcp_stream_watch(struct tcp_stream *stream, bool watch);
-/* Asks epoll to report room in a full socket, or no longer to. */
+/* Has epoll report room in a full socket, or no longer. */
 void tcp_stream_want_out(struct tcp_stream *stream, bool want);
 
 /* tcp.c */
 void tcp_arm(void *domain);
-/* The socket is full: should nobody come along, the loop does in a moment. */
+/* The socket is full: should no thread come along, the loop does in a moment. */
 void tcp_grace(struct tcp_domain *domain);
 bool tcp_forked(const struct tcp_domain *domain);
 /* The list of streams. Loop thread. */
@@ -338,7 +340,7 @@ bool tcp_completed(struct rcmi_channel *base, uint64_t number);
 rcm_status tcp_peek(struct rcmi_channel *base, struct rcmi_slot *ret_slot);
 void tcp_release(struct rcmi_channel *base);
 bool tcp_post_receive(struct rcmi_channel *base, const struct rcmi_posted *posted);
-/* The slots a reader gave back and told nobody of are too many to keep to itself for long. */
+/* The slots that a reader gave back without telling the writer are too many for that. */
 bool tcp_credit_is_due(struct tcp_channel *channel);
 /* The writer has no slot left that it knows of. */
 bool tcp_writer_is_stuck(struct tcp_channel *channel);

@@ -8,8 +8,8 @@
  * looks at `queued` again after it dropped the lock; when the socket is full, progress, the armed
  * loop, or at last the grace timer come back to it.
  *
- * A call of the kernel costs more than a small message, so credits that nobody waits for yet are
- * *deferred*: they lie in a second list until a frame of data takes them along.
+ * A call of the kernel costs more than a small message, so credits that the writer does not need
+ * yet are *deferred*: they lie in a second list until a frame of data takes them along.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -216,7 +216,7 @@ static bool tx_send(struct tcp_stream *stream) {
     return !full;
 }
 
-/* The socket is full: see to it that somebody comes back. */
+/* The socket is full: makes sure that a thread comes back to it. */
 static void tx_blocked(struct tcp_stream *stream) {
     if (atomic_load(&stream->domain->armed))
         tcp_stream_want_out(stream, true);
@@ -246,7 +246,7 @@ bool tcp_tx_kick(struct tcp_stream *stream) {
 }
 
 bool tcp_tx_move(struct tcp_stream *stream) {
-    /* Relaxed: the reader's thread sees its own; so does the loop, which whoever sleeps armed. */
+    /* Relaxed: the reader's thread sees its own; so does the loop, which every sleeper armed. */
     if (atomic_load_explicit(&stream->defers, memory_order_relaxed))
         tx_promote(stream, false);
     return atomic_load(&stream->queued) != 0 && tcp_tx_kick(stream);
