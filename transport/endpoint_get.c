@@ -58,9 +58,9 @@ rcm_status rcmi_endpoint_get(struct rcmi_endpoint *e, bool *moved) {
     struct rcmi_transfer *t = *at;
     if (t->done == get_bytes(t))
         return get_end(e, at, moved);
-    const struct rcmi_mem place = rcmi_mem_part(&t->mem, 0, get_bytes(t));
+    const struct rcmi_mem dest = rcmi_mem_part(&t->mem, 0, get_bytes(t));
     const rcm_status status =
-        rcmi_channel_get(e->rx, &place, t->from, !e->messaging->oversubscribed, moved);
+        rcmi_channel_get(e->rx, &dest, t->from, !e->messaging->oversubscribed, moved);
     if (status == RCM_AGAIN)
         return RCM_OK;
     if (status == RCM_ERR_UNSUPPORTED)

@@ -23,9 +23,9 @@ void rcmi_receive_bytes(const struct rcmi_endpoint *e, struct rcmi_transfer *t, 
     const bool non_temporal = rcmi_range_has(e->messaging->protocol->copy_non_temporal, t->total);
     if (t->done < t->mem.len) {
         const size_t room = t->mem.len - t->done, n = len < room ? len : room;
-        char *place = (char *)t->mem.bytes + t->done;
-        if (bytes != place)
-            rcmi_copy_by(non_temporal ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL, place, bytes, n);
+        char *dest = (char *)t->mem.bytes + t->done;
+        if (bytes != dest)
+            rcmi_copy_by(non_temporal ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL, dest, bytes, n);
     }
     t->done += len;
 }

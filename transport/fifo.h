@@ -38,7 +38,7 @@
 #include "prefetch.h"
 #include "transport.h"
 
-#define RCMI_FIFO_FIRST   40 /* bytes that fit the first line of a header, or a posted place */
+#define RCMI_FIFO_FIRST   40 /* bytes that fit the first line of a header, or a posted location */
 #define RCMI_FIFO_INLINE  (RCMI_FIFO_FIRST + RCMI_LINE)
 #define RCMI_FIFO_PAIR    (2 * RCMI_LINE)
 #define RCMI_FIFO_HEADERS 64 /* at least */
@@ -66,13 +66,13 @@ _Static_assert(sizeof(struct rcmi_fifo_header) == RCMI_FIFO_PAIR, "a header is t
 #define RCMI_FIFO_GET    ((uint64_t)1 << 61)
 #define RCMI_FIFO_FLAGS  (RCMI_FIFO_MAPPED | RCMI_FIFO_PUT | RCMI_FIFO_GET)
 
-/* Posted memory: message seq, of up to cap bytes, may be written to a place that the transport
+/* Posted memory: message seq, of up to cap bytes, may be written to a location that the transport
  * knows how to describe. */
 struct rcmi_fifo_posted {
     /* Release store by the reader, 0 first when it changes; acquire load by the writer. */
     _Alignas(RCMI_LINE) _Atomic uint64_t seq;
     uint64_t cap;
-    uint8_t place[RCMI_FIFO_FIRST];
+    uint8_t location[RCMI_FIFO_FIRST];
 };
 _Static_assert(sizeof(struct rcmi_fifo_posted) == RCMI_LINE, "it is one line");
 
@@ -81,7 +81,7 @@ struct rcmi_fifo_request {
     /* By the reader: which get, from 1, and of it where it goes, where it comes from, and what
      * the writer has to write to before. Release stores, the number last; acquire loads. */
     _Alignas(RCMI_LINE) _Atomic uint64_t number;
-    _Atomic uint64_t place, from, len, permit;
+    _Atomic uint64_t dest, from, len, permit;
     /* By both: the pieces that are taken, by the reader from the front, by the writer from the
      * back. */
     _Alignas(RCMI_LINE) _Atomic uint64_t claims;

@@ -137,7 +137,7 @@ static rcm_status node_init_head(struct rcmi_node *node) {
     if (head == MAP_FAILED)
         return rcmi_fail(RCM_ERR_NOMEM, errno, "no memory for a status page");
     node->own_head = head;
-    rcmi_node_place_head(node, head, (uint8_t *)head + RCMI_STATUS_PAGE_AT);
+    rcmi_node_set_head(node, head, (uint8_t *)head + RCMI_STATUS_PAGE_AT);
     return RCM_OK;
 }
 
@@ -418,8 +418,7 @@ bool rcmi_node_was_linked(const struct rcmi_node *node, int peer) {
            ((state == RCMI_LINK_LOST || state == RCMI_LINK_ENDED) && link->was_up);
 }
 
-void rcmi_node_place_head(struct rcmi_node *node, struct rcmi_doorbell *doorbell,
-                          void *status_page) {
+void rcmi_node_set_head(struct rcmi_node *node, struct rcmi_doorbell *doorbell, void *status_page) {
     node->doorbell = doorbell;
     node->status_page = status_page;
 }
@@ -428,7 +427,7 @@ void *rcmi_node_status_page(struct rcmi_node *node) {
     return node->status_page;
 }
 
-void rcmi_node_place_peer_page(struct rcmi_node *node, int peer, const void *page) {
+void rcmi_node_set_peer_page(struct rcmi_node *node, int peer, const void *page) {
     /* Pairs with the load in rcmi_node_peer_status_page. */
     atomic_store_explicit(&rcmi_node_link(node, peer)->status_page, page, memory_order_release);
 }
@@ -436,6 +435,6 @@ void rcmi_node_place_peer_page(struct rcmi_node *node, int peer, const void *pag
 const void *rcmi_node_peer_status_page(struct rcmi_node *node, int peer) {
     const struct rcmi_link *link =
         peer >= 0 && peer < node->config.nranks ? rcmi_node_link(node, peer) : NULL;
-    /* Pairs with the store in rcmi_node_place_peer_page. */
+    /* Pairs with the store in rcmi_node_set_peer_page. */
     return link ? atomic_load_explicit(&link->status_page, memory_order_acquire) : NULL;
 }

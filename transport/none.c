@@ -39,10 +39,10 @@ bool rcmi_no_post_receive(struct rcmi_channel *channel, const struct rcmi_posted
     return false;
 }
 
-rcm_status rcmi_no_get(struct rcmi_channel *channel, const struct rcmi_mem *place, uint64_t remote,
+rcm_status rcmi_no_get(struct rcmi_channel *channel, const struct rcmi_mem *dest, uint64_t remote,
                        bool helped, bool *moved) {
     (void)channel;
-    (void)place;
+    (void)dest;
     (void)remote;
     (void)helped;
     (void)moved;

@@ -27,12 +27,11 @@
 int rcmi_node_rank(const struct rcmi_node *node);
 int rcmi_node_nranks(const struct rcmi_node *node);
 uint64_t rcmi_node_job(const struct rcmi_node *node);
-/* The doorbell and the status page of this node shall lie here. Only in domain_init; at most one
+/* Where the doorbell and the status page of this node lie. Only in domain_init; at most one
  * transport does it. */
-void rcmi_node_place_head(struct rcmi_node *node, struct rcmi_doorbell *doorbell,
-                          void *status_page);
+void rcmi_node_set_head(struct rcmi_node *node, struct rcmi_doorbell *doorbell, void *status_page);
 /* peer's status page, readable until the domain's fini. In link_accept. */
-void rcmi_node_place_peer_page(struct rcmi_node *node, int peer, const void *page);
+void rcmi_node_set_peer_page(struct rcmi_node *node, int peer, const void *page);
 /* A thread sleeps on the descriptors that `attend` gives, or is about to. Any thread. */
 bool rcmi_node_polled(const struct rcmi_node *node);
 
@@ -72,7 +71,7 @@ rcm_status rcmi_no_memory_register(void *domain, const struct rcmi_mem *mem, voi
 void rcmi_no_memory_unregister(void *domain, void *own);
 bool rcmi_always_taken(struct rcmi_channel *channel, uint64_t number);
 bool rcmi_no_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted);
-rcm_status rcmi_no_get(struct rcmi_channel *channel, const struct rcmi_mem *place, uint64_t remote,
+rcm_status rcmi_no_get(struct rcmi_channel *channel, const struct rcmi_mem *dest, uint64_t remote,
                        bool helped, bool *moved);
 bool rcmi_no_help(struct rcmi_channel *channel);
 

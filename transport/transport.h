@@ -360,7 +360,7 @@ static inline bool rcmi_channel_post_receive(struct rcmi_channel *channel,
                                              const struct rcmi_posted *posted);
 
 /*
- * Reader: fills place from what lies at `remote` in the writer's process, a piece for each call:
+ * Reader: fills dest from what lies at `remote` in the writer's process, a piece for each call:
  * the payload of the message that was peeked, or what another message told of, for as long as it
  * said. `helped`: the writer has a CPU of its own, and calls rcmi_channel_help meanwhile, so that
  * both copy. RCM_AGAIN: not all is there yet; the same call again (also once the writer has closed
@@ -368,13 +368,12 @@ static inline bool rcmi_channel_post_receive(struct rcmi_channel *channel,
  * comes in any case: where the one process may not read the other's memory the writer's help brings
  * it by its slot. Else that is RCM_ERR_UNSUPPORTED, without a sentence. *moved: it copied. One at a
  * time, to its end or to the channel's: once the channel is closed, or this is done or says
- * RCM_ERR_UNSUPPORTED, nothing writes to place any more (but a writer whose process got no
+ * RCM_ERR_UNSUPPORTED, nothing writes to dest any more (but a writer whose process got no
  * processor for a second after it had begun). After any other error the channel is to be closed
  * first.
  */
-static inline rcm_status rcmi_channel_get(struct rcmi_channel *channel,
-                                          const struct rcmi_mem *place, uint64_t remote,
-                                          bool helped, bool *moved);
+static inline rcm_status rcmi_channel_get(struct rcmi_channel *channel, const struct rcmi_mem *dest,
+                                          uint64_t remote, bool helped, bool *moved);
 /* Writer: copies a bounded piece of what the reader is getting. False: there is nothing to do. To
  * be called until completed, or until the reader said that it is done. */
 static inline bool rcmi_channel_help(struct rcmi_channel *channel);
@@ -489,7 +488,7 @@ struct rcmi_transport {
     rcm_status (*peek)(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
     void (*release)(struct rcmi_channel *channel);
     bool (*post_receive)(struct rcmi_channel *channel, const struct rcmi_posted *posted);
-    rcm_status (*get)(struct rcmi_channel *channel, const struct rcmi_mem *place, uint64_t remote,
+    rcm_status (*get)(struct rcmi_channel *channel, const struct rcmi_mem *dest, uint64_t remote,
                       bool helped, bool *moved);
     bool (*help)(struct rcmi_channel *channel);
 };
@@ -577,11 +576,11 @@ static inline bool rcmi_channel_post_receive(struct rcmi_channel *c,
     return c->transport->post_receive(c, posted);
 }
 
-static inline rcm_status rcmi_channel_get(struct rcmi_channel *c, const struct rcmi_mem *place,
+static inline rcm_status rcmi_channel_get(struct rcmi_channel *c, const struct rcmi_mem *dest,
                                           uint64_t remote, bool helped, bool *moved) {
     if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
         return rcmi_channel_not_ready(c);
-    return c->transport->get(c, place, remote, helped, moved);
+    return c->transport->get(c, dest, remote, helped, moved);
 }
 
 static inline bool rcmi_channel_help(struct rcmi_channel *c) {

@@ -103,7 +103,7 @@ static struct {
     struct rcmi_fifo_reader *reader;
     struct rcmi_fifo_writer *writer;
     /* A message that is being got: its bytes go there. */
-    uint8_t *place;
+    uint8_t *dest;
     bool failed; /* a get: nothing more is read */
     size_t len;
     /* What was sent to be got, and how much of that the user has back. */
@@ -153,7 +153,7 @@ static void sent_reuse(void) {
 static void own_end(void) {
     if (!own.failed)
         shm_get_fini(&own.reading);
-    free(own.place);
+    free(own.dest);
     for (int i = 0; i < own.nsent; i++)
         free(own.sent[i].bytes);
     free(own.writing.sent);
@@ -192,27 +192,27 @@ static void get(void) {
     bool moved = false;
     /* Its length is looked at anew each time, as collectives do it. */
     const bool fits = look(&slot) && !slot.bytes && slot.len <= own.len;
-    const struct rcmi_mem mem = rcmi_mem_host(own.place, fits ? slot.len : 0);
+    const struct rcmi_mem mem = rcmi_mem_host(own.dest, fits ? slot.len : 0);
     const rcm_status status =
         fits ? shm_get(&own.reading.base, &mem, slot.remote, own.len % 2, &moved)
              : RCM_ERR_PROTOCOL;
     for (size_t i = 0; i < SLOT_BYTES; i++)
-        fuzz_require(own.place[own.len + i] == OURS, "no more is got than there is room for");
+        fuzz_require(own.dest[own.len + i] == OURS, "no more is got than there is room for");
     if (status == RCM_AGAIN)
         return;
     own.failed = status != RCM_OK;
     own.refused = own.refused || own.failed;
     if (own.failed)
         shm_get_fini(&own.reading);
-    free(own.place);
-    own.place = NULL;
+    free(own.dest);
+    own.dest = NULL;
     if (status == RCM_OK)
         shm_release(&own.reading.base);
 }
 
 static void take(void) {
     struct rcmi_slot slot;
-    if (own.place) {
+    if (own.dest) {
         get();
         return;
     }
@@ -222,10 +222,10 @@ static void take(void) {
         shm_release(&own.reading.base);
         return;
     }
-    own.place = malloc(slot.len + SLOT_BYTES);
-    fuzz_require(own.place != NULL, "there is memory");
+    own.dest = malloc(slot.len + SLOT_BYTES);
+    fuzz_require(own.dest != NULL, "there is memory");
     own.len = slot.len;
-    memset(own.place + own.len, OURS, SLOT_BYTES);
+    memset(own.dest + own.len, OURS, SLOT_BYTES);
     get();
 }
 

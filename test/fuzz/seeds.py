@@ -548,7 +548,7 @@ def fifo():
     }
 
 
-def place():
+def location():
     huge = 2 << 20
     def one(at, length, offset, n, end=0):
         return u8(end) + u32(n) + u64(at) + u64(length) + u64(offset)
@@ -985,7 +985,7 @@ def member():
 
 
 TARGETS = [member, url, launch, settings, address, failure, page, idx, file_log, store_server,
-           store_client, auth, fifo, place, hello, control, tcp_frames, pmi1, p2p]
+           store_client, auth, fifo, location, hello, control, tcp_frames, pmi1, p2p]
 
 
 def main():

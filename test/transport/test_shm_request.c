@@ -124,11 +124,11 @@ static void no_permit(void **state) {
     reader_does_it_alone(&f);
 }
 
-static void no_place(void **state) {
+static void no_dest(void **state) {
     struct get f;
     (void)state;
     get_begin(&f);
-    atomic_store(&f.request->place, 64);
+    atomic_store(&f.request->dest, 64);
     reader_does_it_alone(&f);
 }
 
@@ -164,7 +164,7 @@ int main(void) {
         cmocka_unit_test(claims_that_cannot_be),
         cmocka_unit_test(fewer_than_before),
         cmocka_unit_test(no_permit),
-        cmocka_unit_test(no_place),
+        cmocka_unit_test(no_dest),
         cmocka_unit_test(nothing_from_there),
         cmocka_unit_test(lengths),
         cmocka_unit_test(another_number),

@@ -128,25 +128,25 @@ rcm_status chaos_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) 
 void chaos_release(struct rcmi_channel *channel) {
     struct chaos_end *end = end_of(channel);
     end->held = end->shown = false;
-    end->place = NULL;
+    end->posted = NULL;
     chaos_of(channel)->inner->release(channel);
 }
 
 /* The inner transport believes that a held message was shown. So no hint is passed on meanwhile, it
- * would be for the next message; and if it lies in the place of an earlier hint that ends now,
+ * would be for the next message; and if it lies in the memory of an earlier hint that ends now,
  * it moves. */
 bool chaos_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted) {
     struct chaos_end *end = end_of(channel);
     if (!end->held || end->shown) {
         if (!posted || posted->ahead == 0)
-            end->place = posted ? posted->mem.bytes : NULL;
+            end->posted = posted ? posted->mem.bytes : NULL;
         return chaos_of(channel)->inner->post_receive(channel, posted);
     }
-    if (end->place && end->slot.bytes == end->place) {
+    if (end->posted && end->slot.bytes == end->posted) {
         memcpy(end->copy, end->slot.bytes, end->slot.len);
         end->slot.bytes = end->copy;
     }
-    end->place = NULL;
+    end->posted = NULL;
     (void)chaos_of(channel)->inner->post_receive(channel, NULL);
     return false;
 }

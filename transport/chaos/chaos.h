@@ -87,8 +87,8 @@ struct chaos_end {
     bool shown;            /* the reader has seen it */
     rcmi_deadline due;     /* when it may be shown */
     uint64_t number;       /* of the message, from 1 */
-    const void *place;     /* the reader's hint that the inner transport knows */
-    void *copy;            /* a slot, for a message whose place was withdrawn */
+    const void *posted;    /* the reader's hint that the inner transport knows */
+    void *copy;            /* a slot, for a message whose posted memory was withdrawn */
 };
 
 static inline const struct chaos_transport *chaos_of(const struct rcmi_channel *channel) {

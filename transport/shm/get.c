@@ -87,7 +87,7 @@ static bool permit_give(struct shm_getting *f, size_t page) {
     return true;
 }
 
-static void getting_begin(struct shm_channel *shm, struct rcmi_fifo_request *request, void *place,
+static void getting_begin(struct shm_channel *shm, struct rcmi_fifo_request *request, void *dest,
                           uint64_t remote, size_t len, bool helped) {
     struct shm_getting *f = &shm->getting;
     f->active = true;
@@ -109,7 +109,7 @@ static void getting_begin(struct shm_channel *shm, struct rcmi_fifo_request *req
     /* Nothing can be taken while the rest changes: a writer that saw some of it sees this too. */
     atomic_store_explicit(&request->claims, shm_claims(f->number, SHM_PIECES_MAX, 0),
                           memory_order_release);
-    atomic_store_explicit(&request->place, (uint64_t)(uintptr_t)place, memory_order_release);
+    atomic_store_explicit(&request->dest, (uint64_t)(uintptr_t)dest, memory_order_release);
     atomic_store_explicit(&request->from, remote, memory_order_release);
     atomic_store_explicit(&request->len, len, memory_order_release);
     atomic_store_explicit(&request->permit, (uint64_t)(uintptr_t)f->permit, memory_order_release);
@@ -242,7 +242,7 @@ static rcm_status bounce_begin(struct shm_channel *shm, struct rcmi_fifo_request
 
 /* Says which piece is wanted, or takes it if it is there. */
 static rcm_status bounce_go_on(struct shm_channel *shm, struct rcmi_fifo_request *request,
-                               void *place, size_t len, bool *moved) {
+                               void *dest, size_t len, bool *moved) {
     struct shm_getting *f = &shm->getting;
     const struct rcmi_fifo_reader *reader = &shm->fifo.reader;
     const uint64_t word = (reader->consumed + 1) << SHM_PIECES_BITS | (f->done + 1);
@@ -254,7 +254,7 @@ static rcm_status bounce_go_on(struct shm_channel *shm, struct rcmi_fifo_request
     if (atomic_load_explicit(&request->bounced, memory_order_acquire) != word)
         return RCM_AGAIN;
     const struct shm_span piece = shm_span(len, f->piece, f->done);
-    rcmi_copy((uint8_t *)place + piece.at, reader->slot, piece.len);
+    rcmi_copy((uint8_t *)dest + piece.at, reader->slot, piece.len);
     *moved = true;
     if (++f->done < f->pieces)
         return RCM_AGAIN;
@@ -266,14 +266,14 @@ static rcm_status bounce_go_on(struct shm_channel *shm, struct rcmi_fifo_request
 
 /* The next piece, by the kernel. */
 static rcm_status getting_read(struct rcmi_channel *channel, struct rcmi_fifo_request *request,
-                               void *place, uint64_t remote, size_t len) {
+                               void *dest, uint64_t remote, size_t len) {
     struct shm_channel *shm = shm_of(channel);
     struct shm_getting *f = &shm->getting;
     rcm_status status = getting_take(shm, request);
     if (status != RCM_OK)
         return status;
     const struct shm_span piece = shm_span(len, f->piece, f->done);
-    status = shm_read(channel, (uint8_t *)place + piece.at, remote + piece.at, piece.len);
+    status = shm_read(channel, (uint8_t *)dest + piece.at, remote + piece.at, piece.len);
     f->done += status == RCM_OK;
     return status;
 }
@@ -290,7 +290,7 @@ static rcm_status getting_changed(struct shm_channel *shm, struct rcmi_fifo_requ
 
 rcm_status shm_get(struct rcmi_channel *channel, const struct rcmi_mem *mem, uint64_t remote,
                    bool helped, bool *moved) {
-    void *place = mem->bytes;
+    void *dest = mem->bytes;
     const size_t len = mem->len;
     struct shm_channel *shm = shm_of(channel);
     struct shm_getting *f = &shm->getting;
@@ -300,10 +300,10 @@ rcm_status shm_get(struct rcmi_channel *channel, const struct rcmi_mem *mem, uin
     if (f->broken || (f->active && len != f->len))
         return getting_changed(shm, request, len);
     if (f->bounces)
-        return bounce_go_on(shm, request, place, len, moved);
+        return bounce_go_on(shm, request, dest, len, moved);
     if (!f->active)
-        getting_begin(shm, request, place, remote, len, helped);
-    const rcm_status status = getting_read(channel, request, place, remote, len);
+        getting_begin(shm, request, dest, remote, len, helped);
+    const rcm_status status = getting_read(channel, request, dest, remote, len);
     *moved = *moved || status == RCM_OK;
     if (status == RCM_ERR_UNSUPPORTED && is_of_message(shm, remote, len))
         return bounce_begin(shm, request, len);

@@ -16,7 +16,7 @@ static struct shm_channel *shm_of(struct rcmi_channel *channel) {
 /* One piece to the reader's memory, if it permits it. */
 static bool push(const struct shm_link *link, const struct rcmi_fifo_request *request,
                  uint64_t piece) {
-    const uint64_t place = atomic_load_explicit(&request->place, memory_order_acquire);
+    const uint64_t dest = atomic_load_explicit(&request->dest, memory_order_acquire);
     const uint64_t from = atomic_load_explicit(&request->from, memory_order_acquire);
     const uint64_t permit = atomic_load_explicit(&request->permit, memory_order_acquire);
     const size_t len = (size_t)atomic_load_explicit(&request->len, memory_order_acquire);
@@ -25,7 +25,7 @@ static bool push(const struct shm_link *link, const struct rcmi_fifo_request *re
     const struct iovec mine[2] = {{&mark, sizeof mark},
                                   {(void *)(uintptr_t)(from + span.at), span.len}};
     const struct iovec there[2] = {{(void *)(uintptr_t)permit, sizeof mark},
-                                   {(void *)(uintptr_t)(place + span.at), span.len}};
+                                   {(void *)(uintptr_t)(dest + span.at), span.len}};
     return process_vm_writev(link->self.pid, mine, 2, there, 2, 0) ==
            (ssize_t)(sizeof mark + span.len);
 }

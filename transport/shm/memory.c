@@ -136,13 +136,13 @@ rcm_status shm_memory_register(void *arg, const struct rcmi_mem *mem, void **ret
     return RCM_OK;
 }
 
-bool shm_memory_place(const struct rcmi_channel *channel, const struct rcmi_mem *mem,
-                      struct shm_place *ret_place) {
+bool shm_memory_locate(const struct rcmi_channel *channel, const struct rcmi_mem *mem,
+                       struct shm_location *ret_location) {
     size_t at;
     const struct shm_block *block = rcmi_registration_of(mem, channel->transport, &at);
     if (block)
-        *ret_place =
-            (struct shm_place){.block_at = block->at, .block_len = block->len, .offset = at};
+        *ret_location =
+            (struct shm_location){.block_at = block->at, .block_len = block->len, .offset = at};
     return block != NULL;
 }
 
@@ -167,30 +167,31 @@ static void windows_trim(struct shm_link *link) {
     }
 }
 
-static rcm_status window_refuse(const struct shm_place *place, size_t len) {
+static rcm_status window_refuse(const struct shm_location *location, size_t len) {
     return rcmi_fail(RCM_ERR_PROTOCOL, 0,
                      "a message of %zu bytes is said to lie at byte %llu of the %llu bytes of "
                      "shared memory at %llu, which cannot be",
-                     len, (unsigned long long)place->offset, (unsigned long long)place->block_len,
-                     (unsigned long long)place->block_at);
+                     len, (unsigned long long)location->offset,
+                     (unsigned long long)location->block_len,
+                     (unsigned long long)location->block_at);
 }
 
 /* Maps the block. All its pages at once: they are there, and each fault would cost more. */
-static rcm_status window_open(struct shm_link *link, const struct shm_place *place,
+static rcm_status window_open(struct shm_link *link, const struct shm_location *location,
                               struct shm_window **ret_window) {
     size_t size = 0;
     rcm_status status = rcmi_memfd_size(link->memfd, &size);
     if (status != RCM_OK)
         return status;
-    if (place->block_at % HUGE_BYTES != 0 || place->block_len % link->domain->page != 0 ||
-        place->block_len == 0 || place->block_len > size ||
-        place->block_at > size - place->block_len)
-        return window_refuse(place, 0);
+    if (location->block_at % HUGE_BYTES != 0 || location->block_len % link->domain->page != 0 ||
+        location->block_len == 0 || location->block_len > size ||
+        location->block_at > size - location->block_len)
+        return window_refuse(location, 0);
     struct shm_window *window = calloc(1, sizeof *window);
     if (!window)
         return rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for a window");
-    window->at = (size_t)place->block_at;
-    window->len = (size_t)place->block_len;
+    window->at = (size_t)location->block_at;
+    window->len = (size_t)location->block_len;
     status = block_map(link->memfd, window->at, window->len, MAP_POPULATE, &window->base);
     if (status != RCM_OK) {
         free(window);
@@ -200,22 +201,22 @@ static rcm_status window_open(struct shm_link *link, const struct shm_place *pla
     return RCM_OK;
 }
 
-static bool window_is(const struct shm_window *window, const struct shm_place *place) {
-    return window && window->at == place->block_at && window->len == place->block_len;
+static bool window_is(const struct shm_window *window, const struct shm_location *location) {
+    return window && window->at == location->block_at && window->len == location->block_len;
 }
 
 /* Finds or makes it, puts it first, and counts one user more. Under the lock. */
-static rcm_status window_get(struct shm_link *link, const struct shm_place *place,
+static rcm_status window_get(struct shm_link *link, const struct shm_location *location,
                              struct shm_window **ret_window) {
     struct shm_window **at = &link->windows, *window;
     rcm_status status = RCM_OK;
-    while (*at && !window_is(*at, place))
+    while (*at && !window_is(*at, location))
         at = &(*at)->next;
     window = *at;
     if (window)
         *at = window->next;
     else
-        status = window_open(link, place, &window);
+        status = window_open(link, location, &window);
     if (status != RCM_OK)
         return status;
     window->next = link->windows;
@@ -235,19 +236,19 @@ void shm_window_drop(struct shm_link *link, struct shm_window **window) {
     *window = NULL;
 }
 
-rcm_status shm_window_find(struct shm_link *link, const struct shm_place *place, size_t len,
+rcm_status shm_window_find(struct shm_link *link, const struct shm_location *location, size_t len,
                            struct shm_window **window, void **ret_bytes) {
-    if (len > place->block_len || place->offset > place->block_len - len)
-        return window_refuse(place, len);
-    if (!window_is(*window, place)) {
+    if (len > location->block_len || location->offset > location->block_len - len)
+        return window_refuse(location, len);
+    if (!window_is(*window, location)) {
         shm_window_drop(link, window);
         pthread_mutex_lock(&link->lock);
-        rcm_status status = window_get(link, place, window);
+        rcm_status status = window_get(link, location, window);
         pthread_mutex_unlock(&link->lock);
         if (status != RCM_OK)
             return status;
     }
-    *ret_bytes = (*window)->base + place->offset;
+    *ret_bytes = (*window)->base + location->offset;
     return RCM_OK;
 }
 

@@ -58,10 +58,10 @@ static rcm_status get_never(struct shm_link *link) {
 }
 
 /* Reads len bytes, and the identity of the peer's process. */
-static rcm_status read_and_look(struct shm_link *link, void *place, uint64_t from, size_t len) {
+static rcm_status read_and_look(struct shm_link *link, void *dest, uint64_t from, size_t len) {
     const int64_t now = rcmi_now_ns();
     struct identity seen = {.magic = 0};
-    const struct iovec to[2] = {{&seen, sizeof seen}, {place, len}};
+    const struct iovec to[2] = {{&seen, sizeof seen}, {dest, len}};
     const struct iovec at[2] = {{(void *)(uintptr_t)link->self.head, sizeof seen},
                                 {(void *)(uintptr_t)from, len}};
     const ssize_t got = process_vm_readv(link->self.pid, to, 2, at, 2, 0);
@@ -80,12 +80,12 @@ bool shm_look(struct shm_link *link) {
 }
 
 /* The same without looking. False if that went wrong, or took so long that it is not known. */
-static bool read_only(const struct shm_link *link, void *place, uint64_t from, size_t len) {
-    const struct iovec to = {place, len}, at = {(void *)(uintptr_t)from, len};
+static bool read_only(const struct shm_link *link, void *dest, uint64_t from, size_t len) {
+    const struct iovec to = {dest, len}, at = {(void *)(uintptr_t)from, len};
     return process_vm_readv(link->self.pid, &to, 1, &at, 1, 0) == (ssize_t)len && !must_look(link);
 }
 
-rcm_status shm_read(struct rcmi_channel *channel, void *place, uint64_t from, size_t len) {
+rcm_status shm_read(struct rcmi_channel *channel, void *dest, uint64_t from, size_t len) {
     struct shm_channel *shm = shm_of(channel);
     struct shm_link *link = shm->link;
     const struct rcmi_fifo_reader *reader = &shm->fifo.reader;
@@ -95,8 +95,8 @@ rcm_status shm_read(struct rcmi_channel *channel, void *place, uint64_t from, si
     if (atomic_load(open) != shm->number)
         return RCM_AGAIN;
     rcm_status status = RCM_OK;
-    if (len > SEEN_BYTES || must_look(link) || !read_only(link, place, from, len))
-        status = read_and_look(link, place, from, len);
+    if (len > SEEN_BYTES || must_look(link) || !read_only(link, dest, from, len))
+        status = read_and_look(link, dest, from, len);
     /* What was read, by the kernel, was read before this. Partner: the store in shm_writer_close.
      * What cannot be read any more has perhaps gone since that. */
     atomic_thread_fence(memory_order_acquire);

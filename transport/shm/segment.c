@@ -25,7 +25,7 @@ rcm_status shm_segment_init(struct shm_domain *domain) {
     domain->head->magic = SHM_MAGIC;
     domain->head->rank = (uint32_t)rcmi_node_rank(domain->node);
     domain->head->job = rcmi_node_job(domain->node);
-    rcmi_node_place_head(domain->node, &domain->head->doorbell, (uint8_t *)base + SHM_PAGE);
+    rcmi_node_set_head(domain->node, &domain->head->doorbell, (uint8_t *)base + SHM_PAGE);
     return RCM_OK;
 }
 
@@ -79,16 +79,16 @@ static void range_join(struct shm_range *range) {
 }
 
 void shm_range_give(struct shm_domain *domain, size_t at, size_t len) {
-    struct shm_range **place = &domain->free, *before = NULL;
+    struct shm_range **link = &domain->free, *before = NULL;
     struct shm_range *range = calloc(1, sizeof *range);
     if (!range)
         return; /* the piece stays unused until the segment goes */
-    while (*place && (*place)->at < at) {
-        before = *place;
-        place = &(*place)->next;
+    while (*link && (*link)->at < at) {
+        before = *link;
+        link = &(*link)->next;
     }
-    *range = (struct shm_range){.next = *place, .at = at, .len = len};
-    *place = range;
+    *range = (struct shm_range){.next = *link, .at = at, .len = len};
+    *link = range;
     range_join(range);
     if (before)
         range_join(before);

@@ -127,7 +127,7 @@ static rcm_status shm_link_accept(void *arg, struct rcmi_blob *offer) {
     link->eventfd = offer->fds[1];
     link->memfd = offer->fds[2];
     offer->fds[1] = offer->fds[2] = -1; /* ours now */
-    rcmi_node_place_peer_page(link->domain->node, link->peer, (uint8_t *)link->head + SHM_PAGE);
+    rcmi_node_set_peer_page(link->domain->node, link->peer, (uint8_t *)link->head + SHM_PAGE);
     return RCM_OK;
 }
 

@@ -24,9 +24,9 @@
  *                            ^ rung by readers     ^ counters written by readers, the rest by us
  *
  * Memory that the user asked for lies in a second file, which all peers hold open (one descriptor
- * for each). A message that lies in it is told by its place in the file; a peer maps the block when
- * the first such message comes. Places in the file are never used twice: what is freed becomes a
- * hole, so that late writes of a peer after an abort do no harm.
+ * for each). A message that lies in it is told by its location in the file; a peer maps the block
+ * when the first such message comes. Places in the file are never used twice: what is freed becomes
+ * a hole, so that late writes of a peer after an abort do no harm.
  *
  * Not for: ranks of two hosts (tcp/); a rank with itself (self/); the layout of a queue
  * (../fifo.h); when a message goes by slot, put or get (../protocol.h).
@@ -65,13 +65,13 @@ struct shm_range {
     size_t at, len;
 };
 
-/* The place of bytes in the memory file of the rank that speaks: the block, and where in it. Comes
- * from another process, see shm_window_find. */
-struct shm_place {
+/* The location of bytes in the memory file of the rank that speaks: the block, and where in it.
+ * Comes from another process, see shm_window_find. */
+struct shm_location {
     uint64_t block_at, block_len; /* in the file */
     uint64_t offset;              /* in the block */
 };
-_Static_assert(sizeof(struct shm_place) <= RCMI_FIFO_FIRST, "it travels in a header");
+_Static_assert(sizeof(struct shm_location) <= RCMI_FIFO_FIRST, "it travels in a header");
 
 /* A block of ours that the user has. */
 struct shm_block {
@@ -223,11 +223,11 @@ rcm_status shm_memory_take(void *domain, size_t bytes, void **ret_memory);
 void shm_memory_give(void *domain, void *memory);
 rcm_status shm_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);
 /* Where it lies in our memory file; false if it does not. */
-bool shm_memory_place(const struct rcmi_channel *channel, const struct rcmi_mem *mem,
-                      struct shm_place *ret_place);
-/* len bytes at a place that the peer told: checks it, maps the block if it is not yet. *window is
- * the caller's, NULL at first, given back by shm_window_drop. */
-rcm_status shm_window_find(struct shm_link *link, const struct shm_place *place, size_t len,
+bool shm_memory_locate(const struct rcmi_channel *channel, const struct rcmi_mem *mem,
+                       struct shm_location *ret_location);
+/* len bytes at a location that the peer told: checks it, maps the block if it is not yet. *window
+ * is the caller's, NULL at first, given back by shm_window_drop. */
+rcm_status shm_window_find(struct shm_link *link, const struct shm_location *location, size_t len,
                            struct shm_window **window, void **ret_bytes);
 void shm_window_drop(struct shm_link *link, struct shm_window **window);
 void shm_windows_fini(struct shm_link *link);
@@ -247,7 +247,7 @@ rcm_status shm_peek_elsewhere(struct shm_channel *shm, uint64_t len, struct rcmi
 struct shm_self shm_self_of(const struct shm_domain *domain);
 /* Does the peer's process number mean something here? */
 bool shm_self_reads(const struct shm_self *self, const struct shm_self *peer);
-rcm_status shm_read(struct rcmi_channel *channel, void *place, uint64_t from, size_t len);
+rcm_status shm_read(struct rcmi_channel *channel, void *dest, uint64_t from, size_t len);
 /* Is the other process still the peer? False, and never again, if it is not. */
 bool shm_look(struct shm_link *link);
 
@@ -275,7 +275,7 @@ struct shm_span {
 };
 struct shm_span shm_span(size_t len, size_t piece, uint64_t number);
 
-rcm_status shm_get(struct rcmi_channel *channel, const struct rcmi_mem *place, uint64_t remote,
+rcm_status shm_get(struct rcmi_channel *channel, const struct rcmi_mem *dest, uint64_t remote,
                    bool helped, bool *moved);
 /* The reader's end goes: once this returns the writer writes nothing to this process any more. */
 void shm_get_fini(struct shm_channel *shm);

@@ -6,7 +6,7 @@
  *   mapped   where the payload is in the writer's memory file (memory.c): the reader reads it
  *            there, and the message is given back when it has
  *   put      nothing: the writer found what the reader has posted for this message, and wrote the
- *            payload to the place that the reader had named in its own memory file
+ *            payload to the location that the reader had named in its own memory file
  *   get      where the payload is in the writer's process: the reader gets it (get.c)
  *
  * What the other side says is read once and checked before it is used.
@@ -36,10 +36,10 @@ rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_me
     struct shm_channel *shm = shm_of(channel);
     struct rcmi_fifo_writer *writer = &shm->fifo.writer;
     uint64_t how = RCMI_FIFO_MAPPED;
-    struct shm_place place;
+    struct shm_location location;
     if (mem->len > (may_get ? RCMI_GET_MAX : channel->slot_bytes))
         return RCM_ERR_UNSUPPORTED; /* no sentence: the caller copies instead */
-    if (!shm_memory_place(channel, mem, &place)) {
+    if (!shm_memory_locate(channel, mem, &location)) {
         if (!may_get || !shm->link)
             return RCM_ERR_UNSUPPORTED;
         how = RCMI_FIFO_GET;
@@ -52,7 +52,7 @@ rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_me
         get_note(shm, mem);
         memcpy(writer->header->bytes, &remote, sizeof remote);
     } else {
-        memcpy(writer->header->bytes, &place, sizeof place);
+        memcpy(writer->header->bytes, &location, sizeof location);
     }
     rcmi_fifo_publish(writer, mem->len | how, meta);
     shm->put = NULL;
@@ -69,7 +69,7 @@ bool shm_completed(struct rcmi_channel *channel, uint64_t number) {
     return number <= shm->completed;
 }
 
-/* Shorter messages are cheaper to copy than to look for the place. */
+/* Shorter messages are cheaper to copy than to look for the location. */
 #define PUT_MIN 2048
 
 /* What the reader has posted for the next message; NULL: nothing, or of no use. */
@@ -77,7 +77,7 @@ static void *posted_find(struct shm_channel *shm, size_t len) {
     struct rcmi_fifo_writer *writer = &shm->fifo.writer;
     struct rcmi_fifo_posted *posted =
         rcmi_fifo_posted(writer->base, &writer->shape, writer->produced + 1);
-    struct shm_place place;
+    struct shm_location location;
     void *bytes = NULL;
     if (!shm->link || !posted || len < PUT_MIN)
         return NULL;
@@ -85,9 +85,9 @@ static void *posted_find(struct shm_channel *shm, size_t len) {
     if (atomic_load_explicit(&posted->seq, memory_order_acquire) != writer->produced + 1 ||
         *(const volatile uint64_t *)&posted->cap < len)
         return NULL;
-    memcpy(&place, posted->place, sizeof place);
-    /* A place that cannot be is declined: the reader then finds the message in its slot. */
-    if (shm_window_find(shm->link, &place, len, &shm->window, &bytes) != RCM_OK)
+    memcpy(&location, posted->location, sizeof location);
+    /* A location that cannot be is declined: the reader then finds the message in its slot. */
+    if (shm_window_find(shm->link, &location, len, &shm->window, &bytes) != RCM_OK)
         return NULL;
     return bytes;
 }
@@ -123,7 +123,7 @@ static void posted_withdraw(struct shm_channel *shm) {
 bool shm_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted) {
     struct shm_channel *shm = shm_of(channel);
     struct rcmi_fifo_reader *reader = &shm->fifo.reader;
-    struct shm_place where;
+    struct shm_location where;
     if (!posted) {
         posted_withdraw(shm);
         return false;
@@ -131,12 +131,12 @@ bool shm_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *po
     const uint64_t number = reader->consumed + 1 + posted->ahead;
     struct rcmi_fifo_posted *line = rcmi_fifo_posted(reader->base, &reader->shape, number);
     if (!line || posted->ahead >= reader->shape.slots || posted->mask ||
-        !shm_memory_place(channel, &posted->mem, &where))
+        !shm_memory_locate(channel, &posted->mem, &where))
         return false;
     shm->posted[number % reader->shape.slots] =
         (struct shm_posted){.number = number, .cap = posted->mem.len, .bytes = posted->mem.bytes};
     shm->nposted++;
-    memcpy(line->place, &where, sizeof where);
+    memcpy(line->location, &where, sizeof where);
     line->cap = posted->mem.len;
     /* Pairs with the acquire load in posted_find. */
     atomic_store_explicit(&line->seq, number, memory_order_release);
@@ -144,10 +144,10 @@ bool shm_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *po
 }
 
 static rcm_status mapped_peek(struct shm_channel *shm, size_t len, const void **ret_bytes) {
-    struct shm_place place;
+    struct shm_location location;
     void *at = NULL;
-    memcpy(&place, shm->fifo.reader.header->bytes, sizeof place);
-    const rcm_status status = shm_window_find(shm->link, &place, len, &shm->window, &at);
+    memcpy(&location, shm->fifo.reader.header->bytes, sizeof location);
+    const rcm_status status = shm_window_find(shm->link, &location, len, &shm->window, &at);
     *ret_bytes = at;
     return status;
 }

@@ -291,12 +291,12 @@ void tcp_release(struct rcmi_channel *base) {
 
 /* A message that came into the reader's memory and was not looked at moves to its slot. */
 static void reader_rescue(struct tcp_channel *channel) {
-    uint64_t number = channel->place_for;
-    if (!channel->place || number < channel->peeked ||
+    uint64_t number = channel->posted_for;
+    if (!channel->posted || number < channel->peeked ||
         atomic_load_explicit(&channel->arrived, memory_order_acquire) <= number)
         return;
     struct tcp_message *message = &channel->messages[number % channel->base.slots];
-    if (message->bytes != channel->place)
+    if (message->bytes != channel->posted)
         return;
     uint8_t *slot = channel->memory + number % channel->base.slots * channel->stride;
     memcpy(slot, message->bytes, message->len);
@@ -316,16 +316,16 @@ bool tcp_post_receive(struct rcmi_channel *base, const struct rcmi_posted *poste
         tcp_lock_drop(&channel->stream->rx.lock);
     }
     reader_rescue(channel);
-    channel->place = NULL;
+    channel->posted = NULL;
     if (!posted)
         return false;
     /* The message the next peek shows first, and only that one: if it begins to arrive before
      * this is seen, the hint is of no use and must not catch the one after it. */
-    channel->place = posted->mem.bytes;
-    channel->place_cap = posted->mem.len;
-    channel->place_for = channel->peeked;
-    channel->place_like = posted->meta;
-    channel->place_mask = posted->mask;
+    channel->posted = posted->mem.bytes;
+    channel->posted_cap = posted->mem.len;
+    channel->posted_for = channel->peeked;
+    channel->posted_like = posted->meta;
+    channel->posted_mask = posted->mask;
     atomic_store_explicit(&channel->hint, TCP_HINT_GIVEN, memory_order_release);
     return true;
 }

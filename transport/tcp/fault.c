@@ -69,7 +69,7 @@ void tcp_fault_receive(struct tcp_stream *stream) {
         RCM_ERR_INVALID, EFAULT,
         "the caller's buffer is not all memory that can be written (%zu bytes at %p, for "
         "what comes from rank %d)",
-        channel->place_cap, (void *)channel->place, stream->link->peer);
+        channel->posted_cap, (void *)channel->posted, stream->link->peer);
     rcmi_channel_fail(&channel->base);
     tcp_rx_displace(channel);
 }

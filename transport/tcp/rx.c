@@ -92,10 +92,10 @@ static bool hint_take(struct tcp_channel *channel) {
            atomic_compare_exchange_strong(&channel->hint, &given, TCP_HINT_TAKEN);
 }
 
-/* Is the place for a message like the one whose header came? */
-static bool place_suits(const struct tcp_channel *channel, const struct tcp_header *header) {
-    return channel->place_cap >= header->len &&
-           (header->meta & channel->place_mask) == channel->place_like;
+/* Is the posted memory for a message like the one whose header came? */
+static bool posted_suits(const struct tcp_channel *channel, const struct tcp_header *header) {
+    return channel->posted_cap >= header->len &&
+           (header->meta & channel->posted_mask) == channel->posted_like;
 }
 
 /* Where the payload of message `number` goes: the reader's own memory if it was offered for
@@ -105,9 +105,9 @@ static void message_choose(struct tcp_rx *rx, uint64_t number) {
     rx->dest = message_slot(channel, number);
     if (!hint_take(channel))
         return;
-    rx->placed = channel->place_for == number && place_suits(channel, &rx->header);
-    if (rx->placed)
-        rx->dest = channel->place;
+    rx->in_posted = channel->posted_for == number && posted_suits(channel, &rx->header);
+    if (rx->in_posted)
+        rx->dest = channel->posted;
     else /* it was for this message or for one that came before it was seen */
         atomic_store(&channel->hint, TCP_HINT_NONE);
 }
@@ -118,7 +118,7 @@ static rcm_status message_begin(struct tcp_stream *stream) {
     if (status != RCM_OK)
         return status;
     rx->left = rx->header.len;
-    rx->placed = false;
+    rx->in_posted = false;
     rx->in_payload = true;
     rx->large = false;
     if (!rx->to)
@@ -145,10 +145,10 @@ static void message_end(struct tcp_rx *rx) {
         return;
     uint64_t number = atomic_load_explicit(&channel->arrived, memory_order_relaxed);
     struct tcp_message *message = &channel->messages[number % channel->base.slots];
-    message->bytes = rx->placed ? channel->place : message_slot(channel, number);
+    message->bytes = rx->in_posted ? channel->posted : message_slot(channel, number);
     message->len = rx->header.len;
     message->meta = rx->header.meta;
-    if (rx->placed)
+    if (rx->in_posted)
         atomic_store(&channel->hint, TCP_HINT_NONE);
     rx->large_came = rx->large_came || rx->large;
     atomic_store_explicit(&channel->arrived, number + 1, memory_order_release);
@@ -157,14 +157,14 @@ static void message_end(struct tcp_rx *rx) {
 
 void tcp_rx_displace(struct tcp_channel *channel) {
     struct tcp_rx *rx = &channel->stream->rx;
-    if (rx->to != channel || !rx->placed)
+    if (rx->to != channel || !rx->in_posted)
         return;
     uint64_t number = atomic_load_explicit(&channel->arrived, memory_order_relaxed);
     uint8_t *slot = message_slot(channel, number);
-    size_t have = (size_t)(rx->dest - channel->place);
-    memcpy(slot, channel->place, have);
+    size_t have = (size_t)(rx->dest - channel->posted);
+    memcpy(slot, channel->posted, have);
     rx->dest = slot + have;
-    rx->placed = false;
+    rx->in_posted = false;
     atomic_store(&channel->hint, TCP_HINT_NONE);
 }
 
@@ -196,7 +196,7 @@ static rcm_status pad_begin(struct tcp_stream *stream) {
         return rx_refuse(stream, "a pad of length", rx->header.len);
     rx->to = NULL;
     rx->left = rx->header.len;
-    rx->placed = rx->large = false;
+    rx->in_posted = rx->large = false;
     rx->in_payload = true;
     return RCM_OK;
 }
@@ -257,8 +257,9 @@ static rcm_status rx_parse(struct tcp_stream *stream) {
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* What one read may take, and where to: payload to its place, what follows it into `ahead`. After a
- * large message nothing follows: its reader may then say where the next one goes. */
+/* What one read may take, and where to: payload to posted memory or its slot, what follows it into
+ * `ahead`. After a large message nothing follows: its reader may then say where the next one goes.
+ */
 static int rx_vector(const struct tcp_rx *rx, struct iovec *iov) {
     int n = 0;
     const bool direct = rx->in_payload && rx->to;
@@ -278,7 +279,7 @@ static rcm_status rx_check(struct tcp_stream *stream, ssize_t got) {
         return rcmi_fail_peer(RCM_ERR_PEER, peer, "rank %d closed its data connection", peer);
     if (errno == EAGAIN || errno == EWOULDBLOCK)
         return RCM_AGAIN;
-    if (errno == EFAULT && stream->rx.to && stream->rx.placed) {
+    if (errno == EFAULT && stream->rx.to && stream->rx.in_posted) {
         tcp_fault_receive(stream);
         return RCM_AGAIN;
     }

@@ -46,7 +46,7 @@
 #define TCP_STREAMS 1
 /* Messages of bulk channels are mostly sent without a copy and received into place, so that their
  * slots are memory that is not touched; fewer of them mean fewer calls and less that arrives before
- * its place is known. */
+ * what is posted for it is known. */
 #define TCP_BULK_SCALE 8
 /* Bytes that one read may take beyond what is asked for: 64 KiB with headers and credits. */
 #define TCP_READ_AHEAD    (65536 + 1024)
@@ -120,7 +120,7 @@ struct tcp_rx {
     struct tcp_channel *to; /* whose payload is arriving; NULL: of none, drop it */
     uint8_t *dest;
     size_t left;
-    bool placed;         /* dest is the reader's own memory, see tcp_post_receive */
+    bool in_posted;      /* dest is the reader's own memory, see tcp_post_receive */
     bool large;          /* the message that is arriving, or came last */
     bool large_came;     /* one ended in this look, see tcp_rx_poll */
     bool rang;           /* something arrived for which a thread may sleep */
@@ -237,10 +237,10 @@ struct tcp_channel {
     /* enum tcp_hint: NONE -> GIVEN by the reader (release), GIVEN -> TAKEN by rx (acquire) when
      * the message begins, -> NONE by rx when it ends or by the reader under rx.lock. */
     _Atomic int hint;
-    uint8_t *place;
-    size_t place_cap;
-    uint64_t place_for; /* number of the message that may go there, if it is like this: */
-    uint64_t place_like, place_mask; /* mask 0: any */
+    uint8_t *posted;
+    size_t posted_cap;
+    uint64_t posted_for; /* number of the message that may go there, if it is like this: */
+    uint64_t posted_like, posted_mask; /* mask 0: any */
 };
 
 /* stream.c */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: places in a peer's memory file, as they stand beside messages sent from there and in
- * posted places (transport/shm/memory.c). Whatever is let through can be read and written from its
- * first to its last byte, and what was found before still can.
+ * Fuzz target: locations in a peer's memory file, as they stand beside messages sent from there and
+ * in posted locations (transport/shm/memory.c). Whatever is let through can be read and written
+ * from its first to its last byte, and what was found before still can.
  */
 #include "fuzz.h"
 #include <string.h>
@@ -30,16 +30,17 @@ static void touch(uint8_t *bytes, size_t len) {
     bytes[len - 1] = (uint8_t)(bytes[len - 1] + 1);
 }
 
-/* 24 bytes of place, 4 of length; the lowest bit of the first byte says which channel end asks. */
+/* 24 bytes of location, 4 of length; the lowest bit of the first byte says which channel end asks.
+ */
 static rcm_status step(struct fuzz_input *in, struct shm_window *windows[2]) {
-    struct shm_place place = {.block_at = 0};
+    struct shm_location location = {.block_at = 0};
     const int which = fuzz_u8(in) & 1;
     const size_t len = fuzz_u16(in) | (size_t)fuzz_u16(in) << 16;
     void *bytes = NULL;
     size_t n;
-    const uint8_t *from = fuzz_bytes(in, sizeof place, &n);
-    memcpy(&place, from, n);
-    rcm_status status = shm_window_find(&peer, &place, len, &windows[which], &bytes);
+    const uint8_t *from = fuzz_bytes(in, sizeof location, &n);
+    memcpy(&location, from, n);
+    rcm_status status = shm_window_find(&peer, &location, len, &windows[which], &bytes);
     fuzz_require(status != RCM_OK || len <= FILE_BYTES, "no message is longer than the file");
     if (status == RCM_OK)
         touch(bytes, len);
