@@ -47,7 +47,7 @@ rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *pla
 struct rcmi_bind {
     const struct rcmi_plan *plan;
     struct rcmi_mem in;  /* only read */
-    struct rcmi_mem out; /* in place: see collective.h */
+    struct rcmi_mem out; /* in place: see collectives.h */
     size_t count;        /* elements of a block */
     rcm_dtype dtype;
     rcm_op op;

@@ -6,7 +6,7 @@
  * stream. Plans are made by the pure functions in the algorithm files and never changed after.
  *
  * Words:
- *   block     what the collective moves or sums as a whole (collective.h says which there are); IN
+ *   block     what the collective moves or sums as a whole (collectives.h says which there are); IN
  *             is this rank's input, OUT its output, each some of the blocks.
  *   chunk     one of `parts` consecutive parts of a block (rcmi_chunk_range says which). Chunks are
  *             numbered over all blocks of all ranks; operands name those of IN and OUT by their
@@ -36,7 +36,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "collective.h"
+#include "collectives.h"
 #include "ringcomm.h"
 
 /* What all ranks of a communicator agreed on when it was made. */

@@ -2,10 +2,10 @@
 /*
  * The front doors of the collectives that move blocks, and of rcm_reduce: which buffers a rank has,
  * how long they are and what in place means follows from the collective's row
- * (algorithms/collective.h). Not here: rcm_all_reduce, rcm_broadcast, rcm_barrier, and what becomes
- * of a call (collective.c).
+ * (algorithms/collectives.h). Not here: rcm_all_reduce, rcm_broadcast, rcm_barrier, and what
+ * becomes of a call (collective.c).
  */
-#include "collective.h"
+#include "collectives.h"
 #include "request.h"
 
 /* A buffer of this rank. */

@@ -652,7 +652,7 @@ class Peers(unittest.TestCase):
         tools = os.path.dirname(FOLDER)
         root = os.path.dirname(tools)
         base = glob.glob(os.path.join(root, 'base', '*.c'))
-        base.append(os.path.join(root, 'algorithms', 'collective.c'))
+        base.append(os.path.join(root, 'algorithms', 'collectives.c'))
         defined = r'^(?:extern "C" )?(?:const )?\w+ \*?(rcmi?_\w+)\('
         called = self.names(r'\b(rcm_\w+)\(', *(f'{tools}/{name}.c' for name in self.SHARED))
         called -= self.names(defined, *base)

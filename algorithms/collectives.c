@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of collectives, and what follows from a row; see collective.h. */
-#include "collective.h"
+/* The table of collectives, and what follows from a row; see collectives.h. */
+#include "collectives.h"
 #include <string.h>
 #include "error.h"
 

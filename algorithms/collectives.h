@@ -21,8 +21,8 @@
  * In place, OUT begins where IN does; of buffers that hold one block of many, it is that block of
  * the other buffer.
  */
-#ifndef RCMI_COLLECTIVE_H
-#define RCMI_COLLECTIVE_H
+#ifndef RCMI_COLLECTIVES_H
+#define RCMI_COLLECTIVES_H
 
 #include <stdbool.h>
 #include <stdint.h>
