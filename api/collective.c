@@ -3,9 +3,21 @@
  * The collectives' front doors: arguments are checked here, once, and the call gets its record
  * (meta), the hash by which ranks notice that they called different things. What happens then is
  * the plan's.
+ *
+ * The short way: the caller of a blocking one, where nothing else of the communicator is
+ * unfinished, runs the plan itself and without a work, as long as it would spin anyway, or for a
+ * few yields. What is not done by then, or goes wrong, becomes a work after all, and goes on the
+ * long way (drive.c): with deadlines, reports, sleep, and an eye on everything else. So the short
+ * way never waits for long, and reports no error: it is found again on the long one.
  */
+#include "collective.h"
 #include "comm.h"
+#include "diagnosis.h"
+#include "drive.h"
+#include "page.h"
 #include <string.h>
+
+enum { LOOKS_MAX = 2048 };
 
 /* A call as the user made it. (What stands beside each other in struct rcmi_called does not here:
  * compilers would compare it at once, and a load of what was just stored in two parts takes long.)
@@ -139,6 +151,52 @@ static void request_bind(rcm_comm *comm, const struct request *r, const struct r
         bind_register(comm, called->bytes, ret_bind);
 }
 
+/* ---- The short way -------------------------------------------------------------------------- */
+
+static rcm_status run_for_a_while(rcm_comm *comm, struct rcmi_run *run) {
+    struct rcmi_pause pause = comm->engine->budget;
+    for (int looks = 0; looks < LOOKS_MAX; looks++) {
+        bool moved = false;
+        if (rcmi_run_progress(run, &moved) == RCM_OK)
+            return RCM_OK;
+        /* Acquire pairs with the release in comm.c: the record is complete. */
+        if (atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK)
+            return RCM_AGAIN;
+        if (!moved && !rcmi_node_progress(comm->engine->node) &&
+            !rcmi_caller_pauses(&comm->engine->budget, &pause))
+            return RCM_AGAIN;
+    }
+    return RCM_AGAIN;
+}
+
+/* A blocking call, as far as its caller would spin anyway. RCM_OK: it is done. RCM_AGAIN: with NULL
+ * in *ret_run nothing was begun, else the caller is the driver and calls rcmi_comm_go_on. */
+static rcm_status collective_now(rcm_comm *comm, uint64_t sequence, const struct rcmi_bind *bind,
+                                 struct rcmi_run **ret_run) {
+    struct rcmi_run *run;
+    if (!rcmi_comm_take(comm))
+        return RCM_AGAIN;
+    if (rcmi_run_start(comm->exec, bind, &run) != RCM_OK) {
+        rcmi_comm_give(comm);
+        return RCM_AGAIN;
+    }
+    rcmi_page_called(comm->page, sequence, bind->plan);
+    rcmi_page_oldest(comm->page, sequence, bind);
+    if (run_for_a_while(comm, run) != RCM_OK) {
+        *ret_run = run;
+        return RCM_AGAIN;
+    }
+    comm->yield_due = rcmi_run_yields(run);
+    rcmi_run_end(run);
+    rcmi_page_oldest(comm->page, 0, NULL);
+    if (comm->yield_due)
+        rcmi_comm_yield_once(comm);
+    rcmi_comm_give(comm);
+    return RCM_OK;
+}
+
+/* ---- Issuing -------------------------------------------------------------------------------- */
+
 /* The long way, by a work: all of it, or what the short way has left. */
 static rcm_status request_work(rcm_comm *comm, const struct request *r, struct rcm_work *work,
                                struct rcmi_run *run, rcm_work **ret_work) {
@@ -164,20 +222,22 @@ static rcm_status request_issue(rcm_comm *comm, struct request *r, const struct 
         called = &now;
     }
     if (status == RCM_OK) /* now: nothing may fail once there is a run */
-        status = rcmi_work_spare(comm);
+        status = rcmi_work_spare(&comm->spare);
     if (status != RCM_OK)
         return rcmi_comm_decline(comm, status);
     struct rcmi_bind bind;
     request_bind(comm, r, called, &bind);
     const struct rcmi_call_entry entry = {comm->sequence, r->parting, &bind};
     rcmi_call_log_add(comm->call_log, &entry);
-    if (blocking && rcmi_collective_now(comm, comm->sequence, &bind, &run) == RCM_OK)
+    if (blocking && collective_now(comm, comm->sequence, &bind, &run) == RCM_OK)
         return RCM_OK;
-    struct rcm_work *work = rcmi_work_take(comm);
+    struct rcm_work *work = rcmi_work_take(&comm->spare);
     rcmi_work_begin(comm, RCMI_WORK_COLLECTIVE, blocking, r->call, work);
     work->bind = bind;
     return request_work(comm, r, work, run, ret_work);
 }
+
+/* ---- The front doors ------------------------------------------------------------------------ */
 
 static rcm_status check_op(rcm_op op) {
     if (strcmp(rcm_op_name(op), "?") == 0)

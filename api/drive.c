@@ -9,13 +9,18 @@
  *
  * Not here: what driving does for one collective (algorithms/exec.c) or message (p2p/), what
  * happens to works that are late (deadline.c), and collectives that end while their caller spins
- * (collective_direct.c).
+ * (collective.c).
  */
+#include "drive.h"
+#include "agreement.h"
 #include "comm.h"
-#include "page.h"
+#include "deadline.h"
+#include "diagnosis.h"
 #include "p2p.h"
+#include "page.h"
+#include "transfer.h"
 
-#define STORY_NS        INT64_C(5000000000)
+#define CALL_LOG_NS     INT64_C(5000000000) /* so long another rank's call log is waited for */
 #define PASSES_PER_LOOK 256 /* idle passes of a driving thread between two looks at the clock */
 
 /* ---- Driving ------------------------------------------------------------------------------- */
@@ -105,7 +110,8 @@ static bool comm_absorb(rcm_comm *comm) {
 /* So long another rank's call log is waited for: not as long as others may wait for us. */
 static int64_t work_call_log_ns(const struct rcm_work *work) {
     const int64_t quarter_ms = work->timeout_ms / 4;
-    return quarter_ms > 0 && quarter_ms < STORY_NS / 1000000 ? quarter_ms * 1000000 : STORY_NS;
+    return quarter_ms > 0 && quarter_ms < CALL_LOG_NS / 1000000 ? quarter_ms * 1000000
+                                                                : CALL_LOG_NS;
 }
 
 /* Whether it was waited for so long. Time in which this rank could not look does not count as
@@ -172,6 +178,29 @@ bool rcmi_comm_drive(rcm_comm *comm) {
     return moved;
 }
 
+static bool visit_list(struct rcm_work *work, bool (*visit)(void *arg, struct rcm_work *work),
+                       void *arg) {
+    while (work) {
+        if (!visit(arg, work))
+            return false;
+        work = work->next;
+    }
+    return true;
+}
+
+/* The lists stand still while this thread drives, and no blocking call is on its short way. */
+bool rcmi_comm_visit(rcm_comm *comm, bool (*visit)(void *arg, struct rcm_work *work), void *arg) {
+    if (!rcmi_comm_try_drive(comm))
+        return false;
+    if (visit_list(comm->active, visit, arg))
+        rcmi_transfers_each(comm, visit, arg);
+    pthread_mutex_lock(&comm->submit_lock);
+    (void)visit_list(comm->submitted, visit, arg);
+    pthread_mutex_unlock(&comm->submit_lock);
+    rcmi_comm_stop_driving(comm);
+    return true;
+}
+
 /* ---- Waiting ------------------------------------------------------------------------------- */
 
 static rcm_status work_check(void *arg) {
@@ -232,7 +261,8 @@ static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waitin
         const bool moved = rcmi_comm_drive(comm);
         const rcm_status status = waiting->check(waiting->arg);
         if (status != RCM_AGAIN) {
-            rcmi_comm_yield_if_due(comm);
+            if (comm->yield_due)
+                rcmi_comm_yield_once(comm);
             return status;
         }
         if (moved || rcmi_node_progress(comm->engine->node)) {
@@ -351,7 +381,8 @@ void rcmi_comm_submit(rcm_comm *comm, struct rcm_work *work) {
     pthread_mutex_unlock(&comm->submit_lock);
 }
 
-void rcmi_comm_hand_over(rcm_comm *comm) {
+/* The epilogue of a thread that drove: others may sleep because it did. */
+static void comm_hand_over(rcm_comm *comm) {
     /* Partner: the increment of waiters in comm_wait_for. Who waits but could not drive, since we
      * did, is seen here. */
     atomic_thread_fence(memory_order_seq_cst);
@@ -381,7 +412,7 @@ static void comm_run_attended(rcm_comm *comm, struct rcm_work *work) {
     if (status == RCM_AGAIN)
         comm_wait_for(comm, &waiting);
     else
-        rcmi_comm_hand_over(comm);
+        comm_hand_over(comm);
 }
 
 void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work) {

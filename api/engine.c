@@ -7,11 +7,17 @@
  * Not here: driving itself, and waiting (drive.c); what a message says (diagnosis/,
  * agreement/).
  */
+#include "agreement.h"
 #include "comm.h"
+#include "deadline.h"
+#include "diagnosis.h"
+#include "drive.h"
+#include "early.h"
 #include "fd.h"
 #include "log.h"
 #include "p2p.h"
 #include "page.h"
+#include "transfer.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -380,4 +386,14 @@ void rcmi_engine_remove(struct rcmi_engine *engine, rcm_comm *comm) {
         }
     }
     pthread_mutex_unlock(&engine->lock);
+}
+
+bool rcmi_engine_visit(struct rcmi_engine *engine, bool (*visit)(void *arg, struct rcm_work *work),
+                       void *arg) {
+    bool all = true;
+    pthread_mutex_lock(&engine->lock);
+    for (rcm_comm *comm = engine->comms; comm && all; comm = comm->next)
+        all = rcmi_comm_visit(comm, visit, arg);
+    pthread_mutex_unlock(&engine->lock);
+    return all;
 }

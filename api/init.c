@@ -10,11 +10,12 @@
  *   6. answer peers; links are made when first used
  */
 #include "auth.h"
-#include "comm.h"
+#include "engine.h"
+#include "group.h"
 #include "log.h"
-#include "page.h"
 #include "process.h"
 #include "settings.h"
+#include "sized.h"
 #include "wire_version.h"
 #include <inttypes.h>
 #include <sched.h>
@@ -50,7 +51,8 @@ struct init {
     int64_t slots, slot_bytes;
     int64_t timeout_ms, warn_after_s;
     rcmi_deadline deadline;
-    struct rcmi_cpus *cpus; /* by rank, until the engine has them */
+    struct rcmi_engine *engine; /* a reference of rcm_init's own */
+    struct rcmi_cpus *cpus;     /* by rank, until the engine has them */
     bool all_read_others;
     bool agreed; /* what is found now, all ranks find: they have exchanged what it is found in */
     char settings[SETTINGS_TEXT]; /* what must be equal on all ranks, as text */
@@ -196,7 +198,7 @@ static rcm_status published_make(const struct init *init, const void *address, s
 }
 
 /* Takes in what rank r published, and leaves its address in the blob. */
-static rcm_status published_take(struct init *init, rcm_comm *comm, int r, struct rcm_blob *blob) {
+static rcm_status published_take(struct init *init, int r, struct rcm_blob *blob) {
     struct published said = {.protocols_len = 0};
     char *text = (char *)blob->data + sizeof(said);
     if (blob->len > sizeof(said))
@@ -208,11 +210,11 @@ static rcm_status published_take(struct init *init, rcm_comm *comm, int r, struc
     init->cpus[r] = said.cpus;
     init->all_read_others = init->all_read_others && said.reads_others;
     if (strcmp(said.settings, init->settings) != 0)
-        return settings_differ(said.settings, r, init->settings, comm->rank);
+        return settings_differ(said.settings, r, init->settings, init->launch.rank);
     if (r == 0) {
         if (said.protocols_len == 0 || text[said.protocols_len - 1] != '\0')
             return rcmi_fail_origin(RCM_ERR_PROTOCOL, r, "rank 0 published no protocols");
-        const rcm_status status = rcmi_protocols_read(text, "rank 0", &comm->engine->protocols);
+        const rcm_status status = rcmi_protocols_read(text, "rank 0", &init->engine->protocols);
         if (status != RCM_OK)
             return status;
     }
@@ -221,16 +223,18 @@ static rcm_status published_take(struct init *init, rcm_comm *comm, int r, struc
     return RCM_OK;
 }
 
-static rcm_status init_exchange(struct init *init, rcm_comm *comm) {
+static rcm_status init_exchange(struct init *init) {
+    struct rcmi_engine *engine = init->engine;
+    const int nranks = engine->nranks;
     const void *address;
     size_t len;
-    rcmi_node_address(comm->engine->node, &address, &len);
-    struct rcm_blob *all = calloc((size_t)comm->size, sizeof(*all));
+    rcmi_node_address(engine->node, &address, &len);
+    struct rcm_blob *all = calloc((size_t)nranks, sizeof(*all));
     char *mine = NULL;
-    init->cpus = calloc((size_t)comm->size, sizeof(*init->cpus));
+    init->cpus = calloc((size_t)nranks, sizeof(*init->cpus));
     rcm_status status = RCM_OK;
     if (!all || !init->cpus)
-        status = rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the addresses of %d ranks", comm->size);
+        status = rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the addresses of %d ranks", nranks);
     if (status == RCM_OK)
         status = published_make(init, address, len, &mine, &len);
     if (status != RCM_OK) {
@@ -240,7 +244,7 @@ static rcm_status init_exchange(struct init *init, rcm_comm *comm) {
     char scope[80];
     snprintf(scope, sizeof(scope), "%s/rank", init->join.scope);
     const struct rcmi_look look = {init_look, init};
-    status = rcmi_exchange(init->store, scope, comm->rank, comm->size, mine, len, init->deadline,
+    status = rcmi_exchange(init->store, scope, engine->rank, nranks, mine, len, init->deadline,
                            &look, all);
     free(mine);
     if (status != RCM_OK) {
@@ -249,22 +253,22 @@ static rcm_status init_exchange(struct init *init, rcm_comm *comm) {
     }
     init->agreed = true;
     init->all_read_others = true;
-    for (int r = 0; r < comm->size && status == RCM_OK; r++)
-        status = rcmi_wire_head_check(all[r].data, all[r].len, r, comm->rank);
-    for (int r = 0; r < comm->size && status == RCM_OK; r++)
-        status = published_take(init, comm, r, &all[r]);
+    for (int r = 0; r < nranks && status == RCM_OK; r++)
+        status = rcmi_wire_head_check(all[r].data, all[r].len, r, engine->rank);
+    for (int r = 0; r < nranks && status == RCM_OK; r++)
+        status = published_take(init, r, &all[r]);
     if (!init->all_read_others)
-        rcmi_protocols_forbid_get(&comm->engine->protocols);
+        rcmi_protocols_forbid_get(&engine->protocols);
     struct rcmi_address_book *book = NULL;
     if (status == RCM_OK)
-        status = rcmi_book_create(all, comm->size, &book);
+        status = rcmi_book_create(all, nranks, &book);
     if (status != RCM_OK) {
-        for (int r = 0; r < comm->size; r++)
+        for (int r = 0; r < nranks; r++)
             free(all[r].data);
         free(all);
         return status;
     }
-    comm->engine->book = book;
+    engine->book = book;
     return RCM_OK;
 }
 
@@ -273,63 +277,9 @@ static rcm_status engine_lookup(void *arg, int peer, const void **ret_blob, size
     return rcmi_book_lookup(engine->book, peer, ret_blob, ret_len);
 }
 
-/* ---- Shape --------------------------------------------------------------------------------- */
-
-/* The communicator of all: every rank is itself. */
-static rcm_status init_shape(struct init *init, rcm_comm *comm) {
-    comm->world_rank = calloc((size_t)comm->size, sizeof(*comm->world_rank));
-    if (!comm->world_rank)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", comm->size);
-    for (int r = 0; r < comm->size; r++)
-        comm->world_rank[r] = r;
-    comm->engine->cpus = init->cpus;
-    init->cpus = NULL;
-    rcm_status status = rcmi_comm_shape(comm);
-    if (status == RCM_OK) {
-        comm->engine->cpu_sharers = comm->ranks_per_cpu <= 1 ? 1 : comm->local_size;
-        comm->engine->budget = rcmi_pause_budget(comm->engine->cpu_sharers);
-        rcmi_node_set_protocols(comm->engine->node, &comm->engine->protocols,
-                                comm->engine->cpu_sharers > 1 ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY);
-    }
-    return status;
-}
-
-/* "ring", or "all_reduce=ring,broadcast=chain": which algorithm where none is named in the call. */
-static rcm_status init_forced(rcm_comm *comm, const char *text) {
-    char *save = NULL;
-    comm->forced_text = strdup(text);
-    if (!comm->forced_text)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for RINGCOMM_ALGORITHM");
-    for (char *item = strtok_r(comm->forced_text, ",", &save); item;
-         item = strtok_r(NULL, ",", &save)) {
-        char *equals = strchr(item, '=');
-        const char *name = equals ? equals + 1 : item;
-        bool used = false;
-        if (equals)
-            *equals = '\0';
-        for (int c = 1; c < RCMI_COLLECTIVES; c++) {
-            const struct rcmi_algorithm *algorithm;
-            if (equals && strcmp(item, rcmi_collective_name((enum rcm_collective)c)) != 0)
-                continue;
-            rcm_status status =
-                rcmi_algorithm_find((enum rcm_collective)c, name, &comm->shape, &algorithm);
-            if (status != RCM_OK && equals)
-                return rcmi_fail_context("RINGCOMM_ALGORITHM");
-            if (status != RCM_OK)
-                continue;
-            comm->forced[c] = algorithm->name;
-            used = true;
-        }
-        if (!used)
-            return rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_ALGORITHM names %s, which is no %s", item,
-                             equals ? "collective" : "algorithm that fits these ranks");
-    }
-    return RCM_OK;
-}
-
 /* ---- Putting it together ------------------------------------------------------------------- */
 
-static rcm_status init_engine(const struct init *init, rcm_comm *comm) {
+static rcm_status init_engine(struct init *init) {
     struct rcmi_node_config config = {
         .rank = init->launch.rank,
         .nranks = init->launch.world_size,
@@ -343,11 +293,12 @@ static rcm_status init_engine(const struct init *init, rcm_comm *comm) {
         .slots = (uint32_t)init->slots,
         .lookup = engine_lookup,
     };
-    return rcmi_engine_create(&config, &comm->engine);
+    return rcmi_engine_create(&config, &init->engine);
 }
 
 /* The store is the engine's from here, to be closed with it. */
-static void init_hand_over_store(struct init *init, struct rcmi_engine *engine) {
+static void init_hand_over_store(struct init *init) {
+    struct rcmi_engine *engine = init->engine;
     engine->join = init->join;
     if (!init->owns_store)
         return;
@@ -356,35 +307,39 @@ static void init_hand_over_store(struct init *init, struct rcmi_engine *engine) 
     init->owns_store = false;
 }
 
-static rcm_status init_comm(struct init *init, rcm_comm *comm) {
-    comm->rank = init->launch.rank;
-    comm->size = init->launch.world_size;
-    comm->timeout_ms = init->timeout_ms;
-    comm->warn_after_ns = init->warn_after_s * 1000000000;
-    comm->slot_bytes = (size_t)init->slot_bytes;
-    comm->slots = (uint32_t)init->slots;
-    comm->epoch = (uint32_t)(init->join.job ^ init->join.job >> 32);
-    rcm_status status = init_engine(init, comm);
-    if (status == RCM_OK) {
-        init_hand_over_store(init, comm->engine);
-        status = rcmi_node_attend(comm->engine->node);
-    }
-    if (status == RCM_OK)
-        status = init_explain(init, init_exchange(init, comm));
-    if (status == RCM_OK)
-        status = rcmi_node_check_pairs(comm->engine->node);
-    if (status == RCM_OK)
-        status = init_shape(init, comm);
+/* From an engine alone to one that knows all other ranks. */
+static rcm_status init_meet(struct init *init) {
+    rcm_status status = init_engine(init);
     if (status != RCM_OK)
         return status;
+    init_hand_over_store(init);
+    status = rcmi_node_attend(init->engine->node);
+    if (status == RCM_OK)
+        status = init_explain(init, init_exchange(init));
+    if (status == RCM_OK)
+        status = rcmi_node_check_pairs(init->engine->node);
+    init->engine->cpus = init->cpus;
+    init->cpus = NULL;
+    return status;
+}
+
+static rcm_status init_comm(struct init *init, rcm_comm **ret_comm) {
     const struct rcm_init_options *o = init->options;
-    status =
-        init_forced(comm, o && o->algorithm ? o->algorithm : rcmi_setting("RINGCOMM_ALGORITHM"));
+    const struct rcmi_comm_settings settings = {
+        .epoch = (uint32_t)(init->join.job ^ init->join.job >> 32),
+        .timeout_ms = init->timeout_ms,
+        .warn_after_ns = init->warn_after_s * 1000000000,
+        .slot_bytes = (size_t)init->slot_bytes,
+        .slots = (uint32_t)init->slots,
+        .algorithm = o && o->algorithm ? o->algorithm : rcmi_setting("RINGCOMM_ALGORITHM")};
+    rcm_status status = init_meet(init);
+    if (status == RCM_OK)
+        status = rcmi_comm_make_world(init->engine, &settings, ret_comm);
     if (status != RCM_OK)
         return status;
     init->agreed = false;
-    status = rcmi_comm_equip(comm);
-    return status == RCM_OK ? rcmi_node_start(comm->engine->node) : status;
+    status = rcmi_comm_equip(*ret_comm);
+    return status == RCM_OK ? rcmi_node_start(init->engine->node) : status;
 }
 
 static rcm_status init_check(const struct rcm_init_options *options) {
@@ -409,8 +364,10 @@ static void init_give_up(struct init *init, rcm_comm *comm, rcm_status status) {
     if (init->store && own_store && status == RCM_ERR_CONFIG) /* two jobs on it, perhaps */
         rcmi_store_keep(init->store);
     if (init->agreed)
-        rcmi_engine_leave_refused(comm->engine);
+        rcmi_engine_leave_refused(init->engine);
     rcmi_comm_retire(comm);
+    rcmi_engine_release(init->engine);
+    init->engine = NULL;
     if (init->owns_store)
         rcm_store_close(init->store);
     *rcmi_last_error() = cause;
@@ -432,17 +389,17 @@ static rcm_status init_by(const struct rcm_init_options *options, rcm_comm **ret
              init.launch.origin);
     if (status == RCM_OK)
         status = init_store(&init);
-    if (status == RCM_OK && !(comm = rcmi_comm_new()))
-        status = RCM_ERR_NOMEM;
     if (status == RCM_OK)
-        status = init_comm(&init, comm);
-    /* A store that is not ours is not seen again: who comes next there is no affair of ours. */
+        status = init_comm(&init, &comm);
+    /* A store that is not ours is not seen again: ranks that come next there are no affair of ours.
+     */
     if (status == RCM_OK && !own_store)
-        status = rcmi_join_leave(init.store, &comm->engine->join);
+        status = rcmi_join_leave(init.store, &init.engine->join);
     if (status == RCM_OK)
         *ret_comm = comm;
     else
         init_give_up(&init, comm, status);
+    rcmi_engine_release(init.engine);
     free(init.cpus);
     free(init.secret);
     rcmi_launch_fini(&init.launch);

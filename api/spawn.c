@@ -4,8 +4,11 @@
  * then serves it, so that it forks before it has threads. Each child dies with the parent.
  */
 #include "auth.h"
-#include "comm.h"
+#include "clock.h"
+#include "error.h"
 #include "fd.h"
+#include "rendezvous.h"
+#include "ringcomm.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>

@@ -10,7 +10,7 @@
  * any moment by any rank; it must be answered within half a second by a majority, or without one if
  * there is none: a vote on one value.
  *
- *      communicators (api/comm.c, api/shrink.c)
+ *      communicators (api/comm.c, api/group.c)
  *           |  members; functions that tell and fail
  *      [ agreement ]
  *           |  messages on control streams (agreement_wire.h)

@@ -44,7 +44,7 @@
  * there (rcmi_node_probe): the larger side goes on, of equal ones that with the lowest rank. What
  * cannot be probed (a host that does not answer) counts as dead.
  *
- * Ranks are world ranks here. Not here: what is done with the answer, see api/shrink.c.
+ * Ranks are world ranks here. Not here: what is done with the answer, see api/group.c.
  */
 #include "agreement.h"
 #include "log.h"
