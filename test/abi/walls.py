@@ -5,13 +5,16 @@
 A header that shows the struct of a communicator to every file is no wall, so at most INCLUDERS files
 may include api/comm.h, each with its own line: no other header may bring it along. And calls between
 the files of one archive make no circle (a.c calls b.c, which calls a.c, directly or by others): read
-from the symbols of the objects. Not here: arrows between rooms and parts (arrows.py).
+from the symbols of the objects. README's picture of the rooms draws the arrows that arrows.py
+allows, no more and no less. Not here: whether the code keeps to those arrows (arrows.py).
 """
 import argparse
 import os
 import re
 import subprocess
 import sys
+
+import arrows
 
 HEADER, INCLUDERS = 'comm.h', 12
 INCLUDE = re.compile(r'^\s*#\s*include\s*"(?:[^"]*/)?' + re.escape(HEADER) + '"', re.M)
@@ -91,13 +94,49 @@ def check_circles(nm, archive):
         if found else []
 
 
+def picture(readme):
+    """Room or part -> set of what stands behind its arrow, from README's picture; parts are the
+    indented lines below their room."""
+    block = re.search(r'^## The rooms\n(.*?)^## ', readme, re.M | re.S)
+    drawn, above = {}, ''
+    for line in block[1].splitlines() if block else []:
+        match = re.match(r'    (?:  \|  )?(  \|- )?(\w+)/\s+-> ([\w, ]+):', line)
+        if not match:
+            continue
+        above = above if match[1] else match[2]
+        name = f'{above}/{match[2]}' if match[1] else match[2]
+        drawn[name] = set(match[3].split(', '))
+    return drawn
+
+
+def allowed(room):
+    """What the picture shows of a room: not base, which all use, and not its own parts."""
+    names = {name for name in arrows.MAY_USE[room] if not name.startswith(room + '/')} - {'base'}
+    return {name.rpartition('/')[2] for name in names}
+
+
+def check_picture(root):
+    with open(os.path.join(root, 'README.md'), encoding='utf-8') as f:
+        drawn = picture(f.read())
+    print(f'README draws {sum(map(len, drawn.values()))} arrows of {len(drawn)} rooms')
+    wrong = [f'README draws no room {room}/' for room in arrows.MAY_USE
+             if room not in drawn and room != 'base']
+    for room, names in drawn.items():
+        if room not in arrows.MAY_USE:
+            wrong.append(f'README draws {room}/, which arrows.py does not know')
+        elif names - {'base'} != allowed(room):
+            wrong.append(f'README draws {room}/ -> {", ".join(sorted(names))}, arrows.py allows '
+                         f'{", ".join(sorted(allowed(room)))}')
+    return wrong
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('root')
     parser.add_argument('--nm', default='nm')
     parser.add_argument('--archive', action='append', default=[])
     args = parser.parse_args()
-    wrong = check_includers(args.root)
+    wrong = check_includers(args.root) + check_picture(args.root)
     for archive in args.archive:
         wrong += check_circles(args.nm, archive)
     for text in wrong:
