@@ -209,7 +209,7 @@ static rcm_status request_work(rcm_comm *comm, const struct request *r, struct r
     return rcmi_work_end(comm, work);
 }
 
-/* called: what request_again said. */
+/* called: from request_again. */
 static rcm_status request_issue(rcm_comm *comm, struct request *r, const struct rcmi_called *called,
                                 rcm_work **ret_work) {
     const bool blocking = ret_work == NULL;

@@ -3,20 +3,21 @@
  * api/ makes communicators and works out of the rooms below it, and has the functions of
  * ringcomm.h.
  *
- *   init.c spawn.c             how ranks come to be
- *   group.c destroy.c          group.h       communicators: made, ended
- *   collective.c message.c     collective.h  the front doors: arguments are checked, calls recorded
- *   issue.c work.c             work.h        operations in flight
- *   drive.c                    drive.h       one thread at a time makes them go on
- *   transfer.c                 transfer.h    ... sends and receives, by p2p/
+ *   init.c  spawn.c                          how ranks come to be
+ *   group.c  destroy.c         group.h       communicators: made, ended
+ *   collective.c  message.c    collective.h  the front doors: arguments are checked, calls recorded
+ *   memory.c  info.c                         ... memory of the library, questions to it
+ *   issue.c                    work.h        works as callers see them
+ *   engine.c  leave.c  early.c engine.h      what a process has once for all its communicators
+ *   drive.c                    drive.h       one thread at a time makes works go on
  *   deadline.c                 deadline.h    ... until it is too late
- *   comm.c                     failure.h     the error record of a communicator
- *   engine.c leave.c early.c   engine.h      what a process has once for all its communicators
- *   memory.c info.c sized.c fork.c           memory of the library, questions, structs that grow
+ *   transfer.c                 transfer.h    ... sends and receives, by p2p/
+ *   work.c                     work.h        an operation in flight
+ *   comm.c                     failure.h     the struct of a communicator, its error record
+ *   fork.c  sized.c            fork.h sized.h
  *
- * Calls go down in this list, but for engine.c, which drives from the loop thread, and for comm.c,
- * which all use. Not here: matching (p2p/), what is found out of a hang (diagnosis/), consensus
- * (agreement/), plans and their executor (algorithms/).
+ * Calls go down in this list. Not here: matching (p2p/), what is found out of a hang (diagnosis/),
+ * consensus (agreement/), plans and their executor (algorithms/).
  *
  * This file: the communicator itself. Which thread may touch what:
  *   - A communicator's executor, active works and point-to-point state belong to the *driver*: the
@@ -145,7 +146,7 @@ static inline rcm_status rcmi_comm_usable(const rcm_comm *comm) {
 
 /* ---- The driver's lock, see above. */
 static inline bool rcmi_comm_try_drive(rcm_comm *comm) {
-    /* Acquire pairs with the release in rcmi_comm_stop_driving: the driver before us is done. */
+    /* Acquire pairs with the release in rcmi_comm_stop_driving: the driver before is done. */
     return !atomic_flag_test_and_set_explicit(&comm->driving, memory_order_acquire);
 }
 static inline void rcmi_comm_stop_driving(rcm_comm *comm) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Looking after works that are not done: whom they wait for (shown on the status page, told to who
- * asks), whether that has gone on for too long, and what is to be said then. The origin is
- * found out by asking (diagnosis/), and agreed on (agreement/).
+ * Looking after works that are not done: which ranks they wait for (shown on the status page, and
+ * the answer to inquiries), whether that has gone on for too long, and what is reported then. The
+ * origin is found out by an inquiry (diagnosis/), and agreed on (agreement/).
  *
  * Called by drivers now and then, not on every pass.
  */
@@ -19,9 +19,9 @@
 
 #define MAX_TIMEOUT_MS (INT64_C(1) << 40) /* 34 years: longer is for ever */
 
-/* ---- Who waits for whom -------------------------------------------------------------------- */
+/* ---- What works wait for ------------------------------------------------------------------- */
 
-/* Who an unfinished work waits for: a rank, or -1. */
+/* The rank that an unfinished work waits for, or -1. */
 static int work_waits_for(const struct rcm_work *work, struct rcmi_run_wait *wait) {
     *wait = (struct rcmi_run_wait){.peer = -1};
     if (work->kind != RCMI_WORK_COLLECTIVE)
@@ -111,7 +111,7 @@ static void comm_describe_waits(rcm_comm *comm, struct rcmi_inquiry *inquiry) {
     comm_show(comm);
 }
 
-/* Fills in what the status page says. */
+/* Fills in what the status page shows. */
 static void comm_describe_activity(const rcm_comm *comm, struct rcmi_inquiry *inquiry) {
     struct rcmi_page_owner owner;
     (void)rcmi_page_read(comm->page, rcmi_now_ns(), &owner, &inquiry->activity);
@@ -172,7 +172,7 @@ struct deadline_check {
     rcmi_deadline earliest;
 };
 
-/* Asks why work goes on for so long. True with the verdict, when it is known. */
+/* Inquires why work goes on for so long. True with the verdict, when it is known. */
 static bool work_inquire(struct deadline_check *check, struct rcm_work *work,
                          enum rcmi_inquiry_reason reason, const char *headline,
                          struct rcmi_verdict *ret_verdict) {
@@ -274,7 +274,7 @@ static bool transfer_look(void *arg, struct rcm_work *work) {
     return true;
 }
 
-/* Whom a collective waits for long is told what it is. */
+/* A rank that a collective waits for long is told what it is. */
 static void work_tell(rcm_comm *comm, struct rcm_work *work, int peer,
                       struct deadline_check *check) {
     const int to = peer < 0 ? 1 : peer + 2;

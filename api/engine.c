@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The engine: what a process has for all its communicators. Its node's loop thread drives
- * those on which nobody waits, from its tick: it spins within a budget, then arms the bell and
+ * those on which no thread waits, from its tick: it spins within a budget, then arms the bell and
  * sleeps in epoll. What the node hears of peers, lost ones and messages, goes to the communicators.
  *
- * Not here: driving itself, and waiting (drive.c); what a message says (diagnosis/,
- * agreement/).
+ * Not here: driving itself, and waiting (drive.c); what a message means
+ * (diagnosis/, agreement/).
  */
 #include "agreement.h"
 #include "comm.h"
@@ -126,7 +126,7 @@ static void engine_broken(void *arg, const struct rcmi_error *why) {
     pthread_mutex_unlock(&engine->lock);
 }
 
-/* peer has left: do we still share a communicator that is in use? */
+/* peer has left: true unless this rank still shares a communicator with it that is in use. */
 static bool engine_parted(void *arg, int peer) {
     struct rcmi_engine *engine = arg;
     bool shared = false;
@@ -142,7 +142,7 @@ static bool engine_parted(void *arg, int peer) {
     return !shared;
 }
 
-/* peer asks, or answers, who waits for whom. */
+/* peer inquires, or answers, which rank waits for which. */
 static void engine_inquiry(struct rcmi_engine *engine, int peer,
                            const struct rcmi_inquiry *inquiry) {
     pthread_mutex_lock(&engine->lock);

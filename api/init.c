@@ -2,7 +2,7 @@
 /*
  * rcm_init: from nothing to a communicator of all ranks.
  *
- *   1. who am I, where is the store             rendezvous/ (options, environment)
+ *   1. find this rank, and where the store is   rendezvous/ (options, environment)
  *   2. open the store; claim the rank's number in it; rank 0 names the job
  *   3. make the node: listening sockets, shared memory, the engine's thread
  *   4. publish and collect: address and the settings that must be equal
@@ -120,8 +120,8 @@ static rcm_status init_settings(struct init *init) {
 
 /* ---- Store --------------------------------------------------------------------------------- */
 
-/* A store that closes its connections while ranks join: whose it was says more than a descriptor.
- */
+/* A store that closes its connections while ranks join: the rank that served it explains more than
+ * a descriptor. */
 static rcm_status init_explain(const struct init *init, rcm_status status) {
     if (status != RCM_ERR_PEER || (init->options && init->options->store) ||
         !init->launch.rank_0_serves || init->launch.rank == 0 || rcmi_last_error()->origin >= 0)
@@ -355,7 +355,7 @@ static rcm_status init_check(const struct rcm_init_options *options) {
     return RCM_OK;
 }
 
-/* With the thread's error, which stays: tells the others, takes leave of the store. */
+/* With the thread's error, which stays: makes the others fail too, and leaves the store. */
 static void init_give_up(struct init *init, rcm_comm *comm, rcm_status status) {
     const bool own_store = !init->options || !init->options->store;
     struct rcmi_error cause = *rcmi_last_error();
@@ -391,7 +391,7 @@ static rcm_status init_by(const struct rcm_init_options *options, rcm_comm **ret
         status = init_store(&init);
     if (status == RCM_OK)
         status = init_comm(&init, &comm);
-    /* A store that is not ours is not seen again: ranks that come next there are no affair of ours.
+    /* A store that is not ours is not seen again: ranks that come next there do not matter.
      */
     if (status == RCM_OK && !own_store)
         status = rcmi_join_leave(init.store, &init.engine->join);

@@ -81,7 +81,8 @@ rcm_status rcm_work_status(const rcm_work *work) {
     return atomic_load_explicit(&work->status, memory_order_acquire);
 }
 
-/* Says why, as far as that is still known: the communicator may be gone. */
+/* With the reason in the thread's error, as far as that is still known: the communicator may be
+ * gone. */
 static rcm_status work_result(const rcm_work *work, rcm_status status) {
     if (status < 0 && work && status != RCM_ERR_FORKED)
         rcmi_fail(status, 0, "%s failed: %s; rcm_comm_error tells more", rcmi_work_name(work),

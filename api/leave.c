@@ -12,7 +12,7 @@
 #define STORE_MS  5000 /* for taking leave of the store */
 #define ORPHAN_MS 500  /* the same, when the rank that serves it may be dead */
 #define LEAVE_MS  5000 /* for farewells, where something had failed before */
-#define DRAIN_MS  300  /* for telling others why, before we are gone */
+#define DRAIN_MS  300  /* for telling others why, before this process is gone */
 #define LOOK_MS   100  /* between looks whether those that are waited for still live */
 #define PROBE_MS  200
 

@@ -169,7 +169,7 @@ static rcm_status spawn_run(struct spawn *spawn, int (*fn)(int, void *), void *a
     }
     struct rcmi_error cause = *rcmi_last_error();
     const int failed_rank = spawn->failed_rank, exit_status = spawn->exit_status;
-    spawn_stop(spawn); /* what ends now was ended by us */
+    spawn_stop(spawn); /* what ends now was ended from here */
     spawn->failed_rank = failed_rank;
     spawn->exit_status = exit_status;
     rcm_store_close(store);
