@@ -334,7 +334,7 @@ bool rcmi_comm_enter(rcm_comm *comm) {
     return false;
 }
 
-void rcmi_comm_leave(rcm_comm *comm) {
+void rcmi_comm_exit(rcm_comm *comm) {
     atomic_fetch_sub(&comm->inside, 1);
 }
 
@@ -368,7 +368,7 @@ rcm_status rcmi_comm_wait(rcm_comm *comm, struct rcm_work *work, rcmi_deadline d
         .check = work_check, .arg = work, .work = work, .deadline = deadline};
     if (work_check(work) == RCM_AGAIN && rcmi_comm_enter(comm)) {
         comm_wait_for(comm, &waiting);
-        rcmi_comm_leave(comm);
+        rcmi_comm_exit(comm);
     }
     /* Still pending: the deadline passed. */
     return atomic_load_explicit(&work->status, memory_order_acquire);
@@ -452,5 +452,5 @@ void rcmi_comm_kick(rcm_comm *comm) {
         rcmi_node_ring(comm->engine->node);
         rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
     }
-    rcmi_comm_leave(comm);
+    rcmi_comm_exit(comm);
 }

@@ -28,7 +28,7 @@ bool rcmi_comm_drive(struct rcm_comm *comm);
 /* A thread that has a work enters before it touches comm; false: comm is at its end, its works are
  * complete. */
 bool rcmi_comm_enter(struct rcm_comm *comm);
-void rcmi_comm_leave(struct rcm_comm *comm);
+void rcmi_comm_exit(struct rcm_comm *comm);
 /* Hands a new work to the driver. */
 void rcmi_comm_submit(struct rcm_comm *comm, struct rcm_work *work);
 /* Issues a blocking call's work and drives until it is final. */

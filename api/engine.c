@@ -57,9 +57,9 @@ static rcmi_deadline engine_tick(void *arg) {
     pthread_mutex_lock(&engine->lock);
     for (rcm_comm *comm = engine->comms; comm; comm = comm->next) {
         busy |= engine_drive(comm, &moved, &until);
-        const rcmi_deadline turn = rcmi_proposals_progress(comm->proposals);
-        if (turn < proposals_until)
-            proposals_until = turn;
+        const rcmi_deadline next = rcmi_proposals_progress(comm->proposals);
+        if (next < proposals_until)
+            proposals_until = next;
     }
     pthread_mutex_unlock(&engine->lock);
     if (proposals_until < until)
@@ -268,7 +268,7 @@ static void engine_free(struct rcmi_engine *engine) {
     rcmi_early_free(engine->early);
     rcmi_book_free(engine->book);
     pthread_mutex_destroy(&engine->lock);
-    free(engine->parted);
+    free(engine->awaited);
     free(engine->cpus);
     free(engine);
 }
@@ -280,9 +280,9 @@ static void engine_revoke(void *arg, uint32_t epoch, int origin) {
 static rcm_status engine_make_parts(struct rcmi_engine *engine, struct rcmi_node_config *config) {
     engine->rank = config->rank;
     engine->nranks = config->nranks;
-    engine->parted = calloc((size_t)config->nranks, sizeof(*engine->parted));
+    engine->awaited = calloc((size_t)config->nranks, sizeof(*engine->awaited));
     engine->early = rcmi_early_create();
-    if (!engine->parted || !engine->early)
+    if (!engine->awaited || !engine->early)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the engine");
     const rcm_status status = rcmi_node_create(config, &engine->node);
     if (status != RCM_OK)
@@ -356,7 +356,7 @@ void rcmi_engine_add(struct rcmi_engine *engine, rcm_comm *comm) {
 bool rcmi_engine_part(struct rcmi_engine *engine, rcm_comm *comm, bool orderly) {
     pthread_mutex_lock(&engine->lock);
     for (int r = 0; orderly && r < comm->size; r++)
-        engine->parted[comm->world_rank[r]] = true;
+        engine->awaited[comm->world_rank[r]] = true;
     if (comm->open)
         engine->open--;
     comm->open = false;

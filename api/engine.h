@@ -48,8 +48,9 @@ struct rcmi_engine {
     struct rcmi_cpus *cpus;          /* by world rank */
     _Atomic int refs; /* communicators that are not freed; acquire-release, the last one frees */
     int open;         /* communicators in use; under lock */
-    bool *parted;     /* by world rank: shared a communicator that had an orderly end; under lock */
-    bool left;        /* farewell was said, by the thread that destroys the last communicator */
+    bool *awaited; /* by world rank: shared a communicator that had an orderly end, so its farewell
+                      is waited for; under lock */
+    bool left;     /* farewell was said, by the thread that destroys the last communicator */
     struct rcmi_agreements *agreements; /* has a lock of its own */
     struct rcmi_early *early;           /* under lock */
     rcm_store *store;                   /* closed at the end; NULL if it is the caller's */

@@ -116,26 +116,26 @@ static rcm_status comm_shape(rcm_comm *comm) {
 
 /* ---- What works --------------------------------------------------------------------------- */
 
-static bool part_failed(void *arg) {
+static bool hook_failed(void *arg) {
     const rcm_comm *comm = arg;
     /* Acquire pairs with the release in comm.c, for the sake of uniformity: nothing is read. */
     return atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK;
 }
 
-static bool part_tell(void *arg, int rank) {
+static bool hook_tell(void *arg, int rank) {
     return rcmi_comm_tell_failure(arg, rank);
 }
 
-static bool part_silent(void *arg, int rank) {
+static bool hook_silent(void *arg, int rank) {
     const rcm_comm *comm = arg;
     return rcmi_diagnosis_is_silent(comm->diagnosis, rank);
 }
 
-static void part_agreed(void *arg, const struct rcm_error *error) {
+static void hook_agreed(void *arg, const struct rcm_error *error) {
     rcmi_comm_fail_remote(arg, error);
 }
 
-static void part_mismatch(void *arg) {
+static void hook_mismatch(void *arg) {
     rcmi_comm_propose(arg, NULL, RCMI_PROPOSAL_MISMATCH);
 }
 
@@ -144,12 +144,12 @@ static rcm_status comm_equip_parts(rcm_comm *comm) {
     const struct rcmi_engine *engine = comm->engine;
     const struct rcmi_proposals_config proposals = {.members = &comm->members,
                                                     .arg = comm,
-                                                    .failed = part_failed,
-                                                    .tell = part_tell,
-                                                    .silent = part_silent,
-                                                    .agreed = part_agreed};
+                                                    .failed = hook_failed,
+                                                    .tell = hook_tell,
+                                                    .silent = hook_silent,
+                                                    .agreed = hook_agreed};
     const struct rcmi_call_log_config log = {
-        .members = &comm->members, .arg = comm, .mismatch = part_mismatch};
+        .members = &comm->members, .arg = comm, .mismatch = hook_mismatch};
     comm->members = (struct rcmi_members){.rank = comm->rank,
                                           .size = comm->size,
                                           .epoch = comm->epoch,

@@ -3,7 +3,7 @@
  * rcm_init: from nothing to a communicator of all ranks.
  *
  *   1. find this rank, and where the store is   rendezvous/ (options, environment)
- *   2. open the store; claim the rank's number in it; rank 0 names the job
+ *   2. open the store; join in it as this rank; rank 0 names the job
  *   3. make the node: listening sockets, shared memory, the engine's thread
  *   4. publish and collect: address and the settings that must be equal
  *   5. check that each pair has a transport; group the ranks by host and shared memory

@@ -52,7 +52,7 @@ static bool process_is_over(const struct rcmi_engine *engine, int rank) {
 
 /* Ended first, then not found in the store: so it had not left. */
 static bool died_before_gone(const struct rcmi_engine *engine, int rank) {
-    return rank != engine->rank && engine->parted[rank] && process_is_over(engine, rank) &&
+    return rank != engine->rank && engine->awaited[rank] && process_is_over(engine, rank) &&
            gone_wait(engine, rank, 0) == RCM_ERR_TIMEOUT;
 }
 
@@ -63,7 +63,7 @@ static void gone_look(struct rcmi_engine *engine, const struct rcmi_leaving *las
     for (int r = 0; engine->book && r < engine->nranks; r++) {
         if (!died_before_gone(engine, r))
             continue;
-        engine->parted[r] = false;
+        engine->awaited[r] = false;
         if (!has_rank(last, r))
             continue;
         rcmi_fail_peer(RCM_ERR_PEER, r, "lost %s: it ended before it had left the store",
@@ -80,7 +80,7 @@ static rcm_status gone_await(struct rcmi_engine *engine, const struct rcmi_leavi
                              int rank) {
     const rcmi_deadline deadline = rcmi_deadline_in(STORE_MS);
     rcm_status status = RCM_OK;
-    while (engine->parted[rank] && !has_failed(last)) {
+    while (engine->awaited[rank] && !has_failed(last)) {
         status = gone_wait(engine, rank, LOOK_MS);
         if (status != RCM_ERR_TIMEOUT || rcmi_deadline_passed(deadline))
             return status;
@@ -102,11 +102,11 @@ static rcm_status gone_await_all(struct rcmi_engine *engine, const struct rcmi_l
 static void engine_leave_store(struct rcmi_engine *engine, const struct rcmi_leaving *last) {
     if (!engine->store)
         return;
-    const int64_t patience = rcmi_store_patience(engine->parted[0] ? STORE_MS : ORPHAN_MS);
+    const int64_t patience = rcmi_store_patience(engine->awaited[0] ? STORE_MS : ORPHAN_MS);
     rcm_status status = rcmi_join_leave(engine->store, &engine->join);
     if (status == RCM_OK && engine->serves_store)
         status = gone_await_all(engine, last);
-    else if (status == RCM_OK && engine->parted[0])
+    else if (status == RCM_OK && engine->awaited[0])
         status = gone_say(engine);
     if (status != RCM_OK)
         rcmi_log(RCMI_LOG_INFO, "store: %s", rcm_last_error());
@@ -115,7 +115,7 @@ static void engine_leave_store(struct rcmi_engine *engine, const struct rcmi_lea
 
 void rcmi_engine_leave_refused(struct rcmi_engine *engine) {
     for (int r = 0; r < engine->nranks; r++)
-        engine->parted[r] = true;
+        engine->awaited[r] = true;
     engine_leave_store(engine, NULL);
 }
 
@@ -125,7 +125,7 @@ rcm_status rcmi_engine_leave(struct rcmi_engine *engine, const struct rcmi_leavi
                              rcmi_deadline deadline) {
     engine->left = true;
     for (int r = 0; r < engine->nranks; r++)
-        if (!engine->parted[r])
+        if (!engine->awaited[r])
             rcmi_node_excuse(engine->node, r);
     rcm_status status = rcmi_node_farewell(engine->node, deadline, last ? last->failed : NULL);
     if (status == RCM_OK && !has_failed(last))
@@ -136,7 +136,7 @@ rcm_status rcmi_engine_leave(struct rcmi_engine *engine, const struct rcmi_leavi
 void rcmi_engine_end(struct rcmi_engine *engine) {
     bool orderly = false;
     for (int r = 0; r < engine->nranks; r++)
-        orderly = orderly || engine->parted[r];
+        orderly = orderly || engine->awaited[r];
     if (orderly && !engine->left)
         (void)rcmi_engine_leave(engine, NULL, rcmi_deadline_in(LEAVE_MS));
     rcmi_node_drain(engine->node, rcmi_deadline_in(DRAIN_MS));
