@@ -3,7 +3,7 @@
  * api/ makes communicators and works out of the rooms below it, and has the functions of
  * ringcomm.h.
  *
- *   init.c  spawn.c                          how ranks come to be
+ *   init.c  exchange.c  spawn.c              how ranks come to be
  *   group.c  destroy.c         group.h       communicators: made, ended
  *   collective.c  message.c    collective.h  the front doors: arguments are checked, calls recorded
  *   memory.c  info.c                         ... memory of the library, questions to it

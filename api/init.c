@@ -11,32 +11,17 @@
  */
 #include "auth.h"
 #include "engine.h"
+#include "exchange.h"
 #include "group.h"
 #include "log.h"
-#include "process.h"
 #include "settings.h"
 #include "sized.h"
-#include "wire_version.h"
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define SETTINGS_TEXT 256
-
-/* What each rank publishes; behind it stand rank 0's protocols as text, which count for all, then
- * the address of the rank's node. */
-struct published {
-    char head[RCMI_WIRE_HEAD];    /* comes first in every version */
-    char settings[SETTINGS_TEXT]; /* must be equal on all ranks; padded with NULs */
-    struct rcmi_cpus cpus;        /* that it may use */
-    uint32_t protocols_len;       /* with the NUL; 0 of other ranks */
-    uint8_t reads_others;         /* may it get from other processes' memory? */
-    uint8_t reserved[3];
-};
 
 /* What rcm_init gathers on its way. */
 struct init {
@@ -52,10 +37,8 @@ struct init {
     int64_t timeout_ms, warn_after_s;
     rcmi_deadline deadline;
     struct rcmi_engine *engine; /* a reference of rcm_init's own */
-    struct rcmi_cpus *cpus;     /* by rank, until the engine has them */
-    bool all_read_others;
     bool agreed; /* what is found now, all ranks find: they have exchanged what it is found in */
-    char settings[SETTINGS_TEXT]; /* what must be equal on all ranks, as text */
+    char settings[RCMI_SETTINGS_TEXT]; /* what must be equal on all ranks, as text */
 };
 
 /* ---- Settings ------------------------------------------------------------------------------ */
@@ -145,133 +128,6 @@ static rcm_status init_store(struct init *init) {
     return init_explain(init, status);
 }
 
-/* ---- Exchange ------------------------------------------------------------------------------ */
-
-/* Names the first setting in which two ranks differ, the lower rank first: both texts are the same
- * NAME=VALUE, unless their versions differ. */
-static rcm_status settings_differ(const char *theirs, int rank, const char *ours, int own_rank) {
-    const bool before = rank < own_rank;
-    size_t word = 0;
-    for (size_t i = 0; theirs[i] && theirs[i] == ours[i]; i++)
-        if (theirs[i] == ' ' && memchr(theirs + i + 1, '=', strcspn(theirs + i + 1, " ")))
-            word = i + 1;
-    const char *first = (before ? theirs : ours) + word, *second = (before ? ours : theirs) + word;
-    return rcmi_fail_origin(RCM_ERR_MISMATCH, rank,
-                            "settings differ: %.*s on rank %d, %.*s on rank %d",
-                            (int)strcspn(first, " "), first, before ? rank : own_rank,
-                            (int)strcspn(second, " "), second, before ? own_rank : rank);
-}
-
-static rcm_status init_look(void *arg) {
-    const struct init *init = arg;
-    return rcmi_join_look(init->store, &init->launch, &init->join);
-}
-
-/* What this rank publishes. Free with free. */
-static rcm_status published_make(const struct init *init, const void *address, size_t len,
-                                 char **ret_bytes, size_t *ret_len) {
-    struct rcmi_protocols protocols;
-    char reason[160], text[RCMI_PROTOCOLS_TEXT] = "";
-    if (init->launch.rank == 0) { /* a file that others name need not be theirs */
-        const rcm_status status = rcmi_protocols_local(&protocols);
-        if (status != RCM_OK)
-            return status;
-        rcmi_protocols_write(&protocols, text);
-    }
-    const size_t text_len = init->launch.rank == 0 ? strlen(text) + 1 : 0;
-    struct published *mine = calloc(1, sizeof(*mine) + text_len + len);
-    if (!mine)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for this rank's address");
-    rcmi_wire_head(mine->head);
-    memcpy(mine->settings, init->settings, SETTINGS_TEXT);
-    /* Beyond 1,024 CPUs this fails and the mask stays empty: then ranks do not spin. */
-    (void)sched_getaffinity(0, sizeof(mine->cpus), (cpu_set_t *)(void *)&mine->cpus);
-    mine->protocols_len = (uint32_t)text_len;
-    mine->reads_others = rcmi_process_reads_others(reason, sizeof(reason));
-    if (!mine->reads_others)
-        rcmi_log(RCMI_LOG_INFO, "large messages go by shared slots: %s", reason);
-    memcpy(mine + 1, text, text_len);
-    memcpy((char *)(mine + 1) + text_len, address, len);
-    *ret_bytes = (char *)mine;
-    *ret_len = sizeof(*mine) + text_len + len;
-    return RCM_OK;
-}
-
-/* Takes in what rank r published, and leaves its address in the blob. */
-static rcm_status published_take(struct init *init, int r, struct rcm_blob *blob) {
-    struct published said = {.protocols_len = 0};
-    char *text = (char *)blob->data + sizeof(said);
-    if (blob->len > sizeof(said))
-        memcpy(&said, blob->data, sizeof(said));
-    if (blob->len <= sizeof(said) || said.protocols_len >= blob->len - sizeof(said))
-        return rcmi_fail_origin(RCM_ERR_PROTOCOL, r, "rank %d published only %zu bytes", r,
-                                blob->len);
-    said.settings[SETTINGS_TEXT - 1] = '\0';
-    init->cpus[r] = said.cpus;
-    init->all_read_others = init->all_read_others && said.reads_others;
-    if (strcmp(said.settings, init->settings) != 0)
-        return settings_differ(said.settings, r, init->settings, init->launch.rank);
-    if (r == 0) {
-        if (said.protocols_len == 0 || text[said.protocols_len - 1] != '\0')
-            return rcmi_fail_origin(RCM_ERR_PROTOCOL, r, "rank 0 published no protocols");
-        const rcm_status status = rcmi_protocols_read(text, "rank 0", &init->engine->protocols);
-        if (status != RCM_OK)
-            return status;
-    }
-    blob->len -= sizeof(said) + said.protocols_len;
-    memmove(blob->data, text + said.protocols_len, blob->len);
-    return RCM_OK;
-}
-
-static rcm_status init_exchange(struct init *init) {
-    struct rcmi_engine *engine = init->engine;
-    const int nranks = engine->nranks;
-    const void *address;
-    size_t len;
-    rcmi_node_address(engine->node, &address, &len);
-    struct rcm_blob *all = calloc((size_t)nranks, sizeof(*all));
-    char *mine = NULL;
-    init->cpus = calloc((size_t)nranks, sizeof(*init->cpus));
-    rcm_status status = RCM_OK;
-    if (!all || !init->cpus)
-        status = rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the addresses of %d ranks", nranks);
-    if (status == RCM_OK)
-        status = published_make(init, address, len, &mine, &len);
-    if (status != RCM_OK) {
-        free(all);
-        return status;
-    }
-    char scope[80];
-    snprintf(scope, sizeof(scope), "%s/rank", init->join.scope);
-    const struct rcmi_look look = {init_look, init};
-    status = rcmi_exchange(init->store, scope, engine->rank, nranks, mine, len, init->deadline,
-                           &look, all);
-    free(mine);
-    if (status != RCM_OK) {
-        free(all);
-        return status;
-    }
-    init->agreed = true;
-    init->all_read_others = true;
-    for (int r = 0; r < nranks && status == RCM_OK; r++)
-        status = rcmi_wire_head_check(all[r].data, all[r].len, r, engine->rank);
-    for (int r = 0; r < nranks && status == RCM_OK; r++)
-        status = published_take(init, r, &all[r]);
-    if (!init->all_read_others)
-        rcmi_protocols_forbid_get(&engine->protocols);
-    struct rcmi_address_book *book = NULL;
-    if (status == RCM_OK)
-        status = rcmi_book_create(all, nranks, &book);
-    if (status != RCM_OK) {
-        for (int r = 0; r < nranks; r++)
-            free(all[r].data);
-        free(all);
-        return status;
-    }
-    engine->book = book;
-    return RCM_OK;
-}
-
 static rcm_status engine_lookup(void *arg, int peer, const void **ret_blob, size_t *ret_len) {
     struct rcmi_engine *engine = arg;
     return rcmi_book_lookup(engine->book, peer, ret_blob, ret_len);
@@ -313,14 +169,15 @@ static rcm_status init_meet(struct init *init) {
     if (status != RCM_OK)
         return status;
     init_hand_over_store(init);
+    const struct rcmi_exchange_config exchange = {.engine = init->engine,
+                                                  .store = init->store,
+                                                  .launch = &init->launch,
+                                                  .settings = init->settings,
+                                                  .deadline = init->deadline};
     status = rcmi_node_attend(init->engine->node);
     if (status == RCM_OK)
-        status = init_explain(init, init_exchange(init));
-    if (status == RCM_OK)
-        status = rcmi_node_check_pairs(init->engine->node);
-    init->engine->cpus = init->cpus;
-    init->cpus = NULL;
-    return status;
+        status = init_explain(init, rcmi_engine_exchange(&exchange, &init->agreed));
+    return status == RCM_OK ? rcmi_node_check_pairs(init->engine->node) : status;
 }
 
 static rcm_status init_comm(struct init *init, rcm_comm **ret_comm) {
@@ -400,7 +257,6 @@ static rcm_status init_by(const struct rcm_init_options *options, rcm_comm **ret
     else
         init_give_up(&init, comm, status);
     rcmi_engine_release(init.engine);
-    free(init.cpus);
     free(init.secret);
     rcmi_launch_fini(&init.launch);
     return status;
