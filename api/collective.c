@@ -3,9 +3,22 @@
  * The collectives' front doors: arguments are checked here, once, and the call gets its record
  * (meta), the hash by which ranks notice that they called different things. What happens then is
  * the plan's.
+ *
+ * The short way: the caller of a blocking one, where nothing else of the communicator is
+ * unfinished, runs the plan itself and without a work, as long as it would spin anyway, or for a
+ * few yields. What is not done by then, or goes wrong, becomes a work after all, and goes on the
+ * long way (drive.c): with deadlines, reports, sleep, and an eye on everything else. So the short
+ * way never waits for long, and reports no error: it is found again on the long one.
  */
+#include "collective.h"
+#include "comm.h"
+#include "diagnosis.h"
+#include "drive.h"
+#include "page.h"
 #include "request.h"
 #include <string.h>
+
+enum { LOOKS_MAX = 2048 };
 
 static uint64_t mix(uint64_t hash, uint64_t value) {
     hash ^= value;
@@ -27,16 +40,6 @@ static uint64_t request_hash(const struct rcmi_request *r, const struct rcmi_pla
 static uint64_t comm_record_call(rcm_comm *comm, uint64_t hash) {
     comm->history = mix(comm->history ^ comm->epoch, hash);
     return (comm->history & UINT64_C(0x3fffffff00000000)) | (uint32_t)comm->sequence;
-}
-
-rcm_status rcmi_check_vector(size_t count, rcm_dtype dtype, uint32_t blocks) {
-    const size_t size = rcm_dtype_size(dtype);
-    if (size == 0)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "dtype %d is no type", (int)dtype);
-    if (count > SIZE_MAX / 2 / size / blocks)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "count %zu of %s is more than memory can hold", count,
-                         rcm_dtype_name(dtype));
-    return RCM_OK;
 }
 
 /* The record of the last call, if this one is the same but for its buffers; else NULL. Then its
@@ -121,6 +124,52 @@ static void request_bind(rcm_comm *comm, const struct rcmi_request *r,
         bind_register(comm, ret_bind);
 }
 
+/* ---- The short way -------------------------------------------------------------------------- */
+
+static rcm_status run_for_a_while(rcm_comm *comm, struct rcmi_run *run) {
+    struct rcmi_pause pause = comm->engine->budget;
+    for (int looks = 0; looks < LOOKS_MAX; looks++) {
+        bool moved = false;
+        if (rcmi_run_progress(run, &moved) == RCM_OK)
+            return RCM_OK;
+        /* Acquire pairs with the release in comm.c: the record is complete. */
+        if (atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK)
+            return RCM_AGAIN;
+        if (!moved && !rcmi_node_progress(comm->engine->node) &&
+            !rcmi_caller_pauses(&comm->engine->budget, &pause))
+            return RCM_AGAIN;
+    }
+    return RCM_AGAIN;
+}
+
+/* A blocking call, as far as its caller would spin anyway. RCM_OK: it is done. RCM_AGAIN: with NULL
+ * in *ret_run nothing was begun, else the caller is the driver and calls rcmi_comm_go_on. */
+static rcm_status collective_now(rcm_comm *comm, uint64_t sequence, const struct rcmi_bind *bind,
+                                 struct rcmi_run **ret_run) {
+    struct rcmi_run *run;
+    if (!rcmi_comm_take(comm))
+        return RCM_AGAIN;
+    if (rcmi_run_start(comm->exec, bind, &run) != RCM_OK) {
+        rcmi_comm_give(comm);
+        return RCM_AGAIN;
+    }
+    rcmi_page_called(comm->page, sequence, bind->plan);
+    rcmi_page_oldest(comm->page, sequence, bind);
+    if (run_for_a_while(comm, run) != RCM_OK) {
+        *ret_run = run;
+        return RCM_AGAIN;
+    }
+    comm->yield_due = rcmi_run_yields(run);
+    rcmi_run_end(run);
+    rcmi_page_oldest(comm->page, 0, NULL);
+    if (comm->yield_due)
+        rcmi_comm_yield_once(comm);
+    rcmi_comm_give(comm);
+    return RCM_OK;
+}
+
+/* ---- Issuing -------------------------------------------------------------------------------- */
+
 /* The long way, by a work: all of it, or what the short way has left. */
 static rcm_status request_work(rcm_comm *comm, const struct rcmi_request *r, struct rcm_work *work,
                                struct rcmi_run *run, rcm_work **ret_work) {
@@ -133,7 +182,7 @@ static rcm_status request_work(rcm_comm *comm, const struct rcmi_request *r, str
     return rcmi_work_end(comm, work);
 }
 
-/* called: what request_again said. */
+/* called: from request_again. */
 static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
                                 const struct rcmi_called *called, rcm_work **ret_work) {
     const bool blocking = ret_work == NULL;
@@ -146,26 +195,22 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
         called = &now;
     }
     if (status == RCM_OK) /* now: nothing may fail once there is a run */
-        status = rcmi_work_spare(comm);
+        status = rcmi_work_spare(&comm->spare);
     if (status != RCM_OK)
         return rcmi_comm_decline(comm, status);
     struct rcmi_bind bind;
     request_bind(comm, r, called, &bind);
     const struct rcmi_call_entry entry = {comm->sequence, r->parting, &bind};
     rcmi_call_log_add(comm->call_log, &entry);
-    if (blocking && rcmi_collective_now(comm, comm->sequence, &bind, &run) == RCM_OK)
+    if (blocking && collective_now(comm, comm->sequence, &bind, &run) == RCM_OK)
         return RCM_OK;
-    struct rcm_work *work = rcmi_work_take(comm);
+    struct rcm_work *work = rcmi_work_take(&comm->spare);
     rcmi_work_begin(comm, RCMI_WORK_COLLECTIVE, blocking, r->call, work);
     work->bind = bind;
     return request_work(comm, r, work, run, ret_work);
 }
 
-rcm_status rcmi_check_op(rcm_op op) {
-    if (strcmp(rcm_op_name(op), "?") == 0)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "op %d is no operator", (int)op);
-    return RCM_OK;
-}
+/* ---- The front doors ------------------------------------------------------------------------ */
 
 rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *recv, size_t count,
                           rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
@@ -193,13 +238,6 @@ rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *recv, size_t c
     return status == RCM_OK ? request_issue(comm, &request, again, ret_work) : status;
 }
 
-rcm_status rcmi_check_root(const rcm_comm *comm, int root) {
-    if (root < 0 || root >= comm->size)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "root %d is not a rank of 0..%d", root,
-                         comm->size - 1);
-    return RCM_OK;
-}
-
 rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype, int root,
                          const struct rcm_call *call, rcm_work **ret_work) {
     struct rcmi_request request = {.collective = RCM_BROADCAST,
@@ -215,7 +253,7 @@ rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count, rcm_dtype d
     if (status == RCM_OK && !again) {
         status = rcmi_check_vector(count, dtype, 1);
         if (status == RCM_OK)
-            status = rcmi_check_root(comm, root);
+            status = rcmi_check_root(comm->size, root);
     }
     if (status == RCM_OK)
         status = rcmi_check_buffer("buffer", buffer, count);
@@ -238,11 +276,16 @@ rcm_status rcmi_barrier_parting(rcm_comm *comm) {
     return status == RCM_OK ? request_issue(comm, &request, NULL, NULL) : status;
 }
 
-rcm_status rcmi_request_issue(rcm_comm *comm, struct rcmi_request *request, rcm_work **ret_work) {
-    return request_issue(comm, request, request_again(comm, request), ret_work);
+rcm_status rcmi_request_call(rcm_comm *comm, struct rcmi_request *request, rcm_work **ret_work) {
+    rcm_status status = rcmi_comm_usable(comm);
+    if (status == RCM_OK)
+        status = rcmi_request_check(request, comm->rank, comm->size);
+    return status == RCM_OK ? request_issue(comm, request, request_again(comm, request), ret_work)
+                            : status;
 }
 
-/* ---- Preparing ----------------------------------------------------------------------------- */
+/* ---- Preparing -----------------------------------------------------------------------------
+ */
 
 struct prepare {
     rcm_comm *comm;
@@ -282,7 +325,7 @@ rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective, size
         return status;
     status = request_of(comm, collective, bytes, &call, &request);
     if (status == RCM_OK)
-        status = rcmi_check_root(comm, root);
+        status = rcmi_check_root(comm->size, root);
     if (status == RCM_OK)
         status = request_algorithm(comm, &request, &chosen);
     if (status == RCM_OK)

@@ -1,29 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Communicators: their error record, their end, and simple questions about them. */
+/*
+ * The struct of a communicator, its error record, and simple questions about it. Not here: what
+ * makes it work (group.c), and its end (destroy.c).
+ */
 #include "comm.h"
+#include "agreement.h"
+#include "diagnosis.h"
 #include "log.h"
-#include "p2p.h"
 #include "page.h"
-#include <sched.h>
+#include "sized.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* ---- fork ---------------------------------------------------------------------------------- */
+/* ---- The struct ---------------------------------------------------------------------------- */
 
-_Atomic uint32_t rcmi_forks;
-
-static void fork_in_child(void) {
-    atomic_fetch_add_explicit(&rcmi_forks, 1, memory_order_relaxed);
+rcm_comm *rcmi_comm_new(void) {
+    rcm_comm *comm = calloc(1, sizeof(*comm));
+    if (!comm) {
+        (void)rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a communicator");
+        return NULL;
+    }
+    comm->active_end = &comm->active;
+    comm->submitted_end = &comm->submitted;
+    atomic_flag_clear(&comm->driving);
+    pthread_mutex_init(&comm->submit_lock, NULL);
+    pthread_mutex_init(&comm->error_lock, NULL);
+    comm->error.origin = -1;
+    rcmi_fork_watch();
+    comm->fork_generation = rcmi_fork_generation();
+    atomic_init(&comm->refs, 1);
+    return comm;
 }
 
-static void fork_watch(void) {
-    pthread_atfork(NULL, NULL, fork_in_child);
-}
-
-void rcmi_fork_watch(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, fork_watch);
+void rcmi_comm_unref(rcm_comm *comm) {
+    /* Acquire-release: the last one sees everything the others did. */
+    if (atomic_fetch_sub_explicit(&comm->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    pthread_mutex_destroy(&comm->submit_lock);
+    pthread_mutex_destroy(&comm->error_lock);
+    free(comm);
 }
 
 /* ---- Failure ------------------------------------------------------------------------------- */
@@ -43,7 +58,7 @@ rcm_status rcmi_comm_why_not(const rcm_comm *comm) {
     return rcmi_comm_failure(comm);
 }
 
-/* The first record wins. Wakes everybody, tells every linked rank. */
+/* The first record wins. Wakes all threads, tells every linked rank. */
 static void comm_record(rcm_comm *comm, const struct rcm_error *error) {
     pthread_mutex_lock(&comm->error_lock);
     const bool first = atomic_load_explicit(&comm->failed, memory_order_relaxed) == RCM_OK;
@@ -66,7 +81,8 @@ static void comm_record(rcm_comm *comm, const struct rcm_error *error) {
     rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
 }
 
-/* What is short on this rank alone, or wrong in its call, so that nobody else can be the origin. */
+/* What is short on this rank alone, or wrong in its call, so that no other rank can be the origin.
+ */
 static bool is_own_fault(rcm_status status) {
     return status == RCM_ERR_NOMEM || status == RCM_ERR_RESOURCE || status == RCM_ERR_INVALID;
 }
@@ -85,8 +101,9 @@ void rcmi_comm_own_origin(const rcm_comm *comm) {
         (void)rcmi_fail_context("rank %d, which is rank %d of the world", error->origin, world);
 }
 
-void rcmi_comm_make_error(const rcm_comm *comm, const struct rcm_work *work,
-                          struct rcm_error *ret_error) {
+/* The thread's error, of this work, as the communicator's record. */
+static void comm_make_error(const rcm_comm *comm, const struct rcm_work *work,
+                            struct rcm_error *ret_error) {
     struct rcmi_error *cause = rcmi_last_error();
     struct rcm_error error = RCM_ERROR_INIT;
     rcmi_comm_own_origin(comm);
@@ -108,13 +125,13 @@ void rcmi_comm_make_error(const rcm_comm *comm, const struct rcm_work *work,
 
 void rcmi_comm_fail(rcm_comm *comm, const struct rcm_work *work) {
     struct rcm_error error;
-    rcmi_comm_make_error(comm, work, &error);
+    comm_make_error(comm, work, &error);
     comm_record(comm, &error);
 }
 
 void rcmi_comm_propose(rcm_comm *comm, const struct rcm_work *work, int weight) {
     struct rcm_error error;
-    rcmi_comm_make_error(comm, work, &error);
+    comm_make_error(comm, work, &error);
     rcmi_proposals_add(comm->proposals, &error, weight);
 }
 
@@ -134,6 +151,15 @@ rcm_status rcmi_comm_decline(rcm_comm *comm, rcm_status status) {
         return status;
     rcmi_comm_fail(comm, NULL);
     return rcmi_comm_failure(comm);
+}
+
+rcm_status rcmi_comm_own(const rcm_comm *comm, struct rcmi_engine **ret_engine) {
+    if (!comm)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "comm is NULL");
+    if (comm->fork_generation != rcmi_fork_generation())
+        return rcmi_fail(RCM_ERR_FORKED, 0, "this communicator belongs to the parent process");
+    *ret_engine = comm->engine;
+    return RCM_OK;
 }
 
 void rcmi_comm_fail_remote(rcm_comm *comm, const struct rcm_error *error) {
@@ -200,106 +226,4 @@ const char *rcm_comm_transport(rcm_comm *comm, int peer) {
     if (!comm || peer < 0 || peer >= comm->size || comm->fork_generation != rcmi_fork_generation())
         return "";
     return rcmi_node_transport(comm->engine->node, comm->world_rank[peer]);
-}
-
-/* ---- The end ------------------------------------------------------------------------------- */
-
-static rcm_status all_finished(void *arg) {
-    rcm_comm *comm = arg;
-    return atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0 ? RCM_OK : RCM_AGAIN;
-}
-
-rcm_status rcmi_comm_settle(rcm_comm *comm, rcmi_deadline deadline) {
-    if (rcmi_comm_wait_for(comm, all_finished, comm, deadline) != RCM_OK)
-        return rcmi_fail(RCM_ERR_TIMEOUT, 0, "unfinished operations of a communicator that failed");
-    return RCM_OK;
-}
-
-/* Waits for this rank's works, then for all ranks, then, with the last communicator, for their
- * farewells. What comm fails of meanwhile is the caller's to return. */
-static rcm_status comm_part(rcm_comm *comm) {
-    const rcmi_deadline deadline = rcmi_deadline_in(comm->timeout_ms);
-    rcmi_page_part(comm->page);
-    if (rcmi_comm_wait_for(comm, all_finished, comm, deadline) != RCM_OK)
-        return rcmi_fail(RCM_ERR_TIMEOUT, 0, "unfinished operations at rcm_destroy");
-    rcm_status status = rcmi_barrier_parting(comm);
-    if (status != RCM_OK)
-        return status;
-    atomic_store_explicit(&comm->parting, true, memory_order_relaxed);
-    if (rcmi_engine_part(comm->engine, comm, true))
-        return rcmi_engine_leave(comm->engine, comm, deadline);
-    rcmi_loop_wake(rcmi_node_loop(comm->engine->node)); /* to answer farewells */
-    return RCM_OK;
-}
-
-/* Ends what is in flight, then takes the communicator from the engine for good. */
-static void comm_retire(rcm_comm *comm) {
-    const bool last = rcmi_engine_part(comm->engine, comm, false);
-    if (atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK) {
-        (void)rcmi_comm_wait_for(comm, all_finished, comm, rcmi_deadline_in(5000));
-        if (last)
-            rcmi_engine_end(comm->engine);
-    }
-    while (atomic_flag_test_and_set_explicit(&comm->driving, memory_order_acquire))
-        sched_yield(); /* a pass of the loop thread is short */
-    comm->closing = true;
-    atomic_flag_clear_explicit(&comm->driving, memory_order_release);
-    rcmi_engine_remove(comm->engine, comm);
-    /* Threads that waited for works, which are complete now, are on their way out. */
-    atomic_store(&comm->closed, true);
-    while (atomic_load(&comm->inside) > 0) {
-        rcmi_node_ring(comm->engine->node);
-        sched_yield();
-    }
-}
-
-void rcmi_comm_unref(rcm_comm *comm) {
-    /* Acquire-release: the last one sees everything the others did. */
-    if (atomic_fetch_sub_explicit(&comm->refs, 1, memory_order_acq_rel) != 1)
-        return;
-    pthread_mutex_destroy(&comm->submit_lock);
-    pthread_mutex_destroy(&comm->error_lock);
-    free(comm);
-}
-
-static void comm_free(rcm_comm *comm) {
-    rcmi_p2p_free(comm->p2p);
-    rcmi_exec_free(comm->exec);
-    rcmi_plan_cache_free(comm->plans);
-    rcmi_engine_release(comm->engine);
-    rcmi_diagnosis_free(comm->diagnosis);
-    rcmi_proposals_free(comm->proposals);
-    rcmi_call_log_free(comm->call_log);
-    free(comm->host_of);
-    free(comm->world_rank);
-    free(comm->forced_text);
-    free(comm->spare);
-    rcmi_comm_unref(comm);
-}
-
-void rcmi_comm_retire(rcm_comm *comm) {
-    if (!comm)
-        return;
-    struct rcmi_error cause = *rcmi_last_error(); /* closing must not hide it */
-    if (comm->p2p)
-        comm_retire(comm);
-    comm_free(comm);
-    *rcmi_last_error() = cause;
-}
-
-rcm_status rcm_destroy(rcm_comm *comm) {
-    if (!comm)
-        return RCM_OK;
-    if (comm->fork_generation != rcmi_fork_generation()) {
-        free(comm); /* the rest is shared with, or runs only in, the parent */
-        return RCM_OK;
-    }
-    rcm_status status = rcmi_comm_usable(comm);
-    if (status == RCM_OK) {
-        if (comm_part(comm) != RCM_OK)
-            rcmi_comm_fail(comm, NULL);
-        status = rcmi_comm_failure(comm);
-    }
-    rcmi_comm_retire(comm);
-    return status;
 }

@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Looking after works that are not done: whom they wait for (shown on the status page, told to who
- * asks), whether that has gone on for too long, and what is to be said then. The origin is
- * found out by asking (diagnosis/), and agreed on (agreement/).
+ * Looking after works that are not done: which ranks they wait for (shown on the status page, and
+ * the answer to inquiries), whether that has gone on for too long, and what is reported then. The
+ * origin is found out by an inquiry (diagnosis/), and agreed on (agreement/).
  *
  * Called by drivers now and then, not on every pass.
  */
-#include <stdio.h>
+#include "deadline.h"
+#include "agreement.h"
 #include "comm.h"
-#include "log.h"
+#include "diagnosis.h"
 #include "page.h"
+#include "transfer.h"
+#include <stdio.h>
 
-#define TELL_AFTER_NS                                                                              \
-    INT64_C(100000000) /* then a collective is compared with others', diagnosis/                   \
-                        */
+/* Then a collective is compared with others', diagnosis/. */
+#define TELL_AFTER_NS INT64_C(100000000)
 
 #define MAX_TIMEOUT_MS (INT64_C(1) << 40) /* 34 years: longer is for ever */
 
-/* ---- Who waits for whom -------------------------------------------------------------------- */
+/* ---- What works wait for ------------------------------------------------------------------- */
 
-/* Who an unfinished work waits for: a rank, or -1. */
+/* The rank that an unfinished work waits for, or -1. */
 static int work_waits_for(const struct rcm_work *work, struct rcmi_run_wait *wait) {
     *wait = (struct rcmi_run_wait){.peer = -1};
     if (work->kind != RCMI_WORK_COLLECTIVE)
@@ -70,6 +72,16 @@ static bool find_oldest(void *arg, struct rcm_work *work) {
     return true;
 }
 
+/* Puts one on the status page; NULL: there is none. */
+static void comm_show_transfer(const rcm_comm *comm, const struct rcm_work *work) {
+    if (!work)
+        rcmi_page_show_transfer(comm->page, RCMI_TRANSFER_NONE, NULL, 0);
+    else
+        rcmi_page_show_transfer(
+            comm->page, work->kind == RCMI_WORK_SEND ? RCMI_TRANSFER_SEND : RCMI_TRANSFER_RECV,
+            &work->transfer, work->moved_ns);
+}
+
 /* Puts how far the oldest works are on the status page. The caller is the driver. */
 static void comm_show(rcm_comm *comm) {
     struct rcm_work *transfer = NULL;
@@ -77,7 +89,7 @@ static void comm_show(rcm_comm *comm) {
     rcmi_transfers_each(comm, find_oldest, &transfer);
     if (transfer)
         transfer->shown = true;
-    rcmi_comm_show_transfer(comm, transfer);
+    comm_show_transfer(comm, transfer);
     if (comm->active) {
         work_waits_for(comm->active, &wait);
         const struct rcm_work *work = comm->active;
@@ -99,37 +111,57 @@ static void comm_describe_waits(rcm_comm *comm, struct rcmi_inquiry *inquiry) {
     comm_show(comm);
 }
 
-/* Fills in what the status page says. */
+/* Fills in what the status page shows. */
 static void comm_describe_activity(const rcm_comm *comm, struct rcmi_inquiry *inquiry) {
     struct rcmi_page_owner owner;
     (void)rcmi_page_read(comm->page, rcmi_now_ns(), &owner, &inquiry->activity);
 }
 
-void rcmi_comm_answer(rcm_comm *comm, int peer, const struct rcmi_inquiry *question) {
+/* Looks as the driver, if no other thread drives: a call on its short way (collective.c, message.c)
+ * has no work, but drives. */
+static bool answer_look(rcm_comm *comm, struct rcmi_inquiry *answer) {
+    answer->state = RCMI_INQUIRY_BUSY;
+    if (!rcmi_comm_try_drive(comm))
+        return false;
+    if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0)
+        answer->state = RCMI_INQUIRY_IDLE;
+    else if (!comm->closing)
+        comm_describe_waits(comm, answer);
+    rcmi_comm_stop_driving(comm);
+    return true;
+}
+
+bool rcmi_comm_make_answer(rcm_comm *comm, int peer, const struct rcmi_inquiry *question,
+                           struct rcmi_answer *ret_answer) {
     struct rcmi_inquiry answer = {.magic = RCMI_INQUIRY_MAGIC,
                                   .epoch = comm->epoch,
                                   .number = question->number,
-                                  .state = RCMI_INQUIRY_BUSY,
                                   .reason = question->reason};
-    if (rcmi_comm_tell_failure(comm, peer))
-        return; /* its operations have ended, which is no fault of its own */
-    /* Who runs an operation the short way (collective_direct.c) has no work, but drives. */
-    if (rcmi_comm_try_drive(comm)) {
-        if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0)
-            answer.state = RCMI_INQUIRY_IDLE;
-        else if (!comm->closing)
-            comm_describe_waits(comm, &answer);
-        rcmi_comm_stop_driving(comm);
-        /* Who found us driving may be about to sleep without having looked. */
-        rcmi_node_ring(comm->engine->node);
-    }
+    /* Acquire pairs with the release in comm.c: the record is complete. Its operations have ended,
+     * which is no fault of its own. */
+    if (atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK)
+        return false;
+    ret_answer->drove = answer_look(comm, &answer);
     comm_describe_activity(comm, &answer);
-    /* Its driver did not let us look, but has shown for a while that it waits. */
+    /* The driver did not let this thread look, but has shown for a while that it waits. */
     if (answer.state == RCMI_INQUIRY_BUSY && answer.activity.waited_ms >= TELL_AFTER_NS / 1000000 &&
         answer.activity.waits_for >= 0)
         inquiry_add(&answer, answer.activity.waits_for);
     answer.reports = rcmi_diagnosis_asked(comm->diagnosis, peer, question);
-    (void)rcmi_node_send(comm->engine->node, comm->world_rank[peer], &answer, sizeof(answer));
+    ret_answer->inquiry = answer;
+    return true;
+}
+
+void rcmi_comm_answer(rcm_comm *comm, int peer, const struct rcmi_inquiry *question) {
+    struct rcmi_answer answer;
+    if (!rcmi_comm_make_answer(comm, peer, question, &answer)) {
+        (void)rcmi_comm_tell_failure(comm, peer);
+        return;
+    }
+    if (answer.drove) /* a thread that found this one driving may be about to sleep */
+        rcmi_node_ring(comm->engine->node);
+    (void)rcmi_node_send(comm->engine->node, comm->world_rank[peer], &answer.inquiry,
+                         sizeof(answer.inquiry));
 }
 
 /* ---- Deadlines ----------------------------------------------------------------------------- */
@@ -140,7 +172,7 @@ struct deadline_check {
     rcmi_deadline earliest;
 };
 
-/* Asks why work goes on for so long. True with the verdict, when it is known. */
+/* Inquires why work goes on for so long. True with the verdict, when it is known. */
 static bool work_inquire(struct deadline_check *check, struct rcm_work *work,
                          enum rcmi_inquiry_reason reason, const char *headline,
                          struct rcmi_verdict *ret_verdict) {
@@ -242,7 +274,7 @@ static bool transfer_look(void *arg, struct rcm_work *work) {
     return true;
 }
 
-/* Whom a collective waits for long is told what it is. */
+/* A rank that a collective waits for long is told what it is. */
 static void work_tell(rcm_comm *comm, struct rcm_work *work, int peer,
                       struct deadline_check *check) {
     const int to = peer < 0 ? 1 : peer + 2;

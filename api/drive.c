@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who drives what is unfinished on a communicator, and how one waits.
+ * Driving what is unfinished on a communicator, and waiting for it.
  *
- * A communicator is driven by whoever holds its try-lock `driving`. A thread in a blocking call or
- * a wait drives itself: it spins within its budget, then sleeps on the node's sockets, or on
- * its bell, which peers, the loop thread and completions ring. Only when nobody waits on a
+ * A communicator is driven by the thread that holds its try-lock `driving`. A thread in a blocking
+ * call or a wait drives itself: it spins within its budget, then sleeps on the node's sockets, or
+ * on its bell, which peers, the loop thread and completions ring. Only when no thread waits on a
  * communicator does the node's loop thread drive it (engine.c).
  *
  * Not here: what driving does for one collective (algorithms/exec.c) or message (p2p/), what
  * happens to works that are late (deadline.c), and collectives that end while their caller spins
- * (collective_direct.c).
+ * (collective.c).
  */
+#include "drive.h"
+#include "agreement.h"
 #include "comm.h"
-#include "page.h"
+#include "deadline.h"
+#include "diagnosis.h"
 #include "p2p.h"
+#include "page.h"
+#include "transfer.h"
 
-#define STORY_NS        INT64_C(5000000000)
+#define CALL_LOG_NS     INT64_C(5000000000) /* so long another rank's call log is waited for */
 #define PASSES_PER_LOOK 256 /* idle passes of a driving thread between two looks at the clock */
 
 /* ---- Driving ------------------------------------------------------------------------------- */
@@ -102,14 +107,16 @@ static bool comm_absorb(rcm_comm *comm) {
     return any;
 }
 
-/* So long another rank's call log is waited for: not as long as others may wait for us. */
+/* So long another rank's call log is waited for: not as long as others may wait for
+ * this one. */
 static int64_t work_call_log_ns(const struct rcm_work *work) {
     const int64_t quarter_ms = work->timeout_ms / 4;
-    return quarter_ms > 0 && quarter_ms < STORY_NS / 1000000 ? quarter_ms * 1000000 : STORY_NS;
+    return quarter_ms > 0 && quarter_ms < CALL_LOG_NS / 1000000 ? quarter_ms * 1000000
+                                                                : CALL_LOG_NS;
 }
 
 /* Whether it was waited for so long. Time in which this rank could not look does not count as
- * patience with others: where the machine stood still, nobody could say anything either. */
+ * patience with others: where the machine stood still, no rank could send anything either. */
 static bool work_heard_no_call_log(struct rcm_work *work) {
     const int64_t now = rcmi_now_ns(), gap = now - work->call_log_looked_ns;
     work->call_log_left_ns -= gap < RCMI_LOOK_EVERY_NS ? gap : RCMI_LOOK_EVERY_NS;
@@ -117,8 +124,9 @@ static bool work_heard_no_call_log(struct rcm_work *work) {
     return work->call_log_left_ns <= 0;
 }
 
-/* A message of another call came. The rank that sent it is told what we called, and will propose
- * an error that names both calls; if it does not, this rank proposes one that names its own. */
+/* A message of another call came. The rank that sent it is told what this one called, and will
+ * propose an error that names both calls; if it does not, this rank proposes one that names its
+ * own. */
 static bool work_is_mismatched(rcm_comm *comm, struct rcm_work *work, rcm_status status) {
     if (status != RCM_ERR_MISMATCH)
         return false;
@@ -172,6 +180,29 @@ bool rcmi_comm_drive(rcm_comm *comm) {
     return moved;
 }
 
+static bool visit_list(struct rcm_work *work, bool (*visit)(void *arg, struct rcm_work *work),
+                       void *arg) {
+    while (work) {
+        if (!visit(arg, work))
+            return false;
+        work = work->next;
+    }
+    return true;
+}
+
+/* The lists stand still while this thread drives, and no blocking call is on its short way. */
+bool rcmi_comm_visit(rcm_comm *comm, bool (*visit)(void *arg, struct rcm_work *work), void *arg) {
+    if (!rcmi_comm_try_drive(comm))
+        return false;
+    if (visit_list(comm->active, visit, arg))
+        rcmi_transfers_each(comm, visit, arg);
+    pthread_mutex_lock(&comm->submit_lock);
+    (void)visit_list(comm->submitted, visit, arg);
+    pthread_mutex_unlock(&comm->submit_lock);
+    rcmi_comm_stop_driving(comm);
+    return true;
+}
+
 /* ---- Waiting ------------------------------------------------------------------------------- */
 
 static rcm_status work_check(void *arg) {
@@ -190,7 +221,7 @@ struct waiting {
     rcmi_deadline deadline;
 };
 
-/* Check as one who does not drive. */
+/* The check of a thread that does not drive. */
 static rcm_status waiting_look(const struct waiting *waiting) {
     return waiting->drivers ? RCM_AGAIN : waiting->check(waiting->arg);
 }
@@ -202,8 +233,8 @@ void rcmi_comm_yield_once(rcm_comm *comm) {
 }
 
 /* How long to spin for what moves so much, at most, within one machine: a network is slower than
- * any wake-up. Where ranks share cores nobody spins longer, and a collective's waits are for
- * several of them, who want the core. */
+ * any wake-up. Where ranks share cores none spins longer, and a collective's waits are for several
+ * of them, which need the core. */
 static struct rcmi_pause waiting_budget(const rcm_comm *comm, const struct waiting *waiting) {
     const struct rcm_work *work = waiting->work;
     const struct rcmi_pause least = comm->engine->budget;
@@ -232,7 +263,8 @@ static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waitin
         const bool moved = rcmi_comm_drive(comm);
         const rcm_status status = waiting->check(waiting->arg);
         if (status != RCM_AGAIN) {
-            rcmi_comm_yield_if_due(comm);
+            if (comm->yield_due)
+                rcmi_comm_yield_once(comm);
             return status;
         }
         if (moved || rcmi_node_progress(comm->engine->node)) {
@@ -252,10 +284,10 @@ static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waitin
     }
 }
 
-/* Spins, driving if nobody else does. RCM_AGAIN: sleep, or the deadline passed. */
+/* Spins, driving if no other thread does. RCM_AGAIN: sleep, or the deadline passed. */
 static rcm_status comm_spin(rcm_comm *comm, const struct waiting *waiting) {
     struct rcmi_pause pause = comm->engine->budget;
-    while (!rcmi_comm_try_drive(comm)) { /* somebody else drives: watch */
+    while (!rcmi_comm_try_drive(comm)) { /* another thread drives: watch */
         const rcm_status status = waiting_look(waiting);
         if (status != RCM_AGAIN || !rcmi_pause(&pause))
             return status;
@@ -282,7 +314,7 @@ static void comm_sleep(rcm_comm *comm, const struct waiting *waiting) {
         }
         status = comm->closing ? RCM_OK : waiting->check(waiting->arg);
         rcmi_comm_stop_driving(comm);
-    } else { /* who drives now rings the bell when it stops, see rcmi_comm_wait_for and _kick */
+    } else { /* the driver rings the bell when it stops, see rcmi_comm_wait_for and _kick */
         status = waiting_look(waiting);
     }
     if (!moved && status == RCM_AGAIN) {
@@ -302,20 +334,21 @@ bool rcmi_comm_enter(rcm_comm *comm) {
     return false;
 }
 
-void rcmi_comm_leave(rcm_comm *comm) {
+void rcmi_comm_exit(rcm_comm *comm) {
     atomic_fetch_sub(&comm->inside, 1);
 }
 
 static rcm_status comm_wait_for(rcm_comm *comm, const struct waiting *waiting) {
     rcm_status status;
-    /* Seen by the loop thread's tick, which then leaves driving to us. */
+    /* Seen by the loop thread's tick, which then leaves driving to this thread. */
     atomic_fetch_add_explicit(&comm->waiters, 1, memory_order_relaxed);
     while ((status = comm_spin(comm, waiting)) == RCM_AGAIN) {
         if (rcmi_deadline_passed(waiting->deadline))
             break;
         comm_sleep(comm, waiting);
     }
-    /* Who goes on driving: another waiter, who may sleep because we drove, or the loop thread. */
+    /* Another waiter goes on driving, which may sleep because this one drove, or the loop thread.
+     */
     if (atomic_fetch_sub_explicit(&comm->waiters, 1, memory_order_relaxed) > 1)
         rcmi_node_ring(comm->engine->node);
     if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) > 0)
@@ -335,7 +368,7 @@ rcm_status rcmi_comm_wait(rcm_comm *comm, struct rcm_work *work, rcmi_deadline d
         .check = work_check, .arg = work, .work = work, .deadline = deadline};
     if (work_check(work) == RCM_AGAIN && rcmi_comm_enter(comm)) {
         comm_wait_for(comm, &waiting);
-        rcmi_comm_leave(comm);
+        rcmi_comm_exit(comm);
     }
     /* Still pending: the deadline passed. */
     return atomic_load_explicit(&work->status, memory_order_acquire);
@@ -351,9 +384,10 @@ void rcmi_comm_submit(rcm_comm *comm, struct rcm_work *work) {
     pthread_mutex_unlock(&comm->submit_lock);
 }
 
-void rcmi_comm_hand_over(rcm_comm *comm) {
-    /* Partner: the increment of waiters in comm_wait_for. Who waits but could not drive, since we
-     * did, is seen here. */
+/* The epilogue of a thread that drove: others may sleep because it did. */
+static void comm_hand_over(rcm_comm *comm) {
+    /* Partner: the increment of waiters in comm_wait_for. A thread that waits and could not
+     * drive, since this one did, is seen here. */
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&comm->waiters, memory_order_relaxed) > 0)
         rcmi_node_ring(comm->engine->node);
@@ -381,7 +415,7 @@ static void comm_run_attended(rcm_comm *comm, struct rcm_work *work) {
     if (status == RCM_AGAIN)
         comm_wait_for(comm, &waiting);
     else
-        rcmi_comm_hand_over(comm);
+        comm_hand_over(comm);
 }
 
 void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work) {
@@ -418,5 +452,5 @@ void rcmi_comm_kick(rcm_comm *comm) {
         rcmi_node_ring(comm->engine->node);
         rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
     }
-    rcmi_comm_leave(comm);
+    rcmi_comm_exit(comm);
 }

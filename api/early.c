@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages that came too early: communicators made from others come to be at different moments on
- * their ranks, so the first may already ask, open a channel, or fail, when the last has not made
- * its own yet. The latest KEPT_MAX such messages are kept until then. Some are for communicators
- * that are gone; they are pushed out in time.
+ * their ranks, so the first may already inquire, open a channel, or fail, when the last has not
+ * made its own yet. The latest KEPT_MAX such messages are kept until then. Some are for
+ * communicators that are gone; they are pushed out in time.
  *
  * Everything here is under the engine's lock.
  */
-#include "comm.h"
+#include "early.h"
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

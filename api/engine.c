@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The engine: what a process has for all its communicators. Its node's loop thread drives
- * those on which nobody waits, from its tick: it spins within a budget, then arms the bell and
+ * those on which no thread waits, from its tick: it spins within a budget, then arms the bell and
  * sleeps in epoll. What the node hears of peers, lost ones and messages, goes to the communicators.
  *
- * Not here: driving itself, and waiting (drive.c); what a message says (diagnosis/,
- * agreement/).
+ * Not here: driving itself, and waiting (drive.c); what a message means
+ * (diagnosis/, agreement/).
  */
+#include "agreement.h"
 #include "comm.h"
+#include "deadline.h"
+#include "diagnosis.h"
+#include "drive.h"
+#include "early.h"
 #include "fd.h"
 #include "log.h"
 #include "p2p.h"
 #include "page.h"
+#include "transfer.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -51,9 +57,9 @@ static rcmi_deadline engine_tick(void *arg) {
     pthread_mutex_lock(&engine->lock);
     for (rcm_comm *comm = engine->comms; comm; comm = comm->next) {
         busy |= engine_drive(comm, &moved, &until);
-        const rcmi_deadline turn = rcmi_proposals_progress(comm->proposals);
-        if (turn < proposals_until)
-            proposals_until = turn;
+        const rcmi_deadline next = rcmi_proposals_progress(comm->proposals);
+        if (next < proposals_until)
+            proposals_until = next;
     }
     pthread_mutex_unlock(&engine->lock);
     if (proposals_until < until)
@@ -120,7 +126,7 @@ static void engine_broken(void *arg, const struct rcmi_error *why) {
     pthread_mutex_unlock(&engine->lock);
 }
 
-/* peer has left: do we still share a communicator that is in use? */
+/* peer has left: true unless this rank still shares a communicator with it that is in use. */
 static bool engine_parted(void *arg, int peer) {
     struct rcmi_engine *engine = arg;
     bool shared = false;
@@ -136,7 +142,7 @@ static bool engine_parted(void *arg, int peer) {
     return !shared;
 }
 
-/* peer asks, or answers, who waits for whom. */
+/* peer inquires, or answers, which rank waits for which. */
 static void engine_inquiry(struct rcmi_engine *engine, int peer,
                            const struct rcmi_inquiry *inquiry) {
     pthread_mutex_lock(&engine->lock);
@@ -262,7 +268,7 @@ static void engine_free(struct rcmi_engine *engine) {
     rcmi_early_free(engine->early);
     rcmi_book_free(engine->book);
     pthread_mutex_destroy(&engine->lock);
-    free(engine->parted);
+    free(engine->awaited);
     free(engine->cpus);
     free(engine);
 }
@@ -274,9 +280,9 @@ static void engine_revoke(void *arg, uint32_t epoch, int origin) {
 static rcm_status engine_make_parts(struct rcmi_engine *engine, struct rcmi_node_config *config) {
     engine->rank = config->rank;
     engine->nranks = config->nranks;
-    engine->parted = calloc((size_t)config->nranks, sizeof(*engine->parted));
+    engine->awaited = calloc((size_t)config->nranks, sizeof(*engine->awaited));
     engine->early = rcmi_early_create();
-    if (!engine->parted || !engine->early)
+    if (!engine->awaited || !engine->early)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the engine");
     const rcm_status status = rcmi_node_create(config, &engine->node);
     if (status != RCM_OK)
@@ -350,7 +356,7 @@ void rcmi_engine_add(struct rcmi_engine *engine, rcm_comm *comm) {
 bool rcmi_engine_part(struct rcmi_engine *engine, rcm_comm *comm, bool orderly) {
     pthread_mutex_lock(&engine->lock);
     for (int r = 0; orderly && r < comm->size; r++)
-        engine->parted[comm->world_rank[r]] = true;
+        engine->awaited[comm->world_rank[r]] = true;
     if (comm->open)
         engine->open--;
     comm->open = false;
@@ -380,4 +386,14 @@ void rcmi_engine_remove(struct rcmi_engine *engine, rcm_comm *comm) {
         }
     }
     pthread_mutex_unlock(&engine->lock);
+}
+
+bool rcmi_engine_visit(struct rcmi_engine *engine, bool (*visit)(void *arg, struct rcm_work *work),
+                       void *arg) {
+    bool all = true;
+    pthread_mutex_lock(&engine->lock);
+    for (rcm_comm *comm = engine->comms; comm && all; comm = comm->next)
+        all = rcmi_comm_visit(comm, visit, arg);
+    pthread_mutex_unlock(&engine->lock);
+    return all;
 }

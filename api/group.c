@@ -1,32 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Making communicators on an engine that exists: what rcm_init and the communicators made from
- * others have in common, and rcmi_comm_derive, the constructor of the latter. It does not agree on
- * anything: that all members call it with the same members and epoch is its caller's business.
+ * Making communicators on an engine that exists: what that of all ranks and those made from others
+ * have in common, and rcm_comm_shrink, a communicator of those that are left. For that the old one
+ * is ended, the survivors agree on the members (agreement/), and each makes the new one by itself.
  */
+#include "agreement.h"
 #include "comm.h"
+#include "diagnosis.h"
+#include "group.h"
 #include "log.h"
 #include "page.h"
+#include "transfer.h"
 #include <stdlib.h>
 #include <string.h>
 
-rcm_comm *rcmi_comm_new(void) {
-    rcm_comm *comm = calloc(1, sizeof(*comm));
-    if (!comm) {
-        (void)rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a communicator");
-        return NULL;
-    }
-    comm->active_end = &comm->active;
-    comm->submitted_end = &comm->submitted;
-    atomic_flag_clear(&comm->driving);
-    pthread_mutex_init(&comm->submit_lock, NULL);
-    pthread_mutex_init(&comm->error_lock, NULL);
-    comm->error.origin = -1;
-    rcmi_fork_watch();
-    comm->fork_generation = rcmi_fork_generation();
-    atomic_init(&comm->refs, 1);
-    return comm;
-}
+#define SETTLE_MS 5000 /* until works of a failed communicator are complete */
 
 /* ---- Shape --------------------------------------------------------------------------------- */
 
@@ -96,7 +84,9 @@ static void shape_machines(const rcm_comm *comm, const char *const *ids, struct 
     }
 }
 
-rcm_status rcmi_comm_shape(rcm_comm *comm) {
+/* From world_rank: groups ranks by host identity for local rank and size and what is known of the
+ * machines, and by the memory they share for host_of and shape. */
+static rcm_status comm_shape(rcm_comm *comm) {
     const struct rcmi_address_book *book = comm->engine->book;
     const size_t n = (size_t)comm->size;
     const char **ids = calloc(n, sizeof(*ids));
@@ -126,26 +116,26 @@ rcm_status rcmi_comm_shape(rcm_comm *comm) {
 
 /* ---- What works --------------------------------------------------------------------------- */
 
-static bool part_failed(void *arg) {
+static bool hook_failed(void *arg) {
     const rcm_comm *comm = arg;
     /* Acquire pairs with the release in comm.c, for the sake of uniformity: nothing is read. */
     return atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK;
 }
 
-static bool part_tell(void *arg, int rank) {
+static bool hook_tell(void *arg, int rank) {
     return rcmi_comm_tell_failure(arg, rank);
 }
 
-static bool part_silent(void *arg, int rank) {
+static bool hook_silent(void *arg, int rank) {
     const rcm_comm *comm = arg;
     return rcmi_diagnosis_is_silent(comm->diagnosis, rank);
 }
 
-static void part_agreed(void *arg, const struct rcm_error *error) {
+static void hook_agreed(void *arg, const struct rcm_error *error) {
     rcmi_comm_fail_remote(arg, error);
 }
 
-static void part_mismatch(void *arg) {
+static void hook_mismatch(void *arg) {
     rcmi_comm_propose(arg, NULL, RCMI_PROPOSAL_MISMATCH);
 }
 
@@ -154,12 +144,12 @@ static rcm_status comm_equip_parts(rcm_comm *comm) {
     const struct rcmi_engine *engine = comm->engine;
     const struct rcmi_proposals_config proposals = {.members = &comm->members,
                                                     .arg = comm,
-                                                    .failed = part_failed,
-                                                    .tell = part_tell,
-                                                    .silent = part_silent,
-                                                    .agreed = part_agreed};
+                                                    .failed = hook_failed,
+                                                    .tell = hook_tell,
+                                                    .silent = hook_silent,
+                                                    .agreed = hook_agreed};
     const struct rcmi_call_log_config log = {
-        .members = &comm->members, .arg = comm, .mismatch = part_mismatch};
+        .members = &comm->members, .arg = comm, .mismatch = hook_mismatch};
     comm->members = (struct rcmi_members){.rank = comm->rank,
                                           .size = comm->size,
                                           .epoch = comm->epoch,
@@ -209,9 +199,92 @@ rcm_status rcmi_comm_equip(rcm_comm *comm) {
     return RCM_OK;
 }
 
+/* ---- The world ----------------------------------------------------------------------------- */
+
+/* Which algorithm runs where none is named in the call. */
+static rcm_status world_forced(rcm_comm *comm, const char *text) {
+    char *save = NULL;
+    comm->forced_text = strdup(text);
+    if (!comm->forced_text)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for RINGCOMM_ALGORITHM");
+    for (char *item = strtok_r(comm->forced_text, ",", &save); item;
+         item = strtok_r(NULL, ",", &save)) {
+        char *equals = strchr(item, '=');
+        const char *name = equals ? equals + 1 : item;
+        bool used = false;
+        if (equals)
+            *equals = '\0';
+        for (int c = 1; c < RCMI_COLLECTIVES; c++) {
+            const struct rcmi_algorithm *algorithm;
+            if (equals && strcmp(item, rcmi_collective_name((enum rcm_collective)c)) != 0)
+                continue;
+            rcm_status status =
+                rcmi_algorithm_find((enum rcm_collective)c, name, &comm->shape, &algorithm);
+            if (status != RCM_OK && equals)
+                return rcmi_fail_context("RINGCOMM_ALGORITHM");
+            if (status != RCM_OK)
+                continue;
+            comm->forced[c] = algorithm->name;
+            used = true;
+        }
+        if (!used)
+            return rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_ALGORITHM names %s, which is no %s", item,
+                             equals ? "collective" : "algorithm that fits these ranks");
+    }
+    return RCM_OK;
+}
+
+/* How many ranks share CPUs is known only now. */
+static void world_share_cpus(const rcm_comm *comm) {
+    struct rcmi_engine *engine = comm->engine;
+    engine->cpu_sharers = comm->ranks_per_cpu <= 1 ? 1 : comm->local_size;
+    engine->budget = rcmi_pause_budget(engine->cpu_sharers);
+    rcmi_node_set_protocols(engine->node, &engine->protocols,
+                            engine->cpu_sharers > 1 ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY);
+}
+
+/* Every rank is itself. */
+static rcm_status world_members(rcm_comm *comm) {
+    comm->world_rank = calloc((size_t)comm->size, sizeof(*comm->world_rank));
+    if (!comm->world_rank)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", comm->size);
+    for (int r = 0; r < comm->size; r++)
+        comm->world_rank[r] = r;
+    return RCM_OK;
+}
+
+rcm_status rcmi_comm_make_world(struct rcmi_engine *engine,
+                                const struct rcmi_comm_settings *settings, rcm_comm **ret_comm) {
+    rcm_comm *comm = rcmi_comm_new();
+    if (!comm)
+        return RCM_ERR_NOMEM;
+    comm->engine = engine;
+    rcmi_engine_hold(engine);
+    comm->rank = engine->rank;
+    comm->size = engine->nranks;
+    comm->epoch = settings->epoch;
+    comm->timeout_ms = settings->timeout_ms;
+    comm->warn_after_ns = settings->warn_after_ns;
+    comm->slot_bytes = settings->slot_bytes;
+    comm->slots = settings->slots;
+    rcm_status status = world_members(comm);
+    if (status == RCM_OK)
+        status = comm_shape(comm);
+    if (status == RCM_OK) {
+        world_share_cpus(comm);
+        status = world_forced(comm, settings->algorithm);
+    }
+    if (status != RCM_OK) {
+        rcmi_comm_retire(comm);
+        return status;
+    }
+    *ret_comm = comm;
+    return RCM_OK;
+}
+
 /* ---- Deriving ------------------------------------------------------------------------------ */
 
-/* Algorithms asked for by name stay, as far as they can run these ranks. */
+/* Algorithms forced by name stay, as far as they can run these ranks. */
 static void derive_forced(rcm_comm *comm, const rcm_comm *parent) {
     for (int c = 1; c < RCMI_COLLECTIVES; c++) {
         const struct rcmi_algorithm *algorithm;
@@ -243,7 +316,7 @@ static rcm_status derive_members(rcm_comm *comm, const rcm_comm *parent, const i
                : rcmi_fail(RCM_ERR_INVALID, 0, "rank %d is not among the members", parent->rank);
 }
 
-/* Members that were lost before anybody could tell this communicator. */
+/* Members that were lost before this communicator could be told. */
 static void derive_check_lost(rcm_comm *comm) {
     char who[RCMI_WHO_TEXT];
     for (int r = 0; r < comm->size; r++) {
@@ -256,8 +329,12 @@ static void derive_check_lost(rcm_comm *comm) {
     }
 }
 
-rcm_status rcmi_comm_derive(rcm_comm *parent, uint32_t epoch, const int *members, int nmembers,
-                            rcm_comm **ret_comm) {
+/* Makes a communicator of these ranks of parent, in this order, on parent's engine; this rank must
+ * be among them. All of them call it with the same members and the same epoch, which no other
+ * communicator of theirs has. No messages. One of which a member is lost already comes out failed.
+ */
+static rcm_status comm_derive(rcm_comm *parent, uint32_t epoch, const int *members, int nmembers,
+                              rcm_comm **ret_comm) {
     rcm_comm *comm = rcmi_comm_new();
     if (!comm)
         return RCM_ERR_NOMEM;
@@ -271,7 +348,7 @@ rcm_status rcmi_comm_derive(rcm_comm *parent, uint32_t epoch, const int *members
     comm->slots = parent->slots;
     rcm_status status = derive_members(comm, parent, members);
     if (status == RCM_OK)
-        status = rcmi_comm_shape(comm);
+        status = comm_shape(comm);
     if (status == RCM_OK) {
         derive_forced(comm, parent);
         status = rcmi_comm_equip(comm);
@@ -283,4 +360,58 @@ rcm_status rcmi_comm_derive(rcm_comm *parent, uint32_t epoch, const int *members
     derive_check_lost(comm);
     *ret_comm = comm;
     return RCM_OK;
+}
+
+/* ---- Shrinking ---------------------------------------------------------------------------- */
+
+static rcm_status shrink_check(const rcm_comm *comm, rcm_comm **ret_comm) {
+    struct rcmi_engine *engine;
+    if (comm && !ret_comm)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "ret_comm is NULL");
+    return rcmi_comm_own(comm, &engine);
+}
+
+/* The ranks that do not know of a failure yet would not come. */
+static void shrink_end_parent(rcm_comm *comm) {
+    rcmi_fail_origin(RCM_ERR_ABORTED, comm->rank, "rank %d shrinks the communicator", comm->rank);
+    rcmi_comm_fail(comm, NULL);
+}
+
+/* All members have agreed, so a rank that cannot come along must tell the others. */
+static rcm_status shrink_derive(rcm_comm *parent, uint32_t epoch, const int *members, int nmembers,
+                                rcm_comm **ret_comm) {
+    rcm_status status = comm_derive(parent, epoch, members, nmembers, ret_comm);
+    if (status == RCM_OK)
+        return RCM_OK;
+    int rank = 0;
+    while (rank < nmembers && members[rank] != parent->rank)
+        rank++;
+    rcmi_fail_context("rank %d cannot make the communicator of the survivors", rank);
+    rcmi_engine_revoke(parent->engine, epoch, rank);
+    return status;
+}
+
+rcm_status rcm_comm_shrink(rcm_comm *comm, const struct rcm_call *call, rcm_comm **ret_comm) {
+    uint32_t epoch;
+    int nmembers;
+    struct rcm_call room;
+    rcm_status status = shrink_check(comm, ret_comm);
+    if (status == RCM_OK)
+        status = rcmi_call_in(&call, &room);
+    if (status != RCM_OK)
+        return status;
+    const rcmi_deadline deadline =
+        rcmi_deadline_in(call && call->timeout_ms ? call->timeout_ms : comm->timeout_ms);
+    int *members = calloc((size_t)comm->size, sizeof(*members));
+    if (!members)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", comm->size);
+    shrink_end_parent(comm);
+    status = rcmi_comm_settle(comm, rcmi_deadline_in(SETTLE_MS));
+    if (status == RCM_OK)
+        status = rcmi_agree(comm->engine->agreements, &comm->members, &comm->agreements, deadline,
+                            members, &nmembers, &epoch);
+    if (status == RCM_OK)
+        status = shrink_derive(comm, epoch, members, nmembers, ret_comm);
+    free(members);
+    return status;
 }

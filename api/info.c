@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the library can say of itself: transports, constants by which a way is chosen, algorithms.
  * Settings: base/settings.c. */
-#include "comm.h"
+#include "error.h"
+#include "plan.h"
 #include "settings.h"
+#include "sized.h"
+#include "transport.h"
 
 /* For two ranks, with this process's settings; one that is not valid is rcm_init's to refuse. */
 static struct rcmi_need info_need(void) {

@@ -2,40 +2,26 @@
 /*
  * rcm_init: from nothing to a communicator of all ranks.
  *
- *   1. who am I, where is the store             rendezvous/ (options, environment)
- *   2. open the store; claim the rank's number in it; rank 0 names the job
+ *   1. find this rank, and where the store is   rendezvous/ (options, environment)
+ *   2. open the store; join in it as this rank; rank 0 names the job
  *   3. make the node: listening sockets, shared memory, the engine's thread
  *   4. publish and collect: address and the settings that must be equal
  *   5. check that each pair has a transport; group the ranks by host and shared memory
  *   6. answer peers; links are made when first used
  */
 #include "auth.h"
-#include "comm.h"
+#include "engine.h"
+#include "exchange.h"
+#include "group.h"
 #include "log.h"
-#include "page.h"
-#include "process.h"
 #include "settings.h"
-#include "wire_version.h"
+#include "sized.h"
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define SETTINGS_TEXT 256
-
-/* What each rank publishes; behind it stand rank 0's protocols as text, which count for all, then
- * the address of the rank's node. */
-struct published {
-    char head[RCMI_WIRE_HEAD];    /* comes first in every version */
-    char settings[SETTINGS_TEXT]; /* must be equal on all ranks; padded with NULs */
-    struct rcmi_cpus cpus;        /* that it may use */
-    uint32_t protocols_len;       /* with the NUL; 0 of other ranks */
-    uint8_t reads_others;         /* may it get from other processes' memory? */
-    uint8_t reserved[3];
-};
 
 /* What rcm_init gathers on its way. */
 struct init {
@@ -50,10 +36,9 @@ struct init {
     int64_t slots, slot_bytes;
     int64_t timeout_ms, warn_after_s;
     rcmi_deadline deadline;
-    struct rcmi_cpus *cpus; /* by rank, until the engine has them */
-    bool all_read_others;
+    struct rcmi_engine *engine; /* a reference of rcm_init's own */
     bool agreed; /* what is found now, all ranks find: they have exchanged what it is found in */
-    char settings[SETTINGS_TEXT]; /* what must be equal on all ranks, as text */
+    char settings[RCMI_SETTINGS_TEXT]; /* what must be equal on all ranks, as text */
 };
 
 /* ---- Settings ------------------------------------------------------------------------------ */
@@ -118,8 +103,8 @@ static rcm_status init_settings(struct init *init) {
 
 /* ---- Store --------------------------------------------------------------------------------- */
 
-/* A store that closes its connections while ranks join: whose it was says more than a descriptor.
- */
+/* A store that closes its connections while ranks join: the rank that served it explains more than
+ * a descriptor. */
 static rcm_status init_explain(const struct init *init, rcm_status status) {
     if (status != RCM_ERR_PEER || (init->options && init->options->store) ||
         !init->launch.rank_0_serves || init->launch.rank == 0 || rcmi_last_error()->origin >= 0)
@@ -143,193 +128,14 @@ static rcm_status init_store(struct init *init) {
     return init_explain(init, status);
 }
 
-/* ---- Exchange ------------------------------------------------------------------------------ */
-
-/* Names the first setting in which two ranks differ, the lower rank first: both texts are the same
- * NAME=VALUE, unless their versions differ. */
-static rcm_status settings_differ(const char *theirs, int rank, const char *ours, int own_rank) {
-    const bool before = rank < own_rank;
-    size_t word = 0;
-    for (size_t i = 0; theirs[i] && theirs[i] == ours[i]; i++)
-        if (theirs[i] == ' ' && memchr(theirs + i + 1, '=', strcspn(theirs + i + 1, " ")))
-            word = i + 1;
-    const char *first = (before ? theirs : ours) + word, *second = (before ? ours : theirs) + word;
-    return rcmi_fail_origin(RCM_ERR_MISMATCH, rank,
-                            "settings differ: %.*s on rank %d, %.*s on rank %d",
-                            (int)strcspn(first, " "), first, before ? rank : own_rank,
-                            (int)strcspn(second, " "), second, before ? own_rank : rank);
-}
-
-static rcm_status init_look(void *arg) {
-    const struct init *init = arg;
-    return rcmi_join_look(init->store, &init->launch, &init->join);
-}
-
-/* What this rank publishes. Free with free. */
-static rcm_status published_make(const struct init *init, const void *address, size_t len,
-                                 char **ret_bytes, size_t *ret_len) {
-    struct rcmi_protocols protocols;
-    char reason[160], text[RCMI_PROTOCOLS_TEXT] = "";
-    if (init->launch.rank == 0) { /* a file that others name need not be theirs */
-        const rcm_status status = rcmi_protocols_local(&protocols);
-        if (status != RCM_OK)
-            return status;
-        rcmi_protocols_write(&protocols, text);
-    }
-    const size_t text_len = init->launch.rank == 0 ? strlen(text) + 1 : 0;
-    struct published *mine = calloc(1, sizeof(*mine) + text_len + len);
-    if (!mine)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for this rank's address");
-    rcmi_wire_head(mine->head);
-    memcpy(mine->settings, init->settings, SETTINGS_TEXT);
-    /* Beyond 1,024 CPUs this fails and the mask stays empty: then ranks do not spin. */
-    (void)sched_getaffinity(0, sizeof(mine->cpus), (cpu_set_t *)(void *)&mine->cpus);
-    mine->protocols_len = (uint32_t)text_len;
-    mine->reads_others = rcmi_process_reads_others(reason, sizeof(reason));
-    if (!mine->reads_others)
-        rcmi_log(RCMI_LOG_INFO, "large messages go by shared slots: %s", reason);
-    memcpy(mine + 1, text, text_len);
-    memcpy((char *)(mine + 1) + text_len, address, len);
-    *ret_bytes = (char *)mine;
-    *ret_len = sizeof(*mine) + text_len + len;
-    return RCM_OK;
-}
-
-/* Takes in what rank r published, and leaves its address in the blob. */
-static rcm_status published_take(struct init *init, rcm_comm *comm, int r, struct rcm_blob *blob) {
-    struct published said = {.protocols_len = 0};
-    char *text = (char *)blob->data + sizeof(said);
-    if (blob->len > sizeof(said))
-        memcpy(&said, blob->data, sizeof(said));
-    if (blob->len <= sizeof(said) || said.protocols_len >= blob->len - sizeof(said))
-        return rcmi_fail_origin(RCM_ERR_PROTOCOL, r, "rank %d published only %zu bytes", r,
-                                blob->len);
-    said.settings[SETTINGS_TEXT - 1] = '\0';
-    init->cpus[r] = said.cpus;
-    init->all_read_others = init->all_read_others && said.reads_others;
-    if (strcmp(said.settings, init->settings) != 0)
-        return settings_differ(said.settings, r, init->settings, comm->rank);
-    if (r == 0) {
-        if (said.protocols_len == 0 || text[said.protocols_len - 1] != '\0')
-            return rcmi_fail_origin(RCM_ERR_PROTOCOL, r, "rank 0 published no protocols");
-        const rcm_status status = rcmi_protocols_read(text, "rank 0", &comm->engine->protocols);
-        if (status != RCM_OK)
-            return status;
-    }
-    blob->len -= sizeof(said) + said.protocols_len;
-    memmove(blob->data, text + said.protocols_len, blob->len);
-    return RCM_OK;
-}
-
-static rcm_status init_exchange(struct init *init, rcm_comm *comm) {
-    const void *address;
-    size_t len;
-    rcmi_node_address(comm->engine->node, &address, &len);
-    struct rcm_blob *all = calloc((size_t)comm->size, sizeof(*all));
-    char *mine = NULL;
-    init->cpus = calloc((size_t)comm->size, sizeof(*init->cpus));
-    rcm_status status = RCM_OK;
-    if (!all || !init->cpus)
-        status = rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the addresses of %d ranks", comm->size);
-    if (status == RCM_OK)
-        status = published_make(init, address, len, &mine, &len);
-    if (status != RCM_OK) {
-        free(all);
-        return status;
-    }
-    char scope[80];
-    snprintf(scope, sizeof(scope), "%s/rank", init->join.scope);
-    const struct rcmi_look look = {init_look, init};
-    status = rcmi_exchange(init->store, scope, comm->rank, comm->size, mine, len, init->deadline,
-                           &look, all);
-    free(mine);
-    if (status != RCM_OK) {
-        free(all);
-        return status;
-    }
-    init->agreed = true;
-    init->all_read_others = true;
-    for (int r = 0; r < comm->size && status == RCM_OK; r++)
-        status = rcmi_wire_head_check(all[r].data, all[r].len, r, comm->rank);
-    for (int r = 0; r < comm->size && status == RCM_OK; r++)
-        status = published_take(init, comm, r, &all[r]);
-    if (!init->all_read_others)
-        rcmi_protocols_forbid_get(&comm->engine->protocols);
-    struct rcmi_address_book *book = NULL;
-    if (status == RCM_OK)
-        status = rcmi_book_create(all, comm->size, &book);
-    if (status != RCM_OK) {
-        for (int r = 0; r < comm->size; r++)
-            free(all[r].data);
-        free(all);
-        return status;
-    }
-    comm->engine->book = book;
-    return RCM_OK;
-}
-
 static rcm_status engine_lookup(void *arg, int peer, const void **ret_blob, size_t *ret_len) {
     struct rcmi_engine *engine = arg;
     return rcmi_book_lookup(engine->book, peer, ret_blob, ret_len);
 }
 
-/* ---- Shape --------------------------------------------------------------------------------- */
-
-/* The communicator of all: every rank is itself. */
-static rcm_status init_shape(struct init *init, rcm_comm *comm) {
-    comm->world_rank = calloc((size_t)comm->size, sizeof(*comm->world_rank));
-    if (!comm->world_rank)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", comm->size);
-    for (int r = 0; r < comm->size; r++)
-        comm->world_rank[r] = r;
-    comm->engine->cpus = init->cpus;
-    init->cpus = NULL;
-    rcm_status status = rcmi_comm_shape(comm);
-    if (status == RCM_OK) {
-        comm->engine->cpu_sharers = comm->ranks_per_cpu <= 1 ? 1 : comm->local_size;
-        comm->engine->budget = rcmi_pause_budget(comm->engine->cpu_sharers);
-        rcmi_node_set_protocols(comm->engine->node, &comm->engine->protocols,
-                                comm->engine->cpu_sharers > 1 ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY);
-    }
-    return status;
-}
-
-/* "ring", or "all_reduce=ring,broadcast=chain": which algorithm where none is named in the call. */
-static rcm_status init_forced(rcm_comm *comm, const char *text) {
-    char *save = NULL;
-    comm->forced_text = strdup(text);
-    if (!comm->forced_text)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for RINGCOMM_ALGORITHM");
-    for (char *item = strtok_r(comm->forced_text, ",", &save); item;
-         item = strtok_r(NULL, ",", &save)) {
-        char *equals = strchr(item, '=');
-        const char *name = equals ? equals + 1 : item;
-        bool used = false;
-        if (equals)
-            *equals = '\0';
-        for (int c = 1; c < RCMI_COLLECTIVES; c++) {
-            const struct rcmi_algorithm *algorithm;
-            if (equals && strcmp(item, rcmi_collective_name((enum rcm_collective)c)) != 0)
-                continue;
-            rcm_status status =
-                rcmi_algorithm_find((enum rcm_collective)c, name, &comm->shape, &algorithm);
-            if (status != RCM_OK && equals)
-                return rcmi_fail_context("RINGCOMM_ALGORITHM");
-            if (status != RCM_OK)
-                continue;
-            comm->forced[c] = algorithm->name;
-            used = true;
-        }
-        if (!used)
-            return rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_ALGORITHM names %s, which is no %s", item,
-                             equals ? "collective" : "algorithm that fits these ranks");
-    }
-    return RCM_OK;
-}
-
 /* ---- Putting it together ------------------------------------------------------------------- */
 
-static rcm_status init_engine(const struct init *init, rcm_comm *comm) {
+static rcm_status init_engine(struct init *init) {
     struct rcmi_node_config config = {
         .rank = init->launch.rank,
         .nranks = init->launch.world_size,
@@ -343,11 +149,12 @@ static rcm_status init_engine(const struct init *init, rcm_comm *comm) {
         .slots = (uint32_t)init->slots,
         .lookup = engine_lookup,
     };
-    return rcmi_engine_create(&config, &comm->engine);
+    return rcmi_engine_create(&config, &init->engine);
 }
 
 /* The store is the engine's from here, to be closed with it. */
-static void init_hand_over_store(struct init *init, struct rcmi_engine *engine) {
+static void init_hand_over_store(struct init *init) {
+    struct rcmi_engine *engine = init->engine;
     engine->join = init->join;
     if (!init->owns_store)
         return;
@@ -356,35 +163,40 @@ static void init_hand_over_store(struct init *init, struct rcmi_engine *engine) 
     init->owns_store = false;
 }
 
-static rcm_status init_comm(struct init *init, rcm_comm *comm) {
-    comm->rank = init->launch.rank;
-    comm->size = init->launch.world_size;
-    comm->timeout_ms = init->timeout_ms;
-    comm->warn_after_ns = init->warn_after_s * 1000000000;
-    comm->slot_bytes = (size_t)init->slot_bytes;
-    comm->slots = (uint32_t)init->slots;
-    comm->epoch = (uint32_t)(init->join.job ^ init->join.job >> 32);
-    rcm_status status = init_engine(init, comm);
-    if (status == RCM_OK) {
-        init_hand_over_store(init, comm->engine);
-        status = rcmi_node_attend(comm->engine->node);
-    }
-    if (status == RCM_OK)
-        status = init_explain(init, init_exchange(init, comm));
-    if (status == RCM_OK)
-        status = rcmi_node_check_pairs(comm->engine->node);
-    if (status == RCM_OK)
-        status = init_shape(init, comm);
+/* From an engine alone to one that knows all other ranks. */
+static rcm_status init_meet(struct init *init) {
+    rcm_status status = init_engine(init);
     if (status != RCM_OK)
         return status;
+    init_hand_over_store(init);
+    const struct rcmi_exchange_config exchange = {.engine = init->engine,
+                                                  .store = init->store,
+                                                  .launch = &init->launch,
+                                                  .settings = init->settings,
+                                                  .deadline = init->deadline};
+    status = rcmi_node_attend(init->engine->node);
+    if (status == RCM_OK)
+        status = init_explain(init, rcmi_engine_exchange(&exchange, &init->agreed));
+    return status == RCM_OK ? rcmi_node_check_pairs(init->engine->node) : status;
+}
+
+static rcm_status init_comm(struct init *init, rcm_comm **ret_comm) {
     const struct rcm_init_options *o = init->options;
-    status =
-        init_forced(comm, o && o->algorithm ? o->algorithm : rcmi_setting("RINGCOMM_ALGORITHM"));
+    const struct rcmi_comm_settings settings = {
+        .epoch = (uint32_t)(init->join.job ^ init->join.job >> 32),
+        .timeout_ms = init->timeout_ms,
+        .warn_after_ns = init->warn_after_s * 1000000000,
+        .slot_bytes = (size_t)init->slot_bytes,
+        .slots = (uint32_t)init->slots,
+        .algorithm = o && o->algorithm ? o->algorithm : rcmi_setting("RINGCOMM_ALGORITHM")};
+    rcm_status status = init_meet(init);
+    if (status == RCM_OK)
+        status = rcmi_comm_make_world(init->engine, &settings, ret_comm);
     if (status != RCM_OK)
         return status;
     init->agreed = false;
-    status = rcmi_comm_equip(comm);
-    return status == RCM_OK ? rcmi_node_start(comm->engine->node) : status;
+    status = rcmi_comm_equip(*ret_comm);
+    return status == RCM_OK ? rcmi_node_start(init->engine->node) : status;
 }
 
 static rcm_status init_check(const struct rcm_init_options *options) {
@@ -400,7 +212,7 @@ static rcm_status init_check(const struct rcm_init_options *options) {
     return RCM_OK;
 }
 
-/* With the thread's error, which stays: tells the others, takes leave of the store. */
+/* With the thread's error, which stays: makes the others fail too, and leaves the store. */
 static void init_give_up(struct init *init, rcm_comm *comm, rcm_status status) {
     const bool own_store = !init->options || !init->options->store;
     struct rcmi_error cause = *rcmi_last_error();
@@ -409,8 +221,10 @@ static void init_give_up(struct init *init, rcm_comm *comm, rcm_status status) {
     if (init->store && own_store && status == RCM_ERR_CONFIG) /* two jobs on it, perhaps */
         rcmi_store_keep(init->store);
     if (init->agreed)
-        rcmi_engine_leave_refused(comm->engine);
+        rcmi_engine_leave_refused(init->engine);
     rcmi_comm_retire(comm);
+    rcmi_engine_release(init->engine);
+    init->engine = NULL;
     if (init->owns_store)
         rcm_store_close(init->store);
     *rcmi_last_error() = cause;
@@ -432,18 +246,17 @@ static rcm_status init_by(const struct rcm_init_options *options, rcm_comm **ret
              init.launch.origin);
     if (status == RCM_OK)
         status = init_store(&init);
-    if (status == RCM_OK && !(comm = rcmi_comm_new()))
-        status = RCM_ERR_NOMEM;
     if (status == RCM_OK)
-        status = init_comm(&init, comm);
-    /* A store that is not ours is not seen again: who comes next there is no affair of ours. */
+        status = init_comm(&init, &comm);
+    /* A store that is not ours is not seen again: ranks that come next there do not matter.
+     */
     if (status == RCM_OK && !own_store)
-        status = rcmi_join_leave(init.store, &comm->engine->join);
+        status = rcmi_join_leave(init.store, &init.engine->join);
     if (status == RCM_OK)
         *ret_comm = comm;
     else
         init_give_up(&init, comm, status);
-    free(init.cpus);
+    rcmi_engine_release(init.engine);
     free(init.secret);
     rcmi_launch_fini(&init.launch);
     return status;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How a process takes leave, with its last communicator: farewells on all links, then the store,
- * where the rank that serves it waits until the others have left. Who dies before is named: a
- * linked rank by the end of its link (engine.c), and by the rank that serves the store also one
+ * where the rank that serves it waits until the others have left. A rank that dies before is named:
+ * a linked one by the end of its link (engine.c), and by the rank that serves the store also one
  * that has said farewell, or never had a link.
  */
-#include "comm.h"
+#include "engine.h"
 #include "log.h"
 #include <stdio.h>
 
 #define STORE_MS  5000 /* for taking leave of the store */
-#define ORPHAN_MS 500  /* the same, when who served it may be dead */
+#define ORPHAN_MS 500  /* the same, when the rank that serves it may be dead */
 #define LEAVE_MS  5000 /* for farewells, where something had failed before */
-#define DRAIN_MS  300  /* for telling others why, before we are gone */
+#define DRAIN_MS  300  /* for telling others why, before this process is gone */
 #define LOOK_MS   100  /* between looks whether those that are waited for still live */
 #define PROBE_MS  200
 
@@ -36,9 +36,9 @@ static rcm_status gone_wait(const struct rcmi_engine *engine, int rank, int64_t 
     return rcm_store_wait(engine->store, keys, 1, timeout_ms);
 }
 
-static bool has_rank(const rcm_comm *comm, int world) {
-    for (int r = 0; comm && r < comm->size; r++)
-        if (comm->world_rank[r] == world)
+static bool has_rank(const struct rcmi_leaving *last, int world) {
+    for (int r = 0; last && r < last->members->size; r++)
+        if (last->members->world_rank[r] == world)
             return true;
     return false;
 }
@@ -52,61 +52,61 @@ static bool process_is_over(const struct rcmi_engine *engine, int rank) {
 
 /* Ended first, then not found in the store: so it had not left. */
 static bool died_before_gone(const struct rcmi_engine *engine, int rank) {
-    return rank != engine->rank && engine->parted[rank] && process_is_over(engine, rank) &&
+    return rank != engine->rank && engine->awaited[rank] && process_is_over(engine, rank) &&
            gone_wait(engine, rank, 0) == RCM_ERR_TIMEOUT;
 }
 
-/* The dead are not waited for; if they are comm's, it fails. Without a book nobody can be looked
- * at.
- */
-static void gone_look(struct rcmi_engine *engine, rcm_comm *comm) {
+/* The dead are not waited for; if they are the last communicator's, it fails. Without a book no
+ * process can be looked at. */
+static void gone_look(struct rcmi_engine *engine, const struct rcmi_leaving *last) {
     char who[128];
     for (int r = 0; engine->book && r < engine->nranks; r++) {
         if (!died_before_gone(engine, r))
             continue;
-        engine->parted[r] = false;
-        if (!has_rank(comm, r))
+        engine->awaited[r] = false;
+        if (!has_rank(last, r))
             continue;
         rcmi_fail_peer(RCM_ERR_PEER, r, "lost %s: it ended before it had left the store",
                        rcmi_book_describe(engine->book, r, who));
-        rcmi_comm_fail(comm, NULL);
+        last->fail(last->arg);
     }
 }
 
-static bool has_failed(const rcm_comm *comm) {
-    return comm && atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK;
+static bool has_failed(const struct rcmi_leaving *last) {
+    return last && atomic_load_explicit(last->failed, memory_order_acquire) != RCM_OK;
 }
 
-static rcm_status gone_await(struct rcmi_engine *engine, rcm_comm *comm, int rank) {
+static rcm_status gone_await(struct rcmi_engine *engine, const struct rcmi_leaving *last,
+                             int rank) {
     const rcmi_deadline deadline = rcmi_deadline_in(STORE_MS);
     rcm_status status = RCM_OK;
-    while (engine->parted[rank] && !has_failed(comm)) {
+    while (engine->awaited[rank] && !has_failed(last)) {
         status = gone_wait(engine, rank, LOOK_MS);
         if (status != RCM_ERR_TIMEOUT || rcmi_deadline_passed(deadline))
             return status;
-        gone_look(engine, comm);
+        gone_look(engine, last);
     }
     return RCM_OK;
 }
 
 /* Of interest are those that took part in an orderly end. */
-static rcm_status gone_await_all(struct rcmi_engine *engine, rcm_comm *comm) {
+static rcm_status gone_await_all(struct rcmi_engine *engine, const struct rcmi_leaving *last) {
     rcm_status status = RCM_OK;
     for (int r = 0; r < engine->nranks && status == RCM_OK; r++)
         if (r != engine->rank)
-            status = gone_await(engine, comm, r);
+            status = gone_await(engine, last, r);
     return status;
 }
 
 /* The rank that serves the store leaves last, if it lives. */
-static void engine_leave_store(struct rcmi_engine *engine, rcm_comm *comm) {
+static void engine_leave_store(struct rcmi_engine *engine, const struct rcmi_leaving *last) {
     if (!engine->store)
         return;
-    const int64_t patience = rcmi_store_patience(engine->parted[0] ? STORE_MS : ORPHAN_MS);
+    const int64_t patience = rcmi_store_patience(engine->awaited[0] ? STORE_MS : ORPHAN_MS);
     rcm_status status = rcmi_join_leave(engine->store, &engine->join);
     if (status == RCM_OK && engine->serves_store)
-        status = gone_await_all(engine, comm);
-    else if (status == RCM_OK && engine->parted[0])
+        status = gone_await_all(engine, last);
+    else if (status == RCM_OK && engine->awaited[0])
         status = gone_say(engine);
     if (status != RCM_OK)
         rcmi_log(RCMI_LOG_INFO, "store: %s", rcm_last_error());
@@ -115,27 +115,28 @@ static void engine_leave_store(struct rcmi_engine *engine, rcm_comm *comm) {
 
 void rcmi_engine_leave_refused(struct rcmi_engine *engine) {
     for (int r = 0; r < engine->nranks; r++)
-        engine->parted[r] = true;
+        engine->awaited[r] = true;
     engine_leave_store(engine, NULL);
 }
 
 /* ---- Farewells ----------------------------------------------------------------------------- */
 
-rcm_status rcmi_engine_leave(struct rcmi_engine *engine, rcm_comm *comm, rcmi_deadline deadline) {
+rcm_status rcmi_engine_leave(struct rcmi_engine *engine, const struct rcmi_leaving *last,
+                             rcmi_deadline deadline) {
     engine->left = true;
     for (int r = 0; r < engine->nranks; r++)
-        if (!engine->parted[r])
+        if (!engine->awaited[r])
             rcmi_node_excuse(engine->node, r);
-    rcm_status status = rcmi_node_farewell(engine->node, deadline, comm ? &comm->failed : NULL);
-    if (status == RCM_OK && !has_failed(comm))
-        engine_leave_store(engine, comm);
+    rcm_status status = rcmi_node_farewell(engine->node, deadline, last ? last->failed : NULL);
+    if (status == RCM_OK && !has_failed(last))
+        engine_leave_store(engine, last);
     return status;
 }
 
 void rcmi_engine_end(struct rcmi_engine *engine) {
     bool orderly = false;
     for (int r = 0; r < engine->nranks; r++)
-        orderly = orderly || engine->parted[r];
+        orderly = orderly || engine->awaited[r];
     if (orderly && !engine->left)
         (void)rcmi_engine_leave(engine, NULL, rcmi_deadline_in(LEAVE_MS));
     rcmi_node_drain(engine->node, rcmi_deadline_in(DRAIN_MS));

@@ -1,13 +1,64 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The front doors of point to point: arguments are checked here, once. What follows is in
- * transfer.c. */
+/*
+ * Point to point: the front doors, where arguments are checked, once, and the short way.
+ *
+ * The short way: a blocking send or receive of a small message, done by its caller at once and
+ * without a work, where nothing else of the communicator is unfinished and the channel is ready.
+ *
+ * Not here: works of messages (transfer.c); matching (p2p/); waiting for long. A receiver looks for
+ * some microseconds or yields a few times, and only where the message comes without its doing
+ * anything for it; then the long way begins, with its deadlines, reports and sleep.
+ */
 #include "comm.h"
+#include "drive.h"
+#include "p2p.h"
+
+enum { LOOKS_MAX = 2048 };
+
+/* ---- The short way -------------------------------------------------------------------------- */
+
+static rcm_status send_now(rcm_comm *comm, int peer, uint64_t tag, const void *buffer,
+                           size_t bytes) {
+    const struct rcmi_mem mem = rcmi_mem_host(buffer, bytes);
+    if (!rcmi_comm_take(comm))
+        return RCM_AGAIN;
+    const rcm_status status = rcmi_endpoint_send_now(rcmi_p2p_endpoint(comm->p2p, peer), tag, &mem);
+    rcmi_comm_give(comm);
+    return status;
+}
+
+/* Looks for a while, if the message comes by itself. */
+static rcm_status receive_soon(rcm_comm *comm, struct rcmi_endpoint *endpoint, uint64_t tag,
+                               const struct rcmi_mem *mem) {
+    rcm_status status = rcmi_endpoint_receive_now(endpoint, tag, mem);
+    if (status != RCM_PENDING || !rcmi_endpoint_shares_memory(endpoint))
+        return status == RCM_PENDING ? RCM_AGAIN : status;
+    struct rcmi_pause pause = comm->engine->budget;
+    for (int looks = 0; looks < LOOKS_MAX && status == RCM_PENDING; looks++) {
+        if (!rcmi_caller_pauses(&comm->engine->budget, &pause))
+            break;
+        status = rcmi_endpoint_receive_now(endpoint, tag, mem);
+    }
+    return status == RCM_PENDING ? RCM_AGAIN : status;
+}
+
+static rcm_status receive_now(rcm_comm *comm, int peer, uint64_t tag, void *buffer,
+                              size_t capacity) {
+    const struct rcmi_mem mem = rcmi_mem_host(buffer, capacity);
+    if (!rcmi_comm_take(comm))
+        return RCM_AGAIN;
+    struct rcmi_endpoint *endpoint = rcmi_p2p_endpoint_for_receive(comm->p2p, peer);
+    const rcm_status status = endpoint ? receive_soon(comm, endpoint, tag, &mem) : RCM_AGAIN;
+    rcmi_comm_give(comm);
+    return status;
+}
+
+/* ---- The front doors ------------------------------------------------------------------------ */
 
 static bool transfer_now(rcm_comm *comm, enum rcmi_work_kind kind, void *buffer, size_t bytes,
                          int peer, uint64_t tag) {
-    const rcm_status status = kind == RCMI_WORK_SEND
-                                  ? rcmi_send_now(comm, peer, tag, buffer, bytes)
-                                  : rcmi_receive_now(comm, peer, tag, buffer, bytes);
+    const rcm_status status = kind == RCMI_WORK_SEND ? send_now(comm, peer, tag, buffer, bytes)
+                                                     : receive_now(comm, peer, tag, buffer, bytes);
     return status == RCM_OK;
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A collective as the user called it, between the front doors: collective.c issues it, and has the
- * doors whose speed counts most; collective_blocks.c has the other ones.
+ * A collective as the user called it, between the front doors: request.c checks it; collective.c
+ * issues it, and has the doors whose speed counts most; collective_blocks.c has the other ones.
  */
 #ifndef RCMI_REQUEST_H
 #define RCMI_REQUEST_H
 
-#include "comm.h"
 #include "error.h"
+#include "ringcomm.h"
 
 /* (What stands beside each other in struct rcmi_called does not here: compilers would compare it at
  * once, and a load of what was just stored in two parts takes long.) */
@@ -26,14 +26,16 @@ struct rcmi_request {
 /* count elements in each of `blocks` blocks. */
 rcm_status rcmi_check_vector(size_t count, rcm_dtype dtype, uint32_t blocks);
 rcm_status rcmi_check_op(rcm_op op);
-rcm_status rcmi_check_root(const rcm_comm *comm, int root);
+rcm_status rcmi_check_root(int size, int root);
 static inline rcm_status rcmi_check_buffer(const char *name, const void *buffer, size_t count) {
     if (count > 0 && !buffer)
         return rcmi_fail(RCM_ERR_INVALID, 0, "%s is NULL and count is %zu", name, count);
     return RCM_OK;
 }
 
-/* Of checked arguments, on a communicator that is usable. */
-rcm_status rcmi_request_issue(rcm_comm *comm, struct rcmi_request *request, rcm_work **ret_work);
+/* The arguments of any collective, by its row; of a communicator of `size` ranks. */
+rcm_status rcmi_request_check(const struct rcmi_request *request, int rank, int size);
+/* Checks and issues. */
+rcm_status rcmi_request_call(rcm_comm *comm, struct rcmi_request *request, rcm_work **ret_work);
 
 #endif

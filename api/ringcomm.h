@@ -29,12 +29,12 @@
  *   Every operation ends in (const struct rcm_call *call, rcm_work **ret_work). With ret_work
  *   NULL the call returns when this rank's part is done: its buffers may be reused, its results
  *   are there. Otherwise the call returns at once, the operation goes on in the background
- *   without further calls, and *ret_work is asked with rcm_work_test or rcm_work_wait and given
- *   back with rcm_work_free. Waiting does not free; freeing an unfinished work detaches it: the
- *   operation still runs, nobody is told. A call that fails makes no work.
+ *   without further calls, and *ret_work is tested with rcm_work_test, waited for with
+ *   rcm_work_wait and given back with rcm_work_free. Waiting does not free; freeing an unfinished
+ *   work detaches it: the operation still runs, without a report. A call that fails makes no work.
  *
  * OWNERSHIP
- *   Who creates frees. Buffers stay the caller's; the library reads the send buffer and writes
+ *   The creator frees. Buffers stay the caller's; the library reads the send buffer and writes
  *   the receive buffer until the operation completes, and the caller touches neither before then
  *   (reading the send buffer is fine).
  *
@@ -59,9 +59,9 @@
  *
  * DEADLINES
  *   Every wait has one: rcm_call.timeout_ms, else that of rcm_init, else 30 minutes. When it
- *   passes the operation fails with RCM_ERR_TIMEOUT and the text names who was waited for; one of
- *   the ranks that waited logs (RINGCOMM_LOG, warn) a table of what each rank is doing. Without
- *   progress it logs the same after RINGCOMM_WARN_AFTER seconds, 30 by default.
+ *   passes the operation fails with RCM_ERR_TIMEOUT and the text names the rank that was
+ *   waited for; one of the ranks that waited logs (RINGCOMM_LOG, warn) a table of what each rank is
+ * doing. Without progress it logs the same after RINGCOMM_WARN_AFTER seconds, 30 by default.
  *
  * ERRORS
  *   A wrong argument is RCM_ERR_INVALID; nothing has been sent and the communicator is as before.
@@ -103,12 +103,12 @@
  * FORK
  *   A communicator belongs to the process that made it, and so do its works, its memory of
  *   rcm_mem_alloc and stores: after fork() the child gets RCM_ERR_FORKED from every call that takes
- *   one of them, and nobody hears of it. Exempt are:
+ *   one of them, and no other rank is told. Exempt are:
  *   - rcm_destroy, rcm_work_free and rcm_store_close free the child's copy, in any order, and close
  *     nothing that the child has opened. What the parent's connections and threads had in memory
  *     stays until the child ends.
- *   - rcm_rank, rcm_size, rcm_local_rank, rcm_local_size, rcm_world_rank and rcm_store_url say what
- *     they say in the parent; rcm_comm_algorithm and rcm_comm_transport say "".
+ *   - rcm_rank, rcm_size, rcm_local_rank, rcm_local_size, rcm_world_rank and rcm_store_url return
+ *     what they return in the parent; rcm_comm_algorithm and rcm_comm_transport return "".
  *   Memory of rcm_mem_alloc may be one with the parent's: what the child writes there the parent
  *   reads. Calls that take none of these work in the child as in any process.
  *
@@ -341,7 +341,7 @@ struct rcm_init_options {
  * is RCM_ERR_CONFIG and named in rcm_last_error().
  * Two jobs that meet at one place (MASTER_PORT, a file) are told apart by their ids:
  * RINGCOMM_JOB_ID, any text that is the same on all ranks of a job and no other job's; else the
- * launcher's: TORCHELASTIC_RUN_ID, and where its job has our number of ranks PMIX_NAMESPACE,
+ * launcher's: TORCHELASTIC_RUN_ID, and where its job has as many ranks PMIX_NAMESPACE,
  * PMI_JOBID, or SLURM_JOB_ID and SLURM_STEP_ID. The job whose rank 0 comes first goes on, of the
  * other every rank gets RCM_ERR_CONFIG with both ids (its rank 0, if it would serve the store, the
  * error of a port in use). A rank without an id among ranks with one is an error of all. Without
@@ -351,10 +351,10 @@ struct rcm_init_options {
  * other has come more than a second later. Libraries of different versions on the wire do not work
  * together: RCM_ERR_MISMATCH on all ranks names a rank, its host and both versions. A transport
  * that a rank cannot have, say for a limit of its process, is not used with that rank; where two
- * ranks are left without one, all ranks get RCM_ERR_UNSUPPORTED, which names them. Who has not come
- * after RINGCOMM_WARN_AFTER seconds is logged; a rank of rank 0's machine, or rank 0, that joined
- * and ended before all had is RCM_ERR_PEER. A rank 0 that ended before this process began may have
- * been of an earlier job, which left its store behind: RCM_ERR_CONFIG, saying both.
+ * ranks are left without one, all ranks get RCM_ERR_UNSUPPORTED, which names them. Ranks that have
+ * not come after RINGCOMM_WARN_AFTER seconds are logged; a rank of rank 0's machine, or rank 0,
+ * that joined and ended before all had is RCM_ERR_PEER. A rank 0 that ended before this process
+ * began may have been of an earlier job, which left its store behind: RCM_ERR_CONFIG, saying both.
  *
  * Source of the environment names: torch.distributed's env:// initialisation, torchrun, and the
  * launchers named.
@@ -363,7 +363,7 @@ RCM_CHECKED rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm
 
 /*
  * Ends a communicator. Collective, with the communicator's timeout as deadline: waits for this
- * rank's unfinished operations and for all ranks; after an error or abort it waits for nobody.
+ * rank's unfinished operations and for all ranks; after an error or abort it does not wait.
  * Connections (and the store, where this rank serves it) end with the last communicator that came
  * from the same rcm_init, when all ranks that are connected to this one have taken leave of it; the
  * rank that serves the store waits for all, until they have left that too. A rank of comm that dies
@@ -461,12 +461,12 @@ void rcm_work_free(rcm_work *work);
  *   - comm is ended by it: operations that are still running fail on all ranks (RCM_ERR_ABORTED if
  *     comm had not failed), and what is on its way is dropped. Nothing but rcm_destroy and another
  *     shrink is of use afterwards; destroy may come at any time, also after the new one's, and
- *     waits for nobody.
+ *     does not wait.
  *   - Every survivor gets the same ranks. A rank that dies meanwhile may be among them: then the
  *     new communicator fails like any other, and is shrunk in turn. So a program loops: work,
  *     and when that fails, shrink, destroy the old one, and work on the new one.
  *   - The new one has the settings of comm. Connections that exist are used, others are made when
- *     needed. rcm_world_rank tells who is who.
+ *     needed. rcm_world_rank tells which rank is which.
  *   - RCM_ERR_TIMEOUT: a rank is alive and has not called it; rcm_last_error() names it, the same
  *     one on every rank that called. It may be called again then, by all.
  *   - RCM_ERR_PEER: this rank is alive, but the others hold it for lost (it was stopped or cut off
@@ -656,12 +656,13 @@ struct rcm_protocol_info {
  * the same thread. */
 RCM_CHECKED rcm_status rcm_protocol_at(size_t i, struct rcm_protocol_info *ret_info);
 
-/* Who this process is to rcm_init, as the environment now has it: "rank", "world_size",
- * "local_rank", "local_world_size", "url", where it meets the others, and "job_id". */
+/* The identity that rcm_init would find for this process, as the environment now has it: "rank",
+ * "world_size", "local_rank", "local_world_size", "url", where it meets the others, and "job_id".
+ */
 struct rcm_launch_item {
     const char *name;
     const char *value;  /* "" if not told */
-    const char *origin; /* the variable or launcher that said so: "RANK", "OMPI_COMM_WORLD_SIZE" */
+    const char *origin; /* the variable or launcher that gave it: "RANK", "OMPI_COMM_WORLD_SIZE" */
 };
 /* The i-th of these; RCM_ERR_NOT_FOUND past the last, RCM_ERR_CONFIG where rcm_init would fail with
  * it, with the same sentence. Strings live until the next call by the same thread. */

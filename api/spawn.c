@@ -4,8 +4,11 @@
  * then serves it, so that it forks before it has threads. Each child dies with the parent.
  */
 #include "auth.h"
-#include "comm.h"
+#include "clock.h"
+#include "error.h"
 #include "fd.h"
+#include "rendezvous.h"
+#include "ringcomm.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -166,7 +169,7 @@ static rcm_status spawn_run(struct spawn *spawn, int (*fn)(int, void *), void *a
     }
     struct rcmi_error cause = *rcmi_last_error();
     const int failed_rank = spawn->failed_rank, exit_status = spawn->exit_status;
-    spawn_stop(spawn); /* what ends now was ended by us */
+    spawn_stop(spawn); /* what ends now was ended from here */
     spawn->failed_rank = failed_rank;
     spawn->exit_status = exit_status;
     rcm_store_close(store);

@@ -1,22 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Point to point of a communicator: the works of sends and receives, and their short way.
- *
- * The short way: a blocking send or receive of a small message, done by its caller at once and
- * without a work, where nothing else of the communicator is unfinished and the channel is ready.
- *
- * Not here: matching (p2p/); how messages travel (transport/endpoint.h); waiting for long. A
- * receiver looks for some microseconds or yields a few times, and only where the message comes
- * without its doing anything for it; then the long way begins, with its deadlines, reports and
- * sleep.
+ * Sends and receives of a communicator: works on one side, transfers of p2p/ on the other. Not
+ * here: front doors and the short way (message.c); matching (p2p/); how messages travel
+ * (transport/endpoint.h).
  */
+#include "transfer.h"
 #include "comm.h"
 #include "p2p.h"
-#include "page.h"
-
-enum { LOOKS_MAX = 2048 };
-
-/* ---- Works ---------------------------------------------------------------------------------- */
 
 static struct rcm_work *work_of(struct rcmi_transfer *t) {
     return (struct rcm_work *)((char *)t - offsetof(struct rcm_work, transfer));
@@ -79,49 +69,4 @@ void rcmi_transfers_each(const rcm_comm *comm, bool (*visit)(void *arg, struct r
                          void *arg) {
     struct visit each = {.visit = visit, .arg = arg};
     rcmi_p2p_each(comm->p2p, transfer_visit, &each);
-}
-
-void rcmi_comm_show_transfer(const rcm_comm *comm, const struct rcm_work *work) {
-    if (!work)
-        rcmi_page_show_transfer(comm->page, RCMI_TRANSFER_NONE, NULL, 0);
-    else
-        rcmi_page_show_transfer(
-            comm->page, work->kind == RCMI_WORK_SEND ? RCMI_TRANSFER_SEND : RCMI_TRANSFER_RECV,
-            &work->transfer, work->moved_ns);
-}
-
-/* ---- The short way -------------------------------------------------------------------------- */
-
-rcm_status rcmi_send_now(rcm_comm *comm, int peer, uint64_t tag, const void *buffer, size_t bytes) {
-    const struct rcmi_mem mem = rcmi_mem_host(buffer, bytes);
-    if (!rcmi_comm_take(comm))
-        return RCM_AGAIN;
-    const rcm_status status = rcmi_endpoint_send_now(rcmi_p2p_endpoint(comm->p2p, peer), tag, &mem);
-    rcmi_comm_give(comm);
-    return status;
-}
-
-/* Looks for a while, if the message comes by itself. */
-static rcm_status receive_soon(rcm_comm *comm, struct rcmi_endpoint *endpoint, uint64_t tag,
-                               const struct rcmi_mem *mem) {
-    rcm_status status = rcmi_endpoint_receive_now(endpoint, tag, mem);
-    if (status != RCM_PENDING || !rcmi_endpoint_shares_memory(endpoint))
-        return status == RCM_PENDING ? RCM_AGAIN : status;
-    struct rcmi_pause pause = comm->engine->budget;
-    for (int looks = 0; looks < LOOKS_MAX && status == RCM_PENDING; looks++) {
-        if (!rcmi_caller_pauses(comm, &pause))
-            break;
-        status = rcmi_endpoint_receive_now(endpoint, tag, mem);
-    }
-    return status == RCM_PENDING ? RCM_AGAIN : status;
-}
-
-rcm_status rcmi_receive_now(rcm_comm *comm, int peer, uint64_t tag, void *buffer, size_t capacity) {
-    const struct rcmi_mem mem = rcmi_mem_host(buffer, capacity);
-    if (!rcmi_comm_take(comm))
-        return RCM_AGAIN;
-    struct rcmi_endpoint *endpoint = rcmi_p2p_endpoint_for_receive(comm->p2p, peer);
-    const rcm_status status = endpoint ? receive_soon(comm, endpoint, tag, &mem) : RCM_AGAIN;
-    rcmi_comm_give(comm);
-    return status;
 }

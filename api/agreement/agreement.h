@@ -3,14 +3,15 @@
  * api/agreement/: what the ranks of a communicator agree on while any of them may die. Two
  * protocols of consensus, each for one question:
  *
- *   survivors.c  who is left, for rcm_comm_shrink. Asked once in a while, by a blocking call of
- * all; the answer is a set that must be the same on every survivor for ever, so a leader hears
- * everybody that lives, and an answer survives the death of its leader. cause.c      why a
- * communicator failed, where ranks have found different causes (a timeout, a mismatch). Asked at
- * any moment by any rank; it must be answered within half a second by a majority, or without one if
- * there is none: a vote on one value.
+ *   survivors.c  which ranks are left, for rcm_comm_shrink. Run once in a while, by a blocking call
+ *                on all of them; the result is a set that must be the same on every survivor for
+ *                ever, so a leader hears all ranks that live, and a result survives its leader.
+ *                (survivors.h has the protocol; survivors_*.c its sides.)
+ *   cause.c      why a communicator failed, where ranks have found different causes (a timeout, a
+ *                mismatch). Begun at any moment by any rank; it must end within half a second by a
+ *                majority, or without one if there is none: a vote on one value.
  *
- *      communicators (api/comm.c, api/shrink.c)
+ *      communicators (api/comm.c, api/group.c)
  *           |  members; functions that tell and fail
  *      [ agreement ]
  *           |  messages on control streams (agreement_wire.h)
@@ -58,7 +59,7 @@ struct rcmi_proposals_config {
     void *arg;
     /* Has the communicator failed? */
     bool (*failed)(void *arg);
-    /* If so, tells rank of it, and why; else false. */
+    /* If so, sends rank the record of it; else false. */
     bool (*tell)(void *arg, int rank);
     /* rank was asked what it waits for, and did not answer. */
     bool (*silent)(void *arg, int rank);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control messages of agreement/: that a communicator failed and why, and who is left. */
+/* The control messages of agreement/: that a communicator failed and why, and which ranks are left.
+ */
 #ifndef RCMI_AGREEMENT_WIRE_H
 #define RCMI_AGREEMENT_WIRE_H
 
@@ -21,7 +22,7 @@ enum rcmi_proposal_weight {
     RCMI_PROPOSAL_NONE,
     RCMI_PROPOSAL_LATE,
     RCMI_PROPOSAL_ASKED_ALL,
-    RCMI_PROPOSAL_SEEN, /* that a process is stopped; who is on another machine cannot see it */
+    RCMI_PROPOSAL_SEEN, /* that a process is stopped: not seen from another machine */
     RCMI_PROPOSAL_MISMATCH,
 };
 struct rcmi_failure {
@@ -29,10 +30,10 @@ struct rcmi_failure {
     uint32_t epoch; /* of the communicator */
     int32_t status, origin, sys_errno;
     uint32_t kind;     /* enum rcmi_failure_kind; of a record the next three are 0 */
-    uint32_t weight;   /* enum rcmi_proposal_weight; NONE: nothing is said of why */
+    uint32_t weight;   /* enum rcmi_proposal_weight; NONE: no cause is given */
     uint32_t reserved; /* 0 */
     uint64_t ballot;
-    uint64_t accepted; /* in which the sender has accepted what it says; 0: it found it */
+    uint64_t accepted; /* in which the sender has accepted this cause; 0: it found it */
     uint64_t sequence;
     char operation[32];
     char text[512];
@@ -44,11 +45,11 @@ struct rcmi_failure {
 void rcmi_failure_encode(uint32_t epoch, const struct rcm_error *error,
                          struct rcmi_failure *ret_failure);
 /* False if the bytes are no such message. Strings are terminated and can be shown, the
- * status is one of ours; kind, weight, ballot and accepted fit together. */
+ * status is one of enum rcm_status; kind, weight, ballot and accepted fit together. */
 bool rcmi_failure_decode(const void *bytes, size_t len, struct rcmi_failure *ret_failure,
                          struct rcm_error *ret_error);
 
-/* Who is left (survivors.c). Only the first rcmi_agree_bytes travel. */
+/* Which ranks are left (survivors.c). Only the first rcmi_agree_bytes travel. */
 enum rcmi_agree_kind {
     RCMI_AGREE_CALL = 1, /* a coordinator waits for the receiver */
     RCMI_AGREE_JOIN,     /* set: ranks that are gone for the sender */

@@ -85,7 +85,8 @@ struct rcmi_proposals {
     int64_t looked_ns;
     rcmi_deadline again;      /* when it wanted to look again */
     rcmi_deadline due, until; /* the next step; the last, whatever happens */
-    /* Of who waits: the turn of the loop thread that is overdue, the last look, for how long. */
+    /* Of a thread that waits: the turn of the loop thread that is overdue, the last look, for how
+     * long. */
     rcmi_deadline overdue;
     int64_t awaited_ns, stuck_ns;
     /* As a voter: the highest ballot known, and that in which `known` was accepted; 0: none, it is
@@ -238,7 +239,7 @@ static void proposals_prepare(struct rcmi_proposals *proposals, int64_t now) {
     proposals_poll(proposals, RCMI_FAILURE_PREPARE);
 }
 
-/* What is to be said, by what was heard so far. */
+/* What is to be sent, by what was heard so far. */
 static void proposals_choose(struct rcmi_proposals *proposals) {
     proposals_weigh(proposals, proposals->accepted, &proposals->known);
     proposals_accept(proposals, proposals->ballot, &proposals->proposal);
@@ -309,7 +310,7 @@ static bool proposals_are_settled(const struct rcmi_proposals *proposals, int64_
            (proposals_have_ballot(proposals) && (chosen || now >= proposals->alone));
 }
 
-/* True once `known` is to be said. */
+/* True once `known` is to be sent. */
 static bool proposals_step(struct rcmi_proposals *proposals, int64_t now) {
     const bool fresh = proposals_look(proposals, now);
     if (!proposals->handed)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Call records: what each collective of this rank was called with, so that ranks that call
- * different things find out and can say what both called.
+ * different things find out, and report what both called.
  *
  * A message of another call is noticed where it arrives (algorithms/exec.c). But calls that differ
- * may use different channels, and then each rank waits for a message that nobody sends. So a rank
+ * may use different channels, and then each rank waits for a message that no rank sends. So a rank
  * whose collective has not finished after NOTICE_NS tells the rank that it waits for what it
  * called, and that one compares: with what it called itself under that number, or later, when it
  * calls it.
  *
  * A call may differ and be complete all the same (each rank its own root of a broadcast). Then the
- * next one is noticed, for the hash in its messages goes over all calls; who notices that two equal
- * calls have different hashes tells the other all the calls that it remembers.
+ * next one is noticed, for the hash in its messages goes over all calls; a rank that notices that
+ * two equal calls have different hashes tells the other all the calls that it remembers.
  *
  * The lock is between the issuing thread, the driver and the loop thread, and of what others told.
  */
@@ -25,8 +25,8 @@
 #define HISTORY 64 /* calls that are remembered */
 
 /* A call of this rank, written by the issuing thread without a lock, since every call goes by here:
- * whoever reads looks at sequence before and after. The record is made when one is used: few ever
- * are. */
+ * a reader looks at sequence before and after. The record is made when one is used: few ever are.
+ */
 struct call {
     /* 0 while the rest is written. Its stores pair with the acquire loads in call_record. */
     _Atomic uint64_t sequence;
@@ -41,14 +41,14 @@ struct rcmi_call_log {
     struct rcmi_call_log_config config;
     pthread_mutex_t lock;
     struct call own[HISTORY];       /* by sequence modulo HISTORY */
-    struct rcmi_call_record *heard; /* by rank: the first it told that we have not called yet */
-    /* Of those, how many are of a call that we have not made yet. Changed under the lock; relaxed.
-     * Of one who publishes a call and then looks here, and one who raises this and then looks for
-     * the call, neither may see the other, within some nanoseconds: then rcmi_call_log_tell
-     * compares both, or the next call (a fence here, in every call, took longer than all else that
-     * is written for it). */
+    struct rcmi_call_record *heard; /* by rank: the first it told that is not called here yet */
+    /* Of those, how many are of a call that is not made here yet. Changed under the lock; relaxed.
+     * Of a thread that publishes a call and then looks here, and one that raises this and then
+     * looks for the call, neither may see the other, within some nanoseconds: then
+     * rcmi_call_log_tell compares both, or the next call (a fence here, in every call, took longer
+     * than all else that is written for it). */
     _Atomic int nheard;
-    bool *told; /* by rank: whether it knows all our calls */
+    bool *told; /* by rank: whether it was told all of this rank's calls */
 };
 
 rcm_status rcmi_call_log_create(const struct rcmi_call_log_config *config,
@@ -97,8 +97,8 @@ static bool log_are_one_call(const struct rcmi_call_record *a, const struct rcmi
            strcmp(a->algorithm, b->algorithm) == 0;
 }
 
-/* Says a mismatch if the two calls of one number differ: the other rank may as well. If only
- * earlier ones did, the other rank is told all of ours, and says which. */
+/* A mismatch if the two calls of one number differ: the other rank may find it as well. If only
+ * earlier ones did, the other rank is told all calls of this one, and finds which. */
 static void log_compare(struct rcmi_call_log *log, const struct rcmi_call_record *own, int rank,
                         const struct rcmi_call_record *other) {
     const struct rcmi_call_log_config *config = &log->config;
@@ -122,8 +122,8 @@ static void log_compare(struct rcmi_call_log *log, const struct rcmi_call_record
 static void call_publish(struct call *call, const struct rcmi_call_entry *entry) {
     const struct rcmi_bind *bind = entry->bind;
     PUT(sequence, 0);
-    /* Partner: the acquire fence in call_record. Who sees a word of this call sees that 0, or the
-     * new number. */
+    /* Partner: the acquire fence in call_record. A reader that sees a word of this call sees that
+     * 0, or the new number. */
     atomic_thread_fence(memory_order_release);
     PUT(meta, bind->meta);
     PUT(count, bind->count);
@@ -171,7 +171,7 @@ static bool log_take(struct rcmi_call_log *log, int rank, uint64_t sequence,
     return true;
 }
 
-/* Somebody told of a call that had not been made yet, but now is, with this number or before:
+/* A rank told of a call that had not been made yet, but now is, with this number or before:
  * compares. */
 static void log_compare_heard(struct rcmi_call_log *log, uint64_t sequence) {
     const struct rcmi_members *members = log->config.members;
@@ -195,8 +195,8 @@ void rcmi_call_log_add(struct rcmi_call_log *log, const struct rcmi_call_entry *
         log_compare_heard(log, entry->sequence);
 }
 
-/* Keeps what was told of a call that was not made yet: the first of those, for we may come no
- * further than that. False if it was made meanwhile. Under the lock. */
+/* Keeps what was told of a call that was not made yet: the first of those, for this rank may come
+ * no further than that. False if it was made meanwhile. Under the lock. */
 static bool log_keep(struct rcmi_call_log *log, int rank, const struct rcmi_call_record *said,
                      struct rcmi_call_record *own) {
     struct rcmi_call_record *heard = &log->heard[rank], again;
@@ -233,7 +233,7 @@ void rcmi_call_log_tell(struct rcmi_call_log *log, const struct rcmi_call_entry 
             (void)rcmi_node_send(members->node, members->world_rank[r], &record, sizeof(record));
 }
 
-/* Oldest first: where the calls of two ranks differ first, the one that hears says so. */
+/* Oldest first: where the calls of two ranks differ first, the one that hears finds it. */
 void rcmi_call_log_tell_history(struct rcmi_call_log *log, int peer) {
     const struct rcmi_members *members = log->config.members;
     struct rcmi_call_record own[HISTORY];

@@ -31,7 +31,7 @@
 /* ---- call_log.c: what was called, to be compared between ranks */
 struct rcmi_call_log;
 
-/* Members stay as they are. mismatch: two calls differ, says the thread's error. Any thread. */
+/* Members stay as they are. mismatch: two calls differ, as the thread's error tells. Any thread. */
 struct rcmi_call_log_config {
     const struct rcmi_members *members;
     void *arg;
@@ -65,7 +65,7 @@ void rcmi_diagnosis_free(struct rcmi_diagnosis *diagnosis);
 struct rcmi_verdict {
     int origin;     /* -1 unknown */
     bool asked_all; /* not only along the chain */
-    bool seen;      /* the kernel says so, not the silence of a rank */
+    bool seen;      /* by the kernel, not by the silence of a rank */
     char text[300];
 };
 /* An operation that is late or slow: a name for it that is never looked into, and its deadline, for
@@ -76,13 +76,14 @@ struct rcmi_late {
     const char *headline; /* of a report */
     const struct rcmi_inquiry *own;
 };
-/* Driver: asks; RCM_AGAIN: call again when the bell rang or at *ret_until, unless the operation has
- * finished; RCM_OK: here is the verdict, and one of the ranks that asked for this reason has logged
- * a report under its headline. */
+/* Driver: inquires; RCM_AGAIN: call again when the bell rang or at *ret_until, unless the operation
+ * has finished; RCM_OK: here is the verdict, and one of the ranks that inquired for this reason has
+ * logged a report under its headline. */
 rcm_status rcmi_diagnosis_find(struct rcmi_diagnosis *diagnosis, const struct rcmi_late *late,
                                int64_t now, rcmi_deadline *ret_until,
                                struct rcmi_verdict *ret_verdict);
-/* Loop thread: another rank asks. Returns whether this rank is about to report for that reason. */
+/* Loop thread: another rank inquires. Returns whether this rank is about to report for that reason.
+ */
 bool rcmi_diagnosis_asked(struct rcmi_diagnosis *diagnosis, int rank,
                           const struct rcmi_inquiry *question);
 /* The communicator failed by another rank's timeout: what is known so far is reported, if that was

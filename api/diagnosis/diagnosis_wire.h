@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control messages of diagnosis/: who waits for whom, and what was called. */
+/* The control messages of diagnosis/: which rank waits for which, and what was called. */
 #ifndef RCMI_DIAGNOSIS_WIRE_H
 #define RCMI_DIAGNOSIS_WIRE_H
 
@@ -15,7 +15,7 @@ enum rcmi_inquiry_state {
     RCMI_INQUIRY_WAITS, /* for peers */
     RCMI_INQUIRY_IDLE,  /* in no operation */
 };
-/* Why one asks. */
+/* The reason of an inquiry. */
 enum rcmi_inquiry_reason { RCMI_INQUIRY_LATE, RCMI_INQUIRY_WARNING };
 #define RCMI_INQUIRY_PEERS 16
 struct rcmi_inquiry {

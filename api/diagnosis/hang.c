@@ -14,7 +14,7 @@
 
 typedef const struct rcmi_hang_row row_t;
 
-/* ---- Who waits ------------------------------------------------------------------------------ */
+/* ---- Waiting -------------------------------------------------------------------------------- */
 
 void rcmi_hang_follow(struct rcmi_hang_row *rows, int n, int rank) {
     for (int hops = 0; hops < n && rows[rank].known; hops++) {
@@ -119,7 +119,7 @@ static int find_silent(row_t *rows, int n, bool on_chain) {
     return found;
 }
 
-/* The sentence on a rank that says nothing; rank may be -1. Returns it. */
+/* The sentence on a rank that does not answer; rank may be -1. Returns it. */
 static int add_mute(char *text, size_t cap, row_t *rows, int n, int rank) {
     if (rank < 0)
         return -1;
@@ -148,7 +148,7 @@ static int rule_silent(row_t *rows, int n, char *text, size_t cap) {
     return add_mute(text, cap, rows, n, stopped >= 0 ? stopped : silent);
 }
 
-/* The chain goes on behind a rank that did not come to say whom it waits for. */
+/* The chain goes on behind a rank that did not come to answer what it waits for. */
 static int rule_silent_behind(row_t *rows, int n, char *text, size_t cap) {
     for (int r = 0; r < n; r++)
         if (rows[r].on_chain && rows[r].state == RCMI_ROW_BUSY) {
@@ -184,9 +184,9 @@ static bool stays_away(row_t *row) {
            (row->state == RCMI_ROW_IDLE || row->state == RCMI_ROW_WAITS);
 }
 
-/* Who keeps `rank`, which is in no collective, from coming: who waits in a send or receive for one
- * that is in none either is not the origin, that one is. -1: they wait in a circle, or for one
- * that nothing is known of. */
+/* The rank that keeps `rank`, which is in no collective, from coming: one that waits in a send or
+ * receive for one that is in none either is not the origin, that one is. -1: they wait in a circle,
+ * or for one that nothing is known of. */
 static int end_of_transfers(row_t *rows, int n, int rank) {
     for (int hops = 0; hops < n; hops++) {
         const int peer = rows[rank].activity.waits_for;
@@ -231,7 +231,7 @@ static int rule_idle(row_t *rows, int n, char *text, size_t cap) {
     return -1;
 }
 
-/* A rank that nobody has asked. */
+/* A rank that was not asked. */
 static int rule_unknown(row_t *rows, int n, char *text, size_t cap) {
     for (int r = 0; r < n; r++) {
         if (!rows[r].on_chain || rows[r].state != RCMI_ROW_NOT_ASKED)
@@ -271,7 +271,7 @@ static bool is_behind(const struct rcmi_activity *a, const struct rcmi_activity 
     return a->step < b->step;
 }
 
-/* Whom a rank waits for that waits itself; -1. */
+/* The rank that a waiting rank waits for, if that waits itself; -1. */
 static int waits_for_one_that_waits(row_t *rows, int n, int rank) {
     const int peer = rows[rank].activity.waits_for;
     const bool waits = rows[rank].state == RCMI_ROW_WAITS && rows[rank].known && peer >= 0 &&
@@ -283,7 +283,7 @@ static int rule_circle(row_t *rows, int n, char *text, size_t cap) {
     int last = -1;
     for (int r = 0; r < n; r++)
         if (rows[r].on_chain && rows[r].state == RCMI_ROW_BUSY)
-            return -1; /* it is about to move, or to say whom it waits for */
+            return -1; /* it is about to move, or to answer what it waits for */
     for (int r = 0; r < n; r++)
         if (waits_for_one_that_waits(rows, n, r) >= 0 &&
             (last < 0 || is_behind(&rows[r].activity, &rows[last].activity)))
@@ -370,7 +370,7 @@ static bool rows_are_alike(row_t *a, row_t *b) {
 struct line {
     char ranks[40], waits[32];
     int count, first;
-    int waits_for; /* -2 nobody yet, -1 several */
+    int waits_for; /* -2 none yet, -1 several */
     uint32_t low_step, high_step, nsteps;
     uint64_t low_done, high_done, longest_ms;
 };

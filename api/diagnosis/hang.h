@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The report of a hang: a table of what each rank is doing, and the conclusion in a sentence: who
- * is waited for, and why. Pure functions over rows; they are filled by inquiry.c (a late operation)
- * and tools/live.c (ringcomm-info --live).
+ * The report of a hang: a table of what each rank is doing, and the conclusion in a sentence:
+ * which rank is waited for, and why. Pure functions over rows; they are filled by inquiry.c (a late
+ * operation) and tools/live.c (ringcomm-info --live).
  */
 #ifndef RCMI_HANG_H
 #define RCMI_HANG_H
@@ -14,7 +14,7 @@
 enum rcmi_hang_state {
     RCMI_ROW_NOT_ASKED,
     RCMI_ROW_SILENT,  /* asked, did not answer */
-    RCMI_ROW_STOPPED, /* the kernel says so, and it has not answered, if it was asked */
+    RCMI_ROW_STOPPED, /* by the kernel; it has not answered, if it was asked */
     RCMI_ROW_BUSY,    /* moving, or about to look */
     RCMI_ROW_WAITS,
     RCMI_ROW_IDLE, /* in no operation */
@@ -22,8 +22,8 @@ enum rcmi_hang_state {
 
 struct rcmi_hang_row { /* rows stand in order of ranks: row r is of rank r */
     enum rcmi_hang_state state;
-    bool on_chain;    /* somebody who waits waits for it, perhaps through others */
-    bool runs;        /* of a silent one: the kernel says that it is not stopped */
+    bool on_chain;    /* a rank that waits waits for it, perhaps through others */
+    bool runs;        /* of a silent one: by the kernel it is not stopped */
     bool known;       /* activity is there; of a rank that does not answer: from its status page */
     int pid;          /* 0 unknown */
     const char *host; /* "" unknown */

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The origin of a delay: the rank that keeps an operation from ending. The rank that is waited for
- * is mostly a victim itself, so before a timeout is recorded the late rank asks along the chain:
- * whom do you wait for? The loop thread of each rank answers, whatever its callers do; a process
- * that is stopped does not, and one that has had no processor for a while does not in time. So of
- * those that were asked and have not answered the ones on the same machine are looked at: the
- * kernel knows who is stopped. What follows from all this is the business of hang.c. Ranks that ask
- * at different moments may get different answers, so what they find is not said by each of them:
- * agreement/cause.c.
+ * is mostly a victim itself, so before a timeout is recorded the late rank asks along the chain
+ * which ranks each one waits for. The loop thread of each rank answers, whatever its callers do; a
+ * process that is stopped does not, and one that has had no processor for a while does not in time.
+ * So of those that were asked and have not answered the ones on the same machine are looked at: the
+ * kernel knows which are stopped. What follows from all this is in hang.c. Ranks that ask at
+ * different moments may get different answers, so each proposes what it finds, and they agree
+ * (agreement/cause.c).
  *
  * One of the ranks that ask asks all the others too, and logs a report. Which one:
- *   - who has been asked by a rank that will report, before it asks itself, leaves it to that one;
- *   - of two that ask at the same time the lower rank reports: questions and answers say whether
- *     their sender will, and the reporter asks everybody before it writes.
+ *   - a rank that was asked by one that will report, before it asks itself, leaves it to that one;
+ *   - of two that ask at the same time the lower rank reports: questions and answers tell
+ *     whether their sender will, and the reporter asks all before it writes.
  * The others give it a little time, for what it finds is better founded. Where the chain ends at a
- * rank that runs, but is too busy to say whom it waits for, or if nobody reports says nothing, all
- * ask all: one that is stopped is the origin, or one that does not answer either.
+ * rank that runs, but is too busy to answer, or does not answer and none reports, all ask all: one
+ * that is stopped is the origin, or one that does not answer either.
  *
  * The questions are asked by the driver, in rcmi_diagnosis_find; answers are taken, and what
  * follows from them is asked, on the loop thread; `lock` is between the two.
@@ -33,7 +33,7 @@
 #define ASK_NS     (400 * INT64_C(1000000))
 #define AGAIN_NS   (30 * INT64_C(1000000))   /* until a rank that was busy is asked again */
 #define CHAIN_NS   (100 * INT64_C(1000000))  /* for the chain; then all are asked */
-#define GRACE_NS   (50 * INT64_C(1000000))   /* for the reporter, by those who do not report */
+#define GRACE_NS   (50 * INT64_C(1000000))   /* for the reporter, by those that do not report */
 #define HEARD_NS   (2000 * INT64_C(1000000)) /* a report is one's own for that long */
 #define ASK_ALL    256 /* of more ranks only those that are linked are asked */
 #define TEXT_BYTES (RCMI_HANG_TABLE_BYTES + 1024)
@@ -43,7 +43,7 @@ enum state { NOT_ASKED, ASKED, BUSY, WAITS, IDLE };
 struct witness {
     enum state state;
     uint32_t npeers;
-    int peers[RCMI_INQUIRY_PEERS]; /* whom it waits for */
+    int peers[RCMI_INQUIRY_PEERS]; /* ranks that it waits for */
     struct rcmi_activity activity; /* once it answered */
 };
 
@@ -92,7 +92,7 @@ static void diagnosis_ask(const struct rcmi_diagnosis *diagnosis, int rank) {
                                           .state = RCMI_INQUIRY_QUESTION,
                                           .reason = diagnosis->reason,
                                           .reports = diagnosis->reports};
-    /* Who cannot even be sent a question will not answer. */
+    /* A rank that no question can be sent to will not answer. */
     (void)rcmi_node_send(members->node, members->world_rank[rank], &question, sizeof(question));
 }
 
@@ -104,7 +104,7 @@ static void diagnosis_ask_first(struct rcmi_diagnosis *diagnosis, int rank) {
     diagnosis_ask(diagnosis, rank);
 }
 
-/* What a rank says about itself. */
+/* What a rank answers about itself. */
 static void diagnosis_note(struct rcmi_diagnosis *diagnosis, int rank,
                            const struct rcmi_inquiry *said) {
     struct witness *witness = &diagnosis->witnesses[rank];
@@ -119,7 +119,7 @@ static void diagnosis_note(struct rcmi_diagnosis *diagnosis, int rank,
         diagnosis_ask_first(diagnosis, said->peers[i]);
 }
 
-/* The reporter wants to hear from all; a great job is not linked all to all for that. */
+/* The reporter needs the answers of all; a great job is not linked all to all for that. */
 static void diagnosis_ask_all(struct rcmi_diagnosis *diagnosis) {
     const struct rcmi_members *members = diagnosis->members;
     diagnosis->asked_all = true;
@@ -159,7 +159,7 @@ static rcmi_deadline diagnosis_end(const struct rcmi_diagnosis *diagnosis) {
     return diagnosis->leaves_it ? diagnosis->until + GRACE_NS : diagnosis->until;
 }
 
-/* What the kernel says of a rank, if it is on this machine. */
+/* What the kernel knows of a rank, if it is on this machine. */
 static enum rcmi_process_state diagnosis_look(const struct rcmi_diagnosis *diagnosis, int rank) {
     const struct rcmi_members *members = diagnosis->members;
     const void *blob;
@@ -212,7 +212,7 @@ bool rcmi_diagnosis_is_silent(struct rcmi_diagnosis *diagnosis, int rank) {
 
 /* ---- Judging; under the lock --------------------------------------------------------------- */
 
-/* A rank whose driver never let its loop thread look, but has shown for a while whom it waits for
+/* A rank whose driver never let its loop thread look, but has shown for a while what it waits for
  * (then peers came with its answer), waits: on a loaded machine its driver just does not run. */
 static enum rcmi_hang_state witness_row_state(const struct witness *witness) {
     static const enum rcmi_hang_state states[] = {RCMI_ROW_NOT_ASKED, RCMI_ROW_SILENT,
@@ -355,13 +355,14 @@ static bool diagnosis_begin(struct rcmi_diagnosis *diagnosis, const struct rcmi_
     diagnosis->reports = rcmi_log_enabled(RCMI_LOG_WARN) && !diagnosis->leaves_it;
     diagnosis->asked_all = false;
     snprintf(diagnosis->headline, sizeof(diagnosis->headline), "%s", late->headline);
-    diagnosis->witnesses[diagnosis->members->rank].state = WAITS; /* never ask ourselves */
+    diagnosis->witnesses[diagnosis->members->rank].state = WAITS; /* this rank is never asked */
     diagnosis_note(diagnosis, diagnosis->members->rank, late->own);
     return true;
 }
 
-/* The chain ends at a rank that runs, but does not come to say whom it waits for. One that says
- * nothing may have too much to answer already, so the questions of who reports must do for it. */
+/* The chain ends at a rank that runs, but does not come to answer what it waits for. One that does
+ * not answer at all may have too much to answer already, so the questions of the reporter must do
+ * for it. */
 static bool diagnosis_is_stuck(const struct rcmi_diagnosis *diagnosis) {
     for (int r = 0; r < diagnosis->members->size; r++)
         if (diagnosis->witnesses[r].state == BUSY ||

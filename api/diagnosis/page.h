@@ -91,7 +91,7 @@ void rcmi_page_part(struct rcmi_status_page *page);
 void rcmi_page_fail(struct rcmi_status_page *page, rcm_status status);
 
 /* ---- Reading */
-/* What a page says whose it is, and what that rank runs with. */
+/* The rank that a page is of, and what that rank runs with. */
 struct rcmi_page_owner {
     int pid, rank, size, local_size;
     uint64_t job;
@@ -102,7 +102,7 @@ struct rcmi_page_owner {
 };
 
 /* Reads a page (RCMI_STATUS_PAGE_BYTES, aligned), mapped or copied. False if it is none of this
- * version or says nonsense; what *ret_activity says is sanitized. now_ns: CLOCK_MONOTONIC. */
+ * version or has nonsense in it; *ret_activity is sanitized. now_ns: CLOCK_MONOTONIC. */
 bool rcmi_page_read(const void *bytes, int64_t now_ns, struct rcmi_page_owner *ret_owner,
                     struct rcmi_activity *ret_activity);
 

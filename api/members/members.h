@@ -28,7 +28,7 @@ struct rcmi_members {
     const struct rcmi_address_book *book; /* NULL: nothing is known of other ranks */
 };
 
-/* "rank 3 (pid 4711 on node7)"; says also which rank of the world it is where that is another. */
+/* "rank 3 (pid 4711 on node7)"; with its rank of the world where that is another. */
 #define RCMI_WHO_TEXT 160
 const char *rcmi_members_describe(const struct rcmi_members *members, int rank,
                                   char text[RCMI_WHO_TEXT]);

@@ -42,7 +42,7 @@ void rcmi_p2p_each(struct rcmi_p2p *p2p, bool (*visit)(void *arg, struct rcmi_tr
 struct rcmi_endpoint *rcmi_p2p_endpoint(struct rcmi_p2p *p2p, int peer);
 struct rcmi_endpoint *rcmi_p2p_endpoint_for_receive(struct rcmi_p2p *p2p, int peer);
 
-/* A peer opened its channel to us. Any thread. */
+/* A peer opened its channel to this rank. Any thread. */
 void rcmi_p2p_wanted(struct rcmi_p2p *p2p, int peer);
 
 #endif

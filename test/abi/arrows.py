@@ -22,11 +22,12 @@ MAY_USE = {
     'transport': ['kernels', 'base'],
     'rendezvous': ['base'],
     'algorithms': ['kernels', 'transport', 'base'],
-    'api/members': ['transport', 'rendezvous', 'kernels', 'base'],
-    'api/p2p': ['transport', 'kernels', 'base'],
-    'api/agreement': ['api/members', 'transport', 'rendezvous', 'kernels', 'base'],
-    'api/diagnosis': ['api/members', 'algorithms', 'transport', 'rendezvous', 'kernels', 'base'],
-    'api': ['api/p2p', 'api/agreement', 'api/diagnosis', 'api/members', 'algorithms', 'kernels', 'transport', 'rendezvous', 'base'],
+    'api/members': ['transport', 'rendezvous', 'base'],
+    'api/p2p': ['transport', 'base'],
+    'api/agreement': ['api/members', 'transport', 'base'],
+    'api/diagnosis': ['api/members', 'algorithms', 'transport', 'base'],
+    'api': ['api/p2p', 'api/agreement', 'api/diagnosis', 'api/members', 'algorithms', 'transport',
+            'rendezvous', 'base'],
 }
 # Headers of a room's framework: the room's own folders that are no part (the rows of the
 # transports) may include neither these nor each other's.

@@ -23,6 +23,10 @@ static struct bench_point point_of(enum bench_what what, rcm_dtype dtype, rcm_op
     struct bench_point point = {
         .what = what, .dtype = dtype, .op = op, .count = COUNT, .nranks = nranks};
     point.bytes = COUNT * rcm_dtype_size(dtype);
+    point.info = (struct rcm_collective_info){.send_blocks = 1,
+                                              .recv_blocks = 1,
+                                              .send_at_root = what == BENCH_BROADCAST,
+                                              .reduces = what == BENCH_ALL_REDUCE};
     return point;
 }
 

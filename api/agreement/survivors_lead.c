@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a coordinator of an agreement on survivors does, under the lock: it calls ranks that have
+ * not joined, waits for those that may be alive, and decides. See survivors.h, with the proof.
+ */
+#include "survivors.h"
+#include <string.h>
+#include <time.h>
+
+#define SUSPECT_NS (INT64_C(1000) * 1000000)
+#define PROBE_MS   500 /* for one rank */
+#define PROBES     2   /* a dying process may listen for a moment after its links ended */
+
+static void lead_decide(struct rcmi_agreements *all, struct rcmi_agreement *a,
+                        const struct rcmi_agree *decision) {
+    for (int r = 0; r < a->members->size; r++) {
+        const int world = a->members->world_rank[r];
+        if (!a->answers[world].called && !a->answers[world].joined && !rcmi_agree_lost(all, world))
+            rcmi_agree_send(all, world, decision);
+    }
+    rcmi_agree_settle(all, a, decision, all->config.rank);
+}
+
+void rcmi_agree_lead_error(struct rcmi_agreements *all, struct rcmi_agreement *a, rcm_status status,
+                           int origin) {
+    struct rcmi_agree decision;
+    rcmi_agree_fill(all, a, RCMI_AGREE_DECISION, &decision);
+    decision.status = status;
+    decision.origin = origin;
+    lead_decide(all, a, &decision);
+}
+
+/* Is the rank lost for one that joined? */
+static bool lead_suspects(const struct rcmi_agreements *all, const struct rcmi_agreement *a,
+                          int rank) {
+    for (int r = 0; r < all->config.nranks; r++)
+        if (a->answers[r].joined && !rcmi_agree_lost(all, r) &&
+            rcmi_set_has(a->answers[r].gone, rank))
+            return true;
+    return false;
+}
+
+/* Is some rank lost for one that joined, and may still turn out to be lost here too? */
+static bool lead_doubts(const struct rcmi_agreements *all, struct rcmi_agreement *a) {
+    bool suspects = false;
+    for (int r = 0; r < a->members->size && !suspects; r++) {
+        const int world = a->members->world_rank[r];
+        suspects = world != all->config.rank && !rcmi_agree_lost(all, world) &&
+                   lead_suspects(all, a, world);
+    }
+    if (!suspects)
+        a->suspect_until = 0;
+    else if (a->suspect_until == 0)
+        a->suspect_until = rcmi_now_ns() + SUSPECT_NS;
+    return suspects && !rcmi_deadline_passed(a->suspect_until);
+}
+
+/* The lowest rank that is still to be waited for, -1 if there is none. Calls those that may not
+ * have a link to this rank. */
+static int lead_missing(const struct rcmi_agreements *all, struct rcmi_agreement *a, bool doubt) {
+    int missing = -1;
+    for (int r = 0; r < a->members->size; r++) {
+        const int world = a->members->world_rank[r];
+        struct rcmi_agree_answer *answer = &a->answers[world];
+        if (world == all->config.rank || answer->joined || rcmi_agree_lost(all, world))
+            continue;
+        if (!answer->summoned)
+            rcmi_agree_say(all, a, world, RCMI_AGREE_CALL);
+        answer->summoned = true;
+        if ((missing < 0 || world < missing) && (doubt || !lead_suspects(all, a, world)))
+            missing = world;
+    }
+    return missing;
+}
+
+/* Is it lost for more of those that joined than it is not? */
+static bool lead_is_outvoted(const struct rcmi_agreements *all, const struct rcmi_agreement *a,
+                             int rank) {
+    int lost = 0, answers = 1; /* this rank's */
+    for (int r = 0; r < all->config.nranks; r++) {
+        if (r == rank || !a->answers[r].joined || rcmi_agree_lost(all, r))
+            continue;
+        answers++;
+        lost += rcmi_set_has(a->answers[r].gone, rank);
+    }
+    return 2 * lost > answers;
+}
+
+/* Does it fit to the members, none of which it may have lost, nor they it? */
+static bool lead_fits(const struct rcmi_agreements *all, const struct rcmi_agreement *a,
+                      const uint8_t *members, int rank) {
+    if (rank == all->config.rank)
+        return true;
+    if (!a->answers[rank].joined || rcmi_agree_lost(all, rank) || lead_is_outvoted(all, a, rank))
+        return false;
+    for (int r = 0; r < rank; r++)
+        if (rcmi_set_has(members, r) &&
+            (rcmi_set_has(a->answers[rank].gone, r) ||
+             (r != all->config.rank && rcmi_set_has(a->answers[r].gone, rank))))
+            return false;
+    return true;
+}
+
+/* ret_members, and of the rest those that are gone here. */
+static void lead_divide(const struct rcmi_agreements *all, const struct rcmi_agreement *a,
+                        uint8_t *ret_members, uint8_t *ret_gone) {
+    uint8_t ours[RCMI_AGREE_SET_BYTES] = {0};
+    for (int r = 0; r < a->members->size; r++)
+        rcmi_set_add(ours, a->members->world_rank[r]);
+    for (int r = 0; r < all->config.nranks; r++) {
+        if (!rcmi_set_has(ours, r))
+            continue;
+        if (lead_fits(all, a, ret_members, r))
+            rcmi_set_add(ret_members, r);
+        else if (rcmi_agree_lost(all, r))
+            rcmi_set_add(ret_gone, r);
+    }
+}
+
+/* The lowest rank of another side that goes on without this one, -1. Not under the lock. */
+static int lead_other_side(const struct rcmi_agreements *all, const uint8_t *members,
+                           const uint8_t *gone) {
+    const int n = all->config.nranks, ours = rcmi_set_count(members, n);
+    uint8_t alive[RCMI_AGREE_SET_BYTES];
+    memcpy(alive, gone, sizeof(alive));
+    for (int probe = 0; probe < PROBES; probe++) {
+        const struct timespec pause = {.tv_nsec = probe > 0 ? 100000000 : 0};
+        (void)nanosleep(&pause, NULL);
+        for (int r = 0; r < n; r++)
+            if (rcmi_set_has(alive, r) &&
+                rcmi_node_probe(all->config.node, r, rcmi_deadline_in(PROBE_MS)) != RCM_OK)
+                alive[r / 8] = (uint8_t)(alive[r / 8] & ~(1u << r % 8));
+        const int theirs = rcmi_set_count(alive, n);
+        if (theirs < ours ||
+            (theirs == ours && rcmi_set_lowest(members, n) < rcmi_set_lowest(alive, n)))
+            return -1;
+    }
+    return rcmi_set_lowest(alive, n);
+}
+
+/* All that live have joined. */
+static void lead_conclude(struct rcmi_agreements *all, struct rcmi_agreement *a) {
+    struct rcmi_agree decision;
+    uint8_t gone[RCMI_AGREE_SET_BYTES] = {0};
+    int other = -1;
+    rcmi_agree_fill(all, a, RCMI_AGREE_DECISION, &decision);
+    lead_divide(all, a, decision.set, gone);
+    if (rcmi_set_count(decision.set, all->config.nranks) <=
+        rcmi_set_count(gone, all->config.nranks)) {
+        pthread_mutex_unlock(&all->lock);
+        other = lead_other_side(all, decision.set, gone);
+        pthread_mutex_lock(&all->lock);
+    }
+    if (a->decision) /* another coordinator's, that came meanwhile */
+        return;
+    if (other >= 0)
+        rcmi_agree_lead_error(all, a, RCM_ERR_PEER, other);
+    else
+        lead_decide(all, a, &decision);
+}
+
+void rcmi_agree_lead(struct rcmi_agreements *all, struct rcmi_agreement *a) {
+    const bool doubt = lead_doubts(all, a);
+    const int missing = lead_missing(all, a, doubt);
+    rcmi_deadline deadline = a->deadline;
+    for (int r = 0; r < all->config.nranks; r++)
+        if (a->answers[r].joined && a->answers[r].deadline < deadline)
+            deadline = a->answers[r].deadline;
+    const bool late = rcmi_deadline_passed(deadline);
+    if (missing < 0 && (!doubt || late))
+        lead_conclude(all, a);
+    else if (missing >= 0 && late)
+        rcmi_agree_lead_error(all, a, RCM_ERR_TIMEOUT, missing);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rcm_destroy: how a communicator ends, orderly with all its ranks, or after a failure. Not here:
+ * the leave that a process takes with its last one (leave.c).
+ */
+#include "agreement.h"
+#include "collective.h"
+#include "comm.h"
+#include "diagnosis.h"
+#include "drive.h"
+#include "group.h"
+#include "p2p.h"
+#include "page.h"
+#include <sched.h>
+#include <stdlib.h>
+
+static rcm_status all_finished(void *arg) {
+    rcm_comm *comm = arg;
+    return atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0 ? RCM_OK : RCM_AGAIN;
+}
+
+rcm_status rcmi_comm_settle(rcm_comm *comm, rcmi_deadline deadline) {
+    if (rcmi_comm_wait_for(comm, all_finished, comm, deadline) != RCM_OK)
+        return rcmi_fail(RCM_ERR_TIMEOUT, 0, "unfinished operations of a communicator that failed");
+    return RCM_OK;
+}
+
+static void part_fail(void *arg) {
+    rcmi_comm_fail(arg, NULL);
+}
+
+/* Waits for this rank's works, then for all ranks, then, with the last communicator, for their
+ * farewells. What comm fails of meanwhile is the caller's to return. */
+static rcm_status comm_part(rcm_comm *comm) {
+    const rcmi_deadline deadline = rcmi_deadline_in(comm->timeout_ms);
+    rcmi_page_part(comm->page);
+    if (rcmi_comm_wait_for(comm, all_finished, comm, deadline) != RCM_OK)
+        return rcmi_fail(RCM_ERR_TIMEOUT, 0, "unfinished operations at rcm_destroy");
+    rcm_status status = rcmi_barrier_parting(comm);
+    if (status != RCM_OK)
+        return status;
+    atomic_store_explicit(&comm->parting, true, memory_order_relaxed);
+    if (rcmi_engine_part(comm->engine, comm, true)) {
+        const struct rcmi_leaving last = {
+            .members = &comm->members, .failed = &comm->failed, .arg = comm, .fail = part_fail};
+        return rcmi_engine_leave(comm->engine, &last, deadline);
+    }
+    rcmi_loop_wake(rcmi_node_loop(comm->engine->node)); /* to answer farewells */
+    return RCM_OK;
+}
+
+/* Ends what is in flight, then takes the communicator from the engine for good. */
+static void comm_retire(rcm_comm *comm) {
+    const bool last = rcmi_engine_part(comm->engine, comm, false);
+    if (atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK) {
+        (void)rcmi_comm_wait_for(comm, all_finished, comm, rcmi_deadline_in(5000));
+        if (last)
+            rcmi_engine_end(comm->engine);
+    }
+    while (atomic_flag_test_and_set_explicit(&comm->driving, memory_order_acquire))
+        sched_yield(); /* a pass of the loop thread is short */
+    comm->closing = true;
+    atomic_flag_clear_explicit(&comm->driving, memory_order_release);
+    rcmi_engine_remove(comm->engine, comm);
+    /* Threads that waited for works, which are complete now, are on their way out. */
+    atomic_store(&comm->closed, true);
+    while (atomic_load(&comm->inside) > 0) {
+        rcmi_node_ring(comm->engine->node);
+        sched_yield();
+    }
+}
+
+static void comm_free(rcm_comm *comm) {
+    rcmi_p2p_free(comm->p2p);
+    rcmi_exec_free(comm->exec);
+    rcmi_plan_cache_free(comm->plans);
+    rcmi_engine_release(comm->engine);
+    rcmi_diagnosis_free(comm->diagnosis);
+    rcmi_proposals_free(comm->proposals);
+    rcmi_call_log_free(comm->call_log);
+    free(comm->host_of);
+    free(comm->world_rank);
+    free(comm->forced_text);
+    free(comm->spare);
+    rcmi_comm_unref(comm);
+}
+
+void rcmi_comm_retire(rcm_comm *comm) {
+    if (!comm)
+        return;
+    struct rcmi_error cause = *rcmi_last_error(); /* closing must not hide it */
+    if (comm->p2p)
+        comm_retire(comm);
+    comm_free(comm);
+    *rcmi_last_error() = cause;
+}
+
+rcm_status rcm_destroy(rcm_comm *comm) {
+    if (!comm)
+        return RCM_OK;
+    if (comm->fork_generation != rcmi_fork_generation()) {
+        free(comm); /* the rest is shared with, or runs only in, the parent */
+        return RCM_OK;
+    }
+    rcm_status status = rcmi_comm_usable(comm);
+    if (status == RCM_OK) {
+        if (comm_part(comm) != RCM_OK)
+            rcmi_comm_fail(comm, NULL);
+        status = rcmi_comm_failure(comm);
+    }
+    rcmi_comm_retire(comm);
+    return status;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Driving what is unfinished on a communicator, and waiting for it.
+ *
+ *      front doors (issue.c, collective.c, message.c)     loop thread (engine.c)
+ *                    '------------.  .-------------------------'
+ *                             [ drive.c ]   one thread at a time: comm->driving
+ *              works of collectives |   | sends and receives
+ *                   algorithms/exec.h   transfer.h
+ *
+ * Not here: the lock itself (comm.h), and works that are late (deadline.h).
+ */
+#ifndef RCMI_DRIVE_H
+#define RCMI_DRIVE_H
+
+#include <stdbool.h>
+#include "clock.h"
+#include "ringcomm.h"
+#include "wait.h"
+
+struct rcmi_run;
+
+/* A sleeping driver looks at deadlines that often. */
+#define RCMI_LOOK_EVERY_NS INT64_C(500000000)
+
+/* One pass over everything unfinished. The caller is the driver. True if anything moved. */
+bool rcmi_comm_drive(struct rcm_comm *comm);
+/* A thread that has a work enters before it touches comm; false: comm is at its end, its works are
+ * complete. */
+bool rcmi_comm_enter(struct rcm_comm *comm);
+void rcmi_comm_exit(struct rcm_comm *comm);
+/* Hands a new work to the driver. */
+void rcmi_comm_submit(struct rcm_comm *comm, struct rcm_work *work);
+/* Issues a blocking call's work and drives until it is final. */
+void rcmi_comm_run(struct rcm_comm *comm, struct rcm_work *work);
+/* After submitting an asynchronous work: one try at once, then the loop thread goes on. */
+void rcmi_comm_kick(struct rcm_comm *comm);
+/* The same with a work whose run the caller has begun. The caller took the communicator, and gives
+ * it up by this. */
+void rcmi_comm_go_on(struct rcm_comm *comm, struct rcm_work *work, struct rcmi_run *run);
+/* Drives until work is final, or the deadline (RCM_PENDING). */
+rcm_status rcmi_comm_wait(struct rcm_comm *comm, struct rcm_work *work, rcmi_deadline deadline);
+/* Drives until check(arg) is no longer RCM_AGAIN. check runs as the driver. */
+rcm_status rcmi_comm_wait_for(struct rcm_comm *comm, rcm_status (*check)(void *arg), void *arg,
+                              rcmi_deadline deadline);
+/* The driver's, at the end of a blocking call, where rcmi_run_yields said so: leaves the CPU once.
+ */
+void rcmi_comm_yield_once(struct rcm_comm *comm);
+/* Calls visit on every unfinished work until it returns false. False: another thread drives, and
+ * nothing was visited. Any thread. */
+bool rcmi_comm_visit(struct rcm_comm *comm, bool (*visit)(void *arg, struct rcm_work *work),
+                     void *arg);
+
+/* Between two looks of a blocking call that has no work yet. False: it is time for one. Where ranks
+ * share cores there is nothing to spin for, but most often the first yield brings what is waited
+ * for. budget: the engine's. */
+enum { RCMI_CALLER_YIELDS = 4 };
+static inline bool rcmi_caller_pauses(const struct rcmi_pause *budget, struct rcmi_pause *pause) {
+    if (pause->spins > 0)
+        return rcmi_pause(pause);
+    if (budget->spins > 0)
+        return false;
+    return budget->yields - pause->yields < RCMI_CALLER_YIELDS && rcmi_pause(pause);
+}
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The engine: what a process has once for all its communicators. It holds the node, the store, what
+ * the ranks of the world published, and the list of communicators that the node's loop thread
+ * drives and passes messages to.
+ *
+ *   engine.c  its life, the loop thread, messages from other ranks
+ *   leave.c   its end: farewells, and leave of the store
+ *
+ * Not here: what is a single communicator's (comm.h).
+ */
+#ifndef RCMI_ENGINE_H
+#define RCMI_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include "clock.h"
+#include "error.h"
+#include "log.h"
+#include "members.h"
+#include "rendezvous.h"
+#include "ringcomm.h"
+#include "transport.h"
+#include "wait.h"
+
+struct rcmi_agreements;
+struct rcmi_early;
+
+/* The CPUs that a rank may use: an affinity mask. */
+#define RCMI_CPU_BYTES 128 /* 1024 CPUs */
+struct rcmi_cpus {
+    uint8_t bytes[RCMI_CPU_BYTES];
+};
+
+struct rcmi_engine {
+    struct rcmi_node *node;
+    pthread_mutex_t lock; /* guards comms */
+    struct rcm_comm *comms;
+    int cpu_sharers; /* ranks that share a CPU with another one, for the spin budget; 1: none */
+    struct rcmi_pause budget;      /* how long its threads spin; final after rcm_init */
+    struct rcmi_pause pause;       /* loop thread only */
+    bool armed;                    /* loop thread only */
+    struct rcmi_log_rate log_rate; /* loop thread only */
+    struct rcmi_address_book *book;
+    int rank, nranks;                /* of the world, that is of rcm_init */
+    struct rcmi_protocols protocols; /* rank 0's, without get where some rank cannot */
+    struct rcmi_cpus *cpus;          /* by world rank */
+    _Atomic int refs; /* communicators that are not freed; acquire-release, the last one frees */
+    int open;         /* communicators in use; under lock */
+    bool *awaited; /* by world rank: shared a communicator that had an orderly end, so its farewell
+                      is waited for; under lock */
+    bool left;     /* farewell was said, by the thread that destroys the last communicator */
+    struct rcmi_agreements *agreements; /* has a lock of its own */
+    struct rcmi_early *early;           /* under lock */
+    rcm_store *store;                   /* closed at the end; NULL if it is the caller's */
+    struct rcmi_join join;              /* this rank's entry in the store */
+    bool serves_store;
+};
+
+/* ---- engine.c */
+rcm_status rcmi_engine_create(struct rcmi_node_config *config, struct rcmi_engine **ret_engine);
+/* Of each communicator on it, one more reference than rcmi_engine_create's; the last release ends
+ * it. */
+void rcmi_engine_hold(struct rcmi_engine *engine);
+void rcmi_engine_release(struct rcmi_engine *engine);
+void rcmi_engine_add(struct rcmi_engine *engine, struct rcm_comm *comm);
+/* comm is over, orderly (all its ranks know) or not; once or twice. True if none is in use any
+ * more. */
+bool rcmi_engine_part(struct rcmi_engine *engine, struct rcm_comm *comm, bool orderly);
+/* Tells all ranks, also those that have not made it yet, that the communicator of this epoch is of
+ * no use, for the reason in the thread's error; origin: its rank that caused it. */
+void rcmi_engine_revoke(struct rcmi_engine *engine, uint32_t epoch, int origin);
+void rcmi_engine_remove(struct rcmi_engine *engine, struct rcm_comm *comm);
+/* Calls visit on every unfinished work of all communicators until it returns false; from then on it
+ * is called only to return false again. False: a communicator is driven by another thread, and not
+ * all were visited. Does not wait. */
+bool rcmi_engine_visit(struct rcmi_engine *engine, bool (*visit)(void *arg, struct rcm_work *work),
+                       void *arg);
+
+/* ---- leave.c */
+/* The last communicator, in its own orderly end: a rank of it that dies makes it fail, and a
+ * failure ends the waiting. */
+struct rcmi_leaving {
+    const struct rcmi_members *members;
+    const _Atomic int *failed; /* rcm_status */
+    void *arg;
+    void (*fail)(void *arg); /* with the thread's error */
+};
+/* No communicator is in use any more, and one had an orderly end: waits for the farewells of all
+ * that took part in that, not of those that were left out on the way, and leaves the store. last:
+ * see above, RCM_OK if it fails meanwhile; NULL: it has failed before. */
+rcm_status rcmi_engine_leave(struct rcmi_engine *engine, const struct rcmi_leaving *last,
+                             rcmi_deadline deadline);
+/* The last communicator to be destroyed is one that failed. Others may still be in the orderly end
+ * of a later one. */
+void rcmi_engine_end(struct rcmi_engine *engine);
+/* rcm_init fails on all ranks, for a reason that each found in what they exchanged: rank 0 serves
+ * its store until the others have found it, too. */
+void rcmi_engine_leave_refused(struct rcmi_engine *engine);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What each rank publishes of itself in the store, and what it finds in what the others published.
+ * See exchange.h. Not here: how ranks wait for each other in a store (rendezvous/).
+ */
+#include "exchange.h"
+#include "log.h"
+#include "process.h"
+#include "wire_version.h"
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What each rank publishes; behind it stand rank 0's protocols as text, which count for all, then
+ * the address of the rank's node. */
+struct published {
+    char head[RCMI_WIRE_HEAD];         /* comes first in every version */
+    char settings[RCMI_SETTINGS_TEXT]; /* must be equal on all ranks; padded with NULs */
+    struct rcmi_cpus cpus;             /* that it may use */
+    uint32_t protocols_len;            /* with the NUL; 0 of other ranks */
+    uint8_t reads_others;              /* may it get from other processes' memory? */
+    uint8_t reserved[3];
+};
+
+/* ---- What is published ---------------------------------------------------------------------- */
+
+/* What this rank publishes. Free with free. */
+static rcm_status published_make(const struct rcmi_exchange_config *x, char **ret_bytes,
+                                 size_t *ret_len) {
+    const void *address;
+    size_t len;
+    struct rcmi_protocols protocols;
+    char reason[160], text[RCMI_PROTOCOLS_TEXT] = "";
+    if (x->engine->rank == 0) { /* others need not have the tuning file */
+        const rcm_status status = rcmi_protocols_local(&protocols);
+        if (status != RCM_OK)
+            return status;
+        rcmi_protocols_write(&protocols, text);
+    }
+    const size_t text_len = x->engine->rank == 0 ? strlen(text) + 1 : 0;
+    rcmi_node_address(x->engine->node, &address, &len);
+    struct published *mine = calloc(1, sizeof(*mine) + text_len + len);
+    if (!mine)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for this rank's address");
+    rcmi_wire_head(mine->head);
+    memcpy(mine->settings, x->settings, RCMI_SETTINGS_TEXT);
+    /* Beyond 1,024 CPUs this fails and the mask stays empty: then ranks do not spin. */
+    (void)sched_getaffinity(0, sizeof(mine->cpus), (cpu_set_t *)(void *)&mine->cpus);
+    mine->protocols_len = (uint32_t)text_len;
+    mine->reads_others = rcmi_process_reads_others(reason, sizeof(reason));
+    if (!mine->reads_others)
+        rcmi_log(RCMI_LOG_INFO, "large messages go by shared slots: %s", reason);
+    memcpy(mine + 1, text, text_len);
+    memcpy((char *)(mine + 1) + text_len, address, len);
+    *ret_bytes = (char *)mine;
+    *ret_len = sizeof(*mine) + text_len + len;
+    return RCM_OK;
+}
+
+/* ---- What others published ------------------------------------------------------------------ */
+
+/* Names the first setting in which two ranks differ, the lower rank first: both texts are the same
+ * NAME=VALUE, unless their versions differ. */
+static rcm_status settings_differ(const char *theirs, int rank, const char *ours, int own_rank) {
+    const bool before = rank < own_rank;
+    size_t word = 0;
+    for (size_t i = 0; theirs[i] && theirs[i] == ours[i]; i++)
+        if (theirs[i] == ' ' && memchr(theirs + i + 1, '=', strcspn(theirs + i + 1, " ")))
+            word = i + 1;
+    const char *first = (before ? theirs : ours) + word, *second = (before ? ours : theirs) + word;
+    return rcmi_fail_origin(RCM_ERR_MISMATCH, rank,
+                            "settings differ: %.*s on rank %d, %.*s on rank %d",
+                            (int)strcspn(first, " "), first, before ? rank : own_rank,
+                            (int)strcspn(second, " "), second, before ? own_rank : rank);
+}
+
+/* Rank 0's protocols, which count for all. */
+static rcm_status published_protocols(const struct rcmi_exchange_config *x, const char *text,
+                                      size_t len) {
+    if (len == 0 || text[len - 1] != '\0')
+        return rcmi_fail_origin(RCM_ERR_PROTOCOL, 0, "rank 0 published no protocols");
+    return rcmi_protocols_read(text, "rank 0", &x->engine->protocols);
+}
+
+/* Takes in what rank r published, and leaves its address in the blob. */
+static rcm_status published_take(const struct rcmi_exchange_config *x, int r, struct rcm_blob *blob,
+                                 bool *ret_reads_others) {
+    struct published said = {.protocols_len = 0};
+    char *text = (char *)blob->data + sizeof(said);
+    if (blob->len > sizeof(said))
+        memcpy(&said, blob->data, sizeof(said));
+    if (blob->len <= sizeof(said) || said.protocols_len >= blob->len - sizeof(said))
+        return rcmi_fail_origin(RCM_ERR_PROTOCOL, r, "rank %d published only %zu bytes", r,
+                                blob->len);
+    said.settings[RCMI_SETTINGS_TEXT - 1] = '\0';
+    x->engine->cpus[r] = said.cpus;
+    *ret_reads_others = said.reads_others;
+    if (strcmp(said.settings, x->settings) != 0)
+        return settings_differ(said.settings, r, x->settings, x->engine->rank);
+    const rcm_status status = r == 0 ? published_protocols(x, text, said.protocols_len) : RCM_OK;
+    if (status != RCM_OK)
+        return status;
+    blob->len -= sizeof(said) + said.protocols_len;
+    memmove(blob->data, text + said.protocols_len, blob->len);
+    return RCM_OK;
+}
+
+/* What all published: the blobs are addresses then. */
+static rcm_status published_take_all(const struct rcmi_exchange_config *x, struct rcm_blob *all) {
+    struct rcmi_engine *engine = x->engine;
+    bool all_read_others = true;
+    rcm_status status = RCM_OK;
+    for (int r = 0; r < engine->nranks && status == RCM_OK; r++)
+        status = rcmi_wire_head_check(all[r].data, all[r].len, r, engine->rank);
+    for (int r = 0; r < engine->nranks && status == RCM_OK; r++) {
+        bool reads_others = true;
+        status = published_take(x, r, &all[r], &reads_others);
+        all_read_others = all_read_others && reads_others;
+    }
+    if (!all_read_others)
+        rcmi_protocols_forbid_get(&engine->protocols);
+    return status == RCM_OK ? rcmi_book_create(all, engine->nranks, &engine->book) : status;
+}
+
+/* ---- The exchange -------------------------------------------------------------------------- */
+
+static rcm_status exchange_look(void *arg) {
+    const struct rcmi_exchange_config *x = arg;
+    return rcmi_join_look(x->store, x->launch, &x->engine->join);
+}
+
+/* Publishes, and fills `all` with what the ranks published: the caller's then. */
+static rcm_status exchange_collect(const struct rcmi_exchange_config *x, struct rcm_blob *all) {
+    const struct rcmi_engine *engine = x->engine;
+    const struct rcmi_look look = {exchange_look, (void *)x};
+    char scope[80], *mine;
+    size_t len;
+    const rcm_status status = published_make(x, &mine, &len);
+    if (status != RCM_OK)
+        return status;
+    snprintf(scope, sizeof(scope), "%s/rank", engine->join.scope);
+    const rcm_status done = rcmi_exchange(x->store, scope, engine->rank, engine->nranks, mine, len,
+                                          x->deadline, &look, all);
+    free(mine);
+    return done;
+}
+
+rcm_status rcmi_engine_exchange(const struct rcmi_exchange_config *x, bool *ret_agreed) {
+    const size_t n = (size_t)x->engine->nranks;
+    struct rcm_blob *all = calloc(n, sizeof(*all));
+    x->engine->cpus = calloc(n, sizeof(*x->engine->cpus));
+    rcm_status status =
+        all && x->engine->cpus
+            ? exchange_collect(x, all)
+            : rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the addresses of %zu ranks", n);
+    if (status != RCM_OK) {
+        free(all);
+        return status;
+    }
+    *ret_agreed = true;
+    status = published_take_all(x, all);
+    if (status == RCM_OK)
+        return RCM_OK;
+    for (size_t r = 0; r < n; r++)
+        free(all[r].data);
+    free(all);
+    return status;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How a communicator fails: its error record, which is written once and told to all linked ranks.
+ * Not here: agreement on the cause where ranks find different ones (agreement/).
+ */
+#ifndef RCMI_FAILURE_H
+#define RCMI_FAILURE_H
+
+#include <stdbool.h>
+#include "ringcomm.h"
+
+struct rcmi_engine;
+
+/* Makes comm fail with the thread's error (or joins an earlier failure); tells all linked ranks.
+ * work: in which operation, NULL if in none. Any thread. */
+void rcmi_comm_fail(struct rcm_comm *comm, const struct rcm_work *work);
+/* Proposes that comm fails with the thread's error, a timeout or a mismatch, in this work; weight:
+ * enum rcmi_proposal_weight. Any thread. */
+void rcmi_comm_propose(struct rcm_comm *comm, const struct rcm_work *work, int weight);
+/* Makes the origin in the thread's error, if it is a rank of the world, one of this communicator.
+ */
+void rcmi_comm_own_origin(const struct rcm_comm *comm);
+/* How a call ends that could not begin, with the thread's error. A wrong argument is the caller's
+ * matter; after anything else this rank is missing from what the others do, and comm fails. */
+rcm_status rcmi_comm_decline(struct rcm_comm *comm, rcm_status status);
+/* A record that came from another rank. */
+void rcmi_comm_fail_remote(struct rcm_comm *comm, const struct rcm_error *error);
+/* If comm has failed, sends the record to rank, which may not have it yet; else false. */
+bool rcmi_comm_tell_failure(const struct rcm_comm *comm, int rank);
+/* Sets the thread's error from comm's record and returns its status. */
+rcm_status rcmi_comm_failure(const struct rcm_comm *comm);
+/* RCM_OK if comm, failed or not, is one of this process, with its engine; else the thread's error
+ * is set. */
+rcm_status rcmi_comm_own(const struct rcm_comm *comm, struct rcmi_engine **ret_engine);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A work: one operation in flight, a collective, a send or a receive.
+ *
+ *   work.c   its memory, its beginning, its completion
+ *   issue.c  works as callers see them: issued, tested, waited for, freed
+ *
+ * Not here: what makes it go on (drive.h), and until when (deadline.h).
+ */
+#ifndef RCMI_WORK_H
+#define RCMI_WORK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include "clock.h"
+#include "endpoint.h"
+#include "exec.h"
+#include "plan.h"
+#include "ringcomm.h"
+
+enum rcmi_work_kind { RCMI_WORK_COLLECTIVE, RCMI_WORK_SEND, RCMI_WORK_RECV };
+
+struct rcm_work {
+    /* RCM_PENDING, then final. The driver's release store pairs with the acquire load of tests and
+     * waits. */
+    _Atomic int status;
+    _Atomic int refs; /* the user's and the driver's */
+    /* Of a blocking call, known to no other thread: refs do not count, and none is held on comm.
+     * Nothing touches it after its completion but the call. */
+    bool blocking;
+    bool attended; /* the driver's: the thread that waits for it drives, and need not be woken */
+    enum rcmi_work_kind kind;
+    enum rcm_collective collective; /* of that kind */
+    struct rcm_comm *comm;          /* holds a reference; see rcmi_comm_enter */
+    uint32_t fork_generation;
+    struct rcm_work *next;
+    rcmi_deadline deadline;
+    int64_t timeout_ms;
+    int64_t moved_ns; /* last progress seen, for the warning; 0: not looked at yet */
+    bool warned;
+    /* Which ranks were told what it is, see call_log.c: 0 none, 1 those of this host, 2 + rank. */
+    int told;
+    uint64_t seen; /* the progress seen last, to notice that there was some */
+    bool parting;  /* the barrier of rcm_destroy */
+    bool shown;    /* it is the send or receive on the status page */
+    /* A message of another call came: so long the other rank's call log is waited for yet, as of
+     * then; 0: it did not. */
+    int64_t call_log_left_ns, call_log_looked_ns;
+    uint64_t sequence;
+    struct rcmi_bind bind;
+    struct rcmi_run *run;
+    struct rcmi_transfer transfer;
+    struct rcm_message message;
+};
+
+/* "all_reduce", "send" */
+static inline const char *rcmi_work_name(const struct rcm_work *work) {
+    if (work->parting)
+        return "rcm_destroy";
+    if (work->kind == RCMI_WORK_COLLECTIVE)
+        return rcmi_collective_name(work->collective);
+    return work->kind == RCMI_WORK_SEND ? "send" : "recv";
+}
+
+/* ---- work.c */
+/* The issuing thread's. A new work is memory, that of the last blocking call if there is some, and
+ * a beginning. _spare: there is memory for one in *spare, a communicator's; _take: takes it. */
+rcm_status rcmi_work_make_spare(struct rcm_work **spare);
+static inline rcm_status rcmi_work_spare(struct rcm_work **spare) {
+    return *spare ? RCM_OK : rcmi_work_make_spare(spare);
+}
+struct rcm_work *rcmi_work_take(struct rcm_work **spare);
+/* blocking: rcmi_work_issue will get no ret_work. */
+void rcmi_work_begin(struct rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
+                     const struct rcm_call *call, struct rcm_work *work);
+void rcmi_work_complete(struct rcm_work *work, rcm_status status);
+/* Gives a reference back. */
+void rcmi_work_unref(struct rcm_work *work);
+/* ---- issue.c */
+/* Checks a call that was given, of whatever size: *call stays if it is NULL or of this library's
+ * size, else it becomes `room`, which has all fields that this library knows. */
+rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *room);
+static inline rcm_status rcmi_call_in(const struct rcm_call **call, struct rcm_call *room) {
+    const struct rcm_call *given = *call;
+    const bool usual = !given || (given->size == sizeof(*given) && given->flags == 0);
+    return usual ? RCM_OK : rcmi_call_in_given(call, room);
+}
+/* Memory for a work, and its beginning. */
+rcm_status rcmi_work_new(struct rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
+                         const struct rcm_call *call, struct rcm_work **ret_work);
+/* Blocking: submits, waits, ends. Else submits, kicks, hands out. */
+rcm_status rcmi_work_issue(struct rcm_comm *comm, struct rcm_work *work,
+                           struct rcm_work **ret_work);
+/* The result of a blocking call, whose work is final and not needed any more. */
+rcm_status rcmi_work_end(struct rcm_comm *comm, struct rcm_work *work);
+
+#endif
