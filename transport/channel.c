@@ -335,7 +335,7 @@ static void close_reader(struct rcmi_end *end) {
     const uint32_t epoch = end->channel->epoch, id = end->channel->id;
     const bool offered = end->offered;
     const uint32_t serial = end->serial;
-    rcmi_end_free(end); /* first: once the writer hears of it the memory may be another's */
+    rcmi_end_free(end); /* first: once the writer learns of it the memory may be another's */
     if (offered)
         send_close(link, serial, false);
     /* The writer may have closed, and opened another one of this name. */

@@ -6,7 +6,7 @@
  * is gone, or that this way does not lead to it; when all ways are refused, the peer is lost. A way
  * that gives no answer is left after a short while in favour of the next, and tried again, longer,
  * until RINGCOMM_PEER_TIMEOUT has passed. A connection that is closed before it was answered means
- * a peer that had too much to do to hear us out, or too many unidentified connections: it is tried
+ * a peer that had too much to do to answer, or too many unidentified connections: it is tried
  * again for a while.
  */
 #include <stdlib.h>

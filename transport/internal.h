@@ -363,7 +363,7 @@ void rcmi_conn_drop(struct rcmi_node *node, const struct rcmi_link *link);
 
 /* ---- unidentified.c -------------------------------------------------------------------------- */
 
-/* Drops the one that deserves it most; false if there is none. */
+/* Drops one to make room, in the order of unidentified.c; false if there is none. */
 bool rcmi_unidentified_drop(struct rcmi_node *node);
 /* Is it of another user, without a proved secret? */
 bool rcmi_unidentified_is_foreign(const struct rcmi_conn *conn);

@@ -2,8 +2,8 @@
 /*
  * Memory that a node hands out to its user, so that same-host peers can read and write it where it
  * lies. Where it comes from is a transport's matter; without one that has any it is plain memory,
- * and good for everything but that. Every transport hears of it. Here is only the list of what was
- * handed out.
+ * and good for everything but that. Every transport is told of it. Here is only the list of what
+ * was handed out.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -255,7 +255,7 @@ struct drain {
     bool unlinked; /* there are peers without a link; they may be about to make one */
 };
 
-/* On the loop thread: is anything still to be told, or a link still to be made that will hear it?
+/* On the loop thread: is anything still to be told, or a link still to be made that will carry it?
  */
 static void node_look_drained(void *arg) {
     struct drain *drain = arg;

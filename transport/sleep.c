@@ -46,7 +46,7 @@ static bool sleep_attend(struct rcmi_node *node, struct rcmi_sleep *sleep) {
 static bool sleep_begin_polling(struct rcmi_node *node, struct rcmi_sleep *sleep) {
     if (atomic_exchange(&node->polled, true))
         return false;
-    /* Armed first: a transport that takes its word back afterwards rings, and is heard. */
+    /* Armed first: a transport that comes to other ways to tell afterwards rings, and wakes it. */
     (void)rcmi_doorbell_arm(node->doorbell, RCMI_DOORBELL_POLLER);
     if (sleep_attend(node, sleep))
         return true;

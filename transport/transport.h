@@ -144,7 +144,8 @@ bool rcmi_node_oversubscribed(const struct rcmi_node *node);
  * are dropped, while peers that dial already wait for their answer. Without it all wait, and a
  * scanner can fill the queue. */
 rcm_status rcmi_node_attend(struct rcmi_node *node);
-/* Starts the loop thread, or opens the door. lookup must work from here on. */
+/* Starts the loop thread, or, where that runs, answers peers from now on. lookup must work from
+ * here on. */
 rcm_status rcmi_node_start(struct rcmi_node *node);
 /* Says farewell on every link and waits until the peers did, or have ended, or the deadline passed:
  * after it the end of a link is no death any more. For an orderly end only. Also done when *failed
@@ -439,7 +440,7 @@ struct rcmi_transport {
      * is no such thing. Any thread. */
     rcm_status (*memory_take)(void *domain, size_t bytes, void **ret_memory);
     void (*memory_give)(void *domain, void *memory);
-    /* Every row hears of memory from which messages are sent and to which they come again and
+    /* Every row is told of memory from which messages are sent and to which they come again and
      * again: what memory_take of any row gave. *ret_own is what the row remembers of it, NULL at
      * first; in the data operations it finds that by rcmi_registration_of. Where it can do nothing
      * with such memory that is RCM_OK, too. unregister: once it returns the memory is not used by

@@ -132,7 +132,7 @@ void chaos_release(struct rcmi_channel *channel) {
     chaos_of(channel)->inner->release(channel);
 }
 
-/* The inner transport believes that a held message was shown. So no hint is passed on meanwhile, it
+/* For the inner transport a held message was shown. So no hint is passed on meanwhile, it
  * would be for the next message; and if it lies in the memory of an earlier hint that ends now,
  * it moves. */
 bool chaos_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted) {

@@ -65,7 +65,7 @@ struct shm_range {
     size_t at, len;
 };
 
-/* The location of bytes in the memory file of the rank that speaks: the block, and where in it.
+/* The location of bytes in the memory file of the rank that sends it: the block, and where in it.
  * Comes from another process, see shm_window_find. */
 struct shm_location {
     uint64_t block_at, block_len; /* in the file */

@@ -312,8 +312,9 @@ static rcm_status rx_read(struct tcp_stream *stream, bool *ret_more) {
 }
 
 /* The kernel delays acknowledgements, and with them the news of a larger window, by up to 40 ms in
- * the hope of data to send them with. A peer that may not send before it hears would wait all that
- * time, and we for the peer. So when there is nothing to do but to wait, the kernel is made to. */
+ * the hope of data to send them with. A peer that may not send before it gets an acknowledgement
+ * would wait all that time, and we for the peer. So when there is nothing to do but to wait, the
+ * kernel is made to. */
 void tcp_rx_acknowledge(struct tcp_stream *stream) {
     const int now = 1;
     if (!stream->rx.owes || stream->fd < 0)
