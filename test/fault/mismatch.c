@@ -28,7 +28,21 @@ enum {
     NOBODY = -2
 };
 
-enum what { NONE, ALL_REDUCE, BROADCAST, BARRIER, SEND, RECV, STAY_AWAY };
+enum what {
+    NONE,
+    ALL_REDUCE,
+    BROADCAST,
+    BARRIER,
+    REDUCE,
+    SCATTER,
+    GATHER,
+    ALL_GATHER,
+    REDUCE_SCATTER,
+    ALL_TO_ALL,
+    SEND,
+    RECV,
+    STAY_AWAY
+};
 enum who { ODD, NEXT, ZERO }; /* the odd rank, the one after it */
 
 struct action {
@@ -55,6 +69,8 @@ struct kind {
     { .what = BROADCAST, .count = n, .root = from }
 #define CAST_BY(n, by)                                                                             \
     { .what = BROADCAST, .count = n, .root = ZERO, .algorithm = by }
+#define DO(op, n)                                                                                  \
+    { .what = op, .count = n }
 #define BAR                                                                                        \
     { .what = BARRIER }
 
@@ -91,6 +107,34 @@ static const struct kind kinds[] = {
      {CAST(100, ZERO)},
      {CAST(4000, ZERO)},
      {"broadcast of 100 float32 from rank 0 (", "broadcast of 4000 float32 from rank 0 (",
+      "on rank %d"}},
+    {"all_gather and gather",
+     RCM_ERR_MISMATCH,
+     {DO(ALL_GATHER, 100), BAR},
+     {DO(GATHER, 100), BAR},
+     {"all_gather of 100 float32 (", "gather of 100 float32 to rank %d (", "on rank %d"}},
+    {"count of all_to_all",
+     RCM_ERR_MISMATCH,
+     {DO(ALL_TO_ALL, 100), BAR},
+     {DO(ALL_TO_ALL, 4000), BAR},
+     {"all_to_all of 100 float32 (", "all_to_all of 4000 float32 (", "on rank %d"}},
+    {"count of scatter",
+     RCM_ERR_MISMATCH,
+     {DO(SCATTER, 100), BAR},
+     {DO(SCATTER, 99), BAR},
+     {"scatter of 100 float32 from rank %d (", "scatter of 99 float32 from rank %d (",
+      "on rank %d"}},
+    {"operator of reduce_scatter",
+     RCM_ERR_MISMATCH,
+     {DO(REDUCE_SCATTER, 1000), BAR},
+     {{.what = REDUCE_SCATTER, .count = 1000, .op = RCM_MAX}, BAR},
+     {"reduce_scatter of 1000 float32, sum (", "reduce_scatter of 1000 float32, max (",
+      "on rank %d"}},
+    {"operator of reduce",
+     RCM_ERR_MISMATCH,
+     {DO(REDUCE, 1000), BAR},
+     {{.what = REDUCE, .count = 1000, .op = RCM_MIN}, BAR},
+     {"reduce of 1000 float32, sum to rank %d (", "reduce of 1000 float32, min to rank %d (",
       "on rank %d"}},
     {"dtype",
      RCM_ERR_MISMATCH,
@@ -234,6 +278,20 @@ static rcm_status action_do(rcm_comm *comm, const struct scene *scene, const str
         return rcm_broadcast(comm, out, a->count, action_dtype(a), root, &call, NULL);
     case BARRIER:
         return rcm_barrier(comm, &call, NULL);
+    case REDUCE:
+        return rcm_reduce(comm, in, out, a->count, action_dtype(a), a->op ? a->op : RCM_SUM, root,
+                          &call, NULL);
+    case SCATTER:
+        return rcm_scatter(comm, in, out, a->count, action_dtype(a), root, &call, NULL);
+    case GATHER:
+        return rcm_gather(comm, in, out, a->count, action_dtype(a), root, &call, NULL);
+    case ALL_GATHER:
+        return rcm_all_gather(comm, in, out, a->count, action_dtype(a), &call, NULL);
+    case REDUCE_SCATTER:
+        return rcm_reduce_scatter(comm, in, out, a->count, action_dtype(a), a->op ? a->op : RCM_SUM,
+                                  &call, NULL);
+    case ALL_TO_ALL:
+        return rcm_all_to_all(comm, in, out, a->count, action_dtype(a), &call, NULL);
     case SEND:
         call.timeout_ms = 0; /* others are late before it */
         return rcm_send(comm, in, a->count, RCM_FLOAT32, root, TAG, &call, NULL);
@@ -255,19 +313,22 @@ static bool is_equal_so_far(const struct kind *kind, int k) {
 }
 
 /* A call that differs may be complete on this rank, but only if it did what it promises. */
-static bool action_is_right(const struct scene *scene, const struct action *a, const float *out,
-                            int k) {
+static bool action_is_right(const struct scene *scene, int rank, const struct action *a,
+                            const float *out, int k) {
+    const bool from_root = a->what == BROADCAST || a->what == SCATTER;
     float sum = 0;
     for (int r = 0; r < scene->n; r++)
         sum += (float)(r + 1);
     if (a->what == SEND)
         return true;
-    if (a->what == BARRIER)
+    if (a->what == REDUCE || a->what == GATHER)
+        return rank != who_of(scene, a->root) || is_equal_so_far(scene->kind, k);
+    if (a->what != ALL_REDUCE && !from_root)
         return is_equal_so_far(scene->kind, k);
     for (size_t i = 0; i < a->count; i++)
-        if (out[i] != (a->what == BROADCAST ? (float)(who_of(scene, a->root) + 1) : sum))
+        if (out[i] != (from_root ? (float)(who_of(scene, a->root) + 1) : sum))
             return false;
-    return a->what == BROADCAST || is_equal_so_far(scene->kind, k);
+    return from_root || is_equal_so_far(scene->kind, k);
 }
 
 /* Calls that are equal everywhere, so that all are linked and numbers are not 1. They may fail:
@@ -350,7 +411,7 @@ static int rank_play(rcm_comm *comm, void *arg) {
         in[i] = out[i] = (float)(rank + 1);
     for (int k = 0; k < CALLS && actions[k].what != NONE && status == RCM_OK; k++) {
         status = action_do(comm, scene, &actions[k], in, out);
-        CHECK(errors, status != RCM_OK || action_is_right(scene, &actions[k], out, k),
+        CHECK(errors, status != RCM_OK || action_is_right(scene, rank, &actions[k], out, k),
               "%s over %s, %d ranks, odd %d: rank %d: call %d returned RCM_OK, wrongly",
               scene->kind->name, scene->transport, scene->n, scene->odd, rank, k);
     }

@@ -75,6 +75,82 @@ static rcm_status step_broadcast(struct workload *w, uint64_t i, size_t bytes) {
     return status;
 }
 
+/* ---- Blocks --------------------------------------------------------------------------------- */
+
+/* A collective that moves blocks of int64, or reduces to a root. */
+struct blocks {
+    enum rcm_collective collective;
+    size_t count;
+    int root;
+};
+
+static size_t blocks_in(const struct workload *w, const struct blocks *b) {
+    const bool many = b->collective == RCM_SCATTER || b->collective == RCM_REDUCE_SCATTER ||
+                      b->collective == RCM_ALL_TO_ALL;
+    return many ? (size_t)w->n * b->count : b->count;
+}
+
+static size_t blocks_out(const struct workload *w, const struct blocks *b) {
+    const bool many = b->collective == RCM_GATHER || b->collective == RCM_ALL_GATHER ||
+                      b->collective == RCM_ALL_TO_ALL;
+    if ((b->collective == RCM_REDUCE || b->collective == RCM_GATHER) && w->rank != b->root)
+        return 0;
+    return many ? (size_t)w->n * b->count : b->count;
+}
+
+static int64_t blocks_value(const struct workload *w, const struct blocks *b, uint64_t i,
+                            size_t at) {
+    const size_t own = (size_t)w->rank * b->count;
+    int64_t sum = 0;
+    switch (b->collective) {
+    case RCM_SCATTER:
+        return value(b->root, i, own + at);
+    case RCM_GATHER:
+    case RCM_ALL_GATHER:
+        return value((int)(at / b->count), i, at % b->count);
+    case RCM_ALL_TO_ALL:
+        return value((int)(at / b->count), i, own + at % b->count);
+    default:
+        for (int r = 0; r < w->n; r++)
+            sum += value(r, i, b->collective == RCM_REDUCE_SCATTER ? own + at : at);
+        return sum;
+    }
+}
+
+static rcm_status blocks_call(struct workload *w, const struct blocks *b) {
+    const void *in = w->send;
+    void *out = w->recv;
+    switch (b->collective) {
+    case RCM_REDUCE:
+        return rcm_reduce(w->comm, in, out, b->count, RCM_INT64, RCM_SUM, b->root, &w->call, NULL);
+    case RCM_SCATTER:
+        return rcm_scatter(w->comm, in, out, b->count, RCM_INT64, b->root, &w->call, NULL);
+    case RCM_GATHER:
+        return rcm_gather(w->comm, in, out, b->count, RCM_INT64, b->root, &w->call, NULL);
+    case RCM_ALL_GATHER:
+        return rcm_all_gather(w->comm, in, out, b->count, RCM_INT64, &w->call, NULL);
+    case RCM_REDUCE_SCATTER:
+        return rcm_reduce_scatter(w->comm, in, out, b->count, RCM_INT64, RCM_SUM, &w->call, NULL);
+    default:
+        return rcm_all_to_all(w->comm, in, out, b->count, RCM_INT64, &w->call, NULL);
+    }
+}
+
+static rcm_status step_blocks(struct workload *w, uint64_t i, enum rcm_collective collective,
+                              size_t count) {
+    const struct blocks b = {collective, count / (size_t)w->n + 1, (int)(i % (uint64_t)w->n)};
+    int64_t *send = (int64_t *)(void *)w->send, *recv = (int64_t *)(void *)w->recv;
+    for (size_t at = 0; at < blocks_in(w, &b); at++)
+        send[at] = value(w->rank, i, at);
+    const size_t out = blocks_out(w, &b);
+    memset(recv, 0xee, out * sizeof(*recv));
+    const rcm_status status = blocks_call(w, &b);
+    for (size_t at = 0; status == RCM_OK && at < out; at = next_at(at, out))
+        if (recv[at] != blocks_value(w, &b, i, at))
+            wrong(w, "blocks", i, at);
+    return status;
+}
+
 /* ---- Point to point ------------------------------------------------------------------------- */
 
 static void fill_bytes(struct workload *w, uint64_t i, size_t bytes) {
@@ -164,7 +240,7 @@ static rcm_status step_agree(struct workload *w, bool stop, bool *ret_stop) {
 
 rcm_status workload_step(struct workload *w, uint64_t i, bool stop, bool *ret_stop) {
     uint64_t state = w->seed + i * UINT64_C(0x9e3779b97f4a7c15);
-    const uint64_t what = random_next(&state) % 16;
+    const uint64_t what = random_next(&state) % 24;
     const size_t size = (size_t)(random_next(&state) % 60000) + 1;
     if (what % 5 == (uint64_t)w->rank % 5)
         usleep((useconds_t)(random_next(&state) % 1500)); /* is not there yet */
@@ -193,6 +269,14 @@ rcm_status workload_step(struct workload *w, uint64_t i, bool stop, bool *ret_st
     case 11:
     case 12:
         return step_async(w, i, size);
+    case 16:
+    case 17:
+    case 18:
+    case 19:
+    case 20:
+    case 21:
+        return step_blocks(w, i, (enum rcm_collective)(RCM_REDUCE + (int)what - 16),
+                           size % 3 ? size : size % 300 + 1);
     default:
         return step_all_reduce(w, i, size % 200 + 1);
     }
