@@ -25,9 +25,9 @@ void rcmi_hang_follow(struct rcmi_hang_row *rows, int n, int rank) {
     }
 }
 
-static bool waits_through_to(row_t *rows, int n, int rank, int whom) {
+static bool waits_through_to(row_t *rows, int n, int rank, int target) {
     for (int hops = 0; hops < n; hops++) {
-        if (rank == whom)
+        if (rank == target)
             return true;
         if (rows[rank].state != RCMI_ROW_WAITS)
             return false;
@@ -38,11 +38,11 @@ static bool waits_through_to(row_t *rows, int n, int rank, int whom) {
     return false;
 }
 
-static bool everybody_waits_for(row_t *rows, int n, int whom) {
+static bool all_wait_for(row_t *rows, int n, int target) {
     if (n < 3 || n > FOLLOW_MAX)
         return false;
     for (int r = 0; r < n; r++)
-        if (!waits_through_to(rows, n, r, whom))
+        if (!waits_through_to(rows, n, r, target))
             return false;
     return true;
 }
@@ -321,7 +321,7 @@ int rcmi_hang_conclude(const struct rcmi_hang_row *rows, int n, char *text, size
         text[0] = '\0';
         rank = rules[i](rows, n, text, cap);
         if (rank >= 0 && rules[i] != rule_circle && rules[i] != rule_busy &&
-            everybody_waits_for(rows, n, rank))
+            all_wait_for(rows, n, rank))
             add(text, cap, "; everybody else waits for it");
     }
     return rank;
