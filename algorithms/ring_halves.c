@@ -29,6 +29,28 @@ static uint32_t block_before(const struct order *order, uint32_t p, uint32_t bac
     return (uint32_t)order->rank_at[(order->self.place + p - back % p) % p];
 }
 
+typedef void half_steps(struct rcmi_builder *b, const struct order *order, uint32_t p,
+                        uint32_t rank);
+
+static rcm_status half_emit(enum rcm_collective collective, const struct rcmi_shape *shape,
+                            int rank, int root, half_steps *steps, struct rcmi_plan **ret_plan) {
+    struct rcmi_builder *b;
+    struct order order;
+    rcm_status status = order_make(shape, rank, &order);
+    if (status != RCM_OK)
+        return status;
+    status = rcmi_plan_begin("ring", collective, shape, rank, root, 1, 2, &b);
+    if (status == RCM_OK) {
+        if (shape->nranks == 1)
+            rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
+        else
+            steps(b, &order, (uint32_t)shape->nranks, (uint32_t)rank);
+        status = rcmi_plan_finish(b, ret_plan);
+    }
+    free(order.rank_at);
+    return status;
+}
+
 static struct rcmi_formula half_formula(const struct rcmi_shape *shape, int rank, int root) {
     const uint32_t p = (uint32_t)shape->nranks;
     (void)rank;
@@ -66,21 +88,7 @@ static void all_gather_steps(struct rcmi_builder *b, const struct order *order, 
 
 static rcm_status all_gather_emit(const struct rcmi_shape *shape, int rank, int root,
                                   struct rcmi_plan **ret_plan) {
-    struct rcmi_builder *b;
-    struct order order;
-    rcm_status status = order_make(shape, rank, &order);
-    if (status != RCM_OK)
-        return status;
-    status = rcmi_plan_begin("ring", RCM_ALL_GATHER, shape, rank, root, 1, 2, &b);
-    if (status == RCM_OK) {
-        if (shape->nranks == 1)
-            rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
-        else
-            all_gather_steps(b, &order, (uint32_t)shape->nranks, (uint32_t)rank);
-        status = rcmi_plan_finish(b, ret_plan);
-    }
-    free(order.rank_at);
-    return status;
+    return half_emit(RCM_ALL_GATHER, shape, rank, root, all_gather_steps, ret_plan);
 }
 
 const struct rcmi_algorithm rcmi_ring_all_gather = {
@@ -95,7 +103,9 @@ const struct rcmi_algorithm rcmi_ring_all_gather = {
 
 /* ---- Reduce-scatter -------------------------------------------------------------------------- */
 
-static void reduce_scatter_steps(struct rcmi_builder *b, const struct order *order, uint32_t p) {
+static void reduce_scatter_steps(struct rcmi_builder *b, const struct order *order, uint32_t p,
+                                 uint32_t rank) {
+    (void)rank; /* its block is the last */
     const struct rcmi_operand from = rcmi_from(b, 0, order->self.prev, 0);
     const uint32_t to = rcmi_to(b, 0, order->self.next, 0);
     const uint32_t first = block_before(order, p, 1);
@@ -111,21 +121,7 @@ static void reduce_scatter_steps(struct rcmi_builder *b, const struct order *ord
 
 static rcm_status reduce_scatter_emit(const struct rcmi_shape *shape, int rank, int root,
                                       struct rcmi_plan **ret_plan) {
-    struct rcmi_builder *b;
-    struct order order;
-    rcm_status status = order_make(shape, rank, &order);
-    if (status != RCM_OK)
-        return status;
-    status = rcmi_plan_begin("ring", RCM_REDUCE_SCATTER, shape, rank, root, 1, 2, &b);
-    if (status == RCM_OK) {
-        if (shape->nranks == 1)
-            rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
-        else
-            reduce_scatter_steps(b, &order, (uint32_t)shape->nranks);
-        status = rcmi_plan_finish(b, ret_plan);
-    }
-    free(order.rank_at);
-    return status;
+    return half_emit(RCM_REDUCE_SCATTER, shape, rank, root, reduce_scatter_steps, ret_plan);
 }
 
 const struct rcmi_algorithm rcmi_ring_reduce_scatter = {
