@@ -16,7 +16,7 @@ def entry(name, result, stdout=''):
             'duration': 1.0, 'returncode': 0 if result == 'OK' else 1}
 
 
-def results(entries, status=0, steps=(), skips=''):
+def results(entries, status=0, steps=(), skips='', again=None):
     """Runs results.py on one build; returns (exit status, last line, all lines)."""
     with tempfile.TemporaryDirectory() as d:
         log, expected = os.path.join(d, 'log.json'), os.path.join(d, 'skips')
@@ -27,11 +27,26 @@ def results(entries, status=0, steps=(), skips=''):
             f.write(skips)
         args = [sys.executable, RESULTS, '--expected-skips', expected,
                 '--tests', f'gcc={status}={log}']
+        if again is not None:
+            second = os.path.join(d, 'again.json')
+            with open(second, 'w', encoding='utf-8') as f:
+                f.writelines(json.dumps(e) + '\n' for e in again)
+            args += ['--again', f'gcc={second}']
         for step in steps:
             args += ['--step', step]
         done = subprocess.run(args, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               check=False)
         return done.returncode, done.stdout.splitlines()[-1], done.stdout
+
+
+def failed(entries):
+    """What --failed prints, in place of the last line."""
+    with tempfile.NamedTemporaryFile('w', encoding='utf-8') as f:
+        f.writelines(json.dumps(e) + '\n' for e in entries)
+        f.flush()
+        done = subprocess.run([sys.executable, RESULTS, '--failed', f.name], text=True,
+                              stdout=subprocess.PIPE, check=False)
+        return done.returncode, done.stdout, done.stdout
 
 
 def expect(result, status, last, words=''):
@@ -52,6 +67,14 @@ def main():
         result = results(ok + [entry('c', bad, text)], status=1)
         expect(result, 1, '2 passed, 1 failed, 0 skipped', f'FAILED gcc: c: {bad}')
         expect(result, 1, '2 passed, 1 failed, 0 skipped', 'line 60\n')
+    shaky = ok + [entry('c', 'FAIL', 'too late')]
+    expect(results(shaky, status=1, again=[entry('c', 'OK')]), 0, '3 passed, 0 failed, 0 skipped',
+           'UNSTABLE gcc: c: FAIL after 1.0 s, status 1; alone it passed\n    too late')
+    expect(results(shaky, status=1, again=[entry('c', 'FAIL')]), 1,
+           '2 passed, 1 failed, 0 skipped', 'FAILED gcc: c: FAIL')
+    expect(results(shaky, status=1, again=[entry('b', 'OK')]), 1, '2 passed, 1 failed, 0 skipped')
+    expect(failed(shaky + [entry('d', 'TIMEOUT')]), 0, 'c\nd')
+    expect(failed(shaky * 4), 0, '')
     skip = ok + [entry('c', 'SKIP')]
     expect(results(skip, skips='# none\nc: no such device\n'), 0, '2 passed, 0 failed, 1 skipped',
            'no such device')

@@ -3,10 +3,15 @@
 """Sums up test results for tools/check.
 
     results.py --expected-skips FILE [--step NAME=ok|failed]... [--tests BUILD=STATUS=FILE]...
+               [--again BUILD=FILE]...
+    results.py --failed FILE
 
 Reads meson's testlog.json (one object a line) of each build; STATUS is that of meson test. A cmocka
 program that skipped some of its cases counts as passed, and each such case as skipped. As root a
-skip that is not expected is a failure. The last line is "N passed, N failed, N skipped"; exit
+skip that is not expected is a failure. A test that failed and passed when it was run again alone
+(--again) counts as passed, and is listed as unstable with what it said first: on a machine whose
+cores are busy a deadline may pass. --failed prints the names of the failed ones, if they are few.
+The last line is "N passed, N failed, N skipped"; exit
 status 1 if something failed.
 """
 import argparse
@@ -17,8 +22,18 @@ import re
 import sys
 
 TAIL_LINES = 40
+AGAIN_MAX = 3  # with more of them the machine is not to blame
 CMOCKA_SKIP = re.compile(r'^\[  SKIPPED \] (\w+)$', re.M)
 GOOD = {'OK', 'EXPECTEDFAIL'}
+
+
+def read_log(path):
+    with open(path, encoding='utf-8', errors='replace') as f:
+        return [json.loads(line) for line in f if line.strip()]
+
+
+def failed_names(path):
+    return [t['name'] for t in read_log(path) if t['result'] not in GOOD | {'SKIP'}]
 
 
 class Sum:
@@ -26,6 +41,8 @@ class Sum:
         self.expected = expected_skips
         self.passed = self.skipped = 0
         self.failures = []  # (title, text)
+        self.unstable = []  # likewise
+        self.again = {}  # build -> names of tests that passed when run again
 
     def fail(self, title, text=''):
         self.failures.append((title, text))
@@ -52,16 +69,20 @@ class Sum:
         elif test['result'] in GOOD:
             self.passed += 1
         else:
-            self.fail(f"{build}: {name}: {test['result']} after {test['duration']:.1f} s, "
-                      f"status {test['returncode']}", text)
+            title = (f"{build}: {name}: {test['result']} after {test['duration']:.1f} s, "
+                     f"status {test['returncode']}")
+            if test['name'] in self.again.get(build, ()):
+                self.passed += 1
+                self.unstable.append((title, text))
+            else:
+                self.fail(title, text)
         for case in sorted(set(CMOCKA_SKIP.findall(text))):
             self.skip(build, f'{name}/{case}')
 
     def build(self, build, status, path):
-        before = len(self.failures)
+        before = len(self.failures) + len(self.unstable)
         try:
-            with open(path, encoding='utf-8', errors='replace') as f:
-                tests = [json.loads(line) for line in f if line.strip()]
+            tests = read_log(path)
         except (OSError, ValueError) as error:
             self.fail(f'{build}: no results', f'{error}; the output of meson test is above')
             return
@@ -69,7 +90,7 @@ class Sum:
             self.fail(f'{build}: no test ran', path)
         for test in tests:
             self.test(build, test)
-        if status != '0' and len(self.failures) == before:
+        if status != '0' and len(self.failures) + len(self.unstable) == before:
             self.fail(f'{build}: meson test ended with status {status}', 'its output is above')
         slow = max(tests, key=lambda t: t['duration'], default=None)
         if slow:
@@ -94,20 +115,30 @@ def read_expected_skips(path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--expected-skips', required=True)
+    parser.add_argument('--failed')
+    parser.add_argument('--expected-skips')
     parser.add_argument('--step', action='append', default=[])
     parser.add_argument('--tests', action='append', default=[])
+    parser.add_argument('--again', action='append', default=[])
     args = parser.parse_args()
+    if args.failed:
+        names = failed_names(args.failed)
+        print('\n'.join(n.split(' / ')[-1] for n in names if len(names) <= AGAIN_MAX), end='')
+        return
     total = Sum(read_expected_skips(args.expected_skips))
+    for item in args.again:
+        build, path = item.split('=', 1)
+        total.again[build] = {t['name'] for t in read_log(path) if t['result'] in GOOD}
     for item in args.step:
         total.step(*item.rsplit('=', 1))
     for item in args.tests:
         total.build(*item.split('=', 2))
-    for title, text in total.failures:
-        print(f'\nFAILED {title}')
-        for line in text.splitlines()[-TAIL_LINES:]:
-            print(f'    {line}')
-    if total.failures:
+    for word, found in (('UNSTABLE', total.unstable), ('FAILED', total.failures)):
+        for title, text in found:
+            print(f'\n{word} {title}{"; alone it passed" if word == "UNSTABLE" else ""}')
+            for line in text.splitlines()[-TAIL_LINES:]:
+                print(f'    {line}')
+    if total.failures or total.unstable:
         print()
     failed = len(total.failures)
     print(f'{total.passed} passed, {failed} failed, {total.skipped} skipped')
