@@ -57,12 +57,16 @@ static bool builder_grow(struct rcmi_builder *b, void **array, uint32_t *capacit
     return true;
 }
 
-static rcm_status begin_check(const char *algorithm, const struct rcmi_shape *shape, int rank,
-                              int root, uint32_t parts, uint32_t min_slots) {
+static rcm_status begin_check(const struct rcmi_collective *row, const char *algorithm,
+                              const struct rcmi_shape *shape, int rank, int root, uint32_t parts,
+                              uint32_t min_slots) {
     if (rank < 0 || rank >= shape->nranks)
         return rcmi_fail(RCM_ERR_INVALID, 0, "rank %d is not in 0..%d", rank, shape->nranks - 1);
     if (root < 0 || root >= shape->nranks)
         return rcmi_fail(RCM_ERR_INVALID, 0, "root %d is not in 0..%d", root, shape->nranks - 1);
+    if (row && rcmi_collective_total(row, shape->nranks) > UINT32_MAX / (parts ? parts : 1))
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "a plan of %s in %u parts for %d ranks", row->name,
+                         parts, shape->nranks);
     if (parts == 0 || min_slots == 0)
         return rcmi_fail(RCM_ERR_INVALID, 0, "a plan of %s with %u parts and %u slots", algorithm,
                          parts, min_slots);
@@ -81,7 +85,7 @@ rcm_status rcmi_plan_begin(const char *algorithm, enum rcm_collective collective
                            const struct rcmi_shape *shape, int rank, int root, uint32_t parts,
                            uint32_t min_slots, struct rcmi_builder **ret_builder) {
     const struct rcmi_collective *row = rcmi_collective_at((int)collective);
-    const rcm_status status = begin_check(algorithm, shape, rank, root, parts, min_slots);
+    const rcm_status status = begin_check(row, algorithm, shape, rank, root, parts, min_slots);
     if (status != RCM_OK)
         return status;
     if (!row)
@@ -97,7 +101,7 @@ rcm_status rcmi_plan_begin(const char *algorithm, enum rcm_collective collective
         .nranks = shape->nranks,
         .rank = rank,
         .root = root,
-        .nchunks = rcmi_collective_total(row, shape->nranks) * parts,
+        .nchunks = (uint32_t)rcmi_collective_total(row, shape->nranks) * parts,
         .parts = parts,
         .in = rcmi_collective_in(row, shape->nranks, rank, root),
         .out = rcmi_collective_out(row, shape->nranks, rank, root),

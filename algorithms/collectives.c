@@ -100,11 +100,16 @@ bool rcmi_collective_is_rooted(const struct rcmi_collective *collective) {
     return collective->in_at_root || collective->out_at_root;
 }
 
-uint32_t rcmi_collective_total(const struct rcmi_collective *collective, int nranks) {
-    const uint32_t p = (uint32_t)nranks;
-    return collective->total == RCMI_TOTAL_ONE     ? 1
-           : collective->total == RCMI_TOTAL_RANKS ? p
-                                                   : p * p;
+uint64_t rcmi_collective_total(const struct rcmi_collective *collective, int nranks) {
+    const uint64_t p = (uint32_t)nranks;
+    switch (collective->total) {
+    case RCMI_TOTAL_RANKS:
+        return p;
+    case RCMI_TOTAL_PAIRS:
+        return p * p;
+    default:
+        return 1;
+    }
 }
 
 static struct rcmi_blocks blocks_of(enum rcmi_blocks_kind kind, uint32_t total, uint32_t p,
@@ -128,7 +133,8 @@ static struct rcmi_blocks blocks_at(const struct rcmi_collective *c, enum rcmi_b
                                     bool only_root, int nranks, int rank, int root) {
     if (only_root && rank != root)
         kind = RCMI_BLOCKS_NONE;
-    return blocks_of(kind, rcmi_collective_total(c, nranks), (uint32_t)nranks, (uint32_t)rank);
+    return blocks_of(kind, (uint32_t)rcmi_collective_total(c, nranks), (uint32_t)nranks,
+                     (uint32_t)rank);
 }
 
 struct rcmi_blocks rcmi_collective_in(const struct rcmi_collective *collective, int nranks,

@@ -64,7 +64,8 @@ struct rcmi_blocks {
     uint32_t n, first, stride;
     uint32_t at; /* in place: it begins at this block of the other buffer, or both at 0 */
 };
-uint32_t rcmi_collective_total(const struct rcmi_collective *collective, int nranks);
+/* Blocks in all. */
+uint64_t rcmi_collective_total(const struct rcmi_collective *collective, int nranks);
 struct rcmi_blocks rcmi_collective_in(const struct rcmi_collective *collective, int nranks,
                                       int rank, int root);
 struct rcmi_blocks rcmi_collective_out(const struct rcmi_collective *collective, int nranks,

@@ -57,7 +57,14 @@ const struct rcmi_algorithm rcmi_flat_all_gather = {
 
 /* ---- Reduce-scatter -------------------------------------------------------------------------- */
 
+/* Beyond, the p(p-1) channels cost more memory than the speed is worth, as those of two_shot.c. */
+#define RANKS_MAX 32
+
 enum { LANE_SEND, LANE_SUM };
+
+static bool reduce_scatter_supports(const struct rcmi_shape *shape) {
+    return shape->nranks <= RANKS_MAX;
+}
 
 static rcm_status reduce_scatter_emit(const struct rcmi_shape *shape, int rank, int root,
                                       struct rcmi_plan **ret_plan) {
@@ -100,9 +107,9 @@ static double reduce_scatter_cost(const struct rcmi_shape *shape, size_t bytes) 
 const struct rcmi_algorithm rcmi_direct_reduce_scatter = {
     .name = "direct",
     .description = "each rank is sent its block of every vector and sums them; for small blocks, "
-                   "on one host for all sizes",
+                   "on one host for all sizes, up to 32 ranks",
     .collective = RCM_REDUCE_SCATTER,
-    .supports = rcmi_supports_all,
+    .supports = reduce_scatter_supports,
     .emit = reduce_scatter_emit,
     .formula = reduce_scatter_formula,
     .cost_us = reduce_scatter_cost,
