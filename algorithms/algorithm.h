@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the algorithm files share: who is whose neighbour, the reduction over all ranks of a host,
+ * What the algorithm files share: neighbours on a ring, the reduction over all ranks of a host,
  * and the numbers behind the cost estimates. Only algorithm files and table.c include it.
  */
 #ifndef RCMI_ALGORITHM_COMMON_H

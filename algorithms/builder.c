@@ -357,7 +357,7 @@ void rcmi_wait(struct rcmi_builder *b, int lane, struct rcmi_operand from) {
 
 /* Who writes a chunk of OUT last, for the stable flags. */
 struct last_write {
-    uint32_t lane_plus_1; /* 0: nobody */
+    uint32_t lane_plus_1; /* 0: none */
     bool several_lanes;
     uint32_t step;
 };

@@ -138,7 +138,7 @@ static bool end_is_socket(const struct rcmi_end *end) {
            !channel->transport->shared_slots;
 }
 
-/* A message has not come: notes who is waited for, lets a socket receive straight into the result.
+/* A message has not come: notes the peer, lets a socket receive straight into the result.
  */
 static void lane_blocked(struct rcmi_run *run, struct rcmi_lane_state *lane,
                          const struct rcmi_bound_step *step, const struct rcmi_port *port,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What exec.c (running) and exec_bind.c (binding) share; nobody else includes it. */
+/* What exec.c (running) and exec_bind.c (binding) share; no other file includes it. */
 #ifndef RCMI_EXEC_INTERNAL_H
 #define RCMI_EXEC_INTERNAL_H
 
@@ -9,12 +9,12 @@
 /* Below this a copy into the slot is cheaper than sending from the user's memory. */
 #define RCMI_ZERO_COPY_MIN 2048
 
-/* Where ranks share cores, who has sent messages of this size waits until they were taken, instead
- * of going on with what may keep their receiver from its core for longer. */
+/* Where ranks share cores, a rank that has sent messages of this size waits until they were taken,
+ * instead of going on with what may keep their receiver from its core for longer. */
 #define RCMI_DRAIN_MIN ((size_t)16 << 10)
 
-/* The same for one who only sends, by channels that tell late what was taken: he yields, once,
- * after messages of these sizes. Larger ones he cannot hand over at once anyhow. */
+/* The same for a rank that only sends, by channels that tell late what was taken: it yields, once,
+ * after messages of these sizes. Larger ones cannot be handed over at once anyhow. */
 #define RCMI_YIELD_MIN ((size_t)64 << 10)
 #define RCMI_YIELD_MAX ((size_t)256 << 10)
 

@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
+ * algorithms/: from a call to its steps, and the steps done.
+ *
+ *      collectives.c  table.c, select.c       algorithm files         exec_bind.c, exec.c
+ *      what is meant  which algorithm    -->  plan of one rank   -->  bound to buffers, run
+ *                                                  |
+ *                                                  '-> verify*.c: plans of all ranks proved right
+ *
+ * Not for: communicators, deadlines and waiting (api/), how a message travels (transport/), how
+ * elements are summed (kernels/).
+ *
  * A plan is what one rank does for one collective: steps over symbolic chunks, in lanes. It holds
  * no pointer to data, no byte count, no type and no time, so one plan serves every size and type,
  * the executor, the verifier, the pictures of ringcomm-plan, and (later) a simulator or a CUDA
@@ -13,9 +23,10 @@
  *             position in that buffer. Of one block both are the same.
  *   slice     what fits one slot: where a chunk is larger, the executor runs every lane once per
  *             slice: all its steps for slice 0, then all for slice 1, and so on. With several
- *             stripes, slice i belongs to stripe i modulo stripes, and stripes run side by side. A
- * plan describes one slice. Chunks that have no bytes left in a slice still travel, with zero
- * bytes. channel   first in, first out, from one writer to one reader, or to all other ranks of the
+ *             stripes, slice i belongs to stripe i modulo stripes, and stripes run side by side.
+ *             A plan describes one slice. Chunks that have no bytes left in a slice still travel,
+ *             with zero bytes.
+ *   channel   first in, first out, from one writer to one reader, or to all other ranks of the
  *             writer's host (multicast; needs shared memory). It has slots: the writer fills the
  *             next free slot, each reader looks at the oldest one and releases it; a slot is free
  *             again when every reader released it. `number` tells apart several channels between

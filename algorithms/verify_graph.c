@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verifier's third part: the graph of who waits for whom. An event is a step in one of two runs
- * in a row (two slices, or two collectives, on the same channels; a lane goes on with the next run
- * without waiting for other lanes). Edges:
+ * The verifier's third part: the graph of what waits for what. An event is a step in one of two
+ * runs in a row (two slices, or two collectives, on the same channels; a lane goes on with the next
+ * run without waiting for other lanes). Edges:
  *
  *   lane      a step waits for the one before it in its lane
  *   message   the step that receives a message waits for the one that sends it

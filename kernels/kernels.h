@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels/: element-wise reductions and copies on the CPU, and later on CUDA streams. Knows types,
- * operators and memory; knows nothing of ranks, plans or transports.
+ * kernels/: element-wise reductions and copies on the CPU, and later on CUDA streams.
+ *
+ *      (kind of memory, type, operator)  ->  struct rcmi_kernels: reduce, copy by kind of stores
+ *
+ * Not for: ranks, plans, transports, of which nothing is known here.
  *
  * The instruction set is chosen once per process (AVX-512, AVX2, else what the compiler makes of
  * plain C for the base machine); all of them give the same bits.

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What api/ and the launcher take from this room beside the public rcm_store_ functions: who am I
- * (environment and options), where is the store, and the exchange of one blob per rank.
+ * rendezvous/: brings the ranks of a job together.
+ *
+ *      launch*.c, launcher*.c        store.c: hash, file, tcp, ...       join*.c
+ *      this process's rank, the  ->  a small shared dictionary with  ->  each rank puts one blob
+ *      world, where to meet          c10d's protocol and format          there, gets all others'
+ *
+ * This header has what api/ and ringcomm-run take from it beside the public rcm_store_ functions.
+ * Not for: connections between ranks (transport/), and anything after init but stores that a
+ * program opens itself.
  */
 #ifndef RCMI_RENDEZVOUS_H
 #define RCMI_RENDEZVOUS_H

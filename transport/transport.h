@@ -18,13 +18,14 @@
  *
  * Objects:
  *   node      this rank's end of everything: its loop thread (the engine), listening sockets, its
- *             doorbell, its links. One per rank; several per process when ranks are threads. A peer
- * is named by its world rank. link      what this node shares with one peer: a *control stream* (a
- * stream socket, Unix on the same host, TCP else), which the loop thread always reads, and the data
- * plane of one transport. Made lazily by the loop thread, authenticated, shared by all
- * communicators of the pair. Its end without a farewell is the peer's death; so is silence of the
- *             peer's host for RINGCOMM_PEER_TIMEOUT (heartbeat.c), but not that of a process that
- *             is merely stopped.
+ *             doorbell, its links. One per rank; several per process when ranks are threads. A
+ *             peer is named by its world rank.
+ *   link      what this node shares with one peer: a *control stream* (a stream socket, Unix on
+ *             the same host, TCP else), which the loop thread always reads, and the data plane of
+ *             one transport. Made lazily by the loop thread, authenticated, shared by all
+ *             communicators of the pair. Its end without a farewell is the peer's death; so is
+ *             silence of the peer's host for RINGCOMM_PEER_TIMEOUT (heartbeat.c), but not that
+ *             of a process that is merely stopped.
  *   channel   first in, first out, from one writer to one or more readers, with slots and credits
  *             of its own: what one channel leaves unread never blocks another.
  *
