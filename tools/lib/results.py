@@ -22,7 +22,7 @@ import re
 import sys
 
 TAIL_LINES = 40
-AGAIN_MAX = 3  # with more of them the machine is not to blame
+AGAIN_MAX = 3  # more of them are not the doing of a busy machine
 CMOCKA_SKIP = re.compile(r'^\[  SKIPPED \] (\w+)$', re.M)
 GOOD = {'OK', 'EXPECTEDFAIL'}
 
