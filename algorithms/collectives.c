@@ -7,8 +7,9 @@
 #define SAME_SUMS                                                                                  \
     "every contribution is in every result exactly once, in the same order on all ranks"
 
-static const struct rcmi_collective table[RCMI_COLLECTIVES - 1] = {
+static const struct rcmi_collective table[] = {
     {.id = RCM_ALL_REDUCE,
+     .like = RCM_ALL_REDUCE,
      .name = "all_reduce",
      .promise = SAME_SUMS,
      .in = RCMI_BLOCKS_ALL,
@@ -17,14 +18,19 @@ static const struct rcmi_collective table[RCMI_COLLECTIVES - 1] = {
      .bus_one = 2,
      .bus_per_rank = -2},
     {.id = RCM_BROADCAST,
+     .like = RCM_BROADCAST,
      .name = "broadcast",
      .promise = "every rank ends with the root's data",
      .in = RCMI_BLOCKS_ALL,
      .in_at_root = true,
      .out = RCMI_BLOCKS_ALL,
      .bus_one = 1},
-    {.id = RCM_BARRIER, .name = "barrier", .promise = "no rank leaves before all have entered"},
+    {.id = RCM_BARRIER,
+     .like = RCM_BARRIER,
+     .name = "barrier",
+     .promise = "no rank leaves before all have entered"},
     {.id = RCM_REDUCE,
+     .like = RCM_REDUCE,
      .name = "reduce",
      .promise = "every contribution is in the root's result exactly once",
      .in = RCMI_BLOCKS_ALL,
@@ -33,6 +39,7 @@ static const struct rcmi_collective table[RCMI_COLLECTIVES - 1] = {
      .reduces = true,
      .bus_one = 1},
     {.id = RCM_SCATTER,
+     .like = RCM_SCATTER,
      .name = "scatter",
      .promise = "every rank ends with its block of the root's data",
      .total = RCMI_TOTAL_RANKS,
@@ -42,6 +49,7 @@ static const struct rcmi_collective table[RCMI_COLLECTIVES - 1] = {
      .bus_one = 1,
      .bus_per_rank = -1},
     {.id = RCM_GATHER,
+     .like = RCM_GATHER,
      .name = "gather",
      .promise = "the root ends with the blocks of all ranks",
      .total = RCMI_TOTAL_RANKS,
@@ -51,6 +59,7 @@ static const struct rcmi_collective table[RCMI_COLLECTIVES - 1] = {
      .bus_one = 1,
      .bus_per_rank = -1},
     {.id = RCM_ALL_GATHER,
+     .like = RCM_ALL_GATHER,
      .name = "all_gather",
      .promise = "every rank ends with the blocks of all ranks",
      .total = RCMI_TOTAL_RANKS,
@@ -59,6 +68,7 @@ static const struct rcmi_collective table[RCMI_COLLECTIVES - 1] = {
      .bus_one = 1,
      .bus_per_rank = -1},
     {.id = RCM_REDUCE_SCATTER,
+     .like = RCM_REDUCE_SCATTER,
      .name = "reduce_scatter",
      .promise = "every contribution is in its result exactly once",
      .total = RCMI_TOTAL_RANKS,
@@ -68,6 +78,7 @@ static const struct rcmi_collective table[RCMI_COLLECTIVES - 1] = {
      .bus_one = 1,
      .bus_per_rank = -1},
     {.id = RCM_ALL_TO_ALL,
+     .like = RCM_ALL_TO_ALL,
      .name = "all_to_all",
      .promise = "every rank ends with its block of each rank's data",
      .total = RCMI_TOTAL_PAIRS,
@@ -75,17 +86,72 @@ static const struct rcmi_collective table[RCMI_COLLECTIVES - 1] = {
      .out = RCMI_BLOCKS_TO,
      .bus_one = 1,
      .bus_per_rank = -1},
+    {.id = RCM_SCATTER_V,
+     .like = RCM_SCATTER,
+     .name = "scatter_v",
+     .counts = RCMI_COUNTS_PAIR,
+     .promise = "every rank ends with its block of the root's data",
+     .total = RCMI_TOTAL_RANKS,
+     .in = RCMI_BLOCKS_ALL,
+     .in_at_root = true,
+     .out = RCMI_BLOCKS_OWN,
+     .bus_one = 1,
+     .bus_per_rank = -1},
+    {.id = RCM_GATHER_V,
+     .like = RCM_GATHER,
+     .name = "gather_v",
+     .counts = RCMI_COUNTS_PAIR,
+     .promise = "the root ends with the blocks of all ranks",
+     .total = RCMI_TOTAL_RANKS,
+     .in = RCMI_BLOCKS_OWN,
+     .out = RCMI_BLOCKS_ALL,
+     .out_at_root = true,
+     .bus_one = 1,
+     .bus_per_rank = -1},
+    {.id = RCM_ALL_GATHER_V,
+     .like = RCM_ALL_GATHER,
+     .name = "all_gather_v",
+     .counts = RCMI_COUNTS_ALL,
+     .promise = "every rank ends with the blocks of all ranks",
+     .total = RCMI_TOTAL_RANKS,
+     .in = RCMI_BLOCKS_OWN,
+     .out = RCMI_BLOCKS_ALL,
+     .bus_one = 1,
+     .bus_per_rank = -1},
+    {.id = RCM_REDUCE_SCATTER_V,
+     .like = RCM_REDUCE_SCATTER,
+     .name = "reduce_scatter_v",
+     .counts = RCMI_COUNTS_ALL,
+     .promise = "every contribution is in its result exactly once",
+     .total = RCMI_TOTAL_RANKS,
+     .in = RCMI_BLOCKS_ALL,
+     .out = RCMI_BLOCKS_OWN,
+     .reduces = true,
+     .bus_one = 1,
+     .bus_per_rank = -1},
+    {.id = RCM_ALL_TO_ALL_V,
+     .like = RCM_ALL_TO_ALL_V,
+     .name = "all_to_all_v",
+     .counts = RCMI_COUNTS_PAIR,
+     .promise = "every rank ends with its block of each rank's data",
+     .total = RCMI_TOTAL_PAIRS,
+     .in = RCMI_BLOCKS_FROM,
+     .out = RCMI_BLOCKS_TO,
+     .apart = true,
+     .bus_one = 1,
+     .bus_per_rank = -1},
 };
+#define ROWS (sizeof(table) / sizeof(table[0]))
 
 const struct rcmi_collective *rcmi_collective_at(int id) {
-    for (int i = 0; i < RCMI_COLLECTIVES - 1; i++)
+    for (size_t i = 0; i < ROWS; i++)
         if ((int)table[i].id == id)
             return &table[i];
     return NULL;
 }
 
 const struct rcmi_collective *rcmi_collective_by_name(const char *name) {
-    for (int i = 0; i < RCMI_COLLECTIVES - 1; i++)
+    for (size_t i = 0; i < ROWS; i++)
         if (strcmp(table[i].name, name) == 0)
             return &table[i];
     return NULL;
@@ -161,6 +227,13 @@ int rcmi_collective_source(const struct rcmi_collective *collective, int nranks,
     return collective->total == RCMI_TOTAL_PAIRS ? (int)(block / (uint32_t)nranks) : (int)block;
 }
 
+uint32_t rcmi_blocks_find(const struct rcmi_blocks *blocks, uint32_t block) {
+    const uint32_t behind = block - blocks->first; /* huge if it lies before */
+    return behind % blocks->stride == 0 && behind / blocks->stride < blocks->n
+               ? behind / blocks->stride
+               : blocks->n;
+}
+
 static int info_blocks(enum rcmi_blocks_kind kind, enum rcmi_blocks_total total) {
     if (kind == RCMI_BLOCKS_NONE)
         return 0;
@@ -170,8 +243,8 @@ static int info_blocks(enum rcmi_blocks_kind kind, enum rcmi_blocks_total total)
 rcm_status rcm_collective_at(size_t i, struct rcm_collective_info *ret_info) {
     if (!ret_info)
         return rcmi_fail(RCM_ERR_INVALID, 0, "ret_info is NULL");
-    if (i >= RCMI_COLLECTIVES - 1)
-        return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "there are %d collectives", RCMI_COLLECTIVES - 1);
+    if (i >= ROWS)
+        return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "there are %zu collectives", ROWS);
     const struct rcmi_collective *c = &table[i];
     *ret_info = (struct rcm_collective_info){.collective = c->id,
                                              .name = c->name,
@@ -181,6 +254,8 @@ rcm_status rcm_collective_at(size_t i, struct rcm_collective_info *ret_info) {
                                              .recv_at_root = c->out_at_root,
                                              .rooted = rcmi_collective_is_rooted(c),
                                              .reduces = c->reduces,
+                                             .uneven = c->counts != RCMI_COUNTS_SAME,
+                                             .apart = c->apart,
                                              .busbw_one = c->bus_one,
                                              .busbw_per_rank = c->bus_per_rank};
     return RCM_OK;

@@ -4,8 +4,8 @@
  * texts, the builder, the executor, the verifier and the tools. How a collective is done is not
  * here: that is the algorithm files'.
  *
- * A collective moves blocks of equal length, numbered over all ranks. A rank's buffers IN and OUT
- * hold some of them, one after the other:
+ * A collective moves blocks, numbered over all ranks. A rank's buffers IN and OUT hold some of
+ * them:
  *
  *                    blocks   IN holds              OUT holds
  *   all_reduce       1        it                    it
@@ -17,6 +17,10 @@
  *   reduce_scatter   p        all                   that of its number
  *   all_to_all       p * p    a*p .. a*p + p-1      b, p + b, 2p + b, ...   (from a to b: a*p + b)
  *   barrier          1        nothing               nothing
+ *
+ * Blocks are of one length, and lie one after the other, but in the forms with _v, whose blocks
+ * have each a length and an address of their own (struct rcmi_block, exec.h). Most of these are
+ * done by the plans of the collective that they are `like`.
  *
  * In place, OUT begins where IN does; of buffers that hold one block of many, it is that block of
  * the other buffer.
@@ -36,6 +40,13 @@ enum rcmi_blocks_kind {
     RCMI_BLOCKS_TO    /* nranks blocks: from each to this rank */
 };
 
+/* Which ranks know how long a block is. */
+enum rcmi_counts {
+    RCMI_COUNTS_SAME, /* all blocks are of one length, which all ranks know */
+    RCMI_COUNTS_ALL,  /* all ranks know the length of each */
+    RCMI_COUNTS_PAIR  /* only a rank that has it in IN or in OUT does */
+};
+
 enum rcmi_blocks_total { RCMI_TOTAL_ONE, RCMI_TOTAL_RANKS, RCMI_TOTAL_PAIRS };
 
 struct rcmi_collective {
@@ -46,10 +57,13 @@ struct rcmi_collective {
     enum rcmi_blocks_kind in, out;
     bool in_at_root, out_at_root; /* only the root has that buffer */
     bool reduces;
+    enum rcmi_counts counts;
+    enum rcm_collective like;     /* the collective whose algorithms do it: itself or another one */
+    bool apart;                   /* never in place */
     double bus_one, bus_per_rank; /* see struct rcm_collective_info */
 };
 
-#define RCMI_COLLECTIVES 10 /* enum rcm_collective counts from 1 to one less */
+#define RCMI_COLLECTIVES 17 /* above all numbers of enum rcm_collective */
 
 /* NULL for a number that is none. Static memory. */
 const struct rcmi_collective *rcmi_collective_at(int id);
@@ -64,6 +78,8 @@ struct rcmi_blocks {
     uint32_t n, first, stride;
     uint32_t at; /* in place: it begins at this block of the other buffer, or both at 0 */
 };
+/* Local number of a block; blocks->n if it is not among them. */
+uint32_t rcmi_blocks_find(const struct rcmi_blocks *blocks, uint32_t block);
 /* Blocks in all. */
 uint64_t rcmi_collective_total(const struct rcmi_collective *collective, int nranks);
 struct rcmi_blocks rcmi_collective_in(const struct rcmi_collective *collective, int nranks,

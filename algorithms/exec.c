@@ -26,6 +26,26 @@ static rcm_status run_mismatch(const struct rcmi_run *run, const struct rcmi_end
                             end->peer);
 }
 
+/* The two ends of a message have other ideas of how long it is. */
+static rcm_status run_counts_differ(struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                                    const struct rcmi_bound_step *step, const struct rcmi_end *end,
+                                    const struct rcmi_slot *slot) {
+    const size_t sent = lane->offset + lane->part + slot->len;
+    run->counts_differ = true;
+    return rcmi_fail_origin(RCM_ERR_MISMATCH, end->peer,
+                            "rank %d sends %zu%s elements to rank %d, which expects %zu from it",
+                            end->peer, sent / run->element_bytes,
+                            slot->meta & RCMI_META_LAST ? "" : " or more", run->exec->config.rank,
+                            step->bytes / run->element_bytes);
+}
+
+/* Does a message belong to this call, but not at this end of its block? */
+static bool run_is_cut_apart(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                             const struct rcmi_slot *slot, size_t bytes) {
+    return run->by_step && (slot->meta == (lane->meta ^ RCMI_META_LAST) ||
+                            (slot->meta == lane->meta && slot->len != bytes));
+}
+
 /* The message that a step received is empty: the payload stands in the slot of the one that it
  * answers. */
 static rcm_status run_peek_answer(const struct rcmi_lane_state *lane,
@@ -43,13 +63,13 @@ static rcm_status run_peek_answer(const struct rcmi_lane_state *lane,
 
 static char *run_address(const struct rcmi_run *run, const struct rcmi_place *place,
                          size_t offset) {
-    char *base = run->base[place->where].bytes;
+    char *base = run->base[place->index].bytes;
     return base ? base + place->offset + offset : NULL; /* NULL if there is nothing to move */
 }
 
 static struct rcmi_mem run_mem(const struct rcmi_run *run, const struct rcmi_place *place,
                                size_t offset, size_t len) {
-    return rcmi_mem_part(&run->base[place->where], place->offset + offset, len);
+    return rcmi_mem_part(&run->base[place->index], place->offset + offset, len);
 }
 
 /* The payload is still in the sender's memory: gets it into the step's dst. */
@@ -94,6 +114,8 @@ static rcm_status run_peek(struct rcmi_run *run, struct rcmi_lane_state *lane,
     rcm_status status = rcmi_channel_peek(end->channel, &slot);
     if (status != RCM_OK)
         return status;
+    if (run_is_cut_apart(run, lane, &slot, *bytes))
+        return run_counts_differ(run, lane, step, end, &slot);
     if ((slot.meta & ~RCMI_META_ELSEWHERE) != lane->meta)
         return run_mismatch(run, end, &slot);
     if (slot.meta & RCMI_META_ELSEWHERE && slot.len == 0)
@@ -159,10 +181,10 @@ static rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state *lan
             srcs[i] = run_address(run, src, offset);
             continue;
         }
-        const struct rcmi_port *port = &lane->ports[src->channel];
+        const struct rcmi_port *port = &lane->ports[src->index];
         if (step->early && port->end->now_served == port->ticket)
             lane_post(run, step, port->end, offset, run->exec->config.slots);
-        rcm_status status = run_peek(run, lane, step, src->channel, bytes, &srcs[i]);
+        rcm_status status = run_peek(run, lane, step, src->index, bytes, &srcs[i]);
         if (status == RCM_AGAIN)
             lane_blocked(run, lane, step, port, offset);
         if (status != RCM_OK)
@@ -218,7 +240,7 @@ static void step_release(const struct rcmi_run *run, struct rcmi_lane_state *lan
         const struct rcmi_place *src = &run->places[step->first_src + (uint32_t)i];
         if (src->where != RCMI_CHANNEL)
             continue;
-        struct rcmi_end *end = lane->ports[src->channel].end;
+        struct rcmi_end *end = lane->ports[src->index].end;
         if (end->posted > 0)
             end->posted--;
         rcmi_channel_release(end->channel);
@@ -388,8 +410,8 @@ static void step_pass_ends(const struct rcmi_run *run, const struct rcmi_lane_st
                            const struct rcmi_bound_step *step) {
     for (int i = 0; i < step->nsrcs; i++) {
         const struct rcmi_place *src = &run->places[step->first_src + (uint32_t)i];
-        if (src->where == RCMI_CHANNEL && run->last_step[src->channel] == step)
-            lane->ports[src->channel].end->now_served++;
+        if (src->where == RCMI_CHANNEL && run->last_step[src->index] == step)
+            lane->ports[src->index].end->now_served++;
     }
     if (step->out != RCMI_NO_CHANNEL && run->last_step[step->out] == step) {
         struct rcmi_port *port = &lane->ports[step->out];
@@ -417,20 +439,31 @@ static rcm_status lane_step(struct rcmi_run *run, struct rcmi_lane_state *lane,
     return RCM_OK;
 }
 
-/* All steps for the first slice of its stripe, then all for the next one, ... as far as it goes. */
+/* Is this slice the last one of its stripe, or in the order by step of the step? */
+static bool lane_at_last(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                         const struct rcmi_bound_step *step) {
+    if (run->by_step)
+        return step->bytes - lane->offset <= run->slice_bytes;
+    return lane->slice + run->stripes >= run->nslices;
+}
+
+/* All steps for the first slice of its stripe, then all for the next one, ... or by step: each step
+ * for all its slices, then the next one. As far as it goes. */
 static rcm_status lane_progress(struct rcmi_run *run, struct rcmi_lane_state *lane, bool *moved) {
     while (lane->slice < run->nslices) {
-        const bool last_slice = lane->slice + run->stripes >= run->nslices;
-        lane->meta = run->bind.meta | (last_slice ? RCMI_META_LAST : 0);
         while (lane->pc < lane->end) {
             const struct rcmi_bound_step *step = &run->steps[lane->pc];
+            const bool last = lane_at_last(run, lane, step);
+            lane->meta = run->bind.meta | (last ? RCMI_META_LAST : 0);
             rcm_status status = lane_step(run, lane, step, moved);
             if (status != RCM_OK)
                 return status;
-            if (last_slice)
+            if (last)
                 step_pass_ends(run, lane, step);
+            if (run->by_step)
+                lane->offset = last ? 0 : lane->offset + run->slice_bytes;
             lane->waits_for = NULL;
-            lane->pc++;
+            lane->pc += last || !run->by_step;
             run->exec->steps_done++;
         }
         lane->slice += run->stripes;
@@ -494,6 +527,10 @@ rcm_status rcmi_run_progress(struct rcmi_run *run, bool *moved) {
             return status;
     }
     return done && !run_drains(run) ? RCM_OK : run_waits(run);
+}
+
+bool rcmi_run_counts_differ(const struct rcmi_run *run) {
+    return run->counts_differ;
 }
 
 void rcmi_run_waits_for(const struct rcmi_run *run, struct rcmi_run_wait *ret_wait) {

@@ -44,11 +44,24 @@ void rcmi_exec_close_channels(struct rcmi_exec *exec);
  * are ready, RCM_AGAIN. */
 rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *plan, size_t bytes);
 
+/* A block of a buffer, where each has a length and an address of its own. */
+struct rcmi_block {
+    struct rcmi_mem mem;
+    size_t count; /* elements */
+};
+
 struct rcmi_bind {
     const struct rcmi_plan *plan;
+    /* As it was called: the plan may be of the one that it is like. */
+    enum rcm_collective collective;
     struct rcmi_mem in;  /* only read */
     struct rcmi_mem out; /* in place: see collectives.h */
-    size_t count;        /* elements of a block */
+    /* Unequal blocks instead of these two: plan->in.n and then plan->out.n of them, which outlive
+     * the run; in place if the block of a buffer of one is at that block of the other buffer. NULL
+     * where blocks are equal. */
+    const struct rcmi_block *blocks;
+    size_t count; /* elements of a block; of unequal blocks, of the longest one known */
+    size_t told;  /* in texts: count; of unequal blocks, of all where all ranks know that, else 0 */
     rcm_dtype dtype;
     rcm_op op;
     /* Travels with every message; a message with another one is a mismatch. Bits 62 and 63 are the
@@ -56,6 +69,12 @@ struct rcmi_bind {
      * size beforehand (their plans have one stripe). */
     uint64_t meta;
 };
+
+static inline bool rcmi_bind_is_uneven(const struct rcmi_bind *bind) {
+    return bind->blocks != NULL;
+}
+/* Of unequal blocks: all of them, with their counts, where all ranks know these; else NULL, 0. */
+const struct rcmi_block *rcmi_bind_counts(const struct rcmi_bind *bind, uint32_t *ret_n);
 
 #define RCMI_META_LAST (UINT64_C(1) << 63)
 /* The message is empty: it answers one from its reader, and its payload stands in the slot of that.
@@ -69,6 +88,9 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
 /* RCM_OK when done, RCM_AGAIN, or an error (thread's error set). *moved becomes true if it did
  * any step. */
 rcm_status rcmi_run_progress(struct rcmi_run *run, bool *moved);
+/* After RCM_ERR_MISMATCH: is it that the ends of a message have different counts for it? Then the
+ * thread's error names both; else the calls may differ in more than this rank can see. */
+bool rcmi_run_counts_differ(const struct rcmi_run *run);
 /* When it is done: should the caller yield before it goes on, since what it does next may keep its
  * receivers from their core? */
 bool rcmi_run_yields(const struct rcmi_run *run);

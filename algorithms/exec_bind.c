@@ -19,6 +19,7 @@ rcm_status rcmi_exec_create(const struct rcmi_exec_config *config, struct rcmi_e
 
 static void run_free(struct rcmi_run *run) {
     free(run->scratch);
+    free(run->base);
     free(run->lanes);
     free(run->steps);
     free(run->places);
@@ -211,6 +212,18 @@ static struct slicing exec_slicing(const struct rcmi_exec *exec, const struct rc
     return slicing;
 }
 
+/* Where only the ends of a message know its length: its slices are as long as a slot allows, one
+ * message where that is enough. */
+static struct slicing exec_slicing_by_step(const struct rcmi_exec *exec,
+                                           const struct rcmi_plan *plan) {
+    const size_t most = exec_slice_rule(exec, plan, 0).most;
+    return (struct slicing){.bytes = most - most % 64, .n = 1, .stripes = 1};
+}
+
+static bool bind_is_by_step(const struct rcmi_bind *bind) {
+    return rcmi_collective_at((int)bind->collective)->counts == RCMI_COUNTS_PAIR;
+}
+
 rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *plan, size_t bytes) {
     const struct slicing slicing = exec_slicing(exec, plan, bytes / plan->larger, 1);
     rcm_status result = RCM_OK;
@@ -226,6 +239,19 @@ rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *pla
             return status;
     }
     return result;
+}
+
+/* ---- Unequal blocks -------------------------------------------------------------------------- */
+
+const struct rcmi_block *rcmi_bind_counts(const struct rcmi_bind *bind, uint32_t *ret_n) {
+    const struct rcmi_plan *plan = bind->plan;
+    const bool in = plan->in.n > plan->out.n;
+    *ret_n = 0;
+    if (!rcmi_bind_is_uneven(bind) ||
+        rcmi_collective_at((int)bind->collective)->counts != RCMI_COUNTS_ALL)
+        return NULL;
+    *ret_n = in ? plan->in.n : plan->out.n;
+    return in ? bind->blocks : bind->blocks + plan->in.n;
 }
 
 /* ---- Runs ---------------------------------------------------------------------------------- */
@@ -245,7 +271,10 @@ static rcm_status run_new(struct rcmi_exec *exec, const struct rcmi_plan *plan,
     run->places = array_new(plan->noperands, sizeof(*run->places));
     run->ports = array_new(plan->nchannels * plan->stripes, sizeof(*run->ports));
     run->last_step = array_new(plan->nchannels, sizeof(*run->last_step));
-    if (!run->lanes || !run->steps || !run->places || !run->ports || !run->last_step) {
+    run->nbases = RCMI_BASE_BLOCKS;
+    run->base = array_new(run->nbases, sizeof(*run->base));
+    if (!run->base || !run->lanes || !run->steps || !run->places || !run->ports ||
+        !run->last_step) {
         run_free(run);
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a plan of %u steps", plan->nsteps);
     }
@@ -265,23 +294,49 @@ static struct rcmi_run *run_reuse(struct rcmi_exec *exec, const struct rcmi_plan
     return NULL;
 }
 
+/* Binds a chunk of IN or OUT. */
+static struct rcmi_place run_place_buffer(const struct rcmi_run *run,
+                                          const struct rcmi_operand *operand) {
+    const struct rcmi_bind *bind = &run->bind;
+    const uint32_t parts = bind->plan->parts, position = operand->index / parts;
+    const bool in = operand->where == RCMI_IN, uneven = rcmi_bind_is_uneven(bind);
+    struct rcmi_place place = {.where = operand->where, .index = operand->where};
+    size_t block = bind->count, first, count;
+    if (uneven) {
+        const uint32_t i = position + (in ? 0 : bind->plan->in.n);
+        block = bind->blocks[i].count;
+        place.index = RCMI_BASE_BLOCKS + i;
+    }
+    rcmi_chunk_range(block, run->element_bytes, parts, operand->index % parts, &first, &count);
+    place.offset = ((uneven ? 0 : position * block) + first) * run->element_bytes;
+    return place;
+}
+
 /* Binds an operand. A scratch chunk is as long as the longest chunk. */
 static struct rcmi_place run_place(const struct rcmi_run *run, const struct rcmi_operand *operand) {
-    struct rcmi_place place = {.where = operand->where, .channel = RCMI_NO_CHANNEL};
     const struct rcmi_bind *bind = &run->bind;
-    const uint32_t parts = bind->plan->parts;
-    if (operand->where == RCMI_CHANNEL) {
-        place.channel = operand->index;
-    } else if (operand->where == RCMI_SCRATCH) {
-        place.offset = operand->index * rcmi_chunk_max(bind->count, run->element_bytes, parts) *
+    struct rcmi_place place = {.where = operand->where, .index = operand->where};
+    if (operand->where == RCMI_IN || operand->where == RCMI_OUT)
+        return run_place_buffer(run, operand);
+    if (operand->where == RCMI_CHANNEL)
+        place.index = operand->index;
+    else if (operand->where == RCMI_SCRATCH)
+        place.offset = operand->index *
+                       rcmi_chunk_max(bind->count, run->element_bytes, bind->plan->parts) *
                        run->element_bytes;
-    } else if (operand->where != RCMI_NOWHERE) {
-        size_t first, count;
-        rcmi_chunk_range(bind->count, run->element_bytes, parts, operand->index % parts, &first,
-                         &count);
-        place.offset = (operand->index / parts * bind->count + first) * run->element_bytes;
-    }
     return place;
+}
+
+/* Elements of a block that this rank moves: of unequal ones it has it in IN or OUT. */
+static size_t bind_block_count(const struct rcmi_bind *bind, uint32_t block) {
+    const struct rcmi_plan *plan = bind->plan;
+    if (!rcmi_bind_is_uneven(bind))
+        return bind->count;
+    const uint32_t in = rcmi_blocks_find(&plan->in, block);
+    const uint32_t out = rcmi_blocks_find(&plan->out, block);
+    if (in < plan->in.n)
+        return bind->blocks[in].count;
+    return out < plan->out.n ? bind->blocks[plan->in.n + out].count : 0;
 }
 
 static void run_bind_step(struct rcmi_run *run, uint32_t i, bool in_place) {
@@ -293,8 +348,9 @@ static void run_bind_step(struct rcmi_run *run, uint32_t i, bool in_place) {
     bound->dst = run_place(run, &step->dst);
     if (step->op != RCMI_STEP_SIGNAL && step->op != RCMI_STEP_WAIT) {
         size_t first, count;
-        rcmi_chunk_range(run->bind.count, run->element_bytes, plan->parts,
-                         step->chunk % plan->parts, &first, &count);
+        rcmi_chunk_range(bind_block_count(&run->bind, step->chunk / plan->parts),
+                         run->element_bytes, plan->parts, step->chunk % plan->parts, &first,
+                         &count);
         bound->bytes = count * run->element_bytes;
     }
     bound->zero_copy =
@@ -325,6 +381,24 @@ static rcm_status run_scratch(struct rcmi_run *run) {
         run->scratch_bytes = bytes;
     }
     run->base[RCMI_SCRATCH] = rcmi_mem_host(run->scratch, run->scratch_bytes);
+    return RCM_OK;
+}
+
+/* Where the blocks are that have each an address of their own. */
+static rcm_status run_bases(struct rcmi_run *run) {
+    const struct rcmi_bind *bind = &run->bind;
+    const uint32_t n = RCMI_BASE_BLOCKS + bind->plan->in.n + bind->plan->out.n;
+    if (!rcmi_bind_is_uneven(bind))
+        return RCM_OK;
+    if (n > run->nbases) {
+        struct rcmi_mem *base = realloc(run->base, n * sizeof(*base));
+        if (!base)
+            return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %u blocks", n);
+        run->base = base;
+        run->nbases = n;
+    }
+    for (uint32_t i = RCMI_BASE_BLOCKS; i < n; i++)
+        run->base[i] = bind->blocks[i - RCMI_BASE_BLOCKS].mem;
     return RCM_OK;
 }
 
@@ -377,8 +451,10 @@ static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     run->drains = run->exec->config.shape->ranks_per_cpu > 1 &&
                   run->bind.count / plan->parts * run->element_bytes >= RCMI_DRAIN_MIN;
     run->yields = run_may_yield(run);
+    run->by_step = bind_is_by_step(&run->bind);
     const struct slicing slicing =
-        exec_slicing(run->exec, plan, run->bind.count, run->element_bytes);
+        run->by_step ? exec_slicing_by_step(run->exec, plan)
+                     : exec_slicing(run->exec, plan, run->bind.count, run->element_bytes);
     rcm_status status =
         rcmi_kernels_of(run->bind.out.kind, run->bind.dtype, run->bind.op, &run->kernels);
     if (status != RCM_OK)
@@ -393,7 +469,8 @@ static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
         run->places[i] = run_place(run, &plan->operands[i]);
     for (uint32_t i = 0; i < plan->nsteps; i++)
         run_bind_step(run, i, in_place);
-    return run_scratch(run);
+    status = run_bases(run);
+    return status == RCM_OK ? run_scratch(run) : status;
 }
 
 /* Where both are one memory, IN begins so far behind OUT. */
@@ -404,11 +481,18 @@ static intptr_t bind_distance(const struct rcmi_bind *bind) {
 }
 
 static bool bind_in_place(const struct rcmi_bind *bind, intptr_t distance) {
+    const struct rcmi_plan *plan = bind->plan;
+    if (rcmi_bind_is_uneven(bind))
+        return plan->in.n > 0 && plan->out.n > 0 &&
+               bind->blocks[plan->out.at].mem.bytes ==
+                   bind->blocks[plan->in.n + plan->in.at].mem.bytes;
     return (intptr_t)bind->in.bytes - (intptr_t)bind->out.bytes == distance;
 }
 
 static bool run_fits(const struct rcmi_run *run, const struct rcmi_bind *b) {
     const struct rcmi_bind *a = &run->bind;
+    if (rcmi_bind_is_uneven(a) || rcmi_bind_is_uneven(b))
+        return false;
     return a->plan == b->plan && a->count == b->count && a->dtype == b->dtype && a->op == b->op &&
            run->in_place == bind_in_place(b, run->distance) && a->in.kind == b->in.kind &&
            a->out.kind == b->out.kind;
@@ -462,7 +546,7 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
     run->bind.meta = bind->meta;   /* and base is what is used of where the buffers are */
     run->base[RCMI_IN] = bind->in; /* only read: no step writes to IN */
     run->base[RCMI_OUT] = bind->out;
-    run->zero_copy = run->no_zero_copy = run->no_posts = false;
+    run->zero_copy = run->no_zero_copy = run->no_posts = run->counts_differ = false;
     run_take_turns(run);
     *ret_run = run;
     return RCM_OK;

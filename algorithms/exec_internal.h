@@ -55,12 +55,16 @@ struct rcmi_exec {
     uint64_t steps_done;
 };
 
-/* A bound operand: base[where] + offset, or a channel of the run. */
+/* A bound operand: base[index] + offset, or a channel of the run. */
 struct rcmi_place {
     uint8_t where; /* enum rcmi_where */
-    uint32_t channel;
+    uint32_t
+        index; /* of base: where, or RCMI_BASE_BLOCKS and the number of a block; of a channel */
     size_t offset;
 };
+/* Behind the bases by enum rcmi_where come the blocks of IN and OUT, if they have each their own.
+ */
+#define RCMI_BASE_BLOCKS (RCMI_CHANNEL + 1)
 
 /* A bound step; fits a cache line. */
 struct rcmi_bound_step {
@@ -103,18 +107,21 @@ struct rcmi_run {
     struct rcmi_run *next; /* in exec->idle */
     struct rcmi_bind bind;
     size_t element_bytes, nslices, slice_bytes;
-    uint32_t stripes;                       /* in use: min(nslices, plan->stripes) */
-    struct rcmi_mem base[RCMI_SCRATCH + 1]; /* by enum rcmi_where */
-    struct rcmi_kernels kernels;            /* the only code that touches them */
-    enum rcmi_stores results;               /* how results are written that are not sent */
+    uint32_t stripes; /* in use: min(nslices, plan->stripes) */
+    uint32_t nbases;
+    struct rcmi_mem *base;
+    struct rcmi_kernels kernels; /* the only code that touches them */
+    enum rcmi_stores results;    /* how results are written that are not sent */
     bool in_place;
-    intptr_t distance; /* of IN from OUT, where they are one memory */
-    bool gets;         /* messages may be as long as RCMI_GET_MAX, and are got */
-    bool zero_copy;    /* something was sent so */
-    bool no_zero_copy; /* out turned out not to be memory from which some channel sends so */
-    bool no_posts;     /* its memory is of no use for posted receives */
-    bool drains;       /* until its messages were taken */
-    bool yields;       /* see rcmi_run_yields */
+    bool by_step;       /* the order of slices */
+    bool counts_differ; /* see rcmi_run_counts_differ */
+    intptr_t distance;  /* of IN from OUT, where they are one memory */
+    bool gets;          /* messages may be as long as RCMI_GET_MAX, and are got */
+    bool zero_copy;     /* something was sent so */
+    bool no_zero_copy;  /* out turned out not to be memory from which some channel sends so */
+    bool no_posts;      /* its memory is of no use for posted receives */
+    bool drains;        /* until its messages were taken */
+    bool yields;        /* see rcmi_run_yields */
     void *scratch;
     size_t scratch_bytes;
     struct rcmi_lane_state *lanes; /* plan->nlanes * plan->stripes, lane after lane */

@@ -26,6 +26,9 @@
  *             stripes, slice i belongs to stripe i modulo stripes, and stripes run side by side.
  *             A plan describes one slice. Chunks that have no bytes left in a slice still travel,
  *             with zero bytes.
+ *   order     by slice, as above; or by step, where only the two ends of a message know how long it
+ *             is: each step is done for all its slices before the next one begins, in one stripe,
+ *             and the last message of a step says that it is.
  *   channel   first in, first out, from one writer to one reader, or to all other ranks of the
  *             writer's host (multicast; needs shared memory). It has slots: the writer fills the
  *             next free slot, each reader looks at the oldest one and releases it; a slot is free
@@ -246,6 +249,9 @@ struct rcmi_algorithm {
     const char *description; /* one sentence: how, for what it is good */
     enum rcm_collective collective;
     bool (*supports)(const struct rcmi_shape *shape);
+    /* Its plans are right in the order by step too, and of unequal blocks a rank moves only those
+     * of its IN and OUT; the verifier proves both. */
+    bool by_step;
     rcm_status (*emit)(const struct rcmi_shape *shape, int rank, int root,
                        struct rcmi_plan **ret_plan);
     struct rcmi_formula (*formula)(const struct rcmi_shape *shape, int rank, int root);
@@ -258,6 +264,8 @@ struct rcmi_algorithm {
  * and one line there (table.c). */
 extern const struct rcmi_algorithm *const rcmi_algorithms[];
 
+/* Is it one of the collective's algorithms? Not only of its own: see rcmi_collective.like. */
+bool rcmi_algorithm_does(const struct rcmi_algorithm *algorithm, enum rcm_collective collective);
 /* By name: RCM_ERR_INVALID names the known ones, RCM_ERR_UNSUPPORTED if it does not fit shape. */
 rcm_status rcmi_algorithm_find(enum rcm_collective collective, const char *name,
                                const struct rcmi_shape *shape,
@@ -297,13 +305,17 @@ void rcmi_plan_cache_free(struct rcmi_plan_cache *cache);
  *   result    every chunk of OUT holds each contribution exactly once (all ranks', or that of the
  *             rank whose data it is), and its ordered tree hash is equal on all ranks that have it;
  *             inputs are unharmed if not in place; a barrier: no rank's end precedes any rank's
- * begin formula   rounds and chunks sent equal the algorithm's formula (skipped if formula is NULL)
+ *             begin
+ *   lengths   with `counts`: a rank moves only blocks whose length it knows; where only the ends
+ *             of a message know it, no lengths make a deadlock in the order by step
+ *   formula   rounds and chunks sent equal the algorithm's formula (skipped if formula is NULL)
  * Returns RCM_OK, or RCM_ERR_INTERNAL with the thread's error text saying what and where;
  * RCM_ERR_NOMEM.
  */
 struct rcmi_verify_options {
     uint32_t slots; /* 0: each plan's declared minimum */
     bool in_place;
+    enum rcmi_counts counts; /* see lengths */
     const struct rcmi_algorithm *formula;
 };
 rcm_status rcmi_verify(const struct rcmi_shape *shape, const struct rcmi_plan *const *plans,

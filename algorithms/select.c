@@ -8,11 +8,17 @@
 
 #define NAMES_BYTES 256
 
+bool rcmi_algorithm_does(const struct rcmi_algorithm *algorithm, enum rcm_collective collective) {
+    const struct rcmi_collective *row = rcmi_collective_at((int)collective);
+    return row && algorithm->collective == row->like &&
+           (row->counts != RCMI_COUNTS_PAIR || algorithm->by_step);
+}
+
 static void names_list(enum rcm_collective collective, char *names, size_t size) {
     size_t used = 0;
     names[0] = '\0';
     for (size_t i = 0; rcmi_algorithms[i]; i++) {
-        if (rcmi_algorithms[i]->collective != collective || used >= size)
+        if (!rcmi_algorithm_does(rcmi_algorithms[i], collective) || used >= size)
             continue;
         const int n =
             snprintf(names + used, size - used, "%s%s", used ? ", " : "", rcmi_algorithms[i]->name);
@@ -23,7 +29,7 @@ static void names_list(enum rcm_collective collective, char *names, size_t size)
 static const struct rcmi_algorithm *algorithm_by_name(enum rcm_collective collective,
                                                       const char *name) {
     for (size_t i = 0; rcmi_algorithms[i]; i++)
-        if (rcmi_algorithms[i]->collective == collective &&
+        if (rcmi_algorithm_does(rcmi_algorithms[i], collective) &&
             strcmp(rcmi_algorithms[i]->name, name) == 0)
             return rcmi_algorithms[i];
     return NULL;
@@ -53,7 +59,7 @@ const struct rcmi_algorithm *rcmi_algorithm_select(enum rcm_collective collectiv
     double best_us = 0;
     for (size_t i = 0; rcmi_algorithms[i]; i++) {
         const struct rcmi_algorithm *candidate = rcmi_algorithms[i];
-        if (candidate->collective != collective || !candidate->supports(shape))
+        if (!rcmi_algorithm_does(candidate, collective) || !candidate->supports(shape))
             continue;
         const double us = candidate->cost_us(shape, bytes);
         if (!best || us < best_us) {

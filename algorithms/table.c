@@ -25,7 +25,8 @@
     X(rcmi_ring_all_gather)                                                                        \
     X(rcmi_direct_reduce_scatter)                                                                  \
     X(rcmi_ring_reduce_scatter)                                                                    \
-    X(rcmi_pairwise)
+    X(rcmi_pairwise)                                                                               \
+    X(rcmi_direct_all_to_all)
 
 #define ALGORITHM_DECLARE(name) extern const struct rcmi_algorithm name;
 #define ALGORITHM_ENTRY(name)   &name,

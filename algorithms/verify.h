@@ -7,6 +7,7 @@
  *   verify_match.c   channel ends of all ranks fit together, and so do their messages
  *   verify_answer.c  messages that are answered in their slots
  *   verify_graph.c   the event graph: deadlock, longest chain of messages
+ *   verify_length.c  blocks of unequal length
  *   verify_hazard.c  accesses to a rank's buffers are ordered
  *   verify_data.c    every result is right; a barrier is one
  *
@@ -92,6 +93,7 @@ rcm_status rcmi_verify_match(struct rcmi_verifier *v);
 rcm_status rcmi_verify_answers(struct rcmi_verifier *v);
 rcm_status rcmi_verify_graph(struct rcmi_verifier *v);
 uint32_t rcmi_verify_rounds(struct rcmi_verifier *v, uint32_t *depth);
+rcm_status rcmi_verify_lengths(struct rcmi_verifier *v);
 rcm_status rcmi_verify_hazards(struct rcmi_verifier *v);
 rcm_status rcmi_verify_data(struct rcmi_verifier *v);
 rcm_status rcmi_verify_barrier(struct rcmi_verifier *v);

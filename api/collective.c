@@ -16,6 +16,8 @@
 #include "drive.h"
 #include "page.h"
 #include "request.h"
+#include "uneven.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum { LOOKS_MAX = 2048 };
@@ -30,7 +32,7 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
 static uint64_t request_hash(const struct rcmi_request *r, const struct rcmi_plan *plan) {
     uint64_t hash = mix(plan->name_hash, (uint64_t)r->collective << 1 | r->parting);
     hash = mix(hash, (uint64_t)r->dtype << 32 | (uint64_t)r->op);
-    hash = mix(hash, r->count);
+    hash = mix(hash, r->blocks ? r->counts_hash : r->count);
     return mix(hash, (uint64_t)r->root);
 }
 
@@ -44,9 +46,10 @@ static uint64_t comm_record_call(rcm_comm *comm, uint64_t hash) {
 
 /* The record of the last call, if this one is the same but for its buffers; else NULL. Then its
  * type, operator and root have been checked. */
-static const struct rcmi_called *request_again(const rcm_comm *comm, const struct rcmi_request *r) {
+static inline const struct rcmi_called *request_again(const rcm_comm *comm,
+                                                      const struct rcmi_request *r) {
     const struct rcmi_called *called = &comm->called[r->collective];
-    const bool usual = !r->parting && !(r->call && r->call->algorithm);
+    const bool usual = !r->parting && !r->blocks && !(r->call && r->call->algorithm);
     const bool same = called->count == r->count && called->dtype == r->dtype &&
                       called->op == r->op && called->root == r->root;
     return usual && same && called->plan ? called : NULL;
@@ -61,6 +64,13 @@ static rcm_status check_overlap(const void *send, const void *recv, size_t bytes
     return RCM_OK;
 }
 
+/* Of the larger buffer of a rank, as far as all ranks know that; 0. */
+static size_t request_bytes(const rcm_comm *comm, const struct rcmi_request *r) {
+    const struct rcmi_collective *row = rcmi_collective_at((int)r->collective);
+    const size_t even = r->count * rcmi_collective_larger(row, comm->size);
+    return (row->counts == RCMI_COUNTS_SAME ? even : r->total) * rcm_dtype_size(r->dtype);
+}
+
 /* By name if the call or the settings say one, else by cost. */
 static rcm_status request_algorithm(rcm_comm *comm, const struct rcmi_request *r,
                                     const struct rcmi_algorithm **ret_algorithm) {
@@ -69,8 +79,7 @@ static rcm_status request_algorithm(rcm_comm *comm, const struct rcmi_request *r
         name = comm->forced[r->collective];
     if (name)
         return rcmi_algorithm_find(r->collective, name, &comm->shape, ret_algorithm);
-    const size_t bytes = r->count * rcm_dtype_size(r->dtype) *
-                         rcmi_collective_larger(rcmi_collective_at((int)r->collective), comm->size);
+    const size_t bytes = request_bytes(comm, r);
     if (!comm->chosen[r->collective].algorithm || comm->chosen[r->collective].bytes != bytes) {
         comm->chosen[r->collective].algorithm =
             rcmi_algorithm_select(r->collective, &comm->shape, bytes);
@@ -99,7 +108,7 @@ static rcm_status request_resolve(rcm_comm *comm, const struct rcmi_request *r,
                              .op = r->op,
                              .root = r->root,
                              .hash = request_hash(r, plan)};
-    if (!r->parting && !(r->call && r->call->algorithm))
+    if (!r->parting && !r->blocks && !(r->call && r->call->algorithm))
         comm->called[r->collective] = *ret_called;
     return RCM_OK;
 }
@@ -110,17 +119,30 @@ static __attribute__((noinline)) void bind_register(rcm_comm *comm, struct rcmi_
     bind->out = rcmi_node_mem(comm->engine->node, bind->out.bytes, bind->out.len);
 }
 
+/* in and out tell of which kind they are. */
+static __attribute__((noinline)) void bind_blocks(const struct rcmi_block *blocks,
+                                                  struct rcmi_bind *bind) {
+    const uint32_t nin = bind->plan->in.n, nout = bind->plan->out.n;
+    bind->blocks = blocks;
+    bind->in = nin > 0 ? blocks[0].mem : blocks[nin].mem;
+    bind->out = nout > 0 ? blocks[nin].mem : bind->in;
+}
+
 static void request_bind(rcm_comm *comm, const struct rcmi_request *r,
                          const struct rcmi_called *called, struct rcmi_bind *ret_bind) {
     comm->sequence++;
     *ret_bind = (struct rcmi_bind){.plan = called->plan,
+                                   .collective = r->collective,
                                    .in = rcmi_mem_host(r->in, called->in_bytes),
                                    .out = rcmi_mem_host(r->out, called->out_bytes),
                                    .count = r->count,
+                                   .told = r->blocks ? r->total : r->count,
                                    .dtype = r->dtype,
                                    .op = r->op,
                                    .meta = comm_record_call(comm, called->hash)};
-    if (rcmi_node_registers())
+    if (r->blocks)
+        bind_blocks(r->blocks, ret_bind);
+    else if (rcmi_node_registers())
         bind_register(comm, ret_bind);
 }
 
@@ -153,7 +175,7 @@ static rcm_status collective_now(rcm_comm *comm, uint64_t sequence, const struct
         rcmi_comm_give(comm);
         return RCM_AGAIN;
     }
-    rcmi_page_called(comm->page, sequence, bind->plan);
+    rcmi_page_called(comm->page, sequence, bind->collective);
     rcmi_page_oldest(comm->page, sequence, bind);
     if (run_for_a_while(comm, run) != RCM_OK) {
         *ret_run = run;
@@ -175,6 +197,7 @@ static rcm_status request_work(rcm_comm *comm, const struct rcmi_request *r, str
                                struct rcmi_run *run, rcm_work **ret_work) {
     work->collective = r->collective;
     work->parting = r->parting;
+    work->blocks = r->blocks;
     work->sequence = comm->sequence;
     if (!run)
         return rcmi_work_issue(comm, work, ret_work);
@@ -196,14 +219,19 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
     }
     if (status == RCM_OK) /* now: nothing may fail once there is a run */
         status = rcmi_work_spare(&comm->spare);
-    if (status != RCM_OK)
+    if (status != RCM_OK) {
+        free(r->blocks);
         return rcmi_comm_decline(comm, status);
+    }
     struct rcmi_bind bind;
     request_bind(comm, r, called, &bind);
     const struct rcmi_call_entry entry = {comm->sequence, r->parting, &bind};
     rcmi_call_log_add(comm->call_log, &entry);
-    if (blocking && collective_now(comm, comm->sequence, &bind, &run) == RCM_OK)
+    if (blocking && collective_now(comm, comm->sequence, &bind, &run) == RCM_OK) {
+        if (r->blocks)
+            free(r->blocks);
         return RCM_OK;
+    }
     struct rcm_work *work = rcmi_work_take(&comm->spare);
     rcmi_work_begin(comm, RCMI_WORK_COLLECTIVE, blocking, r->call, work);
     work->bind = bind;
@@ -274,6 +302,17 @@ rcm_status rcmi_barrier_parting(rcm_comm *comm) {
         .collective = RCM_BARRIER, .dtype = RCM_UINT8, .op = RCM_SUM, .parting = true};
     rcm_status status = rcmi_comm_usable(comm);
     return status == RCM_OK ? request_issue(comm, &request, NULL, NULL) : status;
+}
+
+rcm_status rcmi_uneven_call(rcm_comm *comm, struct rcmi_request *request,
+                            const struct rcmi_uneven *in, const struct rcmi_uneven *out,
+                            rcm_work **ret_work) {
+    rcm_status status = rcmi_comm_usable(comm);
+    if (status != RCM_OK)
+        return status;
+    status = rcmi_uneven_make(request, in, out, comm->rank, comm->size, comm->engine->node);
+    return status == RCM_OK ? request_issue(comm, request, NULL, ret_work)
+                            : rcmi_comm_decline(comm, status);
 }
 
 rcm_status rcmi_request_call(rcm_comm *comm, struct rcmi_request *request, rcm_work **ret_work) {

@@ -5,7 +5,8 @@
  *
  *   init.c  exchange.c  spawn.c              how ranks come to be
  *   group.c  destroy.c         group.h       communicators: made, ended
- *   collective.c  message.c    collective.h  the front doors: arguments are checked, calls recorded
+ *   collective*.c  message.c   collective.h  the front doors: arguments are checked, calls recorded
+ *   request.c  uneven.c        request.h     ... what is checked of a collective's
  *   memory.c  info.c                         ... memory of the library, questions to it
  *   issue.c                    work.h        works as callers see them
  *   engine.c  leave.c  early.c engine.h      what a process has once for all its communicators

@@ -82,7 +82,7 @@ static void comm_start(rcm_comm *comm, struct rcm_work *work) {
     if (status != RCM_OK)
         rcmi_comm_fail(comm, work);
     const bool first = comm->active == NULL;
-    rcmi_page_called(comm->page, work->sequence, work->bind.plan);
+    rcmi_page_called(comm->page, work->sequence, work->bind.collective);
     comm_activate(comm, work);
     if (first)
         comm_show_oldest(comm);
@@ -131,6 +131,11 @@ static bool work_is_mismatched(rcm_comm *comm, struct rcm_work *work, rcm_status
     if (status != RCM_ERR_MISMATCH)
         return false;
     rcmi_comm_own_origin(comm);
+    if (rcmi_run_counts_differ(work->run)) { /* what there is to say is known */
+        if (!rcmi_proposals_are_open(comm->proposals))
+            rcmi_comm_propose(comm, work, RCMI_PROPOSAL_MISMATCH);
+        return true;
+    }
     if (work->call_log_looked_ns == 0) {
         work->call_log_looked_ns = rcmi_now_ns();
         work->call_log_left_ns = work_call_log_ns(work);

@@ -62,7 +62,7 @@ rcm_status rcm_algorithm_at(enum rcm_collective collective, size_t i,
     if (!ret_info)
         return rcmi_fail(RCM_ERR_INVALID, 0, "ret_info is NULL");
     for (const struct rcmi_algorithm *const *at = rcmi_algorithms; *at; at++) {
-        if ((*at)->collective != collective || i-- > 0)
+        if (!rcmi_algorithm_does(*at, collective) || i-- > 0)
             continue;
         ret_info->name = (*at)->name;
         ret_info->description = (*at)->description;

@@ -20,10 +20,19 @@ static bool search_touches(const struct search *search, const void *buffer, size
     return bytes > 0 && from < search->end && from + bytes > search->begin;
 }
 
+static bool search_touches_bind(const struct search *search, const struct rcmi_bind *bind) {
+    const uint32_t n = bind->blocks ? bind->plan->in.n + bind->plan->out.n : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (search_touches(search, bind->blocks[i].mem.bytes, bind->blocks[i].mem.len))
+            return true;
+    }
+    return search_touches(search, bind->in.bytes, bind->in.len) ||
+           search_touches(search, bind->out.bytes, bind->out.len);
+}
+
 static bool search_touches_work(const struct search *search, const struct rcm_work *work) {
     return work->kind == RCMI_WORK_COLLECTIVE
-               ? search_touches(search, work->bind.in.bytes, work->bind.in.len) ||
-                     search_touches(search, work->bind.out.bytes, work->bind.out.len)
+               ? search_touches_bind(search, &work->bind)
                : search_touches(search, work->transfer.mem.bytes, work->transfer.mem.len);
 }
 

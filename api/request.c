@@ -64,13 +64,21 @@ static rcm_status check_buffers(const struct rcmi_request *r,
     return status;
 }
 
-rcm_status rcmi_request_check(const struct rcmi_request *r, int rank, int size) {
+rcm_status rcmi_request_check_values(const struct rcmi_request *r, int size) {
     const struct rcmi_collective *collective = rcmi_collective_at((int)r->collective);
-    rcm_status status =
-        rcmi_check_vector(r->count, r->dtype, rcmi_collective_larger(collective, size));
+    rcm_status status = rcmi_check_vector(0, r->dtype, 1);
     if (status == RCM_OK && collective->reduces)
         status = rcmi_check_op(r->op);
     if (status == RCM_OK && rcmi_collective_is_rooted(collective))
         status = rcmi_check_root(size, r->root);
+    return status;
+}
+
+rcm_status rcmi_request_check(const struct rcmi_request *r, int rank, int size) {
+    const struct rcmi_collective *collective = rcmi_collective_at((int)r->collective);
+    rcm_status status =
+        rcmi_check_vector(r->count, r->dtype, rcmi_collective_larger(collective, size));
+    if (status == RCM_OK)
+        status = rcmi_request_check_values(r, size);
     return status == RCM_OK ? check_buffers(r, collective, rank, size) : status;
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A collective as the user called it, between the front doors: request.c checks it; collective.c
- * issues it, and has the doors whose speed counts most; collective_blocks.c has the other ones.
+ * issues it, and has the doors whose speed counts most; collective_blocks.c has the other ones of
+ * equal blocks, collective_uneven.c (with uneven.c) those of unequal ones.
  */
 #ifndef RCMI_REQUEST_H
 #define RCMI_REQUEST_H
 
 #include "error.h"
+#include "exec.h"
 #include "ringcomm.h"
 
 /* (What stands beside each other in struct rcmi_called does not here: compilers would compare it at
@@ -16,7 +18,12 @@ struct rcmi_request {
     rcm_dtype dtype;
     const void *in;
     void *out;
-    size_t count; /* of a block */
+    size_t count; /* of a block; of the longest one known, where they are unequal */
+    /* Unequal blocks: those of IN, then those of OUT; malloc'd, freed by the issue of the call or
+     * by its work. Else NULL. Where all ranks know all counts: elements of all, and a hash. */
+    struct rcmi_block *blocks;
+    size_t total;
+    uint64_t counts_hash;
     const struct rcm_call *call;
     int root;
     rcm_op op;
@@ -33,7 +40,10 @@ static inline rcm_status rcmi_check_buffer(const char *name, const void *buffer,
     return RCM_OK;
 }
 
-/* The arguments of any collective, by its row; of a communicator of `size` ranks. */
+/* Type, operator and root, as far as the collective has them. */
+rcm_status rcmi_request_check_values(const struct rcmi_request *request, int size);
+/* The arguments of any collective of equal blocks, by its row; of a communicator of `size` ranks.
+ */
 rcm_status rcmi_request_check(const struct rcmi_request *request, int rank, int size);
 /* Checks and issues. */
 rcm_status rcmi_request_call(rcm_comm *comm, struct rcmi_request *request, rcm_work **ret_work);

@@ -548,6 +548,86 @@ RCM_CHECKED rcm_status rcm_all_to_all(rcm_comm *comm, const void *send, void *re
                                       rcm_dtype dtype, const struct rcm_call *call,
                                       rcm_work **ret_work);
 
+/*
+ * Blocks of unequal length. The functions below do the same as those of their name, but each block
+ * has its own count, and a place of its own: with _v, at element displs[i] of its buffer (displs
+ * NULL: one after the other), with _list, at send[i] or recv[i]. A call with _v on one rank and
+ * with _list on another is one collective. Counts are in elements; displs and counts have one entry
+ * for each rank, and are not used after the call has returned. Blocks of no elements are legal, and
+ * their pointers may be NULL.
+ *
+ * A count is given on each rank that has the block, and must be the same there: of scatter_v and
+ * gather_v by the root and the rank of the block, of all_to_all_v by sender and receiver, of
+ * all_gather_v and reduce_scatter_v by all ranks. Where not, all get RCM_ERR_MISMATCH, and the text
+ * names two ranks and their counts.
+ *
+ * In place: the single block, if it is this rank's block of the other buffer (same address). There
+ * is none for all_to_all_v: RCM_ERR_UNSUPPORTED. Other overlaps of blocks of send with blocks of
+ * recv are RCM_ERR_INVALID, as far as they are seen; blocks of recv that overlap each other are
+ * undefined.
+ *
+ * The text of an error names the argument, as in "recv_counts[3]".
+ * Source: MPI_Scatterv and its like (MPI 4.0, chapter 6).
+ */
+
+/* Root: block r of send, send_counts[r] elements, to rank r. The others' send, send_counts and
+ * send_displs are not looked at. Algorithm: direct. */
+RCM_CHECKED rcm_status rcm_scatter_v(rcm_comm *comm, const void *send, const size_t *send_counts,
+                                     const size_t *send_displs, void *recv, size_t recv_count,
+                                     rcm_dtype dtype, int root, const struct rcm_call *call,
+                                     rcm_work **ret_work);
+RCM_CHECKED rcm_status rcm_scatter_list(rcm_comm *comm, const void *const *send,
+                                        const size_t *send_counts, void *recv, size_t recv_count,
+                                        rcm_dtype dtype, int root, const struct rcm_call *call,
+                                        rcm_work **ret_work);
+
+/* Block r of the root's recv, recv_counts[r] elements, from rank r. The others' recv, recv_counts
+ * and recv_displs are not looked at. Algorithm: direct. */
+RCM_CHECKED rcm_status rcm_gather_v(rcm_comm *comm, const void *send, size_t send_count, void *recv,
+                                    const size_t *recv_counts, const size_t *recv_displs,
+                                    rcm_dtype dtype, int root, const struct rcm_call *call,
+                                    rcm_work **ret_work);
+RCM_CHECKED rcm_status rcm_gather_list(rcm_comm *comm, const void *send, size_t send_count,
+                                       void *const *recv, const size_t *recv_counts,
+                                       rcm_dtype dtype, int root, const struct rcm_call *call,
+                                       rcm_work **ret_work);
+
+/* Block r of recv, recv_counts[r] elements, from rank r, on all ranks. Algorithms: as
+ * rcm_all_gather; the longest block should not be much longer than the others, for all are cut into
+ * as many slices. */
+RCM_CHECKED rcm_status rcm_all_gather_v(rcm_comm *comm, const void *send, size_t send_count,
+                                        void *recv, const size_t *recv_counts,
+                                        const size_t *recv_displs, rcm_dtype dtype,
+                                        const struct rcm_call *call, rcm_work **ret_work);
+RCM_CHECKED rcm_status rcm_all_gather_list(rcm_comm *comm, const void *send, size_t send_count,
+                                           void *const *recv, const size_t *recv_counts,
+                                           rcm_dtype dtype, const struct rcm_call *call,
+                                           rcm_work **ret_work);
+
+/* recv (recv_count elements) on rank r = op over all ranks of block r of send (send_counts[r]).
+ * Algorithms: as rcm_reduce_scatter, and as there of the longest block. */
+RCM_CHECKED rcm_status rcm_reduce_scatter_v(rcm_comm *comm, const void *send,
+                                            const size_t *send_counts, const size_t *send_displs,
+                                            void *recv, size_t recv_count, rcm_dtype dtype,
+                                            rcm_op op, const struct rcm_call *call,
+                                            rcm_work **ret_work);
+RCM_CHECKED rcm_status rcm_reduce_scatter_list(rcm_comm *comm, const void *const *send,
+                                               const size_t *send_counts, void *recv,
+                                               size_t recv_count, rcm_dtype dtype, rcm_op op,
+                                               const struct rcm_call *call, rcm_work **ret_work);
+
+/* Block r of recv, recv_counts[r] elements, from rank r: its block of this rank's number, of which
+ * its send_counts has as many. Algorithm: direct. */
+RCM_CHECKED rcm_status rcm_all_to_all_v(rcm_comm *comm, const void *send, const size_t *send_counts,
+                                        const size_t *send_displs, void *recv,
+                                        const size_t *recv_counts, const size_t *recv_displs,
+                                        rcm_dtype dtype, const struct rcm_call *call,
+                                        rcm_work **ret_work);
+RCM_CHECKED rcm_status rcm_all_to_all_list(rcm_comm *comm, const void *const *send,
+                                           const size_t *send_counts, void *const *recv,
+                                           const size_t *recv_counts, rcm_dtype dtype,
+                                           const struct rcm_call *call, rcm_work **ret_work);
+
 /* ---- Point to point ------------------------------------------------------------------------ */
 
 #define RCM_ANY_TAG UINT64_MAX
@@ -614,7 +694,12 @@ enum rcm_collective {
     RCM_GATHER = 6,
     RCM_ALL_GATHER = 7,
     RCM_REDUCE_SCATTER = 8,
-    RCM_ALL_TO_ALL = 9
+    RCM_ALL_TO_ALL = 9,
+    RCM_SCATTER_V = 12,
+    RCM_GATHER_V = 13,
+    RCM_ALL_GATHER_V = 14,
+    RCM_REDUCE_SCATTER_V = 15,
+    RCM_ALL_TO_ALL_V = 16
 };
 
 /*
@@ -684,6 +769,8 @@ struct rcm_collective_info {
     int send_blocks, recv_blocks;   /* 0: no such buffer, 1, or RCM_BLOCK_PER_RANK */
     int send_at_root, recv_at_root; /* only the root has it */
     int rooted, reduces;
+    int uneven; /* blocks have a count each */
+    int apart;  /* it is never in place */
     /* What a link carries: busbw = algbw * (busbw_one + busbw_per_rank / number of ranks), where
      * algbw is of the larger buffer, as in nccl-tests (doc/PERFORMANCE.md there). */
     double busbw_one, busbw_per_rank;

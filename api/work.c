@@ -43,6 +43,8 @@ void rcmi_work_unref(struct rcm_work *work) {
 void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
     rcm_comm *comm = work->comm;
     const bool blocking = work->blocking, attended = work->attended;
+    free(work->blocks);
+    work->blocks = NULL;
     if (work->shown)
         rcmi_page_show_transfer(comm->page, RCMI_TRANSFER_NONE, NULL, 0);
     /* Release pairs with the acquire of tests and waits. The work may be gone after it. */

@@ -48,6 +48,7 @@ struct rcm_work {
     int64_t call_log_left_ns, call_log_looked_ns;
     uint64_t sequence;
     struct rcmi_bind bind;
+    struct rcmi_block *blocks; /* bind's, if it has such; freed on completion */
     struct rcmi_run *run;
     struct rcmi_transfer transfer;
     struct rcm_message message;

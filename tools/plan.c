@@ -161,14 +161,15 @@ static void print_steps(const struct plan_options *o, struct rcmi_plan **plans) 
 
 static bool verify_plans(const struct plan_options *o, const struct rcmi_algorithm *algorithm,
                          struct rcmi_plan **plans) {
-    struct rcmi_verify_options options = {.formula = algorithm};
+    const struct rcmi_collective *row = rcmi_collective_at((int)o->collective);
+    struct rcmi_verify_options options = {.formula = algorithm, .counts = row->counts};
     rcm_status status = rcmi_verify(&o->shape, plans_const(plans), &options);
     options.in_place = true;
-    if (status == RCM_OK)
+    if (status == RCM_OK && !row->apart)
         status = rcmi_verify(&o->shape, plans_const(plans), &options);
     print_title(plans[0], &o->shape);
     if (status != RCM_OK) {
-        printf("%s %s WRONG\n", rcmi_collective_name(algorithm->collective), algorithm->name);
+        printf("%s %s WRONG\n", row->name, algorithm->name);
         tool_error("%s", rcmi_last_error()->text);
         return false;
     }
@@ -178,15 +179,14 @@ static bool verify_plans(const struct plan_options *o, const struct rcmi_algorit
            "#   deadlock with %u slot%s or more, once and twice in a row;\n"
            "#   %s%s;\n"
            "#   %u message%s in a row, as the formula says",
-           plans[0]->min_slots, plans[0]->min_slots == 1 ? "" : "s",
-           rcmi_collective_at((int)algorithm->collective)->promise,
-           barrier ? "" : ", in place or not", f.rounds, f.rounds == 1 ? "" : "s");
+           plans[0]->min_slots, plans[0]->min_slots == 1 ? "" : "s", row->promise,
+           barrier || row->apart ? "" : ", in place or not", f.rounds, f.rounds == 1 ? "" : "s");
     if (barrier)
         printf("\n");
     else
         printf("; rank 0 sends %llu chunk%s\n", (unsigned long long)f.chunks_sent,
                f.chunks_sent == 1 ? "" : "s");
-    printf("%s %s ok\n", rcmi_collective_name(algorithm->collective), algorithm->name);
+    printf("%s %s ok\n", row->name, algorithm->name);
     return true;
 }
 
@@ -197,7 +197,7 @@ static void print_list(const struct plan_options *o) {
     for (size_t i = 0; rcmi_algorithms[i]; i++) {
         const struct rcmi_algorithm *a = rcmi_algorithms[i];
         const char *fits = "-"; /* no ranks were given */
-        if (a->collective != o->collective)
+        if (!rcmi_algorithm_does(a, o->collective))
             continue;
         if (o->shape.nranks > 0)
             fits = a->supports(&o->shape) ? "yes" : "no";
@@ -211,7 +211,7 @@ static const struct rcmi_algorithm *runner_up(const struct plan_options *o,
     const struct rcmi_algorithm *second = NULL;
     for (size_t i = 0; rcmi_algorithms[i]; i++) {
         const struct rcmi_algorithm *a = rcmi_algorithms[i];
-        if (a->collective == o->collective && a != best && a->supports(&o->shape) &&
+        if (rcmi_algorithm_does(a, o->collective) && a != best && a->supports(&o->shape) &&
             (!second || a->cost_us(&o->shape, (size_t)o->bytes) <
                             second->cost_us(&o->shape, (size_t)o->bytes)))
             second = a;
@@ -262,7 +262,7 @@ static bool print_explanation(const struct plan_options *o) {
     printf("# %-18s %6s %11s %12s %s\n", "algorithm", "rounds", "chunks_sent", "cost_us", "note");
     for (size_t i = 0; rcmi_algorithms[i]; i++) {
         const struct rcmi_algorithm *a = rcmi_algorithms[i];
-        if (a->collective != o->collective)
+        if (!rcmi_algorithm_does(a, o->collective))
             continue;
         if (!a->supports(&o->shape)) {
             printf("%-20s %6s %11s %12s %s\n", a->name, "-", "-", "-", "does not fit");
@@ -295,8 +295,9 @@ static const char *collective_names(char *text, size_t size) {
     size_t used = 0;
     text[0] = '\0';
     for (int id = 1; id < RCMI_COLLECTIVES && used < size; id++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s", id > 1 ? ", " : "",
-                                 rcmi_collective_name((enum rcm_collective)id));
+        if (rcmi_collective_at(id))
+            used += (size_t)snprintf(text + used, size - used, "%s%s", id > 1 ? ", " : "",
+                                     rcmi_collective_name((enum rcm_collective)id));
     return text;
 }
 
@@ -404,7 +405,7 @@ static bool show_algorithms(const struct plan_options *o) {
         return show_algorithm(o, one);
     }
     for (size_t i = 0; rcmi_algorithms[i]; i++)
-        if (rcmi_algorithms[i]->collective == o->collective &&
+        if (rcmi_algorithm_does(rcmi_algorithms[i], o->collective) &&
             rcmi_algorithms[i]->supports(&o->shape))
             ok &= show_algorithm(o, rcmi_algorithms[i]);
     return ok;

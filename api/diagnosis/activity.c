@@ -73,7 +73,9 @@ static void arguments_describe(const struct rcmi_activity *a,
                                const struct rcmi_collective *collective, char *text, size_t cap) {
     int n = 0;
     text[0] = '\0';
-    if (collective->in != RCMI_BLOCKS_NONE)
+    if (collective->counts == RCMI_COUNTS_PAIR)
+        n = snprintf(text, cap, " of %s", rcm_dtype_name((rcm_dtype)a->dtype));
+    else if (collective->in != RCMI_BLOCKS_NONE)
         n = snprintf(text, cap, " of %" PRIu64 " %s", a->count,
                      rcm_dtype_name((rcm_dtype)a->dtype));
     if (n >= 0 && (size_t)n < cap && collective->reduces)

@@ -33,8 +33,9 @@ struct call {
     /* Relaxed, ordered by sequence. */
     _Atomic uint64_t meta, count;
     _Atomic(const struct rcmi_plan *) plan;
-    _Atomic int32_t dtype, op;
+    _Atomic int32_t collective, dtype, op;
     _Atomic bool parting;
+    _Atomic uint64_t counts[RCMI_CALL_COUNTS]; /* if it is of unequal blocks that all ranks know */
 };
 
 struct rcmi_call_log {
@@ -91,9 +92,30 @@ static void record_describe(const struct rcmi_call_record *record, char *text, s
     rcmi_call_describe(&call, text, cap);
 }
 
+/* RCMI_CALL_COUNTS: none of those that are told. */
+static uint32_t counts_first_differing(const struct rcmi_call_record *a,
+                                       const struct rcmi_call_record *b) {
+    uint32_t i = 0;
+    while (i < RCMI_CALL_COUNTS && a->counts[i] == b->counts[i])
+        i++;
+    return i;
+}
+
+/* "; count 3 is 7 on rank 0, but 5 on rank 2", or nothing. */
+static void counts_describe(const struct rcmi_call_record *a, int a_rank,
+                            const struct rcmi_call_record *b, int b_rank, char *text, size_t cap) {
+    const uint32_t i = counts_first_differing(a, b);
+    text[0] = '\0';
+    if (i < RCMI_CALL_COUNTS && a->collective == b->collective && a->ncounts > 0)
+        snprintf(text, cap, "; count %u is %llu on rank %d, but %llu on rank %d", i,
+                 (unsigned long long)a->counts[i], a_rank, (unsigned long long)b->counts[i],
+                 b_rank);
+}
+
 static bool log_are_one_call(const struct rcmi_call_record *a, const struct rcmi_call_record *b) {
     return a->collective == b->collective && a->count == b->count && a->dtype == b->dtype &&
            a->op == b->op && a->root == b->root && a->parting == b->parting &&
+           counts_first_differing(a, b) == RCMI_CALL_COUNTS &&
            strcmp(a->algorithm, b->algorithm) == 0;
 }
 
@@ -102,7 +124,7 @@ static bool log_are_one_call(const struct rcmi_call_record *a, const struct rcmi
 static void log_compare(struct rcmi_call_log *log, const struct rcmi_call_record *own, int rank,
                         const struct rcmi_call_record *other) {
     const struct rcmi_call_log_config *config = &log->config;
-    char a[96], b[96];
+    char a[96], b[96], counts[96];
     if (own->meta == other->meta)
         return;
     if (log_are_one_call(own, other)) {
@@ -111,13 +133,31 @@ static void log_compare(struct rcmi_call_log *log, const struct rcmi_call_record
     }
     record_describe(own, a, sizeof(a));
     record_describe(other, b, sizeof(b));
-    rcmi_fail_origin(RCM_ERR_MISMATCH, rank, "operation %llu is %s on rank %d, but %s on rank %d",
-                     (unsigned long long)own->sequence, a, config->members->rank, b, rank);
+    counts_describe(own, config->members->rank, other, rank, counts, sizeof(counts));
+    rcmi_fail_origin(RCM_ERR_MISMATCH, rank, "operation %llu is %s on rank %d, but %s on rank %d%s",
+                     (unsigned long long)own->sequence, a, config->members->rank, b, rank, counts);
     config->mismatch(config->arg);
 }
 
 #define PUT(field, value) atomic_store_explicit(&call->field, value, memory_order_relaxed)
 #define GET(field)        atomic_load_explicit(&call->field, memory_order_relaxed)
+
+/* How many counts of its blocks are told of a call. */
+static uint32_t call_ncounts(int32_t collective, int nranks) {
+    const struct rcmi_collective *row = rcmi_collective_at(collective);
+    if (!row || row->counts != RCMI_COUNTS_ALL)
+        return 0;
+    return nranks < RCMI_CALL_COUNTS ? (uint32_t)nranks : RCMI_CALL_COUNTS;
+}
+
+static __attribute__((noinline)) void call_publish_counts(struct call *call,
+                                                          const struct rcmi_bind *bind) {
+    uint32_t n;
+    const struct rcmi_block *blocks = rcmi_bind_counts(bind, &n);
+    n = n < RCMI_CALL_COUNTS ? n : RCMI_CALL_COUNTS;
+    for (uint32_t i = 0; i < n; i++)
+        PUT(counts[i], blocks[i].count);
+}
 
 static void call_publish(struct call *call, const struct rcmi_call_entry *entry) {
     const struct rcmi_bind *bind = entry->bind;
@@ -126,8 +166,11 @@ static void call_publish(struct call *call, const struct rcmi_call_entry *entry)
      * 0, or the new number. */
     atomic_thread_fence(memory_order_release);
     PUT(meta, bind->meta);
-    PUT(count, bind->count);
+    PUT(count, bind->told);
     PUT(plan, bind->plan);
+    PUT(collective, (int32_t)bind->collective);
+    if (rcmi_bind_is_uneven(bind))
+        call_publish_counts(call, bind);
     PUT(dtype, (int32_t)bind->dtype);
     PUT(op, (int32_t)bind->op);
     PUT(parting, entry->parting);
@@ -144,7 +187,10 @@ static struct rcmi_call_record call_record(const struct call *call, uint32_t epo
     const struct rcmi_plan *plan = GET(plan);
     record.meta = GET(meta);
     record.count = GET(count);
-    record.collective = (int32_t)plan->collective;
+    record.collective = GET(collective);
+    record.ncounts = call_ncounts(record.collective, plan->nranks);
+    for (uint32_t i = 0; i < record.ncounts; i++)
+        record.counts[i] = GET(counts[i]);
     record.dtype = GET(dtype);
     record.op = GET(op);
     record.root = plan->root;

@@ -34,6 +34,7 @@ struct rcmi_inquiry {
 /* False if the bytes are no such message. npeers is valid. */
 bool rcmi_inquiry_decode(const void *bytes, size_t len, struct rcmi_inquiry *ret_inquiry);
 
+#define RCMI_CALL_COUNTS 16
 /* What a rank called as its operation number `sequence`, for comparison (call_log.c). */
 struct rcmi_call_record {
     uint32_t magic; /* RCMI_CALL_RECORD_MAGIC */
@@ -42,12 +43,13 @@ struct rcmi_call_record {
     int32_t collective, dtype, op, root;
     char algorithm[24];
     uint32_t parting; /* 1: the barrier of rcm_destroy */
-    uint32_t reserved;
+    uint32_t ncounts; /* of unequal blocks that all ranks know: so many of counts */
+    uint64_t counts[RCMI_CALL_COUNTS]; /* of the first blocks */
 };
 #define RCMI_CALL_RECORD_MAGIC 0x52434d52u
 
 /* False if the bytes are no such message. The algorithm is terminated and can be shown; sequence is
- * not 0. */
+ * not 0; ncounts is valid. */
 bool rcmi_call_record_decode(const void *bytes, size_t len, struct rcmi_call_record *ret_record);
 
 #endif

@@ -44,8 +44,8 @@ void rcmi_page_init(struct rcmi_status_page *page, const struct rcmi_members *me
 void rcmi_page_oldest(struct rcmi_status_page *page, uint64_t sequence,
                       const struct rcmi_bind *bind) {
     if (bind) {
-        PUT(count, bind->count);
-        PUT(collective, (int32_t)bind->plan->collective);
+        PUT(count, bind->told);
+        PUT(collective, (int32_t)bind->collective);
         PUT(dtype, (int32_t)bind->dtype);
         PUT(op, (int32_t)bind->op);
         PUT(root, bind->plan->root);
@@ -54,9 +54,9 @@ void rcmi_page_oldest(struct rcmi_status_page *page, uint64_t sequence,
 }
 
 void rcmi_page_called(struct rcmi_status_page *page, uint64_t sequence,
-                      const struct rcmi_plan *plan) {
+                      enum rcm_collective collective) {
     PUT(called, sequence);
-    PUT(called_as, (int32_t)plan->collective);
+    PUT(called_as, (int32_t)collective);
 }
 
 void rcmi_page_show(struct rcmi_status_page *page, uint64_t sequence, const struct rcmi_plan *plan,

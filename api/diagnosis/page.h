@@ -74,7 +74,7 @@ void rcmi_page_init(struct rcmi_status_page *page, const struct rcmi_members *me
                     const struct rcmi_page_settings *settings);
 /* A collective begins. */
 void rcmi_page_called(struct rcmi_status_page *page, uint64_t sequence,
-                      const struct rcmi_plan *plan);
+                      enum rcm_collective collective);
 /* The oldest unfinished collective is now this one; 0, NULL: there is none. */
 void rcmi_page_oldest(struct rcmi_status_page *page, uint64_t sequence,
                       const struct rcmi_bind *bind);

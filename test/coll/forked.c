@@ -37,6 +37,9 @@ static struct rcm_transport_info transport;
 static struct rcm_algorithm_info algorithm;
 static struct rcm_collective_info collective;
 static float in[SMALL], out[SMALL];
+static const size_t counts[] = {1, 1, 1, 1};
+static const void *const lists[] = {in, in, in, in};
+static void *const list[] = {out, out, out, out};
 static const char *const keys[] = {"k"};
 static char value_of_k[] = "v";
 static const struct rcm_blob values[] = {{value_of_k, 1}};
@@ -112,6 +115,26 @@ static bool opens(void) {
     X(rcm_abort, refused(rcm_abort(p->comm, "by a child")))                                        \
     X(rcm_algorithm_at, rcm_algorithm_at(RCM_ALL_REDUCE, 0, &algorithm) == RCM_OK)                 \
     X(rcm_all_gather, refused(rcm_all_gather(p->comm, in, out, 1, RCM_FLOAT32, NULL, NULL)))       \
+    X(rcm_all_gather_list,                                                                         \
+      refused(rcm_all_gather_list(p->comm, in, 1, list, counts, RCM_FLOAT32, NULL, NULL)))         \
+    X(rcm_all_gather_v,                                                                            \
+      refused(rcm_all_gather_v(p->comm, in, 1, out, counts, NULL, RCM_FLOAT32, NULL, &work)))      \
+    X(rcm_all_to_all_list,                                                                         \
+      refused(rcm_all_to_all_list(p->comm, lists, counts, list, counts, RCM_FLOAT32, NULL, NULL))) \
+    X(rcm_all_to_all_v, refused(rcm_all_to_all_v(p->comm, in, counts, NULL, out, counts, NULL,     \
+                                                 RCM_FLOAT32, NULL, NULL)))                        \
+    X(rcm_gather_list,                                                                             \
+      refused(rcm_gather_list(p->comm, in, 1, list, counts, RCM_FLOAT32, 0, NULL, NULL)))          \
+    X(rcm_gather_v,                                                                                \
+      refused(rcm_gather_v(p->comm, in, 1, out, counts, NULL, RCM_FLOAT32, 0, NULL, NULL)))        \
+    X(rcm_reduce_scatter_list, refused(rcm_reduce_scatter_list(p->comm, lists, counts, out, 1,     \
+                                                               RCM_FLOAT32, RCM_SUM, NULL, NULL))) \
+    X(rcm_reduce_scatter_v, refused(rcm_reduce_scatter_v(p->comm, in, counts, NULL, out, 1,        \
+                                                         RCM_FLOAT32, RCM_SUM, NULL, &work)))      \
+    X(rcm_scatter_list,                                                                            \
+      refused(rcm_scatter_list(p->comm, lists, counts, out, 1, RCM_FLOAT32, 0, NULL, NULL)))       \
+    X(rcm_scatter_v,                                                                               \
+      refused(rcm_scatter_v(p->comm, in, counts, NULL, out, 1, RCM_FLOAT32, 0, NULL, NULL)))       \
     X(rcm_all_to_all, refused(rcm_all_to_all(p->comm, in, out, 1, RCM_FLOAT32, NULL, &work)))      \
     X(rcm_gather, refused(rcm_gather(p->comm, in, out, 1, RCM_FLOAT32, 0, NULL, NULL)))            \
     X(rcm_reduce, refused(rcm_reduce(p->comm, in, out, 1, RCM_FLOAT32, RCM_SUM, 0, NULL, NULL)))   \

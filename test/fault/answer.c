@@ -87,9 +87,10 @@ static void test_idle(void **state) {
 static void test_short_way(void **state) {
     rcm_comm *comm = *state;
     const struct rcmi_plan plan = {.collective = RCM_ALL_REDUCE};
-    const struct rcmi_bind bind = {.plan = &plan, .dtype = RCM_FLOAT32, .op = RCM_SUM};
+    const struct rcmi_bind bind = {
+        .plan = &plan, .collective = RCM_ALL_REDUCE, .dtype = RCM_FLOAT32, .op = RCM_SUM};
     assert_true(rcmi_comm_take(comm));
-    rcmi_page_called(&page, 5, &plan);
+    rcmi_page_called(&page, 5, RCM_ALL_REDUCE);
     rcmi_page_oldest(&page, 5, &bind);
     assert_true(ask(comm));
     assert_int_equal(answer.inquiry.state, RCMI_INQUIRY_BUSY);

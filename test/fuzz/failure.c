@@ -50,6 +50,7 @@ static bool take_record(const uint8_t *data, size_t size) {
     fuzz_require(memchr(record.algorithm, 0, sizeof record.algorithm) && is_shown(record.algorithm),
                  "the algorithm ends and can be shown");
     fuzz_require(record.sequence != 0, "operations count from 1");
+    fuzz_require(record.ncounts <= RCMI_CALL_COUNTS, "counts are counted");
     return true;
 }
 

@@ -171,15 +171,17 @@ def failure():
         return (struct.pack('<IIIIIIII', magic, 7, 1, state, reason, reports, 0, npeers) +
                 u32(1) * 16 + body)
 
-    def record(magic=0x52434d52, sequence=3, algorithm=b'ring'):
-        return struct.pack('<IIQQQiiii24sII', magic, 7, sequence, 99, 1000, 1, 9, 1, 0, algorithm, 0,
-                           0)
+    def record(magic=0x52434d52, sequence=3, algorithm=b'ring', collective=1, ncounts=0):
+        return struct.pack('<IIQQQiiii24sII16Q', magic, 7, sequence, 99, 1000, collective, 9, 1, 0,
+                           algorithm, 0, ncounts, *range(16))
 
     def agree(magic=0x52434d41, number=1, kind=4, status=0, origin=-1, left=1000, n=11,
               members=b'\xff\x07'):
         return struct.pack('<IIIIiiqII', magic, 7, number, kind, status, origin, left, n,
                            0) + members
     return {
+        'valid-record-counts': record(collective=14, ncounts=16),
+        'bad-record-counts': record(collective=14, ncounts=17),
         'valid-record-controls': record(algorithm=b'\x1b[2Jring\r\n'),
         'valid-controls': message(text=b'\x1b]0;x\x07\x9b2J it \xc2\x9b broke\r\n\x7f'),
         'valid-agree-call': agree(kind=1, members=b'\0\0'),

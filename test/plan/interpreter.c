@@ -33,6 +33,7 @@ struct lane {
     int rank;
     uint32_t first, nsteps, pc;
     size_t slice;
+    bool done;
 };
 
 struct rank {
@@ -40,6 +41,7 @@ struct rank {
     struct end *ends;
     struct play_element *in, *out; /* into the two below; in place into one of them */
     struct play_element *own_in, *own_out, *scratch;
+    size_t *offsets[2]; /* elements before each position of IN and of OUT, and in all */
     uint32_t lanes_left;
     bool started;
 };
@@ -57,7 +59,7 @@ struct player {
     int slow; /* rank that is left behind, -1 none */
     bool barrier_broken, length_wrong;
     /* how large the memory is */
-    size_t count, slot;
+    size_t largest, slot;
     uint32_t slots;
 };
 
@@ -140,6 +142,8 @@ struct player *player_create(const struct rcmi_shape *shape, struct rcmi_plan *c
     p->ranks = zeroed((size_t)shape->nranks, sizeof(*p->ranks));
     for (int r = 0; r < shape->nranks; r++) {
         p->ranks[r].plan = plans[r];
+        for (int out = 0; out < 2; out++)
+            p->ranks[r].offsets[out] = zeroed((size_t)shape->nranks + 1, sizeof(size_t));
         nchannels += plans[r]->nchannels;
         p->nlanes += plans[r]->nlanes;
     }
@@ -173,8 +177,11 @@ void player_free(struct player *p) {
     player_release_memory(p);
     for (uint32_t i = 0; i < p->nchannels; i++)
         free(p->channels[i].released);
-    for (int r = 0; r < p->shape->nranks; r++)
+    for (int r = 0; r < p->shape->nranks; r++) {
         free(p->ranks[r].ends);
+        free(p->ranks[r].offsets[0]);
+        free(p->ranks[r].offsets[1]);
+    }
     free(p->channels);
     free(p->lanes);
     free(p->ranks);
@@ -185,63 +192,111 @@ void player_free(struct player *p) {
 
 static bool blocks_are_many(enum rcm_collective collective) {
     return collective == RCM_SCATTER || collective == RCM_GATHER || collective == RCM_ALL_GATHER ||
-           collective == RCM_REDUCE_SCATTER || collective == RCM_ALL_TO_ALL;
+           collective == RCM_REDUCE_SCATTER || collective == RCM_ALL_TO_ALL ||
+           collective == RCM_ALL_TO_ALL_V;
 }
 
-/* Elements of the larger buffer. */
+static size_t block_count(const struct player *p, size_t block) {
+    if (!p->options.uneven)
+        return p->options.count;
+    return (size_t)(scramble(p->options.seed * 1000003 + block) % (3 * p->options.count + 1));
+}
+
+/* The block at a position of a rank's IN or OUT. */
+static size_t block_at(const struct player *p, int r, bool out, size_t position) {
+    const size_t ranks = (size_t)p->shape->nranks, own = (size_t)r;
+    switch (p->ranks[r].plan->collective) {
+    case RCM_GATHER:
+    case RCM_ALL_GATHER:
+        return out ? position : own;
+    case RCM_SCATTER:
+    case RCM_REDUCE_SCATTER:
+        return out ? own : position;
+    case RCM_ALL_TO_ALL:
+    case RCM_ALL_TO_ALL_V:
+        return out ? position * ranks + own : own * ranks + position;
+    default:
+        return 0;
+    }
+}
+
+/* How many a buffer holds, if the rank has it. */
+static size_t buffer_blocks(const struct player *p, bool out) {
+    const enum rcm_collective collective = p->ranks[0].plan->collective;
+    const bool one = out ? collective == RCM_SCATTER || collective == RCM_REDUCE_SCATTER
+                         : collective == RCM_GATHER || collective == RCM_ALL_GATHER;
+    return blocks_are_many(collective) && !one ? (size_t)p->shape->nranks : 1;
+}
+
+/* Elements before a position of a rank's buffer. */
+static size_t buffer_offset(const struct player *p, int r, bool out, size_t position) {
+    return p->ranks[r].offsets[out][position];
+}
+
+static void offsets_make(const struct player *p, int r, bool out) {
+    size_t *offsets = p->ranks[r].offsets[out];
+    for (size_t i = 0; i < buffer_blocks(p, out); i++)
+        offsets[i + 1] = offsets[i] + block_count(p, block_at(p, r, out, i));
+}
+
+static size_t buffer_count(const struct player *p, int r, bool out) {
+    return buffer_offset(p, r, out, buffer_blocks(p, out));
+}
+
+/* Elements of the largest buffer. */
 static size_t buffer_max(const struct player *p) {
-    return p->options.count *
-           (blocks_are_many(p->ranks[0].plan->collective) ? (size_t)p->shape->nranks : 1);
+    size_t most = 0;
+    for (int r = 0; r < p->shape->nranks; r++)
+        for (int out = 0; out < 2; out++)
+            most = buffer_count(p, r, out) > most ? buffer_count(p, r, out) : most;
+    return most;
 }
 
 static size_t in_count(const struct player *p, int r) {
     const struct rcmi_plan *plan = p->ranks[r].plan;
-    switch (plan->collective) {
-    case RCM_GATHER:
-    case RCM_ALL_GATHER:
-        return p->options.count;
-    case RCM_BROADCAST:
-    case RCM_SCATTER:
-        return plan->root == r ? buffer_max(p) : 0;
-    default:
-        return buffer_max(p);
-    }
+    const bool at_root = plan->collective == RCM_BROADCAST || plan->collective == RCM_SCATTER;
+    return at_root && plan->root != r ? 0 : buffer_count(p, r, false);
 }
 
 static size_t out_count(const struct player *p, int r) {
     const struct rcmi_plan *plan = p->ranks[r].plan;
-    switch (plan->collective) {
-    case RCM_SCATTER:
-    case RCM_REDUCE_SCATTER:
-        return p->options.count;
-    case RCM_REDUCE:
-    case RCM_GATHER:
-        return plan->root == r ? buffer_max(p) : 0;
-    default:
-        return buffer_max(p);
-    }
+    const bool at_root = plan->collective == RCM_REDUCE || plan->collective == RCM_GATHER;
+    return at_root && plan->root != r ? 0 : buffer_count(p, r, true);
 }
 
 /* In place, the smaller buffer is the rank's block of the larger one. */
 static void rank_place(const struct player *p, int r) {
     struct rank *rank = &p->ranks[r];
-    const size_t block = (size_t)r * p->options.count;
     rank->in = rank->own_in;
     rank->out = rank->own_out;
     if (!p->options.in_place)
         return;
     if (rank->plan->collective == RCM_GATHER || rank->plan->collective == RCM_ALL_GATHER)
-        rank->in = rank->own_out + block;
+        rank->in = rank->own_out + buffer_offset(p, r, true, (size_t)r);
     else if (rank->plan->collective == RCM_SCATTER || rank->plan->collective == RCM_REDUCE_SCATTER)
-        rank->out = rank->own_in + block;
+        rank->out = rank->own_in + buffer_offset(p, r, false, (size_t)r);
     else
         rank->out = rank->own_in;
+}
+
+/* The position in the rank's OUT of element *i, which becomes that of its block. */
+static size_t position_of(const struct player *p, int r, size_t *i) {
+    size_t position = 0;
+    if (!p->options.uneven) {
+        position = *i / p->options.count;
+        *i %= p->options.count;
+        return position;
+    }
+    while (*i >= buffer_offset(p, r, true, position + 1))
+        position++;
+    *i -= buffer_offset(p, r, true, position);
+    return position;
 }
 
 /* The element of the rank's OUT comes from this one; of reductions, from that of all ranks. */
 static size_t source_of(const struct player *p, int r, size_t i, int *ret_rank) {
     const struct rcmi_plan *plan = p->ranks[r].plan;
-    const size_t count = p->options.count, own = (size_t)r * count;
+    const size_t position = position_of(p, r, &i);
     *ret_rank = -1;
     switch (plan->collective) {
     case RCM_BROADCAST:
@@ -249,16 +304,17 @@ static size_t source_of(const struct player *p, int r, size_t i, int *ret_rank) 
         return i;
     case RCM_SCATTER:
         *ret_rank = plan->root;
-        return own + i;
+        return buffer_offset(p, plan->root, false, (size_t)r) + i;
     case RCM_GATHER:
     case RCM_ALL_GATHER:
-        *ret_rank = (int)(i / count);
-        return i % count;
+        *ret_rank = (int)position;
+        return i;
     case RCM_ALL_TO_ALL:
-        *ret_rank = (int)(i / count);
-        return own + i % count;
+    case RCM_ALL_TO_ALL_V:
+        *ret_rank = (int)position;
+        return buffer_offset(p, (int)position, false, (size_t)r) + i;
     case RCM_REDUCE_SCATTER:
-        return own + i;
+        return buffer_offset(p, r, false, (size_t)r) + i;
     default:
         return i;
     }
@@ -268,10 +324,14 @@ static size_t source_of(const struct player *p, int r, size_t i, int *ret_rank) 
 
 static void player_get_memory(struct player *p) {
     const struct play_options *o = &p->options;
-    if (p->ranks[0].own_in && p->count == o->count && p->slot == o->slot && p->slots == o->slots)
+    for (int r = 0; r < p->shape->nranks; r++)
+        for (int out = 0; out < 2; out++)
+            offsets_make(p, r, out);
+    const size_t largest = buffer_max(p);
+    if (p->ranks[0].own_in && p->largest == largest && p->slot == o->slot && p->slots == o->slots)
         return;
     player_release_memory(p);
-    p->count = o->count;
+    p->largest = largest;
     p->slot = o->slot;
     p->slots = o->slots;
     for (uint32_t i = 0; i < p->nchannels; i++) {
@@ -280,11 +340,21 @@ static void player_get_memory(struct player *p) {
             p->channels[i].messages[k].data = zeroed(o->slot, sizeof(struct play_element));
     }
     for (int r = 0; r < p->shape->nranks; r++) {
-        p->ranks[r].own_in = zeroed(buffer_max(p), sizeof(struct play_element));
-        p->ranks[r].own_out = zeroed(buffer_max(p), sizeof(struct play_element));
+        p->ranks[r].own_in = zeroed(largest, sizeof(struct play_element));
+        p->ranks[r].own_out = zeroed(largest, sizeof(struct play_element));
         p->ranks[r].scratch =
             zeroed(o->slot * p->ranks[r].plan->nscratch, sizeof(struct play_element));
     }
+}
+
+/* Slices of the longest chunk of all. */
+static size_t slices_of(const struct player *p) {
+    const struct rcmi_plan *plan = p->ranks[0].plan;
+    size_t count = 0;
+    for (uint32_t block = 0; block < plan->nchunks / plan->parts; block++)
+        count = block_count(p, block) > count ? block_count(p, block) : count;
+    const size_t longest = rcmi_chunk_max(count, 8, plan->parts);
+    return longest == 0 ? 1 : (longest + p->options.slot - 1) / p->options.slot;
 }
 
 static void player_reset(struct player *p, const struct play_options *options) {
@@ -298,7 +368,7 @@ static void player_reset(struct player *p, const struct play_options *options) {
         rank->started = false;
         rank->lanes_left = rank->plan->nlanes;
         rank_place(p, r);
-        for (size_t i = 0; i < buffer_max(p); i++)
+        for (size_t i = 0; i < p->largest; i++)
             rank->own_out[i] = rank->own_in[i] = poison(r, i);
         for (size_t i = 0; i < in_count(p, r); i++)
             rank->in[i] = leaf(r, i);
@@ -308,9 +378,8 @@ static void player_reset(struct player *p, const struct play_options *options) {
         memset(p->channels[i].released, 0, p->channels[i].nreaders * sizeof(uint64_t));
     }
     for (uint32_t i = 0; i < p->nlanes; i++)
-        p->lanes[i].pc = 0, p->lanes[i].slice = 0;
-    const size_t longest = rcmi_chunk_max(options->count, 8, p->ranks[0].plan->parts);
-    p->nslices = longest == 0 ? 1 : (longest + options->slot - 1) / options->slot;
+        p->lanes[i].pc = 0, p->lanes[i].slice = 0, p->lanes[i].done = false;
+    p->nslices = options->by_step ? 1 : slices_of(p);
 }
 
 /* ---- One step -------------------------------------------------------------------------------- */
@@ -336,13 +405,13 @@ static bool step_ready(const struct player *p, const struct rank *rank,
     return step->out == RCMI_NO_CHANNEL || channel_has_room(p, rank->ends[step->out].channel);
 }
 
-/* The part of a chunk, or of a position in a buffer, that a slice moves. */
-static size_t slice_range(const struct player *p, const struct rcmi_plan *plan, uint32_t chunk,
-                          size_t slice, size_t *ret_first) {
+/* The part of part `part` of a block that a slice moves; where it begins in the block. */
+static size_t slice_range(const struct player *p, size_t block, uint32_t part, size_t slice,
+                          size_t *ret_first) {
     size_t first, count;
-    rcmi_chunk_range(p->options.count, 8, plan->parts, chunk % plan->parts, &first, &count);
+    rcmi_chunk_range(block_count(p, block), 8, p->ranks[0].plan->parts, part, &first, &count);
     const size_t skip = slice * p->options.slot;
-    *ret_first = chunk / plan->parts * p->options.count + first + skip;
+    *ret_first = first + skip;
     if (skip >= count)
         return 0;
     return count - skip < p->options.slot ? count - skip : p->options.slot;
@@ -350,11 +419,14 @@ static size_t slice_range(const struct player *p, const struct rcmi_plan *plan, 
 
 static struct play_element *buffer_at(const struct player *p, const struct rank *rank,
                                       struct rcmi_operand operand, size_t slice) {
+    const int r = rank->plan->rank;
+    const bool out = operand.where == RCMI_OUT;
+    const size_t position = operand.index / rank->plan->parts;
     size_t first;
     if (operand.where == RCMI_SCRATCH)
         return rank->scratch + operand.index * p->options.slot;
-    slice_range(p, rank->plan, operand.index, slice, &first);
-    return (operand.where == RCMI_IN ? rank->in : rank->out) + first;
+    slice_range(p, block_at(p, r, out, position), operand.index % rank->plan->parts, slice, &first);
+    return (out ? rank->out : rank->in) + buffer_offset(p, r, out, position) + first;
 }
 
 static const struct play_element *source_at(struct player *p, const struct rank *rank,
@@ -399,7 +471,9 @@ static void step_do(struct player *p, const struct rank *rank, const struct rcmi
     struct play_element result[64]; /* slots of tests are small */
     size_t first;
     const bool empty = step->op == RCMI_STEP_SIGNAL || step->op == RCMI_STEP_WAIT;
-    const size_t length = empty ? 0 : slice_range(p, rank->plan, step->chunk, slice, &first);
+    const uint32_t parts = rank->plan->parts;
+    const size_t length =
+        empty ? 0 : slice_range(p, step->chunk / parts, step->chunk % parts, slice, &first);
     step_compute(p, rank, step, slice, length, result);
     if (step->dst.where != RCMI_NOWHERE && length > 0)
         memcpy(buffer_at(p, rank, step->dst, slice), result, length * sizeof(*result));
@@ -420,10 +494,19 @@ static void rank_end(struct player *p, const struct rank *rank) {
             p->barrier_broken = true;
 }
 
+/* More slices of the step that was done? */
+static bool step_goes_on(const struct player *p, const struct rank *rank,
+                         const struct rcmi_step *step, size_t slice) {
+    const uint32_t parts = rank->plan->parts;
+    size_t first;
+    return p->options.by_step && step->op != RCMI_STEP_SIGNAL && step->op != RCMI_STEP_WAIT &&
+           slice_range(p, step->chunk / parts, step->chunk % parts, slice + 1, &first) > 0;
+}
+
 /* Starts the rank or does one step of the lane; false if it cannot move. */
 static bool lane_move(struct player *p, struct lane *lane) {
     struct rank *rank = &p->ranks[lane->rank];
-    if (lane->slice == p->nslices)
+    if (lane->done)
         return false;
     if (!rank->started) {
         rank->started = true;
@@ -434,11 +517,17 @@ static bool lane_move(struct player *p, struct lane *lane) {
         if (!step_ready(p, rank, step))
             return false;
         step_do(p, rank, step, lane->slice);
+        if (step_goes_on(p, rank, step, lane->slice)) {
+            lane->slice++;
+            return true;
+        }
+        lane->slice = p->options.by_step ? 0 : lane->slice;
         lane->pc++;
     }
     if (lane->pc >= lane->nsteps) {
         lane->pc = 0;
-        if (++lane->slice == p->nslices && --rank->lanes_left == 0)
+        lane->done = ++lane->slice == p->nslices;
+        if (lane->done && --rank->lanes_left == 0)
             rank_end(p, rank);
     }
     return true;
@@ -497,7 +586,7 @@ static bool rank_unharmed(const struct player *p, int r) {
     for (size_t i = 0; i < in_count(p, r) && !p->options.in_place; i++)
         if (rank->in[i].tree != leaf(r, i).tree)
             return false;
-    for (size_t i = out_count(p, r); i < buffer_max(p) && !p->options.in_place; i++)
+    for (size_t i = out_count(p, r); i < p->largest && !p->options.in_place; i++)
         if (rank->own_out[i].tree != poison(r, i).tree)
             return false;
     return true;

@@ -21,6 +21,8 @@ struct play_element {
 
 struct play_options {
     size_t count; /* elements of a block */
+    bool uneven;  /* of none to 3 * count instead, each another number */
+    bool by_step; /* the order of slices */
     size_t slot;  /* elements of a slot */
     uint32_t slots;
     bool in_place;

@@ -61,12 +61,23 @@ const struct rcmi_algorithm *test_algorithm(enum rcm_collective collective, cons
 }
 
 rcm_status test_plans_verify(const struct rcmi_shape *shape, struct rcmi_plan **plans,
-                             const struct rcmi_algorithm *formula) {
+                             const struct rcmi_algorithm *formula, enum rcmi_counts counts) {
     const struct rcmi_plan *const *all = (const struct rcmi_plan *const *)plans;
-    struct rcmi_verify_options options = {.formula = formula};
+    struct rcmi_verify_options options = {.formula = formula, .counts = counts};
     const rcm_status status = rcmi_verify(shape, all, &options);
     options.in_place = true;
-    return status != RCM_OK ? status : rcmi_verify(shape, all, &options);
+    if (status != RCM_OK || rcmi_collective_at((int)plans[0]->collective)->apart)
+        return status;
+    return rcmi_verify(shape, all, &options);
+}
+
+enum rcmi_counts test_counts(const struct rcmi_algorithm *algorithm) {
+    enum rcmi_counts counts = RCMI_COUNTS_SAME;
+    for (int c = 1; c < RCMI_COLLECTIVES; c++)
+        if (rcmi_algorithm_does(algorithm, (enum rcm_collective)c) &&
+            rcmi_collective_at(c)->counts > counts)
+            counts = rcmi_collective_at(c)->counts;
+    return counts;
 }
 
 int test_root(const struct rcmi_algorithm *algorithm, int root) {

@@ -41,8 +41,10 @@ int test_root(const struct rcmi_algorithm *algorithm, int root);
 
 const struct rcmi_algorithm *test_algorithm(enum rcm_collective collective, const char *name);
 
-/* Verifies in place and not; RCM_OK if both pass. */
+/* What is known of the blocks of those collectives that the algorithm serves, at least. */
+enum rcmi_counts test_counts(const struct rcmi_algorithm *algorithm);
+/* Verifies in place, where it may be, and not; RCM_OK if both pass. */
 rcm_status test_plans_verify(const struct rcmi_shape *shape, struct rcmi_plan **plans,
-                             const struct rcmi_algorithm *formula);
+                             const struct rcmi_algorithm *formula, enum rcmi_counts counts);
 
 #endif

@@ -248,7 +248,7 @@ static void test_out_of_memory_elsewhere(void **state) {
     long failures = 0;
     for (rcm_status status = RCM_ERR_NOMEM; status != RCM_OK; failures++) {
         allocations_left = failures;
-        status = test_plans_verify(shape, plans, a);
+        status = test_plans_verify(shape, plans, a, test_counts(a));
         allocations_left = -1;
         assert_true(status == RCM_OK || status == RCM_ERR_NOMEM);
     }

@@ -17,21 +17,24 @@ static const size_t counts[] = {0, 1, 2, 3, 17, 64, 101, 257};
 
 static long played;
 
-static void play_one(struct player *player, const struct rcmi_plan *plan, size_t count,
-                     uint64_t seed) {
+/* uneven: blocks of many lengths, where the plan serves such; by_step then, where it may be. */
+static void play_one(struct player *player, const struct rcmi_plan *plan, enum rcmi_counts uneven,
+                     size_t count, uint64_t seed) {
     const struct play_options options = {
         .count = count,
+        .uneven = uneven != RCMI_COUNTS_SAME && seed / 4 % 2,
+        .by_step = uneven == RCMI_COUNTS_PAIR && seed / 4 % 2,
         .slot = 1 + seed % 11,
         .slots = plan->min_slots + (uint32_t)(seed % 2 ? 0 : seed % 5),
-        .in_place = seed / 2 % 2,
+        .in_place = seed / 2 % 2 && !rcmi_collective_at((int)plan->collective)->apart,
         .seed = seed,
     };
     const enum play_outcome outcome = player_play(player, &options);
     if (outcome != PLAY_DONE || !player_right(player))
-        fail_msg("%s, %d ranks, root %d, %zu elements, slots of %zu, %u of them, in place %d: "
-                 "outcome %d",
+        fail_msg("%s, %d ranks, root %d, %zu elements, slots of %zu, %u of them, in place %d, "
+                 "uneven %d: outcome %d",
                  plan->algorithm, plan->nranks, plan->root, count, options.slot, options.slots,
-                 options.in_place, outcome);
+                 options.in_place, options.uneven, outcome);
     played++;
 }
 
@@ -41,7 +44,7 @@ static void play_plans(const struct rcmi_algorithm *algorithm, const struct rcmi
     struct player *player = player_create(shape, plans);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
         for (uint64_t seed = 0; seed < PLAYS; seed++)
-            play_one(player, plans[0], counts[i], seed + 100 * i);
+            play_one(player, plans[0], test_counts(algorithm), counts[i], seed + 100 * i);
     player_free(player);
     test_plans_free(plans, shape->nranks);
 }

@@ -31,6 +31,7 @@ static struct { long mutants, rejected, equal; } counts[KINDS];
 struct subject {
     const struct rcmi_shape *shape;
     struct rcmi_plan **plans;
+    enum rcmi_counts counts;
     struct play_element *results;     /* of the original, rank after rank */
     size_t count, stride;             /* elements of a block, and of a rank in results */
     const struct rcmi_plan *original; /* of the rank that is mutated */
@@ -83,17 +84,25 @@ static void mutant_shift_lanes(struct rcmi_plan *m, uint32_t lane, int by) {
 
 /* ---- Judging a mutant ------------------------------------------------------------------------ */
 
+static struct play_options mutant_options(const struct subject *s, uint64_t seed) {
+    const bool uneven = s->counts != RCMI_COUNTS_SAME && seed / 2 % 2;
+    return (struct play_options){
+        .count = s->count,
+        .uneven = uneven,
+        .by_step = uneven && s->counts == RCMI_COUNTS_PAIR,
+        .slot = 1,
+        .slots = s->plans[0]->min_slots,
+        .in_place = seed % 2 && !rcmi_collective_at((int)s->original->collective)->apart,
+        .seed = seed};
+}
+
 static void play_and_compare(struct subject *s, enum kind kind, uint32_t step) {
     struct player *player = player_create(s->shape, s->plans);
     for (uint64_t seed = 0; seed < PLAYS; seed++) {
-        const struct play_options options = {.count = s->count,
-                                             .slot = 1,
-                                             .slots = s->plans[0]->min_slots,
-                                             .in_place = seed % 2,
-                                             .seed = seed};
+        const struct play_options options = mutant_options(s, seed);
         const enum play_outcome outcome = player_play(player, &options);
         bool same = outcome == PLAY_DONE && player_right(player);
-        for (int r = 0; same && r < s->shape->nranks; r++)
+        for (int r = 0; same && !options.uneven && r < s->shape->nranks; r++)
             same = s->original->collective == RCM_BARRIER ||
                    memcmp(player_out(player, r), s->results + (size_t)r * s->stride,
                           player_out_count(player, r) * sizeof(*s->results)) == 0;
@@ -114,7 +123,7 @@ static void judge(struct subject *s, enum kind kind, uint32_t step, struct rcmi_
     struct rcmi_plan *kept = s->plans[m->rank];
     s->plans[m->rank] = m;
     counts[kind].mutants++;
-    if (test_plans_verify(s->shape, s->plans, NULL) != RCM_OK) {
+    if (test_plans_verify(s->shape, s->plans, NULL, s->counts) != RCM_OK) {
         counts[kind].rejected++;
     } else {
         counts[kind].equal++;
@@ -304,7 +313,9 @@ static void mutate_algorithm(const struct rcmi_algorithm *algorithm,
     if (!algorithm->supports(shape))
         return;
     const int root = test_root(algorithm, 1 % p);
-    struct subject s = {.shape = shape, .plans = test_plans_emit(algorithm, shape, root)};
+    struct subject s = {.shape = shape,
+                        .plans = test_plans_emit(algorithm, shape, root),
+                        .counts = test_counts(algorithm)};
     s.count = 2 * s.plans[0]->parts; /* two slices of one element */
     subject_play_original(&s);
     mutate_rank(&s, p / 2);

@@ -20,7 +20,7 @@ static long verified; /* sets of plans */
 static void verify_root(const struct rcmi_algorithm *algorithm, const struct rcmi_shape *shape,
                         int root) {
     struct rcmi_plan **plans = test_plans_emit(algorithm, shape, root);
-    if (test_plans_verify(shape, plans, algorithm) != RCM_OK)
+    if (test_plans_verify(shape, plans, algorithm, test_counts(algorithm)) != RCM_OK)
         fail_msg("%s %s, %d ranks on %d hosts, root %d: %s",
                  rcmi_collective_name(algorithm->collective), algorithm->name, shape->nranks,
                  shape->nhosts, root, rcmi_last_error()->text);

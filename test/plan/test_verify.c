@@ -595,6 +595,56 @@ static void test_answers(void **state) {
     assert_int_equal(rcmi_plan_finish(b, &plan), RCM_ERR_INTERNAL);
 }
 
+/* ---- Blocks of unequal length ---------------------------------------------------------------- */
+
+/* Rank 2's block reaches the root by rank 1, which does not know how long it is. */
+static void fill_gather_by_way_of_1(struct rcmi_builder *b, int rank) {
+    const uint32_t own = (uint32_t)rank;
+    if (rank == 2)
+        rcmi_send(b, 0, own, rcmi_in(0), rcmi_to(b, 0, 1, 0));
+    if (rank == 1) {
+        rcmi_send(b, 0, own, rcmi_in(0), rcmi_to(b, 0, 0, 0));
+        rcmi_recv_copy_send(b, 1, 2, rcmi_from(b, 1, 2, 0), rcmi_scratch(0), rcmi_to(b, 1, 0, 1));
+    }
+    if (rank == 0) {
+        rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
+        rcmi_recv(b, 0, 1, rcmi_from(b, 0, 1, 0), rcmi_out(1));
+        rcmi_recv(b, 0, 2, rcmi_from(b, 0, 1, 1), rcmi_out(2));
+    }
+}
+
+static void test_lengths_unknown(void **state) {
+    (void)state;
+    const struct rcmi_shape *shape = test_shape_one_host(&space, 3);
+    struct rcmi_plan **plans = make(shape, RCM_GATHER, 1, fill_gather_by_way_of_1);
+    const struct rcmi_verify_options same = {.counts = RCMI_COUNTS_SAME};
+    assert_int_equal(rcmi_verify(shape, (const struct rcmi_plan *const *)plans, &same), RCM_OK);
+    expect(shape, plans, &(struct rcmi_verify_options){.counts = RCMI_COUNTS_ALL},
+           "rank 1 step 1 (recv_copy_send chunk 2: from 2 -> scratch.0, to 0 #1) moves a block whose length");
+    test_plans_free(plans, 3);
+}
+
+/* Both send before they receive: right with a slot for each message, and with no message longer. */
+static void test_lengths_deadlock(void **state) {
+    const struct {
+        enum rcm_collective collective;
+        const char *name;
+    } cases[] = {{RCM_ALL_TO_ALL, "pairwise"}, {RCM_ALL_GATHER, "ring"}};
+    (void)state;
+    for (size_t i = 0; i < 2; i++)
+        for (int p = 2; p < 10; p++) {
+            const struct rcmi_shape *shape = test_shape_one_host(&space, p);
+            struct rcmi_plan **plans =
+                test_plans_emit(test_algorithm(cases[i].collective, cases[i].name), shape, 0);
+            const struct rcmi_verify_options all = {.counts = RCMI_COUNTS_ALL};
+            assert_int_equal(rcmi_verify(shape, (const struct rcmi_plan *const *)plans, &all),
+                             RCM_OK);
+            expect(shape, plans, &(struct rcmi_verify_options){.counts = RCMI_COUNTS_PAIR},
+                   "is in a deadlock where messages are longer than all slots");
+            test_plans_free(plans, p);
+        }
+}
+
 /* ---- Formula --------------------------------------------------------------------------------- */
 
 static void test_wrong_formula(void **state) {
@@ -637,6 +687,8 @@ int main(void) {
         cmocka_unit_test(test_form_of_made),
         cmocka_unit_test(test_multicast_across_hosts),
         cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_lengths_unknown),
+        cmocka_unit_test(test_lengths_deadlock),
         cmocka_unit_test(test_wrong_formula),
     };
     return cmocka_run_group_tests_name("verifier", tests, NULL, NULL);

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * All-to-all of blocks of unequal length: every rank sends each other rank its block, the nearest
+ * above it first, and receives from those below it in a lane of its own.
+ *
+ *      p = 4, rank 1    lane 0   to 2, to 3, to 0         lane 1   copy, from 0, from 3, from 2
+ *
+ * The k-th message that a rank sends is the k-th that its receiver receives, so however long each
+ * is, the message of the lowest k that is not through always has both its ends at work. Not in
+ * place: what comes may come before what lies there has gone.
+ *
+ * Cost: 1 message in a row; each rank sends p - 1 blocks. Good for all sizes.
+ */
+#include "algorithm.h"
+
+static rcm_status direct_emit(const struct rcmi_shape *shape, int rank, int root,
+                              struct rcmi_plan **ret_plan) {
+    const uint32_t p = (uint32_t)shape->nranks, self = (uint32_t)rank;
+    struct rcmi_builder *b;
+    rcm_status status = rcmi_plan_begin("direct", RCM_ALL_TO_ALL_V, shape, rank, root, 1, 1, &b);
+    if (status != RCM_OK)
+        return status;
+    rcmi_plan_stripes(b, 1);
+    for (uint32_t k = 1; k < p; k++) {
+        const uint32_t to = (self + k) % p;
+        rcmi_send(b, 0, self * p + to, rcmi_in(to), rcmi_to(b, 0, (int)to, 0));
+    }
+    rcmi_copy_chunk(b, 1, self * p + self, rcmi_in(self), rcmi_out(self));
+    for (uint32_t k = 1; k < p; k++) {
+        const uint32_t from = (self + p - k) % p;
+        rcmi_recv(b, 1, from * p + self, rcmi_from(b, 1, (int)from, 0), rcmi_out(from));
+    }
+    return rcmi_plan_finish(b, ret_plan);
+}
+
+static struct rcmi_formula direct_formula(const struct rcmi_shape *shape, int rank, int root) {
+    const uint32_t others = (uint32_t)shape->nranks - 1;
+    (void)rank;
+    (void)root;
+    return (struct rcmi_formula){.rounds = others > 0, .chunks_sent = others};
+}
+
+static double direct_cost(const struct rcmi_shape *shape, size_t bytes) {
+    const double others = shape->nranks - 1.0, moved = others / shape->nranks * (double)bytes;
+    const struct rcmi_cost cost = {.hops = 1, .bytes = moved, .messages = others, .sent = moved};
+    if (shape->nranks == 1)
+        return 0;
+    if (shape->nhosts > 1)
+        return rcmi_cost_network(shape, &cost);
+    return rcmi_cost_memory(1, others - 1, 4 * (double)bytes);
+}
+
+const struct rcmi_algorithm rcmi_direct_all_to_all = {
+    .name = "direct",
+    .description = "every rank sends each other rank its block; for all sizes, any ranks and hosts",
+    .collective = RCM_ALL_TO_ALL_V,
+    .by_step = true,
+    .supports = rcmi_supports_all,
+    .emit = direct_emit,
+    .formula = direct_formula,
+    .cost_us = direct_cost,
+};
