@@ -14,7 +14,7 @@
 #include "ringcomm.h"
 
 enum bench_what {
-    /* In the order of enum rcm_collective. */
+    /* In the order of rcm_collective_at. */
     BENCH_ALL_REDUCE,
     BENCH_BROADCAST,
     BENCH_BARRIER,
@@ -24,6 +24,11 @@ enum bench_what {
     BENCH_ALL_GATHER,
     BENCH_REDUCE_SCATTER,
     BENCH_ALL_TO_ALL,
+    BENCH_SCATTER_V,
+    BENCH_GATHER_V,
+    BENCH_ALL_GATHER_V,
+    BENCH_REDUCE_SCATTER_V,
+    BENCH_ALL_TO_ALL_V,
     BENCH_SENDRECV, /* and what follows is no collective */
     BENCH_NWHAT,    /* number of the above; on the command line: all of them */
     BENCH_KERNEL,
@@ -79,7 +84,7 @@ struct bench_point {
     struct rcm_collective_info info; /* of what */
     rcm_dtype dtype;
     rcm_op op;
-    size_t count; /* elements of a block */
+    size_t count; /* elements of a block, on average where blocks are uneven */
     size_t bytes; /* of the larger buffer */
     int root;
     int nranks;
@@ -106,6 +111,7 @@ struct bench_rank {
     int64_t *times;            /* 2 per iteration: in, out */
     int64_t *peer_times;       /* the same of another rank, at rank 0 */
     size_t max_iters;
+    size_t *counts; /* of this point's blocks, as many as there are ranks */
 };
 
 /* Room for buffers of max_bytes; RCM_ERR_NOMEM. Undo with bench_free. */
@@ -118,10 +124,15 @@ rcm_status bench_measure(struct bench_rank *rank, const struct bench_point *poin
 
 /* ---- Data ---------------------------------------------------------------------------------- */
 
-/* Blocks of the larger buffer; elements of what is sent and of what is received. */
+/* Blocks of the larger buffer. */
 size_t bench_blocks(const struct rcm_collective_info *info, int nranks);
-size_t bench_in_count(const struct bench_point *point);
-size_t bench_out_count(const struct bench_point *point);
+/* Elements of block i of a rank's larger buffer, and before it. Uneven ones grow with i, from
+ * almost none to almost twice count; of all-to-all with the sum of the two ranks, modulo theirs. */
+size_t bench_block_count(const struct bench_point *point, int rank, int i);
+size_t bench_block_first(const struct bench_point *point, int rank, int i);
+/* Elements of what a rank sends and of what it receives. */
+size_t bench_in_count(const struct bench_point *point, int rank);
+size_t bench_out_count(const struct bench_point *point, int rank);
 
 /* Writes what `rank` contributes in this iteration: elements that differ by rank, position and
  * iteration. */

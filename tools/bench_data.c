@@ -125,32 +125,86 @@ static void block_combine(const struct bench_point *point, union data_block *acc
     }
 }
 
-/* Where `rank` gets the result at `position` from: from that position of a rank's input, or, if
- * *ret_rank is -1, from those of all ranks together. */
-static size_t data_source(const struct bench_point *point, int rank, size_t position,
-                          int *ret_rank) {
-    const size_t own = (size_t)rank * point->count;
-    switch (point->what) {
-    case BENCH_BROADCAST:
-        *ret_rank = point->root;
-        return position;
-    case BENCH_SCATTER:
-        *ret_rank = point->root;
-        return own + position;
-    case BENCH_GATHER:
-    case BENCH_ALL_GATHER:
-        *ret_rank = (int)(position / point->count);
-        return position % point->count;
-    case BENCH_ALL_TO_ALL:
-        *ret_rank = (int)(position / point->count);
-        return own + position % point->count;
-    case BENCH_SENDRECV:
-        *ret_rank = 1 - rank;
-        return position;
-    default:
-        *ret_rank = -1;
-        return point->what == BENCH_REDUCE_SCATTER ? own + position : position;
+/* ---- blocks -------------------------------------------------------------------------------- */
+
+static bool has_block_per_rank(int blocks) {
+    return blocks == RCM_BLOCK_PER_RANK;
+}
+
+/* Elements of the first n blocks: count * n * n / p of uneven ones. */
+static size_t blocks_before(const struct bench_point *point, size_t n) {
+    const size_t p = (size_t)point->nranks;
+    if (!point->info.uneven)
+        return point->count * n;
+    return point->count / p * n * n + point->count % p * n * n / p;
+}
+
+/* The number of the first block of a rank's larger buffer. */
+static size_t blocks_rotation(const struct bench_point *point, int rank) {
+    const bool pairs =
+        has_block_per_rank(point->info.send_blocks) && has_block_per_rank(point->info.recv_blocks);
+    return pairs && point->info.uneven ? (size_t)rank : 0;
+}
+
+size_t bench_block_first(const struct bench_point *point, int rank, int i) {
+    const size_t p = (size_t)point->nranks, from = blocks_rotation(point, rank);
+    const size_t to = from + (size_t)i;
+    const size_t wrapped =
+        to > p ? blocks_before(point, p) + blocks_before(point, to - p) : blocks_before(point, to);
+    return wrapped - blocks_before(point, from);
+}
+
+size_t bench_block_count(const struct bench_point *point, int rank, int i) {
+    return bench_block_first(point, rank, i + 1) - bench_block_first(point, rank, i);
+}
+
+static size_t buffer_count(const struct bench_point *point, int blocks, int rank) {
+    if (has_block_per_rank(blocks))
+        return bench_block_first(point, rank, point->nranks);
+    return point->info.uneven ? bench_block_count(point, rank, rank) : point->count;
+}
+
+size_t bench_in_count(const struct bench_point *point, int rank) {
+    return buffer_count(point, point->info.send_blocks, rank);
+}
+
+size_t bench_out_count(const struct bench_point *point, int rank) {
+    return buffer_count(point, point->info.recv_blocks, rank);
+}
+
+/* Element `position` of a rank's result: in which block, where in it, and how many are left of it.
+ */
+struct place {
+    int block;
+    size_t at, left;
+};
+
+static struct place data_place(const struct bench_point *point, int rank, size_t position) {
+    struct place place = {.block = rank, .at = position};
+    if (has_block_per_rank(point->info.recv_blocks)) {
+        place.block = 0;
+        while (position >= bench_block_first(point, rank, place.block + 1))
+            place.block++;
+        place.at = position - bench_block_first(point, rank, place.block);
+        place.left = bench_block_count(point, rank, place.block) - place.at;
+    } else {
+        place.left = bench_out_count(point, rank) - position;
     }
+    return place;
+}
+
+/* Where `rank` gets the result at a place from: from that position of a rank's input, or, if
+ * *ret_rank is -1, from those of all ranks together. */
+static size_t data_source(const struct bench_point *point, int rank, const struct place *place,
+                          int *ret_rank) {
+    *ret_rank = point->info.send_at_root ? point->root : place->block;
+    if (point->what == BENCH_SENDRECV)
+        *ret_rank = 1 - rank;
+    if (point->info.reduces)
+        *ret_rank = -1;
+    if (!has_block_per_rank(point->info.send_blocks))
+        return place->at;
+    return bench_block_first(point, *ret_rank < 0 ? 0 : *ret_rank, rank) + place->at;
 }
 
 /* The n results that come from position `first` of inputs on: of rank `from`, or of all. */
@@ -202,18 +256,8 @@ static void block_store(const struct bench_point *point, const union data_block 
 
 size_t bench_blocks(const struct rcm_collective_info *info, int nranks) {
     const bool many =
-        info->send_blocks == RCM_BLOCK_PER_RANK || info->recv_blocks == RCM_BLOCK_PER_RANK;
+        has_block_per_rank(info->send_blocks) || has_block_per_rank(info->recv_blocks);
     return many ? (size_t)nranks : 1;
-}
-
-size_t bench_in_count(const struct bench_point *point) {
-    return point->count *
-           (point->info.send_blocks == RCM_BLOCK_PER_RANK ? (size_t)point->nranks : 1);
-}
-
-size_t bench_out_count(const struct bench_point *point) {
-    return point->count *
-           (point->info.recv_blocks == RCM_BLOCK_PER_RANK ? (size_t)point->nranks : 1);
 }
 
 /* Up to `left` elements from position `first` on. */
@@ -228,7 +272,7 @@ void bench_fill(const struct bench_point *point, int rank, uint64_t iteration, v
     const size_t width = rcm_dtype_size(point->dtype);
     uint32_t hashes[DATA_BLOCK];
     union data_block values;
-    const size_t count = bench_in_count(point);
+    const size_t count = bench_in_count(point, rank);
     for (size_t first = 0, n; first < count; first += n) {
         n = block_hash(first, count - first, iteration, hashes);
         values_make(point, rank, first, hashes, n, &values);
@@ -260,12 +304,13 @@ size_t bench_count_wrong(const struct bench_point *point, int rank, uint64_t ite
     union data_block values;
     _Alignas(8) char expected[DATA_BLOCK * 8];
     size_t wrong = 0;
-    const size_t count = bench_out_count(point);
+    const size_t count = bench_out_count(point, rank);
     for (size_t first = 0, n; first < count; first += n) {
         const char *now = (const char *)got + first * width;
         int from;
-        const size_t source = data_source(point, rank, first, &from);
-        n = block_hash(source, point->count - first % point->count, iteration, hashes);
+        const struct place place = data_place(point, rank, first);
+        const size_t source = data_source(point, rank, &place, &from);
+        n = block_hash(source, place.left, iteration, hashes);
         block_expect(point, from, source, hashes, n, &values);
         block_store(point, &values, n, expected);
         if (memcmp(now, expected, n * width) == 0)

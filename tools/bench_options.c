@@ -292,7 +292,8 @@ static void options_check_ranks(struct argp_state *state, const struct bench_opt
     if (options->in_place && options->check_last)
         argp_error(state, "--in-place: --check-last needs inputs that are still there");
     if (options->in_place && (options->what == BENCH_BROADCAST || options->what == BENCH_BARRIER ||
-                              options->what == BENCH_SENDRECV || options->what == BENCH_KERNEL))
+                              options->what == BENCH_SENDRECV || options->what == BENCH_KERNEL ||
+                              bench_what_info(options->what).apart))
         argp_error(state, "--in-place means nothing to %s", bench_what_name(options->what));
 }
 

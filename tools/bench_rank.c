@@ -16,7 +16,7 @@
 #include "report.h"
 
 static const struct report_column bench_columns[] = {
-    {"collective", -10}, {"transport", 9},  {"algorithm", 18}, {"memory", 6},   {"ranks", 5},
+    {"collective", -16}, {"transport", 9},  {"algorithm", 18}, {"memory", 6},   {"ranks", 5},
     {"bytes", 11},       {"dtype", 7},      {"op", 4},         {"in_place", 8}, {"iters", 6},
     {"min_us", 10},      {"median_us", 10}, {"p99_us", 10},    {"span_us", 10}, {"algbw_GBps", 10},
     {"busbw_GBps", 10},  {"errors", 6},
@@ -197,8 +197,8 @@ static rcm_status bench_sweep(struct bench_rank *rank, struct bench_output *outp
         .op = options->op,
         .root = options->root,
         .nranks = rank->nranks,
-        .in_place = what == BENCH_BROADCAST ||
-                    (what < BENCH_SENDRECV && what != BENCH_BARRIER && options->in_place),
+        .in_place = what == BENCH_BROADCAST || (what < BENCH_SENDRECV && what != BENCH_BARRIER &&
+                                                !info.apart && options->in_place),
     };
     if (what == BENCH_BARRIER)
         return bench_point_run(rank, output, &point);

@@ -56,7 +56,8 @@ rcm_status bench_alloc(struct bench_rank *rank, size_t max_bytes) {
     rank->times = calloc(2 * iters + 1, sizeof(int64_t));
     rank->peer_times = calloc(2 * iters + 1, sizeof(int64_t));
     rank->max_iters = iters;
-    if (!rank->send_mem || !rank->recv_mem || !rank->times || !rank->peer_times) {
+    rank->counts = calloc((size_t)rank->nranks, sizeof(*rank->counts));
+    if (!rank->send_mem || !rank->recv_mem || !rank->times || !rank->peer_times || !rank->counts) {
         tool_error("rank %d: no memory for two buffers of %zu bytes", rank->rank, max_bytes);
         bench_free(rank);
         return RCM_ERR_NOMEM;
@@ -71,23 +72,28 @@ void bench_free(struct bench_rank *rank) {
     buffer_put(rank, rank->recv_mem);
     free(rank->times);
     free(rank->peer_times);
+    free(rank->counts);
+    rank->counts = NULL;
     rank->send_mem = rank->recv_mem = NULL;
     rank->times = rank->peer_times = NULL;
 }
 
+/* Bytes before the rank's own block of a buffer with one for each rank. */
+static size_t run_own_block(const struct bench_rank *rank, const struct bench_point *point) {
+    return bench_block_first(point, rank->rank, rank->rank) * rcm_dtype_size(point->dtype);
+}
+
 /* Where the operation reads, and where its result is. */
 static void *run_input(const struct bench_rank *rank, const struct bench_point *point) {
-    const size_t block = point->count * rcm_dtype_size(point->dtype);
-    const bool smaller = bench_in_count(point) < bench_out_count(point);
+    const bool smaller = point->info.send_blocks == 1 && point->info.recv_blocks != 1;
     if (!point->in_place)
         return rank->send;
-    return (char *)rank->recv + (smaller ? (size_t)rank->rank * block : 0);
+    return (char *)rank->recv + (smaller ? run_own_block(rank, point) : 0);
 }
 
 static void *run_output(const struct bench_rank *rank, const struct bench_point *point) {
-    const size_t block = point->count * rcm_dtype_size(point->dtype);
-    const bool smaller = bench_out_count(point) < bench_in_count(point);
-    return (char *)rank->recv + (point->in_place && smaller ? (size_t)rank->rank * block : 0);
+    const bool smaller = point->info.recv_blocks == 1 && point->info.send_blocks != 1;
+    return (char *)rank->recv + (point->in_place && smaller ? run_own_block(rank, point) : 0);
 }
 
 /* A program that computes between operations has just written what it sends. */
@@ -113,7 +119,7 @@ static size_t run_compare(struct bench_rank *rank, const struct bench_point *poi
                      : point->info.recv_at_root    ? point->root
                                                    : rank->nranks - 1;
     unsigned char *result = run_output(rank, point);
-    const size_t bytes = bench_out_count(point) * rcm_dtype_size(point->dtype);
+    const size_t bytes = bench_out_count(point, rank->rank) * rcm_dtype_size(point->dtype);
     const bool first = iteration == 0 || rank->options->check_last;
     if (rank->options->flip && first && rank->rank == last && bytes > 0)
         result[bytes / 2] ^= 0x10;
@@ -153,6 +159,7 @@ static rcm_status run_operation(struct bench_rank *rank, const struct bench_poin
                                 const struct rcm_call *call) {
     const void *in = run_input(rank, point);
     void *out = run_output(rank, point);
+    const size_t own = rank->counts[rank->rank];
     switch (point->what) {
     case BENCH_ALL_REDUCE:
         return rcm_all_reduce(rank->comm, in, out, point->count, point->dtype, point->op, call,
@@ -172,6 +179,21 @@ static rcm_status run_operation(struct bench_rank *rank, const struct bench_poin
                                   NULL);
     case BENCH_ALL_TO_ALL:
         return rcm_all_to_all(rank->comm, in, out, point->count, point->dtype, call, NULL);
+    case BENCH_SCATTER_V:
+        return rcm_scatter_v(rank->comm, in, rank->counts, NULL, out, own, point->dtype,
+                             point->root, call, NULL);
+    case BENCH_GATHER_V:
+        return rcm_gather_v(rank->comm, in, own, out, rank->counts, NULL, point->dtype, point->root,
+                            call, NULL);
+    case BENCH_ALL_GATHER_V:
+        return rcm_all_gather_v(rank->comm, in, own, out, rank->counts, NULL, point->dtype, call,
+                                NULL);
+    case BENCH_REDUCE_SCATTER_V:
+        return rcm_reduce_scatter_v(rank->comm, in, rank->counts, NULL, out, own, point->dtype,
+                                    point->op, call, NULL);
+    case BENCH_ALL_TO_ALL_V:
+        return rcm_all_to_all_v(rank->comm, in, rank->counts, NULL, out, rank->counts, NULL,
+                                point->dtype, call, NULL);
     case BENCH_BROADCAST:
         return rcm_broadcast(rank->comm, rank->recv, point->count, point->dtype, point->root, call,
                              NULL);
@@ -333,7 +355,7 @@ static int64_t run_check_stride(const struct bench_rank *rank, const struct benc
         return 1;
     const int64_t per_result = point->info.reduces ? point->nranks + 1 : 2;
     int64_t values =
-        (int64_t)(bench_in_count(point) + bench_out_count(point) * (size_t)per_result) + 1;
+        (int64_t)(point->count * bench_blocks(&point->info, point->nranks)) * (1 + per_result) + 1;
     int64_t checks = RUN_CHECK_BUDGET / values;
     checks = checks < RUN_MIN_CHECKS ? RUN_MIN_CHECKS : checks;
     return checks >= iters ? 1 : iters / checks;
@@ -538,6 +560,8 @@ rcm_status bench_measure(struct bench_rank *rank, const struct bench_point *poin
         warmup = 1; /* the estimate needs one */
     int64_t estimate_ns = 0, iters = 0, errors = 0;
 
+    for (int i = 0; i < rank->nranks; i++)
+        rank->counts[i] = bench_block_count(point, rank->rank, i);
     run_refill(rank, point, 0);
     rcm_status status = run_warmup(rank, point, warmup, &estimate_ns);
     if (rank->options->asleep)

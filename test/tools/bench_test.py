@@ -31,7 +31,10 @@ def run(program, *args, env=None, timeout=50):
 
 
 # Collectives with a buffer of one block per rank.
-PER_RANK = ('scatter', 'gather', 'all_gather', 'reduce_scatter', 'all_to_all')
+PER_RANK = ('scatter', 'gather', 'all_gather', 'reduce_scatter', 'all_to_all', 'scatter_v',
+            'gather_v', 'all_gather_v', 'reduce_scatter_v', 'all_to_all_v')
+
+NEVER_IN_PLACE = ('barrier', 'sendrecv', 'all_to_all_v')
 
 
 class Bench(unittest.TestCase):
@@ -102,7 +105,7 @@ class Results(Bench):
                                  '5', '--check', '--in-place', '--offset', '4', '--root', '2'):
                 self.assertEqual(row['errors'], '0', row)
                 self.assertEqual(row['in_place'],
-                                 '0' if row['collective'] in ('barrier', 'sendrecv') else '1')
+                                 '0' if row['collective'] in NEVER_IN_PLACE else '1')
 
     def test_types_and_operators(self):
         for dtype in ('float32', 'float64', 'int32', 'int64'):

@@ -245,6 +245,35 @@ extern "C" rcm_status rcm_all_to_all(rcm_comm *, const void *, void *, size_t, r
     return not_wrapped("all_to_all");
 }
 
+extern "C" rcm_status rcm_scatter_v(rcm_comm *, const void *, const size_t *, const size_t *, void *,
+                                    size_t, rcm_dtype, int, const struct rcm_call *, rcm_work **) {
+    return not_wrapped("scatter_v");
+}
+
+extern "C" rcm_status rcm_gather_v(rcm_comm *, const void *, size_t, void *, const size_t *,
+                                   const size_t *, rcm_dtype, int, const struct rcm_call *,
+                                   rcm_work **) {
+    return not_wrapped("gather_v");
+}
+
+extern "C" rcm_status rcm_all_gather_v(rcm_comm *, const void *, size_t, void *, const size_t *,
+                                       const size_t *, rcm_dtype, const struct rcm_call *,
+                                       rcm_work **) {
+    return not_wrapped("all_gather_v");
+}
+
+extern "C" rcm_status rcm_reduce_scatter_v(rcm_comm *, const void *, const size_t *, const size_t *,
+                                           void *, size_t, rcm_dtype, rcm_op,
+                                           const struct rcm_call *, rcm_work **) {
+    return not_wrapped("reduce_scatter_v");
+}
+
+extern "C" rcm_status rcm_all_to_all_v(rcm_comm *, const void *, const size_t *, const size_t *,
+                                       void *, const size_t *, const size_t *, rcm_dtype,
+                                       const struct rcm_call *, rcm_work **) {
+    return not_wrapped("all_to_all_v");
+}
+
 extern "C" rcm_status rcm_init(const struct rcm_init_options *, rcm_comm **ret_comm) {
     const char *folder = std::getenv("GLOO_BENCH_FOLDER");
     const char *algorithm = std::getenv("GLOO_BENCH_ALGORITHM");

@@ -197,6 +197,113 @@ rcm_status rcm_all_to_all(rcm_comm *comm, const void *send, void *recv, size_t c
                       "MPI_Alltoall");
 }
 
+/* ---- blocks of unequal length, one after the other ------------------------------------------- */
+
+enum { MPI_RANKS_MAX = 1024 };
+struct mpi_blocks {
+    int counts[MPI_RANKS_MAX], displs[MPI_RANKS_MAX];
+};
+
+static rcm_status mpi_blocks(const rcm_comm *comm, const size_t *counts, rcm_work **ret_work,
+                             struct mpi_blocks *ret_blocks) {
+    size_t first = 0;
+    if (comm->size > MPI_RANKS_MAX)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "more than %d ranks", MPI_RANKS_MAX);
+    for (int r = 0; r < comm->size; r++) {
+        ret_blocks->counts[r] = (int)counts[r];
+        ret_blocks->displs[r] = (int)first;
+        first += counts[r];
+    }
+    return mpi_check(first, ret_work);
+}
+
+/* Is a single block this rank's one of the other buffer? */
+static bool mpi_is_own(const rcm_comm *comm, const void *one, const void *many,
+                       const struct mpi_blocks *blocks, rcm_dtype dtype) {
+    return one == (const char *)many + (size_t)blocks->displs[comm->rank] * rcm_dtype_size(dtype);
+}
+
+rcm_status rcm_scatter_v(rcm_comm *comm, const void *send, const size_t *send_counts,
+                         const size_t *send_displs, void *recv, size_t recv_count, rcm_dtype dtype,
+                         int root, const struct rcm_call *call, rcm_work **ret_work) {
+    struct mpi_blocks b;
+    (void)send_displs;
+    (void)call;
+    rcm_status status = mpi_blocks(comm, send_counts, ret_work, &b);
+    if (status != RCM_OK)
+        return status;
+    const bool in_place = comm->rank == root && mpi_is_own(comm, recv, send, &b, dtype);
+    return mpi_status(MPI_Scatterv(send, b.counts, b.displs, mpi_type(dtype),
+                                   in_place ? MPI_IN_PLACE : recv, (int)recv_count, mpi_type(dtype),
+                                   root, MPI_COMM_WORLD),
+                      "MPI_Scatterv");
+}
+
+rcm_status rcm_gather_v(rcm_comm *comm, const void *send, size_t send_count, void *recv,
+                        const size_t *recv_counts, const size_t *recv_displs, rcm_dtype dtype,
+                        int root, const struct rcm_call *call, rcm_work **ret_work) {
+    struct mpi_blocks b;
+    (void)recv_displs;
+    (void)call;
+    rcm_status status = mpi_blocks(comm, recv_counts, ret_work, &b);
+    if (status != RCM_OK)
+        return status;
+    const bool in_place = comm->rank == root && mpi_is_own(comm, send, recv, &b, dtype);
+    return mpi_status(MPI_Gatherv(in_place ? MPI_IN_PLACE : send, (int)send_count, mpi_type(dtype),
+                                  recv, b.counts, b.displs, mpi_type(dtype), root, MPI_COMM_WORLD),
+                      "MPI_Gatherv");
+}
+
+rcm_status rcm_all_gather_v(rcm_comm *comm, const void *send, size_t send_count, void *recv,
+                            const size_t *recv_counts, const size_t *recv_displs, rcm_dtype dtype,
+                            const struct rcm_call *call, rcm_work **ret_work) {
+    struct mpi_blocks b;
+    (void)recv_displs;
+    (void)call;
+    rcm_status status = mpi_blocks(comm, recv_counts, ret_work, &b);
+    if (status != RCM_OK)
+        return status;
+    const bool in_place = mpi_is_own(comm, send, recv, &b, dtype);
+    return mpi_status(MPI_Allgatherv(in_place ? MPI_IN_PLACE : send, (int)send_count,
+                                     mpi_type(dtype), recv, b.counts, b.displs, mpi_type(dtype),
+                                     MPI_COMM_WORLD),
+                      "MPI_Allgatherv");
+}
+
+rcm_status rcm_reduce_scatter_v(rcm_comm *comm, const void *send, const size_t *send_counts,
+                                const size_t *send_displs, void *recv, size_t recv_count,
+                                rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
+                                rcm_work **ret_work) {
+    struct mpi_blocks b;
+    (void)send_displs;
+    (void)recv_count;
+    (void)call;
+    rcm_status status = mpi_blocks(comm, send_counts, ret_work, &b);
+    if (status != RCM_OK)
+        return status;
+    return mpi_status(
+        MPI_Reduce_scatter(send, recv, b.counts, mpi_type(dtype), mpi_op(op), MPI_COMM_WORLD),
+        "MPI_Reduce_scatter");
+}
+
+rcm_status rcm_all_to_all_v(rcm_comm *comm, const void *send, const size_t *send_counts,
+                            const size_t *send_displs, void *recv, const size_t *recv_counts,
+                            const size_t *recv_displs, rcm_dtype dtype, const struct rcm_call *call,
+                            rcm_work **ret_work) {
+    struct mpi_blocks out, in;
+    (void)send_displs;
+    (void)recv_displs;
+    (void)call;
+    rcm_status status = mpi_blocks(comm, send_counts, ret_work, &out);
+    if (status == RCM_OK)
+        status = mpi_blocks(comm, recv_counts, ret_work, &in);
+    if (status != RCM_OK)
+        return status;
+    return mpi_status(MPI_Alltoallv(send, out.counts, out.displs, mpi_type(dtype), recv, in.counts,
+                                    in.displs, mpi_type(dtype), MPI_COMM_WORLD),
+                      "MPI_Alltoallv");
+}
+
 rcm_status rcm_send(rcm_comm *comm, const void *buffer, size_t count, rcm_dtype dtype, int dst,
                     uint64_t tag, const struct rcm_call *call, rcm_work **ret_work) {
     (void)comm;
