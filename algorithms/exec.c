@@ -61,15 +61,22 @@ static rcm_status run_peek_answer(const struct rcmi_lane_state *lane,
     return RCM_OK;
 }
 
-static char *run_address(const struct rcmi_run *run, const struct rcmi_place *place,
-                         size_t offset) {
-    char *base = run->base[place->index].bytes;
-    return base ? base + place->offset + offset : NULL; /* NULL if there is nothing to move */
+/* Where `offset` of a chunk is, in its base: scratch is there for a slice only. */
+static size_t lane_offset(const struct rcmi_lane_state *lane, const struct rcmi_place *place,
+                          size_t offset) {
+    return place->offset +
+           (place->where == RCMI_SCRATCH ? lane->scratch + offset - lane->offset : offset);
 }
 
-static struct rcmi_mem run_mem(const struct rcmi_run *run, const struct rcmi_place *place,
-                               size_t offset, size_t len) {
-    return rcmi_mem_part(&run->base[place->index], place->offset + offset, len);
+static char *run_address(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                         const struct rcmi_place *place, size_t offset) {
+    char *base = run->base[place->index].bytes; /* NULL if there is nothing to move */
+    return base ? base + lane_offset(lane, place, offset) : NULL;
+}
+
+static struct rcmi_mem run_mem(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                               const struct rcmi_place *place, size_t offset, size_t len) {
+    return rcmi_mem_part(&run->base[place->index], lane_offset(lane, place, offset), len);
 }
 
 /* The payload is still in the sender's memory: gets it into the step's dst. */
@@ -80,7 +87,8 @@ static rcm_status run_get(const struct rcmi_run *run, struct rcmi_lane_state *la
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, end->peer,
                                 "rank %d sent a message that is to be got where none may be",
                                 end->peer);
-    const struct rcmi_mem place = run_mem(run, &step->dst, lane->offset + lane->part, slot->len);
+    const struct rcmi_mem place =
+        run_mem(run, lane, &step->dst, lane->offset + lane->part, slot->len);
     *ret_bytes = place.bytes;
     if (lane->got)
         return RCM_OK;
@@ -135,12 +143,13 @@ static rcm_status run_peek(struct rcmi_run *run, struct rcmi_lane_state *lane,
 
 /* Posts receives for this slice and the next ones, `most` in all, so that they may be written
  * straight to the result. */
-static void lane_post(struct rcmi_run *run, const struct rcmi_bound_step *step,
-                      struct rcmi_end *end, size_t offset, uint32_t most) {
+static void lane_post(struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                      const struct rcmi_bound_step *step, struct rcmi_end *end, size_t offset,
+                      uint32_t most) {
     while (end->posted < most && !run->gets && !run->no_posts) {
         const size_t at = offset + (size_t)end->posted * run->stripes * run->slice_bytes;
         const size_t bytes = slice_length(step, at, run->slice_bytes);
-        const struct rcmi_posted posted = {.mem = run_mem(run, &step->dst, at, bytes),
+        const struct rcmi_posted posted = {.mem = run_mem(run, lane, &step->dst, at, bytes),
                                            .ahead = end->posted};
         if (bytes < RCMI_ZERO_COPY_MIN)
             return;
@@ -168,7 +177,7 @@ static void lane_blocked(struct rcmi_run *run, struct rcmi_lane_state *lane,
     struct rcmi_end *end = port->end;
     lane->waits_for = end;
     if (step->receives_into_dst && end->now_served == port->ticket && end_is_socket(end))
-        lane_post(run, step, end, offset, 1);
+        lane_post(run, lane, step, end, offset, 1);
 }
 
 /* Finds every source of a step. On RCM_AGAIN notes whom the lane waits for. */
@@ -178,12 +187,12 @@ static rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state *lan
     for (int i = 0; i < step->nsrcs; i++) {
         const struct rcmi_place *src = &run->places[step->first_src + (uint32_t)i];
         if (src->where != RCMI_CHANNEL) {
-            srcs[i] = run_address(run, src, offset);
+            srcs[i] = run_address(run, lane, src, offset);
             continue;
         }
         const struct rcmi_port *port = &lane->ports[src->index];
         if (step->early && port->end->now_served == port->ticket)
-            lane_post(run, step, port->end, offset, run->exec->config.slots);
+            lane_post(run, lane, step, port->end, offset, run->exec->config.slots);
         rcm_status status = run_peek(run, lane, step, src->index, bytes, &srcs[i]);
         if (status == RCM_AGAIN)
             lane_blocked(run, lane, step, port, offset);
@@ -194,11 +203,12 @@ static rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state *lan
 }
 
 /* Sends a stable buffer without a copy where the channel can. RCM_ERR_UNSUPPORTED: it cannot. */
-static rcm_status step_zero_copy(struct rcmi_run *run, struct rcmi_port *port, uint64_t meta,
-                                 const struct rcmi_place *place, size_t offset, size_t len) {
+static rcm_status step_zero_copy(struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                                 struct rcmi_port *port, const struct rcmi_place *place,
+                                 size_t offset, size_t len) {
     struct rcmi_channel *channel = port->end->channel;
-    const struct rcmi_mem mem = run_mem(run, place, offset, len);
-    const rcm_status status = rcmi_channel_send_zero_copy(channel, &mem, meta, run->gets);
+    const struct rcmi_mem mem = run_mem(run, lane, place, offset, len);
+    const rcm_status status = rcmi_channel_send_zero_copy(channel, &mem, lane->meta, run->gets);
     if (status == RCM_OK) {
         port->zero_copy = rcmi_channel_sent(channel);
         run->zero_copy = true;
@@ -316,8 +326,8 @@ static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *
     }
     if (from_dst) {
         step_compute(run, step, dst, RCMI_TEMPORAL, srcs, bytes);
-        const rcm_status status = step_zero_copy(run, &lane->ports[step->out], lane->meta,
-                                                 &step->dst, lane->offset + lane->part, bytes);
+        const rcm_status status = step_zero_copy(run, lane, &lane->ports[step->out], &step->dst,
+                                                 lane->offset + lane->part, bytes);
         if (status != RCM_ERR_UNSUPPORTED && status != RCM_AGAIN)
             return status;
         run->no_zero_copy = status == RCM_ERR_UNSUPPORTED;
@@ -334,14 +344,14 @@ static rcm_status step_send_stable(struct rcmi_run *run, const struct rcmi_lane_
     struct rcmi_port *port = &lane->ports[step->out];
     const struct rcmi_place *src = &run->places[step->first_src];
     const size_t offset = lane->offset + lane->part;
-    const rcm_status status = step_zero_copy(run, port, lane->meta, src, offset, *bytes);
+    const rcm_status status = step_zero_copy(run, lane, port, src, offset, *bytes);
     if (status != RCM_ERR_UNSUPPORTED)
         return status;
     const size_t most = port->end->channel->slot_bytes; /* known, for the channel is ready */
     if (*bytes <= most || most < RCMI_ZERO_COPY_MIN)
         return status;
     *bytes = most;
-    return step_zero_copy(run, port, lane->meta, src, offset, most);
+    return step_zero_copy(run, lane, port, src, offset, most);
 }
 
 /* Sends what is stable from where it lies, or finds where the step's message is to be written.
@@ -381,7 +391,7 @@ static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
     if (status != RCM_OK)
         return status;
 
-    void *dst = step->dst.where != RCMI_NOWHERE ? run_address(run, &step->dst, offset) : NULL;
+    void *dst = step->dst.where != RCMI_NOWHERE ? run_address(run, lane, &step->dst, offset) : NULL;
     if (step->out == RCMI_NO_CHANNEL) {
         step_compute(run, step, dst, run->results, srcs, *bytes);
         step_release(run, lane, step);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Binding plans: channels are opened, chunks become byte ranges, operands become addresses. Done
- * once per call; a run that ended is kept and used again for the same plan, and when size and type
- * are the same too only the buffers change.
+ * Binding plans: channels are found (exec_ends.c), chunks become byte ranges, operands become
+ * addresses. Done once per call; a run that ended is kept and used again for the same plan, and
+ * when size and type are the same too only the buffers change.
  */
 #include "exec_internal.h"
 #include <stdlib.h>
@@ -40,96 +40,7 @@ void rcmi_exec_free(struct rcmi_exec *exec) {
     free(exec);
 }
 
-void rcmi_exec_close_channels(struct rcmi_exec *exec) {
-    while (exec->ends) {
-        struct rcmi_end *end = exec->ends;
-        exec->ends = end->next;
-        rcmi_channel_close(end->channel);
-        free(end->kept);
-        free(end);
-    }
-}
-
-/* ---- Channels ------------------------------------------------------------------------------ */
-
-/* World ranks of the other ranks on this rank's host. Caller frees. */
-static int *exec_host_peers(const struct rcmi_exec *exec, int *ret_count) {
-    const struct rcmi_shape *shape = exec->config.shape;
-    int *peers = calloc((size_t)shape->nranks, sizeof(*peers));
-    *ret_count = 0;
-    for (int r = 0; peers && r < shape->nranks; r++)
-        if (r != exec->config.rank && shape->host_of[r] == shape->host_of[exec->config.rank])
-            peers[(*ret_count)++] = exec->config.world_rank[r];
-    return peers;
-}
-
-static rcm_status end_open_writer(const struct rcmi_exec *exec, struct rcmi_end *end, uint32_t id) {
-    if (!end->multicast)
-        return rcmi_channel_open_writer(exec->config.node, exec->config.epoch, id,
-                                        &exec->config.world_rank[end->peer], 1, &end->channel);
-    int npeers;
-    int *peers = exec_host_peers(exec, &npeers);
-    if (!peers)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a list of ranks");
-    rcm_status status = rcmi_channel_open_writer(exec->config.node, exec->config.epoch, id, peers,
-                                                 npeers, &end->channel);
-    free(peers);
-    return status;
-}
-
-/* Whether no two ranks share a host, so that all channels are between hosts. */
-static bool exec_is_spread(const struct rcmi_exec *exec) {
-    return exec->config.shape->nhosts > 1 &&
-           exec->config.shape->nhosts == exec->config.shape->nranks;
-}
-
-static rcm_status end_open(struct rcmi_exec *exec, const struct rcmi_plan_channel *channel,
-                           struct rcmi_end **ret_end) {
-    struct rcmi_end *end = calloc(1, sizeof(*end));
-    if (!end)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a channel");
-    end->peer = channel->peer;
-    end->number = channel->number;
-    end->outgoing = channel->outgoing;
-    end->multicast = channel->multicast;
-    end->kept = calloc(exec->config.slots, sizeof(*end->kept));
-    if (!end->kept) {
-        free(end);
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a channel");
-    }
-    const uint32_t id = channel->number | (channel->multicast ? RCMI_ID_MULTICAST : 0) |
-                        (exec_is_spread(exec) ? RCMI_ID_BULK : 0);
-    rcm_status status;
-    if (end->outgoing)
-        status = end_open_writer(exec, end, id);
-    else
-        status = rcmi_channel_open_reader(exec->config.node, exec->config.epoch, id,
-                                          exec->config.world_rank[end->peer], &end->channel);
-    if (status != RCM_OK) {
-        free(end->kept);
-        free(end);
-        return status;
-    }
-    end->next = exec->ends;
-    exec->ends = end;
-    *ret_end = end;
-    return RCM_OK;
-}
-
-/* The end for a plan's channel in a stripe, opened on first use. */
-static rcm_status end_find(struct rcmi_exec *exec, const struct rcmi_plan_channel *in_plan,
-                           uint32_t stripe, struct rcmi_end **ret_end) {
-    struct rcmi_plan_channel channel = *in_plan;
-    channel.number = (uint16_t)(channel.number + stripe * RCMI_CHANNEL_NUMBERS);
-    for (struct rcmi_end *end = exec->ends; end; end = end->next) {
-        if (end->peer == channel.peer && end->number == channel.number &&
-            end->outgoing == channel.outgoing && end->multicast == channel.multicast) {
-            *ret_end = end;
-            return RCM_OK;
-        }
-    }
-    return end_open(exec, &channel, ret_end);
-}
+/* ---- Slices ---------------------------------------------------------------------------------- */
 
 /* Slices, and how many of them side by side: from what all ranks know alike. */
 struct slicing {
@@ -165,7 +76,7 @@ static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec, const str
                                    .enough = 1,
                                    .stripes = 1,
                                    .halving = true};
-    if (!exec_is_spread(exec))
+    if (!rcmi_exec_is_spread(exec))
         return (struct slice_rule){plan->halves && oversubscribed ? slot / 2 : slot, RCMI_SLICE_MIN,
                                    plan->stripes, plan->stripes, true};
     if (plan->whole)
@@ -230,7 +141,7 @@ rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *pla
     for (uint32_t i = 0; i < plan->nchannels * slicing.stripes; i++) {
         struct rcmi_end *end;
         rcm_status status =
-            end_find(exec, &plan->channels[i % plan->nchannels], i / plan->nchannels, &end);
+            rcmi_exec_end(exec, &plan->channels[i % plan->nchannels], i / plan->nchannels, &end);
         if (status == RCM_OK)
             status = rcmi_channel_state(end->channel);
         if (status == RCM_AGAIN)
@@ -312,18 +223,14 @@ static struct rcmi_place run_place_buffer(const struct rcmi_run *run,
     return place;
 }
 
-/* Binds an operand. A scratch chunk is as long as the longest chunk. */
 static struct rcmi_place run_place(const struct rcmi_run *run, const struct rcmi_operand *operand) {
-    const struct rcmi_bind *bind = &run->bind;
     struct rcmi_place place = {.where = operand->where, .index = operand->where};
     if (operand->where == RCMI_IN || operand->where == RCMI_OUT)
         return run_place_buffer(run, operand);
     if (operand->where == RCMI_CHANNEL)
         place.index = operand->index;
     else if (operand->where == RCMI_SCRATCH)
-        place.offset = operand->index *
-                       rcmi_chunk_max(bind->count, run->element_bytes, bind->plan->parts) *
-                       run->element_bytes;
+        place.offset = operand->index * run->scratch_chunk;
     return place;
 }
 
@@ -367,11 +274,14 @@ static void run_bind_step(struct rcmi_run *run, uint32_t i, bool in_place) {
         run->last_step[step->out] = bound;
 }
 
+/* Each stripe has its own, of which a chunk is as long as a slice. */
 static rcm_status run_scratch(struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
-    const size_t chunk =
+    const size_t longest =
         rcmi_chunk_max(run->bind.count, run->element_bytes, plan->parts) * run->element_bytes;
-    const size_t bytes = plan->nscratch * chunk;
+    const size_t slice = longest < run->slice_bytes ? longest : run->slice_bytes;
+    run->scratch_chunk = (slice + 63) / 64 * 64;
+    const size_t bytes = plan->nscratch * run->stripes * run->scratch_chunk;
     if (bytes > run->scratch_bytes) {
         void *scratch = NULL;
         if (posix_memalign(&scratch, 64, bytes) != 0)
@@ -402,6 +312,23 @@ static rcm_status run_bases(struct rcmi_run *run) {
     return RCM_OK;
 }
 
+/* Each lane does all it can in all stripes before the next lane goes on: a rank that has sent
+ * everything does not wait for the answer to the last of it. */
+static void run_bind_lanes(struct rcmi_run *run) {
+    const struct rcmi_plan *plan = run->bind.plan;
+    struct rcmi_lane_state *state = run->lanes;
+    for (uint32_t i = 0; i < plan->nlanes; i++) {
+        const struct rcmi_lane *lane = &plan->lanes[i];
+        for (uint32_t stripe = 0; stripe < run->stripes; stripe++)
+            *state++ =
+                (struct rcmi_lane_state){.begin = lane->first_step,
+                                         .end = lane->first_step + lane->nsteps,
+                                         .stripe = stripe,
+                                         .ports = &run->ports[stripe * plan->nchannels],
+                                         .scratch = stripe * plan->nscratch * run->scratch_chunk};
+    }
+}
+
 /* The channels of all stripes in use. */
 static rcm_status run_open(struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
@@ -409,7 +336,7 @@ static rcm_status run_open(struct rcmi_run *run) {
         struct rcmi_port *ports = &run->ports[run->open_stripes * plan->nchannels];
         for (uint32_t i = 0; i < plan->nchannels; i++) {
             rcm_status status =
-                end_find(run->exec, &plan->channels[i], run->open_stripes, &ports[i].end);
+                rcmi_exec_end(run->exec, &plan->channels[i], run->open_stripes, &ports[i].end);
             if (status != RCM_OK)
                 return status;
         }
@@ -462,15 +389,17 @@ static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     run->nslices = slicing.n;
     run->slice_bytes = slicing.bytes;
     run->stripes = slicing.stripes;
-    status = run_open(run);
+    status = run_scratch(run);
+    if (status == RCM_OK)
+        status = run_open(run);
     if (status != RCM_OK)
         return status;
     for (uint32_t i = 0; i < plan->noperands; i++)
         run->places[i] = run_place(run, &plan->operands[i]);
     for (uint32_t i = 0; i < plan->nsteps; i++)
         run_bind_step(run, i, in_place);
-    status = run_bases(run);
-    return status == RCM_OK ? run_scratch(run) : status;
+    run_bind_lanes(run);
+    return run_bases(run);
 }
 
 /* Where both are one memory, IN begins so far behind OUT. */
@@ -498,25 +427,22 @@ static bool run_fits(const struct rcmi_run *run, const struct rcmi_bind *b) {
            a->out.kind == b->out.kind;
 }
 
-static void run_take_turns(struct rcmi_run *run) {
+/* All lanes stand at their first steps, and the run has its tickets. */
+static void run_set_out(struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
-    struct rcmi_lane_state *state = run->lanes;
     for (uint32_t i = 0; i < plan->nchannels * run->stripes; i++) {
         run->ports[i].ticket = run->ports[i].end->tickets++;
         run->ports[i].zero_copy = 0;
     }
-    /* Each lane does all it can in all stripes before the next lane goes on: a rank that has sent
-     * everything does not wait for the answer to the last of it. */
-    for (uint32_t i = 0; i < plan->nlanes; i++) {
-        const struct rcmi_lane *lane = &plan->lanes[i];
-        for (uint32_t stripe = 0; stripe < run->stripes; stripe++) {
-            *state++ = (struct rcmi_lane_state){.pc = lane->first_step,
-                                                .begin = lane->first_step,
-                                                .end = lane->first_step + lane->nsteps,
-                                                .ports = &run->ports[stripe * plan->nchannels],
-                                                .slice = stripe,
-                                                .offset = stripe * run->slice_bytes};
-        }
+    for (uint32_t i = 0; i < plan->nlanes * run->stripes; i++) {
+        struct rcmi_lane_state *lane = &run->lanes[i];
+        lane->pc = lane->begin;
+        lane->slice = lane->stripe;
+        lane->offset = lane->stripe * run->slice_bytes;
+        lane->part = 0;
+        lane->got = lane->moved = false;
+        lane->reply = NULL;
+        lane->waits_for = NULL;
     }
 }
 
@@ -547,7 +473,7 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
     run->base[RCMI_IN] = bind->in; /* only read: no step writes to IN */
     run->base[RCMI_OUT] = bind->out;
     run->zero_copy = run->no_zero_copy = run->no_posts = run->counts_differ = false;
-    run_take_turns(run);
+    run_set_out(run);
     *ret_run = run;
     return RCM_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What exec.c (running) and exec_bind.c (binding) share; no other file includes it. */
+/* What exec.c (running), exec_bind.c (binding) and exec_ends.c (channel ends) share; no other file
+ * includes it. */
 #ifndef RCMI_EXEC_INTERNAL_H
 #define RCMI_EXEC_INTERNAL_H
 
@@ -35,8 +36,7 @@
 /* One end of a channel of this communicator; shared by all runs that use it. */
 struct rcmi_end {
     struct rcmi_channel *channel;
-    struct rcmi_end *next; /* in the exec's list */
-    int peer;              /* rank: the other side; -1 for an outgoing multicast */
+    int peer; /* rank: the other side; -1 for an outgoing multicast */
     uint16_t number;
     bool outgoing, multicast;
     uint32_t posted;     /* messages from the next one on for which a receive is posted */
@@ -50,10 +50,17 @@ struct rcmi_end {
 
 struct rcmi_exec {
     struct rcmi_exec_config config;
-    struct rcmi_end *ends;
+    struct rcmi_end **ends; /* nplaces pointers to nends of them, see exec_ends.c */
+    uint32_t nplaces, nends;
     struct rcmi_run *idle; /* runs to be used again, newest first */
     uint64_t steps_done;
 };
+
+/* Do no two ranks share a host, so that all channels are between hosts? */
+bool rcmi_exec_is_spread(const struct rcmi_exec *exec);
+/* The end for a plan's channel in a stripe, opened on first use. */
+rcm_status rcmi_exec_end(struct rcmi_exec *exec, const struct rcmi_plan_channel *in_plan,
+                         uint32_t stripe, struct rcmi_end **ret_end);
 
 /* A bound operand: base[index] + offset, or a channel of the run. */
 struct rcmi_place {
@@ -91,14 +98,18 @@ struct rcmi_port {
 };
 
 struct rcmi_lane_state {
-    uint32_t pc, begin, end;
+    /* Of the bound plan. */
+    uint32_t begin, end, stripe;
     struct rcmi_port *ports; /* those of its stripe, by the plan's channel */
-    size_t slice, offset;    /* offset == slice * slice_bytes */
-    size_t part;             /* bytes of the step's slice that went by earlier messages */
-    bool got;                /* the step's message was got into its dst */
-    bool moved;              /* a piece of it was */
-    uint64_t meta;           /* of this slice's messages */
-    void *reply;             /* where the step may leave its answer; NULL */
+    size_t scratch;          /* where the scratch of its stripe begins */
+    /* How far it is. */
+    uint32_t pc;
+    size_t slice, offset; /* offset == slice * slice_bytes; in the order by step within the step */
+    size_t part;          /* bytes of the step's slice that went by earlier messages */
+    bool got;             /* the step's message was got into its dst */
+    bool moved;           /* a piece of it was */
+    uint64_t meta;        /* of this slice's messages */
+    void *reply;          /* where the step may leave its answer; NULL */
     const struct rcmi_end *waits_for;
 };
 
@@ -123,12 +134,12 @@ struct rcmi_run {
     bool drains;        /* until its messages were taken */
     bool yields;        /* see rcmi_run_yields */
     void *scratch;
-    size_t scratch_bytes;
-    struct rcmi_lane_state *lanes; /* plan->nlanes * plan->stripes, lane after lane */
-    struct rcmi_bound_step *steps; /* plan->nsteps */
-    struct rcmi_place *places;     /* plan->noperands */
-    struct rcmi_port *ports;       /* plan->nchannels * plan->stripes, stripe after stripe */
-    uint32_t open_stripes;         /* those whose ports have their ends */
+    size_t scratch_bytes, scratch_chunk; /* allocated; of a scratch chunk: a slice, at most */
+    struct rcmi_lane_state *lanes;       /* plan->nlanes * plan->stripes, lane after lane */
+    struct rcmi_bound_step *steps;       /* plan->nsteps */
+    struct rcmi_place *places;           /* plan->noperands */
+    struct rcmi_port *ports;             /* plan->nchannels * plan->stripes, stripe after stripe */
+    uint32_t open_stripes;               /* those whose ports have their ends */
     const struct rcmi_bound_step **last_step; /* plan->nchannels */
 };
 

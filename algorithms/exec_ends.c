@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The channel ends of an executor: each is opened when a plan first needs it, and found again by a
+ * hash of what names it, for a plan may have as many channels as there are ranks.
+ */
+#include "exec_internal.h"
+#include <stdlib.h>
+
+bool rcmi_exec_is_spread(const struct rcmi_exec *exec) {
+    return exec->config.shape->nhosts > 1 &&
+           exec->config.shape->nhosts == exec->config.shape->nranks;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+/* World ranks of the other ranks on this rank's host. Caller frees. */
+static int *exec_host_peers(const struct rcmi_exec *exec, int *ret_count) {
+    const struct rcmi_shape *shape = exec->config.shape;
+    int *peers = calloc((size_t)shape->nranks, sizeof(*peers));
+    *ret_count = 0;
+    for (int r = 0; peers && r < shape->nranks; r++)
+        if (r != exec->config.rank && shape->host_of[r] == shape->host_of[exec->config.rank])
+            peers[(*ret_count)++] = exec->config.world_rank[r];
+    return peers;
+}
+
+static rcm_status end_open_writer(const struct rcmi_exec *exec, struct rcmi_end *end, uint32_t id) {
+    if (!end->multicast)
+        return rcmi_channel_open_writer(exec->config.node, exec->config.epoch, id,
+                                        &exec->config.world_rank[end->peer], 1, &end->channel);
+    int npeers;
+    int *peers = exec_host_peers(exec, &npeers);
+    if (!peers)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a list of ranks");
+    rcm_status status = rcmi_channel_open_writer(exec->config.node, exec->config.epoch, id, peers,
+                                                 npeers, &end->channel);
+    free(peers);
+    return status;
+}
+
+static rcm_status end_open(struct rcmi_exec *exec, const struct rcmi_plan_channel *channel,
+                           struct rcmi_end **ret_end) {
+    struct rcmi_end *end = calloc(1, sizeof(*end));
+    if (!end)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a channel");
+    end->peer = channel->peer;
+    end->number = channel->number;
+    end->outgoing = channel->outgoing;
+    end->multicast = channel->multicast;
+    end->kept = calloc(exec->config.slots, sizeof(*end->kept));
+    if (!end->kept) {
+        free(end);
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a channel");
+    }
+    const uint32_t id = channel->number | (channel->multicast ? RCMI_ID_MULTICAST : 0) |
+                        (rcmi_exec_is_spread(exec) ? RCMI_ID_BULK : 0);
+    rcm_status status;
+    if (end->outgoing)
+        status = end_open_writer(exec, end, id);
+    else
+        status = rcmi_channel_open_reader(exec->config.node, exec->config.epoch, id,
+                                          exec->config.world_rank[end->peer], &end->channel);
+    if (status != RCM_OK) {
+        free(end->kept);
+        free(end);
+        return status;
+    }
+    *ret_end = end;
+    return RCM_OK;
+}
+
+/* ---- Finding --------------------------------------------------------------------------------- */
+
+static bool end_is(const struct rcmi_end *end, const struct rcmi_plan_channel *channel) {
+    return end->peer == channel->peer && end->number == channel->number &&
+           end->outgoing == channel->outgoing && end->multicast == channel->multicast;
+}
+
+/* Open addressing: where the channel's end is, or the free place for it. */
+static struct rcmi_end **end_place(struct rcmi_end **places, uint32_t nplaces,
+                                   const struct rcmi_plan_channel *channel) {
+    const uint64_t name = (uint64_t)(uint32_t)channel->peer << 32 | (uint64_t)channel->number << 2 |
+                          (uint64_t)channel->multicast << 1 | (uint64_t)channel->outgoing;
+    uint32_t at = (uint32_t)(name * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (nplaces - 1);
+    while (places[at] && !end_is(places[at], channel))
+        at = (at + 1) & (nplaces - 1);
+    return &places[at];
+}
+
+/* Half of the places stay free. */
+static rcm_status ends_grow(struct rcmi_exec *exec) {
+    const uint32_t n = exec->nplaces ? 2 * exec->nplaces : 16;
+    if (2 * exec->nends < exec->nplaces)
+        return RCM_OK;
+    struct rcmi_end **places = calloc(n, sizeof(struct rcmi_end *));
+    if (!places)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %u channels", n / 2);
+    for (uint32_t i = 0; i < exec->nplaces; i++) {
+        const struct rcmi_end *end = exec->ends[i];
+        if (!end)
+            continue;
+        const struct rcmi_plan_channel name = {.peer = end->peer,
+                                               .number = end->number,
+                                               .outgoing = end->outgoing,
+                                               .multicast = end->multicast};
+        *end_place(places, n, &name) = exec->ends[i];
+    }
+    free(exec->ends);
+    exec->ends = places;
+    exec->nplaces = n;
+    return RCM_OK;
+}
+
+rcm_status rcmi_exec_end(struct rcmi_exec *exec, const struct rcmi_plan_channel *in_plan,
+                         uint32_t stripe, struct rcmi_end **ret_end) {
+    struct rcmi_plan_channel channel = *in_plan;
+    rcm_status status = ends_grow(exec);
+    if (status != RCM_OK)
+        return status;
+    channel.number = (uint16_t)(channel.number + stripe * RCMI_CHANNEL_NUMBERS);
+    struct rcmi_end **place = end_place(exec->ends, exec->nplaces, &channel);
+    if (!*place) {
+        status = end_open(exec, &channel, place);
+        exec->nends += status == RCM_OK;
+    }
+    *ret_end = *place;
+    return status;
+}
+
+void rcmi_exec_close_channels(struct rcmi_exec *exec) {
+    for (uint32_t i = 0; i < exec->nplaces; i++) {
+        struct rcmi_end *end = exec->ends[i];
+        if (!end)
+            continue;
+        rcmi_channel_close(end->channel);
+        free(end->kept);
+        free(end);
+    }
+    free(exec->ends);
+    exec->ends = NULL;
+    exec->nplaces = exec->nends = 0;
+}
