@@ -16,6 +16,7 @@
 /* Of processor time: sending and receiving one small message by sockets, the looks in vain before
  * it, and the changes of tasks between them. */
 #define SOCKET_MESSAGE_US 12.0
+#define SLICE_BYTES       65536.0 /* the executor's slots may have another size */
 
 bool rcmi_supports_all(const struct rcmi_shape *shape) {
     return shape->nranks >= 1;
@@ -135,4 +136,20 @@ double rcmi_cost_network(const struct rcmi_shape *shape, const struct rcmi_cost 
 
 double rcmi_ranks_per_host(const struct rcmi_shape *shape) {
     return (double)shape->nranks / shape->nhosts;
+}
+
+double rcmi_cost_chain(const struct rcmi_shape *shape, size_t bytes, double moves, double leaves) {
+    const double p = shape->nranks;
+    const double slice = (double)bytes < SLICE_BYTES ? (double)bytes : SLICE_BYTES;
+    const double slices = (double)bytes < SLICE_BYTES ? 1 : (double)bytes / SLICE_BYTES;
+    const double vector_and_fill = (double)bytes + (p - 2) * slice;
+    const struct rcmi_cost cost = {.hops = p - 1,
+                                   .bytes = leaves * vector_and_fill,
+                                   .messages = (p - 1) / p * slices,
+                                   .sent = (p - 1) / p * (double)bytes};
+    if (shape->nranks == 1)
+        return 0;
+    if (shape->nhosts > 1)
+        return rcmi_cost_network(shape, &cost);
+    return rcmi_cost_memory(p - 1, 0, moves * vector_and_fill);
 }

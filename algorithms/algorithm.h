@@ -59,5 +59,8 @@ struct rcmi_cost {
 double rcmi_cost_network(const struct rcmi_shape *shape, const struct rcmi_cost *cost);
 /* Ranks that share a network card, on the average host. */
 double rcmi_ranks_per_host(const struct rcmi_shape *shape);
+/* A vector that goes slice by slice along a chain of all ranks, each of which moves it `moves`
+ * times through its memory, and `leaves` times out of each host. */
+double rcmi_cost_chain(const struct rcmi_shape *shape, size_t bytes, double moves, double leaves);
 
 #endif

@@ -15,8 +15,6 @@
  */
 #include "algorithm.h"
 
-#define SLICE_BYTES 65536.0 /* for the estimate; the executor's slots may have another size */
-
 static rcm_status chain_emit(const struct rcmi_shape *shape, int rank, int root,
                              struct rcmi_plan **ret_plan) {
     const struct rcmi_ring_place ring = rcmi_ring_place_of(shape, rank);
@@ -45,19 +43,7 @@ static struct rcmi_formula chain_formula(const struct rcmi_shape *shape, int ran
 }
 
 static double chain_cost(const struct rcmi_shape *shape, size_t bytes) {
-    const double p = shape->nranks;
-    const double slice = (double)bytes < SLICE_BYTES ? (double)bytes : SLICE_BYTES;
-    const double slices = (double)bytes < SLICE_BYTES ? 1 : (double)bytes / SLICE_BYTES;
-    const double vector_and_fill = (double)bytes + (p - 2) * slice;
-    const struct rcmi_cost cost = {.hops = p - 1,
-                                   .bytes = vector_and_fill,
-                                   .messages = (p - 1) / p * slices,
-                                   .sent = (p - 1) / p * (double)bytes};
-    if (shape->nranks == 1)
-        return 0;
-    if (shape->nhosts > 1)
-        return rcmi_cost_network(shape, &cost);
-    return rcmi_cost_memory(p - 1, 0, 3 * vector_and_fill);
+    return rcmi_cost_chain(shape, bytes, 3, 1);
 }
 
 const struct rcmi_algorithm rcmi_chain = {

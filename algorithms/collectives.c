@@ -6,6 +6,8 @@
 
 #define SAME_SUMS                                                                                  \
     "every contribution is in every result exactly once, in the same order on all ranks"
+#define IN_RANK_ORDER(which)                                                                       \
+    "each rank's result holds the contributions of the ranks " which ", each once, in rank order"
 
 static const struct rcmi_collective table[] = {
     {.id = RCM_ALL_REDUCE,
@@ -86,6 +88,24 @@ static const struct rcmi_collective table[] = {
      .out = RCMI_BLOCKS_TO,
      .bus_one = 1,
      .bus_per_rank = -1},
+    {.id = RCM_SCAN,
+     .like = RCM_SCAN,
+     .name = "scan",
+     .promise = IN_RANK_ORDER("up to it"),
+     .in = RCMI_BLOCKS_ALL,
+     .out = RCMI_BLOCKS_ALL,
+     .reduces = true,
+     .contributors = RCM_CONTRIBUTORS_UP_TO,
+     .bus_one = 1},
+    {.id = RCM_EXSCAN,
+     .like = RCM_EXSCAN,
+     .name = "exscan",
+     .promise = IN_RANK_ORDER("before it"),
+     .in = RCMI_BLOCKS_ALL,
+     .out = RCMI_BLOCKS_ALL,
+     .reduces = true,
+     .contributors = RCM_CONTRIBUTORS_BEFORE,
+     .bus_one = 1},
     {.id = RCM_SCATTER_V,
      .like = RCM_SCATTER,
      .name = "scatter_v",
@@ -210,7 +230,22 @@ struct rcmi_blocks rcmi_collective_in(const struct rcmi_collective *collective, 
 
 struct rcmi_blocks rcmi_collective_out(const struct rcmi_collective *collective, int nranks,
                                        int rank, int root) {
-    return blocks_at(collective, collective->out, collective->out_at_root, nranks, rank, root);
+    const bool any = rcmi_collective_contributors(collective, nranks, rank) > 0;
+    return blocks_at(collective, any ? collective->out : RCMI_BLOCKS_NONE, collective->out_at_root,
+                     nranks, rank, root);
+}
+
+uint32_t rcmi_collective_contributors(const struct rcmi_collective *collective, int nranks,
+                                      int rank) {
+    switch (collective->contributors) {
+    case RCM_CONTRIBUTORS_UP_TO:
+        return (uint32_t)rank + 1;
+    case RCM_CONTRIBUTORS_BEFORE:
+        return (uint32_t)rank;
+    case RCM_CONTRIBUTORS_ALL:
+        break;
+    }
+    return (uint32_t)nranks;
 }
 
 uint32_t rcmi_collective_larger(const struct rcmi_collective *collective, int nranks) {
@@ -257,6 +292,7 @@ rcm_status rcm_collective_at(size_t i, struct rcm_collective_info *ret_info) {
                                              .uneven = c->counts != RCMI_COUNTS_SAME,
                                              .apart = c->apart,
                                              .busbw_one = c->bus_one,
-                                             .busbw_per_rank = c->bus_per_rank};
+                                             .busbw_per_rank = c->bus_per_rank,
+                                             .contributors = c->contributors};
     return RCM_OK;
 }

@@ -16,11 +16,17 @@
  *   all_gather       p        that of its number    all
  *   reduce_scatter   p        all                   that of its number
  *   all_to_all       p * p    a*p .. a*p + p-1      b, p + b, 2p + b, ...   (from a to b: a*p + b)
+ *   scan             1        it                    it
+ *   exscan           1        it                    it, but at rank 0
  *   barrier          1        nothing               nothing
  *
  * Blocks are of one length, and lie one after the other, but in the forms with _v, whose blocks
  * have each a length and an address of their own (struct rcmi_block, exec.h). Most of these are
  * done by the plans of the collective that they are `like`.
+ *
+ * A result of a reduction holds the contributions of all ranks, or of those up to or before the one
+ * that has it (scan, exscan): each once, and then in rank order. A rank of whose result there are
+ * no contributions has no OUT.
  *
  * In place, OUT begins where IN does; of buffers that hold one block of many, it is that block of
  * the other buffer.
@@ -57,6 +63,7 @@ struct rcmi_collective {
     enum rcmi_blocks_kind in, out;
     bool in_at_root, out_at_root; /* only the root has that buffer */
     bool reduces;
+    enum rcm_contributors contributors; /* to a result, where it reduces */
     enum rcmi_counts counts;
     enum rcm_collective like;     /* the collective whose algorithms do it: itself or another one */
     bool apart;                   /* never in place */
@@ -86,6 +93,9 @@ struct rcmi_blocks rcmi_collective_in(const struct rcmi_collective *collective, 
                                       int rank, int root);
 struct rcmi_blocks rcmi_collective_out(const struct rcmi_collective *collective, int nranks,
                                        int rank, int root);
+/* Ranks 0..n-1 contribute to what a rank gets of a reduction: n. */
+uint32_t rcmi_collective_contributors(const struct rcmi_collective *collective, int nranks,
+                                      int rank);
 /* Blocks of the larger buffer of any rank: what `bytes` of a collective means, on all ranks alike.
  * At least 1. */
 uint32_t rcmi_collective_larger(const struct rcmi_collective *collective, int nranks);

@@ -302,8 +302,9 @@ void rcmi_plan_cache_free(struct rcmi_plan_cache *cache);
  *   hazards   no two unordered accesses, one of them a write, to a chunk of a rank's buffer,
  *             whatever the number of slots; with in_place the same where IN and OUT are one
  *             memory; stable flags tell the truth
- *   result    every chunk of OUT holds each contribution exactly once (all ranks', or that of the
- *             rank whose data it is), and its ordered tree hash is equal on all ranks that have it;
+ *   result    every chunk of OUT holds each contribution exactly once (all ranks', those of some in
+ *             rank order, or that of the rank whose data it is), and, if it is of all, its ordered
+ *             tree hash is equal on all ranks that have it;
  *             inputs are unharmed if not in place; a barrier: no rank's end precedes any rank's
  *             begin
  *   lengths   with `counts`: a rank moves only blocks whose length it knows; where only the ends

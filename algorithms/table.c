@@ -26,7 +26,11 @@
     X(rcmi_direct_reduce_scatter)                                                                  \
     X(rcmi_ring_reduce_scatter)                                                                    \
     X(rcmi_pairwise)                                                                               \
-    X(rcmi_direct_all_to_all)
+    X(rcmi_direct_all_to_all)                                                                      \
+    X(rcmi_chain_scan)                                                                             \
+    X(rcmi_recursive_doubling_scan)                                                                \
+    X(rcmi_chain_exscan)                                                                           \
+    X(rcmi_recursive_doubling_exscan)
 
 #define ALGORITHM_DECLARE(name) extern const struct rcmi_algorithm name;
 #define ALGORITHM_ENTRY(name)   &name,

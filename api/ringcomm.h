@@ -548,6 +548,18 @@ RCM_CHECKED rcm_status rcm_all_to_all(rcm_comm *comm, const void *send, void *re
                                       rcm_dtype dtype, const struct rcm_call *call,
                                       rcm_work **ret_work);
 
+/* recv on rank r = op over send of ranks 0..r, in rank order, count elements each. No rank waits
+ * for those after it. Algorithms: chain (pipelined), recursive_doubling (Hillis, Steele 1986). */
+RCM_CHECKED rcm_status rcm_scan(rcm_comm *comm, const void *send, void *recv, size_t count,
+                                rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
+                                rcm_work **ret_work);
+
+/* The same without the rank's own: recv on rank r = op over send of ranks 0..r-1, in rank order.
+ * Rank 0 has no result, its recv is not touched. Algorithms: as of rcm_scan. */
+RCM_CHECKED rcm_status rcm_exscan(rcm_comm *comm, const void *send, void *recv, size_t count,
+                                  rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
+                                  rcm_work **ret_work);
+
 /*
  * Blocks of unequal length. The functions below do the same as those of their name, but each block
  * has its own count, and a place of its own: with _v, at element displs[i] of its buffer (displs
@@ -695,6 +707,8 @@ enum rcm_collective {
     RCM_ALL_GATHER = 7,
     RCM_REDUCE_SCATTER = 8,
     RCM_ALL_TO_ALL = 9,
+    RCM_SCAN = 10,
+    RCM_EXSCAN = 11,
     RCM_SCATTER_V = 12,
     RCM_GATHER_V = 13,
     RCM_ALL_GATHER_V = 14,
@@ -762,6 +776,13 @@ struct rcm_transport_info {
 };
 RCM_CHECKED rcm_status rcm_transport_at(size_t i, struct rcm_transport_info *ret_info);
 
+/* Whose data a rank's result of a reduction holds. */
+enum rcm_contributors {
+    RCM_CONTRIBUTORS_ALL = 0,   /* that of all ranks */
+    RCM_CONTRIBUTORS_UP_TO = 1, /* of ranks 0 to itself */
+    RCM_CONTRIBUTORS_BEFORE = 2 /* of the ranks before it; rank 0 has no result and no buffer */
+};
+
 /* The i-th collective: which buffers it has, in blocks of count elements. */
 struct rcm_collective_info {
     enum rcm_collective collective;
@@ -774,6 +795,7 @@ struct rcm_collective_info {
     /* What a link carries: busbw = algbw * (busbw_one + busbw_per_rank / number of ranks), where
      * algbw is of the larger buffer, as in nccl-tests (doc/PERFORMANCE.md there). */
     double busbw_one, busbw_per_rank;
+    enum rcm_contributors contributors; /* where it reduces */
 };
 #define RCM_BLOCK_PER_RANK (-1)
 /* RCM_ERR_NOT_FOUND past the last. Strings are static. */

@@ -194,7 +194,7 @@ static struct place data_place(const struct bench_point *point, int rank, size_t
 }
 
 /* Where `rank` gets the result at a place from: from that position of a rank's input, or, if
- * *ret_rank is -1, from those of all ranks together. */
+ * *ret_rank is -1, from those of the contributing ranks together. */
 static size_t data_source(const struct bench_point *point, int rank, const struct place *place,
                           int *ret_rank) {
     *ret_rank = point->info.send_at_root ? point->root : place->block;
@@ -207,15 +207,24 @@ static size_t data_source(const struct bench_point *point, int rank, const struc
     return bench_block_first(point, *ret_rank < 0 ? 0 : *ret_rank, rank) + place->at;
 }
 
-/* The n results that come from position `first` of inputs on: of rank `from`, or of all. */
-static void block_expect(const struct bench_point *point, int from, uint64_t first,
-                         const uint32_t *hashes, size_t n, union data_block *ret_block) {
+/* So many ranks, from 0 on, contribute to a rank's result of a reduction. */
+static int data_contributors(const struct bench_point *point, int rank) {
+    return point->info.contributors == RCM_CONTRIBUTORS_UP_TO    ? rank + 1
+           : point->info.contributors == RCM_CONTRIBUTORS_BEFORE ? rank
+                                                                 : point->nranks;
+}
+
+/* The n results that come from position `first` of inputs on: of rank `from`, or, if that is -1, of
+ * the `contributors` first ranks. */
+static void block_expect(const struct bench_point *point, int from, int contributors,
+                         uint64_t first, const uint32_t *hashes, size_t n,
+                         union data_block *ret_block) {
     if (from >= 0) {
         values_make(point, from, first, hashes, n, ret_block);
     } else {
         union data_block more;
         values_make(point, 0, first, hashes, n, ret_block);
-        for (int r = 1; r < point->nranks; r++) {
+        for (int r = 1; r < contributors; r++) {
             values_make(point, r, first, hashes, n, &more);
             block_combine(point, ret_block, &more, n);
         }
@@ -288,7 +297,8 @@ void bench_poison(const struct bench_point *point, void *dst) {
 bool bench_has_result(const struct bench_point *point, int rank) {
     if (point->what == BENCH_SENDRECV)
         return rank < 2;
-    return point->info.recv_blocks != 0 && (!point->info.recv_at_root || rank == point->root);
+    return point->info.recv_blocks != 0 && (!point->info.recv_at_root || rank == point->root) &&
+           data_contributors(point, rank) > 0;
 }
 
 bool bench_has_input(const struct bench_point *point, int rank) {
@@ -311,7 +321,7 @@ size_t bench_count_wrong(const struct bench_point *point, int rank, uint64_t ite
         const struct place place = data_place(point, rank, first);
         const size_t source = data_source(point, rank, &place, &from);
         n = block_hash(source, place.left, iteration, hashes);
-        block_expect(point, from, source, hashes, n, &values);
+        block_expect(point, from, data_contributors(point, rank), source, hashes, n, &values);
         block_store(point, &values, n, expected);
         if (memcmp(now, expected, n * width) == 0)
             continue;

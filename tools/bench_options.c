@@ -91,9 +91,9 @@ static const struct argp_option option_table[] = {
 static const char options_doc[] =
     "Measures collectives, and checks their results.\n\n"
     "COLLECTIVE is all_reduce, broadcast, barrier, reduce, scatter, gather, all_gather, "
-    "reduce_scatter, all_to_all, sendrecv (ping-pong between ranks 0 and 1, half a round trip), "
-    "all "
-    "(each of these), or kernel (the reduction and copy kernels alone, without ranks). A size is "
+    "reduce_scatter, all_to_all, scan, exscan, sendrecv (ping-pong between ranks 0 and 1, half a "
+    "round trip), all (each of these), or kernel (the reduction and copy kernels alone, without "
+    "ranks). A size is "
     "that of a rank's larger buffer.\v"
     "Sizes take K, M and G (powers of 1024).\n\n"
     "An iteration begins with a barrier (see --together, --asleep). Its time is that of the "

@@ -179,6 +179,10 @@ static rcm_status run_operation(struct bench_rank *rank, const struct bench_poin
                                   NULL);
     case BENCH_ALL_TO_ALL:
         return rcm_all_to_all(rank->comm, in, out, point->count, point->dtype, call, NULL);
+    case BENCH_SCAN:
+        return rcm_scan(rank->comm, in, out, point->count, point->dtype, point->op, call, NULL);
+    case BENCH_EXSCAN:
+        return rcm_exscan(rank->comm, in, out, point->count, point->dtype, point->op, call, NULL);
     case BENCH_SCATTER_V:
         return rcm_scatter_v(rank->comm, in, rank->counts, NULL, out, own, point->dtype,
                              point->root, call, NULL);

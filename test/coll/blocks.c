@@ -21,15 +21,18 @@ struct op {
     const char *name;
     bool in_many, out_many; /* p blocks, else one */
     bool in_at_root, out_at_root, sums;
+    enum rcm_contributors contributors;
 };
 
 static const struct op ops[] = {
-    {RCM_REDUCE, "reduce", false, false, false, true, true},
-    {RCM_SCATTER, "scatter", true, false, true, false, false},
-    {RCM_GATHER, "gather", false, true, false, true, false},
-    {RCM_ALL_GATHER, "all_gather", false, true, false, false, false},
-    {RCM_REDUCE_SCATTER, "reduce_scatter", true, false, false, false, true},
-    {RCM_ALL_TO_ALL, "all_to_all", true, true, false, false, false},
+    {RCM_REDUCE, "reduce", false, false, false, true, true, RCM_CONTRIBUTORS_ALL},
+    {RCM_SCATTER, "scatter", true, false, true, false, false, RCM_CONTRIBUTORS_ALL},
+    {RCM_GATHER, "gather", false, true, false, true, false, RCM_CONTRIBUTORS_ALL},
+    {RCM_ALL_GATHER, "all_gather", false, true, false, false, false, RCM_CONTRIBUTORS_ALL},
+    {RCM_REDUCE_SCATTER, "reduce_scatter", true, false, false, false, true, RCM_CONTRIBUTORS_ALL},
+    {RCM_ALL_TO_ALL, "all_to_all", true, true, false, false, false, RCM_CONTRIBUTORS_ALL},
+    {RCM_SCAN, "scan", false, false, false, false, true, RCM_CONTRIBUTORS_UP_TO},
+    {RCM_EXSCAN, "exscan", false, false, false, false, true, RCM_CONTRIBUTORS_BEFORE},
 };
 enum { OPS = sizeof(ops) / sizeof(ops[0]) };
 
@@ -54,6 +57,10 @@ static rcm_status op_call(const struct problem *t, rcm_comm *comm, const void *i
         return rcm_all_gather(comm, in, out, t->count, RCM_INT64, call, ret_work);
     case RCM_REDUCE_SCATTER:
         return rcm_reduce_scatter(comm, in, out, t->count, RCM_INT64, RCM_SUM, call, ret_work);
+    case RCM_SCAN:
+        return rcm_scan(comm, in, out, t->count, RCM_INT64, RCM_SUM, call, ret_work);
+    case RCM_EXSCAN:
+        return rcm_exscan(comm, in, out, t->count, RCM_INT64, RCM_SUM, call, ret_work);
     default:
         return rcm_all_to_all(comm, in, out, t->count, RCM_INT64, call, ret_work);
     }
@@ -63,6 +70,13 @@ static int64_t input(const struct problem *t, int rank, size_t i) {
     return (int64_t)(i * 2654435761u % 100003) * 64 + rank * 7 + t->round;
 }
 
+/* Ranks 0..n-1 contribute to a sum of this rank: n. */
+static int contributors(const struct problem *t) {
+    return t->op->contributors == RCM_CONTRIBUTORS_UP_TO    ? t->rank + 1
+           : t->op->contributors == RCM_CONTRIBUTORS_BEFORE ? t->rank
+                                                            : t->p;
+}
+
 static size_t in_len(const struct problem *t) {
     if (t->op->in_at_root && t->rank != t->root)
         return 0;
@@ -70,7 +84,7 @@ static size_t in_len(const struct problem *t) {
 }
 
 static size_t out_len(const struct problem *t) {
-    if (t->op->out_at_root && t->rank != t->root)
+    if ((t->op->out_at_root && t->rank != t->root) || contributors(t) == 0)
         return 0;
     return t->op->out_many ? t->count * (size_t)t->p : t->count;
 }
@@ -87,7 +101,7 @@ static int64_t expected(const struct problem *t, size_t i) {
     case RCM_ALL_TO_ALL:
         return input(t, (int)(i / t->count), own + i % t->count);
     default:
-        for (int r = 0; r < t->p; r++)
+        for (int r = 0; r < contributors(t); r++)
             sum += input(t, r, t->op->in_many ? own + i : i);
         return sum;
     }
@@ -133,7 +147,7 @@ static int buffers_check(const struct problem *t, const struct buffers *b, const
         int64_t want = POISON;
         if (inside(at, b->out, out_len(t)))
             want = expected(t, (size_t)(at - b->out));
-        else if (t->in_place && inside(at, b->in, in_len(t)))
+        else if (t->in_place && out_len(t) > 0 && inside(at, b->in, in_len(t)))
             continue; /* scratch for all that is promised */
         else if (inside(at, b->in, in_len(t)))
             want = input(t, t->rank, (size_t)(at - b->in));
@@ -150,7 +164,7 @@ static int run(rcm_comm *comm, const struct problem *t, const char *algorithm, b
     struct rcm_call call = RCM_CALL_INIT;
     struct buffers b = buffers_make(t);
     const void *in = in_len(t) > 0 ? b.in : NULL;
-    void *out = out_len(t) > 0 ? b.out : NULL;
+    void *out = out_len(t) > 0 || t->round % 4 == 0 ? b.out : NULL; /* no buffer may be NULL */
     rcm_work *work = NULL;
     int errors = 0;
     call.algorithm = algorithm;
@@ -270,6 +284,24 @@ static int check_arguments(rcm_comm *comm, void *arg) {
     errors += refuses("all_gather",
                       rcm_all_gather(comm, data, other, SIZE_MAX / 8, RCM_INT64, NULL, NULL),
                       "more than memory");
+    errors += refuses("scan", rcm_scan(comm, NULL, other, 3, RCM_INT64, RCM_SUM, NULL, NULL),
+                      "send is NULL and count is 3");
+    errors += refuses("scan", rcm_scan(comm, data, NULL, 3, RCM_INT64, RCM_SUM, NULL, NULL),
+                      "recv is NULL and count is 3");
+    errors += refuses("scan", rcm_scan(comm, data, data + 1, 3, RCM_INT64, RCM_SUM, NULL, NULL),
+                      "overlap, and not as in place");
+    errors += refuses("scan", rcm_scan(comm, data, other, 3, (rcm_dtype)77, RCM_SUM, NULL, NULL),
+                      "dtype 77");
+    errors += refuses("exscan", rcm_exscan(comm, data, other, 3, RCM_INT64, (rcm_op)-1, NULL, NULL),
+                      "op -1");
+    errors += refuses("exscan",
+                      rcm_exscan(comm, data, other, SIZE_MAX / 8, RCM_INT64, RCM_SUM, NULL, NULL),
+                      "more than memory");
+    errors += refuses("exscan", rcm_exscan(comm, NULL, other, 3, RCM_INT64, RCM_SUM, NULL, NULL),
+                      "send is NULL and count is 3");
+    if (rank > 0)
+        errors += refuses("exscan", rcm_exscan(comm, data, NULL, 3, RCM_INT64, RCM_SUM, NULL, NULL),
+                          "recv is NULL and count is 3");
     errors += refuses("all_to_all", rcm_all_to_all(comm, data, NULL, 2, RCM_INT64, NULL, NULL),
                       "recv is NULL and count is");
     if (p > 1)

@@ -140,6 +140,8 @@ static bool opens(void) {
     X(rcm_reduce, refused(rcm_reduce(p->comm, in, out, 1, RCM_FLOAT32, RCM_SUM, 0, NULL, NULL)))   \
     X(rcm_reduce_scatter,                                                                          \
       refused(rcm_reduce_scatter(p->comm, in, out, 1, RCM_FLOAT32, RCM_SUM, NULL, NULL)))          \
+    X(rcm_scan, refused(rcm_scan(p->comm, in, out, 1, RCM_FLOAT32, RCM_SUM, NULL, NULL)))          \
+    X(rcm_exscan, refused(rcm_exscan(p->comm, in, out, 1, RCM_FLOAT32, RCM_SUM, NULL, &work)))     \
     X(rcm_scatter, refused(rcm_scatter(p->comm, in, out, 1, RCM_FLOAT32, 0, NULL, &work)))         \
     X(rcm_all_reduce,                                                                              \
       refused(rcm_all_reduce(p->comm, in, out, SMALL, RCM_FLOAT32, RCM_SUM, NULL, NULL)))          \

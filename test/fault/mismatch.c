@@ -39,6 +39,8 @@ enum what {
     ALL_GATHER,
     REDUCE_SCATTER,
     ALL_TO_ALL,
+    SCAN,
+    EXSCAN,
     SEND,
     RECV,
     STAY_AWAY
@@ -136,6 +138,21 @@ static const struct kind kinds[] = {
      {{.what = REDUCE, .count = 1000, .op = RCM_MIN}, BAR},
      {"reduce of 1000 float32, sum to rank %d (", "reduce of 1000 float32, min to rank %d (",
       "on rank %d"}},
+    {"scan and exscan",
+     RCM_ERR_MISMATCH,
+     {DO(SCAN, 1000), BAR},
+     {DO(EXSCAN, 1000), BAR},
+     {"scan of 1000 float32, sum (", "exscan of 1000 float32, sum (", "on rank %d"}},
+    {"count of exscan",
+     RCM_ERR_MISMATCH,
+     {DO(EXSCAN, 4000), BAR},
+     {DO(EXSCAN, 3999), BAR},
+     {"exscan of 4000 float32, sum (", "exscan of 3999 float32, sum (", "on rank %d"}},
+    {"operator of scan",
+     RCM_ERR_MISMATCH,
+     {DO(SCAN, 10), BAR},
+     {{.what = SCAN, .count = 10, .op = RCM_MAX}, BAR},
+     {"scan of 10 float32, sum (", "scan of 10 float32, max (", "on rank %d"}},
     {"dtype",
      RCM_ERR_MISMATCH,
      {SUM(1000)},
@@ -292,6 +309,12 @@ static rcm_status action_do(rcm_comm *comm, const struct scene *scene, const str
                                   &call, NULL);
     case ALL_TO_ALL:
         return rcm_all_to_all(comm, in, out, a->count, action_dtype(a), &call, NULL);
+    case SCAN:
+        return rcm_scan(comm, in, out, a->count, action_dtype(a), a->op ? a->op : RCM_SUM, &call,
+                        NULL);
+    case EXSCAN:
+        return rcm_exscan(comm, in, out, a->count, action_dtype(a), a->op ? a->op : RCM_SUM, &call,
+                          NULL);
     case SEND:
         call.timeout_ms = 0; /* others are late before it */
         return rcm_send(comm, in, a->count, RCM_FLOAT32, root, TAG, &call, NULL);
@@ -312,6 +335,17 @@ static bool is_equal_so_far(const struct kind *kind, int k) {
     return true;
 }
 
+/* Of a scan only the ranks up to this one matter, and to rank 0 none. */
+static bool scan_is_right(const struct scene *scene, int rank, const struct action *a,
+                          const float *out, int k) {
+    const float own = a->what == SCAN ? (float)(rank + 1) : 0;
+    const float want = own + (float)(rank * (rank + 1) / 2);
+    for (size_t i = 0; i < a->count && (rank > 0 || a->what == SCAN); i++)
+        if (out[i] != want)
+            return false;
+    return rank == 0 || rank < scene->odd || is_equal_so_far(scene->kind, k);
+}
+
 /* A call that differs may be complete on this rank, but only if it did what it promises. */
 static bool action_is_right(const struct scene *scene, int rank, const struct action *a,
                             const float *out, int k) {
@@ -321,6 +355,8 @@ static bool action_is_right(const struct scene *scene, int rank, const struct ac
         sum += (float)(r + 1);
     if (a->what == SEND)
         return true;
+    if (a->what == SCAN || a->what == EXSCAN)
+        return scan_is_right(scene, rank, a, out, k);
     if (a->what == REDUCE || a->what == GATHER)
         return rank != who_of(scene, a->root) || is_equal_so_far(scene->kind, k);
     if (a->what != ALL_REDUCE && !from_root)

@@ -77,7 +77,7 @@ static rcm_status step_broadcast(struct workload *w, uint64_t i, size_t bytes) {
 
 /* ---- Blocks --------------------------------------------------------------------------------- */
 
-/* A collective that moves blocks of int64, or reduces to a root. */
+/* A collective that moves blocks of int64, or reduces to a root or the ranks after each. */
 struct blocks {
     enum rcm_collective collective;
     size_t count;
@@ -95,7 +95,14 @@ static size_t blocks_out(const struct workload *w, const struct blocks *b) {
                       b->collective == RCM_ALL_TO_ALL;
     if ((b->collective == RCM_REDUCE || b->collective == RCM_GATHER) && w->rank != b->root)
         return 0;
+    if (b->collective == RCM_EXSCAN && w->rank == 0)
+        return 0;
     return many ? (size_t)w->n * b->count : b->count;
+}
+
+/* Ranks 0..n-1 contribute to a sum of this rank: n. */
+static int blocks_contributors(const struct workload *w, const struct blocks *b) {
+    return b->collective == RCM_SCAN ? w->rank + 1 : b->collective == RCM_EXSCAN ? w->rank : w->n;
 }
 
 static int64_t blocks_value(const struct workload *w, const struct blocks *b, uint64_t i,
@@ -111,7 +118,7 @@ static int64_t blocks_value(const struct workload *w, const struct blocks *b, ui
     case RCM_ALL_TO_ALL:
         return value((int)(at / b->count), i, own + at % b->count);
     default:
-        for (int r = 0; r < w->n; r++)
+        for (int r = 0; r < blocks_contributors(w, b); r++)
             sum += value(r, i, b->collective == RCM_REDUCE_SCATTER ? own + at : at);
         return sum;
     }
@@ -131,6 +138,10 @@ static rcm_status blocks_call(struct workload *w, const struct blocks *b) {
         return rcm_all_gather(w->comm, in, out, b->count, RCM_INT64, &w->call, NULL);
     case RCM_REDUCE_SCATTER:
         return rcm_reduce_scatter(w->comm, in, out, b->count, RCM_INT64, RCM_SUM, &w->call, NULL);
+    case RCM_SCAN:
+        return rcm_scan(w->comm, in, out, b->count, RCM_INT64, RCM_SUM, &w->call, NULL);
+    case RCM_EXSCAN:
+        return rcm_exscan(w->comm, in, out, b->count, RCM_INT64, RCM_SUM, &w->call, NULL);
     default:
         return rcm_all_to_all(w->comm, in, out, b->count, RCM_INT64, &w->call, NULL);
     }
@@ -275,6 +286,8 @@ rcm_status workload_step(struct workload *w, uint64_t i, bool stop, bool *ret_st
     case 19:
     case 20:
     case 21:
+    case 22:
+    case 23:
         return step_blocks(w, i, (enum rcm_collective)(RCM_REDUCE + (int)what - 16),
                            size % 3 ? size : size % 300 + 1);
     default:

@@ -86,7 +86,10 @@ static uint64_t scramble(uint64_t x) {
 
 static struct play_element leaf(int rank, size_t i) {
     const uint64_t x = scramble(((uint64_t)rank << 40) + i + 1);
-    return (struct play_element){.sum = x, .tree = scramble(x + 7)};
+    return (struct play_element){.sum = x,
+                                 .tree = scramble(x + 7),
+                                 .scale = scramble(x + 13) | 1,
+                                 .shift = scramble(x + 17)};
 }
 
 static struct play_element poison(int rank, size_t i) {
@@ -95,7 +98,9 @@ static struct play_element poison(int rank, size_t i) {
 
 static struct play_element combine(struct play_element a, struct play_element b) {
     return (struct play_element){.sum = a.sum + b.sum,
-                                 .tree = scramble(a.tree * 5 + scramble(b.tree + 11))};
+                                 .tree = scramble(a.tree * 5 + scramble(b.tree + 11)),
+                                 .scale = a.scale * b.scale,
+                                 .shift = a.scale * b.shift + a.shift};
 }
 
 /* ---- Making ---------------------------------------------------------------------------------- */
@@ -261,7 +266,8 @@ static size_t in_count(const struct player *p, int r) {
 static size_t out_count(const struct player *p, int r) {
     const struct rcmi_plan *plan = p->ranks[r].plan;
     const bool at_root = plan->collective == RCM_REDUCE || plan->collective == RCM_GATHER;
-    return at_root && plan->root != r ? 0 : buffer_count(p, r, true);
+    const bool none = plan->collective == RCM_EXSCAN && r == 0;
+    return none || (at_root && plan->root != r) ? 0 : buffer_count(p, r, true);
 }
 
 /* In place, the smaller buffer is the rank's block of the larger one. */
@@ -566,17 +572,27 @@ const struct play_element *player_out(const struct player *p, int rank) {
     return p->ranks[rank].out;
 }
 
+/* The first n ranks' elements, in order. */
+static bool prefix_right(struct play_element out, size_t at, int n) {
+    struct play_element want = leaf(0, at);
+    for (int q = 1; q < n; q++)
+        want = combine(want, leaf(q, at));
+    return out.sum == want.sum && out.scale == want.scale && out.shift == want.shift;
+}
+
 static bool element_right(const struct player *p, int r, size_t i) {
     const struct play_element out = p->ranks[r].out[i];
     int rank;
     const size_t at = source_of(p, r, i, &rank);
     if (rank >= 0)
         return out.sum == leaf(rank, at).sum && out.tree == leaf(rank, at).tree;
+    const enum rcm_collective collective = p->ranks[r].plan->collective;
+    if (collective == RCM_SCAN || collective == RCM_EXSCAN)
+        return prefix_right(out, at, collective == RCM_SCAN ? r + 1 : r);
     uint64_t sum = 0;
     for (int q = 0; q < p->shape->nranks; q++)
         sum += leaf(q, at).sum;
-    const bool same =
-        p->ranks[r].plan->collective != RCM_ALL_REDUCE || out.tree == p->ranks[0].out[i].tree;
+    const bool same = collective != RCM_ALL_REDUCE || out.tree == p->ranks[0].out[i].tree;
     return out.sum == sum && same;
 }
 

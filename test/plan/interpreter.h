@@ -2,8 +2,9 @@
 /*
  * A second, independent reading of plans, for testing the verifier: plays the plans of all ranks in
  * one thread, on real vectors, one step of a random lane at a time. Shares no code with the
- * verifier or the executor but the partition rule. An element is a pair: the sum modulo 2^64 of
- * what went in, and a hash of the order in which it did.
+ * verifier or the executor but the partition rule. An element is the sum modulo 2^64 of what went
+ * in, a hash of how it was added up, and a map x -> scale * x + shift made of those of what went
+ * in, in order: that depends on the order alone.
  *
  * It is as unkind as the contract of plan.h allows: scratch is one slot long and the same memory in
  * every slice, nobody waits for other lanes between slices, a step marked stable may be sent from
@@ -17,6 +18,7 @@
 
 struct play_element {
     uint64_t sum, tree;
+    uint64_t scale, shift;
 };
 
 struct play_options {

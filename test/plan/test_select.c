@@ -64,6 +64,12 @@ static void test_select(void **state) {
         }
         if (p <= 8)
             assert_string_equal(selected(RCM_BARRIER, here, 0), "flat");
+        if (p > 6) {
+            assert_string_equal(selected(RCM_SCAN, here, 8), "recursive_doubling");
+            assert_string_equal(selected(RCM_EXSCAN, there, 8), "recursive_doubling");
+            assert_string_equal(selected(RCM_SCAN, here, large), "chain");
+            assert_string_equal(selected(RCM_EXSCAN, there, large), "chain");
+        }
     }
     assert_string_equal(selected(RCM_ALL_REDUCE, test_shape_one_host(&one, 33), large), "ring");
 }
@@ -150,6 +156,12 @@ static void test_formulas(void **state) {
         {RCM_BARRIER, "dissemination", 0, 3, 0},
         {RCM_BARRIER, "binomial", 5, 4, 0},
         {RCM_BARRIER, "flat", 0, 1, 0},
+        {RCM_SCAN, "chain", 0, 5, 1},
+        {RCM_SCAN, "chain", 5, 5, 0},
+        {RCM_SCAN, "recursive_doubling", 0, 2, 3},
+        {RCM_SCAN, "recursive_doubling", 2, 2, 2},
+        {RCM_SCAN, "recursive_doubling", 5, 2, 0},
+        {RCM_EXSCAN, "recursive_doubling", 4, 2, 1},
     };
     for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
         const struct rcmi_formula got =

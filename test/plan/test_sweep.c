@@ -79,16 +79,30 @@ static void test_supports(void **state) {
         enum rcm_collective collective;
         const char *name;
         bool several_hosts;
-    } want[] = {{RCM_ALL_REDUCE, "one_shot", false},  {RCM_ALL_REDUCE, "two_shot", false},
-                {RCM_ALL_REDUCE, "ring", true},       {RCM_ALL_REDUCE, "recursive_doubling", true},
-                {RCM_BROADCAST, "flat", false},       {RCM_BROADCAST, "binomial", true},
-                {RCM_BROADCAST, "chain", true},       {RCM_BARRIER, "flat", false},
-                {RCM_BARRIER, "dissemination", true}, {RCM_BARRIER, "binomial", true},
-                {RCM_ALL_REDUCE, "binomial", true},   {RCM_REDUCE, "direct", true},
-                {RCM_REDUCE, "binomial", true},       {RCM_SCATTER, "direct", true},
-                {RCM_GATHER, "direct", true},         {RCM_ALL_GATHER, "flat", false},
-                {RCM_ALL_GATHER, "ring", true},       {RCM_REDUCE_SCATTER, "direct", true},
-                {RCM_REDUCE_SCATTER, "ring", true},   {RCM_ALL_TO_ALL, "pairwise", true}};
+    } want[] = {{RCM_ALL_REDUCE, "one_shot", false},
+                {RCM_ALL_REDUCE, "two_shot", false},
+                {RCM_ALL_REDUCE, "ring", true},
+                {RCM_ALL_REDUCE, "recursive_doubling", true},
+                {RCM_BROADCAST, "flat", false},
+                {RCM_BROADCAST, "binomial", true},
+                {RCM_BROADCAST, "chain", true},
+                {RCM_BARRIER, "flat", false},
+                {RCM_BARRIER, "dissemination", true},
+                {RCM_BARRIER, "binomial", true},
+                {RCM_ALL_REDUCE, "binomial", true},
+                {RCM_REDUCE, "direct", true},
+                {RCM_REDUCE, "binomial", true},
+                {RCM_SCATTER, "direct", true},
+                {RCM_GATHER, "direct", true},
+                {RCM_ALL_GATHER, "flat", false},
+                {RCM_ALL_GATHER, "ring", true},
+                {RCM_REDUCE_SCATTER, "direct", true},
+                {RCM_REDUCE_SCATTER, "ring", true},
+                {RCM_ALL_TO_ALL, "pairwise", true},
+                {RCM_SCAN, "chain", true},
+                {RCM_SCAN, "recursive_doubling", true},
+                {RCM_EXSCAN, "chain", true},
+                {RCM_EXSCAN, "recursive_doubling", true}};
     for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
         const struct rcmi_algorithm *a = test_algorithm(want[i].collective, want[i].name);
         assert_true(a->supports(here));
@@ -111,6 +125,11 @@ static void test_many_ranks(void **state) {
     verify_root(test_algorithm(RCM_BARRIER, "dissemination"), test_shape_dealt(&s, p, 16), 0);
     verify_root(test_algorithm(RCM_ALL_REDUCE, "binomial"), test_shape_dealt(&s, p, 16), 0);
     verify_root(test_algorithm(RCM_BARRIER, "binomial"), test_shape_dealt(&s, p, 16), 0);
+    for (int i = 0; i < 2; i++) {
+        const enum rcm_collective scan = i ? RCM_EXSCAN : RCM_SCAN;
+        verify_root(test_algorithm(scan, "recursive_doubling"), test_shape_dealt(&s, p, 16), 0);
+        verify_root(test_algorithm(scan, "chain"), test_shape_dealt(&s, p, 16), 0);
+    }
 }
 
 int main(void) {

@@ -127,6 +127,35 @@ static void test_order_of_operands(void **state) {
     assert_true(exchanged > 25);
 }
 
+/* Of scans each sum counts, whatever its place: that of rank order is the only one. */
+static void test_rank_order(void **state) {
+    static const char *const names[] = {"chain", "recursive_doubling"};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const enum rcm_collective scan = i / 2 ? RCM_EXSCAN : RCM_SCAN;
+        const struct rcmi_shape *shape = test_shape_one_host(&space, 9);
+        struct rcmi_plan **plans = test_plans_emit(test_algorithm(scan, names[i % 2]), shape, 0);
+        int exchanged = 0;
+        for (int r = 0; r < 9; r++) {
+            for (uint32_t k = 0; k < plans[r]->nsteps; k++) {
+                struct rcmi_operand *srcs = &plans[r]->operands[plans[r]->steps[k].first_src];
+                if (plans[r]->steps[k].nsrcs < 2)
+                    continue;
+                const struct rcmi_operand first = srcs[0];
+                srcs[0] = srcs[1];
+                srcs[1] = first;
+                expect(shape, plans, &(struct rcmi_verify_options){.in_place = false},
+                       "does not add up chunk 0 in rank order");
+                srcs[1] = srcs[0];
+                srcs[0] = first;
+                exchanged++;
+            }
+        }
+        assert_true(exchanged >= 7);
+        test_plans_free(plans, 9);
+    }
+}
+
 /* ---- Hazards --------------------------------------------------------------------------------- */
 
 /* Right if IN and OUT are different memory; else lane 1 may overwrite what lane 0 still sends. */
@@ -672,6 +701,7 @@ int main(void) {
         cmocka_unit_test(test_deadlock),
         cmocka_unit_test(test_ring_needs_two_slots),
         cmocka_unit_test(test_order_of_operands),
+        cmocka_unit_test(test_rank_order),
         cmocka_unit_test(test_hazard),
         cmocka_unit_test(test_credits_are_no_order),
         cmocka_unit_test(test_stable_lie),

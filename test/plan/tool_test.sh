@@ -44,7 +44,7 @@ expect 0 "recursive_doubling" all_reduce --list
 expect 0 "two_shot             no" all_reduce --list --hosts 2,2
 
 # What is listed as able to run is verified, nothing else is.
-for collective in all_reduce broadcast barrier; do
+for collective in all_reduce broadcast barrier scan exscan; do
     for hosts in 1 6 3,1,2; do
         lines "$(count '^[a-z_0-9]* *yes' $collective --list --hosts $hosts)" \
             $collective --hosts $hosts --verify
@@ -61,6 +61,9 @@ lines 0 barrier -n 1 -a flat
 expect 0 "all_reduce ring ok" all_reduce -n 7 --verify
 expect 0 "every contribution is" all_reduce -n 7 -a two_shot --verify
 expect 0 "no rank leaves before all have entered" barrier -n 9 --verify
+expect 0 "contributions of the ranks before it, each once, in rank order" exscan -n 9 --verify
+lines 1 exscan -n 3 -a chain --rank 0
+expect 0 "recv chunk 0: from 1 -> out.0" exscan -n 3 -a chain --rank 2
 expect 0 "root 2, 1 chunk" broadcast --hosts i:0,1,0,1 --root 2 --verify
 
 expect 0 "subgraph cluster_3" all_reduce -n 4 -a two_shot --dot

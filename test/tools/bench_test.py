@@ -71,6 +71,7 @@ class Results(Bench):
         wanted = ['all_reduce'] * 5 + ['broadcast'] * 5 + ['barrier'] + ['reduce'] * 5
         sizes = 5 if ranks == 1 else 4  # from one element of each block on
         wanted += [name for name in PER_RANK for _ in range(sizes)]
+        wanted += ['scan'] * 5 + ['exscan'] * 5
         wanted += ['sendrecv'] * 5 if ranks > 1 else []
         self.assertEqual([r['collective'] for r in rows], wanted)
         for row in rows:

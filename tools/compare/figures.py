@@ -264,8 +264,8 @@ class Summary:
 MODES = ('same', 'fresh', 'burst', 'registered', 'asleep')
 ALONE = ('burst', 'registered')  # of libringcomm only
 COLLECTIVES = ('all_reduce', 'broadcast', 'barrier', 'sendrecv', 'reduce', 'scatter', 'gather',
-               'all_gather', 'reduce_scatter', 'all_to_all', 'scatter_v', 'gather_v', 'all_gather_v',
-               'reduce_scatter_v', 'all_to_all_v')
+               'all_gather', 'reduce_scatter', 'all_to_all', 'scan', 'exscan', 'scatter_v', 'gather_v',
+               'all_gather_v', 'reduce_scatter_v', 'all_to_all_v')
 USUAL = COLLECTIVES[:4]  # what is compared unless --collectives says more
 
 

@@ -245,6 +245,16 @@ extern "C" rcm_status rcm_all_to_all(rcm_comm *, const void *, void *, size_t, r
     return not_wrapped("all_to_all");
 }
 
+extern "C" rcm_status rcm_scan(rcm_comm *, const void *, void *, size_t, rcm_dtype, rcm_op,
+                               const struct rcm_call *, rcm_work **) {
+    return not_wrapped("scan");
+}
+
+extern "C" rcm_status rcm_exscan(rcm_comm *, const void *, void *, size_t, rcm_dtype, rcm_op,
+                                 const struct rcm_call *, rcm_work **) {
+    return not_wrapped("exscan");
+}
+
 extern "C" rcm_status rcm_scatter_v(rcm_comm *, const void *, const size_t *, const size_t *, void *,
                                     size_t, rcm_dtype, int, const struct rcm_call *, rcm_work **) {
     return not_wrapped("scatter_v");

@@ -304,6 +304,30 @@ rcm_status rcm_all_to_all_v(rcm_comm *comm, const void *send, const size_t *send
                       "MPI_Alltoallv");
 }
 
+rcm_status rcm_scan(rcm_comm *comm, const void *send, void *recv, size_t count, rcm_dtype dtype,
+                    rcm_op op, const struct rcm_call *call, rcm_work **ret_work) {
+    (void)comm;
+    (void)call;
+    rcm_status status = mpi_check(count, ret_work);
+    if (status != RCM_OK)
+        return status;
+    return mpi_status(MPI_Scan(send == recv ? MPI_IN_PLACE : send, recv, (int)count,
+                               mpi_type(dtype), mpi_op(op), MPI_COMM_WORLD),
+                      "MPI_Scan");
+}
+
+rcm_status rcm_exscan(rcm_comm *comm, const void *send, void *recv, size_t count, rcm_dtype dtype,
+                      rcm_op op, const struct rcm_call *call, rcm_work **ret_work) {
+    (void)comm;
+    (void)call;
+    rcm_status status = mpi_check(count, ret_work);
+    if (status != RCM_OK)
+        return status;
+    return mpi_status(MPI_Exscan(send == recv ? MPI_IN_PLACE : send, recv, (int)count,
+                                 mpi_type(dtype), mpi_op(op), MPI_COMM_WORLD),
+                      "MPI_Exscan");
+}
+
 rcm_status rcm_send(rcm_comm *comm, const void *buffer, size_t count, rcm_dtype dtype, int dst,
                     uint64_t tag, const struct rcm_call *call, rcm_work **ret_work) {
     (void)comm;

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Scan and exscan along the chain of ranks: each rank adds its own vector to what comes from the
+ * one before it, and passes the sum on, slice by slice.
+ *
+ *                rank 0       rank 1         rank 2           rank 3
+ *      sent          a -->      a+b -->      a+b+c -->
+ *      scan          a          a+b          a+b+c            a+b+c+d
+ *      exscan                   a            a+b              a+b+c
+ *
+ *      time ->   rank 0   s0 s1 s2 s3
+ *                rank 1      s0 s1 s2 s3              every link carries another slice
+ *                rank 2         s0 s1 s2 s3
+ *
+ * Unlike a ring's, the order is that of ranks and not of hosts: a rank stands behind those that its
+ * result holds. In place an exscan's result lies where the rank's own vector is until that was
+ * added, so what is received waits in scratch; the sum goes out first, for the next rank waits.
+ *
+ * Cost: p-1 messages in a row; each rank but the last sends the vector once. A vector of k slices
+ * needs the time of p-2+k of them. Good for large vectors on any hosts.
+ */
+#include "algorithm.h"
+
+static bool is_last(const struct rcmi_shape *shape, int rank) {
+    return rank == shape->nranks - 1;
+}
+
+static rcm_status scan_emit(const struct rcmi_shape *shape, int rank, int root,
+                            struct rcmi_plan **ret_plan) {
+    struct rcmi_builder *b;
+    rcm_status status = rcmi_plan_begin("chain", RCM_SCAN, shape, rank, root, 1, 1, &b);
+    if (status != RCM_OK)
+        return status;
+    const uint32_t next = is_last(shape, rank) ? RCMI_NO_CHANNEL : rcmi_to(b, 0, rank + 1, 0);
+    if (rank > 0) {
+        const struct rcmi_operand srcs[] = {rcmi_from(b, 0, rank - 1, 0), rcmi_in(0)};
+        rcmi_reduce(b, 0, 0, srcs, 2, rcmi_out(0), next);
+    } else {
+        if (next != RCMI_NO_CHANNEL)
+            rcmi_send(b, 0, 0, rcmi_in(0), next);
+        rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
+    }
+    return rcmi_plan_finish(b, ret_plan);
+}
+
+static void exscan_pass_on(struct rcmi_builder *b, int rank) {
+    const struct rcmi_operand srcs[] = {rcmi_scratch(0), rcmi_in(0)};
+    rcmi_recv(b, 0, 0, rcmi_from(b, 0, rank - 1, 0), rcmi_scratch(0));
+    rcmi_reduce(b, 0, 0, srcs, 2, rcmi_nowhere(), rcmi_to(b, 0, rank + 1, 0));
+    rcmi_copy_chunk(b, 0, 0, rcmi_scratch(0), rcmi_out(0));
+}
+
+static rcm_status exscan_emit(const struct rcmi_shape *shape, int rank, int root,
+                              struct rcmi_plan **ret_plan) {
+    struct rcmi_builder *b;
+    rcm_status status = rcmi_plan_begin("chain", RCM_EXSCAN, shape, rank, root, 1, 1, &b);
+    if (status != RCM_OK)
+        return status;
+    if (rank > 0 && !is_last(shape, rank))
+        exscan_pass_on(b, rank);
+    else if (rank > 0)
+        rcmi_recv(b, 0, 0, rcmi_from(b, 0, rank - 1, 0), rcmi_out(0));
+    else if (shape->nranks > 1)
+        rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, 1, 0));
+    return rcmi_plan_finish(b, ret_plan);
+}
+
+static struct rcmi_formula chain_scan_formula(const struct rcmi_shape *shape, int rank, int root) {
+    (void)root;
+    return (struct rcmi_formula){.rounds = (uint32_t)shape->nranks - 1,
+                                 .chunks_sent = !is_last(shape, rank)};
+}
+
+/* How often the chain goes from one host to another, for each host but the last. */
+static double leaves_per_host(const struct rcmi_shape *shape) {
+    int leaves = 0;
+    for (int r = 1; r < shape->nranks; r++)
+        leaves += shape->host_of[r] != shape->host_of[r - 1];
+    return shape->nhosts > 1 ? (double)leaves / (shape->nhosts - 1) : 0;
+}
+
+static double scan_cost(const struct rcmi_shape *shape, size_t bytes) {
+    return rcmi_cost_chain(shape, bytes, 4, leaves_per_host(shape));
+}
+
+static double exscan_cost(const struct rcmi_shape *shape, size_t bytes) {
+    return rcmi_cost_chain(shape, bytes, 7, leaves_per_host(shape));
+}
+
+#define DESCRIPTION "passes partial sums from rank to rank; for large vectors, any ranks and hosts"
+
+const struct rcmi_algorithm rcmi_chain_scan = {
+    .name = "chain",
+    .description = DESCRIPTION,
+    .collective = RCM_SCAN,
+    .supports = rcmi_supports_all,
+    .emit = scan_emit,
+    .formula = chain_scan_formula,
+    .cost_us = scan_cost,
+};
+
+const struct rcmi_algorithm rcmi_chain_exscan = {
+    .name = "chain",
+    .description = DESCRIPTION,
+    .collective = RCM_EXSCAN,
+    .supports = rcmi_supports_all,
+    .emit = exscan_emit,
+    .formula = chain_scan_formula,
+    .cost_us = exscan_cost,
+};
