@@ -561,6 +561,14 @@ RCM_CHECKED rcm_status rcm_exscan(rcm_comm *comm, const void *send, void *recv, 
                                   rcm_work **ret_work);
 
 /*
+ * inout[i] = in[i] op inout[i], i < count, on this rank alone: nothing is sent, no communicator is
+ * needed. By the code that collectives reduce with, so with the same bits. The buffers may not
+ * overlap. Any thread. Source: MPI_Reduce_local.
+ */
+RCM_CHECKED rcm_status rcm_reduce_local(const void *in, void *inout, size_t count, rcm_dtype dtype,
+                                        rcm_op op);
+
+/*
  * Blocks of unequal length. The functions below do the same as those of their name, but each block
  * has its own count, and a place of its own: with _v, at element displs[i] of its buffer (displs
  * NULL: one after the other), with _list, at send[i] or recv[i]. A call with _v on one rank and

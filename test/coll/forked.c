@@ -138,6 +138,7 @@ static bool opens(void) {
     X(rcm_all_to_all, refused(rcm_all_to_all(p->comm, in, out, 1, RCM_FLOAT32, NULL, &work)))      \
     X(rcm_gather, refused(rcm_gather(p->comm, in, out, 1, RCM_FLOAT32, 0, NULL, NULL)))            \
     X(rcm_reduce, refused(rcm_reduce(p->comm, in, out, 1, RCM_FLOAT32, RCM_SUM, 0, NULL, NULL)))   \
+    X(rcm_reduce_local, rcm_reduce_local(in, out, SMALL, RCM_FLOAT32, RCM_MAX) == RCM_OK)          \
     X(rcm_reduce_scatter,                                                                          \
       refused(rcm_reduce_scatter(p->comm, in, out, 1, RCM_FLOAT32, RCM_SUM, NULL, NULL)))          \
     X(rcm_scan, refused(rcm_scan(p->comm, in, out, 1, RCM_FLOAT32, RCM_SUM, NULL, NULL)))          \
