@@ -67,6 +67,7 @@ struct rcmi_collective {
     enum rcmi_counts counts;
     enum rcm_collective like;     /* the collective whose algorithms do it: itself or another one */
     bool apart;                   /* never in place */
+    bool drains; /* on each rank, starts when all that it issued before are complete */
     double bus_one, bus_per_rank; /* see struct rcm_collective_info */
 };
 

@@ -198,6 +198,7 @@ static rcm_status request_work(rcm_comm *comm, const struct rcmi_request *r, str
     work->collective = r->collective;
     work->parting = r->parting;
     work->blocks = r->blocks;
+    work->drains = rcmi_collective_at((int)r->collective)->drains;
     work->sequence = comm->sequence;
     if (!run)
         return rcmi_work_issue(comm, work, ret_work);

@@ -20,7 +20,7 @@ rcm_comm *rcmi_comm_new(void) {
         (void)rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a communicator");
         return NULL;
     }
-    comm->active_end = &comm->active;
+    rcmi_queue_init(&comm->queue);
     comm->submitted_end = &comm->submitted;
     atomic_flag_clear(&comm->driving);
     pthread_mutex_init(&comm->submit_lock, NULL);

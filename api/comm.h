@@ -11,6 +11,7 @@
  *   issue.c                    work.h        works as callers see them
  *   engine.c  leave.c  early.c engine.h      what a process has once for all its communicators
  *   drive.c                    drive.h       one thread at a time makes works go on
+ *   queue.c                    queue.h       ... collectives in issue order, boundedly many at once
  *   deadline.c                 deadline.h    ... until it is too late
  *   transfer.c                 transfer.h    ... sends and receives, by p2p/
  *   work.c                     work.h        an operation in flight
@@ -21,7 +22,7 @@
  * consensus (agreement/), plans and their executor (algorithms/).
  *
  * This file: the communicator itself. Which thread may touch what:
- *   - A communicator's executor, active works and point-to-point state belong to the *driver*: the
+ *   - A communicator's executor, start queue and point-to-point state belong to the *driver*: the
  *     thread that holds comm->driving. Callers that wait drive first; the loop thread only when
  *     no caller waits.
  *   - Issuing appends to comm->submitted under comm->submit_lock; the driver takes from there. A
@@ -40,6 +41,7 @@
 #include "failure.h"
 #include "fork.h"
 #include "plan.h"
+#include "queue.h"
 #include "ringcomm.h"
 #include "work.h"
 
@@ -83,7 +85,7 @@ struct rcm_comm {
     atomic_flag driving;
     struct rcmi_exec *exec;
     struct rcmi_plan_cache *plans;
-    struct rcm_work *active, **active_end;
+    struct rcmi_queue queue; /* its collectives that were taken over and are not complete */
     struct rcmi_p2p *p2p;
     struct rcmi_status_page *page;    /* in shared memory */
     struct rcmi_call_log *call_log;   /* has a lock of its own */

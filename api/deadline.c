@@ -90,9 +90,9 @@ static void comm_show(rcm_comm *comm) {
     if (transfer)
         transfer->shown = true;
     comm_show_transfer(comm, transfer);
-    if (comm->active) {
-        work_waits_for(comm->active, &wait);
-        const struct rcm_work *work = comm->active;
+    const struct rcm_work *work = comm->queue.first;
+    if (work) {
+        work_waits_for(work, &wait);
         rcmi_page_show(comm->page, work->sequence, work->bind.plan, &wait, work->moved_ns);
     }
 }
@@ -101,8 +101,8 @@ static void comm_show(rcm_comm *comm) {
 static void comm_describe_waits(rcm_comm *comm, struct rcmi_inquiry *inquiry) {
     struct rcmi_run_wait wait;
     inquiry->state = RCMI_INQUIRY_WAITS;
-    if (comm->active) { /* the oldest: later ones may wait for it */
-        if (work_waits_for(comm->active, &wait) >= 0)
+    if (comm->queue.first) { /* the oldest: later ones may wait for it */
+        if (work_waits_for(comm->queue.first, &wait) >= 0)
             inquiry_add(inquiry, wait.peer);
         else
             inquiry_add_host(comm, inquiry);
@@ -252,7 +252,7 @@ static bool work_starts(void *arg, struct rcm_work *work) {
 
 void rcmi_comm_start_clocks(rcm_comm *comm) {
     int64_t now = rcmi_now_ns();
-    for (struct rcm_work *work = comm->active; work; work = work->next)
+    for (struct rcm_work *work = comm->queue.first; work; work = work->next)
         (void)work_starts(&now, work);
     rcmi_transfers_each(comm, work_starts, &now);
 }
@@ -289,17 +289,26 @@ static void work_tell(rcm_comm *comm, struct rcm_work *work, int peer,
     }
 }
 
+/* One that has not started waits for what the first waits for, and goes on when that does. */
+static void collective_look(struct deadline_check *check, struct rcm_work *work) {
+    rcm_comm *comm = check->comm;
+    struct rcmi_run_wait wait;
+    if (!work->started) {
+        work_look(work, (uint64_t)comm->queue.first->moved_ns, check->now);
+        return;
+    }
+    const int peer = work_waits_for(work, &wait);
+    work_look(work, wait.step + (uint64_t)wait.bytes, check->now);
+    work_tell(comm, work, peer, check);
+}
+
 rcmi_deadline rcmi_comm_check_deadlines(rcm_comm *comm) {
     struct deadline_check check = {.comm = comm, .now = rcmi_now_ns(), .earliest = RCMI_NEVER};
-    for (struct rcm_work *work = comm->active; work; work = work->next) {
-        struct rcmi_run_wait wait;
-        const int peer = work_waits_for(work, &wait);
-        work_look(work, wait.step + (uint64_t)wait.bytes, check.now);
-        work_tell(comm, work, peer, &check);
-    }
+    for (struct rcm_work *work = comm->queue.first; work; work = work->next)
+        collective_look(&check, work);
     rcmi_transfers_each(comm, transfer_look, &check);
     comm_show(comm);
-    for (struct rcm_work *work = comm->active; work; work = work->next)
+    for (struct rcm_work *work = comm->queue.first; work; work = work->next)
         (void)work_check_deadline(&check, work);
     rcmi_transfers_each(comm, work_check_deadline, &check);
     return check.earliest;

@@ -26,7 +26,7 @@
 /* ---- Driving ------------------------------------------------------------------------------- */
 
 static void comm_show_oldest(rcm_comm *comm) {
-    const struct rcm_work *oldest = comm->active;
+    const struct rcm_work *oldest = comm->queue.first;
     rcmi_page_oldest(comm->page, oldest ? oldest->sequence : 0, oldest ? &oldest->bind : NULL);
 }
 
@@ -43,49 +43,53 @@ static void comm_finish(rcm_comm *comm, struct rcm_work *work, rcm_status status
 /* Ends everything with the communicator's error. */
 static void comm_cancel_all(rcm_comm *comm, rcm_status status) {
     /* First nothing touches the buffers any more, then the works are complete. */
-    for (struct rcm_work *work = comm->active; work; work = work->next) {
+    for (struct rcm_work *work = comm->queue.first; work; work = work->next) {
         if (work->run)
             rcmi_run_end(work->run);
         work->run = NULL;
     }
     rcmi_exec_close_channels(comm->exec);
-    while (comm->active) {
-        struct rcm_work *work = comm->active;
-        comm->active = work->next;
-        comm_finish(comm, work, status);
-    }
-    comm->active_end = &comm->active;
+    while (comm->queue.first)
+        comm_finish(comm, rcmi_queue_remove(&comm->queue, &comm->queue.first), status);
     rcmi_p2p_cancel(comm->p2p, status);
 }
 
-static void comm_activate(rcm_comm *comm, struct rcm_work *work) {
-    work->next = NULL;
-    *comm->active_end = work;
-    comm->active_end = &work->next;
-}
-
-static void comm_start(rcm_comm *comm, struct rcm_work *work) {
-    const rcm_status failed = atomic_load_explicit(&comm->failed, memory_order_acquire);
-    if (failed != RCM_OK) {
-        rcmi_work_complete(work, failed);
-        return;
-    }
-    if (work->kind != RCMI_WORK_COLLECTIVE) {
-        rcmi_transfer_start(comm, work);
-        return;
-    }
+/* Starts the first collective that waits. */
+static void comm_start_next(rcm_comm *comm, struct rcm_work *work) {
     rcm_status status = rcmi_run_start(comm->exec, &work->bind, &work->run);
     if (status == RCM_ERR_UNSUPPORTED) { /* the same on every rank: nothing was sent */
-        rcmi_work_complete(work, status);
+        comm_finish(comm, rcmi_queue_remove(&comm->queue, comm->queue.waiting), status);
         return;
     }
+    rcmi_queue_start(&comm->queue);
     if (status != RCM_OK)
         rcmi_comm_fail(comm, work);
-    const bool first = comm->active == NULL;
+}
+
+static void comm_start_queued(rcm_comm *comm) {
+    struct rcm_work *work;
+    /* Acquire pairs with the release in comm.c: the record is complete. */
+    while ((work = rcmi_queue_next(&comm->queue)) != NULL &&
+           atomic_load_explicit(&comm->failed, memory_order_acquire) == RCM_OK)
+        comm_start_next(comm, work);
+}
+
+static void comm_enqueue(rcm_comm *comm, struct rcm_work *work) {
     rcmi_page_called(comm->page, work->sequence, work->bind.collective);
-    comm_activate(comm, work);
-    if (first)
+    rcmi_queue_add(&comm->queue, work);
+    if (comm->queue.first == work)
         comm_show_oldest(comm);
+}
+
+/* Takes over a work: a collective to be started in its turn. */
+static void comm_accept(rcm_comm *comm, struct rcm_work *work) {
+    const rcm_status failed = atomic_load_explicit(&comm->failed, memory_order_acquire);
+    if (failed != RCM_OK)
+        rcmi_work_complete(work, failed);
+    else if (work->kind == RCMI_WORK_COLLECTIVE)
+        comm_enqueue(comm, work);
+    else
+        rcmi_transfer_start(comm, work);
 }
 
 /* Takes over what was issued, in order. */
@@ -101,9 +105,10 @@ static bool comm_absorb(rcm_comm *comm) {
     const bool any = work != NULL;
     while (work) {
         struct rcm_work *next = work->next;
-        comm_start(comm, work);
+        comm_accept(comm, work);
         work = next;
     }
+    comm_start_queued(comm);
     return any;
 }
 
@@ -147,18 +152,15 @@ static bool work_is_mismatched(rcm_comm *comm, struct rcm_work *work, rcm_status
 }
 
 static rcm_status comm_progress_collectives(rcm_comm *comm, bool *moved) {
-    struct rcm_work **at = &comm->active;
-    while (*at) {
+    struct rcm_work **at = &comm->queue.first;
+    while (at != comm->queue.waiting) {
         struct rcm_work *work = *at;
         bool stepped = false;
         rcm_status status = work->run ? rcmi_run_progress(work->run, &stepped) : RCM_AGAIN;
         if (stepped)
             *moved = true;
         if (status == RCM_OK) {
-            *at = work->next;
-            if (!*at)
-                comm->active_end = at;
-            comm_finish(comm, work, RCM_OK);
+            comm_finish(comm, rcmi_queue_remove(&comm->queue, at), RCM_OK);
             *moved = true;
         } else if (status == RCM_AGAIN || work_is_mismatched(comm, work, status)) {
             at = &work->next;
@@ -167,6 +169,7 @@ static rcm_status comm_progress_collectives(rcm_comm *comm, bool *moved) {
             return status;
         }
     }
+    comm_start_queued(comm);
     return RCM_OK;
 }
 
@@ -199,7 +202,7 @@ static bool visit_list(struct rcm_work *work, bool (*visit)(void *arg, struct rc
 bool rcmi_comm_visit(rcm_comm *comm, bool (*visit)(void *arg, struct rcm_work *work), void *arg) {
     if (!rcmi_comm_try_drive(comm))
         return false;
-    if (visit_list(comm->active, visit, arg))
+    if (visit_list(comm->queue.first, visit, arg))
         rcmi_transfers_each(comm, visit, arg);
     pthread_mutex_lock(&comm->submit_lock);
     (void)visit_list(comm->submitted, visit, arg);
@@ -433,14 +436,16 @@ void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work) {
     }
     comm_attend(comm, work);
     comm_absorb(comm); /* earlier calls' works start first */
-    comm_start(comm, work);
+    comm_accept(comm, work);
+    comm_start_queued(comm);
     comm_run_attended(comm, work);
 }
 
 void rcmi_comm_go_on(rcm_comm *comm, struct rcm_work *work, struct rcmi_run *run) {
     comm_attend(comm, work);
     work->run = run;
-    comm_activate(comm, work);
+    rcmi_queue_add(&comm->queue, work);
+    rcmi_queue_start(&comm->queue);
     comm_run_attended(comm, work);
 }
 

@@ -22,8 +22,9 @@
  *   Every rank of a communicator issues the same collectives in the same order with the same count,
  *   type, operator and root. Where two ranks differ, all get RCM_ERR_MISMATCH instead of wrong
  *   data, in that call or, where their part was complete, by their next call or rcm_destroy; the
- *   text names both calls, the origin is the same on all. Operations start in the order they were
- *   issued; several asynchronous ones may be in flight and complete in any order. Messages between
+ *   text names both calls, the origin is the same on all. Collectives start in the order they were
+ *   issued; several asynchronous ones may be in flight and complete in any order. Any number may be
+ *   issued: a bounded number runs at a time, the others wait for their turn. Messages between
  *   two ranks with the same tag arrive in the order they were sent; different tags are independent.
  *
  * BLOCKING AND ASYNCHRONOUS
@@ -500,7 +501,10 @@ RCM_CHECKED rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count,
                                      int root, const struct rcm_call *call, rcm_work **ret_work);
 
 /*
- * Returns on no rank before it was called on every rank.
+ * Returns on no rank before it was called on every rank. It drains the communicator's earlier
+ * collectives: it starts on a rank when all those that were issued there before it are complete, so
+ * when it is complete on any rank, they are on all ranks. Collectives issued after an asynchronous
+ * one do not start before it does. Sends and receives are not waited for.
  * Algorithms: dissemination (Hensgen, Finkel and Manber 1988), flat (one host).
  */
 RCM_CHECKED rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call,

@@ -34,6 +34,9 @@ struct rcm_work {
     struct rcm_comm *comm;          /* holds a reference; see rcmi_comm_enter */
     uint32_t fork_generation;
     struct rcm_work *next;
+    /* The driver's, of a collective in the start queue: it has left the part that waits; it starts
+     * only when all issued before it are complete. */
+    bool started, drains;
     rcmi_deadline deadline;
     int64_t timeout_ms;
     int64_t moved_ns; /* last progress seen, for the warning; 0: not looked at yet */

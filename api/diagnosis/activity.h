@@ -14,7 +14,7 @@
 enum rcmi_transfer_kind { RCMI_TRANSFER_NONE, RCMI_TRANSFER_SEND, RCMI_TRANSFER_RECV };
 
 struct rcmi_activity {
-    uint64_t called;   /* number of the collective begun last, 0 if none was */
+    uint64_t called;   /* number of the collective called last, 0 if none was */
     uint64_t sequence; /* number of the oldest unfinished collective, 0 if none runs */
     uint64_t count;    /* elements of that one; so are the next lines' */
     uint64_t done;     /* bytes of its result that are done, roughly */

@@ -32,7 +32,7 @@ struct rcmi_status_page {
     _Atomic int32_t pid, rank, size, local_size;
     _Atomic uint64_t job;
 
-    _Atomic uint64_t called;   /* number of the collective begun last */
+    _Atomic uint64_t called;   /* number of the collective called last */
     _Atomic uint64_t sequence; /* of the oldest unfinished one, 0: none */
     _Atomic uint64_t count;
     _Atomic int32_t called_as, collective, dtype, op, root;
@@ -72,7 +72,7 @@ struct rcmi_page_settings {
 };
 void rcmi_page_init(struct rcmi_status_page *page, const struct rcmi_members *members,
                     const struct rcmi_page_settings *settings);
-/* A collective begins. */
+/* A collective was called, and begins, or waits for its turn. */
 void rcmi_page_called(struct rcmi_status_page *page, uint64_t sequence,
                       enum rcm_collective collective);
 /* The oldest unfinished collective is now this one; 0, NULL: there is none. */

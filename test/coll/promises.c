@@ -129,6 +129,169 @@ static int check_timeout(rcm_comm *comm, void *arg) {
     return errors;
 }
 
+/* ---- Collectives start in order, boundedly many at once ---------------------------------------
+ */
+
+enum { FEW = 10, QUEUED = 1000 };
+
+static bool wait_all(rcm_work **works, int n, rcm_status expected) {
+    bool right = true;
+    for (int i = 0; i < n; i++) {
+        right = rcm_work_wait(works[i], -1) == expected && right;
+        rcm_work_free(works[i]);
+    }
+    return right;
+}
+
+static bool all_done(rcm_work *const *works, int n) {
+    int done = 0;
+    for (int i = 0; i < n; i++)
+        done += rcm_work_status(works[i]) == RCM_OK;
+    return done == n;
+}
+
+/* n sums of one element each for rank 0, which only receives: out[i] = the sum of all in[i]. */
+static bool issue_sums(rcm_comm *comm, const int32_t *in, int32_t *out, int n, rcm_work **works) {
+    bool issued = true;
+    for (int i = 0; i < n; i++)
+        issued = rcm_reduce(comm, &in[i], &out[i], 1, RCM_INT32, RCM_SUM, 0, NULL, &works[i]) ==
+                     RCM_OK &&
+                 issued;
+    return issued;
+}
+
+/* A broadcast of rank 0's, behind n sums for which rank 1 does not come yet. Is it complete on rank
+ * 0, which needs no other rank for it? */
+static bool passes_sums(rcm_comm *comm, int n, int *errors) {
+    const int me = rcm_rank(comm), ranks = rcm_size(comm);
+    int32_t *in = array(QUEUED * sizeof(*in)), *out = array(QUEUED * sizeof(*out));
+    rcm_work *works[QUEUED] = {NULL}, *broadcast = NULL;
+    char byte = 0;
+    bool passed = true;
+    for (int i = 0; i < n; i++)
+        in[i] = i + me;
+    CHECK(*errors, rcm_broadcast(comm, &byte, 1, RCM_UINT8, 0, NULL, NULL) == RCM_OK, "%s",
+          rcm_last_error()); /* opens the channel */
+    if (me == 1)
+        CHECK(*errors, rcm_recv(comm, &byte, 1, RCM_UINT8, 0, 5, NULL, NULL) == RCM_OK, "%s",
+              rcm_last_error());
+    CHECK(*errors,
+          issue_sums(comm, in, out, n, works) &&
+              rcm_broadcast(comm, &byte, 1, RCM_UINT8, 0, NULL, &broadcast) == RCM_OK,
+          "%s", rcm_last_error());
+    if (me == 0) {
+        passed = rcm_work_wait(broadcast, n == FEW ? 5000 : 300) == RCM_OK;
+        CHECK(*errors, rcm_send(comm, &byte, 1, RCM_UINT8, 1, 5, NULL, NULL) == RCM_OK, "%s",
+              rcm_last_error());
+    }
+    CHECK(*errors, wait_all(works, n, RCM_OK) && wait_all(&broadcast, 1, RCM_OK), "%s",
+          rcm_last_error());
+    for (int i = 0; i < n; i++)
+        CHECK(*errors, me != 0 || out[i] == i * ranks + ranks * (ranks - 1) / 2, "sum %d is %d", i,
+              out[i]);
+    free(in);
+    free(out);
+    return passed;
+}
+
+/* What waits for its turn is in use, and ends with its communicator, as what runs. */
+static int check_queue_ends(rcm_comm *comm) {
+    static int32_t in[QUEUED], out[QUEUED];
+    rcm_work *works[QUEUED + 1] = {NULL};
+    void *block = NULL;
+    int errors = 0;
+    CHECK(errors, rcm_mem_alloc(comm, 4, &block) == RCM_OK, "%s", rcm_last_error());
+    if (rcm_rank(comm) == 0) {
+        CHECK(errors,
+              issue_sums(comm, in, out, QUEUED, works) &&
+                  issue_sums(comm, block, block, 1, &works[QUEUED]),
+              "%s", rcm_last_error());
+        CHECK(errors, rcm_mem_free(comm, block) == RCM_ERR_INVALID,
+              "freed what waits for its turn");
+        CHECK(errors, rcm_abort(comm, "enough") == RCM_OK, "%s", rcm_last_error());
+        CHECK(errors, wait_all(works, QUEUED + 1, RCM_ERR_ABORTED), "not all are aborted");
+    } else {
+        CHECK(errors, rcm_recv(comm, in, 1, RCM_INT32, 0, 5, NULL, NULL) == RCM_ERR_ABORTED, "%s",
+              rcm_last_error());
+    }
+    return errors;
+}
+
+static int check_queue(rcm_comm *comm, void *arg) {
+    int errors = 0;
+    (void)arg;
+    CHECK(errors, passes_sums(comm, FEW, &errors), "a broadcast waits for %d sums", FEW);
+    const bool passed = passes_sums(comm, QUEUED, &errors);
+    CHECK(errors, rcm_rank(comm) != 0 || !passed, "%d collectives run at once", QUEUED + 1);
+    errors += check_queue_ends(comm);
+    (void)!rcm_destroy(comm);
+    return errors;
+}
+
+/* Large operations, small ones behind a barrier, and a receive that is none of its business. */
+static int drained(rcm_comm *comm, bool blocking) {
+    enum { LARGE = 20 };
+    const int peer = (rcm_rank(comm) + 1) % rcm_size(comm);
+    const int from = (rcm_rank(comm) + rcm_size(comm) - 1) % rcm_size(comm);
+    float *data = array(COUNT * sizeof(*data));
+    rcm_work *works[LARGE] = {NULL}, *recv = NULL, *barrier = NULL;
+    char in = 0, out = 0;
+    int errors = 0;
+    CHECK(errors, rcm_irecv(comm, &in, 1, RCM_UINT8, from, 5, &recv) == RCM_OK, "%s",
+          rcm_last_error());
+    for (int i = 0; i < LARGE; i++)
+        CHECK(errors,
+              rcm_all_reduce(comm, data, data, COUNT, RCM_FLOAT32, RCM_MAX, NULL, &works[i]) ==
+                  RCM_OK,
+              "%s", rcm_last_error());
+    CHECK(errors, rcm_barrier(comm, NULL, blocking ? NULL : &barrier) == RCM_OK, "%s",
+          rcm_last_error());
+    CHECK(errors, blocking || rcm_work_wait(barrier, -1) == RCM_OK, "%s", rcm_last_error());
+    CHECK(errors, all_done(works, LARGE), "rank %d left a barrier before what it drains was done",
+          rcm_rank(comm));
+    CHECK(errors,
+          rcm_send(comm, &out, 1, RCM_UINT8, peer, 5, NULL, NULL) == RCM_OK &&
+              wait_all(&recv, 1, RCM_OK) && wait_all(works, LARGE, RCM_OK),
+          "%s", rcm_last_error());
+    rcm_work_free(barrier);
+    free(data);
+    return errors;
+}
+
+/* Rank 0's broadcast needs no other rank, but stays behind a barrier that cannot start. */
+static int stays_behind(rcm_comm *comm) {
+    static int32_t in, out;
+    rcm_work *before = NULL, *barrier = NULL, *broadcast = NULL;
+    char byte = 0;
+    int errors = 0;
+    CHECK(errors, rcm_broadcast(comm, &byte, 1, RCM_UINT8, 0, NULL, NULL) == RCM_OK, "%s",
+          rcm_last_error()); /* opens the channel */
+    if (rcm_rank(comm) == 1)
+        CHECK(errors, rcm_recv(comm, &byte, 1, RCM_UINT8, 0, 6, NULL, NULL) == RCM_OK, "%s",
+              rcm_last_error());
+    CHECK(errors,
+          issue_sums(comm, &in, &out, 1, &before) && rcm_barrier(comm, NULL, &barrier) == RCM_OK &&
+              rcm_broadcast(comm, &byte, 1, RCM_UINT8, 0, NULL, &broadcast) == RCM_OK,
+          "%s", rcm_last_error());
+    if (rcm_rank(comm) == 0) {
+        CHECK(errors, rcm_work_wait(broadcast, 200) == RCM_PENDING, "it overtook a barrier");
+        CHECK(errors, rcm_send(comm, &byte, 1, RCM_UINT8, 1, 6, NULL, NULL) == RCM_OK, "%s",
+              rcm_last_error());
+    }
+    CHECK(errors,
+          wait_all(&broadcast, 1, RCM_OK) && wait_all(&barrier, 1, RCM_OK) &&
+              wait_all(&before, 1, RCM_OK),
+          "%s", rcm_last_error());
+    return errors;
+}
+
+static int check_drains(rcm_comm *comm, void *arg) {
+    (void)arg;
+    int errors = drained(comm, true) + drained(comm, false) + stays_behind(comm);
+    CHECK(errors, rcm_destroy(comm) == RCM_OK, "%s", rcm_last_error());
+    return errors;
+}
+
 /* ---- Several threads ------------------------------------------------------------------------- */
 
 static void *wait_for(void *work) {
@@ -474,6 +637,8 @@ static const struct kase {
     {"counts", check_counts, 1, false, 4000, NULL, NULL},
     {"roots", check_roots, 1, false, 4000, NULL, NULL},
     {"timeout", check_timeout, 1, false, 60000, "RINGCOMM_SPIN_US", "2000"},
+    {"queue", check_queue, 1, false, 60000, NULL, NULL},
+    {"drains", check_drains, 1, false, 60000, NULL, NULL},
     {"prepare", check_prepare, 15, true, 8000, "RINGCOMM_SPIN_US", "0"},
     {"stall", check_stall, 1, false, 60000, "RINGCOMM_SPIN_US", "0"},
     {"leave", check_leave, 40, true, 8000, NULL, NULL},

@@ -62,6 +62,23 @@ static rcm_status play_absent_async(rcm_comm *comm, int rank, const struct rcm_c
     return status;
 }
 
+/* The same for one that has not started: too many before it have not ended. */
+static rcm_status play_absent_queued(rcm_comm *comm, int rank, const struct rcm_call *call) {
+    enum { QUEUED = 200 };
+    static float data[RANKS];
+    rcm_work *works[QUEUED] = {NULL};
+    rcm_status status = RCM_OK;
+    if (rank == 1)
+        return stay_away(comm);
+    for (int i = 0; i < QUEUED && status == RCM_OK; i++)
+        status = rcm_all_reduce(comm, &data[rank], &data[rank], 1, RCM_FLOAT32, RCM_SUM,
+                                i == QUEUED - 1 ? call : NULL, &works[i]);
+    status = status == RCM_OK ? rcm_work_wait(works[QUEUED - 1], -1) : status;
+    for (int i = 0; i < QUEUED; i++)
+        rcm_work_free(works[i]);
+    return status;
+}
+
 /* Each waits for the next one. */
 static rcm_status play_circle(rcm_comm *comm, int rank, const struct rcm_call *call) {
     return recv_from(comm, (rank + 1) % RANKS, call);
@@ -80,6 +97,7 @@ static const struct scene scenes[] = {
     {"chain", 3, play_chain, "in no operation"},
     {"absent", 2, play_absent, "in no operation"},
     {"absent, asynchronous", 1, play_absent_async, "in no operation"},
+    {"absent, queued", 1, play_absent_queued, "all_reduce number 201"},
     {"circle", -1, play_circle, "wait for each other"},
     {"pair", -1, play_pair, "rank"},
 };

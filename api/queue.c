@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The start queue: see queue.h. */
+#include "queue.h"
+#include "work.h"
+
+void rcmi_queue_init(struct rcmi_queue *queue) {
+    *queue = (struct rcmi_queue){.waiting = &queue->first, .end = &queue->first};
+}
+
+void rcmi_queue_add(struct rcmi_queue *queue, struct rcm_work *work) {
+    work->next = NULL;
+    *queue->end = work;
+    queue->end = &work->next;
+}
+
+struct rcm_work *rcmi_queue_next(const struct rcmi_queue *queue) {
+    struct rcm_work *work = *queue->waiting;
+    if (!work || queue->running == RCMI_RUNNING_MAX || (work->drains && work != queue->first))
+        return NULL;
+    return work;
+}
+
+void rcmi_queue_start(struct rcmi_queue *queue) {
+    struct rcm_work *work = *queue->waiting;
+    work->started = true;
+    queue->waiting = &work->next;
+    queue->running++;
+}
+
+struct rcm_work *rcmi_queue_remove(struct rcmi_queue *queue, struct rcm_work **at) {
+    struct rcm_work *work = *at;
+    *at = work->next;
+    if (queue->waiting == &work->next)
+        queue->waiting = at;
+    if (queue->end == &work->next)
+        queue->end = at;
+    if (work->started)
+        queue->running--;
+    return work;
+}
