@@ -30,7 +30,7 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
 
 /* Of what must be equal on all ranks. */
 static uint64_t request_hash(const struct rcmi_request *r, const struct rcmi_plan *plan) {
-    uint64_t hash = mix(plan->name_hash, (uint64_t)r->collective << 1 | r->parting);
+    uint64_t hash = mix(plan->name_hash, (uint64_t)r->collective << 2 | r->barrier);
     hash = mix(hash, (uint64_t)r->dtype << 32 | (uint64_t)r->op);
     hash = mix(hash, r->blocks ? r->counts_hash : r->count);
     return mix(hash, (uint64_t)r->root);
@@ -49,7 +49,8 @@ static uint64_t comm_record_call(rcm_comm *comm, uint64_t hash) {
 static inline const struct rcmi_called *request_again(const rcm_comm *comm,
                                                       const struct rcmi_request *r) {
     const struct rcmi_called *called = &comm->called[r->collective];
-    const bool usual = !r->parting && !r->blocks && !(r->call && r->call->algorithm);
+    const bool usual =
+        r->barrier == RCMI_BARRIER_PLAIN && !r->blocks && !(r->call && r->call->algorithm);
     const bool same = called->count == r->count && called->dtype == r->dtype &&
                       called->op == r->op && called->root == r->root;
     return usual && same && called->plan ? called : NULL;
@@ -108,7 +109,7 @@ static rcm_status request_resolve(rcm_comm *comm, const struct rcmi_request *r,
                              .op = r->op,
                              .root = r->root,
                              .hash = request_hash(r, plan)};
-    if (!r->parting && !r->blocks && !(r->call && r->call->algorithm))
+    if (r->barrier == RCMI_BARRIER_PLAIN && !r->blocks && !(r->call && r->call->algorithm))
         comm->called[r->collective] = *ret_called;
     return RCM_OK;
 }
@@ -196,7 +197,7 @@ static rcm_status collective_now(rcm_comm *comm, uint64_t sequence, const struct
 static rcm_status request_work(rcm_comm *comm, const struct rcmi_request *r, struct rcm_work *work,
                                struct rcmi_run *run, rcm_work **ret_work) {
     work->collective = r->collective;
-    work->parting = r->parting;
+    work->barrier = r->barrier;
     work->blocks = r->blocks;
     work->drains = rcmi_collective_at((int)r->collective)->drains;
     work->sequence = comm->sequence;
@@ -226,7 +227,7 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
     }
     struct rcmi_bind bind;
     request_bind(comm, r, called, &bind);
-    const struct rcmi_call_entry entry = {comm->sequence, r->parting, &bind};
+    const struct rcmi_call_entry entry = {comm->sequence, r->barrier, &bind};
     rcmi_call_log_add(comm->call_log, &entry);
     if (blocking && collective_now(comm, comm->sequence, &bind, &run) == RCM_OK) {
         if (r->blocks)
@@ -298,11 +299,33 @@ rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call, rcm_work **r
     return request_issue(comm, &request, request_again(comm, &request), ret_work);
 }
 
-rcm_status rcmi_barrier_parting(rcm_comm *comm) {
-    struct rcmi_request request = {
-        .collective = RCM_BARRIER, .dtype = RCM_UINT8, .op = RCM_SUM, .parting = true};
+/* One that is not plain. */
+static rcm_status barrier_issue(rcm_comm *comm, enum rcmi_barrier barrier,
+                                const struct rcm_call *call, rcm_work **ret_work) {
+    struct rcmi_request request = {.collective = RCM_BARRIER,
+                                   .dtype = RCM_UINT8,
+                                   .op = RCM_SUM,
+                                   .call = call,
+                                   .barrier = barrier};
+    return request_issue(comm, &request, NULL, ret_work);
+}
+
+rcm_status rcm_monitored_barrier(rcm_comm *comm, uint32_t flags, const struct rcm_call *call,
+                                 rcm_work **ret_work) {
+    const bool first = flags & RCM_FIRST_MISSING;
     rcm_status status = rcmi_comm_usable(comm);
-    return status == RCM_OK ? request_issue(comm, &request, NULL, NULL) : status;
+    if (status == RCM_OK && flags & ~RCM_FIRST_MISSING)
+        status = rcmi_fail(RCM_ERR_INVALID, 0,
+                           "flags is 0x%x, no flag but RCM_FIRST_MISSING is known", flags);
+    if (status != RCM_OK)
+        return status;
+    return barrier_issue(comm, first ? RCMI_BARRIER_MONITORED_FIRST : RCMI_BARRIER_MONITORED, call,
+                         ret_work);
+}
+
+rcm_status rcmi_barrier_parting(rcm_comm *comm) {
+    const rcm_status status = rcmi_comm_usable(comm);
+    return status == RCM_OK ? barrier_issue(comm, RCMI_BARRIER_PARTING, NULL, NULL) : status;
 }
 
 rcm_status rcmi_uneven_call(rcm_comm *comm, struct rcmi_request *request,

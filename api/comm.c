@@ -38,6 +38,7 @@ void rcmi_comm_unref(rcm_comm *comm) {
         return;
     pthread_mutex_destroy(&comm->submit_lock);
     pthread_mutex_destroy(&comm->error_lock);
+    free(comm->missing);
     free(comm);
 }
 
@@ -58,12 +59,23 @@ rcm_status rcmi_comm_why_not(const rcm_comm *comm) {
     return rcmi_comm_failure(comm);
 }
 
+/* Under error_lock. Without memory the text alone has to do. */
+static void comm_keep_missing(rcm_comm *comm, const struct rcmi_rank_set *missing) {
+    if (!missing || missing->nranks != (uint32_t)comm->size)
+        return;
+    comm->missing = malloc(sizeof(*comm->missing));
+    if (comm->missing)
+        *comm->missing = *missing;
+}
+
 /* The first record wins. Wakes all threads, tells every linked rank. */
-static void comm_record(rcm_comm *comm, const struct rcm_error *error) {
+static void comm_record(rcm_comm *comm, const struct rcm_error *error,
+                        const struct rcmi_rank_set *missing) {
     pthread_mutex_lock(&comm->error_lock);
     const bool first = atomic_load_explicit(&comm->failed, memory_order_relaxed) == RCM_OK;
     if (first) {
         comm->error = *error;
+        comm_keep_missing(comm, missing);
         atomic_store_explicit(&comm->failed, error->status, memory_order_release);
     }
     pthread_mutex_unlock(&comm->error_lock);
@@ -74,8 +86,8 @@ static void comm_record(rcm_comm *comm, const struct rcm_error *error) {
     rcmi_log(error->status == RCM_ERR_ABORTED ? RCMI_LOG_INFO : RCMI_LOG_ERROR, "%s: %s",
              rcm_status_name(error->status), error->text);
     struct rcmi_failure failure;
-    rcmi_failure_encode(comm->epoch, error, &failure);
-    rcmi_node_send_linked(comm->engine->node, &failure, sizeof(failure));
+    rcmi_failure_encode(comm->epoch, error, comm->missing, &failure);
+    rcmi_node_send_linked(comm->engine->node, &failure, rcmi_failure_bytes(&failure));
     rcmi_node_ring(comm->engine->node);
     rcmi_node_farewell_look(comm->engine->node);
     rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
@@ -126,13 +138,14 @@ static void comm_make_error(const rcm_comm *comm, const struct rcm_work *work,
 void rcmi_comm_fail(rcm_comm *comm, const struct rcm_work *work) {
     struct rcm_error error;
     comm_make_error(comm, work, &error);
-    comm_record(comm, &error);
+    comm_record(comm, &error, NULL);
 }
 
-void rcmi_comm_propose(rcm_comm *comm, const struct rcm_work *work, int weight) {
+void rcmi_comm_propose(rcm_comm *comm, const struct rcm_work *work,
+                       const struct rcmi_rank_set *missing, int weight) {
     struct rcm_error error;
     comm_make_error(comm, work, &error);
-    rcmi_proposals_add(comm->proposals, &error, weight);
+    rcmi_proposals_add(comm->proposals, &error, missing, weight);
 }
 
 bool rcmi_comm_tell_failure(const rcm_comm *comm, int rank) {
@@ -140,8 +153,9 @@ bool rcmi_comm_tell_failure(const rcm_comm *comm, int rank) {
     struct rcmi_failure failure;
     if (rcm_comm_error(comm, &error) == RCM_OK)
         return false;
-    rcmi_failure_encode(comm->epoch, &error, &failure);
-    (void)rcmi_node_send(comm->engine->node, comm->world_rank[rank], &failure, sizeof(failure));
+    rcmi_failure_encode(comm->epoch, &error, comm->missing, &failure); /* final, like the error */
+    (void)rcmi_node_send(comm->engine->node, comm->world_rank[rank], &failure,
+                         rcmi_failure_bytes(&failure));
     return true;
 }
 
@@ -162,9 +176,10 @@ rcm_status rcmi_comm_own(const rcm_comm *comm, struct rcmi_engine **ret_engine) 
     return RCM_OK;
 }
 
-void rcmi_comm_fail_remote(rcm_comm *comm, const struct rcm_error *error) {
+void rcmi_comm_fail_remote(rcm_comm *comm, const struct rcm_error *error,
+                           const struct rcmi_rank_set *missing) {
     rcmi_diagnosis_flush(comm->diagnosis, error);
-    comm_record(comm, error);
+    comm_record(comm, error, missing);
 }
 
 static const struct rcmi_sized sized_error = {"ret_error", "RCM_ERROR_INIT", RCMI_ERROR_SIZE_0,
@@ -186,6 +201,33 @@ rcm_status rcm_comm_error(const rcm_comm *comm, struct rcm_error *ret_error) {
     return status;
 }
 
+static size_t missing_list(const struct rcmi_rank_set *missing, int *ret_ranks, size_t cap) {
+    size_t n = 0;
+    for (uint32_t r = 0; missing && r < missing->nranks; r++) {
+        if (!rcmi_rank_set_has(missing, r))
+            continue;
+        if (n < cap)
+            ret_ranks[n] = (int)r;
+        n++;
+    }
+    return n;
+}
+
+rcm_status rcm_comm_missing(const rcm_comm *comm, int *ret_ranks, size_t cap, size_t *ret_count) {
+    struct rcmi_engine *engine;
+    const rcm_status status = rcmi_comm_own(comm, &engine);
+    if (status != RCM_OK)
+        return status;
+    if (!ret_count || (cap > 0 && !ret_ranks))
+        return rcmi_fail(RCM_ERR_INVALID, 0,
+                         ret_count ? "ret_ranks is NULL and cap is %zu" : "ret_count is NULL", cap);
+    rcm_comm *writable = (rcm_comm *)comm; /* only its lock */
+    pthread_mutex_lock(&writable->error_lock);
+    *ret_count = missing_list(comm->missing, ret_ranks, cap);
+    pthread_mutex_unlock(&writable->error_lock);
+    return RCM_OK;
+}
+
 rcm_status rcm_abort(rcm_comm *comm, const char *reason) {
     struct rcm_error error = RCM_ERROR_INIT;
     if (!comm)
@@ -196,7 +238,7 @@ rcm_status rcm_abort(rcm_comm *comm, const char *reason) {
     error.origin = comm->rank;
     snprintf(error.text, sizeof(error.text), "rank %d aborted%s%.400s", comm->rank,
              reason ? ": " : "", reason ? reason : "");
-    comm_record(comm, &error);
+    comm_record(comm, &error, NULL);
     return RCM_OK;
 }
 

@@ -129,6 +129,7 @@ struct rcm_comm {
     _Atomic int failed; /* rcm_status; set after error was written, release/acquire */
     pthread_mutex_t error_lock;
     struct rcm_error error;
+    struct rcmi_rank_set *missing; /* from a monitored barrier by which it failed; NULL: by none */
 };
 
 /* ---- comm.c */

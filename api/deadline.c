@@ -181,12 +181,27 @@ static bool work_inquire(struct deadline_check *check, struct rcm_work *work,
     rcmi_deadline until;
     comm_describe_waits(comm, &own);
     comm_describe_activity(comm, &own);
-    const struct rcmi_late late = {work, work->deadline, headline, &own};
+    const bool monitored = reason == RCMI_INQUIRY_LATE && rcmi_barrier_is_monitored(work->barrier);
+    const struct rcmi_late late = {.work = work,
+                                   .deadline = work->deadline,
+                                   .headline = headline,
+                                   .own = &own,
+                                   .barrier = monitored ? work->sequence : 0,
+                                   .first_only = work->barrier == RCMI_BARRIER_MONITORED_FIRST};
     if (rcmi_diagnosis_find(comm->diagnosis, &late, check->now, &until, ret_verdict) != RCM_AGAIN)
         return true;
     if (until < check->earliest)
         check->earliest = until;
     return false;
+}
+
+/* Of a monitored barrier a finding without the list is worth the least, whatever was seen. */
+static int verdict_weight(const struct rcm_work *work, const struct rcmi_verdict *verdict) {
+    if (rcmi_barrier_is_monitored(work->barrier) && verdict->missing.nranks == 0)
+        return RCMI_PROPOSAL_LATE;
+    return verdict->seen        ? RCMI_PROPOSAL_SEEN
+           : verdict->asked_all ? RCMI_PROPOSAL_ASKED_ALL
+                                : RCMI_PROPOSAL_LATE;
 }
 
 /* Finds the origin, and proposes it; then waits until a cause is agreed on. */
@@ -205,10 +220,7 @@ static void work_is_late(struct deadline_check *check, struct rcm_work *work) {
     if (!work_inquire(check, work, RCMI_INQUIRY_LATE, headline, &verdict))
         return;
     rcmi_fail_origin(RCM_ERR_TIMEOUT, verdict.origin, "%s: %s", headline, verdict.text);
-    rcmi_comm_propose(check->comm, work,
-                      verdict.seen        ? RCMI_PROPOSAL_SEEN
-                      : verdict.asked_all ? RCMI_PROPOSAL_ASKED_ALL
-                                          : RCMI_PROPOSAL_LATE);
+    rcmi_comm_propose(check->comm, work, &verdict.missing, verdict_weight(work, &verdict));
 }
 
 /* Nothing has moved for a while, and the deadline is far. */
@@ -281,7 +293,7 @@ static void work_tell(rcm_comm *comm, struct rcm_work *work, int peer,
     if (work->told == to)
         return;
     if (check->now - work->moved_ns > TELL_AFTER_NS) {
-        const struct rcmi_call_entry entry = {work->sequence, work->parting, &work->bind};
+        const struct rcmi_call_entry entry = {work->sequence, work->barrier, &work->bind};
         rcmi_call_log_tell(comm->call_log, &entry, peer);
         work->told = to;
     } else if (work->moved_ns + TELL_AFTER_NS < check->earliest) {

@@ -138,7 +138,7 @@ static bool work_is_mismatched(rcm_comm *comm, struct rcm_work *work, rcm_status
     rcmi_comm_own_origin(comm);
     if (rcmi_run_counts_differ(work->run)) { /* what there is to say is known */
         if (!rcmi_proposals_are_open(comm->proposals))
-            rcmi_comm_propose(comm, work, RCMI_PROPOSAL_MISMATCH);
+            rcmi_comm_propose(comm, work, NULL, RCMI_PROPOSAL_MISMATCH);
         return true;
     }
     if (work->call_log_looked_ns == 0) {
@@ -147,7 +147,7 @@ static bool work_is_mismatched(rcm_comm *comm, struct rcm_work *work, rcm_status
         rcmi_call_log_tell_history(comm->call_log, rcmi_last_error()->origin);
     }
     if (work_heard_no_call_log(work) && !rcmi_proposals_are_open(comm->proposals))
-        rcmi_comm_propose(comm, work, RCMI_PROPOSAL_MISMATCH);
+        rcmi_comm_propose(comm, work, NULL, RCMI_PROPOSAL_MISMATCH);
     return true;
 }
 

@@ -201,7 +201,7 @@ static void engine_fail_remote(struct rcmi_engine *engine, int peer,
         if (error->origin < -1 || error->origin >= comm->size)
             error->origin = -1;
         if (failure->kind == RCMI_FAILURE_RECORD)
-            rcmi_comm_fail_remote(comm, error);
+            rcmi_comm_fail_remote(comm, error, &failure->missing);
         for (int r = 0; r < comm->size && failure->kind != RCMI_FAILURE_RECORD; r++)
             if (comm->world_rank[r] == peer)
                 rcmi_proposals_hear(comm->proposals, r, failure, error);
@@ -373,8 +373,8 @@ void rcmi_engine_revoke(struct rcmi_engine *engine, uint32_t epoch, int origin) 
     error.origin = origin;
     error.sys_errno = cause->sys_errno;
     snprintf(error.text, sizeof(error.text), "%s", cause->text);
-    rcmi_failure_encode(epoch, &error, &failure);
-    rcmi_node_send_linked(engine->node, &failure, sizeof(failure));
+    rcmi_failure_encode(epoch, &error, NULL, &failure);
+    rcmi_node_send_linked(engine->node, &failure, rcmi_failure_bytes(&failure));
 }
 
 void rcmi_engine_remove(struct rcmi_engine *engine, rcm_comm *comm) {

@@ -7,6 +7,7 @@
 #define RCMI_FAILURE_H
 
 #include <stdbool.h>
+#include "rank_set.h"
 #include "ringcomm.h"
 
 struct rcmi_engine;
@@ -14,17 +15,20 @@ struct rcmi_engine;
 /* Makes comm fail with the thread's error (or joins an earlier failure); tells all linked ranks.
  * work: in which operation, NULL if in none. Any thread. */
 void rcmi_comm_fail(struct rcm_comm *comm, const struct rcm_work *work);
-/* Proposes that comm fails with the thread's error, a timeout or a mismatch, in this work; weight:
- * enum rcmi_proposal_weight. Any thread. */
-void rcmi_comm_propose(struct rcm_comm *comm, const struct rcm_work *work, int weight);
+/* Proposes that comm fails with the thread's error, a timeout or a mismatch, in this work; missing:
+ * from a monitored barrier, NULL if it is none; weight: enum rcmi_proposal_weight. Any thread. */
+void rcmi_comm_propose(struct rcm_comm *comm, const struct rcm_work *work,
+                       const struct rcmi_rank_set *missing, int weight);
 /* Makes the origin in the thread's error, if it is a rank of the world, one of this communicator.
  */
 void rcmi_comm_own_origin(const struct rcm_comm *comm);
 /* How a call ends that could not begin, with the thread's error. A wrong argument is the caller's
  * matter; after anything else this rank is missing from what the others do, and comm fails. */
 rcm_status rcmi_comm_decline(struct rcm_comm *comm, rcm_status status);
-/* A record that came from another rank. */
-void rcmi_comm_fail_remote(struct rcm_comm *comm, const struct rcm_error *error);
+/* A record that came from another rank, or was agreed on. A set that is not of comm's ranks is
+ * left out. */
+void rcmi_comm_fail_remote(struct rcm_comm *comm, const struct rcm_error *error,
+                           const struct rcmi_rank_set *missing);
 /* If comm has failed, sends the record to rank, which may not have it yet; else false. */
 bool rcmi_comm_tell_failure(const struct rcm_comm *comm, int rank);
 /* Sets the thread's error from comm's record and returns its status. */

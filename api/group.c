@@ -131,12 +131,13 @@ static bool hook_silent(void *arg, int rank) {
     return rcmi_diagnosis_is_silent(comm->diagnosis, rank);
 }
 
-static void hook_agreed(void *arg, const struct rcm_error *error) {
-    rcmi_comm_fail_remote(arg, error);
+static void hook_agreed(void *arg, const struct rcm_error *error,
+                        const struct rcmi_rank_set *missing) {
+    rcmi_comm_fail_remote(arg, error, missing);
 }
 
 static void hook_mismatch(void *arg) {
-    rcmi_comm_propose(arg, NULL, RCMI_PROPOSAL_MISMATCH);
+    rcmi_comm_propose(arg, NULL, NULL, RCMI_PROPOSAL_MISMATCH);
 }
 
 /* What finds out why operations do not finish, and agrees on it. */

@@ -7,6 +7,7 @@
 #ifndef RCMI_REQUEST_H
 #define RCMI_REQUEST_H
 
+#include "diagnosis_wire.h"
 #include "error.h"
 #include "exec.h"
 #include "ringcomm.h"
@@ -27,7 +28,7 @@ struct rcmi_request {
     const struct rcm_call *call;
     int root;
     rcm_op op;
-    bool parting; /* the barrier of rcm_destroy */
+    enum rcmi_barrier barrier;
 };
 
 /* count elements in each of `blocks` blocks. */

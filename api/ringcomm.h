@@ -408,6 +408,12 @@ struct rcm_error {
     { .size = sizeof(struct rcm_error) }
 /* Copies the record; returns its status. Any thread, any time before rcm_destroy. */
 rcm_status rcm_comm_error(const rcm_comm *comm, struct rcm_error *ret_error);
+/* The ranks that were missing from the rcm_monitored_barrier by whose timeout comm failed, the same
+ * on all ranks: writes the first cap of them to ret_ranks, in ascending order, and how many there
+ * are to *ret_count, 0 if comm has not failed by one. ret_ranks may be NULL if cap is 0. Any
+ * thread, any time before rcm_destroy. */
+RCM_CHECKED rcm_status rcm_comm_missing(const rcm_comm *comm, int *ret_ranks, size_t cap,
+                                        size_t *ret_count);
 
 /*
  * Runs fn(rank, arg) in nranks (at most 4096) new local processes (fork), with the environment set
@@ -509,6 +515,28 @@ RCM_CHECKED rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count,
  */
 RCM_CHECKED rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call,
                                    rcm_work **ret_work);
+
+/*
+ * A barrier that tells which ranks do not come. When the deadline passes on a rank that waits in
+ * it, the ranks are asked what they do, and all get RCM_ERR_TIMEOUT with the same list of those
+ * that are missing, as text (rcm_comm_error: "ranks 1, 3-5 are missing: rank 1 (pid 4711 on node7)
+ * is in recv from rank 3 (tag 7), ...", as much as fits) and as numbers (rcm_comm_missing). The
+ * error's origin is the rank that the others wait for, through others perhaps. Missing are the
+ * ranks that have not called it, whatever they wait for, and those of which that is not known
+ * because they do not answer; if there are none of these, those that have called it and do not
+ * answer any more. A rank that dies is RCM_ERR_PEER, as everywhere.
+ *   - flags: 0, or RCM_FIRST_MISSING: only the lowest missing rank is listed, and is the origin.
+ *     The same on all ranks. It does not make the call return earlier.
+ *   - The timeout ends the communicator, as any other does.
+ *   - Otherwise as rcm_barrier. To make the list takes up to half a second, with 16 ranks or
+ *     more up to a second, and longer as long as ranks still answer. Of more than 27936 ranks there
+ *     is none.
+ * Source: torch.distributed.monitored_barrier; there only rank 0 knows the list, RCM_FIRST_MISSING
+ * is wait_all_ranks=False, and rank 0 itself must come.
+ */
+#define RCM_FIRST_MISSING 1u
+RCM_CHECKED rcm_status rcm_monitored_barrier(rcm_comm *comm, uint32_t flags,
+                                             const struct rcm_call *call, rcm_work **ret_work);
 
 /*
  * The collectives below move blocks of count elements, one for each rank or each pair of ranks. p

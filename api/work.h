@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include "clock.h"
+#include "diagnosis_wire.h"
 #include "endpoint.h"
 #include "exec.h"
 #include "plan.h"
@@ -44,8 +45,8 @@ struct rcm_work {
     /* Which ranks were told what it is, see call_log.c: 0 none, 1 those of this host, 2 + rank. */
     int told;
     uint64_t seen; /* the progress seen last, to notice that there was some */
-    bool parting;  /* the barrier of rcm_destroy */
-    bool shown;    /* it is the send or receive on the status page */
+    enum rcmi_barrier barrier;
+    bool shown; /* it is the send or receive on the status page */
     /* A message of another call came: so long the other rank's call log is waited for yet, as of
      * then; 0: it did not. */
     int64_t call_log_left_ns, call_log_looked_ns;
@@ -59,8 +60,8 @@ struct rcm_work {
 
 /* "all_reduce", "send" */
 static inline const char *rcmi_work_name(const struct rcm_work *work) {
-    if (work->parting)
-        return "rcm_destroy";
+    if (work->barrier != RCMI_BARRIER_PLAIN)
+        return work->barrier == RCMI_BARRIER_PARTING ? "rcm_destroy" : "monitored_barrier";
     if (work->kind == RCMI_WORK_COLLECTIVE)
         return rcmi_collective_name(work->collective);
     return work->kind == RCMI_WORK_SEND ? "send" : "recv";

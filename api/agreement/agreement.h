@@ -63,15 +63,16 @@ struct rcmi_proposals_config {
     bool (*tell)(void *arg, int rank);
     /* rank was asked what it waits for, and did not answer. */
     bool (*silent)(void *arg, int rank);
-    /* This is why it fails. Loop thread. */
-    void (*agreed)(void *arg, const struct rcm_error *error);
+    /* This is why it fails; missing: see struct rcmi_failure. Loop thread. */
+    void (*agreed)(void *arg, const struct rcm_error *error, const struct rcmi_rank_set *missing);
 };
 rcm_status rcmi_proposals_create(const struct rcmi_proposals_config *config,
                                  struct rcmi_proposals **ret_proposals);
 void rcmi_proposals_free(struct rcmi_proposals *proposals);
-/* The error, a timeout or a mismatch, is proposed to be why the communicator fails. Any thread. */
+/* The error, a timeout or a mismatch, is proposed to be why the communicator fails; missing may be
+ * NULL. Any thread. */
 void rcmi_proposals_add(struct rcmi_proposals *proposals, const struct rcm_error *error,
-                        int weight);
+                        const struct rcmi_rank_set *missing, int weight);
 /* Whether something was proposed: the communicator is about to fail. Any thread. */
 bool rcmi_proposals_are_open(const struct rcmi_proposals *proposals);
 /* Driver, again and again while something is proposed: chooses for itself where the loop thread,

@@ -5,8 +5,15 @@
 #include "error.h"
 #include <string.h>
 
+_Static_assert(offsetof(struct rcmi_failure, missing) == 600 && sizeof(struct rcmi_failure) == 4096,
+               "no padding on the wire");
+
+size_t rcmi_failure_bytes(const struct rcmi_failure *failure) {
+    return offsetof(struct rcmi_failure, missing.bits) + (failure->missing.nranks + 7) / 8;
+}
+
 void rcmi_failure_encode(uint32_t epoch, const struct rcm_error *error,
-                         struct rcmi_failure *ret_failure) {
+                         const struct rcmi_rank_set *missing, struct rcmi_failure *ret_failure) {
     memset(ret_failure, 0, sizeof(*ret_failure));
     ret_failure->magic = RCMI_FAILURE_MAGIC;
     ret_failure->epoch = epoch;
@@ -16,6 +23,8 @@ void rcmi_failure_encode(uint32_t epoch, const struct rcm_error *error,
     ret_failure->sequence = error->sequence;
     memcpy(ret_failure->operation, error->operation, sizeof(ret_failure->operation));
     memcpy(ret_failure->text, error->text, sizeof(ret_failure->text));
+    if (missing)
+        ret_failure->missing = *missing;
 }
 
 static bool status_is_error(int32_t status) {
@@ -45,6 +54,14 @@ static bool failure_is_of_vote(const struct rcmi_failure *failure) {
     }
 }
 
+static bool failure_has_set(const struct rcmi_failure *failure, size_t len) {
+    const uint32_t n = failure->missing.nranks;
+    if (n > RCMI_RANK_SET_MAX || len != rcmi_failure_bytes(failure))
+        return false;
+    return n == 0 || (failure->status == RCM_ERR_TIMEOUT &&
+                      (n % 8 == 0 || failure->missing.bits[n / 8] >> n % 8 == 0));
+}
+
 static bool failure_is_valid(const struct rcmi_failure *failure) {
     if (failure->magic != RCMI_FAILURE_MAGIC || !status_is_error(failure->status) ||
         failure->reserved != 0)
@@ -56,10 +73,11 @@ static bool failure_is_valid(const struct rcmi_failure *failure) {
 
 bool rcmi_failure_decode(const void *bytes, size_t len, struct rcmi_failure *ret_failure,
                          struct rcm_error *ret_error) {
-    if (len != sizeof(*ret_failure))
+    if (len < offsetof(struct rcmi_failure, missing.bits) || len > sizeof(*ret_failure))
         return false;
-    memcpy(ret_failure, bytes, sizeof(*ret_failure));
-    if (!failure_is_valid(ret_failure))
+    memset(ret_failure, 0, sizeof(*ret_failure));
+    memcpy(ret_failure, bytes, len);
+    if (!failure_is_valid(ret_failure) || !failure_has_set(ret_failure, len))
         return false;
     memset(ret_error, 0, sizeof(*ret_error));
     ret_error->size = sizeof(*ret_error);

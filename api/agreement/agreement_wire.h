@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "rank_set.h"
 #include "ringcomm.h"
 
 /* That a communicator has failed; or, before it does by a timeout or a mismatch, the vote on why
@@ -25,6 +26,7 @@ enum rcmi_proposal_weight {
     RCMI_PROPOSAL_SEEN, /* that a process is stopped: not seen from another machine */
     RCMI_PROPOSAL_MISMATCH,
 };
+/* Only the first rcmi_failure_bytes travel. */
 struct rcmi_failure {
     uint32_t magic; /* RCMI_FAILURE_MAGIC */
     uint32_t epoch; /* of the communicator */
@@ -37,15 +39,18 @@ struct rcmi_failure {
     uint64_t sequence;
     char operation[32];
     char text[512];
+    struct rcmi_rank_set missing; /* of a timeout of a monitored barrier: from which ranks */
 };
 #define RCMI_BALLOT_MAX    (UINT64_C(1) << 62) /* so that there is always a next one */
 #define RCMI_FAILURE_MAGIC 0x52434d46u
 
-/* A record. */
+/* A record. missing may be NULL. */
 void rcmi_failure_encode(uint32_t epoch, const struct rcm_error *error,
-                         struct rcmi_failure *ret_failure);
+                         const struct rcmi_rank_set *missing, struct rcmi_failure *ret_failure);
+size_t rcmi_failure_bytes(const struct rcmi_failure *failure);
 /* False if the bytes are no such message. Strings are terminated and can be shown, the
- * status is one of enum rcm_status; kind, weight, ballot and accepted fit together. */
+ * status is one of enum rcm_status; kind, weight, ballot and accepted fit together; a set is of a
+ * timeout, and has no bits beyond its ranks. */
 bool rcmi_failure_decode(const void *bytes, size_t len, struct rcmi_failure *ret_failure,
                          struct rcm_error *ret_error);
 

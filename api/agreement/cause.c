@@ -70,6 +70,7 @@
 struct finding {
     struct rcm_error error;
     uint32_t weight; /* enum rcmi_proposal_weight */
+    struct rcmi_rank_set missing;
 };
 
 struct rcmi_proposals {
@@ -137,13 +138,14 @@ static bool proposals_say(const struct rcmi_proposals *proposals, int rank,
                           enum rcmi_failure_kind kind, uint64_t ballot) {
     const struct rcmi_members *members = proposals->config.members;
     struct rcmi_failure message;
-    rcmi_failure_encode(members->epoch, &proposals->known.error, &message);
+    rcmi_failure_encode(members->epoch, &proposals->known.error, &proposals->known.missing,
+                        &message);
     message.kind = kind;
     message.weight = proposals->known.weight;
     message.ballot = ballot;
     message.accepted = kind == RCMI_FAILURE_PROPOSAL ? 0 : proposals->accepted;
-    return rcmi_node_send(members->node, members->world_rank[rank], &message, sizeof(message)) ==
-           RCM_OK;
+    return rcmi_node_send(members->node, members->world_rank[rank], &message,
+                          rcmi_failure_bytes(&message)) == RCM_OK;
 }
 
 /* A rank that cannot even be sent this will not vote. */
@@ -338,8 +340,10 @@ static rcmi_deadline proposals_again(const struct rcmi_proposals *proposals, int
 /* ---- For others ----------------------------------------------------------------------------- */
 
 void rcmi_proposals_add(struct rcmi_proposals *proposals, const struct rcm_error *error,
-                        int weight) {
-    const struct finding finding = {.error = *error, .weight = (uint32_t)weight};
+                        const struct rcmi_rank_set *missing, int weight) {
+    struct finding finding = {.error = *error, .weight = (uint32_t)weight};
+    if (missing)
+        finding.missing = *missing;
     pthread_mutex_lock(&proposals->lock);
     proposals_note(proposals, &finding);
     proposals_open(proposals, false, rcmi_now_ns());
@@ -349,7 +353,8 @@ void rcmi_proposals_add(struct rcmi_proposals *proposals, const struct rcm_error
 
 void rcmi_proposals_hear(struct rcmi_proposals *proposals, int rank,
                          const struct rcmi_failure *said, const struct rcm_error *error) {
-    const struct finding value = {.error = *error, .weight = said->weight};
+    const struct finding value = {
+        .error = *error, .weight = said->weight, .missing = said->missing};
     if (said->kind == RCMI_FAILURE_PROMISE ? proposals_are_over(proposals)
                                            : proposals->config.tell(proposals->config.arg, rank))
         return;
@@ -375,12 +380,12 @@ rcmi_deadline rcmi_proposals_progress(struct rcmi_proposals *proposals) {
                choose = !over && proposals_step(proposals, now);
     const rcmi_deadline again = over || choose ? RCMI_NEVER : proposals_again(proposals, now);
     proposals->again = again;
-    const struct rcm_error error = proposals->known.error;
+    const struct finding known = proposals->known;
     if (over)
         atomic_store_explicit(&proposals->open, false, memory_order_relaxed);
     pthread_mutex_unlock(&proposals->lock);
     if (choose)
-        proposals->config.agreed(proposals->config.arg, &error);
+        proposals->config.agreed(proposals->config.arg, &known.error, &known.missing);
     return again;
 }
 
@@ -398,8 +403,8 @@ void rcmi_proposals_await(struct rcmi_proposals *proposals) {
     pthread_mutex_lock(&proposals->lock);
     const bool choose =
         rcmi_proposals_are_open(proposals) && proposals_are_stuck(proposals, rcmi_now_ns());
-    const struct rcm_error error = proposals->known.error;
+    const struct finding known = proposals->known;
     pthread_mutex_unlock(&proposals->lock);
     if (choose)
-        proposals->config.agreed(proposals->config.arg, &error);
+        proposals->config.agreed(proposals->config.arg, &known.error, &known.missing);
 }

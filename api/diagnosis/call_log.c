@@ -34,7 +34,7 @@ struct call {
     _Atomic uint64_t meta, count;
     _Atomic(const struct rcmi_plan *) plan;
     _Atomic int32_t collective, dtype, op;
-    _Atomic bool parting;
+    _Atomic uint32_t barrier;
     _Atomic uint64_t counts[RCMI_CALL_COUNTS]; /* if it is of unequal blocks that all ranks know */
 };
 
@@ -86,10 +86,14 @@ static void record_describe(const struct rcmi_call_record *record, char *text, s
                                  .dtype = record->dtype,
                                  .op = record->op,
                                  .root = record->root,
-                                 .parting = record->parting};
+                                 .parting = record->barrier == RCMI_BARRIER_PARTING};
+    char plain[96];
     memcpy(call.algorithm, record->algorithm, sizeof(call.algorithm));
     rcmi_activity_sanitize(&call, INT_MAX);
-    rcmi_call_describe(&call, text, cap);
+    rcmi_call_describe(&call, plain, sizeof(plain));
+    snprintf(text, cap, "%s%s%s", rcmi_barrier_is_monitored(record->barrier) ? "monitored_" : "",
+             plain,
+             record->barrier == RCMI_BARRIER_MONITORED_FIRST ? " for the first missing" : "");
 }
 
 /* RCMI_CALL_COUNTS: none of those that are told. */
@@ -114,7 +118,7 @@ static void counts_describe(const struct rcmi_call_record *a, int a_rank,
 
 static bool log_are_one_call(const struct rcmi_call_record *a, const struct rcmi_call_record *b) {
     return a->collective == b->collective && a->count == b->count && a->dtype == b->dtype &&
-           a->op == b->op && a->root == b->root && a->parting == b->parting &&
+           a->op == b->op && a->root == b->root && a->barrier == b->barrier &&
            counts_first_differing(a, b) == RCMI_CALL_COUNTS &&
            strcmp(a->algorithm, b->algorithm) == 0;
 }
@@ -124,7 +128,7 @@ static bool log_are_one_call(const struct rcmi_call_record *a, const struct rcmi
 static void log_compare(struct rcmi_call_log *log, const struct rcmi_call_record *own, int rank,
                         const struct rcmi_call_record *other) {
     const struct rcmi_call_log_config *config = &log->config;
-    char a[96], b[96], counts[96];
+    char a[128], b[128], counts[96];
     if (own->meta == other->meta)
         return;
     if (log_are_one_call(own, other)) {
@@ -173,7 +177,7 @@ static void call_publish(struct call *call, const struct rcmi_call_entry *entry)
         call_publish_counts(call, bind);
     PUT(dtype, (int32_t)bind->dtype);
     PUT(op, (int32_t)bind->op);
-    PUT(parting, entry->parting);
+    PUT(barrier, entry->barrier);
     /* Partner: the acquire load in call_record. */
     atomic_store_explicit(&call->sequence, entry->sequence, memory_order_release);
 }
@@ -194,7 +198,7 @@ static struct rcmi_call_record call_record(const struct call *call, uint32_t epo
     record.dtype = GET(dtype);
     record.op = GET(op);
     record.root = plan->root;
-    record.parting = GET(parting);
+    record.barrier = GET(barrier);
     snprintf(record.algorithm, sizeof(record.algorithm), "%s", plan->algorithm);
     /* Partner: the release fence in call_publish. */
     atomic_thread_fence(memory_order_acquire);

@@ -5,7 +5,8 @@
  *
  *   call_log.c  what this rank called, compared with what others did: mismatches
  *   inquiry.c   ranks ask each other what they wait for: the origin of a delay
- *   hang.c      the report: a table of what each rank is doing, and the conclusion
+ *   hang.c      the report: a table of what each rank is doing, the conclusion, and the ranks that
+ *               are missing from a monitored barrier
  *   page.c      the status page, by which others see what this rank is doing
  *   activity.c  what a rank is doing, in words
  *
@@ -27,6 +28,7 @@
 #include "diagnosis_wire.h"
 #include "exec.h"
 #include "members.h"
+#include "rank_set.h"
 
 /* ---- call_log.c: what was called, to be compared between ranks */
 struct rcmi_call_log;
@@ -40,7 +42,7 @@ struct rcmi_call_log_config {
 /* A call of this rank. */
 struct rcmi_call_entry {
     uint64_t sequence;
-    bool parting; /* the barrier of rcm_destroy */
+    uint32_t barrier; /* enum rcmi_barrier */
     const struct rcmi_bind *bind;
 };
 rcm_status rcmi_call_log_create(const struct rcmi_call_log_config *config,
@@ -66,7 +68,9 @@ struct rcmi_verdict {
     int origin;     /* -1 unknown */
     bool asked_all; /* not only along the chain */
     bool seen;      /* by the kernel, not by the silence of a rank */
-    char text[300];
+    char text[360];
+    struct rcmi_rank_set
+        missing; /* from the monitored barrier, all were asked; else there is none */
 };
 /* An operation that is late or slow: a name for it that is never looked into, and its deadline, for
  * another one may get the same name; and how this rank waits. */
@@ -75,6 +79,8 @@ struct rcmi_late {
     rcmi_deadline deadline;
     const char *headline; /* of a report */
     const struct rcmi_inquiry *own;
+    uint64_t barrier; /* it is this collective, a monitored barrier; 0: it is none */
+    bool first_only;  /* of the ranks missing from that only the lowest counts */
 };
 /* Driver: inquires; RCM_AGAIN: call again when the bell rang or at *ret_until, unless the operation
  * has finished; RCM_OK: here is the verdict, and one of the ranks that inquired for this reason has

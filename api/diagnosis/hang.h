@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The report of a hang: a table of what each rank is doing, and the conclusion in a sentence:
- * which rank is waited for, and why. Pure functions over rows; they are filled by inquiry.c (a late
- * operation) and tools/live.c (ringcomm-info --live).
+ * The report of a hang: a table of what each rank is doing, and the conclusion in a sentence: which
+ * rank is waited for, and why, or which ranks are missing from a monitored barrier. Pure functions
+ * over rows; they are filled by inquiry.c (a late operation) and tools/live.c (ringcomm-info
+ * --live).
  */
 #ifndef RCMI_HANG_H
 #define RCMI_HANG_H
@@ -10,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include "activity.h"
+#include "rank_set.h"
 
 enum rcmi_hang_state {
     RCMI_ROW_NOT_ASKED,
@@ -32,6 +34,20 @@ struct rcmi_hang_row { /* rows stand in order of ranks: row r is of rank r */
 
 /* The origin: the rank, or -1, and a sentence without a full stop in any case. */
 int rcmi_hang_conclude(const struct rcmi_hang_row *rows, int n, char *text, size_t cap);
+
+/* Of a monitored barrier: the ranks that have not called it, and those of which that is not known
+ * because they do not answer; if there are none of these, those that have, and do not answer any
+ * more. */
+struct rcmi_hang_barrier {
+    uint64_t number; /* of the collective */
+    bool first_only; /* only the lowest of them */
+};
+/* After rcmi_hang_conclude with `origin` and its sentence in text: lists them, in a sentence that
+ * takes the place of that one or stands before it, and returns the origin, which is the lowest of
+ * them if it was -1. None, or of more than RCMI_RANK_SET_MAX ranks: all is left as it is. */
+int rcmi_hang_missing(const struct rcmi_hang_row *rows, int n,
+                      const struct rcmi_hang_barrier *barrier, int origin,
+                      struct rcmi_rank_set *ret_missing, char *text, size_t cap);
 
 /* The table, a line per rank (of many ranks: per group of equal ones, and no more lines than people
  * read), each ended by a newline. */

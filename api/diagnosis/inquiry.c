@@ -17,6 +17,11 @@
  * rank that runs, but is too busy to answer, or does not answer and none reports, all ask all: one
  * that is stopped is the origin, or one that does not answer either.
  *
+ * Of a monitored barrier each rank that is late wants to know which ranks are missing, so all are
+ * asked also where nothing is to be logged, however many there are, and waited for as long as
+ * answers come. The others leave that to the reporter as well, and ask themselves if nothing comes
+ * of it. Where ranks are many, not all shall ask all: the lower a rank is, the earlier is its turn.
+ *
  * The questions are asked by the driver, in rcmi_diagnosis_find; answers are taken, and what
  * follows from them is asked, on the loop thread; `lock` is between the two.
  */
@@ -36,6 +41,9 @@
 #define GRACE_NS   (50 * INT64_C(1000000))   /* for the reporter, by those that do not report */
 #define HEARD_NS   (2000 * INT64_C(1000000)) /* a report is one's own for that long */
 #define ASK_ALL    256 /* of more ranks only those that are linked are asked */
+#define TURNS_MIN  16  /* from so many ranks on there are turns to ask all, within TURNS_NS */
+#define TURNS_NS   ASK_NS
+#define ANSWER_NS  (20 * INT64_C(1000000)) /* for each rank, at most, as long as answers come */
 #define TEXT_BYTES (RCMI_HANG_TABLE_BYTES + 1024)
 
 enum state { NOT_ASKED, ASKED, BUSY, WAITS, IDLE };
@@ -54,10 +62,14 @@ struct rcmi_diagnosis {
     rcmi_deadline late_since; /* its deadline: another work may get the same address */
     enum rcmi_inquiry_reason reason;
     uint32_t number; /* of the inquiry, in every question and answer */
-    rcmi_deadline chain_until, until, again;
+    rcmi_deadline turn, chain_until, until, again;
+    rcmi_deadline limit; /* to which `until` is put off */
+    int64_t looked_ns;
     bool reports;   /* this rank does */
     bool leaves_it; /* another rank does */
     bool asked_all;
+    uint64_t barrier; /* see struct rcmi_late; the next line too */
+    bool first_only;
     char headline[160];
     struct witness *witnesses;                     /* by rank; NULL before the first inquiry */
     rcmi_deadline heard[RCMI_INQUIRY_WARNING + 1]; /* by reason: so long another rank reports */
@@ -124,7 +136,7 @@ static void diagnosis_ask_all(struct rcmi_diagnosis *diagnosis) {
     const struct rcmi_members *members = diagnosis->members;
     diagnosis->asked_all = true;
     for (int r = 0; r < members->size; r++)
-        if (members->size <= ASK_ALL ||
+        if (members->size <= ASK_ALL || diagnosis->barrier ||
             rcmi_node_transport(members->node, members->world_rank[r])[0])
             diagnosis_ask_first(diagnosis, r);
 }
@@ -156,7 +168,7 @@ static void diagnosis_leave_it(struct rcmi_diagnosis *diagnosis) {
 }
 
 static rcmi_deadline diagnosis_end(const struct rcmi_diagnosis *diagnosis) {
-    return diagnosis->leaves_it ? diagnosis->until + GRACE_NS : diagnosis->until;
+    return diagnosis->leaves_it ? diagnosis->limit + GRACE_NS : diagnosis->until;
 }
 
 /* What the kernel knows of a rank, if it is on this machine. */
@@ -169,6 +181,14 @@ static enum rcmi_process_state diagnosis_look(const struct rcmi_diagnosis *diagn
     return rcmi_address_look(blob, len);
 }
 
+/* A first answer has come, others may follow. */
+static void diagnosis_put_off(struct rcmi_diagnosis *diagnosis, int64_t now) {
+    const rcmi_deadline later = now + ASK_NS;
+    if (!diagnosis->barrier || !diagnosis->asked_all || later < diagnosis->until)
+        return;
+    diagnosis->until = later < diagnosis->limit ? later : diagnosis->limit;
+}
+
 /* ---- For the loop thread ------------------------------------------------------------------- */
 
 void rcmi_diagnosis_answer(struct rcmi_diagnosis *diagnosis, int rank,
@@ -179,6 +199,8 @@ void rcmi_diagnosis_answer(struct rcmi_diagnosis *diagnosis, int rank,
         is_open(&diagnosis->witnesses[rank])) {
         if (said->reports && said->reason == diagnosis->reason && rank < diagnosis->members->rank)
             diagnosis_leave_it(diagnosis);
+        if (diagnosis->witnesses[rank].state == ASKED)
+            diagnosis_put_off(diagnosis, rcmi_now_ns());
         diagnosis_note(diagnosis, rank, said);
         complete = diagnosis_is_complete(diagnosis);
     }
@@ -298,14 +320,24 @@ static char *diagnosis_report(const struct rcmi_diagnosis *diagnosis,
     return text;
 }
 
+static void diagnosis_conclude(const struct rcmi_diagnosis *diagnosis,
+                               const struct rcmi_hang_row *rows, struct rcmi_verdict *verdict) {
+    const int n = diagnosis->members->size;
+    const struct rcmi_hang_barrier barrier = {diagnosis->barrier, diagnosis->first_only};
+    const size_t cap = sizeof(verdict->text);
+    verdict->origin = rcmi_hang_conclude(rows, n, verdict->text, cap);
+    if (barrier.number > 0 && diagnosis->asked_all)
+        verdict->origin = rcmi_hang_missing(rows, n, &barrier, verdict->origin, &verdict->missing,
+                                            verdict->text, cap);
+}
+
 /* Ends the inquiry. */
 static char *diagnosis_judge(struct rcmi_diagnosis *diagnosis, struct rcmi_verdict *verdict) {
     struct rcmi_hang_row *rows = diagnosis_rows(diagnosis);
     char *report = NULL;
     *verdict = (struct rcmi_verdict){.origin = -1};
     if (rows) {
-        verdict->origin = rcmi_hang_conclude(rows, diagnosis->members->size, verdict->text,
-                                             sizeof(verdict->text));
+        diagnosis_conclude(diagnosis, rows, verdict);
         report = diagnosis_report(diagnosis, rows, verdict->text);
         verdict->seen = verdict->origin >= 0 && rows[verdict->origin].state == RCMI_ROW_STOPPED;
     }
@@ -336,6 +368,22 @@ void rcmi_diagnosis_flush(struct rcmi_diagnosis *diagnosis, const struct rcm_err
 
 /* ---- For the driver ------------------------------------------------------------------------ */
 
+/* So much later than the lowest rank this one asks all. */
+static int64_t diagnosis_turn_ns(const struct rcmi_diagnosis *diagnosis) {
+    const struct rcmi_members *members = diagnosis->members;
+    return diagnosis->barrier && members->size >= TURNS_MIN
+               ? TURNS_NS * members->rank / members->size
+               : 0;
+}
+
+static void diagnosis_set_times(struct rcmi_diagnosis *diagnosis, int64_t begin) {
+    diagnosis->turn = begin;
+    diagnosis->chain_until = begin + CHAIN_NS;
+    diagnosis->until = begin + ASK_NS;
+    diagnosis->limit =
+        diagnosis->until + (diagnosis->barrier ? diagnosis->members->size * ANSWER_NS : 0);
+}
+
 static bool diagnosis_begin(struct rcmi_diagnosis *diagnosis, const struct rcmi_late *late,
                             int64_t now) {
     const size_t n = (size_t)diagnosis->members->size;
@@ -348,11 +396,14 @@ static bool diagnosis_begin(struct rcmi_diagnosis *diagnosis, const struct rcmi_
     diagnosis->late_since = late->deadline;
     diagnosis->reason = (enum rcmi_inquiry_reason)late->own->reason;
     diagnosis->number++;
-    diagnosis->chain_until = now + CHAIN_NS;
-    diagnosis->until = now + ASK_NS;
+    diagnosis->barrier = late->barrier;
+    diagnosis->first_only = late->first_only;
+    diagnosis_set_times(diagnosis, now + diagnosis_turn_ns(diagnosis));
+    diagnosis->looked_ns = now;
     diagnosis->again = now + AGAIN_NS;
     diagnosis->leaves_it = now < diagnosis->heard[diagnosis->reason];
-    diagnosis->reports = rcmi_log_enabled(RCMI_LOG_WARN) && !diagnosis->leaves_it;
+    diagnosis->reports =
+        (rcmi_log_enabled(RCMI_LOG_WARN) || diagnosis->barrier) && !diagnosis->leaves_it;
     diagnosis->asked_all = false;
     snprintf(diagnosis->headline, sizeof(diagnosis->headline), "%s", late->headline);
     diagnosis->witnesses[diagnosis->members->rank].state = WAITS; /* this rank is never asked */
@@ -360,32 +411,69 @@ static bool diagnosis_begin(struct rcmi_diagnosis *diagnosis, const struct rcmi_
     return true;
 }
 
+/* Of a rank of this machine that has not answered, but is not stopped. */
+static bool diagnosis_expects_answers(const struct rcmi_diagnosis *diagnosis) {
+    for (int r = 0; r < diagnosis->members->size; r++)
+        if (diagnosis->witnesses[r].state == ASKED &&
+            diagnosis_look(diagnosis, r) == RCMI_PROCESS_RUNS)
+            return true;
+    return false;
+}
+
 /* The chain ends at a rank that runs, but does not come to answer what it waits for. One that does
  * not answer at all may have too much to answer already, so the questions of the reporter must do
  * for it. */
 static bool diagnosis_is_stuck(const struct rcmi_diagnosis *diagnosis) {
     for (int r = 0; r < diagnosis->members->size; r++)
-        if (diagnosis->witnesses[r].state == BUSY ||
-            (diagnosis->witnesses[r].state == ASKED && !diagnosis->leaves_it &&
-             diagnosis_look(diagnosis, r) == RCMI_PROCESS_RUNS))
+        if (diagnosis->witnesses[r].state == BUSY)
             return true;
-    return false;
+    return !diagnosis->leaves_it && diagnosis_expects_answers(diagnosis);
+}
+
+/* The rank to which this one left it to ask all has not come back with what it found. */
+static bool diagnosis_is_let_down(const struct rcmi_diagnosis *diagnosis, int64_t now) {
+    return diagnosis->barrier && diagnosis->leaves_it && now >= diagnosis_end(diagnosis);
+}
+
+static void diagnosis_take_over(struct rcmi_diagnosis *diagnosis, int64_t now) {
+    diagnosis->leaves_it = false;
+    diagnosis_set_times(diagnosis, now);
+    diagnosis_ask_all(diagnosis);
+}
+
+/* Time in which this rank could not look does not count as patience with others. */
+static void diagnosis_allow_for_gap(struct rcmi_diagnosis *diagnosis, int64_t now) {
+    const int64_t gap = now - diagnosis->looked_ns;
+    diagnosis->looked_ns = now;
+    if (!diagnosis->barrier || gap < 2 * AGAIN_NS)
+        return;
+    diagnosis->until += gap;
+    diagnosis->limit += gap;
 }
 
 /* Whether there is still something to wait for. */
 static bool diagnosis_goes_on(struct rcmi_diagnosis *diagnosis, int64_t now) {
     const bool complete = diagnosis_is_complete(diagnosis), chained = now >= diagnosis->chain_until;
-    if (!diagnosis->asked_all && ((diagnosis->reports && (complete || chained)) ||
-                                  (chained && diagnosis_is_stuck(diagnosis)))) {
+    diagnosis_allow_for_gap(diagnosis, now);
+    const bool turn = chained || (complete && now >= diagnosis->turn);
+    if (!diagnosis->asked_all &&
+        ((diagnosis->reports && turn) || (chained && diagnosis_is_stuck(diagnosis)))) {
         diagnosis_ask_all(diagnosis);
         return true;
     }
-    return (!complete || diagnosis->leaves_it) && now < diagnosis_end(diagnosis);
+    if (!diagnosis->asked_all && diagnosis_is_let_down(diagnosis, now)) {
+        diagnosis_take_over(diagnosis, now);
+        return true;
+    }
+    const bool waits_for_turn = diagnosis->barrier && !diagnosis->asked_all;
+    if (now >= diagnosis_end(diagnosis))
+        return now < diagnosis->limit && diagnosis_expects_answers(diagnosis);
+    return !complete || diagnosis->leaves_it || waits_for_turn;
 }
 
 static rcmi_deadline diagnosis_next_look(const struct rcmi_diagnosis *diagnosis) {
     const rcmi_deadline end = diagnosis_end(diagnosis);
-    return diagnosis->again < end ? diagnosis->again : end;
+    return diagnosis->barrier || diagnosis->again < end ? diagnosis->again : end;
 }
 
 rcm_status rcmi_diagnosis_find(struct rcmi_diagnosis *diagnosis, const struct rcmi_late *late,

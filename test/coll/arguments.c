@@ -229,12 +229,26 @@ static void check_comm(void) {
     rcm_work *work = NULL;
     void *memory;
     float element = 1, *shared;
+    size_t count = 9;
+    int rank = -1;
     options.rank = 0;
     options.world_size = 1;
     options.url = "hash:";
     check("init", rcm_init(&options, &comm), RCM_OK, "");
     if (!comm)
         return;
+    check("barrier's flags", rcm_monitored_barrier(comm, 2, NULL, NULL), RCM_ERR_INVALID,
+          "flags is 0x2");
+    check("monitored", rcm_monitored_barrier(comm, RCM_FIRST_MISSING, NULL, NULL), RCM_OK, "");
+    check("no count", rcm_comm_missing(comm, &rank, 1, NULL), RCM_ERR_INVALID, "ret_count is NULL");
+    check("no ranks", rcm_comm_missing(comm, NULL, 5, &count), RCM_ERR_INVALID,
+          "ret_ranks is NULL and cap is 5");
+    check("no barrier", rcm_monitored_barrier(NULL, 0, NULL, NULL), RCM_ERR_INVALID,
+          "comm is NULL");
+    check("missing of nothing", rcm_comm_missing(NULL, NULL, 0, &count), RCM_ERR_INVALID,
+          "comm is NULL");
+    check("missing", rcm_comm_missing(comm, NULL, 0, &count), RCM_OK, "");
+    check("none missing", count == 0 ? RCM_OK : RCM_ERR_INTERNAL, RCM_OK, "");
     check("error's size", rcm_comm_error(comm, &error), RCM_ERR_INVALID, "ret_error->size is 3");
     check("no bytes", rcm_mem_alloc(comm, 0, &memory), RCM_ERR_INVALID, "bytes is 0");
     check("all bytes", rcm_mem_alloc(comm, SIZE_MAX, &memory), RCM_ERR_INVALID, "bytes is 1844674");

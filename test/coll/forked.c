@@ -147,6 +147,8 @@ static bool opens(void) {
     X(rcm_all_reduce,                                                                              \
       refused(rcm_all_reduce(p->comm, in, out, SMALL, RCM_FLOAT32, RCM_SUM, NULL, NULL)))          \
     X(rcm_barrier, refused(rcm_barrier(p->comm, NULL, NULL)))                                      \
+    X(rcm_monitored_barrier, refused(rcm_monitored_barrier(p->comm, 0, NULL, NULL)))               \
+    X(rcm_comm_missing, refused(rcm_comm_missing(p->comm, &flag, 1, &size)))                       \
     X(rcm_broadcast, refused(rcm_broadcast(p->comm, in, SMALL, RCM_FLOAT32, 0, NULL, &work)))      \
     X(rcm_collective_at, rcm_collective_at(0, &collective) == RCM_OK)                              \
     X(rcm_comm_algorithm, says(rcm_comm_algorithm(p->comm, RCM_BARRIER, 0), ""))                   \

@@ -432,12 +432,55 @@ static int check_helper(rcm_comm *comm, void *arg) {
     }
     usleep(200000);
     const double start = seconds();
-    (void)!rcm_barrier(comm, NULL, NULL);
+    (void)!rcm_monitored_barrier(comm, 0, NULL, NULL);
     (void)!rcm_comm_error(comm, &error);
     CHECK(errors, error.status == RCM_ERR_PEER && error.origin == 1 && seconds() - start < 1,
           "rank %d: after %.1f s %s, origin %d", rcm_rank(comm), seconds() - start,
           rcm_status_name(error.status), error.origin);
     *named += errors == 0;
+    (void)!rcm_destroy(comm);
+    return errors;
+}
+
+/* ---- Missing from a monitored barrier -------------------------------------------------------- */
+
+static int missing_are(const rcm_comm *comm, int first, int second) {
+    int ranks[2] = {-1, -1}, errors = 0;
+    size_t count = 0;
+    struct rcm_error error = RCM_ERROR_INIT;
+    char words[64];
+    (void)!rcm_comm_error(comm, &error);
+    snprintf(words, sizeof(words), "ranks %d, %d are missing", first, second);
+    CHECK(errors,
+          rcm_comm_missing(comm, ranks, 2, &count) == RCM_OK && count == 2 && ranks[0] == first &&
+              ranks[1] == second && error.status == RCM_ERR_TIMEOUT && strstr(error.text, words) &&
+              strstr(error.text, "is stopped"),
+          "rank %d: %zu are missing, %d and %d: %s", rcm_rank(comm), count, ranks[0], ranks[1],
+          error.text);
+    return errors;
+}
+
+/* Of the last two ranks one is in no operation, the other is stopped; they hear of it, too. */
+static int check_monitored(rcm_comm *comm, void *arg) {
+    const int n = rcm_size(comm), me = rcm_rank(comm);
+    int32_t pid = (int32_t)getpid();
+    struct rcm_error error = RCM_ERROR_INIT;
+    int errors = 0;
+    (void)arg;
+    CHECK(errors, rcm_broadcast(comm, &pid, 1, RCM_INT32, n - 1, NULL, NULL) == RCM_OK, "%s",
+          rcm_last_error());
+    CHECK(errors, rcm_monitored_barrier(comm, 0, NULL, NULL) == RCM_OK, "%s", rcm_last_error());
+    if (me == n - 1)
+        raise(SIGSTOP);
+    for (int i = 0; me == n - 2 && i < 30000 && rcm_comm_error(comm, &error) == RCM_OK; i++)
+        usleep(1000);
+    if (me == 0)
+        ranks_await_stopped(pid);
+    CHECK(errors, rcm_monitored_barrier(comm, 0, NULL, NULL) == RCM_ERR_TIMEOUT, "%s",
+          rcm_last_error());
+    if (me == 0)
+        kill(pid, SIGCONT);
+    errors += missing_are(comm, n - 2, n - 1);
     (void)!rcm_destroy(comm);
     return errors;
 }
@@ -644,6 +687,7 @@ static const struct kase {
     {"leave", check_leave, 40, true, 8000, NULL, NULL},
     {"fork", check_fork, 1, false, 8000, NULL, NULL},
     {"helper", check_helper, 1, false, 8000, NULL, NULL},
+    {"monitored", check_monitored, 1, false, 1500, NULL, NULL},
     {"origin", check_origin, 15, false, 8000, NULL, NULL},
     {"abort", check_abort, 1, false, 8000, NULL, NULL},
     {"given-up", check_given_up, 5, false, 8000, "RINGCOMM_PROTOCOL", "get=always"},

@@ -111,7 +111,7 @@ static void note_ballot(int rank, const struct rcmi_failure *sent) {
 rcm_status rcmi_node_send(struct rcmi_node *node, int peer, const void *bytes, size_t len) {
     struct letter *letter = &world.letters[world.nletters++];
     int64_t *due = &world.due_us[node->rank][peer];
-    if (world.nletters == LETTERS_MAX || len != sizeof(letter->failure))
+    if (world.nletters == LETTERS_MAX || len > sizeof(letter->failure))
         abort();
     *letter = (struct letter){.from = node->rank, .to = peer};
     memcpy(&letter->failure, bytes, len);
@@ -141,12 +141,15 @@ void rcmi_loop_wake(struct rcmi_loop *loop) {
 static void person_send_record(const struct person *person, int to) {
     const struct rcm_error error = {.status = RCM_ERR_TIMEOUT, .origin = person->origin};
     struct rcmi_failure failure;
-    rcmi_failure_encode(EPOCH, &error, &failure);
-    (void)rcmi_node_send((struct rcmi_node *)&person->node, to, &failure, sizeof(failure));
+    rcmi_failure_encode(EPOCH, &error, NULL, &failure);
+    (void)rcmi_node_send((struct rcmi_node *)&person->node, to, &failure,
+                         rcmi_failure_bytes(&failure));
 }
 
-static void person_fail(void *arg, const struct rcm_error *error) {
+static void person_fail(void *arg, const struct rcm_error *error,
+                        const struct rcmi_rank_set *missing) {
     struct person *person = arg;
+    (void)missing;
     if (person->recorded_us >= 0)
         return;
     person->recorded_us = world.now_us;
@@ -182,7 +185,7 @@ static void person_propose(struct person *person) {
     const struct rcm_error error = {
         .status = person->weight == RCMI_PROPOSAL_MISMATCH ? RCM_ERR_MISMATCH : RCM_ERR_TIMEOUT,
         .origin = person->members.rank};
-    rcmi_proposals_add(person->proposals, &error, (int)person->weight);
+    rcmi_proposals_add(person->proposals, &error, NULL, (int)person->weight);
 }
 
 /* The inquiry is over: some were asked, and who could not run all the time did not answer. */
@@ -202,12 +205,12 @@ static void letter_read(int rank, int from, const struct rcmi_failure *bytes) {
     struct rcmi_failure failure;
     struct rcm_error error;
     struct person *person = &world.person[rank];
-    if (!rcmi_failure_decode(bytes, sizeof(*bytes), &failure, &error))
+    if (!rcmi_failure_decode(bytes, rcmi_failure_bytes(bytes), &failure, &error))
         abort();
     if (failure.kind != RCMI_FAILURE_RECORD)
         rcmi_proposals_hear(person->proposals, from, &failure, &error);
     else
-        person_fail(person, &error);
+        person_fail(person, &error, &failure.missing);
 }
 
 /* All that has arrived, one sender after the other as sockets are read. */

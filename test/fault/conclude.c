@@ -172,6 +172,92 @@ static void test_circle(void **state) {
     check(rows, 1, "is waited for, and at work");
 }
 
+/* ---- Missing from a monitored barrier, collective number 7 ---------------------------------- */
+
+static void check_missing(const struct rcmi_hang_row *rows, int n, bool first_only, int origin,
+                          const char *list, const char *sentence) {
+    const struct rcmi_hang_barrier barrier = {7, first_only};
+    struct rcmi_rank_set missing = {.nranks = 0};
+    char text[360], found[512] = "";
+    const int concluded = rcmi_hang_conclude(rows, n, text, sizeof(text));
+    assert_int_equal(rcmi_hang_missing(rows, n, &barrier, concluded, &missing, text, sizeof(text)),
+                     origin);
+    for (uint32_t r = 0; r < missing.nranks; r++)
+        if (rcmi_rank_set_has(&missing, r))
+            snprintf(found + strlen(found), sizeof(found) - strlen(found), "%u ", r);
+    assert_string_equal(found, list);
+    if (!strstr(text, sentence))
+        fail_msg("'%s' is not in '%s'", sentence, text);
+}
+
+/* One that waits for a rank that is there is missing, that rank is not; nor is one that is about to
+ * look, and has called it. */
+static void test_missing(void **state) {
+    (void)state;
+    struct rcmi_hang_row rows[N] = {row_waiting(1), row_between(RCMI_ROW_WAITS), row_waiting(1),
+                                    row_between(RCMI_ROW_IDLE)};
+    rows[1].activity.transfer = RCMI_TRANSFER_RECV;
+    rows[1].activity.waits_for = rows[1].activity.peer = 2;
+    check_missing(rows, N, false, 1, "1 3 ",
+                  "ranks 1, 3 are missing: rank 1 is in recv from rank 2 (tag 0), rank 3 is in no "
+                  "operation");
+    check_missing(rows, N, true, 1, "1 ", "rank 1 is missing: rank 1 is in recv");
+    rows[1] = row_waiting(3);
+    rows[1].state = RCMI_ROW_BUSY;
+    check_missing(rows, N, false, 3, "3 ", "rank 3 is missing: rank 3 is in no operation");
+}
+
+static void test_missing_silent(void **state) {
+    (void)state;
+    struct rcmi_hang_row rows[N] = {row_waiting(1), row_waiting(2), row_new(RCMI_ROW_SILENT, true),
+                                    row_waiting(2)};
+    check_missing(rows, N, false, 2, "2 ", "rank 2 is missing: rank 2 does not answer");
+    rows[2] = row_between(RCMI_ROW_STOPPED);
+    check_missing(rows, N, false, 2, "2 ", "rank 2 is stopped, in no operation");
+    rows[1] = row_between(RCMI_ROW_IDLE); /* in both cases 2 is the origin, it was asked */
+    check_missing(rows, N, false, 2, "1 2 ", "ranks 1, 2 are missing: rank 1 is in no");
+}
+
+/* Those that have called it count only if there are no others. */
+static void test_missing_stopped_in_it(void **state) {
+    (void)state;
+    struct rcmi_hang_row rows[N] = {row_waiting(1), row_waiting(2), row_waiting(3), row_waiting(2)};
+    rows[2].state = RCMI_ROW_STOPPED;
+    check_missing(rows, N, false, 2, "2 ", "rank 2 is missing: rank 2 is stopped, in all_reduce");
+    rows[3] = row_between(RCMI_ROW_IDLE);
+    check_missing(rows, N, false, 2, "3 ",
+                  "rank 3 is missing: rank 3 is in no operation since it finished");
+    check_missing(rows, N, false, 2, "3 ", "; rank 2 is stopped");
+    check_missing(rows, N, true, 3, "3 ", "rank 3 is missing");
+}
+
+/* None is: then it is said what is known. */
+static void test_missing_none(void **state) {
+    (void)state;
+    struct rcmi_hang_row rows[N] = {row_waiting(1), row_new(RCMI_ROW_BUSY, true), row_waiting(1),
+                                    row_waiting(1)};
+    rows[1].known = true;
+    rows[1].activity.called = 7;
+    check_missing(rows, N, false, 1, "", "is waited for, and at work");
+}
+
+static void test_missing_many(void **state) {
+    enum { MANY = 100 };
+    static struct rcmi_hang_row rows[MANY];
+    (void)state;
+    for (int r = 0; r < MANY; r++)
+        rows[r] = r == 0 || r % 7 == 3 ? row_waiting(2) : row_between(RCMI_ROW_IDLE);
+    for (int r = 0; r < 20; r++)
+        rows[r].pid = 123456;
+    const struct rcmi_hang_barrier barrier = {7, false};
+    struct rcmi_rank_set missing = {.nranks = 0};
+    char text[360] = "";
+    assert_int_equal(rcmi_hang_missing(rows, MANY, &barrier, -1, &missing, text, sizeof(text)), 1);
+    assert_true(strstr(text, "ranks 1, 2, 4-9, 11-16, 18-23, ") == text);
+    assert_non_null(strstr(text, " more are missing: rank 1 (pid 123456) is in no operation"));
+    assert_string_equal(text + strlen(text) - strlen(" more"), " more");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_silent),
@@ -184,6 +270,11 @@ int main(void) {
         cmocka_unit_test(test_silent_behind_busy),
         cmocka_unit_test(test_silent_elsewhere),
         cmocka_unit_test(test_circle),
+        cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_missing_silent),
+        cmocka_unit_test(test_missing_stopped_in_it),
+        cmocka_unit_test(test_missing_none),
+        cmocka_unit_test(test_missing_many),
     };
     return cmocka_run_group_tests_name("conclude", tests, NULL, NULL);
 }

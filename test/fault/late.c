@@ -20,6 +20,7 @@ struct scene {
     /* What rank does in it. */
     rcm_status (*play)(rcm_comm *comm, int rank, const struct rcm_call *call);
     const char *words; /* in the text */
+    uint32_t missing;  /* from the monitored barrier, bit by bit */
 };
 
 static rcm_status recv_from(rcm_comm *comm, int src, const struct rcm_call *call) {
@@ -93,13 +94,62 @@ static rcm_status play_pair(rcm_comm *comm, int rank, const struct rcm_call *cal
     return rcm_all_reduce(comm, data, data, 1000, RCM_FLOAT32, RCM_SUM, call, NULL);
 }
 
+/* ---- Missing from a monitored barrier: bit r of `away` is set, rank r does not come. Of these,
+ * odd ranks wait for one that is there. */
+
+static rcm_status monitored(rcm_comm *comm, int rank, uint32_t away, uint32_t flags,
+                            const struct rcm_call *call) {
+    if (away >> rank & 1)
+        return rank % 2 ? recv_from(comm, 2, NULL) : stay_away(comm);
+    return rcm_monitored_barrier(comm, flags, call, NULL);
+}
+
+static rcm_status play_missing_0(rcm_comm *comm, int rank, const struct rcm_call *call) {
+    return monitored(comm, rank, 1u << 0, 0, call);
+}
+
+static rcm_status play_missing_some(rcm_comm *comm, int rank, const struct rcm_call *call) {
+    return monitored(comm, rank, 1u << 0 | 1u << 1, 0, call);
+}
+
+static rcm_status play_missing_most(rcm_comm *comm, int rank, const struct rcm_call *call) {
+    return monitored(comm, rank, 1u << 0 | 1u << 1 | 1u << 3, 0, call);
+}
+
+static rcm_status play_missing_first(rcm_comm *comm, int rank, const struct rcm_call *call) {
+    return monitored(comm, rank, 1u << 1 | 1u << 3, RCM_FIRST_MISSING, call);
+}
+
+/* It has not started where an earlier operation waits for the same rank. */
+static rcm_status play_missing_queued(rcm_comm *comm, int rank, const struct rcm_call *call) {
+    static float data[RANKS];
+    rcm_work *before = NULL, *work = NULL;
+    if (rank == 1)
+        return stay_away(comm);
+    rcm_status status =
+        rcm_all_reduce(comm, &data[rank], &data[rank], 1, RCM_FLOAT32, RCM_SUM, NULL, &before);
+    if (status == RCM_OK)
+        status = rcm_monitored_barrier(comm, 0, call, &work);
+    if (status == RCM_OK)
+        status = rcm_work_wait(work, -1);
+    rcm_work_free(before);
+    rcm_work_free(work);
+    return status;
+}
+
 static const struct scene scenes[] = {
-    {"chain", 3, play_chain, "in no operation"},
-    {"absent", 2, play_absent, "in no operation"},
-    {"absent, asynchronous", 1, play_absent_async, "in no operation"},
-    {"absent, queued", 1, play_absent_queued, "all_reduce number 201"},
-    {"circle", -1, play_circle, "wait for each other"},
-    {"pair", -1, play_pair, "rank"},
+    {"chain", 3, play_chain, "in no operation", 0},
+    {"absent", 2, play_absent, "in no operation", 0},
+    {"absent, asynchronous", 1, play_absent_async, "in no operation", 0},
+    {"absent, queued", 1, play_absent_queued, "all_reduce number 201", 0},
+    {"circle", -1, play_circle, "wait for each other", 0},
+    {"pair", -1, play_pair, "rank", 0},
+    {"missing rank 0", 0, play_missing_0, ": rank 0 is missing: rank 0 (pid ", 1u << 0},
+    {"missing some", -1, play_missing_some, " is in recv from rank 2 (tag 1)", 1u << 0 | 1u << 1},
+    {"missing all but one", -1, play_missing_most, ": ranks 0, 1, 3 are missing: rank 0 (pid ",
+     1u << 0 | 1u << 1 | 1u << 3},
+    {"missing, first", 1, play_missing_first, ": rank 1 is missing: rank 1 (pid ", 1u << 1},
+    {"missing, queued", 1, play_missing_queued, "monitored_barrier number 3", 1u << 1},
 };
 
 /* ---- Ranks ---------------------------------------------------------------------------------- */
@@ -114,8 +164,20 @@ struct player {
     int64_t queued_ns; /* what all threads had to queue for a processor, in this operation */
     rcm_status status, recorded, destroyed;
     int origin;
+    uint32_t missing;
     char text[512];
 };
+
+static uint32_t missing_from(const rcm_comm *comm) {
+    int ranks[RANKS];
+    size_t count = 0;
+    uint32_t missing = 0;
+    if (rcm_comm_missing(comm, ranks, RANKS, &count) != RCM_OK || count > RANKS)
+        abort();
+    for (size_t i = 0; i < count; i++)
+        missing |= 1u << ranks[i];
+    return missing;
+}
 
 static void *player_run(void *arg) {
     struct player *player = arg;
@@ -143,6 +205,9 @@ static void *player_run(void *arg) {
     player->queued_ns = strain_excuse(&before, &after);
     player->recorded = rcm_comm_error(comm, &error);
     player->origin = error.origin;
+    player->missing = missing_from(comm);
+    if (player->missing != 0 && rcm_monitored_barrier(comm, 0, NULL, NULL) != RCM_ERR_TIMEOUT)
+        abort();
     memcpy(player->text, error.text, sizeof(player->text));
     player->destroyed = rcm_destroy(comm);
     return NULL;
@@ -151,7 +216,7 @@ static void *player_run(void *arg) {
 static bool player_is_right(const struct player *player, int origin) {
     return player->status == RCM_ERR_TIMEOUT && player->recorded == RCM_ERR_TIMEOUT &&
            player->destroyed == RCM_ERR_TIMEOUT && player->origin == origin &&
-           strstr(player->text, player->scene->words);
+           player->missing == player->scene->missing && strstr(player->text, player->scene->words);
 }
 
 static int scene_run_once(const struct scene *scene, const char *transport, int64_t late_ms,

@@ -33,6 +33,7 @@ enum what {
     ALL_REDUCE,
     BROADCAST,
     BARRIER,
+    MONITORED_BARRIER, /* count: flags */
     REDUCE,
     SCATTER,
     GATHER,
@@ -89,6 +90,16 @@ static const struct kind kinds[] = {
      {BAR, SUM(10)},
      {SUM(10), BAR},
      {"barrier (", "all_reduce of 10 float32, sum (", "on rank %d"}},
+    {"barrier, monitored",
+     RCM_ERR_MISMATCH,
+     {BAR, BAR},
+     {DO(MONITORED_BARRIER, 0), BAR},
+     {"is barrier (|but barrier (", "monitored_barrier (", "on rank %d"}},
+    {"barrier, monitored otherwise",
+     RCM_ERR_MISMATCH,
+     {DO(MONITORED_BARRIER, 0), BAR},
+     {DO(MONITORED_BARRIER, RCM_FIRST_MISSING), BAR},
+     {"monitored_barrier (", ") for the first missing", "on rank %d"}},
     {"count",
      RCM_ERR_MISMATCH,
      {SUM(1000)},
@@ -295,6 +306,8 @@ static rcm_status action_do(rcm_comm *comm, const struct scene *scene, const str
         return rcm_broadcast(comm, out, a->count, action_dtype(a), root, &call, NULL);
     case BARRIER:
         return rcm_barrier(comm, &call, NULL);
+    case MONITORED_BARRIER:
+        return rcm_monitored_barrier(comm, (uint32_t)a->count, &call, NULL);
     case REDUCE:
         return rcm_reduce(comm, in, out, a->count, action_dtype(a), a->op ? a->op : RCM_SUM, root,
                           &call, NULL);

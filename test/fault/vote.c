@@ -19,6 +19,7 @@ static struct {
     int nsaid, to[SAID_MAX];
     struct rcmi_failure said[SAID_MAX];
     int spoken; /* the origin; -1 nothing */
+    struct rcmi_rank_set missing;
     rcm_status failed;
 } stage;
 
@@ -34,7 +35,7 @@ int64_t rcmi_now_ns(void) {
 
 rcm_status rcmi_node_send(struct rcmi_node *node, int peer, const void *bytes, size_t len) {
     (void)node;
-    assert_true(stage.nsaid < SAID_MAX && len == sizeof(stage.said[0]));
+    assert_true(stage.nsaid < SAID_MAX && len <= sizeof(stage.said[0]));
     stage.to[stage.nsaid] = peer;
     memcpy(&stage.said[stage.nsaid++], bytes, len);
     return RCM_OK;
@@ -49,9 +50,11 @@ void rcmi_loop_wake(struct rcmi_loop *loop) {
     (void)loop;
 }
 
-static void stage_agreed(void *arg, const struct rcm_error *error) {
+static void stage_agreed(void *arg, const struct rcm_error *error,
+                         const struct rcmi_rank_set *missing) {
     (void)arg;
     stage.spoken = error->origin;
+    stage.missing = *missing;
     stage.failed = error->status;
 }
 
@@ -92,7 +95,15 @@ static void find(enum rcmi_proposal_weight weight) {
     const struct rcm_error error = {.status = weight == RCMI_PROPOSAL_MISMATCH ? RCM_ERR_MISMATCH
                                                                                : RCM_ERR_TIMEOUT,
                                     .origin = members.rank};
-    rcmi_proposals_add(proposals, &error, weight);
+    rcmi_proposals_add(proposals, &error, NULL, weight);
+}
+
+/* From a monitored barrier rank 3 is missing. */
+static void find_missing(void) {
+    const struct rcm_error error = {.status = RCM_ERR_TIMEOUT, .origin = 3};
+    struct rcmi_rank_set missing = {.nranks = N};
+    rcmi_rank_set_add(&missing, 3);
+    rcmi_proposals_add(proposals, &error, &missing, RCMI_PROPOSAL_ASKED_ALL);
 }
 
 static void end(void) {
@@ -119,12 +130,12 @@ static void hear(int from, enum rcmi_failure_kind kind, uint64_t ballot, uint64_
     const struct rcm_error error = {.status = status, .origin = origin};
     struct rcmi_failure message, decoded;
     struct rcm_error again;
-    rcmi_failure_encode(EPOCH, &error, &message);
+    rcmi_failure_encode(EPOCH, &error, NULL, &message);
     message.kind = kind;
     message.ballot = ballot;
     message.accepted = accepted;
     message.weight = weight;
-    assert_true(rcmi_failure_decode(&message, sizeof(message), &decoded, &again));
+    assert_true(rcmi_failure_decode(&message, rcmi_failure_bytes(&message), &decoded, &again));
     rcmi_proposals_hear(proposals, from, &decoded, &again);
 }
 
@@ -213,6 +224,27 @@ static void test_majority(void **state) {
     hear(2, RCMI_FAILURE_PROMISE, ballot, ballot, 2, RCMI_PROPOSAL_ASKED_ALL);
     pass(1);
     assert_int_equal(stage.spoken, 2);
+    end();
+}
+
+/* The list travels with the finding, and is chosen with it. */
+static void test_missing(void **state) {
+    (void)state;
+    begin(0);
+    find_missing();
+    pass(2);
+    const struct rcmi_failure *said = heard(N - 1, RCMI_FAILURE_PREPARE);
+    const uint64_t ballot = said->ballot;
+    assert_true(said->missing.nranks == N && said->missing.bits[0] == 1u << 3);
+    for (int r = 1; r < 3; r++)
+        hear(r, RCMI_FAILURE_PROMISE, ballot, 0, r, RCMI_PROPOSAL_LATE);
+    pass(50);
+    assert_int_equal(heard(N - 1, RCMI_FAILURE_ACCEPT)->missing.bits[0], 1u << 3);
+    for (int r = 1; r < 3; r++)
+        hear(r, RCMI_FAILURE_PROMISE, ballot, ballot, 3, RCMI_PROPOSAL_ASKED_ALL);
+    pass(1);
+    assert_int_equal(stage.spoken, 3);
+    assert_true(stage.missing.nranks == N && stage.missing.bits[0] == 1u << 3);
     end();
 }
 
@@ -371,6 +403,7 @@ int main(void) {
         cmocka_unit_test(test_gives_way),
         cmocka_unit_test(test_hears_of_a_higher_ballot),
         cmocka_unit_test(test_majority),
+        cmocka_unit_test(test_missing),
         cmocka_unit_test(test_words_of_another_ballot),
         cmocka_unit_test(test_proposes_what_was_accepted),
         cmocka_unit_test(test_mismatch),

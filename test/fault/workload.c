@@ -267,8 +267,9 @@ rcm_status workload_step(struct workload *w, uint64_t i, bool stop, bool *ret_st
     case 4:
         return step_broadcast(w, i, size % 100 + 1);
     case 5:
-    case 6:
         return rcm_barrier(w->comm, &w->call, NULL);
+    case 6:
+        return rcm_monitored_barrier(w->comm, 0, &w->call, NULL);
     case 7:
         return step_ring(w, i, size % 3000 + 1);
     case 8:

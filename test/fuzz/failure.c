@@ -27,10 +27,17 @@ static bool take_failure(const uint8_t *data, size_t size) {
     fuzz_require(failure.kind == RCMI_FAILURE_RECORD || error.status == RCM_ERR_TIMEOUT ||
                      error.status == RCM_ERR_MISMATCH,
                  "only a timeout or a mismatch is voted for");
-    rcmi_failure_encode(failure.epoch, &error, &again);
-    fuzz_require(rcmi_failure_decode(&again, sizeof again, &failure, &error_again) &&
+    fuzz_require(rcmi_failure_bytes(&failure) == size, "the set is there");
+    fuzz_require(failure.missing.nranks == 0 || error.status == RCM_ERR_TIMEOUT,
+                 "ranks are missing from what is late");
+    for (uint32_t r = failure.missing.nranks; r < RCMI_RANK_SET_MAX; r++)
+        fuzz_require(!(failure.missing.bits[r / 8] >> r % 8 & 1), "no rank is beyond the last");
+    const struct rcmi_rank_set missing = failure.missing;
+    rcmi_failure_encode(failure.epoch, &error, &missing, &again);
+    fuzz_require(rcmi_failure_decode(&again, rcmi_failure_bytes(&again), &failure, &error_again) &&
                      error_again.status == error.status && error_again.origin == error.origin &&
-                     strcmp(error_again.text, error.text) == 0,
+                     strcmp(error_again.text, error.text) == 0 &&
+                     memcmp(&failure.missing, &missing, sizeof missing) == 0,
                  "what is told on says the same");
     return true;
 }
@@ -51,6 +58,7 @@ static bool take_record(const uint8_t *data, size_t size) {
                  "the algorithm ends and can be shown");
     fuzz_require(record.sequence != 0, "operations count from 1");
     fuzz_require(record.ncounts <= RCMI_CALL_COUNTS, "counts are counted");
+    fuzz_require(record.barrier <= RCMI_BARRIER_MONITORED_FIRST, "a barrier is of a known kind");
     return true;
 }
 

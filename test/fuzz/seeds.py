@@ -157,10 +157,10 @@ def address():
 
 def failure():
     def message(magic=0x52434d46, status=-5, text=b'it broke', size=None, kind=0, weight=0, ballot=0,
-                accepted=0, reserved=0):
+                accepted=0, reserved=0, n=0, missing=b''):
         body = struct.pack('<IIiiiIIIQQQ', magic, 7, status, 2, 104, kind, weight, reserved, ballot,
                            accepted, 99)
-        data = body + b'all_reduce'.ljust(32, b'\0') + text.ljust(512, b'\0')
+        data = (body + b'all_reduce'.ljust(32, b'\0') + text.ljust(512, b'\0') + u32(n) + missing)
         return data if size is None else data[:size].ljust(size, b'\0')
 
     def activity(sequence=9, algorithm=b'ring'):
@@ -171,9 +171,10 @@ def failure():
         return (struct.pack('<IIIIIIII', magic, 7, 1, state, reason, reports, 0, npeers) +
                 u32(1) * 16 + body)
 
-    def record(magic=0x52434d52, sequence=3, algorithm=b'ring', collective=1, ncounts=0):
+    def record(magic=0x52434d52, sequence=3, algorithm=b'ring', collective=1, ncounts=0,
+               barrier=0):
         return struct.pack('<IIQQQiiii24sII16Q', magic, 7, sequence, 99, 1000, collective, 9, 1, 0,
-                           algorithm, 0, ncounts, *range(16))
+                           algorithm, barrier, ncounts, *range(16))
 
     def agree(magic=0x52434d41, number=1, kind=4, status=0, origin=-1, left=1000, n=11,
               members=b'\xff\x07'):
@@ -208,15 +209,25 @@ def failure():
         'valid-record': record(), 'valid-record-unended': record(algorithm=b'y' * 24),
         'bad-record-magic': record(magic=1), 'bad-record-zero': record(sequence=0),
         'bad-record-cut': record()[:-8],
+        'valid-record-monitored': record(barrier=3), 'bad-record-barrier': record(barrier=4),
         'valid': message(),
-        'valid-unended': message(text=b'x' * 512)[:56] + b'y' * 32 + b'x' * 512,
+        'valid-unended': message(text=b'x' * 512)[:56] + b'y' * 32 + b'x' * 512 + u32(0),
+        'valid-missing': message(n=11, missing=b'\xfe\x07'),
+        'valid-missing-claim': message(kind=1, weight=2, n=8, missing=b'\x02'),
+        'valid-missing-full': message(n=27936, missing=b'\xff' * 3492),
+        'bad-missing-beyond': message(n=11, missing=b'\xff\x08'),
+        'bad-missing-cut': message(n=11, missing=b'\xff'),
+        'bad-missing-long': message(n=11, missing=b'\xff\x07\0'),
+        'bad-missing-many': message(n=27937, missing=b'\xff' * 3492),
+        'bad-missing-absurd': message(n=0xffffffff),
+        'bad-missing-of-a-death': message(status=-6, n=11, missing=b'\xfe\x07'),
         'valid-minus-one': message(status=-1),
         'bad-magic': message(magic=1),
         'bad-status-zero': message(status=0),
         'bad-status-positive': message(status=3),
         'bad-status-unknown': message(status=-30000),
-        'bad-short': message(size=599),
-        'bad-long': message(size=601),
+        'bad-short': message(size=603),
+        'bad-long': message(size=605),
         'bad-reserved': message(reserved=1), 'bad-kind': message(kind=5, weight=1, ballot=3),
         'bad-record-weight': message(weight=1), 'bad-record-ballot': message(ballot=3),
         'bad-record-accepted': message(accepted=3),
@@ -574,7 +585,7 @@ def location():
 JOB = 0x1122334455667788
 
 
-VERSION = 8  # RCMI_WIRE_VERSION
+VERSION = 9  # RCMI_WIRE_VERSION
 
 
 def greeting(kind=1, index=0, magic=0x52434d48, version=VERSION, sender=0, to=1, nranks=3, job=JOB,
@@ -595,7 +606,7 @@ def hello():
         'valid-answer': u8(dialled) + answer(1), 'valid-busy': u8(dialled) + answer(2),
         'valid-answer-in-pieces': u8(dialled | pieces) + answer(1),
         'bad-answer': u8(dialled) + answer(3), 'bad-answer-magic': u8(dialled) + answer(1, magic=1),
-        'bad-answer-version': u8(dialled) + answer(1, version=9),
+        'bad-answer-version': u8(dialled) + answer(1, version=VERSION + 1),
         'bad-answer-status': u8(dialled) + answer(77, text=b'\x1b[2J' * 30 + b'xx'),
         'any-no-answer': u8(dialled | leaves), 'bad-leaves': u8(leaves) + greeting()[:20],
         'bad-magic': u8(0) + greeting(magic=0x484d4352), 'bad-version': u8(0) + greeting(version=1),
