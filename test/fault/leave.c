@@ -7,10 +7,11 @@
  *
  * With VERBOSE in the environment the ranks' logs are seen.
  *
- * WHERE: farewell, when all are in rcm_destroy and a victim is about to say farewell; gone, when it
- * is about to tell the store that it has left, each rank but 0 in turn; steps, before some call of
- * libc in rcm_destroy, from the first to the last; random, at a random moment. The rooms of the
- * library are linked statically, so that the linker can wrap these calls.
+ * WHERE: farewell, when the others wait for a victim's farewell, before its rcm_destroy lets even
+ * the loop thread say it; gone, when it is about to tell the store that it has left, each rank but
+ * 0 in turn; steps, before some call of libc in rcm_destroy, from the first to the last; random, at
+ * a random moment. The rooms of the library are linked statically, so that the linker can wrap
+ * these calls.
  */
 #include "ringcomm.h"
 #include <netinet/in.h>
@@ -43,6 +44,7 @@ enum where { WHERE_FAREWELL, WHERE_GONE, WHERE_STEPS, WHERE_RANDOM };
 
 struct seen {
     _Atomic bool ready;
+    _Atomic bool waits; /* for farewells */
     _Atomic long calls; /* of libc, in rcm_destroy */
     _Atomic int64_t died_ns;
     int64_t begun_ns;
@@ -113,15 +115,35 @@ WRAP(int, epoll_wait, (int fd, struct epoll_event *to, int n, int timeout), (fd,
      "", 0)
 WRAP(int, close, (int fd), (fd), "", 0)
 
+/* ---- Farewells ------------------------------------------------------------------------------ */
+
 rcm_status __real_rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline,
                                      const _Atomic int *failed);
 rcm_status __wrap_rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline,
                                      const _Atomic int *failed);
 rcm_status __wrap_rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline,
                                      const _Atomic int *failed) {
-    if (t.victim[rank] && t.where == WHERE_FAREWELL)
-        die();
+    atomic_store(&t.seen[rank].waits, true);
     return __real_rcmi_node_farewell(node, deadline, failed);
+}
+
+static void await_others_wait(void) {
+    for (int r = 0; r < t.n; r++)
+        for (int ms = 0; ms < HANGS_MS && !t.victim[r] && !atomic_load(&t.seen[r].waits); ms++)
+            usleep(1000);
+}
+
+/* All have called rcm_destroy. From its return on this rank's loop thread answers farewells, and a
+ * rank that has said farewell is not missed. */
+rcm_status __real_rcmi_barrier_parting(struct rcm_comm *comm);
+rcm_status __wrap_rcmi_barrier_parting(struct rcm_comm *comm);
+rcm_status __wrap_rcmi_barrier_parting(struct rcm_comm *comm) {
+    const rcm_status status = __real_rcmi_barrier_parting(comm);
+    if (t.victim[rank] && t.where == WHERE_FAREWELL) {
+        await_others_wait();
+        die();
+    }
+    return status;
 }
 
 /* ---- A rank --------------------------------------------------------------------------------- */
