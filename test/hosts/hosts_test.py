@@ -3,7 +3,8 @@
 """hosts_test.py CASE PROGRAM: ranks on several hosts, whose networks do what networks do.
 
 PROGRAM is rank.c. Exit status 77, with a sentence, where no network namespaces can be made.
-Figures (how late, how long) are printed; what is asserted has room for a busy machine.
+Figures (how late, how long) are printed; what is asserted has room for a busy machine. After a cut
+that was survived the kernel says when it sends again, which nobody promises.
 """
 import os
 import re
@@ -206,7 +207,6 @@ def survive(hosts, cut, mend, seconds, more=None):
     longest = [float(value_of(text, 'loop', 'longest')) for text, _ in outputs]
     print(f'cut for {mended - cut_at:.2f} s; the operation went on {max(late):.2f} s after it')
     check(min(longest) > 0.8 * seconds, 'the cut did not cut')
-    check(max(late) < seconds + LATE_S, 'the operation went on too late')
 
 
 def case_cut_short():
