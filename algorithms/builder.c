@@ -355,7 +355,7 @@ void rcmi_wait(struct rcmi_builder *b, int lane, struct rcmi_operand from) {
 
 /* ---- Finishing ------------------------------------------------------------------------------ */
 
-/* Who writes a chunk of OUT last, for the stable flags. */
+/* Which step writes a chunk of OUT last, for the stable flags. */
 struct last_write {
     uint32_t lane_plus_1; /* 0: none */
     bool several_lanes;

@@ -180,7 +180,7 @@ static void lane_blocked(struct rcmi_run *run, struct rcmi_lane_state *lane,
         lane_post(run, lane, step, end, offset, 1);
 }
 
-/* Finds every source of a step. On RCM_AGAIN notes whom the lane waits for. */
+/* Finds every source of a step. On RCM_AGAIN notes which rank the lane waits for. */
 static rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state *lane,
                                const struct rcmi_bound_step *step, size_t offset, size_t *bytes,
                                const void **srcs) {

@@ -27,7 +27,7 @@
 
 #define RANKS_MAX 32
 
-/* Who gathers says first where, so that the others' sums can go straight there. */
+/* The rank that gathers says first where, so that the others' sums can go straight there. */
 enum { LANE_GATHER, LANE_SEND, LANE_SUM };
 
 static bool two_shot_supports(const struct rcmi_shape *shape) {

@@ -63,7 +63,7 @@ static rcm_status answers_collect(struct rcmi_verifier *v, uint32_t *count, uint
     return RCM_OK;
 }
 
-/* Whoever answers is listened to, and no message of such a channel goes without an answer. */
+/* Each answer is received, and no message of such a channel goes without an answer. */
 static rcm_status answers_complete(struct rcmi_verifier *v, const uint32_t *count) {
     for (uint32_t step = 0; step < v->nsteps; step++) {
         if (rcmi_verify_step(v, step)->answer == RCMI_NO_CHANNEL)

@@ -116,7 +116,8 @@ static uint32_t graph_sort(const struct rcmi_verifier *v, uint32_t *waits_for, u
     return taken;
 }
 
-/* Whoever still waits has somebody it waits for, so going back must run into a cycle. */
+/* Each event that still waits has another one that it waits for, so going back must run into a
+ * cycle. */
 static rcm_status cycle_report(struct rcmi_verifier *v, const uint32_t *waits_for) {
     const uint32_t nevents = v->nsteps * RCMI_VERIFY_RUNS;
     uint32_t *cause = rcmi_verify_alloc(v, nevents, sizeof(*cause));

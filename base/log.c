@@ -19,7 +19,7 @@ enum { LOG_LEVELS = RCMI_LOG_DEBUG + 1, LEVEL_UNREAD = -1 };
 static const char *const level_setting[LOG_LEVELS] = {"error", "warn", "info", "debug"};
 static const char *const level_shown[LOG_LEVELS] = {"error", "warning", "info", "debug"};
 
-/* A cache of the environment: all who write it write the same value, nothing is ordered by it. */
+/* A cache of the environment: all writers write the same value, nothing is ordered by it. */
 static _Atomic int threshold = LEVEL_UNREAD;
 
 static _Thread_local int thread_rank = -1;

@@ -10,7 +10,7 @@
  * a closed descriptor of which another process holds a copy would stay watched.
  *
  * A program may close descriptors that are not its own (closefrom), those of the loop too, and
- * nothing wakes who sleeps in epoll then. So a thread that sleeps looks once a second whether they
+ * nothing wakes a thread in epoll then. So one that sleeps looks once a second whether they
  * are there. If not the loop is broken: it goes on with its rounds, calls, timers and tick, without
  * watches, and its thread distrusts descriptors from then on (fd.h). The thread blocks
  * all signals, so that the application's handlers never run on it. In a forked child there is no

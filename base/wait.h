@@ -49,11 +49,11 @@ void rcmi_doorbell_disarm(struct rcmi_doorbell *doorbell, uint32_t bit);
 /* Sleeps until the word is no longer `seen` or the deadline passed. May return early. */
 void rcmi_doorbell_sleep(struct rcmi_doorbell *doorbell, uint32_t seen, rcmi_deadline deadline);
 
-/* Wakes whoever is armed; poller_fd is the eventfd of the one who polls. Any thread, any process.
- */
+/* Wakes all that are armed; poller_fd is the eventfd of the thread that polls. Any thread, any
+ * process. */
 void rcmi_doorbell_ring_all(struct rcmi_doorbell *doorbell, int eventfd, int poller_fd);
-/* The same but for the one who polls; eventfd is that of the doorbell's engine, -1 for none.
- * Inlined, for most often nobody is armed. */
+/* The same but for the thread that polls; eventfd is that of the doorbell's engine, -1 for none.
+ * Inlined, for most often nothing is armed. */
 static inline void rcmi_doorbell_ring(struct rcmi_doorbell *doorbell, int eventfd) {
     /* Partner: the fence in rcmi_doorbell_arm. */
     atomic_thread_fence(memory_order_seq_cst);

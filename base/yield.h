@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sched_yield, as long as the CPU comes back soon. To whom a yield gives the CPU is the kernel's
- * choice. If that is another rank that waits, it comes back after a microsecond, and no sleep is as
- * fast. If it is somebody who computes (another program, a thread of the user's), it comes back
- * after a whole slice of some milliseconds, and a sleeper, whom the kernel prefers once he is
- * woken, is far better off.
+ * sched_yield, as long as the CPU comes back soon. Which thread a yield gives the CPU to is the
+ * kernel's choice. If that is another rank that waits, the CPU comes back after a microsecond, and
+ * no sleep is as fast. If it is a thread that computes (another program's, or the user's), the CPU
+ * comes back after a whole slice of some milliseconds, and a thread that sleeps, which the kernel
+ * prefers once it is woken, is far better off.
  *
  * So each lost yield is a debt of the time that it took, and each good one pays a little of it.
  * With too much debt there are no yields for a while, twice as long each time, until yields

@@ -121,7 +121,7 @@ static rcm_status claim_look(rcm_store *store, const struct rcmi_launch *launch,
     /* It may have given the number up before it ended, and after it was asked for. */
     if (state == RCMI_PROCESS_ENDED && value_is_new(value, join->ended))
         return RCM_AGAIN;
-    /* Who has done with a job may be about to leave. */
+    /* A rank that has done with a job may be about to leave. */
     if (rcmi_join_is_there(state) && !rcmi_deadline_passed(leaving) &&
         generation_is_complete(store, launch->attempt, other.generation)) {
         rcmi_meet_sleep(LOOK_MS, leaving);

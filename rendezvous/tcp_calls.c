@@ -212,8 +212,9 @@ static rcm_status all_there(struct rcmi_conn *conn, const struct rcmi_bytes *key
     return status;
 }
 
-/* The servers of torch, but for those on libuv (2.4 and later, by default), do not wake who waits
- * for a key when COMPARE_SET makes it, only when SET or ADD does: we look ourselves as well.
+/* The servers of torch, but for those on libuv (2.4 and later, by default), do not wake a client
+ * that waits for a key when COMPARE_SET makes it, only when SET or ADD does: we look ourselves as
+ * well.
  *
  * The old dialect has no word to take a WAIT back, and answers one wrongly that comes on top of
  * another. So there is one, and CHECKs beside it: the first 0 says that all is there, whichever

@@ -41,7 +41,7 @@ static struct rcmi_bytes read_bytes(struct reader *reader) {
 
 /* ---- Handlers ------------------------------------------------------------------------------ */
 
-/* Gives the key a value and tells who waited. */
+/* Gives the key a value and tells the clients that waited. */
 static bool key_put(struct rcmi_client *client, struct rcmi_bytes key, struct rcmi_bytes value) {
     struct rcmi_entry *entry;
     rcm_status status = rcmi_map_entry(&client->server->map, key, &entry);

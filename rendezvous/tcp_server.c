@@ -20,7 +20,7 @@
 #define TELL_MS         10000
 #define READ_BLOCK      (64 * 1024)
 #define ACCEPTS_AT_ONCE 64
-#define SILENCE_MS      100 /* who came that long ago had time to say something */
+#define SILENCE_MS      100 /* a client that came that long ago had time to say something */
 #define READS_AT_ONCE   4   /* then the other clients get their turn */
 
 /* ---- The list of those that have not said who they are ------------------------------------- */
@@ -361,7 +361,7 @@ void rcmi_server_accepted(struct rcmi_server *s, int fd) {
     fresh_add(c);
     if (rcmi_loop_watch(s->loop, &c->watch, c->events) != RCM_OK)
         rcmi_client_drop(c, "%s", rcmi_last_error()->text);
-    else /* who waited in the queue has most likely said something by now */
+    else /* a client that waited in the queue has most likely said something by now */
         client_ready(c, EPOLLIN);
 }
 

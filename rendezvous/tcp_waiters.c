@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who waits for which key at the TCP store's server: a list at each entry and at each client. */
+/* Which client waits for which key at the TCP store's server: a list at each entry and at each
+ * client. */
 #include <stdlib.h>
 #include "error.h"
 #include "tcp_server.h"
