@@ -218,6 +218,8 @@ static void init_give_up(struct init *init, rcm_comm *comm, rcm_status status) {
     struct rcmi_error cause = *rcmi_last_error();
     if (init->store)
         rcmi_join_fail(init->store, &init->join);
+    if (init->store && own_store)
+        rcmi_store_linger(init->store);
     if (init->store && own_store && status == RCM_ERR_CONFIG) /* two jobs on it, perhaps */
         rcmi_store_keep(init->store);
     if (init->agreed)

@@ -30,6 +30,10 @@ int64_t rcmi_store_patience(int64_t ms);
 /* Closing this store takes nothing away that others may still have to find: a file stays, as what
  * is left of a job that failed, so that a rank that comes late learns of it. */
 void rcmi_store_keep(rcm_store *store);
+/* If this process serves it, closing this store turns new clients away, and answers those that are
+ * there until they have closed theirs, for two seconds at most: ranks that joined a job with this
+ * one learn why it failed. */
+void rcmi_store_linger(rcm_store *store);
 
 /* Listens where a store will be served. host: if it names an address of this machine, that one
  * alone; a name that means loopback only on this machine (Debian's 127.0.1.1), a foreign one or

@@ -111,6 +111,10 @@ void rcmi_store_keep(rcm_store *store) {
     store->keep = true;
 }
 
+void rcmi_store_linger(rcm_store *store) {
+    store->linger = true;
+}
+
 const char *rcm_store_url(const rcm_store *store) {
     return store ? store->url : "";
 }

@@ -76,9 +76,10 @@ struct rcmi_store_ops {
 /* The first member of every kind's own struct. */
 struct rcm_store {
     const struct rcmi_store_ops *ops;
-    char *url; /* what rcm_store_url returns; malloc'd */
-    pid_t pid; /* of the process that opened it */
-    bool keep; /* see rcmi_store_keep */
+    char *url;   /* what rcm_store_url returns; malloc'd */
+    pid_t pid;   /* of the process that opened it */
+    bool keep;   /* see rcmi_store_keep */
+    bool linger; /* see rcmi_store_linger */
 };
 
 /* zeroed memory of `size` bytes with its rcm_store filled in; NULL without memory (error set). */

@@ -28,6 +28,7 @@
 
 #define BATCH_KEYS 16384 /* of one WAIT, MULTI_GET or MULTI_SET */
 #define BATCH_ASKS 512   /* CHECKs written before their answers are read */
+#define LINGER_MS  2000  /* see rcmi_store_linger */
 
 struct tcp_store {
     struct rcm_store base;
@@ -316,6 +317,8 @@ static void tcp_close(rcm_store *store, bool forked) {
             conn->fd = -1; /* closed by the fork; the number may be another file's by now */
         rcmi_conn_close(conn);
     }
+    if (!forked && t->server && store->linger)
+        rcmi_server_linger(t->server, rcmi_deadline_in(LINGER_MS));
     if (!forked) /* a child has its memory, but no thread of it and no descriptor */
         rcmi_server_stop(t->server);
     pthread_mutex_destroy(&t->lock);

@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <netinet/in.h>
 #include "error.h"
+#include "launch_meet.h"
 #include "log.h"
 #include "wire.h"
 
@@ -21,7 +22,8 @@
 #define READ_BLOCK      (64 * 1024)
 #define ACCEPTS_AT_ONCE 64
 #define SILENCE_MS      100 /* a client that came that long ago had time to say something */
-#define READS_AT_ONCE   4   /* then the other clients get their turn */
+#define LINGER_LOOK_MS  5
+#define READS_AT_ONCE   4 /* then the other clients get their turn */
 
 /* ---- The list of those that have not said who they are ------------------------------------- */
 
@@ -409,6 +411,36 @@ static void server_close_all(void *arg) {
     rcmi_loop_unwatch(s->loop, &s->listener);
     rcmi_loop_timer_stop(s->loop, &s->drop);
     rcmi_loop_timer_stop(s->loop, &s->accept_again);
+}
+
+static void server_close_listener(void *arg) {
+    struct rcmi_server *s = arg;
+    rcmi_loop_unwatch(s->loop, &s->listener);
+    rcmi_loop_timer_stop(s->loop, &s->accept_again);
+    rcmi_fd_close(&s->listener.fd);
+}
+
+struct census {
+    const struct rcmi_server *server;
+    int identified;
+};
+
+static void census_take(void *arg) {
+    struct census *census = arg;
+    census->identified = 0;
+    for (const struct rcmi_client *c = census->server->clients; c; c = c->next)
+        census->identified += !c->fresh && !c->dead;
+}
+
+void rcmi_server_linger(struct rcmi_server *s, rcmi_deadline deadline) {
+    struct census census = {.server = s};
+    rcmi_loop_call(s->loop, server_close_listener, s);
+    for (;;) {
+        rcmi_loop_call(s->loop, census_take, &census);
+        if (census.identified == 0 || rcmi_deadline_passed(deadline))
+            return;
+        rcmi_meet_sleep(LINGER_LOOK_MS, deadline);
+    }
 }
 
 void rcmi_server_stop(struct rcmi_server *s) {

@@ -80,6 +80,9 @@ struct rcmi_server {
 rcm_status rcmi_server_start(int listen_fd, const char *secret, bool allow_plain,
                              struct rcmi_server **ret_server);
 void rcmi_server_stop(struct rcmi_server *server);
+/* Accepts nothing any more, and returns when all clients that have said who they are have gone, or
+ * at the deadline. */
+void rcmi_server_linger(struct rcmi_server *server, rcmi_deadline deadline);
 
 /* What rcmi_server_start is made of: a server that listens nowhere yet, and whose loop has no
  * thread; and a connection that was accepted, which is the server's from then on. It is driven by

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -54,6 +55,15 @@ static void die_with_parent(pid_t parent) {
         _exit(1);
 }
 
+static _Atomic bool *goes; /* of this process, if it is a late rank */
+
+/* The library's. */
+ssize_t send(int fd, const void *bytes, size_t len, int flags) {
+    while (goes && !*goes && memmem(bytes, len, "/rank/all", 9))
+        usleep(1000);
+    return syscall(SYS_sendto, fd, bytes, len, flags, NULL, 0);
+}
+
 static void rank_run(const struct job *job, int rank) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
     struct told *told = &job->told[rank];
@@ -75,6 +85,8 @@ static void rank_run(const struct job *job, int rank) {
     }
     if (job->id && (job->forgets == 0 || job->forgets != rank))
         setenv("RINGCOMM_JOB_ID", job->id, 1);
+    if (job->late > 0 && job->late == rank)
+        goes = job->late_goes;
     if (job->turn && job->turns[rank] == 0)
         exit(0);
     while (job->turn && *job->turn < job->turns[rank])

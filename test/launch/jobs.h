@@ -56,8 +56,10 @@ struct job {
     bool again;         /* a rank whose rcm_init timed out calls it again, for a minute */
     const char *id;     /* RINGCOMM_JOB_ID; NULL: none */
     int forgets;        /* this rank, if it is not 0, has no id */
-    _Atomic int *turn;  /* a rank begins when this has reached its number below; NULL: at once */
-    int turns[RANKS_MAX];    /* 0: it does not come */
+    int late; /* this rank, if it is not 0, has joined, and is slow to ask for the others: */
+    _Atomic bool *late_goes; /* until this is true */
+    _Atomic int *turn;    /* a rank begins when this has reached its number below; NULL: at once */
+    int turns[RANKS_MAX]; /* 0: it does not come */
     int pause_us[RANKS_MAX]; /* and after this */
     pid_t pids[RANKS_MAX], parent;
     struct told *told;

@@ -12,7 +12,8 @@
 #include <unistd.h>
 #include "jobs.h"
 
-#define SEEM "two jobs seem to use"
+#define SEEM    "two jobs seem to use"
+#define LATE_US 200000
 
 static void store_end(pid_t pid) {
     if (pid <= 0)
@@ -25,20 +26,22 @@ static void store_end(pid_t pid) {
 struct pair {
     struct job job[2];
     _Atomic int *turn;
-    _Atomic bool *hold;
-    rcm_store *store; /* in which they meet, once it is there */
+    _Atomic bool *hold, *goes;
+    rcm_store *store; /* in which they meet, once it is there; while ranks come */
 };
 
 static void pair_init(struct pair *pair, int size_a, int size_b) {
     *pair = (struct pair){.turn = shared_memory(sizeof *pair->turn),
-                          .hold = shared_memory(sizeof *pair->hold)};
+                          .hold = shared_memory(sizeof *pair->hold),
+                          .goes = shared_memory(sizeof *pair->goes)};
     *pair->hold = true;
     for (int i = 0; i < 2; i++)
         pair->job[i] = (struct job){.url = url,
                                     .number = i ? 10 : 1,
                                     .size = i ? size_b : size_a,
                                     .hold = pair->hold,
-                                    .turn = pair->turn};
+                                    .turn = pair->turn,
+                                    .late_goes = pair->goes};
 }
 
 /* Everybody who comes has been told; then those that were not refused go on, and end. */
@@ -48,7 +51,6 @@ static void pair_finish(struct pair *pair) {
             if (pair->job[i].turns[r] > 0)
                 job_await_init(&pair->job[i], r);
     *pair->hold = false;
-    rcm_store_close(pair->store);
     for (int i = 0; i < 2; i++)
         job_wait(&pair->job[i]);
 }
@@ -76,7 +78,9 @@ static bool is_claimed(rcm_store *store, int rank) {
     return status != RCM_ERR_NOT_FOUND; /* or the store has gone */
 }
 
-/* "A0", "B1!": the rank that comes, "!": and hears that it cannot join before the next comes. */
+/* "A0", "B1!", "A2~": the rank that comes, "!": and hears that it cannot join before the next
+ * comes,
+ * "~": and is late, until the last one has heard that, and the others had time to. */
 static void step(struct pair *pair, const char *word) {
     const struct job *job = &pair->job[word[0] - 'A'];
     const int rank = word[1] - '0';
@@ -92,15 +96,33 @@ static void step(struct pair *pair, const char *word) {
         usleep(1000);
 }
 
+static void note_turn(struct pair *pair, const char *word, int turn) {
+    struct job *job = &pair->job[word[0] - 'A'];
+    const int rank = word[1] - '0';
+    job->turns[rank] = turn;
+    if (word[2] == '~')
+        job->late = rank;
+}
+
+static void let_late_go(struct pair *pair, const char *last) {
+    job_await_init(&pair->job[last[0] - 'A'], last[1] - '0');
+    usleep(LATE_US);
+    *pair->goes = true;
+}
+
 /* Lets ranks come in this order. */
 static void pair_run(struct pair *pair, const char *steps) {
+    const char *last = steps;
     int turn = 0;
     for (const char *at = steps; *at; at += strcspn(at, " "), at += *at == ' ')
-        pair->job[at[0] - 'A'].turns[at[1] - '0'] = ++turn;
+        note_turn(pair, last = at, ++turn);
     job_start(&pair->job[0]);
     job_start(&pair->job[1]);
     for (const char *at = steps; *at; at += strcspn(at, " "), at += *at == ' ')
         step(pair, at);
+    rcm_store_close(pair->store);
+    if (strchr(steps, '~'))
+        let_late_go(pair, last);
     pair_finish(pair);
 }
 
@@ -120,6 +142,7 @@ static void orders(void) {
         {"A0 A1 B2 B1", {3, 3}, 0},
         {"A0 B2 A2", {3, 3}, 0},
         {"A0 B1 A2 B0", {3, 3}, 0},
+        {"A0 B1 A2~ B0", {3, 3}, 0},
         {"B0 A1 B2 A0", {3, 3}, 0},
         {"A0 B1! A1 B0! B2!", {2, 3}, 'A'},
         {"A0 B2! A1 B1! B0!", {2, 3}, 'A'},
