@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The plan cache of one rank: each plan is emitted once, on first use. It copies the shape, so
- * only the cache itself must outlive its plans.
+ * only the cache itself must outlive its plans. Calls and later stages of calls (api/work.h) look
+ * for plans in different threads: there is a lock.
  */
 #include "plan.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include "error.h"
@@ -19,6 +21,7 @@ struct cache_row {
 struct rcmi_plan_cache {
     struct rcmi_shape shape; /* host_of is the array below */
     int rank;
+    pthread_mutex_t lock;
     struct cache_row *rows;
     int host_of[];
 };
@@ -36,6 +39,7 @@ rcm_status rcmi_plan_cache_create(const struct rcmi_shape *shape, int rank,
     cache->shape.host_of = cache->host_of;
     cache->rank = rank;
     cache->rows = NULL;
+    pthread_mutex_init(&cache->lock, NULL);
     *ret_cache = cache;
     return RCM_OK;
 }
@@ -56,12 +60,9 @@ static struct cache_row *cache_row_get(struct rcmi_plan_cache *cache,
     return row;
 }
 
-rcm_status rcmi_plan_cache_get(struct rcmi_plan_cache *cache,
-                               const struct rcmi_algorithm *algorithm, int root,
-                               const struct rcmi_plan **ret_plan) {
-    if (root < 0 || root >= cache->shape.nranks)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "root %d is not in 0..%d", root,
-                         cache->shape.nranks - 1);
+/* Under the lock. */
+static rcm_status cache_find(struct rcmi_plan_cache *cache, const struct rcmi_algorithm *algorithm,
+                             int root, const struct rcmi_plan **ret_plan) {
     struct cache_row *row = cache_row_get(cache, algorithm);
     if (!row)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the plans of %s", algorithm->name);
@@ -75,6 +76,18 @@ rcm_status rcmi_plan_cache_get(struct rcmi_plan_cache *cache,
     return RCM_OK;
 }
 
+rcm_status rcmi_plan_cache_get(struct rcmi_plan_cache *cache,
+                               const struct rcmi_algorithm *algorithm, int root,
+                               const struct rcmi_plan **ret_plan) {
+    if (root < 0 || root >= cache->shape.nranks)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "root %d is not in 0..%d", root,
+                         cache->shape.nranks - 1);
+    pthread_mutex_lock(&cache->lock);
+    const rcm_status status = cache_find(cache, algorithm, root, ret_plan);
+    pthread_mutex_unlock(&cache->lock);
+    return status;
+}
+
 void rcmi_plan_cache_free(struct rcmi_plan_cache *cache) {
     if (!cache)
         return;
@@ -85,5 +98,6 @@ void rcmi_plan_cache_free(struct rcmi_plan_cache *cache) {
             rcmi_plan_free(row->plans[root]);
         free(row);
     }
+    pthread_mutex_destroy(&cache->lock);
     free(cache);
 }

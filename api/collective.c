@@ -41,7 +41,7 @@ static uint64_t request_hash(const struct rcmi_request *r, const struct rcmi_pla
  * root of a broadcast), the next one differs too. */
 static uint64_t comm_record_call(rcm_comm *comm, uint64_t hash) {
     comm->history = mix(comm->history ^ comm->epoch, hash);
-    return (comm->history & UINT64_C(0x3fffffff00000000)) | (uint32_t)comm->sequence;
+    return rcmi_work_meta(comm->history, comm->sequence);
 }
 
 /* The record of the last call, if this one is the same but for its buffers; else NULL. Then its
@@ -72,12 +72,15 @@ static size_t request_bytes(const rcm_comm *comm, const struct rcmi_request *r) 
     return (row->counts == RCMI_COUNTS_SAME ? even : r->total) * rcm_dtype_size(r->dtype);
 }
 
-/* By name if the call or the settings say one, else by cost. */
+/* The algorithm's name, if the call or the settings say one; else NULL. */
+static const char *request_forced(const rcm_comm *comm, const struct rcmi_request *r) {
+    return r->call && r->call->algorithm ? r->call->algorithm : comm->forced[r->collective];
+}
+
+/* By name, else by cost. */
 static rcm_status request_algorithm(rcm_comm *comm, const struct rcmi_request *r,
                                     const struct rcmi_algorithm **ret_algorithm) {
-    const char *name = r->call ? r->call->algorithm : NULL;
-    if (!name)
-        name = comm->forced[r->collective];
+    const char *name = request_forced(comm, r);
     if (name)
         return rcmi_algorithm_find(r->collective, name, &comm->shape, ret_algorithm);
     const size_t bytes = request_bytes(comm, r);
@@ -90,6 +93,18 @@ static rcm_status request_algorithm(rcm_comm *comm, const struct rcmi_request *r
     return RCM_OK;
 }
 
+static struct rcmi_called called_make(const struct rcmi_request *r, const struct rcmi_plan *plan) {
+    return (struct rcmi_called){.plan = plan,
+                                .count = r->count,
+                                .bytes = r->count * rcm_dtype_size(r->dtype),
+                                .in_bytes = plan->in.n * r->count * rcm_dtype_size(r->dtype),
+                                .out_bytes = plan->out.n * r->count * rcm_dtype_size(r->dtype),
+                                .dtype = r->dtype,
+                                .op = r->op,
+                                .root = r->root,
+                                .hash = request_hash(r, plan)};
+}
+
 static rcm_status request_resolve(rcm_comm *comm, const struct rcmi_request *r,
                                   struct rcmi_called *ret_called) {
     const struct rcmi_algorithm *algorithm;
@@ -99,16 +114,7 @@ static rcm_status request_resolve(rcm_comm *comm, const struct rcmi_request *r,
         status = rcmi_plan_cache_get(comm->plans, algorithm, r->root, &plan);
     if (status != RCM_OK)
         return status;
-    *ret_called =
-        (struct rcmi_called){.plan = plan,
-                             .count = r->count,
-                             .bytes = r->count * rcm_dtype_size(r->dtype),
-                             .in_bytes = plan->in.n * r->count * rcm_dtype_size(r->dtype),
-                             .out_bytes = plan->out.n * r->count * rcm_dtype_size(r->dtype),
-                             .dtype = r->dtype,
-                             .op = r->op,
-                             .root = r->root,
-                             .hash = request_hash(r, plan)};
+    *ret_called = called_make(r, plan);
     if (r->barrier == RCMI_BARRIER_PLAIN && !r->blocks && !(r->call && r->call->algorithm))
         comm->called[r->collective] = *ret_called;
     return RCM_OK;
@@ -130,8 +136,8 @@ static __attribute__((noinline)) void bind_blocks(const struct rcmi_block *block
 }
 
 static void request_bind(rcm_comm *comm, const struct rcmi_request *r,
-                         const struct rcmi_called *called, struct rcmi_bind *ret_bind) {
-    comm->sequence++;
+                         const struct rcmi_called *called, uint64_t meta,
+                         struct rcmi_bind *ret_bind) {
     *ret_bind = (struct rcmi_bind){.plan = called->plan,
                                    .collective = r->collective,
                                    .in = rcmi_mem_host(r->in, called->in_bytes),
@@ -140,11 +146,30 @@ static void request_bind(rcm_comm *comm, const struct rcmi_request *r,
                                    .told = r->blocks ? r->total : r->count,
                                    .dtype = r->dtype,
                                    .op = r->op,
-                                   .meta = comm_record_call(comm, called->hash)};
+                                   .meta = meta};
     if (r->blocks)
         bind_blocks(r->blocks, ret_bind);
     else if (rcmi_node_registers())
         bind_register(comm, ret_bind);
+}
+
+rcm_status rcmi_request_stage(rcm_comm *comm, const struct rcmi_request *r,
+                              struct rcmi_bind *ret_bind) {
+    const struct rcmi_algorithm *algorithm;
+    const struct rcmi_plan *plan;
+    const char *name = request_forced(comm, r);
+    rcm_status status = RCM_OK;
+    if (name)
+        status = rcmi_algorithm_find(r->collective, name, &comm->shape, &algorithm);
+    else
+        algorithm = rcmi_algorithm_select(r->collective, &comm->shape, request_bytes(comm, r));
+    if (status == RCM_OK)
+        status = rcmi_plan_cache_get(comm->plans, algorithm, r->root, &plan);
+    if (status != RCM_OK)
+        return status;
+    const struct rcmi_called called = called_make(r, plan);
+    request_bind(comm, r, &called, called.hash, ret_bind);
+    return RCM_OK;
 }
 
 /* ---- The short way -------------------------------------------------------------------------- */
@@ -199,12 +224,21 @@ static rcm_status request_work(rcm_comm *comm, const struct rcmi_request *r, str
     work->collective = r->collective;
     work->barrier = r->barrier;
     work->blocks = r->blocks;
+    work->stages = r->stages;
     work->drains = rcmi_collective_at((int)r->collective)->drains;
     work->sequence = comm->sequence;
     if (!run)
         return rcmi_work_issue(comm, work, ret_work);
     rcmi_comm_go_on(comm, work, run);
     return rcmi_work_end(comm, work);
+}
+
+/* It could not be issued. */
+static rcm_status request_decline(rcm_comm *comm, const struct rcmi_request *r, rcm_status status) {
+    free(r->blocks);
+    if (r->stages)
+        r->stages->end(r->stages, status);
+    return rcmi_comm_decline(comm, status);
 }
 
 /* called: from request_again. */
@@ -221,15 +255,14 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
     }
     if (status == RCM_OK) /* now: nothing may fail once there is a run */
         status = rcmi_work_spare(&comm->spare);
-    if (status != RCM_OK) {
-        free(r->blocks);
-        return rcmi_comm_decline(comm, status);
-    }
+    if (status != RCM_OK)
+        return request_decline(comm, r, status);
     struct rcmi_bind bind;
-    request_bind(comm, r, called, &bind);
+    comm->sequence++;
+    request_bind(comm, r, called, comm_record_call(comm, called->hash), &bind);
     const struct rcmi_call_entry entry = {comm->sequence, r->barrier, &bind};
     rcmi_call_log_add(comm->call_log, &entry);
-    if (blocking && collective_now(comm, comm->sequence, &bind, &run) == RCM_OK) {
+    if (blocking && !r->stages && collective_now(comm, comm->sequence, &bind, &run) == RCM_OK) {
         if (r->blocks)
             free(r->blocks);
         return RCM_OK;
@@ -343,6 +376,8 @@ rcm_status rcmi_request_call(rcm_comm *comm, struct rcmi_request *request, rcm_w
     rcm_status status = rcmi_comm_usable(comm);
     if (status == RCM_OK)
         status = rcmi_request_check(request, comm->rank, comm->size);
+    if (status != RCM_OK && request->stages)
+        request->stages->end(request->stages, status);
     return status == RCM_OK ? request_issue(comm, request, request_again(comm, request), ret_work)
                             : status;
 }

@@ -290,7 +290,7 @@ static bool transfer_look(void *arg, struct rcm_work *work) {
 static void work_tell(rcm_comm *comm, struct rcm_work *work, int peer,
                       struct deadline_check *check) {
     const int to = peer < 0 ? 1 : peer + 2;
-    if (work->told == to)
+    if (work->told == to || work->stage > 0) /* further stages are no call */
         return;
     if (check->now - work->moved_ns > TELL_AFTER_NS) {
         const struct rcmi_call_entry entry = {work->sequence, work->barrier, &work->bind};

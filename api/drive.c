@@ -151,16 +151,39 @@ static bool work_is_mismatched(rcm_comm *comm, struct rcm_work *work, rcm_status
     return true;
 }
 
+/* The run of a collective is complete: it, or a stage of it. */
+static rcm_status comm_next_stage(rcm_comm *comm, struct rcm_work *work) {
+    const rcm_status status = rcmi_work_next_stage(work);
+    if (status == RCM_AGAIN && work->last_stage)
+        rcmi_queue_release(&comm->queue);
+    if (status == RCM_AGAIN && work == comm->queue.first)
+        comm_show_oldest(comm);
+    return status;
+}
+
+/* *ret_ends: the work is complete with the status. */
+static rcm_status comm_progress_collective(rcm_comm *comm, struct rcm_work *work, bool *moved,
+                                           bool *ret_ends) {
+    rcm_status status = work->run ? rcmi_run_progress(work->run, moved) : RCM_AGAIN;
+    *ret_ends = status == RCM_OK;
+    if (status == RCM_OK && work->stages) {
+        *moved = true;
+        status = comm_next_stage(comm, work);
+        *ret_ends = status == RCM_OK || status == RCM_ERR_UNSUPPORTED;
+    }
+    return status;
+}
+
 static rcm_status comm_progress_collectives(rcm_comm *comm, bool *moved) {
     struct rcm_work **at = &comm->queue.first;
     while (at != comm->queue.waiting) {
         struct rcm_work *work = *at;
-        bool stepped = false;
-        rcm_status status = work->run ? rcmi_run_progress(work->run, &stepped) : RCM_AGAIN;
+        bool stepped = false, ends = false;
+        const rcm_status status = comm_progress_collective(comm, work, &stepped, &ends);
         if (stepped)
             *moved = true;
-        if (status == RCM_OK) {
-            comm_finish(comm, rcmi_queue_remove(&comm->queue, at), RCM_OK);
+        if (ends) {
+            comm_finish(comm, rcmi_queue_remove(&comm->queue, at), status);
             *moved = true;
         } else if (status == RCM_AGAIN || work_is_mismatched(comm, work, status)) {
             at = &work->next;

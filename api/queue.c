@@ -15,7 +15,8 @@ void rcmi_queue_add(struct rcmi_queue *queue, struct rcm_work *work) {
 
 struct rcm_work *rcmi_queue_next(const struct rcmi_queue *queue) {
     struct rcm_work *work = *queue->waiting;
-    if (!work || queue->running == RCMI_RUNNING_MAX || (work->drains && work != queue->first))
+    if (!work || queue->holder || queue->running == RCMI_RUNNING_MAX ||
+        (work->drains && work != queue->first))
         return NULL;
     return work;
 }
@@ -25,6 +26,12 @@ void rcmi_queue_start(struct rcmi_queue *queue) {
     work->started = true;
     queue->waiting = &work->next;
     queue->running++;
+    if (work->stages)
+        queue->holder = work;
+}
+
+void rcmi_queue_release(struct rcmi_queue *queue) {
+    queue->holder = NULL;
 }
 
 struct rcm_work *rcmi_queue_remove(struct rcmi_queue *queue, struct rcm_work **at) {
@@ -36,5 +43,7 @@ struct rcm_work *rcmi_queue_remove(struct rcmi_queue *queue, struct rcm_work **a
         queue->end = at;
     if (work->started)
         queue->running--;
+    if (queue->holder == work)
+        queue->holder = NULL;
     return work;
 }

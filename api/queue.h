@@ -7,7 +7,9 @@
  *
  * Any of those that run may end first. The first of those that wait starts
  *   - when fewer than RCMI_RUNNING_MAX run;
- *   - if it drains, when it is the first of all: those issued before it are complete.
+ *   - if it drains, when it is the first of all: those issued before it are complete;
+ *   - when the one before it, if that has stages, has started its last one: all ranks take the
+ *     tickets of channels in the same order.
  * The first of all can always start, and each rank has the same order, so the oldest collective
  * that is unfinished anywhere runs on all ranks that have called it: none waits for one that
  * cannot start.
@@ -31,6 +33,7 @@ struct rcmi_queue {
     struct rcm_work **waiting; /* where the list has the first that has not started */
     struct rcm_work **end;     /* where it ends */
     uint32_t running;
+    const struct rcm_work *holder; /* has started, and will have further stages; NULL: none */
 };
 
 void rcmi_queue_init(struct rcmi_queue *queue);
@@ -40,6 +43,8 @@ void rcmi_queue_add(struct rcmi_queue *queue, struct rcm_work *work);
 struct rcm_work *rcmi_queue_next(const struct rcmi_queue *queue);
 /* The first of those that wait starts. */
 void rcmi_queue_start(struct rcmi_queue *queue);
+/* The holder has started its last stage. */
+void rcmi_queue_release(struct rcmi_queue *queue);
 /* Takes out the work that the list has at `at`, started or not. */
 struct rcm_work *rcmi_queue_remove(struct rcmi_queue *queue, struct rcm_work **at);
 

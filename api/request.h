@@ -12,6 +12,8 @@
 #include "exec.h"
 #include "ringcomm.h"
 
+struct rcmi_stages;
+
 /* (What stands beside each other in struct rcmi_called does not here: compilers would compare it at
  * once, and a load of what was just stored in two parts takes long.) */
 struct rcmi_request {
@@ -29,6 +31,7 @@ struct rcmi_request {
     int root;
     rcm_op op;
     enum rcmi_barrier barrier;
+    struct rcmi_stages *stages; /* further ones, ended in any case: see work.h; NULL */
 };
 
 /* count elements in each of `blocks` blocks. */
@@ -48,5 +51,10 @@ rcm_status rcmi_request_check_values(const struct rcmi_request *request, int siz
 rcm_status rcmi_request_check(const struct rcmi_request *request, int rank, int size);
 /* Checks and issues. */
 rcm_status rcmi_request_call(rcm_comm *comm, struct rcmi_request *request, rcm_work **ret_work);
+/* Binds a further stage: a request, checked, with call NULL, whose algorithm is chosen as for a
+ * call. Any thread. */
+
+rcm_status rcmi_request_stage(rcm_comm *comm, const struct rcmi_request *request,
+                              struct rcmi_bind *ret_bind);
 
 #endif

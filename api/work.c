@@ -45,6 +45,8 @@ void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
     const bool blocking = work->blocking, attended = work->attended;
     free(work->blocks);
     work->blocks = NULL;
+    if (work->stages)
+        work->stages->end(work->stages, status);
     if (work->shown)
         rcmi_page_show_transfer(comm->page, RCMI_TRANSFER_NONE, NULL, 0);
     /* Release pairs with the acquire of tests and waits. The work may be gone after it. */
@@ -54,4 +56,31 @@ void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
     atomic_fetch_sub_explicit(&comm->unfinished, 1, memory_order_relaxed);
     if (!attended)
         rcmi_node_ring(comm->engine->node);
+}
+
+/* ---- Stages -----------------------------------------------------------------------------------
+ */
+
+/* Binds a stage, and starts it: no other collective has taken a ticket since the one before. */
+static rcm_status work_start_stage(struct rcm_work *work, const struct rcmi_bind *bind) {
+    const uint64_t hash = (work->bind.meta ^ bind->meta) * UINT64_C(0x9e3779b97f4a7c15);
+    rcmi_run_end(work->run);
+    work->run = NULL;
+    free(work->blocks);
+    work->blocks = (struct rcmi_block *)bind->blocks; /* the work's now */
+    work->bind = *bind;
+    work->bind.meta = rcmi_work_meta(hash ^ hash >> 29, work->sequence);
+    work->stage++;
+    return rcmi_run_start(work->comm->exec, &work->bind, &work->run);
+}
+
+rcm_status rcmi_work_next_stage(struct rcm_work *work) {
+    struct rcmi_bind bind;
+    if (work->last_stage)
+        return RCM_OK;
+    rcm_status status = work->stages->next(work->stages, work->comm, &bind, &work->last_stage);
+    if (status != RCM_AGAIN)
+        return status;
+    status = work_start_stage(work, &bind);
+    return status == RCM_OK ? RCM_AGAIN : status;
 }

@@ -21,6 +21,28 @@
 
 enum rcmi_work_kind { RCMI_WORK_COLLECTIVE, RCMI_WORK_SEND, RCMI_WORK_RECV };
 
+/*
+ * Further stages of a collective: each is a run of a plan of its own, with buffers of its own, that
+ * is bound when the stage before is complete on this rank, for instance because sizes came with
+ * that. What the call binds is the first stage. All ranks have the same stages. One deadline is for
+ * all; reports show the stage that runs. A stage starts at once, but collectives that were issued
+ * later start only after the last stage has started, so say which one is the last.
+ */
+struct rcmi_stages {
+    /* The stage before is complete; what it received is there. RCM_AGAIN: *ret_bind is the next
+     * stage, from rcmi_request_stage (request.h), which makes the record that its messages have on
+     * all ranks alike; if it has blocks, they are malloc'd, and the work's. *ret_last (false
+     * before) becomes true if none follows it. RCM_OK: there is none. RCM_ERR_UNSUPPORTED, if all
+     * ranks find it, ends the work; any other error, with the thread's error, the communicator.
+     * Driver: do not wait. */
+    rcm_status (*next)(struct rcmi_stages *stages, struct rcm_comm *comm,
+                       struct rcmi_bind *ret_bind, bool *ret_last);
+    /* Once in any case, with the status with which the work is about to be complete, or with which
+     * the call failed that was to make it: no buffer is touched any more. Hands out results, frees
+     * what there is. */
+    void (*end)(struct rcmi_stages *stages, rcm_status status);
+};
+
 struct rcm_work {
     /* RCM_PENDING, then final. The driver's release store pairs with the acquire load of tests and
      * waits. */
@@ -52,7 +74,10 @@ struct rcm_work {
     int64_t call_log_left_ns, call_log_looked_ns;
     uint64_t sequence;
     struct rcmi_bind bind;
-    struct rcmi_block *blocks; /* bind's, if it has such; freed on completion */
+    struct rcmi_block *blocks;  /* bind's, if it has such; freed on completion */
+    struct rcmi_stages *stages; /* NULL: there is one stage */
+    uint32_t stage;             /* of that, the number of the one in bind, from 0 */
+    bool last_stage;
     struct rcmi_run *run;
     struct rcmi_transfer transfer;
     struct rcm_message message;
@@ -79,6 +104,13 @@ struct rcm_work *rcmi_work_take(struct rcm_work **spare);
 void rcmi_work_begin(struct rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
                      const struct rcm_call *call, struct rcm_work *work);
 void rcmi_work_complete(struct rcm_work *work, rcm_status status);
+/* Driver: the run of a work with stages is complete. RCM_OK: so is the work; RCM_AGAIN: its next
+ * stage has started; or an error as of rcmi_stages. */
+rcm_status rcmi_work_next_stage(struct rcm_work *work);
+/* A record (struct rcmi_bind): in its lower half the operation's number. */
+static inline uint64_t rcmi_work_meta(uint64_t hash, uint64_t sequence) {
+    return (hash & UINT64_C(0x3fffffff00000000)) | (uint32_t)sequence;
+}
 /* Gives a reference back. */
 void rcmi_work_unref(struct rcm_work *work);
 /* ---- issue.c */

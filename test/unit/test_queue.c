@@ -68,6 +68,21 @@ static void test_drains(void **state) {
     assert_int_equal(start_all(), RCMI_RUNNING_MAX + 2); /* it, and those behind it */
 }
 
+/* Tickets of all stages come before those of what was issued later. */
+static void test_stages(void **state) {
+    struct rcmi_stages stages = {NULL, NULL};
+    (void)state;
+    works[3].stages = &stages;
+    works[5].stages = &stages;
+    assert_int_equal(start_all(), 4);
+    finish(0);
+    assert_int_equal(start_all(), 0);
+    rcmi_queue_release(&queue);
+    assert_int_equal(start_all(), 6);
+    finish(5); /* without a last one */
+    assert_int_equal(start_all(), RCMI_RUNNING_MAX + 2);
+}
+
 /* One that cannot start is taken out of the middle. */
 static void test_refused(void **state) {
     (void)state;
@@ -92,9 +107,8 @@ static void test_emptied(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_bound, setup),
-        cmocka_unit_test_setup(test_drains, setup),
-        cmocka_unit_test_setup(test_refused, setup),
+        cmocka_unit_test_setup(test_bound, setup),   cmocka_unit_test_setup(test_drains, setup),
+        cmocka_unit_test_setup(test_stages, setup),  cmocka_unit_test_setup(test_refused, setup),
         cmocka_unit_test_setup(test_emptied, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
