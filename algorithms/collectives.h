@@ -65,9 +65,9 @@ struct rcmi_collective {
     bool reduces;
     enum rcm_contributors contributors; /* to a result, where it reduces */
     enum rcmi_counts counts;
-    enum rcm_collective like;     /* the collective whose algorithms do it: itself or another one */
-    bool apart;                   /* never in place */
-    bool drains; /* on each rank, starts when all that it issued before are complete */
+    enum rcm_collective like; /* the collective whose algorithms do it: itself or another one */
+    bool apart;               /* never in place */
+    bool drains;              /* on each rank, starts when all that it issued before are complete */
     double bus_one, bus_per_rank; /* see struct rcm_collective_info */
 };
 

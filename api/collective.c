@@ -372,6 +372,19 @@ rcm_status rcmi_uneven_call(rcm_comm *comm, struct rcmi_request *request,
                             : rcmi_comm_decline(comm, status);
 }
 
+rcm_status rcmi_uneven_stage(rcm_comm *comm, struct rcmi_request *request,
+                             const struct rcmi_uneven *in, const struct rcmi_uneven *out,
+                             struct rcmi_bind *ret_bind) {
+    rcm_status status =
+        rcmi_uneven_make(request, in, out, comm->rank, comm->size, comm->engine->node);
+    if (status != RCM_OK)
+        return status;
+    status = rcmi_request_stage(comm, request, ret_bind);
+    if (status != RCM_OK)
+        free(request->blocks);
+    return status;
+}
+
 rcm_status rcmi_request_call(rcm_comm *comm, struct rcmi_request *request, rcm_work **ret_work) {
     rcm_status status = rcmi_comm_usable(comm);
     if (status == RCM_OK)

@@ -680,6 +680,40 @@ RCM_CHECKED rcm_status rcm_all_to_all_list(rcm_comm *comm, const void *const *se
                                            const size_t *recv_counts, rcm_dtype dtype,
                                            const struct rcm_call *call, rcm_work **ret_work);
 
+/*
+ * Bytes whose lengths the library exchanges. What a rank receives is memory from malloc, one block
+ * with all in it, which the caller frees with free(): block i is data[offsets[i]] to
+ * data[offsets[i + 1] - 1], with nothing between blocks. *ret_bytes is written when the operation
+ * is complete (and becomes NULL in the call), so it lives at least until then; it stays NULL on a
+ * rank that receives nothing, and where the operation fails. A rank that has no memory for what
+ * comes ends the communicator (RCM_ERR_NOMEM). The lengths travel first, so each takes two
+ * collectives one after the other. Algorithms: those of the collective, and of its form with _v.
+ */
+struct rcm_bytes {
+    size_t n; /* blocks */
+    const size_t *offsets;
+    unsigned char *data;
+};
+
+/* One block, the root's send, on all ranks but the root. */
+RCM_CHECKED rcm_status rcm_broadcast_bytes(rcm_comm *comm, const void *send, size_t bytes, int root,
+                                           struct rcm_bytes **ret_bytes,
+                                           const struct rcm_call *call, rcm_work **ret_work);
+/* One block, the root's send[r] of bytes[r] bytes, on rank r, the root too. The others' send and
+ * bytes are not looked at. */
+RCM_CHECKED rcm_status rcm_scatter_bytes(rcm_comm *comm, const void *const *send,
+                                         const size_t *bytes, int root,
+                                         struct rcm_bytes **ret_bytes, const struct rcm_call *call,
+                                         rcm_work **ret_work);
+/* p blocks, that of rank r being its send, on the root. */
+RCM_CHECKED rcm_status rcm_gather_bytes(rcm_comm *comm, const void *send, size_t bytes, int root,
+                                        struct rcm_bytes **ret_bytes, const struct rcm_call *call,
+                                        rcm_work **ret_work);
+/* The same on all ranks. */
+RCM_CHECKED rcm_status rcm_all_gather_bytes(rcm_comm *comm, const void *send, size_t bytes,
+                                            struct rcm_bytes **ret_bytes,
+                                            const struct rcm_call *call, rcm_work **ret_work);
+
 /* ---- Point to point ------------------------------------------------------------------------ */
 
 #define RCM_ANY_TAG UINT64_MAX

@@ -22,6 +22,10 @@ struct rcmi_uneven {
 rcm_status rcmi_uneven_make(struct rcmi_request *request, const struct rcmi_uneven *in,
                             const struct rcmi_uneven *out, int rank, int size,
                             struct rcmi_node *node);
+/* The same, and binds it as a further stage of a work (work.h), whose request->blocks then are. */
+rcm_status rcmi_uneven_stage(rcm_comm *comm, struct rcmi_request *request,
+                             const struct rcmi_uneven *in, const struct rcmi_uneven *out,
+                             struct rcmi_bind *ret_bind);
 /* The same, and issues. */
 rcm_status rcmi_uneven_call(rcm_comm *comm, struct rcmi_request *request,
                             const struct rcmi_uneven *in, const struct rcmi_uneven *out,

@@ -38,6 +38,7 @@ static struct rcm_algorithm_info algorithm;
 static struct rcm_collective_info collective;
 static float in[SMALL], out[SMALL];
 static const size_t counts[] = {1, 1, 1, 1};
+static struct rcm_bytes *bytes;
 static const void *const lists[] = {in, in, in, in};
 static void *const list[] = {out, out, out, out};
 static const char *const keys[] = {"k"};
@@ -115,6 +116,11 @@ static bool opens(void) {
     X(rcm_abort, refused(rcm_abort(p->comm, "by a child")))                                        \
     X(rcm_algorithm_at, rcm_algorithm_at(RCM_ALL_REDUCE, 0, &algorithm) == RCM_OK)                 \
     X(rcm_all_gather, refused(rcm_all_gather(p->comm, in, out, 1, RCM_FLOAT32, NULL, NULL)))       \
+    X(rcm_all_gather_bytes, refused(rcm_all_gather_bytes(p->comm, in, 1, &bytes, NULL, NULL)))     \
+    X(rcm_broadcast_bytes, refused(rcm_broadcast_bytes(p->comm, in, 1, 0, &bytes, NULL, &work)))   \
+    X(rcm_gather_bytes, refused(rcm_gather_bytes(p->comm, in, 1, 0, &bytes, NULL, NULL)))          \
+    X(rcm_scatter_bytes,                                                                           \
+      refused(rcm_scatter_bytes(p->comm, lists, counts, 0, &bytes, NULL, &work)))                  \
     X(rcm_all_gather_list,                                                                         \
       refused(rcm_all_gather_list(p->comm, in, 1, list, counts, RCM_FLOAT32, NULL, NULL)))         \
     X(rcm_all_gather_v,                                                                            \

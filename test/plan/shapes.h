@@ -3,19 +3,8 @@
 #ifndef TEST_PLAN_SHAPES_H
 #define TEST_PLAN_SHAPES_H
 
+#include "../sanitized.h" /* where ranges are smaller */
 #include "plan.h"
-
-/* A sanitizer makes everything several times slower, so the ranges are smaller under one. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TEST_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define TEST_SANITIZED 1
-#endif
-#endif
-#ifndef TEST_SANITIZED
-#define TEST_SANITIZED 0
-#endif
 
 #define TEST_RANKS_MAX 4096
 
