@@ -219,15 +219,20 @@ static rcm_status collective_now(rcm_comm *comm, uint64_t sequence, const struct
 
 /* ---- Issuing -------------------------------------------------------------------------------- */
 
-/* The long way, by a work: all of it, or what the short way has left. */
-static rcm_status request_work(rcm_comm *comm, const struct rcmi_request *r, struct rcm_work *work,
-                               struct rcmi_run *run, rcm_work **ret_work) {
+static void request_describe(const rcm_comm *comm, const struct rcmi_request *r,
+                             struct rcm_work *work) {
     work->collective = r->collective;
     work->barrier = r->barrier;
     work->blocks = r->blocks;
     work->stages = r->stages;
     work->drains = rcmi_collective_at((int)r->collective)->drains;
     work->sequence = comm->sequence;
+}
+
+/* The long way, by a work: all of it, or what the short way has left. */
+static rcm_status request_work(rcm_comm *comm, const struct rcmi_request *r, struct rcm_work *work,
+                               struct rcmi_run *run, rcm_work **ret_work) {
+    request_describe(comm, r, work);
     if (!run)
         return rcmi_work_issue(comm, work, ret_work);
     rcmi_comm_go_on(comm, work, run);
@@ -272,6 +277,24 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
     rcmi_work_begin(comm, RCMI_WORK_COLLECTIVE, blocking, r->call, work);
     work->bind = bind;
     return request_work(comm, r, work, run, ret_work);
+}
+
+rcm_status rcmi_request_submit(rcm_comm *comm, struct rcmi_request *r, struct rcm_work *whole) {
+    struct rcmi_called called;
+    struct rcm_work *work;
+    rcm_status status = request_resolve(comm, r, &called);
+    if (status == RCM_OK)
+        status = rcmi_work_new(comm, RCMI_WORK_COLLECTIVE, false, r->call, &work);
+    if (status != RCM_OK)
+        return request_decline(comm, r, status);
+    comm->sequence++;
+    request_bind(comm, r, &called, comm_record_call(comm, called.hash), &work->bind);
+    const struct rcmi_call_entry entry = {comm->sequence, r->barrier, &work->bind};
+    rcmi_call_log_add(comm->call_log, &entry);
+    request_describe(comm, r, work);
+    rcmi_work_part(work, whole);
+    rcmi_comm_submit(comm, work);
+    return RCM_OK;
 }
 
 /* ---- The front doors ------------------------------------------------------------------------ */

@@ -137,8 +137,7 @@ struct rcm_comm {
 rcm_comm *rcmi_comm_new(void);
 /* Gives a reference back. */
 void rcmi_comm_unref(rcm_comm *comm);
-/* RCM_OK if operations may be issued; else the thread's error is set. _why_not: they may not. */
-rcm_status rcmi_comm_why_not(const rcm_comm *comm);
+/* rcmi_comm_why_not, most often without a function call. */
 static inline rcm_status rcmi_comm_usable(const rcm_comm *comm) {
     /* Acquire pairs with the release in comm_record: the record is complete. */
     if (comm && comm->fork_generation == rcmi_fork_generation() &&

@@ -33,6 +33,8 @@ void rcmi_comm_fail_remote(struct rcm_comm *comm, const struct rcm_error *error,
 bool rcmi_comm_tell_failure(const struct rcm_comm *comm, int rank);
 /* Sets the thread's error from comm's record and returns its status. */
 rcm_status rcmi_comm_failure(const struct rcm_comm *comm);
+/* RCM_OK if operations may be issued on comm; else the thread's error is set. */
+rcm_status rcmi_comm_why_not(const struct rcm_comm *comm);
 /* RCM_OK if comm, failed or not, is one of this process, with its engine; else the thread's error
  * is set. */
 rcm_status rcmi_comm_own(const struct rcm_comm *comm, struct rcmi_engine **ret_engine);

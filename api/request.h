@@ -51,6 +51,9 @@ rcm_status rcmi_request_check_values(const struct rcmi_request *request, int siz
 rcm_status rcmi_request_check(const struct rcmi_request *request, int rank, int size);
 /* Checks and issues. */
 rcm_status rcmi_request_call(rcm_comm *comm, struct rcmi_request *request, rcm_work **ret_work);
+/* Issues, without a try at once, a part of a work; everything was checked. */
+rcm_status rcmi_request_submit(rcm_comm *comm, struct rcmi_request *request,
+                               struct rcm_work *whole);
 /* Binds a further stage: a request, checked, with call NULL, whose algorithm is chosen as for a
  * call. Any thread. */
 

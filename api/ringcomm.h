@@ -488,6 +488,26 @@ RCM_CHECKED rcm_status rcm_comm_shrink(rcm_comm *comm, const struct rcm_call *ca
 
 /* ---- Collectives --------------------------------------------------------------------------- */
 
+/* Numbers are part of the wire and never reused. */
+enum rcm_collective {
+    RCM_ALL_REDUCE = 1,
+    RCM_BROADCAST = 2,
+    RCM_BARRIER = 3,
+    RCM_REDUCE = 4,
+    RCM_SCATTER = 5,
+    RCM_GATHER = 6,
+    RCM_ALL_GATHER = 7,
+    RCM_REDUCE_SCATTER = 8,
+    RCM_ALL_TO_ALL = 9,
+    RCM_SCAN = 10,
+    RCM_EXSCAN = 11,
+    RCM_SCATTER_V = 12,
+    RCM_GATHER_V = 13,
+    RCM_ALL_GATHER_V = 14,
+    RCM_REDUCE_SCATTER_V = 15,
+    RCM_ALL_TO_ALL_V = 16
+};
+
 /*
  * recv[i] on every rank becomes send[i] of all ranks combined by op, i < count.
  * Buffers: count elements each; send == recv is in place.
@@ -681,6 +701,25 @@ RCM_CHECKED rcm_status rcm_all_to_all_list(rcm_comm *comm, const void *const *se
                                            const struct rcm_call *call, rcm_work **ret_work);
 
 /*
+ * One collective on each of n pairs of buffers, as n calls one after the other, but with one work:
+ * it is done when all are. Parts may differ in count and type; n and each part's count and type are
+ * the same on all ranks. collective: any of the above whose blocks are of one length; of a part of
+ * a broadcast, recv is the buffer. op and root, if it has such, are of all parts. No parts: nothing
+ * is done. parts is not used after the call has returned, the buffers are. If one part fails so do
+ * all. The text of an error names the part: "parts[3]: recv is NULL ...".
+ * Source: the coalesced collectives of torch.distributed.
+ */
+struct rcm_part {
+    const void *send;
+    void *recv;
+    size_t count;
+    rcm_dtype dtype;
+};
+RCM_CHECKED rcm_status rcm_coalesced(rcm_comm *comm, enum rcm_collective collective,
+                                     const struct rcm_part *parts, size_t n, rcm_op op, int root,
+                                     const struct rcm_call *call, rcm_work **ret_work);
+
+/*
  * Bytes whose lengths the library exchanges. What a rank receives is memory from malloc, one block
  * with all in it, which the caller frees with free(): block i is data[offsets[i]] to
  * data[offsets[i + 1] - 1], with nothing between blocks. *ret_bytes is written when the operation
@@ -770,25 +809,6 @@ RCM_CHECKED rcm_status rcm_mem_alloc(rcm_comm *comm, size_t bytes, void **ret_me
 RCM_CHECKED rcm_status rcm_mem_free(rcm_comm *comm, void *memory);
 
 /* ---- Preparing ----------------------------------------------------------------------------- */
-
-enum rcm_collective {
-    RCM_ALL_REDUCE = 1,
-    RCM_BROADCAST = 2,
-    RCM_BARRIER = 3,
-    RCM_REDUCE = 4,
-    RCM_SCATTER = 5,
-    RCM_GATHER = 6,
-    RCM_ALL_GATHER = 7,
-    RCM_REDUCE_SCATTER = 8,
-    RCM_ALL_TO_ALL = 9,
-    RCM_SCAN = 10,
-    RCM_EXSCAN = 11,
-    RCM_SCATTER_V = 12,
-    RCM_GATHER_V = 13,
-    RCM_ALL_GATHER_V = 14,
-    RCM_REDUCE_SCATTER_V = 15,
-    RCM_ALL_TO_ALL_V = 16
-};
 
 /*
  * Connects, ahead of the first call, everything that the given collective needs where the larger

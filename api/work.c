@@ -43,6 +43,7 @@ void rcmi_work_unref(struct rcm_work *work) {
 void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
     rcm_comm *comm = work->comm;
     const bool blocking = work->blocking, attended = work->attended;
+    struct rcm_work *whole = work->whole;
     free(work->blocks);
     work->blocks = NULL;
     if (work->stages)
@@ -56,6 +57,33 @@ void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
     atomic_fetch_sub_explicit(&comm->unfinished, 1, memory_order_relaxed);
     if (!attended)
         rcmi_node_ring(comm->engine->node);
+    if (whole)
+        rcmi_work_part_done(whole, status);
+}
+
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+void rcmi_work_whole(struct rcm_work *work) {
+    atomic_init(&work->parts_left, 1);
+    atomic_init(&work->parts_status, RCM_OK);
+    atomic_fetch_add_explicit(&work->comm->unfinished, 1, memory_order_relaxed);
+}
+
+void rcmi_work_part(struct rcm_work *work, struct rcm_work *whole) {
+    atomic_store_explicit(&work->refs, 1, memory_order_relaxed); /* the driver's */
+    work->whole = whole;
+    atomic_fetch_add_explicit(&whole->parts_left, 1, memory_order_relaxed);
+}
+
+void rcmi_work_part_done(struct rcm_work *whole, rcm_status status) {
+    int none = RCM_OK;
+    if (status != RCM_OK)
+        atomic_compare_exchange_strong_explicit(&whole->parts_status, &none, status,
+                                                memory_order_relaxed, memory_order_relaxed);
+    /* Acquire-release: the last one sees the status of all. */
+    if (atomic_fetch_sub_explicit(&whole->parts_left, 1, memory_order_acq_rel) == 1)
+        rcmi_work_complete(
+            whole, (rcm_status)atomic_load_explicit(&whole->parts_status, memory_order_relaxed));
 }
 
 /* ---- Stages -----------------------------------------------------------------------------------

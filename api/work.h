@@ -79,6 +79,11 @@ struct rcm_work {
     uint32_t stage;             /* of that, the number of the one in bind, from 0 */
     bool last_stage;
     struct rcmi_run *run;
+    /* Of rcm_coalesced: a part's whole, or NULL; a whole's parts that are not complete, and one
+     * more until all are issued; and the first status of a part that failed. A part is known to no
+     * user, a whole is in no queue. */
+    struct rcm_work *whole;
+    _Atomic int parts_left, parts_status;
     struct rcmi_transfer transfer;
     struct rcm_message message;
 };
@@ -104,6 +109,11 @@ struct rcm_work *rcmi_work_take(struct rcm_work **spare);
 void rcmi_work_begin(struct rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
                      const struct rcm_call *call, struct rcm_work *work);
 void rcmi_work_complete(struct rcm_work *work, rcm_status status);
+/* A work whose parts are issued next, by the thread that then calls _part_done once; and one of its
+ * parts, before it is submitted. */
+void rcmi_work_whole(struct rcm_work *work);
+void rcmi_work_part(struct rcm_work *work, struct rcm_work *whole);
+void rcmi_work_part_done(struct rcm_work *whole, rcm_status status);
 /* Driver: the run of a work with stages is complete. RCM_OK: so is the work; RCM_AGAIN: its next
  * stage has started; or an error as of rcmi_stages. */
 rcm_status rcmi_work_next_stage(struct rcm_work *work);

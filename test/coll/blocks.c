@@ -247,6 +247,73 @@ static int check_together(rcm_comm *comm, void *arg) {
     return errors;
 }
 
+/* All counts of a collective as one work, then none, then one that is wrong. */
+static int check_coalesced_op(rcm_comm *comm, const struct op *op, int round) {
+    enum { PARTS = 6 };
+    static const size_t counts[PARTS] = {5, 0, 4099, 1, 300, 40001};
+    struct problem t[PARTS];
+    struct buffers b[PARTS];
+    struct rcm_part parts[PARTS];
+    rcm_work *work = NULL;
+    int errors = 0;
+    for (int i = 0; i < PARTS; i++) {
+        t[i] =
+            (struct problem){.op = op,
+                             .p = rcm_size(comm),
+                             .rank = rcm_rank(comm),
+                             .root = op->in_at_root || op->out_at_root ? round % rcm_size(comm) : 0,
+                             .count = counts[i],
+                             .in_place = i % 3 == 2,
+                             .round = round + i};
+        b[i] = buffers_make(&t[i]);
+        parts[i] = (struct rcm_part){b[i].in, b[i].out, counts[i], RCM_INT64};
+    }
+    const bool async = round % 2;
+    rcm_status status = rcm_coalesced(comm, op->collective, parts, PARTS, RCM_SUM, t[0].root, NULL,
+                                      async ? &work : NULL);
+    memset(parts, 0xff, sizeof(parts)); /* they are the caller's again */
+    if (status == RCM_OK && async)
+        status = rcm_work_wait(work, -1);
+    rcm_work_free(work);
+    CHECK(errors, status == RCM_OK, "coalesced %s: %s", op->name, rcm_last_error());
+    for (int i = 0; i < PARTS && errors == 0; i++)
+        errors += buffers_check(&t[i], &b[i], "coalesced");
+    for (int i = 0; i < PARTS; i++)
+        free(b[i].memory);
+    return errors;
+}
+
+static int check_coalesced(rcm_comm *comm, void *arg) {
+    int64_t data[3] = {0};
+    const struct rcm_part parts[2] = {{data, data, 3, RCM_INT64}, {data, NULL, 3, RCM_INT64}};
+    rcm_work *work = NULL;
+    int errors = 0;
+    (void)arg;
+    for (int i = 0; i < OPS; i++)
+        for (int round = 0; round < 4; round++)
+            errors += check_coalesced_op(comm, &ops[i], 10 * i + round);
+    CHECK(errors,
+          rcm_coalesced(comm, RCM_ALL_REDUCE, NULL, 0, RCM_SUM, 0, NULL, &work) == RCM_OK &&
+              rcm_work_wait(work, -1) == RCM_OK,
+          "no parts: %s", rcm_last_error());
+    rcm_work_free(work);
+    const struct {
+        enum rcm_collective collective;
+        size_t n;
+        const char *words;
+    } wrong[] = {{RCM_ALL_REDUCE, 2, "parts[1]: recv is NULL"},
+                 {RCM_BARRIER, 1, "collective 3"},
+                 {RCM_ALL_TO_ALL_V, 1, "collective 16"},
+                 {(enum rcm_collective)99, 1, "collective 99"}};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        const rcm_status status =
+            rcm_coalesced(comm, wrong[i].collective, parts, wrong[i].n, RCM_SUM, 0, NULL, NULL);
+        CHECK(errors, status == RCM_ERR_INVALID && strstr(rcm_last_error(), wrong[i].words),
+              "%s: %s", wrong[i].words, rcm_last_error());
+    }
+    return errors;
+}
+
 /* ---- What is refused --------------------------------------------------------------------------
  */
 
@@ -364,6 +431,7 @@ int main(int argc, char **argv) {
     setenv("RINGCOMM_SLOT_BYTES", "4096", 0);
     int errors = ranks_run(&ranks, check_results, NULL);
     errors += ranks_run(&ranks, check_together, NULL);
+    errors += ranks_run(&ranks, check_coalesced, NULL);
     errors += ranks_run(&ranks, check_arguments, NULL);
     ranks.keep = true;
     setenv("RINGCOMM_LOG", "error", 0);

@@ -39,6 +39,7 @@ static struct rcm_collective_info collective;
 static float in[SMALL], out[SMALL];
 static const size_t counts[] = {1, 1, 1, 1};
 static struct rcm_bytes *bytes;
+static const struct rcm_part part = {in, out, 1, RCM_FLOAT32};
 static const void *const lists[] = {in, in, in, in};
 static void *const list[] = {out, out, out, out};
 static const char *const keys[] = {"k"};
@@ -156,6 +157,8 @@ static bool opens(void) {
     X(rcm_monitored_barrier, refused(rcm_monitored_barrier(p->comm, 0, NULL, NULL)))               \
     X(rcm_comm_missing, refused(rcm_comm_missing(p->comm, &flag, 1, &size)))                       \
     X(rcm_broadcast, refused(rcm_broadcast(p->comm, in, SMALL, RCM_FLOAT32, 0, NULL, &work)))      \
+    X(rcm_coalesced,                                                                               \
+      refused(rcm_coalesced(p->comm, RCM_ALL_REDUCE, &part, 1, RCM_SUM, 0, NULL, NULL)))           \
     X(rcm_collective_at, rcm_collective_at(0, &collective) == RCM_OK)                              \
     X(rcm_comm_algorithm, says(rcm_comm_algorithm(p->comm, RCM_BARRIER, 0), ""))                   \
     X(rcm_comm_error, refused(rcm_comm_error(p->comm, &error)))                                    \

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rcm_coalesced: one collective on several buffers, as one work. Each part is a collective of its
+ * own; they are issued together, so that their messages overlap, and the work is complete when all
+ * are.
+ */
+#include "collectives.h"
+#include "drive.h"
+#include "failure.h"
+#include "request.h"
+#include "work.h"
+
+static struct rcmi_request part_request(const struct rcmi_request *common,
+                                        const struct rcm_part *part) {
+    struct rcmi_request request = *common;
+    request.in = common->collective == RCM_BROADCAST ? part->recv : part->send;
+    request.out = part->recv;
+    request.count = part->count;
+    request.dtype = part->dtype;
+    return request;
+}
+
+static rcm_status parts_check(rcm_comm *comm, const struct rcmi_request *common,
+                              const struct rcm_part *parts, size_t n) {
+    const struct rcmi_collective *row = rcmi_collective_at((int)common->collective);
+    if (!row || row->in == RCMI_BLOCKS_NONE || row->counts != RCMI_COUNTS_SAME)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "collective %d is none of blocks of one length",
+                         (int)common->collective);
+    if (n > 0 && !parts)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "parts is NULL and n is %zu", n);
+    for (size_t i = 0; i < n; i++) {
+        const struct rcmi_request request = part_request(common, &parts[i]);
+        if (rcmi_request_check(&request, rcm_rank(comm), rcm_size(comm)) != RCM_OK)
+            return rcmi_fail_context("parts[%zu]", i);
+    }
+    return RCM_OK;
+}
+
+/* If one cannot be issued, comm has failed, and with it those before it. */
+static rcm_status parts_issue(rcm_comm *comm, const struct rcmi_request *common,
+                              const struct rcm_part *parts, size_t n, struct rcm_work *whole) {
+    rcm_status status = RCM_OK;
+    rcmi_work_whole(whole);
+    for (size_t i = 0; i < n && status == RCM_OK; i++) {
+        struct rcmi_request request = part_request(common, &parts[i]);
+        status = rcmi_request_submit(comm, &request, whole);
+    }
+    rcmi_work_part_done(whole, status);
+    rcmi_comm_kick(comm);
+    return status;
+}
+
+rcm_status rcm_coalesced(rcm_comm *comm, enum rcm_collective collective,
+                         const struct rcm_part *parts, size_t n, rcm_op op, int root,
+                         const struct rcm_call *call, rcm_work **ret_work) {
+    struct rcmi_request common = {.collective = collective, .op = op, .root = root, .call = call};
+    struct rcm_call room; /* of common.call */
+    struct rcm_work *whole;
+    rcm_status status = rcmi_comm_why_not(comm);
+    if (status == RCM_OK)
+        status = parts_check(comm, &common, parts, n);
+    if (status == RCM_OK)
+        status = rcmi_call_in(&common.call, &room);
+    if (status != RCM_OK)
+        return status;
+    status = rcmi_work_new(comm, RCMI_WORK_COLLECTIVE, false, common.call, &whole);
+    if (status != RCM_OK)
+        return rcmi_comm_decline(comm, status);
+    whole->collective = collective;
+    status = parts_issue(comm, &common, parts, n, whole);
+    if (ret_work && status == RCM_OK) {
+        *ret_work = whole;
+        return RCM_OK;
+    }
+    if (status == RCM_OK)
+        status = rcm_work_wait(whole, -1);
+    rcm_work_free(whole);
+    return status;
+}
