@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The examples, run as a user runs them: examples_test.py RINGCOMM-RUN HELLO RING SURVIVE [MNIST]."""
+"""The examples, run as a user runs them:
+examples_test.py RINGCOMM-RUN HELLO RING SURVIVE ALL_OPERATIONS [MNIST]."""
 import os
 import subprocess
 import sys
@@ -39,6 +40,49 @@ def check_survive(program):
            "survive", result)
 
 
+def all_operations(rank, n):
+    """What all_operations prints on a rank."""
+    def numbers(values):
+        return "[" + ", ".join(str(v) for v in values) + "]"
+
+    def objects(texts):
+        return "[" + ", ".join("{" + t + "}" for t in texts) + "]"
+    sums = [n, 2 * n, 3 * n]
+    ranks = [f"rank: {r}" for r in range(n)]
+    yield f"Initialized, of {n}"
+    yield "Broadcast result: [1, 2, 3]"
+    yield "Broadcast objects: [{rank: 0}]"
+    yield f"All_reduce SUM: {numbers(sums)}"
+    if rank == 0:
+        yield f"Reduce MAX result: {numbers(sums)}"
+    yield f"All_gather results, of the last rank: {numbers(sums)}"
+    yield f"All_gather_into_tensor: {numbers(sums * n)}"
+    yield f"All_gather_object: {objects(ranks)}"
+    if rank == 0:
+        yield f"Gather results, of the last rank: {numbers(sums)}"
+        yield f"Gather_object results: {objects(ranks)}"
+    yield f"Scatter received: {numbers(range(rank, rank + 3))}"
+    yield f"Scatter_object received: {objects([f'src: {rank}, data: data_{rank}'])}"
+    yield f"Reduce_scatter result: {numbers([n * (rank + 1)] * 3)}"
+    yield f"Reduce_scatter_tensor result: {numbers(n * (3 * rank + i) for i in range(3))}"
+    yield f"All_to_all_single output: {numbers([3 * rank, 3 * rank + 1, 3 * rank + 2] * n)}"
+    yield f"All_to_all output: {numbers(10 * r + rank for r in range(n))}"
+    yield "Barrier passed"
+    yield f"Async op result: {numbers(sums)}"
+    yield "Communicator destroyed"
+
+
+def check_all_operations(program):
+    for n in (1, 2, 5):
+        result = run(n, program)
+        expect(result[0] == 0, "all_operations", result)
+        for rank in range(n):
+            start = f"[{rank}] [Rank {rank}] "
+            said = [line[len(start):] for line in result[1].splitlines() if line.startswith(start)]
+            if said != list(all_operations(rank, n)):
+                expect(False, f"all_operations, rank {rank} of {n}", result)
+
+
 def losses(program, ranks):
     with tempfile.TemporaryDirectory(prefix="ringcomm-mnist-") as folder:
         path = os.path.join(folder, "losses")
@@ -68,5 +112,6 @@ def check_mnist(program):
 check_hello(sys.argv[2])
 check_ring(sys.argv[3])
 check_survive(sys.argv[4])
-if len(sys.argv) > 5:
-    check_mnist(sys.argv[5])
+check_all_operations(sys.argv[5])
+if len(sys.argv) > 6:
+    check_mnist(sys.argv[6])
