@@ -16,7 +16,10 @@
 /* Of processor time: sending and receiving one small message by sockets, the looks in vain before
  * it, and the changes of tasks between them. */
 #define SOCKET_MESSAGE_US 12.0
-#define SLICE_BYTES       65536.0 /* the executor's slots may have another size */
+/* A round in which all ranks of a host wait for each other, in hops: measured beside one message of
+ * all to all, with 16 and 32 ranks. */
+#define ROUND_HOPS  2.5
+#define SLICE_BYTES 65536.0 /* the executor's slots may have another size */
 
 bool rcmi_supports_all(const struct rcmi_shape *shape) {
     return shape->nranks >= 1;
@@ -115,6 +118,14 @@ void rcmi_reduce_in_rank_order(struct rcmi_builder *b, int lane, uint32_t chunk,
     rcmi_reduce(b, lane, chunk, srcs, n, dst, out);
 }
 
+uint32_t rcmi_runs(uint32_t n) {
+    return (n + RCMI_RUN_MAX - 1) / RCMI_RUN_MAX;
+}
+
+uint32_t rcmi_run_length(uint32_t n, uint32_t at) {
+    return n - at < RCMI_RUN_MAX ? n - at : RCMI_RUN_MAX;
+}
+
 double rcmi_cost_memory(double hops, double polls, double bytes) {
     return hops * MEMORY_HOP_US + polls * MEMORY_POLL_US + bytes / MEMORY_BYTES_PER_US;
 }
@@ -152,4 +163,18 @@ double rcmi_cost_chain(const struct rcmi_shape *shape, size_t bytes, double move
     if (shape->nhosts > 1)
         return rcmi_cost_network(shape, &cost);
     return rcmi_cost_memory(p - 1, 0, moves * vector_and_fill);
+}
+
+double rcmi_cost_runs(const struct rcmi_shape *shape, size_t bytes, double messages, double copies,
+                      double moves) {
+    const double p = shape->nranks, sent = (p - 1) / p * (double)bytes;
+    const struct rcmi_cost cost = {.hops = messages,
+                                   .bytes = rcmi_ranks_per_host(shape) * copies * sent,
+                                   .messages = messages,
+                                   .sent = copies * sent};
+    if (shape->nranks == 1)
+        return 0;
+    if (shape->nhosts > 1)
+        return rcmi_cost_network(shape, &cost);
+    return rcmi_cost_memory(ROUND_HOPS * messages, 0, moves * sent);
 }

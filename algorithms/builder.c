@@ -106,6 +106,7 @@ rcm_status rcmi_plan_begin(const char *algorithm, enum rcm_collective collective
         .in = rcmi_collective_in(row, shape->nranks, rank, root),
         .out = rcmi_collective_out(row, shape->nranks, rank, root),
         .larger = rcmi_collective_larger(row, shape->nranks),
+        .longest_run = 1,
         .min_slots = min_slots,
         .stripes = RCMI_STRIPES,
     };
@@ -288,6 +289,7 @@ static void step_add(struct rcmi_builder *b, int lane, uint8_t op, uint32_t chun
         .op = op,
         .nsrcs = (uint8_t)nsrcs,
         .chunk = chunk,
+        .nchunks = 1,
         .first_src = first_src,
         .dst = dst,
         .out = out,
@@ -333,6 +335,27 @@ static struct rcmi_step *last_step(struct rcmi_builder *b, int lane) {
     return b->status == RCM_OK ? &b->lanes[lane].steps[b->lanes[lane].nsteps - 1] : NULL;
 }
 
+/* The first chunk of a buffer that holds a run is there already. */
+static void run_check(struct rcmi_builder *b, struct rcmi_operand first, uint32_t n) {
+    if (first.where == RCMI_SCRATCH)
+        (void)operand_check(b, rcmi_run_operand(&b->head, first, n - 1));
+    else if ((first.where == RCMI_IN || first.where == RCMI_OUT) &&
+             n > rcmi_plan_chunks(&b->head, first.where))
+        builder_fail(b, "has a buffer without room for a run of", (long)n);
+}
+
+void rcmi_run_of(struct rcmi_builder *b, int lane, uint32_t n) {
+    struct rcmi_step *step = last_step(b, lane);
+    if (step && (n == 0 || n > b->head.longest_run))
+        builder_fail(b, "has no runs of", (long)n);
+    if (b->status != RCM_OK)
+        return;
+    step->nchunks = n;
+    run_check(b, step->dst, n);
+    for (uint32_t i = 0; i < step->nsrcs; i++)
+        run_check(b, b->operands[step->first_src + i], n);
+}
+
 void rcmi_stable_in_place(struct rcmi_builder *b, int lane) {
     struct rcmi_step *step = last_step(b, lane);
     if (step)
@@ -362,11 +385,15 @@ struct last_write {
     uint32_t step;
 };
 
-static bool step_is_identity_in_place(const struct rcmi_plan *plan, const struct rcmi_step *step) {
-    const struct rcmi_operand *src = &plan->operands[step->first_src];
-    return step->op == RCMI_STEP_COPY && src->where == RCMI_IN && step->dst.where == RCMI_OUT &&
-           rcmi_plan_cell(plan, RCMI_IN, src->index) ==
-               rcmi_plan_cell(plan, RCMI_OUT, step->dst.index);
+static void writes_note(const struct rcmi_plan *plan, struct last_write *writes, uint32_t lane,
+                        uint32_t index) {
+    const struct rcmi_step *step = &plan->steps[index];
+    for (uint32_t k = 0; k < step->nchunks; k++) {
+        struct last_write *write = &writes[rcmi_run_operand(plan, step->dst, k).index];
+        write->several_lanes |= write->lane_plus_1 != 0 && write->lane_plus_1 != lane + 1;
+        write->lane_plus_1 = lane + 1;
+        write->step = index;
+    }
 }
 
 static void writes_collect(const struct rcmi_plan *plan, bool in_place, struct last_write *writes) {
@@ -375,12 +402,8 @@ static void writes_collect(const struct rcmi_plan *plan, bool in_place, struct l
         for (uint32_t i = 0; i < plan->lanes[lane].nsteps; i++) {
             const uint32_t index = plan->lanes[lane].first_step + i;
             const struct rcmi_step *step = &plan->steps[index];
-            if (step->dst.where != RCMI_OUT || (in_place && step_is_identity_in_place(plan, step)))
-                continue;
-            struct last_write *write = &writes[step->dst.index];
-            write->several_lanes |= write->lane_plus_1 != 0 && write->lane_plus_1 != lane + 1;
-            write->lane_plus_1 = lane + 1;
-            write->step = index;
+            if (step->dst.where == RCMI_OUT && !(in_place && rcmi_step_stays(plan, step)))
+                writes_note(plan, writes, lane, index);
         }
     }
 }
@@ -413,17 +436,22 @@ static bool step_stable(const struct rcmi_plan *plan, const struct last_write *w
     for (uint32_t i = 0; i < step->nsrcs; i++) {
         const struct rcmi_operand src = plan->operands[step->first_src + i];
         any_buffer |= src.where != RCMI_CHANNEL;
-        if (!source_stable(plan, writes, in_place, lane, index, src))
-            return false;
+        for (uint32_t k = 0; k < step->nchunks; k++)
+            if (!source_stable(plan, writes, in_place, lane, index, rcmi_run_operand(plan, src, k)))
+                return false;
     }
     return any_buffer;
 }
 
 static bool step_lasting(const struct rcmi_plan *plan, const struct last_write *writes,
                          uint32_t index) {
-    const struct rcmi_operand dst = plan->steps[index].dst;
-    return dst.where == RCMI_OUT && !writes[dst.index].several_lanes &&
-           writes[dst.index].step == index;
+    const struct rcmi_step *step = &plan->steps[index];
+    for (uint32_t k = 0; step->dst.where == RCMI_OUT && k < step->nchunks; k++) {
+        const struct last_write *write = &writes[rcmi_run_operand(plan, step->dst, k).index];
+        if (write->several_lanes || write->step != index)
+            return false;
+    }
+    return step->dst.where == RCMI_OUT;
 }
 
 static rcm_status plan_mark_stable(struct rcmi_plan *plan) {
@@ -455,18 +483,23 @@ struct uses {
     uint32_t *receipts, *answers; /* of channels: steps that receive from it, or an answer to it */
 };
 
+/* Counts each chunk of a buffer, if it is OUT. */
+static void uses_count(const struct rcmi_plan *plan, const struct rcmi_step *step,
+                       struct rcmi_operand buffer, uint32_t *counts) {
+    for (uint32_t k = 0; buffer.where == RCMI_OUT && k < step->nchunks; k++)
+        counts[rcmi_run_operand(plan, buffer, k).index]++;
+}
+
 static void uses_collect(const struct rcmi_plan *plan, const struct uses *uses) {
     for (uint32_t i = 0; i < plan->nsteps; i++) {
         const struct rcmi_step *step = &plan->steps[i];
-        if (step->dst.where == RCMI_OUT)
-            uses->writes[step->dst.index]++;
+        uses_count(plan, step, step->dst, uses->writes);
         if (step->out == RCMI_NO_CHANNEL && step->answer != RCMI_NO_CHANNEL)
             uses->answers[step->answer]++;
         for (uint32_t k = 0; k < step->nsrcs; k++) {
             const struct rcmi_operand *src = &plan->operands[step->first_src + k];
-            if (src->where == RCMI_OUT)
-                uses->reads[src->index]++;
-            else if (src->where == RCMI_CHANNEL)
+            uses_count(plan, step, *src, uses->reads);
+            if (src->where == RCMI_CHANNEL)
                 uses->receipts[src->index]++;
         }
     }
@@ -474,9 +507,14 @@ static void uses_collect(const struct rcmi_plan *plan, const struct uses *uses) 
 
 static bool step_early(const struct rcmi_plan *plan, const struct uses *uses, uint32_t index) {
     const struct rcmi_step *step = &plan->steps[index];
-    return step->op == RCMI_STEP_RECV && step->dst.where == RCMI_OUT &&
-           uses->writes[step->dst.index] == 1 && uses->reads[step->dst.index] == 0 &&
-           uses->receipts[plan->operands[step->first_src].index] == 1;
+    if (step->op != RCMI_STEP_RECV || step->dst.where != RCMI_OUT)
+        return false;
+    for (uint32_t k = 0; k < step->nchunks; k++) {
+        const uint32_t position = rcmi_run_operand(plan, step->dst, k).index;
+        if (uses->writes[position] != 1 || uses->reads[position] != 0)
+            return false;
+    }
+    return uses->receipts[plan->operands[step->first_src].index] == 1;
 }
 
 static rcm_status plan_mark_uses(struct rcmi_plan *plan) {
@@ -558,6 +596,12 @@ void rcmi_plan_halves(struct rcmi_builder *b) {
 
 void rcmi_plan_late_in_place(struct rcmi_builder *b) {
     b->head.late_in_place = true;
+}
+
+void rcmi_plan_runs(struct rcmi_builder *b, uint32_t longest) {
+    b->head.longest_run = longest;
+    if (longest == 0 || longest > RCMI_RUN_MAX)
+        builder_fail(b, "may not have runs of", (long)longest);
 }
 
 rcm_status rcmi_plan_finish(struct rcmi_builder *builder, struct rcmi_plan **ret_plan) {

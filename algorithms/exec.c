@@ -13,6 +13,17 @@ static size_t slice_length(const struct rcmi_bound_step *step, size_t offset, si
     return left < slice_bytes ? left : slice_bytes;
 }
 
+/* The message that is a step's slice. */
+static size_t message_length(const struct rcmi_run *run, const struct rcmi_bound_step *step,
+                             size_t offset) {
+    if (step->npieces == 0)
+        return slice_length(step, offset, run->slice_bytes);
+    size_t length = 0;
+    for (uint32_t i = 0; i < step->npieces; i++)
+        length += slice_length(&run->pieces[step->first_piece + i], offset, run->slice_bytes);
+    return length;
+}
+
 static rcm_status run_mismatch(const struct rcmi_run *run, const struct rcmi_end *end,
                                const struct rcmi_slot *slot) {
     if ((uint32_t)slot->meta != (uint32_t)run->bind.meta)
@@ -303,6 +314,46 @@ static void step_fill(const struct rcmi_run *run, const struct rcmi_bound_step *
         step_compute(run, step, target->bytes, stores, srcs, bytes);
 }
 
+/* A piece of a run, `at` bytes into the message. target NULL: none is sent. */
+static void piece_do(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                     const struct rcmi_bound_step *piece, const struct rcmi_reserved *target,
+                     size_t at, const void *const *srcs, size_t bytes) {
+    const bool non_temporal = run->results == RCMI_NON_TEMPORAL;
+    void *dst =
+        piece->dst.where != RCMI_NOWHERE ? run_address(run, lane, &piece->dst, lane->offset) : NULL;
+    if (!target) {
+        step_compute(run, piece, dst, run->results, srcs, bytes);
+        return;
+    }
+    struct rcmi_reserved part = *target;
+    part.bytes = (char *)target->bytes + at;
+    if (target->posted)
+        step_compute_both(run, piece, dst, part.bytes,
+                          non_temporal ? RCMI_BOTH_NON_TEMPORAL : RCMI_BOTH_TEMPORAL, srcs, bytes);
+    else
+        step_fill(run, piece, lane->ports[piece->out].end, dst, false, &part, srcs, bytes);
+}
+
+/* All pieces of a run, messages being where received and target say. */
+static void pieces_do(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                      const struct rcmi_bound_step *step, const struct rcmi_reserved *target,
+                      const void *const *received) {
+    const void *srcs[RCMI_SOURCES_MAX];
+    size_t at = 0;
+    for (uint32_t i = 0; i < step->npieces; i++) {
+        const struct rcmi_bound_step *piece = &run->pieces[step->first_piece + i];
+        const size_t bytes = slice_length(piece, lane->offset, run->slice_bytes);
+        for (uint32_t k = 0; k < piece->nsrcs && bytes > 0; k++) {
+            const struct rcmi_place *src = &run->places[piece->first_src + k];
+            srcs[k] = src->where == RCMI_CHANNEL ? (const char *)received[k] + at
+                                                 : run_address(run, lane, src, lane->offset);
+        }
+        if (bytes > 0)
+            piece_do(run, lane, piece, target, at, srcs, bytes);
+        at += bytes;
+    }
+}
+
 /* Computes what a step sends and sends it: from where the reader posted memory for it, in the slot
  * of the message that it answers, from dst where that keeps it, or from its slot. */
 static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *lane,
@@ -310,6 +361,11 @@ static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *
                             const struct rcmi_reserved *target, const void *const *srcs,
                             size_t bytes) {
     struct rcmi_end *out = lane->ports[step->out].end;
+    if (step->npieces > 0) {
+        pieces_do(run, lane, step, target, srcs);
+        rcmi_channel_commit(out->channel, bytes, lane->meta);
+        return RCM_OK;
+    }
     const bool non_temporal = run->results == RCMI_NON_TEMPORAL;
     const bool from_dst = step->zero_copy_dst && bytes >= RCMI_ZERO_COPY_MIN && !run->no_zero_copy;
     if (target->posted) {
@@ -393,7 +449,10 @@ static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
 
     void *dst = step->dst.where != RCMI_NOWHERE ? run_address(run, lane, &step->dst, offset) : NULL;
     if (step->out == RCMI_NO_CHANNEL) {
-        step_compute(run, step, dst, run->results, srcs, *bytes);
+        if (step->npieces > 0)
+            pieces_do(run, lane, step, NULL, srcs);
+        else
+            step_compute(run, step, dst, run->results, srcs, *bytes);
         step_release(run, lane, step);
         return RCM_OK;
     }
@@ -433,7 +492,7 @@ static void step_pass_ends(const struct rcmi_run *run, const struct rcmi_lane_st
 /* One step, or a part of it where its slice goes by several messages. RCM_OK: it is done. */
 static rcm_status lane_step(struct rcmi_run *run, struct rcmi_lane_state *lane,
                             const struct rcmi_bound_step *step, bool *moved) {
-    const size_t slice = slice_length(step, lane->offset, run->slice_bytes);
+    const size_t slice = message_length(run, step, lane->offset);
     rcm_status status;
     do {
         size_t bytes = slice - lane->part;

@@ -23,6 +23,7 @@ static void run_free(struct rcmi_run *run) {
     free(run->lanes);
     free(run->steps);
     free(run->places);
+    free(run->pieces);
     free(run->ports);
     free(run->last_step);
     free(run);
@@ -66,8 +67,8 @@ static bool exec_gets(const struct rcmi_exec *exec, const struct rcmi_plan *plan
            rcmi_range_has(rcmi_node_protocol(exec->config.node)->get, bytes);
 }
 
-static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
-                                         size_t bytes) {
+static struct slice_rule exec_message_rule(const struct rcmi_exec *exec,
+                                           const struct rcmi_plan *plan, size_t bytes) {
     const size_t slot = exec->config.slot_bytes, bulk = exec->config.bulk_bytes;
     const bool oversubscribed = exec->config.shape->ranks_per_cpu > 1;
     if (exec_gets(exec, plan, bytes))
@@ -90,22 +91,38 @@ static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec, const str
     };
 }
 
+/* A message has a slice of each chunk of a run. */
+static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
+                                         size_t bytes) {
+    struct slice_rule rule = exec_message_rule(exec, plan, bytes);
+    rule.most /= plan->longest_run;
+    rule.least /= plan->longest_run;
+    return rule;
+}
+
+/* A multiple of a cache line, or, below one, of the longest element. */
+static size_t slice_round(size_t bytes) {
+    return bytes - bytes % (bytes < 64 ? 8 : 64);
+}
+
 static size_t slice_halved(const struct slice_rule *rule, size_t longest) {
     size_t bytes = rule->most;
     while (bytes / 2 >= rule->least && longest / bytes < rule->enough)
         bytes /= 2;
-    return bytes - bytes % 64;
+    return slice_round(bytes);
 }
 
 /* As many as `least` and `enough` allow, or more of `most`; begins are aligned as the vector is. */
 static size_t slice_even(const struct slice_rule *rule, size_t longest) {
-    const size_t most = rule->most - rule->most % 64;
+    const size_t most = slice_round(rule->most);
     size_t n = longest / rule->least;
     n = n < rule->enough ? n : rule->enough;
     n = n > 0 ? n : 1;
     const size_t bytes = (longest / n + (longest % n != 0) + 63) / 64 * 64;
     if (bytes <= most)
         return bytes > 0 ? bytes : 64;
+    if (most < 64)
+        return most;
     n = longest / most + (longest % most != 0);
     return (longest / n + (longest % n != 0) + 63) / 64 * 64;
 }
@@ -120,6 +137,8 @@ static struct slicing exec_slicing(const struct rcmi_exec *exec, const struct rc
         slicing.n = (longest + slicing.bytes - 1) / slicing.bytes;
     if (slicing.n > 1)
         slicing.stripes = slicing.n < rule.stripes ? (uint32_t)slicing.n : rule.stripes;
+    else
+        slicing.bytes *= plan->longest_run; /* no run is cut */
     return slicing;
 }
 
@@ -128,7 +147,7 @@ static struct slicing exec_slicing(const struct rcmi_exec *exec, const struct rc
 static struct slicing exec_slicing_by_step(const struct rcmi_exec *exec,
                                            const struct rcmi_plan *plan) {
     const size_t most = exec_slice_rule(exec, plan, 0).most;
-    return (struct slicing){.bytes = most - most % 64, .n = 1, .stripes = 1};
+    return (struct slicing){.bytes = slice_round(most), .n = 1, .stripes = 1};
 }
 
 static bool bind_is_by_step(const struct rcmi_bind *bind) {
@@ -171,20 +190,36 @@ static void *array_new(uint32_t n, size_t size) {
     return calloc(n ? n : 1, size);
 }
 
+/* Pieces that runs of a plan may be in, and places for their sources. */
+static uint32_t plan_pieces(const struct rcmi_plan *plan, uint32_t *ret_places) {
+    uint32_t pieces = 0;
+    *ret_places = 0;
+    for (uint32_t i = 0; i < plan->nsteps; i++) {
+        const struct rcmi_step *step = &plan->steps[i];
+        if (step->nchunks == 1)
+            continue;
+        pieces += step->nchunks;
+        *ret_places += step->nchunks * step->nsrcs;
+    }
+    return pieces;
+}
+
 static rcm_status run_new(struct rcmi_exec *exec, const struct rcmi_plan *plan,
                           struct rcmi_run **ret_run) {
     struct rcmi_run *run = calloc(1, sizeof(*run));
     if (!run)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a collective");
+    uint32_t places;
     run->exec = exec;
+    run->pieces = array_new(plan_pieces(plan, &places), sizeof(*run->pieces));
     run->lanes = array_new(plan->nlanes * plan->stripes, sizeof(*run->lanes));
     run->steps = array_new(plan->nsteps, sizeof(*run->steps));
-    run->places = array_new(plan->noperands, sizeof(*run->places));
+    run->places = array_new(plan->noperands + places, sizeof(*run->places));
     run->ports = array_new(plan->nchannels * plan->stripes, sizeof(*run->ports));
     run->last_step = array_new(plan->nchannels, sizeof(*run->last_step));
     run->nbases = RCMI_BASE_BLOCKS;
     run->base = array_new(run->nbases, sizeof(*run->base));
-    if (!run->base || !run->lanes || !run->steps || !run->places || !run->ports ||
+    if (!run->base || !run->pieces || !run->lanes || !run->steps || !run->places || !run->ports ||
         !run->last_step) {
         run_free(run);
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a plan of %u steps", plan->nsteps);
@@ -246,27 +281,88 @@ static size_t bind_block_count(const struct rcmi_bind *bind, uint32_t block) {
     return out < plan->out.n ? bind->blocks[plan->in.n + out].count : 0;
 }
 
+/* Chunk i of a step's run, its sources from place first_src on. */
+static void run_bind_chunk(struct rcmi_run *run, const struct rcmi_step *step, uint32_t i,
+                           uint32_t first_src, struct rcmi_bound_step *bound) {
+    const struct rcmi_plan *plan = run->bind.plan;
+    const uint32_t chunk = rcmi_step_chunk(plan, step, i);
+    const struct rcmi_operand dst = rcmi_run_operand(plan, step->dst, i);
+    size_t first, count = 0;
+    *bound = (struct rcmi_bound_step){
+        .first_src = first_src, .out = step->out, .nsrcs = step->nsrcs, .answer = step->answer};
+    bound->dst = run_place(run, &dst);
+    if (step->op != RCMI_STEP_SIGNAL && step->op != RCMI_STEP_WAIT)
+        rcmi_chunk_range(bind_block_count(&run->bind, chunk / plan->parts), run->element_bytes,
+                         plan->parts, chunk % plan->parts, &first, &count);
+    bound->bytes = count * run->element_bytes;
+    for (uint32_t k = 0; k < step->nsrcs; k++) {
+        const struct rcmi_operand src =
+            rcmi_run_operand(plan, plan->operands[step->first_src + k], i);
+        run->places[first_src + k] = run_place(run, &src);
+    }
+}
+
+static bool place_follows(const struct rcmi_place *a, const struct rcmi_place *b, size_t bytes) {
+    return a->where == RCMI_NOWHERE || a->where == RCMI_CHANNEL ||
+           (a->index == b->index && a->offset + bytes == b->offset);
+}
+
+/* Does b begin where a ends, in all their buffers? */
+static bool piece_follows(const struct rcmi_run *run, const struct rcmi_bound_step *a,
+                          const struct rcmi_bound_step *b) {
+    for (uint32_t k = 0; k < a->nsrcs; k++)
+        if (!place_follows(&run->places[a->first_src + k], &run->places[b->first_src + k],
+                           a->bytes))
+            return false;
+    return place_follows(&a->dst, &b->dst, a->bytes);
+}
+
+/* A run that is not cut into slices goes in as few pieces as its memory is in. */
+static uint32_t run_bind_pieces(struct rcmi_run *run, const struct rcmi_step *step,
+                                struct rcmi_bound_step *pieces) {
+    const bool cut = run->nslices > 1 || run->by_step;
+    uint32_t n = 0, places = run->nplaces;
+    for (uint32_t i = 0; i < step->nchunks; i++) {
+        run_bind_chunk(run, step, i, places, &pieces[n]);
+        if (!cut && n > 0 && piece_follows(run, &pieces[n - 1], &pieces[n])) {
+            pieces[n - 1].bytes += pieces[n].bytes;
+            continue;
+        }
+        places += step->nsrcs;
+        n++;
+    }
+    return n;
+}
+
+/* The step is bound to the first chunk of its run. */
+static void run_bind_run(struct rcmi_run *run, const struct rcmi_step *step,
+                         struct rcmi_bound_step *bound) {
+    struct rcmi_bound_step *pieces = &run->pieces[run->npieces];
+    const uint32_t n = run_bind_pieces(run, step, pieces);
+    for (uint32_t i = 0; i < n; i++)
+        bound->bytes = bound->bytes > pieces[i].bytes ? bound->bytes : pieces[i].bytes;
+    if (n == 1)
+        return;
+    bound->first_piece = run->npieces;
+    bound->npieces = n;
+    bound->zero_copy = bound->zero_copy_dst = bound->receives_into_dst = bound->early = false;
+    run->npieces += n;
+    run->nplaces += n * step->nsrcs;
+}
+
 static void run_bind_step(struct rcmi_run *run, uint32_t i, bool in_place) {
     const struct rcmi_plan *plan = run->bind.plan;
     const struct rcmi_step *step = &plan->steps[i];
     struct rcmi_bound_step *bound = &run->steps[i];
-    *bound = (struct rcmi_bound_step){
-        .first_src = step->first_src, .out = step->out, .nsrcs = step->nsrcs};
-    bound->dst = run_place(run, &step->dst);
-    if (step->op != RCMI_STEP_SIGNAL && step->op != RCMI_STEP_WAIT) {
-        size_t first, count;
-        rcmi_chunk_range(bind_block_count(&run->bind, step->chunk / plan->parts),
-                         run->element_bytes, plan->parts, step->chunk % plan->parts, &first,
-                         &count);
-        bound->bytes = count * run->element_bytes;
-    }
+    run_bind_chunk(run, step, 0, step->first_src, bound);
     bound->zero_copy =
         step->op == RCMI_STEP_SEND && (in_place ? step->stable_in_place : step->stable);
     bound->zero_copy_dst = step->out != RCMI_NO_CHANNEL && step->lasting;
     bound->receives_into_dst = step->op == RCMI_STEP_RECV || step->op == RCMI_STEP_RECV_COPY_SEND;
     bound->early = step->early && !(in_place && plan->late_in_place);
     bound->answered = step->answered;
-    bound->answer = step->answer;
+    if (step->nchunks > 1)
+        run_bind_run(run, step, bound);
     for (uint32_t k = 0; k < step->nsrcs; k++)
         if (plan->operands[step->first_src + k].where == RCMI_CHANNEL)
             run->last_step[plan->operands[step->first_src + k].index] = bound;
@@ -394,8 +490,8 @@ static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
         status = run_open(run);
     if (status != RCM_OK)
         return status;
-    for (uint32_t i = 0; i < plan->noperands; i++)
-        run->places[i] = run_place(run, &plan->operands[i]);
+    run->nplaces = plan->noperands;
+    run->npieces = 0;
     for (uint32_t i = 0; i < plan->nsteps; i++)
         run_bind_step(run, i, in_place);
     run_bind_lanes(run);

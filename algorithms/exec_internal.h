@@ -75,7 +75,7 @@ struct rcmi_place {
 
 /* A bound step; fits a cache line. */
 struct rcmi_bound_step {
-    size_t bytes; /* of its chunk */
+    size_t bytes; /* of its chunk, or run; of one in pieces, of the longest of these */
     struct rcmi_place dst;
     uint32_t first_src;
     uint32_t out; /* RCMI_NO_CHANNEL if none */
@@ -86,6 +86,9 @@ struct rcmi_bound_step {
     bool early;             /* the same, and its slices may come early */
     bool answered;          /* its message will be */
     uint32_t answer;        /* as in struct rcmi_step */
+    /* Of a run that does not lie in one piece: its pieces, each as a step of its own whose message
+     * begins where that of the one before it ends. 0: it does, or is no run. */
+    uint32_t npieces, first_piece;
 };
 _Static_assert(sizeof(struct rcmi_bound_step) <= 64, "a bound step fits a cache line");
 
@@ -137,9 +140,11 @@ struct rcmi_run {
     size_t scratch_bytes, scratch_chunk; /* allocated; of a scratch chunk: a slice, at most */
     struct rcmi_lane_state *lanes;       /* plan->nlanes * plan->stripes, lane after lane */
     struct rcmi_bound_step *steps;       /* plan->nsteps */
-    struct rcmi_place *places;           /* plan->noperands */
-    struct rcmi_port *ports;             /* plan->nchannels * plan->stripes, stripe after stripe */
-    uint32_t open_stripes;               /* those whose ports have their ends */
+    struct rcmi_place *places;           /* plan->noperands, then those of pieces */
+    struct rcmi_bound_step *pieces;
+    uint32_t nplaces, npieces; /* in use */
+    struct rcmi_port *ports;   /* plan->nchannels * plan->stripes, stripe after stripe */
+    uint32_t open_stripes;     /* those whose ports have their ends */
     const struct rcmi_bound_step **last_step; /* plan->nchannels */
 };
 

@@ -65,6 +65,30 @@ uint32_t rcmi_plan_cell(const struct rcmi_plan *plan, enum rcmi_where where, uin
     return plan_blocks(plan, where)->at * plan->parts + index;
 }
 
+uint32_t rcmi_step_chunk(const struct rcmi_plan *plan, const struct rcmi_step *step, uint32_t i) {
+    return (step->chunk + i) % plan->nchunks;
+}
+
+struct rcmi_operand rcmi_run_operand(const struct rcmi_plan *plan, struct rcmi_operand first,
+                                     uint32_t i) {
+    if (first.where == RCMI_SCRATCH)
+        first.index += i;
+    else if (i > 0 && (first.where == RCMI_IN || first.where == RCMI_OUT))
+        first.index = (first.index + i) % rcmi_plan_chunks(plan, first.where);
+    return first;
+}
+
+bool rcmi_step_stays(const struct rcmi_plan *plan, const struct rcmi_step *step) {
+    const struct rcmi_operand *src = &plan->operands[step->first_src];
+    if (step->op != RCMI_STEP_COPY || src->where != RCMI_IN || step->dst.where != RCMI_OUT)
+        return false;
+    for (uint32_t i = 0; i < step->nchunks; i++)
+        if (rcmi_plan_cell(plan, RCMI_IN, rcmi_run_operand(plan, *src, i).index) !=
+            rcmi_plan_cell(plan, RCMI_OUT, rcmi_run_operand(plan, step->dst, i).index))
+            return false;
+    return true;
+}
+
 const char *rcmi_step_name(uint8_t op) {
     static const char *const names[] = {
         [RCMI_STEP_SEND] = "send",
@@ -131,7 +155,9 @@ void rcmi_step_describe(const struct rcmi_plan *plan, uint32_t index, char *text
 
     text_add(&to, "", rcmi_step_name(step->op), -1);
     if (step->op != RCMI_STEP_SIGNAL && step->op != RCMI_STEP_WAIT)
-        text_add(&to, " ", "chunk ", (long)step->chunk);
+        text_add(&to, " ", step->nchunks > 1 ? "chunks " : "chunk ", (long)step->chunk);
+    if (step->nchunks > 1)
+        text_add(&to, "..", "", (long)rcmi_step_chunk(plan, step, step->nchunks - 1));
     for (uint32_t i = 0; i < step->nsrcs; i++)
         text_add_operand(&to, i == 0 ? ": " : " + ", plan, plan->operands[step->first_src + i]);
     if (step->dst.where != RCMI_NOWHERE)

@@ -22,6 +22,7 @@
     X(rcmi_direct_scatter)                                                                         \
     X(rcmi_direct_gather)                                                                          \
     X(rcmi_flat_all_gather)                                                                        \
+    X(rcmi_bruck)                                                                                  \
     X(rcmi_ring_all_gather)                                                                        \
     X(rcmi_direct_reduce_scatter)                                                                  \
     X(rcmi_ring_reduce_scatter)                                                                    \

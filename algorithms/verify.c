@@ -55,11 +55,7 @@ uint32_t rcmi_verify_cell(const struct rcmi_verifier *v, const struct rcmi_plan 
 
 bool rcmi_verify_is_noop(const struct rcmi_verifier *v, uint32_t step) {
     const struct rcmi_step *s = rcmi_verify_step(v, step);
-    const struct rcmi_operand *src = rcmi_verify_srcs(v, step);
-    return v->options.in_place && s->op == RCMI_STEP_COPY && src->where == RCMI_IN &&
-           s->dst.where == RCMI_OUT &&
-           rcmi_plan_cell(v->plans[v->rank_of[step]], RCMI_IN, src->index) ==
-               rcmi_plan_cell(v->plans[v->rank_of[step]], RCMI_OUT, s->dst.index);
+    return v->options.in_place && rcmi_step_stays(v->plans[v->rank_of[step]], s);
 }
 
 void rcmi_verify_describe(const struct rcmi_verifier *v, uint32_t step, char *text, size_t size) {
@@ -92,7 +88,8 @@ static rcm_status plans_check(const struct rcmi_shape *shape,
         if (plan->collective != first->collective || plan->root != first->root ||
             plan->parts != first->parts || plan->min_slots != first->min_slots ||
             plan->stripes != first->stripes || plan->whole != first->whole ||
-            plan->halves != first->halves || plan->late_in_place != first->late_in_place ||
+            plan->halves != first->halves || plan->longest_run != first->longest_run ||
+            plan->late_in_place != first->late_in_place ||
             strcmp(plan->algorithm, first->algorithm) != 0)
             return rcmi_fail(RCM_ERR_INTERNAL, 0,
                              "ranks 0 and %d have plans of %s %s and %s %s: algorithm, root, "
@@ -141,7 +138,8 @@ static rcm_status verifier_init(struct rcmi_verifier *v) {
 static uint64_t plan_chunks_sent(const struct rcmi_plan *plan) {
     uint64_t sent = 0;
     for (uint32_t i = 0; i < plan->nsteps; i++)
-        sent += plan->steps[i].out != RCMI_NO_CHANNEL && plan->steps[i].op != RCMI_STEP_SIGNAL;
+        if (plan->steps[i].out != RCMI_NO_CHANNEL && plan->steps[i].op != RCMI_STEP_SIGNAL)
+            sent += plan->steps[i].nchunks;
     return sent;
 }
 

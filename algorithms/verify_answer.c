@@ -37,7 +37,8 @@ static rcm_status answer_check(struct rcmi_verifier *v, uint32_t step, uint32_t 
     if (i >= asked->nuses || channel->nreaders != 1)
         return rcmi_verify_fail_at(v, step, "receives an answer that nobody owes");
     const uint32_t question = v->uses[asked->first_use + i];
-    if (rcmi_verify_step(v, question)->op != RCMI_STEP_SEND)
+    if (rcmi_verify_step(v, question)->op != RCMI_STEP_SEND ||
+        rcmi_verify_step(v, question)->nchunks > 1)
         return rcmi_verify_fail_at(v, question, "is answered, and no plain send");
     const struct rcmi_verify_end *reader = &v->ends[v->readers[channel->first_reader]];
     const uint32_t sender = answer_sender(v, step);

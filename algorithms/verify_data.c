@@ -26,8 +26,15 @@ struct data {
     uint32_t ncells;       /* and scratch */
     struct value *trees;   /* of each chunk, as some rank has it */
     struct value *cells;   /* of all ranks */
-    struct value *sent;    /* of all messages of all channels */
+    struct value *sent;    /* of all messages of all channels, chunk after chunk */
+    uint32_t *first_sent;  /* of each message, and one more */
     uint32_t *next_of_end; /* messages already sent or received */
+};
+
+/* What a step receives and sends. */
+struct values {
+    const struct value *messages[RCMI_SOURCES_MAX]; /* NULL: that source is a buffer */
+    struct value *sent;                             /* NULL: nothing */
 };
 
 /* splitmix64's finaliser. */
@@ -73,12 +80,32 @@ static struct value *data_cell(const struct data *d, uint32_t rank, uint8_t wher
     return &d->cells[(size_t)rank * d->ncells + cell];
 }
 
+/* Chunk i of a run that begins there. */
+static struct value *data_operand(const struct data *d, uint32_t rank, struct rcmi_operand first,
+                                  uint32_t i) {
+    const struct rcmi_operand operand = rcmi_run_operand(d->v->plans[rank], first, i);
+    return data_cell(d, rank, operand.where, operand.index);
+}
+
 static void data_fill(const struct data *d) {
     for (uint32_t rank = 0; rank < d->v->nranks; rank++) {
         const struct rcmi_plan *plan = d->v->plans[rank];
         for (uint32_t i = 0; i < rcmi_plan_chunks(plan, RCMI_IN); i++)
             *data_cell(d, rank, RCMI_IN, i) = value_leaf(rank, rcmi_plan_chunk(plan, RCMI_IN, i));
     }
+}
+
+/* Where each message's chunks stand in sent. */
+static void data_number(const struct data *d) {
+    uint32_t total = 0, message = 0;
+    for (uint32_t c = 0; c < d->v->nchannels; c++) {
+        const struct rcmi_verify_end *end = &d->v->ends[d->v->channels[c].writer];
+        for (uint32_t i = 0; i < end->nuses; i++) {
+            d->first_sent[message++] = total;
+            total += rcmi_verify_step(d->v, d->v->uses[end->first_use + i])->nchunks;
+        }
+    }
+    d->first_sent[message] = total;
 }
 
 static rcm_status data_init(struct data *d) {
@@ -90,9 +117,13 @@ static rcm_status data_init(struct data *d) {
     d->ncells = d->nbuffers + nscratch;
     d->trees = rcmi_verify_alloc(d->v, d->v->plans[0]->nchunks, sizeof(*d->trees));
     d->cells = rcmi_verify_alloc(d->v, (size_t)d->ncells * d->v->nranks, sizeof(*d->cells));
-    d->sent = rcmi_verify_alloc(d->v, d->v->nmessages, sizeof(*d->sent));
+    d->first_sent = rcmi_verify_alloc(d->v, d->v->nmessages + 1, sizeof(*d->first_sent));
     d->next_of_end = rcmi_verify_alloc(d->v, d->v->nends, sizeof(*d->next_of_end));
-    if (!d->cells || !d->sent || !d->next_of_end || !d->trees)
+    if (!d->cells || !d->first_sent || !d->next_of_end || !d->trees)
+        return RCM_ERR_NOMEM;
+    data_number(d);
+    d->sent = rcmi_verify_alloc(d->v, d->first_sent[d->v->nmessages], sizeof(*d->sent));
+    if (!d->sent)
         return RCM_ERR_NOMEM;
     data_fill(d);
     return RCM_OK;
@@ -100,43 +131,54 @@ static rcm_status data_init(struct data *d) {
 
 /* ---- Execution ------------------------------------------------------------------------------- */
 
-/* The place of the next message of a rank's channel end; order makes it the right one. */
+/* The chunks of the next message of a rank's channel end; order makes it the right one. */
 static struct value *data_message(const struct data *d, uint32_t rank, uint32_t channel) {
     const uint32_t end = d->v->end_base[rank] + channel;
-    return &d->sent[d->v->channels[d->v->ends[end].channel].first_message + d->next_of_end[end]++];
+    const uint32_t first = d->v->channels[d->v->ends[end].channel].first_message;
+    return &d->sent[d->first_sent[first + d->next_of_end[end]++]];
 }
 
-static rcm_status data_source(const struct data *d, uint32_t step, struct rcmi_operand src,
-                              struct value *ret_value) {
+/* A source or result of a step: messages count as used then. NULL: none. */
+static void data_find(const struct data *d, uint32_t step, struct values *ret_values) {
+    const struct rcmi_step *s = rcmi_verify_step(d->v, step);
+    const struct rcmi_operand *srcs = rcmi_verify_srcs(d->v, step);
     const uint32_t rank = d->v->rank_of[step];
-    const struct value *value = src.where == RCMI_CHANNEL
-                                    ? data_message(d, rank, src.index)
-                                    : data_cell(d, rank, src.where, src.index);
-    if (!value->defined)
-        return rcmi_verify_fail_at(d->v, step, "reads what nobody has written");
-    *ret_value = *value;
+    for (uint32_t k = 0; k < s->nsrcs; k++)
+        ret_values->messages[k] =
+            srcs[k].where == RCMI_CHANNEL ? data_message(d, rank, srcs[k].index) : NULL;
+    ret_values->sent = s->out != RCMI_NO_CHANNEL ? data_message(d, rank, s->out) : NULL;
+}
+
+static rcm_status data_chunk(const struct data *d, uint32_t step, const struct values *values,
+                             uint32_t i) {
+    const struct rcmi_step *s = rcmi_verify_step(d->v, step);
+    const struct rcmi_operand *srcs = rcmi_verify_srcs(d->v, step);
+    const uint32_t rank = d->v->rank_of[step];
+    struct value sum = {.defined = false};
+    for (uint32_t k = 0; k < s->nsrcs; k++) {
+        const struct value *value =
+            values->messages[k] ? &values->messages[k][i] : data_operand(d, rank, srcs[k], i);
+        if (!value->defined)
+            return rcmi_verify_fail_at(d->v, step, "reads what nobody has written");
+        if (k == 0)
+            sum = *value;
+        else
+            value_add(&sum, value);
+    }
+    if (s->dst.where != RCMI_NOWHERE)
+        *data_operand(d, rank, s->dst, i) = sum;
+    if (values->sent)
+        values->sent[i] = sum;
     return RCM_OK;
 }
 
 static rcm_status data_step(const struct data *d, uint32_t step) {
-    const struct rcmi_step *s = rcmi_verify_step(d->v, step);
-    const struct rcmi_operand *srcs = rcmi_verify_srcs(d->v, step);
-    const uint32_t rank = d->v->rank_of[step];
-    struct value sum = {.defined = false}, value = sum;
-    for (uint32_t i = 0; i < s->nsrcs; i++) {
-        const rcm_status status = data_source(d, step, srcs[i], &value);
-        if (status != RCM_OK)
-            return status;
-        if (i == 0)
-            sum = value;
-        else
-            value_add(&sum, &value);
-    }
-    if (s->dst.where != RCMI_NOWHERE)
-        *data_cell(d, rank, s->dst.where, s->dst.index) = sum;
-    if (s->out != RCMI_NO_CHANNEL)
-        *data_message(d, rank, s->out) = sum;
-    return RCM_OK;
+    struct values values;
+    rcm_status status = RCM_OK;
+    data_find(d, step, &values);
+    for (uint32_t i = 0; status == RCM_OK && i < rcmi_verify_step(d->v, step)->nchunks; i++)
+        status = data_chunk(d, step, &values, i);
+    return status;
 }
 
 /* ---- Results --------------------------------------------------------------------------------- */

@@ -91,16 +91,23 @@ static const struct kind *kind_of(uint8_t op) {
     return op >= RCMI_STEP_SEND && op <= RCMI_STEP_WAIT ? &kinds[op] : NULL;
 }
 
-static rcm_status form_buffer(const struct form *f, struct rcmi_operand operand, uint32_t chunk) {
+static rcm_status form_buffer(const struct form *f, struct rcmi_operand operand,
+                              const struct rcmi_step *s) {
     if (operand.where == RCMI_SCRATCH)
-        return operand.index < f->plan->nscratch ? RCM_OK : form_fail(f, "no such scratch chunk");
+        return operand.index < f->plan->nscratch && s->nchunks <= f->plan->nscratch - operand.index
+                   ? RCM_OK
+                   : form_fail(f, "no such scratch chunk");
     if (operand.where != RCMI_IN && operand.where != RCMI_OUT)
         return form_fail(f, "an operand that is none");
-    if (operand.index >= rcmi_plan_chunks(f->plan, operand.where))
+    const uint32_t n = rcmi_plan_chunks(f->plan, operand.where);
+    if (operand.index >= n || s->nchunks > n)
         return form_fail(f, "an operand is outside of its buffer");
-    return rcmi_plan_chunk(f->plan, operand.where, operand.index) == chunk
-               ? RCM_OK
-               : form_fail(f, "an operand is another chunk");
+    for (uint32_t i = 0; i < s->nchunks; i++) {
+        const uint32_t position = rcmi_run_operand(f->plan, operand, i).index;
+        if (rcmi_plan_chunk(f->plan, operand.where, position) != rcmi_step_chunk(f->plan, s, i))
+            return form_fail(f, "an operand is another chunk");
+    }
+    return RCM_OK;
 }
 
 static rcm_status form_end(const struct form *f, uint32_t channel, bool outgoing) {
@@ -113,6 +120,12 @@ static rcm_status form_end(const struct form *f, uint32_t channel, bool outgoing
     return RCM_OK;
 }
 
+/* Do two runs in scratch share some chunks, and begin with different ones? */
+static bool runs_cross(struct rcmi_operand a, struct rcmi_operand b, uint32_t n) {
+    const uint32_t apart = a.index > b.index ? a.index - b.index : b.index - a.index;
+    return a.where == b.where && apart > 0 && apart < n;
+}
+
 /* Checks the sources one by one and counts them. */
 static rcm_status form_sources(const struct form *f, const struct rcmi_step *s, int *ret_channels,
                                int *ret_buffers) {
@@ -122,12 +135,14 @@ static rcm_status form_sources(const struct form *f, const struct rcmi_step *s, 
     for (uint32_t i = 0; i < s->nsrcs; i++) {
         const bool channel = srcs[i].where == RCMI_CHANNEL;
         const rcm_status status =
-            channel ? form_end(f, srcs[i].index, false) : form_buffer(f, srcs[i], s->chunk);
+            channel ? form_end(f, srcs[i].index, false) : form_buffer(f, srcs[i], s);
         if (status != RCM_OK)
             return status;
         for (uint32_t j = 0; channel && j < i; j++)
             if (srcs[j].where == RCMI_CHANNEL && srcs[j].index == srcs[i].index)
                 return form_fail(f, "reads one channel twice");
+        if (srcs[i].where == RCMI_SCRATCH && runs_cross(srcs[i], s->dst, s->nchunks))
+            return form_fail(f, "a run is written over itself");
         *(channel ? ret_channels : ret_buffers) += 1;
     }
     return RCM_OK;
@@ -138,7 +153,7 @@ static rcm_status form_results(const struct form *f, const struct rcmi_step *s) 
     if (s->dst.where == RCMI_IN)
         return form_fail(f, "writes its input");
     if (s->dst.where != RCMI_NOWHERE)
-        status = form_buffer(f, s->dst, s->chunk);
+        status = form_buffer(f, s->dst, s);
     if (status == RCM_OK && s->out != RCMI_NO_CHANNEL)
         status = form_end(f, s->out, true);
     return status;
@@ -149,6 +164,8 @@ static rcm_status form_answer(const struct form *f, const struct rcmi_step *s) {
     const struct rcmi_operand *srcs = f->plan->operands + s->first_src;
     if (s->answer == RCMI_NO_CHANNEL)
         return RCM_OK;
+    if (s->nchunks > 1)
+        return form_fail(f, "a run is no answer");
     if (s->answer >= f->plan->nchannels)
         return form_fail(f, "answers on no channel");
     if (s->out == RCMI_NO_CHANNEL)
@@ -174,6 +191,8 @@ static rcm_status form_step(const struct form *f) {
         return form_fail(f, "no such kind of step");
     if (s->chunk >= f->plan->nchunks)
         return form_fail(f, "no such chunk");
+    if (!within((int)s->nchunks, 1, (int)f->plan->longest_run))
+        return form_fail(f, "moves no chunk, or too many");
     rcm_status status = form_sources(f, s, &channels, &buffers);
     if (status == RCM_OK)
         status = form_results(f, s);
@@ -194,11 +213,11 @@ static rcm_status form_step(const struct form *f) {
 
 /* A scratch chunk in two lanes: one may be a slice ahead of the other and overwrite it. */
 static bool step_uses_scratch(const struct rcmi_plan *plan, const struct rcmi_step *s, uint32_t i) {
-    if (s->dst.where == RCMI_SCRATCH && s->dst.index == i)
+    if (s->dst.where == RCMI_SCRATCH && i - s->dst.index < s->nchunks)
         return true;
     for (uint32_t k = 0; k < s->nsrcs; k++) {
         const struct rcmi_operand *src = &plan->operands[s->first_src + k];
-        if (src->where == RCMI_SCRATCH && src->index == i)
+        if (src->where == RCMI_SCRATCH && i - src->index < s->nchunks)
             return true;
     }
     return false;
@@ -227,6 +246,9 @@ rcm_status rcmi_verify_form(const struct rcmi_shape *shape, const struct rcmi_pl
     if (plan->nchunks == 0 || plan->min_slots == 0 || plan->root < 0 || plan->root >= plan->nranks)
         return rcmi_fail(RCM_ERR_INTERNAL, 0, "%s: rank %d: no chunks, no slots, or no root",
                          plan->algorithm, plan->rank);
+    if (plan->longest_run == 0 || plan->longest_run > RCMI_RUN_MAX)
+        return rcmi_fail(RCM_ERR_INTERNAL, 0, "%s: rank %d: runs of %u chunks", plan->algorithm,
+                         plan->rank, plan->longest_run);
     rcm_status status = form_lanes(&f);
     if (status == RCM_OK)
         status = form_channels(&f);

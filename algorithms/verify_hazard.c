@@ -119,18 +119,18 @@ static bool read_before(const struct hazards *h, uint32_t step, const struct acc
     return true;
 }
 
+/* Of all chunks of a step's source or result. */
 static void access_add(struct access *accesses, uint32_t *n, const struct hazards *h, uint32_t step,
-                       struct rcmi_operand operand, bool write, bool kept, bool own) {
+                       struct rcmi_operand first, const struct access *kind) {
     const struct rcmi_plan *plan = h->v->plans[h->rank];
-    if (operand.where != RCMI_IN && operand.where != RCMI_OUT)
+    if (first.where != RCMI_IN && first.where != RCMI_OUT)
         return;
-    accesses[(*n)++] = (struct access){
-        .cell = rcmi_verify_cell(h->v, plan, operand),
-        .step = step,
-        .write = write,
-        .kept = kept,
-        .own = own,
-    };
+    for (uint32_t i = 0; i < rcmi_verify_step(h->v, step)->nchunks; i++) {
+        struct access *access = &accesses[(*n)++];
+        *access = *kind;
+        access->cell = rcmi_verify_cell(h->v, plan, rcmi_run_operand(plan, first, i));
+        access->step = step;
+    }
 }
 
 static uint32_t accesses_collect(const struct hazards *h, struct access *accesses) {
@@ -141,14 +141,13 @@ static uint32_t accesses_collect(const struct hazards *h, struct access *accesse
         const bool kept = v->options.in_place ? s->stable_in_place : s->stable;
         if (rcmi_verify_is_noop(v, step))
             continue;
+        const bool early = s->early && !(v->options.in_place && v->plans[h->rank]->late_in_place);
         for (uint32_t i = 0; i < s->nsrcs; i++)
-            access_add(accesses, &n, h, step, rcmi_verify_srcs(v, step)[i], false, kept, false);
-        access_add(accesses, &n, h, step, s->dst, true, false, false);
-        if (s->early && !(v->options.in_place && v->plans[h->rank]->late_in_place) && n > 0 &&
-            accesses[n - 1].step == step && accesses[n - 1].write)
-            accesses[n - 1].early = true;
+            access_add(accesses, &n, h, step, rcmi_verify_srcs(v, step)[i],
+                       &(struct access){.kept = kept});
+        access_add(accesses, &n, h, step, s->dst, &(struct access){.write = true, .early = early});
         if (s->lasting)
-            access_add(accesses, &n, h, step, s->dst, false, true, true);
+            access_add(accesses, &n, h, step, s->dst, &(struct access){.kept = true, .own = true});
     }
     return n;
 }
@@ -209,9 +208,9 @@ static rcm_status cells_check(const struct hazards *h, struct access *accesses, 
 
 /* Steps may share operands, so the plan's count of them is no bound. */
 static uint32_t accesses_bound(const struct rcmi_plan *plan) {
-    uint32_t n = 2 * plan->nsteps; /* a result is written, and read if lasting */
+    uint32_t n = 0; /* a result is written, and read if lasting */
     for (uint32_t i = 0; i < plan->nsteps; i++)
-        n += plan->steps[i].nsrcs;
+        n += (plan->steps[i].nsrcs + 2u) * plan->steps[i].nchunks;
     return n;
 }
 

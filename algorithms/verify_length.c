@@ -15,12 +15,16 @@
 static rcm_status step_knows(const struct rcmi_verifier *v, uint32_t step) {
     const struct rcmi_step *s = rcmi_verify_step(v, step);
     const struct rcmi_plan *plan = v->plans[v->rank_of[step]];
-    const uint32_t block = s->chunk / plan->parts;
-    if (s->op == RCMI_STEP_SIGNAL || s->op == RCMI_STEP_WAIT ||
-        rcmi_blocks_find(&plan->in, block) < plan->in.n ||
-        rcmi_blocks_find(&plan->out, block) < plan->out.n)
+    if (s->op == RCMI_STEP_SIGNAL || s->op == RCMI_STEP_WAIT)
         return RCM_OK;
-    return rcmi_verify_fail_at(v, step, "moves a block whose length its rank does not know");
+    for (uint32_t i = 0; i < s->nchunks; i++) {
+        const uint32_t block = rcmi_step_chunk(plan, s, i) / plan->parts;
+        if (rcmi_blocks_find(&plan->in, block) == plan->in.n &&
+            rcmi_blocks_find(&plan->out, block) == plan->out.n)
+            return rcmi_verify_fail_at(v, step,
+                                       "moves a block whose length its rank does not know");
+    }
+    return RCM_OK;
 }
 
 /* ---- Steps that end together ------------------------------------------------------------------

@@ -165,7 +165,7 @@ static rcm_status messages_compare(struct rcmi_verifier *v,
         const struct rcmi_step *s = rcmi_verify_step(v, sent), *g = rcmi_verify_step(v, got);
         char text[160];
         if ((s->op == RCMI_STEP_SIGNAL) == (g->op == RCMI_STEP_WAIT) &&
-            (s->op == RCMI_STEP_SIGNAL || s->chunk == g->chunk))
+            (s->op == RCMI_STEP_SIGNAL || (s->chunk == g->chunk && s->nchunks == g->nchunks)))
             continue;
         rcmi_verify_describe(v, got, text, sizeof(text));
         return rcmi_verify_fail_at(v, sent, "is received as message %u by %s", i, text);

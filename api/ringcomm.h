@@ -583,7 +583,7 @@ RCM_CHECKED rcm_status rcm_gather(rcm_comm *comm, const void *send, void *recv, 
                                   rcm_work **ret_work);
 
 /* Block r of recv (p blocks) = send (count elements) of rank r, on all ranks. Algorithms: ring,
- * flat (one host). */
+ * bruck (Bruck et al. 1997), flat (one host). */
 RCM_CHECKED rcm_status rcm_all_gather(rcm_comm *comm, const void *send, void *recv, size_t count,
                                       rcm_dtype dtype, const struct rcm_call *call,
                                       rcm_work **ret_work);

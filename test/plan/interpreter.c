@@ -10,7 +10,7 @@
 
 struct message {
     size_t length;
-    const struct play_element *from; /* data, or the sender's buffer */
+    const struct play_element **from; /* each chunk: in data, or in the sender's buffer */
     struct play_element *data;
 };
 
@@ -58,9 +58,11 @@ struct player {
     uint64_t random;
     int slow; /* rank that is left behind, -1 none */
     bool barrier_broken, length_wrong;
-    /* how large the memory is */
-    size_t largest, slot;
-    uint32_t slots;
+    size_t largest; /* elements of the largest buffer */
+    struct {
+        size_t largest, slot;
+        uint32_t slots;
+    } room; /* how large the memory is */
 };
 
 static uint64_t player_random(struct player *p) {
@@ -86,14 +88,12 @@ static uint64_t scramble(uint64_t x) {
 
 static struct play_element leaf(int rank, size_t i) {
     const uint64_t x = scramble(((uint64_t)rank << 40) + i + 1);
-    return (struct play_element){.sum = x,
-                                 .tree = scramble(x + 7),
-                                 .scale = scramble(x + 13) | 1,
-                                 .shift = scramble(x + 17)};
+    return (struct play_element){.sum = x, .tree = scramble(x + 7), .scale = x | 1, .shift = ~x};
 }
 
 static struct play_element poison(int rank, size_t i) {
-    return leaf(rank + 100000, i);
+    const uint64_t x = ((uint64_t)(rank + 100000) << 40) + i;
+    return (struct play_element){.sum = x, .tree = ~x, .scale = 1, .shift = x};
 }
 
 static struct play_element combine(struct play_element a, struct play_element b) {
@@ -166,8 +166,8 @@ struct player *player_create(const struct rcmi_shape *shape, struct rcmi_plan *c
 
 static void player_release_memory(struct player *p) {
     for (uint32_t i = 0; i < p->nchannels; i++) {
-        for (uint32_t k = 0; p->channels[i].messages && k < p->slots; k++)
-            free(p->channels[i].messages[k].data);
+        for (uint32_t k = 0; p->channels[i].messages && k < p->room.slots; k++)
+            free(p->channels[i].messages[k].data), free(p->channels[i].messages[k].from);
         free(p->channels[i].messages);
         p->channels[i].messages = NULL;
     }
@@ -328,28 +328,40 @@ static size_t source_of(const struct player *p, int r, size_t i, int *ret_rank) 
 
 /* ---- Starting over --------------------------------------------------------------------------- */
 
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static void message_make(const struct player *p, struct message *message) {
+    const size_t run = p->ranks[0].plan->longest_run;
+    message->data = zeroed(p->room.slot * run, sizeof(*message->data));
+    message->from = zeroed(run, sizeof(*message->from));
+}
+
+/* It only grows. */
 static void player_get_memory(struct player *p) {
     const struct play_options *o = &p->options;
     for (int r = 0; r < p->shape->nranks; r++)
         for (int out = 0; out < 2; out++)
             offsets_make(p, r, out);
-    const size_t largest = buffer_max(p);
-    if (p->ranks[0].own_in && p->largest == largest && p->slot == o->slot && p->slots == o->slots)
+    p->largest = buffer_max(p);
+    if (p->ranks[0].own_in && p->room.largest >= p->largest && p->room.slot >= o->slot &&
+        p->room.slots >= o->slots)
         return;
     player_release_memory(p);
-    p->largest = largest;
-    p->slot = o->slot;
-    p->slots = o->slots;
+    p->room.largest = larger(p->room.largest, p->largest);
+    p->room.slot = larger(p->room.slot, o->slot);
+    p->room.slots = (uint32_t)larger(p->room.slots, o->slots);
     for (uint32_t i = 0; i < p->nchannels; i++) {
-        p->channels[i].messages = zeroed(o->slots, sizeof(struct message));
-        for (uint32_t k = 0; k < o->slots; k++)
-            p->channels[i].messages[k].data = zeroed(o->slot, sizeof(struct play_element));
+        p->channels[i].messages = zeroed(p->room.slots, sizeof(struct message));
+        for (uint32_t k = 0; k < p->room.slots; k++)
+            message_make(p, &p->channels[i].messages[k]);
     }
     for (int r = 0; r < p->shape->nranks; r++) {
-        p->ranks[r].own_in = zeroed(largest, sizeof(struct play_element));
-        p->ranks[r].own_out = zeroed(largest, sizeof(struct play_element));
+        p->ranks[r].own_in = zeroed(p->room.largest, sizeof(struct play_element));
+        p->ranks[r].own_out = zeroed(p->room.largest, sizeof(struct play_element));
         p->ranks[r].scratch =
-            zeroed(o->slot * p->ranks[r].plan->nscratch, sizeof(struct play_element));
+            zeroed(p->room.slot * p->ranks[r].plan->nscratch, sizeof(struct play_element));
     }
 }
 
@@ -435,56 +447,101 @@ static struct play_element *buffer_at(const struct player *p, const struct rank 
     return (out ? rank->out : rank->in) + buffer_offset(p, r, out, position) + first;
 }
 
-static const struct play_element *source_at(struct player *p, const struct rank *rank,
-                                            struct rcmi_operand src, size_t slice, size_t length) {
-    if (src.where != RCMI_CHANNEL)
-        return buffer_at(p, rank, src, slice);
-    const struct end *end = &rank->ends[src.index];
-    const struct message *message =
-        &end->channel->messages[end->channel->released[end->reader] % p->options.slots];
-    if (message->length != length)
-        p->length_wrong = true;
-    return message->from;
+/* Where chunk i of a run is that begins there. */
+static struct rcmi_operand run_operand(const struct player *p, struct rcmi_operand first,
+                                       uint32_t i) {
+    first.index += i;
+    if (first.where == RCMI_IN || first.where == RCMI_OUT)
+        first.index %=
+            (uint32_t)buffer_blocks(p, first.where == RCMI_OUT) * p->ranks[0].plan->parts;
+    return first;
 }
 
-static void step_compute(struct player *p, const struct rank *rank, const struct rcmi_step *step,
-                         size_t slice, size_t length, struct play_element *result) {
+/* Elements of chunk i of its run that a step moves in a slice. */
+static size_t step_length(const struct player *p, const struct rcmi_step *step, uint32_t i,
+                          size_t slice) {
+    const struct rcmi_plan *plan = p->ranks[0].plan;
+    const uint32_t chunk = (step->chunk + i) % plan->nchunks;
+    size_t first;
+    if (step->op == RCMI_STEP_SIGNAL || step->op == RCMI_STEP_WAIT)
+        return 0;
+    return slice_range(p, chunk / plan->parts, chunk % plan->parts, slice, &first);
+}
+
+static const struct message *message_at(const struct player *p, const struct end *end) {
+    return &end->channel->messages[end->channel->released[end->reader] % p->options.slots];
+}
+
+/* Of all chunks; messages that the step receives are as long as all. */
+static void step_lengths(struct player *p, const struct rank *rank, const struct rcmi_step *step,
+                         size_t slice, size_t *lengths) {
+    size_t length = 0;
+    for (uint32_t i = 0; i < step->nchunks; i++)
+        length += lengths[i] = step_length(p, step, i, slice);
     for (uint32_t k = 0; k < step->nsrcs; k++) {
-        const struct play_element *src =
-            source_at(p, rank, rank->plan->operands[step->first_src + k], slice, length);
-        for (size_t i = 0; i < length && !p->length_wrong; i++)
-            result[i] = k == 0 ? src[i] : combine(result[i], src[i]);
+        const struct rcmi_operand *src = &rank->plan->operands[step->first_src + k];
+        if (src->where == RCMI_CHANNEL && message_at(p, &rank->ends[src->index])->length != length)
+            p->length_wrong = true;
     }
 }
 
-static void step_publish(struct player *p, const struct rank *rank, const struct rcmi_step *step,
-                         size_t slice, size_t length, const struct play_element *result) {
-    struct channel *channel = rank->ends[step->out].channel;
-    struct message *message = &channel->messages[channel->published++ % p->options.slots];
+static void step_compute(const struct player *p, const struct rank *rank,
+                         const struct rcmi_step *step, uint32_t i, size_t slice, size_t length,
+                         struct play_element *result) {
+    for (uint32_t k = 0; k < step->nsrcs; k++) {
+        const struct rcmi_operand first = rank->plan->operands[step->first_src + k];
+        const struct play_element *src = first.where == RCMI_CHANNEL
+                                             ? message_at(p, &rank->ends[first.index])->from[i]
+                                             : buffer_at(p, rank, run_operand(p, first, i), slice);
+        for (size_t e = 0; e < length; e++)
+            result[e] = k == 0 ? src[e] : combine(result[e], src[e]);
+    }
+}
+
+/* Which buffer a message may be sent from, and is this time. NULL: none. */
+static const struct rcmi_operand *sent_from(struct player *p, const struct rank *rank,
+                                            const struct rcmi_step *step) {
     const bool stable = p->options.in_place ? step->stable_in_place : step->stable;
-    message->length = length;
-    message->from = message->data;
     if (step->op == RCMI_STEP_SEND && stable && player_random(p) % 2)
-        message->from = buffer_at(p, rank, rank->plan->operands[step->first_src], slice);
-    else if (step->lasting && player_random(p) % 2)
-        message->from = buffer_at(p, rank, step->dst, slice);
+        return &rank->plan->operands[step->first_src];
+    return step->lasting && player_random(p) % 2 ? &step->dst : NULL;
+}
+
+static void message_add(const struct player *p, const struct rank *rank, struct message *message,
+                        const struct rcmi_operand *from, uint32_t i, size_t slice, size_t length,
+                        const struct play_element *result) {
+    message->from[i] = message->data + message->length;
+    if (from)
+        message->from[i] = buffer_at(p, rank, run_operand(p, *from, i), slice);
     else
-        memcpy(message->data, result, length * sizeof(*result));
+        memcpy(message->data + message->length, result, length * sizeof(*result));
+    message->length += length;
 }
 
 static void step_do(struct player *p, const struct rank *rank, const struct rcmi_step *step,
                     size_t slice) {
     struct play_element result[64]; /* slots of tests are small */
-    size_t first;
-    const bool empty = step->op == RCMI_STEP_SIGNAL || step->op == RCMI_STEP_WAIT;
-    const uint32_t parts = rank->plan->parts;
-    const size_t length =
-        empty ? 0 : slice_range(p, step->chunk / parts, step->chunk % parts, slice, &first);
-    step_compute(p, rank, step, slice, length, result);
-    if (step->dst.where != RCMI_NOWHERE && length > 0)
-        memcpy(buffer_at(p, rank, step->dst, slice), result, length * sizeof(*result));
-    if (step->out != RCMI_NO_CHANNEL)
-        step_publish(p, rank, step, slice, length, result);
+    size_t lengths[RCMI_RUN_MAX];
+    struct message *message = NULL;
+    const struct rcmi_operand *from = NULL;
+    step_lengths(p, rank, step, slice, lengths);
+    if (p->length_wrong)
+        return;
+    if (step->out != RCMI_NO_CHANNEL) {
+        struct channel *channel = rank->ends[step->out].channel;
+        message = &channel->messages[channel->published++ % p->options.slots];
+        message->length = 0;
+        from = sent_from(p, rank, step);
+    }
+    for (uint32_t i = 0; i < step->nchunks; i++) {
+        const size_t length = lengths[i];
+        step_compute(p, rank, step, i, slice, length, result);
+        if (step->dst.where != RCMI_NOWHERE && length > 0)
+            memcpy(buffer_at(p, rank, run_operand(p, step->dst, i), slice), result,
+                   length * sizeof(*result));
+        if (message)
+            message_add(p, rank, message, from, i, slice, length, result);
+    }
     for (uint32_t k = 0; k < step->nsrcs; k++) {
         const struct rcmi_operand *src = &rank->plan->operands[step->first_src + k];
         if (src->where == RCMI_CHANNEL)
@@ -501,12 +558,11 @@ static void rank_end(struct player *p, const struct rank *rank) {
 }
 
 /* More slices of the step that was done? */
-static bool step_goes_on(const struct player *p, const struct rank *rank,
-                         const struct rcmi_step *step, size_t slice) {
-    const uint32_t parts = rank->plan->parts;
-    size_t first;
-    return p->options.by_step && step->op != RCMI_STEP_SIGNAL && step->op != RCMI_STEP_WAIT &&
-           slice_range(p, step->chunk / parts, step->chunk % parts, slice + 1, &first) > 0;
+static bool step_goes_on(const struct player *p, const struct rcmi_step *step, size_t slice) {
+    size_t more = 0;
+    for (uint32_t i = 0; p->options.by_step && i < step->nchunks; i++)
+        more += step_length(p, step, i, slice + 1);
+    return more > 0;
 }
 
 /* Starts the rank or does one step of the lane; false if it cannot move. */
@@ -523,7 +579,7 @@ static bool lane_move(struct player *p, struct lane *lane) {
         if (!step_ready(p, rank, step))
             return false;
         step_do(p, rank, step, lane->slice);
-        if (step_goes_on(p, rank, step, lane->slice)) {
+        if (step_goes_on(p, step, lane->slice)) {
             lane->slice++;
             return true;
         }

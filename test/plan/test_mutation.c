@@ -2,9 +2,10 @@
 /*
  * Does the verifier see every mistake? One rank's plan gets one mistake, for every step and every
  * kind of mistake: the step is deleted, duplicated, swapped with the next one of its lane, or one
- * of its operands, its result, its channel or its chunk is another one. Each mutant is rejected, or
- * else gives the same results as the original in 1,000 random interleavings at its minimum of
- * slots. Nothing that is deleted or retargeted may survive at all.
+ * of its operands, its result, its channel, its chunk or the length of its run is another one. Each
+ * mutant is rejected, or else gives the same results as the original in 1,000 random interleavings
+ * at its minimum of slots. Nothing that is deleted or retargeted may survive at all, unless an
+ * operand only got its other name: IN and OUT of the same chunk, where they may be one memory.
  *
  * The mutants' stable flags are cleared, so that no mutant is rejected because of them.
  */
@@ -22,8 +23,8 @@
 #define PLAYS       (TEST_SANITIZED ? 40 : 1000)
 #define SEVERAL_MAX 8 /* up to so many ranks, three of them are mutated in turn; beyond, one */
 
-enum kind { DELETE, DUPLICATE, SWAP, RETARGET, KINDS };
-static const char *const kind_names[KINDS] = {"delete", "duplicate", "swap", "retarget"};
+enum kind { DELETE, DUPLICATE, SWAP, RETARGET, RENAME, KINDS };
+static const char *const kind_names[KINDS] = {"delete", "duplicate", "swap", "retarget", "rename"};
 
 static struct { long mutants, rejected, equal; } counts[KINDS];
 
@@ -218,6 +219,12 @@ static void retarget_from(struct subject *s, uint32_t step, uint32_t operand) {
     }
 }
 
+static bool is_other_name(const struct rcmi_plan *plan, struct rcmi_operand a,
+                          struct rcmi_operand b) {
+    return a.where != b.where && a.where <= RCMI_OUT && b.where <= RCMI_OUT &&
+           rcmi_plan_chunk(plan, a.where, a.index) == rcmi_plan_chunk(plan, b.where, b.index);
+}
+
 /* Every other chunk of IN, OUT and scratch instead of this buffer. operand NULL: the result. */
 static void retarget_buffer(struct subject *s, uint32_t step, const uint32_t *operand) {
     const struct rcmi_operand old =
@@ -228,10 +235,10 @@ static void retarget_buffer(struct subject *s, uint32_t step, const uint32_t *op
         for (uint32_t i = 0; i < n; i++) {
             if (where == old.where && i == old.index)
                 continue;
+            const struct rcmi_operand other = {.where = where, .index = i};
             struct rcmi_plan *m = mutant_copy(s->original);
-            *(operand ? &m->operands[*operand] : &m->steps[step].dst) =
-                (struct rcmi_operand){.where = where, .index = i};
-            judge(s, RETARGET, step, m);
+            *(operand ? &m->operands[*operand] : &m->steps[step].dst) = other;
+            judge(s, is_other_name(m, old, other) ? RENAME : RETARGET, step, m);
         }
     }
 }
@@ -265,10 +272,23 @@ static void retarget_chunk(struct subject *s, uint32_t step) {
     }
 }
 
+/* A run of one chunk more or less. */
+static void retarget_run(struct subject *s, uint32_t step) {
+    const uint32_t old = s->original->steps[step].nchunks;
+    for (uint32_t n = old - 1; n <= old + 1; n += 2) {
+        if (n == 0 || n > s->original->longest_run)
+            continue;
+        struct rcmi_plan *m = mutant_copy(s->original);
+        m->steps[step].nchunks = n;
+        judge(s, RETARGET, step, m);
+    }
+}
+
 static void mutate_retarget(struct subject *s, uint32_t step) {
     const struct rcmi_step *old = &s->original->steps[step];
     retarget_out(s, step);
     retarget_chunk(s, step);
+    retarget_run(s, step);
     if (old->dst.where != RCMI_NOWHERE)
         retarget_buffer(s, step, NULL);
     for (uint32_t k = 0; k < old->nsrcs; k++) {

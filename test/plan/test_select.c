@@ -64,6 +64,12 @@ static void test_select(void **state) {
         }
         if (p <= 8)
             assert_string_equal(selected(RCM_BARRIER, here, 0), "flat");
+        if (p > 4) {
+            assert_string_equal(selected(RCM_ALL_GATHER, here, 64), "flat");
+            assert_string_equal(selected(RCM_ALL_GATHER, there, 64), "bruck");
+            assert_string_equal(selected(RCM_ALL_GATHER, there, large), "ring");
+            assert_string_equal(selected(RCM_REDUCE_SCATTER, here, 64), "direct");
+        }
         if (p > 6) {
             assert_string_equal(selected(RCM_SCAN, here, 8), "recursive_doubling");
             assert_string_equal(selected(RCM_EXSCAN, there, 8), "recursive_doubling");
@@ -156,6 +162,7 @@ static void test_formulas(void **state) {
         {RCM_BARRIER, "dissemination", 0, 3, 0},
         {RCM_BARRIER, "binomial", 5, 4, 0},
         {RCM_BARRIER, "flat", 0, 1, 0},
+        {RCM_ALL_GATHER, "bruck", 3, 3, 5},
         {RCM_SCAN, "chain", 0, 5, 1},
         {RCM_SCAN, "chain", 5, 5, 0},
         {RCM_SCAN, "recursive_doubling", 0, 2, 3},

@@ -506,6 +506,93 @@ static void test_form(void **state) {
     }
 }
 
+/* The plan of rank 3 of 5: send 3..4 from OUT is its step 3, receive 0..1 there its step 4. */
+static void break_run(struct rcmi_plan *p) {
+    p->steps[3].nchunks = 0;
+}
+static void break_long_run(struct rcmi_plan *p) {
+    p->steps[3].nchunks = 3;
+}
+static void break_runs(struct rcmi_plan *p) {
+    p->longest_run = 4;
+}
+static void break_run_first(struct rcmi_plan *p) {
+    p->steps[3].chunk = 2;
+}
+static void break_run_length(struct rcmi_plan *p) {
+    p->steps[3].nchunks = 1;
+}
+static void break_run_buffer(struct rcmi_plan *p) {
+    p->operands[p->steps[3].first_src] = rcmi_in(0);
+}
+static void break_run_scratch(struct rcmi_plan *p) {
+    p->nscratch = 1;
+    p->steps[4].dst = rcmi_scratch(0);
+}
+static void break_run_answer(struct rcmi_plan *p) {
+    p->steps[4].answer = p->steps[3].out;
+}
+
+static void fill_over_itself(struct rcmi_builder *b, int rank) {
+    (void)rank;
+    rcmi_plan_runs(b, 2);
+    rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_scratch(0));
+    rcmi_run_of(b, 0, 2);
+    rcmi_copy_chunk(b, 0, 0, rcmi_scratch(0), rcmi_scratch(1));
+    rcmi_run_of(b, 0, 2);
+}
+
+static void test_form_of_runs(void **state) {
+    const struct {
+        void (*damage)(struct rcmi_plan *);
+        const char *text;
+    } cases[] = {
+        {break_run, "moves no chunk, or too many"},
+        {break_long_run, "moves no chunk, or too many"},
+        {break_runs, "chunks, slots, stripes and slicing must be the same"},
+        {break_run_first, "an operand is another chunk"},
+        {break_run_length, "is received as message 0 by"},
+        {break_run_buffer, "an operand is outside of its buffer"},
+        {break_run_scratch, "no such scratch chunk"},
+        {break_run_answer, "a run is no answer"},
+    };
+    (void)state;
+    const struct rcmi_shape *shape = test_shape_one_host(&space, 5);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rcmi_plan **plans =
+            test_plans_emit(test_algorithm(RCM_ALL_GATHER, "bruck"), shape, 0);
+        cases[i].damage(plans[3]);
+        expect(shape, plans, &(struct rcmi_verify_options){.slots = 0}, cases[i].text);
+        test_plans_free(plans, 5);
+    }
+    expect_made(1, RCM_ALL_REDUCE, 2, fill_over_itself, false, "a run is written over itself");
+}
+
+/* Chunk 1 is in no order with its receipt by another lane, whatever chunk the run begins with. */
+static void fill_run_in_lanes(struct rcmi_builder *b, int rank) {
+    const int peer = 1 - rank;
+    rcmi_plan_runs(b, 2);
+    rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, peer, 0));
+    rcmi_run_of(b, 0, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct rcmi_operand srcs[2];
+        srcs[rank] = rcmi_in(i);
+        srcs[peer] = rcmi_from(b, 1, peer, 1);
+        if (i == 0)
+            rcmi_send(b, 0, 1, rcmi_in(1), rcmi_to(b, 0, peer, 1));
+        else
+            rcmi_reduce(b, 1, 1, srcs, 2, rcmi_out(1), NONE);
+    }
+    rcmi_recv(b, 0, 0, rcmi_from(b, 0, peer, 0), rcmi_scratch(0));
+    rcmi_run_of(b, 0, 2);
+}
+
+static void test_hazard_of_runs(void **state) {
+    (void)state;
+    expect_made(2, RCM_ALL_REDUCE, 2, fill_run_in_lanes, true,
+                "touch the same chunk (in place) in no order");
+}
+
 static void fill_scratch_in_lanes(struct rcmi_builder *b, int rank) {
     (void)rank;
     rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_scratch(0));
@@ -649,7 +736,8 @@ static void test_lengths_unknown(void **state) {
     const struct rcmi_verify_options same = {.counts = RCMI_COUNTS_SAME};
     assert_int_equal(rcmi_verify(shape, (const struct rcmi_plan *const *)plans, &same), RCM_OK);
     expect(shape, plans, &(struct rcmi_verify_options){.counts = RCMI_COUNTS_ALL},
-           "rank 1 step 1 (recv_copy_send chunk 2: from 2 -> scratch.0, to 0 #1) moves a block whose length");
+           "rank 1 step 1 (recv_copy_send chunk 2: from 2 -> scratch.0, to 0 #1) moves a block "
+           "whose length");
     test_plans_free(plans, 3);
 }
 
@@ -702,6 +790,8 @@ int main(void) {
         cmocka_unit_test(test_ring_needs_two_slots),
         cmocka_unit_test(test_order_of_operands),
         cmocka_unit_test(test_rank_order),
+        cmocka_unit_test(test_form_of_runs),
+        cmocka_unit_test(test_hazard_of_runs),
         cmocka_unit_test(test_hazard),
         cmocka_unit_test(test_credits_are_no_order),
         cmocka_unit_test(test_stable_lie),
