@@ -25,6 +25,7 @@
     X(rcmi_bruck)                                                                                  \
     X(rcmi_ring_all_gather)                                                                        \
     X(rcmi_direct_reduce_scatter)                                                                  \
+    X(rcmi_circulant)                                                                              \
     X(rcmi_ring_reduce_scatter)                                                                    \
     X(rcmi_pairwise)                                                                               \
     X(rcmi_direct_all_to_all)                                                                      \

@@ -589,7 +589,7 @@ RCM_CHECKED rcm_status rcm_all_gather(rcm_comm *comm, const void *send, void *re
                                       rcm_work **ret_work);
 
 /* recv (count elements) on rank r = op over all ranks of block r of send (p blocks). Algorithms:
- * ring (Patarasuk and Yuan 2009), direct. */
+ * ring (Patarasuk and Yuan 2009), circulant (Traeff 2025), direct. */
 RCM_CHECKED rcm_status rcm_reduce_scatter(rcm_comm *comm, const void *send, void *recv,
                                           size_t count, rcm_dtype dtype, rcm_op op,
                                           const struct rcm_call *call, rcm_work **ret_work);

@@ -71,6 +71,7 @@ static void test_select(void **state) {
             assert_string_equal(selected(RCM_REDUCE_SCATTER, here, 64), "direct");
         }
         if (p > 6) {
+            assert_string_equal(selected(RCM_REDUCE_SCATTER, there, 64), "circulant");
             assert_string_equal(selected(RCM_SCAN, here, 8), "recursive_doubling");
             assert_string_equal(selected(RCM_EXSCAN, there, 8), "recursive_doubling");
             assert_string_equal(selected(RCM_SCAN, here, large), "chain");
@@ -163,6 +164,7 @@ static void test_formulas(void **state) {
         {RCM_BARRIER, "binomial", 5, 4, 0},
         {RCM_BARRIER, "flat", 0, 1, 0},
         {RCM_ALL_GATHER, "bruck", 3, 3, 5},
+        {RCM_REDUCE_SCATTER, "circulant", 3, 3, 5},
         {RCM_SCAN, "chain", 0, 5, 1},
         {RCM_SCAN, "chain", 5, 5, 0},
         {RCM_SCAN, "recursive_doubling", 0, 2, 3},

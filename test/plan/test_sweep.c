@@ -100,6 +100,7 @@ static void test_supports(void **state) {
                 {RCM_REDUCE_SCATTER, "ring", true},
                 {RCM_ALL_TO_ALL, "pairwise", true},
                 {RCM_ALL_GATHER, "bruck", true},
+                {RCM_REDUCE_SCATTER, "circulant", true},
                 {RCM_SCAN, "chain", true},
                 {RCM_SCAN, "recursive_doubling", true},
                 {RCM_EXSCAN, "chain", true},
@@ -128,6 +129,7 @@ static void test_many_ranks(void **state) {
     verify_root(test_algorithm(RCM_BARRIER, "binomial"), test_shape_dealt(&s, p, 16), 0);
     const int few = p < 400 ? p : 400; /* each rank moves as many blocks as there are ranks */
     verify_root(test_algorithm(RCM_ALL_GATHER, "bruck"), test_shape_dealt(&s, few, 16), 0);
+    verify_root(test_algorithm(RCM_REDUCE_SCATTER, "circulant"), test_shape_dealt(&s, few, 16), 0);
     for (int i = 0; i < 2; i++) {
         const enum rcm_collective scan = i ? RCM_EXSCAN : RCM_SCAN;
         verify_root(test_algorithm(scan, "recursive_doubling"), test_shape_dealt(&s, p, 16), 0);

@@ -65,6 +65,8 @@ expect 0 "contributions of the ranks before it, each once, in rank order" exscan
 lines 1 exscan -n 3 -a chain --rank 0
 expect 0 "recv chunk 0: from 1 -> out.0" exscan -n 3 -a chain --rank 2
 expect 0 "send chunks 3..4: out.3 -> to 1" all_gather -n 5 -a bruck --rank 3
+expect 0 "3 messages in a row, as the formula says; rank 0 sends 4 chunks" \
+    reduce_scatter -n 5 -a circulant --verify
 expect 0 "root 2, 1 chunk" broadcast --hosts i:0,1,0,1 --root 2 --verify
 
 expect 0 "subgraph cluster_3" all_reduce -n 4 -a two_shot --dot
