@@ -101,7 +101,7 @@ static bool wait_passes(rcm_comm *comm, rcm_work *recv, const float *in, float *
 
 /* A rank that loses its processor for long enough finds all works done: it may try again. */
 static int check_timeout(rcm_comm *comm, void *arg) {
-    enum { TRIES = 5 };
+    enum { TRIES = 20 };
     rcm_work *recv = NULL;
     float *in = array(COUNT * sizeof(*in)), *out = array(WORKS * COUNT * sizeof(*out));
     char byte = 0;
