@@ -162,6 +162,162 @@ static rcm_status step_blocks(struct workload *w, uint64_t i, enum rcm_collectiv
     return status;
 }
 
+/* ---- Blocks of unequal length --------------------------------------------------------------- */
+
+enum { UNEVEN_RANKS = 64 };
+
+struct uneven {
+    enum rcm_collective collective;
+    size_t most; /* elements of a block */
+    int root;
+    size_t in[UNEVEN_RANKS], out[UNEVEN_RANKS]; /* counts */
+};
+
+/* What goes from a rank to another one; from == to: the block of that rank. */
+static size_t uneven_count(const struct uneven *u, uint64_t i, int from, int to) {
+    return (i * 31 + (uint64_t)from * 7919 + (uint64_t)to * 104729) % (u->most + 1);
+}
+
+static void uneven_counts(const struct workload *w, uint64_t i, struct uneven *u) {
+    const bool pairs = u->collective == RCM_ALL_TO_ALL_V;
+    for (int r = 0; r < w->n; r++) {
+        u->in[r] = uneven_count(u, i, pairs ? w->rank : r, r);
+        u->out[r] = uneven_count(u, i, r, pairs ? w->rank : r);
+    }
+}
+
+/* Does the rank send, or receive, a block for each rank, one, or nothing? */
+static int uneven_blocks(const struct workload *w, const struct uneven *u, bool out) {
+    const bool root = w->rank == u->root;
+    switch (u->collective) {
+    case RCM_SCATTER_V:
+        return out ? 1 : root ? w->n : 0;
+    case RCM_GATHER_V:
+        return !out ? 1 : root ? w->n : 0;
+    case RCM_ALL_GATHER_V:
+        return out ? w->n : 1;
+    case RCM_REDUCE_SCATTER_V:
+        return out ? 1 : w->n;
+    default:
+        return w->n;
+    }
+}
+
+static void uneven_fill(struct workload *w, uint64_t i, const struct uneven *u) {
+    int64_t *send = (int64_t *)(void *)w->send, *recv = (int64_t *)(void *)w->recv;
+    const int blocks = uneven_blocks(w, u, false);
+    for (int k = 0; k < blocks; k++) {
+        const int to = blocks == w->n ? k : w->rank;
+        for (size_t at = 0; at < u->in[to]; at++)
+            *send++ = value(w->rank, i, at + (size_t)to);
+    }
+    memset(recv, 0xee, (size_t)w->n * u->most * sizeof(*recv));
+}
+
+static int64_t uneven_value(const struct workload *w, uint64_t i, const struct uneven *u, int from,
+                            size_t at) {
+    int64_t sum = 0;
+    switch (u->collective) {
+    case RCM_SCATTER_V:
+        return value(u->root, i, at + (size_t)w->rank);
+    case RCM_REDUCE_SCATTER_V:
+        for (int r = 0; r < w->n; r++)
+            sum += value(r, i, at + (size_t)w->rank);
+        return sum;
+    case RCM_ALL_TO_ALL_V:
+        return value(from, i, at + (size_t)w->rank);
+    default:
+        return value(from, i, at + (size_t)from);
+    }
+}
+
+static void uneven_check(struct workload *w, uint64_t i, const struct uneven *u) {
+    const int64_t *recv = (const int64_t *)(const void *)w->recv;
+    const int blocks = uneven_blocks(w, u, true);
+    for (int k = 0; k < blocks; k++) {
+        const int from = blocks == w->n ? k : w->rank;
+        const size_t count = u->out[from];
+        for (size_t at = 0; at < count; at = next_at(at, count))
+            if (recv[at] != uneven_value(w, i, u, from, at))
+                wrong(w, "uneven blocks", i, at);
+        recv += count;
+    }
+}
+
+static rcm_status uneven_call(struct workload *w, const struct uneven *u) {
+    const size_t own = u->in[w->rank];
+    switch (u->collective) {
+    case RCM_SCATTER_V:
+        return rcm_scatter_v(w->comm, w->send, u->in, NULL, w->recv, own, RCM_INT64, u->root,
+                             &w->call, NULL);
+    case RCM_GATHER_V:
+        return rcm_gather_v(w->comm, w->send, own, w->recv, u->out, NULL, RCM_INT64, u->root,
+                            &w->call, NULL);
+    case RCM_ALL_GATHER_V:
+        return rcm_all_gather_v(w->comm, w->send, own, w->recv, u->out, NULL, RCM_INT64, &w->call,
+                                NULL);
+    case RCM_REDUCE_SCATTER_V:
+        return rcm_reduce_scatter_v(w->comm, w->send, u->in, NULL, w->recv, own, RCM_INT64, RCM_SUM,
+                                    &w->call, NULL);
+    default:
+        return rcm_all_to_all_v(w->comm, w->send, u->in, NULL, w->recv, u->out, NULL, RCM_INT64,
+                                &w->call, NULL);
+    }
+}
+
+static rcm_status step_uneven(struct workload *w, uint64_t i, enum rcm_collective collective,
+                              size_t count) {
+    struct uneven u = {.collective = collective,
+                       .most = count / (size_t)w->n + 1,
+                       .root = (int)(i % (uint64_t)w->n)};
+    if (w->n > UNEVEN_RANKS)
+        return RCM_OK;
+    uneven_counts(w, i, &u);
+    uneven_fill(w, i, &u);
+    const rcm_status status = uneven_call(w, &u);
+    if (status == RCM_OK)
+        uneven_check(w, i, &u);
+    return status;
+}
+
+/* Lengths first, then the bytes. */
+static rcm_status step_bytes(struct workload *w, uint64_t i, size_t bytes) {
+    struct rcm_bytes *got = NULL;
+    const struct uneven u = {.most = bytes / (size_t)w->n};
+    const size_t own = uneven_count(&u, i, w->rank, w->rank);
+    for (size_t at = 0; at < own; at++)
+        w->send[at] = (unsigned char)value(w->rank, i, at);
+    const rcm_status status = rcm_all_gather_bytes(w->comm, w->send, own, &got, &w->call, NULL);
+    for (int r = 0; r < w->n && status == RCM_OK; r++) {
+        const size_t count = got->offsets[r + 1] - got->offsets[r];
+        if (count != uneven_count(&u, i, r, r))
+            wrong(w, "length of bytes", i, (size_t)r);
+        for (size_t at = 0; at < count; at = next_at(at, count))
+            if (got->data[got->offsets[r] + at] != (unsigned char)value(r, i, at))
+                wrong(w, "bytes", i, at);
+    }
+    free(got);
+    return status;
+}
+
+/* Three parts as one work. */
+static rcm_status step_coalesced(struct workload *w, uint64_t i, size_t count) {
+    struct piece pieces[3];
+    struct rcm_part parts[3];
+    for (size_t k = 0; k < 3; k++) {
+        pieces[k] = (struct piece){k * (count / 3), count / 3};
+        fill_floats(w, i + k, pieces[k]);
+        parts[k] = (struct rcm_part){(float *)(void *)w->send + pieces[k].first,
+                                     (float *)(void *)w->recv + pieces[k].first, pieces[k].count,
+                                     RCM_FLOAT32};
+    }
+    const rcm_status status =
+        rcm_coalesced(w->comm, RCM_ALL_REDUCE, parts, 3, RCM_SUM, 0, &w->call, NULL);
+    for (size_t k = 0; k < 3 && status == RCM_OK; k++)
+        check_floats(w, i + k, pieces[k]);
+    return status;
+}
+
 /* ---- Point to point ------------------------------------------------------------------------- */
 
 static void fill_bytes(struct workload *w, uint64_t i, size_t bytes) {
@@ -251,7 +407,7 @@ static rcm_status step_agree(struct workload *w, bool stop, bool *ret_stop) {
 
 rcm_status workload_step(struct workload *w, uint64_t i, bool stop, bool *ret_stop) {
     uint64_t state = w->seed + i * UINT64_C(0x9e3779b97f4a7c15);
-    const uint64_t what = random_next(&state) % 24;
+    const uint64_t what = random_next(&state) % 32;
     const size_t size = (size_t)(random_next(&state) % 60000) + 1;
     if (what % 5 == (uint64_t)w->rank % 5)
         usleep((useconds_t)(random_next(&state) % 1500)); /* is not there yet */
@@ -291,6 +447,17 @@ rcm_status workload_step(struct workload *w, uint64_t i, bool stop, bool *ret_st
     case 23:
         return step_blocks(w, i, (enum rcm_collective)(RCM_REDUCE + (int)what - 16),
                            size % 3 ? size : size % 300 + 1);
+    case 24:
+    case 25:
+    case 26:
+    case 27:
+    case 28:
+        return step_uneven(w, i, (enum rcm_collective)(RCM_SCATTER_V + (int)what - 24),
+                           size % 3 ? size : size % 300 + 1);
+    case 29:
+        return step_bytes(w, i, size);
+    case 30:
+        return step_coalesced(w, i, size);
     default:
         return step_all_reduce(w, i, size % 200 + 1);
     }
