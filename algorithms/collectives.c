@@ -9,6 +9,26 @@
 #define IN_RANK_ORDER(which)                                                                       \
     "each rank's result holds the contributions of the ranks " which ", each once, in rank order"
 
+/* What the forms with equal and with unequal blocks have in common. */
+#define SCATTER_ROW                                                                                \
+    .promise = "every rank ends with its block of the root's data", .total = RCMI_TOTAL_RANKS,     \
+    .in = RCMI_BLOCKS_ALL, .in_at_root = true, .out = RCMI_BLOCKS_OWN, .bus_one = 1,               \
+    .bus_per_rank = -1
+#define GATHER_ROW                                                                                 \
+    .promise = "the root ends with the blocks of all ranks", .total = RCMI_TOTAL_RANKS,            \
+    .in = RCMI_BLOCKS_OWN, .out = RCMI_BLOCKS_ALL, .out_at_root = true, .bus_one = 1,              \
+    .bus_per_rank = -1
+#define ALL_GATHER_ROW                                                                             \
+    .promise = "every rank ends with the blocks of all ranks", .total = RCMI_TOTAL_RANKS,          \
+    .in = RCMI_BLOCKS_OWN, .out = RCMI_BLOCKS_ALL, .bus_one = 1, .bus_per_rank = -1
+#define REDUCE_SCATTER_ROW                                                                         \
+    .promise = "every contribution is in its result exactly once", .total = RCMI_TOTAL_RANKS,      \
+    .in = RCMI_BLOCKS_ALL, .out = RCMI_BLOCKS_OWN, .reduces = true, .bus_one = 1,                  \
+    .bus_per_rank = -1
+#define ALL_TO_ALL_ROW                                                                             \
+    .promise = "every rank ends with its block of each rank's data", .total = RCMI_TOTAL_PAIRS,    \
+    .in = RCMI_BLOCKS_FROM, .out = RCMI_BLOCKS_TO, .bus_one = 1, .bus_per_rank = -1
+
 static const struct rcmi_collective table[] = {
     {.id = RCM_ALL_REDUCE,
      .like = RCM_ALL_REDUCE,
@@ -41,54 +61,14 @@ static const struct rcmi_collective table[] = {
      .out_at_root = true,
      .reduces = true,
      .bus_one = 1},
-    {.id = RCM_SCATTER,
-     .like = RCM_SCATTER,
-     .name = "scatter",
-     .promise = "every rank ends with its block of the root's data",
-     .total = RCMI_TOTAL_RANKS,
-     .in = RCMI_BLOCKS_ALL,
-     .in_at_root = true,
-     .out = RCMI_BLOCKS_OWN,
-     .bus_one = 1,
-     .bus_per_rank = -1},
-    {.id = RCM_GATHER,
-     .like = RCM_GATHER,
-     .name = "gather",
-     .promise = "the root ends with the blocks of all ranks",
-     .total = RCMI_TOTAL_RANKS,
-     .in = RCMI_BLOCKS_OWN,
-     .out = RCMI_BLOCKS_ALL,
-     .out_at_root = true,
-     .bus_one = 1,
-     .bus_per_rank = -1},
-    {.id = RCM_ALL_GATHER,
-     .like = RCM_ALL_GATHER,
-     .name = "all_gather",
-     .promise = "every rank ends with the blocks of all ranks",
-     .total = RCMI_TOTAL_RANKS,
-     .in = RCMI_BLOCKS_OWN,
-     .out = RCMI_BLOCKS_ALL,
-     .bus_one = 1,
-     .bus_per_rank = -1},
+    {.id = RCM_SCATTER, .like = RCM_SCATTER, .name = "scatter", SCATTER_ROW},
+    {.id = RCM_GATHER, .like = RCM_GATHER, .name = "gather", GATHER_ROW},
+    {.id = RCM_ALL_GATHER, .like = RCM_ALL_GATHER, .name = "all_gather", ALL_GATHER_ROW},
     {.id = RCM_REDUCE_SCATTER,
      .like = RCM_REDUCE_SCATTER,
      .name = "reduce_scatter",
-     .promise = "every contribution is in its result exactly once",
-     .total = RCMI_TOTAL_RANKS,
-     .in = RCMI_BLOCKS_ALL,
-     .out = RCMI_BLOCKS_OWN,
-     .reduces = true,
-     .bus_one = 1,
-     .bus_per_rank = -1},
-    {.id = RCM_ALL_TO_ALL,
-     .like = RCM_ALL_TO_ALL,
-     .name = "all_to_all",
-     .promise = "every rank ends with its block of each rank's data",
-     .total = RCMI_TOTAL_PAIRS,
-     .in = RCMI_BLOCKS_FROM,
-     .out = RCMI_BLOCKS_TO,
-     .bus_one = 1,
-     .bus_per_rank = -1},
+     REDUCE_SCATTER_ROW},
+    {.id = RCM_ALL_TO_ALL, .like = RCM_ALL_TO_ALL, .name = "all_to_all", ALL_TO_ALL_ROW},
     {.id = RCM_SCAN,
      .like = RCM_SCAN,
      .name = "scan",
@@ -111,56 +91,28 @@ static const struct rcmi_collective table[] = {
      .like = RCM_SCATTER,
      .name = "scatter_v",
      .counts = RCMI_COUNTS_PAIR,
-     .promise = "every rank ends with its block of the root's data",
-     .total = RCMI_TOTAL_RANKS,
-     .in = RCMI_BLOCKS_ALL,
-     .in_at_root = true,
-     .out = RCMI_BLOCKS_OWN,
-     .bus_one = 1,
-     .bus_per_rank = -1},
+     SCATTER_ROW},
     {.id = RCM_GATHER_V,
      .like = RCM_GATHER,
      .name = "gather_v",
      .counts = RCMI_COUNTS_PAIR,
-     .promise = "the root ends with the blocks of all ranks",
-     .total = RCMI_TOTAL_RANKS,
-     .in = RCMI_BLOCKS_OWN,
-     .out = RCMI_BLOCKS_ALL,
-     .out_at_root = true,
-     .bus_one = 1,
-     .bus_per_rank = -1},
+     GATHER_ROW},
     {.id = RCM_ALL_GATHER_V,
      .like = RCM_ALL_GATHER,
      .name = "all_gather_v",
      .counts = RCMI_COUNTS_ALL,
-     .promise = "every rank ends with the blocks of all ranks",
-     .total = RCMI_TOTAL_RANKS,
-     .in = RCMI_BLOCKS_OWN,
-     .out = RCMI_BLOCKS_ALL,
-     .bus_one = 1,
-     .bus_per_rank = -1},
+     ALL_GATHER_ROW},
     {.id = RCM_REDUCE_SCATTER_V,
      .like = RCM_REDUCE_SCATTER,
      .name = "reduce_scatter_v",
      .counts = RCMI_COUNTS_ALL,
-     .promise = "every contribution is in its result exactly once",
-     .total = RCMI_TOTAL_RANKS,
-     .in = RCMI_BLOCKS_ALL,
-     .out = RCMI_BLOCKS_OWN,
-     .reduces = true,
-     .bus_one = 1,
-     .bus_per_rank = -1},
+     REDUCE_SCATTER_ROW},
     {.id = RCM_ALL_TO_ALL_V,
      .like = RCM_ALL_TO_ALL_V,
      .name = "all_to_all_v",
      .counts = RCMI_COUNTS_PAIR,
-     .promise = "every rank ends with its block of each rank's data",
-     .total = RCMI_TOTAL_PAIRS,
-     .in = RCMI_BLOCKS_FROM,
-     .out = RCMI_BLOCKS_TO,
      .apart = true,
-     .bus_one = 1,
-     .bus_per_rank = -1},
+     ALL_TO_ALL_ROW},
 };
 #define ROWS (sizeof(table) / sizeof(table[0]))
 
