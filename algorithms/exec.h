@@ -98,6 +98,9 @@ bool rcmi_run_yields(const struct rcmi_run *run);
  * closed). */
 void rcmi_run_end(struct rcmi_run *run);
 
+/* What a run keeps, roughly: its steps, and scratch. */
+size_t rcmi_run_bytes(const struct rcmi_run *run);
+
 /* What an unfinished run waits for, for people. */
 struct rcmi_run_wait {
     int peer;     /* rank, -1 if none */

@@ -574,6 +574,14 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
     return RCM_OK;
 }
 
+size_t rcmi_run_bytes(const struct rcmi_run *run) {
+    const struct rcmi_plan *plan = run->bind.plan;
+    const size_t of_stripe =
+        plan->nlanes * sizeof(*run->lanes) + plan->nchannels * sizeof(*run->ports);
+    return sizeof(*run) + plan->nsteps * sizeof(*run->steps) +
+           plan->noperands * sizeof(*run->places) + plan->stripes * of_stripe + run->scratch_bytes;
+}
+
 bool rcmi_run_yields(const struct rcmi_run *run) {
     return run->yields && !run->ports[0].end->channel->transport->shared_slots;
 }

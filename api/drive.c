@@ -62,7 +62,9 @@ static void comm_start_next(rcm_comm *comm, struct rcm_work *work) {
         return;
     }
     rcmi_queue_start(&comm->queue);
-    if (status != RCM_OK)
+    if (status == RCM_OK)
+        rcmi_queue_weigh(&comm->queue, work, rcmi_run_bytes(work->run));
+    else
         rcmi_comm_fail(comm, work);
 }
 
@@ -154,11 +156,14 @@ static bool work_is_mismatched(rcm_comm *comm, struct rcm_work *work, rcm_status
 /* The run of a collective is complete: it, or a stage of it. */
 static rcm_status comm_next_stage(rcm_comm *comm, struct rcm_work *work) {
     const rcm_status status = rcmi_work_next_stage(work);
-    if (status == RCM_AGAIN && work->last_stage)
+    if (status != RCM_AGAIN)
+        return status;
+    rcmi_queue_weigh(&comm->queue, work, rcmi_run_bytes(work->run));
+    if (work->last_stage)
         rcmi_queue_release(&comm->queue);
-    if (status == RCM_AGAIN && work == comm->queue.first)
+    if (work == comm->queue.first)
         comm_show_oldest(comm);
-    return status;
+    return RCM_AGAIN;
 }
 
 /* *ret_ends: the work is complete with the status. */

@@ -13,10 +13,14 @@ void rcmi_queue_add(struct rcmi_queue *queue, struct rcm_work *work) {
     queue->end = &work->next;
 }
 
+static bool queue_is_full(const struct rcmi_queue *queue) {
+    return queue->running == RCMI_RUNNING_MAX ||
+           (queue->running > 0 && queue->bytes >= RCMI_RUNNING_BYTES);
+}
+
 struct rcm_work *rcmi_queue_next(const struct rcmi_queue *queue) {
     struct rcm_work *work = *queue->waiting;
-    if (!work || queue->holder || queue->running == RCMI_RUNNING_MAX ||
-        (work->drains && work != queue->first))
+    if (!work || queue->holder || queue_is_full(queue) || (work->drains && work != queue->first))
         return NULL;
     return work;
 }
@@ -28,6 +32,11 @@ void rcmi_queue_start(struct rcmi_queue *queue) {
     queue->running++;
     if (work->stages)
         queue->holder = work;
+}
+
+void rcmi_queue_weigh(struct rcmi_queue *queue, struct rcm_work *work, size_t bytes) {
+    queue->bytes += bytes - work->run_bytes;
+    work->run_bytes = bytes;
 }
 
 void rcmi_queue_release(struct rcmi_queue *queue) {
@@ -43,6 +52,7 @@ struct rcm_work *rcmi_queue_remove(struct rcmi_queue *queue, struct rcm_work **a
         queue->end = at;
     if (work->started)
         queue->running--;
+    queue->bytes -= work->run_bytes;
     if (queue->holder == work)
         queue->holder = NULL;
     return work;

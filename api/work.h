@@ -60,6 +60,7 @@ struct rcm_work {
     /* The driver's, of a collective in the start queue: it has left the part that waits; it starts
      * only when all issued before it are complete. */
     bool started, drains;
+    size_t run_bytes; /* see rcmi_queue_weigh */
     rcmi_deadline deadline;
     int64_t timeout_ms;
     int64_t moved_ns; /* last progress seen, for the warning; 0: not looked at yet */

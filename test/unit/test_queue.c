@@ -58,6 +58,28 @@ static void test_bound(void **state) {
     assert_int_equal(queue.running, RCMI_RUNNING_MAX);
 }
 
+/* Two that keep half of what may be kept each, and one that keeps more. */
+static void test_bytes(void **state) {
+    const size_t half = RCMI_RUNNING_BYTES / 2;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        assert_ptr_equal(rcmi_queue_next(&queue), &works[i]);
+        rcmi_queue_start(&queue);
+        rcmi_queue_weigh(&queue, &works[i], half);
+    }
+    assert_null(rcmi_queue_next(&queue));
+    rcmi_queue_weigh(&queue, &works[1], 1); /* another stage */
+    assert_ptr_equal(rcmi_queue_next(&queue), &works[2]);
+    rcmi_queue_start(&queue);
+    rcmi_queue_weigh(&queue, &works[2], 2 * RCMI_RUNNING_BYTES);
+    finish(0);
+    finish(1);
+    assert_null(rcmi_queue_next(&queue));
+    finish(2);
+    assert_int_equal(queue.bytes, 0);
+    assert_ptr_equal(rcmi_queue_next(&queue), &works[3]); /* whatever it keeps */
+}
+
 static void test_drains(void **state) {
     (void)state;
     works[2].drains = true;
@@ -108,8 +130,8 @@ static void test_emptied(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_bound, setup),   cmocka_unit_test_setup(test_drains, setup),
-        cmocka_unit_test_setup(test_stages, setup),  cmocka_unit_test_setup(test_refused, setup),
-        cmocka_unit_test_setup(test_emptied, setup),
+        cmocka_unit_test_setup(test_bytes, setup),   cmocka_unit_test_setup(test_stages, setup),
+        cmocka_unit_test_setup(test_refused, setup), cmocka_unit_test_setup(test_emptied, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
