@@ -15,7 +15,7 @@
 enum { ROUNDS = 30, RANKS_MAX = 8, BYTES_MAX = 100000 };
 
 /* What goes wrong when sizes are known, on rank 1 or on all. */
-enum trouble { NO_TROUBLE, OTHER_COUNT, NO_MEMORY, UNSUPPORTED };
+enum trouble { NO_TROUBLE, OTHER_COUNT, NO_MEMORY, UNSUPPORTED, NO_FURTHER };
 
 struct gather {
     struct rcmi_stages stages; /* first */
@@ -70,6 +70,8 @@ static rcm_status gather_next(struct rcmi_stages *stages, rcm_comm *comm,
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for what comes");
     if (g->stage == 1 && g->trouble == UNSUPPORTED)
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "too much");
+    if (g->stage == 1 && g->trouble == NO_FURTHER && g->rank == 1)
+        return RCM_OK;
     if (g->stage == 1)
         return bind_data(g, comm, ret_bind);
     if (g->stage == 3)
@@ -240,10 +242,39 @@ static int check_unsupported(rcm_comm *comm, void *arg) {
     return check_trouble(comm, UNSUPPORTED, RCM_ERR_UNSUPPORTED, -1);
 }
 
+/* Is not in a collective until the others have given up. */
+static void await_error(const rcm_comm *comm) {
+    struct rcm_error error = RCM_ERROR_INIT;
+    for (int i = 0; i < 30000 && rcm_comm_error(comm, &error) == RCM_OK; i++)
+        usleep(1000);
+}
+
+/* Rank 1 has done with the sizes. The others say that they wait in the second stage, for 11 bytes.
+ */
+static int check_shown(rcm_comm *comm, void *arg) {
+    struct gather *g = gather_new(comm, NO_FURTHER, 11);
+    struct rcm_error error = RCM_ERROR_INIT;
+    struct rcm_call call = RCM_CALL_INIT;
+    int errors = 0;
+    (void)arg;
+    call.timeout_ms = 300;
+    const rcm_status status = gather_call(comm, g, RCM_INT64, &call, NULL);
+    await_error(comm);
+    (void)!rcm_comm_error(comm, &error);
+    CHECK(errors,
+          status == (rcm_rank(comm) == 1 ? RCM_OK : RCM_ERR_TIMEOUT) && g->ends == 1 &&
+              g->status == status,
+          "ended %d times with %s, it returned %s", g->ends, rcm_status_name(g->status),
+          rcm_status_name(status));
+    CHECK(errors, strstr(error.text, "all_gather number 1 (11 bytes)"), "\"%s\"", error.text);
+    gather_free(g);
+    (void)!rcm_destroy(comm);
+    return errors;
+}
+
 /* Rank 1 does not call it. The deadline is that of the call; what is not issued ends too. */
 static int check_late(rcm_comm *comm, void *arg) {
     struct gather *g = gather_new(comm, NO_TROUBLE, 10), *wrong = gather_new(comm, NO_TROUBLE, 1);
-    struct rcm_error error = RCM_ERROR_INIT;
     struct rcm_call call = RCM_CALL_INIT;
     int errors = 0;
     (void)arg;
@@ -252,11 +283,8 @@ static int check_late(rcm_comm *comm, void *arg) {
           gather_call(comm, wrong, (rcm_dtype)99, NULL, NULL) == RCM_ERR_INVALID &&
               wrong->ends == 1 && wrong->status == RCM_ERR_INVALID,
           "a wrong type: %s", rcm_last_error());
-    for (int i = 0; rcm_rank(comm) == 1 && i < 30000; i++) {
-        if (rcm_comm_error(comm, &error) != RCM_OK)
-            break;
-        usleep(1000);
-    }
+    if (rcm_rank(comm) == 1)
+        await_error(comm);
     CHECK(errors,
           gather_call(comm, g, RCM_INT64, &call, NULL) == RCM_ERR_TIMEOUT && g->ends == 1 &&
               g->status == RCM_ERR_TIMEOUT,
@@ -268,8 +296,9 @@ static int check_late(rcm_comm *comm, void *arg) {
 }
 
 int main(int argc, char **argv) {
-    static int (*const checks[])(rcm_comm *, void *) = {
-        check_rounds, check_other_count, check_no_memory, check_unsupported, check_late};
+    static int (*const checks[])(rcm_comm *, void *) = {check_rounds,    check_other_count,
+                                                        check_no_memory, check_unsupported,
+                                                        check_shown,     check_late};
     int errors = 0;
     if (argc != 4 || atoi(argv[3]) > RANKS_MAX) {
         fprintf(stderr, "usage: stages shm|tcp processes|threads N\n");
