@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The examples, run as a user runs them:
-examples_test.py RINGCOMM-RUN HELLO RING SURVIVE ALL_OPERATIONS [MNIST]."""
+examples_test.py RINGCOMM-RUN HELLO RING SURVIVE ALL_OPERATIONS MISSING [MNIST]."""
 import os
 import subprocess
 import sys
@@ -83,6 +83,14 @@ def check_all_operations(program):
                 expect(False, f"all_operations, rank {rank} of {n}", result)
 
 
+def check_missing(program):
+    result = run(3, program)
+    expect(result[0] == 0 and result[1].count("all came") == 3, "missing: none is", result)
+    result = run(4, program, "1", "3")
+    expect(result[0] == 0 and result[1].count("2 of 4 ranks are missing: 1 3") == 4, "missing",
+           result)
+
+
 def losses(program, ranks):
     with tempfile.TemporaryDirectory(prefix="ringcomm-mnist-") as folder:
         path = os.path.join(folder, "losses")
@@ -113,5 +121,6 @@ check_hello(sys.argv[2])
 check_ring(sys.argv[3])
 check_survive(sys.argv[4])
 check_all_operations(sys.argv[5])
-if len(sys.argv) > 6:
-    check_mnist(sys.argv[6])
+check_missing(sys.argv[6])
+if len(sys.argv) > 7:
+    check_mnist(sys.argv[7])
