@@ -100,12 +100,11 @@ rcm_status rcmi_ring_order(const struct rcmi_shape *shape, int **ret_rank_at) {
     return RCM_OK;
 }
 
-void rcmi_reduce_in_rank_order(struct rcmi_builder *b, int lane, uint32_t chunk,
-                               const struct rcmi_shape *shape, int rank, bool multicast,
-                               struct rcmi_operand dst, uint32_t out) {
+void rcmi_reduce_in_rank_order(struct rcmi_builder *b, int lane, uint32_t chunk, int nranks,
+                               int rank, bool multicast, struct rcmi_operand dst, uint32_t out) {
     struct rcmi_operand srcs[RCMI_SOURCES_MAX];
     int n = 0;
-    for (int r = 0; r < shape->nranks; r++) {
+    for (int r = 0; r < nranks; r++) {
         if (n == RCMI_SOURCES_MAX) {
             rcmi_reduce(b, lane, chunk, srcs, n, rcmi_scratch(0), RCMI_NO_CHANNEL);
             srcs[0] = rcmi_scratch(0);

@@ -41,12 +41,12 @@ uint32_t rcmi_binomial_children(uint32_t v, uint32_t p);
 uint32_t rcmi_runs(uint32_t n);
 uint32_t rcmi_run_length(uint32_t n, uint32_t at);
 
-/* Reduces own IN[chunk] and what every other rank sent on channel 0 (its multicast, or its pair
- * channel), strictly in rank order, to dst and out. More than RCMI_SOURCES_MAX ranks go in groups
- * through scratch, so that IN stays whole until its turn even where OUT is the same memory. */
-void rcmi_reduce_in_rank_order(struct rcmi_builder *b, int lane, uint32_t chunk,
-                               const struct rcmi_shape *shape, int rank, bool multicast,
-                               struct rcmi_operand dst, uint32_t out);
+/* Reduces, of ranks 0..n-1, own IN[chunk] and what every other one sent on channel 0 (its
+ * multicast, or its pair channel), strictly in rank order, to dst and out. More than
+ * RCMI_SOURCES_MAX ranks go in groups through scratch, so that IN stays whole until its turn even
+ * where OUT is the same memory. */
+void rcmi_reduce_in_rank_order(struct rcmi_builder *b, int lane, uint32_t chunk, int n, int rank,
+                               bool multicast, struct rcmi_operand dst, uint32_t out);
 
 /*
  * Costs in microseconds. On one host: `hops` messages in a row, `polls` further flags that a rank

@@ -112,7 +112,8 @@ static rcm_status reduce_emit(const struct rcmi_shape *shape, int rank, int root
     else if (shape->nranks == 1)
         rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
     else
-        rcmi_reduce_in_rank_order(b, 0, 0, shape, rank, false, rcmi_out(0), RCMI_NO_CHANNEL);
+        rcmi_reduce_in_rank_order(b, 0, 0, shape->nranks, rank, false, rcmi_out(0),
+                                  RCMI_NO_CHANNEL);
     return rcmi_plan_finish(b, ret_plan);
 }
 

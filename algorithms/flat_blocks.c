@@ -81,8 +81,8 @@ static rcm_status reduce_scatter_emit(const struct rcmi_shape *shape, int rank, 
     if (p == 1)
         rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
     else
-        rcmi_reduce_in_rank_order(b, LANE_SUM, (uint32_t)rank, shape, rank, false, rcmi_out(0),
-                                  RCMI_NO_CHANNEL);
+        rcmi_reduce_in_rank_order(b, LANE_SUM, (uint32_t)rank, shape->nranks, rank, false,
+                                  rcmi_out(0), RCMI_NO_CHANNEL);
     return rcmi_plan_finish(b, ret_plan);
 }
 

@@ -24,7 +24,7 @@ static rcm_status one_shot_emit(const struct rcmi_shape *shape, int rank, int ro
         rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
     } else {
         rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to_host(b, 0, 0));
-        rcmi_reduce_in_rank_order(b, 0, 0, shape, rank, true, rcmi_out(0), RCMI_NO_CHANNEL);
+        rcmi_reduce_in_rank_order(b, 0, 0, shape->nranks, rank, true, rcmi_out(0), RCMI_NO_CHANNEL);
     }
     return rcmi_plan_finish(b, ret_plan);
 }

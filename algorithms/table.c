@@ -29,8 +29,10 @@
     X(rcmi_ring_reduce_scatter)                                                                    \
     X(rcmi_pairwise)                                                                               \
     X(rcmi_direct_all_to_all)                                                                      \
+    X(rcmi_direct_scan)                                                                            \
     X(rcmi_chain_scan)                                                                             \
     X(rcmi_recursive_doubling_scan)                                                                \
+    X(rcmi_direct_exscan)                                                                          \
     X(rcmi_chain_exscan)                                                                           \
     X(rcmi_recursive_doubling_exscan)
 

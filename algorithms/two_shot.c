@@ -42,7 +42,7 @@ static void two_shot_steps(struct rcmi_builder *b, const struct rcmi_shape *shap
         rcmi_send(b, LANE_SEND, (uint32_t)c, rcmi_in((uint32_t)c), rcmi_to(b, LANE_SEND, c, 0));
         rcmi_stable_in_place(b, LANE_SEND);
     }
-    rcmi_reduce_in_rank_order(b, LANE_SUM, (uint32_t)rank, shape, rank, false,
+    rcmi_reduce_in_rank_order(b, LANE_SUM, (uint32_t)rank, shape->nranks, rank, false,
                               rcmi_out((uint32_t)rank), rcmi_to_host(b, LANE_SUM, 0));
     if (p == 2)
         rcmi_answers(b, LANE_SUM, rcmi_from(b, LANE_SUM, 1 - rank, 0).index);

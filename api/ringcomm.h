@@ -601,7 +601,8 @@ RCM_CHECKED rcm_status rcm_all_to_all(rcm_comm *comm, const void *send, void *re
                                       rcm_work **ret_work);
 
 /* recv on rank r = op over send of ranks 0..r, in rank order, count elements each. No rank waits
- * for those after it. Algorithms: chain (pipelined), recursive_doubling (Hillis, Steele 1986). */
+ * for those after it. Algorithms: direct, chain (pipelined), recursive_doubling (Hillis and Steele
+ * 1986). */
 RCM_CHECKED rcm_status rcm_scan(rcm_comm *comm, const void *send, void *recv, size_t count,
                                 rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
                                 rcm_work **ret_work);

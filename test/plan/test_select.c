@@ -64,6 +64,12 @@ static void test_select(void **state) {
         }
         if (p <= 8)
             assert_string_equal(selected(RCM_BARRIER, here, 0), "flat");
+        if (p < 8)
+            assert_string_equal(selected(RCM_SCAN, here, 8), "direct");
+        if (p > 14) {
+            assert_string_equal(selected(RCM_SCAN, here, 8), "recursive_doubling");
+            assert_string_equal(selected(RCM_EXSCAN, there, 8), "recursive_doubling");
+        }
         if (p > 4) {
             assert_string_equal(selected(RCM_ALL_GATHER, here, 64), "flat");
             assert_string_equal(selected(RCM_ALL_GATHER, there, 64), "bruck");
@@ -72,8 +78,6 @@ static void test_select(void **state) {
         }
         if (p > 6) {
             assert_string_equal(selected(RCM_REDUCE_SCATTER, there, 64), "circulant");
-            assert_string_equal(selected(RCM_SCAN, here, 8), "recursive_doubling");
-            assert_string_equal(selected(RCM_EXSCAN, there, 8), "recursive_doubling");
             assert_string_equal(selected(RCM_SCAN, here, large), "chain");
             assert_string_equal(selected(RCM_EXSCAN, there, large), "chain");
         }
@@ -165,6 +169,7 @@ static void test_formulas(void **state) {
         {RCM_BARRIER, "flat", 0, 1, 0},
         {RCM_ALL_GATHER, "bruck", 3, 3, 5},
         {RCM_REDUCE_SCATTER, "circulant", 3, 3, 5},
+        {RCM_SCAN, "direct", 1, 1, 4},
         {RCM_SCAN, "chain", 0, 5, 1},
         {RCM_SCAN, "chain", 5, 5, 0},
         {RCM_SCAN, "recursive_doubling", 0, 2, 3},

@@ -101,6 +101,8 @@ static void test_supports(void **state) {
                 {RCM_ALL_TO_ALL, "pairwise", true},
                 {RCM_ALL_GATHER, "bruck", true},
                 {RCM_REDUCE_SCATTER, "circulant", true},
+                {RCM_SCAN, "direct", true},
+                {RCM_EXSCAN, "direct", true},
                 {RCM_SCAN, "chain", true},
                 {RCM_SCAN, "recursive_doubling", true},
                 {RCM_EXSCAN, "chain", true},

@@ -129,12 +129,12 @@ static void test_order_of_operands(void **state) {
 
 /* Of scans each sum counts, whatever its place: that of rank order is the only one. */
 static void test_rank_order(void **state) {
-    static const char *const names[] = {"chain", "recursive_doubling"};
+    static const char *const names[] = {"chain", "recursive_doubling", "direct"};
     (void)state;
-    for (int i = 0; i < 4; i++) {
-        const enum rcm_collective scan = i / 2 ? RCM_EXSCAN : RCM_SCAN;
+    for (int i = 0; i < 6; i++) {
+        const enum rcm_collective scan = i / 3 ? RCM_EXSCAN : RCM_SCAN;
         const struct rcmi_shape *shape = test_shape_one_host(&space, 9);
-        struct rcmi_plan **plans = test_plans_emit(test_algorithm(scan, names[i % 2]), shape, 0);
+        struct rcmi_plan **plans = test_plans_emit(test_algorithm(scan, names[i % 3]), shape, 0);
         int exchanged = 0;
         for (int r = 0; r < 9; r++) {
             for (uint32_t k = 0; k < plans[r]->nsteps; k++) {

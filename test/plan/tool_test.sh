@@ -63,6 +63,7 @@ expect 0 "every contribution is" all_reduce -n 7 -a two_shot --verify
 expect 0 "no rank leaves before all have entered" barrier -n 9 --verify
 expect 0 "contributions of the ranks before it, each once, in rank order" exscan -n 9 --verify
 lines 1 exscan -n 3 -a chain --rank 0
+lines 2 exscan -n 3 -a direct --rank 1
 expect 0 "recv chunk 0: from 1 -> out.0" exscan -n 3 -a chain --rank 2
 expect 0 "send chunks 3..4: out.3 -> to 1" all_gather -n 5 -a bruck --rank 3
 expect 0 "3 messages in a row, as the formula says; rank 0 sends 4 chunks" \
