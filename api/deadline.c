@@ -10,6 +10,7 @@
 #include "agreement.h"
 #include "comm.h"
 #include "diagnosis.h"
+#include "drive.h"
 #include "page.h"
 #include "transfer.h"
 #include <stdio.h>
@@ -127,7 +128,7 @@ static bool answer_look(rcm_comm *comm, struct rcmi_inquiry *answer) {
         answer->state = RCMI_INQUIRY_IDLE;
     else if (!comm->closing)
         comm_describe_waits(comm, answer);
-    rcmi_comm_stop_driving(comm);
+    rcmi_comm_let_go(comm);
     return true;
 }
 

@@ -36,7 +36,7 @@ static bool engine_drive(rcm_comm *comm, bool *moved, rcmi_deadline *until) {
     const rcmi_deadline deadline = comm->closing ? RCMI_NEVER : rcmi_comm_check_deadlines(comm);
     if (deadline < *until)
         *until = deadline;
-    rcmi_comm_stop_driving(comm);
+    rcmi_comm_let_go(comm);
     return atomic_load_explicit(&comm->unfinished, memory_order_relaxed) > 0;
 }
 
