@@ -66,7 +66,7 @@ static void test_select(void **state) {
             assert_string_equal(selected(RCM_BARRIER, here, 0), "flat");
         if (p < 8)
             assert_string_equal(selected(RCM_SCAN, here, 8), "direct");
-        if (p > 14) {
+        if (p > 15) {
             assert_string_equal(selected(RCM_SCAN, here, 8), "recursive_doubling");
             assert_string_equal(selected(RCM_EXSCAN, there, 8), "recursive_doubling");
         }
