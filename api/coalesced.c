@@ -53,7 +53,11 @@ static rcm_status parts_issue(rcm_comm *comm, const struct rcmi_request *common,
 rcm_status rcm_coalesced(rcm_comm *comm, enum rcm_collective collective,
                          const struct rcm_part *parts, size_t n, rcm_op op, int root,
                          const struct rcm_call *call, rcm_work **ret_work) {
-    struct rcmi_request common = {.collective = collective, .op = op, .root = root, .call = call};
+    const struct rcmi_collective *row = rcmi_collective_at((int)collective);
+    struct rcmi_request common = {.collective = collective,
+                                  .op = row && row->reduces ? op : RCM_SUM,
+                                  .root = row && rcmi_collective_is_rooted(row) ? root : 0,
+                                  .call = call};
     struct rcm_call room; /* of common.call */
     struct rcm_work *whole;
     rcm_status status = rcmi_comm_why_not(comm);
@@ -72,8 +76,8 @@ rcm_status rcm_coalesced(rcm_comm *comm, enum rcm_collective collective,
         *ret_work = whole;
         return RCM_OK;
     }
-    if (status == RCM_OK)
-        status = rcm_work_wait(whole, -1);
+    /* If it could not be issued, comm has failed, and the parts end at once. */
+    const rcm_status waited = rcm_work_wait(whole, -1);
     rcm_work_free(whole);
-    return status;
+    return status == RCM_OK ? waited : status;
 }

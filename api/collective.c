@@ -30,7 +30,7 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
 
 /* Of what must be equal on all ranks. */
 static uint64_t request_hash(const struct rcmi_request *r, const struct rcmi_plan *plan) {
-    uint64_t hash = mix(plan->name_hash, (uint64_t)r->collective << 2 | r->barrier);
+    uint64_t hash = mix(plan->name_hash, (uint64_t)r->collective << 3 | r->form);
     hash = mix(hash, (uint64_t)r->dtype << 32 | (uint64_t)r->op);
     hash = mix(hash, r->blocks ? r->counts_hash : r->count);
     return mix(hash, (uint64_t)r->root);
@@ -49,8 +49,7 @@ static uint64_t comm_record_call(rcm_comm *comm, uint64_t hash) {
 static inline const struct rcmi_called *request_again(const rcm_comm *comm,
                                                       const struct rcmi_request *r) {
     const struct rcmi_called *called = &comm->called[r->collective];
-    const bool usual =
-        r->barrier == RCMI_BARRIER_PLAIN && !r->blocks && !(r->call && r->call->algorithm);
+    const bool usual = r->form == RCMI_FORM_PLAIN && !r->blocks && !(r->call && r->call->algorithm);
     const bool same = called->count == r->count && called->dtype == r->dtype &&
                       called->op == r->op && called->root == r->root;
     return usual && same && called->plan ? called : NULL;
@@ -115,7 +114,7 @@ static rcm_status request_resolve(rcm_comm *comm, const struct rcmi_request *r,
     if (status != RCM_OK)
         return status;
     *ret_called = called_make(r, plan);
-    if (r->barrier == RCMI_BARRIER_PLAIN && !r->blocks && !(r->call && r->call->algorithm))
+    if (r->form == RCMI_FORM_PLAIN && !r->blocks && !(r->call && r->call->algorithm))
         comm->called[r->collective] = *ret_called;
     return RCM_OK;
 }
@@ -222,7 +221,7 @@ static rcm_status collective_now(rcm_comm *comm, uint64_t sequence, const struct
 static void request_describe(const rcm_comm *comm, const struct rcmi_request *r,
                              struct rcm_work *work) {
     work->collective = r->collective;
-    work->barrier = r->barrier;
+    work->form = r->form;
     work->blocks = r->blocks;
     work->stages = r->stages;
     work->drains = rcmi_collective_at((int)r->collective)->drains;
@@ -266,7 +265,7 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
     struct rcmi_bind bind;
     comm->sequence++;
     request_bind(comm, r, called, comm_record_call(comm, called->hash), &bind);
-    const struct rcmi_call_entry entry = {comm->sequence, r->barrier, &bind};
+    const struct rcmi_call_entry entry = {comm->sequence, r->form, &bind};
     rcmi_call_log_add(comm->call_log, &entry);
     if (blocking && !r->stages && collective_now(comm, comm->sequence, &bind, &run) == RCM_OK) {
         if (r->blocks)
@@ -289,7 +288,7 @@ rcm_status rcmi_request_submit(rcm_comm *comm, struct rcmi_request *r, struct rc
         return request_decline(comm, r, status);
     comm->sequence++;
     request_bind(comm, r, &called, comm_record_call(comm, called.hash), &work->bind);
-    const struct rcmi_call_entry entry = {comm->sequence, r->barrier, &work->bind};
+    const struct rcmi_call_entry entry = {comm->sequence, r->form, &work->bind};
     rcmi_call_log_add(comm->call_log, &entry);
     request_describe(comm, r, work);
     rcmi_work_part(work, whole);
@@ -357,13 +356,13 @@ rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call, rcm_work **r
 }
 
 /* One that is not plain. */
-static rcm_status barrier_issue(rcm_comm *comm, enum rcmi_barrier barrier,
-                                const struct rcm_call *call, rcm_work **ret_work) {
+static rcm_status barrier_issue(rcm_comm *comm, enum rcmi_form form, const struct rcm_call *call,
+                                rcm_work **ret_work) {
     struct rcmi_request request = {.collective = RCM_BARRIER,
                                    .dtype = RCM_UINT8,
                                    .op = RCM_SUM,
                                    .call = call,
-                                   .barrier = barrier};
+                                   .form = form};
     return request_issue(comm, &request, NULL, ret_work);
 }
 
@@ -376,13 +375,13 @@ rcm_status rcm_monitored_barrier(rcm_comm *comm, uint32_t flags, const struct rc
                            "flags is 0x%x, no flag but RCM_FIRST_MISSING is known", flags);
     if (status != RCM_OK)
         return status;
-    return barrier_issue(comm, first ? RCMI_BARRIER_MONITORED_FIRST : RCMI_BARRIER_MONITORED, call,
+    return barrier_issue(comm, first ? RCMI_FORM_MONITORED_FIRST : RCMI_FORM_MONITORED, call,
                          ret_work);
 }
 
 rcm_status rcmi_barrier_parting(rcm_comm *comm) {
     const rcm_status status = rcmi_comm_usable(comm);
-    return status == RCM_OK ? barrier_issue(comm, RCMI_BARRIER_PARTING, NULL, NULL) : status;
+    return status == RCM_OK ? barrier_issue(comm, RCMI_FORM_PARTING, NULL, NULL) : status;
 }
 
 rcm_status rcmi_uneven_call(rcm_comm *comm, struct rcmi_request *request,

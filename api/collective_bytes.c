@@ -19,6 +19,7 @@ struct exchange {
     enum rcm_collective data;  /* the second stage */
     int root, rank, size;
     const void *send;
+    size_t sends;      /* bytes of send */
     const void **list; /* of the root of a scatter, a copy; else NULL */
     uint64_t own;      /* length of what this rank sends, or, of a scatter, receives */
     bool receives;
@@ -117,12 +118,27 @@ static void exchange_end(struct rcmi_stages *stages, rcm_status status) {
     free(x);
 }
 
+static bool span_touches(const void *bytes, size_t len, uintptr_t begin, uintptr_t end) {
+    return len > 0 && (uintptr_t)bytes < end && (uintptr_t)bytes + len > begin;
+}
+
+static bool exchange_touches(const struct rcmi_stages *stages, uintptr_t begin, uintptr_t end) {
+    const struct exchange *x = (const struct exchange *)(const void *)stages;
+    if (x->send && span_touches(x->send, x->sends, begin, end))
+        return true;
+    for (int r = 0; x->list && r < x->size; r++)
+        if (span_touches(x->list[r], (size_t)x->lengths[r], begin, end))
+            return true;
+    return false;
+}
+
 /* ---- The first stage ------------------------------------------------------------------------- */
 
 static rcm_status exchange_new(rcm_comm *comm, enum rcm_collective data, int root,
                                struct rcm_bytes **ret_bytes, struct exchange **ret_exchange) {
     if (!ret_bytes)
         return rcmi_fail(RCM_ERR_INVALID, 0, "ret_bytes is NULL");
+    *ret_bytes = NULL;
     if (!comm)
         return rcmi_fail(RCM_ERR_INVALID, 0, "comm is NULL");
     const size_t n = (size_t)rcm_size(comm);
@@ -134,14 +150,13 @@ static rcm_status exchange_new(rcm_comm *comm, enum rcm_collective data, int roo
         return rcmi_comm_decline(
             comm, rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the lengths of %zu ranks", n));
     }
-    *x = (struct exchange){.stages = {exchange_next, exchange_end},
+    *x = (struct exchange){.stages = {exchange_next, exchange_end, exchange_touches},
                            .data = data,
                            .root = root,
                            .rank = rcm_rank(comm),
                            .size = (int)n,
                            .ret_bytes = ret_bytes,
                            .counts = counts};
-    *ret_bytes = NULL;
     *ret_exchange = x;
     return RCM_OK;
 }
@@ -158,6 +173,7 @@ static rcm_status exchange_call(rcm_comm *comm, struct exchange *x, enum rcm_col
                                    .op = RCM_SUM,
                                    .root = x->root,
                                    .call = call,
+                                   .form = RCMI_FORM_BYTES,
                                    .stages = &x->stages};
     return rcmi_request_call(comm, &request, ret_work);
 }
@@ -165,6 +181,15 @@ static rcm_status exchange_call(rcm_comm *comm, struct exchange *x, enum rcm_col
 static rcm_status exchange_refuse(rcm_comm *comm, struct exchange *x, rcm_status status) {
     exchange_end(&x->stages, status);
     return rcmi_comm_decline(comm, status);
+}
+
+/* What this rank sends. */
+static rcm_status exchange_send(struct exchange *x, const void *send, size_t bytes) {
+    x->send = send;
+    x->sends = bytes;
+    x->own = bytes;
+    const rcm_status status = rcmi_check_vector(bytes, RCM_UINT8, 1);
+    return status == RCM_OK ? rcmi_check_buffer("send", send, bytes) : status;
 }
 
 /* ---- The front doors ------------------------------------------------------------------------- */
@@ -177,9 +202,8 @@ rcm_status rcm_broadcast_bytes(rcm_comm *comm, const void *send, size_t bytes, i
     if (status != RCM_OK)
         return status;
     x->receives = x->rank != root;
-    x->send = send;
-    x->own = bytes;
-    status = x->receives ? RCM_OK : rcmi_check_buffer("send", send, bytes);
+    if (!x->receives)
+        status = exchange_send(x, send, bytes);
     return status == RCM_OK
                ? exchange_call(comm, x, RCM_BROADCAST, &x->own, &x->own, call, ret_work)
                : exchange_refuse(comm, x, status);
@@ -193,7 +217,13 @@ static rcm_status scatter_lengths(struct exchange *x, const void *const *send,
     x->list = malloc((size_t)x->size * sizeof(x->list[0]));
     if (!x->list)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the blocks of %d ranks", x->size);
+    size_t total = 0;
     for (int r = 0; r < x->size; r++) {
+        if (bytes[r] > SIZE_MAX / 2 - total)
+            return rcmi_fail(RCM_ERR_INVALID, 0,
+                             "bytes[%d] %zu, and %zu before it, are more than memory can hold", r,
+                             bytes[r], total);
+        total += bytes[r];
         if (bytes[r] > 0 && !send[r])
             return rcmi_fail(RCM_ERR_INVALID, 0, "send[%d] is NULL and bytes[%d] is %zu", r, r,
                              bytes[r]);
@@ -226,9 +256,7 @@ rcm_status rcm_gather_bytes(rcm_comm *comm, const void *send, size_t bytes, int 
     if (status != RCM_OK)
         return status;
     x->receives = x->rank == root;
-    x->send = send;
-    x->own = bytes;
-    status = rcmi_check_buffer("send", send, bytes);
+    status = exchange_send(x, send, bytes);
     return status == RCM_OK
                ? exchange_call(comm, x, RCM_GATHER, &x->own, x->lengths, call, ret_work)
                : exchange_refuse(comm, x, status);
@@ -242,9 +270,7 @@ rcm_status rcm_all_gather_bytes(rcm_comm *comm, const void *send, size_t bytes,
     if (status != RCM_OK)
         return status;
     x->receives = true;
-    x->send = send;
-    x->own = bytes;
-    status = rcmi_check_buffer("send", send, bytes);
+    status = exchange_send(x, send, bytes);
     return status == RCM_OK
                ? exchange_call(comm, x, RCM_ALL_GATHER, &x->own, x->lengths, call, ret_work)
                : exchange_refuse(comm, x, status);

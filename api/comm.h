@@ -160,7 +160,10 @@ static inline void rcmi_comm_stop_driving(rcm_comm *comm) {
 static inline bool rcmi_comm_take(rcm_comm *comm) {
     if (!rcmi_comm_try_drive(comm))
         return false;
-    if (!comm->closing && atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0)
+    /* Acquire pairs with the release in comm.c. If comm has failed, its channels are closed, or
+     * will be by the next driver. */
+    if (!comm->closing && atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0 &&
+        atomic_load_explicit(&comm->failed, memory_order_acquire) == RCM_OK)
         return true;
     rcmi_comm_stop_driving(comm);
     return false;

@@ -182,13 +182,13 @@ static bool work_inquire(struct deadline_check *check, struct rcm_work *work,
     rcmi_deadline until;
     comm_describe_waits(comm, &own);
     comm_describe_activity(comm, &own);
-    const bool monitored = reason == RCMI_INQUIRY_LATE && rcmi_barrier_is_monitored(work->barrier);
+    const bool monitored = reason == RCMI_INQUIRY_LATE && rcmi_form_is_monitored(work->form);
     const struct rcmi_late late = {.work = work,
                                    .deadline = work->deadline,
                                    .headline = headline,
                                    .own = &own,
                                    .barrier = monitored ? work->sequence : 0,
-                                   .first_only = work->barrier == RCMI_BARRIER_MONITORED_FIRST};
+                                   .first_only = work->form == RCMI_FORM_MONITORED_FIRST};
     if (rcmi_diagnosis_find(comm->diagnosis, &late, check->now, &until, ret_verdict) != RCM_AGAIN)
         return true;
     if (until < check->earliest)
@@ -198,7 +198,7 @@ static bool work_inquire(struct deadline_check *check, struct rcm_work *work,
 
 /* Of a monitored barrier a finding without the list is worth the least, whatever was seen. */
 static int verdict_weight(const struct rcm_work *work, const struct rcmi_verdict *verdict) {
-    if (rcmi_barrier_is_monitored(work->barrier) && verdict->missing.nranks == 0)
+    if (rcmi_form_is_monitored(work->form) && verdict->missing.nranks == 0)
         return RCMI_PROPOSAL_LATE;
     return verdict->seen        ? RCMI_PROPOSAL_SEEN
            : verdict->asked_all ? RCMI_PROPOSAL_ASKED_ALL
@@ -294,7 +294,7 @@ static void work_tell(rcm_comm *comm, struct rcm_work *work, int peer,
     if (work->told == to || work->stage > 0) /* further stages are no call */
         return;
     if (check->now - work->moved_ns > TELL_AFTER_NS) {
-        const struct rcmi_call_entry entry = {work->sequence, work->barrier, &work->bind};
+        const struct rcmi_call_entry entry = {work->sequence, work->form, &work->bind};
         rcmi_call_log_tell(comm->call_log, &entry, peer);
         work->told = to;
     } else if (work->moved_ns + TELL_AFTER_NS < check->earliest) {

@@ -31,6 +31,9 @@ static bool search_touches_bind(const struct search *search, const struct rcmi_b
 }
 
 static bool search_touches_work(const struct search *search, const struct rcm_work *work) {
+    if (work->stages && work->stages->touches &&
+        work->stages->touches(work->stages, search->begin, search->end))
+        return true;
     return work->kind == RCMI_WORK_COLLECTIVE
                ? search_touches_bind(search, &work->bind)
                : search_touches(search, work->transfer.mem.bytes, work->transfer.mem.len);

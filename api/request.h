@@ -30,7 +30,7 @@ struct rcmi_request {
     const struct rcm_call *call;
     int root;
     rcm_op op;
-    enum rcmi_barrier barrier;
+    enum rcmi_form form;
     struct rcmi_stages *stages; /* further ones, ended in any case: see work.h; NULL */
 };
 

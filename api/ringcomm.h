@@ -600,9 +600,9 @@ RCM_CHECKED rcm_status rcm_all_to_all(rcm_comm *comm, const void *send, void *re
                                       rcm_dtype dtype, const struct rcm_call *call,
                                       rcm_work **ret_work);
 
-/* recv on rank r = op over send of ranks 0..r, in rank order, count elements each. No rank waits
- * for those after it. Algorithms: direct, chain (pipelined), recursive_doubling (Hillis and Steele
- * 1986). */
+/* recv on rank r = op over send of ranks 0..r, in rank order, count elements each. A rank may
+ * return before those after it have called, or wait for them. Algorithms: direct, chain
+ * (pipelined), recursive_doubling (Hillis and Steele 1986). */
 RCM_CHECKED rcm_status rcm_scan(rcm_comm *comm, const void *send, void *recv, size_t count,
                                 rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
                                 rcm_work **ret_work);
@@ -632,7 +632,8 @@ RCM_CHECKED rcm_status rcm_reduce_local(const void *in, void *inout, size_t coun
  * A count is given on each rank that has the block, and must be the same there: of scatter_v and
  * gather_v by the root and the rank of the block, of all_to_all_v by sender and receiver, of
  * all_gather_v and reduce_scatter_v by all ranks. Where not, all get RCM_ERR_MISMATCH, and the text
- * names two ranks and their counts.
+ * names two ranks and their counts; of all_gather_v and reduce_scatter_v only if they differ in one
+ * of the first 16.
  *
  * In place: the single block, if it is this rank's block of the other buffer (same address). There
  * is none for all_to_all_v: RCM_ERR_UNSUPPORTED. Other overlaps of blocks of send with blocks of
@@ -727,7 +728,8 @@ RCM_CHECKED rcm_status rcm_coalesced(rcm_comm *comm, enum rcm_collective collect
  * is complete (and becomes NULL in the call), so it lives at least until then; it stays NULL on a
  * rank that receives nothing, and where the operation fails. A rank that has no memory for what
  * comes ends the communicator (RCM_ERR_NOMEM). The lengths travel first, so each takes two
- * collectives one after the other. Algorithms: those of the collective, and of its form with _v.
+ * collectives one after the other. Algorithms: those of the collective, for the lengths and where
+ * call->algorithm says one, and of its form with _v, by cost.
  */
 struct rcm_bytes {
     size_t n; /* blocks */

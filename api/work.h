@@ -41,6 +41,9 @@ struct rcmi_stages {
      * the call failed that was to make it: no buffer is touched any more. Hands out results, frees
      * what there is. */
     void (*end)(struct rcmi_stages *stages, rcm_status status);
+    /* Does a stage that is not bound yet use memory in [begin, end)? NULL: none uses other memory
+     * than the work's bind. Driver, or under the lock of submitted works. */
+    bool (*touches)(const struct rcmi_stages *stages, uintptr_t begin, uintptr_t end);
 };
 
 struct rcm_work {
@@ -68,7 +71,7 @@ struct rcm_work {
     /* Which ranks were told what it is, see call_log.c: 0 none, 1 those of this host, 2 + rank. */
     int told;
     uint64_t seen; /* the progress seen last, to notice that there was some */
-    enum rcmi_barrier barrier;
+    enum rcmi_form form;
     bool shown; /* it is the send or receive on the status page */
     /* A message of another call came: so long the other rank's call log is waited for yet, as of
      * then; 0: it did not. */
@@ -91,8 +94,14 @@ struct rcm_work {
 
 /* "all_reduce", "send" */
 static inline const char *rcmi_work_name(const struct rcm_work *work) {
-    if (work->barrier != RCMI_BARRIER_PLAIN)
-        return work->barrier == RCMI_BARRIER_PARTING ? "rcm_destroy" : "monitored_barrier";
+    static const char *const bytes[RCMI_COLLECTIVES] = {[RCM_BROADCAST] = "broadcast_bytes",
+                                                        [RCM_SCATTER] = "scatter_bytes",
+                                                        [RCM_GATHER] = "gather_bytes",
+                                                        [RCM_ALL_GATHER] = "all_gather_bytes"};
+    if (work->form == RCMI_FORM_BYTES)
+        return bytes[work->collective];
+    if (work->form != RCMI_FORM_PLAIN)
+        return work->form == RCMI_FORM_PARTING ? "rcm_destroy" : "monitored_barrier";
     if (work->kind == RCMI_WORK_COLLECTIVE)
         return rcmi_collective_name(work->collective);
     return work->kind == RCMI_WORK_SEND ? "send" : "recv";

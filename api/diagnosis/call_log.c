@@ -34,8 +34,9 @@ struct call {
     _Atomic uint64_t meta, count;
     _Atomic(const struct rcmi_plan *) plan;
     _Atomic int32_t collective, dtype, op;
-    _Atomic uint32_t barrier;
-    _Atomic uint64_t counts[RCMI_CALL_COUNTS]; /* if it is of unequal blocks that all ranks know */
+    _Atomic uint32_t form;
+    /* If it is of unequal blocks that all ranks know. */
+    _Atomic uint64_t counts[RCMI_CALL_COUNTS], counts_hash;
 };
 
 struct rcmi_call_log {
@@ -86,14 +87,16 @@ static void record_describe(const struct rcmi_call_record *record, char *text, s
                                  .dtype = record->dtype,
                                  .op = record->op,
                                  .root = record->root,
-                                 .parting = record->barrier == RCMI_BARRIER_PARTING};
+                                 .parting = record->form == RCMI_FORM_PARTING};
     char plain[96];
     memcpy(call.algorithm, record->algorithm, sizeof(call.algorithm));
     rcmi_activity_sanitize(&call, INT_MAX);
     rcmi_call_describe(&call, plain, sizeof(plain));
-    snprintf(text, cap, "%s%s%s", rcmi_barrier_is_monitored(record->barrier) ? "monitored_" : "",
-             plain,
-             record->barrier == RCMI_BARRIER_MONITORED_FIRST ? " for the first missing" : "");
+    snprintf(text, cap, "%s%s%s",
+             rcmi_form_is_monitored(record->form) ? "monitored_"
+             : record->form == RCMI_FORM_BYTES    ? "bytes whose lengths go by "
+                                                  : "",
+             plain, record->form == RCMI_FORM_MONITORED_FIRST ? " for the first missing" : "");
 }
 
 /* RCMI_CALL_COUNTS: none of those that are told. */
@@ -110,7 +113,11 @@ static void counts_describe(const struct rcmi_call_record *a, int a_rank,
                             const struct rcmi_call_record *b, int b_rank, char *text, size_t cap) {
     const uint32_t i = counts_first_differing(a, b);
     text[0] = '\0';
-    if (i < RCMI_CALL_COUNTS && a->collective == b->collective && a->ncounts > 0)
+    if (a->collective != b->collective || a->ncounts == 0 || a->counts_hash == b->counts_hash)
+        return;
+    if (i == RCMI_CALL_COUNTS)
+        snprintf(text, cap, "; counts differ from block %u on", i);
+    else
         snprintf(text, cap, "; count %u is %llu on rank %d, but %llu on rank %d", i,
                  (unsigned long long)a->counts[i], a_rank, (unsigned long long)b->counts[i],
                  b_rank);
@@ -118,9 +125,8 @@ static void counts_describe(const struct rcmi_call_record *a, int a_rank,
 
 static bool log_are_one_call(const struct rcmi_call_record *a, const struct rcmi_call_record *b) {
     return a->collective == b->collective && a->count == b->count && a->dtype == b->dtype &&
-           a->op == b->op && a->root == b->root && a->barrier == b->barrier &&
-           counts_first_differing(a, b) == RCMI_CALL_COUNTS &&
-           strcmp(a->algorithm, b->algorithm) == 0;
+           a->op == b->op && a->root == b->root && a->form == b->form &&
+           a->counts_hash == b->counts_hash && strcmp(a->algorithm, b->algorithm) == 0;
 }
 
 /* A mismatch if the two calls of one number differ: the other rank may find it as well. If only
@@ -128,7 +134,7 @@ static bool log_are_one_call(const struct rcmi_call_record *a, const struct rcmi
 static void log_compare(struct rcmi_call_log *log, const struct rcmi_call_record *own, int rank,
                         const struct rcmi_call_record *other) {
     const struct rcmi_call_log_config *config = &log->config;
-    char a[128], b[128], counts[96];
+    char a[160], b[160], counts[96];
     if (own->meta == other->meta)
         return;
     if (log_are_one_call(own, other)) {
@@ -158,8 +164,11 @@ static __attribute__((noinline)) void call_publish_counts(struct call *call,
                                                           const struct rcmi_bind *bind) {
     uint32_t n;
     const struct rcmi_block *blocks = rcmi_bind_counts(bind, &n);
-    n = n < RCMI_CALL_COUNTS ? n : RCMI_CALL_COUNTS;
+    uint64_t hash = n;
     for (uint32_t i = 0; i < n; i++)
+        hash = (hash ^ blocks[i].count) * UINT64_C(0x100000001b3); /* FNV-1a, by words */
+    PUT(counts_hash, hash);
+    for (uint32_t i = 0; i < n && i < RCMI_CALL_COUNTS; i++)
         PUT(counts[i], blocks[i].count);
 }
 
@@ -177,7 +186,7 @@ static void call_publish(struct call *call, const struct rcmi_call_entry *entry)
         call_publish_counts(call, bind);
     PUT(dtype, (int32_t)bind->dtype);
     PUT(op, (int32_t)bind->op);
-    PUT(barrier, entry->barrier);
+    PUT(form, entry->form);
     /* Partner: the acquire load in call_record. */
     atomic_store_explicit(&call->sequence, entry->sequence, memory_order_release);
 }
@@ -195,10 +204,11 @@ static struct rcmi_call_record call_record(const struct call *call, uint32_t epo
     record.ncounts = call_ncounts(record.collective, plan->nranks);
     for (uint32_t i = 0; i < record.ncounts; i++)
         record.counts[i] = GET(counts[i]);
+    record.counts_hash = record.ncounts > 0 ? GET(counts_hash) : 0;
     record.dtype = GET(dtype);
     record.op = GET(op);
     record.root = plan->root;
-    record.barrier = GET(barrier);
+    record.form = GET(form);
     snprintf(record.algorithm, sizeof(record.algorithm), "%s", plan->algorithm);
     /* Partner: the release fence in call_publish. */
     atomic_thread_fence(memory_order_acquire);

@@ -42,7 +42,7 @@ struct rcmi_call_log_config {
 /* A call of this rank. */
 struct rcmi_call_entry {
     uint64_t sequence;
-    uint32_t barrier; /* enum rcmi_barrier */
+    uint32_t form; /* enum rcmi_form */
     const struct rcmi_bind *bind;
 };
 rcm_status rcmi_call_log_create(const struct rcmi_call_log_config *config,

@@ -21,6 +21,5 @@ bool rcmi_call_record_decode(const void *bytes, size_t len, struct rcmi_call_rec
     ret_record->algorithm[sizeof(ret_record->algorithm) - 1] = '\0';
     rcmi_text_clean(ret_record->algorithm);
     return ret_record->magic == RCMI_CALL_RECORD_MAGIC && ret_record->sequence != 0 &&
-           ret_record->ncounts <= RCMI_CALL_COUNTS &&
-           ret_record->barrier <= RCMI_BARRIER_MONITORED_FIRST;
+           ret_record->ncounts <= RCMI_CALL_COUNTS && ret_record->form <= RCMI_FORM_BYTES;
 }

@@ -34,15 +34,16 @@ struct rcmi_inquiry {
 /* False if the bytes are no such message. npeers is valid. */
 bool rcmi_inquiry_decode(const void *bytes, size_t len, struct rcmi_inquiry *ret_inquiry);
 
-/* What a barrier is called as. Other collectives are plain. */
-enum rcmi_barrier {
-    RCMI_BARRIER_PLAIN,
-    RCMI_BARRIER_PARTING,   /* of rcm_destroy */
-    RCMI_BARRIER_MONITORED, /* rcm_monitored_barrier; for all missing ranks, or the first */
-    RCMI_BARRIER_MONITORED_FIRST,
+/* What a collective is called as, where it is not by its own name. */
+enum rcmi_form {
+    RCMI_FORM_PLAIN,
+    RCMI_FORM_PARTING,   /* the barrier of rcm_destroy */
+    RCMI_FORM_MONITORED, /* rcm_monitored_barrier; for all missing ranks, or the first */
+    RCMI_FORM_MONITORED_FIRST,
+    RCMI_FORM_BYTES, /* the lengths of its form with _bytes */
 };
-static inline bool rcmi_barrier_is_monitored(uint32_t barrier) {
-    return barrier == RCMI_BARRIER_MONITORED || barrier == RCMI_BARRIER_MONITORED_FIRST;
+static inline bool rcmi_form_is_monitored(uint32_t form) {
+    return form == RCMI_FORM_MONITORED || form == RCMI_FORM_MONITORED_FIRST;
 }
 
 #define RCMI_CALL_COUNTS 16
@@ -53,14 +54,15 @@ struct rcmi_call_record {
     uint64_t sequence, meta, count;
     int32_t collective, dtype, op, root;
     char algorithm[24];
-    uint32_t barrier; /* enum rcmi_barrier */
+    uint32_t form;    /* enum rcmi_form */
     uint32_t ncounts; /* of unequal blocks that all ranks know: so many of counts */
     uint64_t counts[RCMI_CALL_COUNTS]; /* of the first blocks */
+    uint64_t counts_hash;              /* of all of them */
 };
 #define RCMI_CALL_RECORD_MAGIC 0x52434d52u
 
 /* False if the bytes are no such message. The algorithm is terminated and can be shown; sequence is
- * not 0; ncounts and barrier are valid. */
+ * not 0; ncounts and form are valid. */
 bool rcmi_call_record_decode(const void *bytes, size_t len, struct rcmi_call_record *ret_record);
 
 #endif

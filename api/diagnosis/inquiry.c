@@ -447,8 +447,8 @@ static void diagnosis_allow_for_gap(struct rcmi_diagnosis *diagnosis, int64_t no
     diagnosis->looked_ns = now;
     if (!diagnosis->barrier || gap < 2 * AGAIN_NS)
         return;
-    diagnosis->until += gap;
-    diagnosis->limit += gap;
+    diagnosis->until += gap - AGAIN_NS;
+    diagnosis->limit += gap - AGAIN_NS;
 }
 
 /* Whether there is still something to wait for. */

@@ -268,9 +268,11 @@ static int check_coalesced_op(rcm_comm *comm, const struct op *op, int round) {
         b[i] = buffers_make(&t[i]);
         parts[i] = (struct rcm_part){b[i].in, b[i].out, counts[i], RCM_INT64};
     }
-    const bool async = round % 2;
-    rcm_status status = rcm_coalesced(comm, op->collective, parts, PARTS, RCM_SUM, t[0].root, NULL,
-                                      async ? &work : NULL);
+    const bool async = round % 2, rooted = op->in_at_root || op->out_at_root;
+    const rcm_op sum = op->sums ? RCM_SUM : (rcm_op)(77 + t[0].rank); /* not looked at */
+    rcm_status status =
+        rcm_coalesced(comm, op->collective, parts, PARTS, sum, rooted ? t[0].root : -1 - t[0].rank,
+                      NULL, async ? &work : NULL);
     memset(parts, 0xff, sizeof(parts)); /* they are the caller's again */
     if (status == RCM_OK && async)
         status = rcm_work_wait(work, -1);

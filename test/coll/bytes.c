@@ -197,15 +197,57 @@ static int check_refused(rcm_comm *comm, void *arg) {
     errors += refuses(rcm_scatter_bytes(comm, list, NULL, rank, &got, NULL, NULL), "bytes is");
     lengths[p - 1] = 5;
     errors += refuses(rcm_scatter_bytes(comm, list, lengths, rank, &got, NULL, NULL), "is 5");
+    got = (void *)list;
     errors += refuses(rcm_all_gather_bytes(NULL, "x", 1, &got, NULL, NULL), "comm");
+    CHECK(errors, got == NULL, "*ret_bytes is not NULL");
+    errors +=
+        refuses(rcm_gather_bytes(comm, "x", SIZE_MAX, 0, &got, NULL, NULL), "more than memory");
+    errors +=
+        refuses(rcm_broadcast_bytes(comm, "x", SIZE_MAX, rank, &got, NULL, NULL), "more than");
+    lengths[0] = SIZE_MAX;
+    errors += refuses(rcm_scatter_bytes(comm, list, lengths, rank, &got, NULL, NULL),
+                      "bytes[0] 18446744073709551615");
     CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "barrier: %s", rcm_last_error());
+    return errors;
+}
+
+/* Memory of the library's own stays while the bytes in it have not gone. */
+static int check_memory(rcm_comm *comm, void *arg) {
+    const size_t much = 1 << 20;
+    const int rank = rcm_rank(comm), p = rcm_size(comm);
+    struct rcm_bytes *got = NULL;
+    rcm_work *work = NULL;
+    void *mine = NULL;
+    int errors = 0;
+    (void)arg;
+    CHECK(errors, rcm_mem_alloc(comm, much, &mine) == RCM_OK, "%s", rcm_last_error());
+    if (rank == 0) { /* the others have not called it */
+        CHECK(errors, rcm_gather_bytes(comm, mine, much, p - 1, &got, NULL, &work) == RCM_OK, "%s",
+              rcm_last_error());
+        if (p > 1)
+            errors += refuses(rcm_mem_free(comm, mine), "in use by an unfinished gather_bytes");
+    }
+    char byte = 0;
+    for (int r = 1; r < p && rank == 0; r++)
+        CHECK(errors, rcm_send(comm, &byte, 1, RCM_UINT8, r, 9, NULL, NULL) == RCM_OK, "%s",
+              rcm_last_error());
+    if (rank > 0) {
+        CHECK(errors, rcm_recv(comm, &byte, 1, RCM_UINT8, 0, 9, NULL, NULL) == RCM_OK, "%s",
+              rcm_last_error());
+        CHECK(errors, rcm_gather_bytes(comm, mine, much, p - 1, &got, NULL, &work) == RCM_OK, "%s",
+              rcm_last_error());
+    }
+    CHECK(errors, rcm_work_wait(work, -1) == RCM_OK, "%s", rcm_last_error());
+    rcm_work_free(work);
+    CHECK(errors, rcm_mem_free(comm, mine) == RCM_OK, "%s", rcm_last_error());
+    free(got);
     return errors;
 }
 
 /* The last rank calls what the first stage alone would be. */
 static int check_mismatch(rcm_comm *comm, void *arg) {
     struct rcm_bytes *got = NULL;
-    int64_t mine = 3, all[RANKS_MAX];
+    int64_t mine = 3, all[RANKS_MAX] = {-1};
     int errors = 0;
     (void)arg;
     rcm_status status = rcm_rank(comm) == rcm_size(comm) - 1
@@ -216,6 +258,10 @@ static int check_mismatch(rcm_comm *comm, void *arg) {
     CHECK(errors, status == RCM_ERR_MISMATCH, "rank %d: %s (%s)", rcm_rank(comm),
           rcm_status_name(status), rcm_last_error());
     CHECK(errors, got == NULL, "there is a result");
+    CHECK(errors, all[0] == -1, "lengths came as data");
+    CHECK(errors,
+          strstr(rcm_last_error(), "bytes whose lengths go by all_gather") || rcm_rank(comm), "%s",
+          rcm_last_error());
     CHECK(errors, rcm_destroy(comm) != RCM_OK, "it ends in order");
     return errors;
 }
@@ -257,6 +303,7 @@ int main(int argc, char **argv) {
     int errors = ranks_run(&ranks, check_blocking, NULL);
     errors += ranks_run(&ranks, check_together, NULL);
     errors += ranks_run(&ranks, check_refused, NULL);
+    errors += ranks_run(&ranks, check_memory, NULL);
     ranks.keep = true;
     setenv("RINGCOMM_LOG", "error", 0);
     if (ranks.n > 1)

@@ -90,7 +90,7 @@ static struct gather *gather_new(const rcm_comm *comm, enum trouble trouble, siz
     struct gather *g = calloc(1, sizeof(*g));
     if (!g)
         abort();
-    g->stages = (struct rcmi_stages){gather_next, gather_end};
+    g->stages = (struct rcmi_stages){.next = gather_next, .end = gather_end};
     g->trouble = trouble;
     g->rank = rcm_rank(comm);
     g->n = rcm_size(comm);

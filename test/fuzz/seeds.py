@@ -172,9 +172,9 @@ def failure():
                 u32(1) * 16 + body)
 
     def record(magic=0x52434d52, sequence=3, algorithm=b'ring', collective=1, ncounts=0,
-               barrier=0):
-        return struct.pack('<IIQQQiiii24sII16Q', magic, 7, sequence, 99, 1000, collective, 9, 1, 0,
-                           algorithm, barrier, ncounts, *range(16))
+               form=0):
+        return struct.pack('<IIQQQiiii24sII17Q', magic, 7, sequence, 99, 1000, collective, 9, 1, 0,
+                           algorithm, form, ncounts, *range(17))
 
     def agree(magic=0x52434d41, number=1, kind=4, status=0, origin=-1, left=1000, n=11,
               members=b'\xff\x07'):
@@ -209,7 +209,7 @@ def failure():
         'valid-record': record(), 'valid-record-unended': record(algorithm=b'y' * 24),
         'bad-record-magic': record(magic=1), 'bad-record-zero': record(sequence=0),
         'bad-record-cut': record()[:-8],
-        'valid-record-monitored': record(barrier=3), 'bad-record-barrier': record(barrier=4),
+        'valid-record-monitored': record(form=3), 'bad-record-barrier': record(form=5),
         'valid': message(),
         'valid-unended': message(text=b'x' * 512)[:56] + b'y' * 32 + b'x' * 512 + u32(0),
         'valid-missing': message(n=11, missing=b'\xfe\x07'),

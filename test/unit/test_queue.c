@@ -92,7 +92,7 @@ static void test_drains(void **state) {
 
 /* Tickets of all stages come before those of what was issued later. */
 static void test_stages(void **state) {
-    struct rcmi_stages stages = {NULL, NULL};
+    struct rcmi_stages stages = {.next = NULL};
     (void)state;
     works[3].stages = &stages;
     works[5].stages = &stages;
