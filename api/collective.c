@@ -358,11 +358,8 @@ rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call, rcm_work **r
 /* One that is not plain. */
 static rcm_status barrier_issue(rcm_comm *comm, enum rcmi_form form, const struct rcm_call *call,
                                 rcm_work **ret_work) {
-    struct rcmi_request request = {.collective = RCM_BARRIER,
-                                   .dtype = RCM_UINT8,
-                                   .op = RCM_SUM,
-                                   .call = call,
-                                   .form = form};
+    struct rcmi_request request = {
+        .collective = RCM_BARRIER, .dtype = RCM_UINT8, .op = RCM_SUM, .call = call, .form = form};
     return request_issue(comm, &request, NULL, ret_work);
 }
 

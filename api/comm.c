@@ -51,6 +51,18 @@ rcm_status rcmi_comm_failure(const rcm_comm *comm) {
     return error.status;
 }
 
+void rcmi_comm_wake_waiters(rcm_comm *comm) {
+    /* Partner: the increment of waiters in comm_wait_for. Such a thread is seen here. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&comm->waiters, memory_order_relaxed) > 0)
+        rcmi_node_ring(comm->engine->node);
+}
+
+void rcmi_comm_let_go(rcm_comm *comm) {
+    rcmi_comm_stop_driving(comm);
+    rcmi_comm_wake_waiters(comm);
+}
+
 rcm_status rcmi_comm_why_not(const rcm_comm *comm) {
     if (!comm)
         return rcmi_fail(RCM_ERR_INVALID, 0, "comm is NULL");

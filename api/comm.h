@@ -155,6 +155,12 @@ static inline void rcmi_comm_stop_driving(rcm_comm *comm) {
     atomic_flag_clear_explicit(&comm->driving, memory_order_release);
 }
 
+/* After it stopped: threads that wait and could not drive, since this one did, look themselves.
+ * What this one left to the next look (credits that a transport still owes, say) may be shown by
+ * nothing else. _let_go: stops, for a driver that does not look again. */
+void rcmi_comm_wake_waiters(rcm_comm *comm);
+void rcmi_comm_let_go(rcm_comm *comm);
+
 /* The issuing thread: becomes the driver if nothing is unfinished, so that all lists of works are
  * empty. Relaxed: only this thread makes it more. */
 static inline bool rcmi_comm_take(rcm_comm *comm) {

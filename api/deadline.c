@@ -10,7 +10,6 @@
 #include "agreement.h"
 #include "comm.h"
 #include "diagnosis.h"
-#include "drive.h"
 #include "page.h"
 #include "transfer.h"
 #include <stdio.h>

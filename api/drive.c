@@ -226,20 +226,6 @@ static bool visit_list(struct rcm_work *work, bool (*visit)(void *arg, struct rc
     return true;
 }
 
-/* Threads that wait and could not drive, since this one did, look themselves: what this one left to
- * the next look (credits that a transport still owes, say) may be shown by nothing else. */
-static void comm_wake_waiters(rcm_comm *comm) {
-    /* Partner: the increment of waiters in comm_wait_for. Such a thread is seen here. */
-    atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(&comm->waiters, memory_order_relaxed) > 0)
-        rcmi_node_ring(comm->engine->node);
-}
-
-void rcmi_comm_let_go(rcm_comm *comm) {
-    rcmi_comm_stop_driving(comm);
-    comm_wake_waiters(comm);
-}
-
 /* The lists stand still while this thread drives, and no blocking call is on its short way. */
 bool rcmi_comm_visit(rcm_comm *comm, bool (*visit)(void *arg, struct rcm_work *work), void *arg) {
     if (!rcmi_comm_try_drive(comm))
@@ -436,7 +422,7 @@ void rcmi_comm_submit(rcm_comm *comm, struct rcm_work *work) {
 
 /* The epilogue of a thread that drove: others may sleep because it did. */
 static void comm_hand_over(rcm_comm *comm) {
-    comm_wake_waiters(comm);
+    rcmi_comm_wake_waiters(comm);
     if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) > 0)
         rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
 }

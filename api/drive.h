@@ -25,9 +25,6 @@ struct rcmi_run;
 
 /* One pass over everything unfinished. The caller is the driver. True if anything moved. */
 bool rcmi_comm_drive(struct rcm_comm *comm);
-/* rcmi_comm_stop_driving for a driver that does not look again, while others may wait: wakes those.
- * What rcmi_comm_drive left to the next rcmi_node_progress is theirs. */
-void rcmi_comm_let_go(struct rcm_comm *comm);
 /* A thread that has a work enters before it touches comm; false: comm is at its end, its works are
  * complete. */
 bool rcmi_comm_enter(struct rcm_comm *comm);
