@@ -1,8 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The thread's last error: status, errno, origin rank, and a sentence. Whoever first decides that
- * something failed calls rcmi_fail on that line and returns its result; callers pass the status
- * on unchanged (or add context with rcmi_fail_context). api/ copies the record into a communicator.
+ * base/: what every other room stands on.
+ *
+ *   error.h, log.h, settings.h        what went wrong, log lines, RINGCOMM_ variables
+ *   clock.h, wait.h, yield.h, loop.h  deadlines, and how a thread waits: spin, yield, sleep
+ *   fd.h, process.h, sigpipe.h        descriptors, sockets, shared memory, processes
+ *   cpu.h, mem.h, prefetch.h          this CPU; a piece of a user's memory
+ *   auth.h, wire_version.h            proof of the secret, version of what ranks say
+ *
+ * Not for: anything that knows of ranks, transports or collectives. It includes nothing of the
+ * other rooms but the types of ringcomm.h.
+ *
+ * This header: the thread's last error: status, errno, origin rank, and a sentence. Whoever first
+ * decides that something failed calls rcmi_fail on that line and returns its result; callers pass
+ * the status on unchanged (or add context with rcmi_fail_context). api/ copies the record into a
+ * communicator.
  */
 #ifndef RCMI_ERROR_H
 #define RCMI_ERROR_H
