@@ -20,6 +20,7 @@ rcm_status rcmi_exec_create(const struct rcmi_exec_config *config, struct rcmi_e
 static void run_free(struct rcmi_run *run) {
     free(run->scratch);
     free(run->base);
+    free(run->counts);
     free(run->lanes);
     free(run->steps);
     free(run->places);
@@ -390,21 +391,36 @@ static rcm_status run_scratch(struct rcmi_run *run) {
     return RCM_OK;
 }
 
-/* Where the blocks are that have each an address of their own. */
-static rcm_status run_bases(struct rcmi_run *run) {
+/* Room for blocks that have each an address of their own, and their counts. */
+static rcm_status run_bases_grow(struct rcmi_run *run, uint32_t nblocks) {
+    const uint32_t n = RCMI_BASE_BLOCKS + nblocks;
+    if (n <= run->nbases && run->counts)
+        return RCM_OK;
+    struct rcmi_mem *base = realloc(run->base, n * sizeof(*base));
+    if (base)
+        run->base = base;
+    size_t *counts = realloc(run->counts, n * sizeof(*counts));
+    if (counts)
+        run->counts = counts;
+    if (!base || !counts)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %u blocks", nblocks);
+    run->nbases = n;
+    return RCM_OK;
+}
+
+/* Binds to blocks of these lengths. */
+static rcm_status run_bind_blocks(struct rcmi_run *run) {
     const struct rcmi_bind *bind = &run->bind;
-    const uint32_t n = RCMI_BASE_BLOCKS + bind->plan->in.n + bind->plan->out.n;
+    const uint32_t n = bind->plan->in.n + bind->plan->out.n;
+    run->ncounts = 0;
     if (!rcmi_bind_is_uneven(bind))
         return RCM_OK;
-    if (n > run->nbases) {
-        struct rcmi_mem *base = realloc(run->base, n * sizeof(*base));
-        if (!base)
-            return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %u blocks", n);
-        run->base = base;
-        run->nbases = n;
-    }
-    for (uint32_t i = RCMI_BASE_BLOCKS; i < n; i++)
-        run->base[i] = bind->blocks[i - RCMI_BASE_BLOCKS].mem;
+    const rcm_status status = run_bases_grow(run, n);
+    if (status != RCM_OK)
+        return status;
+    for (uint32_t i = 0; i < n; i++)
+        run->counts[i] = bind->blocks[i].count;
+    run->ncounts = n;
     return RCM_OK;
 }
 
@@ -495,7 +511,7 @@ static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     for (uint32_t i = 0; i < plan->nsteps; i++)
         run_bind_step(run, i, in_place);
     run_bind_lanes(run);
-    return run_bases(run);
+    return run_bind_blocks(run);
 }
 
 /* Where both are one memory, IN begins so far behind OUT. */
@@ -505,22 +521,43 @@ static intptr_t bind_distance(const struct rcmi_bind *bind) {
     return ((intptr_t)plan->in.at - (intptr_t)plan->out.at) * block;
 }
 
-static bool bind_in_place(const struct rcmi_bind *bind, intptr_t distance) {
-    const struct rcmi_plan *plan = bind->plan;
-    if (rcmi_bind_is_uneven(bind))
-        return plan->in.n > 0 && plan->out.n > 0 &&
-               bind->blocks[plan->out.at].mem.bytes ==
-                   bind->blocks[plan->in.n + plan->in.at].mem.bytes;
+/* Of equal blocks, whose buffers are one memory at that distance; of unequal ones. */
+static bool bind_at_distance(const struct rcmi_bind *bind, intptr_t distance) {
     return (intptr_t)bind->in.bytes - (intptr_t)bind->out.bytes == distance;
+}
+
+static bool bind_blocks_meet(const struct rcmi_bind *bind) {
+    const struct rcmi_plan *plan = bind->plan;
+    return plan->in.n > 0 && plan->out.n > 0 &&
+           bind->blocks[plan->out.at].mem.bytes == bind->blocks[plan->in.n + plan->in.at].mem.bytes;
+}
+
+/* Is b, but for where its buffers are, what the run was bound to last? Of unequal blocks, of which
+ * few calls are: not inlined into all of them. */
+static __attribute__((noinline)) bool run_fits_blocks(const struct rcmi_run *run,
+                                                      const struct rcmi_bind *b) {
+    const uint32_t n = b->plan->in.n + b->plan->out.n;
+    if (!rcmi_bind_is_uneven(b) || run->ncounts != n || run->in_place != bind_blocks_meet(b))
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (run->counts[i] != b->blocks[i].count)
+            return false;
+    return true;
 }
 
 static bool run_fits(const struct rcmi_run *run, const struct rcmi_bind *b) {
     const struct rcmi_bind *a = &run->bind;
-    if (rcmi_bind_is_uneven(a) || rcmi_bind_is_uneven(b))
-        return false;
-    return a->plan == b->plan && a->count == b->count && a->dtype == b->dtype && a->op == b->op &&
-           run->in_place == bind_in_place(b, run->distance) && a->in.kind == b->in.kind &&
-           a->out.kind == b->out.kind;
+    const bool same = a->plan == b->plan && a->count == b->count && a->dtype == b->dtype &&
+                      a->op == b->op && a->in.kind == b->in.kind && a->out.kind == b->out.kind;
+    if (rcmi_bind_is_uneven(b) || run->ncounts > 0)
+        return same && run_fits_blocks(run, b);
+    return same && run->in_place == bind_at_distance(b, run->distance);
+}
+
+static __attribute__((noinline)) void run_place_blocks(struct rcmi_run *run,
+                                                       const struct rcmi_bind *bind) {
+    for (uint32_t i = 0; i < run->ncounts; i++)
+        run->base[RCMI_BASE_BLOCKS + i] = bind->blocks[i].mem;
 }
 
 /* All lanes stand at their first steps, and the run has its tickets. */
@@ -558,7 +595,8 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
     if (!run_fits(run, bind)) {
         run->bind = *bind;
         run->distance = bind_distance(bind);
-        run->in_place = bind_in_place(bind, run->distance);
+        run->in_place = rcmi_bind_is_uneven(bind) ? bind_blocks_meet(bind)
+                                                  : bind_at_distance(bind, run->distance);
         rcm_status status = run_bind(run, run->in_place);
         if (status != RCM_OK) {
             run_free(run);
@@ -568,6 +606,8 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
     run->bind.meta = bind->meta;   /* and base is what is used of where the buffers are */
     run->base[RCMI_IN] = bind->in; /* only read: no step writes to IN */
     run->base[RCMI_OUT] = bind->out;
+    if (run->ncounts > 0)
+        run_place_blocks(run, bind);
     run->zero_copy = run->no_zero_copy = run->no_posts = run->counts_differ = false;
     run_set_out(run);
     *ret_run = run;
@@ -579,7 +619,8 @@ size_t rcmi_run_bytes(const struct rcmi_run *run) {
     const size_t of_stripe =
         plan->nlanes * sizeof(*run->lanes) + plan->nchannels * sizeof(*run->ports);
     return sizeof(*run) + plan->nsteps * sizeof(*run->steps) +
-           plan->noperands * sizeof(*run->places) + plan->stripes * of_stripe + run->scratch_bytes;
+           plan->noperands * sizeof(*run->places) + plan->stripes * of_stripe + run->scratch_bytes +
+           run->ncounts * (sizeof(*run->base) + sizeof(*run->counts));
 }
 
 bool rcmi_run_yields(const struct rcmi_run *run) {

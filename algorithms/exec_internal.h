@@ -124,6 +124,8 @@ struct rcmi_run {
     uint32_t stripes; /* in use: min(nslices, plan->stripes) */
     uint32_t nbases;
     struct rcmi_mem *base;
+    uint32_t ncounts;            /* the blocks that it is bound to, if they are unequal; else 0 */
+    size_t *counts;              /* of each; as many as there are bases */
     struct rcmi_kernels kernels; /* the only code that touches them */
     enum rcmi_stores results;    /* how results are written that are not sent */
     bool in_place;
