@@ -147,6 +147,7 @@ static bool runs_start(struct step_setup *setup) {
         struct step_rank *rank = &setup->ranks[i];
         const struct rcmi_bind bind = {
             .plan = rank->plan,
+            .collective = rank->plan->collective,
             .in = rcmi_mem_host(rank->in, 2 * sizeof(float)),
             .out = rcmi_mem_host(rank->out, 2 * sizeof(float)),
             .count = 2,
