@@ -13,7 +13,7 @@
 
 static const int rank_counts[] = {1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 21, 32, 33};
 static const size_t counts[] = {0, 1, 2, 3, 17, 64, 101, 257};
-#define PLAYS (TEST_SANITIZED ? 2 : 10)
+#define PLAYS (TEST_SANITIZED ? 2 : 6)
 
 static long played;
 
