@@ -145,8 +145,8 @@ struct rcmi_plan {
     uint32_t parts;   /* chunks of a block */
     struct rcmi_blocks in, out;
     uint32_t larger;      /* rcmi_collective_larger */
-    uint32_t nscratch;    /* scratch chunks, each as long as the longest chunk; each is used by one
-                           * lane only, and the next slice may reuse its memory */
+    uint32_t nscratch;    /* scratch chunks, each as long as a slice; each is used by one lane
+                           * only, and the next slice uses its memory again */
     uint32_t longest_run; /* chunks; the same on all ranks */
     uint32_t min_slots;   /* it does not deadlock if every channel has at least so many slots */
     /* So many slices may be under way at once, each stripe of them on channels of its own; the

@@ -56,7 +56,6 @@ rcm_status rcmi_request_submit(rcm_comm *comm, struct rcmi_request *request,
                                struct rcm_work *whole);
 /* Binds a further stage: a request, checked, with call NULL, whose algorithm is chosen as for a
  * call. Any thread. */
-
 rcm_status rcmi_request_stage(rcm_comm *comm, const struct rcmi_request *request,
                               struct rcmi_bind *ret_bind);
 

@@ -3,12 +3,11 @@
  * ringcomm.h: the one public header of libringcomm, a collective communication library.
  *
  * WHAT IT DOES
- *   N processes, called ranks 0..N-1, each hold an array in memory. One call on every rank sums
- *   the arrays (rcm_all_reduce), copies one rank's array to all (rcm_broadcast), gathers, scatters
- *   or exchanges blocks of them, waits for all (rcm_barrier), or moves an array from one rank to
- *   another (rcm_send, rcm_recv). Ranks are
- *   processes on one machine or many; threads of one process may be ranks as well, each with a
- *   communicator of its own.
+ *   N processes, called ranks 0..N-1, each hold an array in memory. One call on every rank sums the
+ *   arrays (rcm_all_reduce), copies one rank's array to all (rcm_broadcast), gathers, scatters or
+ *   exchanges blocks of them, waits for all (rcm_barrier), or moves an array from one rank to
+ *   another (rcm_send, rcm_recv). Ranks are processes on one machine or many; threads of one
+ *   process may be ranks as well, each with a communicator of its own.
  *
  * THE SHORTEST PROGRAM (examples/hello_all_reduce.c is this, complete)
  *      rcm_comm *comm;
