@@ -41,6 +41,8 @@ FAILURE_COLUMNS = ['round', 'library', 'mode', 'ranks', 'transport', 'collective
 # How the text of a peer begins that is too slow to be measured: a finding, nobody's failure.
 SLOW = 'too slow: '
 
+BLOCKED = {'scatter', 'gather', 'all_gather', 'reduce_scatter', 'all_to_all'}
+
 Load = collections.namedtuple('Load', 'mode ranks transport collective sizes')
 
 
@@ -55,6 +57,15 @@ def parse_size(text):
     except ValueError:
         number = 0
     return max(0, (number + 3) // 4 * 4)
+
+
+def whole_blocks(sizes, collective, ranks):
+    """Of a collective with a block for each rank, rounded up to whole floats in each: as
+    ringcomm-bench does."""
+    if collective.removesuffix('_v') not in BLOCKED:
+        return sizes
+    block = 4 * ranks
+    return sorted({(size + block - 1) // block * block for size in sizes})
 
 
 def sizes_of(mode, options):
@@ -81,7 +92,8 @@ def points_of(options):
                         sizes = []
                     if mode == 'fresh' and collective == 'barrier':
                         sizes = []  # has no input
-                    points += [figures.Point(mode, ranks, transport, collective, s) for s in sizes]
+                    points += [figures.Point(mode, ranks, transport, collective, size)
+                               for size in whole_blocks(sizes, collective, ranks)]
     return points
 
 
