@@ -119,8 +119,10 @@ static struct rcmi_end *end_new(struct rcmi_node *node, uint32_t epoch, uint32_t
     }
     end->channel = channel;
     end->nreaders = nranks;
-    for (int i = 0; i < nranks; i++)
+    for (int i = 0; i < nranks; i++) {
         end->readers[i].rank = ranks[i];
+        end->readers[i].end = end;
+    }
     channel->transport = &no_transport;
     channel->node = node;
     channel->protocol = &node->protocol;
@@ -142,8 +144,27 @@ static void end_list(struct rcmi_end *end) {
     node->ends = end;
 }
 
+static void reader_list(struct rcmi_reader *reader, struct rcmi_link *link) {
+    reader->next = link->readers;
+    if (reader->next)
+        reader->next->at = &reader->next;
+    reader->at = &link->readers;
+    link->readers = reader;
+}
+
+static void reader_unlist(struct rcmi_reader *reader) {
+    if (!reader->at)
+        return;
+    *reader->at = reader->next;
+    if (reader->next)
+        reader->next->at = reader->at;
+    reader->at = NULL;
+}
+
 void rcmi_end_free(struct rcmi_end *end) {
     struct rcmi_node *node = end->channel->node;
+    for (int i = 0; i < end->nreaders; i++)
+        reader_unlist(&end->readers[i]);
     if (end->prev)
         end->prev->next = end->next;
     else
@@ -164,6 +185,28 @@ void rcmi_channels_free(struct rcmi_node *node) {
         rcmi_end_free(node->ends);
 }
 
+/* ---- Finding --------------------------------------------------------------------------------- */
+
+/* What a pair of ranks shares does not grow with their number: their link has a list. */
+struct rcmi_end *rcmi_end_named(const struct rcmi_link *link, uint32_t epoch, uint32_t id,
+                                bool is_writer) {
+    for (const struct rcmi_reader *reader = link->readers; reader; reader = reader->next) {
+        const struct rcmi_channel *c = reader->end->channel;
+        if (c->epoch == epoch && c->id == id && c->is_writer == is_writer && !reader->end->closing)
+            return reader->end;
+    }
+    return NULL;
+}
+
+struct rcmi_reader *rcmi_reader_of(const struct rcmi_link *link, uint32_t serial) {
+    for (struct rcmi_reader *reader = link->readers; reader; reader = reader->next) {
+        const struct rcmi_end *end = reader->end;
+        if (end->serial == serial && end->offered && end->channel->is_writer)
+            return reader;
+    }
+    return NULL;
+}
+
 /* ---- Opening --------------------------------------------------------------------------------- */
 
 struct opening {
@@ -177,32 +220,31 @@ struct opening {
     struct rcmi_error error; /* the thread's error, which would stay on the loop thread */
 };
 
-static bool end_shares_rank(const struct rcmi_end *end, const struct opening *open) {
-    for (int i = 0; i < end->nreaders; i++)
-        for (int k = 0; k < open->nranks; k++)
-            if (end->readers[i].rank == open->ranks[k])
-                return true;
-    return false;
-}
-
 /* A channel is known by (epoch, id, writer) at each of its readers: two writing ends of the same
  * name must not meet at one reader. */
-static bool end_is_open(const struct opening *open) {
-    for (const struct rcmi_end *end = open->node->ends; end; end = end->next) {
-        const struct rcmi_channel *c = end->channel;
-        if (c->epoch == open->epoch && c->id == open->id && c->is_writer == open->is_writer &&
-            !end->closing && end_shares_rank(end, open))
-            return true;
-    }
-    return false;
+static rcm_status end_check_name(const struct rcmi_end *end, const struct rcmi_link *link) {
+    const struct rcmi_channel *c = end->channel;
+    const struct rcmi_end *other = rcmi_end_named(link, c->epoch, c->id, c->is_writer);
+    if (!other)
+        return RCM_OK;
+    if (other == end)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "channel %u:%u with rank %d as reader twice", c->epoch,
+                         c->id, link->peer);
+    return rcmi_fail(RCM_ERR_INVALID, 0, "the %s end of channel %u:%u of rank %d is open already",
+                     c->is_writer ? "writing" : "reading", c->epoch, c->id, c->writer);
 }
 
-static rcm_status open_links(struct rcmi_end *end) {
+/* Takes its place at the link to each reader, which is made. */
+static rcm_status end_enter(struct rcmi_end *end) {
     for (int i = 0; i < end->nreaders; i++) {
-        const struct rcmi_link *link = rcmi_link_need(end->channel->node, end->readers[i].rank);
+        struct rcmi_link *link = rcmi_link_need(end->channel->node, end->readers[i].rank);
         if (!link)
             return RCM_ERR_NOMEM;
-        enum rcmi_link_state state = rcmi_link_state(link);
+        const rcm_status status = end_check_name(end, link);
+        if (status != RCM_OK)
+            return status;
+        reader_list(&end->readers[i], link);
+        const enum rcmi_link_state state = rcmi_link_state(link);
         if (state == RCMI_LINK_LOST || state == RCMI_LINK_ENDED)
             rcmi_end_fail(end, &link->why);
     }
@@ -210,11 +252,6 @@ static rcm_status open_links(struct rcmi_end *end) {
 }
 
 static rcm_status open_end(struct opening *open) {
-    if (end_is_open(open))
-        return rcmi_fail(RCM_ERR_INVALID, 0,
-                         "the %s end of channel %u:%u of rank %d is open already",
-                         open->is_writer ? "writing" : "reading", open->epoch, open->id,
-                         open->is_writer ? open->node->config.rank : open->ranks[0]);
     struct rcmi_end *end = end_new(open->node, open->epoch, open->id, open->ranks, open->nranks);
     if (!end)
         return RCM_ERR_NOMEM;
@@ -222,7 +259,7 @@ static rcm_status open_end(struct opening *open) {
     end->channel->nreaders = open->nranks;
     end->channel->writer = open->is_writer ? open->node->config.rank : open->ranks[0];
     end_list(end);
-    rcm_status status = open_links(end);
+    rcm_status status = end_enter(end);
     if (status != RCM_OK) {
         rcmi_end_free(end);
         return status;
@@ -276,10 +313,6 @@ rcm_status rcmi_channel_open_writer(struct rcmi_node *node, uint32_t epoch, uint
         rcm_status status = check_rank(node, readers[i]);
         if (status != RCM_OK)
             return status;
-        for (int j = 0; j < i; j++)
-            if (readers[i] == readers[j])
-                return rcmi_fail(RCM_ERR_INVALID, 0, "channel %u:%u with rank %d as reader twice",
-                                 epoch, id, readers[i]);
     }
     return channel_open(&open, ret_channel);
 }
@@ -306,18 +339,11 @@ static void send_close(struct rcmi_link *link, uint32_t serial, bool by_writer) 
     rcmi_control_send(link, frame);
 }
 
-static bool end_all_closed(const struct rcmi_end *end) {
-    for (int i = 0; i < end->nreaders; i++)
-        if (!end->readers[i].closed)
-            return false;
-    return true;
-}
-
 static void close_writer(struct rcmi_end *end) {
     struct rcmi_node *node = end->channel->node;
     if (end->inited)
         end->channel->transport->writer_close(end->channel);
-    if (!end->offered || end_all_closed(end)) {
+    if (!end->offered || end->nclosed == end->nreaders) {
         rcmi_end_free(end);
         return;
     }
@@ -356,24 +382,13 @@ void rcmi_channel_close(struct rcmi_channel *channel) {
         rcmi_loop_call(channel->node->loop, close_on_loop, channel);
 }
 
-/* The reader of this rank is done with it. */
-static void reader_closed(struct rcmi_end *end, int rank) {
-    for (int i = 0; i < end->nreaders; i++)
-        if (end->readers[i].rank == rank)
-            end->readers[i].closed = true;
-    if (end->closing && end_all_closed(end))
+/* It is done with the channel. */
+static void reader_closed(struct rcmi_reader *reader) {
+    struct rcmi_end *end = reader->end;
+    end->nclosed += !reader->closed;
+    reader->closed = true;
+    if (end->closing && end->nclosed == end->nreaders)
         rcmi_end_free(end);
-}
-
-static struct rcmi_end *find_serial(const struct rcmi_link *link, uint32_t serial, bool is_writer) {
-    for (struct rcmi_end *end = link->node->ends; end; end = end->next) {
-        if (end->serial != serial || end->channel->is_writer != is_writer)
-            continue;
-        for (int i = 0; i < end->nreaders; i++)
-            if (end->readers[i].rank == link->peer)
-                return end;
-    }
-    return NULL;
 }
 
 rcm_status rcmi_channel_on_close(struct rcmi_link *link, const uint8_t *body, size_t len) {
@@ -387,28 +402,23 @@ rcm_status rcmi_channel_on_close(struct rcmi_link *link, const uint8_t *body, si
             send_close(link, frame.serial, false);
         return RCM_OK;
     }
-    struct rcmi_end *end = frame.serial ? find_serial(link, frame.serial, true) : NULL;
-    if (!end)
+    struct rcmi_reader *reader = rcmi_reader_of(link, frame.serial);
+    if (!reader)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it closed channel %u, which there is not",
                          frame.serial);
-    reader_closed(end, link->peer);
+    reader_closed(reader);
     return RCM_OK;
 }
 
 /* ---- Links that end -------------------------------------------------------------------------- */
 
 void rcmi_channels_link_down(struct rcmi_link *link) {
-    struct rcmi_end *end = link->node->ends;
-    while (end) {
-        struct rcmi_end *next = end->next;
-        bool concerned = false;
-        for (int i = 0; i < end->nreaders; i++)
-            concerned = concerned || end->readers[i].rank == link->peer;
-        if (concerned)
-            rcmi_end_fail(end, &link->why);
-        if (concerned && end->channel->is_writer)
-            reader_closed(end, link->peer);
-        end = next;
+    struct rcmi_reader *reader = link->readers, *next;
+    for (; reader; reader = next) {
+        next = reader->next;
+        rcmi_end_fail(reader->end, &link->why);
+        if (reader->end->channel->is_writer)
+            reader_closed(reader);
     }
     rcmi_opening_forget(link);
 }

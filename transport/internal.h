@@ -257,6 +257,7 @@ struct rcmi_link {
     int in_fds[2 * RCMI_FDS_MAX];
     int in_nfds;
 
+    struct rcmi_reader *readers; /* of all channel ends with the peer */
     struct rcmi_pending *pending;
     int npending;
     char unix_name[RCMI_UNIX_NAME_MAX + 1];
@@ -270,7 +271,11 @@ struct rcmi_link {
     _Atomic(const void *) status_page;
 };
 
+/* One reader of a channel; in a list of all at the link to that rank (of a reader end: the writer's
+ * rank), for a node may have as many channels as there are ranks. */
 struct rcmi_reader {
+    struct rcmi_end *end;
+    struct rcmi_reader *next, **at; /* at: what points to it; NULL: not in the list */
     int rank;
     bool acked, closed;
 };
@@ -286,6 +291,8 @@ struct rcmi_end {
     size_t slot_memory; /* counted at the node */
     struct rcmi_error why;
     int nreaders;
+    int nup; /* writer: the links to so many, from the first on, have come up */
+    int nacked, nclosed;
     struct rcmi_reader readers[]; /* of a reader end: one, the writer */
 };
 
@@ -547,6 +554,11 @@ bool rcmi_opening_withdraw(struct rcmi_link *link, uint32_t serial);
 void rcmi_opening_forget(struct rcmi_link *link);
 
 struct rcmi_end *rcmi_end_of(const struct rcmi_channel *channel);
+/* The open end of that name that is shared with the link's peer; NULL. */
+struct rcmi_end *rcmi_end_named(const struct rcmi_link *link, uint32_t epoch, uint32_t id,
+                                bool is_writer);
+/* The link's peer as a reader of the offered writer end with that serial number; NULL. */
+struct rcmi_reader *rcmi_reader_of(const struct rcmi_link *link, uint32_t serial);
 /* The channel fails for the reason in why. */
 void rcmi_end_fail(struct rcmi_end *end, const struct rcmi_error *why);
 void rcmi_end_ready(struct rcmi_end *end);

@@ -46,28 +46,37 @@ static void explain_detour(const struct rcmi_link *link, char *text, size_t cap)
                  rcmi_node_rank(link->node));
 }
 
-/* Are all links up? Fails the end if they cannot carry it. */
+/* Why a link that is up cannot carry the end, as words that follow "rank 3"; NULL. */
+static const char *reader_fault(const struct rcmi_end *end, const struct rcmi_link *link) {
+    const struct rcmi_link *first = rcmi_node_link(link->node, end->readers[0].rank);
+    if (link->domain != first->domain)
+        return "is reached by another transport than the first reader";
+    if (end->nreaders > 1 && !link->domain->transport->multicast)
+        return "is reached by a transport without multicast";
+    return NULL;
+}
+
+static void end_fail_by(struct rcmi_end *end, const struct rcmi_link *link, const char *fault) {
+    char detour[200];
+    explain_detour(link, detour, sizeof detour);
+    (void)rcmi_fail_peer(RCM_ERR_SYSTEM, link->peer,
+                         "channel %u:%u has %d readers, and rank %d %s (%s%s)", end->channel->epoch,
+                         end->channel->id, end->nreaders, link->peer, fault,
+                         link->domain->transport->name, detour);
+    rcmi_end_fail(end, rcmi_last_error());
+}
+
+/* Are all links up? Fails the end if they cannot carry it. What was up once is not looked at again:
+ * a link that goes down fails its ends. */
 static bool links_are_up(struct rcmi_end *end) {
-    struct rcmi_node *node = end->channel->node;
-    const struct rcmi_domain *domain = NULL;
-    for (int i = 0; i < end->nreaders; i++) {
-        const struct rcmi_link *link = rcmi_node_link(node, end->readers[i].rank);
+    for (; end->nup < end->nreaders; end->nup++) {
+        const struct rcmi_link *link =
+            rcmi_node_link(end->channel->node, end->readers[end->nup].rank);
         if (!link || rcmi_link_state(link) != RCMI_LINK_UP)
             return false;
-        const char *fault = NULL;
-        if (domain && domain != link->domain)
-            fault = "is reached by another transport than the first reader";
-        else if (end->nreaders > 1 && !link->domain->transport->multicast)
-            fault = "is reached by a transport without multicast";
-        domain = link->domain;
+        const char *fault = reader_fault(end, link);
         if (fault) {
-            char detour[200];
-            explain_detour(link, detour, sizeof detour);
-            (void)rcmi_fail_peer(RCM_ERR_SYSTEM, link->peer,
-                                 "channel %u:%u has %d readers, and rank %d %s (%s%s)",
-                                 end->channel->epoch, end->channel->id, end->nreaders, link->peer,
-                                 fault, domain->transport->name, detour);
-            rcmi_end_fail(end, rcmi_last_error());
+            end_fail_by(end, link, fault);
             return false;
         }
     }
@@ -170,24 +179,9 @@ void rcmi_opening_offer(struct rcmi_end *end) {
 }
 
 void rcmi_channels_link_up(struct rcmi_link *link) {
-    for (struct rcmi_end *end = link->node->ends; end; end = end->next)
-        if (end->channel->is_writer)
-            rcmi_opening_offer(end);
-}
-
-static struct rcmi_reader *find_reader(const struct rcmi_link *link, uint32_t serial,
-                                       struct rcmi_end **ret_end, int *ret_r) {
-    for (struct rcmi_end *end = link->node->ends; end; end = end->next) {
-        if (end->serial != serial || !end->channel->is_writer || !end->offered)
-            continue;
-        for (int r = 0; r < end->nreaders; r++)
-            if (end->readers[r].rank == link->peer) {
-                *ret_end = end;
-                *ret_r = r;
-                return &end->readers[r];
-            }
-    }
-    return NULL;
+    for (struct rcmi_reader *reader = link->readers; reader; reader = reader->next)
+        if (reader->end->channel->is_writer)
+            rcmi_opening_offer(reader->end);
 }
 
 /* The reader says why it cannot. */
@@ -203,34 +197,28 @@ static void writer_refused(struct rcmi_end *end, const struct rcmi_link *link, i
     rcmi_end_fail(end, rcmi_last_error());
 }
 
-static bool all_acked(const struct rcmi_end *end) {
-    for (int i = 0; i < end->nreaders; i++)
-        if (!end->readers[i].acked)
-            return false;
-    return true;
-}
-
 rcm_status rcmi_channel_on_ack(struct rcmi_link *link, const uint8_t *body, size_t len,
                                struct rcmi_blob *blob) {
     struct ack_frame ack = {.serial = 0};
-    struct rcmi_end *end = NULL;
-    int r = 0;
     if (len >= sizeof ack && len <= sizeof ack + sizeof blob->bytes)
         memcpy(&ack, body, sizeof ack);
-    struct rcmi_reader *reader = ack.serial ? find_reader(link, ack.serial, &end, &r) : NULL;
+    struct rcmi_reader *reader = rcmi_reader_of(link, ack.serial);
     if (!reader || reader->acked || reader->closed)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it answered channel %u, which it was not asked",
                          ack.serial);
+    struct rcmi_end *end = reader->end;
     reader->acked = true;
+    end->nacked++;
     if (ack.status != RCM_OK) {
         writer_refused(end, link, ack.status, body + sizeof ack, len - sizeof ack);
         return RCM_OK;
     }
     blob->len = len - sizeof ack;
     memcpy(blob->bytes, body + sizeof ack, blob->len);
-    if (end->channel->transport->writer_attach(end->channel, r, blob) != RCM_OK)
+    if (end->channel->transport->writer_attach(end->channel, (int)(reader - end->readers), blob) !=
+        RCM_OK)
         rcmi_end_fail(end, rcmi_last_error());
-    else if (all_acked(end))
+    else if (end->nacked == end->nreaders)
         rcmi_end_ready(end);
     return RCM_OK;
 }
@@ -299,15 +287,6 @@ static void reader_accept(struct rcmi_end *end, struct rcmi_link *link,
         rcmi_end_fail(end, rcmi_last_error());
     }
     rcmi_control_send(link, frame);
-}
-
-static struct rcmi_end *find_waiting(const struct rcmi_link *link, uint32_t epoch, uint32_t id) {
-    for (struct rcmi_end *end = link->node->ends; end; end = end->next) {
-        const struct rcmi_channel *c = end->channel;
-        if (!c->is_writer && c->writer == link->peer && c->epoch == epoch && c->id == id)
-            return end;
-    }
-    return NULL;
 }
 
 /* ---- Pending --------------------------------------------------------------------------------- */
@@ -409,7 +388,7 @@ rcm_status rcmi_channel_on_open(struct rcmi_link *link, const uint8_t *body, siz
         at = &(*at)->next;
     *at = pending;
     link->npending++;
-    struct rcmi_end *end = find_waiting(link, epoch, id);
+    struct rcmi_end *end = rcmi_end_named(link, epoch, id, false);
     if (end && !end->offered)
         rcmi_opening_match(end);
     else if (!end && config->wanted)

@@ -58,6 +58,9 @@ void case_other_user(void **state);
 void case_status_page(void **state);
 void case_chaos_refused(void **state);
 
+/* cases_many.c: very many peers. */
+void case_many_peers(void **state);
+
 /* cases_version.c: peers of another version. */
 void case_greeted_by_version(void **state);
 void case_answered_by_version(void **state);

@@ -89,6 +89,7 @@ static const struct CMUnitTest for_two_nodes[] = {
     CASE(case_detour_named),
     CASE(case_greeted_by_version),
     CASE(case_answered_by_version),
+    CASE(case_many_peers),
 };
 
 static const struct CMUnitTest for_multicast[] = {CASE(case_multicast)};
