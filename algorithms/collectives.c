@@ -116,6 +116,10 @@ static const struct rcmi_collective table[] = {
 };
 #define ROWS (sizeof(table) / sizeof(table[0]))
 
+const struct rcmi_collective *rcmi_collective_row(size_t i) {
+    return i < ROWS ? &table[i] : NULL;
+}
+
 const struct rcmi_collective *rcmi_collective_at(int id) {
     for (size_t i = 0; i < ROWS; i++)
         if ((int)table[i].id == id)
@@ -220,32 +224,4 @@ uint32_t rcmi_blocks_find(const struct rcmi_blocks *blocks, uint32_t block) {
     return behind % blocks->stride == 0 && behind / blocks->stride < blocks->n
                ? behind / blocks->stride
                : blocks->n;
-}
-
-static int info_blocks(enum rcmi_blocks_kind kind, enum rcmi_blocks_total total) {
-    if (kind == RCMI_BLOCKS_NONE)
-        return 0;
-    return kind == RCMI_BLOCKS_OWN || total == RCMI_TOTAL_ONE ? 1 : RCM_BLOCK_PER_RANK;
-}
-
-rcm_status rcm_collective_at(size_t i, struct rcm_collective_info *ret_info) {
-    if (!ret_info)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "ret_info is NULL");
-    if (i >= ROWS)
-        return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "there are %zu collectives", ROWS);
-    const struct rcmi_collective *c = &table[i];
-    *ret_info = (struct rcm_collective_info){.collective = c->id,
-                                             .name = c->name,
-                                             .send_blocks = info_blocks(c->in, c->total),
-                                             .recv_blocks = info_blocks(c->out, c->total),
-                                             .send_at_root = c->in_at_root,
-                                             .recv_at_root = c->out_at_root,
-                                             .rooted = rcmi_collective_is_rooted(c),
-                                             .reduces = c->reduces,
-                                             .uneven = c->counts != RCMI_COUNTS_SAME,
-                                             .apart = c->apart,
-                                             .busbw_one = c->bus_one,
-                                             .busbw_per_rank = c->bus_per_rank,
-                                             .contributors = c->contributors};
-    return RCM_OK;
 }

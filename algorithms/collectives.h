@@ -75,6 +75,8 @@ struct rcmi_collective {
 
 /* NULL for a number that is none. Static memory. */
 const struct rcmi_collective *rcmi_collective_at(int id);
+/* The i-th row; NULL past the last. */
+const struct rcmi_collective *rcmi_collective_row(size_t i);
 /* NULL if there is none of that name. */
 const struct rcmi_collective *rcmi_collective_by_name(const char *name);
 /* "?" for a number that is none. */

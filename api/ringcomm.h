@@ -118,8 +118,8 @@
  *   fields at their end, so program and library may be of different versions:
  *   - A program built with an older header gives a smaller struct. Fields that it does not have
  *     count as 0, which means what was before them; of a struct that the library fills (rcm_error,
- *     rcm_message, rcm_protocol_info) only the bytes that the program has are written. Every size
- *     from that of the first version on is accepted.
+ *     rcm_message, rcm_protocol_info, rcm_collective_info) only the bytes that the program has are
+ *     written. Every size from that of the first version on is accepted.
  *   - A program built with a newer header gives a larger struct. It is accepted if what the library
  *     does not know is 0, as the _INIT macros leave it, else RCM_ERR_INVALID says that the library
  *     is older than the program. In a struct that the library fills those bytes become 0.
@@ -881,6 +881,7 @@ enum rcm_contributors {
 
 /* The i-th collective: which buffers it has, in blocks of count elements. */
 struct rcm_collective_info {
+    uint32_t size;
     enum rcm_collective collective;
     const char *name;
     int send_blocks, recv_blocks;   /* 0: no such buffer, 1, or RCM_BLOCK_PER_RANK */
@@ -893,6 +894,8 @@ struct rcm_collective_info {
     double busbw_one, busbw_per_rank;
     enum rcm_contributors contributors; /* where it reduces */
 };
+#define RCM_COLLECTIVE_INFO_INIT                                                                   \
+    { .size = sizeof(struct rcm_collective_info) }
 #define RCM_BLOCK_PER_RANK (-1)
 /* RCM_ERR_NOT_FOUND past the last. Strings are static. */
 RCM_CHECKED rcm_status rcm_collective_at(size_t i, struct rcm_collective_info *ret_info);

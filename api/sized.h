@@ -24,6 +24,7 @@
 #define RCMI_CALL_SIZE_0         RCMI_SIZE_TO(struct rcm_call, algorithm)
 #define RCMI_MESSAGE_SIZE_0      RCMI_SIZE_TO(struct rcm_message, bytes)
 #define RCMI_PROTOCOL_SIZE_0     RCMI_SIZE_TO(struct rcm_protocol_info, help)
+#define RCMI_COLLECTIVE_SIZE_0   RCMI_SIZE_TO(struct rcm_collective_info, contributors)
 
 /* One such struct. */
 struct rcmi_sized {

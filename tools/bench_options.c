@@ -120,7 +120,7 @@ static const char options_doc[] =
     "Exit status: 0 all well, 1 failure or wrong results, 2 a command line that is not valid.";
 
 struct rcm_collective_info bench_what_info(enum bench_what what) {
-    struct rcm_collective_info info;
+    struct rcm_collective_info info = RCM_COLLECTIVE_INFO_INIT;
     if (what < BENCH_SENDRECV && rcm_collective_at((size_t)what, &info) == RCM_OK)
         return info;
     return (struct rcm_collective_info){

@@ -95,7 +95,7 @@ static void info_protocols(struct report *report) {
 }
 
 static void info_algorithms(struct report *report) {
-    struct rcm_collective_info collective;
+    struct rcm_collective_info collective = RCM_COLLECTIVE_INFO_INIT;
     struct rcm_algorithm_info info;
     for (size_t c = 0; rcm_collective_at(c, &collective) == RCM_OK; c++) {
         for (size_t i = 0; rcm_algorithm_at(collective.collective, i, &info) == RCM_OK; i++) {

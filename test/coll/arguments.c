@@ -32,6 +32,21 @@ static void check_names(void) {
     check("setting without a place", rcm_setting_at(0, NULL), RCM_ERR_INVALID, "ret_setting");
 }
 
+/* Of a collective's row: every size from the first version's on, and what lies beyond becomes 0. */
+static void check_collective(void) {
+    struct {
+        struct rcm_collective_info info;
+        uint64_t unknown;
+    } newer = {.info = {.size = sizeof newer}, .unknown = 7};
+    check("no place", rcm_collective_at(0, NULL), RCM_ERR_INVALID, "ret_info is NULL");
+    check("newer", rcm_collective_at(0, &newer.info), RCM_OK, "");
+    check("its rest", newer.unknown == 0 && newer.info.name ? RCM_OK : RCM_ERR_INTERNAL, RCM_OK,
+          "");
+    check("past the last", rcm_collective_at(99, &newer.info), RCM_ERR_NOT_FOUND, "collective 99");
+    newer.info.size = 8;
+    check("size 8", rcm_collective_at(0, &newer.info), RCM_ERR_INVALID, "RCM_COLLECTIVE_INFO_INIT");
+}
+
 static rcm_status init(struct rcm_init_options options) {
     rcm_comm *comm = NULL;
     options.url = "hash:";
@@ -268,6 +283,7 @@ static void check_comm(void) {
 
 int main(void) {
     check_names();
+    check_collective();
     check_options();
     check_options_size();
     check_spawn();

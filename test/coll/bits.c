@@ -220,7 +220,7 @@ static bool algorithm_fits(rcm_comm *comm, const struct problem *t) {
 }
 
 static const char *collective_name(enum rcm_collective collective) {
-    static struct rcm_collective_info info;
+    static struct rcm_collective_info info = RCM_COLLECTIVE_INFO_INIT;
     for (size_t i = 0; rcm_collective_at(i, &info) == RCM_OK; i++)
         if (info.collective == collective)
             return info.name;

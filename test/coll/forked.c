@@ -35,7 +35,7 @@ static struct rcm_setting setting;
 static struct rcm_launch_item launch;
 static struct rcm_transport_info transport;
 static struct rcm_algorithm_info algorithm;
-static struct rcm_collective_info collective;
+static struct rcm_collective_info collective = RCM_COLLECTIVE_INFO_INIT;
 static float in[SMALL], out[SMALL];
 static const size_t counts[] = {1, 1, 1, 1};
 static struct rcm_bytes *bytes;
