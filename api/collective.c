@@ -231,11 +231,21 @@ static void request_describe(const rcm_comm *comm, const struct rcmi_request *r,
 /* The long way, by a work: all of it, or what the short way has left. */
 static rcm_status request_work(rcm_comm *comm, const struct rcmi_request *r, struct rcm_work *work,
                                struct rcmi_run *run, rcm_work **ret_work) {
+    const int64_t wait_ms = rcmi_call_waits(r->call, ret_work);
     request_describe(comm, r, work);
     if (!run)
-        return rcmi_work_issue(comm, work, ret_work);
-    rcmi_comm_go_on(comm, work, run);
-    return rcmi_work_end(comm, work);
+        return rcmi_work_issue(comm, work, wait_ms, ret_work);
+    rcmi_comm_go_on(comm, work, run, rcmi_deadline_in(wait_ms));
+    return rcmi_work_end(comm, work, ret_work);
+}
+
+/* It was done at once. */
+static inline rcm_status request_done(const struct rcmi_request *r, rcm_work **ret_work) {
+    if (r->blocks)
+        free(r->blocks);
+    if (ret_work)
+        *ret_work = NULL;
+    return RCM_OK;
 }
 
 /* It could not be issued. */
@@ -249,7 +259,6 @@ static rcm_status request_decline(rcm_comm *comm, const struct rcmi_request *r, 
 /* called: from request_again. */
 static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
                                 const struct rcmi_called *called, rcm_work **ret_work) {
-    const bool blocking = ret_work == NULL;
     struct rcmi_called now;
     struct rcmi_run *run = NULL;
     struct rcm_call room; /* of r->call */
@@ -267,13 +276,11 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
     request_bind(comm, r, called, comm_record_call(comm, called->hash), &bind);
     const struct rcmi_call_entry entry = {comm->sequence, r->form, &bind};
     rcmi_call_log_add(comm->call_log, &entry);
-    if (blocking && !r->stages && collective_now(comm, comm->sequence, &bind, &run) == RCM_OK) {
-        if (r->blocks)
-            free(r->blocks);
-        return RCM_OK;
-    }
+    if (rcmi_call_waits(r->call, ret_work) != 0 && !r->stages &&
+        collective_now(comm, comm->sequence, &bind, &run) == RCM_OK)
+        return request_done(r, ret_work);
     struct rcm_work *work = rcmi_work_take(&comm->spare);
-    rcmi_work_begin(comm, RCMI_WORK_COLLECTIVE, blocking, r->call, work);
+    rcmi_work_begin(comm, RCMI_WORK_COLLECTIVE, !ret_work, r->call, work);
     work->bind = bind;
     return request_work(comm, r, work, run, ret_work);
 }

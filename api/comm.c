@@ -25,6 +25,8 @@ rcm_comm *rcmi_comm_new(void) {
     atomic_flag_clear(&comm->driving);
     pthread_mutex_init(&comm->submit_lock, NULL);
     pthread_mutex_init(&comm->error_lock, NULL);
+    pthread_mutex_init(&comm->completions.lock, NULL);
+    comm->completions.fd = -1;
     comm->error.origin = -1;
     rcmi_fork_watch();
     comm->fork_generation = rcmi_fork_generation();
@@ -38,6 +40,7 @@ void rcmi_comm_unref(rcm_comm *comm) {
         return;
     pthread_mutex_destroy(&comm->submit_lock);
     pthread_mutex_destroy(&comm->error_lock);
+    pthread_mutex_destroy(&comm->completions.lock);
     free(comm->missing);
     free(comm);
 }
@@ -186,6 +189,14 @@ rcm_status rcmi_comm_own(const rcm_comm *comm, struct rcmi_engine **ret_engine) 
         return rcmi_fail(RCM_ERR_FORKED, 0, "this communicator belongs to the parent process");
     *ret_engine = comm->engine;
     return RCM_OK;
+}
+
+rcm_status rcmi_comm_completions(rcm_comm *comm, struct rcmi_completions **ret_completions) {
+    struct rcmi_engine *engine;
+    const rcm_status status = rcmi_comm_own(comm, &engine);
+    if (status == RCM_OK)
+        *ret_completions = &comm->completions;
+    return status;
 }
 
 void rcmi_comm_fail_remote(rcm_comm *comm, const struct rcm_error *error,

@@ -14,6 +14,8 @@
  *   queue.c                    queue.h       ... collectives in issue order, boundedly many at once
  *   deadline.c                 deadline.h    ... until it is too late
  *   transfer.c                 transfer.h    ... sends and receives, by p2p/
+ *   completion.c               work.h        ... and their end
+ *   notice.c                   notice.h      what is called, or made readable, then
  *   work.c                     work.h        an operation in flight
  *   comm.c                     failure.h     the struct of a communicator, its error record
  *   fork.c  sized.c            fork.h sized.h
@@ -40,6 +42,7 @@
 #include "exec.h"
 #include "failure.h"
 #include "fork.h"
+#include "notice.h"
 #include "plan.h"
 #include "queue.h"
 #include "ringcomm.h"
@@ -111,6 +114,7 @@ struct rcm_comm {
      * Relaxed: a loop that sees it late only drives, or does not, once too often. */
     _Atomic bool attended;
     _Atomic int unfinished; /* works submitted and not complete */
+    struct rcmi_completions completions;
 
     pthread_mutex_t submit_lock;
     struct rcm_work *submitted, **submitted_end;
@@ -135,8 +139,6 @@ struct rcm_comm {
 /* ---- comm.c */
 /* NULL: no memory (thread's error). */
 rcm_comm *rcmi_comm_new(void);
-/* Gives a reference back. */
-void rcmi_comm_unref(rcm_comm *comm);
 /* rcmi_comm_why_not, most often without a function call. */
 static inline rcm_status rcmi_comm_usable(const rcm_comm *comm) {
     /* Acquire pairs with the release in comm_record: the record is complete. */

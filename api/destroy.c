@@ -68,6 +68,8 @@ static void comm_retire(rcm_comm *comm) {
         rcmi_node_ring(comm->engine->node);
         sched_yield();
     }
+    rcmi_engine_flush(comm->engine);
+    rcmi_completions_close(&comm->completions);
 }
 
 static void comm_free(rcm_comm *comm) {
@@ -102,7 +104,10 @@ rcm_status rcm_destroy(rcm_comm *comm) {
         free(comm); /* the rest is shared with, or runs only in, the parent */
         return RCM_OK;
     }
-    rcm_status status = rcmi_comm_usable(comm);
+    rcm_status status = rcmi_work_may_wait(-1);
+    if (status != RCM_OK)
+        return rcmi_fail_context("rcm_destroy");
+    status = rcmi_comm_usable(comm);
     if (status == RCM_OK) {
         if (comm_part(comm) != RCM_OK)
             rcmi_comm_fail(comm, NULL);

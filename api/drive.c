@@ -399,13 +399,23 @@ rcm_status rcmi_comm_wait_for(rcm_comm *comm, rcm_status (*check)(void *arg), vo
     return comm_wait_for(comm, &waiting);
 }
 
+static void comm_enter_and_wait(rcm_comm *comm, const struct waiting *waiting) {
+    if (waiting->check(waiting->arg) == RCM_AGAIN && rcmi_comm_enter(comm)) {
+        comm_wait_for(comm, waiting);
+        rcmi_comm_exit(comm);
+    }
+}
+
+void rcmi_comm_wait_until(rcm_comm *comm, rcm_status (*check)(void *arg), void *arg,
+                          rcmi_deadline deadline) {
+    const struct waiting waiting = {.check = check, .arg = arg, .deadline = deadline};
+    comm_enter_and_wait(comm, &waiting);
+}
+
 rcm_status rcmi_comm_wait(rcm_comm *comm, struct rcm_work *work, rcmi_deadline deadline) {
     const struct waiting waiting = {
         .check = work_check, .arg = work, .work = work, .deadline = deadline};
-    if (work_check(work) == RCM_AGAIN && rcmi_comm_enter(comm)) {
-        comm_wait_for(comm, &waiting);
-        rcmi_comm_exit(comm);
-    }
+    comm_enter_and_wait(comm, &waiting);
     /* Still pending: the deadline passed. */
     return atomic_load_explicit(&work->status, memory_order_acquire);
 }
@@ -434,10 +444,10 @@ static void comm_attend(rcm_comm *comm, struct rcm_work *work) {
     work->attended = true;
 }
 
-/* Drives until its work, which has begun, is final; then, or to sleep, lets go. */
-static void comm_run_attended(rcm_comm *comm, struct rcm_work *work) {
+/* Drives until its work, which has begun, is final, or the deadline; then, or to sleep, lets go. */
+static void comm_run_attended(rcm_comm *comm, struct rcm_work *work, rcmi_deadline until) {
     const struct waiting waiting = {
-        .check = work_check, .arg = work, .work = work, .deadline = RCMI_NEVER};
+        .check = work_check, .arg = work, .work = work, .deadline = until};
     const rcm_status status = comm_spin_driving(comm, &waiting);
     if (status == RCM_AGAIN)
         work->attended = false;
@@ -450,9 +460,9 @@ static void comm_run_attended(rcm_comm *comm, struct rcm_work *work) {
         comm_hand_over(comm);
 }
 
-void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work) {
+void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work, rcmi_deadline until) {
     const struct waiting waiting = {
-        .check = work_check, .arg = work, .work = work, .deadline = RCMI_NEVER};
+        .check = work_check, .arg = work, .work = work, .deadline = until};
     if (!rcmi_comm_try_drive(comm)) {
         rcmi_comm_submit(comm, work);
         comm_wait_for(comm, &waiting);
@@ -462,15 +472,16 @@ void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work) {
     comm_absorb(comm); /* earlier calls' works start first */
     comm_accept(comm, work);
     comm_start_queued(comm);
-    comm_run_attended(comm, work);
+    comm_run_attended(comm, work, until);
 }
 
-void rcmi_comm_go_on(rcm_comm *comm, struct rcm_work *work, struct rcmi_run *run) {
+void rcmi_comm_go_on(rcm_comm *comm, struct rcm_work *work, struct rcmi_run *run,
+                     rcmi_deadline until) {
     comm_attend(comm, work);
     work->run = run;
     rcmi_queue_add(&comm->queue, work);
     rcmi_queue_start(&comm->queue);
-    comm_run_attended(comm, work);
+    comm_run_attended(comm, work, until);
 }
 
 void rcmi_comm_kick(rcm_comm *comm) {

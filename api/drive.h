@@ -31,15 +31,20 @@ bool rcmi_comm_enter(struct rcm_comm *comm);
 void rcmi_comm_exit(struct rcm_comm *comm);
 /* Hands a new work to the driver. */
 void rcmi_comm_submit(struct rcm_comm *comm, struct rcm_work *work);
-/* Issues a blocking call's work and drives until it is final. */
-void rcmi_comm_run(struct rcm_comm *comm, struct rcm_work *work);
+/* Issues the work of a call that waits, and drives until it is final, or the deadline. */
+void rcmi_comm_run(struct rcm_comm *comm, struct rcm_work *work, rcmi_deadline until);
 /* After submitting an asynchronous work: one try at once, then the loop thread goes on. */
 void rcmi_comm_kick(struct rcm_comm *comm);
 /* The same with a work whose run the caller has begun. The caller took the communicator, and gives
  * it up by this. */
-void rcmi_comm_go_on(struct rcm_comm *comm, struct rcm_work *work, struct rcmi_run *run);
+void rcmi_comm_go_on(struct rcm_comm *comm, struct rcm_work *work, struct rcmi_run *run,
+                     rcmi_deadline until);
 /* Drives until work is final, or the deadline (RCM_PENDING). */
 rcm_status rcmi_comm_wait(struct rcm_comm *comm, struct rcm_work *work, rcmi_deadline deadline);
+/* The same until check(arg) is no longer RCM_AGAIN; any thread may run check, which is of works, of
+ * any communicators of comm's engine. */
+void rcmi_comm_wait_until(struct rcm_comm *comm, rcm_status (*check)(void *arg), void *arg,
+                          rcmi_deadline deadline);
 /* Drives until check(arg) is no longer RCM_AGAIN. check runs as the driver. */
 rcm_status rcmi_comm_wait_for(struct rcm_comm *comm, rcm_status (*check)(void *arg), void *arg,
                               rcmi_deadline deadline);

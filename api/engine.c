@@ -65,6 +65,8 @@ static rcmi_deadline engine_tick(void *arg) {
     if (proposals_until < until)
         until = proposals_until;
 
+    if (rcmi_notices_run(&engine->notices)) /* callbacks may have issued operations */
+        moved = busy = true;
     if (busy && (moved || rcmi_node_progress(engine->node))) {
         engine->pause = engine->budget;
         engine_arm(engine, false);
@@ -375,6 +377,15 @@ void rcmi_engine_revoke(struct rcmi_engine *engine, uint32_t epoch, int origin) 
     snprintf(error.text, sizeof(error.text), "%s", cause->text);
     rcmi_failure_encode(epoch, &error, NULL, &failure);
     rcmi_node_send_linked(engine->node, &failure, rcmi_failure_bytes(&failure));
+}
+
+static void engine_run_notices(void *arg) {
+    struct rcmi_engine *engine = arg;
+    (void)rcmi_notices_run(&engine->notices);
+}
+
+void rcmi_engine_flush(struct rcmi_engine *engine) {
+    rcmi_loop_call(rcmi_node_loop(engine->node), engine_run_notices, engine);
 }
 
 void rcmi_engine_remove(struct rcmi_engine *engine, rcm_comm *comm) {

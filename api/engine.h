@@ -19,6 +19,7 @@
 #include "error.h"
 #include "log.h"
 #include "members.h"
+#include "notice.h"
 #include "rendezvous.h"
 #include "ringcomm.h"
 #include "transport.h"
@@ -51,6 +52,7 @@ struct rcmi_engine {
     bool *awaited; /* by world rank: shared a communicator that had an orderly end, so its farewell
                       is waited for; under lock */
     bool left;     /* farewell was said, by the thread that destroys the last communicator */
+    struct rcmi_notices notices;        /* run by the loop thread, outside of the lock */
     struct rcmi_agreements *agreements; /* has a lock of its own */
     struct rcmi_early *early;           /* under lock */
     rcm_store *store;                   /* closed at the end; NULL if it is the caller's */
@@ -72,6 +74,8 @@ bool rcmi_engine_part(struct rcmi_engine *engine, struct rcm_comm *comm, bool or
  * no use, for the reason in the thread's error; origin: its rank that caused it. */
 void rcmi_engine_revoke(struct rcmi_engine *engine, uint32_t epoch, int origin);
 void rcmi_engine_remove(struct rcmi_engine *engine, struct rcm_comm *comm);
+/* Waits until all works that are complete have given their notices. Not on the loop thread. */
+void rcmi_engine_flush(struct rcmi_engine *engine);
 /* Calls visit on every unfinished work of all communicators until it returns false; from then on it
  * is called only to return false again. False: a communicator is driven by another thread, and not
  * all were visited. Does not wait. */

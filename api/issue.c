@@ -6,10 +6,14 @@
 #include "comm.h"
 #include "drive.h"
 #include "sized.h"
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct rcmi_sized sized_call = {"call", "RCM_CALL_INIT", RCMI_CALL_SIZE_0,
                                              sizeof(struct rcm_call)};
+static const struct rcmi_sized sized_error = {"ret_error", "RCM_ERROR_INIT", RCMI_ERROR_SIZE_0,
+                                              sizeof(struct rcm_error)};
 static const struct rcmi_sized sized_message = {"ret_message", "RCM_MESSAGE_INIT",
                                                 RCMI_MESSAGE_SIZE_0, sizeof(struct rcm_message)};
 
@@ -25,6 +29,24 @@ rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *roo
         return rcmi_fail(RCM_ERR_INVALID, 0, "call->flags is 0x%x, no flag is known",
                          (*call)->flags);
     return RCM_OK;
+}
+
+void rcmi_work_begin(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
+                     const struct rcm_call *call, struct rcm_work *work) {
+    memset(work, 0, sizeof(*work));
+    atomic_init(&work->status, RCM_PENDING);
+    atomic_init(&work->refs, 2);
+    work->kind = kind;
+    work->comm = comm;
+    work->blocking = blocking;
+    work->fork_generation = comm->fork_generation;
+    if (!blocking)
+        atomic_fetch_add_explicit(&comm->refs, 1, memory_order_relaxed);
+    work->timeout_ms = call && call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
+    work->deadline = RCMI_NEVER; /* the first look sets it, see deadline.c */
+    work->message.size = sizeof(work->message);
+    work->notice.completions = &comm->completions;
+    work->notice.fd = -1;
 }
 
 rcm_status rcmi_work_new(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
@@ -43,51 +65,67 @@ static void work_keep(rcm_comm *comm, struct rcm_work *work) {
     comm->spare = work;
 }
 
-rcm_status rcmi_work_issue(rcm_comm *comm, struct rcm_work *work, rcm_work **ret_work) {
-    if (ret_work) {
+rcm_status rcmi_work_issue(rcm_comm *comm, struct rcm_work *work, int64_t wait_ms,
+                           rcm_work **ret_work) {
+    if (wait_ms == 0) {
+        rcmi_notice_hand_out(work);
         rcmi_comm_submit(comm, work);
         *ret_work = work;
         rcmi_comm_kick(comm);
         return RCM_OK;
     }
-    rcmi_comm_run(comm, work);
-    return rcmi_work_end(comm, work);
+    rcmi_comm_run(comm, work, rcmi_deadline_in(wait_ms));
+    return rcmi_work_end(comm, work, ret_work);
 }
 
-rcm_status rcmi_work_end(rcm_comm *comm, struct rcm_work *work) {
-    /* Acquire pairs with the release in rcmi_work_complete. */
-    rcm_status status = atomic_load_explicit(&work->status, memory_order_acquire);
+/* Why a work failed: the sentence is the thread's error then. */
+static rcm_status work_explain(const struct rcm_work *work, rcm_status status) {
     if (status == RCM_ERR_TRUNCATED)
-        rcmi_fail(status, 0, "the message from rank %d is %zu bytes, the buffer %zu",
-                  work->transfer.peer, work->transfer.total, work->transfer.mem.len);
-    else if (status != RCM_OK && rcmi_comm_failure(comm) == RCM_OK)
-        rcmi_fail(status, 0, "%s failed: %s", rcmi_work_name(work), rcm_status_text(status));
+        return rcmi_fail_origin(status, work->message.source,
+                                "the message from rank %d is %zu bytes, the buffer %zu",
+                                work->message.source, work->message.bytes, work->transfer.mem.len);
+    if (!work->reason && rcmi_comm_failure(work->comm) != RCM_OK)
+        return status;
+    return rcmi_fail(status, 0, "%s failed: %s", rcmi_work_name(work),
+                     work->reason ? work->reason : rcm_status_text(status));
+}
+
+static rcm_status work_end_waited(struct rcm_work *work, rcm_status status, rcm_work **ret_work) {
+    *ret_work = NULL;
+    if (status < RCM_OK)
+        (void)work_explain(work, status);
+    if (status != RCM_PENDING) {
+        rcmi_work_unref(work);
+        return status;
+    }
+    rcmi_notice_hand_out(work);
+    *ret_work = work;
+    return status;
+}
+
+rcm_status rcmi_work_end(rcm_comm *comm, struct rcm_work *work, rcm_work **ret_work) {
+    /* Acquire pairs with the release in rcmi_work_complete. */
+    const rcm_status status = (rcm_status)atomic_load_explicit(&work->status, memory_order_acquire);
+    if (ret_work)
+        return work_end_waited(work, status, ret_work);
+    if (status != RCM_OK)
+        (void)work_explain(work, status);
+    free(work->reason);
     work_keep(comm, work);
     return status;
 }
 
-static rcm_status work_is_ours(const rcm_work *work) {
-    if (work->fork_generation != rcmi_fork_generation())
-        return rcmi_fail(RCM_ERR_FORKED, 0, "this work belongs to the parent process");
-    return RCM_OK;
-}
-
 rcm_status rcm_work_status(const rcm_work *work) {
-    if (!work)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "work is NULL");
-    const rcm_status status = work_is_ours(work);
+    const rcm_status status = rcmi_work_own(work);
     if (status != RCM_OK)
         return status;
-    return atomic_load_explicit(&work->status, memory_order_acquire);
+    return (rcm_status)atomic_load_explicit(&work->status, memory_order_acquire);
 }
 
-/* With the reason in the thread's error, as far as that is still known: the communicator may be
- * gone. */
-static rcm_status work_result(const rcm_work *work, rcm_status status) {
-    if (status < 0 && work && status != RCM_ERR_FORKED)
-        rcmi_fail(status, 0, "%s failed: %s; rcm_comm_error tells more", rcmi_work_name(work),
-                  rcm_status_text(status));
-    return status;
+/* With the reason in the thread's error. */
+static rcm_status work_result(const struct rcm_work *work, rcm_status status) {
+    return status < RCM_OK && work && status != RCM_ERR_FORKED ? work_explain(work, status)
+                                                               : status;
 }
 
 rcm_status rcm_work_test(rcm_work *work) {
@@ -98,15 +136,70 @@ rcm_status rcm_work_test(rcm_work *work) {
 
 rcm_status rcm_work_wait(rcm_work *work, int64_t timeout_ms) {
     rcm_status status = rcm_work_status(work);
-    if (status == RCM_PENDING)
+    if (status == RCM_PENDING) {
+        status = rcmi_work_may_wait(timeout_ms);
+        if (status != RCM_OK)
+            return status;
         status = rcmi_comm_wait(work->comm, work, rcmi_deadline_in(timeout_ms));
+    }
     return work_result(work, status);
+}
+
+uint64_t rcm_work_sequence(const rcm_work *work) {
+    return work ? work->sequence : 0;
+}
+
+uint64_t rcm_comm_sequence(const rcm_comm *comm) {
+    return comm ? comm->sequence : 0;
+}
+
+/* Its own status and operation; what happened, and where, is the communicator's matter where that
+ * has failed. */
+static void work_make_error(const struct rcm_work *work, rcm_status status,
+                            struct rcm_error *error) {
+    struct rcm_error of_comm = RCM_ERROR_INIT;
+    *error = (struct rcm_error){.status = status, .origin = -1, .sequence = work->sequence};
+    snprintf(error->operation, sizeof(error->operation), "%s", rcmi_work_name(work));
+    if (status == RCM_OK)
+        return;
+    const struct rcmi_error kept = *rcmi_last_error();
+    (void)work_explain(work, status);
+    snprintf(error->text, sizeof(error->text), "%s", rcm_last_error());
+    error->origin = rcmi_last_error()->origin;
+    *rcmi_last_error() = kept;
+    if (!work->reason && rcm_comm_error(work->comm, &of_comm) == status)
+        error->sys_errno = of_comm.sys_errno;
+}
+
+rcm_status rcm_work_error(const rcm_work *work, struct rcm_error *ret_error) {
+    struct rcm_error error;
+    rcm_status status = rcmi_work_own(work);
+    if (status == RCM_OK && !ret_error)
+        status = rcmi_fail(RCM_ERR_INVALID, 0, "ret_error is NULL");
+    if (status == RCM_OK)
+        status = rcmi_struct_out_check(&sized_error, ret_error);
+    if (status != RCM_OK)
+        return status;
+    status = (rcm_status)atomic_load_explicit(&work->status, memory_order_acquire);
+    if (status == RCM_PENDING)
+        return status;
+    work_make_error(work, status, &error);
+    rcmi_struct_out(&sized_error, &error, ret_error);
+    return status;
+}
+
+rcm_status rcm_work_detach(rcm_work *work, void (*released)(void *arg, rcm_status status),
+                           void *arg) {
+    const rcm_status status = rcm_work_on_complete(work, released, arg);
+    if (status == RCM_OK)
+        rcm_work_free(work);
+    return status;
 }
 
 rcm_status rcm_work_message(const rcm_work *work, struct rcm_message *ret_message) {
     if (!work || !ret_message)
         return rcmi_fail(RCM_ERR_INVALID, 0, "%s is NULL", work ? "ret_message" : "work");
-    rcm_status status = work_is_ours(work);
+    rcm_status status = rcmi_work_own(work);
     if (status == RCM_OK)
         status = rcmi_struct_out_check(&sized_message, ret_message);
     if (status != RCM_OK)
@@ -125,8 +218,10 @@ rcm_status rcm_work_message(const rcm_work *work, struct rcm_message *ret_messag
 void rcm_work_free(rcm_work *work) {
     if (!work)
         return;
-    if (work->fork_generation == rcmi_fork_generation())
-        rcmi_work_unref(work);
-    else
+    if (work->fork_generation != rcmi_fork_generation()) {
         free(work); /* no driver in the child; rcm_destroy may have freed its communicator */
+        return;
+    }
+    rcmi_notice_give_back(work);
+    rcmi_work_unref(work);
 }

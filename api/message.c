@@ -85,8 +85,12 @@ static rcm_status transfer_issue(rcm_comm *comm, enum rcmi_work_kind kind, void 
     struct rcm_work *work;
     struct rcm_call room;
     status = rcmi_call_in(&call, &room);
-    if (status == RCM_OK && !ret_work && transfer_now(comm, kind, buffer, count * size, peer, tag))
+    const int64_t wait_ms = status == RCM_OK ? rcmi_call_waits(call, ret_work) : 0;
+    if (wait_ms != 0 && transfer_now(comm, kind, buffer, count * size, peer, tag)) {
+        if (ret_work)
+            *ret_work = NULL;
         return RCM_OK;
+    }
     if (status == RCM_OK)
         status = rcmi_work_new(comm, kind, ret_work == NULL, call, &work);
     if (status != RCM_OK)
@@ -96,7 +100,7 @@ static rcm_status transfer_issue(rcm_comm *comm, enum rcmi_work_kind kind, void 
                                .tag = tag,
                                .mem = rcmi_node_mem(comm->engine->node, buffer, count * size),
                                .total = count * size};
-    return rcmi_work_issue(comm, work, ret_work);
+    return rcmi_work_issue(comm, work, wait_ms, ret_work);
 }
 
 rcm_status rcm_send(rcm_comm *comm, const void *buffer, size_t count, rcm_dtype dtype, int dst,

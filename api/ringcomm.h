@@ -433,6 +433,12 @@ struct rcm_call {
     uint32_t flags;        /* none yet: 0 */
     int64_t timeout_ms;    /* 0: the communicator's; <0: for ever */
     const char *algorithm; /* NULL: chosen by cost; the same on every rank */
+    /* With ret_work: so long, in milliseconds, the call waits for its work itself (<0: as long as
+     * it takes). It returns RCM_OK or the operation's error, with NULL in *ret_work, if that is
+     * complete by then; else RCM_PENDING and the work, as if the call had been asynchronous. So a
+     * program can wait with an eye on something else: rcm_work_wait goes on with it. 0: an
+     * asynchronous call. Without ret_work it does not count. */
+    int64_t wait_ms;
 };
 #define RCM_CALL_INIT                                                                              \
     { .size = sizeof(struct rcm_call) }
@@ -455,8 +461,64 @@ struct rcm_message {
 #define RCM_MESSAGE_INIT                                                                           \
     { .size = sizeof(struct rcm_message) }
 RCM_CHECKED rcm_status rcm_work_message(const rcm_work *work, struct rcm_message *ret_message);
+/* Why it failed: status, origin and text as of rcm_comm_error where the communicator has failed,
+ * but the work's own operation and sequence. Returns its status; RCM_PENDING: it is not complete,
+ * and nothing is written. Any thread. */
+rcm_status rcm_work_error(const rcm_work *work, struct rcm_error *ret_error);
+/* The number of a collective among those of its communicator, from 1, the same on all ranks; of
+ * rcm_coalesced that of the last part. 0 of a send or receive, and for NULL. Any thread. */
+uint64_t rcm_work_sequence(const rcm_work *work);
+/* How many collectives were issued on comm: the number of the last one. The thread that issues. */
+uint64_t rcm_comm_sequence(const rcm_comm *comm);
 /* Gives the work back; unfinished: detaches it. NULL is a no-op. */
 void rcm_work_free(rcm_work *work);
+
+/*
+ * Several works, of any communicators. NULL entries are ignored. timeout_ms as in rcm_work_wait.
+ *   wait_all   waits until all are complete: RCM_OK, or the error of the first in the array that
+ *              failed, of which rcm_last_error() tells more. RCM_PENDING if timeout_ms passed; 0
+ *              asks whether all are
+ *   wait_any   waits until one is: *ret_index is its position and the call returns its status; of
+ *              several the first in the array. If all entries are NULL, RCM_OK and *ret_index is n
+ *   test_any   the same without waiting
+ * Nothing is freed. Any thread; none polls: a thread sleeps until an operation is complete.
+ * Source: MPI_Waitall, MPI_Waitany, MPI_Testany.
+ */
+RCM_CHECKED rcm_status rcm_work_wait_all(rcm_work *const *works, size_t n, int64_t timeout_ms);
+RCM_CHECKED rcm_status rcm_work_wait_any(rcm_work *const *works, size_t n, int64_t timeout_ms,
+                                         size_t *ret_index);
+RCM_CHECKED rcm_status rcm_work_test_any(rcm_work *const *works, size_t n, size_t *ret_index);
+
+/*
+ * Calls fn(arg, status) once when the work is complete, on the library's thread of this rank; if it
+ * is complete already, at once, in the call. Several callbacks of a work come in the order in which
+ * they were asked for. They are called in any case, also if the work was freed meanwhile or its
+ * communicator fails, and before rcm_destroy returns. fn may not block: no blocking operation, no
+ * rcm_work_wait with a timeout other than 0, no rcm_destroy (both are RCM_ERR_INVALID there); all
+ * communication of the rank waits for it. It may issue operations with ret_work, if no other thread
+ * does, test and free works. Any thread.
+ */
+RCM_CHECKED rcm_status rcm_work_on_complete(rcm_work *work,
+                                            void (*fn)(void *arg, rcm_status status), void *arg);
+/* Gives the work back, as rcm_work_free does, and calls released(arg, status) when it is complete:
+ * then its buffers are the caller's again. After an error the work is still the caller's. */
+RCM_CHECKED rcm_status rcm_work_detach(rcm_work *work,
+                                       void (*released)(void *arg, rcm_status status), void *arg);
+/* A descriptor that becomes readable (poll, epoll) when the work is complete, and stays so. Made by
+ * the first call; the library's, closed by rcm_work_free: not to be read, written or closed. Who
+ * needs one for each of many works uses the queue below. RCM_ERR_RESOURCE if there are no more
+ * descriptors. Any thread. */
+RCM_CHECKED rcm_status rcm_work_fd(rcm_work *work, int *ret_fd);
+
+/*
+ * The completion queue of a communicator: from the first call on, every work that comm hands out
+ * goes into it when it is complete, in that order. *ret_fd is readable while it is not empty; the
+ * library's, until rcm_destroy. rcm_comm_next_completion takes the next work out, the same pointer
+ * that the call returned, which the caller frees as ever: RCM_AGAIN if there is none. A work that
+ * is freed before does not come. Any thread; each work comes to one of them.
+ */
+RCM_CHECKED rcm_status rcm_comm_completions(rcm_comm *comm, int *ret_fd);
+RCM_CHECKED rcm_status rcm_comm_next_completion(rcm_comm *comm, rcm_work **ret_work);
 
 /* ---- Communicators from others -------------------------------------------------------------- */
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Works: memory, beginning, completion. See work.h. */
-#include "comm.h"
-#include "page.h"
+/* Works: memory and references. See work.h. */
+#include "work.h"
+#include "error.h"
+#include "fork.h"
+#include "loop.h"
 #include <stdlib.h>
-#include <string.h>
 
 rcm_status rcmi_work_make_spare(struct rcm_work **spare) {
     *spare = malloc(sizeof(**spare));
@@ -16,20 +17,8 @@ struct rcm_work *rcmi_work_take(struct rcm_work **spare) {
     return work;
 }
 
-void rcmi_work_begin(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
-                     const struct rcm_call *call, struct rcm_work *work) {
-    memset(work, 0, sizeof(*work));
-    atomic_init(&work->status, RCM_PENDING);
-    atomic_init(&work->refs, 2);
-    work->kind = kind;
-    work->comm = comm;
-    work->blocking = blocking;
-    work->fork_generation = comm->fork_generation;
-    if (!blocking)
-        atomic_fetch_add_explicit(&comm->refs, 1, memory_order_relaxed);
-    work->timeout_ms = call && call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
-    work->deadline = RCMI_NEVER; /* the first look sets it, see deadline.c */
-    work->message.size = sizeof(work->message);
+void rcmi_work_ref(struct rcm_work *work) {
+    atomic_fetch_add_explicit(&work->refs, 1, memory_order_relaxed);
 }
 
 void rcmi_work_unref(struct rcm_work *work) {
@@ -37,78 +26,23 @@ void rcmi_work_unref(struct rcm_work *work) {
     if (atomic_fetch_sub_explicit(&work->refs, 1, memory_order_acq_rel) != 1)
         return;
     rcmi_comm_unref(work->comm);
+    free(work->reason);
     free(work);
 }
 
-void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
-    rcm_comm *comm = work->comm;
-    const bool blocking = work->blocking, attended = work->attended;
-    struct rcm_work *whole = work->whole;
-    free(work->blocks);
-    work->blocks = NULL;
-    if (work->stages)
-        work->stages->end(work->stages, status);
-    if (work->shown)
-        rcmi_page_show_transfer(comm->page, RCMI_TRANSFER_NONE, NULL, 0);
-    /* Release pairs with the acquire of tests and waits. The work may be gone after it. */
-    atomic_store_explicit(&work->status, status, memory_order_release);
-    if (!blocking)
-        rcmi_work_unref(work);
-    atomic_fetch_sub_explicit(&comm->unfinished, 1, memory_order_relaxed);
-    if (!attended)
-        rcmi_node_ring(comm->engine->node);
-    if (whole)
-        rcmi_work_part_done(whole, status);
+rcm_status rcmi_work_own(const struct rcm_work *work) {
+    if (!work)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "work is NULL");
+    if (work->fork_generation != rcmi_fork_generation())
+        return rcmi_fail(RCM_ERR_FORKED, 0, "this work belongs to the parent process");
+    return RCM_OK;
 }
 
-/* ---- Parts ----------------------------------------------------------------------------------- */
-
-void rcmi_work_whole(struct rcm_work *work) {
-    atomic_init(&work->parts_left, 1);
-    atomic_init(&work->parts_status, RCM_OK);
-    atomic_fetch_add_explicit(&work->comm->unfinished, 1, memory_order_relaxed);
-}
-
-void rcmi_work_part(struct rcm_work *work, struct rcm_work *whole) {
-    atomic_store_explicit(&work->refs, 1, memory_order_relaxed); /* the driver's */
-    work->whole = whole;
-    atomic_fetch_add_explicit(&whole->parts_left, 1, memory_order_relaxed);
-}
-
-void rcmi_work_part_done(struct rcm_work *whole, rcm_status status) {
-    int none = RCM_OK;
-    if (status != RCM_OK)
-        atomic_compare_exchange_strong_explicit(&whole->parts_status, &none, status,
-                                                memory_order_relaxed, memory_order_relaxed);
-    /* Acquire-release: the last one sees the status of all. */
-    if (atomic_fetch_sub_explicit(&whole->parts_left, 1, memory_order_acq_rel) == 1)
-        rcmi_work_complete(
-            whole, (rcm_status)atomic_load_explicit(&whole->parts_status, memory_order_relaxed));
-}
-
-/* ---- Stages -----------------------------------------------------------------------------------
- */
-
-/* Binds a stage, and starts it: no other collective has taken a ticket since the one before. */
-static rcm_status work_start_stage(struct rcm_work *work, const struct rcmi_bind *bind) {
-    const uint64_t hash = (work->bind.meta ^ bind->meta) * UINT64_C(0x9e3779b97f4a7c15);
-    rcmi_run_end(work->run);
-    work->run = NULL;
-    free(work->blocks);
-    work->blocks = (struct rcmi_block *)bind->blocks; /* the work's now */
-    work->bind = *bind;
-    work->bind.meta = rcmi_work_meta(hash ^ hash >> 29, work->sequence);
-    work->stage++;
-    return rcmi_run_start(work->comm->exec, &work->bind, &work->run);
-}
-
-rcm_status rcmi_work_next_stage(struct rcm_work *work) {
-    struct rcmi_bind bind;
-    if (work->last_stage)
+rcm_status rcmi_work_may_wait(int64_t timeout_ms) {
+    if (timeout_ms == 0 || !rcmi_loop_on_any_thread())
         return RCM_OK;
-    rcm_status status = work->stages->next(work->stages, work->comm, &bind, &work->last_stage);
-    if (status != RCM_AGAIN)
-        return status;
-    status = work_start_stage(work, &bind);
-    return status == RCM_OK ? RCM_AGAIN : status;
+    return rcmi_fail(RCM_ERR_INVALID, 0,
+                     "timeout_ms is %lld in a callback, which may not wait: all communication of "
+                     "this rank would",
+                     (long long)timeout_ms);
 }

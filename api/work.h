@@ -2,10 +2,12 @@
 /*
  * A work: one operation in flight, a collective, a send or a receive.
  *
- *   work.c   its memory, its beginning, its completion
- *   issue.c  works as callers see them: issued, tested, waited for, freed
+ *   work.c        its memory
+ *   completion.c  its completion, and that of its parts and stages
+ *   issue.c       works as callers see them: issued, tested, waited for, freed
  *
- * Not here: what makes it go on (drive.h), and until when (deadline.h).
+ * Not here: what makes it go on (drive.h), until when (deadline.h), and what its completion causes
+ * (notice.h).
  */
 #ifndef RCMI_WORK_H
 #define RCMI_WORK_H
@@ -16,6 +18,7 @@
 #include "diagnosis_wire.h"
 #include "endpoint.h"
 #include "exec.h"
+#include "notice.h"
 #include "plan.h"
 #include "ringcomm.h"
 
@@ -90,6 +93,8 @@ struct rcm_work {
     _Atomic int parts_left, parts_status;
     struct rcmi_transfer transfer;
     struct rcm_message message;
+    struct rcmi_notice notice;
+    char *reason; /* why it failed and its communicator did not, in a sentence; malloc'd, or NULL */
 };
 
 /* "all_reduce", "send" */
@@ -115,9 +120,16 @@ static inline rcm_status rcmi_work_spare(struct rcm_work **spare) {
     return *spare ? RCM_OK : rcmi_work_make_spare(spare);
 }
 struct rcm_work *rcmi_work_take(struct rcm_work **spare);
-/* blocking: rcmi_work_issue will get no ret_work. */
-void rcmi_work_begin(struct rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
-                     const struct rcm_call *call, struct rcm_work *work);
+/* Takes a reference; gives one back. */
+void rcmi_work_ref(struct rcm_work *work);
+void rcmi_work_unref(struct rcm_work *work);
+/* RCM_OK if it is one of this process; else the thread's error is set. */
+rcm_status rcmi_work_own(const struct rcm_work *work);
+/* RCM_OK, but in a callback, which may not wait. */
+rcm_status rcmi_work_may_wait(int64_t timeout_ms);
+/* Gives a reference of a communicator back (comm.c). */
+void rcmi_comm_unref(struct rcm_comm *comm);
+/* ---- completion.c */
 void rcmi_work_complete(struct rcm_work *work, rcm_status status);
 /* A work whose parts are issued next, by the thread that then calls _part_done once; and one of its
  * parts, before it is submitted. */
@@ -131,9 +143,10 @@ rcm_status rcmi_work_next_stage(struct rcm_work *work);
 static inline uint64_t rcmi_work_meta(uint64_t hash, uint64_t sequence) {
     return (hash & UINT64_C(0x3fffffff00000000)) | (uint32_t)sequence;
 }
-/* Gives a reference back. */
-void rcmi_work_unref(struct rcm_work *work);
 /* ---- issue.c */
+/* blocking: rcmi_work_issue will get no ret_work. Issuing thread. */
+void rcmi_work_begin(struct rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
+                     const struct rcm_call *call, struct rcm_work *work);
 /* Checks a call that was given, of whatever size: *call stays if it is NULL or of this library's
  * size, else it becomes `room`, which has all fields that this library knows. */
 rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *room);
@@ -145,10 +158,15 @@ static inline rcm_status rcmi_call_in(const struct rcm_call **call, struct rcm_c
 /* Memory for a work, and its beginning. */
 rcm_status rcmi_work_new(struct rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
                          const struct rcm_call *call, struct rcm_work **ret_work);
-/* Blocking: submits, waits, ends. Else submits, kicks, hands out. */
-rcm_status rcmi_work_issue(struct rcm_comm *comm, struct rcm_work *work,
+/* How long a call waits for its work itself, in milliseconds: 0 not at all, below 0 for ever. */
+static inline int64_t rcmi_call_waits(const struct rcm_call *call, rcm_work **ret_work) {
+    return !ret_work ? -1 : call ? call->wait_ms : 0;
+}
+/* A call that waits submits and drives, then ends. Else submits, kicks, hands out. */
+rcm_status rcmi_work_issue(struct rcm_comm *comm, struct rcm_work *work, int64_t wait_ms,
                            struct rcm_work **ret_work);
-/* The result of a blocking call, whose work is final and not needed any more. */
-rcm_status rcmi_work_end(struct rcm_comm *comm, struct rcm_work *work);
+/* The result of a call that has waited. Its work is handed out if it is not final, else not needed
+ * any more. */
+rcm_status rcmi_work_end(struct rcm_comm *comm, struct rcm_work *work, struct rcm_work **ret_work);
 
 #endif

@@ -72,6 +72,10 @@ bool rcmi_loop_on_thread(const struct rcmi_loop *loop) {
     return thread_loop == loop;
 }
 
+bool rcmi_loop_on_any_thread(void) {
+    return thread_loop != NULL;
+}
+
 int rcmi_loop_eventfd(struct rcmi_loop *loop) {
     return loop->wake_fd;
 }

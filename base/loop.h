@@ -79,5 +79,6 @@ bool rcmi_loop_is_whole(struct rcmi_loop *loop);
 bool rcmi_loop_is_broken(const struct rcmi_loop *loop);
 
 bool rcmi_loop_on_thread(const struct rcmi_loop *loop);
+bool rcmi_loop_on_any_thread(void);
 
 #endif

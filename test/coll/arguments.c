@@ -5,6 +5,7 @@
  * rank.
  */
 #include <limits.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,7 +162,7 @@ static rcm_status use_shrink(rcm_comm *comm, const struct rcm_call *call) {
 
 static void check_call_size(rcm_comm *comm, call_user *use) {
     struct newer_call newer = {.call = RCM_CALL_INIT};
-    newer.call.size = sizeof newer.call - 1;
+    newer.call.size = offsetof(struct rcm_call, wait_ms) - 1; /* the first version's */
     check("small call", use(comm, &newer.call), RCM_ERR_INVALID, "call->size is ");
     newer.call.size = sizeof newer;
     newer.unknown = 1;

@@ -84,6 +84,11 @@ static int spawned(int rank, void *arg) {
     return rank;
 }
 
+static void completed(void *arg, rcm_status status) {
+    (void)arg;
+    (void)status;
+}
+
 static bool destroys(const struct parent *p) {
     rcm_work_free(p->pending);
     rcm_work_free(p->done);
@@ -215,6 +220,18 @@ static bool opens(void) {
     X(rcm_work_test, refused(rcm_work_test(p->pending)) && refused(rcm_work_test(p->done)))        \
     X(rcm_work_wait,                                                                               \
       refused(rcm_work_wait(p->pending, -1)) && refused(rcm_work_wait(p->done, -1)))               \
+    X(rcm_comm_completions, refused(rcm_comm_completions(p->comm, &flag)))                         \
+    X(rcm_comm_next_completion, refused(rcm_comm_next_completion(p->comm, &work)))                 \
+    X(rcm_comm_sequence, rcm_comm_sequence(p->comm) > 0)                                           \
+    X(rcm_work_detach, refused(rcm_work_detach(p->pending, completed, NULL)))                      \
+    X(rcm_work_error, refused(rcm_work_error(p->done, &error)))                                    \
+    X(rcm_work_fd,                                                                                 \
+      refused(rcm_work_fd(p->pending, &flag)) && refused(rcm_work_fd(p->done, &flag)))             \
+    X(rcm_work_on_complete, refused(rcm_work_on_complete(p->done, completed, NULL)))               \
+    X(rcm_work_sequence, rcm_work_sequence(p->done) > 0)                                           \
+    X(rcm_work_test_any, refused(rcm_work_test_any(&p->pending, 1, &size)))                        \
+    X(rcm_work_wait_all, refused(rcm_work_wait_all(&p->done, 1, -1)))                              \
+    X(rcm_work_wait_any, refused(rcm_work_wait_any(&p->pending, 1, -1, &size)))                    \
     X(rcm_world_rank, rcm_world_rank(p->comm, 1) == 1)
 
 #define CALL_FUNCTION(name, expression)                                                            \

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The completion of works: the one place where an operation that has a work ends. Parts complete
+ * their whole, stages begin the next one. See work.h; what a completion causes beside the status:
+ * notice.h.
+ */
+#include "comm.h"
+#include "page.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* The sentence that only this work knows: nothing but it has failed. Without memory there is none.
+ */
+static void work_keep_reason(struct rcm_work *work, rcm_status status) {
+    if (status >= RCM_OK || status != rcmi_last_error()->status ||
+        atomic_load_explicit(&work->comm->failed, memory_order_relaxed) != RCM_OK)
+        return;
+    work->reason = strdup(rcm_last_error());
+}
+
+void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
+    rcm_comm *comm = work->comm;
+    const bool blocking = work->blocking, attended = work->attended;
+    struct rcm_work *whole = work->whole;
+    bool noticed = false;
+    free(work->blocks);
+    work->blocks = NULL;
+    if (work->stages)
+        work->stages->end(work->stages, status);
+    if (work->shown)
+        rcmi_page_show_transfer(comm->page, RCMI_TRANSFER_NONE, NULL, 0);
+    work_keep_reason(work, status);
+    /* Release pairs with the acquire of tests and waits. The work may be gone after it. */
+    atomic_store_explicit(&work->status, status, memory_order_release);
+    if (!blocking) {
+        noticed = rcmi_notice_close(work, &comm->engine->notices);
+        if (!noticed)
+            rcmi_work_unref(work);
+    }
+    atomic_fetch_sub_explicit(&comm->unfinished, 1, memory_order_relaxed);
+    if (!attended)
+        rcmi_node_ring(comm->engine->node);
+    if (noticed)
+        rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
+    if (whole)
+        rcmi_work_part_done(whole, status);
+}
+
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+void rcmi_work_whole(struct rcm_work *work) {
+    atomic_init(&work->parts_left, 1);
+    atomic_init(&work->parts_status, RCM_OK);
+    atomic_fetch_add_explicit(&work->comm->unfinished, 1, memory_order_relaxed);
+}
+
+void rcmi_work_part(struct rcm_work *work, struct rcm_work *whole) {
+    atomic_store_explicit(&work->refs, 1, memory_order_relaxed); /* the driver's */
+    work->whole = whole;
+    atomic_fetch_add_explicit(&whole->parts_left, 1, memory_order_relaxed);
+}
+
+void rcmi_work_part_done(struct rcm_work *whole, rcm_status status) {
+    int none = RCM_OK;
+    if (status != RCM_OK)
+        atomic_compare_exchange_strong_explicit(&whole->parts_status, &none, status,
+                                                memory_order_relaxed, memory_order_relaxed);
+    /* Acquire-release: the last one sees the status of all. */
+    if (atomic_fetch_sub_explicit(&whole->parts_left, 1, memory_order_acq_rel) == 1)
+        rcmi_work_complete(
+            whole, (rcm_status)atomic_load_explicit(&whole->parts_status, memory_order_relaxed));
+}
+
+/* ---- Stages -----------------------------------------------------------------------------------
+ */
+
+/* Binds a stage, and starts it: no other collective has taken a ticket since the one before. */
+static rcm_status work_start_stage(struct rcm_work *work, const struct rcmi_bind *bind) {
+    const uint64_t hash = (work->bind.meta ^ bind->meta) * UINT64_C(0x9e3779b97f4a7c15);
+    rcmi_run_end(work->run);
+    work->run = NULL;
+    free(work->blocks);
+    work->blocks = (struct rcmi_block *)bind->blocks; /* the work's now */
+    work->bind = *bind;
+    work->bind.meta = rcmi_work_meta(hash ^ hash >> 29, work->sequence);
+    work->stage++;
+    return rcmi_run_start(work->comm->exec, &work->bind, &work->run);
+}
+
+rcm_status rcmi_work_next_stage(struct rcm_work *work) {
+    struct rcmi_bind bind;
+    if (work->last_stage)
+        return RCM_OK;
+    rcm_status status = work->stages->next(work->stages, work->comm, &bind, &work->last_stage);
+    if (status != RCM_AGAIN)
+        return status;
+    status = work_start_stage(work, &bind);
+    return status == RCM_OK ? RCM_AGAIN : status;
+}
