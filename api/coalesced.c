@@ -30,7 +30,8 @@ static rcm_status parts_check(rcm_comm *comm, const struct rcmi_request *common,
         return rcmi_fail(RCM_ERR_INVALID, 0, "parts is NULL and n is %zu", n);
     for (size_t i = 0; i < n; i++) {
         const struct rcmi_request request = part_request(common, &parts[i]);
-        if (rcmi_request_check(&request, rcm_rank(comm), rcm_size(comm)) != RCM_OK)
+        if (rcmi_request_check(&request, rcm_rank(comm), rcm_size(comm)) != RCM_OK ||
+            rcmi_request_check_kinds(&request, rcm_rank(comm), rcm_size(comm)) != RCM_OK)
             return rcmi_fail_context("parts[%zu]", i);
     }
     return RCM_OK;

@@ -119,10 +119,21 @@ static rcm_status request_resolve(rcm_comm *comm, const struct rcmi_request *r,
     return RCM_OK;
 }
 
-/* What the transports know of the buffers. Seldom anything, and then not inlined. */
-static __attribute__((noinline)) void bind_register(rcm_comm *comm, struct rcmi_bind *bind) {
-    bind->in = rcmi_node_mem(comm->engine->node, bind->in.bytes, bind->in.len);
-    bind->out = rcmi_node_mem(comm->engine->node, bind->out.bytes, bind->out.len);
+/* More is known of some memory than its address: of which kind the buffers are, and what the
+ * transports know of them. */
+static rcm_status bind_know(rcm_comm *comm, struct rcmi_bind *bind) {
+    if (!rcmi_bind_is_uneven(bind)) { /* else it is known since their table was made */
+        bind->in = rcmi_node_mem(comm->engine->node, bind->in.bytes, bind->in.len);
+        bind->out = rcmi_node_mem(comm->engine->node, bind->out.bytes, bind->out.len);
+    }
+    return rcmi_check_kinds(bind);
+}
+
+/* The record of a call whose buffers are no host memory. Where only pairs of ranks know counts, a
+ * rank that has no elements knows no kind either. */
+static uint64_t hash_of_kind(uint64_t hash, const struct rcmi_bind *bind) {
+    const bool all_know = rcmi_collective_at((int)bind->collective)->counts != RCMI_COUNTS_PAIR;
+    return bind->in.kind != RCMI_MEM_HOST && all_know ? mix(hash, (uint64_t)bind->in.kind) : hash;
 }
 
 /* in and out tell of which kind they are. */
@@ -135,9 +146,10 @@ static __attribute__((noinline)) void bind_blocks(const struct rcmi_block *block
 }
 
 /* A part of every call, where each instruction counts. */
-static inline __attribute__((always_inline)) void
-request_bind(rcm_comm *comm, const struct rcmi_request *r, const struct rcmi_called *called,
-             uint64_t meta, struct rcmi_bind *ret_bind) {
+static inline __attribute__((always_inline)) void request_bind(const struct rcmi_request *r,
+                                                               const struct rcmi_called *called,
+                                                               uint64_t meta,
+                                                               struct rcmi_bind *ret_bind) {
     *ret_bind = (struct rcmi_bind){.plan = called->plan,
                                    .collective = r->collective,
                                    .in = rcmi_mem_host(r->in, called->in_bytes),
@@ -149,8 +161,36 @@ request_bind(rcm_comm *comm, const struct rcmi_request *r, const struct rcmi_cal
                                    .meta = meta};
     if (r->blocks)
         bind_blocks(r->blocks, ret_bind);
-    else if (rcmi_node_registers())
-        bind_register(comm, ret_bind);
+}
+
+/* Binds, and records the call, where more is known of some memory than its address. */
+static __attribute__((noinline)) rcm_status request_record_special(rcm_comm *comm,
+                                                                   const struct rcmi_request *r,
+                                                                   const struct rcmi_called *called,
+                                                                   struct rcmi_bind *ret_bind) {
+    request_bind(r, called, 0, ret_bind);
+    const rcm_status status = bind_know(comm, ret_bind);
+    if (status != RCM_OK)
+        return status;
+    comm->sequence++;
+    ret_bind->meta = comm_record_call(comm, hash_of_kind(called->hash, ret_bind));
+    const struct rcmi_call_entry entry = {comm->sequence,
+                                          rcmi_call_form(r->form, ret_bind->in.kind), ret_bind};
+    rcmi_call_log_add(comm->call_log, &entry);
+    return RCM_OK;
+}
+
+/* Binds, and records the call: it has been made once this is RCM_OK. */
+static inline __attribute__((always_inline)) rcm_status
+request_record(rcm_comm *comm, const struct rcmi_request *r, const struct rcmi_called *called,
+               struct rcmi_bind *ret_bind) {
+    if (rcmi_mem_any_special())
+        return request_record_special(comm, r, called, ret_bind);
+    comm->sequence++;
+    request_bind(r, called, comm_record_call(comm, called->hash), ret_bind);
+    const struct rcmi_call_entry entry = {comm->sequence, r->form, ret_bind};
+    rcmi_call_log_add(comm->call_log, &entry);
+    return RCM_OK;
 }
 
 rcm_status rcmi_request_stage(rcm_comm *comm, const struct rcmi_request *r,
@@ -168,8 +208,8 @@ rcm_status rcmi_request_stage(rcm_comm *comm, const struct rcmi_request *r,
     if (status != RCM_OK)
         return status;
     const struct rcmi_called called = called_make(r, plan);
-    request_bind(comm, r, &called, called.hash, ret_bind);
-    return RCM_OK;
+    request_bind(r, &called, called.hash, ret_bind);
+    return rcmi_mem_any_special() ? bind_know(comm, ret_bind) : RCM_OK;
 }
 
 /* ---- The short way -------------------------------------------------------------------------- */
@@ -269,13 +309,11 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
     }
     if (status == RCM_OK) /* now: nothing may fail once there is a run */
         status = rcmi_work_spare(&comm->spare);
+    struct rcmi_bind bind;
+    if (status == RCM_OK)
+        status = request_record(comm, r, called, &bind);
     if (status != RCM_OK)
         return request_decline(comm, r, status);
-    struct rcmi_bind bind;
-    comm->sequence++;
-    request_bind(comm, r, called, comm_record_call(comm, called->hash), &bind);
-    const struct rcmi_call_entry entry = {comm->sequence, r->form, &bind};
-    rcmi_call_log_add(comm->call_log, &entry);
     if (rcmi_call_waits(r->call, ret_work) != 0 && !r->stages &&
         collective_now(comm, comm->sequence, &bind, &run) == RCM_OK)
         return request_done(r, ret_work);
@@ -287,16 +325,17 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
 
 rcm_status rcmi_request_submit(rcm_comm *comm, struct rcmi_request *r, struct rcm_work *whole) {
     struct rcmi_called called;
-    struct rcm_work *work;
+    struct rcmi_bind bind;
     rcm_status status = request_resolve(comm, r, &called);
     if (status == RCM_OK)
-        status = rcmi_work_new(comm, RCMI_WORK_COLLECTIVE, false, r->call, &work);
+        status = rcmi_work_spare(&comm->spare);
+    if (status == RCM_OK)
+        status = request_record(comm, r, &called, &bind);
     if (status != RCM_OK)
         return request_decline(comm, r, status);
-    comm->sequence++;
-    request_bind(comm, r, &called, comm_record_call(comm, called.hash), &work->bind);
-    const struct rcmi_call_entry entry = {comm->sequence, r->form, &work->bind};
-    rcmi_call_log_add(comm->call_log, &entry);
+    struct rcm_work *work = rcmi_work_take(&comm->spare);
+    rcmi_work_begin(comm, RCMI_WORK_COLLECTIVE, false, r->call, work);
+    work->bind = bind;
     request_describe(comm, r, work);
     rcmi_work_part(work, whole);
     rcmi_comm_submit(comm, work);

@@ -8,6 +8,7 @@
  *      gather_bytes       gather of lengths          gather_v
  *      all_gather_bytes   all_gather of lengths      all_gather_v
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "failure.h"
@@ -188,8 +189,10 @@ static rcm_status exchange_send(struct exchange *x, const void *send, size_t byt
     x->send = send;
     x->sends = bytes;
     x->own = bytes;
-    const rcm_status status = rcmi_check_vector(bytes, RCM_UINT8, 1);
-    return status == RCM_OK ? rcmi_check_buffer("send", send, bytes) : status;
+    rcm_status status = rcmi_check_vector(bytes, RCM_UINT8, 1);
+    if (status == RCM_OK)
+        status = rcmi_check_buffer("send", send, bytes);
+    return status == RCM_OK ? rcmi_check_host("send", send, bytes) : status;
 }
 
 /* ---- The front doors ------------------------------------------------------------------------- */
@@ -227,6 +230,11 @@ static rcm_status scatter_lengths(struct exchange *x, const void *const *send,
         if (bytes[r] > 0 && !send[r])
             return rcmi_fail(RCM_ERR_INVALID, 0, "send[%d] is NULL and bytes[%d] is %zu", r, r,
                              bytes[r]);
+        char name[32];
+        snprintf(name, sizeof name, "send[%d]", r);
+        const rcm_status status = rcmi_check_host(name, send[r], bytes[r]);
+        if (status != RCM_OK)
+            return status;
         x->list[r] = send[r];
         x->lengths[r] = bytes[r];
     }

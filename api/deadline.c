@@ -293,7 +293,8 @@ static void work_tell(rcm_comm *comm, struct rcm_work *work, int peer,
     if (work->told == to || work->stage > 0) /* further stages are no call */
         return;
     if (check->now - work->moved_ns > TELL_AFTER_NS) {
-        const struct rcmi_call_entry entry = {work->sequence, work->form, &work->bind};
+        const struct rcmi_call_entry entry = {
+            work->sequence, rcmi_call_form(work->form, work->bind.in.kind), &work->bind};
         rcmi_call_log_tell(comm->call_log, &entry, peer);
         work->told = to;
     } else if (work->moved_ns + TELL_AFTER_NS < check->earliest) {

@@ -5,8 +5,10 @@
  * (algorithms/collectives.h).
  */
 #include "request.h"
+#include <stdio.h>
 #include <string.h>
 #include "collectives.h"
+#include "mem_kind.h"
 
 rcm_status rcmi_check_vector(size_t count, rcm_dtype dtype, uint32_t blocks) {
     const size_t size = rcm_dtype_size(dtype);
@@ -63,6 +65,85 @@ static rcm_status check_buffers(const struct rcmi_request *r,
             check_overlap(&send, &recv, ((intptr_t)in.at - (intptr_t)out.at) * (intptr_t)block);
     return status;
 }
+
+/* ---- Kinds of memory -------------------------------------------------------------------------
+ */
+
+/* The first of the buffers, or blocks, of a call that holds anything; NULL: none does. */
+struct first {
+    const struct rcmi_mem *mem;
+    char name[48]; /* "send", "block 3 of recv" */
+};
+
+static rcm_status first_check(struct first *first, const struct rcmi_mem *mem, const char *name) {
+    if (mem->len == 0)
+        return RCM_OK;
+    if (!first->mem) {
+        first->mem = mem;
+        snprintf(first->name, sizeof first->name, "%s", name);
+    }
+    if (mem->kind == first->mem->kind)
+        return RCM_OK;
+    return rcmi_fail(RCM_ERR_INVALID, 0, "%s %p is %s, but %s %p is %s", first->name,
+                     first->mem->bytes, rcmi_mem_kind_name(first->mem->kind), name, mem->bytes,
+                     rcmi_mem_kind_name(mem->kind));
+}
+
+static rcm_status pair_check(struct first *first, const struct rcmi_mem *send,
+                             const struct rcmi_mem *recv) {
+    const rcm_status status = first_check(first, send, "send");
+    return status == RCM_OK ? first_check(first, recv, "recv") : status;
+}
+
+static rcm_status blocks_check(struct first *first, const struct rcmi_bind *bind) {
+    const uint32_t in = bind->plan->in.n, all = in + bind->plan->out.n;
+    rcm_status status = RCM_OK;
+    for (uint32_t i = 0; i < all && status == RCM_OK; i++) {
+        char name[48];
+        snprintf(name, sizeof name, "block %u of %s", i < in ? i : i - in,
+                 i < in ? "send" : "recv");
+        status = first_check(first, &bind->blocks[i].mem, name);
+    }
+    return status;
+}
+
+rcm_status rcmi_check_kinds(struct rcmi_bind *bind) {
+    struct first first = {.mem = NULL};
+    const rcm_status status = rcmi_bind_is_uneven(bind) ? blocks_check(&first, bind)
+                                                        : pair_check(&first, &bind->in, &bind->out);
+    bind->in.kind = bind->out.kind = first.mem ? first.mem->kind : RCMI_MEM_HOST;
+    return status;
+}
+
+static struct rcmi_mem span_mem(const struct span *span) {
+    struct rcmi_mem mem = rcmi_mem_host(span->bytes, span->len);
+    if (span->len > 0)
+        mem.kind = rcmi_mem_kind_of(span->bytes);
+    return mem;
+}
+
+rcm_status rcmi_request_check_kinds(const struct rcmi_request *r, int rank, int size) {
+    const struct rcmi_collective *collective = rcmi_collective_at((int)r->collective);
+    const size_t block = r->count * rcm_dtype_size(r->dtype);
+    const struct span in = {r->in, rcmi_collective_in(collective, size, rank, r->root).n * block};
+    const struct span out = {r->out,
+                             rcmi_collective_out(collective, size, rank, r->root).n * block};
+    const struct rcmi_mem send = span_mem(&in), recv = span_mem(&out);
+    struct first first = {.mem = NULL};
+    return rcmi_mem_any_special() ? pair_check(&first, &send, &recv) : RCM_OK;
+}
+
+rcm_status rcmi_check_host(const char *name, const void *buffer, size_t bytes) {
+    const enum rcmi_mem_kind kind =
+        bytes > 0 && rcmi_mem_any_special() ? rcmi_mem_kind_of(buffer) : RCMI_MEM_HOST;
+    if (kind == RCMI_MEM_HOST)
+        return RCM_OK;
+    return rcmi_fail(RCM_ERR_INVALID, 0, "%s %p is %s, but what is received is host memory", name,
+                     buffer, rcmi_mem_kind_name(kind));
+}
+
+/* ---- Values and buffers ----------------------------------------------------------------------
+ */
 
 rcm_status rcmi_request_check_values(const struct rcmi_request *r, int size) {
     const struct rcmi_collective *collective = rcmi_collective_at((int)r->collective);

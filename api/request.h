@@ -44,6 +44,14 @@ static inline rcm_status rcmi_check_buffer(const char *name, const void *buffer,
     return RCM_OK;
 }
 
+/* Of which kind the buffers of a bound call are: one, of all that hold anything, which bind->in and
+ * bind->out then say. */
+rcm_status rcmi_check_kinds(struct rcmi_bind *bind);
+/* The same before it is bound, of equal blocks whose values were checked. */
+rcm_status rcmi_request_check_kinds(const struct rcmi_request *request, int rank, int size);
+/* This is host memory, where nothing else will do. */
+rcm_status rcmi_check_host(const char *name, const void *buffer, size_t bytes);
+
 /* Type, operator and root, as far as the collective has them. */
 rcm_status rcmi_request_check_values(const struct rcmi_request *request, int size);
 /* The arguments of any collective of equal blocks, by its row; of a communicator of `size` ranks.

@@ -50,10 +50,6 @@ static rcm_status block_address(const struct side *side, uint32_t i, size_t firs
                      count_name(side, i, text), count);
 }
 
-static struct rcmi_mem block_mem(struct rcmi_node *node, const void *bytes, size_t len) {
-    return rcmi_node_registers() ? rcmi_node_mem(node, bytes, len) : rcmi_mem_host(bytes, len);
-}
-
 static rcm_status side_fill(const struct side *side, struct rcmi_node *node, rcm_dtype dtype) {
     const size_t size = rcm_dtype_size(dtype), most = SIZE_MAX / 2 / size;
     const struct rcmi_uneven *given = side->given;
@@ -72,8 +68,9 @@ static rcm_status side_fill(const struct side *side, struct rcmi_node *node, rcm
         const rcm_status status = block_address(side, i, first, size, &address);
         if (status != RCM_OK)
             return status;
-        side->blocks[i] = (struct rcmi_block){
-            .mem = block_mem(node, address, given->counts[i] * size), .count = given->counts[i]};
+        side->blocks[i] =
+            (struct rcmi_block){.mem = rcmi_node_mem(node, address, given->counts[i] * size),
+                                .count = given->counts[i]};
     }
     return RCM_OK;
 }

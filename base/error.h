@@ -5,7 +5,8 @@
  *   error.h, log.h, settings.h        what went wrong, log lines, RINGCOMM_ variables
  *   clock.h, wait.h, yield.h, loop.h  deadlines, and how a thread waits: spin, yield, sleep
  *   fd.h, process.h, sigpipe.h        descriptors, sockets, shared memory, processes
- *   cpu.h, mem.h, prefetch.h          this CPU; a piece of a user's memory
+ *   cpu.h, prefetch.h                 this CPU
+ *   mem.h, mem_kind.h                 a piece of a user's memory; kinds of memory
  *   auth.h, wire_version.h            proof of the secret, version of what ranks say
  *
  * Not for: anything that knows of ranks, transports or collectives. It includes nothing of the

@@ -2,7 +2,7 @@
 /*
  * A piece of a user's memory, as it travels from the front doors to the transports: where, how
  * long, of which kind, and what the transports know of it. Not here: registering
- * (transport/memory.c).
+ * (transport/memory.c), and what can be done with a kind (mem_kind.h).
  */
 #ifndef RCMI_MEM_H
 #define RCMI_MEM_H
@@ -11,7 +11,8 @@
 
 enum rcmi_mem_kind {
     RCMI_MEM_HOST,
-    RCMI_MEM_DEVICE /* of a GPU: the CPU may not touch it */
+    RCMI_MEM_DEVICE, /* the CPU may not touch it */
+    RCMI_MEM_KINDS
 };
 
 struct rcmi_registration;

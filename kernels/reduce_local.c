@@ -2,6 +2,7 @@
 /* The public face of the kernels: a reduction on this rank alone, which needs no communicator. */
 #include "error.h"
 #include "kernels.h"
+#include "mem_kind.h"
 
 static rcm_status check_type(size_t count, rcm_dtype dtype, rcm_op op) {
     const size_t size = rcm_dtype_size(dtype);
@@ -13,6 +14,15 @@ static rcm_status check_type(size_t count, rcm_dtype dtype, rcm_op op) {
         return rcmi_fail(RCM_ERR_INVALID, 0, "count %zu of %s is more than memory can hold", count,
                          rcm_dtype_name(dtype));
     return RCM_OK;
+}
+
+static rcm_status check_host(const char *name, const void *buffer) {
+    const enum rcmi_mem_kind kind =
+        rcmi_mem_any_special() ? rcmi_mem_kind_of(buffer) : RCMI_MEM_HOST;
+    if (kind == RCMI_MEM_HOST)
+        return RCM_OK;
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s %p is %s: the CPU reduces host memory only", name,
+                     buffer, rcmi_mem_kind_name(kind));
 }
 
 static rcm_status check_buffers(const void *in, const void *inout, size_t count, size_t bytes) {
@@ -32,6 +42,10 @@ rcm_status rcm_reduce_local(const void *in, void *inout, size_t count, rcm_dtype
     if (status != RCM_OK || count == 0)
         return status;
     status = check_buffers(in, inout, count, count * rcm_dtype_size(dtype));
+    if (status == RCM_OK)
+        status = check_host("in", in);
+    if (status == RCM_OK)
+        status = check_host("inout", inout);
     if (status == RCM_OK)
         rcmi_reduce_kernel(dtype, op)(inout, srcs, 2, count);
     return status;

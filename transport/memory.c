@@ -22,8 +22,6 @@ struct rcmi_registration {
     } rows[RCMI_TRANSPORTS_MAX];
 };
 
-_Atomic int rcmi_registrations;
-
 static rcm_status plain_take(size_t bytes, void **ret_memory) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
@@ -90,7 +88,7 @@ rcm_status rcmi_node_memory_alloc(struct rcmi_node *node, size_t bytes, void **r
     pthread_mutex_lock(&node->lock);
     block->next = node->blocks;
     node->blocks = block;
-    atomic_fetch_add_explicit(&rcmi_registrations, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&rcmi_mem_specials, 1, memory_order_relaxed);
     pthread_mutex_unlock(&node->lock);
     *ret_memory = block->mem.bytes;
     return RCM_OK;
@@ -108,7 +106,7 @@ rcm_status rcmi_node_memory_free(struct rcmi_node *node, void *memory) {
     if (!block)
         return rcmi_fail(RCM_ERR_INVALID, 0, "%p is not the start of memory that was handed out",
                          memory);
-    atomic_fetch_sub_explicit(&rcmi_registrations, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&rcmi_mem_specials, 1, memory_order_relaxed);
     block_give(block);
     return RCM_OK;
 }
@@ -154,7 +152,7 @@ void rcmi_blocks_free(struct rcmi_node *node) {
     while (node->blocks) {
         struct rcmi_registration *block = node->blocks;
         node->blocks = block->next;
-        atomic_fetch_sub_explicit(&rcmi_registrations, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&rcmi_mem_specials, 1, memory_order_relaxed);
         block_give(block);
     }
 }

@@ -66,6 +66,7 @@
 #include "kernels.h"
 #include "loop.h"
 #include "mem.h"
+#include "mem_kind.h"
 #include "process.h"
 #include "protocol.h"
 #include "wait.h"
@@ -243,17 +244,14 @@ size_t rcmi_node_memory_size(struct rcmi_node *node, const void *memory);
 /* The registration that len bytes lie in, NULL if in none. Any thread. */
 const struct rcmi_registration *rcmi_node_registration(struct rcmi_node *node, const void *bytes,
                                                        size_t len);
-/* Blocks of all nodes of this process. Relaxed: memory that is used was allocated before, in the
- * sight of the thread that uses it. */
-extern _Atomic int rcmi_registrations;
-static inline bool rcmi_node_registers(void) {
-    return atomic_load_explicit(&rcmi_registrations, memory_order_relaxed) > 0;
-}
-/* A user's memory: for the front doors, once for each call. Any thread. */
+/* A user's memory: for the front doors, once for each call. Of no bytes it is host memory. Any
+ * thread. */
 static inline struct rcmi_mem rcmi_node_mem(struct rcmi_node *node, const void *bytes, size_t len) {
     struct rcmi_mem mem = rcmi_mem_host(bytes, len);
-    if (rcmi_node_registers())
+    if (len > 0 && rcmi_mem_any_special()) {
+        mem.kind = rcmi_mem_kind_of(bytes);
         mem.registration = rcmi_node_registration(node, bytes, len);
+    }
     return mem;
 }
 

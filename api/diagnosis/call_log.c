@@ -16,6 +16,7 @@
  * The lock is between the issuing thread, the driver and the loop thread, and of what others told.
  */
 #include "diagnosis.h"
+#include "mem_kind.h"
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@ struct call {
     _Atomic uint64_t meta, count;
     _Atomic(const struct rcmi_plan *) plan;
     _Atomic int32_t collective, dtype, op;
-    _Atomic uint32_t form;
+    _Atomic uint32_t form; /* rcmi_call_form */
     /* If it is of unequal blocks that all ranks know. */
     _Atomic uint64_t counts[RCMI_CALL_COUNTS], counts_hash;
 };
@@ -123,9 +124,19 @@ static void counts_describe(const struct rcmi_call_record *a, int a_rank,
                  b_rank);
 }
 
+/* "; in device memory on rank 0, but in host memory on rank 2", or nothing. */
+static void memory_describe(const struct rcmi_call_record *a, int a_rank,
+                            const struct rcmi_call_record *b, int b_rank, char *text, size_t cap) {
+    text[0] = '\0';
+    if (a->memory != b->memory)
+        snprintf(text, cap, "; in %s on rank %d, but in %s on rank %d",
+                 rcmi_mem_kind_name((enum rcmi_mem_kind)a->memory), a_rank,
+                 rcmi_mem_kind_name((enum rcmi_mem_kind)b->memory), b_rank);
+}
+
 static bool log_are_one_call(const struct rcmi_call_record *a, const struct rcmi_call_record *b) {
     return a->collective == b->collective && a->count == b->count && a->dtype == b->dtype &&
-           a->op == b->op && a->root == b->root && a->form == b->form &&
+           a->op == b->op && a->root == b->root && a->form == b->form && a->memory == b->memory &&
            a->counts_hash == b->counts_hash && strcmp(a->algorithm, b->algorithm) == 0;
 }
 
@@ -134,7 +145,7 @@ static bool log_are_one_call(const struct rcmi_call_record *a, const struct rcmi
 static void log_compare(struct rcmi_call_log *log, const struct rcmi_call_record *own, int rank,
                         const struct rcmi_call_record *other) {
     const struct rcmi_call_log_config *config = &log->config;
-    char a[160], b[160], counts[96];
+    char a[160], b[160], counts[96], memory[96];
     if (own->meta == other->meta)
         return;
     if (log_are_one_call(own, other)) {
@@ -144,8 +155,10 @@ static void log_compare(struct rcmi_call_log *log, const struct rcmi_call_record
     record_describe(own, a, sizeof(a));
     record_describe(other, b, sizeof(b));
     counts_describe(own, config->members->rank, other, rank, counts, sizeof(counts));
-    rcmi_fail_origin(RCM_ERR_MISMATCH, rank, "operation %llu is %s on rank %d, but %s on rank %d%s",
-                     (unsigned long long)own->sequence, a, config->members->rank, b, rank, counts);
+    memory_describe(own, config->members->rank, other, rank, memory, sizeof(memory));
+    rcmi_fail_origin(
+        RCM_ERR_MISMATCH, rank, "operation %llu is %s on rank %d, but %s on rank %d%s%s",
+        (unsigned long long)own->sequence, a, config->members->rank, b, rank, counts, memory);
     config->mismatch(config->arg);
 }
 
@@ -208,7 +221,9 @@ static struct rcmi_call_record call_record(const struct call *call, uint32_t epo
     record.dtype = GET(dtype);
     record.op = GET(op);
     record.root = plan->root;
-    record.form = GET(form);
+    const uint32_t form = GET(form);
+    record.form = (uint16_t)form;
+    record.memory = (uint16_t)(form >> 16);
     snprintf(record.algorithm, sizeof(record.algorithm), "%s", plan->algorithm);
     /* Partner: the release fence in call_publish. */
     atomic_thread_fence(memory_order_acquire);

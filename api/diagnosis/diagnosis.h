@@ -42,9 +42,13 @@ struct rcmi_call_log_config {
 /* A call of this rank. */
 struct rcmi_call_entry {
     uint64_t sequence;
-    uint32_t form; /* enum rcmi_form */
+    uint32_t form; /* rcmi_call_form */
     const struct rcmi_bind *bind;
 };
+/* In one word: what it is called as, and the kind of its buffers. */
+static inline uint32_t rcmi_call_form(enum rcmi_form form, enum rcmi_mem_kind memory) {
+    return (uint32_t)form | (uint32_t)memory << 16;
+}
 rcm_status rcmi_call_log_create(const struct rcmi_call_log_config *config,
                                 struct rcmi_call_log **ret_log);
 void rcmi_call_log_free(struct rcmi_call_log *log);

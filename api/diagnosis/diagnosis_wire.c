@@ -3,6 +3,7 @@
  * others. */
 #include "diagnosis_wire.h"
 #include "error.h"
+#include "mem.h"
 #include <string.h>
 
 bool rcmi_inquiry_decode(const void *bytes, size_t len, struct rcmi_inquiry *ret_inquiry) {
@@ -21,5 +22,6 @@ bool rcmi_call_record_decode(const void *bytes, size_t len, struct rcmi_call_rec
     ret_record->algorithm[sizeof(ret_record->algorithm) - 1] = '\0';
     rcmi_text_clean(ret_record->algorithm);
     return ret_record->magic == RCMI_CALL_RECORD_MAGIC && ret_record->sequence != 0 &&
-           ret_record->ncounts <= RCMI_CALL_COUNTS && ret_record->form <= RCMI_FORM_BYTES;
+           ret_record->ncounts <= RCMI_CALL_COUNTS && ret_record->form <= RCMI_FORM_BYTES &&
+           ret_record->memory < RCMI_MEM_KINDS;
 }

@@ -54,7 +54,8 @@ struct rcmi_call_record {
     uint64_t sequence, meta, count;
     int32_t collective, dtype, op, root;
     char algorithm[24];
-    uint32_t form;    /* enum rcmi_form */
+    uint16_t form;    /* enum rcmi_form */
+    uint16_t memory;  /* enum rcmi_mem_kind, of its buffers */
     uint32_t ncounts; /* of unequal blocks that all ranks know: so many of counts */
     uint64_t counts[RCMI_CALL_COUNTS]; /* of the first blocks */
     uint64_t counts_hash;              /* of all of them */
@@ -62,7 +63,7 @@ struct rcmi_call_record {
 #define RCMI_CALL_RECORD_MAGIC 0x52434d52u
 
 /* False if the bytes are no such message. The algorithm is terminated and can be shown; sequence is
- * not 0; ncounts and form are valid. */
+ * not 0; ncounts, form and memory are valid. */
 bool rcmi_call_record_decode(const void *bytes, size_t len, struct rcmi_call_record *ret_record);
 
 #endif

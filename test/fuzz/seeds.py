@@ -172,9 +172,9 @@ def failure():
                 u32(1) * 16 + body)
 
     def record(magic=0x52434d52, sequence=3, algorithm=b'ring', collective=1, ncounts=0,
-               form=0):
-        return struct.pack('<IIQQQiiii24sII17Q', magic, 7, sequence, 99, 1000, collective, 9, 1, 0,
-                           algorithm, form, ncounts, *range(17))
+               form=0, memory=0):
+        return struct.pack('<IIQQQiiii24sHHI17Q', magic, 7, sequence, 99, 1000, collective, 9, 1, 0,
+                           algorithm, form, memory, ncounts, *range(17))
 
     def agree(magic=0x52434d41, number=1, kind=4, status=0, origin=-1, left=1000, n=11,
               members=b'\xff\x07'):
@@ -210,6 +210,7 @@ def failure():
         'bad-record-magic': record(magic=1), 'bad-record-zero': record(sequence=0),
         'bad-record-cut': record()[:-8],
         'valid-record-monitored': record(form=3), 'bad-record-barrier': record(form=5),
+        'valid-record-device': record(memory=1), 'bad-record-memory': record(memory=2),
         'valid': message(),
         'valid-unended': message(text=b'x' * 512)[:56] + b'y' * 32 + b'x' * 512 + u32(0),
         'valid-missing': message(n=11, missing=b'\xfe\x07'),
@@ -585,7 +586,7 @@ def location():
 JOB = 0x1122334455667788
 
 
-VERSION = 9  # RCMI_WIRE_VERSION
+VERSION = 10  # RCMI_WIRE_VERSION
 
 
 def greeting(kind=1, index=0, magic=0x52434d48, version=VERSION, sender=0, to=1, nranks=3, job=JOB,

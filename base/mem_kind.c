@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of kinds of memory: see mem_kind.h. */
+#include "mem_kind.h"
+
+_Atomic int rcmi_mem_specials;
+
+/* Release in _add pairs with the acquire loads: the row is complete. */
+static _Atomic(const struct rcmi_mem_row *) rows[RCMI_MEM_KINDS];
+
+void rcmi_mem_kind_add(enum rcmi_mem_kind kind, const struct rcmi_mem_row *row) {
+    atomic_store_explicit(&rows[kind], row, memory_order_release);
+    atomic_fetch_add_explicit(&rcmi_mem_specials, 1, memory_order_relaxed);
+}
+
+const struct rcmi_mem_row *rcmi_mem_kind_row(enum rcmi_mem_kind kind) {
+    return atomic_load_explicit(&rows[kind], memory_order_acquire);
+}
+
+const char *rcmi_mem_kind_name(enum rcmi_mem_kind kind) {
+    const struct rcmi_mem_row *row = rcmi_mem_kind_row(kind);
+    if (row)
+        return row->name;
+    return kind == RCMI_MEM_HOST ? "host memory" : "device memory";
+}
+
+enum rcmi_mem_kind rcmi_mem_kind_of(const void *address) {
+    for (int kind = RCMI_MEM_HOST + 1; kind < RCMI_MEM_KINDS; kind++) {
+        const struct rcmi_mem_row *row = rcmi_mem_kind_row((enum rcmi_mem_kind)kind);
+        if (row && row->has(address))
+            return (enum rcmi_mem_kind)kind;
+    }
+    return RCMI_MEM_HOST;
+}

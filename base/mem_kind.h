@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Kinds of memory: a row of a table for each.
+ *
+ *   kind     which addresses are of it     copies and reductions
+ *   host     those of no other kind        are done by the time a kernel returns (kernels.h)
+ *   device   those that its row has        begin, and finish later (operation.h)
+ *
+ * The CPU touches host memory only: device memory is never dereferenced, given to a system call,
+ * posted as a receive, sent or got without a copy.
+ *
+ * Not here: a piece of memory (mem.h), and what transports know of it (transport/memory.c).
+ */
+#ifndef RCMI_MEM_KIND_H
+#define RCMI_MEM_KIND_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include "mem.h"
+#include "ringcomm.h"
+
+struct rcmi_operation;
+
+struct rcmi_mem_row {
+    const char *name; /* "device memory" */
+    /* Is it an address of this kind? For every buffer of every call. Any thread. */
+    bool (*has)(const void *address);
+    /* Begins an operation, whose sources and results may be of this kind or host memory, and does
+     * not wait; rcmi_operation_end follows, once, on a thread of the kind's own. An error, with the
+     * thread's error set: it did not begin. Any thread. */
+    rcm_status (*begin)(struct rcmi_operation *operation);
+    /* Words for the code that an operation ended with. */
+    void (*explain)(int code, char *text, size_t cap);
+};
+
+/* From now on there is memory of this kind. The row lives as long as the process; one for a kind.
+ * Before calls with such memory. */
+void rcmi_mem_kind_add(enum rcmi_mem_kind kind, const struct rcmi_mem_row *row);
+/* NULL for a kind that there is none of, and for host memory. */
+const struct rcmi_mem_row *rcmi_mem_kind_row(enum rcmi_mem_kind kind);
+/* "host memory" */
+const char *rcmi_mem_kind_name(enum rcmi_mem_kind kind);
+enum rcmi_mem_kind rcmi_mem_kind_of(const void *address);
+
+/* Of how much memory more is known than its address: kinds beside host memory, and blocks that
+ * nodes have registered. Relaxed: memory that is used was made before, in the sight of the thread
+ * that uses it. */
+extern _Atomic int rcmi_mem_specials;
+static inline bool rcmi_mem_any_special(void) {
+    return atomic_load_explicit(&rcmi_mem_specials, memory_order_relaxed) > 0;
+}
+
+#endif
