@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Running bound plans: see exec.h. Binding is in exec_bind.c.
+ * Running bound plans: see exec.h. Binding is in exec_bind.c, operations that finish later are in
+ * exec_later.c.
  */
 #include "exec_internal.h"
 #include "kernels.h"
 
-/* The part of a step's chunk that slice s moves. */
-static size_t slice_length(const struct rcmi_bound_step *step, size_t offset, size_t slice_bytes) {
-    if (offset >= step->bytes)
-        return 0;
-    size_t left = step->bytes - offset;
-    return left < slice_bytes ? left : slice_bytes;
-}
+/* When what a step computes is there. */
+enum finish { AT_ONCE, LATER };
+
+/* Inlined into both ways to do a step, as if there were but one. */
+#define HOT inline __attribute__((always_inline))
 
 /* The message that is a step's slice. */
-static size_t message_length(const struct rcmi_run *run, const struct rcmi_bound_step *step,
-                             size_t offset) {
+static HOT size_t message_length(const struct rcmi_run *run, const struct rcmi_bound_step *step,
+                                 size_t offset) {
     if (step->npieces == 0)
-        return slice_length(step, offset, run->slice_bytes);
+        return rcmi_slice_length(step, offset, run->slice_bytes);
     size_t length = 0;
     for (uint32_t i = 0; i < step->npieces; i++)
-        length += slice_length(&run->pieces[step->first_piece + i], offset, run->slice_bytes);
+        length += rcmi_slice_length(&run->pieces[step->first_piece + i], offset, run->slice_bytes);
     return length;
 }
 
-static rcm_status run_mismatch(const struct rcmi_run *run, const struct rcmi_end *end,
-                               const struct rcmi_slot *slot) {
+static HOT rcm_status run_mismatch(const struct rcmi_run *run, const struct rcmi_end *end,
+                                   const struct rcmi_slot *slot) {
     if ((uint32_t)slot->meta != (uint32_t)run->bind.meta)
         return rcmi_fail_origin(RCM_ERR_MISMATCH, end->peer,
                                 "rank %d is at its operation %u, this rank at its operation %u: "
@@ -38,9 +37,9 @@ static rcm_status run_mismatch(const struct rcmi_run *run, const struct rcmi_end
 }
 
 /* The two ends of a message have other ideas of how long it is. */
-static rcm_status run_counts_differ(struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                                    const struct rcmi_bound_step *step, const struct rcmi_end *end,
-                                    const struct rcmi_slot *slot) {
+static HOT rcm_status run_counts_differ(struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                                        const struct rcmi_bound_step *step,
+                                        const struct rcmi_end *end, const struct rcmi_slot *slot) {
     const size_t sent = lane->offset + lane->part + slot->len;
     run->counts_differ = true;
     return rcmi_fail_origin(RCM_ERR_MISMATCH, end->peer,
@@ -51,17 +50,17 @@ static rcm_status run_counts_differ(struct rcmi_run *run, const struct rcmi_lane
 }
 
 /* Does a message belong to this call, but not at this end of its block? */
-static bool run_is_cut_apart(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                             const struct rcmi_slot *slot, size_t bytes) {
+static HOT bool run_is_cut_apart(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                                 const struct rcmi_slot *slot, size_t bytes) {
     return run->by_step && (slot->meta == (lane->meta ^ RCMI_META_LAST) ||
                             (slot->meta == lane->meta && slot->len != bytes));
 }
 
 /* The message that a step received is empty: the payload stands in the slot of the one that it
  * answers. */
-static rcm_status run_peek_answer(const struct rcmi_lane_state *lane,
-                                  const struct rcmi_bound_step *step, const struct rcmi_end *from,
-                                  const void **ret_bytes) {
+static HOT rcm_status run_peek_answer(const struct rcmi_lane_state *lane,
+                                      const struct rcmi_bound_step *step,
+                                      const struct rcmi_end *from, const void **ret_bytes) {
     const bool asked = step->answer != RCMI_NO_CHANNEL && step->out == RCMI_NO_CHANNEL;
     const struct rcmi_end *end = asked ? lane->ports[step->answer].end : NULL;
     const void *bytes = end && end->nkept > 0 ? end->kept[end->kept_first] : NULL;
@@ -72,28 +71,15 @@ static rcm_status run_peek_answer(const struct rcmi_lane_state *lane,
     return RCM_OK;
 }
 
-/* Where `offset` of a chunk is, in its base: scratch is there for a slice only. */
-static size_t lane_offset(const struct rcmi_lane_state *lane, const struct rcmi_place *place,
-                          size_t offset) {
-    return place->offset +
-           (place->where == RCMI_SCRATCH ? lane->scratch + offset - lane->offset : offset);
-}
-
-static char *run_address(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                         const struct rcmi_place *place, size_t offset) {
-    char *base = run->base[place->index].bytes; /* NULL if there is nothing to move */
-    return base ? base + lane_offset(lane, place, offset) : NULL;
-}
-
 static struct rcmi_mem run_mem(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                                const struct rcmi_place *place, size_t offset, size_t len) {
-    return rcmi_mem_part(&run->base[place->index], lane_offset(lane, place, offset), len);
+    return rcmi_mem_part(&run->base[place->index], rcmi_lane_offset(lane, place, offset), len);
 }
 
 /* The payload is still in the sender's memory: gets it into the step's dst. */
-static rcm_status run_get(const struct rcmi_run *run, struct rcmi_lane_state *lane,
-                          const struct rcmi_bound_step *step, const struct rcmi_end *end,
-                          const struct rcmi_slot *slot, const void **ret_bytes) {
+static HOT rcm_status run_get(const struct rcmi_run *run, struct rcmi_lane_state *lane,
+                              const struct rcmi_bound_step *step, const struct rcmi_end *end,
+                              const struct rcmi_slot *slot, const void **ret_bytes) {
     if (!step->receives_into_dst || !run->gets)
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, end->peer,
                                 "rank %d sent a message that is to be got where none may be",
@@ -115,16 +101,16 @@ static rcm_status run_get(const struct rcmi_run *run, struct rcmi_lane_state *la
 
 /* Is a message of len bytes right where `bytes` are left? It may be a part of them only where it
  * has to go by a slot and all do not fit one. */
-static bool run_length_fits(const struct rcmi_run *run, const struct rcmi_end *end, size_t len,
-                            size_t bytes) {
+static HOT bool run_length_fits(const struct rcmi_run *run, const struct rcmi_end *end, size_t len,
+                                size_t bytes) {
     return len == bytes || (run->gets && len == end->channel->slot_bytes && len < bytes);
 }
 
 /* Looks at the oldest message of an incoming channel end that the run may use. *bytes: what is left
  * of the step's slice, then what the message holds of it. */
-static rcm_status run_peek(struct rcmi_run *run, struct rcmi_lane_state *lane,
-                           const struct rcmi_bound_step *step, uint32_t channel, size_t *bytes,
-                           const void **ret_bytes) {
+static HOT rcm_status run_peek(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                               const struct rcmi_bound_step *step, uint32_t channel, size_t *bytes,
+                               const void **ret_bytes) {
     const struct rcmi_port *port = &lane->ports[channel];
     const struct rcmi_end *end = port->end;
     struct rcmi_slot slot = {.reply = NULL};
@@ -159,7 +145,7 @@ static void lane_post(struct rcmi_run *run, const struct rcmi_lane_state *lane,
                       uint32_t most) {
     while (end->posted < most && !run->gets && !run->no_posts) {
         const size_t at = offset + (size_t)end->posted * run->stripes * run->slice_bytes;
-        const size_t bytes = slice_length(step, at, run->slice_bytes);
+        const size_t bytes = rcmi_slice_length(step, at, run->slice_bytes);
         const struct rcmi_posted posted = {.mem = run_mem(run, lane, &step->dst, at, bytes),
                                            .ahead = end->posted};
         if (bytes < RCMI_ZERO_COPY_MIN)
@@ -173,7 +159,7 @@ static void lane_post(struct rcmi_run *run, const struct rcmi_lane_state *lane,
 }
 
 /* Does a socket carry its messages? False also before the channel is ready. */
-static bool end_is_socket(const struct rcmi_end *end) {
+static HOT bool end_is_socket(const struct rcmi_end *end) {
     const struct rcmi_channel *channel = end->channel;
     /* Acquire pairs with the release store of the loop thread, which chose the transport before. */
     return atomic_load_explicit(&channel->state, memory_order_acquire) == RCM_OK &&
@@ -182,9 +168,9 @@ static bool end_is_socket(const struct rcmi_end *end) {
 
 /* A message has not come: notes the peer, lets a socket receive straight into the result.
  */
-static void lane_blocked(struct rcmi_run *run, struct rcmi_lane_state *lane,
-                         const struct rcmi_bound_step *step, const struct rcmi_port *port,
-                         size_t offset) {
+static HOT void lane_blocked(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                             const struct rcmi_bound_step *step, const struct rcmi_port *port,
+                             size_t offset) {
     struct rcmi_end *end = port->end;
     lane->waits_for = end;
     if (step->receives_into_dst && end->now_served == port->ticket && end_is_socket(end))
@@ -192,13 +178,13 @@ static void lane_blocked(struct rcmi_run *run, struct rcmi_lane_state *lane,
 }
 
 /* Finds every source of a step. On RCM_AGAIN notes which rank the lane waits for. */
-static rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state *lane,
-                               const struct rcmi_bound_step *step, size_t offset, size_t *bytes,
-                               const void **srcs) {
+static HOT rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                                   const struct rcmi_bound_step *step, size_t offset, size_t *bytes,
+                                   const void **srcs) {
     for (int i = 0; i < step->nsrcs; i++) {
         const struct rcmi_place *src = &run->places[step->first_src + (uint32_t)i];
         if (src->where != RCMI_CHANNEL) {
-            srcs[i] = run_address(run, lane, src, offset);
+            srcs[i] = rcmi_run_address(run, lane, src, offset);
             continue;
         }
         const struct rcmi_port *port = &lane->ports[src->index];
@@ -243,11 +229,12 @@ static void end_keep(const struct rcmi_run *run, struct rcmi_end *end, void *slo
 }
 
 /* May a message that will be answered go out, and into this slot? */
-static bool end_is_full(const struct rcmi_run *run, const struct rcmi_end *end) {
+static HOT bool end_is_full(const struct rcmi_run *run, const struct rcmi_end *end) {
     return end->nkept == run->exec->config.slots;
 }
 
-static bool end_keeps(const struct rcmi_run *run, const struct rcmi_end *end, const void *slot) {
+static HOT bool end_keeps(const struct rcmi_run *run, const struct rcmi_end *end,
+                          const void *slot) {
     for (uint32_t i = 0; i < end->nkept; i++)
         if (end->kept[(end->kept_first + i) % run->exec->config.slots] == slot)
             return true;
@@ -319,8 +306,9 @@ static void piece_do(const struct rcmi_run *run, const struct rcmi_lane_state *l
                      const struct rcmi_bound_step *piece, const struct rcmi_reserved *target,
                      size_t at, const void *const *srcs, size_t bytes) {
     const bool non_temporal = run->results == RCMI_NON_TEMPORAL;
-    void *dst =
-        piece->dst.where != RCMI_NOWHERE ? run_address(run, lane, &piece->dst, lane->offset) : NULL;
+    void *dst = piece->dst.where != RCMI_NOWHERE
+                    ? rcmi_run_address(run, lane, &piece->dst, lane->offset)
+                    : NULL;
     if (!target) {
         step_compute(run, piece, dst, run->results, srcs, bytes);
         return;
@@ -342,11 +330,11 @@ static void pieces_do(const struct rcmi_run *run, const struct rcmi_lane_state *
     size_t at = 0;
     for (uint32_t i = 0; i < step->npieces; i++) {
         const struct rcmi_bound_step *piece = &run->pieces[step->first_piece + i];
-        const size_t bytes = slice_length(piece, lane->offset, run->slice_bytes);
+        const size_t bytes = rcmi_slice_length(piece, lane->offset, run->slice_bytes);
         for (uint32_t k = 0; k < piece->nsrcs && bytes > 0; k++) {
             const struct rcmi_place *src = &run->places[piece->first_src + k];
             srcs[k] = src->where == RCMI_CHANNEL ? (const char *)received[k] + at
-                                                 : run_address(run, lane, src, lane->offset);
+                                                 : rcmi_run_address(run, lane, src, lane->offset);
         }
         if (bytes > 0)
             piece_do(run, lane, piece, target, at, srcs, bytes);
@@ -395,8 +383,8 @@ static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *
 
 /* Sends a stable source without a copy: *bytes of it, else as much as a slot has, which *bytes is
  * then. RCM_ERR_UNSUPPORTED: neither can be. */
-static rcm_status step_send_stable(struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                                   const struct rcmi_bound_step *step, size_t *bytes) {
+static HOT rcm_status step_send_stable(struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                                       const struct rcmi_bound_step *step, size_t *bytes) {
     struct rcmi_port *port = &lane->ports[step->out];
     const struct rcmi_place *src = &run->places[step->first_src];
     const size_t offset = lane->offset + lane->part;
@@ -412,9 +400,9 @@ static rcm_status step_send_stable(struct rcmi_run *run, const struct rcmi_lane_
 
 /* Sends what is stable from where it lies, or finds where the step's message is to be written.
  * ret_reserved->bytes NULL: it is sent. *bytes: at most a slot of them. */
-static rcm_status step_reserve(struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                               const struct rcmi_bound_step *step, size_t *bytes,
-                               struct rcmi_reserved *ret_reserved) {
+static HOT rcm_status step_reserve(struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                                   const struct rcmi_bound_step *step, size_t *bytes,
+                                   struct rcmi_reserved *ret_reserved) {
     const struct rcmi_port *port = &lane->ports[step->out];
     struct rcmi_end *out = port->end;
     rcm_status status = RCM_ERR_UNSUPPORTED;
@@ -438,6 +426,16 @@ static rcm_status step_reserve(struct rcmi_run *run, const struct rcmi_lane_stat
     return status == RCM_OK && end_keeps(run, out, ret_reserved->bytes) ? RCM_AGAIN : status;
 }
 
+/* On RCM_AGAIN notes which rank the lane waits for. */
+static HOT rcm_status step_target(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                                  const struct rcmi_bound_step *step, size_t *bytes,
+                                  struct rcmi_reserved *ret_reserved) {
+    const rcm_status status = step_reserve(run, lane, step, bytes, ret_reserved);
+    if (status == RCM_AGAIN)
+        lane->waits_for = lane->ports[step->out].end;
+    return status;
+}
+
 /* Does one step if it can be done now. *bytes: what is left of its slice, then what it moved. */
 static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
                            const struct rcmi_bound_step *step, size_t *bytes) {
@@ -447,7 +445,8 @@ static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
     if (status != RCM_OK)
         return status;
 
-    void *dst = step->dst.where != RCMI_NOWHERE ? run_address(run, lane, &step->dst, offset) : NULL;
+    void *dst =
+        step->dst.where != RCMI_NOWHERE ? rcmi_run_address(run, lane, &step->dst, offset) : NULL;
     if (step->out == RCMI_NO_CHANNEL) {
         if (step->npieces > 0)
             pieces_do(run, lane, step, NULL, srcs);
@@ -459,9 +458,7 @@ static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
 
     struct rcmi_end *out = lane->ports[step->out].end;
     struct rcmi_reserved target;
-    status = step_reserve(run, lane, step, bytes, &target);
-    if (status == RCM_AGAIN)
-        lane->waits_for = out;
+    status = step_target(run, lane, step, bytes, &target);
     if (status != RCM_OK || !target.bytes)
         return status;
 
@@ -475,8 +472,8 @@ static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
 }
 
 /* Hands on the channel ends on which this was the run's last step. */
-static void step_pass_ends(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                           const struct rcmi_bound_step *step) {
+static HOT void step_pass_ends(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                               const struct rcmi_bound_step *step) {
     for (int i = 0; i < step->nsrcs; i++) {
         const struct rcmi_place *src = &run->places[step->first_src + (uint32_t)i];
         if (src->where == RCMI_CHANNEL && run->last_step[src->index] == step)
@@ -489,14 +486,43 @@ static void step_pass_ends(const struct rcmi_run *run, const struct rcmi_lane_st
     }
 }
 
+/* The same where operations on the run's memory finish later: until then the step holds the slots
+ * that it uses. */
+static rcm_status step_try_later(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                                 const struct rcmi_bound_step *step, size_t *bytes) {
+    struct rcmi_later *later = lane->later;
+    rcm_status status = RCM_OK;
+    if (!later->begun) {
+        later->target.bytes = NULL;
+        status = step_sources(run, lane, step, lane->offset + lane->part, bytes, later->srcs);
+        if (status == RCM_OK && step->out != RCMI_NO_CHANNEL)
+            status = step_target(run, lane, step, bytes, &later->target);
+        if (status != RCM_OK)
+            return status;
+        rcmi_later_begin(later, *bytes);
+        lane->moved = true;
+        lane->waits_for = NULL;
+    }
+    *bytes = later->bytes;
+    status = rcmi_later_go_on(run, lane, step);
+    if (status != RCM_OK)
+        return status;
+    if (step->out != RCMI_NO_CHANNEL)
+        rcmi_channel_commit(lane->ports[step->out].end->channel, *bytes, lane->meta);
+    step_release(run, lane, step);
+    return RCM_OK;
+}
+
 /* One step, or a part of it where its slice goes by several messages. RCM_OK: it is done. */
-static rcm_status lane_step(struct rcmi_run *run, struct rcmi_lane_state *lane,
-                            const struct rcmi_bound_step *step, bool *moved) {
+static HOT rcm_status lane_step(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                                const struct rcmi_bound_step *step, bool *moved,
+                                enum finish finish) {
     const size_t slice = message_length(run, step, lane->offset);
     rcm_status status;
     do {
         size_t bytes = slice - lane->part;
-        status = step_try(run, lane, step, &bytes);
+        status = finish == AT_ONCE ? step_try(run, lane, step, &bytes)
+                                   : step_try_later(run, lane, step, &bytes);
         *moved = *moved || status == RCM_OK || lane->moved;
         lane->moved = false;
         if (status != RCM_OK)
@@ -509,8 +535,8 @@ static rcm_status lane_step(struct rcmi_run *run, struct rcmi_lane_state *lane,
 }
 
 /* Is this slice the last one of its stripe, or in the order by step of the step? */
-static bool lane_at_last(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                         const struct rcmi_bound_step *step) {
+static HOT bool lane_at_last(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                             const struct rcmi_bound_step *step) {
     if (run->by_step)
         return step->bytes - lane->offset <= run->slice_bytes;
     return lane->slice + run->stripes >= run->nslices;
@@ -518,13 +544,14 @@ static bool lane_at_last(const struct rcmi_run *run, const struct rcmi_lane_stat
 
 /* All steps for the first slice of its stripe, then all for the next one, ... or by step: each step
  * for all its slices, then the next one. As far as it goes. */
-static rcm_status lane_progress(struct rcmi_run *run, struct rcmi_lane_state *lane, bool *moved) {
+static HOT rcm_status lane_progress(struct rcmi_run *run, struct rcmi_lane_state *lane, bool *moved,
+                                    enum finish finish) {
     while (lane->slice < run->nslices) {
         while (lane->pc < lane->end) {
             const struct rcmi_bound_step *step = &run->steps[lane->pc];
             const bool last = lane_at_last(run, lane, step);
             lane->meta = run->bind.meta | (last ? RCMI_META_LAST : 0);
-            rcm_status status = lane_step(run, lane, step, moved);
+            rcm_status status = lane_step(run, lane, step, moved, finish);
             if (status != RCM_OK)
                 return status;
             if (last)
@@ -540,6 +567,11 @@ static rcm_status lane_progress(struct rcmi_run *run, struct rcmi_lane_state *la
         lane->pc = lane->begin;
     }
     return RCM_OK;
+}
+
+static __attribute__((noinline)) rcm_status
+lane_progress_later(struct rcmi_run *run, struct rcmi_lane_state *lane, bool *moved) {
+    return lane_progress(run, lane, moved, LATER);
 }
 
 /* May the run end, as far as this channel goes: what was sent without a copy, and what it has to
@@ -589,7 +621,8 @@ rcm_status rcmi_run_progress(struct rcmi_run *run, bool *moved) {
         struct rcmi_lane_state *lane = &run->lanes[i];
         if (lane->slice >= run->nslices)
             continue;
-        rcm_status status = lane_progress(run, lane, moved);
+        rcm_status status = lane->later ? lane_progress_later(run, lane, moved)
+                                        : lane_progress(run, lane, moved, AT_ONCE);
         if (status == RCM_AGAIN)
             done = false;
         else if (status != RCM_OK)
@@ -602,8 +635,25 @@ bool rcmi_run_counts_differ(const struct rcmi_run *run) {
     return run->counts_differ;
 }
 
+/* A lane whose operation is under way: whatever others wait for, that is this rank's own doing. */
+static const struct rcmi_lane_state *run_computes(const struct rcmi_run *run) {
+    for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++) {
+        const struct rcmi_later *later = run->lanes[i].later;
+        if (later && later->begun)
+            return &run->lanes[i];
+    }
+    return NULL;
+}
+
 void rcmi_run_waits_for(const struct rcmi_run *run, struct rcmi_run_wait *ret_wait) {
+    const struct rcmi_lane_state *computes = run_computes(run);
     *ret_wait = (struct rcmi_run_wait){.peer = -1, .nsteps = run->bind.plan->nsteps};
+    if (computes) {
+        ret_wait->peer = run->exec->config.rank;
+        ret_wait->step = computes->pc;
+        ret_wait->bytes = computes->offset;
+        return;
+    }
     for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++) {
         const struct rcmi_lane_state *lane = &run->lanes[i];
         if (lane->slice >= run->nslices)

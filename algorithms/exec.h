@@ -7,6 +7,9 @@
  *   exec   per communicator: its channels, each opened when a plan first needs it
  *   run    one collective in flight: a plan bound to buffers, channel ends and a kernel
  *
+ * Where operations on memory finish later (mem_kind.h) a step begins and completes later: then its
+ * message is published, its slots are released. A run is done when nothing of it runs any more.
+ *
  * Slices are the outer loop of each lane. Runs on the same channels overlap: a channel end passes
  * to the next run, in the order of rcmi_run_start, after the earlier run's last step on it.
  *
@@ -37,6 +40,9 @@ rcm_status rcmi_exec_create(const struct rcmi_exec_config *config, struct rcmi_e
 /* Closes its channels; runs must have ended. */
 void rcmi_exec_free(struct rcmi_exec *exec);
 
+/* Does no operation of a run touch memory any more? After an error of a run, or before its channels
+ * are closed, it is waited for: the node's doorbell is rung when one ends. */
+bool rcmi_exec_is_quiet(const struct rcmi_exec *exec);
 /* Closes all channels, after which nothing that was sent without a copy is touched; no run may be
  * started or go on. */
 void rcmi_exec_close_channels(struct rcmi_exec *exec);
@@ -94,8 +100,8 @@ bool rcmi_run_counts_differ(const struct rcmi_run *run);
 /* When it is done: should the caller yield before it goes on, since what it does next may keep its
  * receivers from their core? */
 bool rcmi_run_yields(const struct rcmi_run *run);
-/* After done or an error (then no buffer of the run is touched any more, once the channels are
- * closed). */
+/* After done, or an error and rcmi_exec_is_quiet (then no buffer of the run is touched any more,
+ * once the channels are closed). */
 void rcmi_run_end(struct rcmi_run *run);
 
 /* What a run keeps, roughly: its steps, and scratch. */
@@ -103,7 +109,7 @@ size_t rcmi_run_bytes(const struct rcmi_run *run);
 
 /* What an unfinished run waits for, for people. */
 struct rcmi_run_wait {
-    int peer;     /* rank, -1 if none */
+    int peer;     /* rank; itself: for an operation on its own memory; -1 if none */
     bool to_send; /* waits for a free slot; else for a message */
     size_t bytes; /* of this rank's output already done, roughly */
     uint32_t step, nsteps;

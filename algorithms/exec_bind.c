@@ -13,6 +13,7 @@ rcm_status rcmi_exec_create(const struct rcmi_exec_config *config, struct rcmi_e
     if (!exec)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a communicator's executor");
     exec->config = *config;
+    exec->operations = (struct rcmi_operations){.wake = rcmi_exec_wake, .arg = config->node};
     *ret_exec = exec;
     return RCM_OK;
 }
@@ -27,6 +28,7 @@ static void run_free(struct rcmi_run *run) {
     free(run->pieces);
     free(run->ports);
     free(run->last_step);
+    free(run->laters);
     free(run);
 }
 
@@ -39,6 +41,7 @@ void rcmi_exec_free(struct rcmi_exec *exec) {
         run_free(run);
     }
     rcmi_exec_close_channels(exec);
+    rcmi_operations_settle(&exec->operations);
     free(exec);
 }
 
@@ -351,17 +354,26 @@ static void run_bind_run(struct rcmi_run *run, const struct rcmi_step *step,
     run->nplaces += n * step->nsrcs;
 }
 
+/* By which other ways than slots its messages may go, where the CPU and peers touch its memory. */
+static void run_bind_ways(const struct rcmi_step *step, bool in_place, bool late_in_place,
+                          struct rcmi_bound_step *bound) {
+    bound->zero_copy =
+        step->op == RCMI_STEP_SEND && (in_place ? step->stable_in_place : step->stable);
+    bound->zero_copy_dst = step->out != RCMI_NO_CHANNEL && step->lasting;
+    bound->receives_into_dst = step->op == RCMI_STEP_RECV || step->op == RCMI_STEP_RECV_COPY_SEND;
+    bound->early = step->early && !(in_place && late_in_place);
+    bound->answered = step->answered;
+}
+
 static void run_bind_step(struct rcmi_run *run, uint32_t i, bool in_place) {
     const struct rcmi_plan *plan = run->bind.plan;
     const struct rcmi_step *step = &plan->steps[i];
     struct rcmi_bound_step *bound = &run->steps[i];
     run_bind_chunk(run, step, 0, step->first_src, bound);
-    bound->zero_copy =
-        step->op == RCMI_STEP_SEND && (in_place ? step->stable_in_place : step->stable);
-    bound->zero_copy_dst = step->out != RCMI_NO_CHANNEL && step->lasting;
-    bound->receives_into_dst = step->op == RCMI_STEP_RECV || step->op == RCMI_STEP_RECV_COPY_SEND;
-    bound->early = step->early && !(in_place && plan->late_in_place);
-    bound->answered = step->answered;
+    if (run->bind.in.kind == RCMI_MEM_HOST)
+        run_bind_ways(step, in_place, plan->late_in_place, bound);
+    else
+        bound->answer = RCMI_NO_CHANNEL; /* each message goes by a slot of its own */
     if (step->nchunks > 1)
         run_bind_run(run, step, bound);
     for (uint32_t k = 0; k < step->nsrcs; k++)
@@ -428,12 +440,14 @@ static rcm_status run_bind_blocks(struct rcmi_run *run) {
  * everything does not wait for the answer to the last of it. */
 static void run_bind_lanes(struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
+    const bool host = run->bind.in.kind == RCMI_MEM_HOST;
     struct rcmi_lane_state *state = run->lanes;
     for (uint32_t i = 0; i < plan->nlanes; i++) {
         const struct rcmi_lane *lane = &plan->lanes[i];
-        for (uint32_t stripe = 0; stripe < run->stripes; stripe++)
-            *state++ =
-                (struct rcmi_lane_state){.begin = lane->first_step,
+        for (uint32_t stripe = 0; stripe < run->stripes; stripe++, state++)
+            *state =
+                (struct rcmi_lane_state){.later = host ? NULL : &run->laters[state - run->lanes],
+                                         .begin = lane->first_step,
                                          .end = lane->first_step + lane->nsteps,
                                          .stripe = stripe,
                                          .ports = &run->ports[stripe * plan->nchannels],
@@ -481,8 +495,8 @@ static enum rcmi_stores run_result_stores(const struct rcmi_run *run) {
     return !sums && rcmi_range_has(protocol->copy_vectors, bytes) ? RCMI_VECTORS : RCMI_TEMPORAL;
 }
 
-/* Everything that depends on size and type, not on where the buffers are. */
-static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
+/* Everything that depends on size and type, not on where the buffers are. Seldom called. */
+static __attribute__((noinline)) rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     const struct rcmi_plan *plan = run->bind.plan;
     run->element_bytes = rcm_dtype_size(run->bind.dtype);
     run->results = run_result_stores(run);
@@ -494,10 +508,10 @@ static rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     const struct slicing slicing =
         run->by_step ? exec_slicing_by_step(run->exec, plan)
                      : exec_slicing(run->exec, plan, run->bind.count, run->element_bytes);
-    rcm_status status =
-        rcmi_kernels_of(run->bind.out.kind, run->bind.dtype, run->bind.op, &run->kernels);
+    rcm_status status = rcmi_later_bind(run);
     if (status != RCM_OK)
         return status;
+    rcmi_kernels_of(run->bind.dtype, run->bind.op, &run->kernels);
     run->nslices = slicing.n;
     run->slice_bytes = slicing.bytes;
     run->stripes = slicing.stripes;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What exec.c (running), exec_bind.c (binding) and exec_ends.c (channel ends) share; no other file
- * includes it. */
+/* What exec.c (running), exec_later.c (what finishes later), exec_bind.c (binding) and exec_ends.c
+ * (channel ends) share; no other file includes it. */
 #ifndef RCMI_EXEC_INTERNAL_H
 #define RCMI_EXEC_INTERNAL_H
 
 #include "exec.h"
 #include "kernels.h"
+#include "operation.h"
 
 /* Below this a copy into the slot is cheaper than sending from the user's memory. */
 #define RCMI_ZERO_COPY_MIN 2048
@@ -53,6 +54,7 @@ struct rcmi_exec {
     struct rcmi_end **ends; /* nplaces pointers to nends of them, see exec_ends.c */
     uint32_t nplaces, nends;
     struct rcmi_run *idle; /* runs to be used again, newest first */
+    struct rcmi_operations operations;
     uint64_t steps_done;
 };
 
@@ -100,6 +102,18 @@ struct rcmi_port {
     uint64_t zero_copy; /* the same of those that were sent so */
 };
 
+/* The step that a lane is at, where operations on the run's memory finish later. Once it has begun
+ * its sources and its target are found, and stay. */
+struct rcmi_later {
+    struct rcmi_operation operation; /* of the step, or of one of its pieces at a time */
+    bool begun;
+    uint32_t piece; /* the next one to begin, and where its part of the message is: */
+    size_t at;
+    size_t bytes; /* of the message */
+    const void *srcs[RCMI_SOURCES_MAX];
+    struct rcmi_reserved target; /* bytes NULL: it sends nothing */
+};
+
 struct rcmi_lane_state {
     /* Of the bound plan. */
     uint32_t begin, end, stripe;
@@ -113,6 +127,7 @@ struct rcmi_lane_state {
     bool moved;           /* a piece of it was */
     uint64_t meta;        /* of this slice's messages */
     void *reply;          /* where the step may leave its answer; NULL */
+    struct rcmi_later *later; /* NULL: operations finish at once */
     const struct rcmi_end *waits_for;
 };
 
@@ -148,6 +163,42 @@ struct rcmi_run {
     struct rcmi_port *ports;   /* plan->nchannels * plan->stripes, stripe after stripe */
     uint32_t open_stripes;     /* those whose ports have their ends */
     const struct rcmi_bound_step **last_step; /* plan->nchannels */
+    struct rcmi_later *laters;                /* plan->nlanes * plan->stripes, or NULL */
 };
+
+/* ---- exec_later.c */
+/* Readies the run's laters if its memory is of a kind that has operations. */
+rcm_status rcmi_later_bind(struct rcmi_run *run);
+/* The lane's step begins: sources and target are found, and its message has so many bytes. */
+void rcmi_later_begin(struct rcmi_later *later, size_t bytes);
+/* After that: RCM_AGAIN while an operation of the step runs, RCM_OK when all that it computes is
+ * there, or an error. */
+rcm_status rcmi_later_go_on(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                            const struct rcmi_bound_step *step);
+/* rcmi_operations.wake; arg: the node. */
+void rcmi_exec_wake(void *arg);
+
+/* ---- Addresses */
+/* The part of a step's chunk that slice s moves. */
+static inline size_t rcmi_slice_length(const struct rcmi_bound_step *step, size_t offset,
+                                       size_t slice_bytes) {
+    if (offset >= step->bytes)
+        return 0;
+    size_t left = step->bytes - offset;
+    return left < slice_bytes ? left : slice_bytes;
+}
+
+/* Where `offset` of a chunk is, in its base: scratch is there for a slice only. */
+static inline size_t rcmi_lane_offset(const struct rcmi_lane_state *lane,
+                                      const struct rcmi_place *place, size_t offset) {
+    return place->offset +
+           (place->where == RCMI_SCRATCH ? lane->scratch + offset - lane->offset : offset);
+}
+
+static inline char *rcmi_run_address(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                                     const struct rcmi_place *place, size_t offset) {
+    char *base = run->base[place->index].bytes; /* NULL if there is nothing to move */
+    return base ? base + rcmi_lane_offset(lane, place, offset) : NULL;
+}
 
 #endif

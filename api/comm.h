@@ -95,7 +95,9 @@ struct rcm_comm {
     struct rcmi_diagnosis *diagnosis; /* has a lock of its own */
     struct rcmi_proposals *proposals; /* has a lock of its own */
     bool closing;
-    bool yield_due; /* see rcmi_run_yields */
+    rcmi_deadline quiet_until; /* of operations on memory after a failure; 0: not waited for */
+    bool abandoned;            /* one did not end: what it uses stays */
+    bool yield_due;            /* see rcmi_run_yields */
     struct {
         const struct rcmi_algorithm *algorithm;
         size_t bytes;

@@ -312,11 +312,15 @@ static void collective_look(struct deadline_check *check, struct rcm_work *work)
     }
     const int peer = work_waits_for(work, &wait);
     work_look(work, wait.step + (uint64_t)wait.bytes, check->now);
-    work_tell(comm, work, peer, check);
+    if (peer != comm->rank) /* else it waits for its own memory */
+        work_tell(comm, work, peer, check);
 }
 
 rcmi_deadline rcmi_comm_check_deadlines(rcm_comm *comm) {
     struct deadline_check check = {.comm = comm, .now = rcmi_now_ns(), .earliest = RCMI_NEVER};
+    /* Of one that has failed works are unfinished only until they are quiet. */
+    if (atomic_load_explicit(&comm->failed, memory_order_relaxed) != RCM_OK)
+        return comm->quiet_until > 0 ? comm->quiet_until : RCMI_NEVER;
     for (struct rcm_work *work = comm->queue.first; work; work = work->next)
         collective_look(&check, work);
     rcmi_transfers_each(comm, transfer_look, &check);

@@ -74,9 +74,11 @@ static void comm_retire(rcm_comm *comm) {
 
 static void comm_free(rcm_comm *comm) {
     rcmi_p2p_free(comm->p2p);
-    rcmi_exec_free(comm->exec);
+    if (!comm->abandoned) { /* else kept, with the node of its channels */
+        rcmi_exec_free(comm->exec);
+        rcmi_engine_release(comm->engine);
+    }
     rcmi_plan_cache_free(comm->plans);
-    rcmi_engine_release(comm->engine);
     rcmi_diagnosis_free(comm->diagnosis);
     rcmi_proposals_free(comm->proposals);
     rcmi_call_log_free(comm->call_log);

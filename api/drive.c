@@ -16,11 +16,13 @@
 #include "comm.h"
 #include "deadline.h"
 #include "diagnosis.h"
+#include "log.h"
 #include "p2p.h"
 #include "page.h"
 #include "transfer.h"
 
 #define CALL_LOG_NS     INT64_C(5000000000) /* so long another rank's call log is waited for */
+#define QUIET_MS        3000                /* so long operations on memory are */
 #define PASSES_PER_LOOK 256 /* idle passes of a driving thread between two looks at the clock */
 
 /* ---- Driving ------------------------------------------------------------------------------- */
@@ -40,18 +42,47 @@ static void comm_finish(rcm_comm *comm, struct rcm_work *work, rcm_status status
     rcmi_work_complete(work, status);
 }
 
-/* Ends everything with the communicator's error. */
-static void comm_cancel_all(rcm_comm *comm, rcm_status status) {
-    /* First nothing touches the buffers any more, then the works are complete. */
+/* Whether no operation on memory that a work began touches it any more (exec.h). One that does not
+ * end in time is given up: all that it may still touch, runs, slots and the node that has them,
+ * stays allocated for good, for there is no way to take it back. */
+static bool comm_is_quiet(rcm_comm *comm) {
+    const bool quiet = rcmi_exec_is_quiet(comm->exec);
+    if (quiet || comm->abandoned)
+        return true;
+    if (comm->quiet_until == 0)
+        comm->quiet_until = rcmi_deadline_in(QUIET_MS);
+    if (!rcmi_deadline_passed(comm->quiet_until))
+        return false;
+    rcmi_log(RCMI_LOG_ERROR,
+             "an operation on memory did not end within %d s after its communicator failed: what "
+             "it may still use is not freed",
+             QUIET_MS / 1000);
+    comm->abandoned = true;
+    return true;
+}
+
+/* The runs of all works are over. */
+static void comm_end_runs(rcm_comm *comm) {
     for (struct rcm_work *work = comm->queue.first; work; work = work->next) {
-        if (work->run)
+        if (work->run && !comm->abandoned)
             rcmi_run_end(work->run);
         work->run = NULL;
     }
-    rcmi_exec_close_channels(comm->exec);
+    if (!comm->abandoned)
+        rcmi_exec_close_channels(comm->exec);
+}
+
+/* Ends everything with the communicator's error. False: something still runs, and the node's
+ * doorbell is rung when it ends. */
+static bool comm_cancel_all(rcm_comm *comm, rcm_status status) {
+    /* First nothing touches the buffers any more, then the works are complete. */
+    if (!comm_is_quiet(comm))
+        return false;
+    comm_end_runs(comm);
     while (comm->queue.first)
         comm_finish(comm, rcmi_queue_remove(&comm->queue, &comm->queue.first), status);
     rcmi_p2p_cancel(comm->p2p, status);
+    return true;
 }
 
 /* Starts the first collective that waits. */
@@ -209,11 +240,7 @@ bool rcmi_comm_drive(rcm_comm *comm) {
         rcmi_p2p_progress(comm->p2p, &moved) != RCM_OK)
         rcmi_comm_fail(comm, rcmi_transfer_at_fault(comm));
     failed = atomic_load_explicit(&comm->failed, memory_order_acquire);
-    if (failed != RCM_OK) {
-        comm_cancel_all(comm, failed);
-        return true;
-    }
-    return moved;
+    return failed != RCM_OK ? comm_cancel_all(comm, failed) : moved;
 }
 
 static bool visit_list(struct rcm_work *work, bool (*visit)(void *arg, struct rcm_work *work),

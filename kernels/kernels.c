@@ -103,17 +103,13 @@ void rcmi_copy_by(enum rcmi_stores stores, void *dst, const void *src, size_t by
     kernels_chosen()->copy[stores](dst, src, bytes);
 }
 
-rcm_status rcmi_kernels_of(enum rcmi_mem_kind kind, rcm_dtype dtype, rcm_op op,
-                           struct rcmi_kernels *ret_kernels) {
-    if (kind != RCMI_MEM_HOST)
-        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "there are no kernels for device memory");
+void rcmi_kernels_of(rcm_dtype dtype, rcm_op op, struct rcmi_kernels *ret_kernels) {
     *ret_kernels = (struct rcmi_kernels){
         .reduce = rcmi_reduce_kernel(dtype, op),
         .reduce_streaming = rcmi_reduce_kernel_streaming(dtype, op),
         .reduce_twice = rcmi_reduce_kernel_twice(dtype, op),
     };
     memcpy(ret_kernels->copy, kernels_chosen()->copy, sizeof ret_kernels->copy);
-    return RCM_OK;
 }
 
 const char *rcmi_kernels_name(void) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels/: element-wise reductions and copies on the CPU, and later on CUDA streams.
+ * kernels/: element-wise reductions and copies.
  *
- *      (kind of memory, type, operator)  ->  struct rcmi_kernels: reduce, copy by kind of stores
+ *      (type, operator)  ->  struct rcmi_kernels: reduce, copy by kind of stores; done by the CPU
+ *      operation.h           the same in memory of other kinds, which begins and finishes later
  *
  * Not for: ranks, plans, transports, of which nothing is known here.
  *
@@ -14,7 +15,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include "mem.h"
 #include "ringcomm.h"
 
 #define RCMI_REDUCE_MAX 16 /* sources of one reduce-n */
@@ -58,16 +58,14 @@ enum rcmi_stores { RCMI_TEMPORAL, RCMI_NON_TEMPORAL, RCMI_VECTORS };
 void rcmi_copy(void *dst, const void *src, size_t bytes);
 void rcmi_copy_by(enum rcmi_stores stores, void *dst, const void *src, size_t bytes);
 
-/* All that may touch memory of a kind, for one type and operator: the reductions above and copies.
- */
+/* All that may touch host memory, for one type and operator: the reductions above and copies. */
 struct rcmi_kernels {
     void (*copy[RCMI_VECTORS + 1])(void *dst, const void *src, size_t bytes); /* by rcmi_stores */
     rcmi_reduce_fn reduce, reduce_streaming;
     rcmi_reduce_twice_fn reduce_twice;
 };
-/* RCM_ERR_UNSUPPORTED for a kind that there are no kernels for. dtype and op are valid. */
-rcm_status rcmi_kernels_of(enum rcmi_mem_kind kind, rcm_dtype dtype, rcm_op op,
-                           struct rcmi_kernels *ret_kernels);
+/* dtype and op are valid. */
+void rcmi_kernels_of(rcm_dtype dtype, rcm_op op, struct rcmi_kernels *ret_kernels);
 
 /* "avx512", "avx2" or "generic": what was chosen. RINGCOMM_KERNELS=generic|avx2|avx512 overrides,
  * if this CPU has it; else a warning says what is used instead. */

@@ -280,6 +280,20 @@ static int waits_for_one_that_waits(row_t *rows, int n, int rank) {
     return waits ? peer : -1;
 }
 
+/* A collective's own copy or reduction is under way, in memory whose operations finish later. */
+static int rule_operation(row_t *rows, int n, char *text, size_t cap) {
+    for (int r = 0; r < n; r++) {
+        row_t *row = &rows[r];
+        if (!row->on_chain || !row->known || row->state != RCMI_ROW_WAITS ||
+            row->activity.sequence == 0 || row->activity.waits_for != r)
+            continue;
+        add_who(text, cap, rows, r);
+        add(text, cap, " waits for an operation on its own memory");
+        return r;
+    }
+    return -1;
+}
+
 static int rule_circle(row_t *rows, int n, char *text, size_t cap) {
     int last = -1;
     for (int r = 0; r < n; r++)
@@ -312,8 +326,9 @@ static int rule_busy(row_t *rows, int n, char *text, size_t cap) {
 
 int rcmi_hang_conclude(const struct rcmi_hang_row *rows, int n, char *text, size_t cap) {
     static int (*const rules[])(row_t *, int, char *, size_t) = {
-        rule_stopped, rule_silent,        rule_parting,   rule_never_called, rule_idle,
-        rule_unknown, rule_silent_behind, rule_not_begun, rule_circle,       rule_busy,
+        rule_stopped,   rule_silent,  rule_parting,       rule_never_called,
+        rule_idle,      rule_unknown, rule_silent_behind, rule_not_begun,
+        rule_operation, rule_circle,  rule_busy,
     };
     const size_t nrules = sizeof(rules) / sizeof(rules[0]);
     int rank = -1;

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Steps that finish later: what they compute is begun here, as an operation of the kind of memory
+ * (kernels/operation.h) that the run is bound to.
+ *
+ *      begin     the sources are there, and where the message is to be written
+ *      go on     until the operation is done; of a run in pieces there is one after the other
+ *      then      exec.c commits the message, releases the sources, and goes on to the next step
+ *
+ * A lane has one operation at a time, so a step never needs what runs; lanes and stripes overlap,
+ * and so do runs. Sources and targets may be slots, which are host memory: the kind takes both.
+ *
+ * Not here: when a step can begin, and what it does to its channels (exec.c).
+ */
+#include <stdlib.h>
+#include "exec_internal.h"
+
+void rcmi_later_begin(struct rcmi_later *later, size_t bytes) {
+    later->begun = true;
+    later->bytes = bytes;
+    later->piece = 0;
+    later->at = 0;
+}
+
+/* A result that is its own only source has nothing to be done. */
+static void operation_add_result(struct rcmi_operation *o, void *result) {
+    if (result && (o->nsrcs > 1 || result != o->srcs[0]))
+        o->results[o->nresults++] = result;
+}
+
+/* piece: of the step, or the step itself. Of a message, from byte later->at on. */
+static void operation_set(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                          const struct rcmi_bound_step *piece, size_t bytes) {
+    struct rcmi_later *later = lane->later;
+    struct rcmi_operation *o = &later->operation;
+    const size_t offset = lane->offset + lane->part;
+    char *target = later->target.bytes;
+    o->nresults = 0;
+    o->nsrcs = piece->nsrcs;
+    o->bytes = bytes;
+    for (uint32_t i = 0; i < piece->nsrcs; i++) {
+        const struct rcmi_place *src = &run->places[piece->first_src + i];
+        o->srcs[i] = src->where == RCMI_CHANNEL ? (const char *)later->srcs[i] + later->at
+                                                : rcmi_run_address(run, lane, src, offset);
+    }
+    if (piece->dst.where != RCMI_NOWHERE)
+        operation_add_result(o, rcmi_run_address(run, lane, &piece->dst, offset));
+    operation_add_result(o, target ? target + later->at : NULL);
+}
+
+static bool operation_is_needed(const struct rcmi_operation *o) {
+    return o->bytes > 0 && o->nsrcs > 0 && o->nresults > 0;
+}
+
+/* Begins the next piece that has anything to be done. RCM_OK: none has; RCM_AGAIN: it runs. */
+static rcm_status later_next(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                             const struct rcmi_bound_step *step) {
+    struct rcmi_later *later = lane->later;
+    const uint32_t npieces = step->npieces > 0 ? step->npieces : 1;
+    while (later->piece < npieces) {
+        const struct rcmi_bound_step *piece =
+            step->npieces > 0 ? &run->pieces[step->first_piece + later->piece] : step;
+        const size_t bytes = step->npieces > 0
+                                 ? rcmi_slice_length(piece, lane->offset, run->slice_bytes)
+                                 : later->bytes;
+        if (bytes > 0)
+            operation_set(run, lane, piece, bytes);
+        later->piece++;
+        later->at += bytes;
+        if (bytes > 0 && operation_is_needed(&later->operation)) {
+            const rcm_status status = rcmi_operation_begin(&later->operation);
+            return status == RCM_OK ? RCM_AGAIN : status;
+        }
+    }
+    later->begun = false;
+    return RCM_OK;
+}
+
+/* No other rank is to blame. */
+static rcm_status later_failed(const struct rcmi_run *run) {
+    rcmi_last_error()->origin = run->exec->config.rank;
+    return rcmi_fail_context("rank %d", run->exec->config.rank);
+}
+
+rcm_status rcmi_later_go_on(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                            const struct rcmi_bound_step *step) {
+    rcm_status status = rcmi_operation_look(&lane->later->operation);
+    if (status == RCM_OK)
+        status = later_next(run, lane, step);
+    return status == RCM_OK || status == RCM_AGAIN ? status : later_failed(run);
+}
+
+/* ---- All of an exec -------------------------------------------------------------------------- */
+
+void rcmi_exec_wake(void *arg) {
+    rcmi_node_ring(arg);
+}
+
+bool rcmi_exec_is_quiet(const struct rcmi_exec *exec) {
+    return rcmi_operations_quiet(&exec->operations);
+}
+
+/* ---- Binding --------------------------------------------------------------------------------- */
+
+static rcm_status laters_make(struct rcmi_run *run, uint32_t nlanes) {
+    if (!run->laters)
+        run->laters = calloc(nlanes ? nlanes : 1, sizeof(*run->laters));
+    if (!run->laters)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the operations of %u lanes", nlanes);
+    return RCM_OK;
+}
+
+rcm_status rcmi_later_bind(struct rcmi_run *run) {
+    const struct rcmi_bind *bind = &run->bind;
+    const uint32_t nlanes = bind->plan->nlanes * bind->plan->stripes;
+    if (bind->in.kind == RCMI_MEM_HOST)
+        return RCM_OK;
+    if (!rcmi_mem_kind_row(bind->in.kind))
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "nothing copies or reduces %s here",
+                         rcmi_mem_kind_name(bind->in.kind));
+    const rcm_status status = laters_make(run, nlanes);
+    for (uint32_t i = 0; i < nlanes && status == RCM_OK; i++) {
+        struct rcmi_operation *o = &run->laters[i].operation;
+        run->laters[i].begun = false;
+        o->dtype = bind->dtype;
+        o->op = bind->op;
+        o->kind = bind->in.kind;
+        o->all = &run->exec->operations;
+    }
+    return status;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Operations that finish later: see operation.h. */
+#include "operation.h"
+#include <sched.h>
+#include "error.h"
+
+rcm_status rcmi_operation_begin(struct rcmi_operation *o) {
+    const struct rcmi_mem_row *row = rcmi_mem_kind_row(o->kind);
+    atomic_fetch_add_explicit(&o->all->running, 1, memory_order_relaxed);
+    atomic_store_explicit(&o->status, RCM_PENDING, memory_order_relaxed);
+    const rcm_status status = row->begin(o);
+    if (status == RCM_OK)
+        return RCM_OK;
+    atomic_store_explicit(&o->status, RCM_OK, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&o->all->running, 1, memory_order_relaxed);
+    return status;
+}
+
+static rcm_status operation_failed(const struct rcmi_operation *o, rcm_status status) {
+    const struct rcmi_mem_row *row = rcmi_mem_kind_row(o->kind);
+    char why[200];
+    row->explain(o->code, why, sizeof why);
+    return rcmi_fail(status, 0, "%s of %zu bytes in %s failed: %s",
+                     o->nsrcs > 1 ? "a reduction" : "a copy", o->bytes, row->name, why);
+}
+
+rcm_status rcmi_operation_look(const struct rcmi_operation *o) {
+    /* Pairs with the release in _end: what it wrote is there. */
+    const rcm_status status = (rcm_status)atomic_load_explicit(&o->status, memory_order_acquire);
+    if (status == RCM_PENDING)
+        return RCM_AGAIN;
+    return status == RCM_OK ? RCM_OK : operation_failed(o, status);
+}
+
+void rcmi_operation_end(struct rcmi_operation *o, rcm_status status, int code) {
+    struct rcmi_operations *all = o->all;
+    atomic_fetch_add_explicit(&all->waking, 1, memory_order_relaxed);
+    o->code = code;
+    atomic_store_explicit(&o->status, status, memory_order_release);
+    /* Release: who finds none running, or none waking, finds what was written before. */
+    atomic_fetch_sub_explicit(&all->running, 1, memory_order_release);
+    all->wake(all->arg);
+    atomic_fetch_sub_explicit(&all->waking, 1, memory_order_release);
+}
+
+bool rcmi_operations_quiet(const struct rcmi_operations *all) {
+    return atomic_load_explicit(&all->running, memory_order_acquire) == 0;
+}
+
+void rcmi_operations_settle(const struct rcmi_operations *all) {
+    while (atomic_load_explicit(&all->waking, memory_order_acquire) > 0)
+        sched_yield(); /* wake does not block */
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Operations that finish later: copies and reductions in memory of a kind (mem_kind.h) that the CPU
+ * does not touch. What they compute is what the kernels of host memory do (kernels.h).
+ *
+ *      owner (executor, endpoint)                     kind, on a thread of its own
+ *        rcmi_operation_begin   ---- row->begin --->    queues it, runs it
+ *        rcmi_operation_look: RCM_AGAIN
+ *                               <--- wake -----------   rcmi_operation_end
+ *        rcmi_operation_look: RCM_OK, or why it failed
+ *
+ * From begin to end the struct and all memory that it names stay where they are. Operations that
+ * run at the same time are independent of each other, and may end in any order.
+ *
+ * Not here: who needs which operation when (algorithms/exec_later.c).
+ */
+#ifndef RCMI_OPERATION_H
+#define RCMI_OPERATION_H
+
+#include "kernels.h"
+#include "mem_kind.h"
+
+/* All operations of one owner, which is woken when one ends. */
+struct rcmi_operations {
+    void (*wake)(void *arg); /* any thread; does not block */
+    void *arg;
+    _Atomic int running; /* begun and not ended */
+    _Atomic int waking;  /* ended, and the call of wake has not returned */
+};
+
+struct rcmi_operation {
+    /* Each result becomes (srcs[0] op srcs[1]) op ..., of one source a copy. A result may be one of
+     * the sources; no other overlap. At least one of each. */
+    void *results[2];
+    const void *srcs[RCMI_REDUCE_MAX];
+    uint32_t nresults, nsrcs;
+    size_t bytes;
+    rcm_dtype dtype;
+    rcm_op op;
+    enum rcmi_mem_kind kind;
+    struct rcmi_operations *all;
+    /* The kind's, from begin to end. */
+    struct rcmi_operation *next;
+    void *own;
+    /* How it ended. */
+    int code;           /* the kind's; written before status */
+    _Atomic int status; /* RCM_PENDING while it runs; release store, acquire load */
+};
+
+/* One that has ended, or was zeroed, begins. An error: it did not. */
+rcm_status rcmi_operation_begin(struct rcmi_operation *operation);
+/* RCM_AGAIN while it runs, RCM_OK, or why it failed. */
+rcm_status rcmi_operation_look(const struct rcmi_operation *operation);
+/* The kind's: it has ended; nothing of it touches memory any more. After this call the kind does
+ * not look at the operation again. */
+void rcmi_operation_end(struct rcmi_operation *operation, rcm_status status, int code);
+
+/* Does none of them touch any memory? Then none will, before another one begins. */
+bool rcmi_operations_quiet(const struct rcmi_operations *all);
+/* Before the owner is freed, once they are quiet: until no wake is under way. */
+void rcmi_operations_settle(const struct rcmi_operations *all);
+
+#endif
