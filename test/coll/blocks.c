@@ -5,8 +5,10 @@
  *
  * Every element of every rank is compared, in place and not, with odd counts and offsets, no
  * elements, all roots, blocking and asynchronous; what is no output stays as it was. HOSTS: ranks
- * are dealt out to so many simulated hosts. Then wrong arguments, and ranks that differ.
+ * are dealt out to so many simulated hosts. Then wrong arguments, and ranks that differ. Buffers
+ * are of the kind of memory that the program is linked with (place.h).
  */
+#include "place.h"
 #include "ranks.h"
 #include <stdint.h>
 #include <stdio.h>
@@ -110,6 +112,7 @@ static int64_t expected(const struct problem *t, size_t i) {
 /* Both buffers of a rank, with guards around them. */
 struct buffers {
     int64_t *memory, *in, *out;
+    int64_t *view; /* of memory, for the CPU */
     size_t len;
 };
 
@@ -117,11 +120,10 @@ static struct buffers buffers_make(const struct problem *t) {
     struct buffers b;
     const size_t larger = t->count * (size_t)t->p;
     b.len = 2 * larger + 3 * GUARD;
-    b.memory = malloc(b.len * sizeof(*b.memory));
-    if (!b.memory)
-        abort();
+    b.memory = place_new(b.len * sizeof(*b.memory));
+    b.view = place_view(b.memory);
     for (size_t i = 0; i < b.len; i++)
-        b.memory[i] = POISON;
+        b.view[i] = POISON;
     b.in = b.memory + GUARD;
     b.out = b.in + larger + GUARD;
     if (t->in_place && t->op->in_many == t->op->out_many)
@@ -131,7 +133,7 @@ static struct buffers buffers_make(const struct problem *t) {
     else if (t->in_place)
         b.in = b.out + (size_t)t->rank * t->count;
     for (size_t i = 0; i < in_len(t); i++)
-        b.in[i] = input(t, t->rank, i);
+        b.view[(size_t)(b.in - b.memory) + i] = input(t, t->rank, i);
     return b;
 }
 
@@ -142,6 +144,8 @@ static bool inside(const int64_t *at, const int64_t *buffer, size_t len) {
 /* Right results, an unharmed input, and nothing else written. */
 static int buffers_check(const struct problem *t, const struct buffers *b, const char *algorithm) {
     int errors = 0;
+    CHECK(errors, place_used(b->memory, b->len * sizeof(*b->memory)) == 0,
+          "%s (%s) is complete, but still uses its buffers", t->op->name, algorithm);
     for (size_t i = 0; i < b->len && errors == 0; i++) {
         const int64_t *at = b->memory + i;
         int64_t want = POISON;
@@ -151,11 +155,11 @@ static int buffers_check(const struct problem *t, const struct buffers *b, const
             continue; /* scratch for all that is promised */
         else if (inside(at, b->in, in_len(t)))
             want = input(t, t->rank, (size_t)(at - b->in));
-        CHECK(errors, *at == want,
+        CHECK(errors, b->view[i] == want,
               "%s (%s), %d ranks, root %d, count %zu, in place %d: rank %d, element %zu is %lld, "
               "not %lld",
               t->op->name, algorithm, t->p, t->root, t->count, t->in_place, t->rank, i,
-              (long long)*at, (long long)want);
+              (long long)b->view[i], (long long)want);
     }
     return errors;
 }
@@ -175,7 +179,7 @@ static int run(rcm_comm *comm, const struct problem *t, const char *algorithm, b
     CHECK(errors, status == RCM_OK, "%s (%s): %s", t->op->name, algorithm, rcm_last_error());
     if (status == RCM_OK)
         errors += buffers_check(t, &b, algorithm);
-    free(b.memory);
+    place_free(b.memory);
     return errors;
 }
 
@@ -184,7 +188,8 @@ static int run_algorithm(rcm_comm *comm, const struct op *op, const char *algori
     const bool rooted = op->in_at_root || op->out_at_root;
     struct problem t = {.op = op, .p = rcm_size(comm), .rank = rcm_rank(comm)};
     int errors = 0;
-    for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]) && errors == 0; c++)
+    const size_t step = place_is_host() ? 1 : 2; /* others take longer */
+    for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]) && errors == 0; c += step)
         for (int place = 0; place < 2; place++) {
             t.count = counts[c];
             t.in_place = place;
@@ -242,7 +247,7 @@ static int check_together(rcm_comm *comm, void *arg) {
     }
     for (int i = 0; i < WORKS; i++) {
         rcm_work_free(works[i]);
-        free(b[i].memory);
+        place_free(b[i].memory);
     }
     return errors;
 }
@@ -281,7 +286,7 @@ static int check_coalesced_op(rcm_comm *comm, const struct op *op, int round) {
     for (int i = 0; i < PARTS && errors == 0; i++)
         errors += buffers_check(&t[i], &b[i], "coalesced");
     for (int i = 0; i < PARTS; i++)
-        free(b[i].memory);
+        place_free(b[i].memory);
     return errors;
 }
 
@@ -425,6 +430,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: blocks TRANSPORT threads|processes RANKS [HOSTS]\n");
         return 2;
     }
+    place_init();
     struct ranks ranks = {
         .n = atoi(argv[3]), .threads = strcmp(argv[2], "threads") == 0, .transport = argv[1]};
     hosts = argc > 4 ? atoi(argv[4]) : 1;
@@ -434,6 +440,8 @@ int main(int argc, char **argv) {
     int errors = ranks_run(&ranks, check_results, NULL);
     errors += ranks_run(&ranks, check_together, NULL);
     errors += ranks_run(&ranks, check_coalesced, NULL);
+    if (!place_is_host())
+        return errors ? 1 : 0;
     errors += ranks_run(&ranks, check_arguments, NULL);
     ranks.keep = true;
     setenv("RINGCOMM_LOG", "error", 0);

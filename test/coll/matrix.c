@@ -6,6 +6,7 @@
  * With memory: of the buffers some are from rcm_mem_alloc, on each rank others.
  * Slots are made small (main sets RINGCOMM_SLOT_BYTES) so that many slices are used.
  */
+#include "place.h"
 #include "ranks.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,6 +81,8 @@ struct buffer {
     rcm_comm *mapped_by; /* NULL: of the heap */
     unsigned char *memory;
     void *data;
+    unsigned char *guarded; /* memory, and */
+    void *view;             /* data, for the CPU */
     size_t bytes;
 };
 
@@ -96,22 +99,25 @@ static struct buffer buffer_new(rcm_comm *comm, size_t bytes) {
     struct buffer b = {.bytes = bytes, .mapped_by = next_is_mapped(comm) ? comm : NULL};
     void *memory = NULL;
     if (!b.mapped_by)
-        memory = malloc(bytes + 2 * GUARD);
+        memory = place_new(bytes + 2 * GUARD);
     else if (rcm_mem_alloc(comm, bytes + 2 * GUARD, &memory) != RCM_OK)
         fprintf(stderr, "rank %d: %s\n", rcm_rank(comm), rcm_last_error());
     b.memory = memory;
     if (!b.memory)
         abort();
-    memset(b.memory, 0xa5, bytes + 2 * GUARD);
+    b.guarded = place_view(b.memory);
+    memset(b.guarded, 0xa5, bytes + 2 * GUARD);
     b.data = b.memory + GUARD;
+    b.view = b.guarded + GUARD;
     return b;
 }
 
-/* Frees it; false if somebody wrote around it. */
+/* Frees it; false if somebody wrote around it, or still uses it. */
 static bool buffer_free(struct buffer *b) {
-    const bool whole = guards_whole(b->memory) && guards_whole(b->memory + GUARD + b->bytes);
+    const bool whole = guards_whole(b->guarded) && guards_whole(b->guarded + GUARD + b->bytes) &&
+                       place_used(b->memory, b->bytes + 2 * GUARD) == 0;
     if (!b->mapped_by)
-        free(b->memory);
+        place_free(b->memory);
     else if (rcm_mem_free(b->mapped_by, b->memory) != RCM_OK)
         return false;
     return whole;
@@ -134,8 +140,9 @@ static int one_all_reduce(rcm_comm *comm, const char *algorithm, size_t count, r
     rcm_work *work = NULL;
     call.algorithm = algorithm;
     void *out = in_place ? send.data : recv.data;
+    const void *result = in_place ? send.view : recv.view;
     for (size_t i = 0; i < count; i++)
-        put(send.data, i, dtype, input(rcm_rank(comm), i, op));
+        put(send.view, i, dtype, input(rcm_rank(comm), i, op));
     rcm_status status =
         rcm_all_reduce(comm, send.data, out, count, dtype, op, &call, async ? &work : NULL);
     status = finish(status, work);
@@ -143,12 +150,12 @@ static int one_all_reduce(rcm_comm *comm, const char *algorithm, size_t count, r
           rcm_last_error());
     size_t wrong = 0;
     for (size_t i = 0; i < count; i++)
-        wrong += !holds(out, i, dtype, expected(rcm_size(comm), i, op));
+        wrong += !holds(result, i, dtype, expected(rcm_size(comm), i, op));
     CHECK(errors, wrong == 0, "rank %d: all_reduce %s %s %s count %zu%s%s: %zu wrong",
           rcm_rank(comm), algorithm, rcm_dtype_name(dtype), rcm_op_name(op), count,
           in_place ? " in place" : "", async ? " async" : "", wrong);
     for (size_t i = 0; !in_place && i < count && wrong == 0; i++)
-        wrong += !holds(send.data, i, dtype, input(rcm_rank(comm), i, op));
+        wrong += !holds(send.view, i, dtype, input(rcm_rank(comm), i, op));
     CHECK(errors, wrong == 0, "all_reduce %s harmed its input", algorithm);
     CHECK(errors, buffer_free(&send) + buffer_free(&recv) == 2, "all_reduce %s wrote outside",
           algorithm);
@@ -163,14 +170,14 @@ static int one_broadcast(rcm_comm *comm, const char *algorithm, size_t count, rc
     rcm_work *work = NULL;
     call.algorithm = algorithm;
     for (size_t i = 0; i < count; i++)
-        put(b.data, i, dtype, rcm_rank(comm) == root ? input(root, i, RCM_SUM) : 99);
+        put(b.view, i, dtype, rcm_rank(comm) == root ? input(root, i, RCM_SUM) : 99);
     rcm_status status =
         rcm_broadcast(comm, b.data, count, dtype, root, &call, async ? &work : NULL);
     status = finish(status, work);
     CHECK(errors, status == RCM_OK, "broadcast %s: %s", algorithm, rcm_last_error());
     size_t wrong = 0;
     for (size_t i = 0; i < count; i++)
-        wrong += !holds(b.data, i, dtype, input(root, i, RCM_SUM));
+        wrong += !holds(b.view, i, dtype, input(root, i, RCM_SUM));
     CHECK(errors, wrong == 0, "rank %d: broadcast %s root %d count %zu: %zu wrong", rcm_rank(comm),
           algorithm, root, count, wrong);
     CHECK(errors, buffer_free(&b), "broadcast %s wrote outside", algorithm);
@@ -252,13 +259,15 @@ static int check_matrix(rcm_comm *comm, void *arg) {
 /* Many asynchronous works in flight, waited for in another order. */
 static int check_async(rcm_comm *comm, void *arg) {
     enum { WORKS = 24, COUNT = 3000 };
-    static _Thread_local float data[WORKS][COUNT];
+    float *data[WORKS], *view[WORKS];
     rcm_work *works[WORKS];
     int errors = 0;
     (void)arg;
     for (int w = 0; w < WORKS; w++) {
+        data[w] = place_new(COUNT * sizeof(float));
+        view[w] = place_view(data[w]);
         for (size_t i = 0; i < COUNT; i++)
-            data[w][i] = (float)(input(rcm_rank(comm), i, RCM_SUM) + w);
+            view[w][i] = (float)(input(rcm_rank(comm), i, RCM_SUM) + w);
         rcm_status status = w % 4 == 3 ? rcm_barrier(comm, NULL, &works[w])
                                        : rcm_all_reduce(comm, data[w], data[w], COUNT, RCM_FLOAT32,
                                                         RCM_SUM, NULL, &works[w]);
@@ -274,8 +283,11 @@ static int check_async(rcm_comm *comm, void *arg) {
     CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "barrier: %s", rcm_last_error());
     for (int w = 0; w < WORKS; w++)
         for (size_t i = 0; w % 4 != 3 && w != 5 && i < COUNT; i++)
-            if (data[w][i] != (float)(expected(rcm_size(comm), i, RCM_SUM) + w * rcm_size(comm)))
+            if (view[w][i] != (float)(expected(rcm_size(comm), i, RCM_SUM) + w * rcm_size(comm)))
                 errors++;
+    for (int w = 0; w < WORKS; w++)
+        if (w != 5) /* which may still run */
+            place_free(data[w]);
     return errors;
 }
 
@@ -285,6 +297,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     setenv("RINGCOMM_SLOT_BYTES", "4096", 0);
+    place_init();
     struct ranks ranks = {
         .n = atoi(argv[3]), .threads = strcmp(argv[2], "threads") == 0, .transport = argv[1]};
     bool big = argc > 4; /* also with memory: what is streamed is of this size */

@@ -8,6 +8,7 @@
  * blocks, all roots, and counts that are alike, random, all none but one, or of many slices. Then
  * what is refused, and ranks that differ in a count. HOSTS: so many simulated ones.
  */
+#include "place.h"
 #include "ranks.h"
 #include <stdint.h>
 #include <stdio.h>
@@ -62,7 +63,7 @@ static int64_t value(const struct problem *t, int from, int to, size_t i) {
 
 /* A buffer of blocks with gaps between them, or of one. */
 struct buffer {
-    int64_t *memory;
+    int64_t *memory, *view; /* the same, for the CPU */
     size_t len, n;
     size_t counts[RANKS_MAX], displs[RANKS_MAX];
     void *list[RANKS_MAX];
@@ -113,11 +114,10 @@ static void buffer_make(const struct problem *t, bool out, struct buffer *b) {
         at += b->counts[i] + GAP;
     }
     b->len = at;
-    b->memory = malloc(b->len * sizeof(*b->memory));
-    if (!b->memory)
-        abort();
+    b->memory = place_new(b->len * sizeof(*b->memory));
+    b->view = place_view(b->memory);
     for (size_t i = 0; i < b->len; i++)
-        b->memory[i] = POISON;
+        b->view[i] = POISON;
     for (size_t i = 0; i < b->n; i++)
         b->list[i] = b->counts[i] > 0 ? b->memory + b->displs[i] : NULL;
 }
@@ -127,7 +127,7 @@ static void buffer_fill(const struct problem *t, struct buffer *b) {
     for (size_t k = 0; k < b->n; k++) {
         const int to = has_many(t, false) ? (int)k : t->rank;
         for (size_t i = 0; i < b->counts[k]; i++)
-            b->memory[b->displs[k] + i] = value(t, t->rank, to, i);
+            b->view[b->displs[k] + i] = value(t, t->rank, to, i);
     }
 }
 
@@ -151,17 +151,18 @@ static int64_t expected(const struct problem *t, size_t k, size_t i) {
 static int buffer_check(const struct problem *t, const struct buffer *b, const char *algorithm) {
     int errors = 0;
     size_t at = 0;
+    CHECK(errors, place_used(b->memory, b->len * sizeof(*b->memory)) == 0,
+          "collective %d is complete, but still uses its buffers", t->collective);
     for (size_t k = 0; k <= b->n && errors == 0; k++) {
         const size_t end = k < b->n ? b->displs[k] : b->len;
         for (; at < end && errors == 0; at++)
-            CHECK(errors, b->memory[at] == POISON, "collective %d: a gap was written",
-                  t->collective);
+            CHECK(errors, b->view[at] == POISON, "collective %d: a gap was written", t->collective);
         for (size_t i = 0; k < b->n && i < b->counts[k] && errors == 0; i++, at++)
-            CHECK(errors, b->memory[at] == expected(t, k, i),
+            CHECK(errors, b->view[at] == expected(t, k, i),
                   "collective %d (%s), %d ranks, root %d, lengths %d, in place %d, list %d: rank "
                   "%d, block %zu, element %zu of %zu is %lld, not %lld",
                   t->collective, algorithm, t->p, t->root, t->lengths, t->in_place, t->list,
-                  t->rank, k, i, b->counts[k], (long long)b->memory[at],
+                  t->rank, k, i, b->counts[k], (long long)b->view[at],
                   (long long)expected(t, k, i));
     }
     return errors;
@@ -225,14 +226,15 @@ static void place_together(const struct problem *t, struct buffer *in, struct bu
         return;
     void *own = many->list[t->rank];
     if (one_in && own)
-        memcpy(own, in->list[0], in->counts[0] * sizeof(int64_t));
+        memcpy(place_view(own), place_view(in->list[0]), in->counts[0] * sizeof(int64_t));
     one->list[0] = own;
 }
 
 /* The result of a single block may stand in the other buffer. */
 static int check_results(const struct problem *t, struct buffer *out, const char *algorithm) {
     if (has_one(t, true) && out->list[0])
-        memmove(out->memory + out->displs[0], out->list[0], out->counts[0] * sizeof(int64_t));
+        memmove(out->view + out->displs[0], place_view(out->list[0]),
+                out->counts[0] * sizeof(int64_t));
     return buffer_check(t, out, algorithm);
 }
 
@@ -257,8 +259,8 @@ static int run(rcm_comm *comm, const struct problem *t, const char *algorithm, b
           rcm_last_error());
     if (status == RCM_OK)
         errors += check_results(t, &out, algorithm ? algorithm : "by cost");
-    free(in.memory);
-    free(out.memory);
+    place_free(in.memory);
+    place_free(out.memory);
     return errors;
 }
 
@@ -339,8 +341,8 @@ static int check_together(rcm_comm *comm, void *arg) {
     }
     for (int i = 0; i < WORKS; i++) {
         rcm_work_free(works[i]);
-        free(in[i].memory);
-        free(out[i].memory);
+        place_free(in[i].memory);
+        place_free(out[i].memory);
     }
     return errors;
 }
@@ -524,9 +526,12 @@ int main(int argc, char **argv) {
     how.n = atoi(argv[3]);
     hosts = argc > 4 ? atoi(argv[4]) : 1;
     how.before = hosts > 1 ? pretend_host : NULL;
+    place_init();
     setenv("RINGCOMM_SLOT_BYTES", "4096", 0);
     errors += ranks_run(&how, check_all, NULL);
     errors += ranks_run(&how, check_together, NULL);
+    if (!place_is_host())
+        return errors > 0;
     errors += ranks_run(&how, check_refused, NULL);
     setenv("RINGCOMM_LOG", "error", 0);
     if (how.n > 1)

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See fake.h. */
+#include "fake.h"
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "clock.h"
+#include "error.h"
+#include "operation.h"
+
+/* Two ranges of addresses: the one is no memory, the other, at a distance, has what it holds. */
+#define RANGE ((size_t)1 << 36)
+#define PAGE  ((size_t)4096)
+
+static char *range, *content;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Under the lock: */
+static size_t used;
+static struct block {
+    struct block *next;
+    char *begin;
+    size_t bytes;
+} * blocks;
+static struct rcmi_operation *queue; /* begun, not ended; in no order */
+static struct rcmi_operation *current;
+static pthread_cond_t changed;
+static pthread_t thread;
+static int thread_of; /* process */
+static uint64_t random_state;
+static enum fake_fate fate;
+static int fate_in = -1, fate_ms; /* after so many operations; -1: never */
+static long begun;
+
+static void give_up(const char *why, const struct rcmi_operation *o) {
+    fprintf(stderr, "fake device: %s (a %s of %zu bytes, %u results from %p on)\n", why,
+            o && o->nsrcs > 1 ? "reduction" : "copy", o ? o->bytes : 0, o ? o->nresults : 0,
+            o ? o->results[0] : NULL);
+    abort();
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+bool fake_has(const void *address) {
+    return (const char *)address >= range && (const char *)address < range + RANGE;
+}
+
+void *fake_view(const void *address) {
+    return fake_has(address) ? content + ((const char *)address - range) : (void *)address;
+}
+
+void *fake_alloc(size_t bytes) {
+    struct block *block = malloc(sizeof(*block));
+    const size_t whole = (bytes + 2 * PAGE - 1) / PAGE * PAGE; /* and a page or so between */
+    if (!block)
+        abort();
+    pthread_mutex_lock(&lock);
+    if (used + whole > RANGE)
+        give_up("its memory is used up", NULL);
+    *block = (struct block){.next = blocks, .begin = range + used, .bytes = bytes};
+    blocks = block;
+    used += whole;
+    pthread_mutex_unlock(&lock);
+    return block->begin;
+}
+
+static bool touches(const void *at, size_t len, const void *memory, size_t bytes) {
+    return (uintptr_t)at < (uintptr_t)memory + bytes && (uintptr_t)memory < (uintptr_t)at + len;
+}
+
+static bool operation_writes(const struct rcmi_operation *o, const void *memory, size_t bytes) {
+    for (uint32_t i = 0; i < o->nresults; i++)
+        if (touches(o->results[i], o->bytes, memory, bytes))
+            return true;
+    return false;
+}
+
+static bool operation_touches(const struct rcmi_operation *o, const void *memory, size_t bytes) {
+    for (uint32_t i = 0; i < o->nsrcs; i++)
+        if (touches(o->srcs[i], o->bytes, memory, bytes))
+            return true;
+    return operation_writes(o, memory, bytes);
+}
+
+static int running(const void *memory, size_t bytes) {
+    int n = current && (!memory || operation_touches(current, memory, bytes));
+    for (const struct rcmi_operation *o = queue; o; o = o->next)
+        n += !memory || operation_touches(o, memory, bytes);
+    return n;
+}
+
+int fake_running(const void *memory, size_t bytes) {
+    pthread_mutex_lock(&lock);
+    const int n = running(memory, bytes);
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+void fake_free(void *memory) {
+    pthread_mutex_lock(&lock);
+    struct block **at = &blocks;
+    while (*at && (*at)->begin != memory)
+        at = &(*at)->next;
+    struct block *block = *at;
+    if (!block)
+        give_up("what is freed is no memory of it", NULL);
+    if (running(block->begin, block->bytes) > 0)
+        give_up("memory is freed that an operation uses", NULL);
+    *at = block->next;
+    pthread_mutex_unlock(&lock);
+    const size_t pages = (block->bytes + PAGE - 1) / PAGE * PAGE;
+    if (pages > 0)
+        (void)madvise(fake_view(block->begin), pages, MADV_DONTNEED);
+    free(block);
+}
+
+/* ---- Operations ------------------------------------------------------------------------------ */
+
+static uint32_t random_below(uint32_t n) {
+    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(random_state >> 33) % n;
+}
+
+/* Nanoseconds until one runs: most soon, some much later. */
+static int64_t delay(void) {
+    const uint32_t kind = random_below(100);
+    if (fate_in == 0 && fate == FAKE_LASTS)
+        return (int64_t)fate_ms * 1000000;
+    return kind < 70 ? 0 : kind < 98 ? random_below(30000) : random_below(600000);
+}
+
+static bool is_source(const struct rcmi_operation *o, const void *result) {
+    for (uint32_t i = 0; i < o->nsrcs; i++)
+        if (o->srcs[i] == result)
+            return true;
+    return false;
+}
+
+/* Its own memory is allocated; it is independent of all that run. */
+static void operation_check(const struct rcmi_operation *o, const void *at, bool writes) {
+    const struct block *block = blocks;
+    while (block && !(touches(at, o->bytes, block->begin, block->bytes) &&
+                      (const char *)at >= block->begin &&
+                      (const char *)at + o->bytes <= block->begin + block->bytes))
+        block = block->next;
+    if (fake_has(at) && !block)
+        give_up("an operation uses memory that is not allocated", o);
+    if (current && (writes ? operation_touches : operation_writes)(current, at, o->bytes))
+        give_up("an operation uses what another one that runs uses", o);
+    for (const struct rcmi_operation *other = queue; other; other = other->next)
+        if ((writes ? operation_touches : operation_writes)(other, at, o->bytes))
+            give_up("an operation uses what another one that waits uses", o);
+}
+
+static void operation_check_all(const struct rcmi_operation *o) {
+    if (o->nresults < 1 || o->nresults > 2 || o->nsrcs < 1 || o->bytes == 0)
+        give_up("an operation without results, sources or bytes", o);
+    for (uint32_t i = 0; i < o->nsrcs; i++)
+        operation_check(o, o->srcs[i], false);
+    for (uint32_t i = 0; i < o->nresults; i++)
+        operation_check(o, o->results[i], true);
+}
+
+static void operation_run(const struct rcmi_operation *o) {
+    const void *srcs[RCMI_REDUCE_MAX];
+    void *results[2] = {NULL, NULL};
+    const size_t count = o->bytes / rcm_dtype_size(o->dtype);
+    for (uint32_t i = 0; i < o->nsrcs; i++)
+        srcs[i] = fake_view(o->srcs[i]);
+    for (uint32_t i = 0; i < o->nresults; i++)
+        results[i] = fake_view(o->results[i]);
+    for (uint32_t i = 0; i < o->nresults && o->nsrcs == 1; i++)
+        rcmi_copy(results[i], srcs[0], o->bytes);
+    if (o->nsrcs > 1 && o->nresults == 2)
+        rcmi_reduce_kernel_twice(o->dtype, o->op)(results[0], results[1], srcs, (int)o->nsrcs,
+                                                  count, RCMI_BOTH_TEMPORAL);
+    else if (o->nsrcs > 1)
+        rcmi_reduce_kernel(o->dtype, o->op)(results[0], srcs, (int)o->nsrcs, count);
+}
+
+/* When it runs is kept beside the operation: in `own`, as a number. */
+static int64_t due(const struct rcmi_operation *o) {
+    return (int64_t)(uintptr_t)o->own;
+}
+
+static struct rcmi_operation **queue_next(void) {
+    struct rcmi_operation **found = &queue;
+    for (struct rcmi_operation **at = &queue; *at; at = &(*at)->next)
+        if (due(*at) < due(*found))
+            found = at;
+    return found;
+}
+
+/* Waits until there is one that is due; takes it out. */
+static struct rcmi_operation *queue_take(void) {
+    for (;;) {
+        struct rcmi_operation **at = queue_next(), *o = *at;
+        const int64_t now = rcmi_now_ns();
+        if (o && due(o) <= now) {
+            *at = o->next;
+            return o;
+        }
+        const int64_t until =
+            o && due(o) < now + INT64_C(1000000000) ? due(o) : now + INT64_C(1000000000);
+        const struct timespec time = {until / 1000000000, until % 1000000000};
+        pthread_cond_timedwait(&changed, &lock, &time);
+    }
+}
+
+static void *serve(void *arg) {
+    (void)arg;
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        current = queue_take();
+        struct rcmi_operation *o = current;
+        const bool fails = o->code != 0;
+        pthread_mutex_unlock(&lock);
+        if (!fails)
+            operation_run(o);
+        pthread_mutex_lock(&lock);
+        current = NULL;
+        pthread_mutex_unlock(&lock);
+        rcmi_operation_end(o, fails ? RCM_ERR_SYSTEM : RCM_OK, o->code);
+        pthread_mutex_lock(&lock);
+    }
+    return NULL;
+}
+
+/* Under the lock. A forked process has no thread yet. */
+static void thread_start(void) {
+    pthread_condattr_t monotonic;
+    if (thread_of == getpid())
+        return;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&changed, &monotonic);
+    random_state += (uint64_t)getpid();
+    if (pthread_create(&thread, NULL, serve, NULL) != 0)
+        abort();
+    pthread_detach(thread);
+    thread_of = getpid();
+}
+
+static rcm_status fake_begin(struct rcmi_operation *o) {
+    rcm_status status = RCM_OK;
+    pthread_mutex_lock(&lock);
+    thread_start();
+    operation_check_all(o);
+    begun++;
+    o->own = (void *)(uintptr_t)(rcmi_now_ns() + delay());
+    o->code = fate_in == 0 && fate == FAKE_FAILS ? 77 : 0;
+    if (fate_in == 0 && fate == FAKE_NEVER_ENDS)
+        o->own = (void *)(uintptr_t)INT64_MAX;
+    if (fate_in == 0 && fate == FAKE_NEVER_BEGINS)
+        status = rcmi_fail(RCM_ERR_RESOURCE, 0, "the fake device has no room");
+    if (fate_in > 0 || (fate_in == 0 && fate != FAKE_LASTS))
+        fate_in--;
+    for (uint32_t i = 0; i < o->nresults && status == RCM_OK; i++)
+        if (!is_source(o, o->results[i]))
+            memset(fake_view(o->results[i]), 0xee, o->bytes);
+    if (status == RCM_OK) {
+        o->next = queue;
+        queue = o;
+        pthread_cond_signal(&changed);
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+static void fake_explain(int code, char *text, size_t cap) {
+    snprintf(text, cap, "the fake device says %d", code);
+}
+
+void fake_set(enum fake_fate which, int skip, int ms) {
+    pthread_mutex_lock(&lock);
+    fate = which;
+    fate_in = skip;
+    fate_ms = ms;
+    pthread_mutex_unlock(&lock);
+}
+
+long fake_count(void) {
+    pthread_mutex_lock(&lock);
+    const long n = begun;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+static const struct rcmi_mem_row fake_row = {
+    .name = "device memory", .has = fake_has, .begin = fake_begin, .explain = fake_explain};
+
+static char *range_map(int protection) {
+    void *memory =
+        mmap(NULL, RANGE, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        abort();
+    return memory;
+}
+
+void fake_add(unsigned seed) {
+    random_state = seed;
+    range = range_map(PROT_NONE);
+    content = range_map(PROT_READ | PROT_WRITE);
+    rcmi_mem_kind_add(RCMI_MEM_DEVICE, &fake_row);
+}
