@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Operations that finish later, and what goes wrong meanwhile: ranks with memory of two kinds, an
+ * operation that fails, does not begin or never ends, and the end of a rank, a deadline or an abort
+ * while operations run. No work is complete, and no memory free, before nothing uses it any more:
+ * the fake device sees to that.
+ *     later TRANSPORT RANKS
+ */
+#include "fake.h"
+#include "ranks.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { COUNT = 50000, WORKS = 3, BYTES = COUNT * 8 };
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* Several collectives with buffers of their own, in flight. */
+struct flight {
+    int64_t *in[WORKS], *out[WORKS];
+    rcm_work *works[WORKS];
+};
+
+static rcm_status flight_begin(rcm_comm *comm, struct flight *f) {
+    rcm_status status = RCM_OK;
+    for (int i = 0; i < WORKS; i++) {
+        f->in[i] = fake_alloc(BYTES);
+        f->out[i] = fake_alloc(BYTES);
+        f->works[i] = NULL;
+        if (status == RCM_OK)
+            status = rcm_all_reduce(comm, f->in[i], f->out[i], COUNT, RCM_INT64, RCM_SUM, NULL,
+                                    &f->works[i]);
+    }
+    return status;
+}
+
+/* Waits for all; of each that is complete nothing may run, though others may. Frees. The first
+ * status that is not RCM_OK. */
+static rcm_status flight_end(struct flight *f, int *errors) {
+    rcm_status status = RCM_OK;
+    for (int i = 0; i < WORKS; i++) {
+        const rcm_status one = f->works[i] ? rcm_work_wait(f->works[i], -1) : RCM_OK;
+        CHECK(*errors, fake_running(f->in[i], BYTES) + fake_running(f->out[i], BYTES) == 0,
+              "a work is complete (%s), and operations still use its buffers",
+              rcm_status_name(one));
+        rcm_work_free(f->works[i]);
+        fake_free(f->in[i]);
+        fake_free(f->out[i]);
+        status = status == RCM_OK ? one : status;
+    }
+    return status;
+}
+
+static int check_error(const rcm_comm *comm, rcm_status status, rcm_status want, int origin,
+                       const char *words) {
+    struct rcm_error error = RCM_ERROR_INIT;
+    int errors = 0;
+    (void)!rcm_comm_error(comm, &error);
+    CHECK(errors, status == want && error.status == want, "rank %d: %s (%s), not %s",
+          rcm_rank(comm), rcm_status_name(status), error.text, rcm_status_name(want));
+    CHECK(errors, strstr(error.text, words) && (origin < -1 || error.origin == origin),
+          "rank %d: \"%s\" (origin %d) lacks \"%s\" (origin %d)", rcm_rank(comm), error.text,
+          error.origin, words, origin);
+    return errors;
+}
+
+/* ---- What may go wrong ------------------------------------------------------------------------
+ */
+
+struct trouble {
+    const char *name;
+    int (*check)(rcm_comm *comm);
+    int64_t timeout_ms;
+    bool dies; /* one of the ranks */
+};
+
+static int last_rank(const rcm_comm *comm) {
+    return rcm_size(comm) - 1;
+}
+
+/* The last rank has host memory, the others have not. */
+static int check_mixed(rcm_comm *comm) {
+    int64_t host[2][64] = {{0}}, *device = fake_alloc(sizeof host);
+    const bool odd = rcm_rank(comm) == last_rank(comm);
+    int errors = 0;
+    rcm_status status = rcm_all_reduce(comm, odd ? host[0] : device, odd ? host[1] : device + 64,
+                                       64, RCM_INT64, RCM_SUM, NULL, NULL);
+    if (status == RCM_OK)
+        status = rcm_barrier(comm, NULL, NULL);
+    errors += check_error(comm, status, RCM_ERR_MISMATCH, -2, "in device memory on rank ");
+    errors += check_error(comm, status, RCM_ERR_MISMATCH, -2, "in host memory on rank ");
+    (void)!rcm_destroy(comm);
+    fake_free(device);
+    return errors;
+}
+
+/* On rank 1 an operation fails, in the middle of several works. */
+static int check_fails(rcm_comm *comm) {
+    struct flight f;
+    int errors = 0;
+    if (rcm_rank(comm) == 1)
+        fake_set(FAKE_FAILS, 5, 0);
+    rcm_status status = flight_begin(comm, &f);
+    const rcm_status ended = flight_end(&f, &errors);
+    status = status == RCM_OK ? ended : status;
+    errors += check_error(comm, status, RCM_ERR_SYSTEM, 1,
+                          "in device memory failed: the fake device says 77");
+    (void)!rcm_destroy(comm);
+    return errors;
+}
+
+static int check_no_room(rcm_comm *comm) {
+    struct flight f;
+    int errors = 0;
+    if (rcm_rank(comm) == 1)
+        fake_set(FAKE_NEVER_BEGINS, 7, 0);
+    rcm_status status = flight_begin(comm, &f);
+    const rcm_status ended = flight_end(&f, &errors);
+    status = status == RCM_OK ? ended : status;
+    errors += check_error(comm, status, RCM_ERR_RESOURCE, 1, "the fake device has no room");
+    (void)!rcm_destroy(comm);
+    return errors;
+}
+
+/* All operations of rank 1 take long when one is aborted: works end only after them. */
+static int check_abort(rcm_comm *comm) {
+    struct flight f;
+    int errors = 0;
+    fake_set(FAKE_LASTS, 3, 150);
+    rcm_status status = flight_begin(comm, &f);
+    usleep(60000);
+    if (rcm_rank(comm) == 1) {
+        CHECK(errors, fake_running(NULL, 0) > 0, "nothing runs that the abort could meet");
+        (void)!rcm_abort(comm, "enough");
+    }
+    const rcm_status ended = flight_end(&f, &errors);
+    status = status == RCM_OK ? ended : status;
+    errors += check_error(comm, status, RCM_ERR_ABORTED, 1, "enough");
+    CHECK(errors, fake_running(NULL, 0) == 0, "operations run after all works are complete");
+    (void)!rcm_destroy(comm);
+    return errors;
+}
+
+/* Rank 1 is killed while operations of all run. */
+static int check_kill(rcm_comm *comm) {
+    struct flight f;
+    int errors = 0;
+    fake_set(FAKE_LASTS, 3, 100);
+    rcm_status status = flight_begin(comm, &f);
+    usleep(30000);
+    if (rcm_rank(comm) == 1)
+        _exit(0);
+    const rcm_status ended = flight_end(&f, &errors);
+    status = status == RCM_OK ? ended : status;
+    errors += check_error(comm, status, RCM_ERR_PEER, 1, "lost rank 1");
+    (void)!rcm_destroy(comm);
+    return errors;
+}
+
+/* A deadline passes: the rank whose own operation takes longer than that is the origin. */
+static int check_late(rcm_comm *comm) {
+    struct flight f;
+    int errors = 0;
+    if (rcm_rank(comm) == 1)
+        fake_set(FAKE_LASTS, 2, 1500);
+    rcm_status status = flight_begin(comm, &f);
+    const rcm_status ended = flight_end(&f, &errors);
+    status = status == RCM_OK ? ended : status;
+    errors += check_error(comm, status, RCM_ERR_TIMEOUT, 1, "an operation on its own memory");
+    (void)!rcm_destroy(comm);
+    return errors;
+}
+
+/* An operation of rank 1 never ends. Its works are complete in the end, and what it may still use
+ * stays: here all that the flight has, which is not freed. */
+static int check_never(rcm_comm *comm) {
+    const double begin = seconds();
+    int64_t *in = fake_alloc(BYTES), *out = fake_alloc(BYTES);
+    int errors = 0;
+    if (rcm_rank(comm) == 1)
+        fake_set(FAKE_NEVER_ENDS, 2, 0);
+    const rcm_status status = rcm_all_reduce(comm, in, out, COUNT, RCM_INT64, RCM_SUM, NULL, NULL);
+    errors += check_error(comm, status, RCM_ERR_TIMEOUT, 1, "an operation on its own memory");
+    CHECK(errors, rcm_destroy(comm) != RCM_OK, "it ends in order");
+    CHECK(errors, seconds() - begin < 20, "it took %.1f s", seconds() - begin);
+    return errors;
+}
+
+static const struct trouble troubles[] = {
+    {"mixed", check_mixed, 0, false},        {"fails", check_fails, 0, false},
+    {"no room", check_no_room, 0, false},    {"abort", check_abort, 0, false},
+    {"kill", check_kill, 0, true},           {"late", check_late, 700, false},
+    {"never ends", check_never, 500, false},
+};
+
+static int check(rcm_comm *comm, void *arg) {
+    const struct trouble *trouble = arg;
+    const int errors = trouble->check(comm);
+    if (errors)
+        fprintf(stderr, "that was: %s\n", trouble->name);
+    return errors;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3)
+        return 2;
+    struct ranks ranks = {.n = atoi(argv[2]), .transport = argv[1], .keep = true};
+    int errors = 0;
+    fake_add(7);
+    setenv("RINGCOMM_SLOT_BYTES", "4096", 0);
+    if (argc < 4)
+        setenv("RINGCOMM_LOG", "error", 0);
+    for (size_t i = 0; i < sizeof(troubles) / sizeof(troubles[0]); i++) {
+        struct trouble trouble = troubles[i];
+        if (argc > 3 && strcmp(argv[3], trouble.name) != 0)
+            continue;
+        const double begin = seconds();
+        ranks.timeout_ms = trouble.timeout_ms;
+        errors += ranks_run(&ranks, check, &trouble);
+        if (argc > 3)
+            fprintf(stderr, "%s: %.2f s\n", trouble.name, seconds() - begin);
+    }
+    return errors ? 1 : 0;
+}
