@@ -28,6 +28,8 @@ void *rcmi_store_alloc(size_t size, const struct rcmi_store_ops *ops, const char
     return store;
 }
 
+#define LATE_MS 1000
+
 /* ---- Patience ------------------------------------------------------------------------------ */
 
 static _Thread_local int64_t patience_ms = RCMI_STORE_TIMEOUT_MS;
@@ -291,26 +293,39 @@ rcm_status rcm_store_try_get(rcm_store *store, const char *key, void **ret_value
     return status;
 }
 
-/* wait or multi_get (ret_values not NULL), n > 0. A timeout of 0 asks once, which takes the time
- * that an answer takes. */
+/* How long calls take once the deadline of a fetch has passed: as long as that, a second at least,
+ * for the store may be gone by now, and the caller is late already. */
+static int64_t late_patience(int64_t timeout_ms, int64_t patience) {
+    const int64_t most = timeout_ms > LATE_MS ? timeout_ms : LATE_MS;
+    return timeout_ms == 0 || (patience >= 0 && patience < most) ? patience : most;
+}
+
+/* Names what is missing, or fetches it after all: everything came between the deadline and the
+ * look. A timeout of 0 asks once, which takes the time that an answer takes. */
+static rcm_status store_fetch_late(rcm_store *store, const struct rcmi_bytes *keys, size_t n,
+                                   int64_t timeout_ms, struct rcm_blob *ret_values) {
+    const int64_t patience = rcmi_store_patience(0), late = late_patience(timeout_ms, patience);
+    (void)rcmi_store_patience(late);
+    rcm_status status = missing_fail(store, keys, n, timeout_ms);
+    if (status == RCM_OK && ret_values)
+        status = store->ops->multi_get(store, keys, n, rcmi_deadline_in(late), ret_values);
+    (void)rcmi_store_patience(patience);
+    if (status == RCM_PENDING)
+        return rcmi_fail(RCM_ERR_TIMEOUT, 0,
+                         "keys were set and deleted again while they were read");
+    return status;
+}
+
+/* wait or multi_get (ret_values not NULL), n > 0. */
 static rcm_status store_fetch(rcm_store *store, const struct rcmi_bytes *keys, size_t n,
                               int64_t timeout_ms, struct rcm_blob *ret_values) {
-    rcmi_deadline deadline = rcmi_deadline_in(timeout_ms);
+    const rcmi_deadline deadline = rcmi_deadline_in(timeout_ms);
     rcm_status status = RCM_PENDING;
-
-    for (int look = 0; look < 2; look++) {
-        if (timeout_ms != 0 || look > 0)
-            status = ret_values ? store->ops->multi_get(store, keys, n, deadline, ret_values)
-                                : store->ops->wait(store, keys, n, deadline);
-        if (status != RCM_PENDING)
-            return status;
-        status = missing_fail(store, keys, n, timeout_ms);
-        if (status != RCM_OK || !ret_values)
-            return status;
-        /* Everything came between the deadline and the look: fetch it after all. */
-        deadline = rcmi_deadline_in(RCMI_STORE_TIMEOUT_MS);
-    }
-    return rcmi_fail(RCM_ERR_TIMEOUT, 0, "keys were set and deleted again while they were read");
+    if (timeout_ms != 0)
+        status = ret_values ? store->ops->multi_get(store, keys, n, deadline, ret_values)
+                            : store->ops->wait(store, keys, n, deadline);
+    return status == RCM_PENDING ? store_fetch_late(store, keys, n, timeout_ms, ret_values)
+                                 : status;
 }
 
 rcm_status rcm_store_get(rcm_store *store, const char *key, int64_t timeout_ms, void **ret_value,

@@ -37,6 +37,7 @@ static int teardown(void **state) {
 
 struct proxy {
     bool old, deaf, slow;
+    int last; /* it listens no more from this connection on; 0: always */
     int listener, port;
     pthread_t thread;
 };
@@ -81,13 +82,15 @@ static bool pass_answer(int client, int server) {
 /* One connection after the other. */
 static void *proxy_main(void *arg) {
     struct proxy *p = arg;
-    for (;;) {
+    for (int number = 1;; number++) {
         struct pollfd l = {.fd = p->listener, .events = POLLIN};
         if (poll(&l, 1, 10000) <= 0)
             return NULL;
         int client = accept(p->listener, NULL, NULL);
         if (client < 0)
             return NULL; /* the test is over */
+        if (number == p->last)
+            shutdown(p->listener, SHUT_RDWR);
         int server = raw_connect(port);
         bool more = true;
         while (more) {
@@ -225,6 +228,22 @@ static void deaf_server_of_old_dialect(void **state) {
     deaf(true);
 }
 
+/* A key does not come, and the server listens no more when it is asked why: of the old dialect that
+ * takes another connection. */
+static void gone_when_late(void **state) {
+    void *value;
+    size_t len;
+    rcm_store *client;
+    struct proxy proxy = {.old = true, .last = 2};
+    (void)state;
+    proxy_start(&proxy, "server=0", &client);
+    const int64_t began = rcmi_now_ns();
+    check_status(RCM_ERR_TIMEOUT, rcm_store_get(client, "never", 300, &value, &len));
+    check_error_names("\"never\" was not set within");
+    assert_true(rcmi_now_ns() - began < INT64_C(10000000000));
+    proxy_stop(&proxy, client);
+}
+
 /* Between two looks of a wait its own deadline holds, and nothing shorter. */
 static void slow_server(void **state) {
     const char *keys[] = {"late", NULL};
@@ -243,10 +262,8 @@ static void slow_server(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(foreign_server),
-        TEST(deaf_server),
-        TEST(deaf_server_of_old_dialect),
-        TEST(slow_server),
+        TEST(foreign_server), TEST(deaf_server), TEST(deaf_server_of_old_dialect),
+        TEST(gone_when_late), TEST(slow_server),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
