@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Threads that meet at a communicator at moments that are rare otherwise: what the library calls
+ * at such a moment is this file's, and waits there for the other thread, or does its part.
+ *     drivers wake|failed
+ */
+#include "ranks.h"
+#include "clock.h"
+#include "deadline.h"
+#include "diagnosis.h"
+#include "drive.h"
+#include "exec.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+rcmi_deadline __real_rcmi_comm_check_deadlines(rcm_comm *comm);
+void __real_rcmi_node_sleep_until(struct rcmi_node *node, struct rcmi_sleep *sleep,
+                                  rcmi_deadline deadline);
+void __real_rcmi_node_ring(struct rcmi_node *node);
+void __real_rcmi_call_log_add(struct rcmi_call_log *log, const struct rcmi_call_entry *entry);
+rcm_status __real_rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
+                                 struct rcmi_run **ret_run);
+rcmi_deadline __wrap_rcmi_comm_check_deadlines(rcm_comm *comm);
+void __wrap_rcmi_node_sleep_until(struct rcmi_node *node, struct rcmi_sleep *sleep,
+                                  rcmi_deadline deadline);
+void __wrap_rcmi_node_ring(struct rcmi_node *node);
+void __wrap_rcmi_call_log_add(struct rcmi_call_log *log, const struct rcmi_call_entry *entry);
+rcm_status __wrap_rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
+                                 struct rcmi_run **ret_run);
+
+static pthread_t user; /* the thread that calls the library */
+
+/* ---- A thread begins to wait while the loop thread drives ------------------------------------ */
+
+enum { PATIENCE_MS = 10000, LATE_NS = 300000000 };
+
+static _Atomic bool hold;              /* the loop thread, once, at the end of a pass */
+static _Atomic bool held, asleep;      /* it is; the user's thread is about to sleep, or was */
+static _Atomic int64_t slept_ns;       /* of the first sleep from then on */
+static _Atomic int rings, rings_slept; /* so far; after that sleep */
+
+static void await(const _Atomic bool *flag) {
+    for (int i = 0; i < PATIENCE_MS && !atomic_load(flag); i++)
+        usleep(1000);
+}
+
+rcmi_deadline __wrap_rcmi_comm_check_deadlines(rcm_comm *comm) {
+    if (!pthread_equal(pthread_self(), user) && atomic_exchange(&hold, false)) {
+        atomic_store(&held, true);
+        await(&asleep);
+        atomic_store(&rings, 0);
+    }
+    return __real_rcmi_comm_check_deadlines(comm);
+}
+
+void __wrap_rcmi_node_ring(struct rcmi_node *node) {
+    atomic_fetch_add(&rings, 1);
+    __real_rcmi_node_ring(node);
+}
+
+void __wrap_rcmi_node_sleep_until(struct rcmi_node *node, struct rcmi_sleep *sleep,
+                                  rcmi_deadline deadline) {
+    const bool first = atomic_load(&held) && pthread_equal(pthread_self(), user) &&
+                       !atomic_exchange(&asleep, true);
+    const int64_t began = rcmi_now_ns();
+    __real_rcmi_node_sleep_until(node, sleep, deadline);
+    if (!first)
+        return;
+    atomic_store(&slept_ns, rcmi_now_ns() - began);
+    atomic_store(&rings_slept, atomic_load(&rings));
+}
+
+/* It is woken when the loop thread lets go, for what that one left to the next look. */
+static int check_wake(rcm_comm *comm, void *arg) {
+    float in = 0, out = 7;
+    rcm_work *work = NULL;
+    int errors = 0;
+    (void)arg;
+    user = pthread_self();
+    atomic_store(&hold, true);
+    CHECK(errors, rcm_irecv(comm, &in, 1, RCM_FLOAT32, 0, 5, &work) == RCM_OK, "%s",
+          rcm_last_error());
+    await(&held);
+    CHECK(errors, atomic_load(&held), "the loop thread does not drive");
+    CHECK(errors, rcm_work_wait(work, 900) == RCM_PENDING, "%s", rcm_last_error());
+    CHECK(errors, atomic_load(&asleep), "it did not sleep");
+    CHECK(errors, atomic_load(&slept_ns) < LATE_NS || atomic_load(&rings_slept) > 0,
+          "it slept for %.0f ms, and nothing woke it", (double)atomic_load(&slept_ns) / 1e6);
+    CHECK(errors, rcm_send(comm, &out, 1, RCM_FLOAT32, 0, 5, NULL, NULL) == RCM_OK, "%s",
+          rcm_last_error());
+    CHECK(errors, rcm_work_wait(work, -1) == RCM_OK && in == out, "%s", rcm_last_error());
+    rcm_work_free(work);
+    return errors;
+}
+
+static int wake_run(void) {
+    const struct ranks ranks = {.n = 1, .transport = "shm"};
+    return ranks_run(&ranks, check_wake, NULL);
+}
+
+/* ---- A communicator fails while a call is under way ------------------------------------------ */
+
+static rcm_comm *fails;      /* at the next call; NULL: none */
+static bool failed, started; /* it has; a run was begun all the same */
+
+/* The call has found that the communicator is well, and has not begun. Another thread that waited
+ * closes the channels. */
+void __wrap_rcmi_call_log_add(struct rcmi_call_log *log, const struct rcmi_call_entry *entry) {
+    rcm_comm *comm = fails;
+    __real_rcmi_call_log_add(log, entry);
+    fails = NULL;
+    if (!comm)
+        return;
+    (void)!rcm_abort(comm, "in between");
+    rcmi_comm_kick(comm);
+    failed = true;
+}
+
+rcm_status __wrap_rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
+                                 struct rcmi_run **ret_run) {
+    if (!failed)
+        return __real_rcmi_run_start(exec, bind, ret_run);
+    started = true; /* its channels are no more */
+    return rcmi_fail(RCM_ERR_INTERNAL, 0, "a run begins on closed channels");
+}
+
+/* No run begins, and the call says why. */
+static int check_failed(rcm_comm *comm, void *arg) {
+    float in[4] = {1, 2, 3, 4}, out[4];
+    int errors = 0;
+    (void)arg;
+    for (int i = 0; i < 3; i++)
+        CHECK(errors, rcm_all_reduce(comm, in, out, 4, RCM_FLOAT32, RCM_SUM, NULL, NULL) == RCM_OK,
+              "%s", rcm_last_error());
+    fails = rcm_rank(comm) == 0 ? comm : NULL;
+    const rcm_status status = rcm_all_reduce(comm, in, out, 4, RCM_FLOAT32, RCM_SUM, NULL, NULL);
+    CHECK(errors, status == RCM_ERR_ABORTED && strstr(rcm_last_error(), "in between"), "%s: %s",
+          rcm_status_name(status), rcm_last_error());
+    CHECK(errors, !started, "a run was begun on closed channels");
+    CHECK(errors, rcm_destroy(comm) == RCM_ERR_ABORTED, "%s", rcm_last_error());
+    return errors;
+}
+
+static int failed_run(const char *transport) {
+    const struct ranks ranks = {.n = 2, .transport = transport, .keep = true};
+    setenv("RINGCOMM_LOG", "error", 0);
+    return ranks_run(&ranks, check_failed, NULL);
+}
+
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "";
+    if (strcmp(what, "wake") == 0)
+        return wake_run() != 0;
+    if (strcmp(what, "failed") == 0)
+        return failed_run("shm") + failed_run("tcp") != 0;
+    fprintf(stderr, "usage: drivers wake|failed\n");
+    return 2;
+}
