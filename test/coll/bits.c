@@ -257,6 +257,7 @@ static int busy_start(pid_t *pids) {
         if (pids[i] != 0)
             continue;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)!nice(5); /* other tests run too */
         alarm(120);
         for (volatile uint64_t turn = 0;; turn++)
             ;
