@@ -5,7 +5,7 @@
  *   harness.c   options; rounds, some at a time; the sum
  *   round.c     one round: a store, n ranks, one fault, the verdict
  *   rank.c      a rank: init, workload until something fails, what it sees, destroy, what is left
- *   workload.c  a mix of operations, every result checked
+ *   workload.c  a mix of operations, every result checked; workload_blocks.c
  *   strain.c    whether the machine let them run
  *
  * Each round is a process, so are its store and its ranks. Ranks tell what they see in memory
@@ -20,6 +20,7 @@
 #include "random.h"
 #include "ringcomm.h"
 #include "strain.h"
+#include "workload.h"
 
 #define RANKS_MAX  64
 #define RANKS_LIST 8
@@ -82,20 +83,5 @@ int round_run(const struct options *options, int ranks, uint64_t seed);
 
 /* rank.c: the rank's whole life; returns the process's exit status. */
 int rank_run(struct board *board, int rank, const char *url, const char *transport, uint64_t seed);
-
-/* workload.c */
-struct workload {
-    rcm_comm *comm;
-    struct rcm_call call; /* of every operation: its deadline */
-    int rank, n;
-    uint64_t seed;
-    unsigned char *send, *recv; /* WORKLOAD_BYTES each */
-    char *problem;              /* 256 bytes */
-};
-#define WORKLOAD_BYTES ((size_t)1 << 21)
-
-/* Iteration i, the same on all ranks; *ret_stop if any of them wanted to stop. Wrong data are
- * told in problem. */
-rcm_status workload_step(struct workload *w, uint64_t i, bool stop, bool *ret_stop);
 
 #endif

@@ -4,15 +4,18 @@
  *
  *   shrink [--transport shm|tcp] [--ranks N] [--seed S] [--rounds N] [PLAN...]
  *
- * A plan is what happens, step by step: "3+5" kills ranks 3 and 5 at once in a loop of all_reduces,
+ * A plan is what happens, step by step: "3+5" kills ranks 3 and 5 at once in a loop of operations,
  * "0,4" kills rank 0 and, when some rank is in rcm_comm_shrink, rank 4. After each step the living
- * must come to a communicator of all of them, and no other, on which 100 all_reduces are right.
+ * must come to a communicator of all of them, and no other, on which 100 operations are right. They
+ * are of one kind on a communicator, and all_reduces now and then; the kind turns with the seed and
+ * the number of ranks.
  * Without a plan, rounds of random ones, seeds printed. Processes; the store has its own, which
  * is killed when all have met, so that nothing can lean on it. At the end nothing is left.
  */
 #include "../count.h"
 #include "random.h"
 #include "ringcomm.h"
+#include "workload.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -30,13 +33,14 @@
 
 #define RANKS_MAX 16
 #define COUNT     ((size_t)3000)
-#define GOOD      100 /* all_reduces */
+#define GOOD      100 /* operations */
+#define SUM_EVERY 8   /* of them one is an all_reduce */
 #define SECOND    INT64_C(1000000000)
 #define HANG_NS   (60 * SECOND)
 
 struct seen {
     _Atomic int size;      /* of the communicator at work */
-    _Atomic int good;      /* right all_reduces on it */
+    _Atomic int good;      /* right operations on it */
     _Atomic int shrinking; /* 1 in rcm_comm_shrink */
     _Atomic int shrinks;
     char problem[400];
@@ -44,6 +48,7 @@ struct seen {
 
 struct board {
     int n;
+    uint64_t seed;
     bool late; /* the old communicators are destroyed after the new ones */
     _Atomic int stop;
     _Atomic int killed[RANKS_MAX];
@@ -69,6 +74,7 @@ struct rank {
     rcm_comm *comm, *old[RANKS_MAX];
     int nold, world;
     int64_t *data;
+    struct workload load;
 };
 
 __attribute__((format(printf, 2, 3))) static bool complain(struct seen *seen, const char *format,
@@ -121,11 +127,22 @@ static rcm_status reduce(struct rank *rank, int i, bool *ret_stop) {
     return RCM_OK;
 }
 
+/* An operation of the kind that the communicator has. */
+static rcm_status operate(struct rank *rank, int i) {
+    struct workload *w = &rank->load;
+    w->comm = rank->comm;
+    w->rank = rcm_rank(rank->comm);
+    w->n = rcm_size(rank->comm);
+    const uint64_t kind = (rank->board->seed + (uint64_t)w->n) % WORKLOAD_KINDS;
+    const rcm_status status = workload_do(w, kind, (uint64_t)i, (size_t)i * 7919 % 9000 + 1);
+    return rank->seen->problem[0] ? RCM_ERR_INTERNAL : status;
+}
+
 /* Works until an error (false) or until told to stop. */
 static bool work(struct rank *rank, rcm_status *ret_status) {
     bool stop = false;
     for (int i = 0; !stop; i++) {
-        *ret_status = reduce(rank, i, &stop);
+        *ret_status = i % SUM_EVERY == 0 ? reduce(rank, i, &stop) : operate(rank, i);
         if (*ret_status != RCM_OK)
             return false;
         atomic_fetch_add(&rank->seen->good, 1);
@@ -190,7 +207,7 @@ static bool rank_live(struct rank *rank) {
         if (rank->seen->problem[0])
             return false;
         if (status != RCM_ERR_PEER && status != RCM_ERR_ABORTED)
-            return complain(rank->seen, "all_reduce: %s: %s", rcm_status_name(status),
+            return complain(rank->seen, "an operation: %s: %s", rcm_status_name(status),
                             rcm_last_error());
         if (!names_right(rank) || !shrink(rank))
             return false;
@@ -202,7 +219,10 @@ static bool rank_live(struct rank *rank) {
 
 static int rank_main(struct board *board, int world, const char *url, const char *transport) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
-    struct rank rank = {.board = board, .seen = &board->seen[world], .world = world};
+    struct rank rank = {.board = board,
+                        .seen = &board->seen[world],
+                        .world = world,
+                        .load = {.call = RCM_CALL_INIT, .problem = board->seen[world].problem}};
     const int fds = count_entries("/proc/self/fd"), tasks = count_entries("/proc/self/task");
     die_with_parent();
     options.rank = world;
@@ -211,12 +231,17 @@ static int rank_main(struct board *board, int world, const char *url, const char
     options.transport = transport;
     options.timeout_ms = 60000;
     rank.data = malloc((COUNT + 1) * sizeof(*rank.data));
-    if (!rank.data || rcm_init(&options, &rank.comm) != RCM_OK) {
+    rank.load.send = malloc(WORKLOAD_BYTES);
+    rank.load.recv = malloc(WORKLOAD_BYTES);
+    if (!rank.data || !rank.load.send || !rank.load.recv ||
+        rcm_init(&options, &rank.comm) != RCM_OK) {
         complain(rank.seen, "init: %s", rcm_last_error());
         return 1;
     }
     const bool well = rank_live(&rank);
     free(rank.data);
+    free(rank.load.send);
+    free(rank.load.recv);
     if (well && count_entries("/proc/self/fd") != fds)
         complain(rank.seen, "%d descriptors before, %d after", fds, count_entries("/proc/self/fd"));
     if (well && count_threads_more(tasks) > 0)
@@ -303,7 +328,7 @@ static bool wait_good(struct round *round) {
                 if (!rank_is_well(round, k))
                     return false;
             if (now_ns() > end)
-                return fail(round, "rank %d is at %d of %d ranks, %d all_reduces, %s", r,
+                return fail(round, "rank %d is at %d of %d ranks, %d operations, %s", r,
                             atomic_load(&seen->size), alive, atomic_load(&seen->good),
                             atomic_load(&seen->shrinking) ? "in shrink" : "not in shrink");
             usleep(1000);
@@ -392,6 +417,7 @@ static int round_run(struct round *round) {
         return 1;
     }
     round->board->n = round->n;
+    round->board->seed = round->seed;
     round->board->late = random_next(&round->random) % 2;
     for (int r = 0; r < round->n; r++) {
         round->pids[r] = fork();
@@ -471,6 +497,7 @@ int main(int argc, char **argv) {
     if (!getenv("SHRINK_VERBOSE") && !freopen("/dev/null", "w", stderr))
         return 2; /* every failing communicator logs its error */
     const int64_t began = now_ns();
+    const uint64_t seed = round.seed;
     const bool given = at < argc;
     for (int k = 0; k < rounds; k++) {
         if (!given) {
@@ -481,11 +508,12 @@ int main(int argc, char **argv) {
         for (int i = at; given && i < argc; i++) {
             round.plan = argv[i];
             failed += run_round(round);
+            round.seed++; /* other operations */
         }
-        round.seed++;
+        round.seed += !given;
     }
     printf("%d of %d rounds failed: %d ranks over %s, seed %llu, %.1f s\n", failed,
            given ? rounds * (argc - at) : rounds, round.n, round.transport,
-           (unsigned long long)(round.seed - (uint64_t)rounds), (double)(now_ns() - began) / 1e9);
+           (unsigned long long)seed, (double)(now_ns() - began) / 1e9);
     return failed ? 1 : 0;
 }
