@@ -76,7 +76,7 @@ static rcm_status later_next(const struct rcmi_run *run, const struct rcmi_lane_
     return RCM_OK;
 }
 
-/* No other rank is to blame. */
+/* This rank is the origin. */
 static rcm_status later_failed(const struct rcmi_run *run) {
     rcmi_last_error()->origin = run->exec->config.rank;
     return rcmi_fail_context("rank %d", run->exec->config.rank);

@@ -188,8 +188,8 @@ static int run_algorithm(rcm_comm *comm, const struct op *op, const char *algori
     const bool rooted = op->in_at_root || op->out_at_root;
     struct problem t = {.op = op, .p = rcm_size(comm), .rank = rcm_rank(comm)};
     int errors = 0;
-    const size_t step = place_is_host() ? 1 : 2; /* others take longer */
-    for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]) && errors == 0; c += step)
+    const size_t first = place_is_host() ? 0 : 1, step = first + 1; /* others take longer */
+    for (size_t c = first; c < sizeof(counts) / sizeof(counts[0]) && errors == 0; c += step)
         for (int place = 0; place < 2; place++) {
             t.count = counts[c];
             t.in_place = place;
