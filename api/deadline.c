@@ -17,6 +17,9 @@
 /* Then a collective is compared with others', diagnosis/. */
 #define TELL_AFTER_NS INT64_C(100000000)
 
+/* A look at many works takes long: so much for each there is none again. */
+#define LOOK_NS_EACH INT64_C(1000)
+
 #define MAX_TIMEOUT_MS (INT64_C(1) << 40) /* 34 years: longer is for ever */
 
 /* ---- What works wait for ------------------------------------------------------------------- */
@@ -262,8 +265,19 @@ static bool work_starts(void *arg, struct rcm_work *work) {
     return true;
 }
 
+/* Is it time for a look at all works? */
+static bool comm_looks(rcm_comm *comm, int64_t now) {
+    if (now < comm->next_look)
+        return false;
+    comm->next_look =
+        now + LOOK_NS_EACH * atomic_load_explicit(&comm->unfinished, memory_order_relaxed);
+    return true;
+}
+
 void rcmi_comm_start_clocks(rcm_comm *comm) {
     int64_t now = rcmi_now_ns();
+    if (!comm_looks(comm, now))
+        return;
     for (struct rcm_work *work = comm->queue.first; work; work = work->next)
         (void)work_starts(&now, work);
     rcmi_transfers_each(comm, work_starts, &now);
@@ -321,6 +335,8 @@ rcmi_deadline rcmi_comm_check_deadlines(rcm_comm *comm) {
     /* Of one that has failed works are unfinished only until they are quiet. */
     if (atomic_load_explicit(&comm->failed, memory_order_relaxed) != RCM_OK)
         return comm->quiet_until > 0 ? comm->quiet_until : RCMI_NEVER;
+    if (!comm_looks(comm, check.now))
+        return comm->next_look;
     for (struct rcm_work *work = comm->queue.first; work; work = work->next)
         collective_look(&check, work);
     rcmi_transfers_each(comm, transfer_look, &check);

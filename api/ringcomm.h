@@ -824,8 +824,11 @@ RCM_CHECKED rcm_status rcm_all_gather_bytes(rcm_comm *comm, const void *send, si
 /*
  * Sends count elements to rank dst under tag (any number below RCM_ANY_TAG). Done when buffer
  * may be reused, which may be before or after the receiver has it: a blocking send may wait for
- * the matching receive. To oneself: legal if the receive is asynchronous or already posted. More
- * than a million messages that a rank has not called rcm_recv for are an error there.
+ * the matching receive. To oneself: legal if the receive is asynchronous or already posted.
+ * A rank that runs ahead is slowed: of messages to one rank for which no receive was posted there
+ * some thousands, or 1 MiB (with more than 64 ranks less, 64 MiB among all), are kept there, and
+ * 65536 more (with more than 16 ranks less, a million among all, but at least 1024) are announced
+ * there; the others wait in their sender until receives are posted, whatever their tag.
  */
 RCM_CHECKED rcm_status rcm_send(rcm_comm *comm, const void *buffer, size_t count, rcm_dtype dtype,
                                 int dst, uint64_t tag, const struct rcm_call *call,

@@ -1,36 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Endpoints: life, and the short way. The protocol is in endpoint.h. */
-#include <stdlib.h>
 #include "endpoint_internal.h"
 
 #define BUDGET_MAX    ((size_t)1 << 20) /* of a peer; where there are many */
 #define BUDGET_MIN    ((size_t)1 << 14) /* less each, so that all together */
 #define BUDGET_TOTAL  ((size_t)1 << 26) /* are this much, up to 4096 ranks */
+#define RTS_TOTAL     ((size_t)1 << 20) /* likewise, up to 1024 ranks */
+#define RTS_MAX       ((size_t)1 << 16)
+#define RTS_MIN       ((size_t)1 << 10)
 #define BARE_MIN      ((size_t)8192)
 #define ZERO_COPY_MIN ((size_t)2048)
 #define PIECE_MIN     ((size_t)16384)
 
-static size_t budget_of(size_t nranks) {
-    const size_t share = BUDGET_TOTAL / nranks;
-    return share > BUDGET_MAX ? BUDGET_MAX : share < BUDGET_MIN ? BUDGET_MIN : share;
+static size_t share_of(size_t total, size_t nranks, size_t least, size_t most) {
+    const size_t share = total / nranks;
+    return share > most ? most : share < least ? least : share;
 }
 
 void rcmi_messaging_init(struct rcmi_messaging *messaging, const struct rcmi_protocol *protocol,
                          bool oversubscribed, size_t nranks) {
-    *messaging = (struct rcmi_messaging){.protocol = protocol,
-                                         .oversubscribed = oversubscribed,
-                                         .budget = budget_of(nranks),
-                                         .bare_min = BARE_MIN,
-                                         .zero_copy_min = ZERO_COPY_MIN,
-                                         .piece_min = PIECE_MIN};
+    *messaging =
+        (struct rcmi_messaging){.protocol = protocol,
+                                .oversubscribed = oversubscribed,
+                                .budget = share_of(BUDGET_TOTAL, nranks, BUDGET_MIN, BUDGET_MAX),
+                                .rts_max = share_of(RTS_TOTAL, nranks, RTS_MIN, RTS_MAX),
+                                .bare_min = BARE_MIN,
+                                .zero_copy_min = ZERO_COPY_MIN,
+                                .piece_min = PIECE_MIN};
 }
 
 void rcmi_endpoint_init(struct rcmi_endpoint *e, const struct rcmi_messaging *messaging, int peer) {
     *e = (struct rcmi_endpoint){.messaging = messaging, .peer = peer};
     rcmi_transfers_init(&e->outgoing);
     rcmi_transfers_init(&e->sending);
+    rcmi_transfers_init(&e->draining);
     rcmi_transfers_init(&e->receiving);
-    e->cts_end = &e->cts;
+    rcmi_transfers_init(&e->getting);
 }
 
 static void endpoint_close(struct rcmi_endpoint *e) {
@@ -40,11 +45,7 @@ static void endpoint_close(struct rcmi_endpoint *e) {
 }
 
 void rcmi_endpoint_fini(struct rcmi_endpoint *e) {
-    while (e->cts) {
-        struct rcmi_cts *cts = e->cts;
-        e->cts = cts->next;
-        free(cts);
-    }
+    rcmi_keyed_fini(&e->announced);
     endpoint_close(e);
 }
 
@@ -72,15 +73,26 @@ static void transfers_cancel(const struct rcmi_endpoint *e, struct rcmi_transfer
     rcmi_transfers_init(list);
 }
 
+static void announced_cancel(struct rcmi_endpoint *e, rcm_status status) {
+    struct rcmi_keyed_item *item;
+    while ((item = rcmi_keyed_any(&e->announced))) {
+        rcmi_keyed_remove(&e->announced, item);
+        e->messaging->completed(rcmi_transfer_of(item), status);
+    }
+}
+
 void rcmi_endpoint_cancel(struct rcmi_endpoint *e, rcm_status status) {
     if (e->posted)
         (void)rcmi_channel_post_receive(e->rx, NULL);
     e->posted = false;
     endpoint_close(e);
     transfers_cancel(e, &e->outgoing, status);
+    announced_cancel(e, status);
     transfers_cancel(e, &e->sending, status);
+    transfers_cancel(e, &e->draining, status);
     transfers_cancel(e, &e->receiving, status);
-    e->getting = 0;
+    transfers_cancel(e, &e->getting, status);
+    e->owed = NULL;
 }
 
 static bool transfers_each(const struct rcmi_transfers *list,
@@ -91,17 +103,30 @@ static bool transfers_each(const struct rcmi_transfers *list,
     return true;
 }
 
+struct announced_visit {
+    bool (*visit)(void *arg, struct rcmi_transfer *t);
+    void *arg;
+};
+
+static bool announced_visit(void *arg, struct rcmi_keyed_item *item) {
+    const struct announced_visit *each = arg;
+    return each->visit(each->arg, rcmi_transfer_of(item));
+}
+
 bool rcmi_endpoint_each(struct rcmi_endpoint *e, bool (*visit)(void *arg, struct rcmi_transfer *t),
                         void *arg) {
-    return transfers_each(&e->outgoing, visit, arg) && transfers_each(&e->sending, visit, arg) &&
-           transfers_each(&e->receiving, visit, arg);
+    struct announced_visit each = {.visit = visit, .arg = arg};
+    return rcmi_keyed_each(&e->announced, announced_visit, &each) &&
+           transfers_each(&e->sending, visit, arg) && transfers_each(&e->draining, visit, arg) &&
+           transfers_each(&e->outgoing, visit, arg) && transfers_each(&e->receiving, visit, arg) &&
+           transfers_each(&e->getting, visit, arg);
 }
 
 /* ---- The short way ------------------------------------------------------------------------- */
 
 rcm_status rcmi_endpoint_send_now(struct rcmi_endpoint *e, uint64_t tag,
                                   const struct rcmi_mem *mem) {
-    if (!e->tx || !e->rx || e->cts || !rcmi_endpoint_may_be_eager(e, tag, mem->len) ||
+    if (!e->tx || !e->rx || e->owed || !rcmi_endpoint_may_be_eager(e, tag, mem->len) ||
         travels_bare(e, tag, mem->len) || eager_waits(e, mem->len))
         return RCM_AGAIN;
     /* Its failure is found again, and told, by the next operation. */
@@ -120,7 +145,7 @@ rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *e, uint64_t tag,
     struct header header;
     const char *bytes;
     struct rcmi_slot slot;
-    if (!e->rx || e->cts)
+    if (!e->rx || e->owed)
         return RCM_AGAIN;
     const rcm_status status = rcmi_channel_peek(e->rx, &slot);
     if (status != RCM_OK)

@@ -14,11 +14,12 @@
  *                                          <--   ACK(id)
  *
  * EAGER, BARE and RTS go out in the order of the sends, so matching is in order per tag.
- * Everything that arrives can be taken at once, so one message never blocks another: data only come
- * for messages that have a buffer, and what is kept aside is bounded by a budget of bytes per peer
- * (beyond it, small messages go by rendezvous too). The receiver counts too: more eager bytes than
- * the budget are an error. The kind and the id travel in the slot's meta word, so DATA slots hold
- * nothing but data and can be received straight into place.
+ * Everything that arrives can be taken at once: data only come for messages that have a buffer, one
+ * message after the other in the order of their CTS, and what is kept aside is bounded. Of a peer
+ * it is a budget of eager bytes (beyond it, small messages go by rendezvous too), and a number of
+ * RTS that were not answered (beyond it, sends wait for answers in their sender). The receiver
+ * counts too: more is an error. The kind and the id travel in the slot's meta word, so DATA slots
+ * hold nothing but data and can be received straight into place.
  *
  * Which message goes which way is said by constants (protocol.h, endpoint_internal.h).
  *
@@ -29,14 +30,17 @@
 #ifndef RCMI_ENDPOINT_H
 #define RCMI_ENDPOINT_H
 
+#include "keyed.h"
 #include "transport.h"
 
 /* One message, at one of its ends. Its owner keeps it until it is completed. */
 struct rcmi_transfer {
-    struct rcmi_transfer *next; /* in the list that it is in */
-    int peer;
-    uint64_t tag; /* of a receive that has its message: the message's */
-    uint32_t id;  /* names the message between the two ranks, once an RTS was sent */
+    struct rcmi_transfer *next, **at; /* in the list that it is in; where that has it */
+    struct rcmi_keyed_item item;      /* in the table that it is in */
+    uint64_t order;                   /* the matching's: when it was posted */
+    int peer;                         /* of a receive that has its message: the message's */
+    uint64_t tag;                     /* likewise */
+    uint32_t id; /* names the message between the two ranks, once an RTS was sent */
     struct rcmi_mem mem;
     size_t total; /* bytes of the message */
     size_t done;  /* bytes moved */
@@ -55,13 +59,19 @@ static inline void rcmi_transfers_init(struct rcmi_transfers *list) {
 }
 static inline void rcmi_transfers_append(struct rcmi_transfers *list, struct rcmi_transfer *t) {
     t->next = NULL;
+    t->at = list->end;
     *list->end = t;
     list->end = &t->next;
 }
-static inline void rcmi_transfers_remove(struct rcmi_transfers *list, struct rcmi_transfer **at) {
-    *at = (*at)->next;
-    if (!*at)
-        list->end = at;
+static inline void rcmi_transfers_remove(struct rcmi_transfers *list, struct rcmi_transfer *t) {
+    *t->at = t->next;
+    if (t->next)
+        t->next->at = t->at;
+    else
+        list->end = t->at;
+}
+static inline struct rcmi_transfer *rcmi_transfer_of(struct rcmi_keyed_item *item) {
+    return (struct rcmi_transfer *)((char *)item - offsetof(struct rcmi_transfer, item));
 }
 
 /* A message that came, as far as it came. */
@@ -96,6 +106,7 @@ struct rcmi_messaging {
     const struct rcmi_protocol *protocol;
     bool oversubscribed;
     size_t budget;   /* eager bytes of a peer that were not taken; the same on all ranks */
+    size_t rts_max;  /* RTS of a peer that were not answered; likewise */
     size_t bare_min; /* smaller eager messages are cheaper to copy */
     size_t zero_copy_min;
     size_t piece_min; /* see RCMI_PIECES */
@@ -105,23 +116,23 @@ struct rcmi_messaging {
 void rcmi_messaging_init(struct rcmi_messaging *messaging, const struct rcmi_protocol *protocol,
                          bool oversubscribed, size_t nranks);
 
-/* A CTS (clear to send) that is owed. */
-struct rcmi_cts;
-
 struct rcmi_endpoint {
     const struct rcmi_messaging *messaging;
     int peer;
     struct rcmi_channel *tx, *rx;
-    struct rcmi_transfers outgoing; /* not yet issued, in order */
-    struct rcmi_transfers sending;  /* RTS sent, or sending */
-    struct rcmi_transfers receiving;
-    struct rcmi_cts *cts, **cts_end; /* CTS messages to be sent */
+    struct rcmi_transfers outgoing;  /* not yet issued, in order */
+    struct rcmi_keyed announced;     /* RTS sent, by id */
+    struct rcmi_transfers sending;   /* CTS came, in their order */
+    struct rcmi_transfers draining;  /* sent, but not yet through */
+    struct rcmi_transfers receiving; /* data come, in the order of CTS */
+    struct rcmi_transfer *owed;      /* the first of them whose CTS was not sent */
+    struct rcmi_transfers getting;   /* got from the peer's memory, one after the other */
+    size_t rts_kept;                 /* RTS of the peer that wait for their receive */
     uint32_t next_id;
     size_t eager_out; /* eager bytes sent for which no credit came back */
     size_t eager_in;  /* eager bytes taken for which no credit was given */
     size_t eager_due; /* eager bytes arrived for which no credit was given: the peer's eager_out, or
                          less */
-    int getting;      /* of the messages that it is receiving */
     bool ungettable;  /* the peer's memory, by now it is known */
     bool posted;      /* a receive, with the channel */
 };
@@ -138,8 +149,8 @@ rcm_status rcmi_endpoint_open(struct rcmi_endpoint *endpoint);
  * order. */
 rcm_status rcmi_endpoint_send(struct rcmi_endpoint *endpoint, struct rcmi_transfer *transfer);
 /* The message of a receive, which was kept. */
-rcm_status rcmi_endpoint_receive(struct rcmi_endpoint *endpoint, struct rcmi_transfer *transfer,
-                                 const struct rcmi_arrival *arrival);
+void rcmi_endpoint_receive(struct rcmi_endpoint *endpoint, struct rcmi_transfer *transfer,
+                           const struct rcmi_arrival *arrival);
 /* Takes what came, and sends what can be sent. *moved: something was. */
 rcm_status rcmi_endpoint_progress(struct rcmi_endpoint *endpoint, bool *moved);
 /* Completes all transfers that began with status, and closes the channels: memory is touched no

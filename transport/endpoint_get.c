@@ -20,29 +20,28 @@ bool rcmi_endpoint_begin_get(struct rcmi_endpoint *e, struct rcmi_transfer *t, u
     t->from = t->total == 0 ? NOWHERE : 0;
     if (t->total > 0 && from != 0 && !e->ungettable && shares_slots(e->rx))
         t->from = get_bytes(t) > 0 ? from : 0;
-    e->getting += t->from != 0;
+    if (t->from)
+        rcmi_transfers_append(&e->getting, t);
     return t->from != 0;
 }
 
 /* It cannot be got after all: it comes in slots, from the beginning. */
-static rcm_status get_give_up(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+static void get_give_up(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
     e->ungettable = true;
     t->from = 0;
     t->done = 0;
-    e->getting--;
-    return rcmi_endpoint_owe_cts(e, t->id);
+    rcmi_transfers_remove(&e->getting, t);
+    rcmi_receive_data(e, t);
 }
 
 /* All bytes are there. The receive ends once its sender has been told, since after that perhaps
  * is not driven any more. */
-static rcm_status get_end(struct rcmi_endpoint *e, struct rcmi_transfer **at, bool *moved) {
-    struct rcmi_transfer *t = *at;
+static rcm_status get_end(struct rcmi_endpoint *e, struct rcmi_transfer *t, bool *moved) {
     const rcm_status status = rcmi_endpoint_put(e, meta_of(KIND_ACK, t->id), NULL, 0);
     if (status != RCM_OK)
         return status == RCM_AGAIN ? RCM_OK : status;
     t->done = t->total;
-    e->getting--;
-    rcmi_transfers_remove(&e->receiving, at);
+    rcmi_transfers_remove(&e->getting, t);
     rcmi_receive_end(e, t);
     *moved = true;
     return RCM_OK;
@@ -50,23 +49,20 @@ static rcm_status get_end(struct rcmi_endpoint *e, struct rcmi_transfer **at, bo
 
 /* A piece of the first one that is got. */
 rcm_status rcmi_endpoint_get(struct rcmi_endpoint *e, bool *moved) {
-    struct rcmi_transfer **at = &e->receiving.head;
-    while (*at && !(*at)->from)
-        at = &(*at)->next;
-    if (!*at)
-        return RCM_OK;
-    struct rcmi_transfer *t = *at;
+    struct rcmi_transfer *t = e->getting.head;
     if (t->done == get_bytes(t))
-        return get_end(e, at, moved);
+        return get_end(e, t, moved);
     const struct rcmi_mem dest = rcmi_mem_part(&t->mem, 0, get_bytes(t));
     const rcm_status status =
         rcmi_channel_get(e->rx, &dest, t->from, !e->messaging->oversubscribed, moved);
     if (status == RCM_AGAIN)
         return RCM_OK;
-    if (status == RCM_ERR_UNSUPPORTED)
-        return get_give_up(e, t);
+    if (status == RCM_ERR_UNSUPPORTED) {
+        get_give_up(e, t);
+        return RCM_OK;
+    }
     if (status != RCM_OK)
         return status;
     t->done = get_bytes(t);
-    return get_end(e, at, moved);
+    return get_end(e, t, moved);
 }

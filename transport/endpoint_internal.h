@@ -18,7 +18,7 @@
 /* Where ranks share cores a sender that went on at once might keep the receiver from their core: it
  * waits, from so many bytes on, until the message was taken. */
 #define OVERSUBSCRIBED_WAITS ((size_t)16384)
-#define EAGER_OVERHEAD       ((size_t)64)
+#define EAGER_OVERHEAD       ((size_t)256)
 #define RCMI_PIECES          4 /* of a message, at least, if they are not smaller than piece_min */
 
 enum kind {
@@ -31,6 +31,7 @@ enum kind {
     KIND_ACK,
 };
 
+/* How far a send is; shown as progress. */
 enum stage { STAGE_NEW, STAGE_RTS, STAGE_DATA, STAGE_DRAIN };
 
 struct header {
@@ -43,10 +44,10 @@ struct rts {
     uint64_t from; /* where the message lies in its sender's process; 0: that is of no use */
 };
 
-struct rcmi_cts {
-    struct rcmi_cts *next;
-    uint32_t id;
-};
+/* Of an RTS, in rcmi_endpoint.announced. */
+static inline struct rcmi_key id_key(uint32_t id) {
+    return (struct rcmi_key){{id, 0}};
+}
 
 /* Between kind and id stand 24 bits that follow from both, so that a damaged word is noticed. */
 static inline uint64_t meta_of(enum kind kind, uint32_t id) {
@@ -60,7 +61,8 @@ static inline uint64_t meta_of_bare(uint32_t tag, size_t len) {
     return meta_of(KIND_BARE, tag) ^ (uint64_t)len * UINT64_C(0xd6e8feb86659fd93) >> 40 << 32;
 }
 
-/* What an eager message takes of the budget: what is kept aside of an empty one is not nothing. */
+/* What an eager message takes of the budget: what is kept aside of an empty one is not nothing (the
+ * matching's entry, and what malloc adds). */
 static inline size_t eager_charge(size_t total) {
     return total + EAGER_OVERHEAD;
 }
@@ -123,12 +125,12 @@ rcm_status rcmi_endpoint_put_eager(struct rcmi_endpoint *e, uint64_t tag,
  * filled. */
 void rcmi_receive_bytes(const struct rcmi_endpoint *e, struct rcmi_transfer *t, const char *bytes,
                         size_t len);
-/* Takes what came; owes a CTS; ends a receive that has all. */
+/* Takes what came; begins to receive data by slots, by a CTS; ends a receive that has all. */
 rcm_status rcmi_endpoint_drain(struct rcmi_endpoint *e, bool *moved);
-rcm_status rcmi_endpoint_owe_cts(struct rcmi_endpoint *e, uint32_t id);
+void rcmi_receive_data(struct rcmi_endpoint *e, struct rcmi_transfer *t);
 void rcmi_receive_end(const struct rcmi_endpoint *e, struct rcmi_transfer *t);
 /* endpoint_get.c. A message of a rendezvous begins to be received: is it got from there? Then it
- * sets transfer->from and counts it in e->getting. The next piece of one that is got. */
+ * sets transfer->from and is in e->getting. The next piece of one that is got. */
 bool rcmi_endpoint_begin_get(struct rcmi_endpoint *e, struct rcmi_transfer *t, uint64_t from);
 rcm_status rcmi_endpoint_get(struct rcmi_endpoint *e, bool *moved);
 

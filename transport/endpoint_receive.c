@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Endpoints, the receiving side: what arrives, and where its bytes go. The protocol is in
  * endpoint.h. */
-#include <stdlib.h>
 #include <string.h>
 #include "endpoint_internal.h"
 #include "kernels.h"
@@ -38,32 +37,33 @@ static void receive_eager(struct rcmi_endpoint *e, struct rcmi_transfer *t,
     rcmi_receive_end(e, t);
 }
 
-rcm_status rcmi_endpoint_owe_cts(struct rcmi_endpoint *e, uint32_t id) {
-    struct rcmi_cts *cts = calloc(1, sizeof(*cts));
-    if (!cts)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to answer rank %d", e->peer);
-    cts->id = id;
-    *e->cts_end = cts;
-    e->cts_end = &cts->next;
-    return RCM_OK;
+void rcmi_receive_data(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+    rcmi_transfers_append(&e->receiving, t);
+    if (!e->owed)
+        e->owed = t;
 }
 
-static rcm_status receive_rts(struct rcmi_endpoint *e, struct rcmi_transfer *t,
-                              const struct rcmi_arrival *arrival) {
+static void receive_rts(struct rcmi_endpoint *e, struct rcmi_transfer *t,
+                        const struct rcmi_arrival *arrival) {
     receive_begin(t, arrival->tag, arrival->total);
     t->id = arrival->id;
-    rcmi_transfers_append(&e->receiving, t);
-    if (rcmi_endpoint_begin_get(e, t, arrival->from))
-        return RCM_OK;
-    return rcmi_endpoint_owe_cts(e, arrival->id);
+    if (!rcmi_endpoint_begin_get(e, t, arrival->from))
+        rcmi_receive_data(e, t);
 }
 
-rcm_status rcmi_endpoint_receive(struct rcmi_endpoint *e, struct rcmi_transfer *t,
-                                 const struct rcmi_arrival *arrival) {
+static void endpoint_receive(struct rcmi_endpoint *e, struct rcmi_transfer *t,
+                             const struct rcmi_arrival *arrival) {
+    t->peer = e->peer;
     if (arrival->rendezvous)
-        return receive_rts(e, t, arrival);
-    receive_eager(e, t, arrival);
-    return RCM_OK;
+        receive_rts(e, t, arrival);
+    else
+        receive_eager(e, t, arrival);
+}
+
+void rcmi_endpoint_receive(struct rcmi_endpoint *e, struct rcmi_transfer *t,
+                           const struct rcmi_arrival *arrival) {
+    e->rts_kept -= arrival->rendezvous;
+    endpoint_receive(e, t, arrival);
 }
 
 /* A message that came goes to its receive, or is kept aside. An honest sender never exceeds its
@@ -71,8 +71,15 @@ rcm_status rcmi_endpoint_receive(struct rcmi_endpoint *e, struct rcmi_transfer *
 static rcm_status endpoint_match(struct rcmi_endpoint *e, const struct rcmi_arrival *arrival) {
     const struct rcmi_messaging *messaging = e->messaging;
     struct rcmi_transfer *t = messaging->match(messaging->arg, e->peer, arrival->tag);
-    if (t)
-        return rcmi_endpoint_receive(e, t, arrival);
+    if (t) {
+        endpoint_receive(e, t, arrival);
+        return RCM_OK;
+    }
+    e->rts_kept += arrival->rendezvous;
+    if (e->rts_kept > messaging->rts_max)
+        return rcmi_fail_origin(RCM_ERR_PROTOCOL, e->peer,
+                                "rank %d sent %zu RTS that were not answered, %zu are allowed",
+                                e->peer, e->rts_kept, messaging->rts_max);
     if (e->eager_due > messaging->budget)
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, e->peer,
                                 "rank %d sent %zu bytes of eager messages, %zu are allowed",
@@ -111,53 +118,44 @@ static rcm_status handle_rts(struct rcmi_endpoint *e, uint32_t id, const struct 
     return endpoint_match(e, &arrival);
 }
 
-/* The receive whose data come by slots under this id; NULL if there is none. */
-static struct rcmi_transfer **endpoint_find_receiving(struct rcmi_endpoint *e, uint32_t id) {
-    struct rcmi_transfer **at = &e->receiving.head;
-    while (*at && ((*at)->id != id || (*at)->from))
-        at = &(*at)->next;
-    return *at ? at : NULL;
-}
-
 static rcm_status handle_data(struct rcmi_endpoint *e, uint32_t id, const struct rcmi_slot *slot) {
-    struct rcmi_transfer **at = endpoint_find_receiving(e, id);
-    if (!at)
-        return protocol_error(e, "data of an unknown message", id);
-    struct rcmi_transfer *t = *at;
+    struct rcmi_transfer *t = e->receiving.head;
+    if (!t || t == e->owed || t->id != id)
+        return protocol_error(e, "data of a message whose turn it is not", id);
     if (slot->len != piece_bytes(e, e->rx, t->total, t->done))
         return protocol_error(e, "a piece of another size than its RTS says", slot->len);
     rcmi_receive_bytes(e, t, slot->bytes, slot->len);
     if (t->done == t->total) {
-        rcmi_transfers_remove(&e->receiving, at);
+        rcmi_transfers_remove(&e->receiving, t);
         rcmi_receive_end(e, t);
     }
     return RCM_OK;
 }
 
-/* The send whose RTS of this id was not answered yet; NULL if there is none. */
-static struct rcmi_transfer **endpoint_find_sending(struct rcmi_endpoint *e, uint32_t id) {
-    struct rcmi_transfer **at = &e->sending.head;
-    while (*at && ((*at)->id != id || (*at)->stage != STAGE_RTS))
-        at = &(*at)->next;
-    return *at ? at : NULL;
+/* Takes the send whose RTS of this id was not answered yet; NULL if there is none. */
+static struct rcmi_transfer *endpoint_answered(struct rcmi_endpoint *e, uint32_t id) {
+    struct rcmi_keyed_item *item = rcmi_keyed_find(&e->announced, id_key(id));
+    if (!item)
+        return NULL;
+    rcmi_keyed_remove(&e->announced, item);
+    return rcmi_transfer_of(item);
 }
 
 static rcm_status handle_cts(struct rcmi_endpoint *e, uint32_t id) {
-    struct rcmi_transfer **at = endpoint_find_sending(e, id);
-    if (!at)
+    struct rcmi_transfer *t = endpoint_answered(e, id);
+    if (!t)
         return protocol_error(e, "readiness for an unknown message", id);
-    (*at)->stage = STAGE_DATA;
+    t->stage = STAGE_DATA;
+    rcmi_transfers_append(&e->sending, t);
     return RCM_OK;
 }
 
 /* It was got. */
 static rcm_status handle_ack(struct rcmi_endpoint *e, uint32_t id) {
-    struct rcmi_transfer **at = endpoint_find_sending(e, id);
-    if (!at)
+    struct rcmi_transfer *t = endpoint_answered(e, id);
+    if (!t)
         return protocol_error(e, "that it has taken an unknown message", id);
-    struct rcmi_transfer *t = *at;
     t->done = t->total;
-    rcmi_transfers_remove(&e->sending, at);
     e->messaging->completed(t, RCM_OK);
     return RCM_OK;
 }
@@ -224,7 +222,7 @@ static bool post_bare(struct rcmi_endpoint *e, const struct rcmi_transfer *t) {
 
 static bool post_data(struct rcmi_endpoint *e, const struct rcmi_transfer *t) {
     const size_t end = t->total < t->mem.len ? t->total : t->mem.len;
-    if (t->from || t->done >= end) /* it is got, or nothing of it goes to the buffer any more */
+    if (t->done >= end) /* nothing of it goes to the buffer any more */
         return false;
     const size_t piece = piece_bytes(e, e->rx, t->total, t->done), left = end - t->done;
     const struct rcmi_posted data = {

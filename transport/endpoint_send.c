@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Endpoints, the sending side: eager messages, RTS, pieces of data, and the answers that a receiver
  * owes. The protocol is in endpoint.h. */
-#include <stdlib.h>
 #include <string.h>
 #include "kernels.h"
 #include "endpoint_internal.h"
@@ -82,8 +81,46 @@ static rcm_status endpoint_put_bare(struct rcmi_endpoint *e, struct rcmi_transfe
     e->eager_out += eager_charge(t->total);
     t->zero_copy = rcmi_channel_sent(e->tx);
     t->stage = STAGE_DRAIN;
-    rcmi_transfers_remove(&e->outgoing, &e->outgoing.head);
-    rcmi_transfers_append(&e->sending, t);
+    rcmi_transfers_remove(&e->outgoing, t);
+    rcmi_transfers_append(&e->draining, t);
+    return RCM_OK;
+}
+
+/* Sends a message eagerly; RCM_AGAIN: no slot is free. */
+static rcm_status endpoint_issue_eager(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+    rcm_status status = RCM_ERR_UNSUPPORTED;
+    if (travels_bare(e, t->tag, t->total))
+        status = endpoint_put_bare(e, t);
+    if (status != RCM_ERR_UNSUPPORTED)
+        return status;
+    status = rcmi_endpoint_put_eager(e, t->tag, &t->mem);
+    if (status != RCM_OK)
+        return status;
+    rcmi_transfers_remove(&e->outgoing, t);
+    if (!eager_waits(e, t->total)) {
+        e->messaging->completed(t, RCM_OK);
+        return RCM_OK;
+    }
+    t->stage = STAGE_DRAIN;
+    t->last = rcmi_channel_sent(e->tx);
+    rcmi_transfers_append(&e->draining, t);
+    return RCM_OK;
+}
+
+static rcm_status endpoint_issue_rts(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+    const struct rts rts = {.header = {.tag = t->tag, .total = t->total},
+                            .from = endpoint_is_got(e, t->total) ? (uint64_t)(uintptr_t)t->mem.bytes
+                                                                 : 0};
+    if (e->announced.n >= e->messaging->rts_max)
+        return RCM_AGAIN;
+    const rcm_status status =
+        rcmi_endpoint_put(e, meta_of(KIND_RTS, e->next_id), &rts, sizeof(rts));
+    if (status != RCM_OK)
+        return status;
+    t->id = e->next_id++;
+    t->stage = STAGE_RTS;
+    rcmi_transfers_remove(&e->outgoing, t);
+    rcmi_keyed_add(&e->announced, id_key(t->id), &t->item);
     return RCM_OK;
 }
 
@@ -93,36 +130,8 @@ static rcm_status endpoint_issue(struct rcmi_endpoint *e, struct rcmi_transfer *
     const rcm_status state = rcmi_channel_state(e->tx);
     if (state != RCM_OK)
         return state;
-    const struct rts rts = {.header = {.tag = t->tag, .total = t->total},
-                            .from = endpoint_is_got(e, t->total) ? (uint64_t)(uintptr_t)t->mem.bytes
-                                                                 : 0};
-    if (rcmi_endpoint_may_be_eager(e, t->tag, t->total)) {
-        rcm_status status = RCM_ERR_UNSUPPORTED;
-        if (travels_bare(e, t->tag, t->total))
-            status = endpoint_put_bare(e, t);
-        if (status != RCM_ERR_UNSUPPORTED)
-            return status;
-        status = rcmi_endpoint_put_eager(e, t->tag, &t->mem);
-        if (status != RCM_OK)
-            return status;
-        rcmi_transfers_remove(&e->outgoing, &e->outgoing.head);
-        if (eager_waits(e, t->total)) {
-            t->stage = STAGE_DRAIN;
-            t->last = rcmi_channel_sent(e->tx);
-            rcmi_transfers_append(&e->sending, t);
-        } else {
-            e->messaging->completed(t, RCM_OK);
-        }
-        return RCM_OK;
-    }
-    rcm_status status = rcmi_endpoint_put(e, meta_of(KIND_RTS, e->next_id), &rts, sizeof(rts));
-    if (status != RCM_OK)
-        return status;
-    t->id = e->next_id++;
-    t->stage = STAGE_RTS;
-    rcmi_transfers_remove(&e->outgoing, &e->outgoing.head);
-    rcmi_transfers_append(&e->sending, t);
-    return RCM_OK;
+    return rcmi_endpoint_may_be_eager(e, t->tag, t->total) ? endpoint_issue_eager(e, t)
+                                                           : endpoint_issue_rts(e, t);
 }
 
 /* Sends the next piece of a message that the receiver is ready for. */
@@ -142,43 +151,52 @@ static rcm_status endpoint_send_data(struct rcmi_endpoint *e, struct rcmi_transf
     return status;
 }
 
-static rcm_status endpoint_pump_sends(struct rcmi_endpoint *e, bool *moved) {
-    struct rcmi_transfer **at = &e->sending.head;
-    while (*at) {
-        struct rcmi_transfer *t = *at;
-        while (t->stage == STAGE_DATA && t->done < t->total) {
-            rcm_status status = endpoint_send_data(e, t);
+static void endpoint_sent(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+    rcmi_transfers_remove(&e->sending, t);
+    t->stage = STAGE_DRAIN;
+    t->last = e->messaging->oversubscribed ? rcmi_channel_sent(e->tx) : 0;
+    rcmi_transfers_append(&e->draining, t);
+}
+
+static rcm_status endpoint_pump_data(struct rcmi_endpoint *e, bool *moved) {
+    struct rcmi_transfer *t;
+    while ((t = e->sending.head)) {
+        while (t->done < t->total) {
+            const rcm_status status = endpoint_send_data(e, t);
             if (status != RCM_OK)
                 return status;
             *moved = true;
         }
-        if (t->stage == STAGE_DATA) {
-            t->stage = STAGE_DRAIN;
-            t->last = e->messaging->oversubscribed ? rcmi_channel_sent(e->tx) : 0;
-        }
-        if (t->stage == STAGE_DRAIN && rcmi_channel_completed(e->tx, t->zero_copy) &&
-            rcmi_channel_taken(e->tx, t->last)) {
-            rcmi_transfers_remove(&e->sending, at);
-            e->messaging->completed(t, RCM_OK);
-            *moved = true;
-        } else {
-            at = &t->next;
-        }
+        endpoint_sent(e, t);
     }
+    return RCM_OK;
+}
+
+/* What was sent later is not through before. */
+static void endpoint_pump_drain(struct rcmi_endpoint *e, bool *moved) {
+    struct rcmi_transfer *t;
+    while ((t = e->draining.head) && rcmi_channel_completed(e->tx, t->zero_copy) &&
+           rcmi_channel_taken(e->tx, t->last)) {
+        rcmi_transfers_remove(&e->draining, t);
+        e->messaging->completed(t, RCM_OK);
+        *moved = true;
+    }
+}
+
+static rcm_status endpoint_pump_sends(struct rcmi_endpoint *e, bool *moved) {
+    const rcm_status status = endpoint_pump_data(e, moved);
+    endpoint_pump_drain(e, moved);
     /* Of a channel that failed nothing completes. */
-    return e->sending.head ? rcmi_channel_state(e->tx) : RCM_OK;
+    const bool waits = e->sending.head || e->draining.head || e->announced.n > 0;
+    return status == RCM_OK && waits ? rcmi_channel_state(e->tx) : status;
 }
 
 static rcm_status endpoint_pump_cts(struct rcmi_endpoint *e, bool *moved) {
-    while (e->cts) {
-        struct rcmi_cts *cts = e->cts;
-        rcm_status status = rcmi_endpoint_put(e, meta_of(KIND_CTS, cts->id), NULL, 0);
+    while (e->owed) {
+        const rcm_status status = rcmi_endpoint_put(e, meta_of(KIND_CTS, e->owed->id), NULL, 0);
         if (status != RCM_OK)
             return status;
-        e->cts = cts->next;
-        if (!e->cts)
-            e->cts_end = &e->cts;
-        free(cts);
+        e->owed = e->owed->next;
         *moved = true;
     }
     return RCM_OK;
@@ -202,13 +220,14 @@ static rcm_status endpoint_open_tx(struct rcmi_endpoint *e) {
 
 /* Everything this rank has to tell the other, as far as slots allow. */
 rcm_status rcmi_endpoint_pump(struct rcmi_endpoint *e, bool *moved) {
-    if (!e->outgoing.head && !e->sending.head && !e->cts && !e->getting &&
+    const bool waits = e->sending.head || e->draining.head || e->announced.n > 0;
+    if (!e->outgoing.head && !waits && !e->owed && !e->getting.head &&
         e->eager_in < e->messaging->budget / 4)
         return RCM_OK;
     rcm_status status = endpoint_open_tx(e);
-    if (status == RCM_OK && e->getting)
+    if (status == RCM_OK && e->getting.head)
         status = rcmi_endpoint_get(e, moved);
-    if (status == RCM_OK && e->sending.head && rcmi_channel_help(e->tx))
+    if (status == RCM_OK && waits && rcmi_channel_help(e->tx))
         *moved = true;
     if (status == RCM_OK)
         status = endpoint_pump_cts(e, moved);

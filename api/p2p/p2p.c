@@ -1,25 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Point to point: matching. Posted receives and unexpected messages are kept in one list each, in
- * order of arrival, whatever the peer is: a receive from any source is a match without comparing
- * the source.
- */
+/* Point to point: endpoints, and what is to be matched (matching.h). */
 #include "p2p.h"
+#include "matching.h"
 #include <stdlib.h>
-#include <string.h>
-
-#define RTS_MAX ((size_t)1 << 20) /* that no receive was posted for */
-
-struct unexpected {
-    struct unexpected *next;
-    struct rcmi_arrival arrival; /* its bytes are here: */
-    char bytes[];
-};
 
 struct peer {
     struct rcmi_endpoint endpoint;
     bool active;
-    _Atomic bool wanted; /* set by the loop thread, taken by the driver (exchange) */
+    /* Set by the loop thread, taken by the driver (exchange); and the next such peer. */
+    _Atomic bool wanted;
+    struct peer *next_wanted;
 };
 
 struct rcmi_p2p {
@@ -27,71 +17,27 @@ struct rcmi_p2p {
     int nranks;
     struct peer *peers;
     int *active, nactive; /* ranks whose endpoints have something open */
-    _Atomic bool any_wanted;
-    struct rcmi_transfers posted;
-    struct unexpected *unexpected, **unexpected_end;
-    size_t rendezvous; /* of those, without their bytes */
+    int turn;             /* which of them comes first */
+    struct peer *_Atomic wanted;
+    struct rcmi_matching matching;
 };
 
-/* ---- Matching ------------------------------------------------------------------------------ */
-
-static bool matches(const struct rcmi_transfer *t, int peer, uint64_t tag) {
-    return t->peer == peer && (t->tag == RCM_ANY_TAG || t->tag == tag);
-}
+/* ---- What endpoints ask -------------------------------------------------------------------- */
 
 static struct rcmi_transfer *p2p_match(void *arg, int peer, uint64_t tag) {
     struct rcmi_p2p *p2p = arg;
-    for (struct rcmi_transfer **at = &p2p->posted.head; *at; at = &(*at)->next) {
-        struct rcmi_transfer *t = *at;
-        if (matches(t, peer, tag)) {
-            rcmi_transfers_remove(&p2p->posted, at);
-            return t;
-        }
-    }
-    return NULL;
+    return rcmi_matching_take_receive(&p2p->matching, peer, tag);
 }
 
 static const struct rcmi_transfer *p2p_next(void *arg, int peer) {
     const struct rcmi_p2p *p2p = arg;
-    const struct rcmi_transfer *t = p2p->posted.head;
+    const struct rcmi_transfer *t = p2p->matching.posted.head;
     return t && t->peer == peer ? t : NULL;
 }
 
 static rcm_status p2p_keep(void *arg, const struct rcmi_arrival *arrival) {
     struct rcmi_p2p *p2p = arg;
-    const size_t len = arrival->rendezvous ? 0 : arrival->total;
-    if (arrival->rendezvous && p2p->rendezvous >= RTS_MAX)
-        return rcmi_fail_origin(RCM_ERR_RESOURCE, arrival->peer,
-                                "rank %d sent one message more than the %zu for which this rank "
-                                "has not called rcm_recv yet",
-                                arrival->peer, p2p->rendezvous);
-    struct unexpected *message = malloc(sizeof(*message) + len);
-    if (!message)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a message of %zu bytes from rank %d", len,
-                         arrival->peer);
-    *message = (struct unexpected){.arrival = *arrival};
-    message->arrival.bytes = message->bytes;
-    if (len)
-        memcpy(message->bytes, arrival->bytes, len);
-    p2p->rendezvous += arrival->rendezvous;
-    *p2p->unexpected_end = message;
-    p2p->unexpected_end = &message->next;
-    return RCM_OK;
-}
-
-/* Takes the first message that was kept and that t is for; NULL if there is none. */
-static struct unexpected *p2p_take_unexpected(struct rcmi_p2p *p2p, const struct rcmi_transfer *t) {
-    struct unexpected **at = &p2p->unexpected;
-    while (*at && !matches(t, (*at)->arrival.peer, (*at)->arrival.tag))
-        at = &(*at)->next;
-    struct unexpected *message = *at;
-    if (!message)
-        return NULL;
-    *at = message->next;
-    if (!*at)
-        p2p->unexpected_end = at;
-    p2p->rendezvous -= message->arrival.rendezvous;
-    return message;
+    return rcmi_matching_keep(&p2p->matching, arrival);
 }
 
 /* ---- Life ---------------------------------------------------------------------------------- */
@@ -114,8 +60,7 @@ rcm_status rcmi_p2p_create(const struct rcmi_messaging *messaging, int nranks,
     p2p->messaging.keep = p2p_keep;
     p2p->messaging.next = p2p_next;
     p2p->nranks = nranks;
-    rcmi_transfers_init(&p2p->posted);
-    p2p->unexpected_end = &p2p->unexpected;
+    rcmi_matching_init(&p2p->matching);
     for (int r = 0; r < nranks; r++)
         rcmi_endpoint_init(&p2p->peers[r].endpoint, &p2p->messaging, r);
     *ret_p2p = p2p;
@@ -127,11 +72,7 @@ void rcmi_p2p_free(struct rcmi_p2p *p2p) {
         return;
     for (int r = 0; r < p2p->nranks; r++)
         rcmi_endpoint_fini(&p2p->peers[r].endpoint);
-    while (p2p->unexpected) {
-        struct unexpected *message = p2p->unexpected;
-        p2p->unexpected = message->next;
-        free(message);
-    }
+    rcmi_matching_fini(&p2p->matching);
     free(p2p->peers);
     free(p2p->active);
     free(p2p);
@@ -153,43 +94,60 @@ rcm_status rcmi_p2p_send(struct rcmi_p2p *p2p, struct rcmi_transfer *t) {
 }
 
 rcm_status rcmi_p2p_receive(struct rcmi_p2p *p2p, struct rcmi_transfer *t) {
-    struct unexpected *message = p2p_take_unexpected(p2p, t);
+    struct rcmi_unexpected *message = rcmi_matching_find(&p2p->matching, t->peer, t->tag);
     if (!message) {
-        rcmi_transfers_append(&p2p->posted, t);
+        rcmi_matching_post(&p2p->matching, t);
         return rcmi_endpoint_open(p2p_activate(p2p, t->peer));
     }
-    const struct rcmi_arrival *arrival = &message->arrival;
-    const rcm_status status =
-        rcmi_endpoint_receive(&p2p->peers[arrival->peer].endpoint, t, arrival);
+    rcmi_matching_take(&p2p->matching, message);
+    rcmi_endpoint_receive(&p2p->peers[message->arrival.peer].endpoint, t, &message->arrival);
     free(message);
-    return status;
-}
-
-void rcmi_p2p_wanted(struct rcmi_p2p *p2p, int peer) {
-    /* Release pairs with the exchanges in p2p_open_wanted. */
-    atomic_store_explicit(&p2p->peers[peer].wanted, true, memory_order_release);
-    atomic_store_explicit(&p2p->any_wanted, true, memory_order_release);
-}
-
-static rcm_status p2p_open_wanted(struct rcmi_p2p *p2p) {
-    /* A plain look first: an exchange on every pass would cost an atomic operation. */
-    if (!atomic_load_explicit(&p2p->any_wanted, memory_order_relaxed) ||
-        !atomic_exchange_explicit(&p2p->any_wanted, false, memory_order_acquire))
-        return RCM_OK;
-    for (int r = 0; r < p2p->nranks; r++) {
-        if (!atomic_exchange_explicit(&p2p->peers[r].wanted, false, memory_order_acquire))
-            continue;
-        const rcm_status status = rcmi_endpoint_open(p2p_activate(p2p, r));
-        if (status != RCM_OK)
-            return status;
-    }
     return RCM_OK;
 }
 
+void rcmi_p2p_wanted(struct rcmi_p2p *p2p, int peer) {
+    struct peer *p = &p2p->peers[peer];
+    if (atomic_exchange_explicit(&p->wanted, true, memory_order_acquire))
+        return;
+    p->next_wanted = atomic_load_explicit(&p2p->wanted, memory_order_relaxed);
+    /* Release pairs with the exchange in p2p_open_wanted. */
+    while (!atomic_compare_exchange_weak_explicit(&p2p->wanted, &p->next_wanted, p,
+                                                  memory_order_release, memory_order_relaxed))
+        continue;
+}
+
+static rcm_status p2p_open_wanted(struct rcmi_p2p *p2p) {
+    rcm_status status = RCM_OK;
+    /* A plain look first: an exchange on every pass would cost an atomic operation. */
+    if (!atomic_load_explicit(&p2p->wanted, memory_order_relaxed))
+        return RCM_OK;
+    struct peer *p = atomic_exchange_explicit(&p2p->wanted, NULL, memory_order_acquire);
+    while (p && status == RCM_OK) {
+        struct peer *next = p->next_wanted;
+        /* From now on it may be put there again. */
+        atomic_store_explicit(&p->wanted, false, memory_order_release);
+        status = rcmi_endpoint_open(p2p_activate(p2p, p->endpoint.peer));
+        p = next;
+    }
+    return status;
+}
+
+static rcm_status p2p_progress_active(struct rcmi_p2p *p2p, int from, int to, bool *moved) {
+    rcm_status status = RCM_OK;
+    for (int i = from; status == RCM_OK && i < to; i++)
+        status = rcmi_endpoint_progress(&p2p->peers[p2p->active[i]].endpoint, moved);
+    return status;
+}
+
+/* Each peer comes first in its turn: a receive of any may find messages of all. */
 rcm_status rcmi_p2p_progress(struct rcmi_p2p *p2p, bool *moved) {
     rcm_status status = p2p_open_wanted(p2p);
-    for (int i = 0; status == RCM_OK && i < p2p->nactive; i++)
-        status = rcmi_endpoint_progress(&p2p->peers[p2p->active[i]].endpoint, moved);
+    const int n = p2p->nactive, first = p2p->turn < n ? p2p->turn : 0;
+    p2p->turn = first + 1;
+    if (status == RCM_OK)
+        status = p2p_progress_active(p2p, first, n, moved);
+    if (status == RCM_OK)
+        status = p2p_progress_active(p2p, 0, first, moved);
     return status;
 }
 
@@ -202,9 +160,11 @@ struct rcmi_transfer *rcmi_p2p_at_fault(const struct rcmi_p2p *p2p) {
     for (int i = 0; i < p2p->nactive; i++) {
         const struct rcmi_endpoint *e = &p2p->peers[p2p->active[i]].endpoint;
         if (channel_failed_here(e->tx))
-            return e->sending.head ? e->sending.head : e->outgoing.head;
+            return e->draining.head  ? e->draining.head
+                   : e->sending.head ? e->sending.head
+                                     : e->outgoing.head;
         if (channel_failed_here(e->rx))
-            return e->receiving.head ? e->receiving.head : p2p->posted.head;
+            return e->receiving.head ? e->receiving.head : p2p->matching.posted.head;
     }
     return NULL;
 }
@@ -212,17 +172,16 @@ struct rcmi_transfer *rcmi_p2p_at_fault(const struct rcmi_p2p *p2p) {
 void rcmi_p2p_cancel(struct rcmi_p2p *p2p, rcm_status status) {
     for (int r = 0; r < p2p->nranks; r++)
         rcmi_endpoint_cancel(&p2p->peers[r].endpoint, status);
-    while (p2p->posted.head) {
-        struct rcmi_transfer *t = p2p->posted.head;
-        p2p->posted.head = t->next;
+    struct rcmi_transfer *t;
+    while ((t = p2p->matching.posted.head)) {
+        rcmi_matching_unpost(&p2p->matching, t);
         p2p->messaging.completed(t, status);
     }
-    rcmi_transfers_init(&p2p->posted);
 }
 
 void rcmi_p2p_each(struct rcmi_p2p *p2p, bool (*visit)(void *arg, struct rcmi_transfer *t),
                    void *arg) {
-    for (struct rcmi_transfer *t = p2p->posted.head; t; t = t->next)
+    for (struct rcmi_transfer *t = p2p->matching.posted.head; t; t = t->next)
         if (!visit(arg, t))
             return;
     for (int i = 0; i < p2p->nactive; i++)
@@ -235,5 +194,5 @@ struct rcmi_endpoint *rcmi_p2p_endpoint(struct rcmi_p2p *p2p, int peer) {
 }
 
 struct rcmi_endpoint *rcmi_p2p_endpoint_for_receive(struct rcmi_p2p *p2p, int peer) {
-    return p2p->unexpected ? NULL : &p2p->peers[peer].endpoint;
+    return p2p->matching.messages.n > 0 ? NULL : &p2p->peers[peer].endpoint;
 }
