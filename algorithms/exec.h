@@ -100,6 +100,9 @@ bool rcmi_run_counts_differ(const struct rcmi_run *run);
 /* When it is done: should the caller yield before it goes on, since what it does next may keep its
  * receivers from their core? */
 bool rcmi_run_yields(const struct rcmi_run *run);
+/* Runs that ended are kept for the next call of their plan. Frees those that are beyond what a
+ * communicator may keep so: after runs that were several at a time; else rcmi_run_start does it. */
+void rcmi_exec_trim(struct rcmi_exec *exec);
 /* After done, or an error and rcmi_exec_is_quiet (then no buffer of the run is touched any more,
  * once the channels are closed). */
 void rcmi_run_end(struct rcmi_run *run);

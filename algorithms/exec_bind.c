@@ -19,6 +19,7 @@ rcm_status rcmi_exec_create(const struct rcmi_exec_config *config, struct rcmi_e
 }
 
 static void run_free(struct rcmi_run *run) {
+    run->exec->run_bytes -= run->bytes;
     free(run->scratch);
     free(run->base);
     free(run->counts);
@@ -230,6 +231,21 @@ static rcm_status run_new(struct rcmi_exec *exec, const struct rcmi_plan *plan,
     }
     *ret_run = run;
     return RCM_OK;
+}
+
+/* Counts what a run keeps. */
+static void run_weigh(struct rcmi_run *run) {
+    const struct rcmi_plan *plan = run->bind.plan;
+    const size_t of_stripe =
+        plan->nlanes * sizeof(*run->lanes) + plan->nchannels * sizeof(*run->ports);
+    uint32_t places;
+    const size_t pieces = plan_pieces(plan, &places);
+    const size_t bytes = sizeof(*run) + plan->stripes * of_stripe + run->scratch_bytes +
+                         (plan->nsteps + pieces) * sizeof(*run->steps) +
+                         (plan->noperands + places) * sizeof(*run->places) +
+                         run->nbases * (sizeof(*run->base) + sizeof(*run->counts));
+    run->exec->run_bytes += bytes - run->bytes;
+    run->bytes = bytes;
 }
 
 /* A kept run of the same plan, if there is one. */
@@ -525,7 +541,9 @@ static __attribute__((noinline)) rcm_status run_bind(struct rcmi_run *run, bool 
     for (uint32_t i = 0; i < plan->nsteps; i++)
         run_bind_step(run, i, in_place);
     run_bind_lanes(run);
-    return run_bind_blocks(run);
+    status = run_bind_blocks(run);
+    run_weigh(run);
+    return status;
 }
 
 /* Where both are one memory, IN begins so far behind OUT. */
@@ -602,6 +620,7 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
                          plan->algorithm, plan->min_slots, exec->config.slots);
     struct rcmi_run *run = run_reuse(exec, plan);
     if (!run) {
+        rcmi_exec_trim(exec);
         rcm_status status = run_new(exec, plan, &run);
         if (status != RCM_OK)
             return status;
@@ -628,13 +647,19 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
     return RCM_OK;
 }
 
+/* The oldest ones go. */
+void rcmi_exec_trim(struct rcmi_exec *exec) {
+    while (exec->run_bytes > RCMI_RUNS_MAX && exec->idle && exec->idle->next) {
+        struct rcmi_run **last = &exec->idle->next;
+        while ((*last)->next)
+            last = &(*last)->next;
+        run_free(*last);
+        *last = NULL;
+    }
+}
+
 size_t rcmi_run_bytes(const struct rcmi_run *run) {
-    const struct rcmi_plan *plan = run->bind.plan;
-    const size_t of_stripe =
-        plan->nlanes * sizeof(*run->lanes) + plan->nchannels * sizeof(*run->ports);
-    return sizeof(*run) + plan->nsteps * sizeof(*run->steps) +
-           plan->noperands * sizeof(*run->places) + plan->stripes * of_stripe + run->scratch_bytes +
-           run->ncounts * (sizeof(*run->base) + sizeof(*run->counts));
+    return run->bytes;
 }
 
 bool rcmi_run_yields(const struct rcmi_run *run) {

@@ -34,6 +34,10 @@
 #define RCMI_NETWORK_SLICES      4
 #define RCMI_NETWORK_STRIPES     2
 
+/* Runs are kept for the next call of their plan until all together have more bytes: as many as
+ * those may have that run at a time (api/queue.h). */
+#define RCMI_RUNS_MAX ((size_t)16 << 20)
+
 /* One end of a channel of this communicator; shared by all runs that use it. */
 struct rcmi_end {
     struct rcmi_channel *channel;
@@ -54,6 +58,7 @@ struct rcmi_exec {
     struct rcmi_end **ends; /* nplaces pointers to nends of them, see exec_ends.c */
     uint32_t nplaces, nends;
     struct rcmi_run *idle; /* runs to be used again, newest first */
+    size_t run_bytes;      /* of all runs, these and those in flight */
     struct rcmi_operations operations;
     uint64_t steps_done;
 };
@@ -134,6 +139,7 @@ struct rcmi_lane_state {
 struct rcmi_run {
     struct rcmi_exec *exec;
     struct rcmi_run *next; /* in exec->idle */
+    size_t bytes;          /* counted at exec */
     struct rcmi_bind bind;
     size_t element_bytes, nslices, slice_bytes;
     uint32_t stripes; /* in use: min(nslices, plan->stripes) */

@@ -38,6 +38,7 @@ static void comm_finish(rcm_comm *comm, struct rcm_work *work, rcm_status status
     if (work->run)
         rcmi_run_end(work->run);
     work->run = NULL;
+    rcmi_exec_trim(comm->exec);
     comm_show_oldest(comm);
     rcmi_work_complete(work, status);
 }

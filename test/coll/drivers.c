@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Threads that meet at a communicator at moments that are rare otherwise: what the library calls
- * at such a moment is this file's, and waits there for the other thread, or does its part.
- *     drivers wake|failed
+ * at such a moment is this file's, and waits there for the other thread, or does its part. And what
+ * a communicator keeps for calls to come.
+ *     drivers wake|failed|kept
  */
 #include "ranks.h"
 #include "clock.h"
@@ -10,6 +11,7 @@
 #include "diagnosis.h"
 #include "drive.h"
 #include "exec.h"
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -151,12 +153,63 @@ static int failed_run(const char *transport) {
     return ranks_run(&ranks, check_failed, NULL);
 }
 
+/* ---- What is kept for the next call ---------------------------------------------------------- */
+
+enum { KEPT_FLOATS = 1 << 20, KEPT_MOST = 22 << 20 };
+
+static size_t heap_bytes(void) {
+    const struct mallinfo2 heap = mallinfo2(); /* zeros under a sanitizer */
+    return heap.uordblks + heap.hblkhd;
+}
+
+static rcm_status kept_call(rcm_comm *comm, int i, const struct rcm_call *call, const float *in,
+                            float *out) {
+    const int roots = rcm_size(comm);
+    if (i < roots)
+        return rcm_reduce(comm, in, out, KEPT_FLOATS, RCM_FLOAT32, RCM_SUM, i, call, NULL);
+    if (i == roots)
+        return rcm_scan(comm, in, out, KEPT_FLOATS, RCM_FLOAT32, RCM_SUM, call, NULL);
+    return rcm_exscan(comm, in, out, KEPT_FLOATS, RCM_FLOAT32, RCM_SUM, call, NULL);
+}
+
+/* Large sums by many plans, each with scratch, do not add up. */
+static int check_kept(rcm_comm *comm, void *arg) {
+    static const char *const algorithms[] = {"binomial", "chain", "recursive_doubling"};
+    float *in = calloc(KEPT_FLOATS, sizeof *in), *out = calloc(KEPT_FLOATS, sizeof *out);
+    struct rcm_call call = RCM_CALL_INIT;
+    int errors = 0, done = 0;
+    (void)arg;
+    if (!in || !out)
+        abort();
+    CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "%s", rcm_last_error());
+    const size_t before = heap_bytes();
+    for (size_t a = 0; a < sizeof algorithms / sizeof algorithms[0]; a++)
+        for (int i = 0; i < rcm_size(comm) + 2; i++) {
+            call.algorithm = algorithms[a];
+            done += kept_call(comm, i, &call, in, out) == RCM_OK;
+        }
+    const size_t more = heap_bytes() - before;
+    CHECK(errors, done > rcm_size(comm), "only %d calls", done);
+    CHECK(errors, more < KEPT_MOST, "rank %d keeps %zu bytes", rcm_rank(comm), more);
+    free(in);
+    free(out);
+    return errors;
+}
+
+static int kept_run(void) {
+    const struct ranks ranks = {.n = 16, .transport = "shm"};
+    setenv("RINGCOMM_SLOT_BYTES", "1M", 1);
+    return ranks_run(&ranks, check_kept, NULL);
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "wake") == 0)
         return wake_run() != 0;
     if (strcmp(what, "failed") == 0)
         return failed_run("shm") + failed_run("tcp") != 0;
-    fprintf(stderr, "usage: drivers wake|failed\n");
+    if (strcmp(what, "kept") == 0)
+        return kept_run() != 0;
+    fprintf(stderr, "usage: drivers wake|failed|kept\n");
     return 2;
 }
