@@ -28,7 +28,7 @@ struct rcmi_run;
 
 struct rcmi_exec_config {
     struct rcmi_node *node;
-    uint32_t epoch;
+    uint64_t epoch;
     const struct rcmi_shape *shape; /* outlives the exec */
     const int *world_rank;          /* of each rank; outlives the exec */
     int rank;

@@ -67,7 +67,7 @@ rcm_status rcm_coalesced(rcm_comm *comm, enum rcm_collective collective,
     if (status == RCM_OK)
         status = rcmi_call_in(&common.call, &room);
     if (status != RCM_OK)
-        return status;
+        return rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, common.call, ret_work);
     status = rcmi_work_new(comm, RCMI_WORK_COLLECTIVE, false, common.call, &whole);
     if (status != RCM_OK)
         return rcmi_comm_decline(comm, status);

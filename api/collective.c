@@ -367,7 +367,8 @@ rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *recv, size_t c
         status = rcmi_check_buffer("recv", recv, count);
     if (status == RCM_OK)
         status = check_overlap(send, recv, again ? again->bytes : count * rcm_dtype_size(dtype));
-    return status == RCM_OK ? request_issue(comm, &request, again, ret_work) : status;
+    return status == RCM_OK ? request_issue(comm, &request, again, ret_work)
+                            : rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, call, ret_work);
 }
 
 rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype, int root,
@@ -389,13 +390,14 @@ rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count, rcm_dtype d
     }
     if (status == RCM_OK)
         status = rcmi_check_buffer("buffer", buffer, count);
-    return status == RCM_OK ? request_issue(comm, &request, again, ret_work) : status;
+    return status == RCM_OK ? request_issue(comm, &request, again, ret_work)
+                            : rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, call, ret_work);
 }
 
 rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call, rcm_work **ret_work) {
     rcm_status status = rcmi_comm_usable(comm);
     if (status != RCM_OK)
-        return status;
+        return rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, call, ret_work);
     struct rcmi_request request = {
         .collective = RCM_BARRIER, .dtype = RCM_UINT8, .op = RCM_SUM, .call = call};
     return request_issue(comm, &request, request_again(comm, &request), ret_work);
@@ -417,7 +419,7 @@ rcm_status rcm_monitored_barrier(rcm_comm *comm, uint32_t flags, const struct rc
         status = rcmi_fail(RCM_ERR_INVALID, 0,
                            "flags is 0x%x, no flag but RCM_FIRST_MISSING is known", flags);
     if (status != RCM_OK)
-        return status;
+        return rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, call, ret_work);
     return barrier_issue(comm, first ? RCMI_FORM_MONITORED_FIRST : RCMI_FORM_MONITORED, call,
                          ret_work);
 }
@@ -432,7 +434,7 @@ rcm_status rcmi_uneven_call(rcm_comm *comm, struct rcmi_request *request,
                             rcm_work **ret_work) {
     rcm_status status = rcmi_comm_usable(comm);
     if (status != RCM_OK)
-        return status;
+        return rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, request->call, ret_work);
     status = rcmi_uneven_make(request, in, out, comm->rank, comm->size, comm->engine->node);
     return status == RCM_OK ? request_issue(comm, request, NULL, ret_work)
                             : rcmi_comm_decline(comm, status);
@@ -457,8 +459,9 @@ rcm_status rcmi_request_call(rcm_comm *comm, struct rcmi_request *request, rcm_w
         status = rcmi_request_check(request, comm->rank, comm->size);
     if (status != RCM_OK && request->stages)
         request->stages->end(request->stages, status);
-    return status == RCM_OK ? request_issue(comm, request, request_again(comm, request), ret_work)
-                            : status;
+    return status == RCM_OK
+               ? request_issue(comm, request, request_again(comm, request), ret_work)
+               : rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, request->call, ret_work);
 }
 
 /* ---- Preparing -----------------------------------------------------------------------------
@@ -499,7 +502,7 @@ rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective, size
     call.algorithm = algorithm;
     rcm_status status = rcmi_comm_usable(comm);
     if (status != RCM_OK)
-        return status;
+        return rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, NULL, NULL);
     status = request_of(comm, collective, bytes, &call, &request);
     if (status == RCM_OK)
         status = rcmi_check_root(comm->size, root);

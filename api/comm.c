@@ -6,11 +6,13 @@
 #include "comm.h"
 #include "agreement.h"
 #include "diagnosis.h"
+#include "group.h"
 #include "log.h"
 #include "page.h"
 #include "sized.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- The struct ---------------------------------------------------------------------------- */
 
@@ -28,6 +30,7 @@ rcm_comm *rcmi_comm_new(void) {
     pthread_mutex_init(&comm->completions.lock, NULL);
     comm->completions.fd = -1;
     comm->error.origin = -1;
+    snprintf(comm->name, sizeof(comm->name), "world");
     rcmi_fork_watch();
     comm->fork_generation = rcmi_fork_generation();
     atomic_init(&comm->refs, 1);
@@ -43,6 +46,54 @@ void rcmi_comm_unref(rcm_comm *comm) {
     pthread_mutex_destroy(&comm->completions.lock);
     free(comm->missing);
     free(comm);
+}
+
+/* ---- Its name ------------------------------------------------------------------------------ */
+
+void rcmi_comm_inherit_name(rcm_comm *comm, const rcm_comm *parent, const char *name) {
+    rcm_comm *writable = (rcm_comm *)parent; /* only its lock */
+    pthread_mutex_lock(&writable->error_lock);
+    snprintf(comm->name, sizeof(comm->name), "%s", name ? name : parent->name);
+    comm->named = name ? RCMI_NAME_RANKS : parent->named;
+    pthread_mutex_unlock(&writable->error_lock);
+}
+
+const char *rcmi_comm_label(const rcm_comm *comm, char text[RCMI_LABEL_TEXT]) {
+    static const char *const formats[] = {"", "communicator of %s", "communicator \"%s\""};
+    rcm_comm *writable = (rcm_comm *)comm; /* only its lock */
+    pthread_mutex_lock(&writable->error_lock);
+    snprintf(text, RCMI_LABEL_TEXT, formats[comm->named], comm->name);
+    pthread_mutex_unlock(&writable->error_lock);
+    return text;
+}
+
+/* Puts it before the thread's text. */
+static void comm_add_label(const rcm_comm *comm) {
+    char label[RCMI_LABEL_TEXT];
+    if (rcmi_comm_label(comm, label)[0])
+        (void)rcmi_fail_context("%s", label);
+}
+
+rcm_status rcm_comm_set_name(rcm_comm *comm, const char *name) {
+    struct rcmi_engine *engine;
+    rcm_status status = rcmi_comm_own(comm, &engine);
+    if (status == RCM_OK && (!name || !name[0]))
+        status = rcmi_fail(RCM_ERR_INVALID, 0, "name is %s", name ? "empty" : "NULL");
+    if (status == RCM_OK && strlen(name) >= RCM_NAME_MAX)
+        status = rcmi_fail(RCM_ERR_INVALID, 0, "name has %zu bytes, at most %d", strlen(name),
+                           RCM_NAME_MAX - 1);
+    if (status != RCM_OK)
+        return status;
+    pthread_mutex_lock(&comm->error_lock);
+    snprintf(comm->name, sizeof(comm->name), "%s", name);
+    rcmi_text_clean(comm->name);
+    comm->named = RCMI_NAME_GIVEN;
+    pthread_mutex_unlock(&comm->error_lock);
+    return RCM_OK;
+}
+
+const char *rcm_comm_name(const rcm_comm *comm) {
+    return comm ? comm->name : "";
 }
 
 /* ---- Failure ------------------------------------------------------------------------------- */
@@ -71,7 +122,7 @@ rcm_status rcmi_comm_why_not(const rcm_comm *comm) {
         return rcmi_fail(RCM_ERR_INVALID, 0, "comm is NULL");
     if (comm->fork_generation != rcmi_fork_generation())
         return rcmi_fail(RCM_ERR_FORKED, 0, "this communicator belongs to the parent process");
-    return rcmi_comm_failure(comm);
+    return comm->rank < 0 ? RCMI_ABSENT : rcmi_comm_failure(comm);
 }
 
 /* Under error_lock. Without memory the text alone has to do. */
@@ -120,10 +171,7 @@ void rcmi_comm_own_origin(const rcm_comm *comm) {
     if (!error->of_world)
         return;
     error->of_world = false;
-    error->origin = -1;
-    for (int r = 0; r < comm->size; r++)
-        if (comm->world_rank[r] == world)
-            error->origin = r;
+    error->origin = rcmi_members_rank(&comm->members, world);
     if (error->origin != world && error->origin >= 0)
         (void)rcmi_fail_context("rank %d, which is rank %d of the world", error->origin, world);
 }
@@ -139,6 +187,7 @@ static void comm_make_error(const rcm_comm *comm, const struct rcm_work *work,
                                 work ? rcmi_work_name(work) : "");
         cause->origin = comm->rank;
     }
+    comm_add_label(comm);
     error.status = cause->status;
     error.origin = cause->origin;
     error.sys_errno = cause->sys_errno;
@@ -257,10 +306,12 @@ rcm_status rcm_abort(rcm_comm *comm, const char *reason) {
         return rcmi_fail(RCM_ERR_INVALID, 0, "comm is NULL");
     if (comm->fork_generation != rcmi_fork_generation())
         return rcmi_comm_usable(comm);
+    char label[RCMI_LABEL_TEXT];
     error.status = RCM_ERR_ABORTED;
     error.origin = comm->rank;
-    snprintf(error.text, sizeof(error.text), "rank %d aborted%s%.400s", comm->rank,
-             reason ? ": " : "", reason ? reason : "");
+    rcmi_comm_label(comm, label);
+    snprintf(error.text, sizeof(error.text), "%s%srank %d aborted%s%.300s", label,
+             label[0] ? ": " : "", comm->rank, reason ? ": " : "", reason ? reason : "");
     comm_record(comm, &error, NULL);
     return RCM_OK;
 }
@@ -284,7 +335,49 @@ int rcm_local_size(const rcm_comm *comm) {
 }
 
 int rcm_world_rank(const rcm_comm *comm, int rank) {
-    return comm && rank >= 0 && rank < comm->size ? comm->world_rank[rank] : -1;
+    const bool known = comm && comm->world_rank && rank >= 0 && rank < comm->size;
+    return known ? comm->world_rank[rank] : -1;
+}
+
+int rcm_comm_translate(const rcm_comm *from, int rank, const rcm_comm *to) {
+    const int world = rcm_world_rank(from, rank);
+    return world >= 0 && to && to->engine == from->engine && to->world_rank
+               ? rcmi_members_rank(&to->members, world)
+               : -1;
+}
+
+const struct rcmi_members *rcmi_comm_members(const rcm_comm *comm) {
+    return &comm->members;
+}
+
+uint32_t *rcmi_comm_agreements(rcm_comm *comm) {
+    return &comm->agreements;
+}
+
+uint64_t rcmi_comm_next_child(rcm_comm *comm) {
+    return ++comm->children;
+}
+
+int64_t rcmi_comm_warn_after_ns(const rcm_comm *comm) {
+    return comm->warn_after_ns;
+}
+
+int64_t rcm_comm_timeout(const rcm_comm *comm) {
+    return comm ? atomic_load_explicit(&comm->timeout_ms, memory_order_relaxed) : 0;
+}
+
+rcm_status rcm_comm_set_timeout(rcm_comm *comm, int64_t timeout_ms) {
+    struct rcmi_engine *engine;
+    rcm_status status = rcmi_comm_own(comm, &engine);
+    if (status == RCM_OK && timeout_ms == 0)
+        status = rcmi_fail(RCM_ERR_INVALID, 0, "timeout_ms is 0, neither a time nor negative");
+    if (status == RCM_OK)
+        atomic_store_explicit(&comm->timeout_ms, timeout_ms, memory_order_relaxed);
+    return status;
+}
+
+rcmi_deadline rcmi_comm_deadline(const rcm_comm *comm, const struct rcm_call *call) {
+    return rcmi_deadline_in(call && call->timeout_ms ? call->timeout_ms : rcm_comm_timeout(comm));
 }
 
 const char *rcm_comm_transport(rcm_comm *comm, int peer) {

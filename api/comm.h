@@ -4,7 +4,8 @@
  * ringcomm.h.
  *
  *   init.c  exchange.c  spawn.c              how ranks come to be
- *   group.c  destroy.c         group.h       communicators: made, ended
+ *   subset.c  shrink.c                       communicators: of some ranks of another one
+ *   group.c  destroy.c         group.h       ... made, ended
  *   collective*.c  message.c   collective.h  the front doors: arguments are checked, calls recorded
  *   request.c  uneven.c        request.h     ... what is checked of a collective's
  *   memory.c  info.c                         ... memory of the library, questions to it
@@ -69,13 +70,14 @@ struct rcm_comm {
     struct rcmi_engine *engine;
     struct rcm_comm *next; /* in engine->comms */
     int rank, size, local_rank, local_size;
-    uint32_t epoch;
+    uint64_t epoch;
     uint32_t fork_generation;
-    int64_t timeout_ms;
-    int64_t warn_after_ns; /* 0: never */
+    _Atomic int64_t timeout_ms; /* relaxed: it is of the calls that follow */
+    int64_t warn_after_ns;      /* 0: never */
     size_t slot_bytes;
     uint32_t slots;
     int *host_of, *world_rank;
+    int *by_world;               /* see struct rcmi_members; NULL in the world */
     struct rcmi_members members; /* the same again, for the parts below; from rcmi_comm_equip on */
     struct rcmi_shape shape;
     double ranks_per_cpu;                 /* ranks for each CPU of this rank's machine */
@@ -83,6 +85,7 @@ struct rcm_comm {
     char *forced_text;
     /* Number of the last one that this rank took part in; the issuing thread's. */
     uint32_t agreements;
+    uint64_t children; /* made by all ranks, or several parts of them; the issuing thread's */
 
     /* The driver's. */
     atomic_flag driving;
@@ -136,6 +139,9 @@ struct rcm_comm {
     _Atomic int failed; /* rcm_status; set after error was written, release/acquire */
     pthread_mutex_t error_lock;
     struct rcm_error error;
+    /* Under error_lock too. */
+    char name[RCM_NAME_MAX];
+    enum { RCMI_NAME_WORLD, RCMI_NAME_RANKS, RCMI_NAME_GIVEN } named; /* see rcmi_comm_label */
     struct rcmi_rank_set *missing; /* from a monitored barrier by which it failed; NULL: by none */
 };
 

@@ -49,6 +49,12 @@ static rcm_status comm_part(rcm_comm *comm) {
     return RCM_OK;
 }
 
+/* What was asked for with works that are complete is done. */
+static void comm_retire_works(rcm_comm *comm) {
+    rcmi_engine_flush(comm->engine);
+    rcmi_completions_close(&comm->completions);
+}
+
 /* Ends what is in flight, then takes the communicator from the engine for good. */
 static void comm_retire(rcm_comm *comm) {
     const bool last = rcmi_engine_part(comm->engine, comm, false);
@@ -68,8 +74,7 @@ static void comm_retire(rcm_comm *comm) {
         rcmi_node_ring(comm->engine->node);
         sched_yield();
     }
-    rcmi_engine_flush(comm->engine);
-    rcmi_completions_close(&comm->completions);
+    comm_retire_works(comm);
 }
 
 static void comm_free(rcm_comm *comm) {
@@ -84,6 +89,7 @@ static void comm_free(rcm_comm *comm) {
     rcmi_call_log_free(comm->call_log);
     free(comm->host_of);
     free(comm->world_rank);
+    free(comm->by_world);
     free(comm->forced_text);
     free(comm->spare);
     rcmi_comm_unref(comm);
@@ -95,6 +101,8 @@ void rcmi_comm_retire(rcm_comm *comm) {
     struct rcmi_error cause = *rcmi_last_error(); /* closing must not hide it */
     if (comm->p2p)
         comm_retire(comm);
+    else if (comm->rank < 0)
+        comm_retire_works(comm);
     comm_free(comm);
     *rcmi_last_error() = cause;
 }
@@ -110,7 +118,9 @@ rcm_status rcm_destroy(rcm_comm *comm) {
     if (status != RCM_OK)
         return rcmi_fail_context("rcm_destroy");
     status = rcmi_comm_usable(comm);
-    if (status == RCM_OK) {
+    if (status == RCMI_ABSENT) {
+        status = RCM_OK;
+    } else if (status == RCM_OK) {
         if (comm_part(comm) != RCM_OK)
             rcmi_comm_fail(comm, NULL);
         status = rcmi_comm_failure(comm);

@@ -16,7 +16,7 @@
 
 struct kept {
     struct kept *next;
-    uint32_t epoch;
+    uint64_t epoch;
     int peer;
     bool is_message; /* else the wish to have a channel opened */
     size_t len;
@@ -55,7 +55,7 @@ void rcmi_early_free(struct rcmi_early *early) {
     free(early);
 }
 
-void rcmi_early_keep(struct rcmi_early *early, uint32_t epoch, int peer, const void *bytes,
+void rcmi_early_keep(struct rcmi_early *early, uint64_t epoch, int peer, const void *bytes,
                      size_t len) {
     struct kept *kept = malloc(sizeof(*kept) + len);
     if (!kept)
@@ -70,7 +70,7 @@ void rcmi_early_keep(struct rcmi_early *early, uint32_t epoch, int peer, const v
     early->n++;
 }
 
-void rcmi_early_take(struct rcmi_early *early, uint32_t epoch,
+void rcmi_early_take(struct rcmi_early *early, uint64_t epoch,
                      void (*hear)(void *arg, int peer, const void *bytes, size_t len), void *arg) {
     struct kept **at = &early->head, *mine = NULL, **end = &mine;
     while (*at) {

@@ -15,10 +15,10 @@ struct rcmi_early *rcmi_early_create(void);
 void rcmi_early_free(struct rcmi_early *early);
 /* Keeps a message, or with bytes NULL the wish of peer that its point-to-point channel be opened.
  * Without memory it is lost, as if it had come too early. */
-void rcmi_early_keep(struct rcmi_early *early, uint32_t epoch, int peer, const void *bytes,
+void rcmi_early_keep(struct rcmi_early *early, uint64_t epoch, int peer, const void *bytes,
                      size_t len);
 /* Takes out what was kept for epoch, in order, and calls hear with each. */
-void rcmi_early_take(struct rcmi_early *early, uint32_t epoch,
+void rcmi_early_take(struct rcmi_early *early, uint64_t epoch,
                      void (*hear)(void *arg, int peer, const void *bytes, size_t len), void *arg);
 
 #endif

@@ -95,26 +95,32 @@ static void engine_linked(void *arg, int peer) {
     rcmi_page_linked(rcmi_node_status_page(engine->node), rcmi_node_transport(engine->node, peer));
 }
 
+/* Is the end of peer's link the death of a member? In rcm_destroy only if there was a link. */
+static bool comm_loses(const rcm_comm *comm, int peer) {
+    return rcmi_members_rank(&comm->members, peer) >= 0 &&
+           (!atomic_load_explicit(&comm->parting, memory_order_relaxed) ||
+            rcmi_node_was_linked(comm->engine->node, peer));
+}
+
+static void comm_lose(rcm_comm *comm, int peer, const struct rcmi_error *why) {
+    const rcm_status status = why->status == RCM_ERR_AUTH ? RCM_ERR_AUTH : RCM_ERR_PEER;
+    if (why->status == RCM_ERR_NOMEM || why->status == RCM_ERR_RESOURCE)
+        rcmi_fail_origin(why->status, comm->rank, "rank %d had to give up %.400s", comm->rank,
+                         why->text);
+    else
+        rcmi_fail_peer(status, peer, "lost %.400s", why->text);
+    rcmi_comm_fail(comm, NULL);
+}
+
 static void engine_peer_lost(void *arg, int peer, const struct rcmi_error *why) {
     struct rcmi_engine *engine = arg;
     pthread_mutex_lock(&engine->lock);
-    for (rcm_comm *comm = engine->comms; comm; comm = comm->next) {
-        for (int r = 0; r < comm->size; r++) {
-            if (comm->world_rank[r] != peer ||
-                (atomic_load_explicit(&comm->parting, memory_order_relaxed) &&
-                 !rcmi_node_was_linked(engine->node, peer)))
-                continue;
-            const rcm_status status = why->status == RCM_ERR_AUTH ? RCM_ERR_AUTH : RCM_ERR_PEER;
-            if (why->status == RCM_ERR_NOMEM || why->status == RCM_ERR_RESOURCE)
-                rcmi_fail_origin(why->status, comm->rank, "rank %d had to give up %.400s",
-                                 comm->rank, why->text);
-            else
-                rcmi_fail_peer(status, peer, "lost %.400s", why->text);
-            rcmi_comm_fail(comm, NULL);
-        }
-    }
+    for (rcm_comm *comm = engine->comms; comm; comm = comm->next)
+        if (comm_loses(comm, peer))
+            comm_lose(comm, peer, why);
     pthread_mutex_unlock(&engine->lock);
     rcmi_agree_wake(engine->agreements);
+    rcmi_creation_lost(engine->creations, peer);
 }
 
 static void engine_broken(void *arg, const struct rcmi_error *why) {
@@ -133,46 +139,50 @@ static bool engine_parted(void *arg, int peer) {
     struct rcmi_engine *engine = arg;
     bool shared = false;
     pthread_mutex_lock(&engine->lock);
-    for (const rcm_comm *comm = engine->comms; comm && !shared; comm = comm->next) {
-        if (atomic_load_explicit(&comm->parting, memory_order_relaxed) ||
-            atomic_load_explicit(&comm->failed, memory_order_relaxed) != RCM_OK)
-            continue;
-        for (int r = 0; r < comm->size; r++)
-            shared = shared || comm->world_rank[r] == peer;
-    }
+    for (const rcm_comm *comm = engine->comms; comm && !shared; comm = comm->next)
+        shared = !atomic_load_explicit(&comm->parting, memory_order_relaxed) &&
+                 atomic_load_explicit(&comm->failed, memory_order_relaxed) == RCM_OK &&
+                 rcmi_members_rank(&comm->members, peer) >= 0;
     pthread_mutex_unlock(&engine->lock);
     return !shared;
+}
+
+/* The communicator of that epoch, if peer is one of its ranks: *ret_rank; else NULL. Under the
+ * lock. */
+static rcm_comm *engine_find(const struct rcmi_engine *engine, uint64_t epoch, int peer,
+                             int *ret_rank) {
+    rcm_comm *comm = engine->comms;
+    while (comm && comm->epoch != epoch)
+        comm = comm->next;
+    *ret_rank = comm ? rcmi_members_rank(&comm->members, peer) : -1;
+    return *ret_rank >= 0 ? comm : NULL;
 }
 
 /* peer inquires, or answers, which rank waits for which. */
 static void engine_inquiry(struct rcmi_engine *engine, int peer,
                            const struct rcmi_inquiry *inquiry) {
+    int rank;
     pthread_mutex_lock(&engine->lock);
-    for (rcm_comm *comm = engine->comms; comm; comm = comm->next) {
-        for (int r = 0; r < comm->size && comm->epoch == inquiry->epoch; r++) {
-            if (comm->world_rank[r] != peer)
-                continue;
-            if (inquiry->state == RCMI_INQUIRY_QUESTION)
-                rcmi_comm_answer(comm, r, inquiry);
-            else
-                rcmi_diagnosis_answer(comm->diagnosis, r, inquiry);
-        }
-    }
+    rcm_comm *comm = engine_find(engine, inquiry->epoch, peer, &rank);
+    if (comm && inquiry->state == RCMI_INQUIRY_QUESTION)
+        rcmi_comm_answer(comm, rank, inquiry);
+    else if (comm)
+        rcmi_diagnosis_answer(comm->diagnosis, rank, inquiry);
     pthread_mutex_unlock(&engine->lock);
 }
 
 static void engine_record(struct rcmi_engine *engine, int peer,
                           const struct rcmi_call_record *record) {
+    int rank;
     pthread_mutex_lock(&engine->lock);
-    for (rcm_comm *comm = engine->comms; comm; comm = comm->next)
-        for (int r = 0; r < comm->size && comm->epoch == record->epoch; r++)
-            if (comm->world_rank[r] == peer)
-                rcmi_call_log_hear(comm->call_log, r, record);
+    const rcm_comm *comm = engine_find(engine, record->epoch, peer, &rank);
+    if (comm)
+        rcmi_call_log_hear(comm->call_log, rank, record);
     pthread_mutex_unlock(&engine->lock);
 }
 
 /* Keeps what is for a communicator that this rank has not made yet, as others have. */
-static bool engine_keep(struct rcmi_engine *engine, uint32_t epoch, int peer, const void *bytes,
+static bool engine_keep(struct rcmi_engine *engine, uint64_t epoch, int peer, const void *bytes,
                         size_t len) {
     bool known = false;
     pthread_mutex_lock(&engine->lock);
@@ -182,6 +192,15 @@ static bool engine_keep(struct rcmi_engine *engine, uint32_t epoch, int peer, co
         rcmi_early_keep(engine->early, epoch, peer, bytes, len);
     pthread_mutex_unlock(&engine->lock);
     return !known;
+}
+
+static bool engine_hear_creation(struct rcmi_engine *engine, int peer, const void *bytes,
+                                 size_t len) {
+    struct rcmi_creation said;
+    if (!rcmi_creation_decode(bytes, len, &said))
+        return false;
+    rcmi_creation_hear(engine->creations, peer, &said);
+    return true;
 }
 
 static bool engine_hear_agree(struct rcmi_engine *engine, int peer, const void *bytes, size_t len) {
@@ -196,18 +215,15 @@ static bool engine_hear_agree(struct rcmi_engine *engine, int peer, const void *
  * there is a vote on why. */
 static void engine_fail_remote(struct rcmi_engine *engine, int peer,
                                const struct rcmi_failure *failure, struct rcm_error *error) {
+    int rank;
     pthread_mutex_lock(&engine->lock);
-    for (rcm_comm *comm = engine->comms; comm; comm = comm->next) {
-        if (comm->epoch != failure->epoch)
-            continue;
-        if (error->origin < -1 || error->origin >= comm->size)
-            error->origin = -1;
-        if (failure->kind == RCMI_FAILURE_RECORD)
-            rcmi_comm_fail_remote(comm, error, &failure->missing);
-        for (int r = 0; r < comm->size && failure->kind != RCMI_FAILURE_RECORD; r++)
-            if (comm->world_rank[r] == peer)
-                rcmi_proposals_hear(comm->proposals, r, failure, error);
-    }
+    rcm_comm *comm = engine_find(engine, failure->epoch, peer, &rank);
+    if (comm && (error->origin < -1 || error->origin >= comm->size))
+        error->origin = -1;
+    if (comm && failure->kind == RCMI_FAILURE_RECORD)
+        rcmi_comm_fail_remote(comm, error, &failure->missing);
+    else if (comm)
+        rcmi_proposals_hear(comm->proposals, rank, failure, error);
     pthread_mutex_unlock(&engine->lock);
 }
 
@@ -217,7 +233,8 @@ static void engine_message(void *arg, int peer, const void *bytes, size_t len) {
     struct rcmi_inquiry inquiry;
     struct rcmi_call_record record;
     struct rcm_error error;
-    if (engine_hear_agree(engine, peer, bytes, len))
+    if (engine_hear_agree(engine, peer, bytes, len) ||
+        engine_hear_creation(engine, peer, bytes, len))
         return;
     if (rcmi_call_record_decode(bytes, len, &record)) {
         if (!engine_keep(engine, record.epoch, peer, bytes, len))
@@ -242,17 +259,17 @@ static void engine_message(void *arg, int peer, const void *bytes, size_t len) {
     engine_fail_remote(engine, peer, &failure, &error);
 }
 
-static void engine_wanted(void *arg, int peer, uint32_t epoch, uint32_t id) {
+static void engine_wanted(void *arg, int peer, uint64_t epoch, uint32_t id) {
     struct rcmi_engine *engine = arg;
+    int rank;
     if (id != RCMI_P2P_CHANNEL)
         return; /* a collective's: opened when this rank calls it */
     if (engine_keep(engine, epoch, peer, NULL, 0))
         return;
     pthread_mutex_lock(&engine->lock);
-    for (rcm_comm *comm = engine->comms; comm; comm = comm->next)
-        for (int r = 0; r < comm->size && comm->epoch == epoch; r++)
-            if (comm->world_rank[r] == peer)
-                rcmi_p2p_wanted(comm->p2p, r);
+    const rcm_comm *comm = engine_find(engine, epoch, peer, &rank);
+    if (comm)
+        rcmi_p2p_wanted(comm->p2p, rank);
     pthread_mutex_unlock(&engine->lock);
     rcmi_node_ring(engine->node);
 }
@@ -267,6 +284,7 @@ static void engine_free(struct rcmi_engine *engine) {
     rcm_store_close(engine->store);
     (void)rcmi_fd_distrust(before);
     rcmi_agreements_free(engine->agreements);
+    rcmi_creations_free(engine->creations);
     rcmi_early_free(engine->early);
     rcmi_book_free(engine->book);
     pthread_mutex_destroy(&engine->lock);
@@ -275,8 +293,12 @@ static void engine_free(struct rcmi_engine *engine) {
     free(engine);
 }
 
-static void engine_revoke(void *arg, uint32_t epoch, int origin) {
+static void engine_revoke(void *arg, uint64_t epoch, int origin) {
     rcmi_engine_revoke(arg, epoch, origin);
+}
+
+static void engine_revoke_created(void *arg, uint64_t epoch) {
+    rcmi_engine_revoke(arg, epoch, -1);
 }
 
 static rcm_status engine_make_parts(struct rcmi_engine *engine, struct rcmi_node_config *config) {
@@ -294,7 +316,15 @@ static rcm_status engine_make_parts(struct rcmi_engine *engine, struct rcmi_node
                                                       .nranks = config->nranks,
                                                       .arg = engine,
                                                       .revoke = engine_revoke};
-    return rcmi_agreements_create(&agreements, &engine->agreements);
+    const struct rcmi_creations_config creations = {.node = engine->node,
+                                                    .rank = config->rank,
+                                                    .nranks = config->nranks,
+                                                    .arg = engine,
+                                                    .revoke = engine_revoke_created};
+    rcm_status made = rcmi_agreements_create(&agreements, &engine->agreements);
+    if (made == RCM_OK)
+        made = rcmi_creations_create(&creations, &engine->creations);
+    return made;
 }
 
 rcm_status rcmi_engine_create(struct rcmi_node_config *config, struct rcmi_engine **ret_engine) {
@@ -367,7 +397,7 @@ bool rcmi_engine_part(struct rcmi_engine *engine, rcm_comm *comm, bool orderly) 
     return last;
 }
 
-void rcmi_engine_revoke(struct rcmi_engine *engine, uint32_t epoch, int origin) {
+void rcmi_engine_revoke(struct rcmi_engine *engine, uint64_t epoch, int origin) {
     const struct rcmi_error *cause = rcmi_last_error();
     struct rcm_error error = RCM_ERROR_INIT;
     struct rcmi_failure failure;

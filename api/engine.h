@@ -26,6 +26,7 @@
 #include "wait.h"
 
 struct rcmi_agreements;
+struct rcmi_creations;
 struct rcmi_early;
 
 /* The CPUs that a rank may use: an affinity mask. */
@@ -54,6 +55,7 @@ struct rcmi_engine {
     bool left;     /* farewell was said, by the thread that destroys the last communicator */
     struct rcmi_notices notices;        /* run by the loop thread, outside of the lock */
     struct rcmi_agreements *agreements; /* has a lock of its own */
+    struct rcmi_creations *creations;   /* likewise */
     struct rcmi_early *early;           /* under lock */
     rcm_store *store;                   /* closed at the end; NULL if it is the caller's */
     struct rcmi_join join;              /* this rank's entry in the store */
@@ -72,7 +74,7 @@ void rcmi_engine_add(struct rcmi_engine *engine, struct rcm_comm *comm);
 bool rcmi_engine_part(struct rcmi_engine *engine, struct rcm_comm *comm, bool orderly);
 /* Tells all ranks, also those that have not made it yet, that the communicator of this epoch is of
  * no use, for the reason in the thread's error; origin: its rank that caused it. */
-void rcmi_engine_revoke(struct rcmi_engine *engine, uint32_t epoch, int origin);
+void rcmi_engine_revoke(struct rcmi_engine *engine, uint64_t epoch, int origin);
 void rcmi_engine_remove(struct rcmi_engine *engine, struct rcm_comm *comm);
 /* Waits until all works that are complete have given their notices. Not on the loop thread. */
 void rcmi_engine_flush(struct rcmi_engine *engine);

@@ -9,8 +9,23 @@
 #include <stdbool.h>
 #include "rank_set.h"
 #include "ringcomm.h"
+#include "work.h"
 
 struct rcmi_engine;
+
+/* What rcmi_comm_usable says of a handle whose rank is no member: its operations do nothing and are
+ * complete. */
+#define RCMI_ABSENT RCM_AGAIN
+/* How a call ends that was not issued, for the status of rcmi_comm_usable or of a check of its
+ * arguments: with that status, but of a rank that is no member with RCM_OK, and a work that is
+ * complete. */
+rcm_status rcmi_comm_refuse(struct rcm_comm *comm, enum rcmi_work_kind kind, rcm_status status,
+                            const struct rcm_call *call, rcm_work **ret_work);
+
+/* What stands before the texts of errors and reports of comm; "" for the world without a name of
+ * its own. */
+#define RCMI_LABEL_TEXT 96
+const char *rcmi_comm_label(const struct rcm_comm *comm, char text[RCMI_LABEL_TEXT]);
 
 /* Makes comm fail with the thread's error (or joins an earlier failure); tells all linked ranks.
  * work: in which operation, NULL if in none. Any thread. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Making communicators on an engine that exists: what that of all ranks and those made from others
- * have in common, and rcm_comm_shrink, a communicator of those that are left. For that the old one
- * is ended, the survivors agree on the members (agreement/), and each makes the new one by itself.
+ * have in common. Not here: which ranks are members, and how they agree on it (subset.c, shrink.c).
  */
 #include "agreement.h"
 #include "comm.h"
@@ -13,8 +12,6 @@
 #include "transfer.h"
 #include <stdlib.h>
 #include <string.h>
-
-#define SETTLE_MS 5000 /* until works of a failed communicator are complete */
 
 /* ---- Shape --------------------------------------------------------------------------------- */
 
@@ -141,8 +138,20 @@ static void hook_mismatch(void *arg) {
 }
 
 /* What finds out why operations do not finish, and agrees on it. */
-static rcm_status comm_equip_parts(rcm_comm *comm) {
+/* The members are final. */
+static void comm_set_members(rcm_comm *comm) {
     const struct rcmi_engine *engine = comm->engine;
+    comm->members = (struct rcmi_members){.rank = comm->rank,
+                                          .size = comm->size,
+                                          .epoch = comm->epoch,
+                                          .world_rank = comm->world_rank,
+                                          .by_world = comm->by_world,
+                                          .host_of = comm->host_of,
+                                          .node = engine->node,
+                                          .book = engine->book};
+}
+
+static rcm_status comm_equip_parts(rcm_comm *comm) {
     const struct rcmi_proposals_config proposals = {.members = &comm->members,
                                                     .arg = comm,
                                                     .failed = hook_failed,
@@ -151,13 +160,7 @@ static rcm_status comm_equip_parts(rcm_comm *comm) {
                                                     .agreed = hook_agreed};
     const struct rcmi_call_log_config log = {
         .members = &comm->members, .arg = comm, .mismatch = hook_mismatch};
-    comm->members = (struct rcmi_members){.rank = comm->rank,
-                                          .size = comm->size,
-                                          .epoch = comm->epoch,
-                                          .world_rank = comm->world_rank,
-                                          .host_of = comm->host_of,
-                                          .node = engine->node,
-                                          .book = engine->book};
+    comm_set_members(comm);
     rcm_status status = rcmi_diagnosis_create(&comm->members, &comm->diagnosis);
     if (status == RCM_OK)
         status = rcmi_proposals_create(&proposals, &comm->proposals);
@@ -299,22 +302,40 @@ static void derive_forced(rcm_comm *comm, const rcm_comm *parent) {
     }
 }
 
+static int key_compare(const void *x, const void *y) {
+    const uint64_t a = *(const uint64_t *)x, b = *(const uint64_t *)y;
+    return (a > b) - (a < b);
+}
+
+/* Ranks in order of their world ranks. */
+static rcm_status derive_by_world(rcm_comm *comm) {
+    const size_t n = (size_t)comm->size;
+    uint64_t *keys = calloc(n, sizeof(*keys)); /* world rank, then rank */
+    comm->by_world = calloc(n, sizeof(*comm->by_world));
+    if (!keys || !comm->by_world) {
+        free(keys);
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", comm->size);
+    }
+    for (size_t r = 0; r < n; r++)
+        keys[r] = (uint64_t)comm->world_rank[r] << 32 | r;
+    qsort(keys, n, sizeof(*keys), key_compare);
+    for (size_t r = 0; r < n; r++)
+        comm->by_world[r] = (int)(uint32_t)keys[r];
+    free(keys);
+    return RCM_OK;
+}
+
 static rcm_status derive_members(rcm_comm *comm, const rcm_comm *parent, const int *members) {
     comm->rank = -1;
     comm->world_rank = calloc((size_t)comm->size, sizeof(*comm->world_rank));
     if (!comm->world_rank)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", comm->size);
     for (int r = 0; r < comm->size; r++) {
-        if (members[r] < 0 || members[r] >= parent->size)
-            return rcmi_fail(RCM_ERR_INVALID, 0, "member %d is rank %d, not 0 to %d", r, members[r],
-                             parent->size - 1);
         comm->world_rank[r] = parent->world_rank[members[r]];
         if (members[r] == parent->rank)
             comm->rank = r;
     }
-    return comm->rank >= 0
-               ? RCM_OK
-               : rcmi_fail(RCM_ERR_INVALID, 0, "rank %d is not among the members", parent->rank);
+    return derive_by_world(comm);
 }
 
 /* Members that were lost before this communicator could be told. */
@@ -330,24 +351,26 @@ static void derive_check_lost(rcm_comm *comm) {
     }
 }
 
-/* Makes a communicator of these ranks of parent, in this order, on parent's engine; this rank must
- * be among them. All of them call it with the same members and the same epoch, which no other
- * communicator of theirs has. No messages. One of which a member is lost already comes out failed.
- */
-static rcm_status comm_derive(rcm_comm *parent, uint32_t epoch, const int *members, int nmembers,
-                              rcm_comm **ret_comm) {
-    rcm_comm *comm = rcmi_comm_new();
-    if (!comm)
-        return RCM_ERR_NOMEM;
+/* What a communicator has from its parent, but for its ranks. */
+static void derive_settings(rcm_comm *comm, const rcm_comm *parent) {
     comm->engine = parent->engine;
     rcmi_engine_hold(comm->engine);
-    comm->size = nmembers;
-    comm->epoch = epoch;
-    comm->timeout_ms = parent->timeout_ms;
+    comm->timeout_ms = rcm_comm_timeout(parent);
     comm->warn_after_ns = parent->warn_after_ns;
     comm->slot_bytes = parent->slot_bytes;
     comm->slots = parent->slots;
-    rcm_status status = derive_members(comm, parent, members);
+}
+
+rcm_status rcmi_comm_derive(const rcm_comm *parent, const struct rcmi_derivation *derivation,
+                            rcm_comm **ret_comm) {
+    rcm_comm *comm = rcmi_comm_new();
+    if (!comm)
+        return RCM_ERR_NOMEM;
+    derive_settings(comm, parent);
+    comm->size = derivation->size;
+    comm->epoch = derivation->epoch;
+    rcmi_comm_inherit_name(comm, parent, derivation->name);
+    rcm_status status = derive_members(comm, parent, derivation->members);
     if (status == RCM_OK)
         status = comm_shape(comm);
     if (status == RCM_OK) {
@@ -363,56 +386,22 @@ static rcm_status comm_derive(rcm_comm *parent, uint32_t epoch, const int *membe
     return RCM_OK;
 }
 
-/* ---- Shrinking ---------------------------------------------------------------------------- */
-
-static rcm_status shrink_check(const rcm_comm *comm, rcm_comm **ret_comm) {
-    struct rcmi_engine *engine;
-    if (comm && !ret_comm)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "ret_comm is NULL");
-    return rcmi_comm_own(comm, &engine);
-}
-
-/* The ranks that do not know of a failure yet would not come. */
-static void shrink_end_parent(rcm_comm *comm) {
-    rcmi_fail_origin(RCM_ERR_ABORTED, comm->rank, "rank %d shrinks the communicator", comm->rank);
-    rcmi_comm_fail(comm, NULL);
-}
-
-/* All members have agreed, so a rank that cannot come along must tell the others. */
-static rcm_status shrink_derive(rcm_comm *parent, uint32_t epoch, const int *members, int nmembers,
-                                rcm_comm **ret_comm) {
-    rcm_status status = comm_derive(parent, epoch, members, nmembers, ret_comm);
-    if (status == RCM_OK)
-        return RCM_OK;
-    int rank = 0;
-    while (rank < nmembers && members[rank] != parent->rank)
-        rank++;
-    rcmi_fail_context("rank %d cannot make the communicator of the survivors", rank);
-    rcmi_engine_revoke(parent->engine, epoch, rank);
-    return status;
-}
-
-rcm_status rcm_comm_shrink(rcm_comm *comm, const struct rcm_call *call, rcm_comm **ret_comm) {
-    uint32_t epoch;
-    int nmembers;
-    struct rcm_call room;
-    rcm_status status = shrink_check(comm, ret_comm);
-    if (status == RCM_OK)
-        status = rcmi_call_in(&call, &room);
-    if (status != RCM_OK)
-        return status;
-    const rcmi_deadline deadline =
-        rcmi_deadline_in(call && call->timeout_ms ? call->timeout_ms : comm->timeout_ms);
-    int *members = calloc((size_t)comm->size, sizeof(*members));
-    if (!members)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", comm->size);
-    shrink_end_parent(comm);
-    status = rcmi_comm_settle(comm, rcmi_deadline_in(SETTLE_MS));
-    if (status == RCM_OK)
-        status = rcmi_agree(comm->engine->agreements, &comm->members, &comm->agreements, deadline,
-                            members, &nmembers, &epoch);
-    if (status == RCM_OK)
-        status = shrink_derive(comm, epoch, members, nmembers, ret_comm);
-    free(members);
-    return status;
+rcm_status rcmi_comm_absent(const rcm_comm *parent, const int *members, int size,
+                            rcm_comm **ret_comm) {
+    rcm_comm *comm = rcmi_comm_new();
+    if (!comm)
+        return RCM_ERR_NOMEM;
+    derive_settings(comm, parent);
+    comm->size = size;
+    rcmi_comm_inherit_name(comm, parent, "no member");
+    if (members && derive_members(comm, parent, members) == RCM_ERR_NOMEM) {
+        rcmi_comm_retire(comm);
+        return RCM_ERR_NOMEM;
+    }
+    comm->rank = comm->local_rank = -1;
+    comm_set_members(comm);
+    /* Relaxed: no other thread knows it. */
+    atomic_store_explicit(&comm->failed, RCMI_ABSENT, memory_order_relaxed);
+    *ret_comm = comm;
+    return RCM_OK;
 }

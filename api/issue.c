@@ -115,6 +115,32 @@ rcm_status rcmi_work_end(rcm_comm *comm, struct rcm_work *work, rcm_work **ret_w
     return status;
 }
 
+/* A work that is complete at once. */
+static rcm_status refuse_work(rcm_comm *comm, enum rcmi_work_kind kind, rcm_work **ret_work) {
+    struct rcm_work *work;
+    const rcm_status status = rcmi_work_new(comm, kind, false, NULL, &work);
+    if (status != RCM_OK)
+        return status;
+    work->message.source = -1;
+    rcmi_notice_hand_out(work);
+    atomic_fetch_add_explicit(&comm->unfinished, 1, memory_order_relaxed);
+    *ret_work = work;
+    rcmi_work_complete(work, RCM_OK);
+    return RCM_OK;
+}
+
+rcm_status rcmi_comm_refuse(rcm_comm *comm, enum rcmi_work_kind kind, rcm_status status,
+                            const struct rcm_call *call, rcm_work **ret_work) {
+    struct rcm_call room;
+    if (status != RCMI_ABSENT)
+        return status;
+    status = rcmi_call_in(&call, &room);
+    if (status != RCM_OK || !ret_work)
+        return status;
+    *ret_work = NULL;
+    return rcmi_call_waits(call, ret_work) == 0 ? refuse_work(comm, kind, ret_work) : RCM_OK;
+}
+
 rcm_status rcm_work_status(const rcm_work *work) {
     const rcm_status status = rcmi_work_own(work);
     if (status != RCM_OK)

@@ -37,10 +37,7 @@ static rcm_status gone_wait(const struct rcmi_engine *engine, int rank, int64_t 
 }
 
 static bool has_rank(const struct rcmi_leaving *last, int world) {
-    for (int r = 0; last && r < last->members->size; r++)
-        if (last->members->world_rank[r] == world)
-            return true;
-    return false;
+    return last && rcmi_members_rank(last->members, world) >= 0;
 }
 
 /* A process that has left the store closes its links afterwards. */

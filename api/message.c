@@ -69,7 +69,7 @@ static rcm_status transfer_issue(rcm_comm *comm, enum rcmi_work_kind kind, void 
     const size_t size = rcm_dtype_size(dtype);
     rcm_status status = rcmi_comm_usable(comm);
     if (status != RCM_OK)
-        return status;
+        return rcmi_comm_refuse(comm, kind, status, call, ret_work);
     if (size == 0)
         return rcmi_fail(RCM_ERR_INVALID, 0, "dtype %d is no type", (int)dtype);
     if (count > SIZE_MAX / 2 / size)

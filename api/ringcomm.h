@@ -108,8 +108,9 @@
  *   - rcm_destroy, rcm_work_free and rcm_store_close free the child's copy, in any order, and close
  *     nothing that the child has opened. What the parent's connections and threads had in memory
  *     stays until the child ends.
- *   - rcm_rank, rcm_size, rcm_local_rank, rcm_local_size, rcm_world_rank and rcm_store_url return
- *     what they return in the parent; rcm_comm_algorithm and rcm_comm_transport return "".
+ *   - rcm_rank, rcm_size, rcm_local_rank, rcm_local_size, rcm_world_rank, rcm_comm_translate,
+ *     rcm_comm_name, rcm_comm_timeout and rcm_store_url return what they return in the parent;
+ *     rcm_comm_algorithm and rcm_comm_transport return "".
  *   Memory of rcm_mem_alloc may be one with the parent's: what the child writes there the parent
  *   reads. Calls that take none of these work in the child as in any process.
  *
@@ -521,6 +522,61 @@ RCM_CHECKED rcm_status rcm_comm_completions(rcm_comm *comm, int *ret_fd);
 RCM_CHECKED rcm_status rcm_comm_next_completion(rcm_comm *comm, rcm_work **ret_work);
 
 /* ---- Communicators from others -------------------------------------------------------------- */
+
+/*
+ * Makes a communicator of n ranks of parent: rank i of the new one is rank ranks[i] of parent.
+ * Collective among these ranks alone: each calls it with the same list in the same order and the
+ * same tag, and it returns when all have, with call->timeout_ms (else parent's) as deadline; of
+ * call nothing else counts. The other ranks need not call it. One that does gets a handle at once,
+ * without waiting: rcm_rank is -1, rcm_size n, and every operation on it is complete at once with
+ * RCM_OK and does nothing (so do communicators that are made from it); it is freed by rcm_destroy.
+ *   - tag tells apart what several threads make of the same ranks at the same time, or of lists
+ * that share ranks. Any number. One thread that makes one after the other can give 0.
+ *   - The new one has parent's settings and timeout. It shares connections and memory for messages
+ *     with the others from the same rcm_init, and is independent of them otherwise: operations,
+ *     their order, errors, deadlines and rcm_abort are each communicator's own. The death of a
+ *     process ends every communicator in which it is a rank.
+ *   - parent must live during the call only: communicators are destroyed in any order.
+ *   - An error concerns this call, not parent. RCM_ERR_TIMEOUT: a member has not come; the text
+ *     names it. RCM_ERR_MISMATCH: when the deadline passed that member was in this function with
+ * the same tag and another list; the text has both. RCM_ERR_PEER: a member died or has left. All
+ *     members that were waiting get the same error, and it may be called again by all.
+ * Any thread. Source: MPI_Comm_create_group; new_group of torch.distributed.
+ */
+RCM_CHECKED rcm_status rcm_comm_subset(rcm_comm *parent, const int *ranks, int n, uint64_t tag,
+                                       const struct rcm_call *call, rcm_comm **ret_comm);
+
+/*
+ * Makes a communicator of the ranks of each colour, in the order of their keys, and of their ranks
+ * where keys are equal. Collective: all ranks of parent call it (an all_gather, then as
+ * rcm_comm_subset). colour < 0: this rank is in none, and gets a handle as there, of size 0.
+ * Source: MPI_Comm_split.
+ */
+RCM_CHECKED rcm_status rcm_comm_split(rcm_comm *parent, int colour, int key,
+                                      const struct rcm_call *call, rcm_comm **ret_comm);
+/* The ranks of each host, in their order: their numbers are those of rcm_local_rank. Collective.
+ * Source: MPI_Comm_split_type with MPI_COMM_TYPE_SHARED. */
+RCM_CHECKED rcm_status rcm_comm_split_hosts(rcm_comm *parent, const struct rcm_call *call,
+                                            rcm_comm **ret_comm);
+/* All ranks of parent again. Collective. Source: MPI_Comm_dup. */
+RCM_CHECKED rcm_status rcm_comm_duplicate(rcm_comm *parent, const struct rcm_call *call,
+                                          rcm_comm **ret_comm);
+
+/* Which rank of `to` the given rank of `from` is, both from the same rcm_init; -1 if it is none.
+ * Also of handles of rcm_comm_subset on ranks that are no members. Any thread. */
+int rcm_comm_translate(const rcm_comm *from, int rank, const rcm_comm *to);
+
+/* What comm is called in texts of errors and reports of hangs, and by ringcomm-info --live; this
+ * rank's own matter. At first "world", or which ranks of the world it has: "ranks 0-3, tag 7".
+ * name: 1 to RCM_NAME_MAX - 1 bytes; copied. Any thread. */
+#define RCM_NAME_MAX 64
+RCM_CHECKED rcm_status rcm_comm_set_name(rcm_comm *comm, const char *name);
+/* "" for NULL. Lives as long as comm, and changes with rcm_comm_set_name. */
+const char *rcm_comm_name(const rcm_comm *comm);
+/* The deadline of operations of comm that are called from now on with rcm_call.timeout_ms 0, in
+ * milliseconds; <0: for ever. 0 is RCM_ERR_INVALID. This rank's own matter; any thread. */
+RCM_CHECKED rcm_status rcm_comm_set_timeout(rcm_comm *comm, int64_t timeout_ms);
+int64_t rcm_comm_timeout(const rcm_comm *comm);
 
 /*
  * Makes a communicator of the ranks of comm that are left, in their old order with ranks 0..k-1,

@@ -8,6 +8,7 @@
  * number, so that a later channel of the same name is another one.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include "internal.h"
@@ -108,7 +109,7 @@ rcm_status rcmi_channel_not_ready(const struct rcmi_channel *channel) {
 
 /* ---- Making and freeing ---------------------------------------------------------------------- */
 
-static struct rcmi_end *end_new(struct rcmi_node *node, uint32_t epoch, uint32_t id,
+static struct rcmi_end *end_new(struct rcmi_node *node, uint64_t epoch, uint32_t id,
                                 const int *ranks, int nranks) {
     struct rcmi_end *end = rcmi_zalloc(sizeof *end + (size_t)nranks * sizeof end->readers[0]);
     struct rcmi_channel *channel = rcmi_zalloc(node->channel_size);
@@ -188,7 +189,7 @@ void rcmi_channels_free(struct rcmi_node *node) {
 /* ---- Finding --------------------------------------------------------------------------------- */
 
 /* What a pair of ranks shares does not grow with their number: their link has a list. */
-struct rcmi_end *rcmi_end_named(const struct rcmi_link *link, uint32_t epoch, uint32_t id,
+struct rcmi_end *rcmi_end_named(const struct rcmi_link *link, uint64_t epoch, uint32_t id,
                                 bool is_writer) {
     for (const struct rcmi_reader *reader = link->readers; reader; reader = reader->next) {
         const struct rcmi_channel *c = reader->end->channel;
@@ -211,7 +212,8 @@ struct rcmi_reader *rcmi_reader_of(const struct rcmi_link *link, uint32_t serial
 
 struct opening {
     struct rcmi_node *node;
-    uint32_t epoch, id;
+    uint64_t epoch;
+    uint32_t id;
     const int *ranks; /* readers; of a reader end: the writer */
     int nranks;
     bool is_writer;
@@ -228,9 +230,10 @@ static rcm_status end_check_name(const struct rcmi_end *end, const struct rcmi_l
     if (!other)
         return RCM_OK;
     if (other == end)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "channel %u:%u with rank %d as reader twice", c->epoch,
-                         c->id, link->peer);
-    return rcmi_fail(RCM_ERR_INVALID, 0, "the %s end of channel %u:%u of rank %d is open already",
+        return rcmi_fail(RCM_ERR_INVALID, 0, "channel %" PRIu64 ":%u with rank %d as reader twice",
+                         c->epoch, c->id, link->peer);
+    return rcmi_fail(RCM_ERR_INVALID, 0,
+                     "the %s end of channel %" PRIu64 ":%u of rank %d is open already",
                      c->is_writer ? "writing" : "reading", c->epoch, c->id, c->writer);
 }
 
@@ -296,7 +299,7 @@ static rcm_status check_rank(const struct rcmi_node *node, int rank) {
     return RCM_OK;
 }
 
-rcm_status rcmi_channel_open_writer(struct rcmi_node *node, uint32_t epoch, uint32_t id,
+rcm_status rcmi_channel_open_writer(struct rcmi_node *node, uint64_t epoch, uint32_t id,
                                     const int *readers, int nreaders,
                                     struct rcmi_channel **ret_channel) {
     struct opening open = {.node = node,
@@ -308,7 +311,8 @@ rcm_status rcmi_channel_open_writer(struct rcmi_node *node, uint32_t epoch, uint
                            .status = RCM_ERR_ABORTED};
     bool multicast = (id & RCMI_ID_MULTICAST) != 0;
     if (nreaders < 1 || nreaders > node->config.nranks || (nreaders > 1 && !multicast))
-        return rcmi_fail(RCM_ERR_INVALID, 0, "channel %u:%u with %d readers", epoch, id, nreaders);
+        return rcmi_fail(RCM_ERR_INVALID, 0, "channel %" PRIu64 ":%u with %d readers", epoch, id,
+                         nreaders);
     for (int i = 0; i < nreaders; i++) {
         rcm_status status = check_rank(node, readers[i]);
         if (status != RCM_OK)
@@ -317,7 +321,7 @@ rcm_status rcmi_channel_open_writer(struct rcmi_node *node, uint32_t epoch, uint
     return channel_open(&open, ret_channel);
 }
 
-rcm_status rcmi_channel_open_reader(struct rcmi_node *node, uint32_t epoch, uint32_t id, int writer,
+rcm_status rcmi_channel_open_reader(struct rcmi_node *node, uint64_t epoch, uint32_t id, int writer,
                                     struct rcmi_channel **ret_channel) {
     struct opening open = {.node = node,
                            .epoch = epoch,
@@ -358,7 +362,8 @@ static void close_writer(struct rcmi_end *end) {
 static void close_reader(struct rcmi_end *end) {
     struct rcmi_node *node = end->channel->node;
     struct rcmi_link *link = rcmi_node_link(node, end->channel->writer);
-    const uint32_t epoch = end->channel->epoch, id = end->channel->id;
+    const uint64_t epoch = end->channel->epoch;
+    const uint32_t id = end->channel->id;
     const bool offered = end->offered;
     const uint32_t serial = end->serial;
     rcmi_end_free(end); /* first: once the writer learns of it the memory may be another's */

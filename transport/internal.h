@@ -548,14 +548,14 @@ void rcmi_channels_free(struct rcmi_node *node);
 void rcmi_opening_offer(struct rcmi_end *end);
 /* Gives a newly opened reader end the pending OPEN that waits for it, if any. */
 void rcmi_opening_match(struct rcmi_end *end);
-bool rcmi_opening_is_pending(const struct rcmi_link *link, uint32_t epoch, uint32_t id);
+bool rcmi_opening_is_pending(const struct rcmi_link *link, uint64_t epoch, uint32_t id);
 /* The writer closed a channel that we never opened; false if there is none with this serial. */
 bool rcmi_opening_withdraw(struct rcmi_link *link, uint32_t serial);
 void rcmi_opening_forget(struct rcmi_link *link);
 
 struct rcmi_end *rcmi_end_of(const struct rcmi_channel *channel);
 /* The open end of that name that is shared with the link's peer; NULL. */
-struct rcmi_end *rcmi_end_named(const struct rcmi_link *link, uint32_t epoch, uint32_t id,
+struct rcmi_end *rcmi_end_named(const struct rcmi_link *link, uint64_t epoch, uint32_t id,
                                 bool is_writer);
 /* The link's peer as a reader of the offered writer end with that serial number; NULL. */
 struct rcmi_reader *rcmi_reader_of(const struct rcmi_link *link, uint32_t serial);

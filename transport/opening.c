@@ -6,17 +6,18 @@
  * all have answered. An ACK may also say why not, and then both ends fail.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "internal.h"
 
 struct open_frame {
-    uint32_t serial, epoch, id, nreaders, reader, slots;
-    uint64_t slot_bytes;
+    uint64_t epoch, slot_bytes;
+    uint32_t serial, id, nreaders, reader, slots, reserved;
     /* The offer's bytes follow. */
 };
-_Static_assert(sizeof(struct open_frame) == 32, "no padding on the wire");
+_Static_assert(sizeof(struct open_frame) == 40, "no padding on the wire");
 
 struct ack_frame {
     uint32_t serial;
@@ -60,8 +61,8 @@ static void end_fail_by(struct rcmi_end *end, const struct rcmi_link *link, cons
     char detour[200];
     explain_detour(link, detour, sizeof detour);
     (void)rcmi_fail_peer(RCM_ERR_SYSTEM, link->peer,
-                         "channel %u:%u has %d readers, and rank %d %s (%s%s)", end->channel->epoch,
-                         end->channel->id, end->nreaders, link->peer, fault,
+                         "channel %" PRIu64 ":%u has %d readers, and rank %d %s (%s%s)",
+                         end->channel->epoch, end->channel->id, end->nreaders, link->peer, fault,
                          link->domain->transport->name, detour);
     rcmi_end_fail(end, rcmi_last_error());
 }
@@ -192,7 +193,7 @@ static void writer_refused(struct rcmi_end *end, const struct rcmi_link *link, i
         sentence[i] = text[i] < ' ' || text[i] > '~' ? '?' : (char)text[i];
     bool known = status < 0 && status >= RCM_ERR_INTERNAL;
     (void)rcmi_fail_peer(known ? (rcm_status)status : RCM_ERR_PROTOCOL, link->peer,
-                         "rank %d could not open channel %u:%u: %s", link->peer,
+                         "rank %d could not open channel %" PRIu64 ":%u: %s", link->peer,
                          end->channel->epoch, end->channel->id, sentence);
     rcmi_end_fail(end, rcmi_last_error());
 }
@@ -300,14 +301,14 @@ static void pending_free(struct rcmi_link *link, struct rcmi_pending **at) {
     free(pending);
 }
 
-static struct rcmi_pending **pending_find(struct rcmi_link *link, uint32_t epoch, uint32_t id) {
+static struct rcmi_pending **pending_find(struct rcmi_link *link, uint64_t epoch, uint32_t id) {
     struct rcmi_pending **at = &link->pending;
     while (*at && ((*at)->open.epoch != epoch || (*at)->open.id != id))
         at = &(*at)->next;
     return at;
 }
 
-bool rcmi_opening_is_pending(const struct rcmi_link *link, uint32_t epoch, uint32_t id) {
+bool rcmi_opening_is_pending(const struct rcmi_link *link, uint64_t epoch, uint32_t id) {
     for (const struct rcmi_pending *p = link->pending; p; p = p->next)
         if (p->open.epoch == epoch && p->open.id == id)
             return true;
@@ -350,7 +351,8 @@ static rcm_status pending_new(const struct rcmi_link *link, const uint8_t *body,
     if (open.serial == 0 || open.nreaders < 1 || open.reader >= open.nreaders ||
         open.nreaders > (uint32_t)link->node->config.nranks || (open.nreaders > 1 && !multicast))
         return rcmi_fail(RCM_ERR_PROTOCOL, 0,
-                         "it opened channel %u:%u for reader %u of %u in %zu bytes, which is not "
+                         "it opened channel %" PRIu64
+                         ":%u for reader %u of %u in %zu bytes, which is not "
                          "valid",
                          open.epoch, open.id, open.reader, open.nreaders, len);
     if (link->npending >= RCMI_PENDING_MAX)
@@ -383,7 +385,8 @@ rcm_status rcmi_channel_on_open(struct rcmi_link *link, const uint8_t *body, siz
     rcm_status status = pending_new(link, body, len, blob, &pending);
     if (status != RCM_OK)
         return status;
-    uint32_t epoch = pending->open.epoch, id = pending->open.id;
+    const uint64_t epoch = pending->open.epoch;
+    const uint32_t id = pending->open.id;
     while (*at)
         at = &(*at)->next;
     *at = pending;

@@ -105,7 +105,7 @@ struct rcmi_node_config {
     void (*message)(void *arg, int peer, const void *bytes, size_t len);
     /* peer has opened a channel to us that is not open here yet. Loop thread; may not open
      * it at once (that would call back into the loop): note it and do it from a driver. */
-    void (*wanted)(void *arg, int peer, uint32_t epoch, uint32_t id);
+    void (*wanted)(void *arg, int peer, uint64_t epoch, uint32_t id);
     /* peer said farewell, and this node has not: is nothing more expected from it, so that its
      * farewell may be answered? Called again on every turn of the loop until it is true. NULL:
      * never, only rcmi_node_farewell answers. Loop thread. */
@@ -270,10 +270,10 @@ static inline struct rcmi_mem rcmi_node_mem(struct rcmi_node *node, const void *
 /* Bytes that the slots of such a channel have at least, of any pair that does not share memory (see
  * rcmi_address_memory). By the configured transports, so the same on all ranks. */
 size_t rcmi_node_bulk_bytes(const struct rcmi_node *node);
-rcm_status rcmi_channel_open_writer(struct rcmi_node *node, uint32_t epoch, uint32_t id,
+rcm_status rcmi_channel_open_writer(struct rcmi_node *node, uint64_t epoch, uint32_t id,
                                     const int *readers, int nreaders,
                                     struct rcmi_channel **ret_channel);
-rcm_status rcmi_channel_open_reader(struct rcmi_node *node, uint32_t epoch, uint32_t id, int writer,
+rcm_status rcmi_channel_open_reader(struct rcmi_node *node, uint64_t epoch, uint32_t id, int writer,
                                     struct rcmi_channel **ret_channel);
 /* Legal at any time; what was committed before still reaches the readers; frees the channel. The
  * caller makes sure that no other thread uses this channel object. NULL is a no-op. */
@@ -504,7 +504,8 @@ struct rcmi_channel {
     struct rcmi_node *node;
     size_t slot_bytes; /* final when ready */
     uint32_t slots;
-    uint32_t epoch, id;
+    uint64_t epoch;
+    uint32_t id;
     int writer;   /* world rank */
     int nreaders; /* as the writer knows it; 1 on a reader */
     bool is_writer;

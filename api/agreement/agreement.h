@@ -11,6 +11,11 @@
  *                mismatch). Begun at any moment by any rank; it must end within half a second by a
  *                majority, or without one if there is none: a vote on one value.
  *
+ * And one that is none, for it does without an answer where a rank dies:
+ *
+ *   creation.c   which epoch a new communicator has, of ranks that all live and know each other:
+ * the lowest of them gives it. (creation.h has the protocol.)
+ *
  *      communicators (api/comm.c, api/group.c)
  *           |  members; functions that tell and fail
  *      [ agreement ]
@@ -35,7 +40,7 @@ struct rcmi_agreements_config {
     struct rcmi_node *node;
     int rank, nranks; /* of the world */
     void *arg;
-    void (*revoke)(void *arg, uint32_t epoch, int origin);
+    void (*revoke)(void *arg, uint64_t epoch, int origin);
 };
 rcm_status rcmi_agreements_create(const struct rcmi_agreements_config *config,
                                   struct rcmi_agreements **ret_agreements);
@@ -45,10 +50,47 @@ void rcmi_agreements_free(struct rcmi_agreements *agreements);
  * communicator to be made. */
 rcm_status rcmi_agree(struct rcmi_agreements *agreements, const struct rcmi_members *members,
                       uint32_t *number, rcmi_deadline deadline, int *ret_members, int *ret_nmembers,
-                      uint32_t *ret_epoch);
+                      uint64_t *ret_epoch);
 /* Loop thread: a message of peer, a world rank; and that some link has ended. */
 void rcmi_agree_hear(struct rcmi_agreements *agreements, int peer, const struct rcmi_agree *said);
 void rcmi_agree_wake(struct rcmi_agreements *agreements);
+
+/* ---- creation.c */
+struct rcmi_creations;
+
+/* One per node. revoke: the communicator of this epoch is of no use, for the reason in the thread's
+ * error. Loop thread. */
+struct rcmi_creations_config {
+    struct rcmi_node *node;
+    int rank, nranks; /* of the world */
+    void *arg;
+    void (*revoke)(void *arg, uint64_t epoch);
+};
+rcm_status rcmi_creations_create(const struct rcmi_creations_config *config,
+                                 struct rcmi_creations **ret_creations);
+void rcmi_creations_free(struct rcmi_creations *creations);
+/* A call on this rank that makes a communicator. */
+struct rcmi_creation_call {
+    const struct rcmi_members *parent;
+    const int *ranks; /* of parent, each once, this one too; a communicator's ranks 0..n-1 */
+    int n;
+    enum rcmi_creation_kind kind;
+    uint64_t tag;
+    rcmi_deadline deadline;
+    int64_t warn_after_ns; /* 0: never */
+    void *arg;
+    bool (*failed)(void *arg); /* has parent failed? */
+};
+/* Collective among the ranks: until all have called it with the same ranks, kind and tag. Several
+ * threads may, with different ones. RCM_ERR_ABORTED: parent has failed. */
+rcm_status rcmi_creation_join(struct rcmi_creations *creations,
+                              const struct rcmi_creation_call *call, uint64_t *ret_epoch);
+/* "ranks 0-2,5, tag 7", without a tag that is 0 */
+void rcmi_creation_describe(const int *ranks, int n, uint64_t tag, char *text, size_t cap);
+/* Loop thread: a message of peer, a world rank; and that its link has ended. */
+void rcmi_creation_hear(struct rcmi_creations *creations, int peer,
+                        const struct rcmi_creation *said);
+void rcmi_creation_lost(struct rcmi_creations *creations, int peer);
 
 /* ---- cause.c; weight: enum rcmi_proposal_weight */
 struct rcmi_proposals;

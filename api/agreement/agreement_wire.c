@@ -12,7 +12,7 @@ size_t rcmi_failure_bytes(const struct rcmi_failure *failure) {
     return offsetof(struct rcmi_failure, missing.bits) + (failure->missing.nranks + 7) / 8;
 }
 
-void rcmi_failure_encode(uint32_t epoch, const struct rcm_error *error,
+void rcmi_failure_encode(uint64_t epoch, const struct rcm_error *error,
                          const struct rcmi_rank_set *missing, struct rcmi_failure *ret_failure) {
     memset(ret_failure, 0, sizeof(*ret_failure));
     ret_failure->magic = RCMI_FAILURE_MAGIC;
@@ -63,8 +63,7 @@ static bool failure_has_set(const struct rcmi_failure *failure, size_t len) {
 }
 
 static bool failure_is_valid(const struct rcmi_failure *failure) {
-    if (failure->magic != RCMI_FAILURE_MAGIC || !status_is_error(failure->status) ||
-        failure->reserved != 0)
+    if (failure->magic != RCMI_FAILURE_MAGIC || !status_is_error(failure->status))
         return false;
     if (failure->kind == RCMI_FAILURE_RECORD)
         return failure->weight == 0 && failure->ballot == 0 && failure->accepted == 0;
@@ -119,4 +118,27 @@ bool rcmi_agree_decode(const void *bytes, size_t len, struct rcmi_agree *ret_agr
     memset(ret_agree, 0, sizeof(*ret_agree));
     memcpy(ret_agree, bytes, len);
     return agree_is_valid(ret_agree, len);
+}
+
+_Static_assert(sizeof(struct rcmi_creation) == 568, "no padding on the wire");
+
+static bool creation_is_valid(const struct rcmi_creation *creation) {
+    const bool fails = creation->type == RCMI_CREATION_FAIL;
+    const bool goes = creation->type == RCMI_CREATION_GO;
+    if (creation->magic != RCMI_CREATION_MAGIC || creation->type < RCMI_CREATION_HELLO ||
+        creation->type > RCMI_CREATION_ANSWER || creation->kind >= RCMI_CREATION_KINDS ||
+        creation->state > RCMI_CREATION_DIFFERS || creation->n < 1 || creation->left_ms < -1)
+        return false;
+    if (fails != status_is_error(creation->status) || (!fails && creation->status != RCM_OK))
+        return false;
+    return creation->epoch >> 62 == goes;
+}
+
+bool rcmi_creation_decode(const void *bytes, size_t len, struct rcmi_creation *ret_creation) {
+    if (len != sizeof(*ret_creation))
+        return false;
+    memcpy(ret_creation, bytes, len);
+    ret_creation->text[sizeof(ret_creation->text) - 1] = '\0';
+    rcmi_text_clean(ret_creation->text);
+    return creation_is_valid(ret_creation);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control messages of agreement/: that a communicator failed and why, and which ranks are left.
- */
+/* The control messages of agreement/: that a communicator failed and why, which ranks are left, and
+ * that one is made. */
 #ifndef RCMI_AGREEMENT_WIRE_H
 #define RCMI_AGREEMENT_WIRE_H
 
@@ -29,11 +29,10 @@ enum rcmi_proposal_weight {
 /* Only the first rcmi_failure_bytes travel. */
 struct rcmi_failure {
     uint32_t magic; /* RCMI_FAILURE_MAGIC */
-    uint32_t epoch; /* of the communicator */
     int32_t status, origin, sys_errno;
-    uint32_t kind;     /* enum rcmi_failure_kind; of a record the next three are 0 */
-    uint32_t weight;   /* enum rcmi_proposal_weight; NONE: no cause is given */
-    uint32_t reserved; /* 0 */
+    uint32_t kind;   /* enum rcmi_failure_kind; of a record weight, ballot, accepted are 0 */
+    uint32_t weight; /* enum rcmi_proposal_weight; NONE: no cause is given */
+    uint64_t epoch;  /* of the communicator */
     uint64_t ballot;
     uint64_t accepted; /* in which the sender has accepted this cause; 0: it found it */
     uint64_t sequence;
@@ -45,7 +44,7 @@ struct rcmi_failure {
 #define RCMI_FAILURE_MAGIC 0x52434d46u
 
 /* A record. missing may be NULL. */
-void rcmi_failure_encode(uint32_t epoch, const struct rcm_error *error,
+void rcmi_failure_encode(uint64_t epoch, const struct rcm_error *error,
                          const struct rcmi_rank_set *missing, struct rcmi_failure *ret_failure);
 size_t rcmi_failure_bytes(const struct rcmi_failure *failure);
 /* False if the bytes are no such message. Strings are terminated and can be shown, the
@@ -65,14 +64,13 @@ enum rcmi_agree_kind {
 #define RCMI_AGREE_RANKS_MAX (RCMI_AGREE_SET_BYTES * 8)
 struct rcmi_agree {
     uint32_t magic;  /* RCMI_AGREE_MAGIC */
-    uint32_t epoch;  /* of the communicator that is shrunk */
-    uint32_t number; /* of its agreement, from 1 */
+    uint32_t number; /* of the communicator's agreements, from 1 */
     uint32_t kind;
     int32_t status;  /* of a decision, else 0 */
     int32_t origin;  /* world rank that caused the status, -1 */
-    int64_t left_ms; /* of a JOIN: how long the sender will wait; -1 for ever */
     uint32_t nranks; /* of the world: bits in set, from the lowest of the first byte */
-    uint32_t reserved;
+    uint64_t epoch;  /* of the communicator that is shrunk */
+    int64_t left_ms; /* of a JOIN: how long the sender will wait; -1 for ever */
     uint8_t set[RCMI_AGREE_SET_BYTES];
 };
 #define RCMI_AGREE_MAGIC 0x52434d41u
@@ -81,5 +79,50 @@ size_t rcmi_agree_bytes(uint32_t nranks);
 /* False if the bytes are no such message. nranks, origin, kind and status are valid; bits of set
  * beyond nranks are 0. */
 bool rcmi_agree_decode(const void *bytes, size_t len, struct rcmi_agree *ret_agree);
+
+/* A communicator of some ranks of another one is made (creation.c). */
+enum rcmi_creation_type {
+    RCMI_CREATION_HELLO = 1, /* a member waits for its leader */
+    RCMI_CREATION_QUIT,      /* ... and has given up */
+    RCMI_CREATION_GO,        /* all have come: here is the epoch */
+    RCMI_CREATION_FAIL,      /* they have not: status, origin, text */
+    RCMI_CREATION_ASK,       /* what the receiver waits for */
+    RCMI_CREATION_ANSWER,    /* text, if it is in a creation */
+};
+/* Which function was called; each has tags of its own. */
+enum rcmi_creation_kind {
+    RCMI_CREATION_SUBSET,
+    RCMI_CREATION_SPLIT,
+    RCMI_CREATION_SPLIT_HOSTS,
+    RCMI_CREATION_DUPLICATE,
+    RCMI_CREATION_KINDS
+};
+enum rcmi_creation_state {
+    RCMI_CREATION_NONE,   /* it is in no creation */
+    RCMI_CREATION_OTHER,  /* of another tag or kind than was asked for */
+    RCMI_CREATION_DIFFERS /* of this tag and kind, and of other ranks */
+};
+struct rcmi_creation {
+    uint32_t magic;     /* RCMI_CREATION_MAGIC */
+    uint32_t type;      /* enum rcmi_creation_type */
+    uint64_t parent;    /* epoch */
+    uint64_t tag, hash; /* hash: of the ranks in their order */
+    uint32_t kind, n;   /* n: ranks */
+    /* Of the call of the member, by that member; of ASK and ANSWER the asker's; of FAIL for another
+     * list than the sender's, the receiver's. */
+    uint64_t number;
+    uint64_t own_number; /* of ANSWER: of the sender's call; else 0 */
+    uint64_t epoch;      /* of GO, else 0 */
+    int64_t left_ms;     /* of HELLO: how long the sender will wait; -1 for ever */
+    int32_t status;      /* of FAIL, else 0 */
+    int32_t origin;      /* of FAIL: rank of the parent, -1 */
+    uint32_t state;      /* of ANSWER: enum rcmi_creation_state; else 0 */
+    uint32_t reserved;   /* 0 */
+    char text[480];
+};
+#define RCMI_CREATION_MAGIC 0x52434d4eu
+/* False if the bytes are no such message. The text is terminated and can be shown; type, kind,
+ * state, status, epoch and left_ms are valid and fit together; origin is any number. */
+bool rcmi_creation_decode(const void *bytes, size_t len, struct rcmi_creation *ret_creation);
 
 #endif

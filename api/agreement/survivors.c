@@ -91,10 +91,7 @@ static struct rcmi_agreement *agree_begin(struct rcmi_agreements *all,
 
 static rcm_status agree_fail(const struct rcmi_members *members, rcm_status status, int world) {
     char who[RCMI_WHO_TEXT];
-    int rank = -1;
-    for (int r = 0; r < members->size; r++)
-        if (members->world_rank[r] == world)
-            rank = r;
+    const int rank = rcmi_members_rank(members, world);
     if (rank < 0)
         return rcmi_fail(status, 0, "the ranks did not agree on who is left");
     rcmi_members_describe(members, rank, who);
@@ -113,7 +110,7 @@ static rcm_status agree_fail(const struct rcmi_members *members, rcm_status stat
 
 static rcm_status agree_read(const struct rcmi_agreements *all, const struct rcmi_members *members,
                              const struct rcmi_agree *decision, int *ret_members, int *ret_nmembers,
-                             uint32_t *ret_epoch) {
+                             uint64_t *ret_epoch) {
     int n = 0;
     if (decision->status != RCM_OK)
         return agree_fail(members, (rcm_status)decision->status, decision->origin);
@@ -131,7 +128,7 @@ static rcm_status agree_read(const struct rcmi_agreements *all, const struct rcm
 
 rcm_status rcmi_agree(struct rcmi_agreements *all, const struct rcmi_members *members,
                       uint32_t *number, rcmi_deadline deadline, int *ret_members, int *ret_nmembers,
-                      uint32_t *ret_epoch) {
+                      uint64_t *ret_epoch) {
     int silent = -1;
     rcm_status status = RCM_ERR_NOMEM;
     if (all->config.nranks > RCMI_AGREE_RANKS_MAX)

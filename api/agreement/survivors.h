@@ -70,7 +70,8 @@ struct rcmi_agree_answer {
 
 struct rcmi_agreement {
     struct rcmi_agreement *next;
-    uint32_t epoch, number;
+    uint64_t epoch;
+    uint32_t number;
     struct rcmi_agree_answer *answers;  /* by rank; NULL once decided */
     struct rcmi_agree *decision;        /* NULL: not yet; rcmi_agree_bytes of it */
     const struct rcmi_members *members; /* while a thread is in rcmi_agree */
@@ -113,10 +114,10 @@ static inline int rcmi_set_count(const uint8_t *set, int nranks) {
 
 /* ---- survivors_state.c; under the lock, which sending does not mind */
 
-struct rcmi_agreement *rcmi_agreement_find(struct rcmi_agreements *all, uint32_t epoch,
+struct rcmi_agreement *rcmi_agreement_find(struct rcmi_agreements *all, uint64_t epoch,
                                            uint32_t number);
 /* Makes it if there is none. NULL: no memory. */
-struct rcmi_agreement *rcmi_agreement_get(struct rcmi_agreements *all, uint32_t epoch,
+struct rcmi_agreement *rcmi_agreement_get(struct rcmi_agreements *all, uint64_t epoch,
                                           uint32_t number);
 void rcmi_agree_fill(const struct rcmi_agreements *all, const struct rcmi_agreement *a,
                      enum rcmi_agree_kind kind, struct rcmi_agree *message);
@@ -132,7 +133,7 @@ int rcmi_agree_coordinator(const struct rcmi_agreements *all, const struct rcmi_
 void rcmi_agree_settle(struct rcmi_agreements *all, struct rcmi_agreement *a,
                        const struct rcmi_agree *decision, int from);
 /* The epoch of the communicator to be made: different for every agreement and every set. */
-uint32_t rcmi_agree_child_epoch(const struct rcmi_agree *decision);
+uint64_t rcmi_agree_child_epoch(const struct rcmi_agree *decision);
 
 /* ---- survivors_lead.c; under the lock */
 /* This rank is the coordinator: decides if that is due. */

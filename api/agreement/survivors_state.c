@@ -49,7 +49,7 @@ void rcmi_agreements_free(struct rcmi_agreements *all) {
     free(all);
 }
 
-struct rcmi_agreement *rcmi_agreement_find(struct rcmi_agreements *all, uint32_t epoch,
+struct rcmi_agreement *rcmi_agreement_find(struct rcmi_agreements *all, uint64_t epoch,
                                            uint32_t number) {
     struct rcmi_agreement *a = all->head;
     while (a && (a->epoch != epoch || a->number != number))
@@ -57,7 +57,7 @@ struct rcmi_agreement *rcmi_agreement_find(struct rcmi_agreements *all, uint32_t
     return a;
 }
 
-struct rcmi_agreement *rcmi_agreement_get(struct rcmi_agreements *all, uint32_t epoch,
+struct rcmi_agreement *rcmi_agreement_get(struct rcmi_agreements *all, uint64_t epoch,
                                           uint32_t number) {
     struct rcmi_agreement *a = rcmi_agreement_find(all, epoch, number);
     if (a)
@@ -133,14 +133,14 @@ int rcmi_agree_coordinator(const struct rcmi_agreements *all, const struct rcmi_
     return lowest;
 }
 
-uint32_t rcmi_agree_child_epoch(const struct rcmi_agree *decision) {
+uint64_t rcmi_agree_child_epoch(const struct rcmi_agree *decision) {
     uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    const uint32_t head[2] = {decision->epoch, decision->number};
+    const uint64_t head[2] = {decision->epoch, decision->number};
     const uint8_t *bytes = (const uint8_t *)head;
     for (size_t i = 0; i < sizeof(head); i++)
         hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
     for (size_t i = 0; i < (decision->nranks + 7) / 8; i++)
         hash = (hash ^ decision->set[i]) * UINT64_C(0x100000001b3);
     hash = (hash ^ hash >> 32) * UINT64_C(0x9e3779b97f4a7c15);
-    return (uint32_t)(hash >> 32);
+    return RCMI_EPOCH_SHRUNK | hash >> 2;
 }

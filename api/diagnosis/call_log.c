@@ -205,7 +205,7 @@ static void call_publish(struct call *call, const struct rcmi_call_entry *entry)
 }
 
 /* With sequence 0 if there is no such call, or it is just being overwritten. */
-static struct rcmi_call_record call_record(const struct call *call, uint32_t epoch) {
+static struct rcmi_call_record call_record(const struct call *call, uint64_t epoch) {
     struct rcmi_call_record record = {.magic = RCMI_CALL_RECORD_MAGIC, .epoch = epoch};
     const uint64_t sequence = atomic_load_explicit(&call->sequence, memory_order_acquire);
     if (sequence == 0)

@@ -20,12 +20,11 @@ enum rcmi_inquiry_reason { RCMI_INQUIRY_LATE, RCMI_INQUIRY_WARNING };
 #define RCMI_INQUIRY_PEERS 16
 struct rcmi_inquiry {
     uint32_t magic;  /* RCMI_INQUIRY_MAGIC */
-    uint32_t epoch;  /* of the communicator */
     uint32_t number; /* of the asker's inquiry */
+    uint64_t epoch;  /* of the communicator */
     uint32_t state;
     uint32_t reason;  /* enum rcmi_inquiry_reason, of the asker or of the next line */
     uint32_t reports; /* 1: the sender is about to write a report for that reason */
-    uint32_t reserved;
     uint32_t npeers;
     int32_t peers[RCMI_INQUIRY_PEERS]; /* ranks the sender waits for, not checked by decode */
     struct rcmi_activity activity;     /* of an answer; neither */
@@ -49,14 +48,15 @@ static inline bool rcmi_form_is_monitored(uint32_t form) {
 #define RCMI_CALL_COUNTS 16
 /* What a rank called as its operation number `sequence`, for comparison (call_log.c). */
 struct rcmi_call_record {
-    uint32_t magic; /* RCMI_CALL_RECORD_MAGIC */
-    uint32_t epoch; /* of the communicator */
+    uint32_t magic;  /* RCMI_CALL_RECORD_MAGIC */
+    uint16_t form;   /* enum rcmi_form */
+    uint16_t memory; /* enum rcmi_mem_kind, of its buffers */
+    uint64_t epoch;  /* of the communicator */
     uint64_t sequence, meta, count;
     int32_t collective, dtype, op, root;
     char algorithm[24];
-    uint16_t form;    /* enum rcmi_form */
-    uint16_t memory;  /* enum rcmi_mem_kind, of its buffers */
-    uint32_t ncounts; /* of unequal blocks that all ranks know: so many of counts */
+    uint32_t reserved; /* 0 */
+    uint32_t ncounts;  /* of unequal blocks that all ranks know: so many of counts */
     uint64_t counts[RCMI_CALL_COUNTS]; /* of the first blocks */
     uint64_t counts_hash;              /* of all of them */
 };

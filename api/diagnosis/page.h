@@ -28,7 +28,7 @@
 struct rcmi_status_page {
     _Atomic uint64_t magic;
     _Atomic uint32_t page_bytes; /* sizeof of this */
-    _Atomic uint32_t epoch;
+    _Atomic uint64_t epoch;
     _Atomic int32_t pid, rank, size, local_size;
     _Atomic uint64_t job;
 
@@ -95,7 +95,7 @@ void rcmi_page_fail(struct rcmi_status_page *page, rcm_status status);
 struct rcmi_page_owner {
     int pid, rank, size, local_size;
     uint64_t job;
-    uint32_t epoch;
+    uint64_t epoch;
     uint64_t rows; /* any bits */
     enum rcmi_sharing sharing;
     struct rcmi_protocol protocol; /* ranges are any numbers */

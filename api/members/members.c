@@ -66,6 +66,23 @@ const char *rcmi_book_describe(const struct rcmi_address_book *book, int rank, c
     return text;
 }
 
+/* A binary search, but for those that have the same number in the world. */
+int rcmi_members_rank(const struct rcmi_members *members, int world) {
+    if (world >= 0 && world < members->size && members->world_rank[world] == world)
+        return world;
+    int low = 0, high = members->by_world ? members->size : 0;
+    while (low < high) {
+        const int middle = low + (high - low) / 2, rank = members->by_world[middle];
+        if (members->world_rank[rank] == world)
+            return rank;
+        if (members->world_rank[rank] < world)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return -1;
+}
+
 const char *rcmi_members_describe(const struct rcmi_members *members, int rank,
                                   char text[RCMI_WHO_TEXT]) {
     const int world = members->world_rank[rank];

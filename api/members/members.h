@@ -22,11 +22,25 @@ struct rcmi_address_book;
 /* Final once the communicator is made. Arrays are by rank of the communicator. */
 struct rcmi_members {
     int rank, size;
-    uint32_t epoch;
+    uint64_t epoch; /* see below */
     const int *world_rank, *host_of;
+    const int *by_world; /* ranks in order of their world ranks; NULL: all are the world's own */
     struct rcmi_node *node;
     const struct rcmi_address_book *book; /* NULL: nothing is known of other ranks */
 };
+
+/*
+ * An epoch is the number of a communicator on the wire, no other one's between two processes of a
+ * job. Its upper two bits tell how it came about:
+ *   the world's       a hash of the job's number
+ *   RCMI_EPOCH_GROUP  given by a rank: its world rank, 30 bits, and a counter of that rank's
+ *   RCMI_EPOCH_SHRUNK a hash of what the survivors decided
+ */
+#define RCMI_EPOCH_GROUP  (UINT64_C(1) << 62)
+#define RCMI_EPOCH_SHRUNK (UINT64_C(2) << 62)
+
+/* The rank that is `world` in the world; -1 if none is. */
+int rcmi_members_rank(const struct rcmi_members *members, int world);
 
 /* "rank 3 (pid 4711 on node7)"; with its rank of the world where that is another. */
 #define RCMI_WHO_TEXT 160

@@ -55,6 +55,7 @@ static void *memory;
 static int64_t number;
 static size_t size;
 static int flag, code;
+static const int both[] = {0, 1};
 
 static bool refused(rcm_status status) {
     return status == RCM_ERR_FORKED && rcm_last_error()[0] != '\0';
@@ -166,6 +167,15 @@ static bool opens(void) {
       refused(rcm_coalesced(p->comm, RCM_ALL_REDUCE, &part, 1, RCM_SUM, 0, NULL, NULL)))           \
     X(rcm_collective_at, rcm_collective_at(0, &collective) == RCM_OK)                              \
     X(rcm_comm_algorithm, says(rcm_comm_algorithm(p->comm, RCM_BARRIER, 0), ""))                   \
+    X(rcm_comm_duplicate, refused(rcm_comm_duplicate(p->comm, NULL, &comm)))                       \
+    X(rcm_comm_name, says(rcm_comm_name(p->comm), "world"))                                        \
+    X(rcm_comm_set_name, refused(rcm_comm_set_name(p->comm, "child")))                             \
+    X(rcm_comm_set_timeout, refused(rcm_comm_set_timeout(p->comm, 1)))                             \
+    X(rcm_comm_split, refused(rcm_comm_split(p->comm, 0, 0, NULL, &comm)))                         \
+    X(rcm_comm_split_hosts, refused(rcm_comm_split_hosts(p->comm, NULL, &comm)))                   \
+    X(rcm_comm_subset, refused(rcm_comm_subset(p->comm, both, 2, 0, NULL, &comm)))                 \
+    X(rcm_comm_timeout, rcm_comm_timeout(p->comm) > 0)                                             \
+    X(rcm_comm_translate, rcm_comm_translate(p->comm, 1, p->comm) == 1)                            \
     X(rcm_comm_error, refused(rcm_comm_error(p->comm, &error)))                                    \
     X(rcm_comm_prepare, refused(rcm_comm_prepare(p->comm, RCM_BROADCAST, 1 << 20, 0, NULL)))       \
     X(rcm_comm_shrink, refused(rcm_comm_shrink(p->comm, NULL, &comm)))                             \

@@ -133,10 +133,14 @@ rcm_status rcmi_node_probe(const struct rcmi_node *node, int peer, rcmi_deadline
     return alive ? RCM_OK : RCM_ERR_PEER;
 }
 
-static void ignore_revocation(void *arg, uint32_t epoch, int origin) {
+static void ignore_revocation(void *arg, uint64_t epoch, int origin) {
     (void)arg;
     (void)epoch;
     (void)origin;
+}
+
+int rcmi_members_rank(const struct rcmi_members *of, int world) {
+    return world < of->size ? world : -1;
 }
 
 const char *rcmi_members_describe(const struct rcmi_members *of, int rank,
@@ -230,7 +234,7 @@ struct caller {
     pthread_t thread;
     rcm_status status;
     int origin, nmembers, members[RANKS_MAX];
-    uint32_t epoch;
+    uint64_t epoch;
     char text[200];
 };
 

@@ -77,10 +77,27 @@ static bool take_agree(const uint8_t *data, size_t size) {
     return true;
 }
 
+static bool take_creation(const uint8_t *data, size_t size) {
+    struct rcmi_creation creation;
+    if (!rcmi_creation_decode(data, size, &creation))
+        return false;
+    fuzz_require(memchr(creation.text, 0, sizeof creation.text) && is_shown(creation.text),
+                 "the text ends and can be shown");
+    fuzz_require(creation.kind < RCMI_CREATION_KINDS && creation.n > 0,
+                 "ranks of a known function");
+    fuzz_require((creation.type == RCMI_CREATION_FAIL) == (creation.status < 0),
+                 "a failure is an error");
+    fuzz_require((creation.type == RCMI_CREATION_GO) == (creation.epoch >> 62 == 1),
+                 "an epoch is that of a group");
+    return true;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const bool failure = take_failure(data, size), inquiry = take_inquiry(data, size),
-               record = take_record(data, size), agree = take_agree(data, size);
-    fuzz_require(failure + inquiry + record + agree <= 1, "a message means one thing");
-    fuzz_verdict = failure || inquiry || record || agree ? FUZZ_ACCEPTED : FUZZ_REFUSED;
+               record = take_record(data, size), agree = take_agree(data, size),
+               creation = take_creation(data, size);
+    const int n = failure + inquiry + record + agree + creation;
+    fuzz_require(n <= 1, "a message means one thing");
+    fuzz_verdict = n == 1 ? FUZZ_ACCEPTED : FUZZ_REFUSED;
     return 0;
 }

@@ -43,7 +43,7 @@ static void message(void *arg, int peer, const void *bytes, size_t len) {
     fuzz_require(sum <= 255 * len, "bytes can be read");
 }
 
-static void wanted(void *arg, int peer, uint32_t epoch, uint32_t id) {
+static void wanted(void *arg, int peer, uint64_t epoch, uint32_t id) {
     (void)arg;
     (void)epoch;
     (void)id;

@@ -157,9 +157,9 @@ def address():
 
 def failure():
     def message(magic=0x52434d46, status=-5, text=b'it broke', size=None, kind=0, weight=0, ballot=0,
-                accepted=0, reserved=0, n=0, missing=b''):
-        body = struct.pack('<IIiiiIIIQQQ', magic, 7, status, 2, 104, kind, weight, reserved, ballot,
-                           accepted, 99)
+                accepted=0, n=0, missing=b''):
+        body = struct.pack('<IiiiIIQQQQ', magic, status, 2, 104, kind, weight, 7, ballot, accepted,
+                           99)
         data = (body + b'all_reduce'.ljust(32, b'\0') + text.ljust(512, b'\0') + u32(n) + missing)
         return data if size is None else data[:size].ljust(size, b'\0')
 
@@ -168,19 +168,40 @@ def failure():
                            1, 5000, 7, 8, 2, 1, 0, 0, algorithm)
 
     def inquiry(magic=0x52434d51, state=2, reason=1, reports=1, npeers=2, body=activity()):
-        return (struct.pack('<IIIIIIII', magic, 7, 1, state, reason, reports, 0, npeers) +
+        return (struct.pack('<IIQIIII', magic, 1, 7, state, reason, reports, npeers) +
                 u32(1) * 16 + body)
 
     def record(magic=0x52434d52, sequence=3, algorithm=b'ring', collective=1, ncounts=0,
                form=0, memory=0):
-        return struct.pack('<IIQQQiiii24sHHI17Q', magic, 7, sequence, 99, 1000, collective, 9, 1, 0,
-                           algorithm, form, memory, ncounts, *range(17))
+        return struct.pack('<IHHQQQQiiii24sII17Q', magic, form, memory, 7, sequence, 99, 1000,
+                           collective, 9, 1, 0, algorithm, 0, ncounts, *range(17))
 
     def agree(magic=0x52434d41, number=1, kind=4, status=0, origin=-1, left=1000, n=11,
               members=b'\xff\x07'):
-        return struct.pack('<IIIIiiqII', magic, 7, number, kind, status, origin, left, n,
-                           0) + members
+        return struct.pack('<IIIiiIQq', magic, number, kind, status, origin, n, 7, left) + members
+
+    def creation(magic=0x52434d4e, type=1, kind=0, n=3, epoch=0, left=1000, status=0, origin=-1,
+                 state=0, text=b'ranks 0-2'):
+        return struct.pack('<IIQQQIIQQQqiiII', magic, type, 7, 5, 99, kind, n, 4, 0, epoch, left,
+                           status, origin, state, 0) + text.ljust(480, b'\0')
+    group = (1 << 62) | (3 << 32) | 8
     return {
+        'valid-creation-hello': creation(), 'valid-creation-quit': creation(type=2),
+        'valid-creation-go': creation(type=3, epoch=group),
+        'valid-creation-fail': creation(type=4, status=-9, origin=2),
+        'valid-creation-ask': creation(type=5, left=0),
+        'valid-creation-answer': creation(type=6, state=2, kind=3),
+        'valid-creation-unended': creation(text=b'\x1bx' * 240),
+        'bad-creation-type': creation(type=7), 'bad-creation-type-zero': creation(type=0),
+        'bad-creation-kind': creation(kind=4), 'bad-creation-none': creation(n=0),
+        'bad-creation-epoch': creation(type=3, epoch=7),
+        'bad-creation-epoch-of-hello': creation(epoch=group),
+        'bad-creation-epoch-shrunk': creation(type=3, epoch=1 << 63),
+        'bad-creation-status': creation(type=4, status=3),
+        'bad-creation-no-status': creation(type=4),
+        'bad-creation-status-of-hello': creation(status=-9),
+        'bad-creation-left': creation(left=-2), 'bad-creation-state': creation(type=6, state=3),
+        'bad-creation-cut': creation()[:-1],
         'valid-record-counts': record(collective=14, ncounts=16),
         'bad-record-counts': record(collective=14, ncounts=17),
         'valid-record-controls': record(algorithm=b'\x1b[2Jring\r\n'),
@@ -229,7 +250,7 @@ def failure():
         'bad-status-unknown': message(status=-30000),
         'bad-short': message(size=603),
         'bad-long': message(size=605),
-        'bad-reserved': message(reserved=1), 'bad-kind': message(kind=5, weight=1, ballot=3),
+        'bad-kind': message(kind=5, weight=1, ballot=3),
         'bad-record-weight': message(weight=1), 'bad-record-ballot': message(ballot=3),
         'bad-record-accepted': message(accepted=3),
         'valid-claim': message(kind=1, weight=2), 'bad-claim-nothing': message(kind=1),
@@ -256,11 +277,11 @@ def failure():
 
 
 def page():
-    def words(magic=0x5243504147453034, page_bytes=296, pid=100, rank=0, size=3, called=5,
+    def words(magic=0x5243504147453034, page_bytes=304, pid=100, rank=0, size=3, called=5,
               sequence=5, collective=1, called_as=1, failed=0, parting=0, transfer=0, shown=5,
               algorithm=b'ring', waits=2, step=3, nsteps=9, peer=1, moved=10**9, root=-1,
               rows=2, sharing=0, ranges=(0, 32 << 10, 1, 0) + (64 << 10, U64_MAX) * 4):
-        return (struct.pack('<QIIiiiiQ', magic, page_bytes, 7, pid, rank, size, 2, 77) +
+        return (struct.pack('<QI4xQiiiiQ', magic, page_bytes, 7, pid, rank, size, 2, 77) +
                 struct.pack('<QQQiiiiiiII', called, sequence, 1000, called_as, collective, 9, 1, root,
                             failed, parting, transfer) +
                 struct.pack('<QQq24siIIiQQq', shown, 4096, moved, algorithm, waits, step, nsteps,
@@ -295,7 +316,7 @@ def page():
                                   sequence=5 * (r != 7)) for r in range(48)]),
         'valid-many-different': job(*[words(size=48, called=99, rank=r, sequence=r + 1, shown=r + 1,
                                             waits=47 - r) for r in range(48)]),
-        'valid-one-of-two': job(words(), bytes(296)),
+        'valid-one-of-two': job(words(), bytes(304)),
         'valid-oversubscribed': job(words(sharing=1)), 'valid-rows-odd': job(words(rows=U64_MAX)),
         'valid-sharing-odd': job(words(sharing=2**63 + 1)),
         'valid-ranges-odd': job(words(ranges=(U64_MAX, U64_MAX - 1) * 3 + (U64_MAX - 2, U64_MAX - 1) * 3)),
@@ -632,7 +653,7 @@ SLOTS, SLOT_BYTES, SEGMENT_HEAD, RING = 2, 128, 8192, 12288
 
 
 def opening(serial=5, epoch=1, number=3, nreaders=1, reader=0, slots=SLOTS, slot_bytes=SLOT_BYTES):
-    return struct.pack('<IIIIIIQ', serial, epoch, number, nreaders, reader, slots, slot_bytes)
+    return struct.pack('<QQIIIIII', epoch, slot_bytes, serial, number, nreaders, reader, slots, 0)
 
 
 def control():

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STEPS = 200, EPOCH = 1, ID = 2, HEADER = 8, OPEN_BODY = 32, ACK_BODY = 8 };
+enum { STEPS = 200, EPOCH = 1, ID = 2, HEADER = 8, OPEN_BODY = 40, ACK_BODY = 8 };
 
 struct side {
     struct rcmi_node *node;
@@ -39,7 +39,7 @@ static size_t take_open(struct side *side, uint8_t *ret_blob) {
 
 static void channels_open(struct side *side) {
     const int peer = FUZZ_PEER;
-    const uint32_t open[8] = {9, EPOCH, ID, 1, 0, FUZZ_SLOTS, FUZZ_SLOT_BYTES, 0};
+    const uint32_t open[10] = {EPOCH, 0, FUZZ_SLOT_BYTES, 0, 9, ID, 1, 0, FUZZ_SLOTS, 0};
     const uint32_t ack[2] = {side->node->serial + 1, RCM_OK};
     uint8_t body[OPEN_BODY + RCMI_BLOB_MAX], blob[RCMI_BLOB_MAX];
     fuzz_require(rcmi_channel_open_writer(side->node, EPOCH, ID, &peer, 1, &side->writer) ==

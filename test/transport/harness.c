@@ -137,7 +137,7 @@ static void side_message(void *arg, int peer, const void *bytes, size_t len) {
     atomic_fetch_add(&side->received[peer], 1);
 }
 
-static void side_wanted(void *arg, int peer, uint32_t epoch, uint32_t id) {
+static void side_wanted(void *arg, int peer, uint64_t epoch, uint32_t id) {
     struct side *side = arg;
     (void)peer;
     atomic_store(&side->wanted_epoch, epoch);

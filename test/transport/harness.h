@@ -56,7 +56,8 @@ struct side {
     _Atomic int lost_status; /* of the last call */
     _Atomic int64_t lost_at;
     _Atomic int wanted;
-    _Atomic uint32_t wanted_epoch, wanted_id;
+    _Atomic uint64_t wanted_epoch;
+    _Atomic uint32_t wanted_id;
     _Atomic uint32_t received[RANKS_MAX]; /* control messages */
     _Atomic int bad;                      /* that were not what is sent by side_send */
     uint32_t sent[RANKS_MAX];

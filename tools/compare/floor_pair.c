@@ -186,7 +186,7 @@ static void node_message(void *arg, int peer, const void *bytes, size_t len) {
     (void)len;
 }
 
-static void node_wanted(void *arg, int peer, uint32_t epoch, uint32_t id) {
+static void node_wanted(void *arg, int peer, uint64_t epoch, uint32_t id) {
     (void)arg;
     (void)peer;
     (void)epoch;

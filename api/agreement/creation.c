@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The calls that make communicators of some ranks of another one: each says hello to its leader, or
+ * leads, until all members have come, or it is too late. See creation.h, with the protocol. Not
+ * here: what other ranks say (creation_hear.c), and what is made of the epoch (api/group.c).
+ */
+#include "creation.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "log.h"
+
+#define MS        INT64_C(1000000)
+#define LOOK_NS   (20 * MS)   /* between two looks at what does not wake this thread */
+#define CALL_NS   (100 * MS)  /* then the leader asks those that it misses */
+#define ANSWER_NS (500 * MS)  /* for an answer */
+#define GRACE_NS  (1000 * MS) /* for the leader's FAIL to arrive: it asks first */
+
+static const char *const functions[RCMI_CREATION_KINDS] = {
+    "rcm_comm_subset", "rcm_comm_split", "rcm_comm_split_hosts", "rcm_comm_duplicate"};
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+rcm_status rcmi_creations_create(const struct rcmi_creations_config *config,
+                                 struct rcmi_creations **ret_creations) {
+    struct rcmi_creations *all = calloc(1, sizeof(*all));
+    struct rcmi_hello **hellos = calloc((size_t)config->nranks, sizeof(*hellos));
+    pthread_condattr_t attr;
+    if (!all || !hellos) {
+        free(all);
+        free(hellos);
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", config->nranks);
+    }
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&all->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&all->lock, NULL);
+    all->config = *config;
+    all->hellos = hellos;
+    *ret_creations = all;
+    return RCM_OK;
+}
+
+void rcmi_creations_free(struct rcmi_creations *all) {
+    if (!all)
+        return;
+    for (int r = 0; r < all->config.nranks; r++)
+        rcmi_creation_lost(all, r);
+    pthread_cond_destroy(&all->changed);
+    pthread_mutex_destroy(&all->lock);
+    free(all->hellos);
+    free(all);
+}
+
+/* ---- The end of a call ---------------------------------------------------------------------- */
+
+static void creating_end(struct rcmi_creating *creating, rcm_status status, int origin) {
+    creating->done = true;
+    creating->status = status;
+    creating->origin = origin;
+}
+
+static void send_result(struct rcmi_creations *all, const struct rcmi_creating *creating,
+                        struct rcmi_creation *message) {
+    for (int i = 0; i < creating->call->n; i++)
+        if (rcmi_creating_take(all, creating, creating->call->ranks[i], &message->number))
+            rcmi_creating_send(all, creating, creating->call->ranks[i], message);
+}
+
+/* The leader: all members have come. */
+static void lead_go(struct rcmi_creations *all, struct rcmi_creating *creating) {
+    struct rcmi_creation go;
+    creating_end(creating, RCM_OK, -1);
+    creating->epoch = RCMI_EPOCH_GROUP | (uint64_t)(uint32_t)all->config.rank << 32 | ++all->epochs;
+    rcmi_creating_fill(creating, RCMI_CREATION_GO, &go);
+    go.epoch = creating->epoch;
+    send_result(all, creating, &go);
+}
+
+/* The creation fails for the reason in creating->text; of a leader, for all that have come. */
+static void creating_fail(struct rcmi_creations *all, struct rcmi_creating *creating,
+                          rcm_status status, int origin) {
+    const bool leads = creating->leader == creating->call->parent->rank;
+    struct rcmi_creation message;
+    rcmi_creating_fill(creating, leads ? RCMI_CREATION_FAIL : RCMI_CREATION_QUIT, &message);
+    creating_end(creating, status, origin);
+    if (!leads) {
+        rcmi_creating_send(all, creating, creating->leader, &message);
+        return;
+    }
+    message.status = status;
+    message.origin = origin;
+    memcpy(message.text, creating->text, sizeof(message.text));
+    send_result(all, creating, &message);
+}
+
+/* ---- Late ----------------------------------------------------------------------------------- */
+
+/* The first member that has not come; of a member that is not the leader, the leader. */
+static int first_missing(const struct rcmi_creating *creating) {
+    const int *ranks = creating->call->ranks;
+    for (int i = 0; creating->attendance && i < creating->call->n; i++)
+        if (creating->attendance[ranks[i]] == RCMI_ATTENDANCE_MISSING)
+            return ranks[i];
+    return creating->leader;
+}
+
+static void creating_ask(const struct rcmi_creations *all, const struct rcmi_creating *creating,
+                         int rank) {
+    struct rcmi_creation ask;
+    rcmi_creating_fill(creating, RCMI_CREATION_ASK, &ask);
+    rcmi_creating_send(all, creating, rank, &ask);
+}
+
+/* The sentence on the rank that was asked. Returns the status. */
+static rcm_status late_describe(struct rcmi_creating *creating) {
+    const struct rcmi_creation_call *call = creating->call;
+    const struct rcmi_creation *answer = &creating->answer;
+    const char *function = functions[call->kind];
+    char who[RCMI_WHO_TEXT], ours[120];
+    rcmi_members_describe(call->parent, creating->asked, who);
+    rcmi_creation_describe(call->ranks, call->n, call->tag, ours, sizeof(ours));
+    if (creating->answered && answer->state == RCMI_CREATION_DIFFERS) {
+        snprintf(creating->text, sizeof(creating->text),
+                 "%s was called with %s on rank %d, but with %.110s on %s", function, ours,
+                 call->parent->rank, answer->text, who);
+        return RCM_ERR_MISMATCH;
+    }
+    const int used =
+        snprintf(creating->text, sizeof(creating->text),
+                 "%s has not called %s with %s within the deadline", who, function, ours);
+    if (creating->answered && answer->state == RCMI_CREATION_OTHER && used > 0)
+        snprintf(creating->text + used, sizeof(creating->text) - (size_t)used,
+                 "; it is in %s with %.110s", functions[answer->kind], answer->text);
+    return RCM_ERR_TIMEOUT;
+}
+
+/* Its call has come to nothing as well. */
+static void late_tell(const struct rcmi_creations *all, const struct rcmi_creating *creating) {
+    struct rcmi_creation fail;
+    rcmi_creating_fill(creating, RCMI_CREATION_FAIL, &fail);
+    fail.number = creating->answer.own_number;
+    fail.status = RCM_ERR_MISMATCH;
+    fail.origin = creating->call->parent->rank;
+    memcpy(fail.text, creating->text, sizeof(fail.text));
+    rcmi_creating_send(all, creating, creating->asked, &fail);
+}
+
+/* The deadline has passed: asks the rank that is missing, and fails with its answer, or without. */
+static void creating_late(struct rcmi_creations *all, struct rcmi_creating *creating, int64_t now) {
+    if (creating->ask_until == 0) {
+        creating->asked = first_missing(creating);
+        creating->ask_until = now + ANSWER_NS;
+        creating_ask(all, creating, creating->asked);
+    } else if (creating->answered || now >= creating->ask_until) {
+        const rcm_status status = late_describe(creating);
+        if (status == RCM_ERR_MISMATCH)
+            late_tell(all, creating);
+        creating_fail(all, creating, status, creating->asked);
+    }
+}
+
+/* ---- Looking -------------------------------------------------------------------------------- */
+
+static bool is_lost(const struct rcmi_creations *all, const struct rcmi_creating *creating,
+                    int rank) {
+    const struct rcmi_members *parent = creating->call->parent;
+    return rank != parent->rank && rcmi_node_gone(all->config.node, parent->world_rank[rank]);
+}
+
+/* A rank that this one waits for, or that waits for it, and is gone; -1. */
+static int find_lost(const struct rcmi_creations *all, const struct rcmi_creating *creating) {
+    const struct rcmi_creation_call *call = creating->call;
+    if (!creating->attendance)
+        return is_lost(all, creating, creating->leader) ? creating->leader : -1;
+    for (int i = 0; i < call->n; i++)
+        if (is_lost(all, creating, call->ranks[i]))
+            return call->ranks[i];
+    return -1;
+}
+
+static void creating_lost(struct rcmi_creations *all, struct rcmi_creating *creating, int rank) {
+    char who[RCMI_WHO_TEXT];
+    snprintf(creating->text, sizeof(creating->text), "lost %s while a communicator was made",
+             rcmi_members_describe(creating->call->parent, rank, who));
+    creating_fail(all, creating, RCM_ERR_PEER, rank);
+}
+
+/* So that there is a link to each that is missing, whose end is noticed. */
+static void lead_call(const struct rcmi_creations *all, struct rcmi_creating *creating) {
+    const int *ranks = creating->call->ranks;
+    creating->called = true;
+    for (int i = 0; i < creating->call->n; i++)
+        if (creating->attendance[ranks[i]] == RCMI_ATTENDANCE_MISSING)
+            creating_ask(all, creating, ranks[i]);
+}
+
+static void creating_warn(struct rcmi_creating *creating) {
+    const struct rcmi_creation_call *call = creating->call;
+    char who[RCMI_WHO_TEXT], ours[120];
+    rcmi_creation_describe(call->ranks, call->n, call->tag, ours, sizeof(ours));
+    creating->warned = true;
+    rcmi_log(RCMI_LOG_WARN, "no progress for %" PRId64 " s in %s with %s: %s is waited for",
+             call->warn_after_ns / (1000 * MS), functions[call->kind], ours,
+             rcmi_members_describe(call->parent, first_missing(creating), who));
+}
+
+static void creating_look(struct rcmi_creations *all, struct rcmi_creating *creating) {
+    const struct rcmi_creation_call *call = creating->call;
+    const int64_t now = rcmi_now_ns(), waited = now - creating->begun_ns;
+    const int lost = find_lost(all, creating);
+    const int64_t grace = creating->attendance ? 0 : GRACE_NS;
+    if (creating->differs) {
+        creating_fail(all, creating, creating->status, creating->origin);
+    } else if (call->failed(call->arg)) {
+        snprintf(creating->text, sizeof(creating->text), "the communicator has failed");
+        creating_fail(all, creating, RCM_ERR_ABORTED, -1);
+    } else if (lost >= 0) {
+        creating_lost(all, creating, lost);
+    } else if (creating->deadline != RCMI_NEVER && now - grace >= creating->deadline) {
+        creating_late(all, creating, now);
+    }
+    if (!creating->done && creating->attendance && !creating->called && waited > CALL_NS)
+        lead_call(all, creating);
+    if (!creating->done && !creating->warned && call->warn_after_ns > 0 &&
+        waited > call->warn_after_ns)
+        creating_warn(creating);
+}
+
+/* Until something came, or it is time for the next look. */
+static void creating_sleep(struct rcmi_creations *all, int64_t until) {
+    const struct timespec at = {.tv_sec = (time_t)(until / 1000000000),
+                                .tv_nsec = (long)(until % 1000000000)};
+    (void)pthread_cond_timedwait(&all->changed, &all->lock, &at);
+}
+
+/* A look goes over all members, so it is not taken for each that comes. */
+static void creating_wait(struct rcmi_creations *all, struct rcmi_creating *creating) {
+    int64_t look = 0;
+    while (!creating->done) {
+        if (creating->attendance && creating->missing == 0) {
+            lead_go(all, creating);
+            return;
+        }
+        if (rcmi_now_ns() >= look || creating->answered || creating->differs) {
+            creating_look(all, creating);
+            look = rcmi_now_ns() + LOOK_NS;
+        }
+        if (!creating->done)
+            creating_sleep(all, look);
+    }
+}
+
+/* ---- The call ------------------------------------------------------------------------------- */
+
+static uint64_t hash_ranks(const int *ranks, int n) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a, by numbers */
+    for (int i = 0; i < n; i++) {
+        hash = (hash ^ (uint32_t)ranks[i]) * UINT64_C(0x100000001b3);
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+static int lowest(const int *ranks, int n) {
+    int low = ranks[0];
+    for (int i = 1; i < n; i++)
+        low = ranks[i] < low ? ranks[i] : low;
+    return low;
+}
+
+/* The leader: which members it waits for; some may have come. */
+static void lead_begin(const struct rcmi_creations *all, struct rcmi_creating *creating) {
+    const struct rcmi_creation_call *call = creating->call;
+    for (int i = 0; i < call->n; i++) {
+        const int rank = call->ranks[i];
+        const struct rcmi_hello *hello = all->hellos[call->parent->world_rank[rank]];
+        if (rank == call->parent->rank)
+            continue;
+        creating->attendance[rank] = RCMI_ATTENDANCE_MISSING;
+        creating->missing++;
+        while (hello && !rcmi_creating_is(creating, &hello->said))
+            hello = hello->next;
+        if (hello)
+            rcmi_creating_note(creating, rank, hello);
+    }
+}
+
+static void member_begin(const struct rcmi_creations *all, const struct rcmi_creating *creating) {
+    const rcmi_deadline deadline = creating->call->deadline;
+    struct rcmi_creation hello;
+    rcmi_creating_fill(creating, RCMI_CREATION_HELLO, &hello);
+    hello.left_ms = deadline == RCMI_NEVER ? -1 : rcmi_deadline_left_ms(deadline);
+    rcmi_creating_send(all, creating, creating->leader, &hello);
+}
+
+static void creating_remove(struct rcmi_creations *all, const struct rcmi_creating *creating) {
+    struct rcmi_creating **at = &all->head;
+    while (*at != creating)
+        at = &(*at)->next;
+    *at = creating->next;
+}
+
+static void creating_run(struct rcmi_creations *all, struct rcmi_creating *creating) {
+    pthread_mutex_lock(&all->lock);
+    creating->number = ++all->calls;
+    creating->next = all->head;
+    all->head = creating;
+    if (creating->attendance)
+        lead_begin(all, creating);
+    else
+        member_begin(all, creating);
+    creating_wait(all, creating);
+    creating_remove(all, creating);
+    pthread_mutex_unlock(&all->lock);
+}
+
+rcm_status rcmi_creation_join(struct rcmi_creations *all, const struct rcmi_creation_call *call,
+                              uint64_t *ret_epoch) {
+    struct rcmi_creating creating = {.call = call,
+                                     .hash = hash_ranks(call->ranks, call->n),
+                                     .leader = lowest(call->ranks, call->n),
+                                     .deadline = call->deadline,
+                                     .begun_ns = rcmi_now_ns(),
+                                     .origin = -1};
+    if (creating.leader == call->parent->rank) {
+        creating.attendance = calloc((size_t)call->parent->size, 1);
+        if (!creating.attendance)
+            return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", call->parent->size);
+    }
+    creating_run(all, &creating);
+    free(creating.attendance);
+    *ret_epoch = creating.epoch;
+    return creating.status == RCM_OK
+               ? RCM_OK
+               : rcmi_fail_origin(creating.status, creating.origin, "%s", creating.text);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a creation of a communicator is, in words and on the wire, and which of its members have
+ * said hello. See creation.h. Not here: the calls (creation.c), and hearing (creation_hear.c).
+ */
+#include "creation.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- In words ------------------------------------------------------------------------------- */
+
+/* The last of the ranks from `at` on that follow each other. */
+static int range_end(const int *ranks, int n, int at) {
+    while (at + 1 < n && ranks[at + 1] == ranks[at] + 1)
+        at++;
+    return at;
+}
+
+void rcmi_creation_describe(const int *ranks, int n, uint64_t tag, char *text, size_t cap) {
+    const size_t room = cap - sizeof(",..., tag 18446744073709551615");
+    size_t used = (size_t)snprintf(text, cap, n == 1 ? "rank " : "ranks ");
+    for (int i = 0; i < n; i++) {
+        const char *comma = i > 0 ? "," : "";
+        const int end = range_end(ranks, n, i);
+        if (used + sizeof(",2147483647-2147483647") > room) {
+            used += (size_t)snprintf(text + used, cap - used, "%s...", comma);
+            break;
+        }
+        used += (size_t)snprintf(text + used, cap - used, "%s%d", comma, ranks[i]);
+        if (end > i)
+            used += (size_t)snprintf(text + used, cap - used, "%s%d", end == i + 1 ? "," : "-",
+                                     ranks[end]);
+        i = end;
+    }
+    if (tag != 0)
+        snprintf(text + used, cap - used, ", tag %" PRIu64, tag);
+}
+
+/* ---- Messages ------------------------------------------------------------------------------- */
+
+bool rcmi_creating_is(const struct rcmi_creating *creating, const struct rcmi_creation *said) {
+    const struct rcmi_creation_call *call = creating->call;
+    return said->parent == call->parent->epoch && said->tag == call->tag &&
+           said->kind == (uint32_t)call->kind && said->n == (uint32_t)call->n &&
+           said->hash == creating->hash;
+}
+
+void rcmi_creating_fill(const struct rcmi_creating *creating, enum rcmi_creation_type type,
+                        struct rcmi_creation *message) {
+    const struct rcmi_creation_call *call = creating->call;
+    *message = (struct rcmi_creation){.magic = RCMI_CREATION_MAGIC,
+                                      .type = type,
+                                      .parent = call->parent->epoch,
+                                      .tag = call->tag,
+                                      .hash = creating->hash,
+                                      .kind = call->kind,
+                                      .n = (uint32_t)call->n,
+                                      .number = creating->number,
+                                      .origin = -1};
+}
+
+void rcmi_creating_send(const struct rcmi_creations *all, const struct rcmi_creating *creating,
+                        int rank, const struct rcmi_creation *message) {
+    /* A rank that nothing can be sent to is gone, which will be noticed. */
+    (void)rcmi_node_send(all->config.node, creating->call->parent->world_rank[rank], message,
+                         sizeof(*message));
+}
+
+/* ---- Hellos --------------------------------------------------------------------------------- */
+
+void rcmi_creating_note(struct rcmi_creating *creating, int rank, const struct rcmi_hello *hello) {
+    if (!creating->attendance || creating->attendance[rank] != RCMI_ATTENDANCE_MISSING)
+        return;
+    creating->attendance[rank] = RCMI_ATTENDANCE_HERE;
+    creating->missing--;
+    if (hello->deadline < creating->deadline)
+        creating->deadline = hello->deadline;
+}
+
+bool rcmi_creating_take(struct rcmi_creations *all, const struct rcmi_creating *creating, int rank,
+                        uint64_t *ret_number) {
+    struct rcmi_hello **at = &all->hellos[creating->call->parent->world_rank[rank]];
+    while (*at && !rcmi_creating_is(creating, &(*at)->said))
+        at = &(*at)->next;
+    struct rcmi_hello *hello = *at;
+    if (!hello)
+        return false;
+    *at = hello->next;
+    *ret_number = hello->said.number;
+    free(hello);
+    return true;
+}
