@@ -88,6 +88,8 @@ rcm_status rcm_comm_set_name(rcm_comm *comm, const char *name) {
     snprintf(comm->name, sizeof(comm->name), "%s", name);
     rcmi_text_clean(comm->name);
     comm->named = RCMI_NAME_GIVEN;
+    if (comm->page)
+        rcmi_page_name(comm->page, comm->name);
     pthread_mutex_unlock(&comm->error_lock);
     return RCM_OK;
 }

@@ -50,7 +50,7 @@
 #include "work.h"
 
 struct rcmi_p2p;
-struct rcmi_status_page;
+struct rcmi_page_comm;
 struct rcmi_call_log;
 struct rcmi_diagnosis;
 struct rcmi_proposals;
@@ -93,7 +93,7 @@ struct rcm_comm {
     struct rcmi_plan_cache *plans;
     struct rcmi_queue queue; /* its collectives that were taken over and are not complete */
     struct rcmi_p2p *p2p;
-    struct rcmi_status_page *page;    /* in shared memory */
+    struct rcmi_page_comm *page;      /* in shared memory */
     struct rcmi_call_log *call_log;   /* has a lock of its own */
     struct rcmi_diagnosis *diagnosis; /* has a lock of its own */
     struct rcmi_proposals *proposals; /* has a lock of its own */

@@ -116,8 +116,7 @@ static void comm_describe_waits(rcm_comm *comm, struct rcmi_inquiry *inquiry) {
 
 /* Fills in what the status page shows. */
 static void comm_describe_activity(const rcm_comm *comm, struct rcmi_inquiry *inquiry) {
-    struct rcmi_page_owner owner;
-    (void)rcmi_page_read(comm->page, rcmi_now_ns(), &owner, &inquiry->activity);
+    rcmi_page_read_own(comm->page, rcmi_now_ns(), &inquiry->activity);
 }
 
 /* Looks as the driver, if no other thread drives: a call on its short way (collective.c, message.c)
@@ -180,14 +179,17 @@ static bool work_inquire(struct deadline_check *check, struct rcm_work *work,
                          enum rcmi_inquiry_reason reason, const char *headline,
                          struct rcmi_verdict *ret_verdict) {
     rcm_comm *comm = check->comm;
+    char label[RCMI_LABEL_TEXT], labelled[RCMI_LABEL_TEXT + 160];
     struct rcmi_inquiry own = {.epoch = comm->epoch, .reason = reason};
     rcmi_deadline until;
     comm_describe_waits(comm, &own);
     comm_describe_activity(comm, &own);
+    rcmi_comm_label(comm, label);
+    snprintf(labelled, sizeof(labelled), "%s%s%s", label, label[0] ? ": " : "", headline);
     const bool monitored = reason == RCMI_INQUIRY_LATE && rcmi_form_is_monitored(work->form);
     const struct rcmi_late late = {.work = work,
                                    .deadline = work->deadline,
-                                   .headline = headline,
+                                   .headline = labelled,
                                    .own = &own,
                                    .barrier = monitored ? work->sequence : 0,
                                    .first_only = work->form == RCMI_FORM_MONITORED_FIRST};

@@ -77,7 +77,15 @@ static void comm_retire(rcm_comm *comm) {
     comm_retire_works(comm);
 }
 
+static void comm_give_page(rcm_comm *comm) {
+    pthread_mutex_lock(&comm->engine->lock);
+    rcmi_page_give(rcmi_node_status_page(comm->engine->node), comm->page);
+    pthread_mutex_unlock(&comm->engine->lock);
+}
+
 static void comm_free(rcm_comm *comm) {
+    if (comm->page)
+        comm_give_page(comm);
     rcmi_p2p_free(comm->p2p);
     if (!comm->abandoned) { /* else kept, with the node of its channels */
         rcmi_exec_free(comm->exec);

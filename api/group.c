@@ -167,15 +167,13 @@ static rcm_status comm_equip_parts(rcm_comm *comm) {
     return status == RCM_OK ? rcmi_call_log_create(&log, &comm->call_log) : status;
 }
 
-static void comm_init_page(rcm_comm *comm) {
+/* Its entry on the status page. */
+static rcm_status comm_take_page(rcm_comm *comm) {
     struct rcmi_engine *engine = comm->engine;
-    const struct rcmi_page_settings settings = {
-        .job = engine->join.job,
-        .local_size = comm->local_size,
-        .sharing = engine->cpu_sharers > 1 ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY,
-        .protocol = rcmi_node_protocol(engine->node)};
-    comm->page = rcmi_node_status_page(engine->node);
-    rcmi_page_init(comm->page, &comm->members, &settings);
+    pthread_mutex_lock(&engine->lock);
+    comm->page = rcmi_page_take(rcmi_node_status_page(engine->node), &comm->members, comm->name);
+    pthread_mutex_unlock(&engine->lock);
+    return comm->page ? RCM_OK : RCM_ERR_NOMEM;
 }
 
 rcm_status rcmi_comm_equip(rcm_comm *comm) {
@@ -195,10 +193,11 @@ rcm_status rcmi_comm_equip(rcm_comm *comm) {
     if (status == RCM_OK)
         status = comm_equip_parts(comm);
     if (status == RCM_OK)
+        status = comm_take_page(comm);
+    if (status == RCM_OK)
         status = rcmi_transfers_create(comm);
     if (status != RCM_OK)
         return status;
-    comm_init_page(comm);
     rcmi_engine_add(comm->engine, comm);
     return RCM_OK;
 }
@@ -247,6 +246,16 @@ static void world_share_cpus(const rcm_comm *comm) {
                             engine->cpu_sharers > 1 ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY);
 }
 
+static void world_init_page(struct rcmi_engine *engine) {
+    const struct rcmi_page_settings settings = {
+        .rank = engine->rank,
+        .size = engine->nranks,
+        .job = engine->join.job,
+        .sharing = engine->cpu_sharers > 1 ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY,
+        .protocol = rcmi_node_protocol(engine->node)};
+    rcmi_page_init(rcmi_node_status_page(engine->node), &settings);
+}
+
 /* Every rank is itself. */
 static rcm_status world_members(rcm_comm *comm) {
     comm->world_rank = calloc((size_t)comm->size, sizeof(*comm->world_rank));
@@ -276,6 +285,7 @@ rcm_status rcmi_comm_make_world(struct rcmi_engine *engine,
         status = comm_shape(comm);
     if (status == RCM_OK) {
         world_share_cpus(comm);
+        world_init_page(engine);
         status = world_forced(comm, settings->algorithm);
     }
     if (status != RCM_OK) {

@@ -17,19 +17,22 @@
 #define LONG_MS   1000   /* who waits for less is at work */
 
 static const struct report_column live_columns[] = {
-    {"job", -16},  {"rank", 5},      {"size", 5},        {"pid", 8},        {"program", -15},
-    {"state", -8}, {"sequence", 8},  {"operation", -56}, {"step", 5},       {"steps", 5},
-    {"bytes", 10}, {"waits_for", 9}, {"seconds", 8},     {"transports", 0},
+    {"job", -16},       {"communicator", -18}, {"rank", 5},       {"size", 5},
+    {"pid", 8},         {"program", -15},      {"state", -8},     {"sequence", 8},
+    {"operation", -56}, {"step", 5},           {"steps", 5},      {"bytes", 10},
+    {"waits_for", 9},   {"seconds", 8},        {"transports", 0},
 };
 enum { LIVE_COLUMNS = sizeof(live_columns) / sizeof(live_columns[0]) };
 
-/* Ranks [first, end) are of one job. */
+/* Ranks [first, end) are of one communicator. Its epoch is larger than the world's, if it has been
+ * made of that: so the world comes first. */
 struct job {
     const struct live_rank *first, *end;
 };
 
 static bool is_same_job(const struct live_rank *a, const struct live_rank *b) {
-    return a->owner.job == b->owner.job && a->owner.size == b->owner.size;
+    return a->owner.job == b->owner.job && a->label.epoch == b->label.epoch &&
+           a->label.size == b->label.size;
 }
 
 static struct job job_at(const struct live_rank *first, const struct live_rank *end) {
@@ -44,6 +47,10 @@ static bool job_has(const struct job *job, int pid) {
         if (rank->pid == pid)
             return true;
     return false;
+}
+
+static bool job_is_world(const struct job *job) {
+    return job->first->label.epoch < RCMI_EPOCH_GROUP;
 }
 
 /* ---- The conclusion -------------------------------------------------------------------------- */
@@ -72,7 +79,7 @@ static bool job_hangs(const struct job *job) {
 }
 
 static void job_conclude(const struct job *job, char *text, size_t cap) {
-    const int n = job->first->owner.size;
+    const int n = job->first->label.size;
     struct rcmi_hang_row *rows =
         job_hangs(job) && n <= RANKS_MAX ? calloc((size_t)n, sizeof(*rows)) : NULL;
     if (!rows) {
@@ -82,22 +89,23 @@ static void job_conclude(const struct job *job, char *text, size_t cap) {
     for (int r = 0; r < n; r++)
         rows[r].host = "";
     for (const struct live_rank *rank = job->first; rank < job->end; rank++)
-        rows[rank->owner.rank] = row_of(rank);
+        rows[rank->label.rank] = row_of(rank);
     for (const struct live_rank *rank = job->first; rank < job->end; rank++)
         if (rcmi_activity_is_busy(&rank->activity))
-            rcmi_hang_follow(rows, n, rank->owner.rank);
+            rcmi_hang_follow(rows, n, rank->label.rank);
     (void)rcmi_hang_conclude(rows, n, text, cap);
     free(rows);
 }
 
 static void job_note(struct report *report, const struct job *job) {
-    char name[40], text[512];
+    char name[120], text[512];
     const int here = (int)(job->end - job->first);
-    snprintf(name, sizeof(name), "job %016" PRIx64, job->first->owner.job);
+    snprintf(name, sizeof(name), "job %016" PRIx64 "%s%s", job->first->owner.job,
+             job_is_world(job) ? "" : ", ", job_is_world(job) ? "" : job->first->label.name);
     job_conclude(job, text, sizeof(text));
-    if (here < job->first->owner.size)
+    if (here < job->first->label.size)
         report_note(report, name, "%d of %d ranks are on this machine or may be seen; %s", here,
-                    job->first->owner.size, text);
+                    job->first->label.size, text);
     else
         report_note(report, name, "%s", text);
 }
@@ -139,8 +147,9 @@ static void rank_row(struct report *report, const struct live_rank *rank) {
     const bool busy = rcmi_activity_is_busy(a);
     const struct report_cell cells[LIVE_COLUMNS] = {
         report_text(job),
-        report_int(rank->owner.rank),
-        report_int(rank->owner.size),
+        report_text(rank->label.name),
+        report_int(rank->label.rank),
+        report_int(rank->label.size),
         report_int(rank->pid),
         report_text(rank->program),
         report_text(states[state]),
@@ -165,7 +174,8 @@ static void live_report(struct report *report, int pid, const struct live_rank *
         if (pid != 0 && !job_has(&job, pid))
             continue;
         job_note(report, &job);
-        job_note_protocol(report, &job);
+        if (job_is_world(&job))
+            job_note_protocol(report, &job);
     }
     for (const struct live_rank *at = ranks; at < end; at = job.end) {
         job = job_at(at, end);

@@ -6,7 +6,7 @@
  * noticing. Nothing in a page is trusted.
  *
  *   live_find.c  finds and reads the pages
- *   live.c       the rows, and the conclusion per job
+ *   live.c       the rows, and the conclusion per communicator
  */
 #ifndef RINGCOMM_TOOLS_LIVE_H
 #define RINGCOMM_TOOLS_LIVE_H
@@ -16,6 +16,7 @@
 #include <sys/types.h>
 #include "page.h"
 
+/* A rank of a communicator. */
 struct live_rank {
     int pid;      /* as /proc has it; the page may say another, of a container */
     bool stopped; /* by a signal or a debugger */
@@ -24,11 +25,13 @@ struct live_rank {
     ino_t ino;
     bool own; /* the process says that it is the page's, and does not just hold it open */
     struct rcmi_page_owner owner;
+    struct rcmi_page_label label; /* of one of its communicators */
     struct rcmi_activity activity;
 };
 
-/* All ranks of processes that may be looked into, sorted by job and rank; the caller frees.
- * *ret_readable: whether process pid is one that may. Complains and returns false on failure. */
+/* All ranks of processes that may be looked into, sorted by job, communicator and rank; the caller
+ * frees. *ret_readable: whether process pid is one that may. Complains and returns false on
+ * failure. */
 bool live_find(int pid, struct live_rank **ret_ranks, size_t *ret_n, bool *ret_readable);
 
 /* Prints them; pid 0: of all jobs, else of those that it is of. Returns an exit status. */

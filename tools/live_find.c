@@ -68,16 +68,16 @@ static bool file_is_right(int fd, struct stat *info) {
            S_ISREG(info->st_mode) && info->st_size >= RCMI_STATUS_PAGE_AT + RCMI_STATUS_PAGE_BYTES;
 }
 
-static bool page_read(int fds, const char *name, struct live_rank *rank) {
-    _Alignas(RCMI_LINE) char page[RCMI_STATUS_PAGE_BYTES];
+static bool page_read(int fds, const char *name, struct rcmi_status_page *page,
+                      struct live_rank *rank) {
     struct stat info;
     /* Whatever hides behind the name: opening it must neither block nor do anything. */
     const int fd = openat(fds, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return false;
     const bool right = file_is_right(fd, &info) &&
-                       pread(fd, page, sizeof(page), RCMI_STATUS_PAGE_AT) == sizeof(page) &&
-                       rcmi_page_read(page, tool_now_ns(), &rank->owner, &rank->activity);
+                       pread(fd, page, sizeof(*page), RCMI_STATUS_PAGE_AT) == sizeof(*page) &&
+                       rcmi_page_read(page, &rank->owner);
     close(fd);
     rank->dev = right ? info.st_dev : 0;
     rank->ino = right ? info.st_ino : 0;
@@ -88,7 +88,8 @@ static bool page_read(int fds, const char *name, struct live_rank *rank) {
 static void found_add(struct found *found, const struct live_rank *rank) {
     for (size_t i = 0; i < found->n; i++) {
         struct live_rank *other = &found->ranks[i];
-        if (other->dev != rank->dev || other->ino != rank->ino)
+        if (other->dev != rank->dev || other->ino != rank->ino ||
+            other->label.epoch != rank->label.epoch)
             continue;
         if (rank->own && !other->own)
             *other = *rank;
@@ -113,9 +114,19 @@ static bool name_is_ours(int fds, const char *name) {
     return strcmp(target, "/memfd:" RCMI_STATUS_FILE " (deleted)") == 0;
 }
 
+/* A row for each communicator. */
+static void found_add_comms(struct found *found, const struct rcmi_status_page *page,
+                            struct live_rank *rank) {
+    const int64_t now_ns = tool_now_ns();
+    for (int i = 0; i < RCMI_PAGE_COMMS; i++)
+        if (rcmi_page_read_comm(page, i, now_ns, &rank->label, &rank->activity))
+            found_add(found, rank);
+}
+
 /* False if the process may not be looked into. */
 static bool process_scan(int pid, struct found *found) {
     struct live_rank rank = {.pid = pid};
+    struct rcmi_status_page page;
     char path[64];
     int inner = 0;
     snprintf(path, sizeof(path), "/proc/%d/fd", pid);
@@ -124,7 +135,7 @@ static bool process_scan(int pid, struct found *found) {
         return false;
     for (const struct dirent *entry; (entry = readdir(dir));) {
         if (!name_is_ours(dirfd(dir), entry->d_name) ||
-            !page_read(dirfd(dir), entry->d_name, &rank))
+            !page_read(dirfd(dir), entry->d_name, &page, &rank))
             continue;
         if (inner == 0) {
             inner = proc_inner_pid(pid);
@@ -132,7 +143,7 @@ static bool process_scan(int pid, struct found *found) {
             proc_program(pid, rank.program, sizeof(rank.program));
         }
         rank.own = rank.owner.pid == inner;
-        found_add(found, &rank);
+        found_add_comms(found, &page, &rank);
     }
     closedir(dir);
     return true;
@@ -142,10 +153,10 @@ static int rank_compare(const void *x, const void *y) {
     const struct live_rank *a = x, *b = y;
     if (a->owner.job != b->owner.job)
         return a->owner.job < b->owner.job ? -1 : 1;
-    if (a->owner.size != b->owner.size)
-        return a->owner.size < b->owner.size ? -1 : 1;
-    if (a->owner.rank != b->owner.rank)
-        return a->owner.rank < b->owner.rank ? -1 : 1;
+    if (a->label.epoch != b->label.epoch)
+        return a->label.epoch < b->label.epoch ? -1 : 1;
+    if (a->label.rank != b->label.rank)
+        return a->label.rank < b->label.rank ? -1 : 1;
     return a->pid < b->pid ? -1 : a->pid > b->pid;
 }
 

@@ -221,7 +221,7 @@ const char *rcmi_node_transport(struct rcmi_node *node, int peer);
 /* This node's status page: RCMI_STATUS_PAGE_BYTES of memory that same-host peers can read; the
  * rooms above define its content. It lies at RCMI_STATUS_PAGE_AT of a memory file that stays open
  * under that name, sealed against shrinking, so that tools find it in /proc/PID/fd. */
-#define RCMI_STATUS_PAGE_BYTES 4096
+#define RCMI_STATUS_PAGE_BYTES 32768
 #define RCMI_STATUS_PAGE_AT    4096
 #define RCMI_STATUS_FILE       "ringcomm"
 void *rcmi_node_status_page(struct rcmi_node *node);

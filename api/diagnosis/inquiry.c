@@ -70,7 +70,7 @@ struct rcmi_diagnosis {
     bool asked_all;
     uint64_t barrier; /* see struct rcmi_late; the next line too */
     bool first_only;
-    char headline[160];
+    char headline[256];
     struct witness *witnesses;                     /* by rank; NULL before the first inquiry */
     rcmi_deadline heard[RCMI_INQUIRY_WARNING + 1]; /* by reason: so long another rank reports */
 };
@@ -246,7 +246,6 @@ static void row_fill(const struct rcmi_diagnosis *diagnosis, int rank, struct rc
     const struct rcmi_members *members = diagnosis->members;
     const struct witness *witness = &diagnosis->witnesses[rank];
     const int world = members->world_rank[rank];
-    struct rcmi_page_owner owner;
     const void *page, *blob;
     size_t len;
     *row = (struct rcmi_hang_row){.state = witness_row_state(witness),
@@ -257,8 +256,7 @@ static void row_fill(const struct rcmi_diagnosis *diagnosis, int rank, struct rc
         rcmi_address_process(blob, len, &row->pid, &row->host) != RCM_OK)
         row->host = "";
     page = row->known ? NULL : rcmi_node_peer_status_page(members->node, world);
-    if (page && rcmi_page_read(page, rcmi_now_ns(), &owner, &row->activity) &&
-        owner.epoch == diagnosis->members->epoch && owner.rank == rank)
+    if (page && rcmi_page_find(page, members->epoch, rank, rcmi_now_ns(), &row->activity))
         row->known = true;
 }
 

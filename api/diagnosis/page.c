@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Writing and reading status pages: see page.h. */
 #include "page.h"
+#include "error.h"
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-_Static_assert(sizeof(struct rcmi_status_page) <= RCMI_STATUS_PAGE_BYTES, "fits its page");
+_Static_assert(sizeof(struct rcmi_status_page) == RCMI_STATUS_PAGE_BYTES, "fills its page");
 
 #define PUT(field, value) atomic_store_explicit(&page->field, value, memory_order_relaxed)
 #define GET(field)        atomic_load_explicit(&page->field, memory_order_relaxed)
@@ -20,28 +22,66 @@ static void page_init_protocol(struct rcmi_status_page *page,
 #undef PUT_RANGE
 }
 
-void rcmi_page_init(struct rcmi_status_page *page, const struct rcmi_members *members,
-                    const struct rcmi_page_settings *settings) {
+void rcmi_page_init(struct rcmi_status_page *page, const struct rcmi_page_settings *settings) {
     PUT(page_bytes, (uint32_t)sizeof(*page));
     PUT(pid, getpid());
+    PUT(rank, settings->rank);
+    PUT(size, settings->size);
+    PUT(job, settings->job);
+    PUT(sharing, settings->sharing);
+    page_init_protocol(page, settings->protocol);
+    PUT(magic, RCMI_PAGE_MAGIC);
+}
+
+static struct rcmi_page_comm *page_find_free(struct rcmi_status_page *page) {
+    for (int i = 0; i < RCMI_PAGE_COMMS; i++)
+        if (atomic_load_explicit(&page->comms[i].epoch, memory_order_relaxed) == 0)
+            return &page->comms[i];
+    return NULL;
+}
+
+static void entry_init(struct rcmi_page_comm *page, const struct rcmi_members *members,
+                       const char *name) {
     PUT(rank, members->rank);
     PUT(size, members->size);
-    PUT(local_size, settings->local_size);
-    PUT(epoch, members->epoch);
-    PUT(job, settings->job);
-    PUT(called, 0); /* the page may have been another communicator's before */
+    rcmi_page_name(page, name);
+    PUT(called, 0); /* the entry may have been another communicator's before */
     PUT(sequence, 0);
     PUT(shown, 0);
     PUT(failed, RCM_OK);
     PUT(parting, 0);
     PUT(transfer, RCMI_TRANSFER_NONE);
     PUT(waits_for, -1);
-    PUT(sharing, settings->sharing);
-    page_init_protocol(page, settings->protocol);
-    PUT(magic, RCMI_PAGE_MAGIC);
+    PUT(epoch, members->epoch);
 }
 
-void rcmi_page_oldest(struct rcmi_status_page *page, uint64_t sequence,
+struct rcmi_page_comm *rcmi_page_take(struct rcmi_status_page *page,
+                                      const struct rcmi_members *members, const char *name) {
+    struct rcmi_page_comm *comm = page_find_free(page);
+    if (!comm)
+        comm = aligned_alloc(_Alignof(struct rcmi_status_page), sizeof(*comm));
+    if (comm)
+        entry_init(comm, members, name);
+    else
+        (void)rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a communicator");
+    return comm;
+}
+
+void rcmi_page_give(struct rcmi_status_page *page, struct rcmi_page_comm *comm) {
+    if (comm >= page->comms && comm < page->comms + RCMI_PAGE_COMMS)
+        atomic_store_explicit(&comm->epoch, 0, memory_order_relaxed);
+    else
+        free(comm);
+}
+
+void rcmi_page_name(struct rcmi_page_comm *page, const char *name) {
+    uint64_t words[RCM_NAME_MAX / 8] = {0};
+    strncpy((char *)words, name, sizeof(words) - 1);
+    for (int i = 0; i < RCM_NAME_MAX / 8; i++)
+        PUT(name[i], words[i]);
+}
+
+void rcmi_page_oldest(struct rcmi_page_comm *page, uint64_t sequence,
                       const struct rcmi_bind *bind) {
     if (bind) {
         PUT(count, bind->told);
@@ -53,13 +93,13 @@ void rcmi_page_oldest(struct rcmi_status_page *page, uint64_t sequence,
     PUT(sequence, sequence);
 }
 
-void rcmi_page_called(struct rcmi_status_page *page, uint64_t sequence,
+void rcmi_page_called(struct rcmi_page_comm *page, uint64_t sequence,
                       enum rcm_collective collective) {
     PUT(called, sequence);
     PUT(called_as, (int32_t)collective);
 }
 
-void rcmi_page_show(struct rcmi_status_page *page, uint64_t sequence, const struct rcmi_plan *plan,
+void rcmi_page_show(struct rcmi_page_comm *page, uint64_t sequence, const struct rcmi_plan *plan,
                     const struct rcmi_run_wait *wait, int64_t moved_ns) {
     uint64_t algorithm[3] = {0};
     strncpy((char *)algorithm, plan->algorithm, sizeof(algorithm) - 1);
@@ -73,7 +113,7 @@ void rcmi_page_show(struct rcmi_status_page *page, uint64_t sequence, const stru
     PUT(shown, sequence);
 }
 
-void rcmi_page_show_transfer(struct rcmi_status_page *page, enum rcmi_transfer_kind kind,
+void rcmi_page_show_transfer(struct rcmi_page_comm *page, enum rcmi_transfer_kind kind,
                              const struct rcmi_transfer *transfer, int64_t moved_ns) {
     if (transfer) {
         PUT(peer, transfer->peer);
@@ -90,11 +130,11 @@ void rcmi_page_linked(struct rcmi_status_page *page, const char *transport) {
             atomic_fetch_or_explicit(&page->rows, (uint64_t)1 << i, memory_order_relaxed);
 }
 
-void rcmi_page_part(struct rcmi_status_page *page) {
+void rcmi_page_part(struct rcmi_page_comm *page) {
     PUT(parting, 1);
 }
 
-void rcmi_page_fail(struct rcmi_status_page *page, rcm_status status) {
+void rcmi_page_fail(struct rcmi_page_comm *page, rcm_status status) {
     PUT(failed, status);
 }
 
@@ -104,7 +144,7 @@ static uint64_t milliseconds_since(int64_t then_ns, int64_t now_ns) {
     return then_ns > 0 && then_ns < now_ns ? (uint64_t)(now_ns - then_ns) / 1000000 : 0;
 }
 
-static void page_read_shown(const struct rcmi_status_page *page, int64_t now_ns,
+static void page_read_shown(const struct rcmi_page_comm *page, int64_t now_ns,
                             struct rcmi_activity *a) {
     uint64_t algorithm[3];
     for (int i = 0; i < 3; i++)
@@ -117,7 +157,7 @@ static void page_read_shown(const struct rcmi_status_page *page, int64_t now_ns,
     a->waited_ms = milliseconds_since(GET(moved_ns), now_ns);
 }
 
-static void page_read_activity(const struct rcmi_status_page *page, int64_t now_ns,
+static void page_read_activity(const struct rcmi_page_comm *page, int64_t now_ns,
                                struct rcmi_activity *a) {
     *a = (struct rcmi_activity){
         .called = GET(called),
@@ -152,23 +192,62 @@ static void page_read_protocol(const struct rcmi_status_page *page, struct rcmi_
     owner->sharing = GET(sharing) == RCMI_OVERSUBSCRIBED ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY;
 }
 
-bool rcmi_page_read(const void *bytes, int64_t now_ns, struct rcmi_page_owner *ret_owner,
-                    struct rcmi_activity *ret_activity) {
+bool rcmi_page_read(const void *bytes, struct rcmi_page_owner *ret_owner) {
     const struct rcmi_status_page *page = bytes;
-    const struct rcmi_page_owner owner = {.pid = GET(pid),
-                                          .rank = GET(rank),
-                                          .size = GET(size),
-                                          .local_size = GET(local_size),
-                                          .job = GET(job),
-                                          .epoch = GET(epoch),
-                                          .rows = GET(rows)};
+    const struct rcmi_page_owner owner = {
+        .pid = GET(pid), .rank = GET(rank), .size = GET(size), .job = GET(job), .rows = GET(rows)};
     if (GET(magic) != RCMI_PAGE_MAGIC || GET(page_bytes) != sizeof(*page) || owner.pid <= 0 ||
-        owner.rank < 0 || owner.rank >= owner.size || owner.local_size < 1 ||
-        owner.local_size > owner.size)
+        owner.rank < 0 || owner.rank >= owner.size)
         return false;
     *ret_owner = owner;
     page_read_protocol(page, ret_owner);
-    page_read_activity(page, now_ns, ret_activity);
-    rcmi_activity_sanitize(ret_activity, owner.size);
     return true;
+}
+
+/* Tables have room for a number of bytes, which may end within a character of several. */
+static void name_clean(char *name) {
+    for (; *name; name++)
+        if (*name < ' ' || *name > '~')
+            *name = '?';
+}
+
+static bool entry_read_label(const struct rcmi_page_comm *page, struct rcmi_page_label *ret_label) {
+    uint64_t words[RCM_NAME_MAX / 8];
+    *ret_label =
+        (struct rcmi_page_label){.epoch = GET(epoch), .rank = GET(rank), .size = GET(size)};
+    for (int i = 0; i < RCM_NAME_MAX / 8; i++)
+        words[i] = GET(name[i]);
+    memcpy(ret_label->name, words, sizeof(words));
+    ret_label->name[RCM_NAME_MAX - 1] = '\0';
+    name_clean(ret_label->name);
+    return ret_label->epoch != 0 && ret_label->rank >= 0 && ret_label->rank < ret_label->size;
+}
+
+bool rcmi_page_read_comm(const void *bytes, int i, int64_t now_ns,
+                         struct rcmi_page_label *ret_label, struct rcmi_activity *ret_activity) {
+    const struct rcmi_status_page *page = bytes;
+    if (!entry_read_label(&page->comms[i], ret_label))
+        return false;
+    page_read_activity(&page->comms[i], now_ns, ret_activity);
+    rcmi_activity_sanitize(ret_activity, ret_label->size);
+    return true;
+}
+
+bool rcmi_page_find(const void *bytes, uint64_t epoch, int rank, int64_t now_ns,
+                    struct rcmi_activity *ret_activity) {
+    struct rcmi_page_owner owner;
+    struct rcmi_page_label label;
+    if (!rcmi_page_read(bytes, &owner))
+        return false;
+    for (int i = 0; i < RCMI_PAGE_COMMS; i++)
+        if (rcmi_page_read_comm(bytes, i, now_ns, &label, ret_activity) && label.epoch == epoch &&
+            label.rank == rank)
+            return true;
+    return false;
+}
+
+void rcmi_page_read_own(const struct rcmi_page_comm *page, int64_t now_ns,
+                        struct rcmi_activity *ret_activity) {
+    page_read_activity(page, now_ns, ret_activity);
+    rcmi_activity_sanitize(ret_activity, GET(size));
 }

@@ -21,16 +21,13 @@
 #include "protocol.h"
 
 #define RCMI_PAGE_MAGIC                                                                            \
-    0x5243504147453034u /* "RCPAGE04": the number is the version of the layout */
+    0x5243504147453035u /* "RCPAGE05": the number is the version of the layout */
 
-/* All fields: relaxed stores by the driver, relaxed loads by readers; nothing is ordered by them.
- */
-struct rcmi_status_page {
-    _Atomic uint64_t magic;
-    _Atomic uint32_t page_bytes; /* sizeof of this */
-    _Atomic uint64_t epoch;
-    _Atomic int32_t pid, rank, size, local_size;
-    _Atomic uint64_t job;
+/* What a rank is doing on one communicator. */
+struct rcmi_page_comm {
+    _Atomic uint64_t epoch; /* 0: this entry is free */
+    _Atomic int32_t rank, size;
+    _Atomic uint64_t name[RCM_NAME_MAX / 8];
 
     _Atomic uint64_t called;   /* number of the collective called last */
     _Atomic uint64_t sequence; /* of the oldest unfinished one, 0: none */
@@ -49,7 +46,20 @@ struct rcmi_status_page {
     _Atomic uint32_t step, nsteps;
     _Atomic int32_t peer; /* of the transfer */
     _Atomic uint64_t tag, bytes;
-    _Atomic int64_t transfer_ns; /* of its last progress */
+    _Atomic int64_t transfer_ns;  /* of its last progress */
+    _Atomic uint64_t reserved[4]; /* four cache lines, so that what two threads write is apart */
+};
+_Static_assert(sizeof(struct rcmi_page_comm) == 256, "four cache lines");
+
+#define RCMI_PAGE_COMMS (RCMI_STATUS_PAGE_BYTES / 256 - 1)
+
+/* All fields: relaxed stores by the driver, relaxed loads by readers; nothing is ordered by them.
+ */
+struct rcmi_status_page {
+    _Atomic uint64_t magic;
+    _Atomic uint32_t page_bytes;     /* sizeof of this */
+    _Atomic int32_t pid, rank, size; /* of the world */
+    _Atomic uint64_t job;
 
     /* What the rank runs with; final when the page is made, but rows: bit i is set once there is a
      * link by rcmi_transports[i], by the loop thread. */
@@ -60,50 +70,75 @@ struct rcmi_status_page {
         RCMI_PROTOCOL_MAP(RCMI_PAGE_RANGE)
 #undef RCMI_PAGE_RANGE
     } protocol;
+
+    /* From byte 256 on. A communicator that finds none free is not shown. */
+    _Alignas(256) struct rcmi_page_comm comms[RCMI_PAGE_COMMS];
 };
 
-/* ---- Writing; for the driver but where said otherwise */
+/* ---- Writing a rank's page */
 /* What a rank runs with. */
 struct rcmi_page_settings {
+    int rank, size; /* of the world */
     uint64_t job;
-    int local_size;
     enum rcmi_sharing sharing;
     const struct rcmi_protocol *protocol;
 };
-void rcmi_page_init(struct rcmi_status_page *page, const struct rcmi_members *members,
-                    const struct rcmi_page_settings *settings);
-/* A collective was called, and begins, or waits for its turn. */
-void rcmi_page_called(struct rcmi_status_page *page, uint64_t sequence,
-                      enum rcm_collective collective);
-/* The oldest unfinished collective is now this one; 0, NULL: there is none. */
-void rcmi_page_oldest(struct rcmi_status_page *page, uint64_t sequence,
-                      const struct rcmi_bind *bind);
-/* How far the oldest collective is; moved_ns: when it last made progress. */
-void rcmi_page_show(struct rcmi_status_page *page, uint64_t sequence, const struct rcmi_plan *plan,
-                    const struct rcmi_run_wait *wait, int64_t moved_ns);
-/* The oldest unfinished send or receive; RCMI_TRANSFER_NONE, NULL: there is none. */
-void rcmi_page_show_transfer(struct rcmi_status_page *page, enum rcmi_transfer_kind kind,
-                             const struct rcmi_transfer *transfer, int64_t moved_ns);
+/* Once, before all others. */
+void rcmi_page_init(struct rcmi_status_page *page, const struct rcmi_page_settings *settings);
 /* This rank has a link by that transport. Loop thread. */
 void rcmi_page_linked(struct rcmi_status_page *page, const char *transport);
-/* rcm_destroy began; the communicator failed. Any thread. */
-void rcmi_page_part(struct rcmi_status_page *page);
-void rcmi_page_fail(struct rcmi_status_page *page, rcm_status status);
+/* The entry of a communicator: one of the page, or memory of its own if that is full. NULL: no
+ * memory (thread's error). give: with that page; NULL is a no-op. One thread at a time. */
+struct rcmi_page_comm *rcmi_page_take(struct rcmi_status_page *page,
+                                      const struct rcmi_members *members, const char *name);
+void rcmi_page_give(struct rcmi_status_page *page, struct rcmi_page_comm *comm);
 
-/* ---- Reading */
+/* ---- Writing an entry; for the driver but where said otherwise */
+/* A collective was called, and begins, or waits for its turn. */
+void rcmi_page_called(struct rcmi_page_comm *comm, uint64_t sequence,
+                      enum rcm_collective collective);
+/* The oldest unfinished collective is now this one; 0, NULL: there is none. */
+void rcmi_page_oldest(struct rcmi_page_comm *comm, uint64_t sequence, const struct rcmi_bind *bind);
+/* How far the oldest collective is; moved_ns: when it last made progress. */
+void rcmi_page_show(struct rcmi_page_comm *comm, uint64_t sequence, const struct rcmi_plan *plan,
+                    const struct rcmi_run_wait *wait, int64_t moved_ns);
+/* The oldest unfinished send or receive; RCMI_TRANSFER_NONE, NULL: there is none. */
+void rcmi_page_show_transfer(struct rcmi_page_comm *comm, enum rcmi_transfer_kind kind,
+                             const struct rcmi_transfer *transfer, int64_t moved_ns);
+/* rcm_destroy began; the communicator failed; it has another name. Any thread; the last one not two
+ * at a time. */
+void rcmi_page_part(struct rcmi_page_comm *comm);
+void rcmi_page_fail(struct rcmi_page_comm *comm, rcm_status status);
+void rcmi_page_name(struct rcmi_page_comm *comm, const char *name);
+
+/* ---- Reading; now_ns: CLOCK_MONOTONIC */
 /* The rank that a page is of, and what that rank runs with. */
 struct rcmi_page_owner {
-    int pid, rank, size, local_size;
+    int pid, rank, size;
     uint64_t job;
-    uint64_t epoch;
     uint64_t rows; /* any bits */
     enum rcmi_sharing sharing;
     struct rcmi_protocol protocol; /* ranges are any numbers */
 };
+/* Of a page (RCMI_STATUS_PAGE_BYTES, aligned), mapped or copied. False if it is none of this
+ * version or has nonsense in it. */
+bool rcmi_page_read(const void *bytes, struct rcmi_page_owner *ret_owner);
 
-/* Reads a page (RCMI_STATUS_PAGE_BYTES, aligned), mapped or copied. False if it is none of this
- * version or has nonsense in it; *ret_activity is sanitized. now_ns: CLOCK_MONOTONIC. */
-bool rcmi_page_read(const void *bytes, int64_t now_ns, struct rcmi_page_owner *ret_owner,
+/* A communicator of that rank. */
+struct rcmi_page_label {
+    uint64_t epoch;
+    int rank, size;
+    char name[RCM_NAME_MAX]; /* ASCII that can be shown */
+};
+/* The i-th entry, i < RCMI_PAGE_COMMS. False if it is free, or has nonsense in it; *ret_activity is
+ * sanitized. */
+bool rcmi_page_read_comm(const void *bytes, int i, int64_t now_ns,
+                         struct rcmi_page_label *ret_label, struct rcmi_activity *ret_activity);
+/* The entry of that epoch, if that rank has one. */
+bool rcmi_page_find(const void *bytes, uint64_t epoch, int rank, int64_t now_ns,
                     struct rcmi_activity *ret_activity);
+/* What this rank's own entry says. */
+void rcmi_page_read_own(const struct rcmi_page_comm *comm, int64_t now_ns,
+                        struct rcmi_activity *ret_activity);
 
 #endif

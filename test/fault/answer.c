@@ -17,7 +17,8 @@
 
 enum { RANKS = 3, ASKING = 2 };
 
-static struct rcmi_status_page page;
+static struct rcmi_status_page status_page;
+static struct rcmi_page_comm *page;
 static struct rcmi_answer answer;
 
 static rcm_status open_nothing(void *arg, int peer, bool writer,
@@ -36,17 +37,15 @@ static void close_nothing(struct rcmi_channel *channel) {
 static int setup(void **state) {
     static int world_rank[RANKS] = {10, 11, 12}, host_of[RANKS];
     static const struct rcmi_protocol protocol;
-    const struct rcmi_page_settings settings = {.local_size = RANKS, .protocol = &protocol};
     struct rcmi_messaging messaging;
     rcm_comm *comm = rcmi_comm_new();
     assert_non_null(comm);
     comm->size = RANKS;
-    comm->page = &page;
     comm->world_rank = world_rank;
     comm->host_of = host_of;
-    comm->members =
-        (struct rcmi_members){.size = RANKS, .world_rank = world_rank, .host_of = host_of};
-    rcmi_page_init(&page, &comm->members, &settings);
+    comm->members = (struct rcmi_members){
+        .size = RANKS, .epoch = 1, .world_rank = world_rank, .host_of = host_of};
+    page = comm->page = rcmi_page_take(&status_page, &comm->members, "world");
     assert_int_equal(rcmi_diagnosis_create(&comm->members, &comm->diagnosis), RCM_OK);
     rcmi_messaging_init(&messaging, &protocol, false, RANKS);
     messaging.open = open_nothing;
@@ -90,8 +89,8 @@ static void test_short_way(void **state) {
     const struct rcmi_bind bind = {
         .plan = &plan, .collective = RCM_ALL_REDUCE, .dtype = RCM_FLOAT32, .op = RCM_SUM};
     assert_true(rcmi_comm_take(comm));
-    rcmi_page_called(&page, 5, RCM_ALL_REDUCE);
-    rcmi_page_oldest(&page, 5, &bind);
+    rcmi_page_called(page, 5, RCM_ALL_REDUCE);
+    rcmi_page_oldest(page, 5, &bind);
     assert_true(ask(comm));
     assert_int_equal(answer.inquiry.state, RCMI_INQUIRY_BUSY);
     assert_false(answer.drove);
@@ -114,7 +113,7 @@ static void test_waits(void **state) {
     /* The driver lets no other thread look, but has shown that it waits for long. */
     const struct rcmi_transfer shown = {.peer = 0};
     assert_true(rcmi_comm_try_drive(comm));
-    rcmi_page_show_transfer(&page, RCMI_TRANSFER_RECV, &shown, rcmi_now_ns() - 1000000000);
+    rcmi_page_show_transfer(page, RCMI_TRANSFER_RECV, &shown, rcmi_now_ns() - 1000000000);
     assert_true(ask(comm));
     assert_int_equal(answer.inquiry.state, RCMI_INQUIRY_BUSY);
     assert_int_equal(answer.inquiry.npeers, 1);

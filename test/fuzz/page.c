@@ -17,26 +17,36 @@ static void require_readable(const char *text, size_t cap, const char *what) {
         fuzz_require((*c >= ' ' && *c <= '~') || *c == '\n', what);
 }
 
-/* A row as inquiry.c and tools/live.c make them. */
+/* A row as inquiry.c and tools/live.c make them, of the first communicator. */
 static bool row_read(const void *page, struct rcmi_hang_row *row) {
+    const int64_t now_ns = (int64_t)NOW_S * 1000000000;
     struct rcmi_page_owner owner = {0};
+    struct rcmi_page_label label = {0};
+    struct rcmi_activity found;
     char ways[RCMI_PROTOCOLS_TEXT];
     row->host = "host";
-    row->known = rcmi_page_read(page, (int64_t)NOW_S * 1000000000, &owner, &row->activity);
-    if (!row->known)
+    if (!rcmi_page_read(page, &owner))
         return false;
     fuzz_require(owner.rank >= 0 && owner.rank < owner.size && owner.pid > 0,
                  "an owner is a process and a rank");
     fuzz_require(owner.sharing < RCMI_SHARINGS, "CPUs are shared or not");
     rcmi_protocol_write(&owner.protocol, ways);
     require_readable(ways, sizeof ways, "ways can be read");
+    row->known = rcmi_page_read_comm(page, 0, now_ns, &label, &row->activity);
+    if (!row->known)
+        return false;
+    fuzz_require(label.rank >= 0 && label.rank < label.size && label.epoch != 0,
+                 "a communicator has this rank");
+    fuzz_require(memchr(label.name, 0, sizeof label.name), "a name ends");
+    fuzz_require(rcmi_page_find(page, label.epoch, label.rank, now_ns, &found),
+                 "it is found again");
     row->pid = owner.pid;
     row->state = rcmi_activity_is_busy(&row->activity) ? RCMI_ROW_WAITS : RCMI_ROW_IDLE;
     return true;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static _Alignas(struct rcmi_status_page) uint8_t page[4096];
+    static _Alignas(struct rcmi_status_page) uint8_t page[RCMI_STATUS_PAGE_BYTES];
     static char text[RCMI_HANG_TABLE_BYTES];
     struct rcmi_hang_row rows[RANKS_MAX];
     struct fuzz_input in = {.data = data, .left = size};

@@ -277,15 +277,18 @@ def failure():
 
 
 def page():
-    def words(magic=0x5243504147453034, page_bytes=304, pid=100, rank=0, size=3, called=5,
+    def words(magic=0x5243504147453035, page_bytes=32768, pid=100, rank=0, size=3, called=5,
               sequence=5, collective=1, called_as=1, failed=0, parting=0, transfer=0, shown=5,
               algorithm=b'ring', waits=2, step=3, nsteps=9, peer=1, moved=10**9, root=-1,
-              rows=2, sharing=0, ranges=(0, 32 << 10, 1, 0) + (64 << 10, U64_MAX) * 4):
-        return (struct.pack('<QI4xQiiiiQ', magic, page_bytes, 7, pid, rank, size, 2, 77) +
+              rows=2, sharing=0, epoch=7, name=b'world', ranges=(0, 32 << 10, 1, 0) + (64 << 10, U64_MAX) * 4):
+        head = struct.pack('<QIiiiQQQ12Q', magic, page_bytes, pid, rank, size, 77, rows, sharing,
+                           *ranges)
+        comm = (struct.pack('<Qii64s', epoch, rank, size, name) +
                 struct.pack('<QQQiiiiiiII', called, sequence, 1000, called_as, collective, 9, 1, root,
                             failed, parting, transfer) +
                 struct.pack('<QQq24siIIiQQq', shown, 4096, moved, algorithm, waits, step, nsteps,
-                            peer, 7, 400, moved) + struct.pack('<QQ12Q', rows, sharing, *ranges))
+                            peer, 7, 400, moved))
+        return head.ljust(256, b'\0') + comm.ljust(256, b'\0')
 
     def job(*pages):
         return bytes([len(pages) - 1]) + b''.join(pages)
@@ -312,18 +315,19 @@ def page():
         'valid-never-called': job(*waits, idle),
         'valid-circle': job(words(waits=1), words(rank=1, waits=2), words(rank=2, waits=0)),
         'valid-destroys': job(words(sequence=0, transfer=2, waits=1), words(rank=1, parting=1)),
+        'valid-name': job(words(name=b'\x1b[2J' + b'\xff' * 60)), 'bad-free': job(words(epoch=0)),
         'valid-many': job(*[words(size=48, rank=r, waits=7, called=5 - (r == 7),
                                   sequence=5 * (r != 7)) for r in range(48)]),
         'valid-many-different': job(*[words(size=48, called=99, rank=r, sequence=r + 1, shown=r + 1,
                                             waits=47 - r) for r in range(48)]),
-        'valid-one-of-two': job(words(), bytes(304)),
+        'valid-one-of-two': job(words(), bytes(512)),
         'valid-oversubscribed': job(words(sharing=1)), 'valid-rows-odd': job(words(rows=U64_MAX)),
         'valid-sharing-odd': job(words(sharing=2**63 + 1)),
         'valid-ranges-odd': job(words(ranges=(U64_MAX, U64_MAX - 1) * 3 + (U64_MAX - 2, U64_MAX - 1) * 3)),
         'bad-magic': job(words(magic=0)), 'bad-version': job(words(magic=0x5243504147453032)),
         'bad-size': job(words(page_bytes=292)), 'bad-pid': job(words(pid=0)),
         'bad-rank': job(words(rank=3)), 'bad-rank-negative': job(words(rank=-1)),
-        'bad-ranks': job(words(size=1)), 'bad-empty': b'',
+        'bad-empty': b'',
     }
 
 
@@ -649,7 +653,7 @@ def hello():
 
 
 OFFER, OPEN, ACK, CLOSE, MESSAGE, BYE, BEAT = range(1, 8)
-SLOTS, SLOT_BYTES, SEGMENT_HEAD, RING = 2, 128, 8192, 12288
+SLOTS, SLOT_BYTES, SEGMENT_HEAD, RING = 2, 128, 36864, 12288
 
 
 def opening(serial=5, epoch=1, number=3, nreaders=1, reader=0, slots=SLOTS, slot_bytes=SLOT_BYTES):

@@ -20,7 +20,7 @@ import unittest
 
 INFO, RUN, HANG = sys.argv[1:4]
 LIMIT = 50  # seconds: nothing may take longer
-MAGIC = 0x5243504147453034  # api/diagnosis/page.h
+MAGIC, PAGE = 0x5243504147453035, 32768  # api/diagnosis/page.h
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK = 1033, 1, 2
 
 
@@ -196,7 +196,7 @@ class Live(unittest.TestCase):
 
 
 class Strangers(unittest.TestCase):
-    def file(self, content, size=8192, seals=F_SEAL_SHRINK | F_SEAL_SEAL):
+    def file(self, content, size=4096 + PAGE, seals=F_SEAL_SHRINK | F_SEAL_SEAL):
         fd = os.memfd_create('ringcomm', os.MFD_ALLOW_SEALING)
         self.addCleanup(os.close, fd)
         os.ftruncate(fd, size)
@@ -204,9 +204,12 @@ class Strangers(unittest.TestCase):
         fcntl.fcntl(fd, F_ADD_SEALS, seals)
 
     @staticmethod
-    def page(magic=MAGIC, size=296, pid=None, rank=0, ranks=2, rest=b''):
+    def page(magic=MAGIC, size=PAGE, pid=None, rank=0, ranks=2, ways=b'', rest=b'', more=b''):
+        """Of a rank with one communicator, and perhaps more."""
         pid = os.getpid() if pid is None else pid
-        return struct.pack('<QIIiiiiQ', magic, size, 7, pid, rank, ranks, 1, 0xabcdef) + rest
+        head = struct.pack('<QIiiiQ', magic, size, pid, rank, ranks, 0xabcdef) + ways
+        comm = struct.pack('<Qii', 7, rank, ranks) + rest
+        return head.ljust(256, b'\0') + comm.ljust(256, b'\0') + more
 
     def mine(self):
         return [r for r in live()[1] if r['pid'] == os.getpid()]
@@ -219,10 +222,10 @@ class Strangers(unittest.TestCase):
     def test_nonsense_is_not_shown(self):
         self.file(b'')
         self.file(random.Random(1).randbytes(4096))
-        self.file(self.page(), size=8191)          # too short
+        self.file(self.page(), size=4095 + PAGE)          # too short
         self.file(self.page(), seals=F_SEAL_SEAL)  # might get shorter
         self.file(self.page(magic=MAGIC - 1))      # another version
-        self.file(self.page(size=292))
+        self.file(self.page(size=PAGE - 4))
         self.file(self.page(rank=2))
         self.file(self.page(pid=0))
         self.assertEqual(self.mine(), [])
@@ -231,10 +234,11 @@ class Strangers(unittest.TestCase):
         """A page that is one, with anything in the rest of it."""
         for i in range(40):
             self.file(self.page(rank=i % 7, ranks=7 + i % 2 * 2**30,
-                                rest=random.Random(i).randbytes(4000)))
-        self.file(self.page(rest=b'\xff' * 4000))
-        rows = self.mine()
-        self.assertEqual(len(rows), 41)
+                                rest=random.Random(i).randbytes(240)))
+        self.file(self.page(rest=b'\xff' * 240))
+        self.assertEqual(len(self.mine()), 41)
+        self.file(self.page(more=random.Random(1).randbytes(PAGE - 512)))
+        self.assertGreater(len(self.mine()), 41)
         out = info(str(os.getpid()))[0]
         self.assertTrue(all(c == '\n' or ' ' <= c <= '~' for c in out), repr(out))
 
@@ -247,8 +251,8 @@ class Strangers(unittest.TestCase):
 
     def test_ways_differ(self):
         for rank, first in enumerate((16 << 10, 32 << 10)):
-            self.file(self.page(rank=rank, rest=bytes(296 - 40 - 112) +
-                                struct.pack('<14Q', 2**64 - 1, 1, *(first, 2**64 - 1) * 6)))
+            self.file(self.page(rank=rank,
+                                ways=struct.pack('<14Q', 2**64 - 1, 1, *(first, 2**64 - 1) * 6)))
         notes, rows = live(str(os.getpid()))
         self.assertEqual([r['transports'] for r in rows], ['self, shm, tcp'] * 2)
         ways = notes[f'ways of job {0xabcdef:016x}']
