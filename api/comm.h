@@ -97,7 +97,7 @@ struct rcm_comm {
     struct rcmi_call_log *call_log;   /* has a lock of its own */
     struct rcmi_diagnosis *diagnosis; /* has a lock of its own */
     struct rcmi_proposals *proposals; /* has a lock of its own */
-    rcmi_deadline next_look; /* at all works, see deadline.c */
+    rcmi_deadline next_look;          /* at all works, see deadline.c */
     bool closing;
     rcmi_deadline quiet_until; /* of operations on memory after a failure; 0: not waited for */
     bool abandoned;            /* one did not end: what it uses stays */

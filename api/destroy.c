@@ -86,8 +86,8 @@ static void comm_give_page(rcm_comm *comm) {
 static void comm_free(rcm_comm *comm) {
     if (comm->page)
         comm_give_page(comm);
-    rcmi_p2p_free(comm->p2p);
     if (!comm->abandoned) { /* else kept, with the node of its channels */
+        rcmi_p2p_free(comm->p2p);
         rcmi_exec_free(comm->exec);
         rcmi_engine_release(comm->engine);
     }

@@ -47,7 +47,7 @@ static void comm_finish(rcm_comm *comm, struct rcm_work *work, rcm_status status
  * end in time is given up: all that it may still touch, runs, slots and the node that has them,
  * stays allocated for good, for there is no way to take it back. */
 static bool comm_is_quiet(rcm_comm *comm) {
-    const bool quiet = rcmi_exec_is_quiet(comm->exec);
+    const bool quiet = rcmi_exec_is_quiet(comm->exec) && rcmi_p2p_is_quiet(comm->p2p);
     if (quiet || comm->abandoned)
         return true;
     if (comm->quiet_until == 0)

@@ -86,11 +86,8 @@ static rcm_status transfer_issue(rcm_comm *comm, enum rcmi_work_kind kind, void 
     struct rcm_call room;
     status = rcmi_call_in(&call, &room);
     const bool host = !rcmi_mem_any_special() || rcmi_mem_kind_of(buffer) == RCMI_MEM_HOST;
-    if (status == RCM_OK && !host)
-        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "buffer %p is %s: messages are of host memory",
-                         buffer, rcmi_mem_kind_name(rcmi_mem_kind_of(buffer)));
     const int64_t wait_ms = status == RCM_OK ? rcmi_call_waits(call, ret_work) : 0;
-    if (wait_ms != 0 && transfer_now(comm, kind, buffer, count * size, peer, tag)) {
+    if (wait_ms != 0 && host && transfer_now(comm, kind, buffer, count * size, peer, tag)) {
         if (ret_work)
             *ret_work = NULL;
         return RCM_OK;

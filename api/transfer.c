@@ -17,7 +17,12 @@ static void transfer_completed(struct rcmi_transfer *t, rcm_status status) {
     work->message.source = t->peer;
     work->message.tag = t->tag;
     work->message.bytes = t->total;
+    rcmi_transfer_free_copy(t);
     rcmi_work_complete(work, status);
+}
+
+static void transfer_wake(void *arg) {
+    rcmi_node_ring(arg);
 }
 
 static rcm_status transfer_open(void *arg, int peer, bool writer,
@@ -39,6 +44,9 @@ rcm_status rcmi_transfers_create(rcm_comm *comm) {
     messaging.open = transfer_open;
     messaging.close = rcmi_channel_close;
     messaging.completed = transfer_completed;
+    messaging.rank = comm->rank;
+    messaging.wake = transfer_wake;
+    messaging.wake_arg = engine->node;
     return rcmi_p2p_create(&messaging, comm->size, &comm->p2p);
 }
 

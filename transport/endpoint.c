@@ -36,9 +36,13 @@ void rcmi_endpoint_init(struct rcmi_endpoint *e, const struct rcmi_messaging *me
     rcmi_transfers_init(&e->draining);
     rcmi_transfers_init(&e->receiving);
     rcmi_transfers_init(&e->getting);
+    rcmi_transfers_init(&e->copying);
 }
 
 static void endpoint_close(struct rcmi_endpoint *e) {
+    const struct rcmi_operations *operations = e->messaging->operations;
+    if (operations && !rcmi_operations_quiet(operations)) /* given up: slots may be in use */
+        e->tx = e->rx = NULL;
     e->messaging->close(e->tx); /* so that nothing sent without a copy is touched any more */
     e->messaging->close(e->rx);
     e->tx = e->rx = NULL;
@@ -81,10 +85,20 @@ static void announced_cancel(struct rcmi_endpoint *e, rcm_status status) {
     }
 }
 
+/* Of copies that are not in another list. */
+static void copies_cancel(struct rcmi_endpoint *e, rcm_status status) {
+    struct rcmi_transfer *t = e->copy_in;
+    if (t && t != e->receiving.head)
+        e->messaging->completed(t, status);
+    e->copy_in = e->copy_out = NULL;
+    transfers_cancel(e, &e->copying, status);
+}
+
 void rcmi_endpoint_cancel(struct rcmi_endpoint *e, rcm_status status) {
     if (e->posted)
         (void)rcmi_channel_post_receive(e->rx, NULL);
     e->posted = false;
+    copies_cancel(e, status);
     endpoint_close(e);
     transfers_cancel(e, &e->outgoing, status);
     announced_cancel(e, status);
@@ -119,7 +133,8 @@ bool rcmi_endpoint_each(struct rcmi_endpoint *e, bool (*visit)(void *arg, struct
     return rcmi_keyed_each(&e->announced, announced_visit, &each) &&
            transfers_each(&e->sending, visit, arg) && transfers_each(&e->draining, visit, arg) &&
            transfers_each(&e->outgoing, visit, arg) && transfers_each(&e->receiving, visit, arg) &&
-           transfers_each(&e->getting, visit, arg);
+           transfers_each(&e->getting, visit, arg) && transfers_each(&e->copying, visit, arg) &&
+           (!e->copy_in || e->copy_in == e->receiving.head || visit(arg, e->copy_in));
 }
 
 /* ---- The short way ------------------------------------------------------------------------- */

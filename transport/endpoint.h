@@ -31,6 +31,7 @@
 #define RCMI_ENDPOINT_H
 
 #include "keyed.h"
+#include "operation.h"
 #include "transport.h"
 
 /* One message, at one of its ends. Its owner keeps it until it is completed. */
@@ -47,7 +48,8 @@ struct rcmi_transfer {
     int stage;
     uint64_t last;      /* of the channel, once all is sent: the message that the other must take */
     uint64_t zero_copy; /* the last one that was sent without a copy */
-    uint64_t from;      /* where it is got from, see endpoint_get.c; 0: it is not */
+    struct rcmi_copy *copy; /* in memory whose copies finish later, once one has begun; NULL */
+    uint64_t from;          /* where it is got from, see endpoint_get.c; 0: it is not */
 };
 
 struct rcmi_transfers {
@@ -73,6 +75,17 @@ static inline void rcmi_transfers_remove(struct rcmi_transfers *list, struct rcm
 static inline struct rcmi_transfer *rcmi_transfer_of(struct rcmi_keyed_item *item) {
     return (struct rcmi_transfer *)((char *)item - offsetof(struct rcmi_transfer, item));
 }
+
+/* A copy between a transfer's memory and a slot, or memory that keeps a message; see
+ * endpoint_copy.c. */
+struct rcmi_copy {
+    struct rcmi_operation operation;
+    uint64_t meta;        /* of the message that it is for */
+    size_t head_len, len; /* of that: bytes before those of the transfer, and these */
+    void *kept;           /* in which they lie, malloc'd; NULL */
+};
+/* Of a transfer that is completed. */
+void rcmi_transfer_free_copy(struct rcmi_transfer *transfer);
 
 /* A message that came, as far as it came. */
 struct rcmi_arrival {
@@ -103,6 +116,10 @@ struct rcmi_messaging {
      * said. The transfer is its owner's again. */
     void (*completed)(struct rcmi_transfer *transfer, rcm_status status);
 
+    void (*wake)(void *wake_arg); /* a copy that finishes later has; any thread */
+    void *wake_arg;
+    int rank;                           /* this one, for texts */
+    struct rcmi_operations *operations; /* all copies that finish later */
     const struct rcmi_protocol *protocol;
     bool oversubscribed;
     size_t budget;   /* eager bytes of a peer that were not taken; the same on all ranks */
@@ -135,6 +152,10 @@ struct rcmi_endpoint {
                          less */
     bool ungettable;  /* the peer's memory, by now it is known */
     bool posted;      /* a receive, with the channel */
+    /* Copies that finish later: into the slot that was reserved, out of the oldest one, and those
+     * of receives whose messages were kept. */
+    struct rcmi_transfer *copy_out, *copy_in;
+    struct rcmi_transfers copying;
 };
 
 /* peer: its rank in the communicator, for the functions of messaging and for texts. */
@@ -148,13 +169,13 @@ rcm_status rcmi_endpoint_open(struct rcmi_endpoint *endpoint);
 /* transfer's peer, tag, mem and total are set, all else is 0. Messages of one tag arrive in this
  * order. */
 rcm_status rcmi_endpoint_send(struct rcmi_endpoint *endpoint, struct rcmi_transfer *transfer);
-/* The message of a receive, which was kept. */
-void rcmi_endpoint_receive(struct rcmi_endpoint *endpoint, struct rcmi_transfer *transfer,
-                           const struct rcmi_arrival *arrival);
+/* The message of a receive, which was kept in memory, malloc'd, that is freed when it was taken. */
+rcm_status rcmi_endpoint_receive(struct rcmi_endpoint *endpoint, struct rcmi_transfer *transfer,
+                                 const struct rcmi_arrival *arrival, void *memory);
 /* Takes what came, and sends what can be sent. *moved: something was. */
 rcm_status rcmi_endpoint_progress(struct rcmi_endpoint *endpoint, bool *moved);
 /* Completes all transfers that began with status, and closes the channels: memory is touched no
- * more. */
+ * more. Its operations are quiet, or are given up: then they keep what they use, channels too. */
 void rcmi_endpoint_cancel(struct rcmi_endpoint *endpoint, rcm_status status);
 /* Calls visit on every transfer that it has until that returns false; false then. */
 bool rcmi_endpoint_each(struct rcmi_endpoint *endpoint,

@@ -18,7 +18,7 @@ static size_t get_bytes(const struct rcmi_transfer *t) {
 
 bool rcmi_endpoint_begin_get(struct rcmi_endpoint *e, struct rcmi_transfer *t, uint64_t from) {
     t->from = t->total == 0 ? NOWHERE : 0;
-    if (t->total > 0 && from != 0 && !e->ungettable && shares_slots(e->rx))
+    if (t->total > 0 && from != 0 && !transfer_is_later(t) && !e->ungettable && shares_slots(e->rx))
         t->from = get_bytes(t) > 0 ? from : 0;
     if (t->from)
         rcmi_transfers_append(&e->getting, t);

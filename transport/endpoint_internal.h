@@ -6,6 +6,7 @@
  *   endpoint_send.c     eager messages and RTS, pieces of data, answers that are owed
  *   endpoint_receive.c  what arrives
  *   endpoint_get.c      messages that the receiver copies out of the sender's memory
+ *   endpoint_copy.c     messages in memory whose copies finish later
  */
 #ifndef RCMI_ENDPOINT_INTERNAL_H
 #define RCMI_ENDPOINT_INTERNAL_H
@@ -129,6 +130,35 @@ void rcmi_receive_bytes(const struct rcmi_endpoint *e, struct rcmi_transfer *t, 
 rcm_status rcmi_endpoint_drain(struct rcmi_endpoint *e, bool *moved);
 void rcmi_receive_data(struct rcmi_endpoint *e, struct rcmi_transfer *t);
 void rcmi_receive_end(const struct rcmi_endpoint *e, struct rcmi_transfer *t);
+/* Do copies in the memory of a transfer finish later? */
+static inline bool transfer_is_later(const struct rcmi_transfer *t) {
+    return t->mem.kind != RCMI_MEM_HOST;
+}
+
+/* endpoint_copy.c */
+/* What a slot gets: a head, and memory of a transfer. */
+struct rcmi_piece {
+    const void *head;
+    size_t head_len;
+    struct rcmi_mem mem;
+};
+/* Begins to fill a slot for such a message. RCM_AGAIN: it has begun (e->copy_out), or there is no
+ * slot. */
+rcm_status rcmi_endpoint_copy_out(struct rcmi_endpoint *e, struct rcmi_transfer *t, uint64_t meta,
+                                  const struct rcmi_piece *piece);
+/* Sends it once it is filled; else RCM_AGAIN. */
+rcm_status rcmi_endpoint_copied_out(struct rcmi_endpoint *e, struct rcmi_transfer **ret_sent);
+/* Does a receive copy later what came for it, or some of that? */
+bool rcmi_receive_copies(const struct rcmi_transfer *t, size_t len);
+/* Begins to, out of the oldest slot: RCM_AGAIN. That is released when it is done, which _copied_in
+ * says. */
+rcm_status rcmi_endpoint_copy_in(struct rcmi_endpoint *e, struct rcmi_transfer *t,
+                                 const char *bytes, size_t len);
+rcm_status rcmi_endpoint_copied_in(struct rcmi_endpoint *e, struct rcmi_transfer **ret_received);
+/* The same out of memory, which is freed then; and the first of these that is done. */
+rcm_status rcmi_endpoint_copy_kept(struct rcmi_endpoint *e, struct rcmi_transfer *t,
+                                   const char *bytes, void *memory);
+rcm_status rcmi_endpoint_copied_kept(struct rcmi_endpoint *e, struct rcmi_transfer **ret_received);
 /* endpoint_get.c. A message of a rendezvous begins to be received: is it got from there? Then it
  * sets transfer->from and is in e->getting. The next piece of one that is got. */
 bool rcmi_endpoint_begin_get(struct rcmi_endpoint *e, struct rcmi_transfer *t, uint64_t from);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Endpoints, the receiving side: what arrives, and where its bytes go. The protocol is in
  * endpoint.h. */
+#include <stdlib.h>
 #include <string.h>
 #include "endpoint_internal.h"
 #include "kernels.h"
@@ -29,12 +30,21 @@ void rcmi_receive_bytes(const struct rcmi_endpoint *e, struct rcmi_transfer *t, 
     t->done += len;
 }
 
-static void receive_eager(struct rcmi_endpoint *e, struct rcmi_transfer *t,
-                          const struct rcmi_arrival *arrival) {
-    receive_begin(t, arrival->tag, arrival->total);
-    rcmi_receive_bytes(e, t, arrival->bytes, arrival->total);
-    e->eager_in += eager_charge(arrival->total);
+/* All bytes are there, or as many as the receive has room for. */
+static void receive_eager_end(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+    e->eager_in += eager_charge(t->total);
     rcmi_receive_end(e, t);
+}
+
+/* RCM_AGAIN: what came is being copied. */
+static rcm_status receive_eager(struct rcmi_endpoint *e, struct rcmi_transfer *t,
+                                const struct rcmi_arrival *arrival) {
+    receive_begin(t, arrival->tag, arrival->total);
+    if (rcmi_receive_copies(t, t->total))
+        return rcmi_endpoint_copy_in(e, t, arrival->bytes, arrival->total);
+    rcmi_receive_bytes(e, t, arrival->bytes, arrival->total);
+    receive_eager_end(e, t);
+    return RCM_OK;
 }
 
 void rcmi_receive_data(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
@@ -51,19 +61,31 @@ static void receive_rts(struct rcmi_endpoint *e, struct rcmi_transfer *t,
         rcmi_receive_data(e, t);
 }
 
-static void endpoint_receive(struct rcmi_endpoint *e, struct rcmi_transfer *t,
-                             const struct rcmi_arrival *arrival) {
+static rcm_status endpoint_receive(struct rcmi_endpoint *e, struct rcmi_transfer *t,
+                                   const struct rcmi_arrival *arrival) {
     t->peer = e->peer;
-    if (arrival->rendezvous)
-        receive_rts(e, t, arrival);
-    else
-        receive_eager(e, t, arrival);
+    if (!arrival->rendezvous)
+        return receive_eager(e, t, arrival);
+    receive_rts(e, t, arrival);
+    return RCM_OK;
 }
 
-void rcmi_endpoint_receive(struct rcmi_endpoint *e, struct rcmi_transfer *t,
-                           const struct rcmi_arrival *arrival) {
+/* An eager message, kept in that memory. */
+static rcm_status receive_kept(struct rcmi_endpoint *e, struct rcmi_transfer *t,
+                               const struct rcmi_arrival *arrival, void *memory) {
+    t->peer = e->peer;
+    receive_begin(t, arrival->tag, arrival->total);
+    return rcmi_endpoint_copy_kept(e, t, arrival->bytes, memory);
+}
+
+rcm_status rcmi_endpoint_receive(struct rcmi_endpoint *e, struct rcmi_transfer *t,
+                                 const struct rcmi_arrival *arrival, void *memory) {
     e->rts_kept -= arrival->rendezvous;
-    endpoint_receive(e, t, arrival);
+    if (!arrival->rendezvous && rcmi_receive_copies(t, arrival->total))
+        return receive_kept(e, t, arrival, memory);
+    const rcm_status status = endpoint_receive(e, t, arrival);
+    free(memory);
+    return status;
 }
 
 /* A message that came goes to its receive, or is kept aside. An honest sender never exceeds its
@@ -71,10 +93,8 @@ void rcmi_endpoint_receive(struct rcmi_endpoint *e, struct rcmi_transfer *t,
 static rcm_status endpoint_match(struct rcmi_endpoint *e, const struct rcmi_arrival *arrival) {
     const struct rcmi_messaging *messaging = e->messaging;
     struct rcmi_transfer *t = messaging->match(messaging->arg, e->peer, arrival->tag);
-    if (t) {
-        endpoint_receive(e, t, arrival);
-        return RCM_OK;
-    }
+    if (t)
+        return endpoint_receive(e, t, arrival);
     e->rts_kept += arrival->rendezvous;
     if (e->rts_kept > messaging->rts_max)
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, e->peer,
@@ -118,17 +138,24 @@ static rcm_status handle_rts(struct rcmi_endpoint *e, uint32_t id, const struct 
     return endpoint_match(e, &arrival);
 }
 
+/* A piece is there. */
+static void receive_data_end(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+    if (t->done < t->total)
+        return;
+    rcmi_transfers_remove(&e->receiving, t);
+    rcmi_receive_end(e, t);
+}
+
 static rcm_status handle_data(struct rcmi_endpoint *e, uint32_t id, const struct rcmi_slot *slot) {
     struct rcmi_transfer *t = e->receiving.head;
     if (!t || t == e->owed || t->id != id)
         return protocol_error(e, "data of a message whose turn it is not", id);
     if (slot->len != piece_bytes(e, e->rx, t->total, t->done))
         return protocol_error(e, "a piece of another size than its RTS says", slot->len);
+    if (rcmi_receive_copies(t, slot->len))
+        return rcmi_endpoint_copy_in(e, t, slot->bytes, slot->len);
     rcmi_receive_bytes(e, t, slot->bytes, slot->len);
-    if (t->done == t->total) {
-        rcmi_transfers_remove(&e->receiving, t);
-        rcmi_receive_end(e, t);
-    }
+    receive_data_end(e, t);
     return RCM_OK;
 }
 
@@ -236,18 +263,61 @@ static bool post_data(struct rcmi_endpoint *e, const struct rcmi_transfer *t) {
  * the buffer: only a bare one that the receive is for goes there, and nothing beyond its end. */
 static void endpoint_post(struct rcmi_endpoint *e) {
     const struct rcmi_transfer *t = e->posted ? NULL : endpoint_next_receive(e);
-    if (t)
+    if (t && !transfer_is_later(t))
         e->posted = t == e->receiving.head ? post_data(e, t) : post_bare(e, t);
+}
+
+/* A copy that finishes later holds the oldest slot: nothing behind it is looked at until it is
+ * done. */
+static rcm_status endpoint_drain_copy(struct rcmi_endpoint *e, bool *moved) {
+    struct rcmi_transfer *t;
+    const rcm_status status = rcmi_endpoint_copied_in(e, &t);
+    if (status != RCM_OK)
+        return status;
+    *moved = true;
+    rcmi_channel_release(e->rx);
+    if (t == e->receiving.head)
+        receive_data_end(e, t);
+    else
+        receive_eager_end(e, t);
+    return RCM_OK;
+}
+
+static rcm_status endpoint_drain_kept(struct rcmi_endpoint *e, bool *moved) {
+    struct rcmi_transfer *t;
+    rcm_status status = RCM_OK;
+    while (e->copying.head && status == RCM_OK) {
+        status = rcmi_endpoint_copied_kept(e, &t);
+        if (status != RCM_OK)
+            return status;
+        *moved = true;
+        receive_eager_end(e, t);
+    }
+    return status;
+}
+
+/* Copies that finish later. RCM_AGAIN: one out of the oldest slot runs. */
+static rcm_status endpoint_drain_copies(struct rcmi_endpoint *e, bool *moved) {
+    const rcm_status status = endpoint_drain_kept(e, moved);
+    if ((status != RCM_OK && status != RCM_AGAIN) || !e->copy_in)
+        return status == RCM_AGAIN ? RCM_OK : status;
+    return endpoint_drain_copy(e, moved);
 }
 
 rcm_status rcmi_endpoint_drain(struct rcmi_endpoint *e, bool *moved) {
     struct rcmi_slot slot;
-    rcm_status status;
+    rcm_status status = RCM_OK;
     if (!e->rx)
         return RCM_OK;
+    if (e->copy_in || e->copying.head)
+        status = endpoint_drain_copies(e, moved);
+    if (status != RCM_OK)
+        return status == RCM_AGAIN ? RCM_OK : status;
     while ((status = rcmi_channel_peek(e->rx, &slot)) == RCM_OK) {
         e->posted = false;
         status = handle_slot(e, &slot);
+        if (status == RCM_AGAIN) /* it is released later */
+            return RCM_OK;
         rcmi_channel_release(e->rx);
         *moved = true;
         if (status != RCM_OK)

@@ -52,6 +52,10 @@ static size_t eager_head(uint64_t tag) {
     return tag <= UINT32_MAX ? 0 : sizeof(struct header);
 }
 
+static uint64_t eager_meta(uint64_t tag, size_t total) {
+    return eager_head(tag) ? meta_of(KIND_EAGER, 0) : meta_of_bare((uint32_t)tag, total);
+}
+
 bool rcmi_endpoint_may_be_eager(const struct rcmi_endpoint *e, uint64_t tag, size_t total) {
     /* Acquire pairs with the release store of the loop thread, which wrote slot_bytes before. */
     const bool ready = atomic_load_explicit(&e->tx->state, memory_order_acquire) == RCM_OK;
@@ -65,8 +69,7 @@ rcm_status rcmi_endpoint_put_eager(struct rcmi_endpoint *e, uint64_t tag,
     const size_t total = mem->len;
     const struct header header = {.tag = tag, .total = total};
     const size_t head = eager_head(tag);
-    const rcm_status status = endpoint_put_copy(
-        e, head ? meta_of(KIND_EAGER, 0) : meta_of_bare((uint32_t)tag, total), &header, head, mem);
+    const rcm_status status = endpoint_put_copy(e, eager_meta(tag, total), &header, head, mem);
     if (status == RCM_OK)
         e->eager_out += eager_charge(total);
     return status;
@@ -86,31 +89,46 @@ static rcm_status endpoint_put_bare(struct rcmi_endpoint *e, struct rcmi_transfe
     return RCM_OK;
 }
 
+/* It went out. */
+static void endpoint_issued_eager(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+    rcmi_transfers_remove(&e->outgoing, t);
+    if (!eager_waits(e, t->total)) {
+        e->messaging->completed(t, RCM_OK);
+        return;
+    }
+    t->stage = STAGE_DRAIN;
+    t->last = rcmi_channel_sent(e->tx);
+    rcmi_transfers_append(&e->draining, t);
+}
+
+/* Begins to, where its copy finishes later. */
+static rcm_status endpoint_copy_eager(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+    const struct header header = {.tag = t->tag, .total = t->total};
+    const struct rcmi_piece piece = {
+        .head = &header, .head_len = eager_head(t->tag), .mem = t->mem};
+    return rcmi_endpoint_copy_out(e, t, eager_meta(t->tag, t->total), &piece);
+}
+
 /* Sends a message eagerly; RCM_AGAIN: no slot is free. */
 static rcm_status endpoint_issue_eager(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
     rcm_status status = RCM_ERR_UNSUPPORTED;
+    if (transfer_is_later(t))
+        return endpoint_copy_eager(e, t);
     if (travels_bare(e, t->tag, t->total))
         status = endpoint_put_bare(e, t);
     if (status != RCM_ERR_UNSUPPORTED)
         return status;
     status = rcmi_endpoint_put_eager(e, t->tag, &t->mem);
-    if (status != RCM_OK)
-        return status;
-    rcmi_transfers_remove(&e->outgoing, t);
-    if (!eager_waits(e, t->total)) {
-        e->messaging->completed(t, RCM_OK);
-        return RCM_OK;
-    }
-    t->stage = STAGE_DRAIN;
-    t->last = rcmi_channel_sent(e->tx);
-    rcmi_transfers_append(&e->draining, t);
-    return RCM_OK;
+    if (status == RCM_OK)
+        endpoint_issued_eager(e, t);
+    return status;
 }
 
 static rcm_status endpoint_issue_rts(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
     const struct rts rts = {.header = {.tag = t->tag, .total = t->total},
-                            .from = endpoint_is_got(e, t->total) ? (uint64_t)(uintptr_t)t->mem.bytes
-                                                                 : 0};
+                            .from = endpoint_is_got(e, t->total) && !transfer_is_later(t)
+                                        ? (uint64_t)(uintptr_t)t->mem.bytes
+                                        : 0};
     if (e->announced.n >= e->messaging->rts_max)
         return RCM_AGAIN;
     const rcm_status status =
@@ -140,6 +158,8 @@ static rcm_status endpoint_send_data(struct rcmi_endpoint *e, struct rcmi_transf
     const uint64_t meta = meta_of(KIND_DATA, t->id);
     rcm_status status = RCM_ERR_UNSUPPORTED;
     const struct rcmi_mem piece = rcmi_mem_part(&t->mem, t->done, len);
+    if (transfer_is_later(t))
+        return rcmi_endpoint_copy_out(e, t, meta, &(struct rcmi_piece){.mem = piece});
     if (len >= e->messaging->zero_copy_min)
         status = rcmi_channel_send_zero_copy(e->tx, &piece, meta, false);
     if (status == RCM_OK)
@@ -218,6 +238,22 @@ static rcm_status endpoint_open_tx(struct rcmi_endpoint *e) {
     return e->tx ? RCM_OK : e->messaging->open(e->messaging->open_arg, e->peer, true, &e->tx);
 }
 
+/* A copy that finishes later holds the slot that is next: all else waits until that is sent. */
+static rcm_status endpoint_pump_copy(struct rcmi_endpoint *e, bool *moved) {
+    struct rcmi_transfer *t;
+    const rcm_status status = rcmi_endpoint_copied_out(e, &t);
+    if (status != RCM_OK)
+        return status;
+    *moved = true;
+    if (t->stage == STAGE_NEW) {
+        e->eager_out += eager_charge(t->total);
+        endpoint_issued_eager(e, t);
+    } else {
+        t->done += t->copy->len;
+    }
+    return RCM_OK;
+}
+
 /* Everything this rank has to tell the other, as far as slots allow. */
 rcm_status rcmi_endpoint_pump(struct rcmi_endpoint *e, bool *moved) {
     const bool waits = e->sending.head || e->draining.head || e->announced.n > 0;
@@ -225,6 +261,8 @@ rcm_status rcmi_endpoint_pump(struct rcmi_endpoint *e, bool *moved) {
         e->eager_in < e->messaging->budget / 4)
         return RCM_OK;
     rcm_status status = endpoint_open_tx(e);
+    if (e->copy_out)
+        status = endpoint_pump_copy(e, moved);
     if (status == RCM_OK && e->getting.head)
         status = rcmi_endpoint_get(e, moved);
     if (status == RCM_OK && waits && rcmi_channel_help(e->tx))

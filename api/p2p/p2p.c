@@ -20,6 +20,7 @@ struct rcmi_p2p {
     int turn;             /* which of them comes first */
     struct peer *_Atomic wanted;
     struct rcmi_matching matching;
+    struct rcmi_operations operations;
 };
 
 /* ---- What endpoints ask -------------------------------------------------------------------- */
@@ -55,6 +56,8 @@ rcm_status rcmi_p2p_create(const struct rcmi_messaging *messaging, int nranks,
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for point to point among %d ranks", nranks);
     }
     p2p->messaging = *messaging;
+    p2p->operations = (struct rcmi_operations){.wake = messaging->wake, .arg = messaging->wake_arg};
+    p2p->messaging.operations = &p2p->operations;
     p2p->messaging.arg = p2p;
     p2p->messaging.match = p2p_match;
     p2p->messaging.keep = p2p_keep;
@@ -73,6 +76,7 @@ void rcmi_p2p_free(struct rcmi_p2p *p2p) {
     for (int r = 0; r < p2p->nranks; r++)
         rcmi_endpoint_fini(&p2p->peers[r].endpoint);
     rcmi_matching_fini(&p2p->matching);
+    rcmi_operations_settle(&p2p->operations);
     free(p2p->peers);
     free(p2p->active);
     free(p2p);
@@ -100,9 +104,9 @@ rcm_status rcmi_p2p_receive(struct rcmi_p2p *p2p, struct rcmi_transfer *t) {
         return rcmi_endpoint_open(p2p_activate(p2p, t->peer));
     }
     rcmi_matching_take(&p2p->matching, message);
-    rcmi_endpoint_receive(&p2p->peers[message->arrival.peer].endpoint, t, &message->arrival);
-    free(message);
-    return RCM_OK;
+    const rcm_status status = rcmi_endpoint_receive(&p2p->peers[message->arrival.peer].endpoint, t,
+                                                    &message->arrival, message);
+    return status;
 }
 
 void rcmi_p2p_wanted(struct rcmi_p2p *p2p, int peer) {
@@ -177,6 +181,10 @@ void rcmi_p2p_cancel(struct rcmi_p2p *p2p, rcm_status status) {
         rcmi_matching_unpost(&p2p->matching, t);
         p2p->messaging.completed(t, status);
     }
+}
+
+bool rcmi_p2p_is_quiet(const struct rcmi_p2p *p2p) {
+    return rcmi_operations_quiet(&p2p->operations);
 }
 
 void rcmi_p2p_each(struct rcmi_p2p *p2p, bool (*visit)(void *arg, struct rcmi_transfer *t),

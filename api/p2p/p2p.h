@@ -19,7 +19,8 @@
 
 struct rcmi_p2p;
 
-/* messaging is copied; `match`, `keep` and `next`, with their arg, are filled in here. */
+/* messaging is copied; `match`, `keep` and `next`, with their arg, and `operations` are filled in
+ * here. */
 rcm_status rcmi_p2p_create(const struct rcmi_messaging *messaging, int nranks,
                            struct rcmi_p2p **ret_p2p);
 void rcmi_p2p_free(struct rcmi_p2p *p2p);
@@ -31,6 +32,8 @@ rcm_status rcmi_p2p_receive(struct rcmi_p2p *p2p, struct rcmi_transfer *transfer
 rcm_status rcmi_p2p_progress(struct rcmi_p2p *p2p, bool *moved);
 /* After it failed: a transfer of whose memory a channel could make nothing, else NULL. */
 struct rcmi_transfer *rcmi_p2p_at_fault(const struct rcmi_p2p *p2p);
+/* Does no copy that finishes later touch memory? After a failure it is waited for, or given up. */
+bool rcmi_p2p_is_quiet(const struct rcmi_p2p *p2p);
 /* Completes everything with status. */
 void rcmi_p2p_cancel(struct rcmi_p2p *p2p, rcm_status status);
 /* Calls visit on every unfinished transfer until it returns false. */

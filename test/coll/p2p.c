@@ -3,6 +3,7 @@
  * Point to point: order per tag, tags taken out of order, sizes around every limit, truncation, any
  * tag, to oneself, many at once, both directions at once: p2p shm|tcp threads|processes N
  */
+#include "place.h"
 #include "ranks.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,18 +14,23 @@ static uint8_t byte_of(size_t i, int from, uint64_t tag) {
 }
 
 static uint8_t *message_new(size_t len, int from, uint64_t tag) {
-    uint8_t *bytes = malloc(len + 1);
-    if (!bytes)
-        abort();
+    uint8_t *bytes = place_new(len + 1), *view = place_view(bytes);
     for (size_t i = 0; i < len; i++)
-        bytes[i] = byte_of(i, from, tag);
+        view[i] = byte_of(i, from, tag);
+    return bytes;
+}
+
+static uint8_t *room_new(size_t len, int value) {
+    uint8_t *bytes = place_new(len + 1);
+    memset(place_view(bytes), value, len + 1);
     return bytes;
 }
 
 static size_t message_wrong(const uint8_t *bytes, size_t len, int from, uint64_t tag) {
-    size_t wrong = 0;
+    const uint8_t *view = place_view(bytes);
+    size_t wrong = place_used(bytes, len) > 0;
     for (size_t i = 0; i < len; i++)
-        wrong += bytes[i] != byte_of(i, from, tag);
+        wrong += view[i] != byte_of(i, from, tag);
     return wrong;
 }
 
@@ -37,7 +43,7 @@ static int check_sizes(rcm_comm *comm) {
     const int prev = (rcm_rank(comm) + rcm_size(comm) - 1) % rcm_size(comm);
     int errors = 0;
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
-        uint8_t *out = message_new(sizes[s], rcm_rank(comm), s), *in = calloc(1, sizes[s] + 1);
+        uint8_t *out = message_new(sizes[s], rcm_rank(comm), s), *in = room_new(sizes[s], 0);
         rcm_work *send = NULL, *recv = NULL;
         struct rcm_message message = RCM_MESSAGE_INIT;
         CHECK(errors,
@@ -54,8 +60,8 @@ static int check_sizes(rcm_comm *comm) {
               (unsigned long long)message.tag, message.bytes);
         rcm_work_free(send);
         rcm_work_free(recv);
-        free(out);
-        free(in);
+        place_free(out);
+        place_free(in);
     }
     return errors;
 }
@@ -72,7 +78,7 @@ static int check_mixed(rcm_comm *comm) {
         rcm_work *works[2];
         for (uint64_t i = 0; i < 2; i++) {
             const size_t len = sizes[(size_t)k / 3 % 5] - i;
-            bytes[i] = sends ? message_new(len, k, i) : calloc(1, len + 1);
+            bytes[i] = sends ? message_new(len, k, i) : room_new(len, 0);
             CHECK(errors,
                   (sends ? rcm_isend(comm, bytes[i], len, RCM_UINT8, 1, i, &works[i])
                          : rcm_irecv(comm, bytes[i], len, RCM_UINT8, 0, i, &works[i])) == RCM_OK,
@@ -83,7 +89,7 @@ static int check_mixed(rcm_comm *comm) {
             CHECK(errors, rcm_work_wait(works[i], -1) == RCM_OK, "message %d of %zu", k, len);
             CHECK(errors, sends || message_wrong(bytes[i], len, k, i) == 0, "%d: wrong data", k);
             rcm_work_free(works[i]);
-            free(bytes[i]);
+            place_free(bytes[i]);
         }
         if (k % 7 == 0)
             CHECK(errors,
@@ -113,10 +119,10 @@ static int check_tags(rcm_comm *comm) {
         for (int k = 0; k < TAGS * EACH; k++) {
             CHECK(errors, rcm_work_wait(works[k], -1) == RCM_OK, "send %d", k);
             rcm_work_free(works[k]);
-            free(data[k]);
+            place_free(data[k]);
         }
     } else if (rcm_rank(comm) == 1) {
-        uint8_t *in = malloc(100000);
+        uint8_t *in = room_new(100000, 0);
         for (int tag = TAGS - 1; tag >= 0; tag--) {
             for (int i = 0; i < EACH; i++) {
                 const int k = tag + i * TAGS;
@@ -128,7 +134,7 @@ static int check_tags(rcm_comm *comm) {
                       i);
             }
         }
-        free(in);
+        place_free(in);
     }
     return errors;
 }
@@ -142,14 +148,15 @@ static int check_truncated(rcm_comm *comm) {
             CHECK(errors, rcm_send(comm, data, sizes[s], RCM_UINT8, 1, s, NULL, NULL) == RCM_OK,
                   "%s", rcm_last_error());
         } else if (rcm_rank(comm) == 1) {
-            memset(data, 0, sizes[s]);
+            memset(place_view(data), 0, sizes[s]);
             rcm_status status =
                 rcm_recv(comm, data, sizes[s] - 7, RCM_UINT8, 0, RCM_ANY_TAG, NULL, NULL);
             CHECK(errors, status == RCM_ERR_TRUNCATED, "truncated: %s", rcm_status_name(status));
             CHECK(errors, message_wrong(data, sizes[s] - 7, 0, s) == 0, "truncated data wrong");
-            CHECK(errors, data[sizes[s] - 7] == 0, "wrote behind the buffer");
+            CHECK(errors, ((uint8_t *)place_view(data))[sizes[s] - 7] == 0,
+                  "wrote behind the buffer");
         }
-        free(data);
+        place_free(data);
     }
     return errors;
 }
@@ -159,14 +166,14 @@ static int check_shorter(rcm_comm *comm) {
     static const size_t sizes[] = {100000, 100000, 50000, 9000, 70000, 3,      20000, 0,
                                    16384,  65536,  10,    8192, 99999, 200000, 12345, 1};
     enum { CAPACITY = 200000, ROUNDS = 3, SIZES = sizeof sizes / sizeof sizes[0] };
-    uint8_t *in = malloc(CAPACITY);
+    uint8_t *in = room_new(CAPACITY, 0), *view = place_view(in);
     int errors = 0;
     for (size_t k = 0; k < ROUNDS * SIZES; k++) {
         const size_t len = sizes[k % SIZES];
         const uint64_t tag = k % 7 == 6 ? UINT64_C(1) << 40 : k;
         uint8_t *data = message_new(len, 1, k);
         rcm_work *work = NULL;
-        memset(in, 0x5a, CAPACITY);
+        memset(view, 0x5a, CAPACITY);
         if (rcm_rank(comm) == 1)
             CHECK(errors,
                   rcm_irecv(comm, in, CAPACITY, RCM_UINT8, 0, k % 4 ? tag : RCM_ANY_TAG, &work) ==
@@ -183,18 +190,18 @@ static int check_shorter(rcm_comm *comm) {
             CHECK(errors, message_wrong(in, len, 1, k) == 0, "message %zu of %zu bytes", k, len);
             size_t touched = 0;
             for (size_t i = len; i < CAPACITY; i++)
-                touched += in[i] != 0x5a;
+                touched += view[i] != 0x5a;
             CHECK(errors, touched == 0, "message %zu: %zu bytes beyond its %zu", k, touched, len);
         }
-        free(data);
+        place_free(data);
     }
-    free(in);
+    place_free(in);
     return errors;
 }
 
 static int check_self(rcm_comm *comm) {
     const size_t len = 70000;
-    uint8_t *out = message_new(len, 3, 4), *in = calloc(1, len);
+    uint8_t *out = message_new(len, 3, 4), *in = room_new(len, 0);
     rcm_work *recv;
     int errors = 0;
     const int me = rcm_rank(comm);
@@ -205,8 +212,8 @@ static int check_self(rcm_comm *comm) {
     CHECK(errors, rcm_work_wait(recv, -1) == RCM_OK, "self: %s", rcm_last_error());
     CHECK(errors, message_wrong(in, len, 3, 4) == 0, "self: wrong data");
     rcm_work_free(recv);
-    free(out);
-    free(in);
+    place_free(out);
+    place_free(in);
     return errors;
 }
 
@@ -216,7 +223,7 @@ static int check_flood(rcm_comm *comm) {
     const int n = rcm_size(comm);
     const size_t total = (size_t)n * EACH;
     rcm_work **works = calloc(2 * total, sizeof(*works));
-    uint8_t *in = calloc(total, LEN), *out = message_new(LEN, rcm_rank(comm), 1);
+    uint8_t *in = room_new(total * LEN, 0), *out = message_new(LEN, rcm_rank(comm), 1);
     int errors = 0;
     for (size_t k = 0; k < total; k++) /* all sends first: nothing may need a posted receive */
         CHECK(errors,
@@ -235,8 +242,8 @@ static int check_flood(rcm_comm *comm) {
         CHECK(errors, message_wrong(in + k * LEN, LEN, (int)(k % (size_t)n), 1) == 0, "flood %zu",
               k);
     free(works);
-    free(in);
-    free(out);
+    place_free(in);
+    place_free(out);
     return errors;
 }
 
@@ -322,6 +329,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: p2p shm|tcp threads|processes N\n");
         return 2;
     }
+    place_init();
     struct ranks ranks = {
         .n = atoi(argv[3]), .threads = strcmp(argv[2], "threads") == 0, .transport = argv[1]};
     return ranks_run(&ranks, check, NULL) ? 1 : 0;
