@@ -9,6 +9,7 @@
  * Not here: whether something is got at all, or is faster so; how the range of sizes is read
  * (test/transport/test_protocol.c).
  */
+#include "../fault/workload.h"
 #include "ranks.h"
 #include <errno.h>
 #include <signal.h>
@@ -299,12 +300,19 @@ static void before_probe(int rank) {
     no_call = rank == rank_without_call;
 }
 
-/* A rank that may not read keeps all others from it. */
+static int check_every(rcm_comm *comm, void *arg) {
+    const int errors = workload_every(comm);
+    return errors + (rcm_size(comm) == 2 ? check_never(comm, arg) : 0);
+}
+
+/* A rank that may not read keeps all others from it, in all operations. */
 static int probes_run(struct ranks *ranks) {
     int errors = 0;
     ranks->before = before_probe;
     for (rank_without_call = 0; rank_without_call < 2; rank_without_call++)
-        errors += ranks_run(ranks, check_never, NULL);
+        errors += ranks_run(ranks, check_every, NULL);
+    ranks->n = 3;
+    errors += ranks_run(ranks, check_every, NULL);
     return errors;
 }
 

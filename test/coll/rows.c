@@ -3,7 +3,8 @@
  * Ranks of one machine that do not all have the same transports, or cannot use one that they have:
  *     rows CASE RANKS ODD[,ODD...]
  *   lacks     the odd ranks have no shared memory: their system refuses memory files
- *   shrink-N  the same; then rank N dies, and the others go on in a communicator of their own
+ *   tcp-first the same, and TCP is preferred; here and there all other collectives too
+ *   shrink-N  as lacks; then rank N dies, and the others go on in a communicator of their own
  *   detour    all have it, but the Unix sockets of the odd ranks refuse connections, and theirs
  *             fail, so that pairs with one of them are linked by TCP. More than two ranks use
  *             algorithms without channels of several readers only.
@@ -19,6 +20,7 @@
  *
  * Not here: ranks that may not read each other's memory (get.c).
  */
+#include "../fault/workload.h"
 #include "ranks.h"
 #include <errno.h>
 #include <stdatomic.h>
@@ -314,7 +316,7 @@ static int check_refused(const rcm_comm *comm) {
 
 static int check_lacks(rcm_comm *comm, void *arg) {
     (void)arg;
-    return check_refused(comm) + check_all(comm);
+    return check_refused(comm) + check_all(comm) + workload_every(comm);
 }
 
 /* Nobody may use what needs memory shared by all of a host with an odd rank. */
@@ -418,6 +420,7 @@ static const struct row {
     bool keep, memory, sockets; /* what is refused */
 } table[] = {
     {"lacks", check_lacks, NULL, .memory = true},
+    {"tcp-first", check_lacks, NULL, .memory = true},
     {"shrink-", check_shrink, NULL, .keep = true, .memory = true},
     {"detour", check_detour, NULL, .sockets = true},
     {"told", check_told, NULL, .keep = true, .sockets = true},
@@ -441,6 +444,8 @@ static int row_run(const struct row *row, const char *rest) {
     snprintf(refusal, sizeof refusal, "on rank %d shm cannot be used: ", first);
     if (strcmp(row->prefix, "refused") == 0)
         ranks.refused = refusal;
+    if (strcmp(row->prefix, "tcp-first") == 0)
+        ranks.transport = "tcp,shm";
     if (strcmp(row->prefix, "apart") == 0)
         ranks.refused = "shm serves ranks 0 and 1, which are on different hosts";
     if (ranks.refused)

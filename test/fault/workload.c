@@ -3,6 +3,7 @@
  * bytes: workload_blocks.c. */
 #include "workload.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -157,6 +158,8 @@ static rcm_status step_async(struct workload *w, uint64_t i, size_t count) {
     return status;
 }
 
+enum { FIRST_BLOCKS = 16, FIRST_UNEVEN = 24 }; /* kinds */
+
 /* ---- The mix -------------------------------------------------------------------------------- */
 
 /* All ranks learn whether any of them wants to stop. */
@@ -201,14 +204,15 @@ rcm_status workload_do(struct workload *w, uint64_t kind, uint64_t i, size_t siz
     case 21:
     case 22:
     case 23:
-        return workload_blocks(w, i, (enum rcm_collective)(RCM_REDUCE + (int)kind - 16),
+        return workload_blocks(w, i, (enum rcm_collective)(RCM_REDUCE + (int)kind - FIRST_BLOCKS),
                                size % 3 ? size : size % 300 + 1);
     case 24:
     case 25:
     case 26:
     case 27:
     case 28:
-        return workload_uneven(w, i, (enum rcm_collective)(RCM_SCATTER_V + (int)kind - 24),
+        return workload_uneven(w, i,
+                               (enum rcm_collective)(RCM_SCATTER_V + (int)kind - FIRST_UNEVEN),
                                size % 3 ? size : size % 300 + 1);
     case 29:
         return workload_bytes(w, i, size);
@@ -228,4 +232,58 @@ rcm_status workload_step(struct workload *w, uint64_t i, bool stop, bool *ret_st
     if (i % 4 == 3)
         return step_agree(w, stop, ret_stop);
     return workload_do(w, kind, i, size);
+}
+
+/* ---- Each of it ----------------------------------------------------------------------------- */
+
+static int every_once(struct workload *w, uint64_t kind, uint64_t i) {
+    static const size_t sizes[] = {60000, 170, 9001};
+    const rcm_status status = workload_do(w, kind, i, sizes[i % 3]);
+    if (status == RCM_OK && !w->problem[0])
+        return 0;
+    fprintf(stderr, "rank %d, kind %d of operations (%s): %s\n", w->rank, (int)kind,
+            w->call.algorithm ? w->call.algorithm : "by cost",
+            status == RCM_OK ? w->problem : rcm_last_error());
+    w->problem[0] = '\0';
+    return 1;
+}
+
+/* By its algorithms, where it is of blocks of one length. */
+static int every_way(struct workload *w, uint64_t kind) {
+    struct rcm_algorithm_info info;
+    int errors = 0;
+    for (uint64_t i = 0; i < 6 && errors == 0; i++)
+        errors += every_once(w, kind, i);
+    if (kind < FIRST_BLOCKS || kind >= FIRST_UNEVEN)
+        return errors;
+    const enum rcm_collective collective =
+        (enum rcm_collective)(RCM_REDUCE + (int)(kind - FIRST_BLOCKS));
+    for (size_t a = 0; errors == 0 && rcm_algorithm_at(collective, a, &info) == RCM_OK; a++) {
+        if (rcm_comm_prepare(w->comm, collective, 64, 0, info.name) != RCM_OK)
+            continue;
+        w->call.algorithm = info.name;
+        for (uint64_t i = 0; i < 3; i++)
+            errors += every_once(w, kind, i);
+        w->call.algorithm = NULL;
+    }
+    return errors;
+}
+
+int workload_every(rcm_comm *comm) {
+    char problem[256] = "";
+    struct workload w = {.comm = comm,
+                         .call = RCM_CALL_INIT,
+                         .rank = rcm_rank(comm),
+                         .n = rcm_size(comm),
+                         .send = malloc(WORKLOAD_BYTES),
+                         .recv = malloc(WORKLOAD_BYTES),
+                         .problem = problem};
+    int errors = 0;
+    if (!w.send || !w.recv)
+        abort();
+    for (uint64_t kind = 0; kind < WORKLOAD_KINDS && errors == 0; kind++)
+        errors += every_way(&w, kind);
+    free(w.send);
+    free(w.recv);
+    return errors;
 }

@@ -26,6 +26,9 @@ rcm_status workload_step(struct workload *w, uint64_t i, bool stop, bool *ret_st
 /* One operation of a kind, below WORKLOAD_KINDS; size is a measure of its data, at most 60000. */
 rcm_status workload_do(struct workload *w, uint64_t kind, uint64_t i, size_t size);
 #define WORKLOAD_KINDS 32
+/* Small and large operations of every kind, those that move blocks by every algorithm that fits.
+ * The number of them that failed or had wrong data, which are told on stderr. */
+int workload_every(rcm_comm *comm);
 
 /* ---- The files' own ------------------------------------------------------------------------- */
 
