@@ -143,6 +143,12 @@ bool rcmi_collective_is_rooted(const struct rcmi_collective *collective) {
     return collective->in_at_root || collective->out_at_root;
 }
 
+rcm_status rcmi_collective_check_op(const struct rcmi_collective *collective, rcm_op op,
+                                    rcm_dtype dtype) {
+    (void)collective;
+    return rcm_op_defined(op, dtype);
+}
+
 uint64_t rcmi_collective_total(const struct rcmi_collective *collective, int nranks) {
     const uint64_t p = (uint32_t)nranks;
     switch (collective->total) {

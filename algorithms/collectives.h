@@ -81,6 +81,9 @@ const struct rcmi_collective *rcmi_collective_row(size_t i);
 const struct rcmi_collective *rcmi_collective_by_name(const char *name);
 /* "?" for a number that is none. */
 const char *rcmi_collective_name(enum rcm_collective id);
+/* May a reduction be called with it? RCM_ERR_INVALID with a sentence. */
+rcm_status rcmi_collective_check_op(const struct rcmi_collective *collective, rcm_op op,
+                                    rcm_dtype dtype);
 bool rcmi_collective_is_rooted(const struct rcmi_collective *collective);
 
 /* Blocks of one buffer of one rank: local block i is block first + i * stride. */

@@ -217,8 +217,9 @@ static void step_compute(const struct rcmi_run *run, const struct rcmi_bound_ste
                          void *target, enum rcmi_stores stores, const void *const *srcs,
                          size_t bytes) {
     if (step->nsrcs > 1)
-        (stores == RCMI_NON_TEMPORAL ? run->kernels.reduce_streaming : run->kernels.reduce)(
-            target, srcs, step->nsrcs, bytes / run->element_bytes);
+        (stores == RCMI_NON_TEMPORAL ? run->kernels.reduction.reduce_streaming
+                                     : run->kernels.reduction.reduce)(
+            target, srcs, step->nsrcs, bytes / run->element_bytes, NULL);
     else if (step->nsrcs == 1 && srcs[0] != target)
         run->kernels.copy[stores](target, srcs[0], bytes);
 }
@@ -268,7 +269,8 @@ static void step_compute_both(const struct rcmi_run *run, const struct rcmi_boun
                               void *dst, void *sent, enum rcmi_twice how, const void *const *srcs,
                               size_t bytes) {
     if (dst && step->nsrcs > 1) {
-        run->kernels.reduce_twice(dst, sent, srcs, step->nsrcs, bytes / run->element_bytes, how);
+        run->kernels.reduction.reduce_twice(dst, sent, srcs, step->nsrcs,
+                                            bytes / run->element_bytes, how, NULL);
         return;
     }
     step_compute(run, step, sent, how == RCMI_BOTH_NON_TEMPORAL ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL,

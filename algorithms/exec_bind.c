@@ -107,7 +107,7 @@ static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec, const str
 
 /* A multiple of a cache line, or, below one, of the longest element. */
 static size_t slice_round(size_t bytes) {
-    return bytes - bytes % (bytes < 64 ? 8 : 64);
+    return bytes - bytes % (bytes < 64 ? 16 : 64);
 }
 
 static size_t slice_halved(const struct slice_rule *rule, size_t longest) {

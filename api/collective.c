@@ -359,7 +359,7 @@ rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *recv, size_t c
     if (status == RCM_OK && !again) {
         status = rcmi_check_vector(count, dtype, 1);
         if (status == RCM_OK)
-            status = rcmi_check_op(op);
+            status = rcmi_collective_check_op(rcmi_collective_at(RCM_ALL_REDUCE), op, dtype);
     }
     if (status == RCM_OK)
         status = rcmi_check_buffer("send", send, count);

@@ -20,12 +20,6 @@ rcm_status rcmi_check_vector(size_t count, rcm_dtype dtype, uint32_t blocks) {
     return RCM_OK;
 }
 
-rcm_status rcmi_check_op(rcm_op op) {
-    if (strcmp(rcm_op_name(op), "?") == 0)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "op %d is no operator", (int)op);
-    return RCM_OK;
-}
-
 rcm_status rcmi_check_root(int size, int root) {
     if (root < 0 || root >= size)
         return rcmi_fail(RCM_ERR_INVALID, 0, "root %d is not a rank of 0..%d", root, size - 1);
@@ -149,7 +143,7 @@ rcm_status rcmi_request_check_values(const struct rcmi_request *r, int size) {
     const struct rcmi_collective *collective = rcmi_collective_at((int)r->collective);
     rcm_status status = rcmi_check_vector(0, r->dtype, 1);
     if (status == RCM_OK && collective->reduces)
-        status = rcmi_check_op(r->op);
+        status = rcmi_collective_check_op(collective, r->op, r->dtype);
     if (status == RCM_OK && rcmi_collective_is_rooted(collective))
         status = rcmi_check_root(size, r->root);
     return status;

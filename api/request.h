@@ -36,7 +36,6 @@ struct rcmi_request {
 
 /* count elements in each of `blocks` blocks. */
 rcm_status rcmi_check_vector(size_t count, rcm_dtype dtype, uint32_t blocks);
-rcm_status rcmi_check_op(rcm_op op);
 rcm_status rcmi_check_root(int size, int root);
 static inline rcm_status rcmi_check_buffer(const char *name, const void *buffer, size_t count) {
     if (count > 0 && !buffer)

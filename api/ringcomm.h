@@ -194,13 +194,60 @@ const char *rcm_version(void);
 
 /* ---- Types and operators ------------------------------------------------------------------- */
 
+/*
+ * 16- and 8-bit floats are passed as their bits. float16: IEEE binary16; bfloat16: the upper half
+ * of a float; float8_e5m2: the upper half of a float16; float8_e4m3fn: 4 bits of exponent with bias
+ * 7, no infinity, S1111111 is the NaN, the largest number is 448. bool: one byte; every value but 0
+ * counts as true, results are 0 or 1.
+ * Complex numbers and pairs are the structs below. A pair is a value and where it was found.
+ */
+struct rcm_complex64 {
+    float real, imaginary;
+};
+struct rcm_complex128 {
+    double real, imaginary;
+};
+struct rcm_float32_int32 {
+    float value;
+    int32_t index;
+};
+struct rcm_float64_int32 { /* 16 bytes, the last 4 unused; so C's double_int, MPI's MPI_DOUBLE_INT
+                            */
+    double value;
+    int32_t index;
+};
+struct rcm_int32_int32 {
+    int32_t value;
+    int32_t index;
+};
+struct rcm_int64_int32 { /* 16 bytes, the last 4 unused */
+    int64_t value;
+    int32_t index;
+};
+
 /* Name, number, bytes, C type. Numbers are part of the wire and never reused. */
 #define RCM_DTYPE_MAP(X)                                                                           \
     X(UINT8, 1, 1, uint8_t)                                                                        \
+    X(INT8, 2, 1, int8_t)                                                                          \
+    X(INT16, 3, 2, int16_t)                                                                        \
     X(INT32, 4, 4, int32_t)                                                                        \
+    X(UINT32, 5, 4, uint32_t)                                                                      \
     X(INT64, 6, 8, int64_t)                                                                        \
+    X(UINT64, 7, 8, uint64_t)                                                                      \
+    X(FLOAT16, 8, 2, uint16_t)                                                                     \
     X(FLOAT32, 9, 4, float)                                                                        \
-    X(FLOAT64, 10, 8, double)
+    X(FLOAT64, 10, 8, double)                                                                      \
+    X(BFLOAT16, 11, 2, uint16_t)                                                                   \
+    X(UINT16, 12, 2, uint16_t)                                                                     \
+    X(BOOL, 13, 1, uint8_t)                                                                        \
+    X(FLOAT8_E4M3FN, 14, 1, uint8_t)                                                               \
+    X(FLOAT8_E5M2, 15, 1, uint8_t)                                                                 \
+    X(COMPLEX64, 16, 8, struct rcm_complex64)                                                      \
+    X(COMPLEX128, 17, 16, struct rcm_complex128)                                                   \
+    X(FLOAT32_INT32, 18, 8, struct rcm_float32_int32)                                              \
+    X(FLOAT64_INT32, 19, 16, struct rcm_float64_int32)                                             \
+    X(INT32_INT32, 20, 8, struct rcm_int32_int32)                                                  \
+    X(INT64_INT32, 21, 16, struct rcm_int64_int32)
 
 typedef enum rcm_dtype {
 #define RCM_DTYPE_ENUM(name, number, bytes, ctype) RCM_##name = number,
@@ -208,18 +255,49 @@ typedef enum rcm_dtype {
 #undef RCM_DTYPE_ENUM
 } rcm_dtype;
 
-/* Name, number. Element-wise; commutative; applied in an order that is the same on every rank. */
+/*
+ * Element by element, in an order of operands that is the same on every rank. Which are defined for
+ * which types (rcm_op_defined answers for one; the others are RCM_ERR_INVALID with a sentence):
+ *
+ *                  integers  bool  floats  complex  pairs
+ *   sum, prod         x       x      x        x              integers wrap; bool: or, and
+ *   min, max          x       x      x                       -0 is less than +0; bool: and, or
+ *   band, bor, bxor   x       x                              bit by bit; bool: as the next ones
+ *   land, lor, lxor   x       x                              of what is not 0; the result is 0 or 1
+ *   minloc, maxloc                                    x      the least or largest value with its
+ *                                                            index; of equal ones the lowest index
+ *
+ * Floats: a result that is a NaN is always the same positive quiet one, whichever operand or
+ * operation it came of; min, max, minloc and maxloc are a NaN if any operand is one. Each operation
+ * is rounded once, to nearest, ties to even. 16- and 8-bit floats are computed in float32 as long
+ * as a rank adds up operands in one step, and rounded when the step's result is stored. What is too
+ * large becomes an infinity, but for float8_e4m3fn, which has none, +-448. A product of complex
+ * numbers is (ac - bd) + (ad + bc)i by these operations; each part follows the rules for floats.
+ */
 #define RCM_OP_MAP(X)                                                                              \
     X(SUM, 1)                                                                                      \
     X(PROD, 2)                                                                                     \
     X(MIN, 3)                                                                                      \
-    X(MAX, 4)
+    X(MAX, 4)                                                                                      \
+    X(BAND, 6)                                                                                     \
+    X(BOR, 7)                                                                                      \
+    X(BXOR, 8)                                                                                     \
+    X(LAND, 9)                                                                                     \
+    X(LOR, 10)                                                                                     \
+    X(LXOR, 11)                                                                                    \
+    X(MINLOC, 12)                                                                                  \
+    X(MAXLOC, 13)
 
-typedef enum rcm_op {
+enum rcm_op_number {
 #define RCM_OP_ENUM(name, number) RCM_##name = number,
     RCM_OP_MAP(RCM_OP_ENUM)
 #undef RCM_OP_ENUM
-} rcm_op;
+};
+/* One of these numbers. */
+typedef int32_t rcm_op;
+
+/* RCM_OK, or RCM_ERR_INVALID with a sentence why op is not defined for dtype. Any thread. */
+RCM_CHECKED rcm_status rcm_op_defined(rcm_op op, rcm_dtype dtype);
 
 /* Bytes of one element, 0 for a number that is no type. */
 size_t rcm_dtype_size(rcm_dtype dtype);

@@ -36,7 +36,7 @@ const char *rcm_status_text(rcm_status status) {
 
 struct named_number {
     int number;
-    char name[16];
+    char name[16]; /* the longest type has 13 letters */
 };
 
 /* The names stand here in capitals as the X-macros have them; names_lower changes that, once. */

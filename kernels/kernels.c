@@ -10,16 +10,26 @@
 #include "log.h"
 #include "settings.h"
 #include "variant.h"
+#if defined(RCMI_KERNELS_X86)
+#include <cpuid.h>
+#endif
 
 #if defined(RCMI_KERNELS_X86)
+/* The conversions of float16, which not every compiler has a name for. */
+static bool cpu_has_f16c(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
 static bool cpu_has_avx2(void) {
-    return __builtin_cpu_supports("avx2");
+    return __builtin_cpu_supports("avx2") && cpu_has_f16c();
 }
 
 /* The four parts that -mavx512bw -mavx512dq -mavx512vl let the compiler use. */
 static bool cpu_has_avx512(void) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           cpu_has_f16c();
 }
 #endif
 
@@ -79,20 +89,11 @@ static const struct rcmi_kernel_table *kernels_chosen(void) {
     return table;
 }
 
-static bool kernel_exists(rcm_dtype dtype, rcm_op op) {
-    return (unsigned)dtype < RCMI_DTYPE_END && (unsigned)op < RCMI_OP_END;
-}
-
-rcmi_reduce_fn rcmi_reduce_kernel(rcm_dtype dtype, rcm_op op) {
-    return kernel_exists(dtype, op) ? kernels_chosen()->reduce[dtype][op] : NULL;
-}
-
-rcmi_reduce_fn rcmi_reduce_kernel_streaming(rcm_dtype dtype, rcm_op op) {
-    return kernel_exists(dtype, op) ? kernels_chosen()->reduce_streaming[dtype][op] : NULL;
-}
-
-rcmi_reduce_twice_fn rcmi_reduce_kernel_twice(rcm_dtype dtype, rcm_op op) {
-    return kernel_exists(dtype, op) ? kernels_chosen()->reduce_twice[dtype][op] : NULL;
+const struct rcmi_reduction *rcmi_reduction_find(rcm_dtype dtype, rcm_op op) {
+    if ((unsigned)dtype >= RCMI_DTYPE_END || (unsigned)op >= RCMI_OP_END)
+        return NULL;
+    const struct rcmi_reduction *found = &kernels_chosen()->reductions[dtype][op];
+    return found->reduce ? found : NULL;
 }
 
 void rcmi_copy(void *dst, const void *src, size_t bytes) {
@@ -104,11 +105,10 @@ void rcmi_copy_by(enum rcmi_stores stores, void *dst, const void *src, size_t by
 }
 
 void rcmi_kernels_of(rcm_dtype dtype, rcm_op op, struct rcmi_kernels *ret_kernels) {
-    *ret_kernels = (struct rcmi_kernels){
-        .reduce = rcmi_reduce_kernel(dtype, op),
-        .reduce_streaming = rcmi_reduce_kernel_streaming(dtype, op),
-        .reduce_twice = rcmi_reduce_kernel_twice(dtype, op),
-    };
+    const struct rcmi_reduction *reduction = rcmi_reduction_find(dtype, op);
+    *ret_kernels = (struct rcmi_kernels){.reduction = {NULL}};
+    if (reduction)
+        ret_kernels->reduction = *reduction;
     memcpy(ret_kernels->copy, kernels_chosen()->copy, sizeof ret_kernels->copy);
 }
 

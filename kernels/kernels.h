@@ -19,6 +19,17 @@
 
 #define RCMI_REDUCE_MAX 16 /* sources of one reduce-n */
 
+/* Operators with numbers of their own that are not in ringcomm.h's table: sums that the context
+ * below scales. */
+enum { RCMI_OP_AVG = 5, RCMI_OP_PREMUL_SUM = 14 };
+
+/* What an operator is told beside its operands. Others than those two do not look at it. */
+struct rcmi_reduce_context {
+    double scale[2];  /* real, imaginary: what the sources in `scaled` are multiplied by first */
+    uint32_t scaled;  /* bit i: source i */
+    uint32_t divisor; /* the result is divided by it, before it is rounded; from 1 on */
+};
+
 /*
  * dst[i] = ((srcs[0][i] op srcs[1][i]) op srcs[2][i]) ..., i < count: strictly from left to right,
  * so the order of srcs decides the bits. 1 <= nsrcs <= RCMI_REDUCE_MAX (1 copies). dst may be the
@@ -28,26 +39,34 @@
  * Floats, so that every instruction set and machine gives the same bits: each operation is rounded
  * once (no fused multiply-add). A result that is a NaN, whether an operand was one or the operation
  * made it (inf - inf, 0 * inf), is the positive quiet NaN without payload: 0x7fc00000,
- * 0x7ff8000000000000. min and max are a NaN if any operand is one, and count -0 as less than +0.
- * A copy (nsrcs 1) keeps all bits.
+ * 0x7ff8000000000000, and of shorter ones as in vector_small.h. min and max are a NaN if any
+ * operand is one, and count -0 as less than +0. A copy (nsrcs 1) keeps all bits, but where the
+ * context changes the value.
  */
-typedef void (*rcmi_reduce_fn)(void *dst, const void *const *srcs, int nsrcs, size_t count);
+typedef void (*rcmi_reduce_fn)(void *dst, const void *const *srcs, int nsrcs, size_t count,
+                               const struct rcmi_reduce_context *context);
 
-/* Never NULL for a valid type and operator; NULL for numbers that are none. */
-rcmi_reduce_fn rcmi_reduce_kernel(rcm_dtype dtype, rcm_op op);
-
-/* The same with non-temporal stores, for results that this core will not read again soon; fenced
- * before it returns, so a flag may be written at once (with a release store, as always). Short
- * results, under 4 KiB, are stored plainly, since the fence would cost more than it saves. */
-rcmi_reduce_fn rcmi_reduce_kernel_streaming(rcm_dtype dtype, rcm_op op);
-
-/* The same reduction with two results, each of which may be one of the sources. Non-temporal stores
- * are fenced before it returns. Short results are stored plainly, and so is the second one if it
- * does not lie like the first one to a vector's size. */
+/* The same reduction with two results, each of which may be one of the sources. */
 enum rcmi_twice { RCMI_BOTH_TEMPORAL, RCMI_BOTH_NON_TEMPORAL, RCMI_FIRST_NON_TEMPORAL };
 typedef void (*rcmi_reduce_twice_fn)(void *dst, void *other, const void *const *srcs, int nsrcs,
-                                     size_t count, enum rcmi_twice how);
-rcmi_reduce_twice_fn rcmi_reduce_kernel_twice(rcm_dtype dtype, rcm_op op);
+                                     size_t count, enum rcmi_twice how,
+                                     const struct rcmi_reduce_context *context);
+
+/*
+ * The three forms of one reduction. streaming and `how` ask for non-temporal stores, for results
+ * that this core will not read again soon; they are fenced before the call returns, so a flag may
+ * be written at once (with a release store, as always). Short results, under 4 KiB, are stored
+ * plainly, since the fence would cost more than it saves, and so is the second of two that does not
+ * lie like the first one to a vector's size, and what is reduced seldom (the lean kernels of
+ * reduce.c).
+ */
+struct rcmi_reduction {
+    rcmi_reduce_fn reduce, reduce_streaming;
+    rcmi_reduce_twice_fn reduce_twice;
+};
+
+/* NULL where the operator is not defined for the type, or a number is none. */
+const struct rcmi_reduction *rcmi_reduction_find(rcm_dtype dtype, rcm_op op);
 
 /* How a copy stores: temporal, by what is fastest on this CPU; non-temporal (from 4 KiB),
  * fenced before it returns, for memory that another core reads next or that is far larger than the
@@ -61,10 +80,9 @@ void rcmi_copy_by(enum rcmi_stores stores, void *dst, const void *src, size_t by
 /* All that may touch host memory, for one type and operator: the reductions above and copies. */
 struct rcmi_kernels {
     void (*copy[RCMI_VECTORS + 1])(void *dst, const void *src, size_t bytes); /* by rcmi_stores */
-    rcmi_reduce_fn reduce, reduce_streaming;
-    rcmi_reduce_twice_fn reduce_twice;
+    struct rcmi_reduction reduction;
 };
-/* dtype and op are valid. */
+/* dtype is valid, and op is defined for it, or only copies are used. */
 void rcmi_kernels_of(rcm_dtype dtype, rcm_op op, struct rcmi_kernels *ret_kernels);
 
 /* "avx512", "avx2" or "generic": what was chosen. RINGCOMM_KERNELS=generic|avx2|avx512 overrides,

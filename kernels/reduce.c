@@ -2,12 +2,14 @@
 /*
  * All kernels of one variant. meson.build compiles this file once per instruction set; the
  * choice between the results is kernels.c. A new type is its vectors in vector.h, its operators in
- * ops.h, a group here and a row in the table; a new operator likewise.
+ * ops.h, its loops here and its rows in pairs.h; a new operator likewise.
  */
 #include <stdbool.h>
 #include <string.h>
 #include "cpu.h"
+#include "location.h"
 #include "ops.h"
+#include "pairs.h"
 #include "variant.h"
 
 /* Vectors per source in one step of the loops; more gain nothing once memory is the limit. */
@@ -130,72 +132,168 @@ RCMI_INLINE bool lie_alike(const void *dst, const void *other) {
     return ((uintptr_t)dst ^ (uintptr_t)other) % RCMI_VECTOR_BYTES == 0;
 }
 
-#define T  uint8
-#define OP sum
+/* The second result of a lean reduction. */
+static void copy_second(void *other, const void *dst, size_t bytes, enum rcmi_twice how) {
+    (how == RCMI_BOTH_NON_TEMPORAL ? copy_streaming : copy_plain)(other, dst, bytes);
+}
+
+/* ---- Integers and bool ----------------------------------------------------------------------- */
+
+#define T uint8
+#define FULL
+#include "reduce_integer.h"
+#define T uint16
+#include "reduce_integer.h"
+#define T uint32
+#define FULL
+#include "reduce_integer.h"
+#define T uint64
+#define FULL
+#include "reduce_integer.h"
+
+#define T int8
+#include "reduce_order.h"
+#define T int16
+#include "reduce_order.h"
+#define T int32
+#define FULL
+#include "reduce_order.h"
+#define T int64
+#define FULL
+#include "reduce_order.h"
+#define T uint8
+#define FULL
+#include "reduce_order.h"
+#define T uint16
+#include "reduce_order.h"
+#define T uint32
+#include "reduce_order.h"
+#define T uint64
+#include "reduce_order.h"
+
+#define LEAN
+#define T  truth
+#define OP land
 #include "reduce_loop.h"
-#define OP prod
+#define OP lor
 #include "reduce_loop.h"
-#define OP min
-#include "reduce_loop.h"
-#define OP max
+#define OP lxor
 #include "reduce_loop.h"
 #undef T
+#undef LEAN
 
-#define T  int32
-#define OP sum
-#include "reduce_loop.h"
+/* ---- Floats and complex numbers -------------------------------------------------------------- */
+
+#define T float32
+#define FULL
+#include "reduce_float.h"
+#define T float64
+#define FULL
+#include "reduce_float.h"
+#define T float16
+#include "reduce_float.h"
+#define T bfloat16
+#include "reduce_float.h"
+#define T float8_e4m3fn
+#include "reduce_float.h"
+#define T float8_e5m2
+#include "reduce_float.h"
+
+#define LEAN
+#define T  complex64
 #define OP prod
 #include "reduce_loop.h"
-#define OP min
+#define SCALED
+#define OP scaled_sum
 #include "reduce_loop.h"
-#define OP max
-#include "reduce_loop.h"
+#undef SCALED
 #undef T
-
-#define T  int64
-#define OP sum
-#include "reduce_loop.h"
+#define T  complex128
 #define OP prod
 #include "reduce_loop.h"
-#define OP min
+#define SCALED
+#define OP scaled_sum
 #include "reduce_loop.h"
-#define OP max
-#include "reduce_loop.h"
+#undef SCALED
 #undef T
+#undef LEAN
 
-#define T  float32
-#define OP sum
-#include "reduce_loop.h"
-#define OP prod
-#include "reduce_loop.h"
-#define OP min
-#include "reduce_loop.h"
-#define OP max
-#include "reduce_loop.h"
-#undef T
+/* ---- Kernels made of others ------------------------------------------------------------------ */
 
-#define T  float64
-#define OP sum
-#include "reduce_loop.h"
-#define OP prod
-#include "reduce_loop.h"
-#define OP min
-#include "reduce_loop.h"
-#define OP max
-#include "reduce_loop.h"
-#undef T
-
-#define ROW(T, suffix)                                                                             \
-    {                                                                                              \
-        [RCM_SUM] = sum_##T##suffix, [RCM_PROD] = prod_##T##suffix, [RCM_MIN] = min_##T##suffix,   \
-        [RCM_MAX] = max_##T##suffix,                                                               \
+/* Sums of complex numbers are those of their parts. */
+#define COMPLEX_SUM(T, part)                                                                       \
+    static void sum_##T##_reduce(void *dst, const void *const *srcs, int nsrcs, size_t count,      \
+                                 const struct rcmi_reduce_context *context) {                      \
+        sum_##part##_reduce(dst, srcs, nsrcs, 2 * count, context);                                 \
+    }                                                                                              \
+    static void sum_##T##_reduce_streaming(void *dst, const void *const *srcs, int nsrcs,          \
+                                           size_t count,                                           \
+                                           const struct rcmi_reduce_context *context) {            \
+        sum_##part##_reduce_streaming(dst, srcs, nsrcs, 2 * count, context);                       \
+    }                                                                                              \
+    static void sum_##T##_reduce_twice(void *dst, void *other, const void *const *srcs, int nsrcs, \
+                                       size_t count, enum rcmi_twice how,                          \
+                                       const struct rcmi_reduce_context *context) {                \
+        sum_##part##_reduce_twice(dst, other, srcs, nsrcs, 2 * count, how, context);               \
     }
-#define ROWS(suffix)                                                                               \
-    {                                                                                              \
-        [RCM_UINT8] = ROW(uint8, suffix), [RCM_INT32] = ROW(int32, suffix),                        \
-        [RCM_INT64] = ROW(int64, suffix), [RCM_FLOAT32] = ROW(float32, suffix),                    \
-        [RCM_FLOAT64] = ROW(float64, suffix),                                                      \
+
+COMPLEX_SUM(complex64, float32)
+COMPLEX_SUM(complex128, float64)
+
+/* The lean forms of a kernel that has one. */
+#define LEAN_FORMS(kernel, bytes)                                                                  \
+    static void kernel##_reduce_streaming(void *dst, const void *const *srcs, int nsrcs,           \
+                                          size_t count,                                            \
+                                          const struct rcmi_reduce_context *context) {             \
+        kernel##_reduce(dst, srcs, nsrcs, count, context);                                         \
+    }                                                                                              \
+    static void kernel##_reduce_twice(void *dst, void *other, const void *const *srcs, int nsrcs,  \
+                                      size_t count, enum rcmi_twice how,                           \
+                                      const struct rcmi_reduce_context *context) {                 \
+        kernel##_reduce(dst, srcs, nsrcs, count, context);                                         \
+        copy_second(other, dst, count *(bytes), how);                                              \
     }
+
+/* The wrapped sum of integers, divided: C's division truncates. wide: has the divisor as well. */
+#define AVERAGE(T, U, ctype, wide)                                                                 \
+    static void average_##T##_reduce(void *dst, const void *const *srcs, int nsrcs, size_t count,  \
+                                     const struct rcmi_reduce_context *context) {                  \
+        const wide divisor = (wide)context->divisor;                                               \
+        elem_##T *sums = dst;                                                                      \
+        sum_##U##_reduce(dst, srcs, nsrcs, count, context);                                        \
+        for (size_t i = 0; i < count && divisor > 1; i++)                                          \
+            sums[i] = (ctype)((wide)sums[i] / divisor);                                            \
+    }                                                                                              \
+    LEAN_FORMS(average_##T, sizeof(ctype))
+
+AVERAGE(int8, uint8, int8_t, int32_t)
+AVERAGE(int16, uint16, int16_t, int32_t)
+AVERAGE(int32, uint32, int32_t, int32_t)
+AVERAGE(int64, uint64, int64_t, int64_t)
+AVERAGE(uint8, uint8, uint8_t, uint32_t)
+AVERAGE(uint16, uint16, uint16_t, uint32_t)
+AVERAGE(uint32, uint32, uint32_t, uint32_t)
+AVERAGE(uint64, uint64, uint64_t, uint64_t)
+
+#define LOCATION(kernel, bytes)                                                                    \
+    static void kernel##_reduce(void *dst, const void *const *srcs, int nsrcs, size_t count,       \
+                                const struct rcmi_reduce_context *context) {                       \
+        (void)context;                                                                             \
+        rcmi_##kernel(dst, srcs, nsrcs, count);                                                    \
+    }                                                                                              \
+    LEAN_FORMS(kernel, bytes)
+#define LOCATION_FORMS(T)                                                                          \
+    LOCATION(minloc_##T, sizeof(struct rcm_##T))                                                   \
+    LOCATION(maxloc_##T, sizeof(struct rcm_##T))
+LOCATION_FORMS(float32_int32)
+LOCATION_FORMS(float64_int32)
+LOCATION_FORMS(int32_int32)
+LOCATION_FORMS(int64_int32)
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+#define ENTRY(TYPE, op, kernel)                                                                    \
+    [RCM_##TYPE][op] = {kernel##_reduce, kernel##_reduce_streaming, kernel##_reduce_twice},
 #define TABLE_(variant)      rcmi_kernels_##variant
 #define TABLE(variant)       TABLE_(variant)
 #define TABLE_TEXT_(variant) #variant
@@ -203,9 +301,7 @@ RCMI_INLINE bool lie_alike(const void *dst, const void *other) {
 
 const struct rcmi_kernel_table TABLE(RCMI_VARIANT) = {
     .name = TABLE_TEXT(RCMI_VARIANT),
-    .reduce = ROWS(_reduce),
-    .reduce_streaming = ROWS(_reduce_streaming),
-    .reduce_twice = ROWS(_reduce_twice),
+    .reductions = {RCMI_PAIR_MAP(ENTRY)},
     .copy = {[RCMI_TEMPORAL] = copy_plain,
              [RCMI_NON_TEMPORAL] = copy_streaming,
              [RCMI_VECTORS] = copy_vectors},

@@ -5,15 +5,11 @@
 #include "mem_kind.h"
 
 static rcm_status check_type(size_t count, rcm_dtype dtype, rcm_op op) {
-    const size_t size = rcm_dtype_size(dtype);
-    if (size == 0)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "dtype %d is no type", (int)dtype);
-    if (!rcmi_reduce_kernel(dtype, op))
-        return rcmi_fail(RCM_ERR_INVALID, 0, "op %d is no operator", (int)op);
-    if (count > SIZE_MAX / 2 / size)
+    const rcm_status status = rcm_op_defined(op, dtype);
+    if (status == RCM_OK && count > SIZE_MAX / 2 / rcm_dtype_size(dtype))
         return rcmi_fail(RCM_ERR_INVALID, 0, "count %zu of %s is more than memory can hold", count,
                          rcm_dtype_name(dtype));
-    return RCM_OK;
+    return status;
 }
 
 static rcm_status check_host(const char *name, const void *buffer) {
@@ -47,6 +43,6 @@ rcm_status rcm_reduce_local(const void *in, void *inout, size_t count, rcm_dtype
     if (status == RCM_OK)
         status = check_host("inout", inout);
     if (status == RCM_OK)
-        rcmi_reduce_kernel(dtype, op)(inout, srcs, 2, count);
+        rcmi_reduction_find(dtype, op)->reduce(inout, srcs, 2, count, NULL);
     return status;
 }

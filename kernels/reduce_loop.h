@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The loop of one reduction kernel: included once per (T, OP) by reduce.c, which defines both.
- * It makes OP_T_reduce, OP_T_reduce_streaming and OP_T_reduce_twice, the last with a second result
- * `other`, NULL in the first two. No include guard, on purpose.
+ * The loop of one reduction kernel: included once per (T, OP) by reduce.c, which defines both, and
+ * maybe LEAN or SCALED. It makes OP_T_reduce, OP_T_reduce_streaming and OP_T_reduce_twice, the last
+ * with a second result `other`, NULL in the first two. No include guard, on purpose.
+ *
+ * LEAN: for what is seldom called or slow by itself. One loop serves any number of sources, results
+ * are stored temporally, and the second one is a copy. SCALED (and LEAN): sources and results go
+ * through scale_T and divide_T with the context, a single source too.
  *
  *   dst  |head|....|======|======|======|..|..|tail|
  *        unaligned  blocks of UNROLL vectors,  unaligned, overlaps
@@ -22,29 +26,46 @@
 #define LANES               ((size_t)OF_TYPE(LANES_))
 #define LOAD                OF_TYPE(load_)
 #define COMBINE             OP_OF_TYPE(_)
-#define FINISH              OP_OF_TYPE(_finish_)
+#define CONTEXT             const struct rcmi_reduce_context *context
+#ifdef SCALED
+#define TAKE(value, s) OF_TYPE(scale_)(value, s, context)
+#define FINISH(value)  OF_TYPE(divide_)(value, context)
+#else
+#define TAKE(value, s) (value)
+#define FINISH(value)  OP_OF_TYPE(_finish_)(value)
+#endif
 
 /* The result for the vector at element i. */
-RCMI_INLINE VEC NAME(_at)(const ELEM *const *srcs, int nsrcs, size_t i) {
-    VEC acc = LOAD(srcs[0] + i);
+RCMI_INLINE VEC NAME(_at)(const ELEM *const *srcs, int nsrcs, size_t i, CONTEXT) {
+    (void)context;
+    VEC acc = TAKE(LOAD(srcs[0] + i), 0);
     for (int s = 1; s < nsrcs; s++)
-        acc = COMBINE(acc, LOAD(srcs[s] + i));
+        acc = COMBINE(acc, TAKE(LOAD(srcs[s] + i), s));
     return FINISH(acc);
 }
 
 /* Fewer elements than a vector has: one at a time, in the first lane. */
 static __attribute__((noinline)) void NAME(_few)(ELEM *dst, ELEM *other, const ELEM *const *srcs,
-                                                 int nsrcs, size_t count) {
+                                                 int nsrcs, size_t count, CONTEXT) {
+    (void)context;
     for (size_t i = 0; i < count; i++) {
-        VEC acc = OF_TYPE(load_one_)(srcs[0] + i);
+        VEC acc = TAKE(OF_TYPE(load_one_)(srcs[0] + i), 0);
         for (int s = 1; s < nsrcs; s++)
-            acc = COMBINE(acc, OF_TYPE(load_one_)(srcs[s] + i));
-        OF_TYPE(store_one_)(dst + i, FINISH(acc));
+            acc = COMBINE(acc, TAKE(OF_TYPE(load_one_)(srcs[s] + i), s));
+        acc = FINISH(acc);
+        OF_TYPE(store_one_)(dst + i, acc);
         if (other)
-            OF_TYPE(store_one_)(other + i, FINISH(acc));
+            OF_TYPE(store_one_)(other + i, acc);
     }
 }
 
+#ifdef LEAN
+RCMI_INLINE void NAME(_store)(ELEM *dst, ELEM *other, size_t i, VEC value, enum rcmi_twice how) {
+    (void)other;
+    (void)how;
+    OF_TYPE(store_)(dst + i, value);
+}
+#else
 RCMI_INLINE void NAME(_store)(ELEM *dst, ELEM *other, size_t i, VEC value, enum rcmi_twice how) {
     if (how != RCMI_BOTH_TEMPORAL)
         OF_TYPE(stream_)(dst + i, value);
@@ -55,19 +76,21 @@ RCMI_INLINE void NAME(_store)(ELEM *dst, ELEM *other, size_t i, VEC value, enum 
     else if (other)
         OF_TYPE(store_)(other + i, value);
 }
+#endif
 
 /* UNROLL vectors from element i; written out, so that they are registers at -O2 too. */
 RCMI_INLINE void NAME(_block)(ELEM *dst, ELEM *other, const ELEM *const *srcs, int nsrcs, size_t i,
-                              enum rcmi_twice how) {
+                              enum rcmi_twice how, CONTEXT) {
+    (void)context;
     const ELEM *src = srcs[0] + i;
-    VEC a = LOAD(src), b = LOAD(src + LANES);
-    VEC c = LOAD(src + 2 * LANES), d = LOAD(src + 3 * LANES);
+    VEC a = TAKE(LOAD(src), 0), b = TAKE(LOAD(src + LANES), 0);
+    VEC c = TAKE(LOAD(src + 2 * LANES), 0), d = TAKE(LOAD(src + 3 * LANES), 0);
     for (int s = 1; s < nsrcs; s++) {
         src = srcs[s] + i;
-        a = COMBINE(a, LOAD(src));
-        b = COMBINE(b, LOAD(src + LANES));
-        c = COMBINE(c, LOAD(src + 2 * LANES));
-        d = COMBINE(d, LOAD(src + 3 * LANES));
+        a = COMBINE(a, TAKE(LOAD(src), s));
+        b = COMBINE(b, TAKE(LOAD(src + LANES), s));
+        c = COMBINE(c, TAKE(LOAD(src + 2 * LANES), s));
+        d = COMBINE(d, TAKE(LOAD(src + 3 * LANES), s));
     }
     NAME(_store)(dst, other, i, FINISH(a), how);
     NAME(_store)(dst, other, i + LANES, FINISH(b), how);
@@ -76,17 +99,18 @@ RCMI_INLINE void NAME(_block)(ELEM *dst, ELEM *other, const ELEM *const *srcs, i
 }
 
 RCMI_INLINE void NAME(_loop)(ELEM *dst, ELEM *other, const ELEM *const *srcs, int nsrcs,
-                             size_t count, enum rcmi_twice how) {
+                             size_t count, enum rcmi_twice how, CONTEXT) {
     if (count < LANES) {
-        NAME(_few)(dst, other, srcs, nsrcs, count);
+        NAME(_few)(dst, other, srcs, nsrcs, count, context);
         return;
     }
-    VEC head = NAME(_at)(srcs, nsrcs, 0), tail = NAME(_at)(srcs, nsrcs, count - LANES);
+    VEC head = NAME(_at)(srcs, nsrcs, 0, context);
+    VEC tail = NAME(_at)(srcs, nsrcs, count - LANES, context);
     size_t i = -(uintptr_t)dst % (LANES * sizeof(ELEM)) / sizeof(ELEM);
     for (; i + UNROLL * LANES <= count; i += UNROLL * LANES)
-        NAME(_block)(dst, other, srcs, nsrcs, i, how);
+        NAME(_block)(dst, other, srcs, nsrcs, i, how, context);
     for (; i + LANES <= count; i += LANES)
-        NAME(_store)(dst, other, i, NAME(_at)(srcs, nsrcs, i), how);
+        NAME(_store)(dst, other, i, NAME(_at)(srcs, nsrcs, i, context), how);
     NAME(_store)(dst, other, 0, head, RCMI_BOTH_TEMPORAL);
     NAME(_store)(dst, other, count - LANES, tail, RCMI_BOTH_TEMPORAL);
 }
@@ -94,36 +118,62 @@ RCMI_INLINE void NAME(_loop)(ELEM *dst, ELEM *other, const ELEM *const *srcs, in
 /* Copies the pointers, so that the compiler knows that stores to dst do not change them; and
  * gives the frequent two-source case a loop of its own. */
 RCMI_INLINE void NAME(_any)(void *dst, void *other, const void *const *srcs, int nsrcs,
-                            size_t count, enum rcmi_twice how) {
+                            size_t count, enum rcmi_twice how, CONTEXT) {
     const ELEM *local[RCMI_REDUCE_MAX] = {srcs[0]};
     for (int s = 1; s < nsrcs; s++)
         local[s] = srcs[s];
-    if (nsrcs == 2)
-        NAME(_loop)(dst, other, local, 2, count, how);
-    else
-        NAME(_loop)(dst, other, local, nsrcs, count, how);
+#ifndef LEAN
+    if (nsrcs == 2) {
+        NAME(_loop)(dst, other, local, 2, count, how, context);
+        return;
+    }
+#endif
+    NAME(_loop)(dst, other, local, nsrcs, count, how, context);
 }
 
-static void NAME(_reduce)(void *dst, const void *const *srcs, int nsrcs, size_t count) {
+#ifdef LEAN
+static void NAME(_reduce)(void *dst, const void *const *srcs, int nsrcs, size_t count, CONTEXT) {
+#ifndef SCALED
+    if (nsrcs == 1) {
+        copy_plain(dst, srcs[0], count * sizeof(ELEM));
+        return;
+    }
+#endif
+    NAME(_any)(dst, NULL, srcs, nsrcs, count, RCMI_BOTH_TEMPORAL, context);
+}
+
+static void NAME(_reduce_streaming)(void *dst, const void *const *srcs, int nsrcs, size_t count,
+                                    CONTEXT) {
+    NAME(_reduce)(dst, srcs, nsrcs, count, context);
+}
+
+static void NAME(_reduce_twice)(void *dst, void *other, const void *const *srcs, int nsrcs,
+                                size_t count, enum rcmi_twice how, CONTEXT) {
+    NAME(_reduce)(dst, srcs, nsrcs, count, context);
+    copy_second(other, dst, count * sizeof(ELEM), how);
+}
+#else
+static void NAME(_reduce)(void *dst, const void *const *srcs, int nsrcs, size_t count, CONTEXT) {
     if (nsrcs == 1)
         copy_plain(dst, srcs[0], count * sizeof(ELEM));
     else
-        NAME(_any)(dst, NULL, srcs, nsrcs, count, RCMI_BOTH_TEMPORAL);
+        NAME(_any)(dst, NULL, srcs, nsrcs, count, RCMI_BOTH_TEMPORAL, context);
 }
 
-static void NAME(_reduce_streaming)(void *dst, const void *const *srcs, int nsrcs, size_t count) {
+static void NAME(_reduce_streaming)(void *dst, const void *const *srcs, int nsrcs, size_t count,
+                                    CONTEXT) {
     if (nsrcs == 1) {
         copy_streaming(dst, srcs[0], count * sizeof(ELEM));
     } else if (count < STREAM_MIN / sizeof(ELEM) || (uintptr_t)dst % sizeof(ELEM) != 0) {
-        NAME(_reduce)(dst, srcs, nsrcs, count);
+        NAME(_reduce)(dst, srcs, nsrcs, count, context);
     } else {
-        NAME(_any)(dst, NULL, srcs, nsrcs, count, RCMI_BOTH_NON_TEMPORAL);
+        NAME(_any)(dst, NULL, srcs, nsrcs, count, RCMI_BOTH_NON_TEMPORAL, context);
         vector_stream_fence();
     }
 }
 
 static void NAME(_reduce_twice)(void *dst, void *other, const void *const *srcs, int nsrcs,
-                                size_t count, enum rcmi_twice how) {
+                                size_t count, enum rcmi_twice how, CONTEXT) {
     if (count < STREAM_MIN / sizeof(ELEM) || (uintptr_t)dst % sizeof(ELEM) != 0)
         how = RCMI_BOTH_TEMPORAL;
     else if (how == RCMI_BOTH_NON_TEMPORAL && !lie_alike(dst, other))
@@ -131,15 +181,17 @@ static void NAME(_reduce_twice)(void *dst, void *other, const void *const *srcs,
     if (nsrcs == 1) {
         copy_twice(dst, other, srcs[0], count * sizeof(ELEM), how);
     } else if (how == RCMI_BOTH_TEMPORAL) {
-        NAME(_any)(dst, other, srcs, nsrcs, count, RCMI_BOTH_TEMPORAL);
+        NAME(_any)(dst, other, srcs, nsrcs, count, RCMI_BOTH_TEMPORAL, context);
     } else {
         if (how == RCMI_BOTH_NON_TEMPORAL)
-            NAME(_any)(dst, other, srcs, nsrcs, count, RCMI_BOTH_NON_TEMPORAL);
+            NAME(_any)(dst, other, srcs, nsrcs, count, RCMI_BOTH_NON_TEMPORAL, context);
         else
-            NAME(_any)(dst, other, srcs, nsrcs, count, RCMI_FIRST_NON_TEMPORAL);
+            NAME(_any)(dst, other, srcs, nsrcs, count, RCMI_FIRST_NON_TEMPORAL, context);
         vector_stream_fence();
     }
 }
+
+#endif
 
 #undef RCMI_CAT3_
 #undef RCMI_CAT3
@@ -151,5 +203,7 @@ static void NAME(_reduce_twice)(void *dst, void *other, const void *const *srcs,
 #undef LANES
 #undef LOAD
 #undef COMBINE
+#undef CONTEXT
+#undef TAKE
 #undef FINISH
 #undef OP

@@ -7,15 +7,13 @@
 #include <stdbool.h>
 #include "kernels.h"
 
-#define RCMI_DTYPE_END (RCM_FLOAT64 + 1)
-#define RCMI_OP_END    (RCM_MAX + 1)
+#define RCMI_DTYPE_END (RCM_INT64_INT32 + 1)
+#define RCMI_OP_END    (RCMI_OP_PREMUL_SUM + 1)
 
 struct rcmi_kernel_table {
     const char *name;
-    /* Indexed by the numbers of ringcomm.h; NULL where no type or operator has the number. */
-    rcmi_reduce_fn reduce[RCMI_DTYPE_END][RCMI_OP_END];
-    rcmi_reduce_fn reduce_streaming[RCMI_DTYPE_END][RCMI_OP_END];
-    rcmi_reduce_twice_fn reduce_twice[RCMI_DTYPE_END][RCMI_OP_END];
+    /* By the numbers of types and operators; NULL where the operator is not defined. */
+    struct rcmi_reduction reductions[RCMI_DTYPE_END][RCMI_OP_END];
     void (*copy[RCMI_VECTORS + 1])(void *dst, const void *src, size_t bytes); /* by rcmi_stores */
 };
 

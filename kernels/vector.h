@@ -15,6 +15,7 @@
 #if defined(__SSE2__)
 #include <immintrin.h>
 #endif
+#include "ringcomm.h"
 
 #define RCMI_INLINE static inline __attribute__((always_inline))
 
@@ -41,7 +42,8 @@ RCMI_INLINE void vector_stream(void *p, raw_vec v) {
  * combined, and bits_T is what comparing two vec_T gives. The loops reach memory only through
  *     load_T(p), store_T(p, v), stream_T(p, v)    LANES_T elements; stream_T: p aligned to them
  *     load_one_T(p), store_one_T(p, v)            one element, in the first lane
- * so that a type which is combined in a wider one (a 16-bit float in float32) converts there. */
+ * so that a type which is combined in a wider one (a 16-bit float in float32, vector_small.h)
+ * converts there. */
 #define RCMI_VECTOR_TYPE(T, ctype, itype)                                                          \
     typedef ctype elem_##T __attribute__((may_alias));                                             \
     typedef ctype vec_##T __attribute__((vector_size(RCMI_VECTOR_BYTES)));                         \
@@ -63,11 +65,41 @@ RCMI_INLINE void vector_stream(void *p, raw_vec v) {
         *p = v[0];                                                                                 \
     }
 
-RCMI_VECTOR_TYPE(uint8, uint8_t, int8_t)
+RCMI_VECTOR_TYPE(int8, int8_t, int8_t)
+RCMI_VECTOR_TYPE(int16, int16_t, int16_t)
 RCMI_VECTOR_TYPE(int32, int32_t, int32_t)
 RCMI_VECTOR_TYPE(int64, int64_t, int64_t)
+RCMI_VECTOR_TYPE(uint8, uint8_t, int8_t)
+RCMI_VECTOR_TYPE(uint16, uint16_t, int16_t)
+RCMI_VECTOR_TYPE(uint32, uint32_t, int32_t)
+RCMI_VECTOR_TYPE(uint64, uint64_t, int64_t)
 RCMI_VECTOR_TYPE(float32, float, int32_t)
 RCMI_VECTOR_TYPE(float64, double, int64_t)
+
+/* Two lanes are one element: real, imaginary. */
+#define RCMI_VECTOR_COMPLEX(T, part, ctype)                                                        \
+    typedef struct __attribute__((may_alias)) {                                                    \
+        ctype real, imaginary;                                                                     \
+    } elem_##T;                                                                                    \
+    typedef vec_##part vec_##T;                                                                    \
+    typedef bits_##part bits_##T;                                                                  \
+    enum { LANES_##T = LANES_##part / 2 };                                                         \
+    RCMI_INLINE vec_##T load_##T(const elem_##T *p) {                                              \
+        return (vec_##T) * (const raw_mem *)p;                                                     \
+    }                                                                                              \
+    RCMI_INLINE void store_##T(elem_##T *p, vec_##T v) {                                           \
+        *(raw_mem *)p = (raw_vec)v;                                                                \
+    }                                                                                              \
+    RCMI_INLINE vec_##T load_one_##T(const elem_##T *p) {                                          \
+        return (vec_##T){p->real, p->imaginary};                                                   \
+    }                                                                                              \
+    RCMI_INLINE void store_one_##T(elem_##T *p, vec_##T v) {                                       \
+        p->real = v[0];                                                                            \
+        p->imaginary = v[1];                                                                       \
+    }
+
+RCMI_VECTOR_COMPLEX(complex64, float32, float)
+RCMI_VECTOR_COMPLEX(complex128, float64, double)
 
 /* Makes the streamed stores visible before any later store, such as that of a flag: x86 keeps
  * non-temporal stores out of its usual order, so a C11 release store alone would not do. Pairs

@@ -2,8 +2,8 @@
 /*
  * ringcomm-bench from the inside. bench.c has main, bench_options.c the command line, bench_rank.c
  * what one rank does from init to destroy, bench_run.c the measurement of one point (one collective
- * at one size), bench_data.c the numbers that are sent and checked, bench_kernel.c the kernels
- * alone.
+ * at one size), bench_data.c the numbers that are sent and checked (bench_values.c: by type),
+ * bench_kernel.c the kernels alone.
  */
 #ifndef RINGCOMM_TOOLS_BENCH_H
 #define RINGCOMM_TOOLS_BENCH_H

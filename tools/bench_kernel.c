@@ -47,7 +47,7 @@ static void row_call(const struct kernel_bench *bench, const struct kernel_row *
         srcs[i] = bench->srcs[i];
     for (int64_t i = 0; i < repeats; i++) {
         if (row->reduce)
-            row->reduce(bench->dst, srcs, row->nsrcs, row->count);
+            row->reduce(bench->dst, srcs, row->nsrcs, row->count, NULL);
         else
             row->copy(bench->dst, srcs[0], row->bytes);
     }
@@ -120,12 +120,12 @@ static void copy_streaming(void *dst, const void *src, size_t bytes) {
 
 static bool kernel_run_all(struct kernel_bench *bench) {
     const struct bench_options *options = bench->options;
+    const struct rcmi_reduction *reduction = rcmi_reduction_find(options->dtype, options->op);
     const struct kernel_row rows[] = {
         {.name = "copy", .copy = rcmi_copy},
         {.name = "copy_streaming", .copy = copy_streaming},
-        {.name = "reduce", .reduce = rcmi_reduce_kernel(options->dtype, options->op)},
-        {.name = "reduce_streaming",
-         .reduce = rcmi_reduce_kernel_streaming(options->dtype, options->op)},
+        {.name = "reduce", .reduce = reduction->reduce},
+        {.name = "reduce_streaming", .reduce = reduction->reduce_streaming},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct kernel_row row = rows[i];

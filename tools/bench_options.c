@@ -171,7 +171,7 @@ static rcm_dtype option_dtype(struct argp_state *state, const char *text) {
         RCM_DTYPE_MAP(OPTION_DTYPE)
 #undef OPTION_DTYPE
     };
-    char names[256] = "";
+    char names[512] = "";
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         tool_list_add(names, sizeof(names), rcm_dtype_name(all[i]));
     argp_error(state, "-d '%s': no such type; there are %s", text, names);
@@ -298,6 +298,12 @@ static void options_check_ranks(struct argp_state *state, const struct bench_opt
         argp_error(state, "--in-place means nothing to %s", bench_what_name(options->what));
 }
 
+/* Does what is to be measured reduce? */
+static bool options_reduce(const struct bench_options *options) {
+    return options->what == BENCH_KERNEL || options->what == BENCH_NWHAT ||
+           bench_what_info(options->what).reduces;
+}
+
 static void options_check(struct argp_state *state, struct options_parser *parser) {
     struct bench_options *options = parser->options;
     const bool kernel = options->what == BENCH_KERNEL;
@@ -322,6 +328,9 @@ static void options_check(struct argp_state *state, struct options_parser *parse
     if (options->offset % width != 0)
         argp_error(state, "--offset %zu: not a multiple of the %zu bytes of a %s", options->offset,
                    width, rcm_dtype_name(options->dtype));
+    if (options_reduce(options) && rcm_op_defined(options->op, options->dtype) != RCM_OK)
+        argp_error(state, "-d %s -o %s: %s", rcm_dtype_name(options->dtype),
+                   rcm_op_name(options->op), rcm_last_error());
     if (options->csv && options->json && !strcmp(options->csv, "-") && !strcmp(options->json, "-"))
         argp_error(state, "--csv - and --json - both want stdout");
     if (kernel) {

@@ -194,6 +194,7 @@ static bool opens(void) {
     X(rcm_mem_alloc, refused(rcm_mem_alloc(p->comm, 4096, &memory)))                               \
     X(rcm_mem_free, refused(rcm_mem_free(p->comm, p->memory)))                                     \
     X(rcm_op_from_name, rcm_op_from_name("sum", &op) == RCM_OK)                                    \
+    X(rcm_op_defined, rcm_op_defined(RCM_MAX, RCM_INT32) == RCM_OK)                                \
     X(rcm_op_name, says(rcm_op_name(RCM_MAX), "max"))                                              \
     X(rcm_protocol_at, rcm_protocol_at(0, &protocol) == RCM_OK)                                    \
     X(rcm_rank, rcm_rank(p->comm) == p->rank)                                                      \

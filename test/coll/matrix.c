@@ -51,6 +51,8 @@ static void put(void *buffer, size_t i, rcm_dtype dtype, int value) {
     case RCM_FLOAT64:
         ((double *)buffer)[i] = value;
         break;
+    default: /* the others: pairs.sh */
+        break;
     }
 }
 
@@ -66,8 +68,9 @@ static bool holds(const void *buffer, size_t i, rcm_dtype dtype, int value) {
         return ((const float *)buffer)[i] == (float)value;
     case RCM_FLOAT64:
         return ((const double *)buffer)[i] == value;
+    default:
+        return false;
     }
-    return false;
 }
 
 static bool guards_whole(const unsigned char *guard) {

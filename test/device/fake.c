@@ -175,10 +175,11 @@ static void operation_run(const struct rcmi_operation *o) {
     for (uint32_t i = 0; i < o->nresults && o->nsrcs == 1; i++)
         rcmi_copy(results[i], srcs[0], o->bytes);
     if (o->nsrcs > 1 && o->nresults == 2)
-        rcmi_reduce_kernel_twice(o->dtype, o->op)(results[0], results[1], srcs, (int)o->nsrcs,
-                                                  count, RCMI_BOTH_TEMPORAL);
+        rcmi_reduction_find(o->dtype, o->op)
+            ->reduce_twice(results[0], results[1], srcs, (int)o->nsrcs, count, RCMI_BOTH_TEMPORAL,
+                           NULL);
     else if (o->nsrcs > 1)
-        rcmi_reduce_kernel(o->dtype, o->op)(results[0], srcs, (int)o->nsrcs, count);
+        rcmi_reduction_find(o->dtype, o->op)->reduce(results[0], srcs, (int)o->nsrcs, count, NULL);
 }
 
 /* When it runs is kept beside the operation: in `own`, as a number. */

@@ -35,12 +35,14 @@ static void memory_copy_streaming(const struct memory_buffers *m, size_t bytes) 
 
 static void memory_add(const struct memory_buffers *m, size_t bytes) {
     const void *srcs[2] = {m->a, m->b};
-    rcmi_reduce_kernel(RCM_FLOAT32, RCM_SUM)(m->result, srcs, 2, bytes / sizeof(float));
+    rcmi_reduction_find(RCM_FLOAT32, RCM_SUM)
+        ->reduce(m->result, srcs, 2, bytes / sizeof(float), NULL);
 }
 
 static void memory_add_streaming(const struct memory_buffers *m, size_t bytes) {
     const void *srcs[2] = {m->a, m->b};
-    rcmi_reduce_kernel_streaming(RCM_FLOAT32, RCM_SUM)(m->result, srcs, 2, bytes / sizeof(float));
+    rcmi_reduction_find(RCM_FLOAT32, RCM_SUM)
+        ->reduce_streaming(m->result, srcs, 2, bytes / sizeof(float), NULL);
 }
 
 static const struct {

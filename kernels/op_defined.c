@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which operators are defined for which types, in words: what there is a kernel for (pairs.h). */
+#include "error.h"
+#include "kernels.h"
+#include <string.h>
+
+static bool dtype_is_any_of(rcm_dtype dtype, const rcm_dtype *list, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == dtype)
+            return true;
+    return false;
+}
+
+/* Why most operators are not defined for a type. */
+static const char *dtype_lack(rcm_dtype dtype) {
+    static const rcm_dtype complex[] = {RCM_COMPLEX64, RCM_COMPLEX128};
+    static const rcm_dtype pairs[] = {RCM_FLOAT32_INT32, RCM_FLOAT64_INT32, RCM_INT32_INT32,
+                                      RCM_INT64_INT32};
+    if (dtype_is_any_of(dtype, complex, sizeof(complex) / sizeof(complex[0])))
+        return "complex numbers have no order and no bits, only sums and products";
+    if (dtype_is_any_of(dtype, pairs, sizeof(pairs) / sizeof(pairs[0])))
+        return "pairs have only minloc and maxloc";
+    return NULL;
+}
+
+static const char *op_lack(rcm_op op, rcm_dtype dtype) {
+    const char *lack = dtype_lack(dtype);
+    if (op == RCM_MINLOC || op == RCM_MAXLOC)
+        return "they are for pairs of a value and an index";
+    return lack ? lack : "floats are no bits and no truth values";
+}
+
+rcm_status rcm_op_defined(rcm_op op, rcm_dtype dtype) {
+    const char *dtype_name = rcm_dtype_name(dtype), *op_name = rcm_op_name(op);
+    if (strcmp(dtype_name, "?") == 0)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "dtype %d is no type", (int)dtype);
+    if (strcmp(op_name, "?") == 0)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "op %d is no operator", (int)op);
+    if (!rcmi_reduction_find(dtype, op))
+        return rcmi_fail(RCM_ERR_INVALID, 0, "%s of %s is not defined: %s", op_name, dtype_name,
+                         op_lack(op, dtype));
+    return RCM_OK;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The kernels of an unsigned integer type T, which its signed twin shares. Included once per T by
+ * reduce.c; with FULL its sum is not lean (reduce_loop.h). No include guard, on purpose. */
+#ifndef FULL
+#define LEAN
+#endif
+#define OP sum
+#include "reduce_loop.h"
+#undef LEAN
+
+#define LEAN
+#define OP prod
+#include "reduce_loop.h"
+#define OP band
+#include "reduce_loop.h"
+#define OP bor
+#include "reduce_loop.h"
+#define OP bxor
+#include "reduce_loop.h"
+#define OP land
+#include "reduce_loop.h"
+#define OP lor
+#include "reduce_loop.h"
+#define OP lxor
+#include "reduce_loop.h"
+#undef LEAN
+#undef FULL
+#undef T

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Vectors of the floats that are shorter than float32, which are combined as float32: load_T and
+ * store_T (vector.h) convert. To float32 every one of them is exact. Back it is rounded to nearest,
+ * ties to even; what is stored has gone through the finish of an operator (ops.h), so a NaN is
+ * 0x7fc00000, and becomes the NaN of the type.
+ *
+ *      type            bits of mantissa   bias   NaN     beyond the largest
+ *      float16         10                 15     7e00    infinity
+ *      bfloat16        7                  127    7fc0    infinity
+ *      float8_e5m2     2                  15     7f      infinity
+ *      float8_e4m3fn   3                  7      7f      +-448, also of an infinity
+ *
+ * The CPU's own conversions are used where it has them: they give the same bits. There are no
+ * non-temporal stores: kernels of these types are lean (reduce_loop.h).
+ */
+#ifndef RCMI_VECTOR_SMALL_H
+#define RCMI_VECTOR_SMALL_H
+
+#include "vector.h"
+
+/* Half, and a quarter, of a vector: as many elements as a vector has of float32. */
+typedef uint16_t half_vec __attribute__((vector_size(RCMI_VECTOR_BYTES / 2)));
+typedef uint16_t half_mem
+    __attribute__((vector_size(RCMI_VECTOR_BYTES / 2), aligned(1), may_alias));
+typedef uint8_t quarter_vec __attribute__((vector_size(RCMI_VECTOR_BYTES / 4)));
+typedef uint8_t quarter_mem
+    __attribute__((vector_size(RCMI_VECTOR_BYTES / 4), aligned(1), may_alias));
+
+RCMI_INLINE vec_uint32 half_widen(half_vec v) {
+#if defined(__SSE2__) && RCMI_VECTOR_BYTES == 64
+    return (vec_uint32)_mm512_cvtepu16_epi32((__m256i)v);
+#elif defined(__SSE2__) && RCMI_VECTOR_BYTES == 32
+    return (vec_uint32)_mm256_cvtepu16_epi32((__m128i)v);
+#else
+    return __builtin_convertvector(v, vec_uint32);
+#endif
+}
+
+/* The lower halves of the lanes; the upper ones are 0. */
+RCMI_INLINE half_vec half_narrow(vec_uint32 v) {
+#if defined(__SSE2__) && RCMI_VECTOR_BYTES == 64
+    return (half_vec)_mm512_cvtepi32_epi16((__m512i)v);
+#else
+    return __builtin_convertvector(v, half_vec);
+#endif
+}
+
+RCMI_INLINE vec_uint32 quarter_widen(quarter_vec v) {
+#if defined(__SSE2__) && RCMI_VECTOR_BYTES == 64
+    return (vec_uint32)_mm512_cvtepu8_epi32((__m128i)v);
+#else
+    return __builtin_convertvector(v, vec_uint32);
+#endif
+}
+
+RCMI_INLINE quarter_vec quarter_narrow(vec_uint32 v) {
+#if defined(__SSE2__) && RCMI_VECTOR_BYTES == 64
+    return (quarter_vec)_mm512_cvtepi32_epi8((__m512i)v);
+#else
+    return __builtin_convertvector(v, quarter_vec);
+#endif
+}
+
+RCMI_INLINE vec_uint32 select_uint32(bits_uint32 mask, vec_uint32 a, vec_uint32 b) {
+    return (a & (vec_uint32)mask) | (b & ~(vec_uint32)mask);
+}
+
+/* ---- Any of these formats -------------------------------------------------------------------- */
+
+/* Bits of a float32 of the value 2^exponent. */
+#define FLOAT32_POWER(exponent) ((uint32_t)(127 + (exponent)) << 23)
+
+/*
+ * v: the bits of T in lanes of 32. Without its sign a number is moved to float32's place for
+ * exponent and mantissa, and times 2^(127 - bias) it has the right exponent; numbers without an
+ * implicit bit become such as well, or normal ones, as exactly.
+ */
+RCMI_INLINE vec_uint32 small_widen(vec_uint32 v, int width, int mantissa, int bias) {
+    const vec_uint32 sign = (v >> (width - 1)) << 31;
+    const vec_uint32 magnitude = (v & ((1u << (width - 1)) - 1)) << (23 - mantissa);
+    const vec_float32 factor = (vec_float32)((vec_uint32){0} + FLOAT32_POWER(127 - bias));
+    return (vec_uint32)((vec_float32)magnitude * factor) | sign;
+}
+
+/*
+ * Without the sign, and a number that T has, or that is too large. Normal numbers: half of the last
+ * place that stays is added, less the lowest bit where that is a tie to even. Smaller ones: added
+ * to a power of two whose last place is T's smallest number, which rounds alike.
+ */
+RCMI_INLINE vec_uint32 small_round(vec_uint32 v, int mantissa, int bias) {
+    const int cut = 23 - mantissa;
+    const vec_uint32 power = (vec_uint32){0} + FLOAT32_POWER(1 - bias - mantissa + 23);
+    const vec_uint32 least = (vec_uint32){0} + FLOAT32_POWER(1 - bias);
+    const vec_uint32 tiny = (vec_uint32)((vec_float32)v + (vec_float32)power) - power;
+    const vec_uint32 normal =
+        v + ((v >> cut) & 1) + ((1u << (cut - 1)) - 1) - (FLOAT32_POWER(1 - bias) - (1u << 23));
+    return select_uint32((bits_uint32)(v < least), tiny, normal >> cut);
+}
+
+/* ---- float16 --------------------------------------------------------------------------------- */
+
+RCMI_INLINE vec_float32 widen_float16(half_vec v) {
+#if defined(__F16C__) && RCMI_VECTOR_BYTES == 64
+    return (vec_float32)_mm512_cvtph_ps((__m256i)v);
+#elif defined(__F16C__) && RCMI_VECTOR_BYTES == 32
+    return (vec_float32)_mm256_cvtph_ps((__m128i)v);
+#else
+    const vec_uint32 wide = half_widen(v);
+    const bits_uint32 special = (bits_uint32)((wide & 0x7c00) == 0x7c00);
+    return (vec_float32)(small_widen(wide, 16, 10, 15) | ((vec_uint32)special & 0x7f800000));
+#endif
+}
+
+RCMI_INLINE half_vec narrow_float16(vec_float32 v) {
+#if defined(__F16C__) && RCMI_VECTOR_BYTES == 64
+    return (half_vec)_mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#elif defined(__F16C__) && RCMI_VECTOR_BYTES == 32
+    return (half_vec)_mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT);
+#else
+    const vec_uint32 bits = (vec_uint32)v, magnitude = bits & 0x7fffffff;
+    const vec_uint32 special = select_uint32((bits_uint32)(magnitude > 0x7f800000),
+                                             (vec_uint32){0} + 0x7e00, (vec_uint32){0} + 0x7c00);
+    const bits_uint32 large = (bits_uint32)(magnitude >= FLOAT32_POWER(16));
+    return half_narrow(select_uint32(large, special, small_round(magnitude, 10, 15)) |
+                       ((bits >> 31) << 15));
+#endif
+}
+
+/* ---- bfloat16 -------------------------------------------------------------------------------- */
+
+RCMI_INLINE vec_float32 widen_bfloat16(half_vec v) {
+    return (vec_float32)(half_widen(v) << 16);
+}
+
+/* What is cut off may carry into the exponent, up to an infinity; the NaN stays one. */
+RCMI_INLINE half_vec narrow_bfloat16(vec_float32 v) {
+    const vec_uint32 bits = (vec_uint32)v;
+    return half_narrow((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+/* ---- The 8-bit floats ------------------------------------------------------------------------ */
+
+RCMI_INLINE vec_float32 widen_float8_e5m2(quarter_vec v) {
+    const vec_uint32 wide = quarter_widen(v);
+    const bits_uint32 special = (bits_uint32)((wide & 0x7c) == 0x7c);
+    return (vec_float32)(small_widen(wide, 8, 2, 15) | ((vec_uint32)special & 0x7f800000));
+}
+
+RCMI_INLINE quarter_vec narrow_float8_e5m2(vec_float32 v) {
+    const vec_uint32 bits = (vec_uint32)v, magnitude = bits & 0x7fffffff;
+    const vec_uint32 special = select_uint32((bits_uint32)(magnitude > 0x7f800000),
+                                             (vec_uint32){0} + 0x7f, (vec_uint32){0} + 0x7c);
+    const bits_uint32 large = (bits_uint32)(magnitude >= FLOAT32_POWER(16));
+    return quarter_narrow(select_uint32(large, special, small_round(magnitude, 2, 15)) |
+                          ((bits >> 31) << 7));
+}
+
+RCMI_INLINE vec_float32 widen_float8_e4m3fn(quarter_vec v) {
+    const vec_uint32 wide = quarter_widen(v);
+    const bits_uint32 nan = (bits_uint32)((wide & 0x7f) == 0x7f);
+    return (vec_float32)(small_widen(wide, 8, 3, 7) | ((vec_uint32)nan & 0x7f800001));
+}
+
+RCMI_INLINE quarter_vec narrow_float8_e4m3fn(vec_float32 v) {
+    const vec_uint32 bits = (vec_uint32)v, magnitude = bits & 0x7fffffff;
+    const vec_uint32 largest = (vec_uint32){0} + 0x43e00000; /* 448 */
+    const vec_uint32 within = select_uint32((bits_uint32)(magnitude > largest), largest, magnitude);
+    const bits_uint32 nan = (bits_uint32)(magnitude > 0x7f800000);
+    return quarter_narrow(select_uint32(nan, (vec_uint32){0} + 0x7f, small_round(within, 3, 7)) |
+                          ((bits >> 31) << 7));
+}
+
+/* ---- As types of vector.h -------------------------------------------------------------------- */
+
+#define RCMI_VECTOR_SMALL(T, ctype, piece)                                                         \
+    typedef ctype elem_##T __attribute__((may_alias));                                             \
+    typedef vec_float32 vec_##T;                                                                   \
+    typedef bits_float32 bits_##T;                                                                 \
+    enum { LANES_##T = LANES_float32 };                                                            \
+    RCMI_INLINE vec_##T load_##T(const elem_##T *p) {                                              \
+        return widen_##T((piece##_vec) * (const piece##_mem *)p);                                  \
+    }                                                                                              \
+    RCMI_INLINE void store_##T(elem_##T *p, vec_##T v) {                                           \
+        *(piece##_mem *)p = (piece##_mem)narrow_##T(v);                                            \
+    }                                                                                              \
+    RCMI_INLINE vec_##T load_one_##T(const elem_##T *p) {                                          \
+        return widen_##T((piece##_vec){*p});                                                       \
+    }                                                                                              \
+    RCMI_INLINE void store_one_##T(elem_##T *p, vec_##T v) {                                       \
+        *p = narrow_##T(v)[0];                                                                     \
+    }
+
+RCMI_VECTOR_SMALL(float16, uint16_t, half)
+RCMI_VECTOR_SMALL(bfloat16, uint16_t, half)
+RCMI_VECTOR_SMALL(float8_e5m2, uint8_t, quarter)
+RCMI_VECTOR_SMALL(float8_e4m3fn, uint8_t, quarter)
+
+#endif

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Types and operators through ringcomm-bench --check: pairs_test.py BENCH sample|all
+
+Each defined pair on each of 2, 3 and 5 ranks over shm and tcp, all collectives (`all`: some
+minutes), or a sample of these in which each type, operator, number of ranks and transport is
+several times. Pairs that are not defined print a sentence.
+"""
+import itertools
+import re
+import subprocess
+import sys
+
+BENCH, ALL = sys.argv[1], sys.argv[2] == 'all'
+
+
+def run(*args):
+    return subprocess.run([BENCH, *args], check=False, text=True, timeout=120,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def names(option):
+    """What the bench says there is."""
+    said = run('all_reduce', option, 'none').stderr
+    return re.findall(r'\w+', re.search(r'there are (.*)', said).group(1))
+
+
+def check(dtype, op, ranks, transport):
+    sizes = '16,4096,300016' if ALL else '16,4096'
+    done = run('all', '--ranks', str(ranks), '--check', '-d', dtype, '-o', op, '--sizes', sizes,
+               '-n', '2', '-w', '0', '--transport', transport)
+    if done.returncode != 0:
+        sys.exit(f'{dtype} {op} on {ranks} ranks over {transport}:\n{done.stdout}{done.stderr}')
+
+
+def refused(dtype, op):
+    """Whether it is, by the sentence; the exit status agrees."""
+    done = run('kernel', '-d', dtype, '-o', op, '-b', '64', '-e', '64', '-n', '1')
+    said = f'{op} of {dtype} is not defined: ' in done.stderr
+    if said == (done.returncode == 0):
+        sys.exit(f'{dtype} {op}: {done.returncode} {done.stderr}')
+    return said
+
+
+def main():
+    dtypes, ops = names('-d'), names('-o')
+    pairs = [pair for pair in itertools.product(dtypes, ops) if not refused(*pair)]
+    if not len(dtypes) * len(ops) / 4 < len(pairs) < len(dtypes) * len(ops) * 3 / 4:
+        sys.exit(f'{len(pairs)} of {len(dtypes)} times {len(ops)} pairs are defined')
+    cases = list(itertools.product(pairs, (2, 3, 5), ('shm', 'tcp')))
+    if not ALL:
+        cases = cases[::53]
+    for (dtype, op), ranks, transport in cases:
+        check(dtype, op, ranks, transport)
+    print(f'{len(pairs)} pairs of {len(dtypes)} types and {len(ops)} operators, '
+          f'{len(cases)} cases')
+
+
+main()
