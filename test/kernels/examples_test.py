@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The examples, run as a user runs them:
-examples_test.py RINGCOMM-RUN HELLO RING SURVIVE ALL_OPERATIONS MISSING [MNIST]."""
+examples_test.py RINGCOMM-RUN HELLO RING SURVIVE ALL_OPERATIONS MISSING GROUPS PAIR_BROADCAST [MNIST]."""
 import os
 import subprocess
 import sys
@@ -91,6 +91,32 @@ def check_missing(program):
            result)
 
 
+def said_by(result):
+    """What each rank printed, without the launcher's prefix, sorted."""
+    return sorted(line.split("] ", 1)[1] for line in result[1].splitlines())
+
+
+def check_groups(program):
+    def line(rank, at, of, which, ranks, total):
+        return f"rank {rank} is rank {at} of {of} in {which} (ranks {ranks}): the sum is {total}"
+    result = run(4, program)
+    expected = [line(r, r, 2, "the first two", "0,1", 1) for r in (0, 1)]
+    expected += [f"rank {r} is not in it" for r in (2, 3)]
+    expected += [line(r, r % 2, 2, "its row", "0,1" if r < 2 else "2,3", 1 if r < 2 else 5)
+                 for r in range(4)]
+    expected += [line(r, r // 2, 2, "its column", f"{r % 2},{r % 2 + 2}", 2 * (r % 2) + 2)
+                 for r in range(4)]
+    expect(result[0] == 0 and said_by(result) == sorted(expected), "groups", result)
+
+
+def check_pair_broadcast(program):
+    for ranks in (1, 2, 4):
+        result = run(ranks, program)
+        total = ranks * (ranks - 1) // 2
+        expected = [f"stage {r} of {ranks}: {total} to {total}" for r in range(ranks)]
+        expect(result[0] == 0 and said_by(result) == expected, f"pair_broadcast on {ranks}", result)
+
+
 def losses(program, ranks):
     with tempfile.TemporaryDirectory(prefix="ringcomm-mnist-") as folder:
         path = os.path.join(folder, "losses")
@@ -122,5 +148,7 @@ check_ring(sys.argv[3])
 check_survive(sys.argv[4])
 check_all_operations(sys.argv[5])
 check_missing(sys.argv[6])
-if len(sys.argv) > 7:
-    check_mnist(sys.argv[7])
+check_groups(sys.argv[7])
+check_pair_broadcast(sys.argv[8])
+if len(sys.argv) > 9:
+    check_mnist(sys.argv[9])
