@@ -155,7 +155,8 @@ static void comm_record(rcm_comm *comm, const struct rcm_error *error,
              rcm_status_name(error->status), error->text);
     struct rcmi_failure failure;
     rcmi_failure_encode(comm->epoch, error, comm->missing, &failure);
-    rcmi_node_send_linked(comm->engine->node, &failure, rcmi_failure_bytes(&failure));
+    rcmi_node_send_linked(comm->engine->node, comm->world_rank, comm->size, &failure,
+                          rcmi_failure_bytes(&failure));
     rcmi_node_ring(comm->engine->node);
     rcmi_node_farewell_look(comm->engine->node);
     rcmi_loop_wake(rcmi_node_loop(comm->engine->node));

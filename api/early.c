@@ -2,8 +2,10 @@
 /*
  * Messages that came too early: communicators made from others come to be at different moments on
  * their ranks, so the first may already inquire, open a channel, or fail, when the last has not
- * made its own yet. The latest KEPT_MAX such messages are kept until then. Some are for
- * communicators that are gone; they are pushed out in time.
+ * made its own yet. They are kept until then: of questions the latest QUESTIONS_MAX; of failures,
+ * and wishes for channels, one of each communicator and peer, so that none is lost, for it does not
+ * come again. What is for communicators of the last ones that ended here is not kept; what is for
+ * none (its maker gave up on this rank) is pushed out in time.
  *
  * Everything here is under the engine's lock.
  */
@@ -12,20 +14,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEPT_MAX 64
+#define QUESTIONS_MAX 64
+#define NEEDED_MAX    4096
+#define OVER_MAX      256
 
 struct kept {
     struct kept *next;
     uint64_t epoch;
     int peer;
-    bool is_message; /* else the wish to have a channel opened */
+    enum rcmi_early_kind kind;
     size_t len;
     _Alignas(8) char bytes[];
 };
 
 struct rcmi_early {
     struct kept *head, **end; /* oldest first */
-    int n;
+    int questions, needed;    /* how many of these, and of the others */
+    uint64_t over[OVER_MAX];  /* epochs of the last communicators that ended, in a circle */
+    unsigned nover;
 };
 
 struct rcmi_early *rcmi_early_create(void) {
@@ -40,34 +46,86 @@ static void early_remove(struct rcmi_early *early, struct kept **at) {
     *at = kept->next;
     if (!*at)
         early->end = at;
-    early->n--;
+    if (kept->kind == RCMI_EARLY_QUESTION)
+        early->questions--;
+    else
+        early->needed--;
 }
 
-static void early_drop_oldest(struct rcmi_early *early) {
-    struct kept *kept = early->head;
-    early_remove(early, &early->head);
+static void early_drop(struct rcmi_early *early, struct kept **at) {
+    struct kept *kept = *at;
+    early_remove(early, at);
     free(kept);
 }
 
 void rcmi_early_free(struct rcmi_early *early) {
     while (early && early->head)
-        early_drop_oldest(early);
+        early_drop(early, &early->head);
     free(early);
 }
 
-void rcmi_early_keep(struct rcmi_early *early, uint64_t epoch, int peer, const void *bytes,
-                     size_t len) {
+static bool is_question(const struct kept *kept) {
+    return kept->kind == RCMI_EARLY_QUESTION;
+}
+
+/* Makes room for one more of its kind. */
+static void early_make_room(struct rcmi_early *early, bool question) {
+    struct kept **at = &early->head;
+    if (question ? early->questions < QUESTIONS_MAX : early->needed < NEEDED_MAX)
+        return;
+    while (is_question(*at) != question)
+        at = &(*at)->next;
+    early_drop(early, at);
+}
+
+static bool early_is_over(const struct rcmi_early *early, uint64_t epoch) {
+    for (int i = 0; i < OVER_MAX; i++)
+        if (early->over[i] == epoch)
+            return true;
+    return false;
+}
+
+/* Says it no more than what is kept? */
+static bool early_has(const struct rcmi_early *early, enum rcmi_early_kind kind, uint64_t epoch,
+                      int peer) {
+    for (const struct kept *kept = early->head; kept && kind != RCMI_EARLY_QUESTION;
+         kept = kept->next)
+        if (kept->epoch == epoch && kept->kind == kind && kept->peer == peer)
+            return true;
+    return false;
+}
+
+static void early_append(struct rcmi_early *early, struct kept *kept) {
+    *early->end = kept;
+    early->end = &kept->next;
+    if (is_question(kept))
+        early->questions++;
+    else
+        early->needed++;
+}
+
+void rcmi_early_keep(struct rcmi_early *early, enum rcmi_early_kind kind, uint64_t epoch, int peer,
+                     const void *bytes, size_t len) {
+    if (early_is_over(early, epoch) || early_has(early, kind, epoch, peer))
+        return;
     struct kept *kept = malloc(sizeof(*kept) + len);
     if (!kept)
         return;
-    *kept = (struct kept){.epoch = epoch, .peer = peer, .is_message = bytes != NULL, .len = len};
-    if (bytes)
+    *kept = (struct kept){.epoch = epoch, .peer = peer, .kind = kind, .len = len};
+    if (len > 0)
         memcpy(kept->bytes, bytes, len);
-    if (early->n == KEPT_MAX)
-        early_drop_oldest(early);
-    *early->end = kept;
-    early->end = &kept->next;
-    early->n++;
+    early_make_room(early, kind == RCMI_EARLY_QUESTION);
+    early_append(early, kept);
+}
+
+void rcmi_early_over(struct rcmi_early *early, uint64_t epoch) {
+    struct kept **at = &early->head;
+    early->over[early->nover++ % OVER_MAX] = epoch;
+    while (*at)
+        if ((*at)->epoch == epoch)
+            early_drop(early, at);
+        else
+            at = &(*at)->next;
 }
 
 void rcmi_early_take(struct rcmi_early *early, uint64_t epoch,
@@ -87,7 +145,7 @@ void rcmi_early_take(struct rcmi_early *early, uint64_t epoch,
     while (mine) {
         struct kept *kept = mine;
         mine = kept->next;
-        hear(arg, kept->peer, kept->is_message ? kept->bytes : NULL, kept->len);
+        hear(arg, kept->peer, kept->kind == RCMI_EARLY_WANTED ? NULL : kept->bytes, kept->len);
         free(kept);
     }
 }

@@ -13,11 +13,17 @@ struct rcmi_early;
 
 struct rcmi_early *rcmi_early_create(void);
 void rcmi_early_free(struct rcmi_early *early);
-/* Keeps a message, or with bytes NULL the wish of peer that its point-to-point channel be opened.
- * Without memory it is lost, as if it had come too early. */
-void rcmi_early_keep(struct rcmi_early *early, uint64_t epoch, int peer, const void *bytes,
-                     size_t len);
-/* Takes out what was kept for epoch, in order, and calls hear with each. */
+enum rcmi_early_kind {
+    RCMI_EARLY_QUESTION, /* it will be asked, or told, again if nothing comes of it */
+    RCMI_EARLY_FAILURE,  /* the first of a communicator counts */
+    RCMI_EARLY_WANTED,   /* the wish of peer that its point-to-point channel be opened: no bytes */
+};
+/* Keeps it, but for a communicator that is over. Without memory it is lost. */
+void rcmi_early_keep(struct rcmi_early *early, enum rcmi_early_kind kind, uint64_t epoch, int peer,
+                     const void *bytes, size_t len);
+/* A communicator of this rank is over: nothing is kept for it from now on. */
+void rcmi_early_over(struct rcmi_early *early, uint64_t epoch);
+/* Takes out what was kept for epoch, in order, and calls hear with each; bytes NULL: a wish. */
 void rcmi_early_take(struct rcmi_early *early, uint64_t epoch,
                      void (*hear)(void *arg, int peer, const void *bytes, size_t len), void *arg);
 

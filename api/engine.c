@@ -182,14 +182,14 @@ static void engine_record(struct rcmi_engine *engine, int peer,
 }
 
 /* Keeps what is for a communicator that this rank has not made yet, as others have. */
-static bool engine_keep(struct rcmi_engine *engine, uint64_t epoch, int peer, const void *bytes,
-                        size_t len) {
+static bool engine_keep(struct rcmi_engine *engine, enum rcmi_early_kind kind, uint64_t epoch,
+                        int peer, const void *bytes, size_t len) {
     bool known = false;
     pthread_mutex_lock(&engine->lock);
     for (const rcm_comm *comm = engine->comms; comm; comm = comm->next)
         known = known || comm->epoch == epoch;
     if (!known)
-        rcmi_early_keep(engine->early, epoch, peer, bytes, len);
+        rcmi_early_keep(engine->early, kind, epoch, peer, bytes, len);
     pthread_mutex_unlock(&engine->lock);
     return !known;
 }
@@ -237,12 +237,12 @@ static void engine_message(void *arg, int peer, const void *bytes, size_t len) {
         engine_hear_creation(engine, peer, bytes, len))
         return;
     if (rcmi_call_record_decode(bytes, len, &record)) {
-        if (!engine_keep(engine, record.epoch, peer, bytes, len))
+        if (!engine_keep(engine, RCMI_EARLY_QUESTION, record.epoch, peer, bytes, len))
             engine_record(engine, peer, &record);
         return;
     }
     if (rcmi_inquiry_decode(bytes, len, &inquiry)) {
-        if (!engine_keep(engine, inquiry.epoch, peer, bytes, len))
+        if (!engine_keep(engine, RCMI_EARLY_QUESTION, inquiry.epoch, peer, bytes, len))
             engine_inquiry(engine, peer, &inquiry);
         return;
     }
@@ -254,7 +254,9 @@ static void engine_message(void *arg, int peer, const void *bytes, size_t len) {
                      more);
         return;
     }
-    if (engine_keep(engine, failure.epoch, peer, bytes, len))
+    const enum rcmi_early_kind kind =
+        failure.kind == RCMI_FAILURE_RECORD ? RCMI_EARLY_FAILURE : RCMI_EARLY_QUESTION;
+    if (engine_keep(engine, kind, failure.epoch, peer, bytes, len))
         return;
     engine_fail_remote(engine, peer, &failure, &error);
 }
@@ -264,7 +266,7 @@ static void engine_wanted(void *arg, int peer, uint64_t epoch, uint32_t id) {
     int rank;
     if (id != RCMI_P2P_CHANNEL)
         return; /* a collective's: opened when this rank calls it */
-    if (engine_keep(engine, epoch, peer, NULL, 0))
+    if (engine_keep(engine, RCMI_EARLY_WANTED, epoch, peer, NULL, 0))
         return;
     pthread_mutex_lock(&engine->lock);
     const rcm_comm *comm = engine_find(engine, epoch, peer, &rank);
@@ -406,7 +408,7 @@ void rcmi_engine_revoke(struct rcmi_engine *engine, uint64_t epoch, int origin) 
     error.sys_errno = cause->sys_errno;
     snprintf(error.text, sizeof(error.text), "%s", cause->text);
     rcmi_failure_encode(epoch, &error, NULL, &failure);
-    rcmi_node_send_linked(engine->node, &failure, rcmi_failure_bytes(&failure));
+    rcmi_node_send_linked(engine->node, NULL, 0, &failure, rcmi_failure_bytes(&failure));
 }
 
 static void engine_run_notices(void *arg) {
@@ -423,6 +425,7 @@ void rcmi_engine_remove(struct rcmi_engine *engine, rcm_comm *comm) {
     for (rcm_comm **at = &engine->comms; *at; at = &(*at)->next) {
         if (*at == comm) {
             *at = comm->next;
+            rcmi_early_over(engine->early, comm->epoch);
             break;
         }
     }

@@ -25,14 +25,25 @@ enum { BODY_MAX = RCMI_MESSAGE_MAX + 512, FRAME_MAX = sizeof(struct frame_header
 /* ---- Frames ---------------------------------------------------------------------------------- */
 
 struct rcmi_frame *rcmi_frame_new(enum rcmi_frame_type type, size_t len) {
+    return rcmi_frame_new_to(type, len, NULL, 0);
+}
+
+struct rcmi_frame *rcmi_frame_new_to(enum rcmi_frame_type type, size_t len, const int *to,
+                                     int nto) {
     const struct frame_header header = {.len = (uint32_t)len, .type = (uint16_t)type};
-    struct rcmi_frame *frame = calloc(1, sizeof *frame + sizeof header + len);
+    const size_t list_at = (sizeof header + len + sizeof *to - 1) / sizeof *to * sizeof *to;
+    const size_t list_bytes = to ? (size_t)nto * sizeof *to : 0;
+    struct rcmi_frame *frame = calloc(1, sizeof *frame + list_at + list_bytes);
     if (!frame) {
         (void)rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for a control frame of %zu bytes", len);
         return NULL;
     }
     frame->len = sizeof header + len;
     memcpy(frame->bytes, &header, sizeof header);
+    if (to) {
+        frame->to = memcpy(frame->bytes + list_at, to, list_bytes);
+        frame->nto = nto;
+    }
     return frame;
 }
 

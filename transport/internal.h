@@ -116,7 +116,9 @@ struct rcmi_listener {
 /* A frame on its way out, or to ourselves. */
 struct rcmi_frame {
     struct rcmi_frame *next;
-    int peer; /* in the outbox: the receiver, -1 all that are linked */
+    int peer;      /* in the outbox: the receiver, -1 those of `to` that are linked */
+    const int *to; /* behind the bytes; NULL: all */
+    int nto;
     size_t len, done;
     int fds[RCMI_FDS_MAX]; /* borrowed from the transport's domain */
     int nfds;
@@ -470,6 +472,8 @@ enum rcmi_frame_type {
 
 /* A frame with len bytes of body, to be filled in by the caller at rcmi_frame_body. */
 struct rcmi_frame *rcmi_frame_new(enum rcmi_frame_type type, size_t len);
+/* With a copy of a list of peers, which does not travel. */
+struct rcmi_frame *rcmi_frame_new_to(enum rcmi_frame_type type, size_t len, const int *to, int nto);
 void *rcmi_frame_body(struct rcmi_frame *frame);
 void rcmi_frames_push(struct rcmi_frames *frames, struct rcmi_frame *frame);
 struct rcmi_frame *rcmi_frames_pop(struct rcmi_frames *frames);
@@ -528,7 +532,7 @@ void rcmi_heartbeat_stop(struct rcmi_node *node);
 bool rcmi_outbox_flush(struct rcmi_node *node);
 /* Says on a link that came up what was said to all before. */
 void rcmi_outbox_repeat(struct rcmi_link *link);
-#define RCMI_SAID_MAX 64 /* messages to all that are kept */
+#define RCMI_SAID_MAX 512 /* messages to linked peers that are kept */
 
 /* ---- channel.c, opening.c -------------------------------------------------------------------- */
 

@@ -15,11 +15,11 @@ static rcm_status check_len(size_t len) {
     return RCM_OK;
 }
 
-static rcm_status outbox_put(struct rcmi_node *node, int peer, const void *bytes, size_t len) {
-    struct rcmi_frame *frame = rcmi_frame_new(RCMI_FRAME_MESSAGE, len);
+/* Takes the frame. */
+static rcm_status outbox_put(struct rcmi_node *node, struct rcmi_frame *frame, const void *bytes,
+                             size_t len) {
     if (!frame)
         return RCM_ERR_NOMEM;
-    frame->peer = peer;
     memcpy(rcmi_frame_body(frame), bytes, len);
     pthread_mutex_lock(&node->lock);
     rcmi_frames_push(&node->outbox, frame);
@@ -41,35 +41,54 @@ rcm_status rcmi_node_send(struct rcmi_node *node, int peer, const void *bytes, s
         *rcmi_last_error() = link->why;
         return link->why.status;
     }
-    return outbox_put(node, peer, bytes, len);
+    struct rcmi_frame *frame = rcmi_frame_new(RCMI_FRAME_MESSAGE, len);
+    if (frame)
+        frame->peer = peer;
+    return outbox_put(node, frame, bytes, len);
 }
 
-void rcmi_node_send_linked(struct rcmi_node *node, const void *bytes, size_t len) {
-    if (check_len(len) == RCM_OK)
-        (void)outbox_put(node, -1, bytes, len);
+void rcmi_node_send_linked(struct rcmi_node *node, const int *ranks, int nranks, const void *bytes,
+                           size_t len) {
+    if (check_len(len) != RCM_OK)
+        return;
+    struct rcmi_frame *frame = rcmi_frame_new_to(RCMI_FRAME_MESSAGE, len, ranks, nranks);
+    if (frame)
+        frame->peer = -1;
+    (void)outbox_put(node, frame, bytes, len);
 }
 
 static void send_copy(struct rcmi_link *link, const struct rcmi_frame *frame) {
     struct rcmi_frame *copy = malloc(sizeof *copy + frame->len);
     if (copy)
         memcpy(copy, frame, sizeof *copy + frame->len);
+    if (copy)
+        copy->to = NULL;
     else
         (void)rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for a control message");
     rcmi_control_send(link, copy);
 }
 
-static void send_to_all(struct rcmi_node *node, const struct rcmi_frame *frame) {
-    for (int peer = 0; peer < node->config.nranks; peer++) {
+static void send_to_linked(struct rcmi_node *node, const struct rcmi_frame *frame) {
+    const int n = frame->to ? frame->nto : node->config.nranks;
+    for (int i = 0; i < n; i++) {
+        const int peer = frame->to ? frame->to[i] : i;
         struct rcmi_link *link = rcmi_node_link(node, peer);
-        if (!link || rcmi_link_state(link) != RCMI_LINK_UP || peer == node->config.rank)
-            continue;
-        send_copy(link, frame);
+        if (link && rcmi_link_state(link) == RCMI_LINK_UP && peer != node->config.rank)
+            send_copy(link, frame);
     }
+}
+
+static bool is_for(const struct rcmi_frame *frame, int peer) {
+    for (int i = 0; frame->to && i < frame->nto; i++)
+        if (frame->to[i] == peer)
+            return true;
+    return !frame->to;
 }
 
 void rcmi_outbox_repeat(struct rcmi_link *link) {
     for (const struct rcmi_frame *frame = link->node->said.head; frame; frame = frame->next)
-        send_copy(link, frame);
+        if (is_for(frame, link->peer))
+            send_copy(link, frame);
 }
 
 /* Kept for links that come up later. */
@@ -92,7 +111,7 @@ bool rcmi_outbox_flush(struct rcmi_node *node) {
         if (link) {
             rcmi_control_send(link, frame);
         } else if (frame->peer < 0) {
-            send_to_all(node, frame);
+            send_to_linked(node, frame);
             keep(node, frame);
         } else {
             free(frame);

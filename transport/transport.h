@@ -168,8 +168,10 @@ void rcmi_node_destroy(struct rcmi_node *node);
 /* Queues a message (1..4096 bytes) on peer's control stream, making the link if needed. Any thread.
  */
 rcm_status rcmi_node_send(struct rcmi_node *node, int peer, const void *bytes, size_t len);
-/* The same to every peer that is linked, and to those that will be when their link comes up. */
-void rcmi_node_send_linked(struct rcmi_node *node, const void *bytes, size_t len);
+/* The same to those of nranks peers that are linked, and to the others when their link comes up.
+ * ranks NULL: all peers. This rank may be among them, and gets nothing. */
+void rcmi_node_send_linked(struct rcmi_node *node, const int *ranks, int nranks, const void *bytes,
+                           size_t len);
 
 /* Whether the link to peer has ended, in whatever way: nothing comes from it any more, nor can it
  * be linked again. What had come before was handed over before this becomes true. Any thread. */

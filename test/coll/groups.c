@@ -375,6 +375,22 @@ static int early(rcm_comm *comm) {
     return errors;
 }
 
+/* A failure that comes as early as can be is not lost: nobody waits for its deadline. */
+static int early_abort(rcm_comm *comm) {
+    int errors = 0;
+    for (int round = 0; round < 30 && errors == 0; round++) {
+        rcm_comm *group = subset_of(comm, all_of(comm), false, 3, &errors);
+        if (group && rcm_rank(comm) == 0)
+            CHECK(errors, rcm_abort(group, "at once") == RCM_OK, "%s", rcm_last_error());
+        const rcm_status status = group ? rcm_barrier(group, NULL, NULL) : RCM_ERR_ABORTED;
+        CHECK(errors, status == RCM_ERR_ABORTED, "%s: %s", rcm_status_name(status),
+              rcm_last_error());
+        CHECK(errors, rcm_destroy(group) == RCM_ERR_ABORTED, "%s", rcm_last_error());
+    }
+    sum_right(comm, 13, &errors);
+    return errors;
+}
+
 /* ---- Many ---------------------------------------------------------------------------------- */
 
 /* The i-th of many: two ranks at least, where there are two. */
@@ -542,6 +558,7 @@ static const struct {
              {"wrong_arguments", wrong_arguments},
              {"mistakes", mistakes},
              {"early", early},
+             {"early_abort", early_abort},
              {"many", many},
              {"several_threads", several_threads},
              {"world_first", world_first}};

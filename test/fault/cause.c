@@ -123,7 +123,10 @@ rcm_status rcmi_node_send(struct rcmi_node *node, int peer, const void *bytes, s
     return RCM_OK;
 }
 
-void rcmi_node_send_linked(struct rcmi_node *node, const void *bytes, size_t len) {
+void rcmi_node_send_linked(struct rcmi_node *node, const int *ranks, int nranks, const void *bytes,
+                           size_t len) {
+    (void)ranks;
+    (void)nranks;
     for (int r = 0; r < world.n; r++)
         if (r != node->rank)
             (void)rcmi_node_send(node, r, bytes, len);

@@ -25,7 +25,7 @@ void case_no_peers(void **state) {
     rcmi_node_arm(pair.a->node);
     rcmi_node_arm(pair.a->node);
     rcmi_node_ring(pair.a->node);
-    rcmi_node_send_linked(pair.a->node, "x", 1);
+    rcmi_node_send_linked(pair.a->node, NULL, 0, "x", 1);
     if (!test_self) {
         CHECK_EQ(strcmp(rcmi_node_transport(pair.a->node, 1), ""), 0);
         CHECK(rcmi_node_peer_status_page(pair.a->node, 1) == NULL);
