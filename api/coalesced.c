@@ -51,6 +51,28 @@ static rcm_status parts_issue(rcm_comm *comm, const struct rcmi_request *common,
     return status;
 }
 
+/* The call makes a work that is started later. */
+static rcm_status parts_persist(rcm_comm *comm, const struct rcmi_request *common,
+                                const struct rcm_part *parts, size_t n, rcm_work **ret_work) {
+    struct rcm_work *whole = NULL;
+    if (!ret_work)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "call->flags has RCM_PERSISTENT and ret_work is NULL");
+    if (n == 0)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "n is 0, a persistent operation has parts");
+    rcm_status status = rcmi_work_new_persistent(comm, RCMI_WORK_COLLECTIVE, &whole);
+    for (size_t i = 0; i < n && status == RCM_OK; i++) {
+        const struct rcmi_request request = part_request(common, &parts[i]);
+        status = rcmi_request_keep(comm, &request, whole);
+    }
+    if (status != RCM_OK) {
+        rcm_work_free(whole);
+        return rcmi_comm_decline(comm, status);
+    }
+    whole->collective = common->collective;
+    *ret_work = whole;
+    return RCM_OK;
+}
+
 rcm_status rcm_coalesced(rcm_comm *comm, enum rcm_collective collective,
                          const struct rcm_part *parts, size_t n, rcm_op op, int root,
                          const struct rcm_call *call, rcm_work **ret_work) {
@@ -68,6 +90,8 @@ rcm_status rcm_coalesced(rcm_comm *comm, enum rcm_collective collective,
         status = rcmi_call_in(&common.call, &room);
     if (status != RCM_OK)
         return rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, common.call, ret_work);
+    if (rcmi_call_persists(common.call))
+        return parts_persist(comm, &common, parts, n, ret_work);
     status = rcmi_work_new(comm, RCMI_WORK_COLLECTIVE, false, common.call, &whole);
     if (status != RCM_OK)
         return rcmi_comm_decline(comm, status);

@@ -6,9 +6,11 @@
  *   init.c  exchange.c  spawn.c              how ranks come to be
  *   subset.c  shrink.c                       communicators: of some ranks of another one
  *   group.c  destroy.c         group.h       ... made, ended
+ *   start.c                    message.h     persistent works, started again
  *   collective*.c  message.c   collective.h  the front doors: arguments are checked, calls recorded
  *   request.c  uneven.c        request.h     ... what is checked of a collective's
  *   memory.c  info.c                         ... memory of the library, questions to it
+ *   wait_many.c                              several works, waited for
  *   issue.c                    work.h        works as callers see them
  *   engine.c  leave.c  early.c engine.h      what a process has once for all its communicators
  *   drive.c                    drive.h       one thread at a time makes works go on

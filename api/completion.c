@@ -18,6 +18,12 @@ static void work_keep_reason(struct rcm_work *work, rcm_status status) {
     work->reason = strdup(rcm_last_error());
 }
 
+/* What is asked of the whole when it is complete; parts of rcm_coalesced receive no message. */
+static void part_tell(const struct rcm_work *work) {
+    work->whole->message = work->message;
+    work->whole->transfer = work->transfer;
+}
+
 void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
     rcm_comm *comm = work->comm;
     const bool blocking = work->blocking, attended = work->attended;
@@ -30,6 +36,8 @@ void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
     if (work->shown)
         rcmi_page_show_transfer(comm->page, RCMI_TRANSFER_NONE, NULL, 0);
     work_keep_reason(work, status);
+    if (whole)
+        part_tell(work);
     /* Release pairs with the acquire of tests and waits. The work may be gone after it. */
     atomic_store_explicit(&work->status, status, memory_order_release);
     if (!blocking) {
@@ -54,9 +62,19 @@ void rcmi_work_whole(struct rcm_work *work) {
     atomic_fetch_add_explicit(&work->comm->unfinished, 1, memory_order_relaxed);
 }
 
+void rcmi_work_whole_again(struct rcm_work *work) {
+    rcmi_notice_reopen(work);
+    free(work->reason);
+    work->reason = NULL;
+    rcmi_work_ref(work); /* the driver's */
+    atomic_store_explicit(&work->status, RCM_PENDING, memory_order_relaxed);
+    rcmi_work_whole(work);
+}
+
 void rcmi_work_part(struct rcm_work *work, struct rcm_work *whole) {
     atomic_store_explicit(&work->refs, 1, memory_order_relaxed); /* the driver's */
     work->whole = whole;
+    whole->sequence = work->sequence;
     atomic_fetch_add_explicit(&whole->parts_left, 1, memory_order_relaxed);
 }
 

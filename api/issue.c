@@ -25,8 +25,9 @@ rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *roo
             return status;
         *call = room;
     }
-    if ((*call)->flags != 0)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "call->flags is 0x%x, no flag is known",
+    if ((*call)->flags & ~RCM_PERSISTENT)
+        return rcmi_fail(RCM_ERR_INVALID, 0,
+                         "call->flags is 0x%x, no flag but RCM_PERSISTENT is known",
                          (*call)->flags);
     return RCM_OK;
 }
@@ -56,6 +57,25 @@ rcm_status rcmi_work_new(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking
         return status;
     *ret_work = rcmi_work_take(&comm->spare);
     rcmi_work_begin(comm, kind, blocking, call, *ret_work);
+    return RCM_OK;
+}
+
+rcm_status rcmi_call_in_alone(const struct rcm_call **call, struct rcm_call *room) {
+    const rcm_status status = rcmi_call_in(call, room);
+    if (status != RCM_OK || !rcmi_call_persists(*call))
+        return status;
+    return rcmi_fail(RCM_ERR_INVALID, 0, "call->flags is 0x%x, but this is no operation",
+                     (*call)->flags);
+}
+
+rcm_status rcmi_work_new_persistent(rcm_comm *comm, enum rcmi_work_kind kind,
+                                    struct rcm_work **ret_work) {
+    const rcm_status status = rcmi_work_new(comm, kind, false, NULL, ret_work);
+    if (status != RCM_OK)
+        return status;
+    atomic_store_explicit(&(*ret_work)->status, RCM_OK, memory_order_relaxed);
+    atomic_store_explicit(&(*ret_work)->refs, 1, memory_order_relaxed); /* the user's */
+    atomic_store_explicit(&(*ret_work)->notice.asked, RCMI_NOTICE_CLOSED, memory_order_relaxed);
     return RCM_OK;
 }
 
@@ -129,6 +149,20 @@ static rcm_status refuse_work(rcm_comm *comm, enum rcmi_work_kind kind, rcm_work
     return RCM_OK;
 }
 
+/* One that is complete at each start. */
+static rcm_status refuse_persistent(rcm_comm *comm, enum rcmi_work_kind kind, rcm_work **ret_work) {
+    const struct rcmi_template nothing = {.kind = kind};
+    struct rcm_work *work = NULL;
+    rcm_status status = rcmi_work_new_persistent(comm, kind, &work);
+    if (status == RCM_OK)
+        status = rcmi_work_add_template(work, &nothing);
+    if (status == RCM_OK)
+        *ret_work = work;
+    else
+        rcm_work_free(work);
+    return status;
+}
+
 rcm_status rcmi_comm_refuse(rcm_comm *comm, enum rcmi_work_kind kind, rcm_status status,
                             const struct rcm_call *call, rcm_work **ret_work) {
     struct rcm_call room;
@@ -138,6 +172,8 @@ rcm_status rcmi_comm_refuse(rcm_comm *comm, enum rcmi_work_kind kind, rcm_status
     if (status != RCM_OK || !ret_work)
         return status;
     *ret_work = NULL;
+    if (rcmi_call_persists(call))
+        return refuse_persistent(comm, kind, ret_work);
     return rcmi_call_waits(call, ret_work) == 0 ? refuse_work(comm, kind, ret_work) : RCM_OK;
 }
 

@@ -11,6 +11,7 @@
  */
 #include "comm.h"
 #include "drive.h"
+#include "message.h"
 #include "p2p.h"
 
 enum { LOOKS_MAX = 2048 };
@@ -62,6 +63,45 @@ static bool transfer_now(rcm_comm *comm, enum rcmi_work_kind kind, void *buffer,
     return status == RCM_OK;
 }
 
+static struct rcmi_transfer transfer_make(rcm_comm *comm, void *buffer, size_t bytes, int peer,
+                                          uint64_t tag) {
+    return (struct rcmi_transfer){.peer = peer,
+                                  .tag = tag,
+                                  .mem = rcmi_node_mem(comm->engine->node, buffer, bytes),
+                                  .total = bytes};
+}
+
+/* The call makes a work that is started later. */
+static rcm_status transfer_persist(rcm_comm *comm, const struct rcmi_template *template,
+                                   rcm_work **ret_work) {
+    struct rcm_work *work = NULL;
+    if (!ret_work)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "call->flags has RCM_PERSISTENT and ret_work is NULL");
+    rcm_status status = rcmi_work_new_persistent(comm, template->kind, &work);
+    if (status == RCM_OK)
+        status = rcmi_work_add_template(work, template);
+    if (status == RCM_OK)
+        *ret_work = work;
+    else
+        rcm_work_free(work);
+    return rcmi_comm_decline(comm, status);
+}
+
+rcm_status rcmi_message_start(rcm_comm *comm, const struct rcmi_template *template,
+                              struct rcm_work *whole) {
+    const struct rcmi_transfer *t = &template->transfer;
+    struct rcm_work *work;
+    const rcm_status status = rcmi_work_new(comm, template->kind, false, NULL, &work);
+    if (status != RCM_OK)
+        return rcmi_comm_decline(comm, status);
+    work->transfer = transfer_make(comm, t->mem.bytes, t->mem.len, t->peer, t->tag);
+    if (template->timeout_ms)
+        work->timeout_ms = template->timeout_ms;
+    rcmi_work_part(work, whole);
+    rcmi_comm_submit(comm, work);
+    return RCM_OK;
+}
+
 static rcm_status transfer_issue(rcm_comm *comm, enum rcmi_work_kind kind, void *buffer,
                                  size_t count, rcm_dtype dtype, int peer, uint64_t tag,
                                  const struct rcm_call *call, rcm_work **ret_work) {
@@ -86,6 +126,13 @@ static rcm_status transfer_issue(rcm_comm *comm, enum rcmi_work_kind kind, void 
     struct rcm_call room;
     status = rcmi_call_in(&call, &room);
     const bool host = !rcmi_mem_any_special() || rcmi_mem_kind_of(buffer) == RCMI_MEM_HOST;
+    if (status == RCM_OK && rcmi_call_persists(call)) {
+        const struct rcmi_template template = {
+            .kind = kind,
+            .timeout_ms = call->timeout_ms,
+            .transfer = transfer_make(comm, buffer, count * size, peer, tag)};
+        return transfer_persist(comm, &template, ret_work);
+    }
     const int64_t wait_ms = status == RCM_OK ? rcmi_call_waits(call, ret_work) : 0;
     if (wait_ms != 0 && host && transfer_now(comm, kind, buffer, count * size, peer, tag)) {
         if (ret_work)
@@ -96,11 +143,7 @@ static rcm_status transfer_issue(rcm_comm *comm, enum rcmi_work_kind kind, void 
         status = rcmi_work_new(comm, kind, ret_work == NULL, call, &work);
     if (status != RCM_OK)
         return rcmi_comm_decline(comm, status);
-    work->transfer =
-        (struct rcmi_transfer){.peer = peer,
-                               .tag = tag,
-                               .mem = rcmi_node_mem(comm->engine->node, buffer, count * size),
-                               .total = count * size};
+    work->transfer = transfer_make(comm, buffer, count * size, peer, tag);
     return rcmi_work_issue(comm, work, wait_ms, ret_work);
 }
 

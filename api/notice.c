@@ -144,14 +144,18 @@ rcm_status rcm_comm_next_completion(rcm_comm *comm, rcm_work **ret_work) {
 
 /* ---- Asking ---------------------------------------------------------------------------------- */
 
-static void callbacks_run(struct rcmi_callback *callback, const struct rcm_work *work) {
-    const rcm_status status = (rcm_status)atomic_load_explicit(&work->status, memory_order_acquire);
+static void callbacks_run(struct rcmi_callback *callback, rcm_status status) {
     while (callback) {
         struct rcmi_callback *next = callback->next;
         callback->fn(callback->arg, status);
         free(callback);
         callback = next;
     }
+}
+
+/* Under the lock, of a work that is complete: a persistent one cannot start again meanwhile. */
+static rcm_status notice_status(const struct rcm_work *work) {
+    return (rcm_status)atomic_load_explicit(&work->status, memory_order_acquire);
 }
 
 static struct rcmi_callback *callbacks_take(struct rcmi_notice *notice) {
@@ -192,9 +196,10 @@ rcm_status rcm_work_on_complete(rcm_work *work, void (*fn)(void *arg, rcm_status
     *callback = (struct rcmi_callback){.fn = fn, .arg = arg};
     pthread_mutex_lock(&work->notice.completions->lock);
     const bool later = callback_ask(&work->notice, callback);
+    const rcm_status final = notice_status(work);
     pthread_mutex_unlock(&work->notice.completions->lock);
     if (!later)
-        callbacks_run(callback, work);
+        callbacks_run(callback, final);
     return RCM_OK;
 }
 
@@ -273,8 +278,9 @@ static void notice_run(struct rcm_work *work) {
         &work->notice.asked, ~(uint32_t)(RCMI_NOTICE_CALLBACK | RCMI_NOTICE_LISTED),
         memory_order_acq_rel);
     struct rcmi_callback *callbacks = notice_do(work, asked);
+    const rcm_status status = notice_status(work);
     pthread_mutex_unlock(lock);
-    callbacks_run(callbacks, work);
+    callbacks_run(callbacks, status);
     rcmi_work_unref(work);
 }
 
@@ -317,8 +323,9 @@ void rcmi_notice_reopen(struct rcm_work *work) {
         event_set(notice->fd, false);
     atomic_fetch_and_explicit(&notice->asked, RCMI_NOTICE_LISTED | RCMI_NOTICE_FD,
                               memory_order_acq_rel);
+    const rcm_status status = notice_status(work);
     pthread_mutex_unlock(&notice->completions->lock);
-    callbacks_run(callbacks, work);
+    callbacks_run(callbacks, status);
     if (queued)
         rcmi_work_unref(work);
 }

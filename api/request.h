@@ -13,6 +13,7 @@
 #include "ringcomm.h"
 
 struct rcmi_stages;
+struct rcmi_template;
 
 /* (What stands beside each other in struct rcmi_called does not here: compilers would compare it at
  * once, and a load of what was just stored in two parts takes long.) */
@@ -61,6 +62,13 @@ rcm_status rcmi_request_call(rcm_comm *comm, struct rcmi_request *request, rcm_w
 /* Issues, without a try at once, a part of a work; everything was checked. */
 rcm_status rcmi_request_submit(rcm_comm *comm, struct rcmi_request *request,
                                struct rcm_work *whole);
+/* Adds to a persistent work what a start of it issues; everything was checked. On success the
+ * blocks are the work's. */
+rcm_status rcmi_request_keep(rcm_comm *comm, const struct rcmi_request *request,
+                             struct rcm_work *work);
+/* Issues it, as a part of that work; if it cannot, comm fails. */
+rcm_status rcmi_request_start(rcm_comm *comm, struct rcmi_template *template,
+                              struct rcm_work *whole);
 /* Binds a further stage: a request, checked, with call NULL, whose algorithm is chosen as for a
  * call. Any thread. */
 rcm_status rcmi_request_stage(rcm_comm *comm, const struct rcmi_request *request,

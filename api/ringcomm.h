@@ -506,10 +506,13 @@ RCM_CHECKED rcm_status rcm_spawn(int nranks, int (*fn)(int rank, void *arg), voi
 
 /* ---- Calls and works ----------------------------------------------------------------------- */
 
+/* The call checks its arguments and makes a work, but does not begin: rcm_work_start does. */
+#define RCM_PERSISTENT 1u
+
 /* Per-call settings; NULL means defaults. */
 struct rcm_call {
     uint32_t size;
-    uint32_t flags;        /* none yet: 0 */
+    uint32_t flags;        /* 0 or RCM_PERSISTENT */
     int64_t timeout_ms;    /* 0: the communicator's; <0: for ever */
     const char *algorithm; /* NULL: chosen by cost; the same on every rank */
     /* With ret_work: so long, in milliseconds, the call waits for its work itself (<0: as long as
@@ -540,6 +543,21 @@ struct rcm_message {
 #define RCM_MESSAGE_INIT                                                                           \
     { .size = sizeof(struct rcm_message) }
 RCM_CHECKED rcm_status rcm_work_message(const rcm_work *work, struct rcm_message *ret_message);
+/*
+ * Starts a persistent work, for the first time or again: the operation of the call that made it,
+ * with the same arguments, of which nothing is checked or chosen anew. Asynchronous; all that is
+ * said of works holds for each run of it. Any operation but those of _bytes can be persistent, also
+ * rcm_coalesced. Collectives count where they are started, so all ranks start the same ones in the
+ * same order; a rank may pair a start with a plain call of the others. The arrays of counts, lists
+ * and parts are the call's only, as ever.
+ *   - Until it is started it counts as complete. While it runs, a start is RCM_ERR_INVALID.
+ *   - A callback is of the run that is under way, or the last one; a descriptor is readable from
+ *     the completion of a run to the next start; in the completion queue the work comes once for
+ *     each run, unless it is started again before it is taken out.
+ *   - rcm_work_free frees it, after its run if it is running. After rcm_destroy it does not start.
+ * Source: MPI_Start, and MPI_Allreduce_init and its like (MPI 4.0).
+ */
+RCM_CHECKED rcm_status rcm_work_start(rcm_work *work);
 /* Why it failed: status, origin and text as of rcm_comm_error where the communicator has failed,
  * but the work's own operation and sequence. Returns its status; RCM_PENDING: it is not complete,
  * and nothing is written. Any thread. */

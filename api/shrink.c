@@ -60,7 +60,7 @@ rcm_status rcm_comm_shrink(rcm_comm *comm, const struct rcm_call *call, rcm_comm
     struct rcm_call room;
     rcm_status status = shrink_check(comm, ret_comm, &engine);
     if (status == RCM_OK)
-        status = rcmi_call_in(&call, &room);
+        status = rcmi_call_in_alone(&call, &room);
     if (status != RCM_OK)
         return status;
     if (rcm_rank(comm) < 0)

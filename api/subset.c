@@ -106,7 +106,7 @@ static rcm_status making_begin(struct making *m, struct rcm_call *room, rcm_comm
         return status;
     if (!ret_comm)
         return rcmi_fail(RCM_ERR_INVALID, 0, "ret_comm is NULL");
-    status = rcmi_call_in(&m->call, room);
+    status = rcmi_call_in_alone(&m->call, room);
     if (status == RCM_OK)
         status = rcmi_comm_own(m->parent, &m->engine);
     if (status != RCM_OK)

@@ -21,11 +21,21 @@ void rcmi_work_ref(struct rcm_work *work) {
     atomic_fetch_add_explicit(&work->refs, 1, memory_order_relaxed);
 }
 
+static void templates_free(struct rcmi_template *template) {
+    while (template) {
+        struct rcmi_template *next = template->next;
+        free(template->blocks);
+        free(template);
+        template = next;
+    }
+}
+
 void rcmi_work_unref(struct rcm_work *work) {
     /* Acquire-release: the last one sees everything the other did to the work. */
     if (atomic_fetch_sub_explicit(&work->refs, 1, memory_order_acq_rel) != 1)
         return;
     rcmi_comm_unref(work->comm);
+    templates_free(work->templates);
     free(work->reason);
     free(work);
 }
@@ -35,6 +45,18 @@ rcm_status rcmi_work_own(const struct rcm_work *work) {
         return rcmi_fail(RCM_ERR_INVALID, 0, "work is NULL");
     if (work->fork_generation != rcmi_fork_generation())
         return rcmi_fail(RCM_ERR_FORKED, 0, "this work belongs to the parent process");
+    return RCM_OK;
+}
+
+rcm_status rcmi_work_add_template(struct rcm_work *work, const struct rcmi_template *template) {
+    struct rcmi_template **end = &work->templates;
+    while (*end)
+        end = &(*end)->next;
+    *end = malloc(sizeof(**end));
+    if (!*end)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a persistent operation");
+    **end = *template;
+    (*end)->next = NULL;
     return RCM_OK;
 }
 

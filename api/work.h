@@ -49,6 +49,20 @@ struct rcmi_stages {
     bool (*touches)(const struct rcmi_stages *stages, uintptr_t begin, uintptr_t end);
 };
 
+/* What a start of a persistent work issues: its one operation, or one of those of rcm_coalesced. */
+struct rcmi_template {
+    struct rcmi_template *next;
+    enum rcmi_work_kind kind;
+    int64_t timeout_ms;
+    enum rcm_collective collective; /* of that kind, as the next five */
+    enum rcmi_form form;
+    bool drains;
+    uint64_t hash; /* of what must be equal on all ranks */
+    struct rcmi_bind bind;
+    struct rcmi_block *blocks;     /* bind's, if it has such; the template's */
+    struct rcmi_transfer transfer; /* of a send or receive, as it begins */
+};
+
 struct rcm_work {
     /* RCM_PENDING, then final. The driver's release store pairs with the acquire load of tests and
      * waits. */
@@ -86,13 +100,14 @@ struct rcm_work {
     uint32_t stage;             /* of that, the number of the one in bind, from 0 */
     bool last_stage;
     struct rcmi_run *run;
-    /* Of rcm_coalesced: a part's whole, or NULL; a whole's parts that are not complete, and one
-     * more until all are issued; and the first status of a part that failed. A part is known to no
-     * user, a whole is in no queue. */
+    /* Of rcm_coalesced, and of a persistent work: a part's whole, or NULL; a whole's parts that are
+     * not complete, and one more until all are issued; and the first status of a part that failed.
+     * A part is known to no user, a whole is in no queue. */
     struct rcm_work *whole;
     _Atomic int parts_left, parts_status;
     struct rcmi_transfer transfer;
     struct rcm_message message;
+    struct rcmi_template *templates; /* of a persistent work, which is a whole; else NULL */
     struct rcmi_notice notice;
     char *reason; /* why it failed and its communicator did not, in a sentence; malloc'd, or NULL */
 };
@@ -125,15 +140,18 @@ void rcmi_work_ref(struct rcm_work *work);
 void rcmi_work_unref(struct rcm_work *work);
 /* RCM_OK if it is one of this process; else the thread's error is set. */
 rcm_status rcmi_work_own(const struct rcm_work *work);
+/* Makes work persistent, or adds another operation to it: a copy of *template. */
+rcm_status rcmi_work_add_template(struct rcm_work *work, const struct rcmi_template *template);
 /* RCM_OK, but in a callback, which may not wait. */
 rcm_status rcmi_work_may_wait(int64_t timeout_ms);
 /* Gives a reference of a communicator back (comm.c). */
 void rcmi_comm_unref(struct rcm_comm *comm);
 /* ---- completion.c */
 void rcmi_work_complete(struct rcm_work *work, rcm_status status);
-/* A work whose parts are issued next, by the thread that then calls _part_done once; and one of its
- * parts, before it is submitted. */
+/* A work whose parts are issued next, by the thread that then calls _part_done once: a new one, or
+ * a persistent one that starts again; and one of its parts, before it is submitted. */
 void rcmi_work_whole(struct rcm_work *work);
+void rcmi_work_whole_again(struct rcm_work *work);
 void rcmi_work_part(struct rcm_work *work, struct rcm_work *whole);
 void rcmi_work_part_done(struct rcm_work *whole, rcm_status status);
 /* Driver: the run of a work with stages is complete. RCM_OK: so is the work; RCM_AGAIN: its next
@@ -155,9 +173,17 @@ static inline rcm_status rcmi_call_in(const struct rcm_call **call, struct rcm_c
     const bool usual = !given || (given->size == sizeof(*given) && given->flags == 0);
     return usual ? RCM_OK : rcmi_call_in_given(call, room);
 }
+/* The same of a call that makes no work: none of its flags is known. */
+rcm_status rcmi_call_in_alone(const struct rcm_call **call, struct rcm_call *room);
 /* Memory for a work, and its beginning. */
 rcm_status rcmi_work_new(struct rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
                          const struct rcm_call *call, struct rcm_work **ret_work);
+/* A persistent work, which gets its templates next; it counts as complete until it is started. */
+rcm_status rcmi_work_new_persistent(struct rcm_comm *comm, enum rcmi_work_kind kind,
+                                    struct rcm_work **ret_work);
+static inline bool rcmi_call_persists(const struct rcm_call *call) {
+    return call && call->flags & RCM_PERSISTENT;
+}
 /* How long a call waits for its work itself, in milliseconds: 0 not at all, below 0 for ever. */
 static inline int64_t rcmi_call_waits(const struct rcm_call *call, rcm_work **ret_work) {
     return !ret_work ? -1 : call ? call->wait_ms : 0;

@@ -240,6 +240,7 @@ static bool opens(void) {
       refused(rcm_work_fd(p->pending, &flag)) && refused(rcm_work_fd(p->done, &flag)))             \
     X(rcm_work_on_complete, refused(rcm_work_on_complete(p->done, completed, NULL)))               \
     X(rcm_work_sequence, rcm_work_sequence(p->done) > 0)                                           \
+    X(rcm_work_start, refused(rcm_work_start(p->done)))                                            \
     X(rcm_work_test_any, refused(rcm_work_test_any(&p->pending, 1, &size)))                        \
     X(rcm_work_wait_all, refused(rcm_work_wait_all(&p->done, 1, -1)))                              \
     X(rcm_work_wait_any, refused(rcm_work_wait_any(&p->pending, 1, -1, &size)))                    \

@@ -4,7 +4,7 @@
  * they wait, error records, persistent operations. All cases in one set of ranks:
  *     works TRANSPORT processes|threads RANKS
  */
-#include "ranks.h"
+#include "works.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -28,14 +28,6 @@ static void sleep_ms(int ms) {
     const struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
     nanosleep(&t, NULL);
 }
-
-static bool said(const char *words) {
-    return strstr(rcm_last_error(), words) != NULL;
-}
-
-#define CHECK_OK(errors, call) CHECK(errors, (call) == RCM_OK, "%s: %s", #call, rcm_last_error())
-#define CHECK_REFUSED(errors, call, words)                                                         \
-    CHECK(errors, (call) == RCM_ERR_INVALID && said(words), "%s: %s", #call, rcm_last_error())
 
 static bool readable(int fd, int ms) {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -465,6 +457,32 @@ static int check_sequence(rcm_comm *comm) {
     return errors;
 }
 
+/* Persistent works come once for each run. */
+static int check_queue_again(rcm_comm *comm) {
+    struct rcm_call call = RCM_CALL_INIT;
+    int32_t value = 1;
+    rcm_work *work = NULL, *came = NULL;
+    int errors = 0, fd = -1;
+    CHECK_OK(errors, rcm_comm_completions(comm, &fd));
+    while (rcm_comm_next_completion(comm, &came) == RCM_OK) /* of cases before, freed by now */
+        CHECK(errors, false, "a freed work came");
+    call.flags = RCM_PERSISTENT;
+    CHECK_OK(errors, sum(comm, &value, &call, &work));
+    for (int run = 0; run < FEW; run++) {
+        CHECK_OK(errors, rcm_work_start(work));
+        if (run % 2)
+            CHECK_OK(errors, rcm_work_wait(work, -1));
+        if (run % 4 == 1) /* not taken out */
+            continue;
+        CHECK(errors, readable(fd, 20000), "run %d did not come", run);
+        CHECK(errors, rcm_comm_next_completion(comm, &came) == RCM_OK && came == work, "%s",
+              rcm_last_error());
+        CHECK(errors, rcm_comm_next_completion(comm, &came) == RCM_AGAIN, "run %d came twice", run);
+    }
+    rcm_work_free(work);
+    return errors;
+}
+
 /* ---- The end --------------------------------------------------------------------------------- */
 
 static void call_end(void *arg, rcm_status status) {
@@ -520,7 +538,8 @@ static int rank_run(rcm_comm *comm, void *arg) {
     }
     errors += check_callbacks(comm) + check_callback_issues(comm) + check_detach(comm);
     errors += check_fd(comm) + check_wait_ms(comm) + check_wait_ms_others(comm);
-    errors += check_sequence(comm) + check_queue(comm);
+    errors += check_sequence(comm) + check_persistent(comm) + check_queue(comm);
+    errors += check_queue_again(comm) + check_persistent(comm);
     return errors + check_abort(comm);
 }
 

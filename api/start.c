@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Starting persistent works. Such a work is a whole (completion.c): each start issues its templates
+ * as parts, which are works as any others, and it is complete when they are. Its arguments were
+ * checked, and its plan was chosen, by the call that made it (collective.c, message.c).
+ */
+#include "drive.h"
+#include "error.h"
+#include "failure.h"
+#include "message.h"
+#include "request.h"
+#include "work.h"
+
+static rcm_status start_check(const rcm_work *work) {
+    const rcm_status status = rcmi_work_own(work);
+    if (status != RCM_OK)
+        return status;
+    if (!work->templates)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "work is a %s without RCM_PERSISTENT",
+                         rcmi_work_name(work));
+    if (atomic_load_explicit(&work->status, memory_order_acquire) == RCM_PENDING)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "work is a %s that is still running",
+                         rcmi_work_name(work));
+    return RCM_OK;
+}
+
+static rcm_status templates_issue(struct rcm_comm *comm, struct rcm_work *work) {
+    rcm_status status = RCM_OK;
+    for (struct rcmi_template *t = work->templates; t && status == RCM_OK; t = t->next)
+        status = t->kind == RCMI_WORK_COLLECTIVE ? rcmi_request_start(comm, t, work)
+                                                 : rcmi_message_start(comm, t, work);
+    return status;
+}
+
+/* If one cannot be issued, comm has failed, and with it those before it. A rank that is no member
+ * has nothing to issue. */
+static rcm_status work_start(struct rcm_comm *comm, struct rcm_work *work) {
+    rcm_status status = rcmi_comm_why_not(comm);
+    const bool absent = status == RCMI_ABSENT;
+    if (status != RCM_OK && !absent)
+        return status;
+    rcmi_work_whole_again(work);
+    rcmi_notice_hand_out(work);
+    status = absent ? RCM_OK : templates_issue(comm, work);
+    rcmi_work_part_done(work, status);
+    if (!absent)
+        rcmi_comm_kick(comm);
+    return status;
+}
+
+rcm_status rcm_work_start(rcm_work *work) {
+    rcm_status status = start_check(work);
+    if (status != RCM_OK)
+        return status;
+    struct rcm_comm *comm = work->comm;
+    if (!rcmi_comm_enter(comm))
+        return rcmi_fail(RCM_ERR_INVALID, 0, "the communicator of this %s was destroyed",
+                         rcmi_work_name(work));
+    status = work_start(comm, work);
+    rcmi_comm_exit(comm);
+    return status;
+}
