@@ -22,12 +22,12 @@ struct rcmi_callback {
 
 /* Threads that wait for works of several engines sleep here. */
 static struct rcmi_doorbell completed_doorbell;
-/* Incremented with release after a work's status was stored: who reads it with acquire sees that.
- */
+/* Incremented after a work's status was stored. Sequentially consistent, as are the doorbell's bits:
+ * a thread that arms and then reads the old count is seen armed by who incremented it. */
 static _Atomic uint32_t completed;
 
 uint32_t rcmi_notice_completed(void) {
-    return atomic_load_explicit(&completed, memory_order_acquire);
+    return atomic_load(&completed);
 }
 
 void rcmi_notice_sleep(uint32_t seen, rcmi_deadline deadline) {
@@ -38,8 +38,9 @@ void rcmi_notice_sleep(uint32_t seen, rcmi_deadline deadline) {
 }
 
 static void completed_count(void) {
-    atomic_fetch_add_explicit(&completed, 1, memory_order_release);
-    rcmi_doorbell_ring(&completed_doorbell, -1);
+    atomic_fetch_add(&completed, 1);
+    if (atomic_load(&completed_doorbell.armed) != 0)
+        rcmi_doorbell_ring_all(&completed_doorbell, -1, -1);
 }
 
 /* ---- Descriptors ----------------------------------------------------------------------------- */
