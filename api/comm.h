@@ -3,6 +3,7 @@
  * api/ makes communicators and works out of the rooms below it, and has the functions of
  * ringcomm.h.
  *
+ *   init_begin.c                             rcm_init in the background
  *   init.c  exchange.c  spawn.c              how ranks come to be
  *   subset.c  shrink.c                       communicators: of some ranks of another one
  *   group.c  destroy.c         group.h       ... made, ended

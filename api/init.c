@@ -28,7 +28,8 @@ struct init {
     const struct rcm_init_options *options;
     struct rcmi_launch launch;
     rcm_store *store;
-    bool owns_store; /* false: it is the caller's, or the engine's by now */
+    bool owns_store;   /* false: it is the caller's, or the engine's by now */
+    bool serves_store; /* this rank does */
     char *secret;
     char host_id[256];
     const char *transports;
@@ -113,14 +114,22 @@ static rcm_status init_explain(const struct init *init, rcm_status status) {
     return rcmi_fail_context("rank 0, which serves the store, gave up or ended");
 }
 
+static rcm_status init_open_store(struct init *init) {
+    const struct rcm_init_options *o = init->options;
+    const int64_t left = init->deadline == RCMI_NEVER ? -1 : rcmi_deadline_left_ms(init->deadline);
+    if (o && o->unique_id)
+        return rcmi_unique_id_open(o->unique_id, init->secret, init->deadline, &init->serves_store,
+                                   &init->store);
+    init->serves_store = init->launch.rank == 0;
+    return rcmi_launch_open(&init->launch, init->secret, left, &init->store);
+}
+
 static rcm_status init_store(struct init *init) {
     rcm_status status = RCM_OK;
     if (init->options && init->options->store)
         init->store = init->options->store;
     else {
-        const int64_t left =
-            init->deadline == RCMI_NEVER ? -1 : rcmi_deadline_left_ms(init->deadline);
-        status = rcmi_launch_open(&init->launch, init->secret, left, &init->store);
+        status = init_open_store(init);
         init->owns_store = status == RCM_OK;
     }
     if (status == RCM_OK)
@@ -159,7 +168,7 @@ static void init_hand_over_store(struct init *init) {
     if (!init->owns_store)
         return;
     engine->store = init->store;
-    engine->serves_store = init->launch.rank == 0;
+    engine->serves_store = init->serves_store;
     init->owns_store = false;
 }
 

@@ -335,6 +335,43 @@ RCM_CHECKED rcm_status rcm_store_open(const char *url, int64_t timeout_ms, rcm_s
 RCM_CHECKED rcm_status rcm_store_prefix(rcm_store *store, const char *prefix,
                                         rcm_store **ret_store);
 
+/*
+ * A store of the program's own functions: a dictionary that it has already, of another library or a
+ * cluster's. Needed are set and try_get; NULL functions are made of others:
+ *   wait          the key is looked at again and again, up to every 50 ms
+ *   add, append   by compare_set
+ *   compare_set   by add, which makes a lock of the key "ringcomm/lock/" and the key: then set
+ *                 without compare_set is not atomic with it, and a process that dies at that moment
+ *                 leaves the lock
+ * Without add and compare_set both are RCM_ERR_UNSUPPORTED, as remove (rcm_store_delete) and count
+ * are where they are NULL. rcm_init needs set, try_get, and compare_set or add.
+ *
+ * The functions take `arg`, do what the rcm_store_ function of their name does, and return its
+ * statuses: try_get RCM_ERR_NOT_FOUND, wait RCM_ERR_TIMEOUT. Values that they return are malloc'd,
+ * and freed by the library. timeout_ms as there. They are called in the threads that call the
+ * library's functions, of rcm_init_begin in one of its own; several at once if the program does.
+ */
+struct rcm_store_functions {
+    uint32_t size;
+    void *arg;
+    rcm_status (*set)(void *arg, const char *key, const void *value, size_t len);
+    rcm_status (*try_get)(void *arg, const char *key, void **ret_value, size_t *ret_len);
+    rcm_status (*wait)(void *arg, const char *key, int64_t timeout_ms);
+    rcm_status (*add)(void *arg, const char *key, int64_t delta, int64_t *ret_value);
+    rcm_status (*compare_set)(void *arg, const char *key, const void *expected, size_t expected_len,
+                              const void *desired, size_t desired_len, int *ret_swapped,
+                              void **ret_value, size_t *ret_len);
+    rcm_status (*append)(void *arg, const char *key, const void *value, size_t len);
+    rcm_status (*remove)(void *arg, const char *key, int *ret_deleted);
+    rcm_status (*count)(void *arg, size_t *ret_count);
+    void (*close)(void *arg); /* by rcm_store_close */
+};
+#define RCM_STORE_FUNCTIONS_INIT                                                                   \
+    { .size = sizeof(struct rcm_store_functions) }
+/* functions is copied. Caller closes. */
+RCM_CHECKED rcm_status rcm_store_custom(const struct rcm_store_functions *functions,
+                                        rcm_store **ret_store);
+
 /* The URL by which other processes reach this store; "" for hash. Lives as long as the store. */
 const char *rcm_store_url(const rcm_store *store);
 
@@ -390,6 +427,20 @@ RCM_CHECKED rcm_status rcm_store_multi_set(rcm_store *store, const char *const *
 typedef struct rcm_comm rcm_comm;
 typedef struct rcm_work rcm_work;
 
+/*
+ * An id by which the ranks of one rcm_init meet: made by one process, which hands it to the others
+ * by any means it has, as bytes. That process serves the store, at the addresses of its interfaces
+ * that are up (RINGCOMM_IFACE: of this one), on a free port, with the environment's secret. It need
+ * not be a rank. If it is, its rank ends the store with the communicator's end; else the store is
+ * there until the process ends. So an id is for one rcm_init of each rank.
+ */
+#define RCM_UNIQUE_ID_BYTES 128
+struct rcm_unique_id {
+    char bytes[RCM_UNIQUE_ID_BYTES];
+};
+/* Source: ncclGetUniqueId. Any thread. */
+RCM_CHECKED rcm_status rcm_unique_id_get(struct rcm_unique_id *ret_id);
+
 /* Everything may be left at its default (zero, NULL, rank -1): the environment then decides, see
  * the names on the right. A field that is set wins over the environment. */
 struct rcm_init_options {
@@ -404,6 +455,7 @@ struct rcm_init_options {
     const char *transport; /* RINGCOMM_TRANSPORT: "auto", or a comma list of shm,tcp */
     const char *algorithm; /* RINGCOMM_ALGORITHM: "" or "all_reduce=ring,broadcast=chain" */
     int64_t timeout_ms;    /* RINGCOMM_TIMEOUT, in seconds there; 0: 30 minutes; <0: for ever */
+    const struct rcm_unique_id *unique_id; /* instead of a URL: where the ranks meet */
 };
 #define RCM_INIT_OPTIONS_INIT                                                                      \
     { .size = sizeof(struct rcm_init_options), .rank = -1 }
@@ -440,6 +492,25 @@ struct rcm_init_options {
  * launchers named.
  */
 RCM_CHECKED rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm);
+
+/*
+ * rcm_init in the background: begin returns at once, and a thread of the library does the rest, in
+ * which the other ranks may call either of them. options, with its strings, is copied; a store in
+ * it must outlive the request.
+ *   test     RCM_PENDING, or what rcm_init returned, with its sentence in rcm_last_error();
+ * *ret_comm is the communicator, the caller's from then on wait     the same when it is through;
+ * RCM_PENDING if timeout_ms passed first (<0: never) cancel   gives the request back, in any state,
+ * at once. If rcm_init is not through, it ends in the background within about a second, and the
+ * other ranks' fails with a sentence that says so; a communicator that was not taken is aborted A
+ * request that is through is given back, too. Any thread.
+ */
+typedef struct rcm_init_request rcm_init_request;
+RCM_CHECKED rcm_status rcm_init_begin(const struct rcm_init_options *options,
+                                      rcm_init_request **ret_request);
+RCM_CHECKED rcm_status rcm_init_test(rcm_init_request *request, rcm_comm **ret_comm);
+RCM_CHECKED rcm_status rcm_init_wait(rcm_init_request *request, int64_t timeout_ms,
+                                     rcm_comm **ret_comm);
+void rcm_init_cancel(rcm_init_request *request); /* NULL is a no-op */
 
 /*
  * Ends a communicator. Collective, with the communicator's timeout as deadline: waits for this

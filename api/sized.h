@@ -19,12 +19,13 @@
 #define RCMI_SIZE_TO(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
 
 /* Sizes of the first versions: to the last field that they had. */
-#define RCMI_INIT_OPTIONS_SIZE_0 RCMI_SIZE_TO(struct rcm_init_options, timeout_ms)
-#define RCMI_ERROR_SIZE_0        RCMI_SIZE_TO(struct rcm_error, text)
-#define RCMI_CALL_SIZE_0         RCMI_SIZE_TO(struct rcm_call, algorithm)
-#define RCMI_MESSAGE_SIZE_0      RCMI_SIZE_TO(struct rcm_message, bytes)
-#define RCMI_PROTOCOL_SIZE_0     RCMI_SIZE_TO(struct rcm_protocol_info, help)
-#define RCMI_COLLECTIVE_SIZE_0   RCMI_SIZE_TO(struct rcm_collective_info, contributors)
+#define RCMI_INIT_OPTIONS_SIZE_0    RCMI_SIZE_TO(struct rcm_init_options, timeout_ms)
+#define RCMI_ERROR_SIZE_0           RCMI_SIZE_TO(struct rcm_error, text)
+#define RCMI_CALL_SIZE_0            RCMI_SIZE_TO(struct rcm_call, algorithm)
+#define RCMI_MESSAGE_SIZE_0         RCMI_SIZE_TO(struct rcm_message, bytes)
+#define RCMI_PROTOCOL_SIZE_0        RCMI_SIZE_TO(struct rcm_protocol_info, help)
+#define RCMI_COLLECTIVE_SIZE_0      RCMI_SIZE_TO(struct rcm_collective_info, contributors)
+#define RCMI_STORE_FUNCTIONS_SIZE_0 RCMI_SIZE_TO(struct rcm_store_functions, close)
 
 /* One such struct. */
 struct rcmi_sized {

@@ -359,13 +359,18 @@ static void signals_to_block(sigset_t *ret_set) {
         sigdelset(ret_set, faults[i]);
 }
 
-rcm_status rcmi_loop_start(struct rcmi_loop *loop) {
+int rcmi_thread_start(void *(*run)(void *arg), void *arg, pthread_t *ret_thread) {
     sigset_t block, old;
     signals_to_block(&block);
     pthread_sigmask(SIG_SETMASK, &block, &old);
-    loop->started = true;
-    int error = pthread_create(&loop->thread, NULL, loop_run, loop);
+    const int error = pthread_create(ret_thread, NULL, run, arg);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return error;
+}
+
+rcm_status rcmi_loop_start(struct rcmi_loop *loop) {
+    loop->started = true;
+    const int error = rcmi_thread_start(loop_run, loop, &loop->thread);
     if (error != 0) {
         loop->started = false;
         return rcmi_fail(rcmi_status_of_errno(error), error,

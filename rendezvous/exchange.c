@@ -183,7 +183,9 @@ static rcm_status exchange_wait(struct exchange *x) {
             exchange_warn(x);
             warn = RCMI_NEVER;
         }
-        status = x->look ? x->look->fn(x->look->arg) : RCM_OK;
+        status = rcmi_store_canceled();
+        if (status == RCM_OK && x->look)
+            status = x->look->fn(x->look->arg);
         if (status != RCM_OK)
             return status;
     }

@@ -277,7 +277,9 @@ static rcm_status job_await(rcm_store *store, const struct rcmi_launch *launch, 
             job_warn(launch, warn_ms);
             warn = RCMI_NEVER;
         }
-        status = rcmi_join_look(store, launch, join);
+        status = rcmi_store_canceled();
+        if (status == RCM_OK)
+            status = rcmi_join_look(store, launch, join);
         if (status != RCM_OK)
             return status;
     }

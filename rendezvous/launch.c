@@ -307,9 +307,13 @@ static rcm_status store_resolve(const struct said_url *u, const struct who *who,
     return out_of_memory();
 }
 
-static rcm_status origin_tell(const struct who *who, const struct said_url *u,
+/* Where a rank without a URL meets the others. */
+static const char *launch_place(const struct rcm_init_options *options) {
+    return options && options->unique_id ? "options.unique_id" : "options.store";
+}
+
+static rcm_status origin_tell(const struct who *who, const struct said_url *u, const char *where,
                               struct rcmi_launch *launch) {
-    const char *where = "options.store";
     if (u)
         where = launch->launcher                       ? launch->launcher->name
                 : u->place != PLACE_NOWHERE            ? u->name
@@ -340,12 +344,15 @@ rcm_status rcmi_launch_resolve(const struct rcm_init_options *options,
     struct rcmi_launch launch = {0};
     struct said_url url = {0};
     struct who who = {0};
-    bool own_store = options && options->store;
+    const bool own_store = options && (options->store || options->unique_id);
 
     if (own_store && options->url && options->url[0])
         return rcmi_fail(RCM_ERR_CONFIG, 0,
-                         "options.store and options.url=%s are both given; keep one of them",
-                         options->url);
+                         "options.%s and options.url=%s are both given; keep one of them",
+                         options->store ? "store" : "unique_id", options->url);
+    if (options && options->store && options->unique_id)
+        return rcmi_fail(RCM_ERR_CONFIG, 0,
+                         "options.store and options.unique_id are both given; keep one of them");
     rcm_status status = own_store ? RCM_OK : url_resolve(options, &url);
     if (status != RCM_OK)
         return status;
@@ -357,10 +364,12 @@ rcm_status rcmi_launch_resolve(const struct rcm_init_options *options,
     }
     if (status == RCM_OK)
         rcmi_launch_job(who.launcher, &who.says, &launch);
+    if (status == RCM_OK && options && options->unique_id)
+        status = rcmi_unique_id_job(options->unique_id, launch.job_id);
     if (status == RCM_OK && !own_store)
         status = store_resolve(&url, &who, &launch);
     if (status == RCM_OK)
-        status = origin_tell(&who, own_store ? NULL : &url, &launch);
+        status = origin_tell(&who, own_store ? NULL : &url, launch_place(options), &launch);
     if (!own_store)
         rcmi_url_fini(&url.url);
     if (status == RCM_OK)

@@ -94,7 +94,7 @@ static rcm_status place_try(const char *url, const char *token, const char *secr
 /* Errors that no waiting will mend. */
 static bool is_final(rcm_status status) {
     return status == RCM_ERR_NOMEM || status == RCM_ERR_RESOURCE || status == RCM_ERR_UNSUPPORTED ||
-           status == RCM_ERR_CONFIG || status == RCM_ERR_INVALID;
+           status == RCM_ERR_CONFIG || status == RCM_ERR_INVALID || status == RCM_ERR_CANCELED;
 }
 
 /* Each place once. An error about the secret is worth more than one about a place. */
@@ -142,6 +142,9 @@ rcm_status rcmi_meet_join(const struct rcmi_places *places, const char *token, c
             return status;
         if (rcmi_deadline_passed(deadline))
             return join_timeout(places, start);
+        status = rcmi_store_canceled();
+        if (status != RCM_OK)
+            return status;
         if (ms > WARN_MS && !warned) {
             warned = true;
             rcmi_log(RCMI_LOG_WARN, "rank 0's store is not found yet, after %d s: %s",

@@ -13,6 +13,7 @@
 #ifndef RCMI_RENDEZVOUS_H
 #define RCMI_RENDEZVOUS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,6 +47,16 @@ rcm_status rcmi_store_listen(const char *host, int port, int *ret_fd, int *ret_p
  * ends the server. */
 rcm_status rcmi_store_serve(int listen_fd, rcm_store **ret_store);
 
+/* A store of the program's own functions, which were checked. */
+rcm_status rcmi_custom_open(const struct rcm_store_functions *functions, rcm_store **ret_store);
+
+/* While *canceled is true, what waits in this thread for other ranks (rcmi_launch_open, rcmi_join,
+ * rcmi_exchange) ends within about a second with RCM_ERR_CANCELED. NULL: nothing does; as at first.
+ */
+void rcmi_store_cancel_by(const _Atomic bool *canceled);
+/* RCM_OK, or RCM_ERR_CANCELED with the thread's error. */
+rcm_status rcmi_store_canceled(void);
+
 struct rcmi_launcher;
 
 #define RCMI_JOB_ID_TEXT 65
@@ -59,7 +70,8 @@ struct rcmi_launch {
     int attempt; /* TORCHELASTIC_RESTART_COUNT, 0: the first. A launcher's store keeps the keys of
                     earlier attempts, so keys should carry it */
     char *url;   /* for rcmi_store_open, complete with rank and world_size; "hash:" for a single
-                    rank; NULL if options->store is to be used, or the launcher's means */
+                    rank; NULL if options->store or unique_id is to be used, or the launcher's
+                    means */
     bool rank_0_serves;            /* the store at url, a TCP store, lives and dies with rank 0 */
     char job_id[RCMI_JOB_ID_TEXT]; /* the same on all ranks of a job and no other's; "": not told */
     char *origin; /* for people: "rank from RANK, address from MASTER_ADDR and MASTER_PORT" */
@@ -112,6 +124,12 @@ void rcmi_launch_fini(struct rcmi_launch *launch);
  * where the n-th call of every rank's process meets. Secret and timeout as in rcmi_store_open. */
 rcm_status rcmi_launch_open(struct rcmi_launch *launch, const char *secret, int64_t timeout_ms,
                             rcm_store **ret_store);
+
+/* The store of a unique id, and the job's id that follows from it. *ret_serves: this process made
+ * the id, and the store is the caller's, with its server. */
+rcm_status rcmi_unique_id_open(const struct rcm_unique_id *id, const char *secret,
+                               rcmi_deadline deadline, bool *ret_serves, rcm_store **ret_store);
+rcm_status rcmi_unique_id_job(const struct rcm_unique_id *id, char job_id[RCMI_JOB_ID_TEXT]);
 
 /* A rank's place in a job, see join.h. */
 struct rcmi_join {

@@ -44,6 +44,19 @@ int64_t rcmi_store_patience(int64_t ms) {
     return before;
 }
 
+static _Thread_local const _Atomic bool *thread_canceled;
+
+void rcmi_store_cancel_by(const _Atomic bool *canceled) {
+    thread_canceled = canceled;
+}
+
+rcm_status rcmi_store_canceled(void) {
+    /* Relaxed: nothing is ordered by it. */
+    if (!thread_canceled || !atomic_load_explicit(thread_canceled, memory_order_relaxed))
+        return RCM_OK;
+    return rcmi_fail(RCM_ERR_CANCELED, 0, "rcm_init was canceled on this rank");
+}
+
 /* ---- Opening and closing ------------------------------------------------------------------- */
 
 rcm_status rcmi_store_open(const char *url_text, const char *secret, int64_t timeout_ms,

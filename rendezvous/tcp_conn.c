@@ -7,6 +7,7 @@
 #include <time.h>
 #include "auth.h"
 #include "error.h"
+#include "rendezvous.h"
 #include "fd.h"
 #include "log.h"
 
@@ -395,6 +396,9 @@ rcm_status rcmi_conn_open(const char *host, int port, const char *secret, rcmi_d
         else
             tell_absence(host, port, &warn);
         backoff(&backoff_ms, deadline);
+        status = rcmi_store_canceled();
+        if (status != RCM_OK)
+            return status;
     }
     if (rejected)
         return rcmi_fail(RCM_ERR_AUTH, 0,

@@ -25,6 +25,7 @@ struct parent {
     int rank, size;
     rcm_work *pending, *done, *received;
     rcm_store *store, *prefix;
+    rcm_init_request *request; /* that is through */
     void *memory;
 };
 
@@ -46,6 +47,7 @@ static const char *const keys[] = {"k"};
 static char value_of_k[] = "v";
 static const struct rcm_blob values[] = {{value_of_k, 1}};
 static struct rcm_blob got[1];
+static struct rcm_unique_id unique_id;
 static rcm_comm *comm;
 static rcm_work *work;
 static rcm_store *store;
@@ -83,6 +85,49 @@ static bool inits(const struct parent *p) {
 static int spawned(int rank, void *arg) {
     (void)arg;
     return rank;
+}
+
+/* By a thread of the child's own. */
+static bool begins(const struct parent *p) {
+    struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
+    rcm_init_request *request;
+    (void)p;
+    options.rank = 0;
+    options.world_size = 1;
+    options.url = "hash:";
+    unsetenv("RINGCOMM_LOCAL_RANK");
+    unsetenv("RINGCOMM_LOCAL_WORLD_SIZE");
+    if (rcm_init_begin(&options, &request) != RCM_OK || rcm_init_wait(request, -1, &comm) != RCM_OK)
+        return false;
+    rcm_init_cancel(request);
+    return rcm_destroy(comm) == RCM_OK;
+}
+
+static bool cancels(const struct parent *p) {
+    rcm_init_cancel(p->request);
+    return true;
+}
+
+static rcm_status own_set(void *arg, const char *key, const void *value, size_t len) {
+    (void)arg;
+    return key && value && len > 0 ? RCM_OK : RCM_ERR_INVALID;
+}
+
+static rcm_status own_try_get(void *arg, const char *key, void **ret_value, size_t *ret_len) {
+    (void)arg;
+    (void)ret_value;
+    (void)ret_len;
+    return key ? RCM_ERR_NOT_FOUND : RCM_ERR_INVALID;
+}
+
+static bool customs(void) {
+    struct rcm_store_functions own = RCM_STORE_FUNCTIONS_INIT;
+    own.set = own_set;
+    own.try_get = own_try_get;
+    const bool sets =
+        rcm_store_custom(&own, &store) == RCM_OK && rcm_store_set(store, "k", "v", 1) == RCM_OK;
+    rcm_store_close(store);
+    return sets;
 }
 
 static void completed(void *arg, rcm_status status) {
@@ -240,6 +285,12 @@ static bool opens(void) {
       refused(rcm_work_fd(p->pending, &flag)) && refused(rcm_work_fd(p->done, &flag)))             \
     X(rcm_work_on_complete, refused(rcm_work_on_complete(p->done, completed, NULL)))               \
     X(rcm_work_sequence, rcm_work_sequence(p->done) > 0)                                           \
+    X(rcm_init_begin, begins(p))                                                                   \
+    X(rcm_init_cancel, cancels(p))                                                                 \
+    X(rcm_init_test, refused(rcm_init_test(p->request, &comm)))                                    \
+    X(rcm_init_wait, refused(rcm_init_wait(p->request, -1, &comm)))                                \
+    X(rcm_store_custom, customs())                                                                 \
+    X(rcm_unique_id_get, rcm_unique_id_get(&unique_id) == RCM_OK)                                  \
     X(rcm_work_start, refused(rcm_work_start(p->done)))                                            \
     X(rcm_work_test_any, refused(rcm_work_test_any(&p->pending, 1, &size)))                        \
     X(rcm_work_wait_all, refused(rcm_work_wait_all(&p->done, 1, -1)))                              \
@@ -334,6 +385,12 @@ static int parent_make(struct parent *p, char *place) {
               rcm_barrier(p->comm, NULL, &p->done) == RCM_OK &&
               rcm_work_wait(p->done, -1) == RCM_OK && rcm_work_wait(p->received, -1) == RCM_OK,
           "works: %s", rcm_last_error());
+    struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
+    options.reserved = 1; /* fails at once */
+    CHECK(errors,
+          rcm_init_begin(&options, &p->request) == RCM_OK &&
+              rcm_init_wait(p->request, -1, &comm) == RCM_ERR_INVALID,
+          "init: %s", rcm_last_error());
     return errors;
 }
 
@@ -356,6 +413,7 @@ static int parent_end(const struct parent *p, const char *place) {
     rcm_work_free(p->pending);
     rcm_work_free(p->received);
     rcm_work_free(p->done);
+    rcm_init_cancel(p->request);
     rcm_store_close(p->prefix);
     rcm_store_close(p->store);
     CHECK(errors, rcm_destroy(p->comm) == RCM_OK, "%s", rcm_last_error());

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One suite for every kind of store: `conformance
- * hash|file|tcp|prefix-hash|prefix-file|prefix-tcp`. Where the kind allows it, `other` is a second
- * opening of the same store, as another rank has it.
+ * hash|file|tcp|custom|custom-add|custom-swap|prefix-hash|prefix-file|prefix-tcp`; custom ones have
+ * all functions, or all but wait and append, and of add and compare_set the named one. Where the
+ * kind allows it, `other` is a second opening of the same store, as another rank has it.
  */
 #include "check.h"
+#include "rendezvous.h"
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -20,11 +22,73 @@ struct stores {
     char *path;
 };
 
+/* ---- The program's own, on a hash store -------------------------------------------------------
+ */
+
+static rcm_status own_set(void *arg, const char *key, const void *value, size_t len) {
+    return rcm_store_set(arg, key, value, len);
+}
+static rcm_status own_try_get(void *arg, const char *key, void **value, size_t *len) {
+    return rcm_store_try_get(arg, key, value, len);
+}
+static rcm_status own_wait(void *arg, const char *key, int64_t timeout_ms) {
+    return rcm_store_wait(arg, &key, 1, timeout_ms);
+}
+static rcm_status own_add(void *arg, const char *key, int64_t delta, int64_t *sum) {
+    return rcm_store_add(arg, key, delta, sum);
+}
+static rcm_status own_compare_set(void *arg, const char *key, const void *expected,
+                                  size_t expected_len, const void *desired, size_t desired_len,
+                                  int *swapped, void **value, size_t *len) {
+    return rcm_store_compare_set(arg, key, expected, expected_len, desired, desired_len, swapped,
+                                 value, len);
+}
+static rcm_status own_append(void *arg, const char *key, const void *value, size_t len) {
+    return rcm_store_append(arg, key, value, len);
+}
+static rcm_status own_remove(void *arg, const char *key, int *deleted) {
+    return rcm_store_delete(arg, key, deleted);
+}
+static rcm_status own_count(void *arg, size_t *count) {
+    return rcm_store_count(arg, count);
+}
+static void own_close(void *arg) {
+    rcm_store_close(arg);
+}
+
+static void own_open(rcm_store **store) {
+    struct rcm_store_functions own = {.size = sizeof own,
+                                      .set = own_set,
+                                      .try_get = own_try_get,
+                                      .wait = own_wait,
+                                      .add = own_add,
+                                      .compare_set = own_compare_set,
+                                      .append = own_append,
+                                      .remove = own_remove,
+                                      .count = own_count,
+                                      .close = own_close};
+    rcm_store *inner;
+    check_ok(rcm_store_open("hash:conformance", 0, &inner));
+    own.arg = inner;
+    if (strchr(base_kind, '-')) {
+        own.wait = NULL;
+        own.append = NULL;
+    }
+    if (strcmp(base_kind, "custom-add") == 0)
+        own.compare_set = NULL;
+    if (strcmp(base_kind, "custom-swap") == 0)
+        own.add = NULL;
+    check_ok(rcmi_custom_open(&own, store));
+}
+
 static void base_open(struct stores *s) {
     char url[512];
     if (strcmp(base_kind, "hash") == 0) {
         check_ok(rcm_store_open("hash:conformance", 0, &s->base));
         check_ok(rcm_store_open("hash:conformance", 0, &s->base_other));
+    } else if (strncmp(base_kind, "custom", 6) == 0) {
+        own_open(&s->base);
+        own_open(&s->base_other);
     } else if (strcmp(base_kind, "file") == 0) {
         s->path = fresh_path();
         snprintf(url, sizeof url, "file://%s?world_size=2", s->path);

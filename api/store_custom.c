@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The front door of stores of the program's own functions; what they do is rendezvous/'s. */
+#include "error.h"
+#include "rendezvous.h"
+#include "sized.h"
+
+rcm_status rcm_store_custom(const struct rcm_store_functions *functions, rcm_store **ret_store) {
+    static const struct rcmi_sized sized = {"functions", "RCM_STORE_FUNCTIONS_INIT",
+                                            RCMI_STORE_FUNCTIONS_SIZE_0,
+                                            sizeof(struct rcm_store_functions)};
+    struct rcm_store_functions ours = RCM_STORE_FUNCTIONS_INIT;
+    if (!functions || !ret_store)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "%s is NULL", functions ? "ret_store" : "functions");
+    const rcm_status status = rcmi_struct_in(&sized, functions, &ours);
+    if (status != RCM_OK)
+        return status;
+    if (!ours.set || !ours.try_get)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "functions->%s is NULL, a store needs it",
+                         ours.set ? "try_get" : "set");
+    return rcmi_custom_open(&ours, ret_store);
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The store of the caller's own functions (rcm_store_custom). Two are enough, set and try_get; what
+ * is missing is made of others:
+ *
+ *      wait          the keys are looked at again and again
+ *      multi_set     set of each; multi_get: wait, then try_get of each
+ *      append, add   compare_set of what was read; again if somebody was faster
+ *      compare_set   try_get and set, while a lock is held: a key that add made 1
+ *
+ * Of add and compare_set one must be there, or neither is; remove and count are there or not. What
+ * is not is refused with a sentence.
+ */
+#include "store.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "error.h"
+#include "rendezvous.h"
+
+#define LOOK_MS_FIRST 1
+#define LOOK_MS_LAST  50
+#define LOCK_KEY      "ringcomm/lock/"
+
+struct custom_store {
+    struct rcm_store base;
+    struct rcm_store_functions own;
+};
+
+static struct custom_store *custom_of(rcm_store *store) {
+    return (struct custom_store *)store;
+}
+
+static const struct rcm_store_functions *own_of(rcm_store *store) {
+    return &custom_of(store)->own;
+}
+
+/* ---- What the caller's functions return ------------------------------------------------------ */
+
+/* Their own sentence is kept, if they set one by a function of this library. */
+static rcm_status custom_fail(rcm_status status, const char *name, struct rcmi_bytes key) {
+    char why[200] = "";
+    if (rcmi_last_error()->status == status)
+        snprintf(why, sizeof why, ": %.190s", rcm_last_error());
+    if (status > RCM_OK || strcmp(rcm_status_name(status), "RCM_?") == 0)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                         "%s of the program's store returned %d for \"%.200s\"", name, (int)status,
+                         (const char *)key.data);
+    return rcmi_fail(status, 0, "%s of the program's store failed for \"%.200s\"%s", name,
+                     (const char *)key.data, why);
+}
+
+static rcm_status custom_result(rcm_status status, const char *name, struct rcmi_bytes key) {
+    return status == RCM_OK || status == RCM_ERR_NOT_FOUND ? status
+                                                           : custom_fail(status, name, key);
+}
+
+static rcm_status custom_lacks(const char *what, const char *needs) {
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "the program's store has no %s, which takes its %s",
+                     what, needs);
+}
+
+/* A fresh blob of what a function returned, with the NUL that callers rely on. */
+static rcm_status custom_blob(void *value, size_t len, const char *name, struct rcmi_bytes key,
+                              struct rcm_blob *ret_value) {
+    rcm_status status;
+    if ((!value && len > 0) || len > RCMI_STORE_VALUE_MAX)
+        status = rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                           "%s of the program's store returned %zu bytes at %p for \"%.200s\"",
+                           name, len, value, (const char *)key.data);
+    else
+        status = rcmi_blob_copy((struct rcmi_bytes){value, len}, ret_value);
+    free(value);
+    return status;
+}
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+static rcm_status custom_set(rcm_store *store, struct rcmi_bytes key, struct rcmi_bytes value) {
+    const struct rcm_store_functions *own = own_of(store);
+    const rcm_status status = own->set(own->arg, key.data, value.data, value.len);
+    return status == RCM_OK ? status : custom_fail(status, "set", key);
+}
+
+static rcm_status custom_multi_set(rcm_store *store, const struct rcmi_bytes *keys,
+                                   const struct rcmi_bytes *values, size_t n) {
+    rcm_status status = RCM_OK;
+    for (size_t i = 0; i < n && status == RCM_OK; i++)
+        status = custom_set(store, keys[i], values[i]);
+    return status;
+}
+
+static rcm_status custom_try_get(rcm_store *store, struct rcmi_bytes key,
+                                 struct rcm_blob *ret_value) {
+    const struct rcm_store_functions *own = own_of(store);
+    void *value = NULL;
+    size_t len = 0;
+    const rcm_status status =
+        custom_result(own->try_get(own->arg, key.data, &value, &len), "try_get", key);
+    return status == RCM_OK ? custom_blob(value, len, "try_get", key, ret_value) : status;
+}
+
+/* Whether the first n keys exist, up to the first that does not: *ret_n. */
+static rcm_status custom_look(rcm_store *store, const struct rcmi_bytes *keys, size_t n,
+                              size_t *ret_n) {
+    struct rcm_blob value;
+    for (; *ret_n < n; (*ret_n)++) {
+        const rcm_status status = custom_try_get(store, keys[*ret_n], &value);
+        if (status != RCM_OK)
+            return status == RCM_ERR_NOT_FOUND ? RCM_PENDING : status;
+        free(value.data);
+    }
+    return RCM_OK;
+}
+
+/* Sleeps, longer each time. */
+static void custom_pause(int *ms, rcmi_deadline deadline) {
+    const int left_ms = rcmi_deadline_left_ms(deadline);
+    const int pause_ms = left_ms >= 0 && left_ms < *ms ? left_ms : *ms;
+    const struct timespec t = {.tv_nsec = pause_ms * 1000000L};
+    (void)nanosleep(&t, NULL);
+    *ms = *ms * 2 < LOOK_MS_LAST ? *ms * 2 : LOOK_MS_LAST;
+}
+
+static rcm_status custom_wait_looking(rcm_store *store, const struct rcmi_bytes *keys, size_t n,
+                                      rcmi_deadline deadline) {
+    int ms = LOOK_MS_FIRST;
+    for (size_t have = 0;;) {
+        const rcm_status status = custom_look(store, keys, n, &have);
+        if (status != RCM_PENDING || rcmi_deadline_passed(deadline))
+            return status;
+        custom_pause(&ms, deadline);
+    }
+}
+
+static rcm_status custom_wait(rcm_store *store, const struct rcmi_bytes *keys, size_t n,
+                              rcmi_deadline deadline) {
+    const struct rcm_store_functions *own = own_of(store);
+    if (!own->wait)
+        return custom_wait_looking(store, keys, n, deadline);
+    for (size_t i = 0; i < n; i++) {
+        const int64_t left_ms = deadline == RCMI_NEVER ? -1 : rcmi_deadline_left_ms(deadline);
+        const rcm_status status = own->wait(own->arg, keys[i].data, left_ms);
+        if (status == RCM_ERR_TIMEOUT)
+            return RCM_PENDING;
+        if (status != RCM_OK)
+            return custom_fail(status, "wait", keys[i]);
+    }
+    return RCM_OK;
+}
+
+/* Again if a key that was seen was deleted meanwhile. */
+static rcm_status custom_multi_get(rcm_store *store, const struct rcmi_bytes *keys, size_t n,
+                                   rcmi_deadline deadline, struct rcm_blob *ret_values) {
+    for (;;) {
+        size_t got = 0;
+        rcm_status status = custom_wait(store, keys, n, deadline);
+        if (status != RCM_OK)
+            return status;
+        while (got < n && (status = custom_try_get(store, keys[got], &ret_values[got])) == RCM_OK)
+            got++;
+        if (status == RCM_OK)
+            return status;
+        rcmi_blobs_free(ret_values, got);
+        if (status != RCM_ERR_NOT_FOUND)
+            return status;
+    }
+}
+
+static rcm_status custom_present(rcm_store *store, const struct rcmi_bytes *keys, size_t n,
+                                 bool *ret_present) {
+    for (size_t i = 0; i < n; i++) {
+        size_t have = 0;
+        const rcm_status status = custom_look(store, &keys[i], 1, &have);
+        if (status != RCM_OK && status != RCM_PENDING)
+            return status;
+        ret_present[i] = status == RCM_OK;
+    }
+    return RCM_OK;
+}
+
+/* ---- Compare and set ------------------------------------------------------------------------- */
+
+static rcm_status own_compare_set(rcm_store *store, struct rcmi_bytes key,
+                                  struct rcmi_bytes expected, struct rcmi_bytes desired,
+                                  bool *ret_swapped, struct rcm_blob *ret_value) {
+    const struct rcm_store_functions *own = own_of(store);
+    void *value = NULL;
+    size_t len = 0;
+    int swapped = 0;
+    rcm_status status =
+        custom_result(own->compare_set(own->arg, key.data, expected.data, expected.len,
+                                       desired.data, desired.len, &swapped, &value, &len),
+                      "compare_set", key);
+    if (status == RCM_OK)
+        status = custom_blob(value, len, "compare_set", key, ret_value);
+    if (status == RCM_OK)
+        *ret_swapped = swapped != 0;
+    return status;
+}
+
+/* Until the lock's count went from 0 to 1 by this call. */
+static rcm_status lock_take(const struct rcm_store_functions *own, struct rcmi_bytes key) {
+    const rcmi_deadline deadline = rcmi_call_deadline();
+    int64_t count = 0;
+    int ms = LOOK_MS_FIRST;
+    for (;;) {
+        rcm_status status = own->add(own->arg, key.data, 1, &count);
+        if (status == RCM_OK && count == 1)
+            return RCM_OK;
+        if (status == RCM_OK)
+            status = own->add(own->arg, key.data, -1, &count);
+        if (status != RCM_OK)
+            return custom_fail(status, "add", key);
+        if (rcmi_deadline_passed(deadline))
+            return rcmi_fail(RCM_ERR_TIMEOUT, 0,
+                             "the lock \"%.200s\" in the program's store is held: a process that "
+                             "had it may have died",
+                             (const char *)key.data);
+        custom_pause(&ms, deadline);
+    }
+}
+
+/* With the lock. */
+static rcm_status swap_locked(rcm_store *store, struct rcmi_bytes key, struct rcmi_bytes expected,
+                              struct rcmi_bytes desired, bool *ret_swapped,
+                              struct rcm_blob *ret_value) {
+    struct rcm_blob now = {NULL, 0};
+    rcm_status status = custom_try_get(store, key, &now);
+    const bool there = status == RCM_OK;
+    if (!there && (status != RCM_ERR_NOT_FOUND || expected.len > 0))
+        return status;
+    *ret_swapped = !there || rcmi_bytes_equal((struct rcmi_bytes){now.data, now.len}, expected);
+    if (!*ret_swapped) {
+        *ret_value = now;
+        return RCM_OK;
+    }
+    free(now.data);
+    status = custom_set(store, key, desired);
+    return status == RCM_OK ? rcmi_blob_copy(desired, ret_value) : status;
+}
+
+static rcm_status locked_compare_set(rcm_store *store, struct rcmi_bytes key,
+                                     struct rcmi_bytes expected, struct rcmi_bytes desired,
+                                     bool *ret_swapped, struct rcm_blob *ret_value) {
+    const struct rcm_store_functions *own = own_of(store);
+    char text[sizeof LOCK_KEY + RCMI_STORE_KEY_MAX];
+    int64_t count;
+    snprintf(text, sizeof text, "%s%s", LOCK_KEY, (const char *)key.data);
+    const struct rcmi_bytes lock = {text, strlen(text)};
+    rcm_status status = lock_take(own, lock);
+    if (status != RCM_OK)
+        return status;
+    status = swap_locked(store, key, expected, desired, ret_swapped, ret_value);
+    const rcm_status unlocked = own->add(own->arg, lock.data, -1, &count);
+    if (status == RCM_OK && unlocked != RCM_OK) {
+        free(ret_value->data);
+        return custom_fail(unlocked, "add", lock);
+    }
+    return status;
+}
+
+static rcm_status custom_compare_set(rcm_store *store, struct rcmi_bytes key,
+                                     struct rcmi_bytes expected, struct rcmi_bytes desired,
+                                     bool *ret_swapped, struct rcm_blob *ret_value) {
+    const struct rcm_store_functions *own = own_of(store);
+    if (own->compare_set)
+        return own_compare_set(store, key, expected, desired, ret_swapped, ret_value);
+    if (own->add)
+        return locked_compare_set(store, key, expected, desired, ret_swapped, ret_value);
+    return custom_lacks("compare_set", "compare_set or add");
+}
+
+/* ---- Made of compare and set ----------------------------------------------------------------- */
+
+/* What the value becomes; RCM_OK with a fresh blob, or an error. */
+struct change {
+    rcm_status (*make)(struct rcmi_bytes key, const struct rcmi_entry *old, void *arg,
+                       struct rcm_blob *ret_value);
+    void *arg;
+};
+
+/* Reads, changes, and sets if it is as read; RCM_AGAIN if it is not any more. */
+static rcm_status change_once(rcm_store *store, struct rcmi_bytes key,
+                              const struct change *change) {
+    struct rcm_blob old = {NULL, 0}, new = {NULL, 0}, now = {NULL, 0};
+    bool swapped = false;
+    rcm_status status = custom_try_get(store, key, &old);
+    const struct rcmi_entry entry = {.value = old.data, .value_len = old.len};
+    if (status == RCM_OK || status == RCM_ERR_NOT_FOUND)
+        status = change->make(key, status == RCM_OK ? &entry : NULL, change->arg, &new);
+    if (status == RCM_OK)
+        status = custom_compare_set(store, key, (struct rcmi_bytes){old.data, old.len},
+                                    (struct rcmi_bytes){new.data, new.len}, &swapped, &now);
+    free(old.data);
+    free(new.data);
+    free(now.data);
+    if (status == RCM_ERR_NOT_FOUND) /* deleted meanwhile */
+        return RCM_AGAIN;
+    return status == RCM_OK && !swapped ? RCM_AGAIN : status;
+}
+
+static rcm_status change_value(rcm_store *store, struct rcmi_bytes key,
+                               const struct change *change) {
+    const rcmi_deadline deadline = rcmi_call_deadline();
+    int ms = LOOK_MS_FIRST;
+    rcm_status status;
+    while ((status = change_once(store, key, change)) == RCM_AGAIN) {
+        if (rcmi_deadline_passed(deadline))
+            return rcmi_fail(RCM_ERR_TIMEOUT, 0, "key \"%.200s\" changes all the time",
+                             (const char *)key.data);
+        custom_pause(&ms, deadline);
+    }
+    return status;
+}
+
+struct addition {
+    int64_t delta, sum;
+};
+
+static rcm_status make_sum(struct rcmi_bytes key, const struct rcmi_entry *old, void *arg,
+                           struct rcm_blob *ret_value) {
+    struct addition *addition = arg;
+    char text[RCMI_INT_TEXT];
+    const rcm_status status = rcmi_add_text(key, old, addition->delta, &addition->sum, text);
+    return status == RCM_OK ? rcmi_blob_copy((struct rcmi_bytes){text, strlen(text)}, ret_value)
+                            : status;
+}
+
+static rcm_status custom_add(rcm_store *store, struct rcmi_bytes key, int64_t delta,
+                             int64_t *ret_value) {
+    const struct rcm_store_functions *own = own_of(store);
+    struct addition addition = {.delta = delta};
+    const struct change change = {make_sum, &addition};
+    if (!own->add && !own->compare_set)
+        return custom_lacks("add", "add or compare_set");
+    const rcm_status status = own->add ? own->add(own->arg, key.data, delta, &addition.sum)
+                                       : change_value(store, key, &change);
+    if (status == RCM_OK)
+        *ret_value = addition.sum;
+    return status == RCM_OK || !own->add ? status : custom_fail(status, "add", key);
+}
+
+static rcm_status make_longer(struct rcmi_bytes key, const struct rcmi_entry *old, void *arg,
+                              struct rcm_blob *ret_value) {
+    const struct rcmi_bytes *more = arg;
+    const size_t len = old ? old->value_len : 0;
+    const rcm_status status = rcmi_append_check(key, old, more->len);
+    if (status != RCM_OK)
+        return status;
+    char *value = malloc(len + more->len + 1);
+    if (!value)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a value of %zu bytes", len + more->len);
+    if (len > 0)
+        memcpy(value, old->value, len);
+    if (more->len > 0)
+        memcpy(value + len, more->data, more->len);
+    *ret_value = (struct rcm_blob){value, len + more->len};
+    return RCM_OK;
+}
+
+static rcm_status custom_append(rcm_store *store, struct rcmi_bytes key, struct rcmi_bytes value) {
+    const struct rcm_store_functions *own = own_of(store);
+    const struct change change = {make_longer, &value};
+    if (!own->append)
+        return change_value(store, key, &change);
+    const rcm_status status = own->append(own->arg, key.data, value.data, value.len);
+    return status == RCM_OK ? status : custom_fail(status, "append", key);
+}
+
+/* ---- There or not ---------------------------------------------------------------------------- */
+
+static rcm_status custom_remove(rcm_store *store, struct rcmi_bytes key, bool *ret_deleted) {
+    const struct rcm_store_functions *own = own_of(store);
+    int deleted = 0;
+    if (!own->remove)
+        return custom_lacks("delete", "remove");
+    const rcm_status status = own->remove(own->arg, key.data, &deleted);
+    *ret_deleted = deleted != 0;
+    return status == RCM_OK ? status : custom_fail(status, "remove", key);
+}
+
+static rcm_status custom_count(rcm_store *store, size_t *ret_count) {
+    const struct rcm_store_functions *own = own_of(store);
+    if (!own->count)
+        return custom_lacks("count", "count");
+    const rcm_status status = own->count(own->arg, ret_count);
+    return status == RCM_OK ? status : custom_fail(status, "count", (struct rcmi_bytes){"", 0});
+}
+
+static void custom_close(rcm_store *store, bool forked) {
+    const struct rcm_store_functions *own = own_of(store);
+    if (own->close && !forked)
+        own->close(own->arg);
+}
+
+static const struct rcmi_store_ops custom_ops = {
+    .name = "the program's store",
+    .set = custom_set,
+    .multi_set = custom_multi_set,
+    .try_get = custom_try_get,
+    .wait = custom_wait,
+    .multi_get = custom_multi_get,
+    .present = custom_present,
+    .add = custom_add,
+    .compare_set = custom_compare_set,
+    .remove = custom_remove,
+    .count = custom_count,
+    .append = custom_append,
+    .close = custom_close,
+};
+
+rcm_status rcmi_custom_open(const struct rcm_store_functions *functions, rcm_store **ret_store) {
+    struct custom_store *store = rcmi_store_alloc(sizeof *store, &custom_ops, "");
+    if (!store)
+        return RCM_ERR_NOMEM;
+    store->own = *functions;
+    *ret_store = &store->base;
+    return RCM_OK;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Unique ids: who makes one serves a store, and the id says where that is and by which token it is
+ * known (launch_meet.h). The store is the process's until a rank of it comes with the id, and that
+ * rank's from then on.
+ *
+ *      8 bytes   "rcm-id", 0, version      1         number of addresses
+ *      8         token                     17 each   4 or 6, and the address
+ *      2         port, big-endian          rest      0
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <inttypes.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "auth.h"
+#include "error.h"
+#include "launch_meet.h"
+#include "settings.h"
+#include "store.h"
+#include "url.h"
+
+#define VERSION       1
+#define ADDRESSES_MAX 6
+#define TOKEN_TEXT    17
+
+struct id_address {
+    unsigned char family; /* 4 or 6 */
+    unsigned char bytes[16];
+};
+struct id {
+    char magic[7]; /* "rcm-id" */
+    unsigned char version;
+    unsigned char token[8], port[2], n;
+    struct id_address addresses[ADDRESSES_MAX];
+};
+_Static_assert(sizeof(struct id) <= RCM_UNIQUE_ID_BYTES, "an id has no room for so much");
+
+/* ---- Addresses ------------------------------------------------------------------------------- */
+
+/* RINGCOMM_IFACE: "", or the name or address of an interface. */
+static bool address_wanted(const struct ifaddrs *i, const char *host, bool loopback) {
+    const char *iface = rcmi_setting("RINGCOMM_IFACE");
+    if (iface[0])
+        return strcmp(iface, i->ifa_name) == 0 || strcmp(iface, host) == 0;
+    return !(i->ifa_flags & IFF_LOOPBACK) == !loopback;
+}
+
+static void id_add(struct id *id, const struct ifaddrs *i, int family, bool loopback) {
+    char host[INET6_ADDRSTRLEN];
+    const struct sockaddr *a = i->ifa_addr;
+    if (!a || a->sa_family != family || !(i->ifa_flags & IFF_UP) || id->n == ADDRESSES_MAX)
+        return;
+    const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
+    const struct in_addr *four = &((const struct sockaddr_in *)(const void *)a)->sin_addr;
+    const bool v4 = family == AF_INET;
+    if (!v4 && IN6_IS_ADDR_LINKLOCAL(six)) /* means nothing without an interface */
+        return;
+    if (!inet_ntop(family, v4 ? (const void *)four : six, host, sizeof host) ||
+        !address_wanted(i, host, loopback))
+        return;
+    struct id_address *address = &id->addresses[id->n++];
+    address->family = v4 ? 4 : 6;
+    memcpy(address->bytes, v4 ? (const void *)four : six, v4 ? sizeof *four : sizeof *six);
+}
+
+/* Those by which others reach this machine; where there is none, loopback. */
+static rcm_status id_add_all(struct id *id) {
+    struct ifaddrs *all;
+    if (getifaddrs(&all) != 0)
+        return rcmi_fail(rcmi_status_of_errno(errno), errno,
+                         "cannot list this machine's addresses");
+    for (int round = 0; round < 4 && (round < 2 || id->n == 0); round++)
+        for (const struct ifaddrs *i = all; i; i = i->ifa_next)
+            id_add(id, i, round % 2 == 0 ? AF_INET : AF_INET6, round >= 2);
+    freeifaddrs(all);
+    return id->n > 0 ? RCM_OK
+                     : rcmi_fail(RCM_ERR_CONFIG, 0,
+                                 "no interface that is up has an address (RINGCOMM_IFACE is '%s')",
+                                 rcmi_setting("RINGCOMM_IFACE"));
+}
+
+/* ---- Stores that no rank has taken yet ------------------------------------------------------- */
+
+struct served {
+    struct served *next;
+    char token[TOKEN_TEXT];
+    rcm_store *store;
+};
+static struct served *all_served;
+static pthread_mutex_t served_lock = PTHREAD_MUTEX_INITIALIZER; /* guards it */
+
+static rcm_status served_put(const char *token, rcm_store *store) {
+    struct served *served = malloc(sizeof *served);
+    if (!served)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a unique id");
+    *served = (struct served){.store = store};
+    memcpy(served->token, token, TOKEN_TEXT);
+    pthread_mutex_lock(&served_lock);
+    served->next = all_served;
+    all_served = served;
+    pthread_mutex_unlock(&served_lock);
+    return RCM_OK;
+}
+
+/* NULL: it was taken, or is another process's, perhaps the parent's. */
+static rcm_store *served_take(const char *token) {
+    rcm_store *store = NULL;
+    pthread_mutex_lock(&served_lock);
+    struct served **at = &all_served;
+    while (*at && strcmp((*at)->token, token) != 0)
+        at = &(*at)->next;
+    struct served *served = *at;
+    if (served && served->store->pid == getpid()) {
+        store = served->store;
+        *at = served->next;
+        free(served);
+    }
+    pthread_mutex_unlock(&served_lock);
+    return store;
+}
+
+/* ---- Making one ------------------------------------------------------------------------------ */
+
+static void token_text(const struct id *id, char text[TOKEN_TEXT]) {
+    for (int i = 0; i < 8; i++)
+        snprintf(text + 2 * i, 3, "%02x", id->token[i]);
+}
+
+static rcm_status id_serve(struct id *id, rcm_store **ret_store) {
+    char token[TOKEN_TEXT], *secret = NULL;
+    struct rcmi_url url;
+    rcm_status status = rcmi_secret(&secret);
+    token_text(id, token);
+    if (status == RCM_OK)
+        status = rcmi_meet_serve("tcp://:0", token, secret, rcmi_call_deadline(), ret_store);
+    free(secret);
+    if (status != RCM_OK)
+        return status;
+    status = rcmi_url_parse((*ret_store)->url, &url);
+    if (status == RCM_OK) {
+        id->port[0] = (unsigned char)(url.port >> 8);
+        id->port[1] = (unsigned char)url.port;
+        rcmi_url_fini(&url);
+        status = served_put(token, *ret_store);
+    }
+    if (status != RCM_OK)
+        rcm_store_close(*ret_store);
+    return status;
+}
+
+rcm_status rcm_unique_id_get(struct rcm_unique_id *ret_id) {
+    struct id id = {.magic = "rcm-id", .version = VERSION};
+    rcm_store *store = NULL;
+    if (!ret_id)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "ret_id is NULL");
+    rcm_status status = rcmi_random(id.token, sizeof id.token);
+    if (status == RCM_OK)
+        status = id_add_all(&id);
+    if (status == RCM_OK)
+        status = id_serve(&id, &store);
+    if (status != RCM_OK)
+        return status;
+    memset(ret_id, 0, sizeof *ret_id);
+    memcpy(ret_id->bytes, &id, sizeof id);
+    return RCM_OK;
+}
+
+/* ---- Coming with one ------------------------------------------------------------------------- */
+
+static rcm_status id_read(const struct rcm_unique_id *given, struct id *id) {
+    memcpy(id, given->bytes, sizeof *id);
+    if (memcmp(id->magic, "rcm-id", sizeof id->magic) != 0 || id->n == 0 || id->n > ADDRESSES_MAX)
+        return rcmi_fail(RCM_ERR_INVALID, 0,
+                         "options->unique_id holds no id of rcm_unique_id_get: it begins with byte "
+                         "0x%02x",
+                         (unsigned char)given->bytes[0]);
+    if (id->version != VERSION)
+        return rcmi_fail(RCM_ERR_MISMATCH, 0,
+                         "options->unique_id is of version %d, this library reads version %d",
+                         id->version, VERSION);
+    return RCM_OK;
+}
+
+static char *address_url(const struct id *id, int i) {
+    char host[INET6_ADDRSTRLEN];
+    const struct id_address *address = &id->addresses[i];
+    const int family = address->family == 4 ? AF_INET : AF_INET6;
+    return inet_ntop(family, address->bytes, host, sizeof host)
+               ? rcmi_url_tcp(host, id->port[0] << 8 | id->port[1])
+               : NULL;
+}
+
+static rcm_status id_join(const struct id *id, const char *token, const char *secret,
+                          rcmi_deadline deadline, rcm_store **ret_store) {
+    struct rcmi_places places = {.certain = true};
+    char *urls[ADDRESSES_MAX] = {NULL};
+    for (int i = 0; i < id->n; i++)
+        if ((urls[i] = address_url(id, i)))
+            places.url[places.n++] = urls[i];
+    const rcm_status status = places.n > 0
+                                  ? rcmi_meet_join(&places, token, secret, deadline, ret_store)
+                                  : rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for addresses");
+    for (int i = 0; i < ADDRESSES_MAX; i++)
+        free(urls[i]);
+    return status;
+}
+
+rcm_status rcmi_unique_id_job(const struct rcm_unique_id *given, char job_id[RCMI_JOB_ID_TEXT]) {
+    struct id id;
+    char token[TOKEN_TEXT];
+    const rcm_status status = id_read(given, &id);
+    if (status != RCM_OK)
+        return status;
+    token_text(&id, token);
+    snprintf(job_id, RCMI_JOB_ID_TEXT, "unique-id-%s", token);
+    return RCM_OK;
+}
+
+rcm_status rcmi_unique_id_open(const struct rcm_unique_id *given, const char *secret,
+                               rcmi_deadline deadline, bool *ret_serves, rcm_store **ret_store) {
+    struct id id;
+    char token[TOKEN_TEXT];
+    const rcm_status status = id_read(given, &id);
+    if (status != RCM_OK)
+        return status;
+    token_text(&id, token);
+    *ret_store = served_take(token);
+    *ret_serves = *ret_store != NULL;
+    return *ret_store ? RCM_OK : id_join(&id, token, secret, deadline, ret_store);
+}
