@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The examples, run as a user runs them:
-examples_test.py RINGCOMM-RUN HELLO RING SURVIVE ALL_OPERATIONS MISSING GROUPS PAIR_BROADCAST [MNIST]."""
+"""The examples, run as a user runs them, each with the check of its name:
+examples_test.py RINGCOMM-RUN PROGRAM..."""
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -143,12 +144,80 @@ def check_mnist(program):
         expect(result[0] != 0 and len(said) == 1, f"mnist_sgd {arguments}", result)
 
 
-check_hello(sys.argv[2])
-check_ring(sys.argv[3])
-check_survive(sys.argv[4])
-check_all_operations(sys.argv[5])
-check_missing(sys.argv[6])
-check_groups(sys.argv[7])
-check_pair_broadcast(sys.argv[8])
-if len(sys.argv) > 9:
-    check_mnist(sys.argv[9])
+def check_lines(name, result, expected):
+    said = sorted(re.sub(r"^\[\d+\] ", "", line, count=1) for line in result[1].splitlines())
+    expect(result[0] == 0 and said == sorted(expected), f"{name}, expected: {sorted(expected)}",
+           result)
+
+
+def check_six_collectives(program):
+    for n in (1, 4):
+        lines = []
+        for r in range(n):
+            ranks = ", ".join(f"{i}.0" for i in range(n))
+            lines += [f"[{r}] say hi!", f"[{r}] all_reduce: data = [{n}.0]",
+                      f"[{r}] scatter: data = [{r + 1}.0]", f"[{r}] all_gather: data = [{ranks}]",
+                      f"[{r}] broadcast: data = [0.0]",
+                      f"[{r}] reduce: data = [{n if r == 0 else 1}.0]"]
+        check_lines("six_collectives", run(n, program), lines + [f"[0] gather: data = [{ranks}]"])
+
+
+def check_point_to_point(program):
+    lines = ["Rank 0 has data 1", "Rank 1 has data 1", "Rank 0 started sending",
+             "Rank 1 started receiving", "Rank 0 has data 2", "Rank 1 has data 2",
+             "Rank 0 has sum 2", "Rank 1 has sum 2"]
+    check_lines("point_to_point", run(2, program), lines)
+    with tempfile.TemporaryDirectory(prefix="ringcomm-meet-") as folder:
+        url = f"file://{folder}/file"
+        check_lines("point_to_point by a file", run(2, program, url), lines)
+
+
+def check_patterns(program):
+    n = 4
+    lines = ["pipeline, rank 3: ABCD"]
+
+    def add(pattern, *blocks):
+        lines.extend(f"{pattern}, rank {r}: {text}" for r, text in zip((0, n - 1), blocks))
+    everything = "A0B0C0D0"
+    add("broadcast", "A0", "A0")
+    add("scatter", "A0", "A3")
+    add("gather", everything, "." * 8)
+    add("reduce, max", "D0", "..")
+    add("all_gather", everything, everything)
+    add("all_reduce, min", "A0", "A0")
+    add("reduce_scatter, max", "D0", "D3")
+    add("all_to_all", everything, "A3B3C3D3")
+    check_lines("patterns", run(n, program), lines)
+
+
+def check_spawn(program):
+    done = subprocess.run([program], capture_output=True, text=True, timeout=90)
+    lines = []
+    for r in range(4):
+        lines += [f"A0 B1 - rank: {r}", f"rank {r} broadcast: [0, 0]",
+                  f"rank {r} scatter: [{10 * (r + 1)}]", f"rank {r} all_reduce, sum: [6]",
+                  f"rank {r} all_reduce, max: [3]", f"rank {r} all_gather: [0, 1, 2, 3]",
+                  f"rank {r} reduce_scatter: [{4 * r}]"]
+    lines += ["rank 0 reduce: [4, 6]", "rank 0 gather: [0, 1, 2, 3]", "rank 1 before: [0, 0, 0, 0]",
+              "rank 1 after: [0.5, 1, 1.5, 2]", "rank 1 after, not blocking: [0.5, 1, 1.5, 2]"]
+    check_lines("spawn", (done.returncode, done.stdout, done.stderr), lines)
+
+
+CHECKS = {
+    "hello_all_reduce": check_hello,
+    "ring_all_reduce": check_ring,
+    "survive": check_survive,
+    "all_operations": check_all_operations,
+    "missing": check_missing,
+    "groups": check_groups,
+    "pair_broadcast": check_pair_broadcast,
+    "mnist_sgd": check_mnist,
+    "six_collectives": check_six_collectives,
+    "point_to_point": check_point_to_point,
+    "patterns": check_patterns,
+    "spawn": check_spawn,
+}
+if len(sys.argv) < 3:
+    sys.exit(__doc__)
+for path in sys.argv[2:]:
+    CHECKS[os.path.basename(path)](path)
