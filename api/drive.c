@@ -22,7 +22,7 @@
 #include "transfer.h"
 
 #define CALL_LOG_NS     INT64_C(5000000000) /* so long another rank's call log is waited for */
-#define QUIET_MS        3000                /* so long operations on memory are */
+#define QUIET_MS        2000                /* so long operations on memory are */
 #define PASSES_PER_LOOK 256 /* idle passes of a driving thread between two looks at the clock */
 
 /* ---- Driving ------------------------------------------------------------------------------- */

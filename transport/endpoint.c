@@ -40,8 +40,7 @@ void rcmi_endpoint_init(struct rcmi_endpoint *e, const struct rcmi_messaging *me
 }
 
 static void endpoint_close(struct rcmi_endpoint *e) {
-    const struct rcmi_operations *operations = e->messaging->operations;
-    if (operations && !rcmi_operations_quiet(operations)) /* given up: slots may be in use */
+    if (!rcmi_messaging_is_quiet(e->messaging)) /* given up: slots may be in use */
         e->tx = e->rx = NULL;
     e->messaging->close(e->tx); /* so that nothing sent without a copy is touched any more */
     e->messaging->close(e->rx);

@@ -133,6 +133,10 @@ struct rcmi_messaging {
 void rcmi_messaging_init(struct rcmi_messaging *messaging, const struct rcmi_protocol *protocol,
                          bool oversubscribed, size_t nranks);
 
+/* Does no copy that finishes later touch memory? Then, before its operations are freed. */
+bool rcmi_messaging_is_quiet(const struct rcmi_messaging *messaging);
+void rcmi_messaging_settle(const struct rcmi_messaging *messaging);
+
 struct rcmi_endpoint {
     const struct rcmi_messaging *messaging;
     int peer;

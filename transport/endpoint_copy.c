@@ -150,3 +150,14 @@ void rcmi_transfer_free_copy(struct rcmi_transfer *t) {
     }
     t->copy = NULL;
 }
+
+/* ---- All copies ------------------------------------------------------------------------------ */
+
+bool rcmi_messaging_is_quiet(const struct rcmi_messaging *messaging) {
+    return !messaging->operations || rcmi_operations_quiet(messaging->operations);
+}
+
+void rcmi_messaging_settle(const struct rcmi_messaging *messaging) {
+    if (messaging->operations)
+        rcmi_operations_settle(messaging->operations);
+}

@@ -76,7 +76,7 @@ void rcmi_p2p_free(struct rcmi_p2p *p2p) {
     for (int r = 0; r < p2p->nranks; r++)
         rcmi_endpoint_fini(&p2p->peers[r].endpoint);
     rcmi_matching_fini(&p2p->matching);
-    rcmi_operations_settle(&p2p->operations);
+    rcmi_messaging_settle(&p2p->messaging);
     free(p2p->peers);
     free(p2p->active);
     free(p2p);
@@ -184,7 +184,7 @@ void rcmi_p2p_cancel(struct rcmi_p2p *p2p, rcm_status status) {
 }
 
 bool rcmi_p2p_is_quiet(const struct rcmi_p2p *p2p) {
-    return rcmi_operations_quiet(&p2p->operations);
+    return rcmi_messaging_is_quiet(&p2p->messaging);
 }
 
 void rcmi_p2p_each(struct rcmi_p2p *p2p, bool (*visit)(void *arg, struct rcmi_transfer *t),

@@ -32,7 +32,7 @@ static pthread_t thread;
 static int thread_of; /* process */
 static uint64_t random_state;
 static enum fake_fate fate;
-static int fate_in = -1, fate_ms; /* after so many operations; -1: never */
+static int fate_in = -1, fate_n; /* after so many operations; -1: never */
 static long begun;
 
 static void give_up(const char *why, const struct rcmi_operation *o) {
@@ -128,7 +128,7 @@ static uint32_t random_below(uint32_t n) {
 static int64_t delay(void) {
     const uint32_t kind = random_below(100);
     if (fate_in == 0 && fate == FAKE_LASTS)
-        return (int64_t)fate_ms * 1000000;
+        return (int64_t)fate_n * 1000000;
     return kind < 70 ? 0 : kind < 98 ? random_below(30000) : random_below(600000);
 }
 
@@ -257,7 +257,9 @@ static rcm_status fake_begin(struct rcmi_operation *o) {
         o->own = (void *)(uintptr_t)INT64_MAX;
     if (fate_in == 0 && fate == FAKE_NEVER_BEGINS)
         status = rcmi_fail(RCM_ERR_RESOURCE, 0, "the fake device has no room");
-    if (fate_in > 0 || (fate_in == 0 && fate != FAKE_LASTS))
+    const bool again =
+        fate_in == 0 && (fate == FAKE_LASTS || (fate == FAKE_NEVER_ENDS && --fate_n > 0));
+    if (fate_in >= 0 && !again)
         fate_in--;
     for (uint32_t i = 0; i < o->nresults && status == RCM_OK; i++)
         if (!is_source(o, o->results[i]))
@@ -275,11 +277,11 @@ static void fake_explain(int code, char *text, size_t cap) {
     snprintf(text, cap, "the fake device says %d", code);
 }
 
-void fake_set(enum fake_fate which, int skip, int ms) {
+void fake_set(enum fake_fate which, int skip, int n) {
     pthread_mutex_lock(&lock);
     fate = which;
     fate_in = skip;
-    fate_ms = ms;
+    fate_n = n;
     pthread_mutex_unlock(&lock);
 }
 

@@ -25,9 +25,9 @@ void *fake_view(const void *address);
 
 /* What becomes of an operation. */
 enum fake_fate { FAKE_FAILS, FAKE_NEVER_BEGINS, FAKE_NEVER_ENDS, FAKE_LASTS };
-/* The one that begins after `skip` others of this process has that fate; FAKE_LASTS: that one and
- * all after it take so many milliseconds. */
-void fake_set(enum fake_fate fate, int skip, int ms);
+/* The one that begins after `skip` others of this process has that fate; FAKE_NEVER_ENDS: n of
+ * them; FAKE_LASTS: that one and all after it take n milliseconds. */
+void fake_set(enum fake_fate fate, int skip, int n);
 /* Of the operations that have begun and not ended, those that touch these bytes; NULL: all. */
 int fake_running(const void *memory, size_t bytes);
 /* That have begun in this process. */
