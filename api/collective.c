@@ -559,12 +559,16 @@ rcm_status rcmi_uneven_stage(rcm_comm *comm, struct rcmi_request *request,
 
 rcm_status rcmi_request_call(rcm_comm *comm, struct rcmi_request *request, rcm_work **ret_work) {
     rcm_status status = rcmi_comm_usable(comm);
-    if (status == RCM_OK)
+    const struct rcmi_called *again = status == RCM_OK ? request_again(comm, request) : NULL;
+    if (again)
+        status =
+            rcmi_request_check_buffers(request, &again->plan->in, &again->plan->out, again->bytes);
+    else if (status == RCM_OK)
         status = rcmi_request_check(request, comm->rank, comm->size);
     if (status != RCM_OK && request->stages)
         request->stages->end(request->stages, status);
     return status == RCM_OK
-               ? request_issue(comm, request, request_again(comm, request), ret_work)
+               ? request_issue(comm, request, again, ret_work)
                : rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, request->call, ret_work);
 }
 

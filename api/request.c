@@ -45,18 +45,15 @@ static rcm_status check_overlap(const struct span *send, const struct span *recv
     return RCM_OK;
 }
 
-static rcm_status check_buffers(const struct rcmi_request *r,
-                                const struct rcmi_collective *collective, int rank, int size) {
-    const struct rcmi_blocks in = rcmi_collective_in(collective, size, rank, r->root);
-    const struct rcmi_blocks out = rcmi_collective_out(collective, size, rank, r->root);
-    const size_t block = r->count * rcm_dtype_size(r->dtype);
-    const struct span send = {r->in, in.n * block}, recv = {r->out, out.n * block};
-    rcm_status status = rcmi_check_buffer("send", r->in, in.n * r->count);
+rcm_status rcmi_request_check_buffers(const struct rcmi_request *r, const struct rcmi_blocks *in,
+                                      const struct rcmi_blocks *out, size_t block) {
+    const struct span send = {r->in, in->n * block}, recv = {r->out, out->n * block};
+    rcm_status status = rcmi_check_buffer("send", r->in, in->n * r->count);
     if (status == RCM_OK)
-        status = rcmi_check_buffer("recv", r->out, out.n * r->count);
+        status = rcmi_check_buffer("recv", r->out, out->n * r->count);
     if (status == RCM_OK)
         status =
-            check_overlap(&send, &recv, ((intptr_t)in.at - (intptr_t)out.at) * (intptr_t)block);
+            check_overlap(&send, &recv, ((intptr_t)in->at - (intptr_t)out->at) * (intptr_t)block);
     return status;
 }
 
@@ -155,5 +152,9 @@ rcm_status rcmi_request_check(const struct rcmi_request *r, int rank, int size) 
         rcmi_check_vector(r->count, r->dtype, rcmi_collective_larger(collective, size));
     if (status == RCM_OK)
         status = rcmi_request_check_values(r, size);
-    return status == RCM_OK ? check_buffers(r, collective, rank, size) : status;
+    if (status != RCM_OK)
+        return status;
+    const struct rcmi_blocks in = rcmi_collective_in(collective, size, rank, r->root);
+    const struct rcmi_blocks out = rcmi_collective_out(collective, size, rank, r->root);
+    return rcmi_request_check_buffers(r, &in, &out, r->count * rcm_dtype_size(r->dtype));
 }

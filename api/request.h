@@ -54,6 +54,10 @@ rcm_status rcmi_check_host(const char *name, const void *buffer, size_t bytes);
 
 /* Type, operator and root, as far as the collective has them. */
 rcm_status rcmi_request_check_values(const struct rcmi_request *request, int size);
+/* That the buffers are there, and apart or as in place: of so many blocks of `block` bytes. */
+rcm_status rcmi_request_check_buffers(const struct rcmi_request *request,
+                                      const struct rcmi_blocks *in, const struct rcmi_blocks *out,
+                                      size_t block);
 /* The arguments of any collective of equal blocks, by its row; of a communicator of `size` ranks.
  */
 rcm_status rcmi_request_check(const struct rcmi_request *request, int rank, int size);
