@@ -5,6 +5,7 @@
  *
  *   init_begin.c                             rcm_init in the background
  *   init.c  exchange.c  spawn.c              how ranks come to be
+ *   exit.c                     exit.h        ... and are gone when their process exits
  *   subset.c  shrink.c                       communicators: of some ranks of another one
  *   group.c  destroy.c         group.h       ... made, ended
  *   start.c                    message.h     persistent works, started again
@@ -81,6 +82,7 @@ struct rcm_comm {
     uint32_t slots;
     int *host_of, *world_rank;
     int *by_world;               /* see struct rcmi_members; NULL in the world */
+    _Atomic bool *left;          /* by rank: it has left. Set by the loop thread, relaxed */
     struct rcmi_members members; /* the same again, for the parts below; from rcmi_comm_equip on */
     struct rcmi_shape shape;
     double ranks_per_cpu;                 /* ranks for each CPU of this rank's machine */

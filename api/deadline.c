@@ -20,6 +20,9 @@
 /* A look at many works takes long: so much for each there is none again. */
 #define LOOK_NS_EACH INT64_C(1000)
 
+/* What a rank sent before it left may still be on its way. */
+#define LEFT_AFTER_NS INT64_C(100000000)
+
 #define MAX_TIMEOUT_MS (INT64_C(1) << 40) /* 34 years: longer is for ever */
 
 /* ---- What works wait for ------------------------------------------------------------------- */
@@ -238,9 +241,51 @@ static void work_is_slow(struct deadline_check *check, struct rcm_work *work) {
     work->warned = work_inquire(check, work, RCMI_INQUIRY_WARNING, headline, &verdict);
 }
 
+static bool rank_has_left(const rcm_comm *comm, int rank) {
+    return atomic_load_explicit(&comm->left[rank], memory_order_relaxed) ||
+           rcmi_node_gone(comm->engine->node, comm->world_rank[rank]);
+}
+
+/* A rank that has left and for which work waits, or -1. */
+static int work_waits_for_one_that_left(const rcm_comm *comm, const struct rcm_work *work) {
+    struct rcmi_run_wait wait;
+    struct rcmi_inquiry waits = {.npeers = 0};
+    if (work_waits_for(work, &wait) >= 0)
+        inquiry_add(&waits, wait.peer);
+    else if (work->run)
+        inquiry_add_host(comm, &waits);
+    for (uint32_t i = 0; i < waits.npeers; i++)
+        if (waits.peers[i] != comm->rank && rank_has_left(comm, waits.peers[i]))
+            return waits.peers[i];
+    return -1;
+}
+
+static void work_fail_left(rcm_comm *comm, const struct rcm_work *work, int rank) {
+    char who[RCMI_WHO_TEXT], what[96];
+    work_describe(work, what, sizeof(what));
+    rcmi_fail_origin(RCM_ERR_PEER, rank, "%s has left, and %s on rank %d waits for it",
+                     rcmi_members_describe(&comm->members, rank, who), what, comm->rank);
+    rcmi_comm_fail(comm, work);
+}
+
+/* True: work has failed, for a rank that it waits for has left. */
+static bool work_check_left(struct deadline_check *check, struct rcm_work *work) {
+    const int rank = work_waits_for_one_that_left(check->comm, work);
+    if (rank < 0)
+        return false;
+    const rcmi_deadline until = work->moved_ns + LEFT_AFTER_NS;
+    if (check->now >= until)
+        work_fail_left(check->comm, work, rank);
+    else if (until < check->earliest)
+        check->earliest = until;
+    return check->now >= until;
+}
+
 static bool work_check_deadline(void *arg, struct rcm_work *work) {
     struct deadline_check *check = arg;
     const int64_t warn_after = check->comm->warn_after_ns;
+    if (work_check_left(check, work))
+        return false;
     if (work->deadline <= check->now) {
         work_is_late(check, work);
         return true;
@@ -344,7 +389,8 @@ rcmi_deadline rcmi_comm_check_deadlines(rcm_comm *comm) {
     rcmi_transfers_each(comm, transfer_look, &check);
     comm_show(comm);
     for (struct rcm_work *work = comm->queue.first; work; work = work->next)
-        (void)work_check_deadline(&check, work);
+        if (!work_check_deadline(&check, work))
+            break;
     rcmi_transfers_each(comm, work_check_deadline, &check);
     return check.earliest;
 }

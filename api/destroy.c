@@ -98,6 +98,7 @@ static void comm_free(rcm_comm *comm) {
     free(comm->host_of);
     free(comm->world_rank);
     free(comm->by_world);
+    free(comm->left);
     free(comm->forced_text);
     free(comm->spare);
     rcmi_comm_unref(comm);
@@ -113,6 +114,37 @@ void rcmi_comm_retire(rcm_comm *comm) {
         comm_retire_works(comm);
     comm_free(comm);
     *rcmi_last_error() = cause;
+}
+
+/* Tells the other ranks, but waits for none of them. */
+static void comm_leave(rcm_comm *comm) {
+    const struct rcmi_left left = {.magic = RCMI_LEFT_MAGIC, .epoch = comm->epoch};
+    rcmi_node_send_linked(comm->engine->node, comm->world_rank, comm->size, &left, sizeof(left));
+    atomic_store_explicit(&comm->parting, true, memory_order_relaxed);
+    if (rcmi_engine_part(comm->engine, comm, false))
+        rcmi_engine_hurry(comm->engine);
+}
+
+static rcm_status leave_check(const rcm_comm *comm) {
+    struct rcmi_engine *engine;
+    rcm_status status = rcmi_comm_own(comm, &engine);
+    if (status == RCM_OK)
+        status = rcmi_work_may_wait(-1);
+    return status;
+}
+
+rcm_status rcm_leave(rcm_comm *comm) {
+    rcm_status status = leave_check(comm);
+    if (status != RCM_OK)
+        return status;
+    status = rcmi_comm_usable(comm);
+    if (status == RCM_OK && atomic_load_explicit(&comm->unfinished, memory_order_relaxed) > 0)
+        status = rcm_abort(comm, "it leaves with unfinished operations");
+    else if (status == RCM_OK)
+        comm_leave(comm);
+    status = rcmi_comm_usable(comm);
+    rcmi_comm_retire(comm);
+    return status == RCMI_ABSENT ? RCM_OK : status;
 }
 
 rcm_status rcm_destroy(rcm_comm *comm) {

@@ -16,6 +16,7 @@ void rcmi_early_free(struct rcmi_early *early);
 enum rcmi_early_kind {
     RCMI_EARLY_QUESTION, /* it will be asked, or told, again if nothing comes of it */
     RCMI_EARLY_FAILURE,  /* the first of a communicator counts */
+    RCMI_EARLY_LEFT,     /* peer has left the communicator */
     RCMI_EARLY_WANTED,   /* the wish of peer that its point-to-point channel be opened: no bytes */
 };
 /* Keeps it, but for a communicator that is over. Without memory it is lost. */

@@ -194,6 +194,22 @@ static bool engine_keep(struct rcmi_engine *engine, enum rcmi_early_kind kind, u
     return !known;
 }
 
+static bool engine_hear_left(struct rcmi_engine *engine, int peer, const void *bytes, size_t len) {
+    struct rcmi_left left;
+    int rank;
+    if (!rcmi_left_decode(bytes, len, &left))
+        return false;
+    if (engine_keep(engine, RCMI_EARLY_LEFT, left.epoch, peer, bytes, len))
+        return true;
+    pthread_mutex_lock(&engine->lock);
+    const rcm_comm *comm = engine_find(engine, left.epoch, peer, &rank);
+    if (comm) /* relaxed: drivers look again and again */
+        atomic_store_explicit(&comm->left[rank], true, memory_order_relaxed);
+    pthread_mutex_unlock(&engine->lock);
+    rcmi_node_ring(engine->node);
+    return true;
+}
+
 static bool engine_hear_creation(struct rcmi_engine *engine, int peer, const void *bytes,
                                  size_t len) {
     struct rcmi_creation said;
@@ -234,7 +250,8 @@ static void engine_message(void *arg, int peer, const void *bytes, size_t len) {
     struct rcmi_call_record record;
     struct rcm_error error;
     if (engine_hear_agree(engine, peer, bytes, len) ||
-        engine_hear_creation(engine, peer, bytes, len))
+        engine_hear_creation(engine, peer, bytes, len) ||
+        engine_hear_left(engine, peer, bytes, len))
         return;
     if (rcmi_call_record_decode(bytes, len, &record)) {
         if (!engine_keep(engine, RCMI_EARLY_QUESTION, record.epoch, peer, bytes, len))
@@ -280,6 +297,8 @@ static void engine_wanted(void *arg, int peer, uint64_t epoch, uint32_t id) {
 
 /* Also of a half-made one. */
 static void engine_free(struct rcmi_engine *engine) {
+    if (engine->unwatch)
+        engine->unwatch(engine);
     const bool broken = engine->node && rcmi_node_is_broken(engine->node);
     const bool before = rcmi_fd_distrust(broken || rcmi_fd_distrusted());
     rcmi_node_destroy(engine->node);
@@ -440,4 +459,24 @@ bool rcmi_engine_visit(struct rcmi_engine *engine, bool (*visit)(void *arg, stru
         all = rcmi_comm_visit(comm, visit, arg);
     pthread_mutex_unlock(&engine->lock);
     return all;
+}
+
+/* A thread that drives is in an operation, also without a work. */
+static bool comm_is_idle(rcm_comm *comm) {
+    if (atomic_load_explicit(&comm->failed, memory_order_relaxed) != RCM_OK)
+        return true;
+    if (!rcmi_comm_try_drive(comm))
+        return false;
+    const bool idle = atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0;
+    rcmi_comm_let_go(comm);
+    return idle;
+}
+
+bool rcmi_engine_is_idle(struct rcmi_engine *engine) {
+    pthread_mutex_lock(&engine->lock);
+    bool idle = engine->open > 0 && !engine->left;
+    for (rcm_comm *comm = engine->comms; comm && idle; comm = comm->next)
+        idle = comm_is_idle(comm);
+    pthread_mutex_unlock(&engine->lock);
+    return idle;
 }

@@ -60,6 +60,10 @@ struct rcmi_engine {
     rcm_store *store;                   /* closed at the end; NULL if it is the caller's */
     struct rcmi_join join;              /* this rank's entry in the store */
     bool serves_store;
+    /* exit.c's. */
+    struct rcmi_engine *exit_next;
+    uint32_t fork_generation;
+    void (*unwatch)(struct rcmi_engine *engine); /* it is about to be freed; NULL: not watched */
 };
 
 /* ---- engine.c */
@@ -76,6 +80,8 @@ bool rcmi_engine_part(struct rcmi_engine *engine, struct rcm_comm *comm, bool or
  * no use, for the reason in the thread's error; origin: its rank that caused it. */
 void rcmi_engine_revoke(struct rcmi_engine *engine, uint64_t epoch, int origin);
 void rcmi_engine_remove(struct rcmi_engine *engine, struct rcm_comm *comm);
+/* Has it communicators in use, and none with an operation in flight, nor an end that has begun? */
+bool rcmi_engine_is_idle(struct rcmi_engine *engine);
 /* Waits until all works that are complete have given their notices. Not on the loop thread. */
 void rcmi_engine_flush(struct rcmi_engine *engine);
 /* Calls visit on every unfinished work of all communicators until it returns false; from then on it
@@ -98,6 +104,9 @@ struct rcmi_leaving {
  * see above, RCM_OK if it fails meanwhile; NULL: it has failed before. */
 rcm_status rcmi_engine_leave(struct rcmi_engine *engine, const struct rcmi_leaving *last,
                              rcmi_deadline deadline);
+/* No communicator is in use any more, and the last one was left: farewell is said, and nobody is
+ * waited for. */
+void rcmi_engine_hurry(struct rcmi_engine *engine);
 /* The last communicator to be destroyed is one that failed. Others may still be in the orderly end
  * of a later one. */
 void rcmi_engine_end(struct rcmi_engine *engine);

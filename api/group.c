@@ -187,6 +187,9 @@ rcm_status rcmi_comm_equip(rcm_comm *comm) {
         .bulk_bytes = rcmi_node_bulk_bytes(comm->engine->node),
         .slots = comm->slots,
     };
+    comm->left = calloc((size_t)comm->size, sizeof(*comm->left));
+    if (!comm->left)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", comm->size);
     rcm_status status = rcmi_exec_create(&config, &comm->exec);
     if (status == RCM_OK)
         status = rcmi_plan_cache_create(&comm->shape, comm->rank, &comm->plans);

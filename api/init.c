@@ -12,6 +12,7 @@
 #include "auth.h"
 #include "engine.h"
 #include "exchange.h"
+#include "exit.h"
 #include "group.h"
 #include "log.h"
 #include "settings.h"
@@ -158,7 +159,10 @@ static rcm_status init_engine(struct init *init) {
         .slots = (uint32_t)init->slots,
         .lookup = engine_lookup,
     };
-    return rcmi_engine_create(&config, &init->engine);
+    const rcm_status status = rcmi_engine_create(&config, &init->engine);
+    if (status == RCM_OK)
+        rcmi_exit_watch(init->engine);
+    return status;
 }
 
 /* The store is the engine's from here, to be closed with it. */

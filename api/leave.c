@@ -130,6 +130,16 @@ rcm_status rcmi_engine_leave(struct rcmi_engine *engine, const struct rcmi_leavi
     return status;
 }
 
+void rcmi_engine_hurry(struct rcmi_engine *engine) {
+    const int64_t patience = rcmi_store_patience(ORPHAN_MS);
+    engine->left = true;
+    rcmi_node_leave(engine->node, rcmi_deadline_in(DRAIN_MS));
+    if (engine->store &&
+        (rcmi_join_leave(engine->store, &engine->join) != RCM_OK || gone_say(engine) != RCM_OK))
+        rcmi_log(RCMI_LOG_INFO, "store: %s", rcm_last_error());
+    (void)rcmi_store_patience(patience);
+}
+
 void rcmi_engine_end(struct rcmi_engine *engine) {
     bool orderly = false;
     for (int r = 0; r < engine->nranks; r++)

@@ -527,6 +527,21 @@ void rcm_init_cancel(rcm_init_request *request); /* NULL is a no-op */
 RCM_CHECKED rcm_status rcm_destroy(rcm_comm *comm);
 
 /*
+ * Ends a communicator for this rank alone, and waits for nobody. What it has sent can still be
+ * received; later operations of the other ranks that need this rank fail with RCM_ERR_PEER and a
+ * text that says that it has left, soon after they have come to wait for it; so does their
+ * rcm_destroy of comm: all ranks of a communicator destroy it, or all leave it. If an operation is
+ * unfinished here, it is rcm_abort (RCM_ERR_ABORTED). With the last communicator that came from the
+ * same rcm_init this process takes leave of all others, for which it stays at most 0.3 s until its
+ * farewell has been acknowledged, and half a second for the store. Frees comm in every case but
+ * RCM_ERR_INVALID.
+ *
+ * A process that calls exit(), or returns from main, with communicators, but without unfinished
+ * operations, says the same farewell. _exit, exec and signals are deaths.
+ */
+RCM_CHECKED rcm_status rcm_leave(rcm_comm *comm);
+
+/*
  * Ends all operations of comm on all ranks with RCM_ERR_ABORTED, from any thread, without
  * waiting. Local buffers are the caller's again when the works have completed (rcm_work_wait) or
  * rcm_destroy returned. No-op if comm already failed.

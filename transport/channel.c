@@ -417,11 +417,18 @@ rcm_status rcmi_channel_on_close(struct rcmi_link *link, const uint8_t *body, si
 
 /* ---- Links that end -------------------------------------------------------------------------- */
 
+/* Its writer has left, and it is ready: what was committed can be read. */
+static bool end_outlives(const struct rcmi_end *end, const struct rcmi_link *link) {
+    return rcmi_link_state(link) == RCMI_LINK_ENDED && !end->channel->is_writer &&
+           atomic_load_explicit(&end->channel->state, memory_order_relaxed) == RCM_OK;
+}
+
 void rcmi_channels_link_down(struct rcmi_link *link) {
     struct rcmi_reader *reader = link->readers, *next;
     for (; reader; reader = next) {
         next = reader->next;
-        rcmi_end_fail(reader->end, &link->why);
+        if (!end_outlives(reader->end, link))
+            rcmi_end_fail(reader->end, &link->why);
         if (reader->end->channel->is_writer)
             reader_closed(reader);
     }

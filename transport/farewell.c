@@ -76,6 +76,31 @@ void rcmi_node_farewell_look(struct rcmi_node *node) {
     pthread_mutex_unlock(&node->lock);
 }
 
+static void node_hurry(void *arg) {
+    struct rcmi_node *node = arg;
+    node->hurries = true;
+    node_say_bye(node);
+}
+
+/* Moves what is committed, as far as sockets take it. */
+static void node_flush(struct rcmi_node *node, rcmi_deadline deadline) {
+    while (rcmi_node_progress(node) && !rcmi_deadline_passed(deadline))
+        ;
+}
+
+void rcmi_node_leave(struct rcmi_node *node, rcmi_deadline deadline) {
+    const struct timespec at = {.tv_sec = (time_t)(deadline / 1000000000),
+                                .tv_nsec = (long)(deadline % 1000000000)};
+    int error = 0;
+    node_flush(node, deadline);
+    rcmi_loop_call(node->loop, node_hurry, node);
+    pthread_mutex_lock(&node->lock);
+    while (!node->settled && error != ETIMEDOUT)
+        error = pthread_cond_timedwait(&node->changed, &node->lock, &at);
+    pthread_mutex_unlock(&node->lock);
+    node_flush(node, deadline);
+}
+
 rcm_status rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline,
                               const _Atomic int *failed) {
     struct timespec at = {.tv_sec = (time_t)(deadline / 1000000000),

@@ -176,6 +176,7 @@ struct rcmi_node {
     int closing;                         /* writer ends closed here, not yet by all readers */
     size_t slot_memory, slot_memory_max; /* bytes of all ends' slots */
     bool leaving;                        /* farewell said */
+    bool hurries;                        /* ... and that of peers is not waited for */
     bool unanswered;                     /* some peer's farewell may still have to be answered */
     bool closed;                         /* rcmi_node_destroy has begun */
     bool broken;                         /* broken.c; loop thread */

@@ -15,7 +15,7 @@
 #include "internal.h"
 #include "log.h"
 
-enum { HUNG_UP_MS = 200 };
+enum { HUNG_UP_MS = 200, REST_MAX = 10000 };
 
 /* ---- Finding and making ---------------------------------------------------------------------- */
 
@@ -107,14 +107,23 @@ static bool link_is_over(const struct rcmi_link *link) {
     return state == RCMI_LINK_ENDED || state == RCMI_LINK_LOST;
 }
 
+/* What the peer had sent before its farewell, and lies in sockets: it is less than all slots. */
+static void link_take_rest(const struct rcmi_link *link) {
+    for (int i = 0; i < REST_MAX && link->data; i++)
+        if (!link->domain->transport->progress(link->domain->data))
+            return;
+}
+
 void rcmi_link_lose(struct rcmi_link *link) {
     struct rcmi_error cause = *rcmi_last_error();
     if (link_is_over(link))
         return;
     if (!link->node->broken && !rcmi_loop_is_whole(link->node->loop))
         return; /* for another reason, and all with it: rcmi_node_break is to come */
-    if (link->bye_received)
+    if (link->bye_received) {
         cause = (struct rcmi_error){.status = RCM_ERR_PEER, .text = "it has left"};
+        link_take_rest(link);
+    }
     link_set_why(link, &cause);
     rcmi_log(RCMI_LOG_DEBUG, "link ended: %s", link->why.text);
     link_end(link, link->bye_received ? RCMI_LINK_ENDED : RCMI_LINK_LOST);
@@ -528,7 +537,8 @@ bool rcmi_link_settled(const struct rcmi_link *link) {
     case RCMI_LINK_UP:
         return link->peer == link->node->config.rank ||
                (link->bye_sent && !link->out.head &&
-                ((link->bye_received && link->bye_acked) || link->excused));
+                ((link->bye_acked && (link->bye_received || link->node->hurries)) ||
+                 link->excused));
     case RCMI_LINK_DIALING:
     case RCMI_LINK_WAITING:
     case RCMI_LINK_SETUP:

@@ -155,6 +155,10 @@ rcm_status rcmi_node_start(struct rcmi_node *node);
 rcm_status rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline,
                               const _Atomic int *failed);
 void rcmi_node_farewell_look(struct rcmi_node *node);
+/* Says farewell on every link, and waits for no peer: only, no longer than the deadline, until what
+ * was committed and sent is on its way and peers' loop threads have acknowledged the farewell, so
+ * that it is not lost with the process. */
+void rcmi_node_leave(struct rcmi_node *node, rcmi_deadline deadline);
 /* rcmi_node_farewell shall say it to peer, but not wait for peer's. */
 void rcmi_node_excuse(struct rcmi_node *node, int peer);
 /* Waits until what was sent by rcmi_node_send_linked is on its way, also to links that are just
@@ -174,7 +178,8 @@ void rcmi_node_send_linked(struct rcmi_node *node, const int *ranks, int nranks,
                            size_t len);
 
 /* Whether the link to peer has ended, in whatever way: nothing comes from it any more, nor can it
- * be linked again. What had come before was handed over before this becomes true. Any thread. */
+ * be linked again. What had come before was handed over before this becomes true; if peer had said
+ * farewell, what it had committed can still be read, from channels that were ready. Any thread. */
 bool rcmi_node_gone(const struct rcmi_node *node, int peer);
 /* Whether the node has found that others closed its descriptors: freeing it, and what else
  * had some then, distrusts them (fd.h). Any thread. */

@@ -142,3 +142,10 @@ bool rcmi_creation_decode(const void *bytes, size_t len, struct rcmi_creation *r
     rcmi_text_clean(ret_creation->text);
     return creation_is_valid(ret_creation);
 }
+
+bool rcmi_left_decode(const void *bytes, size_t len, struct rcmi_left *ret_left) {
+    if (len != sizeof(*ret_left))
+        return false;
+    memcpy(ret_left, bytes, len);
+    return ret_left->magic == RCMI_LEFT_MAGIC && ret_left->reserved == 0;
+}

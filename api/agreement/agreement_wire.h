@@ -80,6 +80,15 @@ size_t rcmi_agree_bytes(uint32_t nranks);
  * beyond nranks are 0. */
 bool rcmi_agree_decode(const void *bytes, size_t len, struct rcmi_agree *ret_agree);
 
+/* The sender has left a communicator, and takes no part in its operations any more. */
+struct rcmi_left {
+    uint32_t magic;    /* RCMI_LEFT_MAGIC */
+    uint32_t reserved; /* 0 */
+    uint64_t epoch;    /* of the communicator */
+};
+#define RCMI_LEFT_MAGIC 0x52434d4cu
+bool rcmi_left_decode(const void *bytes, size_t len, struct rcmi_left *ret_left);
+
 /* A communicator of some ranks of another one is made (creation.c). */
 enum rcmi_creation_type {
     RCMI_CREATION_HELLO = 1, /* a member waits for its leader */

@@ -225,6 +225,7 @@ static bool opens(void) {
     X(rcm_comm_prepare, refused(rcm_comm_prepare(p->comm, RCM_BROADCAST, 1 << 20, 0, NULL)))       \
     X(rcm_comm_shrink, refused(rcm_comm_shrink(p->comm, NULL, &comm)))                             \
     X(rcm_comm_transport, says(rcm_comm_transport(p->comm, 1 - p->rank), ""))                      \
+    X(rcm_leave, refused(rcm_leave(p->comm)))                                                      \
     X(rcm_destroy, destroys(p))                                                                    \
     X(rcm_dtype_from_name, rcm_dtype_from_name("float32", &dtype) == RCM_OK)                       \
     X(rcm_dtype_name, says(rcm_dtype_name(RCM_INT32), "int32"))                                    \

@@ -8,6 +8,7 @@
  */
 #include "ranks.h"
 #include "../count.h"
+#include "../sanitized.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -522,6 +523,53 @@ static int several_threads(rcm_comm *comm) {
     return errors;
 }
 
+/* ---- Leaving ------------------------------------------------------------------------------- */
+
+static double seconds_since(const struct timespec *then) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - then->tv_sec) + (double)(now.tv_nsec - then->tv_nsec) / 1e9;
+}
+
+/* Rank 0 leaves a communicator. What it sent is received, what needs it fails; others go on. */
+static int leaves(rcm_comm *comm) {
+    const int n = rcm_size(comm);
+    int errors = 0, got = 0;
+    struct timespec begun;
+    if (n < 2)
+        return 0;
+    rcm_comm *group = subset_of(comm, all_of(comm), false, 5, &errors);
+    rcm_comm *others =
+        rcm_rank(comm) > 0 ? subset_of(comm, all_of(comm) & ~1u, false, 6, &errors) : NULL;
+    sum_right(group, 14, &errors);
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    if (rcm_rank(comm) == 0) {
+        const int token = 4711;
+        CHECK(errors, rcm_send(group, &token, 1, RCM_INT32, 1, 0, NULL, NULL) == RCM_OK, "%s",
+              rcm_last_error());
+        CHECK(errors, rcm_leave(group) == RCM_OK, "%s", rcm_last_error());
+        CHECK(errors, seconds_since(&begun) < 1 + 20 * TEST_SANITIZED, "leaving takes %.3f s",
+              seconds_since(&begun));
+    } else {
+        if (rcm_rank(comm) == 1)
+            CHECK(errors,
+                  rcm_recv(group, &got, 1, RCM_INT32, 0, 0, NULL, NULL) == RCM_OK && got == 4711,
+                  "%s", rcm_last_error());
+        const rcm_status status = rcm_barrier(group, NULL, NULL);
+        CHECK(errors,
+              status == RCM_ERR_PEER && strstr(rcm_last_error(), "has left") &&
+                  strstr(rcm_last_error(), "rank 0"),
+              "%s: %s", rcm_status_name(status), rcm_last_error());
+        CHECK(errors, seconds_since(&begun) < 3 + 20 * TEST_SANITIZED, "it takes %.3f s",
+              seconds_since(&begun));
+        CHECK(errors, rcm_leave(group) == RCM_ERR_PEER, "%s", rcm_last_error());
+        sum_right(others, 15, &errors);
+        end(others, &errors);
+    }
+    sum_right(comm, 16, &errors);
+    return errors;
+}
+
 /* ---- The end ------------------------------------------------------------------------------- */
 
 /* The world first, then what was made of it; then a new world. */
@@ -561,6 +609,7 @@ static const struct {
              {"early_abort", early_abort},
              {"many", many},
              {"several_threads", several_threads},
+             {"leaves", leaves},
              {"world_first", world_first}};
 
 static int rank_run(rcm_comm *comm, void *arg) {

@@ -92,11 +92,16 @@ static bool take_creation(const uint8_t *data, size_t size) {
     return true;
 }
 
+static bool take_left(const uint8_t *data, size_t size) {
+    struct rcmi_left left;
+    return rcmi_left_decode(data, size, &left);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const bool failure = take_failure(data, size), inquiry = take_inquiry(data, size),
                record = take_record(data, size), agree = take_agree(data, size),
-               creation = take_creation(data, size);
-    const int n = failure + inquiry + record + agree + creation;
+               creation = take_creation(data, size), left = take_left(data, size);
+    const int n = failure + inquiry + record + agree + creation + left;
     fuzz_require(n <= 1, "a message means one thing");
     fuzz_verdict = n == 1 ? FUZZ_ACCEPTED : FUZZ_REFUSED;
     return 0;

@@ -186,6 +186,10 @@ def failure():
                            status, origin, state, 0) + text.ljust(480, b'\0')
     group = (1 << 62) | (3 << 32) | 8
     return {
+        'valid-left': struct.pack('<IIQ', 0x52434d4c, 0, 7),
+        'bad-left-magic': struct.pack('<IIQ', 0x52434d4d, 0, 7),
+        'bad-left-reserved': struct.pack('<IIQ', 0x52434d4c, 1, 7),
+        'bad-left-cut': struct.pack('<IIQ', 0x52434d4c, 0, 7)[:-1],
         'valid-creation-hello': creation(), 'valid-creation-quit': creation(type=2),
         'valid-creation-go': creation(type=3, epoch=group),
         'valid-creation-fail': creation(type=4, status=-9, origin=2),

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A process that calls exit(), or returns from main, with communicators that are idle, has not
+ * died: it says farewell, as by rcm_leave, so that the others say of it that it has left. One that
+ * has operations in flight has; so has a child after fork, whose engines are its parent's.
+ */
+#include "exit.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include "engine.h"
+#include "fork.h"
+
+static pthread_mutex_t exit_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
+static struct rcmi_engine *exit_engines;
+
+/* Other threads may go on meanwhile, so an engine may end: it waits for the lock then. */
+static void exit_leave_all(void) {
+    pthread_mutex_lock(&exit_lock);
+    for (struct rcmi_engine *engine = exit_engines; engine; engine = engine->exit_next)
+        if (engine->fork_generation == rcmi_fork_generation() && rcmi_engine_is_idle(engine))
+            rcmi_engine_hurry(engine);
+    pthread_mutex_unlock(&exit_lock);
+}
+
+static void exit_register(void) {
+    (void)atexit(exit_leave_all); /* without memory for it, exit is a death */
+}
+
+static void exit_unwatch(struct rcmi_engine *engine) {
+    pthread_mutex_lock(&exit_lock);
+    struct rcmi_engine **at = &exit_engines;
+    while (*at != engine)
+        at = &(*at)->exit_next;
+    *at = engine->exit_next;
+    pthread_mutex_unlock(&exit_lock);
+}
+
+void rcmi_exit_watch(struct rcmi_engine *engine) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, exit_register);
+    rcmi_fork_watch();
+    engine->fork_generation = rcmi_fork_generation();
+    engine->unwatch = exit_unwatch;
+    pthread_mutex_lock(&exit_lock);
+    engine->exit_next = exit_engines;
+    exit_engines = engine;
+    pthread_mutex_unlock(&exit_lock);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ranks that end without rcm_destroy:
+ *     exit shm|tcp
+ * By exit() with nothing in flight it has left: what it sent is received, and the text on
+ * operations that need it says so. With an operation in flight, or by _exit, it is a death. A child
+ * of a rank that exits is nothing at all. In each case rank 1 of three ends.
+ */
+#include "ringcomm.h"
+#include "../sanitized.h"
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RANKS = 3, ENDS = 1, COUNT = 3000, MESSAGES = 3, LATE_US = 300000 };
+
+static const struct ending {
+    const char *name;
+    const char *text; /* in the others' error; NULL: there is none */
+    void (*end)(rcm_comm *comm);
+} * ending;
+
+static int fail(const char *what) {
+    fprintf(stderr, "%s: %s: %s\n", ending->name, what, rcm_last_error());
+    return 1;
+}
+
+/* ---- How rank 1 ends ----------------------------------------------------------------------- */
+
+static void by_exit(rcm_comm *comm) {
+    (void)comm;
+    exit(0);
+}
+
+static void by_death(rcm_comm *comm) {
+    (void)comm;
+    _exit(0);
+}
+
+static void in_flight(rcm_comm *comm) {
+    static int place;
+    rcm_work *work;
+    if (rcm_irecv(comm, &place, 1, RCM_INT32, 0, 9, &work) == RCM_OK)
+        exit(0);
+    _exit(fail("irecv"));
+}
+
+static void by_leave(rcm_comm *comm) {
+    _exit(rcm_leave(comm) == RCM_OK ? 0 : fail("rcm_leave"));
+}
+
+static void child_exits(rcm_comm *comm) {
+    int status;
+    const pid_t pid = fork();
+    if (pid == 0)
+        exit(0);
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0 ||
+        rcm_barrier(comm, NULL, NULL) != RCM_OK || rcm_destroy(comm) != RCM_OK)
+        _exit(fail("a child"));
+    _exit(0);
+}
+
+static const struct ending endings[] = {{"exit", "has left", by_exit},
+                                        {"rcm_leave", "has left", by_leave},
+                                        {"_exit", "lost rank 1", by_death},
+                                        {"in flight", "lost rank 1", in_flight},
+                                        {"child", NULL, child_exits}};
+
+/* ---- The others ---------------------------------------------------------------------------- */
+
+static bool is_orderly(void) {
+    return !ending->text || strcmp(ending->text, "has left") == 0;
+}
+
+/* What rank 1 sent before is there, after it is gone. */
+static int receive_all(rcm_comm *comm) {
+    usleep(LATE_US);
+    for (int i = 0; i < MESSAGES && is_orderly(); i++) {
+        int got = -1;
+        if (rcm_recv(comm, &got, 1, RCM_INT32, ENDS, 0, NULL, NULL) != RCM_OK || got != i)
+            return fail("what it had sent");
+    }
+    return 0;
+}
+
+static int other_run(rcm_comm *comm) {
+    struct timespec begun, now;
+    if (rcm_rank(comm) == 0 && receive_all(comm) != 0)
+        return 1;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    const rcm_status status = rcm_barrier(comm, NULL, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const double seconds =
+        (double)(now.tv_sec - begun.tv_sec) + (double)(now.tv_nsec - begun.tv_nsec) / 1e9;
+    if (seconds > 3 + 20 * TEST_SANITIZED)
+        return fail("it takes more than three seconds");
+    if (!ending->text)
+        return status == RCM_OK && rcm_destroy(comm) == RCM_OK
+                   ? 0
+                   : fail("it is no matter of this rank");
+    if (status != RCM_ERR_PEER || !strstr(rcm_last_error(), ending->text) ||
+        !strstr(rcm_last_error(), "rank 1 ("))
+        return fail("the end of rank 1");
+    return rcm_leave(comm) == RCM_ERR_PEER ? 0 : fail("rcm_leave");
+}
+
+static int rank_run(int rank, void *arg) {
+    static float data[COUNT];
+    rcm_comm *comm;
+    (void)arg;
+    if (rcm_init(NULL, &comm) != RCM_OK)
+        return fail("init");
+    if (rcm_all_reduce(comm, data, data, COUNT, RCM_FLOAT32, RCM_SUM, NULL, NULL) != RCM_OK)
+        return fail("all_reduce");
+    if (rank != ENDS)
+        return other_run(comm);
+    for (int i = 0; i < MESSAGES; i++)
+        if (rcm_send(comm, &i, 1, RCM_INT32, 0, 0, NULL, NULL) != RCM_OK)
+            return fail("send");
+    ending->end(comm);
+    return 1;
+}
+
+int main(int argc, char **argv) {
+    int errors = 0, failed, status;
+    if (argc != 2) {
+        fprintf(stderr, "usage: exit shm|tcp\n");
+        return 2;
+    }
+    setenv("RINGCOMM_TRANSPORT", argv[1], 1);
+    setenv("RINGCOMM_TIMEOUT", "30", 1);
+    setenv("RINGCOMM_LOG", "error", 0);
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        ending = &endings[i];
+        if (rcm_spawn(RANKS, rank_run, NULL, 60000, &failed, &status) == RCM_OK)
+            continue;
+        fprintf(stderr, "FAIL %s: rank %d ends with %d: %s\n", ending->name, failed, status,
+                rcm_last_error());
+        errors++;
+    }
+    return errors != 0;
+}
