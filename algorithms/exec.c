@@ -56,6 +56,28 @@ static HOT bool run_is_cut_apart(const struct rcmi_run *run, const struct rcmi_l
                             (slot->meta == lane->meta && slot->len != bytes));
 }
 
+/* A message of another call is a mismatch; of this one, where one end has memory of another kind,
+ * if it holds anything. */
+static __attribute__((noinline)) rcm_status
+run_other_meta(struct rcmi_run *run, const struct rcmi_lane_state *lane,
+               const struct rcmi_bound_step *step, const struct rcmi_end *end,
+               const struct rcmi_slot *slot, size_t bytes) {
+    struct rcmi_slot alike = *slot;
+    alike.meta ^= RCMI_META_DEVICE;
+    if (!run->by_step || (alike.meta ^ lane->meta) & ~RCMI_META_LAST)
+        return run_mismatch(run, end, slot);
+    if (slot->len == 0 || bytes == 0)
+        return run_is_cut_apart(run, lane, &alike, bytes)
+                   ? run_counts_differ(run, lane, step, end, &alike)
+                   : RCM_OK;
+    const bool device = slot->meta & RCMI_META_DEVICE;
+    run->counts_differ = true; /* what there is to say is known */
+    return rcmi_fail_origin(RCM_ERR_MISMATCH, end->peer,
+                            "rank %d sends from %s memory to rank %d, which has %s memory for it",
+                            end->peer, device ? "device" : "host", run->exec->config.rank,
+                            device ? "host" : "device");
+}
+
 /* The message that a step received is empty: the payload stands in the slot of the one that it
  * answers. */
 static HOT rcm_status run_peek_answer(const struct rcmi_lane_state *lane,
@@ -121,8 +143,11 @@ static HOT rcm_status run_peek(struct rcmi_run *run, struct rcmi_lane_state *lan
         return status;
     if (run_is_cut_apart(run, lane, &slot, *bytes))
         return run_counts_differ(run, lane, step, end, &slot);
-    if ((slot.meta & ~RCMI_META_ELSEWHERE) != lane->meta)
-        return run_mismatch(run, end, &slot);
+    if ((slot.meta & ~RCMI_META_ELSEWHERE) != lane->meta) {
+        status = run_other_meta(run, lane, step, end, &slot, *bytes);
+        if (status != RCM_OK)
+            return status;
+    }
     if (slot.meta & RCMI_META_ELSEWHERE && slot.len == 0)
         return run_peek_answer(lane, step, end, ret_bytes);
     if (!run_length_fits(run, end, slot.len, *bytes) || slot.meta & RCMI_META_ELSEWHERE)

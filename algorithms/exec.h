@@ -70,8 +70,8 @@ struct rcmi_bind {
     size_t told;  /* in texts: count; of unequal blocks, of all where all ranks know that, else 0 */
     rcm_dtype dtype;
     rcm_op op;
-    /* Travels with every message; a message with another one is a mismatch. Bits 62 and 63 are the
-     * executor's. The upper one marks the last slice of a stripe, for readers that do not know the
+    /* Travels with every message; a message with another one is a mismatch. Bit 61 is
+     * RCMI_META_DEVICE, bits 62 and 63 are the executor's. The upper one marks the last slice of a stripe, for readers that do not know the
      * size beforehand (their plans have one stripe). */
     uint64_t meta;
 };
@@ -83,6 +83,9 @@ static inline bool rcmi_bind_is_uneven(const struct rcmi_bind *bind) {
 const struct rcmi_block *rcmi_bind_counts(const struct rcmi_bind *bind, uint32_t *ret_n);
 
 #define RCMI_META_LAST (UINT64_C(1) << 63)
+/* Where only pairs of ranks know counts: the sender's buffers are no host memory. The two ends of a
+ * message that holds anything are of one kind; a rank that has no elements has none. */
+#define RCMI_META_DEVICE (UINT64_C(1) << 61)
 /* The message is empty: it answers one from its reader, and its payload stands in the slot of that.
  */
 #define RCMI_META_ELSEWHERE (UINT64_C(1) << 62)

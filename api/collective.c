@@ -130,11 +130,14 @@ static rcm_status bind_know(rcm_comm *comm, struct rcmi_bind *bind) {
     return rcmi_check_kinds(bind);
 }
 
-/* The record of a call whose buffers are no host memory. Where only pairs of ranks know counts, a
- * rank that has no elements knows no kind either. */
-static uint64_t hash_of_kind(uint64_t hash, const struct rcmi_bind *bind) {
-    const bool all_know = rcmi_collective_at((int)bind->collective)->counts != RCMI_COUNTS_PAIR;
-    return bind->in.kind != RCMI_MEM_HOST && all_know ? mix(hash, (uint64_t)bind->in.kind) : hash;
+/* The record of a call whose buffers may be no host memory. Where only pairs of ranks know counts,
+ * a rank that has no elements knows no kind either: it is in messages, not in the hash. */
+static uint64_t record_kind(rcm_comm *comm, uint64_t hash, const struct rcmi_bind *bind) {
+    if (bind->in.kind == RCMI_MEM_HOST)
+        return comm_record_call(comm, hash);
+    if (rcmi_collective_at((int)bind->collective)->counts == RCMI_COUNTS_PAIR)
+        return comm_record_call(comm, hash) | RCMI_META_DEVICE;
+    return comm_record_call(comm, mix(hash, (uint64_t)bind->in.kind));
 }
 
 /* in and out tell of which kind they are. */
@@ -174,7 +177,7 @@ static __attribute__((noinline)) rcm_status request_record_special(rcm_comm *com
     if (status != RCM_OK)
         return status;
     comm->sequence++;
-    ret_bind->meta = comm_record_call(comm, hash_of_kind(called->hash, ret_bind));
+    ret_bind->meta = record_kind(comm, called->hash, ret_bind);
     const struct rcmi_call_entry entry = {comm->sequence,
                                           rcmi_call_form(r->form, ret_bind->in.kind), ret_bind};
     rcmi_call_log_add(comm->call_log, &entry);
@@ -370,7 +373,7 @@ static void template_record(rcm_comm *comm, const struct rcmi_template *template
                             struct rcm_work *work) {
     comm->sequence++;
     work->bind = template->bind;
-    work->bind.meta = comm_record_call(comm, hash_of_kind(template->hash, &template->bind));
+    work->bind.meta = record_kind(comm, template->hash, &template->bind);
     const struct rcmi_call_entry entry = {
         comm->sequence, rcmi_call_form(template->form, work->bind.in.kind), &work->bind};
     rcmi_call_log_add(comm->call_log, &entry);

@@ -159,7 +159,7 @@ void rcmi_work_part_done(struct rcm_work *whole, rcm_status status);
 rcm_status rcmi_work_next_stage(struct rcm_work *work);
 /* A record (struct rcmi_bind): in its lower half the operation's number. */
 static inline uint64_t rcmi_work_meta(uint64_t hash, uint64_t sequence) {
-    return (hash & UINT64_C(0x3fffffff00000000)) | (uint32_t)sequence;
+    return (hash & UINT64_C(0x1fffffff00000000)) | (uint32_t)sequence;
 }
 /* ---- issue.c */
 /* blocking: rcmi_work_issue will get no ret_work. Issuing thread. */

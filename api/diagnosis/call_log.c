@@ -124,11 +124,17 @@ static void counts_describe(const struct rcmi_call_record *a, int a_rank,
                  b_rank);
 }
 
+/* Where only pairs of ranks know counts, one that has no elements has no kind of memory. */
+static bool memory_differs(const struct rcmi_call_record *a, const struct rcmi_call_record *b) {
+    const struct rcmi_collective *row = rcmi_collective_at(a->collective);
+    return a->memory != b->memory && row && row->counts != RCMI_COUNTS_PAIR;
+}
+
 /* "; in device memory on rank 0, but in host memory on rank 2", or nothing. */
 static void memory_describe(const struct rcmi_call_record *a, int a_rank,
                             const struct rcmi_call_record *b, int b_rank, char *text, size_t cap) {
     text[0] = '\0';
-    if (a->memory != b->memory)
+    if (memory_differs(a, b))
         snprintf(text, cap, "; in %s on rank %d, but in %s on rank %d",
                  rcmi_mem_kind_name((enum rcmi_mem_kind)a->memory), a_rank,
                  rcmi_mem_kind_name((enum rcmi_mem_kind)b->memory), b_rank);
@@ -136,7 +142,7 @@ static void memory_describe(const struct rcmi_call_record *a, int a_rank,
 
 static bool log_are_one_call(const struct rcmi_call_record *a, const struct rcmi_call_record *b) {
     return a->collective == b->collective && a->count == b->count && a->dtype == b->dtype &&
-           a->op == b->op && a->root == b->root && a->form == b->form && a->memory == b->memory &&
+           a->op == b->op && a->root == b->root && a->form == b->form && !memory_differs(a, b) &&
            a->counts_hash == b->counts_hash && strcmp(a->algorithm, b->algorithm) == 0;
 }
 

@@ -101,6 +101,33 @@ static int check_mixed(rcm_comm *comm) {
     return errors;
 }
 
+/* The same where only pairs of ranks know counts: a rank that has nothing has no kind. */
+static int check_mixed_pairs(rcm_comm *comm) {
+    enum { N = 8 };
+    int64_t host[2 * N] = {0}, *device = fake_alloc(sizeof host);
+    const int rank = rcm_rank(comm), p = rcm_size(comm);
+    const bool odd = rank == last_rank(comm);
+    size_t counts[N] = {0};
+    int errors = 0;
+    for (int r = 1; r < p && rank > 0; r++)
+        counts[r] = 2;
+    rcm_status status =
+        rcm_all_to_all_v(comm, rank ? device : NULL, counts, NULL, rank ? device + N : NULL, counts,
+                         NULL, RCM_INT64, NULL, NULL);
+    CHECK(errors, status == RCM_OK, "rank 0 has nothing: %s", rcm_last_error());
+    for (int r = 0; r < p; r++)
+        counts[r] = 2;
+    status = rcm_all_to_all_v(comm, odd ? host : device, counts, NULL, odd ? host + N : device + N,
+                              counts, NULL, RCM_INT64, NULL, NULL);
+    if (status == RCM_OK)
+        status = rcm_barrier(comm, NULL, NULL);
+    errors += check_error(comm, status, RCM_ERR_MISMATCH, -2, "device memory");
+    errors += check_error(comm, status, RCM_ERR_MISMATCH, -2, "host memory");
+    (void)!rcm_destroy(comm);
+    fake_free(device);
+    return errors;
+}
+
 /* On rank 1 an operation fails, in the middle of several works. */
 static int check_fails(rcm_comm *comm) {
     struct flight f;
@@ -331,6 +358,7 @@ static int check_message_aborted(rcm_comm *comm) {
 
 static const struct trouble troubles[] = {
     {"mixed", check_mixed, 0},
+    {"mixed pairs", check_mixed_pairs, 0},
     {"fails", check_fails, 0},
     {"no room", check_no_room, 0},
     {"abort", check_abort, 0},
