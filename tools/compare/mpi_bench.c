@@ -52,8 +52,9 @@ static MPI_Datatype mpi_type(rcm_dtype dtype) {
         return MPI_FLOAT;
     case RCM_FLOAT64:
         return MPI_DOUBLE;
+    default: /* those that are compared */
+        return MPI_DATATYPE_NULL;
     }
-    return MPI_DATATYPE_NULL;
 }
 
 static MPI_Op mpi_op(rcm_op op) {
@@ -66,8 +67,9 @@ static MPI_Op mpi_op(rcm_op op) {
         return MPI_MIN;
     case RCM_MAX:
         return MPI_MAX;
+    default:
+        return MPI_OP_NULL;
     }
-    return MPI_OP_NULL;
 }
 
 static rcm_status mpi_check(size_t count, rcm_work **ret_work) {
@@ -78,48 +80,36 @@ static rcm_status mpi_check(size_t count, rcm_work **ret_work) {
     return RCM_OK;
 }
 
+/* The end of a blocking operation of so many elements, which has ret_work. */
+#define MPI_RETURN(count, name, ...)                                                               \
+    do {                                                                                           \
+        const rcm_status status_ = mpi_check(count, ret_work);                                     \
+        return status_ == RCM_OK ? mpi_status(name(__VA_ARGS__), #name) : status_;                 \
+    } while (0)
+
 /* ---- operations ------------------------------------------------------------------------------ */
 
 rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *recv, size_t count,
                           rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
                           rcm_work **ret_work) {
-    (void)comm;
-    (void)call;
-    rcm_status status = mpi_check(count, ret_work);
-    if (status != RCM_OK)
-        return status;
-    return mpi_status(MPI_Allreduce(send == recv ? MPI_IN_PLACE : send, recv, (int)count,
-                                    mpi_type(dtype), mpi_op(op), MPI_COMM_WORLD),
-                      "MPI_Allreduce");
+    MPI_RETURN(count, MPI_Allreduce, send == recv ? MPI_IN_PLACE : send, recv, (int)count,
+               mpi_type(dtype), mpi_op(op), MPI_COMM_WORLD);
 }
 
 rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype, int root,
                          const struct rcm_call *call, rcm_work **ret_work) {
-    (void)comm;
-    (void)call;
-    rcm_status status = mpi_check(count, ret_work);
-    if (status != RCM_OK)
-        return status;
-    return mpi_status(MPI_Bcast(buffer, (int)count, mpi_type(dtype), root, MPI_COMM_WORLD),
-                      "MPI_Bcast");
+    MPI_RETURN(count, MPI_Bcast, buffer, (int)count, mpi_type(dtype), root, MPI_COMM_WORLD);
 }
 
 rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call, rcm_work **ret_work) {
-    (void)comm;
-    (void)call;
     rcm_status status = mpi_check(0, ret_work);
     return status == RCM_OK ? mpi_status(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier") : status;
 }
 
 rcm_status rcm_reduce(rcm_comm *comm, const void *send, void *recv, size_t count, rcm_dtype dtype,
                       rcm_op op, int root, const struct rcm_call *call, rcm_work **ret_work) {
-    (void)call;
-    rcm_status status = mpi_check(count, ret_work);
-    if (status != RCM_OK)
-        return status;
-    return mpi_status(MPI_Reduce(send == recv && comm->rank == root ? MPI_IN_PLACE : send, recv,
-                                 (int)count, mpi_type(dtype), mpi_op(op), root, MPI_COMM_WORLD),
-                      "MPI_Reduce");
+    MPI_RETURN(count, MPI_Reduce, send == recv && comm->rank == root ? MPI_IN_PLACE : send, recv,
+               (int)count, mpi_type(dtype), mpi_op(op), root, MPI_COMM_WORLD);
 }
 
 rcm_status rcm_scatter(rcm_comm *comm, const void *send, void *recv, size_t count, rcm_dtype dtype,
@@ -128,13 +118,8 @@ rcm_status rcm_scatter(rcm_comm *comm, const void *send, void *recv, size_t coun
     const size_t block = count * rcm_dtype_size(dtype);
     const bool in_place =
         comm->rank == root && recv == (const char *)send + (size_t)comm->rank * block;
-    (void)call;
-    rcm_status status = mpi_check(count, ret_work);
-    if (status != RCM_OK)
-        return status;
-    return mpi_status(MPI_Scatter(send, (int)count, type, in_place ? MPI_IN_PLACE : recv,
-                                  (int)count, type, root, MPI_COMM_WORLD),
-                      "MPI_Scatter");
+    MPI_RETURN(count, MPI_Scatter, send, (int)count, type, in_place ? MPI_IN_PLACE : recv,
+               (int)count, type, root, MPI_COMM_WORLD);
 }
 
 /* Is the block that a rank sends its own one of what it receives? */
@@ -148,53 +133,31 @@ rcm_status rcm_gather(rcm_comm *comm, const void *send, void *recv, size_t count
     const MPI_Datatype type = mpi_type(dtype);
     const size_t block = count * rcm_dtype_size(dtype);
     const bool in_place = comm->rank == root && mpi_gathers_in_place(comm, send, recv, block);
-    (void)call;
-    rcm_status status = mpi_check(count, ret_work);
-    if (status != RCM_OK)
-        return status;
-    return mpi_status(MPI_Gather(in_place ? MPI_IN_PLACE : send, (int)count, type, recv, (int)count,
-                                 type, root, MPI_COMM_WORLD),
-                      "MPI_Gather");
+    MPI_RETURN(count, MPI_Gather, in_place ? MPI_IN_PLACE : send, (int)count, type, recv,
+               (int)count, type, root, MPI_COMM_WORLD);
 }
 
 rcm_status rcm_all_gather(rcm_comm *comm, const void *send, void *recv, size_t count,
                           rcm_dtype dtype, const struct rcm_call *call, rcm_work **ret_work) {
     const MPI_Datatype type = mpi_type(dtype);
     const bool in_place = mpi_gathers_in_place(comm, send, recv, count * rcm_dtype_size(dtype));
-    (void)call;
-    rcm_status status = mpi_check(count, ret_work);
-    if (status != RCM_OK)
-        return status;
-    return mpi_status(MPI_Allgather(in_place ? MPI_IN_PLACE : send, (int)count, type, recv,
-                                    (int)count, type, MPI_COMM_WORLD),
-                      "MPI_Allgather");
+    MPI_RETURN(count, MPI_Allgather, in_place ? MPI_IN_PLACE : send, (int)count, type, recv,
+               (int)count, type, MPI_COMM_WORLD);
 }
 
 /* (MPI's in place has the result at the beginning of the input, ours in the rank's block.) */
 rcm_status rcm_reduce_scatter(rcm_comm *comm, const void *send, void *recv, size_t count,
                               rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
                               rcm_work **ret_work) {
-    (void)comm;
-    (void)call;
-    rcm_status status = mpi_check(count, ret_work);
-    if (status != RCM_OK)
-        return status;
-    return mpi_status(MPI_Reduce_scatter_block(send, recv, (int)count, mpi_type(dtype), mpi_op(op),
-                                               MPI_COMM_WORLD),
-                      "MPI_Reduce_scatter_block");
+    MPI_RETURN(count, MPI_Reduce_scatter_block, send, recv, (int)count, mpi_type(dtype), mpi_op(op),
+               MPI_COMM_WORLD);
 }
 
 rcm_status rcm_all_to_all(rcm_comm *comm, const void *send, void *recv, size_t count,
                           rcm_dtype dtype, const struct rcm_call *call, rcm_work **ret_work) {
     const MPI_Datatype type = mpi_type(dtype);
-    (void)comm;
-    (void)call;
-    rcm_status status = mpi_check(count, ret_work);
-    if (status != RCM_OK)
-        return status;
-    return mpi_status(MPI_Alltoall(send == recv ? MPI_IN_PLACE : send, (int)count, type, recv,
-                                   (int)count, type, MPI_COMM_WORLD),
-                      "MPI_Alltoall");
+    MPI_RETURN(count, MPI_Alltoall, send == recv ? MPI_IN_PLACE : send, (int)count, type, recv,
+               (int)count, type, MPI_COMM_WORLD);
 }
 
 /* ---- blocks of unequal length, one after the other ------------------------------------------- */
@@ -227,8 +190,6 @@ rcm_status rcm_scatter_v(rcm_comm *comm, const void *send, const size_t *send_co
                          const size_t *send_displs, void *recv, size_t recv_count, rcm_dtype dtype,
                          int root, const struct rcm_call *call, rcm_work **ret_work) {
     struct mpi_blocks b;
-    (void)send_displs;
-    (void)call;
     rcm_status status = mpi_blocks(comm, send_counts, ret_work, &b);
     if (status != RCM_OK)
         return status;
@@ -243,8 +204,6 @@ rcm_status rcm_gather_v(rcm_comm *comm, const void *send, size_t send_count, voi
                         const size_t *recv_counts, const size_t *recv_displs, rcm_dtype dtype,
                         int root, const struct rcm_call *call, rcm_work **ret_work) {
     struct mpi_blocks b;
-    (void)recv_displs;
-    (void)call;
     rcm_status status = mpi_blocks(comm, recv_counts, ret_work, &b);
     if (status != RCM_OK)
         return status;
@@ -258,8 +217,6 @@ rcm_status rcm_all_gather_v(rcm_comm *comm, const void *send, size_t send_count,
                             const size_t *recv_counts, const size_t *recv_displs, rcm_dtype dtype,
                             const struct rcm_call *call, rcm_work **ret_work) {
     struct mpi_blocks b;
-    (void)recv_displs;
-    (void)call;
     rcm_status status = mpi_blocks(comm, recv_counts, ret_work, &b);
     if (status != RCM_OK)
         return status;
@@ -275,9 +232,6 @@ rcm_status rcm_reduce_scatter_v(rcm_comm *comm, const void *send, const size_t *
                                 rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
                                 rcm_work **ret_work) {
     struct mpi_blocks b;
-    (void)send_displs;
-    (void)recv_count;
-    (void)call;
     rcm_status status = mpi_blocks(comm, send_counts, ret_work, &b);
     if (status != RCM_OK)
         return status;
@@ -291,9 +245,6 @@ rcm_status rcm_all_to_all_v(rcm_comm *comm, const void *send, const size_t *send
                             const size_t *recv_displs, rcm_dtype dtype, const struct rcm_call *call,
                             rcm_work **ret_work) {
     struct mpi_blocks out, in;
-    (void)send_displs;
-    (void)recv_displs;
-    (void)call;
     rcm_status status = mpi_blocks(comm, send_counts, ret_work, &out);
     if (status == RCM_OK)
         status = mpi_blocks(comm, recv_counts, ret_work, &in);
@@ -306,49 +257,25 @@ rcm_status rcm_all_to_all_v(rcm_comm *comm, const void *send, const size_t *send
 
 rcm_status rcm_scan(rcm_comm *comm, const void *send, void *recv, size_t count, rcm_dtype dtype,
                     rcm_op op, const struct rcm_call *call, rcm_work **ret_work) {
-    (void)comm;
-    (void)call;
-    rcm_status status = mpi_check(count, ret_work);
-    if (status != RCM_OK)
-        return status;
-    return mpi_status(MPI_Scan(send == recv ? MPI_IN_PLACE : send, recv, (int)count,
-                               mpi_type(dtype), mpi_op(op), MPI_COMM_WORLD),
-                      "MPI_Scan");
+    MPI_RETURN(count, MPI_Scan, send == recv ? MPI_IN_PLACE : send, recv, (int)count,
+               mpi_type(dtype), mpi_op(op), MPI_COMM_WORLD);
 }
 
 rcm_status rcm_exscan(rcm_comm *comm, const void *send, void *recv, size_t count, rcm_dtype dtype,
                       rcm_op op, const struct rcm_call *call, rcm_work **ret_work) {
-    (void)comm;
-    (void)call;
-    rcm_status status = mpi_check(count, ret_work);
-    if (status != RCM_OK)
-        return status;
-    return mpi_status(MPI_Exscan(send == recv ? MPI_IN_PLACE : send, recv, (int)count,
-                                 mpi_type(dtype), mpi_op(op), MPI_COMM_WORLD),
-                      "MPI_Exscan");
+    MPI_RETURN(count, MPI_Exscan, send == recv ? MPI_IN_PLACE : send, recv, (int)count,
+               mpi_type(dtype), mpi_op(op), MPI_COMM_WORLD);
 }
 
 rcm_status rcm_send(rcm_comm *comm, const void *buffer, size_t count, rcm_dtype dtype, int dst,
                     uint64_t tag, const struct rcm_call *call, rcm_work **ret_work) {
-    (void)comm;
-    (void)call;
-    rcm_status status = mpi_check(count, ret_work);
-    if (status != RCM_OK)
-        return status;
-    return mpi_status(MPI_Send(buffer, (int)count, mpi_type(dtype), dst, (int)tag, MPI_COMM_WORLD),
-                      "MPI_Send");
+    MPI_RETURN(count, MPI_Send, buffer, (int)count, mpi_type(dtype), dst, (int)tag, MPI_COMM_WORLD);
 }
 
 rcm_status rcm_recv(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype, int src,
                     uint64_t tag, const struct rcm_call *call, rcm_work **ret_work) {
-    (void)comm;
-    (void)call;
-    rcm_status status = mpi_check(count, ret_work);
-    if (status != RCM_OK)
-        return status;
-    return mpi_status(MPI_Recv(buffer, (int)count, mpi_type(dtype), src, (int)tag, MPI_COMM_WORLD,
-                               MPI_STATUS_IGNORE),
-                      "MPI_Recv");
+    MPI_RETURN(count, MPI_Recv, buffer, (int)count, mpi_type(dtype), src, (int)tag, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
 }
 
 /* ---- life cycle and facts -------------------------------------------------------------------- */
@@ -372,7 +299,6 @@ static rcm_status mpi_count_local(int size, int *ret_size) {
 }
 
 rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm) {
-    (void)options;
     rcm_status status = mpi_status(MPI_Init(NULL, NULL), "MPI_Init");
     if (status != RCM_OK)
         return status;
@@ -386,18 +312,14 @@ rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm)
 }
 
 rcm_status rcm_destroy(rcm_comm *comm) {
-    (void)comm;
     return mpi_status(MPI_Finalize(), "MPI_Finalize");
 }
 
 rcm_status rcm_abort(rcm_comm *comm, const char *reason) {
-    (void)comm;
-    (void)reason; /* was said on stderr already */
     return mpi_status(MPI_Abort(MPI_COMM_WORLD, TOOL_FAILED), "MPI_Abort");
 }
 
 rcm_status rcm_mem_alloc(rcm_comm *comm, size_t bytes, void **ret_memory) {
-    (void)comm, (void)bytes, (void)ret_memory;
     return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "--registered is for libringcomm's own memory");
 }
 
@@ -417,9 +339,6 @@ int rcm_local_size(const rcm_comm *comm) {
 const char *rcm_comm_algorithm(rcm_comm *comm, enum rcm_collective collective, size_t bytes) {
     static char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int len = 0;
-    (void)comm;
-    (void)collective;
-    (void)bytes;
     if (text[0] != '\0')
         return text;
     MPI_Get_library_version(text, &len);
@@ -430,22 +349,15 @@ const char *rcm_comm_algorithm(rcm_comm *comm, enum rcm_collective collective, s
 }
 
 const char *rcm_comm_transport(rcm_comm *comm, int peer) {
-    (void)comm;
-    (void)peer;
     return "mpi"; /* which one is told to mpirun, in words of its own */
 }
 
 rcm_status rcm_transport_at(size_t i, struct rcm_transport_info *ret_info) {
-    (void)i;
-    (void)ret_info;
     return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "MPI's transports are chosen with mpirun's options");
 }
 
 rcm_status rcm_algorithm_at(enum rcm_collective collective, size_t i,
                             struct rcm_algorithm_info *ret_info) {
-    (void)collective;
-    (void)i;
-    (void)ret_info;
     return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "MPI's algorithms are chosen with mpirun's options");
 }
 
