@@ -33,6 +33,7 @@
  *   without further calls, and *ret_work is tested with rcm_work_test, waited for with
  *   rcm_work_wait and given back with rcm_work_free. Waiting does not free; freeing an unfinished
  *   work detaches it: the operation still runs, without a report. A call that fails makes no work.
+ *   Works also call back, have descriptors and a queue, and can be started again: see there.
  *
  * OWNERSHIP
  *   The creator frees. Buffers stay the caller's; the library reads the send buffer and writes
@@ -105,12 +106,12 @@
  *   A communicator belongs to the process that made it, and so do its works, its memory of
  *   rcm_mem_alloc and stores: after fork() the child gets RCM_ERR_FORKED from every call that takes
  *   one of them, and no other rank is told. Exempt are:
- *   - rcm_destroy, rcm_work_free and rcm_store_close free the child's copy, in any order, and close
- *     nothing that the child has opened. What the parent's connections and threads had in memory
- *     stays until the child ends.
+ *   - rcm_destroy, rcm_work_free, rcm_store_close and rcm_init_cancel free the child's copy, in any
+ *     order, and close nothing that the child has opened. What the parent's connections and threads
+ *     had in memory stays until the child ends.
  *   - rcm_rank, rcm_size, rcm_local_rank, rcm_local_size, rcm_world_rank, rcm_comm_translate,
- *     rcm_comm_name, rcm_comm_timeout and rcm_store_url return what they return in the parent;
- *     rcm_comm_algorithm and rcm_comm_transport return "".
+ *     rcm_comm_name, rcm_comm_timeout, rcm_comm_sequence, rcm_work_sequence and rcm_store_url
+ *     return what they return in the parent; rcm_comm_algorithm and rcm_comm_transport return "".
  *   Memory of rcm_mem_alloc may be one with the parent's: what the child writes there the parent
  *   reads. Calls that take none of these work in the child as in any process.
  *
