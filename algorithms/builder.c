@@ -454,6 +454,13 @@ static bool step_lasting(const struct rcmi_plan *plan, const struct last_write *
     return step->dst.where == RCMI_OUT;
 }
 
+/* A value that comes whole is received, or copied from scratch by the step that made it so. */
+static bool step_completes(const struct rcmi_plan *plan, const struct rcmi_step *step) {
+    const struct rcmi_collective *row = rcmi_collective_at((int)plan->collective);
+    const bool receives = step->nsrcs == 1 && plan->operands[step->first_src].where == RCMI_CHANNEL;
+    return row->reduces && row->contributors == RCM_CONTRIBUTORS_ALL && step->lasting && !receives;
+}
+
 static rcm_status plan_mark_stable(struct rcmi_plan *plan) {
     const uint32_t n = rcmi_plan_chunks(plan, RCMI_OUT);
     struct last_write *writes = calloc(n ? n : 1, sizeof(*writes));
@@ -468,8 +475,10 @@ static rcm_status plan_mark_stable(struct rcmi_plan *plan) {
                 bool *flag =
                     in_place ? &plan->steps[index].stable_in_place : &plan->steps[index].stable;
                 *flag = *flag || step_stable(plan, writes, in_place, lane, index);
-                if (!in_place) /* counts more writes */
-                    plan->steps[index].lasting = step_lasting(plan, writes, index);
+                if (in_place)
+                    continue; /* counts fewer writes */
+                plan->steps[index].lasting = step_lasting(plan, writes, index);
+                plan->steps[index].completes = step_completes(plan, &plan->steps[index]);
             }
         }
     }

@@ -145,8 +145,13 @@ bool rcmi_collective_is_rooted(const struct rcmi_collective *collective) {
 
 rcm_status rcmi_collective_check_op(const struct rcmi_collective *collective, rcm_op op,
                                     rcm_dtype dtype) {
-    (void)collective;
-    return rcm_op_defined(op, dtype);
+    const rcm_status status = rcm_op_defined(op, dtype);
+    if (status == RCM_OK && op == RCM_AVG && collective->contributors != RCM_CONTRIBUTORS_ALL)
+        return rcmi_fail(RCM_ERR_INVALID, 0,
+                         "avg is not defined for %s, whose results hold the contributions of some "
+                         "ranks only",
+                         collective->name);
+    return status;
 }
 
 uint64_t rcmi_collective_total(const struct rcmi_collective *collective, int nranks) {

@@ -241,10 +241,10 @@ static rcm_status step_zero_copy(struct rcmi_run *run, const struct rcmi_lane_st
 static void step_compute(const struct rcmi_run *run, const struct rcmi_bound_step *step,
                          void *target, enum rcmi_stores stores, const void *const *srcs,
                          size_t bytes) {
-    if (step->nsrcs > 1)
-        (stores == RCMI_NON_TEMPORAL ? run->kernels.reduction.reduce_streaming
-                                     : run->kernels.reduction.reduce)(
-            target, srcs, step->nsrcs, bytes / run->element_bytes, NULL);
+    const struct rcmi_sum *sum = &run->kernels.sums[step->completes];
+    if (step->reduces)
+        (stores == RCMI_NON_TEMPORAL ? sum->by.reduce_streaming : sum->by.reduce)(
+            target, srcs, step->nsrcs, bytes / run->element_bytes, &sum->context);
     else if (step->nsrcs == 1 && srcs[0] != target)
         run->kernels.copy[stores](target, srcs[0], bytes);
 }
@@ -293,9 +293,10 @@ static void step_release(const struct rcmi_run *run, struct rcmi_lane_state *lan
 static void step_compute_both(const struct rcmi_run *run, const struct rcmi_bound_step *step,
                               void *dst, void *sent, enum rcmi_twice how, const void *const *srcs,
                               size_t bytes) {
-    if (dst && step->nsrcs > 1) {
-        run->kernels.reduction.reduce_twice(dst, sent, srcs, step->nsrcs,
-                                            bytes / run->element_bytes, how, NULL);
+    const struct rcmi_sum *sum = &run->kernels.sums[step->completes];
+    if (dst && step->reduces) {
+        sum->by.reduce_twice(dst, sent, srcs, step->nsrcs, bytes / run->element_bytes, how,
+                             &sum->context);
         return;
     }
     step_compute(run, step, sent, how == RCMI_BOTH_NON_TEMPORAL ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL,

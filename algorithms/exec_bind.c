@@ -311,6 +311,8 @@ static void run_bind_chunk(struct rcmi_run *run, const struct rcmi_step *step, u
     *bound = (struct rcmi_bound_step){
         .first_src = first_src, .out = step->out, .nsrcs = step->nsrcs, .answer = step->answer};
     bound->dst = run_place(run, &dst);
+    bound->completes = step->completes;
+    bound->reduces = step->nsrcs > 1 || (step->completes && run->bind.op == RCM_AVG);
     if (step->op != RCMI_STEP_SIGNAL && step->op != RCMI_STEP_WAIT)
         rcmi_chunk_range(bind_block_count(&run->bind, chunk / plan->parts), run->element_bytes,
                          plan->parts, chunk % plan->parts, &first, &count);
@@ -527,7 +529,7 @@ static __attribute__((noinline)) rcm_status run_bind(struct rcmi_run *run, bool 
     rcm_status status = rcmi_later_bind(run);
     if (status != RCM_OK)
         return status;
-    rcmi_kernels_of(run->bind.dtype, run->bind.op, &run->kernels);
+    rcmi_kernels_of(run->bind.dtype, run->bind.op, (uint32_t)plan->nranks, &run->kernels);
     run->nslices = slicing.n;
     run->slice_bytes = slicing.bytes;
     run->stripes = slicing.stripes;

@@ -92,6 +92,8 @@ struct rcmi_bound_step {
     bool receives_into_dst; /* one channel to a buffer, and maybe on */
     bool early;             /* the same, and its slices may come early */
     bool answered;          /* its message will be */
+    bool reduces;           /* it computes, else it copies */
+    bool completes;         /* as in struct rcmi_step */
     uint32_t answer;        /* as in struct rcmi_step */
     /* Of a run that does not lie in one piece: its pieces, each as a step of its own whose message
      * begins where that of the one before it ends. 0: it does, or is no run. */

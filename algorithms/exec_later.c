@@ -24,7 +24,7 @@ void rcmi_later_begin(struct rcmi_later *later, size_t bytes) {
 
 /* A result that is its own only source has nothing to be done. */
 static void operation_add_result(struct rcmi_operation *o, void *result) {
-    if (result && (o->nsrcs > 1 || result != o->srcs[0]))
+    if (result && (o->reduces || result != o->srcs[0]))
         o->results[o->nresults++] = result;
 }
 
@@ -38,6 +38,9 @@ static void operation_set(const struct rcmi_run *run, const struct rcmi_lane_sta
     o->nresults = 0;
     o->nsrcs = piece->nsrcs;
     o->bytes = bytes;
+    o->reduces = piece->reduces;
+    o->op = run->kernels.sums[piece->completes].op;
+    o->context = run->kernels.sums[piece->completes].context;
     for (uint32_t i = 0; i < piece->nsrcs; i++) {
         const struct rcmi_place *src = &run->places[piece->first_src + i];
         o->srcs[i] = src->where == RCMI_CHANNEL ? (const char *)later->srcs[i] + later->at
@@ -123,7 +126,6 @@ rcm_status rcmi_later_bind(struct rcmi_run *run) {
         struct rcmi_operation *o = &run->laters[i].operation;
         run->laters[i].begun = false;
         o->dtype = bind->dtype;
-        o->op = bind->op;
         o->kind = bind->in.kind;
         o->all = &run->exec->operations;
     }

@@ -109,6 +109,11 @@ struct rcmi_step {
      * has the message. Computed likewise; the verifier proves that every read of the chunk as IN,
      * where both are the same memory, comes before. */
     bool early;
+    /* Of a reduction to which all ranks contribute: what it makes is the whole result, and is not
+     * added to any more; it comes about in exactly one such step, and is copied from there.
+     * Computed likewise: a last write to OUT that is no receipt. Never where some ranks contribute
+     * only. */
+    bool completes;
     uint32_t chunk;   /* the chunk that it moves; ignored by signal and wait */
     uint32_t nchunks; /* or a run of so many, from that one on */
     uint32_t first_src;
@@ -324,7 +329,8 @@ void rcmi_plan_cache_free(struct rcmi_plan_cache *cache);
  *             memory; stable flags tell the truth
  *   result    every chunk of OUT holds each contribution exactly once (all ranks', those of some in
  *             rank order, or that of the rank whose data it is), and, if it is of all, its ordered
- *             tree hash is equal on all ranks that have it;
+ *             tree hash is equal on all ranks that have it, and it went through one step that
+ *             completes it;
  *             inputs are unharmed if not in place; a barrier: no rank's end precedes any rank's
  *             begin
  *   lengths   with `counts`: a rank moves only blocks whose length it knows; where only the ends

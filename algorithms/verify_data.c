@@ -14,6 +14,7 @@
 
 struct value {
     bool defined;
+    bool complete; /* a step said so */
     bool in_order; /* contributions of ranks first..last, one after the other */
     uint32_t first, last;
     uint64_t contents[2];
@@ -160,11 +161,14 @@ static rcm_status data_chunk(const struct data *d, uint32_t step, const struct v
             values->messages[k] ? &values->messages[k][i] : data_operand(d, rank, srcs[k], i);
         if (!value->defined)
             return rcmi_verify_fail_at(d->v, step, "reads what nobody has written");
+        if (value->complete && (s->nsrcs > 1 || s->completes))
+            return rcmi_verify_fail_at(d->v, step, "adds to, or completes, what is complete");
         if (k == 0)
             sum = *value;
         else
             value_add(&sum, value);
     }
+    sum.complete = sum.complete || s->completes;
     if (s->dst.where != RCMI_NOWHERE)
         *data_operand(d, rank, s->dst, i) = sum;
     if (values->sent)
@@ -219,7 +223,15 @@ static void contents_explain(const struct data *d, uint32_t chunk, const struct 
 static rcm_status data_check_order(const struct data *d, uint32_t rank, uint32_t chunk,
                                    const struct value *got) {
     const struct rcmi_plan *plan = d->v->plans[rank];
-    if (rcmi_collective_at((int)plan->collective)->contributors != RCM_CONTRIBUTORS_ALL)
+    const struct rcmi_collective *collective = rcmi_collective_at((int)plan->collective);
+    const bool all = collective->contributors == RCM_CONTRIBUTORS_ALL;
+    if (got->complete != (collective->reduces && all))
+        return rcmi_fail(RCM_ERR_INTERNAL, 0,
+                         "%s on %u ranks: rank %u's chunk %u %s step that "
+                         "completes it",
+                         plan->algorithm, d->v->nranks, rank, chunk,
+                         got->complete ? "should not have gone through a" : "went through no");
+    if (!all)
         return got->in_order ? RCM_OK
                              : rcmi_fail(RCM_ERR_INTERNAL, 0,
                                          "%s on %u ranks: rank %u does not add up chunk %u in "

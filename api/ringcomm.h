@@ -265,6 +265,7 @@ typedef enum rcm_dtype {
  *   min, max          x       x      x                       -0 is less than +0; bool: and, or
  *   band, bor, bxor   x       x                              bit by bit; bool: as the next ones
  *   land, lor, lxor   x       x                              of what is not 0; the result is 0 or 1
+ *   avg               x              x        x              the sum divided by the number of ranks
  *   minloc, maxloc                                    x      the least or largest value with its
  *                                                            index; of equal ones the lowest index
  *
@@ -274,12 +275,17 @@ typedef enum rcm_dtype {
  * as a rank adds up operands in one step, and rounded when the step's result is stored. What is too
  * large becomes an infinity, but for float8_e4m3fn, which has none, +-448. A product of complex
  * numbers is (ac - bd) + (ad + bc)i by these operations; each part follows the rules for floats.
+ *
+ * avg is of collectives whose results hold the contributions of all ranks, so not of scan, exscan
+ * and rcm_reduce_local. The step that completes a sum divides it, before it is rounded to a 16- or
+ * 8-bit float; of integers the sum wraps, and the quotient is truncated toward zero.
  */
 #define RCM_OP_MAP(X)                                                                              \
     X(SUM, 1)                                                                                      \
     X(PROD, 2)                                                                                     \
     X(MIN, 3)                                                                                      \
     X(MAX, 4)                                                                                      \
+    X(AVG, 5)                                                                                      \
     X(BAND, 6)                                                                                     \
     X(BOR, 7)                                                                                      \
     X(BXOR, 8)                                                                                     \

@@ -104,11 +104,15 @@ void rcmi_copy_by(enum rcmi_stores stores, void *dst, const void *src, size_t by
     kernels_chosen()->copy[stores](dst, src, bytes);
 }
 
-void rcmi_kernels_of(rcm_dtype dtype, rcm_op op, struct rcmi_kernels *ret_kernels) {
-    const struct rcmi_reduction *reduction = rcmi_reduction_find(dtype, op);
-    *ret_kernels = (struct rcmi_kernels){.reduction = {NULL}};
-    if (reduction)
-        ret_kernels->reduction = *reduction;
+static struct rcmi_sum sum_of(rcm_dtype dtype, rcm_op op, uint32_t divisor) {
+    const struct rcmi_reduction *by = rcmi_reduction_find(dtype, op);
+    return (struct rcmi_sum){
+        .op = op, .by = by ? *by : (struct rcmi_reduction){NULL}, .context = {.divisor = divisor}};
+}
+
+void rcmi_kernels_of(rcm_dtype dtype, rcm_op op, uint32_t n, struct rcmi_kernels *ret_kernels) {
+    ret_kernels->sums[0] = sum_of(dtype, op == RCM_AVG ? RCM_SUM : op, 1);
+    ret_kernels->sums[1] = sum_of(dtype, op, n);
     memcpy(ret_kernels->copy, kernels_chosen()->copy, sizeof ret_kernels->copy);
 }
 

@@ -19,11 +19,11 @@
 
 #define RCMI_REDUCE_MAX 16 /* sources of one reduce-n */
 
-/* Operators with numbers of their own that are not in ringcomm.h's table: sums that the context
- * below scales. */
-enum { RCMI_OP_AVG = 5, RCMI_OP_PREMUL_SUM = 14 };
+/* An operator with a number of its own that is not in ringcomm.h's table: a sum that the context
+ * below scales, like avg. */
+enum { RCMI_OP_PREMUL_SUM = 14 };
 
-/* What an operator is told beside its operands. Others than those two do not look at it. */
+/* What an operator is told beside its operands. Others than these sums do not look at it. */
 struct rcmi_reduce_context {
     double scale[2];  /* real, imaginary: what the sources in `scaled` are multiplied by first */
     uint32_t scaled;  /* bit i: source i */
@@ -77,13 +77,21 @@ enum rcmi_stores { RCMI_TEMPORAL, RCMI_NON_TEMPORAL, RCMI_VECTORS };
 void rcmi_copy(void *dst, const void *src, size_t bytes);
 void rcmi_copy_by(enum rcmi_stores stores, void *dst, const void *src, size_t bytes);
 
+/* A reduction, and what it is told. */
+struct rcmi_sum {
+    rcm_op op; /* that of `by`: avg is a sum until it is complete */
+    struct rcmi_reduction by;
+    struct rcmi_reduce_context context;
+};
+
 /* All that may touch host memory, for one type and operator: the reductions above and copies. */
 struct rcmi_kernels {
     void (*copy[RCMI_VECTORS + 1])(void *dst, const void *src, size_t bytes); /* by rcmi_stores */
-    struct rcmi_reduction reduction;
+    struct rcmi_sum sums[2]; /* in a step that does not complete a result, and in one that does */
 };
-/* dtype is valid, and op is defined for it, or only copies are used. */
-void rcmi_kernels_of(rcm_dtype dtype, rcm_op op, struct rcmi_kernels *ret_kernels);
+/* dtype is valid, and op is defined for it, or only copies are used. n: ranks, of which a complete
+ * result has the contributions. */
+void rcmi_kernels_of(rcm_dtype dtype, rcm_op op, uint32_t n, struct rcmi_kernels *ret_kernels);
 
 /* "avx512", "avx2" or "generic": what was chosen. RINGCOMM_KERNELS=generic|avx2|avx512 overrides,
  * if this CPU has it; else a warning says what is used instead. */

@@ -27,6 +27,8 @@ static const char *op_lack(rcm_op op, rcm_dtype dtype) {
     const char *lack = dtype_lack(dtype);
     if (op == RCM_MINLOC || op == RCM_MAXLOC)
         return "they are for pairs of a value and an index";
+    if (dtype == RCM_BOOL)
+        return "truth values have none";
     return lack ? lack : "floats are no bits and no truth values";
 }
 

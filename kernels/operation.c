@@ -21,7 +21,7 @@ static rcm_status operation_failed(const struct rcmi_operation *o, rcm_status st
     char why[200];
     row->explain(o->code, why, sizeof why);
     return rcmi_fail(status, 0, "%s of %zu bytes in %s failed: %s",
-                     o->nsrcs > 1 ? "a reduction" : "a copy", o->bytes, row->name, why);
+                     o->reduces ? "a reduction" : "a copy", o->bytes, row->name, why);
 }
 
 rcm_status rcmi_operation_look(const struct rcmi_operation *o) {

@@ -29,14 +29,16 @@ struct rcmi_operations {
 };
 
 struct rcmi_operation {
-    /* Each result becomes (srcs[0] op srcs[1]) op ..., of one source a copy. A result may be one of
+    /* Each result becomes (srcs[0] op srcs[1]) op ..., as the context says. A result may be one of
      * the sources; no other overlap. At least one of each. */
     void *results[2];
     const void *srcs[RCMI_REDUCE_MAX];
     uint32_t nresults, nsrcs;
     size_t bytes;
     rcm_dtype dtype;
+    bool reduces; /* else its one source is copied */
     rcm_op op;
+    struct rcmi_reduce_context context;
     enum rcmi_mem_kind kind;
     struct rcmi_operations *all;
     /* The kind's, from begin to end. */

@@ -17,7 +17,7 @@
     X(TYPE, RCM_PROD, prod_##U)                                                                    \
     X(TYPE, RCM_MIN, min_##T)                                                                      \
     X(TYPE, RCM_MAX, max_##T)                                                                      \
-    X(TYPE, RCMI_OP_AVG, average_##T)                                                              \
+    X(TYPE, RCM_AVG, average_##T)                                                                  \
     X(TYPE, RCM_BAND, band_##U)                                                                    \
     X(TYPE, RCM_BOR, bor_##U)                                                                      \
     X(TYPE, RCM_BXOR, bxor_##U)                                                                    \
@@ -40,7 +40,7 @@
 #define RCMI_COMPLEX_PAIRS(X, TYPE, T)                                                             \
     X(TYPE, RCM_SUM, sum_##T)                                                                      \
     X(TYPE, RCM_PROD, prod_##T)                                                                    \
-    X(TYPE, RCMI_OP_AVG, scaled_sum_##T)                                                           \
+    X(TYPE, RCM_AVG, scaled_sum_##T)                                                               \
     X(TYPE, RCMI_OP_PREMUL_SUM, scaled_sum_##T)
 
 #define RCMI_FLOAT_PAIRS(X, TYPE, T)                                                               \

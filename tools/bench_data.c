@@ -120,6 +120,8 @@ static void block_expect(const struct bench_point *point, int from, int contribu
             bench_values_make(point, r, first, hashes, n, &more);
             bench_values_combine(point, ret_block, &more, n);
         }
+        if (point->op == RCM_AVG)
+            bench_values_divide(point, ret_block, n, contributors);
     }
 }
 
@@ -161,6 +163,10 @@ bool bench_has_result(const struct bench_point *point, int rank) {
         return rank < 2;
     return point->info.recv_blocks != 0 && (!point->info.recv_at_root || rank == point->root) &&
            data_contributors(point, rank) > 0;
+}
+
+bool bench_op_fits(const struct rcm_collective_info *info, rcm_op op) {
+    return !info->reduces || op != RCM_AVG || info->contributors == RCM_CONTRIBUTORS_ALL;
 }
 
 bool bench_has_input(const struct bench_point *point, int rank) {

@@ -47,7 +47,8 @@ static void row_call(const struct kernel_bench *bench, const struct kernel_row *
         srcs[i] = bench->srcs[i];
     for (int64_t i = 0; i < repeats; i++) {
         if (row->reduce)
-            row->reduce(bench->dst, srcs, row->nsrcs, row->count, NULL);
+            row->reduce(bench->dst, srcs, row->nsrcs, row->count,
+                        &(struct rcmi_reduce_context){.divisor = (uint32_t)row->nsrcs});
         else
             row->copy(bench->dst, srcs[0], row->bytes);
     }

@@ -331,6 +331,11 @@ static void options_check(struct argp_state *state, struct options_parser *parse
     if (options_reduce(options) && rcm_op_defined(options->op, options->dtype) != RCM_OK)
         argp_error(state, "-d %s -o %s: %s", rcm_dtype_name(options->dtype),
                    rcm_op_name(options->op), rcm_last_error());
+    if (options->what < BENCH_NWHAT) {
+        const struct rcm_collective_info info = bench_what_info(options->what);
+        if (!bench_op_fits(&info, options->op))
+            argp_error(state, "-o %s is not defined for %s", rcm_op_name(options->op), info.name);
+    }
     if (options->csv && options->json && !strcmp(options->csv, "-") && !strcmp(options->json, "-"))
         argp_error(state, "--csv - and --json - both want stdout");
     if (kernel) {

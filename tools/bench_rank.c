@@ -221,7 +221,8 @@ static rcm_status bench_all(struct bench_rank *rank, struct bench_output *output
     if (what != BENCH_NWHAT)
         return bench_sweep(rank, output, what);
     for (int i = 0; i < BENCH_NWHAT; i++) {
-        if (i == BENCH_SENDRECV && rank->nranks < 2)
+        const struct rcm_collective_info info = bench_what_info((enum bench_what)i);
+        if ((i == BENCH_SENDRECV && rank->nranks < 2) || !bench_op_fits(&info, rank->options->op))
             continue;
         rcm_status status = bench_sweep(rank, output, (enum bench_what)i);
         if (status != RCM_OK)

@@ -78,7 +78,7 @@ static void make_ints(const struct bench_point *point, int rank, uint64_t first,
     const struct values_type *type = type_of(point->dtype);
     const uint32_t multiplier = rank_multiplier(rank);
     const bool is_prod = point->info.reduces && point->op == RCM_PROD;
-    const bool is_sum = point->info.reduces && point->op == RCM_SUM;
+    const bool is_sum = point->info.reduces && (point->op == RCM_SUM || point->op == RCM_AVG);
     const bool has_zeros = point->info.reduces && op_is_logical(point->op);
     const bool truth = type->kind == VALUES_TRUTH;
     const int shift = 32 - (truth ? 1 : is_prod ? 5 : is_sum ? type->sum_bits : type->bits);
@@ -222,6 +222,34 @@ void bench_values_combine(const struct bench_point *point, struct bench_block *a
             pair_combine(point, acc, more, i);
             break;
         }
+    }
+}
+
+/* Of a sum that is exact; in float32 where the type is no longer than that. */
+static double real_divide(rcm_dtype dtype, double sum, int nranks) {
+    if (dtype == RCM_FLOAT64 || dtype == RCM_COMPLEX128)
+        return sum / nranks;
+    return (double)((float)sum / (float)nranks);
+}
+
+/* Of the sum as the type has it. */
+static int64_t int_divide(const struct values_type *type, int64_t sum, int nranks) {
+    const int unused = 64 - 8 * (int)rcm_dtype_size(type->dtype);
+    const uint64_t wrapped = (uint64_t)sum << unused;
+    return type->is_signed ? ((int64_t)wrapped >> unused) / nranks
+                           : (int64_t)((wrapped >> unused) / (uint64_t)nranks);
+}
+
+void bench_values_divide(const struct bench_point *point, struct bench_block *sums, size_t n,
+                         int nranks) {
+    const struct values_type *type = type_of(point->dtype);
+    for (size_t i = 0; i < n; i++) {
+        if (type->kind == VALUES_INTS)
+            sums->first.ints[i] = int_divide(type, sums->first.ints[i], nranks);
+        else
+            sums->first.reals[i] = real_divide(point->dtype, sums->first.reals[i], nranks);
+        if (type->kind == VALUES_COMPLEX)
+            sums->second.reals[i] = real_divide(point->dtype, sums->second.reals[i], nranks);
     }
 }
 

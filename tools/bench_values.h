@@ -25,6 +25,9 @@ void bench_values_make(const struct bench_point *point, int rank, uint64_t first
 /* acc op= more, as the point's operator does. */
 void bench_values_combine(const struct bench_point *point, struct bench_block *acc,
                           const struct bench_block *more, size_t n);
+/* Sums become averages of nranks values, as ringcomm.h words them. */
+void bench_values_divide(const struct bench_point *point, struct bench_block *sums, size_t n,
+                         int nranks);
 /* Converts to the point's type. Integers wrap. */
 void bench_values_store(const struct bench_point *point, const struct bench_block *block, size_t n,
                         void *dst);

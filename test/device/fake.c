@@ -172,14 +172,14 @@ static void operation_run(const struct rcmi_operation *o) {
         srcs[i] = fake_view(o->srcs[i]);
     for (uint32_t i = 0; i < o->nresults; i++)
         results[i] = fake_view(o->results[i]);
-    for (uint32_t i = 0; i < o->nresults && o->nsrcs == 1; i++)
+    const struct rcmi_reduction *reduction = rcmi_reduction_find(o->dtype, o->op);
+    for (uint32_t i = 0; i < o->nresults && !o->reduces; i++)
         rcmi_copy(results[i], srcs[0], o->bytes);
-    if (o->nsrcs > 1 && o->nresults == 2)
-        rcmi_reduction_find(o->dtype, o->op)
-            ->reduce_twice(results[0], results[1], srcs, (int)o->nsrcs, count, RCMI_BOTH_TEMPORAL,
-                           NULL);
-    else if (o->nsrcs > 1)
-        rcmi_reduction_find(o->dtype, o->op)->reduce(results[0], srcs, (int)o->nsrcs, count, NULL);
+    if (o->reduces && o->nresults == 2)
+        reduction->reduce_twice(results[0], results[1], srcs, (int)o->nsrcs, count,
+                                RCMI_BOTH_TEMPORAL, &o->context);
+    else if (o->reduces)
+        reduction->reduce(results[0], srcs, (int)o->nsrcs, count, &o->context);
 }
 
 /* When it runs is kept beside the operation: in `own`, as a number. */

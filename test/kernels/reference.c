@@ -345,7 +345,9 @@ bool reference_defines(rcm_dtype dtype, rcm_op op) {
     const bool locates = op == RCM_MINLOC || op == RCM_MAXLOC;
     if (dtype_is_pair(dtype) || locates)
         return dtype_is_pair(dtype) && locates;
-    if (dtype_is_integer(dtype) || dtype == RCM_BOOL)
+    if (dtype == RCM_BOOL)
+        return op != RCM_AVG;
+    if (dtype_is_integer(dtype) || op == RCM_AVG)
         return true;
     return sums || (orders && !dtype_is_complex(dtype));
 }

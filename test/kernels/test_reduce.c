@@ -207,7 +207,7 @@ static void trials_of_pair(struct fixture *f, rcm_dtype dtype, rcm_op op, int sp
 static void test_matrix(void **state) {
     for (size_t d = 0; d < LENGTH(dtypes); d++)
         for (size_t o = 0; o < LENGTH(ops); o++)
-            if (reference_defines(dtypes[d], ops[o]))
+            if (ops[o] != RCM_AVG && reference_defines(dtypes[d], ops[o]))
                 trials_of_pair(*state, dtypes[d], ops[o], (d + o) % 2 != 0);
 }
 
@@ -236,8 +236,8 @@ static void test_scaled(void **state) {
     const struct rcmi_reduce_context scale = {.scale = {-0.3, 1.7}, .scaled = 0x5a05, .divisor = 1};
     for (size_t d = 0; d < LENGTH(dtypes); d++) {
         const struct rcmi_kernel_table *table = rcmi_kernel_variant("generic");
-        if (table->reductions[dtypes[d]][RCMI_OP_AVG].reduce)
-            trials_scaled(*state, dtypes[d], RCMI_OP_AVG, &average);
+        if (table->reductions[dtypes[d]][RCM_AVG].reduce)
+            trials_scaled(*state, dtypes[d], RCM_AVG, &average);
         if (table->reductions[dtypes[d]][RCMI_OP_PREMUL_SUM].reduce)
             trials_scaled(*state, dtypes[d], RCMI_OP_PREMUL_SUM, &scale);
     }

@@ -100,7 +100,8 @@ static struct play_element combine(struct play_element a, struct play_element b)
     return (struct play_element){.sum = a.sum + b.sum,
                                  .tree = scramble(a.tree * 5 + scramble(b.tree + 11)),
                                  .scale = a.scale * b.scale,
-                                 .shift = a.scale * b.shift + a.shift};
+                                 .shift = a.scale * b.shift + a.shift,
+                                 .completed = a.completed || b.completed ? 100 : 0};
 }
 
 /* ---- Making ---------------------------------------------------------------------------------- */
@@ -496,6 +497,8 @@ static void step_compute(const struct player *p, const struct rank *rank,
         for (size_t e = 0; e < length; e++)
             result[e] = k == 0 ? src[e] : combine(result[e], src[e]);
     }
+    for (size_t e = 0; e < length; e++)
+        result[e].completed += step->completes;
 }
 
 /* Which buffer a message may be sent from, and is this time. NULL: none. */
@@ -633,7 +636,8 @@ static bool prefix_right(struct play_element out, size_t at, int n) {
     struct play_element want = leaf(0, at);
     for (int q = 1; q < n; q++)
         want = combine(want, leaf(q, at));
-    return out.sum == want.sum && out.scale == want.scale && out.shift == want.shift;
+    return out.sum == want.sum && out.scale == want.scale && out.shift == want.shift &&
+           out.completed == 0;
 }
 
 static bool element_right(const struct player *p, int r, size_t i) {
@@ -649,7 +653,7 @@ static bool element_right(const struct player *p, int r, size_t i) {
     for (int q = 0; q < p->shape->nranks; q++)
         sum += leaf(q, at).sum;
     const bool same = collective != RCM_ALL_REDUCE || out.tree == p->ranks[0].out[i].tree;
-    return out.sum == sum && same;
+    return out.sum == sum && same && out.completed == 1;
 }
 
 /* The rank's input is as it was, and so is what is no output. */

@@ -19,6 +19,7 @@
 struct play_element {
     uint64_t sum, tree;
     uint64_t scale, shift;
+    uint64_t completed; /* so often; 100: and then added to */
 };
 
 struct play_options {

@@ -280,6 +280,33 @@ static void test_lasting_lie(void **state) {
     test_plans_free(plans, 4);
 }
 
+/* Of a sum that is complete too early, never, and twice. */
+static void test_completes(void **state) {
+    (void)state;
+    const struct rcmi_shape *shape = test_shape_one_host(&space, 4);
+    struct rcmi_plan **plans =
+        test_plans_emit(test_algorithm(RCM_ALL_REDUCE, "recursive_doubling"), shape, 0);
+    assert_true(plans[2]->steps[2].completes && !plans[2]->steps[1].completes);
+    plans[2]->steps[1].completes = true;
+    expect(shape, plans, &(struct rcmi_verify_options){0},
+           "adds to, or completes, what is complete");
+    plans[2]->steps[1].completes = plans[2]->steps[2].completes = false;
+    expect(shape, plans, &(struct rcmi_verify_options){0},
+           "went through no step that completes it");
+    test_plans_free(plans, 4);
+    plans = test_plans_emit(test_algorithm(RCM_ALL_REDUCE, "ring"), shape, 0);
+    struct rcmi_step *last = &plans[1]->steps[plans[1]->nsteps - 1];
+    assert_true(last->op == RCMI_STEP_RECV && !last->completes);
+    last->completes = true;
+    expect(shape, plans, &(struct rcmi_verify_options){0},
+           "adds to, or completes, what is complete");
+    test_plans_free(plans, 4);
+    plans = test_plans_emit(test_algorithm(RCM_SCAN, "chain"), shape, 0);
+    plans[3]->steps[0].completes = true;
+    expect(shape, plans, &(struct rcmi_verify_options){0}, "should not have gone through a step");
+    test_plans_free(plans, 4);
+}
+
 /* ---- Results --------------------------------------------------------------------------------- */
 
 static void fill_counts_twice(struct rcmi_builder *b, int rank) {
@@ -799,6 +826,7 @@ int main(void) {
         cmocka_unit_test(test_stable_lie_of_algorithm),
         cmocka_unit_test(test_early),
         cmocka_unit_test(test_lasting_lie),
+        cmocka_unit_test(test_completes),
         cmocka_unit_test(test_results),
         cmocka_unit_test(test_barrier),
         cmocka_unit_test(test_matching),

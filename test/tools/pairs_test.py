@@ -4,7 +4,8 @@
 
 Each defined pair on each of 2, 3 and 5 ranks over shm and tcp, all collectives (`all`: some
 minutes), or a sample of these in which each type, operator, number of ranks and transport is
-several times. Pairs that are not defined print a sentence.
+several times; and avg, which one step divides, by each algorithm. Pairs that are not defined print
+a sentence.
 """
 import itertools
 import re
@@ -19,9 +20,9 @@ def run(*args):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def names(option):
+def names(option, collective='all_reduce'):
     """What the bench says there is."""
-    said = run('all_reduce', option, 'none').stderr
+    said = run(collective, option, 'none').stderr
     return re.findall(r'\w+', re.search(r'there are (.*)', said).group(1))
 
 
@@ -42,6 +43,16 @@ def refused(dtype, op):
     return said
 
 
+def check_avg():
+    for collective in ('all_reduce', 'reduce', 'reduce_scatter', 'reduce_scatter_v'):
+        for algorithm in names('--algorithm', collective):
+            done = run(collective, '--ranks', '5', '--check', '-d', 'float16', '-o', 'avg',
+                       '--in-place', '--algorithm', algorithm, '--sizes', '50,400010', '-n', '2',
+                       '-w', '0', '--transport', 'shm')
+            if done.returncode != 0:
+                sys.exit(f'avg by {algorithm}:\n{done.stdout}{done.stderr}')
+
+
 def main():
     dtypes, ops = names('-d'), names('-o')
     pairs = [pair for pair in itertools.product(dtypes, ops) if not refused(*pair)]
@@ -52,6 +63,7 @@ def main():
         cases = cases[::53]
     for (dtype, op), ranks, transport in cases:
         check(dtype, op, ranks, transport)
+    check_avg()
     print(f'{len(pairs)} pairs of {len(dtypes)} types and {len(ops)} operators, '
           f'{len(cases)} cases')
 
