@@ -97,19 +97,5 @@ rcm_status rcm_coalesced(rcm_comm *comm, enum rcm_collective collective,
         return rcmi_comm_decline(comm, status);
     whole->collective = collective;
     status = parts_issue(comm, &common, parts, n, whole);
-    const int64_t wait_ms = rcmi_call_waits(common.call, ret_work);
-    if (ret_work && wait_ms == 0 && status == RCM_OK) {
-        rcmi_notice_hand_out(whole);
-        *ret_work = whole;
-        return RCM_OK;
-    }
-    /* If it could not be issued, comm has failed, and the parts end at once. */
-    const rcm_status waited = rcm_work_wait(whole, status == RCM_OK ? wait_ms : -1);
-    if (ret_work)
-        *ret_work = waited == RCM_PENDING ? whole : NULL;
-    if (waited == RCM_PENDING)
-        rcmi_notice_hand_out(whole);
-    else
-        rcm_work_free(whole);
-    return status == RCM_OK ? waited : status;
+    return rcmi_work_issue_whole(whole, status, common.call, ret_work);
 }

@@ -9,7 +9,8 @@
  *   subset.c  shrink.c                       communicators: of some ranks of another one
  *   group.c  destroy.c         group.h       ... made, ended
  *   start.c                    message.h     persistent works, started again
- *   collective*.c  message.c   collective.h  the front doors: arguments are checked, calls recorded
+ *   collective*.c              collective.h  the front doors: arguments are checked, calls recorded
+ *   message.c  probe.c batch.c message.h     ... of point to point
  *   request.c  uneven.c        request.h     ... what is checked of a collective's
  *   memory.c  info.c                         ... memory of the library, questions to it
  *   wait_many.c                              several works, waited for
@@ -177,8 +178,9 @@ static inline void rcmi_comm_stop_driving(rcm_comm *comm) {
 void rcmi_comm_wake_waiters(rcm_comm *comm);
 void rcmi_comm_let_go(rcm_comm *comm);
 
-/* The issuing thread: becomes the driver if nothing is unfinished, so that all lists of works are
- * empty. Relaxed: only this thread makes it more. */
+/* A thread that issues: becomes the driver if nothing is unfinished, so that all lists of works are
+ * empty. Relaxed: what it has issued itself it sees, and what others issue meanwhile is in no list
+ * yet. */
 static inline bool rcmi_comm_take(rcm_comm *comm) {
     if (!rcmi_comm_try_drive(comm))
         return false;
@@ -190,8 +192,7 @@ static inline bool rcmi_comm_take(rcm_comm *comm) {
     rcmi_comm_stop_driving(comm);
     return false;
 }
-/* Without a wake-up: other threads that wait to drive wait for a work, and there was none, or
- * settle a communicator that failed, which rings, and look twice a second. */
+/* Without a wake-up: a thread that could not drive meanwhile looks again in a moment (drive.h). */
 static inline void rcmi_comm_give(rcm_comm *comm) {
     rcmi_comm_stop_driving(comm);
 }

@@ -18,8 +18,10 @@ static void work_keep_reason(struct rcm_work *work, rcm_status status) {
     work->reason = strdup(rcm_last_error());
 }
 
-/* What is asked of the whole when it is complete; parts of rcm_coalesced receive no message. */
+/* What is asked of the whole when it is complete, if it receives one message. */
 static void part_tell(const struct rcm_work *work) {
+    if (work->kind != RCMI_WORK_RECV || work->whole->kind == RCMI_WORK_BATCH)
+        return;
     work->whole->message = work->message;
     work->whole->transfer = work->transfer;
 }

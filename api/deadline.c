@@ -40,17 +40,24 @@ static int work_waits_for(const struct rcm_work *work, struct rcmi_run_wait *wai
 /* "all_reduce number 12 (4000 bytes)", "recv from rank 3 (tag 5, 4 bytes)" */
 static void work_describe(const struct rcm_work *work, char *text, size_t cap) {
     const struct rcmi_transfer *t = &work->transfer;
+    char peer[32] = "any source", tag[32] = "any tag";
+    if (t->peer != RCM_ANY_SOURCE)
+        snprintf(peer, sizeof(peer), "rank %d", t->peer);
+    if (t->tag != RCM_ANY_TAG)
+        snprintf(tag, sizeof(tag), "tag %llu", (unsigned long long)t->tag);
     if (work->kind == RCMI_WORK_COLLECTIVE)
         snprintf(text, cap, "%s number %llu (%zu bytes)", rcmi_work_name(work),
                  (unsigned long long)work->sequence,
                  work->bind.count * rcm_dtype_size(work->bind.dtype));
     else
-        snprintf(text, cap, "%s %s rank %d (tag %llu, %zu bytes)", rcmi_work_name(work),
-                 work->kind == RCMI_WORK_SEND ? "to" : "from", t->peer, (unsigned long long)t->tag,
-                 t->mem.len);
+        snprintf(text, cap, "%s %s %s (%s, %zu bytes)", rcmi_work_name(work),
+                 work->kind == RCMI_WORK_SEND ? "to" : "from", peer, tag, t->mem.len);
 }
 
+/* A receive from any source waits for nobody who could be asked. */
 static void inquiry_add(struct rcmi_inquiry *inquiry, int peer) {
+    if (peer == RCM_ANY_SOURCE)
+        return;
     for (uint32_t i = 0; i < inquiry->npeers; i++)
         if (inquiry->peers[i] == peer)
             return;
@@ -80,12 +87,13 @@ static bool find_oldest(void *arg, struct rcm_work *work) {
 
 /* Puts one on the status page; NULL: there is none. */
 static void comm_show_transfer(const rcm_comm *comm, const struct rcm_work *work) {
+    static const enum rcmi_transfer_kind kinds[] = {[RCMI_WORK_SEND] = RCMI_TRANSFER_SEND,
+                                                    [RCMI_WORK_RECV] = RCMI_TRANSFER_RECV,
+                                                    [RCMI_WORK_PROBE] = RCMI_TRANSFER_PROBE};
     if (!work)
         rcmi_page_show_transfer(comm->page, RCMI_TRANSFER_NONE, NULL, 0);
     else
-        rcmi_page_show_transfer(
-            comm->page, work->kind == RCMI_WORK_SEND ? RCMI_TRANSFER_SEND : RCMI_TRANSFER_RECV,
-            &work->transfer, work->moved_ns);
+        rcmi_page_show_transfer(comm->page, kinds[work->kind], &work->transfer, work->moved_ns);
 }
 
 /* Puts how far the oldest works are on the status page. The caller is the driver. */

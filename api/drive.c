@@ -364,6 +364,7 @@ static rcm_status comm_spin(rcm_comm *comm, const struct waiting *waiting) {
 /* Sleeps until something happened, a deadline is near, or half a second passed. */
 static void comm_sleep(rcm_comm *comm, const struct waiting *waiting) {
     rcmi_deadline deadline = waiting->deadline;
+    int64_t look_ns = RCMI_LOOK_EVERY_NS;
     rcm_status status;
     struct rcmi_sleep sleep;
     rcmi_node_sleep_begin(comm->engine->node, &sleep);
@@ -378,11 +379,13 @@ static void comm_sleep(rcm_comm *comm, const struct waiting *waiting) {
         }
         status = comm->closing ? RCM_OK : waiting->check(waiting->arg);
         rcmi_comm_stop_driving(comm);
-    } else { /* the driver rings the bell when it stops, see rcmi_comm_wait_for and _kick */
+    } else { /* the driver rings the bell when it stops, see rcmi_comm_wait_for and _kick, or it
+                is through in a moment */
         status = waiting_look(waiting);
+        look_ns = RCMI_LOOK_AGAIN_NS;
     }
     if (!moved && status == RCM_AGAIN) {
-        const rcmi_deadline look = rcmi_now_ns() + RCMI_LOOK_EVERY_NS;
+        const rcmi_deadline look = rcmi_now_ns() + look_ns;
         rcmi_node_sleep_until(comm->engine->node, &sleep, deadline < look ? deadline : look);
     }
     rcmi_node_sleep_end(comm->engine->node, &sleep);

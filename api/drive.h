@@ -22,6 +22,9 @@ struct rcmi_run;
 
 /* A sleeping driver looks at deadlines that often. */
 #define RCMI_LOOK_EVERY_NS INT64_C(500000000)
+/* One that could not drive, since another thread did, looks again so soon: a call on its short way
+ * (collective.c, message.c) wakes nobody when it is through. */
+#define RCMI_LOOK_AGAIN_NS INT64_C(1000000)
 
 /* One pass over everything unfinished. The caller is the driver. True if anything moved. */
 bool rcmi_comm_drive(struct rcm_comm *comm);

@@ -29,8 +29,11 @@ static bool engine_drive(rcm_comm *comm, bool *moved, rcmi_deadline *until) {
         atomic_load_explicit(&comm->waiters, memory_order_relaxed) > 0 ||
         atomic_load_explicit(&comm->attended, memory_order_relaxed))
         return false;
-    if (!rcmi_comm_try_drive(comm))
+    if (!rcmi_comm_try_drive(comm)) {
+        const rcmi_deadline again = rcmi_now_ns() + RCMI_LOOK_AGAIN_NS;
+        *until = again < *until ? again : *until;
         return true;
+    }
     if (!comm->closing && rcmi_comm_drive(comm))
         *moved = true;
     const rcmi_deadline deadline = comm->closing ? RCMI_NEVER : rcmi_comm_check_deadlines(comm);

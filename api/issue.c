@@ -6,6 +6,7 @@
 #include "comm.h"
 #include "drive.h"
 #include "sized.h"
+#include "transfer.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,6 @@ static const struct rcmi_sized sized_call = {"call", "RCM_CALL_INIT", RCMI_CALL_
                                              sizeof(struct rcm_call)};
 static const struct rcmi_sized sized_error = {"ret_error", "RCM_ERROR_INIT", RCMI_ERROR_SIZE_0,
                                               sizeof(struct rcm_error)};
-static const struct rcmi_sized sized_message = {"ret_message", "RCM_MESSAGE_INIT",
-                                                RCMI_MESSAGE_SIZE_0, sizeof(struct rcm_message)};
 
 rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *room) {
     if ((*call)->size != sizeof(**call)) {
@@ -52,10 +51,12 @@ void rcmi_work_begin(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
 
 rcm_status rcmi_work_new(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
                          const struct rcm_call *call, struct rcm_work **ret_work) {
-    const rcm_status status = rcmi_work_spare(&comm->spare);
+    /* Several threads may send and receive. */
+    struct rcm_work *fresh = NULL, **spare = kind == RCMI_WORK_COLLECTIVE ? &comm->spare : &fresh;
+    const rcm_status status = rcmi_work_spare(spare);
     if (status != RCM_OK)
         return status;
-    *ret_work = rcmi_work_take(&comm->spare);
+    *ret_work = rcmi_work_take(spare);
     rcmi_work_begin(comm, kind, blocking, call, *ret_work);
     return RCM_OK;
 }
@@ -79,10 +80,14 @@ rcm_status rcmi_work_new_persistent(rcm_comm *comm, enum rcmi_work_kind kind,
     return RCM_OK;
 }
 
-/* Memory of a work for the next call. */
+/* Memory of a collective for the next call. */
 static void work_keep(rcm_comm *comm, struct rcm_work *work) {
-    free(comm->spare);
-    comm->spare = work;
+    struct rcm_work *old = work;
+    if (work->kind == RCMI_WORK_COLLECTIVE) {
+        old = comm->spare;
+        comm->spare = work;
+    }
+    free(old);
 }
 
 rcm_status rcmi_work_issue(rcm_comm *comm, struct rcm_work *work, int64_t wait_ms,
@@ -100,7 +105,7 @@ rcm_status rcmi_work_issue(rcm_comm *comm, struct rcm_work *work, int64_t wait_m
 
 /* Why a work failed: the sentence is the thread's error then. */
 static rcm_status work_explain(const struct rcm_work *work, rcm_status status) {
-    if (status == RCM_ERR_TRUNCATED)
+    if (status == RCM_ERR_TRUNCATED && work->kind != RCMI_WORK_BATCH)
         return rcmi_fail_origin(status, work->message.source,
                                 "the message from rank %d is %zu bytes, the buffer %zu",
                                 work->message.source, work->message.bytes, work->transfer.mem.len);
@@ -175,6 +180,24 @@ rcm_status rcmi_comm_refuse(rcm_comm *comm, enum rcmi_work_kind kind, rcm_status
     if (rcmi_call_persists(call))
         return refuse_persistent(comm, kind, ret_work);
     return rcmi_call_waits(call, ret_work) == 0 ? refuse_work(comm, kind, ret_work) : RCM_OK;
+}
+
+rcm_status rcmi_work_issue_whole(struct rcm_work *whole, rcm_status status,
+                                 const struct rcm_call *call, rcm_work **ret_work) {
+    const int64_t wait_ms = rcmi_call_waits(call, ret_work);
+    if (ret_work && wait_ms == 0 && status == RCM_OK) {
+        rcmi_notice_hand_out(whole);
+        *ret_work = whole;
+        return RCM_OK;
+    }
+    const rcm_status waited = rcm_work_wait(whole, status == RCM_OK ? wait_ms : -1);
+    if (ret_work)
+        *ret_work = waited == RCM_PENDING ? whole : NULL;
+    if (waited == RCM_PENDING)
+        rcmi_notice_hand_out(whole);
+    else
+        rcm_work_free(whole);
+    return status == RCM_OK ? waited : status;
 }
 
 rcm_status rcm_work_status(const rcm_work *work) {
@@ -263,17 +286,17 @@ rcm_status rcm_work_message(const rcm_work *work, struct rcm_message *ret_messag
         return rcmi_fail(RCM_ERR_INVALID, 0, "%s is NULL", work ? "ret_message" : "work");
     rcm_status status = rcmi_work_own(work);
     if (status == RCM_OK)
-        status = rcmi_struct_out_check(&sized_message, ret_message);
+        status = rcmi_message_out_check("ret_message", ret_message);
     if (status != RCM_OK)
         return status;
-    if (work->kind != RCMI_WORK_RECV)
+    if (work->kind != RCMI_WORK_RECV && work->kind != RCMI_WORK_SENDRECV)
         return rcmi_fail(RCM_ERR_INVALID, 0, "work is a %s, not a receive", rcmi_work_name(work));
     status = rcm_work_status(work);
     if (status != RCM_OK && status != RCM_ERR_TRUNCATED)
         return status == RCM_PENDING
                    ? RCM_PENDING
                    : rcmi_fail(status, 0, "the receive failed: %s", rcm_status_text(status));
-    rcmi_struct_out(&sized_message, &work->message, ret_message);
+    rcmi_message_out(&work->message, ret_message);
     return RCM_OK;
 }
 

@@ -1,85 +1,135 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Point to point: the front doors, where arguments are checked, once, and the short way.
+ * Point to point: the front doors of sends and receives, where arguments are checked, once, and the
+ * short way.
  *
  * The short way: a blocking send or receive of a small message, done by its caller at once and
  * without a work, where nothing else of the communicator is unfinished and the channel is ready.
  *
- * Not here: works of messages (transfer.c); matching (p2p/); waiting for long. A receiver looks for
- * some microseconds or yields a few times, and only where the message comes without its doing
- * anything for it; then the long way begins, with its deadlines, reports and sleep.
+ * Not here: other doors (probe.c, batch.c); works of messages (transfer.c); matching (p2p/);
+ * waiting for long. A receiver looks for some microseconds or yields a few times, and only where
+ * the message comes without its doing anything for it; then the long way begins, with its
+ * deadlines, reports and sleep.
  */
 #include "comm.h"
 #include "drive.h"
 #include "message.h"
 #include "p2p.h"
+#include "transfer.h"
 
 enum { LOOKS_MAX = 2048 };
 
 /* ---- The short way -------------------------------------------------------------------------- */
 
-static rcm_status send_now(rcm_comm *comm, int peer, uint64_t tag, const void *buffer,
-                           size_t bytes) {
-    const struct rcmi_mem mem = rcmi_mem_host(buffer, bytes);
-    if (!rcmi_comm_take(comm))
+static rcm_status send_now(rcm_comm *comm, const struct rcmi_message_call *m, size_t bytes) {
+    const struct rcmi_mem mem = rcmi_mem_host(m->buffer, bytes);
+    if (m->synchronous || !rcmi_comm_take(comm))
         return RCM_AGAIN;
-    const rcm_status status = rcmi_endpoint_send_now(rcmi_p2p_endpoint(comm->p2p, peer), tag, &mem);
+    const rcm_status status =
+        rcmi_endpoint_send_now(rcmi_p2p_endpoint(comm->p2p, m->peer), m->tag, &mem);
     rcmi_comm_give(comm);
     return status;
 }
 
 /* Looks for a while, if the message comes by itself. */
-static rcm_status receive_soon(rcm_comm *comm, struct rcmi_endpoint *endpoint, uint64_t tag,
-                               const struct rcmi_mem *mem) {
-    rcm_status status = rcmi_endpoint_receive_now(endpoint, tag, mem);
+static rcm_status receive_soon(rcm_comm *comm, struct rcmi_endpoint *endpoint, uint64_t *tag,
+                               const struct rcmi_mem *mem, size_t *ret_total) {
+    rcm_status status = rcmi_endpoint_receive_now(endpoint, tag, mem, ret_total);
     if (status != RCM_PENDING || !rcmi_endpoint_shares_memory(endpoint))
         return status == RCM_PENDING ? RCM_AGAIN : status;
     struct rcmi_pause pause = comm->engine->budget;
     for (int looks = 0; looks < LOOKS_MAX && status == RCM_PENDING; looks++) {
         if (!rcmi_caller_pauses(&comm->engine->budget, &pause))
             break;
-        status = rcmi_endpoint_receive_now(endpoint, tag, mem);
+        status = rcmi_endpoint_receive_now(endpoint, tag, mem, ret_total);
     }
     return status == RCM_PENDING ? RCM_AGAIN : status;
 }
 
-static rcm_status receive_now(rcm_comm *comm, int peer, uint64_t tag, void *buffer,
-                              size_t capacity) {
-    const struct rcmi_mem mem = rcmi_mem_host(buffer, capacity);
-    if (!rcmi_comm_take(comm))
+static rcm_status receive_now(rcm_comm *comm, const struct rcmi_message_call *m, size_t capacity) {
+    const struct rcmi_mem mem = rcmi_mem_host(m->buffer, capacity);
+    struct rcm_message came = {.size = sizeof came, .source = m->peer, .tag = m->tag};
+    if (m->peer == RCM_ANY_SOURCE || m->matched || !rcmi_comm_take(comm))
         return RCM_AGAIN;
-    struct rcmi_endpoint *endpoint = rcmi_p2p_endpoint_for_receive(comm->p2p, peer);
-    const rcm_status status = endpoint ? receive_soon(comm, endpoint, tag, &mem) : RCM_AGAIN;
+    struct rcmi_endpoint *endpoint = rcmi_p2p_endpoint_for_receive(comm->p2p, m->peer);
+    const rcm_status status =
+        endpoint ? receive_soon(comm, endpoint, &came.tag, &mem, &came.bytes) : RCM_AGAIN;
     rcmi_comm_give(comm);
+    if (status == RCM_OK && m->message)
+        rcmi_message_out(&came, m->message);
     return status;
 }
 
-/* ---- The front doors ------------------------------------------------------------------------ */
-
-static bool transfer_now(rcm_comm *comm, enum rcmi_work_kind kind, void *buffer, size_t bytes,
-                         int peer, uint64_t tag) {
-    const rcm_status status = kind == RCMI_WORK_SEND ? send_now(comm, peer, tag, buffer, bytes)
-                                                     : receive_now(comm, peer, tag, buffer, bytes);
-    return status == RCM_OK;
+static bool message_now(rcm_comm *comm, const struct rcmi_message_call *m, size_t bytes) {
+    if (m->kind == RCMI_WORK_SEND)
+        return send_now(comm, m, bytes) == RCM_OK;
+    return m->kind == RCMI_WORK_RECV && receive_now(comm, m, bytes) == RCM_OK;
 }
 
-static struct rcmi_transfer transfer_make(rcm_comm *comm, void *buffer, size_t bytes, int peer,
-                                          uint64_t tag) {
-    return (struct rcmi_transfer){.peer = peer,
-                                  .tag = tag,
-                                  .mem = rcmi_node_mem(comm->engine->node, buffer, bytes),
-                                  .total = bytes};
+/* ---- What is checked ------------------------------------------------------------------------ */
+
+static inline rcm_status check_peer(const rcm_comm *comm, const struct rcmi_message_call *m) {
+    const bool sends = m->kind == RCMI_WORK_SEND;
+    if (m->peer >= 0 && m->peer < comm->size)
+        return RCM_OK;
+    if (!sends && m->peer == RCM_ANY_SOURCE)
+        return RCM_OK;
+    return rcmi_fail(RCM_ERR_INVALID, 0, "%s %d is not a rank of 0..%d%s", sends ? "dst" : "src",
+                     m->peer, comm->size - 1, sends ? "" : ", nor RCM_ANY_SOURCE");
+}
+
+static inline rcm_status message_check(const rcm_comm *comm, const struct rcmi_message_call *m) {
+    const size_t size = rcm_dtype_size(m->dtype);
+    if (size == 0)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "dtype %d is no type", (int)m->dtype);
+    if (m->count > SIZE_MAX / 2 / size)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "count %zu of %s is more than memory can hold",
+                         m->count, rcm_dtype_name(m->dtype));
+    if (m->count > 0 && !m->buffer)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "buffer is NULL and count is %zu", m->count);
+    if (m->kind == RCMI_WORK_SEND && m->tag == RCM_ANY_TAG)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "tag RCM_ANY_TAG is for receives only");
+    return check_peer(comm, m);
+}
+
+rcm_status rcmi_message_check(const rcm_comm *comm, const struct rcmi_message_call *m) {
+    const rcm_status status = message_check(comm, m);
+    return status == RCM_OK && m->message ? rcmi_message_out_check("message", m->message) : status;
+}
+
+/* ---- Issuing -------------------------------------------------------------------------------- */
+
+static struct rcmi_transfer transfer_of(const rcm_comm *comm, const struct rcmi_message_call *m) {
+    const size_t bytes = m->count * rcm_dtype_size(m->dtype);
+    return (struct rcmi_transfer){.peer = m->peer,
+                                  .tag = m->tag,
+                                  .mem = rcmi_node_mem(comm->engine->node, m->buffer, bytes),
+                                  .total = bytes,
+                                  .synchronous = m->synchronous,
+                                  .probe = m->probe,
+                                  .message = m->matched};
+}
+
+static void message_fill(const rcm_comm *comm, const struct rcmi_message_call *m,
+                         struct rcm_work *work) {
+    work->message_to = m->message;
+    work->matched_to = m->ret_matched;
+    work->transfer = transfer_of(comm, m);
 }
 
 /* The call makes a work that is started later. */
-static rcm_status transfer_persist(rcm_comm *comm, const struct rcmi_template *template,
-                                   rcm_work **ret_work) {
+static rcm_status message_persist(rcm_comm *comm, const struct rcmi_message_call *m,
+                                  const struct rcm_call *call, rcm_work **ret_work) {
+    const struct rcmi_template template = {.kind = m->kind,
+                                           .timeout_ms = call->timeout_ms,
+                                           .message = m->message,
+                                           .transfer = transfer_of(comm, m)};
     struct rcm_work *work = NULL;
     if (!ret_work)
         return rcmi_fail(RCM_ERR_INVALID, 0, "call->flags has RCM_PERSISTENT and ret_work is NULL");
-    rcm_status status = rcmi_work_new_persistent(comm, template->kind, &work);
+    rcm_status status = rcmi_work_new_persistent(comm, template.kind, &work);
     if (status == RCM_OK)
-        status = rcmi_work_add_template(work, template);
+        status = rcmi_work_add_template(work, &template);
     if (status == RCM_OK)
         *ret_work = work;
     else
@@ -89,12 +139,14 @@ static rcm_status transfer_persist(rcm_comm *comm, const struct rcmi_template *t
 
 rcm_status rcmi_message_start(rcm_comm *comm, const struct rcmi_template *template,
                               struct rcm_work *whole) {
-    const struct rcmi_transfer *t = &template->transfer;
     struct rcm_work *work;
     const rcm_status status = rcmi_work_new(comm, template->kind, false, NULL, &work);
     if (status != RCM_OK)
         return rcmi_comm_decline(comm, status);
-    work->transfer = transfer_make(comm, t->mem.bytes, t->mem.len, t->peer, t->tag);
+    work->message_to = template->message;
+    work->transfer = template->transfer;
+    work->transfer.mem = rcmi_node_mem(comm->engine->node, template->transfer.mem.bytes,
+                                       template->transfer.mem.len); /* it may be registered now */
     if (template->timeout_ms)
         work->timeout_ms = template->timeout_ms;
     rcmi_work_part(work, whole);
@@ -102,73 +154,115 @@ rcm_status rcmi_message_start(rcm_comm *comm, const struct rcmi_template *templa
     return RCM_OK;
 }
 
-static rcm_status transfer_issue(rcm_comm *comm, enum rcmi_work_kind kind, void *buffer,
-                                 size_t count, rcm_dtype dtype, int peer, uint64_t tag,
-                                 const struct rcm_call *call, rcm_work **ret_work) {
-    const char *side = kind == RCMI_WORK_SEND ? "dst" : "src";
-    const size_t size = rcm_dtype_size(dtype);
-    rcm_status status = rcmi_comm_usable(comm);
-    if (status != RCM_OK)
-        return rcmi_comm_refuse(comm, kind, status, call, ret_work);
-    if (size == 0)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "dtype %d is no type", (int)dtype);
-    if (count > SIZE_MAX / 2 / size)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "count %zu of %s is more than memory can hold", count,
-                         rcm_dtype_name(dtype));
-    if (count > 0 && !buffer)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "buffer is NULL and count is %zu", count);
-    if (peer < 0 || peer >= comm->size)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "%s %d is not a rank of 0..%d", side, peer,
-                         comm->size - 1);
-    if (kind == RCMI_WORK_SEND && tag == RCM_ANY_TAG)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "tag RCM_ANY_TAG is for receives only");
+/* The short way is for host memory. */
+static inline bool message_is_host(const struct rcmi_message_call *m) {
+    return !rcmi_mem_any_special() || rcmi_mem_kind_of(m->buffer) == RCMI_MEM_HOST;
+}
+
+/* Checked, with a call that was taken in. */
+static inline rcm_status message_issue(rcm_comm *comm, const struct rcmi_message_call *m,
+                                       const struct rcm_call *call, rcm_work **ret_work) {
+    const int64_t wait_ms = rcmi_call_waits(call, ret_work);
     struct rcm_work *work;
-    struct rcm_call room;
-    status = rcmi_call_in(&call, &room);
-    const bool host = !rcmi_mem_any_special() || rcmi_mem_kind_of(buffer) == RCMI_MEM_HOST;
-    if (status == RCM_OK && rcmi_call_persists(call)) {
-        const struct rcmi_template template = {
-            .kind = kind,
-            .timeout_ms = call->timeout_ms,
-            .transfer = transfer_make(comm, buffer, count * size, peer, tag)};
-        return transfer_persist(comm, &template, ret_work);
-    }
-    const int64_t wait_ms = status == RCM_OK ? rcmi_call_waits(call, ret_work) : 0;
-    if (wait_ms != 0 && host && transfer_now(comm, kind, buffer, count * size, peer, tag)) {
+    if (rcmi_call_persists(call))
+        return message_persist(comm, m, call, ret_work);
+    if (wait_ms != 0 && message_is_host(m) &&
+        message_now(comm, m, m->count * rcm_dtype_size(m->dtype))) {
         if (ret_work)
             *ret_work = NULL;
         return RCM_OK;
     }
-    if (status == RCM_OK)
-        status = rcmi_work_new(comm, kind, ret_work == NULL, call, &work);
+    const rcm_status status = rcmi_work_new(comm, m->kind, ret_work == NULL, call, &work);
     if (status != RCM_OK)
         return rcmi_comm_decline(comm, status);
-    work->transfer = transfer_make(comm, buffer, count * size, peer, tag);
+    message_fill(comm, m, work);
     return rcmi_work_issue(comm, work, wait_ms, ret_work);
 }
 
+static inline rcm_status message_call(rcm_comm *comm, struct rcmi_message_call m,
+                                      const struct rcm_call *call, rcm_work **ret_work) {
+    struct rcm_call room;
+    rcm_status status = rcmi_comm_usable(comm);
+    if (status != RCM_OK)
+        return rcmi_comm_refuse(comm, m.kind, status, call, ret_work);
+    status = message_check(comm, &m);
+    if (status == RCM_OK)
+        status = rcmi_call_in(&call, &room);
+    if (status == RCM_OK && call && call->message && m.kind == RCMI_WORK_RECV) {
+        m.message = call->message;
+        status = rcmi_message_out_check("call->message", m.message);
+    }
+    return status == RCM_OK ? message_issue(comm, &m, call, ret_work) : status;
+}
+
+rcm_status rcmi_message_call(rcm_comm *comm, const struct rcmi_message_call *m,
+                             const struct rcm_call *call, rcm_work **ret_work) {
+    return message_call(comm, *m, call, ret_work);
+}
+
+rcm_status rcmi_message_submit(rcm_comm *comm, const struct rcmi_message_call *m,
+                               const struct rcm_call *call, struct rcm_work *whole) {
+    struct rcm_work *work;
+    const rcm_status status = rcmi_work_new(comm, m->kind, false, call, &work);
+    if (status != RCM_OK)
+        return rcmi_comm_decline(comm, status);
+    message_fill(comm, m, work);
+    rcmi_work_part(work, whole);
+    rcmi_comm_submit(comm, work);
+    return RCM_OK;
+}
+
+/* ---- The front doors ------------------------------------------------------------------------ */
+
+/* A send only reads its buffer. */
+#define SENDS                                                                                      \
+    .kind = RCMI_WORK_SEND, .buffer = (void *)buffer, .count = count, .dtype = dtype, .peer = dst, \
+    .tag = tag
+
 rcm_status rcm_send(rcm_comm *comm, const void *buffer, size_t count, rcm_dtype dtype, int dst,
                     uint64_t tag, const struct rcm_call *call, rcm_work **ret_work) {
-    /* A send only reads its buffer. */
-    return transfer_issue(comm, RCMI_WORK_SEND, (void *)buffer, count, dtype, dst, tag, call,
-                          ret_work);
+    const struct rcmi_message_call m = {SENDS};
+    return message_call(comm, m, call, ret_work);
+}
+
+rcm_status rcm_ssend(rcm_comm *comm, const void *buffer, size_t count, rcm_dtype dtype, int dst,
+                     uint64_t tag, const struct rcm_call *call, rcm_work **ret_work) {
+    const struct rcmi_message_call m = {SENDS, .synchronous = true};
+    return rcmi_message_call(comm, &m, call, ret_work);
 }
 
 rcm_status rcm_recv(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype, int src,
                     uint64_t tag, const struct rcm_call *call, rcm_work **ret_work) {
-    return transfer_issue(comm, RCMI_WORK_RECV, buffer, count, dtype, src, tag, call, ret_work);
+    const struct rcmi_message_call m = {.kind = RCMI_WORK_RECV,
+                                        .buffer = buffer,
+                                        .count = count,
+                                        .dtype = dtype,
+                                        .peer = src,
+                                        .tag = tag};
+    return message_call(comm, m, call, ret_work);
+}
+
+static rcm_status check_ret_work(rcm_work **ret_work) {
+    return ret_work ? RCM_OK : rcmi_fail(RCM_ERR_INVALID, 0, "ret_work is NULL");
 }
 
 rcm_status rcm_isend(rcm_comm *comm, const void *buffer, size_t count, rcm_dtype dtype, int dst,
                      uint64_t tag, rcm_work **ret_work) {
-    if (!ret_work)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "ret_work is NULL");
-    return rcm_send(comm, buffer, count, dtype, dst, tag, NULL, ret_work);
+    const rcm_status status = check_ret_work(ret_work);
+    return status == RCM_OK ? rcm_send(comm, buffer, count, dtype, dst, tag, NULL, ret_work)
+                            : status;
+}
+
+rcm_status rcm_issend(rcm_comm *comm, const void *buffer, size_t count, rcm_dtype dtype, int dst,
+                      uint64_t tag, rcm_work **ret_work) {
+    const rcm_status status = check_ret_work(ret_work);
+    return status == RCM_OK ? rcm_ssend(comm, buffer, count, dtype, dst, tag, NULL, ret_work)
+                            : status;
 }
 
 rcm_status rcm_irecv(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype, int src,
                      uint64_t tag, rcm_work **ret_work) {
-    if (!ret_work)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "ret_work is NULL");
-    return rcm_recv(comm, buffer, count, dtype, src, tag, NULL, ret_work);
+    const rcm_status status = check_ret_work(ret_work);
+    return status == RCM_OK ? rcm_recv(comm, buffer, count, dtype, src, tag, NULL, ret_work)
+                            : status;
 }

@@ -1,14 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sends and receives that are started again (start.c). Their front doors: ringcomm.h. */
+/*
+ * A send, receive or probe as the user called it, between the front doors: message.c checks and
+ * issues it, and has the doors whose speed counts most; probe.c has probes, receives of what they
+ * took, and cancels; batch.c several at once; start.c those that are started again.
+ */
 #ifndef RCMI_MESSAGE_H
 #define RCMI_MESSAGE_H
 
 #include "ringcomm.h"
+#include "work.h"
 
-struct rcmi_template;
+struct rcmi_message_call {
+    enum rcmi_work_kind kind; /* a send, a receive or a probe */
+    void *buffer;
+    size_t count;
+    rcm_dtype dtype;
+    int peer;
+    uint64_t tag;
+    bool synchronous; /* see struct rcmi_transfer; so are the next two */
+    uint32_t probe;
+    void *matched;
+    /* The caller's, written when a receive or probe has its message; NULL: not wanted. */
+    struct rcm_message *message;
+    void **ret_matched;
+};
 
-/* Issues it, as a part of a persistent work; if it cannot, comm fails. */
-rcm_status rcmi_message_start(struct rcm_comm *comm, const struct rcmi_template *template,
+/* Everything but the call. Nothing is sent. */
+rcm_status rcmi_message_check(const rcm_comm *comm, const struct rcmi_message_call *m);
+/* Checks and issues. */
+rcm_status rcmi_message_call(rcm_comm *comm, const struct rcmi_message_call *m,
+                             const struct rcm_call *call, rcm_work **ret_work);
+/* Submits it as a part of a work, which is not kicked; everything was checked. */
+rcm_status rcmi_message_submit(rcm_comm *comm, const struct rcmi_message_call *m,
+                               const struct rcm_call *call, struct rcm_work *whole);
+/* Issues a send or receive as a part of a persistent work; if it cannot, comm fails. */
+rcm_status rcmi_message_start(rcm_comm *comm, const struct rcmi_template *template,
                               struct rcm_work *whole);
 
 #endif

@@ -22,8 +22,8 @@ struct rcmi_callback {
 
 /* Threads that wait for works of several engines sleep here. */
 static struct rcmi_doorbell completed_doorbell;
-/* Incremented after a work's status was stored. Sequentially consistent, as are the doorbell's bits:
- * a thread that arms and then reads the old count is seen armed by who incremented it. */
+/* Incremented after a work's status was stored. Sequentially consistent, as are the doorbell's
+ * bits: a thread that arms and then reads the old count is seen armed by who incremented it. */
 static _Atomic uint32_t completed;
 
 uint32_t rcmi_notice_completed(void) {

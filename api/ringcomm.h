@@ -55,8 +55,11 @@
  *   with the same data, number of ranks and settings.
  *
  * THREADS
- *   At most one thread issues operations on a communicator at a time. Testing and waiting on
- *   works, rcm_abort and rcm_comm_error are legal from any thread at any time. Communicators are
+ *   At most one thread issues collectives on a communicator at a time. Sends, receives, probes and
+ *   batches may be issued by any threads at any time, also beside a collective; the messages of one
+ *   thread to one rank under one tag arrive in the order in which it sent them, and receives of one
+ *   thread take them in the order in which it posted them. Testing and waiting on works, canceling
+ *   them, rcm_abort and rcm_comm_error are legal from any thread at any time. Communicators are
  *   independent of each other.
  *
  * DEADLINES
@@ -599,6 +602,7 @@ RCM_CHECKED rcm_status rcm_spawn(int nranks, int (*fn)(int rank, void *arg), voi
 
 /* ---- Calls and works ----------------------------------------------------------------------- */
 
+struct rcm_message;
 /* The call checks its arguments and makes a work, but does not begin: rcm_work_start does. */
 #define RCM_PERSISTENT 1u
 
@@ -614,6 +618,9 @@ struct rcm_call {
      * program can wait with an eye on something else: rcm_work_wait goes on with it. 0: an
      * asynchronous call. Without ret_work it does not count. */
     int64_t wait_ms;
+    /* Of a receive (rcm_recv, rcm_sendrecv): what came is written there when it is complete, until
+     * when that must live. NULL: not wanted. Other operations do not look at it. */
+    struct rcm_message *message;
 };
 #define RCM_CALL_INIT                                                                              \
     { .size = sizeof(struct rcm_call) }
@@ -625,8 +632,14 @@ rcm_status rcm_work_test(rcm_work *work);
 RCM_CHECKED rcm_status rcm_work_wait(rcm_work *work, int64_t timeout_ms);
 /* Like rcm_work_test without driving anything. */
 rcm_status rcm_work_status(const rcm_work *work);
-/* Of a finished receive: the sender's rank, its tag, the bytes of the message (of a truncated one
- * more than were received). */
+/* Ends a receive that has no message yet: its work is then complete with RCM_ERR_CANCELED, the
+ * buffer is the caller's, and a message that comes later is for the next receive. RCM_OK: the work
+ * is complete, so or, if it was too late, as it would have been (rcm_work_status tells which).
+ * RCM_PENDING: its message is coming, and it goes on. Other works than receives: RCM_ERR_INVALID.
+ * Source: MPI_Cancel. */
+RCM_CHECKED rcm_status rcm_work_cancel(rcm_work *work);
+/* Of a finished receive, or rcm_sendrecv: the sender's rank, its tag, the bytes of the message (of
+ * a truncated one more than were received). */
 struct rcm_message {
     uint32_t size;
     int32_t source;
@@ -1064,7 +1077,8 @@ RCM_CHECKED rcm_status rcm_all_gather_bytes(rcm_comm *comm, const void *send, si
 
 /* ---- Point to point ------------------------------------------------------------------------ */
 
-#define RCM_ANY_TAG UINT64_MAX
+#define RCM_ANY_TAG    UINT64_MAX
+#define RCM_ANY_SOURCE (-1)
 
 /*
  * Sends count elements to rank dst under tag (any number below RCM_ANY_TAG). Done when buffer
@@ -1079,19 +1093,94 @@ RCM_CHECKED rcm_status rcm_send(rcm_comm *comm, const void *buffer, size_t count
                                 int dst, uint64_t tag, const struct rcm_call *call,
                                 rcm_work **ret_work);
 
+/* The same, but done only when the matching receive has been posted and has met the message,
+ * however small: so the receiver has called it. To oneself: legal as a blocking call only if the
+ * receive was posted before. Source: MPI_Ssend. */
+RCM_CHECKED rcm_status rcm_ssend(rcm_comm *comm, const void *buffer, size_t count, rcm_dtype dtype,
+                                 int dst, uint64_t tag, const struct rcm_call *call,
+                                 rcm_work **ret_work);
+
 /*
- * Receives from rank src the next message under tag, or with RCM_ANY_TAG the next of any tag, of
- * at most count elements. A longer message is RCM_ERR_TRUNCATED, does not harm the communicator,
- * and the first count elements are there. rcm_work_message tells the size that came; a
- * shorter message leaves the rest of the buffer as it was.
+ * Receives from rank src, or with RCM_ANY_SOURCE from any rank, this one too, the next message
+ * under tag, or with RCM_ANY_TAG the next of any tag, of at most count elements. A message belongs
+ * to the receive that was posted first of those that it is for, a receive gets the message that
+ * came first; of one sender those of a tag come in the order in which they were sent, of several
+ * none starves another. A receive from any source connects to all ranks, and like every other
+ * operation it fails when any rank of comm dies, whoever that is. A longer message is
+ * RCM_ERR_TRUNCATED, does not harm the communicator, and the first count elements are there.
+ * rcm_work_message tells the size that came; a shorter message leaves the rest of the buffer as it
+ * was.
  */
 RCM_CHECKED rcm_status rcm_recv(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype,
                                 int src, uint64_t tag, const struct rcm_call *call,
                                 rcm_work **ret_work);
 
-/* The same, always asynchronous: ret_work must not be NULL. */
+/* Send to one rank and receive from one, perhaps the same, together: as rcm_send and rcm_recv, but
+ * neither waits for the other, so ranks that all call it do not wait in a circle. */
+RCM_CHECKED rcm_status rcm_sendrecv(rcm_comm *comm, const void *send, size_t send_count, int dst,
+                                    uint64_t send_tag, void *recv, size_t recv_count, int src,
+                                    uint64_t recv_tag, rcm_dtype dtype, const struct rcm_call *call,
+                                    rcm_work **ret_work);
+
+/*
+ * Several sends and receives with one work, which is done when all are. They are issued together,
+ * in any order: none waits for another, so any sends and receives that match across the ranks end
+ * well, also each with others of an rcm_batch, and also of several communicators. All are checked
+ * before the first is issued; the text of an error names it: "transfers[3]: dst 9 is no rank ...".
+ * Two to one rank under one tag are in the order of the array. If one fails the others go on, and
+ * the work has the error of the first that failed. No transfers: nothing is done. The array is not
+ * used after the call has returned, buffers and messages are. Any thread.
+ * torch.distributed's batch_isend_irecv(ops) is one call with ret_work. What stands between
+ * ncclGroupStart() and ncclGroupEnd() is one array of its ncclSend and ncclRecv; collectives beside
+ * them are called with a ret_work of their own, which never waits.
+ */
+enum rcm_transfer_kind { RCM_TRANSFER_SEND = 1, RCM_TRANSFER_SSEND = 2, RCM_TRANSFER_RECV = 3 };
+struct rcm_transfer {
+    enum rcm_transfer_kind kind;
+    int peer;       /* as dst of rcm_send, src of rcm_recv */
+    rcm_comm *comm; /* NULL: that of the call */
+    void *buffer;   /* of a send only read */
+    size_t count;
+    uint64_t tag;
+    rcm_dtype dtype;
+    struct rcm_message *message; /* of a receive, as in rcm_call */
+};
+RCM_CHECKED rcm_status rcm_batch(rcm_comm *comm, const struct rcm_transfer *transfers, size_t n,
+                                 const struct rcm_call *call, rcm_work **ret_work);
+
+/*
+ * What a receive with this src and tag would get, without receiving it: sender, tag and length are
+ * written to *ret_message, if that is not NULL. A message for which a receive is posted is not
+ * seen.
+ *   probe    waits until there is one; of call only timeout_ms counts
+ *   iprobe   RCM_OK: there is one; RCM_PENDING: not yet, and nothing is written
+ *   mprobe, improbe   the same, and take it out: no other receive or probe gets it, but rcm_mrecv
+ *            with *ret_matched. So of several threads each receives the message that it has seen
+ *   mrecv    receives it, once; one that is not received lives until comm is destroyed.
+ *            RCM_ERR_INVALID, of the call or its work, if comm has no such one; like a wrong
+ *            argument, that leaves everything as it was
+ * src may be RCM_ANY_SOURCE, tag RCM_ANY_TAG, with all that rcm_recv says of them. Any thread, but
+ * not in a callback.
+ * Source: MPI_Probe, MPI_Mprobe (MPI 4.0, 3.8).
+ */
+typedef struct rcm_matched rcm_matched;
+RCM_CHECKED rcm_status rcm_probe(rcm_comm *comm, int src, uint64_t tag, const struct rcm_call *call,
+                                 struct rcm_message *ret_message);
+RCM_CHECKED rcm_status rcm_iprobe(rcm_comm *comm, int src, uint64_t tag,
+                                  struct rcm_message *ret_message);
+RCM_CHECKED rcm_status rcm_mprobe(rcm_comm *comm, int src, uint64_t tag,
+                                  const struct rcm_call *call, struct rcm_message *ret_message,
+                                  rcm_matched **ret_matched);
+RCM_CHECKED rcm_status rcm_improbe(rcm_comm *comm, int src, uint64_t tag,
+                                   struct rcm_message *ret_message, rcm_matched **ret_matched);
+RCM_CHECKED rcm_status rcm_mrecv(rcm_comm *comm, rcm_matched *matched, void *buffer, size_t count,
+                                 rcm_dtype dtype, const struct rcm_call *call, rcm_work **ret_work);
+
+/* The same as rcm_send, rcm_ssend and rcm_recv, always asynchronous: ret_work must not be NULL. */
 RCM_CHECKED rcm_status rcm_isend(rcm_comm *comm, const void *buffer, size_t count, rcm_dtype dtype,
                                  int dst, uint64_t tag, rcm_work **ret_work);
+RCM_CHECKED rcm_status rcm_issend(rcm_comm *comm, const void *buffer, size_t count, rcm_dtype dtype,
+                                  int dst, uint64_t tag, rcm_work **ret_work);
 RCM_CHECKED rcm_status rcm_irecv(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype,
                                  int src, uint64_t tag, rcm_work **ret_work);
 

@@ -7,9 +7,37 @@
 #include "transfer.h"
 #include "comm.h"
 #include "p2p.h"
+#include "sized.h"
+
+/* ---- What came, for callers ----------------------------------------------------------------- */
+
+static struct rcmi_sized sized_message(const char *name) {
+    return (struct rcmi_sized){name, "RCM_MESSAGE_INIT", RCMI_MESSAGE_SIZE_0,
+                               sizeof(struct rcm_message)};
+}
+
+rcm_status rcmi_message_out_check(const char *name, const struct rcm_message *ret_message) {
+    const struct rcmi_sized sized = sized_message(name);
+    return rcmi_struct_out_check(&sized, ret_message);
+}
+
+void rcmi_message_out(const struct rcm_message *message, struct rcm_message *ret_message) {
+    const struct rcmi_sized sized = sized_message("");
+    rcmi_struct_out(&sized, message, ret_message);
+}
+
+/* ---- Works and transfers -------------------------------------------------------------------- */
 
 static struct rcm_work *work_of(struct rcmi_transfer *t) {
     return (struct rcm_work *)((char *)t - offsetof(struct rcm_work, transfer));
+}
+
+/* Of a receive or probe that has its message. */
+static void transfer_hand_out(const struct rcm_work *work) {
+    if (work->message_to)
+        rcmi_message_out(&work->message, work->message_to);
+    if (work->matched_to)
+        *work->matched_to = work->transfer.message;
 }
 
 static void transfer_completed(struct rcmi_transfer *t, rcm_status status) {
@@ -18,7 +46,10 @@ static void transfer_completed(struct rcmi_transfer *t, rcm_status status) {
     work->message.tag = t->tag;
     work->message.bytes = t->total;
     rcmi_transfer_free_copy(t);
-    rcmi_work_complete(work, status);
+    if (work->kind != RCMI_WORK_SEND && (status == RCM_OK || status == RCM_ERR_TRUNCATED))
+        transfer_hand_out(work);
+    /* A probe that found nothing has done what it should. */
+    rcmi_work_complete(work, status == RCM_AGAIN ? RCM_OK : status);
 }
 
 static void transfer_wake(void *arg) {
@@ -50,11 +81,23 @@ rcm_status rcmi_transfers_create(rcm_comm *comm) {
     return rcmi_p2p_create(&messaging, comm->size, &comm->p2p);
 }
 
+/* The work that is to be canceled was issued before, so it has been started. */
+static void cancel_start(rcm_comm *comm, struct rcm_work *work) {
+    struct rcm_work *target = work->target;
+    if (atomic_load_explicit(&target->status, memory_order_relaxed) == RCM_PENDING)
+        (void)rcmi_p2p_take_back(comm->p2p, &target->transfer);
+    rcmi_work_complete(work, RCM_OK);
+}
+
 void rcmi_transfer_start(rcm_comm *comm, struct rcm_work *work) {
-    const rcm_status status = work->kind == RCMI_WORK_SEND
-                                  ? rcmi_p2p_send(comm->p2p, &work->transfer)
-                                  : rcmi_p2p_receive(comm->p2p, &work->transfer);
-    if (status != RCM_OK)
+    static rcm_status (*const start[])(struct rcmi_p2p *, struct rcmi_transfer *) = {
+        [RCMI_WORK_SEND] = rcmi_p2p_send,
+        [RCMI_WORK_RECV] = rcmi_p2p_receive,
+        [RCMI_WORK_PROBE] = rcmi_p2p_probe,
+    };
+    if (work->kind == RCMI_WORK_CANCEL)
+        cancel_start(comm, work);
+    else if (start[work->kind](comm->p2p, &work->transfer) != RCM_OK)
         rcmi_comm_fail(comm, work);
 }
 

@@ -13,7 +13,7 @@
 #define RCMI_P2P_CHANNEL (0x100u | RCMI_ID_BULK)
 
 rcm_status rcmi_transfers_create(struct rcm_comm *comm);
-/* Hands a new send or receive to point to point. */
+/* Hands a new send, receive or probe to point to point, or does a cancel. */
 void rcmi_transfer_start(struct rcm_comm *comm, struct rcm_work *work);
 /* Calls visit on every unfinished send and receive until it returns false. */
 void rcmi_transfers_each(const struct rcm_comm *comm,
@@ -21,5 +21,9 @@ void rcmi_transfers_each(const struct rcm_comm *comm,
 /* After point to point failed: a send or receive of whose memory a channel could make nothing, else
  * NULL. */
 const struct rcm_work *rcmi_transfer_at_fault(const struct rcm_comm *comm);
+
+/* A caller's struct, any thread: whether it can be written to, `name` is the argument; and that. */
+rcm_status rcmi_message_out_check(const char *name, const struct rcm_message *ret_message);
+void rcmi_message_out(const struct rcm_message *message, struct rcm_message *ret_message);
 
 #endif

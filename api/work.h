@@ -22,7 +22,15 @@
 #include "plan.h"
 #include "ringcomm.h"
 
-enum rcmi_work_kind { RCMI_WORK_COLLECTIVE, RCMI_WORK_SEND, RCMI_WORK_RECV };
+enum rcmi_work_kind {
+    RCMI_WORK_COLLECTIVE,
+    RCMI_WORK_SEND,
+    RCMI_WORK_RECV,
+    RCMI_WORK_PROBE,
+    RCMI_WORK_CANCEL,   /* of a receive: done by the driver, in the order of issue */
+    RCMI_WORK_SENDRECV, /* a whole of two parts */
+    RCMI_WORK_BATCH,    /* a whole of sends and receives */
+};
 
 /*
  * Further stages of a collective: each is a run of a plan of its own, with buffers of its own, that
@@ -60,6 +68,7 @@ struct rcmi_template {
     uint64_t hash; /* of what must be equal on all ranks */
     struct rcmi_bind bind;
     struct rcmi_block *blocks;     /* bind's, if it has such; the template's */
+    struct rcm_message *message;   /* the caller's, of a receive; NULL */
     struct rcmi_transfer transfer; /* of a send or receive, as it begins */
 };
 
@@ -108,6 +117,9 @@ struct rcm_work {
     struct rcmi_transfer transfer;
     struct rcm_message message;
     struct rcmi_template *templates; /* of a persistent work, which is a whole; else NULL */
+    struct rcm_message *message_to;  /* the caller's, and where a probe says what it took; NULL */
+    void **matched_to;
+    struct rcm_work *target; /* of a cancel */
     struct rcmi_notice notice;
     char *reason; /* why it failed and its communicator did not, in a sentence; malloc'd, or NULL */
 };
@@ -118,13 +130,17 @@ static inline const char *rcmi_work_name(const struct rcm_work *work) {
                                                         [RCM_SCATTER] = "scatter_bytes",
                                                         [RCM_GATHER] = "gather_bytes",
                                                         [RCM_ALL_GATHER] = "all_gather_bytes"};
+    static const char *const kinds[] = {
+        [RCMI_WORK_SEND] = "send",         [RCMI_WORK_RECV] = "recv",
+        [RCMI_WORK_PROBE] = "probe",       [RCMI_WORK_CANCEL] = "cancel",
+        [RCMI_WORK_SENDRECV] = "sendrecv", [RCMI_WORK_BATCH] = "batch",
+    };
     if (work->form == RCMI_FORM_BYTES)
         return bytes[work->collective];
     if (work->form != RCMI_FORM_PLAIN)
         return work->form == RCMI_FORM_PARTING ? "rcm_destroy" : "monitored_barrier";
-    if (work->kind == RCMI_WORK_COLLECTIVE)
-        return rcmi_collective_name(work->collective);
-    return work->kind == RCMI_WORK_SEND ? "send" : "recv";
+    return work->kind == RCMI_WORK_COLLECTIVE ? rcmi_collective_name(work->collective)
+                                              : kinds[work->kind];
 }
 
 /* ---- work.c */
@@ -191,6 +207,10 @@ static inline int64_t rcmi_call_waits(const struct rcm_call *call, rcm_work **re
 /* A call that waits submits and drives, then ends. Else submits, kicks, hands out. */
 rcm_status rcmi_work_issue(struct rcm_comm *comm, struct rcm_work *work, int64_t wait_ms,
                            struct rcm_work **ret_work);
+/* The same of a work whose parts were issued with status. If one could not be, its communicator has
+ * failed, and the others end at once. */
+rcm_status rcmi_work_issue_whole(struct rcm_work *whole, rcm_status status,
+                                 const struct rcm_call *call, rcm_work **ret_work);
 /* The result of a call that has waited. Its work is handed out if it is not final, else not needed
  * any more. */
 rcm_status rcmi_work_end(struct rcm_comm *comm, struct rcm_work *work, struct rcm_work **ret_work);

@@ -93,10 +93,14 @@ static void copies_cancel(struct rcmi_endpoint *e, rcm_status status) {
     transfers_cancel(e, &e->copying, status);
 }
 
-void rcmi_endpoint_cancel(struct rcmi_endpoint *e, rcm_status status) {
+void rcmi_endpoint_withdraw(struct rcmi_endpoint *e) {
     if (e->posted)
         (void)rcmi_channel_post_receive(e->rx, NULL);
     e->posted = false;
+}
+
+void rcmi_endpoint_cancel(struct rcmi_endpoint *e, rcm_status status) {
+    rcmi_endpoint_withdraw(e);
     copies_cancel(e, status);
     endpoint_close(e);
     transfers_cancel(e, &e->outgoing, status);
@@ -154,8 +158,8 @@ static void endpoint_give_credit(struct rcmi_endpoint *e) {
         (void)rcmi_endpoint_pump(e, &moved);
 }
 
-rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *e, uint64_t tag,
-                                     const struct rcmi_mem *mem) {
+rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *e, uint64_t *tag,
+                                     const struct rcmi_mem *mem, size_t *ret_total) {
     struct header header;
     const char *bytes;
     struct rcmi_slot slot;
@@ -165,9 +169,11 @@ rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *e, uint64_t tag,
     if (status != RCM_OK)
         return status == RCM_AGAIN ? RCM_PENDING : RCM_AGAIN;
     if (!slot.bytes || !eager_open(&slot, &header, &bytes) || header.total > mem->len ||
-        (tag != RCM_ANY_TAG && tag != header.tag))
+        (*tag != RCM_ANY_TAG && *tag != header.tag))
         return RCM_AGAIN;
     e->posted = false;
+    *tag = header.tag;
+    *ret_total = header.total;
     struct rcmi_transfer t = {.mem = *mem, .total = header.total};
     rcmi_receive_bytes(e, &t, bytes, header.total);
     rcmi_channel_release(e->rx);

@@ -38,10 +38,14 @@
 struct rcmi_transfer {
     struct rcmi_transfer *next, **at; /* in the list that it is in; where that has it */
     struct rcmi_keyed_item item;      /* in the table that it is in */
-    uint64_t order;                   /* the matching's: when it was posted */
-    int peer;                         /* of a receive that has its message: the message's */
-    uint64_t tag;                     /* likewise */
-    uint32_t id; /* names the message between the two ranks, once an RTS was sent */
+    /* The matching's (api/p2p): when a receive was posted, 0: it is not; a message that a probe has
+     * taken, for which a receive is, or that a probe took; and what a probe does. */
+    uint64_t order;
+    void *message;
+    uint32_t probe;
+    int peer;     /* of a receive that has its message: the message's */
+    uint64_t tag; /* likewise */
+    uint32_t id;  /* names the message between the two ranks, once an RTS was sent */
     struct rcmi_mem mem;
     size_t total; /* bytes of the message */
     size_t done;  /* bytes moved */
@@ -50,6 +54,7 @@ struct rcmi_transfer {
     uint64_t zero_copy; /* the last one that was sent without a copy */
     struct rcmi_copy *copy; /* in memory whose copies finish later, once one has begun; NULL */
     uint64_t from;          /* where it is got from, see endpoint_get.c; 0: it is not */
+    bool synchronous;       /* a send ends when it is matched: never eager */
 };
 
 struct rcmi_transfers {
@@ -170,14 +175,16 @@ void rcmi_endpoint_fini(struct rcmi_endpoint *endpoint);
 /* The channel from peer, so that its messages, and its death, are noticed. */
 rcm_status rcmi_endpoint_open(struct rcmi_endpoint *endpoint);
 
-/* transfer's peer, tag, mem and total are set, all else is 0. Messages of one tag arrive in this
- * order. */
+/* transfer's peer, tag, mem, total and synchronous are set, all else is 0. Messages of one tag
+ * arrive in this order. */
 rcm_status rcmi_endpoint_send(struct rcmi_endpoint *endpoint, struct rcmi_transfer *transfer);
 /* The message of a receive, which was kept in memory, malloc'd, that is freed when it was taken. */
 rcm_status rcmi_endpoint_receive(struct rcmi_endpoint *endpoint, struct rcmi_transfer *transfer,
                                  const struct rcmi_arrival *arrival, void *memory);
 /* Takes what came, and sends what can be sent. *moved: something was. */
 rcm_status rcmi_endpoint_progress(struct rcmi_endpoint *endpoint, bool *moved);
+/* Takes back what the channel was told of receives that have no message yet. */
+void rcmi_endpoint_withdraw(struct rcmi_endpoint *endpoint);
 /* Completes all transfers that began with status, and closes the channels: memory is touched no
  * more. Its operations are quiet, or are given up: then they keep what they use, channels too. */
 void rcmi_endpoint_cancel(struct rcmi_endpoint *endpoint, rcm_status status);
@@ -192,10 +199,10 @@ bool rcmi_endpoint_each(struct rcmi_endpoint *endpoint,
 /* RCM_OK: sent. RCM_AGAIN: nothing was done. */
 rcm_status rcmi_endpoint_send_now(struct rcmi_endpoint *endpoint, uint64_t tag,
                                   const struct rcmi_mem *mem);
-/* One look. RCM_OK: received; RCM_PENDING: nothing is there yet; RCM_AGAIN: nothing was done, it is
- * not of this kind. tag: of the message, or RCM_ANY_TAG. */
-rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *endpoint, uint64_t tag,
-                                     const struct rcmi_mem *mem);
+/* One look. RCM_OK: received, with its tag and length; RCM_PENDING: nothing is there yet;
+ * RCM_AGAIN: nothing was done, it is not of this kind. *tag: of the message, or RCM_ANY_TAG. */
+rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *endpoint, uint64_t *tag,
+                                     const struct rcmi_mem *mem, size_t *ret_total);
 /* Does a message of peer come without this rank's doing anything for it? */
 bool rcmi_endpoint_shares_memory(const struct rcmi_endpoint *endpoint);
 

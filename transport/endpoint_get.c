@@ -35,11 +35,11 @@ static void get_give_up(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
 }
 
 /* All bytes are there. The receive ends once its sender has been told, since after that perhaps
- * is not driven any more. */
+ * is not driven any more. RCM_AGAIN: it cannot be told yet. */
 static rcm_status get_end(struct rcmi_endpoint *e, struct rcmi_transfer *t, bool *moved) {
     const rcm_status status = rcmi_endpoint_put(e, meta_of(KIND_ACK, t->id), NULL, 0);
     if (status != RCM_OK)
-        return status == RCM_AGAIN ? RCM_OK : status;
+        return status;
     t->done = t->total;
     rcmi_transfers_remove(&e->getting, t);
     rcmi_receive_end(e, t);
@@ -47,22 +47,33 @@ static rcm_status get_end(struct rcmi_endpoint *e, struct rcmi_transfer *t, bool
     return RCM_OK;
 }
 
-/* A piece of the first one that is got. */
-rcm_status rcmi_endpoint_get(struct rcmi_endpoint *e, bool *moved) {
-    struct rcmi_transfer *t = e->getting.head;
-    if (t->done == get_bytes(t))
-        return get_end(e, t, moved);
+/* A piece of one. RCM_AGAIN: there is more of it. */
+static rcm_status get_piece(struct rcmi_endpoint *e, struct rcmi_transfer *t, bool *moved) {
     const struct rcmi_mem dest = rcmi_mem_part(&t->mem, 0, get_bytes(t));
     const rcm_status status =
         rcmi_channel_get(e->rx, &dest, t->from, !e->messaging->oversubscribed, moved);
-    if (status == RCM_AGAIN)
-        return RCM_OK;
     if (status == RCM_ERR_UNSUPPORTED) {
         get_give_up(e, t);
-        return RCM_OK;
+        return RCM_AGAIN;
     }
-    if (status != RCM_OK)
-        return status;
-    t->done = get_bytes(t);
-    return get_end(e, t, moved);
+    if (status == RCM_OK)
+        t->done = get_bytes(t);
+    return status;
+}
+
+/* Ends those of which all bytes are there, as many as there are of no bytes, and goes on with the
+ * next one. */
+rcm_status rcmi_endpoint_get(struct rcmi_endpoint *e, bool *moved) {
+    rcm_status status = RCM_OK;
+    struct rcmi_transfer *t;
+    bool got = false;
+    while (status == RCM_OK && (t = e->getting.head)) {
+        if (t->done < get_bytes(t)) {
+            status = got ? RCM_AGAIN : get_piece(e, t, moved);
+            got = true;
+        }
+        if (status == RCM_OK)
+            status = get_end(e, t, moved);
+    }
+    return status == RCM_AGAIN ? RCM_OK : status;
 }

@@ -148,8 +148,9 @@ static rcm_status endpoint_issue(struct rcmi_endpoint *e, struct rcmi_transfer *
     const rcm_status state = rcmi_channel_state(e->tx);
     if (state != RCM_OK)
         return state;
-    return rcmi_endpoint_may_be_eager(e, t->tag, t->total) ? endpoint_issue_eager(e, t)
-                                                           : endpoint_issue_rts(e, t);
+    return !t->synchronous && rcmi_endpoint_may_be_eager(e, t->tag, t->total)
+               ? endpoint_issue_eager(e, t)
+               : endpoint_issue_rts(e, t);
 }
 
 /* Sends the next piece of a message that the receiver is ready for. */

@@ -23,7 +23,15 @@ static void word_sanitize(char *word, size_t cap) {
             *c = '?';
 }
 
+static bool transfer_is_known(const struct rcmi_activity *a, int size) {
+    const int lowest = a->transfer == RCMI_TRANSFER_SEND ? 0 : RCM_ANY_SOURCE;
+    return a->transfer > RCMI_TRANSFER_NONE && a->transfer < RCMI_TRANSFER_KINDS &&
+           a->peer >= lowest && a->peer < size;
+}
+
 void rcmi_activity_sanitize(struct rcmi_activity *a, int size) {
+    if (!transfer_is_known(a, size))
+        a->transfer = RCMI_TRANSFER_NONE;
     rank_sanitize(&a->waits_for, size);
     rank_sanitize(&a->peer, size);
     rank_sanitize(&a->root, size);
@@ -34,8 +42,6 @@ void rcmi_activity_sanitize(struct rcmi_activity *a, int size) {
         a->sequence = 0;
     if (a->step > a->nsteps)
         a->nsteps = 0;
-    if ((a->transfer != RCMI_TRANSFER_SEND && a->transfer != RCMI_TRANSFER_RECV) || a->peer < 0)
-        a->transfer = RCMI_TRANSFER_NONE;
     if (strcmp(rcm_status_name((rcm_status)a->failed), "RCM_?") == 0 || a->failed > 0)
         a->failed = RCM_OK;
     a->parting = a->parting != 0;
@@ -46,11 +52,16 @@ bool rcmi_activity_is_busy(const struct rcmi_activity *a) {
 }
 
 static void transfer_describe(const struct rcmi_activity *a, char *text, size_t cap) {
-    const char *what = a->transfer == RCMI_TRANSFER_SEND ? "send to" : "recv from";
+    static const char *const kinds[RCMI_TRANSFER_KINDS] = {[RCMI_TRANSFER_SEND] = "send to",
+                                                           [RCMI_TRANSFER_RECV] = "recv from",
+                                                           [RCMI_TRANSFER_PROBE] = "probe of"};
+    char peer[32] = "any source";
+    if (a->peer != RCM_ANY_SOURCE)
+        snprintf(peer, sizeof(peer), "rank %" PRId32, a->peer);
     if (a->tag == RCM_ANY_TAG)
-        snprintf(text, cap, "%s rank %" PRId32 " (any tag)", what, a->peer);
+        snprintf(text, cap, "%s %s (any tag)", kinds[a->transfer], peer);
     else
-        snprintf(text, cap, "%s rank %" PRId32 " (tag %" PRIu64 ")", what, a->peer, a->tag);
+        snprintf(text, cap, "%s %s (tag %" PRIu64 ")", kinds[a->transfer], peer, a->tag);
 }
 
 void rcmi_activity_describe(const struct rcmi_activity *a, char *text, size_t cap) {

@@ -11,7 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum rcmi_transfer_kind { RCMI_TRANSFER_NONE, RCMI_TRANSFER_SEND, RCMI_TRANSFER_RECV };
+enum rcmi_transfer_kind {
+    RCMI_TRANSFER_NONE,
+    RCMI_TRANSFER_SEND,
+    RCMI_TRANSFER_RECV,
+    RCMI_TRANSFER_PROBE,
+    RCMI_TRANSFER_KINDS
+};
 
 struct rcmi_activity {
     uint64_t called;   /* number of the collective called last, 0 if none was */
@@ -25,7 +31,7 @@ struct rcmi_activity {
     uint64_t waited_ms;    /* without progress */
     uint64_t tag, bytes;   /* of the oldest unfinished send or receive; so are the next two */
     int32_t transfer;      /* enum rcmi_transfer_kind */
-    int32_t peer;          /* rank */
+    int32_t peer;          /* rank; of a receive or probe also RCM_ANY_SOURCE */
     uint32_t parting;      /* 1: in rcm_destroy */
     int32_t failed;        /* enum rcm_status of the communicator */
     char algorithm[24];    /* "" not known */

@@ -264,6 +264,22 @@ static int rule_not_begun(row_t *rows, int n, char *text, size_t cap) {
     return -1;
 }
 
+/* A rank that waits for whoever sends to it. */
+static int rule_any_source(row_t *rows, int n, char *text, size_t cap) {
+    for (int r = 0; r < n; r++) {
+        const struct rcmi_activity *a = &rows[r].activity;
+        char doing[128];
+        if (rows[r].state != RCMI_ROW_WAITS || !rows[r].known || a->sequence > 0 ||
+            a->transfer == RCMI_TRANSFER_NONE || a->peer != RCM_ANY_SOURCE)
+            continue;
+        rcmi_activity_describe(a, doing, sizeof(doing));
+        add_who(text, cap, rows, r);
+        add(text, cap, " is in %s, and no rank sent to it", doing);
+        return r;
+    }
+    return -1;
+}
+
 static bool is_behind(const struct rcmi_activity *a, const struct rcmi_activity *b) {
     if (a->sequence != b->sequence)
         return a->sequence < b->sequence;
@@ -326,9 +342,9 @@ static int rule_busy(row_t *rows, int n, char *text, size_t cap) {
 
 int rcmi_hang_conclude(const struct rcmi_hang_row *rows, int n, char *text, size_t cap) {
     static int (*const rules[])(row_t *, int, char *, size_t) = {
-        rule_stopped,   rule_silent,  rule_parting,       rule_never_called,
-        rule_idle,      rule_unknown, rule_silent_behind, rule_not_begun,
-        rule_operation, rule_circle,  rule_busy,
+        rule_stopped,   rule_silent,     rule_parting,       rule_never_called,
+        rule_idle,      rule_unknown,    rule_silent_behind, rule_not_begun,
+        rule_operation, rule_any_source, rule_circle,        rule_busy,
     };
     const size_t nrules = sizeof(rules) / sizeof(rules[0]);
     int rank = -1;

@@ -19,7 +19,8 @@ static int kind_of(struct rcmi_key key) {
 
 /* What a receive of some kind says that is for a message of this peer and tag. */
 static struct rcmi_key key_for(int kind, int peer, uint64_t tag) {
-    return key_of(kind & RCMI_MATCH_ANY_SOURCE ? -1 : peer, kind & RCMI_MATCH_ANY_TAG ? ANY : tag);
+    return key_of(kind & RCMI_MATCH_ANY_SOURCE ? RCM_ANY_SOURCE : peer,
+                  kind & RCMI_MATCH_ANY_TAG ? ANY : tag);
 }
 
 /* ---- Receives ------------------------------------------------------------------------------ */
@@ -36,6 +37,7 @@ void rcmi_matching_unpost(struct rcmi_matching *m, struct rcmi_transfer *t) {
     m->of[kind_of(t->item.key)]--;
     rcmi_keyed_remove(&m->receives, &t->item);
     rcmi_transfers_remove(&m->posted, t);
+    t->order = 0;
 }
 
 static struct rcmi_transfer *earlier(struct rcmi_transfer *a, struct rcmi_keyed_item *item) {
@@ -87,6 +89,23 @@ void rcmi_matching_take(struct rcmi_matching *m, struct rcmi_unexpected *message
         rcmi_keyed_remove(&m->messages, &message->items[kind]);
 }
 
+static struct rcmi_key key_aside(const void *message) {
+    return (struct rcmi_key){{(uintptr_t)message, 0}};
+}
+
+void rcmi_matching_set_aside(struct rcmi_matching *m, struct rcmi_unexpected *message) {
+    rcmi_matching_take(m, message);
+    rcmi_keyed_add(&m->taken, key_aside(message), &message->items[0]);
+}
+
+struct rcmi_unexpected *rcmi_matching_take_aside(struct rcmi_matching *m, const void *message) {
+    struct rcmi_keyed_item *item = rcmi_keyed_find(&m->taken, key_aside(message));
+    if (!item)
+        return NULL;
+    rcmi_keyed_remove(&m->taken, item);
+    return (struct rcmi_unexpected *)((char *)item - offsetof(struct rcmi_unexpected, items));
+}
+
 /* ---- Life ---------------------------------------------------------------------------------- */
 
 void rcmi_matching_init(struct rcmi_matching *m) {
@@ -96,10 +115,14 @@ void rcmi_matching_init(struct rcmi_matching *m) {
 
 void rcmi_matching_fini(struct rcmi_matching *m) {
     struct rcmi_unexpected *message;
-    while ((message = rcmi_matching_find(m, -1, ANY))) {
+    struct rcmi_keyed_item *item;
+    while ((message = rcmi_matching_find(m, RCM_ANY_SOURCE, RCM_ANY_TAG))) {
         rcmi_matching_take(m, message);
         free(message);
     }
+    while ((item = rcmi_keyed_any(&m->taken)))
+        free(rcmi_matching_take_aside(m, (void *)(uintptr_t)item->key.word[0]));
+    rcmi_keyed_fini(&m->taken);
     rcmi_keyed_fini(&m->messages);
     rcmi_keyed_fini(&m->receives);
 }

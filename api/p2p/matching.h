@@ -19,8 +19,8 @@
 enum { RCMI_MATCH_ANY_SOURCE = 1, RCMI_MATCH_ANY_TAG = 2, RCMI_MATCH_KINDS = 4 };
 
 struct rcmi_unexpected {
-    struct rcmi_keyed_item items[RCMI_MATCH_KINDS];
-    struct rcmi_arrival arrival; /* its bytes are here: */
+    struct rcmi_keyed_item items[RCMI_MATCH_KINDS]; /* the first of one that a probe took */
+    struct rcmi_arrival arrival;                    /* its bytes are here: */
     char bytes[];
 };
 
@@ -31,6 +31,7 @@ struct rcmi_matching {
     size_t of[RCMI_MATCH_KINDS];  /* how many */
     uint64_t order;               /* of the last one */
     struct rcmi_keyed messages;   /* unexpected ones */
+    struct rcmi_keyed taken;      /* by probes, by address */
 };
 
 void rcmi_matching_init(struct rcmi_matching *matching);
@@ -46,10 +47,14 @@ struct rcmi_transfer *rcmi_matching_take_receive(struct rcmi_matching *matching,
 
 /* Copies a message. */
 rcm_status rcmi_matching_keep(struct rcmi_matching *matching, const struct rcmi_arrival *arrival);
-/* The first that a receive of this peer, or -1, and tag, or RCM_ANY_TAG, is for; NULL: none came.
- * _take: it is the caller's, to be freed. */
+/* The first that a receive of this peer, or RCM_ANY_SOURCE, and tag, or RCM_ANY_TAG, is for; NULL:
+ * none came. _take: it is the caller's, to be freed; _set_aside: for the receive that names it. */
 struct rcmi_unexpected *rcmi_matching_find(const struct rcmi_matching *matching, int peer,
                                            uint64_t tag);
 void rcmi_matching_take(struct rcmi_matching *matching, struct rcmi_unexpected *message);
+void rcmi_matching_set_aside(struct rcmi_matching *matching, struct rcmi_unexpected *message);
+/* Takes one that was set aside; NULL: it is none. */
+struct rcmi_unexpected *rcmi_matching_take_aside(struct rcmi_matching *matching,
+                                                 const void *message);
 
 #endif

@@ -19,8 +19,10 @@ struct rcmi_p2p {
     int *active, nactive; /* ranks whose endpoints have something open */
     int turn;             /* which of them comes first */
     struct peer *_Atomic wanted;
+    bool all_open; /* channels from all peers are */
     struct rcmi_matching matching;
     struct rcmi_operations operations;
+    struct rcmi_transfers probes;
 };
 
 /* ---- What endpoints ask -------------------------------------------------------------------- */
@@ -64,6 +66,7 @@ rcm_status rcmi_p2p_create(const struct rcmi_messaging *messaging, int nranks,
     p2p->messaging.next = p2p_next;
     p2p->nranks = nranks;
     rcmi_matching_init(&p2p->matching);
+    rcmi_transfers_init(&p2p->probes);
     for (int r = 0; r < nranks; r++)
         rcmi_endpoint_init(&p2p->peers[r].endpoint, &p2p->messaging, r);
     *ret_p2p = p2p;
@@ -97,16 +100,61 @@ rcm_status rcmi_p2p_send(struct rcmi_p2p *p2p, struct rcmi_transfer *t) {
     return rcmi_endpoint_send(p2p_activate(p2p, t->peer), t);
 }
 
+/* Channels from all that may send, so that the death of each is noticed. */
+static rcm_status p2p_open(struct rcmi_p2p *p2p, int peer) {
+    rcm_status status = RCM_OK;
+    if (peer != RCM_ANY_SOURCE)
+        return rcmi_endpoint_open(p2p_activate(p2p, peer));
+    for (int r = 0; status == RCM_OK && !p2p->all_open && r < p2p->nranks; r++)
+        status = rcmi_endpoint_open(p2p_activate(p2p, r));
+    p2p->all_open = status == RCM_OK;
+    return status;
+}
+
+/* The message has come; its memory is the endpoint's now. */
+static rcm_status p2p_deliver(struct rcmi_p2p *p2p, struct rcmi_transfer *t,
+                              struct rcmi_unexpected *message) {
+    t->message = NULL;
+    return rcmi_endpoint_receive(&p2p->peers[message->arrival.peer].endpoint, t, &message->arrival,
+                                 message);
+}
+
+static rcm_status p2p_receive_aside(struct rcmi_p2p *p2p, struct rcmi_transfer *t) {
+    struct rcmi_unexpected *message = rcmi_matching_take_aside(&p2p->matching, t->message);
+    if (message)
+        return p2p_deliver(p2p, t, message);
+    rcmi_fail(RCM_ERR_INVALID, 0,
+              "matched %p is none of this communicator's, or was received before", t->message);
+    p2p->messaging.completed(t, RCM_ERR_INVALID);
+    return RCM_OK;
+}
+
 rcm_status rcmi_p2p_receive(struct rcmi_p2p *p2p, struct rcmi_transfer *t) {
+    if (t->message)
+        return p2p_receive_aside(p2p, t);
     struct rcmi_unexpected *message = rcmi_matching_find(&p2p->matching, t->peer, t->tag);
     if (!message) {
         rcmi_matching_post(&p2p->matching, t);
-        return rcmi_endpoint_open(p2p_activate(p2p, t->peer));
+        return p2p_open(p2p, t->peer);
     }
     rcmi_matching_take(&p2p->matching, message);
-    const rcm_status status = rcmi_endpoint_receive(&p2p->peers[message->arrival.peer].endpoint, t,
-                                                    &message->arrival, message);
-    return status;
+    return p2p_deliver(p2p, t, message);
+}
+
+rcm_status rcmi_p2p_probe(struct rcmi_p2p *p2p, struct rcmi_transfer *t) {
+    rcmi_transfers_append(&p2p->probes, t);
+    return p2p_open(p2p, t->peer);
+}
+
+bool rcmi_p2p_take_back(struct rcmi_p2p *p2p, struct rcmi_transfer *t) {
+    if (t->order == 0)
+        return false;
+    if (t->peer != RCM_ANY_SOURCE)
+        rcmi_endpoint_withdraw(&p2p->peers[t->peer].endpoint);
+    rcmi_matching_unpost(&p2p->matching, t);
+    rcmi_fail(RCM_ERR_CANCELED, 0, "it was canceled before a message came");
+    p2p->messaging.completed(t, RCM_ERR_CANCELED);
+    return true;
 }
 
 void rcmi_p2p_wanted(struct rcmi_p2p *p2p, int peer) {
@@ -143,6 +191,35 @@ static rcm_status p2p_progress_active(struct rcmi_p2p *p2p, int from, int to, bo
     return status;
 }
 
+static void probe_end(struct rcmi_p2p *p2p, struct rcmi_transfer *t, rcm_status status) {
+    rcmi_transfers_remove(&p2p->probes, t);
+    p2p->messaging.completed(t, status);
+}
+
+static void probe_found(struct rcmi_p2p *p2p, struct rcmi_transfer *t,
+                        struct rcmi_unexpected *message) {
+    t->peer = message->arrival.peer;
+    t->tag = message->arrival.tag;
+    t->total = message->arrival.total;
+    if (t->probe & RCMI_PROBE_TAKE) {
+        rcmi_matching_set_aside(&p2p->matching, message);
+        t->message = message;
+    }
+    probe_end(p2p, t, RCM_OK);
+}
+
+static void p2p_progress_probes(struct rcmi_p2p *p2p, bool *moved) {
+    for (struct rcmi_transfer *t = p2p->probes.head, *next; t; t = next) {
+        struct rcmi_unexpected *message = rcmi_matching_find(&p2p->matching, t->peer, t->tag);
+        next = t->next;
+        *moved = *moved || message;
+        if (message)
+            probe_found(p2p, t, message);
+        else if (t->probe & RCMI_PROBE_ONCE)
+            probe_end(p2p, t, RCM_AGAIN);
+    }
+}
+
 /* Each peer comes first in its turn: a receive of any may find messages of all. */
 rcm_status rcmi_p2p_progress(struct rcmi_p2p *p2p, bool *moved) {
     rcm_status status = p2p_open_wanted(p2p);
@@ -152,6 +229,8 @@ rcm_status rcmi_p2p_progress(struct rcmi_p2p *p2p, bool *moved) {
         status = p2p_progress_active(p2p, first, n, moved);
     if (status == RCM_OK)
         status = p2p_progress_active(p2p, 0, first, moved);
+    if (status == RCM_OK)
+        p2p_progress_probes(p2p, moved);
     return status;
 }
 
@@ -181,6 +260,8 @@ void rcmi_p2p_cancel(struct rcmi_p2p *p2p, rcm_status status) {
         rcmi_matching_unpost(&p2p->matching, t);
         p2p->messaging.completed(t, status);
     }
+    while ((t = p2p->probes.head))
+        probe_end(p2p, t, status);
 }
 
 bool rcmi_p2p_is_quiet(const struct rcmi_p2p *p2p) {
@@ -189,9 +270,11 @@ bool rcmi_p2p_is_quiet(const struct rcmi_p2p *p2p) {
 
 void rcmi_p2p_each(struct rcmi_p2p *p2p, bool (*visit)(void *arg, struct rcmi_transfer *t),
                    void *arg) {
-    for (struct rcmi_transfer *t = p2p->matching.posted.head; t; t = t->next)
-        if (!visit(arg, t))
-            return;
+    const struct rcmi_transfers *const lists[] = {&p2p->matching.posted, &p2p->probes};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        for (struct rcmi_transfer *t = lists[i]->head; t; t = t->next)
+            if (!visit(arg, t))
+                return;
     for (int i = 0; i < p2p->nactive; i++)
         if (!rcmi_endpoint_each(&p2p->peers[p2p->active[i]].endpoint, visit, arg))
             return;

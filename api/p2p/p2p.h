@@ -25,10 +25,21 @@ rcm_status rcmi_p2p_create(const struct rcmi_messaging *messaging, int nranks,
                            struct rcmi_p2p **ret_p2p);
 void rcmi_p2p_free(struct rcmi_p2p *p2p);
 
-/* A new transfer, which sends or receives. An error is the communicator's end; the transfer is
- * completed by rcmi_p2p_cancel then. */
+/* A new transfer, which sends, receives or probes. An error is the communicator's end; the transfer
+ * is completed by rcmi_p2p_cancel then. A receive or probe may be of RCM_ANY_SOURCE; when it is
+ * complete, peer, tag and total are those of its message.
+ *
+ * _receive: with transfer->message, of the one that a probe took; RCM_ERR_INVALID completes it if
+ * there is no such one. */
 rcm_status rcmi_p2p_send(struct rcmi_p2p *p2p, struct rcmi_transfer *transfer);
 rcm_status rcmi_p2p_receive(struct rcmi_p2p *p2p, struct rcmi_transfer *transfer);
+/* Complete when there is a message that a receive would get; transfer->probe: once it looks once,
+ * after all that has come was taken, and ends with RCM_AGAIN if there is none; with take the
+ * message is set aside, as transfer->message. */
+enum { RCMI_PROBE_ONCE = 1, RCMI_PROBE_TAKE = 2 };
+rcm_status rcmi_p2p_probe(struct rcmi_p2p *p2p, struct rcmi_transfer *transfer);
+/* Completes a receive that has no message yet with RCM_ERR_CANCELED; false: it has one. */
+bool rcmi_p2p_take_back(struct rcmi_p2p *p2p, struct rcmi_transfer *transfer);
 rcm_status rcmi_p2p_progress(struct rcmi_p2p *p2p, bool *moved);
 /* After it failed: a transfer of whose memory a channel could make nothing, else NULL. */
 struct rcmi_transfer *rcmi_p2p_at_fault(const struct rcmi_p2p *p2p);

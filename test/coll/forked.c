@@ -41,6 +41,9 @@ static float in[SMALL], out[SMALL];
 static const size_t counts[] = {1, 1, 1, 1};
 static struct rcm_bytes *bytes;
 static const struct rcm_part part = {in, out, 1, RCM_FLOAT32};
+static const struct rcm_transfer transfer = {
+    .kind = RCM_TRANSFER_RECV, .buffer = out, .count = 1, .dtype = RCM_FLOAT32};
+static rcm_matched *matched;
 static const void *const lists[] = {in, in, in, in};
 static void *const list[] = {out, out, out, out};
 static const char *const keys[] = {"k"};
@@ -233,6 +236,17 @@ static bool opens(void) {
     X(rcm_init, inits(p))                                                                          \
     X(rcm_irecv, refused(rcm_irecv(p->comm, out, 1, RCM_FLOAT32, 1 - p->rank, 1, &work)))          \
     X(rcm_isend, refused(rcm_isend(p->comm, in, 1, RCM_FLOAT32, 1 - p->rank, 1, &work)))           \
+    X(rcm_issend, refused(rcm_issend(p->comm, in, 1, RCM_FLOAT32, 1 - p->rank, 1, &work)))         \
+    X(rcm_ssend, refused(rcm_ssend(p->comm, in, 1, RCM_FLOAT32, 1 - p->rank, 1, NULL, NULL)))      \
+    X(rcm_sendrecv,                                                                                \
+      refused(rcm_sendrecv(p->comm, in, 1, 0, 1, out, 1, 0, 1, RCM_FLOAT32, NULL, NULL)))          \
+    X(rcm_batch, refused(rcm_batch(p->comm, &transfer, 1, NULL, NULL)))                            \
+    X(rcm_probe, refused(rcm_probe(p->comm, 1 - p->rank, 1, NULL, NULL)))                          \
+    X(rcm_iprobe, refused(rcm_iprobe(p->comm, RCM_ANY_SOURCE, 1, &message)))                       \
+    X(rcm_mprobe, refused(rcm_mprobe(p->comm, RCM_ANY_SOURCE, 1, NULL, NULL, &matched)))           \
+    X(rcm_improbe, refused(rcm_improbe(p->comm, 1 - p->rank, 1, NULL, &matched)))                  \
+    X(rcm_mrecv, refused(rcm_mrecv(p->comm, matched, out, 1, RCM_FLOAT32, NULL, NULL)))            \
+    X(rcm_work_cancel, refused(rcm_work_cancel(p->pending)))                                       \
     X(rcm_last_error, refused(rcm_barrier(p->comm, NULL, NULL)))                                   \
     X(rcm_launch_at, rcm_launch_at(0, &launch) == RCM_OK)                                          \
     X(rcm_local_rank, rcm_local_rank(p->comm) == p->rank)                                          \

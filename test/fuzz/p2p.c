@@ -419,7 +419,8 @@ static void arrive_anything(struct fuzz_input *in, int peer) {
 /* A blocking call that goes the short way if it can; a receive with a message that just came. */
 static void direct(struct fuzz_input *in, int peer, bool sends) {
     const size_t bytes = fuzz_u16(in) % SLOT_BYTES;
-    const uint64_t tag = fuzz_u8(in) % 8;
+    uint64_t tag = fuzz_u8(in) % 8;
+    size_t total;
     char *buffer = malloc(bytes ? bytes : 1);
     fuzz_require(buffer != NULL, "there is memory");
     memset(buffer, 'd', bytes ? bytes : 1);
@@ -442,9 +443,11 @@ static void direct(struct fuzz_input *in, int peer, bool sends) {
     }
     /* It is for a rank that has nothing else to do. */
     rcm_status status = RCM_AGAIN;
+    if (unfinished == 0)
+        tag = tag == 7 && !sends ? RCM_ANY_TAG : tag;
     if (unfinished == 0 && endpoint)
         status = sends ? rcmi_endpoint_send_now(endpoint, tag, &mem)
-                       : rcmi_endpoint_receive_now(endpoint, tag == 7 ? RCM_ANY_TAG : tag, &mem);
+                       : rcmi_endpoint_receive_now(endpoint, &tag, &mem, &total);
     fuzz_require(status == RCM_OK || status == RCM_AGAIN || (!sends && status == RCM_PENDING),
                  "the short way ends at once");
     free(buffer);
