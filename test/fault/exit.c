@@ -66,8 +66,8 @@ static void child_exits(rcm_comm *comm) {
 
 static const struct ending endings[] = {{"exit", "has left", by_exit},
                                         {"rcm_leave", "has left", by_leave},
-                                        {"_exit", "lost rank 1", by_death},
-                                        {"in flight", "lost rank 1", in_flight},
+                                        {"_exit", "without a farewell", by_death},
+                                        {"in flight", "without a farewell", in_flight},
                                         {"child", NULL, child_exits}};
 
 /* ---- The others ---------------------------------------------------------------------------- */
