@@ -254,18 +254,22 @@ static bool rank_has_left(const rcm_comm *comm, int rank) {
            rcmi_node_gone(comm->engine->node, comm->world_rank[rank]);
 }
 
+/* For the slots of a multicast channel this rank waits for any of its host's. */
+static int host_find_left(const rcm_comm *comm) {
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank && comm->host_of[r] == comm->host_of[comm->rank] &&
+            rank_has_left(comm, r))
+            return r;
+    return -1;
+}
+
 /* A rank that has left and for which work waits, or -1. */
 static int work_waits_for_one_that_left(const rcm_comm *comm, const struct rcm_work *work) {
     struct rcmi_run_wait wait;
-    struct rcmi_inquiry waits = {.npeers = 0};
-    if (work_waits_for(work, &wait) >= 0)
-        inquiry_add(&waits, wait.peer);
-    else if (work->run)
-        inquiry_add_host(comm, &waits);
-    for (uint32_t i = 0; i < waits.npeers; i++)
-        if (waits.peers[i] != comm->rank && rank_has_left(comm, waits.peers[i]))
-            return waits.peers[i];
-    return -1;
+    const int peer = work_waits_for(work, &wait);
+    if (peer < 0)
+        return work->run ? host_find_left(comm) : -1;
+    return peer != comm->rank && rank_has_left(comm, peer) ? peer : -1;
 }
 
 static void work_fail_left(rcm_comm *comm, const struct rcm_work *work, int rank) {
