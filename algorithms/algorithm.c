@@ -118,11 +118,11 @@ void rcmi_reduce_in_rank_order(struct rcmi_builder *b, int lane, uint32_t chunk,
 }
 
 uint32_t rcmi_runs(uint32_t n) {
-    return (n + RCMI_RUN_MAX - 1) / RCMI_RUN_MAX;
+    return (n + RCMI_SPAN_MAX - 1) / RCMI_SPAN_MAX;
 }
 
 uint32_t rcmi_run_length(uint32_t n, uint32_t at) {
-    return n - at < RCMI_RUN_MAX ? n - at : RCMI_RUN_MAX;
+    return n - at < RCMI_SPAN_MAX ? n - at : RCMI_SPAN_MAX;
 }
 
 double rcmi_cost_memory(double hops, double polls, double bytes) {

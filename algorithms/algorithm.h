@@ -36,8 +36,8 @@ static inline uint32_t rcmi_binomial_parent(uint32_t v) {
 /* How many of them exist. */
 uint32_t rcmi_binomial_children(uint32_t v, uint32_t p);
 
-/* n consecutive chunks are a run, or several if they are more than RCMI_RUN_MAX: how many, and how
- * long the one is that begins with chunk `at` of them. */
+/* n consecutive chunks are a span, or several if they are more than RCMI_SPAN_MAX: how many, and
+ * how long the one is that begins with chunk `at` of them. */
 uint32_t rcmi_runs(uint32_t n);
 uint32_t rcmi_run_length(uint32_t n, uint32_t at);
 
@@ -67,7 +67,7 @@ double rcmi_ranks_per_host(const struct rcmi_shape *shape);
 /* A vector that goes slice by slice along a chain of all ranks, each of which moves it `moves`
  * times through its memory, and `leaves` times out of each host. */
 double rcmi_cost_chain(const struct rcmi_shape *shape, size_t bytes, double moves, double leaves);
-/* Rounds in which all ranks send runs of blocks, in all each a block of every other rank: so many
+/* Rounds in which all ranks send spans of blocks, in all each a block of every other rank: so many
  * messages; `copies` of what is sent are paid for between hosts, where that of a ring often goes
  * without one; on one host each rank touches what it sends `moves` times. */
 double rcmi_cost_runs(const struct rcmi_shape *shape, size_t bytes, double messages, double copies,

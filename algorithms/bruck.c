@@ -12,8 +12,8 @@
  *      distance 4   01234     12340     23401     34012     40123
  *
  * Every block goes to its own place in OUT at once. What is sent are neighbours there, or
- * neighbours around its end: a run, which is one message (plan.h; of more than RCMI_RUN_MAX blocks
- * several).
+ * neighbours around its end: a span, which is one message (plan.h; of more than RCMI_SPAN_MAX
+ * blocks several).
  *
  * Cost: ceil(log2 p) messages in a row, for each rank as many; each rank sends p - 1 blocks. Good
  * for small blocks on many ranks.
@@ -30,9 +30,9 @@ static void send_and_receive(struct rcmi_builder *b, uint32_t p, uint32_t rank, 
     const uint32_t sent = (rank + at) % p, got = (rank + distance + at) % p;
     const uint32_t to = (rank + p - distance) % p, from = (rank + distance) % p;
     rcmi_send(b, 0, sent, distance == 1 ? rcmi_in(0) : rcmi_out(sent), rcmi_to(b, 0, (int)to, 0));
-    rcmi_run_of(b, 0, n);
+    rcmi_span_of(b, 0, n);
     rcmi_recv(b, 0, got, rcmi_from(b, 0, (int)from, 0), rcmi_out(got));
-    rcmi_run_of(b, 0, n);
+    rcmi_span_of(b, 0, n);
 }
 
 static rcm_status bruck_emit(const struct rcmi_shape *shape, int rank, int root,
@@ -42,11 +42,11 @@ static rcm_status bruck_emit(const struct rcmi_shape *shape, int rank, int root,
     rcm_status status = rcmi_plan_begin("bruck", RCM_ALL_GATHER, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
-    rcmi_plan_runs(b, rcmi_run_length(p > 2 ? p / 2 : 1, 0));
+    rcmi_plan_spans(b, rcmi_run_length(p > 2 ? p / 2 : 1, 0));
     rcmi_copy_chunk(b, 0, r, rcmi_in(0), rcmi_out(r));
     for (uint32_t distance = 1; distance < p; distance *= 2) {
         const uint32_t n = round_blocks(p, distance);
-        for (uint32_t at = 0; at < n; at += RCMI_RUN_MAX)
+        for (uint32_t at = 0; at < n; at += RCMI_SPAN_MAX)
             send_and_receive(b, p, r, distance, at, rcmi_run_length(n, at));
     }
     return rcmi_plan_finish(b, ret_plan);

@@ -106,7 +106,7 @@ rcm_status rcmi_plan_begin(const char *algorithm, enum rcm_collective collective
         .in = rcmi_collective_in(row, shape->nranks, rank, root),
         .out = rcmi_collective_out(row, shape->nranks, rank, root),
         .larger = rcmi_collective_larger(row, shape->nranks),
-        .longest_run = 1,
+        .longest_span = 1,
         .min_slots = min_slots,
         .stripes = RCMI_STRIPES,
     };
@@ -335,19 +335,19 @@ static struct rcmi_step *last_step(struct rcmi_builder *b, int lane) {
     return b->status == RCM_OK ? &b->lanes[lane].steps[b->lanes[lane].nsteps - 1] : NULL;
 }
 
-/* The first chunk of a buffer that holds a run is there already. */
+/* The first chunk of a buffer that holds a span is there already. */
 static void run_check(struct rcmi_builder *b, struct rcmi_operand first, uint32_t n) {
     if (first.where == RCMI_SCRATCH)
-        (void)operand_check(b, rcmi_run_operand(&b->head, first, n - 1));
+        (void)operand_check(b, rcmi_span_operand(&b->head, first, n - 1));
     else if ((first.where == RCMI_IN || first.where == RCMI_OUT) &&
              n > rcmi_plan_chunks(&b->head, first.where))
-        builder_fail(b, "has a buffer without room for a run of", (long)n);
+        builder_fail(b, "has a buffer without room for a span of", (long)n);
 }
 
-void rcmi_run_of(struct rcmi_builder *b, int lane, uint32_t n) {
+void rcmi_span_of(struct rcmi_builder *b, int lane, uint32_t n) {
     struct rcmi_step *step = last_step(b, lane);
-    if (step && (n == 0 || n > b->head.longest_run))
-        builder_fail(b, "has no runs of", (long)n);
+    if (step && (n == 0 || n > b->head.longest_span))
+        builder_fail(b, "has no spans of", (long)n);
     if (b->status != RCM_OK)
         return;
     step->nchunks = n;
@@ -389,7 +389,7 @@ static void writes_note(const struct rcmi_plan *plan, struct last_write *writes,
                         uint32_t index) {
     const struct rcmi_step *step = &plan->steps[index];
     for (uint32_t k = 0; k < step->nchunks; k++) {
-        struct last_write *write = &writes[rcmi_run_operand(plan, step->dst, k).index];
+        struct last_write *write = &writes[rcmi_span_operand(plan, step->dst, k).index];
         write->several_lanes |= write->lane_plus_1 != 0 && write->lane_plus_1 != lane + 1;
         write->lane_plus_1 = lane + 1;
         write->step = index;
@@ -437,7 +437,8 @@ static bool step_stable(const struct rcmi_plan *plan, const struct last_write *w
         const struct rcmi_operand src = plan->operands[step->first_src + i];
         any_buffer |= src.where != RCMI_CHANNEL;
         for (uint32_t k = 0; k < step->nchunks; k++)
-            if (!source_stable(plan, writes, in_place, lane, index, rcmi_run_operand(plan, src, k)))
+            if (!source_stable(plan, writes, in_place, lane, index,
+                               rcmi_span_operand(plan, src, k)))
                 return false;
     }
     return any_buffer;
@@ -447,7 +448,7 @@ static bool step_lasting(const struct rcmi_plan *plan, const struct last_write *
                          uint32_t index) {
     const struct rcmi_step *step = &plan->steps[index];
     for (uint32_t k = 0; step->dst.where == RCMI_OUT && k < step->nchunks; k++) {
-        const struct last_write *write = &writes[rcmi_run_operand(plan, step->dst, k).index];
+        const struct last_write *write = &writes[rcmi_span_operand(plan, step->dst, k).index];
         if (write->several_lanes || write->step != index)
             return false;
     }
@@ -496,7 +497,7 @@ struct uses {
 static void uses_count(const struct rcmi_plan *plan, const struct rcmi_step *step,
                        struct rcmi_operand buffer, uint32_t *counts) {
     for (uint32_t k = 0; buffer.where == RCMI_OUT && k < step->nchunks; k++)
-        counts[rcmi_run_operand(plan, buffer, k).index]++;
+        counts[rcmi_span_operand(plan, buffer, k).index]++;
 }
 
 static void uses_collect(const struct rcmi_plan *plan, const struct uses *uses) {
@@ -519,7 +520,7 @@ static bool step_early(const struct rcmi_plan *plan, const struct uses *uses, ui
     if (step->op != RCMI_STEP_RECV || step->dst.where != RCMI_OUT)
         return false;
     for (uint32_t k = 0; k < step->nchunks; k++) {
-        const uint32_t position = rcmi_run_operand(plan, step->dst, k).index;
+        const uint32_t position = rcmi_span_operand(plan, step->dst, k).index;
         if (uses->writes[position] != 1 || uses->reads[position] != 0)
             return false;
     }
@@ -607,10 +608,10 @@ void rcmi_plan_late_in_place(struct rcmi_builder *b) {
     b->head.late_in_place = true;
 }
 
-void rcmi_plan_runs(struct rcmi_builder *b, uint32_t longest) {
-    b->head.longest_run = longest;
-    if (longest == 0 || longest > RCMI_RUN_MAX)
-        builder_fail(b, "may not have runs of", (long)longest);
+void rcmi_plan_spans(struct rcmi_builder *b, uint32_t longest) {
+    b->head.longest_span = longest;
+    if (longest == 0 || longest > RCMI_SPAN_MAX)
+        builder_fail(b, "may not have spans of", (long)longest);
 }
 
 rcm_status rcmi_plan_finish(struct rcmi_builder *builder, struct rcmi_plan **ret_plan) {

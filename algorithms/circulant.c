@@ -15,7 +15,7 @@
  * in the second one, and is copied to the others that do. Each result is summed by one rank, in one
  * order on every run.
  *
- * Cost: ceil(log2 p) messages in a row, for each rank as many (of more than RCMI_RUN_MAX blocks
+ * Cost: ceil(log2 p) messages in a row, for each rank as many (of more than RCMI_SPAN_MAX blocks
  * several); each rank sends p - 1 blocks, the least there is. Good for small blocks on many ranks.
  */
 #include "algorithm.h"
@@ -47,17 +47,17 @@ static void send_and_add(struct rcmi_builder *b, uint32_t p, uint32_t rank, uint
     const int to = (int)((rank + distance) % p), from = (int)((rank + p - distance) % p);
     const struct rcmi_operand srcs[] = {rcmi_from(b, 0, from, 0), sum_of(p, rank, at, first)};
     rcmi_send(b, 0, block_of(p, rank, up), sum_of(p, rank, up, first), rcmi_to(b, 0, to, 0));
-    rcmi_run_of(b, 0, n);
+    rcmi_span_of(b, 0, n);
     rcmi_reduce(b, 0, got, srcs, 2, distance == 1 ? rcmi_out(0) : rcmi_scratch(at),
                 RCMI_NO_CHANNEL);
-    rcmi_run_of(b, 0, n);
+    rcmi_span_of(b, 0, n);
 }
 
 static void circulant_steps(struct rcmi_builder *b, uint32_t p, uint32_t rank) {
     const uint32_t middle = p / 2;
     for (uint32_t left = p; left > 1; left = upper_half(left)) {
         const uint32_t distance = upper_half(left), n = left - distance;
-        for (uint32_t at = 0; at < n; at += RCMI_RUN_MAX)
+        for (uint32_t at = 0; at < n; at += RCMI_SPAN_MAX)
             send_and_add(b, p, rank, distance, at, rcmi_run_length(n, at), left == p);
         if (left == p && copies_middle(p))
             rcmi_copy_chunk(b, 0, block_of(p, rank, middle), rcmi_in(block_of(p, rank, middle)),
@@ -73,7 +73,7 @@ static rcm_status circulant_emit(const struct rcmi_shape *shape, int rank, int r
         rcmi_plan_begin("circulant", RCM_REDUCE_SCATTER, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
-    rcmi_plan_runs(b, rcmi_run_length(p > 2 ? p / 2 : 1, 0));
+    rcmi_plan_spans(b, rcmi_run_length(p > 2 ? p / 2 : 1, 0));
     if (p == 1)
         rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
     else

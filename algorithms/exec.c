@@ -329,7 +329,7 @@ static void step_fill(const struct rcmi_run *run, const struct rcmi_bound_step *
         step_compute(run, step, target->bytes, stores, srcs, bytes);
 }
 
-/* A piece of a run, `at` bytes into the message. target NULL: none is sent. */
+/* A piece of a span, `at` bytes into the message. target NULL: none is sent. */
 static void piece_do(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                      const struct rcmi_bound_step *piece, const struct rcmi_reserved *target,
                      size_t at, const void *const *srcs, size_t bytes) {
@@ -350,7 +350,7 @@ static void piece_do(const struct rcmi_run *run, const struct rcmi_lane_state *l
         step_fill(run, piece, lane->ports[piece->out].end, dst, false, &part, srcs, bytes);
 }
 
-/* All pieces of a run, messages being where received and target say. */
+/* All pieces of a span, messages being where received and target say. */
 static void pieces_do(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                       const struct rcmi_bound_step *step, const struct rcmi_reserved *target,
                       const void *const *received) {

@@ -96,12 +96,12 @@ static struct slice_rule exec_message_rule(const struct rcmi_exec *exec,
     };
 }
 
-/* A message has a slice of each chunk of a run. */
+/* A message has a slice of each chunk of a span. */
 static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
                                          size_t bytes) {
     struct slice_rule rule = exec_message_rule(exec, plan, bytes);
-    rule.most /= plan->longest_run;
-    rule.least /= plan->longest_run;
+    rule.most /= plan->longest_span;
+    rule.least /= plan->longest_span;
     return rule;
 }
 
@@ -143,7 +143,7 @@ static struct slicing exec_slicing(const struct rcmi_exec *exec, const struct rc
     if (slicing.n > 1)
         slicing.stripes = slicing.n < rule.stripes ? (uint32_t)slicing.n : rule.stripes;
     else
-        slicing.bytes *= plan->longest_run; /* no run is cut */
+        slicing.bytes *= plan->longest_span; /* no span is cut */
     return slicing;
 }
 
@@ -195,7 +195,7 @@ static void *array_new(uint32_t n, size_t size) {
     return calloc(n ? n : 1, size);
 }
 
-/* Pieces that runs of a plan may be in, and places for their sources. */
+/* Pieces that spans of a plan may be in, and places for their sources. */
 static uint32_t plan_pieces(const struct rcmi_plan *plan, uint32_t *ret_places) {
     uint32_t pieces = 0;
     *ret_places = 0;
@@ -301,12 +301,12 @@ static size_t bind_block_count(const struct rcmi_bind *bind, uint32_t block) {
     return out < plan->out.n ? bind->blocks[plan->in.n + out].count : 0;
 }
 
-/* Chunk i of a step's run, its sources from place first_src on. */
+/* Chunk i of a step's span, its sources from place first_src on. */
 static void run_bind_chunk(struct rcmi_run *run, const struct rcmi_step *step, uint32_t i,
                            uint32_t first_src, struct rcmi_bound_step *bound) {
     const struct rcmi_plan *plan = run->bind.plan;
     const uint32_t chunk = rcmi_step_chunk(plan, step, i);
-    const struct rcmi_operand dst = rcmi_run_operand(plan, step->dst, i);
+    const struct rcmi_operand dst = rcmi_span_operand(plan, step->dst, i);
     size_t first, count = 0;
     *bound = (struct rcmi_bound_step){
         .first_src = first_src, .out = step->out, .nsrcs = step->nsrcs, .answer = step->answer};
@@ -319,7 +319,7 @@ static void run_bind_chunk(struct rcmi_run *run, const struct rcmi_step *step, u
     bound->bytes = count * run->element_bytes;
     for (uint32_t k = 0; k < step->nsrcs; k++) {
         const struct rcmi_operand src =
-            rcmi_run_operand(plan, plan->operands[step->first_src + k], i);
+            rcmi_span_operand(plan, plan->operands[step->first_src + k], i);
         run->places[first_src + k] = run_place(run, &src);
     }
 }
@@ -339,7 +339,7 @@ static bool piece_follows(const struct rcmi_run *run, const struct rcmi_bound_st
     return place_follows(&a->dst, &b->dst, a->bytes);
 }
 
-/* A run that is not cut into slices goes in as few pieces as its memory is in. */
+/* A span that is not cut into slices goes in as few pieces as its memory is in. */
 static uint32_t run_bind_pieces(struct rcmi_run *run, const struct rcmi_step *step,
                                 struct rcmi_bound_step *pieces) {
     const bool cut = run->nslices > 1 || run->by_step;
@@ -356,9 +356,9 @@ static uint32_t run_bind_pieces(struct rcmi_run *run, const struct rcmi_step *st
     return n;
 }
 
-/* The step is bound to the first chunk of its run. */
-static void run_bind_run(struct rcmi_run *run, const struct rcmi_step *step,
-                         struct rcmi_bound_step *bound) {
+/* The step is bound to the first chunk of its span. */
+static void run_bind_span(struct rcmi_run *run, const struct rcmi_step *step,
+                          struct rcmi_bound_step *bound) {
     struct rcmi_bound_step *pieces = &run->pieces[run->npieces];
     const uint32_t n = run_bind_pieces(run, step, pieces);
     for (uint32_t i = 0; i < n; i++)
@@ -393,7 +393,7 @@ static void run_bind_step(struct rcmi_run *run, uint32_t i, bool in_place) {
     else
         bound->answer = RCMI_NO_CHANNEL; /* each message goes by a slot of its own */
     if (step->nchunks > 1)
-        run_bind_run(run, step, bound);
+        run_bind_span(run, step, bound);
     for (uint32_t k = 0; k < step->nsrcs; k++)
         if (plan->operands[step->first_src + k].where == RCMI_CHANNEL)
             run->last_step[plan->operands[step->first_src + k].index] = bound;

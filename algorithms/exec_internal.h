@@ -82,7 +82,7 @@ struct rcmi_place {
 
 /* A bound step; fits a cache line. */
 struct rcmi_bound_step {
-    size_t bytes; /* of its chunk, or run; of one in pieces, of the longest of these */
+    size_t bytes; /* of its chunk, or span; of one in pieces, of the longest of these */
     struct rcmi_place dst;
     uint32_t first_src;
     uint32_t out; /* RCMI_NO_CHANNEL if none */
@@ -95,8 +95,8 @@ struct rcmi_bound_step {
     bool reduces;           /* it computes, else it copies */
     bool completes;         /* as in struct rcmi_step */
     uint32_t answer;        /* as in struct rcmi_step */
-    /* Of a run that does not lie in one piece: its pieces, each as a step of its own whose message
-     * begins where that of the one before it ends. 0: it does, or is no run. */
+    /* Of a span that does not lie in one piece: its pieces, each as a step of its own whose message
+     * begins where that of the one before it ends. 0: it does, or is no span. */
     uint32_t npieces, first_piece;
 };
 _Static_assert(sizeof(struct rcmi_bound_step) <= 64, "a bound step fits a cache line");

@@ -4,7 +4,7 @@
  * (kernels/operation.h) that the run is bound to.
  *
  *      begin     the sources are there, and where the message is to be written
- *      go on     until the operation is done; of a run in pieces there is one after the other
+ *      go on     until the operation is done; of a span in pieces there is one after the other
  *      then      exec.c commits the message, releases the sources, and goes on to the next step
  *
  * A lane has one operation at a time, so a step never needs what runs; lanes and stripes overlap,

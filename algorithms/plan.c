@@ -69,8 +69,8 @@ uint32_t rcmi_step_chunk(const struct rcmi_plan *plan, const struct rcmi_step *s
     return (step->chunk + i) % plan->nchunks;
 }
 
-struct rcmi_operand rcmi_run_operand(const struct rcmi_plan *plan, struct rcmi_operand first,
-                                     uint32_t i) {
+struct rcmi_operand rcmi_span_operand(const struct rcmi_plan *plan, struct rcmi_operand first,
+                                      uint32_t i) {
     if (first.where == RCMI_SCRATCH)
         first.index += i;
     else if (i > 0 && (first.where == RCMI_IN || first.where == RCMI_OUT))
@@ -83,8 +83,8 @@ bool rcmi_step_stays(const struct rcmi_plan *plan, const struct rcmi_step *step)
     if (step->op != RCMI_STEP_COPY || src->where != RCMI_IN || step->dst.where != RCMI_OUT)
         return false;
     for (uint32_t i = 0; i < step->nchunks; i++)
-        if (rcmi_plan_cell(plan, RCMI_IN, rcmi_run_operand(plan, *src, i).index) !=
-            rcmi_plan_cell(plan, RCMI_OUT, rcmi_run_operand(plan, step->dst, i).index))
+        if (rcmi_plan_cell(plan, RCMI_IN, rcmi_span_operand(plan, *src, i).index) !=
+            rcmi_plan_cell(plan, RCMI_OUT, rcmi_span_operand(plan, step->dst, i).index))
             return false;
     return true;
 }

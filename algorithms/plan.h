@@ -21,7 +21,7 @@
  *   chunk     one of `parts` consecutive parts of a block (rcmi_chunk_range says which). Chunks are
  *             numbered over all blocks of all ranks; operands name those of IN and OUT by their
  *             position in that buffer. Of one block both are the same.
- *   run       consecutive chunks that one step moves as one message, one after the other; after the
+ *   span      consecutive chunks that one step moves as one message, one after the other; after the
  *             last chunk of all blocks comes the first again. The step's buffers begin with the
  *             first of them, and the others lie behind it: after the last position of IN or OUT at
  *             its first ones.
@@ -29,11 +29,10 @@
  *             slice: all its steps for slice 0, then all for slice 1, and so on. With several
  *             stripes, slice i belongs to stripe i modulo stripes, and stripes run side by side.
  *             A plan describes one slice. Chunks that have no bytes left in a slice still travel,
- *             with zero bytes. Of a run a message holds the same slice of each chunk; slices are so
- *             short that those of the plan's longest run fit one slot.
- *   order     by slice, as above; or by step, where only the two ends of a message know how long it
- *             is: each step is done for all its slices before the next one begins, in one stripe,
- *             and the last message of a step says that it is.
+ *             with zero bytes. Of a span a message holds the same slice of each chunk; slices are
+ * so short that those of the plan's longest span fit one slot. order     by slice, as above; or by
+ * step, where only the two ends of a message know how long it is: each step is done for all its
+ * slices before the next one begins, in one stripe, and the last message of a step says that it is.
  *   channel   first in, first out, from one writer to one reader, or to all other ranks of the
  *             writer's host (multicast; needs shared memory). It has slots: the writer fills the
  *             next free slot, each reader looks at the oldest one and releases it; a slot is free
@@ -91,7 +90,7 @@ struct rcmi_operand {
 
 #define RCMI_NO_CHANNEL  UINT32_MAX
 #define RCMI_SOURCES_MAX 16
-#define RCMI_RUN_MAX     64 /* chunks: some bytes of each fit the smallest slot there may be */
+#define RCMI_SPAN_MAX    64 /* chunks: some bytes of each fit the smallest slot there may be */
 
 struct rcmi_step {
     uint8_t op;    /* enum rcmi_step_op */
@@ -115,7 +114,7 @@ struct rcmi_step {
      * only. */
     bool completes;
     uint32_t chunk;   /* the chunk that it moves; ignored by signal and wait */
-    uint32_t nchunks; /* or a run of so many, from that one on */
+    uint32_t nchunks; /* or a span of so many, from that one on */
     uint32_t first_src;
     struct rcmi_operand dst; /* RCMI_NOWHERE if none */
     uint32_t out;            /* index into plan->channels, RCMI_NO_CHANNEL if none */
@@ -149,11 +148,11 @@ struct rcmi_plan {
     uint32_t nchunks; /* of all blocks, at least 1, even for a barrier */
     uint32_t parts;   /* chunks of a block */
     struct rcmi_blocks in, out;
-    uint32_t larger;      /* rcmi_collective_larger */
-    uint32_t nscratch;    /* scratch chunks, each as long as a slice; each is used by one lane
-                           * only, and the next slice uses its memory again */
-    uint32_t longest_run; /* chunks; the same on all ranks */
-    uint32_t min_slots;   /* it does not deadlock if every channel has at least so many slots */
+    uint32_t larger;       /* rcmi_collective_larger */
+    uint32_t nscratch;     /* scratch chunks, each as long as a slice; each is used by one lane
+                            * only, and the next slice uses its memory again */
+    uint32_t longest_span; /* chunks; the same on all ranks */
+    uint32_t min_slots;    /* it does not deadlock if every channel has at least so many slots */
     /* So many slices may be under way at once, each stripe of them on channels of its own; the
      * same on all ranks. Stripes share nothing, so what holds for one slice holds for all. */
     uint32_t stripes;
@@ -188,10 +187,10 @@ uint32_t rcmi_plan_chunk(const struct rcmi_plan *plan, enum rcmi_where where, ui
 /* Where both are one memory: a number that is equal for the same memory. */
 uint32_t rcmi_plan_cell(const struct rcmi_plan *plan, enum rcmi_where where, uint32_t index);
 
-/* Chunk i of a step's run, and where a buffer that begins with the first one has it. */
+/* Chunk i of a step's span, and where a buffer that begins with the first one has it. */
 uint32_t rcmi_step_chunk(const struct rcmi_plan *plan, const struct rcmi_step *step, uint32_t i);
-struct rcmi_operand rcmi_run_operand(const struct rcmi_plan *plan, struct rcmi_operand first,
-                                     uint32_t i);
+struct rcmi_operand rcmi_span_operand(const struct rcmi_plan *plan, struct rcmi_operand first,
+                                      uint32_t i);
 /* Does it copy chunks to where they are, if IN and OUT are one memory? */
 bool rcmi_step_stays(const struct rcmi_plan *plan, const struct rcmi_step *step);
 
@@ -219,9 +218,9 @@ void rcmi_plan_stripes(struct rcmi_builder *builder, uint32_t stripes);
 void rcmi_plan_whole(struct rcmi_builder *builder);
 void rcmi_plan_halves(struct rcmi_builder *builder);
 void rcmi_plan_late_in_place(struct rcmi_builder *builder);
-/* No step of any rank moves more than so many chunks, at most RCMI_RUN_MAX; 1 if this is not said.
+/* No step of any rank moves more than so many chunks, at most RCMI_SPAN_MAX; 1 if this is not said.
  */
-void rcmi_plan_runs(struct rcmi_builder *builder, uint32_t longest);
+void rcmi_plan_spans(struct rcmi_builder *builder, uint32_t longest);
 /* Frees the builder in every case. */
 rcm_status rcmi_plan_finish(struct rcmi_builder *builder, struct rcmi_plan **ret_plan);
 void rcmi_plan_free(struct rcmi_plan *plan);
@@ -250,8 +249,8 @@ void rcmi_reduce(struct rcmi_builder *b, int lane, uint32_t chunk, const struct 
                  int nsrcs, struct rcmi_operand dst, uint32_t out);
 void rcmi_recv_copy_send(struct rcmi_builder *b, int lane, uint32_t chunk, struct rcmi_operand from,
                          struct rcmi_operand dst, uint32_t out);
-/* The last step of the lane moves a run of n chunks. */
-void rcmi_run_of(struct rcmi_builder *b, int lane, uint32_t n);
+/* The last step of the lane moves a span of n chunks. */
+void rcmi_span_of(struct rcmi_builder *b, int lane, uint32_t n);
 /* In place too, nothing writes what the last step of the lane sends before all have read it. */
 void rcmi_stable_in_place(struct rcmi_builder *b, int lane);
 /* The last step of the lane sends the answer to what it received from `channel`, or receives the

@@ -88,7 +88,7 @@ static rcm_status plans_check(const struct rcmi_shape *shape,
         if (plan->collective != first->collective || plan->root != first->root ||
             plan->parts != first->parts || plan->min_slots != first->min_slots ||
             plan->stripes != first->stripes || plan->whole != first->whole ||
-            plan->halves != first->halves || plan->longest_run != first->longest_run ||
+            plan->halves != first->halves || plan->longest_span != first->longest_span ||
             plan->late_in_place != first->late_in_place ||
             strcmp(plan->algorithm, first->algorithm) != 0)
             return rcmi_fail(RCM_ERR_INTERNAL, 0,

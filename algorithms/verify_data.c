@@ -81,10 +81,10 @@ static struct value *data_cell(const struct data *d, uint32_t rank, uint8_t wher
     return &d->cells[(size_t)rank * d->ncells + cell];
 }
 
-/* Chunk i of a run that begins there. */
+/* Chunk i of a span that begins there. */
 static struct value *data_operand(const struct data *d, uint32_t rank, struct rcmi_operand first,
                                   uint32_t i) {
-    const struct rcmi_operand operand = rcmi_run_operand(d->v->plans[rank], first, i);
+    const struct rcmi_operand operand = rcmi_span_operand(d->v->plans[rank], first, i);
     return data_cell(d, rank, operand.where, operand.index);
 }
 

@@ -103,7 +103,7 @@ static rcm_status form_buffer(const struct form *f, struct rcmi_operand operand,
     if (operand.index >= n || s->nchunks > n)
         return form_fail(f, "an operand is outside of its buffer");
     for (uint32_t i = 0; i < s->nchunks; i++) {
-        const uint32_t position = rcmi_run_operand(f->plan, operand, i).index;
+        const uint32_t position = rcmi_span_operand(f->plan, operand, i).index;
         if (rcmi_plan_chunk(f->plan, operand.where, position) != rcmi_step_chunk(f->plan, s, i))
             return form_fail(f, "an operand is another chunk");
     }
@@ -120,7 +120,7 @@ static rcm_status form_end(const struct form *f, uint32_t channel, bool outgoing
     return RCM_OK;
 }
 
-/* Do two runs in scratch share some chunks, and begin with different ones? */
+/* Do two spans in scratch share some chunks, and begin with different ones? */
 static bool runs_cross(struct rcmi_operand a, struct rcmi_operand b, uint32_t n) {
     const uint32_t apart = a.index > b.index ? a.index - b.index : b.index - a.index;
     return a.where == b.where && apart > 0 && apart < n;
@@ -142,7 +142,7 @@ static rcm_status form_sources(const struct form *f, const struct rcmi_step *s, 
             if (srcs[j].where == RCMI_CHANNEL && srcs[j].index == srcs[i].index)
                 return form_fail(f, "reads one channel twice");
         if (srcs[i].where == RCMI_SCRATCH && runs_cross(srcs[i], s->dst, s->nchunks))
-            return form_fail(f, "a run is written over itself");
+            return form_fail(f, "a span is written over itself");
         *(channel ? ret_channels : ret_buffers) += 1;
     }
     return RCM_OK;
@@ -165,7 +165,7 @@ static rcm_status form_answer(const struct form *f, const struct rcmi_step *s) {
     if (s->answer == RCMI_NO_CHANNEL)
         return RCM_OK;
     if (s->nchunks > 1)
-        return form_fail(f, "a run is no answer");
+        return form_fail(f, "a span is no answer");
     if (s->answer >= f->plan->nchannels)
         return form_fail(f, "answers on no channel");
     if (s->out == RCMI_NO_CHANNEL)
@@ -191,7 +191,7 @@ static rcm_status form_step(const struct form *f) {
         return form_fail(f, "no such kind of step");
     if (s->chunk >= f->plan->nchunks)
         return form_fail(f, "no such chunk");
-    if (!within((int)s->nchunks, 1, (int)f->plan->longest_run))
+    if (!within((int)s->nchunks, 1, (int)f->plan->longest_span))
         return form_fail(f, "moves no chunk, or too many");
     rcm_status status = form_sources(f, s, &channels, &buffers);
     if (status == RCM_OK)
@@ -246,9 +246,9 @@ rcm_status rcmi_verify_form(const struct rcmi_shape *shape, const struct rcmi_pl
     if (plan->nchunks == 0 || plan->min_slots == 0 || plan->root < 0 || plan->root >= plan->nranks)
         return rcmi_fail(RCM_ERR_INTERNAL, 0, "%s: rank %d: no chunks, no slots, or no root",
                          plan->algorithm, plan->rank);
-    if (plan->longest_run == 0 || plan->longest_run > RCMI_RUN_MAX)
-        return rcmi_fail(RCM_ERR_INTERNAL, 0, "%s: rank %d: runs of %u chunks", plan->algorithm,
-                         plan->rank, plan->longest_run);
+    if (plan->longest_span == 0 || plan->longest_span > RCMI_SPAN_MAX)
+        return rcmi_fail(RCM_ERR_INTERNAL, 0, "%s: rank %d: spans of %u chunks", plan->algorithm,
+                         plan->rank, plan->longest_span);
     rcm_status status = form_lanes(&f);
     if (status == RCM_OK)
         status = form_channels(&f);

@@ -128,7 +128,7 @@ static void access_add(struct access *accesses, uint32_t *n, const struct hazard
     for (uint32_t i = 0; i < rcmi_verify_step(h->v, step)->nchunks; i++) {
         struct access *access = &accesses[(*n)++];
         *access = *kind;
-        access->cell = rcmi_verify_cell(h->v, plan, rcmi_run_operand(plan, first, i));
+        access->cell = rcmi_verify_cell(h->v, plan, rcmi_span_operand(plan, first, i));
         access->step = step;
     }
 }

@@ -27,13 +27,13 @@ rcm_status rcmi_check_root(int size, int root) {
 }
 
 /* A buffer of this rank. */
-struct span {
+struct buffer {
     const void *bytes;
     size_t len;
 };
 
 /* In place, the smaller buffer is the rank's block of the larger one. */
-static rcm_status check_overlap(const struct span *send, const struct span *recv,
+static rcm_status check_overlap(const struct buffer *send, const struct buffer *recv,
                                 intptr_t distance) {
     const uintptr_t a = (uintptr_t)send->bytes, b = (uintptr_t)recv->bytes;
     if (send->len == 0 || recv->len == 0 || (intptr_t)(a - b) == distance)
@@ -47,7 +47,7 @@ static rcm_status check_overlap(const struct span *send, const struct span *recv
 
 rcm_status rcmi_request_check_buffers(const struct rcmi_request *r, const struct rcmi_blocks *in,
                                       const struct rcmi_blocks *out, size_t block) {
-    const struct span send = {r->in, in->n * block}, recv = {r->out, out->n * block};
+    const struct buffer send = {r->in, in->n * block}, recv = {r->out, out->n * block};
     rcm_status status = rcmi_check_buffer("send", r->in, in->n * r->count);
     if (status == RCM_OK)
         status = rcmi_check_buffer("recv", r->out, out->n * r->count);
@@ -106,20 +106,20 @@ rcm_status rcmi_check_kinds(struct rcmi_bind *bind) {
     return status;
 }
 
-static struct rcmi_mem span_mem(const struct span *span) {
-    struct rcmi_mem mem = rcmi_mem_host(span->bytes, span->len);
-    if (span->len > 0)
-        mem.kind = rcmi_mem_kind_of(span->bytes);
+static struct rcmi_mem buffer_mem(const struct buffer *buffer) {
+    struct rcmi_mem mem = rcmi_mem_host(buffer->bytes, buffer->len);
+    if (buffer->len > 0)
+        mem.kind = rcmi_mem_kind_of(buffer->bytes);
     return mem;
 }
 
 rcm_status rcmi_request_check_kinds(const struct rcmi_request *r, int rank, int size) {
     const struct rcmi_collective *collective = rcmi_collective_at((int)r->collective);
     const size_t block = r->count * rcm_dtype_size(r->dtype);
-    const struct span in = {r->in, rcmi_collective_in(collective, size, rank, r->root).n * block};
-    const struct span out = {r->out,
-                             rcmi_collective_out(collective, size, rank, r->root).n * block};
-    const struct rcmi_mem send = span_mem(&in), recv = span_mem(&out);
+    const struct buffer in = {r->in, rcmi_collective_in(collective, size, rank, r->root).n * block};
+    const struct buffer out = {r->out,
+                               rcmi_collective_out(collective, size, rank, r->root).n * block};
+    const struct rcmi_mem send = buffer_mem(&in), recv = buffer_mem(&out);
     struct first first = {.mem = NULL};
     return rcmi_mem_any_special() ? pair_check(&first, &send, &recv) : RCM_OK;
 }

@@ -334,9 +334,9 @@ static size_t larger(size_t a, size_t b) {
 }
 
 static void message_make(const struct player *p, struct message *message) {
-    const size_t run = p->ranks[0].plan->longest_run;
-    message->data = zeroed(p->room.slot * run, sizeof(*message->data));
-    message->from = zeroed(run, sizeof(*message->from));
+    const size_t span = p->ranks[0].plan->longest_span;
+    message->data = zeroed(p->room.slot * span, sizeof(*message->data));
+    message->from = zeroed(span, sizeof(*message->from));
 }
 
 /* It only grows. */
@@ -448,7 +448,7 @@ static struct play_element *buffer_at(const struct player *p, const struct rank 
     return (out ? rank->out : rank->in) + buffer_offset(p, r, out, position) + first;
 }
 
-/* Where chunk i of a run is that begins there. */
+/* Where chunk i of a span is that begins there. */
 static struct rcmi_operand run_operand(const struct player *p, struct rcmi_operand first,
                                        uint32_t i) {
     first.index += i;
@@ -458,7 +458,7 @@ static struct rcmi_operand run_operand(const struct player *p, struct rcmi_opera
     return first;
 }
 
-/* Elements of chunk i of its run that a step moves in a slice. */
+/* Elements of chunk i of its span that a step moves in a slice. */
 static size_t step_length(const struct player *p, const struct rcmi_step *step, uint32_t i,
                           size_t slice) {
     const struct rcmi_plan *plan = p->ranks[0].plan;
@@ -524,7 +524,7 @@ static void message_add(const struct player *p, const struct rank *rank, struct 
 static void step_do(struct player *p, const struct rank *rank, const struct rcmi_step *step,
                     size_t slice) {
     struct play_element result[64]; /* slots of tests are small */
-    size_t lengths[RCMI_RUN_MAX];
+    size_t lengths[RCMI_SPAN_MAX];
     struct message *message = NULL;
     const struct rcmi_operand *from = NULL;
     step_lengths(p, rank, step, slice, lengths);

@@ -154,18 +154,18 @@ static void test_runs(void **state) {
     (void)state;
     struct rcmi_builder *b = begin(4, 1, 5);
     struct rcmi_plan *plan;
-    rcmi_plan_runs(b, 3);
+    rcmi_plan_spans(b, 3);
     rcmi_send(b, 0, 3, rcmi_in(3), rcmi_to(b, 0, 1, 0)); /* 0: out.0 is written later */
-    rcmi_run_of(b, 0, 3);
+    rcmi_span_of(b, 0, 3);
     rcmi_send(b, 0, 3, rcmi_in(3), rcmi_to(b, 0, 1, 0)); /* 1: neither out.3 nor out.4 */
-    rcmi_run_of(b, 0, 2);
+    rcmi_span_of(b, 0, 2);
     rcmi_recv(b, 0, 0, rcmi_from(b, 0, 1, 0), rcmi_out(0)); /* 2: early, out.0 to out.2 */
-    rcmi_run_of(b, 0, 3);
+    rcmi_span_of(b, 0, 3);
     rcmi_send(b, 0, 4, rcmi_scratch(2), rcmi_to(b, 0, 1, 0)); /* 3: scratch.2 and 3 */
-    rcmi_run_of(b, 0, 2);
+    rcmi_span_of(b, 0, 2);
     assert_int_equal(rcmi_plan_finish(b, &plan), RCM_OK);
     assert_int_equal(plan->nscratch, 4);
-    assert_int_equal(plan->longest_run, 3);
+    assert_int_equal(plan->longest_span, 3);
     assert_true(plan->steps[0].stable && !plan->steps[0].stable_in_place);
     assert_true(plan->steps[1].stable && plan->steps[1].stable_in_place);
     assert_true(plan->steps[2].early && plan->steps[2].lasting && !plan->steps[3].stable);
@@ -175,32 +175,32 @@ static void test_runs(void **state) {
     rcmi_plan_free(plan);
 
     b = begin(4, 1, 5);
-    rcmi_plan_runs(b, RCMI_RUN_MAX + 1);
-    expect_failure(b, "may not have runs of 65");
+    rcmi_plan_spans(b, RCMI_SPAN_MAX + 1);
+    expect_failure(b, "may not have spans of 65");
     b = begin(4, 1, 5);
     rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
-    rcmi_run_of(b, 0, 2);
-    expect_failure(b, "has no runs of 2");
+    rcmi_span_of(b, 0, 2);
+    expect_failure(b, "has no spans of 2");
     b = begin(4, 1, 5);
-    rcmi_plan_runs(b, 6);
+    rcmi_plan_spans(b, 6);
     rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_scratch(0));
-    rcmi_run_of(b, 0, 6);
-    expect_failure(b, "has a buffer without room for a run of 6");
+    rcmi_span_of(b, 0, 6);
+    expect_failure(b, "has a buffer without room for a span of 6");
     b = begin(4, 1, 5);
-    rcmi_run_of(b, 0, 1);
+    rcmi_span_of(b, 0, 1);
     expect_failure(b, "empty lane, 0");
 }
 
-/* A chunk of a run that is written, or read, by another step too. */
+/* A chunk of a span that is written, or read, by another step too. */
 static void test_runs_in_part(void **state) {
     (void)state;
     struct rcmi_builder *b = begin(4, 1, 5);
     struct rcmi_plan *plan;
-    rcmi_plan_runs(b, 3);
+    rcmi_plan_spans(b, 3);
     rcmi_recv(b, 0, 4, rcmi_from(b, 0, 1, 0), rcmi_out(4));
-    rcmi_run_of(b, 0, 2);                                 /* 0: out.4, out.0 */
+    rcmi_span_of(b, 0, 2);                                /* 0: out.4, out.0 */
     rcmi_send(b, 0, 0, rcmi_out(0), rcmi_to(b, 0, 1, 0)); /* 1: before out.1's last write */
-    rcmi_run_of(b, 0, 2);
+    rcmi_span_of(b, 0, 2);
     rcmi_recv(b, 0, 1, rcmi_from(b, 0, 2, 0), rcmi_out(1)); /* 2 */
     assert_int_equal(rcmi_plan_finish(b, &plan), RCM_OK);
     assert_true(!plan->steps[0].early && plan->steps[0].lasting);

@@ -2,10 +2,11 @@
 /*
  * Does the verifier see every mistake? One rank's plan gets one mistake, for every step and every
  * kind of mistake: the step is deleted, duplicated, swapped with the next one of its lane, or one
- * of its operands, its result, its channel, its chunk or the length of its run is another one. Each
- * mutant is rejected, or else gives the same results as the original in 1,000 random interleavings
- * at its minimum of slots. Nothing that is deleted or retargeted may survive at all, unless an
- * operand only got its other name: IN and OUT of the same chunk, where they may be one memory.
+ * of its operands, its result, its channel, its chunk or the length of its span is another one.
+ * Each mutant is rejected, or else gives the same results as the original in 1,000 random
+ * interleavings at its minimum of slots. Nothing that is deleted or retargeted may survive at all,
+ * unless an operand only got its other name: IN and OUT of the same chunk, where they may be one
+ * memory.
  *
  * The mutants' stable flags are cleared, so that no mutant is rejected because of them.
  */
@@ -272,11 +273,11 @@ static void retarget_chunk(struct subject *s, uint32_t step) {
     }
 }
 
-/* A run of one chunk more or less. */
+/* A span of one chunk more or less. */
 static void retarget_run(struct subject *s, uint32_t step) {
     const uint32_t old = s->original->steps[step].nchunks;
     for (uint32_t n = old - 1; n <= old + 1; n += 2) {
-        if (n == 0 || n > s->original->longest_run)
+        if (n == 0 || n > s->original->longest_span)
             continue;
         struct rcmi_plan *m = mutant_copy(s->original);
         m->steps[step].nchunks = n;

@@ -541,7 +541,7 @@ static void break_long_run(struct rcmi_plan *p) {
     p->steps[3].nchunks = 3;
 }
 static void break_runs(struct rcmi_plan *p) {
-    p->longest_run = 4;
+    p->longest_span = 4;
 }
 static void break_run_first(struct rcmi_plan *p) {
     p->steps[3].chunk = 2;
@@ -556,17 +556,17 @@ static void break_run_scratch(struct rcmi_plan *p) {
     p->nscratch = 1;
     p->steps[4].dst = rcmi_scratch(0);
 }
-static void break_run_answer(struct rcmi_plan *p) {
+static void break_span_answer(struct rcmi_plan *p) {
     p->steps[4].answer = p->steps[3].out;
 }
 
 static void fill_over_itself(struct rcmi_builder *b, int rank) {
     (void)rank;
-    rcmi_plan_runs(b, 2);
+    rcmi_plan_spans(b, 2);
     rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_scratch(0));
-    rcmi_run_of(b, 0, 2);
+    rcmi_span_of(b, 0, 2);
     rcmi_copy_chunk(b, 0, 0, rcmi_scratch(0), rcmi_scratch(1));
-    rcmi_run_of(b, 0, 2);
+    rcmi_span_of(b, 0, 2);
 }
 
 static void test_form_of_runs(void **state) {
@@ -581,7 +581,7 @@ static void test_form_of_runs(void **state) {
         {break_run_length, "is received as message 0 by"},
         {break_run_buffer, "an operand is outside of its buffer"},
         {break_run_scratch, "no such scratch chunk"},
-        {break_run_answer, "a run is no answer"},
+        {break_span_answer, "a span is no answer"},
     };
     (void)state;
     const struct rcmi_shape *shape = test_shape_one_host(&space, 5);
@@ -592,15 +592,15 @@ static void test_form_of_runs(void **state) {
         expect(shape, plans, &(struct rcmi_verify_options){.slots = 0}, cases[i].text);
         test_plans_free(plans, 5);
     }
-    expect_made(1, RCM_ALL_REDUCE, 2, fill_over_itself, false, "a run is written over itself");
+    expect_made(1, RCM_ALL_REDUCE, 2, fill_over_itself, false, "a span is written over itself");
 }
 
-/* Chunk 1 is in no order with its receipt by another lane, whatever chunk the run begins with. */
+/* Chunk 1 is in no order with its receipt by another lane, whatever chunk the span begins with. */
 static void fill_run_in_lanes(struct rcmi_builder *b, int rank) {
     const int peer = 1 - rank;
-    rcmi_plan_runs(b, 2);
+    rcmi_plan_spans(b, 2);
     rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, peer, 0));
-    rcmi_run_of(b, 0, 2);
+    rcmi_span_of(b, 0, 2);
     for (uint32_t i = 0; i < 2; i++) {
         struct rcmi_operand srcs[2];
         srcs[rank] = rcmi_in(i);
@@ -611,7 +611,7 @@ static void fill_run_in_lanes(struct rcmi_builder *b, int rank) {
             rcmi_reduce(b, 1, 1, srcs, 2, rcmi_out(1), NONE);
     }
     rcmi_recv(b, 0, 0, rcmi_from(b, 0, peer, 0), rcmi_scratch(0));
-    rcmi_run_of(b, 0, 2);
+    rcmi_span_of(b, 0, 2);
 }
 
 static void test_hazard_of_runs(void **state) {
