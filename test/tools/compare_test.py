@@ -638,7 +638,7 @@ class Runs(unittest.TestCase):
 class Peers(unittest.TestCase):
     """The programs over other libraries define what the shared code of ringcomm-bench calls; they
     are built only where those libraries are."""
-    SHARED = ('bench_data', 'bench_options', 'bench_rank', 'bench_run', 'common', 'plot', 'report')
+    SHARED = ('bench_data', 'bench_options', 'bench_rank', 'bench_run', 'bench_values', 'common', 'plot', 'report')
 
     @staticmethod
     def names(pattern, *files):
@@ -652,7 +652,9 @@ class Peers(unittest.TestCase):
         tools = os.path.dirname(FOLDER)
         root = os.path.dirname(tools)
         base = glob.glob(os.path.join(root, 'base', '*.c'))
-        base.append(os.path.join(root, 'algorithms', 'collectives.c'))
+        base += [os.path.join(root, *path) for path in (
+            ('algorithms', 'collectives.c'), ('api', 'info_collectives.c'), ('api', 'sized.c'),
+            ('kernels', 'op_defined.c'))]
         defined = r'^(?:extern "C" )?(?:const )?\w+ \*?(rcmi?_\w+)\('
         called = self.names(r'\b(rcm_\w+)\(', *(f'{tools}/{name}.c' for name in self.SHARED))
         called -= self.names(defined, *base)
