@@ -133,6 +133,18 @@ static void test_receives(void **state) {
     check(rows, 2, "does not answer");
 }
 
+static void test_any_source(void **state) {
+    (void)state;
+    struct rcmi_hang_row rows[N] = {row_waiting(1), row_receiving(RCM_ANY_SOURCE), row_waiting(1),
+                                    row_waiting(1)};
+    check(rows, 1, "never called all_reduce number 7: it is in recv from any source");
+    rows[0] = row_receiving(RCM_ANY_SOURCE);
+    rows[1] = row_between(RCMI_ROW_IDLE);
+    rows[1].on_chain = false; /* nobody waits for it in particular */
+    rows[2] = rows[3] = rows[1];
+    check(rows, 0, "is in recv from any source (tag 0), and no rank sent to it");
+}
+
 /* Two that receive from each other: whether all were asked, or only these two. */
 static void test_pair(void **state) {
     (void)state;
@@ -266,6 +278,7 @@ int main(void) {
         cmocka_unit_test(test_late),
         cmocka_unit_test(test_idle),
         cmocka_unit_test(test_receives),
+        cmocka_unit_test(test_any_source),
         cmocka_unit_test(test_pair),
         cmocka_unit_test(test_silent_behind_busy),
         cmocka_unit_test(test_silent_elsewhere),

@@ -118,6 +118,15 @@ def check_pair_broadcast(program):
         expect(result[0] == 0 and said_by(result) == expected, f"pair_broadcast on {ranks}", result)
 
 
+def check_any_source(program):
+    for ranks in (1, 2, 5):
+        result = run(ranks, program)
+        expected = [f"rank {r} is done" for r in range(1, ranks)]
+        expected += ["the sum of 100 squares is 338350"] if ranks > 1 else []
+        expect(result[0] == 0 and said_by(result) == sorted(expected), f"any_source on {ranks}",
+               result)
+
+
 def losses(program, ranks):
     with tempfile.TemporaryDirectory(prefix="ringcomm-mnist-") as folder:
         path = os.path.join(folder, "losses")
@@ -210,6 +219,7 @@ CHECKS = {
     "all_operations": check_all_operations,
     "missing": check_missing,
     "groups": check_groups,
+    "any_source": check_any_source,
     "pair_broadcast": check_pair_broadcast,
     "mnist_sgd": check_mnist,
     "six_collectives": check_six_collectives,
