@@ -106,8 +106,9 @@ void rcmi_copy_by(enum rcmi_stores stores, void *dst, const void *src, size_t by
 
 static struct rcmi_sum sum_of(rcm_dtype dtype, rcm_op op, uint32_t divisor) {
     const struct rcmi_reduction *by = rcmi_reduction_find(dtype, op);
-    return (struct rcmi_sum){
-        .op = op, .by = by ? *by : (struct rcmi_reduction){NULL}, .context = {.divisor = divisor}};
+    return (struct rcmi_sum){.op = op,
+                             .by = by ? *by : (struct rcmi_reduction){.reduce = NULL},
+                             .context = {.divisor = divisor}};
 }
 
 void rcmi_kernels_of(rcm_dtype dtype, rcm_op op, uint32_t n, struct rcmi_kernels *ret_kernels) {

@@ -195,7 +195,7 @@ static int check_kill(rcm_comm *comm) {
     }
     const rcm_status ended = flight_end(&f, &errors);
     status = status == RCM_OK ? ended : status;
-    errors += check_error(comm, status, RCM_ERR_PEER, 1, "lost rank 1");
+    errors += check_error(comm, status, RCM_ERR_PEER, 1, "rank 1 (pid");
     (void)!rcm_destroy(comm);
     return errors;
 }
