@@ -118,6 +118,8 @@ static rcm_status cancel_check(const rcm_work *work) {
     rcm_status status = rcmi_work_own(work);
     if (status == RCM_OK && work->kind != RCMI_WORK_RECV)
         status = rcmi_fail(RCM_ERR_INVALID, 0, "work is a %s, not a receive", rcmi_work_name(work));
+    if (status == RCM_OK && work->templates)
+        status = rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "work is persistent: it cannot be canceled");
     return status == RCM_OK ? rcmi_work_may_wait(-1) : status;
 }
 

@@ -635,8 +635,8 @@ rcm_status rcm_work_status(const rcm_work *work);
 /* Ends a receive that has no message yet: its work is then complete with RCM_ERR_CANCELED, the
  * buffer is the caller's, and a message that comes later is for the next receive. RCM_OK: the work
  * is complete, so or, if it was too late, as it would have been (rcm_work_status tells which).
- * RCM_PENDING: its message is coming, and it goes on. Other works than receives: RCM_ERR_INVALID.
- * Source: MPI_Cancel. */
+ * RCM_PENDING: its message is coming, and it goes on. Other works than receives: RCM_ERR_INVALID;
+ * persistent ones: RCM_ERR_UNSUPPORTED. Source: MPI_Cancel. */
 RCM_CHECKED rcm_status rcm_work_cancel(rcm_work *work);
 /* Of a finished receive, or rcm_sendrecv: the sender's rank, its tag, the bytes of the message (of
  * a truncated one more than were received). */

@@ -480,6 +480,17 @@ static int check_arguments(rcm_comm *comm) {
     WRONG(rcm_mrecv(comm, NULL, &byte, 1, RCM_UINT8, NULL, NULL), "matched");
     WRONG(rcm_mrecv(comm, (void *)&byte, &byte, 1, RCM_UINT8, NULL, NULL), "matched");
     WRONG(rcm_work_cancel(NULL), "work");
+    struct rcm_call persistent = {.size = sizeof persistent, .flags = RCM_PERSISTENT};
+    CHECK(errors, rcm_recv(comm, &byte, 1, RCM_UINT8, 0, 0, &persistent, &work) == RCM_OK, "%s",
+          rcm_last_error());
+    CHECK(errors,
+          rcm_work_cancel(work) == RCM_ERR_UNSUPPORTED && strstr(rcm_last_error(), "persistent"),
+          "%s", rcm_last_error());
+    rcm_work_free(work);
+    CHECK(errors,
+          rcm_batch(comm, NULL, 0, &persistent, &work) == RCM_ERR_UNSUPPORTED &&
+              strstr(rcm_last_error(), "RCM_PERSISTENT"),
+          "%s", rcm_last_error());
     CHECK(errors, rcm_irecv(comm, &byte, 1, RCM_UINT8, rcm_rank(comm), 0, &work) == RCM_OK, "%s",
           rcm_last_error());
     rcm_work *send = NULL;
