@@ -71,8 +71,8 @@ struct rcmi_bind {
     rcm_dtype dtype;
     rcm_op op;
     /* Travels with every message; a message with another one is a mismatch. Bit 61 is
-     * RCMI_META_DEVICE, bits 62 and 63 are the executor's. The upper one marks the last slice of a stripe, for readers that do not know the
-     * size beforehand (their plans have one stripe). */
+     * RCMI_META_DEVICE, bits 62 and 63 are the executor's. The upper one marks the last slice of a
+     * stripe, for readers that do not know the size beforehand (their plans have one stripe). */
     uint64_t meta;
 };
 
