@@ -101,7 +101,8 @@ static int check_mixed(rcm_comm *comm) {
     return errors;
 }
 
-/* The same where only pairs of ranks know counts: a rank that has nothing has no kind. */
+/* The same where only pairs of ranks know counts: a rank that has nothing has no kind. The others
+ * may be at the second call, and find out, before this rank is through with the first. */
 static int check_mixed_pairs(rcm_comm *comm) {
     enum { N = 8 };
     int64_t host[2 * N] = {0}, *device = fake_alloc(sizeof host);
@@ -114,11 +115,13 @@ static int check_mixed_pairs(rcm_comm *comm) {
     rcm_status status =
         rcm_all_to_all_v(comm, rank ? device : NULL, counts, NULL, rank ? device + N : NULL, counts,
                          NULL, RCM_INT64, NULL, NULL);
-    CHECK(errors, status == RCM_OK, "rank 0 has nothing: %s", rcm_last_error());
+    CHECK(errors, status == RCM_OK || status == RCM_ERR_MISMATCH, "rank 0 has nothing: %s",
+          rcm_last_error());
     for (int r = 0; r < p; r++)
         counts[r] = 2;
-    status = rcm_all_to_all_v(comm, odd ? host : device, counts, NULL, odd ? host + N : device + N,
-                              counts, NULL, RCM_INT64, NULL, NULL);
+    if (status == RCM_OK)
+        status = rcm_all_to_all_v(comm, odd ? host : device, counts, NULL,
+                                  odd ? host + N : device + N, counts, NULL, RCM_INT64, NULL, NULL);
     if (status == RCM_OK)
         status = rcm_barrier(comm, NULL, NULL);
     errors += check_error(comm, status, RCM_ERR_MISMATCH, -2, "device memory");
