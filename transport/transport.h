@@ -319,8 +319,8 @@ static inline void rcmi_channel_commit(struct rcmi_channel *channel, size_t len,
 /* Writer: publishes memory that stays as it is, unchanged, until rcmi_channel_completed; up
  * to the slot size, or with may_get RCMI_GET_MAX. Also after a reserve, which it ends. may_get: the
  * reader may have to get them (peek then has no bytes). RCM_ERR_UNSUPPORTED if this channel cannot
- * send from that memory: reserve and copy. Memory of rcmi_node_memory_alloc may still be read by a
- * peer after the channel was closed, until freed. */
+ * send from that memory, which may be of any kind: reserve and copy. Memory of
+ * rcmi_node_memory_alloc may still be read by a peer after the channel was closed, until freed. */
 static inline rcm_status rcmi_channel_send_zero_copy(struct rcmi_channel *channel,
                                                      const struct rcmi_mem *mem, uint64_t meta,
                                                      bool may_get);
@@ -543,6 +543,8 @@ static inline void rcmi_channel_commit(struct rcmi_channel *c, size_t len, uint6
 static inline rcm_status rcmi_channel_send_zero_copy(struct rcmi_channel *c,
                                                      const struct rcmi_mem *mem, uint64_t meta,
                                                      bool may_get) {
+    if (mem->kind != RCMI_MEM_HOST)
+        return RCM_ERR_UNSUPPORTED; /* there is no row that reaches it */
     if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
         return rcmi_channel_not_ready(c);
     const rcm_status status = c->transport->send_zero_copy(c, mem, meta, may_get);
@@ -581,11 +583,15 @@ static inline bool rcmi_channel_post_receive(struct rcmi_channel *c,
     /* Of a channel that failed, too, what was posted is withdrawn. */
     if (atomic_load_explicit(&c->state, memory_order_acquire) == RCM_AGAIN)
         return false;
+    if (posted && posted->mem.kind != RCMI_MEM_HOST)
+        return false;
     return c->transport->post_receive(c, posted);
 }
 
 static inline rcm_status rcmi_channel_get(struct rcmi_channel *c, const struct rcmi_mem *dest,
                                           uint64_t remote, bool helped, bool *moved) {
+    if (dest->kind != RCMI_MEM_HOST)
+        return RCM_ERR_UNSUPPORTED;
     if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
         return rcmi_channel_not_ready(c);
     return c->transport->get(c, dest, remote, helped, moved);

@@ -15,6 +15,7 @@ void case_zero_copy(void **state);
 void case_ahead(void **state);
 void case_taken(void **state);
 void case_zero_copy_mixed(void **state);
+void case_device_memory(void **state);
 void case_get(void **state);
 void case_help(void **state);
 void case_get_message(void **state);

@@ -2,6 +2,7 @@
 /* Channels between two nodes of this process (or from one to itself), driven by one thread. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include "cases.h"
 #include "harness.h"
 #include "row.h"
@@ -342,6 +343,37 @@ void case_zero_copy(void **state) {
         memset(bytes, 0xee, 131072);
     }
     free(bytes);
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+}
+
+/* Memory that the CPU may not touch: no row sends from it, receives into it or gets to it. */
+void case_device_memory(void **state) {
+    (void)state;
+    struct setup setup = {.slot_bytes = 131072};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    bool moved = false;
+    limit_ms(20000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    put(&pair, writer, 65536, 0);
+    take(&pair, reader, 65536, 0);
+    struct rcmi_mem device =
+        rcmi_mem_host(mmap(NULL, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 65536);
+    device.kind = RCMI_MEM_DEVICE;
+    const struct rcmi_posted posted = {.mem = device};
+    CHECK_EQ(rcmi_channel_send_zero_copy(writer, &device, 1, false), RCM_ERR_UNSUPPORTED);
+    CHECK_EQ(rcmi_channel_send_zero_copy(writer, &device, 1, true), RCM_ERR_UNSUPPORTED);
+    CHECK(!rcmi_channel_post_receive(reader, &posted));
+    CHECK_EQ(rcmi_channel_get(reader, &device, 4096, false, &moved), RCM_ERR_UNSUPPORTED);
+    CHECK(!moved);
+    for (uint64_t number = 1; number < 4; number++) {
+        put(&pair, writer, 65536, number);
+        take(&pair, reader, 65536, number);
+    }
+    munmap(device.bytes, 65536);
     rcmi_channel_close(writer);
     rcmi_channel_close(reader);
     pair_close(&pair);

@@ -51,6 +51,7 @@ static const struct CMUnitTest for_all[] = {
     CASE(case_taken),
     CASE(case_zero_copy),
     CASE(case_zero_copy_mixed),
+    CASE(case_device_memory),
     CASE(case_get),
     CASE(case_help),
     CASE(case_get_message),
