@@ -2,6 +2,7 @@
 /* Notices of completion: see notice.h. */
 #include "notice.h"
 #include <errno.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -275,9 +276,9 @@ static struct rcmi_callback *notice_do(struct rcm_work *work, uint32_t asked) {
 static void notice_run(struct rcm_work *work) {
     pthread_mutex_t *lock = &work->notice.completions->lock;
     pthread_mutex_lock(lock);
+    /* What was asked for stays: it may be of the next run, which is not complete. */
     const uint32_t asked = atomic_fetch_and_explicit(
-        &work->notice.asked, ~(uint32_t)(RCMI_NOTICE_CALLBACK | RCMI_NOTICE_LISTED),
-        memory_order_acq_rel);
+        &work->notice.asked, ~(uint32_t)RCMI_NOTICE_LISTED, memory_order_acq_rel);
     struct rcmi_callback *callbacks = notice_do(work, asked);
     const rcm_status status = notice_status(work);
     pthread_mutex_unlock(lock);
@@ -315,8 +316,16 @@ static bool notice_leave_queue(struct rcm_work *work) {
     return queued;
 }
 
+/* The status of the last run is final a moment before the driver closes its notices: what it does
+ * then must not be done to the next run. */
+static void await_closed(const struct rcmi_notice *notice) {
+    while (!(atomic_load_explicit(&notice->asked, memory_order_acquire) & RCMI_NOTICE_CLOSED))
+        sched_yield();
+}
+
 void rcmi_notice_reopen(struct rcm_work *work) {
     struct rcmi_notice *notice = &work->notice;
+    await_closed(notice);
     pthread_mutex_lock(&notice->completions->lock);
     struct rcmi_callback *callbacks = callbacks_take(notice);
     const bool queued = notice_leave_queue(work);

@@ -3,7 +3,7 @@
  * Threads that meet at a communicator at moments that are rare otherwise: what the library calls
  * at such a moment is this file's, and waits there for the other thread, or does its part. And what
  * a communicator keeps for calls to come.
- *     drivers wake|failed|kept
+ *     drivers wake|failed|again|kept
  */
 #include "ranks.h"
 #include "clock.h"
@@ -11,6 +11,7 @@
 #include "diagnosis.h"
 #include "drive.h"
 #include "exec.h"
+#include "notice.h"
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -26,6 +27,7 @@ void __real_rcmi_node_ring(struct rcmi_node *node);
 void __real_rcmi_call_log_add(struct rcmi_call_log *log, const struct rcmi_call_entry *entry);
 rcm_status __real_rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
                                  struct rcmi_run **ret_run);
+bool __real_rcmi_notice_close(struct rcm_work *work, struct rcmi_notices *notices);
 rcmi_deadline __wrap_rcmi_comm_check_deadlines(rcm_comm *comm);
 void __wrap_rcmi_node_sleep_until(struct rcmi_node *node, struct rcmi_sleep *sleep,
                                   rcmi_deadline deadline);
@@ -33,6 +35,7 @@ void __wrap_rcmi_node_ring(struct rcmi_node *node);
 void __wrap_rcmi_call_log_add(struct rcmi_call_log *log, const struct rcmi_call_entry *entry);
 rcm_status __wrap_rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
                                  struct rcmi_run **ret_run);
+bool __wrap_rcmi_notice_close(struct rcm_work *work, struct rcmi_notices *notices);
 
 static pthread_t user; /* the thread that calls the library */
 
@@ -155,6 +158,76 @@ static int failed_run(const char *transport) {
     return ranks_run(&ranks, check_failed, NULL);
 }
 
+/* ---- A work is started again while the loop thread completes it ------------------------------ */
+
+enum { AGAIN_RUNS = 4, CLOSE_US = 30000 };
+
+static _Atomic bool closes_late; /* the loop thread, when the work's status is final */
+static _Atomic int closed_late;
+
+bool __wrap_rcmi_notice_close(struct rcm_work *work, struct rcmi_notices *notices) {
+    if (atomic_load(&closes_late) && !pthread_equal(pthread_self(), user)) {
+        atomic_fetch_add(&closed_late, 1);
+        usleep(CLOSE_US);
+    }
+    return __real_rcmi_notice_close(work, notices);
+}
+
+static void call_again(void *arg, rcm_status status) {
+    atomic_fetch_add((_Atomic int *)arg, status == RCM_OK ? 1 : 1000);
+}
+
+/* Rank 1's messages come one by one. */
+static int again_peer(rcm_comm *comm) {
+    char byte = 0;
+    int errors = 0;
+    for (int run = 0; run < AGAIN_RUNS; run++)
+        CHECK(errors,
+              rcm_recv(comm, &byte, 1, RCM_UINT8, 0, 6, NULL, NULL) == RCM_OK &&
+                  rcm_send(comm, &byte, 1, RCM_UINT8, 0, 5, NULL, NULL) == RCM_OK,
+              "%s", rcm_last_error());
+    return errors;
+}
+
+/* Each callback is of its own run. */
+static int check_again(rcm_comm *comm, void *arg) {
+    struct rcm_call call = RCM_CALL_INIT;
+    _Atomic int calls = 0;
+    rcm_work *work = NULL;
+    char byte = 0;
+    int errors = 0;
+    (void)arg;
+    if (rcm_rank(comm) > 0)
+        return again_peer(comm);
+    user = pthread_self();
+    call.flags = RCM_PERSISTENT;
+    CHECK(errors, rcm_recv(comm, &byte, 1, RCM_UINT8, 1, 5, &call, &work) == RCM_OK, "%s",
+          rcm_last_error());
+    atomic_store(&closes_late, true);
+    for (int run = 0; run < AGAIN_RUNS && errors == 0; run++) {
+        CHECK(errors,
+              rcm_work_start(work) == RCM_OK &&
+                  rcm_work_on_complete(work, call_again, &calls) == RCM_OK &&
+                  rcm_send(comm, &byte, 1, RCM_UINT8, 1, 6, NULL, NULL) == RCM_OK,
+              "run %d: %s", run, rcm_last_error());
+        for (int i = 0; i < PATIENCE_MS && rcm_work_status(work) == RCM_PENDING; i++)
+            usleep(1000);
+    }
+    atomic_store(&closes_late, false);
+    CHECK(errors, rcm_work_wait(work, -1) == RCM_OK, "%s", rcm_last_error());
+    for (int i = 0; i < PATIENCE_MS && atomic_load(&calls) < AGAIN_RUNS; i++)
+        usleep(1000);
+    CHECK(errors, atomic_load(&calls) == AGAIN_RUNS, "%d calls", atomic_load(&calls));
+    CHECK(errors, atomic_load(&closed_late) > 0, "the loop thread completes nothing");
+    rcm_work_free(work);
+    return errors;
+}
+
+static int again_run(void) {
+    const struct ranks ranks = {.n = 2, .transport = "shm"};
+    return ranks_run(&ranks, check_again, NULL);
+}
+
 /* ---- What is kept for the next call ---------------------------------------------------------- */
 
 enum { KEPT_FLOATS = 1 << 20, KEPT_MOST = 22 << 20 };
@@ -210,8 +283,10 @@ int main(int argc, char **argv) {
         return wake_run() != 0;
     if (strcmp(what, "failed") == 0)
         return failed_run("shm") + failed_run("tcp") != 0;
+    if (strcmp(what, "again") == 0)
+        return again_run() != 0;
     if (strcmp(what, "kept") == 0)
         return kept_run() != 0;
-    fprintf(stderr, "usage: drivers wake|failed|kept\n");
+    fprintf(stderr, "usage: drivers wake|failed|again|kept\n");
     return 2;
 }
