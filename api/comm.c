@@ -48,6 +48,20 @@ void rcmi_comm_unref(rcm_comm *comm) {
     free(comm);
 }
 
+bool rcmi_comm_enter(rcm_comm *comm) {
+    /* Sequentially consistent, as is comm_close's pair of a store to closed and a load of inside:
+     * one of the two sees the other. */
+    atomic_fetch_add(&comm->inside, 1);
+    if (!atomic_load(&comm->closed))
+        return true;
+    atomic_fetch_sub(&comm->inside, 1);
+    return false;
+}
+
+void rcmi_comm_exit(rcm_comm *comm) {
+    atomic_fetch_sub(&comm->inside, 1);
+}
+
 /* ---- Its name ------------------------------------------------------------------------------ */
 
 void rcmi_comm_inherit_name(rcm_comm *comm, const rcm_comm *parent, const char *name) {

@@ -114,7 +114,7 @@ struct rcm_comm {
     } chosen[RCMI_COLLECTIVES];                  /* last choice by cost; the issuing thread's */
     struct rcmi_called called[RCMI_COLLECTIVES]; /* the last call of each; likewise */
 
-    /* Threads in rcmi_comm_enter ... _leave, and whether that is over: rcm_destroy waits for them.
+    /* Threads in rcmi_comm_enter ... _exit, and whether that is over: rcm_destroy waits for them.
      */
     _Atomic int inside;
     _Atomic bool closed;

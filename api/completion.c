@@ -47,13 +47,27 @@ void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
         if (!noticed)
             rcmi_work_unref(work);
     }
-    atomic_fetch_sub_explicit(&comm->unfinished, 1, memory_order_relaxed);
+    /* Release pairs with the acquire in rcm_destroy, which then finds the notice in the list. */
+    atomic_fetch_sub_explicit(&comm->unfinished, 1, memory_order_release);
     if (!attended)
         rcmi_node_ring(comm->engine->node);
     if (noticed)
         rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
     if (whole)
         rcmi_work_part_done(whole, status);
+}
+
+/* By a part's driver, which may be that of another communicator: nothing but this keeps the whole's
+ * own until the end. One that has failed may be over before its whole is. */
+static void whole_complete(struct rcm_work *whole, rcm_status status) {
+    rcm_comm *comm = whole->comm;
+    if (rcmi_comm_enter(comm)) {
+        rcmi_work_complete(whole, status);
+        rcmi_comm_exit(comm);
+        return;
+    }
+    atomic_store_explicit(&whole->status, status, memory_order_release);
+    rcmi_work_unref(whole);
 }
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
@@ -87,7 +101,7 @@ void rcmi_work_part_done(struct rcm_work *whole, rcm_status status) {
                                                 memory_order_relaxed, memory_order_relaxed);
     /* Acquire-release: the last one sees the status of all. */
     if (atomic_fetch_sub_explicit(&whole->parts_left, 1, memory_order_acq_rel) == 1)
-        rcmi_work_complete(
+        whole_complete(
             whole, (rcm_status)atomic_load_explicit(&whole->parts_status, memory_order_relaxed));
 }
 

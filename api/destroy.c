@@ -16,7 +16,18 @@
 
 static rcm_status all_finished(void *arg) {
     rcm_comm *comm = arg;
-    return atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0 ? RCM_OK : RCM_AGAIN;
+    /* Acquire pairs with the release in rcmi_work_complete. */
+    return atomic_load_explicit(&comm->unfinished, memory_order_acquire) == 0 ? RCM_OK : RCM_AGAIN;
+}
+
+/* With the callbacks of works that are complete, which may have issued others. */
+static rcm_status comm_finish_works(rcm_comm *comm, rcmi_deadline deadline) {
+    do {
+        if (rcmi_comm_wait_for(comm, all_finished, comm, deadline) != RCM_OK)
+            return rcmi_fail(RCM_ERR_TIMEOUT, 0, "unfinished operations at rcm_destroy");
+        rcmi_engine_flush(comm->engine);
+    } while (all_finished(comm) != RCM_OK);
+    return RCM_OK;
 }
 
 rcm_status rcmi_comm_settle(rcm_comm *comm, rcmi_deadline deadline) {
@@ -34,9 +45,9 @@ static void part_fail(void *arg) {
 static rcm_status comm_part(rcm_comm *comm) {
     const rcmi_deadline deadline = rcmi_deadline_in(comm->timeout_ms);
     rcmi_page_part(comm->page);
-    if (rcmi_comm_wait_for(comm, all_finished, comm, deadline) != RCM_OK)
-        return rcmi_fail(RCM_ERR_TIMEOUT, 0, "unfinished operations at rcm_destroy");
-    rcm_status status = rcmi_barrier_parting(comm);
+    rcm_status status = comm_finish_works(comm, deadline);
+    if (status == RCM_OK)
+        status = rcmi_barrier_parting(comm);
     if (status != RCM_OK)
         return status;
     atomic_store_explicit(&comm->parting, true, memory_order_relaxed);
@@ -49,8 +60,14 @@ static rcm_status comm_part(rcm_comm *comm) {
     return RCM_OK;
 }
 
-/* What was asked for with works that are complete is done. */
-static void comm_retire_works(rcm_comm *comm) {
+/* No thread enters any more. Those that waited for works, which are complete now, are on their way
+ * out. What was asked for with works that are complete is done. */
+static void comm_close(rcm_comm *comm) {
+    atomic_store(&comm->closed, true);
+    while (atomic_load(&comm->inside) > 0) {
+        rcmi_node_ring(comm->engine->node);
+        sched_yield();
+    }
     rcmi_engine_flush(comm->engine);
     rcmi_completions_close(&comm->completions);
 }
@@ -68,13 +85,7 @@ static void comm_retire(rcm_comm *comm) {
     comm->closing = true;
     atomic_flag_clear_explicit(&comm->driving, memory_order_release);
     rcmi_engine_remove(comm->engine, comm);
-    /* Threads that waited for works, which are complete now, are on their way out. */
-    atomic_store(&comm->closed, true);
-    while (atomic_load(&comm->inside) > 0) {
-        rcmi_node_ring(comm->engine->node);
-        sched_yield();
-    }
-    comm_retire_works(comm);
+    comm_close(comm);
 }
 
 static void comm_give_page(rcm_comm *comm) {
@@ -111,7 +122,7 @@ void rcmi_comm_retire(rcm_comm *comm) {
     if (comm->p2p)
         comm_retire(comm);
     else if (comm->rank < 0)
-        comm_retire_works(comm);
+        comm_close(comm);
     comm_free(comm);
     *rcmi_last_error() = cause;
 }
@@ -137,8 +148,9 @@ rcm_status rcm_leave(rcm_comm *comm) {
     rcm_status status = leave_check(comm);
     if (status != RCM_OK)
         return status;
+    rcmi_engine_flush(comm->engine); /* callbacks may issue operations */
     status = rcmi_comm_usable(comm);
-    if (status == RCM_OK && atomic_load_explicit(&comm->unfinished, memory_order_relaxed) > 0)
+    if (status == RCM_OK && all_finished(comm) != RCM_OK)
         status = rcm_abort(comm, "it leaves with unfinished operations");
     else if (status == RCM_OK)
         comm_leave(comm);

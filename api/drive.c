@@ -391,20 +391,6 @@ static void comm_sleep(rcm_comm *comm, const struct waiting *waiting) {
     rcmi_node_sleep_end(comm->engine->node, &sleep);
 }
 
-bool rcmi_comm_enter(rcm_comm *comm) {
-    /* Sequentially consistent, as is comm_retire's pair of a store to closed and a load of inside:
-     * one of the two sees the other. */
-    atomic_fetch_add(&comm->inside, 1);
-    if (!atomic_load(&comm->closed))
-        return true;
-    atomic_fetch_sub(&comm->inside, 1);
-    return false;
-}
-
-void rcmi_comm_exit(rcm_comm *comm) {
-    atomic_fetch_sub(&comm->inside, 1);
-}
-
 static rcm_status comm_wait_for(rcm_comm *comm, const struct waiting *waiting) {
     rcm_status status;
     /* Seen by the loop thread's tick, which then leaves driving to this thread. */

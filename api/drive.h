@@ -28,10 +28,6 @@ struct rcmi_run;
 
 /* One pass over everything unfinished. The caller is the driver. True if anything moved. */
 bool rcmi_comm_drive(struct rcm_comm *comm);
-/* A thread that has a work enters before it touches comm; false: comm is at its end, its works are
- * complete. */
-bool rcmi_comm_enter(struct rcm_comm *comm);
-void rcmi_comm_exit(struct rcm_comm *comm);
 /* Hands a new work to the driver. */
 void rcmi_comm_submit(struct rcm_comm *comm, struct rcm_work *work);
 /* Issues the work of a call that waits, and drives until it is final, or the deadline. */

@@ -162,6 +162,10 @@ rcm_status rcmi_work_add_template(struct rcm_work *work, const struct rcmi_templ
 rcm_status rcmi_work_may_wait(int64_t timeout_ms);
 /* Gives a reference of a communicator back (comm.c). */
 void rcmi_comm_unref(struct rcm_comm *comm);
+/* A thread that has a work enters before it touches comm; false: comm is at its end, its works are
+ * complete (comm.c). */
+bool rcmi_comm_enter(struct rcm_comm *comm);
+void rcmi_comm_exit(struct rcm_comm *comm);
 /* ---- completion.c */
 void rcmi_work_complete(struct rcm_work *work, rcm_status status);
 /* A work whose parts are issued next, by the thread that then calls _part_done once: a new one, or

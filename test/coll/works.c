@@ -527,6 +527,43 @@ static int check_abort(rcm_comm *comm) {
     return errors;
 }
 
+struct chain {
+    rcm_comm *comm;
+    int32_t value;
+    _Atomic int left;
+    _Atomic int failed;
+};
+
+static void chain_next(void *arg, rcm_status status) {
+    struct chain *chain = arg;
+    rcm_work *work;
+    if (status != RCM_OK)
+        atomic_fetch_add(&chain->failed, 1);
+    if (atomic_fetch_sub(&chain->left, 1) <= 1)
+        return;
+    if (sum(chain->comm, &chain->value, NULL, &work) != RCM_OK ||
+        rcm_work_detach(work, chain_next, chain) != RCM_OK)
+        atomic_fetch_add(&chain->failed, 1);
+}
+
+/* rcm_destroy waits also for operations that callbacks issue meanwhile. */
+static int check_chain(rcm_comm *comm) {
+    struct chain chain = {.value = 1, .left = FEW};
+    rcm_work *work;
+    int errors = 0;
+    int32_t expected = 1;
+    CHECK_OK(errors, rcm_comm_duplicate(comm, NULL, &chain.comm));
+    CHECK_OK(errors, sum(chain.comm, &chain.value, NULL, &work));
+    CHECK_OK(errors, rcm_work_detach(work, chain_next, &chain));
+    CHECK_OK(errors, rcm_destroy(chain.comm));
+    for (int i = 0; i < FEW; i++)
+        expected *= rcm_size(comm);
+    CHECK(errors, atomic_load(&chain.left) == 0 && atomic_load(&chain.failed) == 0,
+          "%d are missing, %d failed", atomic_load(&chain.left), atomic_load(&chain.failed));
+    CHECK(errors, chain.value == expected, "%d, not %d", chain.value, expected);
+    return errors;
+}
+
 static int rank_run(rcm_comm *comm, void *arg) {
     const bool threads = *(const bool *)arg;
     rcm_comm *second = NULL;
@@ -539,7 +576,7 @@ static int rank_run(rcm_comm *comm, void *arg) {
     errors += check_callbacks(comm) + check_callback_issues(comm) + check_detach(comm);
     errors += check_fd(comm) + check_wait_ms(comm) + check_wait_ms_others(comm);
     errors += check_sequence(comm) + check_persistent(comm) + check_queue(comm);
-    errors += check_queue_again(comm) + check_persistent(comm);
+    errors += check_chain(comm) + check_queue_again(comm) + check_persistent(comm);
     return errors + check_abort(comm);
 }
 

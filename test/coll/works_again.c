@@ -256,8 +256,9 @@ static int run_absent(rcm_comm *comm, struct buffers *b) {
         for (int i = 0; i < LEN; i++)
             errors += expect(b, "alone", run, i, b->me == 0 ? value(0, run, i) : -1);
     }
-    rcm_work_free(work);
     CHECK_OK(errors, rcm_destroy(one));
+    CHECK_REFUSED(errors, rcm_work_start(work), "was destroyed");
+    rcm_work_free(work);
     return errors;
 }
 
