@@ -356,6 +356,11 @@ int rcm_world_rank(const rcm_comm *comm, int rank) {
     return known ? comm->world_rank[rank] : -1;
 }
 
+bool rcmi_comm_rank_left(const rcm_comm *comm, int rank) {
+    return atomic_load_explicit(&comm->left_ns[rank], memory_order_relaxed) != 0 ||
+           rcmi_node_gone(comm->engine->node, comm->world_rank[rank]);
+}
+
 int rcm_comm_translate(const rcm_comm *from, int rank, const rcm_comm *to) {
     const int world = rcm_world_rank(from, rank);
     return world >= 0 && to && to->engine == from->engine && to->world_rank

@@ -83,7 +83,9 @@ struct rcm_comm {
     uint32_t slots;
     int *host_of, *world_rank;
     int *by_world;               /* see struct rcmi_members; NULL in the world */
-    _Atomic bool *left;          /* by rank: it has left. Set by the loop thread, relaxed */
+    _Atomic int64_t *left_ns;    /* by rank: when it was heard that it has left; 0: not. Set by the
+                                    loop thread, relaxed */
+    bool has_left;               /* this rank has; the destroying thread's */
     struct rcmi_members members; /* the same again, for the parts below; from rcmi_comm_equip on */
     struct rcmi_shape shape;
     double ranks_per_cpu;                 /* ranks for each CPU of this rank's machine */

@@ -20,7 +20,7 @@
 /* A look at many works takes long: so much for each there is none again. */
 #define LOOK_NS_EACH INT64_C(1000)
 
-/* What a rank sent before it left may still be on its way. */
+/* What a rank sent before it left may still be on its way, also when it is heard that it has. */
 #define LEFT_AFTER_NS INT64_C(100000000)
 
 #define MAX_TIMEOUT_MS (INT64_C(1) << 40) /* 34 years: longer is for ever */
@@ -249,27 +249,35 @@ static void work_is_slow(struct deadline_check *check, struct rcm_work *work) {
     work->warned = work_inquire(check, work, RCMI_INQUIRY_WARNING, headline, &verdict);
 }
 
-static bool rank_has_left(const rcm_comm *comm, int rank) {
-    return atomic_load_explicit(&comm->left[rank], memory_order_relaxed) ||
-           rcmi_node_gone(comm->engine->node, comm->world_rank[rank]);
-}
-
 /* For the slots of a multicast channel this rank waits for any of its host's. */
 static int host_find_left(const rcm_comm *comm) {
     for (int r = 0; r < comm->size; r++)
         if (r != comm->rank && comm->host_of[r] == comm->host_of[comm->rank] &&
-            rank_has_left(comm, r))
+            rcmi_comm_rank_left(comm, r))
             return r;
     return -1;
+}
+
+/* A receive from any source waits for each of the others: the last one, if all have left. */
+static int others_find_left(const rcm_comm *comm) {
+    int last = -1;
+    for (int r = 0; r < comm->size; r++) {
+        if (r != comm->rank && !rcmi_comm_rank_left(comm, r))
+            return -1;
+        last = r != comm->rank ? r : last;
+    }
+    return last;
 }
 
 /* A rank that has left and for which work waits, or -1. */
 static int work_waits_for_one_that_left(const rcm_comm *comm, const struct rcm_work *work) {
     struct rcmi_run_wait wait;
     const int peer = work_waits_for(work, &wait);
+    if (work->kind != RCMI_WORK_COLLECTIVE && peer == RCM_ANY_SOURCE)
+        return others_find_left(comm);
     if (peer < 0)
         return work->run ? host_find_left(comm) : -1;
-    return peer != comm->rank && rank_has_left(comm, peer) ? peer : -1;
+    return peer != comm->rank && rcmi_comm_rank_left(comm, peer) ? peer : -1;
 }
 
 static void work_fail_left(rcm_comm *comm, const struct rcm_work *work, int rank) {
@@ -285,7 +293,8 @@ static bool work_check_left(struct deadline_check *check, struct rcm_work *work)
     const int rank = work_waits_for_one_that_left(check->comm, work);
     if (rank < 0)
         return false;
-    const rcmi_deadline until = work->moved_ns + LEFT_AFTER_NS;
+    const int64_t heard = atomic_load_explicit(&check->comm->left_ns[rank], memory_order_relaxed);
+    const rcmi_deadline until = (heard > work->moved_ns ? heard : work->moved_ns) + LEFT_AFTER_NS;
     if (check->now >= until)
         work_fail_left(check->comm, work, rank);
     else if (until < check->earliest)

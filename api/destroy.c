@@ -109,7 +109,7 @@ static void comm_free(rcm_comm *comm) {
     free(comm->host_of);
     free(comm->world_rank);
     free(comm->by_world);
-    free(comm->left);
+    free(comm->left_ns);
     free(comm->forced_text);
     free(comm->spare);
     rcmi_comm_unref(comm);
@@ -132,6 +132,7 @@ static void comm_leave(rcm_comm *comm) {
     const struct rcmi_left left = {.magic = RCMI_LEFT_MAGIC, .epoch = comm->epoch};
     rcmi_node_send_linked(comm->engine->node, comm->world_rank, comm->size, &left, sizeof(left));
     atomic_store_explicit(&comm->parting, true, memory_order_relaxed);
+    comm->has_left = true;
     if (rcmi_engine_part(comm->engine, comm, false))
         rcmi_engine_hurry(comm->engine);
 }

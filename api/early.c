@@ -10,7 +10,6 @@
  * Everything here is under the engine's lock.
  */
 #include "early.h"
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +29,10 @@ struct kept {
 struct rcmi_early {
     struct kept *head, **end; /* oldest first */
     int questions, needed;    /* how many of these, and of the others */
-    uint64_t over[OVER_MAX];  /* epochs of the last communicators that ended, in a circle */
+    struct {
+        uint64_t epoch;
+        bool left;
+    } over[OVER_MAX]; /* the last communicators that ended, in a circle */
     unsigned nover;
 };
 
@@ -80,7 +82,14 @@ static void early_make_room(struct rcmi_early *early, bool question) {
 
 static bool early_is_over(const struct rcmi_early *early, uint64_t epoch) {
     for (int i = 0; i < OVER_MAX; i++)
-        if (early->over[i] == epoch)
+        if (early->over[i].epoch == epoch)
+            return true;
+    return false;
+}
+
+bool rcmi_early_was_left(const struct rcmi_early *early, uint64_t epoch) {
+    for (int i = 0; i < OVER_MAX; i++)
+        if (early->over[i].left && early->over[i].epoch == epoch)
             return true;
     return false;
 }
@@ -118,9 +127,11 @@ void rcmi_early_keep(struct rcmi_early *early, enum rcmi_early_kind kind, uint64
     early_append(early, kept);
 }
 
-void rcmi_early_over(struct rcmi_early *early, uint64_t epoch) {
+void rcmi_early_over(struct rcmi_early *early, uint64_t epoch, bool left) {
     struct kept **at = &early->head;
-    early->over[early->nover++ % OVER_MAX] = epoch;
+    const unsigned next = early->nover++ % OVER_MAX;
+    early->over[next].epoch = epoch;
+    early->over[next].left = left;
     while (*at)
         if ((*at)->epoch == epoch)
             early_drop(early, at);

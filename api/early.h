@@ -6,6 +6,7 @@
 #ifndef RCMI_EARLY_H
 #define RCMI_EARLY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,8 +23,10 @@ enum rcmi_early_kind {
 /* Keeps it, but for a communicator that is over. Without memory it is lost. */
 void rcmi_early_keep(struct rcmi_early *early, enum rcmi_early_kind kind, uint64_t epoch, int peer,
                      const void *bytes, size_t len);
-/* A communicator of this rank is over: nothing is kept for it from now on. */
-void rcmi_early_over(struct rcmi_early *early, uint64_t epoch);
+/* A communicator of this rank is over: nothing is kept for it from now on. left: this rank has left
+ * it, and the others may not know; _was_left tells of the last ones. */
+void rcmi_early_over(struct rcmi_early *early, uint64_t epoch, bool left);
+bool rcmi_early_was_left(const struct rcmi_early *early, uint64_t epoch);
 /* Takes out what was kept for epoch, in order, and calls hear with each; bytes NULL: a wish. */
 void rcmi_early_take(struct rcmi_early *early, uint64_t epoch,
                      void (*hear)(void *arg, int peer, const void *bytes, size_t len), void *arg);

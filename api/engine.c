@@ -184,6 +184,22 @@ static void engine_record(struct rcmi_engine *engine, int peer,
     pthread_mutex_unlock(&engine->lock);
 }
 
+/* Tells peer, which was not connected then, if this rank has left a communicator that it asks for.
+ * Under the lock. */
+static bool engine_say_left(const struct rcmi_engine *engine, uint64_t epoch, int peer) {
+    const struct rcmi_left left = {.magic = RCMI_LEFT_MAGIC, .epoch = epoch};
+    if (!rcmi_early_was_left(engine->early, epoch))
+        return false;
+    (void)rcmi_node_send(engine->node, peer, &left, sizeof(left));
+    return true;
+}
+
+static void engine_answer_left(struct rcmi_engine *engine, uint64_t epoch, int peer) {
+    pthread_mutex_lock(&engine->lock);
+    (void)engine_say_left(engine, epoch, peer);
+    pthread_mutex_unlock(&engine->lock);
+}
+
 /* Keeps what is for a communicator that this rank has not made yet, as others have. */
 static bool engine_keep(struct rcmi_engine *engine, enum rcmi_early_kind kind, uint64_t epoch,
                         int peer, const void *bytes, size_t len) {
@@ -191,7 +207,7 @@ static bool engine_keep(struct rcmi_engine *engine, enum rcmi_early_kind kind, u
     pthread_mutex_lock(&engine->lock);
     for (const rcm_comm *comm = engine->comms; comm; comm = comm->next)
         known = known || comm->epoch == epoch;
-    if (!known)
+    if (!known && (kind == RCMI_EARLY_LEFT || !engine_say_left(engine, epoch, peer)))
         rcmi_early_keep(engine->early, kind, epoch, peer, bytes, len);
     pthread_mutex_unlock(&engine->lock);
     return !known;
@@ -207,7 +223,7 @@ static bool engine_hear_left(struct rcmi_engine *engine, int peer, const void *b
     pthread_mutex_lock(&engine->lock);
     const rcm_comm *comm = engine_find(engine, left.epoch, peer, &rank);
     if (comm) /* relaxed: drivers look again and again */
-        atomic_store_explicit(&comm->left[rank], true, memory_order_relaxed);
+        atomic_store_explicit(&comm->left_ns[rank], rcmi_now_ns(), memory_order_relaxed);
     pthread_mutex_unlock(&engine->lock);
     rcmi_node_ring(engine->node);
     return true;
@@ -218,6 +234,8 @@ static bool engine_hear_creation(struct rcmi_engine *engine, int peer, const voi
     struct rcmi_creation said;
     if (!rcmi_creation_decode(bytes, len, &said))
         return false;
+    if (said.type == RCMI_CREATION_HELLO || said.type == RCMI_CREATION_ASK)
+        engine_answer_left(engine, said.parent, peer);
     rcmi_creation_hear(engine->creations, peer, &said);
     return true;
 }
@@ -447,7 +465,7 @@ void rcmi_engine_remove(struct rcmi_engine *engine, rcm_comm *comm) {
     for (rcm_comm **at = &engine->comms; *at; at = &(*at)->next) {
         if (*at == comm) {
             *at = comm->next;
-            rcmi_early_over(engine->early, comm->epoch);
+            rcmi_early_over(engine->early, comm->epoch, comm->has_left);
             break;
         }
     }

@@ -187,8 +187,8 @@ rcm_status rcmi_comm_equip(rcm_comm *comm) {
         .bulk_bytes = rcmi_node_bulk_bytes(comm->engine->node),
         .slots = comm->slots,
     };
-    comm->left = calloc((size_t)comm->size, sizeof(*comm->left));
-    if (!comm->left)
+    comm->left_ns = calloc((size_t)comm->size, sizeof(*comm->left_ns));
+    if (!comm->left_ns)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", comm->size);
     rcm_status status = rcmi_exec_create(&config, &comm->exec);
     if (status == RCM_OK)

@@ -66,7 +66,7 @@
  *   Every wait has one: rcm_call.timeout_ms, else that of rcm_init, else 30 minutes. When it
  *   passes the operation fails with RCM_ERR_TIMEOUT and the text names the rank that was
  *   waited for; one of the ranks that waited logs (RINGCOMM_LOG, warn) a table of what each rank is
- * doing. Without progress it logs the same after RINGCOMM_WARN_AFTER seconds, 30 by default.
+ *   doing. Without progress it logs the same after RINGCOMM_WARN_AFTER seconds, 30 by default.
  *
  * ERRORS
  *   A wrong argument is RCM_ERR_INVALID; nothing has been sent and the communicator is as before.
@@ -507,12 +507,14 @@ RCM_CHECKED rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm
  * rcm_init in the background: begin returns at once, and a thread of the library does the rest, in
  * which the other ranks may call either of them. options, with its strings, is copied; a store in
  * it must outlive the request.
- *   test     RCM_PENDING, or what rcm_init returned, with its sentence in rcm_last_error();
- * *ret_comm is the communicator, the caller's from then on wait     the same when it is through;
- * RCM_PENDING if timeout_ms passed first (<0: never) cancel   gives the request back, in any state,
- * at once. If rcm_init is not through, it ends in the background within about a second, and the
- * other ranks' fails with a sentence that says so; a communicator that was not taken is aborted A
- * request that is through is given back, too. Any thread.
+ *   - test: RCM_PENDING, or what rcm_init returned, with its sentence in rcm_last_error();
+ *     *ret_comm is the communicator, the caller's from then on.
+ *   - wait: the same when it is through; RCM_PENDING if timeout_ms passed first (<0: never).
+ *   - cancel: gives the request back, in any state, at once; one that is through is given back by
+ *     it, too. If rcm_init is not through, it ends in the background within about a second, and the
+ *     other ranks' fails with a sentence that says so; a communicator that was not taken is
+ *     aborted.
+ * Any thread.
  */
 typedef struct rcm_init_request rcm_init_request;
 RCM_CHECKED rcm_status rcm_init_begin(const struct rcm_init_options *options,
@@ -524,27 +526,29 @@ void rcm_init_cancel(rcm_init_request *request); /* NULL is a no-op */
 
 /*
  * Ends a communicator. Collective, with the communicator's timeout as deadline: waits for this
- * rank's unfinished operations and for all ranks; after an error or abort it does not wait.
+ * rank's unfinished operations, also those that callbacks issue meanwhile, and for all ranks; after
+ * an error or abort it does not wait.
  * Connections (and the store, where this rank serves it) end with the last communicator that came
  * from the same rcm_init, when all ranks that are connected to this one have taken leave of it; the
- * rank that serves the store waits for all, until they have left that too. A rank of comm that dies
- * before is RCM_ERR_PEER, and named within a second; one that dies later is not missed. So where a
- * rank dies in rcm_destroy some of the others may get that error and some RCM_OK, which says that
- * all ranks had called rcm_destroy and finished their operations.
- * Frees comm in every case; works must be freed before or after, their status stays readable.
- * NULL is a no-op.
+ * rank that serves the store waits for all, until they have left that too, but no longer than 5 s
+ * for one that still uses other communicators: nobody needs the store for these. A rank of comm
+ * that dies before is RCM_ERR_PEER, and named within a second; one that dies later is not missed.
+ * So where a rank dies in rcm_destroy some of the others may get that error and some RCM_OK, which
+ * says that all ranks had called rcm_destroy and finished their operations. Frees comm in every
+ * case; works must be freed before or after, their status stays readable. NULL is a no-op.
  */
 RCM_CHECKED rcm_status rcm_destroy(rcm_comm *comm);
 
 /*
  * Ends a communicator for this rank alone, and waits for nobody. What it has sent can still be
  * received; later operations of the other ranks that need this rank fail with RCM_ERR_PEER and a
- * text that says that it has left, soon after they have come to wait for it; so does their
- * rcm_destroy of comm: all ranks of a communicator destroy it, or all leave it. If an operation is
- * unfinished here, it is rcm_abort (RCM_ERR_ABORTED). With the last communicator that came from the
- * same rcm_init this process takes leave of all others, for which it stays at most 0.3 s until its
- * farewell has been acknowledged, and half a second for the store. Frees comm in every case but
- * RCM_ERR_INVALID.
+ * text that says that it has left, soon after they have come to wait for it (a receive from
+ * any source when all others have left); where its process has ended, and was never connected to
+ * theirs, the text says that it is lost. So does their rcm_destroy of comm: all ranks of a
+ * communicator destroy it, or all leave it. If an operation is unfinished here, it is rcm_abort
+ * (RCM_ERR_ABORTED). With the last communicator that came from the same rcm_init this process takes
+ * leave of all others, for which it stays at most 0.3 s until its farewell has been acknowledged,
+ * and half a second for the store. Frees comm in every case but RCM_ERR_INVALID and RCM_ERR_FORKED.
  *
  * A process that calls exit(), or returns from main, with communicators, but without unfinished
  * operations, says the same farewell. _exit, exec and signals are deaths.
@@ -733,7 +737,7 @@ RCM_CHECKED rcm_status rcm_comm_next_completion(rcm_comm *comm, rcm_work **ret_w
  * without waiting: rcm_rank is -1, rcm_size n, and every operation on it is complete at once with
  * RCM_OK and does nothing (so do communicators that are made from it); it is freed by rcm_destroy.
  *   - tag tells apart what several threads make of the same ranks at the same time, or of lists
- * that share ranks. Any number. One thread that makes one after the other can give 0.
+ *     that share ranks. Any number. One thread that makes one after the other can give 0.
  *   - The new one has parent's settings and timeout. It shares connections and memory for messages
  *     with the others from the same rcm_init, and is independent of them otherwise: operations,
  *     their order, errors, deadlines and rcm_abort are each communicator's own. The death of a
@@ -741,9 +745,9 @@ RCM_CHECKED rcm_status rcm_comm_next_completion(rcm_comm *comm, rcm_work **ret_w
  *   - parent must live during the call only: communicators are destroyed in any order.
  *   - An error concerns this call, not parent. RCM_ERR_TIMEOUT: a member has not come; the text
  *     names it. RCM_ERR_MISMATCH: when the deadline passed that member was in this function with
- * the same tag and another list; the text has both. RCM_ERR_PEER: a member died or has left. All
- *     members that were waiting get the same error, and it may be called again by all.
- * Any thread. Source: MPI_Comm_create_group; new_group of torch.distributed.
+ *     the same tag and another list; the text has both. RCM_ERR_PEER: a member died or has left.
+ * All members that were waiting get the same error, and it may be called again by all. Any thread.
+ * Source: MPI_Comm_create_group; new_group of torch.distributed.
  */
 RCM_CHECKED rcm_status rcm_comm_subset(rcm_comm *parent, const int *ranks, int n, uint64_t tag,
                                        const struct rcm_call *call, rcm_comm **ret_comm);
@@ -1106,10 +1110,10 @@ RCM_CHECKED rcm_status rcm_ssend(rcm_comm *comm, const void *buffer, size_t coun
  * to the receive that was posted first of those that it is for, a receive gets the message that
  * came first; of one sender those of a tag come in the order in which they were sent, of several
  * none starves another. A receive from any source connects to all ranks, and like every other
- * operation it fails when any rank of comm dies, whoever that is. A longer message is
- * RCM_ERR_TRUNCATED, does not harm the communicator, and the first count elements are there.
- * rcm_work_message tells the size that came; a shorter message leaves the rest of the buffer as it
- * was.
+ * operation it fails when any rank of comm dies, whoever that is; it goes on when one leaves
+ * (rcm_leave), and fails when all others have. A longer message is RCM_ERR_TRUNCATED, does not harm
+ * the communicator, and the first count elements are there. rcm_work_message tells the size that
+ * came; a shorter message leaves the rest of the buffer as it was.
  */
 RCM_CHECKED rcm_status rcm_recv(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype,
                                 int src, uint64_t tag, const struct rcm_call *call,

@@ -35,6 +35,10 @@ static bool parent_failed(void *arg) {
     return rcmi_comm_why_not(arg) != RCM_OK;
 }
 
+static bool parent_left(void *arg, int rank) {
+    return rcmi_comm_rank_left(arg, rank);
+}
+
 static rcm_status making_join(const struct making *m, uint64_t *ret_epoch) {
     const struct rcmi_creation_call call = {.parent = rcmi_comm_members(m->parent),
                                             .ranks = m->ranks,
@@ -44,7 +48,8 @@ static rcm_status making_join(const struct making *m, uint64_t *ret_epoch) {
                                             .deadline = rcmi_comm_deadline(m->parent, m->call),
                                             .warn_after_ns = rcmi_comm_warn_after_ns(m->parent),
                                             .arg = m->parent,
-                                            .failed = parent_failed};
+                                            .failed = parent_failed,
+                                            .left = parent_left};
     const rcm_status status = rcmi_creation_join(m->engine->creations, &call, ret_epoch);
     return status == RCM_ERR_ABORTED && parent_failed(m->parent) ? rcmi_comm_why_not(m->parent)
                                                                  : status;

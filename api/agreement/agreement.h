@@ -79,7 +79,8 @@ struct rcmi_creation_call {
     rcmi_deadline deadline;
     int64_t warn_after_ns; /* 0: never */
     void *arg;
-    bool (*failed)(void *arg); /* has parent failed? */
+    bool (*failed)(void *arg);         /* has parent failed? */
+    bool (*left)(void *arg, int rank); /* has a rank left parent, or its process ended? */
 };
 /* Collective among the ranks: until all have called it with the same ranks, kind and tag. Several
  * threads may, with different ones. RCM_ERR_ABORTED: parent has failed. */

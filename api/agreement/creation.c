@@ -165,26 +165,26 @@ static void creating_late(struct rcmi_creations *all, struct rcmi_creating *crea
 
 /* ---- Looking -------------------------------------------------------------------------------- */
 
-static bool is_lost(const struct rcmi_creations *all, const struct rcmi_creating *creating,
-                    int rank) {
-    const struct rcmi_members *parent = creating->call->parent;
-    return rank != parent->rank && rcmi_node_gone(all->config.node, parent->world_rank[rank]);
+static bool is_lost(const struct rcmi_creating *creating, int rank) {
+    const struct rcmi_creation_call *call = creating->call;
+    return rank != call->parent->rank && call->left(call->arg, rank);
 }
 
 /* A rank that this one waits for, or that waits for it, and is gone; -1. */
-static int find_lost(const struct rcmi_creations *all, const struct rcmi_creating *creating) {
+static int find_lost(const struct rcmi_creating *creating) {
     const struct rcmi_creation_call *call = creating->call;
     if (!creating->attendance)
-        return is_lost(all, creating, creating->leader) ? creating->leader : -1;
+        return is_lost(creating, creating->leader) ? creating->leader : -1;
     for (int i = 0; i < call->n; i++)
-        if (is_lost(all, creating, call->ranks[i]))
+        if (is_lost(creating, call->ranks[i]))
             return call->ranks[i];
     return -1;
 }
 
 static void creating_lost(struct rcmi_creations *all, struct rcmi_creating *creating, int rank) {
     char who[RCMI_WHO_TEXT];
-    snprintf(creating->text, sizeof(creating->text), "lost %s while a communicator was made",
+    snprintf(creating->text, sizeof(creating->text),
+             "%s has died or left, and is to be in a communicator that is made",
              rcmi_members_describe(creating->call->parent, rank, who));
     creating_fail(all, creating, RCM_ERR_PEER, rank);
 }
@@ -211,7 +211,7 @@ static void creating_warn(struct rcmi_creating *creating) {
 static void creating_look(struct rcmi_creations *all, struct rcmi_creating *creating) {
     const struct rcmi_creation_call *call = creating->call;
     const int64_t now = rcmi_now_ns(), waited = now - creating->begun_ns;
-    const int lost = find_lost(all, creating);
+    const int lost = find_lost(creating);
     const int64_t grace = creating->attendance ? 0 : GRACE_NS;
     if (creating->differs) {
         creating_fail(all, creating, creating->status, creating->origin);

@@ -570,6 +570,93 @@ static int leaves(rcm_comm *comm) {
     return errors;
 }
 
+/* What needs a rank that has left fails with a sentence that says so. */
+static void left_says(rcm_status status, const char *words, const struct timespec *begun,
+                      int *errors) {
+    CHECK(*errors, status == RCM_ERR_PEER && strstr(rcm_last_error(), words), "%s: %s",
+          rcm_status_name(status), rcm_last_error());
+    CHECK(*errors, seconds_since(begun) < 3 + 20 * TEST_SANITIZED, "it takes %.3f s",
+          seconds_since(begun));
+}
+
+/* By messages to rank 0 and back, so that no other ranks are connected by it. */
+static void meet_at_0(rcm_comm *comm, int *errors) {
+    const int me = rcm_rank(comm);
+    char byte = 0;
+    for (int back = 0; back < 2; back++)
+        for (int r = 1; r < rcm_size(comm); r++) {
+            const bool sends = back ? me == 0 : me == r;
+            if (me != 0 && me != r)
+                continue;
+            CHECK(*errors,
+                  (sends ? rcm_send(comm, &byte, 1, RCM_UINT8, me == 0 ? r : 0, 77, NULL, NULL)
+                         : rcm_recv(comm, &byte, 1, RCM_UINT8, me == 0 ? r : 0, 77, NULL, NULL)) ==
+                      RCM_OK,
+                  "%s", rcm_last_error());
+        }
+}
+
+/* The last rank leaves a communicator; ranks 1 and 2 come to need it there, and are not connected
+ * to it: this case is the first. */
+static int leaves_unseen(rcm_comm *comm) {
+    const int last = rcm_size(comm) - 1, me = rcm_rank(comm), ranks[] = {2, last};
+    int errors = 0, got = 0;
+    struct timespec begun;
+    rcm_comm *pair = NULL;
+    if (last < 2)
+        return 0;
+    rcm_comm *group = subset_of(comm, all_of(comm), false, 7, &errors);
+    if (me == last)
+        CHECK(errors, rcm_leave(group) == RCM_OK, "%s", rcm_last_error());
+    meet_at_0(comm, &errors);
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    if (me == 2 && me < last) {
+        left_says(rcm_comm_subset(group, ranks, 2, 0, NULL, &pair), "left", &begun, &errors);
+        CHECK(errors, rcm_send(comm, &got, 1, RCM_INT32, 1, 78, NULL, NULL) == RCM_OK, "%s",
+              rcm_last_error());
+    }
+    if (me == 1) {
+        if (last > 2)
+            CHECK(errors, rcm_recv(comm, &got, 1, RCM_INT32, 2, 78, NULL, NULL) == RCM_OK, "%s",
+                  rcm_last_error());
+        clock_gettime(CLOCK_MONOTONIC, &begun);
+        left_says(rcm_recv(group, &got, 1, RCM_INT32, last, 0, NULL, NULL), "has left", &begun,
+                  &errors);
+    }
+    meet_at_0(comm, &errors);
+    if (me != last && rcm_leave(group) == RCM_OK)
+        CHECK(errors, me != 1, "it has not failed");
+    return errors;
+}
+
+/* A receive from any source waits for those that have not left, and fails with the last. */
+static int leaves_all(rcm_comm *comm) {
+    const int n = rcm_size(comm), me = rcm_rank(comm);
+    int errors = 0, got = 0;
+    struct timespec begun;
+    if (n < 2)
+        return 0;
+    rcm_comm *group = subset_of(comm, all_of(comm), false, 8, &errors);
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    if (me > 0) { /* the last one sends when the others have left for long */
+        if (me == n - 1)
+            usleep(300000);
+        CHECK(errors, rcm_send(group, &me, 1, RCM_INT32, 0, 0, NULL, NULL) == RCM_OK, "%s",
+              rcm_last_error());
+        CHECK(errors, rcm_leave(group) == RCM_OK, "%s", rcm_last_error());
+    }
+    for (int i = 1; me == 0 && i < n; i++)
+        CHECK(errors, rcm_recv(group, &got, 1, RCM_INT32, RCM_ANY_SOURCE, 0, NULL, NULL) == RCM_OK,
+              "%s", rcm_last_error());
+    if (me == 0) {
+        left_says(rcm_recv(group, &got, 1, RCM_INT32, RCM_ANY_SOURCE, 0, NULL, NULL), "has left",
+                  &begun, &errors);
+        CHECK(errors, rcm_leave(group) == RCM_ERR_PEER, "%s", rcm_last_error());
+    }
+    sum_right(comm, 18, &errors);
+    return errors;
+}
+
 /* ---- The end ------------------------------------------------------------------------------- */
 
 /* The world first, then what was made of it; then a new world. */
@@ -597,7 +684,8 @@ static int world_first(rcm_comm *comm) {
 static const struct {
     const char *name;
     int (*run)(rcm_comm *comm);
-} cases[] = {{"every_subset", every_subset},
+} cases[] = {{"leaves_unseen", leaves_unseen},
+             {"every_subset", every_subset},
              {"absent", absent},
              {"splits", splits},
              {"names", names},
@@ -610,6 +698,7 @@ static const struct {
              {"many", many},
              {"several_threads", several_threads},
              {"leaves", leaves},
+             {"leaves_all", leaves_all},
              {"world_first", world_first}};
 
 static int rank_run(rcm_comm *comm, void *arg) {
