@@ -88,10 +88,17 @@ rcm_status rcmi_endpoint_receive(struct rcmi_endpoint *e, struct rcmi_transfer *
     return status;
 }
 
+static rcm_status protocol_error(const struct rcmi_endpoint *e, const char *what, uint64_t value) {
+    return rcmi_fail_origin(RCM_ERR_PROTOCOL, e->peer, "rank %d sent %s (%llu)", e->peer, what,
+                            (unsigned long long)value);
+}
+
 /* A message that came goes to its receive, or is kept aside. An honest sender never exceeds its
- * budget. */
+ * budget, nor sends under the tag that stands for any. */
 static rcm_status endpoint_match(struct rcmi_endpoint *e, const struct rcmi_arrival *arrival) {
     const struct rcmi_messaging *messaging = e->messaging;
+    if (arrival->tag == RCM_ANY_TAG)
+        return protocol_error(e, "a message under RCM_ANY_TAG", arrival->total);
     struct rcmi_transfer *t = messaging->match(messaging->arg, e->peer, arrival->tag);
     if (t)
         return endpoint_receive(e, t, arrival);
@@ -105,11 +112,6 @@ static rcm_status endpoint_match(struct rcmi_endpoint *e, const struct rcmi_arri
                                 "rank %d sent %zu bytes of eager messages, %zu are allowed",
                                 e->peer, e->eager_due, messaging->budget);
     return messaging->keep(messaging->arg, arrival);
-}
-
-static rcm_status protocol_error(const struct rcmi_endpoint *e, const char *what, uint64_t value) {
-    return rcmi_fail_origin(RCM_ERR_PROTOCOL, e->peer, "rank %d sent %s (%llu)", e->peer, what,
-                            (unsigned long long)value);
 }
 
 /* EAGER and BARE. */
