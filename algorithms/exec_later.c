@@ -68,12 +68,14 @@ static rcm_status later_next(const struct rcmi_run *run, const struct rcmi_lane_
                                  : later->bytes;
         if (bytes > 0)
             operation_set(run, lane, piece, bytes);
+        const bool needed = bytes > 0 && operation_is_needed(&later->operation);
+        const rcm_status status = needed ? rcmi_operation_begin(&later->operation) : RCM_OK;
+        if (status != RCM_OK) /* it is not done, whoever looks again */
+            return status;
         later->piece++;
         later->at += bytes;
-        if (bytes > 0 && operation_is_needed(&later->operation)) {
-            const rcm_status status = rcmi_operation_begin(&later->operation);
-            return status == RCM_OK ? RCM_AGAIN : status;
-        }
+        if (needed)
+            return RCM_AGAIN;
     }
     later->begun = false;
     return RCM_OK;

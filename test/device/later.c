@@ -159,6 +159,32 @@ static int check_no_room(rcm_comm *comm) {
     return errors;
 }
 
+/* The same in a call that waits, which looks again before it fails: what it began is done then. */
+static int check_no_room_at_once(rcm_comm *comm) {
+    int64_t *in = fake_alloc(BYTES), *out = fake_alloc(BYTES), *view = fake_view(in);
+    int errors = 0;
+    for (int i = 0; i < COUNT; i++)
+        view[i] = i;
+    for (int skip = 0; skip < 4 && errors == 0; skip++) {
+        if (rcm_rank(comm) == 1)
+            fake_set(FAKE_NEVER_BEGINS, skip, 0);
+        const rcm_status status =
+            rcm_all_reduce(comm, in, out, COUNT, RCM_INT64, RCM_SUM, NULL, NULL);
+        if (status != RCM_OK) {
+            errors += check_error(comm, status, RCM_ERR_RESOURCE, 1, "the fake device has no room");
+            break;
+        }
+        view = fake_view(out);
+        for (int i = 0; i < COUNT && errors == 0; i++)
+            CHECK(errors, view[i] == (int64_t)i * rcm_size(comm), "rank %d: element %d is %lld",
+                  rcm_rank(comm), i, (long long)view[i]);
+    }
+    (void)!rcm_destroy(comm);
+    fake_free(in);
+    fake_free(out);
+    return errors;
+}
+
 /* Until one of those that last runs, a second at most. */
 static void await_running(void) {
     for (int i = 0; i < 1000 && fake_count() < 5; i++)
@@ -246,9 +272,34 @@ static uint8_t byte_of(size_t i, int round) {
     return (uint8_t)(i * 7 + (size_t)round * 13 + 1);
 }
 
+static rcm_status receive_matched(rcm_comm *comm, void *bytes, size_t room, uint64_t tag) {
+    rcm_matched *matched = NULL;
+    const rcm_status status = rcm_mprobe(comm, 0, tag, NULL, NULL, &matched);
+    return status == RCM_OK ? rcm_mrecv(comm, matched, bytes, room, RCM_UINT8, NULL, NULL) : status;
+}
+
+/* A receive is canceled before its message is there, or too late. */
+static rcm_status receive_after_cancel(rcm_comm *comm, void *bytes, size_t room, uint64_t tag) {
+    rcm_work *work = NULL;
+    rcm_status status = rcm_irecv(comm, bytes, room, RCM_UINT8, 0, tag, &work);
+    if (status == RCM_OK)
+        status = rcm_work_cancel(work);
+    if (status >= RCM_OK)
+        status = rcm_work_wait(work, -1);
+    rcm_work_free(work);
+    return status == RCM_ERR_CANCELED ? rcm_recv(comm, bytes, room, RCM_UINT8, 0, tag, NULL, NULL)
+                                      : status;
+}
+
+static rcm_status receive(rcm_comm *comm, void *bytes, size_t room, uint64_t tag) {
+    return rcm_recv(comm, bytes, room, RCM_UINT8, 0, tag, NULL, NULL);
+}
+
 /* Rank 0 sends, rank 1 receives, with memory of either kind on either side; some messages come
  * before their receive, and into a buffer that is too small for them. */
-static int one_message(rcm_comm *comm, size_t len, int round) {
+static int one_message(rcm_comm *comm, size_t len, int round, int way) {
+    static rcm_status (*const receives[])(rcm_comm *, void *, size_t, uint64_t) = {
+        receive, receive_matched, receive_after_cancel};
     const bool sends = rcm_rank(comm) == 0, mine = sends ? round & 1 : round & 2;
     const bool early = round & 4, cut = len > 1 && round & 8;
     uint8_t *bytes = mine ? fake_alloc(len + 1) : calloc(1, len + 1), *view = fake_view(bytes);
@@ -260,14 +311,15 @@ static int one_message(rcm_comm *comm, size_t len, int round) {
     for (size_t i = 0; i <= len; i++)
         view[i] = sends ? byte_of(i, round) : 0x77;
     if (sends)
-        status = rcm_send(comm, bytes, len, RCM_UINT8, 1, tag, NULL, NULL);
+        status = (way == 2 && !early ? rcm_ssend : rcm_send)(comm, bytes, len, RCM_UINT8, 1, tag,
+                                                             NULL, NULL);
     if (sends && early)
         status = rcm_send(comm, NULL, 0, RCM_UINT8, 1, 9, NULL, NULL);
     if (!sends && early && len < 4096) /* a larger one waits for its receive */
         status = rcm_recv(comm, NULL, 0, RCM_UINT8, 0, 9, NULL, NULL);
     const size_t room = cut ? len / 2 : len;
     if (!sends)
-        status = rcm_recv(comm, bytes, room, RCM_UINT8, 0, tag, NULL, NULL);
+        status = receives[way](comm, bytes, room, tag);
     if (!sends && early && len >= 4096)
         CHECK(errors, rcm_recv(comm, NULL, 0, RCM_UINT8, 0, 9, NULL, NULL) == RCM_OK, "%s",
               rcm_last_error());
@@ -289,7 +341,7 @@ static int check_messages(rcm_comm *comm) {
     int errors = 0;
     for (int round = 0; round < 32 && rcm_rank(comm) < 2; round++)
         for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
-            errors += one_message(comm, sizes[s], round);
+            errors += one_message(comm, sizes[s], round, (int)((size_t)round / 3 + s) % 3);
     CHECK(errors, rcm_destroy(comm) == RCM_OK, "%s", rcm_last_error());
     return errors;
 }
@@ -364,6 +416,7 @@ static const struct trouble troubles[] = {
     {"mixed pairs", check_mixed_pairs, 0},
     {"fails", check_fails, 0},
     {"no room", check_no_room, 0},
+    {"at once", check_no_room_at_once, 0},
     {"abort", check_abort, 0},
     {"kill", check_kill, 0},
     {"late", check_late, 400},
