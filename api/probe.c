@@ -128,7 +128,7 @@ rcm_status rcm_work_cancel(rcm_work *work) {
     const rcm_status status = cancel_check(work);
     if (status != RCM_OK)
         return status;
-    if (rcmi_comm_enter(work->comm)) {
+    if (rcm_work_status(work) == RCM_PENDING && rcmi_comm_enter(work->comm)) {
         rcmi_work_begin(work->comm, RCMI_WORK_CANCEL, true, NULL, &cancel);
         cancel.target = work;
         rcmi_comm_run(work->comm, &cancel, RCMI_NEVER);

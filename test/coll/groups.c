@@ -119,6 +119,8 @@ static void absent_works(rcm_comm *group, int *errors) {
               rcm_work_message(work, &message) == RCM_OK && message.source == -1 &&
               message.bytes == 0,
           "a receive of no member: %s", rcm_last_error());
+    CHECK(*errors, rcm_work_cancel(work) == RCM_OK && rcm_work_status(work) == RCM_OK,
+          "canceled: %s", rcm_last_error());
     rcm_work_free(work);
     CHECK(*errors, data == 7, "no member received %d", data);
 }
