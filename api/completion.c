@@ -12,7 +12,7 @@
 /* The sentence that only this work knows: nothing but it has failed. Without memory there is none.
  */
 static void work_keep_reason(struct rcm_work *work, rcm_status status) {
-    if (status >= RCM_OK || status != rcmi_last_error()->status ||
+    if (work->reason || status >= RCM_OK || status != rcmi_last_error()->status ||
         atomic_load_explicit(&work->comm->failed, memory_order_relaxed) != RCM_OK)
         return;
     work->reason = strdup(rcm_last_error());
@@ -96,9 +96,10 @@ void rcmi_work_part(struct rcm_work *work, struct rcm_work *whole) {
 
 void rcmi_work_part_done(struct rcm_work *whole, rcm_status status) {
     int none = RCM_OK;
-    if (status != RCM_OK)
+    if (status != RCM_OK &&
         atomic_compare_exchange_strong_explicit(&whole->parts_status, &none, status,
-                                                memory_order_relaxed, memory_order_relaxed);
+                                                memory_order_relaxed, memory_order_relaxed))
+        work_keep_reason(whole, status);
     /* Acquire-release: the last one sees the status of all. */
     if (atomic_fetch_sub_explicit(&whole->parts_left, 1, memory_order_acq_rel) == 1)
         whole_complete(

@@ -106,9 +106,7 @@ rcm_status rcmi_work_issue(rcm_comm *comm, struct rcm_work *work, int64_t wait_m
 /* Why a work failed: the sentence is the thread's error then. */
 static rcm_status work_explain(const struct rcm_work *work, rcm_status status) {
     if (status == RCM_ERR_TRUNCATED && work->kind != RCMI_WORK_BATCH)
-        return rcmi_fail_origin(status, work->message.source,
-                                "the message from rank %d is %zu bytes, the buffer %zu",
-                                work->message.source, work->message.bytes, work->transfer.mem.len);
+        return rcmi_transfer_fail_truncated(work);
     if (!work->reason && rcmi_comm_failure(work->comm) != RCM_OK)
         return status;
     return rcmi_fail(status, 0, "%s failed: %s", rcmi_work_name(work),

@@ -159,24 +159,36 @@ static inline bool message_is_host(const struct rcmi_message_call *m) {
     return !rcmi_mem_any_special() || rcmi_mem_kind_of(m->buffer) == RCMI_MEM_HOST;
 }
 
-/* Checked, with a call that was taken in. */
-static inline rcm_status message_issue(rcm_comm *comm, const struct rcmi_message_call *m,
-                                       const struct rcm_call *call, rcm_work **ret_work) {
-    const int64_t wait_ms = rcmi_call_waits(call, ret_work);
+/* Did it end at once? */
+static inline bool message_short_way(rcm_comm *comm, const struct rcmi_message_call *m,
+                                     rcm_work **ret_work) {
+    if (!message_is_host(m) || !message_now(comm, m, m->count * rcm_dtype_size(m->dtype)))
+        return false;
+    if (ret_work)
+        *ret_work = NULL;
+    return true;
+}
+
+static rcm_status message_long_way(rcm_comm *comm, const struct rcmi_message_call *m,
+                                   const struct rcm_call *call, int64_t wait_ms,
+                                   rcm_work **ret_work) {
     struct rcm_work *work;
-    if (rcmi_call_persists(call))
-        return message_persist(comm, m, call, ret_work);
-    if (wait_ms != 0 && message_is_host(m) &&
-        message_now(comm, m, m->count * rcm_dtype_size(m->dtype))) {
-        if (ret_work)
-            *ret_work = NULL;
-        return RCM_OK;
-    }
     const rcm_status status = rcmi_work_new(comm, m->kind, ret_work == NULL, call, &work);
     if (status != RCM_OK)
         return rcmi_comm_decline(comm, status);
     message_fill(comm, m, work);
     return rcmi_work_issue(comm, work, wait_ms, ret_work);
+}
+
+/* Checked, with a call that was taken in. */
+static inline rcm_status message_issue(rcm_comm *comm, const struct rcmi_message_call *m,
+                                       const struct rcm_call *call, rcm_work **ret_work) {
+    const int64_t wait_ms = rcmi_call_waits(call, ret_work);
+    if (rcmi_call_persists(call))
+        return message_persist(comm, m, call, ret_work);
+    if (wait_ms != 0 && message_short_way(comm, m, ret_work))
+        return RCM_OK;
+    return message_long_way(comm, m, call, wait_ms, ret_work);
 }
 
 static inline rcm_status message_call(rcm_comm *comm, struct rcmi_message_call m,

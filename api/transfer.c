@@ -26,6 +26,12 @@ void rcmi_message_out(const struct rcm_message *message, struct rcm_message *ret
     rcmi_struct_out(&sized, message, ret_message);
 }
 
+rcm_status rcmi_transfer_fail_truncated(const struct rcm_work *work) {
+    return rcmi_fail_origin(RCM_ERR_TRUNCATED, work->message.source,
+                            "the message from rank %d is %zu bytes, the buffer %zu",
+                            work->message.source, work->message.bytes, work->transfer.mem.len);
+}
+
 /* ---- Works and transfers -------------------------------------------------------------------- */
 
 static struct rcm_work *work_of(struct rcmi_transfer *t) {
@@ -46,6 +52,8 @@ static void transfer_completed(struct rcmi_transfer *t, rcm_status status) {
     work->message.tag = t->tag;
     work->message.bytes = t->total;
     rcmi_transfer_free_copy(t);
+    if (status == RCM_ERR_TRUNCATED)
+        (void)rcmi_transfer_fail_truncated(work);
     if (work->kind != RCMI_WORK_SEND && (status == RCM_OK || status == RCM_ERR_TRUNCATED))
         transfer_hand_out(work);
     /* A probe that found nothing has done what it should. */

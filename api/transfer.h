@@ -22,6 +22,10 @@ void rcmi_transfers_each(const struct rcm_comm *comm,
  * NULL. */
 const struct rcm_work *rcmi_transfer_at_fault(const struct rcm_comm *comm);
 
+/* The thread's error of a receive whose message, by now in work->message, is longer than its
+ * buffer. */
+rcm_status rcmi_transfer_fail_truncated(const struct rcm_work *work);
+
 /* A caller's struct, any thread: whether it can be written to, `name` is the argument; and that. */
 rcm_status rcmi_message_out_check(const char *name, const struct rcm_message *ret_message);
 void rcmi_message_out(const struct rcm_message *message, struct rcm_message *ret_message);

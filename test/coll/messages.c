@@ -420,6 +420,12 @@ static int check_batch_arguments(rcm_comm *comm) {
               strstr(rcm_last_error(), "transfers[1]: message->size is 1"),
           "%s", rcm_last_error());
     CHECK(errors, rcm_iprobe(comm, RCM_ANY_SOURCE, 0, NULL) == RCM_PENDING, "something was sent");
+    two[0].peer = two[1].peer = rcm_rank(comm);
+    two[1].message = NULL;
+    CHECK(errors,
+          rcm_batch(comm, two, 2, NULL, NULL) == RCM_ERR_TRUNCATED &&
+              strstr(rcm_last_error(), "is 1 bytes, the buffer 0"),
+          "%s", rcm_last_error());
     return errors;
 }
 
