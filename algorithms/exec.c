@@ -13,8 +13,8 @@ enum finish { AT_ONCE, LATER };
 #define HOT inline __attribute__((always_inline))
 
 /* The message that is a step's slice. */
-static HOT size_t message_length(const struct rcmi_run *run, const struct rcmi_bound_step *step,
-                                 size_t offset) {
+static size_t message_length(const struct rcmi_run *run, const struct rcmi_bound_step *step,
+                             size_t offset) {
     if (step->npieces == 0)
         return rcmi_slice_length(step, offset, run->slice_bytes);
     size_t length = 0;
@@ -23,8 +23,8 @@ static HOT size_t message_length(const struct rcmi_run *run, const struct rcmi_b
     return length;
 }
 
-static HOT rcm_status run_mismatch(const struct rcmi_run *run, const struct rcmi_end *end,
-                                   const struct rcmi_slot *slot) {
+static rcm_status run_mismatch(const struct rcmi_run *run, const struct rcmi_end *end,
+                               const struct rcmi_slot *slot) {
     if ((uint32_t)slot->meta != (uint32_t)run->bind.meta)
         return rcmi_fail_origin(RCM_ERR_MISMATCH, end->peer,
                                 "rank %d is at its operation %u, this rank at its operation %u: "
@@ -37,9 +37,9 @@ static HOT rcm_status run_mismatch(const struct rcmi_run *run, const struct rcmi
 }
 
 /* The two ends of a message have other ideas of how long it is. */
-static HOT rcm_status run_counts_differ(struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                                        const struct rcmi_bound_step *step,
-                                        const struct rcmi_end *end, const struct rcmi_slot *slot) {
+static rcm_status run_counts_differ(struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                                    const struct rcmi_bound_step *step, const struct rcmi_end *end,
+                                    const struct rcmi_slot *slot) {
     const size_t sent = lane->offset + lane->part + slot->len;
     run->counts_differ = true;
     return rcmi_fail_origin(RCM_ERR_MISMATCH, end->peer,
@@ -50,8 +50,8 @@ static HOT rcm_status run_counts_differ(struct rcmi_run *run, const struct rcmi_
 }
 
 /* Does a message belong to this call, but not at this end of its block? */
-static HOT bool run_is_cut_apart(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                                 const struct rcmi_slot *slot, size_t bytes) {
+static bool run_is_cut_apart(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                             const struct rcmi_slot *slot, size_t bytes) {
     return run->by_step && (slot->meta == (lane->meta ^ RCMI_META_LAST) ||
                             (slot->meta == lane->meta && slot->len != bytes));
 }
@@ -80,9 +80,9 @@ run_other_meta(struct rcmi_run *run, const struct rcmi_lane_state *lane,
 
 /* The message that a step received is empty: the payload stands in the slot of the one that it
  * answers. */
-static HOT rcm_status run_peek_answer(const struct rcmi_lane_state *lane,
-                                      const struct rcmi_bound_step *step,
-                                      const struct rcmi_end *from, const void **ret_bytes) {
+static rcm_status run_peek_answer(const struct rcmi_lane_state *lane,
+                                  const struct rcmi_bound_step *step, const struct rcmi_end *from,
+                                  const void **ret_bytes) {
     const bool asked = step->answer != RCMI_NO_CHANNEL && step->out == RCMI_NO_CHANNEL;
     const struct rcmi_end *end = asked ? lane->ports[step->answer].end : NULL;
     const void *bytes = end && end->nkept > 0 ? end->kept[end->kept_first] : NULL;
@@ -99,9 +99,9 @@ static struct rcmi_mem run_mem(const struct rcmi_run *run, const struct rcmi_lan
 }
 
 /* The payload is still in the sender's memory: gets it into the step's dst. */
-static HOT rcm_status run_get(const struct rcmi_run *run, struct rcmi_lane_state *lane,
-                              const struct rcmi_bound_step *step, const struct rcmi_end *end,
-                              const struct rcmi_slot *slot, const void **ret_bytes) {
+static rcm_status run_get(const struct rcmi_run *run, struct rcmi_lane_state *lane,
+                          const struct rcmi_bound_step *step, const struct rcmi_end *end,
+                          const struct rcmi_slot *slot, const void **ret_bytes) {
     if (!step->receives_into_dst || !run->gets)
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, end->peer,
                                 "rank %d sent a message that is to be got where none may be",
@@ -123,8 +123,8 @@ static HOT rcm_status run_get(const struct rcmi_run *run, struct rcmi_lane_state
 
 /* Is a message of len bytes right where `bytes` are left? It may be a part of them only where it
  * has to go by a slot and all do not fit one. */
-static HOT bool run_length_fits(const struct rcmi_run *run, const struct rcmi_end *end, size_t len,
-                                size_t bytes) {
+static bool run_length_fits(const struct rcmi_run *run, const struct rcmi_end *end, size_t len,
+                            size_t bytes) {
     return len == bytes || (run->gets && len == end->channel->slot_bytes && len < bytes);
 }
 
@@ -184,7 +184,7 @@ static void lane_post(struct rcmi_run *run, const struct rcmi_lane_state *lane,
 }
 
 /* Does a socket carry its messages? False also before the channel is ready. */
-static HOT bool end_is_socket(const struct rcmi_end *end) {
+static bool end_is_socket(const struct rcmi_end *end) {
     const struct rcmi_channel *channel = end->channel;
     /* Acquire pairs with the release store of the loop thread, which chose the transport before. */
     return atomic_load_explicit(&channel->state, memory_order_acquire) == RCM_OK &&
@@ -193,9 +193,9 @@ static HOT bool end_is_socket(const struct rcmi_end *end) {
 
 /* A message has not come: notes the peer, lets a socket receive straight into the result.
  */
-static HOT void lane_blocked(struct rcmi_run *run, struct rcmi_lane_state *lane,
-                             const struct rcmi_bound_step *step, const struct rcmi_port *port,
-                             size_t offset) {
+static void lane_blocked(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                         const struct rcmi_bound_step *step, const struct rcmi_port *port,
+                         size_t offset) {
     struct rcmi_end *end = port->end;
     lane->waits_for = end;
     if (step->receives_into_dst && end->now_served == port->ticket && end_is_socket(end))
@@ -255,12 +255,11 @@ static void end_keep(const struct rcmi_run *run, struct rcmi_end *end, void *slo
 }
 
 /* May a message that will be answered go out, and into this slot? */
-static HOT bool end_is_full(const struct rcmi_run *run, const struct rcmi_end *end) {
+static bool end_is_full(const struct rcmi_run *run, const struct rcmi_end *end) {
     return end->nkept == run->exec->config.slots;
 }
 
-static HOT bool end_keeps(const struct rcmi_run *run, const struct rcmi_end *end,
-                          const void *slot) {
+static bool end_keeps(const struct rcmi_run *run, const struct rcmi_end *end, const void *slot) {
     for (uint32_t i = 0; i < end->nkept; i++)
         if (end->kept[(end->kept_first + i) % run->exec->config.slots] == slot)
             return true;
@@ -411,8 +410,8 @@ static rcm_status step_send(struct rcmi_run *run, const struct rcmi_lane_state *
 
 /* Sends a stable source without a copy: *bytes of it, else as much as a slot has, which *bytes is
  * then. RCM_ERR_UNSUPPORTED: neither can be. */
-static HOT rcm_status step_send_stable(struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                                       const struct rcmi_bound_step *step, size_t *bytes) {
+static rcm_status step_send_stable(struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                                   const struct rcmi_bound_step *step, size_t *bytes) {
     struct rcmi_port *port = &lane->ports[step->out];
     const struct rcmi_place *src = &run->places[step->first_src];
     const size_t offset = lane->offset + lane->part;
@@ -563,8 +562,8 @@ static HOT rcm_status lane_step(struct rcmi_run *run, struct rcmi_lane_state *la
 }
 
 /* Is this slice the last one of its stripe, or in the order by step of the step? */
-static HOT bool lane_at_last(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                             const struct rcmi_bound_step *step) {
+static bool lane_at_last(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                         const struct rcmi_bound_step *step) {
     if (run->by_step)
         return step->bytes - lane->offset <= run->slice_bytes;
     return lane->slice + run->stripes >= run->nslices;
