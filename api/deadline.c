@@ -183,7 +183,19 @@ struct deadline_check {
     rcm_comm *comm;
     int64_t now;
     rcmi_deadline earliest;
+    bool described;
+    struct rcmi_inquiry own; /* what this rank waits for, once described */
 };
+
+/* Once in a look, for however many works that are late: each takes a look at all works. */
+static void check_describe(struct deadline_check *check) {
+    if (check->described)
+        return;
+    check->own = (struct rcmi_inquiry){.epoch = check->comm->epoch};
+    comm_describe_waits(check->comm, &check->own);
+    comm_describe_activity(check->comm, &check->own);
+    check->described = true;
+}
 
 /* Inquires why work goes on for so long. True with the verdict, when it is known. */
 static bool work_inquire(struct deadline_check *check, struct rcm_work *work,
@@ -191,17 +203,16 @@ static bool work_inquire(struct deadline_check *check, struct rcm_work *work,
                          struct rcmi_verdict *ret_verdict) {
     rcm_comm *comm = check->comm;
     char label[RCMI_LABEL_TEXT], labelled[RCMI_LABEL_TEXT + 160];
-    struct rcmi_inquiry own = {.epoch = comm->epoch, .reason = reason};
     rcmi_deadline until;
-    comm_describe_waits(comm, &own);
-    comm_describe_activity(comm, &own);
+    check_describe(check);
+    check->own.reason = reason;
     rcmi_comm_label(comm, label);
     snprintf(labelled, sizeof(labelled), "%s%s%s", label, label[0] ? ": " : "", headline);
     const bool monitored = reason == RCMI_INQUIRY_LATE && rcmi_form_is_monitored(work->form);
     const struct rcmi_late late = {.work = work,
                                    .deadline = work->deadline,
                                    .headline = labelled,
-                                   .own = &own,
+                                   .own = &check->own,
                                    .barrier = monitored ? work->sequence : 0,
                                    .first_only = work->form == RCMI_FORM_MONITORED_FIRST};
     if (rcmi_diagnosis_find(comm->diagnosis, &late, check->now, &until, ret_verdict) != RCM_AGAIN)

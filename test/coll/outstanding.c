@@ -155,12 +155,30 @@ static int check_pattern(rcm_comm *comm, const struct pattern *p) {
     return errors;
 }
 
+/* Nothing comes for longer than RINGCOMM_WARN_AFTER: a look at all that wait does not take as long
+ * as one for each of them. */
+static int check_slow(rcm_comm *comm) {
+    enum { SLOW = 4 * MANY, WAIT_MS = 1300, MORE_MS = 1500 };
+    const struct side side = side_new(comm, &patterns[1], SLOW, 0);
+    const double began = now_us(CLOCK_MONOTONIC);
+    int errors = receive_all(&side);
+    CHECK(errors, rcm_work_wait(side.works[0], WAIT_MS) == RCM_PENDING, "%s", rcm_last_error());
+    const double ms = (now_us(CLOCK_MONOTONIC) - began) / 1000;
+    CHECK(errors, ms < WAIT_MS + MORE_MS, "a wait of %d ms took %.0f", WAIT_MS, ms);
+    const struct side sends = side_new(comm, &patterns[1], SLOW, 0);
+    errors += send_all(&sends) + wait_all(side.works, SLOW) + wait_all(sends.works, SLOW);
+    errors += check_received(&side);
+    side_free(&side);
+    side_free(&sends);
+    return errors;
+}
+
 static int check(rcm_comm *comm, void *arg) {
     int errors = 0;
     (void)arg;
     for (int i = 0; i < PATTERNS; i++)
         errors += check_pattern(comm, &patterns[i]);
-    return errors;
+    return errors + (rcm_size(comm) == 1 ? check_slow(comm) : 0);
 }
 
 int main(int argc, char **argv) {
@@ -168,6 +186,8 @@ int main(int argc, char **argv) {
      * page, in the next. */
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    setenv("RINGCOMM_WARN_AFTER", "1", 1);
+    setenv("RINGCOMM_LOG", "error", 0);
     const struct ranks ranks = {.n = argc > 1 ? 2 : 1, .transport = argc > 1 ? argv[1] : "auto"};
     return ranks_run(&ranks, check, NULL) ? 1 : 0;
 }
