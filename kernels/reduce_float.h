@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernels of a floating type T. Included once per T by reduce.c; with FULL sums and extremes
- * are not lean (reduce_loop.h). No include guard, on purpose. */
+/* The kernels of a floating type T. Included once per T by reduce.c; with FULL those that are not
+ * scaled are not lean (reduce_loop.h). No include guard, on purpose. */
 #ifndef FULL
 #define LEAN
 #endif
 #define OP sum
+#include "reduce_loop.h"
+#define OP prod
 #include "reduce_loop.h"
 #define OP min
 #include "reduce_loop.h"
@@ -13,8 +15,6 @@
 #undef LEAN
 
 #define LEAN
-#define OP prod
-#include "reduce_loop.h"
 #define SCALED
 #define OP scaled_sum
 #include "reduce_loop.h"

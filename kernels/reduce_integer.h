@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernels of an unsigned integer type T, which its signed twin shares. Included once per T by
- * reduce.c; with FULL its sum is not lean (reduce_loop.h). No include guard, on purpose. */
+ * reduce.c; with FULL sums and products are not lean (reduce_loop.h). No include guard, on purpose.
+ */
 #ifndef FULL
 #define LEAN
 #endif
 #define OP sum
 #include "reduce_loop.h"
+#define OP prod
+#include "reduce_loop.h"
 #undef LEAN
 
 #define LEAN
-#define OP prod
-#include "reduce_loop.h"
 #define OP band
 #include "reduce_loop.h"
 #define OP bor
