@@ -33,13 +33,13 @@ static const char *op_lack(rcm_op op, rcm_dtype dtype) {
 }
 
 rcm_status rcm_op_defined(rcm_op op, rcm_dtype dtype) {
+    if (op != RCMI_OP_PREMUL_SUM && rcmi_reduction_find(dtype, op))
+        return RCM_OK;
     const char *dtype_name = rcm_dtype_name(dtype), *op_name = rcm_op_name(op);
     if (strcmp(dtype_name, "?") == 0)
         return rcmi_fail(RCM_ERR_INVALID, 0, "dtype %d is no type", (int)dtype);
     if (strcmp(op_name, "?") == 0)
         return rcmi_fail(RCM_ERR_INVALID, 0, "op %d is no operator", (int)op);
-    if (!rcmi_reduction_find(dtype, op))
-        return rcmi_fail(RCM_ERR_INVALID, 0, "%s of %s is not defined: %s", op_name, dtype_name,
-                         op_lack(op, dtype));
-    return RCM_OK;
+    return rcmi_fail(RCM_ERR_INVALID, 0, "%s of %s is not defined: %s", op_name, dtype_name,
+                     op_lack(op, dtype));
 }
