@@ -312,7 +312,8 @@ static void run_bind_chunk(struct rcmi_run *run, const struct rcmi_step *step, u
         .first_src = first_src, .out = step->out, .nsrcs = step->nsrcs, .answer = step->answer};
     bound->dst = run_place(run, &dst);
     bound->completes = step->completes;
-    bound->reduces = step->nsrcs > 1 || (step->completes && run->bind.op == RCM_AVG);
+    bound->reduces =
+        step->nsrcs > 1 || (step->completes && run->bind.op == RCM_AVG && plan->nranks > 1);
     if (step->op != RCMI_STEP_SIGNAL && step->op != RCMI_STEP_WAIT)
         rcmi_chunk_range(bind_block_count(&run->bind, chunk / plan->parts), run->element_bytes,
                          plan->parts, chunk % plan->parts, &first, &count);

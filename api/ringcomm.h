@@ -278,6 +278,9 @@ typedef enum rcm_dtype {
  * as a rank adds up operands in one step, and rounded when the step's result is stored. What is too
  * large becomes an infinity, but for float8_e4m3fn, which has none, +-448. A product of complex
  * numbers is (ac - bd) + (ad + bc)i by these operations; each part follows the rules for floats.
+ * All this is of two operands or more: the result of one (of a communicator of one rank, of scan on
+ * rank 0, of exscan on rank 1) has the bits of that one, also as a NaN, and as a bool or by land,
+ * lor and lxor where they are not 0 or 1. minloc and maxloc count -0 as less than +0 as well.
  *
  * avg is of collectives whose results hold the contributions of all ranks, so not of scan, exscan
  * and rcm_reduce_local. The step that completes a sum divides it, before it is rounded to a 16- or

@@ -44,13 +44,24 @@ struct problem {
     size_t count;
     bool in_place;
     int round;
+    bool average;
 };
+
+static rcm_op reduction(const struct problem *t) {
+    return t->average ? RCM_AVG : RCM_SUM;
+}
+
+/* Half of the rounds, where avg is defined. */
+static bool averages(const struct op *op, int round) {
+    return op->sums && op->contributors == RCM_CONTRIBUTORS_ALL && round / 2 % 2 == 0;
+}
 
 static rcm_status op_call(const struct problem *t, rcm_comm *comm, const void *in, void *out,
                           const struct rcm_call *call, rcm_work **ret_work) {
     switch (t->op->collective) {
     case RCM_REDUCE:
-        return rcm_reduce(comm, in, out, t->count, RCM_INT64, RCM_SUM, t->root, call, ret_work);
+        return rcm_reduce(comm, in, out, t->count, RCM_INT64, reduction(t), t->root, call,
+                          ret_work);
     case RCM_SCATTER:
         return rcm_scatter(comm, in, out, t->count, RCM_INT64, t->root, call, ret_work);
     case RCM_GATHER:
@@ -58,18 +69,19 @@ static rcm_status op_call(const struct problem *t, rcm_comm *comm, const void *i
     case RCM_ALL_GATHER:
         return rcm_all_gather(comm, in, out, t->count, RCM_INT64, call, ret_work);
     case RCM_REDUCE_SCATTER:
-        return rcm_reduce_scatter(comm, in, out, t->count, RCM_INT64, RCM_SUM, call, ret_work);
+        return rcm_reduce_scatter(comm, in, out, t->count, RCM_INT64, reduction(t), call, ret_work);
     case RCM_SCAN:
-        return rcm_scan(comm, in, out, t->count, RCM_INT64, RCM_SUM, call, ret_work);
+        return rcm_scan(comm, in, out, t->count, RCM_INT64, reduction(t), call, ret_work);
     case RCM_EXSCAN:
-        return rcm_exscan(comm, in, out, t->count, RCM_INT64, RCM_SUM, call, ret_work);
+        return rcm_exscan(comm, in, out, t->count, RCM_INT64, reduction(t), call, ret_work);
     default:
         return rcm_all_to_all(comm, in, out, t->count, RCM_INT64, call, ret_work);
     }
 }
 
 static int64_t input(const struct problem *t, int rank, size_t i) {
-    return (int64_t)(i * 2654435761u % 100003) * 64 + rank * 7 + t->round;
+    const int64_t value = (int64_t)(i * 2654435761u % 100003) * 64 + rank * 7 + t->round;
+    return i % 2 ? -value : value;
 }
 
 /* Ranks 0..n-1 contribute to a sum of this rank: n. */
@@ -105,7 +117,7 @@ static int64_t expected(const struct problem *t, size_t i) {
     default:
         for (int r = 0; r < contributors(t); r++)
             sum += input(t, r, t->op->in_many ? own + i : i);
-        return sum;
+        return t->average ? sum / t->p : sum; /* C truncates as well */
     }
 }
 
@@ -193,6 +205,7 @@ static int run_algorithm(rcm_comm *comm, const struct op *op, const char *algori
         for (int place = 0; place < 2; place++) {
             t.count = counts[c];
             t.in_place = place;
+            t.average = averages(op, t.round);
             t.root = rooted ? t.round % t.p : 0;
             errors += run(comm, &t, algorithm, t.round % 3 == 2);
             t.round++;
@@ -235,7 +248,8 @@ static int check_together(rcm_comm *comm, void *arg) {
                                 .root = i % rcm_size(comm),
                                 .count = 100 + 331 * (size_t)i,
                                 .in_place = i % 5 == 0,
-                                .round = i};
+                                .round = i,
+                                .average = averages(&ops[i % OPS], i / OPS)};
         b[i] = buffers_make(&t[i]);
         CHECK(errors, op_call(&t[i], comm, b[i].in, b[i].out, NULL, &works[i]) == RCM_OK, "%s: %s",
               t[i].op->name, rcm_last_error());
@@ -269,12 +283,13 @@ static int check_coalesced_op(rcm_comm *comm, const struct op *op, int round) {
                              .root = op->in_at_root || op->out_at_root ? round % rcm_size(comm) : 0,
                              .count = counts[i],
                              .in_place = i % 3 == 2,
-                             .round = round + i};
+                             .round = round + i,
+                             .average = averages(op, round)};
         b[i] = buffers_make(&t[i]);
         parts[i] = (struct rcm_part){b[i].in, b[i].out, counts[i], RCM_INT64};
     }
     const bool async = round % 2, rooted = op->in_at_root || op->out_at_root;
-    const rcm_op sum = op->sums ? RCM_SUM : (rcm_op)(77 + t[0].rank); /* not looked at */
+    const rcm_op sum = op->sums ? reduction(&t[0]) : (rcm_op)(77 + t[0].rank); /* not looked at */
     rcm_status status =
         rcm_coalesced(comm, op->collective, parts, PARTS, sum, rooted ? t[0].root : -1 - t[0].rank,
                       NULL, async ? &work : NULL);
@@ -318,6 +333,31 @@ static int check_coalesced(rcm_comm *comm, void *arg) {
         CHECK(errors, status == RCM_ERR_INVALID && strstr(rcm_last_error(), wrong[i].words),
               "%s: %s", wrong[i].words, rcm_last_error());
     }
+    return errors;
+}
+
+/* One rank's result has the bits of its elements, whatever they are, in place or not. */
+static int check_alone(rcm_comm *comm, void *arg) {
+    static const struct {
+        rcm_dtype dtype;
+        rcm_op op;
+        uint32_t bits;
+    } cases[] = {{RCM_FLOAT32, RCM_AVG, 0xff800001}, /* a NaN */
+                 {RCM_FLOAT32, RCM_SUM, 0xff800001},
+                 {RCM_INT32, RCM_AVG, 0x80000000},
+                 {RCM_UINT32, RCM_LAND, 5}};
+    int errors = 0;
+    (void)arg;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        for (int place = 0; place < 2; place++) {
+            uint32_t in = cases[i].bits, out = 0, *result = place ? &in : &out;
+            CHECK(errors,
+                  rcm_all_reduce(comm, &in, result, 1, cases[i].dtype, cases[i].op, NULL, NULL) ==
+                          RCM_OK &&
+                      *result == cases[i].bits,
+                  "%s alone, in place %d: %#x, not %#x", rcm_op_name(cases[i].op), place,
+                  (unsigned)*result, (unsigned)cases[i].bits);
+        }
     return errors;
 }
 
@@ -443,6 +483,8 @@ int main(int argc, char **argv) {
     if (!place_is_host())
         return errors ? 1 : 0;
     errors += ranks_run(&ranks, check_arguments, NULL);
+    if (ranks.n == 1)
+        errors += ranks_run(&ranks, check_alone, NULL);
     ranks.keep = true;
     setenv("RINGCOMM_LOG", "error", 0);
     for (int what = 0; what < 3 && ranks.n > 1; what++)

@@ -31,6 +31,10 @@ struct problem {
     bool in_place, list;
 };
 
+static rcm_op reduction(const struct problem *t) {
+    return t->round % 2 ? RCM_AVG : RCM_SUM;
+}
+
 static size_t scramble(size_t x) {
     x = (x ^ x >> 15) * 2654435761u;
     return (x ^ x >> 13) % 65521;
@@ -144,7 +148,7 @@ static int64_t expected(const struct problem *t, size_t k, size_t i) {
     default:
         for (int r = 0; r < t->p; r++)
             sum += value(t, r, t->rank, i);
-        return sum;
+        return reduction(t) == RCM_AVG ? sum / t->p : sum;
     }
 }
 
@@ -187,7 +191,7 @@ static rcm_status call_v(const struct problem *t, rcm_comm *comm, struct buffer 
                                 RCM_INT64, call, ret_work);
     case RCM_REDUCE_SCATTER_V:
         return rcm_reduce_scatter_v(comm, send, in->counts, in->displs, recv, out->counts[0],
-                                    RCM_INT64, RCM_SUM, call, ret_work);
+                                    RCM_INT64, reduction(t), call, ret_work);
     default:
         return rcm_all_to_all_v(comm, send, in->counts, in->displs, recv, out->counts, out->displs,
                                 RCM_INT64, call, ret_work);
@@ -211,7 +215,7 @@ static rcm_status call_list(const struct problem *t, rcm_comm *comm, struct buff
                                    RCM_INT64, call, ret_work);
     case RCM_REDUCE_SCATTER_V:
         return rcm_reduce_scatter_list(comm, send, in->counts, out->list[0], out->counts[0],
-                                       RCM_INT64, RCM_SUM, call, ret_work);
+                                       RCM_INT64, reduction(t), call, ret_work);
     default:
         return rcm_all_to_all_list(comm, send, in->counts, out->list, out->counts, RCM_INT64, call,
                                    ret_work);
