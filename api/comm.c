@@ -403,7 +403,8 @@ rcmi_deadline rcmi_comm_deadline(const rcm_comm *comm, const struct rcm_call *ca
 }
 
 const char *rcm_comm_transport(rcm_comm *comm, int peer) {
-    if (!comm || peer < 0 || peer >= comm->size || comm->fork_generation != rcmi_fork_generation())
-        return "";
-    return rcmi_node_transport(comm->engine->node, comm->world_rank[peer]);
+    const int world = rcm_world_rank(comm, peer);
+    return world >= 0 && comm->fork_generation == rcmi_fork_generation()
+               ? rcmi_node_transport(comm->engine->node, world)
+               : "";
 }

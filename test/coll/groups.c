@@ -156,6 +156,7 @@ static int absent(rcm_comm *comm) {
         CHECK(errors,
               rcm_comm_subset(group, &alone, 1, 0, NULL, &again) == RCM_OK && rcm_rank(again) == -1,
               "a part of it: %s", rcm_last_error());
+        CHECK(errors, rcm_comm_transport(again, 0)[0] == '\0', "it has a transport");
         end(again, &errors);
     } else {
         sum_right(group, 1, &errors);
