@@ -30,9 +30,10 @@
  *             stripes, slice i belongs to stripe i modulo stripes, and stripes run side by side.
  *             A plan describes one slice. Chunks that have no bytes left in a slice still travel,
  *             with zero bytes. Of a span a message holds the same slice of each chunk; slices are
- * so short that those of the plan's longest span fit one slot. order     by slice, as above; or by
- * step, where only the two ends of a message know how long it is: each step is done for all its
- * slices before the next one begins, in one stripe, and the last message of a step says that it is.
+ *             so short that those of the plan's longest span fit one slot.
+ *   order     by slice, as above; or by step, where only the two ends of a message know how long it
+ *             is: each step is done for all its slices before the next one begins, in one stripe,
+ *             and the last message of a step says that it is.
  *   channel   first in, first out, from one writer to one reader, or to all other ranks of the
  *             writer's host (multicast; needs shared memory). It has slots: the writer fills the
  *             next free slot, each reader looks at the oldest one and releases it; a slot is free

@@ -6,11 +6,12 @@
  * after it.
  *
  *   > cmd=init pmi_version=1 pmi_subversion=1   < cmd=response_to_init ... rc=0
- *   > cmd=get_maxes                             < cmd=maxes kvsname_max=.. keylen_max=..
- * vallen_max=.. > cmd=get_my_kvsname                        < cmd=my_kvsname kvsname=NAME > cmd=put
- * kvsname=NAME key=K value=V        < cmd=put_result rc=0 msg=success > cmd=barrier_in <
- * cmd=barrier_out > cmd=get kvsname=NAME key=K                < cmd=get_result rc=0 msg=success
- * value=V > cmd=finalize                              < cmd=finalize_ack
+ *   > cmd=get_maxes                             < cmd=maxes kvsname_max=.. keylen_max=.. ...
+ *   > cmd=get_my_kvsname                        < cmd=my_kvsname kvsname=NAME
+ *   > cmd=put kvsname=NAME key=K value=V        < cmd=put_result rc=0 msg=success
+ *   > cmd=barrier_in                            < cmd=barrier_out
+ *   > cmd=get kvsname=NAME key=K                < cmd=get_result rc=0 msg=success value=V
+ *   > cmd=finalize                              < cmd=finalize_ack
  */
 #ifndef RCMI_PMI1_H
 #define RCMI_PMI1_H

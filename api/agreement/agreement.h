@@ -14,7 +14,7 @@
  * And one that is none, for it does without an answer where a rank dies:
  *
  *   creation.c   which epoch a new communicator has, of ranks that all live and know each other:
- * the lowest of them gives it. (creation.h has the protocol.)
+ *                the lowest of them gives it. (creation.h has the protocol.)
  *
  *      communicators (api/comm.c, api/group.c)
  *           |  members; functions that tell and fail

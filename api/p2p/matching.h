@@ -2,9 +2,9 @@
 /*
  * Posted receives, and unexpected messages: those that came before their receive.
  *
- *   a message looks among receives of   (its peer, its tag) (its peer, any) (any, its tag) (any,
- * any) and takes the one that was posted first a receive looks among messages of   (what it says):
- * each message is there under all four
+ *   a message looks among receives of (its peer, its tag), (its peer, any), (any, its tag) and
+ *             (any, any), and takes the one that was posted first
+ *   a receive looks among messages of what it says: each is there under all four
  *
  * so neither takes longer the more there are of the other. Not here: endpoints, and what completes
  * (p2p.h). Only p2p/ includes this.

@@ -4,8 +4,9 @@
  * numbers and stops; ranks 0 and 2 take part in a broadcast of 4000.
  *
  *     call_log alone shm|tcp    rank 1 stays stopped: the others say what they know, in time
- *     call_log frozen shm|tcp   all are stopped for longer than one waits for the call log: time in
- * which nobody could run is not held against rank 1, and both calls are named
+ *     call_log frozen shm|tcp   all are stopped for longer than one waits for the call log: time
+ *                               in which nobody could run is not held against rank 1, and both
+ *                               calls are named
  */
 #include "../coll/ranks.h"
 #include <signal.h>

@@ -5,8 +5,9 @@
  * link's. The channel fails. What other channels have on the stream goes on:
  *   - What comes in goes to the message's slot instead.
  *   - A message that has not begun to go out does not. Of one that has, the peer waits for the
- * rest, and would take whatever came for the message. So the stream is held there until the peer
- * has closed its end of the channel, as it does on hearing of the failure, and drops what comes.
+ *     rest, and would take whatever came for the message. So the stream is held there until the
+ *     peer has closed its end of the channel, as it does on hearing of the failure, and drops what
+ *     comes.
  */
 #include <errno.h>
 #include <string.h>
