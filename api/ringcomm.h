@@ -7,7 +7,7 @@
  *   arrays (rcm_all_reduce), copies one rank's array to all (rcm_broadcast), gathers, scatters or
  *   exchanges blocks of them, waits for all (rcm_barrier), or moves an array from one rank to
  *   another (rcm_send, rcm_recv). Ranks are processes on one machine or many; threads of one
- *   process may be ranks as well, each with a communicator of its own.
+ *   process may be ranks as well, each with a communicator of its own. Buffers are host memory.
  *
  * THE SHORTEST PROGRAM (examples/hello_all_reduce.c is this, complete)
  *      rcm_comm *comm;
@@ -17,6 +17,12 @@
  *      rcm_destroy(comm);
  *   Started by:  ringcomm-run -n 4 -- ./program
  *
+ * COMMUNICATORS
+ *   rcm_init makes that of all ranks, the world. From any one others are made: of a list of its
+ *   ranks, by colours, by hosts, of all again, of the survivors of a failure. Each numbers its
+ *   ranks from 0, and has operations, order, errors and deadlines of its own; those from one
+ *   rcm_init share its connections.
+ *
  * ORDER
  *   Every rank of a communicator issues the same collectives in the same order with the same count,
  *   type, operator and root. Where two ranks differ, all get RCM_ERR_MISMATCH instead of wrong
@@ -25,6 +31,7 @@
  *   issued; several asynchronous ones may be in flight and complete in any order. Any number may be
  *   issued: a bounded number runs at a time, the others wait for their turn. Messages between
  *   two ranks with the same tag arrive in the order they were sent; different tags are independent.
+ *   A receive is from one rank or from any, of one tag or of any.
  *
  * BLOCKING AND ASYNCHRONOUS
  *   Every operation ends in (const struct rcm_call *call, rcm_work **ret_work). With ret_work
@@ -33,7 +40,8 @@
  *   without further calls, and *ret_work is tested with rcm_work_test, waited for with
  *   rcm_work_wait and given back with rcm_work_free. Waiting does not free; freeing an unfinished
  *   work detaches it: the operation still runs, without a report. A call that fails makes no work.
- *   Works also call back, have descriptors and a queue, and can be started again: see there.
+ *   Several works are waited for at once; one calls back, has a descriptor for an event loop, comes
+ *   into a queue when it is complete; and one of a persistent call is started again and again.
  *
  * OWNERSHIP
  *   The creator frees. Buffers stay the caller's; the library reads the send buffer and writes
@@ -47,8 +55,7 @@
  * COUNTS AND SIZES
  *   Counts are numbers of elements of the given type, size_t, and may exceed 2^31; a count whose
  *   bytes overflow size_t is RCM_ERR_INVALID. Zero is legal and still synchronises, and the
- *   buffers may be NULL then. Integer sums and products wrap modulo 2^bits. Floating min and max
- *   return a NaN if any operand is one.
+ *   buffers may be NULL then.
  *
  * SAME BITS
  *   The result of a reduction has the same bits on every rank, and on every run of the same call
@@ -65,16 +72,17 @@
  * DEADLINES
  *   Every wait has one: rcm_call.timeout_ms, else that of rcm_init, else 30 minutes. When it
  *   passes the operation fails with RCM_ERR_TIMEOUT and the text names the rank that was
- *   waited for; one of the ranks that waited logs (RINGCOMM_LOG, warn) a table of what each rank is
- *   doing. Without progress it logs the same after RINGCOMM_WARN_AFTER seconds, 30 by default.
+ *   waited for; one of the ranks that waited logs (RINGCOMM_LOG, warn) a table of what each rank
+ *   is doing. Without progress it logs the same after RINGCOMM_WARN_AFTER seconds, 30 by default.
  *
  * ERRORS
  *   A wrong argument is RCM_ERR_INVALID; nothing has been sent and the communicator is as before.
- *   So are RCM_ERR_UNSUPPORTED and RCM_ERR_TRUNCATED (a message longer than the receive buffer;
- *   its first bytes are there). After any other error, and after RCM_ERR_INVALID for a buffer (see
- *   BAD BUFFERS), the ranks may disagree on what happened, so the communicator keeps that first
- *   error, every rank is told of it, every operation in flight completes with it, every later call
- *   returns it, and only rcm_comm_error, rcm_abort, rcm_comm_shrink and rcm_destroy are of use.
+ *   So it is after RCM_ERR_UNSUPPORTED, RCM_ERR_CANCELED and RCM_ERR_TRUNCATED (a message longer
+ *   than the receive buffer; its first bytes are there). After any other error of an operation, and
+ *   after RCM_ERR_INVALID for a buffer (see BAD BUFFERS), the ranks may disagree on what happened,
+ *   so the communicator keeps that first error, every rank is told of it, every operation in flight
+ *   completes with it, every later call returns it, and only rcm_comm_error, rcm_comm_missing,
+ *   rcm_comm_shrink, rcm_mem_free, rcm_leave and rcm_destroy are of use.
  *   rcm_comm_error says which rank was the origin. A rank that dies is named by all others within a
  *   second. A host from which nothing comes for 15 s (RINGCOMM_PEER_TIMEOUT), because it is down or
  *   the network is cut, is lost: both sides say so; a shorter cut is only a delay. A process that
@@ -128,7 +136,8 @@
  *   - A program built with a newer header gives a larger struct. It is accepted if what the library
  *     does not know is 0, as the _INIT macros leave it, else RCM_ERR_INVALID says that the library
  *     is older than the program. In a struct that the library fills those bytes become 0.
- *   size itself is never written. More than 4096 is RCM_ERR_INVALID.
+ *   size itself is never written. More than 4096 is RCM_ERR_INVALID. Structs without it stay as
+ *   they are.
  */
 #ifndef RINGCOMM_H
 #define RINGCOMM_H
@@ -215,8 +224,7 @@ struct rcm_float32_int32 {
     float value;
     int32_t index;
 };
-struct rcm_float64_int32 { /* 16 bytes, the last 4 unused; so C's double_int, MPI's MPI_DOUBLE_INT
-                            */
+struct rcm_float64_int32 { /* 16 bytes, the last 4 unused */
     double value;
     int32_t index;
 };
@@ -455,7 +463,8 @@ struct rcm_unique_id {
 RCM_CHECKED rcm_status rcm_unique_id_get(struct rcm_unique_id *ret_id);
 
 /* Everything may be left at its default (zero, NULL, rank -1): the environment then decides, see
- * the names on the right. A field that is set wins over the environment. */
+ * the names on the right. A field that is set wins over the environment. Of url, store and
+ * unique_id at most one is set. */
 struct rcm_init_options {
     uint32_t size;
     int32_t rank;          /* RINGCOMM_RANK, RANK, the launcher's; -1: from the environment */
@@ -507,16 +516,15 @@ struct rcm_init_options {
 RCM_CHECKED rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm);
 
 /*
- * rcm_init in the background: begin returns at once, and a thread of the library does the rest, in
- * which the other ranks may call either of them. options, with its strings, is copied; a store in
- * it must outlive the request.
- *   - test: RCM_PENDING, or what rcm_init returned, with its sentence in rcm_last_error();
- *     *ret_comm is the communicator, the caller's from then on.
- *   - wait: the same when it is through; RCM_PENDING if timeout_ms passed first (<0: never).
- *   - cancel: gives the request back, in any state, at once; one that is through is given back by
- *     it, too. If rcm_init is not through, it ends in the background within about a second, and the
- *     other ranks' fails with a sentence that says so; a communicator that was not taken is
- *     aborted.
+ * rcm_init in the background: begin returns at once, and a thread of the library does the rest.
+ * Other ranks may call either of them. options, with its strings, is copied; a store in it must
+ * outlive the request.
+ *   test     RCM_PENDING, or what rcm_init returned, with its sentence in rcm_last_error();
+ *            *ret_comm is the communicator, the caller's from then on
+ *   wait     the same when it is through; RCM_PENDING if timeout_ms passed first (<0: never)
+ *   cancel   gives the request back, in any state, also when it is through. One that is not ends
+ *            in the background within about a second, and rcm_init of the other ranks fails with a
+ *            sentence that says so; a communicator that was not taken is aborted
  * Any thread.
  */
 typedef struct rcm_init_request rcm_init_request;
@@ -533,25 +541,24 @@ void rcm_init_cancel(rcm_init_request *request); /* NULL is a no-op */
  * an error or abort it does not wait.
  * Connections (and the store, where this rank serves it) end with the last communicator that came
  * from the same rcm_init, when all ranks that are connected to this one have taken leave of it; the
- * rank that serves the store waits for all, until they have left that too, but no longer than 5 s
- * for one that still uses other communicators: nobody needs the store for these. A rank of comm
- * that dies before is RCM_ERR_PEER, and named within a second; one that dies later is not missed.
- * So where a rank dies in rcm_destroy some of the others may get that error and some RCM_OK, which
- * says that all ranks had called rcm_destroy and finished their operations. Frees comm in every
- * case; works must be freed before or after, their status stays readable. NULL is a no-op.
+ * rank that serves the store waits for all, until they have left that too. A rank of comm that dies
+ * before is RCM_ERR_PEER, and named within a second; one that dies later is not missed. So where a
+ * rank dies in rcm_destroy some of the others may get that error and some RCM_OK, which says that
+ * all ranks had called rcm_destroy and finished their operations.
+ * Frees comm, but not in a callback (RCM_ERR_INVALID); works must be freed before or after, their
+ * status stays readable. NULL is a no-op.
  */
 RCM_CHECKED rcm_status rcm_destroy(rcm_comm *comm);
 
 /*
  * Ends a communicator for this rank alone, and waits for nobody. What it has sent can still be
  * received; later operations of the other ranks that need this rank fail with RCM_ERR_PEER and a
- * text that says that it has left, soon after they have come to wait for it (a receive from
- * any source when all others have left); where its process has ended, and was never connected to
- * theirs, the text says that it is lost. So does their rcm_destroy of comm: all ranks of a
- * communicator destroy it, or all leave it. If an operation is unfinished here, it is rcm_abort
- * (RCM_ERR_ABORTED). With the last communicator that came from the same rcm_init this process takes
- * leave of all others, for which it stays at most 0.3 s until its farewell has been acknowledged,
- * and half a second for the store. Frees comm in every case but RCM_ERR_INVALID and RCM_ERR_FORKED.
+ * text that says that it has left, soon after they have come to wait for it; so does their
+ * rcm_destroy of comm: all ranks of a communicator destroy it, or all leave it. If an operation is
+ * unfinished here, it is rcm_abort (RCM_ERR_ABORTED). With the last communicator that came from the
+ * same rcm_init this process takes leave of all others, for which it stays at most 0.3 s until its
+ * farewell has been acknowledged, and half a second for the store. Frees comm in every case but
+ * RCM_ERR_INVALID (NULL, or in a callback) and RCM_ERR_FORKED.
  *
  * A process that calls exit(), or returns from main, with communicators, but without unfinished
  * operations, says the same farewell. _exit, exec and signals are deaths.
@@ -625,8 +632,8 @@ struct rcm_call {
      * program can wait with an eye on something else: rcm_work_wait goes on with it. 0: an
      * asynchronous call. Without ret_work it does not count. */
     int64_t wait_ms;
-    /* Of a receive (rcm_recv, rcm_sendrecv): what came is written there when it is complete, until
-     * when that must live. NULL: not wanted. Other operations do not look at it. */
+    /* Of a receive (rcm_recv, rcm_mrecv, rcm_sendrecv): what came is written there when it is
+     * complete, until when that must live. NULL: not wanted. Other operations do not look at it. */
     struct rcm_message *message;
 };
 #define RCM_CALL_INIT                                                                              \
@@ -645,8 +652,9 @@ rcm_status rcm_work_status(const rcm_work *work);
  * RCM_PENDING: its message is coming, and it goes on. Other works than receives: RCM_ERR_INVALID;
  * persistent ones: RCM_ERR_UNSUPPORTED. Source: MPI_Cancel. */
 RCM_CHECKED rcm_status rcm_work_cancel(rcm_work *work);
-/* Of a finished receive, or rcm_sendrecv: the sender's rank, its tag, the bytes of the message (of
- * a truncated one more than were received). */
+/* Of a complete receive, or rcm_sendrecv: the sender's rank, its tag, the bytes of the message (of
+ * a truncated one more than were received). RCM_PENDING: it is not complete; the error of one that
+ * failed, and RCM_ERR_INVALID for other works; nothing is written then. Any thread. */
 struct rcm_message {
     uint32_t size;
     int32_t source;
@@ -659,10 +667,11 @@ RCM_CHECKED rcm_status rcm_work_message(const rcm_work *work, struct rcm_message
 /*
  * Starts a persistent work, for the first time or again: the operation of the call that made it,
  * with the same arguments, of which nothing is checked or chosen anew. Asynchronous; all that is
- * said of works holds for each run of it. Any operation but those of _bytes can be persistent, also
- * rcm_coalesced. Collectives count where they are started, so all ranks start the same ones in the
- * same order; a rank may pair a start with a plain call of the others. The arrays of counts, lists
- * and parts are the call's only, as ever.
+ * said of works holds for each run of it. Sends, receives and collectives can be persistent, also
+ * rcm_coalesced of at least one part; rcm_sendrecv, rcm_batch and the forms with _bytes are
+ * RCM_ERR_UNSUPPORTED then. Collectives count where they are started, so all ranks start the same
+ * ones in the same order; a rank may pair a start with a plain call of the others. The arrays of
+ * counts, lists and parts are the call's only, as ever.
  *   - Until it is started it counts as complete. While it runs, a start is RCM_ERR_INVALID.
  *   - A callback is of the run that is under way, or the last one; a descriptor is readable from
  *     the completion of a run to the next start; in the completion queue the work comes once for
@@ -739,8 +748,8 @@ RCM_CHECKED rcm_status rcm_comm_next_completion(rcm_comm *comm, rcm_work **ret_w
  * call nothing else counts. The other ranks need not call it. One that does gets a handle at once,
  * without waiting: rcm_rank is -1, rcm_size n, and every operation on it is complete at once with
  * RCM_OK and does nothing (so do communicators that are made from it); it is freed by rcm_destroy.
- *   - tag tells apart what several threads make of the same ranks at the same time, or of lists
- *     that share ranks. Any number. One thread that makes one after the other can give 0.
+ *   - tag, any number, tells apart what several threads make at the same time of the same ranks,
+ *     or of lists that share ranks. One thread that makes one after the other can give 0.
  *   - The new one has parent's settings and timeout. It shares connections and memory for messages
  *     with the others from the same rcm_init, and is independent of them otherwise: operations,
  *     their order, errors, deadlines and rcm_abort are each communicator's own. The death of a
@@ -749,8 +758,8 @@ RCM_CHECKED rcm_status rcm_comm_next_completion(rcm_comm *comm, rcm_work **ret_w
  *   - An error concerns this call, not parent. RCM_ERR_TIMEOUT: a member has not come; the text
  *     names it. RCM_ERR_MISMATCH: when the deadline passed that member was in this function with
  *     the same tag and another list; the text has both. RCM_ERR_PEER: a member died or has left.
- * All members that were waiting get the same error, and it may be called again by all. Any thread.
- * Source: MPI_Comm_create_group; new_group of torch.distributed.
+ *     All members that were waiting get the same error, and it may be called again by all.
+ * Any thread. Source: MPI_Comm_create_group; new_group of torch.distributed.
  */
 RCM_CHECKED rcm_status rcm_comm_subset(rcm_comm *parent, const int *ranks, int n, uint64_t tag,
                                        const struct rcm_call *call, rcm_comm **ret_comm);
@@ -1213,7 +1222,7 @@ RCM_CHECKED rcm_status rcm_mem_alloc(rcm_comm *comm, size_t bytes, void **ret_me
 
 /* Gives it back. memory: from rcm_mem_alloc of comm, or of another communicator from the same
  * rcm_init. RCM_ERR_INVALID if it is not, or while an unfinished operation uses it; it stays then.
- * Legal also after comm has failed. NULL is a no-op. */
+ * NULL is a no-op. Any thread, also after comm has failed. */
 RCM_CHECKED rcm_status rcm_mem_free(rcm_comm *comm, void *memory);
 
 /* ---- Preparing ----------------------------------------------------------------------------- */
@@ -1240,7 +1249,7 @@ struct rcm_setting {
  * shown as "(set)". Strings live until the next call by the same thread. */
 RCM_CHECKED rcm_status rcm_setting_at(size_t i, struct rcm_setting *ret_setting);
 
-/* A constant by which it is chosen which way data goes between ranks of one host. rank 0's are
+/* A constant by which it is chosen which way data goes between ranks of one host. Rank 0's are
  * those of the whole job. */
 struct rcm_protocol_info {
     uint32_t size;
@@ -1314,9 +1323,11 @@ struct rcm_algorithm_info {
 RCM_CHECKED rcm_status rcm_algorithm_at(enum rcm_collective collective, size_t i,
                                         struct rcm_algorithm_info *ret_info);
 
-/* The algorithm that would be chosen for a call, and the transport that serves `peer` (known after
- * the first contact; "" before). Static memory. */
+/* The algorithm that would be chosen for a call where the larger buffer of a rank has `bytes`; ""
+ * if comm is of no use. Static memory. The thread that issues collectives. */
 const char *rcm_comm_algorithm(rcm_comm *comm, enum rcm_collective collective, size_t bytes);
+/* The transport that serves `peer`, known after the first contact; "" before. Static memory. Any
+ * thread. */
 const char *rcm_comm_transport(rcm_comm *comm, int peer);
 
 #ifdef __cplusplus
