@@ -3,16 +3,17 @@
  * api/ makes communicators and works out of the rooms below it, and has the functions of
  * ringcomm.h.
  *
- *   init_begin.c                             rcm_init in the background
- *   init.c  exchange.c  spawn.c              how ranks come to be
+ *   init_begin.c  spawn.c                    rcm_init in the background; in children
+ *   init.c  exchange.c         exchange.h    how ranks come to be
  *   exit.c                     exit.h        ... and are gone when their process exits
  *   subset.c  shrink.c                       communicators: of some ranks of another one
  *   group.c  destroy.c         group.h       ... made, ended
- *   start.c                    message.h     persistent works, started again
- *   collective*.c              collective.h  the front doors: arguments are checked, calls recorded
- *   message.c  probe.c batch.c message.h     ... of point to point
- *   request.c  uneven.c        request.h     ... what is checked of a collective's
- *   memory.c  info.c                         ... memory of the library, questions to it
+ *   start.c                                  persistent works, started again
+ *   collective*.c coalesced.c  collective.h  the front doors: arguments are checked, calls recorded
+ *   message.c probe.c batch.c  message.h     ... of point to point
+ *   request.c  uneven.c        request.h uneven.h   ... what is checked of a collective's
+ *   memory.c info*.c                         ... memory of the library, questions to it
+ *   store_custom.c                           ... a store of the program's own functions
  *   wait_many.c                              several works, waited for
  *   issue.c                    work.h        works as callers see them
  *   engine.c  leave.c  early.c engine.h      what a process has once for all its communicators
