@@ -240,8 +240,9 @@ int main(int argc, char **argv) {
         {"cpus", KEY_CPUS, NULL, 0, "Processors this process may use", 1},
         {NULL, 0, NULL, 0, "Or, of jobs that run on this machine:", 2},
         {"live", KEY_LIVE, "PID", OPTION_ARG_OPTIONAL,
-         "What each rank is doing and who waits for whom, of the job that process PID is a rank of "
-         "(default: all jobs that may be looked into)",
+         "What each rank is doing on each of its communicators, who waits for whom, and which ways "
+         "data takes, of the job that process PID is a rank of (default: all jobs that may be "
+         "looked into)",
          2},
         {NULL, 0, NULL, 0, "Output:", 3},
         {"csv", KEY_CSV, "FILE", 0, "Write CSV; '-' is stdout, instead of the table", 3},
