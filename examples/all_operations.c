@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every operation once, on any number of ranks, each as short as it gets. Objects are text here; a
- * program serialises what it likes.
+ * The collectives of equal blocks, and those of objects, each as short as it gets, on any number of
+ * ranks. Objects are text here; a program serialises what it likes. Not here: messages
+ * (point_to_point.c, any_source.c), groups (groups.c), and scans.
  *
  *     ringcomm-run -n 2 -- ./all_operations
  */

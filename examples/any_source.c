@@ -16,7 +16,7 @@
 enum { JOBS = 100, TAG_RESULT = 1, TAG_JOB = 2, TAG_REPORT = 3, NONE = -1 };
 
 static rcm_status hand_out(rcm_comm *comm, int64_t *ret_sum) {
-    int64_t next = 1, result;
+    int64_t next = 1, result = 0;
     rcm_status status = RCM_OK;
     for (int working = rcm_size(comm) - 1; working > 0 && status == RCM_OK;) {
         struct rcm_message message = RCM_MESSAGE_INIT;
@@ -56,6 +56,8 @@ static rcm_status hear_reports(rcm_comm *comm) {
         struct rcm_message message = RCM_MESSAGE_INIT;
         status = rcm_probe(comm, RCM_ANY_SOURCE, TAG_REPORT, NULL, &message);
         char *text = status == RCM_OK ? malloc(message.bytes) : NULL;
+        if (status == RCM_OK && !text)
+            status = RCM_ERR_NOMEM;
         if (text)
             status = rcm_recv(comm, text, message.bytes, RCM_UINT8, message.source, TAG_REPORT,
                               NULL, NULL);
