@@ -204,5 +204,10 @@ void rcm_init_cancel(rcm_init_request *request) {
         return;
     }
     atomic_store_explicit(&request->canceled, true, memory_order_relaxed);
+    if (request->options.store) { /* the user's again when this returns */
+        pthread_mutex_lock(&request->lock);
+        request_await(request, RCMI_NEVER);
+        pthread_mutex_unlock(&request->lock);
+    }
     request_unref(request);
 }

@@ -523,8 +523,9 @@ RCM_CHECKED rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm
  *            *ret_comm is the communicator, the caller's from then on
  *   wait     the same when it is through; RCM_PENDING if timeout_ms passed first (<0: never)
  *   cancel   gives the request back, in any state, also when it is through. One that is not ends
- *            in the background within about a second, and rcm_init of the other ranks fails with a
- *            sentence that says so; a communicator that was not taken is aborted
+ *            within about a second, in the background, or in the call if options had a store; and
+ *            rcm_init of the other ranks fails with a sentence that says so. A communicator that
+ *            was not taken is aborted
  * Any thread.
  */
 typedef struct rcm_init_request rcm_init_request;

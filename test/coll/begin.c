@@ -7,6 +7,7 @@
 #include "ranks.h"
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -365,6 +366,52 @@ static int check_untaken(void) {
     return errors;
 }
 
+/* A store that is looked at: calls, and how many of them came when it was the caller's again. */
+static struct {
+    rcm_store *inner;
+    atomic_int calls, late;
+    atomic_bool released;
+} watched;
+
+static rcm_status watched_set(void *arg, const char *key, const void *value, size_t len) {
+    watched.calls++;
+    watched.late += watched.released;
+    return own_set(arg, key, value, len);
+}
+static rcm_status watched_try_get(void *arg, const char *key, void **value, size_t *len) {
+    watched.calls++;
+    watched.late += watched.released;
+    return own_try_get(arg, key, value, len);
+}
+
+/* After the cancel the store is the caller's, although the other rank has not come. */
+static int check_cancel_store(void) {
+    struct rcm_init_options options = options_of(0);
+    struct rcm_store_functions own = RCM_STORE_FUNCTIONS_INIT;
+    rcm_init_request *request = NULL;
+    int errors = 0;
+    CHECK(errors, rcm_store_open("hash:", 1000, &watched.inner) == RCM_OK, "%s", rcm_last_error());
+    own.arg = watched.inner;
+    own.set = watched_set;
+    own.try_get = watched_try_get;
+    own.add = own_add;
+    CHECK(errors, rcm_store_custom(&own, &options.store) == RCM_OK, "%s", rcm_last_error());
+    const double start = seconds();
+    CHECK(errors, rcm_init_begin(&options, &request) == RCM_OK, "%s", rcm_last_error());
+    usleep(20000);
+    rcm_init_cancel(request);
+    watched.released = true;
+    CHECK(errors, seconds() - start < 5, "it took %g s", seconds() - start);
+    usleep(150000);
+    CHECK(errors, watched.calls > 0 && watched.late == 0, "%d calls of the store, %d too late",
+          (int)watched.calls, (int)watched.late);
+    if (watched.late > 0) /* it may be used yet */
+        return errors;
+    rcm_store_close(options.store);
+    rcm_store_close(watched.inner);
+    return errors;
+}
+
 static int free_port(void) {
     rcm_store *store;
     if (rcm_store_open("tcp://127.0.0.1:0?server=1", 1000, &store) != RCM_OK)
@@ -376,7 +423,7 @@ static int free_port(void) {
 
 static int check_background(void) {
     char url[64];
-    int errors = check_begin_mistakes() + check_untaken();
+    int errors = check_begin_mistakes() + check_untaken() + check_cancel_store();
     snprintf(url, sizeof url, "tcp://127.0.0.1:%d", free_port());
     errors += run("in the background", begins_later, url);
     snprintf(url, sizeof url, "tcp://127.0.0.1:%d", free_port());
