@@ -62,18 +62,19 @@
  *   with the same data, number of ranks and settings.
  *
  * THREADS
- *   At most one thread issues collectives on a communicator at a time. Sends, receives, probes and
- *   batches may be issued by any threads at any time, also beside a collective; the messages of one
- *   thread to one rank under one tag arrive in the order in which it sent them, and receives of one
- *   thread take them in the order in which it posted them. Testing and waiting on works, canceling
- *   them, rcm_abort and rcm_comm_error are legal from any thread at any time. Communicators are
- *   independent of each other.
+ *   One thread at a time issues or starts collectives on a communicator. Sends, receives, probes
+ *   and batches may be issued by any threads at any time, also beside a collective; the messages of
+ *   one thread to one rank under one tag arrive in the order in which it sent them, and receives of
+ *   one thread take them in the order in which it posted them. Testing and waiting on works,
+ *   canceling them, rcm_abort and rcm_comm_error are legal from any thread at any time.
+ *   Communicators are independent of each other.
  *
  * DEADLINES
- *   Every wait has one: rcm_call.timeout_ms, else that of rcm_init, else 30 minutes. When it
- *   passes the operation fails with RCM_ERR_TIMEOUT and the text names the rank that was
- *   waited for; one of the ranks that waited logs (RINGCOMM_LOG, warn) a table of what each rank
- *   is doing. Without progress it logs the same after RINGCOMM_WARN_AFTER seconds, 30 by default.
+ *   Every wait has one: rcm_call.timeout_ms, else the communicator's (rcm_comm_set_timeout), which
+ *   is at first that of rcm_init, 30 minutes by default. When it passes the operation fails with
+ *   RCM_ERR_TIMEOUT and the text names the rank that was waited for; one of the ranks that waited
+ *   logs (RINGCOMM_LOG, warn) a table of what each rank is doing. Without progress it logs the same
+ *   after RINGCOMM_WARN_AFTER seconds, 30 by default.
  *
  * ERRORS
  *   A wrong argument is RCM_ERR_INVALID; nothing has been sent and the communicator is as before.
@@ -115,8 +116,8 @@
  *
  * FORK
  *   A communicator belongs to the process that made it, and so do its works, its memory of
- *   rcm_mem_alloc and stores: after fork() the child gets RCM_ERR_FORKED from every call that takes
- *   one of them, and no other rank is told. Exempt are:
+ *   rcm_mem_alloc, stores and requests of rcm_init_begin: after fork() the child gets
+ *   RCM_ERR_FORKED from every call that takes one of them, and no other rank is told. Exempt are:
  *   - rcm_destroy, rcm_work_free, rcm_store_close and rcm_init_cancel free the child's copy, in any
  *     order, and close nothing that the child has opened. What the parent's connections and threads
  *     had in memory stays until the child ends.
