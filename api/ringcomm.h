@@ -137,8 +137,7 @@
  *   - A program built with a newer header gives a larger struct. It is accepted if what the library
  *     does not know is 0, as the _INIT macros leave it, else RCM_ERR_INVALID says that the library
  *     is older than the program. In a struct that the library fills those bytes become 0.
- *   size itself is never written. More than 4096 is RCM_ERR_INVALID. Structs without it stay as
- *   they are.
+ *   size itself is never written. More than 4096 is RCM_ERR_INVALID. Other structs do not grow.
  */
 #ifndef RINGCOMM_H
 #define RINGCOMM_H
@@ -749,7 +748,8 @@ RCM_CHECKED rcm_status rcm_comm_next_completion(rcm_comm *comm, rcm_work **ret_w
  * same tag, and it returns when all have, with call->timeout_ms (else parent's) as deadline; of
  * call nothing else counts. The other ranks need not call it. One that does gets a handle at once,
  * without waiting: rcm_rank is -1, rcm_size n, and every operation on it is complete at once with
- * RCM_OK and does nothing (so do communicators that are made from it); it is freed by rcm_destroy.
+ * RCM_OK, does nothing and writes nothing, probes neither (and so with communicators that are made
+ * from it); it is freed by rcm_destroy.
  *   - tag, any number, tells apart what several threads make at the same time of the same ranks,
  *     or of lists that share ranks. One thread that makes one after the other can give 0.
  *   - The new one has parent's settings and timeout. It shares connections and memory for messages
