@@ -542,10 +542,11 @@ void rcm_init_cancel(rcm_init_request *request); /* NULL is a no-op */
  * an error or abort it does not wait.
  * Connections (and the store, where this rank serves it) end with the last communicator that came
  * from the same rcm_init, when all ranks that are connected to this one have taken leave of it; the
- * rank that serves the store waits for all, until they have left that too. A rank of comm that dies
- * before is RCM_ERR_PEER, and named within a second; one that dies later is not missed. So where a
- * rank dies in rcm_destroy some of the others may get that error and some RCM_OK, which says that
- * all ranks had called rcm_destroy and finished their operations.
+ * rank that serves the store waits for all, until they have left that too, but no longer than 5 s
+ * for one that still uses other communicators: nobody needs the store for these. A rank of comm
+ * that dies before is RCM_ERR_PEER, and named within a second; one that dies later is not missed.
+ * So where a rank dies in rcm_destroy some of the others may get that error and some RCM_OK, which
+ * says that all ranks had called rcm_destroy and finished their operations.
  * Frees comm, but not in a callback (RCM_ERR_INVALID); works must be freed before or after, their
  * status stays readable. NULL is a no-op.
  */
@@ -554,12 +555,14 @@ RCM_CHECKED rcm_status rcm_destroy(rcm_comm *comm);
 /*
  * Ends a communicator for this rank alone, and waits for nobody. What it has sent can still be
  * received; later operations of the other ranks that need this rank fail with RCM_ERR_PEER and a
- * text that says that it has left, soon after they have come to wait for it; so does their
- * rcm_destroy of comm: all ranks of a communicator destroy it, or all leave it. If an operation is
- * unfinished here, it is rcm_abort (RCM_ERR_ABORTED). With the last communicator that came from the
- * same rcm_init this process takes leave of all others, for which it stays at most 0.3 s until its
- * farewell has been acknowledged, and half a second for the store. Frees comm in every case but
- * RCM_ERR_INVALID (NULL, or in a callback) and RCM_ERR_FORKED.
+ * text that says that it has left, soon after they have come to wait for it (a receive from any
+ * source when all others have left); where its process has ended, and was never connected to
+ * theirs, the text says that it is lost. So does their rcm_destroy of comm: all ranks of a
+ * communicator destroy it, or all leave it. If an operation is unfinished here, it is rcm_abort
+ * (RCM_ERR_ABORTED). With the last communicator that came from the same rcm_init this process takes
+ * leave of all others, for which it stays at most 0.3 s until its farewell has been acknowledged,
+ * and half a second for the store. Frees comm in every case but RCM_ERR_INVALID (NULL, or in a
+ * callback) and RCM_ERR_FORKED.
  *
  * A process that calls exit(), or returns from main, with communicators, but without unfinished
  * operations, says the same farewell. _exit, exec and signals are deaths.

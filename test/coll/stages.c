@@ -205,11 +205,13 @@ static int check_trouble(rcm_comm *comm, enum trouble trouble, rcm_status expect
     rcm_work *works[2] = {NULL};
     struct rcm_error error = RCM_ERROR_INIT;
     int errors = 0;
-    CHECK(errors,
-          gather_call(comm, first, RCM_INT64, NULL, &works[0]) == RCM_OK &&
-              gather_call(comm, second, RCM_INT64, NULL, &works[1]) == RCM_OK,
-          "%s", rcm_last_error());
-    const rcm_status status = rcm_work_wait(works[0], -1), next = rcm_work_wait(works[1], -1);
+    CHECK(errors, gather_call(comm, first, RCM_INT64, NULL, &works[0]) == RCM_OK, "%s",
+          rcm_last_error());
+    /* That of the first may be known before the second is called, which is not made then. */
+    rcm_status next = gather_call(comm, second, RCM_INT64, NULL, &works[1]);
+    const rcm_status status = rcm_work_wait(works[0], -1);
+    if (next == RCM_OK)
+        next = rcm_work_wait(works[1], -1);
     (void)!rcm_comm_error(comm, &error);
     CHECK(errors, status == expected && first->ends == 1 && first->status == status,
           "%s, ended %d times with %s", rcm_status_name(status), first->ends,
