@@ -27,7 +27,7 @@ struct rcm_init_request {
     _Atomic bool canceled;
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t through;
-    int refs;          /* the user's and the thread's */
+    int refs;          /* the user's, the thread's, and of each thread that waits */
     rcm_status status; /* RCM_PENDING until it is through */
     struct rcmi_error error;
     rcm_comm *comm; /* NULL once it is taken */
@@ -178,6 +178,7 @@ rcm_status rcm_init_wait(rcm_init_request *request, int64_t timeout_ms, rcm_comm
     if (status != RCM_OK)
         return status;
     pthread_mutex_lock(&request->lock);
+    request->refs++; /* it may be canceled meanwhile */
     request_await(request, rcmi_deadline_in(timeout_ms));
     status = request->status;
     if (status < RCM_OK)
@@ -189,6 +190,7 @@ rcm_status rcm_init_wait(rcm_init_request *request, int64_t timeout_ms, rcm_comm
         request->comm = NULL;
     }
     pthread_mutex_unlock(&request->lock);
+    request_unref(request);
     return status;
 }
 

@@ -311,7 +311,13 @@ static int begins_later(int rank, void *arg) {
     return begins(rank, arg);
 }
 
-/* Rank 1 changes its mind; rank 2 comes never. The thread ends, its error is told to rank 0. */
+static void *wait_run(void *request) {
+    rcm_comm *comm = NULL;
+    return rcm_init_wait(request, -1, &comm) == RCM_ERR_CANCELED ? request : NULL;
+}
+
+/* Rank 1 changes its mind, also while a thread waits; rank 2 comes never. The thread ends, its
+ * error is told to rank 0. */
 static int cancels(int rank, void *arg) {
     struct rcm_init_options options = options_of(rank);
     rcm_init_request *request = NULL;
@@ -324,10 +330,16 @@ static int cancels(int rank, void *arg) {
               rcm_last_error());
         CHECK(errors, seconds() - start < 10, "it took %g s", seconds() - start);
     } else if (rank == 1) {
+        pthread_t waiter;
+        void *canceled = NULL;
         CHECK(errors, rcm_init_begin(&options, &request) == RCM_OK, "%s", rcm_last_error());
+        if (pthread_create(&waiter, NULL, wait_run, request) != 0)
+            return 1;
         usleep(700000);
         rcm_init_cancel(request);
         usleep(1700000);
+        pthread_join(waiter, &canceled);
+        CHECK(errors, canceled, "the wait for a canceled request is another error");
     }
     return errors;
 }
