@@ -117,11 +117,11 @@ void rcmi_reduce_in_rank_order(struct rcmi_builder *b, int lane, uint32_t chunk,
     rcmi_reduce(b, lane, chunk, srcs, n, dst, out);
 }
 
-uint32_t rcmi_runs(uint32_t n) {
+uint32_t rcmi_spans(uint32_t n) {
     return (n + RCMI_SPAN_MAX - 1) / RCMI_SPAN_MAX;
 }
 
-uint32_t rcmi_run_length(uint32_t n, uint32_t at) {
+uint32_t rcmi_span_length(uint32_t n, uint32_t at) {
     return n - at < RCMI_SPAN_MAX ? n - at : RCMI_SPAN_MAX;
 }
 
@@ -164,8 +164,8 @@ double rcmi_cost_chain(const struct rcmi_shape *shape, size_t bytes, double move
     return rcmi_cost_memory(p - 1, 0, moves * vector_and_fill);
 }
 
-double rcmi_cost_runs(const struct rcmi_shape *shape, size_t bytes, double messages, double copies,
-                      double moves) {
+double rcmi_cost_spans(const struct rcmi_shape *shape, size_t bytes, double messages, double copies,
+                       double moves) {
     const double p = shape->nranks, sent = (p - 1) / p * (double)bytes;
     const struct rcmi_cost cost = {.hops = messages,
                                    .bytes = rcmi_ranks_per_host(shape) * copies * sent,

@@ -38,8 +38,8 @@ uint32_t rcmi_binomial_children(uint32_t v, uint32_t p);
 
 /* n consecutive chunks are a span, or several if they are more than RCMI_SPAN_MAX: how many, and
  * how long the one is that begins with chunk `at` of them. */
-uint32_t rcmi_runs(uint32_t n);
-uint32_t rcmi_run_length(uint32_t n, uint32_t at);
+uint32_t rcmi_spans(uint32_t n);
+uint32_t rcmi_span_length(uint32_t n, uint32_t at);
 
 /* Reduces, of ranks 0..n-1, own IN[chunk] and what every other one sent on channel 0 (its
  * multicast, or its pair channel), strictly in rank order, to dst and out. More than
@@ -70,7 +70,7 @@ double rcmi_cost_chain(const struct rcmi_shape *shape, size_t bytes, double move
 /* Rounds in which all ranks send spans of blocks, in all each a block of every other rank: so many
  * messages; `copies` of what is sent are paid for between hosts, where that of a ring often goes
  * without one; on one host each rank touches what it sends `moves` times. */
-double rcmi_cost_runs(const struct rcmi_shape *shape, size_t bytes, double messages, double copies,
-                      double moves);
+double rcmi_cost_spans(const struct rcmi_shape *shape, size_t bytes, double messages, double copies,
+                       double moves);
 
 #endif

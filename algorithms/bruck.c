@@ -42,12 +42,12 @@ static rcm_status bruck_emit(const struct rcmi_shape *shape, int rank, int root,
     rcm_status status = rcmi_plan_begin("bruck", RCM_ALL_GATHER, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
-    rcmi_plan_spans(b, rcmi_run_length(p > 2 ? p / 2 : 1, 0));
+    rcmi_plan_spans(b, rcmi_span_length(p > 2 ? p / 2 : 1, 0));
     rcmi_copy_chunk(b, 0, r, rcmi_in(0), rcmi_out(r));
     for (uint32_t distance = 1; distance < p; distance *= 2) {
         const uint32_t n = round_blocks(p, distance);
         for (uint32_t at = 0; at < n; at += RCMI_SPAN_MAX)
-            send_and_receive(b, p, r, distance, at, rcmi_run_length(n, at));
+            send_and_receive(b, p, r, distance, at, rcmi_span_length(n, at));
     }
     return rcmi_plan_finish(b, ret_plan);
 }
@@ -55,7 +55,7 @@ static rcm_status bruck_emit(const struct rcmi_shape *shape, int rank, int root,
 static uint32_t bruck_messages(uint32_t p) {
     uint32_t messages = 0;
     for (uint32_t distance = 1; distance < p; distance *= 2)
-        messages += rcmi_runs(round_blocks(p, distance));
+        messages += rcmi_spans(round_blocks(p, distance));
     return messages;
 }
 
@@ -68,7 +68,7 @@ static struct rcmi_formula bruck_formula(const struct rcmi_shape *shape, int ran
 
 /* Runs are copied into slots and out of them. */
 static double bruck_cost(const struct rcmi_shape *shape, size_t bytes) {
-    return rcmi_cost_runs(shape, bytes, bruck_messages((uint32_t)shape->nranks), 1.5, 4);
+    return rcmi_cost_spans(shape, bytes, bruck_messages((uint32_t)shape->nranks), 1.5, 4);
 }
 
 const struct rcmi_algorithm rcmi_bruck = {

@@ -336,7 +336,7 @@ static struct rcmi_step *last_step(struct rcmi_builder *b, int lane) {
 }
 
 /* The first chunk of a buffer that holds a span is there already. */
-static void run_check(struct rcmi_builder *b, struct rcmi_operand first, uint32_t n) {
+static void span_check(struct rcmi_builder *b, struct rcmi_operand first, uint32_t n) {
     if (first.where == RCMI_SCRATCH)
         (void)operand_check(b, rcmi_span_operand(&b->head, first, n - 1));
     else if ((first.where == RCMI_IN || first.where == RCMI_OUT) &&
@@ -351,9 +351,9 @@ void rcmi_span_of(struct rcmi_builder *b, int lane, uint32_t n) {
     if (b->status != RCM_OK)
         return;
     step->nchunks = n;
-    run_check(b, step->dst, n);
+    span_check(b, step->dst, n);
     for (uint32_t i = 0; i < step->nsrcs; i++)
-        run_check(b, b->operands[step->first_src + i], n);
+        span_check(b, b->operands[step->first_src + i], n);
 }
 
 void rcmi_stable_in_place(struct rcmi_builder *b, int lane) {

@@ -58,7 +58,7 @@ static void circulant_steps(struct rcmi_builder *b, uint32_t p, uint32_t rank) {
     for (uint32_t left = p; left > 1; left = upper_half(left)) {
         const uint32_t distance = upper_half(left), n = left - distance;
         for (uint32_t at = 0; at < n; at += RCMI_SPAN_MAX)
-            send_and_add(b, p, rank, distance, at, rcmi_run_length(n, at), left == p);
+            send_and_add(b, p, rank, distance, at, rcmi_span_length(n, at), left == p);
         if (left == p && copies_middle(p))
             rcmi_copy_chunk(b, 0, block_of(p, rank, middle), rcmi_in(block_of(p, rank, middle)),
                             rcmi_scratch(middle));
@@ -73,7 +73,7 @@ static rcm_status circulant_emit(const struct rcmi_shape *shape, int rank, int r
         rcmi_plan_begin("circulant", RCM_REDUCE_SCATTER, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
-    rcmi_plan_spans(b, rcmi_run_length(p > 2 ? p / 2 : 1, 0));
+    rcmi_plan_spans(b, rcmi_span_length(p > 2 ? p / 2 : 1, 0));
     if (p == 1)
         rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
     else
@@ -84,7 +84,7 @@ static rcm_status circulant_emit(const struct rcmi_shape *shape, int rank, int r
 static uint32_t circulant_messages(uint32_t p) {
     uint32_t messages = 0;
     for (uint32_t left = p; left > 1; left = upper_half(left))
-        messages += rcmi_runs(left / 2);
+        messages += rcmi_spans(left / 2);
     return messages;
 }
 
@@ -97,7 +97,7 @@ static struct rcmi_formula circulant_formula(const struct rcmi_shape *shape, int
 
 /* Runs are copied into slots, and sums are stored besides. */
 static double circulant_cost(const struct rcmi_shape *shape, size_t bytes) {
-    return rcmi_cost_runs(shape, bytes, circulant_messages((uint32_t)shape->nranks), 2, 5);
+    return rcmi_cost_spans(shape, bytes, circulant_messages((uint32_t)shape->nranks), 2, 5);
 }
 
 const struct rcmi_algorithm rcmi_circulant = {

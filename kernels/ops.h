@@ -107,8 +107,7 @@ RCMI_FLOAT_OPS(bfloat16, INT32_MIN, 0x7fc00000)
 RCMI_FLOAT_OPS(float8_e5m2, INT32_MIN, 0x7fc00000)
 RCMI_FLOAT_OPS(float8_e4m3fn, INT32_MIN, 0x7fc00000)
 
-/* ---- bool: 0, or what counts as 1
- * ---------------------------------------------------------------- */
+/* ---- bool ------------------------------------------------------------------------------------ */
 
 typedef elem_uint8 elem_truth;
 typedef vec_uint8 vec_truth;

@@ -449,8 +449,8 @@ static struct play_element *buffer_at(const struct player *p, const struct rank 
 }
 
 /* Where chunk i of a span is that begins there. */
-static struct rcmi_operand run_operand(const struct player *p, struct rcmi_operand first,
-                                       uint32_t i) {
+static struct rcmi_operand span_operand(const struct player *p, struct rcmi_operand first,
+                                        uint32_t i) {
     first.index += i;
     if (first.where == RCMI_IN || first.where == RCMI_OUT)
         first.index %=
@@ -493,7 +493,7 @@ static void step_compute(const struct player *p, const struct rank *rank,
         const struct rcmi_operand first = rank->plan->operands[step->first_src + k];
         const struct play_element *src = first.where == RCMI_CHANNEL
                                              ? message_at(p, &rank->ends[first.index])->from[i]
-                                             : buffer_at(p, rank, run_operand(p, first, i), slice);
+                                             : buffer_at(p, rank, span_operand(p, first, i), slice);
         for (size_t e = 0; e < length; e++)
             result[e] = k == 0 ? src[e] : combine(result[e], src[e]);
     }
@@ -515,7 +515,7 @@ static void message_add(const struct player *p, const struct rank *rank, struct 
                         const struct play_element *result) {
     message->from[i] = message->data + message->length;
     if (from)
-        message->from[i] = buffer_at(p, rank, run_operand(p, *from, i), slice);
+        message->from[i] = buffer_at(p, rank, span_operand(p, *from, i), slice);
     else
         memcpy(message->data + message->length, result, length * sizeof(*result));
     message->length += length;
@@ -540,7 +540,7 @@ static void step_do(struct player *p, const struct rank *rank, const struct rcmi
         const size_t length = lengths[i];
         step_compute(p, rank, step, i, slice, length, result);
         if (step->dst.where != RCMI_NOWHERE && length > 0)
-            memcpy(buffer_at(p, rank, run_operand(p, step->dst, i), slice), result,
+            memcpy(buffer_at(p, rank, span_operand(p, step->dst, i), slice), result,
                    length * sizeof(*result));
         if (message)
             message_add(p, rank, message, from, i, slice, length, result);
