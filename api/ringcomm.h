@@ -1126,11 +1126,12 @@ RCM_CHECKED rcm_status rcm_ssend(rcm_comm *comm, const void *buffer, size_t coun
  * under tag, or with RCM_ANY_TAG the next of any tag, of at most count elements. A message belongs
  * to the receive that was posted first of those that it is for, a receive gets the message that
  * came first; of one sender those of a tag come in the order in which they were sent, of several
- * none starves another. A receive from any source connects to all ranks, and like every other
- * operation it fails when any rank of comm dies, whoever that is; it goes on when one leaves
- * (rcm_leave), and fails when all others have. A longer message is RCM_ERR_TRUNCATED, does not harm
- * the communicator, and the first count elements are there. rcm_work_message tells the size that
- * came; a shorter message leaves the rest of the buffer as it was.
+ * none starves another. A receive from any source connects to all ranks, and from then on a look
+ * for messages is one at each of them. Like every other operation it fails when any rank of comm
+ * dies, whoever that is; it goes on when one leaves (rcm_leave), and fails when all others have. A
+ * longer message is RCM_ERR_TRUNCATED, does not harm the communicator, and the first count elements
+ * are there. rcm_work_message tells the size that came; a shorter message leaves the rest of the
+ * buffer as it was.
  */
 RCM_CHECKED rcm_status rcm_recv(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype,
                                 int src, uint64_t tag, const struct rcm_call *call,
