@@ -323,10 +323,11 @@ static void judge(struct round *round) {
             judge_rank(round, r);
 }
 
-/* Ends a rank: by itself within 5 s, with nothing to complain about. */
+/* Ends a rank: by itself, and after an error without waiting for others, with nothing to complain
+ * about. */
 static void reap(struct round *round, int r) {
     const struct seen *seen = &round->board->seen[r];
-    const int64_t end = now_ns() + 5 * SECOND * slowness();
+    const int64_t end = now_ns() + 7 * SECOND * slowness();
     int status = 0;
     pid_t got;
     while ((got = waitpid(round->ranks[r], &status, WNOHANG)) == 0 && now_ns() < end)
@@ -340,7 +341,7 @@ static void reap(struct round *round, int r) {
         return;
     } else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         fail(round, "rank %d ended with 0x%x: %s", r, (unsigned)status, seen->problem);
-    } else if (seen->destroy_ns > SECOND * slowness() && !nothing_happens(round->fault)) {
+    } else if (seen->destroy_ns > 3 * SECOND * slowness() && !nothing_happens(round->fault)) {
         fail(round, "rank %d was in rcm_destroy for %.0f ms", r, (double)seen->destroy_ns / 1e6);
     }
 }
