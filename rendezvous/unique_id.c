@@ -212,13 +212,20 @@ static rcm_status id_join(const struct id *id, const char *token, const char *se
     return status;
 }
 
+static rcm_status id_take(const struct rcm_unique_id *given, struct id *id,
+                          char token[TOKEN_TEXT]) {
+    const rcm_status status = id_read(given, id);
+    if (status == RCM_OK)
+        token_text(id, token);
+    return status;
+}
+
 rcm_status rcmi_unique_id_job(const struct rcm_unique_id *given, char job_id[RCMI_JOB_ID_TEXT]) {
     struct id id;
     char token[TOKEN_TEXT];
-    const rcm_status status = id_read(given, &id);
+    const rcm_status status = id_take(given, &id, token);
     if (status != RCM_OK)
         return status;
-    token_text(&id, token);
     snprintf(job_id, RCMI_JOB_ID_TEXT, "unique-id-%s", token);
     return RCM_OK;
 }
@@ -227,10 +234,9 @@ rcm_status rcmi_unique_id_open(const struct rcm_unique_id *given, const char *se
                                rcmi_deadline deadline, bool *ret_serves, rcm_store **ret_store) {
     struct id id;
     char token[TOKEN_TEXT];
-    const rcm_status status = id_read(given, &id);
+    const rcm_status status = id_take(given, &id, token);
     if (status != RCM_OK)
         return status;
-    token_text(&id, token);
     *ret_store = served_take(token);
     *ret_serves = *ret_store != NULL;
     return *ret_store ? RCM_OK : id_join(&id, token, secret, deadline, ret_store);
