@@ -46,10 +46,10 @@ static void binomial_steps(struct rcmi_builder *b, const struct rcmi_shape *shap
         rcmi_recv(b, 0, 0, from, rcmi_out(0));
 }
 
-static rcm_status binomial_emit(const struct rcmi_shape *shape, int rank, int root,
-                                struct rcmi_plan **ret_plan) {
+static rcm_status binomial_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                                int rank, int root, struct rcmi_plan **ret_plan) {
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("binomial", RCM_BROADCAST, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     if (shape->nranks == 2)
@@ -60,20 +60,24 @@ static rcm_status binomial_emit(const struct rcmi_shape *shape, int rank, int ro
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static struct rcmi_formula binomial_formula(const struct rcmi_shape *shape, int rank, int root) {
+static struct rcmi_formula binomial_formula(const struct rcmi_algorithm *row,
+                                            const struct rcmi_shape *shape, int rank, int root) {
     const uint32_t p = (uint32_t)shape->nranks;
     const uint32_t v = binomial_from_root(shape, rank, root);
+    (void)row;
     return (struct rcmi_formula){.rounds = rcmi_log2_floor(p),
                                  .chunks_sent = rcmi_binomial_children(v, p)};
 }
 
-static double binomial_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double binomial_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                            size_t bytes) {
     const double rounds = rcmi_log2_ceil((uint32_t)shape->nranks);
     const double messages = (shape->nranks - 1.0) / shape->nranks;
     const struct rcmi_cost cost = {.hops = rounds,
                                    .bytes = rounds * rcmi_ranks_per_host(shape) * (double)bytes,
                                    .messages = messages,
                                    .sent = messages * (double)bytes};
+    (void)row;
     if (shape->nhosts > 1)
         return rcmi_cost_network(shape, &cost);
     return rcmi_cost_memory(rounds, 0, rounds * 3 * (double)bytes);

@@ -59,11 +59,12 @@ static uint32_t largest_child(uint32_t v, uint32_t p) {
     return v + bit;
 }
 
-static rcm_status binomial_all_reduce_emit(const struct rcmi_shape *shape, int rank, int root,
+static rcm_status binomial_all_reduce_emit(const struct rcmi_algorithm *row,
+                                           const struct rcmi_shape *shape, int rank, int root,
                                            struct rcmi_plan **ret_plan) {
     const uint32_t p = (uint32_t)shape->nranks, v = (uint32_t)rank;
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("binomial", RCM_ALL_REDUCE, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     if (p == 1) {
@@ -76,21 +77,25 @@ static rcm_status binomial_all_reduce_emit(const struct rcmi_shape *shape, int r
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static struct rcmi_formula binomial_all_reduce_formula(const struct rcmi_shape *shape, int rank,
+static struct rcmi_formula binomial_all_reduce_formula(const struct rcmi_algorithm *row,
+                                                       const struct rcmi_shape *shape, int rank,
                                                        int root) {
     const uint32_t p = (uint32_t)shape->nranks, v = (uint32_t)rank;
+    (void)row;
     (void)root;
     return (struct rcmi_formula){.rounds = 2 * rcmi_log2_floor(p),
                                  .chunks_sent = rcmi_binomial_children(v, p) + (v != 0)};
 }
 
-static double binomial_all_reduce_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double binomial_all_reduce_cost(const struct rcmi_algorithm *row,
+                                       const struct rcmi_shape *shape, size_t bytes) {
     const double p = shape->nranks, rounds = 2 * rcmi_log2_floor((uint32_t)shape->nranks);
     const double messages = 2 * (p - 1) / p;
     const struct rcmi_cost cost = {.hops = rounds,
                                    .bytes = rounds * rcmi_ranks_per_host(shape) * (double)bytes,
                                    .messages = messages,
                                    .sent = messages * (double)bytes};
+    (void)row;
     if (shape->nranks == 1)
         return 0;
     if (shape->nhosts > 1)

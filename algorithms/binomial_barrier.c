@@ -10,12 +10,13 @@
  */
 #include "algorithm.h"
 
-static rcm_status binomial_barrier_emit(const struct rcmi_shape *shape, int rank, int root,
+static rcm_status binomial_barrier_emit(const struct rcmi_algorithm *row,
+                                        const struct rcmi_shape *shape, int rank, int root,
                                         struct rcmi_plan **ret_plan) {
     const uint32_t p = (uint32_t)shape->nranks, v = (uint32_t)rank;
     const int parent = (int)rcmi_binomial_parent(v);
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("binomial", RCM_BARRIER, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     for (uint32_t i = 0; i < rcmi_binomial_children(v, p); i++)
@@ -30,16 +31,20 @@ static rcm_status binomial_barrier_emit(const struct rcmi_shape *shape, int rank
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static struct rcmi_formula binomial_barrier_formula(const struct rcmi_shape *shape, int rank,
+static struct rcmi_formula binomial_barrier_formula(const struct rcmi_algorithm *row,
+                                                    const struct rcmi_shape *shape, int rank,
                                                     int root) {
+    (void)row;
     (void)rank;
     (void)root;
     return (struct rcmi_formula){.rounds = 2 * rcmi_log2_floor((uint32_t)shape->nranks)};
 }
 
-static double binomial_barrier_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double binomial_barrier_cost(const struct rcmi_algorithm *row,
+                                    const struct rcmi_shape *shape, size_t bytes) {
     const double p = shape->nranks, rounds = 2 * rcmi_log2_floor((uint32_t)shape->nranks);
     const struct rcmi_cost cost = {.hops = rounds, .messages = 2 * (p - 1) / p};
+    (void)row;
     (void)bytes;
     return shape->nhosts > 1 ? rcmi_cost_network(shape, &cost) : rcmi_cost_memory(rounds, 0, 0);
 }

@@ -36,10 +36,11 @@ static void binomial_reduce_steps(struct rcmi_builder *b, const struct rcmi_shap
     }
 }
 
-static rcm_status binomial_reduce_emit(const struct rcmi_shape *shape, int rank, int root,
+static rcm_status binomial_reduce_emit(const struct rcmi_algorithm *row,
+                                       const struct rcmi_shape *shape, int rank, int root,
                                        struct rcmi_plan **ret_plan) {
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("binomial", RCM_REDUCE, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     if (shape->nranks == 1)
@@ -49,18 +50,22 @@ static rcm_status binomial_reduce_emit(const struct rcmi_shape *shape, int rank,
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static struct rcmi_formula binomial_reduce_formula(const struct rcmi_shape *shape, int rank,
+static struct rcmi_formula binomial_reduce_formula(const struct rcmi_algorithm *row,
+                                                   const struct rcmi_shape *shape, int rank,
                                                    int root) {
+    (void)row;
     return (struct rcmi_formula){.rounds = rcmi_log2_floor((uint32_t)shape->nranks),
                                  .chunks_sent = rank != root};
 }
 
-static double binomial_reduce_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double binomial_reduce_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                                   size_t bytes) {
     const double p = shape->nranks, rounds = rcmi_log2_ceil((uint32_t)shape->nranks);
     const struct rcmi_cost cost = {.hops = rounds,
                                    .bytes = rounds * rcmi_ranks_per_host(shape) * (double)bytes,
                                    .messages = (p - 1) / p,
                                    .sent = (p - 1) / p * (double)bytes};
+    (void)row;
     if (shape->nhosts > 1)
         return rcmi_cost_network(shape, &cost);
     return rcmi_cost_memory(rounds, 0, rounds * 3 * (double)bytes);

@@ -35,11 +35,11 @@ static void send_and_receive(struct rcmi_builder *b, uint32_t p, uint32_t rank, 
     rcmi_span_of(b, 0, n);
 }
 
-static rcm_status bruck_emit(const struct rcmi_shape *shape, int rank, int root,
-                             struct rcmi_plan **ret_plan) {
+static rcm_status bruck_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                             int rank, int root, struct rcmi_plan **ret_plan) {
     const uint32_t p = (uint32_t)shape->nranks, r = (uint32_t)rank;
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("bruck", RCM_ALL_GATHER, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     rcmi_plan_spans(b, rcmi_span_length(p > 2 ? p / 2 : 1, 0));
@@ -59,15 +59,19 @@ static uint32_t bruck_messages(uint32_t p) {
     return messages;
 }
 
-static struct rcmi_formula bruck_formula(const struct rcmi_shape *shape, int rank, int root) {
+static struct rcmi_formula bruck_formula(const struct rcmi_algorithm *row,
+                                         const struct rcmi_shape *shape, int rank, int root) {
     const uint32_t p = (uint32_t)shape->nranks;
+    (void)row;
     (void)rank;
     (void)root;
     return (struct rcmi_formula){.rounds = bruck_messages(p), .chunks_sent = p - 1};
 }
 
 /* Runs are copied into slots and out of them. */
-static double bruck_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double bruck_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                         size_t bytes) {
+    (void)row;
     return rcmi_cost_spans(shape, bytes, bruck_messages((uint32_t)shape->nranks), 1.5, 4);
 }
 

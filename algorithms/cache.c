@@ -68,7 +68,7 @@ static rcm_status cache_find(struct rcmi_plan_cache *cache, const struct rcmi_al
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the plans of %s", algorithm->name);
     if (!row->plans[root]) {
         const rcm_status status =
-            algorithm->emit(&cache->shape, cache->rank, root, &row->plans[root]);
+            algorithm->emit(algorithm, &cache->shape, cache->rank, root, &row->plans[root]);
         if (status != RCM_OK)
             return status;
     }

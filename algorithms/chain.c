@@ -15,11 +15,11 @@
  */
 #include "algorithm.h"
 
-static rcm_status chain_emit(const struct rcmi_shape *shape, int rank, int root,
-                             struct rcmi_plan **ret_plan) {
+static rcm_status chain_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                             int rank, int root, struct rcmi_plan **ret_plan) {
     const struct rcmi_ring_place ring = rcmi_ring_place_of(shape, rank);
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("chain", RCM_BROADCAST, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     if (shape->nranks == 2)
@@ -37,12 +37,16 @@ static rcm_status chain_emit(const struct rcmi_shape *shape, int rank, int root,
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static struct rcmi_formula chain_formula(const struct rcmi_shape *shape, int rank, int root) {
+static struct rcmi_formula chain_formula(const struct rcmi_algorithm *row,
+                                         const struct rcmi_shape *shape, int rank, int root) {
     const bool last = rcmi_ring_place_of(shape, rank).next == root;
+    (void)row;
     return (struct rcmi_formula){.rounds = (uint32_t)shape->nranks - 1, .chunks_sent = !last};
 }
 
-static double chain_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double chain_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                         size_t bytes) {
+    (void)row;
     return rcmi_cost_chain(shape, bytes, 3, 1);
 }
 

@@ -25,10 +25,10 @@ static bool is_last(const struct rcmi_shape *shape, int rank) {
     return rank == shape->nranks - 1;
 }
 
-static rcm_status scan_emit(const struct rcmi_shape *shape, int rank, int root,
-                            struct rcmi_plan **ret_plan) {
+static rcm_status scan_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                            int rank, int root, struct rcmi_plan **ret_plan) {
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("chain", RCM_SCAN, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     const uint32_t next = is_last(shape, rank) ? RCMI_NO_CHANNEL : rcmi_to(b, 0, rank + 1, 0);
@@ -50,10 +50,10 @@ static void exscan_pass_on(struct rcmi_builder *b, int rank) {
     rcmi_copy_chunk(b, 0, 0, rcmi_scratch(0), rcmi_out(0));
 }
 
-static rcm_status exscan_emit(const struct rcmi_shape *shape, int rank, int root,
-                              struct rcmi_plan **ret_plan) {
+static rcm_status exscan_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                              int rank, int root, struct rcmi_plan **ret_plan) {
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("chain", RCM_EXSCAN, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     if (rank > 0 && !is_last(shape, rank))
@@ -65,7 +65,9 @@ static rcm_status exscan_emit(const struct rcmi_shape *shape, int rank, int root
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static struct rcmi_formula chain_scan_formula(const struct rcmi_shape *shape, int rank, int root) {
+static struct rcmi_formula chain_scan_formula(const struct rcmi_algorithm *row,
+                                              const struct rcmi_shape *shape, int rank, int root) {
+    (void)row;
     (void)root;
     return (struct rcmi_formula){.rounds = (uint32_t)shape->nranks - 1,
                                  .chunks_sent = !is_last(shape, rank)};
@@ -79,11 +81,15 @@ static double leaves_per_host(const struct rcmi_shape *shape) {
     return shape->nhosts > 1 ? (double)leaves / (shape->nhosts - 1) : 0;
 }
 
-static double scan_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double scan_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                        size_t bytes) {
+    (void)row;
     return rcmi_cost_chain(shape, bytes, 4, leaves_per_host(shape));
 }
 
-static double exscan_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double exscan_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                          size_t bytes) {
+    (void)row;
     return rcmi_cost_chain(shape, bytes, 7, leaves_per_host(shape));
 }
 

@@ -65,12 +65,11 @@ static void circulant_steps(struct rcmi_builder *b, uint32_t p, uint32_t rank) {
     }
 }
 
-static rcm_status circulant_emit(const struct rcmi_shape *shape, int rank, int root,
-                                 struct rcmi_plan **ret_plan) {
+static rcm_status circulant_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                                 int rank, int root, struct rcmi_plan **ret_plan) {
     const uint32_t p = (uint32_t)shape->nranks;
     struct rcmi_builder *b;
-    rcm_status status =
-        rcmi_plan_begin("circulant", RCM_REDUCE_SCATTER, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     rcmi_plan_spans(b, rcmi_span_length(p > 2 ? p / 2 : 1, 0));
@@ -88,15 +87,19 @@ static uint32_t circulant_messages(uint32_t p) {
     return messages;
 }
 
-static struct rcmi_formula circulant_formula(const struct rcmi_shape *shape, int rank, int root) {
+static struct rcmi_formula circulant_formula(const struct rcmi_algorithm *row,
+                                             const struct rcmi_shape *shape, int rank, int root) {
     const uint32_t p = (uint32_t)shape->nranks;
+    (void)row;
     (void)rank;
     (void)root;
     return (struct rcmi_formula){.rounds = circulant_messages(p), .chunks_sent = p - 1};
 }
 
 /* Runs are copied into slots, and sums are stored besides. */
-static double circulant_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double circulant_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                             size_t bytes) {
+    (void)row;
     return rcmi_cost_spans(shape, bytes, circulant_messages((uint32_t)shape->nranks), 2, 5);
 }
 

@@ -11,12 +11,16 @@
  */
 #include "algorithm.h"
 
-static struct rcmi_formula leaves_send_formula(const struct rcmi_shape *shape, int rank, int root) {
+static struct rcmi_formula leaves_send_formula(const struct rcmi_algorithm *row,
+                                               const struct rcmi_shape *shape, int rank, int root) {
+    (void)row;
     return (struct rcmi_formula){.rounds = shape->nranks > 1, .chunks_sent = rank != root};
 }
 
-static struct rcmi_formula root_sends_formula(const struct rcmi_shape *shape, int rank, int root) {
+static struct rcmi_formula root_sends_formula(const struct rcmi_algorithm *row,
+                                              const struct rcmi_shape *shape, int rank, int root) {
     const uint32_t others = (uint32_t)shape->nranks - 1;
+    (void)row;
     return (struct rcmi_formula){.rounds = others > 0, .chunks_sent = rank == root ? others : 0};
 }
 
@@ -34,11 +38,11 @@ static double direct_cost(const struct rcmi_shape *shape, double moved, double s
 
 /* ---- Scatter --------------------------------------------------------------------------------- */
 
-static rcm_status scatter_emit(const struct rcmi_shape *shape, int rank, int root,
-                               struct rcmi_plan **ret_plan) {
+static rcm_status scatter_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                               int rank, int root, struct rcmi_plan **ret_plan) {
     const int p = shape->nranks;
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("direct", RCM_SCATTER, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     for (int i = 1; i < p && rank == root; i++) {
@@ -52,8 +56,10 @@ static rcm_status scatter_emit(const struct rcmi_shape *shape, int rank, int roo
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static double block_moves_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double block_moves_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                               size_t bytes) {
     const double p = shape->nranks;
+    (void)row;
     return direct_cost(shape, (p - 1) / p * (double)bytes, 2 * (double)bytes);
 }
 
@@ -70,11 +76,11 @@ const struct rcmi_algorithm rcmi_direct_scatter = {
 
 /* ---- Gather ---------------------------------------------------------------------------------- */
 
-static rcm_status gather_emit(const struct rcmi_shape *shape, int rank, int root,
-                              struct rcmi_plan **ret_plan) {
+static rcm_status gather_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                              int rank, int root, struct rcmi_plan **ret_plan) {
     const int p = shape->nranks;
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("direct", RCM_GATHER, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     if (rank != root)
@@ -101,10 +107,10 @@ const struct rcmi_algorithm rcmi_direct_gather = {
 
 /* ---- Reduce ---------------------------------------------------------------------------------- */
 
-static rcm_status reduce_emit(const struct rcmi_shape *shape, int rank, int root,
-                              struct rcmi_plan **ret_plan) {
+static rcm_status reduce_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                              int rank, int root, struct rcmi_plan **ret_plan) {
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("direct", RCM_REDUCE, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     if (rank != root)
@@ -117,8 +123,10 @@ static rcm_status reduce_emit(const struct rcmi_shape *shape, int rank, int root
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static double reduce_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double reduce_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                          size_t bytes) {
     const double p = shape->nranks;
+    (void)row;
     return direct_cost(shape, (p - 1) * (double)bytes, (p + 3) * (double)bytes);
 }
 

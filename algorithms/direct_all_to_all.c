@@ -13,11 +13,11 @@
  */
 #include "algorithm.h"
 
-static rcm_status direct_emit(const struct rcmi_shape *shape, int rank, int root,
-                              struct rcmi_plan **ret_plan) {
+static rcm_status direct_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                              int rank, int root, struct rcmi_plan **ret_plan) {
     const uint32_t p = (uint32_t)shape->nranks, self = (uint32_t)rank;
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("direct", RCM_ALL_TO_ALL_V, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     rcmi_plan_stripes(b, 1);
@@ -33,16 +33,20 @@ static rcm_status direct_emit(const struct rcmi_shape *shape, int rank, int root
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static struct rcmi_formula direct_formula(const struct rcmi_shape *shape, int rank, int root) {
+static struct rcmi_formula direct_formula(const struct rcmi_algorithm *row,
+                                          const struct rcmi_shape *shape, int rank, int root) {
     const uint32_t others = (uint32_t)shape->nranks - 1;
+    (void)row;
     (void)rank;
     (void)root;
     return (struct rcmi_formula){.rounds = others > 0, .chunks_sent = others};
 }
 
-static double direct_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double direct_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                          size_t bytes) {
     const double others = shape->nranks - 1.0, moved = others / shape->nranks * (double)bytes;
     const struct rcmi_cost cost = {.hops = 1, .bytes = moved, .messages = others, .sent = moved};
+    (void)row;
     if (shape->nranks == 1)
         return 0;
     if (shape->nhosts > 1)

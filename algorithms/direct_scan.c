@@ -34,42 +34,36 @@ static void sum_steps(struct rcmi_builder *b, int rank, int n) {
         rcmi_recv(b, 0, 0, rcmi_from(b, 0, 0, 0), rcmi_out(0));
 }
 
-static rcm_status direct_scan_emit(enum rcm_collective collective, const struct rcmi_shape *shape,
+static rcm_status direct_scan_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
                                    int rank, int root, struct rcmi_plan **ret_plan) {
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("direct", collective, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     rcmi_plan_stripes(b, shape->nranks <= 4 ? 2 : 1); /* up to p - 1 channels */
     rcmi_plan_late_in_place(b);
     for (int to = rank + 1; to < shape->nranks; to++)
         rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, to, 0));
-    sum_steps(b, rank, collective == RCM_SCAN ? rank + 1 : rank);
+    sum_steps(b, rank, row->collective == RCM_SCAN ? rank + 1 : rank);
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static rcm_status scan_emit(const struct rcmi_shape *shape, int rank, int root,
-                            struct rcmi_plan **ret_plan) {
-    return direct_scan_emit(RCM_SCAN, shape, rank, root, ret_plan);
-}
-
-static rcm_status exscan_emit(const struct rcmi_shape *shape, int rank, int root,
-                              struct rcmi_plan **ret_plan) {
-    return direct_scan_emit(RCM_EXSCAN, shape, rank, root, ret_plan);
-}
-
-static struct rcmi_formula direct_scan_formula(const struct rcmi_shape *shape, int rank, int root) {
+static struct rcmi_formula direct_scan_formula(const struct rcmi_algorithm *row,
+                                               const struct rcmi_shape *shape, int rank, int root) {
+    (void)row;
     (void)root;
     return (struct rcmi_formula){.rounds = shape->nranks > 1,
                                  .chunks_sent = (uint64_t)(shape->nranks - 1 - rank)};
 }
 
-static double direct_scan_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double direct_scan_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                               size_t bytes) {
     const double others = shape->nranks - 1.0, sent = others / 2 * (double)bytes;
     const struct rcmi_cost cost = {.hops = 1,
                                    .bytes = rcmi_ranks_per_host(shape) * sent,
                                    .messages = others / 2,
                                    .sent = sent};
+    (void)row;
     if (shape->nranks == 1)
         return 0;
     if (shape->nhosts > 1)
@@ -86,7 +80,7 @@ const struct rcmi_algorithm rcmi_direct_scan = {
     .description = DESCRIPTION,
     .collective = RCM_SCAN,
     .supports = direct_scan_supports,
-    .emit = scan_emit,
+    .emit = direct_scan_emit,
     .formula = direct_scan_formula,
     .cost_us = direct_scan_cost,
 };
@@ -96,7 +90,7 @@ const struct rcmi_algorithm rcmi_direct_exscan = {
     .description = DESCRIPTION,
     .collective = RCM_EXSCAN,
     .supports = direct_scan_supports,
-    .emit = exscan_emit,
+    .emit = direct_scan_emit,
     .formula = direct_scan_formula,
     .cost_us = direct_scan_cost,
 };

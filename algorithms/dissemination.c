@@ -10,11 +10,12 @@
  */
 #include "algorithm.h"
 
-static rcm_status dissemination_emit(const struct rcmi_shape *shape, int rank, int root,
+static rcm_status dissemination_emit(const struct rcmi_algorithm *row,
+                                     const struct rcmi_shape *shape, int rank, int root,
                                      struct rcmi_plan **ret_plan) {
     const int p = shape->nranks;
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("dissemination", RCM_BARRIER, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     for (int64_t distance = 1; distance < p; distance *= 2) {
@@ -24,16 +25,20 @@ static rcm_status dissemination_emit(const struct rcmi_shape *shape, int rank, i
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static struct rcmi_formula dissemination_formula(const struct rcmi_shape *shape, int rank,
+static struct rcmi_formula dissemination_formula(const struct rcmi_algorithm *row,
+                                                 const struct rcmi_shape *shape, int rank,
                                                  int root) {
+    (void)row;
     (void)rank;
     (void)root;
     return (struct rcmi_formula){.rounds = rcmi_log2_ceil((uint32_t)shape->nranks)};
 }
 
-static double dissemination_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double dissemination_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                                 size_t bytes) {
     const double rounds = rcmi_log2_ceil((uint32_t)shape->nranks);
     const struct rcmi_cost cost = {.hops = rounds, .messages = rounds};
+    (void)row;
     (void)bytes;
     return shape->nhosts > 1 ? rcmi_cost_network(shape, &cost) : rcmi_cost_memory(rounds, 0, 0);
 }

@@ -12,11 +12,11 @@
  */
 #include "algorithm.h"
 
-static rcm_status flat_emit(const struct rcmi_shape *shape, int rank, int root,
-                            struct rcmi_plan **ret_plan) {
+static rcm_status flat_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                            int rank, int root, struct rcmi_plan **ret_plan) {
     const int p = shape->nranks;
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("flat", RCM_BARRIER, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     if (p > 1)
@@ -26,13 +26,17 @@ static rcm_status flat_emit(const struct rcmi_shape *shape, int rank, int root,
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static struct rcmi_formula flat_formula(const struct rcmi_shape *shape, int rank, int root) {
+static struct rcmi_formula flat_formula(const struct rcmi_algorithm *row,
+                                        const struct rcmi_shape *shape, int rank, int root) {
+    (void)row;
     (void)rank;
     (void)root;
     return (struct rcmi_formula){.rounds = shape->nranks > 1};
 }
 
-static double flat_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double flat_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                        size_t bytes) {
+    (void)row;
     (void)bytes;
     return shape->nranks == 1 ? 0 : rcmi_cost_memory(1, shape->nranks - 2, 0);
 }

@@ -15,11 +15,11 @@
 
 /* ---- All-gather ------------------------------------------------------------------------------ */
 
-static rcm_status all_gather_emit(const struct rcmi_shape *shape, int rank, int root,
-                                  struct rcmi_plan **ret_plan) {
+static rcm_status all_gather_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                                  int rank, int root, struct rcmi_plan **ret_plan) {
     const int p = shape->nranks;
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("flat", RCM_ALL_GATHER, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     rcmi_plan_stripes(b, p <= 4 ? 2 : 1); /* p channels of several slots each */
@@ -33,15 +33,19 @@ static rcm_status all_gather_emit(const struct rcmi_shape *shape, int rank, int 
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static struct rcmi_formula all_gather_formula(const struct rcmi_shape *shape, int rank, int root) {
+static struct rcmi_formula all_gather_formula(const struct rcmi_algorithm *row,
+                                              const struct rcmi_shape *shape, int rank, int root) {
     const bool alone = shape->nranks == 1;
+    (void)row;
     (void)rank;
     (void)root;
     return (struct rcmi_formula){.rounds = !alone, .chunks_sent = !alone};
 }
 
-static double all_gather_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double all_gather_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                              size_t bytes) {
     const double p = shape->nranks;
+    (void)row;
     return shape->nranks == 1 ? 0 : rcmi_cost_memory(1, p - 2, 2 * (p + 1) / p * (double)bytes);
 }
 
@@ -66,11 +70,12 @@ static bool reduce_scatter_supports(const struct rcmi_shape *shape) {
     return shape->nranks <= RANKS_MAX;
 }
 
-static rcm_status reduce_scatter_emit(const struct rcmi_shape *shape, int rank, int root,
+static rcm_status reduce_scatter_emit(const struct rcmi_algorithm *row,
+                                      const struct rcmi_shape *shape, int rank, int root,
                                       struct rcmi_plan **ret_plan) {
     const int p = shape->nranks;
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("direct", RCM_REDUCE_SCATTER, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     rcmi_plan_stripes(b, p <= 4 ? 2 : 1);
@@ -86,17 +91,21 @@ static rcm_status reduce_scatter_emit(const struct rcmi_shape *shape, int rank, 
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static struct rcmi_formula reduce_scatter_formula(const struct rcmi_shape *shape, int rank,
+static struct rcmi_formula reduce_scatter_formula(const struct rcmi_algorithm *row,
+                                                  const struct rcmi_shape *shape, int rank,
                                                   int root) {
     const uint32_t others = (uint32_t)shape->nranks - 1;
+    (void)row;
     (void)rank;
     (void)root;
     return (struct rcmi_formula){.rounds = others > 0, .chunks_sent = others};
 }
 
-static double reduce_scatter_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double reduce_scatter_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                                  size_t bytes) {
     const double p = shape->nranks, moved = (p - 1) / p * (double)bytes;
     const struct rcmi_cost cost = {.hops = 1, .bytes = moved, .messages = p - 1, .sent = moved};
+    (void)row;
     if (shape->nranks == 1)
         return 0;
     if (shape->nhosts > 1)

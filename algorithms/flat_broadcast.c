@@ -12,10 +12,10 @@
  */
 #include "algorithm.h"
 
-static rcm_status flat_emit(const struct rcmi_shape *shape, int rank, int root,
-                            struct rcmi_plan **ret_plan) {
+static rcm_status flat_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                            int rank, int root, struct rcmi_plan **ret_plan) {
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("flat", RCM_BROADCAST, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     if (rank == root) {
@@ -28,12 +28,16 @@ static rcm_status flat_emit(const struct rcmi_shape *shape, int rank, int root,
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static struct rcmi_formula flat_formula(const struct rcmi_shape *shape, int rank, int root) {
+static struct rcmi_formula flat_formula(const struct rcmi_algorithm *row,
+                                        const struct rcmi_shape *shape, int rank, int root) {
     const bool alone = shape->nranks == 1;
+    (void)row;
     return (struct rcmi_formula){.rounds = !alone, .chunks_sent = !alone && rank == root};
 }
 
-static double flat_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double flat_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                        size_t bytes) {
+    (void)row;
     /* The root watches p-1 readers release each slot. */
     return shape->nranks == 1 ? 0 : rcmi_cost_memory(1, shape->nranks - 2, 2 * (double)bytes);
 }

@@ -14,10 +14,10 @@
  */
 #include "algorithm.h"
 
-static rcm_status one_shot_emit(const struct rcmi_shape *shape, int rank, int root,
-                                struct rcmi_plan **ret_plan) {
+static rcm_status one_shot_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                                int rank, int root, struct rcmi_plan **ret_plan) {
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("one_shot", RCM_ALL_REDUCE, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     if (shape->nranks == 1) {
@@ -29,15 +29,19 @@ static rcm_status one_shot_emit(const struct rcmi_shape *shape, int rank, int ro
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static struct rcmi_formula one_shot_formula(const struct rcmi_shape *shape, int rank, int root) {
+static struct rcmi_formula one_shot_formula(const struct rcmi_algorithm *row,
+                                            const struct rcmi_shape *shape, int rank, int root) {
     const bool alone = shape->nranks == 1;
+    (void)row;
     (void)rank;
     (void)root;
     return (struct rcmi_formula){.rounds = !alone, .chunks_sent = !alone};
 }
 
-static double one_shot_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double one_shot_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                            size_t bytes) {
     const double p = shape->nranks;
+    (void)row;
     return shape->nranks == 1 ? 0 : rcmi_cost_memory(1, p - 2, (p + 3) * (double)bytes);
 }
 

@@ -22,11 +22,11 @@ static void exchange(struct rcmi_builder *b, uint32_t p, uint32_t rank, uint32_t
     rcmi_recv(b, 0, partner * p + rank, rcmi_from(b, 0, (int)partner, 0), rcmi_out(partner));
 }
 
-static rcm_status pairwise_emit(const struct rcmi_shape *shape, int rank, int root,
-                                struct rcmi_plan **ret_plan) {
+static rcm_status pairwise_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                                int rank, int root, struct rcmi_plan **ret_plan) {
     const uint32_t p = (uint32_t)shape->nranks;
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("pairwise", RCM_ALL_TO_ALL, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     rcmi_plan_late_in_place(b);
@@ -37,16 +37,20 @@ static rcm_status pairwise_emit(const struct rcmi_shape *shape, int rank, int ro
 }
 
 /* A chain of messages has one in every round, but where both ranks of two are alone in one. */
-static struct rcmi_formula pairwise_formula(const struct rcmi_shape *shape, int rank, int root) {
+static struct rcmi_formula pairwise_formula(const struct rcmi_algorithm *row,
+                                            const struct rcmi_shape *shape, int rank, int root) {
     const uint32_t p = (uint32_t)shape->nranks;
+    (void)row;
     (void)rank;
     (void)root;
     return (struct rcmi_formula){.rounds = p > 2 ? p : p - 1, .chunks_sent = p - 1};
 }
 
-static double pairwise_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double pairwise_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                            size_t bytes) {
     const double p = shape->nranks, moved = (p - 1) / p * (double)bytes;
     const struct rcmi_cost cost = {.hops = p, .bytes = moved, .messages = p - 1, .sent = moved};
+    (void)row;
     if (shape->nranks == 1)
         return 0;
     if (shape->nhosts > 1)

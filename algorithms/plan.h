@@ -277,12 +277,18 @@ struct rcmi_algorithm {
     /* Its plans are right in the order by step too, and of unequal blocks a rank moves only those
      * of its IN and OUT; the verifier proves both. */
     bool by_step;
-    rcm_status (*emit)(const struct rcmi_shape *shape, int rank, int root,
-                       struct rcmi_plan **ret_plan);
-    struct rcmi_formula (*formula)(const struct rcmi_shape *shape, int rank, int root);
+    /* Rows that differ in a number only share their functions: a radix, a window, a number of
+     * leaders. 0 where there is none. */
+    uint32_t parameter;
+    /* Each is given its row. */
+    rcm_status (*emit)(const struct rcmi_algorithm *row, const struct rcmi_shape *shape, int rank,
+                       int root, struct rcmi_plan **ret_plan);
+    struct rcmi_formula (*formula)(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                                   int rank, int root);
     /* Estimated microseconds where the larger buffer of a rank has `bytes`; comparable between
      * algorithms only. Uses nothing but what all ranks know to be equal. */
-    double (*cost_us)(const struct rcmi_shape *shape, size_t bytes);
+    double (*cost_us)(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                      size_t bytes);
 };
 
 /* All algorithms, grouped by collective; the array ends with a NULL. A new algorithm is its file

@@ -64,13 +64,13 @@ static void core_emit(struct rcmi_builder *b, uint32_t rank, const int *peers, u
     }
 }
 
-static rcm_status recursive_doubling_emit(const struct rcmi_shape *shape, int rank, int root,
+static rcm_status recursive_doubling_emit(const struct rcmi_algorithm *row,
+                                          const struct rcmi_shape *shape, int rank, int root,
                                           struct rcmi_plan **ret_plan) {
     const uint32_t p = (uint32_t)shape->nranks, r = (uint32_t)rank;
     const struct folding f = fold(p);
     struct rcmi_builder *b;
-    rcm_status status =
-        rcmi_plan_begin("recursive_doubling", RCM_ALL_REDUCE, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     if (p == 1) {
@@ -102,23 +102,27 @@ static uint32_t recursive_doubling_rounds(uint32_t p) {
     return both > bits + 1 ? both : bits + 1;
 }
 
-static struct rcmi_formula recursive_doubling_formula(const struct rcmi_shape *shape, int rank,
+static struct rcmi_formula recursive_doubling_formula(const struct rcmi_algorithm *row,
+                                                      const struct rcmi_shape *shape, int rank,
                                                       int root) {
     const uint32_t p = (uint32_t)shape->nranks, r = (uint32_t)rank;
     const struct folding f = fold(p);
     uint64_t sent = rcmi_log2_floor(p);
+    (void)row;
     (void)root;
     if (r < 2 * f.pairs)
         sent = fold_hands_over(f, r) ? 1 : sent + 1;
     return (struct rcmi_formula){.rounds = recursive_doubling_rounds(p), .chunks_sent = sent};
 }
 
-static double recursive_doubling_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double recursive_doubling_cost(const struct rcmi_algorithm *row,
+                                      const struct rcmi_shape *shape, size_t bytes) {
     const double rounds = recursive_doubling_rounds((uint32_t)shape->nranks);
     const struct rcmi_cost cost = {.hops = rounds,
                                    .bytes = rounds * rcmi_ranks_per_host(shape) * (double)bytes,
                                    .messages = rounds,
                                    .sent = rounds * (double)bytes};
+    (void)row;
     if (shape->nranks == 1)
         return 0;
     if (shape->nhosts > 1)

@@ -68,11 +68,10 @@ static void scan_steps(struct rcmi_builder *b, int rank, struct rounds rounds) {
         rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
 }
 
-static rcm_status scan_emit(const struct rcmi_shape *shape, int rank, int root,
-                            struct rcmi_plan **ret_plan) {
+static rcm_status scan_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                            int rank, int root, struct rcmi_plan **ret_plan) {
     struct rcmi_builder *b;
-    rcm_status status =
-        rcmi_plan_begin("recursive_doubling", RCM_SCAN, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     scan_steps(b, rank, rounds_of(shape, rank));
@@ -113,12 +112,11 @@ static void exscan_steps(struct rcmi_builder *b, int rank, struct rounds rounds)
         rcmi_copy_chunk(b, 0, 0, rcmi_scratch(0), rcmi_out(0));
 }
 
-static rcm_status exscan_emit(const struct rcmi_shape *shape, int rank, int root,
-                              struct rcmi_plan **ret_plan) {
+static rcm_status exscan_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                              int rank, int root, struct rcmi_plan **ret_plan) {
     const struct rounds rounds = rounds_of(shape, rank);
     struct rcmi_builder *b;
-    rcm_status status =
-        rcmi_plan_begin("recursive_doubling", RCM_EXSCAN, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     rcmi_plan_late_in_place(b);
@@ -131,7 +129,9 @@ static rcm_status exscan_emit(const struct rcmi_shape *shape, int rank, int root
 
 /* ---- Both ------------------------------------------------------------------------------------ */
 
-static struct rcmi_formula doubling_formula(const struct rcmi_shape *shape, int rank, int root) {
+static struct rcmi_formula doubling_formula(const struct rcmi_algorithm *row,
+                                            const struct rcmi_shape *shape, int rank, int root) {
+    (void)row;
     (void)root;
     return (struct rcmi_formula){.rounds = rcmi_log2_floor((uint32_t)shape->nranks),
                                  .chunks_sent = rounds_of(shape, rank).to};
@@ -152,11 +152,15 @@ static double doubling_cost(const struct rcmi_shape *shape, size_t bytes, double
     return rcmi_cost_memory(rounds, 0, (moves * rounds + 1) * (double)bytes);
 }
 
-static double scan_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double scan_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                        size_t bytes) {
+    (void)row;
     return doubling_cost(shape, bytes, 4);
 }
 
-static double exscan_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double exscan_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                          size_t bytes) {
+    (void)row;
     return doubling_cost(shape, bytes, 6);
 }
 

@@ -50,11 +50,11 @@ static void ring_all_gather(struct rcmi_builder *b, uint32_t p, uint32_t place,
     rcmi_recv(b, 0, last, from, rcmi_out(last));
 }
 
-static rcm_status ring_emit(const struct rcmi_shape *shape, int rank, int root,
-                            struct rcmi_plan **ret_plan) {
+static rcm_status ring_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                            int rank, int root, struct rcmi_plan **ret_plan) {
     const uint32_t p = (uint32_t)shape->nranks;
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("ring", RCM_ALL_REDUCE, shape, rank, root, p, 2, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, p, 2, &b);
     if (status != RCM_OK)
         return status;
     if (p == 1) {
@@ -69,17 +69,21 @@ static rcm_status ring_emit(const struct rcmi_shape *shape, int rank, int root,
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static struct rcmi_formula ring_formula(const struct rcmi_shape *shape, int rank, int root) {
+static struct rcmi_formula ring_formula(const struct rcmi_algorithm *row,
+                                        const struct rcmi_shape *shape, int rank, int root) {
     const uint32_t p = (uint32_t)shape->nranks;
+    (void)row;
     (void)rank;
     (void)root;
     return (struct rcmi_formula){.rounds = 2 * (p - 1), .chunks_sent = 2 * (p - 1)};
 }
 
-static double ring_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double ring_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                        size_t bytes) {
     const double p = shape->nranks, chunk = (double)bytes / p, rounds = 2 * (p - 1);
     const struct rcmi_cost cost = {
         .hops = rounds, .bytes = rounds * chunk, .messages = rounds, .sent = rounds * chunk};
+    (void)row;
     if (shape->nranks == 1)
         return 0;
     if (shape->nhosts > 1)

@@ -32,14 +32,14 @@ static uint32_t block_before(const struct order *order, uint32_t p, uint32_t bac
 typedef void half_steps(struct rcmi_builder *b, const struct order *order, uint32_t p,
                         uint32_t rank);
 
-static rcm_status half_emit(enum rcm_collective collective, const struct rcmi_shape *shape,
+static rcm_status half_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
                             int rank, int root, half_steps *steps, struct rcmi_plan **ret_plan) {
     struct rcmi_builder *b;
     struct order order;
     rcm_status status = order_make(shape, rank, &order);
     if (status != RCM_OK)
         return status;
-    status = rcmi_plan_begin("ring", collective, shape, rank, root, 1, 2, &b);
+    status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 2, &b);
     if (status == RCM_OK) {
         if (shape->nranks == 1)
             rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
@@ -51,17 +51,21 @@ static rcm_status half_emit(enum rcm_collective collective, const struct rcmi_sh
     return status;
 }
 
-static struct rcmi_formula half_formula(const struct rcmi_shape *shape, int rank, int root) {
+static struct rcmi_formula half_formula(const struct rcmi_algorithm *row,
+                                        const struct rcmi_shape *shape, int rank, int root) {
     const uint32_t p = (uint32_t)shape->nranks;
+    (void)row;
     (void)rank;
     (void)root;
     return (struct rcmi_formula){.rounds = p - 1, .chunks_sent = p - 1};
 }
 
-static double half_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double half_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                        size_t bytes) {
     const double p = shape->nranks, block = (double)bytes / p, rounds = p - 1;
     const struct rcmi_cost cost = {
         .hops = rounds, .bytes = rounds * block, .messages = rounds, .sent = rounds * block};
+    (void)row;
     if (shape->nranks == 1)
         return 0;
     if (shape->nhosts > 1)
@@ -86,9 +90,9 @@ static void all_gather_steps(struct rcmi_builder *b, const struct order *order, 
     }
 }
 
-static rcm_status all_gather_emit(const struct rcmi_shape *shape, int rank, int root,
-                                  struct rcmi_plan **ret_plan) {
-    return half_emit(RCM_ALL_GATHER, shape, rank, root, all_gather_steps, ret_plan);
+static rcm_status all_gather_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                                  int rank, int root, struct rcmi_plan **ret_plan) {
+    return half_emit(row, shape, rank, root, all_gather_steps, ret_plan);
 }
 
 const struct rcmi_algorithm rcmi_ring_all_gather = {
@@ -119,9 +123,10 @@ static void reduce_scatter_steps(struct rcmi_builder *b, const struct order *ord
     }
 }
 
-static rcm_status reduce_scatter_emit(const struct rcmi_shape *shape, int rank, int root,
+static rcm_status reduce_scatter_emit(const struct rcmi_algorithm *row,
+                                      const struct rcmi_shape *shape, int rank, int root,
                                       struct rcmi_plan **ret_plan) {
-    return half_emit(RCM_REDUCE_SCATTER, shape, rank, root, reduce_scatter_steps, ret_plan);
+    return half_emit(row, shape, rank, root, reduce_scatter_steps, ret_plan);
 }
 
 const struct rcmi_algorithm rcmi_ring_reduce_scatter = {

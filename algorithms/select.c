@@ -61,7 +61,7 @@ const struct rcmi_algorithm *rcmi_algorithm_select(enum rcm_collective collectiv
         const struct rcmi_algorithm *candidate = rcmi_algorithms[i];
         if (!rcmi_algorithm_does(candidate, collective) || !candidate->supports(shape))
             continue;
-        const double us = candidate->cost_us(shape, bytes);
+        const double us = candidate->cost_us(candidate, shape, bytes);
         if (!best || us < best_us) {
             best = candidate;
             best_us = us;

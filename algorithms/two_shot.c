@@ -55,11 +55,11 @@ static void two_shot_steps(struct rcmi_builder *b, const struct rcmi_shape *shap
         rcmi_answers(b, LANE_GATHER, rcmi_to(b, LANE_SEND, 1 - rank, 0));
 }
 
-static rcm_status two_shot_emit(const struct rcmi_shape *shape, int rank, int root,
-                                struct rcmi_plan **ret_plan) {
+static rcm_status two_shot_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                                int rank, int root, struct rcmi_plan **ret_plan) {
     const uint32_t p = (uint32_t)shape->nranks;
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("two_shot", RCM_ALL_REDUCE, shape, rank, root, p, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, p, 1, &b);
     if (status != RCM_OK)
         return status;
     /* p channels of several slots each: memory, against what overlap is worth. */
@@ -72,15 +72,19 @@ static rcm_status two_shot_emit(const struct rcmi_shape *shape, int rank, int ro
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static struct rcmi_formula two_shot_formula(const struct rcmi_shape *shape, int rank, int root) {
+static struct rcmi_formula two_shot_formula(const struct rcmi_algorithm *row,
+                                            const struct rcmi_shape *shape, int rank, int root) {
     const uint32_t p = (uint32_t)shape->nranks;
+    (void)row;
     (void)rank;
     (void)root;
     return (struct rcmi_formula){.rounds = p == 1 ? 0 : 2, .chunks_sent = p == 1 ? 0 : p};
 }
 
-static double two_shot_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double two_shot_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                            size_t bytes) {
     const double p = shape->nranks;
+    (void)row;
     /* Where sums go back in the slots these stay cheap to write. */
     const double moved = shape->nranks == 2 ? 2.25 : (5 * p - 2) / p;
     /* One poll less than flags: two ranks look at no more than on a ring. */

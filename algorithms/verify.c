@@ -151,7 +151,7 @@ static rcm_status formula_check(struct rcmi_verifier *v) {
     const uint32_t rounds = rcmi_verify_rounds(v, depth);
     for (uint32_t rank = 0; rank < v->nranks; rank++) {
         const struct rcmi_formula want =
-            algorithm->formula(v->shape, (int)rank, v->plans[rank]->root);
+            algorithm->formula(algorithm, v->shape, (int)rank, v->plans[rank]->root);
         const uint64_t sent = plan_chunks_sent(v->plans[rank]);
         if (want.rounds != rounds)
             return rcmi_fail(RCM_ERR_INTERNAL, 0,

@@ -115,7 +115,7 @@ static struct rcmi_plan **plans_make(const struct plan_options *o,
                                      const struct rcmi_algorithm *algorithm) {
     struct rcmi_plan **plans = calloc((size_t)o->shape.nranks, sizeof(*plans));
     for (int rank = 0; plans && rank < o->shape.nranks; rank++)
-        if (algorithm->emit(&o->shape, rank, (int)o->root, &plans[rank]) != RCM_OK) {
+        if (algorithm->emit(algorithm, &o->shape, rank, (int)o->root, &plans[rank]) != RCM_OK) {
             tool_error("%s", rcmi_last_error()->text);
             plans_free(plans, o->shape.nranks);
             return NULL;
@@ -174,7 +174,7 @@ static bool verify_plans(const struct plan_options *o, const struct rcmi_algorit
         return false;
     }
     const bool barrier = algorithm->collective == RCM_BARRIER;
-    const struct rcmi_formula f = algorithm->formula(&o->shape, 0, (int)o->root);
+    const struct rcmi_formula f = algorithm->formula(algorithm, &o->shape, 0, (int)o->root);
     printf("# proved: every message is received by a step that expects it, none is left over; no\n"
            "#   deadlock with %u slot%s or more, once and twice in a row;\n"
            "#   %s%s;\n"
@@ -212,8 +212,8 @@ static const struct rcmi_algorithm *runner_up(const struct plan_options *o,
     for (size_t i = 0; rcmi_algorithms[i]; i++) {
         const struct rcmi_algorithm *a = rcmi_algorithms[i];
         if (rcmi_algorithm_does(a, o->collective) && a != best && a->supports(&o->shape) &&
-            (!second || a->cost_us(&o->shape, (size_t)o->bytes) <
-                            second->cost_us(&o->shape, (size_t)o->bytes)))
+            (!second || a->cost_us(a, &o->shape, (size_t)o->bytes) <
+                            second->cost_us(second, &o->shape, (size_t)o->bytes)))
             second = a;
     }
     return second;
@@ -221,7 +221,7 @@ static const struct rcmi_algorithm *runner_up(const struct plan_options *o,
 
 static void print_choice(const struct plan_options *o, const struct rcmi_algorithm *best) {
     const struct rcmi_algorithm *second = runner_up(o, best);
-    const double us = best->cost_us(&o->shape, (size_t)o->bytes);
+    const double us = best->cost_us(best, &o->shape, (size_t)o->bytes);
     printf("# chosen: %s", best->name);
     if (!second)
         printf(", the only one that fits\n");
@@ -229,14 +229,14 @@ static void print_choice(const struct plan_options *o, const struct rcmi_algorit
         printf(", the first of the table; alone there is nothing to send\n");
     else
         printf(", estimated %.2f times as fast as %s\n",
-               second->cost_us(&o->shape, (size_t)o->bytes) / us, second->name);
+               second->cost_us(second, &o->shape, (size_t)o->bytes) / us, second->name);
 }
 
 /* How the vector is cut, if the plan is made and the slot size is known. */
 static bool print_sizes(const struct plan_options *o, const struct rcmi_algorithm *best) {
     struct rcmi_plan *plan;
     int64_t slot;
-    if (best->emit(&o->shape, 0, (int)o->root, &plan) != RCM_OK ||
+    if (best->emit(best, &o->shape, 0, (int)o->root, &plan) != RCM_OK ||
         rcmi_setting_int("RINGCOMM_SLOT_BYTES", 64, INT32_MAX, &slot) != RCM_OK) {
         tool_error("%s", rcmi_last_error()->text);
         return false;
@@ -268,9 +268,9 @@ static bool print_explanation(const struct plan_options *o) {
             printf("%-20s %6s %11s %12s %s\n", a->name, "-", "-", "-", "does not fit");
             continue;
         }
-        const struct rcmi_formula f = a->formula(&o->shape, 0, (int)o->root);
+        const struct rcmi_formula f = a->formula(a, &o->shape, 0, (int)o->root);
         printf("%-20s %6u %11llu %12.2f %s\n", a->name, f.rounds, (unsigned long long)f.chunks_sent,
-               a->cost_us(&o->shape, (size_t)o->bytes), a == best ? "chosen" : "");
+               a->cost_us(a, &o->shape, (size_t)o->bytes), a == best ? "chosen" : "");
     }
     print_choice(o, best);
     return print_sizes(o, best);

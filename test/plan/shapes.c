@@ -36,12 +36,19 @@ struct rcmi_shape *test_shape_uneven(struct test_shape *s, int nranks) {
     return &s->shape;
 }
 
+struct rcmi_plan *test_plan_emit(const struct rcmi_algorithm *algorithm,
+                                 const struct rcmi_shape *shape, int rank, int root) {
+    struct rcmi_plan *plan = NULL;
+    assert_int_equal(algorithm->emit(algorithm, shape, rank, root, &plan), RCM_OK);
+    return plan;
+}
+
 struct rcmi_plan **test_plans_emit(const struct rcmi_algorithm *algorithm,
                                    const struct rcmi_shape *shape, int root) {
     struct rcmi_plan **plans = calloc((size_t)shape->nranks, sizeof(struct rcmi_plan *));
     assert_non_null(plans);
     for (int r = 0; r < shape->nranks; r++)
-        assert_int_equal(algorithm->emit(shape, r, root, &plans[r]), RCM_OK);
+        plans[r] = test_plan_emit(algorithm, shape, r, root);
     return plans;
 }
 

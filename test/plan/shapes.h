@@ -21,6 +21,9 @@ struct rcmi_shape *test_shape_dealt(struct test_shape *s, int nranks, int nhosts
 struct rcmi_shape *test_shape_uneven(struct test_shape *s, int nranks);
 
 /* Plans of all ranks. Fails the test if one cannot be made. */
+/* The plan of one rank. */
+struct rcmi_plan *test_plan_emit(const struct rcmi_algorithm *algorithm,
+                                 const struct rcmi_shape *shape, int rank, int root);
 struct rcmi_plan **test_plans_emit(const struct rcmi_algorithm *algorithm,
                                    const struct rcmi_shape *shape, int root);
 void test_plans_free(struct rcmi_plan **plans, int nranks);

@@ -263,9 +263,8 @@ static void test_broadcast_is_stable(void **state) {
     (void)state;
     const struct rcmi_shape *shape = test_shape_one_host(&space, 8);
     for (int r = 0; r < 8; r++) {
-        struct rcmi_plan *plan;
-        assert_int_equal(test_algorithm(RCM_BROADCAST, "binomial")->emit(shape, r, 0, &plan),
-                         RCM_OK);
+        struct rcmi_plan *plan =
+            test_plan_emit(test_algorithm(RCM_BROADCAST, "binomial"), shape, r, 0);
         for (uint32_t i = 0; i < plan->nsteps; i++)
             if (plan->steps[i].op == RCMI_STEP_SEND)
                 assert_true(plan->steps[i].stable && plan->steps[i].stable_in_place);
@@ -285,7 +284,7 @@ static void test_out_of_memory(void **state) {
         for (long limit = 0; status != RCM_OK; limit++) {
             struct rcmi_plan *plan = NULL;
             allocations_left = limit;
-            status = a->emit(shape, 3, 0, &plan);
+            status = a->emit(a, shape, 3, 0, &plan);
             allocations_left = -1;
             if (status != RCM_OK) {
                 assert_int_equal(status, RCM_ERR_NOMEM);
@@ -333,9 +332,8 @@ static void test_out_of_memory_elsewhere(void **state) {
 static void test_describe(void **state) {
     (void)state;
     const struct rcmi_shape *shape = test_shape_one_host(&space, 4);
-    struct rcmi_plan *plan;
+    struct rcmi_plan *plan = test_plan_emit(test_algorithm(RCM_ALL_REDUCE, "ring"), shape, 1, 0);
     char text[128], small[10];
-    assert_int_equal(test_algorithm(RCM_ALL_REDUCE, "ring")->emit(shape, 1, 0, &plan), RCM_OK);
     rcmi_step_describe(plan, 0, text, sizeof(text));
     assert_string_equal(text, "send chunk 1: in.1 -> to 2");
     rcmi_step_describe(plan, 3, text, sizeof(text));

@@ -17,10 +17,10 @@ static void toy_last(struct rcmi_builder *b, int rank) {
     rcmi_reduce(b, 0, 0, srcs, 2, rcmi_out(0), rcmi_to(b, 0, rank - 1, 0));
 }
 
-static rcm_status toy_emit(const struct rcmi_shape *shape, int rank, int root,
-                           struct rcmi_plan **ret_plan) {
+static rcm_status toy_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                           int rank, int root, struct rcmi_plan **ret_plan) {
     struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin("toy", RCM_ALL_REDUCE, shape, rank, root, 1, 1, &b);
+    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
     if (shape->nranks == 1) {
@@ -36,15 +36,19 @@ static rcm_status toy_emit(const struct rcmi_shape *shape, int rank, int root,
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static struct rcmi_formula toy_formula(const struct rcmi_shape *shape, int rank, int root) {
+static struct rcmi_formula toy_formula(const struct rcmi_algorithm *row,
+                                       const struct rcmi_shape *shape, int rank, int root) {
     const uint32_t p = (uint32_t)shape->nranks;
     const bool inner = rank > 0 && rank < shape->nranks - 1;
+    (void)row;
     (void)root;
     return (struct rcmi_formula){.rounds = 2 * (p - 1), .chunks_sent = inner ? 2 : p > 1};
 }
 
 /* Dearer than all others: it is never chosen. */
-static double toy_cost(const struct rcmi_shape *shape, size_t bytes) {
+static double toy_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                       size_t bytes) {
+    (void)row;
     return shape->nranks == 1 ? 0 : 1e6 * shape->nranks * (1 + (double)bytes);
 }
 
