@@ -1,36 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writing plans. The builder collects the steps of each lane, makes a channel on first use, and at
- * the end lays everything out in one block of memory. Mistakes of an emitter (a channel end used
- * by two lanes, a chunk that does not exist) and lack of memory are remembered, and reported by
- * rcmi_plan_finish; whether the finished plans of all ranks do the right thing is the verifier's
- * business.
+ * Writing plans. The builder collects the steps of each lane and makes a channel on first use;
+ * builder_finish.c makes a plan of that. Mistakes of an emitter (a channel end used by two lanes, a
+ * chunk that does not exist) and lack of memory are remembered, and reported by rcmi_plan_finish;
+ * whether the finished plans of all ranks do the right thing is the verifier's business.
  */
-#include "plan.h"
+#include "builder.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "error.h"
-
-#define LANES_MAX 64
-
-struct lane_steps {
-    struct rcmi_step *steps;
-    uint32_t nsteps, capacity;
-};
-
-struct rcmi_builder {
-    rcm_status status; /* the first failure */
-    const struct rcmi_shape *shape;
-    struct rcmi_plan head; /* all but its arrays */
-    struct lane_steps lanes[LANES_MAX];
-    struct rcmi_operand *operands;
-    uint32_t operand_capacity;
-    struct rcmi_plan_channel *channels;
-    uint32_t channel_capacity;
-    uint32_t *buckets; /* open addressing over channels: index + 1, 0 is free */
-    uint32_t nbuckets; /* a power of two, at least twice the channels */
-};
 
 static void builder_fail(struct rcmi_builder *b, const char *what, long value) {
     if (b->status == RCM_OK)
@@ -114,6 +93,28 @@ rcm_status rcmi_plan_begin(const char *algorithm, enum rcm_collective collective
     return RCM_OK;
 }
 
+void rcmi_plan_stripes(struct rcmi_builder *b, uint32_t stripes) {
+    b->head.stripes = stripes;
+}
+
+void rcmi_plan_whole(struct rcmi_builder *b) {
+    b->head.whole = true;
+}
+
+void rcmi_plan_halves(struct rcmi_builder *b) {
+    b->head.halves = true;
+}
+
+void rcmi_plan_late_in_place(struct rcmi_builder *b) {
+    b->head.late_in_place = true;
+}
+
+void rcmi_plan_spans(struct rcmi_builder *b, uint32_t longest) {
+    b->head.longest_span = longest;
+    if (longest == 0 || longest > RCMI_SPAN_MAX)
+        builder_fail(b, "may not have spans of", (long)longest);
+}
+
 /* ---- Operands and channels ------------------------------------------------------------------ */
 
 struct rcmi_operand rcmi_in(uint32_t position) {
@@ -189,7 +190,7 @@ static uint32_t channel_get(struct rcmi_builder *b, const struct rcmi_plan_chann
 }
 
 static bool channel_check(struct rcmi_builder *b, int lane, int peer, int number) {
-    if (lane < 0 || lane >= LANES_MAX)
+    if (lane < 0 || lane >= RCMI_LANES_MAX)
         builder_fail(b, "has no lane", lane);
     else if (peer < 0 || peer >= b->head.nranks || peer == b->head.rank)
         builder_fail(b, "cannot have a channel with rank", peer);
@@ -255,7 +256,7 @@ static bool operand_check(struct rcmi_builder *b, struct rcmi_operand operand) {
 static bool step_check(struct rcmi_builder *b, int lane, uint32_t chunk, int nsrcs) {
     if (b->status != RCM_OK)
         return false;
-    if (lane < 0 || lane >= LANES_MAX)
+    if (lane < 0 || lane >= RCMI_LANES_MAX)
         builder_fail(b, "has no lane", lane);
     else if (chunk >= b->head.nchunks)
         builder_fail(b, "has no chunk", (long)chunk);
@@ -280,7 +281,7 @@ static void step_add(struct rcmi_builder *b, int lane, uint8_t op, uint32_t chun
                      uint32_t out) {
     if (!step_check(b, lane, chunk, nsrcs))
         return;
-    struct lane_steps *to = &b->lanes[lane];
+    struct rcmi_lane_steps *to = &b->lanes[lane];
     const uint32_t first_src = b->head.noperands;
     if (!operand_check(b, dst) || !operands_add(b, srcs, nsrcs) ||
         !builder_grow(b, (void **)&to->steps, &to->capacity, to->nsteps, sizeof(*to->steps)))
@@ -330,7 +331,7 @@ void rcmi_recv_copy_send(struct rcmi_builder *b, int lane, uint32_t chunk, struc
 
 /* NULL: a mistake, or an earlier one. */
 static struct rcmi_step *last_step(struct rcmi_builder *b, int lane) {
-    if (b->status == RCM_OK && (lane < 0 || lane >= LANES_MAX || b->lanes[lane].nsteps == 0))
+    if (b->status == RCM_OK && (lane < 0 || lane >= RCMI_LANES_MAX || b->lanes[lane].nsteps == 0))
         builder_fail(b, "says something of the last step of an empty lane,", lane);
     return b->status == RCM_OK ? &b->lanes[lane].steps[b->lanes[lane].nsteps - 1] : NULL;
 }
@@ -374,265 +375,4 @@ void rcmi_signal(struct rcmi_builder *b, int lane, uint32_t out) {
 
 void rcmi_wait(struct rcmi_builder *b, int lane, struct rcmi_operand from) {
     step_add(b, lane, RCMI_STEP_WAIT, 0, &from, 1, rcmi_nowhere(), RCMI_NO_CHANNEL);
-}
-
-/* ---- Finishing ------------------------------------------------------------------------------ */
-
-/* Which step writes a chunk of OUT last, for the stable flags. */
-struct last_write {
-    uint32_t lane_plus_1; /* 0: none */
-    bool several_lanes;
-    uint32_t step;
-};
-
-static void writes_note(const struct rcmi_plan *plan, struct last_write *writes, uint32_t lane,
-                        uint32_t index) {
-    const struct rcmi_step *step = &plan->steps[index];
-    for (uint32_t k = 0; k < step->nchunks; k++) {
-        struct last_write *write = &writes[rcmi_span_operand(plan, step->dst, k).index];
-        write->several_lanes |= write->lane_plus_1 != 0 && write->lane_plus_1 != lane + 1;
-        write->lane_plus_1 = lane + 1;
-        write->step = index;
-    }
-}
-
-static void writes_collect(const struct rcmi_plan *plan, bool in_place, struct last_write *writes) {
-    memset(writes, 0, rcmi_plan_chunks(plan, RCMI_OUT) * sizeof(*writes));
-    for (uint32_t lane = 0; lane < plan->nlanes; lane++) {
-        for (uint32_t i = 0; i < plan->lanes[lane].nsteps; i++) {
-            const uint32_t index = plan->lanes[lane].first_step + i;
-            const struct rcmi_step *step = &plan->steps[index];
-            if (step->dst.where == RCMI_OUT && !(in_place && rcmi_step_stays(plan, step)))
-                writes_note(plan, writes, lane, index);
-        }
-    }
-}
-
-/* The position in OUT of the same memory, or one beyond OUT. */
-static uint32_t out_position(const struct rcmi_plan *plan, struct rcmi_operand buffer) {
-    const uint32_t first = rcmi_plan_cell(plan, RCMI_OUT, 0);
-    const uint32_t cell = rcmi_plan_cell(plan, buffer.where, buffer.index);
-    return cell >= first ? cell - first : UINT32_MAX;
-}
-
-/* Scratch is never called stable: the next slice may use it again. */
-static bool source_stable(const struct rcmi_plan *plan, const struct last_write *writes,
-                          bool in_place, uint32_t lane, uint32_t step, struct rcmi_operand src) {
-    if (src.where == RCMI_SCRATCH)
-        return false;
-    if (src.where == RCMI_CHANNEL || (src.where == RCMI_IN && !in_place))
-        return true;
-    const uint32_t position = out_position(plan, src);
-    if (position >= rcmi_plan_chunks(plan, RCMI_OUT) || writes[position].lane_plus_1 == 0)
-        return true;
-    const struct last_write *write = &writes[position];
-    return !write->several_lanes && write->lane_plus_1 == lane + 1 && write->step < step;
-}
-
-static bool step_stable(const struct rcmi_plan *plan, const struct last_write *writes,
-                        bool in_place, uint32_t lane, uint32_t index) {
-    const struct rcmi_step *step = &plan->steps[index];
-    bool any_buffer = false;
-    for (uint32_t i = 0; i < step->nsrcs; i++) {
-        const struct rcmi_operand src = plan->operands[step->first_src + i];
-        any_buffer |= src.where != RCMI_CHANNEL;
-        for (uint32_t k = 0; k < step->nchunks; k++)
-            if (!source_stable(plan, writes, in_place, lane, index,
-                               rcmi_span_operand(plan, src, k)))
-                return false;
-    }
-    return any_buffer;
-}
-
-static bool step_lasting(const struct rcmi_plan *plan, const struct last_write *writes,
-                         uint32_t index) {
-    const struct rcmi_step *step = &plan->steps[index];
-    for (uint32_t k = 0; step->dst.where == RCMI_OUT && k < step->nchunks; k++) {
-        const struct last_write *write = &writes[rcmi_span_operand(plan, step->dst, k).index];
-        if (write->several_lanes || write->step != index)
-            return false;
-    }
-    return step->dst.where == RCMI_OUT;
-}
-
-/* A value that comes whole is received, or copied from scratch by the step that made it so. */
-static bool step_completes(const struct rcmi_plan *plan, const struct rcmi_step *step) {
-    const struct rcmi_collective *row = rcmi_collective_at((int)plan->collective);
-    const bool receives = step->nsrcs == 1 && plan->operands[step->first_src].where == RCMI_CHANNEL;
-    return row->reduces && row->contributors == RCM_CONTRIBUTORS_ALL && step->lasting && !receives;
-}
-
-static rcm_status plan_mark_stable(struct rcmi_plan *plan) {
-    const uint32_t n = rcmi_plan_chunks(plan, RCMI_OUT);
-    struct last_write *writes = calloc(n ? n : 1, sizeof(*writes));
-    if (!writes)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a plan of %s with %u chunks",
-                         plan->algorithm, n);
-    for (int in_place = 0; in_place < 2; in_place++) {
-        writes_collect(plan, in_place, writes);
-        for (uint32_t lane = 0; lane < plan->nlanes; lane++) {
-            for (uint32_t i = 0; i < plan->lanes[lane].nsteps; i++) {
-                const uint32_t index = plan->lanes[lane].first_step + i;
-                bool *flag =
-                    in_place ? &plan->steps[index].stable_in_place : &plan->steps[index].stable;
-                *flag = *flag || step_stable(plan, writes, in_place, lane, index);
-                if (in_place)
-                    continue; /* counts fewer writes */
-                plan->steps[index].lasting = step_lasting(plan, writes, index);
-                plan->steps[index].completes = step_completes(plan, &plan->steps[index]);
-            }
-        }
-    }
-    free(writes);
-    return RCM_OK;
-}
-
-/* How often each chunk of OUT and each channel is used, for the flags early and answered. */
-struct uses {
-    uint32_t *writes, *reads;     /* of chunks of OUT */
-    uint32_t *receipts, *answers; /* of channels: steps that receive from it, or an answer to it */
-};
-
-/* Counts each chunk of a buffer, if it is OUT. */
-static void uses_count(const struct rcmi_plan *plan, const struct rcmi_step *step,
-                       struct rcmi_operand buffer, uint32_t *counts) {
-    for (uint32_t k = 0; buffer.where == RCMI_OUT && k < step->nchunks; k++)
-        counts[rcmi_span_operand(plan, buffer, k).index]++;
-}
-
-static void uses_collect(const struct rcmi_plan *plan, const struct uses *uses) {
-    for (uint32_t i = 0; i < plan->nsteps; i++) {
-        const struct rcmi_step *step = &plan->steps[i];
-        uses_count(plan, step, step->dst, uses->writes);
-        if (step->out == RCMI_NO_CHANNEL && step->answer != RCMI_NO_CHANNEL)
-            uses->answers[step->answer]++;
-        for (uint32_t k = 0; k < step->nsrcs; k++) {
-            const struct rcmi_operand *src = &plan->operands[step->first_src + k];
-            uses_count(plan, step, *src, uses->reads);
-            if (src->where == RCMI_CHANNEL)
-                uses->receipts[src->index]++;
-        }
-    }
-}
-
-static bool step_early(const struct rcmi_plan *plan, const struct uses *uses, uint32_t index) {
-    const struct rcmi_step *step = &plan->steps[index];
-    if (step->op != RCMI_STEP_RECV || step->dst.where != RCMI_OUT)
-        return false;
-    for (uint32_t k = 0; k < step->nchunks; k++) {
-        const uint32_t position = rcmi_span_operand(plan, step->dst, k).index;
-        if (uses->writes[position] != 1 || uses->reads[position] != 0)
-            return false;
-    }
-    return uses->receipts[plan->operands[step->first_src].index] == 1;
-}
-
-static rcm_status plan_mark_uses(struct rcmi_plan *plan) {
-    const size_t chunks = rcmi_plan_chunks(plan, RCMI_OUT), channels = plan->nchannels;
-    uint32_t *counts = calloc(2 * (chunks + channels) + 1, sizeof(*counts));
-    if (!counts)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a plan of %s with %zu chunks",
-                         plan->algorithm, chunks);
-    const struct uses uses = {.writes = counts,
-                              .reads = counts + chunks,
-                              .receipts = counts + 2 * chunks,
-                              .answers = counts + 2 * chunks + channels};
-    uses_collect(plan, &uses);
-    for (uint32_t i = 0; i < plan->nsteps; i++) {
-        struct rcmi_step *step = &plan->steps[i];
-        step->early = step_early(plan, &uses, i);
-        step->answered = step->out != RCMI_NO_CHANNEL && uses.answers[step->out] > 0;
-        plan->sums = plan->sums || step->nsrcs > 1;
-    }
-    free(counts);
-    return RCM_OK;
-}
-
-/* One block: the plan, then its arrays; all need an alignment of 4 at most after the plan. */
-static struct rcmi_plan *plan_allocate(const struct rcmi_plan *head) {
-    const size_t steps = head->nsteps * sizeof(struct rcmi_step);
-    const size_t lanes = head->nlanes * sizeof(struct rcmi_lane);
-    const size_t operands = head->noperands * sizeof(struct rcmi_operand);
-    const size_t channels = head->nchannels * sizeof(struct rcmi_plan_channel);
-    struct rcmi_plan *plan = malloc(sizeof(*plan) + steps + lanes + operands + channels);
-    if (!plan) {
-        rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a plan of %u steps", head->nsteps);
-        return NULL;
-    }
-    *plan = *head;
-    char *at = (char *)(plan + 1);
-    plan->steps = (struct rcmi_step *)(void *)at;
-    plan->lanes = (struct rcmi_lane *)(void *)(at += steps);
-    plan->operands = (struct rcmi_operand *)(void *)(at += lanes);
-    plan->channels = (struct rcmi_plan_channel *)(void *)(at += operands);
-    return plan;
-}
-
-static void plan_fill(struct rcmi_plan *plan, const struct rcmi_builder *b) {
-    uint32_t first = 0;
-    for (uint32_t lane = 0; lane < plan->nlanes; lane++) {
-        const struct lane_steps *from = &b->lanes[lane];
-        if (from->nsteps > 0)
-            memcpy(plan->steps + first, from->steps, from->nsteps * sizeof(*from->steps));
-        plan->lanes[lane] = (struct rcmi_lane){.first_step = first, .nsteps = from->nsteps};
-        first += from->nsteps;
-    }
-    if (plan->noperands > 0)
-        memcpy(plan->operands, b->operands, plan->noperands * sizeof(*b->operands));
-    if (plan->nchannels > 0)
-        memcpy(plan->channels, b->channels, plan->nchannels * sizeof(*b->channels));
-}
-
-static void builder_free(struct rcmi_builder *b) {
-    for (int lane = 0; lane < LANES_MAX; lane++)
-        free(b->lanes[lane].steps);
-    free(b->operands);
-    free(b->channels);
-    free(b->buckets);
-    free(b);
-}
-
-void rcmi_plan_stripes(struct rcmi_builder *b, uint32_t stripes) {
-    b->head.stripes = stripes;
-}
-
-void rcmi_plan_whole(struct rcmi_builder *b) {
-    b->head.whole = true;
-}
-
-void rcmi_plan_halves(struct rcmi_builder *b) {
-    b->head.halves = true;
-}
-
-void rcmi_plan_late_in_place(struct rcmi_builder *b) {
-    b->head.late_in_place = true;
-}
-
-void rcmi_plan_spans(struct rcmi_builder *b, uint32_t longest) {
-    b->head.longest_span = longest;
-    if (longest == 0 || longest > RCMI_SPAN_MAX)
-        builder_fail(b, "may not have spans of", (long)longest);
-}
-
-rcm_status rcmi_plan_finish(struct rcmi_builder *builder, struct rcmi_plan **ret_plan) {
-    rcm_status status = builder->status;
-    struct rcmi_plan *plan = NULL;
-    if (status != RCM_OK)
-        goto out;
-    plan = plan_allocate(&builder->head);
-    if (!plan) {
-        status = RCM_ERR_NOMEM;
-        goto out;
-    }
-    plan_fill(plan, builder);
-    status = plan_mark_uses(plan);
-    if (status == RCM_OK)
-        status = plan_mark_stable(plan);
-    if (status != RCM_OK)
-        rcmi_plan_free(plan);
-    else
-        *ret_plan = plan;
-out:
-    builder_free(builder);
-    return status;
 }

@@ -44,7 +44,7 @@ size_t rcmi_chunk_max(size_t count, size_t element_bytes, uint32_t nchunks) {
 }
 
 void rcmi_plan_free(struct rcmi_plan *plan) {
-    free(plan); /* one block: builder.c, plan_allocate */
+    free(plan); /* one block: builder_finish.c, plan_allocate */
 }
 
 static const struct rcmi_blocks *plan_blocks(const struct rcmi_plan *plan, enum rcmi_where where) {
