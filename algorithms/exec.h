@@ -35,6 +35,7 @@ struct rcmi_exec_config {
     size_t slot_bytes;
     size_t bulk_bytes; /* of the slots of a bulk channel between ranks of two hosts, or more */
     uint32_t slots;
+    struct rcmi_traffic *traffic; /* what goes by its channels is counted there; NULL: not */
 };
 rcm_status rcmi_exec_create(const struct rcmi_exec_config *config, struct rcmi_exec **ret_exec);
 /* Closes its channels; runs must have ended. */
@@ -110,8 +111,10 @@ void rcmi_exec_trim(struct rcmi_exec *exec);
  * once the channels are closed). */
 void rcmi_run_end(struct rcmi_run *run);
 
-/* What a run keeps, roughly: its steps, and scratch. */
+/* What a run keeps, roughly: its steps, and scratch; and all runs together, those in flight and
+ * those kept for the next call. _memory: any thread. */
 size_t rcmi_run_bytes(const struct rcmi_run *run);
+size_t rcmi_exec_memory(const struct rcmi_exec *exec);
 
 /* What an unfinished run waits for, for people. */
 struct rcmi_run_wait {

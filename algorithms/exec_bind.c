@@ -18,8 +18,17 @@ rcm_status rcmi_exec_create(const struct rcmi_exec_config *config, struct rcmi_e
     return RCM_OK;
 }
 
+size_t rcmi_exec_memory(const struct rcmi_exec *exec) {
+    return atomic_load_explicit(&exec->run_bytes, memory_order_relaxed);
+}
+
+/* One thread at a time changes it. */
+static void exec_weigh(struct rcmi_exec *exec, size_t more) {
+    atomic_store_explicit(&exec->run_bytes, rcmi_exec_memory(exec) + more, memory_order_relaxed);
+}
+
 static void run_free(struct rcmi_run *run) {
-    run->exec->run_bytes -= run->bytes;
+    exec_weigh(run->exec, 0 - run->bytes);
     free(run->scratch);
     free(run->base);
     free(run->counts);
@@ -244,7 +253,7 @@ static void run_weigh(struct rcmi_run *run) {
                          (plan->nsteps + pieces) * sizeof(*run->steps) +
                          (plan->noperands + places) * sizeof(*run->places) +
                          run->nbases * (sizeof(*run->base) + sizeof(*run->counts));
-    run->exec->run_bytes += bytes - run->bytes;
+    exec_weigh(run->exec, bytes - run->bytes);
     run->bytes = bytes;
 }
 
@@ -652,7 +661,7 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
 
 /* The oldest ones go. */
 void rcmi_exec_trim(struct rcmi_exec *exec) {
-    while (exec->run_bytes > RCMI_RUNS_MAX && exec->idle && exec->idle->next) {
+    while (rcmi_exec_memory(exec) > RCMI_RUNS_MAX && exec->idle && exec->idle->next) {
         struct rcmi_run **last = &exec->idle->next;
         while ((*last)->next)
             last = &(*last)->next;

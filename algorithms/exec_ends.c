@@ -65,6 +65,7 @@ static rcm_status end_open(struct rcmi_exec *exec, const struct rcmi_plan_channe
         free(end);
         return status;
     }
+    rcmi_channel_count(end->channel, exec->config.traffic);
     *ret_end = end;
     return RCM_OK;
 }

@@ -57,8 +57,8 @@ struct rcmi_exec {
     struct rcmi_exec_config config;
     struct rcmi_end **ends; /* nplaces pointers to nends of them, see exec_ends.c */
     uint32_t nplaces, nends;
-    struct rcmi_run *idle; /* runs to be used again, newest first */
-    size_t run_bytes;      /* of all runs, these and those in flight */
+    struct rcmi_run *idle;    /* runs to be used again, newest first */
+    _Atomic size_t run_bytes; /* of all runs, these and those in flight; relaxed */
     struct rcmi_operations operations;
     uint64_t steps_done;
 };

@@ -5,6 +5,7 @@
  */
 #include "comm.h"
 #include "agreement.h"
+#include "counters.h"
 #include "diagnosis.h"
 #include "group.h"
 #include "log.h"
@@ -400,6 +401,15 @@ rcm_status rcm_comm_set_timeout(rcm_comm *comm, int64_t timeout_ms) {
 
 rcmi_deadline rcmi_comm_deadline(const rcm_comm *comm, const struct rcm_call *call) {
     return rcmi_deadline_in(call && call->timeout_ms ? call->timeout_ms : rcm_comm_timeout(comm));
+}
+
+rcm_status rcmi_comm_counted(const rcm_comm *comm, struct rcmi_counted *ret_counted) {
+    struct rcmi_engine *engine = NULL;
+    const rcm_status status = rcmi_comm_own(comm, &engine);
+    if (status == RCM_OK)
+        *ret_counted = (struct rcmi_counted){
+            .node = engine->node, .epoch = comm->epoch, .page = comm->page, .exec = comm->exec};
+    return status;
 }
 
 const char *rcm_comm_transport(rcm_comm *comm, int peer) {

@@ -12,7 +12,8 @@
  *   collective*.c coalesced.c  collective.h  the front doors: arguments are checked, calls recorded
  *   message.c probe.c batch.c  message.h     ... of point to point
  *   request.c  uneven.c        request.h uneven.h   ... what is checked of a collective's
- *   memory.c info*.c                         ... memory of the library, questions to it
+ *   memory.c info*.c           counters.h    ... memory of the library, questions to it
+ *   counters.c
  *   store_custom.c                           ... a store of the program's own functions
  *   wait_many.c                              several works, waited for
  *   issue.c                    work.h        works as callers see them

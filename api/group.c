@@ -160,7 +160,6 @@ static rcm_status comm_equip_parts(rcm_comm *comm) {
                                                     .agreed = hook_agreed};
     const struct rcmi_call_log_config log = {
         .members = &comm->members, .arg = comm, .mismatch = hook_mismatch};
-    comm_set_members(comm);
     rcm_status status = rcmi_diagnosis_create(&comm->members, &comm->diagnosis);
     if (status == RCM_OK)
         status = rcmi_proposals_create(&proposals, &comm->proposals);
@@ -177,7 +176,7 @@ static rcm_status comm_take_page(rcm_comm *comm) {
 }
 
 rcm_status rcmi_comm_equip(rcm_comm *comm) {
-    const struct rcmi_exec_config config = {
+    struct rcmi_exec_config config = {
         .node = comm->engine->node,
         .epoch = comm->epoch,
         .shape = &comm->shape,
@@ -190,13 +189,16 @@ rcm_status rcmi_comm_equip(rcm_comm *comm) {
     comm->left_ns = calloc((size_t)comm->size, sizeof(*comm->left_ns));
     if (!comm->left_ns)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", comm->size);
-    rcm_status status = rcmi_exec_create(&config, &comm->exec);
+    comm_set_members(comm);
+    rcm_status status = comm_take_page(comm);
+    if (status != RCM_OK)
+        return status;
+    config.traffic = comm->page->traffic;
+    status = rcmi_exec_create(&config, &comm->exec);
     if (status == RCM_OK)
         status = rcmi_plan_cache_create(&comm->shape, comm->rank, &comm->plans);
     if (status == RCM_OK)
         status = comm_equip_parts(comm);
-    if (status == RCM_OK)
-        status = comm_take_page(comm);
     if (status == RCM_OK)
         status = rcmi_transfers_create(comm);
     if (status != RCM_OK)

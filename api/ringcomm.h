@@ -1336,6 +1336,31 @@ const char *rcm_comm_algorithm(rcm_comm *comm, enum rcm_collective collective, s
  * thread. */
 const char *rcm_comm_transport(rcm_comm *comm, int peer);
 
+/* What this rank sent and received on a communicator by one transport. Bytes are those of messages:
+ * elements, and of sends and receives also the library's headers, but not those of the transport. A
+ * message to all ranks of a host at once is sent once. */
+struct rcm_traffic {
+    const char *transport; /* static */
+    uint64_t sent, sent_bytes;
+    uint64_t received, received_bytes; /* messages that were used up; peers may be further */
+};
+#define RCM_COUNTERS_TRANSPORTS 8
+struct rcm_counters {
+    uint32_t size;
+    uint32_t ntransports; /* those in use are transports[0 .. ntransports) */
+    uint64_t collectives; /* begun */
+    /* Memory of the communicator, in bytes: slots of its channels (those that this rank shares with
+     * others of its host count at the rank that writes them), and plans bound to buffers. */
+    uint64_t slot_bytes, plan_bytes;
+    struct rcm_traffic transports[RCM_COUNTERS_TRANSPORTS];
+};
+#define RCM_COUNTERS_INIT                                                                          \
+    { .size = sizeof(struct rcm_counters) }
+/* Since comm was made, also where it has failed; all 0 where this rank is no member. While
+ * operations run the numbers are not of one moment. Any thread, but not from a callback while
+ * another thread waits for it. Stops no operation. RCM_ERR_INVALID: see STRUCTS THAT GROW. */
+RCM_CHECKED rcm_status rcm_comm_counters(rcm_comm *comm, struct rcm_counters *ret_counters);
+
 #ifdef __cplusplus
 }
 #endif

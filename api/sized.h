@@ -25,6 +25,7 @@
 #define RCMI_MESSAGE_SIZE_0         RCMI_SIZE_TO(struct rcm_message, bytes)
 #define RCMI_PROTOCOL_SIZE_0        RCMI_SIZE_TO(struct rcm_protocol_info, help)
 #define RCMI_COLLECTIVE_SIZE_0      RCMI_SIZE_TO(struct rcm_collective_info, contributors)
+#define RCMI_COUNTERS_SIZE_0        RCMI_SIZE_TO(struct rcm_counters, transports)
 #define RCMI_STORE_FUNCTIONS_SIZE_0 RCMI_SIZE_TO(struct rcm_store_functions, close)
 
 /* One such struct. */

@@ -7,6 +7,7 @@
 #include "transfer.h"
 #include "comm.h"
 #include "p2p.h"
+#include "page.h"
 #include "sized.h"
 
 /* ---- What came, for callers ----------------------------------------------------------------- */
@@ -69,9 +70,12 @@ static rcm_status transfer_open(void *arg, int peer, bool writer,
     const rcm_comm *comm = arg;
     struct rcmi_node *node = comm->engine->node;
     const int *rank = &comm->world_rank[peer];
-    return writer
-               ? rcmi_channel_open_writer(node, comm->epoch, RCMI_P2P_CHANNEL, rank, 1, ret_channel)
+    const rcm_status status =
+        writer ? rcmi_channel_open_writer(node, comm->epoch, RCMI_P2P_CHANNEL, rank, 1, ret_channel)
                : rcmi_channel_open_reader(node, comm->epoch, RCMI_P2P_CHANNEL, *rank, ret_channel);
+    if (status == RCM_OK)
+        rcmi_channel_count(*ret_channel, comm->page->traffic);
+    return status;
 }
 
 rcm_status rcmi_transfers_create(rcm_comm *comm) {

@@ -60,6 +60,7 @@ struct bench_options {
     bool fresh;      /* the input is written anew before every iteration */
     bool registered; /* buffers from rcm_mem_alloc */
     bool together;   /* ranks begin an iteration at a moment of the clock, not after a barrier */
+    bool counters;   /* shown at the end */
     bool asleep;     /* ranks sleep to a common moment, and an iteration's time is its span */
     bool flip;       /* self-test: spoil one bit of one result per size */
     size_t offset;
@@ -166,5 +167,8 @@ int bench_kernel_main(const struct bench_options *options);
 /* Host, processor, kernel, command line. */
 struct report;
 void bench_note_machine(struct report *report, const struct bench_options *options);
+
+/* bench_counters.c: --counters. All ranks. */
+rcm_status bench_counters(const struct bench_rank *rank);
 
 #endif

@@ -31,6 +31,7 @@ enum option_key {
     KEY_REGISTERED,
     KEY_TOGETHER,
     KEY_ASLEEP,
+    KEY_COUNTERS,
 };
 
 static const struct argp_option option_table[] = {
@@ -85,6 +86,8 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Output:", 3},
     {"csv", KEY_CSV, "FILE", 0, "Write CSV; '-' is stdout, instead of the table", 3},
     {"json", KEY_JSON, "FILE", 0, "Write JSON; '-' is stdout, instead of the table", 3},
+    {"counters", KEY_COUNTERS, NULL, 0,
+     "At the end, on stderr: messages and bytes of all ranks by each transport, and memory", 3},
     {"plot", KEY_PLOT, "FILE.svg", 0, "Draw bandwidth and time over size (needs gnuplot)", 3},
     {NULL, 0, NULL, 0, NULL, -1},
     {0},
@@ -404,6 +407,10 @@ static error_t options_parse_ranks(struct argp_state *state, int key, char *arg)
     case KEY_ASLEEP:
         options->asleep = true;
         parser->ranks_only = "--asleep";
+        return 0;
+    case KEY_COUNTERS:
+        options->counters = true;
+        parser->ranks_only = "--counters";
         return 0;
     case KEY_CALLS:
         options->calls = option_int(state, "--calls", arg, 1, 1000000);

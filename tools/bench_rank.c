@@ -323,6 +323,7 @@ int bench_rank_main(const struct bench_options *options, int number, rcm_store *
     if (ok && rank.rank == 0)
         ok = output_open(&output, &rank);
     ok = ok && bench_all(&rank, &output) == RCM_OK;
+    ok = ok && (!options->counters || bench_counters(&rank) == RCM_OK);
     ok = rank_leave(&rank, ok);
     bench_free(&rank);
     ok = output_close(&output, options, ok);

@@ -17,10 +17,10 @@
 #define LONG_MS   1000   /* who waits for less is at work */
 
 static const struct report_column live_columns[] = {
-    {"job", -16},       {"communicator", -18}, {"rank", 5},       {"size", 5},
-    {"pid", 8},         {"program", -15},      {"state", -8},     {"sequence", 8},
-    {"operation", -56}, {"step", 5},           {"steps", 5},      {"bytes", 10},
-    {"waits_for", 9},   {"seconds", 8},        {"transports", 0},
+    {"job", -16},     {"communicator", -18}, {"rank", 5},      {"size", 5},        {"pid", 8},
+    {"program", -15}, {"state", -8},         {"sequence", 8},  {"operation", -56}, {"step", 5},
+    {"steps", 5},     {"bytes", 10},         {"waits_for", 9}, {"seconds", 8},     {"sent", 12},
+    {"received", 12}, {"transports", 0},
 };
 enum { LIVE_COLUMNS = sizeof(live_columns) / sizeof(live_columns[0]) };
 
@@ -160,6 +160,8 @@ static void rank_row(struct report *report, const struct live_rank *rank) {
         far ? report_int((int64_t)a->done) : report_missing(),
         busy && a->waits_for >= 0 ? report_int(a->waits_for) : report_missing(),
         busy ? report_real((double)a->waited_ms / 1000, 1) : report_missing(),
+        report_int((int64_t)rank->traffic.sent_bytes),
+        report_int((int64_t)rank->traffic.received_bytes),
         report_text(transports),
     };
     report_row(report, cells);

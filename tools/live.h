@@ -27,6 +27,7 @@ struct live_rank {
     struct rcmi_page_owner owner;
     struct rcmi_page_label label; /* of one of its communicators */
     struct rcmi_activity activity;
+    struct rcmi_page_traffic traffic;
 };
 
 /* All ranks of processes that may be looked into, sorted by job, communicator and rank; the caller

@@ -119,8 +119,10 @@ static void found_add_comms(struct found *found, const struct rcmi_status_page *
                             struct live_rank *rank) {
     const int64_t now_ns = tool_now_ns();
     for (int i = 0; i < RCMI_PAGE_COMMS; i++)
-        if (rcmi_page_read_comm(page, i, now_ns, &rank->label, &rank->activity))
+        if (rcmi_page_read_comm(page, i, now_ns, &rank->label, &rank->activity)) {
+            rcmi_page_read_traffic(page, i, &rank->traffic);
             found_add(found, rank);
+        }
 }
 
 /* False if the process may not be looked into. */

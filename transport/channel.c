@@ -333,6 +333,27 @@ rcm_status rcmi_channel_open_reader(struct rcmi_node *node, uint64_t epoch, uint
     return status == RCM_OK ? channel_open(&open, ret_channel) : status;
 }
 
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+struct weighing {
+    const struct rcmi_node *node;
+    uint64_t epoch;
+    size_t bytes;
+};
+
+static void weigh_on_loop(void *arg) {
+    struct weighing *weighing = arg;
+    for (const struct rcmi_end *end = weighing->node->ends; end; end = end->next)
+        if (end->channel->epoch == weighing->epoch)
+            weighing->bytes += end->slot_memory;
+}
+
+size_t rcmi_node_slot_memory(struct rcmi_node *node, uint64_t epoch) {
+    struct weighing weighing = {.node = node, .epoch = epoch};
+    rcmi_loop_call(node->loop, weigh_on_loop, &weighing);
+    return weighing.bytes;
+}
+
 /* ---- Closing --------------------------------------------------------------------------------- */
 
 static void send_close(struct rcmi_link *link, uint32_t serial, bool by_writer) {

@@ -41,6 +41,7 @@ static rcm_status get_end(struct rcmi_endpoint *e, struct rcmi_transfer *t, bool
     if (status != RCM_OK)
         return status;
     t->done = t->total;
+    rcmi_channel_received_beside(e->rx, get_bytes(t));
     rcmi_transfers_remove(&e->getting, t);
     rcmi_receive_end(e, t);
     *moved = true;

@@ -185,6 +185,7 @@ static rcm_status handle_ack(struct rcmi_endpoint *e, uint32_t id) {
     if (!t)
         return protocol_error(e, "that it has taken an unknown message", id);
     t->done = t->total;
+    rcmi_channel_sent_beside(e->tx, t->total);
     e->messaging->completed(t, RCM_OK);
     return RCM_OK;
 }

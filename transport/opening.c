@@ -105,6 +105,7 @@ static rcm_status end_begin(struct rcmi_end *end, const struct rcmi_transport *t
     node->slot_memory += bytes;
     end->slot_memory = bytes;
     channel->transport = transport;
+    channel->row = (uint32_t)rcmi_transport_number(transport);
     end->inited = true;
     return RCM_OK;
 }

@@ -25,6 +25,15 @@ static const struct rcmi_transport *registry_find(const char *name, size_t len) 
     return NULL;
 }
 
+int rcmi_transport_number(const struct rcmi_transport *transport) {
+    const char *around = strrchr(transport->name, ':');
+    const char *name = around ? around + 1 : transport->name;
+    for (int i = 0; rcmi_transports[i]; i++)
+        if (strcmp(rcmi_transports[i]->name, name) == 0)
+            return i;
+    return 0;
+}
+
 static bool registry_chosen(const struct rcmi_node *node, const struct rcmi_transport *transport) {
     for (int i = 0; i < node->nrows; i++)
         if (node->rows[i] == transport)

@@ -19,8 +19,6 @@
 #include "fd.h"
 #include "transport.h"
 
-#define RCMI_TRANSPORTS_MAX 8
-
 /* ---- The node -------------------------------------------------------------------------------- */
 
 /* Its world rank, the size of the world, and the number of the job. */

@@ -69,6 +69,7 @@
 #include "mem_kind.h"
 #include "process.h"
 #include "protocol.h"
+#include "traffic.h"
 #include "wait.h"
 
 /* ==== Part 1: what the rooms above use ====================================================== */
@@ -228,7 +229,7 @@ const char *rcmi_node_transport(struct rcmi_node *node, int peer);
 /* This node's status page: RCMI_STATUS_PAGE_BYTES of memory that same-host peers can read; the
  * rooms above define its content. It lies at RCMI_STATUS_PAGE_AT of a memory file that stays open
  * under that name, sealed against shrinking, so that tools find it in /proc/PID/fd. */
-#define RCMI_STATUS_PAGE_BYTES 32768
+#define RCMI_STATUS_PAGE_BYTES 65536
 #define RCMI_STATUS_PAGE_AT    4096
 #define RCMI_STATUS_FILE       "ringcomm"
 void *rcmi_node_status_page(struct rcmi_node *node);
@@ -285,6 +286,17 @@ rcm_status rcmi_channel_open_reader(struct rcmi_node *node, uint64_t epoch, uint
 /* Legal at any time; what was committed before still reaches the readers; frees the channel. The
  * caller makes sure that no other thread uses this channel object. NULL is a no-op. */
 void rcmi_channel_close(struct rcmi_channel *channel);
+/* What goes by it is counted in `traffic`, RCMI_TRANSPORTS_MAX of them, from here on; by the thread
+ * that uses the channel, before it does. The memory outlives the channel. */
+static inline void rcmi_channel_count(struct rcmi_channel *channel, struct rcmi_traffic *traffic);
+/* Payload that went by no message of the channel, counted too. */
+static inline void rcmi_channel_sent_beside(struct rcmi_channel *channel, size_t bytes);
+static inline void rcmi_channel_received_beside(struct rcmi_channel *channel, size_t bytes);
+/* The message that was peeked has so many bytes of payload elsewhere: counted with its release. */
+static inline void rcmi_channel_peeked_beside(struct rcmi_channel *channel, size_t bytes);
+/* Bytes of the slots of all channels of that epoch, of those that are counted here. Not on the fast
+ * path. */
+size_t rcmi_node_slot_memory(struct rcmi_node *node, uint64_t epoch);
 /* RCM_OK when it can carry data, RCM_AGAIN while opening, else why it cannot (thread's error set,
  * origin = the peer). */
 rcm_status rcmi_channel_state(const struct rcmi_channel *channel);
@@ -503,6 +515,8 @@ struct rcmi_transport {
 /* All transports, in order of preference; ends with NULL. A new one is its folder and a word in
  * the list of meson.build. */
 extern const struct rcmi_transport *const rcmi_transports[];
+/* The number of a row in it; of one around another row, of that. */
+int rcmi_transport_number(const struct rcmi_transport *transport);
 
 /* The common head of every channel. The framework writes it on the loop thread before `state`
  * becomes ready; the data operations read it. */
@@ -520,9 +534,12 @@ struct rcmi_channel {
     /* enum rcm_status: RCM_AGAIN, then RCM_OK, or an error for good. Release store on the loop
      * thread pairs with the acquire load in the data operations. */
     _Atomic int state;
-    _Atomic int lost_peer; /* that made it fail, -1; written before state */
-    uint64_t sent;         /* messages published; the writer's */
-    void *framework;       /* channel.c's own */
+    _Atomic int lost_peer;        /* that made it fail, -1; written before state */
+    uint64_t sent;                /* messages published; the writer's */
+    size_t payload;               /* of the message that was peeked last; the reader's */
+    struct rcmi_traffic *traffic; /* see rcmi_channel_count; NULL: not counted */
+    uint32_t row;                 /* number of its transport; as `transport` */
+    void *framework;              /* channel.c's own */
 };
 
 /* Sets the thread's error for a failed or opening channel and returns its state. Not inlined. */
@@ -535,8 +552,34 @@ static inline rcm_status rcmi_channel_reserve(struct rcmi_channel *c, size_t len
     return c->transport->reserve(c, len, ret_reserved);
 }
 
-static inline void rcmi_channel_commit(struct rcmi_channel *c, size_t len, uint64_t meta) {
+static inline void rcmi_channel_count(struct rcmi_channel *c, struct rcmi_traffic *traffic) {
+    c->traffic = traffic;
+}
+
+static inline void rcmi_channel_sent_beside(struct rcmi_channel *c, size_t bytes) {
+    if (c->traffic)
+        rcmi_count(&c->traffic[c->row].sent_bytes, bytes);
+}
+
+static inline void rcmi_channel_received_beside(struct rcmi_channel *c, size_t bytes) {
+    if (c->traffic)
+        rcmi_count(&c->traffic[c->row].received_bytes, bytes);
+}
+
+static inline void rcmi_channel_peeked_beside(struct rcmi_channel *c, size_t bytes) {
+    c->payload = bytes;
+}
+
+static inline void rcmi_channel_published(struct rcmi_channel *c, size_t bytes) {
     c->sent++;
+    if (c->traffic) {
+        rcmi_count(&c->traffic[c->row].sent, 1);
+        rcmi_count(&c->traffic[c->row].sent_bytes, bytes);
+    }
+}
+
+static inline void rcmi_channel_commit(struct rcmi_channel *c, size_t len, uint64_t meta) {
+    rcmi_channel_published(c, len);
     c->transport->commit(c, len, meta);
 }
 
@@ -548,7 +591,8 @@ static inline rcm_status rcmi_channel_send_zero_copy(struct rcmi_channel *c,
     if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
         return rcmi_channel_not_ready(c);
     const rcm_status status = c->transport->send_zero_copy(c, mem, meta, may_get);
-    c->sent += status == RCM_OK;
+    if (status == RCM_OK)
+        rcmi_channel_published(c, mem->len);
     return status;
 }
 
@@ -571,10 +615,17 @@ static inline bool rcmi_channel_taken(struct rcmi_channel *c, uint64_t number) {
 static inline rcm_status rcmi_channel_peek(struct rcmi_channel *c, struct rcmi_slot *ret_slot) {
     if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
         return rcmi_channel_not_ready(c);
-    return c->transport->peek(c, ret_slot);
+    const rcm_status status = c->transport->peek(c, ret_slot);
+    if (status == RCM_OK)
+        c->payload = ret_slot->len;
+    return status;
 }
 
 static inline void rcmi_channel_release(struct rcmi_channel *c) {
+    if (c->traffic) {
+        rcmi_count(&c->traffic[c->row].received, 1);
+        rcmi_count(&c->traffic[c->row].received_bytes, c->payload);
+    }
     c->transport->release(c);
 }
 

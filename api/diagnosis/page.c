@@ -52,6 +52,12 @@ static void entry_init(struct rcmi_page_comm *page, const struct rcmi_members *m
     PUT(parting, 0);
     PUT(transfer, RCMI_TRANSFER_NONE);
     PUT(waits_for, -1);
+    for (int i = 0; i < RCMI_TRANSPORTS_MAX; i++) {
+        PUT(traffic[i].sent, 0);
+        PUT(traffic[i].sent_bytes, 0);
+        PUT(traffic[i].received, 0);
+        PUT(traffic[i].received_bytes, 0);
+    }
     PUT(epoch, members->epoch);
 }
 
@@ -231,6 +237,15 @@ bool rcmi_page_read_comm(const void *bytes, int i, int64_t now_ns,
     page_read_activity(&page->comms[i], now_ns, ret_activity);
     rcmi_activity_sanitize(ret_activity, ret_label->size);
     return true;
+}
+
+void rcmi_page_read_traffic(const void *bytes, int i, struct rcmi_page_traffic *ret_traffic) {
+    const struct rcmi_page_comm *page = &((const struct rcmi_status_page *)bytes)->comms[i];
+    *ret_traffic = (struct rcmi_page_traffic){0};
+    for (int row = 0; row < RCMI_TRANSPORTS_MAX; row++) {
+        ret_traffic->sent_bytes += GET(traffic[row].sent_bytes);
+        ret_traffic->received_bytes += GET(traffic[row].received_bytes);
+    }
 }
 
 bool rcmi_page_find(const void *bytes, uint64_t epoch, int rank, int64_t now_ns,

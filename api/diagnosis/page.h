@@ -21,7 +21,7 @@
 #include "protocol.h"
 
 #define RCMI_PAGE_MAGIC                                                                            \
-    0x5243504147453035u /* "RCPAGE05": the number is the version of the layout */
+    0x5243504147453036u /* "RCPAGE06": the number is the version of the layout */
 
 /* What a rank is doing on one communicator. */
 struct rcmi_page_comm {
@@ -46,12 +46,15 @@ struct rcmi_page_comm {
     _Atomic uint32_t step, nsteps;
     _Atomic int32_t peer; /* of the transfer */
     _Atomic uint64_t tag, bytes;
-    _Atomic int64_t transfer_ns;  /* of its last progress */
-    _Atomic uint64_t reserved[4]; /* four cache lines, so that what two threads write is apart */
+    _Atomic int64_t transfer_ns; /* of its last progress */
+    _Atomic uint64_t reserved[4];
+    /* Counted by the framework of the transports, while the driver uses channels. */
+    struct rcmi_traffic traffic[RCMI_TRANSPORTS_MAX];
 };
-_Static_assert(sizeof(struct rcmi_page_comm) == 256, "four cache lines");
+_Static_assert(sizeof(struct rcmi_page_comm) == 512,
+               "cache lines: what two threads write is apart");
 
-#define RCMI_PAGE_COMMS (RCMI_STATUS_PAGE_BYTES / 256 - 1)
+#define RCMI_PAGE_COMMS (RCMI_STATUS_PAGE_BYTES / 512 - 1)
 
 /* All fields: relaxed stores by the driver, relaxed loads by readers; nothing is ordered by them.
  */
@@ -71,8 +74,8 @@ struct rcmi_status_page {
 #undef RCMI_PAGE_RANGE
     } protocol;
 
-    /* From byte 256 on. A communicator that finds none free is not shown. */
-    _Alignas(256) struct rcmi_page_comm comms[RCMI_PAGE_COMMS];
+    /* From byte 512 on. A communicator that finds none free is not shown. */
+    _Alignas(512) struct rcmi_page_comm comms[RCMI_PAGE_COMMS];
 };
 
 /* ---- Writing a rank's page */
@@ -134,6 +137,11 @@ struct rcmi_page_label {
  * sanitized. */
 bool rcmi_page_read_comm(const void *bytes, int i, int64_t now_ns,
                          struct rcmi_page_label *ret_label, struct rcmi_activity *ret_activity);
+/* What an entry has counted, of all transports together. */
+struct rcmi_page_traffic {
+    uint64_t sent_bytes, received_bytes;
+};
+void rcmi_page_read_traffic(const void *bytes, int i, struct rcmi_page_traffic *ret_traffic);
 /* The entry of that epoch, if that rank has one. */
 bool rcmi_page_find(const void *bytes, uint64_t epoch, int rank, int64_t now_ns,
                     struct rcmi_activity *ret_activity);

@@ -241,6 +241,7 @@ static void check_sizes(void) {
 static void check_comm(void) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
     struct rcm_error error = {.size = 3};
+    struct rcm_counters counters = {.size = 4};
     rcm_comm *comm = NULL;
     rcm_work *work = NULL;
     void *memory;
@@ -265,6 +266,11 @@ static void check_comm(void) {
           "comm is NULL");
     check("missing", rcm_comm_missing(comm, NULL, 0, &count), RCM_OK, "");
     check("none missing", count == 0 ? RCM_OK : RCM_ERR_INTERNAL, RCM_OK, "");
+    check("no counters", rcm_comm_counters(comm, NULL), RCM_ERR_INVALID, "ret_counters is NULL");
+    check("counters' size", rcm_comm_counters(comm, &counters), RCM_ERR_INVALID,
+          "ret_counters->size is 4");
+    check("counters of nothing", rcm_comm_counters(NULL, &counters), RCM_ERR_INVALID,
+          "comm is NULL");
     check("error's size", rcm_comm_error(comm, &error), RCM_ERR_INVALID, "ret_error->size is 3");
     check("no bytes", rcm_mem_alloc(comm, 0, &memory), RCM_ERR_INVALID, "bytes is 0");
     check("all bytes", rcm_mem_alloc(comm, SIZE_MAX, &memory), RCM_ERR_INVALID, "bytes is 1844674");

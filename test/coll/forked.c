@@ -37,6 +37,7 @@ static struct rcm_launch_item launch;
 static struct rcm_transport_info transport;
 static struct rcm_algorithm_info algorithm;
 static struct rcm_collective_info collective = RCM_COLLECTIVE_INFO_INIT;
+static struct rcm_counters counters = RCM_COUNTERS_INIT;
 static float in[SMALL], out[SMALL];
 static const size_t counts[] = {1, 1, 1, 1};
 static struct rcm_bytes *bytes;
@@ -216,6 +217,7 @@ static bool opens(void) {
     X(rcm_collective_at, rcm_collective_at(0, &collective) == RCM_OK)                              \
     X(rcm_comm_algorithm, says(rcm_comm_algorithm(p->comm, RCM_BARRIER, 0), ""))                   \
     X(rcm_comm_duplicate, refused(rcm_comm_duplicate(p->comm, NULL, &comm)))                       \
+    X(rcm_comm_counters, refused(rcm_comm_counters(p->comm, &counters)))                           \
     X(rcm_comm_name, says(rcm_comm_name(p->comm), "world"))                                        \
     X(rcm_comm_set_name, refused(rcm_comm_set_name(p->comm, "child")))                             \
     X(rcm_comm_set_timeout, refused(rcm_comm_set_timeout(p->comm, 1)))                             \

@@ -281,7 +281,7 @@ def failure():
 
 
 def page():
-    def words(magic=0x5243504147453035, page_bytes=32768, pid=100, rank=0, size=3, called=5,
+    def words(magic=0x5243504147453036, page_bytes=65536, pid=100, rank=0, size=3, called=5,
               sequence=5, collective=1, called_as=1, failed=0, parting=0, transfer=0, shown=5,
               algorithm=b'ring', waits=2, step=3, nsteps=9, peer=1, moved=10**9, root=-1,
               rows=2, sharing=0, epoch=7, name=b'world', ranges=(0, 32 << 10, 1, 0) + (64 << 10, U64_MAX) * 4):
@@ -292,7 +292,7 @@ def page():
                             failed, parting, transfer) +
                 struct.pack('<QQq24siIIiQQq', shown, 4096, moved, algorithm, waits, step, nsteps,
                             peer, 7, 400, moved))
-        return head.ljust(256, b'\0') + comm.ljust(256, b'\0')
+        return head.ljust(512, b'\0') + comm.ljust(512, b'\0')
 
     def job(*pages):
         return bytes([len(pages) - 1]) + b''.join(pages)
@@ -324,7 +324,7 @@ def page():
                                   sequence=5 * (r != 7)) for r in range(48)]),
         'valid-many-different': job(*[words(size=48, called=99, rank=r, sequence=r + 1, shown=r + 1,
                                             waits=47 - r) for r in range(48)]),
-        'valid-one-of-two': job(words(), bytes(512)),
+        'valid-one-of-two': job(words(), bytes(1024)),
         'valid-oversubscribed': job(words(sharing=1)), 'valid-rows-odd': job(words(rows=U64_MAX)),
         'valid-sharing-odd': job(words(sharing=2**63 + 1)),
         'valid-ranges-odd': job(words(ranges=(U64_MAX, U64_MAX - 1) * 3 + (U64_MAX - 2, U64_MAX - 1) * 3)),
