@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Control streams: frames out, frames in. A frame is {length of body, type, number of descriptors}
- * and a body. The stream is always read, so that neither side ever blocks on it; only between the
- * peer's OFFER and the moment when the link is up frames are held back.
+ * and a body. The stream is always read, so that neither side ever blocks on it. Until the link is
+ * up only the frames of its set-up (setup.c) and heartbeats travel; others wait in link->out.
  *
  * Descriptors travel with the first byte of their frame and arrive no later than its last, in
  * order; they are counted off from a queue as frames are taken.
@@ -108,25 +108,32 @@ static rcm_status control_watch(struct rcmi_link *link, uint32_t events) {
     return rcmi_loop_change(link->node->loop, &link->control, events);
 }
 
-static bool control_held(const struct rcmi_link *link) {
-    return link->accepted && rcmi_link_state(link) == RCMI_LINK_SETUP;
+static bool may_carry_all(const struct rcmi_link *link) {
+    return rcmi_link_state(link) == RCMI_LINK_UP;
 }
 
-static uint32_t control_events(const struct rcmi_link *link) {
-    uint32_t events = !control_held(link) ? EPOLLIN : link->hung_up ? 0u : EPOLLRDHUP;
-    return events | (link->offered && link->out.head ? EPOLLOUT : 0u);
+/* The frames that may be sent now, and come first. */
+static struct rcmi_frames *control_next(struct rcmi_link *link) {
+    if (link->first.head)
+        return &link->first;
+    return link->out.head && may_carry_all(link) ? &link->out : NULL;
+}
+
+static uint32_t control_events(struct rcmi_link *link) {
+    return EPOLLIN | (control_next(link) ? EPOLLOUT : 0u);
 }
 
 void rcmi_control_flush(struct rcmi_link *link) {
     rcm_status status = RCM_OK;
-    if (link->control.fd < 0 || !link->offered)
+    struct rcmi_frames *frames;
+    if (link->control.fd < 0)
         return;
-    while (status == RCM_OK && link->out.head) {
-        struct rcmi_frame *frame = link->out.head;
+    while (status == RCM_OK && (frames = control_next(link))) {
+        struct rcmi_frame *frame = frames->head;
         status = frame_write(link, frame);
         if (status == RCM_OK && frame->done == frame->len) {
             link->out_bytes -= frame->len;
-            free(rcmi_frames_pop(&link->out));
+            free(rcmi_frames_pop(frames));
         }
     }
     if (status == RCM_OK || status == RCM_AGAIN)
@@ -162,12 +169,8 @@ void rcmi_control_send(struct rcmi_link *link, struct rcmi_frame *frame) {
 }
 
 void rcmi_control_send_first(struct rcmi_link *link, struct rcmi_frame *frame) {
-    /* What was queued before there was a connection comes after the offer. */
-    frame->next = link->out.head;
-    link->out.head = frame;
-    if (!link->out.tail)
-        link->out.tail = frame;
     link->out_bytes += frame->len;
+    rcmi_frames_push(&link->first, frame);
     rcmi_control_flush(link);
 }
 
@@ -198,20 +201,32 @@ static rcm_status handle_offer(struct rcmi_link *link, const uint8_t *body, size
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it sent an offer of %zu bytes", len);
     memcpy(blob->bytes, body, len);
     blob->len = len;
-    rcmi_link_offer(link, blob);
-    return RCM_OK;
+    return rcmi_setup_on_offer(link, blob);
+}
+
+/* What may come before the link is up. */
+static rcm_status handle_setup(struct rcmi_link *link, const struct frame_header *header,
+                               const uint8_t *body, struct rcmi_blob *blob) {
+    switch (header->type) {
+    case RCMI_FRAME_OFFER:
+        return handle_offer(link, body, header->len, blob);
+    case RCMI_FRAME_READY:
+        return header->len == 0 ? rcmi_setup_on_ready(link) : bad_frame(header);
+    case RCMI_FRAME_DECLINE:
+        return rcmi_setup_on_decline(link, body, header->len);
+    case RCMI_FRAME_BEAT:
+        return header->len == 0 ? RCM_OK : bad_frame(header);
+    default:
+        return bad_frame(header);
+    }
 }
 
 static rcm_status handle(struct rcmi_link *link, const struct frame_header *header,
                          const uint8_t *body, struct rcmi_blob *blob) {
     const struct rcmi_node_config *config = &link->node->config;
-    /* An offer comes first, and nothing else before the link is up. */
-    bool first = rcmi_link_state(link) != RCMI_LINK_UP;
-    if (first != (header->type == RCMI_FRAME_OFFER))
-        return bad_frame(header);
+    if (rcmi_link_state(link) != RCMI_LINK_UP)
+        return handle_setup(link, header, body, blob);
     switch (header->type) {
-    case RCMI_FRAME_OFFER:
-        return handle_offer(link, body, header->len, blob);
     case RCMI_FRAME_OPEN:
         return rcmi_channel_on_open(link, body, header->len, blob);
     case RCMI_FRAME_ACK:
@@ -258,7 +273,7 @@ static rcm_status parse(struct rcmi_link *link) {
     if (link->parsing)
         return RCM_OK;
     link->parsing = true;
-    while (status == RCM_OK && link->control.fd >= 0 && !control_held(link)) {
+    while (status == RCM_OK && link->control.fd >= 0) {
         struct frame_header header;
         if (link->in_len - at < sizeof header)
             break;
@@ -297,14 +312,14 @@ static rcm_status receive(struct rcmi_link *link) {
 
 void rcmi_control_drain(struct rcmi_link *link) {
     rcm_status status = RCM_OK;
-    while (status == RCM_OK && link->control.fd >= 0 && !control_held(link) && !link->parsing) {
+    while (status == RCM_OK && link->control.fd >= 0 && !link->parsing) {
         status = receive(link);
         if (status == RCM_OK)
             status = parse(link);
     }
     if (link->control.fd < 0 || status == RCM_AGAIN || status == RCM_OK)
         return;
-    if (status == RCM_ERR_PEER)
+    if (status == RCM_ERR_PEER || link->declined)
         rcmi_link_eof(link);
     else
         rcmi_link_lose(link);
@@ -314,10 +329,6 @@ static void control_ready(void *arg, uint32_t events) {
     struct rcmi_link *link = arg;
     if (events & EPOLLOUT)
         rcmi_control_flush(link);
-    if (link->control.fd >= 0 && control_held(link) && (events & (EPOLLHUP | EPOLLERR)))
-        rcmi_link_eof(link);
-    if (link->control.fd >= 0 && control_held(link) && (events & EPOLLRDHUP))
-        rcmi_link_hung_up(link);
     if (link->control.fd >= 0 && (events & ~(uint32_t)EPOLLOUT))
         rcmi_control_drain(link);
     if (link->control.fd >= 0 && control_watch(link, control_events(link)) != RCM_OK)
@@ -327,7 +338,8 @@ static void control_ready(void *arg, uint32_t events) {
 /* ---- Life ------------------------------------------------------------------------------------ */
 
 rcm_status rcmi_control_start(struct rcmi_link *link) {
-    link->in = rcmi_zalloc(FRAME_MAX);
+    if (!link->in)
+        link->in = rcmi_zalloc(FRAME_MAX);
     if (!link->in)
         return RCM_ERR_NOMEM;
     link->control.ready = control_ready;
@@ -336,25 +348,24 @@ rcm_status rcmi_control_start(struct rcmi_link *link) {
     return rcmi_loop_watch(link->node->loop, &link->control, link->events);
 }
 
-void rcmi_control_resume(struct rcmi_link *link) {
-    if (link->control.fd < 0)
-        return;
-    rcm_status status = parse(link);
-    if (status == RCM_OK && link->control.fd >= 0)
-        status = control_watch(link, control_events(link));
-    if (status != RCM_OK)
-        rcmi_link_lose(link);
+static void frames_drop(struct rcmi_link *link, struct rcmi_frames *frames) {
+    for (struct rcmi_frame *frame; (frame = rcmi_frames_pop(frames)); free(frame))
+        link->out_bytes -= frame->len;
 }
 
-void rcmi_control_stop(struct rcmi_link *link) {
+void rcmi_control_close(struct rcmi_link *link) {
     rcmi_loop_unwatch(link->node->loop, &link->control);
     rcmi_fd_close(&link->control.fd);
-    rcmi_frames_clear(&link->out);
-    link->out_bytes = 0;
+    frames_drop(link, &link->first);
     for (int i = 0; i < link->in_nfds; i++)
         rcmi_fd_close(&link->in_fds[i]);
     link->in_nfds = 0;
     link->in_len = 0;
+}
+
+void rcmi_control_stop(struct rcmi_link *link) {
+    rcmi_control_close(link);
+    frames_drop(link, &link->out);
 }
 
 bool rcmi_control_loopback(struct rcmi_node *node) {

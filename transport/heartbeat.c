@@ -31,7 +31,7 @@ static int64_t beat_interval_ns(const struct rcmi_node *node) {
 static bool link_beats(const struct rcmi_link *link, const struct rcmi_node *node) {
     const enum rcmi_link_state state = rcmi_link_state(link);
     return link->peer != node->config.rank && !link->same_host && link->control.fd >= 0 &&
-           (state == RCMI_LINK_UP || (state == RCMI_LINK_SETUP && link->offered));
+           (state == RCMI_LINK_UP || state == RCMI_LINK_SETUP);
 }
 
 /* When the kernel last heard from the other host on the control stream. */
@@ -47,8 +47,14 @@ static int64_t link_heard_ns(const struct rcmi_link *link, int64_t now) {
 
 /* What still waits to be sent is a probe as well. */
 static void link_ask(struct rcmi_link *link) {
-    if (!link->out.head)
-        rcmi_control_send(link, rcmi_frame_new(RCMI_FRAME_BEAT, 0));
+    const bool up = rcmi_link_state(link) == RCMI_LINK_UP;
+    if (link->first.head || (up && link->out.head))
+        return;
+    struct rcmi_frame *frame = rcmi_frame_new(RCMI_FRAME_BEAT, 0);
+    if (up || !frame)
+        rcmi_control_send(link, frame);
+    else
+        rcmi_control_send_first(link, frame);
 }
 
 static void link_is_silent(struct rcmi_link *link, int64_t silence) {

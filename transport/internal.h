@@ -11,9 +11,8 @@
  *   a link's life:        NONE -> DIALING or WAITING -> SETUP -> UP -> ENDED (farewell) or LOST
  *   a channel's life:     open -> links UP -> OPEN frames -> ACK frames -> ready -> CLOSE frames
  *
- * Setting up a link, once its control connection stands: the side that dialled ("initiator") sends
- * its OFFER; the other accepts it and sends its own; then the initiator dials the data sockets.
- * So a transport sees offer and accept before attach, on both sides.
+ * Setting up a link, once its control connection stands, is in setup.c; a transport that declines
+ * leads from SETUP back to DIALING.
  */
 #ifndef RCMI_TRANSPORT_INTERNAL_H
 #define RCMI_TRANSPORT_INTERNAL_H
@@ -45,6 +44,7 @@
 #define RCMI_ACCEPT_LIMIT_MS 5000 /* for an accepted connection to identify itself */
 #define RCMI_REDIAL_MS       3000 /* so long is a peer dialled again that hangs up unanswered */
 #define RCMI_DATA_RETRIES    30
+#define RCMI_DECLINE_MAX     200 /* bytes of the sentence */
 
 /* ---- address.c, interfaces.c ----------------------------------------------------------------- */
 
@@ -187,6 +187,7 @@ struct rcmi_node {
     struct rcmi_frames said; /* to all; loop thread */
     int nsaid;
     struct rcmi_link *failed;
+    struct rcmi_link *changed_links;
     bool settled;                     /* every peer has said farewell or is gone */
     struct rcmi_registration *blocks; /* memory.c; under lock */
 };
@@ -232,8 +233,12 @@ struct rcmi_link {
     bool same_host;             /* the control stream is a Unix socket */
     bool initiator;             /* we dialled it */
     bool offered, accepted;
-    uint64_t attached; /* bit i: data socket i is there */
-    bool was_up;       /* final before it is ENDED or LOST */
+    bool ready, peer_ready; /* READY was said, and heard */
+    bool declined;          /* here, of which the peer was told; its end of control is awaited */
+    unsigned passed_over;   /* bit i: domain i was declined, here or there */
+    char decline[RCMI_DECLINE_MAX + 40]; /* who did so last, and why */
+    uint64_t attached;                   /* bit i: data socket i is there */
+    bool was_up;                         /* final before it is ENDED or LOST */
     bool bye_sent, bye_acked, bye_received;
     bool excused; /* by rcmi_node_excuse */
 
@@ -250,8 +255,8 @@ struct rcmi_link {
 
     struct rcmi_watch control; /* fd -1 until there is one */
     uint32_t events;
-    bool hung_up; /* see rcmi_link_hung_up */
     struct rcmi_silence silence;
+    struct rcmi_frames first; /* of the set-up, which overtake the others */
     struct rcmi_frames out;
     size_t out_bytes; /* of those frames */
     uint8_t *in;      /* one frame */
@@ -269,6 +274,8 @@ struct rcmi_link {
     bool failed; /* by rcmi_node_link_failed, for this reason; both and the list under node.lock */
     struct rcmi_error failure;
     struct rcmi_link *failed_next;
+    bool changed; /* by rcmi_node_link_changed; likewise */
+    struct rcmi_link *changed_next;
     /* Release store in the transport's link_accept pairs with the acquire load in
      * rcmi_node_peer_status_page. */
     _Atomic(const void *) status_page;
@@ -412,6 +419,7 @@ void rcmi_dial_failed(struct rcmi_link *link, bool ended);
 /* ---- link.c ---------------------------------------------------------------------------------- */
 
 enum rcmi_link_state rcmi_link_state(const struct rcmi_link *link);
+void rcmi_link_set(struct rcmi_link *link, enum rcmi_link_state state);
 /* The link if there is one. Any thread. */
 struct rcmi_link *rcmi_node_link(const struct rcmi_node *node, int peer);
 /* The link, made; dialled if it is NONE. NULL: no memory. */
@@ -421,23 +429,16 @@ bool rcmi_link_is_peer(const struct rcmi_node *node, const struct rcmi_hello *he
 /* A hello came in. Decides, and fills the reply; *ret_link is set if it is OK. */
 void rcmi_link_judge(struct rcmi_node *node, const struct rcmi_hello *hello, bool same_host,
                      struct rcmi_reply *reply, struct rcmi_link **ret_link);
-/* A connection of this link came through; takes fd over. */
-void rcmi_link_connected(struct rcmi_link *link, const struct rcmi_hello *hello, int fd,
-                         bool initiator);
 /* The peer dials us itself; the connection stays, for the case that it cannot reach us. */
 void rcmi_link_busy(struct rcmi_link *link);
 /* A connection failed (thread's error). */
 void rcmi_link_conn_failed(struct rcmi_link *link, const struct rcmi_hello *hello, bool initiator,
                            bool ended);
-/* The peer's OFFER. */
-void rcmi_link_offer(struct rcmi_link *link, struct rcmi_blob *blob);
 /* The peer's farewell. */
 void rcmi_link_bye(struct rcmi_link *link);
 void rcmi_link_bye_acked(struct rcmi_link *link);
 /* The control stream ended. */
 void rcmi_link_eof(struct rcmi_link *link);
-/* The same while the link is being made and nothing is read from it. */
-void rcmi_link_hung_up(struct rcmi_link *link);
 /* Loses the link for the reason in the thread's error. After the peer's farewell that is an end
  * like any other. */
 void rcmi_link_lose(struct rcmi_link *link);
@@ -455,8 +456,29 @@ void rcmi_link_free(struct rcmi_link *link);
 bool rcmi_links_tell_lost(struct rcmi_node *node);
 /* Loses links that transports gave up since. True if there was any. */
 bool rcmi_links_take_failed(struct rcmi_node *node);
+/* What was reported by rcmi_node_link_failed so far is of a transport that has declined. */
+void rcmi_link_forgive(struct rcmi_link *link);
+/* Asks transports again whether links are ready of which they said so. True if there was any. */
+bool rcmi_links_take_changed(struct rcmi_node *node);
 /* Something changed that rcmi_node_farewell may wait for. */
 void rcmi_node_check_settled(struct rcmi_node *node);
+
+/* ---- setup.c --------------------------------------------------------------------------------- */
+
+/* The domain serves this link from now on. */
+rcm_status rcmi_setup_claim(struct rcmi_link *link, struct rcmi_domain *domain, bool initiator);
+/* A connection of this link came through; takes fd over. */
+void rcmi_link_connected(struct rcmi_link *link, const struct rcmi_hello *hello, int fd,
+                         bool initiator);
+/* Up, if both sides are ready by now. */
+void rcmi_setup_check(struct rcmi_link *link);
+void rcmi_setup_up(struct rcmi_link *link);
+/* The link's transport was declined: dials by the next one. */
+void rcmi_setup_next(struct rcmi_link *link);
+/* Frames of the peer while the link is in SETUP. An error (thread's) loses the link. */
+rcm_status rcmi_setup_on_offer(struct rcmi_link *link, struct rcmi_blob *blob);
+rcm_status rcmi_setup_on_ready(struct rcmi_link *link);
+rcm_status rcmi_setup_on_decline(struct rcmi_link *link, const uint8_t *text, size_t len);
 
 /* ---- control.c ------------------------------------------------------------------------------- */
 
@@ -467,8 +489,10 @@ enum rcmi_frame_type {
     RCMI_FRAME_CLOSE,
     RCMI_FRAME_MESSAGE,
     RCMI_FRAME_BYE,
-    RCMI_FRAME_BEAT,    /* after an OFFER; says nothing: its acknowledgement is what counts */
+    RCMI_FRAME_BEAT,    /* says nothing: its acknowledgement is what counts */
     RCMI_FRAME_BYE_ACK, /* the BYE was read */
+    RCMI_FRAME_READY,   /* this and the next one: see setup.c */
+    RCMI_FRAME_DECLINE, /* a sentence */
 };
 
 /* A frame with len bytes of body, to be filled in by the caller at rcmi_frame_body. */
@@ -481,19 +505,19 @@ struct rcmi_frame *rcmi_frames_pop(struct rcmi_frames *frames);
 void rcmi_frames_clear(struct rcmi_frames *frames);
 
 /* Sends the frame (NULL: there was no memory for it, which loses the link later), in order, once
- * our OFFER was sent, which overtakes all others. Takes the frame. A peer that leaves too much
- * unread loses the link too: nothing is left out in silence. */
+ * the link is up. Takes the frame. A peer that leaves too much unread loses the link too: nothing
+ * is left out in silence. */
 void rcmi_control_send(struct rcmi_link *link, struct rcmi_frame *frame);
-/* Sends the OFFER. */
+/* Sends a frame of the set-up, or a heartbeat, before all of those. */
 void rcmi_control_send_first(struct rcmi_link *link, struct rcmi_frame *frame);
 /* Begins to read link's control stream. */
 rcm_status rcmi_control_start(struct rcmi_link *link);
 /* Writes what can be. */
 void rcmi_control_flush(struct rcmi_link *link);
-/* Goes on with frames that were held back until the link was up. */
-void rcmi_control_resume(struct rcmi_link *link);
 /* Takes in what has arrived. */
 void rcmi_control_drain(struct rcmi_link *link);
+/* Ends the stream; what waits for the link to be up stays. */
+void rcmi_control_close(struct rcmi_link *link);
 void rcmi_control_stop(struct rcmi_link *link);
 /* Delivers frames that this node sent to itself. True if there was any. */
 bool rcmi_control_loopback(struct rcmi_node *node);
@@ -522,8 +546,7 @@ int64_t rcmi_silence_interval(int64_t timeout);
 
 /* ---- heartbeat.c ----------------------------------------------------------------------------- */
 
-/* Our offer is queued, so asking makes sense: from now on the link is lost if its peer's host falls
- * silent. */
+/* The control stream stands: from now on the link is lost if its peer's host falls silent. */
 void rcmi_heartbeat_start(struct rcmi_link *link);
 void rcmi_heartbeat_stop(struct rcmi_node *node);
 

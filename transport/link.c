@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Links: their states, from the first need to the end. How a connection comes about is in dial.c
- * and connection.c, what runs over it in control.c and channel.c, how silence ends them in
- * heartbeat.c.
+ * and connection.c, what both sides say until the link is up in setup.c, what runs over it in
+ * control.c and channel.c, how silence ends them in heartbeat.c.
  *
  * Both sides may dial at the same time; the connection that the lower rank dialled is kept. The
  * lower rank answers BUSY to the other's dial, and the higher rank drops its own when the lower
@@ -15,7 +15,7 @@
 #include "internal.h"
 #include "log.h"
 
-enum { HUNG_UP_MS = 200, REST_MAX = 10000 };
+enum { REST_MAX = 10000 };
 
 /* ---- Finding and making ---------------------------------------------------------------------- */
 
@@ -24,7 +24,7 @@ enum rcmi_link_state rcmi_link_state(const struct rcmi_link *link) {
     return (enum rcmi_link_state)atomic_load_explicit(&link->state, memory_order_acquire);
 }
 
-static void link_set(struct rcmi_link *link, enum rcmi_link_state state) {
+void rcmi_link_set(struct rcmi_link *link, enum rcmi_link_state state) {
     /* Pairs with the load in rcmi_link_state. */
     atomic_store_explicit(&link->state, (int)state, memory_order_release);
 }
@@ -89,7 +89,7 @@ static void link_end(struct rcmi_link *link, enum rcmi_link_state state) {
     rcmi_conn_drop(node, link);
     rcmi_loop_timer_stop(node->loop, &link->timer);
     rcmi_control_stop(link);
-    link_set(link, state);
+    rcmi_link_set(link, state);
     rcmi_channels_link_down(link);
     if (link->data)
         link->domain->transport->link_down(link->data);
@@ -130,15 +130,12 @@ void rcmi_link_lose(struct rcmi_link *link) {
 }
 
 void rcmi_link_eof(struct rcmi_link *link) {
+    if (link->declined) { /* it has undone the link, too, or has died */
+        rcmi_setup_next(link);
+        return;
+    }
     (void)rcmi_fail_peer(RCM_ERR_PEER, link->peer, "its connection ended without a farewell");
     rcmi_link_lose(link);
-}
-
-/* What the peer said before may be its farewell, which is read when the link is up: the last step
- * to that may lie here already. If it does not, the peer is gone. */
-void rcmi_link_hung_up(struct rcmi_link *link) {
-    link->hung_up = true;
-    rcmi_loop_timer(link->node->loop, &link->timer, rcmi_deadline_in(HUNG_UP_MS));
 }
 
 void rcmi_link_give_up(struct rcmi_link *link) {
@@ -180,6 +177,49 @@ void rcmi_node_link_failed(struct rcmi_node *node, int peer) {
     rcmi_loop_wake(node->loop);
 }
 
+void rcmi_link_forgive(struct rcmi_link *link) {
+    struct rcmi_node *node = link->node;
+    pthread_mutex_lock(&node->lock);
+    struct rcmi_link **at = &node->failed;
+    while (*at && *at != link)
+        at = &(*at)->failed_next;
+    if (*at)
+        *at = link->failed_next;
+    link->failed = false;
+    pthread_mutex_unlock(&node->lock);
+}
+
+void rcmi_node_link_changed(struct rcmi_node *node, int peer) {
+    struct rcmi_link *link = rcmi_node_link(node, peer);
+    if (!link)
+        return;
+    pthread_mutex_lock(&node->lock);
+    if (!link->changed) {
+        link->changed = true;
+        link->changed_next = node->changed_links;
+        node->changed_links = link;
+    }
+    pthread_mutex_unlock(&node->lock);
+    rcmi_loop_wake(node->loop);
+}
+
+bool rcmi_links_take_changed(struct rcmi_node *node) {
+    bool any = false;
+    for (;;) {
+        pthread_mutex_lock(&node->lock);
+        struct rcmi_link *link = node->changed_links;
+        if (link) {
+            node->changed_links = link->changed_next;
+            link->changed = false;
+        }
+        pthread_mutex_unlock(&node->lock);
+        if (!link)
+            return any;
+        any = true;
+        rcmi_setup_check(link);
+    }
+}
+
 void rcmi_node_hang_up(struct rcmi_node *node, int peer) {
     const struct rcmi_link *link = rcmi_node_link(node, peer);
     if (link && link->control.fd >= 0)
@@ -196,159 +236,33 @@ void rcmi_node_isolate(struct rcmi_node *node, const char *why) {
     }
 }
 
+/* And was not forgiven meanwhile. */
+static bool link_has_failed(struct rcmi_link *link) {
+    pthread_mutex_lock(&link->node->lock);
+    const bool failed = link->failed;
+    pthread_mutex_unlock(&link->node->lock);
+    return failed;
+}
+
 bool rcmi_links_take_failed(struct rcmi_node *node) {
     pthread_mutex_lock(&node->lock);
     struct rcmi_link *link = node->failed;
     node->failed = NULL;
     pthread_mutex_unlock(&node->lock);
-    bool any = link != NULL;
-    for (; link; link = link->failed_next) {
+    const bool any = link != NULL;
+    for (struct rcmi_link *next; link; link = next) {
+        next = link->failed_next;
         /* A data socket that ends may be known here before the farewell that was sent earlier. */
         rcmi_control_drain(link);
+        if (!link_has_failed(link))
+            continue;
         *rcmi_last_error() = link->failure;
         rcmi_link_lose(link);
     }
     return any;
 }
 
-/* ---- Set-up ---------------------------------------------------------------------------------- */
-
-/* The domain serves this link from now on. */
-static rcm_status link_claim(struct rcmi_link *link, struct rcmi_domain *domain, bool initiator) {
-    const struct rcmi_transport *transport = domain->transport;
-    link->data = rcmi_zalloc(transport->link_size);
-    if (!link->data)
-        return RCM_ERR_NOMEM;
-    link->domain = domain;
-    link->initiator = initiator;
-    link->same_host = transport->same_host;
-    rcmi_loop_timer_stop(link->node->loop, &link->timer);
-    link_set(link, RCMI_LINK_SETUP);
-    return transport->link_init(link->data, domain->data, link->peer);
-}
-
-static void link_up(struct rcmi_link *link) {
-    struct rcmi_node *node = link->node;
-    rcmi_loop_timer_stop(node->loop, &link->timer);
-    link->was_up = true;
-    link_set(link, RCMI_LINK_UP);
-    free(link->targets);
-    link->targets = NULL;
-    if (link->detour[0] && !link->same_host)
-        rcmi_log(RCMI_LOG_WARN, "linked to rank %d by %s: its Unix socket does not work: %s",
-                 link->peer, link->domain->transport->name, link->detour);
-    else
-        rcmi_log(RCMI_LOG_DEBUG, "linked to rank %d by %s", link->peer,
-                 link->domain->transport->name);
-    if (node->config.linked)
-        node->config.linked(node->config.arg, link->peer);
-    rcmi_channels_link_up(link);
-    rcmi_outbox_repeat(link);
-    if (node->leaving)
-        rcmi_link_say_bye(link);
-    rcmi_control_resume(link);
-    rcmi_node_ring(node);
-    rcmi_node_check_settled(node);
-}
-
-static void link_check_up(struct rcmi_link *link) {
-    uint64_t all = ((uint64_t)1 << link->domain->transport->data_sockets) - 1;
-    if (rcmi_link_state(link) == RCMI_LINK_SETUP && link->offered && link->accepted &&
-        link->attached == all)
-        link_up(link);
-}
-
-static void link_send_offer(struct rcmi_link *link) {
-    struct rcmi_blob blob = {.len = 0};
-    rcm_status status = link->domain->transport->link_offer(link->data, &blob);
-    if (status != RCM_OK) {
-        rcmi_link_lose(link);
-        return;
-    }
-    struct rcmi_frame *frame = rcmi_frame_new(RCMI_FRAME_OFFER, blob.len);
-    if (!frame) {
-        rcmi_link_lose(link);
-        return;
-    }
-    memcpy(rcmi_frame_body(frame), blob.bytes, blob.len);
-    frame->nfds = blob.nfds;
-    memcpy(frame->fds, blob.fds, sizeof frame->fds);
-    link->offered = true;
-    rcmi_heartbeat_start(link);
-    rcmi_control_send_first(link, frame);
-}
-
-static void link_dial_data(struct rcmi_link *link) {
-    int64_t limit = 4 * link->node->peer_timeout_ms;
-    for (int i = 0; i < link->domain->transport->data_sockets; i++) {
-        rcm_status status = rcmi_conn_dial(link, RCMI_HELLO_DATA, i, limit, true);
-        if (status == RCM_AGAIN)
-            (void)rcmi_fail(RCM_ERR_RESOURCE, 0, "its queue of connections is full");
-        if (status != RCM_OK) {
-            rcmi_link_lose(link);
-            return;
-        }
-    }
-}
-
-void rcmi_link_offer(struct rcmi_link *link, struct rcmi_blob *blob) {
-    if (rcmi_link_state(link) != RCMI_LINK_SETUP || link->accepted) {
-        (void)rcmi_fail(RCM_ERR_PROTOCOL, 0, "it sent a second offer");
-        rcmi_link_lose(link);
-        return;
-    }
-    if (link->domain->transport->link_accept(link->data, blob) != RCM_OK) {
-        rcmi_link_lose(link);
-        return;
-    }
-    link->accepted = true;
-    if (link->initiator)
-        link_dial_data(link);
-    else
-        link_send_offer(link);
-    if (!link_is_over(link))
-        link_check_up(link);
-}
-
-static void link_connected_control(struct rcmi_link *link, int fd) {
-    struct rcmi_node *node = link->node;
-    link->control.fd = fd;
-    if (!link->same_host)
-        rcmi_socket_resend_soon(fd, node->peer_timeout_ms);
-    rcmi_loop_timer(node->loop, &link->timer, rcmi_deadline_in(4 * node->peer_timeout_ms));
-    if (rcmi_control_start(link) != RCM_OK)
-        rcmi_link_lose(link);
-    else if (link->initiator)
-        link_send_offer(link);
-}
-
-static void link_connected_data(struct rcmi_link *link, int index, int fd) {
-    uint64_t bit = (uint64_t)1 << index;
-    if (link->attached & bit) {
-        rcmi_fd_close(&fd);
-        return;
-    }
-    if (link->domain->transport->link_attach(link->data, index, fd) != RCM_OK) {
-        rcmi_link_lose(link);
-        return;
-    }
-    link->attached |= bit;
-    link_check_up(link);
-}
-
-void rcmi_link_connected(struct rcmi_link *link, const struct rcmi_hello *hello, int fd,
-                         bool initiator) {
-    bool control = hello->kind == RCMI_HELLO_CONTROL;
-    if (control && initiator && rcmi_link_state(link) == RCMI_LINK_DIALING &&
-        link_claim(link, link->targets[link->target].domain, true) != RCM_OK)
-        rcmi_link_lose(link);
-    if (rcmi_link_state(link) != RCMI_LINK_SETUP)
-        rcmi_fd_close(&fd);
-    else if (control)
-        link_connected_control(link, fd);
-    else
-        link_connected_data(link, hello->index, fd);
-}
+/* ---- Dialling -------------------------------------------------------------------------------- */
 
 void rcmi_link_conn_failed(struct rcmi_link *link, const struct rcmi_hello *hello, bool initiator,
                            bool ended) {
@@ -357,7 +271,7 @@ void rcmi_link_conn_failed(struct rcmi_link *link, const struct rcmi_hello *hell
         /* Its own dial came to an end that it did not explain: dial again. */
         link->trying = rcmi_deadline_in(link->node->peer_timeout_ms);
         link->redial_until = 0;
-        link_set(link, RCMI_LINK_DIALING);
+        rcmi_link_set(link, RCMI_LINK_DIALING);
     }
     if (control && initiator && rcmi_link_state(link) == RCMI_LINK_DIALING) {
         rcmi_dial_failed(link, ended);
@@ -377,10 +291,6 @@ static void link_timer(void *arg) {
         rcmi_dial_continue(link);
         return;
     }
-    if (link->hung_up) {
-        rcmi_link_eof(link);
-        return;
-    }
     (void)rcmi_fail(RCM_ERR_TIMEOUT, 0, "the link was not made in time");
     rcmi_link_lose(link);
 }
@@ -393,13 +303,13 @@ struct rcmi_link *rcmi_link_need(struct rcmi_node *node, int peer) {
         return link;
     if (peer == node->config.rank) {
         link->offered = link->accepted = true;
-        if (link_claim(link, &node->domains[node->ndomains - 1], true) == RCM_OK)
-            link_up(link);
+        if (rcmi_setup_claim(link, &node->domains[node->ndomains - 1], true) == RCM_OK)
+            rcmi_setup_up(link);
         else
             rcmi_link_lose(link);
         return link;
     }
-    link_set(link, RCMI_LINK_DIALING);
+    rcmi_link_set(link, RCMI_LINK_DIALING);
     rcmi_dial_start(link);
     return link;
 }
@@ -407,7 +317,7 @@ struct rcmi_link *rcmi_link_need(struct rcmi_node *node, int peer) {
 void rcmi_link_busy(struct rcmi_link *link) {
     if (rcmi_link_state(link) != RCMI_LINK_DIALING)
         return;
-    link_set(link, RCMI_LINK_WAITING);
+    rcmi_link_set(link, RCMI_LINK_WAITING);
     rcmi_loop_timer(link->node->loop, &link->timer, link->patience);
 }
 
@@ -419,6 +329,8 @@ static void reply_set(struct rcmi_reply *reply, enum rcmi_reply_status status, c
 static void judge_control(struct rcmi_link *link, struct rcmi_domain *domain,
                           struct rcmi_reply *reply) {
     struct rcmi_node *node = link->node;
+    if (link->declined) /* it has undone that link, and dials anew */
+        rcmi_setup_next(link);
     switch (rcmi_link_state(link)) {
     case RCMI_LINK_DIALING:
         if (link->peer > node->config.rank) {
@@ -439,7 +351,7 @@ static void judge_control(struct rcmi_link *link, struct rcmi_domain *domain,
         reply_set(reply, RCMI_REPLY_REFUSED, "the two ranks are linked already, or were");
         return;
     }
-    if (link_claim(link, domain, false) == RCM_OK) {
+    if (rcmi_setup_claim(link, domain, false) == RCM_OK) {
         reply_set(reply, RCMI_REPLY_OK, "");
         return;
     }
@@ -484,6 +396,8 @@ void rcmi_link_judge(struct rcmi_node *node, const struct rcmi_hello *hello, boo
         reply_set(reply, RCMI_REPLY_REFUSED, "the transport is not enabled here");
     else if (!(link = link_get(node, (int)hello->from)))
         reply_set(reply, RCMI_REPLY_REFUSED, "out of memory");
+    else if (link->passed_over >> (domain - node->domains) & 1)
+        reply_set(reply, RCMI_REPLY_REFUSED, "the transport was declined");
     else if (hello->kind == RCMI_HELLO_CONTROL)
         judge_control(link, domain, reply);
     else if (hello->kind == RCMI_HELLO_DATA)

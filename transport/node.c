@@ -28,6 +28,7 @@ void *rcmi_zalloc(size_t bytes) {
 /* Does what other threads and callbacks left for the loop thread. True if there was anything. */
 static bool node_turn(struct rcmi_node *node) {
     bool any = rcmi_links_take_failed(node);
+    any = rcmi_links_take_changed(node) || any;
     any = rcmi_outbox_flush(node) || any;
     any = rcmi_control_loopback(node) || any;
     any = rcmi_links_tell_lost(node) || any;

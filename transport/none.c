@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Slots of the rows of transports that have no memory to share, no posted receives, cannot get, or
- * do not know what has become of a message. */
+/* Slots of the rows of transports that have no connection of their own to make, no memory to share,
+ * no posted receives, cannot get, or do not know what has become of a message. */
 #include "row.h"
+
+rcm_status rcmi_ready_at_once(void *link) {
+    (void)link;
+    return RCM_OK;
+}
 
 rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory) {
     (void)domain;

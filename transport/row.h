@@ -39,6 +39,9 @@ bool rcmi_node_polled(const struct rcmi_node *node);
  * error. Returns at once; the loop thread soon loses the link (link_down, peer_lost). Any thread,
  * also under a transport's own locks. */
 void rcmi_node_link_failed(struct rcmi_node *node, int peer);
+/* link_ready may say something else by now of the link to peer; the loop thread asks it soon. Any
+ * thread, also under a transport's own locks. */
+void rcmi_node_link_changed(struct rcmi_node *node, int peer);
 /* Nothing more comes of the channel here, for the reason in the thread's error, and
  * the link is well: memory that its user gave for a message is of no use. No message of it
  * completes any more. Any thread, also under a transport's own locks. */
@@ -61,8 +64,10 @@ bool rcmi_socket_stays_home(int fd);
 
 /* ---- Slots of the table that a row does not have --------------------------------------------- */
 
-/* For the rows of transports without memory that peers can map, whose readers tell late what they
- * have taken, without posted receives, or that cannot get. */
+/* For the rows of transports whose links are ready once all was offered, accepted and attached,
+ * without memory that peers can map, whose readers tell late what they have taken, without posted
+ * receives, or that cannot get. */
+rcm_status rcmi_ready_at_once(void *link);
 rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory);
 void rcmi_no_memory_give(void *domain, void *memory);
 rcm_status rcmi_no_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);

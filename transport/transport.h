@@ -470,13 +470,18 @@ struct rcmi_transport {
     /* Per link. offer fills what the peer needs; accept takes the peer's (untrusted). attach takes
      * over data socket number i (connected, authenticated, non-blocking), also if it fails; it
      * comes after offer and accept. The descriptors of an offer or answer stay the transport's and
-     * must live as long as the domain. down: the peer is gone or
+     * must live as long as the domain. ready, after all of these: RCM_OK once the link can carry
+     * data in both directions, RCM_AGAIN before; it is asked again after rcmi_node_link_changed.
+     * No channel is opened before both sides have said RCM_OK. From any slot up to that
+     * RCM_ERR_UNSUPPORTED, with a sentence, declines: down and fini follow at once, on both sides,
+     * and the pair's next transport is tried. down: the peer is gone, or has declined, or
      * the node closes: every channel of the link fails from now on; legal at any time, idempotent.
      * fini after down, when no channel is left. Loop. */
     rcm_status (*link_init)(void *link, void *domain, int peer);
     rcm_status (*link_offer)(void *link, struct rcmi_blob *ret_offer);
     rcm_status (*link_accept)(void *link, struct rcmi_blob *offer);
     rcm_status (*link_attach)(void *link, int i, int fd);
+    rcm_status (*link_ready)(void *link);
     void (*link_down)(void *link);
     void (*link_fini)(void *link);
 

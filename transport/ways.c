@@ -78,8 +78,11 @@ static int add_tcp(struct search *search, struct rcmi_domain *domain) {
 
 static void add_ways(struct search *search, struct rcmi_domain *domain) {
     const struct rcmi_transport *transport = domain->transport;
+    const struct rcmi_link *link = search->link;
     const char *why = NULL;
-    if (!rcmi_list_has(search->peer->transports, transport->name)) {
+    if (link->passed_over >> (domain - link->node->domains) & 1) {
+        why = link->decline;
+    } else if (!rcmi_list_has(search->peer->transports, transport->name)) {
         why = "the other rank does not have it";
     } else if (transport->same_host) {
         why = unix_obstacle(search->link, search->peer);

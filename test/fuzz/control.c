@@ -179,7 +179,7 @@ static void step(struct side *side, struct fuzz_input *in) {
         fuzz_drain(side->data);
 }
 
-/* The peer's offer and its data connection, as they should be. */
+/* The peer's offer, its data connection and that it is ready, as they should be. */
 static void set_up(struct side *side) {
     const uint32_t streams = 1;
     static const uint64_t self[3]; /* where its head is, its process: nowhere */
@@ -191,6 +191,8 @@ static void set_up(struct side *side) {
     fuzz_node_turn(side->node);
     if (side->tcp)
         send_data_hello(side);
+    fuzz_frame(side->control, RCMI_FRAME_READY, NULL, 0, NULL, 0);
+    fuzz_node_turn(side->node);
     fuzz_require(rcmi_link_state(fuzz_node_link(side->node)) == RCMI_LINK_UP,
                  "an orderly link comes up");
 }

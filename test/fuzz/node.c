@@ -88,7 +88,7 @@ static void node_reset(struct rcmi_node *node) {
     rcmi_conn_drop(node, NULL);
     rcmi_frames_clear(&node->loopback);
     rcmi_frames_clear(&node->outbox);
-    node->lost = node->failed = NULL;
+    node->lost = node->failed = node->changed_links = NULL;
     node->closing = 0;
     node->serial = 0;
     node->leaving = node->settled = false;
@@ -144,6 +144,7 @@ void fuzz_node_turn(struct rcmi_node *node) {
                 link->control.ready(link->control.arg, link->events);
         }
         bool any = rcmi_links_take_failed(node);
+        any = rcmi_links_take_changed(node) || any;
         any = rcmi_outbox_flush(node) || any;
         any = rcmi_control_loopback(node) || any;
         any = rcmi_links_tell_lost(node) || any;

@@ -615,7 +615,7 @@ def location():
 JOB = 0x1122334455667788
 
 
-VERSION = 10  # RCMI_WIRE_VERSION
+VERSION = 11  # RCMI_WIRE_VERSION
 
 
 def greeting(kind=1, index=0, magic=0x52434d48, version=VERSION, sender=0, to=1, nranks=3, job=JOB,
@@ -656,7 +656,7 @@ def hello():
     }
 
 
-OFFER, OPEN, ACK, CLOSE, MESSAGE, BYE, BEAT = range(1, 8)
+OFFER, OPEN, ACK, CLOSE, MESSAGE, BYE, BEAT, BYE_ACK, READY, DECLINE = range(1, 11)
 SLOTS, SLOT_BYTES, SEGMENT_HEAD, RING = 2, 128, 36864, 12288
 
 
@@ -714,7 +714,7 @@ def control():
                                      struct.pack('<QQIIQ', SEGMENT_HEAD, RING, 2, 1, 1), segment) +
         read(0x43) + use(1),
         'any-shm-bye': frame(BYE) + leave,
-        'bad-shm-type': frame(9), 'bad-shm-length': raw(u32(5000) + u32(5)),
+        'bad-shm-type': frame(11), 'bad-shm-ready-again': frame(READY), 'bad-shm-decline-late': frame(DECLINE, b'no'), 'bad-shm-length': raw(u32(5000) + u32(5)),
         'bad-shm-length-absurd': raw(u32(-1) + u32(5)),
         'bad-shm-offer-again': frame(OFFER, bytes(24), offer_shm),
         'bad-shm-empty-message': frame(MESSAGE),
@@ -759,7 +759,8 @@ def control():
         'bad-tcp-multicast': write(0x42),
     }
     offers = {
-        'valid-offer-shm': (0, frame(OFFER, bytes(24), offer_shm)),
+        'valid-offer-shm': (0, frame(OFFER, bytes(24), offer_shm) + frame(READY)),
+        'any-offer-shm-not-ready': (0, frame(OFFER, bytes(24), offer_shm) + frame(BEAT)),
         'bad-offer-shm-none': (0, frame(OFFER)),
         'bad-offer-shm-one': (0, frame(OFFER, bytes(24), segment)),
         'bad-offer-shm-four': (0, frame(OFFER, bytes(24), offer_shm + 512 * event)),
@@ -774,7 +775,15 @@ def control():
         'bad-offer-shm-rank': (0, memory(16, u32(2)) + frame(OFFER, bytes(24), offer_shm)),
         'bad-offer-long': (0, frame(OFFER, b'x' * 257, offer_shm)),
         'bad-offer-late': (0, frame(MESSAGE, b'x') + frame(OFFER, bytes(24), offer_shm)),
-        'valid-offer-tcp': (1, frame(OFFER, u32(1)) + data_hello),
+        'valid-offer-tcp': (1, frame(OFFER, u32(1)) + data_hello + frame(READY)),
+        'valid-ready-early': (1, frame(OFFER, u32(1)) + frame(READY) + data_hello),
+        'bad-ready-first': (1, frame(READY)), 'bad-ready-long': (1, frame(OFFER, u32(1)) + frame(READY, b'x')),
+        'bad-ready-twice': (1, frame(OFFER, u32(1)) + frame(READY) * 2),
+        'bad-ready-message': (1, frame(OFFER, u32(1)) + frame(MESSAGE, b'x')),
+        'bad-decline-first': (1, frame(DECLINE)), 'bad-decline': (1, frame(OFFER, u32(1)) + frame(DECLINE, b'no \x1b[2J')),
+        'bad-decline-long': (1, frame(DECLINE, b'x' * 201)),
+        'bad-decline-ready': (1, frame(OFFER, u32(1)) + frame(READY) + frame(DECLINE, b'no')),
+        'bad-decline-twice': (1, frame(DECLINE, b'no') * 2),
         'bad-offer-tcp-streams': (1, frame(OFFER, u32(4))),
         'bad-offer-tcp-short': (1, frame(OFFER, b'')),
     }

@@ -69,6 +69,7 @@ static void link_make(struct side *side) {
     fuzz_node_turn(side->node);
     side->data = fuzz_node_accept(side->node, false);
     fuzz_write(side->data, &hello, sizeof hello);
+    fuzz_frame(side->control, RCMI_FRAME_READY, NULL, 0, NULL, 0);
     fuzz_node_turn(side->node);
     fuzz_require(rcmi_link_state(fuzz_node_link(side->node)) == RCMI_LINK_UP,
                  "an orderly link comes up");

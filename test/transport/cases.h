@@ -66,6 +66,12 @@ void case_many_peers(void **state);
 void case_greeted_by_version(void **state);
 void case_answered_by_version(void **state);
 
+/* cases_late.c: links that are declined, or made slowly; of the row `late`. */
+void case_declined(void **state);
+void case_declined_by_all(void **state);
+void case_not_ready(void **state);
+void case_dies_while_connecting(void **state);
+
 /* cases_process.c: nodes in forked processes, some of which are killed. */
 void case_two_processes(void **state);
 void case_stopped_help(void **state);

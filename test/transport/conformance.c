@@ -4,9 +4,10 @@
  *
  *     conformance NAME|chaos:NAME [threads] [FILTER]
  *
- * NAME is any row of the registry; what a case expects follows from what the row says of itself.
- * `threads` leaves out the cases that fork, for runs under a thread sanitizer; FILTER is cmocka's
- * (case names with *). After each case as many file descriptors are open as before it.
+ * NAME is any row of the registry, or the test row `late` (late.h); what a case expects follows
+ * from what the row says of itself. `threads` leaves out the cases that fork, for runs under a
+ * thread sanitizer; FILTER is cmocka's (case names with *). After each case as many file
+ * descriptors are open as before it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -98,6 +99,14 @@ static const struct CMUnitTest for_unicast[] = {CASE(case_multicast_refused)};
 
 static const struct CMUnitTest for_no_chaos[] = {CASE(case_chaos_refused)};
 
+static const struct CMUnitTest for_late[] = {
+    CASE(case_declined),
+    CASE(case_declined_by_all),
+    CASE(case_not_ready),
+};
+
+static const struct CMUnitTest for_late_processes[] = {CASE(case_dies_while_connecting)};
+
 static const struct CMUnitTest for_processes[] = {
     CASE(case_stopped_help),         CASE(case_two_processes),      CASE(case_sleep_processes),
     CASE(case_farewell_processes),   CASE(case_other_user),         CASE(case_killed_while_waiting),
@@ -118,9 +127,13 @@ int main(int argc, char **argv) {
         return cmocka_run_group_tests(for_no_chaos, NULL, NULL);
     int failed = 0;
     /* Forking cases first: no thread has been started in this process yet. */
+    if (!threads_only && transport_is("late"))
+        failed += cmocka_run_group_tests(for_late_processes, NULL, NULL);
     if (!threads_only && !test_self)
         failed += cmocka_run_group_tests(for_processes, NULL, NULL);
     failed += cmocka_run_group_tests(for_all, NULL, NULL);
+    if (transport_is("late"))
+        failed += cmocka_run_group_tests(for_late, NULL, NULL);
     if (!test_self)
         failed += cmocka_run_group_tests(for_two_nodes, NULL, NULL);
     if (!test_self && transport_row()->multicast)

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Setting up a link, from its control connection to the moment when it is up on both sides, or when
+ * its transport has declined it and the next one is tried.
+ *
+ *   initiator                               the other side
+ *   link_offer  ------ OFFER ------------>  link_accept, link_offer
+ *   link_accept <----- OFFER -------------
+ *   data sockets ------------------------>  link_attach
+ *   link_ready: yes -- READY ------------>  link_ready: yes
+ *   up          <----- READY -------------  up
+ *
+ * A side that has said READY does not decline any more, and is up when it has heard READY, too: so
+ * neither side is ever up while the other one may decline. Until then nothing but these frames and
+ * heartbeats travels, and what is queued for the peer stays here.
+ *
+ * A transport declines by RCM_ERR_UNSUPPORTED, with a sentence, from any of these slots. Its link
+ * is undone here, and the sentence goes to the peer by a DECLINE, which undoes it there and closes
+ * the control connection; then both dial by what transports are left, as for any other link
+ * (link.c), which also finds out if the peer has died.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "internal.h"
+#include "log.h"
+
+/* ---- Declining ------------------------------------------------------------------------------- */
+
+static unsigned domain_bit(const struct rcmi_link *link) {
+    return 1u << (unsigned)(link->domain - link->node->domains);
+}
+
+/* What the transport has of the link, and what was said about it. */
+static void setup_undo(struct rcmi_link *link) {
+    if (!link->data)
+        return;
+    link->domain->transport->link_down(link->data);
+    link->domain->transport->link_fini(link->data);
+    free(link->data);
+    link->data = NULL;
+    rcmi_conn_drop(link->node, link);
+    rcmi_link_forgive(link);
+    rcmi_node_set_peer_page(link->node, link->peer, NULL);
+    link->offered = link->accepted = link->ready = link->peer_ready = false;
+    link->attached = 0;
+}
+
+/* Does the user want it, and nothing else, or is it just the first of all there are? */
+static bool is_demanded(const struct rcmi_link *link) {
+    const char *list = link->node->config.transports;
+    return list[0] && strcmp(list, "auto") != 0;
+}
+
+static void decline_note(struct rcmi_link *link, int rank, const char *text) {
+    snprintf(link->decline, sizeof link->decline, "rank %d declined it: %.200s", rank, text);
+    rcmi_log(is_demanded(link) ? RCMI_LOG_WARN : RCMI_LOG_INFO, "no link to rank %d by %s: %s",
+             link->peer, link->domain->transport->name, link->decline);
+}
+
+void rcmi_setup_next(struct rcmi_link *link) {
+    setup_undo(link);
+    rcmi_control_close(link);
+    rcmi_loop_timer_stop(link->node->loop, &link->timer);
+    link->passed_over |= domain_bit(link);
+    link->declined = false;
+    free(link->targets);
+    link->targets = NULL;
+    link->ntargets = link->target = link->rounds = link->retries = link->pause_ms = 0;
+    link->redial_until = 0;
+    rcmi_link_set(link, RCMI_LINK_DIALING);
+    rcmi_dial_start(link);
+}
+
+static void setup_send(struct rcmi_link *link, enum rcmi_frame_type type, const char *text) {
+    const size_t len = strlen(text);
+    struct rcmi_frame *frame = rcmi_frame_new(type, len);
+    if (!frame) {
+        rcmi_link_lose(link);
+        return;
+    }
+    memcpy(rcmi_frame_body(frame), text, len);
+    rcmi_control_send_first(link, frame);
+}
+
+static void setup_decline(struct rcmi_link *link) {
+    char text[RCMI_DECLINE_MAX + 1];
+    snprintf(text, sizeof text, "%s", rcm_last_error());
+    decline_note(link, link->node->config.rank, text);
+    setup_undo(link);
+    link->declined = true;
+    setup_send(link, RCMI_FRAME_DECLINE, text);
+}
+
+/* A slot of the transport said so, with a sentence. */
+static void setup_failed(struct rcmi_link *link, rcm_status status) {
+    if (status == RCM_ERR_UNSUPPORTED && !link->ready)
+        setup_decline(link);
+    else
+        rcmi_link_lose(link);
+}
+
+rcm_status rcmi_setup_on_decline(struct rcmi_link *link, const uint8_t *text, size_t len) {
+    char sentence[RCMI_DECLINE_MAX + 1] = "";
+    if (len > RCMI_DECLINE_MAX || link->peer_ready)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it declined the link in %zu bytes%s", len,
+                         link->peer_ready ? ", and had said that it is ready" : "");
+    for (size_t i = 0; i < len; i++)
+        sentence[i] = text[i] < ' ' || text[i] > '~' ? '?' : (char)text[i];
+    if (!link->declined)
+        decline_note(link, link->peer, sentence);
+    rcmi_setup_next(link);
+    return RCM_OK;
+}
+
+/* ---- Up -------------------------------------------------------------------------------------- */
+
+static void log_up(const struct rcmi_link *link) {
+    const char *name = link->domain->transport->name;
+    if (link->detour[0] && !link->same_host)
+        rcmi_log(RCMI_LOG_WARN, "linked to rank %d by %s: its Unix socket does not work: %s",
+                 link->peer, name, link->detour);
+    else
+        rcmi_log(RCMI_LOG_DEBUG, "linked to rank %d by %s", link->peer, name);
+}
+
+void rcmi_setup_up(struct rcmi_link *link) {
+    struct rcmi_node *node = link->node;
+    rcmi_loop_timer_stop(node->loop, &link->timer);
+    link->was_up = true;
+    rcmi_link_set(link, RCMI_LINK_UP);
+    free(link->targets);
+    link->targets = NULL;
+    log_up(link);
+    if (node->config.linked)
+        node->config.linked(node->config.arg, link->peer);
+    rcmi_channels_link_up(link);
+    rcmi_outbox_repeat(link);
+    if (node->leaving)
+        rcmi_link_say_bye(link);
+    rcmi_control_flush(link);
+    rcmi_node_ring(node);
+    rcmi_node_check_settled(node);
+}
+
+static bool setup_is_complete(const struct rcmi_link *link) {
+    const uint64_t all = ((uint64_t)1 << link->domain->transport->data_sockets) - 1;
+    return link->offered && link->accepted && link->attached == all;
+}
+
+void rcmi_setup_check(struct rcmi_link *link) {
+    if (rcmi_link_state(link) != RCMI_LINK_SETUP || link->declined || !setup_is_complete(link))
+        return;
+    if (!link->ready) {
+        const rcm_status status = link->domain->transport->link_ready(link->data);
+        if (status != RCM_OK && status != RCM_AGAIN)
+            setup_failed(link, status);
+        if (status != RCM_OK)
+            return;
+        link->ready = true;
+        setup_send(link, RCMI_FRAME_READY, "");
+    }
+    if (link->peer_ready && rcmi_link_state(link) == RCMI_LINK_SETUP)
+        rcmi_setup_up(link);
+}
+
+rcm_status rcmi_setup_on_ready(struct rcmi_link *link) {
+    if (link->declined)
+        return RCM_OK;
+    if (!link->accepted || link->peer_ready)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it is ready %s",
+                         link->peer_ready ? "twice" : "before its offer");
+    link->peer_ready = true;
+    rcmi_setup_check(link);
+    return RCM_OK;
+}
+
+/* ---- Offers ---------------------------------------------------------------------------------- */
+
+rcm_status rcmi_setup_claim(struct rcmi_link *link, struct rcmi_domain *domain, bool initiator) {
+    const struct rcmi_transport *transport = domain->transport;
+    link->data = rcmi_zalloc(transport->link_size);
+    if (!link->data)
+        return RCM_ERR_NOMEM;
+    link->domain = domain;
+    link->initiator = initiator;
+    link->same_host = transport->same_host;
+    rcmi_loop_timer_stop(link->node->loop, &link->timer);
+    rcmi_link_set(link, RCMI_LINK_SETUP);
+    return transport->link_init(link->data, domain->data, link->peer);
+}
+
+static void setup_offer(struct rcmi_link *link) {
+    struct rcmi_blob blob = {.len = 0};
+    const rcm_status status = link->domain->transport->link_offer(link->data, &blob);
+    if (status != RCM_OK) {
+        setup_failed(link, status);
+        return;
+    }
+    struct rcmi_frame *frame = rcmi_frame_new(RCMI_FRAME_OFFER, blob.len);
+    if (!frame) {
+        rcmi_link_lose(link);
+        return;
+    }
+    memcpy(rcmi_frame_body(frame), blob.bytes, blob.len);
+    frame->nfds = blob.nfds;
+    memcpy(frame->fds, blob.fds, sizeof frame->fds);
+    link->offered = true;
+    rcmi_control_send_first(link, frame);
+}
+
+static void setup_dial_data(struct rcmi_link *link) {
+    const int64_t limit = 4 * link->node->peer_timeout_ms;
+    for (int i = 0; i < link->domain->transport->data_sockets; i++) {
+        const rcm_status status = rcmi_conn_dial(link, RCMI_HELLO_DATA, i, limit, true);
+        if (status == RCM_AGAIN)
+            (void)rcmi_fail(RCM_ERR_RESOURCE, 0, "its queue of connections is full");
+        if (status != RCM_OK) {
+            rcmi_link_lose(link);
+            return;
+        }
+    }
+}
+
+rcm_status rcmi_setup_on_offer(struct rcmi_link *link, struct rcmi_blob *blob) {
+    if (link->declined)
+        return RCM_OK;
+    if (link->accepted)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it sent a second offer");
+    if (link->initiator && !link->offered)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it sent an offer before it got one");
+    const rcm_status status = link->domain->transport->link_accept(link->data, blob);
+    if (status != RCM_OK) {
+        setup_failed(link, status);
+        return RCM_OK;
+    }
+    link->accepted = true;
+    if (link->initiator)
+        setup_dial_data(link);
+    else
+        setup_offer(link);
+    rcmi_setup_check(link);
+    return RCM_OK;
+}
+
+/* ---- Connections ----------------------------------------------------------------------------- */
+
+static void connected_control(struct rcmi_link *link, int fd) {
+    struct rcmi_node *node = link->node;
+    link->control.fd = fd;
+    if (!link->same_host)
+        rcmi_socket_resend_soon(fd, node->peer_timeout_ms);
+    rcmi_loop_timer(node->loop, &link->timer, rcmi_deadline_in(4 * node->peer_timeout_ms));
+    if (rcmi_control_start(link) != RCM_OK) {
+        rcmi_link_lose(link);
+        return;
+    }
+    rcmi_heartbeat_start(link);
+    if (link->initiator)
+        setup_offer(link);
+}
+
+static void connected_data(struct rcmi_link *link, int index, int fd) {
+    const uint64_t bit = (uint64_t)1 << index;
+    if (link->attached & bit || link->declined) {
+        rcmi_fd_close(&fd);
+        return;
+    }
+    const rcm_status status = link->domain->transport->link_attach(link->data, index, fd);
+    if (status != RCM_OK) {
+        setup_failed(link, status);
+        return;
+    }
+    link->attached |= bit;
+    rcmi_setup_check(link);
+}
+
+void rcmi_link_connected(struct rcmi_link *link, const struct rcmi_hello *hello, int fd,
+                         bool initiator) {
+    const bool control = hello->kind == RCMI_HELLO_CONTROL;
+    if (control && initiator && rcmi_link_state(link) == RCMI_LINK_DIALING &&
+        rcmi_setup_claim(link, link->targets[link->target].domain, true) != RCM_OK)
+        rcmi_link_lose(link);
+    if (rcmi_link_state(link) != RCMI_LINK_SETUP)
+        rcmi_fd_close(&fd);
+    else if (control)
+        connected_control(link, fd);
+    else
+        connected_data(link, hello->index, fd);
+}
