@@ -136,7 +136,8 @@ static int check_algorithm(rcm_comm *comm, const struct rcmi_algorithm *algorith
     struct rcmi_plan *plan = NULL;
     int errors = 0;
     how.algorithm = algorithm->name;
-    CHECK(errors, algorithm->emit(&shape, rank, 0, &plan) == RCM_OK, "%s", algorithm->name);
+    CHECK(errors, algorithm->emit(algorithm, &shape, rank, 0, &plan) == RCM_OK, "%s",
+          algorithm->name);
     const struct rcm_counters before = counters_of(comm, &errors);
     CHECK(errors, call(comm, algorithm->collective, b, &how) == RCM_OK, "%s", rcm_last_error());
     const struct rcm_counters after = counters_of(comm, &errors);
