@@ -5,6 +5,7 @@
  * when size and type are the same too only the buffers change.
  */
 #include "exec_internal.h"
+#include "operator.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +40,8 @@ static void run_free(struct rcmi_run *run) {
     free(run->ports);
     free(run->last_step);
     free(run->laters);
+    free(run->scaled);
+    rcmi_operator_drop(run->held);
     free(run);
 }
 
@@ -310,6 +313,16 @@ static size_t bind_block_count(const struct rcmi_bind *bind, uint32_t block) {
     return out < plan->out.n ? bind->blocks[plan->in.n + out].count : 0;
 }
 
+/* By which sum a step computes, if it does. What this rank contributes is never sent or copied as
+ * it is where the operator scales it: wherever IN is a source it is scaled, and nothing else is. */
+static void run_bind_sum(const struct rcmi_run *run, const struct rcmi_step *step,
+                         struct rcmi_bound_step *bound) {
+    const uint32_t own = run->scales ? rcmi_step_input(run->bind.plan, step) : step->nsrcs;
+    const bool scales = own < step->nsrcs, averages = run->bind.op == RCM_AVG && step->completes;
+    bound->sum = scales ? &run->scaled[own] : &run->kernels.sums[step->completes];
+    bound->reduces = step->nsrcs > 1 || scales || (averages && run->bind.plan->nranks > 1);
+}
+
 /* Chunk i of a step's span, its sources from place first_src on. */
 static void run_bind_chunk(struct rcmi_run *run, const struct rcmi_step *step, uint32_t i,
                            uint32_t first_src, struct rcmi_bound_step *bound) {
@@ -320,9 +333,7 @@ static void run_bind_chunk(struct rcmi_run *run, const struct rcmi_step *step, u
     *bound = (struct rcmi_bound_step){
         .first_src = first_src, .out = step->out, .nsrcs = step->nsrcs, .answer = step->answer};
     bound->dst = run_place(run, &dst);
-    bound->completes = step->completes;
-    bound->reduces =
-        step->nsrcs > 1 || (step->completes && run->bind.op == RCM_AVG && plan->nranks > 1);
+    run_bind_sum(run, step, bound);
     if (step->op != RCMI_STEP_SIGNAL && step->op != RCMI_STEP_WAIT)
         rcmi_chunk_range(bind_block_count(&run->bind, chunk / plan->parts), run->element_bytes,
                          plan->parts, chunk % plan->parts, &first, &count);
@@ -385,8 +396,8 @@ static void run_bind_span(struct rcmi_run *run, const struct rcmi_step *step,
 /* By which other ways than slots its messages may go, where the CPU and peers touch its memory. */
 static void run_bind_ways(const struct rcmi_step *step, bool in_place, bool late_in_place,
                           struct rcmi_bound_step *bound) {
-    bound->zero_copy =
-        step->op == RCMI_STEP_SEND && (in_place ? step->stable_in_place : step->stable);
+    bound->zero_copy = step->op == RCMI_STEP_SEND && !bound->reduces &&
+                       (in_place ? step->stable_in_place : step->stable);
     bound->zero_copy_dst = step->out != RCMI_NO_CHANNEL && step->lasting;
     bound->receives_into_dst = step->op == RCMI_STEP_RECV || step->op == RCMI_STEP_RECV_COPY_SEND;
     bound->early = step->early && !(in_place && late_in_place);
@@ -523,6 +534,28 @@ static enum rcmi_stores run_result_stores(const struct rcmi_run *run) {
     return !sums && rcmi_range_has(protocol->copy_vectors, bytes) ? RCMI_VECTORS : RCMI_TEMPORAL;
 }
 
+static rcm_status run_bind_scaled(struct rcmi_run *run) {
+    if (!run->scaled)
+        run->scaled = calloc(RCMI_SOURCES_MAX, sizeof(*run->scaled));
+    if (!run->scaled)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for an operator that scales");
+    for (uint32_t i = 0; i < RCMI_SOURCES_MAX; i++)
+        run->scaled[i] = rcmi_kernels_scaled(run->bind.dtype, run->bind.op, i);
+    return RCM_OK;
+}
+
+/* The kernels of the operator, which the run holds: while it is kept its number is no other one's.
+ */
+static rcm_status run_bind_operator(struct rcmi_run *run) {
+    const struct rcmi_bind *bind = &run->bind;
+    rcmi_operator_share(bind->op);
+    rcmi_operator_drop(run->held);
+    run->held = bind->op;
+    rcmi_kernels_of(bind->dtype, bind->op, (uint32_t)bind->plan->nranks, &run->kernels);
+    run->scales = rcmi_op_scales(bind->op);
+    return run->scales ? run_bind_scaled(run) : RCM_OK;
+}
+
 /* Everything that depends on size and type, not on where the buffers are. Seldom called. */
 static __attribute__((noinline)) rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     const struct rcmi_plan *plan = run->bind.plan;
@@ -539,7 +572,9 @@ static __attribute__((noinline)) rcm_status run_bind(struct rcmi_run *run, bool 
     rcm_status status = rcmi_later_bind(run);
     if (status != RCM_OK)
         return status;
-    rcmi_kernels_of(run->bind.dtype, run->bind.op, (uint32_t)plan->nranks, &run->kernels);
+    status = run_bind_operator(run);
+    if (status != RCM_OK)
+        return status;
     run->nslices = slicing.n;
     run->slice_bytes = slicing.bytes;
     run->stripes = slicing.stripes;

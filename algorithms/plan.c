@@ -78,6 +78,13 @@ struct rcmi_operand rcmi_span_operand(const struct rcmi_plan *plan, struct rcmi_
     return first;
 }
 
+uint32_t rcmi_step_input(const struct rcmi_plan *plan, const struct rcmi_step *step) {
+    uint32_t i = 0;
+    while (i < step->nsrcs && plan->operands[step->first_src + i].where != RCMI_IN)
+        i++;
+    return i;
+}
+
 bool rcmi_step_stays(const struct rcmi_plan *plan, const struct rcmi_step *step) {
     const struct rcmi_operand *src = &plan->operands[step->first_src];
     if (step->op != RCMI_STEP_COPY || src->where != RCMI_IN || step->dst.where != RCMI_OUT)

@@ -192,6 +192,9 @@ uint32_t rcmi_plan_cell(const struct rcmi_plan *plan, enum rcmi_where where, uin
 uint32_t rcmi_step_chunk(const struct rcmi_plan *plan, const struct rcmi_step *step, uint32_t i);
 struct rcmi_operand rcmi_span_operand(const struct rcmi_plan *plan, struct rcmi_operand first,
                                       uint32_t i);
+/* Which of a step's sources is IN, of a reduction what the rank contributes: there is one at most.
+ * nsrcs: none. */
+uint32_t rcmi_step_input(const struct rcmi_plan *plan, const struct rcmi_step *step);
 /* Does it copy chunks to where they are, if IN and OUT are one memory? */
 bool rcmi_step_stays(const struct rcmi_plan *plan, const struct rcmi_step *step);
 
@@ -339,6 +342,9 @@ void rcmi_plan_cache_free(struct rcmi_plan_cache *cache);
  *             completes it;
  *             inputs are unharmed if not in place; a barrier: no rank's end precedes any rank's
  *             begin
+ *   inputs    of a reduction, what is read as IN is what the rank contributes, untouched, also in
+ *             place, and what is read as anything else has been read as IN, once: an operator that
+ *             scales inputs may scale all of IN and nothing else
  *   lengths   with `counts`: a rank moves only blocks whose length it knows; where only the ends
  *             of a message know it, no lengths make a deadlock in the order by step
  *   formula   rounds and chunks sent equal the algorithm's formula (skipped if formula is NULL)

@@ -15,6 +15,7 @@
 struct value {
     bool defined;
     bool complete; /* a step said so */
+    bool scaled;   /* read as IN: an operator may have scaled it */
     bool in_order; /* contributions of ranks first..last, one after the other */
     uint32_t first, last;
     uint64_t contents[2];
@@ -150,6 +151,18 @@ static void data_find(const struct data *d, uint32_t step, struct values *ret_va
     ret_values->sent = s->out != RCMI_NO_CHANNEL ? data_message(d, rank, s->out) : NULL;
 }
 
+/* Of a reduction, what is read as IN is scaled there, and nothing else is. */
+static rcm_status data_check_scaling(const struct data *d, uint32_t step,
+                                     const struct rcmi_operand *src, const struct value *value) {
+    const struct rcmi_plan *plan = d->v->plans[d->v->rank_of[step]];
+    const bool input = src->where == RCMI_IN;
+    if (!rcmi_collective_at((int)plan->collective)->reduces || value->scaled != input)
+        return RCM_OK;
+    return rcmi_verify_fail_at(d->v, step,
+                               input ? "reads what it contributes when that has been scaled"
+                                     : "reads a contribution that was never scaled");
+}
+
 static rcm_status data_chunk(const struct data *d, uint32_t step, const struct values *values,
                              uint32_t i) {
     const struct rcmi_step *s = rcmi_verify_step(d->v, step);
@@ -161,6 +174,9 @@ static rcm_status data_chunk(const struct data *d, uint32_t step, const struct v
             values->messages[k] ? &values->messages[k][i] : data_operand(d, rank, srcs[k], i);
         if (!value->defined)
             return rcmi_verify_fail_at(d->v, step, "reads what nobody has written");
+        const rcm_status status = data_check_scaling(d, step, &srcs[k], value);
+        if (status != RCM_OK)
+            return status;
         if (value->complete && (s->nsrcs > 1 || s->completes))
             return rcmi_verify_fail_at(d->v, step, "adds to, or completes, what is complete");
         if (k == 0)
@@ -169,6 +185,7 @@ static rcm_status data_chunk(const struct data *d, uint32_t step, const struct v
             value_add(&sum, value);
     }
     sum.complete = sum.complete || s->completes;
+    sum.scaled = true;
     if (s->dst.where != RCMI_NOWHERE)
         *data_operand(d, rank, s->dst, i) = sum;
     if (values->sent)
@@ -225,6 +242,10 @@ static rcm_status data_check_order(const struct data *d, uint32_t rank, uint32_t
     const struct rcmi_plan *plan = d->v->plans[rank];
     const struct rcmi_collective *collective = rcmi_collective_at((int)plan->collective);
     const bool all = collective->contributors == RCM_CONTRIBUTORS_ALL;
+    if (collective->reduces && !got->scaled)
+        return rcmi_fail(RCM_ERR_INTERNAL, 0,
+                         "%s on %u ranks: rank %u's chunk %u is what it contributes, never scaled",
+                         plan->algorithm, d->v->nranks, rank, chunk);
     if (got->complete != (collective->reduces && all))
         return rcmi_fail(RCM_ERR_INTERNAL, 0,
                          "%s on %u ranks: rank %u's chunk %u %s step that "

@@ -25,6 +25,8 @@ struct access {
                  */
     bool own;   /* the latter */
     bool early; /* a write that may happen when the message is sent */
+    bool stays; /* by a copy to where it is, of a reduction: changes it only where the operator
+                   scales, and then nothing is sent from there without a copy */
 };
 
 struct hazards {
@@ -139,13 +141,16 @@ static uint32_t accesses_collect(const struct hazards *h, struct access *accesse
     for (uint32_t step = v->step_base[h->rank]; step < v->step_base[h->rank + 1]; step++) {
         const struct rcmi_step *s = rcmi_verify_step(v, step);
         const bool kept = v->options.in_place ? s->stable_in_place : s->stable;
-        if (rcmi_verify_is_noop(v, step))
+        const bool noop = rcmi_verify_is_noop(v, step);
+        const bool reduces = rcmi_collective_at((int)v->plans[0]->collective)->reduces;
+        if (noop && !reduces)
             continue;
         const bool early = s->early && !(v->options.in_place && v->plans[h->rank]->late_in_place);
         for (uint32_t i = 0; i < s->nsrcs; i++)
             access_add(accesses, &n, h, step, rcmi_verify_srcs(v, step)[i],
                        &(struct access){.kept = kept});
-        access_add(accesses, &n, h, step, s->dst, &(struct access){.write = true, .early = early});
+        access_add(accesses, &n, h, step, s->dst,
+                   &(struct access){.write = true, .early = early, .stays = noop});
         if (s->lasting)
             access_add(accesses, &n, h, step, s->dst, &(struct access){.kept = true, .own = true});
     }
@@ -182,7 +187,7 @@ static rcm_status pair_check(const struct hazards *h, const struct access *a,
     const struct access *kept = a->kept ? a : b;
     const struct access *write = a->kept ? b : a;
     const bool itself = kept->own && write->step == kept->step;
-    if (kept->kept && !itself && !step_before(h, write->step, kept->step) &&
+    if (kept->kept && !itself && !write->stays && !step_before(h, write->step, kept->step) &&
         (kept->own || !read_before(h, kept->step, write))) {
         rcmi_verify_describe(h->v, write->step, other, sizeof(other));
         return rcmi_verify_fail_at(h->v, kept->step, "is marked %s, but %s writes its %s%s",

@@ -14,6 +14,7 @@
 #include "comm.h"
 #include "diagnosis.h"
 #include "drive.h"
+#include "operator.h"
 #include "page.h"
 #include "request.h"
 #include "uneven.h"
@@ -28,10 +29,15 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
     return hash ^ (hash >> 29);
 }
 
+/* The operator, as all ranks know it. */
+static uint64_t request_op(const struct rcmi_request *r) {
+    return rcmi_op_is_created(r->op) ? (uint32_t)rcmi_operator_hash(r->op) : (uint64_t)r->op;
+}
+
 /* Of what must be equal on all ranks. */
 static uint64_t request_hash(const struct rcmi_request *r, const struct rcmi_plan *plan) {
     uint64_t hash = mix(plan->name_hash, (uint64_t)r->collective << 3 | r->form);
-    hash = mix(hash, (uint64_t)r->dtype << 32 | (uint64_t)r->op);
+    hash = mix(hash, (uint64_t)r->dtype << 32 | request_op(r));
     hash = mix(hash, r->blocks ? r->counts_hash : r->count);
     return mix(hash, (uint64_t)r->root);
 }
@@ -105,17 +111,30 @@ static struct rcmi_called called_make(const struct rcmi_request *r, const struct
                                 .hash = request_hash(r, plan)};
 }
 
+/* The operator of a call is held until the next one: by then its work, or its run, holds it. */
+static rcm_status request_hold(rcm_comm *comm, const struct rcmi_request *r) {
+    const rcm_status status = rcmi_operator_hold(r->op);
+    if (status != RCM_OK || !rcmi_op_is_created(r->op))
+        return status;
+    rcmi_operator_drop(comm->held);
+    comm->held = r->op;
+    return RCM_OK;
+}
+
 static rcm_status request_resolve(rcm_comm *comm, const struct rcmi_request *r,
                                   struct rcmi_called *ret_called) {
     const struct rcmi_algorithm *algorithm;
     const struct rcmi_plan *plan;
-    rcm_status status = request_algorithm(comm, r, &algorithm);
+    rcm_status status = request_hold(comm, r);
+    if (status == RCM_OK)
+        status = request_algorithm(comm, r, &algorithm);
     if (status == RCM_OK)
         status = rcmi_plan_cache_get(comm->plans, algorithm, r->root, &plan);
     if (status != RCM_OK)
         return status;
     *ret_called = called_make(r, plan);
-    if (r->form == RCMI_FORM_PLAIN && !r->blocks && !(r->call && r->call->algorithm))
+    if (r->form == RCMI_FORM_PLAIN && !r->blocks && !(r->call && r->call->algorithm) &&
+        !rcmi_op_is_created(r->op)) /* which may be freed, and then is none */
         comm->called[r->collective] = *ret_called;
     return RCM_OK;
 }
@@ -324,8 +343,12 @@ static rcm_status request_keep(rcm_comm *comm, const struct rcmi_request *r,
                                      .hash = called->hash,
                                      .blocks = r->blocks};
     request_bind(r, called, 0, &template.bind);
-    const rcm_status status = rcmi_mem_any_special() ? bind_know(comm, &template.bind) : RCM_OK;
-    return status == RCM_OK ? rcmi_work_add_template(work, &template) : status;
+    rcm_status status = rcmi_mem_any_special() ? bind_know(comm, &template.bind) : RCM_OK;
+    if (status == RCM_OK)
+        status = rcmi_work_add_template(work, &template);
+    if (status == RCM_OK)
+        rcmi_operator_share(r->op);
+    return status;
 }
 
 rcm_status rcmi_request_keep(rcm_comm *comm, const struct rcmi_request *r, struct rcm_work *work) {
@@ -372,7 +395,7 @@ static rcm_status template_know(rcm_comm *comm, struct rcmi_template *template) 
 static void template_record(rcm_comm *comm, const struct rcmi_template *template,
                             struct rcm_work *work) {
     comm->sequence++;
-    work->bind = template->bind;
+    rcmi_work_bind(work, &template->bind);
     work->bind.meta = record_kind(comm, template->hash, &template->bind);
     const struct rcmi_call_entry entry = {
         comm->sequence, rcmi_call_form(template->form, work->bind.in.kind), &work->bind};
@@ -426,7 +449,7 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
         return request_done(r, ret_work);
     struct rcm_work *work = rcmi_work_take(&comm->spare);
     rcmi_work_begin(comm, RCMI_WORK_COLLECTIVE, !ret_work, r->call, work);
-    work->bind = bind;
+    rcmi_work_bind(work, &bind);
     return request_work(comm, r, work, run, ret_work);
 }
 
@@ -442,7 +465,7 @@ rcm_status rcmi_request_submit(rcm_comm *comm, struct rcmi_request *r, struct rc
         return request_decline(comm, r, status);
     struct rcm_work *work = rcmi_work_take(&comm->spare);
     rcmi_work_begin(comm, RCMI_WORK_COLLECTIVE, false, r->call, work);
-    work->bind = bind;
+    rcmi_work_bind(work, &bind);
     request_describe(comm, r, work);
     rcmi_work_part(work, whole);
     rcmi_comm_submit(comm, work);

@@ -46,6 +46,7 @@ void rcmi_comm_unref(rcm_comm *comm) {
     pthread_mutex_destroy(&comm->error_lock);
     pthread_mutex_destroy(&comm->completions.lock);
     free(comm->missing);
+    rcmi_operator_drop(comm->held);
     free(comm);
 }
 

@@ -117,6 +117,7 @@ struct rcm_comm {
         size_t bytes;
     } chosen[RCMI_COLLECTIVES];                  /* last choice by cost; the issuing thread's */
     struct rcmi_called called[RCMI_COLLECTIVES]; /* the last call of each; likewise */
+    rcm_op held; /* the operator of the last call with one that was created; likewise */
 
     /* Threads in rcmi_comm_enter ... _exit, and whether that is over: rcm_destroy waits for them.
      */

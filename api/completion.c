@@ -33,6 +33,7 @@ void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
     bool noticed = false;
     free(work->blocks);
     work->blocks = NULL;
+    rcmi_operator_drop(work->bind.op);
     if (work->stages)
         work->stages->end(work->stages, status);
     if (work->shown)

@@ -107,7 +107,7 @@ static void comm_show(rcm_comm *comm) {
     const struct rcm_work *work = comm->queue.first;
     if (work) {
         work_waits_for(work, &wait);
-        rcmi_page_show(comm->page, work->sequence, work->bind.plan, &wait, work->moved_ns);
+        rcmi_page_show(comm->page, work->sequence, &work->bind, &wait, work->moved_ns);
     }
 }
 

@@ -277,6 +277,7 @@ typedef enum rcm_dtype {
  *   band, bor, bxor   x       x                              bit by bit; bool: as the next ones
  *   land, lor, lxor   x       x                              of what is not 0; the result is 0 or 1
  *   avg               x              x        x              the sum divided by the number of ranks
+ *   premul_sum                       x        x              created, see rcm_op_create_premul_sum
  *   minloc, maxloc                                    x      the least or largest value with its
  *                                                            index; of equal ones the lowest index
  *
@@ -314,15 +315,44 @@ enum rcm_op_number {
     RCM_OP_MAP(RCM_OP_ENUM)
 #undef RCM_OP_ENUM
 };
-/* One of these numbers. */
+/* One of these numbers, or, above 256, one that rcm_op_create_premul_sum made. */
 typedef int32_t rcm_op;
 
 /* RCM_OK, or RCM_ERR_INVALID with a sentence why op is not defined for dtype. Any thread. */
 RCM_CHECKED rcm_status rcm_op_defined(rcm_op op, rcm_dtype dtype);
 
+/*
+ * Operators that the program creates. They belong to the process, are good for all its
+ * communicators, and are passed where any other operator is; a number names one operator, also
+ * after it was freed. Each rank creates its own. Ranks compare their names, as they do types: one
+ * that calls with another operator gets RCM_ERR_MISMATCH. Any thread, all of them; the operators of
+ * a process are those of its child after fork() too.
+ */
+#define RCM_OP_NAME_MAX 24 /* bytes of a name, with the NUL at its end */
+
+/*
+ * A sum whose inputs are scaled: each rank's input is multiplied by the scale of that rank's
+ * operator, once, before it is added. dtype: a float or complex type, the only one that the
+ * operator is for; the scale is real + imaginary * i, and imaginary is 0 if dtype is not complex.
+ * It is rounded to float32 if dtype is shorter than float64 or complex128. Scales may differ
+ * between ranks, and are not compared. Of every collective that reduces, but not of
+ * rcm_reduce_local. What a rank contributes is rounded to dtype once it is scaled; otherwise all is
+ * as for sum, but that a result of one contribution, of one rank say, is scaled as well.
+ * RCM_ERR_INVALID if dtype is of another kind.
+ * Source: ncclRedOpCreatePreMulSum, PREMUL_SUM of torch.distributed.
+ */
+RCM_CHECKED rcm_status rcm_op_create_premul_sum(double real, double imaginary, rcm_dtype dtype,
+                                                rcm_op *ret_op);
+
+/* Its number is of no use any more. What uses the operator, also a persistent work, is not harmed:
+ * it lives until the last of these has ended. RCM_ERR_INVALID if op is none, was freed, or was not
+ * created. */
+RCM_CHECKED rcm_status rcm_op_free(rcm_op op);
+
 /* Bytes of one element, 0 for a number that is no type. */
 size_t rcm_dtype_size(rcm_dtype dtype);
-/* "float32", "sum"; "?" for a number that is none. Static memory. */
+/* "float32", "sum"; "?" for a number that is none. Static memory, but of an operator that was
+ * created: valid until it is freed. */
 const char *rcm_dtype_name(rcm_dtype dtype);
 const char *rcm_op_name(rcm_op op);
 /* The inverse; RCM_ERR_INVALID for an unknown name. */

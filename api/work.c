@@ -25,6 +25,7 @@ static void templates_free(struct rcmi_template *template) {
     while (template) {
         struct rcmi_template *next = template->next;
         free(template->blocks);
+        rcmi_operator_drop(template->bind.op);
         free(template);
         template = next;
     }

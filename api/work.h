@@ -19,6 +19,7 @@
 #include "endpoint.h"
 #include "exec.h"
 #include "notice.h"
+#include "operator.h"
 #include "plan.h"
 #include "ringcomm.h"
 
@@ -141,6 +142,12 @@ static inline const char *rcmi_work_name(const struct rcm_work *work) {
         return work->form == RCMI_FORM_PARTING ? "rcm_destroy" : "monitored_barrier";
     return work->kind == RCMI_WORK_COLLECTIVE ? rcmi_collective_name(work->collective)
                                               : kinds[work->kind];
+}
+
+/* The collective that it is; until it is complete it holds the operator. */
+static inline void rcmi_work_bind(struct rcm_work *work, const struct rcmi_bind *bind) {
+    work->bind = *bind;
+    rcmi_operator_share(bind->op);
 }
 
 /* ---- work.c */

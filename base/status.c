@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <strings.h>
 #include "error.h"
+#include "operator.h"
 
 #define STRING_OF(x) #x
 #define STRING(x)    STRING_OF(x)
@@ -99,7 +100,8 @@ const char *rcm_dtype_name(rcm_dtype dtype) {
 }
 
 const char *rcm_op_name(rcm_op op) {
-    return name_find(ops, NOPS, (int)op);
+    const struct rcmi_operator *created = rcmi_operator_of(op);
+    return created ? created->identity.name : name_find(ops, NOPS, (int)op);
 }
 
 rcm_status rcm_dtype_from_name(const char *name, rcm_dtype *ret_dtype) {

@@ -8,6 +8,7 @@
 #include "cpu.h"
 #include "error.h"
 #include "log.h"
+#include "operator.h"
 #include "settings.h"
 #include "variant.h"
 #if defined(RCMI_KERNELS_X86)
@@ -111,9 +112,28 @@ static struct rcmi_sum sum_of(rcm_dtype dtype, rcm_op op, uint32_t divisor) {
                              .context = {.divisor = divisor}};
 }
 
+/* What the kernels know it by. */
+static rcm_op op_kind(rcm_op op) {
+    const struct rcmi_operator *created = rcmi_operator_of(op);
+    return created ? created->identity.kind : op;
+}
+
+bool rcmi_op_scales(rcm_op op) {
+    return op_kind(op) == RCMI_OP_PREMUL_SUM;
+}
+
+struct rcmi_sum rcmi_kernels_scaled(rcm_dtype dtype, rcm_op op, uint32_t i) {
+    struct rcmi_sum sum = sum_of(dtype, RCMI_OP_PREMUL_SUM, 1);
+    memcpy(sum.context.scale, rcmi_operator_of(op)->scale, sizeof sum.context.scale);
+    sum.context.scaled = UINT32_C(1) << i;
+    return sum;
+}
+
 void rcmi_kernels_of(rcm_dtype dtype, rcm_op op, uint32_t n, struct rcmi_kernels *ret_kernels) {
-    ret_kernels->sums[0] = sum_of(dtype, op == RCM_AVG ? RCM_SUM : op, 1);
-    ret_kernels->sums[1] = sum_of(dtype, op, n);
+    const rcm_op kind = op_kind(op);
+    const bool adds = kind == RCM_AVG || kind == RCMI_OP_PREMUL_SUM;
+    ret_kernels->sums[0] = sum_of(dtype, adds ? RCM_SUM : kind, 1);
+    ret_kernels->sums[1] = sum_of(dtype, kind == RCMI_OP_PREMUL_SUM ? RCM_SUM : kind, n);
     memcpy(ret_kernels->copy, kernels_chosen()->copy, sizeof ret_kernels->copy);
 }
 

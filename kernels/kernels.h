@@ -20,7 +20,7 @@
 #define RCMI_REDUCE_MAX 16 /* sources of one reduce-n */
 
 /* An operator with a number of its own that is not in ringcomm.h's table: a sum that the context
- * below scales, like avg. */
+ * below scales, like avg. What rcm_op_create_premul_sum makes is of this kind. */
 enum { RCMI_OP_PREMUL_SUM = 14 };
 
 /* What an operator is told beside its operands. Others than these sums do not look at it. */
@@ -89,9 +89,15 @@ struct rcmi_kernels {
     void (*copy[RCMI_VECTORS + 1])(void *dst, const void *src, size_t bytes); /* by rcmi_stores */
     struct rcmi_sum sums[2]; /* in a step that does not complete a result, and in one that does */
 };
-/* dtype is valid, and op is defined for it, or only copies are used. n: ranks, of which a complete
- * result has the contributions. */
+/* dtype is valid, and op is defined for it, or only copies are used; one that was created is held.
+ * n: ranks, of which a complete result has the contributions. */
 void rcmi_kernels_of(rcm_dtype dtype, rcm_op op, uint32_t n, struct rcmi_kernels *ret_kernels);
+
+/* Does it scale what each rank contributes? Then the sums above are those of steps that have no
+ * such source. */
+bool rcmi_op_scales(rcm_op op);
+/* Of an operator that does: the sum of a step whose source i is what this rank contributes. */
+struct rcmi_sum rcmi_kernels_scaled(rcm_dtype dtype, rcm_op op, uint32_t i);
 
 /* "avx512", "avx2" or "generic": what was chosen. RINGCOMM_KERNELS=generic|avx2|avx512 overrides,
  * if this CPU has it; else a warning says what is used instead. */

@@ -2,6 +2,7 @@
 /* Which operators are defined for which types, in words: what there is a kernel for (pairs.h). */
 #include "error.h"
 #include "kernels.h"
+#include "operator.h"
 #include <string.h>
 
 static bool dtype_is_any_of(rcm_dtype dtype, const rcm_dtype *list, size_t n) {
@@ -32,7 +33,23 @@ static const char *op_lack(rcm_op op, rcm_dtype dtype) {
     return lack ? lack : "floats are no bits and no truth values";
 }
 
+/* One that the program created, or did not. */
+static rcm_status created_defined(rcm_op op, rcm_dtype dtype) {
+    const rcm_status status = rcmi_operator_hold(op);
+    if (status != RCM_OK)
+        return status;
+    const struct rcmi_operator created = *rcmi_operator_of(op);
+    rcmi_operator_drop(op);
+    if (created.dtype == dtype)
+        return RCM_OK;
+    return rcmi_fail(RCM_ERR_INVALID, 0, "%s, op %d, was created for %s, not for %s",
+                     created.identity.name, (int)op, rcm_dtype_name(created.dtype),
+                     rcm_dtype_name(dtype));
+}
+
 rcm_status rcm_op_defined(rcm_op op, rcm_dtype dtype) {
+    if (rcmi_op_is_created(op) && rcm_dtype_size(dtype) > 0)
+        return created_defined(op, dtype);
     if (op != RCMI_OP_PREMUL_SUM && rcmi_reduction_find(dtype, op))
         return RCM_OK;
     const char *dtype_name = rcm_dtype_name(dtype), *op_name = rcm_op_name(op);

@@ -189,6 +189,23 @@ RCMI_COMPLEX_OPS(complex128, float64)
 
 /* ---- Scaled sums: avg and premul_sum --------------------------------------------------------- */
 
+/* A contribution is added as it would be stored, so that its own rank adds what others get of it.
+ */
+#define RCMI_STORED_SAME(T)                                                                        \
+    RCMI_INLINE vec_##T stored_##T(vec_##T v) {                                                    \
+        return v;                                                                                  \
+    }
+#define RCMI_STORED_SMALL(T)                                                                       \
+    RCMI_INLINE vec_##T stored_##T(vec_##T v) {                                                    \
+        return widen_##T(narrow_##T(canonical_##T(v)));                                            \
+    }
+RCMI_STORED_SAME(float32)
+RCMI_STORED_SAME(float64)
+RCMI_STORED_SMALL(float16)
+RCMI_STORED_SMALL(bfloat16)
+RCMI_STORED_SMALL(float8_e5m2)
+RCMI_STORED_SMALL(float8_e4m3fn)
+
 /* The source s of a reduction, and its result: as the context says. */
 #define RCMI_SCALED_OPS(T, ctype)                                                                  \
     RCMI_INLINE vec_##T scaled_sum_##T(vec_##T a, vec_##T b) {                                     \
@@ -196,7 +213,7 @@ RCMI_COMPLEX_OPS(complex128, float64)
     }                                                                                              \
     RCMI_INLINE vec_##T scale_##T(vec_##T v, int s, const struct rcmi_reduce_context *context) {   \
         if (context->scaled >> s & 1)                                                              \
-            return v * ((vec_##T){0} + (ctype)context->scale[0]);                                  \
+            return stored_##T(v * ((vec_##T){0} + (ctype)context->scale[0]));                      \
         return v;                                                                                  \
     }                                                                                              \
     RCMI_INLINE vec_##T divide_##T(vec_##T r, const struct rcmi_reduce_context *context) {         \

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "error.h"
+#include "operator.h"
 #include "plan.h"
 #include "ringcomm.h"
 
@@ -36,6 +38,8 @@ void rcmi_activity_sanitize(struct rcmi_activity *a, int size) {
     rank_sanitize(&a->peer, size);
     rank_sanitize(&a->root, size);
     word_sanitize(a->algorithm, sizeof(a->algorithm));
+    a->op_name[sizeof(a->op_name) - 1] = '\0';
+    rcmi_text_clean(a->op_name);
     if (!collective_is_known(a->called_as))
         a->called = 0;
     if (!collective_is_known(a->collective) || a->sequence > a->called)
@@ -79,6 +83,13 @@ void rcmi_activity_describe(const struct rcmi_activity *a, char *text, size_t ca
         snprintf(text, cap, "no operation, and was in no collective yet");
 }
 
+/* A number above 256 is that of another process. */
+static const char *op_describe(const struct rcmi_activity *a) {
+    if (a->op_name[0])
+        return a->op_name;
+    return rcmi_op_is_created(a->op) ? "a created operator" : rcm_op_name(a->op);
+}
+
 /* " of 4 float32, sum, to rank 2" as far as the collective has such things. */
 static void arguments_describe(const struct rcmi_activity *a,
                                const struct rcmi_collective *collective, char *text, size_t cap) {
@@ -90,7 +101,7 @@ static void arguments_describe(const struct rcmi_activity *a,
         n = snprintf(text, cap, " of %" PRIu64 " %s", a->count,
                      rcm_dtype_name((rcm_dtype)a->dtype));
     if (n >= 0 && (size_t)n < cap && collective->reduces)
-        n += snprintf(text + n, cap - (size_t)n, ", %s", rcm_op_name((rcm_op)a->op));
+        n += snprintf(text + n, cap - (size_t)n, ", %s", op_describe(a));
     if (n >= 0 && (size_t)n < cap && rcmi_collective_is_rooted(collective))
         snprintf(text + n, cap - (size_t)n, " %s rank %" PRId32,
                  collective->in_at_root ? "from" : "to", a->root);

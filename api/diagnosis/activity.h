@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "ringcomm.h"
 
 enum rcmi_transfer_kind {
     RCMI_TRANSFER_NONE,
@@ -35,10 +36,13 @@ struct rcmi_activity {
     uint32_t parting;      /* 1: in rcm_destroy */
     int32_t failed;        /* enum rcm_status of the communicator */
     char algorithm[24];    /* "" not known */
+    char
+        op_name[RCM_OP_NAME_MAX]; /* of an operator that was created; "": by number, or not known */
 };
 
 /* Makes sense of what a stranger may have written: ranks are of 0..size-1 or -1, what is not known
- * here is nothing, the algorithm is a short word. */
+ * here is nothing, the algorithm is a short word, the name of an operator can be
+ * shown. */
 void rcmi_activity_sanitize(struct rcmi_activity *activity, int size);
 
 /* Is it in an operation? */

@@ -17,6 +17,7 @@
  */
 #include "diagnosis.h"
 #include "mem_kind.h"
+#include "operator.h"
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -91,6 +92,7 @@ static void record_describe(const struct rcmi_call_record *record, char *text, s
                                  .parting = record->form == RCMI_FORM_PARTING};
     char plain[96];
     memcpy(call.algorithm, record->algorithm, sizeof(call.algorithm));
+    memcpy(call.op_name, record->op_name, sizeof(call.op_name));
     rcmi_activity_sanitize(&call, INT_MAX);
     rcmi_call_describe(&call, plain, sizeof(plain));
     snprintf(text, cap, "%s%s%s",
@@ -140,9 +142,16 @@ static void memory_describe(const struct rcmi_call_record *a, int a_rank,
                  rcmi_mem_kind_name((enum rcmi_mem_kind)b->memory), b_rank);
 }
 
+/* What is not known of an operator that was freed is no difference. */
+static bool op_differs(const struct rcmi_call_record *a, const struct rcmi_call_record *b) {
+    if (rcmi_op_is_created(a->op) || rcmi_op_is_created(b->op))
+        return false;
+    return a->op != b->op || a->op_flags != b->op_flags || strcmp(a->op_name, b->op_name) != 0;
+}
+
 static bool log_are_one_call(const struct rcmi_call_record *a, const struct rcmi_call_record *b) {
     return a->collective == b->collective && a->count == b->count && a->dtype == b->dtype &&
-           a->op == b->op && a->root == b->root && a->form == b->form && !memory_differs(a, b) &&
+           !op_differs(a, b) && a->root == b->root && a->form == b->form && !memory_differs(a, b) &&
            a->counts_hash == b->counts_hash && strcmp(a->algorithm, b->algorithm) == 0;
 }
 
@@ -210,6 +219,14 @@ static void call_publish(struct call *call, const struct rcmi_call_entry *entry)
     atomic_store_explicit(&call->sequence, entry->sequence, memory_order_release);
 }
 
+static void record_operator(struct rcmi_call_record *record, rcm_op op) {
+    struct rcmi_operator_identity created = {.kind = op};
+    (void)rcmi_operator_identify(op, &created);
+    record->op = created.kind;
+    record->op_flags = created.flags;
+    memcpy(record->op_name, created.name, sizeof(record->op_name));
+}
+
 /* With sequence 0 if there is no such call, or it is just being overwritten. */
 static struct rcmi_call_record call_record(const struct call *call, uint64_t epoch) {
     struct rcmi_call_record record = {.magic = RCMI_CALL_RECORD_MAGIC, .epoch = epoch};
@@ -225,7 +242,7 @@ static struct rcmi_call_record call_record(const struct call *call, uint64_t epo
         record.counts[i] = GET(counts[i]);
     record.counts_hash = record.ncounts > 0 ? GET(counts_hash) : 0;
     record.dtype = GET(dtype);
-    record.op = GET(op);
+    record_operator(&record, GET(op));
     record.root = plan->root;
     const uint32_t form = GET(form);
     record.form = (uint16_t)form;

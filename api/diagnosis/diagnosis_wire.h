@@ -53,17 +53,19 @@ struct rcmi_call_record {
     uint16_t memory; /* enum rcmi_mem_kind, of its buffers */
     uint64_t epoch;  /* of the communicator */
     uint64_t sequence, meta, count;
-    int32_t collective, dtype, op, root;
+    int32_t collective, dtype, op, root; /* op: of one that was created, its kind (operator.h); its
+                                            number where that is not known any more */
     char algorithm[24];
-    uint32_t reserved; /* 0 */
-    uint32_t ncounts;  /* of unequal blocks that all ranks know: so many of counts */
+    char op_name[RCM_OP_NAME_MAX]; /* of an operator that was created, else "" */
+    uint32_t op_flags;             /* of that */
+    uint32_t ncounts;              /* of unequal blocks that all ranks know: so many of counts */
     uint64_t counts[RCMI_CALL_COUNTS]; /* of the first blocks */
     uint64_t counts_hash;              /* of all of them */
 };
 #define RCMI_CALL_RECORD_MAGIC 0x52434d52u
 
-/* False if the bytes are no such message. The algorithm is terminated and can be shown; sequence is
- * not 0; ncounts, form and memory are valid. */
+/* False if the bytes are no such message. The algorithm and the operator's name are terminated and
+ * can be shown; sequence is not 0; ncounts, form and memory are valid. */
 bool rcmi_call_record_decode(const void *bytes, size_t len, struct rcmi_call_record *ret_record);
 
 #endif

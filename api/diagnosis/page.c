@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Writing and reading status pages: see page.h. */
 #include "page.h"
+#include "operator.h"
 #include "error.h"
 #include <stdlib.h>
 #include <string.h>
@@ -105,12 +106,17 @@ void rcmi_page_called(struct rcmi_page_comm *page, uint64_t sequence,
     PUT(called_as, (int32_t)collective);
 }
 
-void rcmi_page_show(struct rcmi_page_comm *page, uint64_t sequence, const struct rcmi_plan *plan,
+void rcmi_page_show(struct rcmi_page_comm *page, uint64_t sequence, const struct rcmi_bind *bind,
                     const struct rcmi_run_wait *wait, int64_t moved_ns) {
-    uint64_t algorithm[3] = {0};
-    strncpy((char *)algorithm, plan->algorithm, sizeof(algorithm) - 1);
-    for (int i = 0; i < 3; i++)
+    struct rcmi_operator_identity created = {.name = ""};
+    uint64_t algorithm[3] = {0}, op_name[3];
+    strncpy((char *)algorithm, bind->plan->algorithm, sizeof(algorithm) - 1);
+    (void)rcmi_operator_identify(bind->op, &created);
+    memcpy(op_name, created.name, sizeof(op_name));
+    for (int i = 0; i < 3; i++) {
         PUT(algorithm[i], algorithm[i]);
+        PUT(op_name[i], op_name[i]);
+    }
     PUT(waits_for, wait->peer);
     PUT(step, wait->step);
     PUT(nsteps, wait->nsteps);
@@ -152,10 +158,13 @@ static uint64_t milliseconds_since(int64_t then_ns, int64_t now_ns) {
 
 static void page_read_shown(const struct rcmi_page_comm *page, int64_t now_ns,
                             struct rcmi_activity *a) {
-    uint64_t algorithm[3];
-    for (int i = 0; i < 3; i++)
+    uint64_t algorithm[3], op_name[3];
+    for (int i = 0; i < 3; i++) {
         algorithm[i] = GET(algorithm[i]);
+        op_name[i] = GET(op_name[i]);
+    }
     memcpy(a->algorithm, algorithm, sizeof(a->algorithm));
+    memcpy(a->op_name, op_name, sizeof(a->op_name));
     a->waits_for = GET(waits_for);
     a->step = GET(step);
     a->nsteps = GET(nsteps);

@@ -38,16 +38,16 @@ struct rcmi_page_comm {
     _Atomic uint32_t transfer; /* enum rcmi_transfer_kind of the one shown, 0: none */
 
     /* Shown. */
-    _Atomic uint64_t shown; /* the sequence that step, ..., algorithm belong to */
+    _Atomic uint64_t shown; /* the sequence that done, ..., nsteps belong to */
     _Atomic uint64_t done;
     _Atomic int64_t moved_ns; /* CLOCK_MONOTONIC, of its last progress */
-    _Atomic uint64_t algorithm[3];
+    _Atomic uint64_t algorithm[3], op_name[3];
     _Atomic int32_t waits_for; /* rank, -1 unknown */
     _Atomic uint32_t step, nsteps;
     _Atomic int32_t peer; /* of the transfer */
     _Atomic uint64_t tag, bytes;
     _Atomic int64_t transfer_ns; /* of its last progress */
-    _Atomic uint64_t reserved[4];
+    _Atomic uint64_t reserved[1];
     /* Counted by the framework of the transports, while the driver uses channels. */
     struct rcmi_traffic traffic[RCMI_TRANSPORTS_MAX];
 };
@@ -103,7 +103,7 @@ void rcmi_page_called(struct rcmi_page_comm *comm, uint64_t sequence,
 /* The oldest unfinished collective is now this one; 0, NULL: there is none. */
 void rcmi_page_oldest(struct rcmi_page_comm *comm, uint64_t sequence, const struct rcmi_bind *bind);
 /* How far the oldest collective is; moved_ns: when it last made progress. */
-void rcmi_page_show(struct rcmi_page_comm *comm, uint64_t sequence, const struct rcmi_plan *plan,
+void rcmi_page_show(struct rcmi_page_comm *comm, uint64_t sequence, const struct rcmi_bind *bind,
                     const struct rcmi_run_wait *wait, int64_t moved_ns);
 /* The oldest unfinished send or receive; RCMI_TRANSFER_NONE, NULL: there is none. */
 void rcmi_page_show_transfer(struct rcmi_page_comm *comm, enum rcmi_transfer_kind kind,

@@ -27,6 +27,7 @@ struct parent {
     rcm_store *store, *prefix;
     rcm_init_request *request; /* that is through */
     void *memory;
+    rcm_op op;
 };
 
 static struct rcm_error error = RCM_ERROR_INIT;
@@ -110,6 +111,13 @@ static bool begins(const struct parent *p) {
 static bool cancels(const struct parent *p) {
     rcm_init_cancel(p->request);
     return true;
+}
+
+/* The one of the parent, too: the child has a copy. */
+static bool frees_op(const struct parent *p) {
+    return rcm_op_free(p->op) == RCM_OK &&
+           rcm_op_create_premul_sum(2, 0, RCM_FLOAT32, &op) == RCM_OK && op != p->op &&
+           rcm_op_free(op) == RCM_OK && rcm_op_free(op) == RCM_ERR_INVALID;
 }
 
 static rcm_status own_set(void *arg, const char *key, const void *value, size_t len) {
@@ -256,6 +264,8 @@ static bool opens(void) {
     X(rcm_mem_alloc, refused(rcm_mem_alloc(p->comm, 4096, &memory)))                               \
     X(rcm_mem_free, refused(rcm_mem_free(p->comm, p->memory)))                                     \
     X(rcm_op_from_name, rcm_op_from_name("sum", &op) == RCM_OK)                                    \
+    X(rcm_op_create_premul_sum, rcm_op_create_premul_sum(2, 0, RCM_FLOAT32, &op) == RCM_OK)        \
+    X(rcm_op_free, frees_op(p))                                                                    \
     X(rcm_op_defined, rcm_op_defined(RCM_MAX, RCM_INT32) == RCM_OK)                                \
     X(rcm_op_name, says(rcm_op_name(RCM_MAX), "max"))                                              \
     X(rcm_protocol_at, rcm_protocol_at(0, &protocol) == RCM_OK)                                    \
@@ -396,6 +406,7 @@ static int parent_make(struct parent *p, char *place) {
           "store: %s", rcm_last_error());
     CHECK(errors,
           rcm_mem_alloc(p->comm, 4096, &p->memory) == RCM_OK &&
+              rcm_op_create_premul_sum(3, 0, RCM_FLOAT32, &p->op) == RCM_OK &&
               rcm_irecv(p->comm, place, 1, RCM_UINT8, peer, 1, &p->pending) == RCM_OK &&
               rcm_irecv(p->comm, &byte, 1, RCM_UINT8, peer, 2, &p->received) == RCM_OK &&
               rcm_send(p->comm, &byte, 1, RCM_UINT8, peer, 2, NULL, NULL) == RCM_OK &&
@@ -430,6 +441,7 @@ static int parent_end(const struct parent *p, const char *place) {
     rcm_work_free(p->pending);
     rcm_work_free(p->received);
     rcm_work_free(p->done);
+    CHECK(errors, rcm_op_free(p->op) == RCM_OK, "%s", rcm_last_error());
     rcm_init_cancel(p->request);
     rcm_store_close(p->prefix);
     rcm_store_close(p->store);

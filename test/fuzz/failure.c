@@ -56,6 +56,8 @@ static bool take_record(const uint8_t *data, size_t size) {
         return false;
     fuzz_require(memchr(record.algorithm, 0, sizeof record.algorithm) && is_shown(record.algorithm),
                  "the algorithm ends and can be shown");
+    fuzz_require(memchr(record.op_name, 0, sizeof record.op_name) && is_shown(record.op_name),
+                 "the operator's name ends and can be shown");
     fuzz_require(record.sequence != 0, "operations count from 1");
     fuzz_require(record.ncounts <= RCMI_CALL_COUNTS, "counts are counted");
     fuzz_require(record.form <= RCMI_FORM_BYTES, "a call is of a known form");

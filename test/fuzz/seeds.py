@@ -163,18 +163,18 @@ def failure():
         data = (body + b'all_reduce'.ljust(32, b'\0') + text.ljust(512, b'\0') + u32(n) + missing)
         return data if size is None else data[:size].ljust(size, b'\0')
 
-    def activity(sequence=9, algorithm=b'ring'):
-        return struct.pack('<QQQQiiiiiIIiQQQiiIi24s', 9, sequence, 1000, 4096, 1, 9, 1, 0, 2, 3, 14,
-                           1, 5000, 7, 8, 2, 1, 0, 0, algorithm)
+    def activity(sequence=9, algorithm=b'ring', op_name=b'compose'):
+        return struct.pack('<QQQQiiiiiIIiQQQiiIi24s24s', 9, sequence, 1000, 4096, 1, 9, 1, 0, 2, 3, 14,
+                           1, 5000, 7, 8, 2, 1, 0, 0, algorithm, op_name)
 
     def inquiry(magic=0x52434d51, state=2, reason=1, reports=1, npeers=2, body=activity()):
         return (struct.pack('<IIQIIII', magic, 1, 7, state, reason, reports, npeers) +
                 u32(1) * 16 + body)
 
     def record(magic=0x52434d52, sequence=3, algorithm=b'ring', collective=1, ncounts=0,
-               form=0, memory=0):
-        return struct.pack('<IHHQQQQiiii24sII17Q', magic, form, memory, 7, sequence, 99, 1000,
-                           collective, 9, 1, 0, algorithm, 0, ncounts, *range(17))
+               form=0, memory=0, op=1, op_name=b''):
+        return struct.pack('<IHHQQQQiiii24s24sII17Q', magic, form, memory, 7, sequence, 99, 1000,
+                           collective, 9, op, 0, algorithm, op_name, 0, ncounts, *range(17))
 
     def agree(magic=0x52434d41, number=1, kind=4, status=0, origin=-1, left=1000, n=11,
               members=b'\xff\x07'):
@@ -229,9 +229,11 @@ def failure():
         'bad-inquiry-peers-absurd': inquiry(npeers=-1 & 0xffffffff),
         'bad-inquiry-magic': inquiry(magic=0x52434d46), 'bad-inquiry-cut': inquiry()[:-4],
         'bad-inquiry-reason': inquiry(reason=2), 'bad-inquiry-reports': inquiry(reports=2),
-        'valid-inquiry-question': inquiry(state=0, npeers=0, body=bytes(128)),
+        'valid-inquiry-question': inquiry(state=0, npeers=0, body=bytes(152)),
         'valid-inquiry-unended': inquiry(body=activity(algorithm=b'x' * 24)),
         'valid-record': record(), 'valid-record-unended': record(algorithm=b'y' * 24),
+        'valid-record-operator': record(op=14, op_name=b'\x1b[2Jpremul_sum'),
+        'valid-record-operator-unended': record(op=15, op_name=b'z' * 24),
         'bad-record-magic': record(magic=1), 'bad-record-zero': record(sequence=0),
         'bad-record-cut': record()[:-8],
         'valid-record-monitored': record(form=3), 'bad-record-barrier': record(form=5),
@@ -283,14 +285,14 @@ def failure():
 def page():
     def words(magic=0x5243504147453036, page_bytes=65536, pid=100, rank=0, size=3, called=5,
               sequence=5, collective=1, called_as=1, failed=0, parting=0, transfer=0, shown=5,
-              algorithm=b'ring', waits=2, step=3, nsteps=9, peer=1, moved=10**9, root=-1,
+              algorithm=b'ring', op_name=b'premul_sum', waits=2, step=3, nsteps=9, peer=1, moved=10**9, root=-1,
               rows=2, sharing=0, epoch=7, name=b'world', ranges=(0, 32 << 10, 1, 0) + (64 << 10, U64_MAX) * 4):
         head = struct.pack('<QIiiiQQQ12Q', magic, page_bytes, pid, rank, size, 77, rows, sharing,
                            *ranges)
         comm = (struct.pack('<Qii64s', epoch, rank, size, name) +
                 struct.pack('<QQQiiiiiiII', called, sequence, 1000, called_as, collective, 9, 1, root,
                             failed, parting, transfer) +
-                struct.pack('<QQq24siIIiQQq', shown, 4096, moved, algorithm, waits, step, nsteps,
+                struct.pack('<QQq24s24siIIiQQq', shown, 4096, moved, algorithm, op_name, waits, step, nsteps,
                             peer, 7, 400, moved))
         return head.ljust(512, b'\0') + comm.ljust(512, b'\0')
 

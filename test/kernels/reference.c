@@ -272,6 +272,9 @@ static void part_put(rcm_dtype dtype, void *buffer, size_t i, double value) {
 
 static struct parts parts_scale(rcm_dtype dtype, struct parts v, const double *by) {
     const double re = rounded(dtype, by[0]), im = rounded(dtype, by[1]);
+    if (rcm_dtype_size(dtype) < 4) /* as it is stored */
+        return (struct parts){(double)small_decode(dtype, small_encode(dtype, (float)(v.re * re))),
+                              0};
     if (!dtype_is_complex(dtype))
         return (struct parts){rounded(dtype, v.re * re), 0};
     return (struct parts){rounded(dtype, rounded(dtype, re * v.re) - rounded(dtype, im * v.im)),

@@ -625,6 +625,43 @@ static void fill_scratch_in_lanes(struct rcmi_builder *b, int rank) {
     rcmi_copy_chunk(b, 1, 0, rcmi_scratch(0), rcmi_out(0));
 }
 
+/* Right as long as nothing is scaled: in place the second copy would scale once more. */
+static void fill_input_after_copy(struct rcmi_builder *b, int rank) {
+    (void)rank;
+    rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
+    rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_scratch(0));
+    rcmi_copy_chunk(b, 0, 0, rcmi_scratch(0), rcmi_out(0));
+}
+
+/* In place it has the input by the name of the result, by which it is not scaled. */
+static void fill_input_as_result(struct rcmi_builder *b, int rank) {
+    (void)rank;
+    rcmi_copy_chunk(b, 0, 0, rcmi_out(0), rcmi_scratch(0));
+    rcmi_copy_chunk(b, 0, 0, rcmi_scratch(0), rcmi_out(0));
+}
+
+/* In place one lane scales what the other one sends scaled. */
+static void fill_input_in_lanes(struct rcmi_builder *b, int rank) {
+    if (rank == 0) {
+        rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
+        rcmi_send(b, 1, 0, rcmi_in(0), rcmi_to(b, 1, 1, 0));
+    } else {
+        const struct rcmi_operand srcs[] = {rcmi_from(b, 0, 0, 0), rcmi_in(0)};
+        rcmi_reduce(b, 0, 0, srcs, 2, rcmi_out(0), NONE);
+    }
+}
+
+/* Each contribution is scaled once, wherever IN is a source. */
+static void test_scaled_once(void **state) {
+    (void)state;
+    expect_made(1, RCM_SCAN, 1, fill_input_after_copy, true,
+                "reads what it contributes when that has been scaled");
+    expect_made(1, RCM_SCAN, 1, fill_input_as_result, true,
+                "reads a contribution that was never scaled");
+    expect_made(2, RCM_SCAN, 1, fill_input_in_lanes, true,
+                "touch the same chunk (in place) in no order");
+}
+
 static void fill_reads_twice(struct rcmi_builder *b, int rank) {
     const struct rcmi_operand from = rcmi_from(b, 0, 1 - rank, 0);
     const struct rcmi_operand srcs[] = {from, from};
@@ -827,6 +864,7 @@ int main(void) {
         cmocka_unit_test(test_lasting_lie),
         cmocka_unit_test(test_completes),
         cmocka_unit_test(test_results),
+        cmocka_unit_test(test_scaled_once),
         cmocka_unit_test(test_barrier),
         cmocka_unit_test(test_matching),
         cmocka_unit_test(test_mixed_plans),

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Operators that the program creates: operators TRANSPORT processes|threads RANKS [HOSTS]
+ *
+ * Every collective that reduces, by every algorithm that fits, in place or not, blocking,
+ * asynchronous or persistent, with an operator that each rank creates for the case, and frees
+ * before its last result is there. Values are exact in every order of the sum. For the types that
+ * round, it is bits that count: all ranks have the same.
+ */
+#include "operators.h"
+#include "place.h"
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const enum rcm_collective reductions[] = {RCM_ALL_REDUCE, RCM_REDUCE, RCM_REDUCE_SCATTER,
+                                                 RCM_SCAN,       RCM_EXSCAN, RCM_REDUCE_SCATTER_V};
+enum { REDUCTIONS = sizeof(reductions) / sizeof(reductions[0]) };
+
+/* ---- Buffers ------------------------------------------------------------------------------- */
+
+static bool in_blocks(const struct problem *t) {
+    return t->collective == RCM_REDUCE_SCATTER || t->collective == RCM_REDUCE_SCATTER_V;
+}
+
+static size_t block_count(const struct problem *t, int rank) {
+    return t->collective == RCM_REDUCE_SCATTER_V ? t->count * (size_t)(rank % 3) / 2 : t->count;
+}
+
+static size_t block_first(const struct problem *t, int rank) {
+    size_t first = 0;
+    for (int r = 0; r < rank; r++)
+        first += block_count(t, r);
+    return first;
+}
+
+static size_t in_count(const struct problem *t) {
+    return in_blocks(t) ? block_first(t, t->p) : t->count;
+}
+
+static size_t out_count(const struct problem *t) {
+    const bool none = (t->collective == RCM_REDUCE && t->rank != t->root) ||
+                      (t->collective == RCM_EXSCAN && t->rank == 0);
+    return none ? 0 : block_count(t, t->rank);
+}
+
+static int contributors(const struct problem *t) {
+    return t->collective == RCM_SCAN ? t->rank + 1 : t->collective == RCM_EXSCAN ? t->rank : t->p;
+}
+
+/* ---- A call -------------------------------------------------------------------------------- */
+
+static rcm_status call_v(const struct problem *t, const void *in, void *out,
+                         const struct rcm_call *call, rcm_work **ret_work) {
+    size_t counts[RANKS_MAX];
+    for (int r = 0; r < t->p; r++)
+        counts[r] = block_count(t, r);
+    return rcm_reduce_scatter_v(t->comm, in, counts, NULL, out, counts[t->rank], t->dtype, t->op,
+                                call, ret_work);
+}
+
+rcm_status problem_call(const struct problem *t, const void *in, void *out,
+                        const struct rcm_call *call, rcm_work **ret_work) {
+    switch (t->collective) {
+    case RCM_ALL_REDUCE:
+        return rcm_all_reduce(t->comm, in, out, t->count, t->dtype, t->op, call, ret_work);
+    case RCM_REDUCE:
+        return rcm_reduce(t->comm, in, out, t->count, t->dtype, t->op, t->root, call, ret_work);
+    case RCM_REDUCE_SCATTER:
+        return rcm_reduce_scatter(t->comm, in, out, t->count, t->dtype, t->op, call, ret_work);
+    case RCM_SCAN:
+        return rcm_scan(t->comm, in, out, t->count, t->dtype, t->op, call, ret_work);
+    case RCM_EXSCAN:
+        return rcm_exscan(t->comm, in, out, t->count, t->dtype, t->op, call, ret_work);
+    default:
+        return call_v(t, in, out, call, ret_work);
+    }
+}
+
+/* The operator is freed as early as may be. */
+static rcm_status call_in_some_way(const struct problem *t, const void *in, void *out) {
+    struct rcm_call call = RCM_CALL_INIT;
+    rcm_work *work = NULL;
+    call.algorithm = t->algorithm;
+    if (t->way == WAY_PERSISTENT)
+        call.flags = RCM_PERSISTENT;
+    rcm_status status = problem_call(t, in, out, &call, t->way == WAY_BLOCKING ? NULL : &work);
+    const rcm_status freed = rcm_op_free(t->op);
+    if (status == RCM_OK)
+        status = freed;
+    if (status == RCM_OK && t->way == WAY_PERSISTENT)
+        status = rcm_work_start(work);
+    if (status == RCM_OK && work)
+        status = rcm_work_wait(work, -1);
+    rcm_work_free(work);
+    return status;
+}
+
+/* ---- Cases --------------------------------------------------------------------------------- */
+
+/* Elements that are not right. */
+static size_t result_wrong(const struct problem *t, const void *result) {
+    const size_t first = in_blocks(t) ? block_first(t, t->rank) : 0;
+    size_t wrong = 0;
+    for (size_t i = 0; i < out_count(t); i++) {
+        const struct number want = t->kind->expected(first + i, contributors(t));
+        const struct number got = number_get(t->dtype, result, i);
+        wrong += got.re != want.re || got.im != want.im;
+    }
+    return wrong;
+}
+
+static int one_case(struct problem t) {
+    const size_t width = rcm_dtype_size(t.dtype), n = in_count(&t);
+    const size_t own = in_blocks(&t) ? block_first(&t, t.rank) * width : 0;
+    char *in = place_new(n * width + 64), *out = place_new(t.count * width + 64);
+    char *view = place_view(in);
+    int errors = 0;
+    for (size_t i = 0; i < n; i++)
+        number_put(t.dtype, view, i, t.kind->input(t.rank, i));
+    CHECK(errors, t.kind->create(t.rank, t.dtype, &t.op) == RCM_OK, "create: %s", rcm_last_error());
+    const rcm_status status = call_in_some_way(&t, in, t.in_place ? in + own : out);
+    CHECK(errors, status == RCM_OK, "%s: %s", problem_name(&t), rcm_last_error());
+    const void *result = t.in_place ? view + own : place_view(out);
+    const size_t wrong = status == RCM_OK ? result_wrong(&t, result) : 0;
+    CHECK(errors, wrong == 0, "%s: %zu of %zu are wrong", problem_name(&t), wrong, out_count(&t));
+    for (size_t i = 0; i < n && !t.in_place && errors == 0; i++)
+        errors += number_get(t.dtype, view, i).re != t.kind->input(t.rank, i).re;
+    CHECK(errors, errors == 0, "%s: or has harmed its input", problem_name(&t));
+    place_free(in);
+    place_free(out);
+    return errors;
+}
+
+/* Each algorithm has each way, each place and each type in some of its cases. */
+static int check_algorithm(struct problem t, int *number) {
+    static const size_t counts[] = {0, 1, 7, 1000, 20011};
+    int errors = 0;
+    for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]) && errors < 5; c++) {
+        for (int place = 0; place < 2; place++, (*number)++) {
+            t.count = counts[c];
+            t.in_place = place;
+            t.root = *number % t.p;
+            t.way = (enum way)(*number % WAYS);
+            t.dtype = t.kind->dtypes[*number / 2 % t.kind->ndtypes];
+            errors += one_case(t);
+        }
+    }
+    return errors;
+}
+
+/* Can it be called by that algorithm? All ranks find the same. */
+static bool algorithm_fits(struct problem t) {
+    struct rcm_call call = RCM_CALL_INIT;
+    void *none = place_new(sizeof(struct rcm_complex128));
+    call.algorithm = t.algorithm;
+    t.dtype = t.kind->dtypes[0];
+    if (t.kind->create(t.rank, t.dtype, &t.op) != RCM_OK)
+        abort();
+    const rcm_status status = problem_call(&t, none, none, &call, NULL);
+    if (rcm_op_free(t.op) != RCM_OK)
+        abort();
+    place_free(none);
+    return status == RCM_OK;
+}
+
+static int check_collective(struct problem t, int *number) {
+    struct rcm_algorithm_info info;
+    int errors = check_algorithm(t, number), fit = 0;
+    for (size_t a = 0; rcm_algorithm_at(t.collective, a, &info) == RCM_OK; a++) {
+        t.algorithm = info.name;
+        if (algorithm_fits(t)) {
+            errors += check_algorithm(t, number);
+            fit++;
+        }
+    }
+    CHECK(errors, fit > 0, "no algorithm fits");
+    return errors;
+}
+
+static int check_kinds(rcm_comm *comm) {
+    int errors = 0, number = 0;
+    for (size_t k = 0; operator_kinds[k]; k++)
+        for (int i = 0; i < REDUCTIONS && errors < 5; i++)
+            errors += check_collective((struct problem){.comm = comm,
+                                                        .kind = operator_kinds[k],
+                                                        .collective = reductions[i],
+                                                        .p = rcm_size(comm),
+                                                        .rank = rcm_rank(comm)},
+                                       &number);
+    return errors;
+}
+
+/* ---- Bits ---------------------------------------------------------------------------------- */
+
+/* A scale and values that no short float has: what a rank adds of its own is what others get. */
+static int check_bits(rcm_comm *comm, const char *algorithm, rcm_dtype dtype) {
+    enum { COUNT = 500 };
+    struct rcm_call call = RCM_CALL_INIT;
+    const size_t bytes = COUNT * rcm_dtype_size(dtype);
+    _Alignas(16) unsigned char mine[COUNT * 4], first[COUNT * 4];
+    rcm_op op;
+    int errors = 0;
+    call.algorithm = algorithm;
+    for (size_t i = 0; i < bytes; i++)
+        mine[i] = (unsigned char)(0x30 + (i * 7 + (size_t)rcm_rank(comm) * 13) % 11);
+    if (rcm_op_create_premul_sum(1.0 / (3 + rcm_rank(comm)), 0, dtype, &op) != RCM_OK)
+        return 1;
+    const rcm_status status = rcm_all_reduce(comm, mine, mine, COUNT, dtype, op, &call, NULL);
+    CHECK(errors, rcm_op_free(op) == RCM_OK, "free: %s", rcm_last_error());
+    if (status == RCM_ERR_UNSUPPORTED)
+        return errors;
+    CHECK(errors, status == RCM_OK, "%s: %s", algorithm, rcm_last_error());
+    memcpy(first, mine, bytes);
+    CHECK(errors, rcm_broadcast(comm, first, bytes, RCM_UINT8, 0, NULL, NULL) == RCM_OK, "%s",
+          rcm_last_error());
+    CHECK(errors, memcmp(first, mine, bytes) == 0,
+          "rank %d: premul_sum of %s by %s has other bits than on rank 0", rcm_rank(comm),
+          rcm_dtype_name(dtype), algorithm);
+    return errors;
+}
+
+static int check_all_bits(rcm_comm *comm) {
+    static const rcm_dtype dtypes[] = {RCM_FLOAT16, RCM_BFLOAT16, RCM_FLOAT8_E4M3FN,
+                                       RCM_FLOAT8_E5M2, RCM_FLOAT32};
+    struct rcm_algorithm_info info;
+    int errors = 0;
+    for (size_t a = 0; rcm_algorithm_at(RCM_ALL_REDUCE, a, &info) == RCM_OK; a++)
+        for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++)
+            errors += check_bits(comm, info.name, dtypes[d]);
+    return errors;
+}
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+static int refuses(const char *what, rcm_status status, const char *text) {
+    int errors = 0;
+    CHECK(errors, status == RCM_ERR_INVALID && strstr(rcm_last_error(), text),
+          "%s: %s, \"%s\" is not in \"%s\"", what, rcm_status_name(status), text, rcm_last_error());
+    return errors;
+}
+
+static int check_refusals(rcm_comm *comm) {
+    rcm_op op, other;
+    double x[2] = {1, 2}, y[2];
+    int errors =
+        refuses("int", rcm_op_create_premul_sum(1, 0, RCM_INT32, &op), "premul_sum of int");
+    errors +=
+        refuses("pair", rcm_op_create_premul_sum(1, 0, RCM_INT32_INT32, &op), "premul_sum of");
+    errors += refuses("type", rcm_op_create_premul_sum(1, 0, (rcm_dtype)99, &op), "dtype 99");
+    errors += refuses("real", rcm_op_create_premul_sum(1, 2, RCM_FLOAT64, &op), "imaginary is 2");
+    errors += refuses("NULL", rcm_op_create_premul_sum(1, 0, RCM_FLOAT64, NULL), "ret_op is NULL");
+    errors += refuses("sum", rcm_op_free(RCM_SUM), "op 1 is sum");
+    errors += refuses("none", rcm_op_free(77), "op 77 is no operator");
+    errors += refuses("never", rcm_op_free(2000000000), "op 2000000000 is no operator");
+    CHECK(errors, rcm_op_create_premul_sum(2, 0, RCM_FLOAT64, &op) == RCM_OK, "create");
+    CHECK(errors, op > 256 && strcmp(rcm_op_name(op), "premul_sum") == 0, "op %d", (int)op);
+    CHECK(errors, rcm_op_defined(op, RCM_FLOAT64) == RCM_OK, "%s", rcm_last_error());
+    errors += refuses("other type", rcm_op_defined(op, RCM_FLOAT32), "was created for float64");
+    errors += refuses("no type", rcm_op_defined(op, (rcm_dtype)99), "dtype 99 is no type");
+    errors +=
+        refuses("local", rcm_reduce_local(x, y, 1, RCM_FLOAT64, op), "no meaning on one rank");
+    errors += refuses("call", rcm_all_reduce(comm, x, y, 1, RCM_FLOAT32, op, NULL, NULL),
+                      "was created for float64, not for float32");
+    CHECK(errors, rcm_op_free(op) == RCM_OK, "free: %s", rcm_last_error());
+    errors += refuses("twice", rcm_op_free(op), "was freed");
+    errors += refuses("freed", rcm_scan(comm, x, y, 1, RCM_FLOAT64, op, NULL, NULL), "was freed");
+    CHECK(errors, strcmp(rcm_op_name(op), "?") == 0, "name %s", rcm_op_name(op));
+    CHECK(errors, rcm_op_create_premul_sum(2, 0, RCM_FLOAT64, &other) == RCM_OK && other != op,
+          "a freed number is given again");
+    errors += refuses("freed", rcm_all_reduce(comm, x, y, 1, RCM_FLOAT64, op, NULL, NULL), "freed");
+    CHECK(errors, rcm_op_free(other) == RCM_OK, "free: %s", rcm_last_error());
+    return errors;
+}
+
+/* An operator like the last one but for its scale is another one, in the same plan and buffers. */
+static int check_again(rcm_comm *comm) {
+    int errors = 0;
+    for (int i = 0; i < 40; i++) {
+        double x = i, sum = 0;
+        rcm_op op;
+        CHECK(errors, rcm_op_create_premul_sum(i % 7, 0, RCM_FLOAT64, &op) == RCM_OK, "create");
+        CHECK(errors,
+              rcm_all_reduce(comm, &x, &sum, 1, RCM_FLOAT64, op, NULL, NULL) == RCM_OK &&
+                  sum == rcm_size(comm) * i * (i % 7),
+              "scale %d: %g", i % 7, sum);
+        CHECK(errors, rcm_op_free(op) == RCM_OK, "free: %s", rcm_last_error());
+    }
+    return errors;
+}
+
+/* Works hold what they use: many of them, each with its own. */
+static int check_held(rcm_comm *comm) {
+    enum { N = 100 };
+    double x[N], sums[N];
+    rcm_work *works[N];
+    int errors = 0;
+    for (int i = 0; i < N; i++) {
+        rcm_op op;
+        x[i] = i;
+        CHECK(errors, rcm_op_create_premul_sum(i + 1, 0, RCM_FLOAT64, &op) == RCM_OK, "create");
+        CHECK(errors,
+              rcm_all_reduce(comm, &x[i], &sums[i], 1, RCM_FLOAT64, op, NULL, &works[i]) == RCM_OK,
+              "%s", rcm_last_error());
+        CHECK(errors, rcm_op_free(op) == RCM_OK, "free: %s", rcm_last_error());
+    }
+    for (int i = 0; i < N; i++) {
+        CHECK(errors, rcm_work_wait(works[i], -1) == RCM_OK, "%s", rcm_last_error());
+        CHECK(errors, sums[i] == rcm_size(comm) * i * (i + 1.0), "%d: %g", i, sums[i]);
+        rcm_work_free(works[i]);
+    }
+    return errors;
+}
+
+static int check_all(rcm_comm *comm, void *arg) {
+    int errors = 0;
+    (void)arg;
+    if (place_is_host())
+        errors +=
+            check_refusals(comm) + check_again(comm) + check_held(comm) + check_all_bits(comm);
+    return errors + check_kinds(comm);
+}
+
+static int hosts;
+
+static void deal_host(int rank) {
+    char id[16];
+    snprintf(id, sizeof id, "h%d", rank % hosts);
+    setenv("RINGCOMM_HOST_ID", id, 1);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 4 || atoi(argv[3]) < 1 || atoi(argv[3]) > RANKS_MAX) {
+        fprintf(stderr, "usage: operators TRANSPORT processes|threads RANKS [HOSTS]\n");
+        return 2;
+    }
+    struct ranks ranks = {
+        .n = atoi(argv[3]), .threads = strcmp(argv[2], "threads") == 0, .transport = argv[1]};
+    hosts = argc > 4 ? atoi(argv[4]) : 1;
+    if (hosts > 1)
+        ranks.before = deal_host;
+    setenv("RINGCOMM_SLOT_BYTES", "4096", 0);
+    place_init();
+    return ranks_run(&ranks, check_all, NULL) ? 1 : 0;
+}
