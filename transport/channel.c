@@ -101,6 +101,14 @@ rcm_status rcmi_channel_state(const struct rcmi_channel *channel) {
     return (rcm_status)state;
 }
 
+bool rcmi_channel_peer_left(const struct rcmi_channel *channel) {
+    const struct rcmi_end *end = rcmi_end_of(channel);
+    const struct rcmi_link *link = rcmi_node_link(channel->node, end->readers[0].rank);
+    /* Acquire as in rcmi_channel_state. */
+    return atomic_load_explicit(&channel->state, memory_order_acquire) == RCM_ERR_PEER &&
+           end->nreaders == 1 && link && rcmi_link_state(link) == RCMI_LINK_ENDED;
+}
+
 rcm_status rcmi_channel_not_ready(const struct rcmi_channel *channel) {
     rcm_status state = rcmi_channel_state(channel);
     /* Ready since the caller looked: the operation was not done all the same. */

@@ -161,6 +161,8 @@ struct rcmi_endpoint {
                          less */
     bool ungettable;  /* the peer's memory, by now it is known */
     bool posted;      /* a receive, with the channel */
+    bool left;        /* the peer has, before the channel from it carried anything: that is no error
+                         of itself, but of what waits for a message from there */
     /* Copies that finish later: into the slot that was reserved, out of the oldest one, and those
      * of receives whose messages were kept. */
     struct rcmi_transfer *copy_out, *copy_in;

@@ -310,7 +310,7 @@ static rcm_status endpoint_drain_copies(struct rcmi_endpoint *e, bool *moved) {
 rcm_status rcmi_endpoint_drain(struct rcmi_endpoint *e, bool *moved) {
     struct rcmi_slot slot;
     rcm_status status = RCM_OK;
-    if (!e->rx)
+    if (!e->rx || e->left)
         return RCM_OK;
     if (e->copy_in || e->copying.head)
         status = endpoint_drain_copies(e, moved);
@@ -328,5 +328,8 @@ rcm_status rcmi_endpoint_drain(struct rcmi_endpoint *e, bool *moved) {
     }
     if (status == RCM_AGAIN && rcmi_channel_state(e->rx) == RCM_OK)
         endpoint_post(e);
-    return status == RCM_AGAIN ? RCM_OK : status;
+    if (status == RCM_AGAIN)
+        return RCM_OK;
+    e->left = rcmi_channel_peer_left(e->rx);
+    return e->left ? RCM_OK : status;
 }

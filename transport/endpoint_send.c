@@ -228,6 +228,8 @@ static rcm_status endpoint_pump_credit(struct rcmi_endpoint *e) {
         return RCM_OK;
     const uint64_t bytes = e->eager_in;
     rcm_status status = rcmi_endpoint_put(e, meta_of(KIND_CREDIT, 0), &bytes, sizeof(bytes));
+    if (status != RCM_OK && status != RCM_AGAIN && rcmi_channel_peer_left(e->tx))
+        status = RCM_OK; /* it needs none */
     if (status == RCM_OK) {
         e->eager_in = 0;
         e->eager_due -= bytes;

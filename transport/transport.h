@@ -300,6 +300,9 @@ size_t rcmi_node_slot_memory(struct rcmi_node *node, uint64_t epoch);
 /* RCM_OK when it can carry data, RCM_AGAIN while opening, else why it cannot (thread's error set,
  * origin = the peer). */
 rcm_status rcmi_channel_state(const struct rcmi_channel *channel);
+/* It has failed, and for no other reason than that its only peer has left in order: nothing more
+ * comes from there, and nothing is taken. */
+bool rcmi_channel_peer_left(const struct rcmi_channel *channel);
 
 /*
  * The data operations of one end are for one thread at a time. They never block and never

@@ -21,6 +21,8 @@ enum { RANKS = 3, ENDS = 1, COUNT = 3000, MESSAGES = 3, LATE_US = 300000 };
 /* What the others learn: "has left" in the text of their error, or that it is lost; or nothing. */
 enum heard { LEFT, DEATH, NOTHING };
 
+enum { TAG_SENT, TAG_OTHERS };
+
 static const struct ending {
     const char *name;
     enum heard heard;
@@ -79,12 +81,25 @@ static bool is_orderly(void) {
     return ending->heard != DEATH;
 }
 
+/* A receive from any source goes on when rank 1 has left, which never sent anything to rank 2. */
+static int receive_from_others(rcm_comm *comm) {
+    int token = 5, got = -1;
+    if (rcm_rank(comm) == 0 &&
+        rcm_send(comm, &token, 1, RCM_INT32, 2, TAG_OTHERS, NULL, NULL) != RCM_OK)
+        return fail("a send to another rank than the one that has left");
+    if (rcm_rank(comm) == 2 &&
+        (rcm_recv(comm, &got, 1, RCM_INT32, RCM_ANY_SOURCE, TAG_OTHERS, NULL, NULL) != RCM_OK ||
+         got != token))
+        return fail("a receive from any source when one has left");
+    return 0;
+}
+
 /* What rank 1 sent before is there, after it is gone. */
 static int receive_all(rcm_comm *comm) {
     usleep(LATE_US);
     for (int i = 0; i < MESSAGES && is_orderly(); i++) {
         int got = -1;
-        if (rcm_recv(comm, &got, 1, RCM_INT32, ENDS, 0, NULL, NULL) != RCM_OK || got != i)
+        if (rcm_recv(comm, &got, 1, RCM_INT32, ENDS, TAG_SENT, NULL, NULL) != RCM_OK || got != i)
             return fail("what it had sent");
     }
     return 0;
@@ -93,6 +108,8 @@ static int receive_all(rcm_comm *comm) {
 static int other_run(rcm_comm *comm) {
     struct timespec begun, now;
     if (rcm_rank(comm) == 0 && receive_all(comm) != 0)
+        return 1;
+    if (is_orderly() && receive_from_others(comm) != 0)
         return 1;
     clock_gettime(CLOCK_MONOTONIC, &begun);
     const rcm_status status = rcm_barrier(comm, NULL, NULL);
@@ -122,7 +139,7 @@ static int rank_run(int rank, void *arg) {
     if (rank != ENDS)
         return other_run(comm);
     for (int i = 0; i < MESSAGES; i++)
-        if (rcm_send(comm, &i, 1, RCM_INT32, 0, 0, NULL, NULL) != RCM_OK)
+        if (rcm_send(comm, &i, 1, RCM_INT32, 0, TAG_SENT, NULL, NULL) != RCM_OK)
             return fail("send");
     ending->end(comm);
     return 1;
