@@ -7,6 +7,7 @@
 
 /* mixtures.c: random sends and receives of all kinds against a model. */
 int check_mixtures(rcm_comm *comm, unsigned seed);
+int check_mixture(rcm_comm *comm, unsigned seed); /* one */
 /* message_threads.c: several threads of each rank, beside a collective. */
 int check_threads(rcm_comm *comm);
 

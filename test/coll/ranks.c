@@ -29,6 +29,11 @@ static int check_refusal(const struct rank *rank, rcm_status status, rcm_comm *c
 static int rank_body(struct rank *rank) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
     rcm_comm *comm = NULL;
+    char host[16];
+    if (rank->ranks->hosts > 0) {
+        snprintf(host, sizeof host, "h%d", rank->rank % rank->ranks->hosts);
+        options.host_id = host;
+    }
     options.transport = rank->ranks->transport;
     options.algorithm = rank->ranks->algorithm;
     options.timeout_ms = rank->ranks->timeout_ms ? rank->ranks->timeout_ms : 60000;

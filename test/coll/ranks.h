@@ -14,6 +14,7 @@ struct ranks {
     const char *algorithm; /* NULL: by cost */
     int64_t timeout_ms;    /* of operations; 0: 60 s */
     bool keep;             /* the function destroys the communicator itself */
+    int hosts;             /* simulated ones, dealt round; 0: as it is */
     /* rcm_init is RCM_ERR_UNSUPPORTED on every rank, with this in its sentence; NULL: it works. */
     const char *refused;
     /* In each rank before it initialises; NULL: nothing. */

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages, each under a tag that no other step and thread uses: one between two ranks, in every
+ * way to send and to receive; in a circle; many in one call; one that never comes.
+ */
+#include "messages.h"
+#include "../sanitized.h"
+#include <errno.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BYTES_MAX = TEST_SANITIZED ? 100000 : 400000, TAGS_OF_A_STEP = 256 };
+
+uint64_t tag_of(const struct job *job, unsigned i) {
+    return (((uint64_t)job->driver->number << 32 | job->step) * TAGS_OF_A_STEP) + i;
+}
+
+size_t length_draw(struct job *job) {
+    return draw_count(&job->what, 1, job->driver->episode->slot_bytes, BYTES_MAX);
+}
+
+/* ---- One message -------------------------------------------------------------------------------
+ */
+
+enum receive { EXACT, ANY_SOURCE, PROBED, MATCHED, SHORT, RECEIVES };
+
+struct message {
+    int from, to;
+    size_t len, room;
+    enum receive receive;
+    bool synchronous;
+    struct memory sent, came;
+    struct rcm_message told;
+    bool detached; /* a send to oneself, */
+    sem_t sent_it; /* and that it is done */
+};
+
+static const char *const receive_names[RECEIVES] = {"exact", "any source", "probed", "matched",
+                                                    "short"};
+
+static void message_draw(struct job *job) {
+    struct message *m = calloc(1, sizeof *m);
+    const unsigned n = (unsigned)job->group->n;
+    const int me = job->group->me;
+    if (!m)
+        abort();
+    job->own = m;
+    m->from = (int)draw_below(&job->what, n);
+    m->to = (int)draw_below(&job->what, n);
+    m->len = length_draw(job);
+    m->receive = (enum receive)draw_below(&job->what, RECEIVES);
+    m->synchronous = draw_one_in(&job->what, 4);
+    m->room = m->receive == SHORT ? m->len / 2 : m->len + draw_below(&job->what, 100);
+    if (m->receive != EXACT || m->from == m->to)
+        job->runs = 1;
+    if (m->receive == SHORT && me == m->to && m->len > 0)
+        job->expected = RCM_ERR_TRUNCATED;
+    m->told = (struct rcm_message)RCM_MESSAGE_INIT;
+    snprintf(job->name, sizeof job->name, "a message of %zu bytes from %d to %d%s, %s", m->len,
+             m->from, m->to, m->synchronous ? ", synchronous" : "", receive_names[m->receive]);
+    memory_get(job->driver, &job->how, me == m->from ? m->len : 0, &m->sent);
+    memory_get(job->driver, &job->how, me == m->to ? m->room : 0, &m->came);
+}
+
+static void message_fill(struct job *job) {
+    const struct message *m = job->own;
+    bytes_fill(job->salt, m->sent.data, m->sent.bytes);
+    memset(m->came.data, 0xa5, m->came.bytes);
+}
+
+static void message_send(struct job *job, rcm_work **work) {
+    const struct message *m = job->own;
+    job->status = (m->synchronous ? rcm_ssend : rcm_send)(
+        job->group->comm, m->sent.data, m->len, RCM_UINT8, m->to, tag_of(job, 0), &job->call, work);
+}
+
+static void need_told(struct job *job, const struct rcm_message *told) {
+    const struct message *m = job->own;
+    NEED(job->driver,
+         told->source == m->from && told->tag == tag_of(job, 0) && told->bytes == m->len,
+         "%s: from %d, tag %llu, %zu bytes are told", job->name, told->source,
+         (unsigned long long)told->tag, told->bytes);
+}
+
+static void receive_probed(struct job *job) {
+    struct message *m = job->own;
+    rcm_comm *comm = job->group->comm;
+    struct rcm_message told = RCM_MESSAGE_INIT;
+    rcm_matched *matched = NULL;
+    const int source = m->len % 2 ? RCM_ANY_SOURCE : m->from;
+    const bool takes = m->receive == MATCHED;
+    const rcm_status status = takes
+                                  ? rcm_mprobe(comm, source, tag_of(job, 0), NULL, &told, &matched)
+                                  : rcm_probe(comm, source, tag_of(job, 0), NULL, &told);
+    NEED(job->driver, status == RCM_OK, "%s: probe: %s", job->name, rcm_last_error());
+    need_told(job, &told);
+    job->status = takes ? rcm_mrecv(comm, matched, m->came.data, m->room, RCM_UINT8, &job->call,
+                                    job_work(job))
+                        : rcm_recv(comm, m->came.data, m->room, RCM_UINT8, source, tag_of(job, 0),
+                                   &job->call, job_work(job));
+}
+
+static void message_receive(struct job *job) {
+    struct message *m = job->own;
+    job->call.message = &m->told;
+    if (m->receive == PROBED || m->receive == MATCHED) {
+        receive_probed(job);
+        return;
+    }
+    job->status = rcm_recv(job->group->comm, m->came.data, m->room, RCM_UINT8,
+                           m->receive == ANY_SOURCE ? RCM_ANY_SOURCE : m->from, tag_of(job, 0),
+                           &job->call, job_work(job));
+}
+
+static void sent_it(void *arg, rcm_status status) {
+    (void)status; /* the receive has the same */
+    sem_post(arg);
+}
+
+/* The send before the receive, which may look for it. */
+static void message_to_oneself(struct job *job) {
+    struct message *m = job->own;
+    const struct rcm_call call = job->call;
+    rcm_work *work = NULL;
+    job->call = (struct rcm_call)RCM_CALL_INIT;
+    message_send(job, &work);
+    job->call = call;
+    m->detached = true;
+    NEED(job->driver,
+         job->status == RCM_OK && sem_init(&m->sent_it, 0, 0) == 0 &&
+             rcm_work_detach(work, sent_it, &m->sent_it) == RCM_OK,
+         "%s: %s", job->name, rcm_last_error());
+    message_receive(job);
+}
+
+static void message_call(struct job *job) {
+    const struct message *m = job->own;
+    const int me = job->group->me;
+    if (me == m->from && me == m->to)
+        message_to_oneself(job);
+    else if (me == m->from)
+        message_send(job, job_work(job));
+    else if (me == m->to)
+        message_receive(job);
+    else
+        job->status = job->expected;
+}
+
+static void message_check(struct job *job) {
+    const struct message *m = job->own;
+    const size_t came = m->len < m->room ? m->len : m->room;
+    if (job->group->me != m->to)
+        return;
+    need_told(job, &m->told);
+    NEED(job->driver, bytes_right(job->salt, m->came.data, came), "%s: wrong bytes", job->name);
+}
+
+static void message_free(struct job *job) {
+    struct message *m = job->own;
+    if (m->detached) {
+        while (sem_wait(&m->sent_it) != 0 && errno == EINTR)
+            ;
+        sem_destroy(&m->sent_it);
+    }
+    memory_put(job->driver, &m->sent);
+    memory_put(job->driver, &m->came);
+}
+
+const struct row row_message = {.name = "message",
+                                .weight = 20,
+                                .scope = SCOPE_ANY,
+                                .draw = message_draw,
+                                .fill = message_fill,
+                                .call = message_call,
+                                .check = message_check,
+                                .free = message_free};
+
+/* ---- In a circle -------------------------------------------------------------------------------
+ */
+
+static void circle_draw(struct job *job) {
+    struct message *m = calloc(1, sizeof *m);
+    const int n = job->group->n, me = job->group->me, by = (int)draw_below(&job->what, (unsigned)n);
+    if (!m)
+        abort();
+    job->own = m;
+    job->runs = 1; /* rcm_sendrecv is not persistent */
+    m->len = length_draw(job);
+    m->to = (me + by) % n;
+    m->from = (me + n - by) % n;
+    m->told = (struct rcm_message)RCM_MESSAGE_INIT;
+    snprintf(job->name, sizeof job->name, "sendrecv of %zu bytes to %d and from %d of %d", m->len,
+             m->to, m->from, n);
+    memory_get(job->driver, &job->how, m->len, &m->sent);
+    memory_get(job->driver, &job->how, m->len, &m->came);
+}
+
+static void circle_fill(struct job *job) {
+    const struct message *m = job->own;
+    bytes_fill(job->salt + (uint64_t)job->group->me * 7919, m->sent.data, m->len);
+    memset(m->came.data, 0xa5, m->len);
+}
+
+static void circle_call(struct job *job) {
+    struct message *m = job->own;
+    const uint64_t tag = tag_of(job, 0);
+    job->call.message = &m->told;
+    job->status = rcm_sendrecv(job->group->comm, m->sent.data, m->len, m->to, tag, m->came.data,
+                               m->len, draw_one_in(&job->how, 2) ? RCM_ANY_SOURCE : m->from, tag,
+                               RCM_UINT8, &job->call, job_work(job));
+}
+
+static void circle_check(struct job *job) {
+    const struct message *m = job->own;
+    need_told(job, &m->told);
+    NEED(job->driver, bytes_right(job->salt + (uint64_t)m->from * 7919, m->came.data, m->len),
+         "%s: wrong bytes", job->name);
+}
+
+const struct row row_sendrecv = {.name = "sendrecv",
+                                 .weight = 6,
+                                 .scope = SCOPE_ANY,
+                                 .draw = circle_draw,
+                                 .fill = circle_fill,
+                                 .call = circle_call,
+                                 .check = circle_check,
+                                 .free = message_free};
+
+/* ---- Many in one call --------------------------------------------------------------------------
+ */
+
+enum { BATCH_MAX = 24 };
+
+struct batch {
+    int n, nmine; /* messages; transfers of this rank */
+    struct message all[BATCH_MAX];
+    struct rcm_transfer mine[2 * BATCH_MAX];
+};
+
+static const enum rcm_transfer_kind send_kinds[] = {RCM_TRANSFER_SEND, RCM_TRANSFER_SSEND};
+
+static void batch_add(struct job *job, struct batch *batch, struct message *m, unsigned i) {
+    const int me = job->group->me;
+    struct rcm_transfer both = {.count = m->len, .dtype = RCM_UINT8, .tag = tag_of(job, i % 3)};
+    if (me == m->from) {
+        memory_get(job->driver, &job->how, m->len, &m->sent);
+        both.kind = send_kinds[m->synchronous];
+        both.peer = m->to;
+        both.buffer = m->sent.data;
+        batch->mine[batch->nmine++] = both;
+    }
+    if (me == m->to) {
+        memory_get(job->driver, &job->how, m->len, &m->came);
+        both.kind = RCM_TRANSFER_RECV;
+        both.peer = m->from;
+        both.buffer = m->came.data;
+        both.message = &m->told;
+        batch->mine[batch->nmine++] = both;
+    }
+}
+
+static void batch_draw(struct job *job) {
+    struct batch *batch = calloc(1, sizeof *batch);
+    const unsigned n = (unsigned)job->group->n;
+    if (!batch)
+        abort();
+    job->own = batch;
+    job->runs = 1; /* rcm_batch is not persistent */
+    batch->n = (int)draw_below(&job->what, BATCH_MAX);
+    for (int i = 0; i < batch->n; i++) {
+        struct message *m = &batch->all[i];
+        m->from = (int)draw_below(&job->what, n);
+        m->to = (int)draw_below(&job->what, n);
+        m->len = length_draw(job) / 8;
+        m->synchronous = draw_one_in(&job->what, 4);
+        m->told = (struct rcm_message)RCM_MESSAGE_INIT;
+        batch_add(job, batch, m, (unsigned)i);
+    }
+    snprintf(job->name, sizeof job->name, "a batch of %d messages among %u", batch->n, n);
+}
+
+static void batch_fill(struct job *job) {
+    const struct batch *batch = job->own;
+    for (int i = 0; i < batch->n; i++) {
+        bytes_fill(job->salt + (uint64_t)i * 7919, batch->all[i].sent.data,
+                   batch->all[i].sent.bytes);
+        if (batch->all[i].came.bytes)
+            memset(batch->all[i].came.data, 0xa5, batch->all[i].came.bytes);
+    }
+}
+
+static void batch_call(struct job *job) {
+    const struct batch *batch = job->own;
+    job->status =
+        rcm_batch(job->group->comm, batch->mine, (size_t)batch->nmine, &job->call, job_work(job));
+}
+
+static void batch_check(struct job *job) {
+    const struct batch *batch = job->own;
+    for (int i = 0; i < batch->n; i++)
+        if (batch->all[i].to == job->group->me)
+            NEED(job->driver,
+                 batch->all[i].told.bytes == batch->all[i].len &&
+                     batch->all[i].told.source == batch->all[i].from &&
+                     bytes_right(job->salt + (uint64_t)i * 7919, batch->all[i].came.data,
+                                 batch->all[i].len),
+                 "%s: number %d, %zu bytes from %d, is wrong", job->name, i, batch->all[i].len,
+                 batch->all[i].from);
+}
+
+static void batch_free(struct job *job) {
+    struct batch *batch = job->own;
+    for (int i = 0; i < batch->n; i++) {
+        memory_put(job->driver, &batch->all[i].sent);
+        memory_put(job->driver, &batch->all[i].came);
+    }
+}
+
+const struct row row_batch = {.name = "batch",
+                              .weight = 8,
+                              .scope = SCOPE_ANY,
+                              .draw = batch_draw,
+                              .fill = batch_fill,
+                              .call = batch_call,
+                              .check = batch_check,
+                              .free = batch_free};
+
+/* ---- One that never comes -----------------------------------------------------------------------
+ */
+
+static void cancel_draw(struct job *job) {
+    snprintf(job->name, sizeof job->name, "a receive that is canceled");
+    job->expected = RCM_ERR_CANCELED;
+}
+
+static void cancel_call(struct job *job) {
+    char byte = 7;
+    const int source = draw_one_in(&job->how, 2) ? RCM_ANY_SOURCE : 0;
+    job->status =
+        rcm_irecv(job->group->comm, &byte, 1, RCM_UINT8, source, tag_of(job, 0), &job->work);
+    NEED(job->driver, job->status == RCM_OK, "%s: %s", job->name, rcm_last_error());
+    NEED(job->driver, rcm_work_test(job->work) == RCM_PENDING, "%s: it is complete", job->name);
+    NEED(job->driver, rcm_work_cancel(job->work) == RCM_OK, "%s: %s", job->name, rcm_last_error());
+    job->status = rcm_work_status(job->work);
+    rcm_work_free(job->work);
+    job->work = NULL;
+    NEED(job->driver, byte == 7, "%s: it was written to", job->name);
+}
+
+static void nothing(struct job *job) {
+    (void)job;
+}
+
+const struct row row_cancel = {.name = "cancel",
+                               .weight = 3,
+                               .scope = SCOPE_ANY,
+                               .whole = true,
+                               .draw = cancel_draw,
+                               .call = cancel_call,
+                               .check = nothing};

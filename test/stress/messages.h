@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the rows of messages have in common. */
+#ifndef STRESS_MESSAGES_H
+#define STRESS_MESSAGES_H
+
+#include "stress.h"
+
+/* The i-th tag of the job's step and thread. */
+uint64_t tag_of(const struct job *job, unsigned i);
+/* Bytes of a message. */
+size_t length_draw(struct job *job);
+
+#endif
