@@ -49,13 +49,37 @@
     RCMI_PLAIN_OP(lor, T, RCMI_ONES(T, (a | b) != 0))                                              \
     RCMI_PLAIN_OP(lxor, T, RCMI_ONES(T, (a != 0) ^ (b != 0)))
 
+#if defined(__SSE2__) && RCMI_VECTOR_BYTES == 64
+/* The lowest two digits, of quiet and signaling NaNs, choose the first operand of fixupimm, the
+ * others the second. range knows -0 from +0, but of a NaN and a number returns the number. */
+#define RCMI_NAN_CLASSES _mm512_set1_epi32(0x11111100)
+#define RCMI_RANGE_MIN   4
+#define RCMI_RANGE_MAX   5
+#define RCMI_FLOAT_ORDER(T, suffix, sign_bit, nan_bits)                                            \
+    RCMI_INLINE vec_##T nan_##T(void) {                                                            \
+        return (vec_##T)((bits_##T){0} + (nan_bits));                                              \
+    }                                                                                              \
+    RCMI_INLINE vec_##T canonical_##T(vec_##T r) {                                                 \
+        return (vec_##T)_mm512_fixupimm_##suffix(nan_##T(), r, RCMI_NAN_CLASSES, 0);               \
+    }                                                                                              \
+    RCMI_INLINE vec_##T min_##T(vec_##T a, vec_##T b) {                                            \
+        return (vec_##T)_mm512_mask_mov_##suffix(_mm512_range_##suffix(a, b, RCMI_RANGE_MIN),      \
+                                                 _mm512_cmp_##suffix##_mask(a, b, _CMP_UNORD_Q),   \
+                                                 nan_##T());                                       \
+    }                                                                                              \
+    RCMI_INLINE vec_##T max_##T(vec_##T a, vec_##T b) {                                            \
+        return (vec_##T)_mm512_mask_mov_##suffix(_mm512_range_##suffix(a, b, RCMI_RANGE_MAX),      \
+                                                 _mm512_cmp_##suffix##_mask(a, b, _CMP_UNORD_Q),   \
+                                                 nan_##T());                                       \
+    }
+#else
 /*
  * min, without a branch: of `a < b ? a : b` and `b < a ? b : a`, which differ only where a and b
  * are equal or one is a NaN, the OR. Equal values differ in bits only as -0 and +0, and their OR
  * is -0. For a NaN, one of the two is it, and the OR of a NaN with anything is a NaN.
  * max is min with the signs turned, because an AND would lose the NaN.
  */
-#define RCMI_FLOAT_OPS(T, sign_bit, nan_bits)                                                      \
+#define RCMI_FLOAT_ORDER(T, suffix, sign_bit, nan_bits)                                            \
     RCMI_INLINE vec_##T canonical_##T(vec_##T r) {                                                 \
         bits_##T number = (bits_##T)(r == r);                                                      \
         bits_##T nan = (bits_##T){0} + (nan_bits);                                                 \
@@ -63,12 +87,6 @@
     }                                                                                              \
     RCMI_INLINE vec_##T negate_##T(vec_##T v) {                                                    \
         return (vec_##T)((bits_##T)v ^ ((bits_##T){0} + (sign_bit)));                              \
-    }                                                                                              \
-    RCMI_INLINE vec_##T sum_##T(vec_##T a, vec_##T b) {                                            \
-        return a + b;                                                                              \
-    }                                                                                              \
-    RCMI_INLINE vec_##T prod_##T(vec_##T a, vec_##T b) {                                           \
-        return a * b;                                                                              \
     }                                                                                              \
     RCMI_INLINE vec_##T min_##T(vec_##T a, vec_##T b) {                                            \
         bits_##T a_less = (bits_##T)(a < b), b_less = (bits_##T)(b < a);                           \
@@ -78,19 +96,26 @@
     }                                                                                              \
     RCMI_INLINE vec_##T max_##T(vec_##T a, vec_##T b) {                                            \
         return negate_##T(min_##T(negate_##T(a), negate_##T(b)));                                  \
-    }                                                                                              \
-    RCMI_INLINE vec_##T sum_finish_##T(vec_##T r) {                                                \
-        return canonical_##T(r);                                                                   \
-    }                                                                                              \
-    RCMI_INLINE vec_##T prod_finish_##T(vec_##T r) {                                               \
-        return canonical_##T(r);                                                                   \
-    }                                                                                              \
-    RCMI_INLINE vec_##T min_finish_##T(vec_##T r) {                                                \
-        return canonical_##T(r);                                                                   \
-    }                                                                                              \
-    RCMI_INLINE vec_##T max_finish_##T(vec_##T r) {                                                \
+    }
+#endif
+
+#define RCMI_FLOAT_OP(OP, T, expression)                                                           \
+    RCMI_INLINE vec_##T OP##_##T(vec_##T a, vec_##T b) {                                           \
+        return expression;                                                                         \
+    }
+#define RCMI_FLOAT_FINISH(OP, T)                                                                   \
+    RCMI_INLINE vec_##T OP##_finish_##T(vec_##T r) {                                               \
         return canonical_##T(r);                                                                   \
     }
+
+#define RCMI_FLOAT_OPS(T, suffix, sign_bit, nan_bits)                                              \
+    RCMI_FLOAT_ORDER(T, suffix, sign_bit, nan_bits)                                                \
+    RCMI_FLOAT_OP(sum, T, a + b)                                                                   \
+    RCMI_FLOAT_OP(prod, T, a *b)                                                                   \
+    RCMI_FLOAT_FINISH(sum, T)                                                                      \
+    RCMI_FLOAT_FINISH(prod, T)                                                                     \
+    RCMI_FLOAT_FINISH(min, T)                                                                      \
+    RCMI_FLOAT_FINISH(max, T)
 
 RCMI_UNSIGNED_OPS(uint8)
 RCMI_UNSIGNED_OPS(uint16)
@@ -100,12 +125,60 @@ RCMI_ORDER_OPS(int8)
 RCMI_ORDER_OPS(int16)
 RCMI_ORDER_OPS(int32)
 RCMI_ORDER_OPS(int64)
-RCMI_FLOAT_OPS(float32, INT32_MIN, 0x7fc00000)
-RCMI_FLOAT_OPS(float64, INT64_MIN, 0x7ff8000000000000)
-RCMI_FLOAT_OPS(float16, INT32_MIN, 0x7fc00000)
-RCMI_FLOAT_OPS(bfloat16, INT32_MIN, 0x7fc00000)
-RCMI_FLOAT_OPS(float8_e5m2, INT32_MIN, 0x7fc00000)
-RCMI_FLOAT_OPS(float8_e4m3fn, INT32_MIN, 0x7fc00000)
+RCMI_FLOAT_OPS(float32, ps, INT32_MIN, 0x7fc00000)
+RCMI_FLOAT_OPS(float64, pd, INT64_MIN, 0x7ff8000000000000)
+
+/* ---- The shorter floats ---------------------------------------------------------------------- */
+
+/* OP_float32 of both halves. */
+#define RCMI_SMALL_OP(OP, T)                                                                       \
+    RCMI_FLOAT_OP(OP, T,                                                                           \
+                  ((vec_##T){OP##_float32(a.first, b.first), OP##_float32(a.second, b.second)}))   \
+    RCMI_FLOAT_FINISH(OP, T)
+#define RCMI_SMALL_OPS(T)                                                                          \
+    RCMI_INLINE vec_##T canonical_##T(vec_##T r) {                                                 \
+        return (vec_##T){canonical_float32(r.first), canonical_float32(r.second)};                 \
+    }                                                                                              \
+    RCMI_SMALL_OP(sum, T)                                                                          \
+    RCMI_SMALL_OP(prod, T)
+
+RCMI_SMALL_OPS(float16)
+RCMI_SMALL_OPS(bfloat16)
+RCMI_SMALL_OPS(float8_e5m2)
+RCMI_SMALL_OPS(float8_e4m3fn)
+
+/*
+ * min and max are of integers that are ordered as the floats are: with all bits but the sign turned
+ * where that is 1, so that -0 is before +0. NaNs are then at both ends, `nans` each. That number is
+ * added, or for max subtracted, and those at one end wrap around to the other, where they win.
+ *
+ *      a float16      -NaN      -inf         -0     +0            inf         NaN
+ *      its key       -32768    -31745        -1      0           31744       32767
+ *      for min       -31745    -30722  ...  1022   1023    ...   32767      -32768
+ */
+#define RCMI_KEY_OP(OP, T, one, other, bias, is_nan, nan_bits)                                     \
+    RCMI_INLINE vec_##T OP##_take_##T(vec_##T v) {                                                 \
+        return key_##T(v) + (elem_##T)(bias);                                                      \
+    }                                                                                              \
+    RCMI_INLINE vec_##T OP##_##T(vec_##T a, vec_##T b) {                                           \
+        return RCMI_SELECT(T, (bits_##T)((bits_##T)a < (bits_##T)b), one, other);                  \
+    }                                                                                              \
+    RCMI_INLINE vec_##T OP##_finish_##T(vec_##T r) {                                               \
+        const bits_##T nan = (bits_##T)((bits_##T)r is_nan);                                       \
+        return RCMI_SELECT(T, nan, (vec_##T){0} + (nan_bits), key_##T(r - (elem_##T)(bias)));      \
+    }
+#define RCMI_KEY_OPS(T, highest, nans, nan_bits)                                                   \
+    RCMI_INLINE vec_##T key_##T(vec_##T v) {                                                       \
+        const vec_##T negative = (vec_##T)((bits_##T)v >> (8 * sizeof(elem_##T) - 1));             \
+        return v ^ (negative & (highest));                                                         \
+    }                                                                                              \
+    RCMI_KEY_OP(min, T, a, b, nans, < 2 * (nans) - (highest)-1, nan_bits)                          \
+    RCMI_KEY_OP(max, T, b, a, -(nans), > (highest)-2 * (nans), nan_bits)
+
+RCMI_KEY_OPS(float16_bits, 0x7fff, 0x3ff, 0x7e00)
+RCMI_KEY_OPS(bfloat16_bits, 0x7fff, 0x7f, 0x7fc0)
+RCMI_KEY_OPS(float8_e5m2_bits, 0x7f, 3, 0x7f)
+RCMI_KEY_OPS(float8_e4m3fn_bits, 0x7f, 1, 0x7f)
 
 /* ---- bool ------------------------------------------------------------------------------------ */
 
@@ -222,6 +295,15 @@ RCMI_STORED_SMALL(float8_e4m3fn)
         return canonical_##T(r);                                                                   \
     }
 
+#define RCMI_SCALED_SMALL_OPS(T)                                                                   \
+    RCMI_FLOAT_OP(scaled_sum, T, sum_##T(a, b))                                                    \
+    RCMI_INLINE vec_##T scale_##T(vec_##T v, int s, const struct rcmi_reduce_context *context) {   \
+        return (vec_##T){scale_float32(v.first, s, context), scale_float32(v.second, s, context)}; \
+    }                                                                                              \
+    RCMI_INLINE vec_##T divide_##T(vec_##T r, const struct rcmi_reduce_context *context) {         \
+        return (vec_##T){divide_float32(r.first, context), divide_float32(r.second, context)};     \
+    }
+
 #define RCMI_SCALED_COMPLEX_OPS(T, part, ctype)                                                    \
     RCMI_INLINE vec_##T scaled_sum_##T(vec_##T a, vec_##T b) {                                     \
         return a + b;                                                                              \
@@ -238,10 +320,10 @@ RCMI_STORED_SMALL(float8_e4m3fn)
 
 RCMI_SCALED_OPS(float32, float)
 RCMI_SCALED_OPS(float64, double)
-RCMI_SCALED_OPS(float16, float)
-RCMI_SCALED_OPS(bfloat16, float)
-RCMI_SCALED_OPS(float8_e5m2, float)
-RCMI_SCALED_OPS(float8_e4m3fn, float)
+RCMI_SCALED_SMALL_OPS(float16)
+RCMI_SCALED_SMALL_OPS(bfloat16)
+RCMI_SCALED_SMALL_OPS(float8_e5m2)
+RCMI_SCALED_SMALL_OPS(float8_e4m3fn)
 RCMI_SCALED_COMPLEX_OPS(complex64, float32, float)
 RCMI_SCALED_COMPLEX_OPS(complex128, float64, double)
 

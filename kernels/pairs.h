@@ -48,6 +48,12 @@
     X(TYPE, RCM_MIN, min_##T)                                                                      \
     X(TYPE, RCM_MAX, max_##T)
 
+/* min and max are of T's bits. */
+#define RCMI_SMALL_PAIRS(X, TYPE, T)                                                               \
+    RCMI_COMPLEX_PAIRS(X, TYPE, T)                                                                 \
+    X(TYPE, RCM_MIN, min_##T##_bits)                                                               \
+    X(TYPE, RCM_MAX, max_##T##_bits)
+
 #define RCMI_LOCATION_PAIRS(X, TYPE, T)                                                            \
     X(TYPE, RCM_MINLOC, minloc_##T)                                                                \
     X(TYPE, RCM_MAXLOC, maxloc_##T)
@@ -64,10 +70,10 @@
     RCMI_BOOL_PAIRS(X, BOOL, truth)                                                                \
     RCMI_FLOAT_PAIRS(X, FLOAT32, float32)                                                          \
     RCMI_FLOAT_PAIRS(X, FLOAT64, float64)                                                          \
-    RCMI_FLOAT_PAIRS(X, FLOAT16, float16)                                                          \
-    RCMI_FLOAT_PAIRS(X, BFLOAT16, bfloat16)                                                        \
-    RCMI_FLOAT_PAIRS(X, FLOAT8_E4M3FN, float8_e4m3fn)                                              \
-    RCMI_FLOAT_PAIRS(X, FLOAT8_E5M2, float8_e5m2)                                                  \
+    RCMI_SMALL_PAIRS(X, FLOAT16, float16)                                                          \
+    RCMI_SMALL_PAIRS(X, BFLOAT16, bfloat16)                                                        \
+    RCMI_SMALL_PAIRS(X, FLOAT8_E4M3FN, float8_e4m3fn)                                              \
+    RCMI_SMALL_PAIRS(X, FLOAT8_E5M2, float8_e5m2)                                                  \
     RCMI_COMPLEX_PAIRS(X, COMPLEX64, complex64)                                                    \
     RCMI_COMPLEX_PAIRS(X, COMPLEX128, complex128)                                                  \
     RCMI_LOCATION_PAIRS(X, FLOAT32_INT32, float32_int32)                                           \

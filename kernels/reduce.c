@@ -185,19 +185,26 @@ static void copy_second(void *other, const void *dst, size_t bytes, enum rcmi_tw
 /* ---- Floats and complex numbers -------------------------------------------------------------- */
 
 #define T float32
-#define FULL
 #include "reduce_float.h"
 #define T float64
-#define FULL
 #include "reduce_float.h"
 #define T float16
-#include "reduce_float.h"
+#include "reduce_small.h"
 #define T bfloat16
-#include "reduce_float.h"
+#include "reduce_small.h"
 #define T float8_e4m3fn
-#include "reduce_float.h"
+#include "reduce_small.h"
 #define T float8_e5m2
-#include "reduce_float.h"
+#include "reduce_small.h"
+
+#define T float16_bits
+#include "reduce_key.h"
+#define T bfloat16_bits
+#include "reduce_key.h"
+#define T float8_e4m3fn_bits
+#include "reduce_key.h"
+#define T float8_e5m2_bits
+#include "reduce_key.h"
 
 #define LEAN
 #define T  complex64

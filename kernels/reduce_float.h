@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernels of a floating type T. Included once per T by reduce.c; with FULL those that are not
- * scaled are not lean (reduce_loop.h). No include guard, on purpose. */
-#ifndef FULL
-#define LEAN
-#endif
+/* The kernels of a floating type T. Included once per T by reduce.c; only those that are scaled are
+ * lean (reduce_loop.h). No include guard, on purpose. */
 #define OP sum
 #include "reduce_loop.h"
 #define OP prod
@@ -12,7 +9,6 @@
 #include "reduce_loop.h"
 #define OP max
 #include "reduce_loop.h"
-#undef LEAN
 
 #define LEAN
 #define SCALED
@@ -20,5 +16,4 @@
 #include "reduce_loop.h"
 #undef SCALED
 #undef LEAN
-#undef FULL
 #undef T

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The loop of one reduction kernel: included once per (T, OP) by reduce.c, which defines both, and
- * maybe LEAN or SCALED. It makes OP_T_reduce, OP_T_reduce_streaming and OP_T_reduce_twice, the last
- * with a second result `other`, NULL in the first two. No include guard, on purpose.
+ * maybe some of what follows. It makes OP_T_reduce, OP_T_reduce_streaming and OP_T_reduce_twice,
+ * the last with a second result `other`, NULL in the first two. No include guard, on purpose.
  *
  * LEAN: for what is seldom called or slow by itself. One loop serves any number of sources, results
  * are stored temporally, and the second one is a copy. SCALED (and LEAN): sources and results go
- * through scale_T and divide_T with the context, a single source too.
+ * through scale_T and divide_T with the context, a single source too. KEYED: OP combines what
+ * OP_take_T makes of each source, and OP_finish_T turns the result back. PAIRED: two sources have a
+ * loop of their own, as they have without LEAN.
  *
  *   dst  |head|....|======|======|======|..|..|tail|
  *        unaligned  blocks of UNROLL vectors,  unaligned, overlaps
@@ -30,6 +32,9 @@
 #ifdef SCALED
 #define TAKE(value, s) OF_TYPE(scale_)(value, s, context)
 #define FINISH(value)  OF_TYPE(divide_)(value, context)
+#elif defined(KEYED)
+#define TAKE(value, s) OP_OF_TYPE(_take_)(value)
+#define FINISH(value)  OP_OF_TYPE(_finish_)(value)
 #else
 #define TAKE(value, s) (value)
 #define FINISH(value)  OP_OF_TYPE(_finish_)(value)
@@ -122,7 +127,7 @@ RCMI_INLINE void NAME(_any)(void *dst, void *other, const void *const *srcs, int
     const ELEM *local[RCMI_REDUCE_MAX] = {srcs[0]};
     for (int s = 1; s < nsrcs; s++)
         local[s] = srcs[s];
-#ifndef LEAN
+#if !defined(LEAN) || defined(PAIRED)
     if (nsrcs == 2) {
         NAME(_loop)(dst, other, local, 2, count, how, context);
         return;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Vectors of the floats that are shorter than float32, which are combined as float32: load_T and
- * store_T (vector.h) convert. To float32 every one of them is exact. Back it is rounded to nearest,
- * ties to even; what is stored has gone through the finish of an operator (ops.h), so a NaN is
- * 0x7fc00000, and becomes the NaN of the type.
+ * store_T (vector.h) convert, and vec_T is two vectors of float32. To float32 every one of them is
+ * exact. Back it is rounded to nearest, ties to even; what is stored has gone through the finish of
+ * an operator (ops.h), so a NaN is 0x7fc00000, and becomes the NaN of the type.
  *
  *      type            bits of mantissa   bias   NaN     beyond the largest
  *      float16         10                 15     7e00    infinity
@@ -127,18 +127,6 @@ RCMI_INLINE half_vec narrow_float16(vec_float32 v) {
 #endif
 }
 
-/* ---- bfloat16 -------------------------------------------------------------------------------- */
-
-RCMI_INLINE vec_float32 widen_bfloat16(half_vec v) {
-    return (vec_float32)(half_widen(v) << 16);
-}
-
-/* What is cut off may carry into the exponent, up to an infinity; the NaN stays one. */
-RCMI_INLINE half_vec narrow_bfloat16(vec_float32 v) {
-    const vec_uint32 bits = (vec_uint32)v;
-    return half_narrow((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-
 /* ---- The 8-bit floats ------------------------------------------------------------------------ */
 
 RCMI_INLINE vec_float32 widen_float8_e5m2(quarter_vec v) {
@@ -173,27 +161,77 @@ RCMI_INLINE quarter_vec narrow_float8_e4m3fn(vec_float32 v) {
 
 /* ---- As types of vector.h -------------------------------------------------------------------- */
 
-#define RCMI_VECTOR_SMALL(T, ctype, piece)                                                         \
+/* Elements 0, 2, 4, ... and 1, 3, 5, ... of bfloat16, else the first and the second half. */
+struct vec_small {
+    vec_float32 first, second;
+};
+
+#define RCMI_VECTOR_SMALL(T, ctype)                                                                \
     typedef ctype elem_##T __attribute__((may_alias));                                             \
-    typedef vec_float32 vec_##T;                                                                   \
-    typedef bits_float32 bits_##T;                                                                 \
-    enum { LANES_##T = LANES_float32 };                                                            \
+    typedef struct vec_small vec_##T;                                                              \
+    enum { LANES_##T = 2 * LANES_float32 };
+
+RCMI_VECTOR_SMALL(float16, uint16_t)
+RCMI_VECTOR_SMALL(bfloat16, uint16_t)
+RCMI_VECTOR_SMALL(float8_e5m2, uint8_t)
+RCMI_VECTOR_SMALL(float8_e4m3fn, uint8_t)
+
+/* piece: half or quarter. */
+#define RCMI_SMALL_MEMORY(T, piece)                                                                \
     RCMI_INLINE vec_##T load_##T(const elem_##T *p) {                                              \
-        return widen_##T((piece##_vec) * (const piece##_mem *)p);                                  \
+        const piece##_mem *pieces = (const piece##_mem *)p;                                        \
+        return (vec_##T){widen_##T((piece##_vec)pieces[0]), widen_##T((piece##_vec)pieces[1])};    \
     }                                                                                              \
     RCMI_INLINE void store_##T(elem_##T *p, vec_##T v) {                                           \
-        *(piece##_mem *)p = (piece##_mem)narrow_##T(v);                                            \
+        ((piece##_mem *)p)[0] = (piece##_mem)narrow_##T(v.first);                                  \
+        ((piece##_mem *)p)[1] = (piece##_mem)narrow_##T(v.second);                                 \
     }                                                                                              \
     RCMI_INLINE vec_##T load_one_##T(const elem_##T *p) {                                          \
-        return widen_##T((piece##_vec){*p});                                                       \
+        return (vec_##T){.first = widen_##T((piece##_vec){*p})};                                   \
     }                                                                                              \
     RCMI_INLINE void store_one_##T(elem_##T *p, vec_##T v) {                                       \
-        *p = narrow_##T(v)[0];                                                                     \
+        *p = narrow_##T(v.first)[0];                                                               \
     }
 
-RCMI_VECTOR_SMALL(float16, uint16_t, half)
-RCMI_VECTOR_SMALL(bfloat16, uint16_t, half)
-RCMI_VECTOR_SMALL(float8_e5m2, uint8_t, quarter)
-RCMI_VECTOR_SMALL(float8_e4m3fn, uint8_t, quarter)
+RCMI_SMALL_MEMORY(float16, half)
+RCMI_SMALL_MEMORY(float8_e5m2, quarter)
+RCMI_SMALL_MEMORY(float8_e4m3fn, quarter)
+
+/* ---- bfloat16: the upper half of a float32 --------------------------------------------------- */
+
+RCMI_INLINE vec_bfloat16 load_bfloat16(const elem_bfloat16 *p) {
+    const vec_uint32 both = load_uint32((const elem_uint32 *)p);
+    return (vec_bfloat16){(vec_float32)(both << 16), (vec_float32)(both & 0xffff0000)};
+}
+
+/* What is cut off rounds up if it is above a half, or a half and the lowest bit that stays is 1.
+ * That may carry into the exponent, up to an infinity; the NaN stays one. */
+RCMI_INLINE vec_uint16 round_bfloat16(vec_uint16 kept, vec_uint16 cut) {
+    return kept - (vec_uint16)((cut | (kept & 1)) > 0x8000);
+}
+
+RCMI_INLINE void store_bfloat16(elem_bfloat16 *p, vec_bfloat16 v) {
+    const vec_uint32 first = (vec_uint32)v.first, second = (vec_uint32)v.second;
+    const vec_uint32 kept = first >> 16 | (second & 0xffff0000);
+    const vec_uint32 cut = (first & 0xffff) | second << 16;
+    store_uint16(p, round_bfloat16((vec_uint16)kept, (vec_uint16)cut));
+}
+
+RCMI_INLINE vec_bfloat16 load_one_bfloat16(const elem_bfloat16 *p) {
+    return (vec_bfloat16){.first = (vec_float32)(vec_uint32){(uint32_t)*p << 16}};
+}
+
+RCMI_INLINE void store_one_bfloat16(elem_bfloat16 *p, vec_bfloat16 v) {
+    const uint32_t bits = ((vec_uint32)v.first)[0];
+    *p = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* ---- Their bits as integers ------------------------------------------------------------------ */
+
+/* Operands of min and max, which need no arithmetic (ops.h). */
+RCMI_VECTOR_TYPE(float16_bits, uint16_t, int16_t)
+RCMI_VECTOR_TYPE(bfloat16_bits, uint16_t, int16_t)
+RCMI_VECTOR_TYPE(float8_e5m2_bits, uint8_t, int8_t)
+RCMI_VECTOR_TYPE(float8_e4m3fn_bits, uint8_t, int8_t)
 
 #endif
