@@ -321,8 +321,8 @@ class Output(Bench):
         rows = list(csv.DictReader(io.StringIO(done.stdout)))
         self.assertEqual({r['nsrcs'] for r in rows if r['name'] == 'reduce'}, set('2345678'))
         self.assertEqual({r['name'] for r in rows},
-                         {'reduce', 'reduce_streaming', 'copy', 'copy_streaming'})
-        self.assertEqual(len(rows), 2 * (7 + 7 + 1 + 1))
+                         {'reduce', 'reduce_streaming', 'copy', 'copy_vectors', 'copy_streaming'})
+        self.assertEqual(len(rows), 2 * (7 + 7 + 1 + 1 + 1))
         for row in rows:
             us = float(row['us'])
             moved = int(row['bytes']) * (int(row['nsrcs']) + 1)
