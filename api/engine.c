@@ -194,10 +194,11 @@ static bool engine_say_left(const struct rcmi_engine *engine, uint64_t epoch, in
     return true;
 }
 
-static void engine_answer_left(struct rcmi_engine *engine, uint64_t epoch, int peer) {
+static bool engine_answer_left(struct rcmi_engine *engine, uint64_t epoch, int peer) {
     pthread_mutex_lock(&engine->lock);
-    (void)engine_say_left(engine, epoch, peer);
+    const bool left = engine_say_left(engine, epoch, peer);
     pthread_mutex_unlock(&engine->lock);
+    return left;
 }
 
 /* Keeps what is for a communicator that this rank has not made yet, as others have. */
@@ -235,7 +236,7 @@ static bool engine_hear_creation(struct rcmi_engine *engine, int peer, const voi
     if (!rcmi_creation_decode(bytes, len, &said))
         return false;
     if (said.type == RCMI_CREATION_HELLO || said.type == RCMI_CREATION_ASK)
-        engine_answer_left(engine, said.parent, peer);
+        (void)engine_answer_left(engine, said.parent, peer);
     rcmi_creation_hear(engine->creations, peer, &said);
     return true;
 }
@@ -244,7 +245,8 @@ static bool engine_hear_agree(struct rcmi_engine *engine, int peer, const void *
     struct rcmi_agree said;
     if (!rcmi_agree_decode(bytes, len, &said))
         return false;
-    rcmi_agree_hear(engine->agreements, peer, &said);
+    if (!engine_answer_left(engine, said.epoch, peer))
+        rcmi_agree_hear(engine->agreements, peer, &said);
     return true;
 }
 

@@ -833,7 +833,7 @@ int64_t rcm_comm_timeout(const rcm_comm *comm);
 
 /*
  * Makes a communicator of the ranks of comm that are left, in their old order with ranks 0..k-1,
- * after some have died or comm failed for another reason. Collective among the survivors: each
+ * after some have died or left, or comm failed for another reason. Collective among the rest: each
  * calls it, with call->timeout_ms (else comm's) as deadline; of call nothing else counts. It needs
  * no store, and any rank may die before, during and after it, rank 0 too.
  *   - comm is ended by it: operations that are still running fail on all ranks (RCM_ERR_ABORTED if

@@ -42,15 +42,23 @@ static rcm_status shrink_derive(struct rcmi_engine *engine, const rcm_comm *pare
     return status;
 }
 
+static bool member_left(void *arg, int rank) {
+    return rcmi_comm_rank_left(arg, rank);
+}
+
 static rcm_status comm_shrink(struct rcmi_engine *engine, rcm_comm *comm, rcmi_deadline deadline,
                               int *members, rcm_comm **ret_comm) {
     uint64_t epoch;
     int nmembers;
     shrink_end_parent(comm);
     rcm_status status = rcmi_comm_settle(comm, rcmi_deadline_in(SETTLE_MS));
+    const struct rcmi_agree_call call = {.members = rcmi_comm_members(comm),
+                                         .number = rcmi_comm_agreements(comm),
+                                         .deadline = deadline,
+                                         .arg = comm,
+                                         .left = member_left};
     if (status == RCM_OK)
-        status = rcmi_agree(engine->agreements, rcmi_comm_members(comm), rcmi_comm_agreements(comm),
-                            deadline, members, &nmembers, &epoch);
+        status = rcmi_agree(engine->agreements, &call, members, &nmembers, &epoch);
     return status == RCM_OK ? shrink_derive(engine, comm, epoch, members, nmembers, ret_comm)
                             : status;
 }

@@ -45,12 +45,19 @@ struct rcmi_agreements_config {
 rcm_status rcmi_agreements_create(const struct rcmi_agreements_config *config,
                                   struct rcmi_agreements **ret_agreements);
 void rcmi_agreements_free(struct rcmi_agreements *agreements);
-/* Collective among the members that live. *number: of the last agreement of these members that this
- * rank took part in, 0 at first. ret_members: room for all; ranks of them. ret_epoch: of the
- * communicator to be made. */
-rcm_status rcmi_agree(struct rcmi_agreements *agreements, const struct rcmi_members *members,
-                      uint32_t *number, rcmi_deadline deadline, int *ret_members, int *ret_nmembers,
-                      uint64_t *ret_epoch);
+/* A call on this rank that asks who is left. */
+struct rcmi_agree_call {
+    const struct rcmi_members *members;
+    uint32_t *number; /* of the last agreement of these members that this rank took part in; 0 */
+    rcmi_deadline deadline;
+    void *arg;
+    bool (*left)(void *arg, int rank); /* has a rank of members left them, or its process ended? A
+                                        * rank that took part in an agreement does not leave. */
+};
+/* Collective among the members that live and have not left. ret_members: room for all; ranks of
+ * them. ret_epoch: of the communicator to be made. */
+rcm_status rcmi_agree(struct rcmi_agreements *agreements, const struct rcmi_agree_call *call,
+                      int *ret_members, int *ret_nmembers, uint64_t *ret_epoch);
 /* Loop thread: a message of peer, a world rank; and that some link has ended. */
 void rcmi_agree_hear(struct rcmi_agreements *agreements, int peer, const struct rcmi_agree *said);
 void rcmi_agree_wake(struct rcmi_agreements *agreements);

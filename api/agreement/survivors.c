@@ -14,18 +14,19 @@ static void agree_join(const struct rcmi_agreements *all, struct rcmi_agreement 
                        int coordinator) {
     struct rcmi_agree message;
     rcmi_agree_fill(all, a, RCMI_AGREE_JOIN, &message);
-    message.left_ms = a->deadline == RCMI_NEVER ? -1 : rcmi_deadline_left_ms(a->deadline);
-    for (int r = 0; r < a->members->size; r++)
-        if (rcmi_agree_lost(all, a->members->world_rank[r]))
-            rcmi_set_add(message.set, a->members->world_rank[r]);
+    message.left_ms =
+        a->call->deadline == RCMI_NEVER ? -1 : rcmi_deadline_left_ms(a->call->deadline);
+    for (int r = 0; r < a->call->members->size; r++)
+        if (rcmi_agree_lost(all, a->call->members->world_rank[r]))
+            rcmi_set_add(message.set, a->call->members->world_rank[r]);
     a->told = coordinator;
     rcmi_agree_send(all, coordinator, &message);
 }
 
 static void agree_sleep(struct rcmi_agreements *all, const struct rcmi_agreement *a) {
     int64_t until = rcmi_now_ns() + LOOK_NS;
-    if (a->deadline > rcmi_now_ns() && a->deadline < until)
-        until = a->deadline;
+    if (a->call->deadline > rcmi_now_ns() && a->call->deadline < until)
+        until = a->call->deadline;
     const struct timespec at = {.tv_sec = (time_t)(until / 1000000000),
                                 .tv_nsec = (long)(until % 1000000000)};
     (void)pthread_cond_timedwait(&all->changed, &all->lock, &at);
@@ -59,8 +60,8 @@ static bool agree_take_part(struct rcmi_agreements *all, struct rcmi_agreement *
             agree_join(all, a, coordinator);
         if (a->decision)
             break;
-        if (coordinator != all->config.rank && a->deadline != RCMI_NEVER &&
-            rcmi_deadline_passed(a->deadline + GRACE_NS)) {
+        if (coordinator != all->config.rank && a->call->deadline != RCMI_NEVER &&
+            rcmi_deadline_passed(a->call->deadline + GRACE_NS)) {
             rcmi_agree_say(all, a, coordinator, RCMI_AGREE_LEAVE);
             a->quit = true;
             *ret_silent = coordinator;
@@ -126,9 +127,8 @@ static rcm_status agree_read(const struct rcmi_agreements *all, const struct rcm
     return RCM_OK;
 }
 
-rcm_status rcmi_agree(struct rcmi_agreements *all, const struct rcmi_members *members,
-                      uint32_t *number, rcmi_deadline deadline, int *ret_members, int *ret_nmembers,
-                      uint64_t *ret_epoch) {
+rcm_status rcmi_agree(struct rcmi_agreements *all, const struct rcmi_agree_call *call,
+                      int *ret_members, int *ret_nmembers, uint64_t *ret_epoch) {
     int silent = -1;
     rcm_status status = RCM_ERR_NOMEM;
     if (all->config.nranks > RCMI_AGREE_RANKS_MAX)
@@ -137,15 +137,15 @@ rcm_status rcmi_agree(struct rcmi_agreements *all, const struct rcmi_members *me
     pthread_mutex_lock(&all->lock);
     struct rcmi_agreement *a;
     bool again = true;
-    while (again && (a = agree_begin(all, members, number))) {
-        a->members = members;
+    while (again && (a = agree_begin(all, call->members, call->number))) {
+        a->call = call;
         a->called = true;
-        a->deadline = deadline;
         if (agree_take_part(all, a, &silent, &again))
-            status = agree_read(all, members, a->decision, ret_members, ret_nmembers, ret_epoch);
+            status =
+                agree_read(all, call->members, a->decision, ret_members, ret_nmembers, ret_epoch);
         else
-            status = agree_fail(members, RCM_ERR_TIMEOUT, silent);
-        a->members = NULL;
+            status = agree_fail(call->members, RCM_ERR_TIMEOUT, silent);
+        a->call = NULL;
     }
     pthread_mutex_unlock(&all->lock);
     return status;

@@ -39,6 +39,10 @@
  *   - A rank that died may have known another decision. It had another epoch, so what it sent is
  *     dropped.
  *
+ * A rank that has left the communicator (rcm_leave) is like one whose link has ended: it took part
+ * in no agreement before, for the first thing that does is to fail the communicator, which cannot
+ * be left then; and it takes part in none. It has no decision, and is no other side either.
+ *
  * A link can end although both processes live. A rank that can still reach a rank of the other
  * side waits for its coordinator and is told that it is out. Where no rank reaches the other side,
  * a coordinator that has lost as many ranks as it keeps, or more, looks whether their processes are
@@ -74,11 +78,10 @@ struct rcmi_agreement {
     uint32_t number;
     struct rcmi_agree_answer *answers;  /* by rank; NULL once decided */
     struct rcmi_agree *decision;        /* NULL: not yet; rcmi_agree_bytes of it */
-    const struct rcmi_members *members; /* while a thread is in rcmi_agree */
+    const struct rcmi_agree_call *call; /* while a thread is in rcmi_agree */
     bool called, quit;                  /* this rank took part, and gave up */
     int told;                           /* the coordinator joined last, -1 */
-    rcmi_deadline deadline;
-    rcmi_deadline suspect_until; /* 0: no joined one has lost a rank that is not lost here */
+    rcmi_deadline suspect_until;        /* 0: no joined one has lost a rank that is not lost here */
 };
 
 struct rcmi_agreements {
@@ -126,7 +129,10 @@ void rcmi_agree_send(const struct rcmi_agreements *all, int peer, const struct r
 void rcmi_agree_say(const struct rcmi_agreements *all, const struct rcmi_agreement *a, int peer,
                     enum rcmi_agree_kind kind);
 bool rcmi_agree_lost(const struct rcmi_agreements *all, int peer);
-/* The lowest rank whose link has not ended. The call is in progress. */
+/* Will the rank of the members take no part, because it is lost or has left? The call is in
+ * progress, as below. */
+bool rcmi_agree_absent(const struct rcmi_agreements *all, const struct rcmi_agreement *a, int rank);
+/* The lowest rank that is not absent. */
 int rcmi_agree_coordinator(const struct rcmi_agreements *all, const struct rcmi_agreement *a);
 /* Takes a decision for good, and tells every rank here that waits for it. from: the rank that gave
  * it. */

@@ -17,7 +17,7 @@ static bool hear_may_take(const struct rcmi_agreements *all, const struct rcmi_a
     const int self = all->config.rank;
     if (said->status == RCM_OK && !rcmi_set_has(said->set, self))
         return true; /* for the rest of them this rank is gone */
-    if (!a->members) /* not joined, so it is no set with this rank in it */
+    if (!a->call)    /* not joined, so it is no set with this rank in it */
         return a->quit || said->status != RCM_OK;
     const int coordinator = rcmi_agree_coordinator(all, a);
     return coordinator == self || coordinator == peer;

@@ -13,9 +13,9 @@
 
 static void lead_decide(struct rcmi_agreements *all, struct rcmi_agreement *a,
                         const struct rcmi_agree *decision) {
-    for (int r = 0; r < a->members->size; r++) {
-        const int world = a->members->world_rank[r];
-        if (!a->answers[world].called && !a->answers[world].joined && !rcmi_agree_lost(all, world))
+    for (int r = 0; r < a->call->members->size; r++) {
+        const int world = a->call->members->world_rank[r];
+        if (!a->answers[world].called && !a->answers[world].joined && !rcmi_agree_absent(all, a, r))
             rcmi_agree_send(all, world, decision);
     }
     rcmi_agree_settle(all, a, decision, all->config.rank);
@@ -43,8 +43,8 @@ static bool lead_suspects(const struct rcmi_agreements *all, const struct rcmi_a
 /* Is some rank lost for one that joined, and may still turn out to be lost here too? */
 static bool lead_doubts(const struct rcmi_agreements *all, struct rcmi_agreement *a) {
     bool suspects = false;
-    for (int r = 0; r < a->members->size && !suspects; r++) {
-        const int world = a->members->world_rank[r];
+    for (int r = 0; r < a->call->members->size && !suspects; r++) {
+        const int world = a->call->members->world_rank[r];
         suspects = world != all->config.rank && !rcmi_agree_lost(all, world) &&
                    lead_suspects(all, a, world);
     }
@@ -59,10 +59,10 @@ static bool lead_doubts(const struct rcmi_agreements *all, struct rcmi_agreement
  * have a link to this rank. */
 static int lead_missing(const struct rcmi_agreements *all, struct rcmi_agreement *a, bool doubt) {
     int missing = -1;
-    for (int r = 0; r < a->members->size; r++) {
-        const int world = a->members->world_rank[r];
+    for (int r = 0; r < a->call->members->size; r++) {
+        const int world = a->call->members->world_rank[r];
         struct rcmi_agree_answer *answer = &a->answers[world];
-        if (world == all->config.rank || answer->joined || rcmi_agree_lost(all, world))
+        if (world == all->config.rank || answer->joined || rcmi_agree_absent(all, a, r))
             continue;
         if (!answer->summoned)
             rcmi_agree_say(all, a, world, RCMI_AGREE_CALL);
@@ -105,8 +105,8 @@ static bool lead_fits(const struct rcmi_agreements *all, const struct rcmi_agree
 static void lead_divide(const struct rcmi_agreements *all, const struct rcmi_agreement *a,
                         uint8_t *ret_members, uint8_t *ret_gone) {
     uint8_t ours[RCMI_AGREE_SET_BYTES] = {0};
-    for (int r = 0; r < a->members->size; r++)
-        rcmi_set_add(ours, a->members->world_rank[r]);
+    for (int r = 0; r < a->call->members->size; r++)
+        rcmi_set_add(ours, a->call->members->world_rank[r]);
     for (int r = 0; r < all->config.nranks; r++) {
         if (!rcmi_set_has(ours, r))
             continue;
@@ -162,7 +162,7 @@ static void lead_conclude(struct rcmi_agreements *all, struct rcmi_agreement *a)
 void rcmi_agree_lead(struct rcmi_agreements *all, struct rcmi_agreement *a) {
     const bool doubt = lead_doubts(all, a);
     const int missing = lead_missing(all, a, doubt);
-    rcmi_deadline deadline = a->deadline;
+    rcmi_deadline deadline = a->call->deadline;
     for (int r = 0; r < all->config.nranks; r++)
         if (a->answers[r].joined && a->answers[r].deadline < deadline)
             deadline = a->answers[r].deadline;

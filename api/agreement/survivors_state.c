@@ -125,11 +125,19 @@ void rcmi_agree_settle(struct rcmi_agreements *all, struct rcmi_agreement *a,
     pthread_cond_broadcast(&all->changed);
 }
 
+bool rcmi_agree_absent(const struct rcmi_agreements *all, const struct rcmi_agreement *a,
+                       int rank) {
+    const struct rcmi_members *members = a->call->members;
+    return rank != members->rank &&
+           (rcmi_agree_lost(all, members->world_rank[rank]) || a->call->left(a->call->arg, rank));
+}
+
 int rcmi_agree_coordinator(const struct rcmi_agreements *all, const struct rcmi_agreement *a) {
+    const struct rcmi_members *members = a->call->members;
     int lowest = all->config.rank;
-    for (int r = 0; r < a->members->size; r++)
-        if (a->members->world_rank[r] < lowest && !rcmi_agree_lost(all, a->members->world_rank[r]))
-            lowest = a->members->world_rank[r];
+    for (int r = 0; r < members->size; r++)
+        if (members->world_rank[r] < lowest && !rcmi_agree_absent(all, a, r))
+            lowest = members->world_rank[r];
     return lowest;
 }
 

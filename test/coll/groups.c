@@ -632,6 +632,33 @@ static int leaves_unseen(rcm_comm *comm) {
     return errors;
 }
 
+/* The first and the last rank leave; the others' rcm_comm_shrink waits for neither. */
+static int leaves_shrunk(rcm_comm *comm) {
+    const int last = rcm_size(comm) - 1, me = rcm_rank(comm);
+    int errors = 0, sum = 1;
+    struct timespec begun;
+    if (last < 2)
+        return 0;
+    rcm_comm *group = subset_of(comm, all_of(comm), false, 8, &errors), *rest = NULL;
+    if (me == 0 || me == last) {
+        CHECK(errors, rcm_leave(group) == RCM_OK, "%s", rcm_last_error());
+    } else {
+        clock_gettime(CLOCK_MONOTONIC, &begun);
+        CHECK(errors, rcm_comm_shrink(group, NULL, &rest) == RCM_OK, "%s", rcm_last_error());
+        CHECK(errors, rest && rcm_size(rest) == last - 1, "%d ranks", rest ? rcm_size(rest) : 0);
+        CHECK(errors, seconds_since(&begun) < 5, "it took %.1f s", seconds_since(&begun));
+        CHECK(errors,
+              rest &&
+                  rcm_all_reduce(rest, &sum, &sum, 1, RCM_INT32, RCM_SUM, NULL, NULL) == RCM_OK &&
+                  sum == last - 1,
+              "%d: %s", sum, rcm_last_error());
+        CHECK(errors, rcm_destroy(group) != RCM_OK, "the old one has not failed");
+        CHECK(errors, rcm_destroy(rest) == RCM_OK, "%s", rcm_last_error());
+    }
+    meet_at_0(comm, &errors);
+    return errors;
+}
+
 /* A receive from any source waits for those that have not left, and fails with the last. */
 static int leaves_all(rcm_comm *comm) {
     const int n = rcm_size(comm), me = rcm_rank(comm);
@@ -702,6 +729,7 @@ static const struct {
              {"several_threads", several_threads},
              {"leaves", leaves},
              {"leaves_all", leaves_all},
+             {"leaves_shrunk", leaves_shrunk},
              {"world_first", world_first}};
 
 static int rank_run(rcm_comm *comm, void *arg) {

@@ -238,12 +238,21 @@ struct caller {
     char text[200];
 };
 
+static bool nobody_left(void *arg, int rank) {
+    (void)arg;
+    (void)rank;
+    return false;
+}
+
 static void *caller_run(void *arg) {
     struct caller *caller = arg;
     usleep((useconds_t)caller->delay_us);
-    caller->status = rcmi_agree(agreements[caller->rank], &members[caller->rank],
-                                &number[caller->rank], rcmi_deadline_in(caller->timeout_ms),
-                                caller->members, &caller->nmembers, &caller->epoch);
+    const struct rcmi_agree_call call = {.members = &members[caller->rank],
+                                         .number = &number[caller->rank],
+                                         .deadline = rcmi_deadline_in(caller->timeout_ms),
+                                         .left = nobody_left};
+    caller->status = rcmi_agree(agreements[caller->rank], &call, caller->members, &caller->nmembers,
+                                &caller->epoch);
     caller->origin = rcmi_last_error()->origin;
     if (caller->status != RCM_OK)
         snprintf(caller->text, sizeof(caller->text), "%.190s", rcm_last_error());
