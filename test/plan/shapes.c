@@ -52,6 +52,61 @@ struct rcmi_plan **test_plans_emit(const struct rcmi_algorithm *algorithm,
     return plans;
 }
 
+static bool operands_same(struct rcmi_operand a, struct rcmi_operand b) {
+    return a.where == b.where && a.index == b.index;
+}
+
+static bool steps_same(const struct rcmi_plan *p, const struct rcmi_plan *q, uint32_t i) {
+    const struct rcmi_step *a = &p->steps[i], *b = &q->steps[i];
+    bool same = a->op == b->op && a->nsrcs == b->nsrcs && a->chunk == b->chunk &&
+                a->nchunks == b->nchunks && a->list == b->list && a->out == b->out &&
+                a->answer == b->answer && a->stable == b->stable &&
+                a->stable_in_place == b->stable_in_place && a->lasting == b->lasting &&
+                a->early == b->early && a->completes == b->completes &&
+                a->answered == b->answered && operands_same(a->dst, b->dst);
+    for (uint32_t k = 0; same && k < a->nsrcs; k++)
+        same = operands_same(p->operands[a->first_src + k], q->operands[b->first_src + k]);
+    return same;
+}
+
+/* Of one rank, by one algorithm. */
+static bool plans_same(const struct rcmi_plan *p, const struct rcmi_plan *q) {
+    bool same = p->nsteps == q->nsteps && p->nchannels == q->nchannels && p->nlanes == q->nlanes &&
+                p->nlisted == q->nlisted && p->parts == q->parts && p->nscratch == q->nscratch &&
+                p->longest_span == q->longest_span && p->min_slots == q->min_slots &&
+                p->stripes == q->stripes && p->whole == q->whole && p->halves == q->halves &&
+                p->late_in_place == q->late_in_place;
+    for (uint32_t i = 0; same && i < p->nlanes; i++)
+        same = p->lanes[i].nsteps == q->lanes[i].nsteps;
+    for (uint32_t i = 0; same && i < p->nsteps; i++)
+        same = steps_same(p, q, i);
+    for (uint32_t i = 0; same && i < p->nchannels; i++) {
+        const struct rcmi_plan_channel *a = &p->channels[i], *b = &q->channels[i];
+        same = a->outgoing == b->outgoing && a->multicast == b->multicast && a->peer == b->peer &&
+               a->number == b->number && a->lane == b->lane;
+    }
+    for (uint32_t i = 0; same && i < p->nlisted; i++)
+        same = p->listed[i].chunk == q->listed[i].chunk &&
+               p->listed[i].scratch == q->listed[i].scratch;
+    return same;
+}
+
+bool test_plans_as_on_one_host(const struct rcmi_algorithm *algorithm,
+                               const struct rcmi_shape *shape, struct rcmi_plan **plans) {
+    static struct test_shape one;
+    const struct rcmi_shape *here = test_shape_one_host(&one, shape->nranks);
+    bool same = algorithm->supports(here);
+    for (int r = 0; same && r < shape->nranks; r++) {
+        const int root = plans[r]->root;
+        const struct rcmi_formula a = algorithm->formula(algorithm, shape, r, root);
+        const struct rcmi_formula b = algorithm->formula(algorithm, here, r, root);
+        struct rcmi_plan *plan = test_plan_emit(algorithm, here, r, root);
+        same = plans_same(plans[r], plan) && a.rounds == b.rounds && a.chunks_sent == b.chunks_sent;
+        rcmi_plan_free(plan);
+    }
+    return same;
+}
+
 void test_plans_free(struct rcmi_plan **plans, int nranks) {
     for (int r = 0; r < nranks; r++)
         rcmi_plan_free(plans[r]);

@@ -20,12 +20,15 @@ struct rcmi_shape *test_shape_dealt(struct test_shape *s, int nranks, int nhosts
 /* Hosts of 1, 2, 3... ranks one after the other. */
 struct rcmi_shape *test_shape_uneven(struct test_shape *s, int nranks);
 
-/* Plans of all ranks. Fails the test if one cannot be made. */
-/* The plan of one rank. */
+/* The plan of one rank; those of all. Fails the test if one cannot be made. */
 struct rcmi_plan *test_plan_emit(const struct rcmi_algorithm *algorithm,
                                  const struct rcmi_shape *shape, int rank, int root);
 struct rcmi_plan **test_plans_emit(const struct rcmi_algorithm *algorithm,
                                    const struct rcmi_shape *shape, int root);
+/* Are these, and what is promised of them, the same on one host? What holds of them there has then
+ * been seen, or will be, and need not be tried again. */
+bool test_plans_as_on_one_host(const struct rcmi_algorithm *algorithm,
+                               const struct rcmi_shape *shape, struct rcmi_plan **plans);
 void test_plans_free(struct rcmi_plan **plans, int nranks);
 
 /* `root` if the collective has one, else 0. */

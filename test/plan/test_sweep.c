@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Every algorithm, verified: all rank counts to 130, all roots to 40 ranks and then a few, in place
- * and not, on one host and on several. Fewer ranks under a sanitizer.
+ * and not, on one host and, where plans differ then, on several. Fewer ranks under a sanitizer.
  */
 #include "shapes.h"
 
@@ -20,12 +20,14 @@ static long verified; /* sets of plans */
 static void verify_root(const struct rcmi_algorithm *algorithm, const struct rcmi_shape *shape,
                         int root) {
     struct rcmi_plan **plans = test_plans_emit(algorithm, shape, root);
-    if (test_plans_verify(shape, plans, algorithm, test_counts(algorithm)) != RCM_OK)
+    const bool seen = shape->nhosts > 1 && shape->nranks <= RANKS_MAX &&
+                      test_plans_as_on_one_host(algorithm, shape, plans);
+    if (!seen && test_plans_verify(shape, plans, algorithm, test_counts(algorithm)) != RCM_OK)
         fail_msg("%s %s, %d ranks on %d hosts, root %d: %s",
                  rcmi_collective_name(algorithm->collective), algorithm->name, shape->nranks,
                  shape->nhosts, root, rcmi_last_error()->text);
     test_plans_free(plans, shape->nranks);
-    verified++;
+    verified += !seen;
 }
 
 static void verify_roots(const struct rcmi_algorithm *algorithm, const struct rcmi_shape *shape) {
