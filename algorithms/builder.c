@@ -291,6 +291,7 @@ static void step_add(struct rcmi_builder *b, int lane, uint8_t op, uint32_t chun
         .nsrcs = (uint8_t)nsrcs,
         .chunk = chunk,
         .nchunks = 1,
+        .list = RCMI_NO_LIST,
         .first_src = first_src,
         .dst = dst,
         .out = out,
@@ -337,24 +338,55 @@ static struct rcmi_step *last_step(struct rcmi_builder *b, int lane) {
 }
 
 /* The first chunk of a buffer that holds a span is there already. */
-static void span_check(struct rcmi_builder *b, struct rcmi_operand first, uint32_t n) {
-    if (first.where == RCMI_SCRATCH)
-        (void)operand_check(b, rcmi_span_operand(&b->head, first, n - 1));
-    else if ((first.where == RCMI_IN || first.where == RCMI_OUT) &&
-             n > rcmi_plan_chunks(&b->head, first.where))
-        builder_fail(b, "has a buffer without room for a span of", (long)n);
+static void span_check(struct rcmi_builder *b, const struct rcmi_step *step,
+                       struct rcmi_operand first) {
+    const bool listed = step->list != RCMI_NO_LIST;
+    if ((first.where == RCMI_IN || first.where == RCMI_OUT) &&
+        step->nchunks > rcmi_plan_chunks(&b->head, first.where))
+        builder_fail(b, "has a buffer without room for a span of", (long)step->nchunks);
+    for (uint32_t i = listed ? 0 : step->nchunks - 1; i < step->nchunks; i++)
+        (void)operand_check(b, rcmi_span_operand(&b->head, step, first, i));
 }
 
-void rcmi_span_of(struct rcmi_builder *b, int lane, uint32_t n) {
+/* The last step of the lane, which becomes a span of n chunks. NULL: a mistake, or an earlier one.
+ */
+static struct rcmi_step *span_begin(struct rcmi_builder *b, int lane, uint32_t n) {
     struct rcmi_step *step = last_step(b, lane);
     if (step && (n == 0 || n > b->head.longest_span))
         builder_fail(b, "has no spans of", (long)n);
     if (b->status != RCM_OK)
-        return;
+        return NULL;
     step->nchunks = n;
-    span_check(b, step->dst, n);
+    return step;
+}
+
+static void span_end(struct rcmi_builder *b, const struct rcmi_step *step) {
+    span_check(b, step, step->dst);
     for (uint32_t i = 0; i < step->nsrcs; i++)
-        span_check(b, b->operands[step->first_src + i], n);
+        span_check(b, step, b->operands[step->first_src + i]);
+}
+
+void rcmi_span_of(struct rcmi_builder *b, int lane, uint32_t n) {
+    const struct rcmi_step *step = span_begin(b, lane, n);
+    if (step)
+        span_end(b, step);
+}
+
+void rcmi_span_list(struct rcmi_builder *b, int lane, const struct rcmi_listed *list, uint32_t n) {
+    struct rcmi_step *step = span_begin(b, lane, n);
+    if (!step)
+        return;
+    if (list[0].chunk != step->chunk)
+        builder_fail(b, "has a list that does not begin with its step's chunk but with",
+                     (long)list[0].chunk);
+    step->list = b->head.nlisted;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!builder_grow(b, (void **)&b->head.listed, &b->listed_capacity, b->head.nlisted,
+                          sizeof(*b->head.listed)))
+            return;
+        b->head.listed[b->head.nlisted++] = list[i];
+    }
+    span_end(b, step);
 }
 
 void rcmi_stable_in_place(struct rcmi_builder *b, int lane) {

@@ -21,10 +21,11 @@ struct rcmi_lane_steps {
 struct rcmi_builder {
     rcm_status status; /* the first failure */
     const struct rcmi_shape *shape;
-    struct rcmi_plan head; /* all but its arrays */
+    struct rcmi_plan head; /* all but its arrays; listed, which grows */
     struct rcmi_lane_steps lanes[RCMI_LANES_MAX];
     struct rcmi_operand *operands;
     uint32_t operand_capacity;
+    uint32_t listed_capacity; /* of head.listed */
     struct rcmi_plan_channel *channels;
     uint32_t channel_capacity;
     uint32_t *buckets; /* open addressing over channels: index + 1, 0 is free */

@@ -12,7 +12,8 @@ static struct rcmi_plan *plan_allocate(const struct rcmi_plan *head) {
     const size_t lanes = head->nlanes * sizeof(struct rcmi_lane);
     const size_t operands = head->noperands * sizeof(struct rcmi_operand);
     const size_t channels = head->nchannels * sizeof(struct rcmi_plan_channel);
-    struct rcmi_plan *plan = malloc(sizeof(*plan) + steps + lanes + operands + channels);
+    const size_t listed = head->nlisted * sizeof(struct rcmi_listed);
+    struct rcmi_plan *plan = malloc(sizeof(*plan) + steps + lanes + operands + channels + listed);
     if (!plan) {
         rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a plan of %u steps", head->nsteps);
         return NULL;
@@ -23,6 +24,7 @@ static struct rcmi_plan *plan_allocate(const struct rcmi_plan *head) {
     plan->lanes = (struct rcmi_lane *)(void *)(at += steps);
     plan->operands = (struct rcmi_operand *)(void *)(at += lanes);
     plan->channels = (struct rcmi_plan_channel *)(void *)(at += operands);
+    plan->listed = (struct rcmi_listed *)(void *)(at + channels);
     return plan;
 }
 
@@ -39,12 +41,15 @@ static void plan_fill(struct rcmi_plan *plan, const struct rcmi_builder *b) {
         memcpy(plan->operands, b->operands, plan->noperands * sizeof(*b->operands));
     if (plan->nchannels > 0)
         memcpy(plan->channels, b->channels, plan->nchannels * sizeof(*b->channels));
+    if (plan->nlisted > 0)
+        memcpy(plan->listed, b->head.listed, plan->nlisted * sizeof(*plan->listed));
 }
 
 static void builder_free(struct rcmi_builder *b) {
     for (int lane = 0; lane < RCMI_LANES_MAX; lane++)
         free(b->lanes[lane].steps);
     free(b->operands);
+    free(b->head.listed);
     free(b->channels);
     free(b->buckets);
     free(b);

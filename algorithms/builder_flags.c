@@ -20,7 +20,7 @@ static void writes_note(const struct rcmi_plan *plan, struct last_write *writes,
                         uint32_t index) {
     const struct rcmi_step *step = &plan->steps[index];
     for (uint32_t k = 0; k < step->nchunks; k++) {
-        struct last_write *write = &writes[rcmi_span_operand(plan, step->dst, k).index];
+        struct last_write *write = &writes[rcmi_span_operand(plan, step, step->dst, k).index];
         write->several_lanes |= write->lane_plus_1 != 0 && write->lane_plus_1 != lane + 1;
         write->lane_plus_1 = lane + 1;
         write->step = index;
@@ -69,7 +69,7 @@ static bool step_stable(const struct rcmi_plan *plan, const struct last_write *w
         any_buffer |= src.where != RCMI_CHANNEL;
         for (uint32_t k = 0; k < step->nchunks; k++)
             if (!source_stable(plan, writes, in_place, lane, index,
-                               rcmi_span_operand(plan, src, k)))
+                               rcmi_span_operand(plan, step, src, k)))
                 return false;
     }
     return any_buffer;
@@ -79,7 +79,7 @@ static bool step_lasting(const struct rcmi_plan *plan, const struct last_write *
                          uint32_t index) {
     const struct rcmi_step *step = &plan->steps[index];
     for (uint32_t k = 0; step->dst.where == RCMI_OUT && k < step->nchunks; k++) {
-        const struct last_write *write = &writes[rcmi_span_operand(plan, step->dst, k).index];
+        const struct last_write *write = &writes[rcmi_span_operand(plan, step, step->dst, k).index];
         if (write->several_lanes || write->step != index)
             return false;
     }
@@ -128,7 +128,7 @@ struct uses {
 static void uses_count(const struct rcmi_plan *plan, const struct rcmi_step *step,
                        struct rcmi_operand buffer, uint32_t *counts) {
     for (uint32_t k = 0; buffer.where == RCMI_OUT && k < step->nchunks; k++)
-        counts[rcmi_span_operand(plan, buffer, k).index]++;
+        counts[rcmi_span_operand(plan, step, buffer, k).index]++;
 }
 
 static void uses_collect(const struct rcmi_plan *plan, const struct uses *uses) {
@@ -151,7 +151,7 @@ static bool step_early(const struct rcmi_plan *plan, const struct uses *uses, ui
     if (step->op != RCMI_STEP_RECV || step->dst.where != RCMI_OUT)
         return false;
     for (uint32_t k = 0; k < step->nchunks; k++) {
-        const uint32_t position = rcmi_span_operand(plan, step->dst, k).index;
+        const uint32_t position = rcmi_span_operand(plan, step, step->dst, k).index;
         if (uses->writes[position] != 1 || uses->reads[position] != 0)
             return false;
     }

@@ -328,7 +328,7 @@ static void run_bind_chunk(struct rcmi_run *run, const struct rcmi_step *step, u
                            uint32_t first_src, struct rcmi_bound_step *bound) {
     const struct rcmi_plan *plan = run->bind.plan;
     const uint32_t chunk = rcmi_step_chunk(plan, step, i);
-    const struct rcmi_operand dst = rcmi_span_operand(plan, step->dst, i);
+    const struct rcmi_operand dst = rcmi_span_operand(plan, step, step->dst, i);
     size_t first, count = 0;
     *bound = (struct rcmi_bound_step){
         .first_src = first_src, .out = step->out, .nsrcs = step->nsrcs, .answer = step->answer};
@@ -340,7 +340,7 @@ static void run_bind_chunk(struct rcmi_run *run, const struct rcmi_step *step, u
     bound->bytes = count * run->element_bytes;
     for (uint32_t k = 0; k < step->nsrcs; k++) {
         const struct rcmi_operand src =
-            rcmi_span_operand(plan, plan->operands[step->first_src + k], i);
+            rcmi_span_operand(plan, step, plan->operands[step->first_src + k], i);
         run->places[first_src + k] = run_place(run, &src);
     }
 }

@@ -66,12 +66,29 @@ uint32_t rcmi_plan_cell(const struct rcmi_plan *plan, enum rcmi_where where, uin
 }
 
 uint32_t rcmi_step_chunk(const struct rcmi_plan *plan, const struct rcmi_step *step, uint32_t i) {
-    return (step->chunk + i) % plan->nchunks;
+    return step->list == RCMI_NO_LIST ? (step->chunk + i) % plan->nchunks
+                                      : plan->listed[step->list + i].chunk;
 }
 
-struct rcmi_operand rcmi_span_operand(const struct rcmi_plan *plan, struct rcmi_operand first,
-                                      uint32_t i) {
+static struct rcmi_operand listed_operand(const struct rcmi_plan *plan,
+                                          const struct rcmi_listed *listed,
+                                          struct rcmi_operand first) {
     if (first.where == RCMI_SCRATCH)
+        first.index += listed->scratch;
+    else if (first.where == RCMI_IN || first.where == RCMI_OUT)
+        first.index =
+            rcmi_blocks_find(plan_blocks(plan, first.where), listed->chunk / plan->parts) *
+                plan->parts +
+            listed->chunk % plan->parts;
+    return first;
+}
+
+struct rcmi_operand rcmi_span_operand(const struct rcmi_plan *plan, const struct rcmi_step *step,
+                                      struct rcmi_operand first, uint32_t i) {
+    const bool scratch = first.where == RCMI_SCRATCH;
+    if (step->list != RCMI_NO_LIST && (i > 0 || scratch))
+        return listed_operand(plan, &plan->listed[step->list + i], first);
+    if (scratch)
         first.index += i;
     else if (i > 0 && (first.where == RCMI_IN || first.where == RCMI_OUT))
         first.index = (first.index + i) % rcmi_plan_chunks(plan, first.where);
@@ -90,8 +107,8 @@ bool rcmi_step_stays(const struct rcmi_plan *plan, const struct rcmi_step *step)
     if (step->op != RCMI_STEP_COPY || src->where != RCMI_IN || step->dst.where != RCMI_OUT)
         return false;
     for (uint32_t i = 0; i < step->nchunks; i++)
-        if (rcmi_plan_cell(plan, RCMI_IN, rcmi_span_operand(plan, *src, i).index) !=
-            rcmi_plan_cell(plan, RCMI_OUT, rcmi_span_operand(plan, step->dst, i).index))
+        if (rcmi_plan_cell(plan, RCMI_IN, rcmi_span_operand(plan, step, *src, i).index) !=
+            rcmi_plan_cell(plan, RCMI_OUT, rcmi_span_operand(plan, step, step->dst, i).index))
             return false;
     return true;
 }
@@ -163,12 +180,15 @@ void rcmi_step_describe(const struct rcmi_plan *plan, uint32_t index, char *text
     text_add(&to, "", rcmi_step_name(step->op), -1);
     if (step->op != RCMI_STEP_SIGNAL && step->op != RCMI_STEP_WAIT)
         text_add(&to, " ", step->nchunks > 1 ? "chunks " : "chunk ", (long)step->chunk);
-    if (step->nchunks > 1)
+    for (uint32_t i = 1; i < step->nchunks && step->list != RCMI_NO_LIST; i++)
+        text_add(&to, ",", "", (long)rcmi_step_chunk(plan, step, i));
+    if (step->nchunks > 1 && step->list == RCMI_NO_LIST)
         text_add(&to, "..", "", (long)rcmi_step_chunk(plan, step, step->nchunks - 1));
     for (uint32_t i = 0; i < step->nsrcs; i++)
-        text_add_operand(&to, i == 0 ? ": " : " + ", plan, plan->operands[step->first_src + i]);
+        text_add_operand(&to, i == 0 ? ": " : " + ", plan,
+                         rcmi_span_operand(plan, step, plan->operands[step->first_src + i], 0));
     if (step->dst.where != RCMI_NOWHERE)
-        text_add_operand(&to, " -> ", plan, step->dst);
+        text_add_operand(&to, " -> ", plan, rcmi_span_operand(plan, step, step->dst, 0));
     if (step->out != RCMI_NO_CHANNEL)
         text_add_channel(&to, step->dst.where != RCMI_NOWHERE ? ", " : " -> ", plan, step->out);
 }

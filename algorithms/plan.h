@@ -24,7 +24,8 @@
  *   span      consecutive chunks that one step moves as one message, one after the other; after the
  *             last chunk of all blocks comes the first again. The step's buffers begin with the
  *             first of them, and the others lie behind it: after the last position of IN or OUT at
- *             its first ones.
+ *             its first ones. Chunks that are not consecutive are a span too, by a list of them:
+ *             each lies at its own position of IN or OUT, and in scratch where the list says.
  *   slice     what fits one slot: where a chunk is larger, the executor runs every lane once per
  *             slice: all its steps for slice 0, then all for slice 1, and so on. With several
  *             stripes, slice i belongs to stripe i modulo stripes, and stripes run side by side.
@@ -89,7 +90,13 @@ struct rcmi_operand {
     uint32_t index; /* position in IN or OUT, scratch chunk, or index into plan->channels */
 };
 
+/* One chunk of a span by list, and how far it lies behind an operand in scratch. */
+struct rcmi_listed {
+    uint32_t chunk, scratch;
+};
+
 #define RCMI_NO_CHANNEL  UINT32_MAX
+#define RCMI_NO_LIST     UINT32_MAX
 #define RCMI_SOURCES_MAX 16
 #define RCMI_SPAN_MAX    64 /* chunks: some bytes of each fit the smallest slot there may be */
 
@@ -116,6 +123,7 @@ struct rcmi_step {
     bool completes;
     uint32_t chunk;   /* the chunk that it moves; ignored by signal and wait */
     uint32_t nchunks; /* or a span of so many, from that one on */
+    uint32_t list;    /* the first of as many of plan->listed; RCMI_NO_LIST: consecutive ones */
     uint32_t first_src;
     struct rcmi_operand dst; /* RCMI_NOWHERE if none */
     uint32_t out;            /* index into plan->channels, RCMI_NO_CHANNEL if none */
@@ -166,11 +174,12 @@ struct rcmi_plan {
      * as early then. The same on all ranks. */
     bool late_in_place;
     bool sums; /* some step has several sources. Computed by rcmi_plan_finish. */
-    uint32_t nlanes, nsteps, noperands, nchannels;
+    uint32_t nlanes, nsteps, noperands, nchannels, nlisted;
     struct rcmi_lane *lanes;
     struct rcmi_step *steps; /* lane after lane */
     struct rcmi_operand *operands;
     struct rcmi_plan_channel *channels;
+    struct rcmi_listed *listed;
 };
 
 /* Elements [*ret_first, *ret_first + *ret_count) of part i of a block of count elements: the
@@ -188,10 +197,11 @@ uint32_t rcmi_plan_chunk(const struct rcmi_plan *plan, enum rcmi_where where, ui
 /* Where both are one memory: a number that is equal for the same memory. */
 uint32_t rcmi_plan_cell(const struct rcmi_plan *plan, enum rcmi_where where, uint32_t index);
 
-/* Chunk i of a step's span, and where a buffer that begins with the first one has it. */
+/* Chunk i of a step's span, and where one of its buffers has it; a position beyond IN or OUT if it
+ * is not there. */
 uint32_t rcmi_step_chunk(const struct rcmi_plan *plan, const struct rcmi_step *step, uint32_t i);
-struct rcmi_operand rcmi_span_operand(const struct rcmi_plan *plan, struct rcmi_operand first,
-                                      uint32_t i);
+struct rcmi_operand rcmi_span_operand(const struct rcmi_plan *plan, const struct rcmi_step *step,
+                                      struct rcmi_operand first, uint32_t i);
 /* Which of a step's sources is IN, of a reduction what the rank contributes: there is one at most.
  * nsrcs: none. */
 uint32_t rcmi_step_input(const struct rcmi_plan *plan, const struct rcmi_step *step);
@@ -255,6 +265,8 @@ void rcmi_recv_copy_send(struct rcmi_builder *b, int lane, uint32_t chunk, struc
                          struct rcmi_operand dst, uint32_t out);
 /* The last step of the lane moves a span of n chunks. */
 void rcmi_span_of(struct rcmi_builder *b, int lane, uint32_t n);
+/* It moves these n, the first of which it was given. */
+void rcmi_span_list(struct rcmi_builder *b, int lane, const struct rcmi_listed *list, uint32_t n);
 /* In place too, nothing writes what the last step of the lane sends before all have read it. */
 void rcmi_stable_in_place(struct rcmi_builder *b, int lane);
 /* The last step of the lane sends the answer to what it received from `channel`, or receives the

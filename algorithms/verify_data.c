@@ -82,10 +82,10 @@ static struct value *data_cell(const struct data *d, uint32_t rank, uint8_t wher
     return &d->cells[(size_t)rank * d->ncells + cell];
 }
 
-/* Chunk i of a span that begins there. */
-static struct value *data_operand(const struct data *d, uint32_t rank, struct rcmi_operand first,
-                                  uint32_t i) {
-    const struct rcmi_operand operand = rcmi_span_operand(d->v->plans[rank], first, i);
+/* Chunk i of a step's span in one of its buffers. */
+static struct value *data_operand(const struct data *d, uint32_t rank, const struct rcmi_step *step,
+                                  struct rcmi_operand first, uint32_t i) {
+    const struct rcmi_operand operand = rcmi_span_operand(d->v->plans[rank], step, first, i);
     return data_cell(d, rank, operand.where, operand.index);
 }
 
@@ -171,7 +171,7 @@ static rcm_status data_chunk(const struct data *d, uint32_t step, const struct v
     struct value sum = {.defined = false};
     for (uint32_t k = 0; k < s->nsrcs; k++) {
         const struct value *value =
-            values->messages[k] ? &values->messages[k][i] : data_operand(d, rank, srcs[k], i);
+            values->messages[k] ? &values->messages[k][i] : data_operand(d, rank, s, srcs[k], i);
         if (!value->defined)
             return rcmi_verify_fail_at(d->v, step, "reads what nobody has written");
         const rcm_status status = data_check_scaling(d, step, &srcs[k], value);
@@ -187,7 +187,7 @@ static rcm_status data_chunk(const struct data *d, uint32_t step, const struct v
     sum.complete = sum.complete || s->completes;
     sum.scaled = true;
     if (s->dst.where != RCMI_NOWHERE)
-        *data_operand(d, rank, s->dst, i) = sum;
+        *data_operand(d, rank, s, s->dst, i) = sum;
     if (values->sent)
         values->sent[i] = sum;
     return RCM_OK;

@@ -6,6 +6,7 @@
  */
 #include "verify.h"
 
+#include <stdlib.h>
 #include "error.h"
 
 struct form {
@@ -91,20 +92,27 @@ static const struct kind *kind_of(uint8_t op) {
     return op >= RCMI_STEP_SEND && op <= RCMI_STEP_WAIT ? &kinds[op] : NULL;
 }
 
+static rcm_status form_scratch_buffer(const struct form *f, struct rcmi_operand operand,
+                                      const struct rcmi_step *s) {
+    for (uint32_t i = 0; i < s->nchunks; i++)
+        if (rcmi_span_operand(f->plan, s, operand, i).index >= f->plan->nscratch)
+            return form_fail(f, "no such scratch chunk");
+    return RCM_OK;
+}
+
 static rcm_status form_buffer(const struct form *f, struct rcmi_operand operand,
                               const struct rcmi_step *s) {
     if (operand.where == RCMI_SCRATCH)
-        return operand.index < f->plan->nscratch && s->nchunks <= f->plan->nscratch - operand.index
-                   ? RCM_OK
-                   : form_fail(f, "no such scratch chunk");
+        return form_scratch_buffer(f, operand, s);
     if (operand.where != RCMI_IN && operand.where != RCMI_OUT)
         return form_fail(f, "an operand that is none");
     const uint32_t n = rcmi_plan_chunks(f->plan, operand.where);
     if (operand.index >= n || s->nchunks > n)
         return form_fail(f, "an operand is outside of its buffer");
     for (uint32_t i = 0; i < s->nchunks; i++) {
-        const uint32_t position = rcmi_span_operand(f->plan, operand, i).index;
-        if (rcmi_plan_chunk(f->plan, operand.where, position) != rcmi_step_chunk(f->plan, s, i))
+        const uint32_t position = rcmi_span_operand(f->plan, s, operand, i).index;
+        if (position >= n ||
+            rcmi_plan_chunk(f->plan, operand.where, position) != rcmi_step_chunk(f->plan, s, i))
             return form_fail(f, "an operand is another chunk");
     }
     return RCM_OK;
@@ -120,10 +128,34 @@ static rcm_status form_end(const struct form *f, uint32_t channel, bool outgoing
     return RCM_OK;
 }
 
-/* Do two spans in scratch share some chunks, and begin with different ones? */
-static bool runs_cross(struct rcmi_operand a, struct rcmi_operand b, uint32_t n) {
-    const uint32_t apart = a.index > b.index ? a.index - b.index : b.index - a.index;
-    return a.where == b.where && apart > 0 && apart < n;
+/* Is a chunk of a span in scratch written where another one of it is read? */
+static bool spans_cross(const struct rcmi_plan *plan, const struct rcmi_step *s,
+                        struct rcmi_operand src) {
+    for (uint32_t i = 0; s->dst.where == RCMI_SCRATCH && i < s->nchunks; i++)
+        for (uint32_t k = 0; k < s->nchunks; k++)
+            if (i != k && rcmi_span_operand(plan, s, src, i).index ==
+                              rcmi_span_operand(plan, s, s->dst, k).index)
+                return true;
+    return false;
+}
+
+/* All entries are there, the first is the step's chunk, and no chunk comes twice. */
+static rcm_status form_list(const struct form *f, const struct rcmi_step *s) {
+    if (s->list == RCMI_NO_LIST)
+        return RCM_OK;
+    if (s->list > f->plan->nlisted || s->nchunks > f->plan->nlisted - s->list)
+        return form_fail(f, "a list outside of the plan");
+    const struct rcmi_listed *list = &f->plan->listed[s->list];
+    if (list[0].chunk != s->chunk)
+        return form_fail(f, "a list that begins with another chunk");
+    for (uint32_t i = 0; i < s->nchunks; i++) {
+        if (list[i].chunk >= f->plan->nchunks)
+            return form_fail(f, "a list with no such chunk");
+        for (uint32_t k = 0; k < i; k++)
+            if (list[i].chunk == list[k].chunk || list[i].scratch == list[k].scratch)
+                return form_fail(f, "a list with a chunk, or a place in scratch, twice");
+    }
+    return RCM_OK;
 }
 
 /* Checks the sources one by one and counts them. */
@@ -141,7 +173,7 @@ static rcm_status form_sources(const struct form *f, const struct rcmi_step *s, 
         for (uint32_t j = 0; channel && j < i; j++)
             if (srcs[j].where == RCMI_CHANNEL && srcs[j].index == srcs[i].index)
                 return form_fail(f, "reads one channel twice");
-        if (srcs[i].where == RCMI_SCRATCH && runs_cross(srcs[i], s->dst, s->nchunks))
+        if (srcs[i].where == RCMI_SCRATCH && spans_cross(f->plan, s, srcs[i]))
             return form_fail(f, "a span is written over itself");
         *(channel ? ret_channels : ret_buffers) += 1;
     }
@@ -193,7 +225,9 @@ static rcm_status form_step(const struct form *f) {
         return form_fail(f, "no such chunk");
     if (!within((int)s->nchunks, 1, (int)f->plan->longest_span))
         return form_fail(f, "moves no chunk, or too many");
-    rcm_status status = form_sources(f, s, &channels, &buffers);
+    rcm_status status = form_list(f, s);
+    if (status == RCM_OK)
+        status = form_sources(f, s, &channels, &buffers);
     if (status == RCM_OK)
         status = form_results(f, s);
     if (status == RCM_OK)
@@ -212,33 +246,38 @@ static rcm_status form_step(const struct form *f) {
 }
 
 /* A scratch chunk in two lanes: one may be a slice ahead of the other and overwrite it. */
-static bool step_uses_scratch(const struct rcmi_plan *plan, const struct rcmi_step *s, uint32_t i) {
-    if (s->dst.where == RCMI_SCRATCH && i - s->dst.index < s->nchunks)
-        return true;
-    for (uint32_t k = 0; k < s->nsrcs; k++) {
-        const struct rcmi_operand *src = &plan->operands[s->first_src + k];
-        if (src->where == RCMI_SCRATCH && i - src->index < s->nchunks)
-            return true;
-    }
-    return false;
-}
-
-static rcm_status form_scratch(struct form *f, uint32_t scratch) {
-    bool used = false;
-    uint32_t owner = 0;
-    for (f->lane = 0; f->lane < f->plan->nlanes; f->lane++) {
-        const struct rcmi_lane *lane = &f->plan->lanes[f->lane];
-        for (uint32_t i = 0; i < lane->nsteps; i++) {
-            f->step = lane->first_step + i;
-            if (!step_uses_scratch(f->plan, &f->plan->steps[f->step], scratch))
-                continue;
-            if (used && owner != f->lane)
-                return form_fail(f, "uses a scratch chunk of another lane");
-            used = true;
-            owner = f->lane;
-        }
+static rcm_status form_scratch_use(const struct form *f, const struct rcmi_step *s,
+                                   struct rcmi_operand buffer, uint32_t *owners) {
+    for (uint32_t i = 0; buffer.where == RCMI_SCRATCH && i < s->nchunks; i++) {
+        uint32_t *owner = &owners[rcmi_span_operand(f->plan, s, buffer, i).index];
+        if (*owner != 0 && *owner != f->lane + 1)
+            return form_fail(f, "uses a scratch chunk of another lane");
+        *owner = f->lane + 1;
     }
     return RCM_OK;
+}
+
+static rcm_status form_scratch_step(const struct form *f, uint32_t *owners) {
+    const struct rcmi_step *s = &f->plan->steps[f->step];
+    rcm_status status = form_scratch_use(f, s, s->dst, owners);
+    for (uint32_t k = 0; status == RCM_OK && k < s->nsrcs; k++)
+        status = form_scratch_use(f, s, f->plan->operands[s->first_src + k], owners);
+    return status;
+}
+
+/* All steps, lane after lane. */
+static rcm_status form_steps(struct form *f, uint32_t *owners) {
+    rcm_status status = RCM_OK;
+    for (f->lane = 0; status == RCM_OK && f->lane < f->plan->nlanes; f->lane++) {
+        const struct rcmi_lane *lane = &f->plan->lanes[f->lane];
+        for (uint32_t i = 0; status == RCM_OK && i < lane->nsteps; i++) {
+            f->step = lane->first_step + i;
+            status = form_step(f);
+            if (status == RCM_OK)
+                status = form_scratch_step(f, owners);
+        }
+    }
+    return status;
 }
 
 rcm_status rcmi_verify_form(const struct rcmi_shape *shape, const struct rcmi_plan *plan) {
@@ -252,13 +291,12 @@ rcm_status rcmi_verify_form(const struct rcmi_shape *shape, const struct rcmi_pl
     rcm_status status = form_lanes(&f);
     if (status == RCM_OK)
         status = form_channels(&f);
-    for (f.lane = 0; status == RCM_OK && f.lane < plan->nlanes; f.lane++) {
-        for (uint32_t i = 0; status == RCM_OK && i < plan->lanes[f.lane].nsteps; i++) {
-            f.step = plan->lanes[f.lane].first_step + i;
-            status = form_step(&f);
-        }
-    }
-    for (uint32_t i = 0; status == RCM_OK && i < plan->nscratch; i++)
-        status = form_scratch(&f, i);
+    if (status != RCM_OK)
+        return status;
+    uint32_t *owners = calloc((size_t)plan->nscratch + 1, sizeof(*owners)); /* lane + 1 */
+    if (!owners)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to verify a plan of %s", plan->algorithm);
+    status = form_steps(&f, owners);
+    free(owners);
     return status;
 }

@@ -127,10 +127,11 @@ static void access_add(struct access *accesses, uint32_t *n, const struct hazard
     const struct rcmi_plan *plan = h->v->plans[h->rank];
     if (first.where != RCMI_IN && first.where != RCMI_OUT)
         return;
-    for (uint32_t i = 0; i < rcmi_verify_step(h->v, step)->nchunks; i++) {
+    const struct rcmi_step *s = rcmi_verify_step(h->v, step);
+    for (uint32_t i = 0; i < s->nchunks; i++) {
         struct access *access = &accesses[(*n)++];
         *access = *kind;
-        access->cell = rcmi_verify_cell(h->v, plan, rcmi_span_operand(plan, first, i));
+        access->cell = rcmi_verify_cell(h->v, plan, rcmi_span_operand(plan, s, first, i));
         access->step = step;
     }
 }

@@ -448,10 +448,25 @@ static struct play_element *buffer_at(const struct player *p, const struct rank 
     return (out ? rank->out : rank->in) + buffer_offset(p, r, out, position) + first;
 }
 
-/* Where chunk i of a span is that begins there. */
-static struct rcmi_operand span_operand(const struct player *p, struct rcmi_operand first,
+/* The position of a chunk in IN or OUT. */
+static uint32_t listed_position(const struct rcmi_plan *plan, uint8_t where, uint32_t chunk) {
+    const struct rcmi_blocks *blocks = where == RCMI_IN ? &plan->in : &plan->out;
+    return (chunk / plan->parts - blocks->first) / blocks->stride * plan->parts +
+           chunk % plan->parts;
+}
+
+/* Where chunk i of a step's span is in one of its buffers. */
+static struct rcmi_operand span_operand(const struct player *p, const struct rank *rank,
+                                        const struct rcmi_step *step, struct rcmi_operand first,
                                         uint32_t i) {
-    first.index += i;
+    const struct rcmi_listed *listed =
+        step->list == RCMI_NO_LIST ? NULL : &rank->plan->listed[step->list + i];
+    if (listed && first.where == RCMI_SCRATCH)
+        first.index += listed->scratch;
+    else if (listed)
+        first.index = listed_position(rank->plan, first.where, listed->chunk);
+    else
+        first.index += i;
     if (first.where == RCMI_IN || first.where == RCMI_OUT)
         first.index %=
             (uint32_t)buffer_blocks(p, first.where == RCMI_OUT) * p->ranks[0].plan->parts;
@@ -459,10 +474,11 @@ static struct rcmi_operand span_operand(const struct player *p, struct rcmi_oper
 }
 
 /* Elements of chunk i of its span that a step moves in a slice. */
-static size_t step_length(const struct player *p, const struct rcmi_step *step, uint32_t i,
-                          size_t slice) {
-    const struct rcmi_plan *plan = p->ranks[0].plan;
-    const uint32_t chunk = (step->chunk + i) % plan->nchunks;
+static size_t step_length(const struct player *p, const struct rank *rank,
+                          const struct rcmi_step *step, uint32_t i, size_t slice) {
+    const struct rcmi_plan *plan = rank->plan;
+    const uint32_t chunk = step->list == RCMI_NO_LIST ? (step->chunk + i) % plan->nchunks
+                                                      : plan->listed[step->list + i].chunk;
     size_t first;
     if (step->op == RCMI_STEP_SIGNAL || step->op == RCMI_STEP_WAIT)
         return 0;
@@ -478,7 +494,7 @@ static void step_lengths(struct player *p, const struct rank *rank, const struct
                          size_t slice, size_t *lengths) {
     size_t length = 0;
     for (uint32_t i = 0; i < step->nchunks; i++)
-        length += lengths[i] = step_length(p, step, i, slice);
+        length += lengths[i] = step_length(p, rank, step, i, slice);
     for (uint32_t k = 0; k < step->nsrcs; k++) {
         const struct rcmi_operand *src = &rank->plan->operands[step->first_src + k];
         if (src->where == RCMI_CHANNEL && message_at(p, &rank->ends[src->index])->length != length)
@@ -491,9 +507,10 @@ static void step_compute(const struct player *p, const struct rank *rank,
                          struct play_element *result) {
     for (uint32_t k = 0; k < step->nsrcs; k++) {
         const struct rcmi_operand first = rank->plan->operands[step->first_src + k];
-        const struct play_element *src = first.where == RCMI_CHANNEL
-                                             ? message_at(p, &rank->ends[first.index])->from[i]
-                                             : buffer_at(p, rank, span_operand(p, first, i), slice);
+        const struct play_element *src =
+            first.where == RCMI_CHANNEL
+                ? message_at(p, &rank->ends[first.index])->from[i]
+                : buffer_at(p, rank, span_operand(p, rank, step, first, i), slice);
         for (size_t e = 0; e < length; e++)
             result[e] = k == 0 ? src[e] : combine(result[e], src[e]);
     }
@@ -510,12 +527,13 @@ static const struct rcmi_operand *sent_from(struct player *p, const struct rank 
     return step->lasting && player_random(p) % 2 ? &step->dst : NULL;
 }
 
-static void message_add(const struct player *p, const struct rank *rank, struct message *message,
+static void message_add(const struct player *p, const struct rank *rank,
+                        const struct rcmi_step *step, struct message *message,
                         const struct rcmi_operand *from, uint32_t i, size_t slice, size_t length,
                         const struct play_element *result) {
     message->from[i] = message->data + message->length;
     if (from)
-        message->from[i] = buffer_at(p, rank, span_operand(p, *from, i), slice);
+        message->from[i] = buffer_at(p, rank, span_operand(p, rank, step, *from, i), slice);
     else
         memcpy(message->data + message->length, result, length * sizeof(*result));
     message->length += length;
@@ -540,10 +558,10 @@ static void step_do(struct player *p, const struct rank *rank, const struct rcmi
         const size_t length = lengths[i];
         step_compute(p, rank, step, i, slice, length, result);
         if (step->dst.where != RCMI_NOWHERE && length > 0)
-            memcpy(buffer_at(p, rank, span_operand(p, step->dst, i), slice), result,
+            memcpy(buffer_at(p, rank, span_operand(p, rank, step, step->dst, i), slice), result,
                    length * sizeof(*result));
         if (message)
-            message_add(p, rank, message, from, i, slice, length, result);
+            message_add(p, rank, step, message, from, i, slice, length, result);
     }
     for (uint32_t k = 0; k < step->nsrcs; k++) {
         const struct rcmi_operand *src = &rank->plan->operands[step->first_src + k];
@@ -561,10 +579,11 @@ static void rank_end(struct player *p, const struct rank *rank) {
 }
 
 /* More slices of the step that was done? */
-static bool step_goes_on(const struct player *p, const struct rcmi_step *step, size_t slice) {
+static bool step_goes_on(const struct player *p, const struct rank *rank,
+                         const struct rcmi_step *step, size_t slice) {
     size_t more = 0;
     for (uint32_t i = 0; p->options.by_step && i < step->nchunks; i++)
-        more += step_length(p, step, i, slice + 1);
+        more += step_length(p, rank, step, i, slice + 1);
     return more > 0;
 }
 
@@ -582,7 +601,7 @@ static bool lane_move(struct player *p, struct lane *lane) {
         if (!step_ready(p, rank, step))
             return false;
         step_do(p, rank, step, lane->slice);
-        if (step_goes_on(p, step, lane->slice)) {
+        if (step_goes_on(p, rank, step, lane->slice)) {
             lane->slice++;
             return true;
         }

@@ -149,6 +149,45 @@ static void test_mistakes(void **state) {
     expect_failure(b, "too many sources in one step: 17");
 }
 
+/* Spans by list: where their chunks are, and what they may not be. */
+static void test_lists(void **state) {
+    (void)state;
+    const struct rcmi_listed list[] = {{.chunk = 4, .scratch = 2}, {.chunk = 1, .scratch = 7}};
+    struct rcmi_builder *b = begin(4, 1, 5);
+    struct rcmi_plan *plan;
+    rcmi_plan_spans(b, 2);
+    rcmi_copy_chunk(b, 0, 4, rcmi_in(4), rcmi_scratch(1));
+    rcmi_span_list(b, 0, list, 2);
+    rcmi_send(b, 0, 4, rcmi_out(4), rcmi_to(b, 0, 1, 0));
+    rcmi_span_list(b, 0, list, 2);
+    assert_int_equal(rcmi_plan_finish(b, &plan), RCM_OK);
+    const struct rcmi_step *step = &plan->steps[0];
+    assert_int_equal(plan->nscratch, 9);
+    assert_int_equal(rcmi_step_chunk(plan, step, 1), 1);
+    assert_int_equal(rcmi_span_operand(plan, step, step->dst, 0).index, 3);
+    assert_int_equal(rcmi_span_operand(plan, step, step->dst, 1).index, 8);
+    assert_int_equal(rcmi_span_operand(plan, step, plan->operands[0], 1).index, 1);
+    char text[64];
+    rcmi_step_describe(plan, 1, text, sizeof(text));
+    assert_string_equal(text, "send chunks 4,1: out.4 -> to 1");
+    rcmi_plan_free(plan);
+
+    b = begin(4, 1, 5);
+    rcmi_plan_spans(b, 2);
+    rcmi_copy_chunk(b, 0, 3, rcmi_in(3), rcmi_out(3));
+    rcmi_span_list(b, 0, list, 2);
+    expect_failure(b, "has a list that does not begin with its step's chunk but with 4");
+    b = begin(4, 1, 5);
+    rcmi_copy_chunk(b, 0, 4, rcmi_in(4), rcmi_out(4));
+    rcmi_span_list(b, 0, list, 2);
+    expect_failure(b, "has no spans of 2");
+    b = begin(4, 1, 5);
+    rcmi_plan_spans(b, 2);
+    rcmi_copy_chunk(b, 0, 4, rcmi_in(4), rcmi_out(4));
+    rcmi_span_list(b, 0, (const struct rcmi_listed[]){{4, 0}, {9, 0}}, 2);
+    expect_failure(b, "has no chunk 9");
+}
+
 /* Runs: what they are taken for, what they may not be. */
 static void test_runs(void **state) {
     (void)state;
@@ -347,17 +386,12 @@ static void test_describe(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_reduce_ops),
-        cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_runs),
-        cmocka_unit_test(test_runs_in_part),
-        cmocka_unit_test(test_first_failure),
-        cmocka_unit_test(test_begin_arguments),
-        cmocka_unit_test(test_stable),
-        cmocka_unit_test(test_broadcast_is_stable),
-        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_out_of_memory_elsewhere),
+        cmocka_unit_test(test_layout),        cmocka_unit_test(test_reduce_ops),
+        cmocka_unit_test(test_mistakes),      cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_runs),          cmocka_unit_test(test_runs_in_part),
+        cmocka_unit_test(test_first_failure), cmocka_unit_test(test_begin_arguments),
+        cmocka_unit_test(test_stable),        cmocka_unit_test(test_broadcast_is_stable),
+        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_out_of_memory_elsewhere),
         cmocka_unit_test(test_describe),
     };
     return cmocka_run_group_tests_name("plan builder", tests, NULL, NULL);
