@@ -264,20 +264,16 @@ RCMI_COMPLEX_OPS(complex128, float64)
 
 /* A contribution is added as it would be stored, so that its own rank adds what others get of it.
  */
-#define RCMI_STORED_SAME(T)                                                                        \
+#define RCMI_STORED(T)                                                                             \
     RCMI_INLINE vec_##T stored_##T(vec_##T v) {                                                    \
-        return v;                                                                                  \
+        elem_##T elements[LANES_##T];                                                              \
+        store_##T(elements, canonical_##T(v));                                                     \
+        return load_##T(elements);                                                                 \
     }
-#define RCMI_STORED_SMALL(T)                                                                       \
-    RCMI_INLINE vec_##T stored_##T(vec_##T v) {                                                    \
-        return widen_##T(narrow_##T(canonical_##T(v)));                                            \
-    }
-RCMI_STORED_SAME(float32)
-RCMI_STORED_SAME(float64)
-RCMI_STORED_SMALL(float16)
-RCMI_STORED_SMALL(bfloat16)
-RCMI_STORED_SMALL(float8_e5m2)
-RCMI_STORED_SMALL(float8_e4m3fn)
+RCMI_STORED(float16)
+RCMI_STORED(bfloat16)
+RCMI_STORED(float8_e5m2)
+RCMI_STORED(float8_e4m3fn)
 
 /* The source s of a reduction, and its result: as the context says. */
 #define RCMI_SCALED_OPS(T, ctype)                                                                  \
@@ -286,7 +282,7 @@ RCMI_STORED_SMALL(float8_e4m3fn)
     }                                                                                              \
     RCMI_INLINE vec_##T scale_##T(vec_##T v, int s, const struct rcmi_reduce_context *context) {   \
         if (context->scaled >> s & 1)                                                              \
-            return stored_##T(v * ((vec_##T){0} + (ctype)context->scale[0]));                      \
+            return v * ((vec_##T){0} + (ctype)context->scale[0]);                                  \
         return v;                                                                                  \
     }                                                                                              \
     RCMI_INLINE vec_##T divide_##T(vec_##T r, const struct rcmi_reduce_context *context) {         \
@@ -298,7 +294,10 @@ RCMI_STORED_SMALL(float8_e4m3fn)
 #define RCMI_SCALED_SMALL_OPS(T)                                                                   \
     RCMI_FLOAT_OP(scaled_sum, T, sum_##T(a, b))                                                    \
     RCMI_INLINE vec_##T scale_##T(vec_##T v, int s, const struct rcmi_reduce_context *context) {   \
-        return (vec_##T){scale_float32(v.first, s, context), scale_float32(v.second, s, context)}; \
+        if (!(context->scaled >> s & 1))                                                           \
+            return v;                                                                              \
+        return stored_##T(                                                                         \
+            (vec_##T){scale_float32(v.first, s, context), scale_float32(v.second, s, context)});   \
     }                                                                                              \
     RCMI_INLINE vec_##T divide_##T(vec_##T r, const struct rcmi_reduce_context *context) {         \
         return (vec_##T){divide_float32(r.first, context), divide_float32(r.second, context)};     \
