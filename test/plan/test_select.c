@@ -169,6 +169,8 @@ static void test_formulas(void **state) {
         {RCM_BARRIER, "flat", 0, 1, 0},
         {RCM_ALL_GATHER, "bruck", 3, 3, 5},
         {RCM_REDUCE_SCATTER, "circulant", 3, 3, 5},
+        {RCM_ALL_TO_ALL, "bruck", 3, 3, 7},
+        {RCM_ALL_TO_ALL, "bruck_4", 3, 2, 6},
         {RCM_SCAN, "direct", 1, 1, 4},
         {RCM_SCAN, "chain", 0, 5, 1},
         {RCM_SCAN, "chain", 5, 5, 0},

@@ -101,6 +101,8 @@ static void test_supports(void **state) {
                 {RCM_REDUCE_SCATTER, "direct", true},
                 {RCM_REDUCE_SCATTER, "ring", true},
                 {RCM_ALL_TO_ALL, "pairwise", true},
+                {RCM_ALL_TO_ALL, "bruck", true},
+                {RCM_ALL_TO_ALL, "bruck_4", true},
                 {RCM_ALL_GATHER, "bruck", true},
                 {RCM_REDUCE_SCATTER, "circulant", true},
                 {RCM_SCAN, "direct", true},
@@ -134,6 +136,7 @@ static void test_many_ranks(void **state) {
     const int few = p < 400 ? p : 400; /* each rank moves as many blocks as there are ranks */
     verify_root(test_algorithm(RCM_ALL_GATHER, "bruck"), test_shape_dealt(&s, few, 16), 0);
     verify_root(test_algorithm(RCM_REDUCE_SCATTER, "circulant"), test_shape_dealt(&s, few, 16), 0);
+    verify_root(test_algorithm(RCM_ALL_TO_ALL, "bruck_4"), test_shape_dealt(&s, 150, 16), 0);
     for (int i = 0; i < 2; i++) {
         const enum rcm_collective scan = i ? RCM_EXSCAN : RCM_SCAN;
         verify_root(test_algorithm(scan, "recursive_doubling"), test_shape_dealt(&s, p, 16), 0);
