@@ -35,7 +35,7 @@ export LD_LIBRARY_PATH
 out=$(timeout 30 ./consumer)
 [ "$out" = "$version: 1 2 3" ] || { echo "the consumer prints '$out'"; exit 1; }
 
-run=$(find "$dir" -name ringcomm-run -type f)
+run=$(find "$dir" -path '*/bin/ringcomm-run')
 timeout 60 "$run" -n 4 -- ./first | sort >out
 for r in 0 1 2 3; do
     echo "[$r] rank $r of 4: the sum is 6"

@@ -112,6 +112,13 @@ def revision(root, text):
         raise Failure(f"--before '{text}': neither a folder nor a revision: {failure}") from None
 
 
+def no_tests(source):
+    """The option that leaves tests out; it was a boolean in earlier versions."""
+    with open(os.path.join(source, 'meson_options.txt'), encoding='utf-8') as file:
+        boolean = "option('tests', type: 'boolean'" in file.read()
+    return '-Dtests=' + ('false' if boolean else 'disabled')
+
+
 def build_revision(root, build, commit):
     """The build folder of a commit below another one: made once, release, by the same compiler."""
     folder = os.path.join(build, 'compare-before', commit[:12])
@@ -128,7 +135,7 @@ def build_revision(root, build, commit):
     env = dict(os.environ)
     if compiler(build):
         env['CC'] = shlex.join(compiler(build))
-    execute(['meson', 'setup', out, source, '--buildtype=release', '-Dtests=false'], env, 300)
+    execute(['meson', 'setup', out, source, '--buildtype=release', no_tests(source)], env, 300)
     execute(['ninja', '-C', out, *TARGETS], seconds=1200)
     with open(complete, 'w', encoding='ascii') as file:
         file.write(f'{commit}\n')

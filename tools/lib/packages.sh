@@ -19,7 +19,7 @@ python3             command -v python3
 '
 
 # What tools/check needs beyond that: the second compiler, its sanitizers, the format, launchers of
-# others, networks of several hosts.
+# others, networks of several hosts, manual pages, another project's build.
 check_packages='
 g++                 command -v g++
 clang               command -v clang++
@@ -28,6 +28,9 @@ clang-format        command -v clang-format
 openmpi-bin         command -v mpirun.openmpi
 mpich               command -v mpirun.mpich
 iproute2            command -v ip && command -v tc
+help2man            command -v help2man
+man-db              command -v man
+cmake               command -v cmake
 '
 
 # Whether clang can link a program with a sanitizer (its runtime is a package of its own).
