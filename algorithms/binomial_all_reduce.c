@@ -109,6 +109,7 @@ const struct rcmi_algorithm rcmi_binomial_all_reduce = {
     .description = "sums up a binomial tree and passes the result down; for small vectors where "
                    "ranks share processors",
     .collective = RCM_ALL_REDUCE,
+    .ordered = true,
     .supports = rcmi_supports_all,
     .emit = binomial_all_reduce_emit,
     .formula = binomial_all_reduce_formula,

@@ -135,6 +135,7 @@ const struct rcmi_algorithm rcmi_direct_reduce = {
     .description = "every rank sends its vector to the root, which sums them; for few ranks, any "
                    "hosts",
     .collective = RCM_REDUCE,
+    .ordered = true,
     .supports = rcmi_supports_all,
     .emit = reduce_emit,
     .formula = leaves_send_formula,

@@ -118,6 +118,7 @@ const struct rcmi_algorithm rcmi_direct_reduce_scatter = {
     .description = "each rank is sent its block of every vector and sums them; for small blocks, "
                    "on one host for all sizes, up to 32 ranks",
     .collective = RCM_REDUCE_SCATTER,
+    .ordered = true,
     .supports = reduce_scatter_supports,
     .emit = reduce_scatter_emit,
     .formula = reduce_scatter_formula,

@@ -50,6 +50,7 @@ const struct rcmi_algorithm rcmi_one_shot = {
     .description = "every rank publishes its vector and sums all of them itself; for small "
                    "vectors on one host",
     .collective = RCM_ALL_REDUCE,
+    .ordered = true,
     .supports = rcmi_supports_one_host,
     .emit = one_shot_emit,
     .formula = one_shot_formula,

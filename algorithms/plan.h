@@ -292,6 +292,9 @@ struct rcmi_algorithm {
     /* Its plans are right in the order by step too, and of unequal blocks a rank moves only those
      * of its IN and OUT; the verifier proves both. */
     bool by_step;
+    /* What it reduces it combines in the order of ranks, whatever shape and root, so that operands
+     * need not be exchangeable; the verifier proves it. (Of scans all plans do.) */
+    bool ordered;
     /* Rows that differ in a number only share their functions: a radix, a window, a number of
      * leaders. 0 where there is none. */
     uint32_t parameter;
@@ -316,9 +319,15 @@ bool rcmi_algorithm_does(const struct rcmi_algorithm *algorithm, enum rcm_collec
 rcm_status rcmi_algorithm_find(enum rcm_collective collective, const char *name,
                                const struct rcmi_shape *shape,
                                const struct rcmi_algorithm **ret_algorithm);
-/* The cheapest that supports shape; ties go to the earlier line of the table. Never NULL. */
+/* The cheapest that supports shape; ties go to the earlier line of the table. Never NULL. ordered:
+ * of those that keep the order of ranks. */
 const struct rcmi_algorithm *rcmi_algorithm_select(enum rcm_collective collective,
-                                                   const struct rcmi_shape *shape, size_t bytes);
+                                                   const struct rcmi_shape *shape, size_t bytes,
+                                                   bool ordered);
+/* Does it keep the order of ranks? RCM_ERR_UNSUPPORTED, with a sentence: op is not commutative, and
+ * it does not. */
+bool rcmi_algorithm_is_ordered(const struct rcmi_algorithm *algorithm);
+rcm_status rcmi_algorithm_check_order(const struct rcmi_algorithm *algorithm, const char *op);
 
 /* ---- Plan cache ---------------------------------------------------------------------------- */
 
@@ -359,7 +368,8 @@ void rcmi_plan_cache_free(struct rcmi_plan_cache *cache);
  *             scales inputs may scale all of IN and nothing else
  *   lengths   with `counts`: a rank moves only blocks whose length it knows; where only the ends
  *             of a message know it, no lengths make a deadlock in the order by step
- *   formula   rounds and chunks sent equal the algorithm's formula (skipped if formula is NULL)
+ *   formula   rounds and chunks sent equal the algorithm's formula, and an ordered one combines
+ *             contributions in the order of ranks (skipped if formula is NULL)
  * Returns RCM_OK, or RCM_ERR_INTERNAL with the thread's error text saying what and where;
  * RCM_ERR_NOMEM.
  */

@@ -136,6 +136,7 @@ const struct rcmi_algorithm rcmi_recursive_doubling = {
     .description = "exchanges whole vectors with ranks at distance 1, 2, 4...; for small vectors, "
                    "any ranks and hosts",
     .collective = RCM_ALL_REDUCE,
+    .ordered = true,
     .supports = rcmi_supports_all,
     .emit = recursive_doubling_emit,
     .formula = recursive_doubling_formula,

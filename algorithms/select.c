@@ -53,13 +53,28 @@ rcm_status rcmi_algorithm_find(enum rcm_collective collective, const char *name,
     return RCM_OK;
 }
 
+bool rcmi_algorithm_is_ordered(const struct rcmi_algorithm *algorithm) {
+    const struct rcmi_collective *row = rcmi_collective_at((int)algorithm->collective);
+    return algorithm->ordered || row->contributors != RCM_CONTRIBUTORS_ALL;
+}
+
+rcm_status rcmi_algorithm_check_order(const struct rcmi_algorithm *algorithm, const char *op) {
+    if (rcmi_algorithm_is_ordered(algorithm))
+        return RCM_OK;
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                     "%s is not commutative, and %s algorithm %s does not keep the order of ranks",
+                     op, rcmi_collective_name(algorithm->collective), algorithm->name);
+}
+
 const struct rcmi_algorithm *rcmi_algorithm_select(enum rcm_collective collective,
-                                                   const struct rcmi_shape *shape, size_t bytes) {
+                                                   const struct rcmi_shape *shape, size_t bytes,
+                                                   bool ordered) {
     const struct rcmi_algorithm *best = NULL;
     double best_us = 0;
     for (size_t i = 0; rcmi_algorithms[i]; i++) {
         const struct rcmi_algorithm *candidate = rcmi_algorithms[i];
-        if (!rcmi_algorithm_does(candidate, collective) || !candidate->supports(shape))
+        if (!rcmi_algorithm_does(candidate, collective) || !candidate->supports(shape) ||
+            (ordered && !rcmi_algorithm_is_ordered(candidate)))
             continue;
         const double us = candidate->cost_us(candidate, shape, bytes);
         if (!best || us < best_us) {

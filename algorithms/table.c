@@ -27,6 +27,7 @@
     X(rcmi_direct_reduce_scatter)                                                                  \
     X(rcmi_circulant)                                                                              \
     X(rcmi_ring_reduce_scatter)                                                                    \
+    X(rcmi_chain_reduce_scatter)                                                                   \
     X(rcmi_bruck_all_to_all)                                                                       \
     X(rcmi_bruck_all_to_all_4)                                                                     \
     X(rcmi_bruck_all_to_all_8)                                                                     \

@@ -96,6 +96,7 @@ const struct rcmi_algorithm rcmi_two_shot = {
     .description = "each rank sums one chunk of all vectors and publishes it; for large vectors "
                    "on one host of up to 32 ranks",
     .collective = RCM_ALL_REDUCE,
+    .ordered = true,
     .supports = two_shot_supports,
     .emit = two_shot_emit,
     .formula = two_shot_formula,

@@ -252,12 +252,13 @@ static rcm_status data_check_order(const struct data *d, uint32_t rank, uint32_t
                          "completes it",
                          plan->algorithm, d->v->nranks, rank, chunk,
                          got->complete ? "should not have gone through a" : "went through no");
+    const struct rcmi_algorithm *promise = d->v->options.formula;
+    if ((!all || (promise && promise->ordered)) && !got->in_order)
+        return rcmi_fail(RCM_ERR_INTERNAL, 0,
+                         "%s on %u ranks: rank %u does not add up chunk %u in rank order",
+                         plan->algorithm, d->v->nranks, rank, chunk);
     if (!all)
-        return got->in_order ? RCM_OK
-                             : rcmi_fail(RCM_ERR_INTERNAL, 0,
-                                         "%s on %u ranks: rank %u does not add up chunk %u in "
-                                         "rank order",
-                                         plan->algorithm, d->v->nranks, rank, chunk);
+        return RCM_OK;
     if (!d->trees[chunk].defined)
         d->trees[chunk] = *got;
     if (got->tree != d->trees[chunk].tree)

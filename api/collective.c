@@ -92,7 +92,7 @@ static rcm_status request_algorithm(rcm_comm *comm, const struct rcmi_request *r
     const size_t bytes = request_bytes(comm, r);
     if (!comm->chosen[r->collective].algorithm || comm->chosen[r->collective].bytes != bytes) {
         comm->chosen[r->collective].algorithm =
-            rcmi_algorithm_select(r->collective, &comm->shape, bytes);
+            rcmi_algorithm_select(r->collective, &comm->shape, bytes, false);
         comm->chosen[r->collective].bytes = bytes;
     }
     *ret_algorithm = comm->chosen[r->collective].algorithm;
@@ -225,7 +225,8 @@ rcm_status rcmi_request_stage(rcm_comm *comm, const struct rcmi_request *r,
     if (name)
         status = rcmi_algorithm_find(r->collective, name, &comm->shape, &algorithm);
     else
-        algorithm = rcmi_algorithm_select(r->collective, &comm->shape, request_bytes(comm, r));
+        algorithm =
+            rcmi_algorithm_select(r->collective, &comm->shape, request_bytes(comm, r), false);
     if (status == RCM_OK)
         status = rcmi_plan_cache_get(comm->plans, algorithm, r->root, &plan);
     if (status != RCM_OK)

@@ -255,7 +255,7 @@ static bool print_sizes(const struct plan_options *o, const struct rcmi_algorith
 
 static bool print_explanation(const struct plan_options *o) {
     const struct rcmi_algorithm *best =
-        rcmi_algorithm_select(o->collective, &o->shape, (size_t)o->bytes);
+        rcmi_algorithm_select(o->collective, &o->shape, (size_t)o->bytes, false);
     printf("# %s of %lld bytes, %d ranks on %d host%s; costs are estimates\n",
            rcmi_collective_name(o->collective), (long long)o->bytes, o->shape.nranks,
            o->shape.nhosts, o->shape.nhosts == 1 ? "" : "s");

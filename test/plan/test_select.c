@@ -40,7 +40,7 @@ static void test_find(void **state) {
 
 static const char *selected(enum rcm_collective collective, const struct rcmi_shape *shape,
                             size_t bytes) {
-    const struct rcmi_algorithm *a = rcmi_algorithm_select(collective, shape, bytes);
+    const struct rcmi_algorithm *a = rcmi_algorithm_select(collective, shape, bytes, false);
     assert_non_null(a);
     assert_true(a->supports(shape));
     return a->name;

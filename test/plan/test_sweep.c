@@ -105,6 +105,7 @@ static void test_supports(void **state) {
                 {RCM_ALL_TO_ALL, "bruck_4", true},
                 {RCM_ALL_GATHER, "bruck", true},
                 {RCM_REDUCE_SCATTER, "circulant", true},
+                {RCM_REDUCE_SCATTER, "chain", true},
                 {RCM_SCAN, "direct", true},
                 {RCM_EXSCAN, "direct", true},
                 {RCM_SCAN, "chain", true},
