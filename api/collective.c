@@ -83,10 +83,25 @@ static const char *request_forced(const rcm_comm *comm, const struct rcmi_reques
     return r->call && r->call->algorithm ? r->call->algorithm : comm->forced[r->collective];
 }
 
+/* One that keeps the order of ranks. */
+static rcm_status request_ordered_algorithm(const rcm_comm *comm, const struct rcmi_request *r,
+                                            const char *name,
+                                            const struct rcmi_algorithm **ret_algorithm) {
+    *ret_algorithm =
+        rcmi_algorithm_select(r->collective, &comm->shape, request_bytes(comm, r), true);
+    if (!name)
+        return RCM_OK;
+    const rcm_status status = rcmi_algorithm_find(r->collective, name, &comm->shape, ret_algorithm);
+    return status == RCM_OK ? rcmi_algorithm_check_order(*ret_algorithm, rcm_op_name(r->op))
+                            : status;
+}
+
 /* By name, else by cost. */
 static rcm_status request_algorithm(rcm_comm *comm, const struct rcmi_request *r,
                                     const struct rcmi_algorithm **ret_algorithm) {
     const char *name = request_forced(comm, r);
+    if (!rcmi_operator_commutes(r->op))
+        return request_ordered_algorithm(comm, r, name, ret_algorithm);
     if (name)
         return rcmi_algorithm_find(r->collective, name, &comm->shape, ret_algorithm);
     const size_t bytes = request_bytes(comm, r);

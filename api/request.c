@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "collectives.h"
+#include "kernels.h"
 #include "mem_kind.h"
 
 rcm_status rcmi_check_vector(size_t count, rcm_dtype dtype, uint32_t blocks) {
@@ -98,12 +99,22 @@ static rcm_status blocks_check(struct first *first, const struct rcmi_bind *bind
     return status;
 }
 
+/* The CPU calls a function of the program's. */
+static rcm_status function_check(const struct first *first, rcm_op op) {
+    const enum rcmi_mem_kind kind = first->mem ? first->mem->kind : RCMI_MEM_HOST;
+    if (kind == RCMI_MEM_HOST || !rcmi_op_is_function(op))
+        return RCM_OK;
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                     "%s is a function of the program's, which the CPU calls, but %s %p is %s",
+                     rcm_op_name(op), first->name, first->mem->bytes, rcmi_mem_kind_name(kind));
+}
+
 rcm_status rcmi_check_kinds(struct rcmi_bind *bind) {
     struct first first = {.mem = NULL};
     const rcm_status status = rcmi_bind_is_uneven(bind) ? blocks_check(&first, bind)
                                                         : pair_check(&first, &bind->in, &bind->out);
     bind->in.kind = bind->out.kind = first.mem ? first.mem->kind : RCMI_MEM_HOST;
-    return status;
+    return status == RCM_OK ? function_check(&first, bind->op) : status;
 }
 
 static struct rcmi_mem buffer_mem(const struct buffer *buffer) {
@@ -121,7 +132,10 @@ rcm_status rcmi_request_check_kinds(const struct rcmi_request *r, int rank, int 
                                rcmi_collective_out(collective, size, rank, r->root).n * block};
     const struct rcmi_mem send = buffer_mem(&in), recv = buffer_mem(&out);
     struct first first = {.mem = NULL};
-    return rcmi_mem_any_special() ? pair_check(&first, &send, &recv) : RCM_OK;
+    if (!rcmi_mem_any_special())
+        return RCM_OK;
+    const rcm_status status = pair_check(&first, &send, &recv);
+    return status == RCM_OK ? function_check(&first, r->op) : status;
 }
 
 rcm_status rcmi_check_host(const char *name, const void *buffer, size_t bytes) {

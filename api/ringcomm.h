@@ -315,7 +315,8 @@ enum rcm_op_number {
     RCM_OP_MAP(RCM_OP_ENUM)
 #undef RCM_OP_ENUM
 };
-/* One of these numbers, or, above 256, one that rcm_op_create_premul_sum made. */
+/* One of these numbers, or, above 256, one that rcm_op_create or
+ * rcm_op_create_premul_sum made. */
 typedef int32_t rcm_op;
 
 /* RCM_OK, or RCM_ERR_INVALID with a sentence why op is not defined for dtype. Any thread. */
@@ -329,6 +330,33 @@ RCM_CHECKED rcm_status rcm_op_defined(rcm_op op, rcm_dtype dtype);
  * a process are those of its child after fork() too.
  */
 #define RCM_OP_NAME_MAX 24 /* bytes of a name, with the NUL at its end */
+
+/*
+ * A function of the program's: inout[i] becomes in[i] op inout[i] for each i < count. It has to be
+ * associative, and the same on all ranks. With RCM_OP_COMMUTATIVE in flags operands may also be
+ * exchanged. Without it the result is that of the contributions in the order of ranks, of which any
+ * may be combined first: (a op b) op (c op d). Then only algorithms are used that keep that order
+ * (rcm_algorithm_info does not say which do: one asked for by name that does not is
+ * RCM_ERR_UNSUPPORTED); every collective that reduces has some, for all ranks and hosts.
+ *
+ * The function is called for any number of elements at a time, from any position on, as aligned as
+ * the type or the caller's buffers; in and inout do not overlap. It runs in the thread that
+ * calls, waits for, or tests an operation, or in one of the library's, for one communicator in one
+ * thread at a time; it calls no function of this library that takes a communicator or a work, and
+ * does not wait. context is passed to it, and stays the program's: it is used until the operator is
+ * freed and the last work that uses it has ended.
+ *
+ * name: 1 to 23 bytes of ASCII, compared between ranks, as is whether it is commutative. dtype: the
+ * only type that it is for, or RCM_ANY_DTYPE. The elements are of these types; an operator that
+ * is to treat 16 bytes as two doubles takes complex128. Host memory only, else
+ * RCM_ERR_UNSUPPORTED. Also of rcm_reduce_local. Source: MPI_Op_create.
+ */
+typedef void (*rcm_op_function)(const void *in, void *inout, size_t count, rcm_dtype dtype,
+                                void *context);
+#define RCM_OP_COMMUTATIVE 1u
+#define RCM_ANY_DTYPE      ((rcm_dtype)0)
+RCM_CHECKED rcm_status rcm_op_create(rcm_op_function function, void *context, uint32_t flags,
+                                     const char *name, rcm_dtype dtype, rcm_op *ret_op);
 
 /*
  * A sum whose inputs are scaled: each rank's input is multiplied by the scale of that rank's

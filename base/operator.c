@@ -132,6 +132,11 @@ bool rcmi_operator_identify(rcm_op op, struct rcmi_operator_identity *ret_identi
     return found != NULL;
 }
 
+bool rcmi_operator_commutes(rcm_op op) {
+    const struct rcmi_operator *o = rcmi_operator_of(op);
+    return !o || o->identity.flags & RCM_OP_COMMUTATIVE;
+}
+
 uint64_t rcmi_operator_hash(rcm_op op) {
     struct rcmi_operator_identity identity;
     uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */

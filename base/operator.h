@@ -27,13 +27,15 @@
 struct rcmi_operator_identity {
     char name[RCM_OP_NAME_MAX];
     rcm_op kind;
-    uint32_t flags;
+    uint32_t flags; /* RCM_OP_COMMUTATIVE */
 };
 
 struct rcmi_operator {
     struct rcmi_operator_identity identity;
-    rcm_dtype dtype; /* the only one that it is for */
-    double scale[2]; /* real, imaginary: what each input is multiplied by */
+    rcm_dtype dtype;          /* the only one that it is for, or RCM_ANY_DTYPE */
+    double scale[2];          /* of premul_sum: real, imaginary */
+    rcm_op_function function; /* of rcm_op_create, as the next */
+    void *context;
     /* The table's, under its lock. */
     struct rcmi_keyed_item item;
     rcm_op op;
@@ -57,6 +59,8 @@ void rcmi_operator_drop(rcm_op op);
 const struct rcmi_operator *rcmi_operator_of(rcm_op op);
 /* Whether or not it is held. False: its identity is not known, or not any more. */
 bool rcmi_operator_identify(rcm_op op, struct rcmi_operator_identity *ret_identity);
+/* While it is held: may operands be exchanged? Of those in ringcomm.h's table: yes. */
+bool rcmi_operator_commutes(rcm_op op);
 /* Of an identity: the same number for equal ones, on all ranks. */
 uint64_t rcmi_operator_hash(rcm_op op);
 

@@ -129,11 +129,24 @@ struct rcmi_sum rcmi_kernels_scaled(rcm_dtype dtype, rcm_op op, uint32_t i) {
     return sum;
 }
 
+bool rcmi_op_is_function(rcm_op op) {
+    return op_kind(op) == RCMI_OP_FUNCTION;
+}
+
+static struct rcmi_sum sum_by_function(rcm_dtype dtype, rcm_op op) {
+    return (struct rcmi_sum){.op = RCMI_OP_FUNCTION,
+                             .by = rcmi_function_reduction,
+                             .context = {.created = rcmi_operator_of(op), .dtype = dtype}};
+}
+
 void rcmi_kernels_of(rcm_dtype dtype, rcm_op op, uint32_t n, struct rcmi_kernels *ret_kernels) {
     const rcm_op kind = op_kind(op);
     const bool adds = kind == RCM_AVG || kind == RCMI_OP_PREMUL_SUM;
-    ret_kernels->sums[0] = sum_of(dtype, adds ? RCM_SUM : kind, 1);
-    ret_kernels->sums[1] = sum_of(dtype, kind == RCMI_OP_PREMUL_SUM ? RCM_SUM : kind, n);
+    struct rcmi_sum *sums = ret_kernels->sums;
+    sums[0] = sum_of(dtype, adds ? RCM_SUM : kind, 1);
+    sums[1] = sum_of(dtype, kind == RCMI_OP_PREMUL_SUM ? RCM_SUM : kind, n);
+    if (kind == RCMI_OP_FUNCTION)
+        sums[0] = sums[1] = sum_by_function(dtype, op);
     memcpy(ret_kernels->copy, kernels_chosen()->copy, sizeof ret_kernels->copy);
 }
 

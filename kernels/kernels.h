@@ -19,22 +19,28 @@
 
 #define RCMI_REDUCE_MAX 16 /* sources of one reduce-n */
 
-/* An operator with a number of its own that is not in ringcomm.h's table: a sum that the context
- * below scales, like avg. What rcm_op_create_premul_sum makes is of this kind. */
-enum { RCMI_OP_PREMUL_SUM = 14 };
+/* Operators with numbers of their own that are not in ringcomm.h's table. A sum that the context
+ * below scales, like avg: what rcm_op_create_premul_sum makes. A function of the program's: what
+ * rcm_op_create makes. */
+enum { RCMI_OP_PREMUL_SUM = 14, RCMI_OP_FUNCTION = 15 };
 
-/* What an operator is told beside its operands. Others than these sums do not look at it. */
+struct rcmi_operator;
+
+/* What an operator is told beside its operands. The first three are of these sums, the last two of
+ * functions of the program's; others do not look at it. */
 struct rcmi_reduce_context {
     double scale[2];  /* real, imaginary: what the sources in `scaled` are multiplied by first */
     uint32_t scaled;  /* bit i: source i */
     uint32_t divisor; /* the result is divided by it, before it is rounded; from 1 on */
+    const struct rcmi_operator *created;
+    rcm_dtype dtype;
 };
 
 /*
- * dst[i] = ((srcs[0][i] op srcs[1][i]) op srcs[2][i]) ..., i < count: strictly from left to right,
- * so the order of srcs decides the bits. 1 <= nsrcs <= RCMI_REDUCE_MAX (1 copies). dst may be the
- * same pointer as any of the sources; no other overlap. No alignment is needed beyond that of
- * the element type. Integers wrap.
+ * dst[i] = ((srcs[0][i] op srcs[1][i]) op srcs[2][i]) ..., i < count: strictly from left to right
+ * (op_function.c: from right to left), so the order of srcs decides the bits. 1 <= nsrcs <=
+ * RCMI_REDUCE_MAX (1 copies). dst may be the same pointer as any of the sources; no other overlap.
+ * No alignment is needed beyond that of the element type. Integers wrap.
  *
  * Floats, so that every instruction set and machine gives the same bits: each operation is rounded
  * once (no fused multiply-add). A result that is a NaN, whether an operand was one or the operation
@@ -93,6 +99,9 @@ struct rcmi_kernels {
  * n: ranks, of which a complete result has the contributions. */
 void rcmi_kernels_of(rcm_dtype dtype, rcm_op op, uint32_t n, struct rcmi_kernels *ret_kernels);
 
+/* A function of the program's? The CPU calls it, on host memory. */
+bool rcmi_op_is_function(rcm_op op);
+extern const struct rcmi_reduction rcmi_function_reduction;
 /* Does it scale what each rank contributes? Then the sums above are those of steps that have no
  * such source. */
 bool rcmi_op_scales(rcm_op op);

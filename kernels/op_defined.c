@@ -40,7 +40,7 @@ static rcm_status created_defined(rcm_op op, rcm_dtype dtype) {
         return status;
     const struct rcmi_operator created = *rcmi_operator_of(op);
     rcmi_operator_drop(op);
-    if (created.dtype == dtype)
+    if (created.dtype == RCM_ANY_DTYPE || created.dtype == dtype)
         return RCM_OK;
     return rcmi_fail(RCM_ERR_INVALID, 0, "%s, op %d, was created for %s, not for %s",
                      created.identity.name, (int)op, rcm_dtype_name(created.dtype),

@@ -3,6 +3,7 @@
 #include "error.h"
 #include "kernels.h"
 #include "mem_kind.h"
+#include "operator.h"
 
 static rcm_status check_type(size_t count, rcm_dtype dtype, rcm_op op) {
     const rcm_status status = rcm_op_defined(op, dtype);
@@ -35,6 +36,18 @@ static rcm_status check_buffers(const void *in, const void *inout, size_t count,
     return RCM_OK;
 }
 
+static rcm_status reduce_created(void *inout, const void *const *srcs, size_t count,
+                                 rcm_dtype dtype, rcm_op op) {
+    struct rcmi_kernels kernels;
+    const rcm_status status = rcmi_operator_hold(op);
+    if (status != RCM_OK)
+        return status;
+    rcmi_kernels_of(dtype, op, 1, &kernels);
+    kernels.sums[0].by.reduce(inout, srcs, 2, count, &kernels.sums[0].context);
+    rcmi_operator_drop(op);
+    return RCM_OK;
+}
+
 rcm_status rcm_reduce_local(const void *in, void *inout, size_t count, rcm_dtype dtype, rcm_op op) {
     const void *const srcs[] = {in, inout};
     rcm_status status = check_type(count, dtype, op);
@@ -45,6 +58,8 @@ rcm_status rcm_reduce_local(const void *in, void *inout, size_t count, rcm_dtype
         status = check_host("in", in);
     if (status == RCM_OK)
         status = check_host("inout", inout);
+    if (status == RCM_OK && rcmi_op_is_created(op))
+        return reduce_created(inout, srcs, count, dtype, op);
     if (status == RCM_OK)
         rcmi_reduction_find(dtype, op)->reduce(inout, srcs, 2, count, NULL);
     return status;

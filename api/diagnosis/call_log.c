@@ -149,6 +149,18 @@ static bool op_differs(const struct rcmi_call_record *a, const struct rcmi_call_
     return a->op != b->op || a->op_flags != b->op_flags || strcmp(a->op_name, b->op_name) != 0;
 }
 
+/* "; compose is commutative on rank 0, but not on rank 2", or nothing. */
+static void op_flags_describe(const struct rcmi_call_record *a, int a_rank,
+                              const struct rcmi_call_record *b, int b_rank, char *text,
+                              size_t cap) {
+    const bool commutes = a->op_flags & RCM_OP_COMMUTATIVE;
+    text[0] = '\0';
+    if (a->op == b->op && a->op_flags != b->op_flags && strcmp(a->op_name, b->op_name) == 0)
+        snprintf(text, cap, "; %.*s is commutative on rank %d, but not on rank %d",
+                 (int)sizeof(a->op_name), a->op_name, commutes ? a_rank : b_rank,
+                 commutes ? b_rank : a_rank);
+}
+
 static bool log_are_one_call(const struct rcmi_call_record *a, const struct rcmi_call_record *b) {
     return a->collective == b->collective && a->count == b->count && a->dtype == b->dtype &&
            !op_differs(a, b) && a->root == b->root && a->form == b->form && !memory_differs(a, b) &&
@@ -160,7 +172,7 @@ static bool log_are_one_call(const struct rcmi_call_record *a, const struct rcmi
 static void log_compare(struct rcmi_call_log *log, const struct rcmi_call_record *own, int rank,
                         const struct rcmi_call_record *other) {
     const struct rcmi_call_log_config *config = &log->config;
-    char a[160], b[160], counts[96], memory[96];
+    char a[160], b[160], counts[96], memory[96], flags[96];
     if (own->meta == other->meta)
         return;
     if (log_are_one_call(own, other)) {
@@ -171,9 +183,11 @@ static void log_compare(struct rcmi_call_log *log, const struct rcmi_call_record
     record_describe(other, b, sizeof(b));
     counts_describe(own, config->members->rank, other, rank, counts, sizeof(counts));
     memory_describe(own, config->members->rank, other, rank, memory, sizeof(memory));
-    rcmi_fail_origin(
-        RCM_ERR_MISMATCH, rank, "operation %llu is %s on rank %d, but %s on rank %d%s%s",
-        (unsigned long long)own->sequence, a, config->members->rank, b, rank, counts, memory);
+    op_flags_describe(own, config->members->rank, other, rank, flags, sizeof(flags));
+    rcmi_fail_origin(RCM_ERR_MISMATCH, rank,
+                     "operation %llu is %s on rank %d, but %s on rank %d%s%s%s",
+                     (unsigned long long)own->sequence, a, config->members->rank, b, rank, counts,
+                     memory, flags);
     config->mismatch(config->arg);
 }
 

@@ -113,6 +113,12 @@ static bool cancels(const struct parent *p) {
     return true;
 }
 
+static void own_op(const void *left, void *inout, size_t count, rcm_dtype type, void *context) {
+    (void)type;
+    (void)context;
+    memcpy(inout, left, count);
+}
+
 /* The one of the parent, too: the child has a copy. */
 static bool frees_op(const struct parent *p) {
     return rcm_op_free(p->op) == RCM_OK &&
@@ -265,6 +271,7 @@ static bool opens(void) {
     X(rcm_mem_free, refused(rcm_mem_free(p->comm, p->memory)))                                     \
     X(rcm_op_from_name, rcm_op_from_name("sum", &op) == RCM_OK)                                    \
     X(rcm_op_create_premul_sum, rcm_op_create_premul_sum(2, 0, RCM_FLOAT32, &op) == RCM_OK)        \
+    X(rcm_op_create, rcm_op_create(own_op, NULL, 0, "own", RCM_INT32, &op) == RCM_OK)              \
     X(rcm_op_free, frees_op(p))                                                                    \
     X(rcm_op_defined, rcm_op_defined(RCM_MAX, RCM_INT32) == RCM_OK)                                \
     X(rcm_op_name, says(rcm_op_name(RCM_MAX), "max"))                                              \

@@ -60,8 +60,12 @@ static struct number premul_expected(size_t i, int n) {
 }
 
 static const rcm_dtype premul_dtypes[] = {RCM_FLOAT32, RCM_FLOAT64, RCM_COMPLEX64};
-static const struct operator_kind premul_sum = {"premul_sum",  premul_dtypes, 3,
-                                                premul_create, premul_input,  premul_expected};
+static const struct operator_kind premul_sum = {.name = "premul_sum",
+                                                .dtypes = premul_dtypes,
+                                                .ndtypes = 3,
+                                                .create = premul_create,
+                                                .input = premul_input,
+                                                .expected = premul_expected};
 
 /* The scale, too, is complex. */
 static struct number turn_of(int rank) {
@@ -87,7 +91,91 @@ static struct number complex_expected(size_t i, int n) {
 }
 
 static const rcm_dtype complex_dtypes[] = {RCM_COMPLEX64, RCM_COMPLEX128};
-static const struct operator_kind complex_premul_sum = {
-    "complex premul_sum", complex_dtypes, 2, complex_create, complex_input, complex_expected};
+static const struct operator_kind complex_premul_sum = {.name = "complex premul_sum",
+                                                        .dtypes = complex_dtypes,
+                                                        .ndtypes = 2,
+                                                        .create = complex_create,
+                                                        .input = complex_input,
+                                                        .expected = complex_expected};
 
-const struct operator_kind *const operator_kinds[] = {&premul_sum, &complex_premul_sum, NULL};
+/* ---- Functions of the program's -------------------------------------------------------------- */
+
+/* Where the elements are those of any type: the first one's parameter is that of the context. */
+static const int context_value = 7;
+static const char *context_of(const int *value) {
+    return (const char *)value;
+}
+
+/* x -> a x + b, as a + bi; f op g is f after g. */
+static void compose(const void *in, void *inout, size_t count, rcm_dtype dtype, void *context) {
+    for (size_t i = 0; i < count; i++) {
+        const struct number f = number_get(dtype, in, i), g = number_get(dtype, inout, i);
+        const struct number fg = {f.re * g.re, f.re * g.im + f.im};
+        number_put(dtype, inout, i, context == context_of(&context_value) ? fg : f);
+    }
+}
+
+static rcm_status compose_create(int rank, rcm_dtype dtype, rcm_op *ret_op) {
+    (void)rank;
+    return rcm_op_create(compose, (void *)context_of(&context_value), 0, "compose", dtype, ret_op);
+}
+
+static struct number compose_input(int rank, size_t i) {
+    return (struct number){(i + (size_t)rank) % 3 ? 1 : -1, (double)((i * 5 + (size_t)rank) % 7)};
+}
+
+static struct number compose_expected(size_t i, int n) {
+    struct number sum = compose_input(0, i);
+    for (int r = 1; r < n; r++) {
+        const struct number g = compose_input(r, i);
+        sum = (struct number){sum.re * g.re, sum.re * g.im + sum.im};
+    }
+    return sum;
+}
+
+static const struct operator_kind composition = {.name = "compose",
+                                                 .dtypes = complex_dtypes,
+                                                 .ndtypes = 2,
+                                                 .create = compose_create,
+                                                 .input = compose_input,
+                                                 .expected = compose_expected,
+                                                 .function = true};
+
+/* The one of larger magnitude: commutative, of any type. */
+static void largest(const void *in, void *inout, size_t count, rcm_dtype dtype, void *context) {
+    (void)context;
+    for (size_t i = 0; i < count; i++) {
+        const struct number a = number_get(dtype, in, i), b = number_get(dtype, inout, i);
+        if (a.re * a.re > b.re * b.re)
+            number_put(dtype, inout, i, a);
+    }
+}
+
+static rcm_status largest_create(int rank, rcm_dtype dtype, rcm_op *ret_op) {
+    (void)rank;
+    (void)dtype;
+    return rcm_op_create(largest, NULL, RCM_OP_COMMUTATIVE, "largest", RCM_ANY_DTYPE, ret_op);
+}
+
+static struct number largest_input(int rank, size_t i) {
+    return (struct number){(double)((i * 7 + (size_t)rank * 3) % 97) + 1, 0};
+}
+
+static struct number largest_expected(size_t i, int n) {
+    struct number most = largest_input(0, i);
+    for (int r = 1; r < n; r++)
+        if (largest_input(r, i).re > most.re)
+            most = largest_input(r, i);
+    return most;
+}
+
+static const struct operator_kind magnitude = {.name = "largest",
+                                               .dtypes = premul_dtypes,
+                                               .ndtypes = 2,
+                                               .create = largest_create,
+                                               .input = largest_input,
+                                               .expected = largest_expected,
+                                               .function = true};
+
+const struct operator_kind *const operator_kinds[] = {&premul_sum, &complex_premul_sum, &magnitude,
+                                                      &composition, NULL};

@@ -179,16 +179,35 @@ static int check_collective(struct problem t, int *number) {
     return errors;
 }
 
+/* Functions of the program's are not called for the device's memory: nothing is sent then. */
+static int check_not_on_device(const struct problem *t) {
+    void *place = place_new(64);
+    rcm_op op;
+    int errors = 0;
+    CHECK(errors, t->kind->create(t->rank, t->kind->dtypes[0], &op) == RCM_OK, "create");
+    const rcm_status status =
+        rcm_all_reduce(t->comm, place, place, 1, t->kind->dtypes[0], op, NULL, NULL);
+    CHECK(errors, status == RCM_ERR_UNSUPPORTED && strstr(rcm_last_error(), "which the CPU calls"),
+          "%s: %s", t->kind->name, rcm_last_error());
+    CHECK(errors, rcm_op_free(op) == RCM_OK, "free: %s", rcm_last_error());
+    place_free(place);
+    return errors;
+}
+
 static int check_kinds(rcm_comm *comm) {
+    struct problem t = {.comm = comm, .p = rcm_size(comm), .rank = rcm_rank(comm)};
     int errors = 0, number = 0;
-    for (size_t k = 0; operator_kinds[k]; k++)
-        for (int i = 0; i < REDUCTIONS && errors < 5; i++)
-            errors += check_collective((struct problem){.comm = comm,
-                                                        .kind = operator_kinds[k],
-                                                        .collective = reductions[i],
-                                                        .p = rcm_size(comm),
-                                                        .rank = rcm_rank(comm)},
-                                       &number);
+    for (size_t k = 0; operator_kinds[k]; k++) {
+        t.kind = operator_kinds[k];
+        if (t.kind->function && !place_is_host()) {
+            errors += check_not_on_device(&t);
+            continue;
+        }
+        for (int i = 0; i < REDUCTIONS && errors < 5; i++) {
+            t.collective = reductions[i];
+            errors += check_collective(t, &number);
+        }
+    }
     return errors;
 }
 
@@ -232,94 +251,15 @@ static int check_all_bits(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- Life ---------------------------------------------------------------------------------- */
-
-static int refuses(const char *what, rcm_status status, const char *text) {
-    int errors = 0;
-    CHECK(errors, status == RCM_ERR_INVALID && strstr(rcm_last_error(), text),
-          "%s: %s, \"%s\" is not in \"%s\"", what, rcm_status_name(status), text, rcm_last_error());
-    return errors;
-}
-
-static int check_refusals(rcm_comm *comm) {
-    rcm_op op, other;
-    double x[2] = {1, 2}, y[2];
-    int errors =
-        refuses("int", rcm_op_create_premul_sum(1, 0, RCM_INT32, &op), "premul_sum of int");
-    errors +=
-        refuses("pair", rcm_op_create_premul_sum(1, 0, RCM_INT32_INT32, &op), "premul_sum of");
-    errors += refuses("type", rcm_op_create_premul_sum(1, 0, (rcm_dtype)99, &op), "dtype 99");
-    errors += refuses("real", rcm_op_create_premul_sum(1, 2, RCM_FLOAT64, &op), "imaginary is 2");
-    errors += refuses("NULL", rcm_op_create_premul_sum(1, 0, RCM_FLOAT64, NULL), "ret_op is NULL");
-    errors += refuses("sum", rcm_op_free(RCM_SUM), "op 1 is sum");
-    errors += refuses("none", rcm_op_free(77), "op 77 is no operator");
-    errors += refuses("never", rcm_op_free(2000000000), "op 2000000000 is no operator");
-    CHECK(errors, rcm_op_create_premul_sum(2, 0, RCM_FLOAT64, &op) == RCM_OK, "create");
-    CHECK(errors, op > 256 && strcmp(rcm_op_name(op), "premul_sum") == 0, "op %d", (int)op);
-    CHECK(errors, rcm_op_defined(op, RCM_FLOAT64) == RCM_OK, "%s", rcm_last_error());
-    errors += refuses("other type", rcm_op_defined(op, RCM_FLOAT32), "was created for float64");
-    errors += refuses("no type", rcm_op_defined(op, (rcm_dtype)99), "dtype 99 is no type");
-    errors +=
-        refuses("local", rcm_reduce_local(x, y, 1, RCM_FLOAT64, op), "no meaning on one rank");
-    errors += refuses("call", rcm_all_reduce(comm, x, y, 1, RCM_FLOAT32, op, NULL, NULL),
-                      "was created for float64, not for float32");
-    CHECK(errors, rcm_op_free(op) == RCM_OK, "free: %s", rcm_last_error());
-    errors += refuses("twice", rcm_op_free(op), "was freed");
-    errors += refuses("freed", rcm_scan(comm, x, y, 1, RCM_FLOAT64, op, NULL, NULL), "was freed");
-    CHECK(errors, strcmp(rcm_op_name(op), "?") == 0, "name %s", rcm_op_name(op));
-    CHECK(errors, rcm_op_create_premul_sum(2, 0, RCM_FLOAT64, &other) == RCM_OK && other != op,
-          "a freed number is given again");
-    errors += refuses("freed", rcm_all_reduce(comm, x, y, 1, RCM_FLOAT64, op, NULL, NULL), "freed");
-    CHECK(errors, rcm_op_free(other) == RCM_OK, "free: %s", rcm_last_error());
-    return errors;
-}
-
-/* An operator like the last one but for its scale is another one, in the same plan and buffers. */
-static int check_again(rcm_comm *comm) {
-    int errors = 0;
-    for (int i = 0; i < 40; i++) {
-        double x = i, sum = 0;
-        rcm_op op;
-        CHECK(errors, rcm_op_create_premul_sum(i % 7, 0, RCM_FLOAT64, &op) == RCM_OK, "create");
-        CHECK(errors,
-              rcm_all_reduce(comm, &x, &sum, 1, RCM_FLOAT64, op, NULL, NULL) == RCM_OK &&
-                  sum == rcm_size(comm) * i * (i % 7),
-              "scale %d: %g", i % 7, sum);
-        CHECK(errors, rcm_op_free(op) == RCM_OK, "free: %s", rcm_last_error());
-    }
-    return errors;
-}
-
-/* Works hold what they use: many of them, each with its own. */
-static int check_held(rcm_comm *comm) {
-    enum { N = 100 };
-    double x[N], sums[N];
-    rcm_work *works[N];
-    int errors = 0;
-    for (int i = 0; i < N; i++) {
-        rcm_op op;
-        x[i] = i;
-        CHECK(errors, rcm_op_create_premul_sum(i + 1, 0, RCM_FLOAT64, &op) == RCM_OK, "create");
-        CHECK(errors,
-              rcm_all_reduce(comm, &x[i], &sums[i], 1, RCM_FLOAT64, op, NULL, &works[i]) == RCM_OK,
-              "%s", rcm_last_error());
-        CHECK(errors, rcm_op_free(op) == RCM_OK, "free: %s", rcm_last_error());
-    }
-    for (int i = 0; i < N; i++) {
-        CHECK(errors, rcm_work_wait(works[i], -1) == RCM_OK, "%s", rcm_last_error());
-        CHECK(errors, sums[i] == rcm_size(comm) * i * (i + 1.0), "%d: %g", i, sums[i]);
-        rcm_work_free(works[i]);
-    }
-    return errors;
-}
-
 static int check_all(rcm_comm *comm, void *arg) {
     int errors = 0;
     (void)arg;
     if (place_is_host())
-        errors +=
-            check_refusals(comm) + check_again(comm) + check_held(comm) + check_all_bits(comm);
-    return errors + check_kinds(comm);
+        errors += operators_check_life(comm) + check_all_bits(comm);
+    errors += check_kinds(comm);
+    if (place_is_host() && rcm_size(comm) > 1)
+        errors += operators_check_mismatches(comm);
+    return errors;
 }
 
 static int hosts;

@@ -23,6 +23,7 @@ struct operator_kind {
     rcm_status (*create)(int rank, rcm_dtype dtype, rcm_op *ret_op);
     struct number (*input)(int rank, size_t i);
     struct number (*expected)(size_t i, int n);
+    bool function; /* of the program's */
 };
 extern const struct operator_kind *const operator_kinds[]; /* ends with a NULL */
 
@@ -42,5 +43,9 @@ rcm_status problem_call(const struct problem *t, const void *in, void *out,
                         const struct rcm_call *call, rcm_work **ret_work);
 /* In words. Valid until this thread calls it again. */
 const char *problem_name(const struct problem *t);
+
+/* operator_life.c: errors found. The latter's ranks have different operators. */
+int operators_check_life(rcm_comm *comm);
+int operators_check_mismatches(rcm_comm *comm);
 
 #endif

@@ -38,6 +38,27 @@ static void test_find(void **state) {
     assert_null(found);
 }
 
+/* Of operators that do not commute: some row for any ranks and hosts, also where many are cheaper.
+ */
+static void test_ordered(void **state) {
+    static const enum rcm_collective all[] = {RCM_ALL_REDUCE,       RCM_REDUCE, RCM_REDUCE_SCATTER,
+                                              RCM_REDUCE_SCATTER_V, RCM_SCAN,   RCM_EXSCAN};
+    (void)state;
+    for (size_t c = 0; c < sizeof(all) / sizeof(all[0]); c++)
+        for (int p = 1; p <= 100; p += 11)
+            for (size_t bytes = 8; bytes < (size_t)1 << 30; bytes *= 64) {
+                const struct rcmi_shape *shape =
+                    p % 2 ? test_shape_one_host(&one, p) : test_shape_dealt(&two, p, 2);
+                const struct rcmi_algorithm *a = rcmi_algorithm_select(all[c], shape, bytes, true);
+                assert_non_null(a);
+                assert_true(a->supports(shape) && rcmi_algorithm_is_ordered(a));
+                assert_int_equal(rcmi_algorithm_check_order(a, "compose"), RCM_OK);
+            }
+    const struct rcmi_algorithm *ring = test_algorithm(RCM_ALL_REDUCE, "ring");
+    assert_int_equal(rcmi_algorithm_check_order(ring, "compose"), RCM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(rcmi_last_error()->text, "compose is not commutative, and all_reduce"));
+}
+
 static const char *selected(enum rcm_collective collective, const struct rcmi_shape *shape,
                             size_t bytes) {
     const struct rcmi_algorithm *a = rcmi_algorithm_select(collective, shape, bytes, false);
@@ -226,13 +247,10 @@ static void test_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_find),
-        cmocka_unit_test(test_select),
-        cmocka_unit_test(test_select_oversubscribed),
-        cmocka_unit_test(test_costs_are_sane),
-        cmocka_unit_test(test_formulas),
-        cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_find),           cmocka_unit_test(test_ordered),
+        cmocka_unit_test(test_select),         cmocka_unit_test(test_select_oversubscribed),
+        cmocka_unit_test(test_costs_are_sane), cmocka_unit_test(test_formulas),
+        cmocka_unit_test(test_cache),          cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests_name("plan selection", tests, NULL, NULL);
 }

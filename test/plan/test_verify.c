@@ -838,6 +838,13 @@ static void test_wrong_formula(void **state) {
            "the longest chain has 6 messages, the formula says 1");
     test_plans_free(plans, 4);
 
+    plans = test_plans_emit(test_algorithm(RCM_ALL_REDUCE, "ring"), shape, 0);
+    wrong = *test_algorithm(RCM_ALL_REDUCE, "ring");
+    wrong.ordered = true;
+    expect(shape, plans, &(struct rcmi_verify_options){.formula = &wrong},
+           "rank 0 does not add up chunk 1 in rank order");
+    test_plans_free(plans, 4);
+
     plans = test_plans_emit(test_algorithm(RCM_BROADCAST, "chain"), shape, 0);
     wrong.formula = test_algorithm(RCM_BROADCAST, "chain")->formula;
     wrong.name = "chain";

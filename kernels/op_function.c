@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reductions by a function of the program's, which has two operands:
+ *
+ *      inout = in op inout       so of several sources the last one comes first:
+ *      s0 op (s1 op (s2 op s3))
+ *
+ * The order of operands is that of the sources. The result grows where it is to be, if none of the
+ * other sources lies there; else piece by piece on the stack.
+ */
+#include <string.h>
+#include "kernels.h"
+#include "operator.h"
+
+#define PIECE_BYTES 4096
+
+static bool lies_on_source(const void *dst, const void *const *srcs, int nsrcs) {
+    for (int i = 0; i < nsrcs; i++)
+        if (srcs[i] == dst)
+            return true;
+    return false;
+}
+
+/* Elements from `first` on, into memory that is no source but perhaps the last one. */
+static void function_fold(void *inout, const void *const *srcs, int nsrcs, size_t first,
+                          size_t count, const struct rcmi_reduce_context *context) {
+    const struct rcmi_operator *by = context->created;
+    const size_t width = rcm_dtype_size(context->dtype), at = first * width;
+    const char *last = (const char *)srcs[nsrcs - 1] + at;
+    if (last != inout)
+        memcpy(inout, last, count * width);
+    for (int i = nsrcs - 2; i >= 0; i--)
+        by->function((const char *)srcs[i] + at, inout, count, context->dtype, by->context);
+}
+
+static void function_reduce(void *dst, const void *const *srcs, int nsrcs, size_t count,
+                            const struct rcmi_reduce_context *context) {
+    const size_t width = rcm_dtype_size(context->dtype), most = PIECE_BYTES / width;
+    _Alignas(64) char piece[PIECE_BYTES];
+    if (count > 0 && !lies_on_source(dst, srcs, nsrcs - 1)) {
+        function_fold(dst, srcs, nsrcs, 0, count, context);
+        return;
+    }
+    for (size_t first = 0; first < count; first += most) {
+        const size_t n = count - first < most ? count - first : most;
+        function_fold(piece, srcs, nsrcs, first, n, context);
+        memcpy((char *)dst + first * width, piece, n * width);
+    }
+}
+
+static void function_reduce_twice(void *dst, void *other, const void *const *srcs, int nsrcs,
+                                  size_t count, enum rcmi_twice how,
+                                  const struct rcmi_reduce_context *context) {
+    (void)how;
+    function_reduce(dst, srcs, nsrcs, count, context);
+    memcpy(other, dst, count * rcm_dtype_size(context->dtype));
+}
+
+const struct rcmi_reduction rcmi_function_reduction = {function_reduce, function_reduce,
+                                                       function_reduce_twice};
