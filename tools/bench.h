@@ -80,6 +80,12 @@ struct rcm_collective_info bench_what_info(enum bench_what what);
 /* "all_reduce, broadcast, ..., sendrecv" */
 const char *bench_what_names(void);
 
+/* What premul_sum multiplies by on that rank (bench_values.c). */
+struct bench_scale {
+    double re, im;
+};
+struct bench_scale bench_scale_of(int rank, bool is_complex);
+
 /* ---- One point ----------------------------------------------------------------------------- */
 
 struct bench_point {
@@ -114,6 +120,7 @@ struct bench_rank {
     int64_t *times;            /* 2 per iteration: in, out */
     int64_t *peer_times;       /* the same of another rank, at rank 0 */
     size_t max_iters;
+    rcm_op op;      /* that of the options, or what was created for it */
     size_t *counts; /* of this point's blocks, as many as there are ranks */
 };
 
@@ -155,6 +162,21 @@ bool bench_op_fits(const struct rcm_collective_info *info, rcm_op op);
 /* Number of elements of got that differ from the result that `rank` must have. */
 size_t bench_count_wrong(const struct bench_point *point, int rank, uint64_t iteration,
                          const void *got);
+
+/* ---- Operators (bench_op.c) ---------------------------------------------------------------- */
+
+/* In options and points, operators that each rank creates; all functions here take them too. */
+enum { BENCH_PREMUL_SUM = -1, BENCH_USER = -2 };
+
+const char *bench_op_name(rcm_op op);
+/* The i-th; 0 past the last. */
+rcm_op bench_op_at(size_t i);
+bool bench_op_find(const char *name, rcm_op *ret_op);
+/* Why it is not defined for the type, in a sentence that lives until the next call; NULL: it is. */
+const char *bench_op_lack(rcm_op op, rcm_dtype dtype);
+/* The number to call with, on that rank; then it is closed. */
+rcm_status bench_op_open(rcm_op op, rcm_dtype dtype, int rank, rcm_op *ret_op);
+void bench_op_close(rcm_op op);
 
 /* ---- The programs -------------------------------------------------------------------------- */
 

@@ -106,6 +106,14 @@ static int data_contributors(const struct bench_point *point, int rank) {
                                                                  : point->nranks;
 }
 
+/* What a rank's elements come to in a reduction. */
+static void contribution(const struct bench_point *point, int rank, uint64_t first,
+                         const uint32_t *hashes, size_t n, struct bench_block *ret_block) {
+    bench_values_make(point, rank, first, hashes, n, ret_block);
+    if (point->op == BENCH_PREMUL_SUM)
+        bench_values_scale(point, rank, n, ret_block);
+}
+
 /* The n results that come from position `first` of inputs on: of rank `from`, or, if that is -1, of
  * the `contributors` first ranks. */
 static void block_expect(const struct bench_point *point, int from, int contributors,
@@ -115,9 +123,9 @@ static void block_expect(const struct bench_point *point, int from, int contribu
         bench_values_make(point, from, first, hashes, n, ret_block);
     } else {
         struct bench_block more;
-        bench_values_make(point, 0, first, hashes, n, ret_block);
+        contribution(point, 0, first, hashes, n, ret_block);
         for (int r = 1; r < contributors; r++) {
-            bench_values_make(point, r, first, hashes, n, &more);
+            contribution(point, r, first, hashes, n, &more);
             bench_values_combine(point, ret_block, &more, n);
         }
         if (point->op == RCM_AVG)

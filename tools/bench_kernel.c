@@ -28,13 +28,15 @@ struct kernel_bench {
     struct report *report;
     void *dst;
     void *srcs[KERNEL_MAX_SRCS];
+    rcm_op op; /* that of the options, or what was created for it */
     int64_t deadline_ns;
 };
 
 /* One row's worth of work. */
 struct kernel_row {
     const char *name;
-    rcmi_reduce_fn reduce; /* or */
+    rcmi_reduce_fn reduce; /* with context, or */
+    const struct rcmi_reduce_context *context;
     void (*copy)(void *dst, const void *src, size_t bytes);
     int nsrcs;
     size_t bytes, count;
@@ -47,8 +49,7 @@ static void row_call(const struct kernel_bench *bench, const struct kernel_row *
         srcs[i] = bench->srcs[i];
     for (int64_t i = 0; i < repeats; i++) {
         if (row->reduce)
-            row->reduce(bench->dst, srcs, row->nsrcs, row->count,
-                        &(struct rcmi_reduce_context){.divisor = (uint32_t)row->nsrcs});
+            row->reduce(bench->dst, srcs, row->nsrcs, row->count, row->context);
         else
             row->copy(bench->dst, srcs[0], row->bytes);
     }
@@ -90,7 +91,7 @@ static void row_run(struct kernel_bench *bench, const struct kernel_row *row) {
         report_text(row->name),
         report_text(rcmi_kernels_name()),
         report_text(row->reduce ? rcm_dtype_name(options->dtype) : "-"),
-        report_text(row->reduce ? rcm_op_name(options->op) : "-"),
+        report_text(row->reduce ? bench_op_name(options->op) : "-"),
         report_int(row->nsrcs),
         report_int((int64_t)row->bytes),
         report_real(us, 4),
@@ -124,15 +125,24 @@ static void copy_vectors(void *dst, const void *src, size_t bytes) {
     rcmi_copy_by(RCMI_VECTORS, dst, src, bytes);
 }
 
+/* What a step computes by that completes a result, or to which this rank contributes. */
+static struct rcmi_sum kernel_sum(rcm_dtype dtype, rcm_op op) {
+    struct rcmi_kernels kernels;
+    if (rcmi_op_scales(op))
+        return rcmi_kernels_scaled(dtype, op, 0);
+    rcmi_kernels_of(dtype, op, KERNEL_MAX_SRCS, &kernels);
+    return kernels.sums[1];
+}
+
 static bool kernel_run_all(struct kernel_bench *bench) {
     const struct bench_options *options = bench->options;
-    const struct rcmi_reduction *reduction = rcmi_reduction_find(options->dtype, options->op);
+    const struct rcmi_sum sum = kernel_sum(options->dtype, bench->op);
     const struct kernel_row rows[] = {
         {.name = "copy", .copy = rcmi_copy},
         {.name = "copy_vectors", .copy = copy_vectors},
         {.name = "copy_streaming", .copy = copy_streaming},
-        {.name = "reduce", .reduce = reduction->reduce},
-        {.name = "reduce_streaming", .reduce = reduction->reduce_streaming},
+        {.name = "reduce", .reduce = sum.by.reduce, .context = &sum.context},
+        {.name = "reduce_streaming", .reduce = sum.by.reduce_streaming, .context = &sum.context},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct kernel_row row = rows[i];
@@ -196,6 +206,7 @@ int bench_kernel_main(const struct bench_options *options) {
     };
     bool ok = kernel_alloc_all(&bench);
     const bool allocated = ok;
+    ok = ok && bench_op_open(options->op, options->dtype, 0, &bench.op) == RCM_OK;
     ok = ok && report_open(kernel_columns, sizeof(kernel_columns) / sizeof(kernel_columns[0]),
                            options->csv, options->json, &bench.report);
     if (ok) {

@@ -99,6 +99,9 @@ static const char options_doc[] =
     "reduce_scatter, all_to_all, scan, exscan, scatter_v, gather_v, all_gather_v, "
     "reduce_scatter_v, all_to_all_v, sendrecv (ping-pong between ranks 0 and 1, half a round "
     "trip), all (each of these), or kernel (the reduction and copy kernels alone, without ranks). "
+    "Operators are those of ringcomm.h, and two that are created: premul_sum, with another scale "
+    "on "
+    "each rank, and user, a function: a + bi as x -> a x + b, composed in the order of ranks. "
     "A size is that of a rank's larger buffer. The blocks of the forms with _v grow from almost "
     "none to almost twice the average.\v"
     "Sizes take K, M and G (powers of 1024).\n\n"
@@ -185,16 +188,11 @@ static rcm_dtype option_dtype(struct argp_state *state, const char *text) {
 
 static rcm_op option_op(struct argp_state *state, const char *text) {
     rcm_op op = RCM_SUM;
-    if (rcm_op_from_name(text, &op) == RCM_OK)
+    if (bench_op_find(text, &op))
         return op;
-    static const rcm_op all[] = {
-#define OPTION_OP(name, number) RCM_##name,
-        RCM_OP_MAP(OPTION_OP)
-#undef OPTION_OP
-    };
     char names[256] = "";
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        tool_list_add(names, sizeof(names), rcm_op_name(all[i]));
+    for (size_t i = 0; bench_op_at(i) != 0; i++)
+        tool_list_add(names, sizeof(names), bench_op_name(bench_op_at(i)));
     argp_error(state, "-o '%s': no such operator; there are %s", text, names);
     return op;
 }
@@ -333,13 +331,14 @@ static void options_check(struct argp_state *state, struct options_parser *parse
     if (options->offset % width != 0)
         argp_error(state, "--offset %zu: not a multiple of the %zu bytes of a %s", options->offset,
                    width, rcm_dtype_name(options->dtype));
-    if (options_reduce(options) && rcm_op_defined(options->op, options->dtype) != RCM_OK)
+    const char *lack = options_reduce(options) ? bench_op_lack(options->op, options->dtype) : NULL;
+    if (lack)
         argp_error(state, "-d %s -o %s: %s", rcm_dtype_name(options->dtype),
-                   rcm_op_name(options->op), rcm_last_error());
+                   bench_op_name(options->op), lack);
     if (options->what < BENCH_NWHAT) {
         const struct rcm_collective_info info = bench_what_info(options->what);
         if (!bench_op_fits(&info, options->op))
-            argp_error(state, "-o %s is not defined for %s", rcm_op_name(options->op), info.name);
+            argp_error(state, "-o %s is not defined for %s", bench_op_name(options->op), info.name);
     }
     if (options->csv && options->json && !strcmp(options->csv, "-") && !strcmp(options->json, "-"))
         argp_error(state, "--csv - and --json - both want stdout");

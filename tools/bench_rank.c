@@ -119,7 +119,7 @@ static void output_row(struct bench_output *output, const struct bench_rank *ran
         report_int(point->nranks),
         report_int((int64_t)point->bytes),
         report_text(has_dtype ? rcm_dtype_name(point->dtype) : "-"),
-        report_text(has_op ? rcm_op_name(point->op) : "-"),
+        report_text(has_op ? bench_op_name(point->op) : "-"),
         report_int(point->in_place),
         report_int(result->iters),
         report_real(result->min_us, 3),
@@ -293,7 +293,10 @@ static rcm_status rank_join(struct bench_rank *rank, int number, rcm_store *stor
     }
     rank->rank = rcm_rank(rank->comm);
     rank->nranks = rcm_size(rank->comm);
-    return RCM_OK;
+    status = bench_op_open(options->op, options->dtype, rank->rank, &rank->op);
+    if (status != RCM_OK)
+        tool_error("%s", rcm_last_error());
+    return status;
 }
 
 /* After a failure the others must not wait for this rank. */
@@ -325,6 +328,7 @@ int bench_rank_main(const struct bench_options *options, int number, rcm_store *
     ok = ok && bench_all(&rank, &output) == RCM_OK;
     ok = ok && (!options->counters || bench_counters(&rank) == RCM_OK);
     ok = rank_leave(&rank, ok);
+    bench_op_close(rank.op);
     bench_free(&rank);
     ok = output_close(&output, options, ok);
     return ok ? TOOL_OK : TOOL_FAILED;

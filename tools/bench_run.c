@@ -162,10 +162,10 @@ static rcm_status run_operation(struct bench_rank *rank, const struct bench_poin
     const size_t own = rank->counts[rank->rank];
     switch (point->what) {
     case BENCH_ALL_REDUCE:
-        return rcm_all_reduce(rank->comm, in, out, point->count, point->dtype, point->op, call,
+        return rcm_all_reduce(rank->comm, in, out, point->count, point->dtype, rank->op, call,
                               NULL);
     case BENCH_REDUCE:
-        return rcm_reduce(rank->comm, in, out, point->count, point->dtype, point->op, point->root,
+        return rcm_reduce(rank->comm, in, out, point->count, point->dtype, rank->op, point->root,
                           call, NULL);
     case BENCH_SCATTER:
         return rcm_scatter(rank->comm, in, out, point->count, point->dtype, point->root, call,
@@ -175,14 +175,14 @@ static rcm_status run_operation(struct bench_rank *rank, const struct bench_poin
     case BENCH_ALL_GATHER:
         return rcm_all_gather(rank->comm, in, out, point->count, point->dtype, call, NULL);
     case BENCH_REDUCE_SCATTER:
-        return rcm_reduce_scatter(rank->comm, in, out, point->count, point->dtype, point->op, call,
+        return rcm_reduce_scatter(rank->comm, in, out, point->count, point->dtype, rank->op, call,
                                   NULL);
     case BENCH_ALL_TO_ALL:
         return rcm_all_to_all(rank->comm, in, out, point->count, point->dtype, call, NULL);
     case BENCH_SCAN:
-        return rcm_scan(rank->comm, in, out, point->count, point->dtype, point->op, call, NULL);
+        return rcm_scan(rank->comm, in, out, point->count, point->dtype, rank->op, call, NULL);
     case BENCH_EXSCAN:
-        return rcm_exscan(rank->comm, in, out, point->count, point->dtype, point->op, call, NULL);
+        return rcm_exscan(rank->comm, in, out, point->count, point->dtype, rank->op, call, NULL);
     case BENCH_SCATTER_V:
         return rcm_scatter_v(rank->comm, in, rank->counts, NULL, out, own, point->dtype,
                              point->root, call, NULL);
@@ -194,7 +194,7 @@ static rcm_status run_operation(struct bench_rank *rank, const struct bench_poin
                                 NULL);
     case BENCH_REDUCE_SCATTER_V:
         return rcm_reduce_scatter_v(rank->comm, in, rank->counts, NULL, out, own, point->dtype,
-                                    point->op, call, NULL);
+                                    rank->op, call, NULL);
     case BENCH_ALL_TO_ALL_V:
         return rcm_all_to_all_v(rank->comm, in, rank->counts, NULL, out, rank->counts, NULL,
                                 point->dtype, call, NULL);

@@ -78,7 +78,8 @@ static void make_ints(const struct bench_point *point, int rank, uint64_t first,
     const struct values_type *type = type_of(point->dtype);
     const uint32_t multiplier = rank_multiplier(rank);
     const bool is_prod = point->info.reduces && point->op == RCM_PROD;
-    const bool is_sum = point->info.reduces && (point->op == RCM_SUM || point->op == RCM_AVG);
+    const bool is_sum = point->info.reduces && (point->op == RCM_SUM || point->op == RCM_AVG ||
+                                                point->op == BENCH_PREMUL_SUM);
     const bool has_zeros = point->info.reduces && op_is_logical(point->op);
     const bool truth = type->kind == VALUES_TRUTH;
     const int shift = 32 - (truth ? 1 : is_prod ? 5 : is_sum ? type->sum_bits : type->bits);
@@ -90,6 +91,34 @@ static void make_ints(const struct bench_point *point, int rank, uint64_t first,
         ret_values[i] = ((int32_t)(hash >> shift) - bias) | odd;
         if (none || (has_zeros && hash >> 30 == 0))
             ret_values[i] = 0;
+    }
+}
+
+/* Powers of two, the same but for their signs, so that sums are as exact as without. */
+struct bench_scale bench_scale_of(int rank, bool is_complex) {
+    const double half = rank % 2 ? -0.5 : 0.5;
+    const bool turned = is_complex && rank % 3 == 1;
+    return (struct bench_scale){turned ? 0 : half, turned ? half : 0};
+}
+
+void bench_values_scale(const struct bench_point *point, int rank, size_t n,
+                        struct bench_block *block) {
+    const bool is_complex = type_of(point->dtype)->kind == VALUES_COMPLEX;
+    const struct bench_scale scale = bench_scale_of(rank, is_complex);
+    for (size_t i = 0; i < n; i++) {
+        const double re = block->first.reals[i], im = is_complex ? block->second.reals[i] : 0;
+        block->first.reals[i] = is_complex ? scale.re * re - scale.im * im : scale.re * re;
+        block->second.reals[i] = scale.re * im + scale.im * re;
+    }
+}
+
+/* x -> x + b or -x + b. */
+static void make_functions(const uint32_t *hashes, int rank, size_t n,
+                           struct bench_block *ret_block) {
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t hash = hashes[i] * rank_multiplier(rank);
+        ret_block->first.reals[i] = hash & 1 ? 1 : -1;
+        ret_block->second.reals[i] = hash >> 28;
     }
 }
 
@@ -122,6 +151,10 @@ void bench_values_make(const struct bench_point *point, int rank, uint64_t first
     if (point->info.reduces && point->op == RCM_PROD &&
         (type->kind == VALUES_REALS || type->kind == VALUES_COMPLEX)) {
         make_factors(point, rank, first, hashes, n, ret_block);
+        return;
+    }
+    if (point->info.reduces && point->op == BENCH_USER) {
+        make_functions(hashes, rank, n, ret_block);
         return;
     }
     make_ints(point, rank, first, hashes, n, ret_block->first.ints);
@@ -183,8 +216,8 @@ static void complex_combine(rcm_op op, struct bench_block *acc, const struct ben
                             size_t i) {
     double *re = &acc->first.reals[i], *im = &acc->second.reals[i];
     const double a = *re, b = *im, c = more->first.reals[i], d = more->second.reals[i];
-    *re = op == RCM_PROD ? a * c - b * d : a + c;
-    *im = op == RCM_PROD ? a * d + b * c : b + d;
+    *re = op == RCM_PROD ? a * c - b * d : op == BENCH_USER ? a * c : a + c;
+    *im = op == RCM_PROD ? a * d + b * c : op == BENCH_USER ? a * d + b : b + d;
 }
 
 static void pair_combine(const struct bench_point *point, struct bench_block *acc,

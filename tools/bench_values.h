@@ -22,6 +22,9 @@ struct bench_block {
 /* What `rank` has from position `first` on; one hash for each element. */
 void bench_values_make(const struct bench_point *point, int rank, uint64_t first,
                        const uint32_t *hashes, size_t n, struct bench_block *ret_block);
+/* What premul_sum makes of them. */
+void bench_values_scale(const struct bench_point *point, int rank, size_t n,
+                        struct bench_block *block);
 /* acc op= more, as the point's operator does. */
 void bench_values_combine(const struct bench_point *point, struct bench_block *acc,
                           const struct bench_block *more, size_t n);
