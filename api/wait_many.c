@@ -21,6 +21,7 @@ struct several {
     rcm_work *const *works;
     size_t n, index; /* of one that is complete */
     uint32_t seen;   /* completions of the process, when the works were looked at */
+    rcm_status look; /* what was seen then */
     bool any;        /* there is one that is not NULL */
 };
 
@@ -39,14 +40,15 @@ static rcm_status several_look(struct several *s) {
     return s->any ? RCM_AGAIN : RCM_OK;
 }
 
-/* Looks again if any work of the process was completed since. */
+/* Looks again if any work of the process was completed since, else it is as it was. */
 static rcm_status several_check(void *arg) {
     struct several *s = arg;
     const uint32_t now = rcmi_notice_completed();
     if (now == s->seen)
-        return RCM_AGAIN;
+        return s->look;
     s->seen = now;
-    return several_look(s);
+    s->look = several_look(s);
+    return s->look;
 }
 
 static rcm_status several_own(const struct several *s) {
@@ -96,7 +98,8 @@ static rcm_status several_begin(struct several *s, size_t *ret_index) {
     if (!ret_index)
         return rcmi_fail(RCM_ERR_INVALID, 0, "ret_index is NULL");
     s->seen = rcmi_notice_completed();
-    return several_look(s);
+    s->look = several_look(s);
+    return s->look;
 }
 
 rcm_status rcm_work_test_any(rcm_work *const *works, size_t n, size_t *ret_index) {

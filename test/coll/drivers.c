@@ -3,7 +3,7 @@
  * Threads that meet at a communicator at moments that are rare otherwise: what the library calls
  * at such a moment is this file's, and waits there for the other thread, or does its part. And what
  * a communicator keeps for calls to come.
- *     drivers wake|failed|again|kept
+ *     drivers wake|any|failed|again|kept
  */
 #include "ranks.h"
 #include "clock.h"
@@ -23,6 +23,7 @@
 rcmi_deadline __real_rcmi_comm_check_deadlines(rcm_comm *comm);
 void __real_rcmi_node_sleep_until(struct rcmi_node *node, struct rcmi_sleep *sleep,
                                   rcmi_deadline deadline);
+void __real_rcmi_node_sleep_begin(struct rcmi_node *node, struct rcmi_sleep *sleep);
 void __real_rcmi_node_ring(struct rcmi_node *node);
 void __real_rcmi_call_log_add(struct rcmi_call_log *log, const struct rcmi_call_entry *entry);
 rcm_status __real_rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
@@ -31,6 +32,7 @@ bool __real_rcmi_notice_close(struct rcm_work *work, struct rcmi_notices *notice
 rcmi_deadline __wrap_rcmi_comm_check_deadlines(rcm_comm *comm);
 void __wrap_rcmi_node_sleep_until(struct rcmi_node *node, struct rcmi_sleep *sleep,
                                   rcmi_deadline deadline);
+void __wrap_rcmi_node_sleep_begin(struct rcmi_node *node, struct rcmi_sleep *sleep);
 void __wrap_rcmi_node_ring(struct rcmi_node *node);
 void __wrap_rcmi_call_log_add(struct rcmi_call_log *log, const struct rcmi_call_entry *entry);
 rcm_status __wrap_rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
@@ -105,6 +107,49 @@ static int check_wake(rcm_comm *comm, void *arg) {
 static int wake_run(void) {
     const struct ranks ranks = {.n = 1, .transport = "shm"};
     return ranks_run(&ranks, check_wake, NULL);
+}
+
+/* ---- One of several works is complete when a thread is about to sleep -------------------------
+ */
+
+enum { ANY_WAIT_MS = 3000 };
+
+static rcm_comm *completes; /* a receive of it, when the next sleep begins; NULL: none */
+
+void __wrap_rcmi_node_sleep_begin(struct rcmi_node *node, struct rcmi_sleep *sleep) {
+    rcm_comm *comm = pthread_equal(pthread_self(), user) ? completes : NULL;
+    static const float sent = 7;
+    if (comm) {
+        completes = NULL;
+        (void)!rcm_send(comm, &sent, 1, RCM_FLOAT32, 0, 5, NULL, NULL);
+    }
+    __real_rcmi_node_sleep_begin(node, sleep);
+}
+
+/* What it saw before it would have slept it does not forget. */
+static int check_any(rcm_comm *comm, void *arg) {
+    float in = 0;
+    rcm_work *work = NULL;
+    size_t index = 7;
+    int errors = 0;
+    (void)arg;
+    user = pthread_self();
+    CHECK(errors, rcm_irecv(comm, &in, 1, RCM_FLOAT32, 0, 5, &work) == RCM_OK, "%s",
+          rcm_last_error());
+    completes = comm;
+    const int64_t began = rcmi_now_ns();
+    CHECK(errors, rcm_work_wait_any(&work, 1, ANY_WAIT_MS, &index) == RCM_OK && index == 0, "%s",
+          rcm_last_error());
+    const int64_t took = rcmi_now_ns() - began;
+    CHECK(errors, took < ANY_WAIT_MS * INT64_C(900000), "it waits for %.0f ms", (double)took / 1e6);
+    CHECK(errors, !completes && in == 7, "it did not sleep, or received %g", (double)in);
+    rcm_work_free(work);
+    return errors;
+}
+
+static int any_run(void) {
+    const struct ranks ranks = {.n = 1, .transport = "shm"};
+    return ranks_run(&ranks, check_any, NULL);
 }
 
 /* ---- A communicator fails while a call is under way ------------------------------------------ */
@@ -281,12 +326,14 @@ int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "wake") == 0)
         return wake_run() != 0;
+    if (strcmp(what, "any") == 0)
+        return any_run() != 0;
     if (strcmp(what, "failed") == 0)
         return failed_run("shm") + failed_run("tcp") != 0;
     if (strcmp(what, "again") == 0)
         return again_run() != 0;
     if (strcmp(what, "kept") == 0)
         return kept_run() != 0;
-    fprintf(stderr, "usage: drivers wake|failed|again|kept\n");
+    fprintf(stderr, "usage: drivers wake|any|failed|again|kept\n");
     return 2;
 }
