@@ -255,3 +255,30 @@ static void nothing(struct job *job) {
 const struct row row_barrier = {.name = "barrier", .weight = 3, .call = barrier_call, BARRIER_ROW};
 const struct row row_monitored = {
     .name = "monitored_barrier", .weight = 2, .call = monitored_call, BARRIER_ROW};
+
+/* ---- Connections ------------------------------------------------------------------------------
+ */
+
+static void prepare_draw(struct job *job) {
+    struct rcm_collective_info info;
+    collective_draw(&job->what, draw_one_in(&job->what, 3), &info);
+    point_draw(job, &info, &job->parts[0].point);
+    job->call.algorithm = algorithm_draw(&job->what, info.collective);
+    collective_name(job);
+}
+
+static void prepare_call(struct job *job) {
+    const struct bench_point *point = &job->parts[0].point;
+    job->status = rcm_comm_prepare(job->group->comm, point->info.collective, point->bytes,
+                                   point->root, job->call.algorithm);
+    if (job->status == RCM_ERR_UNSUPPORTED && job->call.algorithm)
+        job->status = RCM_OK; /* not for this shape, on all ranks */
+}
+
+const struct row row_prepare = {.name = "prepare",
+                                .weight = 2,
+                                .scope = SCOPE_FIRST,
+                                .whole = true,
+                                .draw = prepare_draw,
+                                .call = prepare_call,
+                                .check = nothing};

@@ -134,18 +134,18 @@ static rcm_status by_queue(struct job *job) {
 /* ---- The table ------------------------------------------------------------------------------ */
 
 static const struct way ways[] = {
-    {"wait", nothing, by_wait},
-    {"short waits", nothing, by_slices},
-    {"test", nothing, by_test},
-    {"status", nothing, by_status},
-    {"callback", begin_callback, by_being_told},
-    {"detach", begin_detach, by_being_told},
-    {"descriptor", nothing, by_fd},
+    {"short waits", nothing, by_slices},     {"test", nothing, by_test},
+    {"status", nothing, by_status},          {"callback", begin_callback, by_being_told},
+    {"detach", begin_detach, by_being_told}, {"descriptor", nothing, by_fd},
 };
-static const struct way queue_way = {"queue", nothing, by_queue};
+const struct way way_wait = {"wait", nothing, by_wait};
+const struct way way_queue = {"queue", nothing, by_queue};
+
+enum { NWAYS = sizeof ways / sizeof ways[0] };
 
 const struct way *way_draw(struct job *job) {
-    const struct way *way = &ways[draw_below(&job->how, sizeof ways / sizeof ways[0])];
-    const bool queue = job->group && job->group->queue >= 0;
-    return queue && draw_one_in(&job->how, 2) ? &queue_way : way;
+    const unsigned i = draw_below(&job->how, NWAYS + 1);
+    if (job->group->queue >= 0 && draw_one_in(&job->how, 2))
+        return &way_queue;
+    return i < NWAYS ? &ways[i] : &way_wait;
 }

@@ -191,11 +191,29 @@ static void destroy_draw(struct job *job) {
     snprintf(job->name, sizeof job->name, "rcm_destroy of %d ranks", job->group->n);
 }
 
+/* All ranks leave it, and wait for nobody. */
+static void leave_call(struct job *job) {
+    jobs_end_of(job->driver, job->group);
+    if (job->group->comm)
+        NEED(job->driver, rcm_leave(job->group->comm) == RCM_OK, "%s: rcm_leave: %s", job->name,
+             rcm_last_error());
+    job->group->live = false;
+}
+
+/* With jobs that are under way, or after them: their results are there then. */
 static void destroy_call(struct job *job) {
+    const bool leaves = draw_one_in(&job->what, 4);
     if (is_world(job))
         return;
-    jobs_end_of(job->driver, job->group);
+    if (leaves) {
+        leave_call(job);
+        return;
+    }
+    if (draw_one_in(&job->how, 2))
+        jobs_end_of(job->driver, job->group);
+    jobs_need_no_queue(job->driver, job->group);
     group_end(job->driver, job->group, RCM_OK);
+    jobs_end_of(job->driver, job->group);
 }
 
 const struct row row_destroy = {.name = "destroy",

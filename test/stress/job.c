@@ -18,6 +18,7 @@ struct job *job_new(struct driver *driver, const struct row *row, struct group *
     job->driver = driver;
     job->row = row;
     job->group = group;
+    job->uses = 1u << (group - driver->groups);
     job->step = driver->step;
     job->what = draw_of(episode->options->seed, episode->number, (uint64_t)driver->number + 1,
                         driver->step);
@@ -26,7 +27,6 @@ struct job *job_new(struct driver *driver, const struct row *row, struct group *
     job->runs =
         draw_one_in(&job->what, RUNS_ONE_IN) ? 1 + (int)draw_below(&job->what, RUNS_MAX) : 1;
     job->call = (struct rcm_call)RCM_CALL_INIT;
-    job->way = way_draw(job);
     return job;
 }
 
@@ -103,6 +103,7 @@ static void job_run_once(struct job *job) {
 }
 
 static void job_draw_call(struct job *job) {
+    job->way = way_draw(job);
     job->blocking = draw_one_in(&job->how, 3);
     if (job->runs > 1 && draw_one_in(&job->how, 2)) {
         job->call.flags = RCM_PERSISTENT;
@@ -179,7 +180,9 @@ static void reap_any(struct driver *driver) {
     size_t at = 0;
     stress_doing(driver, "step %llu: waits for one of %d works", (unsigned long long)driver->step,
                  n);
-    const rcm_status status = rcm_work_wait_any(works, (size_t)n, -1, &at);
+    rcm_status status = rcm_work_test_any(works, (size_t)n, &at);
+    if (status == RCM_PENDING)
+        status = rcm_work_wait_any(works, (size_t)n, -1, &at);
     NEED(driver, status != RCM_PENDING && at <= (size_t)n, "rcm_work_wait_any: %s, %zu of %d",
          rcm_status_name(status), at, n);
     if (at < (size_t)n)
@@ -203,15 +206,25 @@ void jobs_reap(struct driver *driver, struct draw *how, bool all) {
         jobs_reap(driver, how, all);
 }
 
+static bool job_uses(const struct job *job, const struct group *group) {
+    return job->uses >> (group - job->driver->groups) & 1;
+}
+
 void jobs_end_of(struct driver *driver, const struct group *group) {
     for (int i = driver->npending - 1; i >= 0; i--)
-        if (driver->pending[i]->group == group)
+        if (job_uses(driver->pending[i], group))
             job_end(driver->pending[i]);
+}
+
+void jobs_need_no_queue(struct driver *driver, const struct group *group) {
+    for (int i = 0; i < driver->npending; i++)
+        if (job_uses(driver->pending[i], group) && driver->pending[i]->way == &way_queue)
+            driver->pending[i]->way = &way_wait;
 }
 
 void jobs_may_abort(struct driver *driver, const struct group *group) {
     for (int i = 0; i < driver->npending; i++)
-        if (driver->pending[i]->group == group)
+        if (job_uses(driver->pending[i], group))
             driver->pending[i]->may_abort = true;
 }
 

@@ -24,7 +24,7 @@ size_t length_draw(struct job *job) {
 /* ---- One message -------------------------------------------------------------------------------
  */
 
-enum receive { EXACT, ANY_SOURCE, PROBED, MATCHED, SHORT, RECEIVES };
+enum receive { EXACT, ANY_SOURCE, PROBED, MATCHED, LOOKED, TAKEN, SHORT, RECEIVES };
 
 struct message {
     int from, to;
@@ -37,8 +37,8 @@ struct message {
     sem_t sent_it; /* and that it is done */
 };
 
-static const char *const receive_names[RECEIVES] = {"exact", "any source", "probed", "matched",
-                                                    "short"};
+static const char *const receive_names[RECEIVES] = {"exact",  "any source", "probe", "mprobe",
+                                                    "iprobe", "improbe",    "short"};
 
 static void message_draw(struct job *job) {
     struct message *m = calloc(1, sizeof *m);
@@ -84,28 +84,44 @@ static void need_told(struct job *job, const struct rcm_message *told) {
          (unsigned long long)told->tag, told->bytes);
 }
 
-static void receive_probed(struct job *job) {
+/* The four probes are one another's likes; the last two are repeated until there is the message. */
+static rcm_matched *message_probe(struct job *job, int source) {
     struct message *m = job->own;
     rcm_comm *comm = job->group->comm;
+    const uint64_t tag = tag_of(job, 0);
     struct rcm_message told = RCM_MESSAGE_INIT;
     rcm_matched *matched = NULL;
-    const int source = m->len % 2 ? RCM_ANY_SOURCE : m->from;
-    const bool takes = m->receive == MATCHED;
-    const rcm_status status = takes
-                                  ? rcm_mprobe(comm, source, tag_of(job, 0), NULL, &told, &matched)
-                                  : rcm_probe(comm, source, tag_of(job, 0), NULL, &told);
-    NEED(job->driver, status == RCM_OK, "%s: probe: %s", job->name, rcm_last_error());
+    rcm_status status;
+    do {
+        if (m->receive == PROBED)
+            status = rcm_probe(comm, source, tag, NULL, &told);
+        else if (m->receive == MATCHED)
+            status = rcm_mprobe(comm, source, tag, NULL, &told, &matched);
+        else if (m->receive == LOOKED)
+            status = rcm_iprobe(comm, source, tag, &told);
+        else
+            status = rcm_improbe(comm, source, tag, &told, &matched);
+    } while (status == RCM_PENDING && (m->receive == LOOKED || m->receive == TAKEN));
+    NEED(job->driver, status == RCM_OK, "%s: %s: %s", job->name, rcm_status_name(status),
+         rcm_last_error());
     need_told(job, &told);
-    job->status = takes ? rcm_mrecv(comm, matched, m->came.data, m->room, RCM_UINT8, &job->call,
-                                    job_work(job))
-                        : rcm_recv(comm, m->came.data, m->room, RCM_UINT8, source, tag_of(job, 0),
-                                   &job->call, job_work(job));
+    return matched;
+}
+
+static void receive_probed(struct job *job) {
+    struct message *m = job->own;
+    const int source = m->len % 2 ? RCM_ANY_SOURCE : m->from;
+    rcm_matched *matched = message_probe(job, source);
+    job->status = matched ? rcm_mrecv(job->group->comm, matched, m->came.data, m->room, RCM_UINT8,
+                                      &job->call, job_work(job))
+                          : rcm_recv(job->group->comm, m->came.data, m->room, RCM_UINT8, source,
+                                     tag_of(job, 0), &job->call, job_work(job));
 }
 
 static void message_receive(struct job *job) {
     struct message *m = job->own;
     job->call.message = &m->told;
-    if (m->receive == PROBED || m->receive == MATCHED) {
+    if (m->receive >= PROBED && m->receive <= TAKEN) {
         receive_probed(job);
         return;
     }
@@ -236,22 +252,27 @@ enum { BATCH_MAX = 24 };
 struct batch {
     int n, nmine; /* messages; transfers of this rank */
     struct message all[BATCH_MAX];
+    const struct group *group[BATCH_MAX]; /* of each message */
     struct rcm_transfer mine[2 * BATCH_MAX];
 };
 
 static const enum rcm_transfer_kind send_kinds[] = {RCM_TRANSFER_SEND, RCM_TRANSFER_SSEND};
 
-static void batch_add(struct job *job, struct batch *batch, struct message *m, unsigned i) {
-    const int me = job->group->me;
-    struct rcm_transfer both = {.count = m->len, .dtype = RCM_UINT8, .tag = tag_of(job, i % 3)};
-    if (me == m->from) {
+static void batch_add(struct job *job, struct batch *batch, int i) {
+    struct message *m = &batch->all[i];
+    const struct group *group = batch->group[i];
+    struct rcm_transfer both = {.comm = group->comm,
+                                .count = m->len,
+                                .dtype = RCM_UINT8,
+                                .tag = tag_of(job, (unsigned)i % 3)};
+    if (group->me == m->from) {
         memory_get(job->driver, &job->how, m->len, &m->sent);
         both.kind = send_kinds[m->synchronous];
         both.peer = m->to;
         both.buffer = m->sent.data;
         batch->mine[batch->nmine++] = both;
     }
-    if (me == m->to) {
+    if (group->me == m->to) {
         memory_get(job->driver, &job->how, m->len, &m->came);
         both.kind = RCM_TRANSFER_RECV;
         both.peer = m->from;
@@ -261,24 +282,29 @@ static void batch_add(struct job *job, struct batch *batch, struct message *m, u
     }
 }
 
+/* Each message is of one of the thread's groups; all ranks call, by the world's handle. */
 static void batch_draw(struct job *job) {
     struct batch *batch = calloc(1, sizeof *batch);
-    const unsigned n = (unsigned)job->group->n;
     if (!batch)
         abort();
     job->own = batch;
     job->runs = 1; /* rcm_batch is not persistent */
+    job->group = &job->driver->groups[0];
     batch->n = (int)draw_below(&job->what, BATCH_MAX);
     for (int i = 0; i < batch->n; i++) {
         struct message *m = &batch->all[i];
-        m->from = (int)draw_below(&job->what, n);
-        m->to = (int)draw_below(&job->what, n);
+        const struct group *group = groups_draw(job->driver, &job->what, SCOPE_ANY);
+        batch->group[i] = group;
+        job->uses |= 1u << (group - job->driver->groups);
+        m->from = (int)draw_below(&job->what, (unsigned)group->n);
+        m->to = (int)draw_below(&job->what, (unsigned)group->n);
         m->len = length_draw(job) / 8;
         m->synchronous = draw_one_in(&job->what, 4);
         m->told = (struct rcm_message)RCM_MESSAGE_INIT;
-        batch_add(job, batch, m, (unsigned)i);
+        batch_add(job, batch, i);
     }
-    snprintf(job->name, sizeof job->name, "a batch of %d messages among %u", batch->n, n);
+    snprintf(job->name, sizeof job->name, "a batch of %d messages, %d of them here, of groups 0x%x",
+             batch->n, batch->nmine, job->uses);
 }
 
 static void batch_fill(struct job *job) {
@@ -300,7 +326,7 @@ static void batch_call(struct job *job) {
 static void batch_check(struct job *job) {
     const struct batch *batch = job->own;
     for (int i = 0; i < batch->n; i++)
-        if (batch->all[i].to == job->group->me)
+        if (batch->all[i].came.base) /* it is for this rank */
             NEED(job->driver,
                  batch->all[i].told.bytes == batch->all[i].len &&
                      batch->all[i].told.source == batch->all[i].from &&
@@ -321,6 +347,7 @@ static void batch_free(struct job *job) {
 const struct row row_batch = {.name = "batch",
                               .weight = 8,
                               .scope = SCOPE_ANY,
+                              .everybody = true,
                               .draw = batch_draw,
                               .fill = batch_fill,
                               .call = batch_call,

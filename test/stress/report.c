@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* Longer than the deadline of operations, at which the library tells more. */
-enum { WATCH_S = 60, AFTER_A_DEATH_US = 2000000 };
+enum { TELL_S = 30, WATCH_S = 60, AFTER_A_DEATH_US = 2000000 };
 
 static struct driver *watched;
 static int nwatched;
@@ -31,18 +31,33 @@ static void let_the_first_speak(const char *text) {
         usleep(AFTER_A_DEATH_US);
 }
 
+/* What all threads do, in one text. */
+static void doing_all(char *ret_text, size_t cap) {
+    size_t len = 0;
+    ret_text[0] = '\0';
+    for (int i = 0; i < nwatched && len < cap; i++) {
+        pthread_mutex_lock(&watched[i].lock);
+        len += (size_t)snprintf(ret_text + len, cap - len, "  rank %d, thread %d: %s\n",
+                                watched[i].rank, watched[i].number, watched[i].doing);
+        pthread_mutex_unlock(&watched[i].lock);
+    }
+}
+
 void stress_fail(struct driver *driver, const char *format, ...) {
     const struct episode *episode = driver->episode;
-    char text[1200], replay[120];
+    char text[1200], replay[120], doing[8192] = "";
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     let_the_first_speak(text);
     replay_line(episode, replay, sizeof replay);
-    fprintf(stderr, "stress: episode %llu (%d ranks, %s), rank %d, thread %d, step %llu: %s\n%s\n",
+    if (strstr(text, rcm_status_name(RCM_ERR_TIMEOUT)))
+        doing_all(doing, sizeof doing);
+    fprintf(stderr,
+            "stress: episode %llu (%d ranks, %s), rank %d, thread %d, step %llu: %s\n%s%s\n",
             (unsigned long long)episode->number, episode->ranks, episode->transport, driver->rank,
-            driver->number, (unsigned long long)driver->step, text, replay);
+            driver->number, (unsigned long long)driver->step, text, doing, replay);
     _Exit(1);
 }
 
@@ -57,18 +72,6 @@ void stress_doing(struct driver *driver, const char *format, ...) {
 
 /* ---- The watchdog --------------------------------------------------------------------------- */
 
-/* What all threads do, in one text. */
-static void doing_all(char *ret_text, size_t cap) {
-    size_t len = 0;
-    ret_text[0] = '\0';
-    for (int i = 0; i < nwatched && len < cap; i++) {
-        pthread_mutex_lock(&watched[i].lock);
-        len += (size_t)snprintf(ret_text + len, cap - len, "  rank %d, thread %d: %s\n",
-                                watched[i].rank, watched[i].number, watched[i].doing);
-        pthread_mutex_unlock(&watched[i].lock);
-    }
-}
-
 static void *watch(void *arg) {
     char last[8192] = "", now[8192], replay[120];
     (void)arg;
@@ -77,11 +80,12 @@ static void *watch(void *arg) {
         if (strcmp(last, now) != 0)
             still = 0;
         memcpy(last, now, sizeof now);
-        if (still < WATCH_S * 5)
+        if (still != TELL_S * 5 && still != WATCH_S * 5)
             continue;
         replay_line(watched[0].episode, replay, sizeof replay);
-        fprintf(stderr, "stress: hangs for %d s\n%s%s\n", WATCH_S, now, replay);
-        _Exit(1);
+        fprintf(stderr, "stress: hangs for %d s\n%s%s\n", still / 5, now, replay);
+        if (still == WATCH_S * 5)
+            _Exit(1);
     }
     return NULL;
 }

@@ -6,9 +6,10 @@
 enum { PAUSE_ONE_IN = 12, PAUSE_MAX_US = 600, REAP_ONE_IN = 3 };
 
 static const struct row *const rows[] = {
-    &row_collective, &row_coalesced, &row_uneven,  &row_bytes,     &row_barrier, &row_monitored,
-    &row_message,    &row_sendrecv,  &row_batch,   &row_cancel,    &row_relay,   &row_mixture,
-    &row_subset,     &row_split,     &row_destroy, &row_duplicate, &row_abort,   &row_mistake};
+    &row_collective, &row_coalesced, &row_uneven,   &row_bytes,  &row_barrier,
+    &row_monitored,  &row_message,   &row_sendrecv, &row_batch,  &row_cancel,
+    &row_relay,      &row_mixture,   &row_prepare,  &row_subset, &row_split,
+    &row_destroy,    &row_duplicate, &row_abort,    &row_mistake};
 enum { NROWS = sizeof rows / sizeof rows[0] };
 
 static const struct row *row_draw(struct draw *what) {
@@ -56,4 +57,5 @@ void steps_take(struct driver *driver) {
         step_take(driver, &what);
     }
     jobs_reap(driver, &how, true);
+    stress_doing(driver, "is done");
 }

@@ -117,6 +117,7 @@ struct job_part {
 struct job {
     struct driver *driver;
     struct group *group;
+    unsigned uses; /* a bit for each group of the thread that it needs */
     const struct row *row;
     uint64_t step;
     struct draw what, how; /* the same on all ranks; this rank's own */
@@ -165,6 +166,8 @@ void job_end(struct job *job);
 void jobs_reap(struct driver *driver, struct draw *how, bool all);
 /* All that are of this group. */
 void jobs_end_of(struct driver *driver, const struct group *group);
+/* Its jobs are waited for by other means than the group's queue. */
+void jobs_need_no_queue(struct driver *driver, const struct group *group);
 /* The group was aborted: its jobs may be. */
 void jobs_may_abort(struct driver *driver, const struct group *group);
 rcm_work **job_work(struct job *job); /* ret_work of a call */
@@ -175,6 +178,7 @@ struct way {
     rcm_status (*finish)(struct job *);
 };
 const struct way *way_draw(struct job *job);
+extern const struct way way_wait, way_queue;
 
 /* ---- Groups (groups.c) --------------------------------------------------------------------- */
 
@@ -190,8 +194,8 @@ void group_absent(struct driver *driver, struct group *group);
 /* ---- Operations ---------------------------------------------------------------------------- */
 
 extern const struct row row_collective, row_coalesced, row_uneven, row_bytes, row_barrier,
-    row_monitored, row_message, row_sendrecv, row_batch, row_cancel, row_relay, row_mixture,
-    row_subset, row_split, row_duplicate, row_destroy, row_abort, row_mistake;
+    row_monitored, row_message, row_sendrecv, row_batch, row_prepare, row_cancel, row_relay,
+    row_mixture, row_subset, row_split, row_duplicate, row_destroy, row_abort, row_mistake;
 
 /* All steps of a thread, whose groups are left. */
 void steps_take(struct driver *driver);
