@@ -127,12 +127,16 @@ void rcmi_comm_retire(rcm_comm *comm) {
     *rcmi_last_error() = cause;
 }
 
-/* Tells the other ranks, but waits for none of them. */
-static void comm_leave(rcm_comm *comm) {
+static void comm_say_left(rcm_comm *comm) {
     const struct rcmi_left left = {.magic = RCMI_LEFT_MAGIC, .epoch = comm->epoch};
     rcmi_node_send_linked(comm->engine->node, comm->world_rank, comm->size, &left, sizeof(left));
-    atomic_store_explicit(&comm->parting, true, memory_order_relaxed);
     comm->has_left = true;
+}
+
+/* Tells the other ranks, but waits for none of them. */
+static void comm_leave(rcm_comm *comm) {
+    comm_say_left(comm);
+    atomic_store_explicit(&comm->parting, true, memory_order_relaxed);
     if (rcmi_engine_part(comm->engine, comm, false))
         rcmi_engine_hurry(comm->engine);
 }
@@ -156,6 +160,8 @@ rcm_status rcm_leave(rcm_comm *comm) {
     else if (status == RCM_OK)
         comm_leave(comm);
     status = rcmi_comm_usable(comm);
+    if (status != RCM_OK && status != RCMI_ABSENT && *rcmi_comm_agreements(comm) == 0)
+        comm_say_left(comm); /* to those that shrink it, which this rank has no part in */
     rcmi_comm_retire(comm);
     return status == RCMI_ABSENT ? RCM_OK : status;
 }

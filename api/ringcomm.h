@@ -616,10 +616,10 @@ RCM_CHECKED rcm_status rcm_destroy(rcm_comm *comm);
  * text that says that it has left, soon after they have come to wait for it (a receive from any
  * source when all others have left); where its process has ended, and was never connected to
  * theirs, the text says that it is lost. So does their rcm_destroy of comm: all ranks of a
- * communicator destroy it, or all leave it. If an operation is unfinished here, it is rcm_abort
- * (RCM_ERR_ABORTED). With the last communicator that came from the same rcm_init this process takes
- * leave of all others, for which it stays at most 0.3 s until its farewell has been acknowledged,
- * and half a second for the store. Frees comm in every case but RCM_ERR_INVALID (NULL, or in a
+ * communicator destroy it, or all leave it. rcm_comm_shrink goes on without this rank. If an
+ * operation is unfinished here, it is rcm_abort (RCM_ERR_ABORTED). With the last communicator that
+ * came from the same rcm_init this process takes leave of all others, for which it stays at most
+ * 0.3 s until its farewell has been acknowledged, and half a second for the store. Frees comm in every case but RCM_ERR_INVALID (NULL, or in a
  * callback) and RCM_ERR_FORKED.
  *
  * A process that calls exit(), or returns from main, with communicators, but without unfinished
