@@ -57,6 +57,7 @@ static rcm_status comm_part(rcm_comm *comm) {
         return rcmi_engine_leave(comm->engine, &last, deadline);
     }
     rcmi_loop_wake(rcmi_node_loop(comm->engine->node)); /* to answer farewells */
+    rcmi_engine_spare_store(comm->engine);
     return RCM_OK;
 }
 

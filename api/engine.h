@@ -60,6 +60,7 @@ struct rcmi_engine {
     rcm_store *store;                   /* closed at the end; NULL if it is the caller's */
     struct rcmi_join join;              /* this rank's entry in the store */
     bool serves_store;
+    _Atomic bool said_gone; /* rank 0 does not wait for this rank before it ends its store */
     /* exit.c's. */
     struct rcmi_engine *exit_next;
     uint32_t fork_generation;
@@ -104,6 +105,9 @@ struct rcmi_leaving {
  * see above, RCM_OK if it fails meanwhile; NULL: it has failed before. */
 rcm_status rcmi_engine_leave(struct rcmi_engine *engine, const struct rcmi_leaving *last,
                              rcmi_deadline deadline);
+/* A communicator, not the last, had an orderly end: if rank 0 was in it, it is told now that this
+ * rank needs the store no more, so that its last leave need not wait for this rank's. */
+void rcmi_engine_spare_store(struct rcmi_engine *engine);
 /* No communicator is in use any more, and the last one was left: farewell is said, and nobody is
  * waited for. */
 void rcmi_engine_hurry(struct rcmi_engine *engine);

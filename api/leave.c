@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How a process takes leave, with its last communicator: farewells on all links, then the store,
- * where the rank that serves it waits until the others have left. A rank that dies before is named:
- * a linked one by the end of its link (engine.c), and by the rank that serves the store also one
- * that has said farewell, or never had a link.
+ * where the rank that serves it waits until the others need it no more: they have left, or go on
+ * with communicators of their own after one with it had its orderly end. A rank that dies before is
+ * named: a linked one by the end of its link (engine.c), and by the rank that serves the store also
+ * one that has said farewell, or never had a link.
  */
 #include "engine.h"
 #include "log.h"
@@ -25,8 +26,11 @@ static const char *gone_key(const struct rcmi_engine *engine, int rank, char key
     return key;
 }
 
-static rcm_status gone_say(const struct rcmi_engine *engine) {
+static rcm_status gone_say(struct rcmi_engine *engine) {
     char key[GONE_KEY];
+    /* Relaxed: two threads with a communicator each may come here. */
+    if (atomic_exchange_explicit(&engine->said_gone, true, memory_order_relaxed))
+        return RCM_OK;
     return rcm_store_set(engine->store, gone_key(engine, engine->rank, key), "1", 1);
 }
 
@@ -99,13 +103,23 @@ static rcm_status gone_await_all(struct rcmi_engine *engine, const struct rcmi_l
 static void engine_leave_store(struct rcmi_engine *engine, const struct rcmi_leaving *last) {
     if (!engine->store)
         return;
-    const int64_t patience = rcmi_store_patience(engine->awaited[0] ? STORE_MS : ORPHAN_MS);
+    const bool served = engine->awaited[0] && !atomic_load(&engine->said_gone);
+    const int64_t patience = rcmi_store_patience(served ? STORE_MS : ORPHAN_MS);
     rcm_status status = rcmi_join_leave(engine->store, &engine->join);
     if (status == RCM_OK && engine->serves_store)
         status = gone_await_all(engine, last);
     else if (status == RCM_OK && engine->awaited[0])
         status = gone_say(engine);
     if (status != RCM_OK)
+        rcmi_log(RCMI_LOG_INFO, "store: %s", rcm_last_error());
+    (void)rcmi_store_patience(patience);
+}
+
+void rcmi_engine_spare_store(struct rcmi_engine *engine) {
+    if (!engine->store || engine->rank == 0 || !engine->awaited[0])
+        return;
+    const int64_t patience = rcmi_store_patience(STORE_MS);
+    if (gone_say(engine) != RCM_OK)
         rcmi_log(RCMI_LOG_INFO, "store: %s", rcm_last_error());
     (void)rcmi_store_patience(patience);
 }

@@ -442,6 +442,49 @@ static int check_background(void) {
     return errors + run("canceled", cancels, url);
 }
 
+/* ---- The end --------------------------------------------------------------------------------- */
+
+/* What comes when rank 0, which served the store, is gone. */
+static int ends_later(int rank, rcm_comm *pair) {
+    int32_t sum = 1;
+    int errors = 0;
+    char byte;
+    CHECK(errors, read(shared->pipes[rank][0], &byte, 1) == 1, "no pipe");
+    CHECK(errors, rcm_all_reduce(pair, &sum, &sum, 1, RCM_INT32, RCM_SUM, NULL, NULL) == RCM_OK,
+          "%s", rcm_last_error());
+    CHECK(errors, sum == 2, "the sum is %d", sum);
+    const double begun = seconds();
+    CHECK(errors, rcm_destroy(pair) == RCM_OK, "%s", rcm_last_error());
+    CHECK(errors, seconds() - begun < 3, "it takes %.1f s", seconds() - begun);
+    return errors;
+}
+
+/* Rank 0 does not wait for ranks 1 and 2, which go on with a group. */
+static int ends_first(int rank, void *url) {
+    const int others[] = {1, 2};
+    struct rcm_init_options options = options_of(rank);
+    rcm_comm *comm = NULL, *pair = NULL;
+    int errors = 0;
+    options.url = url;
+    CHECK(errors, rcm_init(&options, &comm) == RCM_OK, "%s", rcm_last_error());
+    CHECK(errors, rcm_comm_subset(comm, others, 2, 0, NULL, &pair) == RCM_OK, "%s",
+          rcm_last_error());
+    if (rank == 0)
+        CHECK(errors, rcm_destroy(pair) == RCM_OK, "%s", rcm_last_error());
+    const double begun = seconds();
+    CHECK(errors, rcm_destroy(comm) == RCM_OK, "%s", rcm_last_error());
+    CHECK(errors, seconds() - begun < 3, "it takes %.1f s", seconds() - begun);
+    for (int r = 1; rank == 0 && r < RANKS; r++)
+        CHECK(errors, write(shared->pipes[r][1], "", 1) == 1, "no pipe");
+    return errors + (rank > 0 ? ends_later(rank, pair) : 0);
+}
+
+static int check_end(void) {
+    char url[40];
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", free_port());
+    return run("rank 0 ends first", ends_first, url);
+}
+
 int main(void) {
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
@@ -450,5 +493,5 @@ int main(void) {
         if (pipe(shared->pipes[r]) != 0)
             return 2;
     /* Processes are forked before this one has threads, but for its servers. */
-    return check_own_store() + check_background() + check_ids() != 0;
+    return check_own_store() + check_background() + check_ids() + check_end() != 0;
 }
