@@ -509,8 +509,8 @@ typedef struct rcm_work rcm_work;
 /*
  * An id by which the ranks of one rcm_init meet: made by one process, which hands it to the others
  * by any means it has, as bytes. That process serves the store, at the addresses of its interfaces
- * that are up (RINGCOMM_IFACE: of this one), on a free port, with the environment's secret. It need
- * not be a rank. If it is, its rank ends the store with the communicator's end; else the store is
+ * that are up (RINGCOMM_IFACE: of this one), on a free port (RINGCOMM_PORTS: of these), with the
+ * environment's secret. It need not be a rank. If it is, its rank ends the store with the communicator's end; else the store is
  * there until the process ends. So an id is for one rcm_init of each rank.
  */
 #define RCM_UNIQUE_ID_BYTES 128

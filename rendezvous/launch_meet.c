@@ -14,6 +14,8 @@
 #include "auth.h"
 #include "error.h"
 #include "log.h"
+#include "ports.h"
+#include "settings.h"
 #include "url.h"
 
 #define TOKEN_KEY "ringcomm/launch"
@@ -57,6 +59,23 @@ rcm_status rcmi_meet_serve(const char *url, const char *token, const char *secre
     else
         rcm_store_close(store);
     return status;
+}
+
+rcm_status rcmi_meet_serve_anywhere(const char *token, const char *secret, rcmi_deadline deadline,
+                                    rcm_store **ret_store) {
+    const char *ports = rcmi_setting("RINGCOMM_PORTS");
+    char url[24];
+    int low, high;
+    rcm_status status = rcmi_ports_parse(ports, &low, &high);
+    if (status != RCM_OK)
+        return status;
+    for (int port = low; port <= high; port++) {
+        snprintf(url, sizeof url, "tcp://:%d", port);
+        status = rcmi_meet_serve(url, token, secret, deadline, ret_store);
+        if (status == RCM_OK || rcmi_last_error()->sys_errno != EADDRINUSE)
+            return status;
+    }
+    return rcmi_ports_fail_used(ports);
 }
 
 /* ---- Finding ------------------------------------------------------------------------------- */
@@ -233,8 +252,8 @@ static rcm_status board_serve(const struct rcmi_launch *launch, const struct rcm
     rcm_status status = rcmi_random(&number, sizeof number);
     snprintf(token, sizeof token, "%016" PRIx64, number);
     if (status == RCM_OK)
-        status = rcmi_meet_serve(one_host ? "tcp://127.0.0.1:0" : "tcp://:0", token, secret,
-                                 deadline, &store);
+        status = one_host ? rcmi_meet_serve("tcp://127.0.0.1:0", token, secret, deadline, &store)
+                          : rcmi_meet_serve_anywhere(token, secret, deadline, &store);
     if (status == RCM_OK)
         status = invitation_write(token, rcm_store_url(store), one_host, mine);
     if (status != RCM_OK) { /* tell the others, who would wait */

@@ -23,6 +23,10 @@ struct rcmi_places {
 rcm_status rcmi_meet_serve(const char *url, const char *token, const char *secret,
                            rcmi_deadline deadline, rcm_store **ret_store);
 
+/* On all addresses, at the first port of RINGCOMM_PORTS that is free. */
+rcm_status rcmi_meet_serve_anywhere(const char *token, const char *secret, rcmi_deadline deadline,
+                                    rcm_store **ret_store);
+
 /* Tries the places in turn until one has the store with the token, or the deadline passes. A
  * wrong secret is told at once where the places are certain, else after some seconds. */
 rcm_status rcmi_meet_join(const struct rcmi_places *places, const char *token, const char *secret,

@@ -139,7 +139,7 @@ static rcm_status id_serve(struct id *id, rcm_store **ret_store) {
     rcm_status status = rcmi_secret(&secret);
     token_text(id, token);
     if (status == RCM_OK)
-        status = rcmi_meet_serve("tcp://:0", token, secret, rcmi_call_deadline(), ret_store);
+        status = rcmi_meet_serve_anywhere(token, secret, rcmi_call_deadline(), ret_store);
     free(secret);
     if (status != RCM_OK)
         return status;

@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include "internal.h"
 #include "log.h"
+#include "ports.h"
 
 enum { ACCEPT_PAUSE_MS = 100, ACCEPT_BATCH = 64, TELL_MS = 10000 };
 
@@ -72,35 +73,13 @@ static rcm_status listen_unix(struct rcmi_node *node, struct rcmi_address *addre
     return status == RCM_OK ? listener_add(node, fd, true) : status;
 }
 
-/* "low-high"; empty: 0-0, any. */
-static rcm_status parse_ports(const char *text, long *ret_low, long *ret_high) {
-    char *end = NULL;
-    long low = 0, high = 0;
-    if (text[0]) {
-        low = high = strtol(text, &end, 10);
-        if (end != text && *end == '-') {
-            const char *second = end + 1;
-            high = strtol(second, &end, 10);
-            end = end == second ? NULL : end;
-        }
-        if (!end || end == text || *end || low < 1 || high > 65535 || low > high)
-            return rcmi_fail(RCM_ERR_CONFIG, 0,
-                             "RINGCOMM_PORTS is '%s', not a range of ports such as 20000-20100",
-                             text);
-    }
-    *ret_low = low;
-    *ret_high = high;
-    return RCM_OK;
-}
-
 /* Listens on addr at the first free port of the configured range; sets addr's port. */
 static rcm_status listen_tcp_addr(struct rcmi_node *node, struct rcmi_sockaddr *addr) {
-    long low = 0, high = 0;
-    int fd = -1;
-    rcm_status status = parse_ports(node->config.ports, &low, &high);
+    int low = 0, high = 0, fd = -1;
+    rcm_status status = rcmi_ports_parse(node->config.ports, &low, &high);
     if (status != RCM_OK)
         return status;
-    for (long port = low; port <= high; port++) {
+    for (int port = low; port <= high; port++) {
         struct rcmi_sockaddr bound = *addr;
         rcmi_sockaddr_set_port(&bound, (uint16_t)port);
         status = rcmi_listen(&bound, &fd);
@@ -111,9 +90,7 @@ static rcm_status listen_tcp_addr(struct rcmi_node *node, struct rcmi_sockaddr *
         if (rcmi_last_error()->sys_errno != EADDRINUSE)
             return status;
     }
-    return rcmi_fail(RCM_ERR_RESOURCE, EADDRINUSE,
-                     "no port of RINGCOMM_PORTS (%s) is free: each rank of a host needs one",
-                     node->config.ports);
+    return rcmi_ports_fail_used(node->config.ports);
 }
 
 /* One socket for all addresses: of both families, or where there is no IPv6 of IPv4 alone. */

@@ -175,9 +175,32 @@ static int check_id_mistakes(void) {
     return errors;
 }
 
+/* Its store is at the first port of RINGCOMM_PORTS that is free. */
+static int check_id_ports(void) {
+    rcm_store *first;
+    struct rcm_unique_id id;
+    char range[24];
+    int errors = 0;
+    CHECK(errors, rcm_store_open("tcp://:0?server=1", 1000, &first) == RCM_OK, "%s",
+          rcm_last_error());
+    const int port = errors ? 1 : atoi(strrchr(rcm_store_url(first), ':') + 1);
+    snprintf(range, sizeof range, "%d-%d", port, port + 20);
+    setenv("RINGCOMM_PORTS", range, 1);
+    CHECK(errors, rcm_unique_id_get(&id) == RCM_OK, "%s", rcm_last_error());
+    const int got = (unsigned char)id.bytes[16] << 8 | (unsigned char)id.bytes[17];
+    CHECK(errors, got > port && got <= port + 20, "port %d of %s", got, range);
+    snprintf(range, sizeof range, "%d", port);
+    setenv("RINGCOMM_PORTS", range, 1);
+    CHECK(errors, rcm_unique_id_get(&id) == RCM_ERR_RESOURCE && said(range), "%s",
+          rcm_last_error());
+    unsetenv("RINGCOMM_PORTS");
+    rcm_store_close(first);
+    return errors;
+}
+
 static int check_ids(void) {
     struct rcm_unique_id id;
-    int errors = check_id_mistakes() + run("an id of rank 1", id_of_rank, NULL) +
+    int errors = check_id_mistakes() + check_id_ports() + run("an id of rank 1", id_of_rank, NULL) +
                  run("an id with a secret", id_with_secret, NULL);
     CHECK(errors, rcm_unique_id_get(&id) == RCM_OK, "%s", rcm_last_error());
     errors += run("an id of the parent", id_of_parent, &id);
