@@ -85,13 +85,12 @@ static void make_ints(const struct bench_point *point, int rank, uint64_t first,
     const int shift = 32 - (truth ? 1 : is_prod ? 5 : is_sum ? type->sum_bits : type->bits);
     const int32_t bias = type->is_signed ? (int32_t)(1u << (31 - shift)) : 0;
     const int32_t odd = is_prod && !truth ? 1 : 0;
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t hash = hashes[i] * multiplier;
-        const bool none = is_sum && !rank_takes_part(point, rank, first + i, type->sum_ranks);
-        ret_values[i] = ((int32_t)(hash >> shift) - bias) | odd;
-        if (none || (has_zeros && hash >> 30 == 0))
-            ret_values[i] = 0;
-    }
+    for (size_t i = 0; i < n; i++)
+        ret_values[i] = ((int32_t)(hashes[i] * multiplier >> shift) - bias) | odd;
+    for (size_t i = 0; has_zeros && i < n; i++)
+        ret_values[i] *= hashes[i] * multiplier >> 30 != 0;
+    for (size_t i = 0; is_sum && type->sum_ranks < point->nranks && i < n; i++)
+        ret_values[i] *= rank_takes_part(point, rank, first + i, type->sum_ranks);
 }
 
 /* Powers of two, the same but for their signs, so that sums are as exact as without. */
@@ -237,6 +236,11 @@ void bench_values_combine(const struct bench_point *point, struct bench_block *a
     int64_t *ints = acc->first.ints;
     double *reals = acc->first.reals;
     const enum values_kind kind = type_of(point->dtype)->kind;
+    if (kind == VALUES_INTS && point->op == RCM_SUM) { /* what huge vectors are of, at once */
+        for (size_t i = 0; i < n; i++)
+            ints[i] = (int64_t)((uint64_t)ints[i] + (uint64_t)more->first.ints[i]);
+        return;
+    }
     for (size_t i = 0; i < n; i++) {
         switch (kind) {
         case VALUES_INTS:
@@ -379,6 +383,11 @@ void bench_values_store(const struct bench_point *point, const struct bench_bloc
     if (point->dtype == RCM_FLOAT32) {
         for (size_t i = 0; i < n; i++)
             ((float *)dst)[i] = (float)block->first.reals[i];
+        return;
+    }
+    if (point->dtype == RCM_UINT8) {
+        for (size_t i = 0; i < n; i++)
+            ((uint8_t *)dst)[i] = (uint8_t)block->first.ints[i];
         return;
     }
     for (size_t i = 0; i < n; i++)
