@@ -52,8 +52,10 @@ static rcm_status binomial_emit(const struct rcmi_algorithm *row, const struct r
     rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
-    if (shape->nranks == 2)
-        rcmi_plan_whole(b); /* one message */
+    if (shape->nranks == 2) { /* one message, and nothing to forward */
+        rcmi_plan_whole(b);
+        rcmi_plan_gets(b);
+    }
     binomial_steps(b, shape, binomial_from_root(shape, rank, root), root);
     if (rank == root)
         rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));

@@ -109,6 +109,10 @@ void rcmi_plan_late_in_place(struct rcmi_builder *b) {
     b->head.late_in_place = true;
 }
 
+void rcmi_plan_gets(struct rcmi_builder *b) {
+    b->head.gets = true;
+}
+
 void rcmi_plan_spans(struct rcmi_builder *b, uint32_t longest) {
     b->head.longest_span = longest;
     if (longest == 0 || longest > RCMI_SPAN_MAX)

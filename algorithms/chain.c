@@ -22,8 +22,10 @@ static rcm_status chain_emit(const struct rcmi_algorithm *row, const struct rcmi
     rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
-    if (shape->nranks == 2)
-        rcmi_plan_whole(b); /* one message */
+    if (shape->nranks == 2) { /* one message, and nothing to forward */
+        rcmi_plan_whole(b);
+        rcmi_plan_gets(b);
+    }
     if (rank == root) {
         if (shape->nranks > 1)
             rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, ring.next, 0));

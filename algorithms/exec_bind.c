@@ -75,25 +75,31 @@ struct slice_rule {
                      they are of one length */
 };
 
-/* Does a vector of so many bytes go by messages that the reader gets? Only where a plan copies and
- * forwards nothing. What ranks find out about their links does not change it: a message that cannot
- * be got comes in parts, or piece by piece through its slot. */
+/* Do blocks of so many bytes go by messages that the reader gets? What ranks find out about their
+ * links does not change it: a message that cannot be got comes in parts, or piece by piece through
+ * its slot. */
 static bool exec_gets(const struct rcmi_exec *exec, const struct rcmi_plan *plan, size_t bytes) {
-    return plan->collective == RCM_BROADCAST && plan->nranks == 2 && plan->nchannels == 1 &&
-           exec->config.shape->nhosts == 1 &&
+    return plan->gets && exec->config.shape->nhosts == 1 &&
            rcmi_range_has(rcmi_node_protocol(exec->config.node)->get, bytes);
 }
 
+/* Of a message that comes in parts all parts have slots at once, so a rank that sends before it
+ * receives waits for no more than with one slot for each message. */
+static size_t exec_get_slice(const struct rcmi_exec *exec, const struct rcmi_plan *plan) {
+    const size_t slots = exec->config.slots / plan->min_slots;
+    const size_t held = (slots > 0 ? slots : 1) * exec->config.slot_bytes;
+    return held < RCMI_GET_MAX ? held : RCMI_GET_MAX;
+}
+
 static struct slice_rule exec_message_rule(const struct rcmi_exec *exec,
-                                           const struct rcmi_plan *plan, size_t bytes) {
+                                           const struct rcmi_plan *plan, bool gets) {
     const size_t slot = exec->config.slot_bytes, bulk = exec->config.bulk_bytes;
     const bool oversubscribed = exec->config.shape->ranks_per_cpu > 1;
-    if (exec_gets(exec, plan, bytes))
-        return (struct slice_rule){.most = RCMI_GET_MAX,
-                                   .least = RCMI_GET_MAX,
-                                   .enough = 1,
-                                   .stripes = 1,
-                                   .halving = true};
+    if (gets) {
+        const size_t most = exec_get_slice(exec, plan);
+        return (struct slice_rule){
+            .most = most, .least = most, .enough = 1, .stripes = 1, .halving = true};
+    }
     if (!rcmi_exec_is_spread(exec))
         return (struct slice_rule){plan->halves && oversubscribed ? slot / 2 : slot, RCMI_SLICE_MIN,
                                    plan->stripes, plan->stripes, true};
@@ -110,8 +116,8 @@ static struct slice_rule exec_message_rule(const struct rcmi_exec *exec,
 
 /* A message has a slice of each chunk of a span. */
 static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
-                                         size_t bytes) {
-    struct slice_rule rule = exec_message_rule(exec, plan, bytes);
+                                         bool gets) {
+    struct slice_rule rule = exec_message_rule(exec, plan, gets);
     rule.most /= plan->longest_span;
     rule.least /= plan->longest_span;
     return rule;
@@ -147,7 +153,8 @@ static size_t slice_even(const struct slice_rule *rule, size_t longest) {
 static struct slicing exec_slicing(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
                                    size_t count, size_t element_bytes) {
     const size_t longest = rcmi_chunk_max(count, element_bytes, plan->parts) * element_bytes;
-    const struct slice_rule rule = exec_slice_rule(exec, plan, count * element_bytes);
+    const bool gets = exec_gets(exec, plan, count * element_bytes);
+    const struct slice_rule rule = exec_slice_rule(exec, plan, gets);
     struct slicing slicing = {.n = 1, .stripes = 1};
     slicing.bytes = rule.halving ? slice_halved(&rule, longest) : slice_even(&rule, longest);
     if (longest)
@@ -160,10 +167,11 @@ static struct slicing exec_slicing(const struct rcmi_exec *exec, const struct rc
 }
 
 /* Where only the ends of a message know its length: its slices are as long as a slot allows, one
- * message where that is enough. */
+ * message where that is enough. Nothing is got: what differs from the length is an error, no part.
+ */
 static struct slicing exec_slicing_by_step(const struct rcmi_exec *exec,
                                            const struct rcmi_plan *plan) {
-    const size_t most = exec_slice_rule(exec, plan, 0).most;
+    const size_t most = exec_slice_rule(exec, plan, false).most;
     return (struct slicing){.bytes = slice_round(most), .n = 1, .stripes = 1};
 }
 
@@ -561,11 +569,11 @@ static __attribute__((noinline)) rcm_status run_bind(struct rcmi_run *run, bool 
     const struct rcmi_plan *plan = run->bind.plan;
     run->element_bytes = rcm_dtype_size(run->bind.dtype);
     run->results = run_result_stores(run);
-    run->gets = exec_gets(run->exec, plan, run->bind.count * run->element_bytes);
     run->drains = run->exec->config.shape->ranks_per_cpu > 1 &&
                   run->bind.count / plan->parts * run->element_bytes >= RCMI_DRAIN_MIN;
     run->yields = run_may_yield(run);
     run->by_step = bind_is_by_step(&run->bind);
+    run->gets = !run->by_step && exec_gets(run->exec, plan, run->bind.count * run->element_bytes);
     const struct slicing slicing =
         run->by_step ? exec_slicing_by_step(run->exec, plan)
                      : exec_slicing(run->exec, plan, run->bind.count, run->element_bytes);

@@ -159,7 +159,7 @@ struct rcmi_run {
     bool by_step;       /* the order of slices */
     bool counts_differ; /* see rcmi_run_counts_differ */
     intptr_t distance;  /* of IN from OUT, where they are one memory */
-    bool gets;          /* messages may be as long as RCMI_GET_MAX, and are got */
+    bool gets;          /* messages may be longer than a slot, and are got */
     bool zero_copy;     /* something was sent so */
     bool no_zero_copy;  /* out turned out not to be memory from which some channel sends so */
     bool no_posts;      /* its memory is of no use for posted receives */

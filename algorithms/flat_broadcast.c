@@ -18,6 +18,8 @@ static rcm_status flat_emit(const struct rcmi_algorithm *row, const struct rcmi_
     rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
+    if (shape->nranks == 2) /* one reader */
+        rcmi_plan_gets(b);
     if (rank == root) {
         if (shape->nranks > 1)
             rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to_host(b, 0, 0));

@@ -173,6 +173,10 @@ struct rcmi_plan {
     /* In place, what a step receives may still be to be sent when its sender has it: no step counts
      * as early then. The same on all ranks. */
     bool late_in_place;
+    /* Its messages may be longer than a slot, up to what the slots of a channel hold together, and
+     * be got out of the sender's memory: every channel has one reader, and no step sums, forwards,
+     * answers, or moves a span. The same on all ranks. */
+    bool gets;
     bool sums; /* some step has several sources. Computed by rcmi_plan_finish. */
     uint32_t nlanes, nsteps, noperands, nchannels, nlisted;
     struct rcmi_lane *lanes;
@@ -232,6 +236,7 @@ void rcmi_plan_stripes(struct rcmi_builder *builder, uint32_t stripes);
 void rcmi_plan_whole(struct rcmi_builder *builder);
 void rcmi_plan_halves(struct rcmi_builder *builder);
 void rcmi_plan_late_in_place(struct rcmi_builder *builder);
+void rcmi_plan_gets(struct rcmi_builder *builder);
 /* No step of any rank moves more than so many chunks, at most RCMI_SPAN_MAX; 1 if this is not said.
  */
 void rcmi_plan_spans(struct rcmi_builder *builder, uint32_t longest);

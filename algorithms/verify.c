@@ -89,7 +89,7 @@ static rcm_status plans_check(const struct rcmi_shape *shape,
             plan->parts != first->parts || plan->min_slots != first->min_slots ||
             plan->stripes != first->stripes || plan->whole != first->whole ||
             plan->halves != first->halves || plan->longest_span != first->longest_span ||
-            plan->late_in_place != first->late_in_place ||
+            plan->late_in_place != first->late_in_place || plan->gets != first->gets ||
             strcmp(plan->algorithm, first->algorithm) != 0)
             return rcmi_fail(RCM_ERR_INTERNAL, 0,
                              "ranks 0 and %d have plans of %s %s and %s %s: algorithm, root, "

@@ -265,6 +265,17 @@ static rcm_status form_scratch_step(const struct form *f, uint32_t *owners) {
     return status;
 }
 
+/* Of a plan whose messages may be got: see struct rcmi_plan. */
+static rcm_status form_gets_step(const struct form *f) {
+    const struct rcmi_step *s = &f->plan->steps[f->step];
+    const bool one = s->nsrcs <= 1 && s->nchunks <= 1 && s->answer == RCMI_NO_CHANNEL;
+    if (!one || s->op == RCMI_STEP_RECV_COPY_SEND || s->op == RCMI_STEP_REDUCE_N)
+        return form_fail(f, "sums, forwards, answers or moves a span where messages may be got");
+    if (s->out != RCMI_NO_CHANNEL && f->plan->channels[s->out].multicast && f->plan->nranks > 2)
+        return form_fail(f, "sends to several readers where messages may be got");
+    return RCM_OK;
+}
+
 /* All steps, lane after lane. */
 static rcm_status form_steps(struct form *f, uint32_t *owners) {
     rcm_status status = RCM_OK;
@@ -275,6 +286,8 @@ static rcm_status form_steps(struct form *f, uint32_t *owners) {
             status = form_step(f);
             if (status == RCM_OK)
                 status = form_scratch_step(f, owners);
+            if (status == RCM_OK && f->plan->gets)
+                status = form_gets_step(f);
         }
     }
     return status;

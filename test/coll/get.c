@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Broadcasts and messages that their receiver may get out of the sender's memory, and what becomes
+ * Collectives and messages that their receiver may get out of the sender's memory, and what becomes
  * of them where the system refuses that: always, at some call, or on one rank only. The library
  * calls this file's process_vm_readv and process_vm_writev, which fail when they are to.
- *   get all|kept|kept-refused|never|refused|refused-small|unhelped|given-up|stopped|absent|
+ *   get all|blocks|kept|kept-refused|never|refused|refused-small|unhelped|given-up|stopped|absent|
  *       probes|differ processes|threads
  *
  * Not here: whether something is got at all, or is faster so; how the range of sizes is read
@@ -24,7 +24,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { FLOATS = 2500003, MANY = 4, COUNT_OF_STOPS = 8 };
+enum { FLOATS = 2500003, MANY = 4, BLOCKS_MAX = 200003, COUNT_OF_STOPS = 12 };
 
 /* ---- The calls ------------------------------------------------------------------------------- */
 
@@ -169,6 +169,78 @@ static int messages_both_ways(rcm_comm *comm, float *data, size_t n, int round) 
 }
 
 /* ---- Nothing fails --------------------------------------------------------------------------- */
+
+/* Block k of a buffer is `n` elements for, or of, rank k: from rank `from` to rank `to`. */
+static void block_fill(float *buffer, int k, size_t n, int from, int to, bool there) {
+    data_fill(buffer + (size_t)k * n, n, from, to, there);
+}
+
+static int block_check(const float *buffer, int k, size_t n, int from, int to, const char *what) {
+    return data_check(buffer + (size_t)k * n, n, from, to, what);
+}
+
+static int all_to_all(rcm_comm *comm, float *in, float *out, size_t n) {
+    const int me = rcm_rank(comm), p = rcm_size(comm);
+    int errors = 0;
+    for (int k = 0; k < p; k++) {
+        block_fill(out, k, n, k, me, false);
+        block_fill(in, k, n, me, k, true);
+    }
+    CHECK(errors, rcm_all_to_all(comm, in, out, n, RCM_FLOAT32, NULL, NULL) == RCM_OK, "%s",
+          rcm_last_error());
+    for (int k = 0; k < p; k++)
+        errors += block_check(out, k, n, k, me, in == out ? "in place" : "all_to_all");
+    return errors;
+}
+
+/* Blocks between the root and all, whose own block is where it stays if it is in place. */
+static int scatter_and_gather(rcm_comm *comm, float *all, float *one, size_t n, bool in_place) {
+    const int me = rcm_rank(comm), p = rcm_size(comm), root = p - 1;
+    float *own = in_place && me == root ? all + (size_t)me * n : one;
+    int errors = 0;
+    for (int k = 0; k < p; k++)
+        block_fill(all, k, n, root, k, true);
+    CHECK(errors, rcm_scatter(comm, all, own, n, RCM_FLOAT32, root, NULL, NULL) == RCM_OK, "%s",
+          rcm_last_error());
+    errors += block_check(own, 0, n, root, me, "scatter");
+    for (int k = 0; k < p; k++)
+        block_fill(all, k, n, k, root, k == me && in_place);
+    block_fill(own, 0, n, me, root, true);
+    CHECK(errors, rcm_gather(comm, own, all, n, RCM_FLOAT32, root, NULL, NULL) == RCM_OK, "%s",
+          rcm_last_error());
+    for (int k = 0; k < p && me == root; k++)
+        errors += block_check(all, k, n, k, root, "gather");
+    return errors;
+}
+
+static int check_blocks(rcm_comm *comm, void *arg) {
+    static const size_t sizes[] = {1, 511, 512, 4096, 40001, BLOCKS_MAX};
+    const size_t bytes = (size_t)rcm_size(comm) * BLOCKS_MAX * sizeof(float);
+    float *in = malloc(bytes), *out = malloc(bytes);
+    int errors = 0;
+    (void)arg;
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0] && errors == 0; s++) {
+        errors += all_to_all(comm, in, out, sizes[s]) + all_to_all(comm, out, out, sizes[s]);
+        errors += scatter_and_gather(comm, in, out, sizes[s], false);
+        errors += scatter_and_gather(comm, in, out, sizes[s], true);
+    }
+    free(in);
+    free(out);
+    return errors;
+}
+
+/* Blocks that no sender helps with: the receiver reads them. */
+static int check_blocks_read(rcm_comm *comm, void *arg) {
+    enum { N = 4096 };
+    float in[4 * N], out[4 * N];
+    atomic_store(&reads, 0);
+    int errors = all_to_all(comm, in, out, N);
+    (void)arg;
+    CHECK(errors, atomic_load(&reads) >= rcm_size(comm) - 1,
+          "%ld reads of other processes' memory for %d blocks", atomic_load(&reads),
+          rcm_size(comm) - 1);
+    return errors;
+}
 
 /* Uses the channels of the broadcast in other ways, among them such as write into place. */
 static int others(rcm_comm *comm, float *sum) {
@@ -432,19 +504,24 @@ static int check_given_up(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* Which kind of operation fails, because its sender is stopped: when it is about to write a piece,
- * or when the receiver was refused a read; and whether the receiver's memory cannot be touched
- * afterwards, or can and is looked at. */
+/* Which of these operations fails, because its sender is stopped: when it is about to write a
+ * piece, or when the receiver was refused a read; and whether the receiver's memory cannot be
+ * touched afterwards, or can and is looked at. */
+enum operation { CAST, MESSAGE, ALL_TO_ALL };
 struct stop {
-    bool message, refused, guarded;
+    enum operation operation;
+    bool refused, guarded;
 };
 
 static _Atomic bool *sender_done; /* of all processes */
 
-static rcm_status stop_operation(rcm_comm *comm, const struct stop *stop, float *data) {
+static rcm_status stop_operation(rcm_comm *comm, const struct stop *stop, float *data,
+                                 const float *sent) {
     struct rcm_call call = RCM_CALL_INIT;
     call.timeout_ms = 500;
-    if (!stop->message)
+    if (stop->operation == ALL_TO_ALL)
+        return rcm_all_to_all(comm, sent, data, FLOATS / 2, RCM_FLOAT32, &call, NULL);
+    if (stop->operation == CAST)
         return rcm_broadcast(comm, data, FLOATS, RCM_FLOAT32, 0, &call, NULL);
     return rcm_rank(comm) == 0 ? rcm_send(comm, data, FLOATS, RCM_FLOAT32, 1, 1, &call, NULL)
                                : rcm_recv(comm, data, FLOATS, RCM_FLOAT32, 0, 1, &call, NULL);
@@ -470,8 +547,8 @@ static int untouched(const struct stop *stop, float *data, size_t len, int pid) 
     if (stop->guarded && mprotect(data, len, PROT_READ) != 0)
         return 1;
     for (size_t i = 0; i < len && errors == 0; i++)
-        CHECK(errors, bytes[i] == 0xee, "byte %zu was written after the %s had failed", i,
-              stop->message ? "receive" : "broadcast");
+        CHECK(errors, bytes[i] == 0xee, "byte %zu was written after operation %d had failed", i,
+              stop->operation);
     return errors;
 }
 
@@ -480,9 +557,10 @@ static int check_stopped(rcm_comm *comm, void *arg) {
     const struct stop *stop = arg;
     const size_t len = FLOATS * sizeof(float);
     float *data = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    float *sent = calloc(FLOATS, sizeof *sent);
     rcm_status status = RCM_OK;
     int32_t pid = (int32_t)getpid();
-    if (data == MAP_FAILED)
+    if (data == MAP_FAILED || !sent)
         return 1;
     int errors = cast(comm, data, FLOATS, 0, 0) + message(comm, data, FLOATS, 0, 0);
     CHECK(errors, rcm_broadcast(comm, &pid, 1, RCM_INT32, 0, NULL, NULL) == RCM_OK, "%s",
@@ -492,7 +570,7 @@ static int check_stopped(rcm_comm *comm, void *arg) {
     else
         atomic_store(&stops_the_other, stop->refused);
     for (int round = 0; round < ROUNDS && status == RCM_OK; round++)
-        status = stop_operation(comm, stop, data);
+        status = stop_operation(comm, stop, data, sent);
     if (rcm_rank(comm) == 0) {
         atomic_store(sender_done, true);
     } else if (status != RCM_OK) {
@@ -500,6 +578,7 @@ static int check_stopped(rcm_comm *comm, void *arg) {
         errors += untouched(stop, data, len, pid);
     }
     (void)!rcm_destroy(comm);
+    free(sent);
     munmap(data, len);
     return errors;
 }
@@ -512,7 +591,7 @@ static int stopped_run(struct ranks *ranks) {
         return 1;
     ranks->keep = true;
     for (int i = 0; i < COUNT_OF_STOPS; i++) {
-        struct stop stop = {.message = i & 1, .refused = i & 2, .guarded = i & 4};
+        struct stop stop = {.operation = i % 3, .refused = i & 1, .guarded = i % 4 > 1};
         atomic_store(sender_done, false);
         errors += ranks_run(ranks, check_stopped, &stop);
     }
@@ -549,6 +628,23 @@ static int check_absent(rcm_comm *comm, void *arg) {
 
 static int all_run(struct ranks *ranks) {
     return ranks_run(ranks, check_all, NULL);
+}
+
+/* Also where the system refuses, and by sockets, which send longer messages than a slot in parts:
+ * more than two ranks then send to each other before they receive. */
+static int blocks_run(struct ranks *ranks) {
+    int errors = 0;
+    for (ranks->n = 3; ranks->n <= 4; ranks->n++)
+        errors += ranks_run(ranks, check_blocks, NULL);
+    ranks->n = 4;
+    if (!ranks->threads)
+        errors += ranks_run(ranks, check_blocks_read, NULL);
+    for (size_t i = 1; i < FAULTS; i += 3) {
+        read_fault = faults[i];
+        errors += ranks_run(ranks, check_blocks, NULL);
+    }
+    ranks->transport = "tcp";
+    return errors + ranks_run(ranks, check_blocks, NULL);
 }
 
 static int kept_run(struct ranks *ranks) {
@@ -636,10 +732,19 @@ static const struct kase {
     const char *name;
     int (*run)(struct ranks *ranks);
 } kases[] = {
-    {"all", all_run},           {"kept", kept_run},         {"kept-refused", kept_refused_run},
-    {"never", never_run},       {"refused", refused_run},   {"refused-small", refused_small_run},
-    {"unhelped", unhelped_run}, {"given-up", given_up_run}, {"stopped", stopped_run},
-    {"absent", absent_run},     {"probes", probes_run},     {"differ", differ_run},
+    {"all", all_run},
+    {"blocks", blocks_run},
+    {"kept", kept_run},
+    {"kept-refused", kept_refused_run},
+    {"never", never_run},
+    {"refused", refused_run},
+    {"refused-small", refused_small_run},
+    {"unhelped", unhelped_run},
+    {"given-up", given_up_run},
+    {"stopped", stopped_run},
+    {"absent", absent_run},
+    {"probes", probes_run},
+    {"differ", differ_run},
     {"overlap", overlap_run},
 };
 

@@ -532,6 +532,32 @@ static void test_form(void **state) {
     }
 }
 
+/* Plans whose messages may not be got say that they may. */
+static void test_form_of_got(void **state) {
+    const struct {
+        enum rcm_collective collective;
+        const char *algorithm, *text;
+    } cases[] = {
+        {RCM_ALL_REDUCE, "ring",
+         "sums, forwards, answers or moves a span where messages may be got"},
+        {RCM_BROADCAST, "chain", "sums, forwards, answers or moves a span"},
+        {RCM_ALL_GATHER, "bruck", "sums, forwards, answers or moves a span"},
+        {RCM_BROADCAST, "flat", "sends to several readers where messages may be got"},
+    };
+    (void)state;
+    const struct rcmi_shape *shape = test_shape_one_host(&space, 4);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rcmi_plan **plans =
+            test_plans_emit(test_algorithm(cases[i].collective, cases[i].algorithm), shape, 0);
+        plans[1]->gets = true;
+        expect(shape, plans, &(struct rcmi_verify_options){.slots = 0}, "must be the same");
+        for (int r = 0; r < 4; r++)
+            plans[r]->gets = true;
+        expect(shape, plans, &(struct rcmi_verify_options){.slots = 0}, cases[i].text);
+        test_plans_free(plans, 4);
+    }
+}
+
 /* The plan of rank 3 of 5: send 3..4 from OUT is its step 3, receive 0..1 there its step 4. */
 static void break_run(struct rcmi_plan *p) {
     p->steps[3].nchunks = 0;
@@ -861,6 +887,7 @@ int main(void) {
         cmocka_unit_test(test_order_of_operands),
         cmocka_unit_test(test_rank_order),
         cmocka_unit_test(test_form_of_runs),
+        cmocka_unit_test(test_form_of_got),
         cmocka_unit_test(test_hazard_of_runs),
         cmocka_unit_test(test_hazard),
         cmocka_unit_test(test_credits_are_no_order),
