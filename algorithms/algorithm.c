@@ -4,23 +4,6 @@
 #include <stdlib.h>
 #include "error.h"
 
-/* First estimates, of the right order for current servers; a tuning file will replace them. A hop
- * is a flag that crosses from one core to another and wakes a waiting lane. A poll is cheaper: the
- * flags of many peers arrive while the first is waited for. A copy at 10 GB/s reads and writes. */
-#define MEMORY_HOP_US        0.3
-#define MEMORY_POLL_US       0.05
-#define MEMORY_BYTES_PER_US  20e3
-#define NETWORK_HOP_US       20.0
-#define LOOPBACK_HOP_US      8.0
-#define NETWORK_BYTES_PER_US 2e3
-/* Of processor time: sending and receiving one small message by sockets, the looks in vain before
- * it, and the changes of tasks between them. */
-#define SOCKET_MESSAGE_US 12.0
-/* A round in which all ranks of a host wait for each other, in hops: measured beside one message of
- * all to all, with 16 and 32 ranks. */
-#define ROUND_HOPS  2.5
-#define SLICE_BYTES 65536.0 /* the executor's slots may have another size */
-
 bool rcmi_supports_all(const struct rcmi_shape *shape) {
     return shape->nranks >= 1;
 }
@@ -50,6 +33,34 @@ uint32_t rcmi_binomial_children(uint32_t v, uint32_t p) {
     for (uint32_t bit = rcmi_binomial_first_bit(v, p); bit != 0; bit >>= 1)
         children += v + bit < p;
     return children;
+}
+
+/* The rank that is number v of a tree. */
+static int tree_rank(const struct rcmi_tally *t, uint32_t v) {
+    return (int)((v + (uint32_t)t->root) % (uint32_t)t->shape->nranks);
+}
+
+/* How many edges of the path from v to the root go from one host to another. */
+static uint32_t tree_crossings(const struct rcmi_tally *t, uint32_t v) {
+    const int *host_of = t->shape->host_of;
+    uint32_t crossings = 0;
+    for (; v != 0; v = rcmi_binomial_parent(v))
+        crossings += host_of[tree_rank(t, v)] != host_of[tree_rank(t, rcmi_binomial_parent(v))];
+    return crossings;
+}
+
+void rcmi_tally_binomial(struct rcmi_tally *t, bool up, bool down, double vectors) {
+    const uint32_t p = (uint32_t)t->shape->nranks, ways = (uint32_t)up + down;
+    uint32_t between = 0;
+    for (uint32_t v = 1; v < p; v++) {
+        const int rank = tree_rank(t, v), parent = tree_rank(t, rcmi_binomial_parent(v));
+        const uint32_t crossings = tree_crossings(t, v);
+        between = crossings > between ? crossings : between;
+        rcmi_tally_send(t, rank, parent, up, up * vectors);
+        rcmi_tally_send(t, parent, rank, down, down * vectors);
+    }
+    rcmi_tally_between(t, ways * between);
+    rcmi_tally_chain(t, ways * rcmi_log2_floor(p) * vectors);
 }
 
 /* The first rank after `rank` (before it, if step is -1) on its own host, else on the nearest
@@ -123,57 +134,4 @@ uint32_t rcmi_spans(uint32_t n) {
 
 uint32_t rcmi_span_length(uint32_t n, uint32_t at) {
     return n - at < RCMI_SPAN_MAX ? n - at : RCMI_SPAN_MAX;
-}
-
-double rcmi_cost_memory(double hops, double polls, double bytes) {
-    return hops * MEMORY_HOP_US + polls * MEMORY_POLL_US + bytes / MEMORY_BYTES_PER_US;
-}
-
-double rcmi_cost_network(const struct rcmi_shape *shape, const struct rcmi_cost *cost) {
-    const double hop = shape->loopback ? LOOPBACK_HOP_US : NETWORK_HOP_US;
-    const double ranks_per_cpu = shape->ranks_per_cpu > 1 ? shape->ranks_per_cpu : 1;
-    const double chain = cost->hops * hop + cost->bytes / NETWORK_BYTES_PER_US;
-    const double work =
-        ranks_per_cpu * (cost->messages * SOCKET_MESSAGE_US + cost->sent / NETWORK_BYTES_PER_US);
-    /* Where all ranks share the processors of one machine there is always another one to run while
-     * one waits: what must be done in all counts, and the chain only as so many changes of tasks.
-     */
-    if (shape->loopback && ranks_per_cpu > 1)
-        return work + cost->hops * hop / 10;
-    /* Of two with equal work the shorter chain is better. */
-    return (chain > work ? chain : work) + chain / 10;
-}
-
-double rcmi_ranks_per_host(const struct rcmi_shape *shape) {
-    return (double)shape->nranks / shape->nhosts;
-}
-
-double rcmi_cost_chain(const struct rcmi_shape *shape, size_t bytes, double moves, double leaves) {
-    const double p = shape->nranks;
-    const double slice = (double)bytes < SLICE_BYTES ? (double)bytes : SLICE_BYTES;
-    const double slices = (double)bytes < SLICE_BYTES ? 1 : (double)bytes / SLICE_BYTES;
-    const double vector_and_fill = (double)bytes + (p - 2) * slice;
-    const struct rcmi_cost cost = {.hops = p - 1,
-                                   .bytes = leaves * vector_and_fill,
-                                   .messages = (p - 1) / p * slices,
-                                   .sent = (p - 1) / p * (double)bytes};
-    if (shape->nranks == 1)
-        return 0;
-    if (shape->nhosts > 1)
-        return rcmi_cost_network(shape, &cost);
-    return rcmi_cost_memory(p - 1, 0, moves * vector_and_fill);
-}
-
-double rcmi_cost_spans(const struct rcmi_shape *shape, size_t bytes, double messages, double copies,
-                       double moves) {
-    const double p = shape->nranks, sent = (p - 1) / p * (double)bytes;
-    const struct rcmi_cost cost = {.hops = messages,
-                                   .bytes = rcmi_ranks_per_host(shape) * copies * sent,
-                                   .messages = messages,
-                                   .sent = copies * sent};
-    if (shape->nranks == 1)
-        return 0;
-    if (shape->nhosts > 1)
-        return rcmi_cost_network(shape, &cost);
-    return rcmi_cost_memory(ROUND_HOPS * messages, 0, moves * sent);
 }

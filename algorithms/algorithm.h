@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the algorithm files share: neighbours on a ring, the reduction over all ranks of a host,
- * and the numbers behind the cost estimates. Only algorithm files and table.c include it.
+ * and how work is counted (cost.h). Only algorithm files and table.c include it.
  */
 #ifndef RCMI_ALGORITHM_COMMON_H
 #define RCMI_ALGORITHM_COMMON_H
 
+#include "cost.h"
 #include "plan.h"
 
 bool rcmi_supports_all(const struct rcmi_shape *shape);
@@ -35,6 +36,9 @@ static inline uint32_t rcmi_binomial_parent(uint32_t v) {
 }
 /* How many of them exist. */
 uint32_t rcmi_binomial_children(uint32_t v, uint32_t p);
+/* A message with `vectors` along each of its edges, up, down or both, the tree being rooted at
+ * t->root. */
+void rcmi_tally_binomial(struct rcmi_tally *t, bool up, bool down, double vectors);
 
 /* n consecutive chunks are a span, or several if they are more than RCMI_SPAN_MAX: how many, and
  * how long the one is that begins with chunk `at` of them. */
@@ -47,30 +51,5 @@ uint32_t rcmi_span_length(uint32_t n, uint32_t at);
  * where OUT is the same memory. */
 void rcmi_reduce_in_rank_order(struct rcmi_builder *b, int lane, uint32_t chunk, int n, int rank,
                                bool multicast, struct rcmi_operand dst, uint32_t out);
-
-/*
- * Costs in microseconds. On one host: `hops` messages in a row, `polls` further flags that a rank
- * looks at, and `bytes` that a rank moves through memory, counting each read and each write.
- *
- * Between hosts the longest chain counts, `hops` messages in a row and `bytes` that go through one
- * host's network card; or the work of a processor, if that is more, or if all ranks share those of
- * one machine: as many ranks as share it send `messages` and `sent` bytes each, on the average.
- */
-double rcmi_cost_memory(double hops, double polls, double bytes);
-struct rcmi_cost {
-    double hops, bytes;
-    double messages, sent;
-};
-double rcmi_cost_network(const struct rcmi_shape *shape, const struct rcmi_cost *cost);
-/* Ranks that share a network card, on the average host. */
-double rcmi_ranks_per_host(const struct rcmi_shape *shape);
-/* A vector that goes slice by slice along a chain of all ranks, each of which moves it `moves`
- * times through its memory, and `leaves` times out of each host. */
-double rcmi_cost_chain(const struct rcmi_shape *shape, size_t bytes, double moves, double leaves);
-/* Rounds in which all ranks send spans of blocks, in all each a block of every other rank: so many
- * messages; `copies` of what is sent are paid for between hosts, where that of a ring often goes
- * without one; on one host each rank touches what it sends `moves` times. */
-double rcmi_cost_spans(const struct rcmi_shape *shape, size_t bytes, double messages, double copies,
-                       double moves);
 
 #endif

@@ -71,18 +71,9 @@ static struct rcmi_formula binomial_formula(const struct rcmi_algorithm *row,
                                  .chunks_sent = rcmi_binomial_children(v, p)};
 }
 
-static double binomial_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                            size_t bytes) {
-    const double rounds = rcmi_log2_ceil((uint32_t)shape->nranks);
-    const double messages = (shape->nranks - 1.0) / shape->nranks;
-    const struct rcmi_cost cost = {.hops = rounds,
-                                   .bytes = rounds * rcmi_ranks_per_host(shape) * (double)bytes,
-                                   .messages = messages,
-                                   .sent = messages * (double)bytes};
-    (void)row;
-    if (shape->nhosts > 1)
-        return rcmi_cost_network(shape, &cost);
-    return rcmi_cost_memory(rounds, 0, rounds * 3 * (double)bytes);
+static void binomial_count(struct rcmi_tally *t) {
+    rcmi_tally_binomial(t, false, true, 1);
+    rcmi_tally_local(t, t->root, 1, 0);
 }
 
 const struct rcmi_algorithm rcmi_binomial = {
@@ -92,5 +83,5 @@ const struct rcmi_algorithm rcmi_binomial = {
     .supports = rcmi_supports_all,
     .emit = binomial_emit,
     .formula = binomial_formula,
-    .cost_us = binomial_cost,
+    .count = binomial_count,
 };

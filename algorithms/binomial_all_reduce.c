@@ -87,21 +87,10 @@ static struct rcmi_formula binomial_all_reduce_formula(const struct rcmi_algorit
                                  .chunks_sent = rcmi_binomial_children(v, p) + (v != 0)};
 }
 
-static double binomial_all_reduce_cost(const struct rcmi_algorithm *row,
-                                       const struct rcmi_shape *shape, size_t bytes) {
-    const double p = shape->nranks, rounds = 2 * rcmi_log2_floor((uint32_t)shape->nranks);
-    const double messages = 2 * (p - 1) / p;
-    const struct rcmi_cost cost = {.hops = rounds,
-                                   .bytes = rounds * rcmi_ranks_per_host(shape) * (double)bytes,
-                                   .messages = messages,
-                                   .sent = messages * (double)bytes};
-    (void)row;
-    if (shape->nranks == 1)
-        return 0;
-    if (shape->nhosts > 1)
-        return rcmi_cost_network(shape, &cost);
-    /* Rank 0 sums log p vectors one after the other, then the result is copied down. */
-    return rcmi_cost_memory(rounds, 0, 3 * rounds * (double)bytes);
+static void binomial_all_reduce_count(struct rcmi_tally *t) {
+    rcmi_tally_binomial(t, true, true, 1);
+    for (uint32_t v = 1; v < (uint32_t)t->shape->nranks; v++)
+        rcmi_tally_local(t, (int)rcmi_binomial_parent(v), 0, 1);
 }
 
 const struct rcmi_algorithm rcmi_binomial_all_reduce = {
@@ -113,5 +102,5 @@ const struct rcmi_algorithm rcmi_binomial_all_reduce = {
     .supports = rcmi_supports_all,
     .emit = binomial_all_reduce_emit,
     .formula = binomial_all_reduce_formula,
-    .cost_us = binomial_all_reduce_cost,
+    .count = binomial_all_reduce_count,
 };

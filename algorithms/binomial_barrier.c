@@ -40,13 +40,8 @@ static struct rcmi_formula binomial_barrier_formula(const struct rcmi_algorithm 
     return (struct rcmi_formula){.rounds = 2 * rcmi_log2_floor((uint32_t)shape->nranks)};
 }
 
-static double binomial_barrier_cost(const struct rcmi_algorithm *row,
-                                    const struct rcmi_shape *shape, size_t bytes) {
-    const double p = shape->nranks, rounds = 2 * rcmi_log2_floor((uint32_t)shape->nranks);
-    const struct rcmi_cost cost = {.hops = rounds, .messages = 2 * (p - 1) / p};
-    (void)row;
-    (void)bytes;
-    return shape->nhosts > 1 ? rcmi_cost_network(shape, &cost) : rcmi_cost_memory(rounds, 0, 0);
+static void binomial_barrier_count(struct rcmi_tally *t) {
+    rcmi_tally_binomial(t, true, true, 0);
 }
 
 const struct rcmi_algorithm rcmi_binomial_barrier = {
@@ -56,5 +51,5 @@ const struct rcmi_algorithm rcmi_binomial_barrier = {
     .supports = rcmi_supports_all,
     .emit = binomial_barrier_emit,
     .formula = binomial_barrier_formula,
-    .cost_us = binomial_barrier_cost,
+    .count = binomial_barrier_count,
 };

@@ -58,17 +58,10 @@ static struct rcmi_formula binomial_reduce_formula(const struct rcmi_algorithm *
                                  .chunks_sent = rank != root};
 }
 
-static double binomial_reduce_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                                   size_t bytes) {
-    const double p = shape->nranks, rounds = rcmi_log2_ceil((uint32_t)shape->nranks);
-    const struct rcmi_cost cost = {.hops = rounds,
-                                   .bytes = rounds * rcmi_ranks_per_host(shape) * (double)bytes,
-                                   .messages = (p - 1) / p,
-                                   .sent = (p - 1) / p * (double)bytes};
-    (void)row;
-    if (shape->nhosts > 1)
-        return rcmi_cost_network(shape, &cost);
-    return rcmi_cost_memory(rounds, 0, rounds * 3 * (double)bytes);
+static void binomial_reduce_count(struct rcmi_tally *t) {
+    rcmi_tally_binomial(t, true, false, 1);
+    for (uint32_t v = 1; v < (uint32_t)t->shape->nranks; v++)
+        rcmi_tally_local(t, rank_of(t->shape, rcmi_binomial_parent(v), t->root), 0, 1);
 }
 
 const struct rcmi_algorithm rcmi_binomial_reduce = {
@@ -78,5 +71,5 @@ const struct rcmi_algorithm rcmi_binomial_reduce = {
     .supports = rcmi_supports_all,
     .emit = binomial_reduce_emit,
     .formula = binomial_reduce_formula,
-    .cost_us = binomial_reduce_cost,
+    .count = binomial_reduce_count,
 };

@@ -68,11 +68,14 @@ static struct rcmi_formula bruck_formula(const struct rcmi_algorithm *row,
     return (struct rcmi_formula){.rounds = bruck_messages(p), .chunks_sent = p - 1};
 }
 
-/* Runs are copied into slots and out of them. */
-static double bruck_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                         size_t bytes) {
-    (void)row;
-    return rcmi_cost_spans(shape, bytes, bruck_messages((uint32_t)shape->nranks), 1.5, 4);
+static void bruck_count(struct rcmi_tally *t) {
+    const uint32_t p = (uint32_t)t->shape->nranks;
+    for (uint32_t distance = 1; distance < p; distance *= 2) {
+        const uint32_t n = round_blocks(p, distance);
+        for (uint32_t r = 0; r < p; r++)
+            rcmi_tally_spans(t, (int)r, (int)((r + p - distance) % p), n);
+    }
+    rcmi_tally_local_all(t, 1.0 / p, 0);
 }
 
 const struct rcmi_algorithm rcmi_bruck = {
@@ -84,5 +87,5 @@ const struct rcmi_algorithm rcmi_bruck = {
     .supports = rcmi_supports_all,
     .emit = bruck_emit,
     .formula = bruck_formula,
-    .cost_us = bruck_cost,
+    .count = bruck_count,
 };

@@ -201,7 +201,7 @@ static rcm_status bruck_emit(const struct rcmi_algorithm *row, const struct rcmi
     return rcmi_plan_finish(b, ret_plan);
 }
 
-/* ---- Formula and cost ------------------------------------------------------------------------ */
+/* ---- Formula and count ----------------------------------------------------------------------- */
 
 /* Of all rounds: in a row, by a rank in all, and their blocks. */
 struct totals {
@@ -230,20 +230,30 @@ static struct rcmi_formula bruck_formula(const struct rcmi_algorithm *row,
     return (struct rcmi_formula){.rounds = totals.rounds, .chunks_sent = totals.blocks};
 }
 
-/* Blocks are copied into slots and out of them, and into scratch before. */
-static double bruck_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                         size_t bytes) {
-    const struct totals totals = bruck_totals((uint32_t)shape->nranks, row->parameter);
-    const double sent = (double)totals.blocks / shape->nranks * (double)bytes;
-    const struct rcmi_cost cost = {.hops = totals.rounds,
-                                   .bytes = rcmi_ranks_per_host(shape) * sent,
-                                   .messages = totals.messages,
-                                   .sent = 2 * sent};
-    if (shape->nranks == 1)
-        return 0;
-    if (shape->nhosts > 1)
-        return rcmi_cost_network(shape, &cost);
-    return rcmi_cost_memory(2.5 * totals.rounds, totals.messages, 4 * (sent + (double)bytes));
+/* Its own, those that wait in scratch for their round, and those that arrive there. */
+static uint32_t blocks_copied(uint32_t p, uint32_t radix) {
+    uint32_t copied = last_unit(p, radix);
+    for (struct place place = {p, radix, radix}; place.unit < p; place.unit *= radix) {
+        for (uint32_t d = 1; d < radix; d++) {
+            for (uint32_t at = first_block(&place, d); at < p;) {
+                struct rcmi_listed list[RCMI_SPAN_MAX];
+                const uint32_t n = span_list(&place, 0, &at, list);
+                const bool in = span_sets_out(&place, list, n);
+                for (uint32_t k = 0; k < n && !in; k++)
+                    copied += list[k].scratch % place.unit == 0;
+            }
+        }
+    }
+    return copied;
+}
+
+static void bruck_count(struct rcmi_tally *t) {
+    const uint32_t p = (uint32_t)t->shape->nranks, radix = t->row->parameter;
+    for (struct place place = {p, radix, 1}; place.unit < p; place.unit *= radix)
+        for (uint32_t d = 1; d < radix; d++)
+            for (uint32_t r = 0, n = count_blocks(&place, d); r < p && n > 0; r++)
+                rcmi_tally_spans(t, (int)r, (int)mod(r + first_block(&place, d), p), n);
+    rcmi_tally_local_all(t, (double)blocks_copied(p, radix) / p, 0);
 }
 
 #define BRUCK(number, text)                                                                        \
@@ -252,7 +262,7 @@ static double bruck_cost(const struct rcmi_algorithm *row, const struct rcmi_sha
         .description = "passes blocks on digit by digit of their way, to radix " #number           \
                        "; for small blocks and many ranks, any hosts",                             \
         .supports = rcmi_supports_all, .emit = bruck_emit, .formula = bruck_formula,               \
-        .cost_us = bruck_cost,                                                                     \
+        .count = bruck_count,                                                                      \
     }
 
 const struct rcmi_algorithm rcmi_bruck_all_to_all = BRUCK(2, "bruck");

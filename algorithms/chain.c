@@ -46,10 +46,11 @@ static struct rcmi_formula chain_formula(const struct rcmi_algorithm *row,
     return (struct rcmi_formula){.rounds = (uint32_t)shape->nranks - 1, .chunks_sent = !last};
 }
 
-static double chain_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                         size_t bytes) {
-    (void)row;
-    return rcmi_cost_chain(shape, bytes, 3, 1);
+static void chain_count(struct rcmi_tally *t) {
+    rcmi_tally_ring(t, 1, 1);
+    rcmi_tally_send(t, rcmi_ring_place_of(t->shape, t->root).prev, t->root, -1, -1); /* the joint */
+    rcmi_tally_local(t, t->root, 1, 0);
+    rcmi_tally_chain(t, t->shape->nranks - 1);
 }
 
 const struct rcmi_algorithm rcmi_chain = {
@@ -59,5 +60,5 @@ const struct rcmi_algorithm rcmi_chain = {
     .supports = rcmi_supports_all,
     .emit = chain_emit,
     .formula = chain_formula,
-    .cost_us = chain_cost,
+    .count = chain_count,
 };

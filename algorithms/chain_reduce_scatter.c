@@ -82,17 +82,20 @@ static struct rcmi_formula chain_formula(const struct rcmi_algorithm *row,
                                  .chunks_sent = p - ((uint32_t)rank + 2 >= p)};
 }
 
-static double chain_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                         size_t bytes) {
-    const double p = shape->nranks;
-    const struct rcmi_cost cost = {
-        .hops = 2 * p - 2, .bytes = 2 * (double)bytes, .messages = p, .sent = (double)bytes};
-    (void)row;
-    if (shape->nranks == 1)
-        return 0;
-    if (shape->nhosts > 1)
-        return rcmi_cost_network(shape, &cost);
-    return rcmi_cost_memory(2 * p - 2, 0, 4 * (double)bytes);
+static void chain_count(struct rcmi_tally *t) {
+    const int p = t->shape->nranks, end = p - 2;
+    for (int r = 0; r < end; r++)
+        rcmi_tally_send(t, r, r + 1, p, 1);
+    for (int r = 0; r < p && p > 1; r++) {
+        if (r != end)
+            rcmi_tally_send(t, end, r, 1, 1.0 / p);
+        if (r != end + 1)
+            rcmi_tally_send(t, end + 1, r, 1, 1.0 / p);
+        rcmi_tally_local(t, r, 0, 1.0 / p + (r > 0 && r <= end));
+    }
+    if (p == 1)
+        rcmi_tally_local(t, 0, 1, 0);
+    rcmi_tally_chain(t, p == 2 ? 1 : (p - 1.0) / p);
 }
 
 const struct rcmi_algorithm rcmi_chain_reduce_scatter = {
@@ -105,5 +108,5 @@ const struct rcmi_algorithm rcmi_chain_reduce_scatter = {
     .supports = rcmi_supports_all,
     .emit = chain_emit,
     .formula = chain_formula,
-    .cost_us = chain_cost,
+    .count = chain_count,
 };

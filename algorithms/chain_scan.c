@@ -73,24 +73,22 @@ static struct rcmi_formula chain_scan_formula(const struct rcmi_algorithm *row,
                                  .chunks_sent = !is_last(shape, rank)};
 }
 
-/* How often the chain goes from one host to another, for each host but the last. */
-static double leaves_per_host(const struct rcmi_shape *shape) {
-    int leaves = 0;
-    for (int r = 1; r < shape->nranks; r++)
-        leaves += shape->host_of[r] != shape->host_of[r - 1];
-    return shape->nhosts > 1 ? (double)leaves / (shape->nhosts - 1) : 0;
+static void chain_sends(struct rcmi_tally *t) {
+    for (int r = 1; r < t->shape->nranks; r++)
+        rcmi_tally_send(t, r - 1, r, 1, 1);
+    rcmi_tally_chain(t, t->shape->nranks - 1);
 }
 
-static double scan_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                        size_t bytes) {
-    (void)row;
-    return rcmi_cost_chain(shape, bytes, 4, leaves_per_host(shape));
+static void scan_count(struct rcmi_tally *t) {
+    chain_sends(t);
+    rcmi_tally_local_all(t, 0, 1);
+    rcmi_tally_local(t, 0, 1, -1); /* the first copies instead */
 }
 
-static double exscan_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                          size_t bytes) {
-    (void)row;
-    return rcmi_cost_chain(shape, bytes, 7, leaves_per_host(shape));
+static void exscan_count(struct rcmi_tally *t) {
+    chain_sends(t);
+    for (int r = 1; !is_last(t->shape, r); r++)
+        rcmi_tally_local(t, r, 1, 1);
 }
 
 #define DESCRIPTION "passes partial sums from rank to rank; for large vectors, any ranks and hosts"
@@ -102,7 +100,7 @@ const struct rcmi_algorithm rcmi_chain_scan = {
     .supports = rcmi_supports_all,
     .emit = scan_emit,
     .formula = chain_scan_formula,
-    .cost_us = scan_cost,
+    .count = scan_count,
 };
 
 const struct rcmi_algorithm rcmi_chain_exscan = {
@@ -112,5 +110,5 @@ const struct rcmi_algorithm rcmi_chain_exscan = {
     .supports = rcmi_supports_all,
     .emit = exscan_emit,
     .formula = chain_scan_formula,
-    .cost_us = exscan_cost,
+    .count = exscan_count,
 };

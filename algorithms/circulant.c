@@ -96,11 +96,15 @@ static struct rcmi_formula circulant_formula(const struct rcmi_algorithm *row,
     return (struct rcmi_formula){.rounds = circulant_messages(p), .chunks_sent = p - 1};
 }
 
-/* Runs are copied into slots, and sums are stored besides. */
-static double circulant_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                             size_t bytes) {
-    (void)row;
-    return rcmi_cost_spans(shape, bytes, circulant_messages((uint32_t)shape->nranks), 2, 5);
+static void circulant_count(struct rcmi_tally *t) {
+    const uint32_t p = (uint32_t)t->shape->nranks;
+    for (uint32_t left = p; left > 1; left = upper_half(left)) {
+        const uint32_t n = left / 2, distance = left - n;
+        for (uint32_t r = 0; r < p; r++)
+            rcmi_tally_spans(t, (int)r, (int)((r + distance) % p), n);
+        rcmi_tally_local_all(t, 0, (double)n / p);
+    }
+    rcmi_tally_local_all(t, copies_middle(p) ? 1.0 / p : 0, 0);
 }
 
 const struct rcmi_algorithm rcmi_circulant = {
@@ -111,5 +115,5 @@ const struct rcmi_algorithm rcmi_circulant = {
     .supports = rcmi_supports_all,
     .emit = circulant_emit,
     .formula = circulant_formula,
-    .cost_us = circulant_cost,
+    .count = circulant_count,
 };

@@ -24,18 +24,6 @@ static struct rcmi_formula root_sends_formula(const struct rcmi_algorithm *row,
     return (struct rcmi_formula){.rounds = others > 0, .chunks_sent = rank == root ? others : 0};
 }
 
-/* `moved` bytes cross the root's links, `summed` go through its memory. */
-static double direct_cost(const struct rcmi_shape *shape, double moved, double summed) {
-    const double others = shape->nranks - 1.0, p = shape->nranks;
-    const struct rcmi_cost cost = {
-        .hops = 1, .bytes = moved, .messages = others / p, .sent = moved / p};
-    if (shape->nranks == 1)
-        return 0;
-    if (shape->nhosts > 1)
-        return rcmi_cost_network(shape, &cost);
-    return rcmi_cost_memory(1, others - 1, summed);
-}
-
 /* ---- Scatter --------------------------------------------------------------------------------- */
 
 static rcm_status scatter_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
@@ -57,11 +45,13 @@ static rcm_status scatter_emit(const struct rcmi_algorithm *row, const struct rc
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static double block_moves_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                               size_t bytes) {
-    const double p = shape->nranks;
-    (void)row;
-    return direct_cost(shape, (p - 1) / p * (double)bytes, 2 * (double)bytes);
+static void scatter_count(struct rcmi_tally *t) {
+    const double p = t->shape->nranks;
+    for (int r = 0; r < t->shape->nranks; r++)
+        if (r != t->root)
+            rcmi_tally_send(t, t->root, r, 1, 1 / p);
+    rcmi_tally_local(t, t->root, 1 / p, 0);
+    rcmi_tally_chain(t, 1 / p);
 }
 
 const struct rcmi_algorithm rcmi_direct_scatter = {
@@ -72,7 +62,7 @@ const struct rcmi_algorithm rcmi_direct_scatter = {
     .supports = rcmi_supports_all,
     .emit = scatter_emit,
     .formula = root_sends_formula,
-    .cost_us = block_moves_cost,
+    .count = scatter_count,
 };
 
 /* ---- Gather ---------------------------------------------------------------------------------- */
@@ -96,6 +86,15 @@ static rcm_status gather_emit(const struct rcmi_algorithm *row, const struct rcm
     return rcmi_plan_finish(b, ret_plan);
 }
 
+static void gather_count(struct rcmi_tally *t) {
+    const double p = t->shape->nranks;
+    for (int r = 0; r < t->shape->nranks; r++)
+        if (r != t->root)
+            rcmi_tally_send(t, r, t->root, 1, 1 / p);
+    rcmi_tally_local(t, t->root, 1 / p, 0);
+    rcmi_tally_chain(t, 1 / p);
+}
+
 const struct rcmi_algorithm rcmi_direct_gather = {
     .name = "direct",
     .description = "each rank sends its block to the root; for all sizes, any ranks and hosts",
@@ -104,7 +103,7 @@ const struct rcmi_algorithm rcmi_direct_gather = {
     .supports = rcmi_supports_all,
     .emit = gather_emit,
     .formula = leaves_send_formula,
-    .cost_us = block_moves_cost,
+    .count = gather_count,
 };
 
 /* ---- Reduce ---------------------------------------------------------------------------------- */
@@ -125,11 +124,12 @@ static rcm_status reduce_emit(const struct rcmi_algorithm *row, const struct rcm
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static double reduce_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                          size_t bytes) {
-    const double p = shape->nranks;
-    (void)row;
-    return direct_cost(shape, (p - 1) * (double)bytes, (p + 3) * (double)bytes);
+static void reduce_count(struct rcmi_tally *t) {
+    for (int r = 0; r < t->shape->nranks; r++)
+        if (r != t->root)
+            rcmi_tally_send(t, r, t->root, 1, 1);
+    rcmi_tally_local(t, t->root, 0, t->shape->nranks - 1);
+    rcmi_tally_chain(t, 1);
 }
 
 const struct rcmi_algorithm rcmi_direct_reduce = {
@@ -141,5 +141,5 @@ const struct rcmi_algorithm rcmi_direct_reduce = {
     .supports = rcmi_supports_all,
     .emit = reduce_emit,
     .formula = leaves_send_formula,
-    .cost_us = reduce_cost,
+    .count = reduce_count,
 };

@@ -42,16 +42,10 @@ static struct rcmi_formula direct_formula(const struct rcmi_algorithm *row,
     return (struct rcmi_formula){.rounds = others > 0, .chunks_sent = others};
 }
 
-static double direct_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                          size_t bytes) {
-    const double others = shape->nranks - 1.0, moved = others / shape->nranks * (double)bytes;
-    const struct rcmi_cost cost = {.hops = 1, .bytes = moved, .messages = others, .sent = moved};
-    (void)row;
-    if (shape->nranks == 1)
-        return 0;
-    if (shape->nhosts > 1)
-        return rcmi_cost_network(shape, &cost);
-    return rcmi_cost_memory(1, others - 1, 4 * (double)bytes);
+static void direct_count(struct rcmi_tally *t) {
+    const double p = t->shape->nranks;
+    rcmi_tally_everyone(t, 1, 1 / p);
+    rcmi_tally_local_all(t, 1 / p, 0);
 }
 
 const struct rcmi_algorithm rcmi_direct_all_to_all = {
@@ -62,5 +56,5 @@ const struct rcmi_algorithm rcmi_direct_all_to_all = {
     .supports = rcmi_supports_all,
     .emit = direct_emit,
     .formula = direct_formula,
-    .cost_us = direct_cost,
+    .count = direct_count,
 };

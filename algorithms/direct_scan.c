@@ -56,19 +56,23 @@ static struct rcmi_formula direct_scan_formula(const struct rcmi_algorithm *row,
                                  .chunks_sent = (uint64_t)(shape->nranks - 1 - rank)};
 }
 
-static double direct_scan_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                               size_t bytes) {
-    const double others = shape->nranks - 1.0, sent = others / 2 * (double)bytes;
-    const struct rcmi_cost cost = {.hops = 1,
-                                   .bytes = rcmi_ranks_per_host(shape) * sent,
-                                   .messages = others / 2,
-                                   .sent = sent};
-    (void)row;
-    if (shape->nranks == 1)
-        return 0;
-    if (shape->nhosts > 1)
-        return rcmi_cost_network(shape, &cost);
-    return rcmi_cost_memory(1, 2 * (others - 1), 2 * (others + 1) * (double)bytes);
+static void direct_scan_sends(struct rcmi_tally *t) {
+    for (int to = 1; to < t->shape->nranks; to++)
+        for (int from = 0; from < to; from++)
+            rcmi_tally_send(t, from, to, 1, 1);
+    rcmi_tally_chain(t, 1);
+}
+
+static void scan_count(struct rcmi_tally *t) {
+    direct_scan_sends(t);
+    for (int r = 0; r < t->shape->nranks; r++)
+        rcmi_tally_local(t, r, r == 0, r);
+}
+
+static void exscan_count(struct rcmi_tally *t) {
+    direct_scan_sends(t);
+    for (int r = 2; r < t->shape->nranks; r++)
+        rcmi_tally_local(t, r, 0, r - 1);
 }
 
 #define DESCRIPTION                                                                                \
@@ -82,7 +86,7 @@ const struct rcmi_algorithm rcmi_direct_scan = {
     .supports = direct_scan_supports,
     .emit = direct_scan_emit,
     .formula = direct_scan_formula,
-    .cost_us = direct_scan_cost,
+    .count = scan_count,
 };
 
 const struct rcmi_algorithm rcmi_direct_exscan = {
@@ -92,5 +96,5 @@ const struct rcmi_algorithm rcmi_direct_exscan = {
     .supports = direct_scan_supports,
     .emit = direct_scan_emit,
     .formula = direct_scan_formula,
-    .cost_us = direct_scan_cost,
+    .count = exscan_count,
 };

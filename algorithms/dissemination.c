@@ -34,13 +34,11 @@ static struct rcmi_formula dissemination_formula(const struct rcmi_algorithm *ro
     return (struct rcmi_formula){.rounds = rcmi_log2_ceil((uint32_t)shape->nranks)};
 }
 
-static double dissemination_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                                 size_t bytes) {
-    const double rounds = rcmi_log2_ceil((uint32_t)shape->nranks);
-    const struct rcmi_cost cost = {.hops = rounds, .messages = rounds};
-    (void)row;
-    (void)bytes;
-    return shape->nhosts > 1 ? rcmi_cost_network(shape, &cost) : rcmi_cost_memory(rounds, 0, 0);
+static void dissemination_count(struct rcmi_tally *t) {
+    const int p = t->shape->nranks;
+    for (int64_t distance = 1; distance < p; distance *= 2)
+        for (int r = 0; r < p; r++)
+            rcmi_tally_send(t, r, (int)((r + distance) % p), 1, 0);
 }
 
 const struct rcmi_algorithm rcmi_dissemination = {
@@ -50,5 +48,5 @@ const struct rcmi_algorithm rcmi_dissemination = {
     .supports = rcmi_supports_all,
     .emit = dissemination_emit,
     .formula = dissemination_formula,
-    .cost_us = dissemination_cost,
+    .count = dissemination_count,
 };

@@ -34,11 +34,9 @@ static struct rcmi_formula flat_formula(const struct rcmi_algorithm *row,
     return (struct rcmi_formula){.rounds = shape->nranks > 1};
 }
 
-static double flat_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                        size_t bytes) {
-    (void)row;
-    (void)bytes;
-    return shape->nranks == 1 ? 0 : rcmi_cost_memory(1, shape->nranks - 2, 0);
+static void flat_count(struct rcmi_tally *t) {
+    for (int r = 0; r < t->shape->nranks; r++)
+        rcmi_tally_multicast(t, r, 1, 0);
 }
 
 const struct rcmi_algorithm rcmi_flat_barrier = {
@@ -48,5 +46,5 @@ const struct rcmi_algorithm rcmi_flat_barrier = {
     .supports = rcmi_supports_one_host,
     .emit = flat_emit,
     .formula = flat_formula,
-    .cost_us = flat_cost,
+    .count = flat_count,
 };

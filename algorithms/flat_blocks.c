@@ -42,11 +42,11 @@ static struct rcmi_formula all_gather_formula(const struct rcmi_algorithm *row,
     return (struct rcmi_formula){.rounds = !alone, .chunks_sent = !alone};
 }
 
-static double all_gather_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                              size_t bytes) {
-    const double p = shape->nranks;
-    (void)row;
-    return shape->nranks == 1 ? 0 : rcmi_cost_memory(1, p - 2, 2 * (p + 1) / p * (double)bytes);
+static void all_gather_count(struct rcmi_tally *t) {
+    const double p = t->shape->nranks;
+    for (int r = 0; r < t->shape->nranks; r++)
+        rcmi_tally_multicast(t, r, 1, 1 / p);
+    rcmi_tally_local_all(t, 1 / p, 0);
 }
 
 const struct rcmi_algorithm rcmi_flat_all_gather = {
@@ -56,7 +56,7 @@ const struct rcmi_algorithm rcmi_flat_all_gather = {
     .supports = rcmi_supports_one_host,
     .emit = all_gather_emit,
     .formula = all_gather_formula,
-    .cost_us = all_gather_cost,
+    .count = all_gather_count,
 };
 
 /* ---- Reduce-scatter -------------------------------------------------------------------------- */
@@ -101,16 +101,10 @@ static struct rcmi_formula reduce_scatter_formula(const struct rcmi_algorithm *r
     return (struct rcmi_formula){.rounds = others > 0, .chunks_sent = others};
 }
 
-static double reduce_scatter_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                                  size_t bytes) {
-    const double p = shape->nranks, moved = (p - 1) / p * (double)bytes;
-    const struct rcmi_cost cost = {.hops = 1, .bytes = moved, .messages = p - 1, .sent = moved};
-    (void)row;
-    if (shape->nranks == 1)
-        return 0;
-    if (shape->nhosts > 1)
-        return rcmi_cost_network(shape, &cost);
-    return rcmi_cost_memory(1, 2 * (p - 2), (3 * p - 1) / p * (double)bytes);
+static void reduce_scatter_count(struct rcmi_tally *t) {
+    const double p = t->shape->nranks;
+    rcmi_tally_everyone(t, 1, 1 / p);
+    rcmi_tally_local_all(t, 0, (p - 1) / p);
 }
 
 const struct rcmi_algorithm rcmi_direct_reduce_scatter = {
@@ -122,5 +116,5 @@ const struct rcmi_algorithm rcmi_direct_reduce_scatter = {
     .supports = reduce_scatter_supports,
     .emit = reduce_scatter_emit,
     .formula = reduce_scatter_formula,
-    .cost_us = reduce_scatter_cost,
+    .count = reduce_scatter_count,
 };

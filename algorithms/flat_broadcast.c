@@ -37,11 +37,9 @@ static struct rcmi_formula flat_formula(const struct rcmi_algorithm *row,
     return (struct rcmi_formula){.rounds = !alone, .chunks_sent = !alone && rank == root};
 }
 
-static double flat_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                        size_t bytes) {
-    (void)row;
-    /* The root watches p-1 readers release each slot. */
-    return shape->nranks == 1 ? 0 : rcmi_cost_memory(1, shape->nranks - 2, 2 * (double)bytes);
+static void flat_count(struct rcmi_tally *t) {
+    rcmi_tally_multicast(t, t->root, 1, 1);
+    rcmi_tally_local(t, t->root, 1, 0);
 }
 
 const struct rcmi_algorithm rcmi_flat_broadcast = {
@@ -51,5 +49,5 @@ const struct rcmi_algorithm rcmi_flat_broadcast = {
     .supports = rcmi_supports_one_host,
     .emit = flat_emit,
     .formula = flat_formula,
-    .cost_us = flat_cost,
+    .count = flat_count,
 };

@@ -38,11 +38,10 @@ static struct rcmi_formula one_shot_formula(const struct rcmi_algorithm *row,
     return (struct rcmi_formula){.rounds = !alone, .chunks_sent = !alone};
 }
 
-static double one_shot_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                            size_t bytes) {
-    const double p = shape->nranks;
-    (void)row;
-    return shape->nranks == 1 ? 0 : rcmi_cost_memory(1, p - 2, (p + 3) * (double)bytes);
+static void one_shot_count(struct rcmi_tally *t) {
+    for (int r = 0; r < t->shape->nranks; r++)
+        rcmi_tally_multicast(t, r, 1, 1);
+    rcmi_tally_local_all(t, 0, t->shape->nranks - 1);
 }
 
 const struct rcmi_algorithm rcmi_one_shot = {
@@ -54,5 +53,5 @@ const struct rcmi_algorithm rcmi_one_shot = {
     .supports = rcmi_supports_one_host,
     .emit = one_shot_emit,
     .formula = one_shot_formula,
-    .cost_us = one_shot_cost,
+    .count = one_shot_count,
 };

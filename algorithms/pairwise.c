@@ -47,16 +47,11 @@ static struct rcmi_formula pairwise_formula(const struct rcmi_algorithm *row,
     return (struct rcmi_formula){.rounds = p > 2 ? p : p - 1, .chunks_sent = p - 1};
 }
 
-static double pairwise_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                            size_t bytes) {
-    const double p = shape->nranks, moved = (p - 1) / p * (double)bytes;
-    const struct rcmi_cost cost = {.hops = p, .bytes = moved, .messages = p - 1, .sent = moved};
-    (void)row;
-    if (shape->nranks == 1)
-        return 0;
-    if (shape->nhosts > 1)
-        return rcmi_cost_network(shape, &cost);
-    return rcmi_cost_memory(p, 0, 4 * (double)bytes);
+static void pairwise_count(struct rcmi_tally *t) {
+    const double p = t->shape->nranks;
+    rcmi_tally_everyone(t, 1, 1 / p);
+    rcmi_tally_local_all(t, 1 / p, 0);
+    rcmi_tally_chain(t, p > 2 ? 1 : 0.5); /* a block in every round */
 }
 
 const struct rcmi_algorithm rcmi_pairwise = {
@@ -66,5 +61,5 @@ const struct rcmi_algorithm rcmi_pairwise = {
     .supports = rcmi_supports_all,
     .emit = pairwise_emit,
     .formula = pairwise_formula,
-    .cost_us = pairwise_cost,
+    .count = pairwise_count,
 };

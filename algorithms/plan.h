@@ -60,15 +60,20 @@
 #include "ringcomm.h"
 
 /* What all ranks of a communicator agreed on when it was made. */
+struct rcmi_prices;
 struct rcmi_shape {
     int nranks;
     int nhosts;
     const int *host_of; /* host of each rank, 0..nhosts-1, numbered by first appearance */
-    /* For the cost estimates. */
+    /* For prices. */
+    const struct rcmi_prices *prices; /* NULL: built-in ones */
     bool loopback; /* the hosts are one machine, whose ranks do not all share memory: messages
                       between them stay in its kernel */
     double ranks_per_cpu; /* ranks for each processor, on the machine with most; 0 counts as 1 */
 };
+
+/* Where a message goes: inside a host, or from one to another. */
+enum rcmi_reach { RCMI_WITHIN, RCMI_BETWEEN, RCMI_REACHES };
 
 /* Each with its sources and results. */
 enum rcmi_step_op {
@@ -289,6 +294,8 @@ struct rcmi_formula {
     uint64_t chunks_sent; /* by this rank; a multicast counts once; signals count 0 */
 };
 
+struct rcmi_tally;
+
 struct rcmi_algorithm {
     const char *name;
     const char *description; /* one sentence: how, for what it is good */
@@ -308,10 +315,10 @@ struct rcmi_algorithm {
                        int root, struct rcmi_plan **ret_plan);
     struct rcmi_formula (*formula)(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
                                    int rank, int root);
-    /* Estimated microseconds where the larger buffer of a rank has `bytes`; comparable between
-     * algorithms only. Uses nothing but what all ranks know to be equal. */
-    double (*cost_us)(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                      size_t bytes);
+    /* Tells a tally (cost.h) what all ranks do: messages, copies, sums. It is the same for every
+     * number of bytes, and uses nothing but what all ranks know to be equal. The row is tally->row.
+     */
+    void (*count)(struct rcmi_tally *tally);
 };
 
 /* All algorithms, grouped by collective; the array ends with a NULL. A new algorithm is its file
@@ -324,15 +331,22 @@ bool rcmi_algorithm_does(const struct rcmi_algorithm *algorithm, enum rcm_collec
 rcm_status rcmi_algorithm_find(enum rcm_collective collective, const char *name,
                                const struct rcmi_shape *shape,
                                const struct rcmi_algorithm **ret_algorithm);
-/* The cheapest that supports shape; ties go to the earlier line of the table. Never NULL. ordered:
- * of those that keep the order of ranks. */
-const struct rcmi_algorithm *rcmi_algorithm_select(enum rcm_collective collective,
-                                                   const struct rcmi_shape *shape, size_t bytes,
-                                                   bool ordered);
 /* Does it keep the order of ranks? RCM_ERR_UNSUPPORTED, with a sentence: op is not commutative, and
  * it does not. */
 bool rcmi_algorithm_is_ordered(const struct rcmi_algorithm *algorithm);
 rcm_status rcmi_algorithm_check_order(const struct rcmi_algorithm *algorithm, const char *op);
+
+/* Which is the cheapest: counts the work of each algorithm (cost.h) once, and prices it (price.h)
+ * for a size. Of one communicator; not thread-safe. shape outlives it. */
+struct rcmi_selection;
+rcm_status rcmi_selection_create(const struct rcmi_shape *shape, struct rcmi_selection **ret);
+void rcmi_selection_free(struct rcmi_selection *selection);
+/* The cheapest that supports the shape where the larger buffer of a rank has `bytes`; ties go to
+ * the earlier line of the table. ordered: of those that keep the order of ranks. Equal on all
+ * ranks. RCM_ERR_NOMEM. */
+rcm_status rcmi_algorithm_select(struct rcmi_selection *selection, enum rcm_collective collective,
+                                 size_t bytes, bool ordered,
+                                 const struct rcmi_algorithm **ret_algorithm);
 
 /* ---- Plan cache ---------------------------------------------------------------------------- */
 
@@ -375,6 +389,7 @@ void rcmi_plan_cache_free(struct rcmi_plan_cache *cache);
  *             of a message know it, no lengths make a deadlock in the order by step
  *   formula   rounds and chunks sent equal the algorithm's formula, and an ordered one combines
  *             contributions in the order of ranks (skipped if formula is NULL)
+ *   cost      so does the work that it counts (cost.h; likewise)
  * Returns RCM_OK, or RCM_ERR_INTERNAL with the thread's error text saying what and where;
  * RCM_ERR_NOMEM.
  */

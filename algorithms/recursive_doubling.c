@@ -115,20 +115,20 @@ static struct rcmi_formula recursive_doubling_formula(const struct rcmi_algorith
     return (struct rcmi_formula){.rounds = recursive_doubling_rounds(p), .chunks_sent = sent};
 }
 
-static double recursive_doubling_cost(const struct rcmi_algorithm *row,
-                                      const struct rcmi_shape *shape, size_t bytes) {
-    const double rounds = recursive_doubling_rounds((uint32_t)shape->nranks);
-    const struct rcmi_cost cost = {.hops = rounds,
-                                   .bytes = rounds * rcmi_ranks_per_host(shape) * (double)bytes,
-                                   .messages = rounds,
-                                   .sent = rounds * (double)bytes};
-    (void)row;
-    if (shape->nranks == 1)
-        return 0;
-    if (shape->nhosts > 1)
-        return rcmi_cost_network(shape, &cost);
-    /* 2 for the first send, 4 for each sum that is stored and sent, 3 for the last. */
-    return rcmi_cost_memory(rounds, 0, (4 * rounds + 1) * (double)bytes);
+static void recursive_doubling_count(struct rcmi_tally *t) {
+    const uint32_t p = (uint32_t)t->shape->nranks;
+    const struct folding f = fold(p);
+    for (uint32_t core = 0; core < f.core; core++) {
+        const int rank = (int)fold_rank_of(f, core);
+        for (uint32_t bit = 1; bit < f.core; bit <<= 1)
+            rcmi_tally_send(t, rank, (int)fold_rank_of(f, core ^ bit), 1, 1);
+        rcmi_tally_local(t, rank, 0, rcmi_log2_floor(p) + (core < f.pairs));
+    }
+    for (int even = 0; even < 2 * (int)f.pairs; even += 2) {
+        rcmi_tally_send(t, even, even + 1, 1, 1);
+        rcmi_tally_send(t, even + 1, even, 1, 1);
+    }
+    rcmi_tally_chain(t, recursive_doubling_rounds(p));
 }
 
 const struct rcmi_algorithm rcmi_recursive_doubling = {
@@ -140,5 +140,5 @@ const struct rcmi_algorithm rcmi_recursive_doubling = {
     .supports = rcmi_supports_all,
     .emit = recursive_doubling_emit,
     .formula = recursive_doubling_formula,
-    .cost_us = recursive_doubling_cost,
+    .count = recursive_doubling_count,
 };

@@ -137,31 +137,28 @@ static struct rcmi_formula doubling_formula(const struct rcmi_algorithm *row,
                                  .chunks_sent = rounds_of(shape, rank).to};
 }
 
-/* `moves`: bytes of memory that a rank touches for each of the vector in a round. */
-static double doubling_cost(const struct rcmi_shape *shape, size_t bytes, double moves) {
-    const uint32_t rounds = rcmi_log2_ceil((uint32_t)shape->nranks);
-    const double sent = rounds - ((1 << rounds) - 1.0) / shape->nranks; /* by the average rank */
-    const struct rcmi_cost cost = {.hops = rounds,
-                                   .bytes = rounds * rcmi_ranks_per_host(shape) * (double)bytes,
-                                   .messages = sent,
-                                   .sent = sent * (double)bytes};
-    if (shape->nranks == 1)
-        return 0;
-    if (shape->nhosts > 1)
-        return rcmi_cost_network(shape, &cost);
-    return rcmi_cost_memory(rounds, 0, (moves * rounds + 1) * (double)bytes);
+static void doubling_sends(struct rcmi_tally *t) {
+    const int p = t->shape->nranks;
+    for (int64_t distance = 1; distance < p; distance *= 2)
+        for (int r = 0; r + distance < p; r++)
+            rcmi_tally_send(t, r, (int)(r + distance), 1, 1);
+    rcmi_tally_chain(t, rcmi_log2_floor((uint32_t)p));
 }
 
-static double scan_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                        size_t bytes) {
-    (void)row;
-    return doubling_cost(shape, bytes, 4);
+static void scan_count(struct rcmi_tally *t) {
+    doubling_sends(t);
+    for (int r = 0; r < t->shape->nranks; r++)
+        rcmi_tally_local(t, r, r == 0, rounds_of(t->shape, r).from);
 }
 
-static double exscan_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                          size_t bytes) {
-    (void)row;
-    return doubling_cost(shape, bytes, 6);
+static void exscan_count(struct rcmi_tally *t) {
+    doubling_sends(t);
+    for (int r = 1; r < t->shape->nranks; r++) {
+        const struct rounds rounds = rounds_of(t->shape, r);
+        const uint32_t passed = rounds.to > 0 ? rounds.to - 1 : 0;
+        const bool sends_last = rounds.to > rounds.from;
+        rcmi_tally_local(t, r, sends_last, rounds.from - 1 + (sends_last ? rounds.from : passed));
+    }
 }
 
 #define DESCRIPTION                                                                                \
@@ -175,7 +172,7 @@ const struct rcmi_algorithm rcmi_recursive_doubling_scan = {
     .supports = rcmi_supports_all,
     .emit = scan_emit,
     .formula = doubling_formula,
-    .cost_us = scan_cost,
+    .count = scan_count,
 };
 
 const struct rcmi_algorithm rcmi_recursive_doubling_exscan = {
@@ -185,5 +182,5 @@ const struct rcmi_algorithm rcmi_recursive_doubling_exscan = {
     .supports = rcmi_supports_all,
     .emit = exscan_emit,
     .formula = doubling_formula,
-    .cost_us = exscan_cost,
+    .count = exscan_count,
 };

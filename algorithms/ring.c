@@ -78,19 +78,10 @@ static struct rcmi_formula ring_formula(const struct rcmi_algorithm *row,
     return (struct rcmi_formula){.rounds = 2 * (p - 1), .chunks_sent = 2 * (p - 1)};
 }
 
-static double ring_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                        size_t bytes) {
-    const double p = shape->nranks, chunk = (double)bytes / p, rounds = 2 * (p - 1);
-    const struct rcmi_cost cost = {
-        .hops = rounds, .bytes = rounds * chunk, .messages = rounds, .sent = rounds * chunk};
-    (void)row;
-    if (shape->nranks == 1)
-        return 0;
-    if (shape->nhosts > 1)
-        return rcmi_cost_network(shape, &cost);
-    /* Chunks read or written: 2 by the first send, 3 by each fused step, 4 by the one in the
-     * middle that stores the sum as well, 2 by the last receive. */
-    return rcmi_cost_memory(2 * (p - 1), 0, (6 * p - 4) * chunk);
+static void ring_count(struct rcmi_tally *t) {
+    const double p = t->shape->nranks;
+    rcmi_tally_ring(t, 2 * (p - 1), 2 * (p - 1) / p);
+    rcmi_tally_local_all(t, 0, (p - 1) / p);
 }
 
 const struct rcmi_algorithm rcmi_ring = {
@@ -101,5 +92,5 @@ const struct rcmi_algorithm rcmi_ring = {
     .supports = rcmi_supports_all,
     .emit = ring_emit,
     .formula = ring_formula,
-    .cost_us = ring_cost,
+    .count = ring_count,
 };

@@ -60,19 +60,6 @@ static struct rcmi_formula half_formula(const struct rcmi_algorithm *row,
     return (struct rcmi_formula){.rounds = p - 1, .chunks_sent = p - 1};
 }
 
-static double half_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                        size_t bytes) {
-    const double p = shape->nranks, block = (double)bytes / p, rounds = p - 1;
-    const struct rcmi_cost cost = {
-        .hops = rounds, .bytes = rounds * block, .messages = rounds, .sent = rounds * block};
-    (void)row;
-    if (shape->nranks == 1)
-        return 0;
-    if (shape->nhosts > 1)
-        return rcmi_cost_network(shape, &cost);
-    return rcmi_cost_memory(rounds, 0, 3 * p * block);
-}
-
 /* ---- All-gather ------------------------------------------------------------------------------ */
 
 static void all_gather_steps(struct rcmi_builder *b, const struct order *order, uint32_t p,
@@ -95,6 +82,12 @@ static rcm_status all_gather_emit(const struct rcmi_algorithm *row, const struct
     return half_emit(row, shape, rank, root, all_gather_steps, ret_plan);
 }
 
+static void all_gather_count(struct rcmi_tally *t) {
+    const double p = t->shape->nranks;
+    rcmi_tally_ring(t, p - 1, (p - 1) / p);
+    rcmi_tally_local_all(t, 1 / p, 0);
+}
+
 const struct rcmi_algorithm rcmi_ring_all_gather = {
     .name = "ring",
     .description = "passes blocks around a ring; for large blocks, any ranks and hosts",
@@ -102,7 +95,7 @@ const struct rcmi_algorithm rcmi_ring_all_gather = {
     .supports = rcmi_supports_all,
     .emit = all_gather_emit,
     .formula = half_formula,
-    .cost_us = half_cost,
+    .count = all_gather_count,
 };
 
 /* ---- Reduce-scatter -------------------------------------------------------------------------- */
@@ -129,6 +122,12 @@ static rcm_status reduce_scatter_emit(const struct rcmi_algorithm *row,
     return half_emit(row, shape, rank, root, reduce_scatter_steps, ret_plan);
 }
 
+static void reduce_scatter_count(struct rcmi_tally *t) {
+    const double p = t->shape->nranks;
+    rcmi_tally_ring(t, p - 1, (p - 1) / p);
+    rcmi_tally_local_all(t, 0, (p - 1) / p);
+}
+
 const struct rcmi_algorithm rcmi_ring_reduce_scatter = {
     .name = "ring",
     .description = "sums blocks around a ring; for large blocks, any ranks and hosts",
@@ -136,5 +135,5 @@ const struct rcmi_algorithm rcmi_ring_reduce_scatter = {
     .supports = rcmi_supports_all,
     .emit = reduce_scatter_emit,
     .formula = half_formula,
-    .cost_us = half_cost,
+    .count = reduce_scatter_count,
 };

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finding an algorithm by name, or by estimated cost. */
+/* Finding an algorithm by name, or by price. */
+#include "cost.h"
 #include "plan.h"
+#include "price.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "error.h"
 
@@ -66,21 +69,97 @@ rcm_status rcmi_algorithm_check_order(const struct rcmi_algorithm *algorithm, co
                      op, rcmi_collective_name(algorithm->collective), algorithm->name);
 }
 
-const struct rcmi_algorithm *rcmi_algorithm_select(enum rcm_collective collective,
-                                                   const struct rcmi_shape *shape, size_t bytes,
-                                                   bool ordered) {
+/* ---- By price -------------------------------------------------------------------------------- */
+
+struct rcmi_selection {
+    const struct rcmi_shape *shape;
+    bool counted[RCMI_COLLECTIVES];
+    struct {
+        size_t bytes;
+        const struct rcmi_algorithm *algorithm; /* NULL: none yet */
+    } last[RCMI_COLLECTIVES];
+    struct rcmi_cost *costs[]; /* of each line of the table, once its collective was counted */
+};
+
+static size_t table_length(void) {
+    size_t n = 0;
+    while (rcmi_algorithms[n])
+        n++;
+    return n;
+}
+
+rcm_status rcmi_selection_create(const struct rcmi_shape *shape, struct rcmi_selection **ret) {
+    struct rcmi_selection *selection =
+        calloc(1, sizeof(*selection) + table_length() * sizeof(selection->costs[0]));
+    if (!selection)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to select algorithms");
+    selection->shape = shape;
+    *ret = selection;
+    return RCM_OK;
+}
+
+void rcmi_selection_free(struct rcmi_selection *selection) {
+    for (size_t i = 0; selection && rcmi_algorithms[i]; i++)
+        free(selection->costs[i]);
+    free(selection);
+}
+
+/* Counts the work of all that do the collective. */
+static rcm_status selection_count(struct rcmi_selection *s, enum rcm_collective collective) {
+    for (size_t i = 0; rcmi_algorithms[i]; i++) {
+        const struct rcmi_algorithm *a = rcmi_algorithms[i];
+        if (s->costs[i] || !rcmi_algorithm_does(a, collective) || !a->supports(s->shape))
+            continue;
+        struct rcmi_cost *cost = calloc(1, sizeof(*cost));
+        if (!cost)
+            return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to count the work of %s", a->name);
+        const rcm_status status = rcmi_cost_count(a, s->shape, 0, cost);
+        if (status != RCM_OK) {
+            free(cost);
+            return status;
+        }
+        s->costs[i] = cost;
+    }
+    s->counted[collective] = true;
+    return RCM_OK;
+}
+
+static const struct rcmi_algorithm *selection_cheapest(const struct rcmi_selection *s,
+                                                       enum rcm_collective collective, size_t bytes,
+                                                       bool ordered) {
     const struct rcmi_algorithm *best = NULL;
     double best_us = 0;
     for (size_t i = 0; rcmi_algorithms[i]; i++) {
-        const struct rcmi_algorithm *candidate = rcmi_algorithms[i];
-        if (!rcmi_algorithm_does(candidate, collective) || !candidate->supports(shape) ||
-            (ordered && !rcmi_algorithm_is_ordered(candidate)))
+        if (!s->costs[i] || !rcmi_algorithm_does(rcmi_algorithms[i], collective) ||
+            (ordered && !rcmi_algorithm_is_ordered(rcmi_algorithms[i])))
             continue;
-        const double us = candidate->cost_us(candidate, shape, bytes);
-        if (!best || us < best_us) {
-            best = candidate;
-            best_us = us;
+        const struct rcmi_price price =
+            rcmi_price(s->costs[i], rcmi_shape_prices(s->shape), s->shape, bytes);
+        if (!best || rcmi_price_us(&price) < best_us) {
+            best = rcmi_algorithms[i];
+            best_us = rcmi_price_us(&price);
         }
     }
     return best;
+}
+
+rcm_status rcmi_algorithm_select(struct rcmi_selection *selection, enum rcm_collective collective,
+                                 size_t bytes, bool ordered,
+                                 const struct rcmi_algorithm **ret_algorithm) {
+    if (!selection->counted[collective]) {
+        const rcm_status status = selection_count(selection, collective);
+        if (status != RCM_OK)
+            return status;
+    }
+    if (ordered) {
+        *ret_algorithm = selection_cheapest(selection, collective, bytes, true);
+        return RCM_OK;
+    }
+    if (!selection->last[collective].algorithm || selection->last[collective].bytes != bytes) {
+        selection->last[collective].algorithm =
+            selection_cheapest(selection, collective, bytes, false);
+        selection->last[collective].bytes = bytes;
+    }
+    *ret_algorithm = selection->last[collective].algorithm;
+    return RCM_OK;
 }

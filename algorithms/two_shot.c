@@ -81,14 +81,12 @@ static struct rcmi_formula two_shot_formula(const struct rcmi_algorithm *row,
     return (struct rcmi_formula){.rounds = p == 1 ? 0 : 2, .chunks_sent = p == 1 ? 0 : p};
 }
 
-static double two_shot_cost(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
-                            size_t bytes) {
-    const double p = shape->nranks;
-    (void)row;
-    /* Where sums go back in the slots these stay cheap to write. */
-    const double moved = shape->nranks == 2 ? 2.25 : (5 * p - 2) / p;
-    /* One poll less than flags: two ranks look at no more than on a ring. */
-    return shape->nranks == 1 ? 0 : rcmi_cost_memory(2, 3 * (p - 2), moved * (double)bytes);
+static void two_shot_count(struct rcmi_tally *t) {
+    const double p = t->shape->nranks;
+    rcmi_tally_everyone(t, 1, 1 / p);
+    rcmi_tally_local_all(t, 0, (p - 1) / p);
+    for (int r = 0; r < t->shape->nranks; r++)
+        rcmi_tally_multicast(t, r, 1, 1 / p);
 }
 
 const struct rcmi_algorithm rcmi_two_shot = {
@@ -100,5 +98,5 @@ const struct rcmi_algorithm rcmi_two_shot = {
     .supports = two_shot_supports,
     .emit = two_shot_emit,
     .formula = two_shot_formula,
-    .cost_us = two_shot_cost,
+    .count = two_shot_count,
 };

@@ -177,8 +177,9 @@ static rcm_status verifier_run(struct rcmi_verifier *v) {
     rcm_status (*const parts[])(struct rcmi_verifier *) = {
         verifier_init,       rcmi_verify_match,   rcmi_verify_answers, rcmi_verify_graph,
         rcmi_verify_lengths, rcmi_verify_hazards, result_check,        formula_check,
+        rcmi_verify_cost, /* these two last: not without a formula */
     };
-    const size_t nparts = sizeof(parts) / sizeof(parts[0]) - (v->options.formula ? 0 : 1);
+    const size_t nparts = sizeof(parts) / sizeof(parts[0]) - (v->options.formula ? 0 : 2);
     for (size_t i = 0; i < nparts; i++) {
         const rcm_status status = parts[i](v);
         if (status != RCM_OK)

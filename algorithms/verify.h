@@ -10,6 +10,7 @@
  *   verify_length.c  blocks of unequal length
  *   verify_hazard.c  accesses to a rank's buffers are ordered
  *   verify_data.c    every result is right; a barrier is one
+ *   verify_cost.c    the work of all plans is what the algorithm counts
  *
  * A step is named by its number among the steps of all ranks (rank after rank); it is an event of
  * the graph once per run, events of run u following those of run u-1 by nsteps.
@@ -97,5 +98,6 @@ rcm_status rcmi_verify_lengths(struct rcmi_verifier *v);
 rcm_status rcmi_verify_hazards(struct rcmi_verifier *v);
 rcm_status rcmi_verify_data(struct rcmi_verifier *v);
 rcm_status rcmi_verify_barrier(struct rcmi_verifier *v);
+rcm_status rcmi_verify_cost(struct rcmi_verifier *v);
 
 #endif

@@ -87,16 +87,15 @@ static const char *request_forced(const rcm_comm *comm, const struct rcmi_reques
 static rcm_status request_ordered_algorithm(const rcm_comm *comm, const struct rcmi_request *r,
                                             const char *name,
                                             const struct rcmi_algorithm **ret_algorithm) {
-    *ret_algorithm =
-        rcmi_algorithm_select(r->collective, &comm->shape, request_bytes(comm, r), true);
     if (!name)
-        return RCM_OK;
+        return rcmi_algorithm_select(comm->selection, r->collective, request_bytes(comm, r), true,
+                                     ret_algorithm);
     const rcm_status status = rcmi_algorithm_find(r->collective, name, &comm->shape, ret_algorithm);
     return status == RCM_OK ? rcmi_algorithm_check_order(*ret_algorithm, rcm_op_name(r->op))
                             : status;
 }
 
-/* By name, else by cost. */
+/* By name, else by price. */
 static rcm_status request_algorithm(rcm_comm *comm, const struct rcmi_request *r,
                                     const struct rcmi_algorithm **ret_algorithm) {
     const char *name = request_forced(comm, r);
@@ -104,14 +103,8 @@ static rcm_status request_algorithm(rcm_comm *comm, const struct rcmi_request *r
         return request_ordered_algorithm(comm, r, name, ret_algorithm);
     if (name)
         return rcmi_algorithm_find(r->collective, name, &comm->shape, ret_algorithm);
-    const size_t bytes = request_bytes(comm, r);
-    if (!comm->chosen[r->collective].algorithm || comm->chosen[r->collective].bytes != bytes) {
-        comm->chosen[r->collective].algorithm =
-            rcmi_algorithm_select(r->collective, &comm->shape, bytes, false);
-        comm->chosen[r->collective].bytes = bytes;
-    }
-    *ret_algorithm = comm->chosen[r->collective].algorithm;
-    return RCM_OK;
+    return rcmi_algorithm_select(comm->selection, r->collective, request_bytes(comm, r), false,
+                                 ret_algorithm);
 }
 
 static struct rcmi_called called_make(const struct rcmi_request *r, const struct rcmi_plan *plan) {
@@ -240,8 +233,8 @@ rcm_status rcmi_request_stage(rcm_comm *comm, const struct rcmi_request *r,
     if (name)
         status = rcmi_algorithm_find(r->collective, name, &comm->shape, &algorithm);
     else
-        algorithm =
-            rcmi_algorithm_select(r->collective, &comm->shape, request_bytes(comm, r), false);
+        status = rcmi_algorithm_select(comm->selection, r->collective, request_bytes(comm, r),
+                                       false, &algorithm);
     if (status == RCM_OK)
         status = rcmi_plan_cache_get(comm->plans, algorithm, r->root, &plan);
     if (status != RCM_OK)

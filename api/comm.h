@@ -101,6 +101,7 @@ struct rcm_comm {
     atomic_flag driving;
     struct rcmi_exec *exec;
     struct rcmi_plan_cache *plans;
+    struct rcmi_selection *selection; /* the issuing thread's */
     struct rcmi_queue queue; /* its collectives that were taken over and are not complete */
     struct rcmi_p2p *p2p;
     struct rcmi_page_comm *page;      /* in shared memory */
@@ -112,11 +113,7 @@ struct rcm_comm {
     rcmi_deadline quiet_until; /* of operations on memory after a failure; 0: not waited for */
     bool abandoned;            /* one did not end: what it uses stays */
     bool yield_due;            /* see rcmi_run_yields */
-    struct {
-        const struct rcmi_algorithm *algorithm;
-        size_t bytes;
-    } chosen[RCMI_COLLECTIVES];                  /* last choice by cost; the issuing thread's */
-    struct rcmi_called called[RCMI_COLLECTIVES]; /* the last call of each; likewise */
+    struct rcmi_called called[RCMI_COLLECTIVES]; /* the last call of each; the issuing thread's */
     rcm_op held; /* the operator of the last call with one that was created; likewise */
 
     /* Threads in rcmi_comm_enter ... _exit, and whether that is over: rcm_destroy waits for them.

@@ -65,7 +65,7 @@ static double machine_ranks_per_cpu(const rcm_comm *comm, const char *const *ids
     return cpus > 0 ? (double)ranks / cpus : ranks;
 }
 
-/* What the cost estimates want to know of the machines, the same on all ranks. */
+/* What prices want to know of the machines, the same on all ranks. */
 static void shape_machines(const rcm_comm *comm, const char *const *ids, struct rcmi_shape *shape) {
     shape->loopback = true;
     for (int r = 0; r < comm->size; r++) {
@@ -197,6 +197,8 @@ rcm_status rcmi_comm_equip(rcm_comm *comm) {
     status = rcmi_exec_create(&config, &comm->exec);
     if (status == RCM_OK)
         status = rcmi_plan_cache_create(&comm->shape, comm->rank, &comm->plans);
+    if (status == RCM_OK)
+        status = rcmi_selection_create(&comm->shape, &comm->selection);
     if (status == RCM_OK)
         status = comm_equip_parts(comm);
     if (status == RCM_OK)

@@ -9,12 +9,12 @@
 #include <string.h>
 #include "common.h"
 #include "error.h"
+#include "explain.h"
 #include "plan.h"
 #include "plan_graph.h"
 #include "settings.h"
 
-#define RANKS_MAX     4096
-#define ELEMENT_BYTES 4 /* --explain takes float32 */
+#define RANKS_MAX 4096
 
 enum plan_key {
     KEY_ROOT = 256,
@@ -190,7 +190,8 @@ static bool verify_plans(const struct plan_options *o, const struct rcmi_algorit
     return true;
 }
 
-/* ---- Lists and explanations ------------------------------------------------------------------ */
+/* ---- Lists ------------------------------------------------------------------------------------
+ */
 
 static void print_list(const struct plan_options *o) {
     printf("# %-18s %-5s %s\n", "algorithm", "fits", "what it does");
@@ -203,77 +204,6 @@ static void print_list(const struct plan_options *o) {
             fits = a->supports(&o->shape) ? "yes" : "no";
         printf("%-20s %-5s %s\n", a->name, fits, a->description);
     }
-}
-
-/* Second cheapest, NULL if there is none. */
-static const struct rcmi_algorithm *runner_up(const struct plan_options *o,
-                                              const struct rcmi_algorithm *best) {
-    const struct rcmi_algorithm *second = NULL;
-    for (size_t i = 0; rcmi_algorithms[i]; i++) {
-        const struct rcmi_algorithm *a = rcmi_algorithms[i];
-        if (rcmi_algorithm_does(a, o->collective) && a != best && a->supports(&o->shape) &&
-            (!second || a->cost_us(a, &o->shape, (size_t)o->bytes) <
-                            second->cost_us(second, &o->shape, (size_t)o->bytes)))
-            second = a;
-    }
-    return second;
-}
-
-static void print_choice(const struct plan_options *o, const struct rcmi_algorithm *best) {
-    const struct rcmi_algorithm *second = runner_up(o, best);
-    const double us = best->cost_us(best, &o->shape, (size_t)o->bytes);
-    printf("# chosen: %s", best->name);
-    if (!second)
-        printf(", the only one that fits\n");
-    else if (us == 0)
-        printf(", the first of the table; alone there is nothing to send\n");
-    else
-        printf(", estimated %.2f times as fast as %s\n",
-               second->cost_us(second, &o->shape, (size_t)o->bytes) / us, second->name);
-}
-
-/* How the vector is cut, if the plan is made and the slot size is known. */
-static bool print_sizes(const struct plan_options *o, const struct rcmi_algorithm *best) {
-    struct rcmi_plan *plan;
-    int64_t slot;
-    if (best->emit(best, &o->shape, 0, (int)o->root, &plan) != RCM_OK ||
-        rcmi_setting_int("RINGCOMM_SLOT_BYTES", 64, INT32_MAX, &slot) != RCM_OK) {
-        tool_error("%s", rcmi_last_error()->text);
-        return false;
-    }
-    const size_t count = (size_t)o->bytes / ELEMENT_BYTES / plan->larger;
-    const size_t chunk = rcmi_chunk_max(count, ELEMENT_BYTES, plan->parts) * ELEMENT_BYTES;
-    const size_t slices = chunk == 0 ? 1 : (chunk + (size_t)slot - 1) / (size_t)slot;
-    if (o->collective != RCM_BARRIER)
-        printf("# %u chunk%s of at most %zu bytes (float32), %zu slice%s of at most %lld bytes "
-               "(RINGCOMM_SLOT_BYTES)\n",
-               plan->nchunks, plan->nchunks == 1 ? "" : "s", chunk, slices, slices == 1 ? "" : "s",
-               (long long)slot);
-    rcmi_plan_free(plan);
-    return true;
-}
-
-static bool print_explanation(const struct plan_options *o) {
-    const struct rcmi_algorithm *best =
-        rcmi_algorithm_select(o->collective, &o->shape, (size_t)o->bytes, false);
-    printf("# %s of %lld bytes, %d ranks on %d host%s; costs are estimates\n",
-           rcmi_collective_name(o->collective), (long long)o->bytes, o->shape.nranks,
-           o->shape.nhosts, o->shape.nhosts == 1 ? "" : "s");
-    printf("# %-18s %6s %11s %12s %s\n", "algorithm", "rounds", "chunks_sent", "cost_us", "note");
-    for (size_t i = 0; rcmi_algorithms[i]; i++) {
-        const struct rcmi_algorithm *a = rcmi_algorithms[i];
-        if (!rcmi_algorithm_does(a, o->collective))
-            continue;
-        if (!a->supports(&o->shape)) {
-            printf("%-20s %6s %11s %12s %s\n", a->name, "-", "-", "-", "does not fit");
-            continue;
-        }
-        const struct rcmi_formula f = a->formula(a, &o->shape, 0, (int)o->root);
-        printf("%-20s %6u %11llu %12.2f %s\n", a->name, f.rounds, (unsigned long long)f.chunks_sent,
-               a->cost_us(a, &o->shape, (size_t)o->bytes), a == best ? "chosen" : "");
-    }
-    print_choice(o, best);
-    return print_sizes(o, best);
 }
 
 /* ---- Command line ---------------------------------------------------------------------------- */
@@ -462,7 +392,7 @@ int main(int argc, char **argv) {
     if (options.list)
         print_list(&options);
     if (options.explain)
-        ok &= print_explanation(&options);
+        ok &= explain(options.collective, &options.shape, (int)options.root, (size_t)options.bytes);
     if (options.steps || options.verify || options.dot || options.svg)
         ok &= show_algorithms(&options);
     if (fflush(stdout) != 0) {

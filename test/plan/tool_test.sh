@@ -80,8 +80,9 @@ fi
 
 expect 0 "# chosen: one_shot" all_reduce -n 8 --explain 8
 expect 0 "# chosen: two_shot" all_reduce -n 8 --explain 64M
-expect 0 "# chosen: ring" all_reduce --hosts 4,4 --explain 64M
-expect 0 "does not fit" all_reduce --hosts 4,4 --explain 8
+expect 0 "# chosen: ring" all_reduce --hosts 1,1,1,1 --explain 64M
+expect 0 "# refused: all_reduce algorithm one_shot cannot run 8 ranks" all_reduce --hosts 4,4 --explain 8
+expect 0 "times as fast as" all_reduce -n 8 --explain 64K
 expect 0 "8 chunks of at most 131072 bytes (float32), 2 slices of at most 65536 bytes" \
     all_reduce -n 8 --explain 1M
 expect 0 "# chosen: flat" barrier -n 4 --explain 0
