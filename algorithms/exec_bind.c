@@ -66,6 +66,10 @@ struct slicing {
     uint32_t stripes;
 };
 
+/* Bytes of the longest element. */
+#define SLICE_ELEMENT ((size_t)16)
+_Static_assert(RCMI_SPAN_MAX *SLICE_ELEMENT <= 1024, "RINGCOMM_SLOT_BYTES may be 1024");
+
 /* Enough slices for overlap, but none so small that its messages cost more than its bytes. */
 struct slice_rule {
     size_t most, least; /* bytes of a slice */
@@ -114,18 +118,20 @@ static struct slice_rule exec_message_rule(const struct rcmi_exec *exec,
     };
 }
 
-/* A message has a slice of each chunk of a span. */
+/* A message has a slice of each chunk of a span: at least an element, for which a slot has room,
+ * but the half of the smallest one need not. */
 static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
                                          bool gets) {
     struct slice_rule rule = exec_message_rule(exec, plan, gets);
     rule.most /= plan->longest_span;
+    rule.most = rule.most > SLICE_ELEMENT ? rule.most : SLICE_ELEMENT;
     rule.least /= plan->longest_span;
     return rule;
 }
 
 /* A multiple of a cache line, or, below one, of the longest element. */
 static size_t slice_round(size_t bytes) {
-    return bytes - bytes % (bytes < 64 ? 16 : 64);
+    return bytes - bytes % (bytes < 64 ? SLICE_ELEMENT : 64);
 }
 
 static size_t slice_halved(const struct slice_rule *rule, size_t longest) {
