@@ -54,7 +54,7 @@ static rcm_status binomial_emit(const struct rcmi_algorithm *row, const struct r
         return status;
     if (shape->nranks == 2) { /* one message, and nothing to forward */
         rcmi_plan_whole(b);
-        rcmi_plan_gets(b);
+        rcmi_plan_gets(b, RCMI_GETS_STAR);
     }
     binomial_steps(b, shape, binomial_from_root(shape, rank, root), root);
     if (rank == root)

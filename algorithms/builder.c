@@ -109,8 +109,8 @@ void rcmi_plan_late_in_place(struct rcmi_builder *b) {
     b->head.late_in_place = true;
 }
 
-void rcmi_plan_gets(struct rcmi_builder *b) {
-    b->head.gets = true;
+void rcmi_plan_gets(struct rcmi_builder *b, enum rcmi_gets gets) {
+    b->head.gets = (uint8_t)gets;
 }
 
 void rcmi_plan_spans(struct rcmi_builder *b, uint32_t longest) {

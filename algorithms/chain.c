@@ -24,7 +24,7 @@ static rcm_status chain_emit(const struct rcmi_algorithm *row, const struct rcmi
         return status;
     if (shape->nranks == 2) { /* one message, and nothing to forward */
         rcmi_plan_whole(b);
-        rcmi_plan_gets(b);
+        rcmi_plan_gets(b, RCMI_GETS_STAR);
     }
     if (rank == root) {
         if (shape->nranks > 1)

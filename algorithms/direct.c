@@ -33,7 +33,7 @@ static rcm_status scatter_emit(const struct rcmi_algorithm *row, const struct rc
     rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
-    rcmi_plan_gets(b);
+    rcmi_plan_gets(b, RCMI_GETS_STAR);
     for (int i = 1; i < p && rank == root; i++) {
         const int to = (root + i) % p;
         rcmi_send(b, 0, (uint32_t)to, rcmi_in((uint32_t)to), rcmi_to(b, 0, to, 0));
@@ -74,7 +74,7 @@ static rcm_status gather_emit(const struct rcmi_algorithm *row, const struct rcm
     rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
-    rcmi_plan_gets(b);
+    rcmi_plan_gets(b, RCMI_GETS_STAR);
     if (rank != root)
         rcmi_send(b, 0, (uint32_t)rank, rcmi_in(0), rcmi_to(b, 0, root, 0));
     else

@@ -83,16 +83,14 @@ struct slice_rule {
  * links does not change it: a message that cannot be got comes in parts, or piece by piece through
  * its slot. */
 static bool exec_gets(const struct rcmi_exec *exec, const struct rcmi_plan *plan, size_t bytes) {
-    return plan->gets && exec->config.shape->nhosts == 1 &&
+    return plan->gets != RCMI_GETS_NONE && exec->config.shape->nhosts == 1 &&
            rcmi_range_has(rcmi_node_protocol(exec->config.node)->get, bytes);
 }
 
-/* Of a message that comes in parts all parts have slots at once, so a rank that sends before it
- * receives waits for no more than with one slot for each message. */
 static size_t exec_get_slice(const struct rcmi_exec *exec, const struct rcmi_plan *plan) {
     const size_t slots = exec->config.slots / plan->min_slots;
     const size_t held = (slots > 0 ? slots : 1) * exec->config.slot_bytes;
-    return held < RCMI_GET_MAX ? held : RCMI_GET_MAX;
+    return plan->gets == RCMI_GETS_HELD && held < RCMI_GET_MAX ? held : RCMI_GET_MAX;
 }
 
 static struct slice_rule exec_message_rule(const struct rcmi_exec *exec,

@@ -19,7 +19,7 @@ static rcm_status flat_emit(const struct rcmi_algorithm *row, const struct rcmi_
     if (status != RCM_OK)
         return status;
     if (shape->nranks == 2) /* one reader */
-        rcmi_plan_gets(b);
+        rcmi_plan_gets(b, RCMI_GETS_STAR);
     if (rank == root) {
         if (shape->nranks > 1)
             rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to_host(b, 0, 0));

@@ -30,7 +30,7 @@ static rcm_status pairwise_emit(const struct rcmi_algorithm *row, const struct r
     if (status != RCM_OK)
         return status;
     rcmi_plan_late_in_place(b);
-    rcmi_plan_gets(b);
+    rcmi_plan_gets(b, RCMI_GETS_HELD);
     rcmi_plan_stripes(b, p <= 4 ? 2 : 1); /* p channels of several slots each */
     for (uint32_t k = 0; k < p; k++)
         exchange(b, p, (uint32_t)rank, (k + p - (uint32_t)rank) % p);

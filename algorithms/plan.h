@@ -150,6 +150,19 @@ struct rcmi_plan_channel {
 };
 #define RCMI_CHANNEL_NUMBERS 8
 
+/* May messages of a plan be longer than a slot, and be got out of the sender's memory? Every
+ * channel has one reader then, and no step sums, forwards, answers, or moves a span. */
+enum rcmi_gets {
+    RCMI_GETS_NONE = 0,
+    /* Up to what the slots of a channel hold together: of a message that comes in parts all have
+     * slots at once, so a rank that sends before it receives waits for no more than with one slot
+     * for each message. */
+    RCMI_GETS_HELD,
+    /* As long as a message may be: the root is one end of every channel, and each other rank has
+     * one channel, so that nobody waits for a rank that waits. */
+    RCMI_GETS_STAR
+};
+
 struct rcmi_lane {
     uint32_t first_step, nsteps;
 };
@@ -178,11 +191,8 @@ struct rcmi_plan {
     /* In place, what a step receives may still be to be sent when its sender has it: no step counts
      * as early then. The same on all ranks. */
     bool late_in_place;
-    /* Its messages may be longer than a slot, up to what the slots of a channel hold together, and
-     * be got out of the sender's memory: every channel has one reader, and no step sums, forwards,
-     * answers, or moves a span. The same on all ranks. */
-    bool gets;
-    bool sums; /* some step has several sources. Computed by rcmi_plan_finish. */
+    uint8_t gets; /* enum rcmi_gets; the same on all ranks */
+    bool sums;    /* some step has several sources. Computed by rcmi_plan_finish. */
     uint32_t nlanes, nsteps, noperands, nchannels, nlisted;
     struct rcmi_lane *lanes;
     struct rcmi_step *steps; /* lane after lane */
@@ -241,7 +251,7 @@ void rcmi_plan_stripes(struct rcmi_builder *builder, uint32_t stripes);
 void rcmi_plan_whole(struct rcmi_builder *builder);
 void rcmi_plan_halves(struct rcmi_builder *builder);
 void rcmi_plan_late_in_place(struct rcmi_builder *builder);
-void rcmi_plan_gets(struct rcmi_builder *builder);
+void rcmi_plan_gets(struct rcmi_builder *builder, enum rcmi_gets gets);
 /* No step of any rank moves more than so many chunks, at most RCMI_SPAN_MAX; 1 if this is not said.
  */
 void rcmi_plan_spans(struct rcmi_builder *builder, uint32_t longest);

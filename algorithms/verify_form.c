@@ -265,7 +265,20 @@ static rcm_status form_scratch_step(const struct form *f, uint32_t *owners) {
     return status;
 }
 
-/* Of a plan whose messages may be got: see struct rcmi_plan. */
+/* Of a plan whose messages may be got: see enum rcmi_gets. */
+static rcm_status form_gets(const struct form *f) {
+    const struct rcmi_plan *plan = f->plan;
+    const bool star = plan->gets == RCMI_GETS_STAR;
+    if (star && plan->rank != plan->root && plan->nchannels > 1)
+        return rcmi_fail(RCM_ERR_INTERNAL, 0,
+                         "%s: rank %d has %u channels where each has one, with the root",
+                         plan->algorithm, plan->rank, plan->nchannels);
+    for (uint32_t i = 0; star && plan->rank != plan->root && i < plan->nchannels; i++)
+        if (plan->channels[i].peer != plan->root)
+            return channel_fail(f, i, "the root is not its other end");
+    return RCM_OK;
+}
+
 static rcm_status form_gets_step(const struct form *f) {
     const struct rcmi_step *s = &f->plan->steps[f->step];
     const bool one = s->nsrcs <= 1 && s->nchunks <= 1 && s->answer == RCMI_NO_CHANNEL;
@@ -286,7 +299,7 @@ static rcm_status form_steps(struct form *f, uint32_t *owners) {
             status = form_step(f);
             if (status == RCM_OK)
                 status = form_scratch_step(f, owners);
-            if (status == RCM_OK && f->plan->gets)
+            if (status == RCM_OK && f->plan->gets != RCMI_GETS_NONE)
                 status = form_gets_step(f);
         }
     }
@@ -311,5 +324,5 @@ rcm_status rcmi_verify_form(const struct rcmi_shape *shape, const struct rcmi_pl
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to verify a plan of %s", plan->algorithm);
     status = form_steps(&f, owners);
     free(owners);
-    return status;
+    return status == RCM_OK ? form_gets(&f) : status;
 }

@@ -536,23 +536,25 @@ static void test_form(void **state) {
 static void test_form_of_got(void **state) {
     const struct {
         enum rcm_collective collective;
-        const char *algorithm, *text;
+        const char *algorithm;
+        enum rcmi_gets gets;
+        const char *text;
     } cases[] = {
-        {RCM_ALL_REDUCE, "ring",
-         "sums, forwards, answers or moves a span where messages may be got"},
-        {RCM_BROADCAST, "chain", "sums, forwards, answers or moves a span"},
-        {RCM_ALL_GATHER, "bruck", "sums, forwards, answers or moves a span"},
-        {RCM_BROADCAST, "flat", "sends to several readers where messages may be got"},
+        {RCM_ALL_REDUCE, "ring", RCMI_GETS_HELD, "sums, forwards, answers or moves a span where"},
+        {RCM_BROADCAST, "chain", RCMI_GETS_HELD, "sums, forwards, answers or moves a span"},
+        {RCM_ALL_GATHER, "bruck", RCMI_GETS_HELD, "sums, forwards, answers or moves a span"},
+        {RCM_BROADCAST, "flat", RCMI_GETS_HELD, "sends to several readers where messages may"},
+        {RCM_ALL_TO_ALL, "pairwise", RCMI_GETS_STAR, "rank 1 has 6 channels where each has one"},
     };
     (void)state;
     const struct rcmi_shape *shape = test_shape_one_host(&space, 4);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct rcmi_plan **plans =
             test_plans_emit(test_algorithm(cases[i].collective, cases[i].algorithm), shape, 0);
-        plans[1]->gets = true;
+        plans[1]->gets = RCMI_GETS_STAR;
         expect(shape, plans, &(struct rcmi_verify_options){.slots = 0}, "must be the same");
         for (int r = 0; r < 4; r++)
-            plans[r]->gets = true;
+            plans[r]->gets = cases[i].gets;
         expect(shape, plans, &(struct rcmi_verify_options){.slots = 0}, cases[i].text);
         test_plans_free(plans, 4);
     }
