@@ -14,6 +14,7 @@
     X(rcmi_flat_broadcast)                                                                         \
     X(rcmi_binomial)                                                                               \
     X(rcmi_chain)                                                                                  \
+    X(rcmi_direct_broadcast)                                                                       \
     X(rcmi_flat_barrier)                                                                           \
     X(rcmi_dissemination)                                                                          \
     X(rcmi_binomial_barrier)                                                                       \
@@ -24,6 +25,7 @@
     X(rcmi_flat_all_gather)                                                                        \
     X(rcmi_bruck)                                                                                  \
     X(rcmi_ring_all_gather)                                                                        \
+    X(rcmi_direct_all_gather)                                                                      \
     X(rcmi_direct_reduce_scatter)                                                                  \
     X(rcmi_circulant)                                                                              \
     X(rcmi_ring_reduce_scatter)                                                                    \

@@ -919,7 +919,7 @@ RCM_CHECKED rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *re
 /*
  * buffer on every rank becomes buffer of rank root. The root may return before the others have
  * called, or wait for them.
- * Algorithms: binomial, chain (pipelined), flat (one host).
+ * Algorithms: binomial, chain (pipelined), flat and direct (one host).
  */
 RCM_CHECKED rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype,
                                      int root, const struct rcm_call *call, rcm_work **ret_work);
@@ -981,7 +981,7 @@ RCM_CHECKED rcm_status rcm_gather(rcm_comm *comm, const void *send, void *recv, 
                                   rcm_work **ret_work);
 
 /* Block r of recv (p blocks) = send (count elements) of rank r, on all ranks. Algorithms: ring,
- * bruck (Bruck et al. 1997), flat (one host). */
+ * bruck (Bruck et al. 1997), flat and direct (one host). */
 RCM_CHECKED rcm_status rcm_all_gather(rcm_comm *comm, const void *send, void *recv, size_t count,
                                       rcm_dtype dtype, const struct rcm_call *call,
                                       rcm_work **ret_work);

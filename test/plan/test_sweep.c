@@ -88,6 +88,8 @@ static void test_supports(void **state) {
                 {RCM_BROADCAST, "flat", false},
                 {RCM_BROADCAST, "binomial", true},
                 {RCM_BROADCAST, "chain", true},
+                {RCM_BROADCAST, "direct", false},
+                {RCM_ALL_GATHER, "direct", false},
                 {RCM_BARRIER, "flat", false},
                 {RCM_BARRIER, "dissemination", true},
                 {RCM_BARRIER, "binomial", true},
