@@ -243,7 +243,7 @@ static rcm_status step_zero_copy(struct rcmi_run *run, const struct rcmi_lane_st
 static void step_compute(const struct rcmi_run *run, const struct rcmi_bound_step *step,
                          void *target, enum rcmi_stores stores, const void *const *srcs,
                          size_t bytes) {
-    const struct rcmi_sum *sum = step->sum;
+    const struct rcmi_sum *sum = &run->sums[step->sum];
     if (step->reduces)
         (stores == RCMI_NON_TEMPORAL ? sum->by.reduce_streaming : sum->by.reduce)(
             target, srcs, step->nsrcs, bytes / run->element_bytes, &sum->context);
@@ -294,7 +294,7 @@ static void step_release(const struct rcmi_run *run, struct rcmi_lane_state *lan
 static void step_compute_both(const struct rcmi_run *run, const struct rcmi_bound_step *step,
                               void *dst, void *sent, enum rcmi_twice how, const void *const *srcs,
                               size_t bytes) {
-    const struct rcmi_sum *sum = step->sum;
+    const struct rcmi_sum *sum = &run->sums[step->sum];
     if (dst && step->reduces) {
         sum->by.reduce_twice(dst, sent, srcs, step->nsrcs, bytes / run->element_bytes, how,
                              &sum->context);

@@ -40,7 +40,6 @@ static void run_free(struct rcmi_run *run) {
     free(run->ports);
     free(run->last_step);
     free(run->laters);
-    free(run->scaled);
     rcmi_operator_drop(run->held);
     free(run);
 }
@@ -233,13 +232,28 @@ static uint32_t plan_pieces(const struct rcmi_plan *plan, uint32_t *ret_places) 
     return pieces;
 }
 
+enum { KERNEL_SUMS = 2 }; /* of struct rcmi_kernels */
+
+static uint32_t plan_sums(const struct rcmi_plan *plan) {
+    const bool reduces = rcmi_collective_at((int)plan->collective)->reduces;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < plan->nsteps && reduces; i++) {
+        const uint32_t own = rcmi_step_input(plan, &plan->steps[i]);
+        if (own < plan->steps[i].nsrcs && own >= n)
+            n = own + 1;
+    }
+    return KERNEL_SUMS + n;
+}
+
 static rcm_status run_new(struct rcmi_exec *exec, const struct rcmi_plan *plan,
                           struct rcmi_run **ret_run) {
-    struct rcmi_run *run = calloc(1, sizeof(*run));
+    const uint32_t nsums = plan_sums(plan);
+    struct rcmi_run *run = calloc(1, sizeof(*run) + nsums * sizeof(run->sums[0]));
     if (!run)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a collective");
     uint32_t places;
     run->exec = exec;
+    run->nsums = nsums;
     run->pieces = array_new(plan_pieces(plan, &places), sizeof(*run->pieces));
     run->lanes = array_new(plan->nlanes * plan->stripes, sizeof(*run->lanes));
     run->steps = array_new(plan->nsteps, sizeof(*run->steps));
@@ -264,7 +278,8 @@ static void run_weigh(struct rcmi_run *run) {
         plan->nlanes * sizeof(*run->lanes) + plan->nchannels * sizeof(*run->ports);
     uint32_t places;
     const size_t pieces = plan_pieces(plan, &places);
-    const size_t bytes = sizeof(*run) + plan->stripes * of_stripe + run->scratch_bytes +
+    const size_t bytes = sizeof(*run) + run->nsums * sizeof(run->sums[0]) +
+                         plan->stripes * of_stripe + run->scratch_bytes +
                          (plan->nsteps + pieces) * sizeof(*run->steps) +
                          (plan->noperands + places) * sizeof(*run->places) +
                          run->nbases * (sizeof(*run->base) + sizeof(*run->counts));
@@ -331,7 +346,7 @@ static void run_bind_sum(const struct rcmi_run *run, const struct rcmi_step *ste
                          struct rcmi_bound_step *bound) {
     const uint32_t own = run->scales ? rcmi_step_input(run->bind.plan, step) : step->nsrcs;
     const bool scales = own < step->nsrcs, averages = run->bind.op == RCM_AVG && step->completes;
-    bound->sum = scales ? &run->scaled[own] : &run->kernels.sums[step->completes];
+    bound->sum = (uint8_t)(scales ? KERNEL_SUMS + own : step->completes);
     bound->reduces = step->nsrcs > 1 || scales || (averages && run->bind.plan->nranks > 1);
 }
 
@@ -546,26 +561,18 @@ static enum rcmi_stores run_result_stores(const struct rcmi_run *run) {
     return !sums && rcmi_range_has(protocol->copy_vectors, bytes) ? RCMI_VECTORS : RCMI_TEMPORAL;
 }
 
-static rcm_status run_bind_scaled(struct rcmi_run *run) {
-    if (!run->scaled)
-        run->scaled = calloc(RCMI_SOURCES_MAX, sizeof(*run->scaled));
-    if (!run->scaled)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for an operator that scales");
-    for (uint32_t i = 0; i < RCMI_SOURCES_MAX; i++)
-        run->scaled[i] = rcmi_kernels_scaled(run->bind.dtype, run->bind.op, i);
-    return RCM_OK;
-}
-
 /* The kernels of the operator, which the run holds: while it is kept its number is no other one's.
  */
-static rcm_status run_bind_operator(struct rcmi_run *run) {
+static void run_bind_operator(struct rcmi_run *run) {
     const struct rcmi_bind *bind = &run->bind;
     rcmi_operator_share(bind->op);
     rcmi_operator_drop(run->held);
     run->held = bind->op;
     rcmi_kernels_of(bind->dtype, bind->op, (uint32_t)bind->plan->nranks, &run->kernels);
     run->scales = rcmi_op_scales(bind->op);
-    return run->scales ? run_bind_scaled(run) : RCM_OK;
+    memcpy(run->sums, run->kernels.sums, sizeof(run->kernels.sums));
+    for (uint32_t i = KERNEL_SUMS; i < run->nsums && run->scales; i++)
+        run->sums[i] = rcmi_kernels_scaled(bind->dtype, bind->op, i - KERNEL_SUMS);
 }
 
 /* Everything that depends on size and type, not on where the buffers are. Seldom called. */
@@ -584,9 +591,7 @@ static __attribute__((noinline)) rcm_status run_bind(struct rcmi_run *run, bool 
     rcm_status status = rcmi_later_bind(run);
     if (status != RCM_OK)
         return status;
-    status = run_bind_operator(run);
-    if (status != RCM_OK)
-        return status;
+    run_bind_operator(run);
     run->nslices = slicing.n;
     run->slice_bytes = slicing.bytes;
     run->stripes = slicing.stripes;

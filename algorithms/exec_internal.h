@@ -87,14 +87,14 @@ struct rcmi_bound_step {
     uint32_t first_src;
     uint32_t out; /* RCMI_NO_CHANNEL if none */
     uint8_t nsrcs;
-    bool zero_copy;             /* one stable buffer to a channel, nothing else */
-    bool zero_copy_dst;         /* what it sends may be sent from dst */
-    bool receives_into_dst;     /* one channel to a buffer, and maybe on */
-    bool early;                 /* the same, and its slices may come early */
-    bool answered;              /* its message will be */
-    bool reduces;               /* it computes, else it copies */
-    const struct rcmi_sum *sum; /* by which it computes */
-    uint32_t answer;            /* as in struct rcmi_step */
+    bool zero_copy;         /* one stable buffer to a channel, nothing else */
+    bool zero_copy_dst;     /* what it sends may be sent from dst */
+    bool receives_into_dst; /* one channel to a buffer, and maybe on */
+    bool early;             /* the same, and its slices may come early */
+    bool answered;          /* its message will be */
+    bool reduces;           /* it computes, else it copies */
+    uint8_t sum;            /* by which of the run's it computes */
+    uint32_t answer;        /* as in struct rcmi_step */
     /* Of a span that does not lie in one piece: its pieces, each as a step of its own whose message
      * begins where that of the one before it ends. 0: it does, or is no span. */
     uint32_t npieces, first_piece;
@@ -151,10 +151,8 @@ struct rcmi_run {
     size_t *counts;              /* of each; as many as there are bases */
     struct rcmi_kernels kernels; /* the only code that touches them */
     rcm_op held;                 /* the operator of that, if it was created; else 0 */
-    /* If that scales contributions: by source, the sums of steps that have this rank's there. */
-    struct rcmi_sum *scaled;
-    bool scales;
-    enum rcmi_stores results; /* how results are written that are not sent */
+    bool scales;                 /* it scales contributions */
+    enum rcmi_stores results;    /* how results are written that are not sent */
     bool in_place;
     bool by_step;       /* the order of slices */
     bool counts_differ; /* see rcmi_run_counts_differ */
@@ -176,6 +174,10 @@ struct rcmi_run {
     uint32_t open_stripes;     /* those whose ports have their ends */
     const struct rcmi_bound_step **last_step; /* plan->nchannels */
     struct rcmi_later *laters;                /* plan->nlanes * plan->stripes, or NULL */
+    /* Those of the kernels, and behind them, by source, those of steps that have this rank's
+     * contribution there and scale it: as many as the plan has need of. */
+    uint32_t nsums;
+    struct rcmi_sum sums[];
 };
 
 /* ---- exec_later.c */

@@ -39,8 +39,8 @@ static void operation_set(const struct rcmi_run *run, const struct rcmi_lane_sta
     o->nsrcs = piece->nsrcs;
     o->bytes = bytes;
     o->reduces = piece->reduces;
-    o->op = piece->sum->op;
-    o->context = piece->sum->context;
+    o->op = run->sums[piece->sum].op;
+    o->context = run->sums[piece->sum].context;
     for (uint32_t i = 0; i < piece->nsrcs; i++) {
         const struct rcmi_place *src = &run->places[piece->first_src + i];
         o->srcs[i] = src->where == RCMI_CHANNEL ? (const char *)later->srcs[i] + later->at

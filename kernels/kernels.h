@@ -26,14 +26,18 @@ enum { RCMI_OP_PREMUL_SUM = 14, RCMI_OP_FUNCTION = 15 };
 
 struct rcmi_operator;
 
-/* What an operator is told beside its operands. The first three are of these sums, the last two of
- * functions of the program's; others do not look at it. */
+/* What an operator is told beside its operands: these sums how to scale, functions of the program's
+ * what they are; others do not look at it. */
 struct rcmi_reduce_context {
-    double scale[2];  /* real, imaginary: what the sources in `scaled` are multiplied by first */
+    union {
+        double scale[2]; /* real, imaginary: what the sources in `scaled` are multiplied by first */
+        struct {
+            const struct rcmi_operator *created;
+            rcm_dtype dtype;
+        };
+    };
     uint32_t scaled;  /* bit i: source i */
     uint32_t divisor; /* the result is divided by it, before it is rounded; from 1 on */
-    const struct rcmi_operator *created;
-    rcm_dtype dtype;
 };
 
 /*
