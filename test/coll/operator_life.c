@@ -84,6 +84,36 @@ static int check_held(rcm_comm *comm) {
     return errors;
 }
 
+/* So do works of several parts, started once or again and again. */
+static int check_coalesced(rcm_comm *comm) {
+    float x[2] = {1, 2}, sums[2] = {0, 0};
+    const struct rcm_part parts[] = {{&x[0], &sums[0], 1, RCM_FLOAT32},
+                                     {&x[1], &sums[1], 1, RCM_FLOAT32}};
+    struct rcm_call call = RCM_CALL_INIT;
+    const float size = (float)rcm_size(comm);
+    int errors = 0;
+    for (int i = 0; i < 2; i++) {
+        rcm_work *work = NULL;
+        rcm_op op;
+        call.flags = i ? RCM_PERSISTENT : 0;
+        CHECK(errors, rcm_op_create_premul_sum(3, 0, RCM_FLOAT32, &op) == RCM_OK, "create");
+        CHECK(errors, rcm_coalesced(comm, RCM_ALL_REDUCE, parts, 2, op, 0, &call, &work) == RCM_OK,
+              "%s", rcm_last_error());
+        CHECK(errors, rcm_op_free(op) == RCM_OK, "free: %s", rcm_last_error());
+        for (int again = 0; again < 1 + i; again++) {
+            if (i) /* else it is under way */
+                x[0] += 1;
+            CHECK(errors,
+                  (!i || rcm_work_start(work) == RCM_OK) && rcm_work_wait(work, -1) == RCM_OK, "%s",
+                  rcm_last_error());
+            CHECK(errors, sums[1] == 6 * size && (!i || sums[0] == 3 * size * x[0]), "%g %g",
+                  (double)sums[0], (double)sums[1]);
+        }
+        rcm_work_free(work);
+    }
+    return errors;
+}
+
 /* The second operand. */
 static void second(const void *in, void *inout, size_t count, rcm_dtype dtype, void *context) {
     *(size_t *)context += count * rcm_dtype_size(dtype);
@@ -132,7 +162,8 @@ static int check_function(rcm_comm *comm) {
 }
 
 int operators_check_life(rcm_comm *comm) {
-    return check_refusals(comm) + check_function(comm) + check_again(comm) + check_held(comm);
+    return check_refusals(comm) + check_function(comm) + check_again(comm) + check_held(comm) +
+           check_coalesced(comm);
 }
 
 /* ---- Mismatches ---------------------------------------------------------------------------- */
