@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 #include "collectives.h"
-#include "kernels.h"
 #include "mem_kind.h"
+#include "operator.h"
 
 rcm_status rcmi_check_vector(size_t count, rcm_dtype dtype, uint32_t blocks) {
     const size_t size = rcm_dtype_size(dtype);
@@ -102,7 +102,7 @@ static rcm_status blocks_check(struct first *first, const struct rcmi_bind *bind
 /* The CPU calls a function of the program's. */
 static rcm_status function_check(const struct first *first, rcm_op op) {
     const enum rcmi_mem_kind kind = first->mem ? first->mem->kind : RCMI_MEM_HOST;
-    if (kind == RCMI_MEM_HOST || !rcmi_op_is_function(op))
+    if (kind == RCMI_MEM_HOST || !rcmi_operator_is_function(op))
         return RCM_OK;
     return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
                      "%s is a function of the program's, which the CPU calls, but %s %p is %s",

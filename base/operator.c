@@ -137,6 +137,11 @@ bool rcmi_operator_commutes(rcm_op op) {
     return !o || o->identity.flags & RCM_OP_COMMUTATIVE;
 }
 
+bool rcmi_operator_is_function(rcm_op op) {
+    const struct rcmi_operator *o = rcmi_operator_of(op);
+    return o && o->function;
+}
+
 uint64_t rcmi_operator_hash(rcm_op op) {
     struct rcmi_operator_identity identity;
     uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */

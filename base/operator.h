@@ -61,6 +61,8 @@ const struct rcmi_operator *rcmi_operator_of(rcm_op op);
 bool rcmi_operator_identify(rcm_op op, struct rcmi_operator_identity *ret_identity);
 /* While it is held: may operands be exchanged? Of those in ringcomm.h's table: yes. */
 bool rcmi_operator_commutes(rcm_op op);
+/* While it is held: a function of the program's? The CPU calls it, on host memory. */
+bool rcmi_operator_is_function(rcm_op op);
 /* Of an identity: the same number for equal ones, on all ranks. */
 uint64_t rcmi_operator_hash(rcm_op op);
 

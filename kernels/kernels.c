@@ -129,10 +129,6 @@ struct rcmi_sum rcmi_kernels_scaled(rcm_dtype dtype, rcm_op op, uint32_t i) {
     return sum;
 }
 
-bool rcmi_op_is_function(rcm_op op) {
-    return op_kind(op) == RCMI_OP_FUNCTION;
-}
-
 static struct rcmi_sum sum_by_function(rcm_dtype dtype, rcm_op op) {
     return (struct rcmi_sum){.op = RCMI_OP_FUNCTION,
                              .by = rcmi_function_reduction,

@@ -103,8 +103,6 @@ struct rcmi_kernels {
  * n: ranks, of which a complete result has the contributions. */
 void rcmi_kernels_of(rcm_dtype dtype, rcm_op op, uint32_t n, struct rcmi_kernels *ret_kernels);
 
-/* A function of the program's? The CPU calls it, on host memory. */
-bool rcmi_op_is_function(rcm_op op);
 extern const struct rcmi_reduction rcmi_function_reduction;
 /* Does it scale what each rank contributes? Then the sums above are those of steps that have no
  * such source. */
