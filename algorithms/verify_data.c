@@ -24,8 +24,9 @@ struct value {
 
 struct data {
     struct rcmi_verifier *v;
-    uint32_t nbuffers;     /* cells of a rank's IN and OUT */
-    uint32_t ncells;       /* and scratch */
+    uint32_t nbuffers; /* cells of a rank's IN and OUT */
+    uint32_t ncells;   /* and scratch */
+    bool reduces;
     struct value *trees;   /* of each chunk, as some rank has it */
     struct value *cells;   /* of all ranks */
     struct value *sent;    /* of all messages of all channels, chunk after chunk */
@@ -117,6 +118,7 @@ static rcm_status data_init(struct data *d) {
             nscratch = d->v->plans[rank]->nscratch;
     d->nbuffers = 2 * d->v->plans[0]->larger * d->v->plans[0]->parts;
     d->ncells = d->nbuffers + nscratch;
+    d->reduces = rcmi_collective_at((int)d->v->plans[0]->collective)->reduces;
     d->trees = rcmi_verify_alloc(d->v, d->v->plans[0]->nchunks, sizeof(*d->trees));
     d->cells = rcmi_verify_alloc(d->v, (size_t)d->ncells * d->v->nranks, sizeof(*d->cells));
     d->first_sent = rcmi_verify_alloc(d->v, d->v->nmessages + 1, sizeof(*d->first_sent));
@@ -154,9 +156,8 @@ static void data_find(const struct data *d, uint32_t step, struct values *ret_va
 /* Of a reduction, what is read as IN is scaled there, and nothing else is. */
 static rcm_status data_check_scaling(const struct data *d, uint32_t step,
                                      const struct rcmi_operand *src, const struct value *value) {
-    const struct rcmi_plan *plan = d->v->plans[d->v->rank_of[step]];
     const bool input = src->where == RCMI_IN;
-    if (!rcmi_collective_at((int)plan->collective)->reduces || value->scaled != input)
+    if (!d->reduces || value->scaled != input)
         return RCM_OK;
     return rcmi_verify_fail_at(d->v, step,
                                input ? "reads what it contributes when that has been scaled"

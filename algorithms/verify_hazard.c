@@ -138,12 +138,12 @@ static void access_add(struct access *accesses, uint32_t *n, const struct hazard
 
 static uint32_t accesses_collect(const struct hazards *h, struct access *accesses) {
     const struct rcmi_verifier *v = h->v;
+    const bool reduces = rcmi_collective_at((int)v->plans[0]->collective)->reduces;
     uint32_t n = 0;
     for (uint32_t step = v->step_base[h->rank]; step < v->step_base[h->rank + 1]; step++) {
         const struct rcmi_step *s = rcmi_verify_step(v, step);
         const bool kept = v->options.in_place ? s->stable_in_place : s->stable;
         const bool noop = rcmi_verify_is_noop(v, step);
-        const bool reduces = rcmi_collective_at((int)v->plans[0]->collective)->reduces;
         if (noop && !reduces)
             continue;
         const bool early = s->early && !(v->options.in_place && v->plans[h->rank]->late_in_place);
