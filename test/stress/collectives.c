@@ -27,11 +27,20 @@ void collective_draw(struct draw *what, bool uneven, struct rcm_collective_info 
     *ret_info = fit[draw_below(what, n)];
 }
 
+/* Of the table of ringcomm.h, or one that is created. */
 static void operator_draw(struct draw *what, struct bench_point *point) {
+    unsigned n = 0;
+    while (bench_op_at(n) != 0)
+        n++;
     do
-        point->op = (rcm_op)(1 + draw_below(what, RCM_MAXLOC));
-    while (rcm_op_defined(point->op, point->dtype) != RCM_OK ||
-           !bench_op_fits(&point->info, point->op));
+        point->op = bench_op_at(draw_below(what, n));
+    while (bench_op_lack(point->op, point->dtype) || !bench_op_fits(&point->info, point->op));
+}
+
+void operator_open(struct job *job) {
+    const struct bench_point *point = &job->parts[0].point;
+    NEED(job->driver, bench_op_open(point->op, point->dtype, job->group->me, &job->op) == RCM_OK,
+         "%s: an operator: %s", job->name, rcm_last_error());
 }
 
 void point_draw(struct job *job, const struct rcm_collective_info *info,
@@ -68,7 +77,7 @@ void collective_name(struct job *job) {
                  point->info.name, job->call.algorithm ? job->call.algorithm : "by cost",
                  point->count, rcm_dtype_name(point->dtype));
     snprintf(job->name + len, sizeof job->name - (size_t)len, ", %s, root %d, %d parts, %s of %d",
-             point->info.reduces ? rcm_op_name(point->op) : "-", point->root, job->nparts,
+             point->info.reduces ? bench_op_name(point->op) : "-", point->root, job->nparts,
              rcm_comm_name(job->group->comm), point->nranks);
 }
 
@@ -126,24 +135,26 @@ void parts_check(struct job *job) {
 /* ---- One ----------------------------------------------------------------------------------------
  */
 
-typedef rcm_status caller(rcm_comm *comm, const struct bench_point *t, const void *in, void *out,
-                          const struct rcm_call *call, rcm_work **work);
+typedef rcm_status caller(rcm_comm *comm, const struct bench_point *t, rcm_op op, const void *in,
+                          void *out, const struct rcm_call *call, rcm_work **work);
 #define CALLER(name, ...)                                                                          \
-    static rcm_status call_##name(rcm_comm *comm, const struct bench_point *t, const void *in,     \
-                                  void *out, const struct rcm_call *call, rcm_work **work) {       \
+    static rcm_status call_##name(rcm_comm *comm, const struct bench_point *t, rcm_op op,          \
+                                  const void *in, void *out, const struct rcm_call *call,          \
+                                  rcm_work **work) {                                               \
         (void)in;                                                                                  \
+        (void)op;                                                                                  \
         return rcm_##name(comm, __VA_ARGS__, call, work);                                          \
     }
-CALLER(all_reduce, in, out, t->count, t->dtype, t->op)
+CALLER(all_reduce, in, out, t->count, t->dtype, op)
 CALLER(broadcast, out, t->count, t->dtype, t->root)
-CALLER(reduce, in, out, t->count, t->dtype, t->op, t->root)
+CALLER(reduce, in, out, t->count, t->dtype, op, t->root)
 CALLER(scatter, in, out, t->count, t->dtype, t->root)
 CALLER(gather, in, out, t->count, t->dtype, t->root)
 CALLER(all_gather, in, out, t->count, t->dtype)
-CALLER(reduce_scatter, in, out, t->count, t->dtype, t->op)
+CALLER(reduce_scatter, in, out, t->count, t->dtype, op)
 CALLER(all_to_all, in, out, t->count, t->dtype)
-CALLER(scan, in, out, t->count, t->dtype, t->op)
-CALLER(exscan, in, out, t->count, t->dtype, t->op)
+CALLER(scan, in, out, t->count, t->dtype, op)
+CALLER(exscan, in, out, t->count, t->dtype, op)
 
 static const struct {
     enum rcm_collective collective;
@@ -166,6 +177,7 @@ static void collective_draws(struct job *job) {
     point_draw(job, &info, &job->parts[0].point);
     job->call.algorithm = algorithm_draw(&job->what, info.collective);
     collective_name(job);
+    operator_open(job);
     part_buffers(job, &job->parts[0]);
 }
 
@@ -175,8 +187,9 @@ static void collective_call(struct job *job) {
     const struct job_part *part = &job->parts[0];
     for (size_t i = 0; i < sizeof callers / sizeof callers[0]; i++)
         if (callers[i].collective == part->point.info.collective) {
-            job->status = callers[i].call(job->group->comm, &part->point, part_input(job, part),
-                                          part_output(job, part), &job->call, job_work(job));
+            job->status =
+                callers[i].call(job->group->comm, &part->point, job->op, part_input(job, part),
+                                part_output(job, part), &job->call, job_work(job));
             return;
         }
     coalesced_call(job); /* a collective that is not in the table */
@@ -193,6 +206,12 @@ const struct row row_collective = {.name = "one",
 /* ---- Several ------------------------------------------------------------------------------------
  */
 
+/* A created one is for one type. */
+static bool operator_is_of(const struct bench_point *first, rcm_dtype dtype) {
+    const bool created = first->op == BENCH_PREMUL_SUM || first->op == BENCH_USER;
+    return created ? dtype == first->dtype : rcm_op_defined(first->op, dtype) == RCM_OK;
+}
+
 static void coalesced_draws(struct job *job) {
     struct rcm_collective_info info;
     collective_draw(&job->what, false, &info);
@@ -201,13 +220,13 @@ static void coalesced_draws(struct job *job) {
         struct bench_point *point = &job->parts[i].point;
         do /* one operator is of all parts */
             point_draw(job, &info, point);
-        while (info.reduces && i > 0 &&
-               rcm_op_defined(job->parts[0].point.op, point->dtype) != RCM_OK);
+        while (info.reduces && i > 0 && !operator_is_of(&job->parts[0].point, point->dtype));
         point->op = job->parts[0].point.op;
         point->root = job->parts[0].point.root;
     }
     job->call.algorithm = algorithm_draw(&job->what, info.collective);
     collective_name(job);
+    operator_open(job);
     for (int i = 0; i < job->nparts; i++)
         part_buffers(job, &job->parts[i]);
 }
@@ -220,8 +239,8 @@ static void coalesced_call(struct job *job) {
             (struct rcm_part){part_input(job, &job->parts[i]), part_output(job, &job->parts[i]),
                               job->parts[i].point.count, job->parts[i].point.dtype};
     job->status =
-        rcm_coalesced(job->group->comm, first->info.collective, parts, (size_t)job->nparts,
-                      first->op, first->root, &job->call, job_work(job));
+        rcm_coalesced(job->group->comm, first->info.collective, parts, (size_t)job->nparts, job->op,
+                      first->root, &job->call, job_work(job));
 }
 
 const struct row row_coalesced = {.name = "coalesced",

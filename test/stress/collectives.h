@@ -11,6 +11,8 @@ void collective_draw(struct draw *what, bool uneven, struct rcm_collective_info 
 /* Type, operator, root and count. */
 void point_draw(struct job *job, const struct rcm_collective_info *info,
                 struct bench_point *ret_point);
+/* The first part's operator, made if it is to be created. */
+void operator_open(struct job *job);
 /* NULL: by cost. */
 const char *algorithm_draw(struct draw *what, enum rcm_collective collective);
 /* The job's name by its first part. */

@@ -38,6 +38,7 @@ static void job_free(struct job *job) {
         memory_put(job->driver, &job->parts[i].send);
         memory_put(job->driver, &job->parts[i].recv);
     }
+    bench_op_close(job->op);
     free(job->own);
     free(job);
 }
@@ -115,6 +116,10 @@ static void job_draw_call(struct job *job) {
 
 static void job_pend(struct job *job) {
     struct driver *driver = job->driver;
+    if (draw_one_in(&job->how, 2)) { /* the work still has its operator */
+        bench_op_close(job->op);
+        job->op = 0;
+    }
     job->way->begin(job);
     driver->pending[driver->npending++] = job;
 }

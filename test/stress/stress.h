@@ -136,6 +136,7 @@ struct job {
 
     int nparts;
     struct job_part parts[PARTS_MAX];
+    rcm_op op; /* of all parts; it may have been created */
     void *own; /* the row's; freed with the job */
 };
 

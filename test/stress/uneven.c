@@ -88,6 +88,7 @@ static void uneven_draw(struct job *job) {
     uneven->list = draw_one_in(&job->how, 3);
     job->call.algorithm = algorithm_draw(&job->what, info.collective);
     collective_name(job);
+    operator_open(job);
     uneven_buffers(job);
 }
 
@@ -148,8 +149,8 @@ static void uneven_call(struct job *job) {
         break;
     case RCM_REDUCE_SCATTER_V:
         job->status = u->list
-                          ? rcm_reduce_scatter_list(comm, IN_LIST, OUT_ONE, t->dtype, t->op, TAIL)
-                          : rcm_reduce_scatter_v(comm, IN_V, OUT_ONE, t->dtype, t->op, TAIL);
+                          ? rcm_reduce_scatter_list(comm, IN_LIST, OUT_ONE, t->dtype, job->op, TAIL)
+                          : rcm_reduce_scatter_v(comm, IN_V, OUT_ONE, t->dtype, job->op, TAIL);
         break;
     case RCM_ALL_TO_ALL_V:
         job->status = u->list ? rcm_all_to_all_list(comm, IN_LIST, OUT_LIST, t->dtype, TAIL)
