@@ -83,7 +83,9 @@ static rcm_status batch_submit(const struct batch *batch, const struct rcm_call 
 static rcm_status batch_issue(const struct batch *batch, enum rcmi_work_kind kind,
                               const struct rcm_call *call, rcm_work **ret_work) {
     struct rcm_work *whole;
-    rcm_status status = rcmi_work_new(batch->comm, kind, false, call, &whole);
+    rcm_status status = rcmi_work_may_wait(rcmi_call_waits(call, ret_work));
+    if (status == RCM_OK)
+        status = rcmi_work_new(batch->comm, kind, false, call, &whole);
     if (status != RCM_OK)
         return rcmi_comm_decline(batch->comm, status);
     status = batch_submit(batch, call, whole);

@@ -92,7 +92,9 @@ rcm_status rcm_coalesced(rcm_comm *comm, enum rcm_collective collective,
         return rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, common.call, ret_work);
     if (rcmi_call_persists(common.call))
         return parts_persist(comm, &common, parts, n, ret_work);
-    status = rcmi_work_new(comm, RCMI_WORK_COLLECTIVE, false, common.call, &whole);
+    status = rcmi_work_may_wait(rcmi_call_waits(common.call, ret_work));
+    if (status == RCM_OK)
+        status = rcmi_work_new(comm, RCMI_WORK_COLLECTIVE, false, common.call, &whole);
     if (status != RCM_OK)
         return rcmi_comm_decline(comm, status);
     whole->collective = collective;

@@ -202,6 +202,23 @@ static void call_at_once(void *arg, rcm_status status) {
     atomic_fetch_add(&called->calls, 1);
 }
 
+/* Calls of several operations that would wait: none of them is issued. */
+static bool refuses_several(struct called *called) {
+    const uint64_t before = rcm_comm_sequence(called->comm);
+    const struct rcm_part part = {&called->value, &called->value, 1, RCM_INT32};
+    const struct rcm_transfer to_self = {.kind = RCM_TRANSFER_SEND,
+                                         .peer = rcm_rank(called->comm),
+                                         .buffer = &called->value,
+                                         .count = 1,
+                                         .tag = TAG + 2,
+                                         .dtype = RCM_INT32};
+    return rcm_coalesced(called->comm, RCM_ALL_REDUCE, &part, 1, RCM_SUM, 0, NULL, NULL) ==
+               RCM_ERR_INVALID &&
+           said("may not wait") && rcm_comm_sequence(called->comm) == before &&
+           rcm_batch(called->comm, &to_self, 1, NULL, NULL) == RCM_ERR_INVALID &&
+           said("may not wait");
+}
+
 /* What a callback may do and what not. */
 static void call_deep(void *arg, rcm_status status) {
     struct called *called = arg;
@@ -210,6 +227,7 @@ static void call_deep(void *arg, rcm_status status) {
                  rcm_work_wait(called->pending, -1) == RCM_ERR_INVALID && said("may not wait") &&
                  rcm_work_wait_any(&called->pending, 1, 5, &index) == RCM_ERR_INVALID &&
                  rcm_destroy(called->comm) == RCM_ERR_INVALID && said("rcm_destroy") &&
+                 refuses_several(called) &&
                  sum(called->comm, &called->value, NULL, &called->issued) == RCM_OK;
     atomic_fetch_add(&called->calls, 1);
 }
@@ -259,6 +277,7 @@ static int check_callback_issues(rcm_comm *comm) {
     CHECK(errors, called.ok, "rank %d: in a callback: %s", me, rcm_last_error());
     CHECK_OK(errors, rcm_work_wait(called.issued, -1));
     CHECK(errors, called.value == n, "the callback's sum is %d", called.value);
+    CHECK(errors, rcm_iprobe(comm, me, TAG + 2, NULL) == RCM_PENDING, "a refused batch was sent");
     CHECK_OK(errors, tell(comm, to, TAG + 1));
     CHECK_OK(errors, rcm_work_wait(called.pending, -1));
     rcm_work_free(called.pending);
