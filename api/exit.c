@@ -22,8 +22,15 @@ static void exit_leave_all(void) {
     pthread_mutex_unlock(&exit_lock);
 }
 
+/* Another thread may have had the lock. The engines are the parent's. */
+static void exit_forget(void) {
+    pthread_mutex_init(&exit_lock, NULL);
+    exit_engines = NULL;
+}
+
 static void exit_register(void) {
     (void)atexit(exit_leave_all); /* without memory for it, exit is a death */
+    (void)pthread_atfork(NULL, NULL, exit_forget);
 }
 
 static void exit_unwatch(struct rcmi_engine *engine) {

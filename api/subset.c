@@ -116,6 +116,8 @@ static rcm_status making_begin(struct making *m, struct rcm_call *room, rcm_comm
         status = rcmi_comm_own(m->parent, &m->engine);
     if (status != RCM_OK)
         return status;
+    if (absent && m->kind == RCMI_CREATION_SUBSET && m->n < 1)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "n is %d, not 1 or more", m->n);
     *ret_over = absent;
     return absent ? rcmi_comm_absent(m->parent, NULL, m->n, ret_comm) : RCM_OK;
 }
@@ -213,8 +215,10 @@ static int colours_choose(struct colour *all, int n, int colour, int *ret_ranks)
 
 static rcm_status split_run(struct making *m, const struct colour *mine, struct colour *all,
                             rcm_comm **ret_comm) {
+    const struct rcm_call gather = {.size = sizeof(gather),
+                                    .timeout_ms = m->call ? m->call->timeout_ms : 0};
     rcm_status status =
-        rcm_all_gather(m->parent, mine, all, sizeof(*mine), RCM_UINT8, m->call, NULL);
+        rcm_all_gather(m->parent, mine, all, sizeof(*mine), RCM_UINT8, &gather, NULL);
     if (status != RCM_OK)
         return status;
     m->tag = rcmi_comm_next_child(m->parent);

@@ -3,7 +3,7 @@
  * Threads that meet at a communicator at moments that are rare otherwise: what the library calls
  * at such a moment is this file's, and waits there for the other thread, or does its part. And what
  * a communicator keeps for calls to come.
- *     drivers wake|any|failed|again|kept
+ *     drivers wake|any|failed|again|kept|fork
  */
 #include "ranks.h"
 #include "clock.h"
@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 rcmi_deadline __real_rcmi_comm_check_deadlines(rcm_comm *comm);
@@ -322,6 +323,54 @@ static int kept_run(void) {
     return ranks_run(&ranks, check_kept, NULL);
 }
 
+/* ---- A fork while another thread takes leave ---------------------------------------------------
+ */
+
+struct rcmi_engine;
+void __real_rcmi_engine_hurry(struct rcmi_engine *engine);
+void __wrap_rcmi_engine_hurry(struct rcmi_engine *engine);
+
+static bool forks; /* the process, when exit takes leave */
+
+/* A communicator of its own. */
+static void child_run(void) {
+    struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
+    rcm_comm *comm = NULL;
+    rcm_store *store;
+    forks = false;
+    alarm(PATIENCE_MS / 1000);
+    options.rank = 0;
+    options.world_size = 1;
+    if (rcm_store_open("hash:", 1000, &store) != RCM_OK)
+        _exit(2);
+    options.store = store;
+    _exit(rcm_init(&options, &comm) == RCM_OK && rcm_leave(comm) == RCM_OK ? 0 : 3);
+}
+
+void __wrap_rcmi_engine_hurry(struct rcmi_engine *engine) {
+    int status = 0;
+    const pid_t child = forks ? fork() : 0;
+    if (forks && child == 0)
+        child_run();
+    if (forks && (waitpid(child, &status, 0) != child || status != 0)) {
+        fprintf(stderr, "the child ends with 0x%x\n", (unsigned)status);
+        _exit(1);
+    }
+    __real_rcmi_engine_hurry(engine);
+}
+
+static int exit_with_fork(rcm_comm *comm, void *arg) {
+    (void)comm;
+    (void)arg;
+    forks = true;
+    exit(0);
+}
+
+static int fork_run(void) {
+    const struct ranks ranks = {.n = 1, .transport = "shm", .keep = true};
+    return ranks_run(&ranks, exit_with_fork, NULL);
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "wake") == 0)
@@ -334,6 +383,8 @@ int main(int argc, char **argv) {
         return again_run() != 0;
     if (strcmp(what, "kept") == 0)
         return kept_run() != 0;
-    fprintf(stderr, "usage: drivers wake|any|failed|again|kept\n");
+    if (strcmp(what, "fork") == 0)
+        return fork_run() != 0;
+    fprintf(stderr, "usage: drivers wake|any|failed|again|kept|fork\n");
     return 2;
 }

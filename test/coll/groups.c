@@ -105,6 +105,13 @@ static int every_subset(rcm_comm *comm) {
     return errors;
 }
 
+static void refused(rcm_comm *comm, const int *ranks, int n, const char *text, int *errors) {
+    rcm_comm *group = NULL;
+    const rcm_status status = rcm_comm_subset(comm, ranks, n, 0, NULL, &group);
+    CHECK(*errors, status == RCM_ERR_INVALID && strstr(rcm_last_error(), text),
+          "%s: %s, not \"%s\"", rcm_status_name(status), rcm_last_error(), text);
+}
+
 static void absent_works(rcm_comm *group, int *errors) {
     rcm_work *work = NULL;
     struct rcm_message message = RCM_MESSAGE_INIT;
@@ -157,6 +164,7 @@ static int absent(rcm_comm *comm) {
               rcm_comm_subset(group, &alone, 1, 0, NULL, &again) == RCM_OK && rcm_rank(again) == -1,
               "a part of it: %s", rcm_last_error());
         CHECK(errors, rcm_comm_transport(again, 0)[0] == '\0', "it has a transport");
+        refused(group, &alone, -1, "n is -1", &errors);
         end(again, &errors);
     } else {
         sum_right(group, 1, &errors);
@@ -170,8 +178,10 @@ static int absent(rcm_comm *comm) {
 static int splits(rcm_comm *comm) {
     const int rank = rcm_rank(comm), n = rcm_size(comm), colour = rank % 3 == 2 ? -1 : rank % 3;
     rcm_comm *group = NULL, *inner = NULL, *host = NULL;
+    struct rcm_call call = RCM_CALL_INIT;
     int errors = 0;
-    CHECK(errors, rcm_comm_split(comm, colour, -rank, NULL, &group) == RCM_OK, "%s",
+    call.algorithm = "none of all_gather's"; /* only its timeout counts */
+    CHECK(errors, rcm_comm_split(comm, colour, -rank, &call, &group) == RCM_OK, "%s",
           rcm_last_error());
     if (colour < 0) {
         CHECK(errors, rcm_rank(group) == -1 && rcm_size(group) == 0, "without a colour: %d of %d",
@@ -276,13 +286,6 @@ static int own_abort(rcm_comm *comm) {
 }
 
 /* ---- Mistakes ------------------------------------------------------------------------------ */
-
-static void refused(rcm_comm *comm, const int *ranks, int n, const char *text, int *errors) {
-    rcm_comm *group = NULL;
-    const rcm_status status = rcm_comm_subset(comm, ranks, n, 0, NULL, &group);
-    CHECK(*errors, status == RCM_ERR_INVALID && strstr(rcm_last_error(), text),
-          "%s: %s, not \"%s\"", rcm_status_name(status), rcm_last_error(), text);
-}
 
 static int wrong_arguments(rcm_comm *comm) {
     const int twice[] = {0, 0}, beyond[] = {0, 99};
