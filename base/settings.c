@@ -55,6 +55,12 @@ static const struct setting_row table[] = {
     {"RINGCOMM_COPY", "auto",
      "how some KiB are copied: vectors, strings (rep movsb); auto: whichever is better on this "
      "CPU"},
+    {"RINGCOMM_VERBS_DEVICES", "",
+     "RDMA ports, as mlx5_0:1,mlx5_1; empty: all that are active, of hardware"},
+    {"RINGCOMM_VERBS_GID_INDEX", "-1", "address of an RDMA port; -1: RoCE v2 by IPv4 first"},
+    {"RINGCOMM_VERBS_TRAFFIC_CLASS", "0", "traffic class of RoCE, and between subnets"},
+    {"RINGCOMM_VERBS_SL", "0", "service level of InfiniBand, priority of RoCE"},
+    {"RINGCOMM_VERBS_PKEY", "0", "partition of InfiniBand; 0: the port's first"},
     {"RINGCOMM_SLOT_BYTES", "128K", "bytes of one slot of a channel"},
     {"RINGCOMM_SLOTS", "4", "slots of a channel"},
     {"RINGCOMM_SLOT_MEMORY", "4G", "bytes that the slots of all channels of a rank may have"},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Slots of the rows of transports that have no connection of their own to make, no memory to share,
- * no posted receives, cannot get, or do not know what has become of a message. */
+ * no zero-copy sends, no posted receives, cannot get, or do not know what has become of a message.
+ */
 #include "row.h"
 
 rcm_status rcmi_ready_at_once(void *link) {
@@ -30,6 +31,15 @@ rcm_status rcmi_no_memory_register(void *domain, const struct rcmi_mem *mem, voi
 void rcmi_no_memory_unregister(void *domain, void *own) {
     (void)domain;
     (void)own;
+}
+
+rcm_status rcmi_no_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
+                             uint64_t meta, bool may_get) {
+    (void)channel;
+    (void)mem;
+    (void)meta;
+    (void)may_get;
+    return RCM_ERR_UNSUPPORTED; /* no sentence: slots will do */
 }
 
 bool rcmi_always_taken(struct rcmi_channel *channel, uint64_t number) {

@@ -9,7 +9,7 @@
  *           |
  *       framework -----> struct rcmi_transport (transport.h, part 2) of each row
  *           ^                    |
- *           '---- row.h <--------'  self/ shm/ tcp/, and chaos/ around one of them
+ *           '---- row.h <--------'  self/ shm/ verbs/ tcp/, and chaos/ around one of them
  *
  * Not here: the framework's own state (internal.h, which rows do not include).
  */
@@ -65,13 +65,15 @@ bool rcmi_socket_stays_home(int fd);
 /* ---- Slots of the table that a row does not have --------------------------------------------- */
 
 /* For the rows of transports whose links are ready once all was offered, accepted and attached,
- * without memory that peers can map, whose readers tell late what they have taken, without posted
- * receives, or that cannot get. */
+ * without memory that peers can map, that send from their own slots only, whose readers tell late
+ * what they have taken, without posted receives, or that cannot get. */
 rcm_status rcmi_ready_at_once(void *link);
 rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory);
 void rcmi_no_memory_give(void *domain, void *memory);
 rcm_status rcmi_no_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);
 void rcmi_no_memory_unregister(void *domain, void *own);
+rcm_status rcmi_no_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
+                             uint64_t meta, bool may_get);
 bool rcmi_always_taken(struct rcmi_channel *channel, uint64_t number);
 bool rcmi_no_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted);
 rcm_status rcmi_no_get(struct rcmi_channel *channel, const struct rcmi_mem *dest, uint64_t remote,

@@ -10,7 +10,7 @@
  *             |                                                 |
  *             |-- channel, writer ----- slots, credits -----> channel, reader
  *             '-- channel, reader <---- slots, credits ------ channel, writer
- *                             the data plane, one row: shm, tcp or self
+ *                             the data plane, one row: shm, verbs, tcp or self
  *
  * Not for: collectives and plans (algorithms/), communicators, of which it knows a number (epoch),
  * matching of messages and receives (api/p2p), and how ranks learn each other's addresses, for

@@ -87,7 +87,7 @@ def add_transport(copy):
             text = re.sub(r'self(?=[_."\'])|(?<=_)self\b', 'toy', file.read())
         with open(os.path.join(new, name.replace('self', 'toy')), 'w', encoding='utf-8') as file:
             file.write(text)
-    copy.edit(named, 'transport/meson.build', "['self', 'shm', 'tcp']", "['self', 'shm', 'tcp', 'toy']")
+    copy.edit(named, 'transport/meson.build', "['self', 'shm', 'verbs', 'tcp']", "['self', 'shm', 'verbs', 'tcp', 'toy']")
     return command
 
 
@@ -103,7 +103,7 @@ def main():
         copy = Copy(os.path.join(folder, 'ringcomm'))
         commands = [add_algorithm(copy), add_transport(copy)]
         copy.run(MESON, 'setup', 'build', '--buildtype=debug', '-Doptimization=1', '-Dwerror=true', '-Dauth=disabled',
-                 '-Dhwloc=disabled')
+                 '-Dhwloc=disabled', '-Dverbs=disabled')
         copy.run(MESON, 'compile', '-C', 'build', *TARGETS)
         for command in commands:
             print(copy.run(*told(command))[-300:])

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * RDMA devices that are not there: the functions of libibverbs (transport/verbs/table.h) in one
+ * process, whose ranks are nodes of threads. A thread plays the hardware: it carries out what was
+ * posted, in order within a queue pair, in an order between them that a seed decides. Held against
+ * a device's rules are: keys, bounds and rights of memory, states of queue pairs, room in queues
+ * (entries of a send queue come free by polled completions only), inline sizes; what breaks them
+ * gets the completion that a device would make of it, or ends the program where that would be
+ * undefined.
+ *
+ * Not for: bytes on a wire, speed.
+ */
+#ifndef TEST_VERBS_PROVIDER_H
+#define TEST_VERBS_PROVIDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "../../transport/verbs/table.h"
+
+/* Calls that can be made to fail. */
+enum provider_call {
+    PROVIDER_OPEN_DEVICE,
+    PROVIDER_QUERY_DEVICE,
+    PROVIDER_QUERY_PORT,
+    PROVIDER_QUERY_GID,
+    PROVIDER_ALLOC_PD,
+    PROVIDER_REG_MR,
+    PROVIDER_CREATE_CHANNEL,
+    PROVIDER_CREATE_CQ,
+    PROVIDER_CREATE_QP,
+    PROVIDER_MODIFY_QP,
+    PROVIDER_POST_SEND,
+    PROVIDER_POST_RECV,
+    PROVIDER_CALLS,
+};
+
+struct provider_setup {
+    uint32_t seed;
+    int devices;         /* fake0, fake1, ...; of one port each */
+    int subnets;         /* device i is in subnet i % subnets; 0: all in one */
+    uint32_t inline_max; /* bytes; more is refused */
+};
+
+/* What was done, of all queue pairs together. */
+struct provider_counts {
+    uint64_t posts, sends, writes; /* calls of post_send; what they posted */
+    uint64_t send_completions;     /* that were asked for, or are errors */
+    uint64_t events;
+};
+
+/* From here to provider_remove nodes find these devices, and no others. */
+void provider_install(const struct provider_setup *setup);
+/* Nothing of it must be left. */
+void provider_remove(void);
+
+/* The call with that number, from 1, of its kind fails from now on. 0: none does. */
+void provider_fail_call(enum provider_call call, int number);
+/* The same for the completion of what is sent: number counts what is carried out. */
+void provider_fail_send(enum ibv_wc_status status, int number);
+/* How often it was called since it was installed. */
+int provider_calls(enum provider_call call);
+/* Nothing reaches another queue pair any more, until it may again. */
+void provider_cut(bool cut);
+struct provider_counts provider_counts(void);
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The two ends of a verbs channel. The writer's slots and the reader's are registered memory of the
+ * same shape; message n goes from slot n to slot n, modulo their number. The reader gives slots
+ * back in credits: at once when half of them wait to be told, else with the next progress.
+ */
+#include <assert.h>
+#include <string.h>
+#include "verbs.h"
+
+/* The writer's offer and the reader's answer. */
+struct verbs_open {
+    uint64_t slot_bytes;
+    uint64_t remote; /* the reader's slots */
+    uint32_t rkey;
+    uint32_t number, slots;
+    uint32_t reserved;
+};
+
+static struct verbs_channel *channel_of(struct rcmi_channel *base) {
+    return (struct verbs_channel *)base; /* base is its first member */
+}
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+static void open_put(const struct verbs_end *end, struct rcmi_blob *ret_blob) {
+    struct verbs_open open = {
+        .slot_bytes = end->slot_bytes, .number = end->number, .slots = end->slots};
+    if (!end->is_writer) {
+        open.remote = (uintptr_t)end->region.memory;
+        open.rkey = end->region.mr->rkey;
+    }
+    memcpy(ret_blob->bytes, &open, sizeof open);
+    ret_blob->len = sizeof open;
+    ret_blob->nfds = 0;
+}
+
+static rcm_status open_take(struct verbs_end *end, const struct rcmi_blob *blob) {
+    struct verbs_open open;
+    if (blob->len != sizeof open)
+        return verbs_link_refuse(end->link, "bytes to open a channel", blob->len);
+    memcpy(&open, blob->bytes, sizeof open);
+    if (open.slot_bytes != end->slot_bytes || open.slots != end->slots)
+        return verbs_link_refuse(end->link, "another size of slots", open.slot_bytes);
+    if (open.number == 0)
+        return verbs_link_refuse(end->link, "a channel's number", open.number);
+    end->remote = open.remote;
+    end->rkey = open.rkey;
+    end->far = open.number;
+    return RCM_OK;
+}
+
+rcm_status verbs_writer_init(struct rcmi_channel *base, void *const *links, int nreaders) {
+    if (nreaders != 1)
+        return rcmi_fail(RCM_ERR_INTERNAL, 0, "a verbs channel has one reader, not %d", nreaders);
+    return verbs_end_make(links[0], base, &channel_of(base)->end);
+}
+
+rcm_status verbs_writer_offer(struct rcmi_channel *base, int r, struct rcmi_blob *ret_offer) {
+    (void)r;
+    open_put(channel_of(base)->end, ret_offer);
+    return RCM_OK;
+}
+
+rcm_status verbs_writer_attach(struct rcmi_channel *base, int r, struct rcmi_blob *answer) {
+    (void)r;
+    return open_take(channel_of(base)->end, answer);
+}
+
+rcm_status verbs_reader_init(struct rcmi_channel *base, void *link) {
+    return verbs_end_make(link, base, &channel_of(base)->end);
+}
+
+rcm_status verbs_reader_accept(struct rcmi_channel *base, struct rcmi_blob *offer,
+                               struct rcmi_blob *ret_answer) {
+    struct verbs_end *end = channel_of(base)->end;
+    const rcm_status status = open_take(end, offer);
+    if (status == RCM_OK)
+        open_put(end, ret_answer);
+    return status;
+}
+
+/* What was committed lies in slots. */
+void verbs_writer_close(struct rcmi_channel *base) {
+    (void)base;
+}
+
+void verbs_channel_fini(struct rcmi_channel *base) {
+    struct verbs_channel *channel = channel_of(base);
+    if (channel->end && !verbs_forked(channel->end->link->domain))
+        verbs_end_close(channel->end);
+    channel->end = NULL;
+}
+
+/* ---- Writer ---------------------------------------------------------------------------------- */
+
+rcm_status verbs_reserve(struct rcmi_channel *base, size_t len,
+                         struct rcmi_reserved *ret_reserved) {
+    const struct verbs_end *end = channel_of(base)->end;
+    const uint64_t committed = atomic_load_explicit(&end->committed, memory_order_relaxed);
+    (void)len;
+    if (committed - atomic_load_explicit(&end->returned, memory_order_acquire) >= end->slots)
+        return RCM_AGAIN;
+    *ret_reserved =
+        (struct rcmi_reserved){.bytes = end->region.memory + committed % end->slots * end->stride,
+                               .stores = RCMI_TEMPORAL};
+    return RCM_OK;
+}
+
+void verbs_commit(struct rcmi_channel *base, size_t len, uint64_t meta) {
+    struct verbs_end *end = channel_of(base)->end;
+    const uint64_t committed = atomic_load_explicit(&end->committed, memory_order_relaxed);
+    assert(len <= end->slot_bytes);
+    end->messages[committed % end->slots] = (struct verbs_message){(uint32_t)len, meta};
+    verbs_lock_take(&end->link->lock);
+    atomic_store_explicit(&end->committed, committed + 1, memory_order_release);
+    verbs_post_later(end->link, end);
+    verbs_lock_drop(&end->link->lock);
+}
+
+/* ---- Reader ---------------------------------------------------------------------------------- */
+
+rcm_status verbs_peek(struct rcmi_channel *base, struct rcmi_slot *ret_slot) {
+    const struct verbs_end *end = channel_of(base)->end;
+    const uint64_t released = atomic_load_explicit(&end->released, memory_order_relaxed);
+    if (atomic_load_explicit(&end->arrived, memory_order_acquire) == released)
+        return RCM_AGAIN;
+    const uint32_t slot = (uint32_t)(released % end->slots);
+    *ret_slot = (struct rcmi_slot){.bytes = end->region.memory + slot * end->stride,
+                                   .len = end->messages[slot].len,
+                                   .meta = end->messages[slot].meta};
+    return RCM_OK;
+}
+
+void verbs_release(struct rcmi_channel *base) {
+    struct verbs_end *end = channel_of(base)->end;
+    const uint64_t released = atomic_load_explicit(&end->released, memory_order_relaxed);
+    atomic_store_explicit(&end->released, released + 1, memory_order_release);
+    const uint32_t owed = atomic_fetch_add_explicit(&end->owed, 1, memory_order_relaxed) + 1;
+    const bool now = owed >= (end->slots + 1) / 2;
+    if (!now && owed > 1)
+        return; /* it is listed */
+    verbs_lock_take(&end->link->lock);
+    if (now)
+        verbs_post_later(end->link, end);
+    else
+        verbs_owe(end->link, end);
+    verbs_lock_drop(&end->link->lock);
+}

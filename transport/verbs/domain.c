@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Domains of the verbs row (one per node), and its table. Completions are polled by any thread in
+ * progress, one at a time for each port. A thread that sleeps asks for an event with the next
+ * completion (`arm`), and whoever asked polls once more, since what had come before makes none.
+ */
+#include "verbs.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include "log.h"
+#include "settings.h"
+
+enum { BEAT_MS = 1000, BEATS = 8 /* to RINGCOMM_PEER_TIMEOUT, if that is less */ };
+
+bool verbs_forked(const struct verbs_domain *domain) {
+    return domain->pid != getpid();
+}
+
+/* ---- Progress -------------------------------------------------------------------------------- */
+
+/* Under port->lock. True if something came for which a thread may sleep. */
+static bool port_complete(struct verbs_port *port, const struct ibv_wc *wc) {
+    const struct verbs_domain *domain = port->domain;
+    const uint32_t peer = (uint32_t)((wc->wr_id & ~VERBS_ID_RECEIVE) >> 32);
+    struct verbs_link *link = peer < (uint32_t)domain->nranks ? domain->links[peer] : NULL;
+    return link && link->port == port && verbs_complete(link, wc);
+}
+
+/* must: not only if no other thread does, which may have looked before what came came. */
+static bool port_poll(struct verbs_port *port, bool must, bool *rang) {
+    struct ibv_wc wc[VERBS_POLL];
+    if (must)
+        verbs_lock_take(&port->lock);
+    else if (!verbs_lock_try(&port->lock))
+        return false;
+    const int n = port->domain->table->poll_cq(port->cq, VERBS_POLL, wc);
+    for (int i = 0; i < n; i++)
+        *rang = port_complete(port, &wc[i]) || *rang;
+    verbs_lock_drop(&port->lock);
+    return n > 0;
+}
+
+/* Takes the events of completions that were asked for, so that the descriptor shows none. */
+static void events_take(struct verbs_domain *domain) {
+    for (int i = 0; i < domain->nports; i++) {
+        struct ibv_cq *cq;
+        void *context;
+        while (domain->table->get_cq_event(domain->ports[i].channel, &cq, &context) == 0)
+            domain->table->ack_cq_events(cq, 1);
+    }
+}
+
+static bool domain_poll(struct verbs_domain *domain, bool must) {
+    bool moved = false, rang = false;
+    for (int i = 0; i < domain->nports; i++)
+        moved = port_poll(&domain->ports[i], must, &rang) || moved;
+    moved = verbs_pay(domain) || moved;
+    if (rang)
+        rcmi_node_ring(domain->node);
+    return moved;
+}
+
+bool verbs_progress(void *arg) {
+    struct verbs_domain *domain = arg;
+    if (atomic_load_explicit(&domain->nlinks, memory_order_relaxed) == 0)
+        return false;
+    const bool attended = atomic_load_explicit(&domain->attended, memory_order_relaxed) &&
+                          atomic_exchange(&domain->attended, false);
+    if (attended)
+        events_take(domain);
+    return domain_poll(domain, attended);
+}
+
+/* ---- Waiting --------------------------------------------------------------------------------- */
+
+/* What had come before makes no event: it is taken here, and who is about to sleep looks again. */
+static void events_ask(struct verbs_domain *domain) {
+    for (int i = 0; i < domain->nports; i++)
+        (void)domain->table->req_notify_cq(domain->ports[i].cq, 0);
+    if (domain_poll(domain, true))
+        rcmi_node_ring(domain->node);
+}
+
+void verbs_arm(void *arg) {
+    struct verbs_domain *domain = arg;
+    if (atomic_load_explicit(&domain->nlinks, memory_order_relaxed) == 0)
+        return;
+    (void)rcmi_loop_rearm(rcmi_node_loop(domain->node), &domain->watch, EPOLLIN | EPOLLONESHOT);
+    events_ask(domain);
+}
+
+static bool domain_attend(void *arg, int *ret_fd) {
+    struct verbs_domain *domain = arg;
+    *ret_fd = domain->epoll;
+    events_ask(domain);
+    atomic_store(&domain->attended, true);
+    return true;
+}
+
+static void domain_ready(void *arg, uint32_t events) {
+    struct verbs_domain *domain = arg;
+    (void)events;
+    events_take(domain);
+    (void)domain_poll(domain, true);
+    rcmi_node_ring(domain->node);
+    if (atomic_load_explicit(&domain->connecting, memory_order_relaxed) > 0)
+        verbs_arm(domain);
+}
+
+/* ---- Asynchronous events --------------------------------------------------------------------- */
+
+static void fail_links(struct verbs_port *port, const char *what) {
+    struct verbs_domain *domain = port->domain;
+    for (int i = 0; i < domain->nranks; i++) {
+        struct verbs_link *link = domain->links[i];
+        if (!link || link->port != port)
+            continue;
+        verbs_lock_take(&link->lock);
+        (void)rcmi_fail_peer(RCM_ERR_SYSTEM, i, "RDMA with rank %d by %s failed: %s", i, port->name,
+                             what);
+        verbs_link_break(link);
+        verbs_lock_drop(&link->lock);
+    }
+}
+
+static void port_event(struct verbs_port *port, const struct ibv_async_event *event) {
+    switch (event->event_type) {
+    case IBV_EVENT_DEVICE_FATAL:
+        fail_links(port, "the device is broken");
+        break;
+    case IBV_EVENT_CQ_ERR:
+        fail_links(port, "its completion queue is broken");
+        break;
+    case IBV_EVENT_PORT_ERR:
+        rcmi_log(RCMI_LOG_WARN,
+                 "%s is down; what is sent by it is tried again until "
+                 "RINGCOMM_PEER_TIMEOUT",
+                 port->name);
+        break;
+    case IBV_EVENT_PORT_ACTIVE:
+        rcmi_log(RCMI_LOG_INFO, "%s is up", port->name);
+        break;
+    default: /* queue pairs that fail say so by their completions */
+        break;
+    }
+}
+
+static void port_events(void *arg, uint32_t events) {
+    struct verbs_port *port = arg;
+    struct ibv_async_event event;
+    (void)events;
+    while (port->domain->table->get_async_event(port->context, &event) == 0) {
+        port_event(port, &event);
+        port->domain->table->ack_async_event(&event);
+    }
+}
+
+/* ---- Probing --------------------------------------------------------------------------------- */
+
+static int64_t beat_ms(const struct verbs_domain *domain) {
+    const int64_t share = domain->peer_timeout_ms / BEATS;
+    return share < BEAT_MS ? share : BEAT_MS;
+}
+
+/* A side that only receives is told nothing when the path is cut; so each sends something now and
+ * then that must be acknowledged. */
+static void domain_beat(void *arg) {
+    struct verbs_domain *domain = arg;
+    for (int i = 0; i < domain->nranks; i++) {
+        struct verbs_link *link = domain->links[i];
+        if (!link)
+            continue;
+        verbs_lock_take(&link->lock);
+        if (link->state == VERBS_READY)
+            verbs_post_probe(link);
+        verbs_lock_drop(&link->lock);
+    }
+    (void)verbs_progress(domain);
+    rcmi_loop_timer(rcmi_node_loop(domain->node), &domain->beat, rcmi_deadline_in(beat_ms(domain)));
+}
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+static rcm_status domain_settings(struct verbs_domain *domain) {
+    int64_t seconds = 0, class = 0, level = 0;
+    rcm_status status = rcmi_setting_int("RINGCOMM_PEER_TIMEOUT", 1, 1000000, &seconds);
+    if (status == RCM_OK)
+        status = rcmi_setting_int("RINGCOMM_VERBS_TRAFFIC_CLASS", 0, 255, &class);
+    if (status == RCM_OK)
+        status = rcmi_setting_int("RINGCOMM_VERBS_SL", 0, 15, &level);
+    domain->peer_timeout_ms = seconds * 1000;
+    domain->traffic_class = (int)class;
+    domain->service_level = (int)level;
+    return status;
+}
+
+static rcm_status domain_watch(struct verbs_domain *domain) {
+    struct rcmi_loop *loop = rcmi_node_loop(domain->node);
+    domain->watch = (struct rcmi_watch){.fd = domain->epoll, .ready = domain_ready, .arg = domain};
+    rcm_status status = rcmi_loop_watch(loop, &domain->watch, EPOLLIN | EPOLLONESHOT);
+    for (int i = 0; status == RCM_OK && i < domain->nports; i++) {
+        struct verbs_port *port = &domain->ports[i];
+        port->events =
+            (struct rcmi_watch){.fd = port->context->async_fd, .ready = port_events, .arg = port};
+        status = rcmi_loop_watch(loop, &port->events, EPOLLIN);
+    }
+    domain->beat = (struct rcmi_timer){.fire = domain_beat, .arg = domain};
+    if (status == RCM_OK)
+        rcmi_loop_timer(loop, &domain->beat, rcmi_deadline_in(beat_ms(domain)));
+    return status;
+}
+
+static rcm_status domain_init(void *arg, struct rcmi_node *node) {
+    struct verbs_domain *domain = arg;
+    char reason[256];
+    domain->node = node;
+    domain->pid = getpid();
+    domain->nranks = rcmi_node_nranks(node);
+    domain->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (domain->epoll < 0)
+        return rcmi_fail(rcmi_status_of_errno(errno), errno, "no epoll set for RDMA");
+    domain->table = verbs_table(reason, sizeof reason);
+    if (!domain->table)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s", reason);
+    domain->links = rcmi_zalloc((size_t)domain->nranks * sizeof(struct verbs_link *));
+    rcm_status status = domain->links ? domain_settings(domain) : RCM_ERR_NOMEM;
+    if (status == RCM_OK)
+        status = verbs_connector_make(domain);
+    if (status == RCM_OK)
+        status = verbs_ports_open(domain);
+    return status == RCM_OK ? domain_watch(domain) : status;
+}
+
+static void domain_fini(void *arg) {
+    struct verbs_domain *domain = arg;
+    struct rcmi_loop *loop = rcmi_node_loop(domain->node);
+    if (loop && domain->watch.active)
+        rcmi_loop_unwatch(loop, &domain->watch);
+    for (int i = 0; loop && i < domain->nports; i++)
+        if (domain->ports[i].events.active)
+            rcmi_loop_unwatch(loop, &domain->ports[i].events);
+    if (loop && domain->beat.active)
+        rcmi_loop_timer_stop(loop, &domain->beat);
+    if (domain->table && !verbs_forked(domain)) {
+        verbs_connector_free(domain);
+        verbs_ports_close(domain);
+    }
+    if (domain->epoll >= 0)
+        rcmi_fd_close(&domain->epoll);
+    free(domain->links);
+    domain->links = NULL;
+}
+
+const struct rcmi_transport rcmi_transport_verbs = {
+    .name = "verbs",
+    .description = "RDMA between hosts, by RoCE or InfiniBand",
+    .bulk_scale = VERBS_BULK_SCALE,
+    .domain_size = sizeof(struct verbs_domain),
+    .link_size = sizeof(struct verbs_link),
+    .channel_size = sizeof(struct verbs_channel),
+    .probe = verbs_ports_probe,
+    .domain_init = domain_init,
+    .domain_fini = domain_fini,
+    .progress = verbs_progress,
+    .arm = verbs_arm,
+    .attend = domain_attend,
+    .memory_take = rcmi_no_memory_take,
+    .memory_give = rcmi_no_memory_give,
+    .memory_register = rcmi_no_memory_register,
+    .memory_unregister = rcmi_no_memory_unregister,
+    .link_init = verbs_link_init,
+    .link_offer = verbs_link_offer,
+    .link_accept = verbs_link_accept,
+    .link_attach = verbs_link_attach,
+    .link_ready = verbs_link_ready,
+    .link_down = verbs_link_down,
+    .link_fini = verbs_link_fini,
+    .writer_init = verbs_writer_init,
+    .writer_offer = verbs_writer_offer,
+    .writer_attach = verbs_writer_attach,
+    .reader_init = verbs_reader_init,
+    .reader_accept = verbs_reader_accept,
+    .writer_close = verbs_writer_close,
+    .channel_fini = verbs_channel_fini,
+    .reserve = verbs_reserve,
+    .commit = verbs_commit,
+    .send_zero_copy = rcmi_no_zero_copy,
+    .completed = rcmi_always_taken, /* nothing is sent from the caller's memory */
+    .taken = rcmi_always_taken,
+    .peek = verbs_peek,
+    .release = verbs_release,
+    .post_receive = rcmi_no_post_receive,
+    .get = rcmi_no_get,
+    .help = rcmi_no_help,
+};

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A link: a queue pair. The initiator makes one for each of its ports and offers them; the other
+ * side chooses a pair of ports, makes its own, and offers that one. Both connect them (connect.c),
+ * the other side with a head start; then the initiator says hello, to which the other answers, and
+ * a side that was greeted, and whose own hello has arrived, is ready.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "verbs.h"
+
+/* What a side offers; on the wire. */
+struct verbs_offer {
+    uint32_t magic;
+    uint16_t nports;
+    uint8_t chosen; /* of the initiator's ports; by the other side, which offers one */
+    uint8_t reserved;
+    struct verbs_offered ports[VERBS_PORTS_MAX];
+};
+_Static_assert(sizeof(struct verbs_offer) <= RCMI_BLOB_MAX, "an offer fits");
+
+/* ---- Queue pairs ----------------------------------------------------------------------------- */
+
+/* The largest inline size that the device has, up to a whole notice. */
+static struct ibv_qp *qp_create(const struct verbs_link *link, const struct verbs_port *port,
+                                uint32_t *ret_inline) {
+    struct ibv_qp *qp = NULL;
+    for (uint32_t wanted = sizeof(struct verbs_notice);; wanted = 0) {
+        struct ibv_qp_init_attr attr = {
+            .qp_context = (void *)(intptr_t)link->peer,
+            .send_cq = port->cq,
+            .recv_cq = port->cq,
+            .qp_type = IBV_QPT_RC,
+            .cap = {.max_send_wr = VERBS_SENDS,
+                    .max_recv_wr = VERBS_RECEIVES,
+                    .max_send_sge = 1,
+                    .max_recv_sge = 1,
+                    .max_inline_data = wanted},
+        };
+        qp = link->domain->table->create_qp(port->pd, &attr);
+        *ret_inline = qp ? attr.cap.max_inline_data : 0;
+        if (qp || wanted == 0)
+            return qp;
+    }
+}
+
+static rcm_status qp_make(struct verbs_link *link, int i) {
+    const struct verbs_table *table = link->domain->table;
+    struct verbs_port *port = &link->domain->ports[i];
+    if (port->room == 0)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s has no completion queue for more links",
+                         port->name);
+    struct ibv_qp *qp = qp_create(link, port, &link->inline_maxima[i]);
+    if (!qp)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, errno, "no queue pair of %s", port->name);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
+                               .pkey_index = (uint16_t)port->pkey_index,
+                               .port_num = port->number,
+                               .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    const int error = table->modify_qp(
+        qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    if (error) {
+        table->destroy_qp(qp);
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, error, "a queue pair of %s cannot be used",
+                         port->name);
+    }
+    link->offered[i] = qp;
+    port->room--;
+    return RCM_OK;
+}
+
+static void qp_give_up(struct verbs_link *link, int i) {
+    if (!link->offered[i])
+        return;
+    link->domain->table->destroy_qp(link->offered[i]);
+    link->offered[i] = NULL;
+    link->domain->ports[i].room++;
+}
+
+/* ---- Set-up ---------------------------------------------------------------------------------- */
+
+rcm_status verbs_link_init(void *arg, void *domain, int peer) {
+    struct verbs_link *link = arg;
+    link->domain = domain;
+    link->peer = peer;
+    return RCM_OK;
+}
+
+static void offer_put(struct verbs_offer *offer, const struct verbs_port *port,
+                      const struct ibv_qp *qp) {
+    struct verbs_offered *offered = &offer->ports[offer->nports++];
+    *offered = port->offered;
+    offered->qp_num = qp->qp_num;
+}
+
+/* All ports, by the side that dialled. */
+static rcm_status offer_all(struct verbs_link *link, struct verbs_offer *offer) {
+    rcm_status status = RCM_OK;
+    link->initiator = true;
+    for (int i = 0; status == RCM_OK && i < link->domain->nports; i++) {
+        status = qp_make(link, i);
+        if (status == RCM_OK)
+            offer_put(offer, &link->domain->ports[i], link->offered[i]);
+    }
+    return status;
+}
+
+rcm_status verbs_link_offer(void *arg, struct rcmi_blob *ret_offer) {
+    struct verbs_link *link = arg;
+    struct verbs_offer offer = {.magic = VERBS_MAGIC, .chosen = (uint8_t)link->chosen};
+    rcm_status status = RCM_OK;
+    if (link->qp)
+        offer_put(&offer, link->port, link->qp);
+    else
+        status = offer_all(link, &offer);
+    memcpy(ret_offer->bytes, &offer, sizeof offer);
+    ret_offer->len = sizeof offer;
+    ret_offer->nfds = 0;
+    return status;
+}
+
+static rcm_status offer_take(const struct verbs_link *link, const struct rcmi_blob *blob,
+                             struct verbs_offer *offer) {
+    if (blob->len != sizeof *offer)
+        return verbs_link_refuse(link, "bytes in an offer", blob->len);
+    memcpy(offer, blob->bytes, sizeof *offer);
+    if (offer->magic != VERBS_MAGIC || offer->nports > VERBS_PORTS_MAX)
+        return verbs_link_refuse(link, "ports in an offer", offer->nports);
+    if (link->initiator && (offer->nports != 1 || offer->chosen >= link->domain->nports))
+        return verbs_link_refuse(link, "a choice of port", offer->chosen);
+    return RCM_OK;
+}
+
+/* This side did not dial: it chooses. */
+static rcm_status choose(struct verbs_link *link, const struct verbs_offer *offer,
+                         struct verbs_choice *ret_choice) {
+    const struct verbs_domain *domain = link->domain;
+    struct verbs_offered mine[VERBS_PORTS_MAX];
+    char names[4 * sizeof domain->ports[0].name];
+    for (int i = 0; i < domain->nports; i++)
+        mine[i] = domain->ports[i].offered;
+    if (verbs_choose(mine, domain->nports, offer->ports, offer->nports,
+                     (unsigned)rcmi_node_rank(domain->node), ret_choice))
+        return qp_make(link, ret_choice->mine);
+    verbs_ports_name(domain, names, sizeof names);
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                     "no port of rank %d is in a subnet of rank %d's (%s); RINGCOMM_VERBS_DEVICES "
+                     "and RINGCOMM_VERBS_GID_INDEX choose ports and their addresses",
+                     link->peer, rcmi_node_rank(domain->node), names);
+}
+
+/* The port is ours, and nothing of the others is needed. */
+static rcm_status port_settle(struct verbs_link *link, int i) {
+    struct verbs_domain *domain = link->domain;
+    struct verbs_port *port = &domain->ports[i];
+    for (int k = 0; k < domain->nports; k++)
+        if (k != i)
+            qp_give_up(link, k);
+    const rcm_status status = verbs_region_make(
+        port, (size_t)(VERBS_RECEIVES + VERBS_SENDS) * VERBS_NOTICE_STEP, false, &link->notices);
+    if (status != RCM_OK)
+        return status;
+    link->qp = link->offered[i];
+    link->offered[i] = NULL;
+    link->inline_max = link->inline_maxima[i];
+    link->credits = VERBS_RECEIVES;
+    verbs_lock_take(&port->lock);
+    link->port = port;
+    domain->links[link->peer] = link;
+    verbs_lock_drop(&port->lock);
+    atomic_fetch_add_explicit(&domain->nlinks, 1, memory_order_relaxed);
+    return RCM_OK;
+}
+
+static rcm_status receives_post(struct verbs_link *link) {
+    rcm_status status = RCM_OK;
+    verbs_lock_take(&link->lock);
+    for (uint32_t i = 0; status == RCM_OK && i < VERBS_RECEIVES; i++)
+        status = verbs_post_receive(link, i);
+    verbs_lock_drop(&link->lock);
+    return status == RCM_OK ? RCM_OK : RCM_ERR_UNSUPPORTED;
+}
+
+rcm_status verbs_link_accept(void *arg, struct rcmi_blob *blob) {
+    struct verbs_link *link = arg;
+    struct verbs_offer offer;
+    rcm_status status = offer_take(link, blob, &offer);
+    if (status != RCM_OK)
+        return status;
+    struct verbs_choice choice = {.mine = offer.chosen, .theirs = 0};
+    if (!link->initiator)
+        status = choose(link, &offer, &choice);
+    if (status != RCM_OK)
+        return status;
+    link->chosen = choice.theirs;
+    status = port_settle(link, choice.mine);
+    if (status == RCM_OK)
+        status = receives_post(link);
+    if (status == RCM_OK)
+        status = verbs_connect(link, &offer.ports[choice.theirs]);
+    return status == RCM_OK ? RCM_OK : RCM_ERR_UNSUPPORTED;
+}
+
+rcm_status verbs_link_attach(void *arg, int i, int fd) {
+    const struct verbs_link *link = arg;
+    rcmi_fd_close(&fd);
+    return verbs_link_refuse(link, "a data connection, number", (uint64_t)i);
+}
+
+/* The loop is to look for hello, or no longer. Under link->lock. */
+static void link_count(struct verbs_link *link, bool connecting) {
+    if (link->connecting == connecting)
+        return;
+    link->connecting = connecting;
+    atomic_fetch_add_explicit(&link->domain->connecting, connecting ? 1 : -1, memory_order_relaxed);
+}
+
+static void link_set(struct verbs_link *link, enum verbs_state state) {
+    if (link->state == VERBS_BROKEN)
+        return;
+    link->state = state;
+    link_count(link, state == VERBS_CONNECTED);
+    rcmi_node_link_changed(link->domain->node, link->peer);
+}
+
+void verbs_link_greet(struct verbs_link *link) {
+    if (link->state != VERBS_CONNECTED)
+        return;
+    if (!link->hello_sent && (link->initiator || link->hello_received)) {
+        link->hello_sent = verbs_post_notice(link, VERBS_HELLO);
+        link->hello = link->posted;
+    }
+    if (link->hello_sent && link->hello_received && (int32_t)(link->done - link->hello) >= 0)
+        link_set(link, VERBS_READY);
+}
+
+void verbs_link_connected(struct verbs_link *link, int error) {
+    if (error) {
+        (void)rcmi_fail_peer(RCM_ERR_SYSTEM, link->peer,
+                             "the queue pair of %s with rank %d cannot be connected: %s",
+                             link->port->name, link->peer, strerror(error));
+        verbs_link_break(link);
+        return;
+    }
+    link_set(link, VERBS_CONNECTED);
+    verbs_link_greet(link);
+}
+
+rcm_status verbs_link_ready(void *arg) {
+    struct verbs_link *link = arg;
+    rcm_status status = RCM_AGAIN;
+    verbs_lock_take(&link->lock);
+    link->reported = link->state == VERBS_READY;
+    if (link->state == VERBS_READY)
+        status = RCM_OK;
+    else if (link->state == VERBS_BROKEN)
+        status = rcmi_fail_peer(RCM_ERR_UNSUPPORTED, link->peer, "%s", link->why);
+    const bool connecting = link->connecting;
+    verbs_lock_drop(&link->lock);
+    if (connecting)
+        verbs_arm(link->domain);
+    return status;
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+rcm_status verbs_link_refuse(const struct verbs_link *link, const char *what, uint64_t value) {
+    return rcmi_fail_peer(RCM_ERR_PROTOCOL, link->peer, "rank %d sent by RDMA %s %" PRIu64,
+                          link->peer, what, value);
+}
+
+void verbs_link_break(struct verbs_link *link) {
+    if (link->state == VERBS_BROKEN)
+        return;
+    snprintf(link->why, sizeof link->why, "%.399s", rcmi_last_error()->text);
+    link_set(link, VERBS_BROKEN);
+    if (link->reported)
+        rcmi_node_link_failed(link->domain->node, link->peer);
+}
+
+/* Nobody polls for it any more. */
+static void link_unlist(struct verbs_link *link) {
+    struct verbs_domain *domain = link->domain;
+    verbs_lock_take(&link->port->lock);
+    if (domain->links[link->peer] == link) {
+        domain->links[link->peer] = NULL;
+        atomic_fetch_sub_explicit(&domain->nlinks, 1, memory_order_relaxed);
+    }
+    verbs_lock_drop(&link->port->lock);
+}
+
+void verbs_link_down(void *arg) {
+    struct verbs_link *link = arg;
+    struct verbs_domain *domain = link->domain;
+    if (verbs_forked(domain))
+        return;
+    for (int i = 0; i < domain->nports; i++)
+        qp_give_up(link, i);
+    if (!link->port)
+        return;
+    link_unlist(link);
+    const bool connecting = verbs_connect_cancel(link);
+    verbs_lock_take(&link->lock);
+    struct ibv_qp *qp = link->qp;
+    link->qp = NULL;
+    link_count(link, false);
+    verbs_lock_drop(&link->lock);
+    if (!qp)
+        return;
+    verbs_owe_nothing(link);
+    if (!connecting)
+        domain->table->destroy_qp(qp);
+    link->port->room++;
+}
+
+void verbs_link_fini(void *arg) {
+    struct verbs_link *link = arg;
+    if (verbs_forked(link->domain))
+        return;
+    verbs_ends_free(link);
+    verbs_region_free(link->domain->table, &link->notices);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What arrives by a link's queue pair. Nothing of a notice is used unchecked. */
+#include <inttypes.h>
+#include <string.h>
+#include "verbs.h"
+
+/* ---- By kind --------------------------------------------------------------------------------- */
+
+/* The notice's end, which must be one and play that part. *ret_end NULL: the late word of one that
+ * is gone. */
+static rcm_status end_of(const struct verbs_link *link, const struct verbs_notice *notice,
+                         bool writer, struct verbs_end **ret_end) {
+    *ret_end = verbs_end_find(link, notice->end);
+    if (!*ret_end && writer)
+        return RCM_OK;
+    if (!*ret_end || (*ret_end)->is_writer != writer)
+        return verbs_link_refuse(link, "a channel's number", notice->end);
+    return RCM_OK;
+}
+
+static rcm_status take_data(struct verbs_link *link, const struct verbs_notice *notice,
+                            size_t bytes, bool *ret_rang) {
+    struct verbs_end *end = NULL;
+    const rcm_status status = end_of(link, notice, false, &end);
+    if (status != RCM_OK)
+        return status;
+    const uint64_t arrived = atomic_load_explicit(&end->arrived, memory_order_relaxed);
+    const uint64_t released = atomic_load_explicit(&end->released, memory_order_acquire);
+    if (end->ended)
+        return verbs_link_refuse(link, "a message after the channel's last word, of length",
+                                 notice->len);
+    if (notice->len > end->slot_bytes || bytes != (notice->len <= RCMI_TINY ? notice->len : 0))
+        return verbs_link_refuse(link, "a length", notice->len);
+    if (end->closed)
+        return RCM_OK;
+    if (arrived - released >= end->slots)
+        return verbs_link_refuse(link, "more messages than slots, number", arrived);
+    const size_t slot = (size_t)(arrived % end->slots);
+    if (bytes > 0)
+        memcpy(end->region.memory + slot * end->stride, notice->bytes, bytes);
+    end->messages[slot] = (struct verbs_message){notice->len, notice->meta};
+    atomic_store_explicit(&end->arrived, arrived + 1, memory_order_release);
+    *ret_rang = true;
+    return RCM_OK;
+}
+
+static rcm_status take_credit(struct verbs_link *link, const struct verbs_notice *notice,
+                              bool *ret_rang) {
+    struct verbs_end *end = NULL;
+    const rcm_status status = end_of(link, notice, true, &end);
+    if (status != RCM_OK || !end)
+        return status;
+    const uint64_t returned = atomic_load_explicit(&end->returned, memory_order_relaxed);
+    if (notice->meta == 0 || notice->meta > end->posted - returned)
+        return verbs_link_refuse(link, "credits", notice->meta);
+    atomic_store_explicit(&end->returned, returned + notice->meta, memory_order_release);
+    *ret_rang = true;
+    return RCM_OK;
+}
+
+static rcm_status take_end(struct verbs_link *link, const struct verbs_notice *notice) {
+    struct verbs_end *end = NULL;
+    const rcm_status status = end_of(link, notice, false, &end);
+    if (status != RCM_OK)
+        return status;
+    if (end->ended)
+        return verbs_link_refuse(link, "a second last word of channel", notice->end);
+    end->ended = true;
+    if (end->closed)
+        verbs_end_free(end);
+    return RCM_OK;
+}
+
+static rcm_status take_hello(struct verbs_link *link) {
+    if (link->hello_received)
+        return verbs_link_refuse(link, "a second greeting", 0);
+    link->hello_received = true;
+    verbs_link_greet(link);
+    return RCM_OK;
+}
+
+/* bytes: that came behind the head. */
+static rcm_status take(struct verbs_link *link, const struct verbs_notice *notice, size_t bytes,
+                       bool *ret_rang) {
+    if (notice->receives > VERBS_RECEIVES - link->credits)
+        return verbs_link_refuse(link, "receives posted again", notice->receives);
+    link->credits += notice->receives;
+    if (notice->kind != VERBS_DATA && bytes > 0)
+        return verbs_link_refuse(link, "bytes behind a notice that has none", bytes);
+    switch (notice->kind) {
+    case VERBS_HELLO:
+        return take_hello(link);
+    case VERBS_DATA:
+        return take_data(link, notice, bytes, ret_rang);
+    case VERBS_CREDIT:
+        return take_credit(link, notice, ret_rang);
+    case VERBS_END:
+        return take_end(link, notice);
+    case VERBS_NOTHING:
+        return RCM_OK;
+    default:
+        return verbs_link_refuse(link, "kind", notice->kind);
+    }
+}
+
+/* ---- Completions ----------------------------------------------------------------------------- */
+
+static rcm_status received(struct verbs_link *link, uint32_t i, uint32_t len, bool *ret_rang) {
+    struct verbs_notice notice;
+    if (i >= VERBS_RECEIVES || len < VERBS_NOTICE_HEAD || len > sizeof notice)
+        return verbs_link_refuse(link, "bytes in a notice", len);
+    memcpy(&notice, link->notices.memory + (size_t)i * VERBS_NOTICE_STEP, len);
+    rcm_status status = take(link, &notice, len - VERBS_NOTICE_HEAD, ret_rang);
+    if (status == RCM_OK)
+        status = verbs_post_receive(link, i);
+    if (status == RCM_OK && ++link->owed >= VERBS_RECEIVES / 2)
+        (void)verbs_post_notice(link, VERBS_NOTHING);
+    return status;
+}
+
+static rcm_status sent(struct verbs_link *link, uint32_t number) {
+    if (number - link->done > link->posted - link->done)
+        return rcmi_fail_peer(RCM_ERR_SYSTEM, link->peer,
+                              "%s reports a send to rank %d that there was not", link->port->name,
+                              link->peer);
+    link->done = number;
+    link->probing = link->probing && (int32_t)(number - link->probe) < 0;
+    verbs_ends_reap(link);
+    verbs_link_greet(link);
+    return RCM_OK;
+}
+
+/* What people may do about it. */
+static const char *remedy_of(enum ibv_wc_status status) {
+    switch (status) {
+    case IBV_WC_RETRY_EXC_ERR:
+        return ": its host, its port or the network to it is down (RINGCOMM_PEER_TIMEOUT says how "
+               "long it is tried)";
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+        return ": it has no receive for what it gave credits for";
+    case IBV_WC_REM_ACCESS_ERR:
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_REM_OP_ERR:
+        return ": it does not take what was written to its memory";
+    case IBV_WC_LOC_PROT_ERR:
+    case IBV_WC_LOC_ACCESS_ERR:
+        return ": memory of this process is not registered any more";
+    default:
+        return "";
+    }
+}
+
+static const char *word_of(enum ibv_wc_status status) {
+    static const char *const words[] = {
+        [IBV_WC_LOC_LEN_ERR] = "local length error",
+        [IBV_WC_LOC_QP_OP_ERR] = "local queue pair operation error",
+        [IBV_WC_LOC_EEC_OP_ERR] = "local EE context operation error",
+        [IBV_WC_LOC_PROT_ERR] = "local protection error",
+        [IBV_WC_WR_FLUSH_ERR] = "work request flushed",
+        [IBV_WC_MW_BIND_ERR] = "memory window bind error",
+        [IBV_WC_BAD_RESP_ERR] = "bad response",
+        [IBV_WC_LOC_ACCESS_ERR] = "local access error",
+        [IBV_WC_REM_INV_REQ_ERR] = "remote invalid request",
+        [IBV_WC_REM_ACCESS_ERR] = "remote access error",
+        [IBV_WC_REM_OP_ERR] = "remote operation error",
+        [IBV_WC_RETRY_EXC_ERR] = "transport retry counter exceeded",
+        [IBV_WC_RNR_RETRY_EXC_ERR] = "receiver-not-ready retry counter exceeded",
+        [IBV_WC_FATAL_ERR] = "fatal error",
+        [IBV_WC_RESP_TIMEOUT_ERR] = "response timeout",
+        [IBV_WC_GENERAL_ERR] = "general error",
+    };
+    const size_t i = (size_t)status;
+    return i < sizeof words / sizeof words[0] && words[i] ? words[i] : "an unknown error";
+}
+
+static rcm_status failed(const struct verbs_link *link, const struct ibv_wc *wc) {
+    const rcm_status status = wc->status == IBV_WC_RETRY_EXC_ERR ? RCM_ERR_PEER : RCM_ERR_SYSTEM;
+    return rcmi_fail_peer(
+        status, link->peer, "RDMA with rank %d by %s failed (%s, vendor's code %u)%s", link->peer,
+        link->port->name, word_of(wc->status), wc->vendor_err, remedy_of(wc->status));
+}
+
+bool verbs_complete(struct verbs_link *link, const struct ibv_wc *wc) {
+    const uint32_t number = (uint32_t)wc->wr_id;
+    rcm_status status = RCM_OK;
+    bool rang = false;
+    verbs_lock_take(&link->lock);
+    if (link->qp && link->state != VERBS_BROKEN) {
+        if (wc->status != IBV_WC_SUCCESS)
+            status = failed(link, wc);
+        else if (wc->wr_id & VERBS_ID_RECEIVE)
+            status = received(link, number, wc->byte_len, &rang);
+        else
+            status = sent(link, number);
+        if (status == RCM_OK)
+            verbs_post_waiting(link);
+        else
+            verbs_link_break(link);
+    }
+    verbs_lock_drop(&link->lock);
+    return rang;
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ports of this host: those that RINGCOMM_VERBS_DEVICES names, or all active ones of devices
+ * that are hardware; of each the address by which it is reached (its GID), and what is opened for
+ * it: a protection domain, a completion queue for all links by it, and a completion channel.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include "settings.h"
+#include "verbs.h"
+
+enum { GIDS_LOOKED_AT = 256, PKEYS_LOOKED_AT = 128 };
+
+/* ---- Which may be used ----------------------------------------------------------------------- */
+
+/* Is the port, or any one of the device if it is 0, an item of the comma list, as "mlx5_0:1" or
+ * "mlx5_0"? */
+static bool list_names(const char *list, const char *device, int port) {
+    const size_t n = strlen(device);
+    for (const char *at = list; *at;) {
+        const size_t len = strcspn(at, ",");
+        const bool same = len >= n && memcmp(at, device, n) == 0;
+        if (same && (len == n || (at[n] == ':' && (port == 0 || atoi(at + n + 1) == port))))
+            return true;
+        at += len + (at[len] == ',');
+    }
+    return false;
+}
+
+static bool has_queue_pairs(const struct ibv_device *device) {
+    return device->node_type == IBV_NODE_CA && device->transport_type == IBV_TRANSPORT_IB;
+}
+
+/* Why the device is of no use; NULL: it may be. */
+static const char *device_fault(const struct verbs_table *table, const struct ibv_device *device,
+                                const char *list) {
+    if (device->transport_type == IBV_TRANSPORT_IWARP)
+        return "only rdma_cm connects it (iWARP)";
+    if (!has_queue_pairs(device))
+        return "it has no reliable connections";
+    if (!list[0] && !table->is_hardware(device))
+        return "it is no hardware, and RINGCOMM_VERBS_DEVICES does not name it";
+    return NULL;
+}
+
+/* ---- Addresses ------------------------------------------------------------------------------- */
+
+static uint64_t first_half(const union ibv_gid *gid) {
+    uint64_t half;
+    memcpy(&half, gid->raw, sizeof half);
+    return half;
+}
+
+/* The network of an IPv4 address, and its length, so that equal numbers mean one network. */
+static uint64_t ipv4_network(const union ibv_gid *gid, int prefix) {
+    uint32_t address;
+    memcpy(&address, gid->raw + 12, sizeof address);
+    const uint32_t mask = prefix > 0 ? UINT32_MAX << (32 - prefix) : 0;
+    return (uint64_t)prefix << 32 | (ntohl(address) & mask);
+}
+
+static bool gid_is_empty(const union ibv_gid *gid) {
+    static const union ibv_gid empty;
+    return memcmp(gid, &empty, sizeof empty) == 0;
+}
+
+/* How good an entry of the table of a RoCE port is: 0 not at all, 3 RoCE v2 by IPv4. */
+static int gid_rank(const struct verbs_gid *about) {
+    return (about->roce_v2 ? 2 : 0) + (about->ipv4_prefix ? 1 : 0);
+}
+
+static void gid_take(struct verbs_port *port, int index, const union ibv_gid *gid,
+                     const struct verbs_gid *about) {
+    port->gid_index = index;
+    memcpy(port->offered.gid, gid->raw, sizeof port->offered.gid);
+    port->offered.subnet =
+        about->ipv4_prefix ? ipv4_network(gid, about->ipv4_prefix) : first_half(gid);
+}
+
+/* RINGCOMM_VERBS_GID_INDEX, or the best there is. */
+static rcm_status port_address(struct verbs_port *port, int n) {
+    const struct verbs_table *table = port->domain->table;
+    int64_t wanted = -1;
+    int best = -1;
+    rcm_status status = rcmi_setting_int("RINGCOMM_VERBS_GID_INDEX", -1, 255, &wanted);
+    if (status != RCM_OK)
+        return status;
+    const bool roce = port->offered.layer == IBV_LINK_LAYER_ETHERNET;
+    for (int i = wanted < 0 ? 0 : (int)wanted; i < (wanted < 0 ? n : (int)wanted + 1); i++) {
+        union ibv_gid gid;
+        struct verbs_gid about = {.roce_v2 = false};
+        if (i >= GIDS_LOOKED_AT || table->query_gid(port->context, port->number, i, &gid) != 0 ||
+            gid_is_empty(&gid))
+            continue;
+        if (roce)
+            table->describe_gid(port->context->device, port->number, i, &gid, &about);
+        if (gid_rank(&about) <= best)
+            continue;
+        best = gid_rank(&about);
+        gid_take(port, i, &gid, &about);
+        if (!roce)
+            break; /* the first is the port's own */
+    }
+    if (best < (roce ? 2 : 0))
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s has no %s address%s", port->name,
+                         roce ? "RoCE v2" : "InfiniBand",
+                         wanted < 0 ? "" : " at RINGCOMM_VERBS_GID_INDEX");
+    return RCM_OK;
+}
+
+/* The index of RINGCOMM_VERBS_PKEY; 0: the first. */
+static rcm_status port_partition(struct verbs_port *port, int n) {
+    int64_t wanted = 0;
+    rcm_status status = rcmi_setting_int("RINGCOMM_VERBS_PKEY", 0, 0xffff, &wanted);
+    for (int i = 0; status == RCM_OK && wanted && i < n && i < PKEYS_LOOKED_AT; i++) {
+        __be16 pkey = 0;
+        if (port->domain->table->query_pkey(port->context, port->number, i, &pkey) == 0 &&
+            (ntohs(pkey) & 0x7fff) == (wanted & 0x7fff)) {
+            port->pkey_index = i;
+            return RCM_OK;
+        }
+    }
+    if (status == RCM_OK && wanted)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                         "%s is not in the partition of RINGCOMM_VERBS_PKEY", port->name);
+    return status;
+}
+
+/* Mbit/s of its lanes, from codes of the specification. */
+static uint32_t port_speed(const struct ibv_port_attr *attr) {
+    static const struct {
+        uint8_t code;
+        uint32_t mbits;
+    } speeds[] = {{1, 2500},   {2, 5000},   {4, 10000},  {8, 10000},
+                  {16, 14062}, {32, 25781}, {64, 53125}, {128, 106250}},
+      widths[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
+    uint32_t speed = 0, lanes = 1;
+    for (size_t i = 0; i < sizeof speeds / sizeof speeds[0]; i++)
+        speed = speeds[i].code == attr->active_speed ? speeds[i].mbits : speed;
+    for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
+        lanes = widths[i].code == attr->active_width ? widths[i].mbits : lanes;
+    return speed * lanes;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static rcm_status no_part(const struct verbs_port *port, const char *what) {
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, errno, "no %s of %s", what, port->name);
+}
+
+static rcm_status port_queues(struct verbs_port *port) {
+    const struct verbs_table *table = port->domain->table;
+    const int each = VERBS_SENDS + VERBS_RECEIVES;
+    struct ibv_device_attr attr;
+    const int error = table->query_device(port->context, &attr);
+    if (error) {
+        errno = error;
+        return no_part(port, "attributes");
+    }
+    const int peers = port->domain->nranks - 1;
+    port->room = attr.max_cqe / each < peers ? attr.max_cqe / each : peers;
+    port->pd = table->alloc_pd(port->context);
+    if (!port->pd)
+        return no_part(port, "protection domain");
+    port->channel = table->create_comp_channel(port->context);
+    if (!port->channel)
+        return no_part(port, "completion channel");
+    port->cq = table->create_cq(port->context, port->room * each, port, port->channel, 0);
+    return port->cq ? RCM_OK : no_part(port, "completion queue");
+}
+
+static rcm_status port_watch(const struct verbs_port *port) {
+    struct epoll_event event = {.events = EPOLLIN};
+    const int fds[] = {port->channel->fd, port->context->async_fd};
+    for (int i = 0; i < 2; i++)
+        if (fcntl(fds[i], F_SETFL, fcntl(fds[i], F_GETFL) | O_NONBLOCK) != 0)
+            return no_part(port, "non-blocking events");
+    if (epoll_ctl(port->domain->epoll, EPOLL_CTL_ADD, port->channel->fd, &event) != 0)
+        return no_part(port, "events");
+    return RCM_OK;
+}
+
+static void port_close(struct verbs_port *port) {
+    const struct verbs_table *table = port->domain->table;
+    if (port->cq)
+        table->destroy_cq(port->cq);
+    if (port->channel)
+        table->destroy_comp_channel(port->channel);
+    if (port->pd)
+        table->dealloc_pd(port->pd);
+    if (port->context)
+        table->close_device(port->context);
+    memset(port, 0, sizeof *port);
+}
+
+static rcm_status port_open(struct verbs_port *port, struct ibv_device *device, int number) {
+    const struct verbs_table *table = port->domain->table;
+    struct ibv_port_attr attr = {.state = IBV_PORT_NOP};
+    port->number = (uint8_t)number;
+    snprintf(port->name, sizeof port->name, "%s:%d", device->name, number);
+    port->context = table->open_device(device);
+    if (!port->context)
+        return no_part(port, "context");
+    if (table->query_port(port->context, port->number, &attr) != 0 || attr.state != IBV_PORT_ACTIVE)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s is not active", port->name);
+    port->offered.layer = attr.link_layer ? attr.link_layer : IBV_LINK_LAYER_INFINIBAND;
+    port->offered.lid = attr.lid;
+    port->offered.mtu = (uint8_t)attr.active_mtu;
+    port->offered.speed = port_speed(&attr);
+    rcm_status status = port_address(port, attr.gid_tbl_len);
+    if (status == RCM_OK)
+        status = port_partition(port, attr.pkey_tbl_len);
+    if (status == RCM_OK)
+        status = port_queues(port);
+    return status == RCM_OK ? port_watch(port) : status;
+}
+
+static int device_ports(const struct verbs_table *table, struct ibv_device *device) {
+    struct ibv_device_attr attr = {.phys_port_cnt = 0};
+    struct ibv_context *context = table->open_device(device);
+    if (!context)
+        return 0;
+    const int n = table->query_device(context, &attr) == 0 ? attr.phys_port_cnt : 0;
+    (void)table->close_device(context);
+    return n;
+}
+
+/* Opens the ports of the device that may be used; what is not is said in the thread's error. */
+static void device_open(struct verbs_domain *domain, struct ibv_device *device, const char *list) {
+    const char *fault = device_fault(domain->table, device, list);
+    if (fault) {
+        (void)rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "of %s no use is made: %s", device->name, fault);
+        return;
+    }
+    const int n = device_ports(domain->table, device);
+    for (int i = 1; i <= n && domain->nports < VERBS_PORTS_MAX; i++) {
+        struct verbs_port *port = &domain->ports[domain->nports];
+        if (list[0] && !list_names(list, device->name, i))
+            continue;
+        port->domain = domain;
+        if (port_open(port, device, i) == RCM_OK)
+            domain->nports++;
+        else
+            port_close(port);
+    }
+}
+
+rcm_status verbs_ports_open(struct verbs_domain *domain) {
+    const char *list = rcmi_setting("RINGCOMM_VERBS_DEVICES");
+    struct ibv_device **devices = domain->table->get_device_list(NULL);
+    if (list[0])
+        (void)rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                        "no active port is one of RINGCOMM_VERBS_DEVICES=%.100s", list);
+    else
+        (void)rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "there is no RDMA device here");
+    for (int i = 0; devices && devices[i]; i++)
+        if (!list[0] || list_names(list, devices[i]->name, 0))
+            device_open(domain, devices[i], list);
+    if (devices)
+        domain->table->free_device_list(devices);
+    return domain->nports > 0 ? RCM_OK : RCM_ERR_UNSUPPORTED;
+}
+
+void verbs_ports_close(struct verbs_domain *domain) {
+    for (int i = 0; i < domain->nports; i++)
+        port_close(&domain->ports[i]);
+    domain->nports = 0;
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+/* Registering locks memory. That of a link with a channel each way. */
+static size_t link_bytes(const struct rcmi_need *need) {
+    return (size_t)(VERBS_RECEIVES + VERBS_SENDS) * VERBS_NOTICE_STEP +
+           2 * need->slots * need->slot_bytes;
+}
+
+/* Less than may be locked: the superuser may lock all. */
+static bool may_lock(const struct rcmi_need *need, char *reason, size_t cap) {
+    const unsigned long long each = link_bytes(need), all = each * (unsigned)(need->nranks - 1);
+    struct rlimit limit;
+    if (geteuid() == 0 || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
+        limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= all)
+        return true;
+    snprintf(reason, cap,
+             "it needs %llu bytes of locked memory, %llu for each peer, and this process may lock "
+             "%llu (ulimit -l)",
+             all, each, (unsigned long long)limit.rlim_cur);
+    return false;
+}
+
+void verbs_ports_name(const struct verbs_domain *domain, char *text, size_t cap) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < domain->nports && used < cap; i++)
+        used +=
+            (size_t)snprintf(text + used, cap - used, "%s%s", i ? ", " : "", domain->ports[i].name);
+}
+
+bool verbs_ports_probe(const struct rcmi_need *need, char *reason, size_t cap) {
+    struct verbs_domain *domain = rcmi_zalloc(sizeof *domain);
+    if (!domain)
+        return false;
+    domain->table = verbs_table(reason, cap);
+    domain->nranks = need->nranks;
+    domain->epoll = epoll_create1(EPOLL_CLOEXEC);
+    bool works = domain->table && may_lock(need, reason, cap);
+    if (works && verbs_ports_open(domain) != RCM_OK) {
+        snprintf(reason, cap, "%s", rcm_last_error());
+        works = false;
+    }
+    if (works)
+        verbs_ports_name(domain, reason, cap);
+    verbs_ports_close(domain);
+    rcmi_fd_close(&domain->epoll);
+    free(domain);
+    return works;
+}
+
+/* How much may be, for people. */
+static void explain_locked(char *text, size_t cap) {
+    struct rlimit limit;
+    text[0] = '\0';
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        snprintf(text, cap, "; this process may lock %llu bytes (ulimit -l)",
+                 (unsigned long long)limit.rlim_cur);
+}
+
+rcm_status verbs_region_make(const struct verbs_port *port, size_t bytes, bool remote,
+                             struct verbs_region *ret_region) {
+    const int access = IBV_ACCESS_LOCAL_WRITE | (remote ? IBV_ACCESS_REMOTE_WRITE : 0);
+    char limit[100];
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return rcmi_fail(RCM_ERR_NOMEM, errno, "no memory for %zu bytes of slots", bytes);
+    struct ibv_mr *mr = port->domain->table->reg_mr(port->pd, memory, bytes, access);
+    if (!mr) {
+        const int error = errno;
+        explain_locked(limit, sizeof limit);
+        munmap(memory, bytes);
+        return rcmi_fail(RCM_ERR_RESOURCE, error, "%zu bytes cannot be registered with %s%s", bytes,
+                         port->name, limit);
+    }
+    *ret_region = (struct verbs_region){memory, bytes, mr};
+    return RCM_OK;
+}
+
+void verbs_region_free(const struct verbs_table *table, struct verbs_region *region) {
+    if (!region->mr)
+        return;
+    (void)table->dereg_mr(region->mr);
+    munmap(region->memory, region->bytes);
+    region->mr = NULL;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What leaves by a link's queue pair. Entries of the send queue come free only when a completion
+ * says so that was asked for, one for VERBS_SIGNAL of them; so they are counted here, and nothing
+ * is posted that might find the queue full. What finds no room waits, end by end, until completions
+ * or the peer's credits make some.
+ */
+#include <sched.h>
+#include <string.h>
+#include "verbs.h"
+
+enum { MESSAGE_ENTRIES = 2 }; /* at most, of the send queue */
+
+void verbs_lock_take(struct verbs_lock *lock) {
+    while (!verbs_lock_try(lock))
+        sched_yield();
+}
+
+/* ---- Entries --------------------------------------------------------------------------------- */
+
+static uint32_t entries_free(const struct verbs_link *link) {
+    return VERBS_SENDS - (link->posted - link->done);
+}
+
+/* `reserve` receives are left to the peer's credits. */
+static bool has_room(const struct verbs_link *link, uint32_t reserve) {
+    return link->qp && entries_free(link) >= MESSAGE_ENTRIES && link->credits > reserve;
+}
+
+static struct verbs_notice *notice_place(const struct verbs_link *link, uint32_t i) {
+    return (struct verbs_notice *)(link->notices.memory + (size_t)i * VERBS_NOTICE_STEP);
+}
+
+rcm_status verbs_post_receive(struct verbs_link *link, uint32_t i) {
+    struct ibv_sge piece = {.addr = (uintptr_t)notice_place(link, i),
+                            .length = sizeof(struct verbs_notice),
+                            .lkey = link->notices.mr->lkey};
+    struct ibv_recv_wr receive = {
+        .wr_id = VERBS_ID_RECEIVE | verbs_id(link, i), .sg_list = &piece, .num_sge = 1};
+    struct ibv_recv_wr *bad;
+    const int error = link->domain->table->post_recv(link->qp, &receive, &bad);
+    if (error)
+        return rcmi_fail_peer(RCM_ERR_SYSTEM, link->peer,
+                              "posting a receive for rank %d failed: %s", link->peer,
+                              strerror(error));
+    return RCM_OK;
+}
+
+/* Posts what begins at wr and ends at last, of n entries. */
+static bool post(struct verbs_link *link, struct ibv_send_wr *wr, struct ibv_send_wr *last,
+                 uint32_t n, bool signal) {
+    struct ibv_send_wr *bad;
+    link->posted += n;
+    link->unsignalled += n;
+    if (signal || link->unsignalled >= VERBS_SIGNAL) {
+        last->send_flags |= IBV_SEND_SIGNALED;
+        link->unsignalled = 0;
+    }
+    last->wr_id = verbs_id(link, link->posted);
+    const int error = link->domain->table->post_send(link->qp, wr, &bad);
+    if (error == 0)
+        return true;
+    (void)rcmi_fail_peer(RCM_ERR_SYSTEM, link->peer, "posting a send to rank %d failed: %s",
+                         link->peer, strerror(error));
+    verbs_link_break(link);
+    return false;
+}
+
+/* The notice, behind `before`, an RDMA write, if there is one. */
+static bool post_with(struct verbs_link *link, struct ibv_send_wr *before,
+                      const struct verbs_notice *notice, size_t bytes, bool signal) {
+    const size_t len = VERBS_NOTICE_HEAD + bytes;
+    struct verbs_notice *place =
+        notice_place(link, VERBS_RECEIVES + (link->posted + 1) % VERBS_SENDS);
+    memcpy(place, notice, len);
+    place->receives = link->owed;
+    struct ibv_sge piece = {
+        .addr = (uintptr_t)place, .length = (uint32_t)len, .lkey = link->notices.mr->lkey};
+    struct ibv_send_wr send = {.sg_list = &piece,
+                               .num_sge = 1,
+                               .opcode = IBV_WR_SEND,
+                               .send_flags = len <= link->inline_max ? IBV_SEND_INLINE : 0};
+    if (before)
+        before->next = &send;
+    if (!post(link, before ? before : &send, &send, before ? 2 : 1, signal))
+        return false;
+    link->owed = 0;
+    link->credits--;
+    return true;
+}
+
+bool verbs_post_notice(struct verbs_link *link, enum verbs_kind kind) {
+    const struct verbs_notice notice = {.kind = kind};
+    return has_room(link, 0) && post_with(link, NULL, &notice, 0, kind == VERBS_HELLO);
+}
+
+void verbs_post_probe(struct verbs_link *link) {
+    struct ibv_send_wr nothing = {.opcode = IBV_WR_RDMA_WRITE};
+    if (!link->qp || link->probing || entries_free(link) == 0)
+        return;
+    link->probing = post(link, &nothing, &nothing, 1, true);
+    link->probe = link->posted;
+}
+
+/* ---- Ends ------------------------------------------------------------------------------------ */
+
+static bool post_message(struct verbs_link *link, struct verbs_end *end) {
+    const uint32_t slot = (uint32_t)(end->posted % end->slots);
+    const struct verbs_message *message = &end->messages[slot];
+    const uint8_t *bytes = end->region.memory + slot * end->stride;
+    struct verbs_notice notice = {
+        .kind = VERBS_DATA, .end = end->far, .len = message->len, .meta = message->meta};
+    const bool tiny = message->len <= RCMI_TINY;
+    if (tiny)
+        memcpy(notice.bytes, bytes, message->len);
+    struct ibv_sge piece = {
+        .addr = (uintptr_t)bytes, .length = message->len, .lkey = end->region.mr->lkey};
+    struct ibv_send_wr write = {
+        .sg_list = &piece,
+        .num_sge = 1,
+        .opcode = IBV_WR_RDMA_WRITE,
+        .wr.rdma = {.remote_addr = end->remote + slot * end->stride, .rkey = end->rkey}};
+    if (!post_with(link, tiny ? NULL : &write, &notice, tiny ? message->len : 0, false))
+        return false;
+    end->posted++;
+    return true;
+}
+
+static bool post_credit(struct verbs_link *link, struct verbs_end *end) {
+    const uint32_t owed = atomic_exchange(&end->owed, 0);
+    const struct verbs_notice notice = {.kind = VERBS_CREDIT, .end = end->far, .meta = owed};
+    return owed == 0 || end->closed || post_with(link, NULL, &notice, 0, false);
+}
+
+/* The writer's last word, and from there on it is done when that is. */
+static bool post_end(struct verbs_link *link, struct verbs_end *end) {
+    const struct verbs_notice notice = {.kind = VERBS_END, .end = end->far};
+    if (!post_with(link, NULL, &notice, 0, true))
+        return false;
+    end->ended = true;
+    end->last = link->posted;
+    return true;
+}
+
+/* All that it has to tell, as far as there is room. False: there is none left. */
+static bool end_post(struct verbs_link *link, struct verbs_end *end) {
+    const uint64_t committed = atomic_load_explicit(&end->committed, memory_order_acquire);
+    while (end->posted < committed)
+        if (!has_room(link, 1) || !post_message(link, end))
+            return false;
+    if (!end->is_writer)
+        return has_room(link, 1) && post_credit(link, end);
+    return !end->closed || end->ended || (has_room(link, 1) && post_end(link, end));
+}
+
+static void waiting_add(struct verbs_link *link, struct verbs_end *end) {
+    if (end->waiting)
+        return;
+    end->waiting = true;
+    end->next = NULL;
+    if (link->first)
+        link->last->next = end;
+    else
+        link->first = end;
+    link->last = end;
+}
+
+static void waiting_take(struct verbs_link *link) {
+    struct verbs_end *end = link->first;
+    link->first = end->next;
+    end->waiting = false;
+    if (!end->ended || !end->is_writer)
+        return;
+    end->next = link->dying;
+    link->dying = end;
+}
+
+void verbs_post_forget(struct verbs_link *link, const struct verbs_end *end) {
+    struct verbs_end **at = &link->first, *before = NULL;
+    while (*at && *at != end) {
+        before = *at;
+        at = &(*at)->next;
+    }
+    if (!*at)
+        return;
+    *at = end->next;
+    if (link->last == end)
+        link->last = before;
+}
+
+void verbs_post_waiting(struct verbs_link *link) {
+    while (link->first && end_post(link, link->first))
+        waiting_take(link);
+}
+
+void verbs_post_later(struct verbs_link *link, struct verbs_end *end) {
+    waiting_add(link, end);
+    verbs_post_waiting(link);
+}
+
+/* ---- With the next progress ------------------------------------------------------------------ */
+
+void verbs_owe(struct verbs_link *link, struct verbs_end *end) {
+    struct verbs_domain *domain = link->domain;
+    waiting_add(link, end);
+    verbs_lock_take(&domain->owing_lock);
+    if (!link->listed) {
+        link->next_owing = domain->owing;
+        domain->owing = link;
+        link->listed = true;
+        atomic_store_explicit(&domain->owes, true, memory_order_relaxed);
+    }
+    verbs_lock_drop(&domain->owing_lock);
+}
+
+static struct verbs_link *owing_take(struct verbs_domain *domain) {
+    verbs_lock_take(&domain->owing_lock);
+    struct verbs_link *link = domain->owing;
+    if (link) {
+        domain->owing = link->next_owing;
+        link->listed = false;
+    }
+    atomic_store_explicit(&domain->owes, domain->owing != NULL, memory_order_relaxed);
+    verbs_lock_drop(&domain->owing_lock);
+    return link;
+}
+
+bool verbs_pay(struct verbs_domain *domain) {
+    bool any = false;
+    while (atomic_load_explicit(&domain->owes, memory_order_relaxed)) {
+        struct verbs_link *link = owing_take(domain);
+        if (!link)
+            break;
+        verbs_lock_take(&link->lock);
+        verbs_post_waiting(link);
+        verbs_lock_drop(&link->lock);
+        any = true;
+    }
+    return any;
+}
+
+void verbs_owe_nothing(struct verbs_link *link) {
+    struct verbs_domain *domain = link->domain;
+    verbs_lock_take(&domain->owing_lock);
+    struct verbs_link **at = &domain->owing;
+    while (*at && *at != link)
+        at = &(*at)->next_owing;
+    if (*at)
+        *at = link->next_owing;
+    link->listed = false;
+    verbs_lock_drop(&domain->owing_lock);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The functions of libibverbs that the row uses, as a table: filled from the library at run time,
+ * so that one binary works with and without it, or by a test (test/verbs/provider.c). They are the
+ * functions of <infiniband/verbs.h> with their names, which has their contracts; those at the end
+ * are not of that library.
+ */
+#ifndef RCMI_VERBS_TABLE_H
+#define RCMI_VERBS_TABLE_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What <infiniband/verbs.h> does not tell of an entry of a port's table of GIDs. */
+struct verbs_gid {
+    bool roce_v2;
+    int ipv4_prefix; /* of the interface that has the address; 0: it is not IPv4 */
+};
+
+struct verbs_table {
+    struct ibv_device **(*get_device_list)(int *num_devices);
+    void (*free_device_list)(struct ibv_device **list);
+    struct ibv_context *(*open_device)(struct ibv_device *device);
+    int (*close_device)(struct ibv_context *context);
+    int (*query_device)(struct ibv_context *context, struct ibv_device_attr *attr);
+    int (*query_port)(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
+    int (*query_gid)(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
+    int (*query_pkey)(struct ibv_context *context, uint8_t port, int index, __be16 *pkey);
+    struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
+    int (*dealloc_pd)(struct ibv_pd *pd);
+    struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t length, int access);
+    int (*dereg_mr)(struct ibv_mr *mr);
+    struct ibv_comp_channel *(*create_comp_channel)(struct ibv_context *context);
+    int (*destroy_comp_channel)(struct ibv_comp_channel *channel);
+    struct ibv_cq *(*create_cq)(struct ibv_context *context, int cqe, void *cq_context,
+                                struct ibv_comp_channel *channel, int comp_vector);
+    int (*destroy_cq)(struct ibv_cq *cq);
+    struct ibv_qp *(*create_qp)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+    int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
+    int (*destroy_qp)(struct ibv_qp *qp);
+    int (*get_cq_event)(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
+    void (*ack_cq_events)(struct ibv_cq *cq, unsigned int nevents);
+    int (*get_async_event)(struct ibv_context *context, struct ibv_async_event *event);
+    void (*ack_async_event)(struct ibv_async_event *event);
+    int (*fork_init)(void);
+
+    /* Inline in <infiniband/verbs.h>: the device's driver is called. The first three return an
+     * error number, or 0. */
+    int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+    int (*post_recv)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+    int (*req_notify_cq)(struct ibv_cq *cq, int solicited_only);
+    int (*poll_cq)(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+
+    /* From /sys. */
+    bool (*is_hardware)(const struct ibv_device *device);
+    void (*describe_gid)(const struct ibv_device *device, uint8_t port, int index,
+                         const union ibv_gid *gid, struct verbs_gid *ret_gid);
+};
+
+/* The library's, loaded once for the process. NULL: reason says why there is none. */
+const struct verbs_table *verbs_table(char *reason, size_t cap);
+/* A test's instead, for all nodes that are made from now on; NULL: the library's again. */
+void verbs_table_set(const struct verbs_table *table);
+
+#endif

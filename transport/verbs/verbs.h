@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * transport/verbs/: messages by RDMA, over a reliable connection (RC queue pair) for each pair of
+ * ranks, by RoCE or InfiniBand. This is what its files share; the framework sees only the table at
+ * the end of domain.c.
+ *
+ *   writer                                                         reader
+ *   slots, registered --- RDMA write ------------------------->    slots, registered
+ *                     '-- send: notice {end, length, meta} --->    posted receives -> notice.c
+ *                     <-- send: credits -----------------------
+ *
+ * A message is written into the reader's slot, and a small send behind it tells of it; both are
+ * posted together, and a reliable connection makes the data visible before the send completes. A
+ * message of up to RCMI_TINY bytes travels inside the send. There is neither immediate data (iWARP
+ * has none) nor a flag in memory that is polled (nothing promises in which order bytes appear).
+ *
+ *   table.c    the functions of libibverbs, loaded at run time
+ *   port.c     the ports of this host: which are used, and opened
+ *   choice.c   which ports a link goes by
+ *   domain.c   the table of the row; polling, waiting, probing
+ *   link.c     a link: offers, its end, its failure
+ *   connect.c  a thread that connects queue pairs, which may block
+ *   post.c     what leaves: the send queue, and what waits for room in it
+ *   notice.c   what arrives
+ *   end.c      what both sides share of a channel's end, and when its memory is free
+ *   channel.c  the two ends of a channel
+ *
+ * Credits. A channel's writer has as many messages under way as there are slots. A queue pair has
+ * VERBS_RECEIVES posted receives at each side, and each send takes one: a side sends only what the
+ * other has a receive for. Receives that were posted again are told with every notice, and by one
+ * of their own when half of them are owed; the last one is kept for that.
+ *
+ * Memory that a peer may write to stays registered until the writer has said, behind its last
+ * write, that there is none after it (end.c): a write to memory that is not registered any more
+ * would break the queue pair, and with it all channels of the link.
+ *
+ * Locks, in the order in which they may be nested: the connecting thread's, or port.lock (polling);
+ * link.lock (posting, and the ends); domain.owing_lock.
+ *
+ * Not for: devices without RC queue pairs (EFA) and those that only rdma_cm connects (iWARP), which
+ * are left out with a sentence; finding that a peer is dead (the framework).
+ */
+#ifndef RCMI_VERBS_H
+#define RCMI_VERBS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "../row.h"
+#include "choice.h"
+#include "table.h"
+
+#define VERBS_BULK_SCALE  8   /* that of tcp: a job's ranks may have both */
+#define VERBS_SENDS       256 /* entries of a send queue */
+#define VERBS_RECEIVES    256 /* and of a receive queue */
+#define VERBS_SIGNAL      32  /* so many sends to one completion */
+#define VERBS_POLL        16  /* completions that are taken at once */
+#define VERBS_NOTICE_STEP 192 /* from notice to notice in memory */
+#define VERBS_ENDS_MAX    65536u
+#define VERBS_PAGE        4096
+#define VERBS_MAGIC       0x52434d56u /* "VMCR" */
+
+/* Held for a few posts at most; a thread that must have it yields. */
+struct verbs_lock {
+    _Atomic bool held; /* acquired by exchange, paired with the release in verbs_lock_drop */
+};
+
+static inline bool verbs_lock_try(struct verbs_lock *lock) {
+    return !atomic_load_explicit(&lock->held, memory_order_relaxed) &&
+           !atomic_exchange_explicit(&lock->held, true, memory_order_acquire);
+}
+
+void verbs_lock_take(struct verbs_lock *lock);
+
+static inline void verbs_lock_drop(struct verbs_lock *lock) {
+    atomic_store_explicit(&lock->held, false, memory_order_release);
+}
+
+enum verbs_kind {
+    VERBS_HELLO = 1, /* the connection works */
+    VERBS_DATA,      /* a message */
+    VERBS_CREDIT,    /* meta: so many slots were given back */
+    VERBS_END,       /* the writer's last word of a channel */
+    VERBS_NOTHING,   /* but its receives */
+};
+
+/* What is sent. `end` is the receiver's number of its end of the channel. */
+struct verbs_notice {
+    uint32_t kind, end;
+    uint32_t len;
+    uint32_t receives; /* that were posted again */
+    uint64_t meta;
+    uint8_t bytes[RCMI_TINY]; /* of a tiny message, and no more than it has */
+};
+#define VERBS_NOTICE_HEAD offsetof(struct verbs_notice, bytes)
+_Static_assert(sizeof(struct verbs_notice) <= VERBS_NOTICE_STEP, "a notice fits its place");
+
+/* Registered memory. */
+struct verbs_region {
+    uint8_t *memory;
+    size_t bytes;
+    struct ibv_mr *mr;
+};
+
+/* A port of this host, opened. */
+struct verbs_port {
+    struct verbs_domain *domain;
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_comp_channel *channel;
+    struct ibv_cq *cq;
+    struct verbs_lock lock;   /* of polling */
+    struct rcmi_watch events; /* asynchronous ones */
+    struct verbs_offered offered;
+    int gid_index, pkey_index;
+    uint8_t number;
+    int room; /* links that the completion queue has room for */
+    char name[IBV_SYSFS_NAME_MAX + 8];
+};
+
+struct verbs_domain {
+    struct rcmi_node *node;
+    const struct verbs_table *table;
+    pid_t pid; /* of the process that made it: a forked child must not touch what it shares */
+    int nranks;
+    int64_t peer_timeout_ms;
+    int traffic_class, service_level;
+    struct verbs_port ports[VERBS_PORTS_MAX];
+    int nports;
+    int epoll; /* of all completion channels */
+    struct rcmi_watch watch;
+    /* By rank. Written by the loop thread under the lock of the link's port; read by who polls
+     * that. */
+    struct verbs_link **links;
+    /* Links that wait for the other side's hello: the loop looks for it. Relaxed. */
+    _Atomic int connecting;
+    _Atomic int nlinks; /* relaxed: a thread that sees a new link late looks again */
+    /* A thread of this process sleeps on `epoll`, or did; who moves things then takes the events.
+     */
+    _Atomic bool attended;
+    struct rcmi_timer beat;
+    struct verbs_connector *connector;
+    struct verbs_lock owing_lock;
+    struct verbs_link *owing; /* links with something to be told with the next progress */
+    _Atomic bool owes;        /* there are any; set and cleared under the lock, a hint without it */
+};
+
+enum verbs_state {
+    VERBS_NEW,
+    VERBS_CONNECTED, /* the queue pair is */
+    VERBS_READY,     /* a message went each way */
+    VERBS_BROKEN,
+};
+
+struct verbs_link {
+    struct verbs_domain *domain;
+    int peer;
+    struct ibv_qp *offered[VERBS_PORTS_MAX]; /* a queue pair for each port, until one is chosen */
+    uint32_t inline_maxima[VERBS_PORTS_MAX];
+    bool initiator;
+    int chosen;              /* the peer's port */
+    struct verbs_port *port; /* NULL: not chosen yet */
+    struct verbs_job *job;   /* that connects it; under the connector's lock */
+    bool reported;           /* ready, so that a failure is no decline any more; under lock */
+
+    struct verbs_lock lock;
+    enum verbs_state state;
+    bool connecting;   /* counted in the domain */
+    struct ibv_qp *qp; /* NULL: down */
+    uint32_t inline_max;
+    struct verbs_region
+        notices;   /* VERBS_RECEIVES of them that may arrive, VERBS_SENDS that leave */
+    char why[400]; /* it is broken */
+    bool hello_sent, hello_received;
+    uint32_t hello;        /* the entry of the send queue with it */
+    uint32_t posted, done; /* entries of the send queue; modulo 2^32 */
+    uint32_t unsignalled;
+    uint32_t credits; /* sends that the peer has a receive for */
+    uint32_t owed;    /* receives posted again, which the peer does not know of */
+    uint32_t probe;   /* the entry of the send queue with the last one */
+    bool probing;     /* and it is under way */
+    struct verbs_end **ends;
+    uint32_t nends, generation;
+    struct verbs_end *first, *last; /* that wait for room in the send queue, or for progress */
+    struct verbs_end *dying;        /* whose last word is under way */
+    struct verbs_link *next_owing;  /* under the domain's owing_lock */
+    bool listed;
+};
+
+/* One message of an end. */
+struct verbs_message {
+    uint32_t len;
+    uint64_t meta;
+};
+
+/* What stays of a channel's end when that is closed, until its memory is free. */
+struct verbs_end {
+    struct verbs_link *link;
+    struct verbs_end *next; /* in link->first or ->dying */
+    uint32_t number;        /* index in link->ends, and the generation */
+    uint32_t far;           /* the peer's number */
+    bool listed, waiting;   /* in link->ends; in the list of link->first */
+    bool is_writer, closed;
+    bool ended;    /* reader: the writer has said its last word; writer: that is posted */
+    uint32_t last; /* writer: the entry of the send queue with it */
+    uint32_t slots;
+    size_t slot_bytes, stride;
+    struct verbs_region region;
+    struct verbs_message *messages; /* slots of them */
+    uint64_t remote;                /* writer: where the reader's slots are */
+    uint32_t rkey;
+    /* Writer. committed: by its thread (release), acquire where credits are checked and posted. */
+    _Atomic uint64_t committed;
+    uint64_t posted;           /* under link->lock */
+    _Atomic uint64_t returned; /* under link->lock (release), acquire in reserve */
+    /* Reader. arrived: under link->lock (release), acquire in peek. */
+    _Atomic uint64_t arrived;
+    _Atomic uint64_t released; /* by its thread (release), acquire where messages arrive */
+    _Atomic uint32_t owed;     /* slots given back that the writer does not know of */
+};
+
+struct verbs_channel {
+    struct rcmi_channel base;
+    struct verbs_end *end;
+};
+
+/* port.c */
+/* Which ports may be used, by the settings: a sentence in any case. */
+bool verbs_ports_probe(const struct rcmi_need *need, char *reason, size_t cap);
+rcm_status verbs_ports_open(struct verbs_domain *domain);
+void verbs_ports_close(struct verbs_domain *domain);
+/* "mlx5_0:1, mlx5_1:1" */
+void verbs_ports_name(const struct verbs_domain *domain, char *text, size_t cap);
+rcm_status verbs_region_make(const struct verbs_port *port, size_t bytes, bool remote,
+                             struct verbs_region *ret_region);
+void verbs_region_free(const struct verbs_table *table, struct verbs_region *region);
+
+/* domain.c */
+bool verbs_forked(const struct verbs_domain *domain);
+bool verbs_progress(void *domain);
+void verbs_arm(void *domain);
+
+/* link.c */
+rcm_status verbs_link_init(void *link, void *domain, int peer);
+rcm_status verbs_link_offer(void *link, struct rcmi_blob *ret_offer);
+rcm_status verbs_link_accept(void *link, struct rcmi_blob *offer);
+rcm_status verbs_link_attach(void *link, int i, int fd);
+rcm_status verbs_link_ready(void *link);
+void verbs_link_down(void *link);
+void verbs_link_fini(void *link);
+/* It is of no use any more, for the reason in the thread's error. Under link->lock. */
+void verbs_link_break(struct verbs_link *link);
+/* Something came that cannot be. RCM_ERR_PROTOCOL. */
+rcm_status verbs_link_refuse(const struct verbs_link *link, const char *what, uint64_t value);
+/* The queue pair is connected, or is not (an error number). Under link->lock. */
+void verbs_link_connected(struct verbs_link *link, int error);
+/* Says hello when it is its turn, and is ready when that has arrived and one was heard. Under
+ * link->lock. */
+void verbs_link_greet(struct verbs_link *link);
+
+/* connect.c */
+rcm_status verbs_connector_make(struct verbs_domain *domain);
+void verbs_connector_free(struct verbs_domain *domain);
+/* Connects link->qp to the peer's, later, by the connector's thread. */
+rcm_status verbs_connect(struct verbs_link *link, const struct verbs_offered *peer);
+/* The connector does not touch the link any more. True: it destroys link->qp itself. */
+bool verbs_connect_cancel(struct verbs_link *link);
+
+/* post.c; all under link->lock */
+/* Takes back posted receives' memory: posts receive number i. */
+rcm_status verbs_post_receive(struct verbs_link *link, uint32_t i);
+/* Sends that notice, if there is room, which is less for all but the last ones. */
+bool verbs_post_notice(struct verbs_link *link, enum verbs_kind kind);
+/* Looks whether the peer's host still answers. */
+void verbs_post_probe(struct verbs_link *link);
+/* Has the end told what it has to tell, now or when there is room. */
+void verbs_post_later(struct verbs_link *link, struct verbs_end *end);
+/* The end is none of those that wait any more. */
+void verbs_post_forget(struct verbs_link *link, const struct verbs_end *end);
+/* Posts what waits, as far as there is room. */
+void verbs_post_waiting(struct verbs_link *link);
+/* The end is to tell something with the next progress. */
+void verbs_owe(struct verbs_link *link, struct verbs_end *end);
+/* Posts what was left for the next progress. Takes locks itself, as does the next one. */
+bool verbs_pay(struct verbs_domain *domain);
+/* The link is down. */
+void verbs_owe_nothing(struct verbs_link *link);
+
+/* notice.c */
+/* What a completion says. True if something came for which a thread may sleep. Takes link->lock. */
+bool verbs_complete(struct verbs_link *link, const struct ibv_wc *wc);
+
+/* end.c */
+/* An end in link's table, with its memory. */
+rcm_status verbs_end_make(struct verbs_link *link, const struct rcmi_channel *channel,
+                          struct verbs_end **ret_end);
+/* Its channel is closed: frees it now, or when nothing is written to its memory any more. */
+void verbs_end_close(struct verbs_end *end);
+/* The end with that number; NULL if there is none any more. Under link->lock. */
+struct verbs_end *verbs_end_find(const struct verbs_link *link, uint32_t number);
+/* Frees what may be. Under link->lock. */
+void verbs_ends_reap(struct verbs_link *link);
+/* The end that is closed and has heard, or said, the last word. Under link->lock. */
+void verbs_end_free(struct verbs_end *end);
+void verbs_ends_free(struct verbs_link *link);
+
+/* channel.c */
+rcm_status verbs_writer_init(struct rcmi_channel *channel, void *const *links, int nreaders);
+rcm_status verbs_writer_offer(struct rcmi_channel *channel, int r, struct rcmi_blob *ret_offer);
+rcm_status verbs_writer_attach(struct rcmi_channel *channel, int r, struct rcmi_blob *answer);
+rcm_status verbs_reader_init(struct rcmi_channel *channel, void *link);
+rcm_status verbs_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *offer,
+                               struct rcmi_blob *ret_answer);
+void verbs_writer_close(struct rcmi_channel *channel);
+void verbs_channel_fini(struct rcmi_channel *channel);
+rcm_status verbs_reserve(struct rcmi_channel *channel, size_t len,
+                         struct rcmi_reserved *ret_reserved);
+void verbs_commit(struct rcmi_channel *channel, size_t len, uint64_t meta);
+rcm_status verbs_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
+void verbs_release(struct rcmi_channel *channel);
+
+/* Completions' ids: bit 63: of a receive; the peer; the receive's number, or how many entries of
+ * the send queue are done with it. */
+#define VERBS_ID_RECEIVE ((uint64_t)1 << 63)
+static inline uint64_t verbs_id(const struct verbs_link *link, uint32_t number) {
+    return (uint64_t)(uint32_t)link->peer << 32 | number;
+}
+
+#endif
