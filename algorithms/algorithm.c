@@ -128,6 +128,11 @@ void rcmi_reduce_in_rank_order(struct rcmi_builder *b, int lane, uint32_t chunk,
     rcmi_reduce(b, lane, chunk, srcs, n, dst, out);
 }
 
+struct rcmi_folding rcmi_fold(uint32_t p) {
+    const uint32_t core = UINT32_C(1) << rcmi_log2_floor(p);
+    return (struct rcmi_folding){.core = core, .pairs = p - core};
+}
+
 uint32_t rcmi_spans(uint32_t n) {
     return (n + RCMI_SPAN_MAX - 1) / RCMI_SPAN_MAX;
 }

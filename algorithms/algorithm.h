@@ -40,6 +40,19 @@ uint32_t rcmi_binomial_children(uint32_t v, uint32_t p);
  * t->root. */
 void rcmi_tally_binomial(struct rcmi_tally *t, bool up, bool down, double vectors);
 
+/* Folding of p ranks to a core of 2^floor(log2 p): the first 2 * pairs ranks fold in pairs, of
+ * which the odd one goes on for both. Of a rank that goes on, and of its number in the core: */
+struct rcmi_folding {
+    uint32_t core, pairs;
+};
+struct rcmi_folding rcmi_fold(uint32_t p);
+static inline uint32_t rcmi_fold_core_of(struct rcmi_folding f, uint32_t rank) {
+    return rank < 2 * f.pairs ? rank / 2 : rank - f.pairs;
+}
+static inline uint32_t rcmi_fold_rank_of(struct rcmi_folding f, uint32_t core) {
+    return core < f.pairs ? 2 * core + 1 : core + f.pairs;
+}
+
 /* n consecutive chunks are a span, or several if they are more than RCMI_SPAN_MAX: how many, and
  * how long the one is that begins with chunk `at` of them. */
 uint32_t rcmi_spans(uint32_t n);

@@ -73,7 +73,7 @@ static void bruck_count(struct rcmi_tally *t) {
     for (uint32_t distance = 1; distance < p; distance *= 2) {
         const uint32_t n = round_blocks(p, distance);
         for (uint32_t r = 0; r < p; r++)
-            rcmi_tally_spans(t, (int)r, (int)((r + p - distance) % p), n);
+            rcmi_tally_spans(t, (int)r, (int)((r + p - distance) % p), n, 1.0 / p);
     }
     rcmi_tally_local_all(t, 1.0 / p, 0);
 }

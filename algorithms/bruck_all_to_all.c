@@ -252,7 +252,7 @@ static void bruck_count(struct rcmi_tally *t) {
     for (struct place place = {p, radix, 1}; place.unit < p; place.unit *= radix)
         for (uint32_t d = 1; d < radix; d++)
             for (uint32_t r = 0, n = count_blocks(&place, d); r < p && n > 0; r++)
-                rcmi_tally_spans(t, (int)r, (int)mod(r + first_block(&place, d), p), n);
+                rcmi_tally_spans(t, (int)r, (int)mod(r + first_block(&place, d), p), n, 1.0 / p);
     rcmi_tally_local_all(t, (double)blocks_copied(p, radix) / p, 0);
 }
 

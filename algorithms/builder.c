@@ -399,6 +399,12 @@ void rcmi_stable_in_place(struct rcmi_builder *b, int lane) {
         step->stable_in_place = true;
 }
 
+void rcmi_completes(struct rcmi_builder *b, int lane) {
+    struct rcmi_step *step = last_step(b, lane);
+    if (step)
+        step->completes = true;
+}
+
 void rcmi_answers(struct rcmi_builder *b, int lane, uint32_t channel) {
     struct rcmi_step *step = last_step(b, lane);
     if (step)

@@ -110,7 +110,7 @@ static rcm_status plan_mark_stable(struct rcmi_plan *plan) {
                 if (in_place)
                     continue; /* counts fewer writes */
                 plan->steps[index].lasting = step_lasting(plan, writes, index);
-                plan->steps[index].completes = step_completes(plan, &plan->steps[index]);
+                plan->steps[index].completes |= step_completes(plan, &plan->steps[index]);
             }
         }
     }

@@ -101,7 +101,7 @@ static void circulant_count(struct rcmi_tally *t) {
     for (uint32_t left = p; left > 1; left = upper_half(left)) {
         const uint32_t n = left / 2, distance = left - n;
         for (uint32_t r = 0; r < p; r++)
-            rcmi_tally_spans(t, (int)r, (int)((r + distance) % p), n);
+            rcmi_tally_spans(t, (int)r, (int)((r + distance) % p), n, 1.0 / p);
         rcmi_tally_local_all(t, 0, (double)n / p);
     }
     rcmi_tally_local_all(t, copies_middle(p) ? 1.0 / p : 0, 0);

@@ -21,10 +21,9 @@ void rcmi_tally_send(struct rcmi_tally *tally, int from, int to, double messages
     tally->hosts[host_of[to]].enters += vectors;
 }
 
-void rcmi_tally_spans(struct rcmi_tally *tally, int from, int to, uint32_t n) {
+void rcmi_tally_spans(struct rcmi_tally *tally, int from, int to, uint32_t n, double block) {
     const int *host_of = tally->shape->host_of;
     const uint32_t packed = n % RCMI_SPAN_MAX == 1 ? n - 1 : n;
-    const double block = 1.0 / tally->shape->nranks;
     rcmi_tally_send(tally, from, to, rcmi_spans(n), n * block);
     if (host_of[from] == host_of[to])
         return;

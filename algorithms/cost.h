@@ -49,9 +49,9 @@ struct rcmi_tally {
 
 /* `messages` from one rank to another, which carry `vectors` in all. */
 void rcmi_tally_send(struct rcmi_tally *tally, int from, int to, double messages, double vectors);
-/* n blocks of a p-th of a vector each, in spans (plan.h): between hosts each end copies them, where
- * a single block is sent from and received to where it is. */
-void rcmi_tally_spans(struct rcmi_tally *tally, int from, int to, uint32_t n);
+/* n blocks or chunks of so much of a vector each, in spans (plan.h): between hosts each end copies
+ * them, where a single one is sent from and received to where it is. */
+void rcmi_tally_spans(struct rcmi_tally *tally, int from, int to, uint32_t n, double block);
 /* From one rank to all others of its host. */
 void rcmi_tally_multicast(struct rcmi_tally *tally, int from, double messages, double vectors);
 /* The same from every rank to every other one. */

@@ -123,8 +123,8 @@ struct rcmi_step {
     bool early;
     /* Of a reduction to which all ranks contribute: what it makes is the whole result, and is not
      * added to any more; it comes about in exactly one such step, and is copied from there.
-     * Computed likewise: a last write to OUT that is no receipt. Never where some ranks contribute
-     * only. */
+     * Computed likewise: a last write to OUT that is no receipt; of a rank that sends the result on
+     * without an OUT of its own the algorithm tells. Never where some ranks contribute only. */
     bool completes;
     uint32_t chunk;   /* the chunk that it moves; ignored by signal and wait */
     uint32_t nchunks; /* or a span of so many, from that one on */
@@ -289,6 +289,8 @@ void rcmi_span_of(struct rcmi_builder *b, int lane, uint32_t n);
 void rcmi_span_list(struct rcmi_builder *b, int lane, const struct rcmi_listed *list, uint32_t n);
 /* In place too, nothing writes what the last step of the lane sends before all have read it. */
 void rcmi_stable_in_place(struct rcmi_builder *b, int lane);
+/* What the last step of the lane makes, and this rank does not keep, is the whole result. */
+void rcmi_completes(struct rcmi_builder *b, int lane);
 /* The last step of the lane sends the answer to what it received from `channel`, or receives the
  * answer to what was sent to it: see struct rcmi_step. */
 void rcmi_answers(struct rcmi_builder *b, int lane, uint32_t channel);

@@ -22,26 +22,8 @@
  */
 #include "algorithm.h"
 
-struct folding {
-    uint32_t core; /* p', ranks that take part in the rounds */
-    uint32_t pairs;
-};
-
-static struct folding fold(uint32_t p) {
-    const uint32_t core = UINT32_C(1) << rcmi_log2_floor(p);
-    return (struct folding){.core = core, .pairs = p - core};
-}
-
-static bool fold_hands_over(struct folding f, uint32_t rank) {
+static bool fold_hands_over(struct rcmi_folding f, uint32_t rank) {
     return rank < 2 * f.pairs && rank % 2 == 0;
-}
-
-static uint32_t fold_core_of(struct folding f, uint32_t rank) {
-    return rank < 2 * f.pairs ? rank / 2 : rank - f.pairs;
-}
-
-static uint32_t fold_rank_of(struct folding f, uint32_t core) {
-    return core < f.pairs ? 2 * core + 1 : core + f.pairs;
 }
 
 static void even_emit(struct rcmi_builder *b, uint32_t rank) {
@@ -68,7 +50,7 @@ static rcm_status recursive_doubling_emit(const struct rcmi_algorithm *row,
                                           const struct rcmi_shape *shape, int rank, int root,
                                           struct rcmi_plan **ret_plan) {
     const uint32_t p = (uint32_t)shape->nranks, r = (uint32_t)rank;
-    const struct folding f = fold(p);
+    const struct rcmi_folding f = rcmi_fold(p);
     struct rcmi_builder *b;
     rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
@@ -84,7 +66,7 @@ static rcm_status recursive_doubling_emit(const struct rcmi_algorithm *row,
         if (folded)
             peers[n++] = rank - 1;
         for (uint32_t bit = 1; bit < f.core; bit <<= 1)
-            peers[n++] = (int)fold_rank_of(f, fold_core_of(f, r) ^ bit);
+            peers[n++] = (int)rcmi_fold_rank_of(f, rcmi_fold_core_of(f, r) ^ bit);
         if (!folded)
             rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, peers[0], 0));
         core_emit(b, r, peers, n, folded ? rank - 1 : -1);
@@ -95,7 +77,7 @@ static rcm_status recursive_doubling_emit(const struct rcmi_algorithm *row,
 /* The longest chain begins at an even rank that folds and crosses all bits; or it ends at one as
  * well, then it cannot have crossed more bits than the numbers of the folded pairs differ in. */
 static uint32_t recursive_doubling_rounds(uint32_t p) {
-    const uint32_t pairs = fold(p).pairs, bits = rcmi_log2_floor(p);
+    const uint32_t pairs = rcmi_fold(p).pairs, bits = rcmi_log2_floor(p);
     if (pairs == 0)
         return bits;
     const uint32_t both = 2 + rcmi_log2_ceil(pairs);
@@ -106,7 +88,7 @@ static struct rcmi_formula recursive_doubling_formula(const struct rcmi_algorith
                                                       const struct rcmi_shape *shape, int rank,
                                                       int root) {
     const uint32_t p = (uint32_t)shape->nranks, r = (uint32_t)rank;
-    const struct folding f = fold(p);
+    const struct rcmi_folding f = rcmi_fold(p);
     uint64_t sent = rcmi_log2_floor(p);
     (void)row;
     (void)root;
@@ -117,11 +99,11 @@ static struct rcmi_formula recursive_doubling_formula(const struct rcmi_algorith
 
 static void recursive_doubling_count(struct rcmi_tally *t) {
     const uint32_t p = (uint32_t)t->shape->nranks;
-    const struct folding f = fold(p);
+    const struct rcmi_folding f = rcmi_fold(p);
     for (uint32_t core = 0; core < f.core; core++) {
-        const int rank = (int)fold_rank_of(f, core);
+        const int rank = (int)rcmi_fold_rank_of(f, core);
         for (uint32_t bit = 1; bit < f.core; bit <<= 1)
-            rcmi_tally_send(t, rank, (int)fold_rank_of(f, core ^ bit), 1, 1);
+            rcmi_tally_send(t, rank, (int)rcmi_fold_rank_of(f, core ^ bit), 1, 1);
         rcmi_tally_local(t, rank, 0, rcmi_log2_floor(p) + (core < f.pairs));
     }
     for (int even = 0; even < 2 * (int)f.pairs; even += 2) {

@@ -10,6 +10,7 @@
     X(rcmi_two_shot)                                                                               \
     X(rcmi_recursive_doubling)                                                                     \
     X(rcmi_binomial_all_reduce)                                                                    \
+    X(rcmi_halving_doubling)                                                                       \
     X(rcmi_ring)                                                                                   \
     X(rcmi_flat_broadcast)                                                                         \
     X(rcmi_binomial)                                                                               \
@@ -20,6 +21,8 @@
     X(rcmi_binomial_barrier)                                                                       \
     X(rcmi_direct_reduce)                                                                          \
     X(rcmi_binomial_reduce)                                                                        \
+    X(rcmi_two_shot_reduce)                                                                        \
+    X(rcmi_chain_reduce)                                                                           \
     X(rcmi_direct_scatter)                                                                         \
     X(rcmi_direct_gather)                                                                          \
     X(rcmi_flat_all_gather)                                                                        \

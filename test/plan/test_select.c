@@ -139,7 +139,7 @@ static void test_select_oversubscribed(void **state) {
         assert_string_equal(selected(RCM_ALL_REDUCE, &few, 8),
                             alone ? "recursive_doubling" : "binomial");
         assert_string_equal(selected(RCM_BARRIER, &few, 0), alone ? "dissemination" : "binomial");
-        assert_string_equal(selected(RCM_ALL_REDUCE, &few, (size_t)64 << 20), "ring");
+        assert_string_equal(selected(RCM_ALL_REDUCE, &few, (size_t)64 << 20), "halving_doubling");
     }
 }
 
@@ -259,6 +259,11 @@ static void test_formulas(void **state) {
         {RCM_BARRIER, "flat", 0, 1, 0},
         {RCM_ALL_GATHER, "bruck", 3, 3, 5},
         {RCM_REDUCE_SCATTER, "circulant", 3, 3, 5},
+        {RCM_ALL_REDUCE, "halving_doubling", 0, 6, 4},
+        {RCM_ALL_REDUCE, "halving_doubling", 1, 6, 10},
+        {RCM_ALL_REDUCE, "halving_doubling", 5, 6, 6},
+        {RCM_REDUCE, "chain", 2, 5, 1},
+        {RCM_REDUCE, "two_shot", 2, 2, 6},
         {RCM_ALL_TO_ALL, "bruck", 3, 3, 7},
         {RCM_ALL_TO_ALL, "bruck_4", 3, 2, 6},
         {RCM_SCAN, "direct", 1, 1, 4},

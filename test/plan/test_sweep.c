@@ -96,6 +96,9 @@ static void test_supports(void **state) {
                 {RCM_ALL_REDUCE, "binomial", true},
                 {RCM_REDUCE, "direct", true},
                 {RCM_REDUCE, "binomial", true},
+                {RCM_REDUCE, "chain", true},
+                {RCM_REDUCE, "two_shot", true},
+                {RCM_ALL_REDUCE, "halving_doubling", true},
                 {RCM_SCATTER, "direct", true},
                 {RCM_GATHER, "direct", true},
                 {RCM_ALL_GATHER, "flat", false},
@@ -139,6 +142,8 @@ static void test_many_ranks(void **state) {
     const int few = p < 400 ? p : 400; /* each rank moves as many blocks as there are ranks */
     verify_root(test_algorithm(RCM_ALL_GATHER, "bruck"), test_shape_dealt(&s, few, 16), 0);
     verify_root(test_algorithm(RCM_REDUCE_SCATTER, "circulant"), test_shape_dealt(&s, few, 16), 0);
+    verify_root(test_algorithm(RCM_ALL_REDUCE, "halving_doubling"), test_shape_dealt(&s, few, 16),
+                0);
     verify_root(test_algorithm(RCM_ALL_TO_ALL, "bruck_4"), test_shape_dealt(&s, 150, 16), 0);
     for (int i = 0; i < 2; i++) {
         const enum rcm_collective scan = i ? RCM_EXSCAN : RCM_SCAN;
