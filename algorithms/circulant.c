@@ -1,22 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce-scatter on a circulant graph (Traeff 2025), for any number of ranks without a detour. A
- * rank numbers the blocks from its own on: 0 is its own, i that of the rank i after it. In each
- * round the upper half of those that are left is sent to where it is the lower one, and what comes
- * is added there, until block 0 is left and is the whole sum.
+ * Reduce-scatter on a circulant graph (Traeff 2025), for any number of ranks without a detour, and
+ * the all-reduce of which it is the first half. A rank numbers the blocks (the chunks of the
+ * all-reduce) from its own on: 0 is its own, i that of the rank i after it. In each round the upper
+ * half of those that are left is sent to where it is the lower one, and what comes is added there,
+ * until block 0 is left and is the whole sum.
  *
  *      p = 5           left       sent                     comes
  *      distance 3      0 1 2 3 4  3 4, to rank + 3         0 1, from rank - 3
  *      distance 2      0 1 2      2, to rank + 2           0, from rank - 2
  *      distance 1      0 1        1, to rank + 1           0, from rank - 1
  *
+ * Then all results travel back: the same messages with their arrows turned around, the last first.
+ *
+ *      distance 1      0          0, to rank - 1           1, from rank + 1
+ *      distance 2      0 1        0, to rank - 2           2, from rank + 2
+ *      distance 3      0 1 2      0 1, to rank - 3         3 4, from rank + 3
+ *
  * Sums are kept in scratch, by the rank's own numbers, so they never wrap around; the blocks of IN
- * do. Of an odd number of blocks nothing is added to the middle one in the first round; it goes out
- * in the second one, and is copied to the others that do. Each result is summed by one rank, in one
- * order on every run.
+ * do. An all-reduce keeps them in OUT, where each is to be. Of an odd number of blocks nothing is
+ * added to the middle one in the first round; it goes out in the second one, and is copied to the
+ * others that do. Each result is summed by one rank, in one order on every run.
  *
  * Cost: ceil(log2 p) messages in a row, for each rank as many (of more than RCMI_SPAN_MAX blocks
- * several); each rank sends p - 1 blocks, the least there is. Good for small blocks on many ranks.
+ * several); each rank sends p - 1 blocks, the least there is; twice that for an all-reduce. Good
+ * for small blocks, and for vectors of middle size, on many ranks, even if p is no power of two.
  */
 #include "algorithm.h"
 
@@ -34,50 +42,88 @@ static bool copies_middle(uint32_t p) {
     return p % 2 == 1 && p > 5;
 }
 
-/* In the first round nothing is in scratch yet. */
-static struct rcmi_operand sum_of(uint32_t p, uint32_t rank, uint32_t i, bool first) {
-    const bool middle = p % 2 == 1 && i == p / 2 && !copies_middle(p);
-    return first || middle ? rcmi_in(block_of(p, rank, i)) : rcmi_scratch(i);
+struct circulant {
+    struct rcmi_builder *b;
+    uint32_t p, rank;
+    bool all; /* all-reduce */
+};
+
+/* Where the sum of block i is kept. */
+static struct rcmi_operand kept(const struct circulant *c, uint32_t i) {
+    return c->all ? rcmi_out(block_of(c->p, c->rank, i)) : rcmi_scratch(i);
+}
+
+/* In the first round nothing is there yet. */
+static struct rcmi_operand sum_of(const struct circulant *c, uint32_t i, bool first) {
+    const bool middle = c->p % 2 == 1 && i == c->p / 2 && !copies_middle(c->p);
+    return first || middle ? rcmi_in(block_of(c->p, c->rank, i)) : kept(c, i);
+}
+
+static struct rcmi_operand from_before(const struct circulant *c, uint32_t distance) {
+    return rcmi_from(c->b, 0, (int)((c->rank + c->p - distance) % c->p), 0);
+}
+
+static struct rcmi_operand from_after(const struct circulant *c, uint32_t distance) {
+    return rcmi_from(c->b, 0, (int)((c->rank + distance) % c->p), 0);
 }
 
 /* n blocks from number `at` on, of those from `distance` on, go out, and as many come. */
-static void send_and_add(struct rcmi_builder *b, uint32_t p, uint32_t rank, uint32_t distance,
-                         uint32_t at, uint32_t n, bool first) {
-    const uint32_t up = distance + at, got = block_of(p, rank, at);
-    const int to = (int)((rank + distance) % p), from = (int)((rank + p - distance) % p);
-    const struct rcmi_operand srcs[] = {rcmi_from(b, 0, from, 0), sum_of(p, rank, at, first)};
-    rcmi_send(b, 0, block_of(p, rank, up), sum_of(p, rank, up, first), rcmi_to(b, 0, to, 0));
-    rcmi_span_of(b, 0, n);
-    rcmi_reduce(b, 0, got, srcs, 2, distance == 1 ? rcmi_out(0) : rcmi_scratch(at),
-                RCMI_NO_CHANNEL);
-    rcmi_span_of(b, 0, n);
+static void send_and_add(const struct circulant *c, uint32_t distance, uint32_t at, uint32_t n,
+                         bool first) {
+    const uint32_t up = distance + at, got = block_of(c->p, c->rank, at);
+    const int to = (int)((c->rank + distance) % c->p);
+    const struct rcmi_operand srcs[] = {from_before(c, distance), sum_of(c, at, first)};
+    const bool result = distance == 1 && !c->all;
+    rcmi_send(c->b, 0, block_of(c->p, c->rank, up), sum_of(c, up, first), rcmi_to(c->b, 0, to, 0));
+    rcmi_span_of(c->b, 0, n);
+    rcmi_reduce(c->b, 0, got, srcs, 2, result ? rcmi_out(0) : kept(c, at), RCMI_NO_CHANNEL);
+    rcmi_span_of(c->b, 0, n);
 }
 
-static void circulant_steps(struct rcmi_builder *b, uint32_t p, uint32_t rank) {
-    const uint32_t middle = p / 2;
-    for (uint32_t left = p; left > 1; left = upper_half(left)) {
+static void reduce_scatter_steps(const struct circulant *c) {
+    const uint32_t middle = c->p / 2, chunk = block_of(c->p, c->rank, middle);
+    for (uint32_t left = c->p; left > 1; left = upper_half(left)) {
         const uint32_t distance = upper_half(left), n = left - distance;
         for (uint32_t at = 0; at < n; at += RCMI_SPAN_MAX)
-            send_and_add(b, p, rank, distance, at, rcmi_span_length(n, at), left == p);
-        if (left == p && copies_middle(p))
-            rcmi_copy_chunk(b, 0, block_of(p, rank, middle), rcmi_in(block_of(p, rank, middle)),
-                            rcmi_scratch(middle));
+            send_and_add(c, distance, at, rcmi_span_length(n, at), left == c->p);
+        if (left == c->p && copies_middle(c->p))
+            rcmi_copy_chunk(c->b, 0, chunk, rcmi_in(chunk), kept(c, middle));
+    }
+}
+
+/* The round in which `left` blocks were left, turned around, after those that came after it. */
+static void all_gather_steps(const struct circulant *c, uint32_t left) {
+    const uint32_t distance = upper_half(left), n = left - distance;
+    const int to = (int)((c->rank + c->p - distance) % c->p);
+    if (left <= 1)
+        return;
+    all_gather_steps(c, distance);
+    for (uint32_t at = 0; at < n; at += RCMI_SPAN_MAX) {
+        const uint32_t sent = block_of(c->p, c->rank, at);
+        const uint32_t got = block_of(c->p, c->rank, distance + at);
+        rcmi_send(c->b, 0, sent, rcmi_out(sent), rcmi_to(c->b, 0, to, 0));
+        rcmi_span_of(c->b, 0, rcmi_span_length(n, at));
+        rcmi_recv(c->b, 0, got, from_after(c, distance), rcmi_out(got));
+        rcmi_span_of(c->b, 0, rcmi_span_length(n, at));
     }
 }
 
 static rcm_status circulant_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
                                  int rank, int root, struct rcmi_plan **ret_plan) {
     const uint32_t p = (uint32_t)shape->nranks;
-    struct rcmi_builder *b;
-    rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
+    struct circulant c = {.p = p, .rank = (uint32_t)rank, .all = row->collective == RCM_ALL_REDUCE};
+    rcm_status status =
+        rcmi_plan_begin(row->name, row->collective, shape, rank, root, c.all ? p : 1, 1, &c.b);
     if (status != RCM_OK)
         return status;
-    rcmi_plan_spans(b, rcmi_span_length(p > 2 ? p / 2 : 1, 0));
+    rcmi_plan_spans(c.b, rcmi_span_length(p > 2 ? p / 2 : 1, 0));
     if (p == 1)
-        rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
+        rcmi_copy_chunk(c.b, 0, 0, rcmi_in(0), rcmi_out(0));
     else
-        circulant_steps(b, p, (uint32_t)rank);
-    return rcmi_plan_finish(b, ret_plan);
+        reduce_scatter_steps(&c);
+    if (c.all)
+        all_gather_steps(&c, p);
+    return rcmi_plan_finish(c.b, ret_plan);
 }
 
 static uint32_t circulant_messages(uint32_t p) {
@@ -87,21 +133,30 @@ static uint32_t circulant_messages(uint32_t p) {
     return messages;
 }
 
+/* The messages of a reduce-scatter, once or twice. */
+static uint32_t halves_of(const struct rcmi_algorithm *row) {
+    return row->collective == RCM_ALL_REDUCE ? 2 : 1;
+}
+
 static struct rcmi_formula circulant_formula(const struct rcmi_algorithm *row,
                                              const struct rcmi_shape *shape, int rank, int root) {
-    const uint32_t p = (uint32_t)shape->nranks;
-    (void)row;
+    const uint32_t p = (uint32_t)shape->nranks, halves = halves_of(row);
     (void)rank;
     (void)root;
-    return (struct rcmi_formula){.rounds = circulant_messages(p), .chunks_sent = p - 1};
+    return (struct rcmi_formula){.rounds = halves * circulant_messages(p),
+                                 .chunks_sent = halves * (p - 1)};
 }
 
 static void circulant_count(struct rcmi_tally *t) {
     const uint32_t p = (uint32_t)t->shape->nranks;
     for (uint32_t left = p; left > 1; left = upper_half(left)) {
         const uint32_t n = left / 2, distance = left - n;
-        for (uint32_t r = 0; r < p; r++)
-            rcmi_tally_spans(t, (int)r, (int)((r + distance) % p), n, 1.0 / p);
+        for (uint32_t r = 0; r < p; r++) {
+            const int ahead = (int)((r + distance) % p);
+            rcmi_tally_spans(t, (int)r, ahead, n, 1.0 / p);
+            if (halves_of(t->row) > 1)
+                rcmi_tally_spans(t, ahead, (int)r, n, 1.0 / p);
+        }
         rcmi_tally_local_all(t, 0, (double)n / p);
     }
     rcmi_tally_local_all(t, copies_middle(p) ? 1.0 / p : 0, 0);
@@ -112,6 +167,17 @@ const struct rcmi_algorithm rcmi_circulant = {
     .description = "halves what is left to sum in every round; for small blocks and many ranks, "
                    "any hosts",
     .collective = RCM_REDUCE_SCATTER,
+    .supports = rcmi_supports_all,
+    .emit = circulant_emit,
+    .formula = circulant_formula,
+    .count = circulant_count,
+};
+
+const struct rcmi_algorithm rcmi_circulant_all_reduce = {
+    .name = "circulant",
+    .description = "halves what is left to sum in every round, and passes results back; for "
+                   "vectors of middle size and many ranks, any hosts",
+    .collective = RCM_ALL_REDUCE,
     .supports = rcmi_supports_all,
     .emit = circulant_emit,
     .formula = circulant_formula,

@@ -7,19 +7,34 @@
  *
  * Every pair meets once, both send before they receive, and what a rank receives from its partner
  * takes the place of what it has just sent to it: so it works in place, with one slot per channel.
+ * With a window of w a rank sends in round k what it receives in round k + w - 1, so that w
+ * exchanges are under way at a time, and it waits for a message once in w rounds only.
  *
- * Cost: p messages in a row; each rank sends p - 1 blocks, one to each other rank. Good for large
- * blocks.
+ * Cost: p / w messages in a row; each rank sends p - 1 blocks, one to each other rank. Good for
+ * large blocks; with a window for blocks of middle size between hosts.
  */
 #include "algorithm.h"
 
-static void exchange(struct rcmi_builder *b, uint32_t p, uint32_t rank, uint32_t partner) {
-    if (partner == rank) {
+static uint32_t partner_in(uint32_t p, uint32_t rank, uint32_t k) {
+    return (k + p - rank) % p;
+}
+
+static void send_block(struct rcmi_builder *b, uint32_t p, uint32_t rank, uint32_t k) {
+    const uint32_t partner = partner_in(p, rank, k);
+    if (partner == rank)
         rcmi_copy_chunk(b, 0, rank * p + rank, rcmi_in(rank), rcmi_out(rank));
-        return;
-    }
-    rcmi_send(b, 0, rank * p + partner, rcmi_in(partner), rcmi_to(b, 0, (int)partner, 0));
-    rcmi_recv(b, 0, partner * p + rank, rcmi_from(b, 0, (int)partner, 0), rcmi_out(partner));
+    else
+        rcmi_send(b, 0, rank * p + partner, rcmi_in(partner), rcmi_to(b, 0, (int)partner, 0));
+}
+
+static void receive_block(struct rcmi_builder *b, uint32_t p, uint32_t rank, uint32_t k) {
+    const uint32_t partner = partner_in(p, rank, k);
+    if (partner != rank)
+        rcmi_recv(b, 0, partner * p + rank, rcmi_from(b, 0, (int)partner, 0), rcmi_out(partner));
+}
+
+static uint32_t window_of(const struct rcmi_algorithm *row, uint32_t p) {
+    return row->parameter < p ? row->parameter : p;
 }
 
 static rcm_status pairwise_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
@@ -32,32 +47,55 @@ static rcm_status pairwise_emit(const struct rcmi_algorithm *row, const struct r
     rcmi_plan_late_in_place(b);
     rcmi_plan_gets(b, RCMI_GETS_HELD);
     rcmi_plan_stripes(b, p <= 4 ? 2 : 1); /* p channels of several slots each */
-    for (uint32_t k = 0; k < p; k++)
-        exchange(b, p, (uint32_t)rank, (k + p - (uint32_t)rank) % p);
+    const uint32_t window = window_of(row, p);
+    for (uint32_t k = 0; k < p + window - 1; k++) {
+        if (k < p)
+            send_block(b, p, (uint32_t)rank, k);
+        if (k + 1 >= window)
+            receive_block(b, p, (uint32_t)rank, k + 1 - window);
+    }
     return rcmi_plan_finish(b, ret_plan);
 }
 
-/* A chain of messages has one in every round, but where both ranks of two are alone in one. */
+/* A chain of messages has one in every round, or every w-th, but where both ranks of two are alone
+ * in one. */
+static uint32_t pairwise_rounds(const struct rcmi_algorithm *row, uint32_t p) {
+    const uint32_t window = window_of(row, p);
+    return p > 2 ? (p + window - 1) / window : p - 1;
+}
+
 static struct rcmi_formula pairwise_formula(const struct rcmi_algorithm *row,
                                             const struct rcmi_shape *shape, int rank, int root) {
     const uint32_t p = (uint32_t)shape->nranks;
-    (void)row;
     (void)rank;
     (void)root;
-    return (struct rcmi_formula){.rounds = p > 2 ? p : p - 1, .chunks_sent = p - 1};
+    return (struct rcmi_formula){.rounds = pairwise_rounds(row, p), .chunks_sent = p - 1};
 }
 
 static void pairwise_count(struct rcmi_tally *t) {
-    const double p = t->shape->nranks;
-    rcmi_tally_everyone(t, 1, 1 / p);
-    rcmi_tally_local_all(t, 1 / p, 0);
-    rcmi_tally_chain(t, p > 2 ? 1 : 0.5); /* a block in every round */
+    const uint32_t p = (uint32_t)t->shape->nranks;
+    rcmi_tally_everyone(t, 1, 1.0 / p);
+    rcmi_tally_local_all(t, 1.0 / p, 0);
+    rcmi_tally_chain(t, (double)pairwise_rounds(t->row, p) / p); /* a block in every round */
 }
 
 const struct rcmi_algorithm rcmi_pairwise = {
     .name = "pairwise",
     .description = "ranks exchange blocks pair by pair; for all sizes, any ranks and hosts",
     .collective = RCM_ALL_TO_ALL,
+    .parameter = 1,
+    .supports = rcmi_supports_all,
+    .emit = pairwise_emit,
+    .formula = pairwise_formula,
+    .count = pairwise_count,
+};
+
+const struct rcmi_algorithm rcmi_pairwise_8 = {
+    .name = "pairwise_8",
+    .description = "pair by pair, with eight exchanges under way at a time; for blocks of middle "
+                   "size, any ranks and hosts",
+    .collective = RCM_ALL_TO_ALL,
+    .parameter = 8,
     .supports = rcmi_supports_all,
     .emit = pairwise_emit,
     .formula = pairwise_formula,

@@ -10,8 +10,9 @@
     X(rcmi_two_shot)                                                                               \
     X(rcmi_recursive_doubling)                                                                     \
     X(rcmi_binomial_all_reduce)                                                                    \
-    X(rcmi_halving_doubling)                                                                       \
     X(rcmi_ring)                                                                                   \
+    X(rcmi_halving_doubling)                                                                       \
+    X(rcmi_circulant_all_reduce)                                                                   \
     X(rcmi_flat_broadcast)                                                                         \
     X(rcmi_binomial)                                                                               \
     X(rcmi_chain)                                                                                  \
@@ -23,7 +24,9 @@
     X(rcmi_binomial_reduce)                                                                        \
     X(rcmi_two_shot_reduce)                                                                        \
     X(rcmi_chain_reduce)                                                                           \
+    X(rcmi_binomial_scatter)                                                                       \
     X(rcmi_direct_scatter)                                                                         \
+    X(rcmi_binomial_gather)                                                                        \
     X(rcmi_direct_gather)                                                                          \
     X(rcmi_flat_all_gather)                                                                        \
     X(rcmi_bruck)                                                                                  \
@@ -37,6 +40,7 @@
     X(rcmi_bruck_all_to_all_4)                                                                     \
     X(rcmi_bruck_all_to_all_8)                                                                     \
     X(rcmi_pairwise)                                                                               \
+    X(rcmi_pairwise_8)                                                                             \
     X(rcmi_direct_all_to_all)                                                                      \
     X(rcmi_direct_scan)                                                                            \
     X(rcmi_chain_scan)                                                                             \

@@ -139,7 +139,7 @@ static void test_select_oversubscribed(void **state) {
         assert_string_equal(selected(RCM_ALL_REDUCE, &few, 8),
                             alone ? "recursive_doubling" : "binomial");
         assert_string_equal(selected(RCM_BARRIER, &few, 0), alone ? "dissemination" : "binomial");
-        assert_string_equal(selected(RCM_ALL_REDUCE, &few, (size_t)64 << 20), "halving_doubling");
+        assert_string_equal(selected(RCM_ALL_REDUCE, &few, (size_t)64 << 20), "ring");
     }
 }
 
@@ -262,6 +262,13 @@ static void test_formulas(void **state) {
         {RCM_ALL_REDUCE, "halving_doubling", 0, 6, 4},
         {RCM_ALL_REDUCE, "halving_doubling", 1, 6, 10},
         {RCM_ALL_REDUCE, "halving_doubling", 5, 6, 6},
+        {RCM_ALL_REDUCE, "circulant", 3, 6, 10},
+        {RCM_SCATTER, "binomial", 0, 2, 5},
+        {RCM_SCATTER, "binomial", 4, 2, 1},
+        {RCM_GATHER, "binomial", 4, 2, 2},
+        {RCM_GATHER, "binomial", 0, 2, 0},
+        {RCM_ALL_TO_ALL, "pairwise", 3, 6, 5},
+        {RCM_ALL_TO_ALL, "pairwise_8", 3, 1, 5},
         {RCM_REDUCE, "chain", 2, 5, 1},
         {RCM_REDUCE, "two_shot", 2, 2, 6},
         {RCM_ALL_TO_ALL, "bruck", 3, 3, 7},

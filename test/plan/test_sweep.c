@@ -99,6 +99,10 @@ static void test_supports(void **state) {
                 {RCM_REDUCE, "chain", true},
                 {RCM_REDUCE, "two_shot", true},
                 {RCM_ALL_REDUCE, "halving_doubling", true},
+                {RCM_ALL_REDUCE, "circulant", true},
+                {RCM_SCATTER, "binomial", true},
+                {RCM_GATHER, "binomial", true},
+                {RCM_ALL_TO_ALL, "pairwise_8", true},
                 {RCM_SCATTER, "direct", true},
                 {RCM_GATHER, "direct", true},
                 {RCM_ALL_GATHER, "flat", false},
@@ -144,6 +148,9 @@ static void test_many_ranks(void **state) {
     verify_root(test_algorithm(RCM_REDUCE_SCATTER, "circulant"), test_shape_dealt(&s, few, 16), 0);
     verify_root(test_algorithm(RCM_ALL_REDUCE, "halving_doubling"), test_shape_dealt(&s, few, 16),
                 0);
+    verify_root(test_algorithm(RCM_ALL_REDUCE, "circulant"), test_shape_dealt(&s, few, 16), 0);
+    verify_root(test_algorithm(RCM_SCATTER, "binomial"), test_shape_dealt(&s, few, 16), 99);
+    verify_root(test_algorithm(RCM_GATHER, "binomial"), test_shape_dealt(&s, few, 16), 99);
     verify_root(test_algorithm(RCM_ALL_TO_ALL, "bruck_4"), test_shape_dealt(&s, 150, 16), 0);
     for (int i = 0; i < 2; i++) {
         const enum rcm_collective scan = i ? RCM_EXSCAN : RCM_SCAN;
