@@ -275,12 +275,14 @@ static void retarget_chunk(struct subject *s, uint32_t step) {
     }
 }
 
-/* A span of one chunk more or less; a list has none more. */
+/* A span of one chunk more or less; a list has none more, and what is copied beyond what is used
+ * may do no harm. */
 static void retarget_run(struct subject *s, uint32_t step) {
     const uint32_t old = s->original->steps[step].nchunks;
     const bool listed = s->original->steps[step].list != RCMI_NO_LIST;
+    const bool copies = s->original->steps[step].op == RCMI_STEP_COPY;
     for (uint32_t n = old - 1; n <= old + 1; n += 2) {
-        if (n == 0 || n > (listed ? old : s->original->longest_span))
+        if (n == 0 || n > (listed || copies ? old : s->original->longest_span))
             continue;
         struct rcmi_plan *m = mutant_copy(s->original);
         m->steps[step].nchunks = n;
