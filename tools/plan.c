@@ -14,7 +14,8 @@
 #include "plan_graph.h"
 #include "settings.h"
 
-#define RANKS_MAX 4096
+#define RANKS_MAX     4096
+#define SVG_RANKS_MAX 64
 
 enum plan_key {
     KEY_ROOT = 256,
@@ -244,6 +245,8 @@ static void parse_end(struct plan_options *o, struct argp_state *state) {
         argp_error(state, "which algorithm? --algorithm NAME; --list shows them");
     if (o->dot && o->svg)
         argp_error(state, "--dot and --svg both want stdout");
+    if (o->svg && o->shape.nranks > SVG_RANKS_MAX)
+        argp_error(state, "--svg: a picture of more than %d ranks", SVG_RANKS_MAX);
     if (o->root > 0 && o->collective &&
         !rcmi_collective_is_rooted(rcmi_collective_at((int)o->collective)))
         argp_error(state, "--root: %s has none", rcmi_collective_name(o->collective));
@@ -319,7 +322,7 @@ static bool show_algorithm(const struct plan_options *o, const struct rcmi_algor
     if (plans && o->dot)
         plan_write_dot(stdout, plans_const(plans));
     if (plans && o->svg)
-        ok &= plan_write_svg(plans_const(plans));
+        ok &= plan_write_svg(stdout, &o->shape, plans_const(plans));
     plans_free(plans, o->shape.nranks);
     return ok;
 }
@@ -360,7 +363,7 @@ static const struct argp_option plan_table[] = {
     {"list", KEY_LIST, NULL, 0, "The algorithms of the collective", 2},
     {"verify", KEY_VERIFY, NULL, 0, "Prove the plans of all ranks right", 2},
     {"dot", KEY_DOT, NULL, 0, "The messages between ranks, for Graphviz", 2},
-    {"svg", KEY_SVG, NULL, 0, "The same drawn, by running `dot`", 2},
+    {"svg", KEY_SVG, NULL, 0, "The messages drawn in space and time", 2},
     {"explain", KEY_EXPLAIN, "BYTES", 0,
      "Estimated cost of each algorithm, which is chosen, how the vector is cut", 2},
     {NULL, 0, NULL, 0, NULL, -1},

@@ -1,17 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pictures of plans, for ringcomm-plan: as text for Graphviz, and as SVG by running its `dot`. */
+/* All steps and messages of plans as text for Graphviz, for ringcomm-plan. */
 #include "plan_graph.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include "common.h"
-
-extern char **environ;
 
 static bool step_uses(const struct rcmi_plan *plan, const struct rcmi_step *step,
                       uint32_t channel) {
@@ -87,54 +76,4 @@ void plan_write_dot(FILE *to, const struct rcmi_plan *const *plans) {
     for (int rank = 0; rank < plans[0]->nranks; rank++)
         write_messages(to, plans, rank);
     fprintf(to, "}\n");
-}
-
-/* Starts `dot -Tsvg` with its standard input at from_fd. */
-static bool dot_start(int from_fd, pid_t *ret_pid) {
-    char *const argv[] = {(char[]){"dot"}, (char[]){"-Tsvg"}, NULL};
-    posix_spawn_file_actions_t actions;
-    int error = posix_spawn_file_actions_init(&actions);
-    if (error == 0) {
-        error = posix_spawn_file_actions_adddup2(&actions, from_fd, STDIN_FILENO);
-        if (error == 0)
-            error = posix_spawnp(ret_pid, "dot", &actions, NULL, argv, environ);
-        posix_spawn_file_actions_destroy(&actions);
-    }
-    if (error != 0)
-        tool_error("cannot run `dot` (%s): install Graphviz, or use --dot", strerror(error));
-    return error == 0;
-}
-
-static bool dot_wait(pid_t pid) {
-    int status;
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return false;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-bool plan_write_svg(const struct rcmi_plan *const *plans) {
-    int fds[2];
-    pid_t pid;
-    fflush(stdout); /* dot writes to the same file */
-    if (pipe2(fds, O_CLOEXEC) != 0) {
-        tool_error("no pipe: %s", strerror(errno));
-        return false;
-    }
-    signal(SIGPIPE, SIG_IGN); /* a dot that dies is reported below */
-    const bool started = dot_start(fds[0], &pid);
-    close(fds[0]);
-    FILE *to = started ? fdopen(fds[1], "w") : NULL;
-    if (!to) {
-        close(fds[1]);
-        if (started)
-            dot_wait(pid);
-        return false;
-    }
-    plan_write_dot(to, plans);
-    const bool written = fclose(to) == 0;
-    const bool drawn = dot_wait(pid);
-    if (!written || !drawn)
-        tool_error("`dot` failed");
-    return written && drawn;
 }

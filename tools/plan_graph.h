@@ -10,7 +10,8 @@
  * each message. */
 void plan_write_dot(FILE *to, const struct rcmi_plan *const *plans);
 
-/* The same as SVG on stdout, drawn by the program `dot`. false: an error was printed. */
-bool plan_write_svg(const struct rcmi_plan *const *plans);
+/* Draws them in space and time as SVG: a column for each rank, an arrow for each message. false: an
+ * error was printed. */
+bool plan_write_svg(FILE *to, const struct rcmi_shape *shape, const struct rcmi_plan *const *plans);
 
 #endif

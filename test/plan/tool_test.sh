@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What ringcomm-plan prints and how it exits. $1: the program.
+# What ringcomm-plan prints and how it exits. $1: the program, $2: the pictures that README shows.
 set -u
-plan=$1
+plan=$1 pictures=$2
 failed=0
 
 # expect STATUS TEXT ARGUMENTS...: TEXT must be in what the program prints.
@@ -72,11 +72,15 @@ expect 0 "root 2, 1 chunk" broadcast --hosts i:0,1,0,1 --root 2 --verify
 
 expect 0 "subgraph cluster_3" all_reduce -n 4 -a two_shot --dot
 expect 0 "s0_0 -> s1_1 [color" all_reduce -n 3 -a ring --dot
-if command -v dot >/dev/null; then
-    expect 0 "</svg>" broadcast -n 4 -a binomial --svg
-else
-    expect 1 "install Graphviz" broadcast -n 4 -a binomial --svg
-fi
+expect 0 "</svg>" broadcast -n 4 -a binomial --svg
+expect 0 "rank 5, host 1" broadcast --hosts 4,4 -a binomial --svg
+expect 0 ">+4..7</text>" all_reduce -n 8 -a halving_doubling --svg
+expect 0 ">4&gt;1,3&gt;1</text>" all_to_all -n 5 -a bruck --svg
+expect 2 "a picture of more than 64 ranks" all_reduce -n 65 -a ring --svg
+for name in ring halving_doubling; do # README's
+    "$plan" all_reduce -n 4 -a $name --svg | cmp - "$pictures/all_reduce_$name.svg" ||
+        { echo "FAIL: pictures/all_reduce_$name.svg is not what ringcomm-plan draws"; failed=1; }
+done
 
 expect 0 "# chosen: one_shot" all_reduce -n 8 --explain 8
 expect 0 "# chosen: two_shot" all_reduce -n 8 --explain 64M
