@@ -91,6 +91,7 @@ const struct rcmi_algorithm rcmi_two_shot_reduce = {
     .description = "each rank sums one chunk of all vectors and sends it to the root; for large "
                    "vectors on one host of up to 32 ranks",
     .collective = RCM_REDUCE,
+    .ordered = true,
     .supports = two_shot_supports,
     .emit = two_shot_emit,
     .formula = two_shot_formula,

@@ -6,7 +6,7 @@
 #include "../sanitized.h" /* where ranges are smaller */
 #include "plan.h"
 
-#define TEST_RANKS_MAX 4096
+#define TEST_RANKS_MAX 10000
 
 struct test_shape {
     struct rcmi_shape shape;

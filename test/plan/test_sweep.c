@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <cmocka.h>
 #include "error.h"
 
@@ -159,12 +160,59 @@ static void test_many_ranks(void **state) {
     }
 }
 
+static size_t plan_bytes(const struct rcmi_plan *plan) {
+    return sizeof(*plan) + plan->nsteps * sizeof(*plan->steps) +
+           plan->noperands * sizeof(*plan->operands) + plan->nlanes * sizeof(*plan->lanes) +
+           plan->nchannels * sizeof(*plan->channels) + plan->nlisted * sizeof(*plan->listed);
+}
+
+static double now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* Ranks that talk to few others have few steps: a few for each of them, or for each full span of
+ * what they move in a round. */
+static void scale_one(const struct rcmi_algorithm *a, const struct rcmi_shape *shape, int rank) {
+    const uint32_t p = (uint32_t)shape->nranks, log = 14; /* ceil(log2 10000) */
+    const double before = now_ms();
+    struct rcmi_plan *plan = test_plan_emit(a, shape, rank, test_root(a, 1));
+    const double ms = now_ms() - before;
+    const uint32_t spans = plan->longest_span > 1 ? 1 + p / RCMI_SPAN_MAX : 1;
+    const bool few = plan->nchannels <= 7 * log && a->formula(a, shape, rank, 0).rounds < p / 4;
+    if (rank > 1)
+        printf("# %-14s %-18s %6u steps %4u channels %6zu KiB %6.2f ms%s\n",
+               rcmi_collective_name(a->collective), a->name, plan->nsteps, plan->nchannels,
+               plan_bytes(plan) / 1024, ms, few ? "" : ", as many as ranks");
+    assert_true(plan_bytes(plan) < (size_t)8 << 20);
+    if (few)
+        assert_in_range(plan->nsteps, 0, 4 * log * spans);
+    rcmi_plan_free(plan);
+}
+
+/* Plans of one rank of ten thousand. */
+static void test_scale(void **state) {
+    static struct test_shape s;
+    const struct rcmi_shape *shape = test_shape_dealt(&s, 10000, 1250);
+    int tried = 0;
+    (void)state;
+    for (size_t i = 0; rcmi_algorithms[i]; i++) {
+        if (!rcmi_algorithms[i]->supports(shape))
+            continue;
+        scale_one(rcmi_algorithms[i], shape, 0);
+        scale_one(rcmi_algorithms[i], shape, 1);
+        scale_one(rcmi_algorithms[i], shape, 8191);
+        tried++;
+    }
+    assert_true(tried > 15);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_host),
-        cmocka_unit_test(test_several_hosts),
-        cmocka_unit_test(test_supports),
-        cmocka_unit_test(test_many_ranks),
+        cmocka_unit_test(test_one_host), cmocka_unit_test(test_several_hosts),
+        cmocka_unit_test(test_supports), cmocka_unit_test(test_many_ranks),
+        cmocka_unit_test(test_scale),
     };
     return cmocka_run_group_tests_name("plan sweep", tests, NULL, NULL);
 }
