@@ -75,7 +75,7 @@ static bool plans_same(const struct rcmi_plan *p, const struct rcmi_plan *q) {
                 p->nlisted == q->nlisted && p->parts == q->parts && p->nscratch == q->nscratch &&
                 p->longest_span == q->longest_span && p->min_slots == q->min_slots &&
                 p->stripes == q->stripes && p->whole == q->whole && p->halves == q->halves &&
-                p->late_in_place == q->late_in_place && p->gets == q->gets && p->gets == q->gets;
+                p->late_in_place == q->late_in_place && p->gets == q->gets;
     for (uint32_t i = 0; same && i < p->nlanes; i++)
         same = p->lanes[i].nsteps == q->lanes[i].nsteps;
     for (uint32_t i = 0; same && i < p->nsteps; i++)
