@@ -343,10 +343,6 @@ bool rcmi_algorithm_does(const struct rcmi_algorithm *algorithm, enum rcm_collec
 rcm_status rcmi_algorithm_find(enum rcm_collective collective, const char *name,
                                const struct rcmi_shape *shape,
                                const struct rcmi_algorithm **ret_algorithm);
-/* Does it keep the order of ranks? RCM_ERR_UNSUPPORTED, with a sentence: op is not commutative, and
- * it does not. */
-bool rcmi_algorithm_is_ordered(const struct rcmi_algorithm *algorithm);
-rcm_status rcmi_algorithm_check_order(const struct rcmi_algorithm *algorithm, const char *op);
 
 /* Which is the cheapest: counts the work of each algorithm (cost.h) once, and prices it (price.h)
  * for a size. Of one communicator; not thread-safe. shape outlives it. */
@@ -359,6 +355,10 @@ void rcmi_selection_free(struct rcmi_selection *selection);
 rcm_status rcmi_algorithm_select(struct rcmi_selection *selection, enum rcm_collective collective,
                                  size_t bytes, bool ordered,
                                  const struct rcmi_algorithm **ret_algorithm);
+/* Does it keep the order of ranks? RCM_ERR_UNSUPPORTED, with a sentence: op is not commutative, and
+ * it does not. */
+bool rcmi_algorithm_is_ordered(const struct rcmi_algorithm *algorithm);
+rcm_status rcmi_algorithm_check_order(const struct rcmi_algorithm *algorithm, const char *op);
 
 /* ---- Plan cache ---------------------------------------------------------------------------- */
 

@@ -107,7 +107,8 @@ static double part(const double *counts, const double *rates, int i) {
 struct rcmi_price rcmi_price(const struct rcmi_cost *cost, const struct rcmi_prices *prices,
                              const struct rcmi_shape *shape, size_t bytes) {
     const bool shared = shape->ranks_per_cpu > 1;
-    const double *rates = &prices->of[shared ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY].shm_hop;
+    const double *rates =
+        (const double *)(const void *)&prices->of[shared ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY];
     double counts[RCMI_PRICES];
     struct rcmi_price price = {.sums = 0};
     rcmi_price_counts(cost, shape, bytes, counts);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What counted work (cost.h) takes, in microseconds: one linear model, whose constants are those of
- * a machine. They are built in by CPU family (price.c); the same ones are used on all
- * ranks, as with protocols (protocol.h).
+ * a machine. They are built in by CPU family (price.c); the file of
+ * RINGCOMM_TUNING overrides them, and rank 0's are those of the whole job, as with protocols
+ * (protocol.h).
  *
  *      price = hops * hop              of the longest chain
  *            + messages * message      of the busiest rank, or, where ranks share CPUs, of all
@@ -17,6 +18,7 @@
 #define RCMI_PRICE_H
 
 #include "cost.h"
+#include "items.h"
 #include "protocol.h"
 
 /* Name, what it is. */
@@ -66,5 +68,20 @@ enum {
 };
 void rcmi_price_counts(const struct rcmi_cost *cost, const struct rcmi_shape *shape, size_t bytes,
                        double counts[RCMI_PRICES]);
+
+/* ---- As text --------------------------------------------------------------------------------- */
+
+/* Takes NAME=US, NAME.roomy=US or NAME.oversubscribed=US; US has up to three decimals.
+ * RCM_ERR_NOT_FOUND if no price is called so; RCM_ERR_CONFIG with a sentence. */
+rcm_status rcmi_prices_take(const struct rcmi_item *item, const char *origin,
+                            struct rcmi_prices *prices);
+/* The i-th constant, numbered by name and then by sharing: "shm_hop.roomy", and its value. Returns
+ * what it is; NULL past the last. */
+#define RCMI_PRICE_TEXT 24
+const char *rcmi_prices_at(const struct rcmi_prices *prices, size_t i,
+                           char name[RCMI_PROTOCOL_NAME], char value[RCMI_PRICE_TEXT]);
+/* All as text that can be read again. */
+#define RCMI_PRICES_TEXT (RCMI_PRICES * RCMI_SHARINGS * (RCMI_PROTOCOL_NAME + RCMI_PRICE_TEXT))
+void rcmi_prices_write(const struct rcmi_prices *prices, char text[RCMI_PRICES_TEXT]);
 
 #endif

@@ -77,8 +77,8 @@ struct rcmi_selection {
     struct {
         size_t bytes;
         const struct rcmi_algorithm *algorithm; /* NULL: none yet */
-    } last[RCMI_COLLECTIVES];
-    struct rcmi_cost *costs[]; /* of each line of the table, once its collective was counted */
+    } last[RCMI_COLLECTIVES][2]; /* the second of those that keep the order of ranks */
+    struct rcmi_cost *costs[];   /* of each line of the table, once its collective was counted */
 };
 
 static size_t table_length(void) {
@@ -151,15 +151,12 @@ rcm_status rcmi_algorithm_select(struct rcmi_selection *selection, enum rcm_coll
         if (status != RCM_OK)
             return status;
     }
-    if (ordered) {
-        *ret_algorithm = selection_cheapest(selection, collective, bytes, true);
-        return RCM_OK;
+    if (!selection->last[collective][ordered].algorithm ||
+        selection->last[collective][ordered].bytes != bytes) {
+        selection->last[collective][ordered].algorithm =
+            selection_cheapest(selection, collective, bytes, ordered);
+        selection->last[collective][ordered].bytes = bytes;
     }
-    if (!selection->last[collective].algorithm || selection->last[collective].bytes != bytes) {
-        selection->last[collective].algorithm =
-            selection_cheapest(selection, collective, bytes, false);
-        selection->last[collective].bytes = bytes;
-    }
-    *ret_algorithm = selection->last[collective].algorithm;
+    *ret_algorithm = selection->last[collective][ordered].algorithm;
     return RCM_OK;
 }

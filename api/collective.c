@@ -78,33 +78,22 @@ static size_t request_bytes(const rcm_comm *comm, const struct rcmi_request *r) 
     return (row->counts == RCMI_COUNTS_SAME ? even : r->total) * rcm_dtype_size(r->dtype);
 }
 
-/* The algorithm's name, if the call or the settings say one; else NULL. */
-static const char *request_forced(const rcm_comm *comm, const struct rcmi_request *r) {
-    return r->call && r->call->algorithm ? r->call->algorithm : comm->forced[r->collective];
-}
-
-/* One that keeps the order of ranks. */
-static rcm_status request_ordered_algorithm(const rcm_comm *comm, const struct rcmi_request *r,
-                                            const char *name,
-                                            const struct rcmi_algorithm **ret_algorithm) {
-    if (!name)
-        return rcmi_algorithm_select(comm->selection, r->collective, request_bytes(comm, r), true,
-                                     ret_algorithm);
-    const rcm_status status = rcmi_algorithm_find(r->collective, name, &comm->shape, ret_algorithm);
-    return status == RCM_OK ? rcmi_algorithm_check_order(*ret_algorithm, rcm_op_name(r->op))
-                            : status;
-}
-
-/* By name, else by price. */
+/* By the call's name, else by what is named for the size, else by price. */
 static rcm_status request_algorithm(rcm_comm *comm, const struct rcmi_request *r,
                                     const struct rcmi_algorithm **ret_algorithm) {
-    const char *name = request_forced(comm, r);
-    if (!rcmi_operator_commutes(r->op))
-        return request_ordered_algorithm(comm, r, name, ret_algorithm);
-    if (name)
-        return rcmi_algorithm_find(r->collective, name, &comm->shape, ret_algorithm);
-    return rcmi_algorithm_select(comm->selection, r->collective, request_bytes(comm, r), false,
-                                 ret_algorithm);
+    const size_t bytes = request_bytes(comm, r);
+    const bool ordered = !rcmi_operator_commutes(r->op);
+    rcm_status status = RCM_OK;
+    if (r->call && r->call->algorithm)
+        status =
+            rcmi_algorithm_find(r->collective, r->call->algorithm, &comm->shape, ret_algorithm);
+    else
+        *ret_algorithm = rcmi_choices_find(&comm->choices, r->collective, bytes);
+    if (status == RCM_OK && !*ret_algorithm)
+        return rcmi_algorithm_select(comm->selection, r->collective, bytes, ordered, ret_algorithm);
+    return status == RCM_OK && ordered
+               ? rcmi_algorithm_check_order(*ret_algorithm, rcm_op_name(r->op))
+               : status;
 }
 
 static struct rcmi_called called_make(const struct rcmi_request *r, const struct rcmi_plan *plan) {
@@ -228,13 +217,7 @@ rcm_status rcmi_request_stage(rcm_comm *comm, const struct rcmi_request *r,
                               struct rcmi_bind *ret_bind) {
     const struct rcmi_algorithm *algorithm;
     const struct rcmi_plan *plan;
-    const char *name = request_forced(comm, r);
-    rcm_status status = RCM_OK;
-    if (name)
-        status = rcmi_algorithm_find(r->collective, name, &comm->shape, &algorithm);
-    else
-        status = rcmi_algorithm_select(comm->selection, r->collective, request_bytes(comm, r),
-                                       false, &algorithm);
+    rcm_status status = request_algorithm(comm, r, &algorithm);
     if (status == RCM_OK)
         status = rcmi_plan_cache_get(comm->plans, algorithm, r->root, &plan);
     if (status != RCM_OK)

@@ -46,6 +46,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include "choice.h"
 #include "engine.h"
 #include "exec.h"
 #include "failure.h"
@@ -90,9 +91,8 @@ struct rcm_comm {
     bool has_left;               /* this rank has; the destroying thread's */
     struct rcmi_members members; /* the same again, for the parts below; from rcmi_comm_equip on */
     struct rcmi_shape shape;
-    double ranks_per_cpu;                 /* ranks for each CPU of this rank's machine */
-    const char *forced[RCMI_COLLECTIVES]; /* algorithm by name, NULL: by cost */
-    char *forced_text;
+    double ranks_per_cpu;        /* ranks for each CPU of this rank's machine */
+    struct rcmi_choices choices; /* algorithms by name; others by price */
     /* Number of the last one that this rank took part in; the issuing thread's. */
     uint32_t agreements;
     uint64_t children; /* made by all ranks, or several parts of them; the issuing thread's */

@@ -112,7 +112,7 @@ static void comm_free(rcm_comm *comm) {
     free(comm->world_rank);
     free(comm->by_world);
     free(comm->left_ns);
-    free(comm->forced_text);
+    rcmi_choices_free(&comm->choices);
     free(comm->spare);
     rcmi_comm_unref(comm);
 }

@@ -331,6 +331,7 @@ static void engine_free(struct rcmi_engine *engine) {
     rcmi_creations_free(engine->creations);
     rcmi_early_free(engine->early);
     rcmi_book_free(engine->book);
+    rcmi_tuning_end(&engine->tuning);
     pthread_mutex_destroy(&engine->lock);
     free(engine->awaited);
     free(engine->cpus);

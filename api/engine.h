@@ -23,6 +23,7 @@
 #include "rendezvous.h"
 #include "ringcomm.h"
 #include "transport.h"
+#include "tuning.h"
 #include "wait.h"
 
 struct rcmi_agreements;
@@ -45,9 +46,9 @@ struct rcmi_engine {
     bool armed;                    /* loop thread only */
     struct rcmi_log_rate log_rate; /* loop thread only */
     struct rcmi_address_book *book;
-    int rank, nranks;                /* of the world, that is of rcm_init */
-    struct rcmi_protocols protocols; /* rank 0's, without get where some rank cannot */
-    struct rcmi_cpus *cpus;          /* by world rank */
+    int rank, nranks;          /* of the world, that is of rcm_init */
+    struct rcmi_tuning tuning; /* rank 0's, without get where some rank cannot */
+    struct rcmi_cpus *cpus;    /* by world rank */
     _Atomic int refs; /* communicators that are not freed; acquire-release, the last one frees */
     int open;         /* communicators in use; under lock */
     bool *awaited; /* by world rank: shared a communicator that had an orderly end, so its farewell

@@ -6,53 +6,69 @@
 #include "exchange.h"
 #include "log.h"
 #include "process.h"
+#include "tuning.h"
 #include "wire_version.h"
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What each rank publishes; behind it stand rank 0's protocols as text, which count for all, then
+/* What each rank publishes; behind it stand rank 0's constants as text, which count for all, then
  * the address of the rank's node. */
 struct published {
     char head[RCMI_WIRE_HEAD];         /* comes first in every version */
     char settings[RCMI_SETTINGS_TEXT]; /* must be equal on all ranks; padded with NULs */
     struct rcmi_cpus cpus;             /* that it may use */
-    uint32_t protocols_len;            /* with the NUL; 0 of other ranks */
+    uint32_t tuning_len;               /* with the NUL; 0 of other ranks */
     uint8_t reads_others;              /* may it get from other processes' memory? */
     uint8_t reserved[3];
 };
 
 /* ---- What is published ---------------------------------------------------------------------- */
 
+/* This rank's constants as text; "" of others than rank 0, which need not have the tuning file.
+ * Caller frees. */
+static rcm_status tuning_make(const struct rcmi_engine *engine, char **ret_text) {
+    struct rcmi_tuning tuning;
+    if (engine->rank != 0) {
+        *ret_text = calloc(1, 1);
+        return *ret_text ? RCM_OK : rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a text");
+    }
+    rcm_status status = rcmi_tuning_local(&tuning);
+    if (status != RCM_OK)
+        return status;
+    status = rcmi_tuning_write(&tuning, ret_text);
+    rcmi_tuning_end(&tuning);
+    return status;
+}
+
 /* What this rank publishes. Free with free. */
 static rcm_status published_make(const struct rcmi_exchange_config *x, char **ret_bytes,
                                  size_t *ret_len) {
     const void *address;
     size_t len;
-    struct rcmi_protocols protocols;
-    char reason[160], text[RCMI_PROTOCOLS_TEXT] = "";
-    if (x->engine->rank == 0) { /* others need not have the tuning file */
-        const rcm_status status = rcmi_protocols_local(&protocols);
-        if (status != RCM_OK)
-            return status;
-        rcmi_protocols_write(&protocols, text);
-    }
+    char reason[160], *text;
+    const rcm_status status = tuning_make(x->engine, &text);
+    if (status != RCM_OK)
+        return status;
     const size_t text_len = x->engine->rank == 0 ? strlen(text) + 1 : 0;
     rcmi_node_address(x->engine->node, &address, &len);
     struct published *mine = calloc(1, sizeof(*mine) + text_len + len);
-    if (!mine)
+    if (!mine) {
+        free(text);
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for this rank's address");
+    }
     rcmi_wire_head(mine->head);
     memcpy(mine->settings, x->settings, RCMI_SETTINGS_TEXT);
     /* Beyond 1,024 CPUs this fails and the mask stays empty: then ranks do not spin. */
     (void)sched_getaffinity(0, sizeof(mine->cpus), (cpu_set_t *)(void *)&mine->cpus);
-    mine->protocols_len = (uint32_t)text_len;
+    mine->tuning_len = (uint32_t)text_len;
     mine->reads_others = rcmi_process_reads_others(reason, sizeof(reason));
     if (!mine->reads_others)
         rcmi_log(RCMI_LOG_INFO, "large messages go by shared slots: %s", reason);
     memcpy(mine + 1, text, text_len);
     memcpy((char *)(mine + 1) + text_len, address, len);
+    free(text);
     *ret_bytes = (char *)mine;
     *ret_len = sizeof(*mine) + text_len + len;
     return RCM_OK;
@@ -75,22 +91,22 @@ static rcm_status settings_differ(const char *theirs, int rank, const char *ours
                             (int)strcspn(second, " "), second, before ? own_rank : rank);
 }
 
-/* Rank 0's protocols, which count for all. */
-static rcm_status published_protocols(const struct rcmi_exchange_config *x, const char *text,
-                                      size_t len) {
+/* Rank 0's constants, which count for all. */
+static rcm_status published_tuning(const struct rcmi_exchange_config *x, const char *text,
+                                   size_t len) {
     if (len == 0 || text[len - 1] != '\0')
-        return rcmi_fail_origin(RCM_ERR_PROTOCOL, 0, "rank 0 published no protocols");
-    return rcmi_protocols_read(text, "rank 0", &x->engine->protocols);
+        return rcmi_fail_origin(RCM_ERR_PROTOCOL, 0, "rank 0 published no constants");
+    return rcmi_tuning_read(text, "rank 0", &x->engine->tuning);
 }
 
 /* Takes in what rank r published, and leaves its address in the blob. */
 static rcm_status published_take(const struct rcmi_exchange_config *x, int r, struct rcm_blob *blob,
                                  bool *ret_reads_others) {
-    struct published said = {.protocols_len = 0};
+    struct published said = {.tuning_len = 0};
     char *text = (char *)blob->data + sizeof(said);
     if (blob->len > sizeof(said))
         memcpy(&said, blob->data, sizeof(said));
-    if (blob->len <= sizeof(said) || said.protocols_len >= blob->len - sizeof(said))
+    if (blob->len <= sizeof(said) || said.tuning_len >= blob->len - sizeof(said))
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, r, "rank %d published only %zu bytes", r,
                                 blob->len);
     said.settings[RCMI_SETTINGS_TEXT - 1] = '\0';
@@ -98,11 +114,11 @@ static rcm_status published_take(const struct rcmi_exchange_config *x, int r, st
     *ret_reads_others = said.reads_others;
     if (strcmp(said.settings, x->settings) != 0)
         return settings_differ(said.settings, r, x->settings, x->engine->rank);
-    const rcm_status status = r == 0 ? published_protocols(x, text, said.protocols_len) : RCM_OK;
+    const rcm_status status = r == 0 ? published_tuning(x, text, said.tuning_len) : RCM_OK;
     if (status != RCM_OK)
         return status;
-    blob->len -= sizeof(said) + said.protocols_len;
-    memmove(blob->data, text + said.protocols_len, blob->len);
+    blob->len -= sizeof(said) + said.tuning_len;
+    memmove(blob->data, text + said.tuning_len, blob->len);
     return RCM_OK;
 }
 
@@ -119,7 +135,7 @@ static rcm_status published_take_all(const struct rcmi_exchange_config *x, struc
         all_read_others = all_read_others && reads_others;
     }
     if (!all_read_others)
-        rcmi_protocols_forbid_get(&engine->protocols);
+        rcmi_protocols_forbid_get(&engine->tuning.protocols);
     return status == RCM_OK ? rcmi_book_create(all, engine->nranks, &engine->book) : status;
 }
 
@@ -134,8 +150,8 @@ static rcm_status exchange_look(void *arg) {
 static rcm_status exchange_collect(const struct rcmi_exchange_config *x, struct rcm_blob *all) {
     const struct rcmi_engine *engine = x->engine;
     const struct rcmi_look look = {exchange_look, (void *)x};
-    char scope[80], *mine;
-    size_t len;
+    char scope[80], *mine = NULL;
+    size_t len = 0;
     const rcm_status status = published_make(x, &mine, &len);
     if (status != RCM_OK)
         return status;

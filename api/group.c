@@ -100,7 +100,8 @@ static rcm_status comm_shape(rcm_comm *comm) {
     if (status == RCM_OK) {
         comm->shape = (struct rcmi_shape){.nranks = comm->size,
                                           .nhosts = shape_number_hosts(comm, ids, memory, first),
-                                          .host_of = comm->host_of};
+                                          .host_of = comm->host_of,
+                                          .prices = &comm->engine->tuning.prices};
         shape_machines(comm, ids, &comm->shape);
         shape_count_local(comm, ids);
         comm->ranks_per_cpu = machine_ranks_per_cpu(comm, ids, comm->rank);
@@ -211,37 +212,16 @@ rcm_status rcmi_comm_equip(rcm_comm *comm) {
 
 /* ---- The world ----------------------------------------------------------------------------- */
 
-/* Which algorithm runs where none is named in the call. */
-static rcm_status world_forced(rcm_comm *comm, const char *text) {
-    char *save = NULL;
-    comm->forced_text = strdup(text);
-    if (!comm->forced_text)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for RINGCOMM_ALGORITHM");
-    for (char *item = strtok_r(comm->forced_text, ",", &save); item;
-         item = strtok_r(NULL, ",", &save)) {
-        char *equals = strchr(item, '=');
-        const char *name = equals ? equals + 1 : item;
-        bool used = false;
-        if (equals)
-            *equals = '\0';
-        for (int c = 1; c < RCMI_COLLECTIVES; c++) {
-            const struct rcmi_algorithm *algorithm;
-            if (equals && strcmp(item, rcmi_collective_name((enum rcm_collective)c)) != 0)
-                continue;
-            rcm_status status =
-                rcmi_algorithm_find((enum rcm_collective)c, name, &comm->shape, &algorithm);
-            if (status != RCM_OK && equals)
-                return rcmi_fail_context("RINGCOMM_ALGORITHM");
-            if (status != RCM_OK)
-                continue;
-            comm->forced[c] = algorithm->name;
-            used = true;
-        }
-        if (!used)
-            return rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_ALGORITHM names %s, which is no %s", item,
-                             equals ? "collective" : "algorithm that fits these ranks");
-    }
-    return RCM_OK;
+/* Which algorithm runs where none is named in the call: the tuning's, as far as they can run these
+ * ranks, then the setting's. */
+static rcm_status world_choices(rcm_comm *comm, const char *text) {
+    const char *tuned = comm->engine->tuning.choices;
+    rcm_status status = RCM_OK;
+    if (tuned)
+        status = rcmi_choices_read(&comm->choices, tuned, "RINGCOMM_TUNING", &comm->shape, true);
+    if (status == RCM_OK)
+        status = rcmi_choices_read(&comm->choices, text, "RINGCOMM_ALGORITHM", &comm->shape, false);
+    return status;
 }
 
 /* How many ranks share CPUs is known only now. */
@@ -249,7 +229,7 @@ static void world_share_cpus(const rcm_comm *comm) {
     struct rcmi_engine *engine = comm->engine;
     engine->cpu_sharers = comm->ranks_per_cpu <= 1 ? 1 : comm->local_size;
     engine->budget = rcmi_pause_budget(engine->cpu_sharers);
-    rcmi_node_set_protocols(engine->node, &engine->protocols,
+    rcmi_node_set_protocols(engine->node, &engine->tuning.protocols,
                             engine->cpu_sharers > 1 ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY);
 }
 
@@ -293,7 +273,7 @@ rcm_status rcmi_comm_make_world(struct rcmi_engine *engine,
     if (status == RCM_OK) {
         world_share_cpus(comm);
         world_init_page(engine);
-        status = world_forced(comm, settings->algorithm);
+        status = world_choices(comm, settings->algorithm);
     }
     if (status != RCM_OK) {
         rcmi_comm_retire(comm);
@@ -304,20 +284,6 @@ rcm_status rcmi_comm_make_world(struct rcmi_engine *engine,
 }
 
 /* ---- Deriving ------------------------------------------------------------------------------ */
-
-/* Algorithms forced by name stay, as far as they can run these ranks. */
-static void derive_forced(rcm_comm *comm, const rcm_comm *parent) {
-    for (int c = 1; c < RCMI_COLLECTIVES; c++) {
-        const struct rcmi_algorithm *algorithm;
-        if (!parent->forced[c])
-            continue;
-        if (rcmi_algorithm_find((enum rcm_collective)c, parent->forced[c], &comm->shape,
-                                &algorithm) == RCM_OK)
-            comm->forced[c] = algorithm->name;
-        else
-            rcmi_log(RCMI_LOG_INFO, "chosen by cost from now on: %s", rcm_last_error());
-    }
-}
 
 static int key_compare(const void *x, const void *y) {
     const uint64_t a = *(const uint64_t *)x, b = *(const uint64_t *)y;
@@ -391,8 +357,9 @@ rcm_status rcmi_comm_derive(const rcm_comm *parent, const struct rcmi_derivation
     if (status == RCM_OK)
         status = comm_shape(comm);
     if (status == RCM_OK) {
-        derive_forced(comm, parent);
-        status = rcmi_comm_equip(comm);
+        status = rcmi_choices_keep(&parent->choices, &comm->shape, &comm->choices);
+        if (status == RCM_OK)
+            status = rcmi_comm_equip(comm);
     }
     if (status != RCM_OK) {
         rcmi_comm_retire(comm);

@@ -25,9 +25,9 @@ struct rcmi_comm_settings {
     int64_t timeout_ms, warn_after_ns;
     size_t slot_bytes;
     uint32_t slots;
-    const char *algorithm; /* "ring", or "all_reduce=ring,broadcast=chain"; "": by cost */
+    const char *algorithm; /* RINGCOMM_ALGORITHM (choice.h); "": by price */
 };
-/* Makes the communicator of all ranks, on an engine that has the book, cpus and protocols, and
+/* Makes the communicator of all ranks, on an engine that has the book, cpus and tuning, and
  * tells the node how many of them share CPUs. It is equipped next. */
 rcm_status rcmi_comm_make_world(struct rcmi_engine *engine,
                                 const struct rcmi_comm_settings *settings,

@@ -6,6 +6,7 @@
 #include "settings.h"
 #include "sized.h"
 #include "transport.h"
+#include "tuning.h"
 
 /* For two ranks, with this process's settings; one that is not valid is rcm_init's to refuse. */
 static struct rcmi_need info_need(void) {
@@ -44,7 +45,7 @@ rcm_status rcm_protocol_at(size_t i, struct rcm_protocol_info *ret_info) {
         return rcmi_fail(RCM_ERR_INVALID, 0, "ret_info is NULL");
     rcm_status status = rcmi_struct_out_check(&sized, ret_info);
     if (status == RCM_OK)
-        status = rcmi_protocols_item(i, &item);
+        status = rcmi_tuning_item(i, &item);
     if (status != RCM_OK)
         return status;
     const struct rcm_protocol_info info = {.size = sizeof(info),

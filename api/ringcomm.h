@@ -533,7 +533,7 @@ struct rcm_init_options {
     const char *host_id;   /* RINGCOMM_HOST_ID; only ranks of equal host_id use shared memory */
     const char *secret;    /* RINGCOMM_SECRET, or the content of RINGCOMM_SECRET_FILE */
     const char *transport; /* RINGCOMM_TRANSPORT: "auto", or a comma list of shm,tcp */
-    const char *algorithm; /* RINGCOMM_ALGORITHM: "" or "all_reduce=ring,broadcast=chain" */
+    const char *algorithm; /* RINGCOMM_ALGORITHM: "" or "all_reduce=ring:32K-,scan=chain" */
     int64_t timeout_ms;    /* RINGCOMM_TIMEOUT, in seconds there; 0: 30 minutes; <0: for ever */
     const struct rcm_unique_id *unique_id; /* instead of a URL: where the ranks meet */
 };
@@ -687,7 +687,7 @@ struct rcm_call {
     uint32_t size;
     uint32_t flags;        /* 0 or RCM_PERSISTENT */
     int64_t timeout_ms;    /* 0: the communicator's; <0: for ever */
-    const char *algorithm; /* NULL: chosen by cost; the same on every rank */
+    const char *algorithm; /* NULL: chosen by price; the same on every rank */
     /* With ret_work: so long, in milliseconds, the call waits for its work itself (<0: as long as
      * it takes). It returns RCM_OK or the operation's error, with NULL in *ret_work, if that is
      * complete by then; else RCM_PENDING and the work, as if the call had been asynchronous. So a
@@ -1313,13 +1313,14 @@ struct rcm_setting {
  * shown as "(set)". Strings live until the next call by the same thread. */
 RCM_CHECKED rcm_status rcm_setting_at(size_t i, struct rcm_setting *ret_setting);
 
-/* A constant by which it is chosen which way data goes between ranks of one host. Rank 0's are
- * those of the whole job. */
+/* A constant by which it is chosen which way data goes between ranks of one host, or, behind these,
+ * by which it is predicted how long an algorithm takes. Rank 0's are those of the whole job. */
 struct rcm_protocol_info {
     uint32_t size;
     const char *name;          /* "get.roomy": where each rank of a host has a CPU of its own;
                                   "get.oversubscribed": where they share CPUs */
-    const char *value;         /* the sizes that take this way: "64K-", "0-32K", "never" */
+    const char *value;         /* the sizes that take this way: "64K-", "0-32K", "never"; or
+                                  microseconds: "0.3" */
     const char *default_value; /* built in for this CPU */
     const char *origin;        /* RINGCOMM_PROTOCOL, RINGCOMM_TUNING, or "built in for Intel" */
     const char *help;

@@ -48,7 +48,7 @@ static const struct setting_row table[] = {
     {"RINGCOMM_CHAOS", "",
      "for tests: what transports chaos:shm, chaos:tcp do wrong, as seed=7,delay=500,fault=cut"},
     {"RINGCOMM_ALGORITHM", "",
-     "algorithms by name, as all_reduce=ring,broadcast=chain; empty: by cost"},
+     "algorithms by name, as all_reduce=binomial:0-32K,ring:32K-; empty: by price"},
     {"RINGCOMM_IFACE", "", "network interface of the tcp transport; empty: chosen by itself"},
     {"RINGCOMM_PORTS", "", "ports to listen on, as 20000-20100; empty: any free port"},
     {"RINGCOMM_KERNELS", "auto", "instruction set of the reduction kernels; auto: the best here"},
@@ -69,7 +69,7 @@ static const struct setting_row table[] = {
     {"RINGCOMM_PROTOCOL", "",
      "which way data goes by size within a host, as get=64K-,eager=0-32K; ringcomm-info lists the "
      "names; rank 0's counts; empty: by CPU family"},
-    {"RINGCOMM_TUNING", "", "file with the same, a name a line; rank 0's counts"},
+    {"RINGCOMM_TUNING", "", "file with the same, prices and algorithms, a name a line; rank 0's counts"},
 };
 enum { NROWS = sizeof table / sizeof table[0] };
 

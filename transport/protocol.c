@@ -171,7 +171,7 @@ static bool size_read(const char *text, size_t len, size_t *ret_bytes) {
     return true;
 }
 
-static bool range_read(const char *text, size_t len, struct rcmi_range *ret_range) {
+bool rcmi_range_read(const char *text, size_t len, struct rcmi_range *ret_range) {
     struct rcmi_range range = {.to = SIZE_MAX};
     const char *dash = memchr(text, '-', len);
     if (len == 5 && memcmp(text, "never", 5) == 0) {
@@ -191,62 +191,58 @@ static bool range_read(const char *text, size_t len, struct rcmi_range *ret_rang
     return true;
 }
 
-/* "get" or "get.roomy": which field; *ret_sharing: -1 for both. FIELDS: there is none. */
-static size_t field_find(const char *name, size_t len, int *ret_sharing) {
-    const char *dot = memchr(name, '.', len);
-    const size_t own = dot ? (size_t)(dot - name) : len;
-    size_t field = 0;
+/* Which field an item names; FIELDS: none. *ret_sharing: -1 for both. */
+static size_t field_find(const struct rcmi_item *item, int *ret_sharing) {
+    const char *suffix = NULL;
+    size_t len = 0, field = 0;
     *ret_sharing = -1;
-    while (field < FIELDS &&
-           (strlen(fields[field].name) != own || memcmp(fields[field].name, name, own) != 0))
+    while (field < FIELDS && !rcmi_item_is(item, fields[field].name, &suffix, &len))
         field++;
-    for (int s = 0; dot && s < RCMI_SHARINGS; s++)
-        if (strlen(sharings[s]) == len - own - 1 &&
-            memcmp(sharings[s], dot + 1, len - own - 1) == 0)
+    for (int s = 0; suffix && s < RCMI_SHARINGS; s++)
+        if (strlen(sharings[s]) == len && memcmp(sharings[s], suffix, len) == 0)
             *ret_sharing = s;
-    return dot && *ret_sharing < 0 ? FIELDS : field;
+    return suffix && *ret_sharing < 0 ? FIELDS : field;
 }
 
-static rcm_status word_read(const char *word, size_t len, const char *origin,
-                            struct rcmi_protocols *protocols) {
-    const char *equals = memchr(word, '=', len);
-    const size_t name = equals ? (size_t)(equals - word) : len;
+rcm_status rcmi_protocols_take(const struct rcmi_item *item, const char *origin,
+                               struct rcmi_protocols *protocols) {
     struct rcmi_range range;
     int sharing;
-    const size_t field = field_find(word, name, &sharing);
-    const int shown = (int)(len < 80 ? len : 80);
+    const size_t field = field_find(item, &sharing);
     if (field == FIELDS)
-        return rcmi_fail(RCM_ERR_CONFIG, 0,
-                         "%s: '%.*s' begins with no name that ringcomm-info lists", origin, shown,
-                         word);
-    if (!equals || !range_read(equals + 1, len - name - 1, &range))
+        return RCM_ERR_NOT_FOUND;
+    if (!item->value || !rcmi_range_read(item->value, item->value_len, &range))
         return rcmi_fail(RCM_ERR_CONFIG, 0, "%s: '%.*s' is not like %s=16K-8M, %s=16K- or %s=never",
-                         origin, shown, word, fields[field].name, fields[field].name,
-                         fields[field].name);
+                         origin, (int)(item->len < 80 ? item->len : 80), item->text,
+                         fields[field].name, fields[field].name, fields[field].name);
     for (int s = 0; s < RCMI_SHARINGS; s++)
         if (sharing < 0 || sharing == s)
             *field_range(protocols, field, s) = range;
     return RCM_OK;
 }
 
-rcm_status rcmi_protocols_read(const char *text, const char *origin,
-                               struct rcmi_protocols *protocols) {
-    static const char apart[] = " \t\r\n,;";
-    while (*text) {
-        text += strspn(text, apart);
-        if (*text == '#') {
-            text += strcspn(text, "\n");
-            continue;
-        }
-        const size_t len = strcspn(text, " \t\r\n,;#");
-        if (len > 0) {
-            const rcm_status status = word_read(text, len, origin, protocols);
-            if (status != RCM_OK)
-                return status;
-        }
-        text += len;
+rcm_status rcmi_item_unknown(const struct rcmi_item *item, const char *origin) {
+    return rcmi_fail(RCM_ERR_CONFIG, 0, "%s: '%.*s' begins with no name that ringcomm-info lists",
+                     origin, (int)(item->len < 80 ? item->len : 80), item->text);
+}
+
+/* `lenient`: leaves out what is not of here. */
+static rcm_status text_read(const char *text, const char *origin, bool lenient,
+                            struct rcmi_protocols *protocols) {
+    struct rcmi_item item;
+    while (rcmi_item_next(&text, &item)) {
+        const rcm_status status = rcmi_protocols_take(&item, origin, protocols);
+        if (status == RCM_ERR_NOT_FOUND && !lenient)
+            return rcmi_item_unknown(&item, origin);
+        if (status != RCM_OK && status != RCM_ERR_NOT_FOUND)
+            return status;
     }
     return RCM_OK;
+}
+
+rcm_status rcmi_protocols_read(const char *text, const char *origin,
+                               struct rcmi_protocols *protocols) {
+    return text_read(text, origin, false, protocols);
 }
 
 /* Constants are numbered by field, then by sharing. */
@@ -290,25 +286,36 @@ void rcmi_protocols_write(const struct rcmi_protocols *protocols, char text[RCMI
 
 #define TUNING_MAX 65536
 
-static rcm_status tuning_read(const char *path, struct rcmi_protocols *protocols) {
-    FILE *file = fopen(path, "re");
-    char *text = malloc(TUNING_MAX + 1);
+rcm_status rcmi_tuning_text(char **ret_text) {
+    const char *path = rcmi_setting("RINGCOMM_TUNING");
+    FILE *file = path[0] ? fopen(path, "re") : NULL;
+    char *text = calloc(1, TUNING_MAX + 2);
     const size_t len = file && text ? fread(text, 1, TUNING_MAX + 1, file) : 0;
     const int error = errno;
     rcm_status status = RCM_OK;
     if (!text)
         status = rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for RINGCOMM_TUNING=%s", path);
-    else if (!file || ferror(file))
+    else if (path[0] && (!file || ferror(file)))
         status = rcmi_fail(RCM_ERR_CONFIG, error, "cannot read RINGCOMM_TUNING=%s", path);
-    else if (len > TUNING_MAX || memchr(text, '\0', len))
+    else if (len > TUNING_MAX || strlen(text) < len)
         status = rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_TUNING=%s is no text of at most %d bytes",
                            path, TUNING_MAX);
     if (file)
         fclose(file);
-    if (status == RCM_OK) {
-        text[len] = '\0';
-        status = rcmi_protocols_read(text, path, protocols);
+    if (status != RCM_OK) {
+        free(text);
+        return status;
     }
+    *ret_text = text;
+    return RCM_OK;
+}
+
+static rcm_status tuning_read(struct rcmi_protocols *protocols) {
+    char *text;
+    rcm_status status = rcmi_tuning_text(&text);
+    if (status != RCM_OK)
+        return status;
+    status = text_read(text, rcmi_setting("RINGCOMM_TUNING"), true, protocols);
     free(text);
     return status;
 }
@@ -318,10 +325,9 @@ static const char *const variables[] = {"RINGCOMM_TUNING", "RINGCOMM_PROTOCOL"};
 enum { VARIABLES = sizeof variables / sizeof variables[0] };
 
 static rcm_status variable_read(int which, struct rcmi_protocols *protocols) {
-    const char *text = rcmi_setting(variables[which]);
-    if (which > 0)
-        return rcmi_protocols_read(text, variables[which], protocols);
-    return text[0] ? tuning_read(text, protocols) : RCM_OK;
+    if (which == 0)
+        return tuning_read(protocols);
+    return rcmi_protocols_read(rcmi_setting(variables[which]), variables[which], protocols);
 }
 
 rcm_status rcmi_protocols_local(struct rcmi_protocols *ret_protocols) {

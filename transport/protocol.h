@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include "cpu.h"
+#include "items.h"
 #include "ringcomm.h"
 
 /* Sizes in bytes, both ends included; none if from > to. */
@@ -50,14 +51,21 @@ struct rcmi_protocols {
 /* The built-in row of a family. */
 const struct rcmi_protocols *rcmi_protocols_of(enum rcmi_cpu cpu);
 
+/* FROM-TO, FROM-, "always" or "never"; sizes take K, M, G. */
+bool rcmi_range_read(const char *text, size_t len, struct rcmi_range *ret_range);
+
 /*
- * Changes what a text says: NAME=RANGE, apart by white space, commas or semicolons; the rest of a
- * line after # is a comment. NAME is one of the map's, for both states of sharing, or NAME.roomy or
- * NAME.oversubscribed for one. RANGE is FROM-TO, FROM-, "always" or "never"; sizes take K, M, G.
- * RCM_ERR_CONFIG names origin and the word that is wrong.
+ * Changes what a text says (items.h): NAME=RANGE. NAME is one of the map's, for both states of
+ * sharing, or NAME.roomy or NAME.oversubscribed for one. RCM_ERR_CONFIG names origin and the item
+ * that is wrong.
  */
 rcm_status rcmi_protocols_read(const char *text, const char *origin,
                                struct rcmi_protocols *protocols);
+/* One item; RCM_ERR_NOT_FOUND, without a text, if it is of something else. */
+rcm_status rcmi_protocols_take(const struct rcmi_item *item, const char *origin,
+                               struct rcmi_protocols *protocols);
+/* RCM_ERR_CONFIG with the sentence for an item that is of nothing. */
+rcm_status rcmi_item_unknown(const struct rcmi_item *item, const char *origin);
 /* The same as text that can be read again. */
 #define RCMI_PROTOCOL_NAME              48
 #define RCMI_RANGE_TEXT                 48
@@ -69,7 +77,11 @@ void rcmi_protocols_write(const struct rcmi_protocols *protocols, char text[RCMI
 /* The same of one state of sharing, without its name: "eager=0-32K get=never ...". */
 void rcmi_protocol_write(const struct rcmi_protocol *protocol, char text[RCMI_PROTOCOLS_TEXT]);
 
-/* Those of this process: its CPU's row, then RINGCOMM_TUNING, then RINGCOMM_PROTOCOL. */
+/* The file of RINGCOMM_TUNING, "" if there is none. It has items of other rooms too. Caller frees.
+ */
+rcm_status rcmi_tuning_text(char **ret_text);
+/* Those of this process: its CPU's row, then RINGCOMM_TUNING, then RINGCOMM_PROTOCOL. What the file
+ * has of other rooms is left out. */
 rcm_status rcmi_protocols_local(struct rcmi_protocols *ret_protocols);
 /* No rank may get from another: large messages go by slots. */
 void rcmi_protocols_forbid_get(struct rcmi_protocols *protocols);
@@ -81,6 +93,7 @@ struct rcmi_protocol_item {
     char origin[64]; /* the variable that says it, or "built in for Intel" */
     const char *help;
 };
+#define RCMI_PROTOCOL_ITEMS (RCMI_SHARINGS * (0 RCMI_PROTOCOL_MAP(RCMI_PROTOCOL_COUNT)))
 /* The i-th of rcmi_protocols_local; RCM_ERR_NOT_FOUND past the last. */
 rcm_status rcmi_protocols_item(size_t i, struct rcmi_protocol_item *ret_item);
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
+#include "choice.h"
 #include "cost.h"
 #include "error.h"
 #include "price.h"
@@ -40,28 +41,28 @@ static void test_find(void **state) {
     assert_null(found);
 }
 
-/* Some row keeps the order of ranks at every size. */
-static void check_ordered(enum rcm_collective collective, const struct rcmi_shape *shape) {
-    struct rcmi_selection *selection = NULL;
-    assert_int_equal(rcmi_selection_create(shape, &selection), RCM_OK);
-    for (size_t bytes = 8; bytes < (size_t)1 << 30; bytes *= 64) {
-        const struct rcmi_algorithm *a = NULL;
-        assert_int_equal(rcmi_algorithm_select(selection, collective, bytes, true, &a), RCM_OK);
-        assert_true(a->supports(shape) && rcmi_algorithm_is_ordered(a));
-        assert_int_equal(rcmi_algorithm_check_order(a, "compose"), RCM_OK);
-    }
-    rcmi_selection_free(selection);
-}
-
-/* Of operators that do not commute: for any ranks and hosts, also where other rows are cheaper. */
+/* Of operators that do not commute: some row for any ranks and hosts, also where many are cheaper.
+ */
 static void test_ordered(void **state) {
     static const enum rcm_collective all[] = {RCM_ALL_REDUCE,       RCM_REDUCE, RCM_REDUCE_SCATTER,
                                               RCM_REDUCE_SCATTER_V, RCM_SCAN,   RCM_EXSCAN};
     (void)state;
     for (size_t c = 0; c < sizeof(all) / sizeof(all[0]); c++)
         for (int p = 1; p <= 100; p += 11)
-            check_ordered(all[c],
-                          p % 2 ? test_shape_one_host(&one, p) : test_shape_dealt(&two, p, 2));
+            for (size_t bytes = 8; bytes < (size_t)1 << 30; bytes *= 64) {
+                const struct rcmi_shape *shape =
+                    p % 2 ? test_shape_one_host(&one, p) : test_shape_dealt(&two, p, 2);
+                struct rcmi_selection *selection = NULL;
+                const struct rcmi_algorithm *a = NULL;
+                assert_int_equal(rcmi_selection_create(shape, &selection), RCM_OK);
+                assert_int_equal(rcmi_algorithm_select(selection, all[c], bytes, false, &a),
+                                 RCM_OK);
+                assert_int_equal(rcmi_algorithm_select(selection, all[c], bytes, true, &a), RCM_OK);
+                rcmi_selection_free(selection);
+                assert_non_null(a);
+                assert_true(a->supports(shape) && rcmi_algorithm_is_ordered(a));
+                assert_int_equal(rcmi_algorithm_check_order(a, "compose"), RCM_OK);
+            }
     const struct rcmi_algorithm *ring = test_algorithm(RCM_ALL_REDUCE, "ring");
     assert_int_equal(rcmi_algorithm_check_order(ring, "compose"), RCM_ERR_UNSUPPORTED);
     assert_non_null(strstr(rcmi_last_error()->text, "compose is not commutative, and all_reduce"));
@@ -318,6 +319,103 @@ static void test_cache(void **state) {
     rcmi_plan_cache_free(NULL);
 }
 
+/* ---- By name --------------------------------------------------------------------------------- */
+
+static rcm_status choices_of(const char *text, const struct rcmi_shape *shape, bool lenient,
+                             struct rcmi_choices *choices) {
+    rcmi_choices_free(choices);
+    return rcmi_choices_read(choices, text, "TEXT", shape, lenient);
+}
+
+static const char *named(const struct rcmi_choices *choices, enum rcm_collective collective,
+                         size_t bytes) {
+    const struct rcmi_algorithm *a = rcmi_choices_find(choices, collective, bytes);
+    return a ? a->name : "";
+}
+
+static void test_choices(void **state) {
+    (void)state;
+    const struct rcmi_shape *shape = test_shape_one_host(&one, 4);
+    struct rcmi_choices choices = {.n = 0}, kept = {.n = 0};
+    assert_int_equal(choices_of("all_reduce = binomial:0-32K,ring:33K-, broadcast=chain", shape,
+                                false, &choices),
+                     RCM_OK);
+    assert_string_equal(named(&choices, RCM_ALL_REDUCE, 0), "binomial");
+    assert_string_equal(named(&choices, RCM_ALL_REDUCE, 32 << 10), "binomial");
+    assert_string_equal(named(&choices, RCM_ALL_REDUCE, (32 << 10) + 1), "");
+    assert_string_equal(named(&choices, RCM_ALL_REDUCE, 33 << 10), "ring");
+    assert_string_equal(named(&choices, RCM_BROADCAST, 5), "chain");
+    assert_string_equal(named(&choices, RCM_SCAN, 5), "");
+    assert_int_equal(
+        choices_of("all_reduce=ring,one_shot:0-8,two_shot:64-", shape, false, &choices), RCM_OK);
+    assert_string_equal(named(&choices, RCM_ALL_REDUCE, 8), "one_shot");
+    assert_string_equal(named(&choices, RCM_ALL_REDUCE, 9), "ring");
+    const struct rcmi_shape *there = test_shape_dealt(&two, 4, 2);
+    assert_int_equal(rcmi_choices_keep(&choices, there, &kept), RCM_OK);
+    assert_string_equal(named(&kept, RCM_ALL_REDUCE, 8), "ring");
+    assert_int_equal(choices_of("all_reduce=one_shot", there, false, &choices),
+                     RCM_ERR_UNSUPPORTED);
+    assert_int_equal(choices_of("all_reduce=one_shot", there, true, &choices), RCM_OK);
+    assert_string_equal(named(&choices, RCM_ALL_REDUCE, 8), "");
+    assert_int_equal(choices_of("ring", shape, false, &choices), RCM_OK);
+    assert_string_equal(named(&choices, RCM_ALL_GATHER, 8), "ring");
+    assert_string_equal(named(&choices, RCM_ALL_REDUCE, 8), "ring");
+    rcmi_choices_free(&choices);
+    rcmi_choices_free(&kept);
+}
+
+/* The piece that is wrong is named, and where it stood. */
+static void test_choices_wrong(void **state) {
+    (void)state;
+    const struct rcmi_shape *shape = test_shape_one_host(&one, 4);
+    static const struct {
+        const char *text, *part;
+    } wrong[] = {
+        {"all_reduce=ring:0-8,binomial:9", "'binomial:9'"},
+        {"all_reduce=ring:9-8", "'ring:9-8'"},
+        {"all_reduce=", "''"},
+        {"all_reduce=ring,rong:4-", "\"rong\""},
+        {"all_sum=ring", "all_sum, which is no collective"},
+        {"rong", "rong, which is no algorithm"},
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct rcmi_choices choices = {.n = 0};
+        assert_int_not_equal(choices_of(wrong[i].text, shape, true, &choices), RCM_OK);
+        assert_non_null(strstr(rcmi_last_error()->text, wrong[i].part));
+        assert_non_null(strstr(rcmi_last_error()->text, "TEXT"));
+        rcmi_choices_free(&choices);
+    }
+}
+
+static bool price_take(const char *text, struct rcmi_prices *prices) {
+    struct rcmi_item item;
+    assert_true(rcmi_item_next(&text, &item));
+    return rcmi_prices_take(&item, "TEXT", prices) == RCM_OK;
+}
+
+/* What is written reads back to the same bits. */
+static void test_price_text(void **state) {
+    (void)state;
+    static char text[RCMI_PRICES_TEXT];
+    const char *at = text;
+    struct rcmi_prices prices = *rcmi_prices_of(RCMI_CPU_OTHER), again = {{{.shm_hop = 77}}};
+    struct rcmi_item item;
+    assert_true(price_take("shm_hop.roomy = 0.305", &prices));
+    assert_true(price_take("wire_mib=8738.25", &prices));
+    assert_true(prices.of[RCMI_ROOMY].shm_hop == 0.305);
+    assert_true(prices.of[RCMI_OVERSUBSCRIBED].shm_hop != 0.305);
+    assert_true(prices.of[RCMI_OVERSUBSCRIBED].wire_mib == 8738.25);
+    rcmi_prices_write(&prices, text);
+    while (rcmi_item_next(&at, &item))
+        assert_int_equal(rcmi_prices_take(&item, "TEXT", &again), RCM_OK);
+    assert_memory_equal(&again, &prices, sizeof(prices));
+    static const char *const wrong[] = {"shm_hop",     "shm_hop=",     "shm_hop=-1",
+                                        "shm_hop=1e3", "shm_hop=1..2", "shm_hop.all=1",
+                                        "shm=1",       "shm_hop=.5",   "shm_hop=99999999999"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_false(price_take(wrong[i], &prices));
+}
+
 static void test_names(void **state) {
     (void)state;
     assert_string_equal(rcmi_collective_name(RCM_ALL_REDUCE), "all_reduce");
@@ -328,10 +426,12 @@ static void test_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_find),   cmocka_unit_test(test_ordered),
-        cmocka_unit_test(test_select), cmocka_unit_test(test_select_oversubscribed),
-        cmocka_unit_test(test_prices), cmocka_unit_test(test_formulas),
-        cmocka_unit_test(test_cache),  cmocka_unit_test(test_names),
+        cmocka_unit_test(test_find),          cmocka_unit_test(test_ordered),
+        cmocka_unit_test(test_select),        cmocka_unit_test(test_select_oversubscribed),
+        cmocka_unit_test(test_prices),        cmocka_unit_test(test_formulas),
+        cmocka_unit_test(test_cache),         cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_choices_wrong), cmocka_unit_test(test_price_text),
+        cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests_name("plan selection", tests, NULL, NULL);
 }

@@ -129,6 +129,19 @@ class Results(Bench):
                              '5', '--check')
             self.assertEqual({r['errors'] for r in rows}, {'0'})
 
+    def test_named_by_size(self):
+        """Rank 0's file counts for all; RINGCOMM_ALGORITHM counts before it; else the price."""
+        with tempfile.NamedTemporaryFile('w', suffix='.conf') as f:
+            f.write('all_reduce = ring:0-64, binomial:64K-\nshm_mib = 0\nshm_hop = 1\nsum_mib = 0\n')
+            f.flush()
+            names = []
+            for more in ({}, {'RINGCOMM_ALGORITHM': 'all_reduce=recursive_doubling:64K-'}):
+                rows = self.rows('all_reduce', '--ranks', '2', '--transport', 'shm', '--sizes',
+                                 '8,4K,64K', '-n', '5', env={'RINGCOMM_TUNING': f.name, **more})
+                names.append([r['algorithm'] for r in rows])
+        self.assertEqual(names, [['ring', 'one_shot', 'binomial'],
+                                 ['ring', 'one_shot', 'recursive_doubling']])
+
     def test_every_algorithm(self):
         listed = csv.DictReader(io.StringIO(run(INFO, '--algorithms', '--csv', '-').stdout))
         names = [tuple(r['name'].split('=')) for r in listed]

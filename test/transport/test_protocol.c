@@ -267,7 +267,7 @@ static void test_file(void **state) {
     file_write(text, strlen(text));
     check_status(RCM_ERR_CONFIG, rcmi_protocols_local(&protocols));
     check_error_names(path);
-    check_error_names("'get'");
+    check_error_names("'get = no'");
 }
 
 static void test_wrong_variable(void **state) {

@@ -107,6 +107,15 @@ static void test_file_and_variable(void **state) {
     check_built_in("copy_vectors.roomy");
 }
 
+/* The file has prices and named algorithms too. */
+static void test_whole_file(void **state) {
+    (void)state;
+    tuning_write("shm_hop.roomy = 0.5   # us\nall_reduce = ring:0-8K,two_shot:8K-\nget=never\n");
+    check("shm_hop.roomy", "0.5", "RINGCOMM_TUNING");
+    check_built_in("shm_hop.oversubscribed");
+    check("get.roomy", "never", "RINGCOMM_TUNING");
+}
+
 /* What rcm_init says of it. */
 static void init_alone(char *text, size_t cap) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
@@ -137,6 +146,10 @@ static void test_mistakes(void **state) {
     unsetenv("RINGCOMM_PROTOCOL");
     tuning_write("get=sometimes\n");
     check_refused("'get=sometimes'");
+    tuning_write("shm_hop = fast\n");
+    check_refused("'shm_hop = fast'");
+    tuning_write("shm_hops = 1\n");
+    check_refused("'shm_hops = 1' begins with no name");
     setenv("RINGCOMM_TUNING", "/nonexistent", 1);
     check_refused("RINGCOMM_TUNING=/nonexistent");
 }
@@ -163,6 +176,7 @@ int main(void) {
         cmocka_unit_test_setup(test_variable, environment_clear),
         cmocka_unit_test_setup(test_set_to_default, environment_clear),
         cmocka_unit_test_setup(test_file_and_variable, environment_clear),
+        cmocka_unit_test_setup(test_whole_file, environment_clear),
         cmocka_unit_test_setup(test_mistakes, environment_clear),
         cmocka_unit_test_setup(test_sizes, environment_clear),
     };
