@@ -14,6 +14,25 @@
 #define ELEMENT_BYTES 4 /* float32 */
 #define MIB           1048576.0
 
+bool explain_prices(struct rcmi_prices *ret_prices) {
+    char *text;
+    const char *at;
+    struct rcmi_item item;
+    rcm_status status = rcmi_tuning_text(&text);
+    *ret_prices = *rcmi_prices_of(rcmi_cpu());
+    if (status == RCM_OK) {
+        at = text;
+        while ((status == RCM_OK || status == RCM_ERR_NOT_FOUND) && rcmi_item_next(&at, &item))
+            status = rcmi_prices_take(&item, rcmi_setting("RINGCOMM_TUNING"), ret_prices);
+        free(text);
+    }
+    if (status != RCM_OK && status != RCM_ERR_NOT_FOUND) {
+        tool_error("%s", rcmi_last_error()->text);
+        return false;
+    }
+    return true;
+}
+
 struct candidate {
     const struct rcmi_algorithm *algorithm;
     struct rcmi_cost cost;

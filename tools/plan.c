@@ -26,6 +26,8 @@ enum plan_key {
     KEY_DOT,
     KEY_SVG,
     KEY_EXPLAIN,
+    KEY_RANKS_PER_CPU,
+    KEY_ONE_MACHINE,
     KEY_STEPS
 };
 
@@ -34,8 +36,9 @@ struct plan_options {
     int64_t ranks, root, rank;      /* -1: not given */
     const char *algorithm, *hosts;
     bool list, verify, dot, svg, steps, explain;
-    int64_t bytes;
+    int64_t bytes, ranks_per_cpu;
     struct rcmi_shape shape;
+    struct rcmi_prices prices;
     int host_of[RANKS_MAX];
 };
 
@@ -292,6 +295,12 @@ static error_t plan_parse(int key, char *arg, struct argp_state *state) {
     case KEY_STEPS:
         o->steps = true;
         return 0;
+    case KEY_RANKS_PER_CPU:
+        parse_number(state, "--ranks-per-cpu", arg, 1, RANKS_MAX, &o->ranks_per_cpu);
+        return 0;
+    case KEY_ONE_MACHINE:
+        o->shape.loopback = true;
+        return 0;
     case KEY_EXPLAIN:
         o->explain = true;
         if (!tool_parse_size(arg, &o->bytes))
@@ -365,7 +374,12 @@ static const struct argp_option plan_table[] = {
     {"dot", KEY_DOT, NULL, 0, "The messages between ranks, for Graphviz", 2},
     {"svg", KEY_SVG, NULL, 0, "The messages drawn in space and time", 2},
     {"explain", KEY_EXPLAIN, "BYTES", 0,
-     "Estimated cost of each algorithm, which is chosen, how the vector is cut", 2},
+     "Counted work and predicted time of each algorithm, which is chosen, why, how the vector is "
+     "cut; by RINGCOMM_TUNING",
+     2},
+    {"ranks-per-cpu", KEY_RANKS_PER_CPU, "N", 0, "--explain: so many ranks share a CPU", 2},
+    {"one-machine", KEY_ONE_MACHINE, NULL, 0,
+     "--explain: the hosts are one machine, whose ranks share no memory", 2},
     {NULL, 0, NULL, 0, NULL, -1},
     {0},
 };
@@ -394,6 +408,10 @@ int main(int argc, char **argv) {
     bool ok = true;
     if (options.list)
         print_list(&options);
+    options.shape.ranks_per_cpu = (double)options.ranks_per_cpu;
+    options.shape.prices = &options.prices;
+    if (options.explain && !explain_prices(&options.prices))
+        return TOOL_FAILED;
     if (options.explain)
         ok &= explain(options.collective, &options.shape, (int)options.root, (size_t)options.bytes);
     if (options.steps || options.verify || options.dot || options.svg)

@@ -4,7 +4,7 @@
  * squared relative errors is made small, with no constant below zero: repeatedly a linear problem,
  * whose weights come from the last result (relative to the geometric mean of predicted and
  * measured, so that half and double count alike; what is far off counts less, and so does what
- * nobody would choose). See tune.h.
+ * nobody would choose). What the points tell nothing of, or do not tell apart, stays. See tune.h.
  */
 #include "tune.h"
 
@@ -14,6 +14,7 @@
 #define SWEEPS       400
 #define FAR          0.7 /* of the logarithm: two times off */
 #define LEAST_WEIGHT 0.05
+#define KEPT         0.005 /* how much the constants before weigh, in points */
 
 double tune_predict(const struct tune_point *p, const struct rcmi_prices *prices) {
     const double *rates = (const double *)(const void *)&prices->of[p->sharing];
@@ -69,6 +70,16 @@ static void normal_fill(struct normal *n, const struct tune_points *points,
     }
 }
 
+/* What the points do not tell apart stays near to what it was. */
+static void normal_keep(struct normal *n, const double before[RCMI_PRICES]) {
+    for (int i = 0; i < RCMI_PRICES; i++) {
+        if (before[i] <= 0 || n->a[i][i] <= 0)
+            continue;
+        n->a[i][i] += KEPT / (before[i] * before[i]);
+        n->b[i] += KEPT / before[i];
+    }
+}
+
 /* One after the other to where it is best, but not below zero. What no point has stays. */
 static void normal_solve(const struct normal *n, double rates[RCMI_PRICES]) {
     for (int sweep = 0; sweep < SWEEPS; sweep++)
@@ -89,11 +100,13 @@ static void rates_round(double rates[RCMI_PRICES]) {
 }
 
 void tune_fit(const struct tune_points *points, struct rcmi_prices *prices) {
+    const struct rcmi_prices before = *prices;
     struct normal n;
     for (int s = 0; s < RCMI_SHARINGS; s++) {
         double *rates = (double *)(void *)&prices->of[s];
         for (int round = 0; round < ROUNDS; round++) {
             normal_fill(&n, points, (enum rcmi_sharing)s, prices);
+            normal_keep(&n, (const double *)(const void *)&before.of[s]);
             normal_solve(&n, rates);
         }
         rates_round(rates);

@@ -87,6 +87,18 @@ expect 0 "# chosen: two_shot" all_reduce -n 8 --explain 64M
 expect 0 "# chosen: ring" all_reduce --hosts 1,1,1,1 --explain 64M
 expect 0 "# refused: all_reduce algorithm one_shot cannot run 8 ranks" all_reduce --hosts 4,4 --explain 8
 expect 0 "times as fast as" all_reduce -n 8 --explain 64K
+expect 0 "of one machine; ranks share CPUs" all_reduce --hosts 1,1 --ranks-per-cpu 2 --one-machine \
+    --explain 64K
+tuning=$(mktemp)
+echo 'shm_hop = 1000  # two_shot has two in a row, one_shot one
+eager = never
+all_reduce = ring' >"$tuning"
+export RINGCOMM_TUNING="$tuning"
+expect 0 "# chosen: one_shot" all_reduce -n 8 --explain 64K
+echo 'shm_hop = fast' >"$tuning"
+expect 1 "'shm_hop = fast' is not like shm_hop=12" all_reduce -n 8 --explain 64K
+unset RINGCOMM_TUNING
+rm "$tuning"
 expect 0 "8 chunks of at most 131072 bytes (float32), 2 slices of at most 65536 bytes" \
     all_reduce -n 8 --explain 1M
 expect 0 "# chosen: flat" barrier -n 4 --explain 0

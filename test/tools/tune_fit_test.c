@@ -58,7 +58,7 @@ static void test_exact(void **state) {
     points_price(&points, &prices, 0);
     assert_true(worst(&points, &fitted, 0) > 1.5);
     tune_fit(&points, &fitted);
-    assert_true(worst(&points, &fitted, 0) < 1.05);
+    assert_true(worst(&points, &fitted, 0) < 1.1);
     assert_true(fitted.of[RCMI_ROOMY].wire_mib ==
                 rcmi_prices_of(RCMI_CPU_OTHER)->of[RCMI_ROOMY].wire_mib); /* not measured */
     tune_points_free(&points);
