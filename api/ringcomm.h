@@ -510,8 +510,9 @@ typedef struct rcm_work rcm_work;
  * An id by which the ranks of one rcm_init meet: made by one process, which hands it to the others
  * by any means it has, as bytes. That process serves the store, at the addresses of its interfaces
  * that are up (RINGCOMM_IFACE: of this one), on a free port (RINGCOMM_PORTS: of these), with the
- * environment's secret. It need not be a rank. If it is, its rank ends the store with the communicator's end; else the store is
- * there until the process ends. So an id is for one rcm_init of each rank.
+ * environment's secret. It need not be a rank. If it is, its rank ends the store with the
+ * communicator's end; else the store is there until the process ends. So an id is for one rcm_init
+ * of each rank.
  */
 #define RCM_UNIQUE_ID_BYTES 128
 struct rcm_unique_id {
@@ -619,8 +620,8 @@ RCM_CHECKED rcm_status rcm_destroy(rcm_comm *comm);
  * communicator destroy it, or all leave it. rcm_comm_shrink goes on without this rank. If an
  * operation is unfinished here, it is rcm_abort (RCM_ERR_ABORTED). With the last communicator that
  * came from the same rcm_init this process takes leave of all others, for which it stays at most
- * 0.3 s until its farewell has been acknowledged, and half a second for the store. Frees comm in every case but RCM_ERR_INVALID (NULL, or in a
- * callback) and RCM_ERR_FORKED.
+ * 0.3 s until its farewell has been acknowledged, and half a second for the store. Frees comm in
+ * every case but RCM_ERR_INVALID (NULL, or in a callback) and RCM_ERR_FORKED.
  *
  * A process that calls exit(), or returns from main, with communicators, but without unfinished
  * operations, says the same farewell. _exit, exec and signals are deaths.
