@@ -120,7 +120,7 @@ static rcm_status load_check(const struct rcmi_verifier *v, const char *whose,
     rcm_status status = RCM_OK;
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && status == RCM_OK; i++)
         status = number_check(v, numbers[i].what, numbers[i].said, numbers[i].counted);
-    return status == RCM_OK ? status : rcmi_fail_context(whose);
+    return status == RCM_OK ? status : rcmi_fail_context("%s", whose);
 }
 
 static double more(double a, double b) {
