@@ -188,7 +188,7 @@ static int check_mismatch(rcm_comm *world, rcm_op own, const char *first, const 
 int operators_check_mismatches(rcm_comm *comm) {
     const bool odd = rcm_rank(comm) == 0;
     size_t calls = 0;
-    rcm_op scaled, some, flagged;
+    rcm_op scaled = 0, some = 0, flagged = 0;
     int errors = 0;
     CHECK(errors,
           rcm_op_create_premul_sum(2, 0, RCM_FLOAT32, &scaled) == RCM_OK &&
