@@ -106,6 +106,9 @@ struct rcmi_leaving {
  * see above, RCM_OK if it fails meanwhile; NULL: it has failed before. */
 rcm_status rcmi_engine_leave(struct rcmi_engine *engine, const struct rcmi_leaving *last,
                              rcmi_deadline deadline);
+/* This rank is through with rcm_init, and needs its store no more for that: where rank 0 leaves, it
+ * does not take the store from ranks that are not. */
+void rcmi_engine_say_through(const struct rcmi_engine *engine);
 /* A communicator, not the last, had an orderly end: if rank 0 was in it, it is told now that this
  * rank needs the store no more, so that its last leave need not wait for this rank's. */
 void rcmi_engine_spare_store(struct rcmi_engine *engine);

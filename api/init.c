@@ -267,6 +267,8 @@ static rcm_status init_by(const struct rcm_init_options *options, rcm_comm **ret
      */
     if (status == RCM_OK && !own_store)
         status = rcmi_join_leave(init.store, &init.engine->join);
+    if (status == RCM_OK && own_store && init.launch.world_size > 1)
+        rcmi_engine_say_through(init.engine);
     if (status == RCM_OK)
         *ret_comm = comm;
     else

@@ -9,6 +9,7 @@
 #include "engine.h"
 #include "log.h"
 #include <stdio.h>
+#include <unistd.h>
 
 #define STORE_MS  5000 /* for taking leave of the store */
 #define ORPHAN_MS 500  /* the same, when the rank that serves it may be dead */
@@ -16,6 +17,8 @@
 #define DRAIN_MS  300  /* for telling others why, before this process is gone */
 #define LOOK_MS   100  /* between looks whether those that are waited for still live */
 #define PROBE_MS  200
+
+#define THROUGH_LOOK_US 2000
 
 /* ---- The store ----------------------------------------------------------------------------- */
 
@@ -130,6 +133,35 @@ void rcmi_engine_leave_refused(struct rcmi_engine *engine) {
     engine_leave_store(engine, NULL);
 }
 
+/* ---- Ranks in rcm_init ---------------------------------------------------------------------- */
+
+/* Ranks that are through with rcm_init count themselves under this key. */
+static const char *through_key(const struct rcmi_engine *engine, char key[GONE_KEY]) {
+    snprintf(key, GONE_KEY, "%s/through", engine->join.scope);
+    return key;
+}
+
+void rcmi_engine_say_through(const struct rcmi_engine *engine) {
+    const struct rcmi_error kept = *rcmi_last_error();
+    const int64_t patience = rcmi_store_patience(ORPHAN_MS);
+    char key[GONE_KEY];
+    int64_t n;
+    if (rcm_store_add(engine->store, through_key(engine, key), 1, &n) != RCM_OK)
+        rcmi_log(RCMI_LOG_INFO, "store: %s", rcm_last_error());
+    (void)rcmi_store_patience(patience);
+    *rcmi_last_error() = kept;
+}
+
+/* They need the store until then. */
+static void through_await_all(const struct rcmi_engine *engine) {
+    const rcmi_deadline deadline = rcmi_deadline_in(ORPHAN_MS);
+    char key[GONE_KEY];
+    int64_t n = 0;
+    while (rcm_store_add(engine->store, through_key(engine, key), 0, &n) == RCM_OK &&
+           n < engine->nranks && !rcmi_deadline_passed(deadline))
+        usleep(THROUGH_LOOK_US);
+}
+
 /* ---- Farewells ----------------------------------------------------------------------------- */
 
 rcm_status rcmi_engine_leave(struct rcmi_engine *engine, const struct rcmi_leaving *last,
@@ -148,6 +180,8 @@ void rcmi_engine_hurry(struct rcmi_engine *engine) {
     const int64_t patience = rcmi_store_patience(ORPHAN_MS);
     engine->left = true;
     rcmi_node_leave(engine->node, rcmi_deadline_in(DRAIN_MS));
+    if (engine->store && engine->serves_store)
+        through_await_all(engine);
     if (engine->store &&
         (rcmi_join_leave(engine->store, &engine->join) != RCM_OK || gone_say(engine) != RCM_OK))
         rcmi_log(RCMI_LOG_INFO, "store: %s", rcm_last_error());

@@ -4,14 +4,17 @@
  *     exit shm|tcp
  * By exit() with nothing in flight it has left: what it sent is received, and the text on
  * operations that need it says so. With an operation in flight, or by _exit, it is a death. A child
- * of a rank that exits is nothing at all. In each case rank 1 of three ends.
+ * of a rank that exits is nothing at all. In each case rank 1 of three ends; in the last one rank
+ * 0, while others are in rcm_init.
  */
 #include "ringcomm.h"
 #include "../sanitized.h"
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -145,6 +148,61 @@ static int rank_run(int rank, void *arg) {
     return 1;
 }
 
+/* ---- Rank 0, which serves the store, leaves at once -------------------------------------------
+ */
+
+enum { AT_ONCE = 5, ROUNDS = 8 };
+
+static int free_port(void) {
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof at;
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&at, len) != 0 ||
+        getsockname(fd, (struct sockaddr *)&at, &len) != 0)
+        abort();
+    close(fd);
+    return ntohs(at.sin_port);
+}
+
+static void at_once_run(const char *url, int rank, bool leaves) {
+    struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
+    rcm_comm *comm;
+    options.url = url;
+    options.rank = rank;
+    options.world_size = AT_ONCE;
+    const rcm_status status = rcm_init(&options, &comm);
+    if (status == RCM_OK && !leaves)
+        exit(0);
+    if (status == RCM_OK && rcm_leave(comm) == RCM_OK)
+        _exit(0);
+    fprintf(stderr, "rank %d: %s\n", rank, rcm_last_error());
+    _exit(1);
+}
+
+/* The others come through rcm_init all the same. Returns how many do not. */
+static int at_once(bool leaves) {
+    char url[64];
+    int errors = 0, status;
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", free_port());
+    for (int rank = 0; rank < AT_ONCE; rank++)
+        if (fork() == 0)
+            at_once_run(url, rank, leaves);
+    while (wait(&status) > 0)
+        errors += status != 0;
+    return errors;
+}
+
+static int at_once_rounds(void) {
+    int errors = 0;
+    setenv("RINGCOMM_JOB_ID", "at once", 1); /* so that ranks do not wait for others' like */
+    for (int round = 0; round < ROUNDS && errors == 0; round++)
+        errors = at_once(round % 2 == 0);
+    if (errors > 0)
+        fprintf(stderr, "FAIL at once: %d ranks are not through rcm_init\n", errors);
+    unsetenv("RINGCOMM_JOB_ID");
+    return errors;
+}
+
 int main(int argc, char **argv) {
     int errors = 0, failed, status;
     if (argc != 2) {
@@ -162,5 +220,6 @@ int main(int argc, char **argv) {
                 rcm_last_error());
         errors++;
     }
+    errors += at_once_rounds();
     return errors != 0;
 }
