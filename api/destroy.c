@@ -157,11 +157,13 @@ rcm_status rcm_leave(rcm_comm *comm) {
         return status;
     rcmi_engine_flush(comm->engine); /* callbacks may issue operations */
     status = rcmi_comm_usable(comm);
-    if (status == RCM_OK && all_finished(comm) != RCM_OK)
-        status = rcm_abort(comm, "it leaves with unfinished operations");
-    else if (status == RCM_OK)
-        comm_leave(comm);
-    status = rcmi_comm_usable(comm);
+    const bool idle = all_finished(comm) == RCM_OK;
+    if (status == RCM_OK && !idle)
+        (void)!rcm_abort(comm, "it leaves with unfinished operations");
+    if (status == RCM_OK && idle)
+        comm_leave(comm); /* what others fail of, for they need this rank, is not its error */
+    else
+        status = rcmi_comm_usable(comm);
     if (status != RCM_OK && status != RCMI_ABSENT && *rcmi_comm_agreements(comm) == 0)
         comm_say_left(comm); /* to those that shrink it, which this rank has no part in */
     rcmi_comm_retire(comm);

@@ -3,7 +3,7 @@
  * Threads that meet at a communicator at moments that are rare otherwise: what the library calls
  * at such a moment is this file's, and waits there for the other thread, or does its part. And what
  * a communicator keeps for calls to come.
- *     drivers wake|any|failed|again|kept|fork
+ *     drivers wake|any|failed|again|kept|fork|leave
  */
 #include "ranks.h"
 #include "clock.h"
@@ -330,7 +330,8 @@ struct rcmi_engine;
 void __real_rcmi_engine_hurry(struct rcmi_engine *engine);
 void __wrap_rcmi_engine_hurry(struct rcmi_engine *engine);
 
-static bool forks; /* the process, when exit takes leave */
+static bool forks;      /* the process, when exit takes leave */
+static rcm_comm *hears; /* while it takes leave, that another rank failed of that; NULL: none */
 
 /* A communicator of its own. */
 static void child_run(void) {
@@ -356,6 +357,8 @@ void __wrap_rcmi_engine_hurry(struct rcmi_engine *engine) {
         fprintf(stderr, "the child ends with 0x%x\n", (unsigned)status);
         _exit(1);
     }
+    if (hears)
+        (void)!rcm_abort(hears, "it has left");
     __real_rcmi_engine_hurry(engine);
 }
 
@@ -369,6 +372,19 @@ static int exit_with_fork(rcm_comm *comm, void *arg) {
 static int fork_run(void) {
     const struct ranks ranks = {.n = 1, .transport = "shm", .keep = true};
     return ranks_run(&ranks, exit_with_fork, NULL);
+}
+
+static int check_leave(rcm_comm *comm, void *arg) {
+    int errors = 0;
+    (void)arg;
+    hears = comm;
+    CHECK(errors, rcm_leave(comm) == RCM_OK, "%s", rcm_last_error());
+    return errors;
+}
+
+static int leave_run(void) {
+    const struct ranks ranks = {.n = 1, .transport = "shm", .keep = true};
+    return ranks_run(&ranks, check_leave, NULL);
 }
 
 int main(int argc, char **argv) {
@@ -385,6 +401,8 @@ int main(int argc, char **argv) {
         return kept_run() != 0;
     if (strcmp(what, "fork") == 0)
         return fork_run() != 0;
-    fprintf(stderr, "usage: drivers wake|any|failed|again|kept|fork\n");
+    if (strcmp(what, "leave") == 0)
+        return leave_run() != 0;
+    fprintf(stderr, "usage: drivers wake|any|failed|again|kept|fork|leave\n");
     return 2;
 }
