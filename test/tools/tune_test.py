@@ -14,7 +14,7 @@ import unittest
 import xml.dom.minidom
 
 TUNE, INFO = sys.argv[1:3]
-SOME = ('--quick', '-n', '2', '--seconds', '1', '--transport', 'shm')
+SOME = ('--quick', '-n', '2', '--seconds', '2', '--transport', 'shm')
 
 
 def run(program, *args, **env):
@@ -39,7 +39,7 @@ class Tune(unittest.TestCase):
                 self.assertEqual((rows[name]['value'], rows[name]['origin']),
                                  (value, 'RINGCOMM_TUNING'))
             circles = xml.dom.minidom.parse(plot).getElementsByTagName('circle')
-            self.assertGreater(len(circles), 20)
+            self.assertGreater(len(circles), 3)
             done = run(TUNE, *SOME, '--report', RINGCOMM_TUNING=conf)
             self.assertEqual(done.returncode, 0, done.stderr)
             table = [line.split() for line in done.stdout.splitlines() if line[0] != '#']
