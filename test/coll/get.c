@@ -24,7 +24,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { FLOATS = 2500003, MANY = 4, BLOCKS_MAX = 200003, COUNT_OF_STOPS = 12 };
+enum { FLOATS = 2500003, MANY = 4, BLOCKS_MAX = 200003 };
 
 /* ---- The calls ------------------------------------------------------------------------------- */
 
@@ -181,12 +181,14 @@ static int block_check(const float *buffer, int k, size_t n, int from, int to, c
 
 static int all_to_all(rcm_comm *comm, float *in, float *out, size_t n) {
     const int me = rcm_rank(comm), p = rcm_size(comm);
+    struct rcm_call call = RCM_CALL_INIT;
     int errors = 0;
+    call.algorithm = "pairwise";
     for (int k = 0; k < p; k++) {
         block_fill(out, k, n, k, me, false);
         block_fill(in, k, n, me, k, true);
     }
-    CHECK(errors, rcm_all_to_all(comm, in, out, n, RCM_FLOAT32, NULL, NULL) == RCM_OK, "%s",
+    CHECK(errors, rcm_all_to_all(comm, in, out, n, RCM_FLOAT32, &call, NULL) == RCM_OK, "%s",
           rcm_last_error());
     for (int k = 0; k < p; k++)
         errors += block_check(out, k, n, k, me, in == out ? "in place" : "all_to_all");
@@ -543,6 +545,7 @@ static rcm_status stop_operation(rcm_comm *comm, const struct stop *stop, float 
                                  const float *sent) {
     struct rcm_call call = RCM_CALL_INIT;
     call.timeout_ms = 500;
+    call.algorithm = stop->operation == ALL_TO_ALL ? "pairwise" : NULL;
     if (stop->operation == ALL_TO_ALL)
         return rcm_all_to_all(comm, sent, data, FLOATS / 2, RCM_FLOAT32, &call, NULL);
     if (stop->operation == CAST)
@@ -607,6 +610,13 @@ static int check_stopped(rcm_comm *comm, void *arg) {
     return errors;
 }
 
+static const struct stop stops[] = {
+    {CAST, false, false},     {CAST, true, false},     {CAST, false, true},
+    {CAST, true, true},       {MESSAGE, false, false}, {MESSAGE, true, false},
+    {MESSAGE, false, true},   {MESSAGE, true, true},   {ALL_TO_ALL, false, true},
+    {ALL_TO_ALL, true, true},
+};
+
 static int stopped_run(struct ranks *ranks) {
     int errors = 0;
     sender_done =
@@ -614,8 +624,8 @@ static int stopped_run(struct ranks *ranks) {
     if (sender_done == MAP_FAILED)
         return 1;
     ranks->keep = true;
-    for (int i = 0; i < COUNT_OF_STOPS; i++) {
-        struct stop stop = {.operation = i % 3, .refused = i & 1, .guarded = i % 4 > 1};
+    for (size_t i = 0; i < sizeof stops / sizeof stops[0]; i++) {
+        struct stop stop = stops[i];
         atomic_store(sender_done, false);
         errors += ranks_run(ranks, check_stopped, &stop);
     }
