@@ -306,6 +306,40 @@ static void case_cost(void **state) {
     provider_remove();
 }
 
+/* ---- The loop's part ------------------------------------------------------------------------- */
+
+/* What was committed and found no room leaves, though nobody is in progress any more. */
+static void case_left_alone(void **state) {
+    (void)state;
+    enum { SLOTS = 240 }; /* two entries each: more than the send queue has, fewer than receives */
+    const struct setup setup = {.transports = "verbs", .slots = SLOTS, .slot_bytes = 256};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    void *bytes = NULL;
+    limit_ms(10000);
+    provider_install(&two_devices);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    for (uint64_t number = 0; number < SLOTS; number++) {
+        CHECK_EQ(reserve_slot(writer, &bytes), RCM_OK);
+        rcmi_channel_commit(writer, 200, number);
+    }
+    const uint64_t before = provider_counts().sends;
+    const int64_t began = rcmi_now_ns();
+    while (provider_counts().sends < SLOTS)
+        nap();
+    CHECK(before < SLOTS);
+    CHECK(rcmi_now_ns() - began < 600000000LL * slowness()); /* not when links are probed */
+    for (uint64_t number = 0; number < SLOTS; number++) {
+        CHECK_EQ(side_peek(pair.b, reader).meta, number);
+        rcmi_channel_release(reader);
+    }
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+    provider_remove();
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(case_choice),
@@ -315,6 +349,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(case_cut),
         cmocka_unit_test(case_calls_fail),
         cmocka_unit_test(case_completions_fail),
+        cmocka_unit_test(case_left_alone),
     };
     test_transport = "verbs";
     alarm(100);

@@ -116,6 +116,7 @@ void verbs_commit(struct rcmi_channel *base, size_t len, uint64_t meta) {
     atomic_store_explicit(&end->committed, committed + 1, memory_order_release);
     verbs_post_later(end->link, end);
     verbs_lock_drop(&end->link->lock);
+    verbs_go_on(end->link->domain);
 }
 
 /* ---- Reader ---------------------------------------------------------------------------------- */

@@ -72,7 +72,11 @@ bool verbs_progress(void *arg) {
                           atomic_exchange(&domain->attended, false);
     if (attended)
         events_take(domain);
-    return domain_poll(domain, attended);
+    const bool moved = domain_poll(domain, attended);
+    if (attended) /* another thread may still sleep for what comes next, of which nothing tells now
+                   */
+        rcmi_node_ring(domain->node);
+    return moved;
 }
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
@@ -89,8 +93,22 @@ void verbs_arm(void *arg) {
     struct verbs_domain *domain = arg;
     if (atomic_load_explicit(&domain->nlinks, memory_order_relaxed) == 0)
         return;
+    atomic_store(&domain->armed, true);
     (void)rcmi_loop_rearm(rcmi_node_loop(domain->node), &domain->watch, EPOLLIN | EPOLLONESHOT);
     events_ask(domain);
+}
+
+void verbs_count(struct verbs_domain *domain, bool *flag, bool value) {
+    if (*flag == value)
+        return;
+    *flag = value;
+    atomic_fetch_add_explicit(&domain->unfinished, value ? 1 : -1, memory_order_relaxed);
+}
+
+void verbs_go_on(struct verbs_domain *domain) {
+    if (atomic_load_explicit(&domain->unfinished, memory_order_relaxed) > 0 &&
+        !atomic_load(&domain->armed))
+        verbs_arm(domain);
 }
 
 static bool domain_attend(void *arg, int *ret_fd) {
@@ -104,11 +122,11 @@ static bool domain_attend(void *arg, int *ret_fd) {
 static void domain_ready(void *arg, uint32_t events) {
     struct verbs_domain *domain = arg;
     (void)events;
+    atomic_store(&domain->armed, false);
     events_take(domain);
     (void)domain_poll(domain, true);
     rcmi_node_ring(domain->node);
-    if (atomic_load_explicit(&domain->connecting, memory_order_relaxed) > 0)
-        verbs_arm(domain);
+    verbs_go_on(domain);
 }
 
 /* ---- Asynchronous events --------------------------------------------------------------------- */

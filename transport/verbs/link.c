@@ -209,19 +209,11 @@ rcm_status verbs_link_attach(void *arg, int i, int fd) {
     return verbs_link_refuse(link, "a data connection, number", (uint64_t)i);
 }
 
-/* The loop is to look for hello, or no longer. Under link->lock. */
-static void link_count(struct verbs_link *link, bool connecting) {
-    if (link->connecting == connecting)
-        return;
-    link->connecting = connecting;
-    atomic_fetch_add_explicit(&link->domain->connecting, connecting ? 1 : -1, memory_order_relaxed);
-}
-
 static void link_set(struct verbs_link *link, enum verbs_state state) {
     if (link->state == VERBS_BROKEN)
         return;
     link->state = state;
-    link_count(link, state == VERBS_CONNECTED);
+    verbs_count(link->domain, &link->connecting, state == VERBS_CONNECTED);
     rcmi_node_link_changed(link->domain->node, link->peer);
 }
 
@@ -257,10 +249,8 @@ rcm_status verbs_link_ready(void *arg) {
         status = RCM_OK;
     else if (link->state == VERBS_BROKEN)
         status = rcmi_fail_peer(RCM_ERR_UNSUPPORTED, link->peer, "%s", link->why);
-    const bool connecting = link->connecting;
     verbs_lock_drop(&link->lock);
-    if (connecting)
-        verbs_arm(link->domain);
+    verbs_go_on(link->domain);
     return status;
 }
 
@@ -305,7 +295,8 @@ void verbs_link_down(void *arg) {
     verbs_lock_take(&link->lock);
     struct ibv_qp *qp = link->qp;
     link->qp = NULL;
-    link_count(link, false);
+    verbs_count(domain, &link->connecting, false);
+    verbs_count(domain, &link->blocked, false);
     verbs_lock_drop(&link->lock);
     if (!qp)
         return;

@@ -191,6 +191,7 @@ void verbs_post_forget(struct verbs_link *link, const struct verbs_end *end) {
 void verbs_post_waiting(struct verbs_link *link) {
     while (link->first && end_post(link, link->first))
         waiting_take(link);
+    verbs_count(link->domain, &link->blocked, link->first && link->qp);
 }
 
 void verbs_post_later(struct verbs_link *link, struct verbs_end *end) {

@@ -135,8 +135,11 @@ struct verbs_domain {
     /* By rank. Written by the loop thread under the lock of the link's port; read by who polls
      * that. */
     struct verbs_link **links;
-    /* Links that wait for the other side's hello: the loop looks for it. Relaxed. */
-    _Atomic int connecting;
+    /* Links that wait for the other side's hello, or for room to post what was committed: the loop
+     * goes on with them. Relaxed. */
+    _Atomic int unfinished;
+    /* The loop looks at `epoll`. Set by verbs_arm, cleared by the loop before it looks; a hint. */
+    _Atomic bool armed;
     _Atomic int nlinks; /* relaxed: a thread that sees a new link late looks again */
     /* A thread of this process sleeps on `epoll`, or did; who moves things then takes the events.
      */
@@ -168,7 +171,8 @@ struct verbs_link {
 
     struct verbs_lock lock;
     enum verbs_state state;
-    bool connecting;   /* counted in the domain */
+    bool connecting;   /* it waits for hello; counted in the domain, as is the next one */
+    bool blocked;      /* something waits, though it was tried to be posted */
     struct ibv_qp *qp; /* NULL: down */
     uint32_t inline_max;
     struct verbs_region
@@ -242,6 +246,10 @@ void verbs_region_free(const struct verbs_table *table, struct verbs_region *reg
 bool verbs_forked(const struct verbs_domain *domain);
 bool verbs_progress(void *domain);
 void verbs_arm(void *domain);
+/* Sets a link's flag, of the two that are counted. */
+void verbs_count(struct verbs_domain *domain, bool *flag, bool value);
+/* Has the loop go on if there is something unfinished. No lock may be held. */
+void verbs_go_on(struct verbs_domain *domain);
 
 /* link.c */
 rcm_status verbs_link_init(void *link, void *domain, int peer);
