@@ -233,9 +233,10 @@ struct rcmi_link {
     bool same_host;             /* the control stream is a Unix socket */
     bool initiator;             /* we dialled it */
     bool offered, accepted;
-    bool ready, peer_ready; /* READY was said, and heard */
-    bool declined;          /* here, of which the peer was told; its end of control is awaited */
-    unsigned passed_over;   /* bit i: domain i was declined, here or there */
+    bool ready, peer_ready;    /* READY was said, and heard */
+    bool declined;             /* here, of which the peer was told; its end of control is awaited */
+    struct rcmi_error failing; /* the data plane is, before the link is up; RCM_OK: it is not */
+    unsigned passed_over;      /* bit i: domain i was declined, here or there */
     char decline[RCMI_DECLINE_MAX + 40]; /* who did so last, and why */
     uint64_t attached;                   /* bit i: data socket i is there */
     bool was_up;                         /* final before it is ENDED or LOST */
@@ -473,6 +474,10 @@ void rcmi_link_connected(struct rcmi_link *link, const struct rcmi_hello *hello,
 /* Up, if both sides are ready by now. */
 void rcmi_setup_check(struct rcmi_link *link);
 void rcmi_setup_up(struct rcmi_link *link);
+/* The data plane fails for the reason in the thread's error. Before the link is up the peer may
+ * have declined it, and closed what belongs to it, and that is heard in a moment: else it is lost.
+ */
+void rcmi_setup_fail(struct rcmi_link *link);
 /* The link's transport was declined: dials by the next one. */
 void rcmi_setup_next(struct rcmi_link *link);
 /* Frames of the peer while the link is in SETUP. An error (thread's) loses the link. */

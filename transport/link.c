@@ -257,7 +257,7 @@ bool rcmi_links_take_failed(struct rcmi_node *node) {
         if (!link_has_failed(link))
             continue;
         *rcmi_last_error() = link->failure;
-        rcmi_link_lose(link);
+        rcmi_setup_fail(link);
     }
     return any;
 }
@@ -281,7 +281,7 @@ void rcmi_link_conn_failed(struct rcmi_link *link, const struct rcmi_hello *hell
         rcmi_conn_dial(link, RCMI_HELLO_DATA, hello->index, 4 * link->node->peer_timeout_ms,
                        true) == RCM_OK)
         return;
-    rcmi_link_lose(link);
+    rcmi_setup_fail(link);
 }
 
 /* Retry while DIALING; else the end of patience. */
@@ -289,6 +289,11 @@ static void link_timer(void *arg) {
     struct rcmi_link *link = arg;
     if (rcmi_link_state(link) == RCMI_LINK_DIALING) {
         rcmi_dial_continue(link);
+        return;
+    }
+    if (link->failing.status != RCM_OK) {
+        *rcmi_last_error() = link->failing;
+        rcmi_link_lose(link);
         return;
     }
     (void)rcmi_fail(RCM_ERR_TIMEOUT, 0, "the link was not made in time");

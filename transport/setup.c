@@ -25,6 +25,8 @@
 #include "internal.h"
 #include "log.h"
 
+enum { FAILING_MS = 200 };
+
 /* ---- Declining ------------------------------------------------------------------------------- */
 
 static unsigned domain_bit(const struct rcmi_link *link) {
@@ -68,6 +70,7 @@ void rcmi_setup_next(struct rcmi_link *link) {
     link->targets = NULL;
     link->ntargets = link->target = link->rounds = link->retries = link->pause_ms = 0;
     link->redial_until = 0;
+    link->failing.status = RCM_OK;
     rcmi_link_set(link, RCMI_LINK_DIALING);
     rcmi_dial_start(link);
 }
@@ -87,9 +90,18 @@ static void setup_decline(struct rcmi_link *link) {
     char text[RCMI_DECLINE_MAX + 1];
     snprintf(text, sizeof text, "%s", rcm_last_error());
     decline_note(link, link->node->config.rank, text);
-    setup_undo(link);
     link->declined = true;
     setup_send(link, RCMI_FRAME_DECLINE, text);
+    setup_undo(link);
+}
+
+void rcmi_setup_fail(struct rcmi_link *link) {
+    if (rcmi_link_state(link) != RCMI_LINK_SETUP || link->peer_ready) {
+        rcmi_link_lose(link);
+    } else if (!link->declined && link->failing.status == RCM_OK) {
+        link->failing = *rcmi_last_error();
+        rcmi_loop_timer(link->node->loop, &link->timer, rcmi_deadline_in(FAILING_MS));
+    }
 }
 
 /* A slot of the transport said so, with a sentence. */
@@ -149,7 +161,8 @@ static bool setup_is_complete(const struct rcmi_link *link) {
 }
 
 void rcmi_setup_check(struct rcmi_link *link) {
-    if (rcmi_link_state(link) != RCMI_LINK_SETUP || link->declined || !setup_is_complete(link))
+    if (rcmi_link_state(link) != RCMI_LINK_SETUP || link->declined ||
+        link->failing.status != RCM_OK || !setup_is_complete(link))
         return;
     if (!link->ready) {
         const rcm_status status = link->domain->transport->link_ready(link->data);

@@ -12,6 +12,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -116,15 +117,17 @@ static const struct CMUnitTest for_processes[] = {
     CASE(case_killed_while_writing), CASE(case_killed_before_link), CASE(case_stopped_seen),
 };
 
-/* For a row whose hardware is not there: a stand-in, which only this process sees. */
+/* For a row whose hardware is not there: a stand-in, which only this process sees. Devices that
+ * RINGCOMM_VERBS_DEVICES names are there. */
 static bool play_hardware(bool begin) {
 #ifdef HAS_VERBS
     const struct provider_setup setup = {.seed = 5, .devices = 2, .inline_max = 220};
-    if (transport_is("verbs") && begin)
+    const bool plays = transport_is("verbs") && !getenv("RINGCOMM_VERBS_DEVICES");
+    if (plays && begin)
         provider_install(&setup);
-    else if (transport_is("verbs"))
+    else if (plays)
         provider_remove();
-    return transport_is("verbs");
+    return plays;
 #else
     (void)begin;
     return false;
