@@ -149,8 +149,8 @@ static void step(struct side *side, struct fuzz_input *in) {
         if (*channel)
             use_channel(*channel, fuzz_u8(in));
         break;
-    case 6: /* the peer writes into its memory: where, length, bytes */
-        at = fuzz_u16(in) % SEGMENT;
+    case 6: /* the peer writes into its memory: where, in words of 8 bytes, length, bytes */
+        at = 8 * (size_t)fuzz_u16(in) % SEGMENT;
         bytes = fuzz_bytes(in, fuzz_u8(in), &n);
         memcpy(segment + at, bytes, n < SEGMENT - at ? n : SEGMENT - at);
         break;

@@ -659,7 +659,7 @@ def hello():
 
 
 OFFER, OPEN, ACK, CLOSE, MESSAGE, BYE, BEAT, BYE_ACK, READY, DECLINE = range(1, 11)
-SLOTS, SLOT_BYTES, SEGMENT_HEAD, RING = 2, 128, 36864, 12288
+SLOTS, SLOT_BYTES, SEGMENT_HEAD, RING = 2, 128, 4096 + 65536, 12288
 
 
 def opening(serial=5, epoch=1, number=3, nreaders=1, reader=0, slots=SLOTS, slot_bytes=SLOT_BYTES):
@@ -678,7 +678,7 @@ def control():
         return u8(1) + u16(len(data)) + data
 
     def memory(at, data):
-        return u8(6) + u16(at) + u8(len(data)) + data
+        return u8(6) + u16(at // 8) + u8(len(data)) + data
 
     def write(n):
         return u8(2) + u8(n)
