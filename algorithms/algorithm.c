@@ -111,21 +111,30 @@ rcm_status rcmi_ring_order(const struct rcmi_shape *shape, int **ret_rank_at) {
     return RCM_OK;
 }
 
+void rcmi_summands_add(struct rcmi_summands *s, struct rcmi_operand src) {
+    if (s->n == RCMI_SOURCES_MAX) {
+        rcmi_reduce(s->b, s->lane, s->chunk, s->srcs, s->n, rcmi_scratch(0), RCMI_NO_CHANNEL);
+        s->srcs[0] = rcmi_scratch(0);
+        s->n = 1;
+    }
+    s->srcs[s->n++] = src;
+}
+
+void rcmi_summands_reduce(const struct rcmi_summands *s, struct rcmi_operand dst, uint32_t out) {
+    if (s->n == 1 && s->srcs[0].where == RCMI_IN && dst.where == RCMI_NOWHERE)
+        rcmi_send(s->b, s->lane, s->chunk, s->srcs[0], out);
+    else
+        rcmi_reduce(s->b, s->lane, s->chunk, s->srcs, s->n, dst, out);
+}
+
 void rcmi_reduce_in_rank_order(struct rcmi_builder *b, int lane, uint32_t chunk, int nranks,
                                int rank, bool multicast, struct rcmi_operand dst, uint32_t out) {
-    struct rcmi_operand srcs[RCMI_SOURCES_MAX];
-    int n = 0;
-    for (int r = 0; r < nranks; r++) {
-        if (n == RCMI_SOURCES_MAX) {
-            rcmi_reduce(b, lane, chunk, srcs, n, rcmi_scratch(0), RCMI_NO_CHANNEL);
-            srcs[0] = rcmi_scratch(0);
-            n = 1;
-        }
-        srcs[n++] = r == rank   ? rcmi_in(chunk)
-                    : multicast ? rcmi_from_host(b, lane, r, 0)
-                                : rcmi_from(b, lane, r, 0);
-    }
-    rcmi_reduce(b, lane, chunk, srcs, n, dst, out);
+    struct rcmi_summands summands = {.b = b, .lane = lane, .chunk = chunk};
+    for (int r = 0; r < nranks; r++)
+        rcmi_summands_add(&summands, r == rank   ? rcmi_in(chunk)
+                                     : multicast ? rcmi_from_host(b, lane, r, 0)
+                                                 : rcmi_from(b, lane, r, 0));
+    rcmi_summands_reduce(&summands, dst, out);
 }
 
 struct rcmi_folding rcmi_fold(uint32_t p) {

@@ -58,10 +58,23 @@ static inline uint32_t rcmi_fold_rank_of(struct rcmi_folding f, uint32_t core) {
 uint32_t rcmi_spans(uint32_t n);
 uint32_t rcmi_span_length(uint32_t n, uint32_t at);
 
+/* A reduction with any number of sources, in the order in which they are added: more than
+ * RCMI_SOURCES_MAX go in groups through scratch chunk 0, so that IN stays whole until its turn even
+ * where OUT is the same memory. Begins as {.b, .lane, .chunk}. */
+struct rcmi_summands {
+    struct rcmi_builder *b;
+    int lane;
+    uint32_t chunk;
+    int n;
+    struct rcmi_operand srcs[RCMI_SOURCES_MAX];
+};
+void rcmi_summands_add(struct rcmi_summands *summands, struct rcmi_operand src);
+/* The step itself, as rcmi_reduce; one source alone is sent. */
+void rcmi_summands_reduce(const struct rcmi_summands *summands, struct rcmi_operand dst,
+                          uint32_t out);
+
 /* Reduces, of ranks 0..n-1, own IN[chunk] and what every other one sent on channel 0 (its
- * multicast, or its pair channel), strictly in rank order, to dst and out. More than
- * RCMI_SOURCES_MAX ranks go in groups through scratch, so that IN stays whole until its turn even
- * where OUT is the same memory. */
+ * multicast, or its pair channel), strictly in rank order, to dst and out. */
 void rcmi_reduce_in_rank_order(struct rcmi_builder *b, int lane, uint32_t chunk, int n, int rank,
                                bool multicast, struct rcmi_operand dst, uint32_t out);
 

@@ -10,6 +10,7 @@
     X(rcmi_two_shot)                                                                               \
     X(rcmi_recursive_doubling)                                                                     \
     X(rcmi_binomial_all_reduce)                                                                    \
+    X(rcmi_two_level_all_reduce)                                                                   \
     X(rcmi_ring)                                                                                   \
     X(rcmi_halving_doubling)                                                                       \
     X(rcmi_circulant_all_reduce)                                                                   \
@@ -17,13 +18,16 @@
     X(rcmi_binomial)                                                                               \
     X(rcmi_chain)                                                                                  \
     X(rcmi_direct_broadcast)                                                                       \
+    X(rcmi_two_level_broadcast)                                                                    \
     X(rcmi_flat_barrier)                                                                           \
     X(rcmi_dissemination)                                                                          \
     X(rcmi_binomial_barrier)                                                                       \
+    X(rcmi_two_level_barrier)                                                                      \
     X(rcmi_direct_reduce)                                                                          \
     X(rcmi_binomial_reduce)                                                                        \
     X(rcmi_two_shot_reduce)                                                                        \
     X(rcmi_chain_reduce)                                                                           \
+    X(rcmi_two_level_reduce)                                                                       \
     X(rcmi_binomial_scatter)                                                                       \
     X(rcmi_direct_scatter)                                                                         \
     X(rcmi_binomial_gather)                                                                        \
@@ -32,10 +36,12 @@
     X(rcmi_bruck)                                                                                  \
     X(rcmi_ring_all_gather)                                                                        \
     X(rcmi_direct_all_gather)                                                                      \
+    X(rcmi_two_level_all_gather)                                                                   \
     X(rcmi_direct_reduce_scatter)                                                                  \
     X(rcmi_circulant)                                                                              \
     X(rcmi_ring_reduce_scatter)                                                                    \
     X(rcmi_chain_reduce_scatter)                                                                   \
+    X(rcmi_two_level_reduce_scatter)                                                               \
     X(rcmi_bruck_all_to_all)                                                                       \
     X(rcmi_bruck_all_to_all_4)                                                                     \
     X(rcmi_bruck_all_to_all_8)                                                                     \

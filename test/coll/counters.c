@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The counters of a communicator: every algorithm sends so many messages and bytes by the transport
- * of each peer as its plan says; what ranks sent was received; and the library's own questions:
- *     counters N PLACEMENT
- * PLACEMENT: the host of each rank, a letter each, repeated: "aab" is hosts a, a, b, a, a, b, ...
+ * of each peer as its plan says; two-level forms send no more between hosts than must be; what
+ * ranks sent was received: counters N PLACEMENT PLACEMENT: the host of each rank, a letter each,
+ * repeated: "aab" is hosts a, a, b, a, a, b, ...
  */
 #include "ranks.h"
 #include <stdio.h>
@@ -129,6 +129,38 @@ static struct amount amount_between(const struct rcm_counters *before,
                            .between = sent_bytes(after, true) - sent_bytes(before, true)};
 }
 
+/* The fewest bytes that must go from host to host: what each host lacks, of the whole vector or of
+ * all blocks. */
+static uint64_t least_between(enum rcm_collective collective) {
+    const uint64_t others = (uint64_t)shape.nhosts - 1, vector = COUNT * sizeof(int32_t);
+    switch (collective) {
+    case RCM_ALL_REDUCE:
+        return 2 * others * vector;
+    case RCM_BROADCAST:
+    case RCM_REDUCE:
+        return others * vector;
+    case RCM_ALL_GATHER:
+    case RCM_REDUCE_SCATTER:
+        return others * vector * (uint64_t)shape.nranks;
+    default:
+        return 0;
+    }
+}
+
+/* Of all ranks together. Two-level forms need no more. */
+static int check_between(rcm_comm *comm, const struct rcmi_algorithm *algorithm, uint64_t bytes) {
+    const uint64_t least = least_between(algorithm->collective);
+    uint64_t all = 0;
+    int errors = 0;
+    CHECK(errors, rcm_all_reduce(comm, &bytes, &all, 1, RCM_UINT64, RCM_SUM, NULL, NULL) == RCM_OK,
+          "%s", rcm_last_error());
+    CHECK(errors, all >= least && (!strstr(algorithm->name, "two_level") || all == least),
+          "%s %s: %llu bytes between hosts, of at least %llu",
+          rcmi_collective_name(algorithm->collective), algorithm->name, (unsigned long long)all,
+          (unsigned long long)least);
+    return errors;
+}
+
 static int check_algorithm(rcm_comm *comm, const struct rcmi_algorithm *algorithm,
                            const struct buffers *b) {
     const int rank = rcm_rank(comm);
@@ -151,7 +183,7 @@ static int check_algorithm(rcm_comm *comm, const struct rcmi_algorithm *algorith
     CHECK(errors, after.collectives == before.collectives + 1, "%s: %llu calls", algorithm->name,
           (unsigned long long)after.collectives);
     rcmi_plan_free(plan);
-    return errors;
+    return errors ? errors : check_between(comm, algorithm, got.between);
 }
 
 static int check_algorithms(rcm_comm *comm, void *arg) {

@@ -20,8 +20,9 @@ static void test_find(void **state) {
     const struct rcmi_algorithm *found;
     for (size_t i = 0; rcmi_algorithms[i]; i++) {
         const struct rcmi_algorithm *a = rcmi_algorithms[i];
+        const struct rcmi_shape *fits = a->supports(shape) ? shape : test_shape_dealt(&two, 8, 2);
         found = NULL;
-        assert_int_equal(rcmi_algorithm_find(a->collective, a->name, shape, &found), RCM_OK);
+        assert_int_equal(rcmi_algorithm_find(a->collective, a->name, fits, &found), RCM_OK);
         assert_ptr_equal(found, a);
         assert_true(strlen(a->description) > 10);
     }
@@ -78,6 +79,14 @@ static const char *selected(enum rcm_collective collective, const struct rcmi_sh
     assert_non_null(a);
     assert_true(a->supports(shape));
     return a->name;
+}
+
+/* Several ranks on some of several hosts. */
+static void test_select_two_level(void **state) {
+    (void)state;
+    const struct rcmi_shape *shape = test_shape_dealt(&two, 64, 2);
+    assert_string_equal(selected(RCM_BARRIER, shape, 0), "two_level");
+    assert_string_equal(selected(RCM_BROADCAST, shape, 1 << 20), "two_level");
 }
 
 static void test_select(void **state) {
@@ -426,11 +435,17 @@ static void test_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_find),          cmocka_unit_test(test_ordered),
-        cmocka_unit_test(test_select),        cmocka_unit_test(test_select_oversubscribed),
-        cmocka_unit_test(test_prices),        cmocka_unit_test(test_formulas),
-        cmocka_unit_test(test_cache),         cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_choices_wrong), cmocka_unit_test(test_price_text),
+        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_ordered),
+        cmocka_unit_test(test_select),
+        cmocka_unit_test(test_select_oversubscribed),
+        cmocka_unit_test(test_prices),
+        cmocka_unit_test(test_formulas),
+        cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_choices_wrong),
+        cmocka_unit_test(test_price_text),
+        cmocka_unit_test(test_select_two_level),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests_name("plan selection", tests, NULL, NULL);

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * All-gather and reduce-scatter between hosts by lines of leaders (two_level.h), each of which
+ * cares for the blocks of the ranks whose leader it is.
+ *
+ *      all_gather       every rank tells its host its block; leaders pass those of their ranks
+ *                       around the ring of hosts, and tell their host what comes
+ *      reduce_scatter   the same backwards: a block starts behind its rank's host; on each host a
+ *                       leader adds what the ranks there have of it, and passes it on; the last
+ *                       one hands it to the block's rank, which adds its own
+ *
+ *      all_gather, 3 hosts of 2 ranks, 2 leaders
+ *
+ *      line 0   0 -> host 1   2 -> host 2   4 -> host 0      then 4, 0, 2 to the next one:
+ *      line 1   1 -> host 1   3 -> host 2   5 -> host 0      every host gets each block once
+ *
+ * A leader of several blocks passes them on in turns, one of each host in a turn, so that those on
+ * their way between two hosts are never more than two. Each block is summed along one path, hence
+ * in one order on every run.
+ *
+ * Cost: h - 1 messages between hosts in a row for each turn, h hosts, and one inside at both ends.
+ * Each block goes h - 1 times between hosts, the least there is.
+ */
+#include "two_level.h"
+#include <stdlib.h>
+
+static int line_rank(const struct rcmi_two_level *level, int back) {
+    return rcmi_host_rank(level, rcmi_host_before(level, back), level->number);
+}
+
+/* The number of the rank of a host whose block has a turn in a line; there may be none. */
+static int turn_number(const struct rcmi_two_level *level, int turn, int line) {
+    return turn * level->leaders + line;
+}
+
+static int turns(const struct rcmi_two_level *level) {
+    return (level->largest + level->leaders - 1) / level->leaders;
+}
+
+/* Blocks of all hosts that a line has. */
+static int line_blocks(const struct rcmi_two_level *level, int line) {
+    int n = 0;
+    for (int host = 0; host < level->nhosts; host++)
+        n += rcmi_host_followers(level, host, line);
+    return n;
+}
+
+/* ---- The longest chain of messages ----------------------------------------------------------- */
+
+/* How many there are in a row before each host's leader of line 0, which has the most blocks. */
+struct chain {
+    const struct rcmi_two_level *level;
+    uint32_t *depth, *before; /* after this step, and after the one before it */
+    uint32_t longest;
+};
+
+static uint32_t larger(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+static bool chain_has(const struct chain *chain, int turn, int host) {
+    return turn_number(chain->level, turn, 0) < rcmi_host_size(chain->level, host);
+}
+
+/* The block of the host `back` places before host comes there from the host before it, or begins
+ * there; inside: messages of the host that it waits for. */
+static void chain_step(struct chain *chain, int turn, int host, int back, uint32_t inside,
+                       bool begins) {
+    const int hosts = chain->level->nhosts;
+    const uint32_t come = begins ? 0 : chain->before[(host + hosts - 1) % hosts] + 1;
+    chain->depth[host] = chain->before[host];
+    if (chain_has(chain, turn, (host + hosts - back % hosts) % hosts))
+        chain->depth[host] = larger(larger(chain->before[host], come), inside);
+}
+
+/* What ends at host now, after so many more messages. */
+static void chain_end(struct chain *chain, int host, uint32_t more) {
+    chain->longest = larger(chain->longest, chain->depth[host] + more);
+}
+
+static void chain_next(struct chain *chain) {
+    uint32_t *depth = chain->depth;
+    chain->depth = chain->before;
+    chain->before = depth;
+}
+
+static void gather_turn(struct chain *chain, int turn) {
+    for (int back = 0; back < chain->level->nhosts; back++) {
+        for (int host = 0; host < chain->level->nhosts; host++) {
+            chain_step(chain, turn, host, back, back == 0 && turn > 0, back == 0);
+            chain_end(chain, host, rcmi_host_is_shared(chain->level, host));
+        }
+        chain_next(chain);
+    }
+}
+
+static void scatter_turn(struct chain *chain, int turn) {
+    const int hosts = chain->level->nhosts;
+    for (int back = 1; back <= hosts; back++) {
+        for (int host = 0; host < hosts; host++) {
+            const bool ends = back == hosts && turn > 0 && chain_has(chain, turn, host);
+            chain_step(chain, turn, host, back, rcmi_host_is_shared(chain->level, host), back == 1);
+            chain_end(chain, host, ends);
+        }
+        chain_next(chain);
+    }
+}
+
+static uint32_t chain_rounds(const struct rcmi_two_level *level,
+                             void (*turn)(struct chain *chain, int turn)) {
+    uint32_t *room = calloc(2 * (size_t)level->nhosts, sizeof(*room));
+    struct chain chain = {.level = level, .depth = room};
+    if (room)
+        chain.before = room + level->nhosts;
+    for (int i = 0; room && i < turns(level); i++)
+        turn(&chain, i);
+    free(room);
+    return chain.longest;
+}
+
+/* Each message is a block; one or two of them, at the ends, stay inside a host. */
+static void chain_tell(struct rcmi_tally *t, uint32_t rounds) {
+    rcmi_tally_chain(t, (double)rounds / t->shape->nranks);
+    rcmi_tally_between(t, rounds - 1.0);
+}
+
+/* ---- All-gather ------------------------------------------------------------------------------ */
+
+enum { LANE_PASS, LANE_READ };
+
+/* To the next host, where there is one to go to, and to this one. */
+static void pass_block(struct rcmi_builder *b, const struct rcmi_two_level *level, int back,
+                       uint32_t block) {
+    const struct rcmi_operand from = rcmi_from(b, LANE_PASS, line_rank(level, 1), 0);
+    const bool goes_on = back<level->nhosts - 1, shared = level->size> 1;
+    if (goes_on)
+        rcmi_recv_copy_send(b, LANE_PASS, block, from, rcmi_out(block),
+                            rcmi_to(b, LANE_PASS, line_rank(level, level->nhosts - 1), 0));
+    else if (shared)
+        rcmi_recv_copy_send(b, LANE_PASS, block, from, rcmi_out(block),
+                            rcmi_to_host(b, LANE_PASS, 0));
+    else
+        rcmi_recv(b, LANE_PASS, block, from, rcmi_out(block));
+    if (goes_on && shared)
+        rcmi_send(b, LANE_PASS, block, rcmi_out(block), rcmi_to_host(b, LANE_PASS, 0));
+}
+
+/* The block of this host that has the turn begins its way. */
+static void pass_first(struct rcmi_builder *b, const struct rcmi_two_level *level, int turn) {
+    const uint32_t to = rcmi_to(b, LANE_PASS, line_rank(level, level->nhosts - 1), 0);
+    const int from = rcmi_leader_here(level, turn_number(level, turn, level->number));
+    if (turn == 0)
+        rcmi_send(b, LANE_PASS, (uint32_t)from, rcmi_in(0), to);
+    else
+        rcmi_recv_copy_send(b, LANE_PASS, (uint32_t)from, rcmi_from_host(b, LANE_PASS, from, 0),
+                            rcmi_out((uint32_t)from), to);
+}
+
+static void pass_blocks(struct rcmi_builder *b, const struct rcmi_two_level *level, int turn) {
+    const int number = turn_number(level, turn, level->number);
+    for (int back = 0; back < level->nhosts; back++) {
+        const int host = rcmi_host_before(level, back);
+        if (number >= rcmi_host_size(level, host))
+            continue;
+        if (back == 0)
+            pass_first(b, level, turn);
+        else
+            pass_block(b, level, back, (uint32_t)rcmi_host_rank(level, host, number));
+    }
+}
+
+/* What the leader of another line tells of a host's block, or of this host the block's rank. */
+static void read_block(struct rcmi_builder *b, const struct rcmi_two_level *level, int turn,
+                       int line, int back) {
+    const int host = rcmi_host_before(level, back), number = turn_number(level, turn, line);
+    if (line == level->number || number >= rcmi_host_size(level, host) ||
+        (back == 0 && number == level->number))
+        return;
+    const uint32_t block = (uint32_t)rcmi_host_rank(level, host, number);
+    const int teller = back == 0 ? (int)block : rcmi_leader_here(level, line);
+    rcmi_recv(b, LANE_READ, block, rcmi_from_host(b, LANE_READ, teller, 0), rcmi_out(block));
+}
+
+static void read_blocks(struct rcmi_builder *b, const struct rcmi_two_level *level, int turn) {
+    for (int back = 0; back < level->nhosts; back++)
+        for (int line = 0; line < level->leaders; line++)
+            read_block(b, level, turn, line, back);
+}
+
+static void all_gather_steps(struct rcmi_builder *b, const struct rcmi_two_level *level, int rank,
+                             int root) {
+    (void)root;
+    if (level->size > 1)
+        rcmi_send(b, LANE_PASS, (uint32_t)rank, rcmi_in(0), rcmi_to_host(b, LANE_PASS, 0));
+    rcmi_copy_chunk(b, LANE_PASS, (uint32_t)rank, rcmi_in(0), rcmi_out((uint32_t)rank));
+    for (int turn = 0; turn < turns(level); turn++) {
+        if (rcmi_leads(level))
+            pass_blocks(b, level, turn);
+        read_blocks(b, level, turn);
+    }
+}
+
+static rcm_status all_gather_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
+                                  int rank, int root, struct rcmi_plan **ret_plan) {
+    static const struct rcmi_two_level_form form = {.steps = all_gather_steps};
+    return rcmi_two_level_emit(row, shape, rank, root, &form, ret_plan);
+}
+
+/* What a leader passes on, all but the blocks of the host after it, where they come from last; and
+ * those of other hosts, which it tells its own. */
+static uint64_t all_gather_led(const struct rcmi_two_level *level) {
+    const int after = rcmi_host_before(level, level->nhosts - 1);
+    uint64_t told = 0, passed = 0;
+    for (int host = 0; host < level->nhosts; host++) {
+        const uint64_t blocks = (uint64_t)rcmi_host_followers(level, host, level->number);
+        told += host != level->host ? blocks : 0;
+        passed += host != after ? blocks : 0;
+    }
+    return passed + (level->size > 1 ? told : 0);
+}
+
+static struct rcmi_formula all_gather_formula(const struct rcmi_algorithm *row,
+                                              const struct rcmi_shape *shape, int rank, int root) {
+    struct rcmi_two_level level;
+    (void)root;
+    if (rcmi_two_level_make(shape, rank, row->parameter, &level) != RCM_OK)
+        return (struct rcmi_formula){0};
+    const struct rcmi_formula formula = {
+        .rounds = chain_rounds(&level, gather_turn),
+        .chunks_sent = (level.size > 1) + (rcmi_leads(&level) ? all_gather_led(&level) : 0)};
+    rcmi_two_level_free(&level);
+    return formula;
+}
+
+static void all_gather_lead(struct rcmi_tally *t, const struct rcmi_two_level *level, int host,
+                            int line) {
+    const double block = 1.0 / t->shape->nranks;
+    const int after = (host + 1) % level->nhosts, all = line_blocks(level, line);
+    const int passed = all - rcmi_host_followers(level, after, line);
+    const int told = all - rcmi_host_followers(level, host, line);
+    const int leader = rcmi_host_rank(level, host, line);
+    rcmi_tally_send(t, leader, rcmi_host_rank(level, after, line), passed, passed * block);
+    if (rcmi_host_is_shared(level, host))
+        rcmi_tally_multicast(t, leader, told, told * block);
+}
+
+static void all_gather_tell(struct rcmi_tally *t, const struct rcmi_two_level *level) {
+    const double block = 1.0 / t->shape->nranks;
+    for (int host = 0; host < level->nhosts; host++) {
+        for (int line = 0; line < level->leaders; line++)
+            all_gather_lead(t, level, host, line);
+        if (rcmi_host_is_shared(level, host)) /* each rank its own */
+            rcmi_tally_multicast(t, rcmi_host_rank(level, host, 0), rcmi_host_size(level, host),
+                                 rcmi_host_size(level, host) * block);
+    }
+    rcmi_tally_local_all(t, block, 0);
+    chain_tell(t, chain_rounds(level, gather_turn));
+}
+
+static void all_gather_count(struct rcmi_tally *t) {
+    rcmi_two_level_count(t, all_gather_tell);
+}
+
+const struct rcmi_algorithm rcmi_two_level_all_gather = {
+    .name = "two_level",
+    .description = "passes blocks around a ring of hosts, by several leaders each; several ranks "
+                   "on some of several hosts",
+    .collective = RCM_ALL_GATHER,
+    .parameter = 8,
+    .supports = rcmi_supports_two_level,
+    .emit = all_gather_emit,
+    .formula = all_gather_formula,
+    .count = all_gather_count,
+};
+
+/* ---- Reduce-scatter -------------------------------------------------------------------------- */
+
+enum { LANE_GIVE, LANE_SUM, LANE_TAKE };
+#define HANDED 1 /* channel number of what a leader hands over; contributions are 0 */
+
+static void give_block(struct rcmi_builder *b, const struct rcmi_two_level *level, int turn,
+                       int line, int back) {
+    const int host = rcmi_host_before(level, back), number = turn_number(level, turn, line);
+    if (line == level->number || number >= rcmi_host_size(level, host) ||
+        (back == level->nhosts && number == level->number))
+        return;
+    const uint32_t block = (uint32_t)rcmi_host_rank(level, host, number);
+    rcmi_send(b, LANE_GIVE, block, rcmi_in(block),
+              rcmi_to(b, LANE_GIVE, rcmi_leader_here(level, line), 0));
+}
+
+static void give_blocks(struct rcmi_builder *b, const struct rcmi_two_level *level, int turn) {
+    for (int back = 1; back <= level->nhosts; back++)
+        for (int line = 0; line < level->leaders; line++)
+            give_block(b, level, turn, line, back);
+}
+
+/* Where the leader sends the sum of a block: on, or to its rank. */
+static uint32_t sum_goes(struct rcmi_builder *b, const struct rcmi_two_level *level, int owner,
+                         bool ends) {
+    return ends ? rcmi_to(b, LANE_SUM, owner, HANDED)
+                : rcmi_to(b, LANE_SUM, line_rank(level, level->nhosts - 1), 0);
+}
+
+static void sum_block(struct rcmi_builder *b, const struct rcmi_two_level *level, int turn,
+                      int back) {
+    const int host = rcmi_host_before(level, back);
+    const int number = turn_number(level, turn, level->number);
+    if (number >= rcmi_host_size(level, host))
+        return;
+    const int owner = rcmi_host_rank(level, host, number);
+    const bool ends = back == level->nhosts, own = ends && turn == 0;
+    const struct rcmi_operand from =
+        back > 1 ? rcmi_from(b, LANE_SUM, line_rank(level, 1), 0) : rcmi_nowhere();
+    const struct rcmi_summands sum = rcmi_sum_host(b, LANE_SUM, level, (uint32_t)owner, from,
+                                                   ends && !own ? number : RCMI_NO_NUMBER);
+    rcmi_summands_reduce(&sum, own ? rcmi_out(0) : rcmi_nowhere(),
+                         own ? RCMI_NO_CHANNEL : sum_goes(b, level, owner, ends));
+}
+
+static void take_block(struct rcmi_builder *b, const struct rcmi_two_level *level, int rank) {
+    const int leader = rcmi_leader_here(level, level->number % level->leaders);
+    const struct rcmi_operand srcs[] = {rcmi_from(b, LANE_TAKE, leader, HANDED),
+                                        rcmi_in((uint32_t)rank)};
+    rcmi_reduce(b, LANE_TAKE, (uint32_t)rank, srcs, 2, rcmi_out(0), RCMI_NO_CHANNEL);
+}
+
+static void reduce_scatter_steps(struct rcmi_builder *b, const struct rcmi_two_level *level,
+                                 int rank, int root) {
+    (void)root;
+    for (int turn = 0; turn < turns(level); turn++) {
+        give_blocks(b, level, turn);
+        for (int back = 1; rcmi_leads(level) && back <= level->nhosts; back++)
+            sum_block(b, level, turn, back);
+    }
+    if (!rcmi_leads(level))
+        take_block(b, level, rank);
+}
+
+static rcm_status reduce_scatter_emit(const struct rcmi_algorithm *row,
+                                      const struct rcmi_shape *shape, int rank, int root,
+                                      struct rcmi_plan **ret_plan) {
+    static const struct rcmi_two_level_form form = {.steps = reduce_scatter_steps};
+    return rcmi_two_level_emit(row, shape, rank, root, &form, ret_plan);
+}
+
+/* Each block but its own leaves a rank once: as the rank has it, or summed. */
+static struct rcmi_formula reduce_scatter_formula(const struct rcmi_algorithm *row,
+                                                  const struct rcmi_shape *shape, int rank,
+                                                  int root) {
+    struct rcmi_two_level level;
+    (void)root;
+    if (rcmi_two_level_make(shape, rank, row->parameter, &level) != RCM_OK)
+        return (struct rcmi_formula){0};
+    const struct rcmi_formula formula = {.rounds = chain_rounds(&level, scatter_turn),
+                                         .chunks_sent = (uint64_t)shape->nranks - 1};
+    rcmi_two_level_free(&level);
+    return formula;
+}
+
+/* What a rank gives a leader of its host: its part of the blocks of that line but its own. */
+static void scatter_give(struct rcmi_tally *t, const struct rcmi_two_level *level, int host,
+                         int line) {
+    const int leader = rcmi_host_rank(level, host, line), all = line_blocks(level, line);
+    for (int n = 0; n < rcmi_host_size(level, host); n++) {
+        const int given = all - (n % level->leaders == line);
+        if (n != line)
+            rcmi_tally_send(t, rcmi_host_rank(level, host, n), leader, given,
+                            (double)given / t->shape->nranks);
+    }
+}
+
+/* A leader adds what each rank has to what came, but at the beginning, where nothing came, and for
+ * ranks that add their own. */
+static void scatter_lead(struct rcmi_tally *t, const struct rcmi_two_level *level, int host,
+                         int line) {
+    const double block = 1.0 / t->shape->nranks;
+    const int all = line_blocks(level, line), own = rcmi_host_followers(level, host, line);
+    const int before = (host + level->nhosts - 1) % level->nhosts;
+    const int begun = rcmi_host_followers(level, before, line);
+    const int leader = rcmi_host_rank(level, host, line);
+    rcmi_tally_send(t, leader, rcmi_host_rank(level, (host + 1) % level->nhosts, line), all - own,
+                    (all - own) * block);
+    rcmi_tally_local(t, leader, 0, (all * rcmi_host_size(level, host) - begun - (own - 1)) * block);
+    for (int turn = 1; turn < own; turn++) {
+        const int owner = rcmi_host_rank(level, host, turn_number(level, turn, line));
+        rcmi_tally_send(t, leader, owner, 1, block);
+        rcmi_tally_local(t, owner, 0, block);
+    }
+}
+
+static void reduce_scatter_tell(struct rcmi_tally *t, const struct rcmi_two_level *level) {
+    for (int host = 0; host < level->nhosts; host++) {
+        for (int line = 0; line < level->leaders; line++) {
+            scatter_give(t, level, host, line);
+            scatter_lead(t, level, host, line);
+        }
+    }
+    chain_tell(t, chain_rounds(level, scatter_turn));
+}
+
+static void reduce_scatter_count(struct rcmi_tally *t) {
+    rcmi_two_level_count(t, reduce_scatter_tell);
+}
+
+const struct rcmi_algorithm rcmi_two_level_reduce_scatter = {
+    .name = "two_level",
+    .description = "sums blocks inside hosts and around a ring of hosts, by several leaders each; "
+                   "several ranks on some of several hosts",
+    .collective = RCM_REDUCE_SCATTER,
+    .parameter = 8,
+    .supports = rcmi_supports_two_level,
+    .emit = reduce_scatter_emit,
+    .formula = reduce_scatter_formula,
+    .count = reduce_scatter_count,
+};
