@@ -594,6 +594,8 @@ static HOT rcm_status lane_progress(struct rcmi_run *run, struct rcmi_lane_state
             const bool last = lane_at_last(run, lane, step);
             lane->meta = run->bind.meta | (last ? RCMI_META_LAST : 0);
             rcm_status status = lane_step(run, lane, step, moved, finish);
+            if (run->traces)
+                rcmi_trace_step(run, lane, step, status);
             if (status != RCM_OK)
                 return status;
             if (last)
@@ -657,6 +659,8 @@ static void run_help(const struct rcmi_run *run, bool *moved) {
 
 rcm_status rcmi_run_progress(struct rcmi_run *run, bool *moved) {
     bool done = true;
+    if (run->traces)
+        rcmi_trace_pass(run);
     if (run->gets && run->zero_copy)
         run_help(run, moved);
     for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++) {

@@ -21,6 +21,7 @@
 #include "mem.h"
 #include "plan.h"
 #include "ringcomm.h"
+#include "trace.h"
 #include "transport.h"
 
 struct rcmi_exec;
@@ -35,6 +36,7 @@ struct rcmi_exec_config {
     size_t slot_bytes;
     size_t bulk_bytes; /* of the slots of a bulk channel between ranks of two hosts, or more */
     uint32_t slots;
+    struct rcmi_trace *trace;     /* NULL: nothing is recorded */
     struct rcmi_traffic *traffic; /* what goes by its channels is counted there; NULL: not */
 };
 rcm_status rcmi_exec_create(const struct rcmi_exec_config *config, struct rcmi_exec **ret_exec);

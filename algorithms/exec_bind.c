@@ -30,6 +30,7 @@ static void exec_weigh(struct rcmi_exec *exec, size_t more) {
 
 static void run_free(struct rcmi_run *run) {
     exec_weigh(run->exec, 0 - run->bytes);
+    free(run->traces);
     free(run->scratch);
     free(run->base);
     free(run->counts);
@@ -260,6 +261,8 @@ static rcm_status run_new(struct rcmi_exec *exec, const struct rcmi_plan *plan,
     run->places = array_new(plan->noperands + places, sizeof(*run->places));
     run->ports = array_new(plan->nchannels * plan->stripes, sizeof(*run->ports));
     run->last_step = array_new(plan->nchannels, sizeof(*run->last_step));
+    if (exec->config.trace)
+        run->traces = rcmi_trace_lanes(plan);
     run->nbases = RCMI_BASE_BLOCKS;
     run->base = array_new(run->nbases, sizeof(*run->base));
     if (!run->base || !run->pieces || !run->lanes || !run->steps || !run->places || !run->ports ||
@@ -740,6 +743,8 @@ static void port_withdraw(const struct rcmi_port *port) {
 }
 
 void rcmi_run_end(struct rcmi_run *run) {
+    if (run->traces)
+        rcmi_trace_end_run(run);
     for (uint32_t i = 0; i < run->bind.plan->nchannels * run->stripes; i++)
         port_withdraw(&run->ports[i]);
     run->next = run->exec->idle;

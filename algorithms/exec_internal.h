@@ -174,11 +174,22 @@ struct rcmi_run {
     uint32_t open_stripes;     /* those whose ports have their ends */
     const struct rcmi_bound_step **last_step; /* plan->nchannels */
     struct rcmi_later *laters;                /* plan->nlanes * plan->stripes, or NULL */
+    struct rcmi_lane_trace *traces;           /* likewise */
+    int64_t trace_began, traced; /* the run's first pass, 0 before; the last look at the clock */
     /* Those of the kernels, and behind them, by source, those of steps that have this rank's
      * contribution there and scale it: as many as the plan has need of. */
     uint32_t nsums;
     struct rcmi_sum sums[];
 };
+
+/* ---- exec_trace.c: of a run whose exec has a trace */
+/* NULL: no memory, and the run is not traced. */
+struct rcmi_lane_trace *rcmi_trace_lanes(const struct rcmi_plan *plan);
+void rcmi_trace_end_run(struct rcmi_run *run);
+/* A pass over all lanes begins; a step was tried, and what came of it. */
+void rcmi_trace_pass(struct rcmi_run *run);
+void rcmi_trace_step(struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                     const struct rcmi_bound_step *step, rcm_status status);
 
 /* ---- exec_later.c */
 /* Readies the run's laters if its memory is of a kind that has operations. */

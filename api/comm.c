@@ -408,8 +408,11 @@ rcm_status rcmi_comm_counted(const rcm_comm *comm, struct rcmi_counted *ret_coun
     struct rcmi_engine *engine = NULL;
     const rcm_status status = rcmi_comm_own(comm, &engine);
     if (status == RCM_OK)
-        *ret_counted = (struct rcmi_counted){
-            .node = engine->node, .epoch = comm->epoch, .page = comm->page, .exec = comm->exec};
+        *ret_counted = (struct rcmi_counted){.node = engine->node,
+                                             .epoch = comm->epoch,
+                                             .page = comm->page,
+                                             .exec = comm->exec,
+                                             .trace = comm->trace};
     return status;
 }
 

@@ -105,6 +105,7 @@ struct rcm_comm {
     struct rcmi_queue queue; /* its collectives that were taken over and are not complete */
     struct rcmi_p2p *p2p;
     struct rcmi_page_comm *page;      /* in shared memory */
+    struct rcmi_trace *trace;         /* of exec; NULL */
     struct rcmi_call_log *call_log;   /* has a lock of its own */
     struct rcmi_diagnosis *diagnosis; /* has a lock of its own */
     struct rcmi_proposals *proposals; /* has a lock of its own */

@@ -20,10 +20,22 @@ static struct rcm_traffic traffic_read(const struct rcmi_traffic *traffic, const
     };
 }
 
+static uint64_t time_read(const struct rcmi_trace *trace, const _Atomic uint64_t *time) {
+    return (uint64_t)((double)atomic_load_explicit(time, memory_order_relaxed) *
+                      rcmi_trace_unit_ns(trace));
+}
+
+static void times_read(const struct rcmi_trace *trace, uint32_t row, struct rcm_traffic *traffic) {
+    traffic->wait_ns = time_read(trace, &trace->waited[row]);
+    traffic->move_ns = time_read(trace, &trace->moved[row]);
+}
+
 static void counters_read(const struct rcmi_counted *counted, struct rcm_counters *counters) {
     for (uint32_t i = 0; rcmi_transports[i]; i++) {
         counters->transports[i] =
             traffic_read(&counted->page->traffic[i], rcmi_transports[i]->name);
+        if (counted->trace)
+            times_read(counted->trace, i, &counters->transports[i]);
         counters->ntransports = i + 1;
     }
     counters->collectives = atomic_load_explicit(&counted->page->called, memory_order_relaxed);

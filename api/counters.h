@@ -12,6 +12,7 @@ struct rcmi_counted {
     uint64_t epoch;
     const struct rcmi_page_comm *page; /* NULL: this rank is no member */
     const struct rcmi_exec *exec;
+    const struct rcmi_trace *trace; /* NULL: times are not measured */
 };
 /* RCM_OK if comm, failed or not, is one of this process; else the thread's error is set. */
 rcm_status rcmi_comm_counted(const struct rcm_comm *comm, struct rcmi_counted *ret_counted);

@@ -11,6 +11,7 @@
 #include "group.h"
 #include "p2p.h"
 #include "page.h"
+#include "trace_file.h"
 #include <sched.h>
 #include <stdlib.h>
 
@@ -101,6 +102,7 @@ static void comm_free(rcm_comm *comm) {
     if (!comm->abandoned) { /* else kept, with the node of its channels */
         rcmi_p2p_free(comm->p2p);
         rcmi_exec_free(comm->exec);
+        rcmi_trace_end(comm->engine->trace, comm->trace);
         rcmi_engine_release(comm->engine);
     }
     rcmi_plan_cache_free(comm->plans);

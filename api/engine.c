@@ -17,6 +17,7 @@
 #include "log.h"
 #include "p2p.h"
 #include "page.h"
+#include "trace_file.h"
 #include "transfer.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -330,6 +331,7 @@ static void engine_free(struct rcmi_engine *engine) {
     rcmi_agreements_free(engine->agreements);
     rcmi_creations_free(engine->creations);
     rcmi_early_free(engine->early);
+    rcmi_trace_file_close(engine->trace);
     rcmi_book_free(engine->book);
     rcmi_tuning_end(&engine->tuning);
     pthread_mutex_destroy(&engine->lock);

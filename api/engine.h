@@ -29,6 +29,7 @@
 struct rcmi_agreements;
 struct rcmi_creations;
 struct rcmi_early;
+struct rcmi_trace_file;
 
 /* The CPUs that a rank may use: an affinity mask. */
 #define RCMI_CPU_BYTES 128 /* 1024 CPUs */
@@ -58,6 +59,7 @@ struct rcmi_engine {
     struct rcmi_agreements *agreements; /* has a lock of its own */
     struct rcmi_creations *creations;   /* likewise */
     struct rcmi_early *early;           /* under lock */
+    struct rcmi_trace_file *trace;      /* NULL: none; has a lock of its own */
     rcm_store *store;                   /* closed at the end; NULL if it is the caller's */
     struct rcmi_join join;              /* this rank's entry in the store */
     bool serves_store;

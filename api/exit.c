@@ -9,16 +9,23 @@
 #include <stdlib.h>
 #include "engine.h"
 #include "fork.h"
+#include "trace_file.h"
 
 static pthread_mutex_t exit_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
 static struct rcmi_engine *exit_engines;
+
+static void exit_leave(struct rcmi_engine *engine) {
+    if (rcmi_engine_is_idle(engine))
+        rcmi_engine_hurry(engine);
+    rcmi_trace_file_write(engine->trace);
+}
 
 /* Other threads may go on meanwhile, so an engine may end: it waits for the lock then. */
 static void exit_leave_all(void) {
     pthread_mutex_lock(&exit_lock);
     for (struct rcmi_engine *engine = exit_engines; engine; engine = engine->exit_next)
-        if (engine->fork_generation == rcmi_fork_generation() && rcmi_engine_is_idle(engine))
-            rcmi_engine_hurry(engine);
+        if (engine->fork_generation == rcmi_fork_generation())
+            exit_leave(engine);
     pthread_mutex_unlock(&exit_lock);
 }
 

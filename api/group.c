@@ -9,6 +9,7 @@
 #include "group.h"
 #include "log.h"
 #include "page.h"
+#include "trace_file.h"
 #include "transfer.h"
 #include <stdlib.h>
 #include <string.h>
@@ -195,6 +196,10 @@ rcm_status rcmi_comm_equip(rcm_comm *comm) {
     if (status != RCM_OK)
         return status;
     config.traffic = comm->page->traffic;
+    status = rcmi_trace_begin(comm->engine->trace, comm->name, &comm->trace);
+    if (status != RCM_OK)
+        return status;
+    config.trace = comm->trace;
     status = rcmi_exec_create(&config, &comm->exec);
     if (status == RCM_OK)
         status = rcmi_plan_cache_create(&comm->shape, comm->rank, &comm->plans);

@@ -17,6 +17,7 @@
 #include "log.h"
 #include "settings.h"
 #include "sized.h"
+#include "trace_file.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,7 +160,10 @@ static rcm_status init_engine(struct init *init) {
         .slots = (uint32_t)init->slots,
         .lookup = engine_lookup,
     };
-    const rcm_status status = rcmi_engine_create(&config, &init->engine);
+    const char *trace = rcmi_setting("RINGCOMM_TRACE");
+    rcm_status status = rcmi_engine_create(&config, &init->engine);
+    if (status == RCM_OK && trace[0])
+        status = rcmi_trace_file_open(trace, config.rank, &init->engine->trace);
     if (status == RCM_OK)
         rcmi_exit_watch(init->engine);
     return status;

@@ -1403,6 +1403,9 @@ struct rcm_traffic {
     const char *transport; /* static */
     uint64_t sent, sent_bytes;
     uint64_t received, received_bytes; /* messages that were used up; peers may be further */
+    /* With RINGCOMM_TRACE, else 0: what steps of collectives waited for ranks by this transport,
+     * and what they took. In lanes that run side by side both go on at a time. */
+    uint64_t wait_ns, move_ns;
 };
 #define RCM_COUNTERS_TRANSPORTS 8
 struct rcm_counters {

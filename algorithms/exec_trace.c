@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a traced executor records. Called by exec.c and exec_bind.c for runs that are traced only.
+ */
+#include "exec_internal.h"
+#include <stdlib.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+/* Where a lane of a traced run is. */
+struct rcmi_lane_trace {
+    int64_t waited; /* since then; 0: it did not */
+    const struct rcmi_end *waits_for;
+};
+
+/* ---- Time ------------------------------------------------------------------------------------ */
+
+static bool counter_is_even(void) {
+#if defined(__x86_64__)
+    unsigned a, b, c, d;
+    return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d >> 8 & 1); /* invariant TSC */
+#else
+    return false;
+#endif
+}
+
+void rcmi_trace_set_clock(struct rcmi_trace *trace) {
+    trace->by_counter = counter_is_even();
+    trace->first = rcmi_trace_now(trace);
+    trace->first_ns = rcmi_now_ns();
+}
+
+double rcmi_trace_unit_ns(const struct rcmi_trace *trace) {
+    const int64_t units = rcmi_trace_now(trace) - trace->first;
+    return trace->by_counter && units > 0
+               ? (double)(rcmi_now_ns() - trace->first_ns) / (double)units
+               : 1;
+}
+
+/* ---- Recording ------------------------------------------------------------------------------- */
+
+struct rcmi_lane_trace *rcmi_trace_lanes(const struct rcmi_plan *plan) {
+    return calloc((size_t)plan->nlanes * plan->stripes, sizeof(struct rcmi_lane_trace));
+}
+
+static struct rcmi_trace_event event_of(const struct rcmi_run *run, enum rcmi_trace_kind kind) {
+    return (struct rcmi_trace_event){.algorithm = run->bind.plan->algorithm,
+                                     .number = (uint32_t)run->bind.meta,
+                                     .peer = -1,
+                                     .kind = (uint8_t)kind};
+}
+
+static void trace_wait(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                       const struct rcmi_lane_trace *at, int64_t until, bool unfinished) {
+    const struct rcmi_channel *channel = at->waits_for ? at->waits_for->channel : NULL;
+    struct rcmi_trace_event event = event_of(run, RCMI_TRACE_WAIT);
+    event.begin = at->waited;
+    event.end = until;
+    event.step = lane->pc;
+    event.lane = (uint16_t)(lane - run->lanes);
+    event.peer = at->waits_for ? at->waits_for->peer : -1;
+    event.to_send = at->waits_for && at->waits_for->outgoing;
+    event.unfinished = unfinished;
+    rcmi_trace_add(run->exec->config.trace, &event);
+    if (channel)
+        rcmi_count(&run->exec->config.trace->waited[channel->row], (uint64_t)(until - at->waited));
+}
+
+/* The end that a step moves data by; NULL. */
+static const struct rcmi_end *step_end(const struct rcmi_run *run,
+                                       const struct rcmi_lane_state *lane,
+                                       const struct rcmi_bound_step *step) {
+    if (step->out != RCMI_NO_CHANNEL)
+        return lane->ports[step->out].end;
+    for (uint32_t i = step->first_src; i < step->first_src + step->nsrcs; i++)
+        if (run->places[i].where == RCMI_CHANNEL)
+            return lane->ports[run->places[i].index].end;
+    return NULL;
+}
+
+static void trace_moved(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                        const struct rcmi_bound_step *step, int64_t began, int64_t now) {
+    const struct rcmi_end *end = step_end(run, lane, step);
+    struct rcmi_trace_event event = event_of(run, RCMI_TRACE_STEP);
+    event.begin = began;
+    event.end = now;
+    event.name = rcmi_step_name(run->bind.plan->steps[lane->pc].op);
+    event.step = lane->pc;
+    event.lane = (uint16_t)(lane - run->lanes);
+    event.peer = end ? end->peer : -1;
+    event.bytes = rcmi_slice_length(step, lane->offset, run->slice_bytes);
+    rcmi_trace_add(run->exec->config.trace, &event);
+    if (end)
+        rcmi_count(&run->exec->config.trace->moved[end->channel->row], (uint64_t)(now - began));
+}
+
+void rcmi_trace_pass(struct rcmi_run *run) {
+    run->traced = rcmi_trace_now(run->exec->config.trace);
+    if (run->trace_began == 0)
+        run->trace_began = run->traced;
+}
+
+void rcmi_trace_step(struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                     const struct rcmi_bound_step *step, rcm_status status) {
+    struct rcmi_lane_trace *at = &run->traces[lane - run->lanes];
+    const int64_t began = run->traced;
+    run->traced = rcmi_trace_now(run->exec->config.trace);
+    if (status == RCM_AGAIN) {
+        at->waited = at->waited != 0 ? at->waited : began;
+        at->waits_for = lane->waits_for;
+    }
+    if (status != RCM_OK)
+        return;
+    if (at->waited != 0)
+        trace_wait(run, lane, at, began, false);
+    at->waited = 0;
+    trace_moved(run, lane, step, began, run->traced);
+}
+
+/* A kept run may have more stripes the next time. */
+static void lanes_end(const struct rcmi_run *run, int64_t now) {
+    for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++) {
+        if (run->traces[i].waited != 0)
+            trace_wait(run, &run->lanes[i], &run->traces[i], now, true);
+        run->traces[i] = (struct rcmi_lane_trace){0};
+    }
+}
+
+void rcmi_trace_end_run(struct rcmi_run *run) {
+    const int64_t now = rcmi_trace_now(run->exec->config.trace);
+    lanes_end(run, now);
+    struct rcmi_trace_event event = event_of(run, RCMI_TRACE_OPERATION);
+    event.begin = run->trace_began != 0 ? run->trace_began : now;
+    event.end = now;
+    event.name = rcmi_collective_name(run->bind.collective);
+    event.bytes = run->bind.count * run->element_bytes;
+    rcmi_trace_add(run->exec->config.trace, &event);
+    run->trace_began = 0;
+}

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""RINGCOMM_TRACE: each rank's file is what Perfetto opens (an array of events with the fields that
+the format wants), shows which rank was late, and is complete when another rank was killed.
+    trace_test.py RINGCOMM_RUN LATE
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+RUN, LATE = sys.argv[1:3]
+RANKS = 4
+
+
+def run(folder, name, *args, **env):
+    pattern = os.path.join(folder, name)
+    env = dict(os.environ, RINGCOMM_TRACE=pattern, RINGCOMM_LOG='error', **env)
+    return subprocess.run([RUN, '-n', str(RANKS), '--bind', 'none', '--keep-going', '--', LATE, *args],
+                          env=env, capture_output=True, text=True, timeout=60)
+
+
+class Trace(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def events(self, name, rank):
+        """Of a rank's file, checked for form."""
+        with open(os.path.join(self.folder.name, name)) as file:
+            events = json.load(file)
+        for e in events:
+            self.assertEqual(e['pid'], rank)
+            self.assertIn(e['ph'], ('M', 'X'))
+            if e['ph'] == 'X':
+                self.assertIsInstance(e['tid'], int)
+                self.assertGreater(e['ts'], 1e15)  # microseconds of this century
+                self.assertGreaterEqual(e['dur'], 0)
+                self.assertIn(e['cat'], ('operation', 'step', 'wait'))
+        named = {e['tid'] for e in events if e['name'] == 'thread_name'}
+        self.assertEqual(named, {e['tid'] for e in events if e['ph'] == 'X'})
+        return [e for e in events if e['ph'] == 'X']
+
+    def operation(self, events, number):
+        found = [e for e in events if e['cat'] == 'operation' and e['args']['number'] == number]
+        self.assertEqual(len(found), 1, found)
+        self.assertEqual(found[0]['name'], 'all_reduce')
+        return found[0]
+
+    def test_late(self):
+        done = run(self.folder.name, 'late-%r.json')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        waited = {int(r): float(s) for r, s in
+                  re.findall(r'rank (\d) waited ([0-9.]+) s', done.stdout)}
+        second = {}
+        for rank in range(RANKS):
+            events = self.events(f'late-{rank}.json', rank)
+            second[rank] = self.operation(events, 2)
+            waits = [e for e in events if e['cat'] == 'wait' and e['args']['number'] == 2 and
+                     e['dur'] > 200000]
+            self.assertTrue(all(e['name'] == f"wait for rank {e['args']['peer']}" and
+                                e['args']['finished'] for e in waits))
+            if rank == 1:
+                self.assertEqual(waits, [])
+                self.assertLess(second[1]['dur'], 200000)
+            else:
+                self.assertIn(1, [e['args']['peer'] for e in waits])
+                self.assertGreater(second[rank]['dur'], 200000)
+                self.assertGreater(waited[rank], 0.2)
+        begun = {rank: e['ts'] for rank, e in second.items()}
+        self.assertTrue(all(begun[1] - begun[r] > 200000 for r in (0, 2, 3)), begun)
+
+    def test_killed(self):
+        run(self.folder.name, 'killed', 'killed')
+        for rank in (0, 1, 3):
+            events = self.events(f'killed.{rank}', rank)
+            self.operation(events, 3)
+            self.assertIn(2, [e['args'].get('peer') for e in events
+                              if e['cat'] == 'wait' and e['args']['number'] == 3
+                              and not e['args']['finished']])
+
+    def test_refused(self):
+        done = run('/nonexistent', 'x')
+        self.assertNotEqual(done.returncode, 0)
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1])
