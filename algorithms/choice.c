@@ -67,7 +67,7 @@ static rcm_status pieces_take(struct rcmi_choices *choices, const struct rcmi_it
             status = RCM_OK;
         text = stop + 1;
     }
-    return status == RCM_OK ? status : rcmi_fail_context(origin);
+    return status == RCM_OK ? status : rcmi_fail_context("%s", origin);
 }
 
 /* For each collective that has one of that name. */
