@@ -12,11 +12,13 @@
     X(rcmi_binomial_all_reduce)                                                                    \
     X(rcmi_two_level_all_reduce)                                                                   \
     X(rcmi_ring)                                                                                   \
+    X(rcmi_double_tree_all_reduce)                                                                 \
     X(rcmi_halving_doubling)                                                                       \
     X(rcmi_circulant_all_reduce)                                                                   \
     X(rcmi_flat_broadcast)                                                                         \
     X(rcmi_binomial)                                                                               \
     X(rcmi_chain)                                                                                  \
+    X(rcmi_double_tree_broadcast)                                                                  \
     X(rcmi_direct_broadcast)                                                                       \
     X(rcmi_two_level_broadcast)                                                                    \
     X(rcmi_flat_barrier)                                                                           \
@@ -27,6 +29,7 @@
     X(rcmi_binomial_reduce)                                                                        \
     X(rcmi_two_shot_reduce)                                                                        \
     X(rcmi_chain_reduce)                                                                           \
+    X(rcmi_double_tree_reduce)                                                                     \
     X(rcmi_two_level_reduce)                                                                       \
     X(rcmi_binomial_scatter)                                                                       \
     X(rcmi_direct_scatter)                                                                         \

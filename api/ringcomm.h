@@ -910,8 +910,9 @@ enum rcm_collective {
 /*
  * recv[i] on every rank becomes send[i] of all ranks combined by op, i < count.
  * Buffers: count elements each; send == recv is in place.
- * Algorithms: ring (Patarasuk and Yuan 2009), recursive_doubling, one_shot, two_shot (one host);
- * `ringcomm-plan all_reduce --list` describes them.
+ * Algorithms: ring (Patarasuk and Yuan 2009), halving_doubling (Rabenseifner 2004), double_tree
+ * (Sanders, Speck and Traeff 2009), circulant (Traeff 2025), recursive_doubling, binomial, one_shot
+ * and two_shot (one host), two_level (several). `ringcomm-plan all_reduce --list` describes them.
  */
 RCM_CHECKED rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *recv, size_t count,
                                       rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
@@ -920,7 +921,7 @@ RCM_CHECKED rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *re
 /*
  * buffer on every rank becomes buffer of rank root. The root may return before the others have
  * called, or wait for them.
- * Algorithms: binomial, chain (pipelined), flat and direct (one host).
+ * Algorithms: binomial, chain and double_tree (pipelined), flat and direct (one host), two_level.
  */
 RCM_CHECKED rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype,
                                      int root, const struct rcm_call *call, rcm_work **ret_work);
@@ -930,7 +931,8 @@ RCM_CHECKED rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count,
  * collectives: it starts on a rank when all those that were issued there before it are complete, so
  * when it is complete on any rank, they are on all ranks. Collectives issued after an asynchronous
  * one do not start before it does. Sends and receives are not waited for.
- * Algorithms: dissemination (Hensgen, Finkel and Manber 1988), flat (one host).
+ * Algorithms: dissemination (Hensgen, Finkel and Manber 1988), binomial, flat (one host),
+ * two_level.
  */
 RCM_CHECKED rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call,
                                    rcm_work **ret_work);
@@ -966,35 +968,37 @@ RCM_CHECKED rcm_status rcm_monitored_barrier(rcm_comm *comm, uint32_t flags,
  */
 
 /* recv on rank root = op over all ranks of send, count elements each. Other ranks' recv is not
- * touched. Algorithms: direct, binomial tree. */
+ * touched. Algorithms: direct, binomial, two_shot, chain and double_tree (pipelined), two_level. */
 RCM_CHECKED rcm_status rcm_reduce(rcm_comm *comm, const void *send, void *recv, size_t count,
                                   rcm_dtype dtype, rcm_op op, int root, const struct rcm_call *call,
                                   rcm_work **ret_work);
 
-/* recv (count elements) on rank r = block r of the root's send (p blocks). Algorithm: direct. */
+/* recv (count elements) on rank r = block r of the root's send (p blocks). Algorithms: direct,
+ * binomial. */
 RCM_CHECKED rcm_status rcm_scatter(rcm_comm *comm, const void *send, void *recv, size_t count,
                                    rcm_dtype dtype, int root, const struct rcm_call *call,
                                    rcm_work **ret_work);
 
-/* Block r of the root's recv (p blocks) = send (count elements) of rank r. Algorithm: direct. */
+/* Block r of the root's recv (p blocks) = send (count elements) of rank r. Algorithms: direct,
+ * binomial. */
 RCM_CHECKED rcm_status rcm_gather(rcm_comm *comm, const void *send, void *recv, size_t count,
                                   rcm_dtype dtype, int root, const struct rcm_call *call,
                                   rcm_work **ret_work);
 
 /* Block r of recv (p blocks) = send (count elements) of rank r, on all ranks. Algorithms: ring,
- * bruck (Bruck et al. 1997), flat and direct (one host). */
+ * bruck (Bruck et al. 1997), flat and direct (one host), two_level. */
 RCM_CHECKED rcm_status rcm_all_gather(rcm_comm *comm, const void *send, void *recv, size_t count,
                                       rcm_dtype dtype, const struct rcm_call *call,
                                       rcm_work **ret_work);
 
 /* recv (count elements) on rank r = op over all ranks of block r of send (p blocks). Algorithms:
- * ring (Patarasuk and Yuan 2009), circulant (Traeff 2025), direct. */
+ * ring (Patarasuk and Yuan 2009), circulant (Traeff 2025), direct, chain, two_level. */
 RCM_CHECKED rcm_status rcm_reduce_scatter(rcm_comm *comm, const void *send, void *recv,
                                           size_t count, rcm_dtype dtype, rcm_op op,
                                           const struct rcm_call *call, rcm_work **ret_work);
 
 /* Block r of recv (p blocks) = block of this rank's number of send (p blocks) of rank r.
- * Algorithm: pairwise exchange. */
+ * Algorithms: pairwise, also with 8 exchanges at a time, bruck with radix 2, 4 and 8. */
 RCM_CHECKED rcm_status rcm_all_to_all(rcm_comm *comm, const void *send, void *recv, size_t count,
                                       rcm_dtype dtype, const struct rcm_call *call,
                                       rcm_work **ret_work);

@@ -101,10 +101,10 @@ static void test_select(void **state) {
         assert_string_equal(selected(RCM_ALL_REDUCE, there, large), "ring");
         assert_string_equal(selected(RCM_BROADCAST, here, large), "flat");
         assert_string_equal(selected(RCM_BARRIER, there, 0), "dissemination");
-        if (p > 4) {
+        if (p > 4)
+            assert_string_equal(selected(RCM_BROADCAST, there, large), "double_tree");
+        if (p > 4 && p < 9)
             assert_string_equal(selected(RCM_BROADCAST, there, 8), "binomial");
-            assert_string_equal(selected(RCM_BROADCAST, there, large), "chain");
-        }
         if (p <= 8)
             assert_string_equal(selected(RCM_BARRIER, here, 0), "flat");
         if (p < 8)
@@ -140,7 +140,7 @@ static void test_select_oversubscribed(void **state) {
     assert_string_equal(selected(RCM_BROADCAST, &shape, (size_t)64 << 20), "binomial");
     shape.ranks_per_cpu = 1;
     assert_string_equal(selected(RCM_ALL_REDUCE, &shape, (size_t)64 << 20), "ring");
-    assert_string_equal(selected(RCM_BROADCAST, &shape, (size_t)64 << 20), "chain");
+    assert_string_equal(selected(RCM_BROADCAST, &shape, (size_t)64 << 20), "double_tree");
     for (int p = 2; p <= 4; p += 2) { /* two processors */
         struct rcmi_shape few = *test_shape_dealt(&one, p, p);
         few.loopback = true;
@@ -149,7 +149,8 @@ static void test_select_oversubscribed(void **state) {
         assert_string_equal(selected(RCM_ALL_REDUCE, &few, 8),
                             alone ? "recursive_doubling" : "binomial");
         assert_string_equal(selected(RCM_BARRIER, &few, 0), alone ? "dissemination" : "binomial");
-        assert_string_equal(selected(RCM_ALL_REDUCE, &few, (size_t)64 << 20), "ring");
+        assert_string_equal(selected(RCM_ALL_REDUCE, &few, (size_t)64 << 20),
+                            alone ? "ring" : "double_tree");
     }
 }
 
