@@ -31,10 +31,10 @@
     X(rcmi_chain_reduce)                                                                           \
     X(rcmi_double_tree_reduce)                                                                     \
     X(rcmi_two_level_reduce)                                                                       \
-    X(rcmi_binomial_scatter)                                                                       \
     X(rcmi_direct_scatter)                                                                         \
-    X(rcmi_binomial_gather)                                                                        \
+    X(rcmi_binomial_scatter)                                                                       \
     X(rcmi_direct_gather)                                                                          \
+    X(rcmi_binomial_gather)                                                                        \
     X(rcmi_flat_all_gather)                                                                        \
     X(rcmi_bruck)                                                                                  \
     X(rcmi_ring_all_gather)                                                                        \
@@ -45,10 +45,10 @@
     X(rcmi_ring_reduce_scatter)                                                                    \
     X(rcmi_chain_reduce_scatter)                                                                   \
     X(rcmi_two_level_reduce_scatter)                                                               \
+    X(rcmi_pairwise)                                                                               \
     X(rcmi_bruck_all_to_all)                                                                       \
     X(rcmi_bruck_all_to_all_4)                                                                     \
     X(rcmi_bruck_all_to_all_8)                                                                     \
-    X(rcmi_pairwise)                                                                               \
     X(rcmi_pairwise_8)                                                                             \
     X(rcmi_direct_all_to_all)                                                                      \
     X(rcmi_direct_scan)                                                                            \
