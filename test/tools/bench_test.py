@@ -147,8 +147,13 @@ class Results(Bench):
         names = [tuple(r['name'].split('=')) for r in listed]
         self.assertGreater(len(names), 0)
         for collective, algorithm in names:
-            rows = self.rows(collective, '--ranks', '3', '--transport', 'shm', '-b', '20000', '-e',
-                             '20000', '-n', '5', '--algorithm', algorithm, '--check')
+            args = (collective, '--ranks', '3', '--transport', 'shm', '--sizes', '20000', '-n', '5',
+                    '--algorithm', algorithm, '--check')
+            if algorithm == 'two_level':
+                err = self.bench(*args, status=1).stderr
+                self.assertIn('two_level cannot run 3 ranks on 1 host (RCM_ERR_UNSUPPORTED)', err)
+                continue
+            rows = self.rows(*args)
             self.assertEqual([(r['algorithm'], r['errors']) for r in rows], [(algorithm, '0')])
 
     def test_iterations_by_time(self):
