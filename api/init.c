@@ -81,14 +81,11 @@ static rcm_status init_settings(struct init *init) {
     if (status == RCM_OK)
         status = rcmi_setting_int("RINGCOMM_WARN_AFTER", 0, 1000000, &init->warn_after_s);
     if (status == RCM_OK)
-        status = rcmi_setting_int("RINGCOMM_SLOT_BYTES", 1024, 1 << 26, &init->slot_bytes);
+        status = rcmi_setting_slot_bytes(init->launch.world_size, &init->slot_bytes);
     if (status == RCM_OK)
         status = rcmi_setting_int("RINGCOMM_SLOTS", 2, 1024, &init->slots);
     if (status != RCM_OK)
         return status;
-    if (init->slot_bytes % 64)
-        return rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_SLOT_BYTES=%" PRId64 " is no multiple of 64",
-                         init->slot_bytes);
     init->timeout_ms = o && o->timeout_ms ? o->timeout_ms : seconds * 1000;
     init->deadline = rcmi_deadline_in(init->timeout_ms);
     const char *algorithm = o && o->algorithm ? o->algorithm : rcmi_setting("RINGCOMM_ALGORITHM");

@@ -61,7 +61,8 @@ static const struct setting_row table[] = {
     {"RINGCOMM_VERBS_TRAFFIC_CLASS", "0", "traffic class of RoCE, and between subnets"},
     {"RINGCOMM_VERBS_SL", "0", "service level of InfiniBand, priority of RoCE"},
     {"RINGCOMM_VERBS_PKEY", "0", "partition of InfiniBand; 0: the port's first"},
-    {"RINGCOMM_SLOT_BYTES", "128K", "bytes of one slot of a channel"},
+    {"RINGCOMM_SLOT_BYTES", "auto",
+     "bytes of one slot of a channel; auto: 128K, less for more than 64 ranks"},
     {"RINGCOMM_SLOTS", "4", "slots of a channel"},
     {"RINGCOMM_SLOT_MEMORY", "4G", "bytes that the slots of all channels of a rank may have"},
     {"RINGCOMM_SPIN_US", "auto",
@@ -71,7 +72,8 @@ static const struct setting_row table[] = {
      "names; rank 0's counts; empty: by CPU family"},
     {"RINGCOMM_TRACE", "",
      "file for what each rank does, which Perfetto opens; %r in it is the rank; empty: none"},
-    {"RINGCOMM_TUNING", "", "file with the same, prices and algorithms, a name a line; rank 0's counts"},
+    {"RINGCOMM_TUNING", "",
+     "file with the same, prices and algorithms, a name a line; rank 0's counts"},
 };
 enum { NROWS = sizeof table / sizeof table[0] };
 
@@ -169,6 +171,26 @@ rcm_status rcmi_setting_int(const char *name, int64_t min, int64_t max, int64_t 
     }
     return rcmi_fail(RCM_ERR_CONFIG, 0, "%s=%s is no whole number from %lld to %lld", name, text,
                      (long long)min, (long long)max);
+}
+
+/* A rank has channels to many others where there are many. */
+static int64_t slot_bytes_of(int nranks) {
+    int64_t bytes = 128 << 10;
+    for (int most = 64; most < nranks && bytes > 16 << 10; most *= 2)
+        bytes /= 2;
+    return bytes;
+}
+
+rcm_status rcmi_setting_slot_bytes(int nranks, int64_t *ret_bytes) {
+    if (strcmp(rcmi_setting("RINGCOMM_SLOT_BYTES"), "auto") == 0) {
+        *ret_bytes = slot_bytes_of(nranks);
+        return RCM_OK;
+    }
+    const rcm_status status = rcmi_setting_int("RINGCOMM_SLOT_BYTES", 1024, 1 << 26, ret_bytes);
+    if (status == RCM_OK && *ret_bytes % 64)
+        return rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_SLOT_BYTES=%lld is no multiple of 64",
+                         (long long)*ret_bytes);
+    return status;
 }
 
 /* ---- The secret ---------------------------------------------------------------------------- */

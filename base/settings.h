@@ -16,6 +16,8 @@ void rcmi_settings_warn_retired(void);
 /* As an integer within [min, max]; RCM_ERR_CONFIG names variable, value and range. Sizes take
  * K, M, G. */
 rcm_status rcmi_setting_int(const char *name, int64_t min, int64_t max, int64_t *ret_value);
+/* RINGCOMM_SLOT_BYTES, in a world of so many ranks. */
+rcm_status rcmi_setting_slot_bytes(int nranks, int64_t *ret_bytes);
 /* Parses "64K", "1M", "3"; RCM_ERR_INVALID otherwise. */
 rcm_status rcmi_parse_size(const char *text, int64_t *ret_value);
 

@@ -160,7 +160,7 @@ static bool print_sizes(const struct rcmi_algorithm *best, const struct rcmi_sha
     struct rcmi_plan *plan;
     int64_t slot;
     if (best->emit(best, shape, 0, root, &plan) != RCM_OK ||
-        rcmi_setting_int("RINGCOMM_SLOT_BYTES", 64, INT32_MAX, &slot) != RCM_OK) {
+        rcmi_setting_slot_bytes(shape->nranks, &slot) != RCM_OK) {
         tool_error("%s", rcmi_last_error()->text);
         return false;
     }

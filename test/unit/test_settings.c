@@ -201,15 +201,39 @@ static void test_shown(void **state) {
 static void test_number_defaults(void **state) {
     (void)state;
     static const char *const names[] = {"RINGCOMM_TIMEOUT", "RINGCOMM_PEER_TIMEOUT",
-                                        "RINGCOMM_PLAIN_STORE", "RINGCOMM_SLOT_BYTES",
-                                        "RINGCOMM_SLOTS"};
-    static const int64_t values[] = {1800, 15, 0, 128 << 10, 4};
+                                        "RINGCOMM_PLAIN_STORE", "RINGCOMM_SLOTS"};
+    static const int64_t values[] = {1800, 15, 0, 4};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         int64_t value = -1;
         unsetenv(names[i]);
         check_ok(rcmi_setting_int(names[i], 0, INT64_MAX, &value));
         assert_true(value == values[i]);
     }
+}
+
+/* Less where there are many ranks; what is set holds for all. */
+static void test_slot_bytes(void **state) {
+    static const struct {
+        int nranks;
+        int64_t bytes;
+    } want[] = {{1, 131072},  {64, 131072}, {65, 65536},
+                {256, 32768}, {257, 16384}, {100000, 16384}};
+    int64_t bytes;
+    (void)state;
+    unsetenv("RINGCOMM_SLOT_BYTES");
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        check_ok(rcmi_setting_slot_bytes(want[i].nranks, &bytes));
+        assert_true(bytes == want[i].bytes);
+    }
+    setenv("RINGCOMM_SLOT_BYTES", "2M", 1);
+    check_ok(rcmi_setting_slot_bytes(1000, &bytes));
+    assert_true(bytes == 2 << 20);
+    static const char *const bad[] = {"1000", "1030", "128M", "auto2"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        setenv("RINGCOMM_SLOT_BYTES", bad[i], 1);
+        check_status(RCM_ERR_CONFIG, rcmi_setting_slot_bytes(2, &bytes));
+    }
+    unsetenv("RINGCOMM_SLOT_BYTES");
 }
 
 /* What the warnings of settings without effect write to stderr. */
@@ -262,6 +286,7 @@ int main(void) {
         cmocka_unit_test(test_secret),
         cmocka_unit_test(test_shown),
         cmocka_unit_test(test_number_defaults),
+        cmocka_unit_test(test_slot_bytes),
         cmocka_unit_test(test_retired),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

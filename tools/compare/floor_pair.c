@@ -200,7 +200,7 @@ static rcmi_deadline node_tick(void *arg) {
 
 bool floor_slots(size_t *ret_slot_bytes, uint32_t *ret_slots) {
     int64_t slot_bytes, slots;
-    if (rcmi_setting_int("RINGCOMM_SLOT_BYTES", 1024, 1 << 26, &slot_bytes) != RCM_OK ||
+    if (rcmi_setting_slot_bytes(2, &slot_bytes) != RCM_OK ||
         rcmi_setting_int("RINGCOMM_SLOTS", 2, 1024, &slots) != RCM_OK)
         return floor_failed("settings");
     *ret_slot_bytes = (size_t)slot_bytes;
