@@ -63,6 +63,7 @@ static void decline_note(struct rcmi_link *link, int rank, const char *text) {
 void rcmi_setup_next(struct rcmi_link *link) {
     setup_undo(link);
     rcmi_control_close(link);
+    rcmi_link_forgive(link); /* the stream may have failed, too, since the link was undone */
     rcmi_loop_timer_stop(link->node->loop, &link->timer);
     link->passed_over |= domain_bit(link);
     link->declined = false;

@@ -69,6 +69,7 @@ void case_answered_by_version(void **state);
 /* cases_late.c: links that are declined, or made slowly; of the row `late`. */
 void case_declined(void **state);
 void case_declined_by_all(void **state);
+void case_fails_while_declined(void **state);
 void case_not_ready(void **state);
 void case_dies_while_connecting(void **state);
 

@@ -58,6 +58,49 @@ void case_declined(void **state) {
     orders_reset();
 }
 
+struct striking {
+    struct side *side;
+    int struck; /* so often */
+    bool marked;
+};
+
+/* On the loop's thread: the stream fails while its end is awaited, as if a heartbeat could not be
+ * sent; and whether that is still remembered. */
+static void strike_declined(void *arg) {
+    struct striking *striking = arg;
+    const struct rcmi_link *link = rcmi_node_link(striking->side->node, 1);
+    striking->marked = link && link->failed;
+    if (!link || !link->declined || link->failed)
+        return;
+    striking->struck++;
+    (void)rcmi_fail_peer(RCM_ERR_PEER, 1, "the stream has failed");
+    rcmi_node_link_failed(striking->side->node, 1);
+}
+
+/* What fails of a stream whose link is declined is not the failure of the next one, which could not
+ * be told any more. */
+void case_fails_while_declined(void **state) {
+    (void)state;
+    const struct setup setup = {.transports = "late,tcp"};
+    struct striking striking = {.struck = 0};
+    limit_ms(60000);
+    late_orders[0].decline = LATE_OFFER;
+    for (int i = 0; i < 200 && striking.struck < 3; i++) {
+        struct pair pair;
+        pair_open(&pair, &setup);
+        striking.side = pair.a;
+        side_send(pair.a, 1);
+        while (!linked_by(&pair, "tcp") && !atomic_load(&pair.a->lost))
+            rcmi_loop_call(rcmi_node_loop(pair.a->node), strike_declined, &striking);
+        rcmi_loop_call(rcmi_node_loop(pair.a->node), strike_declined, &striking);
+        CHECK(!striking.marked);
+        CHECK_EQ(atomic_load(&pair.a->lost) + atomic_load(&pair.b->lost), 0);
+        pair_close(&pair);
+    }
+    CHECK(striking.struck > 0);
+    orders_reset();
+}
+
 static void sentence_check(struct side *side, int peer, const char *who) {
     char expected[100];
     snprintf(expected, sizeof expected, "late: %s declined it: %s", who, late_sentence);

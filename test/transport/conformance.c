@@ -106,6 +106,7 @@ static const struct CMUnitTest for_no_chaos[] = {CASE(case_chaos_refused)};
 static const struct CMUnitTest for_late[] = {
     CASE(case_declined),
     CASE(case_declined_by_all),
+    CASE(case_fails_while_declined),
     CASE(case_not_ready),
 };
 
