@@ -340,6 +340,42 @@ static void case_left_alone(void **state) {
     provider_remove();
 }
 
+/* ---- The end --------------------------------------------------------------------------------- */
+
+/* A slot is given back after its link has ended, which is the node's end, too, for that link. */
+static void case_released_late(void **state) {
+    (void)state;
+    const struct setup setup = {.transports = "verbs", .nranks = 3, .slots = 4};
+    struct world *world = world_new();
+    struct side sides[3] = {{0}};
+    struct rcmi_channel *writers[3] = {NULL}, *readers[3] = {NULL};
+    const int to[1] = {1};
+    limit_ms(10000);
+    provider_install(&two_devices);
+    for (int i = 0; i < 3; i++)
+        side_create(&sides[i], world, i, &setup);
+    for (int i = 0; i < 3; i++)
+        side_start(&sides[i]);
+    for (int i = 0; i < 3; i += 2) {
+        CHECK_EQ(rcmi_channel_open_writer(sides[i].node, 7, 1, to, 1, &writers[i]), RCM_OK);
+        CHECK_EQ(rcmi_channel_open_reader(sides[1].node, 7, 1, i, &readers[i]), RCM_OK);
+        side_ready(&sides[i], writers[i]);
+        (void)side_reserve(&sides[i], writers[i]);
+        rcmi_channel_commit(writers[i], 100, 5);
+        CHECK_EQ(side_peek(&sides[1], readers[i]).meta, 5);
+    }
+    rcmi_channel_close(writers[0]);
+    side_destroy(&sides[0]);
+    while (!atomic_load(&sides[1].lost))
+        nap();
+    rcmi_channel_release(readers[0]);
+    side_destroy(&sides[1]); /* with its channels */
+    rcmi_channel_close(writers[2]);
+    side_destroy(&sides[2]);
+    world_free(world);
+    provider_remove();
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(case_choice),
@@ -350,6 +386,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(case_calls_fail),
         cmocka_unit_test(case_completions_fail),
         cmocka_unit_test(case_left_alone),
+        cmocka_unit_test(case_released_late),
     };
     test_transport = "verbs";
     alarm(100);

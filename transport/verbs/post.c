@@ -203,6 +203,8 @@ void verbs_post_later(struct verbs_link *link, struct verbs_end *end) {
 
 void verbs_owe(struct verbs_link *link, struct verbs_end *end) {
     struct verbs_domain *domain = link->domain;
+    if (!link->qp)
+        return; /* it is down, and is not listed again: it may be freed */
     waiting_add(link, end);
     verbs_lock_take(&domain->owing_lock);
     if (!link->listed) {
