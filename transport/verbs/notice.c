@@ -113,8 +113,7 @@ static rcm_status received(struct verbs_link *link, uint32_t i, uint32_t len, bo
     rcm_status status = take(link, &notice, len - VERBS_NOTICE_HEAD, ret_rang);
     if (status == RCM_OK)
         status = verbs_post_receive(link, i);
-    if (status == RCM_OK && ++link->owed >= VERBS_RECEIVES / 2)
-        (void)verbs_post_notice(link, VERBS_NOTHING);
+    link->owed += status == RCM_OK;
     return status;
 }
 
@@ -180,6 +179,13 @@ static rcm_status failed(const struct verbs_link *link, const struct ibv_wc *wc)
         link->port->name, word_of(wc->status), wc->vendor_err, remedy_of(wc->status));
 }
 
+/* What waits tells of the receives that are owed; else, once there is room, a notice of its own. */
+static void post_more(struct verbs_link *link) {
+    verbs_post_waiting(link);
+    if (link->owed >= VERBS_RECEIVES / 2)
+        (void)verbs_post_notice(link, VERBS_NOTHING);
+}
+
 bool verbs_complete(struct verbs_link *link, const struct ibv_wc *wc) {
     const uint32_t number = (uint32_t)wc->wr_id;
     rcm_status status = RCM_OK;
@@ -193,7 +199,7 @@ bool verbs_complete(struct verbs_link *link, const struct ibv_wc *wc) {
         else
             status = sent(link, number);
         if (status == RCM_OK)
-            verbs_post_waiting(link);
+            post_more(link);
         else
             verbs_link_break(link);
     }
