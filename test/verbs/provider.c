@@ -68,7 +68,7 @@ static struct ibv_device devices[DEVICES_MAX];
 static struct fake_qp qps[QPS_MAX];
 static struct fake_mr mrs[MRS_MAX];
 static pthread_t hardware;
-static bool stop, cut;
+static bool stop, cut, held;
 static uint32_t random_state;
 static int objects; /* that were made and not destroyed */
 static int calls[PROVIDER_CALLS], fail_call[PROVIDER_CALLS];
@@ -603,7 +603,7 @@ static void carry(struct fake_qp *qp) {
 static bool carry_some(void) {
     bool any = false;
     const uint32_t first = random_next() % QPS_MAX;
-    for (uint32_t k = 0; k < QPS_MAX; k++) {
+    for (uint32_t k = 0; !held && k < QPS_MAX; k++) {
         struct fake_qp *qp = &qps[(first + k) % QPS_MAX];
         if (!qp->used)
             continue;
@@ -679,7 +679,7 @@ void provider_install(const struct provider_setup *what) {
     memset(fail_call, 0, sizeof fail_call);
     memset(&counts, 0, sizeof counts);
     carried_out = fail_send_number = 0;
-    stop = cut = false;
+    stop = cut = held = false;
     for (int i = 0; i < setup.devices; i++) {
         devices[i] =
             (struct ibv_device){.node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB};
@@ -727,6 +727,13 @@ int provider_calls(enum provider_call call) {
 void provider_cut(bool is_cut) {
     pthread_mutex_lock(&lock);
     cut = is_cut;
+    pthread_cond_signal(&work);
+    pthread_mutex_unlock(&lock);
+}
+
+void provider_hold(bool is_held) {
+    pthread_mutex_lock(&lock);
+    held = is_held;
     pthread_cond_signal(&work);
     pthread_mutex_unlock(&lock);
 }

@@ -61,6 +61,8 @@ void provider_fail_send(enum ibv_wc_status status, int number);
 int provider_calls(enum provider_call call);
 /* Nothing reaches another queue pair any more, until it may again. */
 void provider_cut(bool cut);
+/* The hardware does nothing, and nothing fails of that, until it goes on. */
+void provider_hold(bool hold);
 struct provider_counts provider_counts(void);
 
 #endif

@@ -340,6 +340,48 @@ static void case_left_alone(void **state) {
     provider_remove();
 }
 
+/* With the loop's thread, which sees nothing meanwhile: the hardware goes on, and a thread takes
+ * the event of what it does. */
+static void take_event(void *arg) {
+    struct pair *pair = arg;
+    const uint64_t before = provider_counts().events;
+    provider_hold(false);
+    while (provider_counts().events == before)
+        nap();
+    CHECK(rcmi_node_progress(pair->a->node));
+}
+
+/* The same, though another thread takes the event for which the loop waits. */
+static void case_event_taken(void **state) {
+    (void)state;
+    enum { SLOTS = 240 };
+    const struct setup setup = {.transports = "verbs", .slots = SLOTS, .slot_bytes = 256};
+    struct pair pair;
+    struct rcmi_sleep sleep;
+    struct rcmi_channel *writer, *reader;
+    void *bytes = NULL;
+    limit_ms(10000);
+    provider_install(&two_devices);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    provider_hold(true);
+    for (uint64_t number = 0; number < SLOTS; number++) {
+        CHECK_EQ(reserve_slot(writer, &bytes), RCM_OK);
+        rcmi_channel_commit(writer, 200, number);
+    }
+    rcmi_node_sleep_begin(pair.a->node, &sleep);
+    rcmi_loop_call(rcmi_node_loop(pair.a->node), take_event, &pair);
+    const int64_t began = rcmi_now_ns();
+    while (provider_counts().sends < SLOTS)
+        nap();
+    CHECK(rcmi_now_ns() - began < 300000000LL * slowness()); /* not when links are probed */
+    rcmi_node_sleep_end(pair.a->node, &sleep);
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+    provider_remove();
+}
+
 /* ---- The end --------------------------------------------------------------------------------- */
 
 /* A slot is given back after its link has ended, which is the node's end, too, for that link. */
@@ -386,6 +428,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(case_calls_fail),
         cmocka_unit_test(case_completions_fail),
         cmocka_unit_test(case_left_alone),
+        cmocka_unit_test(case_event_taken),
         cmocka_unit_test(case_released_late),
     };
     test_transport = "verbs";

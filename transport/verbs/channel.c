@@ -147,4 +147,5 @@ void verbs_release(struct rcmi_channel *base) {
     else
         verbs_owe(end->link, end);
     verbs_lock_drop(&end->link->lock);
+    verbs_go_on(end->link->domain);
 }

@@ -44,7 +44,9 @@ static bool port_poll(struct verbs_port *port, bool must, bool *rang) {
     return n > 0;
 }
 
-/* Takes the events of completions that were asked for, so that the descriptor shows none. */
+/* Takes the events of completions that were asked for, so that the descriptor shows none, be it to
+ * the loop: whoever calls it polls then, and has what is unfinished asked for anew (verbs_go_on).
+ */
 static void events_take(struct verbs_domain *domain) {
     for (int i = 0; i < domain->nports; i++) {
         struct ibv_cq *cq;
@@ -52,6 +54,7 @@ static void events_take(struct verbs_domain *domain) {
         while (domain->table->get_cq_event(domain->ports[i].channel, &cq, &context) == 0)
             domain->table->ack_cq_events(cq, 1);
     }
+    atomic_store(&domain->armed, false);
 }
 
 static bool domain_poll(struct verbs_domain *domain, bool must) {
@@ -76,6 +79,7 @@ bool verbs_progress(void *arg) {
     if (attended) /* another thread may still sleep for what comes next, of which nothing tells now
                    */
         rcmi_node_ring(domain->node);
+    verbs_go_on(domain);
     return moved;
 }
 
@@ -102,12 +106,11 @@ void verbs_count(struct verbs_domain *domain, bool *flag, bool value) {
     if (*flag == value)
         return;
     *flag = value;
-    atomic_fetch_add_explicit(&domain->unfinished, value ? 1 : -1, memory_order_relaxed);
+    atomic_fetch_add(&domain->unfinished, value ? 1 : -1);
 }
 
 void verbs_go_on(struct verbs_domain *domain) {
-    if (atomic_load_explicit(&domain->unfinished, memory_order_relaxed) > 0 &&
-        !atomic_load(&domain->armed))
+    if (atomic_load(&domain->unfinished) > 0 && !atomic_load(&domain->armed))
         verbs_arm(domain);
 }
 
@@ -122,7 +125,6 @@ static bool domain_attend(void *arg, int *ret_fd) {
 static void domain_ready(void *arg, uint32_t events) {
     struct verbs_domain *domain = arg;
     (void)events;
-    atomic_store(&domain->armed, false);
     events_take(domain);
     (void)domain_poll(domain, true);
     rcmi_node_ring(domain->node);

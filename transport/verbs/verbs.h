@@ -136,9 +136,11 @@ struct verbs_domain {
      * that. */
     struct verbs_link **links;
     /* Links that wait for the other side's hello, or for room to post what was committed: the loop
-     * goes on with them. Relaxed. */
+     * goes on with them. Seq_cst, as `armed`: a thread that counts one up and finds the loop armed
+     * is seen by the thread that takes the events of that. */
     _Atomic int unfinished;
-    /* The loop looks at `epoll`. Set by verbs_arm, cleared by the loop before it looks; a hint. */
+    /* The loop looks at `epoll`, and events were asked for. Set by verbs_arm, cleared by whoever
+     * took events; false also if another thread asked meanwhile, which costs asking twice. */
     _Atomic bool armed;
     _Atomic int nlinks; /* relaxed: a thread that sees a new link late looks again */
     /* A thread of this process sleeps on `epoll`, or did; who moves things then takes the events.
