@@ -858,6 +858,82 @@ def tcp_frames():
     }
 
 
+def verbs():
+    """Offers to a side that did not dial (0) and to one that did (1), and scripts of notices (2): see
+    step() in verbs.c."""
+    hello_kind, data_kind, credit_kind, end_kind, nothing_kind = range(1, 6)
+    reader, writer = 0, 1
+
+    def port(subnet=0, layer=2):
+        return struct.pack('<Q16sIIHBBI', subnet, bytes(16), 77, 100000, 0, layer, 3, 0)
+
+    def offer(*ports, magic=0x52434d56, nports=None, chosen=0):
+        head = struct.pack('<IHBB', magic, len(ports) if nports is None else nports, chosen, 0)
+        return head + b''.join(ports) + bytes(40 * (4 - len(ports)))
+
+    def notice(kind, end=reader, length=0, receives=0, meta=0, data=b''):
+        return u8(0) + u8(kind) + u8(end) + u16(length) + u8(receives) + u8(meta) + u8(len(data)) + data
+
+    def raw(data):
+        return u8(1) + u8(len(data)) + data
+
+    def tiny(n):
+        return notice(data_kind, length=n, meta=n, data=b't' * n)
+
+    def failed(status):
+        return u8(7) + u8(status) + u16(0)
+    called, caller, link = u8(0), u8(1), u8(2)
+    sent, receive, pay, reader_closed, writer_closed = u8(2), u8(3), u8(5), u8(6), u8(6 + 8)
+    write = lambda n: u8(4) + u8(n)
+    return {
+        'valid-offer': called + offer(port()),
+        'valid-offer-four': called + offer(port(9), port(1), port(8), port(0)),
+        'valid-choice': caller + offer(port(1), chosen=1),
+        'bad-offer-none': called + offer(),
+        'bad-offer-many': called + offer(port(), nports=5),
+        'bad-offer-magic': called + offer(port(), magic=1),
+        'bad-offer-subnet': called + offer(port(7)),
+        'bad-offer-layer': called + offer(port(layer=1)),
+        'bad-offer-short': called + offer(port())[:-1],
+        'bad-choice': caller + offer(port(), chosen=2),
+        'bad-choice-of-two': caller + offer(port(), port()),
+        'valid-tiny': link + tiny(0) + tiny(128) + receive * 2 + pay,
+        'valid-large': link + notice(data_kind, length=256) + receive + notice(data_kind, length=129) + receive,
+        'valid-many': link + (tiny(5) + receive + pay) * 30 + sent * 4 + (tiny(5) + receive) * 30,
+        'valid-nothing': link + notice(nothing_kind),
+        'valid-credits': link + (write(7) + write(200) + notice(credit_kind, writer, meta=2)) * 9 + sent,
+        'valid-receives': link + write(1) + notice(nothing_kind, receives=2),
+        'valid-full': link + (write(200) + notice(credit_kind, writer, meta=1)) * 128 + write(200) + sent +
+        notice(credit_kind, writer, meta=1),
+        'valid-end': link + tiny(3) + notice(end_kind) + receive + reader_closed,
+        'valid-closed': link + reader_closed + tiny(3) + notice(end_kind),
+        'valid-late-credit': link + write(5) + writer_closed + sent + notice(credit_kind, writer, meta=1),
+        'bad-raw': link + raw(b'GET / HTTP/1.1'),
+        'bad-short': link + raw(b'x'),
+        'bad-kind': link + notice(0),
+        'bad-kind-high': link + notice(6),
+        'bad-second-hello': link + notice(hello_kind),
+        'bad-hello-with-bytes': link + notice(nothing_kind, data=b'x'),
+        'bad-receives': link + notice(nothing_kind, receives=200),
+        'bad-length': link + notice(data_kind, length=257),
+        'bad-length-of-tiny': link + notice(data_kind, length=5, data=b'four'),
+        'bad-large-with-bytes': link + notice(data_kind, length=200, data=b'x'),
+        'bad-overrun': link + tiny(1) * 3,
+        'bad-after-end': link + notice(end_kind) + tiny(1),
+        'bad-second-end': link + notice(end_kind) * 2,
+        'bad-end-to-writer': link + notice(end_kind, writer),
+        'bad-data-to-writer': link + notice(data_kind, writer),
+        'bad-data-to-nobody': link + notice(data_kind, 77),
+        'bad-after-closed': link + reader_closed + notice(end_kind) + notice(end_kind, 77),
+        'bad-credit-to-reader': link + notice(credit_kind, reader, meta=1),
+        'bad-credit-none': link + notice(credit_kind, writer, meta=1),
+        'bad-credit-zero': link + write(1) + notice(credit_kind, writer),
+        'bad-send-there-was-not': link + failed(0),
+        'bad-flushed': link + write(5) + failed(5) + write(200) + reader_closed + writer_closed,
+        'bad-error-absurd': link + failed(255),
+    }
+
+
 def p2p():
     """Scripts: see step() in p2p.c. Slots have 1024 bytes; bit 7 of an operation is the peer."""
     def start(flags, get=0, eager=0, more=0):
@@ -1041,7 +1117,7 @@ def member():
 
 
 TARGETS = [member, url, launch, settings, address, failure, page, idx, file_log, store_server,
-           store_client, auth, fifo, location, hello, control, tcp_frames, pmi1, p2p]
+           store_client, auth, fifo, location, hello, control, tcp_frames, verbs, pmi1, p2p]
 
 
 def main():
