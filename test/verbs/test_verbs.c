@@ -3,6 +3,7 @@
  * The verbs row over devices that are played (provider.h): what goes wrong with them, which ports
  * are chosen, and what a message costs. That it is a transport is the conformance suite's matter.
  */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 #include <cmocka.h>
 #include "../../transport/verbs/choice.h"
 #include "../transport/harness.h"
+#include "fd.h"
 #include "provider.h"
 #include "transport.h"
 
@@ -418,6 +420,38 @@ static void case_released_late(void **state) {
     provider_remove();
 }
 
+/* A program has closed all descriptors that are not its own, and has opened others since: those
+ * stay open when the node ends. In a child, which keeps what of the devices cannot be closed. */
+static void child_closed(void) {
+    const struct setup setup = {.transports = "verbs"};
+    struct side side = {0};
+    provider_install(&two_devices);
+    side_create(&side, world_new(), 0, &setup);
+    side_start(&side);
+    const int last = dup(STDERR_FILENO);
+    for (int fd = STDERR_FILENO + 1; fd <= last; fd++)
+        close(fd);
+    while (open("/dev/null", O_RDONLY) < last)
+        ;
+    while (!rcmi_node_is_broken(side.node))
+        nap();
+    (void)rcmi_fd_distrust(true); /* as who destroys a node that is broken */
+    side_destroy(&side);
+    for (int fd = STDERR_FILENO + 1; fd <= last; fd++)
+        CHECK(fcntl(fd, F_GETFD) >= 0);
+    _exit(0);
+}
+
+static void case_descriptors_closed(void **state) {
+    (void)state;
+    limit_ms(10000);
+    const pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0)
+        child_closed();
+    child_join(pid);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(case_choice),
@@ -430,6 +464,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(case_left_alone),
         cmocka_unit_test(case_event_taken),
         cmocka_unit_test(case_released_late),
+        cmocka_unit_test(case_descriptors_closed),
     };
     test_transport = "verbs";
     alarm(100);

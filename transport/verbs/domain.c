@@ -267,7 +267,8 @@ static void domain_fini(void *arg) {
         rcmi_loop_timer_stop(loop, &domain->beat);
     if (domain->table && !verbs_forked(domain)) {
         verbs_connector_free(domain);
-        verbs_ports_close(domain);
+        if (!rcmi_node_is_broken(domain->node)) /* else its descriptors may be another's by now */
+            verbs_ports_close(domain);
     }
     if (domain->epoll >= 0)
         rcmi_fd_close(&domain->epoll);
