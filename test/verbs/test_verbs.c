@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <cmocka.h>
 #include "../../transport/verbs/choice.h"
@@ -276,6 +277,40 @@ static void case_names(void **state) {
     provider_remove();
 }
 
+/* Whether a process that may lock so many bytes, and is not the superuser, has the row. */
+static bool has_with_locked(rlim_t bytes, char reason[256]) {
+    const struct rcmi_need need = {.nranks = 3, .slots = 4, .slot_bytes = 4096};
+    const struct rlimit limit = {bytes, bytes};
+    CHECK_EQ(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+    return transport_row()->probe(&need, reason, 256);
+}
+
+static void child_locked(void) {
+    enum { NOTICES = 512 * 192, SLOTS = 2 * 4 * 4096, ALL = 2 * (NOTICES + 9 * SLOTS) };
+    char reason[256], expected[100];
+    CHECK(geteuid() != 0 || seteuid(65534) == 0);
+    CHECK(has_with_locked(ALL, reason));
+    CHECK(!has_with_locked(ALL - 1, reason));
+    snprintf(expected, sizeof expected, "it needs %d bytes of locked memory, %d for each peer", ALL,
+             ALL / 2);
+    CHECK(strstr(reason, expected) != NULL);
+    _exit(0);
+}
+
+/* Memory for slots of both kinds of channels, to each peer, must be allowed: or it is known before
+ * there is a link that the row cannot be had. */
+static void case_locked_memory(void **state) {
+    (void)state;
+    limit_ms(10000);
+    const pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        provider_install(&two_devices);
+        child_locked();
+    }
+    child_join(pid);
+}
+
 /* ---- Cost ------------------------------------------------------------------------------------ */
 
 /* One call for a message, be it a write and a send; one for the credits of half the slots; one
@@ -454,17 +489,12 @@ static void case_descriptors_closed(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest cases[] = {
-        cmocka_unit_test(case_choice),
-        cmocka_unit_test(case_ports),
-        cmocka_unit_test(case_names),
-        cmocka_unit_test(case_cost),
-        cmocka_unit_test(case_cut),
-        cmocka_unit_test(case_calls_fail),
-        cmocka_unit_test(case_completions_fail),
-        cmocka_unit_test(case_left_alone),
-        cmocka_unit_test(case_event_taken),
-        cmocka_unit_test(case_released_late),
-        cmocka_unit_test(case_descriptors_closed),
+        cmocka_unit_test(case_choice),        cmocka_unit_test(case_ports),
+        cmocka_unit_test(case_names),         cmocka_unit_test(case_locked_memory),
+        cmocka_unit_test(case_cost),          cmocka_unit_test(case_cut),
+        cmocka_unit_test(case_calls_fail),    cmocka_unit_test(case_completions_fail),
+        cmocka_unit_test(case_left_alone),    cmocka_unit_test(case_event_taken),
+        cmocka_unit_test(case_released_late), cmocka_unit_test(case_descriptors_closed),
     };
     test_transport = "verbs";
     alarm(100);

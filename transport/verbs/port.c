@@ -277,10 +277,10 @@ void verbs_ports_close(struct verbs_domain *domain) {
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Registering locks memory. That of a link with a channel each way. */
+/* Registering locks memory. That of a link with a channel of each kind each way. */
 static size_t link_bytes(const struct rcmi_need *need) {
     return (size_t)(VERBS_RECEIVES + VERBS_SENDS) * VERBS_NOTICE_STEP +
-           2 * need->slots * need->slot_bytes;
+           2 * need->slots * need->slot_bytes * (1 + VERBS_BULK_SCALE);
 }
 
 /* Less than may be locked: the superuser may lock all. */
