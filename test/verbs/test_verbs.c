@@ -1,60 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verbs row over devices that are played (provider.h): what goes wrong with them, which ports
- * are chosen, and what a message costs. That it is a transport is the conformance suite's matter.
+ * The verbs row over devices that are played (provider.h): what goes wrong with them, and what a
+ * message costs; which ports are chosen is in cases_ports.c. That it is a transport is the
+ * conformance suite's matter.
  */
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "../../transport/verbs/choice.h"
+#include "cases.h"
 #include "../transport/harness.h"
 #include "fd.h"
 #include "provider.h"
 #include "transport.h"
-
-static const struct provider_setup two_devices = {.seed = 3, .devices = 2, .inline_max = 220};
-
-/* ---- Choice ---------------------------------------------------------------------------------- */
-
-static struct verbs_offered port(uint8_t layer, uint64_t subnet, uint32_t speed) {
-    return (struct verbs_offered){.layer = layer, .subnet = subnet, .speed = speed};
-}
-
-static void chosen(const struct verbs_offered *mine, int nmine, const struct verbs_offered *theirs,
-                   int ntheirs, unsigned spread, int first, int second) {
-    struct verbs_choice choice = {-1, -1};
-    CHECK_EQ(verbs_choose(mine, nmine, theirs, ntheirs, spread, &choice), first >= 0);
-    CHECK_EQ(choice.mine, first);
-    CHECK_EQ(choice.theirs, second);
-}
-
-static void case_choice(void **state) {
-    (void)state;
-    const struct verbs_offered ours[] = {port(2, 1, 100), port(2, 2, 200), port(1, 2, 400)};
-    const struct verbs_offered rails[] = {port(2, 2, 200), port(2, 1, 400)};
-    const struct verbs_offered alone[] = {port(1, 9, 100)};
-    const struct verbs_offered four[] = {port(2, 1, 7), port(2, 1, 7), port(2, 1, 7),
-                                         port(2, 1, 7)};
-    chosen(ours, 3, rails, 2, 0, 1, 0); /* the faster rail */
-    chosen(ours, 1, rails, 2, 0, 0, 1); /* the only one in common */
-    chosen(ours, 3, alone, 1, 0, -1, -1);
-    chosen(ours, 0, rails, 2, 0, -1, -1);
-    chosen(ours + 2, 1, rails, 1, 0, -1, -1); /* the same number, of another layer */
-    bool used[16] = {false};
-    for (unsigned spread = 0; spread < 16; spread++) {
-        struct verbs_choice choice;
-        CHECK(verbs_choose(four, 4, four, 4, spread, &choice));
-        used[choice.mine * 4 + choice.theirs] = true;
-    }
-    for (int i = 0; i < 16; i++)
-        CHECK(used[i]);
-}
 
 /* ---- A pair ---------------------------------------------------------------------------------- */
 
@@ -210,107 +173,6 @@ static void case_cut(void **state) {
     provider_remove();
 }
 
-/* ---- Ports ----------------------------------------------------------------------------------- */
-
-/* b has the devices of that list, a has all; the sentence of a refusal, or by what they are linked.
- */
-static void linked_with(const char *devices, const char *by, const char *sentence) {
-    const struct setup setup = {.transports = by[0] ? "verbs,tcp" : "verbs"};
-    struct world *world = world_new();
-    struct side a, b;
-    limit_ms(10000);
-    setenv("RINGCOMM_VERBS_DEVICES", "fake0", 1);
-    side_create(&a, world, 0, &setup);
-    setenv("RINGCOMM_VERBS_DEVICES", devices, 1);
-    side_create(&b, world, 1, &setup);
-    unsetenv("RINGCOMM_VERBS_DEVICES");
-    side_start(&a);
-    side_start(&b);
-    side_send(&a, 1);
-    while (!atomic_load(&a.lost) && !rcmi_node_transport(a.node, 1)[0])
-        nap();
-    CHECK_EQ(strcmp(rcmi_node_transport(a.node, 1), by), 0);
-    if (atomic_load(&a.lost)) {
-        CHECK(rcmi_node_send(a.node, 1, "x", 1) < 0);
-        CHECK(strstr(rcm_last_error(), sentence) != NULL);
-    }
-    side_destroy(&a);
-    side_destroy(&b);
-    world_free(world);
-}
-
-static void case_ports(void **state) {
-    (void)state;
-    const struct provider_setup subnets = {.seed = 4, .devices = 4, .subnets = 2, .inline_max = 0};
-    provider_install(&subnets);
-    linked_with("fake2:1", "verbs", "");
-    linked_with("fake1,fake3,fake2", "verbs", "");
-    linked_with("fake1,fake3", "tcp", "");
-    linked_with("fake1,fake3", "",
-                "no port of rank 0 is in a subnet of rank 1's (fake1:1, fake3:1)");
-    linked_with("fake9", "tcp", "");
-    provider_remove();
-}
-
-/* A device that another one's name begins with is not meant, nor is a port that it does not have.
- */
-static void case_names(void **state) {
-    (void)state;
-    static const char *const wrong[] = {"fake", "fake01", "fake0:2", "fake0:", ",", "fake1:11"};
-    char reason[256];
-    const struct rcmi_need need = {.nranks = 2, .slots = 4, .slot_bytes = 4096};
-    const struct rcmi_transport *row = transport_row();
-    provider_install(&two_devices);
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        setenv("RINGCOMM_VERBS_DEVICES", wrong[i], 1);
-        CHECK(!row->probe(&need, reason, sizeof reason));
-        CHECK(strstr(reason, wrong[i]) != NULL);
-    }
-    setenv("RINGCOMM_VERBS_DEVICES", "fake1:1", 1);
-    CHECK(row->probe(&need, reason, sizeof reason));
-    CHECK_EQ(strcmp(reason, "fake1:1"), 0);
-    setenv("RINGCOMM_VERBS_GID_INDEX", "0", 1);
-    CHECK(!row->probe(&need, reason, sizeof reason));
-    CHECK(strstr(reason, "RINGCOMM_VERBS_GID_INDEX") != NULL);
-    unsetenv("RINGCOMM_VERBS_GID_INDEX");
-    unsetenv("RINGCOMM_VERBS_DEVICES");
-    provider_remove();
-}
-
-/* Whether a process that may lock so many bytes, and is not the superuser, has the row. */
-static bool has_with_locked(rlim_t bytes, char reason[256]) {
-    const struct rcmi_need need = {.nranks = 3, .slots = 4, .slot_bytes = 4096};
-    const struct rlimit limit = {bytes, bytes};
-    CHECK_EQ(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
-    return transport_row()->probe(&need, reason, 256);
-}
-
-static void child_locked(void) {
-    enum { NOTICES = 512 * 192, SLOTS = 2 * 4 * 4096, ALL = 2 * (NOTICES + 9 * SLOTS) };
-    char reason[256], expected[100];
-    CHECK(geteuid() != 0 || seteuid(65534) == 0);
-    CHECK(has_with_locked(ALL, reason));
-    CHECK(!has_with_locked(ALL - 1, reason));
-    snprintf(expected, sizeof expected, "it needs %d bytes of locked memory, %d for each peer", ALL,
-             ALL / 2);
-    CHECK(strstr(reason, expected) != NULL);
-    _exit(0);
-}
-
-/* Memory for slots of both kinds of channels, to each peer, must be allowed: or it is known before
- * there is a link that the row cannot be had. */
-static void case_locked_memory(void **state) {
-    (void)state;
-    limit_ms(10000);
-    const pid_t pid = fork();
-    CHECK(pid >= 0);
-    if (pid == 0) {
-        provider_install(&two_devices);
-        child_locked();
-    }
-    child_join(pid);
-}
-
 /* ---- Cost ------------------------------------------------------------------------------------ */
 
 /* One call for a message, be it a write and a send; one for the credits of half the slots; one
@@ -345,78 +207,87 @@ static void case_cost(void **state) {
 
 /* ---- The loop's part ------------------------------------------------------------------------- */
 
-/* What was committed and found no room leaves, though nobody is in progress any more. */
-static void case_left_alone(void **state) {
-    (void)state;
-    enum { SLOTS = 240 }; /* two entries each: more than the send queue has, fewer than receives */
-    const struct setup setup = {.transports = "verbs", .slots = SLOTS, .slot_bytes = 256};
-    struct pair pair;
-    struct rcmi_channel *writer, *reader;
-    void *bytes = NULL;
+enum { MANY = 240 }; /* two entries each: more than the send queue has, fewer than receives */
+
+static void many_open(struct pair *pair, struct rcmi_channel **ret_writer,
+                      struct rcmi_channel **ret_reader) {
+    const struct setup setup = {.transports = "verbs", .slots = MANY, .slot_bytes = 256};
     limit_ms(10000);
     provider_install(&two_devices);
-    pair_open(&pair, &setup);
-    pair_channel(&pair, 1, &writer, &reader);
-    for (uint64_t number = 0; number < SLOTS; number++) {
+    pair_open(pair, &setup);
+    pair_channel(pair, 1, ret_writer, ret_reader);
+}
+
+static void many_commit(struct rcmi_channel *writer) {
+    void *bytes = NULL;
+    for (uint64_t number = 0; number < MANY; number++) {
         CHECK_EQ(reserve_slot(writer, &bytes), RCM_OK);
         rcmi_channel_commit(writer, 200, number);
     }
-    const uint64_t before = provider_counts().sends;
+}
+
+/* They leave without a call of ours, and not only when links are probed. */
+static void many_leave(void) {
     const int64_t began = rcmi_now_ns();
-    while (provider_counts().sends < SLOTS)
+    while (provider_counts().sends < MANY)
         nap();
-    CHECK(before < SLOTS);
-    CHECK(rcmi_now_ns() - began < 600000000LL * slowness()); /* not when links are probed */
-    for (uint64_t number = 0; number < SLOTS; number++) {
-        CHECK_EQ(side_peek(pair.b, reader).meta, number);
-        rcmi_channel_release(reader);
-    }
+    CHECK(rcmi_now_ns() - began < 600000000LL * slowness());
+}
+
+static void many_close(struct pair *pair, struct rcmi_channel *writer,
+                       struct rcmi_channel *reader) {
     rcmi_channel_close(writer);
     rcmi_channel_close(reader);
-    pair_close(&pair);
+    pair_close(pair);
     provider_remove();
 }
 
-/* With the loop's thread, which sees nothing meanwhile: the hardware goes on, and a thread takes
- * the event of what it does. */
+/* What was committed and found no room leaves, though nobody is in progress any more. */
+static void case_left_alone(void **state) {
+    (void)state;
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    many_open(&pair, &writer, &reader);
+    many_commit(writer);
+    const uint64_t before = provider_counts().sends;
+    many_leave();
+    CHECK(before < MANY);
+    for (uint64_t number = 0; number < MANY; number++) {
+        CHECK_EQ(side_peek(pair.b, reader).meta, number);
+        rcmi_channel_release(reader);
+    }
+    many_close(&pair, writer, reader);
+}
+
+struct taking {
+    struct pair pair;
+    struct rcmi_sleep sleep;
+};
+
+/* On the loop's thread, which sees nothing meanwhile: the hardware goes on, and a thread takes the
+ * event of what it does. */
 static void take_event(void *arg) {
-    struct pair *pair = arg;
-    const uint64_t before = provider_counts().events;
+    struct taking *taking = arg;
+    struct pollfd event = {.fd = taking->sleep.fds[1], .events = POLLIN};
     provider_hold(false);
-    while (provider_counts().events == before)
-        nap();
-    CHECK(rcmi_node_progress(pair->a->node));
+    CHECK_EQ(poll(&event, 1, 5000), 1);
+    CHECK(rcmi_node_progress(taking->pair.a->node));
 }
 
 /* The same, though another thread takes the event for which the loop waits. */
 static void case_event_taken(void **state) {
     (void)state;
-    enum { SLOTS = 240 };
-    const struct setup setup = {.transports = "verbs", .slots = SLOTS, .slot_bytes = 256};
-    struct pair pair;
-    struct rcmi_sleep sleep;
+    struct taking taking;
     struct rcmi_channel *writer, *reader;
-    void *bytes = NULL;
-    limit_ms(10000);
-    provider_install(&two_devices);
-    pair_open(&pair, &setup);
-    pair_channel(&pair, 1, &writer, &reader);
+    many_open(&taking.pair, &writer, &reader);
     provider_hold(true);
-    for (uint64_t number = 0; number < SLOTS; number++) {
-        CHECK_EQ(reserve_slot(writer, &bytes), RCM_OK);
-        rcmi_channel_commit(writer, 200, number);
-    }
-    rcmi_node_sleep_begin(pair.a->node, &sleep);
-    rcmi_loop_call(rcmi_node_loop(pair.a->node), take_event, &pair);
-    const int64_t began = rcmi_now_ns();
-    while (provider_counts().sends < SLOTS)
-        nap();
-    CHECK(rcmi_now_ns() - began < 300000000LL * slowness()); /* not when links are probed */
-    rcmi_node_sleep_end(pair.a->node, &sleep);
-    rcmi_channel_close(writer);
-    rcmi_channel_close(reader);
-    pair_close(&pair);
-    provider_remove();
+    many_commit(writer);
+    rcmi_node_sleep_begin(taking.pair.a->node, &taking.sleep);
+    CHECK_EQ(taking.sleep.nfds, 2);
+    rcmi_loop_call(rcmi_node_loop(taking.pair.a->node), take_event, &taking);
+    many_leave();
+    rcmi_node_sleep_end(taking.pair.a->node, &taking.sleep);
+    many_close(&taking.pair, writer, reader);
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The cases of test_verbs that are in other files, and the devices that most cases have. */
+#ifndef TEST_VERBS_CASES_H
+#define TEST_VERBS_CASES_H
+
+#include "provider.h"
+
+static const struct provider_setup two_devices = {.seed = 3, .devices = 2, .inline_max = 220};
+
+/* cases_ports.c */
+void case_choice(void **state);
+void case_ports(void **state);
+void case_names(void **state);
+void case_locked_memory(void **state);
+
+#endif
