@@ -8,7 +8,7 @@
 
 #include "engine.h"
 
-#define RCMI_SETTINGS_TEXT 256
+#define RCMI_SETTINGS_TEXT 512
 
 struct rcmi_exchange_config {
     struct rcmi_engine *engine; /* has its node, and joined the store */

@@ -64,6 +64,24 @@ static void default_host_id(char *id, size_t cap) {
     snprintf(id, cap, "%s-%llu", boot, (unsigned long long)ns.st_ino);
 }
 
+/* As text. If it were cut, ranks could differ in what is missing. */
+static rcm_status init_agreed_settings(struct init *init) {
+    const struct rcm_init_options *o = init->options;
+    const char *algorithm = o && o->algorithm ? o->algorithm : rcmi_setting("RINGCOMM_ALGORITHM");
+    const int len = snprintf(init->settings, sizeof(init->settings),
+                             "version=%s RINGCOMM_SLOT_BYTES=%" PRId64 " RINGCOMM_SLOTS=%" PRId64
+                             " RINGCOMM_TRANSPORT=%s RINGCOMM_ALGORITHM=%s byte_order=%s",
+                             rcm_version(), init->slot_bytes, init->slots, init->transports,
+                             algorithm, *(const uint16_t *)"\1" == 1 ? "little" : "big");
+    if (len >= 0 && (size_t)len < sizeof(init->settings))
+        return RCM_OK;
+    return rcmi_fail(RCM_ERR_CONFIG, 0,
+                     "RINGCOMM_TRANSPORT has %zu bytes and RINGCOMM_ALGORITHM %zu, some %zu too "
+                     "many; the file of RINGCOMM_TUNING may name more algorithms",
+                     strlen(init->transports), strlen(algorithm),
+                     (size_t)len + 1 - sizeof(init->settings));
+}
+
 static rcm_status init_settings(struct init *init) {
     const struct rcm_init_options *o = init->options;
     const char *host_id = o && o->host_id ? o->host_id : rcmi_setting("RINGCOMM_HOST_ID");
@@ -88,12 +106,9 @@ static rcm_status init_settings(struct init *init) {
         return status;
     init->timeout_ms = o && o->timeout_ms ? o->timeout_ms : seconds * 1000;
     init->deadline = rcmi_deadline_in(init->timeout_ms);
-    const char *algorithm = o && o->algorithm ? o->algorithm : rcmi_setting("RINGCOMM_ALGORITHM");
-    snprintf(init->settings, sizeof(init->settings),
-             "version=%s RINGCOMM_SLOT_BYTES=%" PRId64 " RINGCOMM_SLOTS=%" PRId64
-             " RINGCOMM_TRANSPORT=%s RINGCOMM_ALGORITHM=%s byte_order=%s",
-             rcm_version(), init->slot_bytes, init->slots, init->transports, algorithm,
-             *(const uint16_t *)"\1" == 1 ? "little" : "big");
+    status = init_agreed_settings(init);
+    if (status != RCM_OK)
+        return status;
     if (o && o->secret) {
         init->secret = strdup(o->secret);
         return init->secret ? RCM_OK : rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the secret");

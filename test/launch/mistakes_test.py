@@ -51,10 +51,13 @@ ALONE = [
     ('SLURM_JOB_ID=7 SLURM_NTASKS=4', 'was not started by srun'),
 ]
 
+LONG = 'all_reduce=' + 'ring:32K-,' * 20
+
 # What ranks of ringcomm-run say with this in their environment.
 TOGETHER = [
     ('RINGCOMM_TRANSPORT=rdma', "RINGCOMM_TRANSPORT: there is no transport 'rdma'"),
     ('RINGCOMM_ALGORITHM=all_reduce=best', 'no all_reduce algorithm is called "best"; there are'),
+    (f'RINGCOMM_ALGORITHM={LONG}{"ring:32K-," * 30}ring', 'and RINGCOMM_ALGORITHM 515, some '),
     ('RINGCOMM_TRANSPORT=tcp RINGCOMM_IFACE=eth99', "RINGCOMM_IFACE is 'eth99'"),
     ('RINGCOMM_TRANSPORT=tcp RINGCOMM_PORTS=80-70', "RINGCOMM_PORTS is '80-70', not a range"),
     ('RINGCOMM_TRANSPORT=tcp RINGCOMM_PORTS=' + port(), 'no port of RINGCOMM_PORTS'),
@@ -67,6 +70,8 @@ APART = [
     ('; RINGCOMM_SLOTS=16', 'settings differ: RINGCOMM_SLOTS='),
     ('; RINGCOMM_ALGORITHM=all_reduce=ring',
      'settings differ: RINGCOMM_ALGORITHM= on rank 0, RINGCOMM_ALGORITHM=all_reduce=ring on rank 1'),
+    (f'RINGCOMM_ALGORITHM={LONG}ring:1-; RINGCOMM_ALGORITHM={LONG}ring:2-',
+     'settings differ: RINGCOMM_ALGORITHM=all_reduce='),
     ('; RINGCOMM_JOB_ID=other', 'is of job ringcomm-'),
     ('RINGCOMM_SLOTS=8; RINGCOMM_TRANSPORT=tcp',
      'settings differ: RINGCOMM_TRANSPORT=auto on rank 0, RINGCOMM_TRANSPORT=tcp on rank 1'),
