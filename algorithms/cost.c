@@ -46,7 +46,7 @@ void rcmi_tally_everyone(struct rcmi_tally *tally, double messages, double vecto
         load_message(&tally->own[r], RCMI_BETWEEN, 2 * far * messages, 2 * far * vectors);
     }
     for (int h = 0; h < tally->shape->nhosts; h++) {
-        const double through = tally->hosts[h].ranks * (p - tally->hosts[h].ranks) * vectors;
+        const double ranks = tally->hosts[h].ranks, through = ranks * (p - ranks) * vectors;
         tally->hosts[h].leaves += through;
         tally->hosts[h].enters += through;
     }
@@ -170,7 +170,11 @@ rcm_status rcmi_cost_count(const struct rcmi_algorithm *algorithm, const struct 
     tally.row = algorithm;
     tally.root = root;
     algorithm->count(&tally);
-    rcmi_tally_total(&tally, algorithm->formula(algorithm, shape, 0, root).rounds, ret_cost);
+    const uint32_t rounds = algorithm->formula(algorithm, shape, 0, root).rounds;
+    rcmi_tally_total(&tally, rounds, ret_cost);
     rcmi_tally_free(&tally);
-    return RCM_OK;
+    if (!tally.failed && rounds > 0)
+        return RCM_OK;
+    /* A rank that took it for cheap would choose otherwise than the others. */
+    return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to count the work of %s", algorithm->name);
 }

@@ -45,6 +45,7 @@ struct rcmi_tally {
         double messages, moved; /* multicast on it: each of its ranks has them */
     } * hosts;
     double chain, between;
+    bool failed; /* for want of memory: what is here is not all */
 };
 
 /* `messages` from one rank to another, which carry `vectors` in all. */

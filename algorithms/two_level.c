@@ -96,7 +96,8 @@ rcm_status rcmi_two_level_emit(const struct rcmi_algorithm *row, const struct rc
 void rcmi_two_level_count(struct rcmi_tally *t,
                           void (*tell)(struct rcmi_tally *t, const struct rcmi_two_level *level)) {
     struct rcmi_two_level level;
-    if (rcmi_two_level_make(t->shape, 0, t->row->parameter, &level) != RCM_OK)
+    t->failed = rcmi_two_level_make(t->shape, 0, t->row->parameter, &level) != RCM_OK;
+    if (t->failed)
         return;
     tell(t, &level);
     rcmi_two_level_free(&level);

@@ -118,6 +118,22 @@ static uint32_t chain_rounds(const struct rcmi_two_level *level,
     return chain.longest;
 }
 
+/* Where all hosts have as many ranks, every turn goes all around. */
+static bool hosts_are_even(const struct rcmi_two_level *level) {
+    return level->first[level->nhosts] == level->largest * level->nhosts;
+}
+
+static uint32_t gather_rounds(const struct rcmi_two_level *level) {
+    const int all_around = turns(level) * (level->nhosts - 1);
+    return hosts_are_even(level) ? (uint32_t)all_around + 1 : chain_rounds(level, gather_turn);
+}
+
+static uint32_t scatter_rounds(const struct rcmi_two_level *level) {
+    const int all_around = turns(level) * (level->nhosts - 1);
+    return hosts_are_even(level) ? (uint32_t)all_around + 1 + (turns(level) > 1)
+                                 : chain_rounds(level, scatter_turn);
+}
+
 /* Each message is a block; one or two of them, at the ends, stay inside a host. */
 static void chain_tell(struct rcmi_tally *t, uint32_t rounds) {
     rcmi_tally_chain(t, (double)rounds / t->shape->nranks);
@@ -226,16 +242,17 @@ static struct rcmi_formula all_gather_formula(const struct rcmi_algorithm *row,
     if (rcmi_two_level_make(shape, rank, row->parameter, &level) != RCM_OK)
         return (struct rcmi_formula){0};
     const struct rcmi_formula formula = {
-        .rounds = chain_rounds(&level, gather_turn),
+        .rounds = gather_rounds(&level),
         .chunks_sent = (level.size > 1) + (rcmi_leads(&level) ? all_gather_led(&level) : 0)};
     rcmi_two_level_free(&level);
     return formula;
 }
 
+/* Of a line that has `all` blocks. */
 static void all_gather_lead(struct rcmi_tally *t, const struct rcmi_two_level *level, int host,
-                            int line) {
+                            int line, int all) {
     const double block = 1.0 / t->shape->nranks;
-    const int after = (host + 1) % level->nhosts, all = line_blocks(level, line);
+    const int after = (host + 1) % level->nhosts;
     const int passed = all - rcmi_host_followers(level, after, line);
     const int told = all - rcmi_host_followers(level, host, line);
     const int leader = rcmi_host_rank(level, host, line);
@@ -246,15 +263,17 @@ static void all_gather_lead(struct rcmi_tally *t, const struct rcmi_two_level *l
 
 static void all_gather_tell(struct rcmi_tally *t, const struct rcmi_two_level *level) {
     const double block = 1.0 / t->shape->nranks;
-    for (int host = 0; host < level->nhosts; host++) {
-        for (int line = 0; line < level->leaders; line++)
-            all_gather_lead(t, level, host, line);
+    for (int line = 0; line < level->leaders; line++) {
+        const int all = line_blocks(level, line);
+        for (int host = 0; host < level->nhosts; host++)
+            all_gather_lead(t, level, host, line, all);
+    }
+    for (int host = 0; host < level->nhosts; host++)
         if (rcmi_host_is_shared(level, host)) /* each rank its own */
             rcmi_tally_multicast(t, rcmi_host_rank(level, host, 0), rcmi_host_size(level, host),
                                  rcmi_host_size(level, host) * block);
-    }
     rcmi_tally_local_all(t, block, 0);
-    chain_tell(t, chain_rounds(level, gather_turn));
+    chain_tell(t, gather_rounds(level));
 }
 
 static void all_gather_count(struct rcmi_tally *t) {
@@ -352,16 +371,16 @@ static struct rcmi_formula reduce_scatter_formula(const struct rcmi_algorithm *r
     (void)root;
     if (rcmi_two_level_make(shape, rank, row->parameter, &level) != RCM_OK)
         return (struct rcmi_formula){0};
-    const struct rcmi_formula formula = {.rounds = chain_rounds(&level, scatter_turn),
+    const struct rcmi_formula formula = {.rounds = scatter_rounds(&level),
                                          .chunks_sent = (uint64_t)shape->nranks - 1};
     rcmi_two_level_free(&level);
     return formula;
 }
 
-/* What a rank gives a leader of its host: its part of the blocks of that line but its own. */
+/* What a rank gives a leader of its host: its part of all blocks of that line but its own. */
 static void scatter_give(struct rcmi_tally *t, const struct rcmi_two_level *level, int host,
-                         int line) {
-    const int leader = rcmi_host_rank(level, host, line), all = line_blocks(level, line);
+                         int line, int all) {
+    const int leader = rcmi_host_rank(level, host, line);
     for (int n = 0; n < rcmi_host_size(level, host); n++) {
         const int given = all - (n % level->leaders == line);
         if (n != line)
@@ -373,9 +392,9 @@ static void scatter_give(struct rcmi_tally *t, const struct rcmi_two_level *leve
 /* A leader adds what each rank has to what came, but at the beginning, where nothing came, and for
  * ranks that add their own. */
 static void scatter_lead(struct rcmi_tally *t, const struct rcmi_two_level *level, int host,
-                         int line) {
+                         int line, int all) {
     const double block = 1.0 / t->shape->nranks;
-    const int all = line_blocks(level, line), own = rcmi_host_followers(level, host, line);
+    const int own = rcmi_host_followers(level, host, line);
     const int before = (host + level->nhosts - 1) % level->nhosts;
     const int begun = rcmi_host_followers(level, before, line);
     const int leader = rcmi_host_rank(level, host, line);
@@ -390,13 +409,14 @@ static void scatter_lead(struct rcmi_tally *t, const struct rcmi_two_level *leve
 }
 
 static void reduce_scatter_tell(struct rcmi_tally *t, const struct rcmi_two_level *level) {
-    for (int host = 0; host < level->nhosts; host++) {
-        for (int line = 0; line < level->leaders; line++) {
-            scatter_give(t, level, host, line);
-            scatter_lead(t, level, host, line);
+    for (int line = 0; line < level->leaders; line++) {
+        const int all = line_blocks(level, line);
+        for (int host = 0; host < level->nhosts; host++) {
+            scatter_give(t, level, host, line, all);
+            scatter_lead(t, level, host, line, all);
         }
     }
-    chain_tell(t, chain_rounds(level, scatter_turn));
+    chain_tell(t, scatter_rounds(level));
 }
 
 static void reduce_scatter_count(struct rcmi_tally *t) {

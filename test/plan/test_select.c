@@ -329,6 +329,34 @@ static void test_cache(void **state) {
     rcmi_plan_cache_free(NULL);
 }
 
+/* Of want of memory: a count that is not whole is no price. */
+static void count_fails(struct rcmi_tally *tally) {
+    tally->failed = true;
+}
+
+static struct rcmi_formula formula_fails(const struct rcmi_algorithm *row,
+                                         const struct rcmi_shape *shape, int rank, int root) {
+    (void)row;
+    (void)shape;
+    (void)rank;
+    (void)root;
+    return (struct rcmi_formula){0};
+}
+
+static void test_count_fails(void **state) {
+    (void)state;
+    const struct rcmi_shape *shape = test_shape_dealt(&one, 8, 2);
+    struct rcmi_algorithm a = *test_algorithm(RCM_ALL_REDUCE, "two_level");
+    struct rcmi_cost cost;
+    assert_int_equal(rcmi_cost_count(&a, shape, 0, &cost), RCM_OK);
+    a.formula = formula_fails;
+    assert_int_equal(rcmi_cost_count(&a, shape, 0, &cost), RCM_ERR_NOMEM);
+    a = *test_algorithm(RCM_ALL_REDUCE, "two_level");
+    a.count = count_fails;
+    assert_int_equal(rcmi_cost_count(&a, shape, 0, &cost), RCM_ERR_NOMEM);
+    assert_non_null(strstr(rcmi_last_error()->text, "two_level"));
+}
+
 /* ---- By name --------------------------------------------------------------------------------- */
 
 static rcm_status choices_of(const char *text, const struct rcmi_shape *shape, bool lenient,
@@ -436,17 +464,12 @@ static void test_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_find),
-        cmocka_unit_test(test_ordered),
-        cmocka_unit_test(test_select),
-        cmocka_unit_test(test_select_oversubscribed),
-        cmocka_unit_test(test_prices),
-        cmocka_unit_test(test_formulas),
-        cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_choices_wrong),
-        cmocka_unit_test(test_price_text),
-        cmocka_unit_test(test_select_two_level),
+        cmocka_unit_test(test_find),       cmocka_unit_test(test_ordered),
+        cmocka_unit_test(test_select),     cmocka_unit_test(test_select_oversubscribed),
+        cmocka_unit_test(test_prices),     cmocka_unit_test(test_formulas),
+        cmocka_unit_test(test_cache),      cmocka_unit_test(test_count_fails),
+        cmocka_unit_test(test_choices),    cmocka_unit_test(test_choices_wrong),
+        cmocka_unit_test(test_price_text), cmocka_unit_test(test_select_two_level),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests_name("plan selection", tests, NULL, NULL);
