@@ -124,6 +124,28 @@ static void test_select(void **state) {
     assert_string_equal(selected(RCM_ALL_REDUCE, test_shape_one_host(&one, 33), large), "ring");
 }
 
+/* Where ranks share processors and memory, a round costs a turn of all of them, a message little:
+ * as measured with 2 processors of that family. */
+static void test_select_oversubscribed_memory(void **state) {
+    (void)state;
+    struct rcmi_shape shape = *test_shape_one_host(&one, 64);
+    shape.nranks = 8;
+    shape.prices = rcmi_prices_of(RCMI_CPU_ZEN_5);
+    shape.ranks_per_cpu = 4;
+    assert_string_equal(selected(RCM_REDUCE_SCATTER, &shape, 32), "direct");
+    assert_string_equal(selected(RCM_REDUCE_SCATTER, &shape, 4096), "direct");
+    assert_string_equal(selected(RCM_REDUCE_SCATTER, &shape, 256 << 10), "direct");
+    assert_string_equal(selected(RCM_ALL_REDUCE, &shape, 16 << 10), "two_shot");
+    shape.nranks = 16;
+    shape.ranks_per_cpu = 8;
+    assert_string_equal(selected(RCM_ALL_REDUCE, &shape, 128), "one_shot");
+    assert_string_equal(selected(RCM_ALL_GATHER, &shape, 128), "flat");
+    assert_string_equal(selected(RCM_SCAN, &shape, 128), "recursive_doubling");
+    shape.nranks = 64;
+    shape.ranks_per_cpu = 32;
+    assert_string_equal(selected(RCM_ALL_REDUCE, &shape, 32 << 10), "binomial");
+}
+
 /* Where ranks share processors and all messages go through one kernel, few messages in all are
  * better than few in a row. */
 static void test_select_oversubscribed(void **state) {
@@ -464,12 +486,19 @@ static void test_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_find),       cmocka_unit_test(test_ordered),
-        cmocka_unit_test(test_select),     cmocka_unit_test(test_select_oversubscribed),
-        cmocka_unit_test(test_prices),     cmocka_unit_test(test_formulas),
-        cmocka_unit_test(test_cache),      cmocka_unit_test(test_count_fails),
-        cmocka_unit_test(test_choices),    cmocka_unit_test(test_choices_wrong),
-        cmocka_unit_test(test_price_text), cmocka_unit_test(test_select_two_level),
+        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_ordered),
+        cmocka_unit_test(test_select),
+        cmocka_unit_test(test_select_oversubscribed),
+        cmocka_unit_test(test_prices),
+        cmocka_unit_test(test_formulas),
+        cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_count_fails),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_choices_wrong),
+        cmocka_unit_test(test_price_text),
+        cmocka_unit_test(test_select_two_level),
+        cmocka_unit_test(test_select_oversubscribed_memory),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests_name("plan selection", tests, NULL, NULL);
