@@ -41,8 +41,10 @@ static rcm_status piece_read(const char *text, size_t len, const char *origin,
 }
 
 static rcm_status piece_take(struct rcmi_choices *choices, const struct piece *piece,
-                             enum rcm_collective collective, const struct rcmi_shape *shape) {
-    struct rcmi_choice choice = {.collective = collective, .sizes = piece->sizes};
+                             enum rcm_collective collective, const struct rcmi_shape *shape,
+                             bool lenient) {
+    struct rcmi_choice choice = {
+        .collective = collective, .sizes = piece->sizes, .lenient = lenient};
     const rcm_status status =
         rcmi_algorithm_find(collective, piece->name, shape, &choice.algorithm);
     return status == RCM_OK ? choice_add(choices, &choice) : status;
@@ -62,7 +64,7 @@ static rcm_status pieces_take(struct rcmi_choices *choices, const struct rcmi_it
         status = piece_read(text, (size_t)(stop - text), origin, &piece);
         if (status != RCM_OK)
             return status;
-        status = piece_take(choices, &piece, collective, shape);
+        status = piece_take(choices, &piece, collective, shape, lenient);
         if (status == RCM_ERR_UNSUPPORTED && lenient)
             status = RCM_OK;
         text = stop + 1;
@@ -72,14 +74,14 @@ static rcm_status pieces_take(struct rcmi_choices *choices, const struct rcmi_it
 
 /* For each collective that has one of that name. */
 static rcm_status nameless_take(struct rcmi_choices *choices, const struct rcmi_item *item,
-                                const char *origin, const struct rcmi_shape *shape) {
+                                const char *origin, const struct rcmi_shape *shape, bool lenient) {
     struct piece piece;
     bool used = false;
     rcm_status status = piece_read(item->text, item->len, origin, &piece);
     for (int c = 1; c < RCMI_COLLECTIVES && status == RCM_OK; c++) {
         if (!rcmi_collective_at(c))
             continue;
-        status = piece_take(choices, &piece, (enum rcm_collective)c, shape);
+        status = piece_take(choices, &piece, (enum rcm_collective)c, shape, lenient);
         used = used || status == RCM_OK;
         if (status == RCM_ERR_INVALID || status == RCM_ERR_UNSUPPORTED)
             status = RCM_OK;
@@ -108,7 +110,7 @@ rcm_status rcmi_choices_take(struct rcmi_choices *choices, const struct rcmi_ite
                              const char *origin, const struct rcmi_shape *shape, bool lenient) {
     const enum rcm_collective collective = item_collective(item);
     if (!item->value)
-        return nameless_take(choices, item, origin, shape);
+        return nameless_take(choices, item, origin, shape, lenient);
     if (!collective)
         return rcmi_fail(RCM_ERR_CONFIG, 0, "%s names %.*s, which is no collective", origin,
                          (int)item->name_len, item->text);
@@ -126,11 +128,17 @@ rcm_status rcmi_choices_read(struct rcmi_choices *choices, const char *text, con
     return RCM_OK;
 }
 
+static bool choice_fits(const struct rcmi_choice *choice, enum rcm_collective collective,
+                        size_t bytes, bool ordered) {
+    return choice->collective == collective && rcmi_range_has(choice->sizes, bytes) &&
+           (!ordered || !choice->lenient || rcmi_algorithm_is_ordered(choice->algorithm));
+}
+
 const struct rcmi_algorithm *rcmi_choices_find(const struct rcmi_choices *choices,
-                                               enum rcm_collective collective, size_t bytes) {
+                                               enum rcm_collective collective, size_t bytes,
+                                               bool ordered) {
     for (size_t i = choices->n; i-- > 0;)
-        if (choices->all[i].collective == collective &&
-            rcmi_range_has(choices->all[i].sizes, bytes))
+        if (choice_fits(&choices->all[i], collective, bytes, ordered))
             return choices->all[i].algorithm;
     return NULL;
 }

@@ -21,6 +21,7 @@ struct rcmi_choice {
     enum rcm_collective collective;
     const struct rcmi_algorithm *algorithm;
     struct rcmi_range sizes;
+    bool lenient; /* where it cannot do what is called, it is as if nothing named it */
 };
 struct rcmi_choices {
     size_t n;
@@ -36,9 +37,11 @@ rcm_status rcmi_choices_take(struct rcmi_choices *choices, const struct rcmi_ite
 /* All items of a text. */
 rcm_status rcmi_choices_read(struct rcmi_choices *choices, const char *text, const char *origin,
                              const struct rcmi_shape *shape, bool lenient);
-/* What is named for a size; NULL: nothing. */
+/* What is named for a size; NULL: nothing. `ordered`: the operator does not commute; the algorithm
+ * keeps the order of ranks then, or the choice is not lenient. */
 const struct rcmi_algorithm *rcmi_choices_find(const struct rcmi_choices *choices,
-                                               enum rcm_collective collective, size_t bytes);
+                                               enum rcm_collective collective, size_t bytes,
+                                               bool ordered);
 /* Those of another shape that can run this one. The others are logged. */
 rcm_status rcmi_choices_keep(const struct rcmi_choices *from, const struct rcmi_shape *shape,
                              struct rcmi_choices *to);

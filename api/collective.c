@@ -88,7 +88,7 @@ static rcm_status request_algorithm(rcm_comm *comm, const struct rcmi_request *r
         status =
             rcmi_algorithm_find(r->collective, r->call->algorithm, &comm->shape, ret_algorithm);
     else
-        *ret_algorithm = rcmi_choices_find(&comm->choices, r->collective, bytes);
+        *ret_algorithm = rcmi_choices_find(&comm->choices, r->collective, bytes, ordered);
     if (status == RCM_OK && !*ret_algorithm)
         return rcmi_algorithm_select(comm->selection, r->collective, bytes, ordered, ret_algorithm);
     return status == RCM_OK && ordered

@@ -389,7 +389,7 @@ static rcm_status choices_of(const char *text, const struct rcmi_shape *shape, b
 
 static const char *named(const struct rcmi_choices *choices, enum rcm_collective collective,
                          size_t bytes) {
-    const struct rcmi_algorithm *a = rcmi_choices_find(choices, collective, bytes);
+    const struct rcmi_algorithm *a = rcmi_choices_find(choices, collective, bytes, false);
     return a ? a->name : "";
 }
 
@@ -417,6 +417,10 @@ static void test_choices(void **state) {
                      RCM_ERR_UNSUPPORTED);
     assert_int_equal(choices_of("all_reduce=one_shot", there, true, &choices), RCM_OK);
     assert_string_equal(named(&choices, RCM_ALL_REDUCE, 8), "");
+    assert_int_equal(choices_of("all_reduce=one_shot,ring:9-", shape, true, &choices), RCM_OK);
+    assert_string_equal(rcmi_choices_find(&choices, RCM_ALL_REDUCE, 9, true)->name, "one_shot");
+    assert_int_equal(choices_of("all_reduce=one_shot,ring:9-", shape, false, &choices), RCM_OK);
+    assert_string_equal(rcmi_choices_find(&choices, RCM_ALL_REDUCE, 9, true)->name, "ring");
     assert_int_equal(choices_of("ring", shape, false, &choices), RCM_OK);
     assert_string_equal(named(&choices, RCM_ALL_GATHER, 8), "ring");
     assert_string_equal(named(&choices, RCM_ALL_REDUCE, 8), "ring");
