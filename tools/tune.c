@@ -7,6 +7,7 @@
 #include "tune.h"
 
 #include <argp.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +99,18 @@ static void tune_options_read(int argc, char **argv, struct tune_options *option
     argp_parse(&argp, argc, argv, 0, NULL, options);
 }
 
+/* Before minutes are spent. What is in the file stays, ranks may read it. */
+static bool can_write(const char *path) {
+    if (!path || strcmp(path, "-") == 0)
+        return true;
+    FILE *file = fopen(path, "a");
+    if (!file) {
+        tool_error("cannot write %s: %s", path, strerror(errno));
+        return false;
+    }
+    return fclose(file) == 0;
+}
+
 /* Before and after, and where they go. */
 static bool tune_finish(const struct tune_options *o, const struct tune_points *points,
                         const struct rcmi_prices *used) {
@@ -123,7 +136,8 @@ int main(int argc, char **argv) {
         tool_error("%s", rcmi_last_error()->text);
         return TOOL_FAILED;
     }
-    bool ok = tune_points_make(&options, &points);
+    bool ok =
+        can_write(options.output) && can_write(options.plot) && tune_points_make(&options, &points);
     if (ok) {
         ok = tune_measure(&options, &points) && tune_finish(&options, &points, &tuning.prices);
         tune_points_free(&points);

@@ -56,8 +56,9 @@ class Tune(unittest.TestCase):
             done = run(TUNE, *args)
             self.assertEqual(done.returncode, 2)
             self.assertIn(said, done.stderr)
-        done = run(TUNE, *SOME, '-o', '/nonexistent/x')
-        self.assertEqual(done.returncode, 1)
+        for file in (('-o', '/nonexistent/x'), ('--plot', '/nonexistent/x')):
+            done = run(TUNE, *SOME, *file)
+            self.assertEqual((done.returncode, done.stdout), (1, ''))
         self.assertIn('cannot write /nonexistent/x', done.stderr)
         self.assertIn('Examples:', run(TUNE, '--help').stdout)
 
