@@ -336,8 +336,8 @@ RCM_CHECKED rcm_status rcm_op_defined(rcm_op op, rcm_dtype dtype);
  * associative, and the same on all ranks. With RCM_OP_COMMUTATIVE in flags operands may also be
  * exchanged. Without it the result is that of the contributions in the order of ranks, of which any
  * may be combined first: (a op b) op (c op d). Then only algorithms are used that keep that order
- * (rcm_algorithm_info does not say which do: one asked for by name that does not is
- * RCM_ERR_UNSUPPORTED); every collective that reduces has some, for all ranks and hosts.
+ * (ringcomm-plan --list shows them: one asked for by name that does not is RCM_ERR_UNSUPPORTED);
+ * every collective that reduces has some, for all ranks and hosts.
  *
  * The function is called for any number of elements at a time, from any position on, as aligned as
  * the type or the caller's buffers; in and inout do not overlap. It runs in the thread that

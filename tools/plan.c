@@ -197,8 +197,10 @@ static bool verify_plans(const struct plan_options *o, const struct rcmi_algorit
 /* ---- Lists ------------------------------------------------------------------------------------
  */
 
+/* order: does it combine contributions in the order of ranks? "-": it combines nothing. */
 static void print_list(const struct plan_options *o) {
-    printf("# %-18s %-5s %s\n", "algorithm", "fits", "what it does");
+    const bool reduces = rcmi_collective_at((int)o->collective)->reduces;
+    printf("# %-18s %-5s %-5s %s\n", "algorithm", "fits", "order", "what it does");
     for (size_t i = 0; rcmi_algorithms[i]; i++) {
         const struct rcmi_algorithm *a = rcmi_algorithms[i];
         const char *fits = "-"; /* no ranks were given */
@@ -206,7 +208,8 @@ static void print_list(const struct plan_options *o) {
             continue;
         if (o->shape.nranks > 0)
             fits = a->supports(&o->shape) ? "yes" : "no";
-        printf("%-20s %-5s %s\n", a->name, fits, a->description);
+        const char *order = !reduces ? "-" : rcmi_algorithm_is_ordered(a) ? "yes" : "no";
+        printf("%-20s %-5s %-5s %s\n", a->name, fits, order, a->description);
     }
 }
 
@@ -369,7 +372,8 @@ static const struct argp_option plan_table[] = {
     {"rank", KEY_RANK, "R", 0, "Print only this rank's steps", 1},
     {NULL, 0, NULL, 0, "What to show (default --steps):", 2},
     {"steps", KEY_STEPS, NULL, 0, "The steps of each rank", 2},
-    {"list", KEY_LIST, NULL, 0, "The algorithms of the collective", 2},
+    {"list", KEY_LIST, NULL, 0, "The algorithms of the collective; which keep the order of ranks",
+     2},
     {"verify", KEY_VERIFY, NULL, 0, "Prove the plans of all ranks right", 2},
     {"dot", KEY_DOT, NULL, 0, "The messages between ranks, for Graphviz", 2},
     {"svg", KEY_SVG, NULL, 0, "The messages drawn in space and time", 2},

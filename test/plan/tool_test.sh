@@ -42,6 +42,10 @@ count() {
 
 expect 0 "recursive_doubling" all_reduce --list
 expect 0 "two_shot             no" all_reduce --list --hosts 2,2
+expect 0 "one_shot             yes   yes " all_reduce --list -n 2
+expect 0 "ring                 yes   no " all_reduce --list -n 2
+expect 0 "chain                -     yes " scan --list
+expect 0 "ring                 -     - " all_gather --list
 
 # What is listed as able to run is verified, nothing else is.
 for collective in all_reduce broadcast barrier scan exscan; do
