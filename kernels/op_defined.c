@@ -33,18 +33,22 @@ static const char *op_lack(rcm_op op, rcm_dtype dtype) {
     return lack ? lack : "floats are no bits and no truth values";
 }
 
-/* One that the program created, or did not. */
-static rcm_status created_defined(rcm_op op, rcm_dtype dtype) {
-    const rcm_status status = rcmi_operator_hold(op);
-    if (status != RCM_OK)
-        return status;
-    const struct rcmi_operator created = *rcmi_operator_of(op);
-    rcmi_operator_drop(op);
-    if (created.dtype == RCM_ANY_DTYPE || created.dtype == dtype)
+static rcm_status created_fits(const struct rcmi_operator *created, rcm_dtype dtype) {
+    if (created->dtype == RCM_ANY_DTYPE || created->dtype == dtype)
         return RCM_OK;
     return rcmi_fail(RCM_ERR_INVALID, 0, "%s, op %d, was created for %s, not for %s",
-                     created.identity.name, (int)op, rcm_dtype_name(created.dtype),
+                     created->identity.name, (int)created->op, rcm_dtype_name(created->dtype),
                      rcm_dtype_name(dtype));
+}
+
+/* One that the program created, or did not. */
+static rcm_status created_defined(rcm_op op, rcm_dtype dtype) {
+    rcm_status status = rcmi_operator_hold(op);
+    if (status != RCM_OK)
+        return status;
+    status = created_fits(rcmi_operator_of(op), dtype);
+    rcmi_operator_drop(op);
+    return status;
 }
 
 rcm_status rcm_op_defined(rcm_op op, rcm_dtype dtype) {
