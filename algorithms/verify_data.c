@@ -3,9 +3,10 @@
  * The verifier's last part: the plans are executed once on symbolic values. A value has three
  * sides. Its contents: two sums modulo 2^64 of pseudo-random numbers, one pair for each
  * contribution (rank, chunk), which are equal only if the same contributions went in equally often
- * (but for a chance far below 2^-80). Its tree: a hash that depends on the order of every single
- * operand. And the run of ranks that it stands for, as long as its operands were those of one rank
- * after the other.
+ * (but for a chance far below 2^-80). Its tree: hashes that depend on the order of every single
+ * operand, of which kernels combine those of a step from left to right, and functions of the
+ * program's from right to left. And the run of ranks that it stands for, as long as its operands
+ * were those of one rank after the other.
  */
 #include "verify.h"
 
@@ -19,7 +20,7 @@ struct value {
     bool in_order; /* contributions of ranks first..last, one after the other */
     uint32_t first, last;
     uint64_t contents[2];
-    uint64_t tree;
+    uint64_t tree, turned; /* from left to right, from right to left */
 };
 
 struct data {
@@ -51,14 +52,20 @@ static uint64_t mix(uint64_t x) {
 
 static struct value value_leaf(uint32_t rank, uint32_t chunk) {
     const uint64_t name = ((uint64_t)rank << 32 | chunk) + 1;
+    const uint64_t tree = mix(name * UINT64_C(0xD1B54A32D192ED03));
     return (struct value){
         .defined = true,
         .in_order = true,
         .first = rank,
         .last = rank,
         .contents = {mix(name), mix(name + UINT64_C(0x9E3779B97F4A7C15))},
-        .tree = mix(name * UINT64_C(0xD1B54A32D192ED03)),
+        .tree = tree,
+        .turned = tree,
     };
+}
+
+static uint64_t tree_add(uint64_t left, uint64_t right) {
+    return mix(left * 3 + mix(right + UINT64_C(0x632BE59BD9B4E019)));
 }
 
 static void value_add(struct value *left, const struct value *right) {
@@ -66,7 +73,19 @@ static void value_add(struct value *left, const struct value *right) {
     left->contents[1] += right->contents[1];
     left->in_order = left->in_order && right->in_order && right->first == left->last + 1;
     left->last = right->last;
-    left->tree = mix(left->tree * 3 + mix(right->tree + UINT64_C(0x632BE59BD9B4E019)));
+    left->tree = tree_add(left->tree, right->tree);
+}
+
+static struct value values_sum(const struct value *const *srcs, uint32_t n) {
+    if (n == 0)
+        return (struct value){.defined = false};
+    struct value sum = *srcs[0];
+    for (uint32_t k = 1; k < n; k++)
+        value_add(&sum, srcs[k]);
+    sum.turned = srcs[n - 1]->turned;
+    for (uint32_t k = n - 1; k-- > 0;)
+        sum.turned = tree_add(srcs[k]->turned, sum.turned);
+    return sum;
 }
 
 static bool contents_equal(const struct value *a, const struct value *b) {
@@ -164,27 +183,30 @@ static rcm_status data_check_scaling(const struct data *d, uint32_t step,
                                      : "reads a contribution that was never scaled");
 }
 
+static rcm_status data_check_source(const struct data *d, uint32_t step,
+                                    const struct rcmi_operand *src, const struct value *value) {
+    const struct rcmi_step *s = rcmi_verify_step(d->v, step);
+    if (!value->defined)
+        return rcmi_verify_fail_at(d->v, step, "reads what nobody has written");
+    if (value->complete && (s->nsrcs > 1 || s->completes))
+        return rcmi_verify_fail_at(d->v, step, "adds to, or completes, what is complete");
+    return data_check_scaling(d, step, src, value);
+}
+
 static rcm_status data_chunk(const struct data *d, uint32_t step, const struct values *values,
                              uint32_t i) {
     const struct rcmi_step *s = rcmi_verify_step(d->v, step);
     const struct rcmi_operand *srcs = rcmi_verify_srcs(d->v, step);
     const uint32_t rank = d->v->rank_of[step];
-    struct value sum = {.defined = false};
+    const struct value *read[RCMI_SOURCES_MAX];
     for (uint32_t k = 0; k < s->nsrcs; k++) {
-        const struct value *value =
+        read[k] =
             values->messages[k] ? &values->messages[k][i] : data_operand(d, rank, s, srcs[k], i);
-        if (!value->defined)
-            return rcmi_verify_fail_at(d->v, step, "reads what nobody has written");
-        const rcm_status status = data_check_scaling(d, step, &srcs[k], value);
+        const rcm_status status = data_check_source(d, step, &srcs[k], read[k]);
         if (status != RCM_OK)
             return status;
-        if (value->complete && (s->nsrcs > 1 || s->completes))
-            return rcmi_verify_fail_at(d->v, step, "adds to, or completes, what is complete");
-        if (k == 0)
-            sum = *value;
-        else
-            value_add(&sum, value);
     }
+    struct value sum = values_sum(read, s->nsrcs);
     sum.complete = sum.complete || s->completes;
     sum.scaled = true;
     if (s->dst.where != RCMI_NOWHERE)
@@ -262,7 +284,7 @@ static rcm_status data_check_order(const struct data *d, uint32_t rank, uint32_t
         return RCM_OK;
     if (!d->trees[chunk].defined)
         d->trees[chunk] = *got;
-    if (got->tree != d->trees[chunk].tree)
+    if (got->tree != d->trees[chunk].tree || got->turned != d->trees[chunk].turned)
         return rcmi_fail(RCM_ERR_INTERNAL, 0,
                          "%s on %u ranks: ranks 0 and %u add up chunk %u in different orders",
                          plan->algorithm, d->v->nranks, rank, chunk);

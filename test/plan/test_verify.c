@@ -96,6 +96,30 @@ static void test_ring_needs_two_slots(void **state) {
 
 /* ---- Order of operands ----------------------------------------------------------------------- */
 
+/* (a op b) op c on rank 0, in two steps; a op (b op c) on the others where a function combines what
+ * a step of theirs reads. */
+static void fill_other_steps(struct rcmi_builder *b, int rank) {
+    struct rcmi_operand srcs[3];
+    for (int r = 0; r < 3; r++)
+        if (r != rank)
+            rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, r, 0));
+    for (int r = 0; r < 3; r++)
+        srcs[r] = r == rank ? rcmi_in(0) : rcmi_from(b, 0, r, 0);
+    if (rank > 0) {
+        rcmi_reduce(b, 0, 0, srcs, 3, rcmi_out(0), NONE);
+        return;
+    }
+    rcmi_reduce(b, 0, 0, srcs, 2, rcmi_scratch(0), NONE);
+    srcs[1] = rcmi_scratch(0);
+    rcmi_reduce(b, 0, 0, srcs + 1, 2, rcmi_out(0), NONE);
+}
+
+static void test_order_in_steps(void **state) {
+    (void)state;
+    expect_made(3, RCM_ALL_REDUCE, 1, fill_other_steps, false,
+                "ranks 0 and 1 add up chunk 0 in different orders");
+}
+
 /* Rank's plan with the first two sources of one of its reductions exchanged. (A sum that only one
  * rank computes may be in any order: a ring's chunks, the folded pairs of recursive doubling.) */
 static void test_order_of_operands(void **state) {
@@ -887,6 +911,7 @@ int main(void) {
         cmocka_unit_test(test_deadlock),
         cmocka_unit_test(test_ring_needs_two_slots),
         cmocka_unit_test(test_order_of_operands),
+        cmocka_unit_test(test_order_in_steps),
         cmocka_unit_test(test_rank_order),
         cmocka_unit_test(test_form_of_runs),
         cmocka_unit_test(test_form_of_got),
