@@ -336,7 +336,8 @@ RCM_CHECKED rcm_status rcm_op_defined(rcm_op op, rcm_dtype dtype);
  * associative, and the same on all ranks. With RCM_OP_COMMUTATIVE in flags operands may also be
  * exchanged. Without it the result is that of the contributions in the order of ranks, of which any
  * may be combined first: (a op b) op (c op d). Then only algorithms are used that keep that order
- * (ringcomm-plan --list shows them: one asked for by name that does not is RCM_ERR_UNSUPPORTED);
+ * (ringcomm-plan --list shows them: one that does not is RCM_ERR_UNSUPPORTED where the call or
+ * RINGCOMM_ALGORITHM names it, and passed over where RINGCOMM_TUNING does);
  * every collective that reduces has some, for all ranks and hosts.
  *
  * The function is called for any number of elements at a time, from any position on, as aligned as
