@@ -12,17 +12,6 @@ enum finish { AT_ONCE, LATER };
 /* Inlined into both ways to do a step, as if there were but one. */
 #define HOT inline __attribute__((always_inline))
 
-/* The message that is a step's slice. */
-static size_t message_length(const struct rcmi_run *run, const struct rcmi_bound_step *step,
-                             size_t offset) {
-    if (step->npieces == 0)
-        return rcmi_slice_length(step, offset, run->slice_bytes);
-    size_t length = 0;
-    for (uint32_t i = 0; i < step->npieces; i++)
-        length += rcmi_slice_length(&run->pieces[step->first_piece + i], offset, run->slice_bytes);
-    return length;
-}
-
 static rcm_status run_mismatch(const struct rcmi_run *run, const struct rcmi_end *end,
                                const struct rcmi_slot *slot) {
     if ((uint32_t)slot->meta != (uint32_t)run->bind.meta)
@@ -559,7 +548,7 @@ static rcm_status step_try_later(struct rcmi_run *run, struct rcmi_lane_state *l
 static HOT rcm_status lane_step(struct rcmi_run *run, struct rcmi_lane_state *lane,
                                 const struct rcmi_bound_step *step, bool *moved,
                                 enum finish finish) {
-    const size_t slice = message_length(run, step, lane->offset);
+    const size_t slice = rcmi_message_length(run, step, lane->offset);
     rcm_status status;
     do {
         size_t bytes = slice - lane->part;

@@ -176,6 +176,7 @@ struct rcmi_run {
     struct rcmi_later *laters;                /* plan->nlanes * plan->stripes, or NULL */
     struct rcmi_lane_trace *traces;           /* likewise */
     int64_t trace_began, traced; /* the run's first pass, 0 before; the last look at the clock */
+    uint8_t track;               /* as in struct rcmi_trace_event */
     /* Those of the kernels, and behind them, by source, those of steps that have this rank's
      * contribution there and scale it: as many as the plan has need of. */
     uint32_t nsums;
@@ -211,6 +212,17 @@ static inline size_t rcmi_slice_length(const struct rcmi_bound_step *step, size_
         return 0;
     size_t left = step->bytes - offset;
     return left < slice_bytes ? left : slice_bytes;
+}
+
+/* The message that is a step's slice. */
+static inline size_t rcmi_message_length(const struct rcmi_run *run,
+                                         const struct rcmi_bound_step *step, size_t offset) {
+    if (step->npieces == 0)
+        return rcmi_slice_length(step, offset, run->slice_bytes);
+    size_t length = 0;
+    for (uint32_t i = 0; i < step->npieces; i++)
+        length += rcmi_slice_length(&run->pieces[step->first_piece + i], offset, run->slice_bytes);
+    return length;
 }
 
 /* Where `offset` of a chunk is, in its base: scratch is there for a slice only. */

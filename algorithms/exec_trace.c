@@ -48,6 +48,7 @@ static struct rcmi_trace_event event_of(const struct rcmi_run *run, enum rcmi_tr
     return (struct rcmi_trace_event){.algorithm = run->bind.plan->algorithm,
                                      .number = (uint32_t)run->bind.meta,
                                      .peer = -1,
+                                     .track = run->track,
                                      .kind = (uint8_t)kind};
 }
 
@@ -89,29 +90,37 @@ static void trace_moved(const struct rcmi_run *run, const struct rcmi_lane_state
     event.step = lane->pc;
     event.lane = (uint16_t)(lane - run->lanes);
     event.peer = end ? end->peer : -1;
-    event.bytes = rcmi_slice_length(step, lane->offset, run->slice_bytes);
+    event.bytes = rcmi_message_length(run, step, lane->offset);
     rcmi_trace_add(run->exec->config.trace, &event);
     if (end)
         rcmi_count(&run->exec->config.trace->moved[end->channel->row], (uint64_t)(now - began));
 }
 
+/* The first track that is free. More operations than tracks do not run at a time. */
+static void run_begins(struct rcmi_run *run) {
+    struct rcmi_trace *trace = run->exec->config.trace;
+    run->trace_began = run->traced;
+    run->track = ~trace->tracks != 0 ? (uint8_t)__builtin_ctzll(~trace->tracks) : 0;
+    trace->tracks |= UINT64_C(1) << run->track;
+}
+
 void rcmi_trace_pass(struct rcmi_run *run) {
     run->traced = rcmi_trace_now(run->exec->config.trace);
     if (run->trace_began == 0)
-        run->trace_began = run->traced;
+        run_begins(run);
 }
 
 void rcmi_trace_step(struct rcmi_run *run, const struct rcmi_lane_state *lane,
                      const struct rcmi_bound_step *step, rcm_status status) {
     struct rcmi_lane_trace *at = &run->traces[lane - run->lanes];
     const int64_t began = run->traced;
-    run->traced = rcmi_trace_now(run->exec->config.trace);
-    if (status == RCM_AGAIN) {
+    if (status == RCM_AGAIN) { /* without a look at the clock: the rank may be spinning */
         at->waited = at->waited != 0 ? at->waited : began;
         at->waits_for = lane->waits_for;
     }
     if (status != RCM_OK)
         return;
+    run->traced = rcmi_trace_now(run->exec->config.trace);
     if (at->waited != 0)
         trace_wait(run, lane, at, began, false);
     at->waited = 0;
@@ -130,11 +139,14 @@ static void lanes_end(const struct rcmi_run *run, int64_t now) {
 void rcmi_trace_end_run(struct rcmi_run *run) {
     const int64_t now = rcmi_trace_now(run->exec->config.trace);
     lanes_end(run, now);
+    if (run->trace_began == 0) /* it did not begin */
+        return;
     struct rcmi_trace_event event = event_of(run, RCMI_TRACE_OPERATION);
-    event.begin = run->trace_began != 0 ? run->trace_began : now;
+    event.begin = run->trace_began;
     event.end = now;
     event.name = rcmi_collective_name(run->bind.collective);
     event.bytes = run->bind.count * run->element_bytes;
     rcmi_trace_add(run->exec->config.trace, &event);
+    run->exec->config.trace->tracks &= ~(UINT64_C(1) << run->track);
     run->trace_began = 0;
 }

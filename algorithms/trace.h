@@ -17,7 +17,8 @@
 #include "ringcomm.h"
 #include "traffic.h"
 
-#define RCMI_TRACE_EVENTS 65536 /* that are kept; a power of two */
+#define RCMI_TRACE_EVENTS 65536 /* that memory is for; a power of two */
+#define RCMI_TRACE_TRACKS 64
 
 enum rcmi_trace_kind { RCMI_TRACE_OPERATION, RCMI_TRACE_STEP, RCMI_TRACE_WAIT };
 
@@ -29,18 +30,21 @@ struct rcmi_trace_event {
     uint32_t number, step; /* of the operation; in its plan */
     int32_t peer;          /* rank; -1: none, or all of the host */
     uint16_t lane;
+    uint8_t track;   /* of operations that run at a time each has another one */
     uint8_t kind;    /* enum rcmi_trace_kind */
     bool to_send;    /* a wait for a free slot; else for a message */
     bool unfinished; /* a wait that the operation's end ended */
 };
+_Static_assert(sizeof(struct rcmi_trace_event) == 64, "an event is a cache line");
 
 struct rcmi_trace {
-    struct rcmi_trace_event *events;
+    struct rcmi_trace_event *events; /* at a cache line */
     /* Recorded so far; by the driver, release: what stands before it is complete. */
     _Atomic uint64_t n;
     /* By number of transport, what steps waited and took, by rcmi_trace_now; by the driver,
      * relaxed. */
     _Atomic uint64_t waited[RCMI_TRANSPORTS_MAX], moved[RCMI_TRANSPORTS_MAX];
+    uint64_t tracks; /* bits: those in use; the driver's */
     /* Time is that of the processor's counter, if it has one that counts evenly; else
      * CLOCK_MONOTONIC. The two at the beginning. */
     bool by_counter;
@@ -61,10 +65,22 @@ static inline int64_t rcmi_trace_now(const struct rcmi_trace *trace) {
 void rcmi_trace_set_clock(struct rcmi_trace *trace);
 double rcmi_trace_unit_ns(const struct rcmi_trace *trace);
 
+/* The memory of the next one is fetched meanwhile: it was used 65536 events ago. */
 static inline void rcmi_trace_add(struct rcmi_trace *trace, const struct rcmi_trace_event *event) {
     const uint64_t n = atomic_load_explicit(&trace->n, memory_order_relaxed);
+    /* Pairs with the acquire in rcmi_trace_read: which event is overwritten is seen before. */
+    atomic_thread_fence(memory_order_release);
     trace->events[n % RCMI_TRACE_EVENTS] = *event;
     atomic_store_explicit(&trace->n, n + 1, memory_order_release);
+    __builtin_prefetch(&trace->events[(n + 1) % RCMI_TRACE_EVENTS], 1);
+}
+
+/* Event number at, while others may be recorded. False: it is overwritten. */
+static inline bool rcmi_trace_read(const struct rcmi_trace *trace, uint64_t at,
+                                   struct rcmi_trace_event *ret_event) {
+    *ret_event = trace->events[at % RCMI_TRACE_EVENTS];
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&trace->n, memory_order_relaxed) - at < RCMI_TRACE_EVENTS;
 }
 
 #endif

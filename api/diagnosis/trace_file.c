@@ -14,7 +14,8 @@
 #include "error.h"
 #include "log.h"
 
-enum { THREADS = 1000 }; /* thread numbers of a communicator */
+/* Thread numbers: of each track of a communicator one for operations, and behind it the lanes'. */
+enum { OF_TRACK = 512, OF_COMM = RCMI_TRACE_TRACKS * OF_TRACK, COMMS = INT_MAX / OF_COMM };
 
 /* A communicator's. */
 struct traced {
@@ -22,16 +23,21 @@ struct traced {
     struct traced *next;
     int number;
     char name[RCM_NAME_MAX];
-    uint64_t written; /* events */
-    uint64_t named;   /* threads that have a name in the file: bit 0, and 1 + a lane */
+    uint64_t written;    /* events */
+    bool named[OF_COMM]; /* threads that have a name in the file */
 };
 
 struct rcmi_trace_file {
     pthread_mutex_t lock;
     struct traced *traces;
     int rank, ntraces;
+    int64_t origin_s; /* time 0 of the file, in seconds of 1970 */
     char path[PATH_MAX];
 };
+
+/* Readers take microseconds for a double, which at those since 1970 has steps of 250 ns. So time
+ * begins at a multiple of 12 days, which ranks that start at a time have in common. */
+#define ORIGIN_STEP_S (INT64_C(1) << 20)
 
 /* ---- The file ------------------------------------------------------------------------------ */
 
@@ -39,12 +45,12 @@ struct rcmi_trace_file {
 #define TAIL "\n]\n"
 
 static FILE *file_open(const struct rcmi_trace_file *file, bool anew) {
-    const int fd = open(file->path, O_WRONLY | O_CREAT | O_CLOEXEC | (anew ? O_TRUNC : 0), 0666);
-    FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
+    const int flags = O_WRONLY | O_CLOEXEC | (anew ? O_CREAT | O_TRUNC : 0);
+    const int fd = open(file->path, flags, 0666);
+    const bool there = fd >= 0 && (anew || lseek(fd, -(off_t)strlen(TAIL), SEEK_END) >= 0);
+    FILE *out = there ? fdopen(fd, "w") : NULL;
     if (!out && fd >= 0)
         close(fd);
-    if (out && !anew)
-        fseek(out, -(long)strlen(TAIL), SEEK_END);
     return out;
 }
 
@@ -53,12 +59,13 @@ static bool file_end(FILE *out) {
     return fclose(out) == 0 && written;
 }
 
-static void path_make(const char *pattern, int rank, char path[PATH_MAX]) {
+/* False: it is too long. */
+static bool path_make(const char *pattern, int rank, char path[PATH_MAX]) {
     const char *at = strstr(pattern, "%r");
-    if (at)
-        snprintf(path, PATH_MAX, "%.*s%d%s", (int)(at - pattern), pattern, rank, at + 2);
-    else
-        snprintf(path, PATH_MAX, "%s.%d", pattern, rank);
+    const int length =
+        at ? snprintf(path, PATH_MAX, "%.*s%d%s", (int)(at - pattern), pattern, rank, at + 2)
+           : snprintf(path, PATH_MAX, "%s.%d", pattern, rank);
+    return length < PATH_MAX;
 }
 
 static void json_string(FILE *out, const char *text) {
@@ -88,10 +95,10 @@ static bool file_begin(const struct rcmi_trace_file *file) {
     snprintf(name, sizeof(name), "rank %d (pid %d on %s)", file->rank, (int)getpid(), host);
     fputs("[\n", out);
     name_write(out, "process_name", file->rank, 0, name);
-    fprintf(
-        out,
-        ",\n{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%d,\"args\":{\"sort_index\":%d}}",
-        file->rank, file->rank);
+    fprintf(out,
+            ",\n{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%d,\"args\":{\"sort_index\":%"
+            "d,\"origin_s\":%" PRId64 "}}",
+            file->rank, file->rank, file->origin_s);
     return file_end(out);
 }
 
@@ -101,10 +108,12 @@ rcm_status rcmi_trace_file_open(const char *pattern, int rank, struct rcmi_trace
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a trace");
     pthread_mutex_init(&file->lock, NULL);
     file->rank = rank;
-    path_make(pattern, rank, file->path);
-    if (!file_begin(file)) {
+    file->origin_s = (int64_t)time(NULL) / ORIGIN_STEP_S * ORIGIN_STEP_S;
+    errno = ENAMETOOLONG;
+    if (!path_make(pattern, rank, file->path) || !file_begin(file)) {
         const rcm_status status = rcmi_fail(RCM_ERR_CONFIG, errno,
                                             "RINGCOMM_TRACE: %.300s cannot be written", file->path);
+        pthread_mutex_destroy(&file->lock);
         free(file);
         return status;
     }
@@ -114,24 +123,28 @@ rcm_status rcmi_trace_file_open(const char *pattern, int rank, struct rcmi_trace
 
 /* ---- Events -------------------------------------------------------------------------------- */
 
+static int thread_in_comm(const struct rcmi_trace_event *event) {
+    return event->track * OF_TRACK +
+           (event->kind == RCMI_TRACE_OPERATION ? 0 : 1 + event->lane % (OF_TRACK - 1));
+}
+
 static int thread_of(const struct traced *traced, const struct rcmi_trace_event *event) {
-    return traced->number * THREADS +
-           (event->kind == RCMI_TRACE_OPERATION ? 0 : 1 + event->lane % (THREADS - 1));
+    return traced->number % COMMS * OF_COMM + thread_in_comm(event);
 }
 
 /* The name of the thread that an event is of, once. */
 static void thread_write(FILE *out, struct traced *traced, const struct rcmi_trace_event *event,
                          int rank) {
-    char name[RCM_NAME_MAX + 24];
-    const bool whole = event->kind == RCMI_TRACE_OPERATION;
-    const uint64_t bit = UINT64_C(1) << (whole ? 0 : 1 + event->lane % 63);
-    if (traced->named & bit)
+    char name[RCM_NAME_MAX + 40], track[16] = "", lane[16] = "";
+    bool *named = &traced->named[thread_in_comm(event)];
+    if (*named)
         return;
-    traced->named |= bit;
-    if (whole)
-        snprintf(name, sizeof(name), "%s", traced->name);
-    else
-        snprintf(name, sizeof(name), "%s, lane %d", traced->name, event->lane);
+    *named = true;
+    if (event->track > 0)
+        snprintf(track, sizeof(track), " (%d)", event->track + 1);
+    if (event->kind != RCMI_TRACE_OPERATION)
+        snprintf(lane, sizeof(lane), ", lane %d", event->lane);
+    snprintf(name, sizeof(name), "%s%s%s", traced->name, track, lane);
     fputs(",\n", out);
     name_write(out, "thread_name", rank, thread_of(traced, event), name);
 }
@@ -163,12 +176,12 @@ static void event_args_write(FILE *out, const struct rcmi_trace_event *event) {
     fputs("}}", out);
 }
 
-/* Microseconds, to the nanosecond: more digits than a double has. */
+/* Microseconds, to the nanosecond. */
 static void time_write(FILE *out, const char *name, int64_t ns) {
     fprintf(out, "\"%s\":%" PRId64 ".%03d,", name, ns / 1000, (int)(ns % 1000));
 }
 
-/* From a trace's time to that of day. */
+/* From a trace's time to the file's. */
 struct clock {
     int64_t first, first_ns;
     double unit_ns;
@@ -184,18 +197,28 @@ static void event_write(FILE *out, struct traced *traced, const struct rcmi_trac
     thread_write(out, traced, event, rank);
     fprintf(out, ",\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,", rank, thread_of(traced, event));
     time_write(out, "ts", begin_ns);
-    time_write(out, "dur", clock_ns(clock, event->end) - begin_ns);
+    /* Less one: a reader's rounding shall not make it overlap with what comes next. */
+    const int64_t end_ns = clock_ns(clock, event->end) - 1;
+    time_write(out, "dur", end_ns > begin_ns ? end_ns - begin_ns : 0);
     event_name_write(out, event);
     event_args_write(out, event);
 }
 
-/* From CLOCK_MONOTONIC to the time of day, which machines have in common as far as they have any.
- */
-static int64_t day_offset_ns(void) {
+/* From CLOCK_MONOTONIC to the file's time, by the time of day: machines have that in common as far
+ * as they have any. */
+static int64_t file_offset_ns(const struct rcmi_trace_file *file) {
     struct timespec day, monotonic;
     clock_gettime(CLOCK_REALTIME, &day);
     clock_gettime(CLOCK_MONOTONIC, &monotonic);
-    return ((int64_t)day.tv_sec - monotonic.tv_sec) * 1000000000 + day.tv_nsec - monotonic.tv_nsec;
+    return ((int64_t)day.tv_sec - file->origin_s - monotonic.tv_sec) * 1000000000 + day.tv_nsec -
+           monotonic.tv_nsec;
+}
+
+static void lost_write(FILE *out, const struct traced *traced, int rank, uint64_t lost) {
+    fprintf(out,
+            ",\n{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":%d,\"args\":{\"labels\":"
+            "\"%" PRIu64 " events of %s are not kept\"}}",
+            rank, lost, traced->number ? "a group" : "the world");
 }
 
 static void traced_write(FILE *out, struct traced *traced, int rank, int64_t offset_ns) {
@@ -204,36 +227,42 @@ static void traced_write(FILE *out, struct traced *traced, int rank, int64_t off
                                 .unit_ns = rcmi_trace_unit_ns(&traced->trace)};
     /* Acquire pairs with the release in rcmi_trace_add: the events are complete. */
     const uint64_t n = atomic_load_explicit(&traced->trace.n, memory_order_acquire);
-    if (n - traced->written > RCMI_TRACE_EVENTS) {
-        fprintf(out,
-                ",\n{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":%d,\"args\":{\"labels\":"
-                "\"%" PRIu64 " earlier events of %s are not kept\"}}",
-                rank, n - RCMI_TRACE_EVENTS - traced->written,
-                traced->number ? "a group" : "the world");
-        traced->written = n - RCMI_TRACE_EVENTS;
-    }
-    for (; traced->written < n; traced->written++)
-        event_write(out, traced, &traced->trace.events[traced->written % RCMI_TRACE_EVENTS], rank,
-                    &clock);
+    const uint64_t oldest = n < RCMI_TRACE_EVENTS ? 0 : n - RCMI_TRACE_EVENTS + 1;
+    const uint64_t from = traced->written > oldest ? traced->written : oldest;
+    uint64_t lost = from - traced->written;
+    struct rcmi_trace_event event;
+    for (uint64_t at = from; at < n; at++)
+        if (rcmi_trace_read(&traced->trace, at, &event))
+            event_write(out, traced, &event, rank, &clock);
+        else
+            lost++;
+    if (lost > 0)
+        lost_write(out, traced, rank, lost);
+    traced->written = n;
 }
 
-static bool file_append(struct rcmi_trace_file *file) {
+/* Of one communicator, or NULL: of all. */
+static bool file_append(struct rcmi_trace_file *file, const struct rcmi_trace *only) {
     FILE *out = file_open(file, false);
     if (!out)
         return false;
-    const int64_t offset_ns = day_offset_ns();
+    const int64_t offset_ns = file_offset_ns(file);
     for (struct traced *traced = file->traces; traced; traced = traced->next)
-        traced_write(out, traced, file->rank, offset_ns);
+        if (!only || only == &traced->trace)
+            traced_write(out, traced, file->rank, offset_ns);
     return file_end(out);
 }
 
-void rcmi_trace_file_write(struct rcmi_trace_file *file) {
-    if (!file)
-        return;
+static void file_write(struct rcmi_trace_file *file, const struct rcmi_trace *only) {
     pthread_mutex_lock(&file->lock);
-    if (!file_append(file))
+    if (!file_append(file, only))
         rcmi_log(RCMI_LOG_WARN, "the trace %.300s could not be written", file->path);
     pthread_mutex_unlock(&file->lock);
+}
+
+void rcmi_trace_file_write(struct rcmi_trace_file *file) {
+    if (file)
+        file_write(file, NULL);
 }
 
 void rcmi_trace_file_close(struct rcmi_trace_file *file) {
@@ -253,7 +282,8 @@ rcm_status rcmi_trace_begin(struct rcmi_trace_file *file, const char *name,
         return RCM_OK;
     struct traced *traced = calloc(1, sizeof(*traced));
     if (traced)
-        traced->trace.events = calloc(RCMI_TRACE_EVENTS, sizeof(*traced->trace.events));
+        traced->trace.events = aligned_alloc(sizeof(struct rcmi_trace_event),
+                                             RCMI_TRACE_EVENTS * sizeof(struct rcmi_trace_event));
     if (!traced || !traced->trace.events) {
         free(traced);
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a trace");
@@ -272,7 +302,7 @@ rcm_status rcmi_trace_begin(struct rcmi_trace_file *file, const char *name,
 void rcmi_trace_end(struct rcmi_trace_file *file, struct rcmi_trace *trace) {
     if (!trace)
         return;
-    rcmi_trace_file_write(file);
+    file_write(file, trace); /* others may be recorded now */
     pthread_mutex_lock(&file->lock);
     struct traced **at = &file->traces;
     while (&(*at)->trace != trace)

@@ -5,8 +5,10 @@
  * world, its threads are what a communicator's operations and lanes did. Times are of the machine's
  * clock, so that ranks of one machine are side by side.
  *
- * The file is written when a communicator ends, and when the process exits; it is complete each
- * time. Another rank's death does not concern it.
+ * The file gets a communicator's events when that ends, and those of all when the process exits; it
+ * is complete each time. Another rank's death does not concern it. A later rcm_init of the same
+ * rank begins it anew. Operations that run at a time are on tracks of their own, threads too, for
+ * what is on one thread may lie inside one another but not overlap.
  */
 #ifndef RCMI_TRACE_FILE_H
 #define RCMI_TRACE_FILE_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A rank of trace_test.py: rank 1 is 0.3 s late for the second of four all_reduces; with "killed"
- * rank 2 then kills itself, and the others exit as programs do that give up. */
+ * rank 2 then kills itself, and the others exit as programs do that give up. With "two" two more
+ * run at a time. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,18 @@
 #include "ringcomm.h"
 
 enum { CALLS = 4, COUNT = 16384 };
+
+static rcm_status two_at_a_time(rcm_comm *comm) {
+    static float in[COUNT], out[2][COUNT];
+    rcm_work *works[2];
+    if (rcm_rank(comm) == 1)
+        usleep(50000); /* the others wait in both */
+    for (int i = 0; i < 2; i++)
+        if (rcm_all_reduce(comm, in, out[i], COUNT, RCM_FLOAT32, RCM_SUM, NULL, &works[i]) !=
+            RCM_OK)
+            return RCM_ERR_INTERNAL;
+    return rcm_work_wait_all(works, 2, -1);
+}
 
 int main(int argc, char **argv) {
     static float in[COUNT], out[COUNT];
@@ -28,6 +41,8 @@ int main(int argc, char **argv) {
         if (rcm_all_reduce(comm, in, out, COUNT, RCM_FLOAT32, RCM_SUM, NULL, NULL) != RCM_OK)
             exit(3); /* without rcm_destroy */
     }
+    if (argc > 1 && strcmp(argv[1], "two") == 0 && two_at_a_time(comm) != RCM_OK)
+        return 2;
     if (rcm_comm_counters(comm, &counters) != RCM_OK)
         return 2;
     for (uint32_t i = 0; i < counters.ntransports; i++)

@@ -10,10 +10,12 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 RUN, LATE = sys.argv[1:3]
 RANKS = 4
+BYTES = 65536  # of a vector
 
 
 def run(folder, name, *args, **env):
@@ -32,17 +34,32 @@ class Trace(unittest.TestCase):
         """Of a rank's file, checked for form."""
         with open(os.path.join(self.folder.name, name)) as file:
             events = json.load(file)
+        origin = [e['args']['origin_s'] for e in events if e['name'] == 'process_sort_index']
+        self.assertEqual(len(origin), 1)
         for e in events:
             self.assertEqual(e['pid'], rank)
             self.assertIn(e['ph'], ('M', 'X'))
             if e['ph'] == 'X':
                 self.assertIsInstance(e['tid'], int)
-                self.assertGreater(e['ts'], 1e15)  # microseconds of this century
+                self.assertLess(abs(e['ts'] / 1e6 + origin[0] - time.time()), 100)
                 self.assertGreaterEqual(e['dur'], 0)
                 self.assertIn(e['cat'], ('operation', 'step', 'wait'))
         named = {e['tid'] for e in events if e['name'] == 'thread_name'}
         self.assertEqual(named, {e['tid'] for e in events if e['ph'] == 'X'})
-        return [e for e in events if e['ph'] == 'X']
+        events = [e for e in events if e['ph'] == 'X']
+        self.check_nested(events)
+        return events
+
+    def check_nested(self, events):
+        """What is on one thread may lie inside one another, but not overlap."""
+        open_until = {}
+        for e in sorted(events, key=lambda e: (e['ts'], -e['dur'])):
+            ends = open_until.setdefault(e['tid'], [])
+            while ends and ends[-1] <= e['ts']:
+                ends.pop()
+            end = e['ts'] + e['dur']
+            self.assertTrue(not ends or end <= ends[-1] + 0.001, e)
+            ends.append(end)
 
     def operation(self, events, number):
         found = [e for e in events if e['cat'] == 'operation' and e['args']['number'] == number]
@@ -72,6 +89,17 @@ class Trace(unittest.TestCase):
                 self.assertGreater(waited[rank], 0.2)
         begun = {rank: e['ts'] for rank, e in second.items()}
         self.assertTrue(all(begun[1] - begun[r] > 200000 for r in (0, 2, 3)), begun)
+
+    def test_two_at_a_time(self):
+        """Also, a step has the bytes of its message where that is of several chunks."""
+        done = run(self.folder.name, 'two-%r', 'two', RINGCOMM_ALGORITHM='all_reduce=halving_doubling')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for rank in range(RANKS):
+            events = self.events(f'two-{rank}', rank)
+            sent = [e['args']['bytes'] for e in events
+                    if e['cat'] == 'step' and e['name'] == 'send' and e['args']['number'] == 1]
+            self.assertEqual(sum(sent), 2 * (RANKS - 1) * BYTES // RANKS)
+            self.assertTrue(rank == 1 or self.operation(events, 5)['tid'] != self.operation(events, 6)['tid'])
 
     def test_killed(self):
         run(self.folder.name, 'killed', 'killed')
