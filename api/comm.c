@@ -11,6 +11,7 @@
 #include "log.h"
 #include "page.h"
 #include "sized.h"
+#include "trace_file.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +107,7 @@ rcm_status rcm_comm_set_name(rcm_comm *comm, const char *name) {
     comm->named = RCMI_NAME_GIVEN;
     if (comm->page)
         rcmi_page_name(comm->page, comm->name);
+    rcmi_trace_name(engine->trace, comm->trace, comm->name);
     pthread_mutex_unlock(&comm->error_lock);
     return RCM_OK;
 }

@@ -299,6 +299,15 @@ rcm_status rcmi_trace_begin(struct rcmi_trace_file *file, const char *name,
     return RCM_OK;
 }
 
+void rcmi_trace_name(struct rcmi_trace_file *file, struct rcmi_trace *trace, const char *name) {
+    struct traced *traced = (struct traced *)trace;
+    if (!trace)
+        return;
+    pthread_mutex_lock(&file->lock);
+    snprintf(traced->name, sizeof(traced->name), "%s", name);
+    pthread_mutex_unlock(&file->lock);
+}
+
 void rcmi_trace_end(struct rcmi_trace_file *file, struct rcmi_trace *trace) {
     if (!trace)
         return;

@@ -28,6 +28,8 @@ void rcmi_trace_file_write(struct rcmi_trace_file *file);
 /* A communicator's events. file NULL: none, and *ret_trace is NULL. name is copied. */
 rcm_status rcmi_trace_begin(struct rcmi_trace_file *file, const char *name,
                             struct rcmi_trace **ret_trace);
+/* What it is called from now on; copied. trace NULL is a no-op. */
+void rcmi_trace_name(struct rcmi_trace_file *file, struct rcmi_trace *trace, const char *name);
 /* Writes and frees them; nothing is recorded any more. trace NULL is a no-op. */
 void rcmi_trace_end(struct rcmi_trace_file *file, struct rcmi_trace *trace);
 

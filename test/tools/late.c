@@ -31,6 +31,8 @@ int main(int argc, char **argv) {
     rcm_comm *comm;
     if (rcm_init(NULL, &comm) != RCM_OK)
         return 2;
+    if (rcm_comm_set_name(comm, "late ones") != RCM_OK)
+        return 2;
     for (int call = 1; call <= CALLS; call++) {
         if (call == 2 && rcm_rank(comm) == 1)
             usleep(300000);

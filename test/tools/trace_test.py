@@ -44,8 +44,10 @@ class Trace(unittest.TestCase):
                 self.assertLess(abs(e['ts'] / 1e6 + origin[0] - time.time()), 100)
                 self.assertGreaterEqual(e['dur'], 0)
                 self.assertIn(e['cat'], ('operation', 'step', 'wait'))
-        named = {e['tid'] for e in events if e['name'] == 'thread_name'}
-        self.assertEqual(named, {e['tid'] for e in events if e['ph'] == 'X'})
+        named = {e['tid']: e['args']['name'] for e in events if e['name'] == 'thread_name'}
+        self.assertTrue(all(name.startswith('late ones') for name in named.values()), named)
+        self.assertEqual(len(named), len(set(named.values())))
+        self.assertEqual(set(named), {e['tid'] for e in events if e['ph'] == 'X'})
         events = [e for e in events if e['ph'] == 'X']
         self.check_nested(events)
         return events
