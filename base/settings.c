@@ -70,10 +70,10 @@ static const struct setting_row table[] = {
     {"RINGCOMM_PROTOCOL", "",
      "which way data goes by size within a host, as get=64K-,eager=0-32K; ringcomm-info lists the "
      "names; rank 0's counts; empty: by CPU family"},
-    {"RINGCOMM_TRACE", "",
-     "file for what each rank does, which Perfetto opens; %r in it is the rank; empty: none"},
     {"RINGCOMM_TUNING", "",
      "file with the same, prices and algorithms, a name a line; rank 0's counts"},
+    {"RINGCOMM_TRACE", "",
+     "file for what each rank does, which Perfetto opens; %r in it is the rank; empty: none"},
 };
 enum { NROWS = sizeof table / sizeof table[0] };
 
