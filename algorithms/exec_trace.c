@@ -44,26 +44,34 @@ struct rcmi_lane_trace *rcmi_trace_lanes(const struct rcmi_plan *plan) {
     return calloc((size_t)plan->nlanes * plan->stripes, sizeof(struct rcmi_lane_trace));
 }
 
-static struct rcmi_trace_event event_of(const struct rcmi_run *run, enum rcmi_trace_kind kind) {
-    return (struct rcmi_trace_event){.algorithm = run->bind.plan->algorithm,
-                                     .number = (uint32_t)run->bind.meta,
-                                     .peer = -1,
-                                     .track = run->track,
-                                     .kind = (uint8_t)kind};
+/* Each field is written, for the event had another use before. */
+static struct rcmi_trace_event *event_next(const struct rcmi_run *run, enum rcmi_trace_kind kind,
+                                           int64_t begin, int64_t end) {
+    struct rcmi_trace_event *event = rcmi_trace_next(run->exec->config.trace);
+    event->begin = begin;
+    event->end = end;
+    event->algorithm = run->bind.plan->algorithm;
+    event->number = (uint32_t)run->bind.meta;
+    event->track = run->track;
+    event->kind = (uint8_t)kind;
+    return event;
+}
+
+static void event_set_place(struct rcmi_trace_event *event, const struct rcmi_run *run,
+                            const struct rcmi_lane_state *lane, const struct rcmi_end *end) {
+    event->step = lane->pc;
+    event->lane = (uint16_t)(lane - run->lanes);
+    event->peer = end ? end->peer : -1;
 }
 
 static void trace_wait(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                        const struct rcmi_lane_trace *at, int64_t until, bool unfinished) {
     const struct rcmi_channel *channel = at->waits_for ? at->waits_for->channel : NULL;
-    struct rcmi_trace_event event = event_of(run, RCMI_TRACE_WAIT);
-    event.begin = at->waited;
-    event.end = until;
-    event.step = lane->pc;
-    event.lane = (uint16_t)(lane - run->lanes);
-    event.peer = at->waits_for ? at->waits_for->peer : -1;
-    event.to_send = at->waits_for && at->waits_for->outgoing;
-    event.unfinished = unfinished;
-    rcmi_trace_add(run->exec->config.trace, &event);
+    struct rcmi_trace_event *event = event_next(run, RCMI_TRACE_WAIT, at->waited, until);
+    event_set_place(event, run, lane, at->waits_for);
+    event->to_send = at->waits_for && at->waits_for->outgoing;
+    event->unfinished = unfinished;
+    rcmi_trace_publish(run->exec->config.trace);
     if (channel)
         rcmi_count(&run->exec->config.trace->waited[channel->row], (uint64_t)(until - at->waited));
 }
@@ -83,15 +91,11 @@ static const struct rcmi_end *step_end(const struct rcmi_run *run,
 static void trace_moved(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                         const struct rcmi_bound_step *step, int64_t began, int64_t now) {
     const struct rcmi_end *end = step_end(run, lane, step);
-    struct rcmi_trace_event event = event_of(run, RCMI_TRACE_STEP);
-    event.begin = began;
-    event.end = now;
-    event.name = rcmi_step_name(run->bind.plan->steps[lane->pc].op);
-    event.step = lane->pc;
-    event.lane = (uint16_t)(lane - run->lanes);
-    event.peer = end ? end->peer : -1;
-    event.bytes = rcmi_message_length(run, step, lane->offset);
-    rcmi_trace_add(run->exec->config.trace, &event);
+    struct rcmi_trace_event *event = event_next(run, RCMI_TRACE_STEP, began, now);
+    event_set_place(event, run, lane, end);
+    event->name = rcmi_step_name(run->bind.plan->steps[lane->pc].op);
+    event->bytes = rcmi_message_length(run, step, lane->offset);
+    rcmi_trace_publish(run->exec->config.trace);
     if (end)
         rcmi_count(&run->exec->config.trace->moved[end->channel->row], (uint64_t)(now - began));
 }
@@ -141,12 +145,11 @@ void rcmi_trace_end_run(struct rcmi_run *run) {
     lanes_end(run, now);
     if (run->trace_began == 0) /* it did not begin */
         return;
-    struct rcmi_trace_event event = event_of(run, RCMI_TRACE_OPERATION);
-    event.begin = run->trace_began;
-    event.end = now;
-    event.name = rcmi_collective_name(run->bind.collective);
-    event.bytes = run->bind.count * run->element_bytes;
-    rcmi_trace_add(run->exec->config.trace, &event);
+    struct rcmi_trace_event *event = event_next(run, RCMI_TRACE_OPERATION, run->trace_began, now);
+    event->peer = -1;
+    event->name = rcmi_collective_name(run->bind.collective);
+    event->bytes = run->bind.count * run->element_bytes;
+    rcmi_trace_publish(run->exec->config.trace);
     run->exec->config.trace->tracks &= ~(UINT64_C(1) << run->track);
     run->trace_began = 0;
 }

@@ -24,10 +24,10 @@ enum rcmi_trace_kind { RCMI_TRACE_OPERATION, RCMI_TRACE_STEP, RCMI_TRACE_WAIT };
 
 struct rcmi_trace_event {
     int64_t begin, end;    /* by rcmi_trace_now */
-    const char *name;      /* of the collective, or the step; static */
+    const char *name;      /* of the collective, or the step; static; not of a wait */
     const char *algorithm; /* static */
-    uint64_t bytes;        /* of a block; of the step's message */
-    uint32_t number, step; /* of the operation; in its plan */
+    uint64_t bytes;        /* of a block; of the step's message; not of a wait */
+    uint32_t number, step; /* of the operation; in its plan, but not of an operation */
     int32_t peer;          /* rank; -1: none, or all of the host */
     uint16_t lane;
     uint8_t track;   /* of operations that run at a time each has another one */
@@ -65,14 +65,19 @@ static inline int64_t rcmi_trace_now(const struct rcmi_trace *trace) {
 void rcmi_trace_set_clock(struct rcmi_trace *trace);
 double rcmi_trace_unit_ns(const struct rcmi_trace *trace);
 
-/* The memory of the next one is fetched meanwhile: it was used 65536 events ago. */
-static inline void rcmi_trace_add(struct rcmi_trace *trace, const struct rcmi_trace_event *event) {
+/* The next event, to be filled in where it is, and then published. The memory of the one after it
+ * is fetched meanwhile: it was used 65536 events ago. */
+static inline struct rcmi_trace_event *rcmi_trace_next(struct rcmi_trace *trace) {
     const uint64_t n = atomic_load_explicit(&trace->n, memory_order_relaxed);
+    __builtin_prefetch(&trace->events[(n + 1) % RCMI_TRACE_EVENTS], 1);
     /* Pairs with the acquire in rcmi_trace_read: which event is overwritten is seen before. */
     atomic_thread_fence(memory_order_release);
-    trace->events[n % RCMI_TRACE_EVENTS] = *event;
+    return &trace->events[n % RCMI_TRACE_EVENTS];
+}
+
+static inline void rcmi_trace_publish(struct rcmi_trace *trace) {
+    const uint64_t n = atomic_load_explicit(&trace->n, memory_order_relaxed);
     atomic_store_explicit(&trace->n, n + 1, memory_order_release);
-    __builtin_prefetch(&trace->events[(n + 1) % RCMI_TRACE_EVENTS], 1);
 }
 
 /* Event number at, while others may be recorded. False: it is overwritten. */
