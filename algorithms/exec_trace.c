@@ -140,8 +140,16 @@ static void lanes_end(const struct rcmi_run *run, int64_t now) {
     }
 }
 
+/* After its last step, which was the last look at the clock, unless a lane waits to this moment. */
+static int64_t run_ended(const struct rcmi_run *run) {
+    for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++)
+        if (run->traces[i].waited != 0)
+            return rcmi_trace_now(run->exec->config.trace);
+    return run->traced;
+}
+
 void rcmi_trace_end_run(struct rcmi_run *run) {
-    const int64_t now = rcmi_trace_now(run->exec->config.trace);
+    const int64_t now = run_ended(run);
     lanes_end(run, now);
     if (run->trace_began == 0) /* it did not begin */
         return;
