@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A rank of trace_test.py: rank 1 is 0.3 s late for the second of four all_reduces; with "killed"
  * rank 2 then kills itself, and the others exit as programs do that give up. With "two" two more
- * run at a time. */
+ * run at a time, with "many" 40000 one after another. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +21,14 @@ static rcm_status two_at_a_time(rcm_comm *comm) {
             RCM_OK)
             return RCM_ERR_INTERNAL;
     return rcm_work_wait_all(works, 2, -1);
+}
+
+static rcm_status many(rcm_comm *comm) {
+    rcm_status status = RCM_OK;
+    float in = 1, out;
+    for (int i = 0; i < 40000 && status == RCM_OK; i++)
+        status = rcm_all_reduce(comm, &in, &out, 1, RCM_FLOAT32, RCM_SUM, NULL, NULL);
+    return status;
 }
 
 int main(int argc, char **argv) {
@@ -44,6 +52,8 @@ int main(int argc, char **argv) {
             exit(3); /* without rcm_destroy */
     }
     if (argc > 1 && strcmp(argv[1], "two") == 0 && two_at_a_time(comm) != RCM_OK)
+        return 2;
+    if (argc > 1 && strcmp(argv[1], "many") == 0 && many(comm) != RCM_OK)
         return 2;
     if (rcm_comm_counters(comm, &counters) != RCM_OK)
         return 2;

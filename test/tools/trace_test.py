@@ -18,10 +18,10 @@ RANKS = 4
 BYTES = 65536  # of a vector
 
 
-def run(folder, name, *args, **env):
+def run(folder, name, *args, ranks=RANKS, **env):
     pattern = os.path.join(folder, name)
     env = dict(os.environ, RINGCOMM_TRACE=pattern, RINGCOMM_LOG='error', **env)
-    return subprocess.run([RUN, '-n', str(RANKS), '--bind', 'none', '--keep-going', '--', LATE, *args],
+    return subprocess.run([RUN, '-n', str(ranks), '--bind', 'none', '--keep-going', '--', LATE, *args],
                           env=env, capture_output=True, text=True, timeout=60)
 
 
@@ -48,6 +48,7 @@ class Trace(unittest.TestCase):
         self.assertTrue(all(name.startswith('late ones') for name in named.values()), named)
         self.assertEqual(len(named), len(set(named.values())))
         self.assertEqual(set(named), {e['tid'] for e in events if e['ph'] == 'X'})
+        self.labels = [e['args']['labels'] for e in events if e['name'] == 'process_labels']
         events = [e for e in events if e['ph'] == 'X']
         self.check_nested(events)
         return events
@@ -102,6 +103,18 @@ class Trace(unittest.TestCase):
                     if e['cat'] == 'step' and e['name'] == 'send' and e['args']['number'] == 1]
             self.assertEqual(sum(sent), 2 * (RANKS - 1) * BYTES // RANKS)
             self.assertTrue(rank == 1 or self.operation(events, 5)['tid'] != self.operation(events, 6)['tid'])
+
+    def test_last(self):
+        """Of more events than there is memory for, the last ones, and how many are missing."""
+        done = run(self.folder.name, 'many-%r', 'many', ranks=1)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        events = self.events('many-0', 0)
+        self.assertEqual(len(events), 65535)
+        self.assertEqual(self.operation(events, 40004)['name'], 'all_reduce')
+        self.assertEqual(len(self.labels), 1)
+        of_call = sum(e['args']['number'] == 40000 for e in events)
+        missing = int(re.fullmatch(r'(\d+) events of the world are not kept', self.labels[0])[1])
+        self.assertLess(abs(missing + len(events) - 40000 * of_call), 100)
 
     def test_killed(self):
         run(self.folder.name, 'killed', 'killed')
