@@ -20,7 +20,10 @@ static rcm_status two_at_a_time(rcm_comm *comm) {
         if (rcm_all_reduce(comm, in, out[i], COUNT, RCM_FLOAT32, RCM_SUM, NULL, &works[i]) !=
             RCM_OK)
             return RCM_ERR_INTERNAL;
-    return rcm_work_wait_all(works, 2, -1);
+    const rcm_status status = rcm_work_wait_all(works, 2, -1);
+    rcm_work_free(works[0]);
+    rcm_work_free(works[1]);
+    return status;
 }
 
 static rcm_status many(rcm_comm *comm) {
