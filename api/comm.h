@@ -128,7 +128,8 @@ struct rcm_comm {
     /* A blocking call drives its own work: the same for the loop, at the price of a plain store.
      * Relaxed: a loop that sees it late only drives, or does not, once too often. */
     _Atomic bool attended;
-    _Atomic int unfinished; /* works submitted and not complete */
+    _Atomic int unfinished;  /* works submitted and not complete */
+    _Atomic uint32_t issued; /* works that a callback may have begun, in all */
     struct rcmi_completions completions;
 
     pthread_mutex_t submit_lock;

@@ -76,6 +76,7 @@ static void whole_complete(struct rcm_work *whole, rcm_status status) {
 void rcmi_work_whole(struct rcm_work *work) {
     atomic_init(&work->parts_left, 1);
     atomic_init(&work->parts_status, RCM_OK);
+    atomic_fetch_add_explicit(&work->comm->issued, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&work->comm->unfinished, 1, memory_order_relaxed);
 }
 

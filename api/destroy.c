@@ -21,13 +21,13 @@ static rcm_status all_finished(void *arg) {
     return atomic_load_explicit(&comm->unfinished, memory_order_acquire) == 0 ? RCM_OK : RCM_AGAIN;
 }
 
-/* With the callbacks of works that are complete, which may have issued others. */
+/* With the callbacks of works that are complete: these may issue others, which may be complete at
+ * once and have callbacks too. */
 static rcm_status comm_finish_works(rcm_comm *comm, rcmi_deadline deadline) {
     do {
         if (rcmi_comm_wait_for(comm, all_finished, comm, deadline) != RCM_OK)
             return rcmi_fail(RCM_ERR_TIMEOUT, 0, "unfinished operations at rcm_destroy");
-        rcmi_engine_flush(comm->engine);
-    } while (all_finished(comm) != RCM_OK);
+    } while (!rcmi_engine_settled(comm));
     return RCM_OK;
 }
 

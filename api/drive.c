@@ -438,6 +438,7 @@ rcm_status rcmi_comm_wait(rcm_comm *comm, struct rcm_work *work, rcmi_deadline d
 }
 
 void rcmi_comm_submit(rcm_comm *comm, struct rcm_work *work) {
+    atomic_fetch_add_explicit(&comm->issued, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&comm->unfinished, 1, memory_order_relaxed);
     work->next = NULL;
     pthread_mutex_lock(&comm->submit_lock);

@@ -465,6 +465,29 @@ void rcmi_engine_flush(struct rcmi_engine *engine) {
     rcmi_loop_call(rcmi_node_loop(engine->node), engine_run_notices, engine);
 }
 
+struct settling {
+    const rcm_comm *comm;
+    bool settled;
+};
+
+/* On the thread of callbacks: none of them runs at the same time. The notices of what was complete
+ * at the look at `unfinished` are in the list (acquire pairs with the release in
+ * rcmi_work_complete). */
+static void comm_run_notices(void *arg) {
+    struct settling *settling = arg;
+    const rcm_comm *comm = settling->comm;
+    const bool none = atomic_load_explicit(&comm->unfinished, memory_order_acquire) == 0;
+    const uint32_t issued = atomic_load_explicit(&comm->issued, memory_order_relaxed);
+    (void)rcmi_notices_run(&comm->engine->notices);
+    settling->settled = none && atomic_load_explicit(&comm->issued, memory_order_relaxed) == issued;
+}
+
+bool rcmi_engine_settled(const rcm_comm *comm) {
+    struct settling settling = {.comm = comm};
+    rcmi_loop_call(rcmi_node_loop(comm->engine->node), comm_run_notices, &settling);
+    return settling.settled;
+}
+
 void rcmi_engine_remove(struct rcmi_engine *engine, rcm_comm *comm) {
     pthread_mutex_lock(&engine->lock);
     for (rcm_comm **at = &engine->comms; *at; at = &(*at)->next) {

@@ -88,6 +88,8 @@ void rcmi_engine_remove(struct rcmi_engine *engine, struct rcm_comm *comm);
 bool rcmi_engine_is_idle(struct rcmi_engine *engine);
 /* Waits until all works that are complete have given their notices. Not on the loop thread. */
 void rcmi_engine_flush(struct rcmi_engine *engine);
+/* Likewise; true: comm has no unfinished work, and none will come of a callback. */
+bool rcmi_engine_settled(const struct rcm_comm *comm);
 /* Calls visit on every unfinished work of all communicators until it returns false; from then on it
  * is called only to return false again. False: a communicator is driven by another thread, and not
  * all were visited. Does not wait. */

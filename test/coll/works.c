@@ -565,8 +565,7 @@ static void chain_next(void *arg, rcm_status status) {
         atomic_fetch_add(&chain->failed, 1);
 }
 
-/* rcm_destroy waits also for operations that callbacks issue meanwhile. */
-static int check_chain(rcm_comm *comm) {
+static int check_one_chain(rcm_comm *comm) {
     struct chain chain = {.value = 1, .left = FEW};
     rcm_work *work;
     int errors = 0;
@@ -580,6 +579,15 @@ static int check_chain(rcm_comm *comm) {
     CHECK(errors, atomic_load(&chain.left) == 0 && atomic_load(&chain.failed) == 0,
           "%d are missing, %d failed", atomic_load(&chain.left), atomic_load(&chain.failed));
     CHECK(errors, chain.value == expected, "%d, not %d", chain.value, expected);
+    return errors;
+}
+
+/* rcm_destroy waits also for operations that callbacks issue meanwhile, and that are complete at
+ * once. */
+static int check_chain(rcm_comm *comm) {
+    int errors = 0;
+    for (int i = 0; i < FEW && errors == 0; i++)
+        errors += check_one_chain(comm);
     return errors;
 }
 
