@@ -18,7 +18,7 @@ import time
 ROOT, VERSION, MESON, CMAKE, *CC = sys.argv[1:]
 HELP2MAN = shutil.which('help2man') is not None
 NOBODY = 65534
-COPIED = ('api', 'base', 'rendezvous', 'kernels', 'transport', 'algorithms', 'tools', 'examples', 'packaging',
+COPIED = ('api', 'base', 'rendezvous', 'kernels', 'transport', 'algorithms', 'tools', 'examples',
           'meson.build', 'meson_options.txt', 'README.md')  # all but the tests
 
 
