@@ -141,11 +141,3 @@ struct rcmi_folding rcmi_fold(uint32_t p) {
     const uint32_t core = UINT32_C(1) << rcmi_log2_floor(p);
     return (struct rcmi_folding){.core = core, .pairs = p - core};
 }
-
-uint32_t rcmi_spans(uint32_t n) {
-    return (n + RCMI_SPAN_MAX - 1) / RCMI_SPAN_MAX;
-}
-
-uint32_t rcmi_span_length(uint32_t n, uint32_t at) {
-    return n - at < RCMI_SPAN_MAX ? n - at : RCMI_SPAN_MAX;
-}

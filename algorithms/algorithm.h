@@ -53,11 +53,6 @@ static inline uint32_t rcmi_fold_rank_of(struct rcmi_folding f, uint32_t core) {
     return core < f.pairs ? 2 * core + 1 : core + f.pairs;
 }
 
-/* n consecutive chunks are a span, or several if they are more than RCMI_SPAN_MAX: how many, and
- * how long the one is that begins with chunk `at` of them. */
-uint32_t rcmi_spans(uint32_t n);
-uint32_t rcmi_span_length(uint32_t n, uint32_t at);
-
 /* A reduction with any number of sources, in the order in which they are added: more than
  * RCMI_SOURCES_MAX go in groups through scratch chunk 0, so that IN stays whole until its turn even
  * where OUT is the same memory. Begins as {.b, .lane, .chunk}. */

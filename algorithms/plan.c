@@ -83,6 +83,14 @@ static struct rcmi_operand listed_operand(const struct rcmi_plan *plan,
     return first;
 }
 
+uint32_t rcmi_spans(uint32_t n) {
+    return (n + RCMI_SPAN_MAX - 1) / RCMI_SPAN_MAX;
+}
+
+uint32_t rcmi_span_length(uint32_t n, uint32_t at) {
+    return n - at < RCMI_SPAN_MAX ? n - at : RCMI_SPAN_MAX;
+}
+
 struct rcmi_operand rcmi_span_operand(const struct rcmi_plan *plan, const struct rcmi_step *step,
                                       struct rcmi_operand first, uint32_t i) {
     const bool scratch = first.where == RCMI_SCRATCH;

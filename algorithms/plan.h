@@ -216,6 +216,11 @@ uint32_t rcmi_plan_chunk(const struct rcmi_plan *plan, enum rcmi_where where, ui
 /* Where both are one memory: a number that is equal for the same memory. */
 uint32_t rcmi_plan_cell(const struct rcmi_plan *plan, enum rcmi_where where, uint32_t index);
 
+/* n consecutive chunks are a span, or several if they are more than RCMI_SPAN_MAX: how many, and
+ * how long the one is that begins with chunk `at` of them. */
+uint32_t rcmi_spans(uint32_t n);
+uint32_t rcmi_span_length(uint32_t n, uint32_t at);
+
 /* Chunk i of a step's span, and where one of its buffers has it; a position beyond IN or OUT if it
  * is not there. */
 uint32_t rcmi_step_chunk(const struct rcmi_plan *plan, const struct rcmi_step *step, uint32_t i);
