@@ -59,6 +59,7 @@ const struct rcmi_algorithm rcmi_toy = {
     .name = "toy",
     .description = "sums up the line of ranks and passes the sum back; for this test",
     .collective = RCM_ALL_REDUCE,
+    .ordered = true,
     .supports = rcmi_supports_all,
     .emit = toy_emit,
     .formula = toy_formula,
