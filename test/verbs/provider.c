@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DEVICES_MAX = 4, QPS_MAX = 256, MRS_MAX = 1024, CQE_MAX = 1 << 16, CUT_MS = 40 };
+enum { DEVICES_MAX = 4, QPS_MAX = 256, MRS_MAX = 1024, CQE_MAX = 1 << 16 };
 
 /* What a device may not survive: the program that caused it ends. */
 #define REQUIRE(condition)                                                                         \
@@ -52,6 +52,7 @@ struct fake_qp {
     struct ibv_recv_wr *recvs;
     struct ibv_sge *recv_pieces;
     uint64_t receives, taken;
+    int64_t patience_ms; /* all tries of a send together */
     int64_t stuck_since; /* what is to be carried out does not reach the other side */
 };
 
@@ -69,6 +70,7 @@ static struct fake_qp qps[QPS_MAX];
 static struct fake_mr mrs[MRS_MAX];
 static pthread_t hardware;
 static bool stop, cut, held;
+static int64_t slow_ms; /* to connect a queue pair that is younger than its peer's */
 static uint32_t random_state;
 static int objects; /* that were made and not destroyed */
 static int calls[PROVIDER_CALLS], fail_call[PROVIDER_CALLS];
@@ -424,10 +426,27 @@ static int fake_destroy_qp(struct ibv_qp *base) {
     return 0;
 }
 
+/* A device tries retry_cnt times after the first, each 4.096 us * 2^timeout. */
+static int64_t patience_of(const struct ibv_qp_attr *attr) {
+    REQUIRE(attr->retry_cnt < 7 && attr->timeout > 0);
+    return (INT64_C(4096) << attr->timeout) * (attr->retry_cnt + 1) / 1000000;
+}
+
+/* The peer's address may take a while to be found. */
+static void resolve(uint32_t mine, uint32_t peer) {
+    pthread_mutex_lock(&lock);
+    const int64_t ms = mine > peer ? slow_ms : 0;
+    pthread_mutex_unlock(&lock);
+    const struct timespec while_it_takes = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&while_it_takes, NULL);
+}
+
 static int fake_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask) {
     struct fake_qp *qp = (struct fake_qp *)base;
     if (call_fails(PROVIDER_MODIFY_QP))
         return EIO;
+    if (attr->qp_state == IBV_QPS_RTR)
+        resolve(base->qp_num, attr->dest_qp_num);
     pthread_mutex_lock(&lock);
     REQUIRE(mask & IBV_QP_STATE);
     const enum ibv_qp_state from = base->state, to = attr->qp_state;
@@ -438,7 +457,8 @@ static int fake_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mas
         REQUIRE(attr->ah_attr.is_global && attr->ah_attr.grh.sgid_index == 1);
         qp->dest = attr->dest_qp_num;
     }
-    REQUIRE(to != IBV_QPS_RTS || attr->retry_cnt < 7);
+    if (to == IBV_QPS_RTS)
+        qp->patience_ms = patience_of(attr);
     base->state = to;
     pthread_cond_signal(&work);
     pthread_mutex_unlock(&lock);
@@ -567,11 +587,11 @@ static bool is_reached(const struct fake_qp *peer) {
     return !cut && peer && (peer->base.state == IBV_QPS_RTR || peer->base.state == IBV_QPS_RTS);
 }
 
-/* What does not reach the other side is tried for a while. */
+/* What does not reach the other side, which may not be connected yet, is tried for a while. */
 static void wait_for_path(struct fake_qp *qp) {
     if (qp->stuck_since == 0)
         qp->stuck_since = now_ms();
-    if (now_ms() - qp->stuck_since < CUT_MS)
+    if (now_ms() - qp->stuck_since < qp->patience_ms)
         return;
     send_end(qp, IBV_WC_RETRY_EXC_ERR);
     qp_fail(qp);
@@ -599,9 +619,12 @@ static void carry(struct fake_qp *qp) {
         qp_fail(qp);
 }
 
-/* Something for each queue pair that has something, or, as the seed wants, not yet. */
-static bool carry_some(void) {
-    bool any = false;
+enum left { NOTHING, STUCK, MORE };
+
+/* Something for each queue pair that has something, or, as the seed wants, not yet. What is left:
+ * nothing, only what does not reach the other side, or more. */
+static enum left carry_some(void) {
+    enum left left = NOTHING;
     const uint32_t first = random_next() % QPS_MAX;
     for (uint32_t k = 0; !held && k < QPS_MAX; k++) {
         struct fake_qp *qp = &qps[(first + k) % QPS_MAX];
@@ -611,26 +634,32 @@ static bool carry_some(void) {
             qp_fail(qp);
         if (qp->base.state != IBV_QPS_RTS)
             continue;
-        any = any || qp->carried < qp->posted;
         for (uint32_t n = random_next() % 8; n > 0 && qp->carried < qp->posted; n--) {
             carry(qp);
             if (qp->base.state != IBV_QPS_RTS || qp->stuck_since)
                 break;
         }
+        const enum left here = qp->carried == qp->posted ? NOTHING : qp->stuck_since ? STUCK : MORE;
+        left = here > left ? here : left;
     }
-    return any;
+    return left;
 }
 
 static void *hardware_run(void *arg) {
+    const struct timespec between_tries = {.tv_nsec = 100000};
     (void)arg;
     pthread_mutex_lock(&lock);
     while (!stop) {
-        if (!carry_some()) {
+        const enum left left = carry_some();
+        if (left == NOTHING) {
             pthread_cond_wait(&work, &lock);
             continue;
         }
         pthread_mutex_unlock(&lock);
-        sched_yield();
+        if (left == STUCK)
+            nanosleep(&between_tries, NULL);
+        else
+            sched_yield();
         pthread_mutex_lock(&lock);
     }
     pthread_mutex_unlock(&lock);
@@ -680,6 +709,7 @@ void provider_install(const struct provider_setup *what) {
     memset(&counts, 0, sizeof counts);
     carried_out = fail_send_number = 0;
     stop = cut = held = false;
+    slow_ms = 0;
     for (int i = 0; i < setup.devices; i++) {
         devices[i] =
             (struct ibv_device){.node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB};
@@ -728,6 +758,12 @@ void provider_cut(bool is_cut) {
     pthread_mutex_lock(&lock);
     cut = is_cut;
     pthread_cond_signal(&work);
+    pthread_mutex_unlock(&lock);
+}
+
+void provider_slow_connect(int64_t ms) {
+    pthread_mutex_lock(&lock);
+    slow_ms = ms;
     pthread_mutex_unlock(&lock);
 }
 

@@ -59,7 +59,10 @@ void provider_fail_call(enum provider_call call, int number);
 void provider_fail_send(enum ibv_wc_status status, int number);
 /* How often it was called since it was installed. */
 int provider_calls(enum provider_call call);
-/* Nothing reaches another queue pair any more, until it may again. */
+/* Of two queue pairs the one that was made later takes so long to be connected. */
+void provider_slow_connect(int64_t ms);
+/* Nothing reaches another queue pair any more, until it may again; what is sent meanwhile fails
+ * when its queue pair has tried as long as it was told to. */
 void provider_cut(bool cut);
 /* The hardware does nothing, and nothing fails of that, until it goes on. */
 void provider_hold(bool hold);

@@ -142,6 +142,18 @@ static void case_completions_fail(void **state) {
         }
 }
 
+/* What the initiator says first is tried until the other side is connected. */
+static void case_connected_late(void **state) {
+    (void)state;
+    char by[16];
+    limit_ms(10000);
+    provider_install(&two_devices);
+    provider_slow_connect(300);
+    live("verbs,tcp", 4, by);
+    provider_remove();
+    CHECK_EQ(strcmp(by, "verbs"), 0);
+}
+
 /* The network is cut before there is a link: another way. And later: both are told, though one only
  * receives. */
 static void case_cut(void **state) {
@@ -151,11 +163,11 @@ static void case_cut(void **state) {
     struct rcmi_channel *writer, *reader;
     limit_ms(20000);
     provider_install(&two_devices);
+    setenv("RINGCOMM_PEER_TIMEOUT", "1", 1);
     provider_cut(true);
     live("verbs,tcp", 4, by);
     CHECK_EQ(strcmp(by, "tcp"), 0);
     provider_cut(false);
-    setenv("RINGCOMM_PEER_TIMEOUT", "1", 1);
     CHECK(ranks_open(&pair, "verbs"));
     unsetenv("RINGCOMM_PEER_TIMEOUT");
     pair_channel(&pair, 1, &writer, &reader);
@@ -367,12 +379,19 @@ static void case_descriptors_closed(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest cases[] = {
-        cmocka_unit_test(case_choice),        cmocka_unit_test(case_ports),
-        cmocka_unit_test(case_names),         cmocka_unit_test(case_locked_memory),
-        cmocka_unit_test(case_cost),          cmocka_unit_test(case_cut),
-        cmocka_unit_test(case_calls_fail),    cmocka_unit_test(case_completions_fail),
-        cmocka_unit_test(case_left_alone),    cmocka_unit_test(case_event_taken),
-        cmocka_unit_test(case_released_late), cmocka_unit_test(case_descriptors_closed),
+        cmocka_unit_test(case_choice),
+        cmocka_unit_test(case_ports),
+        cmocka_unit_test(case_names),
+        cmocka_unit_test(case_locked_memory),
+        cmocka_unit_test(case_cost),
+        cmocka_unit_test(case_cut),
+        cmocka_unit_test(case_connected_late),
+        cmocka_unit_test(case_calls_fail),
+        cmocka_unit_test(case_completions_fail),
+        cmocka_unit_test(case_left_alone),
+        cmocka_unit_test(case_event_taken),
+        cmocka_unit_test(case_released_late),
+        cmocka_unit_test(case_descriptors_closed),
     };
     test_transport = "verbs";
     alarm(100);
