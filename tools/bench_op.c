@@ -79,7 +79,7 @@ void bench_op_close(rcm_op op) {
 }
 
 static const char *not_composed(rcm_dtype dtype) {
-    static char text[120];
+    static _Thread_local char text[120];
     snprintf(text, sizeof(text),
              "user of %s is not defined: it composes x -> a x + b, two parts of a complex number",
              rcm_dtype_name(dtype));
