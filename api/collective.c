@@ -79,7 +79,8 @@ static size_t request_bytes(const rcm_comm *comm, const struct rcmi_request *r) 
 }
 
 /* By the call's name, else by what is named for the size, else by price. */
-static rcm_status request_algorithm(rcm_comm *comm, const struct rcmi_request *r,
+static rcm_status request_algorithm(rcm_comm *comm, struct rcmi_selection *selection,
+                                    const struct rcmi_request *r,
                                     const struct rcmi_algorithm **ret_algorithm) {
     const size_t bytes = request_bytes(comm, r);
     const bool ordered = !rcmi_operator_commutes(r->op);
@@ -90,7 +91,7 @@ static rcm_status request_algorithm(rcm_comm *comm, const struct rcmi_request *r
     else
         *ret_algorithm = rcmi_choices_find(&comm->choices, r->collective, bytes, ordered);
     if (status == RCM_OK && !*ret_algorithm)
-        return rcmi_algorithm_select(comm->selection, r->collective, bytes, ordered, ret_algorithm);
+        return rcmi_algorithm_select(selection, r->collective, bytes, ordered, ret_algorithm);
     return status == RCM_OK && ordered
                ? rcmi_algorithm_check_order(*ret_algorithm, rcm_op_name(r->op))
                : status;
@@ -124,7 +125,7 @@ static rcm_status request_resolve(rcm_comm *comm, const struct rcmi_request *r,
     const struct rcmi_plan *plan;
     rcm_status status = request_hold(comm, r);
     if (status == RCM_OK)
-        status = request_algorithm(comm, r, &algorithm);
+        status = request_algorithm(comm, comm->selection, r, &algorithm);
     if (status == RCM_OK)
         status = rcmi_plan_cache_get(comm->plans, algorithm, r->root, &plan);
     if (status != RCM_OK)
@@ -217,7 +218,7 @@ rcm_status rcmi_request_stage(rcm_comm *comm, const struct rcmi_request *r,
                               struct rcmi_bind *ret_bind) {
     const struct rcmi_algorithm *algorithm;
     const struct rcmi_plan *plan;
-    rcm_status status = request_algorithm(comm, r, &algorithm);
+    rcm_status status = request_algorithm(comm, comm->stage_selection, r, &algorithm);
     if (status == RCM_OK)
         status = rcmi_plan_cache_get(comm->plans, algorithm, r->root, &plan);
     if (status != RCM_OK)
@@ -633,7 +634,7 @@ rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective, size
     if (status == RCM_OK)
         status = rcmi_check_root(comm->size, root);
     if (status == RCM_OK)
-        status = request_algorithm(comm, &request, &chosen);
+        status = request_algorithm(comm, comm->selection, &request, &chosen);
     if (status == RCM_OK)
         status = rcmi_plan_cache_get(comm->plans, chosen, root, &prepare.plan);
     if (status == RCM_OK)
@@ -650,7 +651,7 @@ const char *rcm_comm_algorithm(rcm_comm *comm, enum rcm_collective collective, s
     const struct rcmi_algorithm *algorithm;
     if (rcmi_comm_usable(comm) != RCM_OK ||
         request_of(comm, collective, bytes, NULL, &request) != RCM_OK ||
-        request_algorithm(comm, &request, &algorithm) != RCM_OK)
+        request_algorithm(comm, comm->selection, &request, &algorithm) != RCM_OK)
         return "";
     return algorithm->name;
 }

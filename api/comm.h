@@ -101,7 +101,8 @@ struct rcm_comm {
     atomic_flag driving;
     struct rcmi_exec *exec;
     struct rcmi_plan_cache *plans;
-    struct rcmi_selection *selection; /* the issuing thread's */
+    struct rcmi_selection *selection;       /* the issuing thread's */
+    struct rcmi_selection *stage_selection; /* the driver's */
     struct rcmi_queue queue; /* its collectives that were taken over and are not complete */
     struct rcmi_p2p *p2p;
     struct rcmi_page_comm *page;      /* in shared memory */

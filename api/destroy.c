@@ -107,6 +107,7 @@ static void comm_free(rcm_comm *comm) {
     }
     rcmi_plan_cache_free(comm->plans);
     rcmi_selection_free(comm->selection);
+    rcmi_selection_free(comm->stage_selection);
     rcmi_diagnosis_free(comm->diagnosis);
     rcmi_proposals_free(comm->proposals);
     rcmi_call_log_free(comm->call_log);

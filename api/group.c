@@ -206,6 +206,8 @@ rcm_status rcmi_comm_equip(rcm_comm *comm) {
     if (status == RCM_OK)
         status = rcmi_selection_create(&comm->shape, &comm->selection);
     if (status == RCM_OK)
+        status = rcmi_selection_create(&comm->shape, &comm->stage_selection);
+    if (status == RCM_OK)
         status = comm_equip_parts(comm);
     if (status == RCM_OK)
         status = rcmi_transfers_create(comm);
