@@ -137,7 +137,9 @@ void verbs_release(struct rcmi_channel *base) {
     struct verbs_end *end = channel_of(base)->end;
     const uint64_t released = atomic_load_explicit(&end->released, memory_order_relaxed);
     atomic_store_explicit(&end->released, released + 1, memory_order_release);
-    const uint32_t owed = atomic_fetch_add_explicit(&end->owed, 1, memory_order_relaxed) + 1;
+    /* Release pairs with the exchange in post_credit, maybe another thread's: what was read of the
+     * slot was read before the writer hears that it is free. */
+    const uint32_t owed = atomic_fetch_add_explicit(&end->owed, 1, memory_order_release) + 1;
     const bool now = owed >= (end->slots + 1) / 2;
     if (!now && owed > 1)
         return; /* it is listed */
