@@ -141,3 +141,16 @@ struct rcmi_folding rcmi_fold(uint32_t p) {
     const uint32_t core = UINT32_C(1) << rcmi_log2_floor(p);
     return (struct rcmi_folding){.core = core, .pairs = p - core};
 }
+
+struct rcmi_formula rcmi_formula_root_sends(const struct rcmi_algorithm *row,
+                                            const struct rcmi_shape *shape, int rank, int root) {
+    const uint32_t others = (uint32_t)shape->nranks - 1;
+    (void)row;
+    return (struct rcmi_formula){.rounds = others > 0, .chunks_sent = rank == root ? others : 0};
+}
+
+struct rcmi_formula rcmi_formula_all_send(const struct rcmi_algorithm *row,
+                                          const struct rcmi_shape *shape, int rank, int root) {
+    (void)root;
+    return rcmi_formula_root_sends(row, shape, rank, rank);
+}

@@ -53,6 +53,12 @@ static inline uint32_t rcmi_fold_rank_of(struct rcmi_folding f, uint32_t core) {
     return core < f.pairs ? 2 * core + 1 : core + f.pairs;
 }
 
+/* One message in a row: the root sends a chunk to each other rank; or every rank does. */
+struct rcmi_formula rcmi_formula_root_sends(const struct rcmi_algorithm *row,
+                                            const struct rcmi_shape *shape, int rank, int root);
+struct rcmi_formula rcmi_formula_all_send(const struct rcmi_algorithm *row,
+                                          const struct rcmi_shape *shape, int rank, int root);
+
 /* A reduction with any number of sources, in the order in which they are added: more than
  * RCMI_SOURCES_MAX go in groups through scratch chunk 0, so that IN stays whole until its turn even
  * where OUT is the same memory. Begins as {.b, .lane, .chunk}. */

@@ -86,15 +86,13 @@ static void chain_count(struct rcmi_tally *t) {
     const int p = t->shape->nranks, end = p - 2;
     for (int r = 0; r < end; r++)
         rcmi_tally_send(t, r, r + 1, p, 1);
-    for (int r = 0; r < p && p > 1; r++) {
+    for (int r = 0; r < p; r++) {
         if (r != end)
             rcmi_tally_send(t, end, r, 1, 1.0 / p);
         if (r != end + 1)
             rcmi_tally_send(t, end + 1, r, 1, 1.0 / p);
         rcmi_tally_local(t, r, 0, 1.0 / p + (r > 0 && r <= end));
     }
-    if (p == 1)
-        rcmi_tally_local(t, 0, 1, 0);
     rcmi_tally_chain(t, p == 2 ? 1 : (p - 1.0) / p);
 }
 

@@ -17,13 +17,6 @@ static struct rcmi_formula leaves_send_formula(const struct rcmi_algorithm *row,
     return (struct rcmi_formula){.rounds = shape->nranks > 1, .chunks_sent = rank != root};
 }
 
-static struct rcmi_formula root_sends_formula(const struct rcmi_algorithm *row,
-                                              const struct rcmi_shape *shape, int rank, int root) {
-    const uint32_t others = (uint32_t)shape->nranks - 1;
-    (void)row;
-    return (struct rcmi_formula){.rounds = others > 0, .chunks_sent = rank == root ? others : 0};
-}
-
 /* ---- Scatter --------------------------------------------------------------------------------- */
 
 static rcm_status scatter_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
@@ -61,7 +54,7 @@ const struct rcmi_algorithm rcmi_direct_scatter = {
     .by_step = true,
     .supports = rcmi_supports_all,
     .emit = scatter_emit,
-    .formula = root_sends_formula,
+    .formula = rcmi_formula_root_sends,
     .count = scatter_count,
 };
 

@@ -33,15 +33,6 @@ static rcm_status direct_emit(const struct rcmi_algorithm *row, const struct rcm
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static struct rcmi_formula direct_formula(const struct rcmi_algorithm *row,
-                                          const struct rcmi_shape *shape, int rank, int root) {
-    const uint32_t others = (uint32_t)shape->nranks - 1;
-    (void)row;
-    (void)rank;
-    (void)root;
-    return (struct rcmi_formula){.rounds = others > 0, .chunks_sent = others};
-}
-
 static void direct_count(struct rcmi_tally *t) {
     const double p = t->shape->nranks;
     rcmi_tally_everyone(t, 1, 1 / p);
@@ -55,6 +46,6 @@ const struct rcmi_algorithm rcmi_direct_all_to_all = {
     .by_step = true,
     .supports = rcmi_supports_all,
     .emit = direct_emit,
-    .formula = direct_formula,
+    .formula = rcmi_formula_all_send,
     .count = direct_count,
 };

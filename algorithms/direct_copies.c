@@ -39,13 +39,6 @@ static rcm_status broadcast_emit(const struct rcmi_algorithm *row, const struct 
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static struct rcmi_formula broadcast_formula(const struct rcmi_algorithm *row,
-                                             const struct rcmi_shape *shape, int rank, int root) {
-    const uint32_t others = (uint32_t)shape->nranks - 1;
-    (void)row;
-    return (struct rcmi_formula){.rounds = others > 0, .chunks_sent = rank == root ? others : 0};
-}
-
 static void broadcast_count(struct rcmi_tally *t) {
     for (int r = 0; r < t->shape->nranks; r++)
         if (r != t->root)
@@ -61,7 +54,7 @@ const struct rcmi_algorithm rcmi_direct_broadcast = {
     .collective = RCM_BROADCAST,
     .supports = supports,
     .emit = broadcast_emit,
-    .formula = broadcast_formula,
+    .formula = rcmi_formula_root_sends,
     .count = broadcast_count,
 };
 
@@ -86,15 +79,6 @@ static rcm_status all_gather_emit(const struct rcmi_algorithm *row, const struct
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static struct rcmi_formula all_gather_formula(const struct rcmi_algorithm *row,
-                                              const struct rcmi_shape *shape, int rank, int root) {
-    const uint32_t others = (uint32_t)shape->nranks - 1;
-    (void)row;
-    (void)rank;
-    (void)root;
-    return (struct rcmi_formula){.rounds = others > 0, .chunks_sent = others};
-}
-
 static void all_gather_count(struct rcmi_tally *t) {
     const double p = t->shape->nranks;
     rcmi_tally_everyone(t, 1, 1 / p);
@@ -109,6 +93,6 @@ const struct rcmi_algorithm rcmi_direct_all_gather = {
     .collective = RCM_ALL_GATHER,
     .supports = supports,
     .emit = all_gather_emit,
-    .formula = all_gather_formula,
+    .formula = rcmi_formula_all_send,
     .count = all_gather_count,
 };

@@ -91,16 +91,6 @@ static rcm_status reduce_scatter_emit(const struct rcmi_algorithm *row,
     return rcmi_plan_finish(b, ret_plan);
 }
 
-static struct rcmi_formula reduce_scatter_formula(const struct rcmi_algorithm *row,
-                                                  const struct rcmi_shape *shape, int rank,
-                                                  int root) {
-    const uint32_t others = (uint32_t)shape->nranks - 1;
-    (void)row;
-    (void)rank;
-    (void)root;
-    return (struct rcmi_formula){.rounds = others > 0, .chunks_sent = others};
-}
-
 static void reduce_scatter_count(struct rcmi_tally *t) {
     const double p = t->shape->nranks;
     rcmi_tally_everyone(t, 1, 1 / p);
@@ -115,6 +105,6 @@ const struct rcmi_algorithm rcmi_direct_reduce_scatter = {
     .ordered = true,
     .supports = reduce_scatter_supports,
     .emit = reduce_scatter_emit,
-    .formula = reduce_scatter_formula,
+    .formula = rcmi_formula_all_send,
     .count = reduce_scatter_count,
 };
