@@ -97,11 +97,11 @@ static void comm_give_page(rcm_comm *comm) {
 }
 
 static void comm_free(rcm_comm *comm) {
-    if (comm->page)
-        comm_give_page(comm);
-    if (!comm->abandoned) { /* else kept, with the node of its channels */
+    if (!comm->abandoned) { /* else kept, with the node of its channels, which count in its page */
         rcmi_p2p_free(comm->p2p);
         rcmi_exec_free(comm->exec);
+        if (comm->page)
+            comm_give_page(comm);
         rcmi_trace_end(comm->engine->trace, comm->trace);
         rcmi_engine_release(comm->engine);
     }

@@ -225,7 +225,7 @@ static void traced_write(FILE *out, struct traced *traced, int rank, int64_t off
     const struct clock clock = {.first = traced->trace.first,
                                 .first_ns = traced->trace.first_ns + offset_ns,
                                 .unit_ns = rcmi_trace_unit_ns(&traced->trace)};
-    /* Acquire pairs with the release in rcmi_trace_add: the events are complete. */
+    /* Acquire pairs with the release in rcmi_trace_publish: the events are complete. */
     const uint64_t n = atomic_load_explicit(&traced->trace.n, memory_order_acquire);
     const uint64_t oldest = n < RCMI_TRACE_EVENTS ? 0 : n - RCMI_TRACE_EVENTS + 1;
     const uint64_t from = traced->written > oldest ? traced->written : oldest;
