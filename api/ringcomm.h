@@ -1411,6 +1411,7 @@ struct rcm_traffic {
     /* With RINGCOMM_TRACE, else 0: what steps of collectives waited for ranks by this transport,
      * and what they took. In lanes that run side by side both go on at a time. */
     uint64_t wait_ns, move_ns;
+    uint64_t reserved[2]; /* 0 */
 };
 #define RCM_COUNTERS_TRANSPORTS 8
 struct rcm_counters {
