@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the parts of the builder share. Nobody else includes it.
+ * What the parts of the builder share. Other files do not include it.
  *
  *   builder.c           begins a plan, makes channels and adds steps
  *   builder_finish.c    lays the plan out in one block of memory

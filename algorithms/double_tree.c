@@ -3,7 +3,7 @@
  * Broadcast, reduce and all-reduce on two binary trees at once (Sanders, Speck and Träff 2009).
  *
  * Each tree carries one half of the vector, slice by slice. A rank that has children in one tree is
- * a leaf of the other, so that everyone sends about one vector in all, where inner ranks of a
+ * a leaf of the other, so that every rank sends about one vector in all, where inner ranks of a
  * single tree would send two and leaves none. The root has one child in each.
  *
  *      p = 6     first half          second half

@@ -7,6 +7,9 @@
  *                                                  |
  *                                                  '-> verify*.c: plans of all ranks proved right
  *
+ * Which algorithm: the one that the call names, or that is named for the size (choice.h); else the
+ * cheapest, by its counted work (cost.h) and what work takes on this machine (price.h).
+ *
  * Not for: communicators, deadlines and waiting (api/), how a message travels (transport/), how
  * elements are summed (kernels/).
  *
@@ -159,7 +162,7 @@ enum rcmi_gets {
      * for each message. */
     RCMI_GETS_HELD,
     /* As long as a message may be: the root is one end of every channel, and each other rank has
-     * one channel, so that nobody waits for a rank that waits. */
+     * one channel, so that no rank waits for one that waits. */
     RCMI_GETS_STAR
 };
 
@@ -367,8 +370,8 @@ rcm_status rcmi_algorithm_check_order(const struct rcmi_algorithm *algorithm, co
 
 /* ---- Plan cache ---------------------------------------------------------------------------- */
 
-/* Plans of one rank of one communicator, by (algorithm, root). Not thread-safe; plans live as long
- * as the cache. */
+/* Plans of one rank of one communicator, by (algorithm, root). Any thread; plans live as long as
+ * the cache. */
 struct rcmi_plan_cache;
 rcm_status rcmi_plan_cache_create(const struct rcmi_shape *shape, int rank,
                                   struct rcmi_plan_cache **ret_cache);

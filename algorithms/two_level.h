@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the two-level algorithms share: the ranks of each host by number, and who leads there.
+ * What the two-level algorithms share: the ranks of each host by number, and which of them lead
+ * there.
  *
  *      host 0      host 1
  *      0 1 2 3     0 1 2         the ranks of a host, by number

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce in two rounds: rank c is responsible for chunk c of p. First everybody sends chunk c of
+ * Reduce in two rounds: rank c is responsible for chunk c of p. First every rank sends chunk c of
  * its vector to rank c, which sums them in rank order; then the root receives all sums. So the work
  * of the sums, all of which a root does by itself in `direct`, is spread over all ranks.
  *

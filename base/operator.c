@@ -24,7 +24,7 @@ static void table_unlock(void) {
     pthread_mutex_unlock(&table.lock);
 }
 
-/* A child has a whole table, which nobody has locked. */
+/* A child has a whole table, which no thread has locked. */
 static void table_survive_forks(void) {
     pthread_atfork(table_lock, table_unlock, table_unlock);
 }
@@ -155,7 +155,7 @@ uint64_t rcmi_operator_hash(rcm_op op) {
 rcm_status rcm_op_free(rcm_op op) {
     const char *name = rcm_op_name(op);
     if (!rcmi_op_is_created(op) && strcmp(name, "?") != 0)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "op %d is %s, which nobody created", (int)op, name);
+        return rcmi_fail(RCM_ERR_INVALID, 0, "op %d is %s, which is built in", (int)op, name);
     table_lock();
     struct rcmi_operator *o = table_find_valid(op);
     if (o)

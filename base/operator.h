@@ -50,7 +50,7 @@ static inline bool rcmi_op_is_created(rcm_op op) {
 /* Any thread, all of them. A copy gets a number; its creator holds it. */
 rcm_status rcmi_operator_add(const struct rcmi_operator *given, rcm_op *ret_op);
 /* Another holder. RCM_ERR_INVALID, with a sentence, if there is no such operator or rcm_op_free was
- * called; _share: by one who knows that it is held, which rcm_op_free does not change. */
+ * called; _share: of one that is held already, also after rcm_op_free. */
 rcm_status rcmi_operator_hold(rcm_op op);
 void rcmi_operator_share(rcm_op op);
 /* A holder less. */

@@ -4,7 +4,7 @@
  * squared relative errors is made small, with no constant below zero: repeatedly a linear problem,
  * whose weights come from the last result (relative to the geometric mean of predicted and
  * measured, so that half and double count alike; what is far off counts less, and so does what
- * nobody would choose). What the points tell nothing of, or do not tell apart, stays. See tune.h.
+ * would never be chosen). What the points tell nothing of, or do not tell apart, stays. See tune.h.
  */
 #include "tune.h"
 

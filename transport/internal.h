@@ -237,7 +237,7 @@ struct rcmi_link {
     bool declined;             /* here, of which the peer was told; its end of control is awaited */
     struct rcmi_error failing; /* the data plane is, before the link is up; RCM_OK: it is not */
     unsigned passed_over;      /* bit i: domain i was declined, here or there */
-    char decline[RCMI_DECLINE_MAX + 40]; /* who did so last, and why */
+    char decline[RCMI_DECLINE_MAX + 40]; /* which rank did so last, and why */
     uint64_t attached;                   /* bit i: data socket i is there */
     bool was_up;                         /* final before it is ENDED or LOST */
     bool bye_sent, bye_acked, bye_received;

@@ -2,7 +2,7 @@
 /*
  * What went by the transports, counted: messages and bytes of payload, by row of the table of
  * transports. The framework counts (transport.h, rcmi_channel_commit and _release), so no row does;
- * whoever opened a channel says where to (rcmi_channel_count). A message by multicast is sent once.
+ * the opener of a channel says where to (rcmi_channel_count). A message by multicast is sent once.
  *
  * Not here: what is on the wire besides, headers of rows and control streams.
  */

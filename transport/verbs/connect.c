@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Connecting queue pairs. ibv_modify_qp resolves the peer's address in the kernel, which may take a
- * second and a half, so a thread does it that nobody waits for. A job has copies of all it needs,
+ * second and a half, so a thread of its own does it. A job has copies of all it needs,
  * and the queue pair of a link that goes down meanwhile is the job's to destroy.
  */
 #include <errno.h>

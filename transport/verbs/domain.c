@@ -2,7 +2,7 @@
 /*
  * Domains of the verbs row (one per node), and its table. Completions are polled by any thread in
  * progress, one at a time for each port. A thread that sleeps asks for an event with the next
- * completion (`arm`), and whoever asked polls once more, since what had come before makes none.
+ * completion (`arm`), and polls once more, since what had come before makes none.
  */
 #include "verbs.h"
 #include <errno.h>
@@ -45,7 +45,7 @@ static bool port_poll(struct verbs_port *port, bool must, bool *rang) {
 }
 
 /* Takes the events of completions that were asked for, so that the descriptor shows none, be it to
- * the loop: whoever calls it polls then, and has what is unfinished asked for anew (verbs_go_on).
+ * the loop: a caller polls then, and has what is unfinished asked for anew (verbs_go_on).
  */
 static void events_take(struct verbs_domain *domain) {
     for (int i = 0; i < domain->nports; i++) {
@@ -85,7 +85,8 @@ bool verbs_progress(void *arg) {
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-/* What had come before makes no event: it is taken here, and who is about to sleep looks again. */
+/* What had come before makes no event: it is taken here, and a thread that is about to sleep looks
+ * again. */
 static void events_ask(struct verbs_domain *domain) {
     for (int i = 0; i < domain->nports; i++)
         (void)domain->table->req_notify_cq(domain->ports[i].cq, 0);

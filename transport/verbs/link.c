@@ -270,7 +270,7 @@ void verbs_link_break(struct verbs_link *link) {
         rcmi_node_link_failed(link->domain->node, link->peer);
 }
 
-/* Nobody polls for it any more. */
+/* No thread polls for it any more. */
 static void link_unlist(struct verbs_link *link) {
     struct verbs_domain *domain = link->domain;
     verbs_lock_take(&link->port->lock);

@@ -132,18 +132,19 @@ struct verbs_domain {
     int nports;
     int epoll; /* of all completion channels */
     struct rcmi_watch watch;
-    /* By rank. Written by the loop thread under the lock of the link's port; read by who polls
-     * that. */
+    /* By rank. Written by the loop thread under the lock of the link's port; read by threads that
+     * poll that. */
     struct verbs_link **links;
     /* Links that wait for the other side's hello, or for room to post what was committed: the loop
      * goes on with them. Seq_cst, as `armed`: a thread that counts one up and finds the loop armed
      * is seen by the thread that takes the events of that. */
     _Atomic int unfinished;
-    /* The loop looks at `epoll`, and events were asked for. Set by verbs_arm, cleared by whoever
-     * took events; false also if another thread asked meanwhile, which costs asking twice. */
+    /* The loop looks at `epoll`, and events were asked for. Set by verbs_arm, cleared by the thread
+     * that took events; false also if another thread asked meanwhile, which costs asking twice. */
     _Atomic bool armed;
     _Atomic int nlinks; /* relaxed: a thread that sees a new link late looks again */
-    /* A thread of this process sleeps on `epoll`, or did; who moves things then takes the events.
+    /* A thread of this process sleeps on `epoll`, or did; a thread that moves messages then takes
+     * the events.
      */
     _Atomic bool attended;
     struct rcmi_timer beat;
