@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The hardware: a thread that carries out what was posted, and its outcomes. */
+#include "played.h"
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+
+static int64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* The first send that is not carried out is, with that outcome. */
+static void send_end(struct fake_qp *qp, enum ibv_wc_status status) {
+    const struct fake_send *send = &qp->sends[qp->carried++ % qp->max_send];
+    if (status == IBV_WC_SUCCESS && !(send->wr.send_flags & IBV_SEND_SIGNALED))
+        return;
+    /* src_qp, of no use to a sender, says here which entries come free with it. */
+    const struct ibv_wc wc = {.wr_id = send->wr.wr_id,
+                              .status = status,
+                              .opcode = IBV_WC_SEND,
+                              .qp_num = qp->base.qp_num,
+                              .src_qp = (uint32_t)qp->carried};
+    played.counts.send_completions++;
+    played_complete(qp->base.send_cq, &wc);
+}
+
+/* All that is posted is flushed. */
+static void qp_fail(struct fake_qp *qp) {
+    qp->base.state = IBV_QPS_ERR;
+    while (qp->carried < qp->posted)
+        send_end(qp, IBV_WC_WR_FLUSH_ERR);
+    for (; qp->taken < qp->receives; qp->taken++) {
+        const struct ibv_wc wc = {.wr_id = qp->recvs[qp->taken % qp->max_recv].wr_id,
+                                  .status = IBV_WC_WR_FLUSH_ERR,
+                                  .opcode = IBV_WC_RECV,
+                                  .qp_num = qp->base.qp_num};
+        played_complete(qp->base.recv_cq, &wc);
+    }
+}
+
+static const void *send_bytes(const struct fake_send *send) {
+    return send->has_inline ? send->bytes : (const void *)(uintptr_t)send->piece.addr;
+}
+
+static enum ibv_wc_status carry_write(const struct fake_send *send, const struct fake_qp *peer) {
+    const uint64_t to = send->wr.wr.rdma.remote_addr;
+    if (!played_mr_allows(peer->base.pd, send->wr.wr.rdma.rkey, to, send->piece.length,
+                          IBV_ACCESS_REMOTE_WRITE))
+        return IBV_WC_REM_ACCESS_ERR;
+    if (send->piece.length)
+        memcpy((void *)(uintptr_t)to, send_bytes(send), send->piece.length);
+    return IBV_WC_SUCCESS;
+}
+
+static enum ibv_wc_status carry_send(const struct fake_send *send, struct fake_qp *peer) {
+    if (peer->taken == peer->receives)
+        return IBV_WC_RNR_RETRY_EXC_ERR;
+    const uint64_t i = peer->taken++ % peer->max_recv;
+    const struct ibv_sge *piece = &peer->recv_pieces[i];
+    REQUIRE(send->piece.length <= piece->length);
+    REQUIRE(played_mr_allows(peer->base.pd, piece->lkey, piece->addr, piece->length,
+                             IBV_ACCESS_LOCAL_WRITE));
+    memcpy((void *)(uintptr_t)piece->addr, send_bytes(send), send->piece.length);
+    const struct ibv_wc wc = {.wr_id = peer->recvs[i].wr_id,
+                              .opcode = IBV_WC_RECV,
+                              .byte_len = send->piece.length,
+                              .qp_num = peer->base.qp_num};
+    played_complete(peer->base.recv_cq, &wc);
+    return IBV_WC_SUCCESS;
+}
+
+static bool is_reached(const struct fake_qp *peer) {
+    return !played.cut && peer &&
+           (peer->base.state == IBV_QPS_RTR || peer->base.state == IBV_QPS_RTS);
+}
+
+/* What does not reach the other side, which may not be connected yet, is tried for a while. */
+static void wait_for_path(struct fake_qp *qp) {
+    if (qp->stuck_since == 0)
+        qp->stuck_since = now_ms();
+    if (now_ms() - qp->stuck_since < qp->patience_ms)
+        return;
+    send_end(qp, IBV_WC_RETRY_EXC_ERR);
+    qp_fail(qp);
+}
+
+/* The queue pair's next send. */
+static void carry(struct fake_qp *qp) {
+    const struct fake_send *send = &qp->sends[qp->carried % qp->max_send];
+    struct fake_qp *peer = played_qp(qp->dest);
+    enum ibv_wc_status status = IBV_WC_SUCCESS;
+    if (!is_reached(peer)) {
+        wait_for_path(qp);
+        return;
+    }
+    qp->stuck_since = 0;
+    if (!send->has_inline &&
+        !played_mr_allows(qp->base.pd, send->piece.lkey, send->piece.addr, send->piece.length, 0))
+        status = IBV_WC_LOC_PROT_ERR;
+    else if (++played.carried_out == played.fail_send_number)
+        status = played.fail_send_status;
+    else
+        status = send->wr.opcode == IBV_WR_SEND ? carry_send(send, peer) : carry_write(send, peer);
+    send_end(qp, status);
+    if (status != IBV_WC_SUCCESS)
+        qp_fail(qp);
+}
+
+enum left { NOTHING, STUCK, MORE };
+
+/* Something for each queue pair that has something, or, as the seed wants, not yet. What is left:
+ * nothing, only what does not reach the other side, or more. */
+static enum left carry_some(void) {
+    enum left left = NOTHING;
+    const uint32_t first = played_random() % QPS_MAX;
+    for (uint32_t k = 0; !played.held && k < QPS_MAX; k++) {
+        struct fake_qp *qp = &played.qps[(first + k) % QPS_MAX];
+        if (!qp->used)
+            continue;
+        if (qp->base.state == IBV_QPS_ERR && qp->carried < qp->posted)
+            qp_fail(qp);
+        if (qp->base.state != IBV_QPS_RTS)
+            continue;
+        for (uint32_t n = played_random() % 8; n > 0 && qp->carried < qp->posted; n--) {
+            carry(qp);
+            if (qp->base.state != IBV_QPS_RTS || qp->stuck_since)
+                break;
+        }
+        const enum left here = qp->carried == qp->posted ? NOTHING : qp->stuck_since ? STUCK : MORE;
+        left = here > left ? here : left;
+    }
+    return left;
+}
+
+void *played_hardware(void *arg) {
+    const struct timespec between_tries = {.tv_nsec = 100000};
+    (void)arg;
+    pthread_mutex_lock(&played.lock);
+    while (!played.stop) {
+        const enum left left = carry_some();
+        if (left == NOTHING) {
+            pthread_cond_wait(&played.work, &played.lock);
+            continue;
+        }
+        pthread_mutex_unlock(&played.lock);
+        if (left == STUCK)
+            nanosleep(&between_tries, NULL);
+        else
+            sched_yield();
+        pthread_mutex_lock(&played.lock);
+    }
+    pthread_mutex_unlock(&played.lock);
+    return NULL;
+}

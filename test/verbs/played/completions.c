@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion queues: what is polled comes in pieces, and an event only for what comes after one was
+ * asked for. */
+#include "played.h"
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static struct ibv_comp_channel *fake_create_channel(struct ibv_context *context) {
+    if (played_call_fails(PROVIDER_CREATE_CHANNEL))
+        return NULL;
+    struct fake_channel *channel = played_make(sizeof *channel);
+    channel->base.context = context;
+    channel->base.fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+    return &channel->base;
+}
+
+static int fake_destroy_channel(struct ibv_comp_channel *channel) {
+    close(channel->fd);
+    return played_unmake(channel);
+}
+
+static struct ibv_cq *fake_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+                                     struct ibv_comp_channel *channel, int vector) {
+    (void)vector;
+    if (played_call_fails(PROVIDER_CREATE_CQ))
+        return NULL;
+    struct fake_cq *cq = played_make(sizeof *cq);
+    cq->base.context = context;
+    cq->base.channel = channel;
+    cq->base.cq_context = cq_context;
+    cq->base.cqe = cqe;
+    cq->ring = calloc((size_t)cqe, sizeof *cq->ring);
+    REQUIRE(cqe <= CQE_MAX && cq->ring);
+    return &cq->base;
+}
+
+static int fake_destroy_cq(struct ibv_cq *base) {
+    struct fake_cq *cq = (struct fake_cq *)base;
+    REQUIRE(cq->base.comp_events_completed == 0); /* events that were not acknowledged */
+    free(cq->ring);
+    return played_unmake(cq);
+}
+
+/* Under the lock. */
+void played_complete(struct ibv_cq *base, const struct ibv_wc *wc) {
+    struct fake_cq *cq = (struct fake_cq *)base;
+    const uint64_t one = 1;
+    REQUIRE(cq->tail - cq->head < (uint64_t)cq->base.cqe);
+    cq->ring[cq->tail++ % (uint64_t)cq->base.cqe] = *wc;
+    if (!cq->armed)
+        return;
+    struct fake_channel *channel = (struct fake_channel *)cq->base.channel;
+    cq->armed = false;
+    played.counts.events++;
+    channel->ntold++;
+    channel->told[0] = base;
+    REQUIRE(write(channel->base.fd, &one, sizeof one) == sizeof one);
+}
+
+static int fake_get_cq_event(struct ibv_comp_channel *base, struct ibv_cq **cq, void **context) {
+    struct fake_channel *channel = (struct fake_channel *)base;
+    uint64_t one;
+    if (read(channel->base.fd, &one, sizeof one) != sizeof one)
+        return -1;
+    pthread_mutex_lock(&played.lock);
+    channel->ntold--;
+    *cq = channel->told[0];
+    *context = (*cq)->cq_context;
+    (*cq)->comp_events_completed++; /* of those to be acknowledged */
+    pthread_mutex_unlock(&played.lock);
+    return 0;
+}
+
+static void fake_ack_cq_events(struct ibv_cq *cq, unsigned int nevents) {
+    pthread_mutex_lock(&played.lock);
+    cq->comp_events_completed -= nevents;
+    pthread_mutex_unlock(&played.lock);
+}
+
+static int fake_req_notify_cq(struct ibv_cq *cq, int solicited_only) {
+    (void)solicited_only;
+    pthread_mutex_lock(&played.lock);
+    ((struct fake_cq *)cq)->armed = true;
+    pthread_mutex_unlock(&played.lock);
+    return 0;
+}
+
+static int fake_poll_cq(struct ibv_cq *base, int most, struct ibv_wc *wc) {
+    struct fake_cq *cq = (struct fake_cq *)base;
+    int n = 0;
+    pthread_mutex_lock(&played.lock);
+    most = 1 + (int)(played_random() % (uint32_t)most); /* often not all there are */
+    for (; n < most && cq->head < cq->tail; n++) {
+        wc[n] = cq->ring[cq->head++ % (uint64_t)cq->base.cqe];
+        struct fake_qp *qp = played_qp(wc[n].qp_num);
+        if (qp && wc[n].opcode != IBV_WC_RECV)
+            qp->freed = wc[n].src_qp | (qp->freed & ~UINT64_C(0xffffffff));
+    }
+    pthread_mutex_unlock(&played.lock);
+    return n;
+}
+
+void played_completions(struct verbs_table *table) {
+    table->create_comp_channel = fake_create_channel;
+    table->destroy_comp_channel = fake_destroy_channel;
+    table->create_cq = fake_create_cq;
+    table->destroy_cq = fake_destroy_cq;
+    table->get_cq_event = fake_get_cq_event;
+    table->ack_cq_events = fake_ack_cq_events;
+    table->req_notify_cq = fake_req_notify_cq;
+    table->poll_cq = fake_poll_cq;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Devices of one port each, in subnets as the set-up says. */
+#include "played.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static struct ibv_device **fake_get_device_list(int *num_devices) {
+    struct ibv_device **list = played_make((DEVICES_MAX + 1) * sizeof(struct ibv_device *));
+    for (int i = 0; i < played.setup.devices; i++)
+        list[i] = &played.devices[i];
+    if (num_devices)
+        *num_devices = played.setup.devices;
+    return list;
+}
+
+static void fake_free_device_list(struct ibv_device **list) {
+    played_unmake(list);
+}
+
+static struct ibv_context *fake_open_device(struct ibv_device *device) {
+    if (played_call_fails(PROVIDER_OPEN_DEVICE))
+        return NULL;
+    struct ibv_context *context = played_make(sizeof *context);
+    context->device = device;
+    context->async_fd = eventfd(0, EFD_CLOEXEC);
+    return context;
+}
+
+static int fake_close_device(struct ibv_context *context) {
+    close(context->async_fd);
+    return played_unmake(context);
+}
+
+static int fake_query_device(struct ibv_context *context, struct ibv_device_attr *attr) {
+    (void)context;
+    if (played_call_fails(PROVIDER_QUERY_DEVICE))
+        return EIO;
+    *attr = (struct ibv_device_attr){.max_cqe = CQE_MAX, .phys_port_cnt = 1};
+    return 0;
+}
+
+static int fake_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr) {
+    (void)context;
+    if (played_call_fails(PROVIDER_QUERY_PORT))
+        return EIO;
+    REQUIRE(port == 1);
+    *attr = (struct ibv_port_attr){.state = IBV_PORT_ACTIVE,
+                                   .active_mtu = IBV_MTU_1024,
+                                   .gid_tbl_len = 2,
+                                   .pkey_tbl_len = 1,
+                                   .active_width = 2,
+                                   .active_speed = 32,
+                                   .link_layer = IBV_LINK_LAYER_ETHERNET};
+    return 0;
+}
+
+/* 10.SUBNET.0.DEVICE at index 1; at 0 an address that is no use. */
+static int fake_query_gid(struct ibv_context *context, uint8_t port, int index,
+                          union ibv_gid *gid) {
+    const int i = (int)(context->device - played.devices);
+    if (played_call_fails(PROVIDER_QUERY_GID))
+        return EIO;
+    REQUIRE(port == 1 && index < 2);
+    memset(gid, 0, sizeof *gid);
+    gid->raw[10] = gid->raw[11] = 0xff;
+    gid->raw[12] = 10;
+    gid->raw[13] = (uint8_t)(played.setup.subnets ? i % played.setup.subnets : 0);
+    gid->raw[15] = (uint8_t)(i + 1);
+    return 0;
+}
+
+static int fake_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey) {
+    (void)context;
+    (void)port;
+    (void)index;
+    *pkey = 0xffff;
+    return 0;
+}
+
+static bool fake_is_hardware(const struct ibv_device *device) {
+    (void)device;
+    return true;
+}
+
+static void fake_describe_gid(const struct ibv_device *device, uint8_t port, int index,
+                              const union ibv_gid *gid, struct verbs_gid *ret_gid) {
+    (void)device;
+    (void)port;
+    (void)gid;
+    *ret_gid = (struct verbs_gid){.roce_v2 = index == 1, .ipv4_prefix = 24};
+}
+
+static struct ibv_pd *fake_alloc_pd(struct ibv_context *context) {
+    if (played_call_fails(PROVIDER_ALLOC_PD))
+        return NULL;
+    struct ibv_pd *pd = played_make(sizeof *pd);
+    pd->context = context;
+    return pd;
+}
+
+static int fake_dealloc_pd(struct ibv_pd *pd) {
+    return played_unmake(pd);
+}
+
+static int fake_fork_init(void) {
+    return 0;
+}
+
+static int fake_get_async_event(struct ibv_context *context, struct ibv_async_event *event) {
+    uint64_t n;
+    (void)event;
+    return read(context->async_fd, &n, sizeof n) == sizeof n ? 0 : -1;
+}
+
+static void fake_ack_async_event(struct ibv_async_event *event) {
+    (void)event;
+}
+
+void played_devices(struct verbs_table *table) {
+    table->get_device_list = fake_get_device_list;
+    table->free_device_list = fake_free_device_list;
+    table->open_device = fake_open_device;
+    table->close_device = fake_close_device;
+    table->query_device = fake_query_device;
+    table->query_port = fake_query_port;
+    table->query_gid = fake_query_gid;
+    table->query_pkey = fake_query_pkey;
+    table->is_hardware = fake_is_hardware;
+    table->describe_gid = fake_describe_gid;
+    table->alloc_pd = fake_alloc_pd;
+    table->dealloc_pd = fake_dealloc_pd;
+    table->fork_init = fake_fork_init;
+    table->get_async_event = fake_get_async_event;
+    table->ack_async_event = fake_ack_async_event;
+}

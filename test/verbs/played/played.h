@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the played RDMA devices share (../provider.h is what tests see of them). One
+ * lock is over all of it.
+ *
+ *   devices.c      devices, ports, their addresses and partitions
+ *   memory.c       registered memory, and who may use it
+ *   completions.c  completion queues and channels
+ *   queue_pairs.c  queue pairs, their states, what is posted to them
+ *   carry.c        the hardware: what was posted is carried out, or fails
+ */
+#ifndef TEST_VERBS_PLAYED_H
+#define TEST_VERBS_PLAYED_H
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "../provider.h"
+
+enum { DEVICES_MAX = 4, QPS_MAX = 256, MRS_MAX = 1024, CQE_MAX = 1 << 16 };
+
+/* What a device may not survive: the program that caused it ends. */
+#define REQUIRE(condition)                                                                         \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: a device's rule is broken: %s\n", __FILE__, __LINE__,          \
+                    #condition);                                                                   \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+struct fake_channel {
+    struct ibv_comp_channel base;
+    struct ibv_cq *told[64];
+    int ntold;
+};
+
+struct fake_cq {
+    struct ibv_cq base;
+    struct ibv_wc *ring;
+    uint64_t head, tail;
+    bool armed;
+};
+
+struct fake_send {
+    struct ibv_send_wr wr;
+    struct ibv_sge piece;
+    bool has_inline;
+    uint8_t bytes[512];
+};
+
+struct fake_qp {
+    struct ibv_qp base;
+    bool used;
+    uint32_t dest, max_send, max_recv, inline_max;
+    struct fake_send *sends;  /* max_send */
+    uint64_t posted, carried; /* sends */
+    uint64_t freed;           /* entries that a polled completion has freed */
+    struct ibv_recv_wr *recvs;
+    struct ibv_sge *recv_pieces;
+    uint64_t receives, taken;
+    int64_t patience_ms; /* all tries of a send together */
+    int64_t stuck_since; /* what is to be carried out does not reach the other side */
+};
+
+struct fake_mr {
+    struct ibv_mr base;
+    int access;
+    bool used;
+};
+
+/* Everything there is. */
+struct played {
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    struct provider_setup setup;
+    struct ibv_device devices[DEVICES_MAX];
+    struct fake_qp qps[QPS_MAX];
+    struct fake_mr mrs[MRS_MAX];
+    pthread_t hardware;
+    bool stop, cut, held;
+    int64_t slow_ms; /* to connect a queue pair that is younger than its peer's */
+    uint32_t random_state;
+    int objects; /* that were made and not destroyed */
+    int calls[PROVIDER_CALLS], fail_call[PROVIDER_CALLS];
+    int carried_out, fail_send_number;
+    enum ibv_wc_status fail_send_status;
+    struct provider_counts counts;
+};
+extern struct played played;
+
+/* provider.c */
+/* Under the lock. */
+uint32_t played_random(void);
+/* Whether this call is to fail; errno says so. */
+bool played_call_fails(enum provider_call call);
+/* Objects are counted; the second returns 0. */
+void *played_make(size_t bytes);
+int played_unmake(void *object);
+
+/* Each file's functions, for the table. */
+void played_devices(struct verbs_table *table);
+void played_memory(struct verbs_table *table);
+void played_completions(struct verbs_table *table);
+void played_queue_pairs(struct verbs_table *table);
+
+/* memory.c: may those bytes be used by that key? Under the lock. */
+bool played_mr_allows(const struct ibv_pd *pd, uint32_t key, uint64_t addr, size_t len, int access);
+/* completions.c; under the lock. */
+void played_complete(struct ibv_cq *cq, const struct ibv_wc *wc);
+/* queue_pairs.c: NULL: there is none any more. Under the lock. */
+struct fake_qp *played_qp(uint32_t number);
+/* carry.c: the hardware's thread. */
+void *played_hardware(void *arg);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs: made, connected step by step, and posted to; what a device leaves undefined ends the
+ * program. */
+#include "played.h"
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+struct fake_qp *played_qp(uint32_t number) {
+    return number % QPS_MAX < QPS_MAX && played.qps[number % QPS_MAX].used &&
+                   played.qps[number % QPS_MAX].base.qp_num == number
+               ? &played.qps[number % QPS_MAX]
+               : NULL;
+}
+
+static struct ibv_qp *fake_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr) {
+    static uint32_t uses;
+    if (played_call_fails(PROVIDER_CREATE_QP))
+        return NULL;
+    if (attr->cap.max_inline_data > played.setup.inline_max) {
+        errno = EINVAL;
+        return NULL;
+    }
+    pthread_mutex_lock(&played.lock);
+    uint32_t i = 0;
+    while (i < QPS_MAX && played.qps[i].used)
+        i++;
+    REQUIRE(i < QPS_MAX);
+    struct fake_qp *qp = &played.qps[i];
+    *qp = (struct fake_qp){.used = true,
+                           .max_send = attr->cap.max_send_wr,
+                           .max_recv = attr->cap.max_recv_wr,
+                           .inline_max = attr->cap.max_inline_data};
+    qp->base = (struct ibv_qp){.context = pd->context,
+                               .qp_context = attr->qp_context,
+                               .pd = pd,
+                               .send_cq = attr->send_cq,
+                               .recv_cq = attr->recv_cq,
+                               .qp_num = ++uses * QPS_MAX + i,
+                               .state = IBV_QPS_RESET};
+    qp->sends = calloc(qp->max_send, sizeof *qp->sends);
+    qp->recvs = calloc(qp->max_recv, sizeof *qp->recvs);
+    qp->recv_pieces = calloc(qp->max_recv, sizeof *qp->recv_pieces);
+    pthread_mutex_unlock(&played.lock);
+    return &qp->base;
+}
+
+/* And what of it lies in the completion queue. */
+static int fake_destroy_qp(struct ibv_qp *base) {
+    struct fake_qp *qp = (struct fake_qp *)base;
+    struct fake_cq *cq = (struct fake_cq *)base->send_cq;
+    pthread_mutex_lock(&played.lock);
+    uint64_t kept = cq->head;
+    for (uint64_t i = cq->head; i < cq->tail; i++) {
+        const struct ibv_wc wc = cq->ring[i % (uint64_t)cq->base.cqe];
+        if (wc.qp_num != base->qp_num)
+            cq->ring[kept++ % (uint64_t)cq->base.cqe] = wc;
+    }
+    cq->tail = kept;
+    free(qp->sends);
+    free(qp->recvs);
+    free(qp->recv_pieces);
+    qp->used = false;
+    pthread_mutex_unlock(&played.lock);
+    return 0;
+}
+
+/* A device tries retry_cnt times after the first, each 4.096 us * 2^timeout. */
+static int64_t patience_of(const struct ibv_qp_attr *attr) {
+    REQUIRE(attr->retry_cnt < 7 && attr->timeout > 0);
+    return (INT64_C(4096) << attr->timeout) * (attr->retry_cnt + 1) / 1000000;
+}
+
+/* The peer's address may take a while to be found. */
+static void resolve(uint32_t mine, uint32_t peer) {
+    pthread_mutex_lock(&played.lock);
+    const int64_t ms = mine > peer ? played.slow_ms : 0;
+    pthread_mutex_unlock(&played.lock);
+    const struct timespec while_it_takes = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&while_it_takes, NULL);
+}
+
+static int fake_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask) {
+    struct fake_qp *qp = (struct fake_qp *)base;
+    if (played_call_fails(PROVIDER_MODIFY_QP))
+        return EIO;
+    if (attr->qp_state == IBV_QPS_RTR)
+        resolve(base->qp_num, attr->dest_qp_num);
+    pthread_mutex_lock(&played.lock);
+    REQUIRE(mask & IBV_QP_STATE);
+    const enum ibv_qp_state from = base->state, to = attr->qp_state;
+    REQUIRE((from == IBV_QPS_RESET && to == IBV_QPS_INIT) ||
+            (from == IBV_QPS_INIT && to == IBV_QPS_RTR) ||
+            (from == IBV_QPS_RTR && to == IBV_QPS_RTS));
+    if (to == IBV_QPS_RTR) {
+        REQUIRE(attr->ah_attr.is_global && attr->ah_attr.grh.sgid_index == 1);
+        qp->dest = attr->dest_qp_num;
+    }
+    if (to == IBV_QPS_RTS)
+        qp->patience_ms = patience_of(attr);
+    base->state = to;
+    pthread_cond_signal(&played.work);
+    pthread_mutex_unlock(&played.lock);
+    return 0;
+}
+
+/* ---- Posting --------------------------------------------------------------------------------- */
+
+static int fake_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) {
+    struct fake_qp *qp = (struct fake_qp *)base;
+    *bad = wr;
+    if (played_call_fails(PROVIDER_POST_RECV))
+        return EIO;
+    pthread_mutex_lock(&played.lock);
+    REQUIRE(base->state != IBV_QPS_RESET && !wr->next && wr->num_sge == 1);
+    REQUIRE(qp->receives - qp->taken < qp->max_recv);
+    const uint64_t i = qp->receives++ % qp->max_recv;
+    qp->recvs[i] = *wr;
+    qp->recv_pieces[i] = *wr->sg_list;
+    pthread_cond_signal(&played.work);
+    pthread_mutex_unlock(&played.lock);
+    return 0;
+}
+
+static void send_copy(struct fake_qp *qp, const struct ibv_send_wr *wr) {
+    struct fake_send *send = &qp->sends[qp->posted++ % qp->max_send];
+    *send = (struct fake_send){.wr = *wr};
+    REQUIRE(wr->num_sge <= 1);
+    if (wr->num_sge == 1)
+        send->piece = *wr->sg_list;
+    send->has_inline = wr->send_flags & IBV_SEND_INLINE;
+    if (!send->has_inline)
+        return;
+    REQUIRE(send->piece.length <= qp->inline_max && send->piece.length <= sizeof send->bytes);
+    memcpy(send->bytes, (const void *)(uintptr_t)send->piece.addr, send->piece.length);
+}
+
+static int fake_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad) {
+    struct fake_qp *qp = (struct fake_qp *)base;
+    *bad = wr;
+    if (played_call_fails(PROVIDER_POST_SEND))
+        return EIO;
+    pthread_mutex_lock(&played.lock);
+    REQUIRE(base->state == IBV_QPS_RTS || base->state == IBV_QPS_ERR);
+    played.counts.posts++;
+    for (; wr; wr = wr->next) {
+        REQUIRE(qp->posted - qp->freed < qp->max_send);
+        played.counts.sends += wr->opcode == IBV_WR_SEND;
+        played.counts.writes += wr->opcode == IBV_WR_RDMA_WRITE;
+        send_copy(qp, wr);
+    }
+    pthread_cond_signal(&played.work);
+    pthread_mutex_unlock(&played.lock);
+    return 0;
+}
+
+void played_queue_pairs(struct verbs_table *table) {
+    table->create_qp = fake_create_qp;
+    table->modify_qp = fake_modify_qp;
+    table->destroy_qp = fake_destroy_qp;
+    table->post_send = fake_post_send;
+    table->post_recv = fake_post_recv;
+}
