@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ringcomm-info: what this library is and what it can do on this machine: version, features,
- * transports with the reason why not, algorithms, settings and rank with their origin, CPUs; and
- * what the ranks of running jobs are doing (live.c).
+ * transports with the reason why not, algorithms, settings and rank with their origin, CPUs; what
+ * the ranks of running jobs are doing (live.c); and whether what a transport needs works
+ * (check_frame.h).
  */
 #include <argp.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "check_frame.h"
 #include "common.h"
 #include "live.h"
 #include "report.h"
@@ -29,6 +31,7 @@ struct info_options {
     unsigned sections;
     bool live;
     int64_t pid; /* 0: of all jobs */
+    const struct check *check;
     const char *csv, *json;
 };
 
@@ -159,6 +162,7 @@ enum option_key {
     KEY_LAUNCH,
     KEY_CPUS,
     KEY_LIVE,
+    KEY_CHECK,
     KEY_CSV,
     KEY_JSON,
 };
@@ -171,11 +175,23 @@ static void info_parse_pid(struct info_options *options, const char *arg,
         argp_error(state, "'%s' is no number of a process", arg);
 }
 
+static void info_parse_check(struct info_options *options, const char *name,
+                             struct argp_state *state) {
+    char known[64] = "";
+    options->check = check_find(name);
+    for (size_t i = 0; check_at(i); i++)
+        tool_list_add(known, sizeof(known), check_at(i)->name);
+    if (!options->check)
+        argp_error(state, "there is no check '%s', only %s", name, known);
+}
+
 static void info_check(const struct info_options *options, struct argp_state *state) {
     if (options->csv && options->json && !strcmp(options->csv, "-") && !strcmp(options->json, "-"))
         argp_error(state, "--csv - and --json - both want stdout");
     if (options->live && options->sections)
         argp_error(state, "--live goes with no section");
+    if (options->check && (options->live || options->sections))
+        argp_error(state, "--check goes with no section, and not with --live");
     if (options->pid && !options->live)
         argp_error(state, "'%" PRId64 "': there are options only, but for --live PID",
                    options->pid);
@@ -198,6 +214,9 @@ static error_t info_parse(int key, char *arg, struct argp_state *state) {
         options->live = true;
         if (arg)
             info_parse_pid(options, arg, state);
+        return 0;
+    case KEY_CHECK:
+        info_parse_check(options, arg, state);
         return 0;
     case KEY_CSV:
         options->csv = arg;
@@ -244,16 +263,22 @@ int main(int argc, char **argv) {
          "data takes, of the job that process PID is a rank of (default: all jobs that may be "
          "looked into)",
          2},
-        {NULL, 0, NULL, 0, "Output:", 3},
-        {"csv", KEY_CSV, "FILE", 0, "Write CSV; '-' is stdout, instead of the table", 3},
-        {"json", KEY_JSON, "FILE", 0, "Write JSON; '-' is stdout, instead of the table", 3},
+        {NULL, 0, NULL, 0, "Or, of this machine:", 3},
+        {"check", KEY_CHECK, "NAME", 0,
+         "Does what a transport needs work? NAME is verbs (RDMA). Each test in a process of its "
+         "own; the last line is OK, or the first thing to mend. Under srun, mpirun, torchrun or "
+         "ringcomm-run also between all pairs of ranks",
+         3},
+        {NULL, 0, NULL, 0, "Output:", 4},
+        {"csv", KEY_CSV, "FILE", 0, "Write CSV; '-' is stdout, instead of the table", 4},
+        {"json", KEY_JSON, "FILE", 0, "Write JSON; '-' is stdout, instead of the table", 4},
         {NULL, 0, NULL, 0, NULL, -1},
         {0},
     };
     static const struct argp argp = {
         .options = table,
         .parser = info_parse,
-        .args_doc = "[--live PID]",
+        .args_doc = "[--live PID] [--check NAME]",
         .doc = "Tells what libringcomm is and can do on this machine, and what running jobs do.\v"
                "Examples:\n"
                "  ringcomm-info\n"
@@ -263,13 +288,17 @@ int main(int argc, char **argv) {
                "  RINGCOMM_PROTOCOL=get=never ringcomm-info --protocols\n"
                "  ringcomm-info --live                what all ranks on this machine are doing\n"
                "  ringcomm-info --live 4711           those of the job of process 4711\n"
-               "  ringcomm-info --live 4711 --json -  the same for programs\n\n"
+               "  ringcomm-info --live 4711 --json -  the same for programs\n"
+               "  ringcomm-info --check verbs --json report.json\n"
+               "  srun -N 4 ringcomm-info --check verbs\n\n"
                "Exit status: 0 all well, 1 failure, 2 a command line that is not valid.",
     };
     struct info_options options = {0};
     argp_err_exit_status = TOOL_USAGE;
     argp_program_version_hook = info_print_version;
     argp_parse(&argp, argc, argv, 0, NULL, &options);
+    if (options.check)
+        return check_run(options.check, options.csv, options.json);
     if (options.live)
         return live_print((int)options.pid, options.csv, options.json);
     if (!options.sections)

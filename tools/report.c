@@ -15,6 +15,7 @@ struct report {
     size_t ncolumns;
     FILE *table, *csv, *json; /* each may be NULL; at most one of them is stdout */
     const char *csv_name, *json_name;
+    const char *last_name, *last; /* line; NULL: there is none */
     size_t notes, rows;
 };
 
@@ -218,6 +219,29 @@ void report_row(struct report *report, const struct report_cell *cells) {
     report->rows++;
 }
 
+void report_last(struct report *report, const char *name, const char *text) {
+    if (!report)
+        return;
+    report->last_name = name;
+    report->last = text;
+}
+
+/* What stands behind the rows. */
+static void report_end_rows(struct report *report) {
+    if (report->table && report->last)
+        fprintf(report->table, "%s\n", report->last);
+    if (!report->json)
+        return;
+    fputs("\n ]", report->json);
+    if (report->last) {
+        fputs(",\n ", report->json);
+        json_write_string(report->json, report->last_name);
+        fputs(": ", report->json);
+        json_write_string(report->json, report->last);
+    }
+    fputs("}\n", report->json);
+}
+
 /* Flushes, closes what is not stdout, and says if something was lost on the way. */
 static bool report_finish_file(FILE *file, const char *name) {
     if (!file)
@@ -236,8 +260,7 @@ bool report_close(struct report *report) {
         return true;
     if (report->rows == 0)
         report_begin_rows(report);
-    if (report->json)
-        fputs("\n ]}\n", report->json);
+    report_end_rows(report);
     bool ok = report_finish_file(report->table, NULL);
     ok = report_finish_file(report->csv, report->csv_name) && ok;
     ok = report_finish_file(report->json, report->json_name) && ok;

@@ -2,7 +2,8 @@
 /*
  * Results of a tool: lines of notes, then one row per result, as a table for people on stdout,
  * as CSV and as JSON. Rows go out as they come. CSV is the header line and the rows, without
- * notes; JSON is {"info": {note: text, ...}, "rows": [{column: value, ...}, ...]}.
+ * notes; JSON is {"info": {note: text, ...}, "rows": [{column: value, ...}, ...]}, and a member
+ * more where there is a last line.
  */
 #ifndef RINGCOMM_TOOLS_REPORT_H
 #define RINGCOMM_TOOLS_REPORT_H
@@ -46,6 +47,10 @@ void report_note(struct report *report, const char *name, const char *format, ..
 
 /* One cell per column. */
 void report_row(struct report *report, const struct report_cell *cells);
+
+/* The last line of the table, and in JSON a member of that name behind the rows; CSV has none. NULL
+ * is fine. Both texts must live until the report is closed. */
+void report_last(struct report *report, const char *name, const char *text);
 
 /* Completes and frees; false, after a complaint, if anything could not be written. NULL is fine. */
 bool report_close(struct report *report);
