@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of the stand-in driver. Device memory is a memfd mapped twice: the address that the API
+ * hands out is reserved without access, so that a host that dereferences a device pointer dies as
+ * it would with a GPU; the driver and kernels use the second mapping, WINDOW bytes higher. IPC
+ * handles name the memfd of the owner and are opened through /proc/PID/fd.
+ */
+#include "fake_table.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_MEMS     4096
+#define POISON_LIMIT (64u << 20)
+
+static struct mem mems[MAX_MEMS];
+static int nmems;
+static struct { uint64_t lo, size; } holes[MAX_MEMS];
+static int nholes;
+static uint64_t base, top;
+static uint64_t next_id = 1;
+static _Atomic uint64_t generation = 1;
+pthread_rwlock_t fake_mem_lock = PTHREAD_RWLOCK_INITIALIZER;
+#define lock fake_mem_lock
+
+uint64_t fake_round_up(uint64_t v, uint64_t to) {
+    return (v + to - 1) / to * to;
+}
+
+/* ---- the table --------------------------------------------------------------------------------
+ */
+
+struct mem *fake_mem_at(uint64_t addr) {
+    for (int i = 0; i < nmems; i++)
+        if (mems[i].size && addr >= mems[i].lo && addr - mems[i].lo < mems[i].size)
+            return &mems[i];
+    return NULL;
+}
+
+bool fake_find(uint64_t addr, struct mem *out) {
+    pthread_rwlock_rdlock(&lock);
+    struct mem *m = fake_mem_at(addr);
+    if (m)
+        *out = *m;
+    pthread_rwlock_unlock(&lock);
+    return m != NULL;
+}
+
+struct mem *fake_mem_any(bool (*matches)(const struct mem *, const void *), const void *arg) {
+    for (int i = 0; i < nmems; i++)
+        if (mems[i].size && matches(&mems[i], arg))
+            return &mems[i];
+    return NULL;
+}
+
+struct mem *fake_mem_add(const struct mem *m) {
+    int i = 0;
+    while (i < nmems && mems[i].size)
+        i++;
+    if (i == MAX_MEMS)
+        return NULL;
+    nmems += i == nmems;
+    mems[i] = *m;
+    mems[i].id = next_id++;
+    return &mems[i];
+}
+
+void fake_mem_changed(void) {
+    atomic_fetch_add(&generation, 1);
+}
+
+void fake_mem_remove(struct mem *m) {
+    m->size = 0;
+    fake_mem_changed();
+}
+
+void *fake_host_ptr(uint64_t addr, size_t size, bool *known) {
+    struct mem m;
+    bool found = fake_find(addr, &m);
+    if (known)
+        *known = found;
+    if (!found)
+        return (void *)(uintptr_t)addr;
+    return addr - m.lo + size <= m.size ? (void *)(uintptr_t)(addr + (uint64_t)m.shift) : NULL;
+}
+
+bool fake_is_device(uint64_t addr, size_t size) {
+    struct mem m;
+    return fake_find(addr, &m) && addr - m.lo + size <= m.size;
+}
+
+/* ---- address space -----------------------------------------------------------------------------
+ */
+
+static bool reserve_window(void) {
+    if (base)
+        return true;
+    void *p = mmap(NULL, 2 * WINDOW + GRANULE, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return false;
+    base = top = fake_round_up((uintptr_t)p, GRANULE);
+    return true;
+}
+
+/* The lowest hole that fits is used first: freed addresses come back soon, as with the real driver.
+ */
+uint64_t fake_take_addresses(uint64_t size) {
+    if (!reserve_window())
+        return 0;
+    for (int i = 0; i < nholes; i++)
+        if (holes[i].size == size) {
+            uint64_t lo = holes[i].lo;
+            holes[i] = holes[--nholes];
+            return lo;
+        }
+    if (top + size > base + WINDOW)
+        return 0;
+    top += size;
+    return top - size;
+}
+
+void fake_close_window(uint64_t lo, uint64_t size) {
+    mmap((void *)(uintptr_t)(lo + WINDOW), size, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+void fake_give_addresses(uint64_t lo, uint64_t size) {
+    fake_close_window(lo, size);
+    if (nholes < MAX_MEMS) {
+        holes[nholes].lo = lo;
+        holes[nholes++].size = size;
+    }
+}
+
+/* Maps the memfd of a mem whose size, fd and kind are set. */
+bool fake_map_device(struct mem *m) {
+    m->mapped = fake_round_up(m->size, PAGE);
+    m->lo = fake_take_addresses(fake_round_up(m->size, GRANULE));
+    if (!m->lo)
+        return false;
+    m->shift = (int64_t)WINDOW;
+    void *p = mmap((void *)(uintptr_t)(m->lo + WINDOW), m->mapped, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_FIXED, m->fd, 0);
+    m->trailer = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, (off_t)m->mapped);
+    return p != MAP_FAILED && m->trailer != MAP_FAILED;
+}
+
+void fake_unmap_device(struct mem *m) {
+    fake_give_addresses(m->lo, fake_round_up(m->size, GRANULE));
+    munmap(m->trailer, PAGE);
+    close(m->fd);
+}
+
+/* ---- device memory ------------------------------------------------------------------------------
+ */
+
+int fake_new_memory(size_t size, int device) {
+    int fd = memfd_create("fake-gpu", MFD_CLOEXEC);
+    off_t data = (off_t)fake_round_up(size, PAGE);
+    struct trailer t = {.size = size, .physical = fake_settings()->physical[device]};
+    if (fd >= 0 && (ftruncate(fd, data + (off_t)PAGE) < 0 ||
+                    pwrite(fd, &t, sizeof t, data) != (ssize_t)sizeof t)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static bool place_locked(struct mem *m) {
+    if (fake_block_fits(m->size))
+        return fake_block_take(m);
+    m->fd = fake_new_memory(m->size, m->device);
+    return m->fd >= 0 && fake_map_device(m);
+}
+
+void fake_sync_alloc(void) {
+    if (fake_settings()->sync_alloc)
+        fake_sync_context(fake_current());
+}
+
+static uint64_t alloc_device(size_t size, int device, bool poison) {
+    struct mem m = {.kind = MEM_DEVICE, .size = size, .device = device, .refs = 1, .fd = -1};
+    pthread_rwlock_wrlock(&lock);
+    bool ok = place_locked(&m) && fake_mem_add(&m);
+    pthread_rwlock_unlock(&lock);
+    if (!ok)
+        return 0;
+    if (poison && size <= POISON_LIMIT)
+        memset((void *)(uintptr_t)(m.lo + WINDOW), 0xa5, size);
+    return m.lo;
+}
+
+static int living_importers(const struct mem *m) {
+    int n = 0;
+    for (int i = 0; i < 64; i++) {
+        int pid = atomic_load(&m->trailer->importer[i]);
+        n += pid != 0 && kill(pid, 0) == 0;
+    }
+    return n;
+}
+
+static CUresult free_device(uint64_t addr) {
+    pthread_rwlock_wrlock(&lock);
+    struct mem *m = fake_mem_at(addr);
+    bool ok = m && m->lo == addr && m->kind == MEM_DEVICE;
+    if (ok && m->block) {
+        fake_block_give(m);
+        fake_mem_remove(m);
+    } else if (ok) {
+        int n = living_importers(m);
+        if (n)
+            fake_say("cuMemFree of memory that %d process%s still import: undefined with a GPU", n,
+                     n > 1 ? "es" : "");
+        fake_unmap_device(m);
+        fake_mem_remove(m);
+    }
+    pthread_rwlock_unlock(&lock);
+    return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult CUDAAPI cuMemAlloc(CUdeviceptr *out, size_t size) {
+    ENTER(true);
+    UNSAFE_IN_CAPTURE;
+    if (!out || size == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    fake_sync_alloc();
+    uint64_t addr = alloc_device(size, fake_current()->device, true);
+    if (!addr)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *out = addr;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemFree(CUdeviceptr addr) {
+    ENTER(true);
+    UNSAFE_IN_CAPTURE;
+    if (!addr)
+        return CUDA_SUCCESS;
+    fake_sync_context(fake_current()); /* cuMemFree waits for the device */
+    return free_device(addr);
+}
+
+CUresult CUDAAPI cuMemGetInfo(size_t *free_bytes, size_t *total) {
+    ENTER(true);
+    *free_bytes = WINDOW / 2;
+    *total = WINDOW;
+    return CUDA_SUCCESS;
+}
+
+/* FAKECUDA_SUBALLOC=2: the driver knows only the block of a small allocation */
+static bool range_is_block(const struct mem *m) {
+    return m->block && fake_settings()->suballoc == 2;
+}
+
+static uint64_t range_start(const struct mem *m) {
+    return range_is_block(m) ? fake_block_start(m) : m->lo;
+}
+
+static uint64_t range_size(const struct mem *m) {
+    return range_is_block(m) ? GRANULE : m->size;
+}
+
+CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *lo, size_t *size, CUdeviceptr addr) {
+    ENTER(true);
+    struct mem m;
+    if (!fake_find(addr, &m))
+        return CUDA_ERROR_NOT_FOUND;
+    if (lo)
+        *lo = range_start(&m);
+    if (size)
+        *size = range_size(&m);
+    return CUDA_SUCCESS;
+}
+
+/* ---- host memory
+ * ---------------------------------------------------------------------------------- */
+
+static CUresult add_host(void *p, size_t size, enum mem_kind kind, unsigned flags) {
+    struct mem m = {.kind = kind,
+                    .lo = (uintptr_t)p,
+                    .size = size,
+                    .fd = -1,
+                    .flags = flags,
+                    .device = fake_current()->device,
+                    .refs = 1};
+    pthread_rwlock_wrlock(&lock);
+    bool overlap = fake_mem_at(m.lo) || fake_mem_at(m.lo + size - 1);
+    bool ok = !overlap && fake_mem_add(&m);
+    pthread_rwlock_unlock(&lock);
+    return overlap ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+           : ok    ? CUDA_SUCCESS
+                   : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult drop_host(void *p, enum mem_kind kind, CUresult absent) {
+    pthread_rwlock_wrlock(&lock);
+    struct mem *m = fake_mem_at((uintptr_t)p);
+    bool ok = m && m->lo == (uintptr_t)p && m->kind == kind;
+    if (ok && kind != MEM_REGISTERED)
+        munmap(p, fake_round_up(m->size, PAGE));
+    if (ok)
+        fake_mem_remove(m);
+    pthread_rwlock_unlock(&lock);
+    return ok ? CUDA_SUCCESS : absent;
+}
+
+static CUresult alloc_host(void **out, size_t size, enum mem_kind kind, unsigned flags) {
+    if (!out || !size)
+        return CUDA_ERROR_INVALID_VALUE;
+    fake_sync_alloc();
+    void *p = mmap(NULL, fake_round_up(size, PAGE), PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *out = p;
+    return add_host(p, size, kind, flags);
+}
+
+CUresult CUDAAPI cuMemHostAlloc(void **out, size_t size, unsigned flags) {
+    ENTER(true);
+    UNSAFE_IN_CAPTURE;
+    return alloc_host(out, size, MEM_HOST, flags);
+}
+
+CUresult CUDAAPI cuMemAllocHost(void **out, size_t size) {
+    ENTER(true);
+    UNSAFE_IN_CAPTURE;
+    return alloc_host(out, size, MEM_HOST, 0);
+}
+
+CUresult CUDAAPI cuMemFreeHost(void *p) {
+    ENTER(true);
+    UNSAFE_IN_CAPTURE;
+    fake_sync_alloc();
+    return drop_host(p, MEM_HOST, CUDA_ERROR_INVALID_VALUE);
+}
+
+CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned flags) {
+    ENTER(true);
+    UNSAFE_IN_CAPTURE;
+    void *p;
+    CUresult r = alloc_host(&p, size, MEM_MANAGED, flags);
+    if (!r)
+        *out = (uintptr_t)p;
+    return r;
+}
+
+CUresult CUDAAPI cuMemHostRegister(void *p, size_t size, unsigned flags) {
+    ENTER(true);
+    UNSAFE_IN_CAPTURE;
+    fake_sync_alloc();
+    return p && size ? add_host(p, size, MEM_REGISTERED, flags) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult CUDAAPI cuMemHostUnregister(void *p) {
+    ENTER(true);
+    UNSAFE_IN_CAPTURE;
+    fake_sync_alloc();
+    return drop_host(p, MEM_REGISTERED, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+}
+
+CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr *out, void *p, unsigned flags) {
+    ENTER(true);
+    struct mem m;
+    if (flags || !fake_find((uintptr_t)p, &m) || m.kind < MEM_HOST)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = (uintptr_t)p;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemHostGetFlags(unsigned *flags, void *p) {
+    ENTER(true);
+    struct mem m;
+    if (!fake_find((uintptr_t)p, &m) || m.kind < MEM_HOST)
+        return CUDA_ERROR_INVALID_VALUE;
+    *flags = m.flags;
+    return CUDA_SUCCESS;
+}
+
+/* ---- pointer attributes
+ * ------------------------------------------------------------------------------ */
+
+#define PUT(type, v) (*(type *)data = (type)(v))
+
+static CUresult attribute(void *data, CUpointer_attribute a, const struct mem *m, uint64_t addr) {
+    bool host = m->kind == MEM_HOST || m->kind == MEM_REGISTERED || m->kind == MEM_MANAGED;
+    switch (a) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+        return PUT(CUcontext, fake_primary(m->device)), CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        return PUT(unsigned, m->kind == MEM_HOST || m->kind == MEM_REGISTERED
+                                 ? CU_MEMORYTYPE_HOST
+                                 : CU_MEMORYTYPE_DEVICE),
+               CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        return PUT(CUdeviceptr, addr), CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+        if (!host)
+            return CUDA_ERROR_INVALID_VALUE;
+        return PUT(void *, (uintptr_t)addr), CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+        return PUT(unsigned long long, m->id), CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        return PUT(unsigned, m->kind == MEM_MANAGED), CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        return PUT(int, m->device), CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        return PUT(int, m->kind == MEM_DEVICE), CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        return PUT(CUdeviceptr, range_start(m)), CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        return PUT(size_t, range_size(m)), CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+        return PUT(unsigned, 1), CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+        return PUT(unsigned long long,
+                   fake_vmm_shareable(m) ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0),
+               CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+        return PUT(CUmemoryPool, NULL), CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        return PUT(unsigned, 0), CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+}
+
+CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute a, CUdeviceptr addr) {
+    ENTER(false);
+    struct mem m;
+    if (!data || !fake_find(addr, &m))
+        return CUDA_ERROR_INVALID_VALUE;
+    return attribute(data, a, &m, addr);
+}
+
+/* Unlike the single call, this one answers "unknown" with zeroes and success. */
+CUresult CUDAAPI cuPointerGetAttributes(unsigned n, CUpointer_attribute *a, void **data,
+                                        CUdeviceptr addr) {
+    ENTER(false);
+    struct mem m, none = {.device = -2};
+    bool known = fake_find(addr, &m);
+    for (unsigned i = 0; i < n; i++) {
+        if (!known && a[i] == CU_POINTER_ATTRIBUTE_CONTEXT)
+            *(CUcontext *)data[i] = NULL;
+        else if (!known && a[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
+            *(unsigned *)data[i] = 0;
+        else if (!known)
+            attribute(data[i], a[i], &none, 0);
+        else if (attribute(data[i], a[i], &m, addr) == CUDA_ERROR_INVALID_VALUE)
+            *(void **)data[i] = NULL;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuPointerSetAttribute(const void *value, CUpointer_attribute a, CUdeviceptr addr) {
+    ENTER(false);
+    (void)value;
+    return a == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && fake_is_device(addr, 1)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- what kernels see
+ * ----------------------------------------------------------------------------------- */
+
+static bool reaches(CUcontext ctx, const struct mem *m) {
+    switch (m->kind) {
+    case MEM_DEVICE:
+    case MEM_IMPORTED:
+        return fake_reaches(ctx, m->device);
+    case MEM_MAPPED:
+        return m->access >> ctx->device & 1;
+    default:
+        return true;
+    }
+}
+
+bool fake_reachable(CUcontext ctx, uint64_t addr) {
+    struct mem m;
+    return !fake_find(addr, &m) || reaches(ctx, &m);
+}
+
+static bool env_find(uint64_t addr, int device, struct ptx_range *out) {
+    CUcontext ctx = fake_running() ? fake_running() : fake_primary(device);
+    struct mem m;
+    if (!fake_find(addr, &m))
+        return false;
+    if (!reaches(ctx, &m)) {
+        fake_say(
+            "device %d has no access to memory of device %d at 0x%llx: cuCtxEnablePeerAccess or "
+            "cuMemSetAccess is missing",
+            ctx->device, m.device, (unsigned long long)addr);
+        return false;
+    }
+    bool read_only = m.kind == MEM_MAPPED && (m.read_only >> ctx->device & 1);
+    *out = (struct ptx_range){m.lo, m.lo + m.size, m.shift, read_only};
+    return true;
+}
+
+static uint64_t env_alloc(size_t size, size_t align, int device) {
+    (void)align; /* allocations begin at 2 MiB */
+    return alloc_device(size, device, false);
+}
+
+static void env_free(uint64_t addr) {
+    free_device(addr);
+}
+
+const struct ptx_env fake_env = {env_find, &generation, env_alloc, env_free};

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Settings of the stand-in driver, its messages and injected failures. */
+#include "fake.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct settings settings;
+
+static long number(const char *name, long otherwise) {
+    const char *e = getenv(name);
+    return e && *e ? strtol(e, NULL, 0) : otherwise;
+}
+
+static _Noreturn void bad_setting(const char *name, const char *value) {
+    fake_say("%s=%s is not understood", name, value);
+    exit(99);
+}
+
+static int compute_mode(void) {
+    const char *e = getenv("FAKECUDA_COMPUTE_MODE");
+    if (!e || !*e || strcmp(e, "default") == 0)
+        return CU_COMPUTEMODE_DEFAULT;
+    if (strcmp(e, "exclusive") == 0)
+        return CU_COMPUTEMODE_EXCLUSIVE_PROCESS;
+    if (strcmp(e, "prohibited") == 0)
+        return CU_COMPUTEMODE_PROHIBITED;
+    bad_setting("FAKECUDA_COMPUTE_MODE", e);
+}
+
+/* FAKECUDA_VISIBLE=1,0: ordinal 0 is physical device 1, ordinal 1 is physical device 0. */
+static void read_visible(void) {
+    const char *e = getenv("FAKECUDA_VISIBLE");
+    for (int i = 0; i < MAX_DEVICES; i++)
+        settings.physical[i] = i;
+    if (!e || !*e)
+        return;
+    int n = 0;
+    for (char *end; *e; e = *end == ',' ? end + 1 : end) {
+        long d = strtol(e, &end, 10);
+        if (end == e || d < 0 || d >= settings.devices || n == MAX_DEVICES)
+            bad_setting("FAKECUDA_VISIBLE", e);
+        settings.physical[n++] = (int)d;
+    }
+    settings.devices = n;
+}
+
+/* FAKECUDA_HOSTFN=delay[=us],serial */
+static void read_host_fn(void) {
+    const char *e = getenv("FAKECUDA_HOSTFN");
+    char word[64];
+    for (int used; e && sscanf(e, "%63[^,]%n", word, &used) == 1; e += used + (e[used] == ',')) {
+        unsigned us = 2000;
+        if (strcmp(word, "serial") == 0)
+            settings.host_serial = true;
+        else if (strcmp(word, "delay") == 0 || sscanf(word, "delay=%u", &us) == 1)
+            settings.host_delay_us = us;
+        else
+            bad_setting("FAKECUDA_HOSTFN", word);
+    }
+}
+
+static void read_settings(void) {
+    bool mig = number("FAKECUDA_MIG", 0) != 0;
+    settings = (struct settings){
+        .devices = (int)number("FAKECUDA_DEVICES", mig ? 2 : 1),
+        .cc = (int)number("FAKECUDA_CC", 90),
+        .sms = (int)number("FAKECUDA_SMS", 4),
+        .driver = (int)number("FAKECUDA_DRIVER", CUDA_VERSION),
+        .compute_mode = compute_mode(),
+        .suballoc = (int)number("FAKECUDA_SUBALLOC", 0),
+        .seed = (uint64_t)number("FAKECUDA_SEED", 0),
+        .resident = (unsigned)number("FAKECUDA_RESIDENT", 0),
+        .jitter_us = (unsigned)number("FAKECUDA_JITTER", 0),
+        .queues = (unsigned)number("FAKECUDA_QUEUES", 0),
+        .weak = number("FAKECUDA_WEAK", 0) != 0,
+        .trace = number("FAKECUDA_TRACE", 0) != 0,
+        .abort_on_fault = number("FAKECUDA_ABORT", 0) != 0,
+        .exclusive = number("FAKECUDA_EXCLUSIVE", 0) != 0,
+        .mig = mig,
+        .no_peer = mig || number("FAKECUDA_NOPEER", 0) != 0,
+        .lazy = number("FAKECUDA_LAZY", 0) != 0,
+        .sync_alloc = number("FAKECUDA_SYNCALLOC", 0) != 0,
+        .fail = getenv("FAKECUDA_FAIL"),
+    };
+    if (settings.devices > MAX_DEVICES)
+        settings.devices = MAX_DEVICES;
+    if (settings.queues > MAX_QUEUES)
+        settings.queues = MAX_QUEUES;
+    if (!settings.resident)
+        settings.resident = (unsigned)settings.sms * 2;
+    read_visible();
+    read_host_fn();
+}
+
+const struct settings *fake_settings(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_settings);
+    return &settings;
+}
+
+void fake_say(const char *format, ...) {
+    char text[1200];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fprintf(stderr, "fake_cuda[%d]: %s\n", (int)getpid(), text);
+}
+
+/* FAKECUDA_FAIL=name[:n[:code]]: the n-th call of name (1 if absent) answers code (999). */
+CUresult fake_injected(const char *name) {
+    static _Atomic int calls;
+    const char *f = fake_settings()->fail;
+    size_t len = strlen(name);
+    /* names of the API come in versions: cuMemAlloc is cuMemAlloc_v2 here */
+    size_t plain = len > 3 && name[len - 3] == '_' && name[len - 2] == 'v' ? len - 3 : len;
+    if (!f || strncmp(f, name, plain) != 0 || (f[plain] && f[plain] != ':'))
+        return CUDA_SUCCESS;
+    int nth = 1, code = CUDA_ERROR_UNKNOWN;
+    sscanf(f + plain, ":%d:%d", &nth, &code);
+    return atomic_fetch_add(&calls, 1) + 1 == nth ? (CUresult)code : CUDA_SUCCESS;
+}

@@ -1,0 +1,25 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# cuda_toolkit.sh NVCC [NVCC-OPTION...]: prints the folder of cuda.h that belongs to NVCC, which may
+# be a script around the compiler; fails with a sentence if there is none, or if NVCC cannot compile
+# an empty kernel (as without a C++ compiler, or with one that is newer than NVCC knows).
+nvcc=$1
+shift
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+echo '__global__ void empty() {}' >"$dir/empty.cu"
+if ! "$nvcc" "$@" -ptx -arch=compute_80 -o "$dir/empty.ptx" "$dir/empty.cu" >"$dir/log" 2>&1; then
+    echo "$nvcc does not compile an empty kernel: $(head -n 3 "$dir/log" | tr '\n' ' ')"
+    exit 1
+fi
+# The lines that it prints of what it would do: '#$ TOP=...', '#$ INCLUDES="-I..."  '.
+plan=$("$nvcc" "$@" --dryrun -ptx -arch=compute_80 -o "$dir/empty.ptx" "$dir/empty.cu" 2>&1)
+top=$(printf '%s\n' "$plan" | sed -n 's/^#\$ TOP=//p' | head -n 1)
+for folder in "$(printf '%s\n' "$plan" | sed -n 's/^#\$ INCLUDES="-I\([^"]*\)".*/\1/p')" "$top/include"; do
+    if [ -f "$folder/cuda.h" ]; then
+        realpath "$folder"
+        exit 0
+    fi
+done
+echo "$nvcc has no cuda.h in $top/include"
+exit 1
