@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The CUDA driver, as far as the library uses it: a table of its functions, found at run time, so
+ * that one library serves machines with and without it. The names are the driver's, which documents
+ * them; the declarations are the library's own, and no header of CUDA is needed to build it.
+ *
+ *   rcmi_cuda_there      has this process the driver already? Loads and initialises nothing
+ *   rcmi_cuda_open       loads and initialises it; a sentence says why it cannot be used
+ *   rcmi_cuda_enter      a thread's calls in a context; the program's own one is there afterwards
+ *   rcmi_cuda_fail       a code of the driver as a status and a sentence
+ *
+ * A forked child makes no call of the driver.
+ *
+ * Not here: devices, their threads and memory (kernels/device.h).
+ */
+#ifndef RCMI_CUDA_H
+#define RCMI_CUDA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "ringcomm.h"
+
+/* Oldest driver, as cuDriverGetVersion counts: that of CUDA 12.0. */
+#define RCMI_CUDA_OLDEST 12000
+
+/* What the driver's functions return; 0 is success. */
+typedef int rcmi_cuda_code;
+enum {
+    RCMI_CUDA_SUCCESS = 0,
+    RCMI_CUDA_INVALID_VALUE = 1,
+    RCMI_CUDA_NOT_INITIALIZED = 3,
+    RCMI_CUDA_STUB_LIBRARY = 34,
+    RCMI_CUDA_NO_DEVICE = 100,
+    RCMI_CUDA_INVALID_CONTEXT = 201,
+    RCMI_CUDA_NO_BINARY = 209,
+    RCMI_CUDA_NOT_READY = 600,
+    RCMI_CUDA_CAPTURE_IMPLICIT = 906,
+};
+
+/* Numbers that the library passes and reads, with CUDA's meaning. */
+enum {
+    RCMI_CUDA_LEGACY_STREAM = 1, /* cuGetProcAddress: NULL is the legacy default stream */
+    RCMI_CUDA_STREAM_NON_BLOCKING = 1,
+    RCMI_CUDA_EVENT_DISABLE_TIMING = 2,
+    RCMI_CUDA_HOST_PORTABLE = 1, /* of cuMemHostAlloc, cuMemHostRegister */
+    RCMI_CUDA_HOST_MAPPED = 2,
+    RCMI_CUDA_CAPTURE_RELAXED = 2,
+    RCMI_CUDA_CAPTURE_NONE = 0,
+    RCMI_CUDA_MEMORY_HOST = 1, /* of RCMI_CUDA_POINTER_MEMORY_TYPE */
+    RCMI_CUDA_MEMORY_DEVICE = 2,
+    RCMI_CUDA_COMPUTE_EXCLUSIVE_PROCESS = 3,
+    RCMI_CUDA_COMPUTE_PROHIBITED = 2,
+};
+enum rcmi_cuda_pointer_attribute {
+    RCMI_CUDA_POINTER_CONTEXT = 1,
+    RCMI_CUDA_POINTER_MEMORY_TYPE = 2,
+    RCMI_CUDA_POINTER_DEVICE_POINTER = 3,
+    RCMI_CUDA_POINTER_IS_MANAGED = 8,
+    RCMI_CUDA_POINTER_DEVICE_ORDINAL = 9,
+};
+enum rcmi_cuda_device_attribute {
+    RCMI_CUDA_DEVICE_MULTIPROCESSORS = 16,
+    RCMI_CUDA_DEVICE_COMPUTE_MODE = 20,
+    RCMI_CUDA_DEVICE_COPY_ENGINES = 40,
+    RCMI_CUDA_DEVICE_UNIFIED_ADDRESSING = 41,
+    RCMI_CUDA_DEVICE_CC_MAJOR = 75,
+    RCMI_CUDA_DEVICE_CC_MINOR = 76,
+    RCMI_CUDA_DEVICE_HOST_POINTER_REGISTERED = 91,
+    RCMI_CUDA_DEVICE_GPUDIRECT_RDMA = 116,
+    RCMI_CUDA_DEVICE_DMA_BUF = 124,
+    RCMI_CUDA_DEVICE_MPS = 133,
+};
+
+struct rcmi_cuda_context;
+struct rcmi_cuda_module;
+struct rcmi_cuda_function;
+struct rcmi_cuda_stream;
+struct rcmi_cuda_event;
+struct rcmi_cuda_uuid {
+    unsigned char bytes[16];
+};
+typedef unsigned long long rcmi_cuda_address; /* of device memory */
+
+/* Name, the version of CUDA that introduced this signature, parameters. */
+#define RCMI_CUDA_MAP(X)                                                                           \
+    X(cuInit, 2000, (unsigned flags))                                                              \
+    X(cuDriverGetVersion, 2020, (int *version))                                                    \
+    X(cuGetErrorName, 6000, (rcmi_cuda_code code, const char **name))                              \
+    X(cuDeviceGetCount, 2000, (int *n))                                                            \
+    X(cuDeviceGet, 2000, (int *device, int ordinal))                                               \
+    X(cuDeviceGetName, 2000, (char *name, int cap, int device))                                    \
+    X(cuDeviceGetUuid, 11040, (struct rcmi_cuda_uuid * uuid, int device))                          \
+    X(cuDeviceGetPCIBusId, 4010, (char *text, int cap, int device))                                \
+    X(cuDeviceTotalMem, 3020, (size_t * bytes, int device))                                        \
+    X(cuDeviceGetAttribute, 2000,                                                                  \
+      (int *value, enum rcmi_cuda_device_attribute attribute, int device))                         \
+    X(cuDevicePrimaryCtxRetain, 7000, (struct rcmi_cuda_context * *context, int device))           \
+    X(cuDevicePrimaryCtxRelease, 11000, (int device))                                              \
+    X(cuDevicePrimaryCtxGetState, 7000, (int device, unsigned *flags, int *active))                \
+    X(cuCtxGetCurrent, 4000, (struct rcmi_cuda_context * *context))                                \
+    X(cuCtxPushCurrent, 4000, (struct rcmi_cuda_context * context))                                \
+    X(cuCtxPopCurrent, 4000, (struct rcmi_cuda_context * *context))                                \
+    X(cuThreadExchangeStreamCaptureMode, 10010, (int *mode))                                       \
+    X(cuModuleLoadData, 2000, (struct rcmi_cuda_module * *module, const void *image))              \
+    X(cuModuleUnload, 2000, (struct rcmi_cuda_module * module))                                    \
+    X(cuModuleGetFunction, 2000,                                                                   \
+      (struct rcmi_cuda_function * *function, struct rcmi_cuda_module * module, const char *name)) \
+    X(cuLaunchKernel, 4000,                                                                        \
+      (struct rcmi_cuda_function * function, unsigned grid_x, unsigned grid_y, unsigned grid_z,    \
+       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,                \
+       struct rcmi_cuda_stream *stream, void **parameters, void **extra))                          \
+    X(cuMemAlloc, 3020, (rcmi_cuda_address * address, size_t bytes))                               \
+    X(cuMemFree, 3020, (rcmi_cuda_address address))                                                \
+    X(cuMemHostAlloc, 2020, (void **memory, size_t bytes, unsigned flags))                         \
+    X(cuMemFreeHost, 2000, (void *memory))                                                         \
+    X(cuPointerGetAttributes, 7000,                                                                \
+      (unsigned n, enum rcmi_cuda_pointer_attribute *attributes, void **values,                    \
+       rcmi_cuda_address address))                                                                 \
+    X(cuMemcpyHtoDAsync, 3020,                                                                     \
+      (rcmi_cuda_address to, const void *from, size_t bytes, struct rcmi_cuda_stream *stream))     \
+    X(cuMemcpyDtoHAsync, 3020,                                                                     \
+      (void *to, rcmi_cuda_address from, size_t bytes, struct rcmi_cuda_stream *stream))           \
+    X(cuMemcpyDtoDAsync, 3020,                                                                     \
+      (rcmi_cuda_address to, rcmi_cuda_address from, size_t bytes,                                 \
+       struct rcmi_cuda_stream * stream))                                                          \
+    X(cuStreamCreate, 2000, (struct rcmi_cuda_stream * *stream, unsigned flags))                   \
+    X(cuStreamDestroy, 4000, (struct rcmi_cuda_stream * stream))                                   \
+    X(cuStreamSynchronize, 2000, (struct rcmi_cuda_stream * stream))                               \
+    X(cuStreamWaitEvent, 3020,                                                                     \
+      (struct rcmi_cuda_stream * stream, struct rcmi_cuda_event * event, unsigned flags))          \
+    X(cuStreamIsCapturing, 10000, (struct rcmi_cuda_stream * stream, int *status))                 \
+    X(cuStreamGetCtx, 9020,                                                                        \
+      (struct rcmi_cuda_stream * stream, struct rcmi_cuda_context * *context))                     \
+    X(cuEventCreate, 2000, (struct rcmi_cuda_event * *event, unsigned flags))                      \
+    X(cuEventDestroy, 4000, (struct rcmi_cuda_event * event))                                      \
+    X(cuEventRecord, 2000, (struct rcmi_cuda_event * event, struct rcmi_cuda_stream * stream))     \
+    X(cuEventQuery, 2000, (struct rcmi_cuda_event * event))                                        \
+    X(cuEventElapsedTime, 2000,                                                                    \
+      (float *ms, struct rcmi_cuda_event *begin, struct rcmi_cuda_event *end))
+
+struct rcmi_cuda {
+#define RCMI_CUDA_MEMBER(name, version, parameters) rcmi_cuda_code(*name) parameters;
+    RCMI_CUDA_MAP(RCMI_CUDA_MEMBER)
+#undef RCMI_CUDA_MEMBER
+};
+
+/* The driver that this process has loaded, whoever did so; NULL if none, one that cannot be used,
+ * or in a child of the process that used it. It may not be initialised: its functions say so. */
+const struct rcmi_cuda *rcmi_cuda_there(void);
+/* Loads it where it is not loaded yet, and initialises it: at least one device is there. The table
+ * lives as long as the process. */
+rcm_status rcmi_cuda_open(const struct rcmi_cuda **ret_cuda);
+/* Has a table that was returned turned useless: is this a child of the process that got it? */
+bool rcmi_cuda_forked(void);
+/* What the library opens from now on, instead of the driver; NULL: the driver. For tests. */
+void rcmi_cuda_set(const struct rcmi_cuda *cuda);
+
+/* A visit of this thread to a context: the calls between work in it, whatever context is the
+ * thread's own, and are allowed while another thread captures a stream. */
+struct rcmi_cuda_visit {
+    const struct rcmi_cuda *cuda;
+    int mode; /* of captures, the thread's own */
+};
+rcmi_cuda_code rcmi_cuda_enter(const struct rcmi_cuda *cuda, struct rcmi_cuda_context *context,
+                               struct rcmi_cuda_visit *ret_visit);
+void rcmi_cuda_leave(const struct rcmi_cuda_visit *visit);
+
+/* Sets the thread's error: that `call` answered `code`, and what that means. */
+rcm_status rcmi_cuda_fail(rcmi_cuda_code code, const char *call);
+/* "out of memory of the device (CUDA_ERROR_OUT_OF_MEMORY, 2)" */
+void rcmi_cuda_explain(rcmi_cuda_code code, char *text, size_t cap);
+rcm_status rcmi_cuda_status(rcmi_cuda_code code);
+
+#endif
