@@ -226,6 +226,16 @@ void rcmi_comm_fail(rcm_comm *comm, const struct rcm_work *work) {
     comm_record(comm, &error, NULL);
 }
 
+void rcmi_comm_lose(rcm_comm *comm, int world, const struct rcmi_error *why) {
+    const rcm_status status = why->status == RCM_ERR_AUTH ? RCM_ERR_AUTH : RCM_ERR_PEER;
+    if (why->status == RCM_ERR_NOMEM || why->status == RCM_ERR_RESOURCE)
+        rcmi_fail_origin(why->status, comm->rank, "rank %d had to give up %.400s", comm->rank,
+                         why->text);
+    else
+        rcmi_fail_peer(status, world, "lost %.400s", why->text);
+    rcmi_comm_fail(comm, NULL);
+}
+
 void rcmi_comm_propose(rcm_comm *comm, const struct rcm_work *work,
                        const struct rcmi_rank_set *missing, int weight) {
     struct rcm_error error;

@@ -291,8 +291,14 @@ static int work_waits_for_one_that_left(const rcm_comm *comm, const struct rcm_w
     return peer != comm->rank && rcmi_comm_rank_left(comm, peer) ? peer : -1;
 }
 
+/* A rank that was lost has not left, and the loop thread may be about to say why. */
 static void work_fail_left(rcm_comm *comm, const struct rcm_work *work, int rank) {
     char who[RCMI_WHO_TEXT], what[96];
+    struct rcmi_error why;
+    if (rcmi_node_lost(comm->engine->node, comm->world_rank[rank], &why)) {
+        rcmi_comm_lose(comm, comm->world_rank[rank], &why);
+        return;
+    }
     work_describe(work, what, sizeof(what));
     rcmi_fail_origin(RCM_ERR_PEER, rank, "%s has left, and %s on rank %d waits for it",
                      rcmi_members_describe(&comm->members, rank, who), what, comm->rank);

@@ -106,22 +106,12 @@ static bool comm_loses(const rcm_comm *comm, int peer) {
             rcmi_node_was_linked(comm->engine->node, peer));
 }
 
-static void comm_lose(rcm_comm *comm, int peer, const struct rcmi_error *why) {
-    const rcm_status status = why->status == RCM_ERR_AUTH ? RCM_ERR_AUTH : RCM_ERR_PEER;
-    if (why->status == RCM_ERR_NOMEM || why->status == RCM_ERR_RESOURCE)
-        rcmi_fail_origin(why->status, comm->rank, "rank %d had to give up %.400s", comm->rank,
-                         why->text);
-    else
-        rcmi_fail_peer(status, peer, "lost %.400s", why->text);
-    rcmi_comm_fail(comm, NULL);
-}
-
 static void engine_peer_lost(void *arg, int peer, const struct rcmi_error *why) {
     struct rcmi_engine *engine = arg;
     pthread_mutex_lock(&engine->lock);
     for (rcm_comm *comm = engine->comms; comm; comm = comm->next)
         if (comm_loses(comm, peer))
-            comm_lose(comm, peer, why);
+            rcmi_comm_lose(comm, peer, why);
     pthread_mutex_unlock(&engine->lock);
     rcmi_agree_wake(engine->agreements);
     rcmi_creation_lost(engine->creations, peer);

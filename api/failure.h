@@ -7,6 +7,7 @@
 #define RCMI_FAILURE_H
 
 #include <stdbool.h>
+#include "error.h"
 #include "rank_set.h"
 #include "ringcomm.h"
 #include "work.h"
@@ -30,6 +31,9 @@ const char *rcmi_comm_label(const struct rcm_comm *comm, char text[RCMI_LABEL_TE
 /* Makes comm fail with the thread's error (or joins an earlier failure); tells all linked ranks.
  * work: in which operation, NULL if in none. Any thread. */
 void rcmi_comm_fail(struct rcm_comm *comm, const struct rcm_work *work);
+/* Makes comm fail because its member of that world rank was lost, for the reason that its link has.
+ * Any thread. */
+void rcmi_comm_lose(struct rcm_comm *comm, int world, const struct rcmi_error *why);
 /* Proposes that comm fails with the thread's error, a timeout or a mismatch, in this work; missing:
  * from a monitored barrier, NULL if it is none; weight: enum rcmi_proposal_weight. Any thread. */
 void rcmi_comm_propose(struct rcm_comm *comm, const struct rcm_work *work,

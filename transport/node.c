@@ -411,6 +411,15 @@ bool rcmi_node_gone(const struct rcmi_node *node, int peer) {
     return state == RCMI_LINK_LOST || state == RCMI_LINK_ENDED;
 }
 
+bool rcmi_node_lost(const struct rcmi_node *node, int peer, struct rcmi_error *ret_why) {
+    const struct rcmi_link *link =
+        peer >= 0 && peer < node->config.nranks ? rcmi_node_link(node, peer) : NULL;
+    if (!link || rcmi_link_state(link) != RCMI_LINK_LOST)
+        return false;
+    *ret_why = link->why; /* written before the state, for good */
+    return true;
+}
+
 bool rcmi_node_was_linked(const struct rcmi_node *node, int peer) {
     const struct rcmi_link *link =
         peer >= 0 && peer < node->config.nranks ? rcmi_node_link(node, peer) : NULL;

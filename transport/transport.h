@@ -182,6 +182,9 @@ void rcmi_node_send_linked(struct rcmi_node *node, const int *ranks, int nranks,
  * be linked again. What had come before was handed over before this becomes true; if peer had said
  * farewell, what it had committed can still be read, from channels that were ready. Any thread. */
 bool rcmi_node_gone(const struct rcmi_node *node, int peer);
+/* Whether it ended without a farewell, and why: as peer_lost says, which may be still to come. Any
+ * thread. */
+bool rcmi_node_lost(const struct rcmi_node *node, int peer, struct rcmi_error *ret_why);
 /* Whether the node has found that others closed its descriptors: freeing it, and what else
  * had some then, distrusts them (fd.h). Any thread. */
 bool rcmi_node_is_broken(const struct rcmi_node *node);

@@ -3,7 +3,7 @@
  * Threads that meet at a communicator at moments that are rare otherwise: what the library calls
  * at such a moment is this file's, and waits there for the other thread, or does its part. And what
  * a communicator keeps for calls to come.
- *     drivers wake|any|failed|again|kept|fork|leave
+ *     drivers wake|any|failed|again|kept|fork|leave|lost
  */
 #include "ranks.h"
 #include "clock.h"
@@ -387,6 +387,52 @@ static int leave_run(void) {
     return ranks_run(&ranks, check_leave, NULL);
 }
 
+/* ---- A work waits for a rank whose link is lost, and its channels do not know it yet -----------
+ */
+
+struct rcmi_link;
+void __real_rcmi_channels_link_down(struct rcmi_link *link);
+void __wrap_rcmi_channels_link_down(struct rcmi_link *link);
+
+enum { DOWN_US = 1000, DOWN_MOST = 2000 };
+
+static rcm_comm *down_late; /* of the channels that are told late; NULL: none */
+
+void __wrap_rcmi_channels_link_down(struct rcmi_link *link) {
+    struct rcm_error error = RCM_ERROR_INIT;
+    for (int i = 0; down_late && i < DOWN_MOST && rcm_comm_error(down_late, &error) == RCM_OK; i++)
+        usleep(DOWN_US);
+    __real_rcmi_channels_link_down(link);
+}
+
+/* Rank 1 dies while rank 0 waits for it, longer than what was sent may be on its way. */
+static int check_lost(rcm_comm *comm, void *arg) {
+    struct rcm_error error = RCM_ERROR_INIT;
+    char byte = 0;
+    int errors = 0;
+    (void)arg;
+    CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "%s", rcm_last_error());
+    if (rcm_rank(comm) == 1) {
+        usleep(LATE_NS / 1000);
+        _exit(0);
+    }
+    down_late = comm;
+    CHECK(errors, rcm_recv(comm, &byte, 1, RCM_UINT8, 1, 5, NULL, NULL) == RCM_ERR_PEER, "%s",
+          rcm_last_error());
+    CHECK(errors, rcm_comm_error(comm, &error) == RCM_ERR_PEER && error.origin == 1, "origin %d",
+          error.origin);
+    CHECK(errors, strstr(error.text, "lost rank 1") && !strstr(error.text, "left"), "%s",
+          error.text);
+    CHECK(errors, rcm_destroy(comm) == RCM_ERR_PEER, "%s", rcm_last_error());
+    return errors;
+}
+
+static int lost_run(void) {
+    const struct ranks ranks = {.n = 2, .transport = "shm", .keep = true};
+    setenv("RINGCOMM_LOG", "error", 0);
+    return ranks_run(&ranks, check_lost, NULL);
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "wake") == 0)
@@ -403,6 +449,8 @@ int main(int argc, char **argv) {
         return fork_run() != 0;
     if (strcmp(what, "leave") == 0)
         return leave_run() != 0;
-    fprintf(stderr, "usage: drivers wake|any|failed|again|kept|fork|leave\n");
+    if (strcmp(what, "lost") == 0)
+        return lost_run() != 0;
+    fprintf(stderr, "usage: drivers wake|any|failed|again|kept|fork|leave|lost\n");
     return 2;
 }
