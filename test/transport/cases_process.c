@@ -188,45 +188,58 @@ void case_stopped_help(void **state) {
     duel_close(&duel);
 }
 
-static void bounce(struct side *side, struct rcmi_channel *in, struct rcmi_channel *out, bool serve,
-                   uint32_t messages) {
-    uint32_t random = serve ? 3 : 4;
-    for (uint32_t number = 0; number < messages; number++) {
-        if (!serve)
-            CHECK_EQ(side_peek_asleep(side, in).meta, number);
-        if (!serve)
-            rcmi_channel_release(in);
-        if (random_next(&random) % 64 == 0)
-            nap();
-        side_reserve(side, out);
-        rcmi_channel_commit(out, 8, number);
-        if (serve)
-            CHECK_EQ(side_peek_asleep(side, in).meta, number);
-        if (serve)
-            rcmi_channel_release(in);
-    }
+/* The meta word of a bounce: its number, and whether it is the last one. */
+static uint64_t bounce_meta(uint32_t number, bool last) {
+    return (uint64_t)number << 1 | last;
 }
 
-#define BOUNCES 20000
+/* True: that was the last one. */
+static bool bounce_take(struct side *side, struct rcmi_channel *in, uint32_t number) {
+    const uint64_t meta = side_peek_asleep(side, in).meta;
+    CHECK_EQ(meta >> 1, number);
+    rcmi_channel_release(in);
+    return meta & 1;
+}
+
+static void bounce_put(struct side *side, struct rcmi_channel *out, uint32_t *random,
+                       uint64_t meta) {
+    if (random_next(random) % 64 == 0)
+        nap();
+    side_reserve(side, out);
+    rcmi_channel_commit(out, 8, meta);
+}
 
 static void child_bounce(struct side *side) {
     struct rcmi_channel *in, *out;
+    uint32_t random = 4;
+    bool last = false;
     child_begin(side);
     open_both(side, 0, &in, &out);
-    bounce(side, in, out, false, BOUNCES / (uint32_t)slowness());
+    for (uint32_t number = 0; !last; number++) {
+        last = bounce_take(side, in, number);
+        bounce_put(side, out, &random, bounce_meta(number, last));
+    }
     leave(side, in, out);
     side_destroy(side);
 }
 
+/* Messages there and back between two that sleep whenever they can. */
 void case_sleep_processes(void **state) {
     (void)state;
     struct setup setup = {0};
     struct duel duel;
     struct rcmi_channel *in, *out;
+    uint32_t random = 3;
+    bool last = false;
     limit_ms(60000);
     duel_open(&duel, &setup, child_bounce);
     open_both(&duel.side, 1, &in, &out);
-    bounce(&duel.side, in, out, true, BOUNCES / (uint32_t)slowness());
+    const struct repeats repeats = repeats_begin(20000);
+    for (uint32_t number = 0; !last; number++) {
+        last = repeats_last(&repeats, number);
+        bounce_put(&duel.side, out, &random, bounce_meta(number, last));
+        CHECK_EQ(bounce_take(&duel.side, in, number), last);
+    }
     leave(&duel.side, in, out);
     child_join(duel.child);
     duel_close(&duel);

@@ -84,24 +84,27 @@ static void pause_randomly(uint32_t *random) {
 static void *bounce(void *arg) {
     struct worker *worker = arg;
     uint32_t random = worker->seed + 1;
-    for (uint32_t number = 0; number < worker->messages; number++) {
-        struct rcmi_slot slot = side_peek_asleep(worker->side, worker->in);
-        CHECK_EQ(slot.meta, number);
+    bool last = false;
+    for (uint32_t number = 0; !last; number++) {
+        const uint64_t meta = side_peek_asleep(worker->side, worker->in).meta;
+        CHECK_EQ(meta >> 1, number);
         rcmi_channel_release(worker->in);
+        last = meta & 1;
         pause_randomly(&random);
         side_reserve(worker->side, worker->out);
-        rcmi_channel_commit(worker->out, number % 64, number);
+        rcmi_channel_commit(worker->out, number % 64, meta);
     }
     return NULL;
 }
 
-/* 20,000 messages there and back between two threads that sleep whenever they can. */
+/* Messages there and back between two threads that sleep whenever they can. The meta word: the
+ * number, and whether it is the last one. */
 void case_sleep(void **state) {
     (void)state;
     struct setup setup = {0};
     struct pair pair;
     uint32_t random = 5;
-    struct worker echo = {.messages = 20000 / (uint32_t)slowness(), .seed = 77};
+    struct worker echo = {.seed = 77};
     struct worker self;
     limit_ms(60000);
     pair_open(&pair, &setup);
@@ -114,11 +117,15 @@ void case_sleep(void **state) {
     side_ready(pair.a, self.in);
     side_ready(pair.b, echo.out);
     worker_start(&echo, bounce);
-    for (uint32_t number = 0; number < echo.messages; number++) {
+    const struct repeats repeats = repeats_begin(20000);
+    bool last = false;
+    for (uint32_t number = 0; !last; number++) {
+        last = repeats_last(&repeats, number);
+        const uint64_t meta = (uint64_t)number << 1 | last;
         side_reserve(pair.a, self.out);
-        rcmi_channel_commit(self.out, number % 64, number);
+        rcmi_channel_commit(self.out, number % 64, meta);
         pause_randomly(&random);
-        CHECK_EQ(side_peek_asleep(pair.a, self.in).meta, number);
+        CHECK_EQ(side_peek_asleep(pair.a, self.in).meta, meta);
         rcmi_channel_release(self.in);
     }
     pthread_join(echo.thread, NULL);

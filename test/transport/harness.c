@@ -83,6 +83,19 @@ void nap(void) {
     CHECK(!rcmi_deadline_passed(limit()));
 }
 
+/* ---- Repeats ------------------------------------------------------------------------------- */
+
+#define REPEATS_NS INT64_C(2000000000)
+
+struct repeats repeats_begin(uint32_t most) {
+    return (struct repeats){.most = most / (uint32_t)slowness(),
+                            .end_ns = rcmi_now_ns() + REPEATS_NS};
+}
+
+bool repeats_last(const struct repeats *repeats, uint32_t n) {
+    return n + 1 >= repeats->most || rcmi_now_ns() >= repeats->end_ns;
+}
+
 /* ---- World --------------------------------------------------------------------------------- */
 
 struct world *world_new(void) {

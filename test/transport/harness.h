@@ -108,6 +108,15 @@ void side_ready(struct side *side, struct rcmi_channel *channel);
 void fill(void *bytes, size_t len, uint64_t seed);
 bool filled(const void *bytes, size_t len, uint64_t seed);
 uint32_t random_next(uint32_t *state);
+/* Something that is repeated up to `most` times, less often under a sanitizer, and for some two
+ * seconds at most. */
+struct repeats {
+    uint32_t most;
+    int64_t end_ns;
+};
+struct repeats repeats_begin(uint32_t most);
+/* Number n, from 0, is the last one. */
+bool repeats_last(const struct repeats *repeats, uint32_t n);
 
 /* A child that runs fn with a side of the given rank (created, not started) and exits 0. */
 pid_t child_start(struct world *world, int rank, const struct setup *setup,
