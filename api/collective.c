@@ -334,9 +334,10 @@ static rcm_status request_keep(rcm_comm *comm, const struct rcmi_request *r,
                                      .form = r->form,
                                      .drains = rcmi_collective_at((int)r->collective)->drains,
                                      .hash = called->hash,
+                                     .special = r->blocks || rcmi_mem_any_special(),
                                      .blocks = r->blocks};
     request_bind(r, called, 0, &template.bind);
-    rcm_status status = rcmi_mem_any_special() ? bind_know(comm, &template.bind) : RCM_OK;
+    rcm_status status = template.special ? bind_know(comm, &template.bind) : RCM_OK;
     if (status == RCM_OK)
         status = rcmi_work_add_template(work, &template);
     if (status == RCM_OK)
@@ -373,8 +374,9 @@ static rcm_status request_persist(rcm_comm *comm, const struct rcmi_request *r,
 static rcm_status template_know(rcm_comm *comm, struct rcmi_template *template) {
     const struct rcmi_plan *plan = template->bind.plan;
     const uint32_t n = template->blocks ? plan->in.n + plan->out.n : 0;
-    if (!rcmi_mem_any_special())
+    if (!rcmi_mem_any_special() && !template->special)
         return RCM_OK;
+    template->special = rcmi_mem_any_special();
     for (uint32_t i = 0; i < n; i++) {
         struct rcmi_mem *mem = &template->blocks[i].mem;
         *mem = rcmi_node_mem(comm->engine->node, mem->bytes, mem->len);

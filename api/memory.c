@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that ranks of one host can map. The node has it (transport/memory.c); here is what a user
- * can do wrong with it: above all free what an unfinished operation still uses.
+ * Memory that ranks of one host can map, and memory that its user registers. The node has them
+ * (transport/memory.c, registration.c); here is what a user can do wrong with them: above all take
+ * away what an unfinished operation still uses.
  */
 #include "engine.h"
 #include "failure.h"
@@ -88,4 +89,34 @@ rcm_status rcm_mem_free(rcm_comm *comm, void *memory) {
     if (bytes > 0)
         status = memory_idle(engine, memory, bytes);
     return status == RCM_OK ? rcmi_node_memory_free(engine->node, memory) : status;
+}
+
+/* ---- Memory of others ------------------------------------------------------------------------ */
+
+/* A range that a user names; it may be any but an empty one. */
+static rcm_status range_check(const void *memory, size_t bytes) {
+    if (!memory)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "memory is NULL");
+    if (bytes == 0 || bytes > UINTPTR_MAX - (uintptr_t)memory)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "bytes is %zu, %s", bytes,
+                         bytes == 0 ? "must be at least 1" : "more than lie behind memory");
+    return RCM_OK;
+}
+
+rcm_status rcm_mem_register(rcm_comm *comm, void *memory, size_t bytes) {
+    struct rcmi_engine *engine = NULL;
+    rcm_status status = rcmi_comm_own(comm, &engine);
+    if (status == RCM_OK)
+        status = range_check(memory, bytes);
+    return status == RCM_OK ? rcmi_node_memory_register(engine->node, memory, bytes) : status;
+}
+
+rcm_status rcm_mem_deregister(rcm_comm *comm, void *memory, size_t bytes) {
+    struct rcmi_engine *engine = NULL;
+    rcm_status status = rcmi_comm_own(comm, &engine);
+    if (status == RCM_OK)
+        status = range_check(memory, bytes);
+    if (status == RCM_OK && rcmi_node_memory_uses(engine->node, memory, bytes) == 1)
+        status = memory_idle(engine, memory, bytes);
+    return status == RCM_OK ? rcmi_node_memory_deregister(engine->node, memory, bytes) : status;
 }

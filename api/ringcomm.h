@@ -83,7 +83,7 @@
  *   after RCM_ERR_INVALID for a buffer (see BAD BUFFERS), the ranks may disagree on what happened,
  *   so the communicator keeps that first error, every rank is told of it, every operation in flight
  *   completes with it, every later call returns it, and only rcm_comm_error, rcm_comm_missing,
- *   rcm_comm_shrink, rcm_mem_free, rcm_leave and rcm_destroy are of use.
+ *   rcm_comm_shrink, rcm_mem_*, rcm_leave and rcm_destroy are of use.
  *   rcm_comm_error says which rank was the origin. A rank that dies is named by all others within a
  *   second. A host from which nothing comes for 15 s (RINGCOMM_PEER_TIMEOUT), because it is down or
  *   the network is cut, is lost: both sides say so; a shorter cut is only a delay. A process that
@@ -1294,6 +1294,43 @@ RCM_CHECKED rcm_status rcm_mem_alloc(rcm_comm *comm, size_t bytes, void **ret_me
  * rcm_init. RCM_ERR_INVALID if it is not, or while an unfinished operation uses it; it stays then.
  * NULL is a no-op. Any thread, also after comm has failed. */
 RCM_CHECKED rcm_status rcm_mem_free(rcm_comm *comm, void *memory);
+
+/*
+ * Registers memory of any origin, host or device memory: `bytes` of it from `memory` on, for
+ * transports that move what lies in one registration as a whole without a copy. Between ranks of
+ * one host, and over tcp, nothing is gained (there large messages are read from any memory, and
+ * rcm_mem_alloc gains the most). It changes no result, and other ranks need not do the same. Local
+ * to this rank, not collective. Registering takes time and may lock pages in memory (ulimit -l), so
+ * it is for buffers that are used again and again; the library registers none by itself, and
+ * remembers none that was deregistered.
+ *
+ * The memory stays the caller's, and is not freed or unmapped before rcm_mem_deregister: else
+ * operations might go to pages that are not at that address any more. Ranges may overlap and lie
+ * in one another, each a registration of its own; the same range again is registered as often, and
+ * takes as many calls of rcm_mem_deregister. Memory of rcm_mem_alloc is registered by itself:
+ * to register part of it is RCM_ERR_INVALID. What is left ends with the last communicator that came
+ * from the same rcm_init.
+ *
+ * After an operation has failed or was aborted, a rank that has not heard of it yet may still read
+ * or write its registered buffers until rcm_mem_deregister has returned; what they contain is
+ * undefined until then. A forked child does not touch memory that its parent has registered: with
+ * RDMA it may not be there.
+ *
+ * RCM_ERR_INVALID if memory is NULL, or bytes is 0 or more than lie behind it; RCM_ERR_RESOURCE
+ * with the limit if there is no room, or for more than 65536 registrations. Any thread, also after
+ * comm has failed. Source: ncclCommRegister.
+ */
+RCM_CHECKED rcm_status rcm_mem_register(rcm_comm *comm, void *memory, size_t bytes);
+
+/*
+ * Undoes one rcm_mem_register of the same range, of comm or another communicator from the same
+ * rcm_init. After the last one no other rank touches the memory any more: what other ranks may
+ * still do with it (see there) is waited for, and a rank that says nothing for
+ * RINGCOMM_PEER_TIMEOUT is disconnected. RCM_ERR_INVALID if that range is not registered, or if
+ * that would be the last time while an unfinished operation uses it; it stays registered then. Any
+ * thread, also after comm has failed; not in a callback.
+ */
+RCM_CHECKED rcm_status rcm_mem_deregister(rcm_comm *comm, void *memory, size_t bytes);
 
 /* ---- Preparing ----------------------------------------------------------------------------- */
 

@@ -69,6 +69,7 @@ struct rcmi_template {
     uint64_t hash; /* of what must be equal on all ranks */
     struct rcmi_bind bind;
     struct rcmi_block *blocks;     /* bind's, if it has such; the template's */
+    bool special;                  /* the bind may tell of registrations */
     struct rcm_message *message;   /* the caller's, of a receive; NULL */
     struct rcmi_transfer transfer; /* of a send or receive, as it begins */
 };

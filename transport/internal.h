@@ -105,6 +105,29 @@ struct rcmi_domain {
     void *data;
 };
 
+/* Memory that the node handed out (a block), or that its user registered, and what each row
+ * remembers of it. */
+struct rcmi_registration {
+    struct rcmi_mem mem;
+    bool is_block;
+    const struct rcmi_domain *domain; /* of a block: that made it; NULL: it is plain memory */
+    uint32_t uses;                    /* of the user's own: calls that registered it */
+    int ndomains;                     /* that have heard of it */
+    struct {
+        const struct rcmi_domain *domain;
+        void *own;
+    } rows[RCMI_TRANSPORTS_MAX + 1];
+};
+
+/* In order of addresses. reach: the largest end up to it. */
+struct rcmi_registrations {
+    struct {
+        struct rcmi_registration *registration;
+        uintptr_t reach;
+    } * entries;
+    size_t n, cap;
+};
+
 struct rcmi_listener {
     struct rcmi_node *node;
     struct rcmi_watch watch;
@@ -188,8 +211,8 @@ struct rcmi_node {
     int nsaid;
     struct rcmi_link *failed;
     struct rcmi_link *changed_links;
-    bool settled;                     /* every peer has said farewell or is gone */
-    struct rcmi_registration *blocks; /* memory.c; under lock */
+    bool settled;                            /* every peer has said farewell or is gone */
+    struct rcmi_registrations registrations; /* under lock */
 };
 
 enum rcmi_link_state {
@@ -529,10 +552,19 @@ bool rcmi_control_loopback(struct rcmi_node *node);
 /* Closes the descriptors that were not taken. */
 void rcmi_blob_close(struct rcmi_blob *blob);
 
-/* ---- memory.c -------------------------------------------------------------------------------- */
+/* ---- memory.c, registration.c ---------------------------------------------------------------- */
 
-/* Frees what is left, before the domains go. */
-void rcmi_blocks_free(struct rcmi_node *node);
+/* Frees what is left, and registrations, before the domains go. */
+void rcmi_memory_end(struct rcmi_node *node);
+/* All rows hear of it, or of its end. */
+rcm_status rcmi_registration_begin(struct rcmi_node *node, struct rcmi_registration *registration);
+void rcmi_registration_end(struct rcmi_registration *registration);
+/* From now on buffers are found in it. */
+rcm_status rcmi_registration_add(struct rcmi_node *node, struct rcmi_registration *registration);
+/* Takes the block that starts at memory, or any registration, out of the table; NULL: there is
+ * none. */
+struct rcmi_registration *rcmi_registration_take_block(struct rcmi_node *node, const void *memory);
+struct rcmi_registration *rcmi_registration_take_any(struct rcmi_node *node);
 
 /* ---- silence.c ------------------------------------------------------------------------------- */
 

@@ -303,7 +303,7 @@ static void node_close(void *arg) {
         rcmi_conn_drop(node, NULL);
         rcmi_listen_close(node);
     }
-    rcmi_blocks_free(node);
+    rcmi_memory_end(node);
     for (int i = node->ndomains - 1; i >= 0; i--) {
         if (node->domains[i].data)
             node->domains[i].transport->domain_fini(node->domains[i].data);

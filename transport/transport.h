@@ -252,6 +252,14 @@ rcm_status rcmi_node_memory_alloc(struct rcmi_node *node, size_t bytes, void **r
 rcm_status rcmi_node_memory_free(struct rcmi_node *node, void *memory);
 /* The size of the block that starts at memory; 0 if none does. */
 size_t rcmi_node_memory_size(struct rcmi_node *node, const void *memory);
+/* Registers a user's own memory, or one use more of the same range; every row hears of it. It is
+ * the user's, and stays where it is, until deregistered as often: then no peer touches it any more.
+ * Any thread; nothing in flight may use it by then. RCM_ERR_INVALID: part of it was handed out
+ * here; or that range is not registered. */
+rcm_status rcmi_node_memory_register(struct rcmi_node *node, void *memory, size_t bytes);
+rcm_status rcmi_node_memory_deregister(struct rcmi_node *node, const void *memory, size_t bytes);
+/* How often that range is registered. */
+uint32_t rcmi_node_memory_uses(struct rcmi_node *node, const void *memory, size_t bytes);
 /* The registration that len bytes lie in, NULL if in none. Any thread. */
 const struct rcmi_registration *rcmi_node_registration(struct rcmi_node *node, const void *bytes,
                                                        size_t len);
@@ -465,9 +473,10 @@ struct rcmi_transport {
     rcm_status (*memory_take)(void *domain, size_t bytes, void **ret_memory);
     void (*memory_give)(void *domain, void *memory);
     /* Every row is told of memory from which messages are sent and to which they come again and
-     * again: what memory_take of any row gave. *ret_own is what the row remembers of it, NULL at
-     * first; in the data operations it finds that by rcmi_registration_of. Where it can do nothing
-     * with such memory that is RCM_OK, too. unregister: once it returns the memory is not used by
+     * again: what memory_take of any row gave, and what users register. *ret_own is what the row
+     * remembers of it, NULL at first; in the data operations it finds that by rcmi_registration_of.
+     * Where it can do nothing with such memory that is RCM_OK, too; RCM_ERR_RESOURCE if the system
+     * has no room for what it would do. unregister: once it returns the memory is not used by
      * this row but late writes of peers that gave up, into memory that is theirs to map. Any
      * thread. */
     rcm_status (*memory_register)(void *domain, const struct rcmi_mem *mem, void **ret_own);

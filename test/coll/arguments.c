@@ -238,6 +238,31 @@ static void check_sizes(void) {
     check("destroy", rcm_destroy(comm), RCM_ERR_TIMEOUT, "");
 }
 
+static void check_memory(rcm_comm *comm, void *memory) {
+    void *block = NULL;
+    check("register for nothing", rcm_mem_register(NULL, memory, 4), RCM_ERR_INVALID,
+          "comm is NULL");
+    check("register nothing", rcm_mem_register(comm, NULL, 4), RCM_ERR_INVALID, "memory is NULL");
+    check("register no bytes", rcm_mem_register(comm, memory, 0), RCM_ERR_INVALID, "bytes is 0");
+    check("register all", rcm_mem_register(comm, memory, SIZE_MAX), RCM_ERR_INVALID,
+          "bytes is 1844674");
+    check("block", rcm_mem_alloc(comm, 100, &block), RCM_OK, "");
+    check("register a block", rcm_mem_register(comm, (char *)block + 50, 4), RCM_ERR_INVALID,
+          "rcm_mem_alloc");
+    check("deregister a block", rcm_mem_deregister(comm, block, 100), RCM_ERR_INVALID,
+          "100 bytes at 0x");
+    check("block's end", rcm_mem_free(comm, block), RCM_OK, "");
+    check("register", rcm_mem_register(comm, memory, 4), RCM_OK, "");
+    check("deregister more", rcm_mem_deregister(comm, memory, 5), RCM_ERR_INVALID, "5 bytes at 0x");
+    check("deregister nothing", rcm_mem_deregister(comm, NULL, 4), RCM_ERR_INVALID,
+          "memory is NULL");
+    check("deregister no bytes", rcm_mem_deregister(comm, memory, 0), RCM_ERR_INVALID,
+          "bytes is 0");
+    check("deregister", rcm_mem_deregister(comm, memory, 4), RCM_OK, "");
+    check("deregister again", rcm_mem_deregister(comm, memory, 4), RCM_ERR_INVALID,
+          "not registered");
+}
+
 static void check_comm(void) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
     struct rcm_error error = {.size = 3};
@@ -285,6 +310,7 @@ static void check_comm(void) {
     check("send", rcm_send(comm, &element, 1, RCM_FLOAT32, 0, 7, NULL, NULL), RCM_OK, "");
     check("wait", rcm_work_wait(work, 10000), RCM_OK, "");
     rcm_work_free(work);
+    check_memory(comm, &element);
     check("destroy", rcm_destroy(comm), RCM_OK, "");
 }
 

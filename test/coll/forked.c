@@ -59,6 +59,7 @@ static rcm_store *store;
 static rcm_dtype dtype;
 static rcm_op op;
 static void *memory;
+static char registered[5000]; /* by the parent */
 static int64_t number;
 static size_t size;
 static int flag, code;
@@ -269,6 +270,8 @@ static bool opens(void) {
     X(rcm_local_size, rcm_local_size(p->comm) == p->size)                                          \
     X(rcm_mem_alloc, refused(rcm_mem_alloc(p->comm, 4096, &memory)))                               \
     X(rcm_mem_free, refused(rcm_mem_free(p->comm, p->memory)))                                     \
+    X(rcm_mem_register, refused(rcm_mem_register(p->comm, in, sizeof in)))                         \
+    X(rcm_mem_deregister, refused(rcm_mem_deregister(p->comm, registered, sizeof registered)))     \
     X(rcm_op_from_name, rcm_op_from_name("sum", &op) == RCM_OK)                                    \
     X(rcm_op_create_premul_sum, rcm_op_create_premul_sum(2, 0, RCM_FLOAT32, &op) == RCM_OK)        \
     X(rcm_op_create, rcm_op_create(own_op, NULL, 0, "own", RCM_INT32, &op) == RCM_OK)              \
@@ -413,6 +416,7 @@ static int parent_make(struct parent *p, char *place) {
           "store: %s", rcm_last_error());
     CHECK(errors,
           rcm_mem_alloc(p->comm, 4096, &p->memory) == RCM_OK &&
+              rcm_mem_register(p->comm, registered, sizeof registered) == RCM_OK &&
               rcm_op_create_premul_sum(3, 0, RCM_FLOAT32, &p->op) == RCM_OK &&
               rcm_irecv(p->comm, place, 1, RCM_UINT8, peer, 1, &p->pending) == RCM_OK &&
               rcm_irecv(p->comm, &byte, 1, RCM_UINT8, peer, 2, &p->received) == RCM_OK &&
@@ -443,7 +447,10 @@ static int parent_end(const struct parent *p, const char *place) {
           rcm_store_try_get(p->store, "k", &value, &len) == RCM_OK && len == 6 &&
               memcmp(value, "parent", 6) == 0,
           "the store: %s", rcm_last_error());
-    CHECK(errors, rcm_mem_free(p->comm, p->memory) == RCM_OK, "%s", rcm_last_error());
+    CHECK(errors,
+          rcm_mem_free(p->comm, p->memory) == RCM_OK &&
+              rcm_mem_deregister(p->comm, registered, sizeof registered) == RCM_OK,
+          "%s", rcm_last_error());
     free(value);
     rcm_work_free(p->pending);
     rcm_work_free(p->received);

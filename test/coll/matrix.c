@@ -3,7 +3,7 @@
  * Every collective x algorithm x type x operator x count x in place, blocking and asynchronous, on
  * n ranks as threads or processes over one transport, every element checked:
  *     matrix shm|tcp threads|processes N [big|memory]
- * With memory: of the buffers some are from rcm_mem_alloc, on each rank others.
+ * With memory: of the buffers some are from rcm_mem_alloc, some registered, on each rank others.
  * Slots are made small (main sets RINGCOMM_SLOT_BYTES) so that many slices are used.
  */
 #include "place.h"
@@ -81,7 +81,8 @@ static bool guards_whole(const unsigned char *guard) {
 }
 
 struct buffer {
-    rcm_comm *mapped_by; /* NULL: of the heap */
+    rcm_comm *mapped_by;     /* NULL: of the heap */
+    rcm_comm *registered_by; /* NULL: not registered */
     unsigned char *memory;
     void *data;
     unsigned char *guarded; /* memory, and */
@@ -98,6 +99,12 @@ static bool next_is_mapped(const rcm_comm *comm) {
     return some_mapped && ((kind >> call % 2 & 1) ^ ((call / 8 & (unsigned)rcm_rank(comm)) & 1));
 }
 
+/* Some of those that are not, a part of them with the bytes beside it. */
+static bool next_is_registered(void) {
+    static _Thread_local unsigned calls;
+    return some_mapped && calls++ % 3 == 0;
+}
+
 static struct buffer buffer_new(rcm_comm *comm, size_t bytes) {
     struct buffer b = {.bytes = bytes, .mapped_by = next_is_mapped(comm) ? comm : NULL};
     void *memory = NULL;
@@ -112,6 +119,9 @@ static struct buffer buffer_new(rcm_comm *comm, size_t bytes) {
     memset(b.guarded, 0xa5, bytes + 2 * GUARD);
     b.data = b.memory + GUARD;
     b.view = b.guarded + GUARD;
+    if (!b.mapped_by && next_is_registered() &&
+        rcm_mem_register(comm, b.memory, bytes + 2 * GUARD) == RCM_OK)
+        b.registered_by = comm;
     return b;
 }
 
@@ -119,6 +129,9 @@ static struct buffer buffer_new(rcm_comm *comm, size_t bytes) {
 static bool buffer_free(struct buffer *b) {
     const bool whole = guards_whole(b->guarded) && guards_whole(b->guarded + GUARD + b->bytes) &&
                        place_used(b->memory, b->bytes + 2 * GUARD) == 0;
+    if (b->registered_by &&
+        rcm_mem_deregister(b->registered_by, b->memory, b->bytes + 2 * GUARD) != RCM_OK)
+        return false;
     if (!b->mapped_by)
         place_free(b->memory);
     else if (rcm_mem_free(b->mapped_by, b->memory) != RCM_OK)

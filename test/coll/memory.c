@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of rcm_mem_alloc, what matrix.c does not try:
- *     memory misuse|reuse|messages|failure shm|tcp N
+ * Memory of rcm_mem_alloc, and registered memory, what matrix.c does not try:
+ *     memory misuse|reuse|messages|registered|failure shm|tcp N
  *   misuse    wrong sizes and pointers; freeing what an unfinished operation uses
  *   reuse     many blocks, large and small, used, freed and made again
  *   messages  sends and receives between such memory and the heap, every combination
+ *   registered  ranges in one another and again; what is in use; what is there when it is started
  *   failure   the last rank goes away in the middle; the others free and go on without it
  */
 #include "ranks.h"
@@ -132,6 +133,76 @@ static int check_messages(rcm_comm *comm, void *arg) {
     return errors;
 }
 
+/* Ranges of one array that meet in all ways, and one of them twice. */
+static int register_ranges(rcm_comm *comm, float *data, bool begin) {
+    static const size_t ranges[][2] = {{0, 9000}, {100, 200}, {150, 7000}, {8000, 1000}, {0, 10}};
+    int errors = 0;
+    for (size_t i = 0; i < 6; i++) {
+        const size_t *range = ranges[i % 5];
+        const rcm_status status =
+            begin ? rcm_mem_register(comm, data + range[0], range[1] * sizeof *data)
+                  : rcm_mem_deregister(comm, data + range[0], range[1] * sizeof *data);
+        CHECK(errors, status == RCM_OK, "range %zu: %s", i, rcm_last_error());
+    }
+    return errors;
+}
+
+/* A persistent work is started with memory that is registered, then with the same that is not. */
+static int start_again(rcm_comm *comm, float *in, float *out, size_t count) {
+    const struct rcm_call call = {.size = sizeof call, .flags = RCM_PERSISTENT};
+    rcm_work *work = NULL;
+    int errors = 0;
+    rcm_status status = rcm_all_reduce(comm, in, out, count, RCM_FLOAT32, RCM_SUM, &call, &work);
+    for (int i = 0; i < 3 && status == RCM_OK; i++) {
+        if (i < 2)
+            errors += register_ranges(comm, out, i == 0);
+        fill(in, count, rcm_rank(comm), i);
+        status = rcm_work_start(work);
+        if (status == RCM_OK)
+            status = rcm_work_wait(work, -1);
+        CHECK(errors, wrong_sums(out, count, rcm_size(comm), i) == 0, "start %d is wrong", i);
+    }
+    CHECK(errors, status == RCM_OK, "persistent: %s", rcm_last_error());
+    rcm_work_free(work);
+    return errors;
+}
+
+static int check_registered(rcm_comm *comm, void *arg) {
+    enum { COUNT = 9000 };
+    static float in[COUNT];
+    float *data = calloc(COUNT, sizeof *data);
+    const int n = rcm_size(comm), to = (rcm_rank(comm) + 1) % n;
+    const int from = (rcm_rank(comm) + n - 1) % n;
+    rcm_work *work = NULL;
+    int errors = 0;
+    (void)arg;
+    if (!data)
+        abort();
+    errors += register_ranges(comm, data, true);
+    CHECK(errors, rcm_irecv(comm, data + 120, 10, RCM_FLOAT32, from, 1, &work) == RCM_OK, "%s",
+          rcm_last_error());
+    CHECK(errors, rcm_mem_deregister(comm, data + 100, 200 * sizeof *data) == RCM_ERR_INVALID,
+          "deregistered while in use");
+    CHECK(errors, strstr(rcm_last_error(), "in use by an unfinished recv"), "it says \"%s\"",
+          rcm_last_error());
+    CHECK(errors, rcm_mem_deregister(comm, data, 9000 * sizeof *data) == RCM_OK,
+          "one of two uses: %s", rcm_last_error());
+    CHECK(errors, rcm_mem_register(comm, data, 9000 * sizeof *data) == RCM_OK, "%s",
+          rcm_last_error());
+    CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "barrier: %s", rcm_last_error());
+    CHECK(errors, rcm_send(comm, in, 10, RCM_FLOAT32, to, 1, NULL, NULL) == RCM_OK, "%s",
+          rcm_last_error());
+    CHECK(errors, rcm_work_wait(work, -1) == RCM_OK, "recv: %s", rcm_last_error());
+    rcm_work_free(work);
+    errors += register_ranges(comm, data, false);
+    CHECK(errors, rcm_mem_deregister(comm, data, 9000 * sizeof *data) == RCM_ERR_INVALID,
+          "it is registered");
+    errors += start_again(comm, in, data, COUNT);
+    CHECK(errors, rcm_mem_register(comm, in, 100) == RCM_OK, "%s", rcm_last_error());
+    free(data); /* `in` stays registered: rcm_destroy ends that */
+    return errors;
+}
+
 /* One more use of the same blocks, on whoever is left. */
 static int go_on(rcm_comm *comm, float *in, float *out, size_t count) {
     rcm_comm *left = NULL;
@@ -187,6 +258,7 @@ int main(int argc, char **argv) {
     } cases[] = {{"misuse", check_misuse, false},
                  {"reuse", check_reuse, false},
                  {"messages", check_messages, false},
+                 {"registered", check_registered, false},
                  {"failure", check_failure, true}};
     for (size_t i = 0; argc == 4 && i < sizeof(cases) / sizeof(cases[0]); i++) {
         const struct ranks ranks = {
@@ -194,6 +266,6 @@ int main(int argc, char **argv) {
         if (strcmp(cases[i].name, argv[1]) == 0)
             return ranks_run(&ranks, cases[i].check, NULL) != 0;
     }
-    fprintf(stderr, "usage: memory misuse|reuse|messages|failure shm|tcp N\n");
+    fprintf(stderr, "usage: memory misuse|reuse|messages|registered|failure shm|tcp N\n");
     return 2;
 }

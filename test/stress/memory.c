@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffers at any address, plain or of rcm_mem_alloc, between bytes that must stay. */
+/* Buffers at any address, plain, registered or of rcm_mem_alloc, between bytes that must stay. */
 #include "stress.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { GUARD = 64, GUARD_BYTE = 0x5a, SHARED_ONE_IN = 5, SHIFTED_ONE_IN = 3, SHIFT_MAX = 64 };
+enum {
+    GUARD = 64,
+    GUARD_BYTE = 0x5a,
+    SHARED_ONE_IN = 5,
+    REGISTERED_ONE_IN = 4,
+    SHIFTED_ONE_IN = 3,
+    SHIFT_MAX = 64
+};
 
 /* Alignments of types are kept; the kernels are tested with others elsewhere. */
 enum { ALIGN = 16 };
@@ -19,6 +26,10 @@ static unsigned char *base_get(struct driver *driver, struct draw *how, size_t b
         stress_fail(driver, "rcm_mem_alloc of %zu bytes: %s", bytes, rcm_last_error());
     if (!base)
         abort();
+    memory->registrar =
+        !memory->owner && draw_one_in(how, REGISTERED_ONE_IN) ? driver->world : NULL;
+    if (memory->registrar && rcm_mem_register(memory->registrar, base, bytes) != RCM_OK)
+        stress_fail(driver, "rcm_mem_register of %zu bytes: %s", bytes, rcm_last_error());
     return base;
 }
 
@@ -39,6 +50,9 @@ void memory_put(struct driver *driver, struct memory *memory) {
              memory->data[(ptrdiff_t)i - GUARD] == GUARD_BYTE &&
                  memory->data[memory->bytes + i] == GUARD_BYTE,
              "%s: bytes beside a buffer of %zu were written to", driver->doing, memory->bytes);
+    if (memory->registrar && rcm_mem_deregister(memory->registrar, memory->base,
+                                                memory->bytes + 2 * GUARD + SHIFT_MAX) != RCM_OK)
+        stress_fail(driver, "%s: rcm_mem_deregister: %s", driver->doing, rcm_last_error());
     if (!memory->owner)
         free(memory->base);
     else if (rcm_mem_free(memory->owner, memory->base) != RCM_OK)

@@ -100,7 +100,8 @@ struct memory {
     unsigned char *data; /* with bytes around it that nobody may write to */
     size_t bytes;
     unsigned char *base;
-    rcm_comm *owner; /* NULL: of malloc */
+    rcm_comm *owner;     /* NULL: of malloc */
+    rcm_comm *registrar; /* NULL: not registered */
 };
 
 void memory_get(struct driver *driver, struct draw *how, size_t bytes, struct memory *ret_memory);

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a node's transports know of memory that is used again and again: of what the node handed out
+ * (memory.c), and of what its user registers. A table in order of addresses, in which a buffer is
+ * found by the registrations that begin before it; they may overlap, so each row has also how far
+ * those up to it reach. Nothing is registered or forgotten but by such calls: there are no hooks
+ * into the allocation of memory.
+ *
+ * Not here: where memory comes from (memory.c), whether it is in use (api/memory.c).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "internal.h"
+
+#define REGISTRATIONS_MAX 65536
+
+static uintptr_t mem_begin(const struct rcmi_mem *mem) {
+    return (uintptr_t)mem->bytes;
+}
+
+static uintptr_t mem_end(const struct rcmi_mem *mem) {
+    return mem_begin(mem) + mem->len;
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+void rcmi_registration_end(struct rcmi_registration *registration) {
+    while (registration->ndomains > 0) {
+        const int i = --registration->ndomains;
+        const struct rcmi_domain *domain = registration->rows[i].domain;
+        domain->transport->memory_unregister(domain->data, registration->rows[i].own);
+    }
+}
+
+/* A row that has no resources for memory that was handed out does without. */
+static bool row_does_without(const struct rcmi_registration *registration,
+                             const struct rcmi_domain *domain, rcm_status status) {
+    if (!registration->is_block || status != RCM_ERR_RESOURCE)
+        return false;
+    rcmi_log(RCMI_LOG_WARN, "%s makes no use of memory of rcm_mem_alloc: %s",
+             domain->transport->name, rcm_last_error());
+    return true;
+}
+
+rcm_status rcmi_registration_begin(struct rcmi_node *node, struct rcmi_registration *registration) {
+    for (int i = 0; i < node->ndomains; i++) {
+        const struct rcmi_domain *domain = &node->domains[i];
+        void **own = &registration->rows[i].own;
+        const rcm_status status =
+            domain->transport->memory_register(domain->data, &registration->mem, own);
+        if (status != RCM_OK && !row_does_without(registration, domain, status)) {
+            rcmi_registration_end(registration);
+            return status;
+        }
+        registration->rows[i].domain = domain;
+        registration->ndomains++;
+    }
+    return RCM_OK;
+}
+
+void *rcmi_registration_of(const struct rcmi_mem *mem, const struct rcmi_transport *transport,
+                           size_t *ret_at) {
+    const struct rcmi_registration *registration = mem->registration;
+    if (!registration)
+        return NULL;
+    *ret_at = (size_t)(mem_begin(mem) - mem_begin(&registration->mem));
+    for (int i = 0; i < registration->ndomains; i++)
+        if (registration->rows[i].domain->transport == transport)
+            return registration->rows[i].own;
+    return NULL;
+}
+
+/* ---- The table; under node->lock ------------------------------------------------------------- */
+
+/* How many begin at `from` or before. */
+static size_t table_find(const struct rcmi_registrations *table, uintptr_t from) {
+    size_t low = 0, high = table->n;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (mem_begin(&table->entries[middle].registration->mem) <= from)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* One with any byte of [from, to) that `fits`; NULL. */
+static struct rcmi_registration *
+table_meet(const struct rcmi_registrations *table, uintptr_t from, uintptr_t to,
+           bool (*fits)(const struct rcmi_registration *r, uintptr_t from, uintptr_t to)) {
+    for (size_t i = table_find(table, to - 1); i > 0 && table->entries[i - 1].reach > from; i--)
+        if (fits(table->entries[i - 1].registration, from, to))
+            return table->entries[i - 1].registration;
+    return NULL;
+}
+
+static bool fits_holds(const struct rcmi_registration *r, uintptr_t from, uintptr_t to) {
+    return mem_begin(&r->mem) <= from && to <= mem_end(&r->mem);
+}
+
+static bool fits_same(const struct rcmi_registration *r, uintptr_t from, uintptr_t to) {
+    return !r->is_block && mem_begin(&r->mem) == from && to == mem_end(&r->mem);
+}
+
+static bool fits_block(const struct rcmi_registration *r, uintptr_t from, uintptr_t to) {
+    return r->is_block && mem_begin(&r->mem) < to && from < mem_end(&r->mem);
+}
+
+static bool fits_block_start(const struct rcmi_registration *r, uintptr_t from, uintptr_t to) {
+    (void)to;
+    return r->is_block && mem_begin(&r->mem) == from;
+}
+
+static void table_reach(struct rcmi_registrations *table, size_t first) {
+    for (size_t i = first; i < table->n; i++) {
+        const uintptr_t end = mem_end(&table->entries[i].registration->mem);
+        const uintptr_t before = i > 0 ? table->entries[i - 1].reach : 0;
+        table->entries[i].reach = end > before ? end : before;
+    }
+}
+
+static rcm_status table_grow(struct rcmi_registrations *table) {
+    const size_t cap = table->cap ? 2 * table->cap : 16;
+    if (table->n < table->cap)
+        return RCM_OK;
+    void *entries = realloc(table->entries, cap * sizeof table->entries[0]);
+    if (!entries)
+        return rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for %zu registrations", cap);
+    table->entries = entries;
+    table->cap = cap;
+    return RCM_OK;
+}
+
+static rcm_status table_add(struct rcmi_registrations *table,
+                            struct rcmi_registration *registration) {
+    const rcm_status status = table_grow(table);
+    if (status != RCM_OK)
+        return status;
+    const size_t at = table_find(table, mem_begin(&registration->mem));
+    memmove(&table->entries[at + 1], &table->entries[at],
+            (table->n - at) * sizeof table->entries[0]);
+    table->entries[at].registration = registration;
+    table->n++;
+    table_reach(table, at);
+    atomic_fetch_add_explicit(&rcmi_mem_specials, 1, memory_order_relaxed);
+    return RCM_OK;
+}
+
+static void table_remove(struct rcmi_registrations *table,
+                         const struct rcmi_registration *registration) {
+    size_t at = table_find(table, mem_begin(&registration->mem)) - 1;
+    while (table->entries[at].registration != registration)
+        at--;
+    table->n--;
+    memmove(&table->entries[at], &table->entries[at + 1],
+            (table->n - at) * sizeof table->entries[0]);
+    table_reach(table, at);
+    atomic_fetch_sub_explicit(&rcmi_mem_specials, 1, memory_order_relaxed);
+}
+
+/* ---- Blocks ---------------------------------------------------------------------------------- */
+
+rcm_status rcmi_registration_add(struct rcmi_node *node, struct rcmi_registration *registration) {
+    pthread_mutex_lock(&node->lock);
+    const rcm_status status = table_add(&node->registrations, registration);
+    pthread_mutex_unlock(&node->lock);
+    return status;
+}
+
+struct rcmi_registration *rcmi_registration_take_block(struct rcmi_node *node, const void *memory) {
+    const uintptr_t from = (uintptr_t)memory;
+    pthread_mutex_lock(&node->lock);
+    struct rcmi_registration *block =
+        table_meet(&node->registrations, from, from + 1, fits_block_start);
+    if (block)
+        table_remove(&node->registrations, block);
+    pthread_mutex_unlock(&node->lock);
+    return block;
+}
+
+struct rcmi_registration *rcmi_registration_take_any(struct rcmi_node *node) {
+    pthread_mutex_lock(&node->lock);
+    struct rcmi_registrations *table = &node->registrations;
+    struct rcmi_registration *last =
+        table->n > 0 ? table->entries[table->n - 1].registration : NULL;
+    if (last)
+        table_remove(table, last);
+    pthread_mutex_unlock(&node->lock);
+    return last;
+}
+
+size_t rcmi_node_memory_size(struct rcmi_node *node, const void *memory) {
+    const uintptr_t from = (uintptr_t)memory;
+    pthread_mutex_lock(&node->lock);
+    const struct rcmi_registration *block =
+        table_meet(&node->registrations, from, from + 1, fits_block_start);
+    const size_t bytes = block ? block->mem.len : 0;
+    pthread_mutex_unlock(&node->lock);
+    return bytes;
+}
+
+/* ---- The user's own memory ------------------------------------------------------------------- */
+
+/* One more use of a range that is registered; false if it is not. */
+static bool registration_share(struct rcmi_node *node, uintptr_t from, uintptr_t to) {
+    struct rcmi_registration *same = table_meet(&node->registrations, from, to, fits_same);
+    if (same)
+        same->uses++;
+    return same != NULL;
+}
+
+/* Before rows hear of it. RCM_OK: it is registered now; RCM_AGAIN: it is not yet. */
+static rcm_status registration_look(struct rcmi_node *node, uintptr_t from, uintptr_t to) {
+    rcm_status status = RCM_AGAIN;
+    pthread_mutex_lock(&node->lock);
+    if (table_meet(&node->registrations, from, to, fits_block))
+        status = RCM_ERR_INVALID;
+    else if (registration_share(node, from, to))
+        status = RCM_OK;
+    else if (node->registrations.n >= REGISTRATIONS_MAX)
+        status = RCM_ERR_RESOURCE;
+    pthread_mutex_unlock(&node->lock);
+    if (status == RCM_ERR_INVALID)
+        return rcmi_fail(status, 0,
+                         "%zu bytes at %p overlap memory of rcm_mem_alloc, which is registered by "
+                         "itself",
+                         (size_t)(to - from), (void *)from);
+    if (status == RCM_ERR_RESOURCE)
+        return rcmi_fail(status, 0, "more than %d pieces of memory are registered",
+                         REGISTRATIONS_MAX);
+    return status;
+}
+
+/* Another thread may have registered the same meanwhile. */
+static rcm_status registration_enter(struct rcmi_node *node, struct rcmi_registration *registration,
+                                     bool *ret_shared) {
+    const uintptr_t from = mem_begin(&registration->mem), to = mem_end(&registration->mem);
+    rcm_status status = RCM_OK;
+    pthread_mutex_lock(&node->lock);
+    *ret_shared = registration_share(node, from, to);
+    if (!*ret_shared)
+        status = table_add(&node->registrations, registration);
+    pthread_mutex_unlock(&node->lock);
+    return status;
+}
+
+rcm_status rcmi_node_memory_register(struct rcmi_node *node, void *memory, size_t bytes) {
+    const uintptr_t from = (uintptr_t)memory;
+    rcm_status status = registration_look(node, from, from + bytes);
+    if (status != RCM_AGAIN)
+        return status;
+    struct rcmi_registration *registration = calloc(1, sizeof *registration);
+    if (!registration)
+        return rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for a registration");
+    registration->mem = rcmi_mem_host(memory, bytes);
+    registration->mem.kind = rcmi_mem_kind_of(memory);
+    registration->uses = 1;
+    bool shared = false;
+    status = rcmi_registration_begin(node, registration);
+    if (status == RCM_OK)
+        status = registration_enter(node, registration, &shared);
+    if (status != RCM_OK || shared) {
+        rcmi_registration_end(registration);
+        free(registration);
+    }
+    return status;
+}
+
+uint32_t rcmi_node_memory_uses(struct rcmi_node *node, const void *memory, size_t bytes) {
+    const uintptr_t from = (uintptr_t)memory;
+    pthread_mutex_lock(&node->lock);
+    const struct rcmi_registration *same =
+        table_meet(&node->registrations, from, from + bytes, fits_same);
+    const uint32_t uses = same ? same->uses : 0;
+    pthread_mutex_unlock(&node->lock);
+    return uses;
+}
+
+rcm_status rcmi_node_memory_deregister(struct rcmi_node *node, const void *memory, size_t bytes) {
+    const uintptr_t from = (uintptr_t)memory;
+    pthread_mutex_lock(&node->lock);
+    struct rcmi_registration *same =
+        table_meet(&node->registrations, from, from + bytes, fits_same);
+    const bool last = same && --same->uses == 0;
+    if (last)
+        table_remove(&node->registrations, same);
+    pthread_mutex_unlock(&node->lock);
+    if (!same)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "%zu bytes at %p are not registered", bytes, memory);
+    if (last) {
+        rcmi_registration_end(same);
+        free(same);
+    }
+    return RCM_OK;
+}
+
+const struct rcmi_registration *rcmi_node_registration(struct rcmi_node *node, const void *bytes,
+                                                       size_t len) {
+    const uintptr_t from = (uintptr_t)bytes;
+    pthread_mutex_lock(&node->lock);
+    const struct rcmi_registration *found =
+        table_meet(&node->registrations, from, from + len, fits_holds);
+    pthread_mutex_unlock(&node->lock);
+    return found;
+}
