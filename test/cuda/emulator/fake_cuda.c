@@ -55,8 +55,9 @@ CUresult CUDAAPI cuInit(unsigned flags) {
 }
 
 CUresult CUDAAPI cuDriverGetVersion(int *version) {
-    if (!version)
-        return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = fake_injected(__func__);
+    if (r || !version)
+        return r ? r : CUDA_ERROR_INVALID_VALUE;
     *version = fake_settings()->driver;
     return CUDA_SUCCESS;
 }

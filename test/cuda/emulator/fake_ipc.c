@@ -124,6 +124,7 @@ static CUresult open_locked(const struct wire_handle *h, CUcontext ctx, CUdevice
     struct mem fresh = {.kind = MEM_IMPORTED,
                         .size = h->size,
                         .device = ordinal_of(h->physical, ctx),
+                        .ctx = ctx,
                         .owner = h->pid,
                         .owner_inode = h->inode};
     if (!m) {

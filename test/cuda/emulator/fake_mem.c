@@ -186,7 +186,12 @@ void fake_sync_alloc(void) {
 }
 
 static uint64_t alloc_device(size_t size, int device, bool poison) {
-    struct mem m = {.kind = MEM_DEVICE, .size = size, .device = device, .refs = 1, .fd = -1};
+    struct mem m = {.kind = MEM_DEVICE,
+                    .size = size,
+                    .device = device,
+                    .refs = 1,
+                    .fd = -1,
+                    .ctx = fake_current()};
     pthread_rwlock_wrlock(&lock);
     bool ok = place_locked(&m) && fake_mem_add(&m);
     pthread_rwlock_unlock(&lock);
@@ -289,6 +294,7 @@ static CUresult add_host(void *p, size_t size, enum mem_kind kind, unsigned flag
                     .fd = -1,
                     .flags = flags,
                     .device = fake_current()->device,
+                    .ctx = fake_current(),
                     .refs = 1};
     pthread_rwlock_wrlock(&lock);
     bool overlap = fake_mem_at(m.lo) || fake_mem_at(m.lo + size - 1);
@@ -393,7 +399,7 @@ static CUresult attribute(void *data, CUpointer_attribute a, const struct mem *m
     bool host = m->kind == MEM_HOST || m->kind == MEM_REGISTERED || m->kind == MEM_MANAGED;
     switch (a) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-        return PUT(CUcontext, fake_primary(m->device)), CUDA_SUCCESS;
+        return PUT(CUcontext, m->ctx), CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         return PUT(unsigned, m->kind == MEM_HOST || m->kind == MEM_REGISTERED
                                  ? CU_MEMORYTYPE_HOST

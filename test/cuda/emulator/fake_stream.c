@@ -408,17 +408,21 @@ static void append_graph(struct CUgraph_st *g, struct op *op) {
     g->count++;
 }
 
-/* The legacy stream would wait for blocking streams of its context that capture. */
-static bool implicit_in_capture(struct CUstream_st *legacy_stream) {
+/* The legacy stream would wait for blocking streams of its context that capture: use spoils these
+ * captures, a question does not. */
+static bool implicit_in_capture(const struct CUstream_st *legacy_stream, bool use) {
     bool found = false;
-    for (struct CUstream_st *s = streams; s; s = s->next)
-        if (s->capture && !s->non_blocking && s->ctx == legacy_stream->ctx)
-            found = s->capture->invalid = true;
+    for (struct CUstream_st *s = streams; s; s = s->next) {
+        if (!s->capture || s->non_blocking || s->ctx != legacy_stream->ctx)
+            continue;
+        found = true;
+        s->capture->invalid |= use;
+    }
     return found;
 }
 
 static CUresult submit_locked(struct CUstream_st *s, struct op *op) {
-    if (s->legacy && implicit_in_capture(s)) {
+    if (s->legacy && implicit_in_capture(s, true)) {
         fake_op_free(op);
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     }
@@ -896,8 +900,18 @@ CUresult CUDAAPI cuStreamEndCapture(CUstream s, CUgraph *out) {
     return r;
 }
 
+static bool legacy_is_unusable(CUstream s) {
+    pthread_mutex_lock(&lock);
+    const struct CUstream_st *stream = resolve_locked(s);
+    bool unusable = stream->legacy && implicit_in_capture(stream, false);
+    pthread_mutex_unlock(&lock);
+    return unusable;
+}
+
 CUresult CUDAAPI cuStreamIsCapturing(CUstream s, CUstreamCaptureStatus *status) {
     ENTER(true);
+    if (legacy_is_unusable(s))
+        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     *status = !fake_capturing(s)    ? CU_STREAM_CAPTURE_STATUS_NONE
               : s->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                     : CU_STREAM_CAPTURE_STATUS_ACTIVE;

@@ -333,8 +333,8 @@ CAS_LOOP(16)
 CAS_LOOP(32)
 CAS_LOOP(64)
 
-    /* op: d, [a], b (, c) for atom; [a], b for red. Lanes take their turns from a random one on. */
-    void ptx_exec_atom(struct warp *w, const struct insn *in, uint32_t mask) {
+/* op: d, [a], b (, c) for atom; [a], b for red. Lanes take their turns from a random one on. */
+void ptx_exec_atom(struct warp *w, const struct insn *in, uint32_t mask) {
     int a = in->vec ? 0 : 1; /* vec marks red */
     const uint64_t *base = src(w, in, a), *pb = src(w, in, a + 1);
     const uint64_t *pc = in->nops > a + 2 ? src(w, in, a + 2) : pb;

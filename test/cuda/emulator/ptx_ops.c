@@ -120,7 +120,8 @@ WIDE(WIDE_OPS)
 
 #define SIGNED_OPS(t) UNARY(abs, t, a < 0 ? -(uint64_t)a : (uint64_t)a) UNARY(neg, t, -(uint64_t)a)
 SIGNED_OPS(s16)
-SIGNED_OPS(s32) SIGNED_OPS(s64)
+SIGNED_OPS(s32)
+SIGNED_OPS(s64)
 
 #define BIT_OPS(t)                                                                                 \
     BINARY(and, t, a &b)                                                                           \
@@ -206,7 +207,7 @@ TERNARY(bfe, s64, extract((uint64_t)a, (uint32_t)b, (uint32_t)c, 64, true))
 BFI(u32, 32)
 BFI(u64, 64)
 
-    static uint32_t permute(uint32_t a, uint32_t b, uint32_t selector) {
+static uint32_t permute(uint32_t a, uint32_t b, uint32_t selector) {
     uint64_t both = (uint64_t)b << 32 | a;
     uint32_t r = 0;
     for (int i = 0; i < 4; i++) {
@@ -251,7 +252,8 @@ HANDLER(lop3_u32) {
         });                                                                                        \
     }
 DP4A(dp4a_uu, uint8_t, uint8_t)
-DP4A(dp4a_ss, int8_t, int8_t) DP4A(dp4a_us, uint8_t, int8_t) DP4A(dp4a_su, int8_t, uint8_t)
+DP4A(dp4a_ss, int8_t, int8_t)
+DP4A(dp4a_us, uint8_t, int8_t) DP4A(dp4a_su, int8_t, uint8_t)
 
     /* ---- floating point
        --------------------------------------------------------------------------- */
@@ -271,15 +273,16 @@ static inline double max_nan(double a, double b) {
 
 #define FLOAT_OPS(t)                                                                               \
     BINARY(add, t, a + b)                                                                          \
-    BINARY(sub, t, a - b) BINARY(mul, t, a *b) BINARY(div, t, a / b)                               \
-        BINARY(min, t, (T_##t)min_f(a, b)) BINARY(max, t, (T_##t)max_f(a, b))                      \
-            BINARY(min_NaN, t, (T_##t)min_nan(a, b)) BINARY(max_NaN, t, (T_##t)max_nan(a, b))      \
-                UNARY(sqrt, t, (T_##t)sqrt((double)a)) UNARY(rcp, t, 1 / a)                        \
-                    UNARY(rsqrt, t, (T_##t)(1 / sqrt((double)a)))
+    BINARY(sub, t, a - b)                                                                          \
+    BINARY(mul, t, a *b) BINARY(div, t, a / b) BINARY(min, t, (T_##t)min_f(a, b))                  \
+        BINARY(max, t, (T_##t)max_f(a, b)) BINARY(min_NaN, t, (T_##t)min_nan(a, b))                \
+            BINARY(max_NaN, t, (T_##t)max_nan(a, b)) UNARY(sqrt, t, (T_##t)sqrt((double)a))        \
+                UNARY(rcp, t, 1 / a) UNARY(rsqrt, t, (T_##t)(1 / sqrt((double)a)))
 FLOAT_OPS(f32)
-FLOAT_OPS(f64) TERNARY(fma, f32, fmaf(a, b, c)) TERNARY(fma, f64, fma(a, b, c))
-    UNARY(ex2, f32, exp2f(a)) UNARY(lg2, f32, log2f(a)) UNARY(sin, f32, sinf(a))
-        UNARY(cos, f32, cosf(a)) UNARY(tanh, f32, tanhf(a))
+FLOAT_OPS(f64)
+TERNARY(fma, f32, fmaf(a, b, c)) TERNARY(fma, f64, fma(a, b, c)) UNARY(ex2, f32, exp2f(a))
+    UNARY(lg2, f32, log2f(a)) UNARY(sin, f32, sinf(a)) UNARY(cos, f32, cosf(a))
+        UNARY(tanh, f32, tanhf(a))
 
 /* sign operations work on the bits */
 #define SIGN_OPS(name, t, sign) UNARY(abs_##name, t, a & ~(sign)) UNARY(neg_##name, t, a ^ (sign))
@@ -299,12 +302,13 @@ FLOAT_OPS(f64) TERNARY(fma, f32, fmaf(a, b, c)) TERNARY(fma, f64, fma(a, b, c))
 /* float holds sums and products of two halves so well that rounding twice changes nothing */
 #define HALF_OPS(t)                                                                                \
     BINARY(add, t, a + b)                                                                          \
-    BINARY(sub, t, a - b) BINARY(mul, t, a *b) BINARY(min, t, F_MIN(a, b))                         \
-        BINARY(max, t, F_MAX(a, b)) BINARY(min_NaN, t, F_MIN_NAN(a, b))                            \
-            BINARY(max_NaN, t, F_MAX_NAN(a, b)) TERNARY(fma, t, fma_round_odd(a, b, c))            \
-                PACKED2(add, t, F_ADD) PACKED2(sub, t, F_SUB) PACKED2(mul, t, F_MUL)               \
-                    PACKED2(min, t, F_MIN) PACKED2(max, t, F_MAX) PACKED2(min_NaN, t, F_MIN_NAN)   \
-                        PACKED2(max_NaN, t, F_MAX_NAN) PACKED3(fma, t, fma_round_odd)
+    BINARY(sub, t, a - b)                                                                          \
+    BINARY(mul, t, a *b) BINARY(min, t, F_MIN(a, b)) BINARY(max, t, F_MAX(a, b))                   \
+        BINARY(min_NaN, t, F_MIN_NAN(a, b)) BINARY(max_NaN, t, F_MAX_NAN(a, b))                    \
+            TERNARY(fma, t, fma_round_odd(a, b, c)) PACKED2(add, t, F_ADD) PACKED2(sub, t, F_SUB)  \
+                PACKED2(mul, t, F_MUL) PACKED2(min, t, F_MIN) PACKED2(max, t, F_MAX)               \
+                    PACKED2(min_NaN, t, F_MIN_NAN) PACKED2(max_NaN, t, F_MAX_NAN)                  \
+                        PACKED3(fma, t, fma_round_odd)
                             HALF_OPS(f16) HALF_OPS(bf16)
 
     /* ---- the table
@@ -318,24 +322,28 @@ FLOAT_OPS(f64) TERNARY(fma, f32, fmaf(a, b, c)) TERNARY(fma, f64, fma(a, b, c))
 #define E(name, fn) {name, fn},
 #define E_INTEGER(t)                                                                               \
     E("add." #t, add_##t)                                                                          \
-    E("sub." #t, sub_##t) E("mul.lo." #t, mul_lo_##t) E("mul.hi." #t, mul_hi_##t)                  \
-        E("mad.lo." #t, mad_lo_##t) E("mad.hi." #t, mad_hi_##t) E("min." #t, min_##t)              \
-            E("max." #t, max_##t) E("div." #t, div_##t) E("rem." #t, rem_##t)
+    E("sub." #t, sub_##t)                                                                          \
+    E("mul.lo." #t, mul_lo_##t) E("mul.hi." #t, mul_hi_##t) E("mad.lo." #t, mad_lo_##t)            \
+        E("mad.hi." #t, mad_hi_##t) E("min." #t, min_##t) E("max." #t, max_##t)                    \
+            E("div." #t, div_##t) E("rem." #t, rem_##t)
 #define E_WIDE(t, to) E("mul.wide." #t, mul_wide_##t) E("mad.wide." #t, mad_wide_##t)
 #define E_SIGNED(t)   E("abs." #t, abs_##t) E("neg." #t, neg_##t) E("shr." #t, shr_##t)
 #define E_BITS(b, t)                                                                               \
     E("and." #b, and_##t)                                                                          \
-    E("or." #b, or_##t) E("xor." #b, xor_##t) E("not." #b, not_##t) E("cnot." #b, cnot_##t)        \
-        E("shl." #b, shl_##t) E("shr." #b, shr_##t) E("shr." #t, shr_##t)
+    E("or." #b, or_##t)                                                                            \
+    E("xor." #b, xor_##t) E("not." #b, not_##t) E("cnot." #b, cnot_##t) E("shl." #b, shl_##t)      \
+        E("shr." #b, shr_##t) E("shr." #t, shr_##t)
 #define E_FLOAT(t)                                                                                 \
     E("add." #t, add_##t)                                                                          \
-    E("sub." #t, sub_##t) E("mul." #t, mul_##t) E("div." #t, div_##t) E("min." #t, min_##t)        \
-        E("max." #t, max_##t) E("min.NaN." #t, min_NaN_##t) E("max.NaN." #t, max_NaN_##t)          \
-            E("sqrt." #t, sqrt_##t) E("rcp." #t, rcp_##t) E("rsqrt." #t, rsqrt_##t)                \
-                E("fma." #t, fma_##t) E("mad." #t, fma_##t)
+    E("sub." #t, sub_##t)                                                                          \
+    E("mul." #t, mul_##t) E("div." #t, div_##t) E("min." #t, min_##t) E("max." #t, max_##t)        \
+        E("min.NaN." #t, min_NaN_##t) E("max.NaN." #t, max_NaN_##t) E("sqrt." #t, sqrt_##t)        \
+            E("rcp." #t, rcp_##t) E("rsqrt." #t, rsqrt_##t) E("fma." #t, fma_##t)                  \
+                E("mad." #t, fma_##t)
 #define E_HALF(t)                                                                                  \
     E("add." #t, add_##t)                                                                          \
-    E("sub." #t, sub_##t) E("mul." #t, mul_##t) E("min." #t, min_##t) E("max." #t, max_##t)        \
+    E("sub." #t, sub_##t)                                                                          \
+    E("mul." #t, mul_##t) E("min." #t, min_##t) E("max." #t, max_##t)                              \
         E("min.NaN." #t, min_NaN_##t) E("max.NaN." #t, max_NaN_##t) E("fma." #t, fma_##t)
 #define E_SIGN(t, as) E("abs." #t, abs_##as) E("neg." #t, neg_##as)
 
