@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # cuda_toolkit.sh NVCC [NVCC-OPTION...]: prints the folder of cuda.h that belongs to NVCC, which may
-# be a script around the compiler; fails with a sentence if there is none, or if NVCC cannot compile
+# be a script around the compiler, and a line with its CUDA_VERSION; fails with a sentence if there is none, or if NVCC cannot compile
 # an empty kernel (as without a C++ compiler, or with one that is newer than NVCC knows).
 nvcc=$1
 shift
@@ -18,6 +18,7 @@ top=$(printf '%s\n' "$plan" | sed -n 's/^#\$ TOP=//p' | head -n 1)
 for folder in "$(printf '%s\n' "$plan" | sed -n 's/^#\$ INCLUDES="-I\([^"]*\)".*/\1/p')" "$top/include"; do
     if [ -f "$folder/cuda.h" ]; then
         realpath "$folder"
+        sed -n 's/^#define CUDA_VERSION *\([0-9]*\).*/\1/p' "$folder/cuda.h"
         exit 0
     fi
 done
