@@ -47,6 +47,7 @@ enum {
     RCMI_CUDA_HOST_MAPPED = 2,
     RCMI_CUDA_CAPTURE_RELAXED = 2,
     RCMI_CUDA_CAPTURE_NONE = 0,
+    RCMI_CUDA_IPC_LAZY_PEER_ACCESS = 1,
     RCMI_CUDA_MEMORY_HOST = 1, /* of RCMI_CUDA_POINTER_MEMORY_TYPE */
     RCMI_CUDA_MEMORY_DEVICE = 2,
     RCMI_CUDA_COMPUTE_EXCLUSIVE_PROCESS = 3,
@@ -74,11 +75,15 @@ enum rcmi_cuda_device_attribute {
 
 struct rcmi_cuda_context;
 struct rcmi_cuda_module;
-struct rcmi_cuda_function;
+struct rcmi_cuda_kernel;
 struct rcmi_cuda_stream;
 struct rcmi_cuda_event;
 struct rcmi_cuda_uuid {
     unsigned char bytes[16];
+};
+/* What another process opens memory by. */
+struct rcmi_cuda_ipc {
+    char bytes[64];
 };
 typedef unsigned long long rcmi_cuda_address; /* of device memory */
 
@@ -105,9 +110,9 @@ typedef unsigned long long rcmi_cuda_address; /* of device memory */
     X(cuModuleLoadData, 2000, (struct rcmi_cuda_module * *module, const void *image))              \
     X(cuModuleUnload, 2000, (struct rcmi_cuda_module * module))                                    \
     X(cuModuleGetFunction, 2000,                                                                   \
-      (struct rcmi_cuda_function * *function, struct rcmi_cuda_module * module, const char *name)) \
+      (struct rcmi_cuda_kernel * *function, struct rcmi_cuda_module * module, const char *name))   \
     X(cuLaunchKernel, 4000,                                                                        \
-      (struct rcmi_cuda_function * function, unsigned grid_x, unsigned grid_y, unsigned grid_z,    \
+      (struct rcmi_cuda_kernel * function, unsigned grid_x, unsigned grid_y, unsigned grid_z,      \
        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,                \
        struct rcmi_cuda_stream *stream, void **parameters, void **extra))                          \
     X(cuMemAlloc, 3020, (rcmi_cuda_address * address, size_t bytes))                               \
@@ -124,6 +129,12 @@ typedef unsigned long long rcmi_cuda_address; /* of device memory */
     X(cuMemcpyDtoDAsync, 3020,                                                                     \
       (rcmi_cuda_address to, rcmi_cuda_address from, size_t bytes,                                 \
        struct rcmi_cuda_stream * stream))                                                          \
+    X(cuMemsetD8Async, 3020,                                                                       \
+      (rcmi_cuda_address to, unsigned char value, size_t bytes, struct rcmi_cuda_stream *stream))  \
+    X(cuIpcGetMemHandle, 4010, (struct rcmi_cuda_ipc * handle, rcmi_cuda_address address))         \
+    X(cuIpcOpenMemHandle, 11000,                                                                   \
+      (rcmi_cuda_address * address, struct rcmi_cuda_ipc handle, unsigned flags))                  \
+    X(cuIpcCloseMemHandle, 4010, (rcmi_cuda_address address))                                      \
     X(cuStreamCreate, 2000, (struct rcmi_cuda_stream * *stream, unsigned flags))                   \
     X(cuStreamDestroy, 4000, (struct rcmi_cuda_stream * stream))                                   \
     X(cuStreamSynchronize, 2000, (struct rcmi_cuda_stream * stream))                               \

@@ -156,8 +156,9 @@ static rcm_status library_get(int how) {
 }
 
 const struct rcmi_cuda *rcmi_cuda_there(void) {
-    if (rcmi_cuda_forked())
-        return NULL;
+    const struct rcmi_cuda *cuda = atomic_load_explicit(&found, memory_order_acquire);
+    if (cuda || rcmi_cuda_forked())
+        return rcmi_cuda_forked() ? NULL : cuda;
     const struct rcmi_error before = *rcmi_last_error();
     const rcm_status status = library_get(RTLD_NOLOAD);
     *rcmi_last_error() = before;
