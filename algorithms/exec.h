@@ -36,8 +36,9 @@ struct rcmi_exec_config {
     size_t slot_bytes;
     size_t bulk_bytes; /* of the slots of a bulk channel between ranks of two hosts, or more */
     uint32_t slots;
-    struct rcmi_trace *trace;     /* NULL: nothing is recorded */
-    struct rcmi_traffic *traffic; /* what goes by its channels is counted there; NULL: not */
+    struct rcmi_trace *trace;          /* NULL: nothing is recorded */
+    struct rcmi_device *const *device; /* of the rank, once it has one; outlives the exec */
+    struct rcmi_traffic *traffic;      /* what goes by its channels is counted there; NULL: not */
 };
 rcm_status rcmi_exec_create(const struct rcmi_exec_config *config, struct rcmi_exec **ret_exec);
 /* Closes its channels; runs must have ended. */
@@ -77,6 +78,9 @@ struct rcmi_bind {
      * RCMI_META_DEVICE, bits 62 and 63 are the executor's. The upper one marks the last slice of a
      * stripe, for readers that do not know the size beforehand (their plans have one stripe). */
     uint64_t meta;
+    /* What all that it does in memory of a kind with operations comes after, see fence.h; NULL.
+     * Outlives the run. */
+    const struct rcmi_operation *after;
 };
 
 static inline bool rcmi_bind_is_uneven(const struct rcmi_bind *bind) {

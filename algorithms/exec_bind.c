@@ -14,7 +14,8 @@ rcm_status rcmi_exec_create(const struct rcmi_exec_config *config, struct rcmi_e
     if (!exec)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a communicator's executor");
     exec->config = *config;
-    exec->operations = (struct rcmi_operations){.wake = rcmi_exec_wake, .arg = config->node};
+    exec->operations = (struct rcmi_operations){
+        .device = config->device, .wake = rcmi_exec_wake, .arg = config->node};
     *ret_exec = exec;
     return RCM_OK;
 }
@@ -703,6 +704,7 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
             return status;
         }
     }
+    run->bind.after = bind->after;
     run->bind.meta = bind->meta;   /* and base is what is used of where the buffers are */
     run->base[RCMI_IN] = bind->in; /* only read: no step writes to IN */
     run->base[RCMI_OUT] = bind->out;

@@ -39,6 +39,7 @@ static void operation_set(const struct rcmi_run *run, const struct rcmi_lane_sta
     o->nsrcs = piece->nsrcs;
     o->bytes = bytes;
     o->reduces = piece->reduces;
+    o->after = run->bind.after;
     o->op = run->sums[piece->sum].op;
     o->context = run->sums[piece->sum].context;
     for (uint32_t i = 0; i < piece->nsrcs; i++) {

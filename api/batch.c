@@ -79,15 +79,38 @@ static rcm_status batch_submit(const struct batch *batch, const struct rcm_call 
     return status;
 }
 
+/* What its messages of device memory come after: one fence for all. */
+static rcm_status batch_follow(const struct batch *batch, struct rcmi_stream stream,
+                               struct rcmi_operation **ret_fence) {
+    rcm_status status = RCM_OK;
+    if (!rcmi_mem_any_special())
+        return RCM_OK;
+    for (size_t i = 0; i < batch->n && status == RCM_OK; i++) {
+        const struct rcm_transfer *t = &batch->transfers[i];
+        if (rcm_rank(comm_of(batch, t)) >= 0)
+            status = rcmi_message_follow(comm_of(batch, t), t->buffer,
+                                         t->count * rcm_dtype_size(t->dtype), stream, ret_fence);
+        if (status != RCM_OK)
+            return rcmi_fail_context("transfers[%zu]", i);
+    }
+    return RCM_OK;
+}
+
 /* Everything was checked. */
 static rcm_status batch_issue(const struct batch *batch, enum rcmi_work_kind kind,
                               const struct rcm_call *call, rcm_work **ret_work) {
     struct rcm_work *whole;
     rcm_status status = rcmi_work_may_wait(rcmi_call_waits(call, ret_work));
+    struct rcmi_operation *fence = NULL;
+    if (status == RCM_OK)
+        status = batch_follow(batch, rcmi_stream_of(call), &fence);
     if (status == RCM_OK)
         status = rcmi_work_new(batch->comm, kind, false, call, &whole);
-    if (status != RCM_OK)
+    if (status != RCM_OK) {
+        rcmi_stream_drop(fence);
         return rcmi_comm_decline(batch->comm, status);
+    }
+    whole->fence = fence;
     status = batch_submit(batch, call, whole);
     return rcmi_work_issue_whole(whole, status, call, ret_work);
 }

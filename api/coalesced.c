@@ -30,8 +30,26 @@ static rcm_status parts_check(rcm_comm *comm, const struct rcmi_request *common,
         return rcmi_fail(RCM_ERR_INVALID, 0, "parts is NULL and n is %zu", n);
     for (size_t i = 0; i < n; i++) {
         const struct rcmi_request request = part_request(common, &parts[i]);
-        if (rcmi_request_check(&request, rcm_rank(comm), rcm_size(comm)) != RCM_OK ||
-            rcmi_request_check_kinds(&request, rcm_rank(comm), rcm_size(comm)) != RCM_OK)
+        if (rcmi_request_check(&request, rcm_rank(comm), rcm_size(comm)) != RCM_OK)
+            return rcmi_fail_context("parts[%zu]", i);
+    }
+    return RCM_OK;
+}
+
+/* Of which kinds of memory they are, and what they come after: one fence for all, of a call that
+ * does not persist. */
+static rcm_status parts_follow(rcm_comm *comm, const struct rcmi_request *common,
+                               const struct rcm_part *parts, size_t n,
+                               struct rcmi_operation **ret_fence) {
+    const struct rcmi_stream stream = rcmi_stream_of(common->call);
+    for (size_t i = 0; i < n && rcmi_mem_any_special(); i++) {
+        const struct rcmi_request request = part_request(common, &parts[i]);
+        struct rcmi_mem mem;
+        rcm_status status =
+            rcmi_request_check_kinds(&request, rcm_rank(comm), rcm_size(comm), &mem);
+        if (status == RCM_OK && !rcmi_call_persists(common->call))
+            status = rcmi_stream_follow(rcmi_comm_device(comm), stream, &mem, ret_fence);
+        if (status != RCM_OK)
             return rcmi_fail_context("parts[%zu]", i);
     }
     return RCM_OK;
@@ -40,10 +58,14 @@ static rcm_status parts_check(rcm_comm *comm, const struct rcmi_request *common,
 /* If one cannot be issued, comm has failed, and with it those before it. */
 static rcm_status parts_issue(rcm_comm *comm, const struct rcmi_request *common,
                               const struct rcm_part *parts, size_t n, struct rcm_work *whole) {
+    struct rcm_call each = common->call ? *common->call : (struct rcm_call)RCM_CALL_INIT;
     rcm_status status = RCM_OK;
+    each.stream = NULL;
+    each.flags |= RCM_NO_STREAM; /* the whole's fence is theirs */
     rcmi_work_whole(whole);
     for (size_t i = 0; i < n && status == RCM_OK; i++) {
         struct rcmi_request request = part_request(common, &parts[i]);
+        request.call = &each;
         status = rcmi_request_submit(comm, &request, whole);
     }
     rcmi_work_part_done(whole, status);
@@ -82,12 +104,15 @@ rcm_status rcm_coalesced(rcm_comm *comm, enum rcm_collective collective,
                                   .root = row && rcmi_collective_is_rooted(row) ? root : 0,
                                   .call = call};
     struct rcm_call room; /* of common.call */
+    struct rcmi_operation *fence = NULL;
     struct rcm_work *whole;
     rcm_status status = rcmi_comm_why_not(comm);
     if (status == RCM_OK)
         status = parts_check(comm, &common, parts, n);
     if (status == RCM_OK)
         status = rcmi_call_in(&common.call, &room);
+    if (status == RCM_OK)
+        status = parts_follow(comm, &common, parts, n, &fence);
     if (status != RCM_OK)
         return rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, common.call, ret_work);
     if (rcmi_call_persists(common.call))
@@ -95,9 +120,12 @@ rcm_status rcm_coalesced(rcm_comm *comm, enum rcm_collective collective,
     status = rcmi_work_may_wait(rcmi_call_waits(common.call, ret_work));
     if (status == RCM_OK)
         status = rcmi_work_new(comm, RCMI_WORK_COLLECTIVE, false, common.call, &whole);
-    if (status != RCM_OK)
+    if (status != RCM_OK) {
+        rcmi_stream_drop(fence);
         return rcmi_comm_decline(comm, status);
+    }
     whole->collective = collective;
+    whole->fence = fence;
     status = parts_issue(comm, &common, parts, n, whole);
     return rcmi_work_issue_whole(whole, status, common.call, ret_work);
 }

@@ -147,6 +147,13 @@ static rcm_status bind_know(rcm_comm *comm, struct rcmi_bind *bind) {
     return rcmi_check_kinds(bind);
 }
 
+/* What the operations of a call come after. */
+static rcm_status bind_follow(rcm_comm *comm, struct rcmi_stream stream,
+                              const struct rcmi_bind *bind, struct rcmi_operation **ret_fence) {
+    const struct rcmi_mem *mem = bind->in.len > 0 ? &bind->in : &bind->out;
+    return rcmi_stream_follow(&comm->engine->device, stream, mem, ret_fence);
+}
+
 /* The record of a call whose buffers may be no host memory. Where only pairs of ranks know counts,
  * a rank that has no elements knows no kind either: it is in messages, not in the hash. */
 static uint64_t record_kind(rcm_comm *comm, uint64_t hash, const struct rcmi_bind *bind) {
@@ -185,14 +192,17 @@ static inline __attribute__((always_inline)) void request_bind(const struct rcmi
 }
 
 /* Binds, and records the call, where more is known of some memory than its address. */
-static __attribute__((noinline)) rcm_status request_record_special(rcm_comm *comm,
-                                                                   const struct rcmi_request *r,
-                                                                   const struct rcmi_called *called,
-                                                                   struct rcmi_bind *ret_bind) {
+static __attribute__((noinline)) rcm_status
+request_record_special(rcm_comm *comm, const struct rcmi_request *r,
+                       const struct rcmi_called *called, struct rcmi_bind *ret_bind,
+                       struct rcmi_operation **ret_fence) {
     request_bind(r, called, 0, ret_bind);
-    const rcm_status status = bind_know(comm, ret_bind);
+    rcm_status status = bind_know(comm, ret_bind);
+    if (status == RCM_OK)
+        status = bind_follow(comm, rcmi_stream_of(r->call), ret_bind, ret_fence);
     if (status != RCM_OK)
         return status;
+    ret_bind->after = *ret_fence;
     comm->sequence++;
     ret_bind->meta = record_kind(comm, called->hash, ret_bind);
     const struct rcmi_call_entry entry = {comm->sequence,
@@ -201,12 +211,12 @@ static __attribute__((noinline)) rcm_status request_record_special(rcm_comm *com
     return RCM_OK;
 }
 
-/* Binds, and records the call: it has been made once this is RCM_OK. */
+/* Binds, and records the call: it has been made once this is RCM_OK. *ret_fence: NULL before. */
 static inline __attribute__((always_inline)) rcm_status
 request_record(rcm_comm *comm, const struct rcmi_request *r, const struct rcmi_called *called,
-               struct rcmi_bind *ret_bind) {
+               struct rcmi_bind *ret_bind, struct rcmi_operation **ret_fence) {
     if (rcmi_mem_any_special())
-        return request_record_special(comm, r, called, ret_bind);
+        return request_record_special(comm, r, called, ret_bind, ret_fence);
     comm->sequence++;
     request_bind(r, called, comm_record_call(comm, called->hash), ret_bind);
     const struct rcmi_call_entry entry = {comm->sequence, r->form, ret_bind};
@@ -296,7 +306,10 @@ static rcm_status request_work(rcm_comm *comm, const struct rcmi_request *r, str
 }
 
 /* It was done at once. */
-static inline rcm_status request_done(const struct rcmi_request *r, rcm_work **ret_work) {
+static inline rcm_status request_done(const struct rcmi_request *r, struct rcmi_operation *fence,
+                                      rcm_work **ret_work) {
+    if (fence)
+        rcmi_stream_drop(fence);
     if (r->blocks)
         free(r->blocks);
     if (ret_work)
@@ -335,6 +348,7 @@ static rcm_status request_keep(rcm_comm *comm, const struct rcmi_request *r,
                                      .drains = rcmi_collective_at((int)r->collective)->drains,
                                      .hash = called->hash,
                                      .special = r->blocks || rcmi_mem_any_special(),
+                                     .stream = rcmi_stream_of(r->call),
                                      .blocks = r->blocks};
     request_bind(r, called, 0, &template.bind);
     rcm_status status = template.special ? bind_know(comm, &template.bind) : RCM_OK;
@@ -435,27 +449,30 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
     if (status == RCM_OK) /* now: nothing may fail once there is a run */
         status = rcmi_work_spare(&comm->spare);
     struct rcmi_bind bind;
+    struct rcmi_operation *fence = NULL;
     if (status == RCM_OK)
-        status = request_record(comm, r, called, &bind);
+        status = request_record(comm, r, called, &bind, &fence);
     if (status != RCM_OK)
         return request_decline(comm, r, status);
     if (rcmi_call_waits(r->call, ret_work) != 0 && !r->stages &&
         collective_now(comm, comm->sequence, &bind, &run) == RCM_OK)
-        return request_done(r, ret_work);
+        return request_done(r, fence, ret_work);
     struct rcm_work *work = rcmi_work_take(&comm->spare);
     rcmi_work_begin(comm, RCMI_WORK_COLLECTIVE, !ret_work, r->call, work);
     rcmi_work_bind(work, &bind);
+    work->fence = fence;
     return request_work(comm, r, work, run, ret_work);
 }
 
 rcm_status rcmi_request_submit(rcm_comm *comm, struct rcmi_request *r, struct rcm_work *whole) {
     struct rcmi_called called;
     struct rcmi_bind bind;
+    struct rcmi_operation *fence = NULL;
     rcm_status status = request_resolve(comm, r, &called);
     if (status == RCM_OK)
         status = rcmi_work_spare(&comm->spare);
     if (status == RCM_OK)
-        status = request_record(comm, r, &called, &bind);
+        status = request_record(comm, r, &called, &bind, &fence);
     if (status != RCM_OK)
         return request_decline(comm, r, status);
     struct rcm_work *work = rcmi_work_take(&comm->spare);

@@ -262,6 +262,10 @@ rcm_status rcmi_comm_decline(rcm_comm *comm, rcm_status status) {
     return rcmi_comm_failure(comm);
 }
 
+struct rcmi_rank_device *rcmi_comm_device(rcm_comm *comm) {
+    return &comm->engine->device;
+}
+
 rcm_status rcmi_comm_own(const rcm_comm *comm, struct rcmi_engine **ret_engine) {
     if (!comm)
         return rcmi_fail(RCM_ERR_INVALID, 0, "comm is NULL");

@@ -26,6 +26,13 @@ static void part_tell(const struct rcm_work *work) {
     work->whole->transfer = work->transfer;
 }
 
+static inline void work_drop_fence(struct rcm_work *work) {
+    if (!work->fence)
+        return;
+    rcmi_stream_drop(work->fence);
+    work->fence = NULL;
+}
+
 void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
     rcm_comm *comm = work->comm;
     const bool blocking = work->blocking, attended = work->attended;
@@ -33,6 +40,7 @@ void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
     bool noticed = false;
     free(work->blocks);
     work->blocks = NULL;
+    work_drop_fence(work);
     rcmi_operator_drop(work->bind.op);
     if (work->stages)
         work->stages->end(work->stages, status);
@@ -67,6 +75,7 @@ static void whole_complete(struct rcm_work *whole, rcm_status status) {
         rcmi_comm_exit(comm);
         return;
     }
+    work_drop_fence(whole);
     atomic_store_explicit(&whole->status, status, memory_order_release);
     rcmi_work_unref(whole);
 }
@@ -92,6 +101,7 @@ void rcmi_work_whole_again(struct rcm_work *work) {
 void rcmi_work_part(struct rcm_work *work, struct rcm_work *whole) {
     atomic_store_explicit(&work->refs, 1, memory_order_relaxed); /* the driver's */
     work->whole = whole;
+    work->bind.after = work->transfer.after = whole->fence;
     whole->sequence = work->sequence;
     atomic_fetch_add_explicit(&whole->parts_left, 1, memory_order_relaxed);
 }

@@ -316,6 +316,7 @@ static void engine_free(struct rcmi_engine *engine) {
     const bool broken = engine->node && rcmi_node_is_broken(engine->node);
     const bool before = rcmi_fd_distrust(broken || rcmi_fd_distrusted());
     rcmi_node_destroy(engine->node);
+    rcmi_rank_device_end(&engine->device);
     rcm_store_close(engine->store);
     (void)rcmi_fd_distrust(before);
     rcmi_agreements_free(engine->agreements);
@@ -364,7 +365,8 @@ static rcm_status engine_make_parts(struct rcmi_engine *engine, struct rcmi_node
     return made;
 }
 
-rcm_status rcmi_engine_create(struct rcmi_node_config *config, struct rcmi_engine **ret_engine) {
+rcm_status rcmi_engine_create(struct rcmi_node_config *config, const char *device,
+                              struct rcmi_engine **ret_engine) {
     struct rcmi_engine *engine = calloc(1, sizeof(*engine));
     if (!engine)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the engine");
@@ -385,7 +387,9 @@ rcm_status rcmi_engine_create(struct rcmi_node_config *config, struct rcmi_engin
     config->peer_done = engine_parted;
     config->tick = engine_tick;
     config->arg = engine;
-    rcm_status status = engine_make_parts(engine, config);
+    rcm_status status = rcmi_rank_device_init(&engine->device, device);
+    if (status == RCM_OK)
+        status = engine_make_parts(engine, config);
     if (status != RCM_OK) {
         engine_free(engine);
         return status;

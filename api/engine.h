@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include "clock.h"
+#include "rank_device.h"
 #include "error.h"
 #include "log.h"
 #include "members.h"
@@ -61,7 +62,8 @@ struct rcmi_engine {
     struct rcmi_early *early;           /* under lock */
     struct rcmi_trace_file *trace;      /* NULL: none; has a lock of its own */
     rcm_store *store;                   /* closed at the end; NULL if it is the caller's */
-    struct rcmi_join join;              /* this rank's entry in the store */
+    struct rcmi_rank_device device;
+    struct rcmi_join join; /* this rank's entry in the store */
     bool serves_store;
     _Atomic bool said_gone; /* rank 0 does not wait for this rank before it ends its store */
     /* exit.c's. */
@@ -71,7 +73,9 @@ struct rcmi_engine {
 };
 
 /* ---- engine.c */
-rcm_status rcmi_engine_create(struct rcmi_node_config *config, struct rcmi_engine **ret_engine);
+/* device: of the rank, as in struct rcm_init_options. */
+rcm_status rcmi_engine_create(struct rcmi_node_config *config, const char *device,
+                              struct rcmi_engine **ret_engine);
 /* Of each communicator on it, one more reference than rcmi_engine_create's; the last release ends
  * it. */
 void rcmi_engine_hold(struct rcmi_engine *engine);

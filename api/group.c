@@ -184,6 +184,7 @@ rcm_status rcmi_comm_equip(rcm_comm *comm) {
         .shape = &comm->shape,
         .world_rank = comm->world_rank,
         .rank = comm->rank,
+        .device = &comm->engine->device.device,
         .slot_bytes = comm->slot_bytes,
         .bulk_bytes = rcmi_node_bulk_bytes(comm->engine->node),
         .slots = comm->slots,

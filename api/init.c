@@ -158,6 +158,11 @@ static rcm_status engine_lookup(void *arg, int peer, const void **ret_blob, size
 
 /* ---- Putting it together ------------------------------------------------------------------- */
 
+static const char *init_device(const struct init *init) {
+    const struct rcm_init_options *o = init->options;
+    return o && o->device ? o->device : rcmi_setting("RINGCOMM_DEVICE");
+}
+
 static rcm_status init_engine(struct init *init) {
     struct rcmi_node_config config = {
         .rank = init->launch.rank,
@@ -173,7 +178,7 @@ static rcm_status init_engine(struct init *init) {
         .lookup = engine_lookup,
     };
     const char *trace = rcmi_setting("RINGCOMM_TRACE");
-    rcm_status status = rcmi_engine_create(&config, &init->engine);
+    rcm_status status = rcmi_engine_create(&config, init_device(init), &init->engine);
     if (status == RCM_OK && trace[0])
         status = rcmi_trace_file_open(trace, config.rank, &init->engine->trace);
     if (status == RCM_OK)
@@ -224,7 +229,9 @@ static rcm_status init_comm(struct init *init, rcm_comm **ret_comm) {
     if (status != RCM_OK)
         return status;
     init->agreed = false;
-    status = rcmi_comm_equip(*ret_comm);
+    status = rcmi_rank_device_begin(&init->engine->device, rcm_local_rank(*ret_comm));
+    if (status == RCM_OK)
+        status = rcmi_comm_equip(*ret_comm);
     return status == RCM_OK ? rcmi_node_start(init->engine->node) : status;
 }
 

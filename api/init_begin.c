@@ -17,7 +17,7 @@
 #include "rendezvous.h"
 #include "sized.h"
 
-enum { STRINGS = 5 };
+enum { STRINGS = 6 };
 
 struct rcm_init_request {
     struct rcm_init_options options;
@@ -68,8 +68,8 @@ static bool string_copy(struct rcm_init_request *request, int i, const char **st
 
 static bool request_copy(struct rcm_init_request *request) {
     struct rcm_init_options *o = &request->options;
-    const char **strings[STRINGS] = {&o->url, &o->host_id, &o->secret, &o->transport,
-                                     &o->algorithm};
+    const char **strings[STRINGS] = {&o->url,       &o->host_id,   &o->secret,
+                                     &o->transport, &o->algorithm, &o->device};
     for (int i = 0; i < STRINGS; i++)
         if (!string_copy(request, i, strings[i]))
             return false;

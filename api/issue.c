@@ -16,6 +16,17 @@ static const struct rcmi_sized sized_call = {"call", "RCM_CALL_INIT", RCMI_CALL_
 static const struct rcmi_sized sized_error = {"ret_error", "RCM_ERROR_INIT", RCMI_ERROR_SIZE_0,
                                               sizeof(struct rcm_error)};
 
+/* A call that says what its memory comes after may be the first one with device memory. */
+static rcm_status call_check_stream(const struct rcm_call *call) {
+    const bool none = call->flags & RCM_NO_STREAM;
+    if (call->stream && none)
+        return rcmi_fail(RCM_ERR_INVALID, 0,
+                         "call->stream is %p, but call->flags has RCM_NO_STREAM", call->stream);
+    if (rcmi_device_look(false) == RCM_OK || !call->stream)
+        return RCM_OK;
+    return rcmi_fail_context("call->stream is %p", call->stream);
+}
+
 rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *room) {
     if ((*call)->size != sizeof(**call)) {
         *room = (struct rcm_call)RCM_CALL_INIT;
@@ -24,11 +35,12 @@ rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *roo
             return status;
         *call = room;
     }
-    if ((*call)->flags & ~RCM_PERSISTENT)
+    if ((*call)->flags & ~(RCM_PERSISTENT | RCM_NO_STREAM))
         return rcmi_fail(RCM_ERR_INVALID, 0,
-                         "call->flags is 0x%x, no flag but RCM_PERSISTENT is known",
+                         "call->flags is 0x%x, no flags but RCM_PERSISTENT and RCM_NO_STREAM are "
+                         "known",
                          (*call)->flags);
-    return RCM_OK;
+    return call_check_stream(*call);
 }
 
 void rcmi_work_begin(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
@@ -63,10 +75,11 @@ rcm_status rcmi_work_new(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking
 
 rcm_status rcmi_call_in_alone(const struct rcm_call **call, struct rcm_call *room) {
     const rcm_status status = rcmi_call_in(call, room);
-    if (status != RCM_OK || !rcmi_call_persists(*call))
+    if (status != RCM_OK || !*call || ((*call)->flags == 0 && !(*call)->stream))
         return status;
-    return rcmi_fail(RCM_ERR_INVALID, 0, "call->flags is 0x%x, but this is no operation",
-                     (*call)->flags);
+    return rcmi_fail(RCM_ERR_INVALID, 0,
+                     "call->flags is 0x%x and call->stream is %p, but this is no operation",
+                     (*call)->flags, (*call)->stream);
 }
 
 rcm_status rcmi_work_new_persistent(rcm_comm *comm, enum rcmi_work_kind kind,

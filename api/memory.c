@@ -67,7 +67,18 @@ static rcm_status memory_idle(struct rcmi_engine *engine, void *memory, size_t b
                : RCM_OK;
 }
 
-rcm_status rcm_mem_alloc(rcm_comm *comm, size_t bytes, void **ret_memory) {
+static rcm_status memory_take(struct rcmi_engine *engine, enum rcm_mem_kind kind, size_t bytes,
+                              void **ret_memory) {
+    if (kind == RCM_MEM_HOST)
+        return rcmi_node_memory_alloc(engine->node, NULL, bytes, ret_memory);
+    const rcm_status status = rcmi_rank_device_open(&engine->device);
+    return status == RCM_OK
+               ? rcmi_node_memory_alloc(engine->node, engine->device.device, bytes, ret_memory)
+               : status;
+}
+
+rcm_status rcm_mem_alloc_kind(rcm_comm *comm, enum rcm_mem_kind kind, size_t bytes,
+                              void **ret_memory) {
     struct rcmi_engine *engine = NULL;
     rcm_status status = rcmi_comm_own(comm, &engine);
     if (status == RCM_OK && !ret_memory)
@@ -75,7 +86,14 @@ rcm_status rcm_mem_alloc(rcm_comm *comm, size_t bytes, void **ret_memory) {
     if (status == RCM_OK && (bytes == 0 || bytes > SIZE_MAX / 4))
         status = rcmi_fail(RCM_ERR_INVALID, 0, "bytes is %zu, %s", bytes,
                            bytes == 0 ? "must be at least 1" : "more than memory can hold");
-    return status == RCM_OK ? rcmi_node_memory_alloc(engine->node, bytes, ret_memory) : status;
+    if (status == RCM_OK && kind != RCM_MEM_HOST && kind != RCM_MEM_DEVICE)
+        status = rcmi_fail(RCM_ERR_INVALID, 0,
+                           "kind is %d, neither RCM_MEM_HOST nor RCM_MEM_DEVICE", (int)kind);
+    return status == RCM_OK ? memory_take(engine, kind, bytes, ret_memory) : status;
+}
+
+rcm_status rcm_mem_alloc(rcm_comm *comm, size_t bytes, void **ret_memory) {
+    return rcm_mem_alloc_kind(comm, RCM_MEM_HOST, bytes, ret_memory);
 }
 
 rcm_status rcm_mem_free(rcm_comm *comm, void *memory) {

@@ -110,11 +110,11 @@ static struct rcmi_transfer transfer_of(const rcm_comm *comm, const struct rcmi_
                                   .message = m->matched};
 }
 
-static void message_fill(const rcm_comm *comm, const struct rcmi_message_call *m,
+static void message_fill(const struct rcmi_message_call *m, const struct rcmi_transfer *transfer,
                          struct rcm_work *work) {
     work->message_to = m->message;
     work->matched_to = m->ret_matched;
-    work->transfer = transfer_of(comm, m);
+    work->transfer = *transfer;
 }
 
 /* The call makes a work that is started later. */
@@ -123,6 +123,7 @@ static rcm_status message_persist(rcm_comm *comm, const struct rcmi_message_call
     const struct rcmi_template template = {.kind = m->kind,
                                            .timeout_ms = call->timeout_ms,
                                            .message = m->message,
+                                           .stream = rcmi_stream_of(call),
                                            .transfer = transfer_of(comm, m)};
     struct rcm_work *work = NULL;
     if (!ret_work)
@@ -156,7 +157,8 @@ rcm_status rcmi_message_start(rcm_comm *comm, const struct rcmi_template *templa
 
 /* The short way is for host memory. */
 static inline bool message_is_host(const struct rcmi_message_call *m) {
-    return !rcmi_mem_any_special() || rcmi_mem_kind_of(m->buffer) == RCMI_MEM_HOST;
+    int device;
+    return !rcmi_mem_any_special() || rcmi_mem_kind_of(m->buffer, &device) == RCMI_MEM_HOST;
 }
 
 /* Did it end at once? */
@@ -172,11 +174,20 @@ static inline bool message_short_way(rcm_comm *comm, const struct rcmi_message_c
 static rcm_status message_long_way(rcm_comm *comm, const struct rcmi_message_call *m,
                                    const struct rcm_call *call, int64_t wait_ms,
                                    rcm_work **ret_work) {
+    struct rcmi_transfer transfer = transfer_of(comm, m);
+    struct rcmi_operation *fence = NULL;
     struct rcm_work *work;
-    const rcm_status status = rcmi_work_new(comm, m->kind, ret_work == NULL, call, &work);
+    rcm_status status =
+        rcmi_stream_follow(&comm->engine->device, rcmi_stream_of(call), &transfer.mem, &fence);
     if (status != RCM_OK)
+        return status;
+    status = rcmi_work_new(comm, m->kind, ret_work == NULL, call, &work);
+    if (status != RCM_OK) {
+        rcmi_stream_drop(fence);
         return rcmi_comm_decline(comm, status);
-    message_fill(comm, m, work);
+    }
+    transfer.after = work->fence = fence;
+    message_fill(m, &transfer, work);
     return rcmi_work_issue(comm, work, wait_ms, ret_work);
 }
 
@@ -186,7 +197,7 @@ static inline rcm_status message_issue(rcm_comm *comm, const struct rcmi_message
     const int64_t wait_ms = rcmi_call_waits(call, ret_work);
     if (rcmi_call_persists(call))
         return message_persist(comm, m, call, ret_work);
-    if (wait_ms != 0 && message_short_way(comm, m, ret_work))
+    if (wait_ms != 0 && !(call && call->stream) && message_short_way(comm, m, ret_work))
         return RCM_OK;
     return message_long_way(comm, m, call, wait_ms, ret_work);
 }
@@ -212,13 +223,20 @@ rcm_status rcmi_message_call(rcm_comm *comm, const struct rcmi_message_call *m,
     return message_call(comm, *m, call, ret_work);
 }
 
+rcm_status rcmi_message_follow(rcm_comm *comm, const void *buffer, size_t bytes,
+                               struct rcmi_stream stream, struct rcmi_operation **ret_fence) {
+    const struct rcmi_mem mem = rcmi_node_mem(comm->engine->node, buffer, bytes);
+    return rcmi_stream_follow(&comm->engine->device, stream, &mem, ret_fence);
+}
+
 rcm_status rcmi_message_submit(rcm_comm *comm, const struct rcmi_message_call *m,
                                const struct rcm_call *call, struct rcm_work *whole) {
+    const struct rcmi_transfer transfer = transfer_of(comm, m);
     struct rcm_work *work;
     const rcm_status status = rcmi_work_new(comm, m->kind, false, call, &work);
     if (status != RCM_OK)
         return rcmi_comm_decline(comm, status);
-    message_fill(comm, m, work);
+    message_fill(m, &transfer, work);
     rcmi_work_part(work, whole);
     rcmi_comm_submit(comm, work);
     return RCM_OK;

@@ -30,6 +30,9 @@ rcm_status rcmi_message_check(const rcm_comm *comm, const struct rcmi_message_ca
 /* Checks and issues. */
 rcm_status rcmi_message_call(rcm_comm *comm, const struct rcmi_message_call *m,
                              const struct rcm_call *call, rcm_work **ret_work);
+/* What a message of the buffer comes after, as rcmi_stream_follow. */
+rcm_status rcmi_message_follow(rcm_comm *comm, const void *buffer, size_t bytes,
+                               struct rcmi_stream stream, struct rcmi_operation **ret_fence);
 /* Submits it as a part of a work, which is not kicked; everything was checked. */
 rcm_status rcmi_message_submit(rcm_comm *comm, const struct rcmi_message_call *m,
                                const struct rcm_call *call, struct rcm_work *whole);

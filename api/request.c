@@ -74,8 +74,12 @@ static rcm_status first_check(struct first *first, const struct rcmi_mem *mem, c
         first->mem = mem;
         snprintf(first->name, sizeof first->name, "%s", name);
     }
-    if (mem->kind == first->mem->kind)
+    if (mem->kind == first->mem->kind && mem->device == first->mem->device)
         return RCM_OK;
+    if (mem->kind == first->mem->kind)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "%s %p is memory of device %d, but %s %p of device %d",
+                         first->name, first->mem->bytes, first->mem->device, name, mem->bytes,
+                         mem->device);
     return rcmi_fail(RCM_ERR_INVALID, 0, "%s %p is %s, but %s %p is %s", first->name,
                      first->mem->bytes, rcmi_mem_kind_name(first->mem->kind), name, mem->bytes,
                      rcmi_mem_kind_name(mem->kind));
@@ -114,17 +118,19 @@ rcm_status rcmi_check_kinds(struct rcmi_bind *bind) {
     const rcm_status status = rcmi_bind_is_uneven(bind) ? blocks_check(&first, bind)
                                                         : pair_check(&first, &bind->in, &bind->out);
     bind->in.kind = bind->out.kind = first.mem ? first.mem->kind : RCMI_MEM_HOST;
+    bind->in.device = bind->out.device = first.mem ? first.mem->device : 0;
     return status == RCM_OK ? function_check(&first, bind->op) : status;
 }
 
 static struct rcmi_mem buffer_mem(const struct buffer *buffer) {
     struct rcmi_mem mem = rcmi_mem_host(buffer->bytes, buffer->len);
-    if (buffer->len > 0)
-        mem.kind = rcmi_mem_kind_of(buffer->bytes);
+    if (buffer->len > 0 && rcmi_mem_any_special())
+        mem.kind = rcmi_mem_kind_of(buffer->bytes, &mem.device);
     return mem;
 }
 
-rcm_status rcmi_request_check_kinds(const struct rcmi_request *r, int rank, int size) {
+rcm_status rcmi_request_check_kinds(const struct rcmi_request *r, int rank, int size,
+                                    struct rcmi_mem *ret_mem) {
     const struct rcmi_collective *collective = rcmi_collective_at((int)r->collective);
     const size_t block = r->count * rcm_dtype_size(r->dtype);
     const struct buffer in = {r->in, rcmi_collective_in(collective, size, rank, r->root).n * block};
@@ -132,15 +138,15 @@ rcm_status rcmi_request_check_kinds(const struct rcmi_request *r, int rank, int 
                                rcmi_collective_out(collective, size, rank, r->root).n * block};
     const struct rcmi_mem send = buffer_mem(&in), recv = buffer_mem(&out);
     struct first first = {.mem = NULL};
-    if (!rcmi_mem_any_special())
-        return RCM_OK;
+    *ret_mem = in.len > 0 ? send : recv;
     const rcm_status status = pair_check(&first, &send, &recv);
     return status == RCM_OK ? function_check(&first, r->op) : status;
 }
 
 rcm_status rcmi_check_host(const char *name, const void *buffer, size_t bytes) {
+    int device = 0;
     const enum rcmi_mem_kind kind =
-        bytes > 0 && rcmi_mem_any_special() ? rcmi_mem_kind_of(buffer) : RCMI_MEM_HOST;
+        bytes > 0 && rcmi_mem_any_special() ? rcmi_mem_kind_of(buffer, &device) : RCMI_MEM_HOST;
     if (kind == RCMI_MEM_HOST)
         return RCM_OK;
     return rcmi_fail(RCM_ERR_INVALID, 0, "%s %p is %s, but what is received is host memory", name,

@@ -47,8 +47,10 @@ static inline rcm_status rcmi_check_buffer(const char *name, const void *buffer,
 /* Of which kind the buffers of a bound call are: one, of all that hold anything, which bind->in and
  * bind->out then say. */
 rcm_status rcmi_check_kinds(struct rcmi_bind *bind);
-/* The same before it is bound, of equal blocks whose values were checked. */
-rcm_status rcmi_request_check_kinds(const struct rcmi_request *request, int rank, int size);
+/* The same before it is bound, of equal blocks whose values were checked; *ret_mem: one of its
+ * buffers that holds anything, if there is one. */
+rcm_status rcmi_request_check_kinds(const struct rcmi_request *request, int rank, int size,
+                                    struct rcmi_mem *ret_mem);
 /* This is host memory, where nothing else will do. */
 rcm_status rcmi_check_host(const char *name, const void *buffer, size_t bytes);
 

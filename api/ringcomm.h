@@ -69,6 +69,21 @@
  *   canceling them, rcm_abort and rcm_comm_error are legal from any thread at any time.
  *   Communicators are independent of each other.
  *
+ * DEVICE MEMORY
+ *   Buffers of a call may be memory of the rank's CUDA device: it is the one of
+ *   rcm_init_options.device. All buffers of a collective on all ranks are, or none: within a call
+ *   a mixture is RCM_ERR_INVALID, between ranks RCM_ERR_MISMATCH, which names both. The ends of a
+ *   message (rcm_send, rcm_recv) may differ. Results have the same bits as those of host memory.
+ *   The operation begins after what is enqueued on rcm_call.stream, and does not wait for what is
+ *   enqueued there later; nothing is enqueued on that stream. When the call, or the work's wait,
+ *   returns, the result is there for every stream. A stream that is being captured into a graph is
+ *   RCM_ERR_INVALID. User-defined operators, the forms with _bytes and rcm_reduce_local are for
+ *   host memory.
+ *   The library finds out of which kind a buffer is from the driver, if the process has one: if
+ *   libcuda.so.1 was loaded before rcm_init, before a communicator was made of another one, or
+ *   before a call that names a stream or RCM_NO_STREAM; or rcm_init_options.device or
+ *   rcm_mem_alloc_kind asked for it. Else buffers are taken for host memory, and nothing is loaded.
+ *
  * DEADLINES
  *   Every wait has one: rcm_call.timeout_ms, else the communicator's (rcm_comm_set_timeout), which
  *   is at first that of rcm_init, 30 minutes by default. When it passes the operation fails with
@@ -538,6 +553,10 @@ struct rcm_init_options {
     const char *algorithm; /* RINGCOMM_ALGORITHM: "" or "all_reduce=ring:32K-,scan=chain" */
     int64_t timeout_ms;    /* RINGCOMM_TIMEOUT, in seconds there; 0: 30 minutes; <0: for ever */
     const struct rcm_unique_id *unique_id; /* instead of a URL: where the ranks meet */
+    /* RINGCOMM_DEVICE: the rank's CUDA device, by number ("1") or UUID ("GPU-..."), which must be
+     * there; "auto": that of its number on its host, modulo how many there are, once it is needed;
+     * "none". */
+    const char *device;
 };
 #define RCM_INIT_OPTIONS_INIT                                                                      \
     { .size = sizeof(struct rcm_init_options), .rank = -1 }
@@ -683,11 +702,13 @@ RCM_CHECKED rcm_status rcm_spawn(int nranks, int (*fn)(int rank, void *arg), voi
 struct rcm_message;
 /* The call checks its arguments and makes a work, but does not begin: rcm_work_start does. */
 #define RCM_PERSISTENT 1u
+/* With device memory: what its buffers hold is there already, and no stream is waited for. */
+#define RCM_NO_STREAM 2u
 
 /* Per-call settings; NULL means defaults. */
 struct rcm_call {
     uint32_t size;
-    uint32_t flags;        /* 0 or RCM_PERSISTENT */
+    uint32_t flags;        /* of RCM_PERSISTENT, RCM_NO_STREAM */
     int64_t timeout_ms;    /* 0: the communicator's; <0: for ever */
     const char *algorithm; /* NULL: chosen by price; the same on every rank */
     /* With ret_work: so long, in milliseconds, the call waits for its work itself (<0: as long as
@@ -699,6 +720,10 @@ struct rcm_call {
     /* Of a receive (rcm_recv, rcm_mrecv, rcm_sendrecv): what came is written there when it is
      * complete, until when that must live. NULL: not wanted. Other operations do not look at it. */
     struct rcm_message *message;
+    /* With device memory (see DEVICE MEMORY): the operation begins after what is enqueued on this
+     * CUstream (cudaStream_t) of the rank's device when the call, or rcm_work_start, is made; NULL:
+     * on the legacy default stream. NULL with host memory. */
+    void *stream;
 };
 #define RCM_CALL_INIT                                                                              \
     { .size = sizeof(struct rcm_call) }
@@ -1289,6 +1314,13 @@ RCM_CHECKED rcm_status rcm_irecv(rcm_comm *comm, void *buffer, size_t count, rcm
  * failed.
  */
 RCM_CHECKED rcm_status rcm_mem_alloc(rcm_comm *comm, size_t bytes, void **ret_memory);
+
+/* The same of a kind: rcm_mem_alloc, or memory of the rank's device, of at least `bytes`, zeroed,
+ * which begins at a multiple of 2 MiB and is a multiple of that long. RCM_ERR_UNSUPPORTED, with a
+ * sentence: there is no device. Given back by rcm_mem_free. Source: cuMemAlloc. */
+enum rcm_mem_kind { RCM_MEM_HOST = 0, RCM_MEM_DEVICE = 1 };
+RCM_CHECKED rcm_status rcm_mem_alloc_kind(rcm_comm *comm, enum rcm_mem_kind kind, size_t bytes,
+                                          void **ret_memory);
 
 /* Gives it back. memory: from rcm_mem_alloc of comm, or of another communicator from the same
  * rcm_init. RCM_ERR_INVALID if it is not, or while an unfinished operation uses it; it stays then.

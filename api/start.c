@@ -32,14 +32,31 @@ static rcm_status templates_issue(struct rcm_comm *comm, struct rcm_work *work) 
     return status;
 }
 
+/* What this start comes after: all of its operations have one stream. */
+static rcm_status templates_follow(struct rcm_comm *comm, const struct rcm_work *work,
+                                   struct rcmi_operation **ret_fence) {
+    rcm_status status = RCM_OK;
+    for (const struct rcmi_template *t = work->templates; t && status == RCM_OK; t = t->next) {
+        const struct rcmi_mem *mem = t->kind != RCMI_WORK_COLLECTIVE ? &t->transfer.mem
+                                     : t->bind.in.len > 0            ? &t->bind.in
+                                                                     : &t->bind.out;
+        status = rcmi_stream_follow(rcmi_comm_device(comm), t->stream, mem, ret_fence);
+    }
+    return status;
+}
+
 /* If one cannot be issued, comm has failed, and with it those before it. A rank that is no member
  * has nothing to issue. */
 static rcm_status work_start(struct rcm_comm *comm, struct rcm_work *work) {
     rcm_status status = rcmi_comm_why_not(comm);
     const bool absent = status == RCMI_ABSENT;
+    struct rcmi_operation *fence = NULL;
+    if (status == RCM_OK)
+        status = templates_follow(comm, work, &fence);
     if (status != RCM_OK && !absent)
         return status;
     rcmi_work_whole_again(work);
+    work->fence = fence;
     rcmi_notice_hand_out(work);
     status = absent ? RCM_OK : templates_issue(comm, work);
     rcmi_work_part_done(work, status);

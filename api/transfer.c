@@ -87,6 +87,7 @@ rcm_status rcmi_transfers_create(rcm_comm *comm) {
     messaging.open = transfer_open;
     messaging.close = rcmi_channel_close;
     messaging.completed = transfer_completed;
+    messaging.device = &engine->device.device;
     messaging.rank = comm->rank;
     messaging.wake = transfer_wake;
     messaging.wake_arg = engine->node;

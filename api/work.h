@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include "clock.h"
+#include "rank_device.h"
 #include "diagnosis_wire.h"
 #include "endpoint.h"
 #include "exec.h"
@@ -72,6 +73,7 @@ struct rcmi_template {
     bool special;                  /* the bind may tell of registrations */
     struct rcm_message *message;   /* the caller's, of a receive; NULL */
     struct rcmi_transfer transfer; /* of a send or receive, as it begins */
+    struct rcmi_stream stream;     /* which each start comes after */
 };
 
 struct rcm_work {
@@ -106,9 +108,10 @@ struct rcm_work {
     int64_t call_log_left_ns, call_log_looked_ns;
     uint64_t sequence;
     struct rcmi_bind bind;
-    struct rcmi_block *blocks;  /* bind's, if it has such; freed on completion */
-    struct rcmi_stages *stages; /* NULL: there is one stage */
-    uint32_t stage;             /* of that, the number of the one in bind, from 0 */
+    struct rcmi_block *blocks;    /* bind's, if it has such; freed on completion */
+    struct rcmi_operation *fence; /* what it comes after, or its parts; NULL; dropped likewise */
+    struct rcmi_stages *stages;   /* NULL: there is one stage */
+    uint32_t stage;               /* of that, the number of the one in bind, from 0 */
     bool last_stage;
     struct rcmi_run *run;
     /* Of rcm_coalesced, and of a persistent work: a part's whole, or NULL; a whole's parts that are
@@ -168,6 +171,8 @@ rcm_status rcmi_work_own(const struct rcm_work *work);
 rcm_status rcmi_work_add_template(struct rcm_work *work, const struct rcmi_template *template);
 /* RCM_OK, but in a callback, which may not wait. */
 rcm_status rcmi_work_may_wait(int64_t timeout_ms);
+/* The device of a communicator's rank (comm.c). */
+struct rcmi_rank_device *rcmi_comm_device(struct rcm_comm *comm);
 /* Gives a reference of a communicator back (comm.c). */
 void rcmi_comm_unref(struct rcm_comm *comm);
 /* A thread that has a work enters before it touches comm; false: comm is at its end, its works are
@@ -198,7 +203,8 @@ void rcmi_work_begin(struct rcm_comm *comm, enum rcmi_work_kind kind, bool block
 rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *room);
 static inline rcm_status rcmi_call_in(const struct rcm_call **call, struct rcm_call *room) {
     const struct rcm_call *given = *call;
-    const bool usual = !given || (given->size == sizeof(*given) && given->flags == 0);
+    const bool usual =
+        !given || (given->size == sizeof(*given) && given->flags == 0 && !given->stream);
     return usual ? RCM_OK : rcmi_call_in_given(call, room);
 }
 /* The same of a call that makes no work: none of its flags is known. */

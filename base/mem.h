@@ -21,6 +21,7 @@ struct rcmi_mem {
     void *bytes; /* NULL only if len is 0 */
     size_t len;
     enum rcmi_mem_kind kind;
+    int device; /* of device memory: the number of the device that has it */
     const struct rcmi_registration *registration; /* it lies in it; NULL: in none */
 };
 

@@ -21,15 +21,34 @@
 #include "ringcomm.h"
 
 struct rcmi_operation;
+struct rcmi_device; /* the row's */
 
 struct rcmi_mem_row {
     const char *name; /* "device memory" */
-    /* Is it an address of this kind? For every buffer of every call. Any thread. */
-    bool (*has)(const void *address);
-    /* Begins an operation, whose sources and results may be of this kind or host memory, and does
-     * not wait; rcmi_operation_end follows, once, on a thread of the kind's own. An error, with the
-     * thread's error set: it did not begin. Any thread. */
+    /* Is it an address of this kind, and of which device? For every buffer of every call. Any
+     * thread. */
+    bool (*has)(const void *address, int *ret_device);
+    /* The device of a rank, which its operations and its memory are of: the one of that number or
+     * UUID; "auto": the one that the rank's number on its host leads to. Any thread; what is given
+     * out is given back once. An error, in words for the user: there is none, or it cannot be used.
+     */
+    rcm_status (*open)(const char *name, int local_rank, struct rcmi_device **ret_device);
+    void (*close)(struct rcmi_device *device);
+    /* As in struct rcmi_mem; and for people, "device 0 (GPU-...)". */
+    int (*number)(const struct rcmi_device *device);
+    const char *(*label)(const struct rcmi_device *device);
+    /* Memory for users, zeroed. It has the alignment that peers need to map it. */
+    rcm_status (*alloc)(struct rcmi_device *device, size_t bytes, void **ret_memory);
+    void (*free)(struct rcmi_device *device, void *memory);
+    /* Begins an operation, whose sources and results may be of this kind or any host memory, and
+     * does not wait; rcmi_operation_end follows, once, on a thread of the kind's own. It touches no
+     * memory before operation->after has ended, and fails if that does. An error, with the thread's
+     * error set: it did not begin. Any thread. */
     rcm_status (*begin)(struct rcmi_operation *operation);
+    /* Begins an operation that touches nothing: it ends when what is enqueued on the stream now is
+     * done. NULL: the device's legacy default stream. RCM_ERR_INVALID, with a sentence: the stream
+     * is being captured. Does not wait. Any thread, with whatever context is current there. */
+    rcm_status (*follow)(struct rcmi_operation *operation, void *stream);
     /* Words for the code that an operation ended with. */
     void (*explain)(int code, char *text, size_t cap);
 };
@@ -41,7 +60,8 @@ void rcmi_mem_kind_add(enum rcmi_mem_kind kind, const struct rcmi_mem_row *row);
 const struct rcmi_mem_row *rcmi_mem_kind_row(enum rcmi_mem_kind kind);
 /* "host memory" */
 const char *rcmi_mem_kind_name(enum rcmi_mem_kind kind);
-enum rcmi_mem_kind rcmi_mem_kind_of(const void *address);
+/* *ret_device: of device memory, else 0. */
+enum rcmi_mem_kind rcmi_mem_kind_of(const void *address, int *ret_device);
 
 /* Of how much memory more is known than its address: kinds beside host memory, and blocks that
  * nodes have registered. Relaxed: memory that is used was made before, in the sight of the thread

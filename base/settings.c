@@ -61,6 +61,8 @@ static const struct setting_row table[] = {
     {"RINGCOMM_VERBS_TRAFFIC_CLASS", "0", "traffic class of RoCE, and between subnets"},
     {"RINGCOMM_VERBS_SL", "0", "service level of InfiniBand, priority of RoCE"},
     {"RINGCOMM_VERBS_PKEY", "0", "partition of InfiniBand; 0: the port's first"},
+    {"RINGCOMM_DEVICE", "auto",
+     "the rank's CUDA device, by number or UUID; auto: by its number on its host; none"},
     {"RINGCOMM_SLOT_BYTES", "auto",
      "bytes of one slot of a channel; auto: 128K, less for more than 64 ranks"},
     {"RINGCOMM_SLOTS", "4", "slots of a channel"},

@@ -4,16 +4,26 @@
 #include <sched.h>
 #include "error.h"
 
-rcm_status rcmi_operation_begin(struct rcmi_operation *o) {
-    const struct rcmi_mem_row *row = rcmi_mem_kind_row(o->kind);
+static const struct rcmi_mem_row *operation_ready(struct rcmi_operation *o) {
     atomic_fetch_add_explicit(&o->all->running, 1, memory_order_relaxed);
     atomic_store_explicit(&o->status, RCM_PENDING, memory_order_relaxed);
-    const rcm_status status = row->begin(o);
+    return rcmi_mem_kind_row(o->kind);
+}
+
+static rcm_status operation_begun(struct rcmi_operation *o, rcm_status status) {
     if (status == RCM_OK)
         return RCM_OK;
     atomic_store_explicit(&o->status, RCM_OK, memory_order_relaxed);
     atomic_fetch_sub_explicit(&o->all->running, 1, memory_order_relaxed);
     return status;
+}
+
+rcm_status rcmi_operation_begin(struct rcmi_operation *o) {
+    return operation_begun(o, operation_ready(o)->begin(o));
+}
+
+rcm_status rcmi_operation_follow(struct rcmi_operation *o, void *stream) {
+    return operation_begun(o, operation_ready(o)->follow(o, stream));
 }
 
 static rcm_status operation_failed(const struct rcmi_operation *o, rcm_status status) {

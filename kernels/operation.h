@@ -22,7 +22,8 @@
 
 /* All operations of one owner, which is woken when one ends. */
 struct rcmi_operations {
-    void (*wake)(void *arg); /* any thread; does not block */
+    struct rcmi_device *const *device; /* of the rank; there before the first one begins */
+    void (*wake)(void *arg);           /* any thread; does not block */
     void *arg;
     _Atomic int running; /* begun and not ended */
     _Atomic int waking;  /* ended, and the call of wake has not returned */
@@ -41,6 +42,7 @@ struct rcmi_operation {
     struct rcmi_reduce_context context;
     enum rcmi_mem_kind kind;
     struct rcmi_operations *all;
+    const struct rcmi_operation *after; /* ends first, see fence.h; NULL: there is none */
     /* The kind's, from begin to end. */
     struct rcmi_operation *next;
     void *own;
@@ -51,6 +53,8 @@ struct rcmi_operation {
 
 /* One that has ended, or was zeroed, begins. An error: it did not. */
 rcm_status rcmi_operation_begin(struct rcmi_operation *operation);
+/* One of no bytes: it ends when what is enqueued on the stream now is done (mem_kind.h). */
+rcm_status rcmi_operation_follow(struct rcmi_operation *operation, void *stream);
 /* RCM_AGAIN while it runs, RCM_OK, or why it failed. */
 rcm_status rcmi_operation_look(const struct rcmi_operation *operation);
 /* The kind's: it has ended; nothing of it touches memory any more. After this call the kind does

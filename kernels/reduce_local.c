@@ -17,8 +17,9 @@ static rcm_status check_type(size_t count, rcm_dtype dtype, rcm_op op) {
 }
 
 static rcm_status check_host(const char *name, const void *buffer) {
+    int device = 0;
     const enum rcmi_mem_kind kind =
-        rcmi_mem_any_special() ? rcmi_mem_kind_of(buffer) : RCMI_MEM_HOST;
+        rcmi_mem_any_special() ? rcmi_mem_kind_of(buffer, &device) : RCMI_MEM_HOST;
     if (kind == RCMI_MEM_HOST)
         return RCM_OK;
     return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s %p is %s: the CPU reduces host memory only", name,

@@ -54,7 +54,9 @@ struct rcmi_transfer {
     uint64_t zero_copy; /* the last one that was sent without a copy */
     struct rcmi_copy *copy; /* in memory whose copies finish later, once one has begun; NULL */
     uint64_t from;          /* where it is got from, see endpoint_get.c; 0: it is not */
-    bool synchronous;       /* a send ends when it is matched: never eager */
+    /* What its copies come after, see fence.h; NULL. Outlives it. */
+    const struct rcmi_operation *after;
+    bool synchronous; /* a send ends when it is matched: never eager */
 };
 
 struct rcmi_transfers {
@@ -123,6 +125,7 @@ struct rcmi_messaging {
 
     void (*wake)(void *wake_arg); /* a copy that finishes later has; any thread */
     void *wake_arg;
+    struct rcmi_device *const *device;  /* of the rank, once it has one */
     int rank;                           /* this one, for texts */
     struct rcmi_operations *operations; /* all copies that finish later */
     const struct rcmi_protocol *protocol;

@@ -36,6 +36,7 @@ static rcm_status copy_begin(const struct rcmi_endpoint *e, struct rcmi_transfer
     o->dtype = RCM_UINT8;
     o->op = RCM_SUM;
     o->kind = t->mem.kind;
+    o->after = t->after;
     o->all = e->messaging->operations;
     return rcmi_operation_begin(o) == RCM_OK ? RCM_OK : copy_failed(e);
 }

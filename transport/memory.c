@@ -34,24 +34,42 @@ static rcm_status block_take(struct rcmi_node *node, struct rcmi_registration *b
 /* Of a block that is in no table. */
 static void block_give(struct rcmi_registration *block) {
     rcmi_registration_end(block);
-    if (block->domain)
+    if (block->device)
+        rcmi_mem_kind_row(block->mem.kind)->free(block->device, block->mem.bytes);
+    else if (block->domain)
         block->domain->transport->memory_give(block->domain->data, block->mem.bytes);
     else
         munmap(block->mem.bytes, block->mem.len);
     free(block);
 }
 
-rcm_status rcmi_node_memory_alloc(struct rcmi_node *node, size_t bytes, void **ret_memory) {
+/* device NULL: of the host. */
+static rcm_status block_new(struct rcmi_node *node, struct rcmi_device *device, size_t bytes,
+                            struct rcmi_registration **ret_block) {
+    const struct rcmi_mem_row *row = rcmi_mem_kind_row(RCMI_MEM_DEVICE);
     struct rcmi_registration *block = calloc(1, sizeof *block);
     if (!block)
         return rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for a block of memory");
     block->mem.len = bytes;
+    block->mem.kind = device ? RCMI_MEM_DEVICE : RCMI_MEM_HOST;
+    block->mem.device = device ? row->number(device) : 0;
+    block->device = device;
     block->is_block = true;
-    rcm_status status = block_take(node, block);
-    if (status != RCM_OK) {
+    const rcm_status status =
+        device ? row->alloc(device, bytes, &block->mem.bytes) : block_take(node, block);
+    if (status == RCM_OK)
+        *ret_block = block;
+    else
         free(block);
+    return status;
+}
+
+rcm_status rcmi_node_memory_alloc(struct rcmi_node *node, struct rcmi_device *device, size_t bytes,
+                                  void **ret_memory) {
+    struct rcmi_registration *block = NULL;
+    rcm_status status = block_new(node, device, bytes, &block);
+    if (status != RCM_OK)
         return status;
-    }
     void *memory = block->mem.bytes;
     status = rcmi_registration_begin(node, block);
     if (status == RCM_OK)

@@ -44,6 +44,8 @@ static bool row_does_without(const struct rcmi_registration *registration,
 }
 
 rcm_status rcmi_registration_begin(struct rcmi_node *node, struct rcmi_registration *registration) {
+    if (registration->mem.kind != RCMI_MEM_HOST)
+        return RCM_OK; /* no row sends from it or to it without a copy */
     for (int i = 0; i < node->ndomains; i++) {
         const struct rcmi_domain *domain = &node->domains[i];
         void **own = &registration->rows[i].own;
@@ -255,7 +257,7 @@ rcm_status rcmi_node_memory_register(struct rcmi_node *node, void *memory, size_
     if (!registration)
         return rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for a registration");
     registration->mem = rcmi_mem_host(memory, bytes);
-    registration->mem.kind = rcmi_mem_kind_of(memory);
+    registration->mem.kind = rcmi_mem_kind_of(memory, &registration->mem.device);
     registration->uses = 1;
     bool shared = false;
     status = rcmi_registration_begin(node, registration);

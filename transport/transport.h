@@ -245,9 +245,10 @@ const void *rcmi_node_peer_status_page(struct rcmi_node *node, int peer);
  * page-aligned, of huge pages where the machine has them. Messages sent from it, or to what is
  * posted in it, travel without a copy. It lives until rcmi_node_memory_free or the node's end. Any
  * thread; nothing in flight may use it when it is freed, but late writes of peers that gave up do
- * no harm.
+ * no harm. device, which outlives the node: memory of that one; NULL: of the host.
  */
-rcm_status rcmi_node_memory_alloc(struct rcmi_node *node, size_t bytes, void **ret_memory);
+rcm_status rcmi_node_memory_alloc(struct rcmi_node *node, struct rcmi_device *device, size_t bytes,
+                                  void **ret_memory);
 /* RCM_ERR_INVALID if it is not the start of such memory. */
 rcm_status rcmi_node_memory_free(struct rcmi_node *node, void *memory);
 /* The size of the block that starts at memory; 0 if none does. */
@@ -268,7 +269,7 @@ const struct rcmi_registration *rcmi_node_registration(struct rcmi_node *node, c
 static inline struct rcmi_mem rcmi_node_mem(struct rcmi_node *node, const void *bytes, size_t len) {
     struct rcmi_mem mem = rcmi_mem_host(bytes, len);
     if (len > 0 && rcmi_mem_any_special()) {
-        mem.kind = rcmi_mem_kind_of(bytes);
+        mem.kind = rcmi_mem_kind_of(bytes, &mem.device);
         mem.registration = rcmi_node_registration(node, bytes, len);
     }
     return mem;

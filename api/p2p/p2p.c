@@ -58,7 +58,8 @@ rcm_status rcmi_p2p_create(const struct rcmi_messaging *messaging, int nranks,
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for point to point among %d ranks", nranks);
     }
     p2p->messaging = *messaging;
-    p2p->operations = (struct rcmi_operations){.wake = messaging->wake, .arg = messaging->wake_arg};
+    p2p->operations = (struct rcmi_operations){
+        .device = messaging->device, .wake = messaging->wake, .arg = messaging->wake_arg};
     p2p->messaging.operations = &p2p->operations;
     p2p->messaging.arg = p2p;
     p2p->messaging.match = p2p_match;

@@ -299,6 +299,10 @@ static void check_comm(void) {
     check("error's size", rcm_comm_error(comm, &error), RCM_ERR_INVALID, "ret_error->size is 3");
     check("no bytes", rcm_mem_alloc(comm, 0, &memory), RCM_ERR_INVALID, "bytes is 0");
     check("all bytes", rcm_mem_alloc(comm, SIZE_MAX, &memory), RCM_ERR_INVALID, "bytes is 1844674");
+    check("device memory", rcm_mem_alloc_kind(comm, RCM_MEM_DEVICE, 4096, &memory),
+          RCM_ERR_UNSUPPORTED, "");
+    check("kind", rcm_mem_alloc_kind(comm, (enum rcm_mem_kind)2, 4096, &memory), RCM_ERR_INVALID,
+          "kind is 2");
     check("memory", rcm_mem_alloc(comm, sizeof element, &memory), RCM_OK, "");
     shared = memory;
     check("receive", rcm_irecv(comm, shared, 1, RCM_FLOAT32, 0, 7, &work), RCM_OK, "");

@@ -269,6 +269,7 @@ static bool opens(void) {
     X(rcm_local_rank, rcm_local_rank(p->comm) == p->rank)                                          \
     X(rcm_local_size, rcm_local_size(p->comm) == p->size)                                          \
     X(rcm_mem_alloc, refused(rcm_mem_alloc(p->comm, 4096, &memory)))                               \
+    X(rcm_mem_alloc_kind, refused(rcm_mem_alloc_kind(p->comm, RCM_MEM_DEVICE, 4096, &memory)))     \
     X(rcm_mem_free, refused(rcm_mem_free(p->comm, p->memory)))                                     \
     X(rcm_mem_register, refused(rcm_mem_register(p->comm, in, sizeof in)))                         \
     X(rcm_mem_deregister, refused(rcm_mem_deregister(p->comm, registered, sizeof registered)))     \

@@ -15,7 +15,8 @@ enum { N = 64 };
 
 static int64_t device[N], host[N];
 
-static bool has(const void *address) {
+static bool has(const void *address, int *ret_device) {
+    *ret_device = 0;
     return (const char *)address >= (const char *)device &&
            (const char *)address < (const char *)(device + N);
 }

@@ -27,6 +27,8 @@ static struct block {
 } * blocks;
 static struct rcmi_operation *queue; /* begun, not ended; in no order */
 static struct rcmi_operation *current;
+static struct fake_stream *streams;
+static bool capturing;
 static pthread_cond_t changed;
 static pthread_t thread;
 static int thread_of; /* process */
@@ -43,6 +45,11 @@ static void give_up(const char *why, const struct rcmi_operation *o) {
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
+
+static bool row_has(const void *address, int *ret_device) {
+    *ret_device = 0;
+    return fake_has(address);
+}
 
 bool fake_has(const void *address) {
     return (const char *)address >= range && (const char *)address < range + RANGE;
@@ -187,10 +194,28 @@ static int64_t due(const struct rcmi_operation *o) {
     return (int64_t)(uintptr_t)o->own;
 }
 
+/* From now on it may write. */
+static void operation_spoil(const struct rcmi_operation *o) {
+    for (uint32_t i = 0; i < o->nresults; i++)
+        if (!is_source(o, o->results[i]))
+            memset(fake_view(o->results[i]), 0xee, o->bytes);
+}
+
+/* What it comes after has ended. */
+static bool is_free(struct rcmi_operation *o) {
+    if (o->after && rcmi_operation_look(o->after) == RCM_AGAIN)
+        return false;
+    if (o->after)
+        operation_spoil(o);
+    o->after = NULL;
+    return true;
+}
+
+/* NULL: none can run before something happens. */
 static struct rcmi_operation **queue_next(void) {
-    struct rcmi_operation **found = &queue;
+    struct rcmi_operation **found = NULL;
     for (struct rcmi_operation **at = &queue; *at; at = &(*at)->next)
-        if (due(*at) < due(*found))
+        if (is_free(*at) && (!found || due(*at) < due(*found)))
             found = at;
     return found;
 }
@@ -198,7 +223,7 @@ static struct rcmi_operation **queue_next(void) {
 /* Waits until there is one that is due; takes it out. */
 static struct rcmi_operation *queue_take(void) {
     for (;;) {
-        struct rcmi_operation **at = queue_next(), *o = *at;
+        struct rcmi_operation **at = queue_next(), *o = at ? *at : NULL;
         const int64_t now = rcmi_now_ns();
         if (o && due(o) <= now) {
             *at = o->next;
@@ -219,7 +244,7 @@ static void *serve(void *arg) {
         struct rcmi_operation *o = current;
         const bool fails = o->code != 0;
         pthread_mutex_unlock(&lock);
-        if (!fails)
+        if (!fails && o->nresults > 0)
             operation_run(o);
         pthread_mutex_lock(&lock);
         current = NULL;
@@ -261,9 +286,8 @@ static rcm_status fake_begin(struct rcmi_operation *o) {
         fate_in == 0 && (fate == FAKE_LASTS || (fate == FAKE_NEVER_ENDS && --fate_n > 0));
     if (fate_in >= 0 && !again)
         fate_in--;
-    for (uint32_t i = 0; i < o->nresults && status == RCM_OK; i++)
-        if (!is_source(o, o->results[i]))
-            memset(fake_view(o->results[i]), 0xee, o->bytes);
+    if (status == RCM_OK && !o->after)
+        operation_spoil(o);
     if (status == RCM_OK) {
         o->next = queue;
         queue = o;
@@ -271,6 +295,132 @@ static rcm_status fake_begin(struct rcmi_operation *o) {
     }
     pthread_mutex_unlock(&lock);
     return status;
+}
+
+/* ---- Streams --------------------------------------------------------------------------------- */
+
+/* What is enqueued: so much work, until it is told that it is done. */
+struct fake_stream {
+    struct fake_stream *next;
+    long enqueued, done;
+};
+
+/* A fence is due when its stream has done what it had then: that number is in `own` meanwhile. */
+struct waiting {
+    struct waiting *next;
+    struct rcmi_operation *operation;
+    struct fake_stream *stream;
+    long until;
+};
+static struct waiting *waiting;
+static struct fake_stream legacy = {.next = NULL};
+
+static void waiting_look(void) {
+    struct waiting **at = &waiting;
+    while (*at) {
+        struct waiting *w = *at;
+        if (w->stream->done < w->until) {
+            at = &w->next;
+            continue;
+        }
+        *at = w->next;
+        w->operation->own = NULL; /* due */
+        w->operation->next = queue;
+        queue = w->operation;
+        free(w);
+    }
+    pthread_cond_signal(&changed);
+}
+
+static rcm_status fake_follow(struct rcmi_operation *o, void *stream) {
+    struct fake_stream *s = stream ? stream : &legacy;
+    struct waiting *w = malloc(sizeof(*w));
+    if (!w)
+        abort();
+    pthread_mutex_lock(&lock);
+    if (capturing) {
+        pthread_mutex_unlock(&lock);
+        free(w);
+        return rcmi_fail(RCM_ERR_INVALID, 0, "call->stream is %p, which is being captured", stream);
+    }
+    thread_start();
+    o->code = 0;
+    *w = (struct waiting){waiting, o, s, s->enqueued};
+    waiting = w;
+    waiting_look();
+    pthread_mutex_unlock(&lock);
+    return RCM_OK;
+}
+
+void *fake_stream_new(void) {
+    struct fake_stream *s = calloc(1, sizeof(*s));
+    if (!s)
+        abort();
+    pthread_mutex_lock(&lock);
+    s->next = streams;
+    streams = s; /* they live as long as the process */
+    pthread_mutex_unlock(&lock);
+    return s;
+}
+
+void fake_stream_enqueue(void *stream) {
+    struct fake_stream *s = stream ? stream : &legacy;
+    pthread_mutex_lock(&lock);
+    s->enqueued++;
+    pthread_mutex_unlock(&lock);
+}
+
+void fake_stream_done(void *stream) {
+    struct fake_stream *s = stream ? stream : &legacy;
+    pthread_mutex_lock(&lock);
+    thread_start();
+    s->done++;
+    waiting_look();
+    pthread_mutex_unlock(&lock);
+}
+
+void fake_stream_capture(bool begins) {
+    pthread_mutex_lock(&lock);
+    capturing = begins;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- The device ------------------------------------------------------------------------------ */
+
+static int device; /* its address is the device */
+
+static rcm_status fake_open(const char *name, int local_rank, struct rcmi_device **ret_device) {
+    (void)local_rank;
+    if (strcmp(name, "auto") != 0 && strcmp(name, "0") != 0)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "there is no device %s", name);
+    *ret_device = (struct rcmi_device *)(void *)&device;
+    return RCM_OK;
+}
+
+static void fake_close(struct rcmi_device *opened) {
+    if ((void *)opened != (void *)&device)
+        give_up("what is closed was not opened", NULL);
+}
+
+static int fake_number(const struct rcmi_device *opened) {
+    (void)opened;
+    return 0;
+}
+
+static const char *fake_label(const struct rcmi_device *opened) {
+    (void)opened;
+    return "the fake device";
+}
+
+static rcm_status row_alloc(struct rcmi_device *opened, size_t bytes, void **ret_memory) {
+    (void)opened;
+    *ret_memory = fake_alloc(bytes);
+    return RCM_OK;
+}
+
+static void row_free(struct rcmi_device *opened, void *memory) {
+    (void)opened;
+    fake_free(memory);
 }
 
 static void fake_explain(int code, char *text, size_t cap) {
@@ -292,8 +442,17 @@ long fake_count(void) {
     return n;
 }
 
-static const struct rcmi_mem_row fake_row = {
-    .name = "device memory", .has = fake_has, .begin = fake_begin, .explain = fake_explain};
+static const struct rcmi_mem_row fake_row = {.name = "device memory",
+                                             .has = row_has,
+                                             .open = fake_open,
+                                             .close = fake_close,
+                                             .number = fake_number,
+                                             .label = fake_label,
+                                             .alloc = row_alloc,
+                                             .free = row_free,
+                                             .begin = fake_begin,
+                                             .follow = fake_follow,
+                                             .explain = fake_explain};
 
 static char *range_map(int protection) {
     void *memory =

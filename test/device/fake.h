@@ -23,6 +23,13 @@ bool fake_has(const void *address);
 /* The same bytes where the CPU may touch them; of host memory the address itself. */
 void *fake_view(const void *address);
 
+/* Streams, which live as long as the process; NULL is the legacy default one. Work is enqueued on
+ * one, and is done when the test says so. While captures go on, none can be followed. */
+void *fake_stream_new(void);
+void fake_stream_enqueue(void *stream);
+void fake_stream_done(void *stream);
+void fake_stream_capture(bool begins);
+
 /* What becomes of an operation. */
 enum fake_fate { FAKE_FAILS, FAKE_NEVER_BEGINS, FAKE_NEVER_ENDS, FAKE_LASTS };
 /* The one that begins after `skip` others of this process has that fate; FAKE_NEVER_ENDS: n of
