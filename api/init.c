@@ -175,6 +175,7 @@ static rcm_status init_engine(struct init *init) {
         .ports = rcmi_setting("RINGCOMM_PORTS"),
         .slot_bytes = (size_t)init->slot_bytes,
         .slots = (uint32_t)init->slots,
+        .local_rank = init->launch.local_rank,
         .lookup = engine_lookup,
     };
     const char *trace = rcmi_setting("RINGCOMM_TRACE");

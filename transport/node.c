@@ -79,8 +79,8 @@ static rcm_status copy_string(const char **string, const char *otherwise) {
 static rcm_status node_copy_config(struct rcmi_node *node, const struct rcmi_node_config *config) {
     struct rcmi_node_config *own = &node->config;
     const char **strings[] = {&own->host_id, &own->transports, &own->secret, &own->iface,
-                              &own->ports};
-    static const char *const otherwise[] = {"", "auto", NULL, "", ""};
+                              &own->ports,   &own->near};
+    static const char *const otherwise[] = {"", "auto", NULL, "", "", ""};
     rcm_status status = RCM_OK;
     *own = *config;
     for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++) {
@@ -329,6 +329,7 @@ void rcmi_node_destroy(struct rcmi_node *node) {
     free((void *)(uintptr_t)node->config.secret);
     free((void *)(uintptr_t)node->config.iface);
     free((void *)(uintptr_t)node->config.ports);
+    free((void *)(uintptr_t)node->config.near);
     free((void *)(uintptr_t)node->links);
     if (node->own_head)
         munmap(node->own_head, HEAD_BYTES);
@@ -376,6 +377,14 @@ int rcmi_node_rank(const struct rcmi_node *node) {
 
 int rcmi_node_nranks(const struct rcmi_node *node) {
     return node->config.nranks;
+}
+
+int rcmi_node_local_rank(const struct rcmi_node *node) {
+    return node->config.local_rank < 0 ? node->config.rank : node->config.local_rank;
+}
+
+const char *rcmi_node_near(const struct rcmi_node *node) {
+    return node->config.near;
 }
 
 uint64_t rcmi_node_job(const struct rcmi_node *node) {

@@ -25,6 +25,9 @@
 int rcmi_node_rank(const struct rcmi_node *node);
 int rcmi_node_nranks(const struct rcmi_node *node);
 uint64_t rcmi_node_job(const struct rcmi_node *node);
+/* Another number for each rank of a host; and what the configuration says of `near`. */
+int rcmi_node_local_rank(const struct rcmi_node *node);
+const char *rcmi_node_near(const struct rcmi_node *node);
 /* Where the doorbell and the status page of this node lie. Only in domain_init; at most one
  * transport does it. */
 void rcmi_node_set_head(struct rcmi_node *node, struct rcmi_doorbell *doorbell, void *status_page);

@@ -90,6 +90,8 @@ struct rcmi_node_config {
     const char *ports; /* RINGCOMM_PORTS: "low-high"; "": any */
     size_t slot_bytes; /* payload of a slot; the same on all ranks */
     uint32_t slots;    /* of each channel; the same on all ranks */
+    int local_rank;    /* among the ranks of this host; -1: not told */
+    const char *near;  /* the PCI address of the device whose memory is sent; "": the host's */
 
     /* Address blob of a peer, as its rcmi_node_address gave it. Loop thread. */
     rcm_status (*lookup)(void *arg, int peer, const void **ret_blob, size_t *ret_len);

@@ -864,12 +864,13 @@ def verbs():
     hello_kind, data_kind, credit_kind, end_kind, nothing_kind = range(1, 6)
     reader, writer = 0, 1
 
-    def port(subnet=0, layer=2):
-        return struct.pack('<Q16sIIHBBI', subnet, bytes(16), 77, 100000, 0, layer, 3, 0)
+    def port(subnet=0, layer=2, number=77, ipv4=0, speed=1000):
+        gid = bytes(7) + bytes([subnet]) + bytes(8)
+        return struct.pack('<16sIHHBBBB', gid, number, speed, 0, layer, 3, ipv4, 0)
 
-    def offer(*ports, magic=0x52434d56, nports=None, chosen=0):
-        head = struct.pack('<IHBB', magic, len(ports) if nports is None else nports, chosen, 0)
-        return head + b''.join(ports) + bytes(40 * (4 - len(ports)))
+    def offer(*ports, magic=0x52434d56, nports=None, chosen=0, spread=0):
+        head = struct.pack('<IBBH', magic, len(ports) if nports is None else nports, chosen, spread)
+        return head + b''.join(ports) + bytes(28 * (8 - len(ports)))
 
     def notice(kind, end=reader, length=0, receives=0, meta=0, data=b''):
         return u8(0) + u8(kind) + u8(end) + u16(length) + u8(receives) + u8(meta) + u8(len(data)) + data
@@ -888,15 +889,20 @@ def verbs():
     return {
         'valid-offer': called + offer(port()),
         'valid-offer-four': called + offer(port(9), port(1), port(8), port(0)),
+        'valid-offer-spread': called + offer(*[port(n % 2) for n in range(8)], spread=65535),
         'valid-choice': caller + offer(port(1), chosen=1),
+        'valid-choice-among': caller + offer(port(9), port(0), port(1, number=0), spread=3),
         'bad-offer-none': called + offer(),
-        'bad-offer-many': called + offer(port(), nports=5),
+        'bad-offer-many': called + offer(port(), nports=9),
+        'bad-offer-number': called + offer(port(number=0)),
+        'bad-offer-ipv4': called + offer(port(ipv4=255)),
         'bad-offer-magic': called + offer(port(), magic=1),
         'bad-offer-subnet': called + offer(port(7)),
         'bad-offer-layer': called + offer(port(layer=1)),
         'bad-offer-short': called + offer(port())[:-1],
         'bad-choice': caller + offer(port(), chosen=2),
-        'bad-choice-of-two': caller + offer(port(), port()),
+        'bad-choice-of-two': caller + offer(port(1, number=0), port(1), chosen=1),
+        'bad-choice-other': caller + offer(port(0), port(1), chosen=1),
         'valid-tiny': link + tiny(0) + tiny(128) + receive * 2 + pay,
         'valid-large': link + notice(data_kind, length=256) + receive + notice(data_kind, length=129) + receive,
         'valid-many': link + (tiny(5) + receive + pay) * 30 + sent * 4 + (tiny(5) + receive) * 30,

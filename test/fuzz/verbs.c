@@ -32,6 +32,7 @@ static struct ibv_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
     struct ibv_qp *qp = rcmi_zalloc(sizeof *qp);
     fuzz_require(qp != NULL && pd != NULL && attr->cap.max_send_wr == VERBS_SENDS,
                  "a queue pair has its size");
+    qp->qp_num = 77;
     objects++;
     return qp;
 }
@@ -108,7 +109,9 @@ static void port_fill(struct verbs_domain *domain, int i) {
     domain->ports[i] = (struct verbs_port){
         .domain = domain,
         .pd = &pd,
-        .offered = {.subnet = (uint64_t)i, .layer = IBV_LINK_LAYER_ETHERNET, .mtu = IBV_MTU_1024},
+        .offered = {.gid = {[7] = (uint8_t)i},
+                    .layer = IBV_LINK_LAYER_ETHERNET,
+                    .mtu = IBV_MTU_1024},
         .number = 1,
         .room = 1,
         .name = "fuzz:1",

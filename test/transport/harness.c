@@ -181,6 +181,7 @@ rcm_status side_try(struct side *side, struct world *world, int rank, const stru
         .ports = "",
         .slot_bytes = setup->slot_bytes ? setup->slot_bytes : 4096,
         .slots = setup->slots ? setup->slots : 4,
+        .local_rank = rank,
         .lookup = world_lookup,
         .peer_lost = side_lost,
         .message = side_message,

@@ -7,9 +7,18 @@
 
 static const struct provider_setup two_devices = {.seed = 3, .devices = 2, .inline_max = 220};
 
-/* cases_ports.c */
+/* cases_choice.c */
 void case_choice(void **state);
+void case_choice_near(void **state);
+void case_choice_spread(void **state);
+void case_subnets(void **state);
+void case_places(void **state);
+void case_place_of_cpus(void **state);
+void case_eight_gpus(void **state);
+
+/* cases_ports.c */
 void case_ports(void **state);
+void case_near_port(void **state);
 void case_names(void **state);
 void case_locked_memory(void **state);
 

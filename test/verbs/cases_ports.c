@@ -1,49 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which ports a rank has and a link goes by, and whether it may lock the memory that they need. */
+/* Which ports a rank has, and whether it may lock the memory that they need. */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-#include "../../transport/verbs/choice.h"
 #include "../transport/harness.h"
 #include "cases.h"
 #include "transport.h"
-
-/* ---- Choice ---------------------------------------------------------------------------------- */
-
-static struct verbs_offered port(uint8_t layer, uint64_t subnet, uint32_t speed) {
-    return (struct verbs_offered){.layer = layer, .subnet = subnet, .speed = speed};
-}
-
-static void chosen(const struct verbs_offered *mine, int nmine, const struct verbs_offered *theirs,
-                   int ntheirs, unsigned spread, int first, int second) {
-    struct verbs_choice choice = {-1, -1};
-    CHECK_EQ(verbs_choose(mine, nmine, theirs, ntheirs, spread, &choice), first >= 0);
-    CHECK_EQ(choice.mine, first);
-    CHECK_EQ(choice.theirs, second);
-}
-
-void case_choice(void **state) {
-    (void)state;
-    const struct verbs_offered ours[] = {port(2, 1, 100), port(2, 2, 200), port(1, 2, 400)};
-    const struct verbs_offered rails[] = {port(2, 2, 200), port(2, 1, 400)};
-    const struct verbs_offered alone[] = {port(1, 9, 100)};
-    const struct verbs_offered four[] = {port(2, 1, 7), port(2, 1, 7), port(2, 1, 7),
-                                         port(2, 1, 7)};
-    chosen(ours, 3, rails, 2, 0, 1, 0); /* the faster rail */
-    chosen(ours, 1, rails, 2, 0, 0, 1); /* the only one in common */
-    chosen(ours, 3, alone, 1, 0, -1, -1);
-    chosen(ours, 0, rails, 2, 0, -1, -1);
-    chosen(ours + 2, 1, rails, 1, 0, -1, -1); /* the same number, of another layer */
-    bool used[16] = {false};
-    for (unsigned spread = 0; spread < 16; spread++) {
-        struct verbs_choice choice;
-        CHECK(verbs_choose(four, 4, four, 4, spread, &choice));
-        used[choice.mine * 4 + choice.theirs] = true;
-    }
-    for (int i = 0; i < 16; i++)
-        CHECK(used[i]);
-}
 
 /* ---- Ports ----------------------------------------------------------------------------------- */
 
@@ -84,6 +48,36 @@ void case_ports(void **state) {
     linked_with("fake1,fake3", "",
                 "no port of rank 0 is in a subnet of rank 1's (fake1:1, fake3:1)");
     linked_with("fake9", "tcp", "");
+    provider_remove();
+}
+
+/* Of two ports of one subnet both ranks take the one at their CPU's node, and have none of the
+ * other any more. */
+void case_near_port(void **state) {
+    (void)state;
+    struct verbs_place places[2] = {{.numa = 1000}, {.numa = -1}};
+    const struct provider_setup near = {.devices = 2, .inline_max = 220, .places = places};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    cpu_set_t before, one;
+    const int cpu = sched_getcpu();
+    limit_ms(10000);
+    CPU_ZERO(&one);
+    CPU_SET((size_t)cpu, &one);
+    CHECK_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+    CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    verbs_place_of_cpus(&places[1]);
+    provider_install(&near);
+    pair_open(&pair, &(struct setup){.transports = "verbs"});
+    CHECK_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+    pair_channel(&pair, 1, &writer, &reader);
+    if (places[1].numa >= 0) { /* else the system has no nodes */
+        CHECK_EQ(provider_queue_pairs(0), 0);
+        CHECK_EQ(provider_queue_pairs(1), 2);
+    }
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
     provider_remove();
 }
 

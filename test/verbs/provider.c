@@ -118,6 +118,15 @@ void provider_hold(bool is_held) {
     pthread_mutex_unlock(&played.lock);
 }
 
+int provider_queue_pairs(int device) {
+    int n = 0;
+    pthread_mutex_lock(&played.lock);
+    for (int i = 0; i < QPS_MAX; i++)
+        n += played.qps[i].used && played.qps[i].base.context->device == &played.devices[device];
+    pthread_mutex_unlock(&played.lock);
+    return n;
+}
+
 struct provider_counts provider_counts(void) {
     pthread_mutex_lock(&played.lock);
     const struct provider_counts now = played.counts;

@@ -36,9 +36,10 @@ enum provider_call {
 
 struct provider_setup {
     uint32_t seed;
-    int devices;         /* fake0, fake1, ...; of one port each */
-    int subnets;         /* device i is in subnet i % subnets; 0: all in one */
-    uint32_t inline_max; /* bytes; more is refused */
+    int devices;                      /* fake0, fake1, ...; of one port each */
+    int subnets;                      /* device i is in subnet i % subnets; 0: all in one */
+    uint32_t inline_max;              /* bytes; more is refused */
+    const struct verbs_place *places; /* of each device; NULL: not known */
 };
 
 /* What was done, of all queue pairs together. */
@@ -67,5 +68,7 @@ void provider_cut(bool cut);
 /* The hardware does nothing, and nothing fails of that, until it goes on. */
 void provider_hold(bool hold);
 struct provider_counts provider_counts(void);
+/* Of that device, that were made and not destroyed. */
+int provider_queue_pairs(int device);
 
 #endif

@@ -380,19 +380,16 @@ static void case_descriptors_closed(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest cases[] = {
-        cmocka_unit_test(case_choice),
-        cmocka_unit_test(case_ports),
-        cmocka_unit_test(case_names),
-        cmocka_unit_test(case_locked_memory),
-        cmocka_unit_test(case_cost),
-        cmocka_unit_test(case_cut),
-        cmocka_unit_test(case_connected_late),
-        cmocka_unit_test(case_calls_fail),
-        cmocka_unit_test(case_completions_fail),
-        cmocka_unit_test(case_left_alone),
-        cmocka_unit_test(case_event_taken),
-        cmocka_unit_test(case_released_late),
-        cmocka_unit_test(case_descriptors_closed),
+        cmocka_unit_test(case_choice),        cmocka_unit_test(case_choice_near),
+        cmocka_unit_test(case_choice_spread), cmocka_unit_test(case_subnets),
+        cmocka_unit_test(case_places),        cmocka_unit_test(case_place_of_cpus),
+        cmocka_unit_test(case_eight_gpus),    cmocka_unit_test(case_ports),
+        cmocka_unit_test(case_near_port),     cmocka_unit_test(case_names),
+        cmocka_unit_test(case_locked_memory), cmocka_unit_test(case_cost),
+        cmocka_unit_test(case_cut),           cmocka_unit_test(case_connected_late),
+        cmocka_unit_test(case_calls_fail),    cmocka_unit_test(case_completions_fail),
+        cmocka_unit_test(case_left_alone),    cmocka_unit_test(case_event_taken),
+        cmocka_unit_test(case_released_late), cmocka_unit_test(case_descriptors_closed),
     };
     test_transport = "verbs";
     alarm(100);

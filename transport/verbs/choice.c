@@ -1,31 +1,56 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "choice.h"
+#include <arpa/inet.h>
+#include <string.h>
+
+uint64_t verbs_subnet(const struct verbs_offered *port) {
+    uint64_t half;
+    uint32_t address;
+    if (port->ipv4 == 0) {
+        memcpy(&half, port->gid, sizeof half);
+        return half;
+    }
+    memcpy(&address, port->gid + 12, sizeof address);
+    const uint32_t mask = port->ipv4 < 32 ? UINT32_MAX << (32 - port->ipv4) : UINT32_MAX;
+    return (uint64_t)port->ipv4 << 32 | (ntohl(address) & mask);
+}
 
 static bool ports_match(const struct verbs_offered *a, const struct verbs_offered *b) {
-    return a->layer == b->layer && a->subnet == b->subnet;
+    return a->layer == b->layer && a->ipv4 == b->ipv4 && verbs_subnet(a) == verbs_subnet(b);
 }
 
-/* Of the pair: the slower port's. */
-static uint32_t pair_speed(const struct verbs_offered *a, const struct verbs_offered *b) {
-    return a->speed < b->speed ? a->speed : b->speed;
+/* Less is better: the slower port's speed, then how far the data are from both. */
+static uint32_t pair_cost(const struct verbs_offered *a, const struct verbs_offered *b) {
+    const uint32_t speed = a->speed < b->speed ? a->speed : b->speed;
+    return (UINT16_MAX - speed) << 16 | ((uint32_t)a->distance + b->distance);
 }
 
-bool verbs_choose(const struct verbs_offered *mine, int nmine, const struct verbs_offered *theirs,
-                  int ntheirs, unsigned spread, struct verbs_choice *ret_choice) {
-    struct verbs_choice best[VERBS_PORTS_MAX * VERBS_PORTS_MAX];
-    unsigned n = 0;
-    uint32_t fastest = 0;
-    for (int i = 0; i < nmine && i < VERBS_PORTS_MAX; i++)
-        for (int k = 0; k < ntheirs && k < VERBS_PORTS_MAX; k++) {
-            const uint32_t speed = pair_speed(&mine[i], &theirs[k]);
-            if (!ports_match(&mine[i], &theirs[k]) || (n > 0 && speed < fastest))
+/* The n-th of the bits that are set, counted around. */
+static int bit_of(unsigned bits, unsigned n) {
+    for (n %= (unsigned)__builtin_popcount(bits); n > 0; n--)
+        bits &= bits - 1;
+    return __builtin_ctz(bits);
+}
+
+bool verbs_choose(const struct verbs_side *dialler, const struct verbs_side *other,
+                  struct verbs_choice *ret_choice) {
+    unsigned with[VERBS_PORTS_MAX] = {0}, first = 0; /* bits of the ports of the best pairs */
+    uint32_t best = UINT32_MAX;
+    for (int i = 0; i < dialler->nports; i++)
+        for (int k = 0; k < other->nports; k++) {
+            const struct verbs_offered *a = &dialler->ports[i], *b = &other->ports[k];
+            const uint32_t cost = pair_cost(a, b);
+            if (!ports_match(a, b) || cost > best)
                 continue;
-            if (n > 0 && speed > fastest)
-                n = 0;
-            fastest = speed;
-            best[n++] = (struct verbs_choice){i, k};
+            if (cost < best)
+                memset(with, 0, sizeof with);
+            first = (cost < best ? 0 : first) | 1u << i;
+            best = cost;
+            with[i] |= 1u << k;
         }
-    if (n > 0)
-        *ret_choice = best[spread % n];
-    return n > 0;
+    if (first == 0)
+        return false;
+    ret_choice->dialler = bit_of(first, dialler->spread);
+    ret_choice->other = bit_of(with[ret_choice->dialler], other->spread);
+    return true;
 }

@@ -247,6 +247,7 @@ static rcm_status domain_init(void *arg, struct rcmi_node *node) {
     domain->table = verbs_table(reason, sizeof reason);
     if (!domain->table)
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s", reason);
+    verbs_place_of_rank(rcmi_node_near(node), &domain->place);
     domain->links = rcmi_zalloc((size_t)domain->nranks * sizeof(struct verbs_link *));
     rcm_status status = domain->links ? domain_settings(domain) : RCM_ERR_NOMEM;
     if (status == RCM_OK)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A link: a queue pair. The initiator makes one for each of its ports and offers them; the other
- * side chooses a pair of ports, makes its own, and offers that one. Both connect them (connect.c),
+ * side chooses a pair of ports, makes its own queue pair, and offers that one among its ports, from
+ * which the initiator computes the same pair. Both connect them (connect.c),
  * the other side with a head start; then the initiator says hello, to which the other answers, and
  * a side that was greeted, and whose own hello has arrived, is ready.
  */
@@ -14,9 +15,9 @@
 /* What a side offers; on the wire. */
 struct verbs_offer {
     uint32_t magic;
-    uint16_t nports;
-    uint8_t chosen; /* of the initiator's ports; by the other side, which offers one */
-    uint8_t reserved;
+    uint8_t nports;
+    uint8_t chosen; /* of the initiator's ports; by the other side */
+    uint16_t spread;
     struct verbs_offered ports[VERBS_PORTS_MAX];
 };
 _Static_assert(sizeof(struct verbs_offer) <= RCMI_BLOB_MAX, "an offer fits");
@@ -88,33 +89,35 @@ rcm_status verbs_link_init(void *arg, void *domain, int peer) {
     return RCM_OK;
 }
 
-static void offer_put(struct verbs_offer *offer, const struct verbs_port *port,
-                      const struct ibv_qp *qp) {
-    struct verbs_offered *offered = &offer->ports[offer->nports++];
-    *offered = port->offered;
-    offered->qp_num = qp->qp_num;
-}
-
-/* All ports, by the side that dialled. */
-static rcm_status offer_all(struct verbs_link *link, struct verbs_offer *offer) {
+/* A queue pair for each port, by the side that dialled. */
+static rcm_status offer_all(struct verbs_link *link) {
     rcm_status status = RCM_OK;
     link->initiator = true;
-    for (int i = 0; status == RCM_OK && i < link->domain->nports; i++) {
+    for (int i = 0; status == RCM_OK && i < link->domain->nports; i++)
         status = qp_make(link, i);
-        if (status == RCM_OK)
-            offer_put(offer, &link->domain->ports[i], link->offered[i]);
-    }
     return status;
+}
+
+/* All ports, with the queue pairs that there are. */
+static struct verbs_side side_of(const struct verbs_link *link,
+                                 struct verbs_offered ports[VERBS_PORTS_MAX]) {
+    const struct verbs_domain *domain = link->domain;
+    for (int i = 0; i < domain->nports; i++) {
+        const struct verbs_port *port = &domain->ports[i];
+        const struct ibv_qp *qp = port == link->port ? link->qp : link->offered[i];
+        ports[i] = port->offered;
+        ports[i].qp_num = qp ? qp->qp_num : 0;
+    }
+    return (struct verbs_side){ports, domain->nports, (uint16_t)rcmi_node_local_rank(domain->node)};
 }
 
 rcm_status verbs_link_offer(void *arg, struct rcmi_blob *ret_offer) {
     struct verbs_link *link = arg;
     struct verbs_offer offer = {.magic = VERBS_MAGIC, .chosen = (uint8_t)link->chosen};
-    rcm_status status = RCM_OK;
-    if (link->qp)
-        offer_put(&offer, link->port, link->qp);
-    else
-        status = offer_all(link, &offer);
+    const rcm_status status = link->qp ? RCM_OK : offer_all(link);
+    const struct verbs_side side = side_of(link, offer.ports);
+    offer.nports = (uint8_t)side.nports;
+    offer.spread = (uint16_t)side.spread;
     memcpy(ret_offer->bytes, &offer, sizeof offer);
     ret_offer->len = sizeof offer;
     ret_offer->nfds = 0;
@@ -128,22 +131,24 @@ static rcm_status offer_take(const struct verbs_link *link, const struct rcmi_bl
     memcpy(offer, blob->bytes, sizeof *offer);
     if (offer->magic != VERBS_MAGIC || offer->nports > VERBS_PORTS_MAX)
         return verbs_link_refuse(link, "ports in an offer", offer->nports);
-    if (link->initiator && (offer->nports != 1 || offer->chosen >= link->domain->nports))
-        return verbs_link_refuse(link, "a choice of port", offer->chosen);
     return RCM_OK;
 }
 
-/* This side did not dial: it chooses. */
-static rcm_status choose(struct verbs_link *link, const struct verbs_offer *offer,
-                         struct verbs_choice *ret_choice) {
+/* Both sides compute the same; the one that did not dial makes its queue pair then. */
+static rcm_status choose(struct verbs_link *link, const struct verbs_offer *offer, int *ret_mine,
+                         int *ret_theirs) {
     const struct verbs_domain *domain = link->domain;
-    struct verbs_offered mine[VERBS_PORTS_MAX];
+    struct verbs_offered ports[VERBS_PORTS_MAX];
+    const struct verbs_side mine = side_of(link, ports),
+                            theirs = {offer->ports, offer->nports, offer->spread};
+    struct verbs_choice choice;
     char names[4 * sizeof domain->ports[0].name];
-    for (int i = 0; i < domain->nports; i++)
-        mine[i] = domain->ports[i].offered;
-    if (verbs_choose(mine, domain->nports, offer->ports, offer->nports,
-                     (unsigned)rcmi_node_rank(domain->node), ret_choice))
-        return qp_make(link, ret_choice->mine);
+    if (link->initiator ? verbs_choose(&mine, &theirs, &choice)
+                        : verbs_choose(&theirs, &mine, &choice)) {
+        *ret_mine = link->initiator ? choice.dialler : choice.other;
+        *ret_theirs = link->initiator ? choice.other : choice.dialler;
+        return link->initiator ? RCM_OK : qp_make(link, *ret_mine);
+    }
     verbs_ports_name(domain, names, sizeof names);
     return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
                      "no port of rank %d is in a subnet of rank %d's (%s); RINGCOMM_VERBS_DEVICES "
@@ -189,17 +194,18 @@ rcm_status verbs_link_accept(void *arg, struct rcmi_blob *blob) {
     rcm_status status = offer_take(link, blob, &offer);
     if (status != RCM_OK)
         return status;
-    struct verbs_choice choice = {.mine = offer.chosen, .theirs = 0};
-    if (!link->initiator)
-        status = choose(link, &offer, &choice);
+    int mine = 0, theirs = 0;
+    status = choose(link, &offer, &mine, &theirs);
     if (status != RCM_OK)
         return status;
-    link->chosen = choice.theirs;
-    status = port_settle(link, choice.mine);
+    if (offer.ports[theirs].qp_num == 0 || (link->initiator && offer.chosen != mine))
+        return verbs_link_refuse(link, "a choice of port", offer.chosen);
+    link->chosen = theirs;
+    status = port_settle(link, mine);
     if (status == RCM_OK)
         status = receives_post(link);
     if (status == RCM_OK)
-        status = verbs_connect(link, &offer.ports[choice.theirs]);
+        status = verbs_connect(link, &offer.ports[theirs]);
     return status == RCM_OK ? RCM_OK : RCM_ERR_UNSUPPORTED;
 }
 

@@ -53,20 +53,6 @@ static const char *device_fault(const struct verbs_table *table, const struct ib
 
 /* ---- Addresses ------------------------------------------------------------------------------- */
 
-static uint64_t first_half(const union ibv_gid *gid) {
-    uint64_t half;
-    memcpy(&half, gid->raw, sizeof half);
-    return half;
-}
-
-/* The network of an IPv4 address, and its length, so that equal numbers mean one network. */
-static uint64_t ipv4_network(const union ibv_gid *gid, int prefix) {
-    uint32_t address;
-    memcpy(&address, gid->raw + 12, sizeof address);
-    const uint32_t mask = prefix > 0 ? UINT32_MAX << (32 - prefix) : 0;
-    return (uint64_t)prefix << 32 | (ntohl(address) & mask);
-}
-
 static bool gid_is_empty(const union ibv_gid *gid) {
     static const union ibv_gid empty;
     return memcmp(gid, &empty, sizeof empty) == 0;
@@ -81,8 +67,7 @@ static void gid_take(struct verbs_port *port, int index, const union ibv_gid *gi
                      const struct verbs_gid *about) {
     port->gid_index = index;
     memcpy(port->offered.gid, gid->raw, sizeof port->offered.gid);
-    port->offered.subnet =
-        about->ipv4_prefix ? ipv4_network(gid, about->ipv4_prefix) : first_half(gid);
+    port->offered.ipv4 = (uint8_t)about->ipv4_prefix;
 }
 
 /* RINGCOMM_VERBS_GID_INDEX, or the best there is. */
@@ -134,8 +119,8 @@ static rcm_status port_partition(struct verbs_port *port, int n) {
     return status;
 }
 
-/* Mbit/s of its lanes, from codes of the specification. */
-static uint32_t port_speed(const struct ibv_port_attr *attr) {
+/* Of all its lanes, from codes of the specification. */
+static uint16_t port_speed(const struct ibv_port_attr *attr) {
     static const struct {
         uint8_t code;
         uint32_t mbits;
@@ -147,7 +132,14 @@ static uint32_t port_speed(const struct ibv_port_attr *attr) {
         speed = speeds[i].code == attr->active_speed ? speeds[i].mbits : speed;
     for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
         lanes = widths[i].code == attr->active_width ? widths[i].mbits : lanes;
-    return speed * lanes;
+    return (uint16_t)(speed * lanes / 100);
+}
+
+static uint8_t port_distance(const struct verbs_port *port) {
+    struct verbs_place place;
+    port->domain->table->place_of(port->context->device, &place);
+    const struct verbs_place *rank = &port->domain->place;
+    return verbs_distance(rank, &place, verbs_node_distance(rank->numa, place.numa));
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -215,6 +207,7 @@ static rcm_status port_open(struct verbs_port *port, struct ibv_device *device, 
     port->offered.lid = attr.lid;
     port->offered.mtu = (uint8_t)attr.active_mtu;
     port->offered.speed = port_speed(&attr);
+    port->offered.distance = port_distance(port);
     rcm_status status = port_address(port, attr.gid_tbl_len);
     if (status == RCM_OK)
         status = port_partition(port, attr.pkey_tbl_len);

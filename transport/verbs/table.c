@@ -84,6 +84,12 @@ static void sys_describe_gid(const struct ibv_device *device, uint8_t port, int 
     ret_gid->ipv4_prefix = gid_is_ipv4(gid) ? ipv4_prefix(interface, gid->raw + 12) : 0;
 }
 
+static void sys_place_of(const struct ibv_device *device, struct verbs_place *ret_place) {
+    char path[IBV_SYSFS_PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/device", device->ibdev_path);
+    verbs_place_of_folder(path, ret_place);
+}
+
 /* ---- The library ----------------------------------------------------------------------------- */
 
 static struct verbs_table library = {
@@ -93,6 +99,7 @@ static struct verbs_table library = {
     .poll_cq = device_poll_cq,
     .is_hardware = sys_is_hardware,
     .describe_gid = sys_describe_gid,
+    .place_of = sys_place_of,
 };
 static char library_lacks[160]; /* why it cannot be used; "": it can */
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;

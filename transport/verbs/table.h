@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "place.h"
 
 /* What <infiniband/verbs.h> does not tell of an entry of a port's table of GIDs. */
 struct verbs_gid {
@@ -57,6 +58,7 @@ struct verbs_table {
     bool (*is_hardware)(const struct ibv_device *device);
     void (*describe_gid)(const struct ibv_device *device, uint8_t port, int index,
                          const union ibv_gid *gid, struct verbs_gid *ret_gid);
+    void (*place_of)(const struct ibv_device *device, struct verbs_place *ret_place);
 };
 
 /* The library's, loaded once for the process. NULL: reason says why there is none. */

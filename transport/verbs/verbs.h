@@ -16,6 +16,7 @@
  *
  *   table.c    the functions of libibverbs, loaded at run time
  *   port.c     the ports of this host: which are used, and opened
+ *   place.c    how far a port is from a rank's data
  *   choice.c   which ports a link goes by
  *   domain.c   the table of the row; polling, waiting, probing
  *   link.c     a link: offers, its end, its failure
@@ -128,6 +129,7 @@ struct verbs_domain {
     int nranks;
     int64_t peer_timeout_ms;
     int traffic_class, service_level;
+    struct verbs_place place; /* where the rank's data are */
     struct verbs_port ports[VERBS_PORTS_MAX];
     int nports;
     int epoll; /* of all completion channels */

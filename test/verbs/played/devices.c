@@ -118,6 +118,11 @@ static void fake_ack_async_event(struct ibv_async_event *event) {
     (void)event;
 }
 
+static void fake_place_of(const struct ibv_device *device, struct verbs_place *ret_place) {
+    const struct verbs_place *places = played.setup.places;
+    *ret_place = places ? places[device - played.devices] : (struct verbs_place){.numa = -1};
+}
+
 void played_devices(struct verbs_table *table) {
     table->get_device_list = fake_get_device_list;
     table->free_device_list = fake_free_device_list;
@@ -129,6 +134,7 @@ void played_devices(struct verbs_table *table) {
     table->query_pkey = fake_query_pkey;
     table->is_hardware = fake_is_hardware;
     table->describe_gid = fake_describe_gid;
+    table->place_of = fake_place_of;
     table->alloc_pd = fake_alloc_pd;
     table->dealloc_pd = fake_dealloc_pd;
     table->fork_init = fake_fork_init;
