@@ -16,6 +16,12 @@ void case_places(void **state);
 void case_place_of_cpus(void **state);
 void case_eight_gpus(void **state);
 
+/* cases_faults.c */
+void case_no_device(void **state);
+void case_devices_unfit(void **state);
+void case_ports_unfit(void **state);
+void case_device_closed(void **state);
+
 /* cases_ports.c */
 void case_ports(void **state);
 void case_near_port(void **state);

@@ -46,7 +46,7 @@ void case_ports(void **state) {
     linked_with("fake1,fake3,fake2", "verbs", "");
     linked_with("fake1,fake3", "tcp", "");
     linked_with("fake1,fake3", "",
-                "no port of rank 0 is in a subnet of rank 1's (fake1:1, fake3:1)");
+                "no port of rank 0 (10.0.0.0/24) is in a network of rank 1's (10.1.0.0/24)");
     linked_with("fake9", "tcp", "");
     provider_remove();
 }

@@ -18,7 +18,7 @@ bool played_call_fails(enum provider_call call) {
     const bool fails = ++played.calls[call] == played.fail_call[call];
     pthread_mutex_unlock(&played.lock);
     if (fails)
-        errno = call == PROVIDER_REG_MR ? ENOMEM : EIO;
+        errno = played.fail_error;
     return fails;
 }
 
@@ -51,9 +51,7 @@ void provider_install(const struct provider_setup *what) {
     played.stop = played.cut = played.held = false;
     played.slow_ms = 0;
     for (int i = 0; i < played.setup.devices; i++) {
-        played.devices[i] =
-            (struct ibv_device){.node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB};
-        snprintf(played.devices[i].name, sizeof played.devices[i].name, "fake%d", i);
+        played_device(&played.devices[i], i);
     }
     REQUIRE(played.setup.devices <= DEVICES_MAX &&
             pthread_create(&played.hardware, NULL, played_hardware, NULL) == 0);
@@ -78,10 +76,15 @@ void provider_remove(void) {
         REQUIRE(!played.mrs[i].used);
 }
 
-void provider_fail_call(enum provider_call call, int number) {
+void provider_fail_call_with(enum provider_call call, int number, int error) {
     pthread_mutex_lock(&played.lock);
     played.fail_call[call] = number ? played.calls[call] + number : 0;
+    played.fail_error = error;
     pthread_mutex_unlock(&played.lock);
+}
+
+void provider_fail_call(enum provider_call call, int number) {
+    provider_fail_call_with(call, number, call == PROVIDER_REG_MR ? ENOMEM : EIO);
 }
 
 void provider_fail_send(enum ibv_wc_status status, int number) {

@@ -34,12 +34,18 @@ enum provider_call {
     PROVIDER_CALLS,
 };
 
+/* What devices are. */
+enum provider_kind { PROVIDER_HARDWARE, PROVIDER_SOFTWARE, PROVIDER_IWARP, PROVIDER_EFA };
+
 struct provider_setup {
     uint32_t seed;
     int devices;                      /* fake0, fake1, ...; of one port each */
     int subnets;                      /* device i is in subnet i % subnets; 0: all in one */
     uint32_t inline_max;              /* bytes; more is refused */
     const struct verbs_place *places; /* of each device; NULL: not known */
+    enum provider_kind kind;
+    uint8_t layer;                  /* IBV_LINK_LAYER_; 0: Ethernet */
+    enum ibv_port_state port_state; /* 0: active */
 };
 
 /* What was done, of all queue pairs together. */
@@ -56,6 +62,8 @@ void provider_remove(void);
 
 /* The call with that number, from 1, of its kind fails from now on. 0: none does. */
 void provider_fail_call(enum provider_call call, int number);
+/* The same, with that error number. */
+void provider_fail_call_with(enum provider_call call, int number, int error);
 /* The same for the completion of what is sent: number counts what is carried out. */
 void provider_fail_send(enum ibv_wc_status status, int number);
 /* How often it was called since it was installed. */

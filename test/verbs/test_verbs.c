@@ -384,6 +384,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(case_choice_spread), cmocka_unit_test(case_subnets),
         cmocka_unit_test(case_places),        cmocka_unit_test(case_place_of_cpus),
         cmocka_unit_test(case_eight_gpus),    cmocka_unit_test(case_ports),
+        cmocka_unit_test(case_no_device),     cmocka_unit_test(case_devices_unfit),
+        cmocka_unit_test(case_ports_unfit),   cmocka_unit_test(case_device_closed),
         cmocka_unit_test(case_near_port),     cmocka_unit_test(case_names),
         cmocka_unit_test(case_locked_memory), cmocka_unit_test(case_cost),
         cmocka_unit_test(case_cut),           cmocka_unit_test(case_connected_late),

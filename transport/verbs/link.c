@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "fault.h"
 #include "verbs.h"
 
 /* What a side offers; on the wire. */
@@ -142,18 +143,20 @@ static rcm_status choose(struct verbs_link *link, const struct verbs_offer *offe
     const struct verbs_side mine = side_of(link, ports),
                             theirs = {offer->ports, offer->nports, offer->spread};
     struct verbs_choice choice;
-    char names[4 * sizeof domain->ports[0].name];
+    char own[100], other[100];
     if (link->initiator ? verbs_choose(&mine, &theirs, &choice)
                         : verbs_choose(&theirs, &mine, &choice)) {
         *ret_mine = link->initiator ? choice.dialler : choice.other;
         *ret_theirs = link->initiator ? choice.other : choice.dialler;
         return link->initiator ? RCM_OK : qp_make(link, *ret_mine);
     }
-    verbs_ports_name(domain, names, sizeof names);
+    verbs_networks_text(&mine, own, sizeof own);
+    verbs_networks_text(&theirs, other, sizeof other);
     return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
-                     "no port of rank %d is in a subnet of rank %d's (%s); RINGCOMM_VERBS_DEVICES "
-                     "and RINGCOMM_VERBS_GID_INDEX choose ports and their addresses",
-                     link->peer, rcmi_node_rank(domain->node), names);
+                     "no port of rank %d (%s) is in a network of rank %d's (%s); "
+                     "RINGCOMM_VERBS_DEVICES and RINGCOMM_VERBS_GID_INDEX choose ports and their "
+                     "addresses",
+                     link->peer, other, rcmi_node_rank(domain->node), own);
 }
 
 /* The port is ours, and nothing of the others is needed. */

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include "fault.h"
 #include "settings.h"
 #include "verbs.h"
 
@@ -33,22 +34,6 @@ static bool list_names(const char *list, const char *device, int port) {
         at += len + (at[len] == ',');
     }
     return false;
-}
-
-static bool has_queue_pairs(const struct ibv_device *device) {
-    return device->node_type == IBV_NODE_CA && device->transport_type == IBV_TRANSPORT_IB;
-}
-
-/* Why the device is of no use; NULL: it may be. */
-static const char *device_fault(const struct verbs_table *table, const struct ibv_device *device,
-                                const char *list) {
-    if (device->transport_type == IBV_TRANSPORT_IWARP)
-        return "only rdma_cm connects it (iWARP)";
-    if (!has_queue_pairs(device))
-        return "it has no reliable connections";
-    if (!list[0] && !table->is_hardware(device))
-        return "it is no hardware, and RINGCOMM_VERBS_DEVICES does not name it";
-    return NULL;
 }
 
 /* ---- Addresses ------------------------------------------------------------------------------- */
@@ -193,6 +178,12 @@ static void port_close(struct verbs_port *port) {
     memset(port, 0, sizeof *port);
 }
 
+static rcm_status device_closed(const struct ibv_device *device) {
+    char text[256];
+    verbs_explain_open(device, errno, text, sizeof text);
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s", text);
+}
+
 static rcm_status port_open(struct verbs_port *port, struct ibv_device *device, int number) {
     const struct verbs_table *table = port->domain->table;
     struct ibv_port_attr attr = {.state = IBV_PORT_NOP};
@@ -200,9 +191,12 @@ static rcm_status port_open(struct verbs_port *port, struct ibv_device *device, 
     snprintf(port->name, sizeof port->name, "%s:%d", device->name, number);
     port->context = table->open_device(device);
     if (!port->context)
-        return no_part(port, "context");
-    if (table->query_port(port->context, port->number, &attr) != 0 || attr.state != IBV_PORT_ACTIVE)
-        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s is not active", port->name);
+        return device_closed(device);
+    if (table->query_port(port->context, port->number, &attr) != 0)
+        return no_part(port, "state");
+    if (verbs_port_fault(&attr))
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s is of no use: %s", port->name,
+                         verbs_port_fault(&attr));
     port->offered.layer = attr.link_layer ? attr.link_layer : IBV_LINK_LAYER_INFINIBAND;
     port->offered.lid = attr.lid;
     port->offered.mtu = (uint8_t)attr.active_mtu;
@@ -216,11 +210,14 @@ static rcm_status port_open(struct verbs_port *port, struct ibv_device *device, 
     return status == RCM_OK ? port_watch(port) : status;
 }
 
+/* How many it has; 0 with the thread's error if that is not to be had. */
 static int device_ports(const struct verbs_table *table, struct ibv_device *device) {
     struct ibv_device_attr attr = {.phys_port_cnt = 0};
     struct ibv_context *context = table->open_device(device);
-    if (!context)
+    if (!context) {
+        (void)device_closed(device);
         return 0;
+    }
     const int n = table->query_device(context, &attr) == 0 ? attr.phys_port_cnt : 0;
     (void)table->close_device(context);
     return n;
@@ -228,9 +225,9 @@ static int device_ports(const struct verbs_table *table, struct ibv_device *devi
 
 /* Opens the ports of the device that may be used; what is not is said in the thread's error. */
 static void device_open(struct verbs_domain *domain, struct ibv_device *device, const char *list) {
-    const char *fault = device_fault(domain->table, device, list);
+    const char *fault = verbs_device_fault(domain->table, device, list[0]);
     if (fault) {
-        (void)rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "of %s no use is made: %s", device->name, fault);
+        (void)rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s is of no use: %s", device->name, fault);
         return;
     }
     const int n = device_ports(domain->table, device);
@@ -246,14 +243,19 @@ static void device_open(struct verbs_domain *domain, struct ibv_device *device, 
     }
 }
 
+/* As long as no device says more. */
+static void explain_nothing(struct ibv_device **devices, const char *list) {
+    char text[256];
+    verbs_explain_none(VERBS_SYS, VERBS_DEV, text, sizeof text);
+    if (devices && devices[0])
+        snprintf(text, sizeof text, "no port is one of RINGCOMM_VERBS_DEVICES=%.100s", list);
+    (void)rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s", text);
+}
+
 rcm_status verbs_ports_open(struct verbs_domain *domain) {
     const char *list = rcmi_setting("RINGCOMM_VERBS_DEVICES");
     struct ibv_device **devices = domain->table->get_device_list(NULL);
-    if (list[0])
-        (void)rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
-                        "no active port is one of RINGCOMM_VERBS_DEVICES=%.100s", list);
-    else
-        (void)rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "there is no RDMA device here");
+    explain_nothing(devices, list);
     for (int i = 0; devices && devices[i]; i++)
         if (!list[0] || list_names(list, devices[i]->name, 0))
             device_open(domain, devices[i], list);
@@ -285,8 +287,8 @@ static bool may_lock(const struct rcmi_need *need, char *reason, size_t cap) {
         return true;
     snprintf(reason, cap,
              "it needs %llu bytes of locked memory, %llu for each peer, and this process may lock "
-             "%llu (ulimit -l)",
-             all, each, (unsigned long long)limit.rlim_cur);
+             "%llu: ulimit -l %llu, or unlimited",
+             all, each, (unsigned long long)limit.rlim_cur, (all + 1023) / 1024);
     return false;
 }
 

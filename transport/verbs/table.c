@@ -142,7 +142,8 @@ static void library_load(void) {
     };
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
-        snprintf(library_lacks, sizeof library_lacks, "there is no " LIBRARY " here");
+        snprintf(library_lacks, sizeof library_lacks,
+                 "there is no " LIBRARY " here: install libibverbs1 (of rdma-core)");
         return;
     }
     for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {

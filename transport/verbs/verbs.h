@@ -15,6 +15,7 @@
  * has none) nor a flag in memory that is polled (nothing promises in which order bytes appear).
  *
  *   table.c    the functions of libibverbs, loaded at run time
+ *   fault.c    why a device or port is of no use
  *   port.c     the ports of this host: which are used, and opened
  *   place.c    how far a port is from a rank's data
  *   choice.c   which ports a link goes by

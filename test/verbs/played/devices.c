@@ -6,6 +6,27 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+void played_device(struct ibv_device *device, int i) {
+    static const struct {
+        enum ibv_node_type node;
+        enum ibv_transport_type transport;
+    } kinds[] = {
+        [PROVIDER_HARDWARE] = {IBV_NODE_CA, IBV_TRANSPORT_IB},
+        [PROVIDER_SOFTWARE] = {IBV_NODE_CA, IBV_TRANSPORT_IB},
+        [PROVIDER_IWARP] = {IBV_NODE_RNIC, IBV_TRANSPORT_IWARP},
+        [PROVIDER_EFA] = {IBV_NODE_UNSPECIFIED, IBV_TRANSPORT_UNSPECIFIED},
+    };
+    const enum provider_kind kind = played.setup.kind;
+    *device =
+        (struct ibv_device){.node_type = kinds[kind].node, .transport_type = kinds[kind].transport};
+    snprintf(device->name, sizeof device->name, "fake%d", i);
+    snprintf(device->dev_name, sizeof device->dev_name, "uverbs%d", i);
+}
+
+static uint8_t layer(void) {
+    return played.setup.layer ? played.setup.layer : IBV_LINK_LAYER_ETHERNET;
+}
+
 static struct ibv_device **fake_get_device_list(int *num_devices) {
     struct ibv_device **list = played_make((DEVICES_MAX + 1) * sizeof(struct ibv_device *));
     for (int i = 0; i < played.setup.devices; i++)
@@ -46,13 +67,14 @@ static int fake_query_port(struct ibv_context *context, uint8_t port, struct ibv
     if (played_call_fails(PROVIDER_QUERY_PORT))
         return EIO;
     REQUIRE(port == 1);
-    *attr = (struct ibv_port_attr){.state = IBV_PORT_ACTIVE,
+    const enum ibv_port_state state = played.setup.port_state;
+    *attr = (struct ibv_port_attr){.state = state ? state : IBV_PORT_ACTIVE,
                                    .active_mtu = IBV_MTU_1024,
                                    .gid_tbl_len = 2,
                                    .pkey_tbl_len = 1,
                                    .active_width = 2,
                                    .active_speed = 32,
-                                   .link_layer = IBV_LINK_LAYER_ETHERNET};
+                                   .link_layer = layer()};
     return 0;
 }
 
@@ -81,7 +103,7 @@ static int fake_query_pkey(struct ibv_context *context, uint8_t port, int index,
 
 static bool fake_is_hardware(const struct ibv_device *device) {
     (void)device;
-    return true;
+    return played.setup.kind != PROVIDER_SOFTWARE;
 }
 
 static void fake_describe_gid(const struct ibv_device *device, uint8_t port, int index,

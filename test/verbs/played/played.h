@@ -82,7 +82,7 @@ struct played {
     int64_t slow_ms; /* to connect a queue pair that is younger than its peer's */
     uint32_t random_state;
     int objects; /* that were made and not destroyed */
-    int calls[PROVIDER_CALLS], fail_call[PROVIDER_CALLS];
+    int calls[PROVIDER_CALLS], fail_call[PROVIDER_CALLS], fail_error;
     int carried_out, fail_send_number;
     enum ibv_wc_status fail_send_status;
     struct provider_counts counts;
@@ -104,6 +104,8 @@ void played_memory(struct verbs_table *table);
 void played_completions(struct verbs_table *table);
 void played_queue_pairs(struct verbs_table *table);
 
+/* devices.c: the i-th, as the set-up says. */
+void played_device(struct ibv_device *device, int i);
 /* memory.c: may those bytes be used by that key? Under the lock. */
 bool played_mr_allows(const struct ibv_pd *pd, uint32_t key, uint64_t addr, size_t len, int access);
 /* completions.c; under the lock. */
