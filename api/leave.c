@@ -14,7 +14,8 @@
 #define STORE_MS  5000 /* for taking leave of the store */
 #define ORPHAN_MS 500  /* the same, when the rank that serves it may be dead */
 #define LEAVE_MS  5000 /* for farewells, where something had failed before */
-#define DRAIN_MS  300  /* for telling others why, before this process is gone */
+#define DRAIN_MS  300  /* for what others may still read, before this process is gone */
+#define TELL_MS   1500 /* for telling others why, also by links that are just being made */
 #define LOOK_MS   100  /* between looks whether those that are waited for still live */
 #define PROBE_MS  200
 
@@ -194,5 +195,5 @@ void rcmi_engine_end(struct rcmi_engine *engine) {
         orderly = orderly || engine->awaited[r];
     if (orderly && !engine->left)
         (void)rcmi_engine_leave(engine, NULL, rcmi_deadline_in(LEAVE_MS));
-    rcmi_node_drain(engine->node, rcmi_deadline_in(DRAIN_MS));
+    rcmi_node_drain(engine->node, rcmi_deadline_in(TELL_MS));
 }

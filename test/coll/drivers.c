@@ -3,7 +3,7 @@
  * Threads that meet at a communicator at moments that are rare otherwise: what the library calls
  * at such a moment is this file's, and waits there for the other thread, or does its part. And what
  * a communicator keeps for calls to come.
- *     drivers wake|any|failed|again|kept|fork|leave|lost
+ *     drivers wake|any|failed|again|kept|fork|leave|lost|told
  */
 #include "ranks.h"
 #include "clock.h"
@@ -433,6 +433,51 @@ static int lost_run(void) {
     return ranks_run(&ranks, check_lost, NULL);
 }
 
+/* ---- A rank fails and ends while another one is slow to set up its link with it ----------------
+ */
+
+struct rcmi_blob;
+rcm_status __real_rcmi_setup_on_offer(struct rcmi_link *link, struct rcmi_blob *blob);
+rcm_status __wrap_rcmi_setup_on_offer(struct rcmi_link *link, struct rcmi_blob *blob);
+
+enum { SLOW_US = 700000 };
+
+static bool slow_to_link;
+
+rcm_status __wrap_rcmi_setup_on_offer(struct rcmi_link *link, struct rcmi_blob *blob) {
+    if (slow_to_link)
+        usleep(SLOW_US);
+    return __real_rcmi_setup_on_offer(link, blob);
+}
+
+/* Rank 1 hears why, not that rank 0 is gone. */
+static int check_told(rcm_comm *comm, void *arg) {
+    char byte = 0;
+    rcm_work *work = NULL;
+    int errors = 0;
+    (void)arg;
+    slow_to_link = rcm_rank(comm) == 1;
+    if (rcm_rank(comm) == 0) {
+        CHECK(errors, rcm_isend(comm, &byte, 1, RCM_UINT8, 1, 5, &work) == RCM_OK, "%s",
+              rcm_last_error());
+        usleep(SLOW_US / 10);
+        CHECK(errors, rcm_abort(comm, "no more") == RCM_OK, "%s", rcm_last_error());
+        rcm_work_free(work);
+    } else {
+        CHECK(errors, rcm_recv(comm, &byte, 1, RCM_UINT8, 0, 6, NULL, NULL) == RCM_ERR_ABORTED,
+              "%s", rcm_last_error());
+        CHECK(errors, strstr(rcm_last_error(), "no more"), "%s", rcm_last_error());
+    }
+    CHECK(errors, rcm_destroy(comm) == RCM_ERR_ABORTED, "%s", rcm_last_error());
+    return errors;
+}
+
+static int told_run(void) {
+    const struct ranks ranks = {.n = 2, .transport = "tcp", .keep = true};
+    setenv("RINGCOMM_LOG", "error", 0);
+    return ranks_run(&ranks, check_told, NULL);
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "wake") == 0)
@@ -451,6 +496,8 @@ int main(int argc, char **argv) {
         return leave_run() != 0;
     if (strcmp(what, "lost") == 0)
         return lost_run() != 0;
-    fprintf(stderr, "usage: drivers wake|any|failed|again|kept|fork|leave|lost\n");
+    if (strcmp(what, "told") == 0)
+        return told_run() != 0;
+    fprintf(stderr, "usage: drivers wake|any|failed|again|kept|fork|leave|lost|told\n");
     return 2;
 }
