@@ -49,8 +49,19 @@ int rcmi_host_before(const struct rcmi_two_level *level, int back) {
     return (level->host + level->nhosts - back % level->nhosts) % level->nhosts;
 }
 
+int rcmi_size_followers(const struct rcmi_two_level *level, int size, int leader) {
+    return (size - leader + level->leaders - 1) / level->leaders;
+}
+
 int rcmi_host_followers(const struct rcmi_two_level *level, int host, int leader) {
-    return (rcmi_host_size(level, host) - leader + level->leaders - 1) / level->leaders;
+    return rcmi_size_followers(level, rcmi_host_size(level, host), leader);
+}
+
+uint32_t rcmi_line_ranks(const struct rcmi_two_level *level, int line) {
+    uint32_t n = 0;
+    for (int host = 0; host < level->nhosts; host++)
+        n += (uint32_t)rcmi_host_followers(level, host, line);
+    return n;
 }
 
 bool rcmi_host_is_shared(const struct rcmi_two_level *level, int host) {

@@ -44,8 +44,10 @@ static inline int rcmi_host_rank(const struct rcmi_two_level *level, int host, i
 }
 /* The host `back` places before this rank's, on the ring of hosts. */
 int rcmi_host_before(const struct rcmi_two_level *level, int back);
-/* Those of a host whose leader has that number. */
+/* Those of a host whose leader has that number; of a host of that size; of all hosts. */
 int rcmi_host_followers(const struct rcmi_two_level *level, int host, int leader);
+int rcmi_size_followers(const struct rcmi_two_level *level, int size, int leader);
+uint32_t rcmi_line_ranks(const struct rcmi_two_level *level, int line);
 
 static inline bool rcmi_leads(const struct rcmi_two_level *level) {
     return level->number < level->leaders;
@@ -78,6 +80,17 @@ void rcmi_two_level_count(struct rcmi_tally *t,
  * of so many vectors each. */
 void rcmi_tally_given(struct rcmi_tally *t, const struct rcmi_two_level *level, int leader,
                       double messages, double vectors, int but);
+
+/* ---- Longest chains of messages (two_level_chain.c) ------------------------------------------ */
+
+/* Of blocks that go round the ring of hosts in turns, one of each host in a turn as long as it has
+ * any (two_level_blocks.c). 0: no memory. */
+enum rcmi_hosts_end {
+    RCMI_HOSTS_TOLD, /* a block begins with the leader; its last host is told it */
+    RCMI_HOSTS_HAND  /* it begins with what that host gives; from the second turn on it is handed
+                           over at the end */
+};
+uint32_t rcmi_ring_rounds(const struct rcmi_two_level *level, enum rcmi_hosts_end end);
 
 /* Has it several ranks, so that data go from one to another? */
 bool rcmi_host_is_shared(const struct rcmi_two_level *level, int host);

@@ -22,7 +22,6 @@
  * Each block goes h - 1 times between hosts, the least there is.
  */
 #include "two_level.h"
-#include <stdlib.h>
 
 static int line_rank(const struct rcmi_two_level *level, int back) {
     return rcmi_host_rank(level, rcmi_host_before(level, back), level->number);
@@ -35,103 +34,6 @@ static int turn_number(const struct rcmi_two_level *level, int turn, int line) {
 
 static int turns(const struct rcmi_two_level *level) {
     return (level->largest + level->leaders - 1) / level->leaders;
-}
-
-/* Blocks of all hosts that a line has. */
-static int line_blocks(const struct rcmi_two_level *level, int line) {
-    int n = 0;
-    for (int host = 0; host < level->nhosts; host++)
-        n += rcmi_host_followers(level, host, line);
-    return n;
-}
-
-/* ---- The longest chain of messages ----------------------------------------------------------- */
-
-/* How many there are in a row before each host's leader of line 0, which has the most blocks. */
-struct chain {
-    const struct rcmi_two_level *level;
-    uint32_t *depth, *before; /* after this step, and after the one before it */
-    uint32_t longest;
-};
-
-static uint32_t larger(uint32_t a, uint32_t b) {
-    return a > b ? a : b;
-}
-
-static bool chain_has(const struct chain *chain, int turn, int host) {
-    return turn_number(chain->level, turn, 0) < rcmi_host_size(chain->level, host);
-}
-
-/* The block of the host `back` places before host comes there from the host before it, or begins
- * there; inside: messages of the host that it waits for. */
-static void chain_step(struct chain *chain, int turn, int host, int back, uint32_t inside,
-                       bool begins) {
-    const int hosts = chain->level->nhosts;
-    const uint32_t come = begins ? 0 : chain->before[(host + hosts - 1) % hosts] + 1;
-    chain->depth[host] = chain->before[host];
-    if (chain_has(chain, turn, (host + hosts - back % hosts) % hosts))
-        chain->depth[host] = larger(larger(chain->before[host], come), inside);
-}
-
-/* What ends at host now, after so many more messages. */
-static void chain_end(struct chain *chain, int host, uint32_t more) {
-    chain->longest = larger(chain->longest, chain->depth[host] + more);
-}
-
-static void chain_next(struct chain *chain) {
-    uint32_t *depth = chain->depth;
-    chain->depth = chain->before;
-    chain->before = depth;
-}
-
-static void gather_turn(struct chain *chain, int turn) {
-    for (int back = 0; back < chain->level->nhosts; back++) {
-        for (int host = 0; host < chain->level->nhosts; host++) {
-            chain_step(chain, turn, host, back, back == 0 && turn > 0, back == 0);
-            chain_end(chain, host, rcmi_host_is_shared(chain->level, host));
-        }
-        chain_next(chain);
-    }
-}
-
-static void scatter_turn(struct chain *chain, int turn) {
-    const int hosts = chain->level->nhosts;
-    for (int back = 1; back <= hosts; back++) {
-        for (int host = 0; host < hosts; host++) {
-            const bool ends = back == hosts && turn > 0 && chain_has(chain, turn, host);
-            chain_step(chain, turn, host, back, rcmi_host_is_shared(chain->level, host), back == 1);
-            chain_end(chain, host, ends);
-        }
-        chain_next(chain);
-    }
-}
-
-static uint32_t chain_rounds(const struct rcmi_two_level *level,
-                             void (*turn)(struct chain *chain, int turn)) {
-    uint32_t *room = calloc(2 * (size_t)level->nhosts, sizeof(*room));
-    struct chain chain = {.level = level, .depth = room};
-    if (room)
-        chain.before = room + level->nhosts;
-    for (int i = 0; room && i < turns(level); i++)
-        turn(&chain, i);
-    free(room);
-    return chain.longest;
-}
-
-/* Where all hosts have as many ranks, every turn goes all around. */
-static bool hosts_are_even(const struct rcmi_two_level *level) {
-    return level->first[level->nhosts] == level->largest * level->nhosts;
-}
-
-static uint32_t gather_rounds(const struct rcmi_two_level *level) {
-    const int all_around = turns(level) * (level->nhosts - 1);
-    return hosts_are_even(level) ? (uint32_t)all_around + 1 : chain_rounds(level, gather_turn);
-}
-
-static uint32_t scatter_rounds(const struct rcmi_two_level *level) {
-    const int all_around = turns(level) * (level->nhosts - 1);
-    return hosts_are_even(level) ? (uint32_t)all_around + 1 + (turns(level) > 1)
-                                 : chain_rounds(level, scatter_turn);
 }
 
 /* Each message is a block; one or two of them, at the ends, stay inside a host. */
@@ -242,7 +144,7 @@ static struct rcmi_formula all_gather_formula(const struct rcmi_algorithm *row,
     if (rcmi_two_level_make(shape, rank, row->parameter, &level) != RCM_OK)
         return (struct rcmi_formula){0};
     const struct rcmi_formula formula = {
-        .rounds = gather_rounds(&level),
+        .rounds = rcmi_ring_rounds(&level, RCMI_HOSTS_TOLD),
         .chunks_sent = (level.size > 1) + (rcmi_leads(&level) ? all_gather_led(&level) : 0)};
     rcmi_two_level_free(&level);
     return formula;
@@ -264,7 +166,7 @@ static void all_gather_lead(struct rcmi_tally *t, const struct rcmi_two_level *l
 static void all_gather_tell(struct rcmi_tally *t, const struct rcmi_two_level *level) {
     const double block = 1.0 / t->shape->nranks;
     for (int line = 0; line < level->leaders; line++) {
-        const int all = line_blocks(level, line);
+        const int all = (int)rcmi_line_ranks(level, line);
         for (int host = 0; host < level->nhosts; host++)
             all_gather_lead(t, level, host, line, all);
     }
@@ -273,7 +175,7 @@ static void all_gather_tell(struct rcmi_tally *t, const struct rcmi_two_level *l
             rcmi_tally_multicast(t, rcmi_host_rank(level, host, 0), rcmi_host_size(level, host),
                                  rcmi_host_size(level, host) * block);
     rcmi_tally_local_all(t, block, 0);
-    chain_tell(t, gather_rounds(level));
+    chain_tell(t, rcmi_ring_rounds(level, RCMI_HOSTS_TOLD));
 }
 
 static void all_gather_count(struct rcmi_tally *t) {
@@ -371,7 +273,7 @@ static struct rcmi_formula reduce_scatter_formula(const struct rcmi_algorithm *r
     (void)root;
     if (rcmi_two_level_make(shape, rank, row->parameter, &level) != RCM_OK)
         return (struct rcmi_formula){0};
-    const struct rcmi_formula formula = {.rounds = scatter_rounds(&level),
+    const struct rcmi_formula formula = {.rounds = rcmi_ring_rounds(&level, RCMI_HOSTS_HAND),
                                          .chunks_sent = (uint64_t)shape->nranks - 1};
     rcmi_two_level_free(&level);
     return formula;
@@ -410,13 +312,13 @@ static void scatter_lead(struct rcmi_tally *t, const struct rcmi_two_level *leve
 
 static void reduce_scatter_tell(struct rcmi_tally *t, const struct rcmi_two_level *level) {
     for (int line = 0; line < level->leaders; line++) {
-        const int all = line_blocks(level, line);
+        const int all = (int)rcmi_line_ranks(level, line);
         for (int host = 0; host < level->nhosts; host++) {
             scatter_give(t, level, host, line, all);
             scatter_lead(t, level, host, line, all);
         }
     }
-    chain_tell(t, scatter_rounds(level));
+    chain_tell(t, rcmi_ring_rounds(level, RCMI_HOSTS_HAND));
 }
 
 static void reduce_scatter_count(struct rcmi_tally *t) {

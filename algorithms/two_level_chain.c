@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The longest chain of messages of two-level algorithms, where hosts are of different sizes: what
+ * their formulas say and the verifier finds in the plans of all ranks. Line 0 has the most blocks
+ * of every host, so it is the one that counts.
+ */
+#include "two_level.h"
+
+#include <stdlib.h>
+
+static uint32_t larger(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+/* ---- Around the ring of hosts, in turns ------------------------------------------------------ */
+
+/*
+ * The block of a host goes h - 1 times to the next one in a turn, and ends before the host where it
+ * began. The longest chain follows one block in each turn. It goes on from where the turn before
+ * ended: with the block that begins there, if that host has one in this turn, else with the one
+ * that comes from the nearest host before it that has; that one has gone the way between the two
+ * when it is there.
+ *
+ *      6 hosts, ... of which 0, 2 and 3 have a block in this turn; a chain that ended at 5
+ *
+ *      block of 3   3 -> 4 -> 5 -> 0 -> 1 -> 2      the chain has the last three of its messages
+ */
+struct follower {
+    int host;       /* where the block begins that the chain follows */
+    uint32_t depth; /* its messages at the end of the turn */
+};
+
+/* Of n followers those whose hosts have a block in a turn, with nothing followed. */
+static int followers_left(const struct rcmi_two_level *level, const struct follower *list, int n,
+                          int turn, struct follower *ret_left) {
+    int left = 0;
+    for (int i = 0; i < n; i++)
+        if (rcmi_host_size(level, list[i].host) > turn * level->leaders)
+            ret_left[left++] = (struct follower){.host = list[i].host};
+    return left;
+}
+
+/* Each of n chains goes on with one of `left` blocks. Both are in the order of hosts. */
+static void chains_go_on(int hosts, const struct follower *list, int n, struct follower *blocks,
+                         int left) {
+    int at = -1; /* the last block that begins no later than where the chain is */
+    for (int i = 0; i < n; i++) {
+        const int place = list[i].host - 1;
+        while (at + 1 < left && blocks[at + 1].host <= place)
+            at++;
+        struct follower *block = &blocks[at >= 0 ? at : left - 1];
+        const int waits = place - block->host + (at >= 0 ? 0 : hosts);
+        block->depth = larger(block->depth, list[i].depth + (uint32_t)(hosts - 1 - waits));
+    }
+}
+
+/* In the first turn all hosts have a block. */
+static void chains_begin(const struct rcmi_two_level *level, enum rcmi_hosts_end end,
+                         struct follower *list) {
+    for (int host = 0; host < level->nhosts; host++) {
+        const bool given =
+            end == RCMI_HOSTS_HAND && rcmi_host_is_shared(level, (host + 1) % level->nhosts);
+        list[host] = (struct follower){.host = host, .depth = (uint32_t)level->nhosts - 1 + given};
+    }
+}
+
+static uint32_t chains_longest(const struct rcmi_two_level *level, enum rcmi_hosts_end end,
+                               const struct follower *list, int n, int turns) {
+    uint32_t longest = 0;
+    for (int i = 0; i < n; i++) {
+        const int last = (list[i].host + level->nhosts - 1) % level->nhosts;
+        const bool more = end == RCMI_HOSTS_TOLD ? rcmi_host_is_shared(level, last) : turns > 1;
+        longest = larger(longest, list[i].depth + more);
+    }
+    return longest;
+}
+
+uint32_t rcmi_ring_rounds(const struct rcmi_two_level *level, enum rcmi_hosts_end end) {
+    struct follower *room = calloc(2 * (size_t)level->nhosts, sizeof(*room));
+    if (!room)
+        return 0;
+    struct follower *list = room, *next = room + level->nhosts;
+    int n = level->nhosts, turns = 1;
+    chains_begin(level, end, list);
+    for (; turns * level->leaders < level->largest; turns++) {
+        const int left = followers_left(level, list, n, turns, next);
+        chains_go_on(level->nhosts, list, n, next, left);
+        struct follower *done = list;
+        list = next;
+        next = done;
+        n = left;
+    }
+    const uint32_t longest = chains_longest(level, end, list, n, turns);
+    free(room);
+    return longest;
+}
