@@ -21,14 +21,31 @@ void rcmi_tally_send(struct rcmi_tally *tally, int from, int to, double messages
     tally->hosts[host_of[to]].enters += vectors;
 }
 
+/* One end of spans between hosts. Returns their vectors. */
+static double tally_end(struct rcmi_tally *tally, int rank, double times, uint32_t n,
+                        double block) {
+    const uint32_t packed = n % RCMI_SPAN_MAX == 1 ? n - 1 : n;
+    load_message(&tally->own[rank], RCMI_BETWEEN, times * rcmi_spans(n), times * n * block);
+    rcmi_tally_local(tally, rank, times * packed * block, 0);
+    return times * n * block;
+}
+
+void rcmi_tally_leave(struct rcmi_tally *tally, int from, double times, uint32_t n, double block) {
+    tally->hosts[tally->shape->host_of[from]].leaves += tally_end(tally, from, times, n, block);
+}
+
+void rcmi_tally_enter(struct rcmi_tally *tally, int to, double times, uint32_t n, double block) {
+    tally->hosts[tally->shape->host_of[to]].enters += tally_end(tally, to, times, n, block);
+}
+
 void rcmi_tally_spans(struct rcmi_tally *tally, int from, int to, uint32_t n, double block) {
     const int *host_of = tally->shape->host_of;
-    const uint32_t packed = n % RCMI_SPAN_MAX == 1 ? n - 1 : n;
-    rcmi_tally_send(tally, from, to, rcmi_spans(n), n * block);
-    if (host_of[from] == host_of[to])
+    if (host_of[from] == host_of[to]) {
+        rcmi_tally_send(tally, from, to, rcmi_spans(n), n * block);
         return;
-    rcmi_tally_local(tally, from, packed * block, 0);
-    rcmi_tally_local(tally, to, packed * block, 0);
+    }
+    rcmi_tally_leave(tally, from, 1, n, block);
+    rcmi_tally_enter(tally, to, 1, n, block);
 }
 
 /* The sender has it once, as each reader has. */

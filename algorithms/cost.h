@@ -53,6 +53,10 @@ void rcmi_tally_send(struct rcmi_tally *tally, int from, int to, double messages
 /* n blocks or chunks of so much of a vector each, in spans (plan.h): between hosts each end copies
  * them, where a single one is sent from and received to where it is. */
 void rcmi_tally_spans(struct rcmi_tally *tally, int from, int to, uint32_t n, double block);
+/* One end of them between hosts: so often as many go from a rank to some of other hosts, or come
+ * from there. */
+void rcmi_tally_leave(struct rcmi_tally *tally, int from, double times, uint32_t n, double block);
+void rcmi_tally_enter(struct rcmi_tally *tally, int to, double times, uint32_t n, double block);
 /* From one rank to all others of its host. */
 void rcmi_tally_multicast(struct rcmi_tally *tally, int from, double messages, double vectors);
 /* The same from every rank to every other one. */

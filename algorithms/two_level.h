@@ -83,6 +83,9 @@ void rcmi_tally_given(struct rcmi_tally *t, const struct rcmi_two_level *level, 
 
 /* ---- Longest chains of messages (two_level_chain.c) ------------------------------------------ */
 
+/* How many hosts have each size, from 0 to the largest; the caller frees it. NULL: no memory. */
+uint32_t *rcmi_hosts_of_sizes(const struct rcmi_two_level *level);
+
 /* Of blocks that go round the ring of hosts in turns, one of each host in a turn as long as it has
  * any (two_level_blocks.c). 0: no memory. */
 enum rcmi_hosts_end {
@@ -91,6 +94,10 @@ enum rcmi_hosts_end {
                            over at the end */
 };
 uint32_t rcmi_ring_rounds(const struct rcmi_two_level *level, enum rcmi_hosts_end end);
+
+/* Of blocks that are given to leaders, exchanged by them and handed out (two_level_all_to_all.c);
+ * or of that between hosts. 0: no memory. */
+uint32_t rcmi_exchange_rounds(const struct rcmi_two_level *level, bool between);
 
 /* Has it several ranks, so that data go from one to another? */
 bool rcmi_host_is_shared(const struct rcmi_two_level *level, int host);

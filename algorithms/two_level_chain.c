@@ -12,6 +12,13 @@ static uint32_t larger(uint32_t a, uint32_t b) {
     return a > b ? a : b;
 }
 
+uint32_t *rcmi_hosts_of_sizes(const struct rcmi_two_level *level) {
+    uint32_t *hosts_of = calloc((size_t)level->largest + 1, sizeof(*hosts_of));
+    for (int host = 0; hosts_of && host < level->nhosts; host++)
+        hosts_of[rcmi_host_size(level, host)]++;
+    return hosts_of;
+}
+
 /* ---- Around the ring of hosts, in turns ------------------------------------------------------ */
 
 /*
@@ -92,5 +99,81 @@ uint32_t rcmi_ring_rounds(const struct rcmi_two_level *level, enum rcmi_hosts_en
     }
     const uint32_t longest = chains_longest(level, end, list, n, turns);
     free(room);
+    return longest;
+}
+
+/* ---- Given, exchanged and handed out --------------------------------------------------------- */
+
+/* Hosts of a size are alike, so what holds for one is known by its size. */
+struct size {
+    int size;
+    uint32_t hosts;
+    uint32_t depth, after; /* messages in a row before their leaders of line 0 */
+};
+
+struct sizes {
+    const struct rcmi_two_level *level;
+    int n;
+    struct size *of; /* those that there are, in ascending order */
+};
+
+static bool sizes_make(struct sizes *sizes, const struct rcmi_two_level *level) {
+    uint32_t *hosts_of = rcmi_hosts_of_sizes(level);
+    *sizes =
+        (struct sizes){.level = level, .of = calloc((size_t)level->largest, sizeof(*sizes->of))};
+    const bool made = hosts_of && sizes->of;
+    for (int size = 1; made && size <= level->largest; size++)
+        if (hosts_of[size] > 0)
+            sizes->of[sizes->n++] = (struct size){.size = size, .hosts = hosts_of[size]};
+    free(hosts_of);
+    return made;
+}
+
+/* After giving: two leaders give each other message after message. */
+static void depth_given(struct sizes *sizes) {
+    const struct rcmi_two_level *level = sizes->level;
+    const uint32_t most = rcmi_spans(rcmi_line_ranks(level, 0));
+    const uint32_t next = level->leaders > 1 ? rcmi_spans(rcmi_line_ranks(level, 1)) : 0;
+    for (int i = 0; i < sizes->n; i++)
+        if (sizes->of[i].size > 1)
+            sizes->of[i].depth = most < next + 1 ? most : next + 1;
+}
+
+/* Of hosts of a size, after the messages with blocks from `at` on. */
+static uint32_t depth_received(const struct sizes *sizes, const struct size *here, uint32_t at) {
+    const uint32_t per = (uint32_t)rcmi_size_followers(sizes->level, here->size, 0);
+    uint32_t depth = here->depth;
+    for (int i = 0; i < sizes->n; i++) {
+        const struct size *from = &sizes->of[i];
+        if (from->hosts > (from == here) && (uint32_t)from->size * per > at)
+            depth = larger(depth, from->depth + 1);
+    }
+    return depth;
+}
+
+static void depth_exchanged(struct sizes *sizes) {
+    const int largest = sizes->level->largest;
+    const uint32_t most = (uint32_t)(largest * rcmi_size_followers(sizes->level, largest, 0));
+    for (uint32_t at = 0; at < most; at += RCMI_SPAN_MAX) {
+        for (int i = 0; i < sizes->n; i++)
+            sizes->of[i].after = depth_received(sizes, &sizes->of[i], at);
+        for (int i = 0; i < sizes->n; i++)
+            sizes->of[i].depth = sizes->of[i].after;
+    }
+}
+
+uint32_t rcmi_exchange_rounds(const struct rcmi_two_level *level, bool between) {
+    struct sizes sizes;
+    uint32_t longest = 0;
+    const bool made = sizes_make(&sizes, level);
+    if (made && !between)
+        depth_given(&sizes);
+    if (made)
+        depth_exchanged(&sizes);
+    for (int i = 0; i < sizes.n; i++) {
+        const bool hands = !between && sizes.of[i].size > level->leaders;
+        longest = larger(longest, sizes.of[i].depth + hands);
+    }
+    free(sizes.of);
     return longest;
 }

@@ -1024,7 +1024,8 @@ RCM_CHECKED rcm_status rcm_reduce_scatter(rcm_comm *comm, const void *send, void
                                           const struct rcm_call *call, rcm_work **ret_work);
 
 /* Block r of recv (p blocks) = block of this rank's number of send (p blocks) of rank r.
- * Algorithms: pairwise, also with 8 exchanges at a time, bruck with radix 2, 4 and 8. */
+ * Algorithms: pairwise, also with 8 exchanges at a time, bruck with radix 2, 4 and 8, two_level by
+ * several leaders of each host or by one. */
 RCM_CHECKED rcm_status rcm_all_to_all(rcm_comm *comm, const void *send, void *recv, size_t count,
                                       rcm_dtype dtype, const struct rcm_call *call,
                                       rcm_work **ret_work);

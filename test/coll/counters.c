@@ -129,6 +129,15 @@ static struct amount amount_between(const struct rcm_counters *before,
                            .between = sent_bytes(after, true) - sent_bytes(before, true)};
 }
 
+/* Blocks of one rank for another one of another host. */
+static uint64_t blocks_between(void) {
+    uint64_t n = 0;
+    for (int a = 0; a < shape.nranks; a++)
+        for (int b = 0; b < shape.nranks; b++)
+            n += host_of[a] != host_of[b];
+    return n;
+}
+
 /* The fewest bytes that must go from host to host: what each host lacks, of the whole vector or of
  * all blocks. */
 static uint64_t least_between(enum rcm_collective collective) {
@@ -142,6 +151,8 @@ static uint64_t least_between(enum rcm_collective collective) {
     case RCM_ALL_GATHER:
     case RCM_REDUCE_SCATTER:
         return others * vector * (uint64_t)shape.nranks;
+    case RCM_ALL_TO_ALL:
+        return blocks_between() * vector;
     default:
         return 0;
     }

@@ -87,6 +87,8 @@ static void test_select_two_level(void **state) {
     const struct rcmi_shape *shape = test_shape_dealt(&two, 64, 2);
     assert_string_equal(selected(RCM_BARRIER, shape, 0), "two_level");
     assert_string_equal(selected(RCM_BROADCAST, shape, 1 << 20), "two_level");
+    shape = test_shape_dealt(&two, 64, 7);
+    assert_string_equal(selected(RCM_ALL_TO_ALL, shape, 1 << 12), "two_level");
 }
 
 static void test_select(void **state) {

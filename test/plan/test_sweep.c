@@ -210,6 +210,7 @@ static void test_many_ranks(void **state) {
     verify_root(test_algorithm(RCM_SCATTER, "binomial"), test_shape_dealt(&s, few, 16), 99);
     verify_root(test_algorithm(RCM_GATHER, "binomial"), test_shape_dealt(&s, few, 16), 99);
     verify_root(test_algorithm(RCM_ALL_TO_ALL, "bruck_4"), test_shape_dealt(&s, 150, 16), 0);
+    verify_root(test_algorithm(RCM_ALL_TO_ALL, "two_level"), test_shape_uneven(&s, 150), 0);
     for (int i = 0; i < 2; i++) {
         const enum rcm_collective scan = i ? RCM_EXSCAN : RCM_SCAN;
         verify_root(test_algorithm(scan, "recursive_doubling"), test_shape_dealt(&s, p, 16), 0);

@@ -105,6 +105,7 @@ unset RINGCOMM_TUNING
 rm "$tuning"
 expect 0 "# chosen: two_level" all_reduce --hosts 4,4 --explain 64M
 expect 0 "two_level ok" all_gather --hosts 3,1,2 -a two_level --verify
+expect 0 "two_level ok" all_to_all --hosts 70,2,3 -a two_level --verify
 expect 0 "8 chunks of at most 131072 bytes (float32), 2 slices of at most 65536 bytes" \
     all_reduce -n 8 --explain 1M
 expect 0 "# chosen: flat" barrier -n 4 --explain 0
