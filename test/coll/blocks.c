@@ -16,6 +16,8 @@
 #include <string.h>
 
 enum { GUARD = 3, POISON = -77 };
+/* As many ranks as these get as many elements at most: many slots, and beyond all thresholds. */
+enum { MANY_RANKS = 4, MUCH = 13001 };
 
 /* A call, as the cases need it. */
 struct op {
@@ -84,6 +86,12 @@ static int64_t input(const struct problem *t, int rank, size_t i) {
     return i % 2 ? -value : value;
 }
 
+/* Of the inputs of ranks 0 to n-1. */
+static int64_t sum_of_inputs(const struct problem *t, int n, size_t i) {
+    const int64_t ranks = (i % 2 ? -7 : 7) * (int64_t)n * (n - 1) / 2;
+    return n * input(t, 0, i) + ranks;
+}
+
 /* Ranks 0..n-1 contribute to a sum of this rank: n. */
 static int contributors(const struct problem *t) {
     return t->op->contributors == RCM_CONTRIBUTORS_UP_TO    ? t->rank + 1
@@ -105,7 +113,7 @@ static size_t out_len(const struct problem *t) {
 
 static int64_t expected(const struct problem *t, size_t i) {
     const size_t own = (size_t)t->rank * t->count;
-    int64_t sum = 0;
+    int64_t sum;
     switch (t->op->collective) {
     case RCM_SCATTER:
         return input(t, t->root, own + i);
@@ -115,8 +123,7 @@ static int64_t expected(const struct problem *t, size_t i) {
     case RCM_ALL_TO_ALL:
         return input(t, (int)(i / t->count), own + i % t->count);
     default:
-        for (int r = 0; r < contributors(t); r++)
-            sum += input(t, r, t->op->in_many ? own + i : i);
+        sum = sum_of_inputs(t, contributors(t), t->op->in_many ? own + i : i);
         return t->average ? sum / t->p : sum; /* C truncates as well */
     }
 }
@@ -128,16 +135,22 @@ struct buffers {
     size_t len;
 };
 
+/* In place either may lie in the other. */
+static size_t room_for(const struct problem *t, bool many) {
+    return many || (t->in_place && (t->op->in_many || t->op->out_many)) ? t->count * (size_t)t->p
+                                                                        : t->count;
+}
+
 static struct buffers buffers_make(const struct problem *t) {
     struct buffers b;
-    const size_t larger = t->count * (size_t)t->p;
-    b.len = 2 * larger + 3 * GUARD;
+    const size_t in_room = room_for(t, t->op->in_many);
+    b.len = in_room + room_for(t, t->op->out_many) + 3 * GUARD;
     b.memory = place_new(b.len * sizeof(*b.memory));
     b.view = place_view(b.memory);
     for (size_t i = 0; i < b.len; i++)
         b.view[i] = POISON;
     b.in = b.memory + GUARD;
-    b.out = b.in + larger + GUARD;
+    b.out = b.in + in_room + GUARD;
     if (t->in_place && t->op->in_many == t->op->out_many)
         b.out = b.in;
     else if (t->in_place && t->op->in_many)
@@ -203,7 +216,7 @@ static int run_algorithm(rcm_comm *comm, const struct op *op, const char *algori
     const size_t first = place_is_host() ? 0 : 1, step = first + 1; /* others take longer */
     for (size_t c = first; c < sizeof(counts) / sizeof(counts[0]) && errors == 0; c += step)
         for (int place = 0; place < 2; place++) {
-            t.count = counts[c];
+            t.count = counts[c] < MUCH || t.p < MANY_RANKS ? counts[c] : MUCH;
             t.in_place = place;
             t.average = averages(op, t.round);
             t.root = rooted ? t.round % t.p : 0;

@@ -8,7 +8,6 @@
  */
 #include "ranks.h"
 #include "../count.h"
-#include "../sanitized.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -531,6 +530,8 @@ static int several_threads(rcm_comm *comm) {
 
 /* ---- Leaving ------------------------------------------------------------------------------- */
 
+enum { SOON_S = 20 }; /* long before the deadline of an operation, also on a busy machine */
+
 static double seconds_since(const struct timespec *then) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -554,7 +555,7 @@ static int leaves(rcm_comm *comm) {
         CHECK(errors, rcm_send(group, &token, 1, RCM_INT32, 1, 0, NULL, NULL) == RCM_OK, "%s",
               rcm_last_error());
         CHECK(errors, rcm_leave(group) == RCM_OK, "%s", rcm_last_error());
-        CHECK(errors, seconds_since(&begun) < 1 + 20 * TEST_SANITIZED, "leaving takes %.3f s",
+        CHECK(errors, seconds_since(&begun) < SOON_S, "leaving takes %.3f s",
               seconds_since(&begun));
     } else {
         if (rcm_rank(comm) == 1)
@@ -566,8 +567,7 @@ static int leaves(rcm_comm *comm) {
               status == RCM_ERR_PEER && strstr(rcm_last_error(), "has left") &&
                   strstr(rcm_last_error(), "rank 0"),
               "%s: %s", rcm_status_name(status), rcm_last_error());
-        CHECK(errors, seconds_since(&begun) < 3 + 20 * TEST_SANITIZED, "it takes %.3f s",
-              seconds_since(&begun));
+        CHECK(errors, seconds_since(&begun) < SOON_S, "it takes %.3f s", seconds_since(&begun));
         CHECK(errors, rcm_leave(group) == RCM_ERR_PEER, "%s", rcm_last_error());
         sum_right(others, 15, &errors);
         end(others, &errors);
@@ -581,8 +581,7 @@ static void left_says(rcm_status status, const char *words, const struct timespe
                       int *errors) {
     CHECK(*errors, status == RCM_ERR_PEER && strstr(rcm_last_error(), words), "%s: %s",
           rcm_status_name(status), rcm_last_error());
-    CHECK(*errors, seconds_since(begun) < 3 + 20 * TEST_SANITIZED, "it takes %.3f s",
-          seconds_since(begun));
+    CHECK(*errors, seconds_since(begun) < SOON_S, "it takes %.3f s", seconds_since(begun));
 }
 
 /* By messages to rank 0 and back, so that no other ranks are connected by it. */
@@ -650,7 +649,7 @@ static int leaves_shrunk(rcm_comm *comm) {
         clock_gettime(CLOCK_MONOTONIC, &begun);
         CHECK(errors, rcm_comm_shrink(group, NULL, &rest) == RCM_OK, "%s", rcm_last_error());
         CHECK(errors, rest && rcm_size(rest) == last - 1, "%d ranks", rest ? rcm_size(rest) : 0);
-        CHECK(errors, seconds_since(&begun) < 5, "it took %.1f s", seconds_since(&begun));
+        CHECK(errors, seconds_since(&begun) < SOON_S, "it took %.1f s", seconds_since(&begun));
         CHECK(errors,
               rest &&
                   rcm_all_reduce(rest, &sum, &sum, 1, RCM_INT32, RCM_SUM, NULL, NULL) == RCM_OK &&

@@ -15,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GAP = 3, POISON = -77, RANKS_MAX = 16, LONG = 60007 };
+enum { GAP = 3, POISON = -77, RANKS_MAX = 16 };
+/* Elements of long blocks; as many ranks as these have shorter ones, of many slots too. */
+enum { LONG = 60007, MANY_RANKS = 4, LONG_OF_MANY = 13001 };
 
 /* How long blocks are. */
 enum lengths { ALIKE, RANDOM, ONE_HUGE, ONE_EMPTY, LENGTHS };
@@ -51,7 +53,7 @@ static size_t length(const struct problem *t, int from, int to) {
     case RANDOM:
         return scramble(name) % 5000;
     case ONE_HUGE:
-        return chosen ? LONG : 0;
+        return !chosen ? 0 : t->p < MANY_RANKS ? LONG : LONG_OF_MANY;
     default:
         return chosen ? 0 : scramble(name) % 100;
     }
@@ -136,7 +138,7 @@ static void buffer_fill(const struct problem *t, struct buffer *b) {
 }
 
 static int64_t expected(const struct problem *t, size_t k, size_t i) {
-    int64_t sum = 0;
+    int64_t sum;
     switch (t->collective) {
     case RCM_SCATTER_V:
         return value(t, t->root, t->rank, i);
@@ -146,8 +148,7 @@ static int64_t expected(const struct problem *t, size_t k, size_t i) {
     case RCM_ALL_TO_ALL_V:
         return value(t, (int)k, t->rank, i);
     default:
-        for (int r = 0; r < t->p; r++)
-            sum += value(t, r, t->rank, i);
+        sum = t->p * value(t, 0, t->rank, i) + 7 * (int64_t)t->p * (t->p - 1) / 2;
         return reduction(t) == RCM_AVG ? sum / t->p : sum;
     }
 }

@@ -8,7 +8,6 @@
  * group while the others make another one.
  */
 #include "ringcomm.h"
-#include "../sanitized.h"
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -24,7 +23,7 @@ enum {
     VICTIM = 2,
     GROUPS = 4,
     ROUNDS = 20,
-    WITHIN_S = TEST_SANITIZED ? 20 : 3,
+    WITHIN_S = 15, /* on a busy machine; far before the deadlines */
     LATE_MS = 500
 };
 

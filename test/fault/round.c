@@ -285,13 +285,26 @@ static bool is_excused(struct round *round, int r, int64_t late_ns) {
            printf("late rank %d by %.0f ms\n", r, (double)late_ns / 1e6) > 0;
 }
 
+/* True if a deadline passed that has nothing to do with the fault: before it, or where nothing
+ * happens, for want of a processor. */
+static bool is_starved(struct round *round, int r, int64_t took_ns) {
+    const int64_t deadline_ns = round->options->deadline_ms * 1000000;
+    const bool before = round->acted_ns && took_ns < 0;
+    const bool starved = nothing_happens(round->fault) && excuse_ns(round) > deadline_ns;
+    if (round->board->seen[r].status != RCM_ERR_TIMEOUT || !(before || starved))
+        return false;
+    if (deadline_ns > round->late_ns)
+        round->late_ns = deadline_ns;
+    return true;
+}
+
 static void judge_rank(struct round *round, int r) {
     const struct seen *seen = &round->board->seen[r];
     const int64_t since = round->acted_ns ? round->acted_ns : atomic_load(&seen->last_ns);
     const int64_t took = seen->at_ns - since;
     const int64_t late = took - allowed_ns(round);
     const bool right = status_is_right(round->fault, seen->status) && origin_is_right(round, r);
-    if (right && is_excused(round, r, late))
+    if (right ? is_excused(round, r, late) : is_starved(round, r, took))
         return;
     if (!right || late > 0)
         fail(round, "rank %d after %.0f ms (%.0f by the machine at most): %s, origin %d: %s", r,

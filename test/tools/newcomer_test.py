@@ -104,7 +104,7 @@ def main():
         commands = [add_algorithm(copy), add_transport(copy)]
         copy.run(MESON, 'setup', 'build', '--buildtype=debug', '-Doptimization=1', '-Dwerror=true', '-Dauth=disabled',
                  '-Dhwloc=disabled', '-Dverbs=disabled')
-        copy.run(MESON, 'compile', '-C', 'build', *TARGETS)
+        copy.run(MESON, 'compile', '-C', 'build', '-j', '2', *TARGETS)
         for command in commands:
             print(copy.run(*told(command))[-300:])
         listed = copy.run(MESON, 'test', '-C', 'build', '--no-rebuild', '--list').split()
