@@ -51,6 +51,12 @@ void *rcmi_frame_body(struct rcmi_frame *frame) {
     return frame->bytes + sizeof(struct frame_header);
 }
 
+void rcmi_frame_sentence(const uint8_t *text, size_t len, char *ret_sentence) {
+    for (size_t i = 0; i < len; i++)
+        ret_sentence[i] = text[i] < ' ' || text[i] > '~' ? '?' : (char)text[i];
+    ret_sentence[len] = '\0';
+}
+
 void rcmi_frames_push(struct rcmi_frames *frames, struct rcmi_frame *frame) {
     frame->next = NULL;
     if (frames->tail)
@@ -249,6 +255,8 @@ static rcm_status handle(struct rcmi_link *link, const struct frame_header *head
         return RCM_OK;
     case RCMI_FRAME_BEAT:
         return header->len == 0 ? RCM_OK : bad_frame(header);
+    case RCMI_FRAME_FAILED:
+        return rcmi_link_on_failed(link, body, header->len);
     default:
         return bad_frame(header);
     }

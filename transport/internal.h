@@ -45,6 +45,7 @@
 #define RCMI_REDIAL_MS       3000 /* so long is a peer dialled again that hangs up unanswered */
 #define RCMI_DATA_RETRIES    30
 #define RCMI_DECLINE_MAX     200 /* bytes of the sentence */
+#define RCMI_FAILED_MAX      400 /* likewise */
 
 /* ---- address.c, interfaces.c ----------------------------------------------------------------- */
 
@@ -481,6 +482,8 @@ void rcmi_link_free(struct rcmi_link *link);
 bool rcmi_links_tell_lost(struct rcmi_node *node);
 /* Loses links that transports gave up since. True if there was any. */
 bool rcmi_links_take_failed(struct rcmi_node *node);
+/* The peer's FAILED: it has lost the link. */
+rcm_status rcmi_link_on_failed(struct rcmi_link *link, const uint8_t *text, size_t len);
 /* What was reported by rcmi_node_link_failed so far is of a transport that has declined. */
 void rcmi_link_forgive(struct rcmi_link *link);
 /* Asks transports again whether links are ready of which they said so. True if there was any. */
@@ -522,6 +525,7 @@ enum rcmi_frame_type {
     RCMI_FRAME_BYE_ACK, /* the BYE was read */
     RCMI_FRAME_READY,   /* this and the next one: see setup.c */
     RCMI_FRAME_DECLINE, /* a sentence */
+    RCMI_FRAME_FAILED,  /* the sender has ended the link, and a sentence says why */
 };
 
 /* A frame with len bytes of body, to be filled in by the caller at rcmi_frame_body. */
@@ -529,6 +533,8 @@ struct rcmi_frame *rcmi_frame_new(enum rcmi_frame_type type, size_t len);
 /* With a copy of a list of peers, which does not travel. */
 struct rcmi_frame *rcmi_frame_new_to(enum rcmi_frame_type type, size_t len, const int *to, int nto);
 void *rcmi_frame_body(struct rcmi_frame *frame);
+/* Text of a peer's, for people: what is not printable becomes '?'. There is room for len + 1. */
+void rcmi_frame_sentence(const uint8_t *text, size_t len, char *ret_sentence);
 void rcmi_frames_push(struct rcmi_frames *frames, struct rcmi_frame *frame);
 struct rcmi_frame *rcmi_frames_pop(struct rcmi_frames *frames);
 void rcmi_frames_clear(struct rcmi_frames *frames);

@@ -160,34 +160,7 @@ bool rcmi_links_tell_lost(struct rcmi_node *node) {
     return any;
 }
 
-/* ---- Failure of a data plane ----------------------------------------------------------------- */
-
-void rcmi_node_link_failed(struct rcmi_node *node, int peer) {
-    struct rcmi_link *link = rcmi_node_link(node, peer);
-    if (!link)
-        return;
-    pthread_mutex_lock(&node->lock);
-    if (!link->failed) {
-        link->failed = true;
-        link->failure = *rcmi_last_error();
-        link->failed_next = node->failed;
-        node->failed = link;
-    }
-    pthread_mutex_unlock(&node->lock);
-    rcmi_loop_wake(node->loop);
-}
-
-void rcmi_link_forgive(struct rcmi_link *link) {
-    struct rcmi_node *node = link->node;
-    pthread_mutex_lock(&node->lock);
-    struct rcmi_link **at = &node->failed;
-    while (*at && *at != link)
-        at = &(*at)->failed_next;
-    if (*at)
-        *at = link->failed_next;
-    link->failed = false;
-    pthread_mutex_unlock(&node->lock);
-}
+/* ---- Set-up that goes on --------------------------------------------------------------------- */
 
 void rcmi_node_link_changed(struct rcmi_node *node, int peer) {
     struct rcmi_link *link = rcmi_node_link(node, peer);
@@ -224,42 +197,6 @@ void rcmi_node_hang_up(struct rcmi_node *node, int peer) {
     const struct rcmi_link *link = rcmi_node_link(node, peer);
     if (link && link->control.fd >= 0)
         (void)shutdown(link->control.fd, SHUT_RDWR);
-}
-
-void rcmi_node_isolate(struct rcmi_node *node, const char *why) {
-    for (int peer = 0; peer < node->config.nranks; peer++) {
-        if (peer == node->config.rank)
-            continue;
-        (void)rcmi_link_need(node, peer);
-        (void)rcmi_fail_peer(RCM_ERR_PEER, peer, "%s", why);
-        rcmi_node_link_failed(node, peer);
-    }
-}
-
-/* And was not forgiven meanwhile. */
-static bool link_has_failed(struct rcmi_link *link) {
-    pthread_mutex_lock(&link->node->lock);
-    const bool failed = link->failed;
-    pthread_mutex_unlock(&link->node->lock);
-    return failed;
-}
-
-bool rcmi_links_take_failed(struct rcmi_node *node) {
-    pthread_mutex_lock(&node->lock);
-    struct rcmi_link *link = node->failed;
-    node->failed = NULL;
-    pthread_mutex_unlock(&node->lock);
-    const bool any = link != NULL;
-    for (struct rcmi_link *next; link; link = next) {
-        next = link->failed_next;
-        /* A data socket that ends may be known here before the farewell that was sent earlier. */
-        rcmi_control_drain(link);
-        if (!link_has_failed(link))
-            continue;
-        *rcmi_last_error() = link->failure;
-        rcmi_setup_fail(link);
-    }
-    return any;
 }
 
 /* ---- Dialling -------------------------------------------------------------------------------- */

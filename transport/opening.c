@@ -189,9 +189,8 @@ void rcmi_channels_link_up(struct rcmi_link *link) {
 /* The reader says why it cannot. */
 static void writer_refused(struct rcmi_end *end, const struct rcmi_link *link, int status,
                            const uint8_t *text, size_t len) {
-    char sentence[RCMI_BLOB_MAX + 1] = "";
-    for (size_t i = 0; i < len && i < RCMI_BLOB_MAX; i++)
-        sentence[i] = text[i] < ' ' || text[i] > '~' ? '?' : (char)text[i];
+    char sentence[RCMI_BLOB_MAX + 1];
+    rcmi_frame_sentence(text, len < RCMI_BLOB_MAX ? len : RCMI_BLOB_MAX, sentence);
     bool known = status < 0 && status >= RCM_ERR_INTERNAL;
     (void)rcmi_fail_peer(known ? (rcm_status)status : RCM_ERR_PROTOCOL, link->peer,
                          "rank %d could not open channel %" PRIu64 ":%u: %s", link->peer,

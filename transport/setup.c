@@ -114,12 +114,11 @@ static void setup_failed(struct rcmi_link *link, rcm_status status) {
 }
 
 rcm_status rcmi_setup_on_decline(struct rcmi_link *link, const uint8_t *text, size_t len) {
-    char sentence[RCMI_DECLINE_MAX + 1] = "";
+    char sentence[RCMI_DECLINE_MAX + 1];
     if (len > RCMI_DECLINE_MAX || link->peer_ready)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it declined the link in %zu bytes%s", len,
                          link->peer_ready ? ", and had said that it is ready" : "");
-    for (size_t i = 0; i < len; i++)
-        sentence[i] = text[i] < ' ' || text[i] > '~' ? '?' : (char)text[i];
+    rcmi_frame_sentence(text, len, sentence);
     if (!link->declined)
         decline_note(link, link->peer, sentence);
     rcmi_setup_next(link);

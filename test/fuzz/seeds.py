@@ -658,7 +658,7 @@ def hello():
     }
 
 
-OFFER, OPEN, ACK, CLOSE, MESSAGE, BYE, BEAT, BYE_ACK, READY, DECLINE = range(1, 11)
+OFFER, OPEN, ACK, CLOSE, MESSAGE, BYE, BEAT, BYE_ACK, READY, DECLINE, FAILED = range(1, 12)
 SLOTS, SLOT_BYTES, SEGMENT_HEAD, RING = 2, 128, 4096 + 65536, 12288
 
 
@@ -716,7 +716,7 @@ def control():
                                      struct.pack('<QQIIQ', SEGMENT_HEAD, RING, 2, 1, 1), segment) +
         read(0x43) + use(1),
         'any-shm-bye': frame(BYE) + leave,
-        'bad-shm-type': frame(11), 'bad-shm-ready-again': frame(READY), 'bad-shm-decline-late': frame(DECLINE, b'no'), 'bad-shm-length': raw(u32(5000) + u32(5)),
+        'bad-shm-type': frame(12), 'any-shm-failed': frame(FAILED, b'no \x1b[2J'), 'bad-shm-failed-long': frame(FAILED, b'x' * 401), 'bad-shm-ready-again': frame(READY), 'bad-shm-decline-late': frame(DECLINE, b'no'), 'bad-shm-length': raw(u32(5000) + u32(5)),
         'bad-shm-length-absurd': raw(u32(-1) + u32(5)),
         'bad-shm-offer-again': frame(OFFER, bytes(24), offer_shm),
         'bad-shm-empty-message': frame(MESSAGE),

@@ -47,6 +47,7 @@ void case_control_flood(void **state);
 void case_control_unread(void **state);
 void case_slot_memory(void **state);
 void case_farewell(void **state);
+void case_failure_told(void **state);
 void case_wrong_job(void **state);
 void case_wrong_secret(void **state);
 void case_right_secret(void **state);

@@ -256,6 +256,27 @@ void case_farewell(void **state) {
     }
 }
 
+/* A data plane fails on one side: the other learns why from it. */
+void case_failure_told(void **state) {
+    (void)state;
+    struct setup setup = {0};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    struct rcmi_slot slot;
+    limit_ms(20000);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    (void)rcmi_fail_peer(RCM_ERR_SYSTEM, 1, "the cable\t%s", "was eaten");
+    rcmi_node_link_failed(pair.a->node, 1);
+    while (!atomic_load(&pair.a->lost) || !atomic_load(&pair.b->lost))
+        nap();
+    CHECK_EQ(rcmi_channel_peek(reader, &slot), RCM_ERR_PEER);
+    CHECK(strstr(rcmi_last_error()->text, "it ended the link: the cable?was eaten"));
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+}
+
 /* ---- Refusal ------------------------------------------------------------------------------- */
 
 /* b's node is made differently; no message may come through, and a must be told (RCM_OK stands for

@@ -81,21 +81,14 @@ static const struct CMUnitTest for_all[] = {
 };
 
 static const struct CMUnitTest for_two_nodes[] = {
-    CASE(case_link_lazy),
-    CASE(case_farewell),
-    CASE(case_wrong_job),
-    CASE(case_right_secret),
-    CASE(case_wrong_secret),
-    CASE(case_other_host),
-    CASE(case_garbage),
-    CASE(case_control_unread),
-    CASE(case_slot_memory),
-    CASE(case_dies_in_setup),
-    CASE(case_late_answer),
-    CASE(case_detour_named),
-    CASE(case_greeted_by_version),
-    CASE(case_answered_by_version),
-    CASE(case_many_peers),
+    CASE(case_link_lazy),           CASE(case_farewell),
+    CASE(case_failure_told),        CASE(case_wrong_job),
+    CASE(case_right_secret),        CASE(case_wrong_secret),
+    CASE(case_other_host),          CASE(case_garbage),
+    CASE(case_control_unread),      CASE(case_slot_memory),
+    CASE(case_dies_in_setup),       CASE(case_late_answer),
+    CASE(case_detour_named),        CASE(case_greeted_by_version),
+    CASE(case_answered_by_version), CASE(case_many_peers),
 };
 
 static const struct CMUnitTest for_multicast[] = {CASE(case_multicast)};
