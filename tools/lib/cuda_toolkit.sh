@@ -1,8 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# cuda_toolkit.sh NVCC [NVCC-OPTION...]: prints the folder of cuda.h that belongs to NVCC, which may
-# be a script around the compiler, and a line with its CUDA_VERSION; fails with a sentence if there is none, or if NVCC cannot compile
-# an empty kernel (as without a C++ compiler, or with one that is newer than NVCC knows).
+# cuda_toolkit.sh NVCC [NVCC-OPTION...]: prints of the toolkit that NVCC belongs to, which may be a
+# script around the compiler, in three lines: the folder of cuda.h, its CUDA_VERSION, and the option
+# that makes images small, or an empty line before CUDA 12.8. Fails with a sentence if there is no
+# cuda.h, or if NVCC cannot compile an empty kernel (as without a C++ compiler, or with one that is
+# newer than NVCC knows).
 nvcc=$1
 shift
 dir=$(mktemp -d) || exit 1
@@ -19,6 +21,7 @@ for folder in "$(printf '%s\n' "$plan" | sed -n 's/^#\$ INCLUDES="-I\([^"]*\)".*
     if [ -f "$folder/cuda.h" ]; then
         realpath "$folder"
         sed -n 's/^#define CUDA_VERSION *\([0-9]*\).*/\1/p' "$folder/cuda.h"
+        "$nvcc" --help | grep -q -e '--compress-mode.*size' && echo '--compress-mode=size' || echo
         exit 0
     fi
 done
