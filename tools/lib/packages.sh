@@ -32,6 +32,7 @@ iproute2            command -v ip && command -v tc
 help2man            command -v help2man
 man-db              command -v man
 cmake               command -v cmake
+python3-pip         command -v nvcc || python3 -m pip --version
 '
 
 # Whether clang can link a program with a sanitizer (its runtime is a package of its own).
