@@ -4,6 +4,7 @@
  *
  *      (type, operator)  ->  struct rcmi_kernels: reduce, copy by kind of stores; done by the CPU
  *      operation.h           the same in memory of other kinds, which begins and finishes later
+ *      device.h              that of NVIDIA's GPUs, whose kernels cuda_kernels.h has
  *
  * Not for: ranks, plans, transports, of which nothing is known here.
  *

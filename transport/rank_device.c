@@ -3,6 +3,7 @@
 #include "rank_device.h"
 #include <stdlib.h>
 #include <string.h>
+#include "device.h"
 #include "error.h"
 #include "fence.h"
 
@@ -20,11 +21,13 @@ void rcmi_rank_device_end(struct rcmi_rank_device *own) {
 }
 
 rcm_status rcmi_device_look(bool wanted) {
-    (void)wanted;
     if (rcmi_mem_kind_row(RCMI_MEM_DEVICE))
         return RCM_OK;
-    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
-                     "there is no device memory: this library was built without CUDA");
+    if (wanted)
+        return rcmi_device_kind_add();
+    return rcmi_device_notice()
+               ? RCM_OK
+               : rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "the program has not loaded a CUDA driver");
 }
 
 static rcm_status device_open(struct rcmi_rank_device *own) {

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Devices that are open, memory of users, the row of the table of kinds: see device.h. */
+#include "device.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include "device_internal.h"
+#include "error.h"
+#include "log.h"
+
+/* Those that are open, and those that are stuck in the driver. Under the lock. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rcmi_device *devices, *stuck;
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+static bool name_is_number(const char *name, int *ret_number) {
+    char *end;
+    const long number = strtol(name, &end, 10);
+    *ret_number = number >= 0 && number < 1 << 16 ? (int)number : -1;
+    return *name >= '0' && *name <= '9' && *end == '\0';
+}
+
+static rcm_status name_unknown(const char *name, int n) {
+    return rcmi_fail(
+        RCM_ERR_INVALID, 0,
+        "device '%s' is none of the %d here: auto, a number from 0 to %d, or a UUID as "
+        "nvidia-smi -L shows it",
+        name, n, n - 1);
+}
+
+static rcm_status find_uuid(const char *name, int n, int *ret_ordinal) {
+    struct rcmi_device_facts facts;
+    for (int i = 0; i < n; i++) {
+        const rcm_status status = rcmi_device_ask(i, &facts);
+        if (status != RCM_OK)
+            return status;
+        if (strcmp(facts.uuid, name) == 0) {
+            *ret_ordinal = i;
+            return RCM_OK;
+        }
+    }
+    return name_unknown(name, n);
+}
+
+static rcm_status find_ordinal(const char *name, int local_rank, int *ret_ordinal) {
+    int n;
+    const rcm_status status = rcmi_device_count(&n);
+    if (status != RCM_OK)
+        return status;
+    if (!*name || strcmp(name, "auto") == 0) {
+        *ret_ordinal = (local_rank > 0 ? local_rank : 0) % n;
+        return RCM_OK;
+    }
+    if (!name_is_number(name, ret_ordinal))
+        return find_uuid(name, n, ret_ordinal);
+    return *ret_ordinal >= 0 && *ret_ordinal < n ? RCM_OK : name_unknown(name, n);
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static rcm_status facts_check(const struct rcmi_device_facts *facts) {
+    if (facts->capability >= DEVICE_OLDEST)
+        return RCM_OK;
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                     "%s, %s, is of compute capability %d.%d: %d.%d (sm_%d) is the oldest that has "
+                     "kernels",
+                     facts->label, facts->name, facts->capability / 10, facts->capability % 10,
+                     DEVICE_OLDEST / 10, DEVICE_OLDEST % 10, DEVICE_OLDEST);
+}
+
+static void device_free(struct rcmi_device *d) {
+    pthread_mutex_destroy(&d->lock);
+    pthread_cond_destroy(&d->set_up_changed);
+    free(d);
+}
+
+/* A thread that does not come back has the device. */
+static void device_give_up(struct rcmi_device *d) {
+    pthread_detach(d->thread);
+    d->next = stuck;
+    stuck = d;
+    rcmi_log(RCMI_LOG_WARN, "the CUDA driver does not let go of %s: it stays open", d->facts.label);
+}
+
+static rcm_status device_set_up(struct rcmi_device *d) {
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_cond_init(&d->set_up_changed, NULL);
+    const rcm_status status = device_thread_start(d);
+    if (status == RCM_ERR_TIMEOUT)
+        device_give_up(d);
+    else if (status != RCM_OK)
+        device_free(d);
+    return status;
+}
+
+static rcm_status device_make(int ordinal, struct rcmi_device **ret_device) {
+    struct rcmi_device_facts facts;
+    const struct rcmi_cuda *cuda;
+    rcm_status status = rcmi_cuda_open(&cuda);
+    if (status == RCM_OK)
+        status = device_facts_get(cuda, ordinal, &facts);
+    if (status == RCM_OK)
+        status = facts_check(&facts);
+    if (status != RCM_OK)
+        return status;
+    struct rcmi_device *d = aligned_alloc(_Alignof(struct rcmi_device), sizeof *d);
+    if (!d)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %s", facts.label);
+    memset(d, 0, sizeof *d);
+    d->facts = facts;
+    d->cuda = cuda;
+    status = device_set_up(d);
+    if (status == RCM_OK)
+        *ret_device = d;
+    return status;
+}
+
+/* Under the lock. */
+static rcm_status device_get(int ordinal, struct rcmi_device **ret_device) {
+    struct rcmi_device *d = devices;
+    while (d && d->facts.ordinal != ordinal)
+        d = d->next;
+    if (!d) {
+        const rcm_status status = device_make(ordinal, &d);
+        if (status != RCM_OK)
+            return status;
+        d->next = devices;
+        devices = d;
+    }
+    d->users++;
+    *ret_device = d;
+    return RCM_OK;
+}
+
+rcm_status rcmi_device_open(const char *name, int local_rank, struct rcmi_device **ret_device) {
+    int ordinal;
+    rcm_status status = rcmi_device_kind_add();
+    if (status == RCM_OK)
+        status = find_ordinal(name ? name : "", local_rank, &ordinal);
+    if (status != RCM_OK)
+        return status;
+    pthread_mutex_lock(&lock);
+    status = device_get(ordinal, ret_device);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+static void device_stop(struct rcmi_device *d) {
+    struct rcmi_device **at = &devices;
+    while (*at != d)
+        at = &(*at)->next;
+    *at = d->next;
+    if (device_thread_stop(d))
+        device_free(d);
+    else
+        device_give_up(d);
+}
+
+/* A forked child has no thread of it, and calls no driver. */
+void rcmi_device_close(struct rcmi_device *d) {
+    if (!d || rcmi_cuda_forked())
+        return;
+    pthread_mutex_lock(&lock);
+    if (--d->users == 0)
+        device_stop(d);
+    pthread_mutex_unlock(&lock);
+}
+
+const struct rcmi_device_facts *rcmi_device_facts(const struct rcmi_device *d) {
+    return &d->facts;
+}
+
+/* ---- Memory of users ------------------------------------------------------------------------- */
+
+static rcm_status memory_get(struct rcmi_device *d, size_t bytes, rcmi_cuda_address *ret) {
+    const size_t whole = (bytes + DEVICE_ROUND - 1) / DEVICE_ROUND * DEVICE_ROUND;
+    rcmi_cuda_code code = d->cuda->cuMemAlloc(ret, whole ? whole : DEVICE_ROUND);
+    if (code != RCMI_CUDA_SUCCESS)
+        return rcmi_cuda_fail(code, "cuMemAlloc");
+    code = d->cuda->cuMemsetD8Async(*ret, 0, whole, d->side);
+    if (code == RCMI_CUDA_SUCCESS)
+        code = d->cuda->cuStreamSynchronize(d->side);
+    if (code == RCMI_CUDA_SUCCESS)
+        return RCM_OK;
+    (void)d->cuda->cuMemFree(*ret);
+    return rcmi_cuda_fail(code, "cuMemsetD8Async");
+}
+
+static rcm_status memory_alloc(struct rcmi_device *d, size_t bytes, void **ret_memory) {
+    struct rcmi_cuda_visit visit;
+    rcmi_cuda_address memory;
+    if (bytes > SIZE_MAX / 2)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "%zu bytes are more than %s has", bytes, d->facts.label);
+    const rcmi_cuda_code code = rcmi_cuda_enter(d->cuda, d->context, &visit);
+    if (code != RCMI_CUDA_SUCCESS)
+        return rcmi_cuda_fail(code, "cuCtxPushCurrent");
+    const rcm_status status = memory_get(d, bytes, &memory);
+    rcmi_cuda_leave(&visit);
+    if (status != RCM_OK)
+        return rcmi_fail_context("%zu bytes of %s", bytes, d->facts.label);
+    *ret_memory = (void *)(uintptr_t)memory;
+    return RCM_OK;
+}
+
+static void memory_free(struct rcmi_device *d, void *memory) {
+    struct rcmi_cuda_visit visit;
+    if (!memory || rcmi_cuda_forked() ||
+        rcmi_cuda_enter(d->cuda, d->context, &visit) != RCMI_CUDA_SUCCESS)
+        return;
+    const rcmi_cuda_code code = d->cuda->cuMemFree((rcmi_cuda_address)(uintptr_t)memory);
+    rcmi_cuda_leave(&visit);
+    if (code != RCMI_CUDA_SUCCESS)
+        rcmi_log(RCMI_LOG_INFO, "cuMemFree of %p answered %d", memory, code);
+}
+
+/* ---- The row --------------------------------------------------------------------------------- */
+
+/* One query, which needs no context. Managed memory is host memory: the CPU may touch it. */
+static bool has(const void *memory, int *ret_device) {
+    enum rcmi_cuda_pointer_attribute names[] = {RCMI_CUDA_POINTER_MEMORY_TYPE,
+                                                RCMI_CUDA_POINTER_IS_MANAGED,
+                                                RCMI_CUDA_POINTER_DEVICE_ORDINAL};
+    unsigned type = 0, managed = 0;
+    int ordinal = -1;
+    void *values[] = {&type, &managed, &ordinal};
+    const struct rcmi_cuda *cuda = rcmi_cuda_there();
+    if (!cuda || cuda->cuPointerGetAttributes(
+                     3, names, values, (rcmi_cuda_address)(uintptr_t)memory) != RCMI_CUDA_SUCCESS)
+        return false;
+    *ret_device = ordinal;
+    return type == RCMI_CUDA_MEMORY_DEVICE && !managed;
+}
+
+static int number(const struct rcmi_device *d) {
+    return d->facts.ordinal;
+}
+
+static const char *label(const struct rcmi_device *d) {
+    return d->facts.label;
+}
+
+static rcm_status begin(struct rcmi_operation *o) {
+    device_submit(*o->all->device, o);
+    return RCM_OK;
+}
+
+static const struct rcmi_mem_row cuda_row = {.name = "device memory",
+                                             .has = has,
+                                             .open = rcmi_device_open,
+                                             .close = rcmi_device_close,
+                                             .number = number,
+                                             .label = label,
+                                             .alloc = memory_alloc,
+                                             .free = memory_free,
+                                             .begin = begin,
+                                             .follow = device_follow,
+                                             .explain = device_explain};
+
+static void kind_add(void) {
+    rcmi_mem_kind_add(RCMI_MEM_DEVICE, &cuda_row);
+}
+
+bool rcmi_device_notice(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (!rcmi_cuda_there())
+        return false;
+    pthread_once(&once, kind_add);
+    return true;
+}
+
+rcm_status rcmi_device_kind_add(void) {
+    const struct rcmi_cuda *cuda;
+    const rcm_status status = rcmi_cuda_open(&cuda);
+    if (status == RCM_OK)
+        (void)rcmi_device_notice();
+    return status;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Between the files of a device: see device.h. */
+#ifndef RCMI_DEVICE_INTERNAL_H
+#define RCMI_DEVICE_INTERNAL_H
+
+#include <pthread.h>
+#include "device.h"
+#include "device_kernels.h"
+#include "error.h"
+#include "operation.h"
+#include "wait.h"
+
+enum {
+    DEVICE_STREAMS = 4,
+    DEVICE_WORKS = 8,       /* operations at a time */
+    DEVICE_SLOT = 2 << 20,  /* bytes of pinned memory of each */
+    DEVICE_ROUND = 2 << 20, /* of memory for users: peers map whole blocks of this */
+    DEVICE_OLDEST = 80,     /* compute capability */
+    DEVICE_SETUP_S = 60,    /* until a driver that does not answer counts as stuck */
+    DEVICE_STOP_S = 5,      /* until closing goes on without its thread */
+    DEVICE_OPERANDS = RCMI_REDUCE_MAX + 2,
+};
+
+/* Codes of this file's own beside the driver's: memory that this device has not. */
+enum { DEVICE_CODE_CONTEXT = -1, DEVICE_CODE_OTHER = -2, DEVICE_CODE_DROPPED = -3 };
+
+enum device_place {
+    PLACE_DEVICE,
+    PLACE_PINNED, /* of the host, and the device reaches it */
+    PLACE_HOST,   /* goes through the slot */
+};
+
+struct rcmi_device;
+struct device_work;
+/* Enqueues, or touches what the stage before it has made; the next stage waits for the stream, if
+ * anything was enqueued. */
+typedef rcmi_cuda_code (*device_stage)(struct rcmi_device *device, struct device_work *work);
+struct device_method {
+    device_stage stages[2];
+};
+
+/* One operation that runs. */
+struct device_work {
+    struct rcmi_operation *operation; /* NULL: none */
+    struct rcmi_cuda_stream *stream;
+    struct rcmi_cuda_event *event;
+    char *slot; /* also its address on the device */
+    const struct device_method *method;
+    int stage;
+    bool enqueued; /* since the last event */
+    size_t at, piece;
+    /* Of the sources, then the results: where, and which area of the slot is theirs. */
+    enum device_place places[DEVICE_OPERANDS];
+    int areas[DEVICE_OPERANDS];
+    int nareas;
+};
+
+struct device_queue {
+    struct rcmi_operation *first, **end;
+};
+
+struct rcmi_device {
+    struct rcmi_device *next; /* of all that are open */
+    int users;
+    struct rcmi_device_facts facts;
+    const struct rcmi_cuda *cuda;
+    struct rcmi_cuda_context *context;
+    struct rcmi_cuda_stream *streams[DEVICE_STREAMS];
+    struct rcmi_cuda_stream *side; /* of callers */
+    struct device_kernels kernels;
+    struct device_work works[DEVICE_WORKS];
+
+    pthread_t thread;
+    struct rcmi_doorbell doorbell;
+    _Atomic(struct rcmi_operation *) incoming; /* the last one first */
+    _Atomic bool ends;
+    /* How setting up ended: under the lock. */
+    pthread_mutex_t lock;
+    pthread_cond_t set_up_changed;
+    bool set_up;
+    struct rcmi_error set_up_error;
+
+    /* The thread's. */
+    struct device_queue follows, ready, later; /* `later`: after another operation */
+};
+
+/* ---- device_facts.c -------------------------------------------------------------------------- */
+rcm_status device_facts_get(const struct rcmi_cuda *cuda, int ordinal,
+                            struct rcmi_device_facts *ret_facts);
+
+/* ---- device_thread.c ------------------------------------------------------------------------- */
+/* Starts it and waits until it has set the device up. An error: there is no thread. */
+rcm_status device_thread_start(struct rcmi_device *device);
+/* false: it does not come back from the driver; the device must stay. */
+bool device_thread_stop(struct rcmi_device *device);
+void device_submit(struct rcmi_device *device, struct rcmi_operation *operation);
+
+/* ---- device_work.c --------------------------------------------------------------------------- */
+rcmi_cuda_code device_work_make(struct rcmi_device *device, struct device_work *work,
+                                struct rcmi_cuda_stream *stream);
+void device_work_free(struct rcmi_device *device, struct device_work *work);
+void device_work_begin(struct rcmi_device *device, struct device_work *work,
+                       struct rcmi_operation *operation);
+/* Did anything change? */
+bool device_work_look(struct rcmi_device *device, struct device_work *work);
+void device_explain(int code, char *text, size_t cap);
+rcm_status device_status(int code);
+
+/* ---- device_method.c ------------------------------------------------------------------------- */
+/* Sets the method, and which areas of the slot it needs. */
+void device_method_choose(struct device_work *work);
+/* The source or result of that number, from byte work->at on. */
+const char *device_operand(const struct device_work *work, uint32_t i);
+
+/* ---- device_follow.c ------------------------------------------------------------------------- */
+rcm_status device_follow(struct rcmi_operation *operation, void *stream);
+/* Has what it follows come, or failed? Then it has ended. */
+bool device_follow_look(struct rcmi_device *device, struct rcmi_operation *operation);
+void device_follow_drop(struct rcmi_device *device, struct rcmi_operation *operation);
+
+#endif

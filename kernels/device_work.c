@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One operation on a device, from its beginning to its end: where its memory is, which method
+ * serves it (device_method.c), and in how many pieces.
+ */
+#include <stdio.h>
+#include "device_internal.h"
+#include "error.h"
+
+/* ---- Where memory is ------------------------------------------------------------------------- */
+
+struct pointer {
+    struct rcmi_cuda_context *context;
+    unsigned type, managed;
+    int ordinal;
+};
+
+static rcmi_cuda_code pointer_ask(const struct rcmi_cuda *cuda, const void *memory,
+                                  struct pointer *ret) {
+    enum rcmi_cuda_pointer_attribute names[] = {
+        RCMI_CUDA_POINTER_CONTEXT, RCMI_CUDA_POINTER_MEMORY_TYPE, RCMI_CUDA_POINTER_IS_MANAGED,
+        RCMI_CUDA_POINTER_DEVICE_ORDINAL};
+    *ret = (struct pointer){.ordinal = -1};
+    void *values[] = {&ret->context, &ret->type, &ret->managed, &ret->ordinal};
+    return cuda->cuPointerGetAttributes(4, names, values, (rcmi_cuda_address)(uintptr_t)memory);
+}
+
+/* Memory that belongs to no context, as of memory pools, is served by any. */
+static rcmi_cuda_code place_of(const struct rcmi_device *d, const void *memory,
+                               enum device_place *ret_place) {
+    struct pointer pointer;
+    const rcmi_cuda_code code = pointer_ask(d->cuda, memory, &pointer);
+    const bool known = code == RCMI_CUDA_SUCCESS && !pointer.managed;
+    *ret_place = PLACE_HOST;
+    if (known && pointer.type == RCMI_CUDA_MEMORY_HOST)
+        *ret_place = PLACE_PINNED;
+    if (!known || pointer.type != RCMI_CUDA_MEMORY_DEVICE)
+        return code;
+    *ret_place = PLACE_DEVICE;
+    if (pointer.ordinal != d->facts.ordinal)
+        return DEVICE_CODE_OTHER;
+    return pointer.context && pointer.context != d->context ? DEVICE_CODE_CONTEXT
+                                                            : RCMI_CUDA_SUCCESS;
+}
+
+static rcmi_cuda_code work_find_places(struct rcmi_device *d, struct device_work *w) {
+    const struct rcmi_operation *o = w->operation;
+    rcmi_cuda_code code = RCMI_CUDA_SUCCESS;
+    for (uint32_t i = 0; i < o->nsrcs + o->nresults && code == RCMI_CUDA_SUCCESS; i++)
+        code = place_of(d, device_operand(w, i), &w->places[i]);
+    return code;
+}
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+/* As much as the slot holds: whole elements, and cache lines. */
+static void work_set_piece(struct device_work *w) {
+    const size_t left = w->operation->bytes - w->at;
+    const size_t room = w->nareas ? DEVICE_SLOT / (size_t)w->nareas / 256 * 256 : left;
+    w->piece = left < room ? left : room;
+    w->stage = 0;
+}
+
+static void work_end(struct device_work *w, rcmi_cuda_code code) {
+    struct rcmi_operation *o = w->operation;
+    w->operation = NULL;
+    rcmi_operation_end(o, device_status(code), code);
+}
+
+/* What is enqueued runs on: the operation ends when it has run. */
+static void work_fail(struct rcmi_device *d, struct device_work *w, rcmi_cuda_code code) {
+    if (w->enqueued)
+        (void)d->cuda->cuStreamSynchronize(w->stream);
+    w->enqueued = false;
+    work_end(w, code);
+}
+
+/* Stages until the device has something to do, or all is done. */
+static void work_go_on(struct rcmi_device *d, struct device_work *w) {
+    rcmi_cuda_code code = RCMI_CUDA_SUCCESS;
+    while (w->operation && !w->enqueued && code == RCMI_CUDA_SUCCESS) {
+        if (w->stage == 2) {
+            w->at += w->piece;
+            work_set_piece(w);
+        }
+        if (w->piece == 0) {
+            work_end(w, RCMI_CUDA_SUCCESS);
+            return;
+        }
+        code = w->method->stages[w->stage++](d, w);
+        if (code == RCMI_CUDA_SUCCESS && w->enqueued)
+            code = d->cuda->cuEventRecord(w->event, w->stream);
+    }
+    if (code != RCMI_CUDA_SUCCESS)
+        work_fail(d, w, code);
+}
+
+void device_work_begin(struct rcmi_device *d, struct device_work *w,
+                       struct rcmi_operation *operation) {
+    w->operation = operation;
+    w->at = 0;
+    w->enqueued = false;
+    const rcmi_cuda_code code = work_find_places(d, w);
+    if (code != RCMI_CUDA_SUCCESS) {
+        work_end(w, code);
+        return;
+    }
+    device_method_choose(w);
+    work_set_piece(w);
+    work_go_on(d, w);
+}
+
+bool device_work_look(struct rcmi_device *d, struct device_work *w) {
+    if (!w->operation)
+        return false;
+    const rcmi_cuda_code code = d->cuda->cuEventQuery(w->event);
+    if (code == RCMI_CUDA_NOT_READY)
+        return false;
+    if (code != RCMI_CUDA_SUCCESS) {
+        work_fail(d, w, code);
+        return true;
+    }
+    w->enqueued = false;
+    work_go_on(d, w);
+    return true;
+}
+
+rcmi_cuda_code device_work_make(struct rcmi_device *d, struct device_work *w,
+                                struct rcmi_cuda_stream *stream) {
+    void *slot;
+    w->stream = stream;
+    rcmi_cuda_code code = d->cuda->cuEventCreate(&w->event, RCMI_CUDA_EVENT_DISABLE_TIMING);
+    if (code == RCMI_CUDA_SUCCESS)
+        code = d->cuda->cuMemHostAlloc(&slot, DEVICE_SLOT,
+                                       RCMI_CUDA_HOST_PORTABLE | RCMI_CUDA_HOST_MAPPED);
+    if (code == RCMI_CUDA_SUCCESS)
+        w->slot = slot;
+    return code;
+}
+
+void device_work_free(struct rcmi_device *d, struct device_work *w) {
+    if (w->event)
+        (void)d->cuda->cuEventDestroy(w->event);
+    if (w->slot)
+        (void)d->cuda->cuMemFreeHost(w->slot);
+}
+
+/* ---- Codes ----------------------------------------------------------------------------------- */
+
+void device_explain(int code, char *text, size_t cap) {
+    static const char *const own[] = {
+        [-DEVICE_CODE_CONTEXT] =
+            "it is memory of a context that is not the device's primary one (which is that of the "
+            "CUDA runtime): memory of cuCtxCreate's contexts cannot be used",
+        [-DEVICE_CODE_OTHER] = "it is memory of another device than the communicator's",
+        [-DEVICE_CODE_DROPPED] = "the device was closed first",
+    };
+    if (code < 0)
+        snprintf(text, cap, "%s", own[-code]);
+    else
+        rcmi_cuda_explain(code, text, cap);
+}
+
+rcm_status device_status(int code) {
+    if (code == RCMI_CUDA_SUCCESS)
+        return RCM_OK;
+    if (code == DEVICE_CODE_DROPPED)
+        return RCM_ERR_CANCELED;
+    return code < 0 ? RCM_ERR_INVALID : rcmi_cuda_status(code);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Running cases: see case.h. */
+#include "case.h"
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "cuda.h"
+
+enum { SECONDS = 30, CALLS = 200, FAILURES = 60 };
+
+void die(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    printf("\n");
+    exit(1);
+}
+
+void must(rcm_status status) {
+    if (status != RCM_OK)
+        die("%s: %s", rcm_status_name(status), rcm_last_error());
+}
+
+/* In the child: sets "NAME=value NAME=value". */
+static void environment_set(const char *settings) {
+    char text[200], *rest = text;
+    snprintf(text, sizeof text, "%s", settings);
+    for (char *one; (one = strsep(&rest, " "));) {
+        char *value = strchr(one, '=');
+        if (!value)
+            continue;
+        *value = '\0';
+        setenv(one, value + 1, 1);
+    }
+}
+
+/* The program anew, since the driver reads its settings once. */
+static int run_self(const char *settings, const char *what, const char *argument) {
+    int status;
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        environment_set(settings);
+        alarm(SECONDS);
+        execl("/proc/self/exe", "device", what, argument, (char *)NULL);
+        _exit(126);
+    }
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static int run_all(const struct test_case *cases, size_t n) {
+    int failed = 0;
+    for (size_t i = 0; i < n; i++) {
+        char number[24];
+        snprintf(number, sizeof number, "%zu", i);
+        printf("%s %s %s\n", cases[i].name, cases[i].environment, cases[i].argument);
+        const int code = run_self(cases[i].environment, number, cases[i].argument);
+        if (code != 0)
+            printf("FAILED: case %zu ended with %d\n", i, code);
+        failed += code != 0;
+    }
+    return failed;
+}
+
+/* Until a call of that number is not made any more: nothing failed then. Of a function that is
+ * called in a loop, some of many calls. */
+static int run_failures_of(const char *name) {
+    for (int n = 1; n < CALLS; n += n < 6 ? 1 : n) {
+        char settings[80];
+        snprintf(settings, sizeof settings, "FAKECUDA_FAIL=%s:%d", name, n);
+        const int code = run_self(settings, "fails", settings);
+        if (code == 0)
+            return n - 1;
+        if (code != FAILED_AS_WANTED) {
+            printf("FAILED: %s ended with %d\n", settings, code);
+            exit(1);
+        }
+    }
+    return CALLS;
+}
+
+static int run_failures(void) {
+    int found = 0;
+#define RUN(name, version, parameters) found += run_failures_of(#name);
+    RCMI_CUDA_MAP(RUN)
+#undef RUN
+    if (found < FAILURES)
+        printf("FAILED: only %d calls of the driver were seen to fail\n", found);
+    return found < FAILURES;
+}
+
+int cases_run(int argc, char **argv, const struct test_case *cases, size_t n,
+              void (*fails)(const char *argument)) {
+    if (argc > 2 && strcmp(argv[1], "fails") == 0) {
+        fails(argv[2]);
+        return 0;
+    }
+    if (argc > 2) {
+        cases[atoi(argv[1])].run(argv[2]);
+        return 0;
+    }
+    return run_all(cases, n) + run_failures() > 0;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Cases that are processes of their own, each with an environment of its own. */
+#ifndef TEST_CUDA_CASE_H
+#define TEST_CUDA_CASE_H
+
+#include <stddef.h>
+#include "ringcomm.h"
+
+struct test_case {
+    const char *name;
+    const char *environment; /* "NAME=value NAME=value" */
+    const char *argument;
+    void (*run)(const char *argument);
+};
+
+/* Of a case in which a call of the driver failed, and was reported. */
+enum { FAILED_AS_WANTED = 3 };
+
+void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+void must(rcm_status status);
+
+/* Runs them all, or the one of the number argv[1]; then `fails` with each call of each function of
+ * the driver failing, as often as that function is called. Returns the exit status. */
+int cases_run(int argc, char **argv, const struct test_case *cases, size_t n,
+              void (*fails)(const char *argument));
+
+#endif
