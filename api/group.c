@@ -162,10 +162,10 @@ static rcm_status comm_equip_parts(rcm_comm *comm) {
                                                     .agreed = hook_agreed};
     const struct rcmi_call_log_config log = {
         .members = &comm->members, .arg = comm, .mismatch = hook_mismatch};
-    rcm_status status = rcmi_diagnosis_create(&comm->members, &comm->diagnosis);
+    rcm_status status = rcmi_call_log_create(&log, &comm->call_log);
     if (status == RCM_OK)
-        status = rcmi_proposals_create(&proposals, &comm->proposals);
-    return status == RCM_OK ? rcmi_call_log_create(&log, &comm->call_log) : status;
+        status = rcmi_diagnosis_create(&comm->members, comm->call_log, &comm->diagnosis);
+    return status == RCM_OK ? rcmi_proposals_create(&proposals, &comm->proposals) : status;
 }
 
 /* Its entry on the status page. */

@@ -24,7 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HISTORY 64 /* calls that are remembered */
+#define HISTORY RCMI_CALLS_KEPT
+#define TOLD    64 /* calls that another rank is told, and whose counts are remembered */
 
 /* A call of this rank, written by the issuing thread without a lock, since every call goes by here:
  * a reader looks at sequence before and after. The record is made when one is used: few ever are.
@@ -37,15 +38,20 @@ struct call {
     _Atomic(const struct rcmi_plan *) plan;
     _Atomic int32_t collective, dtype, op;
     _Atomic uint32_t form; /* rcmi_call_form */
-    /* If it is of unequal blocks that all ranks know. */
-    _Atomic uint64_t counts[RCMI_CALL_COUNTS], counts_hash;
+};
+
+/* Of one of unequal blocks that all ranks know, written before it. Relaxed: the call's sequence
+ * says that they are there, their own that they are still these. */
+struct call_counts {
+    _Atomic uint64_t sequence, counts[RCMI_CALL_COUNTS], counts_hash;
 };
 
 struct rcmi_call_log {
     struct rcmi_call_log_config config;
     pthread_mutex_t lock;
-    struct call own[HISTORY];       /* by sequence modulo HISTORY */
-    struct rcmi_call_record *heard; /* by rank: the first it told that is not called here yet */
+    struct call own[HISTORY];        /* by sequence modulo HISTORY */
+    struct call_counts counts[TOLD]; /* by sequence modulo TOLD */
+    struct rcmi_call_record *heard;  /* by rank: the first it told that is not called here yet */
     /* Of those, how many are of a call that is not made here yet. Changed under the lock; relaxed.
      * Of a thread that publishes a call and then looks here, and one that raises this and then
      * looks for the call, neither may see the other, within some nanoseconds: then
@@ -82,7 +88,7 @@ void rcmi_call_log_free(struct rcmi_call_log *log) {
     free(log);
 }
 
-static void record_describe(const struct rcmi_call_record *record, char *text, size_t cap) {
+void rcmi_call_record_describe(const struct rcmi_call_record *record, char *text, size_t cap) {
     struct rcmi_activity call = {.collective = record->collective,
                                  .called_as = record->collective,
                                  .count = record->count,
@@ -179,8 +185,8 @@ static void log_compare(struct rcmi_call_log *log, const struct rcmi_call_record
         rcmi_call_log_tell_history(log, rank);
         return;
     }
-    record_describe(own, a, sizeof(a));
-    record_describe(other, b, sizeof(b));
+    rcmi_call_record_describe(own, a, sizeof(a));
+    rcmi_call_record_describe(other, b, sizeof(b));
     counts_describe(own, config->members->rank, other, rank, counts, sizeof(counts));
     memory_describe(own, config->members->rank, other, rank, memory, sizeof(memory));
     op_flags_describe(own, config->members->rank, other, rank, flags, sizeof(flags));
@@ -191,8 +197,10 @@ static void log_compare(struct rcmi_call_log *log, const struct rcmi_call_record
     config->mismatch(config->arg);
 }
 
-#define PUT(field, value) atomic_store_explicit(&call->field, value, memory_order_relaxed)
-#define GET(field)        atomic_load_explicit(&call->field, memory_order_relaxed)
+#define PUT_IN(at, field, value) atomic_store_explicit(&(at)->field, value, memory_order_relaxed)
+#define GET_OF(at, field)        atomic_load_explicit(&(at)->field, memory_order_relaxed)
+#define PUT(field, value)        PUT_IN(call, field, value)
+#define GET(field)               GET_OF(call, field)
 
 /* How many counts of its blocks are told of a call. */
 static uint32_t call_ncounts(int32_t collective, int nranks) {
@@ -202,16 +210,20 @@ static uint32_t call_ncounts(int32_t collective, int nranks) {
     return nranks < RCMI_CALL_COUNTS ? (uint32_t)nranks : RCMI_CALL_COUNTS;
 }
 
-static __attribute__((noinline)) void call_publish_counts(struct call *call,
-                                                          const struct rcmi_bind *bind) {
+static __attribute__((noinline)) void call_publish_counts(struct call_counts *counts,
+                                                          const struct rcmi_call_entry *entry) {
     uint32_t n;
-    const struct rcmi_block *blocks = rcmi_bind_counts(bind, &n);
+    const struct rcmi_block *blocks = rcmi_bind_counts(entry->bind, &n);
     uint64_t hash = n;
     for (uint32_t i = 0; i < n; i++)
         hash = (hash ^ blocks[i].count) * UINT64_C(0x100000001b3); /* FNV-1a, by words */
-    PUT(counts_hash, hash);
+    PUT_IN(counts, sequence, entry->sequence);
+    /* Partner: the acquire fence in record_counts. A reader that sees a count of this call sees its
+     * number. */
+    atomic_thread_fence(memory_order_release);
+    PUT_IN(counts, counts_hash, hash);
     for (uint32_t i = 0; i < n && i < RCMI_CALL_COUNTS; i++)
-        PUT(counts[i], blocks[i].count);
+        PUT_IN(counts, counts[i], blocks[i].count);
 }
 
 static void call_publish(struct call *call, const struct rcmi_call_entry *entry) {
@@ -224,8 +236,6 @@ static void call_publish(struct call *call, const struct rcmi_call_entry *entry)
     PUT(count, bind->told);
     PUT(plan, bind->plan);
     PUT(collective, (int32_t)bind->collective);
-    if (rcmi_bind_is_uneven(bind))
-        call_publish_counts(call, bind);
     PUT(dtype, (int32_t)bind->dtype);
     PUT(op, (int32_t)bind->op);
     PUT(form, entry->form);
@@ -241,8 +251,21 @@ static void record_operator(struct rcmi_call_record *record, rcm_op op) {
     memcpy(record->op_name, created.name, sizeof(record->op_name));
 }
 
-/* With sequence 0 if there is no such call, or it is just being overwritten. */
-static struct rcmi_call_record call_record(const struct call *call, uint64_t epoch) {
+/* False: they are of a later call. */
+static bool record_counts(struct rcmi_call_record *record, const struct call_counts *counts,
+                          uint64_t sequence) {
+    for (uint32_t i = 0; i < record->ncounts; i++)
+        record->counts[i] = GET_OF(counts, counts[i]);
+    record->counts_hash = record->ncounts > 0 ? GET_OF(counts, counts_hash) : 0;
+    /* Partner: the release fence in call_publish_counts. */
+    atomic_thread_fence(memory_order_acquire);
+    return record->ncounts == 0 || GET_OF(counts, sequence) == sequence;
+}
+
+/* With sequence 0 if there is no such call, or it is just being overwritten, or its counts are; or
+ * without counts, if none are given. */
+static struct rcmi_call_record call_record(const struct call *call,
+                                           const struct call_counts *counts, uint64_t epoch) {
     struct rcmi_call_record record = {.magic = RCMI_CALL_RECORD_MAGIC, .epoch = epoch};
     const uint64_t sequence = atomic_load_explicit(&call->sequence, memory_order_acquire);
     if (sequence == 0)
@@ -251,10 +274,7 @@ static struct rcmi_call_record call_record(const struct call *call, uint64_t epo
     record.meta = GET(meta);
     record.count = GET(count);
     record.collective = GET(collective);
-    record.ncounts = call_ncounts(record.collective, plan->nranks);
-    for (uint32_t i = 0; i < record.ncounts; i++)
-        record.counts[i] = GET(counts[i]);
-    record.counts_hash = record.ncounts > 0 ? GET(counts_hash) : 0;
+    record.ncounts = counts ? call_ncounts(record.collective, plan->nranks) : 0;
     record.dtype = GET(dtype);
     record_operator(&record, GET(op));
     record.root = plan->root;
@@ -262,14 +282,37 @@ static struct rcmi_call_record call_record(const struct call *call, uint64_t epo
     record.form = (uint16_t)form;
     record.memory = (uint16_t)(form >> 16);
     snprintf(record.algorithm, sizeof(record.algorithm), "%s", plan->algorithm);
+    const bool counted = record_counts(&record, counts, sequence);
     /* Partner: the release fence in call_publish. */
     atomic_thread_fence(memory_order_acquire);
-    record.sequence = GET(sequence) == sequence ? sequence : 0;
+    record.sequence = counted && GET(sequence) == sequence ? sequence : 0;
     return record;
+}
+
+static struct rcmi_call_record log_record(const struct rcmi_call_log *log, uint64_t sequence) {
+    return call_record(&log->own[sequence % HISTORY], &log->counts[sequence % TOLD],
+                       log->config.members->epoch);
+}
+
+uint64_t rcmi_call_log_last(const struct rcmi_call_log *log) {
+    uint64_t last = 0;
+    for (int i = 0; i < HISTORY; i++) {
+        const uint64_t sequence = GET_OF(&log->own[i], sequence);
+        last = sequence > last ? sequence : last;
+    }
+    return last;
+}
+
+bool rcmi_call_log_read(const struct rcmi_call_log *log, uint64_t sequence,
+                        struct rcmi_call_record *ret_record) {
+    *ret_record = call_record(&log->own[sequence % HISTORY], NULL, log->config.members->epoch);
+    return ret_record->sequence == sequence;
 }
 
 #undef PUT
 #undef GET
+#undef PUT_IN
+#undef GET_OF
 
 /* Takes what rank told of a call up to that number; false if it told nothing. Under the lock. */
 static bool log_take(struct rcmi_call_log *log, int rank, uint64_t sequence,
@@ -294,14 +337,15 @@ static void log_compare_heard(struct rcmi_call_log *log, uint64_t sequence) {
         pthread_mutex_unlock(&log->lock); /* failing takes other locks */
         if (!told)
             continue;
-        const struct rcmi_call_record own =
-            call_record(&log->own[other.sequence % HISTORY], members->epoch);
+        const struct rcmi_call_record own = log_record(log, other.sequence);
         if (own.sequence == other.sequence)
             log_compare(log, &own, r, &other);
     }
 }
 
 void rcmi_call_log_add(struct rcmi_call_log *log, const struct rcmi_call_entry *entry) {
+    if (rcmi_bind_is_uneven(entry->bind))
+        call_publish_counts(&log->counts[entry->sequence % TOLD], entry);
     call_publish(&log->own[entry->sequence % HISTORY], entry);
     if (atomic_load_explicit(&log->nheard, memory_order_relaxed) > 0)
         log_compare_heard(log, entry->sequence);
@@ -318,13 +362,13 @@ static bool log_keep(struct rcmi_call_log *log, int rank, const struct rcmi_call
     *heard = *said;
     if (first)
         atomic_fetch_add_explicit(&log->nheard, 1, memory_order_relaxed);
-    *own = call_record(&log->own[said->sequence % HISTORY], said->epoch);
+    *own = log_record(log, said->sequence);
     return own->sequence < said->sequence || !log_take(log, rank, own->sequence, &again);
 }
 
 void rcmi_call_log_hear(struct rcmi_call_log *log, int rank, const struct rcmi_call_record *said) {
     pthread_mutex_lock(&log->lock);
-    struct rcmi_call_record own = call_record(&log->own[said->sequence % HISTORY], said->epoch);
+    struct rcmi_call_record own = log_record(log, said->sequence);
     const bool early = own.sequence < said->sequence && log_keep(log, rank, said, &own);
     pthread_mutex_unlock(&log->lock);
     if (!early && own.sequence == said->sequence)
@@ -335,10 +379,13 @@ void rcmi_call_log_hear(struct rcmi_call_log *log, int rank, const struct rcmi_c
 void rcmi_call_log_tell(struct rcmi_call_log *log, const struct rcmi_call_entry *entry, int peer) {
     const struct rcmi_members *members = log->config.members;
     struct call call = {.sequence = 0};
+    struct call_counts counts = {.sequence = 0};
     if (atomic_load_explicit(&log->nheard, memory_order_relaxed) > 0)
         log_compare_heard(log, entry->sequence);
+    if (rcmi_bind_is_uneven(entry->bind))
+        call_publish_counts(&counts, entry);
     call_publish(&call, entry);
-    const struct rcmi_call_record record = call_record(&call, members->epoch);
+    const struct rcmi_call_record record = call_record(&call, &counts, members->epoch);
     for (int r = 0; r < members->size; r++)
         if (r == peer || (peer < 0 && r != members->rank &&
                           members->host_of[r] == members->host_of[members->rank]))
@@ -348,20 +395,17 @@ void rcmi_call_log_tell(struct rcmi_call_log *log, const struct rcmi_call_entry 
 /* Oldest first: where the calls of two ranks differ first, the one that hears finds it. */
 void rcmi_call_log_tell_history(struct rcmi_call_log *log, int peer) {
     const struct rcmi_members *members = log->config.members;
-    struct rcmi_call_record own[HISTORY];
-    uint64_t last = 0;
+    struct rcmi_call_record own[TOLD];
     if (peer < 0 || peer >= members->size)
         return;
     pthread_mutex_lock(&log->lock);
     const bool told = log->told[peer];
+    const uint64_t last = rcmi_call_log_last(log);
     log->told[peer] = true;
-    for (int i = 0; i < HISTORY; i++)
-        own[i] = call_record(&log->own[i], members->epoch);
+    for (uint64_t i = 0; i < TOLD; i++)
+        own[i] = log_record(log, last - i);
     pthread_mutex_unlock(&log->lock);
-    for (int i = 0; i < HISTORY; i++)
-        last = own[i].sequence > last ? own[i].sequence : last;
-    for (uint64_t i = last + 1; !told && i <= last + HISTORY; i++)
-        if (own[i % HISTORY].sequence > 0)
-            (void)rcmi_node_send(members->node, members->world_rank[peer], &own[i % HISTORY],
-                                 sizeof(own[0]));
+    for (uint64_t i = TOLD; !told && i-- > 0;)
+        if (own[i].sequence > 0 && own[i].sequence + i == last)
+            (void)rcmi_node_send(members->node, members->world_rank[peer], &own[i], sizeof(own[0]));
 }

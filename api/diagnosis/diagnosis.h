@@ -4,6 +4,7 @@
  * name the rank and the call.
  *
  *   call_log.c  what this rank called, compared with what others did: mismatches
+ *   calls.c     its last calls in words
  *   inquiry.c   ranks ask each other what they wait for: the origin of a delay
  *   hang.c      the report: a table of what each rank is doing, the conclusion, and the ranks that
  *               are missing from a monitored barrier
@@ -56,16 +57,33 @@ void rcmi_call_log_free(struct rcmi_call_log *log);
 void rcmi_call_log_add(struct rcmi_call_log *log, const struct rcmi_call_entry *entry);
 /* Tells peer (-1: the ranks of this host) of it. */
 void rcmi_call_log_tell(struct rcmi_call_log *log, const struct rcmi_call_entry *entry, int peer);
-/* Tells peer, once, all calls that are remembered. */
+/* Tells peer, once, the last calls. */
 void rcmi_call_log_tell_history(struct rcmi_call_log *log, int peer);
 /* Loop thread: what another rank told. */
 void rcmi_call_log_hear(struct rcmi_call_log *log, int rank, const struct rcmi_call_record *said);
 
+/* Calls that are remembered, 48 KiB of them for each communicator. Any thread. */
+#define RCMI_CALLS_KEPT 1024
+/* The number of the last one; 0: none. */
+uint64_t rcmi_call_log_last(const struct rcmi_call_log *log);
+/* That call, without its counts; false: it is not remembered. */
+bool rcmi_call_log_read(const struct rcmi_call_log *log, uint64_t sequence,
+                        struct rcmi_call_record *ret_record);
+/* "all_reduce of 1000 float32, sum (ring)": without its number. */
+void rcmi_call_record_describe(const struct rcmi_call_record *record, char *text, size_t cap);
+
+/* ---- calls.c: this rank's last calls, for a report */
+
+/* What is said of them: the last one first, equal ones in a row together, a line each, as many as
+ * people read or all; "" if there was none. NULL: no memory. The caller frees it. */
+char *rcmi_calls_list(const struct rcmi_call_log *log, int rank, bool all);
+
 /* ---- inquiry.c: the origin of a delay */
 struct rcmi_diagnosis;
 
-/* Members stay as they are. */
+/* Members stay as they are; reports end with the calls of the log, which outlives this. */
 rcm_status rcmi_diagnosis_create(const struct rcmi_members *members,
+                                 const struct rcmi_call_log *log,
                                  struct rcmi_diagnosis **ret_diagnosis);
 void rcmi_diagnosis_free(struct rcmi_diagnosis *diagnosis);
 struct rcmi_verdict {

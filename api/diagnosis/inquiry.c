@@ -57,6 +57,7 @@ struct witness {
 
 struct rcmi_diagnosis {
     const struct rcmi_members *members;
+    const struct rcmi_call_log *log;
     pthread_mutex_t lock;
     const void *late;         /* NULL: nothing is asked; never looked into, it may be gone */
     rcmi_deadline late_since; /* its deadline: another work may get the same address */
@@ -76,11 +77,13 @@ struct rcmi_diagnosis {
 };
 
 rcm_status rcmi_diagnosis_create(const struct rcmi_members *members,
+                                 const struct rcmi_call_log *log,
                                  struct rcmi_diagnosis **ret_diagnosis) {
     struct rcmi_diagnosis *diagnosis = calloc(1, sizeof(*diagnosis));
     if (!diagnosis)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a communicator");
     diagnosis->members = members;
+    diagnosis->log = log;
     pthread_mutex_init(&diagnosis->lock, NULL);
     *ret_diagnosis = diagnosis;
     return RCM_OK;
@@ -307,15 +310,27 @@ static struct rcmi_hang_row *diagnosis_rows(const struct rcmi_diagnosis *diagnos
     return rows;
 }
 
+/* Both are freed, or become what is returned. */
+static char *report_with_calls(char *report, char *calls) {
+    const size_t len = strlen(report), more = calls ? strlen(calls) + 1 : 0;
+    char *both = more > 0 ? realloc(report, len + more) : NULL;
+    if (both)
+        memcpy(both + len, calls, more);
+    free(calls);
+    return both ? both : report;
+}
+
 /* The report, to be logged by the caller when it has let go of the lock; NULL if there is none. */
 static char *diagnosis_report(const struct rcmi_diagnosis *diagnosis,
                               const struct rcmi_hang_row *rows, const char *conclusion) {
+    const struct rcmi_members *members = diagnosis->members;
     char *text = diagnosis->reports ? malloc(TEXT_BYTES) : NULL;
     if (!text)
         return NULL;
     const int len = snprintf(text, TEXT_BYTES, "%s: %s\n", diagnosis->headline, conclusion);
-    rcmi_hang_table(rows, diagnosis->members->size, text + len, TEXT_BYTES - (size_t)len);
-    return text;
+    rcmi_hang_table(rows, members->size, text + len, TEXT_BYTES - (size_t)len);
+    return report_with_calls(
+        text, rcmi_calls_list(diagnosis->log, members->rank, rcmi_log_enabled(RCMI_LOG_INFO)));
 }
 
 static void diagnosis_conclude(const struct rcmi_diagnosis *diagnosis,

@@ -46,7 +46,10 @@ static int setup(void **state) {
     comm->members = (struct rcmi_members){
         .size = RANKS, .epoch = 1, .world_rank = world_rank, .host_of = host_of};
     page = comm->page = rcmi_page_take(&status_page, &comm->members, "world");
-    assert_int_equal(rcmi_diagnosis_create(&comm->members, &comm->diagnosis), RCM_OK);
+    const struct rcmi_call_log_config log = {.members = &comm->members};
+    assert_int_equal(rcmi_call_log_create(&log, &comm->call_log), RCM_OK);
+    assert_int_equal(rcmi_diagnosis_create(&comm->members, comm->call_log, &comm->diagnosis),
+                     RCM_OK);
     rcmi_messaging_init(&messaging, &protocol, false, RANKS);
     messaging.open = open_nothing;
     messaging.close = close_nothing;
@@ -59,6 +62,7 @@ static int teardown(void **state) {
     rcm_comm *comm = *state;
     rcmi_p2p_free(comm->p2p);
     rcmi_diagnosis_free(comm->diagnosis);
+    rcmi_call_log_free(comm->call_log);
     rcmi_comm_unref(comm);
     return 0;
 }

@@ -9,6 +9,7 @@
  *   hidden    the same, for a rank ODD whose number means something else to the others
  *   receives  ODD receives what nobody sends, the others all_reduce with that deadline
  *   slow      ODD calls all_reduce that much later
+ *   calls     as absent, after BARRIERS barriers and SUMS sums of lengths of their own
  *   wait      as absent, but nobody is ever late: until it is killed
  */
 #include "ringcomm.h"
@@ -21,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { COUNT = 1000, LIMIT_S = 60 };
+enum { COUNT = 1000, LIMIT_S = 60, BARRIERS = 1500, SUMS = 40 };
 
 static void sleep_ms(long ms) {
     const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
@@ -57,6 +58,17 @@ static rcm_status be_odd(rcm_comm *comm, const char *scene, long ms) {
     return stay_away(comm);
 }
 
+/* The sum of i elements, each number of them once. */
+static rcm_status call_much(rcm_comm *comm) {
+    float data[SUMS] = {0};
+    rcm_status status = RCM_OK;
+    for (int i = 0; i < BARRIERS && status == RCM_OK; i++)
+        status = rcm_barrier(comm, NULL, NULL);
+    for (size_t i = 1; i <= SUMS && status == RCM_OK; i++)
+        status = rcm_all_reduce(comm, data, data, i, RCM_FLOAT32, RCM_SUM, NULL, NULL);
+    return status;
+}
+
 int main(int argc, char **argv) {
     rcm_comm *comm;
     if (argc != 4)
@@ -69,7 +81,8 @@ int main(int argc, char **argv) {
     alarm(LIMIT_S);
     if (rcm_init(NULL, &comm) != RCM_OK ||
         rcm_broadcast(comm, &pid, 1, RCM_INT32, odd, NULL, NULL) != RCM_OK ||
-        rcm_barrier(comm, NULL, NULL) != RCM_OK) {
+        rcm_barrier(comm, NULL, NULL) != RCM_OK ||
+        (strcmp(scene, "calls") == 0 && call_much(comm) != RCM_OK)) {
         printf("begin: %s\n", rcm_last_error());
         return 1;
     }

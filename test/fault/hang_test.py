@@ -41,6 +41,11 @@ class Report:
         self.rank, self.head = heads[0]
         assert {int(rank) for rank, _ in lines} == {self.rank}, f'several ranks wrote:\n{err}'
         table = [text for _, text in lines if text.startswith('  ')]
+        calls = [i for i, text in enumerate(table) if text.startswith('  called by ')]
+        assert len(calls) == 1, f'no calls:\n{err}'
+        assert table[calls[0]] == f'  called by rank {self.rank}, the last first:', err
+        self.calls = [text.strip() for text in table[calls[0] + 1:]]
+        del table[calls[0]:]
         assert table[0].split()[:3] == ['rank', 'host', 'pid'], err
         self.rows = {}
         for text in table[1:]:
@@ -150,6 +155,28 @@ def case_many(transport):
     report.row(7, 'no operation')
     report.row('0-6,8-31', 'all_reduce number 3 of 1000 float32, sum (')
     assert len(report.rows) == 2, err
+
+
+def calls_end(report, sums):
+    """The last calls: one that hangs, before it so many sums of lengths of their own."""
+    last = int(report.calls[0].split(':')[0])
+    for i in range(1, sums + 1):
+        assert report.calls[i].startswith(f'{last - i}: all_reduce of {41 - i} float32'), report.err
+    return last
+
+
+def case_calls(transport):
+    """The last thousand calls: as many lines as people read, or all."""
+    status, out, err = run(3, 'calls', 1, 1500, {'RINGCOMM_TRANSPORT': transport})
+    assert status == 0, f'status {status}\n{out}\n{err}'
+    report = Report(err)
+    assert len(report.calls) == 21 and report.calls[20].startswith('and others before'), err
+    calls_end(report, 19)
+    _, out, err = run(3, 'calls', 1, 1500, {'RINGCOMM_TRANSPORT': transport, 'RINGCOMM_LOG': 'info'})
+    report = Report(err)
+    last = calls_end(report, 40)
+    assert len(report.calls) == 42, err
+    assert re.match(rf'{last - 1023} to {last - 41}: barrier \(\w+\), 983 times$', report.calls[41]), err
 
 
 def main():
