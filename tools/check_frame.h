@@ -23,7 +23,7 @@ enum { CHECK_SENTENCE = 512 }; /* bytes of a sentence; what is longer is cut */
 
 /* When a test is run. */
 enum check_when {
-    CHECK_FIRST,   /* if it has something to mend, those of CHECK_AFTER are left out */
+    CHECK_FIRST,   /* if it has something to mend, those behind it are left out */
     CHECK_AFTER,   /* needs what the first ones look for */
     CHECK_OF_JOBS, /* only under a launcher, in any case */
 };

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks of a machine: check_test.py ODD RINGCOMM_INFO [UNITTEST ARGS]
+"""Checks of a machine: check_test.py ODD RINGCOMM_INFO RINGCOMM_RUN PLAYED [UNITTEST ARGS]
 
-ODD (check_odd.c) has tests that go wrong in each way."""
+ODD (check_odd.c) has tests that go wrong in each way; PLAYED is ringcomm-info with RDMA devices that
+are played (test/verbs/played_info.c), "" in a build without RDMA."""
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
-ODD, INFO = sys.argv[1:3]
+ODD, INFO, RUN, PLAYED = (path and os.path.abspath(path) for path in sys.argv[1:5])
 
 
 def run(*args, status, env=None):
@@ -17,21 +20,25 @@ def run(*args, status, env=None):
     return done
 
 
+def read(stdout):
+    """Facts: (test, of, name) -> value; sentences to mend; results; the verdict."""
+    told = json.loads(stdout)
+    facts, mends, results = {}, [], []
+    for row in told['rows']:
+        if row['name'] == 'mend':
+            mends.append(row['text'])
+        elif row['name'] == 'result':
+            results.append((row['test'], row['value']))
+        else:
+            facts[row['test'], row['of'], row['name']] = row['value']
+    return facts, mends, results, told['verdict']
+
+
 class Frame(unittest.TestCase):
     def report(self, name, status, env=None):
-        """Facts: (test, of, name) -> value; sentences to mend; results; the verdict."""
         done = run(ODD, name, status=status, env=env)
-        told = json.loads(done.stdout)
-        facts, mends, results = {}, [], []
-        for row in told['rows']:
-            if row['name'] == 'mend':
-                mends.append(row['text'])
-            elif row['name'] == 'result':
-                results.append((row['test'], row['value']))
-            else:
-                facts[row['test'], row['of'], row['name']] = row['value']
         self.stderr = done.stderr
-        return facts, mends, results, told['verdict']
+        return read(done.stdout)
 
     def test_good(self):
         facts, mends, results, verdict = self.report('good', 0)
@@ -62,6 +69,82 @@ class Frame(unittest.TestCase):
         self.assertEqual(run(ODD, 'first', status=0, env={**two, 'RANK': '1'}).stdout, '')
 
 
+@unittest.skipIf(PLAYED == '', 'a build without RDMA')
+class Verbs(unittest.TestCase):
+    def check(self, played, status, **env):
+        done = run(PLAYED, '--check', 'verbs', '--json', '-', status=status,
+                   env={**os.environ, 'PLAYED': played, **env})
+        return read(done.stdout)
+
+    def test_well(self):
+        facts, mends, results, verdict = self.check('two', 0)
+        self.assertEqual((mends, verdict), ([], 'OK'))
+        self.assertEqual(results, [(test, 'ok') for test in
+                                   ('devices', 'ports', 'memory', 'loopback', 'transport')] +
+                         [('pairs', 'left out')])
+        self.assertEqual(facts['ports', 'fake1:1', 'GID 1'], '::ffff:10.0.0.2, RoCE v2, IPv4')
+        self.assertEqual(facts['ports', 'fake0:1', 'MTU'], '1024 of 4096')
+        self.assertIn('by GID 1, network 10.0.0.0/24, 103.1', facts['ports', 'fake0:1', 'used'])
+        self.assertRegex(facts['loopback', 'fake1:1', 'loopback'], r'us, .* GB/s, data right$')
+        self.assertGreater(int(facts['memory', None, 'locked for each peer'].split()[0]), 1 << 20)
+
+    def test_last_line(self):
+        for played, status, line in (('two', 0, 'OK'),
+                                     ('down', 1, 'fake1:1 is of no use: it is down: no cable, or')):
+            done = run(PLAYED, '--check', 'verbs', status=status,
+                       env={**os.environ, 'PLAYED': played})
+            self.assertTrue(done.stdout.splitlines()[-1].startswith(line), done.stdout)
+
+    def test_of_no_use(self):
+        for played, sentence, left_out in (
+                ('none', 'RDMA device', 5), ('efa', 'fake0 is of no use: it has no reliable', 5),
+                ('down', 'fake1:1 is of no use: it is down', 4)):
+            _, mends, results, verdict = self.check(played, 1)
+            self.assertIn(sentence, verdict)
+            self.assertEqual(mends, [verdict])
+            self.assertEqual([value for _, value in results].count('left out'), left_out)
+
+    def test_loopback(self):
+        for played, sentence in (('fail', 'remote access error'), ('cut', 'retry counter exceeded')):
+            verdict = self.check(played, 1, RINGCOMM_PEER_TIMEOUT='1')[3]
+            self.assertEqual(verdict.split(':')[:2], ['fake0', '1'])
+            self.assertIn('loopback failed: ', verdict)
+            self.assertIn(sentence, verdict)
+
+    def pairs(self, played, hosts, **env):
+        one = f'RINGCOMM_HOST_ID={hosts} exec {PLAYED} --check verbs --json "report.$RANK"'
+        with tempfile.TemporaryDirectory() as folder:
+            run(RUN, '-n', '2', '--', 'sh', '-c', f'cd {folder} && {one}', status=1,
+                env={**os.environ, 'PLAYED': played, 'RINGCOMM_PEER_TIMEOUT': '1', **env})
+            self.assertEqual(os.listdir(folder), ['report.0'])
+            with open(os.path.join(folder, 'report.0'), encoding='utf-8') as file:
+                return read(file.read())
+
+    def test_pairs_apart(self):
+        """Two processes, each of which plays its own devices: a link by verbs is declined."""
+        facts, mends, _, verdict = self.pairs('two', '$RANK')
+        self.assertRegex(facts['pairs', '0-1', 'linked by'], '^tcp, .* us, .* GB/s, data right$')
+        self.assertEqual(mends, [verdict])
+        self.assertIn('ranks 0 and 1 are linked by tcp: rank ', verdict)
+        self.assertIn('declined it: RDMA with rank', verdict)
+
+    def test_pairs_without(self):
+        facts, mends, *_ = self.pairs('efa', '$RANK')
+        self.assertIn('tcp, ', facts['pairs', '0-1', 'linked by'])
+        self.assertTrue(mends[1].startswith('rank 1 on '), mends)
+        self.assertIn('has no RDMA: fake0 is of no use: it has no reliable', mends[2])
+
+    def test_pairs_together(self):
+        facts, mends, *_ = self.pairs('none', 'one')
+        self.assertIn('shm, ', facts['pairs', '0-1', 'linked by'])
+        self.assertEqual(len(mends), 2) # of both ranks that there is no device
+
+    def test_demanded(self):
+        *_, mends, _, _ = self.pairs('efa', '$RANK', RINGCOMM_TRANSPORT='verbs')
+        self.assertIn('no transport of RINGCOMM_TRANSPORT=verbs serves ranks 0 and 1', mends[-1])
+        self.assertIn('on rank 0 verbs cannot be used: fake0 is of no use', mends[-1])
+
+
 class Usage(unittest.TestCase):
     def test_usage(self):
         self.assertIn('only verbs', run(INFO, '--check', 'none', status=2).stderr)
@@ -69,4 +152,4 @@ class Usage(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
+    unittest.main(argv=sys.argv[:1] + sys.argv[5:])

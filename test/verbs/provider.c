@@ -62,6 +62,24 @@ void provider_install(const struct provider_setup *what) {
     verbs_table_set(&table);
 }
 
+static void fork_begin(void) {
+    pthread_mutex_lock(&played.lock);
+}
+
+static void fork_end(void) {
+    pthread_mutex_unlock(&played.lock);
+}
+
+static void fork_child(void) {
+    pthread_mutex_unlock(&played.lock);
+    pthread_cond_init(&played.work, NULL);
+    REQUIRE(pthread_create(&played.hardware, NULL, played_hardware, NULL) == 0);
+}
+
+void provider_follow_forks(void) {
+    REQUIRE(pthread_atfork(fork_begin, fork_end, fork_child) == 0);
+}
+
 void provider_remove(void) {
     pthread_mutex_lock(&played.lock);
     played.stop = true;

@@ -59,6 +59,8 @@ struct provider_counts {
 void provider_install(const struct provider_setup *setup);
 /* Nothing of it must be left. */
 void provider_remove(void);
+/* Has forked children play the devices anew, which have none of the threads. */
+void provider_follow_forks(void);
 
 /* The call with that number, from 1, of its kind fails from now on. 0: none does. */
 void provider_fail_call(enum provider_call call, int number);

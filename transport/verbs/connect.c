@@ -13,7 +13,7 @@ struct verbs_job {
     struct verbs_job *next;
     struct verbs_link *link; /* NULL: it does not want it any more */
     struct ibv_qp *qp;
-    struct ibv_qp_attr to_rtr, to_rts;
+    struct verbs_path path;
 };
 
 struct verbs_connector {
@@ -37,9 +37,9 @@ enum { RETRIES = 6, HOPS = 64, MIN_RNR_TIMER = 12 /* 0.64 ms */, RNR_RETRIES = 6
 
 /* ---- The thread ------------------------------------------------------------------------------ */
 
-static int job_run(const struct verbs_connector *connector, struct verbs_job *job) {
-    const int error = connector->table->modify_qp(job->qp, &job->to_rtr, RTR_MASK);
-    return error ? error : connector->table->modify_qp(job->qp, &job->to_rts, RTS_MASK);
+int verbs_qp_connect(const struct verbs_table *table, struct ibv_qp *qp, struct verbs_path *path) {
+    const int error = table->modify_qp(qp, &path->to_rtr, RTR_MASK);
+    return error ? error : table->modify_qp(qp, &path->to_rts, RTS_MASK);
 }
 
 /* Under connector->lock. */
@@ -68,7 +68,7 @@ static void *connector_run(void *arg) {
         connector->first = job->next;
         const bool wanted = job->link != NULL;
         pthread_mutex_unlock(&connector->lock);
-        const int error = wanted ? job_run(connector, job) : 0;
+        const int error = wanted ? verbs_qp_connect(connector->table, job->qp, &job->path) : 0;
         pthread_mutex_lock(&connector->lock);
         job_end(connector, job, error);
     }
@@ -115,36 +115,36 @@ static uint8_t retry_exponent(int64_t ms) {
     return n;
 }
 
-static struct ibv_ah_attr path_to(const struct verbs_link *link, const struct verbs_offered *peer) {
-    const struct verbs_port *port = link->port;
+static struct ibv_ah_attr address_of(const struct verbs_port *port,
+                                     const struct verbs_offered *peer) {
     struct ibv_ah_attr path = {
         .dlid = peer->lid,
-        .sl = (uint8_t)link->domain->service_level,
+        .sl = (uint8_t)port->domain->service_level,
         .port_num = port->number,
     };
     /* Between subnets of InfiniBand, and always in RoCE, a packet has global addresses. */
     path.is_global = peer->layer == IBV_LINK_LAYER_ETHERNET;
     path.grh = (struct ibv_global_route){.sgid_index = (uint8_t)port->gid_index,
                                          .hop_limit = HOPS,
-                                         .traffic_class = (uint8_t)link->domain->traffic_class};
+                                         .traffic_class = (uint8_t)port->domain->traffic_class};
     memcpy(path.grh.dgid.raw, peer->gid, sizeof peer->gid);
     return path;
 }
 
-static void job_fill(struct verbs_job *job, const struct verbs_link *link,
-                     const struct verbs_offered *peer) {
-    const uint8_t mtu = link->port->offered.mtu;
-    job->to_rtr = (struct ibv_qp_attr){
+void verbs_path_to(const struct verbs_port *port, const struct verbs_offered *peer,
+                   struct verbs_path *ret_path) {
+    const uint8_t mtu = port->offered.mtu;
+    ret_path->to_rtr = (struct ibv_qp_attr){
         .qp_state = IBV_QPS_RTR,
         .path_mtu = (enum ibv_mtu)(peer->mtu < mtu ? peer->mtu : mtu),
         .dest_qp_num = peer->qp_num,
         .max_dest_rd_atomic = 1,
         .min_rnr_timer = MIN_RNR_TIMER,
-        .ah_attr = path_to(link, peer),
+        .ah_attr = address_of(port, peer),
     };
-    job->to_rts = (struct ibv_qp_attr){
+    ret_path->to_rts = (struct ibv_qp_attr){
         .qp_state = IBV_QPS_RTS,
-        .timeout = retry_exponent(link->domain->peer_timeout_ms),
+        .timeout = retry_exponent(port->domain->peer_timeout_ms),
         .retry_cnt = RETRIES,
         .rnr_retry = RNR_RETRIES,
         .max_rd_atomic = 1,
@@ -171,7 +171,7 @@ rcm_status verbs_connect(struct verbs_link *link, const struct verbs_offered *pe
         return RCM_ERR_NOMEM;
     job->link = link;
     job->qp = link->qp;
-    job_fill(job, link, peer);
+    verbs_path_to(link->port, peer, &job->path);
     pthread_mutex_lock(&connector->lock);
     link->job = job;
     if (connector->first)

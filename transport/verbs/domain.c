@@ -206,7 +206,7 @@ static void domain_beat(void *arg) {
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
-static rcm_status domain_settings(struct verbs_domain *domain) {
+rcm_status verbs_settings(struct verbs_domain *domain) {
     int64_t seconds = 0, class = 0, level = 0;
     rcm_status status = rcmi_setting_int("RINGCOMM_PEER_TIMEOUT", 1, 1000000, &seconds);
     if (status == RCM_OK)
@@ -249,7 +249,7 @@ static rcm_status domain_init(void *arg, struct rcmi_node *node) {
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s", reason);
     verbs_place_of_rank(rcmi_node_near(node), &domain->place);
     domain->links = rcmi_zalloc((size_t)domain->nranks * sizeof(struct verbs_link *));
-    rcm_status status = domain->links ? domain_settings(domain) : RCM_ERR_NOMEM;
+    rcm_status status = domain->links ? verbs_settings(domain) : RCM_ERR_NOMEM;
     if (status == RCM_OK)
         status = verbs_connector_make(domain);
     if (status == RCM_OK)

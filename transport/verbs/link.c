@@ -26,12 +26,11 @@ _Static_assert(sizeof(struct verbs_offer) <= RCMI_BLOB_MAX, "an offer fits");
 /* ---- Queue pairs ----------------------------------------------------------------------------- */
 
 /* The largest inline size that the device has, up to a whole notice. */
-static struct ibv_qp *qp_create(const struct verbs_link *link, const struct verbs_port *port,
-                                uint32_t *ret_inline) {
+static struct ibv_qp *qp_create(const struct verbs_port *port, int peer, uint32_t *ret_inline) {
     struct ibv_qp *qp = NULL;
     for (uint32_t wanted = sizeof(struct verbs_notice);; wanted = 0) {
         struct ibv_qp_init_attr attr = {
-            .qp_context = (void *)(intptr_t)link->peer,
+            .qp_context = (void *)(intptr_t)peer,
             .send_cq = port->cq,
             .recv_cq = port->cq,
             .qp_type = IBV_QPT_RC,
@@ -41,20 +40,17 @@ static struct ibv_qp *qp_create(const struct verbs_link *link, const struct verb
                     .max_recv_sge = 1,
                     .max_inline_data = wanted},
         };
-        qp = link->domain->table->create_qp(port->pd, &attr);
+        qp = port->domain->table->create_qp(port->pd, &attr);
         *ret_inline = qp ? attr.cap.max_inline_data : 0;
         if (qp || wanted == 0)
             return qp;
     }
 }
 
-static rcm_status qp_make(struct verbs_link *link, int i) {
-    const struct verbs_table *table = link->domain->table;
-    struct verbs_port *port = &link->domain->ports[i];
-    if (port->room == 0)
-        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s has no completion queue for more links",
-                         port->name);
-    struct ibv_qp *qp = qp_create(link, port, &link->inline_maxima[i]);
+rcm_status verbs_qp_make(const struct verbs_port *port, int peer, struct ibv_qp **ret_qp,
+                         uint32_t *ret_inline) {
+    const struct verbs_table *table = port->domain->table;
+    struct ibv_qp *qp = qp_create(port, peer, ret_inline);
     if (!qp)
         return rcmi_fail(RCM_ERR_UNSUPPORTED, errno, "no queue pair of %s", port->name);
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
@@ -68,9 +64,20 @@ static rcm_status qp_make(struct verbs_link *link, int i) {
         return rcmi_fail(RCM_ERR_UNSUPPORTED, error, "a queue pair of %s cannot be used",
                          port->name);
     }
-    link->offered[i] = qp;
-    port->room--;
+    *ret_qp = qp;
     return RCM_OK;
+}
+
+static rcm_status qp_make(struct verbs_link *link, int i) {
+    struct verbs_port *port = &link->domain->ports[i];
+    if (port->room == 0)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s has no completion queue for more links",
+                         port->name);
+    const rcm_status status =
+        verbs_qp_make(port, link->peer, &link->offered[i], &link->inline_maxima[i]);
+    if (status == RCM_OK)
+        port->room--;
+    return status;
 }
 
 static void qp_give_up(struct verbs_link *link, int i) {

@@ -149,7 +149,7 @@ static const char *remedy_of(enum ibv_wc_status status) {
     }
 }
 
-static const char *word_of(enum ibv_wc_status status) {
+const char *verbs_status_word(enum ibv_wc_status status) {
     static const char *const words[] = {
         [IBV_WC_LOC_LEN_ERR] = "local length error",
         [IBV_WC_LOC_QP_OP_ERR] = "local queue pair operation error",
@@ -176,7 +176,7 @@ static rcm_status failed(const struct verbs_link *link, const struct ibv_wc *wc)
     const rcm_status status = wc->status == IBV_WC_RETRY_EXC_ERR ? RCM_ERR_PEER : RCM_ERR_SYSTEM;
     return rcmi_fail_peer(
         status, link->peer, "RDMA with rank %d by %s failed (%s, vendor's code %u)%s", link->peer,
-        link->port->name, word_of(wc->status), wc->vendor_err, remedy_of(wc->status));
+        link->port->name, verbs_status_word(wc->status), wc->vendor_err, remedy_of(wc->status));
 }
 
 /* What waits tells of the receives that are owed; else, once there is room, a notice of its own. */

@@ -273,14 +273,15 @@ void verbs_ports_close(struct verbs_domain *domain) {
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* Registering locks memory. That of a link with a channel of each kind each way. */
-static size_t link_bytes(const struct rcmi_need *need) {
+size_t verbs_locked_bytes(const struct rcmi_need *need) {
     return (size_t)(VERBS_RECEIVES + VERBS_SENDS) * VERBS_NOTICE_STEP +
            2 * need->slots * need->slot_bytes * (1 + VERBS_BULK_SCALE);
 }
 
 /* Less than may be locked: the superuser may lock all. */
-static bool may_lock(const struct rcmi_need *need, char *reason, size_t cap) {
-    const unsigned long long each = link_bytes(need), all = each * (unsigned)(need->nranks - 1);
+bool verbs_may_lock(const struct rcmi_need *need, char *reason, size_t cap) {
+    const unsigned long long each = verbs_locked_bytes(need),
+                             all = each * (unsigned)(need->nranks - 1);
     struct rlimit limit;
     if (geteuid() == 0 || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
         limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= all)
@@ -307,7 +308,7 @@ bool verbs_ports_probe(const struct rcmi_need *need, char *reason, size_t cap) {
     domain->table = verbs_table(reason, cap);
     domain->nranks = need->nranks;
     domain->epoll = epoll_create1(EPOLL_CLOEXEC);
-    bool works = domain->table && may_lock(need, reason, cap);
+    bool works = domain->table && verbs_may_lock(need, reason, cap);
     if (works && verbs_ports_open(domain) != RCM_OK) {
         snprintf(reason, cap, "%s", rcm_last_error());
         works = false;

@@ -240,15 +240,21 @@ struct verbs_channel {
 /* port.c */
 /* Which ports may be used, by the settings: a sentence in any case. */
 bool verbs_ports_probe(const struct rcmi_need *need, char *reason, size_t cap);
+/* Of a domain that has its table, node count and epoll set. */
 rcm_status verbs_ports_open(struct verbs_domain *domain);
 void verbs_ports_close(struct verbs_domain *domain);
 /* "mlx5_0:1, mlx5_1:1" */
 void verbs_ports_name(const struct verbs_domain *domain, char *text, size_t cap);
+/* Bytes that a link locks; may this process lock those of all its peers? A sentence if not. */
+size_t verbs_locked_bytes(const struct rcmi_need *need);
+bool verbs_may_lock(const struct rcmi_need *need, char *reason, size_t cap);
 rcm_status verbs_region_make(const struct verbs_port *port, size_t bytes, bool remote,
                              struct verbs_region *ret_region);
 void verbs_region_free(const struct verbs_table *table, struct verbs_region *region);
 
 /* domain.c */
+/* What RINGCOMM_ variables say of all ports. */
+rcm_status verbs_settings(struct verbs_domain *domain);
 bool verbs_forked(const struct verbs_domain *domain);
 bool verbs_progress(void *domain);
 void verbs_arm(void *domain);
@@ -265,6 +271,9 @@ rcm_status verbs_link_attach(void *link, int i, int fd);
 rcm_status verbs_link_ready(void *link);
 void verbs_link_down(void *link);
 void verbs_link_fini(void *link);
+/* A queue pair of the port, with its largest inline size; its completions are told by peer. */
+rcm_status verbs_qp_make(const struct verbs_port *port, int peer, struct ibv_qp **ret_qp,
+                         uint32_t *ret_inline);
 /* It is of no use any more, for the reason in the thread's error. Under link->lock. */
 void verbs_link_break(struct verbs_link *link);
 /* Something came that cannot be. RCM_ERR_PROTOCOL. */
@@ -276,6 +285,14 @@ void verbs_link_connected(struct verbs_link *link, int error);
 void verbs_link_greet(struct verbs_link *link);
 
 /* connect.c */
+/* How a queue pair of the port comes to its peer's. */
+struct verbs_path {
+    struct ibv_qp_attr to_rtr, to_rts;
+};
+void verbs_path_to(const struct verbs_port *port, const struct verbs_offered *peer,
+                   struct verbs_path *ret_path);
+/* Takes the queue pair there, which may block; an error number, or 0. */
+int verbs_qp_connect(const struct verbs_table *table, struct ibv_qp *qp, struct verbs_path *path);
 rcm_status verbs_connector_make(struct verbs_domain *domain);
 void verbs_connector_free(struct verbs_domain *domain);
 /* Connects link->qp to the peer's, later, by the connector's thread. */
@@ -304,6 +321,8 @@ bool verbs_pay(struct verbs_domain *domain);
 void verbs_owe_nothing(struct verbs_link *link);
 
 /* notice.c */
+/* A completion's status, in words. */
+const char *verbs_status_word(enum ibv_wc_status status);
 /* What a completion says. True if something came for which a thread may sleep. Takes link->lock. */
 bool verbs_complete(struct verbs_link *link, const struct ibv_wc *wc);
 

@@ -70,6 +70,7 @@ static int fake_query_port(struct ibv_context *context, uint8_t port, struct ibv
     const enum ibv_port_state state = played.setup.port_state;
     *attr = (struct ibv_port_attr){.state = state ? state : IBV_PORT_ACTIVE,
                                    .active_mtu = IBV_MTU_1024,
+                                   .max_mtu = IBV_MTU_4096,
                                    .gid_tbl_len = 2,
                                    .pkey_tbl_len = 1,
                                    .active_width = 2,

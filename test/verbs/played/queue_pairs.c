@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct fake_qp *played_qp(uint32_t number) {
     return number % QPS_MAX < QPS_MAX && played.qps[number % QPS_MAX].used &&
@@ -26,6 +27,8 @@ static struct ibv_qp *fake_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
     while (i < QPS_MAX && played.qps[i].used)
         i++;
     REQUIRE(i < QPS_MAX);
+    /* 24 bits: another number in each process, which has no way to the others' queue pairs. */
+    const uint32_t number = ((uint32_t)getpid() & 0xff) << 8 | (++uses & 0xff);
     struct fake_qp *qp = &played.qps[i];
     *qp = (struct fake_qp){.used = true,
                            .max_send = attr->cap.max_send_wr,
@@ -36,7 +39,7 @@ static struct ibv_qp *fake_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
                                .pd = pd,
                                .send_cq = attr->send_cq,
                                .recv_cq = attr->recv_cq,
-                               .qp_num = ++uses * QPS_MAX + i,
+                               .qp_num = number * QPS_MAX + i,
                                .state = IBV_QPS_RESET};
     qp->sends = calloc(qp->max_send, sizeof *qp->sends);
     qp->recvs = calloc(qp->max_recv, sizeof *qp->recvs);

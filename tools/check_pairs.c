@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pairs of ranks: see check_pairs.h. */
+#include "check_pairs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+#include "common.h"
+#include "ringcomm.h"
+
+enum {
+    RANKS_MAX = 64, /* of more the first are measured */
+    SMALL = 8,
+    SMALLS = 200,
+    LARGE = 4 << 20,
+    LARGES = 8,
+    PATIENCE_MS = 120000,
+};
+
+/* What a rank tells of itself. */
+struct about {
+    char host[64];
+    char mend[CHECK_SENTENCE]; /* the first sentence of its own tests; "": none */
+    bool usable;               /* verbs */
+    char reason[256];          /* why not */
+};
+
+/* What the lower rank of a pair has measured. */
+struct measured {
+    char transport[16];
+    double us, gbps; /* half a round trip; GB/s one way */
+    uint64_t wrong;  /* bytes */
+    char why[256];   /* its link by verbs was declined */
+};
+
+struct pairs {
+    struct check_out *out;
+    rcm_comm *comm;
+    int rank, nranks;
+    struct about *about;
+    uint8_t *bytes;
+    FILE *log; /* NULL: there is no file for it */
+};
+
+/* ---- The log ------------------------------------------------------------------------------- */
+
+/* The log tells why a transport was declined (at level info). So it goes to a file, and what is of
+ * warnings and errors to stderr in the end. */
+static FILE *log_divert(int *ret_stderr) {
+    FILE *file = tmpfile();
+    *ret_stderr = file ? dup(STDERR_FILENO) : -1;
+    if (*ret_stderr >= 0)
+        (void)!dup2(fileno(file), STDERR_FILENO);
+    setenv("RINGCOMM_LOG", "info", 1);
+    return file;
+}
+
+static void log_restore(FILE *file, int stderr_fd) {
+    char line[1200];
+    if (stderr_fd < 0)
+        return;
+    (void)!dup2(stderr_fd, STDERR_FILENO);
+    close(stderr_fd);
+    rewind(file);
+    while (fgets(line, sizeof(line), file))
+        if (!strstr(line, " info: "))
+            fputs(line, stderr);
+    fclose(file);
+}
+
+/* The last that was said of a link by verbs to that rank; "": nothing. The offset of the log's
+ * descriptor, at which threads write, stays. */
+static void log_declined(FILE *file, int peer, char why[256]) {
+    char before[64], line[1200];
+    size_t len = 0;
+    why[0] = '\0';
+    const int n = snprintf(before, sizeof(before), "no link to rank %d by verbs: ", peer);
+    for (off_t at = 0; file && pread(fileno(file), &line[len], 1, at) == 1; at++) {
+        if (line[len] != '\n' && len + 2 < sizeof(line)) {
+            len++;
+            continue;
+        }
+        line[len] = '\0';
+        len = 0;
+        const char *said = strstr(line, before);
+        if (said)
+            snprintf(why, 256, "%s", said + n);
+    }
+}
+
+/* ---- A pair -------------------------------------------------------------------------------- */
+
+static uint8_t byte_of(int from, int round, size_t at) {
+    return (uint8_t)(at * 13 + at / 509 + (size_t)from * 3 + (size_t)round * 101);
+}
+
+static void fill(uint8_t *bytes, size_t n, int from, int round) {
+    for (size_t i = 0; i < n; i++)
+        bytes[i] = byte_of(from, round, i);
+}
+
+static uint64_t count_wrong(const uint8_t *bytes, size_t n, int from, int round) {
+    uint64_t wrong = 0;
+    for (size_t i = 0; i < n; i++)
+        wrong += bytes[i] != byte_of(from, round, i);
+    return wrong;
+}
+
+/* A message to the peer and one back, or the other way; *ns: as long as that took. */
+static rcm_status bounce(const struct pairs *pairs, int peer, size_t n, int round, int64_t *ns,
+                         uint64_t *wrong) {
+    const bool first = pairs->rank < peer;
+    uint8_t *own = pairs->bytes, *theirs = pairs->bytes + LARGE;
+    fill(own, n, pairs->rank, round);
+    memset(theirs, 0, n);
+    const int64_t began = tool_now_ns();
+    rcm_status status =
+        first ? rcm_send(pairs->comm, own, n, RCM_UINT8, peer, 7, NULL, NULL) : RCM_OK;
+    if (status == RCM_OK)
+        status = rcm_recv(pairs->comm, theirs, n, RCM_UINT8, peer, 7, NULL, NULL);
+    if (status == RCM_OK && !first)
+        status = rcm_send(pairs->comm, own, n, RCM_UINT8, peer, 7, NULL, NULL);
+    *ns += tool_now_ns() - began;
+    *wrong += count_wrong(theirs, n, peer, round);
+    return status;
+}
+
+/* Both ranks count what is wrong; the lower one gets the sum. */
+static rcm_status wrong_add(const struct pairs *pairs, int peer, uint64_t *wrong) {
+    uint64_t theirs = 0;
+    if (pairs->rank > peer)
+        return rcm_send(pairs->comm, wrong, 1, RCM_UINT64, peer, 8, NULL, NULL);
+    const rcm_status status = rcm_recv(pairs->comm, &theirs, 1, RCM_UINT64, peer, 8, NULL, NULL);
+    *wrong += theirs;
+    return status;
+}
+
+static rcm_status pair_measure(const struct pairs *pairs, int peer, struct measured *ret) {
+    int64_t linking = 0, small = 0, large = 0;
+    memset(ret, 0, sizeof(*ret));
+    rcm_status status = bounce(pairs, peer, SMALL, 0, &linking, &ret->wrong);
+    log_declined(pairs->log, peer, ret->why);
+    for (int i = 0; status == RCM_OK && i < SMALLS; i++)
+        status = bounce(pairs, peer, SMALL, i, &small, &ret->wrong);
+    for (int i = 0; status == RCM_OK && i < LARGES; i++)
+        status = bounce(pairs, peer, LARGE, i, &large, &ret->wrong);
+    if (status == RCM_OK)
+        status = wrong_add(pairs, peer, &ret->wrong);
+    ret->us = (double)small / 2e3 / SMALLS;
+    ret->gbps = large ? 2.0 * LARGE * LARGES / (double)large : 0;
+    snprintf(ret->transport, sizeof(ret->transport), "%s", rcm_comm_transport(pairs->comm, peer));
+    return status;
+}
+
+/* ---- What it shows ------------------------------------------------------------------------- */
+
+/* Why the pair has no RDMA; NULL: it has, or needs none within a host. */
+static const char *pair_lacks(const struct pairs *pairs, int a, int b, const struct measured *pair,
+                              char text[CHECK_SENTENCE]) {
+    if (strcmp(pair->transport, "tcp") != 0)
+        return NULL;
+    for (int i = 0; i < 2; i++) {
+        const int rank = i ? b : a;
+        const struct about *about = &pairs->about[rank];
+        snprintf(text, CHECK_SENTENCE, "rank %d on %s has no RDMA: %s", rank, about->host,
+                 about->reason);
+        if (!about->usable)
+            return text;
+    }
+    snprintf(text, CHECK_SENTENCE, "%s",
+             pair->why[0] ? pair->why
+                          : "both ranks have RDMA, but RINGCOMM_TRANSPORT does not name it");
+    return text;
+}
+
+static void pair_show(const struct pairs *pairs, int a, int b, const struct measured *pair) {
+    char of[32], text[CHECK_SENTENCE];
+    snprintf(of, sizeof(of), "%d-%d", a, b);
+    check_fact(pairs->out, of, "linked by", "%s, %.2f us, %.2f GB/s, data %s", pair->transport,
+               pair->us, pair->gbps, pair->wrong ? "wrong" : "right");
+    if (pair->wrong)
+        check_mend(pairs->out, of, "ranks %d and %d: %" PRIu64 " bytes by %s are wrong", a, b,
+                   pair->wrong, pair->transport);
+    const char *lacks = pair_lacks(pairs, a, b, pair, text);
+    if (lacks)
+        check_mend(pairs->out, of, "ranks %d and %d are linked by %s: %s", a, b, pair->transport,
+                   lacks);
+}
+
+/* The hosts, and what other ranks have found. */
+static void ranks_show(const struct pairs *pairs) {
+    char of[32];
+    for (int i = 0; i < pairs->nranks; i++) {
+        snprintf(of, sizeof(of), "rank %d", i);
+        check_fact(pairs->out, of, "host", "%s", pairs->about[i].host);
+        if (i > 0 && pairs->about[i].mend[0])
+            check_mend(pairs->out, of, "rank %d on %s: %s", i, pairs->about[i].host,
+                       pairs->about[i].mend);
+    }
+}
+
+/* ---- All of them --------------------------------------------------------------------------- */
+
+/* The lower rank tells rank 0, which shows it. */
+static rcm_status pair_tell(const struct pairs *pairs, int a, int b, struct measured *pair) {
+    rcm_status status = RCM_OK;
+    if (a > 0 && pairs->rank == a)
+        status = rcm_send(pairs->comm, pair, sizeof(*pair), RCM_UINT8, 0, 9, NULL, NULL);
+    if (a > 0 && pairs->rank == 0)
+        status = rcm_recv(pairs->comm, pair, sizeof(*pair), RCM_UINT8, a, 9, NULL, NULL);
+    if (status == RCM_OK && pairs->rank == 0)
+        pair_show(pairs, a, b, pair);
+    return status;
+}
+
+static rcm_status pair_run(const struct pairs *pairs, int a, int b) {
+    struct measured pair = {.us = 0};
+    rcm_status status = RCM_OK;
+    if (pairs->rank == a || pairs->rank == b)
+        status = pair_measure(pairs, pairs->rank == a ? b : a, &pair);
+    if (status == RCM_OK)
+        status = pair_tell(pairs, a, b, &pair);
+    return status == RCM_OK ? rcm_barrier(pairs->comm, NULL, NULL) : status;
+}
+
+static void about_fill(struct about *about) {
+    struct rcm_transport_info info;
+    gethostname(about->host, sizeof(about->host) - 1);
+    snprintf(about->mend, sizeof(about->mend), "%s", check_first_mend());
+    snprintf(about->reason, sizeof(about->reason), "the library is built without it");
+    for (size_t i = 0; rcm_transport_at(i, &info) == RCM_OK; i++) {
+        if (strcmp(info.name, "verbs") != 0)
+            continue;
+        about->usable = info.usable;
+        snprintf(about->reason, sizeof(about->reason), "%s", info.reason);
+    }
+}
+
+static rcm_status pairs_run(struct pairs *pairs) {
+    struct about own;
+    memset(&own, 0, sizeof(own));
+    about_fill(&own);
+    rcm_status status =
+        rcm_all_gather(pairs->comm, &own, pairs->about, sizeof(own), RCM_UINT8, NULL, NULL);
+    if (status == RCM_OK && pairs->rank == 0)
+        ranks_show(pairs);
+    const int n = pairs->nranks < RANKS_MAX ? pairs->nranks : RANKS_MAX;
+    for (int a = 0; a < n; a++)
+        for (int b = a + 1; status == RCM_OK && b < n; b++)
+            status = pair_run(pairs, a, b);
+    return status;
+}
+
+static rcm_status pairs_of_job(struct check_out *out, FILE *log) {
+    struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
+    struct pairs pairs = {.out = out, .log = log};
+    options.timeout_ms = PATIENCE_MS;
+    rcm_status status = rcm_init(&options, &pairs.comm);
+    if (status != RCM_OK)
+        return status;
+    pairs.rank = rcm_rank(pairs.comm);
+    pairs.nranks = rcm_size(pairs.comm);
+    pairs.about = calloc((size_t)pairs.nranks, sizeof(*pairs.about));
+    pairs.bytes = malloc(2 * LARGE);
+    status = pairs.about && pairs.bytes ? pairs_run(&pairs) : RCM_ERR_NOMEM;
+    const rcm_status last = rcm_destroy(pairs.comm);
+    free(pairs.about);
+    free(pairs.bytes);
+    return status == RCM_OK ? last : status;
+}
+
+void check_pairs(struct check_out *out) {
+    int rank, nranks, stderr_fd;
+    check_job(&rank, &nranks);
+    FILE *log = log_divert(&stderr_fd);
+    const rcm_status status = pairs_of_job(out, log);
+    log_restore(log, stderr_fd);
+    if (status == RCM_OK)
+        return;
+    check_mend(out, "", "%s", rcm_last_error());
+    if (rank > 0)
+        tool_error("rank %d: %s", rank, rcm_last_error());
+}
