@@ -1329,13 +1329,13 @@ RCM_CHECKED rcm_status rcm_mem_alloc_kind(rcm_comm *comm, enum rcm_mem_kind kind
 RCM_CHECKED rcm_status rcm_mem_free(rcm_comm *comm, void *memory);
 
 /*
- * Registers memory of any origin, host or device memory: `bytes` of it from `memory` on, for
- * transports that move what lies in one registration as a whole without a copy. Between ranks of
- * one host, and over tcp, nothing is gained (there large messages are read from any memory, and
+ * Registers memory of any origin, host or device memory: `bytes` of it from `memory` on. What lies
+ * in one registration as a whole goes by RDMA without a copy on this rank; between ranks of one
+ * host, and over tcp, nothing is gained (there large messages are read from any memory, and
  * rcm_mem_alloc gains the most). It changes no result, and other ranks need not do the same. Local
- * to this rank, not collective. Registering takes time and may lock pages in memory (ulimit -l), so
- * it is for buffers that are used again and again; the library registers none by itself, and
- * remembers none that was deregistered.
+ * to this rank, not collective. Registering takes time and, for RDMA, locks pages in memory
+ * (ulimit -l), so it is for buffers that are used again and again; the library registers none by
+ * itself, and remembers none that was deregistered.
  *
  * The memory stays the caller's, and is not freed or unmapped before rcm_mem_deregister: else
  * operations might go to pages that are not at that address any more. Ranges may overlap and lie
@@ -1357,11 +1357,10 @@ RCM_CHECKED rcm_status rcm_mem_register(rcm_comm *comm, void *memory, size_t byt
 
 /*
  * Undoes one rcm_mem_register of the same range, of comm or another communicator from the same
- * rcm_init. After the last one no other rank touches the memory any more: what other ranks may
- * still do with it (see there) is waited for, and a rank that says nothing for
- * RINGCOMM_PEER_TIMEOUT is disconnected. RCM_ERR_INVALID if that range is not registered, or if
- * that would be the last time while an unfinished operation uses it; it stays registered then. Any
- * thread, also after comm has failed; not in a callback.
+ * rcm_init. After the last one no other rank touches the memory any more, and nothing is sent from
+ * it: what is still under way is waited for, no longer than RINGCOMM_PEER_TIMEOUT. RCM_ERR_INVALID
+ * if that range is not registered, or if that would be the last time while an unfinished operation
+ * uses it; it stays registered then. Any thread, also after comm has failed; not in a callback.
  */
 RCM_CHECKED rcm_status rcm_mem_deregister(rcm_comm *comm, void *memory, size_t bytes);
 

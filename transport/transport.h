@@ -47,6 +47,7 @@
  *   header          shm, self  up to RCMI_TINY     all lines but one: 8 B all_reduce 0.60 to 0.42
  *   zero-copy send  tcp        from 2 KiB          the writer's copy: 1 MiB chain 788 to 564, with
  *   posted receive  tcp        from 2 KiB          the reader's
+ *   the same two    verbs      from 2 KiB          both, of registered memory; untried on hardware
  *   mapped send     shm, self  from 2 KiB          the writer's copy, from rcm_mem_alloc, and
  *   put             shm        from 2 KiB          the reader's, to it: 1 MiB all_reduce 43 to 26
  *   get             shm        `get`               a copy, by the kernel: 64 KiB message 14 to 7.5
@@ -348,8 +349,8 @@ static inline void rcmi_channel_commit(struct rcmi_channel *channel, size_t len,
 /* Writer: publishes memory that stays as it is, unchanged, until rcmi_channel_completed; up
  * to the slot size, or with may_get RCMI_GET_MAX. Also after a reserve, which it ends. may_get: the
  * reader may have to get them (peek then has no bytes). RCM_ERR_UNSUPPORTED if this channel cannot
- * send from that memory, which may be of any kind: reserve and copy. Memory of
- * rcmi_node_memory_alloc may still be read by a peer after the channel was closed, until freed. */
+ * send from that memory, which may be of any kind: reserve and copy. Registered
+ * memory may still be read after the channel was closed, until freed or deregistered. */
 static inline rcm_status rcmi_channel_send_zero_copy(struct rcmi_channel *channel,
                                                      const struct rcmi_mem *mem, uint64_t meta,
                                                      bool may_get);
@@ -390,8 +391,9 @@ struct rcmi_posted {
     uint64_t meta, mask;
 };
 /* The memory is the channel's until that message was peeked. False: it is of no use here. NULL
- * withdraws all: once that returns nothing is written there any more, but that a writer in mapped
- * memory of rcmi_node_memory_alloc may still go on with one message. */
+ * withdraws all: once that returns, which may take as long as the writer's loop does to answer,
+ * nothing is written there any more, but that a writer in mapped memory of rcmi_node_memory_alloc
+ * may still go on with one message. */
 static inline bool rcmi_channel_post_receive(struct rcmi_channel *channel,
                                              const struct rcmi_posted *posted);
 

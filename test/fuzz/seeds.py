@@ -862,6 +862,7 @@ def verbs():
     """Offers to a side that did not dial (0) and to one that did (1), and scripts of notices (2): see
     step() in verbs.c."""
     hello_kind, data_kind, credit_kind, end_kind, nothing_kind = range(1, 6)
+    put_kind, posted_kind, withdraw_kind, withdrawn_kind = range(6, 10)
     reader, writer = 0, 1
 
     def port(subnet=0, layer=2, number=77, ipv4=0, speed=1000):
@@ -883,9 +884,13 @@ def verbs():
 
     def failed(status):
         return u8(7) + u8(status) + u16(0)
+
+    def posted(number, end=writer, length=200, meta=0):
+        return notice(posted_kind, end, meta=meta, data=struct.pack('<QQQII', number, 4096, length, 7, 0))
     called, caller, link = u8(0), u8(1), u8(2)
     sent, receive, pay, reader_closed, writer_closed = u8(2), u8(3), u8(5), u8(6), u8(6 + 8)
     write = lambda n: u8(4) + u8(n)
+    post = lambda n: u8(4 + 8) + u8(n)
     return {
         'valid-offer': called + offer(port()),
         'valid-offer-four': called + offer(port(9), port(1), port(8), port(0)),
@@ -917,7 +922,21 @@ def verbs():
         'bad-raw': link + raw(b'GET / HTTP/1.1'),
         'bad-short': link + raw(b'x'),
         'bad-kind': link + notice(0),
-        'bad-kind-high': link + notice(6),
+        'bad-kind-high': link + notice(10),
+        'valid-put': link + (post(200) + notice(put_kind, length=200) + receive) * 3,
+        'valid-put-beside': link + post(200) + notice(data_kind, length=200) + receive + tiny(4) + receive,
+        'valid-posted': link + posted(0) + posted(1) + write(200) + write(201) + posted(1),
+        'valid-posted-late': link + write(200) + posted(0, meta=1) + write(200) + posted(0),
+        'valid-withdrawn': link + posted(0) + notice(withdraw_kind, writer) + write(200) + sent,
+        'bad-put': link + notice(put_kind, length=200),
+        'bad-put-long': link + post(200) + notice(put_kind, length=201),
+        'bad-put-tiny': link + post(200) + notice(put_kind, length=100, data=b'p' * 100),
+        'bad-posted-far': link + posted(2),
+        'bad-posted-short': link + notice(posted_kind, writer, data=b'short'),
+        'bad-posted-to-reader': link + posted(0, reader),
+        'bad-posted-credits': link + posted(0, meta=1),
+        'bad-withdraw-to-reader': link + notice(withdraw_kind),
+        'bad-withdrawn': link + notice(withdrawn_kind),
         'bad-second-hello': link + notice(hello_kind),
         'bad-hello-with-bytes': link + notice(nothing_kind, data=b'x'),
         'bad-receives': link + notice(nothing_kind, receives=200),

@@ -143,10 +143,15 @@ static void link_connect(struct side *side) {
     fuzz_require(verbs_connector_make(&side->domain) == RCM_OK, "there is a connector");
 }
 
+static void channel_end(struct verbs_channel *channel) {
+    if (channel->end)
+        verbs_put_forget(channel->end); /* it would wait for an answer */
+    verbs_channel_fini(&channel->base);
+}
+
 static void link_end(struct side *side) {
-    struct verbs_channel *channels[] = {&side->writer, &side->reader};
-    for (int i = 0; i < 2; i++)
-        verbs_channel_fini(&channels[i]->base);
+    channel_end(&side->writer);
+    channel_end(&side->reader);
     verbs_link_down(&side->link);
     verbs_link_fini(&side->link);
     verbs_connector_free(&side->domain);
@@ -267,6 +272,18 @@ static void transmit(struct side *side, uint8_t len) {
     verbs_commit(&side->writer.base, len, len);
 }
 
+/* The reader has told of memory for its next message. */
+static void post(const struct side *side, uint8_t len) {
+    static uint8_t memory[UINT8_MAX];
+    struct verbs_end *end = side->reader.end;
+    const uint64_t number = end ? atomic_load(&end->released) : 0;
+    if (end && number >= atomic_load(&end->arrived))
+        end->posts[number % end->slots] =
+            (struct verbs_post){.live = true,
+                                .told = true,
+                                .is = {.number = number, .address = (uintptr_t)memory, .len = len}};
+}
+
 static void step(struct side *side, struct fuzz_input *in) {
     const uint8_t op = fuzz_u8(in);
     struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
@@ -288,13 +305,16 @@ static void step(struct side *side, struct fuzz_input *in) {
         receive(side);
         break;
     case 4:
-        transmit(side, fuzz_u8(in));
+        if (op & 8)
+            post(side, fuzz_u8(in));
+        else
+            transmit(side, fuzz_u8(in));
         break;
     case 5: /* what was left for the next progress */
         (void)verbs_pay(&side->domain);
         break;
     case 6:
-        verbs_channel_fini(op & 8 ? &side->writer.base : &side->reader.base);
+        channel_end(op & 8 ? &side->writer : &side->reader);
         break;
     default: /* an error, or a send that there was not */
         wc.status = (enum ibv_wc_status)fuzz_u8(in);

@@ -309,6 +309,15 @@ void case_taken(void **state) {
     pair_close(&pair);
 }
 
+/* Of the side of that channel; there are rows that reach no other memory. */
+static void registered(const struct rcmi_channel *channel, void *bytes, size_t len) {
+    CHECK_EQ(rcmi_node_memory_register(channel->node, bytes, len), RCM_OK);
+}
+
+static void registered_end(const struct rcmi_channel *channel, const void *bytes, size_t len) {
+    CHECK_EQ(rcmi_node_memory_deregister(channel->node, bytes, len), RCM_OK);
+}
+
 /* ---- Zero-copy ------------------------------------------------------------------------------- */
 
 static bool sends(struct pair *pair, struct rcmi_channel *writer, const void *bytes, size_t len,
@@ -331,6 +340,7 @@ void case_zero_copy(void **state) {
     limit_ms(20000);
     pair_open(&pair, &setup);
     pair_channel(&pair, 1, &writer, &reader);
+    registered(writer, bytes, 131072);
     CHECK(rcmi_channel_completed(writer, rcmi_channel_sent(writer)));
     for (uint64_t number = 0; number < 100; number++) {
         size_t len = size_of(writer, number);
@@ -342,6 +352,7 @@ void case_zero_copy(void **state) {
             pair_drive(&pair);
         memset(bytes, 0xee, 131072);
     }
+    registered_end(writer, bytes, 131072);
     free(bytes);
     rcmi_channel_close(writer);
     rcmi_channel_close(reader);
@@ -387,12 +398,13 @@ void case_zero_copy_mixed(void **state) {
     struct rcmi_channel *writer, *reader;
     uint64_t put_number = 0, take_number = 0;
     uint32_t random = 8;
+    uint8_t bytes[3][512];
     limit_ms(20000);
     pair_open(&pair, &setup);
     pair_channel(&pair, 1, &writer, &reader);
+    registered(writer, bytes, sizeof bytes);
     for (int round = 0; round < 100; round++) {
         bool whole[3];
-        uint8_t bytes[3][512];
         for (int i = 0; i < 3; i++, put_number++) {
             fill(bytes[i], sizeof bytes[i], put_number);
             whole[i] = random_next(&random) % 2 &&
@@ -405,6 +417,7 @@ void case_zero_copy_mixed(void **state) {
         while (!rcmi_channel_completed(writer, rcmi_channel_sent(writer)))
             pair_drive(&pair);
     }
+    registered_end(writer, bytes, sizeof bytes);
     rcmi_channel_close(writer);
     rcmi_channel_close(reader);
     pair_close(&pair);
@@ -529,6 +542,7 @@ void case_get_message(void **state) {
     limit_ms(20000);
     pair_open(&pair, &setup);
     pair_channel(&pair, 1, &writer, &reader);
+    registered(writer, there, BYTES);
     fill(there, BYTES, 5);
     for (uint64_t number = 0; number < 60; number++) {
         const size_t len = (number * 479001 + 1) % (BYTES - 10);
@@ -556,6 +570,7 @@ void case_get_message(void **state) {
             pair_drive(&pair);
     }
     CHECK_EQ(zero_copy(writer, there, RCMI_GET_MAX + 1, 0, true), RCM_ERR_UNSUPPORTED);
+    registered_end(writer, there, BYTES);
     rcmi_channel_close(writer);
     rcmi_channel_close(reader);
     free(there);
@@ -574,6 +589,7 @@ void case_post(void **state) {
     limit_ms(20000);
     pair_open(&pair, &setup);
     pair_channel(&pair, 1, &writer, &reader);
+    registered(reader, place, 131072);
     for (uint64_t number = 0; number < 60; number++) {
         size_t len = size_of(writer, number);
         /* Sometimes too small, sometimes after the message may have come, sometimes not at all. */
@@ -587,6 +603,7 @@ void case_post(void **state) {
             CHECK(slot.bytes != place || len == 0);
         take(&pair, reader, len, number);
     }
+    registered_end(reader, place, 131072);
     rcmi_channel_close(writer);
     rcmi_channel_close(reader);
     free(place);
@@ -628,6 +645,7 @@ void case_post_late(void **state) {
     limit_ms(10000);
     pair_open(&pair, &setup);
     pair_channel(&pair, 1, &writer, &reader);
+    registered(reader, place, sizeof place);
     put(&pair, writer, 256, 0);
     drive_some(&pair);
     post(reader, place, sizeof place);
@@ -639,6 +657,7 @@ void case_post_late(void **state) {
         CHECK_EQ(place[i], 0x11);
     CHECK(look(&pair, reader).bytes != place);
     take(&pair, reader, 256, 1);
+    registered_end(reader, place, sizeof place);
     rcmi_channel_close(writer);
     rcmi_channel_close(reader);
     pair_close(&pair);

@@ -17,7 +17,7 @@ static inline rcm_status reserve_slot(struct rcmi_channel *channel, void **ret_s
 static inline void post_like(struct rcmi_channel *channel, void *place, size_t cap, uint64_t meta,
                              uint64_t mask) {
     const struct rcmi_posted posted = {
-        .mem = rcmi_mem_host(place, cap), .meta = meta, .mask = mask};
+        .mem = rcmi_node_mem(channel->node, place, cap), .meta = meta, .mask = mask};
     (void)rcmi_channel_post_receive(channel, cap ? &posted : NULL);
 }
 static inline void post(struct rcmi_channel *channel, void *place, size_t cap) {
@@ -26,7 +26,7 @@ static inline void post(struct rcmi_channel *channel, void *place, size_t cap) {
 
 static inline rcm_status zero_copy(struct rcmi_channel *channel, const void *bytes, size_t len,
                                    uint64_t meta, bool may_get) {
-    const struct rcmi_mem mem = rcmi_mem_host(bytes, len);
+    const struct rcmi_mem mem = rcmi_node_mem(channel->node, bytes, len);
     return rcmi_channel_send_zero_copy(channel, &mem, meta, may_get);
 }
 static inline rcm_status get(struct rcmi_channel *channel, void *place, uint64_t remote, size_t len,

@@ -28,4 +28,11 @@ void case_near_port(void **state);
 void case_names(void **state);
 void case_locked_memory(void **state);
 
+/* cases_memory.c */
+void case_in_place(void **state);
+void case_withdrawn(void **state);
+void case_withdrawn_cut(void **state);
+void case_unregistered(void **state);
+void case_no_room(void **state);
+
 #endif

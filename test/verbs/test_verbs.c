@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The verbs row over devices that are played (provider.h): what goes wrong with them, and what a
- * message costs; which ports are chosen is in cases_ports.c. That it is a transport is the
+ * message costs; which ports are chosen is in cases_ports.c, registered
+ * memory in cases_memory.c. That it is a transport is the
  * conformance suite's matter.
  */
 #include <fcntl.h>
@@ -380,18 +381,35 @@ static void case_descriptors_closed(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest cases[] = {
-        cmocka_unit_test(case_choice),        cmocka_unit_test(case_choice_near),
-        cmocka_unit_test(case_choice_spread), cmocka_unit_test(case_subnets),
-        cmocka_unit_test(case_places),        cmocka_unit_test(case_place_of_cpus),
-        cmocka_unit_test(case_eight_gpus),    cmocka_unit_test(case_ports),
-        cmocka_unit_test(case_no_device),     cmocka_unit_test(case_devices_unfit),
-        cmocka_unit_test(case_ports_unfit),   cmocka_unit_test(case_device_closed),
-        cmocka_unit_test(case_near_port),     cmocka_unit_test(case_names),
-        cmocka_unit_test(case_locked_memory), cmocka_unit_test(case_cost),
-        cmocka_unit_test(case_cut),           cmocka_unit_test(case_connected_late),
-        cmocka_unit_test(case_calls_fail),    cmocka_unit_test(case_completions_fail),
-        cmocka_unit_test(case_left_alone),    cmocka_unit_test(case_event_taken),
-        cmocka_unit_test(case_released_late), cmocka_unit_test(case_descriptors_closed),
+        cmocka_unit_test(case_choice),
+        cmocka_unit_test(case_choice_near),
+        cmocka_unit_test(case_choice_spread),
+        cmocka_unit_test(case_subnets),
+        cmocka_unit_test(case_places),
+        cmocka_unit_test(case_place_of_cpus),
+        cmocka_unit_test(case_eight_gpus),
+        cmocka_unit_test(case_ports),
+        cmocka_unit_test(case_no_device),
+        cmocka_unit_test(case_devices_unfit),
+        cmocka_unit_test(case_ports_unfit),
+        cmocka_unit_test(case_device_closed),
+        cmocka_unit_test(case_near_port),
+        cmocka_unit_test(case_names),
+        cmocka_unit_test(case_locked_memory),
+        cmocka_unit_test(case_cost),
+        cmocka_unit_test(case_in_place),
+        cmocka_unit_test(case_withdrawn),
+        cmocka_unit_test(case_withdrawn_cut),
+        cmocka_unit_test(case_unregistered),
+        cmocka_unit_test(case_no_room),
+        cmocka_unit_test(case_cut),
+        cmocka_unit_test(case_connected_late),
+        cmocka_unit_test(case_calls_fail),
+        cmocka_unit_test(case_completions_fail),
+        cmocka_unit_test(case_left_alone),
+        cmocka_unit_test(case_event_taken),
+        cmocka_unit_test(case_released_late),
+        cmocka_unit_test(case_descriptors_closed),
     };
     test_transport = "verbs";
     alarm(100);

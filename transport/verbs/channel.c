@@ -2,7 +2,8 @@
 /*
  * The two ends of a verbs channel. The writer's slots and the reader's are registered memory of the
  * same shape; message n goes from slot n to slot n, modulo their number. The reader gives slots
- * back in credits: at once when half of them wait to be told, else with the next progress.
+ * back in credits: at once when half of them wait to be told, else with the next progress. A
+ * message may lie elsewhere than in its slot: in registered memory (memory.c, put.c).
  */
 #include <assert.h>
 #include <string.h>
@@ -80,26 +81,48 @@ rcm_status verbs_reader_accept(struct rcmi_channel *base, struct rcmi_blob *offe
     return status;
 }
 
-/* What was committed lies in slots. */
+void verbs_message_keep(struct verbs_end *end, uint64_t n) {
+    struct verbs_message *message = &end->messages[n % end->slots];
+    memcpy(end->region.memory + n % end->slots * end->stride, message->bytes, message->len);
+    message->bytes = NULL;
+}
+
+/* What the device was not told of yet lies in slots from now on. */
 void verbs_writer_close(struct rcmi_channel *base) {
-    (void)base;
+    struct verbs_end *end = channel_of(base)->end;
+    if (!end || verbs_forked(end->link->domain))
+        return;
+    verbs_lock_take(&end->link->lock);
+    const uint64_t committed = atomic_load_explicit(&end->committed, memory_order_relaxed);
+    for (uint64_t n = end->posted; n < committed; n++)
+        if (end->messages[n % end->slots].bytes)
+            verbs_message_keep(end, n);
+    verbs_lock_drop(&end->link->lock);
 }
 
 void verbs_channel_fini(struct rcmi_channel *base) {
     struct verbs_channel *channel = channel_of(base);
-    if (channel->end && !verbs_forked(channel->end->link->domain))
+    if (channel->end && !verbs_forked(channel->end->link->domain)) {
+        if (!channel->end->is_writer)
+            verbs_put_withdraw(channel->end);
         verbs_end_close(channel->end);
+    }
     channel->end = NULL;
 }
 
 /* ---- Writer ---------------------------------------------------------------------------------- */
 
+/* Is there a slot for message number n? */
+static bool end_has_slot(struct verbs_end *end, uint64_t n) {
+    return n - atomic_load_explicit(&end->returned, memory_order_acquire) < end->slots;
+}
+
 rcm_status verbs_reserve(struct rcmi_channel *base, size_t len,
                          struct rcmi_reserved *ret_reserved) {
-    const struct verbs_end *end = channel_of(base)->end;
+    struct verbs_end *end = channel_of(base)->end;
     const uint64_t committed = atomic_load_explicit(&end->committed, memory_order_relaxed);
     (void)len;
-    if (committed - atomic_load_explicit(&end->returned, memory_order_acquire) >= end->slots)
+    if (!end_has_slot(end, committed))
         return RCM_AGAIN;
     *ret_reserved =
         (struct rcmi_reserved){.bytes = end->region.memory + committed % end->slots * end->stride,
@@ -107,11 +130,10 @@ rcm_status verbs_reserve(struct rcmi_channel *base, size_t len,
     return RCM_OK;
 }
 
-void verbs_commit(struct rcmi_channel *base, size_t len, uint64_t meta) {
-    struct verbs_end *end = channel_of(base)->end;
+static void end_commit(struct verbs_end *end, const struct verbs_message *message) {
     const uint64_t committed = atomic_load_explicit(&end->committed, memory_order_relaxed);
-    assert(len <= end->slot_bytes);
-    end->messages[committed % end->slots] = (struct verbs_message){(uint32_t)len, meta};
+    assert(message->len <= end->slot_bytes);
+    end->messages[committed % end->slots] = *message;
     verbs_lock_take(&end->link->lock);
     atomic_store_explicit(&end->committed, committed + 1, memory_order_release);
     verbs_post_later(end->link, end);
@@ -119,17 +141,66 @@ void verbs_commit(struct rcmi_channel *base, size_t len, uint64_t meta) {
     verbs_go_on(end->link->domain);
 }
 
+void verbs_commit(struct rcmi_channel *base, size_t len, uint64_t meta) {
+    const struct verbs_message message = {.len = (uint32_t)len, .meta = meta};
+    end_commit(channel_of(base)->end, &message);
+}
+
+rcm_status verbs_send_zero_copy(struct rcmi_channel *base, const struct rcmi_mem *mem,
+                                uint64_t meta, bool may_get) {
+    struct verbs_end *end = channel_of(base)->end;
+    (void)may_get;
+    const struct ibv_mr *mr =
+        mem->len <= end->slot_bytes ? verbs_memory_of(base, end->link, mem) : NULL;
+    if (!mr)
+        return RCM_ERR_UNSUPPORTED;
+    if (!end_has_slot(end, atomic_load_explicit(&end->committed, memory_order_relaxed)))
+        return RCM_AGAIN;
+    const struct verbs_message message = {
+        .len = (uint32_t)mem->len, .meta = meta, .bytes = mem->bytes, .lkey = mr->lkey};
+    end_commit(end, &message);
+    return RCM_OK;
+}
+
+/* What is not done is asked for: few sends have a completion of their own. */
+static bool end_is_done(struct verbs_end *end, uint64_t number) {
+    struct verbs_link *link = end->link;
+    if (!link->qp || link->state == VERBS_BROKEN)
+        return true;
+    if (end->posted < number)
+        return false;
+    if (verbs_entry_done(link, end->messages[(number - 1) % end->slots].entry))
+        return true;
+    link->awaited = true;
+    verbs_post_probe(link);
+    return false;
+}
+
+/* A message whose slot came back has left, too. */
+bool verbs_completed(struct rcmi_channel *base, uint64_t number) {
+    struct verbs_end *end = channel_of(base)->end;
+    if (atomic_load_explicit(&end->returned, memory_order_acquire) >= number)
+        return true;
+    verbs_lock_take(&end->link->lock);
+    const bool done = end_is_done(end, number);
+    verbs_lock_drop(&end->link->lock);
+    return done;
+}
+
 /* ---- Reader ---------------------------------------------------------------------------------- */
 
 rcm_status verbs_peek(struct rcmi_channel *base, struct rcmi_slot *ret_slot) {
-    const struct verbs_end *end = channel_of(base)->end;
+    struct verbs_end *end = channel_of(base)->end;
     const uint64_t released = atomic_load_explicit(&end->released, memory_order_relaxed);
     if (atomic_load_explicit(&end->arrived, memory_order_acquire) == released)
         return RCM_AGAIN;
     const uint32_t slot = (uint32_t)(released % end->slots);
-    *ret_slot = (struct rcmi_slot){.bytes = end->region.memory + slot * end->stride,
-                                   .len = end->messages[slot].len,
-                                   .meta = end->messages[slot].meta};
+    const struct verbs_message *message = &end->messages[slot];
+    end->peeked = released + 1;
+    *ret_slot = (struct rcmi_slot){
+        .bytes = message->bytes ? message->bytes : end->region.memory + slot * end->stride,
+        .len = message->len,
+        .meta = message->meta};
     return RCM_OK;
 }
 

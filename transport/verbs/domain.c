@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <time.h>
 #include <unistd.h>
 #include "log.h"
 #include "settings.h"
@@ -81,6 +82,12 @@ bool verbs_progress(void *arg) {
         rcmi_node_ring(domain->node);
     verbs_go_on(domain);
     return moved;
+}
+
+void verbs_pause(struct verbs_domain *domain) {
+    const struct timespec moment = {.tv_nsec = 20000};
+    if (!verbs_progress(domain))
+        nanosleep(&moment, NULL);
 }
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
@@ -293,8 +300,8 @@ const struct rcmi_transport rcmi_transport_verbs = {
     .attend = domain_attend,
     .memory_take = rcmi_no_memory_take,
     .memory_give = rcmi_no_memory_give,
-    .memory_register = rcmi_no_memory_register,
-    .memory_unregister = rcmi_no_memory_unregister,
+    .memory_register = verbs_memory_register,
+    .memory_unregister = verbs_memory_unregister,
     .link_init = verbs_link_init,
     .link_offer = verbs_link_offer,
     .link_accept = verbs_link_accept,
@@ -311,12 +318,12 @@ const struct rcmi_transport rcmi_transport_verbs = {
     .channel_fini = verbs_channel_fini,
     .reserve = verbs_reserve,
     .commit = verbs_commit,
-    .send_zero_copy = rcmi_no_zero_copy,
-    .completed = rcmi_always_taken, /* nothing is sent from the caller's memory */
+    .send_zero_copy = verbs_send_zero_copy,
+    .completed = verbs_completed,
     .taken = rcmi_always_taken,
     .peek = verbs_peek,
     .release = verbs_release,
-    .post_receive = rcmi_no_post_receive,
+    .post_receive = verbs_put_offer,
     .get = rcmi_no_get,
     .help = rcmi_no_help,
 };

@@ -62,6 +62,7 @@ struct verbs_end *verbs_end_find(const struct verbs_link *link, uint32_t number)
 static void end_discard(struct verbs_end *end) {
     verbs_region_free(end->link->domain->table, &end->region);
     free(end->messages);
+    free(end->posts);
     free(end);
 }
 
@@ -76,7 +77,8 @@ rcm_status verbs_end_make(struct verbs_link *link, const struct rcmi_channel *ch
     end->slot_bytes = channel->slot_bytes;
     end->stride = (channel->slot_bytes + VERBS_PAGE - 1) / VERBS_PAGE * VERBS_PAGE;
     end->messages = calloc(end->slots, sizeof *end->messages);
-    rcm_status status = end->messages
+    end->posts = calloc(end->slots, sizeof *end->posts);
+    rcm_status status = end->messages && end->posts
                             ? RCM_OK
                             : rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %u messages", end->slots);
     if (status == RCM_OK)

@@ -277,9 +277,18 @@ rcm_status verbs_link_refuse(const struct verbs_link *link, const char *what, ui
                           link->peer, what, value);
 }
 
+/* From now on the peer writes nothing here, and nothing is sent. Not while it is connected, by
+ * another thread. */
+static void link_stop(const struct verbs_link *link) {
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    if (link->qp && link->state == VERBS_READY)
+        (void)link->domain->table->modify_qp(link->qp, &attr, IBV_QP_STATE);
+}
+
 void verbs_link_break(struct verbs_link *link) {
     if (link->state == VERBS_BROKEN)
         return;
+    link_stop(link);
     snprintf(link->why, sizeof link->why, "%.399s", rcmi_last_error()->text);
     link_set(link, VERBS_BROKEN);
     if (link->reported)

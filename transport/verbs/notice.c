@@ -18,6 +18,21 @@ static rcm_status end_of(const struct verbs_link *link, const struct verbs_notic
     return RCM_OK;
 }
 
+/* Where the message lies that has arrived, if not in its slot. */
+static rcm_status data_place(struct verbs_end *end, const struct verbs_notice *notice,
+                             uint64_t number, uint8_t **ret_bytes) {
+    *ret_bytes = NULL;
+    if (notice->kind == VERBS_PUT) {
+        const struct verbs_post *post = verbs_put_post(end, number, notice->len);
+        if (!post || !post->told)
+            return verbs_link_refuse(end->link, "to memory that is not posted a message of length",
+                                     notice->len);
+        *ret_bytes = (uint8_t *)(uintptr_t)post->is.address;
+    }
+    verbs_put_pass(end, number);
+    return RCM_OK;
+}
+
 static rcm_status take_data(struct verbs_link *link, const struct verbs_notice *notice,
                             size_t bytes, bool *ret_rang) {
     struct verbs_end *end = NULL;
@@ -36,10 +51,25 @@ static rcm_status take_data(struct verbs_link *link, const struct verbs_notice *
     if (arrived - released >= end->slots)
         return verbs_link_refuse(link, "more messages than slots, number", arrived);
     const size_t slot = (size_t)(arrived % end->slots);
+    uint8_t *place;
+    const rcm_status placed = data_place(end, notice, arrived, &place);
+    if (placed != RCM_OK)
+        return placed;
     if (bytes > 0)
         memcpy(end->region.memory + slot * end->stride, notice->bytes, bytes);
-    end->messages[slot] = (struct verbs_message){notice->len, notice->meta};
+    end->messages[slot] =
+        (struct verbs_message){.len = notice->len, .meta = notice->meta, .bytes = place};
     atomic_store_explicit(&end->arrived, arrived + 1, memory_order_release);
+    *ret_rang = true;
+    return RCM_OK;
+}
+
+/* The writer gets slots back. */
+static rcm_status credits_add(struct verbs_end *end, uint64_t credits, bool *ret_rang) {
+    const uint64_t returned = atomic_load_explicit(&end->returned, memory_order_relaxed);
+    if (credits > end->posted - returned)
+        return verbs_link_refuse(end->link, "credits", credits);
+    atomic_store_explicit(&end->returned, returned + credits, memory_order_release);
     *ret_rang = true;
     return RCM_OK;
 }
@@ -50,11 +80,46 @@ static rcm_status take_credit(struct verbs_link *link, const struct verbs_notice
     const rcm_status status = end_of(link, notice, true, &end);
     if (status != RCM_OK || !end)
         return status;
-    const uint64_t returned = atomic_load_explicit(&end->returned, memory_order_relaxed);
-    if (notice->meta == 0 || notice->meta > end->posted - returned)
-        return verbs_link_refuse(link, "credits", notice->meta);
-    atomic_store_explicit(&end->returned, returned + notice->meta, memory_order_release);
-    *ret_rang = true;
+    if (notice->meta == 0)
+        return verbs_link_refuse(link, "credits", 0);
+    return credits_add(end, notice->meta, ret_rang);
+}
+
+static rcm_status take_posted(struct verbs_link *link, const struct verbs_notice *notice,
+                              size_t bytes, bool *ret_rang) {
+    struct verbs_end *end = NULL;
+    struct verbs_posted posted;
+    if (bytes != sizeof posted)
+        return verbs_link_refuse(link, "bytes that tell of posted memory", bytes);
+    memcpy(&posted, notice->bytes, sizeof posted);
+    rcm_status status = end_of(link, notice, true, &end);
+    if (status != RCM_OK || !end)
+        return status;
+    if (notice->meta > 0)
+        status = credits_add(end, notice->meta, ret_rang);
+    return status == RCM_OK ? verbs_put_take(end, &posted) : status;
+}
+
+static rcm_status take_withdraw(struct verbs_link *link, const struct verbs_notice *notice) {
+    struct verbs_end *end = NULL;
+    const rcm_status status = end_of(link, notice, true, &end);
+    if (status != RCM_OK || !end)
+        return status; /* its last word was an answer, too */
+    verbs_put_forget(end);
+    end->answers = true;
+    verbs_post_later(link, end);
+    return RCM_OK;
+}
+
+static rcm_status take_withdrawn(struct verbs_link *link, const struct verbs_notice *notice) {
+    struct verbs_end *end = NULL;
+    const rcm_status status = end_of(link, notice, false, &end);
+    if (status != RCM_OK)
+        return status;
+    if (end->withdraw != VERBS_WITHDRAW_SAID)
+        return verbs_link_refuse(link, "an answer that was not asked for, about channel",
+                                 notice->end);
+    verbs_put_forget(end);
     return RCM_OK;
 }
 
@@ -85,17 +150,24 @@ static rcm_status take(struct verbs_link *link, const struct verbs_notice *notic
     if (notice->receives > VERBS_RECEIVES - link->credits)
         return verbs_link_refuse(link, "receives posted again", notice->receives);
     link->credits += notice->receives;
-    if (notice->kind != VERBS_DATA && bytes > 0)
+    if (notice->kind != VERBS_DATA && notice->kind != VERBS_POSTED && bytes > 0)
         return verbs_link_refuse(link, "bytes behind a notice that has none", bytes);
     switch (notice->kind) {
     case VERBS_HELLO:
         return take_hello(link);
     case VERBS_DATA:
+    case VERBS_PUT:
         return take_data(link, notice, bytes, ret_rang);
     case VERBS_CREDIT:
         return take_credit(link, notice, ret_rang);
     case VERBS_END:
         return take_end(link, notice);
+    case VERBS_POSTED:
+        return take_posted(link, notice, bytes, ret_rang);
+    case VERBS_WITHDRAW:
+        return take_withdraw(link, notice);
+    case VERBS_WITHDRAWN:
+        return take_withdrawn(link, notice);
     case VERBS_NOTHING:
         return RCM_OK;
     default:
@@ -117,13 +189,15 @@ static rcm_status received(struct verbs_link *link, uint32_t i, uint32_t len, bo
     return status;
 }
 
-static rcm_status sent(struct verbs_link *link, uint32_t number) {
+static rcm_status sent(struct verbs_link *link, uint32_t number, bool *ret_rang) {
     if (number - link->done > link->posted - link->done)
         return rcmi_fail_peer(RCM_ERR_SYSTEM, link->peer,
                               "%s reports a send to rank %d that there was not", link->port->name,
                               link->peer);
     link->done = number;
     link->probing = link->probing && (int32_t)(number - link->probe) < 0;
+    *ret_rang = link->awaited;
+    link->awaited = false;
     verbs_ends_reap(link);
     verbs_link_greet(link);
     return RCM_OK;
@@ -197,7 +271,7 @@ bool verbs_complete(struct verbs_link *link, const struct ibv_wc *wc) {
         else if (wc->wr_id & VERBS_ID_RECEIVE)
             status = received(link, number, wc->byte_len, &rang);
         else
-            status = sent(link, number);
+            status = sent(link, number, &rang);
         if (status == RCM_OK)
             post_more(link);
         else

@@ -330,20 +330,29 @@ static void explain_locked(char *text, size_t cap) {
                  (unsigned long long)limit.rlim_cur);
 }
 
-rcm_status verbs_region_make(const struct verbs_port *port, size_t bytes, bool remote,
-                             struct verbs_region *ret_region) {
+rcm_status verbs_mr_make(const struct verbs_port *port, void *memory, size_t bytes, bool remote,
+                         struct ibv_mr **ret_mr) {
     const int access = IBV_ACCESS_LOCAL_WRITE | (remote ? IBV_ACCESS_REMOTE_WRITE : 0);
     char limit[100];
+    *ret_mr = port->domain->table->reg_mr(port->pd, memory, bytes, access);
+    if (*ret_mr)
+        return RCM_OK;
+    const int error = errno;
+    explain_locked(limit, sizeof limit);
+    return rcmi_fail(error == EFAULT ? RCM_ERR_INVALID : RCM_ERR_RESOURCE, error,
+                     "%zu bytes cannot be registered with %s%s", bytes, port->name, limit);
+}
+
+rcm_status verbs_region_make(const struct verbs_port *port, size_t bytes, bool remote,
+                             struct verbs_region *ret_region) {
+    struct ibv_mr *mr = NULL;
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return rcmi_fail(RCM_ERR_NOMEM, errno, "no memory for %zu bytes of slots", bytes);
-    struct ibv_mr *mr = port->domain->table->reg_mr(port->pd, memory, bytes, access);
-    if (!mr) {
-        const int error = errno;
-        explain_locked(limit, sizeof limit);
+    const rcm_status status = verbs_mr_make(port, memory, bytes, remote, &mr);
+    if (status != RCM_OK) {
         munmap(memory, bytes);
-        return rcmi_fail(RCM_ERR_RESOURCE, error, "%zu bytes cannot be registered with %s%s", bytes,
-                         port->name, limit);
+        return status;
     }
     *ret_region = (struct verbs_region){memory, bytes, mr};
     return RCM_OK;

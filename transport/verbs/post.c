@@ -24,7 +24,12 @@ static uint32_t entries_free(const struct verbs_link *link) {
 
 /* `reserve` receives are left to the peer's credits. */
 static bool has_room(const struct verbs_link *link, uint32_t reserve) {
-    return link->qp && entries_free(link) >= MESSAGE_ENTRIES && link->credits > reserve;
+    return link->qp && link->state != VERBS_BROKEN && entries_free(link) >= MESSAGE_ENTRIES &&
+           link->credits > reserve;
+}
+
+bool verbs_entry_done(const struct verbs_link *link, uint32_t entry) {
+    return !link->qp || link->state == VERBS_BROKEN || (int32_t)(link->done - entry) >= 0;
 }
 
 static struct verbs_notice *notice_place(const struct verbs_link *link, uint32_t i) {
@@ -96,7 +101,7 @@ bool verbs_post_notice(struct verbs_link *link, enum verbs_kind kind) {
 
 void verbs_post_probe(struct verbs_link *link) {
     struct ibv_send_wr nothing = {.opcode = IBV_WR_RDMA_WRITE};
-    if (!link->qp || link->probing || entries_free(link) == 0)
+    if (!link->qp || link->state == VERBS_BROKEN || link->probing || entries_free(link) == 0)
         return;
     link->probing = post(link, &nothing, &nothing, 1, true);
     link->probe = link->posted;
@@ -104,24 +109,33 @@ void verbs_post_probe(struct verbs_link *link) {
 
 /* ---- Ends ------------------------------------------------------------------------------------ */
 
+/* From where it lies to what the reader has posted for it, or from slot to slot. */
 static bool post_message(struct verbs_link *link, struct verbs_end *end) {
     const uint32_t slot = (uint32_t)(end->posted % end->slots);
-    const struct verbs_message *message = &end->messages[slot];
-    const uint8_t *bytes = end->region.memory + slot * end->stride;
-    struct verbs_notice notice = {
-        .kind = VERBS_DATA, .end = end->far, .len = message->len, .meta = message->meta};
+    struct verbs_message *message = &end->messages[slot];
+    struct verbs_post *to = verbs_put_post(end, end->posted, message->len);
     const bool tiny = message->len <= RCMI_TINY;
+    const uint8_t *bytes =
+        message->bytes ? message->bytes : end->region.memory + slot * end->stride;
+    struct verbs_notice notice = {.kind = to ? VERBS_PUT : VERBS_DATA,
+                                  .end = end->far,
+                                  .len = message->len,
+                                  .meta = message->meta};
     if (tiny)
         memcpy(notice.bytes, bytes, message->len);
-    struct ibv_sge piece = {
-        .addr = (uintptr_t)bytes, .length = message->len, .lkey = end->region.mr->lkey};
+    struct ibv_sge piece = {.addr = (uintptr_t)bytes,
+                            .length = message->len,
+                            .lkey = message->bytes ? message->lkey : end->region.mr->lkey};
     struct ibv_send_wr write = {
         .sg_list = &piece,
         .num_sge = 1,
         .opcode = IBV_WR_RDMA_WRITE,
-        .wr.rdma = {.remote_addr = end->remote + slot * end->stride, .rkey = end->rkey}};
+        .wr.rdma = {.remote_addr = to ? to->is.address : end->remote + slot * end->stride,
+                    .rkey = to ? to->is.rkey : end->rkey}};
     if (!post_with(link, tiny ? NULL : &write, &notice, tiny ? message->len : 0, false))
         return false;
+    message->entry = link->posted;
+    verbs_put_pass(end, end->posted);
     end->posted++;
     return true;
 }
@@ -142,14 +156,50 @@ static bool post_end(struct verbs_link *link, struct verbs_end *end) {
     return true;
 }
 
+/* A word without more about the end. */
+static bool post_word(struct verbs_link *link, const struct verbs_end *end, enum verbs_kind kind) {
+    const struct verbs_notice notice = {.kind = kind, .end = end->far};
+    return has_room(link, 1) && post_with(link, NULL, &notice, 0, false);
+}
+
+/* With the credits that are owed. */
+static bool post_posted(struct verbs_link *link, struct verbs_end *end, struct verbs_post *post) {
+    struct verbs_notice notice = {.kind = VERBS_POSTED, .end = end->far};
+    if (!has_room(link, 1))
+        return false;
+    memcpy(notice.bytes, &post->is, sizeof post->is);
+    notice.meta = atomic_exchange(&end->owed, 0);
+    if (!post_with(link, NULL, &notice, sizeof post->is, false))
+        return false;
+    post->told = true;
+    end->untold--;
+    return true;
+}
+
+static bool reader_post(struct verbs_link *link, struct verbs_end *end) {
+    struct verbs_post *post;
+    while ((post = verbs_put_untold(end)))
+        if (!post_posted(link, end, post))
+            return false;
+    if (end->withdraw == VERBS_WITHDRAW_WANTED) {
+        if (!post_word(link, end, VERBS_WITHDRAW))
+            return false;
+        end->withdraw = VERBS_WITHDRAW_SAID;
+    }
+    return has_room(link, 1) && post_credit(link, end);
+}
+
 /* All that it has to tell, as far as there is room. False: there is none left. */
 static bool end_post(struct verbs_link *link, struct verbs_end *end) {
     const uint64_t committed = atomic_load_explicit(&end->committed, memory_order_acquire);
+    if (!end->is_writer)
+        return reader_post(link, end);
+    if (end->answers && !post_word(link, end, VERBS_WITHDRAWN))
+        return false;
+    end->answers = false;
     while (end->posted < committed)
         if (!has_room(link, 1) || !post_message(link, end))
             return false;
-    if (!end->is_writer)
-        return has_room(link, 1) && post_credit(link, end);
     return !end->closed || end->ended || (has_room(link, 1) && post_end(link, end));
 }
 
@@ -191,7 +241,8 @@ void verbs_post_forget(struct verbs_link *link, const struct verbs_end *end) {
 void verbs_post_waiting(struct verbs_link *link) {
     while (link->first && end_post(link, link->first))
         waiting_take(link);
-    verbs_count(link->domain, &link->blocked, link->first && link->qp);
+    verbs_count(link->domain, &link->blocked,
+                link->first && link->qp && link->state != VERBS_BROKEN);
 }
 
 void verbs_post_later(struct verbs_link *link, struct verbs_end *end) {

@@ -9,10 +9,12 @@
  *                     '-- send: notice {end, length, meta} --->    posted receives -> notice.c
  *                     <-- send: credits -----------------------
  *
- * A message is written into the reader's slot, and a small send behind it tells of it; both are
- * posted together, and a reliable connection makes the data visible before the send completes. A
- * message of up to RCMI_TINY bytes travels inside the send. There is neither immediate data (iWARP
- * has none) nor a flag in memory that is polled (nothing promises in which order bytes appear).
+ * A message is written into the reader's slot, or into registered memory that the reader has posted
+ * for it; from the writer's slot, or from registered memory of its user. A small send behind it
+ * tells of it; both are posted together, and a reliable connection makes the data visible before
+ * the send completes. A message of up to RCMI_TINY bytes travels inside the send. There is neither
+ * immediate data (iWARP has none) nor a flag in memory that is polled (nothing promises in which
+ * order bytes appear).
  *
  *   table.c    the functions of libibverbs, loaded at run time
  *   fault.c    why a device or port is of no use
@@ -26,6 +28,8 @@
  *   notice.c   what arrives
  *   end.c      what both sides share of a channel's end, and when its memory is free
  *   channel.c  the two ends of a channel
+ *   memory.c   registered memory of users
+ *   put.c      posted receives
  *
  * Credits. A channel's writer has as many messages under way as there are slots. A queue pair has
  * VERBS_RECEIVES posted receives at each side, and each send takes one: a side sends only what the
@@ -87,6 +91,16 @@ enum verbs_kind {
     VERBS_CREDIT,    /* meta: so many slots were given back */
     VERBS_END,       /* the writer's last word of a channel */
     VERBS_NOTHING,   /* but its receives */
+    VERBS_PUT,       /* a message, in memory that was posted for it */
+    VERBS_POSTED,    /* struct verbs_posted; meta: as that of credits, may be 0 */
+    VERBS_WITHDRAW,  /* nothing that was posted is to be written to any more */
+    VERBS_WITHDRAWN, /* nor will it be */
+};
+
+/* Memory of the reader's for the message with that number, from 0. */
+struct verbs_posted {
+    uint64_t number, address, len;
+    uint32_t rkey, reserved;
 };
 
 /* What is sent. `end` is the receiver's number of its end of the channel. */
@@ -95,7 +109,7 @@ struct verbs_notice {
     uint32_t len;
     uint32_t receives; /* that were posted again */
     uint64_t meta;
-    uint8_t bytes[RCMI_TINY]; /* of a tiny message, and no more than it has */
+    uint8_t bytes[RCMI_TINY]; /* of a tiny message, or what is posted, and no more than it has */
 };
 #define VERBS_NOTICE_HEAD offsetof(struct verbs_notice, bytes)
 _Static_assert(sizeof(struct verbs_notice) <= VERBS_NOTICE_STEP, "a notice fits its place");
@@ -192,6 +206,7 @@ struct verbs_link {
     uint32_t owed;    /* receives posted again, which the peer does not know of */
     uint32_t probe;   /* the entry of the send queue with the last one */
     bool probing;     /* and it is under way */
+    bool awaited;     /* a thread waits for what was sent without a copy */
     struct verbs_end **ends;
     uint32_t nends, generation;
     struct verbs_end *first, *last; /* that wait for room in the send queue, or for progress */
@@ -203,7 +218,22 @@ struct verbs_link {
 /* One message of an end. */
 struct verbs_message {
     uint32_t len;
+    uint32_t entry; /* writer: of the send queue with it, once it is posted */
     uint64_t meta;
+    uint8_t *bytes; /* where it lies, in registered memory; NULL: in its slot */
+    uint32_t lkey;  /* writer: of bytes */
+};
+
+/* A posted receive, as the reader posted it, and as the writer knows it. */
+struct verbs_post {
+    struct verbs_posted is;
+    bool live, told;
+};
+
+enum verbs_withdraw {
+    VERBS_WITHDRAW_NONE,
+    VERBS_WITHDRAW_WANTED, /* to be said */
+    VERBS_WITHDRAW_SAID,   /* the answer is awaited */
 };
 
 /* What stays of a channel's end when that is closed, until its memory is free. */
@@ -219,17 +249,22 @@ struct verbs_end {
     uint32_t slots;
     size_t slot_bytes, stride;
     struct verbs_region region;
-    struct verbs_message *messages; /* slots of them */
+    struct verbs_message *messages; /* slots of them, as of the next */
+    struct verbs_post *posts;       /* by the message's number; under link->lock */
     uint64_t remote;                /* writer: where the reader's slots are */
     uint32_t rkey;
     /* Writer. committed: by its thread (release), acquire where credits are checked and posted. */
     _Atomic uint64_t committed;
     uint64_t posted;           /* under link->lock */
     _Atomic uint64_t returned; /* under link->lock (release), acquire in reserve */
+    bool answers;              /* VERBS_WITHDRAWN is to be said; under link->lock */
     /* Reader. arrived: under link->lock (release), acquire in peek. */
     _Atomic uint64_t arrived;
     _Atomic uint64_t released; /* by its thread (release), acquire where messages arrive */
     _Atomic uint32_t owed;     /* slots given back that the writer does not know of */
+    uint64_t peeked;           /* its thread's */
+    uint32_t untold;           /* posts; this and the next one under link->lock */
+    enum verbs_withdraw withdraw;
 };
 
 struct verbs_channel {
@@ -248,6 +283,9 @@ void verbs_ports_name(const struct verbs_domain *domain, char *text, size_t cap)
 /* Bytes that a link locks; may this process lock those of all its peers? A sentence if not. */
 size_t verbs_locked_bytes(const struct rcmi_need *need);
 bool verbs_may_lock(const struct rcmi_need *need, char *reason, size_t cap);
+/* Registers memory, which peers may write to if remote. RCM_ERR_RESOURCE: with the limit. */
+rcm_status verbs_mr_make(const struct verbs_port *port, void *memory, size_t bytes, bool remote,
+                         struct ibv_mr **ret_mr);
 rcm_status verbs_region_make(const struct verbs_port *port, size_t bytes, bool remote,
                              struct verbs_region *ret_region);
 void verbs_region_free(const struct verbs_table *table, struct verbs_region *region);
@@ -258,6 +296,8 @@ rcm_status verbs_settings(struct verbs_domain *domain);
 bool verbs_forked(const struct verbs_domain *domain);
 bool verbs_progress(void *domain);
 void verbs_arm(void *domain);
+/* Something moves, or a moment passes. No lock may be held. */
+void verbs_pause(struct verbs_domain *domain);
 /* Sets a link's flag, of the two that are counted. */
 void verbs_count(struct verbs_domain *domain, bool *flag, bool value);
 /* Has the loop go on if there is something unfinished. No lock may be held. */
@@ -305,7 +345,7 @@ bool verbs_connect_cancel(struct verbs_link *link);
 rcm_status verbs_post_receive(struct verbs_link *link, uint32_t i);
 /* Sends that notice, if there is room, which is less for all but the last ones. */
 bool verbs_post_notice(struct verbs_link *link, enum verbs_kind kind);
-/* Looks whether the peer's host still answers. */
+/* Looks whether the peer's host still answers, and what of that which was posted is done. */
 void verbs_post_probe(struct verbs_link *link);
 /* Has the end told what it has to tell, now or when there is room. */
 void verbs_post_later(struct verbs_link *link, struct verbs_end *end);
@@ -340,7 +380,37 @@ void verbs_ends_reap(struct verbs_link *link);
 void verbs_end_free(struct verbs_end *end);
 void verbs_ends_free(struct verbs_link *link);
 
+/* Is that entry of the send queue done, or never will be? */
+bool verbs_entry_done(const struct verbs_link *link, uint32_t entry);
+
+/* memory.c */
+rcm_status verbs_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);
+void verbs_memory_unregister(void *domain, void *own);
+/* The registration that mem lies in, with the port of link; NULL: in none. */
+const struct ibv_mr *verbs_memory_of(const struct rcmi_channel *channel,
+                                     const struct verbs_link *link, const struct rcmi_mem *mem);
+
+/* put.c; all but the first two under link->lock */
+bool verbs_put_offer(struct rcmi_channel *channel, const struct rcmi_posted *posted);
+/* Returns when nothing is written any more to what the reader has posted. */
+void verbs_put_withdraw(struct verbs_end *end);
+/* Nothing is posted any more. */
+void verbs_put_forget(struct verbs_end *end);
+/* What is posted for a message of that number and length; NULL. */
+struct verbs_post *verbs_put_post(const struct verbs_end *end, uint64_t number, size_t len);
+/* Message number n is posted, or has arrived: what was posted for it is of no use any more. */
+void verbs_put_pass(struct verbs_end *end, uint64_t number);
+/* One that the writer was not told of; NULL. */
+struct verbs_post *verbs_put_untold(const struct verbs_end *end);
+/* Writer: the reader has posted that. */
+rcm_status verbs_put_take(struct verbs_end *end, const struct verbs_posted *posted);
+
 /* channel.c */
+static inline struct verbs_end *verbs_end_of(const struct rcmi_channel *channel) {
+    return ((const struct verbs_channel *)channel)->end; /* base is its first member */
+}
+/* Message number n, which lies in registered memory, moves to its slot. Under link->lock. */
+void verbs_message_keep(struct verbs_end *end, uint64_t n);
 rcm_status verbs_writer_init(struct rcmi_channel *channel, void *const *links, int nreaders);
 rcm_status verbs_writer_offer(struct rcmi_channel *channel, int r, struct rcmi_blob *ret_offer);
 rcm_status verbs_writer_attach(struct rcmi_channel *channel, int r, struct rcmi_blob *answer);
@@ -352,6 +422,9 @@ void verbs_channel_fini(struct rcmi_channel *channel);
 rcm_status verbs_reserve(struct rcmi_channel *channel, size_t len,
                          struct rcmi_reserved *ret_reserved);
 void verbs_commit(struct rcmi_channel *channel, size_t len, uint64_t meta);
+rcm_status verbs_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
+                                uint64_t meta, bool may_get);
+bool verbs_completed(struct rcmi_channel *channel, uint64_t number);
 rcm_status verbs_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
 void verbs_release(struct rcmi_channel *channel);
 

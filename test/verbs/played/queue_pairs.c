@@ -92,7 +92,7 @@ static int fake_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mas
     pthread_mutex_lock(&played.lock);
     REQUIRE(mask & IBV_QP_STATE);
     const enum ibv_qp_state from = base->state, to = attr->qp_state;
-    REQUIRE((from == IBV_QPS_RESET && to == IBV_QPS_INIT) ||
+    REQUIRE(to == IBV_QPS_ERR || (from == IBV_QPS_RESET && to == IBV_QPS_INIT) ||
             (from == IBV_QPS_INIT && to == IBV_QPS_RTR) ||
             (from == IBV_QPS_RTR && to == IBV_QPS_RTS));
     if (to == IBV_QPS_RTR) {

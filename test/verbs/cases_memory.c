@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Registered memory: what is sent from it and written to it where it lies, and how that ends. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "cases.h"
+#include "../transport/harness.h"
+#include "transport.h"
+
+enum { SLOT = 8192, SLOTS = 4 };
+
+static void devices_open(struct pair *pair, struct rcmi_channel **ret_writer,
+                         struct rcmi_channel **ret_reader) {
+    const struct setup setup = {.transports = "verbs", .slots = SLOTS, .slot_bytes = SLOT};
+    provider_install(&two_devices);
+    pair_open(pair, &setup);
+    pair_channel(pair, 1, ret_writer, ret_reader);
+}
+
+static void devices_close(struct pair *pair, struct rcmi_channel *writer,
+                          struct rcmi_channel *reader) {
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    pair_close(pair);
+    provider_remove();
+}
+
+static uint8_t *registered(const struct side *side, size_t len) {
+    uint8_t *memory = malloc(len);
+    CHECK(memory && rcmi_node_memory_register(side->node, memory, len) == RCM_OK);
+    return memory;
+}
+
+static void registered_free(const struct side *side, uint8_t *memory, size_t len) {
+    CHECK_EQ(rcmi_node_memory_deregister(side->node, memory, len), RCM_OK);
+    memset(memory, 0xdd, len); /* a sanitizer sees what still reads or writes it */
+    free(memory);
+}
+
+static bool posts(const struct side *side, struct rcmi_channel *reader, uint8_t *bytes, size_t len,
+                  uint32_t ahead) {
+    const struct rcmi_posted posted = {.mem = rcmi_node_mem(side->node, bytes, len),
+                                       .ahead = ahead};
+    return rcmi_channel_post_receive(reader, &posted);
+}
+
+static rcm_status sends(const struct side *side, struct rcmi_channel *writer, uint8_t *bytes,
+                        size_t len, uint64_t number) {
+    const struct rcmi_mem mem = rcmi_node_mem(side->node, bytes, len);
+    fill(bytes, len, number);
+    return rcmi_channel_send_zero_copy(writer, &mem, number, false);
+}
+
+static void sends_slot(struct pair *pair, struct rcmi_channel *writer, size_t len,
+                       uint64_t number) {
+    fill(side_reserve(pair->a, writer), len, number);
+    rcmi_channel_commit(writer, len, number);
+}
+
+/* The message is right; where it lies. */
+static const void *takes(struct pair *pair, struct rcmi_channel *reader, size_t len,
+                         uint64_t number) {
+    const struct rcmi_slot slot = side_peek(pair->b, reader);
+    CHECK_EQ(slot.meta, number);
+    CHECK_EQ(slot.len, len);
+    CHECK(filled(slot.bytes, len, number));
+    rcmi_channel_release(reader);
+    return slot.bytes;
+}
+
+static void drive(struct pair *pair, int turns) {
+    for (int i = 0; i < turns; i++)
+        pair_drive(pair);
+}
+
+/* ---- In place -------------------------------------------------------------------------------- */
+
+/* What one end has registered and the other not, in any mixture: what was told of in time is
+ * written where it is wanted, all is right, and what is beside it stays. */
+void case_in_place(void **state) {
+    (void)state;
+    enum { ROUNDS = 400 };
+    static const size_t lens[] = {SLOT, 5000, 2048, 129, 100, 0};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    uint32_t random = 5;
+    int in_place = 0, from_place = 0;
+    limit_ms(20000);
+    devices_open(&pair, &writer, &reader);
+    uint8_t *from = registered(pair.a, SLOT), *to = registered(pair.b, SLOT + 64);
+    for (uint64_t number = 0; number < ROUNDS; number++) {
+        const uint32_t drawn = random_next(&random);
+        const size_t len = lens[drawn % 6], room = drawn % 7 == 0 ? len / 2 : len;
+        memset(to, 0xa5, SLOT + 64);
+        const bool posted = drawn % 3 && posts(pair.b, reader, to, room, 0);
+        CHECK_EQ(posted, drawn % 3 && room > RCMI_TINY);
+        drive(&pair, 200); /* the writer hears of it */
+        const bool fits = posted && room == len;
+        if (drawn / 8 % 2 && len > 0) {
+            CHECK_EQ(sends(pair.a, writer, from, len, number), RCM_OK);
+            from_place++;
+        } else {
+            sends_slot(&pair, writer, len, number);
+        }
+        const void *bytes = takes(&pair, reader, len, number);
+        CHECK(bytes == to || !fits);
+        CHECK(bytes != to || fits);
+        CHECK(to[fits ? len : 0] == 0xa5);
+        in_place += fits;
+        while (!rcmi_channel_completed(writer, rcmi_channel_sent(writer)))
+            pair_drive(&pair);
+        memset(from, 0xee, SLOT);
+    }
+    CHECK(in_place > ROUNDS / 8 && from_place > ROUNDS / 4);
+    registered_free(pair.a, from, SLOT);
+    registered_free(pair.b, to, SLOT + 64);
+    devices_close(&pair, writer, reader);
+}
+
+/* ---- Withdrawn ------------------------------------------------------------------------------- */
+
+/* The writer's rank is in the library while the reader's waits for its answer. */
+struct polling {
+    struct rcmi_node *node;
+    _Atomic bool stop;
+};
+
+static void *polling_run(void *arg) {
+    struct polling *polling = arg;
+    while (!atomic_load(&polling->stop))
+        if (!rcmi_node_progress(polling->node))
+            nap();
+    return NULL;
+}
+
+static void withdraw_once(struct pair *pair, struct rcmi_channel *writer,
+                          struct rcmi_channel *reader, uint64_t number) {
+    uint8_t *to = registered(pair->b, 2 * SLOT);
+    CHECK(posts(pair->b, reader, to, SLOT, 0));
+    if (number % 3)
+        CHECK(posts(pair->b, reader, to + SLOT, SLOT, 1));
+    drive(pair, (int)(number * 7 % 40));
+    sends_slot(pair, writer, SLOT, number);
+    if (number % 2)
+        while (!rcmi_channel_completed(writer, rcmi_channel_sent(writer)))
+            pair_drive(pair);
+    if (number % 4 == 0)
+        drive(pair, 200);
+    CHECK(!rcmi_channel_post_receive(reader, NULL));
+    registered_free(pair->b, to, 2 * SLOT);
+    CHECK(takes(pair, reader, SLOT, number) != to);
+}
+
+/* At any time: nothing is written there afterwards, and no message is lost, wherever it came. */
+void case_withdrawn(void **state) {
+    (void)state;
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    pthread_t thread;
+    limit_ms(20000);
+    devices_open(&pair, &writer, &reader);
+    struct polling polling = {.node = pair.a->node};
+    CHECK_EQ(pthread_create(&thread, NULL, polling_run, &polling), 0);
+    for (uint64_t number = 0; number < 200; number++)
+        withdraw_once(&pair, writer, reader, number);
+    atomic_store(&polling.stop, true);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    withdraw_once(&pair, writer, reader, 4); /* the writer's loop answers alone */
+    CHECK_EQ(atomic_load(&pair.a->lost) + atomic_load(&pair.b->lost), 0);
+    devices_close(&pair, writer, reader);
+}
+
+/* The writer does not answer, because it cannot be reached: the link ends, and with it what it
+ * might have written. */
+void case_withdrawn_cut(void **state) {
+    (void)state;
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    limit_ms(20000);
+    setenv("RINGCOMM_PEER_TIMEOUT", "1", 1);
+    devices_open(&pair, &writer, &reader);
+    unsetenv("RINGCOMM_PEER_TIMEOUT");
+    uint8_t *to = registered(pair.b, SLOT);
+    CHECK(posts(pair.b, reader, to, SLOT, 0));
+    drive(&pair, 500);
+    provider_cut(true);
+    sends_slot(&pair, writer, SLOT, 0);
+    CHECK(!rcmi_channel_post_receive(reader, NULL));
+    registered_free(pair.b, to, SLOT);
+    provider_cut(false);
+    while (!atomic_load(&pair.b->lost))
+        nap();
+    devices_close(&pair, writer, reader);
+}
+
+/* ---- Unregistered ---------------------------------------------------------------------------- */
+
+static void *go_on_later(void *arg) {
+    (void)arg;
+    for (int i = 0; i < 500; i++)
+        nap();
+    provider_hold(false);
+    return NULL;
+}
+
+/* While what was sent from there has not left: that is waited for, and the link is well. */
+void case_unregistered(void **state) {
+    (void)state;
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    pthread_t later;
+    limit_ms(20000);
+    devices_open(&pair, &writer, &reader);
+    for (int held = 0; held < 2; held++) {
+        uint8_t *from = registered(pair.a, SLOT);
+        provider_hold(held);
+        for (uint64_t number = 0; number < SLOTS; number++)
+            CHECK_EQ(sends(pair.a, writer, from, SLOT, 9), RCM_OK);
+        CHECK_EQ(sends(pair.a, writer, from, SLOT, 9), RCM_AGAIN);
+        if (held)
+            CHECK_EQ(pthread_create(&later, NULL, go_on_later, NULL), 0);
+        registered_free(pair.a, from, SLOT);
+        if (held)
+            CHECK_EQ(pthread_join(later, NULL), 0);
+        for (uint64_t number = 0; number < SLOTS; number++)
+            (void)takes(&pair, reader, SLOT, 9);
+        drive(&pair, 500); /* its slots are free again */
+    }
+    CHECK_EQ(atomic_load(&pair.a->lost) + atomic_load(&pair.b->lost), 0);
+    devices_close(&pair, writer, reader);
+}
+
+/* The system locks no more memory: the caller hears of it, and rcm_mem_alloc does without. */
+void case_no_room(void **state) {
+    (void)state;
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    uint8_t mine[4096];
+    void *block = NULL;
+    limit_ms(20000);
+    devices_open(&pair, &writer, &reader);
+    for (int port = 1; port <= two_devices.devices; port++) {
+        provider_fail_call(PROVIDER_REG_MR, port);
+        CHECK_EQ(rcmi_node_memory_register(pair.a->node, mine, sizeof mine), RCM_ERR_RESOURCE);
+        CHECK(strstr(rcm_last_error(), "4096 bytes cannot be registered with fake"));
+        CHECK_EQ(rcmi_node_memory_uses(pair.a->node, mine, sizeof mine), 0);
+        provider_fail_call(PROVIDER_REG_MR, port);
+        CHECK_EQ(rcmi_node_memory_alloc(pair.a->node, SLOT, &block), RCM_OK);
+        CHECK_EQ(sends(pair.a, writer, block, SLOT, 1), RCM_ERR_UNSUPPORTED);
+        CHECK_EQ(rcmi_node_memory_free(pair.a->node, block), RCM_OK);
+    }
+    devices_close(&pair, writer, reader);
+}

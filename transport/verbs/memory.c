@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of users that is registered: with each port, when the row hears of it, so that no
+ * operation has to. Messages are sent from it where they lie (channel.c), and written straight to
+ * it (put.c).
+ *
+ * Once unregistered the device touches it no more, whatever happens. But what would still be sent
+ * from it then would break the queue pair, so that is waited for, or goes by its slot.
+ */
+#include <stdlib.h>
+#include "verbs.h"
+
+struct verbs_memory {
+    uint8_t *bytes;
+    size_t len;
+    struct ibv_mr *mrs[VERBS_PORTS_MAX];
+};
+
+/* ---- Registering ----------------------------------------------------------------------------- */
+
+static void memory_free(const struct verbs_domain *domain, struct verbs_memory *memory) {
+    for (int i = 0; i < domain->nports; i++)
+        if (memory->mrs[i])
+            (void)domain->table->dereg_mr(memory->mrs[i]);
+    free(memory);
+}
+
+rcm_status verbs_memory_register(void *arg, const struct rcmi_mem *mem, void **ret_own) {
+    struct verbs_domain *domain = arg;
+    if (mem->kind != RCMI_MEM_HOST)
+        return RCM_OK;
+    struct verbs_memory *memory = rcmi_zalloc(sizeof *memory);
+    if (!memory)
+        return RCM_ERR_NOMEM;
+    memory->bytes = mem->bytes;
+    memory->len = mem->len;
+    for (int i = 0; i < domain->nports; i++) {
+        const rcm_status status =
+            verbs_mr_make(&domain->ports[i], mem->bytes, mem->len, true, &memory->mrs[i]);
+        if (status != RCM_OK) {
+            memory_free(domain, memory);
+            return status;
+        }
+    }
+    *ret_own = memory;
+    return RCM_OK;
+}
+
+const struct ibv_mr *verbs_memory_of(const struct rcmi_channel *channel,
+                                     const struct verbs_link *link, const struct rcmi_mem *mem) {
+    size_t at;
+    const struct verbs_memory *memory = rcmi_registration_of(mem, channel->transport, &at);
+    return memory ? memory->mrs[link->port - link->domain->ports] : NULL;
+}
+
+/* ---- Unregistering --------------------------------------------------------------------------- */
+
+static bool memory_has(const struct verbs_memory *memory, const uint8_t *bytes) {
+    return (uintptr_t)bytes >= (uintptr_t)memory->bytes &&
+           (uintptr_t)bytes - (uintptr_t)memory->bytes < memory->len;
+}
+
+/* Does the device still send from it? What it was not told of goes by its slot. */
+static bool end_uses(struct verbs_end *end, const struct verbs_memory *memory) {
+    const uint64_t committed = atomic_load_explicit(&end->committed, memory_order_relaxed);
+    bool uses = false;
+    for (uint64_t n = atomic_load_explicit(&end->returned, memory_order_relaxed); n < committed;
+         n++) {
+        struct verbs_message *message = &end->messages[n % end->slots];
+        if (!message->bytes || !memory_has(memory, message->bytes))
+            continue;
+        if (n >= end->posted)
+            verbs_message_keep(end, n);
+        else if (!verbs_entry_done(end->link, message->entry))
+            uses = true;
+    }
+    return uses;
+}
+
+static bool link_uses(struct verbs_link *link, const struct verbs_memory *memory) {
+    bool uses = false;
+    verbs_lock_take(&link->lock);
+    for (uint32_t i = 0; i < link->nends; i++)
+        if (link->ends[i] && link->ends[i]->is_writer)
+            uses = end_uses(link->ends[i], memory) || uses;
+    if (uses)
+        verbs_post_probe(link);
+    verbs_lock_drop(&link->lock);
+    return uses;
+}
+
+static bool domain_uses(struct verbs_domain *domain, const struct verbs_memory *memory) {
+    bool uses = false;
+    for (int p = 0; p < domain->nports; p++) {
+        struct verbs_port *port = &domain->ports[p];
+        verbs_lock_take(&port->lock); /* its links stay */
+        for (int i = 0; i < domain->nranks; i++) {
+            struct verbs_link *link = domain->links[i];
+            if (link && link->port == port)
+                uses = link_uses(link, memory) || uses;
+        }
+        verbs_lock_drop(&port->lock);
+    }
+    return uses;
+}
+
+void verbs_memory_unregister(void *arg, void *own) {
+    struct verbs_domain *domain = arg;
+    struct verbs_memory *memory = own;
+    if (!memory)
+        return;
+    if (verbs_forked(domain) || rcmi_node_is_broken(domain->node)) {
+        free(memory);
+        return;
+    }
+    const rcmi_deadline until = rcmi_deadline_in(domain->peer_timeout_ms);
+    while (domain_uses(domain, memory) && !rcmi_deadline_passed(until))
+        verbs_pause(domain);
+    memory_free(domain, memory);
+}
