@@ -4,11 +4,14 @@
 #include "protocol.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "error.h"
+#include "fd.h"
 #include "settings.h"
 
 #define KIB(n) ((size_t)(n) << 10)
@@ -286,17 +289,37 @@ void rcmi_protocols_write(const struct rcmi_protocols *protocols, char text[RCMI
 
 #define TUNING_MAX 65536
 
+/* *ret_file NULL: no file is named. What may be waited for without end, as a FIFO, is refused. */
+static rcm_status tuning_open(const char *path, FILE **ret_file) {
+    struct stat info;
+    int fd = path[0] ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    rcm_status status = RCM_OK;
+    *ret_file = NULL;
+    if (!path[0])
+        return RCM_OK;
+    if (fd < 0 || fstat(fd, &info) != 0)
+        status = rcmi_fail(RCM_ERR_CONFIG, errno, "cannot read RINGCOMM_TUNING=%s", path);
+    else if (!S_ISREG(info.st_mode))
+        status = rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_TUNING=%s is no regular file", path);
+    else if (!(*ret_file = fdopen(fd, "r")))
+        status = rcmi_fail(RCM_ERR_NOMEM, errno, "no memory for RINGCOMM_TUNING=%s", path);
+    if (status != RCM_OK)
+        rcmi_fd_close(&fd);
+    return status;
+}
+
 rcm_status rcmi_tuning_text(char **ret_text) {
     const char *path = rcmi_setting("RINGCOMM_TUNING");
-    FILE *file = path[0] ? fopen(path, "re") : NULL;
+    FILE *file;
+    rcm_status status = tuning_open(path, &file);
+    if (status != RCM_OK)
+        return status;
     char *text = calloc(1, TUNING_MAX + 2);
     const size_t len = file && text ? fread(text, 1, TUNING_MAX + 1, file) : 0;
-    const int error = errno;
-    rcm_status status = RCM_OK;
     if (!text)
         status = rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for RINGCOMM_TUNING=%s", path);
-    else if (path[0] && (!file || ferror(file)))
-        status = rcmi_fail(RCM_ERR_CONFIG, error, "cannot read RINGCOMM_TUNING=%s", path);
+    else if (file && ferror(file))
+        status = rcmi_fail(RCM_ERR_CONFIG, errno, "cannot read RINGCOMM_TUNING=%s", path);
     else if (len > TUNING_MAX || strlen(text) < len)
         status = rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_TUNING=%s is no text of at most %d bytes",
                            path, TUNING_MAX);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "check.h"
 
@@ -152,6 +153,13 @@ static void test_mistakes(void **state) {
     check_refused("'shm_hops = 1' begins with no name");
     setenv("RINGCOMM_TUNING", "/nonexistent", 1);
     check_refused("RINGCOMM_TUNING=/nonexistent");
+    setenv("RINGCOMM_TUNING", "/tmp", 1);
+    check_refused("RINGCOMM_TUNING=/tmp is no regular file");
+    assert_int_equal(unlink(tuning), 0);
+    assert_int_equal(mkfifo(tuning, 0600), 0);
+    setenv("RINGCOMM_TUNING", tuning, 1);
+    check_refused("is no regular file");
+    assert_int_equal(unlink(tuning), 0); /* the next one writes it anew */
 }
 
 static void test_sizes(void **state) {
