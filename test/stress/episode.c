@@ -53,7 +53,7 @@ static void episode_draw(struct episode *episode) {
     if (options->ranks > 0)
         episode->ranks = options->ranks;
     episode->threads = 1 + (int)draw_below(&what, THREADS_MAX);
-    episode->transport = worlds[world].transport;
+    episode->transport = options->transport ? options->transport : worlds[world].transport;
     episode->hosts = worlds[world].hosts;
     episode->steps = STEPS;
     episode->end = draw_below(&what, 8);

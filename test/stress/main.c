@@ -8,12 +8,14 @@
 
 static const char usage[] =
     "usage: stress [--seed S] [--seconds T] [--from K] [--episodes N] [--ranks N] [--threads]\n"
+    "              [--transport NAME]\n"
     "  --seed S      everything follows from it; 0: from the clock, and is printed (default 1)\n"
     "  --seconds T   begins episodes for so long (default 10)\n"
     "  --from K      begins with episode K (default 0)\n"
     "  --episodes N  ends after N episodes\n"
     "  --ranks N     1 to 16 (default: drawn)\n"
-    "  --threads     ranks are threads of this process\n";
+    "  --threads     ranks are threads of this process\n"
+    "  --transport NAME   all by this one (default: drawn)\n";
 
 static double now_s(void) {
     struct timespec now;
@@ -22,19 +24,19 @@ static double now_s(void) {
 }
 
 static void options_read(int argc, char **argv, struct stress_options *options) {
-    static const struct option names[] = {{"seed", required_argument, NULL, 's'},
-                                          {"seconds", required_argument, NULL, 't'},
-                                          {"from", required_argument, NULL, 'f'},
-                                          {"episodes", required_argument, NULL, 'e'},
-                                          {"ranks", required_argument, NULL, 'n'},
-                                          {"threads", no_argument, NULL, 'T'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option names[] = {
+        {"seed", required_argument, NULL, 's'},      {"seconds", required_argument, NULL, 't'},
+        {"from", required_argument, NULL, 'f'},      {"episodes", required_argument, NULL, 'e'},
+        {"ranks", required_argument, NULL, 'n'},     {"threads", no_argument, NULL, 'T'},
+        {"transport", required_argument, NULL, 'r'}, {NULL, 0, NULL, 0}};
     for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
-        char *end = optarg;
+        char *end = NULL;
         if (c == 't')
             options->seconds = strtod(optarg, &end);
         else if (c == 'T')
             options->threads = true;
+        else if (c == 'r')
+            options->transport = optarg;
         else if (c == 's')
             options->seed = strtoull(optarg, &end, 10);
         else if (c == 'f')

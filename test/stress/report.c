@@ -18,9 +18,11 @@ static pthread_t watch_thread;
 
 static void replay_line(const struct episode *episode, char *ret_text, size_t cap) {
     const struct stress_options *options = episode->options;
-    const int len = snprintf(ret_text, cap, "replay: stress --seed %llu --from %llu --episodes 1%s",
-                             (unsigned long long)options->seed, (unsigned long long)episode->number,
-                             options->threads ? " --threads" : "");
+    const int len =
+        snprintf(ret_text, cap, "replay: stress --seed %llu --from %llu --episodes 1%s%s%s",
+                 (unsigned long long)options->seed, (unsigned long long)episode->number,
+                 options->threads ? " --threads" : "", options->transport ? " --transport " : "",
+                 options->transport ? options->transport : "");
     if (options->ranks > 0)
         snprintf(ret_text + len, cap - (size_t)len, " --ranks %d", options->ranks);
 }

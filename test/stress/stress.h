@@ -37,8 +37,9 @@ struct stress_options {
     uint64_t seed, from;
     int64_t episodes; /* -1: as many as there is time for */
     double seconds;
-    int ranks;    /* 0: drawn */
-    bool threads; /* ranks are threads of one process */
+    int ranks;             /* 0: drawn */
+    bool threads;          /* ranks are threads of one process */
+    const char *transport; /* NULL: drawn */
 };
 
 struct episode {

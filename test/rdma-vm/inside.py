@@ -1,0 +1,361 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""inside.py BUILD CASE...: cases of RDMA between simulated nodes, inside the virtual machine.
+
+vm_test.py starts it there. Each case is a job of ranks of several nodes, whose devices are soft-RoCE
+(rdma-vm tells which), or one of the test programs. Of each a line is printed with its time, and what
+failed with the output of its ranks. Figures (how late, how long) are printed; what is asserted has
+room for a busy machine that emulates another one.
+"""
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+LATE_S = 2  # what is told within a time may be so late
+DEVICES = os.environ['RDMA_VM_DEVICES'].split()
+RAILS = int(os.environ['RDMA_VM_RAILS'])
+NODES = int(os.environ['RDMA_VM_NODES'])
+
+
+class Failed(Exception):
+    pass
+
+
+def check(holds, sentence):
+    if not holds:
+        raise Failed(sentence)
+
+
+def program(path):
+    return os.path.join(BUILD, path)
+
+
+def devices_of(node):
+    return ','.join(DEVICES[node * RAILS:(node + 1) * RAILS])
+
+
+class Job:
+    """Ranks of a program, `each` on every node; their lines are read from files."""
+
+    port = 29500
+    started = []
+
+    def __init__(self, words, each=2, nodes=NODES, env=None, env_of=None, user=()):
+        self.name = os.path.basename(words[0])
+        self.processes, self.files = [], []
+        Job.port += 1
+        Job.started.append(self)
+        for rank in range(each * nodes):
+            node = rank // each
+            place = {'RANK': rank, 'WORLD_SIZE': each * nodes, 'MASTER_ADDR': '10.77.0.1',
+                     'MASTER_PORT': Job.port, 'RINGCOMM_JOB_ID': f'job{Job.port}',
+                     'RINGCOMM_HOST_ID': f'node{node}', 'RINGCOMM_VERBS_DEVICES': devices_of(node)}
+            self.start(node, [*user, *map(str, words)],
+                       {**place, **(env or {}), **(env_of or {}).get(node, {})})
+
+    def start(self, node, words, env):
+        file = tempfile.NamedTemporaryFile('w+', prefix='rank-')
+        self.files.append(file)
+        env = {**os.environ, **{name: str(value) for name, value in env.items()}}
+        # A session of its own: all of it can be ended.
+        self.processes.append(subprocess.Popen(
+            ['on-node', str(node), *words], env=env, stdin=subprocess.DEVNULL, stdout=file,
+            stderr=subprocess.STDOUT, start_new_session=True))
+
+    def text(self, rank):
+        self.files[rank].seek(0)
+        return self.files[rank].read()
+
+    def wait(self, seconds=60):
+        """Statuses, once all have ended."""
+        until = time.monotonic() + seconds
+        for rank, process in enumerate(self.processes):
+            try:
+                process.wait(max(0.1, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise Failed(f'rank {rank} did not end within {seconds} s') from None
+        return [process.returncode for process in self.processes]
+
+    def wait_ready(self, seconds=60):
+        until = time.monotonic() + seconds
+        while not all('ready\n' in self.text(rank) for rank in range(len(self.processes))):
+            check(time.monotonic() < until, f'not ready after {seconds} s')
+            time.sleep(0.02)
+
+    def good(self, seconds=60):
+        for rank, status in enumerate(self.wait(seconds)):
+            check(status == 0, f'rank {rank} ended with status {status}')
+            check('wrong:' not in self.text(rank), f'rank {rank} got wrong data')
+        return [self.text(rank) for rank in range(len(self.processes))]
+
+    def show(self):
+        for rank in range(len(self.processes)):
+            for line in self.text(rank).splitlines()[-15:]:
+                print(f'    [{self.name} {rank}] {line}')
+
+    def end(self):
+        for process in self.processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def value_of(text, line, key):
+    found = re.search(rf'^{line} .*?\b{key}=(\S+)', text, re.M)
+    check(found, f'no line "{line}" with {key}=')
+    return found.group(1)
+
+
+def rank_job(*words, **more):
+    return Job([program('test/hosts/hosts-rank'), *words], **more)
+
+
+def bench_job(*words, **more):
+    return Job([program('tools/ringcomm-bench'), *words, '--check', '--counters'], **more)
+
+
+def run(*words, seconds=120, env=None):
+    """A program that makes its own ranks, on all devices."""
+    env = {**os.environ, 'RINGCOMM_VERBS_DEVICES': ','.join(DEVICES), **(env or {})}
+    done = subprocess.run([program(words[0]), *map(str, words[1:])], env=env, timeout=seconds,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, check=False)
+    check(done.returncode == 0, f'{words}: status {done.returncode}\n{done.stdout[-3000:]}')
+    return done.stdout
+
+
+# ---- Data -----------------------------------------------------------------------------------------
+
+def case_conformance():
+    text = run('test/transport/conformance', 'verbs', seconds=200, env={'RINGCOMM_LOG': 'error'})
+    passed = sum(map(int, re.findall(r'\[  PASSED  \] (\d+) test', text)))
+    print(f'{passed} cases passed')
+    check(passed > 40, 'it has run few cases')
+
+
+def check_transports(texts, between, each=2):
+    for rank, text in enumerate(texts):
+        for peer in range(len(texts)):
+            want = 'shm' if peer // each == rank // each else between
+            got = re.search(rf'^transport peer={peer} name=(\w*)$', text, re.M)
+            check(peer == rank or got and got.group(1) == want,
+                  f'ranks {rank} and {peer}: {got and got.group(1)}, not {want}')
+
+
+def case_transports():
+    """Shared memory inside of a node, RDMA between them."""
+    check_transports(rank_job('work').good(), 'verbs')
+
+
+def counted(texts):
+    """Messages by transport, of all ranks."""
+    counts = dict(re.findall(r'# counters: (\w+): (\d+) messages', texts[0]))
+    print(' '.join(f'{name}={n}' for name, n in counts.items()))
+    return {name: int(n) for name, n in counts.items()}
+
+
+def bench(*words, seconds=90, **more):
+    counts = counted(bench_job(*words, **more).good(seconds))
+    check(counts.get('shm', 0) > 0 and counts.get('verbs', 0) > 0 and not counts.get('tcp'),
+          'data went another way')
+
+
+def case_collectives():
+    bench('all', '-n', 2, '-w', 0, '-b', 4, '-e', '256K', '-f', 4)
+
+
+def case_large():
+    bench('all_reduce', '-n', 1, '-w', 0, '-b', '16M', '-e', '16M')
+
+
+# ---- Cables ---------------------------------------------------------------------------------------
+
+def cable(device, way):
+    subprocess.run(['ip', 'link', 'set', f'rport{device}', way], check=True)
+
+
+def cut(words, timeout, ranks):
+    """The cable of node 1 is pulled: each of these ranks says so in time, and names a rank, be it
+    what another one told it while their link still worked."""
+    job = rank_job(*words, env={'RINGCOMM_PEER_TIMEOUT': str(timeout)})
+    job.wait_ready()
+    time.sleep(0.3)
+    began = time.monotonic()
+    cable(RAILS, 'down')
+    try:
+        job.wait(timeout + 20)
+    finally:
+        cable(RAILS, 'up')
+    after = [float(value_of(job.text(r), 'error', 'at')) - began for r in ranks]
+    print('named after ' + ', '.join(f'{s:.2f}' for s in after) + ' s')
+    for rank, seconds in zip(ranks, after):
+        text = job.text(rank)
+        origin = int(value_of(text, 'error', 'origin'))
+        check(origin not in (rank, -1), f'rank {rank} names rank {origin}')
+        check(re.search(rf'^error .*RDMA with rank \d .*failed \(.*RINGCOMM_PEER_TIMEOUT', text, re.M),
+              f'rank {rank} does not say it: {text}')
+        check(timeout / 4 < seconds < timeout + LATE_S, f'rank {rank} was told after {seconds:.2f} s')
+
+
+def case_cut():
+    """In an all_reduce."""
+    cut(['loop', 60, 200000], 4, range(4))
+
+
+def case_cut_receiver():
+    """Rank 1 only receives, and all others are idle."""
+    cut(['await', 2, 1000], 4, [1])
+
+
+def case_cut_short():
+    """A cable that is back within half of the time is nothing to tell of."""
+    job = rank_job('loop', 4, 50000, env={'RINGCOMM_PEER_TIMEOUT': '6'})
+    job.wait_ready()
+    time.sleep(0.3)
+    cable(RAILS, 'down')
+    time.sleep(2.5)
+    cable(RAILS, 'up')
+    longest = [float(value_of(text, 'loop', 'longest')) for text in job.good()]
+    print(f'the operation took {max(longest):.2f} s')
+    check(min(longest) > 2, 'the cut did not cut')
+
+
+# ---- Sentences ------------------------------------------------------------------------------------
+
+LITTLE_MEMORY = ['bash', '-c', 'ulimit -l 64; exec setpriv --reuid 65534 --regid 65534 --clear-groups '
+                 '"$@"', 'bash']
+NOT_HERE = {'RINGCOMM_VERBS_DEVICES': 'rxe77'}
+
+
+def refused(sentence, env_of=None, user=()):
+    """Without RDMA on node 1 the job goes by TCP; if RDMA is demanded it fails; both say why."""
+    texts = rank_job('work', env={'RINGCOMM_LOG': 'info'}, env_of=env_of, user=user).good()
+    check_transports(texts, 'tcp')
+    demanding = rank_job('work', env={'RINGCOMM_TRANSPORT': 'shm,verbs'}, env_of=env_of, user=user)
+    check(all(status != 0 for status in demanding.wait()), 'a rank works without what is demanded')
+    for text in ('\n'.join(texts), '\n'.join(map(demanding.text, range(4)))):
+        said = re.search(rf'.*{sentence}.*', text)
+        check(said, f'nobody says "{sentence}":\n{text[-2000:]}')
+        print(said.group(0)[:220])
+
+
+def case_memory_locked():
+    refused(r'needs \d+ bytes of locked memory.*ulimit -l', user=LITTLE_MEMORY)
+
+
+def case_wrong_address():
+    refused(r'RINGCOMM_VERBS_GID_INDEX', env_of={1: {'RINGCOMM_VERBS_GID_INDEX': '77'}})
+
+
+def case_one_side():
+    refused(r'port is one of RINGCOMM_VERBS_DEVICES', env_of={1: NOT_HERE})
+
+
+# ---- Long -----------------------------------------------------------------------------------------
+
+def netem(words):
+    for i in range(len(DEVICES)):
+        subprocess.run(['tc', 'qdisc', *('replace' if words else 'del',), 'dev', f'rnic{i}', 'root',
+                        *(['netem', *words.split()] if words else [])], check=True)
+
+
+def shaped(words):
+    netem(words)
+    try:
+        bench('all', '-n', 1, '-w', 0, '-b', 64, '-e', '64K', '-f', 32, seconds=400)
+    finally:
+        netem('')
+
+
+def case_loss():
+    shaped('loss 2%')
+
+
+def case_delay():
+    shaped('delay 1ms')
+
+
+def harness(fault, rounds, deadline, ranks='2,3,4', seconds=400):
+    print(run('test/fault/fault-harness', '--transport', 'verbs', '--fault', fault, '--ranks', ranks,
+              '--deadline', deadline, '--rounds', rounds, seconds=seconds).splitlines()[-1])
+
+
+def case_kills():
+    """At random moments, over nodes: each survivor names the rank."""
+    for number in range(20):
+        job = rank_job('loop', 60, 20000)
+        job.wait_ready()
+        time.sleep(random.random())
+        victim = random.randrange(len(job.processes))
+        began = time.monotonic()
+        os.killpg(job.processes[victim].pid, signal.SIGKILL)
+        job.wait(20)
+        after = [check_named(job, rank, victim) - began
+                 for rank in range(len(job.processes)) if rank != victim]
+        print(f'{number}: rank {victim} was killed, and named after {max(after):.2f} s')
+        check(max(after) < LATE_S, 'too late')
+
+
+def check_named(job, rank, victim):
+    text = job.text(rank)
+    check(value_of(text, 'error', 'status') == 'RCM_ERR_PEER', f'rank {rank}: another status')
+    origin = int(value_of(text, 'error', 'origin'))
+    check(origin == victim, f'rank {rank} names rank {origin}, not {victim}')
+    return float(value_of(text, 'error', 'at'))
+
+
+def case_stopped():
+    """A rank that is stopped for longer than RINGCOMM_PEER_TIMEOUT is waited for."""
+    job = rank_job('loop', 8, 20000, env={'RINGCOMM_PEER_TIMEOUT': '2'})
+    job.wait_ready()
+    time.sleep(0.3)
+    os.killpg(job.processes[2].pid, signal.SIGSTOP)
+    time.sleep(5)
+    os.killpg(job.processes[2].pid, signal.SIGCONT)
+    longest = [float(value_of(text, 'loop', 'longest')) for text in job.good()]
+    check(min(longest) > 4, 'nothing was stopped')
+
+
+def case_faults():
+    for fault, rounds, deadline in (('kill', 9, 20000), ('stop', 6, 4000), ('freeze', 6, 6000),
+                                    ('cut', 6, 20000), ('delay', 6, 20000), ('link', 6, 20000)):
+        harness(fault, rounds, deadline)
+
+
+def case_chaos():
+    for n in (2, 3):
+        run('test/fault/chaos-matrix', 'chaos:verbs', 'processes', n, seconds=300,
+            env={'RINGCOMM_CHAOS': f'seed={n},delay=1000,often=10', 'RINGCOMM_LOG': 'error'})
+
+
+def case_stress():
+    print(run('test/stress', '--transport', 'verbs', '--seed', 0, '--seconds', 180,
+              seconds=400).splitlines()[-1])
+
+
+# ---------------------------------------------------------------------------------------------------
+
+def run_case(name):
+    began = time.monotonic()
+    print(f'== {name}', flush=True)
+    try:
+        globals()[f'case_{name.replace("-", "_")}']()
+        good = True
+    except (Failed, subprocess.SubprocessError) as error:
+        print(f'FAIL {name}: {error}')
+        Job.started[-1].show() if Job.started else None
+        good = False
+    for job in Job.started:
+        job.end()
+    Job.started.clear()
+    print(f'== {name}: {"ok" if good else "FAILED"} after {time.monotonic() - began:.1f} s', flush=True)
+    return good
+
+
+BUILD = sys.argv[1]
+sys.exit(0 if all([run_case(name) for name in sys.argv[2:]]) else 1)

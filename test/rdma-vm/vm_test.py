@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""vm_test.py SHAPE BUILD [CASE...]: cases of inside.py, in one boot of the machine of rdma-vm.
+
+SHAPE is "short" (2 nodes, one rail) or "long" (4 nodes, 2 rails); without CASE it is all that belong
+to it. Exit status 77, with a sentence, where qemu or a kernel with soft-RoCE is not there.
+"""
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+RIG = os.path.join(HERE, 'rdma-vm')
+SHAPES = {
+    'short': (['--mtu', '4200', '--timeout', '220'],
+              ['conformance', 'transports', 'collectives', 'large', 'cut', 'cut-receiver',
+               'cut-short', 'memory-locked', 'wrong-address', 'one-side']),
+    'long': (['--nodes', '4', '--rails', '2', '--mem', '4096', '--timeout', '3000'],
+             ['transports', 'collectives', 'kills', 'stopped', 'loss', 'delay', 'faults', 'chaos',
+              'stress']),
+}
+
+
+def main():
+    shape, build, *cases = sys.argv[1:]
+    ready = subprocess.run([RIG, '--ready'], capture_output=True, text=True, check=False)
+    if ready.returncode != 0:
+        print(ready.stderr.strip())
+        sys.exit(77)
+    options, all_cases = SHAPES[shape]
+    # The system's interpreter, with nothing that is not needed: starting it is slow in there.
+    words = ['/usr/bin/python3', '-I', '-S', os.path.join(HERE, 'inside.py'),
+             os.path.realpath(build), *(cases or all_cases)]
+    done = subprocess.run([RIG, '--verbose', *options, '--', *words], check=False)
+    sys.exit(done.returncode)
+
+
+if __name__ == '__main__':
+    main()
