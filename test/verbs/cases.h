@@ -16,6 +16,10 @@ void case_places(void **state);
 void case_place_of_cpus(void **state);
 void case_eight_gpus(void **state);
 
+/* cases_events.c */
+void case_events_end_links(void **state);
+void case_events_told(void **state);
+
 /* cases_faults.c */
 void case_no_device(void **state);
 void case_devices_unfit(void **state);

@@ -139,6 +139,34 @@ void provider_hold(bool is_held) {
     pthread_mutex_unlock(&played.lock);
 }
 
+/* Under the lock. */
+static void qp_event(struct fake_qp *qp, enum ibv_event_type type) {
+    struct ibv_async_event event = {.event_type = type};
+    event.element.qp = &qp->base;
+    if (type != IBV_EVENT_DEVICE_FATAL)
+        played_event(qp->base.context->device, &event);
+    qp->base.state = IBV_QPS_ERR;
+    if (type == IBV_EVENT_DEVICE_FATAL) /* it does nothing any more */
+        qp->carried = qp->posted;
+}
+
+void provider_event(int device, enum ibv_event_type type) {
+    const bool of_queue_pairs = type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR ||
+                                type == IBV_EVENT_QP_ACCESS_ERR;
+    struct ibv_async_event event = {.event_type = type};
+    event.element.port_num = 1;
+    pthread_mutex_lock(&played.lock);
+    for (int i = 0; i < QPS_MAX; i++) {
+        struct fake_qp *qp = &played.qps[i];
+        if ((of_queue_pairs || type == IBV_EVENT_DEVICE_FATAL) && qp->used &&
+            qp->base.context->device == &played.devices[device])
+            qp_event(qp, type);
+    }
+    if (!of_queue_pairs)
+        played_event(&played.devices[device], &event);
+    pthread_mutex_unlock(&played.lock);
+}
+
 int provider_queue_pairs(int device) {
     int n = 0;
     pthread_mutex_lock(&played.lock);

@@ -77,6 +77,9 @@ void provider_slow_connect(int64_t ms);
 void provider_cut(bool cut);
 /* The hardware does nothing, and nothing fails of that, until it goes on. */
 void provider_hold(bool hold);
+/* The device has that event; of a queue pair: of each that it has. With IBV_EVENT_DEVICE_FATAL, and
+ * those of queue pairs, these fail, with none of its completions if it is the device's. */
+void provider_event(int device, enum ibv_event_type type);
 struct provider_counts provider_counts(void);
 /* Of that device, that were made and not destroyed. */
 int provider_queue_pairs(int device);

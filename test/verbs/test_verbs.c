@@ -389,6 +389,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(case_place_of_cpus),
         cmocka_unit_test(case_eight_gpus),
         cmocka_unit_test(case_ports),
+        cmocka_unit_test(case_events_end_links),
+        cmocka_unit_test(case_events_told),
         cmocka_unit_test(case_no_device),
         cmocka_unit_test(case_devices_unfit),
         cmocka_unit_test(case_ports_unfit),

@@ -139,54 +139,6 @@ static void domain_ready(void *arg, uint32_t events) {
     verbs_go_on(domain);
 }
 
-/* ---- Asynchronous events --------------------------------------------------------------------- */
-
-static void fail_links(struct verbs_port *port, const char *what) {
-    struct verbs_domain *domain = port->domain;
-    for (int i = 0; i < domain->nranks; i++) {
-        struct verbs_link *link = domain->links[i];
-        if (!link || link->port != port)
-            continue;
-        verbs_lock_take(&link->lock);
-        (void)rcmi_fail_peer(RCM_ERR_SYSTEM, i, "RDMA with rank %d by %s failed: %s", i, port->name,
-                             what);
-        verbs_link_break(link);
-        verbs_lock_drop(&link->lock);
-    }
-}
-
-static void port_event(struct verbs_port *port, const struct ibv_async_event *event) {
-    switch (event->event_type) {
-    case IBV_EVENT_DEVICE_FATAL:
-        fail_links(port, "the device is broken");
-        break;
-    case IBV_EVENT_CQ_ERR:
-        fail_links(port, "its completion queue is broken");
-        break;
-    case IBV_EVENT_PORT_ERR:
-        rcmi_log(RCMI_LOG_WARN,
-                 "%s is down; what is sent by it is tried again until "
-                 "RINGCOMM_PEER_TIMEOUT",
-                 port->name);
-        break;
-    case IBV_EVENT_PORT_ACTIVE:
-        rcmi_log(RCMI_LOG_INFO, "%s is up", port->name);
-        break;
-    default: /* queue pairs that fail say so by their completions */
-        break;
-    }
-}
-
-static void port_events(void *arg, uint32_t events) {
-    struct verbs_port *port = arg;
-    struct ibv_async_event event;
-    (void)events;
-    while (port->domain->table->get_async_event(port->context, &event) == 0) {
-        port_event(port, &event);
-        port->domain->table->ack_async_event(&event);
-    }
-}
-
 /* ---- Probing --------------------------------------------------------------------------------- */
 
 static int64_t beat_ms(const struct verbs_domain *domain) {
@@ -232,8 +184,8 @@ static rcm_status domain_watch(struct verbs_domain *domain) {
     rcm_status status = rcmi_loop_watch(loop, &domain->watch, EPOLLIN | EPOLLONESHOT);
     for (int i = 0; status == RCM_OK && i < domain->nports; i++) {
         struct verbs_port *port = &domain->ports[i];
-        port->events =
-            (struct rcmi_watch){.fd = port->context->async_fd, .ready = port_events, .arg = port};
+        port->events = (struct rcmi_watch){
+            .fd = port->context->async_fd, .ready = verbs_port_events, .arg = port};
         status = rcmi_loop_watch(loop, &port->events, EPOLLIN);
     }
     domain->beat = (struct rcmi_timer){.fire = domain_beat, .arg = domain};

@@ -22,6 +22,7 @@
  *   place.c    how far a port is from a rank's data
  *   choice.c   which ports a link goes by
  *   domain.c   the table of the row; polling, waiting, probing
+ *   event.c    what a device says of itself meanwhile
  *   link.c     a link: offers, its end, its failure
  *   connect.c  a thread that connects queue pairs, which may block
  *   post.c     what leaves: the send queue, and what waits for room in it
@@ -302,6 +303,10 @@ void verbs_pause(struct verbs_domain *domain);
 void verbs_count(struct verbs_domain *domain, bool *flag, bool value);
 /* Has the loop go on if there is something unfinished. No lock may be held. */
 void verbs_go_on(struct verbs_domain *domain);
+
+/* event.c */
+/* The port's device has asynchronous events. Loop thread. */
+void verbs_port_events(void *port, uint32_t events);
 
 /* link.c */
 rcm_status verbs_link_init(void *link, void *domain, int peer);

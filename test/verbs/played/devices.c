@@ -43,16 +43,56 @@ static void fake_free_device_list(struct ibv_device **list) {
 static struct ibv_context *fake_open_device(struct ibv_device *device) {
     if (played_call_fails(PROVIDER_OPEN_DEVICE))
         return NULL;
-    struct ibv_context *context = played_make(sizeof *context);
-    context->device = device;
-    context->async_fd = eventfd(0, EFD_CLOEXEC);
-    return context;
+    struct fake_context *context = played_make(sizeof *context);
+    context->base.device = device;
+    context->base.async_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+    pthread_mutex_lock(&played.lock);
+    context->next = played.contexts;
+    played.contexts = context;
+    pthread_mutex_unlock(&played.lock);
+    return &context->base;
 }
 
-static int fake_close_device(struct ibv_context *context) {
-    close(context->async_fd);
-    return played_unmake(context);
+static int fake_close_device(struct ibv_context *base) {
+    struct fake_context **at = &played.contexts;
+    pthread_mutex_lock(&played.lock);
+    while (&(*at)->base != base)
+        at = &(*at)->next;
+    *at = (*at)->next;
+    pthread_mutex_unlock(&played.lock);
+    close(base->async_fd);
+    return played_unmake(base);
 }
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+void played_event(const struct ibv_device *device, const struct ibv_async_event *event) {
+    const uint64_t one = 1;
+    for (struct fake_context *context = played.contexts; context; context = context->next) {
+        const bool of_queue_pair =
+            event->event_type <= IBV_EVENT_PATH_MIG_ERR && event->event_type != IBV_EVENT_CQ_ERR;
+        if (context->base.device != device ||
+            (of_queue_pair && event->element.qp->context != &context->base))
+            continue;
+        REQUIRE(context->nevents < 64);
+        context->events[context->nevents++] = *event;
+        REQUIRE(write(context->base.async_fd, &one, sizeof one) == sizeof one);
+    }
+}
+
+static int fake_get_async_event(struct ibv_context *base, struct ibv_async_event *event) {
+    struct fake_context *context = (struct fake_context *)base;
+    uint64_t one;
+    if (read(base->async_fd, &one, sizeof one) != sizeof one)
+        return -1;
+    pthread_mutex_lock(&played.lock);
+    *event = context->events[0];
+    memmove(context->events, context->events + 1, sizeof *event * (size_t)--context->nevents);
+    pthread_mutex_unlock(&played.lock);
+    return 0;
+}
+
+/* ---- Ports ----------------------------------------------------------------------------------- */
 
 static int fake_query_device(struct ibv_context *context, struct ibv_device_attr *attr) {
     (void)context;
@@ -129,12 +169,6 @@ static int fake_dealloc_pd(struct ibv_pd *pd) {
 
 static int fake_fork_init(void) {
     return 0;
-}
-
-static int fake_get_async_event(struct ibv_context *context, struct ibv_async_event *event) {
-    uint64_t n;
-    (void)event;
-    return read(context->async_fd, &n, sizeof n) == sizeof n ? 0 : -1;
 }
 
 static void fake_ack_async_event(struct ibv_async_event *event) {

@@ -35,6 +35,13 @@ struct fake_channel {
     int ntold;
 };
 
+struct fake_context {
+    struct ibv_context base;
+    struct fake_context *next;
+    struct ibv_async_event events[64];
+    int nevents;
+};
+
 struct fake_cq {
     struct ibv_cq base;
     struct ibv_wc *ring;
@@ -81,7 +88,8 @@ struct played {
     bool stop, cut, held;
     int64_t slow_ms; /* to connect a queue pair that is younger than its peer's */
     uint32_t random_state;
-    int objects; /* that were made and not destroyed */
+    struct fake_context *contexts; /* that are open */
+    int objects;                   /* that were made and not destroyed */
     int calls[PROVIDER_CALLS], fail_call[PROVIDER_CALLS], fail_error;
     int carried_out, fail_send_number;
     enum ibv_wc_status fail_send_status;
@@ -106,6 +114,8 @@ void played_queue_pairs(struct verbs_table *table);
 
 /* devices.c: the i-th, as the set-up says. */
 void played_device(struct ibv_device *device, int i);
+/* One more event of the device's contexts. Under the lock. */
+void played_event(const struct ibv_device *device, const struct ibv_async_event *event);
 /* memory.c: may those bytes be used by that key? Under the lock. */
 bool played_mr_allows(const struct ibv_pd *pd, uint32_t key, uint64_t addr, size_t len, int access);
 /* completions.c; under the lock. */

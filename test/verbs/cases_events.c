@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What devices say by asynchronous events: which links end of it, and with which sentence. */
+#include <string.h>
+#include "../transport/harness.h"
+#include "cases.h"
+#include "transport.h"
+
+static const struct provider_setup one_device = {.seed = 6, .devices = 1, .inline_max = 220};
+
+static void message_goes(struct pair *pair, struct rcmi_channel *writer,
+                         struct rcmi_channel *reader, uint64_t number) {
+    (void)side_reserve(pair->a, writer);
+    rcmi_channel_commit(writer, 2000, number);
+    CHECK_EQ(side_peek(pair->b, reader).meta, number);
+    rcmi_channel_release(reader);
+}
+
+/* "": the link lives. Else that is in the sentence with which one of the sides loses it, at once.
+ */
+static void event_does(enum ibv_event_type type, const char *sentence) {
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    limit_ms(10000);
+    provider_install(&one_device);
+    pair_open(&pair, &(struct setup){.transports = "verbs"});
+    pair_channel(&pair, 1, &writer, &reader);
+    message_goes(&pair, writer, reader, 1);
+    const int64_t began = rcmi_now_ns();
+    provider_event(0, type);
+    if (!sentence[0])
+        message_goes(&pair, writer, reader, 2);
+    while (sentence[0] && !(atomic_load(&pair.a->lost) && atomic_load(&pair.b->lost)))
+        nap();
+    if (sentence[0]) {
+        bool said = false;
+        for (int i = 0; i < 2; i++) {
+            CHECK(rcmi_node_send(pair.sides[i].node, 1 - i, "x", 1) < 0);
+            said = said || strstr(rcm_last_error(), sentence) != NULL;
+        }
+        CHECK(said);
+        CHECK(rcmi_now_ns() - began < 2000000000LL * slowness());
+    }
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    side_destroy(pair.a);
+    side_destroy(pair.b);
+    world_free(pair.world);
+    provider_remove();
+}
+
+void case_events_end_links(void **state) {
+    (void)state;
+    event_does(IBV_EVENT_DEVICE_FATAL, "by fake0:1 failed: the device is broken");
+    event_does(IBV_EVENT_CQ_ERR, "by fake0:1 failed: its completion queue is broken");
+    event_does(IBV_EVENT_QP_FATAL, "by fake0:1 failed: the device gave up its queue pair");
+    event_does(IBV_EVENT_QP_REQ_ERR, "sent what its queue pair does not take");
+    event_does(IBV_EVENT_QP_ACCESS_ERR, "the other side wrote where it may not");
+}
+
+void case_events_told(void **state) {
+    (void)state;
+    static const enum ibv_event_type told[] = {IBV_EVENT_PORT_ERR,         IBV_EVENT_PORT_ACTIVE,
+                                               IBV_EVENT_LID_CHANGE,       IBV_EVENT_GID_CHANGE,
+                                               IBV_EVENT_SM_CHANGE,        IBV_EVENT_PKEY_CHANGE,
+                                               IBV_EVENT_CLIENT_REREGISTER};
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
+        event_does(told[i], "");
+}
