@@ -3,9 +3,9 @@
 #include <string.h>
 #include "check_frame.h"
 
-extern const struct check check_verbs;
+extern const struct check check_cuda, check_verbs;
 
-static const struct check *const checks[] = {&check_verbs};
+static const struct check *const checks[] = {&check_cuda, &check_verbs};
 enum { CHECKS = sizeof(checks) / sizeof(checks[0]) };
 
 const struct check *check_at(size_t i) {
