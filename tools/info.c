@@ -11,6 +11,7 @@
 #include <string.h>
 #include "check_frame.h"
 #include "common.h"
+#include "cuda_kernels.h"
 #include "live.h"
 #include "report.h"
 #include "ringcomm.h"
@@ -61,6 +62,16 @@ static void info_library(struct report *report) {
              "the ringcomm.h that this program was compiled with");
 }
 
+/* Looks at no driver: --check cuda does. */
+static void info_cuda(struct report *report) {
+    const int toolkit = rcmi_cuda_image.toolkit;
+    char text[80];
+    snprintf(text, sizeof(text), "kernels built by CUDA %d.%d; --check cuda looks for devices",
+             toolkit / 1000, toolkit % 1000 / 10);
+    info_row(report, "feature", "cuda", toolkit ? "yes" : "no", NULL, NULL,
+             toolkit ? text : "built without nvcc: device memory is refused");
+}
+
 static void info_features(struct report *report) {
     char names[512] = "";
 #define INFO_DTYPE(name, number, bytes, ctype)                                                     \
@@ -76,7 +87,7 @@ static void info_features(struct report *report) {
     info_row(report, "feature", "authentication", TOOL_HAVE_CRYPTO ? "yes" : "no", NULL, NULL,
              TOOL_HAVE_CRYPTO ? "a secret is proved on every connection (HMAC-SHA256)"
                               : "built without libcrypto: a secret is refused");
-    info_row(report, "feature", "cuda", "no", NULL, NULL, "this version has host memory only");
+    info_cuda(report);
 }
 
 static void info_transports(struct report *report) {
@@ -289,6 +300,7 @@ int main(int argc, char **argv) {
                "  ringcomm-info --live                what all ranks on this machine are doing\n"
                "  ringcomm-info --live 4711           those of the job of process 4711\n"
                "  ringcomm-info --live 4711 --json -  the same for programs\n"
+               "  ringcomm-info --check cuda\n"
                "  ringcomm-info --check verbs --json report.json\n"
                "  srun -N 4 ringcomm-info --check verbs\n\n"
                "Exit status: 0 all well, 1 failure, 2 a command line that is not valid.",

@@ -147,7 +147,7 @@ class Verbs(unittest.TestCase):
 
 class Usage(unittest.TestCase):
     def test_usage(self):
-        self.assertIn('only verbs', run(INFO, '--check', 'none', status=2).stderr)
+        self.assertIn('only cuda, verbs', run(INFO, '--check', 'none', status=2).stderr)
         self.assertIn('no section', run(INFO, '--check', 'verbs', '--cpus', status=2).stderr)
 
 
