@@ -95,7 +95,7 @@ int main(int argc, char **argv) {
     static struct bench_options options;
     bench_parse(argc, argv, &options);
     if (options.what == BENCH_KERNEL)
-        return bench_kernel_main(&options);
+        return options.cuda ? bench_kernel_cuda_main(&options) : bench_kernel_main(&options);
     if (options.transport && setenv("RINGCOMM_TRANSPORT", options.transport, 1) != 0) {
         tool_error("out of memory");
         return TOOL_FAILED;

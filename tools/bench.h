@@ -2,8 +2,9 @@
 /*
  * ringcomm-bench from the inside. bench.c has main, bench_options.c the command line, bench_rank.c
  * what one rank does from init to destroy, bench_run.c the measurement of one point (one collective
- * at one size), bench_data.c the numbers that are sent and checked (bench_values.c: by type),
- * bench_kernel.c the kernels alone.
+ * at one size), bench_memory.c its buffers, bench_data.c the numbers that are sent and checked
+ * (bench_values.c: by type), bench_kernel.c the kernels alone,
+ * bench_kernel_cuda.c those of GPUs.
  */
 #ifndef RINGCOMM_TOOLS_BENCH_H
 #define RINGCOMM_TOOLS_BENCH_H
@@ -38,6 +39,8 @@ enum bench_what {
 
 #define BENCH_MAX_SIZES 64
 
+struct rcmi_device;
+
 struct bench_options {
     enum bench_what what;
     int nranks; /* started here; 0: a launcher has started us */
@@ -59,6 +62,7 @@ struct bench_options {
     bool check_last; /* compare the last iteration only, outside of all measured time */
     bool fresh;      /* the input is written anew before every iteration */
     bool registered; /* buffers from rcm_mem_alloc */
+    bool cuda;       /* buffers in memory of the rank's device */
     bool together;   /* ranks begin an iteration at a moment of the clock, not after a barrier */
     bool counters;   /* shown at the end */
     bool asleep;     /* ranks sleep to a common moment, and an iteration's time is its span */
@@ -120,8 +124,10 @@ struct bench_rank {
     int64_t *times;            /* 2 per iteration: in, out */
     int64_t *peer_times;       /* the same of another rank, at rank 0 */
     size_t max_iters;
-    rcm_op op;      /* that of the options, or what was created for it */
-    size_t *counts; /* of this point's blocks, as many as there are ranks */
+    void *shadow;               /* --memory cuda: of the host, for what is written and read, */
+    struct rcmi_device *device; /* by this one's copies */
+    rcm_op op;                  /* that of the options, or what was created for it */
+    size_t *counts;             /* of this point's blocks, as many as there are ranks */
 };
 
 /* Room for buffers of max_bytes; RCM_ERR_NOMEM. Undo with bench_free. */
@@ -131,6 +137,20 @@ void bench_free(struct bench_rank *rank);
 /* Warms up, runs, checks and gathers. Collective. After a failure everything was said on stderr. */
 rcm_status bench_measure(struct bench_rank *rank, const struct bench_point *point,
                          struct bench_result *ret_result);
+
+/* ---- Buffers (bench_memory.c) -------------------------------------------------------------- */
+
+/* NULL, after a complaint or for want of memory. */
+void *bench_buffer_get(const struct bench_rank *rank, size_t len);
+void bench_buffer_put(const struct bench_rank *rank, void *memory);
+/* Of buffers of len bytes, of which one is there. False: it was said on stderr. */
+bool bench_shadow_open(struct bench_rank *rank, const void *buffer, size_t len);
+void bench_shadow_close(struct bench_rank *rank);
+/* Where the CPU writes and reads what is in a buffer: there, or in the shadow, */
+void *bench_shadow(const struct bench_rank *rank, void *buffer);
+/* which is copied to that place of a buffer, and from it. */
+void bench_upload(const struct bench_rank *rank, void *buffer, size_t bytes);
+void bench_download(const struct bench_rank *rank, const void *buffer, size_t bytes);
 
 /* ---- Data ---------------------------------------------------------------------------------- */
 
@@ -185,6 +205,7 @@ int bench_rank_main(const struct bench_options *options, int rank, rcm_store *st
 
 /* ringcomm-bench kernel. An exit status. */
 int bench_kernel_main(const struct bench_options *options);
+int bench_kernel_cuda_main(const struct bench_options *options); /* --memory cuda */
 
 /* Host, processor, kernel, command line. */
 struct report;

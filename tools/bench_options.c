@@ -70,7 +70,7 @@ static const struct argp_option option_table[] = {
     {"root", KEY_ROOT, "R", 0, "Root, of a collective that has one (0)", 2},
     {"algorithm", KEY_ALGORITHM, "NAME", 0,
      "auto, or one of the collective's that ringcomm-info shows", 2},
-    {"memory", KEY_MEMORY, "KIND", 0, "Where the buffers are: host", 2},
+    {"memory", KEY_MEMORY, "KIND", 0, "Where the buffers are: host, or cuda, the rank's device", 2},
     {"in-place", KEY_IN_PLACE, NULL, 0,
      "One buffer for input and result, or one is a block of the other", 2},
     {"offset", KEY_OFFSET, "BYTES", 0, "Let buffers begin BYTES after a page's begin (0)", 2},
@@ -197,11 +197,11 @@ static rcm_op option_op(struct argp_state *state, const char *text) {
     return op;
 }
 
-static void option_memory(struct argp_state *state, const char *text) {
-    if (strcmp(text, "cuda") == 0)
-        argp_error(state, "--memory cuda: this build of libringcomm has no CUDA; use host");
-    else if (strcmp(text, "host") != 0)
-        argp_error(state, "--memory '%s': no such kind of memory; there is host", text);
+static bool option_memory(struct argp_state *state, const char *text) {
+    const bool cuda = strcmp(text, "cuda") == 0;
+    if (!cuda && strcmp(text, "host") != 0)
+        argp_error(state, "--memory '%s': no such kind of memory; there are host and cuda", text);
+    return cuda;
 }
 
 /* Fills sizes, nsizes, and the range that they are in. */
@@ -291,6 +291,8 @@ static void options_check_ranks(struct argp_state *state, const struct bench_opt
                    (long long)options->calls);
     if (options->check && options->check_last)
         argp_error(state, "--check and --check-last: choose one");
+    if (options->cuda && options->registered)
+        argp_error(state, "--memory cuda and --registered: choose one");
     if (options->together && options->asleep)
         argp_error(state, "--together and --asleep: choose one");
     if (options->in_place && options->check_last)
@@ -462,7 +464,7 @@ static error_t options_parse_data(struct argp_state *state, int key, char *arg) 
         options->op = option_op(state, arg);
         return 0;
     case KEY_MEMORY:
-        option_memory(state, arg);
+        options->cuda = option_memory(state, arg);
         return 0;
     case KEY_OFFSET:
         options->offset = (size_t)option_int(state, "--offset", arg, 0, 1 << 20);

@@ -115,7 +115,7 @@ static void output_row(struct bench_output *output, const struct bench_rank *ran
         report_text(bench_what_name(point->what)),
         report_text(transport),
         report_text(algorithm_describe(rank, point)),
-        report_text("host"),
+        report_text(rank->options->cuda ? "cuda" : "host"),
         report_int(point->nranks),
         report_int((int64_t)point->bytes),
         report_text(has_dtype ? rcm_dtype_name(point->dtype) : "-"),

@@ -32,35 +32,24 @@
 
 /* ---- buffers ------------------------------------------------------------------------------- */
 
-static void *buffer_get(const struct bench_rank *rank, size_t len) {
-    void *memory = NULL;
-    if (!rank->options->registered)
-        return aligned_alloc(RUN_PAGE, len);
-    if (rcm_mem_alloc(rank->comm, len, &memory) != RCM_OK)
-        tool_error("rank %d: %s", rank->rank, rcm_last_error());
-    return memory;
-}
-
-/* rcm_destroy has freed what the communicator gave. */
-static void buffer_put(const struct bench_rank *rank, void *memory) {
-    if (!rank->options->registered)
-        free(memory);
-}
-
 rcm_status bench_alloc(struct bench_rank *rank, size_t max_bytes) {
     const struct bench_options *options = rank->options;
     size_t len = (max_bytes + options->offset + RUN_PAGE) / RUN_PAGE * RUN_PAGE;
     size_t iters = options->iters ? (size_t)options->iters : RUN_MAX_ITERS;
-    rank->send_mem = buffer_get(rank, len);
-    rank->recv_mem = buffer_get(rank, len);
+    rank->send_mem = bench_buffer_get(rank, len);
+    rank->recv_mem = bench_buffer_get(rank, len);
     rank->times = calloc(2 * iters + 1, sizeof(int64_t));
     rank->peer_times = calloc(2 * iters + 1, sizeof(int64_t));
     rank->max_iters = iters;
     rank->counts = calloc((size_t)rank->nranks, sizeof(*rank->counts));
     if (!rank->send_mem || !rank->recv_mem || !rank->times || !rank->peer_times || !rank->counts) {
-        tool_error("rank %d: no memory for two buffers of %zu bytes", rank->rank, max_bytes);
+        tool_error("rank %d: there are no two buffers of %zu bytes", rank->rank, max_bytes);
         bench_free(rank);
         return RCM_ERR_NOMEM;
+    }
+    if (!bench_shadow_open(rank, rank->send_mem, len)) {
+        bench_free(rank);
+        return RCM_ERR_UNSUPPORTED;
     }
     rank->send = (char *)rank->send_mem + options->offset;
     rank->recv = (char *)rank->recv_mem + options->offset;
@@ -68,8 +57,9 @@ rcm_status bench_alloc(struct bench_rank *rank, size_t max_bytes) {
 }
 
 void bench_free(struct bench_rank *rank) {
-    buffer_put(rank, rank->send_mem);
-    buffer_put(rank, rank->recv_mem);
+    bench_shadow_close(rank);
+    bench_buffer_put(rank, rank->send_mem);
+    bench_buffer_put(rank, rank->recv_mem);
     free(rank->times);
     free(rank->peer_times);
     free(rank->counts);
@@ -99,14 +89,18 @@ static void *run_output(const struct bench_rank *rank, const struct bench_point 
 /* A program that computes between operations has just written what it sends. */
 static void run_freshen(struct bench_rank *rank, const struct bench_point *point,
                         uint64_t iteration) {
-    if (bench_has_input(point, rank->rank))
-        bench_fill(point, rank->rank, iteration, run_input(rank, point));
+    void *input = run_input(rank, point);
+    if (!bench_has_input(point, rank->rank))
+        return;
+    bench_fill(point, rank->rank, iteration, bench_shadow(rank, input));
+    bench_upload(rank, input, bench_in_count(point, rank->rank) * rcm_dtype_size(point->dtype));
 }
 
 /* Fresh data, so that nothing left over from an earlier iteration can pass as a result. */
 static void run_refill(struct bench_rank *rank, const struct bench_point *point,
                        uint64_t iteration) {
-    bench_poison(point, rank->recv);
+    bench_poison(point, bench_shadow(rank, rank->recv));
+    bench_upload(rank, rank->recv, point->bytes);
     run_freshen(rank, point, iteration);
 }
 
@@ -118,8 +112,10 @@ static size_t run_compare(struct bench_rank *rank, const struct bench_point *poi
     const int last = point->what == BENCH_SENDRECV ? 1
                      : point->info.recv_at_root    ? point->root
                                                    : rank->nranks - 1;
-    unsigned char *result = run_output(rank, point);
+    void *output = run_output(rank, point);
+    unsigned char *result = bench_shadow(rank, output);
     const size_t bytes = bench_out_count(point, rank->rank) * rcm_dtype_size(point->dtype);
+    bench_download(rank, output, bytes);
     const bool first = iteration == 0 || rank->options->check_last;
     if (rank->options->flip && first && rank->rank == last && bytes > 0)
         result[bytes / 2] ^= 0x10;

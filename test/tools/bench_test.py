@@ -374,7 +374,7 @@ class Usage(Bench):
         self.refused("--algorithm 'magic': no such algorithm of all_reduce; there are auto",
                      'all_reduce', '--algorithm', 'magic')
         self.refused('sendrecv has no choice of algorithms', 'sendrecv', '--algorithm', 'ring')
-        self.refused('this build of libringcomm has no CUDA', 'all', '--memory', 'cuda')
+        self.refused('choose one', 'all', '--memory', 'cuda', '--registered')
         self.refused("--memory 'attic'", 'all', '--memory', 'attic')
         self.refused('--offset 3: not a multiple of the 4 bytes', 'all', '--offset', '3')
         self.refused("--timeout 'soon'", 'all', '--timeout', 'soon')
