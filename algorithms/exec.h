@@ -80,7 +80,7 @@ struct rcmi_bind {
     uint64_t meta;
     /* What all that it does in memory of a kind with operations comes after, see fence.h; NULL.
      * Outlives the run. */
-    const struct rcmi_operation *after;
+    struct rcmi_operation *after;
 };
 
 static inline bool rcmi_bind_is_uneven(const struct rcmi_bind *bind) {

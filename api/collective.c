@@ -148,10 +148,9 @@ static rcm_status bind_know(rcm_comm *comm, struct rcmi_bind *bind) {
 }
 
 /* What the operations of a call come after. */
-static rcm_status bind_follow(rcm_comm *comm, struct rcmi_stream stream,
-                              const struct rcmi_bind *bind, struct rcmi_operation **ret_fence) {
+static rcm_status bind_follow(rcm_comm *comm, struct rcmi_stream stream, struct rcmi_bind *bind) {
     const struct rcmi_mem *mem = bind->in.len > 0 ? &bind->in : &bind->out;
-    return rcmi_stream_follow(&comm->engine->device, stream, mem, ret_fence);
+    return rcmi_stream_follow(&comm->engine->device, stream, mem, &bind->after);
 }
 
 /* The record of a call whose buffers may be no host memory. Where only pairs of ranks know counts,
@@ -178,31 +177,33 @@ static inline __attribute__((always_inline)) void request_bind(const struct rcmi
                                                                const struct rcmi_called *called,
                                                                uint64_t meta,
                                                                struct rcmi_bind *ret_bind) {
-    *ret_bind = (struct rcmi_bind){.plan = called->plan,
-                                   .collective = r->collective,
-                                   .in = rcmi_mem_host(r->in, called->in_bytes),
-                                   .out = rcmi_mem_host(r->out, called->out_bytes),
-                                   .count = r->count,
-                                   .told = r->blocks ? r->total : r->count,
-                                   .dtype = r->dtype,
-                                   .op = r->op,
-                                   .meta = meta};
+    /* Each by itself: compilers would clear all of it first, by a slow instruction. */
+    ret_bind->plan = called->plan;
+    ret_bind->collective = r->collective;
+    ret_bind->in = rcmi_mem_host(r->in, called->in_bytes);
+    ret_bind->out = rcmi_mem_host(r->out, called->out_bytes);
+    ret_bind->blocks = NULL;
+    ret_bind->count = r->count;
+    ret_bind->told = r->blocks ? r->total : r->count;
+    ret_bind->dtype = r->dtype;
+    ret_bind->op = r->op;
+    ret_bind->meta = meta;
+    ret_bind->after = NULL;
     if (r->blocks)
         bind_blocks(r->blocks, ret_bind);
 }
 
 /* Binds, and records the call, where more is known of some memory than its address. */
-static __attribute__((noinline)) rcm_status
-request_record_special(rcm_comm *comm, const struct rcmi_request *r,
-                       const struct rcmi_called *called, struct rcmi_bind *ret_bind,
-                       struct rcmi_operation **ret_fence) {
+static __attribute__((noinline)) rcm_status request_record_special(rcm_comm *comm,
+                                                                   const struct rcmi_request *r,
+                                                                   const struct rcmi_called *called,
+                                                                   struct rcmi_bind *ret_bind) {
     request_bind(r, called, 0, ret_bind);
     rcm_status status = bind_know(comm, ret_bind);
     if (status == RCM_OK)
-        status = bind_follow(comm, rcmi_stream_of(r->call), ret_bind, ret_fence);
+        status = bind_follow(comm, rcmi_stream_of(r->call), ret_bind);
     if (status != RCM_OK)
         return status;
-    ret_bind->after = *ret_fence;
     comm->sequence++;
     ret_bind->meta = record_kind(comm, called->hash, ret_bind);
     const struct rcmi_call_entry entry = {comm->sequence,
@@ -211,12 +212,12 @@ request_record_special(rcm_comm *comm, const struct rcmi_request *r,
     return RCM_OK;
 }
 
-/* Binds, and records the call: it has been made once this is RCM_OK. *ret_fence: NULL before. */
+/* Binds, and records the call: it has been made once this is RCM_OK. */
 static inline __attribute__((always_inline)) rcm_status
 request_record(rcm_comm *comm, const struct rcmi_request *r, const struct rcmi_called *called,
-               struct rcmi_bind *ret_bind, struct rcmi_operation **ret_fence) {
+               struct rcmi_bind *ret_bind) {
     if (rcmi_mem_any_special())
-        return request_record_special(comm, r, called, ret_bind, ret_fence);
+        return request_record_special(comm, r, called, ret_bind);
     comm->sequence++;
     request_bind(r, called, comm_record_call(comm, called->hash), ret_bind);
     const struct rcmi_call_entry entry = {comm->sequence, r->form, ret_bind};
@@ -306,10 +307,10 @@ static rcm_status request_work(rcm_comm *comm, const struct rcmi_request *r, str
 }
 
 /* It was done at once. */
-static inline rcm_status request_done(const struct rcmi_request *r, struct rcmi_operation *fence,
+static inline rcm_status request_done(const struct rcmi_request *r, const struct rcmi_bind *bind,
                                       rcm_work **ret_work) {
-    if (fence)
-        rcmi_stream_drop(fence);
+    if (bind->after)
+        rcmi_stream_drop(bind->after);
     if (r->blocks)
         free(r->blocks);
     if (ret_work)
@@ -449,30 +450,28 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
     if (status == RCM_OK) /* now: nothing may fail once there is a run */
         status = rcmi_work_spare(&comm->spare);
     struct rcmi_bind bind;
-    struct rcmi_operation *fence = NULL;
     if (status == RCM_OK)
-        status = request_record(comm, r, called, &bind, &fence);
+        status = request_record(comm, r, called, &bind);
     if (status != RCM_OK)
         return request_decline(comm, r, status);
     if (rcmi_call_waits(r->call, ret_work) != 0 && !r->stages &&
         collective_now(comm, comm->sequence, &bind, &run) == RCM_OK)
-        return request_done(r, fence, ret_work);
+        return request_done(r, &bind, ret_work);
     struct rcm_work *work = rcmi_work_take(&comm->spare);
     rcmi_work_begin(comm, RCMI_WORK_COLLECTIVE, !ret_work, r->call, work);
     rcmi_work_bind(work, &bind);
-    work->fence = fence;
+    work->fence = bind.after;
     return request_work(comm, r, work, run, ret_work);
 }
 
 rcm_status rcmi_request_submit(rcm_comm *comm, struct rcmi_request *r, struct rcm_work *whole) {
     struct rcmi_called called;
     struct rcmi_bind bind;
-    struct rcmi_operation *fence = NULL;
     rcm_status status = request_resolve(comm, r, &called);
     if (status == RCM_OK)
         status = rcmi_work_spare(&comm->spare);
     if (status == RCM_OK)
-        status = request_record(comm, r, &called, &bind, &fence);
+        status = request_record(comm, r, &called, &bind);
     if (status != RCM_OK)
         return request_decline(comm, r, status);
     struct rcm_work *work = rcmi_work_take(&comm->spare);

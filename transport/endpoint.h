@@ -55,7 +55,7 @@ struct rcmi_transfer {
     struct rcmi_copy *copy; /* in memory whose copies finish later, once one has begun; NULL */
     uint64_t from;          /* where it is got from, see endpoint_get.c; 0: it is not */
     /* What its copies come after, see fence.h; NULL. Outlives it. */
-    const struct rcmi_operation *after;
+    struct rcmi_operation *after;
     bool synchronous; /* a send ends when it is matched: never eager */
 };
 
