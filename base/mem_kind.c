@@ -24,11 +24,11 @@ const char *rcmi_mem_kind_name(enum rcmi_mem_kind kind) {
 }
 
 enum rcmi_mem_kind rcmi_mem_kind_of(const void *address, int *ret_device) {
-    *ret_device = 0;
     for (int kind = RCMI_MEM_HOST + 1; kind < RCMI_MEM_KINDS; kind++) {
         const struct rcmi_mem_row *row = rcmi_mem_kind_row((enum rcmi_mem_kind)kind);
         if (row && row->has(address, ret_device))
             return (enum rcmi_mem_kind)kind;
     }
+    *ret_device = 0;
     return RCMI_MEM_HOST;
 }
