@@ -296,7 +296,8 @@ static int waits_for_one_that_waits(row_t *rows, int n, int rank) {
     return waits ? peer : -1;
 }
 
-/* A collective's own copy or reduction is under way, in memory whose operations finish later. */
+/* A collective's own copy or reduction is under way, in memory whose operations finish later, or
+ * comes after what a stream has not done. */
 static int rule_operation(row_t *rows, int n, char *text, size_t cap) {
     for (int r = 0; r < n; r++) {
         row_t *row = &rows[r];
@@ -304,7 +305,7 @@ static int rule_operation(row_t *rows, int n, char *text, size_t cap) {
             row->activity.sequence == 0 || row->activity.waits_for != r)
             continue;
         add_who(text, cap, rows, r);
-        add(text, cap, " waits for an operation on its own memory");
+        add(text, cap, " waits for its device: for an operation on its memory, or for the stream");
         return r;
     }
     return -1;

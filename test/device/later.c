@@ -238,7 +238,7 @@ static int check_late(rcm_comm *comm) {
     rcm_status status = flight_begin(comm, &f);
     const rcm_status ended = flight_end(&f, &errors);
     status = status == RCM_OK ? ended : status;
-    errors += check_error(comm, status, RCM_ERR_TIMEOUT, 1, "an operation on its own memory");
+    errors += check_error(comm, status, RCM_ERR_TIMEOUT, 1, "waits for its device");
     (void)!rcm_destroy(comm);
     return errors;
 }

@@ -247,12 +247,37 @@ static int check(rcm_comm *comm, void *arg) {
     return errors;
 }
 
+/* The stream of rank 1 is not done by the deadline. */
+static int check_late(rcm_comm *comm, void *arg) {
+    struct bench b = {.comm = comm, .in = fake_alloc(BYTES), .out = fake_alloc(BYTES)};
+    const struct rcm_call call = {.size = sizeof call, .stream = fake_stream_new()};
+    struct rcm_error error = RCM_ERROR_INIT;
+    int errors = 0;
+    (void)arg;
+    if (rcm_rank(comm) == 1)
+        fake_stream_enqueue(call.stream);
+    const rcm_status status =
+        rcm_all_reduce(comm, b.in, b.out, COUNT, RCM_INT64, RCM_SUM, &call, NULL);
+    (void)!rcm_comm_error(comm, &error);
+    CHECK(errors,
+          status == RCM_ERR_TIMEOUT && error.origin == 1 &&
+              strstr(error.text, "waits for its device"),
+          "%s, origin %d: %s", rcm_status_name(status), error.origin, error.text);
+    (void)!rcm_destroy(comm);
+    return errors;
+}
+
 int main(int argc, char **argv) {
     if (argc < 3)
         return 2;
     struct ranks ranks = {.n = atoi(argv[2]), .transport = argv[1]};
     fake_add(11);
     int errors = ranks_run(&ranks, check, NULL);
+    setenv("RINGCOMM_LOG", "error", 0);
+    ranks.timeout_ms = 400;
+    ranks.keep = true;
+    errors += ranks_run(&ranks, check_late, NULL);
+    ranks.keep = false;
     setenv("RINGCOMM_DEVICE", "7", 1); /* named, so it is opened by rcm_init */
     ranks.refused = "there is no device 7";
     errors += ranks_run(&ranks, check, NULL);
