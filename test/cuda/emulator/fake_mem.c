@@ -284,6 +284,12 @@ CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *lo, size_t *size, CUdeviceptr
     return CUDA_SUCCESS;
 }
 
+/* For tests: where the CPU may touch device memory; of other memory the address itself. */
+void *fakecuda_view(uint64_t addr) {
+    struct mem m;
+    return (void *)(uintptr_t)(fake_find(addr, &m) ? addr + (uint64_t)m.shift : addr);
+}
+
 /* ---- host memory
  * ---------------------------------------------------------------------------------- */
 
