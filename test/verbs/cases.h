@@ -26,6 +26,11 @@ void case_devices_unfit(void **state);
 void case_ports_unfit(void **state);
 void case_device_closed(void **state);
 
+/* cases_path.c */
+void case_path_infiniband(void **state);
+void case_path_roce(void **state);
+void case_partitions(void **state);
+
 /* cases_ports.c */
 void case_ports(void **state);
 void case_near_port(void **state);

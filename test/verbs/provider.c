@@ -59,6 +59,7 @@ void provider_install(const struct provider_setup *what) {
     played_memory(&table);
     played_completions(&table);
     played_queue_pairs(&table);
+    played_connect(&table);
     verbs_table_set(&table);
 }
 

@@ -81,6 +81,13 @@ void provider_hold(bool hold);
  * those of queue pairs, these fail, with none of its completions if it is the device's. */
 void provider_event(int device, enum ibv_event_type type);
 struct provider_counts provider_counts(void);
+/* By which a queue pair of the device goes to its peer; false: none is connected. */
+struct provider_path {
+    uint16_t lid, pkey;
+    uint8_t sl, traffic_class;
+    bool is_global;
+};
+bool provider_path(int device, struct provider_path *ret_path);
 /* Of that device, that were made and not destroyed. */
 int provider_queue_pairs(int device);
 

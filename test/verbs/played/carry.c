@@ -71,11 +71,6 @@ static enum ibv_wc_status carry_send(const struct fake_send *send, struct fake_q
     return IBV_WC_SUCCESS;
 }
 
-static bool is_reached(const struct fake_qp *peer) {
-    return !played.cut && peer &&
-           (peer->base.state == IBV_QPS_RTR || peer->base.state == IBV_QPS_RTS);
-}
-
 /* What does not reach the other side, which may not be connected yet, is tried for a while. */
 static void wait_for_path(struct fake_qp *qp) {
     if (qp->stuck_since == 0)
@@ -91,7 +86,7 @@ static void carry(struct fake_qp *qp) {
     const struct fake_send *send = &qp->sends[qp->carried % qp->max_send];
     struct fake_qp *peer = played_qp(qp->dest);
     enum ibv_wc_status status = IBV_WC_SUCCESS;
-    if (!is_reached(peer)) {
+    if (!played_reaches(qp, peer)) {
         wait_for_path(qp);
         return;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Devices of one port each, in subnets as the set-up says. */
 #include "played.h"
+#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -103,42 +104,58 @@ static int fake_query_device(struct ibv_context *context, struct ibv_device_attr
 }
 
 static int fake_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr) {
-    (void)context;
     if (played_call_fails(PROVIDER_QUERY_PORT))
         return EIO;
     REQUIRE(port == 1);
+    const int number = (int)(context->device - played.devices);
     const enum ibv_port_state state = played.setup.port_state;
-    *attr = (struct ibv_port_attr){.state = state ? state : IBV_PORT_ACTIVE,
-                                   .active_mtu = IBV_MTU_1024,
-                                   .max_mtu = IBV_MTU_4096,
-                                   .gid_tbl_len = 2,
-                                   .pkey_tbl_len = 1,
-                                   .active_width = 2,
-                                   .active_speed = 32,
-                                   .link_layer = layer()};
+    *attr =
+        (struct ibv_port_attr){.state = state ? state : IBV_PORT_ACTIVE,
+                               .active_mtu = IBV_MTU_1024,
+                               .max_mtu = IBV_MTU_4096,
+                               .gid_tbl_len = 2,
+                               .pkey_tbl_len = PLAYED_PKEYS,
+                               .lid = layer() == IBV_LINK_LAYER_INFINIBAND ? played_lid(number) : 0,
+                               .sm_lid = 1,
+                               .active_width = 2,
+                               .active_speed = 32,
+                               .link_layer = layer()};
     return 0;
 }
 
-/* 10.SUBNET.0.DEVICE at index 1; at 0 an address that is no use. */
+/* The default one, one of which all are full members, one of which they are limited ones. */
+const uint16_t played_pkeys[PLAYED_PKEYS] = {0xffff, 0x8005, 0x0007};
+
+uint16_t played_lid(int device) {
+    return (uint16_t)(0x10 + device);
+}
+
+/* RoCE: 10.SUBNET.0.DEVICE at index 1; at 0 an address that is no use. InfiniBand: the subnet's
+ * prefix and a number at index 0, and no more. */
+void played_gid(int device, int index, union ibv_gid *gid) {
+    const uint8_t subnet = (uint8_t)(played.setup.subnets ? device % played.setup.subnets : 0);
+    const uint8_t number = (uint8_t)(device + 1);
+    memset(gid, 0, sizeof *gid);
+    if (layer() != IBV_LINK_LAYER_INFINIBAND)
+        memcpy(gid->raw + 10, (const uint8_t[]){0xff, 0xff, 10, subnet, 0, number}, 6);
+    else if (index == 0)
+        memcpy(gid->raw, (const uint8_t[16]){0xfe, 0x80, [7] = subnet, [15] = number}, 16);
+}
+
 static int fake_query_gid(struct ibv_context *context, uint8_t port, int index,
                           union ibv_gid *gid) {
     const int i = (int)(context->device - played.devices);
     if (played_call_fails(PROVIDER_QUERY_GID))
         return EIO;
     REQUIRE(port == 1 && index < 2);
-    memset(gid, 0, sizeof *gid);
-    gid->raw[10] = gid->raw[11] = 0xff;
-    gid->raw[12] = 10;
-    gid->raw[13] = (uint8_t)(played.setup.subnets ? i % played.setup.subnets : 0);
-    gid->raw[15] = (uint8_t)(i + 1);
+    played_gid(i, index, gid);
     return 0;
 }
 
 static int fake_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey) {
     (void)context;
-    (void)port;
-    (void)index;
-    *pkey = 0xffff;
+    REQUIRE(port == 1 && index < PLAYED_PKEYS);
+    *pkey = htons(played_pkeys[index]);
     return 0;
 }
 

@@ -6,7 +6,8 @@
  *   devices.c      devices, ports, their addresses and partitions
  *   memory.c       registered memory, and who may use it
  *   completions.c  completion queues and channels
- *   queue_pairs.c  queue pairs, their states, what is posted to them
+ *   queue_pairs.c  queue pairs, what is posted to them
+ *   connect.c      their states, and where their paths lead
  *   carry.c        the hardware: what was posted is carried out, or fails
  */
 #ifndef TEST_VERBS_PLAYED_H
@@ -59,6 +60,8 @@ struct fake_send {
 struct fake_qp {
     struct ibv_qp base;
     bool used;
+    struct ibv_ah_attr path;
+    uint16_t pkey;
     uint32_t dest, max_send, max_recv, inline_max;
     struct fake_send *sends;  /* max_send */
     uint64_t posted, carried; /* sends */
@@ -111,9 +114,15 @@ void played_devices(struct verbs_table *table);
 void played_memory(struct verbs_table *table);
 void played_completions(struct verbs_table *table);
 void played_queue_pairs(struct verbs_table *table);
+void played_connect(struct verbs_table *table);
 
 /* devices.c: the i-th, as the set-up says. */
 void played_device(struct ibv_device *device, int i);
+/* Its LID, and an entry of its table of GIDs; partitions of each. */
+uint16_t played_lid(int device);
+void played_gid(int device, int index, union ibv_gid *gid);
+enum { PLAYED_PKEYS = 3 };
+extern const uint16_t played_pkeys[PLAYED_PKEYS];
 /* One more event of the device's contexts. Under the lock. */
 void played_event(const struct ibv_device *device, const struct ibv_async_event *event);
 /* memory.c: may those bytes be used by that key? Under the lock. */
@@ -122,6 +131,8 @@ bool played_mr_allows(const struct ibv_pd *pd, uint32_t key, uint64_t addr, size
 void played_complete(struct ibv_cq *cq, const struct ibv_wc *wc);
 /* queue_pairs.c: NULL: there is none any more. Under the lock. */
 struct fake_qp *played_qp(uint32_t number);
+/* connect.c: does what the one sends arrive at the other, which may be NULL? Under the lock. */
+bool played_reaches(const struct fake_qp *qp, const struct fake_qp *peer);
 /* carry.c: the hardware's thread. */
 void *played_hardware(void *arg);
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs: made, connected step by step, and posted to; what a device leaves undefined ends the
+/* Queue pairs: made and posted to; what a device leaves undefined ends the
  * program. */
 #include "played.h"
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 struct fake_qp *played_qp(uint32_t number) {
@@ -68,45 +67,6 @@ static int fake_destroy_qp(struct ibv_qp *base) {
     return 0;
 }
 
-/* A device tries retry_cnt times after the first, each 4.096 us * 2^timeout. */
-static int64_t patience_of(const struct ibv_qp_attr *attr) {
-    REQUIRE(attr->retry_cnt < 7 && attr->timeout > 0);
-    return (INT64_C(4096) << attr->timeout) * (attr->retry_cnt + 1) / 1000000;
-}
-
-/* The peer's address may take a while to be found. */
-static void resolve(uint32_t mine, uint32_t peer) {
-    pthread_mutex_lock(&played.lock);
-    const int64_t ms = mine > peer ? played.slow_ms : 0;
-    pthread_mutex_unlock(&played.lock);
-    const struct timespec while_it_takes = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    nanosleep(&while_it_takes, NULL);
-}
-
-static int fake_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask) {
-    struct fake_qp *qp = (struct fake_qp *)base;
-    if (played_call_fails(PROVIDER_MODIFY_QP))
-        return EIO;
-    if (attr->qp_state == IBV_QPS_RTR)
-        resolve(base->qp_num, attr->dest_qp_num);
-    pthread_mutex_lock(&played.lock);
-    REQUIRE(mask & IBV_QP_STATE);
-    const enum ibv_qp_state from = base->state, to = attr->qp_state;
-    REQUIRE(to == IBV_QPS_ERR || (from == IBV_QPS_RESET && to == IBV_QPS_INIT) ||
-            (from == IBV_QPS_INIT && to == IBV_QPS_RTR) ||
-            (from == IBV_QPS_RTR && to == IBV_QPS_RTS));
-    if (to == IBV_QPS_RTR) {
-        REQUIRE(attr->ah_attr.is_global && attr->ah_attr.grh.sgid_index == 1);
-        qp->dest = attr->dest_qp_num;
-    }
-    if (to == IBV_QPS_RTS)
-        qp->patience_ms = patience_of(attr);
-    base->state = to;
-    pthread_cond_signal(&played.work);
-    pthread_mutex_unlock(&played.lock);
-    return 0;
-}
-
 /* ---- Posting --------------------------------------------------------------------------------- */
 
 static int fake_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) {
@@ -159,7 +119,6 @@ static int fake_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ib
 
 void played_queue_pairs(struct verbs_table *table) {
     table->create_qp = fake_create_qp;
-    table->modify_qp = fake_modify_qp;
     table->destroy_qp = fake_destroy_qp;
     table->post_send = fake_post_send;
     table->post_recv = fake_post_recv;

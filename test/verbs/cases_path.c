@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * By which path a link goes: LIDs, service levels and partitions of InfiniBand, addresses and
+ * classes of RoCE, as the settings say. Played devices refuse what a device would.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "../transport/harness.h"
+#include "cases.h"
+#include "transport.h"
+
+static const struct provider_setup infiniband = {
+    .seed = 8, .devices = 2, .inline_max = 220, .layer = IBV_LINK_LAYER_INFINIBAND};
+
+/* a has fake0 with those settings, b fake1 with these; NULL: none. By what they are linked. */
+static void linked(const char *const settings_a[2], const char *const settings_b[2],
+                   const char *by) {
+    const struct setup setup = {.transports = "verbs,tcp"};
+    struct world *world = world_new();
+    struct side sides[2];
+    struct provider_path path;
+    limit_ms(10000);
+    for (int i = 0; i < 2; i++) {
+        const char *const *settings = i ? settings_b : settings_a;
+        setenv("RINGCOMM_VERBS_DEVICES", i ? "fake1" : "fake0", 1);
+        if (settings)
+            setenv(settings[0], settings[1], 1);
+        side_create(&sides[i], world, i, &setup);
+        if (settings)
+            unsetenv(settings[0]);
+    }
+    unsetenv("RINGCOMM_VERBS_DEVICES");
+    for (int i = 0; i < 2; i++)
+        side_start(&sides[i]);
+    side_send(&sides[0], 1);
+    while (!rcmi_node_transport(sides[0].node, 1)[0] || !rcmi_node_transport(sides[1].node, 0)[0])
+        nap();
+    CHECK_EQ(strcmp(rcmi_node_transport(sides[0].node, 1), by), 0);
+    CHECK_EQ(provider_path(0, &path), strcmp(by, "verbs") == 0);
+    for (int i = 0; i < 2; i++)
+        side_destroy(&sides[i]);
+    world_free(world);
+}
+
+/* The same settings on both sides; the path of fake0's queue pair. */
+static struct provider_path path_with(const char *name, const char *value) {
+    struct provider_path path = {.lid = 0};
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    limit_ms(10000);
+    setenv(name, value, 1);
+    pair_open(&pair, &(struct setup){.transports = "verbs"});
+    unsetenv(name);
+    pair_channel(&pair, 1, &writer, &reader);
+    CHECK(provider_path(0, &path));
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+    return path;
+}
+
+/* Ranks 0 and 1 go by fake0 and fake1, if these are equal. */
+void case_path_infiniband(void **state) {
+    (void)state;
+    provider_install(&infiniband);
+    struct provider_path path = path_with("RINGCOMM_VERBS_SL", "5");
+    CHECK_EQ(path.lid, 0x11);
+    CHECK_EQ(path.sl, 5);
+    CHECK_EQ(path.pkey, 0xffff);
+    CHECK(!path.is_global);
+    path = path_with("RINGCOMM_VERBS_PKEY", "32773"); /* 0x8005 */
+    CHECK_EQ(path.pkey, 0x8005);
+    CHECK_EQ(path.sl, 0);
+    provider_remove();
+}
+
+void case_path_roce(void **state) {
+    (void)state;
+    provider_install(&two_devices);
+    struct provider_path path = path_with("RINGCOMM_VERBS_TRAFFIC_CLASS", "106");
+    CHECK_EQ(path.traffic_class, 106);
+    CHECK(path.is_global);
+    path = path_with("RINGCOMM_VERBS_SL", "3");
+    CHECK_EQ(path.sl, 3);
+    CHECK_EQ(path.lid, 0);
+    provider_remove();
+}
+
+/* Ranks in different partitions, and such as are limited members of one, do not reach each other:
+ * there is another way. */
+void case_partitions(void **state) {
+    (void)state;
+    static const char *const five[] = {"RINGCOMM_VERBS_PKEY", "5"};
+    static const char *const seven[] = {"RINGCOMM_VERBS_PKEY", "7"};
+    static const char *const nine[] = {"RINGCOMM_VERBS_PKEY", "9"};
+    provider_install(&infiniband);
+    setenv("RINGCOMM_PEER_TIMEOUT", "1", 1);
+    linked(five, five, "verbs");
+    linked(five, NULL, "tcp");
+    linked(seven, seven, "tcp");
+    linked(five, nine, "tcp"); /* it has none of that number */
+    unsetenv("RINGCOMM_PEER_TIMEOUT");
+    provider_remove();
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How a queue pair comes to another one: step by step, each with the attributes that the
+ * specification demands, and with a path that a network of its kind has. What a device would refuse
+ * is refused with EINVAL; where it would take a path that leads nowhere, nothing arrives.
+ */
+#include "played.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+enum { UNICAST_LIDS = 0xc000 };
+
+/* Of each step: from where, what must be given. */
+static const struct {
+    enum ibv_qp_state from;
+    int needs;
+} steps[] = {
+    [IBV_QPS_INIT] = {IBV_QPS_RESET, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+    [IBV_QPS_RTR] = {IBV_QPS_INIT, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER},
+    [IBV_QPS_RTS] = {IBV_QPS_RTR, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                      IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC},
+};
+
+static bool is_infiniband(void) {
+    return played.setup.layer == IBV_LINK_LAYER_INFINIBAND;
+}
+
+/* A device tries retry_cnt times after the first, each 4.096 us * 2^timeout. */
+static int64_t patience_of(const struct ibv_qp_attr *attr) {
+    REQUIRE(attr->retry_cnt < 7 && attr->timeout > 0 && attr->timeout < 32);
+    return (INT64_C(4096) << attr->timeout) * (attr->retry_cnt + 1) / 1000000;
+}
+
+/* The peer's address may take a while to be found. */
+static void resolve(uint32_t mine, uint32_t peer) {
+    pthread_mutex_lock(&played.lock);
+    const int64_t ms = mine > peer ? played.slow_ms : 0;
+    pthread_mutex_unlock(&played.lock);
+    const struct timespec while_it_takes = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&while_it_takes, NULL);
+}
+
+/* InfiniBand finds a port by its LID, and needs no global addresses within a subnet; RoCE finds it
+ * by these only, of the port's own table. */
+static bool path_is_right(const struct ibv_ah_attr *path) {
+    if (path->port_num != 1 || path->sl > 15)
+        return false;
+    if (is_infiniband())
+        return path->dlid > 0 && path->dlid < UNICAST_LIDS &&
+               (!path->is_global || path->grh.sgid_index == 0);
+    return path->is_global && path->grh.sgid_index == 1 && path->grh.hop_limit > 0;
+}
+
+static int to_init(struct fake_qp *qp, const struct ibv_qp_attr *attr) {
+    if (attr->port_num != 1 || attr->pkey_index >= PLAYED_PKEYS)
+        return EINVAL;
+    qp->pkey = played_pkeys[attr->pkey_index];
+    return 0;
+}
+
+static int to_rtr(struct fake_qp *qp, const struct ibv_qp_attr *attr) {
+    if (!path_is_right(&attr->ah_attr) || attr->path_mtu < IBV_MTU_256 ||
+        attr->path_mtu > IBV_MTU_1024 || attr->dest_qp_num >> 24)
+        return EINVAL;
+    qp->path = attr->ah_attr;
+    qp->dest = attr->dest_qp_num;
+    return 0;
+}
+
+/* To the state of error from any other. */
+static int step_take(struct fake_qp *qp, const struct ibv_qp_attr *attr, int mask) {
+    if (attr->qp_state == IBV_QPS_ERR)
+        return 0;
+    REQUIRE(attr->qp_state >= IBV_QPS_INIT && attr->qp_state <= IBV_QPS_RTS);
+    REQUIRE(qp->base.state == steps[attr->qp_state].from);
+    if ((mask & steps[attr->qp_state].needs) != steps[attr->qp_state].needs)
+        return EINVAL;
+    if (attr->qp_state == IBV_QPS_INIT)
+        return to_init(qp, attr);
+    if (attr->qp_state == IBV_QPS_RTR)
+        return to_rtr(qp, attr);
+    qp->patience_ms = patience_of(attr);
+    return 0;
+}
+
+static int fake_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask) {
+    struct fake_qp *qp = (struct fake_qp *)base;
+    if (played_call_fails(PROVIDER_MODIFY_QP))
+        return EIO;
+    if (attr->qp_state == IBV_QPS_RTR)
+        resolve(base->qp_num, attr->dest_qp_num);
+    pthread_mutex_lock(&played.lock);
+    REQUIRE(mask & IBV_QP_STATE);
+    const int error = step_take(qp, attr, mask);
+    if (error == 0)
+        base->state = attr->qp_state;
+    pthread_cond_signal(&played.work);
+    pthread_mutex_unlock(&played.lock);
+    return error;
+}
+
+/* ---- Where a path leads ---------------------------------------------------------------------- */
+
+/* Full members of a partition reach all members, limited ones only full ones. */
+static bool partitions_meet(uint16_t a, uint16_t b) {
+    return (a & 0x7fff) == (b & 0x7fff) && ((a | b) & 0x8000);
+}
+
+static bool path_leads_to(const struct fake_qp *qp, const struct fake_qp *peer) {
+    const int device = (int)(peer->base.context->device - played.devices);
+    union ibv_gid gid;
+    if (is_infiniband())
+        return qp->path.dlid == played_lid(device) && partitions_meet(qp->pkey, peer->pkey);
+    played_gid(device, 1, &gid);
+    return memcmp(&qp->path.grh.dgid, &gid, sizeof gid) == 0;
+}
+
+bool played_reaches(const struct fake_qp *qp, const struct fake_qp *peer) {
+    return !played.cut && peer && peer->dest == qp->base.qp_num && path_leads_to(qp, peer) &&
+           (peer->base.state == IBV_QPS_RTR || peer->base.state == IBV_QPS_RTS);
+}
+
+bool provider_path(int device, struct provider_path *ret_path) {
+    bool found = false;
+    pthread_mutex_lock(&played.lock);
+    for (int i = 0; i < QPS_MAX; i++) {
+        const struct fake_qp *qp = &played.qps[i];
+        if (!qp->used || qp->base.context->device != &played.devices[device] || qp->dest == 0)
+            continue;
+        *ret_path = (struct provider_path){.lid = qp->path.dlid,
+                                           .pkey = qp->pkey,
+                                           .sl = qp->path.sl,
+                                           .traffic_class = qp->path.grh.traffic_class,
+                                           .is_global = qp->path.is_global};
+        found = true;
+    }
+    pthread_mutex_unlock(&played.lock);
+    return found;
+}
+
+void played_connect(struct verbs_table *table) {
+    table->modify_qp = fake_modify_qp;
+}
