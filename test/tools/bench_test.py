@@ -20,7 +20,7 @@ COLUMNS = ('collective,transport,algorithm,memory,ranks,bytes,dtype,op,in_place,
 KERNEL_COLUMNS = 'name,variant,dtype,op,nsrcs,bytes,us,GBps'
 
 
-def run(program, *args, env=None, timeout=50):
+def run(program, *args, env=None, timeout=150):
     # Variables of a surrounding launcher would decide things here.
     clean = {k: v for k, v in os.environ.items()
              if not k.startswith('RINGCOMM_') and k not in ('RANK', 'WORLD_SIZE', 'MASTER_ADDR',
@@ -199,8 +199,8 @@ class Results(Bench):
 
     def test_time_of_one_of_many_calls(self):
         one = self.rows('barrier', '--ranks', '2', '-n', '20')[0]
-        many = self.rows('barrier', '--ranks', '2', '-n', '20', '--calls', '2000')[0]
-        # Generous: not divided, it would be 2,000 times as long.
+        many = self.rows('barrier', '--ranks', '2', '-n', '5', '--calls', '1000')[0]
+        # Generous: not divided, it would be 1,000 times as long.
         self.assertLess(float(many['median_us']), 200 * float(one['median_us']))
 
     def test_ranks_begin_together(self):

@@ -102,7 +102,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix='ringcomm-newcomer-') as folder:
         copy = Copy(os.path.join(folder, 'ringcomm'))
         commands = [add_algorithm(copy), add_transport(copy)]
-        copy.run(MESON, 'setup', 'build', '--buildtype=debug', '-Doptimization=1', '-Dwerror=true', '-Dauth=disabled',
+        copy.run(MESON, 'setup', 'build', '--buildtype=plain', '-Dwerror=true', '-Dauth=disabled',
                  '-Dhwloc=disabled', '-Dverbs=disabled')
         copy.run(MESON, 'compile', '-C', 'build', '-j', '2', *TARGETS)
         for command in commands:

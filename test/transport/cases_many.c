@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "cases.h"
 #include "harness.h"
 
@@ -25,13 +26,20 @@ static int64_t median(int64_t *times, int n) {
     return times[n / 2];
 }
 
+/* What all threads had of a processor, so that it does not matter who else wants one. */
+static int64_t used_ns(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
 /* The channels to peers that cannot be reached: they fail, and stay until they are closed. */
 static void open_all(struct rcmi_node *node, struct rcmi_channel **channels, int64_t *times) {
     for (int peer = 0; peer < PEERS; peer++) {
         const int readers[1] = {peer + 1};
-        const int64_t begin = rcmi_now_ns();
+        const int64_t begin = used_ns();
         CHECK_EQ(rcmi_channel_open_writer(node, 7, 1, readers, 1, &channels[peer]), RCM_OK);
-        times[peer] = rcmi_now_ns() - begin;
+        times[peer] = used_ns() - begin;
     }
 }
 
