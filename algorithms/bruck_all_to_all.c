@@ -133,6 +133,7 @@ struct copies {
     struct rcmi_builder *b;
     uint32_t p;
     bool out;
+    uint32_t most; /* in one step */
     uint32_t n;
     struct rcmi_listed list[RCMI_SPAN_MAX];
 };
@@ -149,7 +150,7 @@ static void copies_flush(struct copies *c) {
 
 static void copies_add(struct copies *c, uint32_t chunk, uint32_t block) {
     c->list[c->n++] = (struct rcmi_listed){.chunk = chunk, .scratch = block};
-    if (c->n == RCMI_SPAN_MAX)
+    if (c->n == c->most)
         copies_flush(c);
 }
 
@@ -174,8 +175,21 @@ static uint32_t last_unit(uint32_t p, uint32_t radix) {
     return unit;
 }
 
+/* Blocks of the longest message, of all rounds. */
+static uint32_t longest_message(uint32_t p, uint32_t radix) {
+    uint32_t longest = 1;
+    for (struct place place = {p, radix, 1}; place.unit < p; place.unit *= radix) {
+        const uint32_t n = count_blocks(&place, 1); /* no digit has more */
+        longest = n > longest ? n : longest;
+    }
+    return rcmi_span_length(longest, 0);
+}
+
 static void bruck_steps(struct rcmi_builder *b, uint32_t p, uint32_t radix, uint32_t rank) {
-    struct copies in = {.b = b, .p = p}, out = {.b = b, .p = p, .out = true};
+    const uint32_t most = longest_message(p, radix);
+    struct copies in = {.b = b, .p = p, .most = most};
+    struct copies out = {.b = b, .p = p, .most = most, .out = true};
+    rcmi_plan_spans(b, most);
     for (struct place place = {p, radix, radix}; place.unit < p; place.unit *= radix)
         copy_in(&in, &place, rank);
     copies_flush(&in);
@@ -194,7 +208,6 @@ static rcm_status bruck_emit(const struct rcmi_algorithm *row, const struct rcmi
     rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
-    rcmi_plan_spans(b, rcmi_span_length(p, 0));
     rcmi_plan_late_in_place(b);
     rcmi_copy_chunk(b, 0, r * p + r, rcmi_in(r), rcmi_out(r));
     bruck_steps(b, p, row->parameter, r);

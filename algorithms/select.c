@@ -124,6 +124,9 @@ static rcm_status selection_count(struct rcmi_selection *s, enum rcm_collective 
     return RCM_OK;
 }
 
+/* Equal counts are added in different orders: so much of a price is none of a difference. */
+#define ROUNDING 1e-9
+
 static const struct rcmi_algorithm *selection_cheapest(const struct rcmi_selection *s,
                                                        enum rcm_collective collective, size_t bytes,
                                                        bool ordered) {
@@ -135,7 +138,7 @@ static const struct rcmi_algorithm *selection_cheapest(const struct rcmi_selecti
             continue;
         const struct rcmi_price price =
             rcmi_price(s->costs[i], rcmi_shape_prices(s->shape), s->shape, bytes);
-        if (!best || rcmi_price_us(&price) < best_us) {
+        if (!best || rcmi_price_us(&price) < best_us * (1 - ROUNDING)) {
             best = rcmi_algorithms[i];
             best_us = rcmi_price_us(&price);
         }

@@ -46,10 +46,10 @@
     X(rcmi_chain_reduce_scatter)                                                                   \
     X(rcmi_two_level_reduce_scatter)                                                               \
     X(rcmi_pairwise)                                                                               \
+    X(rcmi_pairwise_8)                                                                             \
     X(rcmi_bruck_all_to_all)                                                                       \
     X(rcmi_bruck_all_to_all_4)                                                                     \
     X(rcmi_bruck_all_to_all_8)                                                                     \
-    X(rcmi_pairwise_8)                                                                             \
     X(rcmi_two_level_all_to_all)                                                                   \
     X(rcmi_two_level_all_to_all_1)                                                                 \
     X(rcmi_direct_all_to_all)                                                                      \
