@@ -39,6 +39,8 @@ static bool port_poll(struct verbs_port *port, bool must, bool *rang) {
     else if (!verbs_lock_try(&port->lock))
         return false;
     const int n = port->domain->table->poll_cq(port->cq, VERBS_POLL, wc);
+    if (n < 0)
+        verbs_port_fail(port, "its completion queue cannot be polled");
     for (int i = 0; i < n; i++)
         *rang = port_complete(port, &wc[i]) || *rang;
     verbs_lock_drop(&port->lock);
@@ -92,11 +94,19 @@ void verbs_pause(struct verbs_domain *domain) {
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
+/* Nothing would wake a thread that sleeps. */
+static void port_deaf(struct verbs_port *port) {
+    verbs_lock_take(&port->lock);
+    verbs_port_fail(port, "its completion queue makes no events");
+    verbs_lock_drop(&port->lock);
+}
+
 /* What had come before makes no event: it is taken here, and a thread that is about to sleep looks
  * again. */
 static void events_ask(struct verbs_domain *domain) {
     for (int i = 0; i < domain->nports; i++)
-        (void)domain->table->req_notify_cq(domain->ports[i].cq, 0);
+        if (domain->table->req_notify_cq(domain->ports[i].cq, 0) != 0)
+            port_deaf(&domain->ports[i]);
     if (domain_poll(domain, true))
         rcmi_node_ring(domain->node);
 }

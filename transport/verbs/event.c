@@ -56,6 +56,11 @@ static void link_fail(struct verbs_port *port, int peer, const struct ibv_qp *qp
     verbs_lock_drop(&link->lock);
 }
 
+void verbs_port_fail(struct verbs_port *port, const char *sentence) {
+    for (int peer = 0; peer < port->domain->nranks; peer++)
+        link_fail(port, peer, NULL, sentence);
+}
+
 /* A queue pair's context is the peer's rank. */
 static void qp_fail(struct verbs_port *port, const struct ibv_qp *qp, const char *sentence) {
     const intptr_t peer = (intptr_t)qp->qp_context;
@@ -83,8 +88,7 @@ static void event_take(struct verbs_port *port, const struct ibv_async_event *ev
         qp_fail(port, event->element.qp, row->sentence);
         break;
     case EFFECT_LINKS:
-        for (int peer = 0; peer < port->domain->nranks; peer++)
-            link_fail(port, peer, NULL, row->sentence);
+        verbs_port_fail(port, row->sentence);
     }
 }
 

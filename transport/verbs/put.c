@@ -51,6 +51,8 @@ static bool offer(struct verbs_end *end, uint64_t number, const struct rcmi_mem 
 
 bool verbs_put_offer(struct rcmi_channel *base, const struct rcmi_posted *posted) {
     struct verbs_end *end = verbs_end_of(base);
+    if (!end) /* of a channel that could not be made */
+        return false;
     if (!posted) {
         verbs_put_withdraw(end);
         return false;

@@ -307,6 +307,8 @@ void verbs_go_on(struct verbs_domain *domain);
 /* event.c */
 /* The port's device has asynchronous events. Loop thread. */
 void verbs_port_events(void *port, uint32_t events);
+/* All links by it break. Under port->lock, or on the loop's thread. */
+void verbs_port_fail(struct verbs_port *port, const char *sentence);
 
 /* link.c */
 rcm_status verbs_link_init(void *link, void *domain, int peer);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion queues: what is polled comes in pieces, and an event only for what comes after one was
  * asked for. */
+#include <errno.h>
 #include "played.h"
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -60,7 +61,8 @@ void played_complete(struct ibv_cq *base, const struct ibv_wc *wc) {
 static int fake_get_cq_event(struct ibv_comp_channel *base, struct ibv_cq **cq, void **context) {
     struct fake_channel *channel = (struct fake_channel *)base;
     uint64_t one;
-    if (read(channel->base.fd, &one, sizeof one) != sizeof one)
+    if (played_call_fails(PROVIDER_GET_EVENT) ||
+        read(channel->base.fd, &one, sizeof one) != sizeof one)
         return -1;
     pthread_mutex_lock(&played.lock);
     channel->ntold--;
@@ -79,6 +81,8 @@ static void fake_ack_cq_events(struct ibv_cq *cq, unsigned int nevents) {
 
 static int fake_req_notify_cq(struct ibv_cq *cq, int solicited_only) {
     (void)solicited_only;
+    if (played_call_fails(PROVIDER_REQ_NOTIFY))
+        return EIO;
     pthread_mutex_lock(&played.lock);
     ((struct fake_cq *)cq)->armed = true;
     pthread_mutex_unlock(&played.lock);
@@ -88,6 +92,8 @@ static int fake_req_notify_cq(struct ibv_cq *cq, int solicited_only) {
 static int fake_poll_cq(struct ibv_cq *base, int most, struct ibv_wc *wc) {
     struct fake_cq *cq = (struct fake_cq *)base;
     int n = 0;
+    if (played_call_fails(PROVIDER_POLL_CQ))
+        return -1;
     pthread_mutex_lock(&played.lock);
     most = 1 + (int)(played_random() % (uint32_t)most); /* often not all there are */
     for (; n < most && cq->head < cq->tail; n++) {
