@@ -33,8 +33,7 @@ uint64_t fake_round_up(uint64_t v, uint64_t to) {
     return (v + to - 1) / to * to;
 }
 
-/* ---- the table --------------------------------------------------------------------------------
- */
+/* ---- the table ------------------------------------------------------------------------------ */
 
 struct mem *fake_mem_at(uint64_t addr) {
     for (int i = 0; i < nmems; i++)
@@ -95,8 +94,7 @@ bool fake_is_device(uint64_t addr, size_t size) {
     return fake_find(addr, &m) && addr - m.lo + size <= m.size;
 }
 
-/* ---- address space -----------------------------------------------------------------------------
- */
+/* ---- address space -------------------------------------------------------------------------- */
 
 static bool reserve_window(void) {
     if (base)
@@ -158,8 +156,7 @@ void fake_unmap_device(struct mem *m) {
     close(m->fd);
 }
 
-/* ---- device memory ------------------------------------------------------------------------------
- */
+/* ---- device memory -------------------------------------------------------------------------- */
 
 int fake_new_memory(size_t size, int device) {
     int fd = memfd_create("fake-gpu", MFD_CLOEXEC);

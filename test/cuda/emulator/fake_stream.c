@@ -64,8 +64,7 @@ static struct capture *captures;
 static unsigned long long next_capture = 1;
 static _Thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-/* ---- counted objects ----------------------------------------------------------------------------
- */
+/* ---- counted objects ------------------------------------------------------------------------ */
 
 static void drop_capture(struct capture *c) {
     if (c && __atomic_sub_fetch(&c->refs, 1, __ATOMIC_ACQ_REL) == 0)
@@ -92,8 +91,7 @@ static void drop_event(CUevent e) {
     }
 }
 
-/* ---- operations ---------------------------------------------------------------------------------
- */
+/* ---- operations ----------------------------------------------------------------------------- */
 
 struct op *fake_op(enum op_kind kind) {
     struct op *op = calloc(1, sizeof *op);

@@ -84,8 +84,7 @@ static uint8_t *locate(struct warp *w, const struct insn *in, int lane, uint64_t
     }
 }
 
-/* ---- single accesses ----------------------------------------------------------------------------
- */
+/* ---- single accesses ------------------------------------------------------------------------ */
 
 #define ORDER(sem, weakest) ((sem) == SEM_ACQUIRE ? __ATOMIC_ACQUIRE : (weakest))
 
@@ -119,8 +118,7 @@ static inline void store_value(void *p, unsigned size, uint64_t v) {
     }
 }
 
-/* ---- the write buffer of weak mode --------------------------------------------------------------
- */
+/* ---- the write buffer of weak mode ---------------------------------------------------------- */
 
 static bool overlaps(const struct pending_store *s, const void *p, unsigned size) {
     return (uint8_t *)s->ptr < (const uint8_t *)p + size &&
