@@ -374,13 +374,15 @@ static void case_dropped(const char *argument) {
 
 /* Its stream is refused, and its capture is none the worse for what the library does meanwhile. */
 static void case_capture(const char *argument) {
-    int (*capture)(void *, int), (*end)(void *, void **);
+    int (*capture)(void *, int), (*end)(void *, void **), (*drop)(void *);
     void *symbol = driver("cuStreamBeginCapture_v2"), *graph;
     struct rcmi_cuda_stream *stream;
     const int mode = atoi(argument);
     memcpy(&capture, &symbol, sizeof capture);
     symbol = driver("cuStreamEndCapture");
     memcpy(&end, &symbol, sizeof end);
+    symbol = driver("cuGraphDestroy");
+    memcpy(&drop, &symbol, sizeof drop);
     program_context();
     begin_device();
     void *there = device_memory(64);
@@ -392,6 +394,7 @@ static void case_capture(const char *argument) {
     must(copy(there, "0123456789", 10));
     void *more = device_memory(64);
     DRIVE(end(stream, &graph));
+    DRIVE(drop(graph));
     row->free(device, more);
     row->free(device, there);
     end_device();
