@@ -3,7 +3,8 @@
  * Operations on device buffers between other work on a stream, under the emulator: before a call
  * its buffers are written by a copy that comes late, and after it a copy takes what it left. The
  * results have the bits of the same call on host buffers.
- *     order TRANSPORT RANKS HOSTS NAME=VALUE...      with these settings of the emulator
+ *     order TRANSPORT RANKS HOSTS NAME=VALUE...      with these settings of the emulator; HOSTS are
+ *                                                    simulated ones, 0 none, -1: ranks are threads
  *     order kill | breach NAME                       see below
  */
 #include <dlfcn.h>
@@ -15,6 +16,9 @@
 #include "cuda.h"
 #include "planted.h"
 #include "ranks.h"
+#ifdef HAS_VERBS
+#include "../verbs/provider.h"
+#endif
 
 enum { RANKS_MAX = 8, LARGE = 9001 };
 
@@ -315,6 +319,21 @@ static int check_kill(rcm_comm *comm, void *arg) {
     return errors;
 }
 
+/* ---- RDMA devices that are played, which only threads of this process see ------------------- */
+
+static void play(const struct ranks *ranks, bool begins) {
+#ifdef HAS_VERBS
+    const struct provider_setup setup = {.seed = 5, .devices = 2, .inline_max = 220};
+    if (strcmp(ranks->transport, "verbs") == 0 && begins)
+        provider_install(&setup);
+    else if (strcmp(ranks->transport, "verbs") == 0)
+        provider_remove();
+#else
+    (void)ranks;
+    (void)begins;
+#endif
+}
+
 /* ---- Breaches -------------------------------------------------------------------------------- */
 
 /* With one planted the check fails; without, the same check passes. */
@@ -348,5 +367,8 @@ int main(int argc, char **argv) {
     ranks.hosts = atoi(argv[3]);
     ranks.threads = ranks.hosts < 0;
     ranks.hosts = ranks.threads ? 0 : ranks.hosts;
-    return ranks_run(&ranks, check, NULL) ? 1 : 0;
+    play(&ranks, true);
+    const int errors = ranks_run(&ranks, check, NULL);
+    play(&ranks, false);
+    return errors ? 1 : 0;
 }
