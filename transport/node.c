@@ -78,8 +78,8 @@ static rcm_status copy_string(const char **string, const char *otherwise) {
 
 static rcm_status node_copy_config(struct rcmi_node *node, const struct rcmi_node_config *config) {
     struct rcmi_node_config *own = &node->config;
-    const char **strings[] = {&own->host_id, &own->transports, &own->secret, &own->iface,
-                              &own->ports,   &own->near};
+    const char **strings[] = {&own->host_id, &own->transports, &own->secret,
+                              &own->iface,   &own->ports,      &own->near};
     static const char *const otherwise[] = {"", "auto", NULL, "", "", ""};
     rcm_status status = RCM_OK;
     *own = *config;
