@@ -135,6 +135,8 @@ static void side_lost(void *arg, int peer, const struct rcmi_error *why) {
     atomic_store(&side->lost_peer, peer);
     atomic_store(&side->lost_status, why->status);
     atomic_store(&side->lost_at, rcmi_now_ns());
+    if (atomic_load(&side->lost) == 0)
+        snprintf(side->lost_text, sizeof side->lost_text, "%.399s", why->text);
     atomic_fetch_add(&side->lost, 1);
 }
 

@@ -52,6 +52,7 @@ struct side {
     struct setup setup;
     /* Written on the loop thread, read by the test. */
     _Atomic int lost;        /* calls of peer_lost */
+    char lost_text[400];     /* of the first call; before lost counts it */
     _Atomic int lost_peer;   /* of the last call */
     _Atomic int lost_status; /* of the last call */
     _Atomic int64_t lost_at;

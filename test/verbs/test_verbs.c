@@ -189,6 +189,7 @@ static void case_completions_fail(void **state) {
         IBV_WC_REM_OP_ERR,   IBV_WC_RETRY_EXC_ERR,  IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_FATAL_ERR,
         IBV_WC_GENERAL_ERR,  (enum ibv_wc_status)99};
     char by[16];
+    setenv("RINGCOMM_PEER_TIMEOUT", "1", 1); /* what is flushed waits for its cause, by beats */
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
         for (int number = 1; number < 12; number += number < 5 ? 1 : 3) {
             limit_ms(10000);
@@ -198,6 +199,7 @@ static void case_completions_fail(void **state) {
             provider_remove();
             CHECK_EQ(strcmp(by, number <= 2 ? "tcp" : ""), 0);
         }
+    unsetenv("RINGCOMM_PEER_TIMEOUT");
 }
 
 /* What the initiator says first is tried until the other side is connected. */
@@ -242,6 +244,35 @@ static void case_cut(void **state) {
     side_destroy(pair.b);
     world_free(pair.world);
     provider_remove();
+}
+
+/* A device may tell of what was flushed before it tells why: the cause is what both ranks hear. */
+static void case_cause_comes_late(void **state) {
+    (void)state;
+    limit_ms(30000);
+    for (uint32_t seed = 1; seed <= 4; seed++) {
+        struct pair pair;
+        struct rcmi_channel *writer, *reader;
+        struct provider_setup seeded = two_devices;
+        seeded.seed = seed;
+        provider_install(&seeded);
+        setenv("RINGCOMM_PEER_TIMEOUT", "1", 1);
+        CHECK(ranks_open(&pair, "verbs"));
+        unsetenv("RINGCOMM_PEER_TIMEOUT");
+        pair_channel(&pair, 1, &writer, &reader);
+        CHECK(exchange(&pair, writer, reader, 0));
+        provider_cut(true);
+        while (!atomic_load(&pair.a->lost) || !atomic_load(&pair.b->lost))
+            nap();
+        CHECK(strstr(pair.a->lost_text, "transport retry counter exceeded"));
+        CHECK(strstr(pair.b->lost_text, "transport retry counter exceeded"));
+        rcmi_channel_close(writer);
+        rcmi_channel_close(reader);
+        side_destroy(pair.a);
+        side_destroy(pair.b);
+        world_free(pair.world);
+        provider_remove();
+    }
 }
 
 /* ---- Cost ------------------------------------------------------------------------------------ */
@@ -470,6 +501,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(case_unregistered),
         cmocka_unit_test(case_no_room),
         cmocka_unit_test(case_cut),
+        cmocka_unit_test(case_cause_comes_late),
         cmocka_unit_test(case_connected_late),
         cmocka_unit_test(case_calls_fail),
         cmocka_unit_test(case_completions_fail),

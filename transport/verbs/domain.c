@@ -167,6 +167,7 @@ static void domain_beat(void *arg) {
         verbs_lock_take(&link->lock);
         if (link->state == VERBS_READY)
             verbs_post_probe(link);
+        verbs_link_beat(link);
         verbs_lock_drop(&link->lock);
     }
     (void)verbs_progress(domain);

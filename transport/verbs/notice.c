@@ -218,6 +218,8 @@ static const char *remedy_of(enum ibv_wc_status status) {
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_LOC_ACCESS_ERR:
         return ": memory of this process is not registered any more";
+    case IBV_WC_WR_FLUSH_ERR:
+        return ": the device gave up their queue pair, and not why";
     default:
         return "";
     }
@@ -246,11 +248,29 @@ const char *verbs_status_word(enum ibv_wc_status status) {
     return i < sizeof words / sizeof words[0] && words[i] ? words[i] : "an unknown error";
 }
 
-static rcm_status failed(const struct verbs_link *link, const struct ibv_wc *wc) {
-    const rcm_status status = wc->status == IBV_WC_RETRY_EXC_ERR ? RCM_ERR_PEER : RCM_ERR_SYSTEM;
-    return rcmi_fail_peer(
-        status, link->peer, "RDMA with rank %d by %s failed (%s, vendor's code %u)%s", link->peer,
-        link->port->name, verbs_status_word(wc->status), wc->vendor_err, remedy_of(wc->status));
+static rcm_status failed(const struct verbs_link *link, enum ibv_wc_status word, uint32_t vendor) {
+    const rcm_status status = word == IBV_WC_RETRY_EXC_ERR ? RCM_ERR_PEER : RCM_ERR_SYSTEM;
+    return rcmi_fail_peer(status, link->peer,
+                          "RDMA with rank %d by %s failed (%s, vendor's code %u)%s", link->peer,
+                          link->port->name, verbs_status_word(word), vendor, remedy_of(word));
+}
+
+void verbs_link_beat(struct verbs_link *link) {
+    if (link->state == VERBS_BROKEN || link->flushed == 0)
+        return;
+    if (++link->flushed <= 2)
+        return;
+    (void)failed(link, IBV_WC_WR_FLUSH_ERR, 0);
+    verbs_link_break(link);
+}
+
+/* That a request was flushed is the consequence of something, and a device may tell of it first
+ * (rxe does): the link ends with the cause, or at the second beat without one. */
+static rcm_status unsuccessful(struct verbs_link *link, const struct ibv_wc *wc) {
+    if (wc->status != IBV_WC_WR_FLUSH_ERR)
+        return failed(link, wc->status, wc->vendor_err);
+    link->flushed += link->flushed == 0;
+    return RCM_AGAIN;
 }
 
 /* What waits tells of the receives that are owed; else, once there is room, a notice of its own. */
@@ -267,14 +287,14 @@ bool verbs_complete(struct verbs_link *link, const struct ibv_wc *wc) {
     verbs_lock_take(&link->lock);
     if (link->qp && link->state != VERBS_BROKEN) {
         if (wc->status != IBV_WC_SUCCESS)
-            status = failed(link, wc);
+            status = unsuccessful(link, wc);
         else if (wc->wr_id & VERBS_ID_RECEIVE)
             status = received(link, number, wc->byte_len, &rang);
         else
             status = sent(link, number, &rang);
         if (status == RCM_OK)
             post_more(link);
-        else
+        else if (status != RCM_AGAIN)
             verbs_link_break(link);
     }
     verbs_lock_drop(&link->lock);

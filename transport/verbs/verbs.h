@@ -207,6 +207,7 @@ struct verbs_link {
     uint32_t owed;    /* receives posted again, which the peer does not know of */
     uint32_t probe;   /* the entry of the send queue with the last one */
     bool probing;     /* and it is under way */
+    unsigned flushed; /* beats since requests were flushed, of which no cause is known; else 0 */
     bool awaited;     /* a thread waits for what was sent without a copy */
     struct verbs_end **ends;
     uint32_t nends, generation;
@@ -321,6 +322,8 @@ void verbs_link_fini(void *link);
 /* A queue pair of the port, with its largest inline size; its completions are told by peer. */
 rcm_status verbs_qp_make(const struct verbs_port *port, int peer, struct ibv_qp **ret_qp,
                          uint32_t *ret_inline);
+/* Each beat, under link->lock. */
+void verbs_link_beat(struct verbs_link *link);
 /* It is of no use any more, for the reason in the thread's error. Under link->lock. */
 void verbs_link_break(struct verbs_link *link);
 /* Something came that cannot be. RCM_ERR_PROTOCOL. */

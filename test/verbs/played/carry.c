@@ -26,11 +26,7 @@ static void send_end(struct fake_qp *qp, enum ibv_wc_status status) {
     played_complete(qp->base.send_cq, &wc);
 }
 
-/* All that is posted is flushed. */
-static void qp_fail(struct fake_qp *qp) {
-    qp->base.state = IBV_QPS_ERR;
-    while (qp->carried < qp->posted)
-        send_end(qp, IBV_WC_WR_FLUSH_ERR);
+static void receives_flush(struct fake_qp *qp) {
     for (; qp->taken < qp->receives; qp->taken++) {
         const struct ibv_wc wc = {.wr_id = qp->recvs[qp->taken % qp->max_recv].wr_id,
                                   .status = IBV_WC_WR_FLUSH_ERR,
@@ -38,6 +34,22 @@ static void qp_fail(struct fake_qp *qp) {
                                   .qp_num = qp->base.qp_num};
         played_complete(qp->base.recv_cq, &wc);
     }
+}
+
+/* All that is posted is flushed. */
+static void qp_fail(struct fake_qp *qp) {
+    qp->base.state = IBV_QPS_ERR;
+    while (qp->carried < qp->posted)
+        send_end(qp, IBV_WC_WR_FLUSH_ERR);
+    receives_flush(qp);
+}
+
+/* The next send fails. Of what is flushed a completion may come before its own. */
+static void send_fail(struct fake_qp *qp, enum ibv_wc_status cause) {
+    if (played_random() & 1)
+        receives_flush(qp);
+    send_end(qp, cause);
+    qp_fail(qp);
 }
 
 static const void *send_bytes(const struct fake_send *send) {
@@ -77,8 +89,7 @@ static void wait_for_path(struct fake_qp *qp) {
         qp->stuck_since = now_ms();
     if (now_ms() - qp->stuck_since < qp->patience_ms)
         return;
-    send_end(qp, IBV_WC_RETRY_EXC_ERR);
-    qp_fail(qp);
+    send_fail(qp, IBV_WC_RETRY_EXC_ERR);
 }
 
 /* The queue pair's next send. */
@@ -98,9 +109,10 @@ static void carry(struct fake_qp *qp) {
         status = played.fail_send_status;
     else
         status = send->wr.opcode == IBV_WR_SEND ? carry_send(send, peer) : carry_write(send, peer);
-    send_end(qp, status);
-    if (status != IBV_WC_SUCCESS)
-        qp_fail(qp);
+    if (status == IBV_WC_SUCCESS)
+        send_end(qp, status);
+    else
+        send_fail(qp, status);
 }
 
 enum left { NOTHING, STUCK, MORE };
