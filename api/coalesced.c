@@ -113,8 +113,10 @@ rcm_status rcm_coalesced(rcm_comm *comm, enum rcm_collective collective,
         status = rcmi_call_in(&common.call, &room);
     if (status == RCM_OK)
         status = parts_follow(comm, &common, parts, n, &fence);
-    if (status != RCM_OK)
+    if (status != RCM_OK) {
+        rcmi_stream_drop(fence);
         return rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, common.call, ret_work);
+    }
     if (rcmi_call_persists(common.call))
         return parts_persist(comm, &common, parts, n, ret_work);
     status = rcmi_work_may_wait(rcmi_call_waits(common.call, ret_work));

@@ -53,8 +53,10 @@ static rcm_status work_start(struct rcm_comm *comm, struct rcm_work *work) {
     struct rcmi_operation *fence = NULL;
     if (status == RCM_OK)
         status = templates_follow(comm, work, &fence);
-    if (status != RCM_OK && !absent)
+    if (status != RCM_OK && !absent) {
+        rcmi_stream_drop(fence);
         return status;
+    }
     rcmi_work_whole_again(work);
     work->fence = fence;
     rcmi_notice_hand_out(work);
