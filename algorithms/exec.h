@@ -44,9 +44,10 @@ rcm_status rcmi_exec_create(const struct rcmi_exec_config *config, struct rcmi_e
 /* Closes its channels; runs must have ended. */
 void rcmi_exec_free(struct rcmi_exec *exec);
 
-/* Does no operation of a run touch memory any more? After an error of a run, or before its channels
- * are closed, it is waited for: the node's doorbell is rung when one ends. */
-bool rcmi_exec_is_quiet(const struct rcmi_exec *exec);
+/* After an error of a run, or before its channels are closed: operations of runs that wait for a
+ * stream touch nothing any more. Does no other one? It is waited for: the node's doorbell is rung
+ * when one ends. */
+bool rcmi_exec_quiesce(struct rcmi_exec *exec);
 /* Closes all channels, after which nothing that was sent without a copy is touched; no run may be
  * started or go on. */
 void rcmi_exec_close_channels(struct rcmi_exec *exec);
@@ -113,7 +114,7 @@ bool rcmi_run_yields(const struct rcmi_run *run);
 /* Runs that ended are kept for the next call of their plan. Frees those that are beyond what a
  * communicator may keep so: after runs that were several at a time; else rcmi_run_start does it. */
 void rcmi_exec_trim(struct rcmi_exec *exec);
-/* After done, or an error and rcmi_exec_is_quiet (then no buffer of the run is touched any more,
+/* After done, or an error and rcmi_exec_quiesce (then no buffer of the run is touched any more,
  * once the channels are closed). */
 void rcmi_run_end(struct rcmi_run *run);
 

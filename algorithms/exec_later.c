@@ -102,7 +102,8 @@ void rcmi_exec_wake(void *arg) {
     rcmi_node_ring(arg);
 }
 
-bool rcmi_exec_is_quiet(const struct rcmi_exec *exec) {
+bool rcmi_exec_quiesce(struct rcmi_exec *exec) {
+    rcmi_operations_give_up(&exec->operations);
     return rcmi_operations_quiet(&exec->operations);
 }
 

@@ -46,9 +46,9 @@ static void comm_finish(rcm_comm *comm, struct rcm_work *work, rcm_status status
 /* Whether no operation on memory that a work began touches it any more (exec.h). One that does not
  * end in time is given up: all that it may still touch, runs, slots and the node that has them,
  * stays allocated for good, for there is no way to take it back. */
-static bool comm_is_quiet(rcm_comm *comm) {
-    const bool quiet = rcmi_exec_is_quiet(comm->exec) && rcmi_p2p_is_quiet(comm->p2p);
-    if (quiet || comm->abandoned)
+static bool comm_quiesce(rcm_comm *comm) {
+    const bool exec_is_quiet = rcmi_exec_quiesce(comm->exec);
+    if ((rcmi_p2p_quiesce(comm->p2p) && exec_is_quiet) || comm->abandoned)
         return true;
     if (comm->quiet_until == 0)
         comm->quiet_until = rcmi_deadline_in(QUIET_MS);
@@ -77,7 +77,7 @@ static void comm_end_runs(rcm_comm *comm) {
  * doorbell is rung when it ends. */
 static bool comm_cancel_all(rcm_comm *comm, rcm_status status) {
     /* First nothing touches the buffers any more, then the works are complete. */
-    if (!comm_is_quiet(comm))
+    if (!comm_quiesce(comm))
         return false;
     comm_end_runs(comm);
     while (comm->queue.first)

@@ -42,8 +42,9 @@ struct rcmi_mem_row {
     void (*free)(struct rcmi_device *device, void *memory);
     /* Begins an operation, whose sources and results may be of this kind or any host memory, and
      * does not wait; rcmi_operation_end follows, once, on a thread of the kind's own. It touches no
-     * memory before operation->after has ended, and fails if that does. An error, with the thread's
-     * error set: it did not begin. Any thread. */
+     * memory before operation->after has ended, and ends without having touched any if that fails
+     * or the owner gives up, see rcmi_operation_may_run. An error, with the thread's error set: it
+     * did not begin. Any thread. */
     rcm_status (*begin)(struct rcmi_operation *operation);
     /* Begins an operation that touches nothing: it ends when what is enqueued on the stream now is
      * done. NULL: the device's legacy default stream. RCM_ERR_INVALID, with a sentence: the stream

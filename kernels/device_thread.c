@@ -92,11 +92,12 @@ static bool look_at_follows(struct rcmi_device *d) {
 }
 
 /* What it comes after has ended: well, or it fails as well. */
-static void later_release(struct rcmi_device *d, struct rcmi_operation *o, rcm_status status) {
+static void later_release(struct rcmi_device *d, struct rcmi_operation *o, rcm_status status,
+                          int code) {
     if (status == RCM_OK)
         queue_put(&d->ready, o);
     else
-        rcmi_operation_end(o, status, o->after->code);
+        rcmi_operation_end(o, status, code ? code : DEVICE_CODE_DROPPED);
 }
 
 static bool look_at_later(struct rcmi_device *d) {
@@ -104,14 +105,14 @@ static bool look_at_later(struct rcmi_device *d) {
     struct rcmi_operation **at = &d->later.first;
     while (*at) {
         struct rcmi_operation *o = *at;
-        const rcm_status status =
-            (rcm_status)atomic_load_explicit(&o->after->status, memory_order_acquire);
+        int code;
+        const rcm_status status = rcmi_operation_may_run(o, &code);
         if (status == RCM_PENDING) {
             at = &o->next;
             continue;
         }
         queue_take(&d->later, at);
-        later_release(d, o, status);
+        later_release(d, o, status, code);
         any = true;
     }
     return any;

@@ -153,7 +153,8 @@ void device_explain(int code, char *text, size_t cap) {
             "it is memory of a context that is not the device's primary one (which is that of the "
             "CUDA runtime): memory of cuCtxCreate's contexts cannot be used",
         [-DEVICE_CODE_OTHER] = "it is memory of another device than the communicator's",
-        [-DEVICE_CODE_DROPPED] = "the device was closed first",
+        [-DEVICE_CODE_DROPPED] =
+            "the device was closed, or what it is part of failed, before it began",
     };
     if (code < 0)
         snprintf(text, cap, "%s", own[-code]);

@@ -53,6 +53,23 @@ void rcmi_operation_end(struct rcmi_operation *o, rcm_status status, int code) {
     atomic_fetch_sub_explicit(&all->waking, 1, memory_order_release);
 }
 
+/* What it comes after may be gone once its owner has given up. */
+rcm_status rcmi_operation_may_run(const struct rcmi_operation *o, int *ret_code) {
+    *ret_code = 0;
+    if (atomic_load_explicit(&o->all->given_up, memory_order_relaxed))
+        return RCM_ERR_CANCELED;
+    /* Pairs with the release in _end. */
+    const rcm_status status =
+        (rcm_status)atomic_load_explicit(&o->after->status, memory_order_acquire);
+    if (status < RCM_OK)
+        *ret_code = o->after->code;
+    return status;
+}
+
+void rcmi_operations_give_up(struct rcmi_operations *all) {
+    atomic_store_explicit(&all->given_up, true, memory_order_relaxed);
+}
+
 bool rcmi_operations_quiet(const struct rcmi_operations *all) {
     return atomic_load_explicit(&all->running, memory_order_acquire) == 0;
 }

@@ -27,6 +27,7 @@ struct rcmi_operations {
     void *arg;
     _Atomic int running; /* begun and not ended */
     _Atomic int waking;  /* ended, and the call of wake has not returned */
+    _Atomic bool given_up;
 };
 
 struct rcmi_operation {
@@ -61,6 +62,14 @@ rcm_status rcmi_operation_look(const struct rcmi_operation *operation);
  * not look at the operation again. */
 void rcmi_operation_end(struct rcmi_operation *operation, rcm_status status, int code);
 
+/* The kind's, of one that comes after another: RCM_PENDING: it does not begin yet; RCM_OK: it does;
+ * or why it ends without having touched anything, of which the code is *ret_code, 0 where it was
+ * given up. */
+rcm_status rcmi_operation_may_run(const struct rcmi_operation *operation, int *ret_code);
+
+/* None of them that waits for another operation touches memory any more; they end soon. No further
+ * one begins. Any thread. */
+void rcmi_operations_give_up(struct rcmi_operations *all);
 /* Does none of them touch any memory? Then none will, before another one begins. */
 bool rcmi_operations_quiet(const struct rcmi_operations *all);
 /* Before the owner is freed, once they are quiet: until no wake is under way. */

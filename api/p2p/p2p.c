@@ -265,7 +265,8 @@ void rcmi_p2p_cancel(struct rcmi_p2p *p2p, rcm_status status) {
         probe_end(p2p, t, status);
 }
 
-bool rcmi_p2p_is_quiet(const struct rcmi_p2p *p2p) {
+bool rcmi_p2p_quiesce(struct rcmi_p2p *p2p) {
+    rcmi_operations_give_up(&p2p->operations);
     return rcmi_messaging_is_quiet(&p2p->messaging);
 }
 

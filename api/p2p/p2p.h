@@ -45,8 +45,9 @@ bool rcmi_p2p_take_back(struct rcmi_p2p *p2p, struct rcmi_transfer *transfer);
 rcm_status rcmi_p2p_progress(struct rcmi_p2p *p2p, bool *moved);
 /* After it failed: a transfer of whose memory a channel could make nothing, else NULL. */
 struct rcmi_transfer *rcmi_p2p_at_fault(const struct rcmi_p2p *p2p);
-/* Does no copy that finishes later touch memory? After a failure it is waited for, or given up. */
-bool rcmi_p2p_is_quiet(const struct rcmi_p2p *p2p);
+/* After a failure: copies that wait for a stream touch nothing any more. Does no other copy that
+ * finishes later? It is waited for, or left to itself. */
+bool rcmi_p2p_quiesce(struct rcmi_p2p *p2p);
 /* Completes everything with status. */
 void rcmi_p2p_cancel(struct rcmi_p2p *p2p, rcm_status status);
 /* Calls visit on every unfinished transfer until it returns false. */

@@ -5,7 +5,7 @@
  * results have the bits of the same call on host buffers.
  *     order TRANSPORT RANKS HOSTS NAME=VALUE...      with these settings of the emulator; HOSTS are
  *                                                    simulated ones, 0 none, -1: ranks are threads
- *     order kill | breach NAME                       see below
+ *     order kill | late | breach NAME                see below
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -319,6 +319,42 @@ static int check_kill(rcm_comm *comm, void *arg) {
     return errors;
 }
 
+/* ---- A stream that is not done by the deadline ----------------------------------------------- */
+
+static void until_told(void *arg) {
+    const volatile bool *told = arg;
+    while (!*told)
+        usleep(1000);
+}
+
+/* What comes after it never touches memory, also when it is done at last. */
+static int check_late(rcm_comm *comm, void *arg) {
+    static volatile bool told;
+    struct bench b;
+    int errors = bench_begin(&b, comm);
+    const struct rcm_call call = {.size = sizeof call, .stream = b.stream};
+    (void)arg;
+    if (errors)
+        return errors;
+    b.dtype = RCM_INT32;
+    b.count = LARGE;
+    fill(&b, 1);
+    errors += before(&b);
+    if (rcm_rank(comm) == 0)
+        errors += driver(b.host_function(b.stream, until_told, (void *)&told), "cuLaunchHostFunc");
+    rcm_status status = broadcast(&b, b.in, NULL, &call); /* rank 1's */
+    if (status == RCM_OK)
+        status = rcm_barrier(comm, NULL, NULL);
+    CHECK(errors, status == RCM_ERR_TIMEOUT, "%s: %s", rcm_status_name(status), rcm_last_error());
+    told = true;
+    errors += driver(b.cuda->cuStreamSynchronize(b.stream), "cuStreamSynchronize");
+    usleep(50000); /* for what would be late */
+    errors += after(&b, b.in) + compare(&b, "late", "in", b.host_in);
+    errors += bench_end(&b);
+    (void)!rcm_destroy(comm);
+    return errors;
+}
+
 /* ---- RDMA devices that are played, which only threads of this process see ------------------- */
 
 static void play(const struct ranks *ranks, bool begins) {
@@ -357,6 +393,11 @@ int main(int argc, char **argv) {
         ranks.n = 3;
         ranks.keep = true;
         return ranks_run(&ranks, check_kill, NULL) ? 1 : 0;
+    }
+    if (strcmp(argv[1], "late") == 0) {
+        ranks.timeout_ms = 700;
+        ranks.keep = true;
+        return ranks_run(&ranks, check_late, NULL) ? 1 : 0;
     }
     for (int i = 4; i < argc; i++)
         putenv(argv[i]);

@@ -201,12 +201,18 @@ static void operation_spoil(const struct rcmi_operation *o) {
             memset(fake_view(o->results[i]), 0xee, o->bytes);
 }
 
-/* What it comes after has ended. */
+/* What it comes after has ended, well or not. */
 static bool is_free(struct rcmi_operation *o) {
-    if (o->after && rcmi_operation_look(o->after) == RCM_AGAIN)
+    int code = 0;
+    const rcm_status status = o->after ? rcmi_operation_may_run(o, &code) : RCM_OK;
+    if (status == RCM_PENDING)
         return false;
-    if (o->after)
+    if (o->after && status == RCM_OK)
         operation_spoil(o);
+    if (status != RCM_OK) {
+        o->code = code ? code : 78;
+        o->own = NULL; /* due */
+    }
     o->after = NULL;
     return true;
 }
@@ -229,8 +235,8 @@ static struct rcmi_operation *queue_take(void) {
             *at = o->next;
             return o;
         }
-        const int64_t until =
-            o && due(o) < now + INT64_C(1000000000) ? due(o) : now + INT64_C(1000000000);
+        const int64_t look = now + (queue ? INT64_C(5000000) : INT64_C(1000000000));
+        const int64_t until = o && due(o) < look ? due(o) : look;
         const struct timespec time = {until / 1000000000, until % 1000000000};
         pthread_cond_timedwait(&changed, &lock, &time);
     }

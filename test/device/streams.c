@@ -121,7 +121,7 @@ static int check_untouched(const struct bench *b, const struct way *way) {
     const unsigned char *view = fake_view(b->out);
     int errors = 0;
     for (int i = 0; i < BYTES && errors == 0; i++)
-        CHECK(errors, view[i] == 0x77, "%s: byte %d is written before the stream is done",
+        CHECK(errors, view[i] == 0x77, "%s: byte %d is written, though the stream was not done",
               way->name, i);
     return errors;
 }
@@ -188,6 +188,22 @@ static int check_captures(struct bench *b, void *stream) {
     return errors;
 }
 
+/* The second part is host memory: what was made for the first one is given back. */
+static int check_part_refused(const struct bench *b, void *stream, uint32_t flags) {
+    const struct rcm_call call = {.size = sizeof call, .stream = stream, .flags = flags};
+    int64_t host[2] = {0};
+    const struct rcm_part parts[PARTS] = {{b->in, b->out, 2, RCM_INT64},
+                                          {host, host, 2, RCM_INT64}};
+    rcm_work *work = NULL;
+    rcm_status status =
+        rcm_coalesced(b->comm, RCM_ALL_REDUCE, parts, PARTS, RCM_SUM, 0, &call, &work);
+    if (work)
+        status = rcm_work_start(work);
+    const int errors = refused("host part", status, RCM_ERR_INVALID, "is host memory");
+    rcm_work_free(work);
+    return errors;
+}
+
 static int check_refused(struct bench *b, void *stream) {
     const struct rcm_call call = {.size = sizeof call, .stream = stream};
     const struct rcm_call both = {.size = sizeof both, .stream = stream, .flags = RCM_NO_STREAM};
@@ -197,6 +213,8 @@ static int check_refused(struct bench *b, void *stream) {
     errors +=
         refused("host", rcm_all_reduce(b->comm, host, host, 2, RCM_INT64, RCM_SUM, &call, NULL),
                 RCM_ERR_INVALID, "is host memory");
+    errors += check_part_refused(b, stream, 0);
+    errors += check_part_refused(b, stream, RCM_PERSISTENT);
     errors += refused("host message", rcm_send(b->comm, host, 2, RCM_INT64, 0, 9, &call, NULL),
                       RCM_ERR_INVALID, "is host memory");
     errors +=
@@ -247,22 +265,30 @@ static int check(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* The stream of rank 1 is not done by the deadline. */
+/* The stream of rank 1 is not done by the deadline: what comes after it never touches memory, also
+ * when it is done at last. */
 static int check_late(rcm_comm *comm, void *arg) {
     struct bench b = {.comm = comm, .in = fake_alloc(BYTES), .out = fake_alloc(BYTES)};
     const struct rcm_call call = {.size = sizeof call, .stream = fake_stream_new()};
     struct rcm_error error = RCM_ERROR_INIT;
     int errors = 0;
     (void)arg;
+    fill(&b, 0);
     if (rcm_rank(comm) == 1)
         fake_stream_enqueue(call.stream);
-    const rcm_status status =
-        rcm_all_reduce(comm, b.in, b.out, COUNT, RCM_INT64, RCM_SUM, &call, NULL);
+    rcm_status status = rcm_broadcast(comm, b.out, COUNT, RCM_INT64, 0, &call, NULL);
+    if (status == RCM_OK) /* it has sent */
+        status = rcm_barrier(comm, NULL, NULL);
     (void)!rcm_comm_error(comm, &error);
     CHECK(errors,
           status == RCM_ERR_TIMEOUT && error.origin == 1 &&
               strstr(error.text, "waits for its device"),
           "%s, origin %d: %s", rcm_status_name(status), error.origin, error.text);
+    if (rcm_rank(comm) == 1) {
+        fake_stream_done(call.stream);
+        usleep(50000);
+        errors += check_untouched(&b, &ways[0]);
+    }
     (void)!rcm_destroy(comm);
     return errors;
 }
