@@ -15,7 +15,11 @@
 #include "log.h"
 #include "settings.h"
 
-enum { BEAT_MS = 1000, BEATS = 8 /* to RINGCOMM_PEER_TIMEOUT, if that is less */ };
+enum {
+    BEAT_MS = 1000,
+    BEATS = 8,  /* to RINGCOMM_PEER_TIMEOUT, if that is less */
+    DRAIN = 100 /* polls of a beat: what came before it is known, but not waited for */
+};
 
 bool verbs_forked(const struct verbs_domain *domain) {
     return domain->pid != getpid();
@@ -160,6 +164,8 @@ static int64_t beat_ms(const struct verbs_domain *domain) {
  * then that must be acknowledged. */
 static void domain_beat(void *arg) {
     struct verbs_domain *domain = arg;
+    for (int i = 0; i < DRAIN && domain_poll(domain, true); i++) {
+    }
     for (int i = 0; i < domain->nranks; i++) {
         struct verbs_link *link = domain->links[i];
         if (!link)
