@@ -82,10 +82,35 @@ static void node_hurry(void *arg) {
     node_say_bye(node);
 }
 
-/* Moves what is committed, as far as sockets take it. */
+struct flush {
+    const struct rcmi_node *node;
+    bool done;
+};
+
+/* On the loop thread. All links are asked, and so are flushed beside each other. */
+static void node_look_flushed(void *arg) {
+    struct flush *flush = arg;
+    flush->done = true;
+    for (int i = 0; i < flush->node->config.nranks; i++) {
+        const struct rcmi_link *link = rcmi_node_link(flush->node, i);
+        if (link && rcmi_link_state(link) == RCMI_LINK_UP &&
+            !link->domain->transport->link_flushed(link->data))
+            flush->done = false;
+    }
+}
+
+/* Moves what is committed: as far as sockets take it, and until queue pairs have it there. */
 static void node_flush(struct rcmi_node *node, rcmi_deadline deadline) {
+    const struct timespec pause = {.tv_nsec = 50000};
+    struct flush flush = {.node = node};
     while (rcmi_node_progress(node) && !rcmi_deadline_passed(deadline))
         ;
+    for (;;) {
+        rcmi_loop_call(node->loop, node_look_flushed, &flush);
+        if (flush.done || rcmi_deadline_passed(deadline))
+            return;
+        (void)nanosleep(&pause, NULL);
+    }
 }
 
 void rcmi_node_leave(struct rcmi_node *node, rcmi_deadline deadline) {

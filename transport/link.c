@@ -107,10 +107,15 @@ static bool link_is_over(const struct rcmi_link *link) {
     return state == RCMI_LINK_ENDED || state == RCMI_LINK_LOST;
 }
 
-/* What the peer had sent before its farewell, and lies in sockets: it is less than all slots. */
+/* What the peer had sent before its farewell, and lies in sockets or queues: it is less than all
+ * slots. */
 static void link_take_rest(const struct rcmi_link *link) {
-    for (int i = 0; i < REST_MAX && link->data; i++)
-        if (!link->domain->transport->progress(link->domain->data))
+    const struct rcmi_transport *transport = link->domain->transport;
+    if (!link->data)
+        return;
+    (void)transport->link_flushed(link->data);
+    for (int i = 0; i < REST_MAX; i++)
+        if (!transport->progress(link->domain->data))
             return;
 }
 

@@ -68,9 +68,11 @@ bool rcmi_socket_stays_home(int fd);
 /* ---- Slots of the table that a row does not have --------------------------------------------- */
 
 /* For the rows of transports whose links are ready once all was offered, accepted and attached,
- * without memory that peers can map, that send from their own slots only, whose readers tell late
- * what they have taken, without posted receives, or that cannot get. */
+ * whose messages arrive although the link goes down behind them, without memory that peers can map,
+ * that send from their own slots only, whose readers tell late what they have taken, without posted
+ * receives, or that cannot get. */
 rcm_status rcmi_ready_at_once(void *link);
+bool rcmi_always_flushed(void *link);
 rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory);
 void rcmi_no_memory_give(void *domain, void *memory);
 rcm_status rcmi_no_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);

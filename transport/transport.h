@@ -496,12 +496,15 @@ struct rcmi_transport {
      * RCM_ERR_UNSUPPORTED, with a sentence, declines: down and fini follow at once, on both sides,
      * and the pair's next transport is tried. down: the peer is gone, or has declined, or
      * the node closes: every channel of the link fails from now on; legal at any time, idempotent.
-     * fini after down, when no channel is left. Loop. */
+     * fini after down, when no channel is left. flushed, of a link that is ready: takes all that
+     * has come by it, also what another thread is about to take; whether what was committed here
+     * arrives even if the link goes down now; it is asked again and again until then. Loop. */
     rcm_status (*link_init)(void *link, void *domain, int peer);
     rcm_status (*link_offer)(void *link, struct rcmi_blob *ret_offer);
     rcm_status (*link_accept)(void *link, struct rcmi_blob *offer);
     rcm_status (*link_attach)(void *link, int i, int fd);
     rcm_status (*link_ready)(void *link);
+    bool (*link_flushed)(void *link);
     void (*link_down)(void *link);
     void (*link_fini)(void *link);
 

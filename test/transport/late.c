@@ -127,6 +127,7 @@ const struct rcmi_transport rcmi_transport_late = {
     .link_accept = late_link_accept,
     .link_attach = late_link_attach,
     .link_ready = late_link_ready,
+    .link_flushed = rcmi_always_flushed,
     .link_down = late_link_down,
     .link_fini = late_link_fini,
     .writer_init = tcp_writer_init,

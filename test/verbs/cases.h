@@ -37,6 +37,10 @@ void case_near_port(void **state);
 void case_names(void **state);
 void case_locked_memory(void **state);
 
+/* cases_leave.c */
+void case_leave_unacknowledged(void **state);
+void case_leave_beside_poll(void **state);
+
 /* cases_memory.c */
 void case_in_place(void **state);
 void case_withdrawn(void **state);

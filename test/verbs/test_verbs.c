@@ -508,6 +508,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(case_left_alone),
         cmocka_unit_test(case_event_taken),
         cmocka_unit_test(case_released_late),
+        cmocka_unit_test(case_leave_unacknowledged),
+        cmocka_unit_test(case_leave_beside_poll),
         cmocka_unit_test(case_descriptors_closed),
     };
     test_transport = "verbs";

@@ -257,6 +257,7 @@ const struct rcmi_transport rcmi_transport_self = {
     .link_accept = self_link_accept,
     .link_attach = self_link_attach,
     .link_ready = rcmi_ready_at_once,
+    .link_flushed = rcmi_always_flushed,
     .link_down = self_link_nothing,
     .link_fini = self_link_nothing,
     .writer_init = self_writer_init,

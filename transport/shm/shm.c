@@ -180,6 +180,7 @@ const struct rcmi_transport rcmi_transport_shm = {
     .link_accept = shm_link_accept,
     .link_attach = shm_link_attach,
     .link_ready = rcmi_ready_at_once,
+    .link_flushed = rcmi_always_flushed,
     .link_down = shm_link_down,
     .link_fini = shm_link_fini,
     .writer_init = shm_writer_init,

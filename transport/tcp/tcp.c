@@ -301,6 +301,7 @@ const struct rcmi_transport rcmi_transport_tcp = {
     .link_accept = link_accept,
     .link_attach = link_attach,
     .link_ready = rcmi_ready_at_once,
+    .link_flushed = rcmi_always_flushed,
     .link_down = link_down,
     .link_fini = link_fini,
     .writer_init = tcp_writer_init,

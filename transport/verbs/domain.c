@@ -17,8 +17,8 @@
 
 enum {
     BEAT_MS = 1000,
-    BEATS = 8,  /* to RINGCOMM_PEER_TIMEOUT, if that is less */
-    DRAIN = 100 /* polls of a beat: what came before it is known, but not waited for */
+    BEATS = 8,        /* to RINGCOMM_PEER_TIMEOUT, if that is less */
+    REST_POLLS = 4096 /* completions beyond that come of other links */
 };
 
 bool verbs_forked(const struct verbs_domain *domain) {
@@ -88,6 +88,14 @@ bool verbs_progress(void *arg) {
         rcmi_node_ring(domain->node);
     verbs_go_on(domain);
     return moved;
+}
+
+void verbs_port_rest(struct verbs_port *port) {
+    bool rang = false;
+    for (int i = 0; i < REST_POLLS && port_poll(port, true, &rang); i++)
+        ;
+    if (rang)
+        rcmi_node_ring(port->domain->node);
 }
 
 void verbs_pause(struct verbs_domain *domain) {
@@ -164,8 +172,8 @@ static int64_t beat_ms(const struct verbs_domain *domain) {
  * then that must be acknowledged. */
 static void domain_beat(void *arg) {
     struct verbs_domain *domain = arg;
-    for (int i = 0; i < DRAIN && domain_poll(domain, true); i++) {
-    }
+    for (int i = 0; i < domain->nports; i++)
+        verbs_port_rest(&domain->ports[i]);
     for (int i = 0; i < domain->nranks; i++) {
         struct verbs_link *link = domain->links[i];
         if (!link)
@@ -276,6 +284,7 @@ const struct rcmi_transport rcmi_transport_verbs = {
     .link_accept = verbs_link_accept,
     .link_attach = verbs_link_attach,
     .link_ready = verbs_link_ready,
+    .link_flushed = verbs_link_flushed,
     .link_down = verbs_link_down,
     .link_fini = verbs_link_fini,
     .writer_init = verbs_writer_init,

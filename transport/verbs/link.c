@@ -270,6 +270,22 @@ rcm_status verbs_link_ready(void *arg) {
     return status;
 }
 
+/* What is posted is lost with the queue pair until the other side has acknowledged it, which a
+ * completion tells, of a probe if of nothing else. */
+bool verbs_link_flushed(void *arg) {
+    struct verbs_link *link = arg;
+    verbs_port_rest(link->port);
+    verbs_lock_take(&link->lock);
+    verbs_post_waiting(link);
+    const bool flushed =
+        link->state == VERBS_BROKEN || (!link->first && link->done == link->posted);
+    if (!flushed)
+        verbs_post_probe(link);
+    verbs_lock_drop(&link->lock);
+    verbs_go_on(link->domain);
+    return flushed;
+}
+
 /* ---- The end --------------------------------------------------------------------------------- */
 
 rcm_status verbs_link_refuse(const struct verbs_link *link, const char *what, uint64_t value) {

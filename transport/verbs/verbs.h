@@ -298,6 +298,8 @@ rcm_status verbs_settings(struct verbs_domain *domain);
 bool verbs_forked(const struct verbs_domain *domain);
 bool verbs_progress(void *domain);
 void verbs_arm(void *domain);
+/* Takes all completions that there are by now. No lock may be held. */
+void verbs_port_rest(struct verbs_port *port);
 /* Something moves, or a moment passes. No lock may be held. */
 void verbs_pause(struct verbs_domain *domain);
 /* Sets a link's flag, of the two that are counted. */
@@ -317,6 +319,7 @@ rcm_status verbs_link_offer(void *link, struct rcmi_blob *ret_offer);
 rcm_status verbs_link_accept(void *link, struct rcmi_blob *offer);
 rcm_status verbs_link_attach(void *link, int i, int fd);
 rcm_status verbs_link_ready(void *link);
+bool verbs_link_flushed(void *link);
 void verbs_link_down(void *link);
 void verbs_link_fini(void *link);
 /* A queue pair of the port, with its largest inline size; its completions are told by peer. */
