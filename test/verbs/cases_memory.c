@@ -49,11 +49,17 @@ static bool posts(const struct side *side, struct rcmi_channel *reader, uint8_t 
     return rcmi_channel_post_receive(reader, &posted);
 }
 
+/* What lies there. */
+static rcm_status sends_filled(const struct side *side, struct rcmi_channel *writer, uint8_t *bytes,
+                               size_t len, uint64_t number) {
+    const struct rcmi_mem mem = rcmi_node_mem(side->node, bytes, len);
+    return rcmi_channel_send_zero_copy(writer, &mem, number, false);
+}
+
 static rcm_status sends(const struct side *side, struct rcmi_channel *writer, uint8_t *bytes,
                         size_t len, uint64_t number) {
-    const struct rcmi_mem mem = rcmi_node_mem(side->node, bytes, len);
     fill(bytes, len, number);
-    return rcmi_channel_send_zero_copy(writer, &mem, number, false);
+    return sends_filled(side, writer, bytes, len, number);
 }
 
 static void sends_slot(struct pair *pair, struct rcmi_channel *writer, size_t len,
@@ -219,9 +225,10 @@ void case_unregistered(void **state) {
     for (int held = 0; held < 2; held++) {
         uint8_t *from = registered(pair.a, SLOT);
         provider_hold(held);
+        fill(from, SLOT, 9);
         for (uint64_t number = 0; number < SLOTS; number++)
-            CHECK_EQ(sends(pair.a, writer, from, SLOT, 9), RCM_OK);
-        CHECK_EQ(sends(pair.a, writer, from, SLOT, 9), RCM_AGAIN);
+            CHECK_EQ(sends_filled(pair.a, writer, from, SLOT, 9), RCM_OK);
+        CHECK_EQ(sends_filled(pair.a, writer, from, SLOT, 9), RCM_AGAIN);
         if (held)
             CHECK_EQ(pthread_create(&later, NULL, go_on_later, NULL), 0);
         registered_free(pair.a, from, SLOT);
