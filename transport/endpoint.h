@@ -141,6 +141,8 @@ struct rcmi_messaging {
 void rcmi_messaging_init(struct rcmi_messaging *messaging, const struct rcmi_protocol *protocol,
                          bool oversubscribed, size_t nranks);
 
+/* Copies that wait for a stream touch no memory any more. */
+void rcmi_messaging_give_up(const struct rcmi_messaging *messaging);
 /* Does no copy that finishes later touch memory? Then, before its operations are freed. */
 bool rcmi_messaging_is_quiet(const struct rcmi_messaging *messaging);
 void rcmi_messaging_settle(const struct rcmi_messaging *messaging);

@@ -154,6 +154,11 @@ void rcmi_transfer_free_copy(struct rcmi_transfer *t) {
 
 /* ---- All copies ------------------------------------------------------------------------------ */
 
+void rcmi_messaging_give_up(const struct rcmi_messaging *messaging) {
+    if (messaging->operations)
+        rcmi_operations_give_up(messaging->operations);
+}
+
 bool rcmi_messaging_is_quiet(const struct rcmi_messaging *messaging) {
     return !messaging->operations || rcmi_operations_quiet(messaging->operations);
 }

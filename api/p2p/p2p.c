@@ -266,7 +266,7 @@ void rcmi_p2p_cancel(struct rcmi_p2p *p2p, rcm_status status) {
 }
 
 bool rcmi_p2p_quiesce(struct rcmi_p2p *p2p) {
-    rcmi_operations_give_up(&p2p->operations);
+    rcmi_messaging_give_up(&p2p->messaging);
     return rcmi_messaging_is_quiet(&p2p->messaging);
 }
 
