@@ -71,7 +71,7 @@ static rcm_status later_next(const struct rcmi_run *run, const struct rcmi_lane_
             operation_set(run, lane, piece, bytes);
         const bool needed = bytes > 0 && operation_is_needed(&later->operation);
         const rcm_status status = needed ? rcmi_operation_begin(&later->operation) : RCM_OK;
-        if (status != RCM_OK) /* it is not done, whoever looks again */
+        if (status != RCM_OK) /* it is not done, also for a later look */
             return status;
         later->piece++;
         later->at += bytes;

@@ -76,13 +76,14 @@
  *   message (rcm_send, rcm_recv) may differ. Results have the same bits as those of host memory.
  *   The operation begins after what is enqueued on rcm_call.stream, and does not wait for what is
  *   enqueued there later; nothing is enqueued on that stream. When the call, or the work's wait,
- *   returns, the result is there for every stream. A stream that is being captured into a graph is
- *   RCM_ERR_INVALID. User-defined operators, the forms with _bytes and rcm_reduce_local are for
- *   host memory.
- *   The library finds out of which kind a buffer is from the driver, if the process has one: if
- *   libcuda.so.1 was loaded before rcm_init, before a communicator was made of another one, or
- *   before a call that names a stream or RCM_NO_STREAM; or rcm_init_options.device or
- *   rcm_mem_alloc_kind asked for it. Else buffers are taken for host memory, and nothing is loaded.
+ *   returns, the result is there for every stream. Of a stream that does not get there the deadline
+ *   passes like that of a rank: afterwards nothing of the operation begins, and the buffers are the
+ *   caller's. A stream that is being captured into a graph is RCM_ERR_INVALID. User-defined
+ * operators, the forms with _bytes and rcm_reduce_local are for host memory. The library finds out
+ * of which kind a buffer is from the driver, if the process has one: if libcuda.so.1 was loaded
+ * before rcm_init, before a communicator was made of another one, or before a call that names a
+ * stream or RCM_NO_STREAM; or rcm_init_options.device or rcm_mem_alloc_kind asked for it. Else
+ * buffers are taken for host memory, and nothing is loaded.
  *
  * DEADLINES
  *   Every wait has one: rcm_call.timeout_ms, else the communicator's (rcm_comm_set_timeout), which

@@ -161,8 +161,9 @@ struct rcmi_cuda {
 #undef RCMI_CUDA_MEMBER
 };
 
-/* The driver that this process has loaded, whoever did so; NULL if none, one that cannot be used,
- * or in a child of the process that used it. It may not be initialised: its functions say so. */
+/* The driver that this process has loaded, by whatever part of it; NULL if none, one that cannot be
+ * used, or in a child of the process that used it. It may not be initialised: its functions say so.
+ */
 const struct rcmi_cuda *rcmi_cuda_there(void);
 /* Loads it where it is not loaded yet, and initialises it: at least one device is there. The table
  * lives as long as the process. */

@@ -75,8 +75,9 @@ static void device_free(struct rcmi_device *d) {
     free(d);
 }
 
-/* A thread that does not come back has the device. */
+/* A thread that does not come back has the device: takes it down, should it come back after all. */
 static void device_give_up(struct rcmi_device *d) {
+    atomic_store_explicit(&d->ends, true, memory_order_release);
     pthread_detach(d->thread);
     d->next = stuck;
     stuck = d;

@@ -7,11 +7,11 @@
  *        follow(stream)   --- event --->    looks when the event has come
  *                         <----------- rcmi_operation_end
  *
- * A device is opened once in a process, by whoever asks first, and shared. Its thread has set it up
- * (the primary context, which is also that of the CUDA runtime; streams; pinned slots on the GPU's
- * NUMA node) and makes all calls of the driver that may last, so that neither the engine nor a
- * deadline waits for a driver. What the program's own thread does to the driver is done in a visit
- * (cuda.h).
+ * A device is opened once in a process, when it is first needed, and shared. Its thread has set it
+ * up (the primary context, which is also that of the CUDA runtime; streams; pinned slots on the
+ * GPU's NUMA node) and makes all calls of the driver that may last, so that neither the engine nor
+ * a deadline waits for a driver. What the program's own thread does to the driver is done in a
+ * visit (cuda.h).
  *
  *   device.c         opening, closing, memory of users; the row of the table of kinds
  *   device_facts.c   what is known of a device

@@ -68,7 +68,7 @@ static int run_all(const struct test_case *cases, size_t n) {
     return failed;
 }
 
-/* What it does not give back leaks, and nobody can help it. */
+/* What it does not give back leaks, and there is no other way to give it back. */
 static bool gives_back(const char *name) {
     return strstr(name, "Unload") || strstr(name, "Destroy") || strstr(name, "Free") ||
            strstr(name, "Release");
