@@ -193,6 +193,7 @@ rcm_status rcmi_comm_equip(rcm_comm *comm) {
     if (!comm->left_ns)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", comm->size);
     comm_set_members(comm);
+    rcmi_device_notice_driver();
     rcm_status status = comm_take_page(comm);
     if (status != RCM_OK)
         return status;

@@ -50,13 +50,16 @@ rcm_status rcmi_rank_device_open(struct rcmi_rank_device *own) {
 }
 
 rcm_status rcmi_rank_device_begin(struct rcmi_rank_device *own, int local_rank) {
-    const struct rcmi_error before = *rcmi_last_error();
     own->local_rank = local_rank;
     if (strcmp(own->name, "auto") != 0 && strcmp(own->name, "none") != 0)
         return rcmi_rank_device_open(own);
+    return RCM_OK;
+}
+
+void rcmi_device_notice_driver(void) {
+    const struct rcmi_error before = *rcmi_last_error();
     if (rcmi_device_look(false) != RCM_OK)
         *rcmi_last_error() = before;
-    return RCM_OK;
 }
 
 static rcm_status device_check(const struct rcmi_rank_device *own, const struct rcmi_mem *mem) {

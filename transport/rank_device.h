@@ -26,8 +26,7 @@ struct rcmi_rank_device {
 };
 
 rcm_status rcmi_rank_device_init(struct rcmi_rank_device *own, const char *name);
-/* The rank's number on its host is known. Opens one that was named; else looks whether the program
- * has loaded a driver. */
+/* The rank's number on its host is known. Opens one that was named. */
 rcm_status rcmi_rank_device_begin(struct rcmi_rank_device *own, int local_rank);
 /* Nothing uses it any more. */
 void rcmi_rank_device_end(struct rcmi_rank_device *own);
@@ -37,6 +36,8 @@ rcm_status rcmi_rank_device_open(struct rcmi_rank_device *own);
 /* Is there a kind of memory of devices in this process? wanted: looks for a driver, and loads it;
  * else only for one that the program has loaded. An error says why not. Any thread. */
 rcm_status rcmi_device_look(bool wanted);
+/* The same at each start of a communicator: the program may have loaded a driver by now. */
+void rcmi_device_notice_driver(void);
 
 /* What a call, or each start of a persistent one, comes after. */
 struct rcmi_stream {

@@ -5,7 +5,7 @@
  * results have the bits of the same call on host buffers.
  *     order TRANSPORT RANKS HOSTS NAME=VALUE...      with these settings of the emulator; HOSTS are
  *                                                    simulated ones, 0 none, -1: ranks are threads
- *     order kill | late | breach NAME                see below
+ *     order kill | late | found | breach NAME        see below
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -355,6 +355,40 @@ static int check_late(rcm_comm *comm, void *arg) {
     return errors;
 }
 
+/* ---- A driver that is loaded after rcm_init -------------------------------------------------- */
+
+/* A communicator that is made then takes the memory for what it is. */
+static int check_found(rcm_comm *world, void *arg) {
+    struct rcmi_cuda_context *context = NULL;
+    rcmi_cuda_address memory = 0;
+    rcm_comm *comm = NULL;
+    signed char got[8] = {0};
+    int errors = 0;
+    (void)arg;
+    const struct rcmi_cuda *cuda =
+        dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) ? rcmi_cuda_there() : NULL;
+    if (!cuda)
+        return 1;
+    errors += driver(cuda->cuInit(0), "cuInit");
+    errors += driver(cuda->cuDevicePrimaryCtxRetain(&context, 0), "context");
+    errors += driver(cuda->cuCtxPushCurrent(context), "cuCtxPushCurrent");
+    errors += driver(cuda->cuMemAlloc(&memory, sizeof got), "cuMemAlloc");
+    errors += driver(cuda->cuMemsetD8Async(memory, 3, sizeof got, NULL), "cuMemsetD8Async");
+    if (errors || rcm_comm_duplicate(world, NULL, &comm) != RCM_OK)
+        return errors + 1;
+    void *buffer = (void *)(uintptr_t)memory;
+    CHECK(errors,
+          rcm_all_reduce(comm, buffer, buffer, sizeof got, RCM_INT8, RCM_SUM, NULL, NULL) == RCM_OK,
+          "%s", rcm_last_error());
+    errors += driver(cuda->cuMemcpyDtoHAsync(got, memory, sizeof got, NULL), "cuMemcpyDtoHAsync");
+    errors += driver(cuda->cuStreamSynchronize(NULL), "cuStreamSynchronize");
+    for (size_t i = 0; i < sizeof got; i++)
+        CHECK(errors, got[i] == 3 * rcm_size(comm), "element %zu is %d", i, got[i]);
+    CHECK(errors, rcm_destroy(comm) == RCM_OK, "%s", rcm_last_error());
+    (void)cuda->cuMemFree(memory);
+    return errors + driver(cuda->cuDevicePrimaryCtxRelease(0), "context");
+}
+
 /* ---- RDMA devices that are played, which only threads of this process see ------------------- */
 
 static void play(const struct ranks *ranks, bool begins) {
@@ -399,6 +433,8 @@ int main(int argc, char **argv) {
         ranks.keep = true;
         return ranks_run(&ranks, check_late, NULL) ? 1 : 0;
     }
+    if (strcmp(argv[1], "found") == 0)
+        return ranks_run(&ranks, check_found, NULL) ? 1 : 0;
     for (int i = 4; i < argc; i++)
         putenv(argv[i]);
     if (argc < 4)
