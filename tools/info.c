@@ -276,9 +276,10 @@ int main(int argc, char **argv) {
          2},
         {NULL, 0, NULL, 0, "Or, of this machine:", 3},
         {"check", KEY_CHECK, "NAME", 0,
-         "Does what a transport needs work? NAME is verbs (RDMA). Each test in a process of its "
-         "own; the last line is OK, or the first thing to mend. Under srun, mpirun, torchrun or "
-         "ringcomm-run also between all pairs of ranks",
+         "Does what a transport or a GPU needs work? NAME is verbs (RDMA) or cuda (NVIDIA GPUs). "
+         "Each test in a process of its own; the last line is OK, or the first thing to mend. "
+         "Under srun, mpirun, torchrun or ringcomm-run verbs is also tried between all pairs of "
+         "ranks (of the first 64)",
          3},
         {NULL, 0, NULL, 0, "Output:", 4},
         {"csv", KEY_CSV, "FILE", 0, "Write CSV; '-' is stdout, instead of the table", 4},
