@@ -28,10 +28,11 @@ struct check_out {
     int fd;
 };
 
-/* What the parent knows. */
+/* Of the parent. */
 struct check_state {
     struct report *report; /* NULL: of a rank that shows nothing */
-    bool first_failed;     /* a test of CHECK_FIRST */
+    int rank;
+    bool first_failed; /* a test of CHECK_FIRST */
     char mend[CHECK_SENTENCE];
 };
 static struct check_state state;
@@ -96,8 +97,12 @@ static void show(const char *test, const char *of, const char *name, const char 
         report_row(state.report, cells);
 }
 
+/* Where there are no rows it goes to stderr: a check without a test of jobs has no other way to
+ * tell of ranks but 0. */
 static void mend(const char *test, const char *of, const char *sentence) {
     show(test, of, "mend", NULL, sentence);
+    if (!state.report)
+        tool_error("rank %d: %s", state.rank, sentence);
     if (!state.mend[0])
         snprintf(state.mend, sizeof(state.mend), "%s", sentence);
 }
@@ -216,9 +221,9 @@ void check_job(int *ret_rank, int *ret_nranks) {
 }
 
 int check_run(const struct check *check, const char *csv, const char *json) {
-    int rank, nranks;
-    check_job(&rank, &nranks);
-    if (rank == 0 &&
+    int nranks;
+    check_job(&state.rank, &nranks);
+    if (state.rank == 0 &&
         !report_open(columns, sizeof(columns) / sizeof(columns[0]), csv, json, &state.report))
         return TOOL_FAILED;
     if (state.report)
@@ -231,5 +236,5 @@ int check_run(const struct check *check, const char *csv, const char *json) {
     report_last(state.report, "verdict", state.mend[0] ? state.mend : "OK");
     const bool written = report_close(state.report);
     /* Rank 0 tells of all; a launcher that stops all when one fails shall not stop it. */
-    return rank > 0 || (written && !state.mend[0]) ? TOOL_OK : TOOL_FAILED;
+    return state.rank > 0 || (written && !state.mend[0]) ? TOOL_OK : TOOL_FAILED;
 }

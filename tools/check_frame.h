@@ -9,9 +9,10 @@
  *     check_run ------------------> for each test: fork ---> run: check_fact, check_mend
  *                                   rows <------- pipe ------'
  *
- * Under a launcher each rank checks its machine; rank 0 shows what it finds, and the tests of jobs
- * tell it what the others found (check_first_mend). A check is a table in a file of its own and a
- * line in that of check_find. Not for: what transports try by themselves in rcm_init.
+ * Under a launcher each rank checks its machine; rank 0 shows what it finds, the others say on
+ * stderr what is to be mended, and the tests of jobs tell rank 0, too (check_first_mend). A check
+ * is a table in a file of its own and a line in that of check_find. Not for: what transports try by
+ * themselves in rcm_init.
  */
 #ifndef RINGCOMM_TOOLS_CHECK_FRAME_H
 #define RINGCOMM_TOOLS_CHECK_FRAME_H

@@ -273,14 +273,10 @@ static rcm_status pairs_of_job(struct check_out *out, FILE *log) {
 }
 
 void check_pairs(struct check_out *out) {
-    int rank, nranks, stderr_fd;
-    check_job(&rank, &nranks);
+    int stderr_fd;
     FILE *log = log_divert(&stderr_fd);
     const rcm_status status = pairs_of_job(out, log);
     log_restore(log, stderr_fd);
-    if (status == RCM_OK)
-        return;
-    check_mend(out, "", "%s", rcm_last_error());
-    if (rank > 0)
-        tool_error("rank %d: %s", rank, rcm_last_error());
+    if (status != RCM_OK)
+        check_mend(out, "", "%s", rcm_last_error());
 }

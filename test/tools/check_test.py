@@ -66,7 +66,9 @@ class Frame(unittest.TestCase):
         two = {'WORLD_SIZE': '2', 'MASTER_ADDR': '127.0.0.1', 'MASTER_PORT': '1'}
         results = self.report('first', 1, {**two, 'RANK': '0'})[2]
         self.assertEqual(results[-1], ('well', 'ok'))
-        self.assertEqual(run(ODD, 'first', status=0, env={**two, 'RANK': '1'}).stdout, '')
+        other = run(ODD, 'first', status=0, env={**two, 'RANK': '1'})
+        self.assertEqual(other.stdout, '')
+        self.assertIn("rank 1: the test 'crash' crashed: Segmentation fault", other.stderr)
 
 
 @unittest.skipIf(PLAYED == '', 'a build without RDMA')
