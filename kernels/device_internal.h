@@ -77,7 +77,7 @@ struct rcmi_device {
     /* How setting up ended: under the lock. */
     pthread_mutex_t lock;
     pthread_cond_t set_up_changed;
-    bool set_up;
+    bool set_up, ended;
     struct rcmi_error set_up_error;
 
     /* The thread's. */

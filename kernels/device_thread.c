@@ -268,6 +268,10 @@ static void *thread_main(void *arg) {
     }
     thread_retained(d);
     (void)d->cuda->cuDevicePrimaryCtxRelease(d->facts.ordinal);
+    pthread_mutex_lock(&d->lock);
+    d->ended = true;
+    pthread_cond_signal(&d->set_up_changed);
+    pthread_mutex_unlock(&d->lock);
     return NULL;
 }
 
@@ -309,9 +313,20 @@ rcm_status device_thread_start(struct rcmi_device *d) {
     return RCM_OK;
 }
 
-bool device_thread_stop(struct rcmi_device *d) {
+/* Is it through with the driver, so that to join it does not last? */
+static bool end_await(struct rcmi_device *d) {
     const struct timespec until = in_seconds(DEVICE_STOP_S);
+    pthread_mutex_lock(&d->lock);
+    while (!d->ended && pthread_cond_clockwait(&d->set_up_changed, &d->lock, CLOCK_MONOTONIC,
+                                               &until) != ETIMEDOUT)
+        ;
+    const bool ended = d->ended;
+    pthread_mutex_unlock(&d->lock);
+    return ended;
+}
+
+bool device_thread_stop(struct rcmi_device *d) {
     atomic_store_explicit(&d->ends, true, memory_order_release);
     rcmi_doorbell_ring(&d->doorbell, -1);
-    return pthread_clockjoin_np(d->thread, NULL, CLOCK_MONOTONIC, &until) == 0;
+    return end_await(d) && pthread_join(d->thread, NULL) == 0;
 }
