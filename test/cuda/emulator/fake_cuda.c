@@ -31,7 +31,7 @@ CUresult fake_enter(const char *name, bool needs_context) {
         return r;
     if (fake_in_host_fn())
         return CUDA_ERROR_NOT_PERMITTED;
-    if (!initialised || init_pid != getpid()) /* after fork CUDA is gone */
+    if (init_pid != getpid()) /* after fork CUDA is gone */
         return CUDA_ERROR_NOT_INITIALIZED;
     if (!needs_context)
         return CUDA_SUCCESS;
@@ -41,16 +41,27 @@ CUresult fake_enter(const char *name, bool needs_context) {
     return ctx->destroyed ? CUDA_ERROR_CONTEXT_IS_DESTROYED : (CUresult)ctx->error;
 }
 
+/* As the driver does, any thread may do each. */
+static pthread_mutex_t primary_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void initialise(void) {
+    pthread_mutex_lock(&primary_lock);
+    for (int i = 0; !initialised && i < MAX_DEVICES; i++)
+        primary[i].device = i;
+    if (init_pid != getpid())
+        init_pid = getpid();
+    if (!initialised)
+        initialised = true;
+    pthread_mutex_unlock(&primary_lock);
+}
+
 CUresult CUDAAPI cuInit(unsigned flags) {
     CUresult r = fake_injected(__func__);
     if (r || flags)
         return r ? r : CUDA_ERROR_INVALID_VALUE;
     if (fake_settings()->devices == 0)
         return CUDA_ERROR_NO_DEVICE;
-    for (int i = 0; i < MAX_DEVICES; i++)
-        primary[i].device = i;
-    init_pid = getpid();
-    initialised = true;
+    initialise();
     return CUDA_SUCCESS;
 }
 

@@ -363,7 +363,8 @@ static struct CUstream_st *resolve_locked(CUstream stream) {
         legacy[ctx->device] = new_stream(ctx, false, 0);
         legacy[ctx->device]->legacy = true;
     }
-    legacy[ctx->device]->ctx = ctx;
+    if (legacy[ctx->device]->ctx != ctx)
+        legacy[ctx->device]->ctx = ctx;
     return legacy[ctx->device];
 }
 
