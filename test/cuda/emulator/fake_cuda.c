@@ -77,21 +77,26 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice d) {
     ENTER(false);
     if (fake_bad_device(d))
         return CUDA_ERROR_INVALID_DEVICE;
+    pthread_mutex_lock(&primary_lock);
     CUresult r = primary[d].retained ? CUDA_SUCCESS : fake_device_enter(d);
+    primary[d].retained += r == CUDA_SUCCESS;
+    pthread_mutex_unlock(&primary_lock);
     if (r)
         return r;
-    primary[d].retained++;
     *out = &primary[d];
     return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice d) {
     ENTER(false);
-    if (fake_bad_device(d) || primary[d].retained == 0)
+    if (fake_bad_device(d))
         return CUDA_ERROR_INVALID_CONTEXT;
-    if (--primary[d].retained == 0)
+    pthread_mutex_lock(&primary_lock);
+    const bool held = primary[d].retained > 0;
+    if (held && --primary[d].retained == 0)
         fake_device_leave(d);
-    return CUDA_SUCCESS;
+    pthread_mutex_unlock(&primary_lock);
+    return held ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice d, unsigned *flags, int *active) {
