@@ -335,6 +335,7 @@ void verbs_link_down(void *arg) {
     const bool connecting = verbs_connect_cancel(link);
     verbs_lock_take(&link->lock);
     struct ibv_qp *qp = link->qp;
+    link_stop(link); /* without a queue pair, posted memory counts as withdrawn */
     link->qp = NULL;
     verbs_count(domain, &link->connecting, false);
     verbs_count(domain, &link->blocked, false);
