@@ -84,6 +84,16 @@ static void drive(struct pair *pair, int turns) {
         pair_drive(pair);
 }
 
+/* What one rank has told arrives at the other, and what that answers. */
+static void settle(struct pair *pair) {
+    for (int i = 0; i < 4; i++) {
+        drive(pair, 50);
+        while (!provider_idle())
+            nap();
+    }
+    drive(pair, 50);
+}
+
 /* ---- In place -------------------------------------------------------------------------------- */
 
 /* What one end has registered and the other not, in any mixture: what was told of in time is
@@ -105,7 +115,7 @@ void case_in_place(void **state) {
         memset(to, 0xa5, SLOT + 64);
         const bool posted = drawn % 3 && posts(pair.b, reader, to, room, 0);
         CHECK_EQ(posted, drawn % 3 && room > RCMI_TINY);
-        drive(&pair, 200); /* the writer hears of it */
+        settle(&pair); /* the writer hears of it */
         const bool fits = posted && room == len;
         if (drawn / 8 % 2 && len > 0) {
             CHECK_EQ(sends(pair.a, writer, from, len, number), RCM_OK);
@@ -193,7 +203,7 @@ void case_withdrawn_cut(void **state) {
     unsetenv("RINGCOMM_PEER_TIMEOUT");
     uint8_t *to = registered(pair.b, SLOT);
     CHECK(posts(pair.b, reader, to, SLOT, 0));
-    drive(&pair, 500);
+    settle(&pair);
     provider_cut(true);
     sends_slot(&pair, writer, SLOT, 0);
     CHECK(!rcmi_channel_post_receive(reader, NULL));
@@ -236,7 +246,7 @@ void case_unregistered(void **state) {
             CHECK_EQ(pthread_join(later, NULL), 0);
         for (uint64_t number = 0; number < SLOTS; number++)
             (void)takes(&pair, reader, SLOT, 9);
-        drive(&pair, 500); /* its slots are free again */
+        settle(&pair); /* its slots are free again */
     }
     CHECK_EQ(atomic_load(&pair.a->lost) + atomic_load(&pair.b->lost), 0);
     devices_close(&pair, writer, reader);

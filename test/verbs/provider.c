@@ -140,6 +140,15 @@ void provider_hold(bool is_held) {
     pthread_mutex_unlock(&played.lock);
 }
 
+bool provider_idle(void) {
+    bool idle = true;
+    pthread_mutex_lock(&played.lock);
+    for (int i = 0; i < QPS_MAX; i++)
+        idle = idle && !(played.qps[i].used && played.qps[i].carried < played.qps[i].posted);
+    pthread_mutex_unlock(&played.lock);
+    return idle;
+}
+
 /* Under the lock. */
 static void qp_event(struct fake_qp *qp, enum ibv_event_type type) {
     struct ibv_async_event event = {.event_type = type};

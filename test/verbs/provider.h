@@ -80,6 +80,8 @@ void provider_slow_connect(int64_t ms);
 void provider_cut(bool cut);
 /* The hardware does nothing, and nothing fails of that, until it goes on. */
 void provider_hold(bool hold);
+/* Nothing that was posted is left to carry out. */
+bool provider_idle(void);
 /* The device has that event; of a queue pair: of each that it has. With IBV_EVENT_DEVICE_FATAL, and
  * those of queue pairs, these fail, with none of its completions if it is the device's. */
 void provider_event(int device, enum ibv_event_type type);

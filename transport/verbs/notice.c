@@ -203,7 +203,7 @@ static rcm_status sent(struct verbs_link *link, uint32_t number, bool *ret_rang)
     return RCM_OK;
 }
 
-/* What people may do about it. */
+/* What may be done about it. */
 static const char *remedy_of(enum ibv_wc_status status) {
     switch (status) {
     case IBV_WC_RETRY_EXC_ERR:
