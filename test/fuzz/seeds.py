@@ -954,7 +954,7 @@ def verbs():
         'bad-credit-none': link + notice(credit_kind, writer, meta=1),
         'bad-credit-zero': link + write(1) + notice(credit_kind, writer),
         'bad-send-there-was-not': link + failed(0),
-        'bad-flushed': link + write(5) + failed(5) + write(200) + reader_closed + writer_closed,
+        'bad-failed': link + write(5) + failed(12) + write(200) + reader_closed + writer_closed,
         'bad-error-absurd': link + failed(255),
     }
 

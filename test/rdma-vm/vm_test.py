@@ -12,7 +12,7 @@ import sys
 HERE = os.path.dirname(os.path.realpath(__file__))
 RIG = os.path.join(HERE, 'rdma-vm')
 SHAPES = {
-    'short': (['--mtu', '4200', '--timeout', '220'],
+    'short': (['--mtu', '4200', '--timeout', '560'],
               ['conformance', 'transports', 'collectives', 'large', 'cut', 'cut-receiver',
                'cut-short', 'memory-locked', 'wrong-address', 'one-side']),
     'long': (['--nodes', '4', '--rails', '2', '--mem', '4096', '--timeout', '3000'],
