@@ -10,7 +10,7 @@ struct row {
     const char *name, *text;
 };
 
-/* Codes that a user can do something about, or that say whose fault it is. */
+/* Codes that a user can do something about, or that name the faulty part. */
 static const struct row rows[] = {
     {1, RCM_ERR_SYSTEM, "INVALID_VALUE", "an argument is not valid"},
     {2, RCM_ERR_NOMEM, "OUT_OF_MEMORY", "out of memory of the device, or of memory to be pinned"},

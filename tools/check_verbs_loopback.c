@@ -99,7 +99,7 @@ static bool message_wait(struct loopback *loop) {
                 return fails(loop, verbs_status_word(wc[i].status), 0);
         left -= n;
         empty = n ? 0 : empty + 1;
-        if (empty > 1000) /* whoever carries it may need this CPU */
+        if (empty > 1000) /* a device in software may need this CPU */
             sched_yield();
     }
     return true;

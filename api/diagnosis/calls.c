@@ -16,7 +16,7 @@
 #include "diagnosis.h"
 
 #define LINE_BYTES 256
-#define LINES_READ 20 /* by people, unless they want all */
+#define LINES_READ 20 /* of a report, unless all are wanted */
 
 /* Equal calls in a row. */
 struct streak {

@@ -8,7 +8,7 @@
  *
  * Its first element at a multiple of 16 bytes begins the packs; the single elements before and
  * behind them are done one by one. A thread reads all sources of what it writes before it writes,
- * and nobody else touches that, so a result may be a source. Where all addresses lie alike modulo
+ * and no other thread touches that, so a result may be a source. Where all addresses lie alike modulo
  * 16, a thread has several packs of a source under way at once; else each pack is reached as its
  * addresses allow. What a thread computes depends on its elements alone: every grid gives the same
  * bits.

@@ -26,7 +26,7 @@ static int64_t median(int64_t *times, int n) {
     return times[n / 2];
 }
 
-/* What all threads had of a processor, so that it does not matter who else wants one. */
+/* What all threads had of a processor, so that other load does not matter. */
 static int64_t used_ns(void) {
     struct timespec t;
     (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);

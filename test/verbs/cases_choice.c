@@ -26,7 +26,7 @@ static struct verbs_offered port(uint8_t layer, uint8_t net, uint16_t speed, uin
     return port;
 }
 
-/* first < 0: none match. Both ends get the same, whoever dials: then the indices are swapped, but
+/* first < 0: none match. Both ends get the same, whichever dials: then the indices are swapped, but
  * for what they spread. */
 static void chosen(const struct verbs_side *dialler, const struct verbs_side *other, int first,
                    int second) {

@@ -188,7 +188,7 @@ static void load_element(struct warp *w, const struct insn *in, int slot, int la
         w->regs[slot][lane] = extend(load_value(p, size), in->type);
 }
 
-/* A thread that only looks at a flag leaves the core to whoever will set it. */
+/* A thread that only looks at a flag leaves the core to the one that will set it. */
 static void poll(struct warp *w) {
     if (++w->run->polls % 64 == 0)
         w->yield = true;

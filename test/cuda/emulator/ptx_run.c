@@ -543,7 +543,7 @@ static void schedule(struct run *r) {
         }
         idle = turn(r, cta, round / r->nctas) ? idle + 1 : 0;
         active -= !cta->active;
-        if (idle > 2 * r->nctas) { /* everybody only waits: let the other side work */
+        if (idle > 2 * r->nctas) { /* all only wait: the other side may work */
             sched_yield();
             idle = 0;
         }

@@ -4,7 +4,7 @@
  * lock is over all of it.
  *
  *   devices.c      devices, ports, their addresses and partitions
- *   memory.c       registered memory, and who may use it
+ *   memory.c       registered memory, and what may use it
  *   completions.c  completion queues and channels
  *   queue_pairs.c  queue pairs, what is posted to them
  *   connect.c      their states, and where their paths lead
