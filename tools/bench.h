@@ -138,7 +138,7 @@ void bench_free(struct bench_rank *rank);
 rcm_status bench_measure(struct bench_rank *rank, const struct bench_point *point,
                          struct bench_result *ret_result);
 
-/* ---- Buffers (bench_memory.c) -------------------------------------------------------------- */
+/* ---- Buffers (bench_memory.c, bench_shadow.c) ------------------------------------------------ */
 
 /* NULL, after a complaint or for want of memory. */
 void *bench_buffer_get(const struct bench_rank *rank, size_t len);

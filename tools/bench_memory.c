@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Buffers of ringcomm-bench: plain memory of the host, memory that ranks of a host map
- * (--registered), or memory of the rank's device (--memory cuda). What is written to and read from
- * the last goes through memory of the host, `shadow`, and a copy outside of all measured time.
+ * (--registered), or memory of the rank's device (--memory cuda).
+ *
+ * Not here: what is written to them and read from them (bench_shadow.c).
  */
 #include "bench.h"
 
-#include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include "common.h"
-#include "device.h"
-#include "operation.h"
 
 enum { MEMORY_PAGE = 4096 };
 
@@ -33,70 +30,4 @@ void *bench_buffer_get(const struct bench_rank *rank, size_t len) {
 void bench_buffer_put(const struct bench_rank *rank, void *memory) {
     if (!rank->options->registered && !rank->options->cuda)
         free(memory);
-}
-
-/* ---- Through the host ---------------------------------------------------------------------- */
-
-bool bench_shadow_open(struct bench_rank *rank, const void *buffer, size_t len) {
-    char number[16];
-    int ordinal = 0;
-    if (!rank->options->cuda)
-        return true;
-    (void)rcmi_mem_kind_of(buffer, &ordinal);
-    snprintf(number, sizeof(number), "%d", ordinal);
-    rank->shadow = aligned_alloc(MEMORY_PAGE, len);
-    if (rank->shadow && rcmi_device_open(number, 0, &rank->device) == RCM_OK)
-        return true;
-    tool_error("rank %d: %s", rank->rank, rank->shadow ? rcm_last_error() : "no memory");
-    return false;
-}
-
-void bench_shadow_close(struct bench_rank *rank) {
-    rcmi_device_close(rank->device);
-    free(rank->shadow);
-    rank->device = NULL;
-    rank->shadow = NULL;
-}
-
-void *bench_shadow(const struct bench_rank *rank, void *buffer) {
-    return rank->options->cuda ? rank->shadow : buffer;
-}
-
-static void wake_none(void *arg) {
-    (void)arg;
-}
-
-/* A failure ends this rank, and so all. */
-static void shadow_copy(const struct bench_rank *rank, void *to, const void *from, size_t bytes) {
-    struct rcmi_operations owner = {.device = &rank->device, .wake = wake_none};
-    struct rcmi_operation copy = {.results = {to},
-                                  .srcs = {from},
-                                  .nresults = 1,
-                                  .nsrcs = 1,
-                                  .bytes = bytes,
-                                  .dtype = RCM_UINT8,
-                                  .kind = RCMI_MEM_DEVICE,
-                                  .all = &owner};
-    if (bytes == 0)
-        return;
-    rcm_status status = rcmi_operation_begin(&copy);
-    while (!rcmi_operations_quiet(&owner))
-        sched_yield();
-    rcmi_operations_settle(&owner);
-    if (status == RCM_OK)
-        status = rcmi_operation_look(&copy);
-    if (status == RCM_OK)
-        return;
-    tool_error("rank %d: %s", rank->rank, rcm_last_error());
-    exit(TOOL_FAILED);
-}
-
-void bench_upload(const struct bench_rank *rank, void *buffer, size_t bytes) {
-    if (rank->options->cuda)
-        shadow_copy(rank, buffer, rank->shadow, bytes);
-}
-
-void bench_download(const struct bench_rank *rank, const void *buffer, size_t bytes) {
-    if (rank->options->cuda)
-        shadow_copy(rank, rank->shadow, buffer, bytes);
 }

@@ -638,8 +638,6 @@ class Runs(unittest.TestCase):
 class Peers(unittest.TestCase):
     """The programs over other libraries define what the shared code of ringcomm-bench calls; they
     are built only where those libraries are."""
-    SHARED = ('bench_data', 'bench_options', 'bench_rank', 'bench_run', 'bench_values', 'common', 'plot', 'report')
-
     @staticmethod
     def names(pattern, *files):
         found = set()
@@ -652,12 +650,15 @@ class Peers(unittest.TestCase):
         tools = os.path.dirname(FOLDER)
         root = os.path.dirname(tools)
         base = glob.glob(os.path.join(root, 'base', '*.c'))
+        base += glob.glob(os.path.join(root, 'kernels', '*.c'))
         base += [os.path.join(root, *path) for path in (
-            ('algorithms', 'collectives.c'), ('api', 'info_collectives.c'), ('api', 'sized.c'),
-            ('kernels', 'op_defined.c'))]
-        defined = r'^(?:extern "C" )?(?:const )?\w+ \*?(rcmi?_\w+)\('
-        called = self.names(r'\b(rcm_\w+)\(', *(f'{tools}/{name}.c' for name in self.SHARED))
-        called -= self.names(defined, *base)
+            ('algorithms', 'collectives.c'), ('api', 'info_collectives.c'), ('api', 'sized.c'))]
+        with open(os.path.join(FOLDER, 'meson.build'), encoding='utf-8') as file:
+            listed = re.search(r'compare_measuring = files\((.*?)\)', file.read(), re.S).group(1)
+        shared = [f'{tools}/{name}' for name in re.findall(r"'\.\./(\w+\.c)'", listed)]
+        defined = r'^(?:extern "C" )?(?:static )?(?:const )?(?:\w+ )+\*?((?:rcmi?|bench)_\w+)\('
+        called = self.names(r'\b((?:rcm|bench)_\w+)\(', *shared)
+        called -= self.names(defined, *base, *shared)
         self.assertIn('rcm_all_reduce', called)
         for program in ('mpi_bench.c', 'gloo_bench.cc'):
             missing = called - self.names(defined, os.path.join(FOLDER, program))

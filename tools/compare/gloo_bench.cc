@@ -311,8 +311,12 @@ extern "C" rcm_status rcm_abort(rcm_comm *, const char *) {
     std::_Exit(TOOL_FAILED); /* the launcher ends the others */
 }
 
-extern "C" rcm_status rcm_mem_alloc(rcm_comm *, size_t, void **) {
+extern "C" rcm_status rcm_mem_alloc_kind(rcm_comm *, enum rcm_mem_kind, size_t, void **) {
     return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "--registered is for libringcomm's own memory");
+}
+
+extern "C" rcm_status rcm_comm_counters(rcm_comm *, struct rcm_counters *) {
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "--counters is for libringcomm's own transports");
 }
 
 extern "C" int rcm_rank(const rcm_comm *) {

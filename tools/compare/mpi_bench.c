@@ -319,8 +319,13 @@ rcm_status rcm_abort(rcm_comm *comm, const char *reason) {
     return mpi_status(MPI_Abort(MPI_COMM_WORLD, TOOL_FAILED), "MPI_Abort");
 }
 
-rcm_status rcm_mem_alloc(rcm_comm *comm, size_t bytes, void **ret_memory) {
+rcm_status rcm_mem_alloc_kind(rcm_comm *comm, enum rcm_mem_kind kind, size_t bytes,
+                              void **ret_memory) {
     return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "--registered is for libringcomm's own memory");
+}
+
+rcm_status rcm_comm_counters(rcm_comm *comm, struct rcm_counters *ret_counters) {
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "--counters is for libringcomm's own transports");
 }
 
 int rcm_rank(const rcm_comm *comm) {
