@@ -35,6 +35,7 @@ enum {
     RCMI_CUDA_INVALID_CONTEXT = 201,
     RCMI_CUDA_NO_BINARY = 209,
     RCMI_CUDA_NOT_READY = 600,
+    RCMI_CUDA_PEER_ENABLED = 704,
     RCMI_CUDA_CAPTURE_IMPLICIT = 906,
 };
 
@@ -57,8 +58,12 @@ enum rcmi_cuda_pointer_attribute {
     RCMI_CUDA_POINTER_CONTEXT = 1,
     RCMI_CUDA_POINTER_MEMORY_TYPE = 2,
     RCMI_CUDA_POINTER_DEVICE_POINTER = 3,
+    RCMI_CUDA_POINTER_BUFFER_ID = 7,
     RCMI_CUDA_POINTER_IS_MANAGED = 8,
     RCMI_CUDA_POINTER_DEVICE_ORDINAL = 9,
+    RCMI_CUDA_POINTER_LEGACY_IPC = 10,
+    RCMI_CUDA_POINTER_HANDLE_TYPES = 14,
+    RCMI_CUDA_POINTER_MEMPOOL = 17,
 };
 enum rcmi_cuda_device_attribute {
     RCMI_CUDA_DEVICE_MULTIPROCESSORS = 16,
@@ -90,7 +95,19 @@ struct rcmi_cuda_uuid {
 struct rcmi_cuda_ipc {
     char bytes[64];
 };
-typedef unsigned long long rcmi_cuda_address; /* of device memory */
+typedef unsigned long long rcmi_cuda_address;    /* of device memory */
+typedef unsigned long long rcmi_cuda_allocation; /* of cuMemCreate: memory without an address */
+enum rcmi_cuda_handle_type {
+    RCMI_CUDA_HANDLE_DESCRIPTOR = 1, /* a file descriptor, which SCM_RIGHTS carries */
+};
+/* What cuMemSetAccess lets a device do with mapped memory. */
+struct rcmi_cuda_access {
+    int location_type, device, flags;
+};
+enum {
+    RCMI_CUDA_LOCATION_DEVICE = 1,
+    RCMI_CUDA_ACCESS_READ_WRITE = 3,
+};
 
 /* Name, the version of CUDA that introduced this signature, parameters. */
 #define RCMI_CUDA_MAP(X)                                                                           \
@@ -127,6 +144,10 @@ typedef unsigned long long rcmi_cuda_address; /* of device memory */
     X(cuPointerGetAttributes, 7000,                                                                \
       (unsigned n, enum rcmi_cuda_pointer_attribute *attributes, void **values,                    \
        rcmi_cuda_address address))                                                                 \
+    X(cuMemGetAddressRange, 3020,                                                                  \
+      (rcmi_cuda_address * base, size_t * bytes, rcmi_cuda_address address))                       \
+    X(cuDeviceCanAccessPeer, 4000, (int *can, int device, int peer))                               \
+    X(cuCtxEnablePeerAccess, 4000, (struct rcmi_cuda_context * context, unsigned flags))           \
     X(cuMemcpyHtoDAsync, 3020,                                                                     \
       (rcmi_cuda_address to, const void *from, size_t bytes, struct rcmi_cuda_stream *stream))     \
     X(cuMemcpyDtoHAsync, 3020,                                                                     \
@@ -140,6 +161,23 @@ typedef unsigned long long rcmi_cuda_address; /* of device memory */
     X(cuIpcOpenMemHandle, 11000,                                                                   \
       (rcmi_cuda_address * address, struct rcmi_cuda_ipc handle, unsigned flags))                  \
     X(cuIpcCloseMemHandle, 4010, (rcmi_cuda_address address))                                      \
+    X(cuMemRetainAllocationHandle, 11000, (rcmi_cuda_allocation * allocation, void *address))      \
+    X(cuMemExportToShareableHandle, 10020,                                                         \
+      (void *ret_handle, rcmi_cuda_allocation allocation, enum rcmi_cuda_handle_type type,         \
+       unsigned long long flags))                                                                  \
+    X(cuMemImportFromShareableHandle, 10020,                                                       \
+      (rcmi_cuda_allocation * allocation, void *handle, enum rcmi_cuda_handle_type type))          \
+    X(cuMemRelease, 10020, (rcmi_cuda_allocation allocation))                                      \
+    X(cuMemAddressReserve, 10020,                                                                  \
+      (rcmi_cuda_address * address, size_t bytes, size_t alignment, rcmi_cuda_address wish,        \
+       unsigned long long flags))                                                                  \
+    X(cuMemAddressFree, 10020, (rcmi_cuda_address address, size_t bytes))                          \
+    X(cuMemMap, 10020,                                                                             \
+      (rcmi_cuda_address address, size_t bytes, size_t offset, rcmi_cuda_allocation allocation,    \
+       unsigned long long flags))                                                                  \
+    X(cuMemUnmap, 10020, (rcmi_cuda_address address, size_t bytes))                                \
+    X(cuMemSetAccess, 10020,                                                                       \
+      (rcmi_cuda_address address, size_t bytes, const struct rcmi_cuda_access *access, size_t n))  \
     X(cuStreamCreate, 2000, (struct rcmi_cuda_stream * *stream, unsigned flags))                   \
     X(cuStreamDestroy, 4000, (struct rcmi_cuda_stream * stream))                                   \
     X(cuStreamSynchronize, 2000, (struct rcmi_cuda_stream * stream))                               \
