@@ -349,6 +349,7 @@ static rcm_status engine_make_parts(struct rcmi_engine *engine, struct rcmi_node
     const rcm_status status = rcmi_node_create(config, &engine->node);
     if (status != RCM_OK)
         return status;
+    engine->device.node = engine->node;
     const struct rcmi_agreements_config agreements = {.node = engine->node,
                                                       .rank = config->rank,
                                                       .nranks = config->nranks,

@@ -170,6 +170,8 @@ struct rcmi_node {
     int ndomains;
     char lacks[RCMI_LACKS_MAX]; /* why not the others, for people */
     size_t channel_size;        /* the largest of the domains' */
+    /* Release store in rcmi_node_use_device pairs with the acquire load in rcmi_node_device. */
+    _Atomic(struct rcmi_device *) device;
     struct rcmi_doorbell *doorbell;
     int poller_fd; /* wakes the thread that polls, see sleep.c */
     /* There is one. Exchange by a thread that is to be it, cleared by it; seq_cst, no other data go

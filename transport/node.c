@@ -387,6 +387,15 @@ const char *rcmi_node_near(const struct rcmi_node *node) {
     return node->config.near;
 }
 
+void rcmi_node_use_device(struct rcmi_node *node, struct rcmi_device *device) {
+    atomic_store_explicit(&node->device, device, memory_order_release);
+    rcmi_loop_wake(node->loop);
+}
+
+struct rcmi_device *rcmi_node_device(const struct rcmi_node *node) {
+    return atomic_load_explicit(&node->device, memory_order_acquire);
+}
+
 uint64_t rcmi_node_job(const struct rcmi_node *node) {
     return node->config.job;
 }

@@ -6,6 +6,7 @@
 #include "device.h"
 #include "error.h"
 #include "fence.h"
+#include "transport.h"
 
 rcm_status rcmi_rank_device_init(struct rcmi_rank_device *own, const char *name) {
     pthread_mutex_init(&own->lock, NULL);
@@ -35,7 +36,10 @@ static rcm_status device_open(struct rcmi_rank_device *own) {
     if (strcmp(own->name, "none") == 0)
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
                          "this rank has no device: RINGCOMM_DEVICE is none");
-    return row->open(own->name, own->local_rank, &own->device);
+    const rcm_status status = row->open(own->name, own->local_rank, &own->device);
+    if (status == RCM_OK && own->node)
+        rcmi_node_use_device(own->node, own->device);
+    return status;
 }
 
 rcm_status rcmi_rank_device_open(struct rcmi_rank_device *own) {

@@ -15,12 +15,14 @@
 #include "ringcomm.h"
 
 struct rcmi_device;
+struct rcmi_node;
 struct rcmi_operation;
 
 struct rcmi_rank_device {
     pthread_mutex_t lock;
-    char *name;     /* "auto", a number, a UUID */
-    int local_rank; /* set before it is opened */
+    char *name;             /* "auto", a number, a UUID */
+    int local_rank;         /* set before it is opened, and: */
+    struct rcmi_node *node; /* hears of it; NULL: none does */
     /* NULL until it is needed, then final; under the lock, or after a call that opened it. */
     struct rcmi_device *device;
 };

@@ -28,6 +28,9 @@ uint64_t rcmi_node_job(const struct rcmi_node *node);
 /* Another number for each rank of a host; and what the configuration says of `near`. */
 int rcmi_node_local_rank(const struct rcmi_node *node);
 const char *rcmi_node_near(const struct rcmi_node *node);
+/* The device of this rank, NULL before it is opened; it is open while a row of device memory has
+ * links, and until the node's end. Any thread. */
+struct rcmi_device *rcmi_node_device(const struct rcmi_node *node);
 /* Where the doorbell and the status page of this node lie. Only in domain_init; at most one
  * transport does it. */
 void rcmi_node_set_head(struct rcmi_node *node, struct rcmi_doorbell *doorbell, void *status_page);
@@ -38,7 +41,7 @@ bool rcmi_node_polled(const struct rcmi_node *node);
 
 /* ---- Failures -------------------------------------------------------------------------------- */
 
-/* The data plane to peer is of no use any more, for the reason in the thread's
+/* A data plane to peer is of no use any more, for the reason in the thread's
  * error. Returns at once; the loop thread soon loses the link (link_down, peer_lost). Any thread,
  * also under a transport's own locks. */
 void rcmi_node_link_failed(struct rcmi_node *node, int peer);

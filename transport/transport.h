@@ -10,7 +10,7 @@
  *             |                                                 |
  *             |-- channel, writer ----- slots, credits -----> channel, reader
  *             '-- channel, reader <---- slots, credits ------ channel, writer
- *                             the data plane, one row: shm, verbs, tcp or self
+ *                   the host plane, one row: shm, verbs, tcp or self; the device plane, if any
  *
  * Not for: collectives and plans (algorithms/), communicators, of which it knows a number (epoch),
  * matching of messages and receives (api/p2p), and how ranks learn each other's addresses, for
@@ -21,11 +21,12 @@
  *             doorbell, its links. One per rank; several per process when ranks are threads. A
  *             peer is named by its world rank.
  *   link      what this node shares with one peer: a *control stream* (a stream socket, Unix on
- *             the same host, TCP else), which the loop thread always reads, and the data plane of
- *             one transport. Made lazily by the loop thread, authenticated, shared by all
- *             communicators of the pair. Its end without a farewell is the peer's death; so is
- *             silence of the peer's host for RINGCOMM_PEER_TIMEOUT (heartbeat.c), but not that
- *             of a process that is merely stopped.
+ *             the same host, TCP else), which the loop thread always reads, and data planes:
+ *             that of host memory, of one transport, and once it is needed that of device memory,
+ *             where a transport serves it (plane.c). Made lazily by the loop thread,
+ *             authenticated, shared by all communicators of the pair. Its end without a farewell
+ *             is the peer's death; so is silence of the peer's host for RINGCOMM_PEER_TIMEOUT
+ *             (heartbeat.c), but not that of a process that is merely stopped.
  *   channel   first in, first out, from one writer to one or more readers, with slots and credits
  *             of its own: what one channel leaves unread never blocks another.
  *
@@ -145,6 +146,10 @@ void rcmi_node_set_protocols(struct rcmi_node *node, const struct rcmi_protocols
 const struct rcmi_protocol *rcmi_node_protocol(const struct rcmi_node *node);
 /* Do ranks of this host share CPUs? */
 bool rcmi_node_oversubscribed(const struct rcmi_node *node);
+
+/* The device of this rank, once, when it is opened: rows of device memory may use it from now on,
+ * until the node's end. Any thread. */
+void rcmi_node_use_device(struct rcmi_node *node, struct rcmi_device *device);
 
 /* Starts the loop thread before the start: from here on connections that do not identify themselves
  * are dropped, while peers that dial already wait for their answer. Without it all wait, and a
@@ -293,6 +298,10 @@ static inline struct rcmi_mem rcmi_node_mem(struct rcmi_node *node, const void *
 /* Bytes that the slots of such a channel have at least, of any pair that does not share memory (see
  * rcmi_address_memory). By the configured transports, so the same on all ranks. */
 size_t rcmi_node_bulk_bytes(const struct rcmi_node *node);
+/* Set for a channel of messages whose sources and results are device memory: its slots are, too,
+ * where the links to all its readers have a device plane that can carry it, which is found out
+ * while it opens; else they are host memory, as of any channel (rcmi_channel_kind). */
+#define RCMI_ID_DEVICE 0x40000u
 rcm_status rcmi_channel_open_writer(struct rcmi_node *node, uint64_t epoch, uint32_t id,
                                     const int *readers, int nreaders,
                                     struct rcmi_channel **ret_channel);
@@ -312,6 +321,10 @@ static inline void rcmi_channel_peeked_beside(struct rcmi_channel *channel, size
 /* Bytes of the slots of all channels of that epoch, of those that are counted here. Not on the fast
  * path. */
 size_t rcmi_node_slot_memory(struct rcmi_node *node, uint64_t epoch);
+/* Of which kind its slots are; of one that is ready. Slots of device memory are sources and results
+ * of operations (kernels/operation.h): reserve, begin one into the slot, commit when it has ended;
+ * peek, begin one that reads it, release when it has ended. */
+static inline enum rcmi_mem_kind rcmi_channel_kind(const struct rcmi_channel *channel);
 /* RCM_OK when it can carry data, RCM_AGAIN while opening, else why it cannot (thread's error set,
  * origin = the peer). */
 rcm_status rcmi_channel_state(const struct rcmi_channel *channel);
@@ -448,6 +461,12 @@ struct rcmi_need {
 struct rcmi_transport {
     const char *name;
     const char *description;
+    /* Of its slots. A row of device memory serves the device plane of links whose host plane is up,
+     * of pairs of one host whose control stream is a Unix socket: same_host, and no data_sockets;
+     * its addresses of slots, not NULL also for messages without bytes, are for operations, and
+     * never touched by the CPU. Messages may be committed, and released, once the operations on
+     * their slots have ended. */
+    enum rcmi_mem_kind kind;
     bool loops_back;     /* serves a rank with itself, and no other pair */
     bool same_host;      /* serves only pairs of equal host_id, over a Unix control stream */
     bool multicast;      /* channels may have several readers */
@@ -477,13 +496,13 @@ struct rcmi_transport {
      * is no such thing. Any thread. */
     rcm_status (*memory_take)(void *domain, size_t bytes, void **ret_memory);
     void (*memory_give)(void *domain, void *memory);
-    /* Every row is told of memory from which messages are sent and to which they come again and
-     * again: what memory_take of any row gave, and what users register. *ret_own is what the row
-     * remembers of it, NULL at first; in the data operations it finds that by rcmi_registration_of.
-     * Where it can do nothing with such memory that is RCM_OK, too; RCM_ERR_RESOURCE if the system
-     * has no room for what it would do. unregister: once it returns the memory is not used by
-     * this row but late writes of peers that gave up, into memory that is theirs to map. Any
-     * thread. */
+    /* Every row is told of memory of its kind from which messages are sent and to which they come
+     * again and again: what memory_take of any row gave, and what users register. *ret_own is what
+     * the row remembers of it, NULL at first; in the data operations it finds that by
+     * rcmi_registration_of. Where it can do nothing with such memory that is RCM_OK, too;
+     * RCM_ERR_RESOURCE if the system has no room for what it would do. unregister: once it returns
+     * the memory is not used by this row but late writes of peers that gave up, into memory that is
+     * theirs to map. Any thread. */
     rcm_status (*memory_register)(void *domain, const struct rcmi_mem *mem, void **ret_own);
     void (*memory_unregister)(void *domain, void *own);
 
@@ -492,13 +511,15 @@ struct rcmi_transport {
      * comes after offer and accept. The descriptors of an offer or answer stay the transport's and
      * must live as long as the domain. ready, after all of these: RCM_OK once the link can carry
      * data in both directions, RCM_AGAIN before; it is asked again after rcmi_node_link_changed.
-     * No channel is opened before both sides have said RCM_OK. From any slot up to that
+     * No channel is opened before both sides have said RCM_OK. The two ends of a device plane each
+     * offer first, then accept, and have a device (row.h) by then. From any slot up to that
      * RCM_ERR_UNSUPPORTED, with a sentence, declines: down and fini follow at once, on both sides,
-     * and the pair's next transport is tried. down: the peer is gone, or has declined, or
-     * the node closes: every channel of the link fails from now on; legal at any time, idempotent.
-     * fini after down, when no channel is left. flushed, of a link that is ready: takes all that
-     * has come by it, also what another thread is about to take; whether what was committed here
-     * arrives even if the link goes down now; it is asked again and again until then. Loop. */
+     * and the pair's next transport is tried; of a device plane, the link goes on without one.
+     * down: the peer is gone, or has declined, or the node closes: every channel of the link fails
+     * from now on; legal at any time, idempotent. fini after down, when no channel is left.
+     * flushed, of a link that is ready: takes all that has come by it, also what another thread is
+     * about to take; whether what was committed here arrives even if the link goes down now; it is
+     * asked again and again until then. Loop. */
     rcm_status (*link_init)(void *link, void *domain, int peer);
     rcm_status (*link_offer)(void *link, struct rcmi_blob *ret_offer);
     rcm_status (*link_accept)(void *link, struct rcmi_blob *offer);
@@ -573,6 +594,10 @@ struct rcmi_channel {
 /* Sets the thread's error for a failed or opening channel and returns its state. Not inlined. */
 rcm_status rcmi_channel_not_ready(const struct rcmi_channel *channel);
 
+static inline enum rcmi_mem_kind rcmi_channel_kind(const struct rcmi_channel *c) {
+    return c->transport->kind;
+}
+
 static inline rcm_status rcmi_channel_reserve(struct rcmi_channel *c, size_t len,
                                               struct rcmi_reserved *ret_reserved) {
     if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
@@ -614,10 +639,10 @@ static inline void rcmi_channel_commit(struct rcmi_channel *c, size_t len, uint6
 static inline rcm_status rcmi_channel_send_zero_copy(struct rcmi_channel *c,
                                                      const struct rcmi_mem *mem, uint64_t meta,
                                                      bool may_get) {
-    if (mem->kind != RCMI_MEM_HOST)
-        return RCM_ERR_UNSUPPORTED; /* there is no row that reaches it */
     if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
         return rcmi_channel_not_ready(c);
+    if (mem->kind != c->transport->kind)
+        return RCM_ERR_UNSUPPORTED; /* the row does not reach it */
     const rcm_status status = c->transport->send_zero_copy(c, mem, meta, may_get);
     if (status == RCM_OK)
         rcmi_channel_published(c, mem->len);
@@ -662,17 +687,17 @@ static inline bool rcmi_channel_post_receive(struct rcmi_channel *c,
     /* Of a channel that failed, too, what was posted is withdrawn. */
     if (atomic_load_explicit(&c->state, memory_order_acquire) == RCM_AGAIN)
         return false;
-    if (posted && posted->mem.kind != RCMI_MEM_HOST)
+    if (posted && posted->mem.kind != c->transport->kind)
         return false;
     return c->transport->post_receive(c, posted);
 }
 
 static inline rcm_status rcmi_channel_get(struct rcmi_channel *c, const struct rcmi_mem *dest,
                                           uint64_t remote, bool helped, bool *moved) {
-    if (dest->kind != RCMI_MEM_HOST)
-        return RCM_ERR_UNSUPPORTED;
     if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
         return rcmi_channel_not_ready(c);
+    if (dest->kind != c->transport->kind)
+        return RCM_ERR_UNSUPPORTED;
     return c->transport->get(c, dest, remote, helped, moved);
 }
 
