@@ -188,7 +188,7 @@ static rcm_status memory_get(struct rcmi_device *d, size_t bytes, rcmi_cuda_addr
     return rcmi_cuda_fail(code, "cuMemsetD8Async");
 }
 
-static rcm_status memory_alloc(struct rcmi_device *d, size_t bytes, void **ret_memory) {
+rcm_status device_memory_alloc(struct rcmi_device *d, size_t bytes, void **ret_memory) {
     struct rcmi_cuda_visit visit;
     rcmi_cuda_address memory;
     if (bytes > SIZE_MAX / 2)
@@ -204,7 +204,7 @@ static rcm_status memory_alloc(struct rcmi_device *d, size_t bytes, void **ret_m
     return RCM_OK;
 }
 
-static void memory_free(struct rcmi_device *d, void *memory) {
+void device_memory_free(struct rcmi_device *d, void *memory) {
     struct rcmi_cuda_visit visit;
     if (!memory || rcmi_cuda_forked() ||
         rcmi_cuda_enter(d->cuda, d->context, &visit) != RCMI_CUDA_SUCCESS)
@@ -252,8 +252,8 @@ static const struct rcmi_mem_row cuda_row = {.name = "device memory",
                                              .close = rcmi_device_close,
                                              .number = number,
                                              .label = label,
-                                             .alloc = memory_alloc,
-                                             .free = memory_free,
+                                             .alloc = device_memory_alloc,
+                                             .free = device_memory_free,
                                              .begin = begin,
                                              .follow = device_follow,
                                              .explain = device_explain};

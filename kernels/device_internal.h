@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include "device.h"
 #include "device_kernels.h"
+#include "device_share.h"
 #include "error.h"
 #include "operation.h"
 #include "wait.h"
@@ -22,7 +23,12 @@ enum {
 };
 
 /* Codes of this file's own beside the driver's: memory that this device has not. */
-enum { DEVICE_CODE_CONTEXT = -1, DEVICE_CODE_OTHER = -2, DEVICE_CODE_DROPPED = -3 };
+enum {
+    DEVICE_CODE_CONTEXT = -1,
+    DEVICE_CODE_OTHER = -2,
+    DEVICE_CODE_DROPPED = -3,
+    DEVICE_CODE_REVOKED = -4, /* of a process that has ended */
+};
 
 enum device_place {
     PLACE_DEVICE,
@@ -73,6 +79,7 @@ struct rcmi_device {
     pthread_t thread;
     struct rcmi_doorbell doorbell;
     _Atomic(struct rcmi_operation *) incoming; /* the last one first */
+    _Atomic(struct rcmi_device_job *) jobs;    /* likewise */
     _Atomic bool ends;
     /* How setting up ended: under the lock. */
     pthread_mutex_t lock;
@@ -82,11 +89,23 @@ struct rcmi_device {
 
     /* The thread's. */
     struct device_queue follows, ready, later; /* `later`: after another operation */
+    struct rcmi_import *imports;               /* that are open */
 };
 
 /* ---- device_facts.c -------------------------------------------------------------------------- */
 rcm_status device_facts_get(const struct rcmi_cuda *cuda, int ordinal,
                             struct rcmi_device_facts *ret_facts);
+
+/* ---- device.c -------------------------------------------------------------------------------- */
+/* Rounded up to DEVICE_ROUND, zeroed. NULL is a no-op of _free. Any thread. */
+rcm_status device_memory_alloc(struct rcmi_device *device, size_t bytes, void **ret_memory);
+void device_memory_free(struct rcmi_device *device, void *memory);
+
+/* ---- device_import.c ------------------------------------------------------------------------- */
+/* Is it memory of an import that is open? An error if no operation may begin there any more. The
+ * device's thread. */
+rcmi_cuda_code device_import_look(const struct rcmi_device *device, const void *memory,
+                                  bool *ret_imported);
 
 /* ---- device_thread.c ------------------------------------------------------------------------- */
 /* Starts it and waits until it has set the device up. An error: there is no thread. */

@@ -45,6 +45,27 @@ void device_submit(struct rcmi_device *d, struct rcmi_operation *o) {
     rcmi_doorbell_ring(&d->doorbell, -1);
 }
 
+void rcmi_device_do(struct rcmi_device *d, struct rcmi_device_job *job) {
+    struct rcmi_device_job *last = atomic_load_explicit(&d->jobs, memory_order_relaxed);
+    do
+        job->next = last;
+    while (!atomic_compare_exchange_weak_explicit(&d->jobs, &last, job, memory_order_release,
+                                                  memory_order_relaxed));
+    rcmi_doorbell_ring(&d->doorbell, -1);
+}
+
+/* In any order: none of them depends on another one that is under way. */
+static bool run_jobs(struct rcmi_device *d) {
+    struct rcmi_device_job *job = atomic_exchange_explicit(&d->jobs, NULL, memory_order_acquire);
+    const bool any = job != NULL;
+    while (job) {
+        struct rcmi_device_job *next = job->next;
+        job->run(d, job);
+        job = next;
+    }
+    return any;
+}
+
 static void receive_one(struct rcmi_device *d, struct rcmi_operation *o) {
     if (o->nresults == 0)
         queue_put(&d->follows, o);
@@ -145,6 +166,7 @@ static void thread_sleep(struct rcmi_device *d, int64_t ns) {
     const rcmi_deadline deadline = ns ? rcmi_now_ns() + ns : RCMI_NEVER;
     const uint32_t seen = rcmi_doorbell_arm(&d->doorbell, RCMI_DOORBELL_FUTEX_ONE);
     if (!atomic_load_explicit(&d->incoming, memory_order_relaxed) &&
+        !atomic_load_explicit(&d->jobs, memory_order_relaxed) &&
         !atomic_load_explicit(&d->ends, memory_order_relaxed))
         rcmi_doorbell_sleep(&d->doorbell, seen, deadline);
     rcmi_doorbell_disarm(&d->doorbell, RCMI_DOORBELL_FUTEX_ONE);
@@ -164,6 +186,7 @@ static void thread_pause(struct rcmi_device *d, int idle) {
 
 static bool thread_look(struct rcmi_device *d) {
     bool any = receive(d);
+    any |= run_jobs(d);
     any |= look_at_follows(d);
     any |= look_at_later(d);
     any |= look_at_works(d);

@@ -29,6 +29,11 @@ static rcmi_cuda_code pointer_ask(const struct rcmi_cuda *cuda, const void *memo
 static rcmi_cuda_code place_of(const struct rcmi_device *d, const void *memory,
                                enum device_place *ret_place) {
     struct pointer pointer;
+    bool imported;
+    const rcmi_cuda_code gone = device_import_look(d, memory, &imported);
+    *ret_place = PLACE_DEVICE;
+    if (imported)
+        return gone;
     const rcmi_cuda_code code = pointer_ask(d->cuda, memory, &pointer);
     const bool known = code == RCMI_CUDA_SUCCESS && !pointer.managed;
     *ret_place = PLACE_HOST;
@@ -153,6 +158,7 @@ void device_explain(int code, char *text, size_t cap) {
             "it is memory of a context that is not the device's primary one (which is that of the "
             "CUDA runtime): memory of cuCtxCreate's contexts cannot be used",
         [-DEVICE_CODE_OTHER] = "it is memory of another device than the communicator's",
+        [-DEVICE_CODE_REVOKED] = "it is memory of a process that has ended",
         [-DEVICE_CODE_DROPPED] =
             "the device was closed, or what it is part of failed, before it began",
     };
@@ -167,5 +173,7 @@ rcm_status device_status(int code) {
         return RCM_OK;
     if (code == DEVICE_CODE_DROPPED)
         return RCM_ERR_CANCELED;
+    if (code == DEVICE_CODE_REVOKED)
+        return RCM_ERR_PEER;
     return code < 0 ? RCM_ERR_INVALID : rcmi_cuda_status(code);
 }

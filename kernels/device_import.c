@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One allocation of another process, or of this one, as a device here uses it: opened and closed by
+ * the device's thread, which knows all that are open on it (device_share.h).
+ */
+#include "device_import.h"
+#include <stdio.h>
+#include <string.h>
+#include "device_internal.h"
+
+static struct rcmi_import *import_of(struct rcmi_device_job *job) {
+    return (struct rcmi_import *)((char *)job - offsetof(struct rcmi_import, job));
+}
+
+/* ---- What operations ask --------------------------------------------------------------------- */
+
+rcmi_cuda_code device_import_look(const struct rcmi_device *d, const void *memory,
+                                  bool *ret_imported) {
+    const struct rcmi_import *i = d->imports;
+    const uintptr_t at = (uintptr_t)memory;
+    while (i && at - (uintptr_t)i->base >= i->handle.bytes)
+        i = i->next;
+    *ret_imported = i != NULL;
+    if (!i || i->lies_here || !atomic_load_explicit(&i->revoked, memory_order_relaxed))
+        return RCMI_CUDA_SUCCESS;
+    return DEVICE_CODE_REVOKED;
+}
+
+/* ---- Memory of this process ------------------------------------------------------------------ */
+
+/* Is it still the allocation of that number? *ret_ordinal: of its device. */
+static rcm_status local_check(const struct rcmi_device *d, const struct rcmi_device_handle *handle,
+                              int *ret_ordinal) {
+    enum rcmi_cuda_pointer_attribute names[] = {RCMI_CUDA_POINTER_BUFFER_ID,
+                                                RCMI_CUDA_POINTER_DEVICE_ORDINAL};
+    uint64_t buffer = 0, bytes = 0;
+    rcmi_cuda_address base = 0;
+    void *values[] = {&buffer, ret_ordinal};
+    rcmi_cuda_code code = d->cuda->cuPointerGetAttributes(2, names, values, handle->base);
+    if (code == RCMI_CUDA_SUCCESS)
+        code = d->cuda->cuMemGetAddressRange(&base, &bytes, handle->base);
+    if (code != RCMI_CUDA_SUCCESS)
+        return rcmi_cuda_fail(code, "cuPointerGetAttributes");
+    if (buffer != handle->buffer || base != handle->base || bytes != handle->bytes)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "there is no allocation %llu of %llu bytes at %#llx",
+                         (unsigned long long)handle->buffer, (unsigned long long)handle->bytes,
+                         (unsigned long long)handle->base);
+    return RCM_OK;
+}
+
+/* The contexts of both devices are there. */
+static rcmi_cuda_code peer_enable(const struct rcmi_device *d, int ordinal) {
+    struct rcmi_cuda_context *context;
+    rcmi_cuda_code code = d->cuda->cuDevicePrimaryCtxRetain(&context, ordinal);
+    if (code != RCMI_CUDA_SUCCESS)
+        return code;
+    code = d->cuda->cuCtxEnablePeerAccess(context, 0);
+    (void)d->cuda->cuDevicePrimaryCtxRelease(ordinal);
+    return code == RCMI_CUDA_PEER_ENABLED ? RCMI_CUDA_SUCCESS : code;
+}
+
+static rcm_status peer_reach(const struct rcmi_device *d, int ordinal) {
+    int can = 0;
+    if (ordinal == d->facts.ordinal)
+        return RCM_OK;
+    rcmi_cuda_code code = d->cuda->cuDeviceCanAccessPeer(&can, d->facts.ordinal, ordinal);
+    if (code != RCMI_CUDA_SUCCESS)
+        return rcmi_cuda_fail(code, "cuDeviceCanAccessPeer");
+    if (!can)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                         "%s has no access to memory of device %d: no path between the two, or "
+                         "switched off",
+                         d->facts.label, ordinal);
+    code = peer_enable(d, ordinal);
+    return code == RCMI_CUDA_SUCCESS ? RCM_OK : rcmi_cuda_fail(code, "cuCtxEnablePeerAccess");
+}
+
+static rcm_status open_local(struct rcmi_device *d, struct rcmi_import *import) {
+    int ordinal = -1;
+    rcm_status status = local_check(d, &import->handle, &ordinal);
+    if (status == RCM_OK)
+        status = peer_reach(d, ordinal);
+    import->base = (char *)(uintptr_t)import->handle.base;
+    import->lies_here = true;
+    return status;
+}
+
+/* ---- Memory of others ------------------------------------------------------------------------ */
+
+static rcm_status open_other(struct rcmi_device *d, struct rcmi_import *import) {
+    struct rcmi_cuda_ipc ipc;
+    rcmi_cuda_address base = 0;
+    memcpy(ipc.bytes, import->handle.how, sizeof ipc.bytes);
+    const rcmi_cuda_code code =
+        d->cuda->cuIpcOpenMemHandle(&base, ipc, RCMI_CUDA_IPC_LAZY_PEER_ACCESS);
+    if (code != RCMI_CUDA_SUCCESS)
+        return rcmi_cuda_fail(code, "cuIpcOpenMemHandle");
+    import->base = (char *)(uintptr_t)base;
+    import->lies_here = false;
+    return RCM_OK;
+}
+
+/* ---- Jobs ------------------------------------------------------------------------------------ */
+
+/* imports may be freed once nothing is under way. */
+static void import_changed(struct rcmi_imports *imports) {
+    imports->changed(imports->arg);
+    atomic_fetch_sub_explicit(&imports->under_way, 1, memory_order_release);
+}
+
+static void list_add(struct rcmi_device *d, struct rcmi_import *import) {
+    import->next = d->imports;
+    d->imports = import;
+}
+
+static void list_take(struct rcmi_device *d, const struct rcmi_import *import) {
+    struct rcmi_import **at = &d->imports;
+    while (*at != import)
+        at = &(*at)->next;
+    *at = import->next;
+}
+
+static void open_run(struct rcmi_device *d, struct rcmi_device_job *job) {
+    struct rcmi_import *import = import_of(job);
+    const bool local = import->of->exporter.process == rcmi_device_process();
+    const rcm_status status = local ? open_local(d, import) : open_other(d, import);
+    if (status == RCM_OK)
+        list_add(d, import);
+    else
+        import->why = *rcmi_last_error();
+    atomic_store(&import->state, status == RCM_OK ? IMPORT_OPEN : IMPORT_FAILED);
+    import_changed(import->of);
+}
+
+static void close_run(struct rcmi_device *d, struct rcmi_device_job *job) {
+    struct rcmi_import *import = import_of(job);
+    list_take(d, import);
+    if (!import->lies_here)
+        (void)d->cuda->cuIpcCloseMemHandle((rcmi_cuda_address)(uintptr_t)import->base);
+    atomic_store_explicit(&import->buffer, 0, memory_order_relaxed);
+    atomic_store(&import->state, IMPORT_FREE);
+    import_changed(import->of);
+}
+
+static void import_do(struct rcmi_import *import,
+                      void (*run)(struct rcmi_device *, struct rcmi_device_job *)) {
+    atomic_fetch_add_explicit(&import->of->under_way, 1, memory_order_relaxed);
+    import->job.run = run;
+    rcmi_device_do(import->of->device, &import->job);
+}
+
+void import_open(struct rcmi_import *import) {
+    import_do(import, open_run);
+}
+
+void import_close(struct rcmi_import *import) {
+    import_do(import, close_run);
+}

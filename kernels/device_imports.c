@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The allocations of one process that are open here: a cache, of which the longest unused one makes
+ * room for another (device_share.h). An entry's life:
+ *
+ *      FREE -> OPENING -> OPEN -> CLOSING -> CLOSED -> FREE
+ *                 '-> FAILED -----------------------> FREE
+ *
+ * Entries are found and used without a lock; all changes but those of the device's thread are made
+ * under it. CLOSING becomes CLOSED once, by what finds that it has no users: what closes it, or the
+ * last user.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "device_import.h"
+#include "device_internal.h"
+
+rcm_status rcmi_imports_create(struct rcmi_device *device, const struct rcmi_exporter *exporter,
+                               void (*changed)(void *arg), void *arg,
+                               struct rcmi_imports **ret_imports) {
+    struct rcmi_imports *imports = calloc(1, sizeof *imports);
+    if (!imports)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for what another process shares");
+    imports->device = device;
+    imports->exporter = *exporter;
+    imports->changed = changed;
+    imports->arg = arg;
+    pthread_mutex_init(&imports->lock, NULL);
+    for (int i = 0; i < RCMI_IMPORTS_MAX; i++)
+        imports->entries[i].of = imports;
+    *ret_imports = imports;
+    return RCM_OK;
+}
+
+void rcmi_imports_free(struct rcmi_imports *imports) {
+    if (!imports)
+        return;
+    pthread_mutex_destroy(&imports->lock);
+    free(imports);
+}
+
+/* ---- Users ----------------------------------------------------------------------------------- */
+
+/* Either what closes it, or its last user, does it. */
+static void close_if_unused(struct rcmi_import *import) {
+    int closing = IMPORT_CLOSING;
+    if (atomic_load(&import->users) == 0 &&
+        atomic_compare_exchange_strong(&import->state, &closing, IMPORT_CLOSED))
+        import_close(import);
+}
+
+void rcmi_import_put(struct rcmi_import *import) {
+    if (atomic_fetch_sub(&import->users, 1) == 1 && atomic_load(&import->state) == IMPORT_CLOSING)
+        close_if_unused(import);
+}
+
+static bool is_of(const struct rcmi_import *import, uint64_t buffer) {
+    return atomic_load_explicit(&import->buffer, memory_order_relaxed) == buffer;
+}
+
+static struct rcmi_import *entry_find(struct rcmi_imports *imports, uint64_t buffer) {
+    for (int i = 0; i < RCMI_IMPORTS_MAX; i++)
+        if (is_of(&imports->entries[i], buffer))
+            return &imports->entries[i];
+    return NULL;
+}
+
+/* NULL: it is not open. */
+static struct rcmi_import *use_open(struct rcmi_imports *imports, uint64_t buffer) {
+    struct rcmi_import *import = entry_find(imports, buffer);
+    if (!import)
+        return NULL;
+    atomic_fetch_add(&import->users, 1);
+    if (atomic_load(&import->state) == IMPORT_OPEN && is_of(import, buffer)) {
+        const uint64_t now = atomic_fetch_add_explicit(&imports->clock, 1, memory_order_relaxed);
+        atomic_store_explicit(&import->used, now, memory_order_relaxed);
+        return import;
+    }
+    rcmi_import_put(import);
+    return NULL;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+/* Under the lock, as all that follows. */
+static void entry_forget(struct rcmi_import *import) {
+    atomic_store_explicit(&import->buffer, 0, memory_order_relaxed);
+    atomic_store(&import->state, IMPORT_FREE);
+}
+
+/* Once all entries are taken: what failed goes at once, else the longest unused one is closed. */
+static void make_room(struct rcmi_imports *imports) {
+    struct rcmi_import *oldest = NULL;
+    for (int i = 0; i < RCMI_IMPORTS_MAX; i++) {
+        struct rcmi_import *import = &imports->entries[i];
+        const int state = atomic_load(&import->state);
+        if (state == IMPORT_CLOSING || state == IMPORT_CLOSED)
+            return; /* room is being made */
+        if (state == IMPORT_FAILED) {
+            entry_forget(import);
+            return;
+        }
+        if (state == IMPORT_OPEN && atomic_load(&import->users) == 0 &&
+            (!oldest || atomic_load_explicit(&import->used, memory_order_relaxed) <
+                            atomic_load_explicit(&oldest->used, memory_order_relaxed)))
+            oldest = import;
+    }
+    if (oldest) {
+        atomic_store(&oldest->state, IMPORT_CLOSING);
+        close_if_unused(oldest);
+    }
+}
+
+static struct rcmi_import *entry_free(struct rcmi_imports *imports) {
+    for (int i = 0; i < RCMI_IMPORTS_MAX; i++)
+        if (atomic_load(&imports->entries[i].state) == IMPORT_FREE)
+            return &imports->entries[i];
+    return NULL;
+}
+
+static rcm_status entry_open(struct rcmi_imports *imports,
+                             const struct rcmi_device_handle *handle) {
+    struct rcmi_import *import = entry_free(imports);
+    if (!import) {
+        make_room(imports);
+        return RCM_AGAIN;
+    }
+    import->handle = *handle;
+    atomic_store_explicit(&import->revoked, false, memory_order_relaxed);
+    atomic_store_explicit(&import->buffer, handle->buffer, memory_order_relaxed);
+    atomic_store(&import->state, IMPORT_OPENING);
+    import_open(import);
+    return RCM_AGAIN;
+}
+
+static rcm_status entry_failed(const struct rcmi_import *import) {
+    *rcmi_last_error() = import->why;
+    return import->why.status;
+}
+
+static rcm_status open_locked(struct rcmi_imports *imports,
+                              const struct rcmi_device_handle *handle) {
+    const struct rcmi_import *import = entry_find(imports, handle->buffer);
+    if (atomic_load_explicit(&imports->revoked, memory_order_relaxed))
+        return rcmi_fail(RCM_ERR_PEER, 0, "its process has ended");
+    if (!import)
+        return entry_open(imports, handle);
+    return atomic_load(&import->state) == IMPORT_FAILED ? entry_failed(import) : RCM_AGAIN;
+}
+
+static rcm_status handle_check(const struct rcmi_device_handle *handle, uint64_t at, size_t len) {
+    if (handle->buffer != 0 && handle->kind == RCMI_HANDLE_IPC && len <= handle->bytes &&
+        at <= handle->bytes - len)
+        return RCM_OK;
+    return rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                     "%zu bytes are said to lie at byte %llu of the %llu bytes of allocation %llu "
+                     "(kind %u), which cannot be",
+                     len, (unsigned long long)at, (unsigned long long)handle->bytes,
+                     (unsigned long long)handle->buffer, handle->kind);
+}
+
+/* The allocation is as large as it was when it was opened. */
+static rcm_status use(struct rcmi_import *import, uint64_t at, size_t len,
+                      struct rcmi_import **ret_import, const void **ret_bytes) {
+    const rcm_status status = handle_check(&import->handle, at, len);
+    if (status != RCM_OK) {
+        rcmi_import_put(import);
+        return status;
+    }
+    *ret_import = import;
+    *ret_bytes = import->base + at;
+    return RCM_OK;
+}
+
+rcm_status rcmi_imports_get(struct rcmi_imports *imports, const struct rcmi_device_handle *handle,
+                            uint64_t at, size_t len, struct rcmi_import **ret_import,
+                            const void **ret_bytes) {
+    rcm_status status = handle_check(handle, at, len);
+    if (status != RCM_OK)
+        return status;
+    struct rcmi_import *import = use_open(imports, handle->buffer);
+    if (import)
+        return use(import, at, len, ret_import, ret_bytes);
+    pthread_mutex_lock(&imports->lock);
+    status = open_locked(imports, handle);
+    pthread_mutex_unlock(&imports->lock);
+    return status;
+}
+
+/* ---- Closing --------------------------------------------------------------------------------- */
+
+/* Under the lock. False: there is nothing of it any more. */
+static bool entry_end(struct rcmi_import *import) {
+    int open = IMPORT_OPEN;
+    if (atomic_compare_exchange_strong(&import->state, &open, IMPORT_CLOSING))
+        close_if_unused(import);
+    else if (open == IMPORT_FAILED)
+        entry_forget(import);
+    return atomic_load(&import->state) != IMPORT_FREE;
+}
+
+rcm_status rcmi_imports_close(struct rcmi_imports *imports, uint64_t buffer) {
+    pthread_mutex_lock(&imports->lock);
+    struct rcmi_import *import = buffer ? entry_find(imports, buffer) : NULL;
+    const bool there = import && entry_end(import);
+    pthread_mutex_unlock(&imports->lock);
+    return there ? RCM_AGAIN : RCM_OK;
+}
+
+void rcmi_imports_revoke(struct rcmi_imports *imports) {
+    pthread_mutex_lock(&imports->lock);
+    atomic_store_explicit(&imports->revoked, true, memory_order_relaxed);
+    for (int i = 0; i < RCMI_IMPORTS_MAX; i++) {
+        atomic_store_explicit(&imports->entries[i].revoked, true, memory_order_relaxed);
+        (void)entry_end(&imports->entries[i]);
+    }
+    pthread_mutex_unlock(&imports->lock);
+}
+
+int rcmi_imports_count(const struct rcmi_imports *imports) {
+    int n = 0;
+    for (int i = 0; i < RCMI_IMPORTS_MAX; i++)
+        n += atomic_load(&imports->entries[i].state) != IMPORT_FREE;
+    return n;
+}
+
+bool rcmi_imports_quiet(struct rcmi_imports *imports) {
+    rcmi_imports_revoke(imports);
+    return rcmi_imports_count(imports) == 0 &&
+           atomic_load_explicit(&imports->under_way, memory_order_acquire) == 0;
+}
