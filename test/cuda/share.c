@@ -268,12 +268,6 @@ static void await_closed(uint64_t buffer) {
     }
 }
 
-static void expect(rcm_status wanted, const char *words, rcm_status got) {
-    if (got != wanted || !strstr(rcm_last_error(), words))
-        die("wanted %s with \"%s\", got %s: %s", rcm_status_name(wanted), words,
-            rcm_status_name(got), rcm_last_error());
-}
-
 /* ---- Cases ----------------------------------------------------------------------------------- */
 
 /* Several buffers, which may share a block, are opened, read, closed and freed, twice over: the
