@@ -9,13 +9,6 @@
 #include <string.h>
 #include "verbs.h"
 
-struct verbs_job {
-    struct verbs_job *next;
-    struct verbs_link *link; /* NULL: it does not want it any more */
-    struct ibv_qp *qp;
-    struct verbs_path path;
-};
-
 struct verbs_connector {
     const struct verbs_table *table;
     pthread_t thread;
@@ -25,22 +18,7 @@ struct verbs_connector {
     struct verbs_job *first, *last;
 };
 
-#define RTR_MASK                                                                                   \
-    (IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                \
-     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
-#define RTS_MASK                                                                                   \
-    (IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |         \
-     IBV_QP_MAX_QP_RD_ATOMIC)
-
-/* With 7 some devices retry for ever. */
-enum { RETRIES = 6, HOPS = 64, MIN_RNR_TIMER = 12 /* 0.64 ms */, RNR_RETRIES = 6 };
-
 /* ---- The thread ------------------------------------------------------------------------------ */
-
-int verbs_qp_connect(const struct verbs_table *table, struct ibv_qp *qp, struct verbs_path *path) {
-    const int error = table->modify_qp(qp, &path->to_rtr, RTR_MASK);
-    return error ? error : table->modify_qp(qp, &path->to_rts, RTS_MASK);
-}
 
 /* Under connector->lock. */
 static void job_end(const struct verbs_connector *connector, struct verbs_job *job, int error) {
@@ -68,7 +46,7 @@ static void *connector_run(void *arg) {
         connector->first = job->next;
         const bool wanted = job->link != NULL;
         pthread_mutex_unlock(&connector->lock);
-        const int error = wanted ? verbs_qp_connect(connector->table, job->qp, &job->path) : 0;
+        const int error = wanted ? job->port->method->connect(job) : 0;
         pthread_mutex_lock(&connector->lock);
         job_end(connector, job, error);
     }
@@ -105,52 +83,6 @@ void verbs_connector_free(struct verbs_domain *domain) {
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
 
-/* The exponent of the time after which a send is tried again, 4.096 us * 2^n, so that all tries
- * together take between half of the time and all of it. */
-static uint8_t retry_exponent(int64_t ms) {
-    const double most = (double)ms * 1e3 / 4.096 / (RETRIES + 1);
-    uint8_t n = 1;
-    while (n < 31 && (double)(UINT64_C(1) << (n + 1)) <= most)
-        n++;
-    return n;
-}
-
-static struct ibv_ah_attr address_of(const struct verbs_port *port,
-                                     const struct verbs_offered *peer) {
-    struct ibv_ah_attr path = {
-        .dlid = peer->lid,
-        .sl = (uint8_t)port->domain->service_level,
-        .port_num = port->number,
-    };
-    /* Between subnets of InfiniBand, and always in RoCE, a packet has global addresses. */
-    path.is_global = peer->layer == IBV_LINK_LAYER_ETHERNET;
-    path.grh = (struct ibv_global_route){.sgid_index = (uint8_t)port->gid_index,
-                                         .hop_limit = HOPS,
-                                         .traffic_class = (uint8_t)port->domain->traffic_class};
-    memcpy(path.grh.dgid.raw, peer->gid, sizeof peer->gid);
-    return path;
-}
-
-void verbs_path_to(const struct verbs_port *port, const struct verbs_offered *peer,
-                   struct verbs_path *ret_path) {
-    const uint8_t mtu = port->offered.mtu;
-    ret_path->to_rtr = (struct ibv_qp_attr){
-        .qp_state = IBV_QPS_RTR,
-        .path_mtu = (enum ibv_mtu)(peer->mtu < mtu ? peer->mtu : mtu),
-        .dest_qp_num = peer->qp_num,
-        .max_dest_rd_atomic = 1,
-        .min_rnr_timer = MIN_RNR_TIMER,
-        .ah_attr = address_of(port, peer),
-    };
-    ret_path->to_rts = (struct ibv_qp_attr){
-        .qp_state = IBV_QPS_RTS,
-        .timeout = retry_exponent(port->domain->peer_timeout_ms),
-        .retry_cnt = RETRIES,
-        .rnr_retry = RNR_RETRIES,
-        .max_rd_atomic = 1,
-    };
-}
-
 static rcm_status connector_start(struct verbs_connector *connector) {
     if (connector->started)
         return RCM_OK;
@@ -171,7 +103,8 @@ rcm_status verbs_connect(struct verbs_link *link, const struct verbs_offered *pe
         return RCM_ERR_NOMEM;
     job->link = link;
     job->qp = link->qp;
-    verbs_path_to(link->port, peer, &job->path);
+    job->port = link->port;
+    job->far = *peer;
     pthread_mutex_lock(&connector->lock);
     link->job = job;
     if (connector->first)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The ports of this host: those that RINGCOMM_VERBS_DEVICES names, or all active ones of devices
- * that are hardware; of each the address by which it is reached (its GID), and what is opened for
- * it: a protection domain, a completion queue for all links by it, and a completion channel.
+ * that are hardware; and what is opened for each: a protection domain, a completion queue for all
+ * links by it, and a completion channel. By which address it is reached is the matter of how its
+ * queue pairs are connected (exchange.c, cm.c).
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,7 +19,7 @@
 #include "settings.h"
 #include "verbs.h"
 
-enum { GIDS_LOOKED_AT = 256, PKEYS_LOOKED_AT = 128 };
+enum { PKEYS_LOOKED_AT = 128 };
 
 /* ---- Which may be used ----------------------------------------------------------------------- */
 
@@ -36,55 +37,7 @@ static bool list_names(const char *list, const char *device, int port) {
     return false;
 }
 
-/* ---- Addresses ------------------------------------------------------------------------------- */
-
-static bool gid_is_empty(const union ibv_gid *gid) {
-    static const union ibv_gid empty;
-    return memcmp(gid, &empty, sizeof empty) == 0;
-}
-
-/* How good an entry of the table of a RoCE port is: 0 not at all, 3 RoCE v2 by IPv4. */
-static int gid_rank(const struct verbs_gid *about) {
-    return (about->roce_v2 ? 2 : 0) + (about->ipv4_prefix ? 1 : 0);
-}
-
-static void gid_take(struct verbs_port *port, int index, const union ibv_gid *gid,
-                     const struct verbs_gid *about) {
-    port->gid_index = index;
-    memcpy(port->offered.gid, gid->raw, sizeof port->offered.gid);
-    port->offered.ipv4 = (uint8_t)about->ipv4_prefix;
-}
-
-/* RINGCOMM_VERBS_GID_INDEX, or the best there is. */
-static rcm_status port_address(struct verbs_port *port, int n) {
-    const struct verbs_table *table = port->domain->table;
-    int64_t wanted = -1;
-    int best = -1;
-    rcm_status status = rcmi_setting_int("RINGCOMM_VERBS_GID_INDEX", -1, 255, &wanted);
-    if (status != RCM_OK)
-        return status;
-    const bool roce = port->offered.layer == IBV_LINK_LAYER_ETHERNET;
-    for (int i = wanted < 0 ? 0 : (int)wanted; i < (wanted < 0 ? n : (int)wanted + 1); i++) {
-        union ibv_gid gid;
-        struct verbs_gid about = {.roce_v2 = false};
-        if (i >= GIDS_LOOKED_AT || table->query_gid(port->context, port->number, i, &gid) != 0 ||
-            gid_is_empty(&gid))
-            continue;
-        if (roce)
-            table->describe_gid(port->context->device, port->number, i, &gid, &about);
-        if (gid_rank(&about) <= best)
-            continue;
-        best = gid_rank(&about);
-        gid_take(port, i, &gid, &about);
-        if (!roce)
-            break; /* the first is the port's own */
-    }
-    if (best < (roce ? 2 : 0))
-        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s has no %s address%s", port->name,
-                         roce ? "RoCE v2" : "InfiniBand",
-                         wanted < 0 ? "" : " at RINGCOMM_VERBS_GID_INDEX");
-    return RCM_OK;
-}
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 /* The index of RINGCOMM_VERBS_PKEY; 0: the first. */
 static rcm_status port_partition(struct verbs_port *port, int n) {
@@ -127,8 +80,6 @@ static uint8_t port_distance(const struct verbs_port *port) {
     return verbs_distance(rank, &place, verbs_node_distance(rank->numa, place.numa));
 }
 
-/* ---- Opening --------------------------------------------------------------------------------- */
-
 static rcm_status no_part(const struct verbs_port *port, const char *what) {
     return rcmi_fail(RCM_ERR_UNSUPPORTED, errno, "no %s of %s", what, port->name);
 }
@@ -167,6 +118,8 @@ static rcm_status port_watch(const struct verbs_port *port) {
 
 static void port_close(struct verbs_port *port) {
     const struct verbs_table *table = port->domain->table;
+    if (port->method)
+        port->method->close(port);
     if (port->cq)
         table->destroy_cq(port->cq);
     if (port->channel)
@@ -202,7 +155,8 @@ static rcm_status port_open(struct verbs_port *port, struct ibv_device *device, 
     port->offered.mtu = (uint8_t)attr.active_mtu;
     port->offered.speed = port_speed(&attr);
     port->offered.distance = port_distance(port);
-    rcm_status status = port_address(port, attr.gid_tbl_len);
+    port->method = &verbs_by_exchange;
+    rcm_status status = port->method->open(port, attr.gid_tbl_len);
     if (status == RCM_OK)
         status = port_partition(port, attr.pkey_tbl_len);
     if (status == RCM_OK)

@@ -25,6 +25,7 @@
  *   event.c    what a device says of itself meanwhile
  *   link.c     a link: offers, its end, its failure
  *   connect.c  a thread that connects queue pairs, which may block
+ *   exchange.c how those of RoCE and InfiniBand are
  *   post.c     what leaves: the send queue, and what waits for room in it
  *   notice.c   what arrives
  *   end.c      what both sides share of a channel's end, and when its memory is free
@@ -125,6 +126,7 @@ struct verbs_region {
 /* A port of this host, opened. */
 struct verbs_port {
     struct verbs_domain *domain;
+    const struct verbs_method *method; /* by which its queue pairs are connected */
     struct ibv_context *context;
     struct ibv_pd *pd;
     struct ibv_comp_channel *channel;
@@ -338,6 +340,35 @@ void verbs_link_connected(struct verbs_link *link, int error);
 void verbs_link_greet(struct verbs_link *link);
 
 /* connect.c */
+/* A queue pair that is to be connected. It has copies of what it needs, since its link may go down
+ * meanwhile. */
+struct verbs_job {
+    struct verbs_job *next;
+    struct verbs_link *link; /* NULL: nothing wants it any more; under the connector's lock */
+    const struct verbs_port *port;
+    struct ibv_qp *qp;
+    struct verbs_offered far; /* the peer's port, and its queue pair */
+};
+
+/* How queue pairs of a device come to their peers'. */
+struct verbs_method {
+    /* Finds the port's address, of n that it has, and whatever else its peers must be offered. */
+    rcm_status (*open)(struct verbs_port *port, int n);
+    /* Of a port that was opened, also if that failed. */
+    void (*close)(struct verbs_port *port);
+    /* Takes the queue pair there, by the connector's thread; it may block. An error number, or 0.
+     */
+    int (*connect)(struct verbs_job *job);
+};
+extern const struct verbs_method verbs_by_exchange;
+rcm_status verbs_connector_make(struct verbs_domain *domain);
+void verbs_connector_free(struct verbs_domain *domain);
+/* Connects link->qp to the peer's, later, by the connector's thread. */
+rcm_status verbs_connect(struct verbs_link *link, const struct verbs_offered *peer);
+/* The connector does not touch the link any more. True: it destroys link->qp itself. */
+bool verbs_connect_cancel(struct verbs_link *link);
+
+/* exchange.c */
 /* How a queue pair of the port comes to its peer's. */
 struct verbs_path {
     struct ibv_qp_attr to_rtr, to_rts;
@@ -346,12 +377,6 @@ void verbs_path_to(const struct verbs_port *port, const struct verbs_offered *pe
                    struct verbs_path *ret_path);
 /* Takes the queue pair there, which may block; an error number, or 0. */
 int verbs_qp_connect(const struct verbs_table *table, struct ibv_qp *qp, struct verbs_path *path);
-rcm_status verbs_connector_make(struct verbs_domain *domain);
-void verbs_connector_free(struct verbs_domain *domain);
-/* Connects link->qp to the peer's, later, by the connector's thread. */
-rcm_status verbs_connect(struct verbs_link *link, const struct verbs_offered *peer);
-/* The connector does not touch the link any more. True: it destroys link->qp itself. */
-bool verbs_connect_cancel(struct verbs_link *link);
 
 /* post.c; all under link->lock */
 /* Takes back posted receives' memory: posts receive number i. */

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pairs of RoCE and InfiniBand. What connects two of them are their numbers and their ports'
+ * addresses, which stand in the link's offers: each side takes its own to the other's.
+ */
+#include <string.h>
+#include "settings.h"
+#include "verbs.h"
+
+enum { GIDS_LOOKED_AT = 256 };
+
+#define RTR_MASK                                                                                   \
+    (IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                \
+     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define RTS_MASK                                                                                   \
+    (IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |         \
+     IBV_QP_MAX_QP_RD_ATOMIC)
+
+/* With 7 some devices retry for ever. */
+enum { RETRIES = 6, HOPS = 64, MIN_RNR_TIMER = 12 /* 0.64 ms */, RNR_RETRIES = 6 };
+
+/* ---- Addresses ------------------------------------------------------------------------------- */
+
+static bool gid_is_empty(const union ibv_gid *gid) {
+    static const union ibv_gid empty;
+    return memcmp(gid, &empty, sizeof empty) == 0;
+}
+
+/* How good an entry of the table of a RoCE port is: 0 not at all, 3 RoCE v2 by IPv4. */
+static int gid_rank(const struct verbs_gid *about) {
+    return (about->roce_v2 ? 2 : 0) + (about->ipv4_prefix ? 1 : 0);
+}
+
+static void gid_take(struct verbs_port *port, int index, const union ibv_gid *gid,
+                     const struct verbs_gid *about) {
+    port->gid_index = index;
+    memcpy(port->offered.gid, gid->raw, sizeof port->offered.gid);
+    port->offered.ipv4 = (uint8_t)about->ipv4_prefix;
+}
+
+/* RINGCOMM_VERBS_GID_INDEX, or the best there is. */
+static rcm_status exchange_open(struct verbs_port *port, int n) {
+    const struct verbs_table *table = port->domain->table;
+    int64_t wanted = -1;
+    int best = -1;
+    rcm_status status = rcmi_setting_int("RINGCOMM_VERBS_GID_INDEX", -1, 255, &wanted);
+    if (status != RCM_OK)
+        return status;
+    const bool roce = port->offered.layer == IBV_LINK_LAYER_ETHERNET;
+    for (int i = wanted < 0 ? 0 : (int)wanted; i < (wanted < 0 ? n : (int)wanted + 1); i++) {
+        union ibv_gid gid;
+        struct verbs_gid about = {.roce_v2 = false};
+        if (i >= GIDS_LOOKED_AT || table->query_gid(port->context, port->number, i, &gid) != 0 ||
+            gid_is_empty(&gid))
+            continue;
+        if (roce)
+            table->describe_gid(port->context->device, port->number, i, &gid, &about);
+        if (gid_rank(&about) <= best)
+            continue;
+        best = gid_rank(&about);
+        gid_take(port, i, &gid, &about);
+        if (!roce)
+            break; /* the first is the port's own */
+    }
+    if (best < (roce ? 2 : 0))
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s has no %s address%s", port->name,
+                         roce ? "RoCE v2" : "InfiniBand",
+                         wanted < 0 ? "" : " at RINGCOMM_VERBS_GID_INDEX");
+    return RCM_OK;
+}
+
+/* ---- Paths ----------------------------------------------------------------------------------- */
+
+/* The exponent of the time after which a send is tried again, 4.096 us * 2^n, so that all tries
+ * together take between half of the time and all of it. */
+static uint8_t retry_exponent(int64_t ms) {
+    const double most = (double)ms * 1e3 / 4.096 / (RETRIES + 1);
+    uint8_t n = 1;
+    while (n < 31 && (double)(UINT64_C(1) << (n + 1)) <= most)
+        n++;
+    return n;
+}
+
+static struct ibv_ah_attr address_of(const struct verbs_port *port,
+                                     const struct verbs_offered *peer) {
+    struct ibv_ah_attr path = {
+        .dlid = peer->lid,
+        .sl = (uint8_t)port->domain->service_level,
+        .port_num = port->number,
+    };
+    /* Between subnets of InfiniBand, and always in RoCE, a packet has global addresses. */
+    path.is_global = peer->layer == IBV_LINK_LAYER_ETHERNET;
+    path.grh = (struct ibv_global_route){.sgid_index = (uint8_t)port->gid_index,
+                                         .hop_limit = HOPS,
+                                         .traffic_class = (uint8_t)port->domain->traffic_class};
+    memcpy(path.grh.dgid.raw, peer->gid, sizeof peer->gid);
+    return path;
+}
+
+void verbs_path_to(const struct verbs_port *port, const struct verbs_offered *peer,
+                   struct verbs_path *ret_path) {
+    const uint8_t mtu = port->offered.mtu;
+    ret_path->to_rtr = (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = (enum ibv_mtu)(peer->mtu < mtu ? peer->mtu : mtu),
+        .dest_qp_num = peer->qp_num,
+        .max_dest_rd_atomic = 1,
+        .min_rnr_timer = MIN_RNR_TIMER,
+        .ah_attr = address_of(port, peer),
+    };
+    ret_path->to_rts = (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_RTS,
+        .timeout = retry_exponent(port->domain->peer_timeout_ms),
+        .retry_cnt = RETRIES,
+        .rnr_retry = RNR_RETRIES,
+        .max_rd_atomic = 1,
+    };
+}
+
+int verbs_qp_connect(const struct verbs_table *table, struct ibv_qp *qp, struct verbs_path *path) {
+    const int error = table->modify_qp(qp, &path->to_rtr, RTR_MASK);
+    return error ? error : table->modify_qp(qp, &path->to_rts, RTS_MASK);
+}
+
+static int exchange_connect(struct verbs_job *job) {
+    struct verbs_path path;
+    verbs_path_to(job->port, &job->far, &path);
+    return verbs_qp_connect(job->port->domain->table, job->qp, &path);
+}
+
+static void exchange_close(struct verbs_port *port) {
+    (void)port;
+}
+
+const struct verbs_method verbs_by_exchange = {
+    .open = exchange_open, .close = exchange_close, .connect = exchange_connect};
