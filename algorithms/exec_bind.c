@@ -735,7 +735,7 @@ bool rcmi_run_yields(const struct rcmi_run *run) {
     return run->yields && !run->ports[0].end->channel->transport->shared_slots;
 }
 
-/* If the port's ticket is served: nothing is written to posted memory of the run any more. */
+/* If the port's ticket is served: what the run posted is withdrawn. */
 static void port_withdraw(const struct rcmi_port *port) {
     struct rcmi_end *end = port->end;
     if (end->now_served != port->ticket || end->posted == 0)

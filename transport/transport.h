@@ -404,9 +404,10 @@ struct rcmi_posted {
     uint64_t meta, mask;
 };
 /* The memory is the channel's until that message was peeked. False: it is of no use here. NULL
- * withdraws all: once that returns, which may take as long as the writer's loop does to answer,
- * nothing is written there any more, but that a writer in mapped memory of rcmi_node_memory_alloc
- * may still go on with one message. */
+ * withdraws all, at once: from then on nothing is written there any more, but that a writer in
+ * mapped memory of rcmi_node_memory_alloc may still go on with one message, and that one that
+ * writes to registered memory, of posts without a mask, may do so until it has heard. What comes so
+ * is peeked elsewhere; that it has heard is waited for where the memory is unregistered or freed. */
 static inline bool rcmi_channel_post_receive(struct rcmi_channel *channel,
                                              const struct rcmi_posted *posted);
 

@@ -94,6 +94,14 @@ static void settle(struct pair *pair) {
     drive(pair, 50);
 }
 
+static void *go_on_later(void *arg) {
+    (void)arg;
+    for (int i = 0; i < 500; i++)
+        nap();
+    provider_hold(false);
+    return NULL;
+}
+
 /* ---- In place -------------------------------------------------------------------------------- */
 
 /* What one end has registered and the other not, in any mixture: what was told of in time is
@@ -157,7 +165,9 @@ static void *polling_run(void *arg) {
 static void withdraw_once(struct pair *pair, struct rcmi_channel *writer,
                           struct rcmi_channel *reader, uint64_t number) {
     uint8_t *to = registered(pair->b, 2 * SLOT);
-    CHECK(posts(pair->b, reader, to, SLOT, 0));
+    while (
+        !posts(pair->b, reader, to, SLOT, 0)) /* what was withdrawn before may not be heard yet */
+        pair_drive(pair);
     if (number % 3)
         CHECK(posts(pair->b, reader, to + SLOT, SLOT, 1));
     drive(pair, (int)(number * 7 % 40));
@@ -214,15 +224,85 @@ void case_withdrawn_cut(void **state) {
     devices_close(&pair, writer, reader);
 }
 
-/* ---- Unregistered ---------------------------------------------------------------------------- */
-
-static void *go_on_later(void *arg) {
-    (void)arg;
-    for (int i = 0; i < 500; i++)
-        nap();
-    provider_hold(false);
-    return NULL;
+/* Devices that do nothing from now on, with memory that is posted, and told of. */
+static uint8_t *held_post(struct pair *pair, struct rcmi_channel **ret_writer,
+                          struct rcmi_channel **ret_reader) {
+    limit_ms(20000);
+    setenv("RINGCOMM_PEER_TIMEOUT", "1", 1);
+    devices_open(pair, ret_writer, ret_reader);
+    unsetenv("RINGCOMM_PEER_TIMEOUT");
+    uint8_t *to = registered(pair->b, SLOT);
+    CHECK(posts(pair->b, *ret_reader, to, SLOT, 0));
+    settle(pair);
+    provider_hold(true);
+    return to;
 }
+
+/* A channel is closed on the loop's thread, which waits for no answer; the memory is free when the
+ * writer has heard, and not before: what it was about to write has come by then. */
+void case_withdrawn_by_loop(void **state) {
+    (void)state;
+    struct pair pair;
+    struct rcmi_channel *writer, *reader, *second_writer, *second_reader;
+    pthread_t later;
+    uint8_t *to = held_post(&pair, &writer, &reader);
+    memset(to, 0, SLOT);
+    sends_slot(&pair, writer, SLOT, 3);
+    rcmi_channel_close(reader);
+    rcmi_channel_close(writer); /* its last word, and what it is told, are under way together */
+    CHECK_EQ(to[SLOT - 1], 0);
+    CHECK_EQ(pthread_create(&later, NULL, go_on_later, NULL), 0);
+    CHECK_EQ(rcmi_node_memory_deregister(pair.b->node, to, SLOT), RCM_OK);
+    CHECK(filled(to, SLOT, 3));
+    CHECK_EQ(pthread_join(later, NULL), 0);
+    free(to);
+    pair_channel(&pair, 2, &second_writer, &second_reader); /* the link is well */
+    sends_slot(&pair, second_writer, SLOT, 4);
+    (void)takes(&pair, second_reader, SLOT, 4);
+    CHECK_EQ(atomic_load(&pair.a->lost) + atomic_load(&pair.b->lost), 0);
+    devices_close(&pair, second_writer, second_reader);
+}
+
+/* The writer is alive and does not answer: that is waited for as long as the setting says. */
+void case_withdrawn_unheard(void **state) {
+    (void)state;
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    uint8_t *to = held_post(&pair, &writer, &reader);
+    CHECK(!rcmi_channel_post_receive(reader, NULL));
+    CHECK(!posts(pair.b, reader, to, SLOT, 0));
+    CHECK_EQ(atomic_load(&pair.b->lost), 0);
+    registered_free(pair.b, to, SLOT);
+    while (!atomic_load(&pair.b->lost))
+        nap();
+    CHECK(strstr(pair.b->lost_text, "after 1000 ms (RINGCOMM_PEER_TIMEOUT)"));
+    provider_hold(false);
+    devices_close(&pair, writer, reader);
+}
+
+static int queue_pairs(void) {
+    return provider_queue_pairs(0) + provider_queue_pairs(1);
+}
+
+/* A queue pair that cannot be stopped may go on: memory is free once it is destroyed. */
+void case_withdrawn_unstopped(void **state) {
+    (void)state;
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    uint8_t *to = held_post(&pair, &writer, &reader);
+    sends_slot(&pair, writer, SLOT, 3);
+    const int before = queue_pairs();
+    provider_fail_call(PROVIDER_MODIFY_QP, 1);
+    CHECK(!rcmi_channel_post_receive(reader, NULL));
+    registered_free(pair.b, to, SLOT);
+    CHECK(queue_pairs() < before);
+    provider_hold(false);
+    while (!atomic_load(&pair.b->lost))
+        nap();
+    devices_close(&pair, writer, reader);
+}
+
+/* ---- Unregistered ---------------------------------------------------------------------------- */
 
 /* While what was sent from there has not left: that is waited for, and the link is well. */
 void case_unregistered(void **state) {

@@ -165,7 +165,7 @@ rcm_status verbs_send_zero_copy(struct rcmi_channel *base, const struct rcmi_mem
 /* What is not done is asked for: few sends have a completion of their own. */
 static bool end_is_done(struct verbs_end *end, uint64_t number) {
     struct verbs_link *link = end->link;
-    if (!link->qp || link->state == VERBS_BROKEN)
+    if (verbs_link_still(link))
         return true;
     if (end->posted < number)
         return false;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "fault.h"
+#include "log.h"
 #include "verbs.h"
 
 /* What a side offers; on the wire. */
@@ -293,12 +294,23 @@ rcm_status verbs_link_refuse(const struct verbs_link *link, const char *what, ui
                           link->peer, what, value);
 }
 
+bool verbs_link_still(const struct verbs_link *link) {
+    return !link->qp || (link->state == VERBS_BROKEN && !link->unstopped);
+}
+
 /* From now on the peer writes nothing here, and nothing is sent. Not while it is connected, by
  * another thread. */
-static void link_stop(const struct verbs_link *link) {
+static void link_stop(struct verbs_link *link) {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-    if (link->qp && link->state == VERBS_READY)
-        (void)link->domain->table->modify_qp(link->qp, &attr, IBV_QP_STATE);
+    if (!link->qp || link->state != VERBS_READY)
+        return;
+    const int error = link->domain->table->modify_qp(link->qp, &attr, IBV_QP_STATE);
+    link->unstopped = error != 0;
+    if (error)
+        rcmi_log(RCMI_LOG_WARN,
+                 "the queue pair of %s with rank %d cannot be stopped (%s): what it may still "
+                 "write is in use until it is destroyed",
+                 link->port->name, link->peer, strerror(error));
 }
 
 void verbs_link_break(struct verbs_link *link) {
@@ -322,6 +334,21 @@ static void link_unlist(struct verbs_link *link) {
     verbs_lock_drop(&link->port->lock);
 }
 
+/* Once it is gone, memory that it used counts as free: it is stopped before, or else destroyed. */
+static struct ibv_qp *queue_pair_take(struct verbs_link *link) {
+    struct verbs_domain *domain = link->domain;
+    verbs_lock_take(&link->lock);
+    struct ibv_qp *qp = link->qp;
+    link_stop(link);
+    if (qp && link->unstopped)
+        (void)domain->table->destroy_qp(qp);
+    link->qp = NULL;
+    verbs_count(domain, &link->connecting, false);
+    verbs_count(domain, &link->blocked, false);
+    verbs_lock_drop(&link->lock);
+    return qp;
+}
+
 void verbs_link_down(void *arg) {
     struct verbs_link *link = arg;
     struct verbs_domain *domain = link->domain;
@@ -333,18 +360,12 @@ void verbs_link_down(void *arg) {
         return;
     link_unlist(link);
     const bool connecting = verbs_connect_cancel(link);
-    verbs_lock_take(&link->lock);
-    struct ibv_qp *qp = link->qp;
-    link_stop(link); /* without a queue pair, posted memory counts as withdrawn */
-    link->qp = NULL;
-    verbs_count(domain, &link->connecting, false);
-    verbs_count(domain, &link->blocked, false);
-    verbs_lock_drop(&link->lock);
+    struct ibv_qp *qp = queue_pair_take(link);
     if (!qp)
         return;
     verbs_owe_nothing(link);
-    if (!connecting)
-        domain->table->destroy_qp(qp);
+    if (!connecting && !link->unstopped)
+        (void)domain->table->destroy_qp(qp);
     link->port->room++;
 }
 

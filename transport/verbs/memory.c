@@ -5,7 +5,8 @@
  * it (put.c).
  *
  * Once unregistered the device touches it no more, whatever happens. But what would still be sent
- * from it then would break the queue pair, so that is waited for, or goes by its slot.
+ * from it then, or be written to it by a peer, would break the queue pair; so that is waited for,
+ * or goes by its slot. A link that still uses it when RINGCOMM_PEER_TIMEOUT has passed ends.
  */
 #include <stdlib.h>
 #include "verbs.h"
@@ -61,7 +62,7 @@ static bool memory_has(const struct verbs_memory *memory, const uint8_t *bytes) 
 }
 
 /* Does the device still send from it? What it was not told of goes by its slot. */
-static bool end_uses(struct verbs_end *end, const struct verbs_memory *memory) {
+static bool writer_uses(struct verbs_end *end, const struct verbs_memory *memory) {
     const uint64_t committed = atomic_load_explicit(&end->committed, memory_order_relaxed);
     bool uses = false;
     for (uint64_t n = atomic_load_explicit(&end->returned, memory_order_relaxed); n < committed;
@@ -77,19 +78,46 @@ static bool end_uses(struct verbs_end *end, const struct verbs_memory *memory) {
     return uses;
 }
 
-static bool link_uses(struct verbs_link *link, const struct verbs_memory *memory) {
+/* May the peer still write there? It was posted, and the peer has not heard that it is no more. */
+static bool reader_uses(const struct verbs_end *end, const struct verbs_memory *memory) {
+    if (end->ended || end->withdraw == VERBS_WITHDRAW_NONE || verbs_link_still(end->link))
+        return false;
+    for (uint32_t i = 0; i < end->slots; i++) {
+        const struct verbs_post *post = &end->posts[i];
+        if (post->live && memory_has(memory, (const uint8_t *)(uintptr_t)post->is.address))
+            return true;
+    }
+    return false;
+}
+
+static bool end_uses(struct verbs_end *end, const struct verbs_memory *memory) {
+    return end->is_writer ? writer_uses(end, memory) : reader_uses(end, memory);
+}
+
+static void link_end(struct verbs_link *link) {
+    (void)rcmi_fail_peer(RCM_ERR_PEER, link->peer,
+                         "RDMA with rank %d still used memory that was to be unregistered after "
+                         "%lld ms (RINGCOMM_PEER_TIMEOUT)",
+                         link->peer, (long long)link->domain->peer_timeout_ms);
+    verbs_link_break(link);
+}
+
+/* ends: a link that does so ends. */
+static bool link_uses(struct verbs_link *link, const struct verbs_memory *memory, bool ends) {
     bool uses = false;
     verbs_lock_take(&link->lock);
     for (uint32_t i = 0; i < link->nends; i++)
-        if (link->ends[i] && link->ends[i]->is_writer)
+        if (link->ends[i])
             uses = end_uses(link->ends[i], memory) || uses;
-    if (uses)
+    if (uses && ends)
+        link_end(link);
+    else if (uses)
         verbs_post_probe(link);
     verbs_lock_drop(&link->lock);
     return uses;
 }
 
-static bool domain_uses(struct verbs_domain *domain, const struct verbs_memory *memory) {
+static bool domain_uses(struct verbs_domain *domain, const struct verbs_memory *memory, bool ends) {
     bool uses = false;
     for (int p = 0; p < domain->nports; p++) {
         struct verbs_port *port = &domain->ports[p];
@@ -97,11 +125,23 @@ static bool domain_uses(struct verbs_domain *domain, const struct verbs_memory *
         for (int i = 0; i < domain->nranks; i++) {
             struct verbs_link *link = domain->links[i];
             if (link && link->port == port)
-                uses = link_uses(link, memory) || uses;
+                uses = link_uses(link, memory, ends) || uses;
         }
         verbs_lock_drop(&port->lock);
     }
     return uses;
+}
+
+/* ends: what uses it ends, and is gone soon. */
+static bool unused_in_time(struct verbs_domain *domain, const struct verbs_memory *memory,
+                           bool ends) {
+    const rcmi_deadline until = rcmi_deadline_in(domain->peer_timeout_ms);
+    while (domain_uses(domain, memory, ends)) {
+        if (rcmi_deadline_passed(until))
+            return false;
+        verbs_pause(domain);
+    }
+    return true;
 }
 
 void verbs_memory_unregister(void *arg, void *own) {
@@ -113,8 +153,7 @@ void verbs_memory_unregister(void *arg, void *own) {
         free(memory);
         return;
     }
-    const rcmi_deadline until = rcmi_deadline_in(domain->peer_timeout_ms);
-    while (domain_uses(domain, memory) && !rcmi_deadline_passed(until))
-        verbs_pause(domain);
+    if (!unused_in_time(domain, memory, false))
+        (void)unused_in_time(domain, memory, true);
     memory_free(domain, memory);
 }

@@ -59,6 +59,8 @@ static rcm_status take_data(struct verbs_link *link, const struct verbs_notice *
         memcpy(end->region.memory + slot * end->stride, notice->bytes, bytes);
     end->messages[slot] =
         (struct verbs_message){.len = notice->len, .meta = notice->meta, .bytes = place};
+    if (place && end->withdraw != VERBS_WITHDRAW_NONE)
+        verbs_message_keep(end, arrived);
     atomic_store_explicit(&end->arrived, arrived + 1, memory_order_release);
     *ret_rang = true;
     return RCM_OK;
@@ -103,8 +105,8 @@ static rcm_status take_posted(struct verbs_link *link, const struct verbs_notice
 static rcm_status take_withdraw(struct verbs_link *link, const struct verbs_notice *notice) {
     struct verbs_end *end = NULL;
     const rcm_status status = end_of(link, notice, true, &end);
-    if (status != RCM_OK || !end)
-        return status; /* its last word was an answer, too */
+    if (status != RCM_OK || !end || end->ended)
+        return status; /* its last word is an answer, too */
     verbs_put_forget(end);
     end->answers = true;
     verbs_post_later(link, end);

@@ -29,7 +29,7 @@ static bool has_room(const struct verbs_link *link, uint32_t reserve) {
 }
 
 bool verbs_entry_done(const struct verbs_link *link, uint32_t entry) {
-    return !link->qp || link->state == VERBS_BROKEN || (int32_t)(link->done - entry) >= 0;
+    return (int32_t)(link->done - entry) >= 0 || verbs_link_still(link);
 }
 
 static struct verbs_notice *notice_place(const struct verbs_link *link, uint32_t i) {

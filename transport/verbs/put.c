@@ -8,13 +8,11 @@
  *   posts[number] <------------ POSTED {address, key} ---- posts[number]
  *         '------ RDMA write, PUT ----------------------> the memory
  *
- * Withdrawing: the writer is told, and answers behind all that it has written; a reader that has no
- * answer in time ends the queue pair, and then, too, nothing is written any more.
+ * Withdrawing: the writer is told, and answers behind all that it has written. Until then it may
+ * still write there, and what comes moves to its slot; nothing more is posted. The answer is waited
+ * for where the memory ends (memory.c), never here: the loop withdraws, too.
  */
-#include <string.h>
 #include "verbs.h"
-
-enum { WITHDRAW_MS = 4000 /* several turns of the other side's loop */ };
 
 static struct verbs_post *post_of(const struct verbs_end *end, uint64_t number) {
     return &end->posts[number % end->slots];
@@ -37,7 +35,7 @@ static bool offer(struct verbs_end *end, uint64_t number, const struct rcmi_mem 
     struct verbs_link *link = end->link;
     bool taken = true;
     verbs_lock_take(&link->lock);
-    if (post_of(end, number)->live)
+    if (post_of(end, number)->live || end->withdraw != VERBS_WITHDRAW_NONE)
         taken = false;
     else if (number >= atomic_load_explicit(&end->arrived, memory_order_relaxed) && link->qp &&
              !end->ended) { /* else it came before */
@@ -84,46 +82,16 @@ static void posts_rescue(struct verbs_end *end) {
             verbs_message_keep(end, n);
 }
 
-static bool is_withdrawn(struct verbs_end *end) {
-    struct verbs_link *link = end->link;
-    verbs_lock_take(&link->lock);
-    const bool withdrawn = end->withdraw == VERBS_WITHDRAW_NONE || end->ended || !link->qp ||
-                           link->state == VERBS_BROKEN;
-    verbs_lock_drop(&link->lock);
-    return withdrawn;
-}
-
-static void withdraw_wait(struct verbs_end *end) {
-    struct verbs_link *link = end->link;
-    const rcmi_deadline until = rcmi_deadline_in(WITHDRAW_MS);
-    while (!is_withdrawn(end) && !rcmi_deadline_passed(until))
-        verbs_pause(link->domain);
-    if (is_withdrawn(end))
-        return;
-    verbs_lock_take(&link->lock);
-    (void)rcmi_fail_peer(RCM_ERR_PEER, link->peer,
-                         "rank %d was told that memory for its messages is withdrawn, and did not "
-                         "answer for %d ms",
-                         link->peer, WITHDRAW_MS);
-    verbs_link_break(link);
-    verbs_lock_drop(&link->lock);
-}
-
 void verbs_put_withdraw(struct verbs_end *end) {
     struct verbs_link *link = end->link;
     verbs_lock_take(&link->lock);
-    const bool told = posts_drop(end);
-    if (told) {
+    if (posts_drop(end) && end->withdraw == VERBS_WITHDRAW_NONE) {
         end->withdraw = VERBS_WITHDRAW_WANTED;
         verbs_post_later(link, end);
     }
-    verbs_lock_drop(&link->lock);
-    if (told)
-        withdraw_wait(end);
-    verbs_lock_take(&link->lock);
-    verbs_put_forget(end);
     posts_rescue(end);
     verbs_lock_drop(&link->lock);
+    verbs_go_on(link->domain);
 }
 
 /* ---- Both ------------------------------------------------------------------------------------ */

@@ -199,8 +199,9 @@ struct verbs_link {
     struct ibv_qp *qp; /* NULL: down */
     uint32_t inline_max;
     struct verbs_region
-        notices;   /* VERBS_RECEIVES of them that may arrive, VERBS_SENDS that leave */
-    char why[400]; /* it is broken */
+        notices;    /* VERBS_RECEIVES of them that may arrive, VERBS_SENDS that leave */
+    char why[400];  /* it is broken */
+    bool unstopped; /* and its queue pair could not be stopped: it goes on until it is destroyed */
     bool hello_sent, hello_received;
     uint32_t hello;        /* the entry of the send queue with it */
     uint32_t posted, done; /* entries of the send queue; modulo 2^32 */
@@ -224,8 +225,8 @@ struct verbs_message {
     uint32_t len;
     uint32_t entry; /* writer: of the send queue with it, once it is posted */
     uint64_t meta;
-    uint8_t *bytes; /* where it lies, in registered memory; NULL: in its slot */
     uint32_t lkey;  /* writer: of bytes */
+    uint8_t *bytes; /* where it lies, in registered memory; NULL: in its slot */
 };
 
 /* A posted receive, as the reader posted it, and as the writer knows it. */
@@ -237,7 +238,7 @@ struct verbs_post {
 enum verbs_withdraw {
     VERBS_WITHDRAW_NONE,
     VERBS_WITHDRAW_WANTED, /* to be said */
-    VERBS_WITHDRAW_SAID,   /* the answer is awaited */
+    VERBS_WITHDRAW_SAID,   /* and the answer is to come */
 };
 
 /* What stays of a channel's end when that is closed, until its memory is free. */
@@ -331,6 +332,9 @@ rcm_status verbs_qp_make(const struct verbs_port *port, int peer, struct ibv_qp 
 void verbs_link_beat(struct verbs_link *link);
 /* It is of no use any more, for the reason in the thread's error. Under link->lock. */
 void verbs_link_break(struct verbs_link *link);
+/* The device does nothing more for it: there is no queue pair, or that is stopped. Under
+ * link->lock. */
+bool verbs_link_still(const struct verbs_link *link);
 /* Something came that cannot be. RCM_ERR_PROTOCOL. */
 rcm_status verbs_link_refuse(const struct verbs_link *link, const char *what, uint64_t value);
 /* The queue pair is connected, or is not (an error number). Under link->lock. */
@@ -430,7 +434,7 @@ const struct ibv_mr *verbs_memory_of(const struct rcmi_channel *channel,
 
 /* put.c; all but the first two under link->lock */
 bool verbs_put_offer(struct rcmi_channel *channel, const struct rcmi_posted *posted);
-/* Returns when nothing is written any more to what the reader has posted. */
+/* The writer is told that nothing is posted any more. It may write there until it has heard. */
 void verbs_put_withdraw(struct verbs_end *end);
 /* Nothing is posted any more. */
 void verbs_put_forget(struct verbs_end *end);
