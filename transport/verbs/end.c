@@ -115,7 +115,7 @@ void verbs_end_free(struct verbs_end *end) {
 void verbs_ends_reap(struct verbs_link *link) {
     for (struct verbs_end *end = link->dying, *next; end; end = next) {
         next = end->next;
-        if ((int32_t)(link->done - end->last) >= 0)
+        if (link->done >= end->last)
             verbs_end_free(end);
     }
 }

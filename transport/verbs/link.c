@@ -182,6 +182,7 @@ static rcm_status port_settle(struct verbs_link *link, int i) {
     link->offered[i] = NULL;
     link->inline_max = link->inline_maxima[i];
     link->credits = VERBS_RECEIVES;
+    link->posted = link->done = VERBS_FIRST_ENTRY;
     verbs_lock_take(&port->lock);
     link->port = port;
     domain->links[link->peer] = link;
@@ -241,7 +242,7 @@ void verbs_link_greet(struct verbs_link *link) {
         link->hello_sent = verbs_post_notice(link, VERBS_HELLO);
         link->hello = link->posted;
     }
-    if (link->hello_sent && link->hello_received && (int32_t)(link->done - link->hello) >= 0)
+    if (link->hello_sent && link->hello_received && link->done >= link->hello)
         link_set(link, VERBS_READY);
 }
 

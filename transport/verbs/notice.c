@@ -191,13 +191,15 @@ static rcm_status received(struct verbs_link *link, uint32_t i, uint32_t len, bo
     return status;
 }
 
+/* number: of entries that are done, modulo 2^32. */
 static rcm_status sent(struct verbs_link *link, uint32_t number, bool *ret_rang) {
-    if (number - link->done > link->posted - link->done)
+    const uint64_t done = link->done + (uint32_t)(number - (uint32_t)link->done);
+    if (done > link->posted)
         return rcmi_fail_peer(RCM_ERR_SYSTEM, link->peer,
                               "%s reports a send to rank %d that there was not", link->port->name,
                               link->peer);
-    link->done = number;
-    link->probing = link->probing && (int32_t)(number - link->probe) < 0;
+    link->done = done;
+    link->probing = link->probing && done < link->probe;
     *ret_rang = link->awaited;
     link->awaited = false;
     verbs_ends_reap(link);
@@ -287,7 +289,7 @@ bool verbs_complete(struct verbs_link *link, const struct ibv_wc *wc) {
     rcm_status status = RCM_OK;
     bool rang = false;
     verbs_lock_take(&link->lock);
-    if (link->qp && link->state != VERBS_BROKEN) {
+    if (link->qp && link->qp->qp_num == wc->qp_num && link->state != VERBS_BROKEN) {
         if (wc->status != IBV_WC_SUCCESS)
             status = unsuccessful(link, wc);
         else if (wc->wr_id & VERBS_ID_RECEIVE)

@@ -19,7 +19,7 @@ void verbs_lock_take(struct verbs_lock *lock) {
 /* ---- Entries --------------------------------------------------------------------------------- */
 
 static uint32_t entries_free(const struct verbs_link *link) {
-    return VERBS_SENDS - (link->posted - link->done);
+    return VERBS_SENDS - (uint32_t)(link->posted - link->done);
 }
 
 /* `reserve` receives are left to the peer's credits. */
@@ -28,8 +28,8 @@ static bool has_room(const struct verbs_link *link, uint32_t reserve) {
            link->credits > reserve;
 }
 
-bool verbs_entry_done(const struct verbs_link *link, uint32_t entry) {
-    return (int32_t)(link->done - entry) >= 0 || verbs_link_still(link);
+bool verbs_entry_done(const struct verbs_link *link, uint64_t entry) {
+    return link->done >= entry || verbs_link_still(link);
 }
 
 static struct verbs_notice *notice_place(const struct verbs_link *link, uint32_t i) {
@@ -76,7 +76,7 @@ static bool post_with(struct verbs_link *link, struct ibv_send_wr *before,
                       const struct verbs_notice *notice, size_t bytes, bool signal) {
     const size_t len = VERBS_NOTICE_HEAD + bytes;
     struct verbs_notice *place =
-        notice_place(link, VERBS_RECEIVES + (link->posted + 1) % VERBS_SENDS);
+        notice_place(link, VERBS_RECEIVES + (uint32_t)((link->posted + 1) % VERBS_SENDS));
     memcpy(place, notice, len);
     place->receives = link->owed;
     struct ibv_sge piece = {

@@ -70,6 +70,9 @@
 #define VERBS_ENDS_MAX    65536u
 #define VERBS_PAGE        4096
 #define VERBS_MAGIC       0x52434d56u /* "VMCR" */
+/* Entries are counted from here, so that every link, and every test, sees completions tell of them
+ * modulo 2^32. */
+#define VERBS_FIRST_ENTRY (UINT32_MAX - 40u)
 
 /* Held for a few posts at most; a thread that must have it yields. */
 struct verbs_lock {
@@ -203,12 +206,12 @@ struct verbs_link {
     char why[400];  /* it is broken */
     bool unstopped; /* and its queue pair could not be stopped: it goes on until it is destroyed */
     bool hello_sent, hello_received;
-    uint32_t hello;        /* the entry of the send queue with it */
-    uint32_t posted, done; /* entries of the send queue; modulo 2^32 */
+    uint64_t hello;        /* the entry of the send queue with it */
+    uint64_t posted, done; /* entries of the send queue */
     uint32_t unsignalled;
     uint32_t credits; /* sends that the peer has a receive for */
     uint32_t owed;    /* receives posted again, which the peer does not know of */
-    uint32_t probe;   /* the entry of the send queue with the last one */
+    uint64_t probe;   /* the entry of the send queue with the last one */
     bool probing;     /* and it is under way */
     unsigned flushed; /* beats since requests were flushed, of which no cause is known; else 0 */
     bool awaited;     /* a thread waits for what was sent without a copy */
@@ -223,9 +226,9 @@ struct verbs_link {
 /* One message of an end. */
 struct verbs_message {
     uint32_t len;
-    uint32_t entry; /* writer: of the send queue with it, once it is posted */
-    uint64_t meta;
     uint32_t lkey;  /* writer: of bytes */
+    uint64_t entry; /* writer: of the send queue with it, once it is posted */
+    uint64_t meta;
     uint8_t *bytes; /* where it lies, in registered memory; NULL: in its slot */
 };
 
@@ -250,7 +253,7 @@ struct verbs_end {
     bool listed, waiting;   /* in link->ends; in the list of link->first */
     bool is_writer, closed;
     bool ended;    /* reader: the writer has said its last word; writer: that is posted */
-    uint32_t last; /* writer: the entry of the send queue with it */
+    uint64_t last; /* writer: the entry of the send queue with it */
     uint32_t slots;
     size_t slot_bytes, stride;
     struct verbs_region region;
@@ -423,7 +426,7 @@ void verbs_end_free(struct verbs_end *end);
 void verbs_ends_free(struct verbs_link *link);
 
 /* Is that entry of the send queue done, or never will be? */
-bool verbs_entry_done(const struct verbs_link *link, uint32_t entry);
+bool verbs_entry_done(const struct verbs_link *link, uint64_t entry);
 
 /* memory.c */
 rcm_status verbs_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);
@@ -471,10 +474,10 @@ rcm_status verbs_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
 void verbs_release(struct rcmi_channel *channel);
 
 /* Completions' ids: bit 63: of a receive; the peer; the receive's number, or how many entries of
- * the send queue are done with it. */
+ * the send queue are done with it, modulo 2^32. */
 #define VERBS_ID_RECEIVE ((uint64_t)1 << 63)
-static inline uint64_t verbs_id(const struct verbs_link *link, uint32_t number) {
-    return (uint64_t)(uint32_t)link->peer << 32 | number;
+static inline uint64_t verbs_id(const struct verbs_link *link, uint64_t number) {
+    return (uint64_t)(uint32_t)link->peer << 32 | (uint32_t)number;
 }
 
 #endif
