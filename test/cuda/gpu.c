@@ -14,7 +14,21 @@ static void check(const struct gpu *gpu, rcmi_cuda_code code, const char *call) 
 }
 #define CU(gpu, function, ...) check(gpu, (gpu)->driver->function(__VA_ARGS__), #function)
 
-void gpu_open(struct gpu *gpu, size_t bytes) {
+/* A module copies what it needs of it. */
+static void load(struct gpu *gpu, const char *path) {
+    enum { LARGEST = 16 << 20 };
+    FILE *file = fopen(path, "re");
+    char *image = calloc(1, LARGEST);
+    if (!file || !image || fread(image, 1, LARGEST - 1, file) == 0) {
+        perror(path);
+        exit(1);
+    }
+    fclose(file);
+    CU(gpu, cuModuleLoadData, &gpu->module, image);
+    free(image);
+}
+
+void gpu_open(struct gpu *gpu, size_t bytes, const char *path) {
     struct rcmi_cuda_context *context;
     int device;
     if (rcmi_cuda_open(&gpu->driver) != RCM_OK) {
@@ -24,7 +38,10 @@ void gpu_open(struct gpu *gpu, size_t bytes) {
     CU(gpu, cuDeviceGet, &device, 0);
     CU(gpu, cuDevicePrimaryCtxRetain, &context, device);
     CU(gpu, cuCtxPushCurrent, context);
-    CU(gpu, cuModuleLoadData, &gpu->module, rcmi_cuda_image.bytes);
+    if (path)
+        load(gpu, path);
+    else
+        CU(gpu, cuModuleLoadData, &gpu->module, rcmi_cuda_image.bytes);
     for (int k = 0; k < RCMI_CUDA_FUNCTIONS; k++)
         CU(gpu, cuModuleGetFunction, &gpu->functions[k], gpu->module, rcmi_cuda_names[k]);
     CU(gpu, cuStreamCreate, &gpu->stream, RCMI_CUDA_STREAM_NON_BLOCKING);

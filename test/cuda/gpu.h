@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A device for tests of kernels: the library's module in its primary context, one stream, one block
- * of memory. Whatever cannot be had ends the program with a sentence. */
+/* A device for tests of kernels: a module of them in its primary context, one stream, one block of
+ * memory. Whatever cannot be had ends the program with a sentence. */
 #ifndef TEST_CUDA_GPU_H
 #define TEST_CUDA_GPU_H
 
@@ -15,7 +15,8 @@ struct gpu {
     rcmi_cuda_address memory;
 };
 
-void gpu_open(struct gpu *gpu, size_t bytes);
+/* path: of the kernels' image or PTX; NULL: the library's own. */
+void gpu_open(struct gpu *gpu, size_t bytes, const char *path);
 void gpu_close(struct gpu *gpu);
 /* Copies the image to the device's memory, launches, copies it back, all of `bytes`. */
 void gpu_run(const struct gpu *gpu, const struct rcmi_cuda_launch *launch, void *image,

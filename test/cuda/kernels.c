@@ -3,7 +3,7 @@
  * The kernels for GPUs, executed: each bit of what they write against plain C (reference.h) and the
  * CPU's kernels, and each byte around it unchanged.
  *
- *      cuda-kernels [SEED [ROUNDS]]
+ *      cuda-kernels [SEED [ROUNDS [IMAGE]]]
  *
  * A round is a trial of each type and operator, with what else there is drawn: sources and results,
  * where they lie, which of them are the same, their length, scales, specials, grid and block. All
@@ -295,7 +295,7 @@ static void test_codes(void) {
 int main(int argc, char **argv) {
     const unsigned rounds = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 0) : 1;
     seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
-    gpu_open(&gpu, MEMORY);
+    gpu_open(&gpu, MEMORY, argc > 3 ? argv[3] : NULL);
     test_defined();
     test_launches();
     test_codes();
