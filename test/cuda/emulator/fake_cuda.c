@@ -453,18 +453,27 @@ CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr *addr, size_t *size, CUmodule m, 
     return CUDA_SUCCESS;
 }
 
+/* NULL if f is, or if its PTX is wrong. */
 static const struct ptx_function *function(CUfunction f) {
-    return (const struct ptx_function *)f;
+    char why[500];
+    struct ptx_function *fn = (struct ptx_function *)f;
+    if (!fn || ptx_prepare(fn, why, sizeof why))
+        return fn;
+    fake_say("%s", why);
+    return NULL;
 }
 
 CUresult CUDAAPI cuFuncGetAttribute(int *out, CUfunction_attribute a, CUfunction f) {
     ENTER(true);
+    const struct ptx_function *fn = function(f);
+    if (!fn)
+        return CUDA_ERROR_INVALID_HANDLE;
     switch (a) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-        *out = (int)ptx_max_threads(function(f));
+        *out = (int)ptx_max_threads(fn);
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-        *out = (int)ptx_static_shared(function(f));
+        *out = (int)ptx_static_shared(fn);
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
         *out = 32;

@@ -300,8 +300,12 @@ void ptx_resolve_labels(struct parser *ps) {
         if (pc < 0)
             ptx_fail(ps, "unknown name '%s'", f->name);
         ps->fn->insns[f->insn].op[f->operand].slot = pc;
-        free(f->name);
     }
+}
+
+void ptx_forget_labels(struct parser *ps) {
+    for (int i = 0; i < ps->fixups.n; i++)
+        free(ps->fixups.at[i].name);
     for (int k = 0; k < ps->labels.n; k++)
         free(ps->labels.at[k].name);
     ps->fixups.n = ps->labels.n = 0;

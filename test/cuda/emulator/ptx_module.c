@@ -57,15 +57,9 @@ static void place_extern_shared(struct parser *ps) {
     }
 }
 
-static void parse_entry(struct parser *ps) {
-    struct ptx_function *fn = calloc(1, sizeof *fn);
-    *PUSH(ps->module->functions) = fn;
-    fn->module = ps->module;
-    fn->name = strdup(ps->tok);
-    fn->max_threads = 1024;
-    memset(fn->special, -1, sizeof fn->special);
+static void parse_function(struct parser *ps, struct ptx_function *fn) {
     ps->fn = fn;
-    ptx_next(ps);
+    ptx_go_to(ps, (struct position){fn->text, fn->line});
     ps->depth = 1;
     parse_params(ps);
     declare_extern_shared(ps);
@@ -74,19 +68,55 @@ static void parse_entry(struct parser *ps) {
         ptx_parse_body(ps);
     ptx_resolve_labels(ps);
     place_extern_shared(ps);
-    ps->depth = 0;
+}
+
+/* After a function, whole or not. */
+static void leave_function(struct parser *ps) {
+    ptx_forget_labels(ps);
+    ps->depth = ps->instance = ps->call_depth = 0;
     ptx_leave_scope(ps, 0);
     ps->fn = NULL;
+}
+
+/* The text behind a "{" that was read, up to its "}". */
+static void skip_braces(struct parser *ps) {
+    for (int depth = 1; depth && ps->p < ps->end; ps->p++) {
+        const char *comment_end = ps->p[0] != '/'   ? NULL
+                                  : ps->p[1] == '/' ? "\n"
+                                  : ps->p[1] == '*' ? "*/"
+                                                    : NULL;
+        if (*ps->p == '"' || comment_end) {
+            const char *end = strstr(ps->p + 1, comment_end ? comment_end : "\"");
+            for (; ps->p < (end ? end : ps->end); ps->p++)
+                ps->line += *ps->p == '\n';
+        }
+        ps->line += *ps->p == '\n';
+        depth += (*ps->p == '{') - (*ps->p == '}');
+    }
+    ptx_next(ps);
 }
 
 static void skip_function(struct parser *ps) {
     while (ps->tok[0] && !ptx_is(ps, "{") && !ptx_is(ps, ";"))
         ptx_next(ps);
-    int depth = 0;
-    do {
-        depth += ptx_is(ps, "{") - ptx_is(ps, "}");
+    if (ptx_is(ps, "{"))
+        skip_braces(ps);
+    else
         ptx_next(ps);
-    } while (ps->tok[0] && depth > 0);
+}
+
+/* .entry name (params) hints { body }, which is parsed when it is needed */
+static void note_entry(struct parser *ps) {
+    struct ptx_function *fn = calloc(1, sizeof *fn);
+    *PUSH(ps->module->functions) = fn;
+    fn->module = ps->module;
+    fn->name = strdup(ps->tok);
+    fn->max_threads = 1024;
+    memset(fn->special, -1, sizeof fn->special);
+    ptx_next(ps);
+    fn->text = ps->tok_start;
+    fn->line = ps->line;
+    skip_function(ps);
 }
 
 static void skip_parentheses(struct parser *ps, const char **inside) {
@@ -108,20 +138,11 @@ static void note_function(struct parser *ps) {
         ptx_next(ps);
     f.body = ptx_is(ps, "{") ? ps->p : NULL;
     f.body_line = ps->line;
+    skip_function(ps);
     if (f.body)
         *PUSH(ps->device_functions) = f;
     else
         free(f.name);
-}
-
-static void note_functions(struct parser *ps) {
-    struct position start = {ps->p, ps->line};
-    for (ptx_next(ps); ps->tok[0];)
-        if (ptx_accept(ps, ".func"))
-            note_function(ps);
-        else
-            ptx_next(ps);
-    ptx_go_to(ps, start);
 }
 
 static void initialise(struct parser *ps, const struct variable *v, uint8_t *to) {
@@ -161,9 +182,9 @@ static void module_item(struct parser *ps) {
         ptx_next(ps);
     }
     if (ptx_accept(ps, ".entry"))
-        parse_entry(ps);
+        note_entry(ps);
     else if (ptx_accept(ps, ".func"))
-        skip_function(ps);
+        note_function(ps);
     else if (ptx_accept(ps, ".shared")) {
         struct variable v;
         ptx_parse_variable(ps, &v);
@@ -188,7 +209,8 @@ static void module_item(struct parser *ps) {
         ptx_fail(ps, "unexpected '%s'", ps->tok);
 }
 
-static void free_symbols(struct parser *ps) {
+static void free_parser(struct parser *ps) {
+    ptx_forget_labels(ps);
     ptx_leave_scope(ps, -1);
     free(ps->symbols.at);
     free(ps->fixups.at);
@@ -199,31 +221,65 @@ static void free_symbols(struct parser *ps) {
     for (int i = 0; i < ps->device_functions.n; i++)
         free(ps->device_functions.at[i].name);
     free(ps->device_functions.at);
+    free(ps->text);
+    free(ps);
+}
+
+static struct parser *new_parser(const char *text, size_t len, struct ptx_module *module) {
+    struct parser *ps = calloc(1, sizeof *ps);
+    ps->text = calloc(1, len + 1);
+    memcpy(ps->text, text, len);
+    ps->p = ps->text;
+    ps->end = ps->text + len;
+    ps->line = 1;
+    ps->module = module;
+    return ps;
+}
+
+static bool parse_module(struct parser *ps, char *why, size_t why_len) {
+    ps->why = why;
+    ps->why_len = why_len;
+    if (setjmp(ps->error))
+        return false;
+    for (ptx_next(ps); ps->tok[0];)
+        module_item(ps);
+    return true;
 }
 
 struct ptx_module *ptx_module_load(const char *text, size_t len, const struct ptx_env *env,
                                    int device, char *why, size_t why_len) {
-    struct parser *ps = calloc(1, sizeof *ps);
-    ps->p = text;
-    ps->end = text + len;
-    ps->line = 1;
-    ps->why = why;
-    ps->why_len = why_len;
-    struct ptx_module *module = ps->module = calloc(1, sizeof *module);
+    struct ptx_module *module = calloc(1, sizeof *module);
     module->env = env;
     module->device = device;
-    bool ok = setjmp(ps->error) == 0;
-    if (ok) {
-        note_functions(ps);
-        while (ps->tok[0])
-            module_item(ps);
-    }
-    free_symbols(ps);
-    free(ps);
-    if (ok)
+    pthread_mutex_init(&module->lock, NULL);
+    module->parser = new_parser(text, len, module);
+    if (parse_module(module->parser, why, why_len))
         return module;
     ptx_module_free(module);
     return NULL;
+}
+
+static enum parsed parse_late(struct parser *ps, struct ptx_function *fn, char *why,
+                              size_t why_len) {
+    ps->why = why;
+    ps->why_len = why_len;
+    if (setjmp(ps->error))
+        return PARSED_WRONG;
+    parse_function(ps, fn);
+    return PARSED_WELL;
+}
+
+bool ptx_prepare(struct ptx_function *fn, char *why, size_t why_len) {
+    struct ptx_module *module = fn->module;
+    pthread_mutex_lock(&module->lock);
+    snprintf(why, why_len, "PTX of %s was wrong before", fn->name);
+    if (fn->parsed == PARSED_NOT) {
+        fn->parsed = parse_late(module->parser, fn, why, why_len);
+        leave_function(module->parser);
+    }
+    const bool well = fn->parsed == PARSED_WELL;
+    pthread_mutex_unlock(&module->lock);
+    return well;
 }
 
 static void free_function(struct ptx_function *fn) {
@@ -247,6 +303,8 @@ void ptx_module_free(struct ptx_module *module) {
     }
     free(module->functions.at);
     free(module->globals.at);
+    free_parser(module->parser);
+    pthread_mutex_destroy(&module->lock);
     free(module);
 }
 
@@ -305,8 +363,11 @@ static void print_opcode(const char *text) {
     printf("%.*s\n", (int)strcspn(text, " ;"), text);
 }
 
-static int report_function(const struct ptx_function *fn, bool list) {
+static int report_function(struct ptx_function *fn, bool list) {
+    char why[500];
     int n = 0;
+    if (!ptx_prepare(fn, why, sizeof why))
+        return printf("%s: %s\n", fn->name, why), 1;
     for (int i = 0; i < fn->ninsns; i++) {
         const struct insn *in = &fn->insns[i];
         if (list)

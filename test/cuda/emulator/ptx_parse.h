@@ -5,6 +5,7 @@
 #define PTX_PARSE_H
 
 #include "ptx_internal.h"
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,11 +66,14 @@ struct device_function {
 struct ptx_module {
     const struct ptx_env *env;
     int device, target;
+    pthread_mutex_t lock; /* of what is parsed late */
+    struct parser *parser;
     LIST(struct ptx_function *, functions);
     LIST(struct global, globals);
 };
 
 struct parser {
+    char *text;
     const char *p, *end;
     int line;
     char tok[TOKEN_MAX]; /* the current token; empty at the end of the text */
@@ -122,5 +126,6 @@ unsigned ptx_place(unsigned *top, const struct variable *v);
 void ptx_parse_body(struct parser *ps);
 void ptx_go_to(struct parser *ps, struct position at);
 void ptx_resolve_labels(struct parser *ps);
+void ptx_forget_labels(struct parser *ps);
 
 #endif
