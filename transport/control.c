@@ -207,7 +207,7 @@ static rcm_status handle_offer(struct rcmi_link *link, const uint8_t *body, size
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it sent an offer of %zu bytes", len);
     memcpy(blob->bytes, body, len);
     blob->len = len;
-    return rcmi_setup_on_offer(link, blob);
+    return rcmi_setup_on_offer(rcmi_host_plane(link), blob);
 }
 
 /* What may come before the link is up. */
@@ -217,9 +217,9 @@ static rcm_status handle_setup(struct rcmi_link *link, const struct frame_header
     case RCMI_FRAME_OFFER:
         return handle_offer(link, body, header->len, blob);
     case RCMI_FRAME_READY:
-        return header->len == 0 ? rcmi_setup_on_ready(link) : bad_frame(header);
+        return header->len == 0 ? rcmi_setup_on_ready(rcmi_host_plane(link)) : bad_frame(header);
     case RCMI_FRAME_DECLINE:
-        return rcmi_setup_on_decline(link, body, header->len);
+        return rcmi_setup_on_decline(rcmi_host_plane(link), body, header->len);
     case RCMI_FRAME_BEAT:
         return header->len == 0 ? RCM_OK : bad_frame(header);
     default:
@@ -327,7 +327,7 @@ void rcmi_control_drain(struct rcmi_link *link) {
     }
     if (link->control.fd < 0 || status == RCM_AGAIN || status == RCM_OK)
         return;
-    if (status == RCM_ERR_PEER || link->declined)
+    if (status == RCM_ERR_PEER || rcmi_host_plane(link)->state == RCMI_PLANE_DECLINED)
         rcmi_link_eof(link);
     else
         rcmi_link_lose(link);

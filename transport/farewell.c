@@ -93,8 +93,7 @@ static void node_look_flushed(void *arg) {
     flush->done = true;
     for (int i = 0; i < flush->node->config.nranks; i++) {
         const struct rcmi_link *link = rcmi_node_link(flush->node, i);
-        if (link && rcmi_link_state(link) == RCMI_LINK_UP &&
-            !link->domain->transport->link_flushed(link->data))
+        if (link && rcmi_link_state(link) == RCMI_LINK_UP && !rcmi_planes_flushed(link))
             flush->done = false;
     }
 }

@@ -9,6 +9,7 @@
  *
  *   a connection's life:  connect or accept -> authentication -> HELLO, REPLY -> handed to its link
  *   a link's life:        NONE -> DIALING or WAITING -> SETUP -> UP -> ENDED (farewell) or LOST
+ *   a plane's life:       NONE -> SETUP -> UP -> OVER, or SETUP -> DECLINED
  *   a channel's life:     open -> links UP -> OPEN frames -> ACK frames -> ready -> CLOSE frames
  *
  * Setting up a link, once its control connection stands, is in setup.c; a transport that declines
@@ -239,6 +240,28 @@ struct rcmi_target {
     char why[96];               /* why it did not work; "": not tried */
 };
 
+enum rcmi_plane_state {
+    RCMI_PLANE_NONE,
+    RCMI_PLANE_SETUP,    /* from its claim on */
+    RCMI_PLANE_UP,       /* on both sides */
+    RCMI_PLANE_DECLINED, /* here or there; that of the host: the peer's end of control is awaited */
+    RCMI_PLANE_OVER,     /* as the link */
+};
+
+/* A data plane of a link: what one transport carries between the two ranks in memory of one kind.
+ * Its state of every kind but the host's: plane.c. */
+struct rcmi_plane {
+    struct rcmi_link *link;
+    enum rcmi_mem_kind kind;
+    enum rcmi_plane_state state;
+    struct rcmi_domain *domain; /* from SETUP on */
+    void *data;                 /* the transport's state */
+    bool offered, accepted;
+    bool ready, peer_ready;              /* READY was said, and heard */
+    uint64_t attached;                   /* bit i: data socket i is there */
+    char decline[RCMI_DECLINE_MAX + 40]; /* which rank did so last, and why */
+};
+
 struct rcmi_pending; /* a channel opened by the peer, not yet by us */
 
 /* What silence.c knows of a link; zero at first. */
@@ -255,18 +278,12 @@ struct rcmi_link {
     /* enum rcmi_link_state. Release store on the loop thread, after domain and why were written,
      * pairs with the acquire loads of other threads. */
     _Atomic int state;
-    struct rcmi_domain *domain; /* from SETUP on */
-    void *data;                 /* the transport's state */
-    bool same_host;             /* the control stream is a Unix socket */
-    bool initiator;             /* we dialled it */
-    bool offered, accepted;
-    bool ready, peer_ready;    /* READY was said, and heard */
-    bool declined;             /* here, of which the peer was told; its end of control is awaited */
-    struct rcmi_error failing; /* the data plane is, before the link is up; RCM_OK: it is not */
+    struct rcmi_plane planes[RCMI_MEM_KINDS];
+    bool same_host;            /* the control stream is a Unix socket */
+    bool initiator;            /* we dialled it */
+    struct rcmi_error failing; /* the host plane is, before the link is up; RCM_OK: it is not */
     unsigned passed_over;      /* bit i: domain i was declined, here or there */
-    char decline[RCMI_DECLINE_MAX + 40]; /* which rank did so last, and why */
-    uint64_t attached;                   /* bit i: data socket i is there */
-    bool was_up;                         /* final before it is ENDED or LOST */
+    bool was_up;               /* final before it is ENDED or LOST */
     bool bye_sent, bye_acked, bye_received;
     bool excused; /* by rcmi_node_excuse */
 
@@ -493,26 +510,47 @@ bool rcmi_links_take_changed(struct rcmi_node *node);
 /* Something changed that rcmi_node_farewell may wait for. */
 void rcmi_node_check_settled(struct rcmi_node *node);
 
+/* ---- plane.c --------------------------------------------------------------------------------- */
+
+void rcmi_planes_init(struct rcmi_link *link);
+/* Asks transports again whether planes are ready of which they said so. */
+void rcmi_planes_check(struct rcmi_link *link);
+/* link_flushed of all that are up; takes what came by them: false if nothing did. */
+bool rcmi_planes_flushed(const struct rcmi_link *link);
+bool rcmi_planes_progress(const struct rcmi_link *link);
+/* The link is over; it is freed. */
+void rcmi_planes_down(struct rcmi_link *link);
+void rcmi_planes_free(struct rcmi_link *link);
+/* What the transport has of it ends. */
+void rcmi_plane_free(struct rcmi_plane *plane);
+
 /* ---- setup.c --------------------------------------------------------------------------------- */
 
-/* The domain serves this link from now on. */
+/* The plane of ranks' host memory, with which a link comes up. */
+static inline struct rcmi_plane *rcmi_host_plane(struct rcmi_link *link) {
+    return &link->planes[RCMI_MEM_HOST];
+}
+static inline const char *rcmi_plane_name(const struct rcmi_plane *plane) {
+    return plane->domain->transport->name;
+}
+/* The domain serves this link's host memory from now on. */
 rcm_status rcmi_setup_claim(struct rcmi_link *link, struct rcmi_domain *domain, bool initiator);
 /* A connection of this link came through; takes fd over. */
 void rcmi_link_connected(struct rcmi_link *link, const struct rcmi_hello *hello, int fd,
                          bool initiator);
 /* Up, if both sides are ready by now. */
-void rcmi_setup_check(struct rcmi_link *link);
+void rcmi_setup_check(struct rcmi_plane *plane);
 void rcmi_setup_up(struct rcmi_link *link);
-/* The data plane fails for the reason in the thread's error. Before the link is up the peer may
+/* The host plane fails for the reason in the thread's error. Before the link is up the peer may
  * have declined it, and closed what belongs to it, and that is heard in a moment: else it is lost.
  */
 void rcmi_setup_fail(struct rcmi_link *link);
 /* The link's transport was declined: dials by the next one. */
 void rcmi_setup_next(struct rcmi_link *link);
-/* Frames of the peer while the link is in SETUP. An error (thread's) loses the link. */
-rcm_status rcmi_setup_on_offer(struct rcmi_link *link, struct rcmi_blob *blob);
-rcm_status rcmi_setup_on_ready(struct rcmi_link *link);
-rcm_status rcmi_setup_on_decline(struct rcmi_link *link, const uint8_t *text, size_t len);
+/* Frames of the peer while the plane is in SETUP. An error (thread's) loses the link. */
+rcm_status rcmi_setup_on_offer(struct rcmi_plane *plane, struct rcmi_blob *blob);
+rcm_status rcmi_setup_on_ready(struct rcmi_plane *plane);
+rcm_status rcmi_setup_on_decline(struct rcmi_plane *plane, const uint8_t *text, size_t len);
 
 /* ---- control.c ------------------------------------------------------------------------------- */
 

@@ -46,6 +46,7 @@ static struct rcmi_link *link_get(struct rcmi_node *node, int peer) {
     link->node = node;
     link->peer = peer;
     link->control.fd = -1;
+    rcmi_planes_init(link);
     link->timer = (struct rcmi_timer){.fire = link_timer, .arg = link};
     /* Pairs with the load in rcmi_node_link. */
     atomic_store_explicit(&node->links[peer], link, memory_order_release);
@@ -91,8 +92,7 @@ static void link_end(struct rcmi_link *link, enum rcmi_link_state state) {
     rcmi_control_stop(link);
     rcmi_link_set(link, state);
     rcmi_channels_link_down(link);
-    if (link->data)
-        link->domain->transport->link_down(link->data);
+    rcmi_planes_down(link);
     if (state == RCMI_LINK_LOST) {
         link->lost_next = node->lost;
         node->lost = link;
@@ -110,13 +110,10 @@ static bool link_is_over(const struct rcmi_link *link) {
 /* What the peer had sent before its farewell, and lies in sockets or queues: it is less than all
  * slots. */
 static void link_take_rest(const struct rcmi_link *link) {
-    const struct rcmi_transport *transport = link->domain->transport;
-    if (!link->data)
-        return;
-    (void)transport->link_flushed(link->data);
-    for (int i = 0; i < REST_MAX; i++)
-        if (!transport->progress(link->domain->data))
-            return;
+    bool any = true;
+    (void)rcmi_planes_flushed(link);
+    for (int i = 0; i < REST_MAX && any; i++)
+        any = rcmi_planes_progress(link);
 }
 
 void rcmi_link_lose(struct rcmi_link *link) {
@@ -135,7 +132,8 @@ void rcmi_link_lose(struct rcmi_link *link) {
 }
 
 void rcmi_link_eof(struct rcmi_link *link) {
-    if (link->declined) { /* it has undone the link, too, or has died */
+    if (rcmi_host_plane(link)->state ==
+        RCMI_PLANE_DECLINED) { /* it has undone the link, too, or has died */
         rcmi_setup_next(link);
         return;
     }
@@ -194,7 +192,7 @@ bool rcmi_links_take_changed(struct rcmi_node *node) {
         if (!link)
             return any;
         any = true;
-        rcmi_setup_check(link);
+        rcmi_planes_check(link);
     }
 }
 
@@ -249,7 +247,7 @@ struct rcmi_link *rcmi_link_need(struct rcmi_node *node, int peer) {
     if (!link || rcmi_link_state(link) != RCMI_LINK_NONE)
         return link;
     if (peer == node->config.rank) {
-        link->offered = link->accepted = true;
+        rcmi_host_plane(link)->offered = rcmi_host_plane(link)->accepted = true;
         if (rcmi_setup_claim(link, &node->domains[node->ndomains - 1], true) == RCM_OK)
             rcmi_setup_up(link);
         else
@@ -276,7 +274,8 @@ static void reply_set(struct rcmi_reply *reply, enum rcmi_reply_status status, c
 static void judge_control(struct rcmi_link *link, struct rcmi_domain *domain,
                           struct rcmi_reply *reply) {
     struct rcmi_node *node = link->node;
-    if (link->declined) /* it has undone that link, and dials anew */
+    if (rcmi_host_plane(link)->state ==
+        RCMI_PLANE_DECLINED) /* it has undone that link, and dials anew */
         rcmi_setup_next(link);
     switch (rcmi_link_state(link)) {
     case RCMI_LINK_DIALING:
@@ -306,11 +305,12 @@ static void judge_control(struct rcmi_link *link, struct rcmi_domain *domain,
     rcmi_link_lose(link);
 }
 
-static void judge_data(struct rcmi_link *link, const struct rcmi_domain *domain, int index,
+static void judge_data(const struct rcmi_link *link, const struct rcmi_domain *domain, int index,
                        struct rcmi_reply *reply) {
-    bool wanted = rcmi_link_state(link) == RCMI_LINK_SETUP && !link->initiator && link->accepted &&
-                  link->domain == domain && index < domain->transport->data_sockets &&
-                  !(link->attached >> index & 1);
+    const struct rcmi_plane *plane = &link->planes[RCMI_MEM_HOST];
+    bool wanted = rcmi_link_state(link) == RCMI_LINK_SETUP && !link->initiator && plane->accepted &&
+                  plane->domain == domain && index < domain->transport->data_sockets &&
+                  !(plane->attached >> index & 1);
     reply_set(reply, wanted ? RCMI_REPLY_OK : RCMI_REPLY_REFUSED,
               wanted ? "" : "this data connection is not expected");
 }
@@ -415,11 +415,7 @@ void rcmi_link_free(struct rcmi_link *link) {
     rcmi_loop_timer_stop(node->loop, &link->timer);
     rcmi_control_stop(link);
     rcmi_opening_forget(link);
-    if (link->data) {
-        link->domain->transport->link_down(link->data);
-        link->domain->transport->link_fini(link->data);
-    }
-    free(link->data);
+    rcmi_planes_free(link);
     free(link->in);
     free(link->targets);
     free(link);

@@ -419,7 +419,7 @@ const char *rcmi_node_transport(struct rcmi_node *node, int peer) {
         peer >= 0 && peer < node->config.nranks ? rcmi_node_link(node, peer) : NULL;
     if (!link || rcmi_link_state(link) != RCMI_LINK_UP)
         return "";
-    return link->domain->transport->name;
+    return rcmi_plane_name(&link->planes[RCMI_MEM_HOST]);
 }
 
 bool rcmi_node_gone(const struct rcmi_node *node, int peer) {

@@ -50,9 +50,9 @@ static void explain_detour(const struct rcmi_link *link, char *text, size_t cap)
 /* Why a link that is up cannot carry the end, as words that follow "rank 3"; NULL. */
 static const char *reader_fault(const struct rcmi_end *end, const struct rcmi_link *link) {
     const struct rcmi_link *first = rcmi_node_link(link->node, end->readers[0].rank);
-    if (link->domain != first->domain)
+    if (link->planes[RCMI_MEM_HOST].domain != first->planes[RCMI_MEM_HOST].domain)
         return "is reached by another transport than the first reader";
-    if (end->nreaders > 1 && !link->domain->transport->multicast)
+    if (end->nreaders > 1 && !link->planes[RCMI_MEM_HOST].domain->transport->multicast)
         return "is reached by a transport without multicast";
     return NULL;
 }
@@ -63,7 +63,7 @@ static void end_fail_by(struct rcmi_end *end, const struct rcmi_link *link, cons
     (void)rcmi_fail_peer(RCM_ERR_SYSTEM, link->peer,
                          "channel %" PRIu64 ":%u has %d readers, and rank %d %s (%s%s)",
                          end->channel->epoch, end->channel->id, end->nreaders, link->peer, fault,
-                         link->domain->transport->name, detour);
+                         rcmi_plane_name(&link->planes[RCMI_MEM_HOST]), detour);
     rcmi_end_fail(end, rcmi_last_error());
 }
 
@@ -117,9 +117,10 @@ static rcm_status writer_init(struct rcmi_end *end) {
     if (!links)
         return RCM_ERR_NOMEM;
     for (int i = 0; i < end->nreaders; i++)
-        links[i] = rcmi_node_link(node, end->readers[i].rank)->data;
-    end->channel->slot_bytes = slot_bytes_of(end->channel, first->domain->transport);
-    rcm_status status = end_begin(end, first->domain->transport);
+        links[i] = rcmi_node_link(node, end->readers[i].rank)->planes[RCMI_MEM_HOST].data;
+    const struct rcmi_transport *transport = first->planes[RCMI_MEM_HOST].domain->transport;
+    end->channel->slot_bytes = slot_bytes_of(end->channel, transport);
+    rcm_status status = end_begin(end, transport);
     if (status == RCM_OK)
         status = end->channel->transport->writer_init(end->channel, links, end->nreaders);
     free(links);
@@ -239,15 +240,16 @@ static rcm_status check_slots(const struct rcmi_channel *channel, const struct o
 static rcm_status reader_take(struct rcmi_end *end, const struct rcmi_link *link,
                               struct rcmi_pending *pending, struct rcmi_blob *answer) {
     struct rcmi_channel *channel = end->channel;
-    channel->slot_bytes = slot_bytes_of(channel, link->domain->transport);
+    const struct rcmi_plane *plane = &link->planes[RCMI_MEM_HOST];
+    channel->slot_bytes = slot_bytes_of(channel, plane->domain->transport);
     rcm_status status = check_slots(channel, &pending->open);
     if (status != RCM_OK)
         return status;
-    status = end_begin(end, link->domain->transport);
+    status = end_begin(end, plane->domain->transport);
     if (status != RCM_OK)
         return status;
     channel->nreaders = (int)pending->open.nreaders;
-    status = channel->transport->reader_init(channel, link->data);
+    status = channel->transport->reader_init(channel, plane->data);
     if (status == RCM_OK)
         status = channel->transport->reader_accept(channel, &pending->blob, answer);
     return status;

@@ -29,23 +29,21 @@ enum { FAILING_MS = 200 };
 
 /* ---- Declining ------------------------------------------------------------------------------- */
 
-static unsigned domain_bit(const struct rcmi_link *link) {
-    return 1u << (unsigned)(link->domain - link->node->domains);
+static unsigned domain_bit(const struct rcmi_plane *plane) {
+    return 1u << (unsigned)(plane->domain - plane->link->node->domains);
 }
 
 /* What the transport has of the link, and what was said about it. */
-static void setup_undo(struct rcmi_link *link) {
-    if (!link->data)
+static void setup_undo(struct rcmi_plane *plane) {
+    struct rcmi_link *link = plane->link;
+    if (!plane->data)
         return;
-    link->domain->transport->link_down(link->data);
-    link->domain->transport->link_fini(link->data);
-    free(link->data);
-    link->data = NULL;
+    rcmi_plane_free(plane);
     rcmi_conn_drop(link->node, link);
     rcmi_link_forgive(link);
     rcmi_node_set_peer_page(link->node, link->peer, NULL);
-    link->offered = link->accepted = link->ready = link->peer_ready = false;
-    link->attached = 0;
+    plane->offered = plane->accepted = plane->ready = plane->peer_ready = false;
+    plane->attached = 0;
 }
 
 /* Does the user want it, and nothing else, or is it just the first of all there are? */
@@ -54,19 +52,21 @@ static bool is_demanded(const struct rcmi_link *link) {
     return list[0] && strcmp(list, "auto") != 0;
 }
 
-static void decline_note(struct rcmi_link *link, int rank, const char *text) {
-    snprintf(link->decline, sizeof link->decline, "rank %d declined it: %.200s", rank, text);
+static void decline_note(struct rcmi_plane *plane, int rank, const char *text) {
+    const struct rcmi_link *link = plane->link;
+    snprintf(plane->decline, sizeof plane->decline, "rank %d declined it: %.200s", rank, text);
     rcmi_log(is_demanded(link) ? RCMI_LOG_WARN : RCMI_LOG_INFO, "no link to rank %d by %s: %s",
-             link->peer, link->domain->transport->name, link->decline);
+             link->peer, rcmi_plane_name(plane), plane->decline);
 }
 
 void rcmi_setup_next(struct rcmi_link *link) {
-    setup_undo(link);
+    struct rcmi_plane *plane = rcmi_host_plane(link);
+    setup_undo(plane);
     rcmi_control_close(link);
     rcmi_link_forgive(link); /* the stream may have failed, too, since the link was undone */
     rcmi_loop_timer_stop(link->node->loop, &link->timer);
-    link->passed_over |= domain_bit(link);
-    link->declined = false;
+    link->passed_over |= domain_bit(plane);
+    plane->state = RCMI_PLANE_NONE;
     free(link->targets);
     link->targets = NULL;
     link->ntargets = link->target = link->rounds = link->retries = link->pause_ms = 0;
@@ -87,48 +87,49 @@ static void setup_send(struct rcmi_link *link, enum rcmi_frame_type type, const 
     rcmi_control_send_first(link, frame);
 }
 
-static void setup_decline(struct rcmi_link *link) {
+static void setup_decline(struct rcmi_plane *plane) {
     char text[RCMI_DECLINE_MAX + 1];
     snprintf(text, sizeof text, "%s", rcm_last_error());
-    decline_note(link, link->node->config.rank, text);
-    link->declined = true;
-    setup_send(link, RCMI_FRAME_DECLINE, text);
-    setup_undo(link);
+    decline_note(plane, plane->link->node->config.rank, text);
+    plane->state = RCMI_PLANE_DECLINED;
+    setup_send(plane->link, RCMI_FRAME_DECLINE, text);
+    setup_undo(plane);
 }
 
 void rcmi_setup_fail(struct rcmi_link *link) {
-    if (rcmi_link_state(link) != RCMI_LINK_SETUP || link->peer_ready) {
+    const struct rcmi_plane *plane = rcmi_host_plane(link);
+    if (rcmi_link_state(link) != RCMI_LINK_SETUP || plane->peer_ready) {
         rcmi_link_lose(link);
-    } else if (!link->declined && link->failing.status == RCM_OK) {
+    } else if (plane->state != RCMI_PLANE_DECLINED && link->failing.status == RCM_OK) {
         link->failing = *rcmi_last_error();
         rcmi_loop_timer(link->node->loop, &link->timer, rcmi_deadline_in(FAILING_MS));
     }
 }
 
 /* A slot of the transport said so, with a sentence. */
-static void setup_failed(struct rcmi_link *link, rcm_status status) {
-    if (status == RCM_ERR_UNSUPPORTED && !link->ready)
-        setup_decline(link);
+static void setup_failed(struct rcmi_plane *plane, rcm_status status) {
+    if (status == RCM_ERR_UNSUPPORTED && !plane->ready)
+        setup_decline(plane);
     else
-        rcmi_link_lose(link);
+        rcmi_link_lose(plane->link);
 }
 
-rcm_status rcmi_setup_on_decline(struct rcmi_link *link, const uint8_t *text, size_t len) {
+rcm_status rcmi_setup_on_decline(struct rcmi_plane *plane, const uint8_t *text, size_t len) {
     char sentence[RCMI_DECLINE_MAX + 1];
-    if (len > RCMI_DECLINE_MAX || link->peer_ready)
+    if (len > RCMI_DECLINE_MAX || plane->peer_ready)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it declined the link in %zu bytes%s", len,
-                         link->peer_ready ? ", and had said that it is ready" : "");
+                         plane->peer_ready ? ", and had said that it is ready" : "");
     rcmi_frame_sentence(text, len, sentence);
-    if (!link->declined)
-        decline_note(link, link->peer, sentence);
-    rcmi_setup_next(link);
+    if (plane->state != RCMI_PLANE_DECLINED)
+        decline_note(plane, plane->link->peer, sentence);
+    rcmi_setup_next(plane->link);
     return RCM_OK;
 }
 
 /* ---- Up -------------------------------------------------------------------------------------- */
 
-static void log_up(const struct rcmi_link *link) {
-    const char *name = link->domain->transport->name;
+static void log_up(struct rcmi_link *link) {
+    const char *name = rcmi_plane_name(rcmi_host_plane(link));
     if (link->detour[0] && !link->same_host)
         rcmi_log(RCMI_LOG_WARN, "linked to rank %d by %s: its Unix socket does not work: %s",
                  link->peer, name, link->detour);
@@ -140,6 +141,7 @@ void rcmi_setup_up(struct rcmi_link *link) {
     struct rcmi_node *node = link->node;
     rcmi_loop_timer_stop(node->loop, &link->timer);
     link->was_up = true;
+    rcmi_host_plane(link)->state = RCMI_PLANE_UP;
     rcmi_link_set(link, RCMI_LINK_UP);
     free(link->targets);
     link->targets = NULL;
@@ -155,36 +157,37 @@ void rcmi_setup_up(struct rcmi_link *link) {
     rcmi_node_check_settled(node);
 }
 
-static bool setup_is_complete(const struct rcmi_link *link) {
-    const uint64_t all = ((uint64_t)1 << link->domain->transport->data_sockets) - 1;
-    return link->offered && link->accepted && link->attached == all;
+static bool setup_is_complete(const struct rcmi_plane *plane) {
+    const uint64_t all = ((uint64_t)1 << plane->domain->transport->data_sockets) - 1;
+    return plane->offered && plane->accepted && plane->attached == all;
 }
 
-void rcmi_setup_check(struct rcmi_link *link) {
-    if (rcmi_link_state(link) != RCMI_LINK_SETUP || link->declined ||
-        link->failing.status != RCM_OK || !setup_is_complete(link))
+void rcmi_setup_check(struct rcmi_plane *plane) {
+    struct rcmi_link *link = plane->link;
+    if (plane->state != RCMI_PLANE_SETUP || link->failing.status != RCM_OK ||
+        !setup_is_complete(plane))
         return;
-    if (!link->ready) {
-        const rcm_status status = link->domain->transport->link_ready(link->data);
+    if (!plane->ready) {
+        const rcm_status status = plane->domain->transport->link_ready(plane->data);
         if (status != RCM_OK && status != RCM_AGAIN)
-            setup_failed(link, status);
+            setup_failed(plane, status);
         if (status != RCM_OK)
             return;
-        link->ready = true;
+        plane->ready = true;
         setup_send(link, RCMI_FRAME_READY, "");
     }
-    if (link->peer_ready && rcmi_link_state(link) == RCMI_LINK_SETUP)
+    if (plane->peer_ready && plane->state == RCMI_PLANE_SETUP)
         rcmi_setup_up(link);
 }
 
-rcm_status rcmi_setup_on_ready(struct rcmi_link *link) {
-    if (link->declined)
+rcm_status rcmi_setup_on_ready(struct rcmi_plane *plane) {
+    if (plane->state == RCMI_PLANE_DECLINED)
         return RCM_OK;
-    if (!link->accepted || link->peer_ready)
+    if (!plane->accepted || plane->peer_ready)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it is ready %s",
-                         link->peer_ready ? "twice" : "before its offer");
-    link->peer_ready = true;
-    rcmi_setup_check(link);
+                         plane->peer_ready ? "twice" : "before its offer");
+    plane->peer_ready = true;
+    rcmi_setup_check(plane);
     return RCM_OK;
 }
 
@@ -192,39 +195,41 @@ rcm_status rcmi_setup_on_ready(struct rcmi_link *link) {
 
 rcm_status rcmi_setup_claim(struct rcmi_link *link, struct rcmi_domain *domain, bool initiator) {
     const struct rcmi_transport *transport = domain->transport;
-    link->data = rcmi_zalloc(transport->link_size);
-    if (!link->data)
+    struct rcmi_plane *plane = rcmi_host_plane(link);
+    plane->data = rcmi_zalloc(transport->link_size);
+    if (!plane->data)
         return RCM_ERR_NOMEM;
-    link->domain = domain;
+    plane->domain = domain;
+    plane->state = RCMI_PLANE_SETUP;
     link->initiator = initiator;
     link->same_host = transport->same_host;
     rcmi_loop_timer_stop(link->node->loop, &link->timer);
     rcmi_link_set(link, RCMI_LINK_SETUP);
-    return transport->link_init(link->data, domain->data, link->peer);
+    return transport->link_init(plane->data, domain->data, link->peer);
 }
 
-static void setup_offer(struct rcmi_link *link) {
+static void setup_offer(struct rcmi_plane *plane) {
     struct rcmi_blob blob = {.len = 0};
-    const rcm_status status = link->domain->transport->link_offer(link->data, &blob);
+    const rcm_status status = plane->domain->transport->link_offer(plane->data, &blob);
     if (status != RCM_OK) {
-        setup_failed(link, status);
+        setup_failed(plane, status);
         return;
     }
     struct rcmi_frame *frame = rcmi_frame_new(RCMI_FRAME_OFFER, blob.len);
     if (!frame) {
-        rcmi_link_lose(link);
+        rcmi_link_lose(plane->link);
         return;
     }
     memcpy(rcmi_frame_body(frame), blob.bytes, blob.len);
     frame->nfds = blob.nfds;
     memcpy(frame->fds, blob.fds, sizeof frame->fds);
-    link->offered = true;
-    rcmi_control_send_first(link, frame);
+    plane->offered = true;
+    rcmi_control_send_first(plane->link, frame);
 }
 
 static void setup_dial_data(struct rcmi_link *link) {
     const int64_t limit = 4 * link->node->peer_timeout_ms;
-    for (int i = 0; i < link->domain->transport->data_sockets; i++) {
+    for (int i = 0; i < rcmi_host_plane(link)->domain->transport->data_sockets; i++) {
         const rcm_status status = rcmi_conn_dial(link, RCMI_HELLO_DATA, i, limit, true);
         if (status == RCM_AGAIN)
             (void)rcmi_fail(RCM_ERR_RESOURCE, 0, "its queue of connections is full");
@@ -235,24 +240,25 @@ static void setup_dial_data(struct rcmi_link *link) {
     }
 }
 
-rcm_status rcmi_setup_on_offer(struct rcmi_link *link, struct rcmi_blob *blob) {
-    if (link->declined)
+rcm_status rcmi_setup_on_offer(struct rcmi_plane *plane, struct rcmi_blob *blob) {
+    struct rcmi_link *link = plane->link;
+    if (plane->state == RCMI_PLANE_DECLINED)
         return RCM_OK;
-    if (link->accepted)
+    if (plane->accepted)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it sent a second offer");
-    if (link->initiator && !link->offered)
+    if (link->initiator && !plane->offered)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it sent an offer before it got one");
-    const rcm_status status = link->domain->transport->link_accept(link->data, blob);
+    const rcm_status status = plane->domain->transport->link_accept(plane->data, blob);
     if (status != RCM_OK) {
-        setup_failed(link, status);
+        setup_failed(plane, status);
         return RCM_OK;
     }
-    link->accepted = true;
+    plane->accepted = true;
     if (link->initiator)
         setup_dial_data(link);
     else
-        setup_offer(link);
-    rcmi_setup_check(link);
+        setup_offer(plane);
+    rcmi_setup_check(plane);
     return RCM_OK;
 }
 
@@ -270,22 +276,23 @@ static void connected_control(struct rcmi_link *link, int fd) {
     }
     rcmi_heartbeat_start(link);
     if (link->initiator)
-        setup_offer(link);
+        setup_offer(rcmi_host_plane(link));
 }
 
 static void connected_data(struct rcmi_link *link, int index, int fd) {
     const uint64_t bit = (uint64_t)1 << index;
-    if (link->attached & bit || link->declined) {
+    struct rcmi_plane *plane = rcmi_host_plane(link);
+    if (plane->attached & bit || plane->state == RCMI_PLANE_DECLINED) {
         rcmi_fd_close(&fd);
         return;
     }
-    const rcm_status status = link->domain->transport->link_attach(link->data, index, fd);
+    const rcm_status status = plane->domain->transport->link_attach(plane->data, index, fd);
     if (status != RCM_OK) {
-        setup_failed(link, status);
+        setup_failed(plane, status);
         return;
     }
-    link->attached |= bit;
-    rcmi_setup_check(link);
+    plane->attached |= bit;
+    rcmi_setup_check(plane);
 }
 
 void rcmi_link_connected(struct rcmi_link *link, const struct rcmi_hello *hello, int fd,

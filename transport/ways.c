@@ -81,7 +81,7 @@ static void add_ways(struct search *search, struct rcmi_domain *domain) {
     const struct rcmi_link *link = search->link;
     const char *why = NULL;
     if (link->passed_over >> (domain - link->node->domains) & 1) {
-        why = link->decline;
+        why = link->planes[RCMI_MEM_HOST].decline;
     } else if (!rcmi_list_has(search->peer->transports, transport->name)) {
         why = "the other rank does not have it";
     } else if (transport->same_host) {

@@ -70,7 +70,7 @@ static void strike_declined(void *arg) {
     struct striking *striking = arg;
     const struct rcmi_link *link = rcmi_node_link(striking->side->node, 1);
     striking->marked = link && link->failed;
-    if (!link || !link->declined || link->failed)
+    if (!link || link->planes[RCMI_MEM_HOST].state != RCMI_PLANE_DECLINED || link->failed)
         return;
     striking->struck++;
     (void)rcmi_fail_peer(RCM_ERR_PEER, 1, "the stream has failed");
