@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The segment of a node. Ranges are handed out first fit from a list of free ones, which is sorted
- * and joined again when they come back; the segment only grows. Space is reserved when it grows,
- * so that a full machine is an error there and not a signal later.
+ * The segment of a node. Ranges are handed out of what is free (../ranges.h); the segment only
+ * grows. Space is reserved when it grows, so that a full machine is an error there and not a signal
+ * later.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "shm.h"
@@ -30,11 +29,7 @@ rcm_status shm_segment_init(struct shm_domain *domain) {
 }
 
 void shm_segment_fini(struct shm_domain *domain) {
-    while (domain->free) {
-        struct shm_range *range = domain->free;
-        domain->free = range->next;
-        free(range);
-    }
+    rcmi_ranges_clear(&domain->free);
     if (domain->head)
         munmap(domain->head, SHM_HEAD_BYTES);
     domain->head = NULL;
@@ -52,46 +47,12 @@ static rcm_status segment_grow(struct shm_domain *domain, size_t len, size_t *re
 }
 
 rcm_status shm_range_take(struct shm_domain *domain, size_t len, size_t *ret_at) {
-    for (struct shm_range **at = &domain->free; *at; at = &(*at)->next) {
-        struct shm_range *range = *at;
-        if (range->len < len)
-            continue;
-        *ret_at = range->at;
-        range->at += len;
-        range->len -= len;
-        if (range->len == 0) {
-            *at = range->next;
-            free(range);
-        }
-        return RCM_OK;
-    }
-    return segment_grow(domain, len, ret_at);
-}
-
-/* Joins a range with the next one if they touch. */
-static void range_join(struct shm_range *range) {
-    struct shm_range *next = range->next;
-    if (!next || range->at + range->len != next->at)
-        return;
-    range->len += next->len;
-    range->next = next->next;
-    free(next);
+    return rcmi_ranges_take(&domain->free, len, ret_at) ? RCM_OK
+                                                        : segment_grow(domain, len, ret_at);
 }
 
 void shm_range_give(struct shm_domain *domain, size_t at, size_t len) {
-    struct shm_range **link = &domain->free, *before = NULL;
-    struct shm_range *range = calloc(1, sizeof *range);
-    if (!range)
-        return; /* the piece stays unused until the segment goes */
-    while (*link && (*link)->at < at) {
-        before = *link;
-        link = &(*link)->next;
-    }
-    *range = (struct shm_range){.next = *link, .at = at, .len = len};
-    *link = range;
-    range_join(range);
-    if (before)
-        range_join(before);
+    rcmi_ranges_give(&domain->free, at, len);
 }
 
 rcm_status shm_range_map(int memfd, size_t at, size_t len, void **ret_memory) {

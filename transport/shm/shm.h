@@ -36,6 +36,7 @@
 
 #include <pthread.h>
 #include "../fifo.h"
+#include "../ranges.h"
 #include "../row.h"
 
 #define SHM_PAGE       RCMI_STATUS_PAGE_AT
@@ -57,12 +58,6 @@ struct shm_self {
     uint64_t pid_ns; /* the namespace of pid, 0: not known */
     int32_t pid;
     int32_t reserved; /* 0 */
-};
-
-/* A free piece of the segment. */
-struct shm_range {
-    struct shm_range *next;
-    size_t at, len;
 };
 
 /* The location of bytes in the memory file of the rank that sends it: the block, and where in it.
@@ -110,9 +105,9 @@ struct shm_domain {
     size_t page; /* of the machine */
     struct shm_head *head;
     struct shm_self self;
-    struct shm_range *free; /* by position */
-    uint64_t channels;      /* written so far */
-    struct shm_map *maps;   /* kept for status pages that may still be read */
+    struct rcmi_ranges free; /* of the segment */
+    uint64_t channels;       /* written so far */
+    struct shm_map *maps;    /* kept for status pages that may still be read */
     /* Links that were begun; never fewer. seq_cst with the armed bits of the doorbell: a
      * thread that polls sees the new link, or the ring after it wakes it. */
     _Atomic int links;
