@@ -295,7 +295,8 @@ static int work_waits_for_one_that_left(const rcm_comm *comm, const struct rcm_w
 static void work_fail_left(rcm_comm *comm, const struct rcm_work *work, int rank) {
     char who[RCMI_WHO_TEXT], what[96];
     struct rcmi_error why;
-    if (rcmi_node_lost(comm->engine->node, comm->world_rank[rank], &why)) {
+    if (atomic_load_explicit(&comm->left_ns[rank], memory_order_relaxed) == 0 &&
+        rcmi_node_lost(comm->engine->node, comm->world_rank[rank], &why)) {
         rcmi_comm_lose(comm, comm->world_rank[rank], &why);
         return;
     }

@@ -99,9 +99,11 @@ static void engine_linked(void *arg, int peer) {
     rcmi_page_linked(rcmi_node_status_page(engine->node), rcmi_node_transport(engine->node, peer));
 }
 
-/* Is the end of peer's link the death of a member? In rcm_destroy only if there was a link. */
+/* Is the end of peer's link the death of a member? In rcm_destroy only if there was a link. How the
+ * process of one that has left comm ends is no matter of comm. */
 static bool comm_loses(const rcm_comm *comm, int peer) {
-    return rcmi_members_rank(&comm->members, peer) >= 0 &&
+    const int rank = rcmi_members_rank(&comm->members, peer);
+    return rank >= 0 && atomic_load_explicit(&comm->left_ns[rank], memory_order_relaxed) == 0 &&
            (!atomic_load_explicit(&comm->parting, memory_order_relaxed) ||
             rcmi_node_was_linked(comm->engine->node, peer));
 }

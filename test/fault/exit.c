@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RANKS = 3, ENDS = 1, COUNT = 3000, MESSAGES = 3, LATE_US = 300000 };
+enum { RANKS = 3, ENDS = 1, COUNT = 3000, MESSAGES = 3, LATE_US = 300000, GONE_US = 600000 };
 
 /* What the others learn: "has left" in the text of their error, or that it is lost; or nothing. */
 enum heard { LEFT, DEATH, NOTHING };
@@ -92,6 +92,8 @@ static int receive_from_others(int rank) {
     if (rank == 2 && (rcm_recv(also, &got, 1, RCM_INT32, RCM_ANY_SOURCE, 0, NULL, NULL) != RCM_OK ||
                       got != token))
         return fail("a receive from any source when one has left");
+    if (rank == 0)
+        usleep(GONE_US); /* rank 2 has left it, and its process ends after a failure meanwhile */
     return rcm_leave(also) == RCM_OK ? 0 : fail("rcm_leave of the other communicator");
 }
 
