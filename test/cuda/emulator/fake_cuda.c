@@ -26,6 +26,7 @@ struct CUctx_st *fake_primary(int device) {
 CUresult fake_enter(const char *name, bool needs_context) {
     if (fake_settings()->trace)
         fake_say("%s", name);
+    fake_take_time(name);
     CUresult r = fake_injected(name);
     if (r)
         return r;
@@ -254,6 +255,8 @@ static CUresult staged_copy(uint64_t to, uint64_t from, size_t n, CUstream strea
     struct op *op = fake_op(OP_COPY);
     op->to = t;
     op->from = f;
+    op->to_address = to_known ? to : 0;
+    op->from_address = from_known ? from : 0;
     op->bytes = n;
     if (!from_known && !wait) {
         op->from = op->owned = malloc(n);
@@ -342,6 +345,7 @@ static CUresult set(CUdeviceptr to, uint32_t value, unsigned width, size_t n, CU
         return CUDA_ERROR_INVALID_VALUE;
     struct op *op = fake_op(OP_SET);
     op->to = t;
+    op->to_address = to;
     op->value = value;
     op->width = width;
     op->bytes = n * width;

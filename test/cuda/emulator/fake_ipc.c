@@ -3,16 +3,17 @@
  * IPC handles of device memory: they name the memfd of the owner, which is opened through
  * /proc/PID/fd. A handle of a small allocation opens the whole block that it lies in.
  */
-#include "fake_table.h"
+#include "fake_count.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 struct wire_handle {
     uint32_t magic;
-    pid_t pid;
+    pid_t pid, told; /* whose /proc has the descriptor; what the driver takes for it */
     int fd, physical;
     uint64_t size, inode;
     uint32_t offset, mig;
@@ -27,15 +28,21 @@ static struct {
     int refs;
 } openings[MAX_OPEN];
 
+/* The exporting process is known by its pid, which two PID namespaces may both have. */
+static pid_t told_pid(void) {
+    return fake_settings()->pid ? fake_settings()->pid : getpid();
+}
+
 CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr addr) {
     ENTER(true);
     struct mem m;
     struct stat st;
-    if (!out || !fake_find(addr, &m) || m.kind != MEM_DEVICE || m.lo != addr ||
+    if (!out || !fake_find(addr, &m) || m.kind != MEM_DEVICE || m.pool || m.lo != addr ||
         fstat(m.fd, &st) < 0)
         return CUDA_ERROR_INVALID_VALUE;
     struct wire_handle h = {.magic = WIRE_MAGIC,
                             .pid = getpid(),
+                            .told = told_pid(),
                             .fd = m.fd,
                             .physical = fake_settings()->physical[m.device],
                             .size = m.block ? GRANULE : m.size,
@@ -43,6 +50,7 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr addr) {
                             .mig = fake_settings()->mig};
     if (m.block && fake_settings()->suballoc == 1)
         h.offset = (uint32_t)(addr - fake_block_start(&m));
+    fake_count_export();
     memset(out, 0, sizeof *out);
     memcpy(out, &h, sizeof h);
     return CUDA_SUCCESS;
@@ -111,12 +119,22 @@ static int ordinal_of(int physical, CUcontext ctx) {
 /* Memory of another device needs peer access, which opening it enables. */
 static CUresult reach(const struct wire_handle *h, CUcontext ctx) {
     int own = fake_settings()->physical[ctx->device];
+    if (fake_settings()->absent && fake_ordinal_of(h->physical) < 0)
+        return CUDA_ERROR_INVALID_DEVICE;
     if (h->physical == own)
         return h->mig == fake_settings()->mig ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
     if (h->mig || !fake_peer_possible(h->physical, own))
         return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     atomic_fetch_or(&ctx->peers, 1u << ordinal_of(h->physical, ctx));
     return CUDA_SUCCESS;
+}
+
+/* FAKECUDA_ACS: what is read is nothing's, what is written goes nowhere. */
+static void lose_way(const struct mem *m) {
+    void *at = mmap((void *)(uintptr_t)(m->lo + WINDOW), m->mapped, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (at != MAP_FAILED)
+        memset(at, 0xff, m->mapped);
 }
 
 static CUresult open_locked(const struct wire_handle *h, CUcontext ctx, CUdeviceptr *out) {
@@ -131,10 +149,14 @@ static CUresult open_locked(const struct wire_handle *h, CUcontext ctx, CUdevice
         CUresult r = import(h, &fresh);
         if (r)
             return r;
+        if (fake_settings()->acs && h->physical != fake_settings()->physical[ctx->device])
+            lose_way(&fresh);
         m = fake_mem_add(&fresh);
         if (!m)
             return CUDA_ERROR_MAP_FAILED;
         sign_in(m);
+        m->owner_fd = fake_watch(h->pid);
+        fake_count_import(1);
     }
     m->refs++;
     *out = m->lo + h->offset;
@@ -148,7 +170,7 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, uns
     memcpy(&h, &handle, sizeof h);
     if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || h.magic != WIRE_MAGIC)
         return CUDA_ERROR_INVALID_VALUE;
-    if (h.pid == getpid())
+    if (h.told == told_pid())
         return CUDA_ERROR_INVALID_CONTEXT;
     CUresult r = reach(&h, fake_current());
     if (r)
@@ -168,6 +190,8 @@ CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr addr) {
     bool ok = m && m->kind == MEM_IMPORTED && count_opening(addr, -1);
     if (ok && --m->refs == 0) {
         sign_out(m);
+        close(m->owner_fd);
+        fake_count_import(-1);
         fake_unmap_device(m);
         fake_mem_remove(m);
     }

@@ -33,7 +33,8 @@
     X(cuMemGetAllocationGranularity) X(cuMemCreate) X(cuMemRelease)                                \
     X(cuMemGetAllocationPropertiesFromHandle) X(cuMemExportToShareableHandle)                      \
     X(cuMemImportFromShareableHandle) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemMap)       \
-    X(cuMemUnmap) X(cuMemRetainAllocationHandle) X(cuMemSetAccess) X(cuMemGetAccess)
+    X(cuMemUnmap) X(cuMemRetainAllocationHandle) X(cuMemSetAccess) X(cuMemGetAccess)             \
+    X(cuDeviceGetDefaultMemPool) X(cuMemAllocAsync) X(cuMemFreeAsync)
 /* clang-format on */
 
 /* cuda.h declares only the newest of these */

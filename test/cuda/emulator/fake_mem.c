@@ -5,7 +5,7 @@
  * it would with a GPU; the driver and kernels use the second mapping, WINDOW bytes higher. IPC
  * handles name the memfd of the owner and are opened through /proc/PID/fd.
  */
-#include "fake_table.h"
+#include "fake_count.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -137,6 +137,19 @@ void fake_give_addresses(uint64_t lo, uint64_t size) {
     }
 }
 
+#define MAX_RETIRED 64
+
+void fake_retire_addresses(uint64_t lo, uint64_t size) {
+    static struct { uint64_t lo, size; } retired[MAX_RETIRED];
+    static unsigned next;
+    const unsigned i = next++ % MAX_RETIRED;
+    if (retired[i].size)
+        fake_give_addresses(retired[i].lo, retired[i].size);
+    fake_close_window(lo, size);
+    retired[i].lo = lo;
+    retired[i].size = size;
+}
+
 /* Maps the memfd of a mem whose size, fd and kind are set. */
 bool fake_map_device(struct mem *m) {
     m->mapped = fake_round_up(m->size, PAGE);
@@ -150,8 +163,13 @@ bool fake_map_device(struct mem *m) {
     return p != MAP_FAILED && m->trailer != MAP_FAILED;
 }
 
+/* What another process had exported may be looked for at its address longer. */
 void fake_unmap_device(struct mem *m) {
-    fake_give_addresses(m->lo, fake_round_up(m->size, GRANULE));
+    const uint64_t size = fake_round_up(m->size, GRANULE);
+    if (m->kind == MEM_IMPORTED)
+        fake_retire_addresses(m->lo, size);
+    else
+        fake_give_addresses(m->lo, size);
     munmap(m->trailer, PAGE);
     close(m->fd);
 }
@@ -182,21 +200,18 @@ void fake_sync_alloc(void) {
         fake_sync_context(fake_current());
 }
 
-static uint64_t alloc_device(size_t size, int device, bool poison) {
-    struct mem m = {.kind = MEM_DEVICE,
-                    .size = size,
-                    .device = device,
-                    .refs = 1,
-                    .fd = -1,
-                    .ctx = fake_current()};
+uint64_t fake_alloc_device(struct mem *m) {
+    m->refs = 1;
+    m->fd = -1;
+    m->ctx = fake_current();
     pthread_rwlock_wrlock(&lock);
-    bool ok = place_locked(&m) && fake_mem_add(&m);
+    bool ok = place_locked(m) && fake_mem_add(m);
     pthread_rwlock_unlock(&lock);
     if (!ok)
         return 0;
-    if (poison && size <= POISON_LIMIT)
-        memset((void *)(uintptr_t)(m.lo + WINDOW), 0xa5, size);
-    return m.lo;
+    if (m->size <= POISON_LIMIT)
+        memset((void *)(uintptr_t)(m->lo + WINDOW), 0xa5, m->size);
+    return m->lo;
 }
 
 static int living_importers(const struct mem *m) {
@@ -208,7 +223,7 @@ static int living_importers(const struct mem *m) {
     return n;
 }
 
-static CUresult free_device(uint64_t addr) {
+CUresult fake_free_device(uint64_t addr) {
     pthread_rwlock_wrlock(&lock);
     struct mem *m = fake_mem_at(addr);
     bool ok = m && m->lo == addr && m->kind == MEM_DEVICE;
@@ -217,9 +232,11 @@ static CUresult free_device(uint64_t addr) {
         fake_mem_remove(m);
     } else if (ok) {
         int n = living_importers(m);
-        if (n)
+        if (n) {
+            fake_count_freed_imported();
             fake_say("cuMemFree of memory that %d process%s still import: undefined with a GPU", n,
                      n > 1 ? "es" : "");
+        }
         fake_unmap_device(m);
         fake_mem_remove(m);
     }
@@ -233,7 +250,8 @@ CUresult CUDAAPI cuMemAlloc(CUdeviceptr *out, size_t size) {
     if (!out || size == 0)
         return CUDA_ERROR_INVALID_VALUE;
     fake_sync_alloc();
-    uint64_t addr = alloc_device(size, fake_current()->device, true);
+    struct mem m = {.kind = MEM_DEVICE, .size = size, .device = fake_current()->device};
+    uint64_t addr = fake_alloc_device(&m);
     if (!addr)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *out = addr;
@@ -246,7 +264,7 @@ CUresult CUDAAPI cuMemFree(CUdeviceptr addr) {
     if (!addr)
         return CUDA_SUCCESS;
     fake_sync_context(fake_current()); /* cuMemFree waits for the device */
-    return free_device(addr);
+    return fake_free_device(addr);
 }
 
 CUresult CUDAAPI cuMemGetInfo(size_t *free_bytes, size_t *total) {
@@ -281,7 +299,6 @@ CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *lo, size_t *size, CUdeviceptr
     return CUDA_SUCCESS;
 }
 
-/* For tests: where the CPU may touch device memory; of other memory the address itself. */
 void *fakecuda_view(uint64_t addr) {
     struct mem m;
     return (void *)(uintptr_t)(fake_find(addr, &m) ? addr + (uint64_t)m.shift : addr);
@@ -421,7 +438,7 @@ static CUresult attribute(void *data, CUpointer_attribute a, const struct mem *m
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         return PUT(int, m->device), CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-        return PUT(int, m->kind == MEM_DEVICE), CUDA_SUCCESS;
+        return PUT(int, m->kind == MEM_DEVICE && !m->pool), CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
         return PUT(CUdeviceptr, range_start(m)), CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
@@ -433,7 +450,7 @@ static CUresult attribute(void *data, CUpointer_attribute a, const struct mem *m
                    fake_vmm_shareable(m) ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0),
                CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-        return PUT(CUmemoryPool, NULL), CUDA_SUCCESS;
+        return PUT(CUmemoryPool, fake_pool_of(m)), CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         return PUT(unsigned, 0), CUDA_SUCCESS;
     default:
@@ -509,17 +526,19 @@ static bool env_find(uint64_t addr, int device, struct ptx_range *out) {
         return false;
     }
     bool read_only = m.kind == MEM_MAPPED && (m.read_only >> ctx->device & 1);
-    *out = (struct ptx_range){m.lo, m.lo + m.size, m.shift, read_only};
+    fake_count_access(&m);
+    *out = (struct ptx_range){m.lo, m.lo + m.size, m.shift, read_only, fake_memory_kind(&m)};
     return true;
 }
 
 static uint64_t env_alloc(size_t size, size_t align, int device) {
     (void)align; /* allocations begin at 2 MiB */
-    return alloc_device(size, device, false);
+    struct mem m = {.kind = MEM_DEVICE, .size = size, .device = device};
+    return fake_alloc_device(&m);
 }
 
 static void env_free(uint64_t addr) {
-    free_device(addr);
+    fake_free_device(addr);
 }
 
 const struct ptx_env fake_env = {env_find, &generation, env_alloc, env_free};

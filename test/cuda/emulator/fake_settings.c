@@ -83,7 +83,11 @@ static void read_settings(void) {
         .no_peer = mig || number("FAKECUDA_NOPEER", 0) != 0,
         .lazy = number("FAKECUDA_LAZY", 0) != 0,
         .sync_alloc = number("FAKECUDA_SYNCALLOC", 0) != 0,
+        .acs = number("FAKECUDA_ACS", 0) != 0,
+        .absent = number("FAKECUDA_ABSENT", 0) != 0,
+        .pid = (int)number("FAKECUDA_PID", 0),
         .fail = getenv("FAKECUDA_FAIL"),
+        .slow = getenv("FAKECUDA_SLOW"),
     };
     if (settings.devices > MAX_DEVICES)
         settings.devices = MAX_DEVICES;
@@ -110,16 +114,31 @@ void fake_say(const char *format, ...) {
     fprintf(stderr, "fake_cuda[%d]: %s\n", (int)getpid(), text);
 }
 
+/* Names of the API come in versions: cuMemAlloc is cuMemAlloc_v2 here. What follows it in a setting
+ * "name" or "name:...", NULL if it names another. */
+static const char *behind_name(const char *setting, const char *name) {
+    const size_t len = strlen(name);
+    const size_t plain = len > 3 && name[len - 3] == '_' && name[len - 2] == 'v' ? len - 3 : len;
+    const bool same =
+        setting && strncmp(setting, name, plain) == 0 && (!setting[plain] || setting[plain] == ':');
+    return same ? setting + plain : NULL;
+}
+
+/* FAKECUDA_SLOW=name:ms: each call of name takes that long. */
+void fake_take_time(const char *name) {
+    const char *at = behind_name(fake_settings()->slow, name);
+    unsigned ms = 0;
+    if (at && sscanf(at, ":%u", &ms) == 1)
+        usleep(ms * 1000);
+}
+
 /* FAKECUDA_FAIL=name[:n[:code]]: the n-th call of name (1 if absent) answers code (999). */
 CUresult fake_injected(const char *name) {
     static _Atomic int calls;
-    const char *f = fake_settings()->fail;
-    size_t len = strlen(name);
-    /* names of the API come in versions: cuMemAlloc is cuMemAlloc_v2 here */
-    size_t plain = len > 3 && name[len - 3] == '_' && name[len - 2] == 'v' ? len - 3 : len;
-    if (!f || strncmp(f, name, plain) != 0 || (f[plain] && f[plain] != ':'))
-        return CUDA_SUCCESS;
+    const char *at = behind_name(fake_settings()->fail, name);
     int nth = 1, code = CUDA_ERROR_UNKNOWN;
-    sscanf(f + plain, ":%d:%d", &nth, &code);
+    if (!at)
+        return CUDA_SUCCESS;
+    sscanf(at, ":%d:%d", &nth, &code);
     return atomic_fetch_add(&calls, 1) + 1 == nth ? (CUresult)code : CUDA_SUCCESS;
 }

@@ -4,7 +4,7 @@
  * operation can wait for a (stream, sequence) pair, which is all that events and the legacy default
  * stream need. One lock guards all queues: this is for tests, not for speed.
  */
-#include "fake.h"
+#include "fake_count.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -208,14 +208,16 @@ static void give_device(int device) {
 
 static void run_kernel(CUcontext ctx, struct op *op) {
     char why[1024] = "";
-    uint64_t insns = 0;
+    uint64_t insns = 0, moved[PTX_MEMORIES][2] = {{0}};
     op->launch.params = op->params;
     op->launch.warp_insns = &insns;
+    op->launch.moved = moved;
     if (fake_settings()->exclusive)
         take_device(ctx->device);
     enum ptx_fault fault = ptx_run(op->fn, &fake_env, &op->launch, why, sizeof why);
     if (fake_settings()->exclusive)
         give_device(ctx->device);
+    fake_count_launch(moved);
     if (fake_settings()->trace)
         fake_say("kernel %s done: %llu warp instructions", ptx_function_name(op->fn),
                  (unsigned long long)insns);
@@ -238,14 +240,17 @@ void fake_run_op(CUcontext ctx, struct op *op) {
     if (ctx->error || ctx->destroyed)
         return;
     running = ctx;
+    fake_count_begin();
     switch (op->kind) {
     case OP_KERNEL:
         run_kernel(ctx, op);
         break;
     case OP_COPY:
+        fake_count_copy(op->to_address, op->from_address, op->bytes);
         memmove(op->to, op->from, op->bytes);
         break;
     case OP_SET:
+        fake_count_set(op->to_address, op->bytes);
         set_memory(op);
         break;
     case OP_MEMOPS:
@@ -257,6 +262,9 @@ void fake_run_op(CUcontext ctx, struct op *op) {
         break;
     case OP_STAMP:
         clock_gettime(CLOCK_MONOTONIC, &op->event->when);
+        break;
+    case OP_FREE:
+        fake_free_device(op->to_address);
         break;
     case OP_NOP:
         break;

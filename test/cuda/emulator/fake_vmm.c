@@ -4,7 +4,7 @@
  * handles that are POSIX file descriptors. A mapping is an entry of the memory table without access
  * for any device until cuMemSetAccess.
  */
-#include "fake_table.h"
+#include "fake_count.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ struct vmm_handle {
     int fd, device;
     int refs; /* the caller's, and mappings */
     uint64_t size;
-    bool shareable;
+    bool shareable, imported;
     struct vmm_handle *next;
 };
 
@@ -39,9 +39,11 @@ static struct vmm_handle *find_handle(CUmemGenericAllocationHandle handle) {
     return h;
 }
 
-static struct vmm_handle *add_handle(int fd, int device, uint64_t size, bool shareable) {
+static struct vmm_handle *add_handle(const struct vmm_handle *like) {
     struct vmm_handle *h = calloc(1, sizeof *h);
-    *h = (struct vmm_handle){fd, device, 1, size, shareable, handles};
+    *h = *like;
+    h->refs = 1;
+    h->next = handles;
     return handles = h;
 }
 
@@ -54,6 +56,7 @@ static void drop_handle(struct vmm_handle *h) {
             break;
         }
     close(h->fd);
+    fake_count_import(h->imported ? -1 : 0);
     free(h);
 }
 
@@ -102,7 +105,10 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *out, size_t size,
         return CUDA_ERROR_OUT_OF_MEMORY;
     poison(fd, size);
     WRITE_LOCK;
-    *out = (uintptr_t)add_handle(fd, p->location.id, size, p->requestedHandleTypes != 0);
+    *out = (uintptr_t)add_handle(&(struct vmm_handle){.fd = fd,
+                                                      .device = p->location.id,
+                                                      .size = size,
+                                                      .shareable = p->requestedHandleTypes != 0});
     UNLOCK;
     return CUDA_SUCCESS;
 }
@@ -152,6 +158,7 @@ CUresult CUDAAPI cuMemExportToShareableHandle(void *out, CUmemGenericAllocationH
     UNLOCK;
     if (fd < 0)
         return CUDA_ERROR_INVALID_VALUE;
+    fake_count_export();
     *(int *)out = fd;
     return CUDA_SUCCESS;
 }
@@ -181,8 +188,10 @@ CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ou
         return CUDA_ERROR_INVALID_VALUE;
     }
     WRITE_LOCK;
-    *out = (uintptr_t)add_handle(fd, device, t.size, true);
+    *out = (uintptr_t)add_handle(&(struct vmm_handle){
+        .fd = fd, .device = device, .size = t.size, .shareable = true, .imported = true});
     UNLOCK;
+    fake_count_import(1);
     return CUDA_SUCCESS;
 }
 
@@ -382,4 +391,8 @@ CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *
 
 bool fake_vmm_shareable(const struct mem *m) {
     return m->kind == MEM_MAPPED && m->handle->shareable;
+}
+
+bool fake_vmm_imported(const struct mem *m) {
+    return m->handle->imported;
 }

@@ -24,7 +24,7 @@ static const struct ptx_range *cached_range(struct run *r, uint64_t addr, unsign
     struct ptx_range *slot = &r->cached[r->next_cached++ % CACHED_RANGES];
     if (r->env->find(addr, r->launch->device, slot) && addr + size <= slot->hi)
         return slot;
-    *slot = (struct ptx_range){0, 0, 0, false};
+    *slot = (struct ptx_range){.lo = 0};
     return NULL;
 }
 
@@ -37,6 +37,7 @@ static uint8_t *global_ptr(struct warp *w, const struct insn *in, int lane, uint
     if (write && r->read_only)
         ptx_fault_at(w, in, lane, PTX_ILLEGAL_ADDRESS, "write to read-only memory at 0x%llx",
                      (unsigned long long)addr);
+    w->run->moved[r->memory][write] += size;
     return (uint8_t *)(uintptr_t)(addr + (uint64_t)r->shift);
 }
 

@@ -566,6 +566,8 @@ enum ptx_fault ptx_run(const struct ptx_function *fn, const struct ptx_env *env,
     enum ptx_fault code = r->code;
     if (launch->warp_insns)
         *launch->warp_insns = r->insns;
+    if (launch->moved)
+        memcpy(launch->moved, r->moved, sizeof r->moved);
     atomic_thread_fence(memory_order_seq_cst);
     free_ctas(r);
     free(r);
