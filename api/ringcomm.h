@@ -62,8 +62,9 @@
  *   with the same data, number of ranks and settings.
  *
  * THREADS
- *   One thread at a time issues or starts collectives on a communicator. Sends, receives, probes
- *   and batches may be issued by any threads at any time, also beside a collective; the messages of
+ *   One thread at a time issues or starts collectives on a communicator; a blocking call does so
+ *   until it has returned, also for a callback (rcm_work_on_complete). Sends, receives, probes and
+ *   batches may be issued by any threads at any time, also beside a collective; the messages of
  *   one thread to one rank under one tag arrive in the order in which it sent them, and receives of
  *   one thread take them in the order in which it posted them. Testing and waiting on works,
  *   canceling them, rcm_abort and rcm_comm_error are legal from any thread at any time.

@@ -272,6 +272,9 @@ static int check_callback_issues(rcm_comm *comm) {
     CHECK_OK(errors, rcm_irecv(comm, &bytes[1], 1, RCM_UINT8, from, TAG + 1, &called.pending));
     CHECK_OK(errors, rcm_work_on_complete(work, call_deep, &called));
     CHECK_OK(errors, rcm_barrier(comm, NULL, NULL));
+    /* Until a rank is out of the barrier it issues, and its callback may not. */
+    CHECK_OK(errors, tell(comm, from, TAG + 3));
+    CHECK_OK(errors, hear(comm, to, TAG + 3));
     CHECK_OK(errors, tell(comm, to, TAG));
     await_calls(&called, 1);
     CHECK(errors, called.ok, "rank %d: in a callback: %s", me, rcm_last_error());
