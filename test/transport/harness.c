@@ -320,14 +320,21 @@ void pair_channel(struct pair *pair, uint32_t id, struct rcmi_channel **ret_writ
 
 /* ---- Children ------------------------------------------------------------------------------ */
 
+static pid_t child_fork(void) {
+    const pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        in_child = true;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    }
+    return pid;
+}
+
 pid_t child_start(struct world *world, int rank, const struct setup *setup,
                   void (*fn)(struct side *side)) {
-    pid_t pid = fork();
-    CHECK(pid >= 0);
+    const pid_t pid = child_fork();
     if (pid)
         return pid;
-    in_child = true;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     struct side side;
     side_create(&side, world, rank, setup);
     fn(&side);
@@ -341,6 +348,20 @@ void child_join(pid_t pid) {
         nap();
     CHECK_EQ(done, pid);
     CHECK_EQ(status, 0);
+}
+
+void children_run(int n, void (*run)(int i)) {
+    pid_t pids[CHILDREN_MAX];
+    CHECK(n <= CHILDREN_MAX);
+    for (int i = 0; i < n; i++) {
+        pids[i] = child_fork();
+        if (pids[i] == 0) {
+            run(i);
+            _exit(0);
+        }
+    }
+    for (int i = 0; i < n; i++)
+        child_join(pids[i]);
 }
 
 void child_kill(pid_t pid) {

@@ -123,6 +123,9 @@ bool repeats_last(const struct repeats *repeats, uint32_t n);
 pid_t child_start(struct world *world, int rank, const struct setup *setup,
                   void (*fn)(struct side *side));
 void child_join(pid_t pid); /* must have exited 0 */
+/* n children, all at once, of which number i does run(i); until all are through. */
+enum { CHILDREN_MAX = 16 };
+void children_run(int n, void (*run)(int i));
 void child_kill(pid_t pid);
 void flag_wait(struct world *world, int flag);
 void flag_set(struct world *world, int flag);

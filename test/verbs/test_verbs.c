@@ -179,26 +179,31 @@ static void case_calls_fail(void **state) {
     }
 }
 
+static const enum ibv_wc_status errors[] = {
+    IBV_WC_LOC_LEN_ERR,  IBV_WC_LOC_QP_OP_ERR,  IBV_WC_LOC_PROT_ERR,      IBV_WC_WR_FLUSH_ERR,
+    IBV_WC_BAD_RESP_ERR, IBV_WC_LOC_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR,   IBV_WC_REM_ACCESS_ERR,
+    IBV_WC_REM_OP_ERR,   IBV_WC_RETRY_EXC_ERR,  IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_FATAL_ERR,
+    IBV_WC_GENERAL_ERR,  (enum ibv_wc_status)99};
+
+static void completion_fails(int error) {
+    char by[16];
+    for (int number = 1; number < 12; number += number < 5 ? 1 : 3) {
+        limit_ms(10000);
+        provider_install(&two_devices);
+        provider_fail_send(errors[error], number);
+        live("verbs,tcp", 12, by);
+        provider_remove();
+        CHECK_EQ(strcmp(by, number <= 2 ? "tcp" : ""), 0);
+    }
+}
+
 /* Each error of a completion, of a hello and of messages: in the first case there is another way,
  * in the second both ranks learn of it. */
 static void case_completions_fail(void **state) {
     (void)state;
-    static const enum ibv_wc_status errors[] = {
-        IBV_WC_LOC_LEN_ERR,  IBV_WC_LOC_QP_OP_ERR,  IBV_WC_LOC_PROT_ERR,      IBV_WC_WR_FLUSH_ERR,
-        IBV_WC_BAD_RESP_ERR, IBV_WC_LOC_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR,   IBV_WC_REM_ACCESS_ERR,
-        IBV_WC_REM_OP_ERR,   IBV_WC_RETRY_EXC_ERR,  IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_FATAL_ERR,
-        IBV_WC_GENERAL_ERR,  (enum ibv_wc_status)99};
-    char by[16];
+    limit_ms(30000);
     setenv("RINGCOMM_PEER_TIMEOUT", "1", 1); /* what is flushed waits for its cause, by beats */
-    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
-        for (int number = 1; number < 12; number += number < 5 ? 1 : 3) {
-            limit_ms(10000);
-            provider_install(&two_devices);
-            provider_fail_send(errors[i], number);
-            live("verbs,tcp", 12, by);
-            provider_remove();
-            CHECK_EQ(strcmp(by, number <= 2 ? "tcp" : ""), 0);
-        }
+    children_run(sizeof errors / sizeof errors[0], completion_fails);
     unsetenv("RINGCOMM_PEER_TIMEOUT");
 }
 
@@ -246,33 +251,35 @@ static void case_cut(void **state) {
     provider_remove();
 }
 
+static void cause_comes_late(int i) {
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    struct provider_setup seeded = two_devices;
+    seeded.seed = (uint32_t)i + 1;
+    provider_install(&seeded);
+    CHECK(ranks_open(&pair, "verbs"));
+    pair_channel(&pair, 1, &writer, &reader);
+    CHECK(exchange(&pair, writer, reader, 0));
+    provider_cut(true);
+    while (!atomic_load(&pair.a->lost) || !atomic_load(&pair.b->lost))
+        nap();
+    CHECK(strstr(pair.a->lost_text, "transport retry counter exceeded"));
+    CHECK(strstr(pair.b->lost_text, "transport retry counter exceeded"));
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    side_destroy(pair.a);
+    side_destroy(pair.b);
+    world_free(pair.world);
+    provider_remove();
+}
+
 /* A device may tell of what was flushed before it tells why: the cause is what both ranks hear. */
 static void case_cause_comes_late(void **state) {
     (void)state;
     limit_ms(30000);
-    for (uint32_t seed = 1; seed <= 4; seed++) {
-        struct pair pair;
-        struct rcmi_channel *writer, *reader;
-        struct provider_setup seeded = two_devices;
-        seeded.seed = seed;
-        provider_install(&seeded);
-        setenv("RINGCOMM_PEER_TIMEOUT", "1", 1);
-        CHECK(ranks_open(&pair, "verbs"));
-        unsetenv("RINGCOMM_PEER_TIMEOUT");
-        pair_channel(&pair, 1, &writer, &reader);
-        CHECK(exchange(&pair, writer, reader, 0));
-        provider_cut(true);
-        while (!atomic_load(&pair.a->lost) || !atomic_load(&pair.b->lost))
-            nap();
-        CHECK(strstr(pair.a->lost_text, "transport retry counter exceeded"));
-        CHECK(strstr(pair.b->lost_text, "transport retry counter exceeded"));
-        rcmi_channel_close(writer);
-        rcmi_channel_close(reader);
-        side_destroy(pair.a);
-        side_destroy(pair.b);
-        world_free(pair.world);
-        provider_remove();
-    }
+    setenv("RINGCOMM_PEER_TIMEOUT", "1", 1);
+    children_run(4, cause_comes_late);
+    unsetenv("RINGCOMM_PEER_TIMEOUT");
 }
 
 /* ---- Cost ------------------------------------------------------------------------------------ */
@@ -445,9 +452,10 @@ static void descriptors_replace(int last) {
 
 /* A program has closed all descriptors that are not its own, and has opened others since: those
  * stay open when the node ends. In a child, which keeps what of the devices cannot be closed. */
-static void child_closed(void) {
+static void child_closed(int i) {
     const struct setup setup = {.transports = "verbs"};
     struct side side = {0};
+    (void)i;
     provider_install(&two_devices);
     side_create(&side, world_new(), 0, &setup);
     side_start(&side);
@@ -459,17 +467,12 @@ static void child_closed(void) {
     side_destroy(&side);
     for (int fd = STDERR_FILENO + 1; fd <= last; fd++)
         CHECK(fcntl(fd, F_GETFD) >= 0);
-    _exit(0);
 }
 
 static void case_descriptors_closed(void **state) {
     (void)state;
     limit_ms(10000);
-    const pid_t pid = fork();
-    CHECK(pid >= 0);
-    if (pid == 0)
-        child_closed();
-    child_join(pid);
+    children_run(1, child_closed);
 }
 
 int main(int argc, char **argv) {
