@@ -16,8 +16,8 @@ static void message_goes(struct pair *pair, struct rcmi_channel *writer,
 }
 
 /* "": the link lives. Else that is in the sentence with which one of the sides loses it, at once.
- */
-static void event_does(enum ibv_event_type type, const char *sentence) {
+ * unread: the first one of both to read the event cannot. */
+static void event_does(enum ibv_event_type type, bool unread, const char *sentence) {
     struct pair pair;
     struct rcmi_channel *writer, *reader;
     limit_ms(10000);
@@ -26,6 +26,7 @@ static void event_does(enum ibv_event_type type, const char *sentence) {
     pair_channel(&pair, 1, &writer, &reader);
     message_goes(&pair, writer, reader, 1);
     const int64_t began = rcmi_now_ns();
+    provider_fail_call(PROVIDER_GET_ASYNC_EVENT, unread);
     provider_event(0, type);
     if (!sentence[0])
         message_goes(&pair, writer, reader, 2);
@@ -50,11 +51,12 @@ static void event_does(enum ibv_event_type type, const char *sentence) {
 
 void case_events_end_links(void **state) {
     (void)state;
-    event_does(IBV_EVENT_DEVICE_FATAL, "by fake0:1 failed: the device is broken");
-    event_does(IBV_EVENT_CQ_ERR, "by fake0:1 failed: its completion queue is broken");
-    event_does(IBV_EVENT_QP_FATAL, "by fake0:1 failed: the device gave up its queue pair");
-    event_does(IBV_EVENT_QP_REQ_ERR, "sent what its queue pair does not take");
-    event_does(IBV_EVENT_QP_ACCESS_ERR, "the other side wrote where it may not");
+    event_does(IBV_EVENT_DEVICE_FATAL, false, "by fake0:1 failed: the device is broken");
+    event_does(IBV_EVENT_CQ_ERR, false, "by fake0:1 failed: its completion queue is broken");
+    event_does(IBV_EVENT_QP_FATAL, false, "by fake0:1 failed: the device gave up its queue pair");
+    event_does(IBV_EVENT_QP_REQ_ERR, false, "sent what its queue pair does not take");
+    event_does(IBV_EVENT_QP_ACCESS_ERR, false, "the other side wrote where it may not");
+    event_does(IBV_EVENT_GID_CHANGE, true, "what the device says of itself cannot be read");
 }
 
 void case_events_told(void **state) {
@@ -64,5 +66,5 @@ void case_events_told(void **state) {
                                                IBV_EVENT_SM_CHANGE,        IBV_EVENT_PKEY_CHANGE,
                                                IBV_EVENT_CLIENT_REREGISTER};
     for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
-        event_does(told[i], "");
+        event_does(told[i], false, "");
 }

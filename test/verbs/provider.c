@@ -39,6 +39,10 @@ int played_unmake(void *object) {
     return 0;
 }
 
+int played_ended(enum provider_call call) {
+    return played_call_fails(call) ? played.fail_error : 0;
+}
+
 static struct verbs_table table;
 
 void provider_install(const struct provider_setup *what) {

@@ -17,12 +17,15 @@
 #include <stdint.h>
 #include "../../transport/verbs/table.h"
 
-/* Calls that can be made to fail. */
+/* Calls that can be made to fail. What ends an object ends it all the same, and says that it could
+ * not, as a device does that is being reset. */
 enum provider_call {
+    PROVIDER_DEVICE_LIST,
     PROVIDER_OPEN_DEVICE,
     PROVIDER_QUERY_DEVICE,
     PROVIDER_QUERY_PORT,
     PROVIDER_QUERY_GID,
+    PROVIDER_QUERY_PKEY,
     PROVIDER_ALLOC_PD,
     PROVIDER_REG_MR,
     PROVIDER_CREATE_CHANNEL,
@@ -34,6 +37,13 @@ enum provider_call {
     PROVIDER_POLL_CQ,
     PROVIDER_REQ_NOTIFY,
     PROVIDER_GET_EVENT,
+    PROVIDER_GET_ASYNC_EVENT,
+    PROVIDER_DESTROY_QP,
+    PROVIDER_DESTROY_CQ,
+    PROVIDER_DESTROY_CHANNEL,
+    PROVIDER_DEREG_MR,
+    PROVIDER_DEALLOC_PD,
+    PROVIDER_CLOSE_DEVICE,
     PROVIDER_CALLS,
 };
 

@@ -4,6 +4,7 @@
  * sentence, and what is only told. Events of other queue pairs than those of links, and of the
  * path, mean nothing here: what fails by them says so by its completions.
  */
+#include <errno.h>
 #include "log.h"
 #include "verbs.h"
 
@@ -92,12 +93,20 @@ static void event_take(struct verbs_port *port, const struct ibv_async_event *ev
     }
 }
 
+/* They cannot be read, now or later: the device is gone, and its descriptor stays ready. */
+static void events_end(struct verbs_port *port) {
+    rcmi_loop_unwatch(rcmi_node_loop(port->domain->node), &port->events);
+    verbs_port_fail(port, "what the device says of itself cannot be read: it may be gone");
+}
+
 void verbs_port_events(void *arg, uint32_t events) {
     struct verbs_port *port = arg;
     struct ibv_async_event event;
     (void)events;
-    while (port->domain->table->get_async_event(port->context, &event) == 0) {
+    while (errno = EAGAIN, port->domain->table->get_async_event(port->context, &event) == 0) {
         event_take(port, &event);
         port->domain->table->ack_async_event(&event);
     }
+    if (errno != EAGAIN && errno != EINTR)
+        events_end(port);
 }

@@ -29,6 +29,8 @@ static uint8_t layer(void) {
 }
 
 static struct ibv_device **fake_get_device_list(int *num_devices) {
+    if (played_call_fails(PROVIDER_DEVICE_LIST))
+        return NULL;
     struct ibv_device **list = played_make((DEVICES_MAX + 1) * sizeof(struct ibv_device *));
     for (int i = 0; i < played.setup.devices; i++)
         list[i] = &played.devices[i];
@@ -62,7 +64,8 @@ static int fake_close_device(struct ibv_context *base) {
     *at = (*at)->next;
     pthread_mutex_unlock(&played.lock);
     close(base->async_fd);
-    return played_unmake(base);
+    (void)played_unmake(base);
+    return played_ended(PROVIDER_CLOSE_DEVICE);
 }
 
 /* ---- Events ---------------------------------------------------------------------------------- */
@@ -84,7 +87,8 @@ void played_event(const struct ibv_device *device, const struct ibv_async_event 
 static int fake_get_async_event(struct ibv_context *base, struct ibv_async_event *event) {
     struct fake_context *context = (struct fake_context *)base;
     uint64_t one;
-    if (read(base->async_fd, &one, sizeof one) != sizeof one)
+    if (played_call_fails(PROVIDER_GET_ASYNC_EVENT) ||
+        read(base->async_fd, &one, sizeof one) != sizeof one)
         return -1;
     pthread_mutex_lock(&played.lock);
     *event = context->events[0];
@@ -154,6 +158,8 @@ static int fake_query_gid(struct ibv_context *context, uint8_t port, int index,
 
 static int fake_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey) {
     (void)context;
+    if (played_call_fails(PROVIDER_QUERY_PKEY))
+        return EIO;
     REQUIRE(port == 1 && index < PLAYED_PKEYS);
     *pkey = htons(played_pkeys[index]);
     return 0;
@@ -181,7 +187,8 @@ static struct ibv_pd *fake_alloc_pd(struct ibv_context *context) {
 }
 
 static int fake_dealloc_pd(struct ibv_pd *pd) {
-    return played_unmake(pd);
+    (void)played_unmake(pd);
+    return played_ended(PROVIDER_DEALLOC_PD);
 }
 
 static int fake_fork_init(void) {

@@ -28,7 +28,7 @@ static int fake_dereg_mr(struct ibv_mr *mr) {
     pthread_mutex_lock(&played.lock);
     ((struct fake_mr *)mr)->used = false;
     pthread_mutex_unlock(&played.lock);
-    return 0;
+    return played_ended(PROVIDER_DEREG_MR);
 }
 
 /* May those bytes be used by that key? Under the lock. */

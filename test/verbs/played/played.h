@@ -108,6 +108,8 @@ bool played_call_fails(enum provider_call call);
 /* Objects are counted; the second returns 0. */
 void *played_make(size_t bytes);
 int played_unmake(void *object);
+/* What a call that has ended an object returns. */
+int played_ended(enum provider_call call);
 
 /* Each file's functions, for the table. */
 void played_devices(struct verbs_table *table);

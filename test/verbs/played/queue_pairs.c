@@ -64,7 +64,7 @@ static int fake_destroy_qp(struct ibv_qp *base) {
     free(qp->recv_pieces);
     qp->used = false;
     pthread_mutex_unlock(&played.lock);
-    return 0;
+    return played_ended(PROVIDER_DESTROY_QP);
 }
 
 /* ---- Posting --------------------------------------------------------------------------------- */
