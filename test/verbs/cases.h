@@ -9,6 +9,7 @@ static const struct provider_setup two_devices = {.seed = 3, .devices = 2, .inli
 
 /* cases_choice.c */
 void case_choice(void **state);
+void case_choice_link_local(void **state);
 void case_choice_near(void **state);
 void case_choice_spread(void **state);
 void case_subnets(void **state);

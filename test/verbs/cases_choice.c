@@ -51,6 +51,27 @@ void case_choice(void **state) {
     chosen(SIDE(ours + 2, 1, 0), SIDE(rails, 1, 0), -1, -1); /* another layer */
 }
 
+/* Link-local addresses share a prefix on all rails: the n-th goes with the n-th, however near
+ * others are; in InfiniBand it is one subnet. */
+void case_choice_link_local(void **state) {
+    (void)state;
+    struct verbs_offered a[] = {port(2, 1, 9, 0), port(2, 0, 9, 9), port(2, 0, 9, 0)};
+    struct verbs_offered b[] = {port(2, 0, 9, 3), port(2, 0, 9, 0), port(2, 0, 9, 0)};
+    for (int i = 0; i < 6; i++) {
+        struct verbs_offered *one = i < 3 ? &a[i] : &b[i - 3];
+        if (i > 0)
+            *one = (struct verbs_offered){
+                .layer = 2, .speed = 9, .distance = one->distance, .gid = {0xfe, 0x80}};
+    }
+    chosen(SIDE(a, 3, 0), SIDE(b, 3, 0), 2, 1);
+    chosen(SIDE(a, 2, 0), SIDE(b, 3, 0), 1, 0);
+    chosen(SIDE(a, 1, 0), SIDE(b, 3, 0), -1, -1); /* IPv4 */
+    for (int i = 0; i < 6; i++)
+        (i < 3 ? &a[i] : &b[i - 3])->layer = 1;
+    chosen(SIDE(a + 1, 2, 0), SIDE(b + 1, 2, 1), 1, 1);
+    chosen(SIDE(a + 1, 1, 0), SIDE(b, 3, 0), 0, 1);
+}
+
 /* Of equally fast pairs the nearest, to both ranks together. */
 void case_choice_near(void **state) {
     (void)state;

@@ -483,6 +483,7 @@ static void case_descriptors_closed(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(case_choice),
+        cmocka_unit_test(case_choice_link_local),
         cmocka_unit_test(case_choice_near),
         cmocka_unit_test(case_choice_spread),
         cmocka_unit_test(case_subnets),

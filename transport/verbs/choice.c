@@ -3,6 +3,8 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+enum { LAYER_ETHERNET = 2 }; /* IBV_LINK_LAYER_ETHERNET, of a header that this file does without */
+
 uint64_t verbs_subnet(const struct verbs_offered *port) {
     uint64_t half;
     uint32_t address;
@@ -15,8 +17,25 @@ uint64_t verbs_subnet(const struct verbs_offered *port) {
     return (uint64_t)port->ipv4 << 32 | (ntohl(address) & mask);
 }
 
-static bool ports_match(const struct verbs_offered *a, const struct verbs_offered *b) {
-    return a->layer == b->layer && a->ipv4 == b->ipv4 && verbs_subnet(a) == verbs_subnet(b);
+/* An Ethernet port that has no address but one that is made of its MAC address: all of these share
+ * fe80::/64, whatever they are connected to. */
+static bool is_link_local(const struct verbs_offered *port) {
+    return port->layer == LAYER_ETHERNET && port->ipv4 == 0 && port->gid[0] == 0xfe &&
+           (port->gid[1] & 0xc0) == 0x80;
+}
+
+/* Which of its side's link-local ports it is; 0 for others. */
+static int rail_of(const struct verbs_side *side, int i) {
+    int rail = 0;
+    for (int k = 0; k < i && is_link_local(&side->ports[i]); k++)
+        rail += is_link_local(&side->ports[k]);
+    return rail;
+}
+
+static bool ports_match(const struct verbs_side *x, int i, const struct verbs_side *y, int k) {
+    const struct verbs_offered *a = &x->ports[i], *b = &y->ports[k];
+    return a->layer == b->layer && a->ipv4 == b->ipv4 && verbs_subnet(a) == verbs_subnet(b) &&
+           rail_of(x, i) == rail_of(y, k);
 }
 
 /* Less is better: the slower port's speed, then how far the data are from both. */
@@ -40,7 +59,7 @@ bool verbs_choose(const struct verbs_side *dialler, const struct verbs_side *oth
         for (int k = 0; k < other->nports; k++) {
             const struct verbs_offered *a = &dialler->ports[i], *b = &other->ports[k];
             const uint32_t cost = pair_cost(a, b);
-            if (!ports_match(a, b) || cost > best)
+            if (!ports_match(dialler, i, other, k) || cost > best)
                 continue;
             if (cost < best)
                 memset(with, 0, sizeof with);

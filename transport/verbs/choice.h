@@ -7,6 +7,9 @@
  * rank of a host, so that these share its ports.
  *
  *   speed comes first: a fast port at the other socket moves more than a slow one near by
+ *
+ * RoCE by link-local addresses says nothing of its network. There the first such port of one rank
+ * is taken to be where the first one of the other is, and so on, as rails are cabled.
  */
 #ifndef RCMI_VERBS_CHOICE_H
 #define RCMI_VERBS_CHOICE_H

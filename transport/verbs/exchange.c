@@ -26,9 +26,12 @@ static bool gid_is_empty(const union ibv_gid *gid) {
     return memcmp(gid, &empty, sizeof empty) == 0;
 }
 
-/* How good an entry of the table of a RoCE port is: 0 not at all, 3 RoCE v2 by IPv4. */
-static int gid_rank(const struct verbs_gid *about) {
-    return (about->roce_v2 ? 2 : 0) + (about->ipv4_prefix ? 1 : 0);
+/* How good an entry of the table of a RoCE port is: less than GID_FIT not at all, else RoCE v2, by
+ * IPv4 best, by an address that tells of no network worst. */
+enum { GID_FIT = 3 };
+static int gid_rank(const union ibv_gid *gid, const struct verbs_gid *about) {
+    const bool link_local = gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
+    return (about->roce_v2 ? GID_FIT : 0) + (about->ipv4_prefix ? 2 : link_local ? 0 : 1);
 }
 
 static void gid_take(struct verbs_port *port, int index, const union ibv_gid *gid,
@@ -55,14 +58,14 @@ static rcm_status exchange_open(struct verbs_port *port, int n) {
             continue;
         if (roce)
             table->describe_gid(port->context->device, port->number, i, &gid, &about);
-        if (gid_rank(&about) <= best)
+        if (gid_rank(&gid, &about) <= best)
             continue;
-        best = gid_rank(&about);
+        best = gid_rank(&gid, &about);
         gid_take(port, i, &gid, &about);
         if (!roce)
             break; /* the first is the port's own */
     }
-    if (best < (roce ? 2 : 0))
+    if (best < (roce ? GID_FIT : 0))
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s has no %s address%s", port->name,
                          roce ? "RoCE v2" : "InfiniBand",
                          wanted < 0 ? "" : " at RINGCOMM_VERBS_GID_INDEX");
