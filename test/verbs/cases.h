@@ -35,6 +35,7 @@ void case_partitions(void **state);
 /* cases_ports.c */
 void case_ports(void **state);
 void case_near_port(void **state);
+void case_many_ports(void **state);
 void case_names(void **state);
 void case_locked_memory(void **state);
 

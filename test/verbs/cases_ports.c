@@ -51,6 +51,14 @@ void case_ports(void **state) {
     provider_remove();
 }
 
+static void on_one_cpu(cpu_set_t *ret_before) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)sched_getcpu(), &one);
+    CHECK_EQ(sched_getaffinity(0, sizeof *ret_before, ret_before), 0);
+    CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+}
+
 /* Of two ports of one subnet both ranks take the one at their CPU's node, and have none of the
  * other any more. */
 void case_near_port(void **state) {
@@ -59,13 +67,9 @@ void case_near_port(void **state) {
     const struct provider_setup near = {.devices = 2, .inline_max = 220, .places = places};
     struct pair pair;
     struct rcmi_channel *writer, *reader;
-    cpu_set_t before, one;
-    const int cpu = sched_getcpu();
+    cpu_set_t before;
     limit_ms(10000);
-    CPU_ZERO(&one);
-    CPU_SET((size_t)cpu, &one);
-    CHECK_EQ(sched_getaffinity(0, sizeof before, &before), 0);
-    CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    on_one_cpu(&before);
     verbs_place_of_cpus(&places[1]);
     provider_install(&near);
     pair_open(&pair, &(struct setup){.transports = "verbs"});
@@ -78,6 +82,30 @@ void case_near_port(void **state) {
     rcmi_channel_close(writer);
     rcmi_channel_close(reader);
     pair_close(&pair);
+    provider_remove();
+}
+
+/* More ports than a rank uses: the nearest ones, in their order. */
+void case_many_ports(void **state) {
+    (void)state;
+    enum { FAR = 1000 };
+    struct verbs_place places[10] = {{.numa = 0}};
+    const struct provider_setup many = {.devices = 10, .inline_max = 220, .places = places};
+    const struct rcmi_need need = {.nranks = 2, .slots = 4, .slot_bytes = 4096};
+    char reason[256];
+    struct verbs_place here;
+    cpu_set_t before;
+    on_one_cpu(&before);
+    verbs_place_of_cpus(&here);
+    for (int i = 0; i < many.devices; i++)
+        places[i].numa = i == 0 || i == 3 ? FAR : here.numa;
+    provider_install(&many);
+    CHECK(transport_row()->probe(&need, reason, sizeof reason));
+    if (here.numa >= 0) /* else the system has no nodes */
+        CHECK_EQ(strcmp(reason, "fake1:1, fake2:1, fake4:1, fake5:1, fake6:1, fake7:1, fake8:1, "
+                                "fake9:1"),
+                 0);
+    CHECK_EQ(sched_setaffinity(0, sizeof before, &before), 0);
     provider_remove();
 }
 

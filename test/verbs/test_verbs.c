@@ -501,6 +501,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(case_ports_unfit),
         cmocka_unit_test(case_device_closed),
         cmocka_unit_test(case_near_port),
+        cmocka_unit_test(case_many_ports),
         cmocka_unit_test(case_names),
         cmocka_unit_test(case_locked_memory),
         cmocka_unit_test(case_cost),

@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include "fault.h"
+#include "log.h"
 #include "settings.h"
 #include "verbs.h"
 
@@ -73,10 +74,10 @@ static uint16_t port_speed(const struct ibv_port_attr *attr) {
     return (uint16_t)(speed * lanes / 100);
 }
 
-static uint8_t port_distance(const struct verbs_port *port) {
+static uint8_t device_distance(const struct verbs_domain *domain, const struct ibv_device *device) {
     struct verbs_place place;
-    port->domain->table->place_of(port->context->device, &place);
-    const struct verbs_place *rank = &port->domain->place;
+    domain->table->place_of(device, &place);
+    const struct verbs_place *rank = &domain->place;
     return verbs_distance(rank, &place, verbs_node_distance(rank->numa, place.numa));
 }
 
@@ -101,7 +102,7 @@ static rcm_status port_queues(struct verbs_port *port) {
     port->channel = table->create_comp_channel(port->context);
     if (!port->channel)
         return no_part(port, "completion channel");
-    port->cq = table->create_cq(port->context, port->room * each, port, port->channel, 0);
+    port->cq = table->create_cq(port->context, port->room * each, NULL, port->channel, 0);
     return port->cq ? RCM_OK : no_part(port, "completion queue");
 }
 
@@ -154,7 +155,7 @@ static rcm_status port_open(struct verbs_port *port, struct ibv_device *device, 
     port->offered.lid = attr.lid;
     port->offered.mtu = (uint8_t)attr.active_mtu;
     port->offered.speed = port_speed(&attr);
-    port->offered.distance = port_distance(port);
+    port->offered.distance = device_distance(port->domain, device);
     port->method = &verbs_by_exchange;
     rcm_status status = port->method->open(port, attr.gid_tbl_len);
     if (status == RCM_OK)
@@ -164,6 +165,15 @@ static rcm_status port_open(struct verbs_port *port, struct ibv_device *device, 
     return status == RCM_OK ? port_watch(port) : status;
 }
 
+/* ---- All of them ----------------------------------------------------------------------------- */
+
+/* A device, and where libibverbs lists it. */
+struct listed {
+    struct ibv_device *device;
+    int position;
+    uint8_t distance;
+};
+
 /* How many it has; 0 with the thread's error if that is not to be had. */
 static int device_ports(const struct verbs_table *table, struct ibv_device *device) {
     struct ibv_device_attr attr = {.phys_port_cnt = 0};
@@ -172,24 +182,41 @@ static int device_ports(const struct verbs_table *table, struct ibv_device *devi
         (void)device_closed(device);
         return 0;
     }
-    const int n = table->query_device(context, &attr) == 0 ? attr.phys_port_cnt : 0;
+    const int error = table->query_device(context, &attr);
+    if (error)
+        (void)rcmi_fail(RCM_ERR_UNSUPPORTED, error, "no attributes of %s", device->name);
     (void)table->close_device(context);
-    return n;
+    return error ? 0 : attr.phys_port_cnt;
+}
+
+/* "fake8:1, fake9:1" */
+static void port_leave_out(struct verbs_domain *domain, const struct ibv_device *device,
+                           int number) {
+    const size_t used = strlen(domain->left_out);
+    snprintf(domain->left_out + used, sizeof domain->left_out - used, "%s%s:%d", used ? ", " : "",
+             device->name, number);
 }
 
 /* Opens the ports of the device that may be used; what is not is said in the thread's error. */
-static void device_open(struct verbs_domain *domain, struct ibv_device *device, const char *list) {
+static void device_open(struct verbs_domain *domain, const struct listed *listed,
+                        const char *list) {
+    struct ibv_device *device = listed->device;
     const char *fault = verbs_device_fault(domain->table, device, list[0]);
     if (fault) {
         (void)rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s is of no use: %s", device->name, fault);
         return;
     }
     const int n = device_ports(domain->table, device);
-    for (int i = 1; i <= n && domain->nports < VERBS_PORTS_MAX; i++) {
-        struct verbs_port *port = &domain->ports[domain->nports];
+    for (int i = 1; i <= n; i++) {
         if (list[0] && !list_names(list, device->name, i))
             continue;
+        if (domain->nports == VERBS_PORTS_MAX) {
+            port_leave_out(domain, device, i);
+            continue;
+        }
+        struct verbs_port *port = &domain->ports[domain->nports];
         port->domain = domain;
+        port->position = listed->position;
         if (port_open(port, device, i) == RCM_OK)
             domain->nports++;
         else
@@ -206,13 +233,41 @@ static void explain_nothing(struct ibv_device **devices, const char *list) {
     (void)rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s", text);
 }
 
+static int nearer(const void *x, const void *y) {
+    const struct listed *a = x, *b = y;
+    return a->distance != b->distance ? a->distance - b->distance : a->position - b->position;
+}
+
+static int listed_before(const void *x, const void *y) {
+    const struct verbs_port *a = x, *b = y;
+    return a->position != b->position ? a->position - b->position : a->number - b->number;
+}
+
+/* The nearest ports, in the order in which they are listed: that of rails. */
+static void ports_take(struct verbs_domain *domain, struct listed *devices, int n,
+                       const char *list) {
+    qsort(devices, (size_t)n, sizeof *devices, nearer);
+    for (int i = 0; i < n; i++)
+        device_open(domain, &devices[i], list);
+    qsort(domain->ports, (size_t)domain->nports, sizeof domain->ports[0], listed_before);
+    if (domain->left_out[0] && domain->node)
+        rcmi_log(RCMI_LOG_INFO,
+                 "a rank uses no more than %d RDMA ports, those nearest to its data; left out: %s "
+                 "(RINGCOMM_VERBS_DEVICES names those to use)",
+                 VERBS_PORTS_MAX, domain->left_out);
+}
+
 rcm_status verbs_ports_open(struct verbs_domain *domain) {
     const char *list = rcmi_setting("RINGCOMM_VERBS_DEVICES");
-    struct ibv_device **devices = domain->table->get_device_list(NULL);
+    int n = 0, named = 0;
+    struct ibv_device **devices = domain->table->get_device_list(&n);
+    struct listed *all = calloc((size_t)n + 1, sizeof *all);
     explain_nothing(devices, list);
-    for (int i = 0; devices && devices[i]; i++)
+    for (int i = 0; devices && all && i < n; i++)
         if (!list[0] || list_names(list, devices[i]->name, 0))
-            device_open(domain, devices[i], list);
+            all[named++] = (struct listed){devices[i], i, device_distance(domain, devices[i])};
+    ports_take(domain, all, named, list);
+    free(all);
     if (devices)
         domain->table->free_device_list(devices);
     return domain->nports > 0 ? RCM_OK : RCM_ERR_UNSUPPORTED;
@@ -261,6 +316,7 @@ bool verbs_ports_probe(const struct rcmi_need *need, char *reason, size_t cap) {
         return false;
     domain->table = verbs_table(reason, cap);
     domain->nranks = need->nranks;
+    verbs_place_of_rank("", &domain->place);
     domain->epoll = epoll_create1(EPOLL_CLOEXEC);
     bool works = domain->table && verbs_may_lock(need, reason, cap);
     if (works && verbs_ports_open(domain) != RCM_OK) {

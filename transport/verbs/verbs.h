@@ -139,7 +139,8 @@ struct verbs_port {
     struct verbs_offered offered;
     int gid_index, pkey_index;
     uint8_t number;
-    int room; /* links that the completion queue has room for */
+    int position; /* of its device in the list of them */
+    int room;     /* links that the completion queue has room for */
     char name[IBV_SYSFS_NAME_MAX + 8];
 };
 
@@ -153,7 +154,8 @@ struct verbs_domain {
     struct verbs_place place; /* where the rank's data are */
     struct verbs_port ports[VERBS_PORTS_MAX];
     int nports;
-    int epoll; /* of all completion channels */
+    char left_out[200]; /* names of ports for which there was no room */
+    int epoll;          /* of all completion channels */
     struct rcmi_watch watch;
     /* By rank. Written by the loop thread under the lock of the link's port; read by threads that
      * poll that. */

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include "../provider.h"
 
-enum { DEVICES_MAX = 4, QPS_MAX = 256, MRS_MAX = 1024, CQE_MAX = 1 << 16 };
+enum { DEVICES_MAX = 10, QPS_MAX = 256, MRS_MAX = 1024, CQE_MAX = 1 << 16 };
 
 /* What a device may not survive: the program that caused it ends. */
 #define REQUIRE(condition)                                                                         \
