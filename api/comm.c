@@ -197,17 +197,21 @@ void rcmi_comm_own_origin(const rcm_comm *comm) {
         (void)rcmi_fail_context("rank %d, which is rank %d of the world", error->origin, world);
 }
 
+/* The thread's error is of this rank's making. */
+static void comm_add_origin(const rcm_comm *comm, const struct rcm_work *work) {
+    (void)rcmi_fail_context("rank %d%s%s", comm->rank, work ? ", " : "",
+                            work ? rcmi_work_name(work) : "");
+    rcmi_last_error()->origin = comm->rank;
+}
+
 /* The thread's error, of this work, as the communicator's record. */
 static void comm_make_error(const rcm_comm *comm, const struct rcm_work *work,
                             struct rcm_error *ret_error) {
     struct rcmi_error *cause = rcmi_last_error();
     struct rcm_error error = RCM_ERROR_INIT;
     rcmi_comm_own_origin(comm);
-    if (cause->origin < 0 && is_own_fault(cause->status)) {
-        (void)rcmi_fail_context("rank %d%s%s", comm->rank, work ? ", " : "",
-                                work ? rcmi_work_name(work) : "");
-        cause->origin = comm->rank;
-    }
+    if (cause->origin < 0 && is_own_fault(cause->status))
+        comm_add_origin(comm, work);
     comm_add_label(comm);
     error.status = cause->status;
     error.origin = cause->origin;
@@ -258,6 +262,8 @@ rcm_status rcmi_comm_decline(rcm_comm *comm, rcm_status status) {
     if (status == RCM_OK || status == RCM_ERR_INVALID || status == RCM_ERR_UNSUPPORTED ||
         status == RCM_ERR_CONFIG)
         return status;
+    if (rcmi_last_error()->origin < 0)
+        comm_add_origin(comm, NULL);
     rcmi_comm_fail(comm, NULL);
     return rcmi_comm_failure(comm);
 }

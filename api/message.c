@@ -179,9 +179,8 @@ static rcm_status message_long_way(rcm_comm *comm, const struct rcmi_message_cal
     struct rcm_work *work;
     rcm_status status =
         rcmi_stream_follow(&comm->engine->device, rcmi_stream_of(call), &transfer.mem, &fence);
-    if (status != RCM_OK)
-        return status;
-    status = rcmi_work_new(comm, m->kind, ret_work == NULL, call, &work);
+    if (status == RCM_OK)
+        status = rcmi_work_new(comm, m->kind, ret_work == NULL, call, &work);
     if (status != RCM_OK) {
         rcmi_stream_drop(fence);
         return rcmi_comm_decline(comm, status);
