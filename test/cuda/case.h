@@ -13,17 +13,12 @@ struct test_case {
     void (*run)(const char *argument);
 };
 
-/* Of a case in which a call of the driver failed, and was reported. */
-enum { FAILED_AS_WANTED = 3 };
-
 void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 void must(rcm_status status);
 /* That status, and the words in the thread's error; NULL: any. */
 void expect(rcm_status wanted, const char *words, rcm_status got);
 
-/* Runs them all, or the one of the number argv[1]; then `fails` with each call of each function of
- * the driver failing, as often as that function is called; NULL: not. Returns the exit status. */
-int cases_run(int argc, char **argv, const struct test_case *cases, size_t n,
-              void (*fails)(const char *argument));
+/* Runs them all, or the one of the number argv[1]. Returns the exit status. */
+int cases_run(int argc, char **argv, const struct test_case *cases, size_t n);
 
 #endif

@@ -162,5 +162,5 @@ static const struct test_case cases[] = {
 };
 
 int main(int argc, char **argv) {
-    return cases_run(argc, argv, cases, sizeof cases / sizeof cases[0], NULL);
+    return cases_run(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -23,11 +23,11 @@ struct CUctx_st *fake_primary(int device) {
     return &primary[device];
 }
 
-CUresult fake_enter(const char *name, bool needs_context) {
+CUresult fake_enter(const char *name, const void *place, bool needs_context) {
     if (fake_settings()->trace)
         fake_say("%s", name);
     fake_take_time(name);
-    CUresult r = fake_injected(name);
+    CUresult r = fake_injected(name, place);
     if (r)
         return r;
     if (fake_in_host_fn())
@@ -57,7 +57,7 @@ static void initialise(void) {
 }
 
 CUresult CUDAAPI cuInit(unsigned flags) {
-    CUresult r = fake_injected(__func__);
+    CUresult r = fake_injected(__func__, __builtin_return_address(0));
     if (r || flags)
         return r ? r : CUDA_ERROR_INVALID_VALUE;
     if (fake_settings()->devices == 0)
@@ -67,7 +67,7 @@ CUresult CUDAAPI cuInit(unsigned flags) {
 }
 
 CUresult CUDAAPI cuDriverGetVersion(int *version) {
-    CUresult r = fake_injected(__func__);
+    CUresult r = fake_injected(__func__, __builtin_return_address(0));
     if (r || !version)
         return r ? r : CUDA_ERROR_INVALID_VALUE;
     *version = fake_settings()->driver;

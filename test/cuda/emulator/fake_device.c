@@ -114,7 +114,7 @@ CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice d) {
 /* The first version names the GPU that MIG devices are parts of. */
 CUresult fake_uuid_v1(CUuuid *uuid, CUdevice d) __asm__("cuDeviceGetUuid");
 CUresult fake_uuid_v1(CUuuid *uuid, CUdevice d) {
-    CUresult r = fake_enter("cuDeviceGetUuid", false);
+    CUresult r = fake_enter("cuDeviceGetUuid", __builtin_return_address(0), false);
     if (r)
         return r;
     if (!uuid || fake_bad_device(d))

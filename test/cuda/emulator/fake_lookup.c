@@ -84,7 +84,7 @@ static void *find(const char *name, int version, CUdriverProcAddressQueryResult 
 CUresult CUDAAPI cuGetProcAddress(const char *name, void **out, int version, cuuint64_t flags,
                                   CUdriverProcAddressQueryResult *status) {
     CUdriverProcAddressQueryResult unused;
-    CUresult r = fake_injected(__func__);
+    CUresult r = fake_injected(__func__, __builtin_return_address(0));
     if (r)
         return r;
     if (!name || !out || flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Settings of the stand-in driver, its messages and injected failures. */
+/* Settings of the stand-in driver, and its messages. */
 #include "fake.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -88,6 +88,7 @@ static void read_settings(void) {
         .pid = (int)number("FAKECUDA_PID", 0),
         .fail = getenv("FAKECUDA_FAIL"),
         .slow = getenv("FAKECUDA_SLOW"),
+        .sites = getenv("FAKECUDA_SITES"),
     };
     if (settings.devices > MAX_DEVICES)
         settings.devices = MAX_DEVICES;
@@ -112,33 +113,4 @@ void fake_say(const char *format, ...) {
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     fprintf(stderr, "fake_cuda[%d]: %s\n", (int)getpid(), text);
-}
-
-/* Names of the API come in versions: cuMemAlloc is cuMemAlloc_v2 here. What follows it in a setting
- * "name" or "name:...", NULL if it names another. */
-static const char *behind_name(const char *setting, const char *name) {
-    const size_t len = strlen(name);
-    const size_t plain = len > 3 && name[len - 3] == '_' && name[len - 2] == 'v' ? len - 3 : len;
-    const bool same =
-        setting && strncmp(setting, name, plain) == 0 && (!setting[plain] || setting[plain] == ':');
-    return same ? setting + plain : NULL;
-}
-
-/* FAKECUDA_SLOW=name:ms: each call of name takes that long. */
-void fake_take_time(const char *name) {
-    const char *at = behind_name(fake_settings()->slow, name);
-    unsigned ms = 0;
-    if (at && sscanf(at, ":%u", &ms) == 1)
-        usleep(ms * 1000);
-}
-
-/* FAKECUDA_FAIL=name[:n[:code]]: the n-th call of name (1 if absent) answers code (999). */
-CUresult fake_injected(const char *name) {
-    static _Atomic int calls;
-    const char *at = behind_name(fake_settings()->fail, name);
-    int nth = 1, code = CUDA_ERROR_UNKNOWN;
-    if (!at)
-        return CUDA_SUCCESS;
-    sscanf(at, ":%d:%d", &nth, &code);
-    return atomic_fetch_add(&calls, 1) + 1 == nth ? (CUresult)code : CUDA_SUCCESS;
 }
