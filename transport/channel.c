@@ -139,6 +139,7 @@ static struct rcmi_end *end_new(struct rcmi_node *node, uint64_t epoch, uint32_t
     channel->slots = node->config.slots;
     channel->epoch = epoch;
     channel->id = id;
+    end->kind = id & RCMI_ID_DEVICE ? RCMI_MEM_DEVICE : RCMI_MEM_HOST;
     channel->framework = end;
     atomic_init(&channel->state, RCM_AGAIN);
     atomic_init(&channel->lost_peer, -1);
@@ -262,6 +263,13 @@ static rcm_status end_enter(struct rcmi_end *end) {
     return RCM_OK;
 }
 
+/* Of the channel's kind, where the links are or come up. */
+static void end_need_planes(struct rcmi_end *end) {
+    const struct rcmi_node *node = end->channel->node;
+    for (int i = 0; end->kind != RCMI_MEM_HOST && i < end->nreaders; i++)
+        rcmi_plane_need(rcmi_node_link(node, end->readers[i].rank));
+}
+
 static rcm_status open_end(struct opening *open) {
     struct rcmi_end *end = end_new(open->node, open->epoch, open->id, open->ranks, open->nranks);
     if (!end)
@@ -275,6 +283,7 @@ static rcm_status open_end(struct opening *open) {
         rcmi_end_free(end);
         return status;
     }
+    end_need_planes(end);
     if (open->is_writer)
         rcmi_opening_offer(end);
     else

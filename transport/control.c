@@ -16,7 +16,8 @@
 struct frame_header {
     uint32_t len;
     uint16_t type;
-    uint8_t nfds, reserved;
+    uint8_t nfds;
+    uint8_t plane; /* OFFER, READY, DECLINE: of which it is; else 0 */
 };
 _Static_assert(sizeof(struct frame_header) == 8, "no padding on the wire");
 
@@ -49,6 +50,10 @@ struct rcmi_frame *rcmi_frame_new_to(enum rcmi_frame_type type, size_t len, cons
 
 void *rcmi_frame_body(struct rcmi_frame *frame) {
     return frame->bytes + sizeof(struct frame_header);
+}
+
+void rcmi_frame_set_plane(struct rcmi_frame *frame, enum rcmi_mem_kind kind) {
+    frame->bytes[offsetof(struct frame_header, plane)] = (uint8_t)kind;
 }
 
 void rcmi_frame_sentence(const uint8_t *text, size_t len, char *ret_sentence) {
@@ -201,27 +206,26 @@ static rcm_status take_fds(struct rcmi_link *link, int n, struct rcmi_blob *blob
     return RCM_OK;
 }
 
-static rcm_status handle_offer(struct rcmi_link *link, const uint8_t *body, size_t len,
+static rcm_status handle_offer(struct rcmi_plane *plane, const uint8_t *body, size_t len,
                                struct rcmi_blob *blob) {
     if (len > sizeof blob->bytes)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it sent an offer of %zu bytes", len);
     memcpy(blob->bytes, body, len);
     blob->len = len;
-    return rcmi_setup_on_offer(rcmi_host_plane(link), blob);
+    return rcmi_setup_on_offer(plane, blob);
 }
 
-/* What may come before the link is up. */
-static rcm_status handle_setup(struct rcmi_link *link, const struct frame_header *header,
+static rcm_status handle_setup(struct rcmi_plane *plane, const struct frame_header *header,
                                const uint8_t *body, struct rcmi_blob *blob) {
     switch (header->type) {
     case RCMI_FRAME_OFFER:
-        return handle_offer(link, body, header->len, blob);
+        return handle_offer(plane, body, header->len, blob);
     case RCMI_FRAME_READY:
-        return header->len == 0 ? rcmi_setup_on_ready(rcmi_host_plane(link)) : bad_frame(header);
+        return header->len == 0 ? rcmi_setup_on_ready(plane) : bad_frame(header);
     case RCMI_FRAME_DECLINE:
-        return rcmi_setup_on_decline(rcmi_host_plane(link), body, header->len);
+        return rcmi_setup_on_decline(plane, body, header->len);
     case RCMI_FRAME_BEAT:
-        return header->len == 0 ? RCM_OK : bad_frame(header);
+        return header->len == 0 && header->plane == 0 ? RCM_OK : bad_frame(header);
     default:
         return bad_frame(header);
     }
@@ -230,8 +234,12 @@ static rcm_status handle_setup(struct rcmi_link *link, const struct frame_header
 static rcm_status handle(struct rcmi_link *link, const struct frame_header *header,
                          const uint8_t *body, struct rcmi_blob *blob) {
     const struct rcmi_node_config *config = &link->node->config;
-    if (rcmi_link_state(link) != RCMI_LINK_UP)
-        return handle_setup(link, header, body, blob);
+    const bool up = rcmi_link_state(link) == RCMI_LINK_UP;
+    /* The link comes up with the host's plane, then others do. */
+    if (header->plane >= RCMI_MEM_KINDS || (header->plane != RCMI_MEM_HOST && !up))
+        return bad_frame(header);
+    if (header->plane != RCMI_MEM_HOST || !up)
+        return handle_setup(&link->planes[header->plane], header, body, blob);
     switch (header->type) {
     case RCMI_FRAME_OPEN:
         return rcmi_channel_on_open(link, body, header->len, blob);

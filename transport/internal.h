@@ -201,6 +201,7 @@ struct rcmi_node {
     struct rcmi_frames loopback;         /* frames of the link to ourselves */
     uint32_t serial;                     /* of the last channel opened for writing */
     struct rcmi_timer beat;              /* heartbeats, while a link needs them */
+    bool device_seen;                    /* planes that waited for it have begun */
     int closing;                         /* writer ends closed here, not yet by all readers */
     size_t slot_memory, slot_memory_max; /* bytes of all ends' slots */
     bool leaving;                        /* farewell said */
@@ -257,7 +258,11 @@ struct rcmi_plane {
     struct rcmi_domain *domain; /* from SETUP on */
     void *data;                 /* the transport's state */
     bool offered, accepted;
-    bool ready, peer_ready;              /* READY was said, and heard */
+    bool ready, peer_ready; /* READY was said, and heard */
+    bool needed;            /* here */
+    bool held;              /* the peer has made this offer, and this side none yet: */
+    struct rcmi_blob offer;
+    struct rcmi_timer timer;             /* end of patience, once both have offered */
     uint64_t attached;                   /* bit i: data socket i is there */
     char decline[RCMI_DECLINE_MAX + 40]; /* which rank did so last, and why */
 };
@@ -279,6 +284,9 @@ struct rcmi_link {
      * pairs with the acquire loads of other threads. */
     _Atomic int state;
     struct rcmi_plane planes[RCMI_MEM_KINDS];
+    /* The names of those that are up, for rcmi_node_transport. Release store on the loop thread
+     * pairs with the acquire load there. */
+    _Atomic(const char *) by;
     bool same_host;            /* the control stream is a Unix socket */
     bool initiator;            /* we dialled it */
     struct rcmi_error failing; /* the host plane is, before the link is up; RCM_OK: it is not */
@@ -346,7 +354,9 @@ struct rcmi_end {
     size_t slot_memory; /* counted at the node */
     struct rcmi_error why;
     int nreaders;
-    int nup; /* writer: the links to so many, from the first on, have come up */
+    int nup;                 /* writer: the links to so many, from the first on, have come up */
+    int nplanes;             /* of so many, the plane of the channel's kind is decided on */
+    enum rcmi_mem_kind kind; /* the planes that carry it, as far as that is known */
     int nacked, nclosed;
     struct rcmi_reader readers[]; /* of a reader end: one, the writer */
 };
@@ -518,6 +528,17 @@ void rcmi_planes_check(struct rcmi_link *link);
 /* link_flushed of all that are up; takes what came by them: false if nothing did. */
 bool rcmi_planes_flushed(const struct rcmi_link *link);
 bool rcmi_planes_progress(const struct rcmi_link *link);
+/* The plane of device memory is needed here, as far as there can be one. Then, once it is up or
+ * declined, rcmi_channels_link_up. */
+void rcmi_plane_need(struct rcmi_link *link);
+/* The link is up; this rank's device is open: what waited for that begins. True if any did. */
+void rcmi_plane_link_up(struct rcmi_link *link);
+bool rcmi_planes_take_device(struct rcmi_node *node);
+/* The peer's offer, before this side has made one. */
+void rcmi_plane_hold(struct rcmi_plane *plane, struct rcmi_blob *blob);
+/* Both have offered; it is up, or declined. */
+void rcmi_plane_offered(struct rcmi_plane *plane);
+void rcmi_plane_decided(struct rcmi_plane *plane);
 /* The link is over; it is freed. */
 void rcmi_planes_down(struct rcmi_link *link);
 void rcmi_planes_free(struct rcmi_link *link);
@@ -533,7 +554,13 @@ static inline struct rcmi_plane *rcmi_host_plane(struct rcmi_link *link) {
 static inline const char *rcmi_plane_name(const struct rcmi_plane *plane) {
     return plane->domain->transport->name;
 }
-/* The domain serves this link's host memory from now on. */
+/* Text for the log: "link", "device plane". */
+const char *rcmi_plane_noun(const struct rcmi_plane *plane);
+/* The domain serves the plane from now on, which is offered to the peer; that of the host's when
+ * the control connection stands. */
+void rcmi_setup_begin(struct rcmi_plane *plane, struct rcmi_domain *domain);
+/* For the reason in the thread's error. */
+void rcmi_setup_decline(struct rcmi_plane *plane);
 rcm_status rcmi_setup_claim(struct rcmi_link *link, struct rcmi_domain *domain, bool initiator);
 /* A connection of this link came through; takes fd over. */
 void rcmi_link_connected(struct rcmi_link *link, const struct rcmi_hello *hello, int fd,
@@ -573,6 +600,8 @@ struct rcmi_frame *rcmi_frame_new(enum rcmi_frame_type type, size_t len);
 /* With a copy of a list of peers, which does not travel. */
 struct rcmi_frame *rcmi_frame_new_to(enum rcmi_frame_type type, size_t len, const int *to, int nto);
 void *rcmi_frame_body(struct rcmi_frame *frame);
+/* It is of the set-up of a plane of that kind; at first of the host's. */
+void rcmi_frame_set_plane(struct rcmi_frame *frame, enum rcmi_mem_kind kind);
 /* Text of a peer's, for people: what is not printable becomes '?'. There is room for len + 1. */
 void rcmi_frame_sentence(const uint8_t *text, size_t len, char *ret_sentence);
 void rcmi_frames_push(struct rcmi_frames *frames, struct rcmi_frame *frame);
@@ -684,8 +713,10 @@ rcm_status rcmi_node_sleep_init(struct rcmi_node *node);
 
 /* Fills node->domains with what works of the configured list; no domain is initialised yet. */
 rcm_status rcmi_registry_select(struct rcmi_node *node);
-/* The first of a list of names, if it is a transport by which ranks of one host share memory; else
- * NULL. */
+/* "a+b", of two rows' names; static. */
+const char *rcmi_registry_join(const char *a, const char *b);
+/* The first of a list of names of rows of host memory, if it is a transport by which ranks of one
+ * host share memory; else NULL. */
 const struct rcmi_transport *rcmi_registry_memory(const char *list);
 /* Is there a transport in both lists of names, if !same_host one that serves ranks of two hosts? */
 bool rcmi_registry_serves(const char *list, const char *other, bool same_host);

@@ -318,6 +318,7 @@ static void judge_data(const struct rcmi_link *link, const struct rcmi_domain *d
 static struct rcmi_domain *judge_domain(struct rcmi_node *node, const char *name, bool same_host) {
     for (int i = 0; i < node->ndomains - 1; i++) /* the last loops back */
         if (strcmp(node->domains[i].transport->name, name) == 0 &&
+            node->domains[i].transport->kind == RCMI_MEM_HOST &&
             node->domains[i].transport->same_host == same_host)
             return &node->domains[i];
     return NULL;

@@ -29,6 +29,7 @@ void *rcmi_zalloc(size_t bytes) {
 static bool node_turn(struct rcmi_node *node) {
     bool any = rcmi_links_take_failed(node);
     any = rcmi_links_take_changed(node) || any;
+    any = rcmi_planes_take_device(node) || any;
     any = rcmi_outbox_flush(node) || any;
     any = rcmi_control_loopback(node) || any;
     any = rcmi_links_tell_lost(node) || any;
@@ -419,7 +420,7 @@ const char *rcmi_node_transport(struct rcmi_node *node, int peer) {
         peer >= 0 && peer < node->config.nranks ? rcmi_node_link(node, peer) : NULL;
     if (!link || rcmi_link_state(link) != RCMI_LINK_UP)
         return "";
-    return rcmi_plane_name(&link->planes[RCMI_MEM_HOST]);
+    return atomic_load_explicit(&link->by, memory_order_acquire);
 }
 
 bool rcmi_node_gone(const struct rcmi_node *node, int peer) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How the ends of a channel find each other, over the control streams. When all links are up the
- * writer sends an OPEN to each reader, with what its transport offers; it waits there (`pending`)
- * until the reader opens too. The reader answers with an ACK, and is ready; the writer is when
- * all have answered. An ACK may also say why not, and then both ends fail.
+ * How the ends of a channel find each other, over the control streams. When all links are up, and
+ * their planes of the channel's kind of memory up or declined, the writer chooses which planes
+ * carry it, and sends an OPEN to each reader, with what their transport offers; it waits there
+ * (`pending`) until the reader opens too. The reader answers with an ACK, and is ready; the writer
+ * is when all have answered. An ACK may also say why not, and then both ends fail.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,7 +15,7 @@
 
 struct open_frame {
     uint64_t epoch, slot_bytes;
-    uint32_t serial, id, nreaders, reader, slots, reserved;
+    uint32_t serial, id, nreaders, reader, slots, plane; /* enum rcmi_mem_kind */
     /* The offer's bytes follow. */
 };
 _Static_assert(sizeof(struct open_frame) == 40, "no padding on the wire");
@@ -84,6 +85,24 @@ static bool links_are_up(struct rcmi_end *end) {
     return true;
 }
 
+/* Which planes carry it? False while that is not known: those of its kind, if they are up and of
+ * one transport for all readers; else the host's. What was up once is not looked at again here,
+ * too. */
+static bool planes_are_decided(struct rcmi_end *end) {
+    const struct rcmi_node *node = end->channel->node;
+    const struct rcmi_plane *first = &rcmi_node_link(node, end->readers[0].rank)->planes[end->kind];
+    for (; end->kind != RCMI_MEM_HOST && end->nplanes < end->nreaders; end->nplanes++) {
+        const struct rcmi_plane *plane =
+            &rcmi_node_link(node, end->readers[end->nplanes].rank)->planes[end->kind];
+        if (plane->state == RCMI_PLANE_NONE || plane->state == RCMI_PLANE_SETUP)
+            return false;
+        if (plane->state != RCMI_PLANE_UP || plane->domain != first->domain ||
+            (end->nreaders > 1 && !plane->domain->transport->multicast))
+            end->kind = RCMI_MEM_HOST;
+    }
+    return true;
+}
+
 static size_t slot_bytes_of(const struct rcmi_channel *channel,
                             const struct rcmi_transport *transport) {
     return channel->node->config.slot_bytes *
@@ -117,8 +136,8 @@ static rcm_status writer_init(struct rcmi_end *end) {
     if (!links)
         return RCM_ERR_NOMEM;
     for (int i = 0; i < end->nreaders; i++)
-        links[i] = rcmi_node_link(node, end->readers[i].rank)->planes[RCMI_MEM_HOST].data;
-    const struct rcmi_transport *transport = first->planes[RCMI_MEM_HOST].domain->transport;
+        links[i] = rcmi_node_link(node, end->readers[i].rank)->planes[end->kind].data;
+    const struct rcmi_transport *transport = first->planes[end->kind].domain->transport;
     end->channel->slot_bytes = slot_bytes_of(end->channel, transport);
     rcm_status status = end_begin(end, transport);
     if (status == RCM_OK)
@@ -138,6 +157,7 @@ static rcm_status writer_open_frame(struct rcmi_end *end, int r, struct rcmi_fra
         .reader = (uint32_t)r,
         .slots = channel->slots,
         .slot_bytes = channel->slot_bytes,
+        .plane = (uint32_t)end->kind,
     };
     struct rcmi_blob blob = {.len = 0};
     rcm_status status = channel->transport->writer_offer(end->channel, r, &blob);
@@ -159,7 +179,7 @@ void rcmi_opening_offer(struct rcmi_end *end) {
     struct rcmi_frames frames = {NULL, NULL};
     if (end->offered ||
         atomic_load_explicit(&end->channel->state, memory_order_relaxed) != RCM_AGAIN ||
-        !links_are_up(end))
+        !links_are_up(end) || !planes_are_decided(end))
         return;
     if (++node->serial == 0)
         node->serial = 1;
@@ -240,7 +260,7 @@ static rcm_status check_slots(const struct rcmi_channel *channel, const struct o
 static rcm_status reader_take(struct rcmi_end *end, const struct rcmi_link *link,
                               struct rcmi_pending *pending, struct rcmi_blob *answer) {
     struct rcmi_channel *channel = end->channel;
-    const struct rcmi_plane *plane = &link->planes[RCMI_MEM_HOST];
+    const struct rcmi_plane *plane = &link->planes[pending->open.plane];
     channel->slot_bytes = slot_bytes_of(channel, plane->domain->transport);
     rcm_status status = check_slots(channel, &pending->open);
     if (status != RCM_OK)
@@ -344,14 +364,23 @@ bool rcmi_opening_withdraw(struct rcmi_link *link, uint32_t serial) {
     return true;
 }
 
+/* The writer's plane is up there, so it is here. */
+static bool plane_is_right(const struct rcmi_link *link, const struct open_frame *open) {
+    if (open->plane == RCMI_MEM_HOST)
+        return true;
+    return open->plane == RCMI_MEM_DEVICE && open->id & RCMI_ID_DEVICE &&
+           link->planes[RCMI_MEM_DEVICE].state == RCMI_PLANE_UP;
+}
+
 static rcm_status pending_new(const struct rcmi_link *link, const uint8_t *body, size_t len,
                               struct rcmi_blob *blob, struct rcmi_pending **ret_pending) {
     struct open_frame open = {.serial = 0};
     if (len >= sizeof open && len <= sizeof open + sizeof blob->bytes)
         memcpy(&open, body, sizeof open);
     bool multicast = (open.id & RCMI_ID_MULTICAST) != 0;
-    if (open.serial == 0 || open.nreaders < 1 || open.reader >= open.nreaders ||
-        open.nreaders > (uint32_t)link->node->config.nranks || (open.nreaders > 1 && !multicast))
+    if (open.serial == 0 || !plane_is_right(link, &open) || open.nreaders < 1 ||
+        open.reader >= open.nreaders || open.nreaders > (uint32_t)link->node->config.nranks ||
+        (open.nreaders > 1 && !multicast))
         return rcmi_fail(RCM_ERR_PROTOCOL, 0,
                          "it opened channel %" PRIu64
                          ":%u for reader %u of %u in %zu bytes, which is not "

@@ -44,19 +44,18 @@ static bool row_does_without(const struct rcmi_registration *registration,
 }
 
 rcm_status rcmi_registration_begin(struct rcmi_node *node, struct rcmi_registration *registration) {
-    if (registration->mem.kind != RCMI_MEM_HOST)
-        return RCM_OK; /* no row sends from it or to it without a copy */
     for (int i = 0; i < node->ndomains; i++) {
         const struct rcmi_domain *domain = &node->domains[i];
-        void **own = &registration->rows[i].own;
+        if (domain->transport->kind != registration->mem.kind)
+            continue; /* it does not reach it */
+        void **own = &registration->rows[registration->ndomains].own;
         const rcm_status status =
             domain->transport->memory_register(domain->data, &registration->mem, own);
         if (status != RCM_OK && !row_does_without(registration, domain, status)) {
             rcmi_registration_end(registration);
             return status;
         }
-        registration->rows[i].domain = domain;
-        registration->ndomains++;
+        registration->rows[registration->ndomains++].domain = domain;
     }
     return RCM_OK;
 }

@@ -126,29 +126,64 @@ static bool registry_shares(const struct rcmi_transport *transport) {
     return transport->same_host && transport->multicast;
 }
 
+/* The first of a list of names that is a row of host memory; NULL. */
+static const struct rcmi_transport *registry_first(const char *list) {
+    for (const char *at = list; *at;) {
+        const size_t len = strcspn(at, ",");
+        const struct rcmi_transport *transport = registry_find(at, len);
+        if (!transport || transport->kind == RCMI_MEM_HOST)
+            return transport;
+        at += len + (at[len] == ',');
+    }
+    return NULL;
+}
+
 const struct rcmi_transport *rcmi_registry_memory(const char *list) {
-    const struct rcmi_transport *first = registry_find(list, strcspn(list, ","));
+    const struct rcmi_transport *first = registry_first(list);
     return first && registry_shares(first) ? first : NULL;
+}
+
+const char *rcmi_registry_join(const char *a, const char *b) {
+    enum { PAIRS = RCMI_TRANSPORTS_MAX * RCMI_TRANSPORTS_MAX };
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static char pairs[PAIRS][40]; /* each filled once, then only read */
+    char pair[sizeof pairs[0]];
+    int i = 0;
+    snprintf(pair, sizeof pair, "%s+%s", a, b);
+    pthread_mutex_lock(&lock);
+    while (i < PAIRS - 1 && pairs[i][0] && strcmp(pairs[i], pair) != 0)
+        i++;
+    if (!pairs[i][0])
+        memcpy(pairs[i], pair, sizeof pair);
+    pthread_mutex_unlock(&lock);
+    return pairs[i];
 }
 
 bool rcmi_registry_serves(const char *list, const char *other, bool same_host) {
     for (const char *at = list; *at;) {
         const size_t len = strcspn(at, ",");
         const struct rcmi_transport *transport = registry_find(at, len);
-        if (transport && rcmi_list_has(other, transport->name) &&
-            (same_host || !transport->same_host))
+        if (transport && transport->kind == RCMI_MEM_HOST &&
+            rcmi_list_has(other, transport->name) && (same_host || !transport->same_host))
             return true;
         at += len + (at[len] == ',');
     }
     return false;
 }
 
+static bool registry_first_shares(const struct rcmi_node *node) {
+    int first = 0;
+    while (first < node->nrows && node->rows[first]->kind != RCMI_MEM_HOST)
+        first++;
+    return first < node->nrows && registry_shares(node->rows[first]);
+}
+
 size_t rcmi_node_bulk_bytes(const struct rcmi_node *node) {
-    const bool shares = node->nrows > 0 && registry_shares(node->rows[0]);
+    const bool shares = registry_first_shares(node);
     uint32_t scale = UINT32_MAX;
     for (int i = 0; i < node->nrows; i++) {
         const struct rcmi_transport *transport = node->rows[i];
-        if (transport->same_host && shares)
+        if (transport->kind != RCMI_MEM_HOST || (transport->same_host && shares))
             continue;
         scale = transport->bulk_scale < scale ? transport->bulk_scale : scale;
     }

@@ -14,10 +14,13 @@
  * neither side is ever up while the other one may decline. Until then nothing but these frames and
  * heartbeats travels, and what is queued for the peer stays here.
  *
+ * That is the host's plane of the link. Others come up by the same frames on a link that is up,
+ * where either side may begin, and both offer before they accept (plane.c).
+ *
  * A transport declines by RCM_ERR_UNSUPPORTED, with a sentence, from any of these slots. Its link
- * is undone here, and the sentence goes to the peer by a DECLINE, which undoes it there and closes
- * the control connection; then both dial by what transports are left, as for any other link
- * (link.c), which also finds out if the peer has died.
+ * is undone here, and the sentence goes to the peer by a DECLINE, which undoes it there. If it was
+ * the host's plane that also closes the control connection; then both dial by what transports are
+ * left, as for any other link (link.c), which also finds out if the peer has died.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,17 +36,23 @@ static unsigned domain_bit(const struct rcmi_plane *plane) {
     return 1u << (unsigned)(plane->domain - plane->link->node->domains);
 }
 
+static bool is_host(const struct rcmi_plane *plane) {
+    return plane->kind == RCMI_MEM_HOST;
+}
+
 /* What the transport has of the link, and what was said about it. */
 static void setup_undo(struct rcmi_plane *plane) {
     struct rcmi_link *link = plane->link;
     if (!plane->data)
         return;
     rcmi_plane_free(plane);
+    plane->offered = plane->accepted = plane->ready = plane->peer_ready = false;
+    plane->attached = 0;
+    if (!is_host(plane))
+        return;
     rcmi_conn_drop(link->node, link);
     rcmi_link_forgive(link);
     rcmi_node_set_peer_page(link->node, link->peer, NULL);
-    plane->offered = plane->accepted = plane->ready = plane->peer_ready = false;
-    plane->attached = 0;
 }
 
 /* Does the user want it, and nothing else, or is it just the first of all there are? */
@@ -55,8 +64,9 @@ static bool is_demanded(const struct rcmi_link *link) {
 static void decline_note(struct rcmi_plane *plane, int rank, const char *text) {
     const struct rcmi_link *link = plane->link;
     snprintf(plane->decline, sizeof plane->decline, "rank %d declined it: %.200s", rank, text);
-    rcmi_log(is_demanded(link) ? RCMI_LOG_WARN : RCMI_LOG_INFO, "no link to rank %d by %s: %s",
-             link->peer, rcmi_plane_name(plane), plane->decline);
+    rcmi_log(is_demanded(link) ? RCMI_LOG_WARN : RCMI_LOG_INFO, "no %s to rank %d by %s: %s",
+             rcmi_plane_noun(plane), link->peer,
+             plane->domain ? rcmi_plane_name(plane) : "any transport", plane->decline);
 }
 
 void rcmi_setup_next(struct rcmi_link *link) {
@@ -76,24 +86,42 @@ void rcmi_setup_next(struct rcmi_link *link) {
     rcmi_dial_start(link);
 }
 
-static void setup_send(struct rcmi_link *link, enum rcmi_frame_type type, const char *text) {
+/* Frames of the host's plane overtake what waits for the link to be up; of others nothing waits. */
+static void setup_send(struct rcmi_plane *plane, struct rcmi_frame *frame) {
+    rcmi_frame_set_plane(frame, plane->kind);
+    if (is_host(plane))
+        rcmi_control_send_first(plane->link, frame);
+    else
+        rcmi_control_send(plane->link, frame);
+}
+
+static void setup_say(struct rcmi_plane *plane, enum rcmi_frame_type type, const char *text) {
     const size_t len = strlen(text);
     struct rcmi_frame *frame = rcmi_frame_new(type, len);
     if (!frame) {
-        rcmi_link_lose(link);
+        rcmi_link_lose(plane->link);
         return;
     }
     memcpy(rcmi_frame_body(frame), text, len);
-    rcmi_control_send_first(link, frame);
+    setup_send(plane, frame);
 }
 
-static void setup_decline(struct rcmi_plane *plane) {
+/* The host's is decided on once another one is up. */
+static void setup_declined(struct rcmi_plane *plane) {
+    plane->state = RCMI_PLANE_DECLINED;
+    setup_undo(plane);
+    if (!is_host(plane))
+        rcmi_plane_decided(plane);
+}
+
+void rcmi_setup_decline(struct rcmi_plane *plane) {
     char text[RCMI_DECLINE_MAX + 1];
     snprintf(text, sizeof text, "%s", rcm_last_error());
     decline_note(plane, plane->link->node->config.rank, text);
     plane->state = RCMI_PLANE_DECLINED;
-    setup_send(plane->link, RCMI_FRAME_DECLINE, text);
-    setup_undo(plane);
+    setup_say(plane, RCMI_FRAME_DECLINE, text);
+    if (plane->state == RCMI_PLANE_DECLINED)
+        setup_declined(plane);
 }
 
 void rcmi_setup_fail(struct rcmi_link *link) {
@@ -109,7 +137,7 @@ void rcmi_setup_fail(struct rcmi_link *link) {
 /* A slot of the transport said so, with a sentence. */
 static void setup_failed(struct rcmi_plane *plane, rcm_status status) {
     if (status == RCM_ERR_UNSUPPORTED && !plane->ready)
-        setup_decline(plane);
+        rcmi_setup_decline(plane);
     else
         rcmi_link_lose(plane->link);
 }
@@ -120,9 +148,13 @@ rcm_status rcmi_setup_on_decline(struct rcmi_plane *plane, const uint8_t *text, 
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it declined the link in %zu bytes%s", len,
                          plane->peer_ready ? ", and had said that it is ready" : "");
     rcmi_frame_sentence(text, len, sentence);
-    if (plane->state != RCMI_PLANE_DECLINED)
+    const bool first = plane->state != RCMI_PLANE_DECLINED;
+    if (first)
         decline_note(plane, plane->link->peer, sentence);
-    rcmi_setup_next(plane->link);
+    if (is_host(plane))
+        rcmi_setup_next(plane->link);
+    else if (first)
+        setup_declined(plane);
     return RCM_OK;
 }
 
@@ -142,12 +174,14 @@ void rcmi_setup_up(struct rcmi_link *link) {
     rcmi_loop_timer_stop(node->loop, &link->timer);
     link->was_up = true;
     rcmi_host_plane(link)->state = RCMI_PLANE_UP;
+    atomic_store_explicit(&link->by, rcmi_plane_name(rcmi_host_plane(link)), memory_order_release);
     rcmi_link_set(link, RCMI_LINK_UP);
     free(link->targets);
     link->targets = NULL;
     log_up(link);
     if (node->config.linked)
         node->config.linked(node->config.arg, link->peer);
+    rcmi_plane_link_up(link);
     rcmi_channels_link_up(link);
     rcmi_outbox_repeat(link);
     if (node->leaving)
@@ -155,6 +189,21 @@ void rcmi_setup_up(struct rcmi_link *link) {
     rcmi_control_flush(link);
     rcmi_node_ring(node);
     rcmi_node_check_settled(node);
+}
+
+static void setup_plane_up(struct rcmi_plane *plane) {
+    if (is_host(plane)) {
+        rcmi_setup_up(plane->link);
+        return;
+    }
+    plane->state = RCMI_PLANE_UP;
+    atomic_store_explicit(
+        &plane->link->by,
+        rcmi_registry_join(rcmi_plane_name(rcmi_host_plane(plane->link)), rcmi_plane_name(plane)),
+        memory_order_release);
+    rcmi_log(RCMI_LOG_DEBUG, "%s to rank %d by %s", rcmi_plane_noun(plane), plane->link->peer,
+             rcmi_plane_name(plane));
+    rcmi_plane_decided(plane);
 }
 
 static bool setup_is_complete(const struct rcmi_plane *plane) {
@@ -174,10 +223,10 @@ void rcmi_setup_check(struct rcmi_plane *plane) {
         if (status != RCM_OK)
             return;
         plane->ready = true;
-        setup_send(link, RCMI_FRAME_READY, "");
+        setup_say(plane, RCMI_FRAME_READY, "");
     }
     if (plane->peer_ready && plane->state == RCMI_PLANE_SETUP)
-        rcmi_setup_up(link);
+        setup_plane_up(plane);
 }
 
 rcm_status rcmi_setup_on_ready(struct rcmi_plane *plane) {
@@ -193,19 +242,22 @@ rcm_status rcmi_setup_on_ready(struct rcmi_plane *plane) {
 
 /* ---- Offers ---------------------------------------------------------------------------------- */
 
-rcm_status rcmi_setup_claim(struct rcmi_link *link, struct rcmi_domain *domain, bool initiator) {
+static rcm_status setup_claim(struct rcmi_plane *plane, struct rcmi_domain *domain) {
     const struct rcmi_transport *transport = domain->transport;
-    struct rcmi_plane *plane = rcmi_host_plane(link);
     plane->data = rcmi_zalloc(transport->link_size);
     if (!plane->data)
         return RCM_ERR_NOMEM;
     plane->domain = domain;
     plane->state = RCMI_PLANE_SETUP;
+    return transport->link_init(plane->data, domain->data, plane->link->peer);
+}
+
+rcm_status rcmi_setup_claim(struct rcmi_link *link, struct rcmi_domain *domain, bool initiator) {
     link->initiator = initiator;
-    link->same_host = transport->same_host;
+    link->same_host = domain->transport->same_host;
     rcmi_loop_timer_stop(link->node->loop, &link->timer);
     rcmi_link_set(link, RCMI_LINK_SETUP);
-    return transport->link_init(plane->data, domain->data, link->peer);
+    return setup_claim(rcmi_host_plane(link), domain);
 }
 
 static void setup_offer(struct rcmi_plane *plane) {
@@ -224,7 +276,15 @@ static void setup_offer(struct rcmi_plane *plane) {
     frame->nfds = blob.nfds;
     memcpy(frame->fds, blob.fds, sizeof frame->fds);
     plane->offered = true;
-    rcmi_control_send_first(plane->link, frame);
+    setup_send(plane, frame);
+}
+
+void rcmi_setup_begin(struct rcmi_plane *plane, struct rcmi_domain *domain) {
+    const rcm_status status = setup_claim(plane, domain);
+    if (status == RCM_OK)
+        setup_offer(plane);
+    else
+        setup_failed(plane, status);
 }
 
 static void setup_dial_data(struct rcmi_link *link) {
@@ -244,9 +304,13 @@ rcm_status rcmi_setup_on_offer(struct rcmi_plane *plane, struct rcmi_blob *blob)
     struct rcmi_link *link = plane->link;
     if (plane->state == RCMI_PLANE_DECLINED)
         return RCM_OK;
-    if (plane->accepted)
+    if (plane->accepted || plane->held)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it sent a second offer");
-    if (link->initiator && !plane->offered)
+    if (plane->state == RCMI_PLANE_NONE) {
+        rcmi_plane_hold(plane, blob);
+        return RCM_OK;
+    }
+    if (is_host(plane) && link->initiator && !plane->offered)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it sent an offer before it got one");
     const rcm_status status = plane->domain->transport->link_accept(plane->data, blob);
     if (status != RCM_OK) {
@@ -254,7 +318,9 @@ rcm_status rcmi_setup_on_offer(struct rcmi_plane *plane, struct rcmi_blob *blob)
         return RCM_OK;
     }
     plane->accepted = true;
-    if (link->initiator)
+    if (!is_host(plane))
+        rcmi_plane_offered(plane);
+    else if (link->initiator)
         setup_dial_data(link);
     else
         setup_offer(plane);

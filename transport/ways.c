@@ -80,6 +80,8 @@ static void add_ways(struct search *search, struct rcmi_domain *domain) {
     const struct rcmi_transport *transport = domain->transport;
     const struct rcmi_link *link = search->link;
     const char *why = NULL;
+    if (transport->kind != RCMI_MEM_HOST) /* of a link that is up (plane.c) */
+        return;
     if (link->passed_over >> (domain - link->node->domains) & 1) {
         why = link->planes[RCMI_MEM_HOST].decline;
     } else if (!rcmi_list_has(search->peer->transports, transport->name)) {
