@@ -51,9 +51,10 @@ bool rcmi_exec_quiesce(struct rcmi_exec *exec);
 /* Closes all channels, after which nothing that was sent without a copy is touched; no run may be
  * started or go on. */
 void rcmi_exec_close_channels(struct rcmi_exec *exec);
-/* Opens the channels that a larger buffer of `bytes` needs ahead of its first run: RCM_OK when all
- * are ready, RCM_AGAIN. */
-rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *plan, size_t bytes);
+/* Opens the channels that a larger buffer of `bytes`, of memory of that kind, needs ahead of its
+ * first run: RCM_OK when all are ready, RCM_AGAIN. */
+rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *plan,
+                             enum rcmi_mem_kind kind, size_t bytes);
 
 /* A block of a buffer, where each has a length and an address of its own. */
 struct rcmi_block {

@@ -184,13 +184,22 @@ static bool bind_is_by_step(const struct rcmi_bind *bind) {
     return rcmi_collective_at((int)bind->collective)->counts == RCMI_COUNTS_PAIR;
 }
 
-rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *plan, size_t bytes) {
+/* Where only pairs of ranks know counts, a rank that has no elements has no kind of memory either,
+ * and sends and receives messages all the same: these go by the channels of host memory. */
+static enum rcmi_mem_kind channels_kind(bool by_step, enum rcmi_mem_kind kind) {
+    return by_step ? RCMI_MEM_HOST : kind;
+}
+
+rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *plan,
+                             enum rcmi_mem_kind kind, size_t bytes) {
     const struct slicing slicing = exec_slicing(exec, plan, bytes / plan->larger, 1);
+    const bool by_step = rcmi_collective_at((int)plan->collective)->counts == RCMI_COUNTS_PAIR;
+    const enum rcmi_mem_kind channels = channels_kind(by_step, kind);
     rcm_status result = RCM_OK;
     for (uint32_t i = 0; i < plan->nchannels * slicing.stripes; i++) {
         struct rcmi_end *end;
-        rcm_status status =
-            rcmi_exec_end(exec, &plan->channels[i % plan->nchannels], i / plan->nchannels, &end);
+        rcm_status status = rcmi_exec_end(exec, &plan->channels[i % plan->nchannels],
+                                          i / plan->nchannels, channels, &end);
         if (status == RCM_OK)
             status = rcmi_channel_state(end->channel);
         if (status == RCM_AGAIN)
@@ -528,11 +537,15 @@ static void run_bind_lanes(struct rcmi_run *run) {
 /* The channels of all stripes in use. */
 static rcm_status run_open(struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
+    const enum rcmi_mem_kind kind = channels_kind(run->by_step, run->bind.in.kind);
+    if (run->kind != kind)
+        run->open_stripes = 0;
+    run->kind = kind;
     for (; run->open_stripes < run->stripes; run->open_stripes++) {
         struct rcmi_port *ports = &run->ports[run->open_stripes * plan->nchannels];
         for (uint32_t i = 0; i < plan->nchannels; i++) {
-            rcm_status status =
-                rcmi_exec_end(run->exec, &plan->channels[i], run->open_stripes, &ports[i].end);
+            rcm_status status = rcmi_exec_end(run->exec, &plan->channels[i], run->open_stripes,
+                                              run->kind, &ports[i].end);
             if (status != RCM_OK)
                 return status;
         }

@@ -11,6 +11,12 @@ bool rcmi_exec_is_spread(const struct rcmi_exec *exec) {
            exec->config.shape->nhosts == exec->config.shape->nranks;
 }
 
+/* What names an end. */
+struct name {
+    struct rcmi_plan_channel channel;
+    enum rcmi_mem_kind kind;
+};
+
 /* ---- Opening --------------------------------------------------------------------------------- */
 
 /* World ranks of the other ranks on this rank's host. Caller frees. */
@@ -38,8 +44,15 @@ static rcm_status end_open_writer(const struct rcmi_exec *exec, struct rcmi_end 
     return status;
 }
 
-static rcm_status end_open(struct rcmi_exec *exec, const struct rcmi_plan_channel *channel,
+static uint32_t end_id(const struct rcmi_exec *exec, const struct rcmi_end *end) {
+    return end->number | (end->multicast ? RCMI_ID_MULTICAST : 0) |
+           (end->kind == RCMI_MEM_DEVICE ? RCMI_ID_DEVICE : 0) |
+           (rcmi_exec_is_spread(exec) ? RCMI_ID_BULK : 0);
+}
+
+static rcm_status end_open(struct rcmi_exec *exec, const struct name *name,
                            struct rcmi_end **ret_end) {
+    const struct rcmi_plan_channel *channel = &name->channel;
     struct rcmi_end *end = calloc(1, sizeof(*end));
     if (!end)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a channel");
@@ -47,13 +60,13 @@ static rcm_status end_open(struct rcmi_exec *exec, const struct rcmi_plan_channe
     end->number = channel->number;
     end->outgoing = channel->outgoing;
     end->multicast = channel->multicast;
+    end->kind = name->kind;
     end->kept = calloc(exec->config.slots, sizeof(*end->kept));
     if (!end->kept) {
         free(end);
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a channel");
     }
-    const uint32_t id = channel->number | (channel->multicast ? RCMI_ID_MULTICAST : 0) |
-                        (rcmi_exec_is_spread(exec) ? RCMI_ID_BULK : 0);
+    const uint32_t id = end_id(exec, end);
     rcm_status status;
     if (end->outgoing)
         status = end_open_writer(exec, end, id);
@@ -72,18 +85,22 @@ static rcm_status end_open(struct rcmi_exec *exec, const struct rcmi_plan_channe
 
 /* ---- Finding --------------------------------------------------------------------------------- */
 
-static bool end_is(const struct rcmi_end *end, const struct rcmi_plan_channel *channel) {
+static bool end_is(const struct rcmi_end *end, const struct name *name) {
+    const struct rcmi_plan_channel *channel = &name->channel;
     return end->peer == channel->peer && end->number == channel->number &&
-           end->outgoing == channel->outgoing && end->multicast == channel->multicast;
+           end->outgoing == channel->outgoing && end->multicast == channel->multicast &&
+           end->kind == name->kind;
 }
 
 /* Open addressing: where the channel's end is, or the free place for it. */
 static struct rcmi_end **end_place(struct rcmi_end **places, uint32_t nplaces,
-                                   const struct rcmi_plan_channel *channel) {
-    const uint64_t name = (uint64_t)(uint32_t)channel->peer << 32 | (uint64_t)channel->number << 2 |
-                          (uint64_t)channel->multicast << 1 | (uint64_t)channel->outgoing;
-    uint32_t at = (uint32_t)(name * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (nplaces - 1);
-    while (places[at] && !end_is(places[at], channel))
+                                   const struct name *name) {
+    const struct rcmi_plan_channel *channel = &name->channel;
+    const uint64_t word = (uint64_t)(uint32_t)channel->peer << 32 | (uint64_t)channel->number << 3 |
+                          (uint64_t)name->kind << 2 | (uint64_t)channel->multicast << 1 |
+                          (uint64_t)channel->outgoing;
+    uint32_t at = (uint32_t)(word * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (nplaces - 1);
+    while (places[at] && !end_is(places[at], name))
         at = (at + 1) & (nplaces - 1);
     return &places[at];
 }
@@ -100,10 +117,11 @@ static rcm_status ends_grow(struct rcmi_exec *exec) {
         const struct rcmi_end *end = exec->ends[i];
         if (!end)
             continue;
-        const struct rcmi_plan_channel name = {.peer = end->peer,
-                                               .number = end->number,
-                                               .outgoing = end->outgoing,
-                                               .multicast = end->multicast};
+        const struct name name = {.channel = {.peer = end->peer,
+                                              .number = end->number,
+                                              .outgoing = end->outgoing,
+                                              .multicast = end->multicast},
+                                  .kind = end->kind};
         *end_place(places, n, &name) = exec->ends[i];
     }
     free(exec->ends);
@@ -113,15 +131,15 @@ static rcm_status ends_grow(struct rcmi_exec *exec) {
 }
 
 rcm_status rcmi_exec_end(struct rcmi_exec *exec, const struct rcmi_plan_channel *in_plan,
-                         uint32_t stripe, struct rcmi_end **ret_end) {
-    struct rcmi_plan_channel channel = *in_plan;
+                         uint32_t stripe, enum rcmi_mem_kind kind, struct rcmi_end **ret_end) {
+    struct name name = {*in_plan, kind};
     rcm_status status = ends_grow(exec);
     if (status != RCM_OK)
         return status;
-    channel.number = (uint16_t)(channel.number + stripe * RCMI_CHANNEL_NUMBERS);
-    struct rcmi_end **place = end_place(exec->ends, exec->nplaces, &channel);
+    name.channel.number = (uint16_t)(name.channel.number + stripe * RCMI_CHANNEL_NUMBERS);
+    struct rcmi_end **place = end_place(exec->ends, exec->nplaces, &name);
     if (!*place) {
-        status = end_open(exec, &channel, place);
+        status = end_open(exec, &name, place);
         exec->nends += status == RCM_OK;
     }
     *ret_end = *place;

@@ -44,9 +44,10 @@ struct rcmi_end {
     int peer; /* rank: the other side; -1 for an outgoing multicast */
     uint16_t number;
     bool outgoing, multicast;
-    uint32_t posted;     /* messages from the next one on for which a receive is posted */
-    uint32_t tickets;    /* handed out */
-    uint32_t now_served; /* ticket of the run that uses it */
+    enum rcmi_mem_kind kind; /* of the memory that its messages are of */
+    uint32_t posted;         /* messages from the next one on for which a receive is posted */
+    uint32_t tickets;        /* handed out */
+    uint32_t now_served;     /* ticket of the run that uses it */
     /* Slots of messages whose answers have not been received yet, oldest first: a ring of as many
      * as the channel has slots. NULL in it: that one did not travel in its slot, or is tiny. */
     void **kept;
@@ -65,9 +66,9 @@ struct rcmi_exec {
 
 /* Do no two ranks share a host, so that all channels are between hosts? */
 bool rcmi_exec_is_spread(const struct rcmi_exec *exec);
-/* The end for a plan's channel in a stripe, opened on first use. */
+/* The end for a plan's channel in a stripe and for memory of that kind, opened on first use. */
 rcm_status rcmi_exec_end(struct rcmi_exec *exec, const struct rcmi_plan_channel *in_plan,
-                         uint32_t stripe, struct rcmi_end **ret_end);
+                         uint32_t stripe, enum rcmi_mem_kind kind, struct rcmi_end **ret_end);
 
 /* A bound operand: base[index] + offset, or a channel of the run. */
 struct rcmi_place {
@@ -171,6 +172,7 @@ struct rcmi_run {
     struct rcmi_bound_step *pieces;
     uint32_t nplaces, npieces; /* in use */
     struct rcmi_port *ports;   /* plan->nchannels * plan->stripes, stripe after stripe */
+    enum rcmi_mem_kind kind;   /* of its channels */
     uint32_t open_stripes;     /* those whose ports have their ends */
     const struct rcmi_bound_step **last_step; /* plan->nchannels */
     struct rcmi_later *laters;                /* plan->nlanes * plan->stripes, or NULL */

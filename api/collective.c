@@ -615,6 +615,7 @@ rcm_status rcmi_request_call(rcm_comm *comm, struct rcmi_request *request, rcm_w
 struct prepare {
     rcm_comm *comm;
     const struct rcmi_plan *plan;
+    enum rcmi_mem_kind kind;
     size_t bytes;
 };
 
@@ -622,7 +623,8 @@ static rcm_status prepare_check(void *arg) {
     const struct prepare *prepare = arg;
     rcm_status failed = rcmi_comm_failure(prepare->comm);
     return failed != RCM_OK ? failed
-                            : rcmi_exec_prepare(prepare->comm->exec, prepare->plan, prepare->bytes);
+                            : rcmi_exec_prepare(prepare->comm->exec, prepare->plan, prepare->kind,
+                                                prepare->bytes);
 }
 
 /* bytes: of the larger buffer. */

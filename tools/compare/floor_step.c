@@ -126,7 +126,7 @@ static bool setup_prepare(struct step_setup *setup) {
         ready = true;
         for (int i = 0; i < setup->nranks; i++) {
             const rcm_status status =
-                rcmi_exec_prepare(setup->ranks[i].exec, setup->ranks[i].plan, 8);
+                rcmi_exec_prepare(setup->ranks[i].exec, setup->ranks[i].plan, RCMI_MEM_HOST, 8);
             if (status != RCM_OK && status != RCM_AGAIN)
                 return floor_failed("connecting two ranks");
             ready = ready && status == RCM_OK;

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The plane of device memory of a link (transport/plane.c), by a row that is played (near.h): that
+ * it comes up, and carries what is of its kind and nothing else; that what is declined, at any
+ * point and at either end, goes by the host's plane; what becomes of calls that differ.
+ *     plane [CASE]
+ */
+#include "fake.h"
+#include "near.h"
+#include "ranks.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { COUNT = 3000, MOST = 8, BYTES = MOST * COUNT * (int)sizeof(int32_t) };
+
+struct buffers {
+    int32_t *in, *out; /* of the device */
+};
+
+static struct buffers buffers_new(void) {
+    return (struct buffers){fake_alloc(BYTES), fake_alloc(BYTES)};
+}
+
+static void buffers_free(const struct buffers *b) {
+    fake_free(b->in);
+    fake_free(b->out);
+}
+
+static void buffers_fill(const struct buffers *b, int rank) {
+    int32_t *in = fake_view(b->in);
+    for (int i = 0; i < MOST * COUNT; i++)
+        in[i] = rank * 7 + i;
+    memset(fake_view(b->out), 0x55, BYTES);
+}
+
+static int32_t sum_of(int p, int i) {
+    return 7 * p * (p - 1) / 2 + p * i;
+}
+
+/* ---- Calls whose results are known ----------------------------------------------------------- */
+
+static int check_all_reduce(rcm_comm *comm, const struct buffers *b, const char *algorithm) {
+    struct rcm_call call = RCM_CALL_INIT;
+    int errors = 0, wrong = 0;
+    const int32_t *out = fake_view(b->out);
+    call.algorithm = algorithm;
+    buffers_fill(b, rcm_rank(comm));
+    CHECK(errors,
+          rcm_all_reduce(comm, b->in, b->out, COUNT, RCM_INT32, RCM_SUM, &call, NULL) == RCM_OK,
+          "all_reduce by %s: %s", algorithm ? algorithm : "cost", rcm_last_error());
+    for (int i = 0; i < COUNT; i++)
+        wrong += out[i] != sum_of(rcm_size(comm), i);
+    CHECK(errors, wrong == 0, "all_reduce by %s: %d wrong", algorithm ? algorithm : "cost", wrong);
+    return errors;
+}
+
+static int check_all_gather(rcm_comm *comm, const struct buffers *b) {
+    int errors = 0, wrong = 0;
+    const int32_t *out = fake_view(b->out);
+    buffers_fill(b, rcm_rank(comm));
+    CHECK(errors, rcm_all_gather(comm, b->in, b->out, COUNT, RCM_INT32, NULL, NULL) == RCM_OK,
+          "all_gather: %s", rcm_last_error());
+    for (int r = 0; r < rcm_size(comm); r++)
+        for (int i = 0; i < COUNT; i++)
+            wrong += out[r * COUNT + i] != r * 7 + i;
+    CHECK(errors, wrong == 0, "all_gather: %d wrong", wrong);
+    return errors;
+}
+
+static int check_host(rcm_comm *comm) {
+    int32_t in = rcm_rank(comm), out = 0;
+    int errors = 0;
+    const int p = rcm_size(comm);
+    CHECK(errors,
+          rcm_all_reduce(comm, &in, &out, 1, RCM_INT32, RCM_SUM, NULL, NULL) == RCM_OK &&
+              out == p * (p - 1) / 2,
+          "host memory: %s", rcm_last_error());
+    return errors;
+}
+
+static int check_calls(rcm_comm *comm) {
+    static const char *const algorithms[] = {NULL, "ring", "one_shot", "two_shot", "circulant"};
+    const struct buffers b = buffers_new();
+    int errors = check_host(comm);
+    for (size_t i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++)
+        errors += check_all_reduce(comm, &b, algorithms[i]);
+    errors += check_all_gather(comm, &b);
+    errors += check_host(comm);
+    buffers_free(&b);
+    return errors;
+}
+
+/* ---- What carried them ----------------------------------------------------------------------- */
+
+static struct rcm_traffic traffic_of(rcm_comm *comm, const char *transport) {
+    struct rcm_counters counters = RCM_COUNTERS_INIT;
+    if (rcm_comm_counters(comm, &counters) == RCM_OK)
+        for (uint32_t i = 0; i < counters.ntransports; i++)
+            if (strcmp(counters.transports[i].transport, transport) == 0)
+                return counters.transports[i];
+    return (struct rcm_traffic){.transport = transport};
+}
+
+static int check_names(rcm_comm *comm, const char *name) {
+    int errors = 0;
+    for (int r = 0; r < rcm_size(comm); r++) {
+        const char *by = rcm_comm_transport(comm, r);
+        const bool own = r == rcm_rank(comm);
+        CHECK(errors, by[0] == '\0' || own || strcmp(by, name) == 0, "rank %d: %s, not %s", r, by,
+              name);
+    }
+    return errors;
+}
+
+/* Nothing of device memory goes through the host's plane. */
+static int check_comes_up(rcm_comm *comm, void *arg) {
+    const struct buffers b = buffers_new();
+    int errors = check_host(comm);
+    const uint64_t before = traffic_of(comm, "shm").sent_bytes;
+    (void)arg;
+    errors += check_all_reduce(comm, &b, NULL) + check_all_gather(comm, &b);
+    CHECK(errors, traffic_of(comm, "shm").sent_bytes == before, "%llu bytes went by shm",
+          (unsigned long long)(traffic_of(comm, "shm").sent_bytes - before));
+    CHECK(errors, traffic_of(comm, "near").sent_bytes >= COUNT * sizeof(int32_t),
+          "nothing went by the device's plane");
+    buffers_free(&b);
+    errors += check_calls(comm);
+    return errors + check_names(comm, "shm+near");
+}
+
+static int check_declined(rcm_comm *comm, void *arg) {
+    int errors = check_calls(comm);
+    (void)arg;
+    CHECK(errors, traffic_of(comm, "near").sent == 0, "messages went by what was declined");
+    return errors + check_names(comm, "shm");
+}
+
+/* Whatever carries them. */
+static int check_absent(rcm_comm *comm, void *arg) {
+    const struct buffers b = buffers_new();
+    int errors = check_host(comm) + check_all_reduce(comm, &b, NULL) + check_all_gather(comm, &b);
+    (void)arg;
+    CHECK(errors, !strstr(rcm_comm_transport(comm, 1 - rcm_rank(comm)), "+"), "it has come up");
+    buffers_free(&b);
+    return errors;
+}
+
+static int check_right(rcm_comm *comm, void *arg) {
+    (void)arg;
+    return check_calls(comm);
+}
+
+/* One rank has host memory. */
+static int check_differ(rcm_comm *comm, void *arg) {
+    const struct buffers b = buffers_new();
+    int32_t host[2] = {0};
+    const bool odd = rcm_rank(comm) == 1;
+    int errors = 0;
+    (void)arg;
+    rcm_status status = rcm_all_reduce(comm, odd ? host : b.in, odd ? host + 1 : b.out, 1,
+                                       RCM_INT32, RCM_SUM, NULL, NULL);
+    CHECK(errors,
+          status == RCM_ERR_MISMATCH && strstr(rcm_last_error(), "device memory") &&
+              strstr(rcm_last_error(), "host memory"),
+          "%s: %s", rcm_status_name(status), rcm_last_error());
+    (void)!rcm_destroy(comm);
+    buffers_free(&b);
+    return errors;
+}
+
+/* The plane fails under a call: it ends, and names a rank. */
+static int check_cut(rcm_comm *comm, void *arg) {
+    const struct buffers b = buffers_new();
+    rcm_status status = RCM_OK;
+    int errors = 0;
+    (void)arg;
+    for (int i = 0; i < 200 && status == RCM_OK; i++)
+        status = rcm_all_reduce(comm, b.in, b.out, COUNT, RCM_INT32, RCM_SUM, NULL, NULL);
+    CHECK(errors, status == RCM_ERR_PEER, "%s: %s", rcm_status_name(status), rcm_last_error());
+    (void)!rcm_destroy(comm);
+    buffers_free(&b);
+    return errors;
+}
+
+/* ---- Cases ----------------------------------------------------------------------------------- */
+
+static int run(int n, const char *transports, int (*fn)(rcm_comm *, void *), bool keep) {
+    const struct ranks ranks = {.n = n, .threads = true, .transport = transports, .keep = keep};
+    int errors = ranks_run(&ranks, fn, NULL);
+    CHECK(errors, near_queues() == 0, "%d queues are left", near_queues());
+    return errors;
+}
+
+static int run_comes_up(void) {
+    return run(2, "shm,near", check_comes_up, false) + run(3, "near,shm", check_comes_up, false) +
+           run(5, "shm,near", check_comes_up, false);
+}
+
+static int run_declined(void) {
+    int errors = 0;
+    for (int slot = NEAR_INIT; slot < NEAR_SLOTS; slot++) {
+        for (int n = 2; n <= 3; n++) {
+            near_orders = (struct near_orders){.rank = n - 2, .decline = (enum near_slot)slot};
+            errors += run(n, "shm,near", n == 2 ? check_declined : check_right, false);
+        }
+    }
+    return errors;
+}
+
+static int run_never_ready(void) {
+    near_orders = (struct near_orders){.rank = 0, .never = true};
+    return run(2, "shm,near", check_declined, false);
+}
+
+/* Links whose control stream is no Unix socket have none, nor do ranks of two hosts. */
+static int run_absent(void) {
+    return run(2, "tcp,near", check_absent, false) + run(2, "shm,tcp", check_absent, false);
+}
+
+static int run_differ(void) {
+    return run(3, "shm,near", check_differ, true);
+}
+
+static int run_late(void) {
+    setenv("RINGCOMM_CHAOS", "seed=3,delay=300,often=20", 1);
+    return run(3, "shm,chaos:near", check_right, false);
+}
+
+static int run_cut(void) {
+    setenv("RINGCOMM_CHAOS", "seed=3,fault=cut,after=9", 1);
+    return run(3, "shm,chaos:near", check_cut, true);
+}
+
+static const struct plane_case {
+    const char *name;
+    int (*run)(void);
+} cases[] = {
+    {"comes up", run_comes_up}, {"declined", run_declined}, {"never ready", run_never_ready},
+    {"absent", run_absent},     {"differ", run_differ},     {"late", run_late},
+    {"cut", run_cut},
+};
+
+int main(int argc, char **argv) {
+    int errors = 0;
+    fake_add(11);
+    setenv("RINGCOMM_SLOT_BYTES", "4096", 0);
+    setenv("RINGCOMM_LOG", "error", 0);
+    setenv("RINGCOMM_PEER_TIMEOUT", "1", 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (argc > 1 && strcmp(argv[1], cases[i].name) != 0)
+            continue;
+        near_orders = (struct near_orders){.rank = -1};
+        const int found = cases[i].run();
+        if (found)
+            fprintf(stderr, "that was: %s\n", cases[i].name);
+        errors += found;
+    }
+    return errors ? 1 : 0;
+}
