@@ -13,11 +13,11 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 RIG = os.path.join(HERE, 'rdma-vm')
 SHAPES = {
     'short': (['--mtu', '4200', '--timeout', '560'],
-              ['conformance', 'transports', 'collectives', 'large', 'cut', 'cut-receiver',
-               'cut-short', 'memory-locked', 'wrong-address', 'one-side']),
+              ['conformance', 'collectives', 'cut', 'cut-receiver', 'cut-short', 'memory-locked',
+               'wrong-address', 'one-side']),
     'long': (['--nodes', '4', '--rails', '2', '--mem', '4096', '--timeout', '3000'],
-             ['transports', 'collectives', 'kills', 'stopped', 'loss', 'delay', 'faults', 'chaos',
-              'stress']),
+             ['transports', 'collectives', 'large', 'kills', 'stopped', 'loss', 'delay', 'faults',
+              'chaos', 'stress']),
 }
 
 

@@ -807,7 +807,7 @@ void case_destroy_any_time(void **state) {
     struct setup setup = {.slot_bytes = 16384, .slots = 4};
     uint32_t random = 99;
     limit_ms(60000);
-    for (int round = 0; round < 40; round++) {
+    for (int round = 0; round < rounds(40); round++) {
         struct pair pair;
         struct rcmi_channel *writers[3], *readers[3];
         pair_open(&pair, &setup);
@@ -831,7 +831,7 @@ void case_close_any_time(void **state) {
     limit_ms(30000);
     pair_open(&pair, &setup);
     pair_channel(&pair, 1000, &steady_writer, &steady_reader);
-    for (uint32_t round = 0; round < 100; round++) {
+    for (uint32_t round = 0; round < (uint32_t)rounds(100); round++) {
         struct rcmi_channel *writer, *reader;
         pair_channel(&pair, round, &writer, &reader);
         uint32_t messages = random_next(&random) % 5;

@@ -47,7 +47,7 @@ void case_link_lazy(void **state) {
     (void)state;
     struct setup setup = {0};
     limit_ms(60000);
-    for (int round = 0; round < 100; round++) {
+    for (int round = 0; round < rounds(100); round++) {
         struct pair pair;
         pair_open(&pair, &setup);
         if (round % 3 != 1)

@@ -68,6 +68,10 @@ int slowness(void) {
     return 1;
 }
 
+int rounds(int n) {
+    return getenv("RINGCOMM_VERBS_DEVICES") ? (n + 4) / 5 : n;
+}
+
 void limit_ms(int64_t ms) {
     (void)on_test_thread();
     atomic_store(&deadline, rcmi_deadline_in(ms * slowness()));

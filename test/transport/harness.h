@@ -136,5 +136,7 @@ bool transport_is(const char *name); /* that, or that with chaos around it */
 const struct rcmi_transport *transport_row(void);
 /* 1, or by how much a sanitizer slows things down. */
 int slowness(void);
+/* n, or some of it where each round takes long: devices of RDMA that a virtual machine has. */
+int rounds(int n);
 
 #endif
