@@ -183,11 +183,11 @@ static void step(struct side *side, struct fuzz_input *in) {
 static void set_up(struct side *side) {
     const uint32_t streams = 1;
     static const uint64_t self[3]; /* where its head is, its process: nowhere */
-    const int with[3] = {fds[FD_SEGMENT], fds[FD_EVENT], fds[FD_SEGMENT]};
+    const int with[2] = {fds[FD_SEGMENT], fds[FD_EVENT]};
     if (side->tcp)
         fuzz_frame(side->control, RCMI_FRAME_OFFER, &streams, sizeof streams, NULL, 0);
     else
-        fuzz_frame(side->control, RCMI_FRAME_OFFER, self, sizeof self, with, 3);
+        fuzz_frame(side->control, RCMI_FRAME_OFFER, self, sizeof self, with, 2);
     fuzz_node_turn(side->node);
     if (side->tcp)
         send_data_hello(side);

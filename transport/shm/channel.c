@@ -73,8 +73,6 @@ rcm_status shm_writer_offer(struct rcmi_channel *channel, int r, struct rcmi_blo
                                     .number = shm->number};
     memcpy(ret_offer->bytes, &offer, sizeof offer);
     ret_offer->len = sizeof offer;
-    ret_offer->fds[0] = shm->domain->memfd;
-    ret_offer->nfds = 1;
     return RCM_OK;
 }
 
@@ -96,13 +94,14 @@ rcm_status shm_reader_init(struct rcmi_channel *channel, void *arg) {
     return shm->posted ? RCM_OK : RCM_ERR_NOMEM;
 }
 
-static rcm_status check_offer(const struct rcmi_channel *channel, const struct rcmi_blob *blob,
+static rcm_status check_offer(const struct shm_channel *shm, const struct rcmi_blob *blob,
                               const struct rcmi_fifo_shape *shape, struct shm_offer *ret_offer) {
+    const struct rcmi_channel *channel = &shm->base;
     struct shm_offer offer = {.at = 0};
     size_t size = 0;
-    if (blob->len == sizeof offer && blob->nfds == 1)
+    if (blob->len == sizeof offer && blob->nfds == 0)
         memcpy(&offer, blob->bytes, sizeof offer);
-    rcm_status status = blob->nfds == 1 ? rcmi_memfd_size(blob->fds[0], &size) : RCM_ERR_PROTOCOL;
+    rcm_status status = rcmi_memfd_size(shm->link->memfd, &size);
     if (status != RCM_OK || offer.at < SHM_HEAD_BYTES || offer.len < shape->total ||
         offer.len > size || offer.at > size - offer.len ||
         offer.nreaders != (uint32_t)channel->nreaders || offer.reader >= offer.nreaders)
@@ -119,9 +118,9 @@ rcm_status shm_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *blo
     struct rcmi_fifo_shape shape =
         rcmi_fifo_shape(channel->slot_bytes, channel->slots, channel->nreaders);
     struct shm_offer offer = {.at = 0};
-    rcm_status status = check_offer(channel, blob, &shape, &offer);
+    rcm_status status = check_offer(shm, blob, &shape, &offer);
     if (status == RCM_OK)
-        status = shm_range_map(blob->fds[0], offer.at, offer.len, &shm->memory);
+        status = shm_range_map(shm->link->memfd, offer.at, offer.len, &shm->memory);
     if (status != RCM_OK)
         return status;
     shm->len = offer.len;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory file of a node: blocks for its user, and the windows through which the peers' blocks
- * are seen. Blocks begin at multiples of 2 MiB in the file and in every process, so that huge pages
- * fit; where the kernel makes none by itself it is told to collect them afterwards.
+ * Blocks in the segment of a node for its user, and the windows through which the peers' blocks
+ * are seen. Blocks begin at multiples of 2 MiB in the segment and in every process, so that huge
+ * pages fit; where the kernel makes none by itself it is told to collect them afterwards.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,34 +47,8 @@ static rcm_status block_map(int fd, size_t at, size_t len, int flags, uint8_t **
 
 /* ---- Ours ------------------------------------------------------------------------------------ */
 
-rcm_status shm_memory_init(struct shm_memory *memory) {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    memory->fd = -1;
-    pthread_mutex_init(&memory->lock, NULL);
-    memory->inited = true;
-    memory->size = page; /* a file cannot be empty */
-    return rcmi_memfd_create("ringcomm-memory", page, &memory->fd);
-}
-
-void shm_memory_fini(struct shm_memory *memory) {
-    if (!memory->inited)
-        return;
-    rcmi_fd_close(&memory->fd);
-    pthread_mutex_destroy(&memory->lock);
-    memory->inited = false;
-}
-
-/* Takes the end of the file. Where that fails it stays a hole. */
-static rcm_status block_grow(struct shm_memory *memory, struct shm_block *block) {
-    pthread_mutex_lock(&memory->lock);
-    block->at = round_up(memory->size, HUGE_BYTES);
-    memory->size = block->at + block->len;
-    pthread_mutex_unlock(&memory->lock);
-    return rcmi_memfd_grow(memory->fd, block->at, block->at + block->len);
-}
-
-static void block_punch(const struct shm_memory *memory, const struct shm_block *block) {
-    while (fallocate(memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)block->at,
+static void block_punch(const struct shm_domain *domain, const struct shm_block *block) {
+    while (fallocate(domain->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)block->at,
                      (off_t)block->len) != 0 &&
            errno == EINTR) {
     }
@@ -82,16 +56,15 @@ static void block_punch(const struct shm_memory *memory, const struct shm_block 
 
 rcm_status shm_memory_take(void *arg, size_t bytes, void **ret_memory) {
     struct shm_domain *domain = arg;
-    struct shm_memory *memory = &domain->memory;
     struct shm_block *block = calloc(1, sizeof *block);
     if (!block)
         return rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for a block of memory");
     block->len = round_up(bytes, bytes < HUGE_BYTES ? domain->page : HUGE_BYTES);
-    rcm_status status = block_grow(memory, block);
+    rcm_status status = shm_segment_grow(domain, HUGE_BYTES, block->len, &block->at);
     if (status == RCM_OK) {
-        status = block_map(memory->fd, block->at, block->len, MAP_POPULATE, &block->base);
+        status = block_map(domain->memfd, block->at, block->len, MAP_POPULATE, &block->base);
         if (status != RCM_OK)
-            block_punch(memory, block);
+            block_punch(domain, block);
     }
     if (status != RCM_OK) {
         free(block);
@@ -100,38 +73,38 @@ rcm_status shm_memory_take(void *arg, size_t bytes, void **ret_memory) {
     (void)madvise(block->base, block->len, MADV_HUGEPAGE); /* wishes */
     if (block->len >= HUGE_BYTES)
         (void)madvise(block->base, block->len, MADV_COLLAPSE);
-    pthread_mutex_lock(&memory->lock);
-    block->next = memory->blocks;
-    memory->blocks = block;
-    pthread_mutex_unlock(&memory->lock);
+    pthread_mutex_lock(&domain->lock);
+    block->next = domain->blocks;
+    domain->blocks = block;
+    pthread_mutex_unlock(&domain->lock);
     *ret_memory = block->base;
     return RCM_OK;
 }
 
 void shm_memory_give(void *arg, void *base) {
-    struct shm_memory *memory = &((struct shm_domain *)arg)->memory;
-    pthread_mutex_lock(&memory->lock);
-    struct shm_block **at = &memory->blocks, *block;
+    struct shm_domain *domain = arg;
+    pthread_mutex_lock(&domain->lock);
+    struct shm_block **at = &domain->blocks, *block;
     while (*at && (*at)->base != base)
         at = &(*at)->next;
     block = *at;
     if (block)
         *at = block->next;
-    pthread_mutex_unlock(&memory->lock);
+    pthread_mutex_unlock(&domain->lock);
     if (!block)
         return;
     munmap(block->base, block->len);
-    block_punch(memory, block);
+    block_punch(domain, block);
     free(block);
 }
 
 rcm_status shm_memory_register(void *arg, const struct rcmi_mem *mem, void **ret_own) {
-    struct shm_memory *memory = &((struct shm_domain *)arg)->memory;
-    pthread_mutex_lock(&memory->lock);
-    struct shm_block *block = memory->blocks;
+    struct shm_domain *domain = arg;
+    pthread_mutex_lock(&domain->lock);
+    struct shm_block *block = domain->blocks;
     while (block && block->base != mem->bytes)
         block = block->next;
-    pthread_mutex_unlock(&memory->lock);
+    pthread_mutex_unlock(&domain->lock);
     *ret_own = block;
     return RCM_OK;
 }

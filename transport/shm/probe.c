@@ -23,18 +23,17 @@
 /* Written for plans of all kinds, and for each peer. */
 #define CHANNELS         8
 #define CHANNELS_OF_PEER 4
-/* Control stream, the peer's doorbell and memory, one that arrives; listeners, what is open for a
- * moment. */
-#define FDS_OF_PEER 4
+/* Control stream, the peer's doorbell and segment; listeners, what is open for a moment. */
+#define FDS_OF_PEER 3
 #define FDS_OTHER   4
 #define FDS_MAX     (PEERS_MAX * FDS_OF_PEER + FDS_OTHER)
 #define TOUCHED_MAX ((size_t)1 << 20)
 
 struct trial {
-    int memfd, memory; /* as of a domain, -1 */
-    size_t head;       /* bytes */
-    size_t touched;    /* of the first channel */
-    size_t whole;      /* of the segment, in the end */
+    int memfd;      /* as of a domain, -1 */
+    size_t head;    /* bytes */
+    size_t touched; /* of the first channel */
+    size_t whole;   /* of the segment, in the end */
 };
 
 static int peers_of(const struct rcmi_need *need) {
@@ -51,22 +50,20 @@ static void trial_init(struct trial *trial, const struct rcmi_need *need) {
     const size_t most = need->slot_memory / (need->slots * need->slot_bytes);
     size_t channels = CHANNELS + (size_t)peers_of(need) * CHANNELS_OF_PEER;
     channels = channels < most ? channels : most;
-    trial->memfd = trial->memory = -1;
+    trial->memfd = -1;
     trial->head = round_up(SHM_HEAD_BYTES, page);
     const size_t channel = round_up(rcmi_fifo_shape(need->slot_bytes, need->slots, 1).total, page);
     trial->touched = channel < TOUCHED_MAX ? channel : TOUCHED_MAX;
     trial->whole = trial->head + (channels > 0 ? channels : 1) * channel;
 }
 
-static rcm_status try_files(struct trial *trial) {
+static rcm_status try_head(struct trial *trial) {
     void *head = NULL;
     rcm_status status = rcmi_memfd_create("ringcomm-probe", trial->head, &trial->memfd);
     if (status == RCM_OK)
         status = rcmi_memfd_map(trial->memfd, SHM_HEAD_BYTES, &head);
-    if (status == RCM_OK) {
+    if (status == RCM_OK)
         munmap(head, SHM_HEAD_BYTES);
-        status = rcmi_memfd_create("ringcomm-probe", trial->head, &trial->memory);
-    }
     return status;
 }
 
@@ -114,7 +111,7 @@ static rcm_status try_descriptors(const struct trial *trial, int wanted) {
 }
 
 static rcm_status trial_run(struct trial *trial, const struct rcmi_need *need) {
-    rcm_status status = try_files(trial);
+    rcm_status status = try_head(trial);
     if (status == RCM_OK)
         status = try_channels(trial);
     if (status == RCM_OK)
@@ -122,7 +119,6 @@ static rcm_status trial_run(struct trial *trial, const struct rcmi_need *need) {
     if (status == RCM_OK)
         status = try_descriptors(trial, peers_of(need) * FDS_OF_PEER + FDS_OTHER);
     rcmi_fd_close(&trial->memfd);
-    rcmi_fd_close(&trial->memory);
     return status;
 }
 

@@ -11,9 +11,7 @@
 static rcm_status shm_domain_init(void *arg, struct rcmi_node *node) {
     struct shm_domain *domain = arg;
     domain->node = node;
-    rcm_status status = shm_memory_init(&domain->memory);
-    if (status == RCM_OK)
-        status = shm_segment_init(domain);
+    rcm_status status = shm_segment_init(domain);
     if (status == RCM_OK)
         domain->self = shm_self_of(domain);
     return status;
@@ -28,7 +26,6 @@ static void shm_domain_fini(void *arg) {
         free(map);
     }
     shm_segment_fini(domain);
-    shm_memory_fini(&domain->memory);
 }
 
 /* Data lie where they are written: there is nothing to move, and doorbells wake sleepers. */
@@ -69,8 +66,7 @@ static rcm_status shm_link_offer(void *arg, struct rcmi_blob *ret_offer) {
     ret_offer->len = sizeof *self;
     ret_offer->fds[0] = link->domain->memfd;
     ret_offer->fds[1] = rcmi_loop_eventfd(rcmi_node_loop(link->domain->node));
-    ret_offer->fds[2] = link->domain->memory.fd;
-    ret_offer->nfds = 3;
+    ret_offer->nfds = 2;
     return RCM_OK;
 }
 
@@ -104,9 +100,8 @@ static rcm_status head_map(struct shm_link *link, int memfd) {
 
 static rcm_status shm_link_accept(void *arg, struct rcmi_blob *offer) {
     struct shm_link *link = arg;
-    size_t size;
-    if (offer->nfds != 3)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it offered %d descriptors instead of 3",
+    if (offer->nfds != 2)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it offered %d descriptors instead of 2",
                          offer->nfds);
     if (offer->len != sizeof link->self)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0,
@@ -119,14 +114,12 @@ static rcm_status shm_link_accept(void *arg, struct rcmi_blob *offer) {
     int flags = fcntl(offer->fds[1], F_GETFL);
     if (flags < 0 || !(flags & O_NONBLOCK))
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it offered a descriptor that is no eventfd");
-    rcm_status status = rcmi_memfd_size(offer->fds[2], &size); /* sealed? */
-    if (status == RCM_OK)
-        status = head_map(link, offer->fds[0]);
+    rcm_status status = head_map(link, offer->fds[0]);
     if (status != RCM_OK)
         return status;
+    link->memfd = offer->fds[0];
     link->eventfd = offer->fds[1];
-    link->memfd = offer->fds[2];
-    offer->fds[1] = offer->fds[2] = -1; /* ours now */
+    offer->fds[0] = offer->fds[1] = -1; /* ours now */
     rcmi_node_set_peer_page(link->domain->node, link->peer, (uint8_t *)link->head + SHM_PAGE);
     return RCM_OK;
 }

@@ -5,7 +5,7 @@
  *
  *   shm.c        the table; domains (one per node) and links
  *   probe.c      whether this process can have what a node will have
- *   segment.c    the node's shared memory: its head, and ranges for channels
+ *   segment.c    the node's shared memory: its head, and ranges for channels and for the user
  *   channel.c    the two ends of a channel, on the queue of fifo.h
  *   memory.c     memory handed out to the user, and what is mapped of the peers'
  *   zero_copy.c  messages that are read or written there, or are got, instead of going by slots
@@ -15,18 +15,17 @@
  *
  * Each node has one segment, a memory file without a name. Its first page holds a header and the
  * node's doorbell, its second the status page; behind them lie the queues of the channels that this
- * node writes. A peer maps the head when the link is made (to ring the doorbell and read the status
- * page), and the range of a channel when it opens it for reading; it keeps the maps and closes the
- * descriptor each time, so that no descriptor is held per peer but the eventfd that wakes the
- * peer's engine.
+ * node writes, and blocks of memory that the user asked for. A peer gets the file with the link,
+ * and keeps it: that, and the eventfd that wakes the peer's engine, are the only descriptors per
+ * peer. It maps the head when the link is made (to ring the doorbell and read the status page), the
+ * range of a channel when it opens it for reading, a block when the first message comes that is
+ * told by its location in the file.
  *
- *   writer's memory:  [header, doorbell][status page][queue][queue]...
+ *   writer's memory:  [header, doorbell][status page][queue][block][queue]...
  *                            ^ rung by readers     ^ counters written by readers, the rest by us
  *
- * Memory that the user asked for lies in a second file, which all peers hold open (one descriptor
- * for each). A message that lies in it is told by its location in the file; a peer maps the block
- * when the first such message comes. Places in the file are never used twice: what is freed becomes
- * a hole, so that late writes of a peer after an abort do no harm.
+ * Where a block was nothing else is ever: what is freed becomes a hole, so that late writes of a
+ * peer after an abort do no harm.
  *
  * Not for: ranks of two hosts (tcp/); a rank with itself (self/); the layout of a queue
  * (../fifo.h); when a message goes by slot, put or get (../protocol.h).
@@ -60,10 +59,10 @@ struct shm_self {
     int32_t reserved; /* 0 */
 };
 
-/* The location of bytes in the memory file of the rank that sends it: the block, and where in it.
+/* The location of bytes in the segment of the rank that sends it: the block, and where in it.
  * Comes from another process, see shm_window_find. */
 struct shm_location {
-    uint64_t block_at, block_len; /* in the file */
+    uint64_t block_at, block_len; /* in the segment */
     uint64_t offset;              /* in the block */
 };
 _Static_assert(sizeof(struct shm_location) <= RCMI_FIFO_FIRST, "it travels in a header");
@@ -73,15 +72,6 @@ struct shm_block {
     struct shm_block *next;
     uint8_t *base;
     size_t at, len;
-};
-
-/* Our memory file. The lock guards all of it but fd, which is final. */
-struct shm_memory {
-    int fd;
-    bool inited;
-    pthread_mutex_t lock;
-    size_t size;
-    struct shm_block *blocks;
 };
 
 /* A peer's block, mapped here. */
@@ -100,9 +90,11 @@ struct shm_map {
 
 struct shm_domain {
     struct rcmi_node *node;
-    int memfd; /* -1 before there is one */
+    int memfd;            /* the segment, final; -1 before there is one */
+    size_t page;          /* of the machine; 0: there is no lock yet */
+    pthread_mutex_t lock; /* size, blocks */
     size_t size;
-    size_t page; /* of the machine */
+    struct shm_block *blocks; /* in the segment */
     struct shm_head *head;
     struct shm_self self;
     struct rcmi_ranges free; /* of the segment */
@@ -111,7 +103,6 @@ struct shm_domain {
     /* Links that were begun; never fewer. seq_cst with the armed bits of the doorbell: a
      * thread that polls sees the new link, or the ring after it wakes it. */
     _Atomic int links;
-    struct shm_memory memory;
 };
 
 struct shm_link {
@@ -125,7 +116,7 @@ struct shm_link {
     struct shm_self self; /* the peer's */
     struct shm_head *head;
     int eventfd;                /* of the peer's engine */
-    int memfd;                  /* the peer's memory file */
+    int memfd;                  /* the peer's segment */
     pthread_mutex_t lock;       /* windows */
     struct shm_window *windows; /* the last used first */
 };
@@ -192,7 +183,7 @@ struct shm_channel {
     uint64_t number;            /* of the channel among all of its writer, from 1 */
 };
 
-/* What travels in the OPEN frame beside the descriptor of the segment. */
+/* What travels in the OPEN frame. */
 struct shm_offer {
     uint64_t at, len;
     uint32_t nreaders, reader;
@@ -208,16 +199,16 @@ void shm_segment_fini(struct shm_domain *domain);
 /* A range of len bytes, a multiple of the page, grown if there is none. */
 rcm_status shm_range_take(struct shm_domain *domain, size_t len, size_t *ret_at);
 void shm_range_give(struct shm_domain *domain, size_t at, size_t len);
+/* len bytes more at its end, at a multiple of align. Any thread. */
+rcm_status shm_segment_grow(struct shm_domain *domain, size_t align, size_t len, size_t *ret_at);
 /* Maps [at, at + len) of a segment, read-write, present. */
 rcm_status shm_range_map(int memfd, size_t at, size_t len, void **ret_memory);
 
 /* memory.c */
-rcm_status shm_memory_init(struct shm_memory *memory);
-void shm_memory_fini(struct shm_memory *memory);
 rcm_status shm_memory_take(void *domain, size_t bytes, void **ret_memory);
 void shm_memory_give(void *domain, void *memory);
 rcm_status shm_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);
-/* Where it lies in our memory file; false if it does not. */
+/* Where it lies in our segment; false if it does not. */
 bool shm_memory_locate(const struct rcmi_channel *channel, const struct rcmi_mem *mem,
                        struct shm_location *ret_location);
 /* len bytes at a location that the peer told: checks it, maps the block if it is not yet. *window
