@@ -630,6 +630,7 @@ class Runs(unittest.TestCase):
             self.assertTrue(0 < values['init_us'] <= values['init_span_us'] < 60e6)
             self.assertTrue(100 < values['pss_joined_kb'] <= values['pss_joined_max_kb'])
             self.assertTrue(values['pss_used_kb'] <= values['pss_used_max_kb'])
+            self.assertTrue(values['pss_all_to_all_kb'] <= values['pss_all_to_all_max_kb'])
             # One that spins all the time would have a core, or its share of one on a loaded
             # machine; how little one uses that sleeps is judged by tools/compare/startup.
             self.assertTrue(0 <= values['idle_percent'] < 10, values)

@@ -4,9 +4,10 @@
  * costs, and with --wait how much processor time ranks use that wait. Rank 0 prints one line of
  * CSV. Not a benchmark of operations: that is ringcomm-bench.
  *
- * Memory is PSS, this process's share of all its pages, while all ranks are there: once joined, and
- * after operations that make every rank talk to its neighbours. Processor time is read by rank 0
- * from the clocks of the other processes, so that they do nothing but wait.
+ * Memory is PSS, this process's share of all its pages, while all ranks are there: once joined,
+ * after all_reduces, and after all_to_alls, which may make every rank talk to all others; without
+ * the buffers. Processor time is read by rank 0 from the clocks of the other processes, so that
+ * they do nothing but wait.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,13 +17,14 @@
 #include "common.h"
 #include "ringcomm.h"
 
-#define STARTUP_BYTES     ((size_t)1 << 20) /* of the all_reduce that uses the links */
+#define STARTUP_BYTES     ((size_t)1 << 20) /* of the larger all_reduce */
+#define STARTUP_BLOCK     4096              /* of the larger all_to_all */
 #define STARTUP_TAG       1
 #define STARTUP_MAX_RANKS 1024
 #define STARTUP_LEAD_MS   1000 /* waiting ranks fall asleep */
 
 /* What a rank tells rank 0. */
-enum startup_fact { FACT_IN, FACT_OUT, FACT_JOINED, FACT_USED, FACT_PID, FACT_COUNT };
+enum startup_fact { FACT_IN, FACT_OUT, FACT_JOINED, FACT_USED, FACT_ALL, FACT_PID, FACT_COUNT };
 
 struct startup {
     rcm_comm *comm;
@@ -78,20 +80,37 @@ static bool startup_join(struct startup *s) {
     return false;
 }
 
-static bool startup_use(struct startup *s) {
-    float *buffer = calloc(1, STARTUP_BYTES);
+static bool startup_reduce(const struct startup *s, void *buffer, size_t count) {
+    return rcm_all_reduce(s->comm, buffer, buffer, count, RCM_FLOAT32, RCM_SUM, NULL, NULL) ==
+               RCM_OK ||
+           startup_failed(s, "all_reduce");
+}
+
+static bool startup_exchange(const struct startup *s, void *buffer, size_t count) {
+    char *to = (char *)buffer + (size_t)s->nranks * STARTUP_BLOCK;
+    return rcm_all_to_all(s->comm, buffer, to, count, RCM_UINT8, NULL, NULL) == RCM_OK ||
+           startup_failed(s, "all_to_all");
+}
+
+/* An operation, small and larger, in memory that is returned to the system. */
+static bool startup_use(const struct startup *s, size_t bytes, size_t most,
+                        bool (*fn)(const struct startup *s, void *buffer, size_t count)) {
+    void *buffer = calloc(1, bytes);
     if (!buffer) {
         tool_error("no memory");
         return false;
     }
-    const size_t counts[] = {1, STARTUP_BYTES / sizeof(float)};
-    bool ok = true;
-    for (size_t i = 0; ok && i < sizeof(counts) / sizeof(counts[0]); i++)
-        ok = rcm_all_reduce(s->comm, buffer, buffer, counts[i], RCM_FLOAT32, RCM_SUM, NULL, NULL) ==
-                 RCM_OK ||
-             startup_failed(s, "all_reduce");
+    const bool ok = fn(s, buffer, 1) && fn(s, buffer, most);
     free(buffer);
     return ok;
+}
+
+static bool startup_use_all(struct startup *s) {
+    return startup_look(s, FACT_JOINED) &&
+           startup_use(s, STARTUP_BYTES, STARTUP_BYTES / sizeof(float), startup_reduce) &&
+           startup_look(s, FACT_USED) &&
+           startup_use(s, 2 * (size_t)s->nranks * STARTUP_BLOCK, STARTUP_BLOCK, startup_exchange) &&
+           startup_look(s, FACT_ALL);
 }
 
 static bool startup_gather(struct startup *s) {
@@ -166,35 +185,49 @@ static bool startup_wait(const struct startup *s, int64_t ms, double *ret_idle,
 
 /* ---- the line -------------------------------------------------------------------------------- */
 
-struct startup_sum {
-    double slowest_us, span_us, joined_mean, joined_most, used_mean, used_most;
-};
+/* Mean of a fact over all ranks, and the most. */
+static double startup_mean(const struct startup *s, enum startup_fact fact, double *ret_most) {
+    double sum = 0;
+    *ret_most = 0;
+    for (int r = 0; r < s->nranks; r++) {
+        const double value = (double)s->facts[r][fact];
+        sum += value;
+        *ret_most = value > *ret_most ? value : *ret_most;
+    }
+    return sum / s->nranks;
+}
 
-static struct startup_sum startup_add(const struct startup *s) {
-    struct startup_sum sum = {0};
+/* In microseconds: the slowest rank's, and from the first one in to the last one out. */
+static void startup_times(const struct startup *s, double *ret_slowest, double *ret_span) {
     int64_t first = s->facts[0][FACT_IN], last = s->facts[0][FACT_OUT];
+    *ret_slowest = 0;
     for (int r = 0; r < s->nranks; r++) {
         const int64_t *f = s->facts[r];
         const double us = (double)(f[FACT_OUT] - f[FACT_IN]) / 1e3;
-        const double joined = (double)f[FACT_JOINED], used = (double)f[FACT_USED];
         first = f[FACT_IN] < first ? f[FACT_IN] : first;
         last = f[FACT_OUT] > last ? f[FACT_OUT] : last;
-        sum.slowest_us = us > sum.slowest_us ? us : sum.slowest_us;
-        sum.joined_most = joined > sum.joined_most ? joined : sum.joined_most;
-        sum.used_most = used > sum.used_most ? used : sum.used_most;
-        sum.joined_mean += joined / s->nranks;
-        sum.used_mean += used / s->nranks;
+        *ret_slowest = us > *ret_slowest ? us : *ret_slowest;
     }
-    sum.span_us = (double)(last - first) / 1e3;
-    return sum;
+    *ret_span = (double)(last - first) / 1e3;
 }
 
 static void startup_print(const struct startup *s, double idle, double waiting) {
-    const struct startup_sum sum = startup_add(s);
-    printf("ranks,init_us,init_span_us,pss_joined_kb,pss_joined_max_kb,pss_used_kb,"
-           "pss_used_max_kb,idle_percent,waiting_percent\n");
-    printf("%d,%.1f,%.1f,%.1f,%.0f,%.1f,%.0f,", s->nranks, sum.slowest_us, sum.span_us,
-           sum.joined_mean, sum.joined_most, sum.used_mean, sum.used_most);
+    static const struct {
+        enum startup_fact fact;
+        const char *name;
+    } memory[] = {{FACT_JOINED, "joined"}, {FACT_USED, "used"}, {FACT_ALL, "all_to_all"}};
+    enum { MEMORY = sizeof(memory) / sizeof(memory[0]) };
+    double slowest, span;
+    startup_times(s, &slowest, &span);
+    printf("ranks,init_us,init_span_us,");
+    for (size_t i = 0; i < MEMORY; i++)
+        printf("pss_%s_kb,pss_%s_max_kb,", memory[i].name, memory[i].name);
+    printf("idle_percent,waiting_percent\n%d,%.1f,%.1f,", s->nranks, slowest, span);
+    for (size_t i = 0; i < MEMORY; i++) {
+        double most;
+        const double mean = startup_mean(s, memory[i].fact, &most);
+        printf("%.1f,%.0f,", mean, most);
+    }
     if (idle >= 0)
         printf("%.3f,%.3f\n", idle, waiting);
     else
@@ -203,8 +236,7 @@ static void startup_print(const struct startup *s, double idle, double waiting) 
 
 static bool startup_measure(struct startup *s, int64_t wait_ms) {
     double idle = -1, waiting = -1;
-    if (!startup_look(s, FACT_JOINED) || !startup_use(s) || !startup_look(s, FACT_USED) ||
-        !startup_gather(s))
+    if (!startup_use_all(s) || !startup_gather(s))
         return false;
     if (wait_ms > 0 && !startup_wait(s, wait_ms, &idle, &waiting))
         return false;
