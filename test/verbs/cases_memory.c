@@ -225,10 +225,10 @@ void case_withdrawn_cut(void **state) {
 }
 
 /* Devices that do nothing from now on, with memory that is posted, and told of. */
-static uint8_t *held_post(struct pair *pair, struct rcmi_channel **ret_writer,
-                          struct rcmi_channel **ret_reader) {
+static uint8_t *held_post(struct pair *pair, const char *peer_timeout,
+                          struct rcmi_channel **ret_writer, struct rcmi_channel **ret_reader) {
     limit_ms(20000);
-    setenv("RINGCOMM_PEER_TIMEOUT", "1", 1);
+    setenv("RINGCOMM_PEER_TIMEOUT", peer_timeout, 1);
     devices_open(pair, ret_writer, ret_reader);
     unsetenv("RINGCOMM_PEER_TIMEOUT");
     uint8_t *to = registered(pair->b, SLOT);
@@ -245,7 +245,7 @@ void case_withdrawn_by_loop(void **state) {
     struct pair pair;
     struct rcmi_channel *writer, *reader, *second_writer, *second_reader;
     pthread_t later;
-    uint8_t *to = held_post(&pair, &writer, &reader);
+    uint8_t *to = held_post(&pair, "15", &writer, &reader);
     memset(to, 0, SLOT);
     sends_slot(&pair, writer, SLOT, 3);
     rcmi_channel_close(reader);
@@ -268,7 +268,7 @@ void case_withdrawn_unheard(void **state) {
     (void)state;
     struct pair pair;
     struct rcmi_channel *writer, *reader;
-    uint8_t *to = held_post(&pair, &writer, &reader);
+    uint8_t *to = held_post(&pair, "1", &writer, &reader);
     CHECK(!rcmi_channel_post_receive(reader, NULL));
     CHECK(!posts(pair.b, reader, to, SLOT, 0));
     CHECK_EQ(atomic_load(&pair.b->lost), 0);
@@ -289,7 +289,7 @@ void case_withdrawn_unstopped(void **state) {
     (void)state;
     struct pair pair;
     struct rcmi_channel *writer, *reader;
-    uint8_t *to = held_post(&pair, &writer, &reader);
+    uint8_t *to = held_post(&pair, "1", &writer, &reader);
     sends_slot(&pair, writer, SLOT, 3);
     const int before = queue_pairs();
     provider_fail_call(PROVIDER_MODIFY_QP, 1);

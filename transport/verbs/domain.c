@@ -31,8 +31,8 @@ bool verbs_forked(const struct verbs_domain *domain) {
 static bool port_complete(struct verbs_port *port, const struct ibv_wc *wc) {
     const struct verbs_domain *domain = port->domain;
     const uint32_t peer = (uint32_t)((wc->wr_id & ~VERBS_ID_RECEIVE) >> 32);
-    struct verbs_link *link = peer < (uint32_t)domain->nranks ? domain->links[peer] : NULL;
-    return link && link->port == port && verbs_complete(link, wc);
+    struct verbs_link *link = peer < (uint32_t)domain->nranks ? port->links[peer] : NULL;
+    return link && verbs_complete(link, wc);
 }
 
 /* must: not only if no other thread does, which may have looked before what came came. */
@@ -170,12 +170,9 @@ static int64_t beat_ms(const struct verbs_domain *domain) {
 
 /* A side that only receives is told nothing when the path is cut; so each sends something now and
  * then that must be acknowledged. */
-static void domain_beat(void *arg) {
-    struct verbs_domain *domain = arg;
-    for (int i = 0; i < domain->nports; i++)
-        verbs_port_rest(&domain->ports[i]);
-    for (int i = 0; i < domain->nranks; i++) {
-        struct verbs_link *link = domain->links[i];
+static void port_beat(const struct verbs_port *port) {
+    for (int i = 0; i < port->domain->nranks; i++) {
+        struct verbs_link *link = port->links[i];
         if (!link)
             continue;
         verbs_lock_take(&link->lock);
@@ -184,6 +181,14 @@ static void domain_beat(void *arg) {
         verbs_link_beat(link);
         verbs_lock_drop(&link->lock);
     }
+}
+
+static void domain_beat(void *arg) {
+    struct verbs_domain *domain = arg;
+    for (int i = 0; i < domain->nports; i++)
+        verbs_port_rest(&domain->ports[i]);
+    for (int i = 0; i < domain->nports; i++)
+        port_beat(&domain->ports[i]);
     (void)verbs_progress(domain);
     rcmi_loop_timer(rcmi_node_loop(domain->node), &domain->beat, rcmi_deadline_in(beat_ms(domain)));
 }
@@ -201,6 +206,16 @@ rcm_status verbs_settings(struct verbs_domain *domain) {
     domain->traffic_class = (int)class;
     domain->service_level = (int)level;
     return status;
+}
+
+static rcm_status links_make(struct verbs_domain *domain) {
+    const size_t nranks = (size_t)domain->nranks;
+    domain->links = rcmi_zalloc((size_t)domain->nports * nranks * sizeof(struct verbs_link *));
+    if (!domain->links)
+        return RCM_ERR_NOMEM;
+    for (int i = 0; i < domain->nports; i++)
+        domain->ports[i].links = domain->links + (size_t)i * nranks;
+    return RCM_OK;
 }
 
 static rcm_status domain_watch(struct verbs_domain *domain) {
@@ -232,12 +247,13 @@ static rcm_status domain_init(void *arg, struct rcmi_node *node) {
     if (!domain->table)
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s", reason);
     verbs_place_of_rank(rcmi_node_near(node), &domain->place);
-    domain->links = rcmi_zalloc((size_t)domain->nranks * sizeof(struct verbs_link *));
-    rcm_status status = domain->links ? verbs_settings(domain) : RCM_ERR_NOMEM;
+    rcm_status status = verbs_settings(domain);
     if (status == RCM_OK)
         status = verbs_connector_make(domain);
     if (status == RCM_OK)
         status = verbs_ports_open(domain);
+    if (status == RCM_OK)
+        status = links_make(domain);
     return status == RCM_OK ? domain_watch(domain) : status;
 }
 

@@ -45,8 +45,8 @@ static const struct event_row *row_of(enum ibv_event_type type) {
 /* qp: only if it is the link's; NULL: in any case. */
 static void link_fail(struct verbs_port *port, int peer, const struct ibv_qp *qp,
                       const char *sentence) {
-    struct verbs_link *link = port->domain->links[peer];
-    if (!link || link->port != port)
+    struct verbs_link *link = port->links[peer];
+    if (!link)
         return;
     verbs_lock_take(&link->lock);
     if (!qp || link->qp == qp) {

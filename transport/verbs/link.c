@@ -185,7 +185,7 @@ static rcm_status port_settle(struct verbs_link *link, int i) {
     link->posted = link->done = VERBS_FIRST_ENTRY;
     verbs_lock_take(&port->lock);
     link->port = port;
-    domain->links[link->peer] = link;
+    port->links[link->peer] = link;
     verbs_lock_drop(&port->lock);
     atomic_fetch_add_explicit(&domain->nlinks, 1, memory_order_relaxed);
     return RCM_OK;
@@ -328,8 +328,8 @@ void verbs_link_break(struct verbs_link *link) {
 static void link_unlist(struct verbs_link *link) {
     struct verbs_domain *domain = link->domain;
     verbs_lock_take(&link->port->lock);
-    if (domain->links[link->peer] == link) {
-        domain->links[link->peer] = NULL;
+    if (link->port->links[link->peer] == link) {
+        link->port->links[link->peer] = NULL;
         atomic_fetch_sub_explicit(&domain->nlinks, 1, memory_order_relaxed);
     }
     verbs_lock_drop(&link->port->lock);

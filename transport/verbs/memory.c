@@ -123,8 +123,8 @@ static bool domain_uses(struct verbs_domain *domain, const struct verbs_memory *
         struct verbs_port *port = &domain->ports[p];
         verbs_lock_take(&port->lock); /* its links stay */
         for (int i = 0; i < domain->nranks; i++) {
-            struct verbs_link *link = domain->links[i];
-            if (link && link->port == port)
+            struct verbs_link *link = port->links[i];
+            if (link)
                 uses = link_uses(link, memory, ends) || uses;
         }
         verbs_lock_drop(&port->lock);

@@ -141,6 +141,9 @@ struct verbs_port {
     uint8_t number;
     int position; /* of its device in the list of them */
     int room;     /* links that the completion queue has room for */
+    /* Those by it, by rank. Written by the loop thread under `lock`, read under it, or on the
+     * loop's thread. What stands there stays while it is held. */
+    struct verbs_link **links;
     char name[IBV_SYSFS_NAME_MAX + 8];
 };
 
@@ -157,9 +160,7 @@ struct verbs_domain {
     char left_out[200]; /* names of ports for which there was no room */
     int epoll;          /* of all completion channels */
     struct rcmi_watch watch;
-    /* By rank. Written by the loop thread under the lock of the link's port; read by threads that
-     * poll that. */
-    struct verbs_link **links;
+    struct verbs_link **links; /* of all ports, one behind the other */
     /* Links that wait for the other side's hello, or for room to post what was committed: the loop
      * goes on with them. Seq_cst, as `armed`: a thread that counts one up and finds the loop armed
      * is seen by the thread that takes the events of that. */
