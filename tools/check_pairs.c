@@ -12,12 +12,14 @@
 #include "ringcomm.h"
 
 enum {
-    RANKS_MAX = 64, /* of more the first are measured */
     SMALL = 8,
     SMALLS = 200,
     LARGE = 4 << 20,
-    LARGES = 8,
+    LARGES = 8, /* at most, and no more than take so long: */
+    LARGES_MS = 300,
     PATIENCE_MS = 120000,
+    BUDGET_S =
+        420, /* then no further pair begins; with what a pair may take less than the test's */
 };
 
 /* What a rank tells of itself. */
@@ -42,7 +44,8 @@ struct pairs {
     int rank, nranks;
     struct about *about;
     uint8_t *bytes;
-    FILE *log; /* NULL: there is no file for it */
+    FILE *log;     /* NULL: there is no file for it */
+    int64_t until; /* rank 0: further pairs may begin */
 };
 
 /* ---- The log ------------------------------------------------------------------------------- */
@@ -128,6 +131,29 @@ static rcm_status bounce(const struct pairs *pairs, int peer, size_t n, int roun
     return status;
 }
 
+/* The lower rank says how many large messages follow the first, which took so long. */
+static rcm_status larges_agree(const struct pairs *pairs, int peer, int64_t first_ns, int *ret_n) {
+    const int64_t fit = LARGES_MS * INT64_C(1000000) / (first_ns + 1);
+    *ret_n = fit < LARGES - 1 ? (int)fit : LARGES - 1;
+    if (pairs->rank < peer)
+        return rcm_send(pairs->comm, ret_n, 1, RCM_INT32, peer, 8, NULL, NULL);
+    return rcm_recv(pairs->comm, ret_n, 1, RCM_INT32, peer, 8, NULL, NULL);
+}
+
+/* *ret_mean: for one there and one back. */
+static rcm_status larges_measure(const struct pairs *pairs, int peer, double *ret_mean,
+                                 uint64_t *wrong) {
+    int64_t ns = 0;
+    int more = 0;
+    rcm_status status = bounce(pairs, peer, LARGE, 0, &ns, wrong);
+    if (status == RCM_OK)
+        status = larges_agree(pairs, peer, ns, &more);
+    for (int i = 1; status == RCM_OK && i <= more; i++)
+        status = bounce(pairs, peer, LARGE, i, &ns, wrong);
+    *ret_mean = (double)ns / (more + 1);
+    return status;
+}
+
 /* Both ranks count what is wrong; the lower one gets the sum. */
 static rcm_status wrong_add(const struct pairs *pairs, int peer, uint64_t *wrong) {
     uint64_t theirs = 0;
@@ -139,18 +165,19 @@ static rcm_status wrong_add(const struct pairs *pairs, int peer, uint64_t *wrong
 }
 
 static rcm_status pair_measure(const struct pairs *pairs, int peer, struct measured *ret) {
-    int64_t linking = 0, small = 0, large = 0;
+    int64_t linking = 0, small = 0;
+    double large = 0;
     memset(ret, 0, sizeof(*ret));
     rcm_status status = bounce(pairs, peer, SMALL, 0, &linking, &ret->wrong);
     log_declined(pairs->log, peer, ret->why);
     for (int i = 0; status == RCM_OK && i < SMALLS; i++)
         status = bounce(pairs, peer, SMALL, i, &small, &ret->wrong);
-    for (int i = 0; status == RCM_OK && i < LARGES; i++)
-        status = bounce(pairs, peer, LARGE, i, &large, &ret->wrong);
+    if (status == RCM_OK)
+        status = larges_measure(pairs, peer, &large, &ret->wrong);
     if (status == RCM_OK)
         status = wrong_add(pairs, peer, &ret->wrong);
     ret->us = (double)small / 2e3 / SMALLS;
-    ret->gbps = large ? 2.0 * LARGE * LARGES / (double)large : 0;
+    ret->gbps = large > 0 ? 2.0 * LARGE / large : 0;
     snprintf(ret->transport, sizeof(ret->transport), "%s", rcm_comm_transport(pairs->comm, peer));
     return status;
 }
@@ -216,6 +243,14 @@ static rcm_status pair_tell(const struct pairs *pairs, int a, int b, struct meas
     return status;
 }
 
+/* Rank 0 says whether there is time for another one. */
+static rcm_status pairs_go_on(const struct pairs *pairs, bool *ret_go_on) {
+    uint8_t go_on = tool_now_ns() < pairs->until;
+    const rcm_status status = rcm_broadcast(pairs->comm, &go_on, 1, RCM_UINT8, 0, NULL, NULL);
+    *ret_go_on = status == RCM_OK && go_on;
+    return status;
+}
+
 static rcm_status pair_run(const struct pairs *pairs, int a, int b) {
     struct measured pair = {.us = 0};
     rcm_status status = RCM_OK;
@@ -223,7 +258,33 @@ static rcm_status pair_run(const struct pairs *pairs, int a, int b) {
         status = pair_measure(pairs, pairs->rank == a ? b : a, &pair);
     if (status == RCM_OK)
         status = pair_tell(pairs, a, b, &pair);
-    return status == RCM_OK ? rcm_barrier(pairs->comm, NULL, NULL) : status;
+    return status;
+}
+
+/* By their distance in a ring of the ranks, so that each rank is soon in some, however many there
+ * is time for. */
+static rcm_status pairs_each(const struct pairs *pairs, int *ret_measured) {
+    const int n = pairs->nranks;
+    rcm_status status = RCM_OK;
+    bool go_on = true;
+    for (int distance = 1; go_on && distance <= n / 2; distance++)
+        for (int i = 0; go_on && i < (2 * distance == n ? distance : n); i++) {
+            const int k = (i + distance) % n;
+            status = pair_run(pairs, i < k ? i : k, i < k ? k : i);
+            *ret_measured += status == RCM_OK;
+            if (status == RCM_OK)
+                status = pairs_go_on(pairs, &go_on);
+            go_on = go_on && status == RCM_OK;
+        }
+    return status;
+}
+
+static void pairs_count_show(const struct pairs *pairs, int measured) {
+    const int64_t all = (int64_t)pairs->nranks * (pairs->nranks - 1) / 2;
+    check_fact(pairs->out, "all pairs", "measured",
+               measured < all ? "%d of %" PRId64 ", nearer ranks first: there was no time for more"
+                              : "%d of %" PRId64,
+               measured, all);
 }
 
 static void about_fill(struct about *about) {
@@ -247,16 +308,18 @@ static rcm_status pairs_run(struct pairs *pairs) {
         rcm_all_gather(pairs->comm, &own, pairs->about, sizeof(own), RCM_UINT8, NULL, NULL);
     if (status == RCM_OK && pairs->rank == 0)
         ranks_show(pairs);
-    const int n = pairs->nranks < RANKS_MAX ? pairs->nranks : RANKS_MAX;
-    for (int a = 0; a < n; a++)
-        for (int b = a + 1; status == RCM_OK && b < n; b++)
-            status = pair_run(pairs, a, b);
+    int measured = 0;
+    if (status == RCM_OK)
+        status = pairs_each(pairs, &measured);
+    if (status == RCM_OK && pairs->rank == 0 && pairs->nranks > 1)
+        pairs_count_show(pairs, measured);
     return status;
 }
 
 static rcm_status pairs_of_job(struct check_out *out, FILE *log) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
-    struct pairs pairs = {.out = out, .log = log};
+    struct pairs pairs = {
+        .out = out, .log = log, .until = tool_now_ns() + BUDGET_S * INT64_C(1000000000)};
     options.timeout_ms = PATIENCE_MS;
     rcm_status status = rcm_init(&options, &pairs.comm);
     if (status != RCM_OK)

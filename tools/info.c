@@ -279,7 +279,7 @@ int main(int argc, char **argv) {
          "Does what a transport or a GPU needs work? NAME is verbs (RDMA) or cuda (NVIDIA GPUs). "
          "Each test in a process of its own; the last line is OK, or the first thing to mend. "
          "Under srun, mpirun, torchrun or ringcomm-run verbs is also tried between all pairs of "
-         "ranks (of the first 64)",
+         "ranks, as many as there is time for",
          3},
         {NULL, 0, NULL, 0, "Output:", 4},
         {"csv", KEY_CSV, "FILE", 0, "Write CSV; '-' is stdout, instead of the table", 4},

@@ -113,10 +113,10 @@ class Verbs(unittest.TestCase):
             self.assertIn('loopback failed: ', verdict)
             self.assertIn(sentence, verdict)
 
-    def pairs(self, played, hosts, **env):
+    def pairs(self, played, hosts, ranks=2, **env):
         one = f'RINGCOMM_HOST_ID={hosts} exec {PLAYED} --check verbs --json "report.$RANK"'
         with tempfile.TemporaryDirectory() as folder:
-            run(RUN, '-n', '2', '--', 'sh', '-c', f'cd {folder} && {one}', status=1,
+            run(RUN, '-n', str(ranks), '--', 'sh', '-c', f'cd {folder} && {one}', status=1,
                 env={**os.environ, 'PLAYED': played, 'RINGCOMM_PEER_TIMEOUT': '1', **env})
             self.assertEqual(os.listdir(folder), ['report.0'])
             with open(os.path.join(folder, 'report.0'), encoding='utf-8') as file:
@@ -137,9 +137,13 @@ class Verbs(unittest.TestCase):
         self.assertIn('has no RDMA: fake0 is of no use: it has no reliable', mends[2])
 
     def test_pairs_together(self):
-        facts, mends, *_ = self.pairs('none', 'one')
-        self.assertIn('shm, ', facts['pairs', '0-1', 'linked by'])
-        self.assertEqual(len(mends), 2) # of both ranks that there is no device
+        facts, mends, *_ = self.pairs('none', 'one', ranks=4)
+        linked = [of for _, of, what in facts if what == 'linked by']
+        self.assertEqual(linked, ['0-1', '1-2', '2-3', '0-3', '0-2', '1-3'])
+        for of in linked:
+            self.assertRegex(facts['pairs', of, 'linked by'], '^shm, .* GB/s, data right$')
+        self.assertEqual(facts['pairs', 'all pairs', 'measured'], '6 of 6')
+        self.assertEqual(len(mends), 4) # of each rank that there is no device
 
     def test_demanded(self):
         *_, mends, _, _ = self.pairs('efa', '$RANK', RINGCOMM_TRANSPORT='verbs')
