@@ -5,7 +5,7 @@
  * results have the bits of the same call on host buffers.
  *     order TRANSPORT RANKS HOSTS NAME=VALUE...      with these settings of the emulator; HOSTS are
  *                                                    simulated ones, 0 none, -1: ranks are threads
- *     order kill | late | found | breach NAME        see below
+ *     order late | found | breach NAME               see below
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -290,35 +290,6 @@ static int check(rcm_comm *comm, void *arg) {
     return errors + (b.cuda ? bench_end(&b) : 0);
 }
 
-/* ---- A rank that is killed ------------------------------------------------------------------- */
-
-static int check_kill(rcm_comm *comm, void *arg) {
-    struct rcm_error error = RCM_ERROR_INIT;
-    rcm_work *works[3] = {NULL};
-    struct bench b;
-    int errors = bench_begin(&b, comm);
-    rcm_status status = RCM_OK;
-    (void)arg;
-    for (int i = 0; i < 3 && status == RCM_OK && errors == 0; i++)
-        status = rcm_all_reduce(comm, b.in + (size_t)i * LARGE * 4, b.out + (size_t)i * LARGE * 4,
-                                LARGE, RCM_INT32, RCM_SUM, NULL, &works[i]);
-    if (rcm_rank(comm) == 1)
-        _exit(0);
-    for (int i = 0; i < 3; i++) {
-        const rcm_status one = works[i] ? rcm_work_wait(works[i], -1) : RCM_OK;
-        status = status == RCM_OK ? one : status;
-        rcm_work_free(works[i]);
-    }
-    if (status == RCM_OK)
-        status = rcm_barrier(comm, NULL, NULL);
-    (void)!rcm_comm_error(comm, &error);
-    CHECK(errors, status == RCM_ERR_PEER && error.origin == 1, "rank %d: %s: %s", rcm_rank(comm),
-          rcm_status_name(status), error.text);
-    errors += bench_end(&b);
-    (void)!rcm_destroy(comm);
-    return errors;
-}
-
 /* ---- A stream that is not done by the deadline ----------------------------------------------- */
 
 static void until_told(void *arg) {
@@ -423,11 +394,6 @@ int main(int argc, char **argv) {
     setenv("RINGCOMM_SLOT_BYTES", "16384", 0);
     if (strcmp(argv[1], "breach") == 0 && argc > 2)
         return breach(&ranks, argv[2]);
-    if (strcmp(argv[1], "kill") == 0) {
-        ranks.n = 3;
-        ranks.keep = true;
-        return ranks_run(&ranks, check_kill, NULL) ? 1 : 0;
-    }
     if (strcmp(argv[1], "late") == 0) {
         ranks.timeout_ms = 700;
         ranks.keep = true;

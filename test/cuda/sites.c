@@ -7,13 +7,13 @@
  *     sites run        one run: the emulator's settings are in the environment
  * Only the library's calls count: it is the shared one here, and the program makes none itself.
  */
-#include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "left.h"
 #include "ranks.h"
 
 enum { SITES = 400, COUNT = 700001, SECONDS = 60, LEAST = 30 };
@@ -78,55 +78,15 @@ static int buffers_free(rcm_comm *comm, struct buffers *b) {
     return errors;
 }
 
-/* ---- What is left ---------------------------------------------------------------------------- */
-
-static int files(void) {
-    int n = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    while (dir && readdir(dir))
-        n++;
-    if (dir)
-        closedir(dir);
-    return n;
-}
-
-static bool thread_is_ours(const char *id) {
-    char path[300], name[20] = "";
-    snprintf(path, sizeof path, "/proc/self/task/%.20s/comm", id);
-    FILE *file = fopen(path, "re");
-    if (file && !fgets(name, sizeof name, file))
-        name[0] = '\0';
-    if (file)
-        fclose(file);
-    return strncmp(name, "ringcomm", 8) == 0;
-}
-
-/* A thread of the emulator has the name of the one that made it. */
-static int threads(void) {
-    const struct dirent *entry;
-    int n = 0;
-    DIR *dir = opendir("/proc/self/task");
-    while (dir && (entry = readdir(dir)))
-        n += thread_is_ours(entry->d_name);
-    if (dir)
-        closedir(dir);
-    return n;
-}
-
 static int files_before;
 
 /* What is to be given back by a call that fails is left: there is no other way. */
 static int check_left(const char *fails) {
     static const char *const gives_back[] = {"Destroy", "Free", "Unload", "Release", "Close", NULL};
-    int errors = 0;
     for (int i = 0; gives_back[i]; i++)
         if (strstr(fails, gives_back[i]))
             return 0;
-    for (int i = 0; i < 5000 && (files() > files_before || threads() > 0); i++)
-        usleep(1000); /* a thread that was joined is seen for a moment */
-    CHECK(errors, files() <= files_before, "%d files are open, %d were", files(), files_before);
-    CHECK(errors, threads() == 0, "%d threads run", threads());
-    return errors;
+    return left_check(files_before);
 }
 
 /* ---- A rank ---------------------------------------------------------------------------------- */
@@ -134,7 +94,7 @@ static int check_left(const char *fails) {
 static void before(int rank) {
     if (rank == 0)
         unsetenv("FAKECUDA_FAIL");
-    files_before = files();
+    files_before = left_files();
 }
 
 /* Rank 1's own call failed; the program gives up, and the other rank hears it. */
