@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See situations.h. */
+#include "situations.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+#define SHARED       .transport = "auto", .devices = 1, .plane = PLANE_DEVICE
+#define OWN          .transport = "auto", .devices = 8, .plane = PLANE_DEVICE
+#define TWO          .transport = "auto", .devices = 2
+
+const struct situation situations_plain[] = {
+    {"two of a device", SHARED, .ranks = 2},
+    {"three of a device", SHARED, .ranks = 3},
+    {"five of a device", SHARED, .ranks = 5},
+    {"eight of a device", SHARED, .ranks = 8},
+    {"two devices", OWN, .ranks = 2},
+    {"three devices", OWN, .ranks = 3},
+    {"five devices", OWN, .ranks = 5},
+    {"eight devices", OWN, .ranks = 8},
+    {"three hosts", SHARED, .ranks = 8, .hosts = 3},
+    {"three hosts, devices", OWN, .ranks = 5, .hosts = 3},
+    {"tcp alone", .transport = "tcp", .devices = 1, .plane = PLANE_EITHER, .ranks = 2},
+};
+const size_t situations_plain_count = COUNT(situations_plain);
+
+const struct situation situations_threads[] = {
+    {"threads", SHARED, .ranks = 2, .threads = true},
+    {"threads, devices", OWN, .ranks = 3, .threads = true},
+#ifdef HAS_VERBS
+    {"threads, RDMA", .transport = "verbs,shm,tcp", .devices = 1, .plane = PLANE_EITHER, .ranks = 6,
+     .hosts = 3, .threads = true},
+#endif
+};
+const size_t situations_threads_count = COUNT(situations_threads);
+
+const struct situation situations_hostile[] = {
+    {"late", SHARED, .ranks = 5, .environment = "FAKECUDA_JITTER=200"},
+    {"one hardware queue", SHARED, .ranks = 2, .environment = "FAKECUDA_QUEUES=1"},
+    {"work begins when it is looked at", SHARED, .ranks = 3, .environment = "FAKECUDA_LAZY=1"},
+    {"allocation waits", SHARED, .ranks = 2, .environment = "FAKECUDA_SYNCALLOC=1"},
+    {"host functions in a row", SHARED, .ranks = 2, .environment = "FAKECUDA_HOSTFN=serial"},
+    {"host functions late", SHARED, .ranks = 2, .environment = "FAKECUDA_HOSTFN=delay=3000"},
+    {"kernels in turns", SHARED, .ranks = 3, .environment = "FAKECUDA_EXCLUSIVE=1"},
+    {"weak stores", SHARED, .ranks = 3, .environment = "FAKECUDA_WEAK=1 FAKECUDA_SEED=5"},
+    {"shared blocks", SHARED, .ranks = 3, .environment = "FAKECUDA_SUBALLOC=1"},
+    {"blocks for buffers", SHARED, .ranks = 3, .environment = "FAKECUDA_SUBALLOC=2"},
+    {"sm_80", SHARED, .ranks = 2, .environment = "FAKECUDA_CC=80"},
+    {"slow handles", SHARED, .ranks = 2, .environment = "FAKECUDA_SLOW=cuIpcOpenMemHandle:300"},
+    {"one device each is visible", OWN, .ranks = 3, .each = "FAKECUDA_VISIBLE=%d"},
+    {"no peer access", TWO, .ranks = 2, .environment = "FAKECUDA_NOPEER=1", .plane = PLANE_PINNED},
+    {"no peer access, shared", TWO, .ranks = 3, .environment = "FAKECUDA_NOPEER=1",
+     .plane = PLANE_EITHER},
+    {"MIG", TWO, .ranks = 2, .environment = "FAKECUDA_MIG=1", .each = "FAKECUDA_VISIBLE=%d",
+     .plane = PLANE_PINNED},
+    {"peer traffic lost", TWO, .ranks = 2, .environment = "FAKECUDA_ACS=1", .plane = PLANE_PINNED},
+    {"devices of other containers", TWO, .ranks = 2, .environment = "FAKECUDA_ABSENT=1",
+     .each = "FAKECUDA_VISIBLE=%d", .plane = PLANE_PINNED},
+    {"equal pids", TWO, .ranks = 2, .environment = "FAKECUDA_PID=1", .plane = PLANE_PINNED},
+    {"no handle is given", TWO, .ranks = 2, .each = "FAKECUDA_FAIL=cuIpcGetMemHandle:1:801",
+     .plane = PLANE_EITHER},
+    {"no handle is opened", TWO, .ranks = 2, .each = "FAKECUDA_FAIL=cuIpcOpenMemHandle:1:205",
+     .plane = PLANE_EITHER},
+};
+const size_t situations_hostile_count = COUNT(situations_hostile);
+
+/* All that tables above, and failures, may set. */
+static void forget(void) {
+    static const char *const names[] = {"JITTER", "QUEUES",    "LAZY",   "SYNCALLOC", "HOSTFN",
+                                        "WEAK",   "EXCLUSIVE", "SEED",   "SUBALLOC",  "CC",
+                                        "SLOW",   "VISIBLE",   "NOPEER", "MIG",       "ACS",
+                                        "ABSENT", "PID",       "FAIL",   "DEVICES"};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        char name[64];
+        snprintf(name, sizeof name, "FAKECUDA_%s", names[i]);
+        (void)unsetenv(name);
+    }
+}
+
+static void set_all(const char *environment) {
+    char text[256], *rest = text;
+    snprintf(text, sizeof text, "%s", environment ? environment : "");
+    for (char *word = strtok_r(rest, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        char *value = strchr(word, '=');
+        *value++ = '\0';
+        setenv(word, value, 1);
+    }
+}
+
+void situation_enter(const struct situation *s) {
+    char devices[16];
+    forget();
+    snprintf(devices, sizeof devices, "%d", s->devices);
+    setenv("FAKECUDA_DEVICES", devices, 1);
+    set_all(s->environment);
+}
+
+void situation_enter_rank(const struct situation *s, int rank) {
+    char number[16], text[256];
+    if (!s->each)
+        return;
+    const char *at = strstr(s->each, "%d");
+    snprintf(number, sizeof number, "%d", rank % s->devices);
+    snprintf(text, sizeof text, "%.*s%s%s", at ? (int)(at - s->each) : 255, s->each,
+             at ? number : "", at ? at + 2 : "");
+    set_all(text);
+}
