@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "counted.h"
 #include "memories.h"
 #include "situations.h"
 #ifdef HAS_VERBS
@@ -36,15 +37,6 @@ static uint64_t draw(uint64_t seed) {
 
 /* ---- Which plane ----------------------------------------------------------------------------- */
 
-/* Is there a transport of device memory at all? */
-static bool is_built(void) {
-    struct rcm_transport_info info = {.name = ""};
-    for (size_t i = 0; rcm_transport_at(i, &info) == RCM_OK; i++)
-        if (strcmp(info.name, "cuda_ipc") == 0)
-            return true;
-    return false;
-}
-
 static bool on_one_host(int a, int b) {
     const int hosts = now.situation->hosts;
     return hosts == 0 || a % hosts == b % hosts;
@@ -52,7 +44,7 @@ static bool on_one_host(int a, int b) {
 
 /* Of what has come up, which is all links that the operations before used. */
 static int check_planes(rcm_comm *comm) {
-    const bool wanted = now.situation->plane == PLANE_DEVICE && is_built();
+    const bool wanted = now.situation->plane == PLANE_DEVICE && has_device_row();
     int errors = 0;
     for (int peer = 0; now.situation->plane != PLANE_EITHER && peer < rcm_size(comm); peer++) {
         const char *text = rcm_comm_transport(comm, peer);

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the operations move, counted by the emulator: nothing through the host's memory where ranks
+ * read each other's device memory, and an all_reduce of registered memory no more than the
+ * algorithm needs: each of R ranks reads its part of R inputs and writes it, and reads and writes
+ * R-1 parts of results: (3R - 1) n bytes.
+ *     moved RANKS
+ */
+#include <stdio.h>
+#include "bench.h"
+#include "counted.h"
+
+enum { COUNT = 60000, REPEAT = 2 };
+
+/* Of all ranks: host, and all, bytes read and written. */
+struct sums {
+    int64_t host, all;
+};
+
+static struct sums sums_of(const struct bench *b) {
+    const struct fakecuda_counts c = counted();
+    const int64_t host = (int64_t)(c.host.read + c.host.written);
+    int64_t mine[2] = {host, host + (int64_t)(c.device.read + c.device.written + c.imported.read +
+                                              c.imported.written)};
+    int64_t got[2] = {0};
+    if (rcm_all_reduce(b->comm, mine, got, 2, RCM_INT64, RCM_SUM, NULL, NULL) != RCM_OK)
+        abort();
+    return (struct sums){got[0], got[1]};
+}
+
+/* Other ranks have finished, too: what a rank may still do for others is in the sum. */
+static struct sums measure(const struct bench *b, size_t k, int *errors) {
+    const struct sums before = sums_of(b);
+    for (int i = 0; i < REPEAT; i++)
+        CHECK(*errors, bench_operations[k].call(b, b->in, b->out, NULL) == RCM_OK, "%s",
+              rcm_last_error());
+    CHECK(*errors, rcm_barrier(b->comm, NULL, NULL) == RCM_OK, "%s", rcm_last_error());
+    const struct sums after = sums_of(b);
+    return (struct sums){after.host - before.host, after.all - before.all};
+}
+
+static int check_operation(const struct bench *b, size_t k) {
+    const int64_t ranks = rcm_size(b->comm), n = (int64_t)COUNT * 4 * REPEAT;
+    int errors = 0;
+    (void)measure(b, k, &errors); /* planes come up */
+    const struct sums moved = measure(b, k, &errors);
+    CHECK(errors, moved.all >= n, "%s: %lld bytes", bench_operations[k].name, (long long)moved.all);
+    CHECK(errors, has_device_row() ? moved.host == 0 : moved.host > 0,
+          "%s: %lld of %lld bytes through the host's memory", bench_operations[k].name,
+          (long long)moved.host, (long long)moved.all);
+    CHECK(errors, !has_device_row() || k > 0 || moved.all <= (3 * ranks - 1) * n,
+          "all_reduce of %d ranks: %lld bytes are %.2f n", (int)ranks, (long long)moved.all,
+          (double)moved.all / (double)n);
+    return errors;
+}
+
+static int check(rcm_comm *comm, void *arg) {
+    struct bench b;
+    int errors = bench_begin(&b, comm, (size_t)COUNT * 4);
+    (void)arg;
+    b.dtype = RCM_INT32;
+    b.count = COUNT;
+    for (size_t k = 0; k < bench_operations_count && !errors; k++)
+        errors += check_operation(&b, k);
+    return errors + bench_end(&b);
+}
+
+int main(int argc, char **argv) {
+    const struct ranks ranks = {.n = argc > 1 ? atoi(argv[1]) : 2, .transport = "auto"};
+    return ranks_run(&ranks, check, NULL) ? 1 : 0;
+}
