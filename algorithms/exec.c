@@ -517,6 +517,57 @@ static HOT void step_pass_ends(const struct rcmi_run *run, const struct rcmi_lan
     }
 }
 
+/* Where operations finish later: finds where the step's message is to be written, or that it is to
+ * be sent from where it lies. */
+static rcm_status step_target_later(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                                    const struct rcmi_bound_step *step, size_t *bytes) {
+    struct rcmi_later *later = lane->later;
+    if (step->later_zero_copy != RCMI_LATER_SLOT)
+        later->from = (uint8_t)rcmi_later_from(run, lane, step, *bytes);
+    return later->from == RCMI_LATER_SLOT ? step_target(run, lane, step, bytes, &later->target)
+                                          : RCM_OK;
+}
+
+/* Sends a message that lies in the run's memory. RCM_ERR_UNSUPPORTED: it cannot be sent so. */
+static rcm_status step_send_from_place(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                                       const struct rcmi_bound_step *step) {
+    struct rcmi_port *port = &lane->ports[step->out];
+    const rcm_status status =
+        port->end->now_served != port->ticket
+            ? RCM_AGAIN
+            : step_zero_copy(run, lane, port, rcmi_later_place(run, lane, step),
+                             lane->offset + lane->part, lane->later->bytes);
+    if (status == RCM_AGAIN)
+        lane->waits_for = port->end;
+    return status;
+}
+
+/* What the step computes is there: sends its message. */
+static rcm_status step_send_later(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                                  const struct rcmi_bound_step *step) {
+    struct rcmi_later *later = lane->later;
+    rcm_status status = RCM_ERR_UNSUPPORTED;
+    if (later->from == RCMI_LATER_SLOT) {
+        rcmi_channel_commit(lane->ports[step->out].end->channel, later->bytes, lane->meta);
+        return RCM_OK;
+    }
+    if (!run->no_zero_copy)
+        status = step_send_from_place(run, lane, step);
+    if (status != RCM_ERR_UNSUPPORTED)
+        return status;
+    run->no_zero_copy = true;
+    if (later->from == RCMI_LATER_SOURCE) { /* nothing was done: the step begins again */
+        later->begun = false;
+        lane->moved = true;
+        return RCM_AGAIN;
+    }
+    size_t bytes = later->bytes;
+    status = step_target(run, lane, step, &bytes, &later->target);
+    if (status == RCM_OK)
+        status = rcmi_later_copy(run, lane, step);
+    return status == RCM_OK ? RCM_AGAIN : status;
+}
+
 /* The same where operations on the run's memory finish later: until then the step holds the slots
  * that it uses. */
 static rcm_status step_try_later(struct rcmi_run *run, struct rcmi_lane_state *lane,
@@ -525,9 +576,10 @@ static rcm_status step_try_later(struct rcmi_run *run, struct rcmi_lane_state *l
     rcm_status status = RCM_OK;
     if (!later->begun) {
         later->target.bytes = NULL;
+        later->from = RCMI_LATER_SLOT;
         status = step_sources(run, lane, step, lane->offset + lane->part, bytes, later->srcs);
         if (status == RCM_OK && step->out != RCMI_NO_CHANNEL)
-            status = step_target(run, lane, step, bytes, &later->target);
+            status = step_target_later(run, lane, step, bytes);
         if (status != RCM_OK)
             return status;
         rcmi_later_begin(later, *bytes);
@@ -536,10 +588,11 @@ static rcm_status step_try_later(struct rcmi_run *run, struct rcmi_lane_state *l
     }
     *bytes = later->bytes;
     status = rcmi_later_go_on(run, lane, step);
+    if (status == RCM_OK && step->out != RCMI_NO_CHANNEL)
+        status = step_send_later(run, lane, step);
     if (status != RCM_OK)
         return status;
-    if (step->out != RCMI_NO_CHANNEL)
-        rcmi_channel_commit(lane->ports[step->out].end->channel, *bytes, lane->meta);
+    later->begun = false;
     step_release(run, lane, step);
     return RCM_OK;
 }
@@ -677,7 +730,7 @@ bool rcmi_run_counts_differ(const struct rcmi_run *run) {
 static const struct rcmi_lane_state *run_computes(const struct rcmi_run *run) {
     for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++) {
         const struct rcmi_later *later = run->lanes[i].later;
-        if (later && later->begun)
+        if (later && later->begun && !run->lanes[i].waits_for)
             return &run->lanes[i];
     }
     return NULL;

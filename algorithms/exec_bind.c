@@ -429,6 +429,7 @@ static void run_bind_span(struct rcmi_run *run, const struct rcmi_step *step,
     bound->first_piece = run->npieces;
     bound->npieces = n;
     bound->zero_copy = bound->zero_copy_dst = bound->receives_into_dst = bound->early = false;
+    bound->later_zero_copy = RCMI_LATER_SLOT;
     run->npieces += n;
     run->nplaces += n * step->nsrcs;
 }
@@ -444,6 +445,19 @@ static void run_bind_ways(const struct rcmi_step *step, bool in_place, bool late
     bound->answered = step->answered;
 }
 
+/* Where the CPU does not touch it: by a channel of its kind from memory that is registered. */
+static void run_bind_later_ways(const struct rcmi_run *run, const struct rcmi_step *step,
+                                bool in_place, struct rcmi_bound_step *bound) {
+    bound->answer = RCMI_NO_CHANNEL; /* each message goes by a slot of its own */
+    if (run->kind == RCMI_MEM_HOST || step->out == RCMI_NO_CHANNEL)
+        return;
+    if (step->op == RCMI_STEP_SEND && !bound->reduces &&
+        (in_place ? step->stable_in_place : step->stable))
+        bound->later_zero_copy = RCMI_LATER_SOURCE;
+    else if (step->lasting && bound->dst.where == RCMI_OUT)
+        bound->later_zero_copy = RCMI_LATER_RESULT;
+}
+
 static void run_bind_step(struct rcmi_run *run, uint32_t i, bool in_place) {
     const struct rcmi_plan *plan = run->bind.plan;
     const struct rcmi_step *step = &plan->steps[i];
@@ -452,7 +466,7 @@ static void run_bind_step(struct rcmi_run *run, uint32_t i, bool in_place) {
     if (run->bind.in.kind == RCMI_MEM_HOST)
         run_bind_ways(step, in_place, plan->late_in_place, bound);
     else
-        bound->answer = RCMI_NO_CHANNEL; /* each message goes by a slot of its own */
+        run_bind_later_ways(run, step, in_place, bound);
     if (step->nchunks > 1)
         run_bind_span(run, step, bound);
     for (uint32_t k = 0; k < step->nsrcs; k++)

@@ -81,6 +81,10 @@ struct rcmi_place {
  */
 #define RCMI_BASE_BLOCKS (RCMI_CHANNEL + 1)
 
+/* From where a message is sent without a copy, once an operation has ended: a stable source, or
+ * what the step computes. */
+enum rcmi_later_from { RCMI_LATER_SLOT, RCMI_LATER_SOURCE, RCMI_LATER_RESULT };
+
 /* A bound step; fits a cache line. */
 struct rcmi_bound_step {
     size_t bytes; /* of its chunk, or span; of one in pieces, of the longest of these */
@@ -88,14 +92,15 @@ struct rcmi_bound_step {
     uint32_t first_src;
     uint32_t out; /* RCMI_NO_CHANNEL if none */
     uint8_t nsrcs;
-    bool zero_copy;         /* one stable buffer to a channel, nothing else */
-    bool zero_copy_dst;     /* what it sends may be sent from dst */
-    bool receives_into_dst; /* one channel to a buffer, and maybe on */
-    bool early;             /* the same, and its slices may come early */
-    bool answered;          /* its message will be */
-    bool reduces;           /* it computes, else it copies */
-    uint8_t sum;            /* by which of the run's it computes */
-    uint32_t answer;        /* as in struct rcmi_step */
+    bool zero_copy;          /* one stable buffer to a channel, nothing else */
+    bool zero_copy_dst;      /* what it sends may be sent from dst */
+    bool receives_into_dst;  /* one channel to a buffer, and maybe on */
+    bool early;              /* the same, and its slices may come early */
+    bool answered;           /* its message will be */
+    uint8_t later_zero_copy; /* enum rcmi_later_from, where operations finish later */
+    bool reduces;            /* it computes, else it copies */
+    uint8_t sum;             /* by which of the run's it computes */
+    uint32_t answer;         /* as in struct rcmi_step */
     /* Of a span that does not lie in one piece: its pieces, each as a step of its own whose message
      * begins where that of the one before it ends. 0: it does, or is no span. */
     uint32_t npieces, first_piece;
@@ -119,7 +124,8 @@ struct rcmi_later {
     size_t at;
     size_t bytes; /* of the message */
     const void *srcs[RCMI_SOURCES_MAX];
-    struct rcmi_reserved target; /* bytes NULL: it sends nothing */
+    struct rcmi_reserved target; /* bytes NULL: it sends nothing, or: */
+    uint8_t from;                /* enum rcmi_later_from */
 };
 
 struct rcmi_lane_state {
@@ -199,6 +205,16 @@ void rcmi_trace_step(struct rcmi_run *run, const struct rcmi_lane_state *lane,
 rcm_status rcmi_later_bind(struct rcmi_run *run);
 /* The lane's step begins: sources and target are found, and its message has so many bytes. */
 void rcmi_later_begin(struct rcmi_later *later, size_t bytes);
+/* From where the step's message of so many bytes is to be sent, as far as is known. */
+enum rcmi_later_from rcmi_later_from(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                                     const struct rcmi_bound_step *step, size_t bytes);
+/* There. */
+const struct rcmi_place *rcmi_later_place(const struct rcmi_run *run,
+                                          const struct rcmi_lane_state *lane,
+                                          const struct rcmi_bound_step *step);
+/* It cannot be: begins to copy it from there into the slot that is the target by now. */
+rcm_status rcmi_later_copy(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                           const struct rcmi_bound_step *step);
 /* After that: RCM_AGAIN while an operation of the step runs, RCM_OK when all that it computes is
  * there, or an error. */
 rcm_status rcmi_later_go_on(const struct rcmi_run *run, const struct rcmi_lane_state *lane,

@@ -3,7 +3,8 @@
  * Steps that finish later: what they compute is begun here, as an operation of the kind of memory
  * (kernels/operation.h) that the run is bound to.
  *
- *      begin     the sources are there, and where the message is to be written
+ *      begin     the sources are there, and where the message is to be written; or it will be sent
+ *                from where it lies, memory that is registered
  *      go on     until the operation is done; of a span in pieces there is one after the other
  *      then      exec.c commits the message, releases the sources, and goes on to the next step
  *
@@ -56,6 +57,52 @@ static bool operation_is_needed(const struct rcmi_operation *o) {
     return o->bytes > 0 && o->nsrcs > 0 && o->nresults > 0;
 }
 
+/* ---- Messages that are sent from where they lie ---------------------------------------------- */
+
+const struct rcmi_place *rcmi_later_place(const struct rcmi_run *run,
+                                          const struct rcmi_lane_state *lane,
+                                          const struct rcmi_bound_step *step) {
+    return lane->later->from == RCMI_LATER_SOURCE ? &run->places[step->first_src] : &step->dst;
+}
+
+enum rcmi_later_from rcmi_later_from(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                                     const struct rcmi_bound_step *step, size_t bytes) {
+    const enum rcmi_later_from from = (enum rcmi_later_from)step->later_zero_copy;
+    if (from == RCMI_LATER_SLOT || run->no_zero_copy || bytes < RCMI_ZERO_COPY_MIN)
+        return RCMI_LATER_SLOT;
+    const struct rcmi_place *place =
+        from == RCMI_LATER_SOURCE ? &run->places[step->first_src] : &step->dst;
+    const struct rcmi_channel *channel = lane->ports[step->out].end->channel;
+    if (!rcmi_channel_may_zero_copy(channel, &run->base[place->index]) ||
+        (from == RCMI_LATER_RESULT && bytes > channel->slot_bytes))
+        return RCMI_LATER_SLOT;
+    return from;
+}
+
+rcm_status rcmi_later_copy(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                           const struct rcmi_bound_step *step) {
+    struct rcmi_later *later = lane->later;
+    struct rcmi_operation *o = &later->operation;
+    o->srcs[0] =
+        rcmi_run_address(run, lane, rcmi_later_place(run, lane, step), lane->offset + lane->part);
+    o->results[0] = later->target.bytes;
+    o->nsrcs = o->nresults = 1;
+    o->bytes = later->bytes;
+    o->reduces = false;
+    o->after = run->bind.after;
+    later->from = RCMI_LATER_SLOT;
+    return rcmi_operation_begin(o);
+}
+
+/* ---- Operations ------------------------------------------------------------------------------ */
+
+/* A stable source is there once what the run comes after has ended. */
+static void operation_set_wait(const struct rcmi_run *run, struct rcmi_operation *o) {
+    o->nresults = o->nsrcs = 0;
+    o->bytes = 0;
+    o->after = run->bind.after;
+}
+
 /* Begins the next piece that has anything to be done. RCM_OK: none has; RCM_AGAIN: it runs. */
 static rcm_status later_next(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                              const struct rcmi_bound_step *step) {
@@ -67,9 +114,13 @@ static rcm_status later_next(const struct rcmi_run *run, const struct rcmi_lane_
         const size_t bytes = step->npieces > 0
                                  ? rcmi_slice_length(piece, lane->offset, run->slice_bytes)
                                  : later->bytes;
-        if (bytes > 0)
+        const bool waits = later->from == RCMI_LATER_SOURCE;
+        if (waits)
+            operation_set_wait(run, &later->operation);
+        else if (bytes > 0)
             operation_set(run, lane, piece, bytes);
-        const bool needed = bytes > 0 && operation_is_needed(&later->operation);
+        const bool needed =
+            waits ? run->bind.after != NULL : bytes > 0 && operation_is_needed(&later->operation);
         const rcm_status status = needed ? rcmi_operation_begin(&later->operation) : RCM_OK;
         if (status != RCM_OK) /* it is not done, also for a later look */
             return status;
@@ -78,7 +129,6 @@ static rcm_status later_next(const struct rcmi_run *run, const struct rcmi_lane_
         if (needed)
             return RCM_AGAIN;
     }
-    later->begun = false;
     return RCM_OK;
 }
 

@@ -67,7 +67,7 @@ static bool run_jobs(struct rcmi_device *d) {
 }
 
 static void receive_one(struct rcmi_device *d, struct rcmi_operation *o) {
-    if (o->nresults == 0)
+    if (o->nresults == 0 && !o->after)
         queue_put(&d->follows, o);
     else
         queue_put(o->after ? &d->later : &d->ready, o);

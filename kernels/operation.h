@@ -32,7 +32,8 @@ struct rcmi_operations {
 
 struct rcmi_operation {
     /* Each result becomes (srcs[0] op srcs[1]) op ..., as the context says. A result may be one of
-     * the sources; no other overlap. At least one of each. */
+     * the sources; no other overlap. At least one of each; or none, of no bytes: it ends when
+     * `after` has, and touches nothing. */
     void *results[2];
     const void *srcs[RCMI_REDUCE_MAX];
     uint32_t nresults, nsrcs;

@@ -367,6 +367,10 @@ static inline void rcmi_channel_commit(struct rcmi_channel *channel, size_t len,
 static inline rcm_status rcmi_channel_send_zero_copy(struct rcmi_channel *channel,
                                                      const struct rcmi_mem *mem, uint64_t meta,
                                                      bool may_get);
+/* Do messages go out from that memory without a copy, as far as is known before they are sent? Of a
+ * channel whose slots are no host memory: what its row made nothing of when it was registered is
+ * not tried. */
+bool rcmi_channel_may_zero_copy(const struct rcmi_channel *channel, const struct rcmi_mem *mem);
 /* Writer: local completion: of the first `number` messages nothing that was sent without a copy is
  * needed any more. Where that is not told apart, true once it holds for all. */
 static inline bool rcmi_channel_completed(struct rcmi_channel *channel, uint64_t number);
@@ -407,7 +411,8 @@ struct rcmi_posted {
  * withdraws all, at once: from then on nothing is written there any more, but that a writer in
  * mapped memory of rcmi_node_memory_alloc may still go on with one message, and that one that
  * writes to registered memory, of posts without a mask, may do so until it has heard. What comes so
- * is peeked elsewhere; that it has heard is waited for where the memory is unregistered or freed. */
+ * is peeked elsewhere; that it has heard is waited for where the memory is unregistered or freed.
+ */
 static inline bool rcmi_channel_post_receive(struct rcmi_channel *channel,
                                              const struct rcmi_posted *posted);
 

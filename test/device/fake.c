@@ -163,6 +163,8 @@ static void operation_check(const struct rcmi_operation *o, const void *at, bool
 }
 
 static void operation_check_all(const struct rcmi_operation *o) {
+    if (o->after && o->nresults == 0 && o->nsrcs == 0 && o->bytes == 0)
+        return; /* it does but wait */
     if (o->nresults < 1 || o->nresults > 2 || o->nsrcs < 1 || o->bytes == 0)
         give_up("an operation without results, sources or bytes", o);
     for (uint32_t i = 0; i < o->nsrcs; i++)

@@ -55,6 +55,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rcmi_node *nodes[NODES];
 static struct near_queue *queues;
 static uint64_t last_number;
+static _Atomic long as_it_lies;
 
 static struct near_channel *near_of(struct rcmi_channel *channel) {
     return (struct near_channel *)channel;
@@ -239,6 +240,10 @@ static void queue_drop(struct near_queue *queue) {
     free(queue);
 }
 
+long near_as_it_lies(void) {
+    return atomic_load_explicit(&as_it_lies, memory_order_relaxed);
+}
+
 int near_queues(void) {
     int n = 0;
     pthread_mutex_lock(&lock);
@@ -359,11 +364,13 @@ static void near_commit(struct rcmi_channel *channel, size_t len, uint64_t meta)
 static rcm_status near_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                                       uint64_t meta, bool may_get) {
     size_t at;
-    (void)may_get;
-    if (mem->len > channel->slot_bytes || !rcmi_registration_of(mem, channel->transport, &at))
+    if ((mem->len > channel->slot_bytes && !may_get) ||
+        !rcmi_registration_of(mem, channel->transport, &at))
         return RCM_ERR_UNSUPPORTED;
     if (queue_is_full(channel))
         return RCM_AGAIN;
+    if (atomic_fetch_add_explicit(&as_it_lies, 1, memory_order_relaxed) % 2 && near_orders.refuses)
+        return RCM_ERR_UNSUPPORTED;
     near_publish(channel, mem->bytes, mem->len, meta);
     return RCM_OK;
 }

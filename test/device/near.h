@@ -19,11 +19,14 @@ enum near_slot { NEAR_NONE, NEAR_INIT, NEAR_OFFER, NEAR_ACCEPT, NEAR_READY, NEAR
 struct near_orders {
     int rank;
     enum near_slot decline;
-    bool never; /* ready */
+    bool never;   /* ready */
+    bool refuses; /* every second message of registered memory; any rank */
 };
 extern struct near_orders near_orders;
 extern const char near_sentence[];
 
+/* Messages that were sent from where they lay. */
+long near_as_it_lies(void);
 /* Queues of channels that are there. */
 int near_queues(void);
 

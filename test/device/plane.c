@@ -184,7 +184,7 @@ static int check_cut(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- Cases ----------------------------------------------------------------------------------- */
+/* ---- Sets of ranks --------------------------------------------------------------------------- */
 
 static int run(int n, const char *transports, int (*fn)(rcm_comm *, void *), bool keep) {
     const struct ranks ranks = {.n = n, .threads = true, .transport = transports, .keep = keep};
@@ -233,13 +233,87 @@ static int run_cut(void) {
     return run(3, "shm,chaos:near", check_cut, true);
 }
 
+/* ---- Registered memory ----------------------------------------------------------------------- */
+
+/* Messages of registered memory are read where they lie: each rank writes its result, and no slot
+ * where it does nothing but send. Of what is enqueued on a stream they come after. */
+static int check_registered(rcm_comm *comm, void *arg) {
+    const struct buffers b = buffers_new();
+    int errors = 0;
+    (void)arg;
+    CHECK(errors,
+          rcm_mem_register(comm, b.in, BYTES) == RCM_OK &&
+              rcm_mem_register(comm, b.out, BYTES) == RCM_OK,
+          "register: %s", rcm_last_error());
+    for (int i = 0; i < 3; i++)
+        errors += check_all_reduce(comm, &b, "ring") + check_all_reduce(comm, &b, "two_shot") +
+                  check_all_reduce(comm, &b, NULL) + check_all_gather(comm, &b);
+    CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "barrier: %s", rcm_last_error());
+    CHECK(errors, near_orders.refuses || near_as_it_lies() > 0,
+          "nothing was sent from where it lies");
+    CHECK(errors,
+          rcm_mem_deregister(comm, b.in, BYTES) == RCM_OK &&
+              rcm_mem_deregister(comm, b.out, BYTES) == RCM_OK,
+          "deregister: %s", rcm_last_error());
+    errors += check_all_reduce(comm, &b, "ring");
+    buffers_free(&b);
+    return errors;
+}
+
+/* On rank 0 what is enqueued before the call writes what it sends: that is published afterwards. */
+static int check_stream(rcm_comm *comm, void *arg) {
+    struct rcm_call call = RCM_CALL_INIT;
+    const struct buffers b = buffers_new();
+    const bool late = rcm_rank(comm) == 0;
+    rcm_work *work = NULL;
+    int errors = 0, wrong = 0;
+    (void)arg;
+    call.algorithm = "ring";
+    if (late)
+        call.stream = fake_stream_new();
+    CHECK(errors, rcm_mem_register(comm, b.in, BYTES) == RCM_OK, "register: %s", rcm_last_error());
+    buffers_fill(&b, late ? 100 : rcm_rank(comm));
+    if (late)
+        fake_stream_enqueue(call.stream);
+    CHECK(errors,
+          rcm_all_reduce(comm, b.in, b.out, COUNT, RCM_INT32, RCM_SUM, &call, &work) == RCM_OK,
+          "%s", rcm_last_error());
+    usleep(3000);
+    if (late) {
+        buffers_fill(&b, 0);
+        fake_stream_done(call.stream);
+    }
+    CHECK(errors, rcm_work_wait(work, 60000) == RCM_OK, "%s", rcm_last_error());
+    rcm_work_free(work);
+    for (int i = 0; i < COUNT; i++)
+        wrong += ((int32_t *)fake_view(b.out))[i] != sum_of(rcm_size(comm), i);
+    CHECK(errors, wrong == 0, "%d wrong", wrong);
+    CHECK(errors, rcm_mem_deregister(comm, b.in, BYTES) == RCM_OK, "%s", rcm_last_error());
+    buffers_free(&b);
+    return errors;
+}
+
+static int run_registered(void) {
+    int errors = 0;
+    for (int refuses = 0; refuses < 2; refuses++) {
+        near_orders = (struct near_orders){.rank = -1, .refuses = refuses};
+        errors += run(2, "shm,near", check_registered, false) +
+                  run(3, "shm,near", check_registered, false) +
+                  run(5, "shm,near", check_registered, false) +
+                  run(3, "shm,near", check_stream, false);
+    }
+    return errors;
+}
+
+/* ---- Cases ----------------------------------------------------------------------------------- */
+
 static const struct plane_case {
     const char *name;
     int (*run)(void);
 } cases[] = {
-    {"comes up", run_comes_up}, {"declined", run_declined}, {"never ready", run_never_ready},
-    {"absent", run_absent},     {"differ", run_differ},     {"late", run_late},
-    {"cut", run_cut},
+    {"comes up", run_comes_up}, {"declined", run_declined},     {"never ready", run_never_ready},
+    {"absent", run_absent},     {"differ", run_differ},         {"late", run_late},
+    {"cut", run_cut},           {"registered", run_registered},
 };
 
 int main(int argc, char **argv) {
