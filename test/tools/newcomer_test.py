@@ -5,7 +5,8 @@ newcomer_test.py SOURCE_ROOT MESON
 
 In a copy of the source it adds a toy all_reduce (newcomer/toy.c) and a toy transport (a renamed
 copy of transport/self), changing only the files that the rows of "How to add" name; it runs the
-command of each row, and the tests that come of the tables by themselves.
+command of each row, and the tests that come of the tables by themselves. The copy is built without
+any of the parts that may be left out, and says so.
 """
 import os
 import re
@@ -16,7 +17,9 @@ import tempfile
 
 ROOT, MESON = os.path.abspath(sys.argv[1]), sys.argv[2]
 HERE = os.path.dirname(os.path.abspath(__file__))
-TARGETS = ['ringcomm-plan', 'conformance', 'test_plan_sweep', 'test_plan_select']
+TARGETS = ['ringcomm-plan', 'conformance', 'test_plan_sweep', 'test_plan_select', 'ringcomm-info',
+           'ringcomm-bench']
+WITHOUT = ['auth', 'hwloc', 'verbs', 'cuda']
 # Of the toy transport those must exist; the first two are what its row's command runs.
 TRANSPORT_TESTS = ['transport-toy', 'transport-toy-threads', 'transport-chaos-toy',
                    'transport-chaos-toy-threads']
@@ -98,12 +101,37 @@ def told(command):
     return command.split()
 
 
+def without(copy):
+    """What is left out is not there, has a sentence where it is looked for, and is not missed."""
+    info = copy.run('build/tools/ringcomm-info', '--csv', '-')
+    for line in ('authentication,no,', 'cuda,no,'):
+        expect(line in info, f'ringcomm-info does not say {line}')
+    expect('transport,verbs' not in info, 'ringcomm-info lists verbs')
+    said = copy.run('sh', '-c', 'build/tools/ringcomm-info --check verbs || true').splitlines()[-1]
+    expect(said.startswith('this library is built without RDMA'), f'--check verbs ends with {said}')
+    needs = copy.run('ldd', 'build/tools/ringcomm-info')
+    for library in ('ibverbs', 'rdmacm', 'cuda', 'crypto', 'hwloc'):
+        expect(f'lib{library}' not in needs, f'lib{library} is needed')
+    for transports in ('shm', 'tcp'):
+        rows = copy.run('env', f'RINGCOMM_TRANSPORT={transports}', 'build/tools/ringcomm-bench', 'all',
+                        '--ranks', '2', '-b', '8', '-e', '64K', '-f', '64', '-n', '3', '-w', '1',
+                        '--check', '--csv', '-').splitlines()
+        errors = rows[0].split(',').index('errors')
+        expect(len(rows) > 20 and all(row.split(',')[errors] == '0' for row in rows[1:]),
+               f'{transports}: {rows[-1]}')
+
+
+def expect(holds, sentence):
+    if not holds:
+        sys.exit(sentence)
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix='ringcomm-newcomer-') as folder:
         copy = Copy(os.path.join(folder, 'ringcomm'))
         commands = [add_algorithm(copy), add_transport(copy)]
-        copy.run(MESON, 'setup', 'build', '--buildtype=plain', '-Dwerror=true', '-Dauth=disabled',
-                 '-Dhwloc=disabled', '-Dverbs=disabled')
+        copy.run(MESON, 'setup', 'build', '--buildtype=plain', '-Dwerror=true',
+                 *[f'-D{part}=disabled' for part in WITHOUT])
         copy.run(MESON, 'compile', '-C', 'build', '-j', '2', *TARGETS)
         for command in commands:
             print(copy.run(*told(command))[-300:])
@@ -113,6 +141,7 @@ def main():
             sys.exit(f'the toy transport has no test {", ".join(missing)}')
         print(copy.run(MESON, 'test', '-C', 'build', '--no-rebuild', *TESTS)[-1500:])
         print(copy.run('build/test/plan/test_plan_sweep', 'toy')[-500:])
+        without(copy)
 
 
 if __name__ == '__main__':
