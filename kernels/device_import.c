@@ -102,10 +102,12 @@ static rcm_status open_other(struct rcmi_device *d, struct rcmi_import *import) 
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
 
-/* imports may be freed once nothing is under way. */
+/* What is called finds that nothing is under way any more; imports are freed after it. */
 static void import_changed(struct rcmi_imports *imports) {
-    imports->changed(imports->arg);
+    atomic_fetch_add_explicit(&imports->calling, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&imports->under_way, 1, memory_order_release);
+    imports->changed(imports->arg);
+    atomic_fetch_sub_explicit(&imports->calling, 1, memory_order_release);
 }
 
 static void list_add(struct rcmi_device *d, struct rcmi_import *import) {

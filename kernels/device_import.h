@@ -40,6 +40,7 @@ struct rcmi_imports {
     pthread_mutex_t lock;   /* of what changes entries, not of what uses them */
     _Atomic uint64_t clock; /* uses so far; relaxed */
     _Atomic int under_way;  /* jobs; release when one ends */
+    _Atomic int calling;    /* `changed`; likewise */
     _Atomic bool revoked;   /* relaxed */
     struct rcmi_import entries[RCMI_IMPORTS_MAX];
 };

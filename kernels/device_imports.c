@@ -10,6 +10,7 @@
  * under it. CLOSING becomes CLOSED once, by what finds that it has no users: what closes it, or the
  * last user.
  */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,8 @@ rcm_status rcmi_imports_create(struct rcmi_device *device, const struct rcmi_exp
 void rcmi_imports_free(struct rcmi_imports *imports) {
     if (!imports)
         return;
+    while (atomic_load_explicit(&imports->calling, memory_order_acquire) > 0)
+        sched_yield(); /* `changed` does not block */
     pthread_mutex_destroy(&imports->lock);
     free(imports);
 }

@@ -332,6 +332,7 @@ struct rcmi_link {
     /* Release store in the transport's link_accept pairs with the acquire load in
      * rcmi_node_peer_status_page. */
     _Atomic(const void *) status_page;
+    struct rcmi_wake wake; /* the peer's, see row.h */
 };
 
 /* One reader of a channel; in a list of all at the link to that rank (of a reader end: the writer's

@@ -461,6 +461,15 @@ void rcmi_node_set_peer_page(struct rcmi_node *node, int peer, const void *page)
     atomic_store_explicit(&rcmi_node_link(node, peer)->status_page, page, memory_order_release);
 }
 
+void rcmi_node_set_peer_wake(struct rcmi_node *node, int peer, const struct rcmi_wake *wake) {
+    rcmi_node_link(node, peer)->wake = *wake;
+}
+
+bool rcmi_node_peer_wake(const struct rcmi_node *node, int peer, struct rcmi_wake *ret_wake) {
+    *ret_wake = rcmi_node_link(node, peer)->wake;
+    return ret_wake->doorbell != NULL;
+}
+
 const void *rcmi_node_peer_status_page(struct rcmi_node *node, int peer) {
     const struct rcmi_link *link =
         peer >= 0 && peer < node->config.nranks ? rcmi_node_link(node, peer) : NULL;

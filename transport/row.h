@@ -36,6 +36,16 @@ struct rcmi_device *rcmi_node_device(const struct rcmi_node *node);
 void rcmi_node_set_head(struct rcmi_node *node, struct rcmi_doorbell *doorbell, void *status_page);
 /* peer's status page, readable until the domain's fini. In link_accept. */
 void rcmi_node_set_peer_page(struct rcmi_node *node, int peer, const void *page);
+/* How to wake a node of this host: its doorbell, mapped here, and the eventfd of its engine. Set in
+ * link_accept by the transport of the host plane, which keeps both until the link's fini; for rows
+ * of the other planes of the link. Loop thread. */
+struct rcmi_wake {
+    struct rcmi_doorbell *doorbell;
+    int eventfd;
+};
+void rcmi_node_set_peer_wake(struct rcmi_node *node, int peer, const struct rcmi_wake *wake);
+/* False: there is none. */
+bool rcmi_node_peer_wake(const struct rcmi_node *node, int peer, struct rcmi_wake *ret_wake);
 /* A thread sleeps on the descriptors that `attend` gives, or is about to. Any thread. */
 bool rcmi_node_polled(const struct rcmi_node *node);
 

@@ -53,6 +53,7 @@ static void setup_undo(struct rcmi_plane *plane) {
     rcmi_conn_drop(link->node, link);
     rcmi_link_forgive(link);
     rcmi_node_set_peer_page(link->node, link->peer, NULL);
+    rcmi_node_set_peer_wake(link->node, link->peer, &(struct rcmi_wake){NULL, -1});
 }
 
 /* Does the user want it, and nothing else, or is it just the first of all there are? */

@@ -255,7 +255,7 @@ class Strangers(unittest.TestCase):
                                 ways=struct.pack('<14Q', 2**64 - 1, 1, *(first, 2**64 - 1) * 6)))
         notes, rows = live(str(os.getpid()))
         for row in rows:
-            self.assertRegex(row['transports'], '^self, shm, (verbs, )?tcp$')
+            self.assertRegex(row['transports'], '^self, shm, (verbs, )?tcp, cuda_ipc$')
         ways = notes[f'ways of job {0xabcdef:016x}']
         self.assertRegex(ways, r'^eager=16K- .*\(oversubscribed; not the same on all ranks\)$')
 

@@ -90,7 +90,7 @@ def add_transport(copy):
             text = re.sub(r'self(?=[_."\'])|(?<=_)self\b', 'toy', file.read())
         with open(os.path.join(new, name.replace('self', 'toy')), 'w', encoding='utf-8') as file:
             file.write(text)
-    copy.edit(named, 'transport/meson.build', "['self', 'shm', 'verbs', 'tcp']", "['self', 'shm', 'verbs', 'tcp', 'toy']")
+    copy.edit(named, 'transport/meson.build', "['self', 'shm', 'verbs', 'tcp', 'cuda_ipc']", "['self', 'shm', 'verbs', 'tcp', 'cuda_ipc', 'toy']")
     return command
 
 

@@ -22,7 +22,7 @@ static size_t round_up(size_t bytes, size_t page) {
 /* The doorbells to ring after a commit. */
 static rcm_status writer_wakes(struct shm_channel *shm, void *const *links, int nreaders) {
     const struct shm_link *first = links[0];
-    shm->wake = (struct shm_wake){.doorbell = &first->head->doorbell, .eventfd = first->eventfd};
+    shm->wake = (struct rcmi_wake){.doorbell = &first->head->doorbell, .eventfd = first->eventfd};
     shm->link = nreaders == 1 ? links[0] : NULL;
     if (nreaders == 1)
         return RCM_OK;
@@ -32,7 +32,7 @@ static rcm_status writer_wakes(struct shm_channel *shm, void *const *links, int 
     for (int r = 0; r < nreaders; r++) {
         const struct shm_link *link = links[r];
         shm->wakes[r] =
-            (struct shm_wake){.doorbell = &link->head->doorbell, .eventfd = link->eventfd};
+            (struct rcmi_wake){.doorbell = &link->head->doorbell, .eventfd = link->eventfd};
     }
     return RCM_OK;
 }
@@ -88,7 +88,7 @@ rcm_status shm_writer_attach(struct rcmi_channel *channel, int r, struct rcmi_bl
 rcm_status shm_reader_init(struct rcmi_channel *channel, void *arg) {
     struct shm_channel *shm = shm_of(channel);
     struct shm_link *link = arg;
-    shm->wake = (struct shm_wake){.doorbell = &link->head->doorbell, .eventfd = link->eventfd};
+    shm->wake = (struct rcmi_wake){.doorbell = &link->head->doorbell, .eventfd = link->eventfd};
     shm->link = link;
     shm->posted = rcmi_zalloc(channel->slots * sizeof *shm->posted);
     return shm->posted ? RCM_OK : RCM_ERR_NOMEM;

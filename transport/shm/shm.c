@@ -121,6 +121,9 @@ static rcm_status shm_link_accept(void *arg, struct rcmi_blob *offer) {
     link->eventfd = offer->fds[1];
     offer->fds[0] = offer->fds[1] = -1; /* ours now */
     rcmi_node_set_peer_page(link->domain->node, link->peer, (uint8_t *)link->head + SHM_PAGE);
+    rcmi_node_set_peer_wake(
+        link->domain->node, link->peer,
+        &(struct rcmi_wake){.doorbell = &link->head->doorbell, .eventfd = link->eventfd});
     return RCM_OK;
 }
 

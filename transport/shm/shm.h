@@ -121,12 +121,6 @@ struct shm_link {
     struct shm_window *windows; /* the last used first */
 };
 
-/* How to wake the other side. */
-struct shm_wake {
-    struct rcmi_doorbell *doorbell;
-    int eventfd;
-};
-
 /* What was posted, as this side remembers it: the writer cannot change this. */
 struct shm_posted {
     uint64_t number;
@@ -164,8 +158,8 @@ struct shm_channel {
         struct rcmi_fifo_writer writer;
         struct rcmi_fifo_reader reader;
     } fifo;
-    struct shm_wake wake;       /* the writer's, or the first reader's */
-    struct shm_wake *wakes;     /* of all readers; NULL if there is one */
+    struct rcmi_wake wake;       /* the writer's, or the first reader's */
+    struct rcmi_wake *wakes;     /* of all readers; NULL if there is one */
     struct shm_domain *domain;  /* a writer's */
     struct shm_link *link;      /* to the writer, or to the only reader; NULL: there are several */
     struct shm_window *window;  /* the one used last of link's */

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The arena of a node: memory of its device that all its peers may open, in chunks, each one
+ * allocation, handed out in ranges for the slots of channels. It grows by the device's thread, and
+ * only grows: a chunk is open at every peer that reads a channel in it. The first bytes of a chunk
+ * are what peers prove the device plane by (proof.c).
+ */
+#include <stdlib.h>
+#include <time.h>
+#include "cuda_ipc.h"
+#include "log.h"
+
+static size_t round_up(size_t bytes, size_t to) {
+    return (bytes + to - 1) / to * to;
+}
+
+/* ---- Chunks ---------------------------------------------------------------------------------- */
+
+/* On the device's thread. What waits for the arena are links that come up and writers that have no
+ * slots. The unlock is the last that is done to the chunk. */
+static void chunk_changed(void *arg) {
+    struct ipc_chunk *chunk = arg;
+    struct ipc_domain *domain = chunk->domain;
+    pthread_mutex_lock(&domain->arena.lock);
+    chunk->settled = true;
+    if (rcmi_export_look(&chunk->export) == RCM_OK)
+        rcmi_ranges_give(&chunk->free, IPC_PROOF, chunk->export.handle.bytes - IPC_PROOF);
+    rcmi_node_ring(domain->node);
+    for (const struct ipc_peer *peer = domain->peers; peer; peer = peer->next)
+        rcmi_node_link_changed(domain->node, peer->rank);
+    pthread_mutex_unlock(&domain->arena.lock);
+}
+
+/* Under the lock. */
+static rcm_status arena_grow(struct ipc_domain *domain, size_t bytes) {
+    struct ipc_chunk *chunk = rcmi_zalloc(sizeof *chunk);
+    if (!chunk)
+        return RCM_ERR_NOMEM;
+    chunk->domain = domain;
+    chunk->next = domain->arena.chunks;
+    domain->arena.chunks = chunk;
+    rcmi_export_alloc(domain->device, bytes > IPC_CHUNK ? bytes : IPC_CHUNK, domain->arena.first,
+                      IPC_PROOF, chunk_changed, chunk, &chunk->export);
+    return RCM_AGAIN;
+}
+
+static struct ipc_chunk *arena_oldest(const struct ipc_arena *arena) {
+    struct ipc_chunk *chunk = arena->chunks;
+    while (chunk && chunk->next)
+        chunk = chunk->next;
+    return chunk;
+}
+
+rcm_status ipc_arena_begin(struct ipc_domain *domain, struct rcmi_device_handle *ret_handle) {
+    struct ipc_arena *arena = &domain->arena;
+    pthread_mutex_lock(&arena->lock);
+    const struct ipc_chunk *first = arena_oldest(arena);
+    rcm_status status = first ? RCM_AGAIN : arena_grow(domain, IPC_CHUNK);
+    if (first && first->settled)
+        status = rcmi_export_look(&first->export);
+    if (status == RCM_OK)
+        *ret_handle = first->export.handle;
+    pthread_mutex_unlock(&arena->lock);
+    return status;
+}
+
+/* ---- Ranges ---------------------------------------------------------------------------------- */
+
+/* One that could not be made says why, once; the next time it is tried anew. Under the lock. */
+static rcm_status arena_take(struct ipc_domain *domain, size_t len, struct ipc_chunk **ret_chunk,
+                             size_t *ret_at) {
+    struct ipc_chunk **at = &domain->arena.chunks;
+    for (; *at; at = &(*at)->next) {
+        struct ipc_chunk *chunk = *at;
+        if (!chunk->settled)
+            return RCM_AGAIN;
+        const rcm_status status = rcmi_export_look(&chunk->export);
+        if (status != RCM_OK) {
+            *at = chunk->next;
+            free(chunk);
+            return status;
+        }
+        if (rcmi_ranges_take(&chunk->free, len, ret_at)) {
+            *ret_chunk = chunk;
+            return RCM_OK;
+        }
+    }
+    return arena_grow(domain, len + IPC_PROOF);
+}
+
+rcm_status ipc_arena_take(struct ipc_domain *domain, size_t len, struct ipc_chunk **ret_chunk,
+                          size_t *ret_at) {
+    pthread_mutex_lock(&domain->arena.lock);
+    const rcm_status status = arena_take(domain, round_up(len, IPC_ALIGN), ret_chunk, ret_at);
+    pthread_mutex_unlock(&domain->arena.lock);
+    return status;
+}
+
+void ipc_arena_give(struct ipc_domain *domain, struct ipc_chunk *chunk, size_t at, size_t len) {
+    pthread_mutex_lock(&domain->arena.lock);
+    rcmi_ranges_give(&chunk->free, at, round_up(len, IPC_ALIGN));
+    pthread_mutex_unlock(&domain->arena.lock);
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+/* Until the device's thread is done with it; a driver that does not answer has it for good. */
+static bool chunk_settles(struct ipc_domain *domain, struct ipc_chunk *chunk) {
+    const rcmi_deadline deadline = rcmi_deadline_in(IPC_CLOSE_MS);
+    const struct timespec pause = {.tv_nsec = 100000};
+    for (;;) {
+        pthread_mutex_lock(&domain->arena.lock);
+        const bool settled = chunk->settled;
+        pthread_mutex_unlock(&domain->arena.lock);
+        if (settled || rcmi_deadline_passed(deadline))
+            return settled;
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+static bool chunk_end(struct ipc_domain *domain, struct ipc_chunk *chunk, bool keep) {
+    if (!chunk_settles(domain, chunk))
+        return false;
+    rcmi_ranges_clear(&chunk->free);
+    if (!keep && rcmi_export_look(&chunk->export) == RCM_OK) {
+        chunk->settled = false;
+        rcmi_export_end(&chunk->export);
+        if (!chunk_settles(domain, chunk))
+            return false;
+    }
+    free(chunk);
+    return true;
+}
+
+void ipc_arena_end(struct ipc_domain *domain, bool keep) {
+    while (domain->arena.chunks) {
+        struct ipc_chunk *chunk = domain->arena.chunks;
+        domain->arena.chunks = chunk->next;
+        if (!chunk_end(domain, chunk, keep))
+            rcmi_log(RCMI_LOG_WARN, "the CUDA driver does not let go of memory of %s: it stays",
+                     domain->self.label);
+    }
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Channels: the queue of ../fifo.h, of which only the headers and counters are used, in a range of
+ * the writer's memory file; the slots are in the writer's arena, from the first message on. Nothing
+ * here touches a payload: reserve and peek give addresses for operations, which have ended when
+ * commit and release come.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "cuda_ipc.h"
+
+static struct ipc_channel *ipc_of(struct rcmi_channel *channel) {
+    return (struct ipc_channel *)channel;
+}
+
+static size_t round_up(size_t bytes, size_t to) {
+    return (bytes + to - 1) / to * to;
+}
+
+/* Without room for payloads. */
+static struct rcmi_fifo_shape shape_of(const struct rcmi_channel *channel) {
+    return rcmi_fifo_shape(0, channel->slots, 1);
+}
+
+/* ---- Writer ---------------------------------------------------------------------------------- */
+
+static rcm_status headers_map(struct ipc_channel *ipc, int memfd) {
+    void *memory = mmap(NULL, ipc->len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, memfd,
+                        (off_t)ipc->at);
+    if (memory == MAP_FAILED)
+        return rcmi_fail(rcmi_status_of_errno(errno), errno,
+                         "cannot map %zu bytes of shared memory", ipc->len);
+    ipc->memory = memory;
+    return RCM_OK;
+}
+
+static rcm_status headers_take(struct ipc_domain *domain, struct ipc_channel *ipc, size_t len) {
+    if (!rcmi_ranges_take(&domain->ranges, len, &ipc->at)) {
+        const rcm_status status = rcmi_memfd_grow(domain->memfd, domain->size, domain->size + len);
+        if (status != RCM_OK)
+            return rcmi_fail_context("headers of a channel");
+        ipc->at = domain->size;
+        domain->size += len;
+    }
+    ipc->domain = domain;
+    ipc->len = len;
+    return headers_map(ipc, domain->memfd);
+}
+
+static void list_add(struct ipc_link *link, struct ipc_channel *ipc) {
+    ipc->next = link->writers;
+    ipc->here = &link->writers;
+    if (ipc->next)
+        ipc->next->here = &ipc->next;
+    link->writers = ipc;
+}
+
+static void list_take(struct ipc_channel *ipc) {
+    if (!ipc->here)
+        return;
+    *ipc->here = ipc->next;
+    if (ipc->next)
+        ipc->next->here = ipc->here;
+}
+
+rcm_status ipc_writer_init(struct rcmi_channel *channel, void *const *links, int nreaders) {
+    struct ipc_channel *ipc = ipc_of(channel);
+    struct ipc_link *link = links[0];
+    const struct rcmi_fifo_shape shape = shape_of(channel);
+    (void)nreaders; /* one: there is no multicast */
+    ipc->link = link;
+    ipc->wake = link->wake;
+    ipc->stride = round_up(channel->slot_bytes, IPC_ALIGN);
+    ipc->slots_len = channel->slots * ipc->stride;
+    const rcm_status status =
+        headers_take(link->domain, ipc, round_up(shape.total, link->domain->page));
+    if (status != RCM_OK)
+        return status;
+    rcmi_fifo_clear(ipc->memory, &shape);
+    rcmi_fifo_writer_init(&ipc->fifo.writer, ipc->memory, &shape);
+    list_add(link, ipc);
+    return RCM_OK;
+}
+
+rcm_status ipc_writer_offer(struct rcmi_channel *channel, int r, struct rcmi_blob *ret_offer) {
+    const struct ipc_channel *ipc = ipc_of(channel);
+    const struct ipc_offer offer = {.at = ipc->at, .len = ipc->len};
+    (void)r;
+    memcpy(ret_offer->bytes, &offer, sizeof offer);
+    ret_offer->len = sizeof offer;
+    ret_offer->fds[0] = ipc->domain->memfd;
+    ret_offer->nfds = 1;
+    return RCM_OK;
+}
+
+rcm_status ipc_writer_attach(struct rcmi_channel *channel, int r, struct rcmi_blob *answer) {
+    (void)channel;
+    (void)r;
+    (void)answer; /* that it came says all */
+    return RCM_OK;
+}
+
+/* What lies in the arena, or is registered, outlives the channel. */
+void ipc_writer_close(struct rcmi_channel *channel) {
+    (void)channel;
+}
+
+/* ---- Reader ---------------------------------------------------------------------------------- */
+
+rcm_status ipc_reader_init(struct rcmi_channel *channel, void *arg) {
+    struct ipc_channel *ipc = ipc_of(channel);
+    struct ipc_link *link = arg;
+    ipc->link = link;
+    ipc->wake = link->wake;
+    return RCM_OK;
+}
+
+static rcm_status offer_check(const struct rcmi_blob *blob, size_t least,
+                              struct ipc_offer *ret_offer) {
+    size_t size = 0;
+    if (blob->len == sizeof *ret_offer && blob->nfds == 1 &&
+        rcmi_memfd_size(blob->fds[0], &size) == RCM_OK) {
+        memcpy(ret_offer, blob->bytes, sizeof *ret_offer);
+        if (ret_offer->len >= least && ret_offer->len <= size &&
+            ret_offer->at <= size - ret_offer->len)
+            return RCM_OK;
+    }
+    return rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                     "an offer of a channel of device memory, in %zu bytes with %d descriptors, is "
+                     "not valid",
+                     blob->len, blob->nfds);
+}
+
+rcm_status ipc_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *blob,
+                             struct rcmi_blob *ret_answer) {
+    struct ipc_channel *ipc = ipc_of(channel);
+    const struct rcmi_fifo_shape shape = shape_of(channel);
+    struct ipc_offer offer;
+    rcm_status status = offer_check(blob, shape.total, &offer);
+    if (status != RCM_OK)
+        return status;
+    ipc->at = (size_t)offer.at;
+    ipc->len = (size_t)offer.len;
+    status = headers_map(ipc, blob->fds[0]);
+    if (status != RCM_OK)
+        return status;
+    rcmi_fifo_reader_init(&ipc->fifo.reader, ipc->memory, &shape, 0);
+    ret_answer->len = 0;
+    return RCM_OK;
+}
+
+/* Either end. */
+void ipc_channel_fini(struct rcmi_channel *channel) {
+    struct ipc_channel *ipc = ipc_of(channel);
+    list_take(ipc);
+    if (ipc->import)
+        rcmi_import_put(ipc->import);
+    if (ipc->memory)
+        munmap(ipc->memory, ipc->len);
+    if (ipc->domain && ipc->len)
+        rcmi_ranges_give(&ipc->domain->ranges, ipc->at, ipc->len);
+    if (ipc->chunk)
+        ipc_arena_give(ipc->domain, ipc->chunk, ipc->slots_at, ipc->slots_len);
+}
+
+/* ---- Data ------------------------------------------------------------------------------------ */
+
+static rcm_status peer_fault(const struct ipc_channel *ipc) {
+    const int rank = ipc->base.is_writer ? ipc->link->peer->rank : ipc->base.writer;
+    rcmi_last_error()->origin = rank;
+    rcmi_last_error()->of_world = true;
+    return rcmi_fail_context("rank %d", rank);
+}
+
+rcm_status ipc_room(struct ipc_channel *ipc) {
+    const rcm_status status = rcmi_fifo_room(&ipc->fifo.writer);
+    return status < 0 ? peer_fault(ipc) : status;
+}
+
+rcm_status ipc_reserve(struct rcmi_channel *channel, size_t len, struct rcmi_reserved *ret) {
+    struct ipc_channel *ipc = ipc_of(channel);
+    rcm_status status = ipc_room(ipc);
+    (void)len;
+    if (status == RCM_OK && !ipc->chunk)
+        status = ipc_arena_take(ipc->domain, ipc->slots_len, &ipc->chunk, &ipc->slots_at);
+    if (status != RCM_OK)
+        return status;
+    const size_t at = ipc->slots_at + ipc->fifo.writer.index * ipc->stride;
+    *ret = (struct rcmi_reserved){.bytes = (char *)(uintptr_t)ipc->chunk->export.handle.base + at,
+                                  .stores = RCMI_TEMPORAL};
+    return RCM_OK;
+}
+
+void ipc_publish(struct ipc_channel *ipc, const struct rcmi_device_handle *handle, uint64_t at,
+                 uint64_t len, uint64_t meta) {
+    const struct ipc_location location = {.handle = *handle, .at = at};
+    struct rcmi_fifo_writer *writer = &ipc->fifo.writer;
+    memcpy(writer->header->bytes, &location, sizeof location);
+    rcmi_fifo_publish(writer, len | RCMI_FIFO_MAPPED, meta);
+    atomic_store_explicit(&ipc->published, writer->produced, memory_order_relaxed);
+    rcmi_doorbell_ring(ipc->wake.doorbell, ipc->wake.eventfd);
+}
+
+void ipc_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
+    struct ipc_channel *ipc = ipc_of(channel);
+    const size_t at = ipc->slots_at + ipc->fifo.writer.index * ipc->stride;
+    ipc_publish(ipc, &ipc->chunk->export.handle, at, len, meta);
+}
+
+/* The message's memory, opened; the next look at the same message finds it. */
+static rcm_status peek_open(struct ipc_channel *ipc, uint64_t len) {
+    struct ipc_location location;
+    if ((len & RCMI_FIFO_FLAGS) != RCMI_FIFO_MAPPED)
+        return rcmi_fifo_broken(&ipc->fifo.reader, ipc->fifo.reader.consumed + 1, len);
+    memcpy(&location, ipc->fifo.reader.header->bytes, sizeof location);
+    return rcmi_imports_get(ipc->link->peer->imports, &location.handle, location.at,
+                            (size_t)(len & ~RCMI_FIFO_FLAGS), &ipc->import, &ipc->bytes);
+}
+
+rcm_status ipc_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
+    struct ipc_channel *ipc = ipc_of(channel);
+    struct rcmi_fifo_reader *reader = &ipc->fifo.reader;
+    uint64_t len = reader->len;
+    rcm_status status = RCM_OK;
+    if (!ipc->import) {
+        status = rcmi_fifo_peek(reader, &len);
+        if (status == RCM_OK)
+            status = peek_open(ipc, len);
+    }
+    if (status != RCM_OK)
+        return status < 0 ? peer_fault(ipc) : status;
+    *ret_slot = (struct rcmi_slot){
+        .bytes = ipc->bytes, .len = (size_t)(len & ~RCMI_FIFO_FLAGS), .meta = reader->header->meta};
+    return RCM_OK;
+}
+
+void ipc_release(struct rcmi_channel *channel) {
+    struct ipc_channel *ipc = ipc_of(channel);
+    rcmi_import_put(ipc->import);
+    ipc->import = NULL;
+    rcmi_fifo_release(&ipc->fifo.reader);
+    rcmi_doorbell_ring(ipc->wake.doorbell, ipc->wake.eventfd);
+}
+
+bool ipc_taken(struct rcmi_channel *channel, uint64_t number) {
+    return rcmi_fifo_taken(&ipc_of(channel)->fifo.writer, number);
+}

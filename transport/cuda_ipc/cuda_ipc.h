@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * transport/cuda_ipc/: messages between ranks of one host whose payloads stay in memory of GPUs:
+ * the device plane of links whose host plane is shared memory. This is what its files share; the
+ * framework sees only the table at the end of domain.c.
+ *
+ *   domain.c    the table; one per node
+ *   arena.c     memory of the node's device, handed out for slots
+ *   link.c      coming up, and the end
+ *   proof.c     reading the peer's memory, before anything depends on it
+ *   notice.c    what the two ends of a link tell each other meanwhile
+ *   channel.c   the two ends of a channel, on the queue of fifo.h
+ *   zero_copy.c      registered memory that is read where it lies
+ *
+ *   writer's process                          reader's process
+ *     memory file: headers, counters   <--->    mapped
+ *     device: arena (slots), registered <----   imported (device_share.h): read by operations
+ *
+ * A header says where its payload is: which allocation of the writer's, with the handle by which
+ * that is opened, and where in it. So a slot and memory that is registered are the same to the
+ * reader, which opens an allocation when the first message in it comes, on the device's thread. A
+ * message is committed when the operation that writes it has ended, and released when those that
+ * read it have: the host drives all, and nothing on a device waits for another process.
+ *
+ * Memory that a peer may have open is freed once the peer says that it has not: it closes what it
+ * is told of (notice.c), and all when the link ends. A peer that ends without a word may be reading
+ * still: what it had open stays until this process ends.
+ *
+ * Not for: what is exported, and how it is opened (kernels/device_share.h); ranks of two hosts,
+ * which go through pinned slots of another row; host memory.
+ */
+#ifndef RCMI_CUDA_IPC_H
+#define RCMI_CUDA_IPC_H
+
+#include <pthread.h>
+#include "../fifo.h"
+#include "../ranges.h"
+#include "../row.h"
+#include "device_share.h"
+#include "operation.h"
+
+#define IPC_CHUNK    ((size_t)16 << 20) /* of the arena, at least */
+#define IPC_ALIGN    ((size_t)4096)     /* of slots */
+#define IPC_PROOF    4096               /* bytes at the beginning of the arena, which peers read */
+#define IPC_CLOSE_MS 5000               /* for peers to close what is to be freed */
+
+/* Where a message's payload is. Comes from another process. */
+struct ipc_location {
+    struct rcmi_device_handle handle;
+    uint64_t at;
+};
+_Static_assert(sizeof(struct ipc_location) <= RCMI_FIFO_INLINE, "it travels in a header");
+
+/* A piece of the arena: one allocation. */
+struct ipc_chunk {
+    struct ipc_chunk *next;
+    struct ipc_domain *domain;
+    struct rcmi_export export;
+    struct rcmi_ranges free;
+    bool settled; /* it is there, or could not be, or is freed: the device's thread is done with it
+                   */
+};
+
+struct ipc_arena {
+    pthread_mutex_t lock; /* of all below */
+    struct ipc_chunk *chunks;
+    unsigned char first[IPC_PROOF]; /* of each chunk */
+};
+
+/* This end and the other one, from the beginning of a link until nothing of either is open at the
+ * other; it outlives the link. */
+struct ipc_peer {
+    struct ipc_peer *next;
+    struct ipc_domain *domain;
+    int rank;
+    /* A socket of the two ends, and of the end that made it the other half, which travels. -1. */
+    int sock, other;
+    pthread_mutex_t lock;            /* of what is read from the socket, and: */
+    struct rcmi_imports *imports;    /* its memory, here; NULL before its offer; final */
+    bool left;                       /* nothing of ours is open there any more, or it has ended */
+    bool lost;                       /* it has ended without saying so */
+    uint64_t owes;                   /* an allocation that it was told to close; 0 */
+    uint64_t closing;                /* an allocation that it wants to be closed; 0 */
+    bool down, said;                 /* the link is; and that all is closed here was said */
+    bool told, heard;                /* of this node's arena; something came */
+    struct rcmi_device_handle arena; /* its first chunk; buffer is 0 until it is told */
+    struct ipc_proof *proof;         /* NULL before */
+};
+
+/* What travels in a link's offer. */
+struct ipc_self {
+    uint64_t process, pid_ns;
+    uint64_t seed; /* of the bytes in its proof */
+    int32_t pid;
+    uint32_t mig;
+    char uuid[48], label[80];
+};
+_Static_assert(sizeof(struct ipc_self) <= RCMI_BLOB_MAX, "it travels in an offer");
+
+struct ipc_domain {
+    struct rcmi_node *node;
+    struct rcmi_device *device; /* NULL before the first link */
+    int memfd;                  /* headers of the channels that this node writes; -1 */
+    size_t size, page;
+    struct rcmi_ranges ranges; /* of the file, free. Loop */
+    struct ipc_arena arena;
+    struct ipc_peer *peers;  /* under the arena's lock; grows by the loop thread */
+    pthread_mutex_t freeing; /* one allocation is taken back from peers at a time */
+    struct ipc_self self;    /* there with the device */
+    bool inited;
+};
+
+struct ipc_proof {
+    struct rcmi_import *import;
+    struct rcmi_operations all;
+    struct rcmi_operation copy;
+    unsigned char bytes[IPC_PROOF]; /* read */
+};
+
+struct ipc_link {
+    struct ipc_domain *domain;
+    struct ipc_peer *peer;
+    struct ipc_self other;
+    struct rcmi_wake wake;
+    struct rcmi_watch watch;     /* of the peer's socket */
+    struct ipc_channel *writers; /* to the peer. Loop */
+    bool watched, told, right;
+};
+
+struct ipc_channel {
+    struct rcmi_channel base;
+    union {
+        struct rcmi_fifo_writer writer;
+        struct rcmi_fifo_reader reader;
+    } fifo;
+    struct rcmi_wake wake;
+    struct ipc_domain *domain; /* a writer's */
+    struct ipc_link *link;
+    void *memory; /* headers, mapped here */
+    size_t at, len;
+    /* A writer's slots: in the chunk, NULL before they are needed. */
+    struct ipc_chunk *chunk;
+    size_t slots_at, slots_len, stride;
+    uint64_t completed;
+    _Atomic uint64_t published;       /* relaxed: a look at the end */
+    struct ipc_channel *next, **here; /* in the link's list; NULL: not in it */
+    /* A reader's: what the message that was peeked lies in; NULL: none was. */
+    struct rcmi_import *import;
+    const void *bytes;
+};
+
+/* In the OPEN frame, beside the descriptor of the memory file. */
+struct ipc_offer {
+    uint64_t at, len;
+};
+
+/* Registered memory, as this row remembers it. */
+struct ipc_registered {
+    struct ipc_domain *domain;
+    struct rcmi_export export;
+    size_t at; /* in the allocation */
+};
+
+/* ---- arena.c --------------------------------------------------------------------------------- */
+/* Begins the first chunk, once. RCM_AGAIN: it is not there yet; rcmi_node_link_changed is called
+ * for all peers when it is. */
+rcm_status ipc_arena_begin(struct ipc_domain *domain, struct rcmi_device_handle *ret_handle);
+/* len bytes, a multiple of IPC_ALIGN. RCM_AGAIN: the arena grows meanwhile. Any thread; allocates
+ * only when it grows. */
+rcm_status ipc_arena_take(struct ipc_domain *domain, size_t len, struct ipc_chunk **ret_chunk,
+                          size_t *ret_at);
+void ipc_arena_give(struct ipc_domain *domain, struct ipc_chunk *chunk, size_t at, size_t len);
+/* keep: its memory stays, for a process that may read it. */
+void ipc_arena_end(struct ipc_domain *domain, bool keep);
+
+/* ---- notice.c -------------------------------------------------------------------------------- */
+rcm_status ipc_peer_make(struct ipc_domain *domain, int rank, struct ipc_peer **ret_peer);
+/* It was offered a socket. */
+void ipc_peer_join(struct ipc_peer *peer, int sock);
+/* This node's arena is there. */
+void ipc_peer_tell(struct ipc_peer *peer, const struct rcmi_device_handle *arena);
+/* Takes what has come. Any thread. */
+void ipc_peer_hear(struct ipc_peer *peer);
+/* Something of its memory was opened or closed here: what was waited for is said. Any thread. */
+void ipc_peer_go_on(struct ipc_peer *peer);
+/* The link is down: its memory is closed here as soon as nothing reads it. */
+void ipc_peer_down(struct ipc_peer *peer);
+/* No peer has the allocation open any more; false: one may, which has ended or does not answer. */
+bool ipc_take_back(struct ipc_domain *domain, uint64_t buffer);
+/* Waits until no peer has anything open, and nothing of theirs is open here, and frees the peers;
+ * false: one may have. */
+bool ipc_peers_end(struct ipc_domain *domain);
+
+/* ---- proof.c --------------------------------------------------------------------------------- */
+void ipc_proof_fill(unsigned char *bytes, uint64_t seed);
+/* RCM_AGAIN until the peer's arena was read; RCM_ERR_UNSUPPORTED, with a sentence that has the pair
+ * and the cause. */
+rcm_status ipc_prove(struct ipc_link *link);
+/* What is known to forbid it before anything is tried. */
+rcm_status ipc_prove_possible(const struct ipc_link *link);
+/* What it reads is put back, once it was read. NULL is a no-op. */
+void ipc_proof_rest(struct ipc_proof *proof);
+/* Does nothing of it run any more? Then it is freed. NULL: true. */
+bool ipc_proof_end(struct ipc_proof *proof);
+
+/* ---- link.c ---------------------------------------------------------------------------------- */
+rcm_status ipc_link_init(void *link, void *domain, int peer);
+rcm_status ipc_link_offer(void *link, struct rcmi_blob *ret_offer);
+rcm_status ipc_link_accept(void *link, struct rcmi_blob *offer);
+rcm_status ipc_link_attach(void *link, int i, int fd);
+rcm_status ipc_link_ready(void *link);
+void ipc_link_down(void *link);
+void ipc_link_fini(void *link);
+
+/* ---- channel.c ------------------------------------------------------------------------------- */
+rcm_status ipc_writer_init(struct rcmi_channel *channel, void *const *links, int nreaders);
+rcm_status ipc_writer_offer(struct rcmi_channel *channel, int r, struct rcmi_blob *ret_offer);
+rcm_status ipc_writer_attach(struct rcmi_channel *channel, int r, struct rcmi_blob *answer);
+rcm_status ipc_reader_init(struct rcmi_channel *channel, void *link);
+rcm_status ipc_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *offer,
+                             struct rcmi_blob *ret_answer);
+void ipc_writer_close(struct rcmi_channel *channel);
+void ipc_channel_fini(struct rcmi_channel *channel);
+rcm_status ipc_reserve(struct rcmi_channel *channel, size_t len, struct rcmi_reserved *ret);
+void ipc_commit(struct rcmi_channel *channel, size_t len, uint64_t meta);
+rcm_status ipc_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
+void ipc_release(struct rcmi_channel *channel);
+bool ipc_taken(struct rcmi_channel *channel, uint64_t number);
+/* Publishes a message whose payload lies there; there is room. */
+void ipc_publish(struct ipc_channel *ipc, const struct rcmi_device_handle *handle, uint64_t at,
+                 uint64_t len, uint64_t meta);
+/* Is there room for a message's header? */
+rcm_status ipc_room(struct ipc_channel *ipc);
+
+/* ---- zero_copy.c
+ * ---------------------------------------------------------------------------------- */
+rcm_status ipc_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);
+void ipc_memory_unregister(void *domain, void *own);
+rcm_status ipc_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
+                              uint64_t meta, bool may_get);
+bool ipc_completed(struct rcmi_channel *channel, uint64_t number);
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The device plane of a link, from the offers to the end. Each end, at its own pace, makes its
+ * arena, tells the other one where it is, and reads the other's; then it is ready.
+ */
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <unistd.h>
+#include "cuda_ipc.h"
+#include "process.h"
+
+/* ---- Beginning ------------------------------------------------------------------------------- */
+
+static void self_fill(struct ipc_domain *domain) {
+    const struct rcmi_device_facts *facts = rcmi_device_facts(domain->device);
+    struct ipc_self *self = &domain->self;
+    struct rcmi_process process;
+    rcmi_process_self(&process);
+    *self = (struct ipc_self){.process = rcmi_device_process(),
+                              .pid_ns = process.pid_ns,
+                              .pid = (int32_t)getpid(),
+                              .mig = facts->mig};
+    memcpy(self->uuid, facts->uuid, sizeof self->uuid);
+    memcpy(self->label, facts->label, sizeof self->label);
+    if (getrandom(&self->seed, sizeof self->seed, 0) != (ssize_t)sizeof self->seed)
+        self->seed = self->process + (uint64_t)rcmi_now_ns();
+    ipc_proof_fill(domain->arena.first, self->seed);
+}
+
+rcm_status ipc_link_init(void *arg, void *domain_arg, int peer) {
+    struct ipc_link *link = arg;
+    struct ipc_domain *domain = domain_arg;
+    link->domain = domain;
+    if (!domain->device) {
+        domain->device = rcmi_node_device(domain->node);
+        if (!domain->device)
+            return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "this rank has no device");
+        self_fill(domain);
+    }
+    return ipc_peer_make(domain, peer, &link->peer);
+}
+
+rcm_status ipc_link_offer(void *arg, struct rcmi_blob *ret_offer) {
+    const struct ipc_link *link = arg;
+    memcpy(ret_offer->bytes, &link->domain->self, sizeof link->domain->self);
+    ret_offer->len = sizeof link->domain->self;
+    ret_offer->nfds = link->peer->other >= 0;
+    ret_offer->fds[0] = link->peer->other;
+    return RCM_OK;
+}
+
+/* ---- The peer's offer ------------------------------------------------------------------------ */
+
+static rcm_status offer_take(struct ipc_link *link, struct rcmi_blob *offer) {
+    struct ipc_peer *peer = link->peer;
+    const int wanted = peer->other < 0;
+    if (offer->len != sizeof link->other || offer->nfds != wanted)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                         "it offered memory of a device in %zu bytes with %d descriptors, instead "
+                         "of %zu with %d",
+                         offer->len, offer->nfds, sizeof link->other, wanted);
+    memcpy(&link->other, offer->bytes, sizeof link->other);
+    link->other.uuid[sizeof link->other.uuid - 1] = '\0';
+    link->other.label[sizeof link->other.label - 1] = '\0';
+    if (wanted) {
+        ipc_peer_join(peer, offer->fds[0]);
+        offer->fds[0] = -1; /* ours now */
+    }
+    return RCM_OK;
+}
+
+/* Something was opened or closed, on the device's thread: messages in it can be read, the peer can
+ * free what it waits for, the proof goes on. */
+static void imports_changed(void *arg) {
+    struct ipc_peer *peer = arg;
+    ipc_peer_go_on(peer);
+    rcmi_node_ring(peer->domain->node);
+    rcmi_node_link_changed(peer->domain->node, peer->rank);
+}
+
+static rcm_status imports_make(struct ipc_link *link) {
+    struct rcmi_exporter exporter = {.process = link->other.process};
+    struct rcmi_imports *imports = NULL;
+    memcpy(exporter.uuid, link->other.uuid, sizeof exporter.uuid);
+    const rcm_status status =
+        rcmi_imports_create(link->domain->device, &exporter, imports_changed, link->peer, &imports);
+    pthread_mutex_lock(&link->peer->lock);
+    link->peer->imports = imports;
+    pthread_mutex_unlock(&link->peer->lock);
+    return status;
+}
+
+static void socket_ready(void *arg, uint32_t events) {
+    struct ipc_link *link = arg;
+    (void)events;
+    ipc_peer_hear(link->peer);
+    if (link->watched && link->peer->left) {
+        rcmi_loop_unwatch(rcmi_node_loop(link->domain->node), &link->watch);
+        link->watched = false;
+    }
+}
+
+static rcm_status socket_watch(struct ipc_link *link) {
+    link->watch = (struct rcmi_watch){.fd = link->peer->sock, .ready = socket_ready, .arg = link};
+    const rcm_status status =
+        rcmi_loop_watch(rcmi_node_loop(link->domain->node), &link->watch, EPOLLIN);
+    link->watched = status == RCM_OK;
+    return status;
+}
+
+rcm_status ipc_link_accept(void *arg, struct rcmi_blob *offer) {
+    struct ipc_link *link = arg;
+    rcm_status status = offer_take(link, offer);
+    if (status == RCM_OK)
+        status = ipc_prove_possible(link);
+    if (status != RCM_OK)
+        return status;
+    if (!rcmi_node_peer_wake(link->domain->node, link->peer->rank, &link->wake))
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                         "memory of devices goes beside shared memory of the host only");
+    status = imports_make(link);
+    return status == RCM_OK ? socket_watch(link) : status;
+}
+
+rcm_status ipc_link_attach(void *link, int i, int fd) {
+    (void)link;
+    rcmi_fd_close(&fd);
+    return rcmi_fail(RCM_ERR_INTERNAL, 0, "data connection %d of device memory", i);
+}
+
+/* ---- Ready ----------------------------------------------------------------------------------- */
+
+static rcm_status arena_tell(struct ipc_link *link) {
+    struct rcmi_device_handle arena;
+    const rcm_status status = ipc_arena_begin(link->domain, &arena);
+    if (status < 0)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "no memory to share: %.300s", rcm_last_error());
+    if (status == RCM_OK)
+        ipc_peer_tell(link->peer, &arena);
+    link->told = status == RCM_OK;
+    return status;
+}
+
+rcm_status ipc_link_ready(void *arg) {
+    struct ipc_link *link = arg;
+    rcm_status status = link->told ? RCM_OK : arena_tell(link);
+    if (status < 0)
+        return status;
+    if (!link->right) {
+        const rcm_status proof = ipc_prove(link);
+        if (proof < 0)
+            return proof;
+        link->right = proof == RCM_OK;
+    }
+    return link->told && link->right ? RCM_OK : RCM_AGAIN;
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+void ipc_link_down(void *arg) {
+    const struct ipc_link *link = arg;
+    if (link->peer)
+        ipc_peer_down(link->peer);
+}
+
+void ipc_link_fini(void *arg) {
+    struct ipc_link *link = arg;
+    if (link->watched)
+        rcmi_loop_unwatch(rcmi_node_loop(link->domain->node), &link->watch);
+    link->watched = false;
+    link->peer = NULL; /* the domain's from here on */
+}

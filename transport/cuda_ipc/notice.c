@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the two ends of a link tell each other beside messages, by a socket of their own, which
+ * threads that free memory read as well as the loop thread:
+ *
+ *      ARENA    the first chunk of my arena is this
+ *      CLOSE    I am about to free this allocation of mine
+ *      CLOSED   I have it open no more
+ *      GONE     I have nothing of yours open any more, and open nothing again: the last one
+ *
+ * The end of the socket without GONE is that of a process that died, or of a link that was never
+ * used.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include "cuda_ipc.h"
+
+enum notice_kind { NOTICE_ARENA = 1, NOTICE_CLOSE, NOTICE_CLOSED, NOTICE_GONE };
+
+struct notice {
+    uint64_t kind;
+    struct rcmi_device_handle handle; /* CLOSE, CLOSED: its buffer only */
+};
+
+/* A peer that does not take it has ended, which is heard soon, or has left thousands unread. */
+static void notice_send(const struct ipc_peer *peer, enum notice_kind kind,
+                        const struct rcmi_device_handle *handle) {
+    struct notice notice = {.kind = kind};
+    if (handle)
+        notice.handle = *handle;
+    if (peer->sock >= 0)
+        (void)!send(peer->sock, &notice, sizeof notice, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* ---- Peers ----------------------------------------------------------------------------------- */
+
+rcm_status ipc_peer_make(struct ipc_domain *domain, int rank, struct ipc_peer **ret_peer) {
+    struct ipc_peer *peer = rcmi_zalloc(sizeof *peer);
+    int pair[2] = {-1, -1};
+    if (!peer)
+        return RCM_ERR_NOMEM;
+    /* The lower rank makes the socket. */
+    if (rcmi_node_rank(domain->node) < rank &&
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
+        free(peer);
+        return rcmi_fail(rcmi_status_of_errno(errno), errno, "no socket for device memory");
+    }
+    *peer = (struct ipc_peer){
+        .domain = domain, .rank = rank, .sock = pair[0], .other = pair[1], .next = domain->peers};
+    pthread_mutex_init(&peer->lock, NULL);
+    pthread_mutex_lock(&domain->arena.lock);
+    domain->peers = peer;
+    pthread_mutex_unlock(&domain->arena.lock);
+    *ret_peer = peer;
+    return RCM_OK;
+}
+
+void ipc_peer_join(struct ipc_peer *peer, int sock) {
+    pthread_mutex_lock(&peer->lock);
+    peer->sock = sock;
+    pthread_mutex_unlock(&peer->lock);
+}
+
+void ipc_peer_tell(struct ipc_peer *peer, const struct rcmi_device_handle *arena) {
+    pthread_mutex_lock(&peer->lock);
+    peer->told = true;
+    notice_send(peer, NOTICE_ARENA, arena);
+    pthread_mutex_unlock(&peer->lock);
+}
+
+/* ---- Hearing --------------------------------------------------------------------------------- */
+
+static void notice_take(struct ipc_peer *peer, const struct notice *notice) {
+    peer->heard = true;
+    switch (notice->kind) {
+    case NOTICE_ARENA:
+        peer->arena = notice->handle;
+        rcmi_node_link_changed(peer->domain->node, peer->rank);
+        break;
+    case NOTICE_CLOSE:
+        peer->closing = notice->handle.buffer;
+        break;
+    case NOTICE_CLOSED:
+        if (peer->owes == notice->handle.buffer)
+            peer->owes = 0;
+        break;
+    case NOTICE_GONE:
+        peer->left = true;
+        break;
+    default:
+        break;
+    }
+}
+
+/* The other end is closed. What was told of nothing has opened nothing. */
+static void socket_ended(struct ipc_peer *peer) {
+    peer->lost = peer->told;
+    peer->left = true;
+}
+
+static void hear_locked(struct ipc_peer *peer) {
+    struct notice notice;
+    while (peer->sock >= 0 && !peer->left) {
+        const ssize_t got = recv(peer->sock, &notice, sizeof notice, MSG_DONTWAIT);
+        if (got == (ssize_t)sizeof notice)
+            notice_take(peer, &notice);
+        else if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return;
+        else if (got >= 0 || errno != EINTR)
+            socket_ended(peer);
+    }
+}
+
+/* What the peer waits for. */
+static void go_on_locked(struct ipc_peer *peer) {
+    const struct rcmi_device_handle closed = {.buffer = peer->closing};
+    if (!peer->imports)
+        return;
+    ipc_proof_rest(peer->proof);
+    if (peer->closing && rcmi_imports_close(peer->imports, peer->closing) == RCM_OK) {
+        peer->closing = 0;
+        notice_send(peer, NOTICE_CLOSED, &closed);
+    }
+    if (peer->down && !peer->said && rcmi_imports_quiet(peer->imports)) {
+        peer->said = true;
+        notice_send(peer, NOTICE_GONE, NULL);
+    }
+}
+
+void ipc_peer_hear(struct ipc_peer *peer) {
+    pthread_mutex_lock(&peer->lock);
+    hear_locked(peer);
+    /* Its copy arrived: this end of it would hide the peer's end. */
+    if (peer->heard)
+        rcmi_fd_close(&peer->other);
+    go_on_locked(peer);
+    pthread_mutex_unlock(&peer->lock);
+}
+
+void ipc_peer_go_on(struct ipc_peer *peer) {
+    pthread_mutex_lock(&peer->lock);
+    go_on_locked(peer);
+    pthread_mutex_unlock(&peer->lock);
+}
+
+void ipc_peer_down(struct ipc_peer *peer) {
+    pthread_mutex_lock(&peer->lock);
+    peer->down = true;
+    if (!peer->imports)
+        peer->said = true;
+    go_on_locked(peer);
+    pthread_mutex_unlock(&peer->lock);
+}
+
+/* ---- Taking back ----------------------------------------------------------------------------- */
+
+static void pause_a_moment(void) {
+    const struct timespec pause = {.tv_nsec = 100000};
+    (void)nanosleep(&pause, NULL);
+}
+
+static struct ipc_peer *peers_first(struct ipc_domain *domain) {
+    pthread_mutex_lock(&domain->arena.lock);
+    struct ipc_peer *first = domain->peers;
+    pthread_mutex_unlock(&domain->arena.lock);
+    return first;
+}
+
+static void demand(struct ipc_peer *peer, uint64_t buffer) {
+    const struct rcmi_device_handle handle = {.buffer = buffer};
+    pthread_mutex_lock(&peer->lock);
+    peer->owes = peer->told ? buffer : 0;
+    if (peer->told)
+        notice_send(peer, NOTICE_CLOSE, &handle);
+    pthread_mutex_unlock(&peer->lock);
+}
+
+static bool still_owes(struct ipc_peer *peer) {
+    ipc_peer_hear(peer);
+    pthread_mutex_lock(&peer->lock);
+    const bool owes = peer->owes != 0 && !peer->left && peer->sock >= 0;
+    pthread_mutex_unlock(&peer->lock);
+    return owes;
+}
+
+static bool any_owes(struct ipc_peer *first) {
+    bool any = false;
+    for (struct ipc_peer *peer = first; peer; peer = peer->next)
+        any |= still_owes(peer);
+    return any;
+}
+
+static bool any_lost(struct ipc_peer *first) {
+    bool any = false;
+    for (struct ipc_peer *peer = first; peer; peer = peer->next) {
+        pthread_mutex_lock(&peer->lock);
+        any |= peer->lost;
+        pthread_mutex_unlock(&peer->lock);
+    }
+    return any;
+}
+
+bool ipc_take_back(struct ipc_domain *domain, uint64_t buffer) {
+    const rcmi_deadline deadline = rcmi_deadline_in(IPC_CLOSE_MS);
+    pthread_mutex_lock(&domain->freeing);
+    struct ipc_peer *first = peers_first(domain);
+    for (struct ipc_peer *peer = first; peer; peer = peer->next)
+        demand(peer, buffer);
+    bool owed;
+    while ((owed = any_owes(first)) && !rcmi_deadline_passed(deadline))
+        pause_a_moment();
+    pthread_mutex_unlock(&domain->freeing);
+    return !owed && !any_lost(first);
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+static bool peer_is_through(struct ipc_peer *peer) {
+    ipc_peer_hear(peer);
+    pthread_mutex_lock(&peer->lock);
+    const bool through = peer->said && (peer->left || peer->sock < 0);
+    pthread_mutex_unlock(&peer->lock);
+    return through;
+}
+
+static bool peers_are_through(const struct ipc_domain *domain) {
+    bool all = true;
+    for (struct ipc_peer *peer = domain->peers; peer; peer = peer->next)
+        all &= peer_is_through(peer);
+    return all;
+}
+
+/* What the device's thread may still touch stays. */
+static bool peer_end(struct ipc_peer *peer) {
+    const bool clean = peer->said && !peer->lost && (peer->left || peer->sock < 0);
+    rcmi_fd_close(&peer->sock);
+    rcmi_fd_close(&peer->other);
+    if (!peer->said || !ipc_proof_end(peer->proof))
+        return false;
+    rcmi_imports_free(peer->imports);
+    pthread_mutex_destroy(&peer->lock);
+    free(peer);
+    return clean;
+}
+
+bool ipc_peers_end(struct ipc_domain *domain) {
+    const rcmi_deadline deadline = rcmi_deadline_in(IPC_CLOSE_MS);
+    bool clean = true;
+    for (struct ipc_peer *peer = domain->peers; peer; peer = peer->next) {
+        rcmi_fd_close(&peer->other); /* no control stream carries it any more */
+        ipc_peer_down(peer);
+    }
+    while (!peers_are_through(domain) && !rcmi_deadline_passed(deadline))
+        pause_a_moment();
+    while (domain->peers) {
+        struct ipc_peer *peer = domain->peers;
+        domain->peers = peer->next;
+        clean &= peer_end(peer);
+    }
+    return clean;
+}
