@@ -209,7 +209,7 @@ static void links_wait(const char *transport) {
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "";
     int skipped = 0;
-    setup.jobs = 6;
+    setup.jobs = 12; /* they wait more than they work */
     attempts_init();
     if (strcmp(name, "descriptors") == 0)
         descriptors();

@@ -186,11 +186,11 @@ class Results(Bench):
                          [('65536', '0'), ('12', '0'), ('1000', '0')])
 
     def test_last_iteration_is_checked(self):
-        for ranks in ('2', '3'):
-            for more in ([], ['--fresh'], ['--calls', '7'], ['--calls', '3', '--fresh']):
-                rows = self.rows('all', '--ranks', ranks, '--sizes', '8,20000', '-n', '6',
-                                 '--check-last', *more)
-                self.assertEqual({r['errors'] for r in rows}, {'0'}, more)
+        for ranks, more in (('2', []), ('2', ['--fresh']), ('2', ['--calls', '7']),
+                            ('3', ['--calls', '3', '--fresh'])):
+            rows = self.rows('all', '--ranks', ranks, '--sizes', '8,20000', '-n', '6',
+                             '--check-last', *more)
+            self.assertEqual({r['errors'] for r in rows}, {'0'}, more)
         for collective in ('all_reduce', 'broadcast', 'sendrecv'):
             for more in ([], ['--fresh']):
                 rows = self.rows(collective, '--ranks', '2', '--sizes', '1K,4K', '--check-last',
@@ -221,7 +221,7 @@ class Results(Bench):
 
     def test_asleep(self):
         for ranks, more in ((2, ['--check']), (4, ['--check-last', '--fresh']), (3, ['--threads'])):
-            rows = self.rows('all', '--ranks', str(ranks), '--transport', 'shm', '-n', '30',
+            rows = self.rows('all', '--ranks', str(ranks), '--transport', 'shm', '-n', '6',
                              '--asleep', *more)
             self.assertEqual([int(r['bytes']) for r in rows if r['collective'] == 'sendrecv'],
                              [8, 32, 128, 512, 2048])
@@ -229,7 +229,7 @@ class Results(Bench):
                 self.check_figures(row)
                 self.assertEqual(row['errors'], '' if more == ['--threads'] else '0')
                 self.assertEqual(row['span_us'], row['median_us'])
-                self.assertLessEqual(int(row['iters']), 30)
+                self.assertLessEqual(int(row['iters']), 6)
 
     def test_ranks_sleep_a_millisecond_between_iterations(self):
         began = time.monotonic()
