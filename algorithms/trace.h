@@ -38,7 +38,7 @@ struct rcmi_trace_event {
 _Static_assert(sizeof(struct rcmi_trace_event) == 64, "an event is a cache line");
 
 struct rcmi_trace {
-    struct rcmi_trace_event *events; /* at a cache line */
+    struct rcmi_trace_event *events; /* at a cache line; its pages are there */
     /* Recorded so far; by the driver, release: what stands before it is complete. */
     _Atomic uint64_t n;
     /* By number of transport, what steps waited and took, by rcmi_trace_now; by the driver,
