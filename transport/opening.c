@@ -109,13 +109,21 @@ static size_t slot_bytes_of(const struct rcmi_channel *channel,
            (channel->id & RCMI_ID_BULK ? transport->bulk_scale : 1);
 }
 
-/* The transport's from here on. Counts the memory of the end's slots; readers of a same-host
- * transport map the writer's, and what bulk slots have more is seldom touched. */
+/* Readers of a same-host transport map the writer's, and what bulk slots have more is seldom
+ * touched; but where it is pinned. */
+static size_t slot_memory_of(const struct rcmi_channel *channel,
+                             const struct rcmi_transport *transport) {
+    if (transport->same_host && !channel->is_writer)
+        return 0;
+    return channel->slots * (transport->pinned_slots ? slot_bytes_of(channel, transport)
+                                                     : channel->node->config.slot_bytes);
+}
+
+/* The transport's from here on. Counts the memory of the end's slots. */
 static rcm_status end_begin(struct rcmi_end *end, const struct rcmi_transport *transport) {
     struct rcmi_channel *channel = end->channel;
     struct rcmi_node *node = channel->node;
-    const size_t bytes =
-        transport->same_host && !channel->is_writer ? 0 : channel->slots * node->config.slot_bytes;
+    const size_t bytes = slot_memory_of(channel, transport);
     if (bytes > node->slot_memory_max - node->slot_memory)
         return rcmi_fail(RCM_ERR_RESOURCE, 0,
                          "the slots of all channels have %zu bytes, those of one more would have "

@@ -293,7 +293,7 @@ static inline struct rcmi_mem rcmi_node_mem(struct rcmi_node *node, const void *
  */
 #define RCMI_ID_MULTICAST 0x10000u
 /* Set for a channel of messages that are the better the larger they are: its slots have bulk_scale
- * times the size where the transport has that for nothing. */
+ * times the size where the transport has that for little. */
 #define RCMI_ID_BULK 0x20000u
 /* Bytes that the slots of such a channel have at least, of any pair that does not share memory (see
  * rcmi_address_memory). By the configured transports, so the same on all ranks. */
@@ -480,6 +480,7 @@ struct rcmi_transport {
                             hands over */
     bool shared_slots;   /* another core reads a slot where the writer wrote it */
     uint32_t bulk_scale; /* see RCMI_ID_BULK; 1 where slots of any size are memory */
+    bool pinned_slots;   /* all bytes of a slot take memory, touched or not */
     size_t domain_size, link_size, channel_size;
 
     /* Can it work in this process? Tries what a node will do, and leaves nothing behind. reason: a

@@ -98,6 +98,9 @@ void case_bulk(void **state) {
     CHECK_EQ(writer->slot_bytes, len);
     CHECK_EQ(reader->slot_bytes, len);
     CHECK_EQ(rcmi_node_bulk_bytes(writer->node), len);
+    const size_t counted = 3 * (writer->transport->pinned_slots ? len : 4096),
+                 memory = rcmi_node_slot_memory(writer->node, writer->epoch);
+    CHECK(memory == counted || (test_self && memory == 2 * counted));
     for (uint64_t number = 0; number < 12; number += 3) {
         for (uint64_t k = 0; k < 3; k++)
             put(&pair, writer, k == 1 ? 1 : len, number + k);

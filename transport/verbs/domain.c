@@ -282,6 +282,7 @@ const struct rcmi_transport rcmi_transport_verbs = {
     .name = "verbs",
     .description = "RDMA between hosts, by RoCE or InfiniBand",
     .bulk_scale = VERBS_BULK_SCALE,
+    .pinned_slots = true,
     .domain_size = sizeof(struct verbs_domain),
     .link_size = sizeof(struct verbs_link),
     .channel_size = sizeof(struct verbs_channel),
