@@ -275,16 +275,16 @@ CUresult CUDAAPI cuMemGetInfo(size_t *free_bytes, size_t *total) {
 }
 
 /* FAKECUDA_SUBALLOC=2: the driver knows only the block of a small allocation */
-static bool range_is_block(const struct mem *m) {
+static bool fake_range_is_block(const struct mem *m) {
     return m->block && fake_settings()->suballoc == 2;
 }
 
-static uint64_t range_start(const struct mem *m) {
-    return range_is_block(m) ? fake_block_start(m) : m->lo;
+uint64_t fake_range_start(const struct mem *m) {
+    return fake_range_is_block(m) ? fake_block_start(m) : m->lo;
 }
 
-static uint64_t range_size(const struct mem *m) {
-    return range_is_block(m) ? GRANULE : m->size;
+uint64_t fake_range_size(const struct mem *m) {
+    return fake_range_is_block(m) ? GRANULE : m->size;
 }
 
 CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *lo, size_t *size, CUdeviceptr addr) {
@@ -293,204 +293,15 @@ CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *lo, size_t *size, CUdeviceptr
     if (!fake_find(addr, &m))
         return CUDA_ERROR_NOT_FOUND;
     if (lo)
-        *lo = range_start(&m);
+        *lo = fake_range_start(&m);
     if (size)
-        *size = range_size(&m);
+        *size = fake_range_size(&m);
     return CUDA_SUCCESS;
 }
 
 void *fakecuda_view(uint64_t addr) {
     struct mem m;
     return (void *)(uintptr_t)(fake_find(addr, &m) ? addr + (uint64_t)m.shift : addr);
-}
-
-/* ---- host memory
- * ---------------------------------------------------------------------------------- */
-
-static CUresult add_host(void *p, size_t size, enum mem_kind kind, unsigned flags) {
-    struct mem m = {.kind = kind,
-                    .lo = (uintptr_t)p,
-                    .size = size,
-                    .fd = -1,
-                    .flags = flags,
-                    .device = fake_current()->device,
-                    .ctx = fake_current(),
-                    .refs = 1};
-    pthread_rwlock_wrlock(&lock);
-    bool overlap = fake_mem_at(m.lo) || fake_mem_at(m.lo + size - 1);
-    bool ok = !overlap && fake_mem_add(&m);
-    pthread_rwlock_unlock(&lock);
-    return overlap ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
-           : ok    ? CUDA_SUCCESS
-                   : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-static CUresult drop_host(void *p, enum mem_kind kind, CUresult absent) {
-    pthread_rwlock_wrlock(&lock);
-    struct mem *m = fake_mem_at((uintptr_t)p);
-    bool ok = m && m->lo == (uintptr_t)p && m->kind == kind;
-    if (ok && kind != MEM_REGISTERED)
-        munmap(p, fake_round_up(m->size, PAGE));
-    if (ok)
-        fake_mem_remove(m);
-    pthread_rwlock_unlock(&lock);
-    return ok ? CUDA_SUCCESS : absent;
-}
-
-static CUresult alloc_host(void **out, size_t size, enum mem_kind kind, unsigned flags) {
-    if (!out || !size)
-        return CUDA_ERROR_INVALID_VALUE;
-    fake_sync_alloc();
-    void *p = mmap(NULL, fake_round_up(size, PAGE), PROT_READ | PROT_WRITE,
-                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *out = p;
-    return add_host(p, size, kind, flags);
-}
-
-CUresult CUDAAPI cuMemHostAlloc(void **out, size_t size, unsigned flags) {
-    ENTER(true);
-    UNSAFE_IN_CAPTURE;
-    return alloc_host(out, size, MEM_HOST, flags);
-}
-
-CUresult CUDAAPI cuMemAllocHost(void **out, size_t size) {
-    ENTER(true);
-    UNSAFE_IN_CAPTURE;
-    return alloc_host(out, size, MEM_HOST, 0);
-}
-
-CUresult CUDAAPI cuMemFreeHost(void *p) {
-    ENTER(true);
-    UNSAFE_IN_CAPTURE;
-    fake_sync_alloc();
-    return drop_host(p, MEM_HOST, CUDA_ERROR_INVALID_VALUE);
-}
-
-CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned flags) {
-    ENTER(true);
-    UNSAFE_IN_CAPTURE;
-    void *p;
-    CUresult r = alloc_host(&p, size, MEM_MANAGED, flags);
-    if (!r)
-        *out = (uintptr_t)p;
-    return r;
-}
-
-CUresult CUDAAPI cuMemHostRegister(void *p, size_t size, unsigned flags) {
-    ENTER(true);
-    UNSAFE_IN_CAPTURE;
-    fake_sync_alloc();
-    return p && size ? add_host(p, size, MEM_REGISTERED, flags) : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult CUDAAPI cuMemHostUnregister(void *p) {
-    ENTER(true);
-    UNSAFE_IN_CAPTURE;
-    fake_sync_alloc();
-    return drop_host(p, MEM_REGISTERED, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
-}
-
-CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr *out, void *p, unsigned flags) {
-    ENTER(true);
-    struct mem m;
-    if (flags || !fake_find((uintptr_t)p, &m) || m.kind < MEM_HOST)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = (uintptr_t)p;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuMemHostGetFlags(unsigned *flags, void *p) {
-    ENTER(true);
-    struct mem m;
-    if (!fake_find((uintptr_t)p, &m) || m.kind < MEM_HOST)
-        return CUDA_ERROR_INVALID_VALUE;
-    *flags = m.flags;
-    return CUDA_SUCCESS;
-}
-
-/* ---- pointer attributes
- * ------------------------------------------------------------------------------ */
-
-#define PUT(type, v) (*(type *)data = (type)(v))
-
-static CUresult attribute(void *data, CUpointer_attribute a, const struct mem *m, uint64_t addr) {
-    bool host = m->kind == MEM_HOST || m->kind == MEM_REGISTERED || m->kind == MEM_MANAGED;
-    switch (a) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT:
-        return PUT(CUcontext, m->ctx), CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        return PUT(unsigned, m->kind == MEM_HOST || m->kind == MEM_REGISTERED
-                                 ? CU_MEMORYTYPE_HOST
-                                 : CU_MEMORYTYPE_DEVICE),
-               CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-        return PUT(CUdeviceptr, addr), CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-        if (!host)
-            return CUDA_ERROR_INVALID_VALUE;
-        return PUT(void *, (uintptr_t)addr), CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-        return PUT(unsigned long long, m->id), CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-        return PUT(unsigned, m->kind == MEM_MANAGED), CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        return PUT(int, m->device), CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-        return PUT(int, m->kind == MEM_DEVICE && !m->pool), CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        return PUT(CUdeviceptr, range_start(m)), CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-        return PUT(size_t, range_size(m)), CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_MAPPED:
-        return PUT(unsigned, 1), CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-        return PUT(unsigned long long,
-                   fake_vmm_shareable(m) ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0),
-               CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-        return PUT(CUmemoryPool, fake_pool_of(m)), CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-        return PUT(unsigned, 0), CUDA_SUCCESS;
-    default:
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
-}
-
-CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute a, CUdeviceptr addr) {
-    ENTER(false);
-    struct mem m;
-    if (!data || !fake_find(addr, &m))
-        return CUDA_ERROR_INVALID_VALUE;
-    return attribute(data, a, &m, addr);
-}
-
-/* Unlike the single call, this one answers "unknown" with zeroes and success. */
-CUresult CUDAAPI cuPointerGetAttributes(unsigned n, CUpointer_attribute *a, void **data,
-                                        CUdeviceptr addr) {
-    ENTER(false);
-    struct mem m, none = {.device = -2};
-    bool known = fake_find(addr, &m);
-    for (unsigned i = 0; i < n; i++) {
-        if (!known && a[i] == CU_POINTER_ATTRIBUTE_CONTEXT)
-            *(CUcontext *)data[i] = NULL;
-        else if (!known && a[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
-            *(unsigned *)data[i] = 0;
-        else if (!known)
-            attribute(data[i], a[i], &none, 0);
-        else if (attribute(data[i], a[i], &m, addr) == CUDA_ERROR_INVALID_VALUE)
-            *(void **)data[i] = NULL;
-    }
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuPointerSetAttribute(const void *value, CUpointer_attribute a, CUdeviceptr addr) {
-    ENTER(false);
-    (void)value;
-    return a == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && fake_is_device(addr, 1)
-               ? CUDA_SUCCESS
-               : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* ---- what kernels see

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Streams, events and captures, for the files that work on them. One lock guards all queues: this
+ * is for tests, not for speed. */
+#ifndef FAKE_STREAM_H
+#define FAKE_STREAM_H
+#include "fake.h"
+#include <time.h>
+
+struct capture {
+    struct CUgraph_st *graph; /* NULL: the capture has ended */
+    CUstreamCaptureMode mode;
+    struct CUstream_st *origin;
+    unsigned long long id;
+    bool invalid;
+    pthread_t thread;
+    struct capture *next;
+    int refs; /* the list of captures, and events recorded in it */
+};
+
+struct CUstream_st {
+    CUcontext ctx;
+    bool non_blocking, legacy, destroyed;
+    int priority;
+    uint64_t queued, released, done; /* sequence numbers */
+    struct hw_queue *hw;             /* NULL: a queue of its own */
+    struct op *head, **tail;
+    pthread_t thread;
+    struct capture *capture;
+    bool unjoined;
+    struct CUstream_st *next;
+};
+
+struct CUevent_st {
+    struct CUstream_st *stream; /* NULL: never recorded */
+    uint64_t seq;
+    unsigned flags;
+    struct timespec when;
+    struct capture *capture;
+    int refs; /* the caller, and queued operations that stamp it */
+};
+
+struct CUgraph_st {
+    struct op *head, **tail;
+    size_t count;
+};
+
+struct CUgraphExec_st {
+    struct CUgraph_st ops;
+};
+
+extern pthread_mutex_t fake_streams_lock;
+extern pthread_cond_t fake_streams_changed;
+extern struct CUstream_st *fake_streams;
+
+/* ---- queues (fake_queue.c), all with the lock held ---- */
+struct CUstream_st *fake_new_stream(CUcontext ctx, bool non_blocking, int priority);
+/* The default streams, too. */
+struct CUstream_st *fake_resolve_locked(CUstream stream);
+void fake_queue_locked(struct CUstream_st *s, struct op *op);
+/* Queues it, or adds it to the capture; frees it if neither can be. */
+CUresult fake_submit_locked(struct CUstream_st *s, struct op *op);
+void fake_flush_locked(struct CUstream_st *s, uint64_t seq);
+void fake_wait_locked(struct CUstream_st *s, uint64_t seq);
+void fake_add_wait(struct op *op, struct CUstream_st *s, uint64_t seq);
+bool fake_implicit_in_capture(const struct CUstream_st *legacy_stream, bool use);
+void fake_append_graph(struct CUgraph_st *g, struct op *op);
+
+/* ---- events (fake_event.c) ---- */
+CUevent fake_take_event(CUevent e);
+void fake_drop_event(CUevent e);
+void fake_drop_capture(struct capture *c);
+
+#endif
