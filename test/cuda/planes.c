@@ -146,6 +146,7 @@ static int run_here(void) {
 /* The emulator reads its settings once in a process, and the driver is none after a fork. */
 static int run_child(void) {
     int status = 0;
+    fflush(NULL);
     const pid_t child = fork();
     if (child == 0)
         exit(run_here() ? 1 : 0);
