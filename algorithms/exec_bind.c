@@ -83,8 +83,10 @@ struct slice_rule {
 /* Do blocks of so many bytes go by messages that the reader gets? What ranks find out about their
  * links does not change it: a message that cannot be got comes in parts, or piece by piece through
  * its slot. */
-static bool exec_gets(const struct rcmi_exec *exec, const struct rcmi_plan *plan, size_t bytes) {
-    return plan->gets != RCMI_GETS_NONE && exec->config.shape->nhosts == 1 &&
+static bool exec_gets(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
+                      enum rcmi_mem_kind kind, size_t bytes) {
+    return kind == RCMI_MEM_HOST && plan->gets != RCMI_GETS_NONE &&
+           exec->config.shape->nhosts == 1 &&
            rcmi_range_has(rcmi_node_protocol(exec->config.node)->get, bytes);
 }
 
@@ -95,8 +97,11 @@ static size_t exec_get_slice(const struct rcmi_exec *exec, const struct rcmi_pla
 }
 
 static struct slice_rule exec_message_rule(const struct rcmi_exec *exec,
-                                           const struct rcmi_plan *plan, bool gets) {
-    const size_t slot = exec->config.slot_bytes, bulk = exec->config.bulk_bytes;
+                                           const struct rcmi_plan *plan, enum rcmi_mem_kind kind,
+                                           bool gets) {
+    const size_t slot =
+        exec->config.slot_bytes * (kind == RCMI_MEM_DEVICE ? RCMI_DEVICE_SLOT_SCALE : 1);
+    const size_t bulk = exec->config.bulk_bytes;
     const bool oversubscribed = exec->config.shape->ranks_per_cpu > 1;
     if (gets) {
         const size_t most = exec_get_slice(exec, plan);
@@ -120,8 +125,8 @@ static struct slice_rule exec_message_rule(const struct rcmi_exec *exec,
 /* A message has a slice of each chunk of a span: at least an element, for which a slot has room,
  * but the half of the smallest one need not. */
 static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
-                                         bool gets) {
-    struct slice_rule rule = exec_message_rule(exec, plan, gets);
+                                         enum rcmi_mem_kind kind, bool gets) {
+    struct slice_rule rule = exec_message_rule(exec, plan, kind, gets);
     rule.most /= plan->longest_span;
     rule.most = rule.most > SLICE_ELEMENT ? rule.most : SLICE_ELEMENT;
     rule.least /= plan->longest_span;
@@ -156,10 +161,10 @@ static size_t slice_even(const struct slice_rule *rule, size_t longest) {
 }
 
 static struct slicing exec_slicing(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
-                                   size_t count, size_t element_bytes) {
+                                   enum rcmi_mem_kind kind, size_t count, size_t element_bytes) {
     const size_t longest = rcmi_chunk_max(count, element_bytes, plan->parts) * element_bytes;
-    const bool gets = exec_gets(exec, plan, count * element_bytes);
-    const struct slice_rule rule = exec_slice_rule(exec, plan, gets);
+    const bool gets = exec_gets(exec, plan, kind, count * element_bytes);
+    const struct slice_rule rule = exec_slice_rule(exec, plan, kind, gets);
     struct slicing slicing = {.n = 1, .stripes = 1};
     slicing.bytes = rule.halving ? slice_halved(&rule, longest) : slice_even(&rule, longest);
     if (longest)
@@ -176,7 +181,7 @@ static struct slicing exec_slicing(const struct rcmi_exec *exec, const struct rc
  */
 static struct slicing exec_slicing_by_step(const struct rcmi_exec *exec,
                                            const struct rcmi_plan *plan) {
-    const size_t most = exec_slice_rule(exec, plan, false).most;
+    const size_t most = exec_slice_rule(exec, plan, RCMI_MEM_HOST, false).most;
     return (struct slicing){.bytes = slice_round(most), .n = 1, .stripes = 1};
 }
 
@@ -192,9 +197,9 @@ static enum rcmi_mem_kind channels_kind(bool by_step, enum rcmi_mem_kind kind) {
 
 rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *plan,
                              enum rcmi_mem_kind kind, size_t bytes) {
-    const struct slicing slicing = exec_slicing(exec, plan, bytes / plan->larger, 1);
     const bool by_step = rcmi_collective_at((int)plan->collective)->counts == RCMI_COUNTS_PAIR;
     const enum rcmi_mem_kind channels = channels_kind(by_step, kind);
+    const struct slicing slicing = exec_slicing(exec, plan, channels, bytes / plan->larger, 1);
     rcm_status result = RCM_OK;
     for (uint32_t i = 0; i < plan->nchannels * slicing.stripes; i++) {
         struct rcmi_end *end;
@@ -551,10 +556,6 @@ static void run_bind_lanes(struct rcmi_run *run) {
 /* The channels of all stripes in use. */
 static rcm_status run_open(struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
-    const enum rcmi_mem_kind kind = channels_kind(run->by_step, run->bind.in.kind);
-    if (run->kind != kind)
-        run->open_stripes = 0;
-    run->kind = kind;
     for (; run->open_stripes < run->stripes; run->open_stripes++) {
         struct rcmi_port *ports = &run->ports[run->open_stripes * plan->nchannels];
         for (uint32_t i = 0; i < plan->nchannels; i++) {
@@ -565,6 +566,14 @@ static rcm_status run_open(struct rcmi_run *run) {
         }
     }
     return RCM_OK;
+}
+
+/* The channels that it has are those of another kind, perhaps. */
+static void run_bind_kind(struct rcmi_run *run) {
+    const enum rcmi_mem_kind kind = channels_kind(run->by_step, run->bind.in.kind);
+    if (run->kind != kind)
+        run->open_stripes = 0;
+    run->kind = kind;
 }
 
 static bool run_only_sends(const struct rcmi_plan *plan) {
@@ -615,10 +624,12 @@ static __attribute__((noinline)) rcm_status run_bind(struct rcmi_run *run, bool 
                   run->bind.count / plan->parts * run->element_bytes >= RCMI_DRAIN_MIN;
     run->yields = run_may_yield(run);
     run->by_step = bind_is_by_step(&run->bind);
-    run->gets = !run->by_step && exec_gets(run->exec, plan, run->bind.count * run->element_bytes);
-    const struct slicing slicing =
-        run->by_step ? exec_slicing_by_step(run->exec, plan)
-                     : exec_slicing(run->exec, plan, run->bind.count, run->element_bytes);
+    run_bind_kind(run);
+    run->gets = !run->by_step &&
+                exec_gets(run->exec, plan, run->kind, run->bind.count * run->element_bytes);
+    const struct slicing slicing = run->by_step ? exec_slicing_by_step(run->exec, plan)
+                                                : exec_slicing(run->exec, plan, run->kind,
+                                                               run->bind.count, run->element_bytes);
     rcm_status status = rcmi_later_bind(run);
     if (status != RCM_OK)
         return status;

@@ -105,8 +105,9 @@ static bool planes_are_decided(struct rcmi_end *end) {
 
 static size_t slot_bytes_of(const struct rcmi_channel *channel,
                             const struct rcmi_transport *transport) {
-    return channel->node->config.slot_bytes *
-           (channel->id & RCMI_ID_BULK ? transport->bulk_scale : 1);
+    const uint32_t bulk = channel->id & RCMI_ID_BULK ? transport->bulk_scale : 1;
+    const uint32_t device = channel->id & RCMI_ID_DEVICE ? RCMI_DEVICE_SLOT_SCALE : 1;
+    return channel->node->config.slot_bytes * (bulk > device ? bulk : device);
 }
 
 /* Readers of a same-host transport map the writer's, and what bulk slots have more is seldom

@@ -302,6 +302,10 @@ size_t rcmi_node_bulk_bytes(const struct rcmi_node *node);
  * where the links to all its readers have a device plane that can carry it, which is found out
  * while it opens; else they are host memory, as of any channel (rcmi_channel_kind). */
 #define RCMI_ID_DEVICE 0x40000u
+/* Its slots are so many times as large as others, by whichever plane it goes, so that all ranks
+ * know: beginning an operation, and hearing of its end, costs a device what copying some 500 KiB
+ * does. */
+#define RCMI_DEVICE_SLOT_SCALE 4
 rcm_status rcmi_channel_open_writer(struct rcmi_node *node, uint64_t epoch, uint32_t id,
                                     const int *readers, int nreaders,
                                     struct rcmi_channel **ret_channel);
