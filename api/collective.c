@@ -640,8 +640,23 @@ static rcm_status request_of(const rcm_comm *comm, enum rcm_collective collectiv
     return RCM_OK;
 }
 
+/* Memory of a device: it is opened. */
+static rcm_status prepare_kind(rcm_comm *comm, enum rcm_mem_kind kind,
+                               enum rcmi_mem_kind *ret_kind) {
+    if (kind != RCM_MEM_HOST && kind != RCM_MEM_DEVICE)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "kind is %d, no kind of memory", (int)kind);
+    *ret_kind = kind == RCM_MEM_DEVICE ? RCMI_MEM_DEVICE : RCMI_MEM_HOST;
+    return kind == RCM_MEM_DEVICE ? rcmi_rank_device_open(rcmi_comm_device(comm)) : RCM_OK;
+}
+
 rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective, size_t bytes, int root,
                             const char *algorithm) {
+    return rcm_comm_prepare_kind(comm, RCM_MEM_HOST, collective, bytes, root, algorithm);
+}
+
+rcm_status rcm_comm_prepare_kind(rcm_comm *comm, enum rcm_mem_kind kind,
+                                 enum rcm_collective collective, size_t bytes, int root,
+                                 const char *algorithm) {
     struct rcm_call call = RCM_CALL_INIT;
     struct rcmi_request request = {0};
     struct prepare prepare = {.comm = comm, .bytes = bytes};
@@ -653,6 +668,8 @@ rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective, size
     status = request_of(comm, collective, bytes, &call, &request);
     if (status == RCM_OK)
         status = rcmi_check_root(comm->size, root);
+    if (status == RCM_OK)
+        status = prepare_kind(comm, kind, &prepare.kind);
     if (status == RCM_OK)
         status = request_algorithm(comm, comm->selection, &request, &chosen);
     if (status == RCM_OK)

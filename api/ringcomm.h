@@ -1375,6 +1375,12 @@ RCM_CHECKED rcm_status rcm_mem_deregister(rcm_comm *comm, void *memory, size_t b
  */
 RCM_CHECKED rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective,
                                         size_t bytes, int root, const char *algorithm);
+/* The same for buffers of a kind of memory: of the rank's device, which is opened
+ * (RCM_ERR_UNSUPPORTED, with a sentence: there is none), also what its links need for that. All
+ * ranks name the same kind. */
+RCM_CHECKED rcm_status rcm_comm_prepare_kind(rcm_comm *comm, enum rcm_mem_kind kind,
+                                             enum rcm_collective collective, size_t bytes, int root,
+                                             const char *algorithm);
 
 /* ---- Looking at the library ---------------------------------------------------------------- */
 
@@ -1468,8 +1474,8 @@ RCM_CHECKED rcm_status rcm_algorithm_at(enum rcm_collective collective, size_t i
 /* The algorithm that would be chosen for a call where the larger buffer of a rank has `bytes`; ""
  * if comm is of no use. Static memory. The thread that issues collectives. */
 const char *rcm_comm_algorithm(rcm_comm *comm, enum rcm_collective collective, size_t bytes);
-/* The transport that serves `peer`, known after the first contact; "" before. Static memory. Any
- * thread. */
+/* The transport that serves `peer`, known after the first contact; "" before; once device memory
+ * goes there by one of its own, both: "shm+cuda_ipc". Static memory. Any thread. */
 const char *rcm_comm_transport(rcm_comm *comm, int peer);
 
 /* What this rank sent and received on a communicator by one transport. Bytes are those of messages:

@@ -303,6 +303,12 @@ static void check_comm(void) {
           RCM_ERR_UNSUPPORTED, "");
     check("kind", rcm_mem_alloc_kind(comm, (enum rcm_mem_kind)2, 4096, &memory), RCM_ERR_INVALID,
           "kind is 2");
+    check("kind to prepare",
+          rcm_comm_prepare_kind(comm, (enum rcm_mem_kind)2, RCM_BARRIER, 0, 0, NULL),
+          RCM_ERR_INVALID, "kind is 2");
+    check("device to prepare",
+          rcm_comm_prepare_kind(comm, RCM_MEM_DEVICE, RCM_ALL_REDUCE, 64, 0, NULL),
+          RCM_ERR_UNSUPPORTED, "");
     check("memory", rcm_mem_alloc(comm, sizeof element, &memory), RCM_OK, "");
     shared = memory;
     check("receive", rcm_irecv(comm, shared, 1, RCM_FLOAT32, 0, 7, &work), RCM_OK, "");

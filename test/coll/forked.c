@@ -243,6 +243,8 @@ static bool opens(void) {
     X(rcm_comm_translate, rcm_comm_translate(p->comm, 1, p->comm) == 1)                            \
     X(rcm_comm_error, refused(rcm_comm_error(p->comm, &error)))                                    \
     X(rcm_comm_prepare, refused(rcm_comm_prepare(p->comm, RCM_BROADCAST, 1 << 20, 0, NULL)))       \
+    X(rcm_comm_prepare_kind,                                                                       \
+      refused(rcm_comm_prepare_kind(p->comm, RCM_MEM_DEVICE, RCM_BROADCAST, 1 << 20, 0, NULL)))    \
     X(rcm_comm_shrink, refused(rcm_comm_shrink(p->comm, NULL, &comm)))                             \
     X(rcm_comm_transport, says(rcm_comm_transport(p->comm, 1 - p->rank), ""))                      \
     X(rcm_leave, refused(rcm_leave(p->comm)))                                                      \

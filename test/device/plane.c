@@ -152,6 +152,28 @@ static int check_right(rcm_comm *comm, void *arg) {
     return check_calls(comm);
 }
 
+/* What a call needs is there before it. */
+static int check_prepared(rcm_comm *comm, void *arg) {
+    const struct buffers b = buffers_new();
+    int errors = 0;
+    (void)arg;
+    CHECK(errors,
+          rcm_comm_prepare_kind(comm, RCM_MEM_DEVICE, RCM_ALL_REDUCE, COUNT * sizeof(int32_t), 0,
+                                "ring") == RCM_OK,
+          "prepare: %s", rcm_last_error());
+    CHECK(errors, strcmp(rcm_comm_transport(comm, (rcm_rank(comm) + 1) % 3), "shm+near") == 0,
+          "it is %s", rcm_comm_transport(comm, (rcm_rank(comm) + 1) % 3));
+    CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "barrier: %s", rcm_last_error());
+    const int before = near_queues();
+    CHECK(errors, before > 0, "no channel is open");
+    errors += check_all_reduce(comm, &b, "ring");
+    CHECK(errors, near_queues() == before, "%d channels opened in the call",
+          near_queues() - before);
+    CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "barrier: %s", rcm_last_error());
+    buffers_free(&b);
+    return errors;
+}
+
 /* One rank has host memory. */
 static int check_differ(rcm_comm *comm, void *arg) {
     const struct buffers b = buffers_new();
@@ -217,6 +239,10 @@ static int run_never_ready(void) {
 /* Links whose control stream is no Unix socket have none, nor do ranks of two hosts. */
 static int run_absent(void) {
     return run(2, "tcp,near", check_absent, false) + run(2, "shm,tcp", check_absent, false);
+}
+
+static int run_prepared(void) {
+    return run(3, "shm,near", check_prepared, false);
 }
 
 static int run_differ(void) {
@@ -311,9 +337,9 @@ static const struct plane_case {
     const char *name;
     int (*run)(void);
 } cases[] = {
-    {"comes up", run_comes_up}, {"declined", run_declined},     {"never ready", run_never_ready},
-    {"absent", run_absent},     {"differ", run_differ},         {"late", run_late},
-    {"cut", run_cut},           {"registered", run_registered},
+    {"comes up", run_comes_up}, {"declined", run_declined}, {"never ready", run_never_ready},
+    {"prepared", run_prepared}, {"absent", run_absent},     {"differ", run_differ},
+    {"late", run_late},         {"cut", run_cut},           {"registered", run_registered},
 };
 
 int main(int argc, char **argv) {
