@@ -662,8 +662,8 @@ OFFER, OPEN, ACK, CLOSE, MESSAGE, BYE, BEAT, BYE_ACK, READY, DECLINE, FAILED = r
 SLOTS, SLOT_BYTES, SEGMENT_HEAD, RING = 2, 128, 4096 + 65536, 12288
 
 
-def opening(serial=5, epoch=1, number=3, nreaders=1, reader=0, slots=SLOTS, slot_bytes=SLOT_BYTES):
-    return struct.pack('<QQIIIIII', epoch, slot_bytes, serial, number, nreaders, reader, slots, 0)
+def opening(serial=5, epoch=1, number=3, nreaders=1, reader=0, slots=SLOTS, slot_bytes=SLOT_BYTES, plane=0):
+    return struct.pack('<QQIIIIII', epoch, slot_bytes, serial, number, nreaders, reader, slots, plane)
 
 
 def control():
@@ -676,6 +676,9 @@ def control():
 
     def raw(data):
         return u8(1) + u16(len(data)) + data
+
+    def of_plane(plane, kind, body=b''):
+        return raw(u32(len(body)) + u16(kind) + u8(0) + u8(plane) + body)
 
     def memory(at, data):
         return u8(6) + u16(at // 8) + u8(len(data)) + data
@@ -717,6 +720,13 @@ def control():
         read(0x43) + use(1),
         'any-shm-bye': frame(BYE) + leave,
         'bad-shm-type': frame(12), 'any-shm-failed': frame(FAILED, b'no \x1b[2J'), 'bad-shm-failed-long': frame(FAILED, b'x' * 401), 'bad-shm-ready-again': frame(READY), 'bad-shm-decline-late': frame(DECLINE, b'no'), 'bad-shm-length': raw(u32(5000) + u32(5)),
+        'any-shm-plane-offer': of_plane(1, OFFER, b'abc') + of_plane(1, DECLINE, b'no'),
+        'any-shm-plane-declined': of_plane(1, DECLINE, b'no \x1b[2J') + open_shm + read(3),
+        'bad-shm-plane-ready': of_plane(1, READY), 'bad-shm-plane-unknown': of_plane(2, OFFER),
+        'bad-shm-plane-decline-long': of_plane(1, DECLINE, b'x' * 201),
+        'bad-shm-plane-message': of_plane(1, MESSAGE, b'x'),
+        'bad-shm-open-plane': frame(OPEN, opening(plane=1, number=0x40003)),
+        'bad-shm-open-plane-unknown': frame(OPEN, opening(plane=9, number=0x40003)),
         'bad-shm-length-absurd': raw(u32(-1) + u32(5)),
         'bad-shm-offer-again': frame(OFFER, bytes(24), offer_shm),
         'bad-shm-empty-message': frame(MESSAGE),
