@@ -63,6 +63,8 @@ static const struct setting_row table[] = {
     {"RINGCOMM_VERBS_PKEY", "0", "partition of InfiniBand; 0: the port's first"},
     {"RINGCOMM_DEVICE", "auto",
      "the rank's CUDA device, by number or UUID; auto: by its number on its host; none"},
+    {"RINGCOMM_CUDA_SYNC", "host",
+     "what waits for operations of devices: host, which is all there is"},
     {"RINGCOMM_SLOT_BYTES", "auto",
      "bytes of one slot of a channel; auto: 128K, less for more than 64 ranks"},
     {"RINGCOMM_SLOTS", "4", "slots of a channel"},
