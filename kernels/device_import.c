@@ -137,8 +137,9 @@ static void open_run(struct rcmi_device *d, struct rcmi_device_job *job) {
 static void close_run(struct rcmi_device *d, struct rcmi_device_job *job) {
     struct rcmi_import *import = import_of(job);
     list_take(d, import);
-    if (!import->lies_here)
-        (void)d->cuda->cuIpcCloseMemHandle((rcmi_cuda_address)(uintptr_t)import->base);
+    if (!import->lies_here && d->cuda->cuIpcCloseMemHandle(
+                                  (rcmi_cuda_address)(uintptr_t)import->base) != RCMI_CUDA_SUCCESS)
+        atomic_store_explicit(&import->of->unclosed, true, memory_order_relaxed);
     atomic_store_explicit(&import->buffer, 0, memory_order_relaxed);
     atomic_store(&import->state, IMPORT_FREE);
     import_changed(import->of);

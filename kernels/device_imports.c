@@ -221,6 +221,10 @@ void rcmi_imports_revoke(struct rcmi_imports *imports) {
     pthread_mutex_unlock(&imports->lock);
 }
 
+bool rcmi_imports_unclosed(const struct rcmi_imports *imports) {
+    return atomic_load_explicit(&imports->unclosed, memory_order_relaxed);
+}
+
 int rcmi_imports_count(const struct rcmi_imports *imports) {
     int n = 0;
     for (int i = 0; i < RCMI_IMPORTS_MAX; i++)

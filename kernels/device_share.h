@@ -127,6 +127,8 @@ void rcmi_imports_revoke(struct rcmi_imports *imports);
 bool rcmi_imports_quiet(struct rcmi_imports *imports);
 /* Once it is quiet. NULL is a no-op. */
 void rcmi_imports_free(struct rcmi_imports *imports);
+/* Has the driver refused to close one? It may be open until this process ends. */
+bool rcmi_imports_unclosed(const struct rcmi_imports *imports);
 /* How many are open or being opened. */
 int rcmi_imports_count(const struct rcmi_imports *imports);
 

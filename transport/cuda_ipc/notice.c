@@ -8,8 +8,8 @@
  *      CLOSED   I have it open no more
  *      GONE     I have nothing of yours open any more, and open nothing again: the last one
  *
- * The end of the socket without GONE is that of a process that died, or of a link that was never
- * used.
+ * The end of the socket without GONE is that of a process that died or cannot close what it opened,
+ * or of a link that was never used.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -113,6 +113,16 @@ static void hear_locked(struct ipc_peer *peer) {
     }
 }
 
+/* That something, or all, is closed here. Where the driver did not close it nothing more is said:
+ * the peer keeps its memory, as if this process had died. */
+static void say_closed(const struct ipc_peer *peer, enum notice_kind kind,
+                       const struct rcmi_device_handle *handle) {
+    if (!rcmi_imports_unclosed(peer->imports))
+        notice_send(peer, kind, handle);
+    else if (peer->sock >= 0)
+        (void)shutdown(peer->sock, SHUT_WR);
+}
+
 /* What the peer waits for. */
 static void go_on_locked(struct ipc_peer *peer) {
     const struct rcmi_device_handle closed = {.buffer = peer->closing};
@@ -121,11 +131,11 @@ static void go_on_locked(struct ipc_peer *peer) {
     ipc_proof_rest(peer->proof);
     if (peer->closing && rcmi_imports_close(peer->imports, peer->closing) == RCM_OK) {
         peer->closing = 0;
-        notice_send(peer, NOTICE_CLOSED, &closed);
+        say_closed(peer, NOTICE_CLOSED, &closed);
     }
     if (peer->down && !peer->said && rcmi_imports_quiet(peer->imports)) {
         peer->said = true;
-        notice_send(peer, NOTICE_GONE, NULL);
+        say_closed(peer, NOTICE_GONE, NULL);
     }
 }
 

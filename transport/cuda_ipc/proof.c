@@ -38,20 +38,19 @@ static const char *hint(const struct ipc_self *self, const struct ipc_self *othe
     if (strcmp(self->uuid, other->uuid) == 0)
         return "";
     if (self->mig || other->mig)
-        return " (MIG instances share no memory with each other)";
+        return "MIG instances share no memory; ";
     if (!is_visible(other->uuid))
-        return " (that device is not visible to this process)";
-    return " (another device: the two need access to each other as peers)";
+        return "that device is not visible here; ";
+    return "two devices need peer access; ";
 }
 
+/* Short: what the framework keeps of it is. */
 static rcm_status refuse(const struct ipc_link *link, const char *why) {
     const struct ipc_self *self = &link->domain->self;
-    char cause[300];
-    snprintf(cause, sizeof cause, "%.299s", why);
-    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
-                     "%.60s of rank %d does not read %.60s of rank %d%s: %s", self->label,
-                     rcmi_node_rank(link->domain->node), link->other.uuid, link->peer->rank,
-                     hint(self, &link->other), cause);
+    char cause[200];
+    snprintf(cause, sizeof cause, "%.199s", why);
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "its %s does not read rank %d's %s: %s%s", self->uuid,
+                     link->peer->rank, link->other.uuid, hint(self, &link->other), cause);
 }
 
 /* The driver takes memory of a process with its own number for its own. */
@@ -117,9 +116,7 @@ static rcm_status proof_look(const struct ipc_link *link) {
     ipc_proof_fill(expected, link->other.seed);
     if (memcmp(expected, proof->bytes, IPC_PROOF) == 0)
         return RCM_OK;
-    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
-                     "what it reads there is not what was written: transfers between the two are "
-                     "broken, as by PCIe ACS or an IOMMU");
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "wrong bytes, as by PCIe ACS or an IOMMU");
 }
 
 rcm_status ipc_prove(struct ipc_link *link) {
