@@ -112,6 +112,7 @@ struct rcmi_domain {
 struct rcmi_registration {
     struct rcmi_mem mem;
     bool is_block;
+    bool stays;                       /* a process that has ended may still read it */
     const struct rcmi_domain *domain; /* of a block: that made it; NULL: plain, or a device's */
     struct rcmi_device *device;       /* of a block: whose it is; NULL: it is host memory */
     uint32_t uses;                    /* of the user's own: calls that registered it */

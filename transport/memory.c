@@ -34,8 +34,10 @@ static rcm_status block_take(struct rcmi_node *node, struct rcmi_registration *b
 /* Of a block that is in no table. */
 static void block_give(struct rcmi_registration *block) {
     rcmi_registration_end(block);
-    if (block->device)
+    if (block->device && !block->stays)
         rcmi_mem_kind_row(block->mem.kind)->free(block->device, block->mem.bytes);
+    else if (block->device)
+        rcmi_log(RCMI_LOG_DEBUG, "device memory at %p stays", block->mem.bytes);
     else if (block->domain)
         block->domain->transport->memory_give(block->domain->data, block->mem.bytes);
     else

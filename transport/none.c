@@ -33,9 +33,10 @@ rcm_status rcmi_no_memory_register(void *domain, const struct rcmi_mem *mem, voi
     return RCM_OK;
 }
 
-void rcmi_no_memory_unregister(void *domain, void *own) {
+bool rcmi_no_memory_unregister(void *domain, void *own) {
     (void)domain;
     (void)own;
+    return true;
 }
 
 rcm_status rcmi_no_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,

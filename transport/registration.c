@@ -29,7 +29,8 @@ void rcmi_registration_end(struct rcmi_registration *registration) {
     while (registration->ndomains > 0) {
         const int i = --registration->ndomains;
         const struct rcmi_domain *domain = registration->rows[i].domain;
-        domain->transport->memory_unregister(domain->data, registration->rows[i].own);
+        if (!domain->transport->memory_unregister(domain->data, registration->rows[i].own))
+            registration->stays = true;
     }
 }
 

@@ -513,9 +513,10 @@ struct rcmi_transport {
      * rcmi_registration_of. Where it can do nothing with such memory that is RCM_OK, too;
      * RCM_ERR_RESOURCE if the system has no room for what it would do. unregister: once it returns
      * the memory is not used by this row but late writes of peers that gave up, into memory that is
-     * theirs to map. Any thread. */
+     * theirs to map; false: a process that has ended may still read it, so that memory that was
+     * handed out stays until this one ends. Any thread. */
     rcm_status (*memory_register)(void *domain, const struct rcmi_mem *mem, void **ret_own);
-    void (*memory_unregister)(void *domain, void *own);
+    bool (*memory_unregister)(void *domain, void *own);
 
     /* Per link. offer fills what the peer needs; accept takes the peer's (untrusted). attach takes
      * over data socket number i (connected, authenticated, non-blocking), also if it fails; it

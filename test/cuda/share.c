@@ -492,6 +492,9 @@ static void case_fails(const char *argument) {
         if (status == RCM_OK) {
             begin_imports(&reply);
             status = read_all(&reply, 64, 5);
+            await_closed(reply.handle.buffer);
+            if (rcmi_imports_unclosed(imports) != (strstr(argument, "Close") != NULL))
+                die("what is closed is said to be open, or the other way round");
             end_imports();
         }
         if (status == RCM_OK && !strstr(argument, "Close"))

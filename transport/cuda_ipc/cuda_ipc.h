@@ -235,7 +235,7 @@ rcm_status ipc_room(struct ipc_channel *ipc);
 /* ---- zero_copy.c
  * ---------------------------------------------------------------------------------- */
 rcm_status ipc_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);
-void ipc_memory_unregister(void *domain, void *own);
+bool ipc_memory_unregister(void *domain, void *own);
 rcm_status ipc_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                               uint64_t meta, bool may_get);
 bool ipc_completed(struct rcmi_channel *channel, uint64_t number);

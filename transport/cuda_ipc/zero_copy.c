@@ -41,15 +41,17 @@ rcm_status ipc_memory_register(void *arg, const struct rcmi_mem *mem, void **ret
     return RCM_OK;
 }
 
-void ipc_memory_unregister(void *arg, void *own) {
+bool ipc_memory_unregister(void *arg, void *own) {
     struct ipc_domain *domain = arg;
     struct ipc_registered *registered = own;
     if (!registered)
-        return;
-    if (!ipc_take_back(domain, registered->export.handle.buffer))
+        return true;
+    const bool back = ipc_take_back(domain, registered->export.handle.buffer);
+    if (!back)
         rcmi_log(RCMI_LOG_INFO, "a rank that has ended may have device memory at %#llx open",
                  (unsigned long long)registered->export.handle.base);
     free(registered);
+    return back;
 }
 
 rcm_status ipc_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,

@@ -144,16 +144,17 @@ static bool unused_in_time(struct verbs_domain *domain, const struct verbs_memor
     return true;
 }
 
-void verbs_memory_unregister(void *arg, void *own) {
+bool verbs_memory_unregister(void *arg, void *own) {
     struct verbs_domain *domain = arg;
     struct verbs_memory *memory = own;
     if (!memory)
-        return;
+        return true;
     if (verbs_forked(domain) || rcmi_node_is_broken(domain->node)) {
         free(memory);
-        return;
+        return true;
     }
     if (!unused_in_time(domain, memory, false))
         (void)unused_in_time(domain, memory, true);
     memory_free(domain, memory);
+    return true;
 }
