@@ -103,7 +103,7 @@ static rcm_status batch_issue(const struct batch *batch, enum rcmi_work_kind kin
     rcm_status status = rcmi_work_may_wait(rcmi_call_waits(call, ret_work));
     struct rcmi_operation *fence = NULL;
     if (status == RCM_OK)
-        status = batch_follow(batch, rcmi_stream_of(call), &fence);
+        status = batch_follow(batch, rcmi_stream_of(call, rcm_comm_timeout(batch->comm)), &fence);
     if (status == RCM_OK)
         status = rcmi_work_new(batch->comm, kind, false, call, &whole);
     if (status != RCM_OK) {

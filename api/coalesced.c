@@ -41,7 +41,7 @@ static rcm_status parts_check(rcm_comm *comm, const struct rcmi_request *common,
 static rcm_status parts_follow(rcm_comm *comm, const struct rcmi_request *common,
                                const struct rcm_part *parts, size_t n,
                                struct rcmi_operation **ret_fence) {
-    const struct rcmi_stream stream = rcmi_stream_of(common->call);
+    const struct rcmi_stream stream = rcmi_stream_of(common->call, rcm_comm_timeout(comm));
     for (size_t i = 0; i < n && rcmi_mem_any_special(); i++) {
         const struct rcmi_request request = part_request(common, &parts[i]);
         struct rcmi_mem mem;

@@ -201,7 +201,7 @@ static __attribute__((noinline)) rcm_status request_record_special(rcm_comm *com
     request_bind(r, called, 0, ret_bind);
     rcm_status status = bind_know(comm, ret_bind);
     if (status == RCM_OK)
-        status = bind_follow(comm, rcmi_stream_of(r->call), ret_bind);
+        status = bind_follow(comm, rcmi_stream_of(r->call, rcm_comm_timeout(comm)), ret_bind);
     if (status != RCM_OK)
         return status;
     comm->sequence++;
@@ -349,7 +349,7 @@ static rcm_status request_keep(rcm_comm *comm, const struct rcmi_request *r,
                                      .drains = rcmi_collective_at((int)r->collective)->drains,
                                      .hash = called->hash,
                                      .special = r->blocks || rcmi_mem_any_special(),
-                                     .stream = rcmi_stream_of(r->call),
+                                     .stream = rcmi_stream_of(r->call, rcm_comm_timeout(comm)),
                                      .blocks = r->blocks};
     request_bind(r, called, 0, &template.bind);
     rcm_status status = template.special ? bind_know(comm, &template.bind) : RCM_OK;

@@ -230,7 +230,8 @@ static rcm_status init_comm(struct init *init, rcm_comm **ret_comm) {
     if (status != RCM_OK)
         return status;
     init->agreed = false;
-    status = rcmi_rank_device_begin(&init->engine->device, rcm_local_rank(*ret_comm));
+    status =
+        rcmi_rank_device_begin(&init->engine->device, rcm_local_rank(*ret_comm), init->timeout_ms);
     if (status == RCM_OK)
         status = rcmi_comm_equip(*ret_comm);
     return status == RCM_OK ? rcmi_node_start(init->engine->node) : status;

@@ -67,14 +67,15 @@ static rcm_status memory_idle(struct rcmi_engine *engine, void *memory, size_t b
                : RCM_OK;
 }
 
-static rcm_status memory_take(struct rcmi_engine *engine, enum rcm_mem_kind kind, size_t bytes,
-                              void **ret_memory) {
+static rcm_status memory_take(const rcm_comm *comm, struct rcmi_engine *engine,
+                              enum rcm_mem_kind kind, size_t bytes, void **ret_memory) {
     if (kind == RCM_MEM_HOST)
-        return rcmi_node_memory_alloc(engine->node, NULL, bytes, ret_memory);
-    const rcm_status status = rcmi_rank_device_open(&engine->device);
-    return status == RCM_OK
-               ? rcmi_node_memory_alloc(engine->node, engine->device.device, bytes, ret_memory)
-               : status;
+        return rcmi_node_memory_alloc(engine->node, NULL, bytes, RCMI_NEVER, ret_memory);
+    const rcmi_deadline deadline = rcmi_deadline_in(rcm_comm_timeout(comm));
+    const rcm_status status = rcmi_rank_device_open(&engine->device, deadline);
+    return status == RCM_OK ? rcmi_node_memory_alloc(engine->node, engine->device.device, bytes,
+                                                     deadline, ret_memory)
+                            : status;
 }
 
 rcm_status rcm_mem_alloc_kind(rcm_comm *comm, enum rcm_mem_kind kind, size_t bytes,
@@ -89,7 +90,7 @@ rcm_status rcm_mem_alloc_kind(rcm_comm *comm, enum rcm_mem_kind kind, size_t byt
     if (status == RCM_OK && kind != RCM_MEM_HOST && kind != RCM_MEM_DEVICE)
         status = rcmi_fail(RCM_ERR_INVALID, 0,
                            "kind is %d, neither RCM_MEM_HOST nor RCM_MEM_DEVICE", (int)kind);
-    return status == RCM_OK ? memory_take(engine, kind, bytes, ret_memory) : status;
+    return status == RCM_OK ? memory_take(comm, engine, kind, bytes, ret_memory) : status;
 }
 
 rcm_status rcm_mem_alloc(rcm_comm *comm, size_t bytes, void **ret_memory) {
@@ -106,7 +107,9 @@ rcm_status rcm_mem_free(rcm_comm *comm, void *memory) {
     const size_t bytes = rcmi_node_memory_size(engine->node, memory);
     if (bytes > 0)
         status = memory_idle(engine, memory, bytes);
-    return status == RCM_OK ? rcmi_node_memory_free(engine->node, memory) : status;
+    return status == RCM_OK ? rcmi_node_memory_free(engine->node, memory,
+                                                    rcmi_deadline_in(rcm_comm_timeout(comm)))
+                            : status;
 }
 
 /* ---- Memory of others ------------------------------------------------------------------------ */

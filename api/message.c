@@ -123,7 +123,7 @@ static rcm_status message_persist(rcm_comm *comm, const struct rcmi_message_call
     const struct rcmi_template template = {.kind = m->kind,
                                            .timeout_ms = call->timeout_ms,
                                            .message = m->message,
-                                           .stream = rcmi_stream_of(call),
+                                           .stream = rcmi_stream_of(call, rcm_comm_timeout(comm)),
                                            .transfer = transfer_of(comm, m)};
     struct rcm_work *work = NULL;
     if (!ret_work)
@@ -177,8 +177,8 @@ static rcm_status message_long_way(rcm_comm *comm, const struct rcmi_message_cal
     struct rcmi_transfer transfer = transfer_of(comm, m);
     struct rcmi_operation *fence = NULL;
     struct rcm_work *work;
-    rcm_status status =
-        rcmi_stream_follow(&comm->engine->device, rcmi_stream_of(call), &transfer.mem, &fence);
+    rcm_status status = rcmi_stream_follow(
+        &comm->engine->device, rcmi_stream_of(call, rcm_comm_timeout(comm)), &transfer.mem, &fence);
     if (status == RCM_OK)
         status = rcmi_work_new(comm, m->kind, ret_work == NULL, call, &work);
     if (status != RCM_OK) {

@@ -1320,13 +1320,16 @@ RCM_CHECKED rcm_status rcm_mem_alloc(rcm_comm *comm, size_t bytes, void **ret_me
 
 /* The same of a kind: rcm_mem_alloc, or memory of the rank's device, of at least `bytes`, zeroed,
  * which begins at a multiple of 2 MiB and is a multiple of that long. RCM_ERR_UNSUPPORTED, with a
- * sentence: there is no device. Given back by rcm_mem_free. Source: cuMemAlloc. */
+ * sentence: there is no device. RCM_ERR_TIMEOUT: the driver has not come back by comm's deadline;
+ * what it brings then is given back. Given back by rcm_mem_free. Source: cuMemAlloc. */
 enum rcm_mem_kind { RCM_MEM_HOST = 0, RCM_MEM_DEVICE = 1 };
 RCM_CHECKED rcm_status rcm_mem_alloc_kind(rcm_comm *comm, enum rcm_mem_kind kind, size_t bytes,
                                           void **ret_memory);
 
 /* Gives it back. memory: from rcm_mem_alloc of comm, or of another communicator from the same
  * rcm_init. RCM_ERR_INVALID if it is not, or while an unfinished operation uses it; it stays then.
+ * RCM_ERR_TIMEOUT: the driver, which waits for all work on the device, has not come back by comm's
+ * deadline; the memory is not the caller's any more, and freed when it does.
  * NULL is a no-op. Any thread, also after comm has failed. */
 RCM_CHECKED rcm_status rcm_mem_free(rcm_comm *comm, void *memory);
 

@@ -34,6 +34,8 @@ struct rcmi_mem_row {
      */
     rcm_status (*open)(const char *name, int local_rank, struct rcmi_device **ret_device);
     void (*close)(struct rcmi_device *device);
+    /* It is given out once more. */
+    void (*hold)(struct rcmi_device *device);
     /* As in struct rcmi_mem; and for people, "device 0 (GPU-...)". */
     int (*number)(const struct rcmi_device *device);
     const char *(*label)(const struct rcmi_device *device);

@@ -171,6 +171,14 @@ static void device_stop(struct rcmi_device *d) {
         device_give_up(d);
 }
 
+void rcmi_device_hold(struct rcmi_device *d) {
+    if (rcmi_cuda_forked())
+        return;
+    pthread_mutex_lock(&lock);
+    d->users++;
+    pthread_mutex_unlock(&lock);
+}
+
 /* A forked child has no thread of it, and calls no driver. */
 void rcmi_device_close(struct rcmi_device *d) {
     if (!d || rcmi_cuda_forked())
@@ -263,6 +271,7 @@ static const struct rcmi_mem_row cuda_row = {.name = "device memory",
                                              .has = has,
                                              .open = rcmi_device_open,
                                              .close = rcmi_device_close,
+                                             .hold = rcmi_device_hold,
                                              .number = number,
                                              .label = label,
                                              .alloc = device_memory_alloc,

@@ -61,5 +61,6 @@ const struct rcmi_device_facts *rcmi_device_facts(const struct rcmi_device *devi
 /* As in struct rcmi_mem_row. */
 rcm_status rcmi_device_open(const char *name, int local_rank, struct rcmi_device **ret_device);
 void rcmi_device_close(struct rcmi_device *device);
+void rcmi_device_hold(struct rcmi_device *device);
 
 #endif

@@ -9,6 +9,10 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include "internal.h"
+#include "log.h"
+
+/* For a driver to take memory back at a node's end; it goes on with that afterwards. */
+enum { MEMORY_END_MS = 5000 };
 
 static rcm_status plain_take(size_t bytes, void **ret_memory) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -32,10 +36,11 @@ static rcm_status block_take(struct rcmi_node *node, struct rcmi_registration *b
 }
 
 /* Of a block that is in no table. */
-static void block_give(struct rcmi_registration *block) {
+static rcm_status block_give(struct rcmi_registration *block, rcmi_deadline deadline) {
     rcmi_registration_end(block);
+    rcm_status status = RCM_OK;
     if (block->device && !block->stays)
-        rcmi_mem_kind_row(block->mem.kind)->free(block->device, block->mem.bytes);
+        status = rcmi_device_memory_give(block->device, block->mem.bytes, deadline);
     else if (block->device)
         rcmi_log(RCMI_LOG_DEBUG, "device memory at %p stays", block->mem.bytes);
     else if (block->domain)
@@ -43,11 +48,12 @@ static void block_give(struct rcmi_registration *block) {
     else
         munmap(block->mem.bytes, block->mem.len);
     free(block);
+    return status;
 }
 
 /* device NULL: of the host. */
 static rcm_status block_new(struct rcmi_node *node, struct rcmi_device *device, size_t bytes,
-                            struct rcmi_registration **ret_block) {
+                            rcmi_deadline deadline, struct rcmi_registration **ret_block) {
     const struct rcmi_mem_row *row = rcmi_mem_kind_row(RCMI_MEM_DEVICE);
     struct rcmi_registration *block = calloc(1, sizeof *block);
     if (!block)
@@ -58,7 +64,8 @@ static rcm_status block_new(struct rcmi_node *node, struct rcmi_device *device, 
     block->device = device;
     block->is_block = true;
     const rcm_status status =
-        device ? row->alloc(device, bytes, &block->mem.bytes) : block_take(node, block);
+        device ? rcmi_device_memory_take(device, bytes, deadline, &block->mem.bytes)
+               : block_take(node, block);
     if (status == RCM_OK)
         *ret_block = block;
     else
@@ -67,9 +74,9 @@ static rcm_status block_new(struct rcmi_node *node, struct rcmi_device *device, 
 }
 
 rcm_status rcmi_node_memory_alloc(struct rcmi_node *node, struct rcmi_device *device, size_t bytes,
-                                  void **ret_memory) {
+                                  rcmi_deadline deadline, void **ret_memory) {
     struct rcmi_registration *block = NULL;
-    rcm_status status = block_new(node, device, bytes, &block);
+    rcm_status status = block_new(node, device, bytes, deadline, &block);
     if (status != RCM_OK)
         return status;
     void *memory = block->mem.bytes;
@@ -77,27 +84,26 @@ rcm_status rcmi_node_memory_alloc(struct rcmi_node *node, struct rcmi_device *de
     if (status == RCM_OK)
         status = rcmi_registration_add(node, block);
     if (status != RCM_OK) {
-        block_give(block);
+        (void)block_give(block, deadline);
         return status;
     }
     *ret_memory = memory;
     return RCM_OK;
 }
 
-rcm_status rcmi_node_memory_free(struct rcmi_node *node, void *memory) {
+rcm_status rcmi_node_memory_free(struct rcmi_node *node, void *memory, rcmi_deadline deadline) {
     struct rcmi_registration *block = rcmi_registration_take_block(node, memory);
     if (!block)
         return rcmi_fail(RCM_ERR_INVALID, 0, "%p is not the start of memory that was handed out",
                          memory);
-    block_give(block);
-    return RCM_OK;
+    return block_give(block, deadline);
 }
 
 void rcmi_memory_end(struct rcmi_node *node) {
     struct rcmi_registration *registration;
     while ((registration = rcmi_registration_take_any(node))) {
         if (registration->is_block) {
-            block_give(registration);
+            (void)block_give(registration, rcmi_deadline_in(MEMORY_END_MS));
             continue;
         }
         rcmi_registration_end(registration);

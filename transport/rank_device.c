@@ -6,6 +6,8 @@
 #include "device.h"
 #include "error.h"
 #include "fence.h"
+#include "lasting.h"
+#include "mem_kind.h"
 #include "transport.h"
 
 rcm_status rcmi_rank_device_init(struct rcmi_rank_device *own, const char *name) {
@@ -31,32 +33,89 @@ rcm_status rcmi_device_look(bool wanted) {
                : rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "the program has not loaded a CUDA driver");
 }
 
-static rcm_status device_open(struct rcmi_rank_device *own) {
-    const struct rcmi_mem_row *row = rcmi_mem_kind_row(RCMI_MEM_DEVICE);
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+/* The driver may last: it is loaded, and sets the device up, on another thread. */
+struct opening {
+    struct rcmi_lasting call; /* first */
+    char *name;
+    int local_rank;
+    struct rcmi_device *device;
+};
+
+static rcm_status opening_run(struct rcmi_lasting *call) {
+    struct opening *opening = (struct opening *)call;
+    const rcm_status status = rcmi_device_look(true);
+    return status == RCM_OK ? rcmi_mem_kind_row(RCMI_MEM_DEVICE)
+                                  ->open(opening->name, opening->local_rank, &opening->device)
+                            : status;
+}
+
+static void opening_late(struct rcmi_lasting *call, rcm_status status) {
+    struct opening *opening = (struct opening *)call;
+    if (status == RCM_OK)
+        rcmi_mem_kind_row(RCMI_MEM_DEVICE)->close(opening->device);
+    free(opening->name);
+}
+
+static struct opening *opening_new(const struct rcmi_rank_device *own) {
+    struct opening *opening = calloc(1, sizeof *opening);
+    char *name = strdup(own->name);
+    if (!opening || !name) {
+        free(opening);
+        free(name);
+        return NULL;
+    }
+    opening->call.run = opening_run;
+    opening->call.late = opening_late;
+    opening->name = name;
+    opening->local_rank = own->local_rank;
+    return opening;
+}
+
+static rcm_status device_is_late(const struct rcmi_rank_device *own) {
+    return rcmi_fail(RCM_ERR_TIMEOUT, 0,
+                     "the device of this rank ('%s', RINGCOMM_DEVICE) was not open by the "
+                     "deadline: the driver has not come back",
+                     own->name);
+}
+
+/* Under the lock. */
+static rcm_status device_open(struct rcmi_rank_device *own, rcmi_deadline deadline) {
+    rcm_status status;
     if (strcmp(own->name, "none") == 0)
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
                          "this rank has no device: RINGCOMM_DEVICE is none");
-    const rcm_status status = row->open(own->name, own->local_rank, &own->device);
+    struct opening *opening = opening_new(own);
+    if (!opening)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to open a device");
+    if (!rcmi_lasting_run(&opening->call, deadline, &status))
+        return device_is_late(own);
+    if (status == RCM_OK)
+        own->device = opening->device;
+    free(opening->name);
+    free(opening);
     if (status == RCM_OK && own->node)
         rcmi_node_use_device(own->node, own->device);
     return status;
 }
 
-rcm_status rcmi_rank_device_open(struct rcmi_rank_device *own) {
-    rcm_status status = rcmi_device_look(true);
-    if (status != RCM_OK)
-        return status;
-    pthread_mutex_lock(&own->lock);
+rcm_status rcmi_rank_device_open(struct rcmi_rank_device *own, rcmi_deadline deadline) {
+    const struct timespec until = {(time_t)(deadline / 1000000000), (long)(deadline % 1000000000)};
+    rcm_status status = RCM_OK;
+    if (pthread_mutex_clocklock(&own->lock, CLOCK_MONOTONIC, &until) != 0)
+        return device_is_late(own);
     if (!own->device)
-        status = device_open(own);
+        status = device_open(own, deadline);
     pthread_mutex_unlock(&own->lock);
     return status;
 }
 
-rcm_status rcmi_rank_device_begin(struct rcmi_rank_device *own, int local_rank) {
+rcm_status rcmi_rank_device_begin(struct rcmi_rank_device *own, int local_rank,
+                                  int64_t timeout_ms) {
     own->local_rank = local_rank;
     if (strcmp(own->name, "auto") != 0 && strcmp(own->name, "none") != 0)
-        return rcmi_rank_device_open(own);
+        return rcmi_rank_device_open(own, rcmi_deadline_in(timeout_ms));
     return RCM_OK;
 }
 
@@ -98,7 +157,7 @@ rcm_status rcmi_stream_follow(struct rcmi_rank_device *own, struct rcmi_stream s
                               const struct rcmi_mem *mem, struct rcmi_operation **ret_fence) {
     if (mem->kind == RCMI_MEM_HOST)
         return stream_of_host(stream, mem);
-    rcm_status status = rcmi_rank_device_open(own);
+    rcm_status status = rcmi_rank_device_open(own, rcmi_deadline_in(stream.timeout_ms));
     if (status == RCM_OK)
         status = device_check(own, mem);
     if (status != RCM_OK || stream.none)

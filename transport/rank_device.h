@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include "clock.h"
 #include "mem.h"
 #include "ringcomm.h"
 
@@ -29,11 +30,12 @@ struct rcmi_rank_device {
 
 rcm_status rcmi_rank_device_init(struct rcmi_rank_device *own, const char *name);
 /* The rank's number on its host is known. Opens one that was named. */
-rcm_status rcmi_rank_device_begin(struct rcmi_rank_device *own, int local_rank);
+rcm_status rcmi_rank_device_begin(struct rcmi_rank_device *own, int local_rank, int64_t timeout_ms);
 /* Nothing uses it any more. */
 void rcmi_rank_device_end(struct rcmi_rank_device *own);
-/* Opens it, if that was not done. An error says why there is none. Any thread. */
-rcm_status rcmi_rank_device_open(struct rcmi_rank_device *own);
+/* Opens it, if that was not done. An error says why there is none; RCM_ERR_TIMEOUT: the driver has
+ * not come back by the deadline. Any thread. */
+rcm_status rcmi_rank_device_open(struct rcmi_rank_device *own, rcmi_deadline deadline);
 
 /* Is there a kind of memory of devices in this process? wanted: looks for a driver, and loads it;
  * else only for one that the program has loaded. An error says why not. Any thread. */
@@ -44,12 +46,15 @@ void rcmi_device_notice_driver(void);
 /* What a call, or each start of a persistent one, comes after. */
 struct rcmi_stream {
     void *stream;
-    bool none; /* nothing */
+    bool none;          /* nothing */
+    int64_t timeout_ms; /* to open the device in */
 };
-static inline struct rcmi_stream rcmi_stream_of(const struct rcm_call *call) {
+/* timeout_ms: of the communicator, where the call has none of its own. */
+static inline struct rcmi_stream rcmi_stream_of(const struct rcm_call *call, int64_t timeout_ms) {
     if (!call)
-        return (struct rcmi_stream){NULL, false};
-    return (struct rcmi_stream){call->stream, (call->flags & RCM_NO_STREAM) != 0};
+        return (struct rcmi_stream){NULL, false, timeout_ms};
+    return (struct rcmi_stream){call->stream, (call->flags & RCM_NO_STREAM) != 0,
+                                call->timeout_ms ? call->timeout_ms : timeout_ms};
 }
 /* Of a call of one kind of memory, of which mem tells: *ret_fence, NULL before, becomes what its
  * operations come after, if anything. Opens the device, and sees that it is the one of the memory.

@@ -253,12 +253,13 @@ const void *rcmi_node_peer_status_page(struct rcmi_node *node, int peer);
  * page-aligned, of huge pages where the machine has them. Messages sent from it, or to what is
  * posted in it, travel without a copy. It lives until rcmi_node_memory_free or the node's end. Any
  * thread; nothing in flight may use it when it is freed, but late writes of peers that gave up do
- * no harm. device, which outlives the node: memory of that one; NULL: of the host.
+ * no harm. device, which outlives the node: memory of that one, by the deadline; NULL: of the host.
  */
 rcm_status rcmi_node_memory_alloc(struct rcmi_node *node, struct rcmi_device *device, size_t bytes,
-                                  void **ret_memory);
-/* RCM_ERR_INVALID if it is not the start of such memory. */
-rcm_status rcmi_node_memory_free(struct rcmi_node *node, void *memory);
+                                  rcmi_deadline deadline, void **ret_memory);
+/* RCM_ERR_INVALID if it is not the start of such memory. RCM_ERR_TIMEOUT, of a device's: it is
+ * freed when the driver comes back. */
+rcm_status rcmi_node_memory_free(struct rcmi_node *node, void *memory, rcmi_deadline deadline);
 /* The size of the block that starts at memory; 0 if none does. */
 size_t rcmi_node_memory_size(struct rcmi_node *node, const void *memory);
 /* Registers a user's own memory, or one use more of the same range; every row hears of it. It is

@@ -410,6 +410,10 @@ static void fake_close(struct rcmi_device *opened) {
         give_up("what is closed was not opened", NULL);
 }
 
+static void fake_hold(struct rcmi_device *opened) {
+    (void)opened;
+}
+
 static int fake_number(const struct rcmi_device *opened) {
     (void)opened;
     return 0;
@@ -454,6 +458,7 @@ static const struct rcmi_mem_row fake_row = {.name = "device memory",
                                              .has = row_has,
                                              .open = fake_open,
                                              .close = fake_close,
+                                             .hold = fake_hold,
                                              .number = fake_number,
                                              .label = fake_label,
                                              .alloc = row_alloc,

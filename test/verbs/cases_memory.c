@@ -347,9 +347,9 @@ void case_no_room(void **state) {
         CHECK(strstr(rcm_last_error(), "4096 bytes cannot be registered with fake"));
         CHECK_EQ(rcmi_node_memory_uses(pair.a->node, mine, sizeof mine), 0);
         provider_fail_call(PROVIDER_REG_MR, port);
-        CHECK_EQ(rcmi_node_memory_alloc(pair.a->node, NULL, SLOT, &block), RCM_OK);
+        CHECK_EQ(rcmi_node_memory_alloc(pair.a->node, NULL, SLOT, RCMI_NEVER, &block), RCM_OK);
         CHECK_EQ(sends(pair.a, writer, block, SLOT, 1), RCM_ERR_UNSUPPORTED);
-        CHECK_EQ(rcmi_node_memory_free(pair.a->node, block), RCM_OK);
+        CHECK_EQ(rcmi_node_memory_free(pair.a->node, block, RCMI_NEVER), RCM_OK);
     }
     devices_close(&pair, writer, reader);
 }

@@ -52,6 +52,7 @@ static void initialise(void) {
 }
 
 CUresult CUDAAPI cuInit(unsigned flags) {
+    fake_take_time(__func__);
     CUresult r = fake_injected(__func__, __builtin_return_address(0));
     if (r || flags)
         return r ? r : CUDA_ERROR_INVALID_VALUE;

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Calls that may last: see lasting.h. */
+#include "lasting.h"
+#include <errno.h>
+#include <stdlib.h>
+#include "loop.h"
+
+static void lasting_end(struct rcmi_lasting *call) {
+    pthread_mutex_destroy(&call->lock);
+    pthread_cond_destroy(&call->changed);
+}
+
+static void *lasting_main(void *arg) {
+    struct rcmi_lasting *call = arg;
+    pthread_setname_np(pthread_self(), "ringcomm-call");
+    const rcm_status status = call->run(call);
+    pthread_mutex_lock(&call->lock);
+    call->status = status;
+    call->error = *rcmi_last_error();
+    call->done = true;
+    const bool left = call->left;
+    pthread_cond_signal(&call->changed);
+    pthread_mutex_unlock(&call->lock);
+    if (left) {
+        call->late(call, status);
+        lasting_end(call);
+        free(call);
+    }
+    return NULL;
+}
+
+/* Is it done by then? Else the thread has it alone. */
+static bool lasting_await(struct rcmi_lasting *call, rcmi_deadline deadline) {
+    const struct timespec until = {(time_t)(deadline / 1000000000), (long)(deadline % 1000000000)};
+    pthread_mutex_lock(&call->lock);
+    while (!call->done && pthread_cond_clockwait(&call->changed, &call->lock, CLOCK_MONOTONIC,
+                                                 &until) != ETIMEDOUT)
+        ;
+    call->left = !call->done;
+    const bool done = call->done;
+    pthread_mutex_unlock(&call->lock);
+    return done;
+}
+
+bool rcmi_lasting_run(struct rcmi_lasting *call, rcmi_deadline deadline, rcm_status *ret_status) {
+    pthread_t thread;
+    pthread_mutex_init(&call->lock, NULL);
+    pthread_cond_init(&call->changed, NULL);
+    call->done = call->left = false;
+    const int error = rcmi_thread_start(lasting_main, call, &thread);
+    if (error != 0) {
+        lasting_end(call);
+        *ret_status = rcmi_fail(rcmi_status_of_errno(error), error,
+                                "cannot start a thread for a call that may last");
+        return true;
+    }
+    if (!lasting_await(call, deadline)) {
+        pthread_detach(thread);
+        return false;
+    }
+    pthread_join(thread, NULL);
+    lasting_end(call);
+    *ret_status = call->status;
+    if (call->status != RCM_OK)
+        *rcmi_last_error() = call->error;
+    return true;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of a device for a user, in time: drivers wait for work on the device before they give some
+ * away, or take it back (cuMemAlloc may, cuMemFree does), and that work may never end. So another
+ * thread calls the driver (lasting.h); who waits for it has a deadline.
+ */
+#include <stdlib.h>
+#include "internal.h"
+#include "lasting.h"
+#include "mem_kind.h"
+
+struct move {
+    struct rcmi_lasting call; /* first */
+    const struct rcmi_mem_row *row;
+    struct rcmi_device *device; /* held until the driver has returned */
+    void *memory;
+    size_t bytes;
+};
+
+static rcm_status move_alloc(struct rcmi_lasting *call) {
+    struct move *move = (struct move *)call;
+    const rcm_status status = move->row->alloc(move->device, move->bytes, &move->memory);
+    if (status != RCM_OK)
+        move->row->close(move->device);
+    return status;
+}
+
+static void move_alloc_late(struct rcmi_lasting *call, rcm_status status) {
+    struct move *move = (struct move *)call;
+    if (status != RCM_OK)
+        return;
+    move->row->free(move->device, move->memory);
+    move->row->close(move->device);
+}
+
+static rcm_status move_free(struct rcmi_lasting *call) {
+    struct move *move = (struct move *)call;
+    move->row->free(move->device, move->memory);
+    move->row->close(move->device);
+    return RCM_OK;
+}
+
+static void move_free_late(struct rcmi_lasting *call, rcm_status status) {
+    (void)call;
+    (void)status;
+}
+
+static struct move *move_new(struct rcmi_device *device, size_t bytes, void *memory) {
+    struct move *move = calloc(1, sizeof *move);
+    if (!move)
+        return NULL;
+    move->row = rcmi_mem_kind_row(RCMI_MEM_DEVICE);
+    move->device = device;
+    move->bytes = bytes;
+    move->memory = memory;
+    move->row->hold(device);
+    return move;
+}
+
+rcm_status rcmi_device_memory_take(struct rcmi_device *device, size_t bytes, rcmi_deadline deadline,
+                                   void **ret_memory) {
+    struct move *move = move_new(device, bytes, NULL);
+    rcm_status status;
+    if (!move)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %zu bytes of a device", bytes);
+    move->call.run = move_alloc;
+    move->call.late = move_alloc_late;
+    if (!rcmi_lasting_run(&move->call, deadline, &status))
+        return rcmi_fail(RCM_ERR_TIMEOUT, 0,
+                         "%zu bytes of %s were not there by the deadline: the driver waits, maybe "
+                         "for work on the device",
+                         bytes, rcmi_mem_kind_row(RCMI_MEM_DEVICE)->label(device));
+    *ret_memory = move->memory;
+    if (status == RCM_OK)
+        move->row->close(device);
+    free(move);
+    return status;
+}
+
+rcm_status rcmi_device_memory_give(struct rcmi_device *device, void *memory,
+                                   rcmi_deadline deadline) {
+    struct move *move = move_new(device, 0, memory);
+    rcm_status status;
+    if (!move)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to free memory of a device");
+    move->call.run = move_free;
+    move->call.late = move_free_late;
+    if (!rcmi_lasting_run(&move->call, deadline, &status))
+        return rcmi_fail(
+            RCM_ERR_TIMEOUT, 0,
+            "%p of %s was not free by the deadline: it will be once the driver returns, "
+            "which waits, maybe for work on the device",
+            memory, rcmi_mem_kind_row(RCMI_MEM_DEVICE)->label(device));
+    free(move);
+    return status;
+}
