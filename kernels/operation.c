@@ -30,6 +30,9 @@ static rcm_status operation_failed(const struct rcmi_operation *o, rcm_status st
     const struct rcmi_mem_row *row = rcmi_mem_kind_row(o->kind);
     char why[200];
     row->explain(o->code, why, sizeof why);
+    if (o->nresults == 0)
+        return rcmi_fail(status, 0, "what is enqueued on the stream of %s failed: %s", row->name,
+                         why);
     return rcmi_fail(status, 0, "%s of %zu bytes in %s failed: %s",
                      o->reduces ? "a reduction" : "a copy", o->bytes, row->name, why);
 }

@@ -274,7 +274,8 @@ static void case_dropped(const char *argument) {
     struct rcmi_operation fence = operation(0);
     must(rcmi_operation_follow(&fence, stream));
     rcmi_device_close(device);
-    expect(RCM_ERR_CANCELED, "closed", rcmi_operation_look(&fence));
+    expect(RCM_ERR_CANCELED, "on the stream of device memory failed: the device was closed",
+           rcmi_operation_look(&fence));
     DRIVE(cuda->cuStreamSynchronize(stream));
 }
 
