@@ -641,12 +641,14 @@ static rcm_status request_of(const rcm_comm *comm, enum rcm_collective collectiv
 }
 
 /* Memory of a device: it is opened. */
-static rcm_status prepare_kind(rcm_comm *comm, enum rcm_mem_kind kind,
+static rcm_status prepare_kind(rcm_comm *comm, enum rcm_mem_kind kind, rcmi_deadline deadline,
                                enum rcmi_mem_kind *ret_kind) {
     if (kind != RCM_MEM_HOST && kind != RCM_MEM_DEVICE)
         return rcmi_fail(RCM_ERR_INVALID, 0, "kind is %d, no kind of memory", (int)kind);
     *ret_kind = kind == RCM_MEM_DEVICE ? RCMI_MEM_DEVICE : RCMI_MEM_HOST;
-    return kind == RCM_MEM_DEVICE ? rcmi_rank_device_open(rcmi_comm_device(comm)) : RCM_OK;
+    if (kind == RCM_MEM_HOST)
+        return RCM_OK;
+    return rcmi_rank_device_open(rcmi_comm_device(comm), deadline);
 }
 
 rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective, size_t bytes, int root,
@@ -661,6 +663,7 @@ rcm_status rcm_comm_prepare_kind(rcm_comm *comm, enum rcm_mem_kind kind,
     struct rcmi_request request = {0};
     struct prepare prepare = {.comm = comm, .bytes = bytes};
     const struct rcmi_algorithm *chosen;
+    const rcmi_deadline deadline = rcmi_deadline_in(comm->timeout_ms);
     call.algorithm = algorithm;
     rcm_status status = rcmi_comm_usable(comm);
     if (status != RCM_OK)
@@ -669,14 +672,13 @@ rcm_status rcm_comm_prepare_kind(rcm_comm *comm, enum rcm_mem_kind kind,
     if (status == RCM_OK)
         status = rcmi_check_root(comm->size, root);
     if (status == RCM_OK)
-        status = prepare_kind(comm, kind, &prepare.kind);
+        status = prepare_kind(comm, kind, deadline, &prepare.kind);
     if (status == RCM_OK)
         status = request_algorithm(comm, comm->selection, &request, &chosen);
     if (status == RCM_OK)
         status = rcmi_plan_cache_get(comm->plans, chosen, root, &prepare.plan);
     if (status == RCM_OK)
-        status =
-            rcmi_comm_wait_for(comm, prepare_check, &prepare, rcmi_deadline_in(comm->timeout_ms));
+        status = rcmi_comm_wait_for(comm, prepare_check, &prepare, deadline);
     if (status == RCM_AGAIN)
         status = rcmi_fail(RCM_ERR_TIMEOUT, 0, "not all ranks prepared %s within %.1f s",
                            rcmi_collective_name(collective), (double)comm->timeout_ms / 1000);
