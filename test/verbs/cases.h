@@ -46,10 +46,8 @@ void case_leave_beside_poll(void **state);
 /* cases_memory.c */
 void case_in_place(void **state);
 void case_withdrawn(void **state);
-void case_withdrawn_cut(void **state);
 void case_withdrawn_by_loop(void **state);
-void case_withdrawn_unheard(void **state);
-void case_withdrawn_unstopped(void **state);
+void case_withdrawn_in_vain(void **state);
 void case_unregistered(void **state);
 void case_no_room(void **state);
 

@@ -203,8 +203,7 @@ void case_withdrawn(void **state) {
 
 /* The writer does not answer, because it cannot be reached: the link ends, and with it what it
  * might have written. */
-void case_withdrawn_cut(void **state) {
-    (void)state;
+static void withdrawn_cut(void) {
     struct pair pair;
     struct rcmi_channel *writer, *reader;
     limit_ms(20000);
@@ -264,8 +263,7 @@ void case_withdrawn_by_loop(void **state) {
 }
 
 /* The writer is alive and does not answer: that is waited for as long as the setting says. */
-void case_withdrawn_unheard(void **state) {
-    (void)state;
+static void withdrawn_unheard(void) {
     struct pair pair;
     struct rcmi_channel *writer, *reader;
     uint8_t *to = held_post(&pair, "1", &writer, &reader);
@@ -285,8 +283,7 @@ static int queue_pairs(void) {
 }
 
 /* A queue pair that cannot be stopped may go on: memory is free once it is destroyed. */
-void case_withdrawn_unstopped(void **state) {
-    (void)state;
+static void withdrawn_unstopped(void) {
     struct pair pair;
     struct rcmi_channel *writer, *reader;
     uint8_t *to = held_post(&pair, "1", &writer, &reader);
@@ -300,6 +297,18 @@ void case_withdrawn_unstopped(void **state) {
     while (!atomic_load(&pair.b->lost))
         nap();
     devices_close(&pair, writer, reader);
+}
+
+static void withdrawn_in_vain(int i) {
+    static void (*const run[])(void) = {withdrawn_cut, withdrawn_unheard, withdrawn_unstopped};
+    run[i]();
+}
+
+/* All at once, since each waits for a second. */
+void case_withdrawn_in_vain(void **state) {
+    (void)state;
+    limit_ms(20000);
+    children_run(3, withdrawn_in_vain);
 }
 
 /* ---- Unregistered ---------------------------------------------------------------------------- */
