@@ -134,7 +134,7 @@ static int rank_run(rcm_comm *comm, void *arg) {
 static int run(void) {
     const char *fails = getenv("SITES_NAME");
     const struct ranks ranks = {
-        .n = 2, .transport = "shm", .timeout_ms = 20000, .keep = true, .before = before};
+        .n = 2, .transport = "auto", .timeout_ms = 20000, .keep = true, .before = before};
     return ranks_run(&ranks, rank_run, (void *)(fails ? fails : "")) ? 1 : 0;
 }
 
