@@ -98,16 +98,18 @@ static const struct verbs_table table = {
 
 struct side {
     struct verbs_domain domain;
-    struct verbs_link *links[FUZZ_RANKS];
+    struct verbs_link *links[PORTS][FUZZ_RANKS]; /* by port */
     struct verbs_link link;
     struct verbs_channel writer, reader;
     uint32_t numbers[2]; /* of the reader's end and the writer's */
 };
 
-static void port_fill(struct verbs_domain *domain, int i) {
+static void port_fill(struct side *side, int i) {
     static struct ibv_pd pd;
-    domain->ports[i] = (struct verbs_port){
-        .domain = domain,
+    side->domain.ports[i] = (struct verbs_port){
+        .domain = &side->domain,
+        .method = &verbs_by_exchange,
+        .links = side->links[i],
         .pd = &pd,
         .offered = {.gid = {[7] = (uint8_t)i},
                     .layer = IBV_LINK_LAYER_ETHERNET,
@@ -122,16 +124,17 @@ static void link_init(struct side *side) {
     struct verbs_domain *domain = &side->domain;
     memset(side, 0, sizeof *side);
     memset(&device, 0, sizeof device);
+    device.posted = device.freed = VERBS_FIRST_ENTRY;
     domain->node = fuzz_node(NULL);
     domain->table = &table;
     domain->pid = getpid();
     domain->nranks = FUZZ_RANKS;
     domain->peer_timeout_ms = 1000;
-    domain->links = side->links;
+    domain->links = side->links[0];
     domain->armed = true; /* there is no loop */
     domain->nports = PORTS;
     for (int i = 0; i < PORTS; i++)
-        port_fill(domain, i);
+        port_fill(side, i);
     fuzz_require(verbs_connector_make(domain) == RCM_OK &&
                      verbs_link_init(&side->link, domain, FUZZ_PEER) == RCM_OK,
                  "there is a link");
@@ -174,6 +177,12 @@ static void offer(struct side *side, bool initiator, struct fuzz_input *in) {
 
 /* ---- Notices --------------------------------------------------------------------------------- */
 
+/* The device tells of an end of work at the link's queue pair. */
+static void completes(struct side *side, struct ibv_wc wc) {
+    wc.qp_num = side->link.qp ? side->link.qp->qp_num : 0;
+    (void)verbs_complete(&side->link, &wc);
+}
+
 /* The device fills the oldest receive; a longer send would not fit, and break the queue pair. */
 static void notice_arrives(struct side *side, const void *bytes, size_t len) {
     if (device.nreceives == 0 || len > sizeof(struct verbs_notice))
@@ -184,7 +193,7 @@ static void notice_arrives(struct side *side, const void *bytes, size_t len) {
     device.first_receive = (device.first_receive + 1) % VERBS_RECEIVES;
     device.nreceives--;
     memcpy(side->link.notices.memory + (size_t)i * VERBS_NOTICE_STEP, bytes, len);
-    (void)verbs_complete(&side->link, &wc);
+    completes(side, wc);
 }
 
 static void send_completes(struct side *side) {
@@ -193,7 +202,7 @@ static void send_completes(struct side *side) {
     const struct ibv_wc wc = {.wr_id = device.sends[0]};
     memmove(device.sends, device.sends + 1, --device.nsends * sizeof device.sends[0]);
     device.freed = (uint32_t)wc.wr_id;
-    (void)verbs_complete(&side->link, &wc);
+    completes(side, wc);
 }
 
 static void channel_fill(struct verbs_channel *channel, struct rcmi_node *node, bool is_writer) {
@@ -318,8 +327,8 @@ static void step(struct side *side, struct fuzz_input *in) {
         break;
     default: /* an error, or a send that there was not */
         wc.status = (enum ibv_wc_status)fuzz_u8(in);
-        wc.wr_id = verbs_id(&side->link, fuzz_u16(in) + 1024u);
-        (void)verbs_complete(&side->link, &wc);
+        wc.wr_id = verbs_id(&side->link, fuzz_u16(in) + VERBS_FIRST_ENTRY + 1024u);
+        completes(side, wc);
     }
 }
 
