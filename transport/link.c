@@ -166,11 +166,9 @@ bool rcmi_links_tell_lost(struct rcmi_node *node) {
 /* ---- Set-up that goes on --------------------------------------------------------------------- */
 
 void rcmi_node_link_changed(struct rcmi_node *node, int peer) {
-    struct rcmi_link *link = rcmi_node_link(node, peer);
-    if (!link)
-        return;
     pthread_mutex_lock(&node->lock);
-    if (!link->changed) {
+    struct rcmi_link *link = rcmi_node_link(node, peer);
+    if (link && !link->changed) {
         link->changed = true;
         link->changed_next = node->changed_links;
         node->changed_links = link;
@@ -410,6 +408,19 @@ bool rcmi_link_settled(const struct rcmi_link *link) {
     }
 }
 
+/* A row's own threads may say that it changed until then. */
+static void link_forget(struct rcmi_link *link) {
+    struct rcmi_node *node = link->node;
+    pthread_mutex_lock(&node->lock);
+    atomic_store_explicit(&node->links[link->peer], NULL, memory_order_relaxed);
+    struct rcmi_link **at = &node->changed_links;
+    while (*at && *at != link)
+        at = &(*at)->changed_next;
+    if (*at)
+        *at = link->changed_next;
+    pthread_mutex_unlock(&node->lock);
+}
+
 void rcmi_link_free(struct rcmi_link *link) {
     struct rcmi_node *node = link->node;
     rcmi_conn_drop(node, link);
@@ -417,6 +428,7 @@ void rcmi_link_free(struct rcmi_link *link) {
     rcmi_control_stop(link);
     rcmi_opening_forget(link);
     rcmi_planes_free(link);
+    link_forget(link);
     free(link->in);
     free(link->targets);
     free(link);
