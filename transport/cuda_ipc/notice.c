@@ -242,12 +242,21 @@ static bool peers_are_through(const struct ipc_domain *domain) {
     return all;
 }
 
+/* The device's thread, which may be in what it was told to call, finds none from here on. */
+static struct ipc_proof *proof_take(struct ipc_peer *peer) {
+    pthread_mutex_lock(&peer->lock);
+    struct ipc_proof *proof = peer->proof;
+    peer->proof = NULL;
+    pthread_mutex_unlock(&peer->lock);
+    return proof;
+}
+
 /* What the device's thread may still touch stays. */
 static bool peer_end(struct ipc_peer *peer) {
     const bool clean = peer->said && !peer->lost && (peer->left || peer->sock < 0);
     rcmi_fd_close(&peer->sock);
     rcmi_fd_close(&peer->other);
-    if (!peer->said || !ipc_proof_end(peer->proof))
+    if (!peer->said || !ipc_proof_end(proof_take(peer)))
         return false;
     rcmi_imports_free(peer->imports);
     pthread_mutex_destroy(&peer->lock);
