@@ -10,7 +10,7 @@
  *   proof.c     reading the peer's memory, before anything depends on it
  *   notice.c    what the two ends of a link tell each other meanwhile
  *   channel.c   the two ends of a channel, on the queue of fifo.h
- *   zero_copy.c      registered memory that is read where it lies
+ *   zero_copy.c registered memory that is read where it lies
  *
  *   writer's process                          reader's process
  *     memory file: headers, counters   <--->    mapped
@@ -84,7 +84,7 @@ struct ipc_peer {
     bool down, said;                 /* the link is; and that all is closed here was said */
     bool told, heard;                /* of this node's arena; something came */
     struct rcmi_device_handle arena; /* its first chunk; buffer is 0 until it is told */
-    struct ipc_proof *proof;         /* NULL before */
+    struct ipc_proof *proof;         /* NULL before; set by the loop thread, under the lock */
 };
 
 /* What travels in a link's offer. */
@@ -175,12 +175,14 @@ void ipc_arena_end(struct ipc_domain *domain, bool keep);
 
 /* ---- notice.c -------------------------------------------------------------------------------- */
 rcm_status ipc_peer_make(struct ipc_domain *domain, int rank, struct ipc_peer **ret_peer);
+/* Does this end make the socket, or does it come with the peer's offer? */
+bool ipc_peer_makes_socket(const struct ipc_peer *peer);
 /* It was offered a socket. */
 void ipc_peer_join(struct ipc_peer *peer, int sock);
 /* This node's arena is there. */
 void ipc_peer_tell(struct ipc_peer *peer, const struct rcmi_device_handle *arena);
-/* Takes what has come. Any thread. */
-void ipc_peer_hear(struct ipc_peer *peer);
+/* Takes what has come. Has the peer nothing of ours open any more, or ended? Any thread. */
+bool ipc_peer_hear(struct ipc_peer *peer);
 /* Something of its memory was opened or closed here: what was waited for is said. Any thread. */
 void ipc_peer_go_on(struct ipc_peer *peer);
 /* The link is down: its memory is closed here as soon as nothing reads it. */
@@ -232,8 +234,7 @@ void ipc_publish(struct ipc_channel *ipc, const struct rcmi_device_handle *handl
 /* Is there room for a message's header? */
 rcm_status ipc_room(struct ipc_channel *ipc);
 
-/* ---- zero_copy.c
- * ---------------------------------------------------------------------------------- */
+/* ---- zero_copy.c ----------------------------------------------------------------------------- */
 rcm_status ipc_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);
 bool ipc_memory_unregister(void *domain, void *own);
 rcm_status ipc_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,

@@ -45,7 +45,7 @@ rcm_status ipc_link_offer(void *arg, struct rcmi_blob *ret_offer) {
     const struct ipc_link *link = arg;
     memcpy(ret_offer->bytes, &link->domain->self, sizeof link->domain->self);
     ret_offer->len = sizeof link->domain->self;
-    ret_offer->nfds = link->peer->other >= 0;
+    ret_offer->nfds = ipc_peer_makes_socket(link->peer);
     ret_offer->fds[0] = link->peer->other;
     return RCM_OK;
 }
@@ -54,7 +54,7 @@ rcm_status ipc_link_offer(void *arg, struct rcmi_blob *ret_offer) {
 
 static rcm_status offer_take(struct ipc_link *link, struct rcmi_blob *offer) {
     struct ipc_peer *peer = link->peer;
-    const int wanted = peer->other < 0;
+    const int wanted = !ipc_peer_makes_socket(peer);
     if (offer->len != sizeof link->other || offer->nfds != wanted)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0,
                          "it offered memory of a device in %zu bytes with %d descriptors, instead "
@@ -94,8 +94,8 @@ static rcm_status imports_make(struct ipc_link *link) {
 static void socket_ready(void *arg, uint32_t events) {
     struct ipc_link *link = arg;
     (void)events;
-    ipc_peer_hear(link->peer);
-    if (link->watched && link->peer->left) {
+    const bool left = ipc_peer_hear(link->peer);
+    if (link->watched && left) {
         rcmi_loop_unwatch(rcmi_node_loop(link->domain->node), &link->watch);
         link->watched = false;
     }

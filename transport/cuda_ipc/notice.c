@@ -36,21 +36,27 @@ static void notice_send(const struct ipc_peer *peer, enum notice_kind kind,
 
 /* ---- Peers ----------------------------------------------------------------------------------- */
 
+bool ipc_peer_makes_socket(const struct ipc_peer *peer) {
+    return rcmi_node_rank(peer->domain->node) < peer->rank;
+}
+
 rcm_status ipc_peer_make(struct ipc_domain *domain, int rank, struct ipc_peer **ret_peer) {
     struct ipc_peer *peer = rcmi_zalloc(sizeof *peer);
     int pair[2] = {-1, -1};
     if (!peer)
         return RCM_ERR_NOMEM;
-    /* The lower rank makes the socket. */
-    if (rcmi_node_rank(domain->node) < rank &&
+    peer->domain = domain;
+    peer->rank = rank;
+    if (ipc_peer_makes_socket(peer) &&
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
         free(peer);
         return rcmi_fail(rcmi_status_of_errno(errno), errno, "no socket for device memory");
     }
-    *peer = (struct ipc_peer){
-        .domain = domain, .rank = rank, .sock = pair[0], .other = pair[1], .next = domain->peers};
+    peer->sock = pair[0];
+    peer->other = pair[1];
     pthread_mutex_init(&peer->lock, NULL);
     pthread_mutex_lock(&domain->arena.lock);
+    peer->next = domain->peers;
     domain->peers = peer;
     pthread_mutex_unlock(&domain->arena.lock);
     *ret_peer = peer;
@@ -139,14 +145,16 @@ static void go_on_locked(struct ipc_peer *peer) {
     }
 }
 
-void ipc_peer_hear(struct ipc_peer *peer) {
+bool ipc_peer_hear(struct ipc_peer *peer) {
     pthread_mutex_lock(&peer->lock);
     hear_locked(peer);
     /* Its copy arrived: this end of it would hide the peer's end. */
     if (peer->heard)
         rcmi_fd_close(&peer->other);
     go_on_locked(peer);
+    const bool left = peer->left;
     pthread_mutex_unlock(&peer->lock);
+    return left;
 }
 
 void ipc_peer_go_on(struct ipc_peer *peer) {
@@ -188,7 +196,7 @@ static void demand(struct ipc_peer *peer, uint64_t buffer) {
 }
 
 static bool still_owes(struct ipc_peer *peer) {
-    ipc_peer_hear(peer);
+    (void)ipc_peer_hear(peer);
     pthread_mutex_lock(&peer->lock);
     const bool owes = peer->owes != 0 && !peer->left && peer->sock >= 0;
     pthread_mutex_unlock(&peer->lock);
@@ -228,7 +236,7 @@ bool ipc_take_back(struct ipc_domain *domain, uint64_t buffer) {
 /* ---- The end --------------------------------------------------------------------------------- */
 
 static bool peer_is_through(struct ipc_peer *peer) {
-    ipc_peer_hear(peer);
+    (void)ipc_peer_hear(peer);
     pthread_mutex_lock(&peer->lock);
     const bool through = peer->said && (peer->left || peer->sock < 0);
     pthread_mutex_unlock(&peer->lock);

@@ -71,14 +71,7 @@ static void proof_wake(void *arg) {
     rcmi_node_link_changed(peer->domain->node, peer->rank);
 }
 
-static rcm_status proof_begin(struct ipc_peer *peer, struct rcmi_import *import,
-                              const void *there) {
-    struct ipc_proof *proof = rcmi_zalloc(sizeof *proof);
-    if (!proof) {
-        rcmi_import_put(import);
-        return RCM_ERR_NOMEM;
-    }
-    proof->import = import;
+static void proof_fill(struct ipc_peer *peer, const void *there, struct ipc_proof *proof) {
     proof->all =
         (struct rcmi_operations){.device = &peer->domain->device, .wake = proof_wake, .arg = peer};
     proof->copy = (struct rcmi_operation){.results = {proof->bytes},
@@ -89,8 +82,23 @@ static rcm_status proof_begin(struct ipc_peer *peer, struct rcmi_import *import,
                                           .dtype = RCM_UINT8,
                                           .kind = RCMI_MEM_DEVICE,
                                           .all = &proof->all};
+}
+
+/* What it reads is put back once nothing of it runs (ipc_proof_rest), so it has begun before
+ * another thread sees it. */
+static rcm_status proof_begin(struct ipc_peer *peer, struct rcmi_import *import,
+                              const void *there) {
+    struct ipc_proof *proof = rcmi_zalloc(sizeof *proof);
+    if (!proof) {
+        rcmi_import_put(import);
+        return RCM_ERR_NOMEM;
+    }
+    proof->import = import;
+    proof_fill(peer, there, proof);
+    pthread_mutex_lock(&peer->lock);
     peer->proof = proof;
     const rcm_status status = rcmi_operation_begin(&proof->copy);
+    pthread_mutex_unlock(&peer->lock);
     return status == RCM_OK ? RCM_AGAIN : status;
 }
 
