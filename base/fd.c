@@ -9,7 +9,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include "error.h"
-#include "own.h"
 #include "sigpipe.h"
 
 /* ---- Sockets that a forked child shall not keep -------------------------------------------- */

@@ -16,7 +16,8 @@
 
 /* Sockets made by this file (listen, accept, connect) are closed in a child that the process forks:
  * a child that keeps its parent's connections open would hide the parent's death from the others.
- */
+ * rcmi_fd_own says so of another one, until rcmi_fd_close. */
+void rcmi_fd_own(int fd);
 
 /* Closes *fd if it is >= 0 and sets it to -1; keeps errno. Nothing of ours is closed otherwise. */
 void rcmi_fd_close(int *fd);

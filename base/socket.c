@@ -2,7 +2,6 @@
 /* Making stream sockets: addresses, listening, accepting, connecting. Over Unix sockets also
  * passing descriptors. Nothing here waits, but rcmi_resolve for as long as the resolver does. */
 #include "fd.h"
-#include "own.h"
 
 #include <errno.h>
 #include <limits.h>

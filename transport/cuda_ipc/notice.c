@@ -54,6 +54,8 @@ rcm_status ipc_peer_make(struct ipc_domain *domain, int rank, struct ipc_peer **
     }
     peer->sock = pair[0];
     peer->other = pair[1];
+    rcmi_fd_own(peer->sock);
+    rcmi_fd_own(peer->other);
     pthread_mutex_init(&peer->lock, NULL);
     pthread_mutex_lock(&domain->arena.lock);
     peer->next = domain->peers;
@@ -66,6 +68,7 @@ rcm_status ipc_peer_make(struct ipc_domain *domain, int rank, struct ipc_peer **
 void ipc_peer_join(struct ipc_peer *peer, int sock) {
     pthread_mutex_lock(&peer->lock);
     peer->sock = sock;
+    rcmi_fd_own(sock);
     pthread_mutex_unlock(&peer->lock);
 }
 
