@@ -18,7 +18,7 @@
 #include "../verbs/provider.h"
 #endif
 
-enum { BLOCK_MAX = 144016 };
+enum { BLOCK_MAX = 144016, FILES = 1024 };
 
 struct task {
     const struct situation *situation;
@@ -54,6 +54,33 @@ static int check_planes(rcm_comm *comm) {
         CHECK(errors, got == (wanted && on_one_host(peer, rcm_rank(comm))),
               "rank %d: to rank %d it is %s", rcm_rank(comm), peer, text);
     }
+    return errors;
+}
+
+/* ---- Children -------------------------------------------------------------------------------- */
+
+static int sockets(void) {
+    char path[64], to[32];
+    int n = 0;
+    for (int fd = 0; fd < FILES; fd++) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        n += readlink(path, to, sizeof to) > 7 && memcmp(to, "socket:", 7) == 0;
+    }
+    return n;
+}
+
+/* A child that a rank forks keeps none of its connections, which would hide that the rank died. */
+static int check_child(void) {
+    int errors = 0, status = 0;
+    if (now.situation->threads)
+        return 0; /* of the other ranks, too */
+    fflush(NULL);
+    const int before = sockets();
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(sockets());
+    CHECK(errors, child > 0 && waitpid(child, &status, 0) == child && status == 0,
+          "of %d sockets a child has %d", before, WEXITSTATUS(status));
     return errors;
 }
 
@@ -100,7 +127,7 @@ static int check(rcm_comm *comm, void *arg) {
                   buffer_new(&b, (enum memory)i, b.bytes, &out[i]);
     for (int i = 0; i < now.draws && !errors; i++)
         errors += one(&b, in, out, i);
-    errors += errors ? 0 : check_planes(comm);
+    errors += errors ? 0 : check_planes(comm) + check_child();
     for (int i = 0; i < MEMORIES && !errors; i++)
         errors += buffer_free(&b, &in[i]) + buffer_free(&b, &out[i]);
     b.in = first_in;
