@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/types.h>
 #include <unistd.h>
+#include "check_log.h"
 #include "common.h"
 #include "ringcomm.h"
 
@@ -44,54 +44,15 @@ struct pairs {
     int rank, nranks;
     struct about *about;
     uint8_t *bytes;
-    FILE *log;     /* NULL: there is no file for it */
+    const struct check_log *log;
     int64_t until; /* rank 0: further pairs may begin */
 };
 
-/* ---- The log ------------------------------------------------------------------------------- */
-
-/* The log tells why a transport was declined (at level info). So it goes to a file, and what is of
- * warnings and errors to stderr in the end. */
-static FILE *log_divert(int *ret_stderr) {
-    FILE *file = tmpfile();
-    *ret_stderr = file ? dup(STDERR_FILENO) : -1;
-    if (*ret_stderr >= 0)
-        (void)!dup2(fileno(file), STDERR_FILENO);
-    setenv("RINGCOMM_LOG", "info", 1);
-    return file;
-}
-
-static void log_restore(FILE *file, int stderr_fd) {
-    char line[1200];
-    if (stderr_fd < 0)
-        return;
-    (void)!dup2(stderr_fd, STDERR_FILENO);
-    close(stderr_fd);
-    rewind(file);
-    while (fgets(line, sizeof(line), file))
-        if (!strstr(line, " info: "))
-            fputs(line, stderr);
-    fclose(file);
-}
-
-/* The last that was said of a link by verbs to that rank; "": nothing. The offset of the log's
- * descriptor, at which threads write, stays. */
-static void log_declined(FILE *file, int peer, char why[256]) {
-    char before[64], line[1200];
-    size_t len = 0;
-    why[0] = '\0';
-    const int n = snprintf(before, sizeof(before), "no link to rank %d by verbs: ", peer);
-    for (off_t at = 0; file && pread(fileno(file), &line[len], 1, at) == 1; at++) {
-        if (line[len] != '\n' && len + 2 < sizeof(line)) {
-            len++;
-            continue;
-        }
-        line[len] = '\0';
-        len = 0;
-        const char *said = strstr(line, before);
-        if (said)
-            snprintf(why, 256, "%s", said + n);
-    }
+/* The last that was said of a link by verbs to that rank; "": nothing. */
+static void find_declined(const struct pairs *pairs, int peer, char *ret_why, size_t cap) {
+    char before[64];
+    snprintf(before, sizeof(before), "no link to rank %d by verbs: ", peer);
+    check_log_find(pairs->log, before, ret_why, cap);
 }
 
 /* ---- A pair -------------------------------------------------------------------------------- */
@@ -169,7 +130,7 @@ static rcm_status pair_measure(const struct pairs *pairs, int peer, struct measu
     double large = 0;
     memset(ret, 0, sizeof(*ret));
     rcm_status status = bounce(pairs, peer, SMALL, 0, &linking, &ret->wrong);
-    log_declined(pairs->log, peer, ret->why);
+    find_declined(pairs, peer, ret->why, sizeof(ret->why));
     for (int i = 0; status == RCM_OK && i < SMALLS; i++)
         status = bounce(pairs, peer, SMALL, i, &small, &ret->wrong);
     if (status == RCM_OK)
@@ -316,7 +277,7 @@ static rcm_status pairs_run(struct pairs *pairs) {
     return status;
 }
 
-static rcm_status pairs_of_job(struct check_out *out, FILE *log) {
+static rcm_status pairs_of_job(struct check_out *out, const struct check_log *log) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
     struct pairs pairs = {
         .out = out, .log = log, .until = tool_now_ns() + BUDGET_S * INT64_C(1000000000)};
@@ -336,10 +297,10 @@ static rcm_status pairs_of_job(struct check_out *out, FILE *log) {
 }
 
 void check_pairs(struct check_out *out) {
-    int stderr_fd;
-    FILE *log = log_divert(&stderr_fd);
-    const rcm_status status = pairs_of_job(out, log);
-    log_restore(log, stderr_fd);
+    struct check_log log;
+    check_log_begin(&log);
+    const rcm_status status = pairs_of_job(out, &log);
+    check_log_end(&log);
     if (status != RCM_OK)
         check_mend(out, "", "%s", rcm_last_error());
 }
