@@ -171,6 +171,7 @@ static const struct check_test tests[] = {
     {.name = "kernels", .when = CHECK_AFTER, .seconds = 120, .run = check_cuda_kernels},
     {.name = "order", .when = CHECK_AFTER, .seconds = 60, .run = check_cuda_order},
     {.name = "ipc", .when = CHECK_AFTER, .seconds = 30, .run = check_cuda_ipc},
+    {.name = "pairs", .when = CHECK_AFTER, .seconds = 330, .run = check_cuda_pairs},
     {.name = NULL},
 };
 

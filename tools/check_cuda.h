@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Between the files of ringcomm-info --check cuda: what is there (check_cuda.c), what is near it
- * (check_cuda_near.c), and what it does (check_cuda_work.c). */
+ * (check_cuda_near.c), what it does (check_cuda_work.c), and what goes between processes
+ * (check_cuda_ipc.c, check_cuda_pairs.c). */
 #ifndef RINGCOMM_TOOLS_CHECK_CUDA_H
 #define RINGCOMM_TOOLS_CHECK_CUDA_H
 
@@ -22,5 +23,6 @@ void check_cuda_kernels(struct check_out *out);
 void check_cuda_order(struct check_out *out);
 void check_cuda_copies(struct check_out *out);
 void check_cuda_ipc(struct check_out *out);
+void check_cuda_pairs(struct check_out *out);
 
 #endif

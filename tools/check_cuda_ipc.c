@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Can a process open the device memory of another one? Nothing of the library needs it, so what is
- * found is a fact, and nothing to mend. See check_cuda.h.
+ * What opening device memory of another process takes, by the driver's functions alone. Where it
+ * cannot be opened device memory goes through the host, so what is found is a fact, and nothing to
+ * mend. See check_cuda.h; what the library makes of it: check_cuda_pairs.c.
  */
 #include <stdio.h>
 #include <string.h>

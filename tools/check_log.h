@@ -15,7 +15,8 @@ struct check_log {
     int stderr_fd; /* where it went before */
 };
 
-/* From now on, until the end, stderr is the file; the log's level is info. Before rcm_init. */
+/* From now on, until the end, stderr is the file; the log's level is info, if
+ * this process has not logged before: the level is read once. */
 void check_log_begin(struct check_log *log);
 void check_log_end(struct check_log *log);
 

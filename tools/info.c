@@ -278,6 +278,7 @@ int main(int argc, char **argv) {
         {"check", KEY_CHECK, "NAME", 0,
          "Does what a transport or a GPU needs work? NAME is verbs (RDMA) or cuda (NVIDIA GPUs). "
          "Each test in a process of its own; the last line is OK, or the first thing to mend. "
+         "cuda tries all pairs of devices. "
          "Under srun, mpirun, torchrun or ringcomm-run verbs is also tried between all pairs of "
          "ranks, as many as there is time for",
          3},

@@ -8,6 +8,8 @@ import sys
 import unittest
 
 INFO = sys.argv[1]
+SHARED = r'^shm\+cuda_ipc, a hop [0-9.]+ us, [0-9.]+ GB/s, data right$'
+PINNED = '^pinned slots, shm, a hop .*, data right$'
 
 
 class Check(unittest.TestCase):
@@ -32,6 +34,8 @@ class Check(unittest.TestCase):
         self.assertEqual(facts['kernels', 'device 0', 'pairs on the host'], '0')
         self.assertIn('GB/s', facts['copies', 'device 0', 'pinned to device'])
         self.assertIn('right', facts['ipc', None, 'memory of another'])
+        self.assertRegex(facts['pairs', '0-0', 'plane'], SHARED)
+        self.assertEqual(facts['pairs', 'all pairs', 'tried'], '1 of 1')
 
     def test_no_driver(self):
         _, results, verdict = self.check_gpus(1, DEVICES='0')
@@ -50,10 +54,34 @@ class Check(unittest.TestCase):
         self.assertEqual((results['copies'], results['kernels'], results['order']),
                          ('ok', 'mend', 'ok'))
         self.assertIn('a reduction of', verdict)
+        self.assertRegex(facts['pairs', '1-1', 'plane'], SHARED)
+        self.assertRegex(facts['pairs', '0-1', 'plane'], PINNED)
+        self.assertRegex(facts['pairs', '0-1', 'why through the host'], 'declined it: .*MIG instances')
+
+    def test_no_peer_access(self):
+        """Nobody can change it: it is no mistake."""
+        facts, results, verdict = self.check_gpus(0, DEVICES='2', NOPEER='1')
+        self.assertEqual((verdict, results['pairs']), ('OK', 'ok'))
+        self.assertRegex(facts['pairs', '0-0', 'plane'], SHARED)
+        self.assertRegex(facts['pairs', '0-1', 'plane'], PINNED)
+        self.assertIn('peer access', facts['pairs', '0-1', 'why through the host'])
+        self.assertEqual(facts['pairs', 'all pairs', 'tried'], '3 of 3')
+
+    def test_equal_pids(self):
+        """A device that two processes could share, and do not."""
+        facts, results, verdict = self.check_gpus(1, PID='1')
+        self.assertEqual(results['pairs'], 'mend')
+        self.assertRegex(facts['pairs', '0-0', 'plane'], PINNED)
+        self.assertRegex(verdict, 'devices 0 and 0 goes through pinned slots of the host: cuda_ipc: '
+                         'rank . declined it: ')
+
+    def test_one_process(self):
+        facts, *_ = self.check_gpus(0, COMPUTE_MODE='exclusive')
+        self.assertIn('none: compute mode exclusive', facts['pairs', '0-0', 'plane'])
 
     def test_killed(self):
         _, results, _ = self.check_gpus(1, FAIL='cuMemAlloc:1:700')
-        self.assertEqual((results['copies'], results['kernels']), ('mend', 'mend'))
+        self.assertEqual((results['copies'], results['kernels'], results['pairs']), ('mend',) * 3)
 
 
 if __name__ == '__main__':
