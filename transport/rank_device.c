@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The device of a rank: see rank_device.h. */
 #include "rank_device.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "device.h"
@@ -12,6 +13,7 @@
 
 rcm_status rcmi_rank_device_init(struct rcmi_rank_device *own, const char *name) {
     pthread_mutex_init(&own->lock, NULL);
+    pthread_cond_init(&own->changed, NULL);
     own->name = strdup(name);
     return own->name ? RCM_OK : rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the name of a device");
 }
@@ -20,6 +22,7 @@ void rcmi_rank_device_end(struct rcmi_rank_device *own) {
     if (own->device)
         rcmi_mem_kind_row(RCMI_MEM_DEVICE)->close(own->device);
     free(own->name);
+    pthread_cond_destroy(&own->changed);
     pthread_mutex_destroy(&own->lock);
 }
 
@@ -80,8 +83,9 @@ static rcm_status device_is_late(const struct rcmi_rank_device *own) {
                      own->name);
 }
 
-/* Under the lock. */
-static rcm_status device_open(struct rcmi_rank_device *own, rcmi_deadline deadline) {
+/* By one thread at a time. */
+static rcm_status device_open(const struct rcmi_rank_device *own, rcmi_deadline deadline,
+                              struct rcmi_device **ret_device) {
     rcm_status status;
     if (strcmp(own->name, "none") == 0)
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
@@ -91,23 +95,42 @@ static rcm_status device_open(struct rcmi_rank_device *own, rcmi_deadline deadli
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to open a device");
     if (!rcmi_lasting_run(&opening->call, deadline, &status))
         return device_is_late(own);
-    if (status == RCM_OK)
-        own->device = opening->device;
+    *ret_device = opening->device;
     free(opening->name);
     free(opening);
-    if (status == RCM_OK && own->node)
-        rcmi_node_use_device(own->node, own->device);
     return status;
 }
 
-rcm_status rcmi_rank_device_open(struct rcmi_rank_device *own, rcmi_deadline deadline) {
+/* True: this thread is to open it. Under the lock. */
+static bool opening_is_mine(struct rcmi_rank_device *own, rcmi_deadline deadline) {
     const struct timespec until = {(time_t)(deadline / 1000000000), (long)(deadline % 1000000000)};
-    rcm_status status = RCM_OK;
-    if (pthread_mutex_clocklock(&own->lock, CLOCK_MONOTONIC, &until) != 0)
-        return device_is_late(own);
-    if (!own->device)
-        status = device_open(own, deadline);
+    while (own->opening &&
+           pthread_cond_clockwait(&own->changed, &own->lock, CLOCK_MONOTONIC, &until) != ETIMEDOUT)
+        ;
+    if (own->device || own->opening)
+        return false;
+    return own->opening = true;
+}
+
+static void opening_ends(struct rcmi_rank_device *own, struct rcmi_device *device) {
+    pthread_mutex_lock(&own->lock);
+    own->opening = false;
+    own->device = device;
+    pthread_cond_broadcast(&own->changed);
     pthread_mutex_unlock(&own->lock);
+}
+
+rcm_status rcmi_rank_device_open(struct rcmi_rank_device *own, rcmi_deadline deadline) {
+    struct rcmi_device *device = NULL;
+    pthread_mutex_lock(&own->lock);
+    const bool mine = opening_is_mine(own, deadline), there = own->device != NULL;
+    pthread_mutex_unlock(&own->lock);
+    if (!mine)
+        return there ? RCM_OK : device_is_late(own);
+    const rcm_status status = device_open(own, deadline, &device);
+    opening_ends(own, status == RCM_OK ? device : NULL);
+    if (status == RCM_OK && own->node)
+        rcmi_node_use_device(own->node, device);
     return status;
 }
 

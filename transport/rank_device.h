@@ -21,6 +21,8 @@ struct rcmi_operation;
 
 struct rcmi_rank_device {
     pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool opening;           /* a thread opens it. Under the lock */
     char *name;             /* "auto", a number, a UUID */
     int local_rank;         /* set before it is opened, and: */
     struct rcmi_node *node; /* hears of it; NULL: none does */

@@ -124,7 +124,7 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "breach") == 0 && argc > 2)
         return breach(&ranks, argv[2]);
     if (strcmp(argv[1], "late") == 0) {
-        ranks.timeout_ms = 700;
+        ranks.timeout_ms = 5000; /* opens the device, too */
         ranks.keep = true;
         return ranks_run(&ranks, check_late, NULL) ? 1 : 0;
     }

@@ -100,7 +100,7 @@ _Static_assert(sizeof(struct ipc_self) <= RCMI_BLOB_MAX, "it travels in an offer
 struct ipc_domain {
     struct rcmi_node *node;
     struct rcmi_device *device; /* NULL before the first link */
-    int memfd;                  /* headers of the channels that this node writes; -1 */
+    int memfd;                  /* headers of the channels that this node writes; -1 before */
     size_t size, page;
     struct rcmi_ranges ranges; /* of the file, free. Loop */
     struct ipc_arena arena;

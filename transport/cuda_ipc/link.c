@@ -28,17 +28,28 @@ static void self_fill(struct ipc_domain *domain) {
     ipc_proof_fill(domain->arena.first, self->seed);
 }
 
+/* What a rank has for its device, from its first link on: one that uses none lacks nothing. */
+static rcm_status domain_begin(struct ipc_domain *domain) {
+    struct rcmi_device *device = rcmi_node_device(domain->node);
+    if (!device)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "this rank has no device");
+    /* A file cannot be empty. */
+    if (rcmi_memfd_create("ringcomm-device", domain->page, &domain->memfd) != RCM_OK) {
+        rcmi_last_error()->status = RCM_ERR_UNSUPPORTED;
+        return RCM_ERR_UNSUPPORTED;
+    }
+    domain->size = domain->page;
+    domain->device = device;
+    self_fill(domain);
+    return RCM_OK;
+}
+
 rcm_status ipc_link_init(void *arg, void *domain_arg, int peer) {
     struct ipc_link *link = arg;
     struct ipc_domain *domain = domain_arg;
     link->domain = domain;
-    if (!domain->device) {
-        domain->device = rcmi_node_device(domain->node);
-        if (!domain->device)
-            return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "this rank has no device");
-        self_fill(domain);
-    }
-    return ipc_peer_make(domain, peer, &link->peer);
+    const rcm_status status = domain->device ? RCM_OK : domain_begin(domain);
+    return status == RCM_OK ? ipc_peer_make(domain, peer, &link->peer) : status;
 }
 
 rcm_status ipc_link_offer(void *arg, struct rcmi_blob *ret_offer) {

@@ -158,8 +158,8 @@ struct shm_channel {
         struct rcmi_fifo_writer writer;
         struct rcmi_fifo_reader reader;
     } fifo;
-    struct rcmi_wake wake;       /* the writer's, or the first reader's */
-    struct rcmi_wake *wakes;     /* of all readers; NULL if there is one */
+    struct rcmi_wake wake;      /* the writer's, or the first reader's */
+    struct rcmi_wake *wakes;    /* of all readers; NULL if there is one */
     struct shm_domain *domain;  /* a writer's */
     struct shm_link *link;      /* to the writer, or to the only reader; NULL: there are several */
     struct shm_window *window;  /* the one used last of link's */
