@@ -431,7 +431,7 @@ class Info(unittest.TestCase):
             self.assertNotEqual(row['text'], '')
 
     def test_too_small_for_a_transport(self):
-        for limit, reason in ('-f 1000', 'File too large'), ('-n 11', 'descriptors'):
+        for limit, reason in ('-f 1000', 'File too large'), ('-n 10', 'descriptors'):
             done = run('sh', '-c', f'ulimit {limit} && exec "$0" --transports --csv -', INFO)
             rows = {r['name']: r for r in csv.DictReader(io.StringIO(done.stdout))}
             self.assertEqual(rows['shm']['value'], 'unusable', limit)

@@ -25,7 +25,7 @@
 #define CHANNELS_OF_PEER 4
 /* Control stream, the peer's doorbell and segment; listeners, what is open for a moment. */
 #define FDS_OF_PEER 3
-#define FDS_OTHER   4
+#define FDS_OTHER   5
 #define FDS_MAX     (PEERS_MAX * FDS_OF_PEER + FDS_OTHER)
 #define TOUCHED_MAX ((size_t)1 << 20)
 
