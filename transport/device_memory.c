@@ -2,7 +2,7 @@
 /*
  * Memory of a device for a user, in time: drivers wait for work on the device before they give some
  * away, or take it back (cuMemAlloc may, cuMemFree does), and that work may never end. So another
- * thread calls the driver (lasting.h); who waits for it has a deadline.
+ * thread calls the driver (lasting.h), and the wait for it has a deadline.
  */
 #include <stdlib.h>
 #include "internal.h"

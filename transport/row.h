@@ -9,7 +9,7 @@
  *           |
  *       framework -----> struct rcmi_transport (transport.h, part 2) of each row
  *           ^                    |
- *           '---- row.h <--------'  self/ shm/ verbs/ tcp/, and chaos/ around one of them
+ *           '---- row.h <--------'  self/ shm/ verbs/ tcp/ cuda_ipc/, and chaos/ around one
  *
  * Not here: the framework's own state (internal.h, which rows do not include).
  */

@@ -49,6 +49,7 @@
  *   zero-copy send  tcp        from 2 KiB          the writer's copy: 1 MiB chain 788 to 564, with
  *   posted receive  tcp        from 2 KiB          the reader's
  *   the same two    verbs      from 2 KiB          both, of registered memory; untried on hardware
+ *   zero-copy send  cuda_ipc   any                 that of registered memory; untried on a GPU
  *   mapped send     shm, self  from 2 KiB          the writer's copy, from rcm_mem_alloc, and
  *   put             shm        from 2 KiB          the reader's, to it: 1 MiB all_reduce 43 to 26
  *   get             shm        `get`               a copy, by the kernel: 64 KiB message 14 to 7.5

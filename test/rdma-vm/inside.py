@@ -16,7 +16,8 @@ import sys
 import tempfile
 import time
 
-LATE_S = 30  # what is told within a time may be so late: the machine is emulated, and busy
+# What is told within a time may be so late: the machine is emulated, and may be busy.
+LATE_S = float(os.environ.get('RDMA_VM_LATE_S', '30'))
 WAIT_S = 120  # for what must end by itself
 END_S = 10  # for a process that was killed
 DEVICES = os.environ['RDMA_VM_DEVICES'].split()
