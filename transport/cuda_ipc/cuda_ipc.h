@@ -78,7 +78,7 @@ struct ipc_peer {
     pthread_mutex_t lock;            /* of what is read from the socket, and: */
     struct rcmi_imports *imports;    /* its memory, here; NULL before its offer; final */
     bool left;                       /* nothing of ours is open there any more, or it has ended */
-    bool lost;                       /* it has ended without saying so */
+    bool lost;                       /* it has ended without saying so, or does not answer */
     uint64_t owes;                   /* an allocation that it was told to close; 0 */
     uint64_t closing;                /* an allocation that it wants to be closed; 0 */
     bool down, said;                 /* the link is; and that all is closed here was said */

@@ -169,8 +169,10 @@ void ipc_peer_go_on(struct ipc_peer *peer) {
 void ipc_peer_down(struct ipc_peer *peer) {
     pthread_mutex_lock(&peer->lock);
     peer->down = true;
-    if (!peer->imports)
-        peer->said = true;
+    if (!peer->imports && !peer->said) {
+        peer->said = true; /* its offer was not accepted: nothing was opened */
+        notice_send(peer, NOTICE_GONE, NULL);
+    }
     go_on_locked(peer);
     pthread_mutex_unlock(&peer->lock);
 }
@@ -201,9 +203,18 @@ static void demand(struct ipc_peer *peer, uint64_t buffer) {
 static bool still_owes(struct ipc_peer *peer) {
     (void)ipc_peer_hear(peer);
     pthread_mutex_lock(&peer->lock);
-    const bool owes = peer->owes != 0 && !peer->left && peer->sock >= 0;
+    const bool owes = peer->owes != 0 && !peer->left && !peer->lost && peer->sock >= 0;
     pthread_mutex_unlock(&peer->lock);
     return owes;
+}
+
+/* What has not answered in time is not waited for again. */
+static void give_up(struct ipc_peer *first) {
+    for (struct ipc_peer *peer = first; peer; peer = peer->next) {
+        pthread_mutex_lock(&peer->lock);
+        peer->lost |= peer->owes != 0 && !peer->left && peer->sock >= 0;
+        pthread_mutex_unlock(&peer->lock);
+    }
 }
 
 static bool any_owes(struct ipc_peer *first) {
@@ -229,11 +240,11 @@ bool ipc_take_back(struct ipc_domain *domain, uint64_t buffer) {
     struct ipc_peer *first = peers_first(domain);
     for (struct ipc_peer *peer = first; peer; peer = peer->next)
         demand(peer, buffer);
-    bool owed;
-    while ((owed = any_owes(first)) && !rcmi_deadline_passed(deadline))
+    while (any_owes(first) && !rcmi_deadline_passed(deadline))
         pause_a_moment();
+    give_up(first);
     pthread_mutex_unlock(&domain->freeing);
-    return !owed && !any_lost(first);
+    return !any_lost(first);
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
@@ -241,14 +252,14 @@ bool ipc_take_back(struct ipc_domain *domain, uint64_t buffer) {
 static bool peer_is_through(struct ipc_peer *peer) {
     (void)ipc_peer_hear(peer);
     pthread_mutex_lock(&peer->lock);
-    const bool through = peer->said && (peer->left || peer->sock < 0);
+    const bool through = peer->said && (peer->left || peer->lost || peer->sock < 0);
     pthread_mutex_unlock(&peer->lock);
     return through;
 }
 
-static bool peers_are_through(const struct ipc_domain *domain) {
+static bool peers_are_through(struct ipc_peer *first) {
     bool all = true;
-    for (struct ipc_peer *peer = domain->peers; peer; peer = peer->next)
+    for (struct ipc_peer *peer = first; peer; peer = peer->next)
         all &= peer_is_through(peer);
     return all;
 }
@@ -264,10 +275,13 @@ static struct ipc_proof *proof_take(struct ipc_peer *peer) {
 
 /* What the device's thread may still touch stays. */
 static bool peer_end(struct ipc_peer *peer) {
-    const bool clean = peer->said && !peer->lost && (peer->left || peer->sock < 0);
+    pthread_mutex_lock(&peer->lock);
+    const bool said = peer->said;
+    const bool clean = said && !peer->lost && (peer->left || peer->sock < 0);
     rcmi_fd_close(&peer->sock);
     rcmi_fd_close(&peer->other);
-    if (!peer->said || !ipc_proof_end(proof_take(peer)))
+    pthread_mutex_unlock(&peer->lock);
+    if (!said || !ipc_proof_end(proof_take(peer)))
         return false;
     rcmi_imports_free(peer->imports);
     pthread_mutex_destroy(&peer->lock);
@@ -275,18 +289,33 @@ static bool peer_end(struct ipc_peer *peer) {
     return clean;
 }
 
+/* The device's thread, which tells peers that the arena has grown, finds none from here on. */
+static struct ipc_peer *peers_take(struct ipc_domain *domain) {
+    pthread_mutex_lock(&domain->arena.lock);
+    struct ipc_peer *first = domain->peers;
+    domain->peers = NULL;
+    pthread_mutex_unlock(&domain->arena.lock);
+    return first;
+}
+
+static void peer_closes(struct ipc_peer *peer) {
+    pthread_mutex_lock(&peer->lock);
+    rcmi_fd_close(&peer->other); /* no control stream carries it any more */
+    pthread_mutex_unlock(&peer->lock);
+    ipc_peer_down(peer);
+}
+
 bool ipc_peers_end(struct ipc_domain *domain) {
     const rcmi_deadline deadline = rcmi_deadline_in(IPC_CLOSE_MS);
+    struct ipc_peer *first = peers_take(domain);
     bool clean = true;
-    for (struct ipc_peer *peer = domain->peers; peer; peer = peer->next) {
-        rcmi_fd_close(&peer->other); /* no control stream carries it any more */
-        ipc_peer_down(peer);
-    }
-    while (!peers_are_through(domain) && !rcmi_deadline_passed(deadline))
+    for (struct ipc_peer *peer = first; peer; peer = peer->next)
+        peer_closes(peer);
+    while (!peers_are_through(first) && !rcmi_deadline_passed(deadline))
         pause_a_moment();
-    while (domain->peers) {
-        struct ipc_peer *peer = domain->peers;
-        domain->peers = peer->next;
+    while (first) {
+        struct ipc_peer *peer = first;
+        first = peer->next;
         clean &= peer_end(peer);
     }
     return clean;
