@@ -54,6 +54,7 @@
 #include "notice.h"
 #include "plan.h"
 #include "queue.h"
+#include "request.h"
 #include "ringcomm.h"
 #include "work.h"
 
@@ -62,17 +63,6 @@ struct rcmi_page_comm;
 struct rcmi_call_log;
 struct rcmi_diagnosis;
 struct rcmi_proposals;
-
-/* What a call's arguments come to, kept because most calls are as the last one was. */
-struct rcmi_called {
-    const struct rcmi_plan *plan; /* NULL: there was no call yet */
-    size_t count, bytes;          /* of a block */
-    size_t in_bytes, out_bytes;   /* of this rank's buffers */
-    rcm_dtype dtype;
-    rcm_op op;
-    int root;
-    uint64_t hash; /* of what must be equal on all ranks */
-};
 
 struct rcm_comm {
     struct rcmi_engine *engine;

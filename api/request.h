@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A collective as the user called it, between the front doors: request.c checks it; collective.c
- * issues it, and has the doors whose speed counts most; collective_blocks.c has the other ones of
- * equal blocks, collective_uneven.c (with uneven.c) those of unequal ones.
+ * A collective as the user called it, between the front doors: request.c checks it;
+ * collective_bind.c binds it to a plan and buffers; collective.c issues it, and has the doors whose
+ * speed counts most; collective_blocks.c has the other ones of equal blocks, collective_uneven.c
+ * (with uneven.c) those of unequal ones; persistent.c keeps it for works that start later.
  */
 #ifndef RCMI_REQUEST_H
 #define RCMI_REQUEST_H
@@ -33,6 +34,17 @@ struct rcmi_request {
     rcm_op op;
     enum rcmi_form form;
     struct rcmi_stages *stages; /* further ones, ended in any case: see work.h; NULL */
+};
+
+/* What a call's arguments come to, kept because most calls are as the last one was. */
+struct rcmi_called {
+    const struct rcmi_plan *plan; /* NULL: there was no call yet */
+    size_t count, bytes;          /* of a block */
+    size_t in_bytes, out_bytes;   /* of this rank's buffers */
+    rcm_dtype dtype;
+    rcm_op op;
+    int root;
+    uint64_t hash; /* of what must be equal on all ranks */
 };
 
 /* count elements in each of `blocks` blocks. */

@@ -16,7 +16,7 @@ import sys
 
 import arrows
 
-HEADER, INCLUDERS = 'comm.h', 12
+HEADER, INCLUDERS = 'comm.h', 15
 INCLUDE = re.compile(r'^\s*#\s*include\s*"(?:[^"]*/)?' + re.escape(HEADER) + '"', re.M)
 
 

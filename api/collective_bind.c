@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See collective_bind.h. */
+#include "collective_bind.h"
+#include "comm.h"
+#include <stdlib.h>
+#include "diagnosis.h"
+#include "operator.h"
+#include "work.h"
+
+/* ---- What is the same on all ranks ----------------------------------------------------------- */
+
+/* The operator, as all ranks know it. */
+static uint64_t request_op(const struct rcmi_request *r) {
+    return rcmi_op_is_created(r->op) ? (uint32_t)rcmi_operator_hash(r->op) : (uint64_t)r->op;
+}
+
+/* Of what must be equal on all ranks. */
+static uint64_t request_hash(const struct rcmi_request *r, const struct rcmi_plan *plan) {
+    uint64_t hash = rcmi_hash_mix(plan->name_hash, (uint64_t)r->collective << 3 | r->form);
+    hash = rcmi_hash_mix(hash, (uint64_t)r->dtype << 32 | request_op(r));
+    hash = rcmi_hash_mix(hash, r->blocks ? r->counts_hash : r->count);
+    return rcmi_hash_mix(hash, (uint64_t)r->root);
+}
+
+/* ---- Algorithm and plan ---------------------------------------------------------------------- */
+
+/* Of the larger buffer of a rank, as far as all ranks know that; 0. */
+static size_t request_bytes(const rcm_comm *comm, const struct rcmi_request *r) {
+    const struct rcmi_collective *row = rcmi_collective_at((int)r->collective);
+    const size_t even = r->count * rcmi_collective_larger(row, comm->size);
+    return (row->counts == RCMI_COUNTS_SAME ? even : r->total) * rcm_dtype_size(r->dtype);
+}
+
+/* By the call's name, else by what is named for the size, else by price. */
+rcm_status rcmi_request_algorithm(rcm_comm *comm, struct rcmi_selection *selection,
+                                  const struct rcmi_request *r,
+                                  const struct rcmi_algorithm **ret_algorithm) {
+    const size_t bytes = request_bytes(comm, r);
+    const bool ordered = !rcmi_operator_commutes(r->op);
+    rcm_status status = RCM_OK;
+    if (r->call && r->call->algorithm)
+        status =
+            rcmi_algorithm_find(r->collective, r->call->algorithm, &comm->shape, ret_algorithm);
+    else
+        *ret_algorithm = rcmi_choices_find(&comm->choices, r->collective, bytes, ordered);
+    if (status == RCM_OK && !*ret_algorithm)
+        return rcmi_algorithm_select(selection, r->collective, bytes, ordered, ret_algorithm);
+    return status == RCM_OK && ordered
+               ? rcmi_algorithm_check_order(*ret_algorithm, rcm_op_name(r->op))
+               : status;
+}
+
+static struct rcmi_called called_make(const struct rcmi_request *r, const struct rcmi_plan *plan) {
+    return (struct rcmi_called){.plan = plan,
+                                .count = r->count,
+                                .bytes = r->count * rcm_dtype_size(r->dtype),
+                                .in_bytes = plan->in.n * r->count * rcm_dtype_size(r->dtype),
+                                .out_bytes = plan->out.n * r->count * rcm_dtype_size(r->dtype),
+                                .dtype = r->dtype,
+                                .op = r->op,
+                                .root = r->root,
+                                .hash = request_hash(r, plan)};
+}
+
+/* The operator of a call is held until the next one: by then its work, or its run, holds it. */
+static rcm_status request_hold(rcm_comm *comm, const struct rcmi_request *r) {
+    const rcm_status status = rcmi_operator_hold(r->op);
+    if (status != RCM_OK || !rcmi_op_is_created(r->op))
+        return status;
+    rcmi_operator_drop(comm->held);
+    comm->held = r->op;
+    return RCM_OK;
+}
+
+rcm_status rcmi_request_resolve(rcm_comm *comm, const struct rcmi_request *r,
+                                struct rcmi_called *ret_called) {
+    const struct rcmi_algorithm *algorithm;
+    const struct rcmi_plan *plan;
+    rcm_status status = request_hold(comm, r);
+    if (status == RCM_OK)
+        status = rcmi_request_algorithm(comm, comm->selection, r, &algorithm);
+    if (status == RCM_OK)
+        status = rcmi_plan_cache_get(comm->plans, algorithm, r->root, &plan);
+    if (status != RCM_OK)
+        return status;
+    *ret_called = called_make(r, plan);
+    if (r->form == RCMI_FORM_PLAIN && !r->blocks && !(r->call && r->call->algorithm) &&
+        !rcmi_op_is_created(r->op)) /* which may be freed, and then is none */
+        comm->called[r->collective] = *ret_called;
+    return RCM_OK;
+}
+
+/* ---- Buffers --------------------------------------------------------------------------------- */
+
+/* More is known of some memory than its address: of which kind the buffers are, and what the
+ * transports know of them. */
+rcm_status rcmi_bind_know(rcm_comm *comm, struct rcmi_bind *bind) {
+    if (!rcmi_bind_is_uneven(bind)) { /* else it is known since their table was made */
+        bind->in = rcmi_node_mem(comm->engine->node, bind->in.bytes, bind->in.len);
+        bind->out = rcmi_node_mem(comm->engine->node, bind->out.bytes, bind->out.len);
+    }
+    return rcmi_check_kinds(bind);
+}
+
+/* What the operations of a call come after. */
+static rcm_status bind_follow(rcm_comm *comm, struct rcmi_stream stream, struct rcmi_bind *bind) {
+    const struct rcmi_mem *mem = bind->in.len > 0 ? &bind->in : &bind->out;
+    return rcmi_stream_follow(&comm->engine->device, stream, mem, &bind->after);
+}
+
+/* The record of a call whose buffers may be no host memory. Where only pairs of ranks know counts,
+ * a rank that has no elements knows no kind either: it is in messages, not in the hash. */
+uint64_t rcmi_bind_record(rcm_comm *comm, uint64_t hash, const struct rcmi_bind *bind) {
+    if (bind->in.kind == RCMI_MEM_HOST)
+        return rcmi_record_call(&comm->history, comm->epoch, comm->sequence, hash);
+    if (rcmi_collective_at((int)bind->collective)->counts == RCMI_COUNTS_PAIR)
+        return rcmi_record_call(&comm->history, comm->epoch, comm->sequence, hash) |
+               RCMI_META_DEVICE;
+    return rcmi_record_call(&comm->history, comm->epoch, comm->sequence,
+                            rcmi_hash_mix(hash, (uint64_t)bind->in.kind));
+}
+
+/* in and out tell of which kind they are. */
+void rcmi_bind_blocks(const struct rcmi_block *blocks, struct rcmi_bind *bind) {
+    const uint32_t nin = bind->plan->in.n, nout = bind->plan->out.n;
+    bind->blocks = blocks;
+    bind->in = nin > 0 ? blocks[0].mem : blocks[nin].mem;
+    bind->out = nout > 0 ? blocks[nin].mem : bind->in;
+}
+
+/* Binds, and records the call, where more is known of some memory than its address. */
+rcm_status rcmi_request_record_special(rcm_comm *comm, const struct rcmi_request *r,
+                                       const struct rcmi_called *called,
+                                       struct rcmi_bind *ret_bind) {
+    rcmi_request_bind(r, called, 0, ret_bind);
+    rcm_status status = rcmi_bind_know(comm, ret_bind);
+    if (status == RCM_OK)
+        status = bind_follow(comm, rcmi_stream_of(r->call, rcm_comm_timeout(comm)), ret_bind);
+    if (status != RCM_OK)
+        return status;
+    comm->sequence++;
+    ret_bind->meta = rcmi_bind_record(comm, called->hash, ret_bind);
+    const struct rcmi_call_entry entry = {comm->sequence,
+                                          rcmi_call_form(r->form, ret_bind->in.kind), ret_bind};
+    rcmi_call_log_add(comm->call_log, &entry);
+    return RCM_OK;
+}
+
+rcm_status rcmi_request_stage(rcm_comm *comm, const struct rcmi_request *r,
+                              struct rcmi_bind *ret_bind) {
+    const struct rcmi_algorithm *algorithm;
+    const struct rcmi_plan *plan;
+    rcm_status status = rcmi_request_algorithm(comm, comm->stage_selection, r, &algorithm);
+    if (status == RCM_OK)
+        status = rcmi_plan_cache_get(comm->plans, algorithm, r->root, &plan);
+    if (status != RCM_OK)
+        return status;
+    const struct rcmi_called called = called_make(r, plan);
+    rcmi_request_bind(r, &called, called.hash, ret_bind);
+    return rcmi_mem_any_special() ? rcmi_bind_know(comm, ret_bind) : RCM_OK;
+}
+
+/* It could not be issued. */
+rcm_status rcmi_request_decline(rcm_comm *comm, const struct rcmi_request *r, rcm_status status) {
+    free(r->blocks);
+    if (r->stages)
+        r->stages->end(r->stages, status);
+    return rcmi_comm_decline(comm, status);
+}

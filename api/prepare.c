@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a program learns and does about a collective without calling it: its channels are opened
+ * (rcm_comm_prepare), its algorithm is named (rcm_comm_algorithm).
+ */
+#include "collective_bind.h"
+#include "comm.h"
+#include "drive.h"
+
+struct prepare {
+    rcm_comm *comm;
+    const struct rcmi_plan *plan;
+    enum rcmi_mem_kind kind;
+    size_t bytes;
+};
+
+static rcm_status prepare_check(void *arg) {
+    const struct prepare *prepare = arg;
+    rcm_status failed = rcmi_comm_failure(prepare->comm);
+    return failed != RCM_OK ? failed
+                            : rcmi_exec_prepare(prepare->comm->exec, prepare->plan, prepare->kind,
+                                                prepare->bytes);
+}
+
+/* bytes: of the larger buffer. */
+static rcm_status request_of(const rcm_comm *comm, enum rcm_collective collective, size_t bytes,
+                             const struct rcm_call *call, struct rcmi_request *ret_request) {
+    const struct rcmi_collective *row = rcmi_collective_at((int)collective);
+    if (!row)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "collective %d is none", (int)collective);
+    *ret_request = (struct rcmi_request){.collective = collective,
+                                         .count = bytes / rcmi_collective_larger(row, comm->size),
+                                         .dtype = RCM_UINT8,
+                                         .call = call};
+    return RCM_OK;
+}
+
+/* Memory of a device: it is opened. */
+static rcm_status prepare_kind(rcm_comm *comm, enum rcm_mem_kind kind, rcmi_deadline deadline,
+                               enum rcmi_mem_kind *ret_kind) {
+    if (kind != RCM_MEM_HOST && kind != RCM_MEM_DEVICE)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "kind is %d, no kind of memory", (int)kind);
+    *ret_kind = kind == RCM_MEM_DEVICE ? RCMI_MEM_DEVICE : RCMI_MEM_HOST;
+    if (kind == RCM_MEM_HOST)
+        return RCM_OK;
+    return rcmi_rank_device_open(rcmi_comm_device(comm), deadline);
+}
+
+rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective, size_t bytes, int root,
+                            const char *algorithm) {
+    return rcm_comm_prepare_kind(comm, RCM_MEM_HOST, collective, bytes, root, algorithm);
+}
+
+rcm_status rcm_comm_prepare_kind(rcm_comm *comm, enum rcm_mem_kind kind,
+                                 enum rcm_collective collective, size_t bytes, int root,
+                                 const char *algorithm) {
+    struct rcm_call call = RCM_CALL_INIT;
+    struct rcmi_request request = {0};
+    struct prepare prepare = {.comm = comm, .bytes = bytes};
+    const struct rcmi_algorithm *chosen;
+    const rcmi_deadline deadline = rcmi_deadline_in(comm->timeout_ms);
+    call.algorithm = algorithm;
+    rcm_status status = rcmi_comm_usable(comm);
+    if (status != RCM_OK)
+        return rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, NULL, NULL);
+    status = request_of(comm, collective, bytes, &call, &request);
+    if (status == RCM_OK)
+        status = rcmi_check_root(comm->size, root);
+    if (status == RCM_OK)
+        status = prepare_kind(comm, kind, deadline, &prepare.kind);
+    if (status == RCM_OK)
+        status = rcmi_request_algorithm(comm, comm->selection, &request, &chosen);
+    if (status == RCM_OK)
+        status = rcmi_plan_cache_get(comm->plans, chosen, root, &prepare.plan);
+    if (status == RCM_OK)
+        status = rcmi_comm_wait_for(comm, prepare_check, &prepare, deadline);
+    if (status == RCM_AGAIN)
+        status = rcmi_fail(RCM_ERR_TIMEOUT, 0, "not all ranks prepared %s within %.1f s",
+                           rcmi_collective_name(collective), (double)comm->timeout_ms / 1000);
+    return rcmi_comm_decline(comm, status);
+}
+
+const char *rcm_comm_algorithm(rcm_comm *comm, enum rcm_collective collective, size_t bytes) {
+    struct rcmi_request request = {0};
+    const struct rcmi_algorithm *algorithm;
+    if (rcmi_comm_usable(comm) != RCM_OK ||
+        request_of(comm, collective, bytes, NULL, &request) != RCM_OK ||
+        rcmi_request_algorithm(comm, comm->selection, &request, &algorithm) != RCM_OK)
+        return "";
+    return algorithm->name;
+}
