@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What exec.c (running), exec_later.c (what finishes later), exec_bind.c (binding) and exec_ends.c
- * (channel ends) share; no other file includes it. */
+/* What the files exec*.c share: exec.c (running), exec_message.c and exec_wait.c (what it
+ * does seldom), exec_later.c (what finishes later), exec_runs.c
+ * (memory of runs), exec_bind.c (binding), exec_slices.c, exec_places.c (what binding is of) and
+ * exec_ends.c (channel ends). No other file includes it. */
 #ifndef RCMI_EXEC_INTERNAL_H
 #define RCMI_EXEC_INTERNAL_H
 
@@ -191,6 +193,73 @@ struct rcmi_run {
     struct rcmi_sum sums[];
 };
 
+/* ---- exec_runs.c */
+enum { RCMI_KERNEL_SUMS = 2 }; /* of struct rcmi_kernels */
+rcm_status rcmi_run_new(struct rcmi_exec *exec, const struct rcmi_plan *plan,
+                        struct rcmi_run **ret_run);
+void rcmi_run_free(struct rcmi_run *run);
+/* Counts what a run keeps. */
+void rcmi_run_weigh(struct rcmi_run *run);
+
+/* ---- exec_slices.c */
+/* Slices, and how many of them side by side: from what all ranks know alike. */
+struct rcmi_slicing {
+    size_t bytes, n;
+    uint32_t stripes;
+};
+/* Do blocks of so many bytes go by messages that the reader gets? What ranks find out about their
+ * links does not change it: a message that cannot be got comes in parts, or piece by piece through
+ * its slot. */
+bool rcmi_exec_gets(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
+                    enum rcmi_mem_kind kind, size_t bytes);
+struct rcmi_slicing rcmi_exec_slicing(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
+                                      enum rcmi_mem_kind kind, size_t count, size_t element_bytes);
+/* Where only the ends of a message know its length: its slices are as long as a slot allows, one
+ * message where that is enough. Nothing is got: what differs from the length is an error, no part.
+ */
+struct rcmi_slicing rcmi_exec_slicing_by_step(const struct rcmi_exec *exec,
+                                              const struct rcmi_plan *plan);
+
+/* ---- exec_places.c */
+/* Step i of the plan. */
+void rcmi_run_bind_step(struct rcmi_run *run, uint32_t i, bool in_place);
+
+/* ---- exec_message.c */
+/* The two ends of a message have other ideas of how long it is. */
+rcm_status rcmi_run_differs(struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                            const struct rcmi_bound_step *step, const struct rcmi_end *end,
+                            const struct rcmi_slot *slot);
+/* A message of another call is a mismatch; of this one, where one end has memory of another kind,
+ * if it holds anything. */
+rcm_status rcmi_run_other_meta(struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                               const struct rcmi_bound_step *step, const struct rcmi_end *end,
+                               const struct rcmi_slot *slot, size_t bytes);
+/* The message that a step received is empty: the payload stands in the slot of the one that it
+ * answers. */
+rcm_status rcmi_run_peek_answer(const struct rcmi_lane_state *lane,
+                                const struct rcmi_bound_step *step, const struct rcmi_end *from,
+                                const void **ret_bytes);
+/* The payload is still in the sender's memory: gets it into the step's dst. */
+rcm_status rcmi_run_get(const struct rcmi_run *run, struct rcmi_lane_state *lane,
+                        const struct rcmi_bound_step *step, const struct rcmi_end *end,
+                        const struct rcmi_slot *slot, const void **ret_bytes);
+
+/* Ends a step's use of its incoming slots. */
+void rcmi_step_release(const struct rcmi_run *run, struct rcmi_lane_state *lane,
+                       const struct rcmi_bound_step *step);
+
+/* ---- exec_wait.c */
+/* The first channel that carries what the run sent and that it waits for at its end; NULL: none. */
+const struct rcmi_end *rcmi_ports_drain(const struct rcmi_run *run);
+/* The first channel that the run waits for at its end; NULL: none. Most runs wait for none, and
+ * do not call anything to find that. */
+static inline const struct rcmi_end *rcmi_run_drains(const struct rcmi_run *run) {
+    return run->zero_copy || run->drains ? rcmi_ports_drain(run) : NULL;
+}
+/* RCM_AGAIN, or why what was sent without a copy will not go out. A lane that waits for what comes
+ * of that would not find out. */
+rcm_status rcmi_run_waits(const struct rcmi_run *run);
+
 /* ---- exec_trace.c: of a run whose exec has a trace */
 /* NULL: no memory, and the run is not traced. */
 struct rcmi_lane_trace *rcmi_trace_lanes(const struct rcmi_plan *plan);
@@ -203,22 +272,10 @@ void rcmi_trace_step(struct rcmi_run *run, const struct rcmi_lane_state *lane,
 /* ---- exec_later.c */
 /* Readies the run's laters if its memory is of a kind that has operations. */
 rcm_status rcmi_later_bind(struct rcmi_run *run);
-/* The lane's step begins: sources and target are found, and its message has so many bytes. */
-void rcmi_later_begin(struct rcmi_later *later, size_t bytes);
-/* From where the step's message of so many bytes is to be sent, as far as is known. */
-enum rcmi_later_from rcmi_later_from(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                                     const struct rcmi_bound_step *step, size_t bytes);
-/* There. */
-const struct rcmi_place *rcmi_later_place(const struct rcmi_run *run,
-                                          const struct rcmi_lane_state *lane,
-                                          const struct rcmi_bound_step *step);
-/* It cannot be: begins to copy it from there into the slot that is the target by now. */
-rcm_status rcmi_later_copy(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                           const struct rcmi_bound_step *step);
-/* After that: RCM_AGAIN while an operation of the step runs, RCM_OK when all that it computes is
- * there, or an error. */
-rcm_status rcmi_later_go_on(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                            const struct rcmi_bound_step *step);
+/* As step_try in exec.c, where operations on the run's memory finish later: until then the step
+ * holds the slots that it uses. */
+rcm_status rcmi_later_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                          const struct rcmi_bound_step *step, size_t *bytes);
 /* rcmi_operations.wake; arg: the node. */
 void rcmi_exec_wake(void *arg);
 
@@ -254,6 +311,21 @@ static inline char *rcmi_run_address(const struct rcmi_run *run, const struct rc
                                      const struct rcmi_place *place, size_t offset) {
     char *base = run->base[place->index].bytes; /* NULL if there is nothing to move */
     return base ? base + rcmi_lane_offset(lane, place, offset) : NULL;
+}
+
+static inline struct rcmi_mem rcmi_run_mem(const struct rcmi_run *run,
+                                           const struct rcmi_lane_state *lane,
+                                           const struct rcmi_place *place, size_t offset,
+                                           size_t len) {
+    return rcmi_mem_part(&run->base[place->index], rcmi_lane_offset(lane, place, offset), len);
+}
+
+/* Does a message belong to this call, but not at this end of its block? */
+static inline bool rcmi_run_is_cut_apart(const struct rcmi_run *run,
+                                         const struct rcmi_lane_state *lane,
+                                         const struct rcmi_slot *slot, size_t bytes) {
+    return run->by_step && (slot->meta == (lane->meta ^ RCMI_META_LAST) ||
+                            (slot->meta == lane->meta && slot->len != bytes));
 }
 
 #endif

@@ -6,17 +6,19 @@
  *      begin     the sources are there, and where the message is to be written; or it will be sent
  *                from where it lies, memory that is registered
  *      go on     until the operation is done; of a span in pieces there is one after the other
- *      then      exec.c commits the message, releases the sources, and goes on to the next step
+ *      then      the message is committed, the sources are released
  *
  * A lane has one operation at a time, so a step never needs what runs; lanes and stripes overlap,
  * and so do runs. Sources and targets may be slots, which are host memory: the kind takes both.
  *
- * Not here: when a step can begin, and what it does to its channels (exec.c).
+ * Not here: how a step finds its sources and where it writes to (exec_step.h), steps that are done
+ * at once, and which step is next (exec.c).
  */
 #include <stdlib.h>
-#include "exec_internal.h"
+#include "exec_step.h"
 
-void rcmi_later_begin(struct rcmi_later *later, size_t bytes) {
+/* The lane's step begins: sources and target are found, and its message has so many bytes. */
+static void later_begin(struct rcmi_later *later, size_t bytes) {
     later->begun = true;
     later->bytes = bytes;
     later->piece = 0;
@@ -59,14 +61,17 @@ static bool operation_is_needed(const struct rcmi_operation *o) {
 
 /* ---- Messages that are sent from where they lie ---------------------------------------------- */
 
-const struct rcmi_place *rcmi_later_place(const struct rcmi_run *run,
-                                          const struct rcmi_lane_state *lane,
-                                          const struct rcmi_bound_step *step) {
+/* Where the message lies that is sent so. */
+static const struct rcmi_place *later_place(const struct rcmi_run *run,
+                                            const struct rcmi_lane_state *lane,
+                                            const struct rcmi_bound_step *step) {
     return lane->later->from == RCMI_LATER_SOURCE ? &run->places[step->first_src] : &step->dst;
 }
 
-enum rcmi_later_from rcmi_later_from(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                                     const struct rcmi_bound_step *step, size_t bytes) {
+/* From where the step's message of so many bytes is to be sent, as far as is known. */
+static enum rcmi_later_from later_from(const struct rcmi_run *run,
+                                       const struct rcmi_lane_state *lane,
+                                       const struct rcmi_bound_step *step, size_t bytes) {
     const enum rcmi_later_from from = (enum rcmi_later_from)step->later_zero_copy;
     if (from == RCMI_LATER_SLOT || run->no_zero_copy || bytes < RCMI_ZERO_COPY_MIN)
         return RCMI_LATER_SLOT;
@@ -79,12 +84,13 @@ enum rcmi_later_from rcmi_later_from(const struct rcmi_run *run, const struct rc
     return from;
 }
 
-rcm_status rcmi_later_copy(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                           const struct rcmi_bound_step *step) {
+/* It cannot be: begins to copy it from there into the slot that is the target by now. */
+static rcm_status later_copy(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                             const struct rcmi_bound_step *step) {
     struct rcmi_later *later = lane->later;
     struct rcmi_operation *o = &later->operation;
     o->srcs[0] =
-        rcmi_run_address(run, lane, rcmi_later_place(run, lane, step), lane->offset + lane->part);
+        rcmi_run_address(run, lane, later_place(run, lane, step), lane->offset + lane->part);
     o->results[0] = later->target.bytes;
     o->nsrcs = o->nresults = 1;
     o->bytes = later->bytes;
@@ -138,12 +144,94 @@ static rcm_status later_failed(const struct rcmi_run *run) {
     return rcmi_fail_context("rank %d", run->exec->config.rank);
 }
 
-rcm_status rcmi_later_go_on(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                            const struct rcmi_bound_step *step) {
+/* Once it has begun: RCM_AGAIN while an operation of the step runs, RCM_OK when all that it
+ * computes is there, or an error. */
+static rcm_status later_go_on(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                              const struct rcmi_bound_step *step) {
     rcm_status status = rcmi_operation_look(&lane->later->operation);
     if (status == RCM_OK)
         status = later_next(run, lane, step);
     return status == RCM_OK || status == RCM_AGAIN ? status : later_failed(run);
+}
+
+/* ---- Steps ------------------------------------------------------------------------------------
+ */
+
+/* Where operations finish later: finds where the step's message is to be written, or that it is to
+ * be sent from where it lies. */
+static rcm_status step_target_later(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                                    const struct rcmi_bound_step *step, size_t *bytes) {
+    struct rcmi_later *later = lane->later;
+    if (step->later_zero_copy != RCMI_LATER_SLOT)
+        later->from = (uint8_t)later_from(run, lane, step, *bytes);
+    return later->from == RCMI_LATER_SLOT ? step_target(run, lane, step, bytes, &later->target)
+                                          : RCM_OK;
+}
+
+/* Sends a message that lies in the run's memory. RCM_ERR_UNSUPPORTED: it cannot be sent so. */
+static rcm_status step_send_from_place(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                                       const struct rcmi_bound_step *step) {
+    struct rcmi_port *port = &lane->ports[step->out];
+    const rcm_status status = port->end->now_served != port->ticket
+                                  ? RCM_AGAIN
+                                  : step_zero_copy(run, lane, port, later_place(run, lane, step),
+                                                   lane->offset + lane->part, lane->later->bytes);
+    if (status == RCM_AGAIN)
+        lane->waits_for = port->end;
+    return status;
+}
+
+/* What the step computes is there: sends its message. */
+static rcm_status step_send_later(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                                  const struct rcmi_bound_step *step) {
+    struct rcmi_later *later = lane->later;
+    rcm_status status = RCM_ERR_UNSUPPORTED;
+    if (later->from == RCMI_LATER_SLOT) {
+        rcmi_channel_commit(lane->ports[step->out].end->channel, later->bytes, lane->meta);
+        return RCM_OK;
+    }
+    if (!run->no_zero_copy)
+        status = step_send_from_place(run, lane, step);
+    if (status != RCM_ERR_UNSUPPORTED)
+        return status;
+    run->no_zero_copy = true;
+    if (later->from == RCMI_LATER_SOURCE) { /* nothing was done: the step begins again */
+        later->begun = false;
+        lane->moved = true;
+        return RCM_AGAIN;
+    }
+    size_t bytes = later->bytes;
+    status = step_target(run, lane, step, &bytes, &later->target);
+    if (status == RCM_OK)
+        status = later_copy(run, lane, step);
+    return status == RCM_OK ? RCM_AGAIN : status;
+}
+
+rcm_status rcmi_later_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                          const struct rcmi_bound_step *step, size_t *bytes) {
+    struct rcmi_later *later = lane->later;
+    rcm_status status = RCM_OK;
+    if (!later->begun) {
+        later->target.bytes = NULL;
+        later->from = RCMI_LATER_SLOT;
+        status = step_sources(run, lane, step, lane->offset + lane->part, bytes, later->srcs);
+        if (status == RCM_OK && step->out != RCMI_NO_CHANNEL)
+            status = step_target_later(run, lane, step, bytes);
+        if (status != RCM_OK)
+            return status;
+        later_begin(later, *bytes);
+        lane->moved = true;
+        lane->waits_for = NULL;
+    }
+    *bytes = later->bytes;
+    status = later_go_on(run, lane, step);
+    if (status == RCM_OK && step->out != RCMI_NO_CHANNEL)
+        status = step_send_later(run, lane, step);
+    if (status != RCM_OK)
+        return status;
+    later->begun = false;
+    rcmi_step_release(run, lane, step);
+    return RCM_OK;
 }
 
 /* ---- All of an exec -------------------------------------------------------------------------- */

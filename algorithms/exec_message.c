@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a step finds in the messages that it receives, beside a payload in a slot: a message that
+ * does not belong there, one that answers, one that is to be got; and how it gives them back.
+ *
+ * Not here: what is looked at for every message (exec_step.h).
+ */
+#include "exec_internal.h"
+
+static rcm_status run_mismatch(const struct rcmi_run *run, const struct rcmi_end *end,
+                               const struct rcmi_slot *slot) {
+    if ((uint32_t)slot->meta != (uint32_t)run->bind.meta)
+        return rcmi_fail_origin(RCM_ERR_MISMATCH, end->peer,
+                                "rank %d is at its operation %u, this rank at its operation %u: "
+                                "the ranks issue operations in different order or number",
+                                end->peer, (unsigned)slot->meta, (unsigned)run->bind.meta);
+    return rcmi_fail_origin(RCM_ERR_MISMATCH, end->peer,
+                            "rank %d called something else than this rank (operation, count, "
+                            "type, operator, root or algorithm differ)",
+                            end->peer);
+}
+
+rcm_status rcmi_run_differs(struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                            const struct rcmi_bound_step *step, const struct rcmi_end *end,
+                            const struct rcmi_slot *slot) {
+    const size_t sent = lane->offset + lane->part + slot->len;
+    run->counts_differ = true;
+    return rcmi_fail_origin(RCM_ERR_MISMATCH, end->peer,
+                            "rank %d sends %zu%s elements to rank %d, which expects %zu from it",
+                            end->peer, sent / run->element_bytes,
+                            slot->meta & RCMI_META_LAST ? "" : " or more", run->exec->config.rank,
+                            step->bytes / run->element_bytes);
+}
+
+rcm_status rcmi_run_other_meta(struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                               const struct rcmi_bound_step *step, const struct rcmi_end *end,
+                               const struct rcmi_slot *slot, size_t bytes) {
+    struct rcmi_slot alike = *slot;
+    alike.meta ^= RCMI_META_DEVICE;
+    if (!run->by_step || (alike.meta ^ lane->meta) & ~RCMI_META_LAST)
+        return run_mismatch(run, end, slot);
+    if (slot->len == 0 || bytes == 0)
+        return rcmi_run_is_cut_apart(run, lane, &alike, bytes)
+                   ? rcmi_run_differs(run, lane, step, end, &alike)
+                   : RCM_OK;
+    const bool device = slot->meta & RCMI_META_DEVICE;
+    run->counts_differ = true; /* what there is to say is known */
+    return rcmi_fail_origin(RCM_ERR_MISMATCH, end->peer,
+                            "rank %d sends from %s memory to rank %d, which has %s memory for it",
+                            end->peer, device ? "device" : "host", run->exec->config.rank,
+                            device ? "host" : "device");
+}
+
+rcm_status rcmi_run_peek_answer(const struct rcmi_lane_state *lane,
+                                const struct rcmi_bound_step *step, const struct rcmi_end *from,
+                                const void **ret_bytes) {
+    const bool asked = step->answer != RCMI_NO_CHANNEL && step->out == RCMI_NO_CHANNEL;
+    const struct rcmi_end *end = asked ? lane->ports[step->answer].end : NULL;
+    const void *bytes = end && end->nkept > 0 ? end->kept[end->kept_first] : NULL;
+    if (!bytes)
+        return rcmi_fail_origin(RCM_ERR_PROTOCOL, from->peer,
+                                "rank %d answered what it was not asked", from->peer);
+    *ret_bytes = bytes;
+    return RCM_OK;
+}
+
+rcm_status rcmi_run_get(const struct rcmi_run *run, struct rcmi_lane_state *lane,
+                        const struct rcmi_bound_step *step, const struct rcmi_end *end,
+                        const struct rcmi_slot *slot, const void **ret_bytes) {
+    if (!step->receives_into_dst || !run->gets)
+        return rcmi_fail_origin(RCM_ERR_PROTOCOL, end->peer,
+                                "rank %d sent a message that is to be got where none may be",
+                                end->peer);
+    const struct rcmi_mem place =
+        rcmi_run_mem(run, lane, &step->dst, lane->offset + lane->part, slot->len);
+    *ret_bytes = place.bytes;
+    if (lane->got)
+        return RCM_OK;
+    const rcm_status status =
+        rcmi_channel_get(end->channel, &place, slot->remote,
+                         !rcmi_node_oversubscribed(run->exec->config.node), &lane->moved);
+    lane->got = status == RCM_OK;
+    if (status == RCM_ERR_UNSUPPORTED) /* of a message that was peeked: it has changed since */
+        return rcmi_fail_origin(RCM_ERR_PROTOCOL, end->peer,
+                                "rank %d changed a message while it was got", end->peer);
+    return status;
+}
+
+bool rcmi_run_counts_differ(const struct rcmi_run *run) {
+    return run->counts_differ;
+}
+
+void rcmi_step_release(const struct rcmi_run *run, struct rcmi_lane_state *lane,
+                       const struct rcmi_bound_step *step) {
+    for (int i = 0; i < step->nsrcs; i++) {
+        const struct rcmi_place *src = &run->places[step->first_src + (uint32_t)i];
+        if (src->where != RCMI_CHANNEL)
+            continue;
+        struct rcmi_end *end = lane->ports[src->index].end;
+        if (end->posted > 0)
+            end->posted--;
+        rcmi_channel_release(end->channel);
+    }
+    if (step->answer != RCMI_NO_CHANNEL && step->out == RCMI_NO_CHANNEL) {
+        struct rcmi_end *asked = lane->ports[step->answer].end;
+        if (asked->nkept > 0) { /* else it answered before it was asked */
+            asked->kept_first = (asked->kept_first + 1) % run->exec->config.slots;
+            asked->nkept--;
+        }
+    }
+}

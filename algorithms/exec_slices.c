@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How chunks are cut into slices, by what all ranks know alike: sizes, settings, the shape, the
+ * kind of memory.
+ */
+#include "exec_internal.h"
+
+/* Bytes of the longest element. */
+#define SLICE_ELEMENT ((size_t)16)
+_Static_assert(RCMI_SPAN_MAX *SLICE_ELEMENT <= 1024, "RINGCOMM_SLOT_BYTES may be 1024");
+
+/* Enough slices for overlap, but none so small that its messages cost more than its bytes. */
+struct slice_rule {
+    size_t most, least; /* bytes of a slice */
+    uint32_t enough;    /* no smaller slices to have more than so many */
+    uint32_t stripes;
+    bool halving; /* a slice is `most` halved so many times, and the last one what is left; else
+                     they are of one length */
+};
+
+bool rcmi_exec_gets(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
+                    enum rcmi_mem_kind kind, size_t bytes) {
+    return kind == RCMI_MEM_HOST && plan->gets != RCMI_GETS_NONE &&
+           exec->config.shape->nhosts == 1 &&
+           rcmi_range_has(rcmi_node_protocol(exec->config.node)->get, bytes);
+}
+
+static size_t exec_get_slice(const struct rcmi_exec *exec, const struct rcmi_plan *plan) {
+    const size_t slots = exec->config.slots / plan->min_slots;
+    const size_t held = (slots > 0 ? slots : 1) * exec->config.slot_bytes;
+    return plan->gets == RCMI_GETS_HELD && held < RCMI_GET_MAX ? held : RCMI_GET_MAX;
+}
+
+static struct slice_rule exec_message_rule(const struct rcmi_exec *exec,
+                                           const struct rcmi_plan *plan, enum rcmi_mem_kind kind,
+                                           bool gets) {
+    const size_t slot =
+        exec->config.slot_bytes * (kind == RCMI_MEM_DEVICE ? RCMI_DEVICE_SLOT_SCALE : 1);
+    const size_t bulk = exec->config.bulk_bytes;
+    const bool oversubscribed = exec->config.shape->ranks_per_cpu > 1;
+    if (gets) {
+        const size_t most = exec_get_slice(exec, plan);
+        return (struct slice_rule){
+            .most = most, .least = most, .enough = 1, .stripes = 1, .halving = true};
+    }
+    if (!rcmi_exec_is_spread(exec))
+        return (struct slice_rule){plan->halves && oversubscribed ? slot / 2 : slot, RCMI_SLICE_MIN,
+                                   plan->stripes, plan->stripes, true};
+    if (plan->whole)
+        return (struct slice_rule){.most = bulk, .least = bulk, .enough = 1, .stripes = 1};
+    const size_t most = RCMI_NETWORK_SLICE_SLOTS * slot;
+    return (struct slice_rule){
+        .most = most < bulk ? most : bulk,
+        .least = exec->config.shape->loopback ? RCMI_LOOPBACK_SLICE_MIN : RCMI_NETWORK_SLICE_MIN,
+        .enough = RCMI_NETWORK_SLICES,
+        .stripes = plan->stripes < RCMI_NETWORK_STRIPES ? plan->stripes : RCMI_NETWORK_STRIPES,
+    };
+}
+
+/* A message has a slice of each chunk of a span: at least an element, for which a slot has room,
+ * but the half of the smallest one need not. */
+static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
+                                         enum rcmi_mem_kind kind, bool gets) {
+    struct slice_rule rule = exec_message_rule(exec, plan, kind, gets);
+    rule.most /= plan->longest_span;
+    rule.most = rule.most > SLICE_ELEMENT ? rule.most : SLICE_ELEMENT;
+    rule.least /= plan->longest_span;
+    return rule;
+}
+
+/* A multiple of a cache line, or, below one, of the longest element. */
+static size_t slice_round(size_t bytes) {
+    return bytes - bytes % (bytes < 64 ? SLICE_ELEMENT : 64);
+}
+
+static size_t slice_halved(const struct slice_rule *rule, size_t longest) {
+    size_t bytes = rule->most;
+    while (bytes / 2 >= rule->least && longest / bytes < rule->enough)
+        bytes /= 2;
+    return slice_round(bytes);
+}
+
+/* As many as `least` and `enough` allow, or more of `most`; begins are aligned as the vector is. */
+static size_t slice_even(const struct slice_rule *rule, size_t longest) {
+    const size_t most = slice_round(rule->most);
+    size_t n = longest / rule->least;
+    n = n < rule->enough ? n : rule->enough;
+    n = n > 0 ? n : 1;
+    const size_t bytes = (longest / n + (longest % n != 0) + 63) / 64 * 64;
+    if (bytes <= most)
+        return bytes > 0 ? bytes : 64;
+    if (most < 64)
+        return most;
+    n = longest / most + (longest % most != 0);
+    return (longest / n + (longest % n != 0) + 63) / 64 * 64;
+}
+
+struct rcmi_slicing rcmi_exec_slicing(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
+                                      enum rcmi_mem_kind kind, size_t count, size_t element_bytes) {
+    const size_t longest = rcmi_chunk_max(count, element_bytes, plan->parts) * element_bytes;
+    const bool gets = rcmi_exec_gets(exec, plan, kind, count * element_bytes);
+    const struct slice_rule rule = exec_slice_rule(exec, plan, kind, gets);
+    struct rcmi_slicing slicing = {.n = 1, .stripes = 1};
+    slicing.bytes = rule.halving ? slice_halved(&rule, longest) : slice_even(&rule, longest);
+    if (longest)
+        slicing.n = (longest + slicing.bytes - 1) / slicing.bytes;
+    if (slicing.n > 1)
+        slicing.stripes = slicing.n < rule.stripes ? (uint32_t)slicing.n : rule.stripes;
+    else
+        slicing.bytes *= plan->longest_span; /* no span is cut */
+    return slicing;
+}
+
+struct rcmi_slicing rcmi_exec_slicing_by_step(const struct rcmi_exec *exec,
+                                              const struct rcmi_plan *plan) {
+    const size_t most = exec_slice_rule(exec, plan, RCMI_MEM_HOST, false).most;
+    return (struct rcmi_slicing){.bytes = slice_round(most), .n = 1, .stripes = 1};
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a run waits for: at its end, until its messages have gone; and for which peer, as others are
+ * told.
+ */
+#include "exec_internal.h"
+
+/* May the run end, as far as this channel goes: what was sent without a copy, and what it has to
+ * carry? */
+static bool port_done(const struct rcmi_run *run, const struct rcmi_port *port) {
+    struct rcmi_channel *channel = port->end->channel;
+    return !port->end->outgoing || (rcmi_channel_completed(channel, port->zero_copy) &&
+                                    (!run->drains || rcmi_channel_taken(channel, port->sent)));
+}
+
+const struct rcmi_end *rcmi_ports_drain(const struct rcmi_run *run) {
+    for (uint32_t i = 0; i < run->bind.plan->nchannels * run->stripes; i++)
+        if (!port_done(run, &run->ports[i]))
+            return run->ports[i].end;
+    return NULL;
+}
+
+rcm_status rcmi_run_waits(const struct rcmi_run *run) {
+    for (uint32_t i = 0; run->zero_copy && i < run->bind.plan->nchannels * run->stripes; i++) {
+        const struct rcmi_port *port = &run->ports[i];
+        if (!port->end->outgoing || port->zero_copy == 0)
+            continue;
+        const rcm_status status = rcmi_channel_state(port->end->channel);
+        if (status != RCM_OK)
+            return status;
+    }
+    return RCM_AGAIN;
+}
+
+/* A lane whose operation is under way: whatever others wait for, that is this rank's own doing. */
+static const struct rcmi_lane_state *run_computes(const struct rcmi_run *run) {
+    for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++) {
+        const struct rcmi_later *later = run->lanes[i].later;
+        if (later && later->begun && !run->lanes[i].waits_for)
+            return &run->lanes[i];
+    }
+    return NULL;
+}
+
+void rcmi_run_waits_for(const struct rcmi_run *run, struct rcmi_run_wait *ret_wait) {
+    const struct rcmi_lane_state *computes = run_computes(run);
+    *ret_wait = (struct rcmi_run_wait){.peer = -1, .nsteps = run->bind.plan->nsteps};
+    if (computes) {
+        ret_wait->peer = run->exec->config.rank;
+        ret_wait->step = computes->pc;
+        ret_wait->bytes = computes->offset;
+        return;
+    }
+    for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++) {
+        const struct rcmi_lane_state *lane = &run->lanes[i];
+        if (lane->slice >= run->nslices)
+            continue;
+        ret_wait->step = lane->pc;
+        ret_wait->bytes = lane->offset;
+        if (!lane->waits_for)
+            continue;
+        ret_wait->peer = lane->waits_for->peer;
+        ret_wait->to_send = lane->waits_for->outgoing;
+        return;
+    }
+    const struct rcmi_end *end = rcmi_run_drains(run);
+    if (end) {
+        ret_wait->peer = end->peer;
+        ret_wait->to_send = true;
+        ret_wait->step = ret_wait->nsteps;
+    }
+}
