@@ -33,10 +33,14 @@ rcm_status rcmi_fifo_refresh(struct rcmi_fifo_writer *w) {
     return w->produced != w->limit ? RCM_OK : RCM_AGAIN;
 }
 
+bool rcmi_fifo_taken_by(const struct rcmi_fifo_writer *w, int reader, uint64_t number) {
+    /* Pairs with the release store in rcmi_fifo_release. */
+    return atomic_load_explicit(rcmi_fifo_counter(w->base, reader), memory_order_acquire) >= number;
+}
+
 bool rcmi_fifo_taken(const struct rcmi_fifo_writer *w, uint64_t number) {
     for (int r = 0; r < w->shape.nreaders; r++)
-        /* Pairs with the release store in rcmi_fifo_release. */
-        if (atomic_load_explicit(rcmi_fifo_counter(w->base, r), memory_order_acquire) < number)
+        if (!rcmi_fifo_taken_by(w, r, number))
             return false;
     return true;
 }

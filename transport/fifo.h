@@ -228,7 +228,8 @@ static inline void rcmi_fifo_writer_init(struct rcmi_fifo_writer *w, void *base,
 /* Looks at the counters. Not inlined, rarely called: in fifo.c. */
 rcm_status rcmi_fifo_refresh(struct rcmi_fifo_writer *w);
 
-/* Has every reader given back the first `number` messages? In fifo.c. */
+/* Has that reader given back the first `number` messages; have all? In fifo.c. */
+bool rcmi_fifo_taken_by(const struct rcmi_fifo_writer *w, int reader, uint64_t number);
 bool rcmi_fifo_taken(const struct rcmi_fifo_writer *w, uint64_t number);
 
 static inline rcm_status rcmi_fifo_room(struct rcmi_fifo_writer *w) {

@@ -21,7 +21,7 @@ static size_t round_up(size_t bytes, size_t to) {
 
 /* Without room for payloads. */
 static struct rcmi_fifo_shape shape_of(const struct rcmi_channel *channel) {
-    return rcmi_fifo_shape(0, channel->slots, 1);
+    return rcmi_fifo_shape(0, channel->slots, channel->nreaders);
 }
 
 /* ---- Writer ---------------------------------------------------------------------------------- */
@@ -49,45 +49,56 @@ static rcm_status headers_take(struct ipc_domain *domain, struct ipc_channel *ip
     return headers_map(ipc, domain->memfd);
 }
 
-static void list_add(struct ipc_link *link, struct ipc_channel *ipc) {
-    ipc->next = link->writers;
-    ipc->here = &link->writers;
-    if (ipc->next)
-        ipc->next->here = &ipc->next;
-    link->writers = ipc;
+/* Of each reader's link: what was committed is flushed by it. */
+static rcm_status readers_enter(struct ipc_channel *ipc, void *const *links, int nreaders) {
+    ipc->readers = rcmi_zalloc((size_t)nreaders * sizeof *ipc->readers);
+    if (!ipc->readers)
+        return RCM_ERR_NOMEM;
+    for (int r = 0; r < nreaders; r++) {
+        struct ipc_reader *reader = &ipc->readers[r];
+        struct ipc_link *link = links[r];
+        *reader = (struct ipc_reader){.next = link->readers,
+                                      .here = &link->readers,
+                                      .channel = ipc,
+                                      .link = link,
+                                      .number = r};
+        if (reader->next)
+            reader->next->here = &reader->next;
+        link->readers = reader;
+    }
+    return RCM_OK;
 }
 
-static void list_take(struct ipc_channel *ipc) {
-    if (!ipc->here)
-        return;
-    *ipc->here = ipc->next;
-    if (ipc->next)
-        ipc->next->here = ipc->here;
+static void readers_leave(struct ipc_channel *ipc) {
+    for (int r = 0; ipc->readers && r < ipc->base.nreaders; r++) {
+        const struct ipc_reader *reader = &ipc->readers[r];
+        *reader->here = reader->next;
+        if (reader->next)
+            reader->next->here = reader->here;
+    }
+    free(ipc->readers);
 }
 
 rcm_status ipc_writer_init(struct rcmi_channel *channel, void *const *links, int nreaders) {
     struct ipc_channel *ipc = ipc_of(channel);
-    struct ipc_link *link = links[0];
+    struct ipc_domain *domain = ((const struct ipc_link *)links[0])->domain;
     const struct rcmi_fifo_shape shape = shape_of(channel);
-    (void)nreaders; /* one: there is no multicast */
-    ipc->link = link;
-    ipc->wake = link->wake;
     ipc->stride = round_up(channel->slot_bytes, IPC_ALIGN);
     ipc->slots_len = channel->slots * ipc->stride;
-    const rcm_status status =
-        headers_take(link->domain, ipc, round_up(shape.total, link->domain->page));
+    const rcm_status status = headers_take(domain, ipc, round_up(shape.total, domain->page));
     if (status != RCM_OK)
         return status;
     rcmi_fifo_clear(ipc->memory, &shape);
     rcmi_fifo_writer_init(&ipc->fifo.writer, ipc->memory, &shape);
-    list_add(link, ipc);
-    return RCM_OK;
+    return readers_enter(ipc, links, nreaders);
 }
 
 rcm_status ipc_writer_offer(struct rcmi_channel *channel, int r, struct rcmi_blob *ret_offer) {
     const struct ipc_channel *ipc = ipc_of(channel);
-    const struct ipc_offer offer = {.at = ipc->at, .len = ipc->len};
-    (void)r;
+    const struct ipc_offer offer = {.at = ipc->at,
+                                    .len = ipc->len,
+                                    .nreaders = (uint32_t)channel->nreaders,
+                                    .reader = (uint32_t)r};
     memcpy(ret_offer->bytes, &offer, sizeof offer);
     ret_offer->len = sizeof offer;
     ret_offer->fds[0] = ipc->domain->memfd;
@@ -110,21 +121,20 @@ void ipc_writer_close(struct rcmi_channel *channel) {
 /* ---- Reader ---------------------------------------------------------------------------------- */
 
 rcm_status ipc_reader_init(struct rcmi_channel *channel, void *arg) {
-    struct ipc_channel *ipc = ipc_of(channel);
-    struct ipc_link *link = arg;
-    ipc->link = link;
-    ipc->wake = link->wake;
+    ipc_of(channel)->link = arg;
     return RCM_OK;
 }
 
-static rcm_status offer_check(const struct rcmi_blob *blob, size_t least,
+static rcm_status offer_check(const struct rcmi_blob *blob, const struct rcmi_fifo_shape *shape,
                               struct ipc_offer *ret_offer) {
     size_t size = 0;
     if (blob->len == sizeof *ret_offer && blob->nfds == 1 &&
         rcmi_memfd_size(blob->fds[0], &size) == RCM_OK) {
         memcpy(ret_offer, blob->bytes, sizeof *ret_offer);
-        if (ret_offer->len >= least && ret_offer->len <= size &&
-            ret_offer->at <= size - ret_offer->len)
+        if (ret_offer->len >= shape->total && ret_offer->len <= size &&
+            ret_offer->at <= size - ret_offer->len &&
+            ret_offer->nreaders == (uint32_t)shape->nreaders &&
+            ret_offer->reader < ret_offer->nreaders)
             return RCM_OK;
     }
     return rcmi_fail(RCM_ERR_PROTOCOL, 0,
@@ -138,7 +148,7 @@ rcm_status ipc_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *blo
     struct ipc_channel *ipc = ipc_of(channel);
     const struct rcmi_fifo_shape shape = shape_of(channel);
     struct ipc_offer offer;
-    rcm_status status = offer_check(blob, shape.total, &offer);
+    rcm_status status = offer_check(blob, &shape, &offer);
     if (status != RCM_OK)
         return status;
     ipc->at = (size_t)offer.at;
@@ -146,7 +156,7 @@ rcm_status ipc_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *blo
     status = headers_map(ipc, blob->fds[0]);
     if (status != RCM_OK)
         return status;
-    rcmi_fifo_reader_init(&ipc->fifo.reader, ipc->memory, &shape, 0);
+    rcmi_fifo_reader_init(&ipc->fifo.reader, ipc->memory, &shape, (int)offer.reader);
     ret_answer->len = 0;
     return RCM_OK;
 }
@@ -154,7 +164,7 @@ rcm_status ipc_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *blo
 /* Either end. */
 void ipc_channel_fini(struct rcmi_channel *channel) {
     struct ipc_channel *ipc = ipc_of(channel);
-    list_take(ipc);
+    readers_leave(ipc);
     if (ipc->import)
         rcmi_import_put(ipc->import);
     if (ipc->memory)
@@ -167,16 +177,17 @@ void ipc_channel_fini(struct rcmi_channel *channel) {
 
 /* ---- Data ------------------------------------------------------------------------------------ */
 
-static rcm_status peer_fault(const struct ipc_channel *ipc) {
-    const int rank = ipc->base.is_writer ? ipc->link->peer->rank : ipc->base.writer;
+static rcm_status peer_fault(int rank) {
     rcmi_last_error()->origin = rank;
     rcmi_last_error()->of_world = true;
     return rcmi_fail_context("rank %d", rank);
 }
 
+/* Counters that cannot be: which of several readers wrote them is not known. */
 rcm_status ipc_room(struct ipc_channel *ipc) {
     const rcm_status status = rcmi_fifo_room(&ipc->fifo.writer);
-    return status < 0 ? peer_fault(ipc) : status;
+    return status < 0 && ipc->base.nreaders == 1 ? peer_fault(ipc->readers[0].link->peer->rank)
+                                                 : status;
 }
 
 rcm_status ipc_reserve(struct rcmi_channel *channel, size_t len, struct rcmi_reserved *ret) {
@@ -193,6 +204,10 @@ rcm_status ipc_reserve(struct rcmi_channel *channel, size_t len, struct rcmi_res
     return RCM_OK;
 }
 
+static void link_ring(const struct ipc_link *link) {
+    rcmi_doorbell_ring(link->wake.doorbell, link->wake.eventfd);
+}
+
 void ipc_publish(struct ipc_channel *ipc, const struct rcmi_device_handle *handle, uint64_t at,
                  uint64_t len, uint64_t meta) {
     const struct ipc_location location = {.handle = *handle, .at = at};
@@ -200,7 +215,8 @@ void ipc_publish(struct ipc_channel *ipc, const struct rcmi_device_handle *handl
     memcpy(writer->header->bytes, &location, sizeof location);
     rcmi_fifo_publish(writer, len | RCMI_FIFO_MAPPED, meta);
     atomic_store_explicit(&ipc->published, writer->produced, memory_order_relaxed);
-    rcmi_doorbell_ring(ipc->wake.doorbell, ipc->wake.eventfd);
+    for (int r = 0; r < ipc->base.nreaders; r++)
+        link_ring(ipc->readers[r].link);
 }
 
 void ipc_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
@@ -230,7 +246,7 @@ rcm_status ipc_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
             status = peek_open(ipc, len);
     }
     if (status != RCM_OK)
-        return status < 0 ? peer_fault(ipc) : status;
+        return status < 0 ? peer_fault(channel->writer) : status;
     *ret_slot = (struct rcmi_slot){
         .bytes = ipc->bytes, .len = (size_t)(len & ~RCMI_FIFO_FLAGS), .meta = reader->header->meta};
     return RCM_OK;
@@ -241,7 +257,7 @@ void ipc_release(struct rcmi_channel *channel) {
     rcmi_import_put(ipc->import);
     ipc->import = NULL;
     rcmi_fifo_release(&ipc->fifo.reader);
-    rcmi_doorbell_ring(ipc->wake.doorbell, ipc->wake.eventfd);
+    link_ring(ipc->link);
 }
 
 bool ipc_taken(struct rcmi_channel *channel, uint64_t number) {

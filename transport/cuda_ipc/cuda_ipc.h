@@ -20,7 +20,8 @@
  * that is opened, and where in it. So a slot and memory that is registered are the same to the
  * reader, which opens an allocation when the first message in it comes, on the device's thread. A
  * message is committed when the operation that writes it has ended, and released when those that
- * read it have: the host drives all, and nothing on a device waits for another process.
+ * read it have: the host drives all, and nothing on a device waits for another process. Of several
+ * readers each opens the allocation for itself, and has a counter of its own in the queue.
  *
  * Memory that a peer may have open is freed once the peer says that it has not: it closes what it
  * is told of (notice.c), and all when the link ends. A peer that ends without a word may be reading
@@ -122,9 +123,17 @@ struct ipc_link {
     struct ipc_peer *peer;
     struct ipc_self other;
     struct rcmi_wake wake;
-    struct rcmi_watch watch;     /* of the peer's socket */
-    struct ipc_channel *writers; /* to the peer. Loop */
+    struct rcmi_watch watch;    /* of the peer's socket */
+    struct ipc_reader *readers; /* the peer, of channels that this node writes. Loop */
     bool watched, told, right;
+};
+
+/* A reader of a channel, at its writer: in the list of the link to it. */
+struct ipc_reader {
+    struct ipc_reader *next, **here; /* NULL: not in it */
+    const struct ipc_channel *channel;
+    struct ipc_link *link;
+    int number; /* of its counter in the queue */
 };
 
 struct ipc_channel {
@@ -133,18 +142,17 @@ struct ipc_channel {
         struct rcmi_fifo_writer writer;
         struct rcmi_fifo_reader reader;
     } fifo;
-    struct rcmi_wake wake;
-    struct ipc_domain *domain; /* a writer's */
-    struct ipc_link *link;
     void *memory; /* headers, mapped here */
     size_t at, len;
-    /* A writer's slots: in the chunk, NULL before they are needed. */
+    /* A writer's; its slots are in the chunk, NULL before they are needed. */
+    struct ipc_domain *domain;
+    struct ipc_reader *readers; /* base.nreaders of them */
     struct ipc_chunk *chunk;
     size_t slots_at, slots_len, stride;
     uint64_t completed;
-    _Atomic uint64_t published;       /* relaxed: a look at the end */
-    struct ipc_channel *next, **here; /* in the link's list; NULL: not in it */
-    /* A reader's: what the message that was peeked lies in; NULL: none was. */
+    _Atomic uint64_t published; /* relaxed: a look at the end */
+    /* A reader's; what the message that was peeked lies in, NULL: none was. */
+    struct ipc_link *link;
     struct rcmi_import *import;
     const void *bytes;
 };
@@ -152,6 +160,7 @@ struct ipc_channel {
 /* In the OPEN frame, beside the descriptor of the memory file. */
 struct ipc_offer {
     uint64_t at, len;
+    uint32_t nreaders, reader;
 };
 
 /* Registered memory, as this row remembers it. */

@@ -57,10 +57,12 @@ static bool ipc_attend(void *domain, int *ret_fd) {
  */
 static bool ipc_link_flushed(void *arg) {
     const struct ipc_link *link = arg;
-    for (const struct ipc_channel *ipc = link->writers; ipc; ipc = ipc->next)
-        if (!rcmi_fifo_taken(&ipc->fifo.writer,
-                             atomic_load_explicit(&ipc->published, memory_order_relaxed)))
+    for (const struct ipc_reader *reader = link->readers; reader; reader = reader->next) {
+        const struct ipc_channel *ipc = reader->channel;
+        if (!rcmi_fifo_taken_by(&ipc->fifo.writer, reader->number,
+                                atomic_load_explicit(&ipc->published, memory_order_relaxed)))
             return false;
+    }
     return true;
 }
 
@@ -71,6 +73,7 @@ const struct rcmi_transport rcmi_transport_cuda_ipc = {
     .kind = RCMI_MEM_DEVICE,
     .bulk_scale = 1,
     .same_host = true,
+    .multicast = true,
     .domain_size = sizeof(struct ipc_domain),
     .link_size = sizeof(struct ipc_link),
     .channel_size = sizeof(struct ipc_channel),
