@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "clock.h"
 #include "error.h"
+#include "fake_internal.h"
 #include "operation.h"
 
 /* Two ranges of addresses: the one is no memory, the other, at a distance, has what it holds. */
@@ -17,7 +18,7 @@
 #define PAGE  ((size_t)4096)
 
 static char *range, *content;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Under the lock: */
 static size_t used;
 static struct block {
@@ -27,8 +28,6 @@ static struct block {
 } * blocks;
 static struct rcmi_operation *queue; /* begun, not ended; in no order */
 static struct rcmi_operation *current;
-static struct fake_stream *streams;
-static bool capturing;
 static pthread_cond_t changed;
 static pthread_t thread;
 static int thread_of; /* process */
@@ -64,13 +63,13 @@ void *fake_alloc(size_t bytes) {
     const size_t whole = (bytes + 2 * PAGE - 1) / PAGE * PAGE; /* and a page or so between */
     if (!block)
         abort();
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     if (used + whole > RANGE)
         give_up("its memory is used up", NULL);
     *block = (struct block){.next = blocks, .begin = range + used, .bytes = bytes};
     blocks = block;
     used += whole;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
     return block->begin;
 }
 
@@ -100,14 +99,14 @@ static int running(const void *memory, size_t bytes) {
 }
 
 int fake_running(const void *memory, size_t bytes) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     const int n = running(memory, bytes);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
     return n;
 }
 
 void fake_free(void *memory) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     struct block **at = &blocks;
     while (*at && (*at)->begin != memory)
         at = &(*at)->next;
@@ -117,7 +116,7 @@ void fake_free(void *memory) {
     if (running(block->begin, block->bytes) > 0)
         give_up("memory is freed that an operation uses", NULL);
     *at = block->next;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
     const size_t pages = (block->bytes + PAGE - 1) / PAGE * PAGE;
     if (pages > 0)
         (void)madvise(fake_view(block->begin), pages, MADV_DONTNEED);
@@ -240,31 +239,31 @@ static struct rcmi_operation *queue_take(void) {
         const int64_t look = now + (queue ? INT64_C(5000000) : INT64_C(1000000000));
         const int64_t until = o && due(o) < look ? due(o) : look;
         const struct timespec time = {until / 1000000000, until % 1000000000};
-        pthread_cond_timedwait(&changed, &lock, &time);
+        pthread_cond_timedwait(&changed, &fake_lock, &time);
     }
 }
 
 static void *serve(void *arg) {
     (void)arg;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     for (;;) {
         current = queue_take();
         struct rcmi_operation *o = current;
         const bool fails = o->code != 0;
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&fake_lock);
         if (!fails && o->nresults > 0)
             operation_run(o);
-        pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&fake_lock);
         current = NULL;
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&fake_lock);
         rcmi_operation_end(o, fails ? RCM_ERR_SYSTEM : RCM_OK, o->code);
-        pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&fake_lock);
     }
     return NULL;
 }
 
-/* Under the lock. A forked process has no thread yet. */
-static void thread_start(void) {
+/* A forked process has no thread yet. */
+void fake_thread_start(void) {
     pthread_condattr_t monotonic;
     if (thread_of == getpid())
         return;
@@ -278,10 +277,16 @@ static void thread_start(void) {
     thread_of = getpid();
 }
 
+void fake_enqueue(struct rcmi_operation *o) {
+    o->next = queue;
+    queue = o;
+    pthread_cond_signal(&changed);
+}
+
 static rcm_status fake_begin(struct rcmi_operation *o) {
     rcm_status status = RCM_OK;
-    pthread_mutex_lock(&lock);
-    thread_start();
+    pthread_mutex_lock(&fake_lock);
+    fake_thread_start();
     operation_check_all(o);
     begun++;
     o->own = (void *)(uintptr_t)(rcmi_now_ns() + delay());
@@ -296,101 +301,10 @@ static rcm_status fake_begin(struct rcmi_operation *o) {
         fate_in--;
     if (status == RCM_OK && !o->after)
         operation_spoil(o);
-    if (status == RCM_OK) {
-        o->next = queue;
-        queue = o;
-        pthread_cond_signal(&changed);
-    }
-    pthread_mutex_unlock(&lock);
+    if (status == RCM_OK)
+        fake_enqueue(o);
+    pthread_mutex_unlock(&fake_lock);
     return status;
-}
-
-/* ---- Streams --------------------------------------------------------------------------------- */
-
-/* What is enqueued: so much work, until it is told that it is done. */
-struct fake_stream {
-    struct fake_stream *next;
-    long enqueued, done;
-};
-
-/* A fence is due when its stream has done what it had then: that number is in `own` meanwhile. */
-struct waiting {
-    struct waiting *next;
-    struct rcmi_operation *operation;
-    struct fake_stream *stream;
-    long until;
-};
-static struct waiting *waiting;
-static struct fake_stream legacy = {.next = NULL};
-
-static void waiting_look(void) {
-    struct waiting **at = &waiting;
-    while (*at) {
-        struct waiting *w = *at;
-        if (w->stream->done < w->until) {
-            at = &w->next;
-            continue;
-        }
-        *at = w->next;
-        w->operation->own = NULL; /* due */
-        w->operation->next = queue;
-        queue = w->operation;
-        free(w);
-    }
-    pthread_cond_signal(&changed);
-}
-
-static rcm_status fake_follow(struct rcmi_operation *o, void *stream) {
-    struct fake_stream *s = stream ? stream : &legacy;
-    struct waiting *w = malloc(sizeof(*w));
-    if (!w)
-        abort();
-    pthread_mutex_lock(&lock);
-    if (capturing) {
-        pthread_mutex_unlock(&lock);
-        free(w);
-        return rcmi_fail(RCM_ERR_INVALID, 0, "call->stream is %p, which is being captured", stream);
-    }
-    thread_start();
-    o->code = 0;
-    *w = (struct waiting){waiting, o, s, s->enqueued};
-    waiting = w;
-    waiting_look();
-    pthread_mutex_unlock(&lock);
-    return RCM_OK;
-}
-
-void *fake_stream_new(void) {
-    struct fake_stream *s = calloc(1, sizeof(*s));
-    if (!s)
-        abort();
-    pthread_mutex_lock(&lock);
-    s->next = streams;
-    streams = s; /* they live as long as the process */
-    pthread_mutex_unlock(&lock);
-    return s;
-}
-
-void fake_stream_enqueue(void *stream) {
-    struct fake_stream *s = stream ? stream : &legacy;
-    pthread_mutex_lock(&lock);
-    s->enqueued++;
-    pthread_mutex_unlock(&lock);
-}
-
-void fake_stream_done(void *stream) {
-    struct fake_stream *s = stream ? stream : &legacy;
-    pthread_mutex_lock(&lock);
-    thread_start();
-    s->done++;
-    waiting_look();
-    pthread_mutex_unlock(&lock);
-}
-
-void fake_stream_capture(bool begins) {
-    pthread_mutex_lock(&lock);
-    capturing = begins;
-    pthread_mutex_unlock(&lock);
 }
 
 /* ---- The device ------------------------------------------------------------------------------ */
@@ -440,17 +354,17 @@ static void fake_explain(int code, char *text, size_t cap) {
 }
 
 void fake_set(enum fake_fate which, int skip, int n) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     fate = which;
     fate_in = skip;
     fate_n = n;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
 }
 
 long fake_count(void) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     const long n = begun;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
     return n;
 }
 
