@@ -225,14 +225,27 @@ void ipc_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
     ipc_publish(ipc, &ipc->chunk->export.handle, at, len, meta);
 }
 
+/* Memory that the driver does not open may be that of a process that has just died, which is the
+ * cause then. */
+static rcm_status open_failed(struct ipc_channel *ipc, rcm_status status) {
+    const struct rcmi_error why = *rcmi_last_error();
+    const rcm_status there = ipc_peer_inquire(ipc->link->peer, &ipc->ping);
+    if (there != RCM_OK)
+        return there;
+    *rcmi_last_error() = why;
+    return status;
+}
+
 /* The message's memory, opened; the next look at the same message finds it. */
 static rcm_status peek_open(struct ipc_channel *ipc, uint64_t len) {
     struct ipc_location location;
     if ((len & RCMI_FIFO_FLAGS) != RCMI_FIFO_MAPPED)
         return rcmi_fifo_broken(&ipc->fifo.reader, ipc->fifo.reader.consumed + 1, len);
     memcpy(&location, ipc->fifo.reader.header->bytes, sizeof location);
-    return rcmi_imports_get(ipc->link->peer->imports, &location.handle, location.at,
-                            (size_t)(len & ~RCMI_FIFO_FLAGS), &ipc->import, &ipc->bytes);
+    const rcm_status status =
+        rcmi_imports_get(ipc->link->peer->imports, &location.handle, location.at,
+                         (size_t)(len & ~RCMI_FIFO_FLAGS), &ipc->import, &ipc->bytes);
+    return status < 0 && status != RCM_ERR_PROTOCOL ? open_failed(ipc, status) : status;
 }
 
 rcm_status ipc_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {

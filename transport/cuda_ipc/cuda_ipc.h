@@ -84,6 +84,7 @@ struct ipc_peer {
     uint64_t closing;                /* an allocation that it wants to be closed; 0 */
     bool down, said;                 /* the link is; and that all is closed here was said */
     bool told, heard;                /* of this node's arena; something came */
+    uint64_t pings, pongs;           /* sent, and answered */
     struct rcmi_device_handle arena; /* its first chunk; buffer is 0 until it is told */
     struct ipc_proof *proof;         /* NULL before; set by the loop thread, under the lock */
 };
@@ -155,6 +156,7 @@ struct ipc_channel {
     struct ipc_link *link;
     struct rcmi_import *import;
     const void *bytes;
+    uint64_t ping; /* since the driver did not open it; 0 */
 };
 
 /* In the OPEN frame, beside the descriptor of the memory file. */
@@ -195,6 +197,10 @@ bool ipc_peer_hear(struct ipc_peer *peer);
 /* Something of its memory was opened or closed here: what was waited for is said. Any thread. */
 void ipc_peer_go_on(struct ipc_peer *peer);
 /* The link is down: its memory is closed here as soon as nothing reads it. */
+/* Is its process there, still? RCM_OK: it has answered since the first call with *ping, which is 0
+ * then; RCM_AGAIN: that is not known yet, the node's doorbell rings when it is; RCM_ERR_PEER. Any
+ * thread. */
+rcm_status ipc_peer_inquire(struct ipc_peer *peer, uint64_t *ping);
 void ipc_peer_down(struct ipc_peer *peer);
 /* No peer has the allocation open any more; false: one may, which has ended or does not answer. */
 bool ipc_take_back(struct ipc_domain *domain, uint64_t buffer);

@@ -7,6 +7,8 @@
  *      CLOSE    I am about to free this allocation of mine
  *      CLOSED   I have it open no more
  *      GONE     I have nothing of yours open any more, and open nothing again: the last one
+ *      PING     are you there?
+ *      PONG     I am: the answer to as many pings as have come
  *
  * The end of the socket without GONE is that of a process that died or cannot close what it opened,
  * or of a link that was never used.
@@ -17,7 +19,14 @@
 #include <time.h>
 #include "cuda_ipc.h"
 
-enum notice_kind { NOTICE_ARENA = 1, NOTICE_CLOSE, NOTICE_CLOSED, NOTICE_GONE };
+enum notice_kind {
+    NOTICE_ARENA = 1,
+    NOTICE_CLOSE,
+    NOTICE_CLOSED,
+    NOTICE_GONE,
+    NOTICE_PING,
+    NOTICE_PONG,
+};
 
 struct notice {
     uint64_t kind;
@@ -98,6 +107,13 @@ static void notice_take(struct ipc_peer *peer, const struct notice *notice) {
     case NOTICE_GONE:
         peer->left = true;
         break;
+    case NOTICE_PING:
+        notice_send(peer, NOTICE_PONG, NULL);
+        break;
+    case NOTICE_PONG:
+        peer->pongs++;
+        rcmi_node_ring(peer->domain->node);
+        break;
     default:
         break;
     }
@@ -107,6 +123,7 @@ static void notice_take(struct ipc_peer *peer, const struct notice *notice) {
 static void socket_ended(struct ipc_peer *peer) {
     peer->lost = peer->told;
     peer->left = true;
+    rcmi_node_ring(peer->domain->node);
 }
 
 static void hear_locked(struct ipc_peer *peer) {
@@ -164,6 +181,26 @@ void ipc_peer_go_on(struct ipc_peer *peer) {
     pthread_mutex_lock(&peer->lock);
     go_on_locked(peer);
     pthread_mutex_unlock(&peer->lock);
+}
+
+/* Under the lock. */
+static rcm_status inquiry_look(const struct ipc_peer *peer, uint64_t ping) {
+    if (peer->left || peer->sock < 0)
+        return rcmi_fail(RCM_ERR_PEER, 0, "its process has ended");
+    return peer->pongs >= ping ? RCM_OK : RCM_AGAIN;
+}
+
+rcm_status ipc_peer_inquire(struct ipc_peer *peer, uint64_t *ping) {
+    pthread_mutex_lock(&peer->lock);
+    if (*ping == 0) {
+        *ping = ++peer->pings;
+        notice_send(peer, NOTICE_PING, NULL);
+    }
+    hear_locked(peer);
+    go_on_locked(peer);
+    const rcm_status status = inquiry_look(peer, *ping);
+    pthread_mutex_unlock(&peer->lock);
+    return status;
 }
 
 void ipc_peer_down(struct ipc_peer *peer) {
