@@ -634,9 +634,11 @@ void rcmi_blob_close(struct rcmi_blob *blob);
 
 /* Frees what is left, and registrations, before the domains go. */
 void rcmi_memory_end(struct rcmi_node *node);
-/* All rows hear of it, or of its end. */
+/* All rows hear of it, or of its end: peers are waited for until the deadline, no longer than
+ * RINGCOMM_PEER_TIMEOUT. */
 rcm_status rcmi_registration_begin(struct rcmi_node *node, struct rcmi_registration *registration);
-void rcmi_registration_end(struct rcmi_registration *registration);
+void rcmi_registration_end(struct rcmi_node *node, struct rcmi_registration *registration,
+                           rcmi_deadline deadline);
 /* From now on buffers are found in it. */
 rcm_status rcmi_registration_add(struct rcmi_node *node, struct rcmi_registration *registration);
 /* Takes the block that starts at memory, or any registration, out of the table; NULL: there is

@@ -11,7 +11,8 @@
 #include "internal.h"
 #include "log.h"
 
-/* For a driver to take memory back at a node's end; it goes on with that afterwards. */
+/* For peers to let go of all memory, and a driver to take it back, at a node's end; the driver goes
+ * on with that afterwards. */
 enum { MEMORY_END_MS = 5000 };
 
 static rcm_status plain_take(size_t bytes, void **ret_memory) {
@@ -36,8 +37,9 @@ static rcm_status block_take(struct rcmi_node *node, struct rcmi_registration *b
 }
 
 /* Of a block that is in no table. */
-static rcm_status block_give(struct rcmi_registration *block, rcmi_deadline deadline) {
-    rcmi_registration_end(block);
+static rcm_status block_give(struct rcmi_node *node, struct rcmi_registration *block,
+                             rcmi_deadline deadline) {
+    rcmi_registration_end(node, block, deadline);
     rcm_status status = RCM_OK;
     if (block->device && !block->stays)
         status = rcmi_device_memory_give(block->device, block->mem.bytes, deadline);
@@ -84,7 +86,7 @@ rcm_status rcmi_node_memory_alloc(struct rcmi_node *node, struct rcmi_device *de
     if (status == RCM_OK)
         status = rcmi_registration_add(node, block);
     if (status != RCM_OK) {
-        (void)block_give(block, deadline);
+        (void)block_give(node, block, deadline);
         return status;
     }
     *ret_memory = memory;
@@ -96,17 +98,18 @@ rcm_status rcmi_node_memory_free(struct rcmi_node *node, void *memory, rcmi_dead
     if (!block)
         return rcmi_fail(RCM_ERR_INVALID, 0, "%p is not the start of memory that was handed out",
                          memory);
-    return block_give(block, deadline);
+    return block_give(node, block, deadline);
 }
 
 void rcmi_memory_end(struct rcmi_node *node) {
+    const rcmi_deadline deadline = rcmi_deadline_in(MEMORY_END_MS);
     struct rcmi_registration *registration;
     while ((registration = rcmi_registration_take_any(node))) {
         if (registration->is_block) {
-            (void)block_give(registration, rcmi_deadline_in(MEMORY_END_MS));
+            (void)block_give(node, registration, deadline);
             continue;
         }
-        rcmi_registration_end(registration);
+        rcmi_registration_end(node, registration, deadline);
         free(registration);
     }
     free(node->registrations.entries);

@@ -33,7 +33,8 @@ rcm_status rcmi_no_memory_register(void *domain, const struct rcmi_mem *mem, voi
     return RCM_OK;
 }
 
-bool rcmi_no_memory_unregister(void *domain, void *own) {
+bool rcmi_no_memory_unregister(void *domain, void *own, rcmi_deadline deadline) {
+    (void)deadline;
     (void)domain;
     (void)own;
     return true;

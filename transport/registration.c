@@ -25,11 +25,14 @@ static uintptr_t mem_end(const struct rcmi_mem *mem) {
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-void rcmi_registration_end(struct rcmi_registration *registration) {
+void rcmi_registration_end(struct rcmi_node *node, struct rcmi_registration *registration,
+                           rcmi_deadline deadline) {
+    const rcmi_deadline patience = rcmi_deadline_in(node->peer_timeout_ms);
+    const rcmi_deadline until = deadline < patience ? deadline : patience;
     while (registration->ndomains > 0) {
         const int i = --registration->ndomains;
         const struct rcmi_domain *domain = registration->rows[i].domain;
-        if (!domain->transport->memory_unregister(domain->data, registration->rows[i].own))
+        if (!domain->transport->memory_unregister(domain->data, registration->rows[i].own, until))
             registration->stays = true;
     }
 }
@@ -53,7 +56,7 @@ rcm_status rcmi_registration_begin(struct rcmi_node *node, struct rcmi_registrat
         const rcm_status status =
             domain->transport->memory_register(domain->data, &registration->mem, own);
         if (status != RCM_OK && !row_does_without(registration, domain, status)) {
-            rcmi_registration_end(registration);
+            rcmi_registration_end(node, registration, RCMI_NEVER);
             return status;
         }
         registration->rows[registration->ndomains++].domain = domain;
@@ -270,7 +273,7 @@ rcm_status rcmi_node_memory_register(struct rcmi_node *node, void *memory, size_
     if (status == RCM_OK)
         status = registration_enter(node, registration, &shared);
     if (status != RCM_OK || shared) {
-        rcmi_registration_end(registration);
+        rcmi_registration_end(node, registration, RCMI_NEVER);
         free(registration);
     }
     return status;
@@ -298,7 +301,7 @@ rcm_status rcmi_node_memory_deregister(struct rcmi_node *node, const void *memor
     if (!same)
         return rcmi_fail(RCM_ERR_INVALID, 0, "%zu bytes at %p are not registered", bytes, memory);
     if (last) {
-        rcmi_registration_end(same);
+        rcmi_registration_end(node, same, RCMI_NEVER);
         free(same);
     }
     return RCM_OK;

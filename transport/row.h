@@ -89,7 +89,7 @@ bool rcmi_always_flushed(void *link);
 rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory);
 void rcmi_no_memory_give(void *domain, void *memory);
 rcm_status rcmi_no_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);
-bool rcmi_no_memory_unregister(void *domain, void *own);
+bool rcmi_no_memory_unregister(void *domain, void *own, rcmi_deadline deadline);
 rcm_status rcmi_no_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                              uint64_t meta, bool may_get);
 bool rcmi_always_taken(struct rcmi_channel *channel, uint64_t number);

@@ -258,13 +258,15 @@ const void *rcmi_node_peer_status_page(struct rcmi_node *node, int peer);
  */
 rcm_status rcmi_node_memory_alloc(struct rcmi_node *node, struct rcmi_device *device, size_t bytes,
                                   rcmi_deadline deadline, void **ret_memory);
-/* RCM_ERR_INVALID if it is not the start of such memory. RCM_ERR_TIMEOUT, of a device's: it is
- * freed when the driver comes back. */
+/* Peers are waited for until the deadline, no longer than RINGCOMM_PEER_TIMEOUT. RCM_ERR_INVALID if
+ * it is not the start of such memory. RCM_ERR_TIMEOUT, of a device's: it is freed when the driver
+ * comes back. */
 rcm_status rcmi_node_memory_free(struct rcmi_node *node, void *memory, rcmi_deadline deadline);
 /* The size of the block that starts at memory; 0 if none does. */
 size_t rcmi_node_memory_size(struct rcmi_node *node, const void *memory);
 /* Registers a user's own memory, or one use more of the same range; every row hears of it. It is
- * the user's, and stays where it is, until deregistered as often: then no peer touches it any more.
+ * the user's, and stays where it is, until deregistered as often: then no peer touches it any more,
+ * or it has not answered within RINGCOMM_PEER_TIMEOUT.
  * Any thread; nothing in flight may use it by then. RCM_ERR_INVALID: part of it was handed out
  * here; or that range is not registered. */
 rcm_status rcmi_node_memory_register(struct rcmi_node *node, void *memory, size_t bytes);
@@ -515,10 +517,10 @@ struct rcmi_transport {
      * rcmi_registration_of. Where it can do nothing with such memory that is RCM_OK, too;
      * RCM_ERR_RESOURCE if the system has no room for what it would do. unregister: once it returns
      * the memory is not used by this row but late writes of peers that gave up, into memory that is
-     * theirs to map; false: a process that has ended may still read it, so that memory that was
-     * handed out stays until this one ends. Any thread. */
+     * theirs to map; false: a process that has ended, or has not let go of it by the deadline, may
+     * still read it, so that memory that was handed out stays until this one ends. Any thread. */
     rcm_status (*memory_register)(void *domain, const struct rcmi_mem *mem, void **ret_own);
-    bool (*memory_unregister)(void *domain, void *own);
+    bool (*memory_unregister)(void *domain, void *own, rcmi_deadline deadline);
 
     /* Per link. offer fills what the peer needs; accept takes the peer's (untrusted). attach takes
      * over data socket number i (connected, authenticated, non-blocking), also if it fails; it

@@ -105,8 +105,8 @@ void ipc_arena_give(struct ipc_domain *domain, struct ipc_chunk *chunk, size_t a
 /* ---- The end --------------------------------------------------------------------------------- */
 
 /* Until the device's thread is done with it; a driver that does not answer has it for good. */
-static bool chunk_settles(struct ipc_domain *domain, struct ipc_chunk *chunk) {
-    const rcmi_deadline deadline = rcmi_deadline_in(IPC_CLOSE_MS);
+static bool chunk_settles(struct ipc_domain *domain, const struct ipc_chunk *chunk,
+                          rcmi_deadline deadline) {
     const struct timespec pause = {.tv_nsec = 100000};
     for (;;) {
         pthread_mutex_lock(&domain->arena.lock);
@@ -118,25 +118,26 @@ static bool chunk_settles(struct ipc_domain *domain, struct ipc_chunk *chunk) {
     }
 }
 
-static bool chunk_end(struct ipc_domain *domain, struct ipc_chunk *chunk, bool keep) {
-    if (!chunk_settles(domain, chunk))
+static bool chunk_end(struct ipc_domain *domain, struct ipc_chunk *chunk, bool keep,
+                      rcmi_deadline deadline) {
+    if (!chunk_settles(domain, chunk, deadline))
         return false;
     rcmi_ranges_clear(&chunk->free);
     if (!keep && rcmi_export_look(&chunk->export) == RCM_OK) {
         chunk->settled = false;
         rcmi_export_end(&chunk->export);
-        if (!chunk_settles(domain, chunk))
+        if (!chunk_settles(domain, chunk, deadline))
             return false;
     }
     free(chunk);
     return true;
 }
 
-void ipc_arena_end(struct ipc_domain *domain, bool keep) {
+void ipc_arena_end(struct ipc_domain *domain, bool keep, rcmi_deadline deadline) {
     while (domain->arena.chunks) {
         struct ipc_chunk *chunk = domain->arena.chunks;
         domain->arena.chunks = chunk->next;
-        if (!chunk_end(domain, chunk, keep))
+        if (!chunk_end(domain, chunk, keep, deadline))
             rcmi_log(RCMI_LOG_WARN, "the CUDA driver does not let go of memory of %s: it stays",
                      domain->self.label);
     }

@@ -40,10 +40,10 @@
 #include "device_share.h"
 #include "operation.h"
 
-#define IPC_CHUNK    ((size_t)16 << 20) /* of the arena, at least */
-#define IPC_ALIGN    ((size_t)4096)     /* of slots */
-#define IPC_PROOF    4096               /* bytes at the beginning of the arena, which peers read */
-#define IPC_CLOSE_MS 5000               /* for peers to close what is to be freed */
+#define IPC_CHUNK  ((size_t)16 << 20) /* of the arena, at least */
+#define IPC_ALIGN  ((size_t)4096)     /* of slots */
+#define IPC_PROOF  4096               /* bytes at the beginning of the arena, which peers read */
+#define IPC_END_MS 5000               /* for peers and the driver, when the node ends */
 
 /* Where a message's payload is. Comes from another process. */
 struct ipc_location {
@@ -181,8 +181,9 @@ rcm_status ipc_arena_begin(struct ipc_domain *domain, struct rcmi_device_handle 
 rcm_status ipc_arena_take(struct ipc_domain *domain, size_t len, struct ipc_chunk **ret_chunk,
                           size_t *ret_at);
 void ipc_arena_give(struct ipc_domain *domain, struct ipc_chunk *chunk, size_t at, size_t len);
-/* keep: its memory stays, for a process that may read it. */
-void ipc_arena_end(struct ipc_domain *domain, bool keep);
+/* keep: its memory stays, for a process that may read it; so does what the driver has not let go of
+ * by the deadline. */
+void ipc_arena_end(struct ipc_domain *domain, bool keep, rcmi_deadline deadline);
 
 /* ---- notice.c -------------------------------------------------------------------------------- */
 rcm_status ipc_peer_make(struct ipc_domain *domain, int rank, struct ipc_peer **ret_peer);
@@ -196,17 +197,18 @@ void ipc_peer_tell(struct ipc_peer *peer, const struct rcmi_device_handle *arena
 bool ipc_peer_hear(struct ipc_peer *peer);
 /* Something of its memory was opened or closed here: what was waited for is said. Any thread. */
 void ipc_peer_go_on(struct ipc_peer *peer);
-/* The link is down: its memory is closed here as soon as nothing reads it. */
 /* Is its process there, still? RCM_OK: it has answered since the first call with *ping, which is 0
  * then; RCM_AGAIN: that is not known yet, the node's doorbell rings when it is; RCM_ERR_PEER. Any
  * thread. */
 rcm_status ipc_peer_inquire(struct ipc_peer *peer, uint64_t *ping);
+/* The link is down: its memory is closed here as soon as nothing reads it. */
 void ipc_peer_down(struct ipc_peer *peer);
-/* No peer has the allocation open any more; false: one may, which has ended or does not answer. */
-bool ipc_take_back(struct ipc_domain *domain, uint64_t buffer);
+/* No peer has the allocation open any more; false: one may, which has ended or has not answered by
+ * the deadline. */
+bool ipc_take_back(struct ipc_domain *domain, uint64_t buffer, rcmi_deadline deadline);
 /* Waits until no peer has anything open, and nothing of theirs is open here, and frees the peers;
  * false: one may have. */
-bool ipc_peers_end(struct ipc_domain *domain);
+bool ipc_peers_end(struct ipc_domain *domain, rcmi_deadline deadline);
 
 /* ---- proof.c --------------------------------------------------------------------------------- */
 void ipc_proof_fill(unsigned char *bytes, uint64_t seed);
@@ -251,7 +253,7 @@ rcm_status ipc_room(struct ipc_channel *ipc);
 
 /* ---- zero_copy.c ----------------------------------------------------------------------------- */
 rcm_status ipc_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);
-bool ipc_memory_unregister(void *domain, void *own);
+bool ipc_memory_unregister(void *domain, void *own, rcmi_deadline deadline);
 rcm_status ipc_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                               uint64_t meta, bool may_get);
 bool ipc_completed(struct rcmi_channel *channel, uint64_t number);

@@ -27,8 +27,9 @@ static void ipc_domain_fini(void *arg) {
     struct ipc_domain *domain = arg;
     if (!domain->inited)
         return;
-    const bool clean = ipc_peers_end(domain);
-    ipc_arena_end(domain, !clean);
+    const rcmi_deadline deadline = rcmi_deadline_in(IPC_END_MS);
+    const bool clean = ipc_peers_end(domain, deadline);
+    ipc_arena_end(domain, !clean, deadline);
     rcmi_ranges_clear(&domain->ranges);
     rcmi_fd_close(&domain->memfd);
     pthread_mutex_destroy(&domain->freeing);

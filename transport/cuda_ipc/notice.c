@@ -271,8 +271,7 @@ static bool any_lost(struct ipc_peer *first) {
     return any;
 }
 
-bool ipc_take_back(struct ipc_domain *domain, uint64_t buffer) {
-    const rcmi_deadline deadline = rcmi_deadline_in(IPC_CLOSE_MS);
+bool ipc_take_back(struct ipc_domain *domain, uint64_t buffer, rcmi_deadline deadline) {
     pthread_mutex_lock(&domain->freeing);
     struct ipc_peer *first = peers_first(domain);
     for (struct ipc_peer *peer = first; peer; peer = peer->next)
@@ -342,8 +341,7 @@ static void peer_closes(struct ipc_peer *peer) {
     ipc_peer_down(peer);
 }
 
-bool ipc_peers_end(struct ipc_domain *domain) {
-    const rcmi_deadline deadline = rcmi_deadline_in(IPC_CLOSE_MS);
+bool ipc_peers_end(struct ipc_domain *domain, rcmi_deadline deadline) {
     struct ipc_peer *first = peers_take(domain);
     bool clean = true;
     for (struct ipc_peer *peer = first; peer; peer = peer->next)

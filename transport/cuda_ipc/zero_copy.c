@@ -41,14 +41,15 @@ rcm_status ipc_memory_register(void *arg, const struct rcmi_mem *mem, void **ret
     return RCM_OK;
 }
 
-bool ipc_memory_unregister(void *arg, void *own) {
+bool ipc_memory_unregister(void *arg, void *own, rcmi_deadline deadline) {
     struct ipc_domain *domain = arg;
     struct ipc_registered *registered = own;
     if (!registered)
         return true;
-    const bool back = ipc_take_back(domain, registered->export.handle.buffer);
+    const bool back = ipc_take_back(domain, registered->export.handle.buffer, deadline);
     if (!back)
-        rcmi_log(RCMI_LOG_INFO, "a rank that has ended may have device memory at %#llx open",
+        rcmi_log(RCMI_LOG_INFO,
+                 "a rank that has ended, or does not answer, may have device memory at %#llx open",
                  (unsigned long long)registered->export.handle.base);
     free(registered);
     return back;

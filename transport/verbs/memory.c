@@ -144,9 +144,10 @@ static bool unused_in_time(struct verbs_domain *domain, const struct verbs_memor
     return true;
 }
 
-bool verbs_memory_unregister(void *arg, void *own) {
+bool verbs_memory_unregister(void *arg, void *own, rcmi_deadline deadline) {
     struct verbs_domain *domain = arg;
     struct verbs_memory *memory = own;
+    (void)deadline; /* RINGCOMM_PEER_TIMEOUT is that of links, which end then */
     if (!memory)
         return true;
     if (verbs_forked(domain) || rcmi_node_is_broken(domain->node)) {

@@ -433,7 +433,7 @@ bool verbs_entry_done(const struct verbs_link *link, uint64_t entry);
 
 /* memory.c */
 rcm_status verbs_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);
-bool verbs_memory_unregister(void *domain, void *own);
+bool verbs_memory_unregister(void *domain, void *own, rcmi_deadline deadline);
 /* The registration that mem lies in, with the port of link; NULL: in none. */
 const struct ibv_mr *verbs_memory_of(const struct rcmi_channel *channel,
                                      const struct verbs_link *link, const struct rcmi_mem *mem);
