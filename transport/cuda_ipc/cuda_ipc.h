@@ -9,6 +9,7 @@
  *   link.c      coming up, and the end
  *   proof.c     reading the peer's memory, before anything depends on it
  *   notice.c    what the two ends of a link tell each other meanwhile
+ *   take_back.c memory that is to be freed, and the end of all peers
  *   channel.c   the two ends of a channel, on the queue of fifo.h
  *   zero_copy.c registered memory that is read where it lies
  *
@@ -203,6 +204,12 @@ void ipc_peer_go_on(struct ipc_peer *peer);
 rcm_status ipc_peer_inquire(struct ipc_peer *peer, uint64_t *ping);
 /* The link is down: its memory is closed here as soon as nothing reads it. */
 void ipc_peer_down(struct ipc_peer *peer);
+/* The peer is to close the allocation, if it was told of any of this node's. */
+void ipc_peer_demand(struct ipc_peer *peer, uint64_t buffer);
+/* Takes what has come. Has it not said yet that it did? */
+bool ipc_peer_owes(struct ipc_peer *peer);
+
+/* ---- take_back.c ----------------------------------------------------------------------------- */
 /* No peer has the allocation open any more; false: one may, which has ended or has not answered by
  * the deadline. */
 bool ipc_take_back(struct ipc_domain *domain, uint64_t buffer, rcmi_deadline deadline);
