@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory of this process that others may open: see device_share.h. */
 #include <string.h>
+#include <fcntl.h>
 #include <sys/random.h>
 #include <unistd.h>
 #include "clock.h"
 #include "device_internal.h"
 #include "device_share.h"
+#include "fd.h"
 
 /* ---- The process ----------------------------------------------------------------------------- */
 
@@ -57,41 +59,71 @@ static rcm_status allocation_check(const struct allocation *a, const void *memor
         return refuse(memory, "it lies in several allocations");
     if (a->pool)
         return refuse(memory, "it is of a memory pool (cuMemAllocAsync)");
-    if (!a->legacy)
-        return refuse(memory, "its kind of allocation has no IPC handle (cuMemCreate)");
+    if (!a->legacy && !(a->handle_types & RCMI_CUDA_HANDLE_DESCRIPTOR))
+        return refuse(memory, "it was allocated without a type of handle that they could open "
+                              "(cuMemCreate, requestedHandleTypes)");
     return a->buffer != 0 ? RCM_OK : refuse(memory, "the driver has no number for it");
 }
 
-/* In the context. */
-static rcm_status handle_make(struct rcmi_device *d, const void *memory, size_t bytes,
-                              struct rcmi_device_handle *ret_handle) {
-    struct allocation a;
+/* ---- Handles, in the context ----------------------------------------------------------------- */
+
+static rcm_status ipc_make(const struct rcmi_device *d, struct rcmi_export *export) {
     struct rcmi_cuda_ipc ipc;
-    rcmi_cuda_code code = allocation_ask(d->cuda, memory, &a);
+    const rcmi_cuda_code code = d->cuda->cuIpcGetMemHandle(&ipc, export->handle.base);
+    if (code != RCMI_CUDA_SUCCESS)
+        return rcmi_cuda_fail(code, "cuIpcGetMemHandle");
+    memcpy(export->handle.how, ipc.bytes, sizeof export->handle.how);
+    return RCM_OK;
+}
+
+static rcm_status descriptor_make(const struct rcmi_device *d, struct rcmi_export *export) {
+    rcmi_cuda_allocation allocation;
+    int fd = -1;
+    rcmi_cuda_code code =
+        d->cuda->cuMemRetainAllocationHandle(&allocation, (void *)(uintptr_t) export->handle.base);
+    if (code != RCMI_CUDA_SUCCESS)
+        return rcmi_cuda_fail(code, "cuMemRetainAllocationHandle");
+    code = d->cuda->cuMemExportToShareableHandle(&fd, allocation, RCMI_CUDA_HANDLE_DESCRIPTOR, 0);
+    (void)d->cuda->cuMemRelease(allocation);
+    if (code != RCMI_CUDA_SUCCESS)
+        return rcmi_cuda_fail(code, "cuMemExportToShareableHandle");
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* which CUDA does not promise */
+    rcmi_fd_own(fd);
+    export->fd = fd;
+    return RCM_OK;
+}
+
+static rcm_status handle_make(const struct rcmi_device *d, const void *memory, size_t bytes,
+                              struct rcmi_export *export) {
+    struct allocation a;
+    const rcmi_cuda_code code = allocation_ask(d->cuda, memory, &a);
     if (code != RCMI_CUDA_SUCCESS)
         return rcmi_cuda_fail(code, "cuPointerGetAttributes");
     const rcm_status status = allocation_check(&a, memory, bytes);
     if (status != RCM_OK)
         return status;
-    code = d->cuda->cuIpcGetMemHandle(&ipc, a.base);
-    if (code != RCMI_CUDA_SUCCESS)
-        return rcmi_cuda_fail(code, "cuIpcGetMemHandle");
-    *ret_handle = (struct rcmi_device_handle){
-        .buffer = a.buffer, .bytes = a.bytes, .base = a.base, .kind = RCMI_HANDLE_IPC};
-    memcpy(ret_handle->how, ipc.bytes, sizeof ret_handle->how);
-    return RCM_OK;
+    export->handle =
+        (struct rcmi_device_handle){.buffer = a.buffer,
+                                    .bytes = a.bytes,
+                                    .base = a.base,
+                                    .kind = a.legacy ? RCMI_HANDLE_IPC : RCMI_HANDLE_DESCRIPTOR};
+    return a.legacy ? ipc_make(d, export) : descriptor_make(d, export);
 }
 
 rcm_status rcmi_export_make(struct rcmi_device *d, const void *memory, size_t bytes,
                             struct rcmi_export *ret_export) {
     struct rcmi_cuda_visit visit;
-    *ret_export = (struct rcmi_export){.device = d};
+    *ret_export = (struct rcmi_export){.device = d, .fd = -1};
     const rcmi_cuda_code code = rcmi_cuda_enter(d->cuda, d->context, &visit);
     if (code != RCMI_CUDA_SUCCESS)
         return rcmi_cuda_fail(code, "cuCtxPushCurrent");
-    const rcm_status status = handle_make(d, memory, bytes, &ret_export->handle);
+    const rcm_status status = handle_make(d, memory, bytes, ret_export);
     rcmi_cuda_leave(&visit);
     return status;
+}
+
+void rcmi_export_drop(struct rcmi_export *export) {
+    rcmi_fd_close(&export->fd);
 }
 
 /* ---- Memory of its own ----------------------------------------------------------------------- */
@@ -124,7 +156,7 @@ static void alloc_run(struct rcmi_device *d, struct rcmi_device_job *job) {
     const size_t bytes = export->handle.bytes;
     rcm_status status = device_memory_alloc(d, bytes, &memory);
     if (status == RCM_OK)
-        status = handle_make(d, memory, bytes, &export->handle);
+        status = handle_make(d, memory, bytes, export);
     if (status == RCM_OK)
         status = export_fill(d, export);
     if (status != RCM_OK) {
@@ -139,6 +171,7 @@ static void alloc_run(struct rcmi_device *d, struct rcmi_device_job *job) {
 void rcmi_export_alloc(struct rcmi_device *d, size_t bytes, const void *first, size_t first_len,
                        void (*changed)(void *arg), void *arg, struct rcmi_export *export) {
     *export = (struct rcmi_export){.device = d,
+                                   .fd = -1,
                                    .handle.bytes = bytes,
                                    .job.run = alloc_run,
                                    .first = first,

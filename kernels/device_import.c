@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "device_internal.h"
+#include "fd.h"
 
 static struct rcmi_import *import_of(struct rcmi_device_job *job) {
     return (struct rcmi_import *)((char *)job - offsetof(struct rcmi_import, job));
@@ -59,10 +60,15 @@ static rcmi_cuda_code peer_enable(const struct rcmi_device *d, int ordinal) {
     return code == RCMI_CUDA_PEER_ENABLED ? RCMI_CUDA_SUCCESS : code;
 }
 
-static rcm_status peer_reach(const struct rcmi_device *d, int ordinal) {
+static rcm_status peer_reach(const struct rcmi_device *d, int ordinal, uint32_t kind) {
     int can = 0;
     if (ordinal == d->facts.ordinal)
         return RCM_OK;
+    if (kind == RCMI_HANDLE_DESCRIPTOR)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                         "what reads mapped memory of device %d is the program's to say "
+                         "(cuMemSetAccess)",
+                         ordinal);
     rcmi_cuda_code code = d->cuda->cuDeviceCanAccessPeer(&can, d->facts.ordinal, ordinal);
     if (code != RCMI_CUDA_SUCCESS)
         return rcmi_cuda_fail(code, "cuDeviceCanAccessPeer");
@@ -79,7 +85,7 @@ static rcm_status open_local(struct rcmi_device *d, struct rcmi_import *import) 
     int ordinal = -1;
     rcm_status status = local_check(d, &import->handle, &ordinal);
     if (status == RCM_OK)
-        status = peer_reach(d, ordinal);
+        status = peer_reach(d, ordinal, import->handle.kind);
     import->base = (char *)(uintptr_t)import->handle.base;
     import->lies_here = true;
     return status;
@@ -87,7 +93,7 @@ static rcm_status open_local(struct rcmi_device *d, struct rcmi_import *import) 
 
 /* ---- Memory of others ------------------------------------------------------------------------ */
 
-static rcm_status open_other(struct rcmi_device *d, struct rcmi_import *import) {
+static rcm_status open_ipc(struct rcmi_device *d, struct rcmi_import *import) {
     struct rcmi_cuda_ipc ipc;
     rcmi_cuda_address base = 0;
     memcpy(ipc.bytes, import->handle.how, sizeof ipc.bytes);
@@ -96,8 +102,22 @@ static rcm_status open_other(struct rcmi_device *d, struct rcmi_import *import) 
     if (code != RCMI_CUDA_SUCCESS)
         return rcmi_cuda_fail(code, "cuIpcOpenMemHandle");
     import->base = (char *)(uintptr_t)base;
-    import->lies_here = false;
     return RCM_OK;
+}
+
+static rcm_status open_other(struct rcmi_device *d, struct rcmi_import *import) {
+    import->lies_here = false;
+    return import->handle.kind == RCMI_HANDLE_IPC
+               ? open_ipc(d, import)
+               : device_map(d, import->fd, import->handle.bytes, &import->base);
+}
+
+/* false: the driver refuses. */
+static bool close_other(const struct rcmi_device *d, const struct rcmi_import *import) {
+    if (import->handle.kind == RCMI_HANDLE_DESCRIPTOR)
+        return device_unmap(d, import->base, import->handle.bytes);
+    return d->cuda->cuIpcCloseMemHandle((rcmi_cuda_address)(uintptr_t)import->base) ==
+           RCMI_CUDA_SUCCESS;
 }
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
@@ -126,6 +146,7 @@ static void open_run(struct rcmi_device *d, struct rcmi_device_job *job) {
     struct rcmi_import *import = import_of(job);
     const bool local = import->of->exporter.process == rcmi_device_process();
     const rcm_status status = local ? open_local(d, import) : open_other(d, import);
+    rcmi_fd_close(&import->fd);
     if (status == RCM_OK)
         list_add(d, import);
     else
@@ -137,8 +158,7 @@ static void open_run(struct rcmi_device *d, struct rcmi_device_job *job) {
 static void close_run(struct rcmi_device *d, struct rcmi_device_job *job) {
     struct rcmi_import *import = import_of(job);
     list_take(d, import);
-    if (!import->lies_here && d->cuda->cuIpcCloseMemHandle(
-                                  (rcmi_cuda_address)(uintptr_t)import->base) != RCMI_CUDA_SUCCESS)
+    if (!import->lies_here && !close_other(d, import))
         atomic_store_explicit(&import->of->unclosed, true, memory_order_relaxed);
     atomic_store_explicit(&import->buffer, 0, memory_order_relaxed);
     atomic_store(&import->state, IMPORT_FREE);

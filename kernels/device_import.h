@@ -25,6 +25,7 @@ struct rcmi_import {
     _Atomic bool revoked;    /* relaxed, looked at before an operation begins */
     struct rcmi_imports *of;
     struct rcmi_device_handle handle;
+    int fd;         /* by which it is to be opened; -1 */
     char *base;     /* here */
     bool lies_here; /* memory of this process: nothing is to be closed */
     struct rcmi_error why;
@@ -50,5 +51,12 @@ struct rcmi_imports {
  * the state says. */
 void import_open(struct rcmi_import *import);
 void import_close(struct rcmi_import *import);
+
+/* ---- device_map.c ---------------------------------------------------------------------------- */
+/* Memory of a descriptor, at an address of the device's own: `bytes` of it, which is all. In the
+ * context. */
+rcm_status device_map(struct rcmi_device *device, int fd, size_t bytes, char **ret_base);
+/* false: the driver refuses. */
+bool device_unmap(const struct rcmi_device *device, char *base, size_t bytes);
 
 #endif

@@ -16,6 +16,7 @@
 #include <string.h>
 #include "device_import.h"
 #include "device_internal.h"
+#include "fd.h"
 
 rcm_status rcmi_imports_create(struct rcmi_device *device, const struct rcmi_exporter *exporter,
                                void (*changed)(void *arg), void *arg,
@@ -28,8 +29,10 @@ rcm_status rcmi_imports_create(struct rcmi_device *device, const struct rcmi_exp
     imports->changed = changed;
     imports->arg = arg;
     pthread_mutex_init(&imports->lock, NULL);
-    for (int i = 0; i < RCMI_IMPORTS_MAX; i++)
+    for (int i = 0; i < RCMI_IMPORTS_MAX; i++) {
         imports->entries[i].of = imports;
+        imports->entries[i].fd = -1;
+    }
     *ret_imports = imports;
     return RCM_OK;
 }
@@ -122,14 +125,11 @@ static struct rcmi_import *entry_free(struct rcmi_imports *imports) {
     return NULL;
 }
 
-static rcm_status entry_open(struct rcmi_imports *imports,
-                             const struct rcmi_device_handle *handle) {
-    struct rcmi_import *import = entry_free(imports);
-    if (!import) {
-        make_room(imports);
-        return RCM_AGAIN;
-    }
+/* fd: -1, or the import's from here on. */
+static rcm_status entry_open(struct rcmi_import *import, const struct rcmi_device_handle *handle,
+                             int fd) {
     import->handle = *handle;
+    import->fd = fd;
     atomic_store_explicit(&import->revoked, false, memory_order_relaxed);
     atomic_store_explicit(&import->buffer, handle->buffer, memory_order_relaxed);
     atomic_store(&import->state, IMPORT_OPENING);
@@ -142,19 +142,30 @@ static rcm_status entry_failed(const struct rcmi_import *import) {
     return import->why.status;
 }
 
+static rcm_status open_new(struct rcmi_imports *imports, const struct rcmi_device_handle *handle) {
+    struct rcmi_import *import = entry_free(imports);
+    if (import)
+        return entry_open(import, handle, -1);
+    make_room(imports);
+    return RCM_AGAIN;
+}
+
 static rcm_status open_locked(struct rcmi_imports *imports,
                               const struct rcmi_device_handle *handle) {
     const struct rcmi_import *import = entry_find(imports, handle->buffer);
     if (atomic_load_explicit(&imports->revoked, memory_order_relaxed))
         return rcmi_fail(RCM_ERR_PEER, 0, "its process has ended");
+    if (!import && handle->kind == RCMI_HANDLE_DESCRIPTOR)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the descriptor of allocation %llu has not come",
+                         (unsigned long long)handle->buffer);
     if (!import)
-        return entry_open(imports, handle);
+        return open_new(imports, handle);
     return atomic_load(&import->state) == IMPORT_FAILED ? entry_failed(import) : RCM_AGAIN;
 }
 
 static rcm_status handle_check(const struct rcmi_device_handle *handle, uint64_t at, size_t len) {
-    if (handle->buffer != 0 && handle->kind == RCMI_HANDLE_IPC && len <= handle->bytes &&
-        at <= handle->bytes - len)
+    const bool is_known = handle->kind == RCMI_HANDLE_IPC || handle->kind == RCMI_HANDLE_DESCRIPTOR;
+    if (handle->buffer != 0 && is_known && len <= handle->bytes && at <= handle->bytes - len)
         return RCM_OK;
     return rcmi_fail(RCM_ERR_PROTOCOL, 0,
                      "%zu bytes are said to lie at byte %llu of the %llu bytes of allocation %llu "
@@ -188,6 +199,39 @@ rcm_status rcmi_imports_get(struct rcmi_imports *imports, const struct rcmi_devi
     pthread_mutex_lock(&imports->lock);
     status = open_locked(imports, handle);
     pthread_mutex_unlock(&imports->lock);
+    return status;
+}
+
+/* ---- By a descriptor ------------------------------------------------------------------------- */
+
+/* Under the lock. */
+static rcm_status open_by(struct rcmi_imports *imports, const struct rcmi_device_handle *handle,
+                          int fd) {
+    if (atomic_load_explicit(&imports->revoked, memory_order_relaxed))
+        return rcmi_fail(RCM_ERR_PEER, 0, "its process has ended");
+    if (entry_find(imports, handle->buffer))
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the descriptor of allocation %llu came twice",
+                         (unsigned long long)handle->buffer);
+    struct rcmi_import *import = entry_free(imports);
+    if (import)
+        return entry_open(import, handle, fd);
+    return rcmi_fail(RCM_ERR_RESOURCE, 0, "%d allocations of one process are open already",
+                     RCMI_IMPORTS_MAX);
+}
+
+rcm_status rcmi_imports_open(struct rcmi_imports *imports, const struct rcmi_device_handle *handle,
+                             int fd) {
+    rcm_status status = handle_check(handle, 0, 0);
+    if (status == RCM_OK && handle->kind != RCMI_HANDLE_DESCRIPTOR)
+        status = rcmi_fail(RCM_ERR_PROTOCOL, 0, "a descriptor came with a handle of kind %u",
+                           handle->kind);
+    if (status == RCM_OK) {
+        pthread_mutex_lock(&imports->lock);
+        status = open_by(imports, handle, fd);
+        pthread_mutex_unlock(&imports->lock);
+    }
+    if (status != RCM_AGAIN)
+        rcmi_fd_close(&fd);
     return status;
 }
 

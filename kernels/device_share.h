@@ -11,6 +11,10 @@
  *                                                    rcmi_import_put
  *        rcmi_export_end <- it is closed there -     rcmi_imports_close
  *
+ * Memory of cuMemAlloc is opened by what its handle contains. That of cuMemCreate is opened by a
+ * descriptor, which a Unix socket carries: rcmi_imports_open comes before the first
+ * rcmi_imports_get.
+ *
  * A handle leads to a whole allocation of the driver's; where in it something lies is told beside
  * it. An allocation has a number in its process that is never used twice, unlike its address: what
  * was freed and allocated anew is another one. Memory of the same process is not opened, but used
@@ -21,6 +25,7 @@
  *
  *   device_export.c   exports
  *   device_import.c   one allocation of another process, opened and closed
+ *   device_map.c      that of a descriptor: mapped, and unmapped
  *   device_imports.c  those of one process: a cache of them
  *
  * Not here: how handles travel, and who tells whom that memory is to be freed
@@ -47,15 +52,15 @@ struct rcmi_device_job {
 void rcmi_device_do(struct rcmi_device *device, struct rcmi_device_job *job);
 
 /* By what another process finds an allocation. Travels as it is; what comes from elsewhere is
- * checked by those who open it. */
-enum { RCMI_HANDLE_IPC = 1 };
+ * checked where it is opened. */
+enum { RCMI_HANDLE_IPC = 1, RCMI_HANDLE_DESCRIPTOR = 2 };
 struct rcmi_device_handle {
     uint64_t buffer; /* the allocation's number in its process, not 0 */
     uint64_t bytes;
     uint64_t base; /* its address there */
     uint32_t kind;
-    uint32_t reserved; /* 0 */
-    unsigned char how[64];
+    uint32_t reserved;     /* 0 */
+    unsigned char how[64]; /* of RCMI_HANDLE_IPC */
 };
 
 /* A number of this process that no other one has, equal pids in two containers included. */
@@ -66,6 +71,7 @@ uint64_t rcmi_device_process(void);
 struct rcmi_export {
     struct rcmi_device *device;
     struct rcmi_device_handle handle;
+    int fd; /* of RCMI_HANDLE_DESCRIPTOR; -1 */
     /* Of one with memory of its own. */
     struct rcmi_device_job job;
     const void *first; /* bytes that it begins with */
@@ -77,9 +83,11 @@ struct rcmi_export {
 };
 
 /* Of the allocation that all of memory lies in. RCM_ERR_UNSUPPORTED, with a sentence: that cannot
- * be exported. Needs no end. Any thread. */
+ * be exported. Any thread. */
 rcm_status rcmi_export_make(struct rcmi_device *device, const void *memory, size_t bytes,
                             struct rcmi_export *ret_export);
+/* Closes its descriptor, if it has one. What has opened the allocation keeps it. */
+void rcmi_export_drop(struct rcmi_export *export);
 /* Allocates memory for one, a multiple of 2 MiB, which begins with a copy of `first` (that stays
  * where it is until then). Returns at once; `changed` is called when it is there, or cannot be. */
 void rcmi_export_alloc(struct rcmi_device *device, size_t bytes, const void *first,
@@ -117,6 +125,12 @@ rcm_status rcmi_imports_get(struct rcmi_imports *imports, const struct rcmi_devi
                             const void **ret_bytes);
 /* Any thread. */
 void rcmi_import_put(struct rcmi_import *import);
+/* Begins to open the allocation by the descriptor, which is taken over, whatever is returned; -1 is
+ * enough for memory of this process. RCM_AGAIN: `changed` is called when rcmi_imports_get says how
+ * it went; from then on it has a user until it is to be closed, or it might make room for another
+ * one. RCM_ERR_RESOURCE: as many are open as may be. Any thread. */
+rcm_status rcmi_imports_open(struct rcmi_imports *imports, const struct rcmi_device_handle *handle,
+                             int fd);
 /* The allocation is about to be freed. RCM_OK: it is not open here; RCM_AGAIN: it is being closed.
  * Any thread. */
 rcm_status rcmi_imports_close(struct rcmi_imports *imports, uint64_t buffer);
