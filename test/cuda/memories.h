@@ -4,20 +4,22 @@
 #define TEST_CUDA_MEMORIES_H
 
 #include "bench.h"
+#include "mapped.h"
 
 enum memory {
     MEMORY_LIBRARY,    /* rcm_mem_alloc_kind */
     MEMORY_PLAIN,      /* cuMemAlloc, in the middle of it */
     MEMORY_REGISTERED, /* that, and rcm_mem_register */
     MEMORY_POOL,       /* cuMemAllocAsync: by no handle */
-    MEMORY_MAPPED,     /* cuMemCreate: by a descriptor */
+    MEMORY_MAPPED,     /* cuMemCreate */
+    MEMORY_DESCRIPTOR, /* that, and rcm_mem_register: by a descriptor */
     MEMORIES
 };
 struct buffer {
     enum memory memory;
     size_t bytes;
     char *at;
-    unsigned long long allocation; /* of MEMORY_MAPPED */
+    struct mapped mapped; /* of MEMORY_MAPPED and MEMORY_DESCRIPTOR */
 };
 
 /* In the context of the bench; errors. */

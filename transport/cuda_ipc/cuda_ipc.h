@@ -9,6 +9,7 @@
  *   link.c      coming up, and the end
  *   proof.c     reading the peer's memory, before anything depends on it
  *   notice.c    what the two ends of a link tell each other meanwhile
+ *   descriptor.c memory that is opened by descriptors, which these carry
  *   take_back.c memory that is to be freed, and the end of all peers
  *   channel.c   the two ends of a channel, on the queue of fifo.h
  *   zero_copy.c registered memory that is read where it lies
@@ -23,6 +24,9 @@
  * message is committed when the operation that writes it has ended, and released when those that
  * read it have: the host drives all, and nothing on a device waits for another process. Of several
  * readers each opens the allocation for itself, and has a counter of its own in the queue.
+ *
+ * Memory that is opened by a descriptor is opened ahead, and goes by slots until it is
+ * (descriptor.c).
  *
  * Memory that a peer may have open is freed once the peer says that it has not: it closes what it
  * is told of (notice.c), and all when the link ends. A peer that ends without a word may be reading
@@ -41,10 +45,11 @@
 #include "device_share.h"
 #include "operation.h"
 
-#define IPC_CHUNK  ((size_t)16 << 20) /* of the arena, at least */
-#define IPC_ALIGN  ((size_t)4096)     /* of slots */
-#define IPC_PROOF  4096               /* bytes at the beginning of the arena, which peers read */
-#define IPC_END_MS 5000               /* for peers and the driver, when the node ends */
+#define IPC_CHUNK       ((size_t)16 << 20) /* of the arena, at least */
+#define IPC_ALIGN       ((size_t)4096)     /* of slots */
+#define IPC_PROOF       4096 /* bytes at the beginning of the arena, which peers read */
+#define IPC_DESCRIPTORS 32   /* allocations that are opened by one, of a node and of each peer */
+#define IPC_END_MS      5000 /* for peers and the driver, when the node ends */
 
 /* Where a message's payload is. Comes from another process. */
 struct ipc_location {
@@ -69,6 +74,18 @@ struct ipc_arena {
     unsigned char first[IPC_PROOF]; /* of each chunk */
 };
 
+/* An allocation of this node's that goes by descriptor, as the peer has it. */
+struct ipc_exported {
+    uint64_t buffer; /* 0: none */
+    bool open;
+};
+
+/* One of the peer's, here; used until it is to be closed, so that it stays open. */
+struct ipc_imported {
+    struct rcmi_device_handle handle; /* buffer is 0: none */
+    struct rcmi_import *import;       /* NULL: it is being opened */
+};
+
 /* This end and the other one, from the beginning of a link until nothing of either is open at the
  * other; it outlives the link. */
 struct ipc_peer {
@@ -87,7 +104,9 @@ struct ipc_peer {
     bool told, heard;                /* of this node's arena; something came */
     uint64_t pings, pongs;           /* sent, and answered */
     struct rcmi_device_handle arena; /* its first chunk; buffer is 0 until it is told */
-    struct ipc_proof *proof;         /* NULL before; set by the loop thread, under the lock */
+    struct ipc_exported exported[IPC_DESCRIPTORS];
+    struct ipc_imported imported[IPC_DESCRIPTORS];
+    struct ipc_proof *proof; /* NULL before; set by the loop thread, under the lock */
 };
 
 /* What travels in a link's offer. */
@@ -107,7 +126,10 @@ struct ipc_domain {
     size_t size, page;
     struct rcmi_ranges ranges; /* of the file, free. Loop */
     struct ipc_arena arena;
-    struct ipc_peer *peers;  /* under the arena's lock; grows by the loop thread */
+    struct ipc_peer *peers; /* under the arena's lock; grows by the loop thread */
+    /* What is registered, and how much of it has a descriptor; under the arena's lock. */
+    struct ipc_shared *shared;
+    int descriptors;
     pthread_mutex_t freeing; /* one allocation is taken back from peers at a time */
     struct ipc_self self;    /* there with the device */
     bool inited;
@@ -166,10 +188,17 @@ struct ipc_offer {
     uint32_t nreaders, reader;
 };
 
+/* An allocation that registered memory lies in. */
+struct ipc_shared {
+    struct ipc_shared *next;
+    struct rcmi_export export;
+    int uses; /* 0: its end has begun */
+};
+
 /* Registered memory, as this row remembers it. */
 struct ipc_registered {
     struct ipc_domain *domain;
-    struct rcmi_export export;
+    struct ipc_shared *shared;
     size_t at; /* in the allocation */
 };
 
@@ -187,6 +216,21 @@ void ipc_arena_give(struct ipc_domain *domain, struct ipc_chunk *chunk, size_t a
 void ipc_arena_end(struct ipc_domain *domain, bool keep, rcmi_deadline deadline);
 
 /* ---- notice.c -------------------------------------------------------------------------------- */
+enum ipc_notice {
+    NOTICE_ARENA = 1,
+    NOTICE_CLOSE,
+    NOTICE_CLOSED,
+    NOTICE_GONE,
+    NOTICE_MEMORY,
+    NOTICE_OPENED,
+    NOTICE_REFUSED,
+    NOTICE_PING,
+    NOTICE_PONG,
+};
+/* With a descriptor, or -1. False: the peer has ended, which is heard soon, or has left hundreds
+ * unread. Under the peer's lock. */
+bool ipc_notice_send(const struct ipc_peer *peer, enum ipc_notice kind,
+                     const struct rcmi_device_handle *handle, int fd);
 rcm_status ipc_peer_make(struct ipc_domain *domain, int rank, struct ipc_peer **ret_peer);
 /* Does this end make the socket, or does it come with the peer's offer? */
 bool ipc_peer_makes_socket(const struct ipc_peer *peer);
@@ -208,6 +252,20 @@ void ipc_peer_down(struct ipc_peer *peer);
 void ipc_peer_demand(struct ipc_peer *peer, uint64_t buffer);
 /* Takes what has come. Has it not said yet that it did? */
 bool ipc_peer_owes(struct ipc_peer *peer);
+
+/* ---- descriptor.c ---------------------------------------------------------------------------- */
+/* Does the peer have the allocation open? It is told of it the first time, and not waited for. Any
+ * thread. */
+bool ipc_exported_is_open(struct ipc_peer *peer, const struct rcmi_export *export);
+/* Under the peer's lock, as all that follow. The peer has answered; it is to close it. */
+void ipc_exported_answered(struct ipc_peer *peer, uint64_t buffer, bool open);
+void ipc_exported_end(struct ipc_peer *peer, uint64_t buffer);
+/* An allocation of the peer's is to be opened; the descriptor is taken over. */
+void ipc_imported_begin(struct ipc_peer *peer, const struct rcmi_device_handle *handle, int fd);
+/* What is open by now is said. */
+void ipc_imported_go_on(struct ipc_peer *peer);
+/* It may be closed; 0: all may. */
+void ipc_imported_drop(struct ipc_peer *peer, uint64_t buffer);
 
 /* ---- take_back.c ----------------------------------------------------------------------------- */
 /* No peer has the allocation open any more; false: one may, which has ended or has not answered by

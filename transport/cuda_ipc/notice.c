@@ -7,6 +7,9 @@
  *      CLOSE    I am about to free this allocation of mine
  *      CLOSED   I have it open no more
  *      GONE     I have nothing of yours open any more, and open nothing again: the last one
+ *      MEMORY   an allocation of mine is this, by the descriptor that comes with it (descriptor.c)
+ *      OPENED   I have it open
+ *      REFUSED  I do not open it
  *      PING     are you there?
  *      PONG     I am: the answer to as many pings as have come
  *
@@ -18,28 +21,23 @@
 #include <sys/socket.h>
 #include "cuda_ipc.h"
 
-enum notice_kind {
-    NOTICE_ARENA = 1,
-    NOTICE_CLOSE,
-    NOTICE_CLOSED,
-    NOTICE_GONE,
-    NOTICE_PING,
-    NOTICE_PONG,
-};
-
 struct notice {
     uint64_t kind;
-    struct rcmi_device_handle handle; /* CLOSE, CLOSED: its buffer only */
+    struct rcmi_device_handle handle; /* but of ARENA and MEMORY its buffer only */
 };
 
-/* A peer that does not take it has ended, which is heard soon, or has left thousands unread. */
-static void notice_send(const struct ipc_peer *peer, enum notice_kind kind,
-                        const struct rcmi_device_handle *handle) {
+bool ipc_notice_send(const struct ipc_peer *peer, enum ipc_notice kind,
+                     const struct rcmi_device_handle *handle, int fd) {
     struct notice notice = {.kind = kind};
     if (handle)
         notice.handle = *handle;
-    if (peer->sock >= 0)
-        (void)!send(peer->sock, &notice, sizeof notice, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return peer->sock >= 0 &&
+           rcmi_send_fds(peer->sock, &notice, sizeof notice, &fd, fd >= 0) == RCM_OK;
+}
+
+static void notice_send(const struct ipc_peer *peer, enum ipc_notice kind,
+                        const struct rcmi_device_handle *handle) {
+    (void)ipc_notice_send(peer, kind, handle, -1);
 }
 
 /* ---- Peers ----------------------------------------------------------------------------------- */
@@ -89,8 +87,11 @@ void ipc_peer_tell(struct ipc_peer *peer, const struct rcmi_device_handle *arena
 
 /* ---- Hearing --------------------------------------------------------------------------------- */
 
-static void notice_take(struct ipc_peer *peer, const struct notice *notice) {
+/* fd: what came with it, or -1; closed, but that of MEMORY. */
+static void notice_take(struct ipc_peer *peer, const struct notice *notice, int fd) {
     peer->heard = true;
+    if (notice->kind != NOTICE_MEMORY)
+        rcmi_fd_close(&fd);
     switch (notice->kind) {
     case NOTICE_ARENA:
         peer->arena = notice->handle;
@@ -98,6 +99,7 @@ static void notice_take(struct ipc_peer *peer, const struct notice *notice) {
         break;
     case NOTICE_CLOSE:
         peer->closing = notice->handle.buffer;
+        ipc_imported_drop(peer, peer->closing);
         break;
     case NOTICE_CLOSED:
         if (peer->owes == notice->handle.buffer)
@@ -105,6 +107,13 @@ static void notice_take(struct ipc_peer *peer, const struct notice *notice) {
         break;
     case NOTICE_GONE:
         peer->left = true;
+        break;
+    case NOTICE_MEMORY:
+        ipc_imported_begin(peer, &notice->handle, fd);
+        break;
+    case NOTICE_OPENED:
+    case NOTICE_REFUSED:
+        ipc_exported_answered(peer, notice->handle.buffer, notice->kind == NOTICE_OPENED);
         break;
     case NOTICE_PING:
         notice_send(peer, NOTICE_PONG, NULL);
@@ -128,19 +137,26 @@ static void socket_ended(struct ipc_peer *peer) {
 static void hear_locked(struct ipc_peer *peer) {
     struct notice notice;
     while (peer->sock >= 0 && !peer->left) {
-        const ssize_t got = recv(peer->sock, &notice, sizeof notice, MSG_DONTWAIT);
-        if (got == (ssize_t)sizeof notice)
-            notice_take(peer, &notice);
-        else if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-            return;
-        else if (got >= 0 || errno != EINTR)
+        size_t len = 0;
+        int fd = -1, nfds = 0;
+        const rcm_status status =
+            rcmi_recv_fds(peer->sock, &notice, sizeof notice, &len, &fd, 1, &nfds);
+        if (status == RCM_AGAIN || status == RCM_ERR_RESOURCE)
+            return; /* no descriptor is left: that one is lost, and its memory copied */
+        if (nfds == 0)
+            fd = -1;
+        if (status == RCM_OK && len == sizeof notice) {
+            notice_take(peer, &notice, fd);
+        } else {
+            rcmi_fd_close(&fd);
             socket_ended(peer);
+        }
     }
 }
 
 /* That something, or all, is closed here. Where the driver did not close it nothing more is said:
  * the peer keeps its memory, as if this process had died. */
-static void say_closed(const struct ipc_peer *peer, enum notice_kind kind,
+static void say_closed(const struct ipc_peer *peer, enum ipc_notice kind,
                        const struct rcmi_device_handle *handle) {
     if (!rcmi_imports_unclosed(peer->imports))
         notice_send(peer, kind, handle);
@@ -154,6 +170,10 @@ static void go_on_locked(struct ipc_peer *peer) {
     if (!peer->imports)
         return;
     ipc_proof_rest(peer->proof);
+    if (peer->down)
+        ipc_imported_drop(peer, 0);
+    else
+        ipc_imported_go_on(peer);
     if (peer->closing && rcmi_imports_close(peer->imports, peer->closing) == RCM_OK) {
         peer->closing = 0;
         say_closed(peer, NOTICE_CLOSED, &closed);
@@ -219,6 +239,7 @@ void ipc_peer_demand(struct ipc_peer *peer, uint64_t buffer) {
     peer->owes = peer->told ? buffer : 0;
     if (peer->told)
         notice_send(peer, NOTICE_CLOSE, &handle);
+    ipc_exported_end(peer, buffer);
     pthread_mutex_unlock(&peer->lock);
 }
 
