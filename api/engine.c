@@ -298,7 +298,7 @@ static void engine_wanted(void *arg, int peer, uint64_t epoch, uint32_t id) {
     struct rcmi_engine *engine = arg;
     int rank;
     if (id != RCMI_P2P_CHANNEL)
-        return; /* a collective's: opened when this rank calls it */
+        return; /* opened when a collective, or an RTS, needs it */
     if (engine_keep(engine, RCMI_EARLY_WANTED, epoch, peer, NULL, 0))
         return;
     pthread_mutex_lock(&engine->lock);

@@ -65,14 +65,15 @@ static void transfer_wake(void *arg) {
     rcmi_node_ring(arg);
 }
 
-static rcm_status transfer_open(void *arg, int peer, bool writer,
+static rcm_status transfer_open(void *arg, int peer, enum rcmi_mem_kind kind, bool writer,
                                 struct rcmi_channel **ret_channel) {
     const rcm_comm *comm = arg;
     struct rcmi_node *node = comm->engine->node;
     const int *rank = &comm->world_rank[peer];
+    const uint32_t id = RCMI_P2P_CHANNEL | (kind == RCMI_MEM_DEVICE ? RCMI_ID_DEVICE : 0);
     const rcm_status status =
-        writer ? rcmi_channel_open_writer(node, comm->epoch, RCMI_P2P_CHANNEL, rank, 1, ret_channel)
-               : rcmi_channel_open_reader(node, comm->epoch, RCMI_P2P_CHANNEL, *rank, ret_channel);
+        writer ? rcmi_channel_open_writer(node, comm->epoch, id, rank, 1, ret_channel)
+               : rcmi_channel_open_reader(node, comm->epoch, id, *rank, ret_channel);
     if (status == RCM_OK)
         rcmi_channel_count(*ret_channel, comm->page->traffic);
     return status;

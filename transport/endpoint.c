@@ -37,14 +37,18 @@ void rcmi_endpoint_init(struct rcmi_endpoint *e, const struct rcmi_messaging *me
     rcmi_transfers_init(&e->receiving);
     rcmi_transfers_init(&e->getting);
     rcmi_transfers_init(&e->copying);
+    rcmi_endpoint_device_init(e);
 }
 
 static void endpoint_close(struct rcmi_endpoint *e) {
+    struct rcmi_endpoint_device *device = &e->device;
     if (!rcmi_messaging_is_quiet(e->messaging)) /* given up: slots may be in use */
-        e->tx = e->rx = NULL;
+        e->tx = e->rx = device->tx = device->rx = NULL;
     e->messaging->close(e->tx); /* so that nothing sent without a copy is touched any more */
     e->messaging->close(e->rx);
-    e->tx = e->rx = NULL;
+    e->messaging->close(device->tx);
+    e->messaging->close(device->rx);
+    e->tx = e->rx = device->tx = device->rx = NULL;
 }
 
 void rcmi_endpoint_fini(struct rcmi_endpoint *e) {
@@ -53,7 +57,9 @@ void rcmi_endpoint_fini(struct rcmi_endpoint *e) {
 }
 
 rcm_status rcmi_endpoint_open(struct rcmi_endpoint *e) {
-    return e->rx ? RCM_OK : e->messaging->open(e->messaging->open_arg, e->peer, false, &e->rx);
+    return e->rx
+               ? RCM_OK
+               : e->messaging->open(e->messaging->open_arg, e->peer, RCMI_MEM_HOST, false, &e->rx);
 }
 
 rcm_status rcmi_endpoint_send(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
@@ -62,8 +68,12 @@ rcm_status rcmi_endpoint_send(struct rcmi_endpoint *e, struct rcmi_transfer *t) 
 }
 
 rcm_status rcmi_endpoint_progress(struct rcmi_endpoint *e, bool *moved) {
-    const rcm_status status = rcmi_endpoint_drain(e, moved);
-    return status == RCM_OK ? rcmi_endpoint_pump(e, moved) : status;
+    rcm_status status = rcmi_endpoint_drain(e, moved);
+    if (status == RCM_OK)
+        status = rcmi_endpoint_device_drain(e, moved);
+    if (status == RCM_OK)
+        status = rcmi_endpoint_pump(e, moved);
+    return status == RCM_OK ? rcmi_endpoint_device_pump(e, moved) : status;
 }
 
 static void transfers_cancel(const struct rcmi_endpoint *e, struct rcmi_transfers *list,
@@ -90,6 +100,7 @@ static void copies_cancel(struct rcmi_endpoint *e, rcm_status status) {
     if (t && t != e->receiving.head)
         e->messaging->completed(t, status);
     e->copy_in = e->copy_out = NULL;
+    e->device.in_runs = e->device.out_runs = false;
     transfers_cancel(e, &e->copying, status);
 }
 
@@ -110,6 +121,10 @@ void rcmi_endpoint_cancel(struct rcmi_endpoint *e, rcm_status status) {
     transfers_cancel(e, &e->receiving, status);
     transfers_cancel(e, &e->getting, status);
     e->owed = NULL;
+    transfers_cancel(e, &e->device.owed, status);
+    transfers_cancel(e, &e->device.receiving, status);
+    transfers_cancel(e, &e->device.sending, status);
+    transfers_cancel(e, &e->device.draining, status);
 }
 
 static bool transfers_each(const struct rcmi_transfers *list,
@@ -132,11 +147,15 @@ static bool announced_visit(void *arg, struct rcmi_keyed_item *item) {
 
 bool rcmi_endpoint_each(struct rcmi_endpoint *e, bool (*visit)(void *arg, struct rcmi_transfer *t),
                         void *arg) {
+    const struct rcmi_transfers *const lists[] = {
+        &e->sending,     &e->draining,        &e->outgoing,       &e->receiving,
+        &e->getting,     &e->copying,         &e->device.sending, &e->device.draining,
+        &e->device.owed, &e->device.receiving};
     struct announced_visit each = {.visit = visit, .arg = arg};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        if (!transfers_each(lists[i], visit, arg))
+            return false;
     return rcmi_keyed_each(&e->announced, announced_visit, &each) &&
-           transfers_each(&e->sending, visit, arg) && transfers_each(&e->draining, visit, arg) &&
-           transfers_each(&e->outgoing, visit, arg) && transfers_each(&e->receiving, visit, arg) &&
-           transfers_each(&e->getting, visit, arg) && transfers_each(&e->copying, visit, arg) &&
            (!e->copy_in || e->copy_in == e->receiving.head || visit(arg, e->copy_in));
 }
 
@@ -144,8 +163,9 @@ bool rcmi_endpoint_each(struct rcmi_endpoint *e, bool (*visit)(void *arg, struct
 
 rcm_status rcmi_endpoint_send_now(struct rcmi_endpoint *e, uint64_t tag,
                                   const struct rcmi_mem *mem) {
-    if (!e->tx || !e->rx || e->owed || !rcmi_endpoint_may_be_eager(e, tag, mem->len) ||
-        travels_bare(e, tag, mem->len) || eager_waits(e, mem->len))
+    if (!e->tx || !e->rx || e->owed || e->device.owed.head ||
+        !rcmi_endpoint_may_be_eager(e, tag, mem->len) || travels_bare(e, tag, mem->len) ||
+        eager_waits(e, mem->len))
         return RCM_AGAIN;
     /* Its failure is found again, and told, by the next operation. */
     return rcmi_endpoint_put_eager(e, tag, mem) == RCM_OK ? RCM_OK : RCM_AGAIN;
@@ -163,7 +183,7 @@ rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *e, uint64_t *tag,
     struct header header;
     const char *bytes;
     struct rcmi_slot slot;
-    if (!e->rx || e->owed)
+    if (!e->rx || e->owed || e->device.owed.head)
         return RCM_AGAIN;
     const rcm_status status = rcmi_channel_peek(e->rx, &slot);
     if (status != RCM_OK)

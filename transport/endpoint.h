@@ -12,6 +12,10 @@
  *   large within a machine, or of no bytes:
  *           RTS(id, tag, total, from)      -->   matched: copied from there (endpoint_get.c)
  *                                          <--   ACK(id)
+ *   large, in device memory at both ends, within a machine:
+ *           RTS(id, tag, total, device)    -->   matched: memory of a device found
+ *                                          <--   DEVICE_CTS(id)
+ *           DATA(id) ... DATA(id)          -->   by a channel of device memory (endpoint_device.c)
  *
  * EAGER, BARE and RTS go out in the order of the sends, so matching is in order per tag.
  * Everything that arrives can be taken at once: data only come for messages that have a buffer, one
@@ -102,14 +106,17 @@ struct rcmi_arrival {
     bool rendezvous;   /* its bytes are still to come */
     uint32_t id;       /* then, and where they lie: */
     uint64_t from;     /* see struct rcmi_transfer */
+    bool device;       /* they can come by the channel of device memory */
     const char *bytes; /* else */
 };
 
 /* What the endpoints of one communicator share. */
 struct rcmi_messaging {
-    /* The channel of messages to peer, or from it. The function that closes one takes NULL. */
+    /* The channel of messages to peer, or from it: of all, or of data between memory of devices.
+     * The function that closes one takes NULL. */
     void *open_arg;
-    rcm_status (*open)(void *open_arg, int peer, bool writer, struct rcmi_channel **ret_channel);
+    rcm_status (*open)(void *open_arg, int peer, enum rcmi_mem_kind kind, bool writer,
+                       struct rcmi_channel **ret_channel);
     void (*close)(struct rcmi_channel *channel);
     void *arg; /* of the next three */
     /* Takes the receive that a message of peer belongs to; NULL: there is none yet. */
@@ -147,6 +154,16 @@ void rcmi_messaging_give_up(const struct rcmi_messaging *messaging);
 bool rcmi_messaging_is_quiet(const struct rcmi_messaging *messaging);
 void rcmi_messaging_settle(const struct rcmi_messaging *messaging);
 
+/* Messages in memory of devices at both ends, see endpoint_device.c. */
+struct rcmi_endpoint_device {
+    struct rcmi_channel *tx, *rx;    /* NULL before there is such a message */
+    struct rcmi_transfers owed;      /* receives whose CTS was not sent */
+    struct rcmi_transfers receiving; /* in the order of CTS */
+    struct rcmi_transfers sending;   /* CTS came, in their order */
+    struct rcmi_transfers draining;  /* sent, but not yet through */
+    bool out_runs, in_runs; /* an operation of the first that is sent, or received, was begun */
+};
+
 struct rcmi_endpoint {
     const struct rcmi_messaging *messaging;
     int peer;
@@ -172,6 +189,7 @@ struct rcmi_endpoint {
      * of receives whose messages were kept. */
     struct rcmi_transfer *copy_out, *copy_in;
     struct rcmi_transfers copying;
+    struct rcmi_endpoint_device device;
 };
 
 /* peer: its rank in the communicator, for the functions of messaging and for texts. */

@@ -14,24 +14,25 @@
 #include <stdlib.h>
 #include "endpoint_internal.h"
 
-/* This rank is the origin. */
+/* This rank is the origin, but where memory is read of a process that has ended. */
 static rcm_status copy_failed(const struct rcmi_endpoint *e) {
-    rcmi_last_error()->origin = e->messaging->rank;
-    return rcmi_fail_context("rank %d", e->messaging->rank);
+    const int origin = rcmi_last_error()->status == RCM_ERR_PEER ? e->peer : e->messaging->rank;
+    rcmi_last_error()->origin = origin;
+    return rcmi_fail_context("rank %d", origin);
 }
 
-static rcm_status copy_make(struct rcmi_transfer *t) {
+rcm_status rcmi_copy_make(struct rcmi_transfer *t) {
     if (!t->copy)
         t->copy = calloc(1, sizeof(*t->copy));
     return t->copy ? RCM_OK : rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the copy of a message");
 }
 
-static rcm_status copy_begin(const struct rcmi_endpoint *e, struct rcmi_transfer *t, void *to,
-                             const void *from, size_t bytes) {
+rcm_status rcmi_copy_begin(const struct rcmi_endpoint *e, struct rcmi_transfer *t, void *to,
+                           const void *from, size_t bytes) {
     struct rcmi_operation *o = &t->copy->operation;
     o->results[0] = to;
     o->srcs[0] = from;
-    o->nresults = o->nsrcs = 1;
+    o->nresults = o->nsrcs = bytes > 0;
     o->bytes = bytes;
     o->dtype = RCM_UINT8;
     o->op = RCM_SUM;
@@ -41,7 +42,7 @@ static rcm_status copy_begin(const struct rcmi_endpoint *e, struct rcmi_transfer
     return rcmi_operation_begin(o) == RCM_OK ? RCM_OK : copy_failed(e);
 }
 
-static rcm_status copy_look(const struct rcmi_endpoint *e, const struct rcmi_transfer *t) {
+rcm_status rcmi_copy_look(const struct rcmi_endpoint *e, const struct rcmi_transfer *t) {
     const rcm_status status = rcmi_operation_look(&t->copy->operation);
     return status == RCM_OK || status == RCM_AGAIN ? status : copy_failed(e);
 }
@@ -51,15 +52,15 @@ static rcm_status copy_look(const struct rcmi_endpoint *e, const struct rcmi_tra
 rcm_status rcmi_endpoint_copy_out(struct rcmi_endpoint *e, struct rcmi_transfer *t, uint64_t meta,
                                   const struct rcmi_piece *piece) {
     struct rcmi_reserved reserved;
-    rcm_status status = copy_make(t);
+    rcm_status status = rcmi_copy_make(t);
     if (status == RCM_OK)
         status = rcmi_channel_reserve(e->tx, piece->head_len + piece->mem.len, &reserved);
     if (status != RCM_OK)
         return status;
     if (piece->head_len)
         memcpy(reserved.bytes, piece->head, piece->head_len);
-    status = copy_begin(e, t, (char *)reserved.bytes + piece->head_len, piece->mem.bytes,
-                        piece->mem.len);
+    status = rcmi_copy_begin(e, t, (char *)reserved.bytes + piece->head_len, piece->mem.bytes,
+                             piece->mem.len);
     if (status != RCM_OK)
         return status;
     t->copy->meta = meta;
@@ -71,7 +72,7 @@ rcm_status rcmi_endpoint_copy_out(struct rcmi_endpoint *e, struct rcmi_transfer 
 
 rcm_status rcmi_endpoint_copied_out(struct rcmi_endpoint *e, struct rcmi_transfer **ret_sent) {
     struct rcmi_transfer *t = e->copy_out;
-    const rcm_status status = copy_look(e, t);
+    const rcm_status status = rcmi_copy_look(e, t);
     if (status != RCM_OK)
         return status;
     rcmi_channel_commit(e->tx, t->copy->head_len + t->copy->len, t->copy->meta);
@@ -83,29 +84,29 @@ rcm_status rcmi_endpoint_copied_out(struct rcmi_endpoint *e, struct rcmi_transfe
 /* ---- Receiving ------------------------------------------------------------------------------- */
 
 /* As far as the buffer reaches. */
-static size_t copy_room(const struct rcmi_transfer *t, size_t len) {
+size_t rcmi_copy_room(const struct rcmi_transfer *t, size_t len) {
     const size_t room = t->done < t->mem.len ? t->mem.len - t->done : 0;
     return len < room ? len : room;
 }
 
 bool rcmi_receive_copies(const struct rcmi_transfer *t, size_t len) {
-    return transfer_is_later(t) && copy_room(t, len) > 0;
+    return transfer_is_later(t) && rcmi_copy_room(t, len) > 0;
 }
 
 rcm_status rcmi_endpoint_copy_in(struct rcmi_endpoint *e, struct rcmi_transfer *t,
                                  const char *bytes, size_t len) {
-    rcm_status status = copy_make(t);
+    rcm_status status = rcmi_copy_make(t);
     e->copy_in = t; /* it may be in no list */
     if (status != RCM_OK)
         return status;
     t->copy->len = len;
-    status = copy_begin(e, t, (char *)t->mem.bytes + t->done, bytes, copy_room(t, len));
+    status = rcmi_copy_begin(e, t, (char *)t->mem.bytes + t->done, bytes, rcmi_copy_room(t, len));
     return status == RCM_OK ? RCM_AGAIN : status;
 }
 
 rcm_status rcmi_endpoint_copied_in(struct rcmi_endpoint *e, struct rcmi_transfer **ret_received) {
     struct rcmi_transfer *t = e->copy_in;
-    const rcm_status status = copy_look(e, t);
+    const rcm_status status = rcmi_copy_look(e, t);
     if (status != RCM_OK)
         return status;
     t->done += t->copy->len;
@@ -118,19 +119,19 @@ rcm_status rcmi_endpoint_copied_in(struct rcmi_endpoint *e, struct rcmi_transfer
 
 rcm_status rcmi_endpoint_copy_kept(struct rcmi_endpoint *e, struct rcmi_transfer *t,
                                    const char *bytes, void *memory) {
-    const rcm_status status = copy_make(t);
+    const rcm_status status = rcmi_copy_make(t);
     rcmi_transfers_append(&e->copying, t);
     if (status != RCM_OK) {
         free(memory);
         return status;
     }
     t->copy->kept = memory;
-    return copy_begin(e, t, t->mem.bytes, bytes, copy_room(t, t->total));
+    return rcmi_copy_begin(e, t, t->mem.bytes, bytes, rcmi_copy_room(t, t->total));
 }
 
 rcm_status rcmi_endpoint_copied_kept(struct rcmi_endpoint *e, struct rcmi_transfer **ret_received) {
     struct rcmi_transfer *t = e->copying.head;
-    const rcm_status status = copy_look(e, t);
+    const rcm_status status = rcmi_copy_look(e, t);
     if (status != RCM_OK)
         return status;
     t->done = t->total;

@@ -7,6 +7,7 @@
  *   endpoint_receive.c  what arrives
  *   endpoint_get.c      messages that the receiver copies out of the sender's memory
  *   endpoint_copy.c     messages in memory whose copies finish later
+ *   endpoint_device.c   those between two such memories, by a channel of their own
  */
 #ifndef RCMI_ENDPOINT_INTERNAL_H
 #define RCMI_ENDPOINT_INTERNAL_H
@@ -30,6 +31,7 @@ enum kind {
     KIND_CREDIT,
     KIND_BARE,
     KIND_ACK,
+    KIND_DEVICE_CTS,
 };
 
 /* How far a send is; shown as progress. */
@@ -42,7 +44,8 @@ struct header {
 /* What an RTS (request to send) holds. */
 struct rts {
     struct header header;
-    uint64_t from; /* where the message lies in its sender's process; 0: that is of no use */
+    uint64_t from;   /* where the message lies in its sender's process; 0: that is of no use */
+    uint64_t device; /* 1: it can go by the channel of device memory; else 0 */
 };
 
 /* Of an RTS, in rcmi_endpoint.announced. */
@@ -136,6 +139,14 @@ static inline bool transfer_is_later(const struct rcmi_transfer *t) {
 }
 
 /* endpoint_copy.c */
+/* Makes t->copy, if there is none; begins one from memory to memory, which comes after t->after,
+ * and of no bytes touches none; has it ended? */
+rcm_status rcmi_copy_make(struct rcmi_transfer *t);
+rcm_status rcmi_copy_begin(const struct rcmi_endpoint *e, struct rcmi_transfer *t, void *to,
+                           const void *from, size_t bytes);
+rcm_status rcmi_copy_look(const struct rcmi_endpoint *e, const struct rcmi_transfer *t);
+/* How many of the next len bytes of a message have room in the buffer of its receive. */
+size_t rcmi_copy_room(const struct rcmi_transfer *t, size_t len);
 /* What a slot gets: a head, and memory of a transfer. */
 struct rcmi_piece {
     const void *head;
@@ -159,6 +170,19 @@ rcm_status rcmi_endpoint_copied_in(struct rcmi_endpoint *e, struct rcmi_transfer
 rcm_status rcmi_endpoint_copy_kept(struct rcmi_endpoint *e, struct rcmi_transfer *t,
                                    const char *bytes, void *memory);
 rcm_status rcmi_endpoint_copied_kept(struct rcmi_endpoint *e, struct rcmi_transfer **ret_received);
+/* endpoint_device.c */
+void rcmi_endpoint_device_init(struct rcmi_endpoint *e);
+/* May the data of a send go by the channel of device memory? Known once e->tx is ready. */
+bool rcmi_endpoint_device_may(const struct rcmi_endpoint *e, const struct rcmi_transfer *t);
+/* The data of a receive come that way: a DEVICE_CTS is owed. Sends those that are. */
+void rcmi_endpoint_device_receive(struct rcmi_endpoint *e, struct rcmi_transfer *t);
+rcm_status rcmi_endpoint_device_answer(struct rcmi_endpoint *e, bool *moved);
+/* A DEVICE_CTS came. */
+void rcmi_endpoint_device_send(struct rcmi_endpoint *e, struct rcmi_transfer *t);
+/* Takes what came; sends what can be sent. */
+rcm_status rcmi_endpoint_device_drain(struct rcmi_endpoint *e, bool *moved);
+rcm_status rcmi_endpoint_device_pump(struct rcmi_endpoint *e, bool *moved);
+
 /* endpoint_get.c. A message of a rendezvous begins to be received: is it got from there? Then it
  * sets transfer->from and is in e->getting. The next piece of one that is got. */
 bool rcmi_endpoint_begin_get(struct rcmi_endpoint *e, struct rcmi_transfer *t, uint64_t from);

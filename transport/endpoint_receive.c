@@ -57,7 +57,9 @@ static void receive_rts(struct rcmi_endpoint *e, struct rcmi_transfer *t,
                         const struct rcmi_arrival *arrival) {
     receive_begin(t, arrival->tag, arrival->total);
     t->id = arrival->id;
-    if (!rcmi_endpoint_begin_get(e, t, arrival->from))
+    if (arrival->device && transfer_is_later(t))
+        rcmi_endpoint_device_receive(e, t);
+    else if (!rcmi_endpoint_begin_get(e, t, arrival->from))
         rcmi_receive_data(e, t);
 }
 
@@ -131,12 +133,15 @@ static rcm_status handle_rts(struct rcmi_endpoint *e, uint32_t id, const struct 
     if (slot->len != sizeof(rts))
         return protocol_error(e, "an RTS of wrong length", slot->len);
     memcpy(&rts, slot->bytes, sizeof(rts));
+    if (rts.device > 1)
+        return protocol_error(e, "an RTS of a damaged message", rts.device);
     const struct rcmi_arrival arrival = {.peer = e->peer,
                                          .tag = rts.header.tag,
                                          .total = rts.header.total,
                                          .rendezvous = true,
                                          .id = id,
-                                         .from = rts.from};
+                                         .from = rts.from,
+                                         .device = rts.device == 1};
     return endpoint_match(e, &arrival);
 }
 
@@ -176,6 +181,17 @@ static rcm_status handle_cts(struct rcmi_endpoint *e, uint32_t id) {
         return protocol_error(e, "readiness for an unknown message", id);
     t->stage = STAGE_DATA;
     rcmi_transfers_append(&e->sending, t);
+    return RCM_OK;
+}
+
+/* The data are to go by the channel of device memory. */
+static rcm_status handle_device_cts(struct rcmi_endpoint *e, uint32_t id) {
+    struct rcmi_transfer *t = endpoint_answered(e, id);
+    if (!t)
+        return protocol_error(e, "readiness for an unknown message", id);
+    rcmi_endpoint_device_send(e, t);
+    if (!rcmi_endpoint_device_may(e, t))
+        return protocol_error(e, "readiness of a device for a message of the host's memory", id);
     return RCM_OK;
 }
 
@@ -224,6 +240,8 @@ static rcm_status handle_slot(struct rcmi_endpoint *e, const struct rcmi_slot *s
         return handle_credit(e, slot);
     case KIND_ACK:
         return handle_ack(e, id);
+    case KIND_DEVICE_CTS:
+        return handle_device_cts(e, id);
     default:
         return protocol_error(e, "a message of unknown kind", kind);
     }

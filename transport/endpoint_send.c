@@ -128,7 +128,8 @@ static rcm_status endpoint_issue_rts(struct rcmi_endpoint *e, struct rcmi_transf
     const struct rts rts = {.header = {.tag = t->tag, .total = t->total},
                             .from = endpoint_is_got(e, t->total) && !transfer_is_later(t)
                                         ? (uint64_t)(uintptr_t)t->mem.bytes
-                                        : 0};
+                                        : 0,
+                            .device = rcmi_endpoint_device_may(e, t)};
     if (e->announced.n >= e->messaging->rts_max)
         return RCM_AGAIN;
     const rcm_status status =
@@ -238,7 +239,8 @@ static rcm_status endpoint_pump_credit(struct rcmi_endpoint *e) {
 }
 
 static rcm_status endpoint_open_tx(struct rcmi_endpoint *e) {
-    return e->tx ? RCM_OK : e->messaging->open(e->messaging->open_arg, e->peer, true, &e->tx);
+    return e->tx ? RCM_OK
+                 : e->messaging->open(e->messaging->open_arg, e->peer, RCMI_MEM_HOST, true, &e->tx);
 }
 
 /* A copy that finishes later holds the slot that is next: all else waits until that is sent. */
@@ -260,7 +262,7 @@ static rcm_status endpoint_pump_copy(struct rcmi_endpoint *e, bool *moved) {
 /* Everything this rank has to tell the other, as far as slots allow. */
 rcm_status rcmi_endpoint_pump(struct rcmi_endpoint *e, bool *moved) {
     const bool waits = e->sending.head || e->draining.head || e->announced.n > 0;
-    if (!e->outgoing.head && !waits && !e->owed && !e->getting.head &&
+    if (!e->outgoing.head && !waits && !e->owed && !e->device.owed.head && !e->getting.head &&
         e->eager_in < e->messaging->budget / 4)
         return RCM_OK;
     rcm_status status = endpoint_open_tx(e);
@@ -272,6 +274,8 @@ rcm_status rcmi_endpoint_pump(struct rcmi_endpoint *e, bool *moved) {
         *moved = true;
     if (status == RCM_OK)
         status = endpoint_pump_cts(e, moved);
+    if (status == RCM_OK)
+        status = rcmi_endpoint_device_answer(e, moved);
     if (status == RCM_OK)
         status = endpoint_pump_credit(e);
     while (status == RCM_OK && e->outgoing.head) {

@@ -21,10 +21,11 @@ static struct rcmi_status_page status_page;
 static struct rcmi_page_comm *page;
 static struct rcmi_answer answer;
 
-static rcm_status open_nothing(void *arg, int peer, bool writer,
+static rcm_status open_nothing(void *arg, int peer, enum rcmi_mem_kind kind, bool writer,
                                struct rcmi_channel **ret_channel) {
     (void)arg;
     (void)peer;
+    (void)kind;
     (void)writer;
     *ret_channel = NULL;
     return RCM_OK;

@@ -17,6 +17,7 @@ enum {
     SLOT_BYTES = 1024,
     STEPS = 200,
     OFTEN = 250,
+    DEVICE = 249,
     MANY = 100,
     GETTABLE = 300,    /* where a peer's memory begins, */
     UNGETTABLE = 2000, /* where it ends, */
@@ -106,6 +107,7 @@ static void check_rts(const struct played *out, size_t len) {
     struct rts said;
     fuzz_require(len == sizeof said, "an RTS is whole");
     memcpy(&said, out->reserved.bytes, sizeof said);
+    fuzz_require(!said.device, "no memory is a device's");
     if (!said.from)
         return;
     fuzz_require(out->base.transport->shared_slots,
@@ -263,8 +265,10 @@ static rcm_status play_open(struct played *channel, struct rcmi_channel **ret_ch
     return RCM_OK;
 }
 
-static rcm_status fuzz_open(void *arg, int peer, bool writer, struct rcmi_channel **ret_channel) {
+static rcm_status fuzz_open(void *arg, int peer, enum rcmi_mem_kind kind, bool writer,
+                            struct rcmi_channel **ret_channel) {
     (void)arg;
+    fuzz_require(kind == RCMI_MEM_HOST, "data of the host's memory need no channel of devices");
     return play_open(writer ? &out_of[peer] : &in_of[peer], ret_channel);
 }
 
@@ -372,6 +376,7 @@ static void arrive_message(struct fuzz_input *in, int peer, bool rts) {
     static const uint64_t froms[4] = {0, UNGETTABLE, GETTABLE, BROKEN};
     said.from = froms[id >> 5 & 3];
     const uint8_t *bytes = fuzz_bytes(in, rts ? 0 : header->total, &n);
+    said.device = odd == DEVICE ? 1 : odd == DEVICE - 1 ? 2 : 0;
     if (!rts)
         header->total = odd == 255 ? header->total : n;
     else if (odd > 250)
@@ -390,6 +395,8 @@ static void arrive_piece(struct fuzz_input *in, int peer, enum kind kind) {
     const size_t len = kind == KIND_DATA ? fuzz_u16(in) : 0;
     if (kind == KIND_CTS && id & 128)
         kind = KIND_ACK;
+    else if (kind == KIND_CTS && id & 64)
+        kind = KIND_DEVICE_CTS;
     arrive(peer, meta_of(kind, id & 31), NULL, 0, data, len < SLOT_BYTES ? len : SLOT_BYTES);
 }
 

@@ -1059,7 +1059,12 @@ def p2p():
         'bad-short': flags + anything(1, 0, b'abc'), 'bad-kind': flags + anything(9),
         'bad-kind-zero': flags + anything(0), 'bad-damaged': flags + anything(1 + 16),
         'bad-tag-any': flags + anything(1, 0, b'\xff' * 8 + bytes(8)) + recv(1, 7),
-        'bad-tag-any-rts': flags + recv(10, 7) + anything(2, 0, b'\xff' * 8 + bytes(16)),
+        'bad-tag-any-rts': flags + recv(10, 7) + anything(2, 0, b'\xff' * 8 + bytes(24)),
+        # Between memory of devices, of which there is none here.
+        'valid-device-announced': flags + recv(3000) + announce(2500, odd=249) + data(1024) + data(1024) + data(452),
+        'bad-device-announced': flags + recv(3000) + announce(2500, odd=248),
+        'bad-device-ready': start(8) + send(3500) + u8(4) + u8(64),
+        'bad-device-ready-unknown': flags + u8(4) + u8(64),
         'bad-eager-length': flags + u8(2) + u8(1) + u16(50) + u8(255) + u8(0) + b'x',
         'bad-announce-long': flags + recv(10) + announce(2500, odd=255) + data(1023),
         'bad-eager-flood': flags + eager(b'x' * 1000, odd=250) * 10,
