@@ -40,12 +40,12 @@ static struct sums measure(const struct bench *b, size_t k, int *errors) {
     return (struct sums){after.host - before.host, after.all - before.all};
 }
 
-/* What one rank writes and several read lies in the host's memory, and so does what is sent and
- * received. */
+/* What one rank writes and several read lies in the host's memory, and so do short messages, and
+ * those from or to such memory. */
 static bool is_served(const char *name, int ranks) {
-    static const char *const of_one_reader[] = {"reduce_scatter", "gather", "scatter", "all_to_all",
-                                                "scan"};
-    bool found = ranks == 2 && strcmp(name, "sendrecv") != 0 && strcmp(name, "batch") != 0;
+    static const char *const of_one_reader[] = {
+        "reduce_scatter", "gather", "scatter", "all_to_all", "scan", "sendrecv", "batch", "probed"};
+    bool found = ranks == 2 && strcmp(name, "tags") != 0 && strcmp(name, "relay") != 0;
     for (size_t i = 0; i < sizeof of_one_reader / sizeof of_one_reader[0]; i++)
         found |= strcmp(name, of_one_reader[i]) == 0;
     return found && has_device_row();

@@ -89,6 +89,97 @@ static rcm_status batch(const struct bench *b, void *in, void *out, const struct
     return rcm_batch(b->comm, transfers, 2, call, NULL);
 }
 
+/* The first failure of those that were begun, or RCM_OK; they are freed. */
+static rcm_status works_end(rcm_work *const *works, int n) {
+    rcm_status status = RCM_OK;
+    for (int i = 0; i < n; i++) {
+        const rcm_status end = works[i] ? rcm_work_wait(works[i], -1) : RCM_OK;
+        status = status == RCM_OK ? end : status;
+        rcm_work_free(works[i]);
+    }
+    return status;
+}
+
+/* Messages under several tags, whose receives are of any source and in another order, of two
+ * lengths; one is synchronous. */
+static rcm_status tags(const struct bench *b, void *in, void *out, const struct rcm_call *call) {
+    enum { PARTS = 4 };
+    const int p = rcm_size(b->comm), to = (rcm_rank(b->comm) + 1) % p;
+    const size_t quarter = b->count / PARTS + 1, element = rcm_dtype_size(b->dtype);
+    rcm_work *works[2 * PARTS] = {NULL};
+    rcm_status status = RCM_OK;
+    for (int i = 0; i < PARTS && status == RCM_OK; i++) {
+        const char *from = (const char *)in + (size_t)i * quarter * element;
+        const size_t n = i % 2 ? quarter / 8 + 1 : quarter;
+        status = (i == 2 ? rcm_ssend : rcm_send)(b->comm, from, n, b->dtype, to, (uint64_t)i, call,
+                                                 &works[i]);
+    }
+    for (int i = PARTS - 1; i >= 0 && status == RCM_OK; i--)
+        status = rcm_recv(b->comm, (char *)out + (size_t)i * quarter * element, quarter, b->dtype,
+                          RCM_ANY_SOURCE, (uint64_t)i, call, &works[PARTS + i]);
+    const rcm_status end = works_end(works, 2 * PARTS);
+    return status == RCM_OK ? end : status;
+}
+
+/* About half of what comes has room. */
+static rcm_status truncated(const struct bench *b, void *in, void *out,
+                            const struct rcm_call *call) {
+    const int p = rcm_size(b->comm), rank = rcm_rank(b->comm);
+    rcm_work *sent = NULL;
+    rcm_status status =
+        rcm_send(b->comm, in, b->count + 1, b->dtype, (rank + 1) % p, 5, call, &sent);
+    if (status == RCM_OK)
+        status =
+            rcm_recv(b->comm, out, b->count / 2 + 1, b->dtype, (rank + p - 1) % p, 5, call, NULL);
+    const rcm_status end = works_end(&sent, 1);
+    if (status == RCM_OK) /* it is not told */
+        return RCM_ERR_INTERNAL;
+    return status == RCM_ERR_TRUNCATED ? end : status;
+}
+
+/* A message that is found before its receive is there; and a receive that is taken back. */
+static rcm_status probed(const struct bench *b, void *in, void *out, const struct rcm_call *call) {
+    const int p = rcm_size(b->comm), rank = rcm_rank(b->comm);
+    struct rcm_message message = RCM_MESSAGE_INIT;
+    rcm_matched *matched = NULL;
+    rcm_work *works[2] = {NULL};
+    rcm_status status =
+        rcm_send(b->comm, in, b->count, b->dtype, (rank + 1) % p, 6, call, &works[0]);
+    if (status == RCM_OK)
+        status = rcm_recv(b->comm, out, b->count, b->dtype, (rank + 1) % p, 77, call, &works[1]);
+    if (status == RCM_OK)
+        status = rcm_work_cancel(works[1]);
+    if (status == RCM_OK)
+        status = rcm_mprobe(b->comm, RCM_ANY_SOURCE, 6, NULL, &message, &matched);
+    if (status == RCM_OK)
+        status = rcm_mrecv(b->comm, matched, out, b->count, b->dtype, call, NULL);
+    const rcm_status ends[] = {works_end(&works[0], 1), works_end(&works[1], 1)};
+    if (status != RCM_OK || ends[0] != RCM_OK)
+        return status != RCM_OK ? status : ends[0];
+    return ends[1] == RCM_ERR_CANCELED ? RCM_OK : RCM_ERR_INTERNAL;
+}
+
+/* To memory of the next rank's host, and back. */
+static rcm_status relay(const struct bench *b, void *in, void *out, const struct rcm_call *call) {
+    const int p = rcm_size(b->comm), rank = rcm_rank(b->comm);
+    const int next = (rank + 1) % p, before = (rank + p - 1) % p;
+    const size_t n = b->count;
+    rcm_work *there = NULL, *back = NULL;
+    void *host = malloc(n * rcm_dtype_size(b->dtype));
+    if (!host)
+        abort();
+    rcm_status status = rcm_send(b->comm, in, n, b->dtype, next, 3, call, &there);
+    if (status == RCM_OK)
+        status = rcm_recv(b->comm, host, n, b->dtype, before, 3, NULL, NULL);
+    if (status == RCM_OK)
+        status = rcm_send(b->comm, host, n, b->dtype, before, 4, NULL, &back);
+    if (status == RCM_OK)
+        status = rcm_recv(b->comm, out, n, b->dtype, next, 4, call, NULL);
+    const rcm_status ends[] = {works_end(&there, 1), works_end(&back, 1)};
+    free(host);
+    return status != RCM_OK ? status : ends[0] != RCM_OK ? ends[0] : ends[1];
+}
+
 const struct bench_operation bench_operations[] = {
     {"all_reduce", all_reduce, true},
     {"all_reduce in place", all_reduce_in_place, true},
@@ -104,5 +195,9 @@ const struct bench_operation bench_operations[] = {
     {"all_gather_v", all_gather_v, false},
     {"sendrecv", sendrecv, false},
     {"batch", batch, false},
+    {"tags", tags, false},
+    {"truncated", truncated, false},
+    {"probed", probed, false},
+    {"relay", relay, false},
 };
 const size_t bench_operations_count = sizeof bench_operations / sizeof bench_operations[0];
