@@ -276,6 +276,7 @@ static const struct rcmi_mem_row cuda_row = {.name = "device memory",
                                              .label = label,
                                              .alloc = device_memory_alloc,
                                              .free = device_memory_free,
+                                             .do_job = rcmi_device_do,
                                              .begin = begin,
                                              .follow = device_follow,
                                              .explain = device_explain};

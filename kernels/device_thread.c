@@ -193,7 +193,8 @@ static bool thread_look(struct rcmi_device *d) {
     return any;
 }
 
-/* Its users have gone, and with them their operations; what follows a stream may be left. */
+/* Its users have gone, and with them their operations; jobs and what follows a stream may be left.
+ */
 static void thread_run(struct rcmi_device *d) {
     for (int idle = 0; !atomic_load_explicit(&d->ends, memory_order_acquire);) {
         if (thread_look(d))
@@ -201,6 +202,7 @@ static void thread_run(struct rcmi_device *d) {
         else
             thread_pause(d, idle++);
     }
+    (void)run_jobs(d); /* what is to be freed */
     (void)receive(d);
     while (d->follows.first) {
         struct rcmi_operation *o = d->follows.first;

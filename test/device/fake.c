@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "clock.h"
+#include "device_share.h"
 #include "error.h"
 #include "fake_internal.h"
 #include "operation.h"
@@ -17,6 +18,7 @@
 #define RANGE ((size_t)1 << 36)
 #define PAGE  ((size_t)4096)
 
+static int device; /* its address is the device */
 static char *range, *content;
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Under the lock: */
@@ -28,6 +30,8 @@ static struct block {
 } * blocks;
 static struct rcmi_operation *queue; /* begun, not ended; in no order */
 static struct rcmi_operation *current;
+static struct rcmi_device_job *jobs;
+static int refused; /* allocations that fail from now on */
 static pthread_cond_t changed;
 static pthread_t thread;
 static int thread_of; /* process */
@@ -227,9 +231,20 @@ static struct rcmi_operation **queue_next(void) {
     return found;
 }
 
+static void jobs_run(void) {
+    while (jobs) {
+        struct rcmi_device_job *job = jobs;
+        jobs = job->next;
+        pthread_mutex_unlock(&fake_lock);
+        job->run((struct rcmi_device *)(void *)&device, job);
+        pthread_mutex_lock(&fake_lock);
+    }
+}
+
 /* Waits until there is one that is due; takes it out. */
 static struct rcmi_operation *queue_take(void) {
     for (;;) {
+        jobs_run();
         struct rcmi_operation **at = queue_next(), *o = at ? *at : NULL;
         const int64_t now = rcmi_now_ns();
         if (o && due(o) <= now) {
@@ -309,8 +324,6 @@ static rcm_status fake_begin(struct rcmi_operation *o) {
 
 /* ---- The device ------------------------------------------------------------------------------ */
 
-static int device; /* its address is the device */
-
 static rcm_status fake_open(const char *name, int local_rank, struct rcmi_device **ret_device) {
     (void)local_rank;
     if (strcmp(name, "auto") != 0 && strcmp(name, "0") != 0)
@@ -340,8 +353,38 @@ static const char *fake_label(const struct rcmi_device *opened) {
 
 static rcm_status row_alloc(struct rcmi_device *opened, size_t bytes, void **ret_memory) {
     (void)opened;
+    pthread_mutex_lock(&fake_lock);
+    const bool refuses = refused > 0 && refused-- > 0;
+    pthread_mutex_unlock(&fake_lock);
+    if (refuses)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "the fake device has no %zu bytes", bytes);
     *ret_memory = fake_alloc(bytes);
     return RCM_OK;
+}
+
+static void fake_do_job(struct rcmi_device *opened, struct rcmi_device_job *job) {
+    (void)opened;
+    pthread_mutex_lock(&fake_lock);
+    fake_thread_start();
+    job->next = jobs;
+    jobs = job;
+    pthread_cond_signal(&changed);
+    pthread_mutex_unlock(&fake_lock);
+}
+
+void fake_refuse(int n) {
+    pthread_mutex_lock(&fake_lock);
+    refused = n;
+    pthread_mutex_unlock(&fake_lock);
+}
+
+int fake_blocks(void) {
+    int n = 0;
+    pthread_mutex_lock(&fake_lock);
+    for (const struct block *block = blocks; block; block = block->next)
+        n++;
+    pthread_mutex_unlock(&fake_lock);
+    return n;
 }
 
 static void row_free(struct rcmi_device *opened, void *memory) {
@@ -377,6 +420,7 @@ static const struct rcmi_mem_row fake_row = {.name = "device memory",
                                              .label = fake_label,
                                              .alloc = row_alloc,
                                              .free = row_free,
+                                             .do_job = fake_do_job,
                                              .begin = fake_begin,
                                              .follow = fake_follow,
                                              .explain = fake_explain};

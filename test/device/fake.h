@@ -23,6 +23,10 @@ bool fake_has(const void *address);
 /* The same bytes where the CPU may touch them; of host memory the address itself. */
 void *fake_view(const void *address);
 
+/* Of the blocks that are allocated; and so many allocations of the library's fail from now on. */
+int fake_blocks(void);
+void fake_refuse(int n);
+
 /* Streams, which live as long as the process; NULL is the legacy default one. Work is enqueued on
  * one, and is done when the test says so. While captures go on, none can be followed. */
 void *fake_stream_new(void);
