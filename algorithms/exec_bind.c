@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Binding plans: chunks are cut into slices (exec_slices.c), channels found (exec_ends.c), steps
- * bound (exec_places.c). Done once per call; of a run that ended and is used again (exec_runs.c)
- * only the buffers change, where size and type are the same too.
+ * bound (exec_places.c), and there is scratch (exec_scratch.c). Done once per call; of a run that
+ * ended and is used again (exec_runs.c) only the buffers change, where size and type are the same
+ * too.
  */
 #include "exec_internal.h"
 #include "operator.h"
@@ -66,26 +67,6 @@ static struct rcmi_run *run_reuse(struct rcmi_exec *exec, const struct rcmi_plan
         }
     }
     return NULL;
-}
-
-/* Each stripe has its own, of which a chunk is as long as a slice. */
-static rcm_status run_scratch(struct rcmi_run *run) {
-    const struct rcmi_plan *plan = run->bind.plan;
-    const size_t longest =
-        rcmi_chunk_max(run->bind.count, run->element_bytes, plan->parts) * run->element_bytes;
-    const size_t slice = longest < run->slice_bytes ? longest : run->slice_bytes;
-    run->scratch_chunk = (slice + 63) / 64 * 64;
-    const size_t bytes = plan->nscratch * run->stripes * run->scratch_chunk;
-    if (bytes > run->scratch_bytes) {
-        void *scratch = NULL;
-        if (posix_memalign(&scratch, 64, bytes) != 0)
-            return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %zu bytes of scratch", bytes);
-        free(run->scratch);
-        run->scratch = scratch;
-        run->scratch_bytes = bytes;
-    }
-    run->base[RCMI_SCRATCH] = rcmi_mem_host(run->scratch, run->scratch_bytes);
-    return RCM_OK;
 }
 
 /* Room for blocks that have each an address of their own, and their counts. */
@@ -225,7 +206,7 @@ static __attribute__((noinline)) rcm_status run_bind(struct rcmi_run *run, bool 
     run->nslices = slicing.n;
     run->slice_bytes = slicing.bytes;
     run->stripes = slicing.stripes;
-    status = run_scratch(run);
+    status = rcmi_run_scratch_bind(run);
     if (status == RCM_OK)
         status = run_open(run);
     if (status != RCM_OK)

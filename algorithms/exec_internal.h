@@ -163,17 +163,18 @@ struct rcmi_run {
     bool scales;                 /* it scales contributions */
     enum rcmi_stores results;    /* how results are written that are not sent */
     bool in_place;
-    bool by_step;       /* the order of slices */
-    bool counts_differ; /* see rcmi_run_counts_differ */
-    intptr_t distance;  /* of IN from OUT, where they are one memory */
-    bool gets;          /* messages may be longer than a slot, and are got */
-    bool zero_copy;     /* something was sent so */
-    bool no_zero_copy;  /* out turned out not to be memory from which some channel sends so */
-    bool no_posts;      /* its memory is of no use for posted receives */
-    bool drains;        /* until its messages were taken */
-    bool yields;        /* see rcmi_run_yields */
-    void *scratch;
-    size_t scratch_bytes, scratch_chunk; /* allocated; of a scratch chunk: a slice, at most */
+    bool by_step;            /* the order of slices */
+    bool counts_differ;      /* see rcmi_run_counts_differ */
+    intptr_t distance;       /* of IN from OUT, where they are one memory */
+    bool gets;               /* messages may be longer than a slot, and are got */
+    bool zero_copy;          /* something was sent so */
+    bool no_zero_copy;       /* out turned out not to be memory from which some channel sends so */
+    bool no_posts;           /* its memory is of no use for posted receives */
+    bool drains;             /* until its messages were taken */
+    bool yields;             /* see rcmi_run_yields */
+    struct rcmi_mem scratch; /* bytes NULL and len not: it is still to come */
+    struct rcmi_scratch *device_scratch; /* that it is; NULL: it is host memory */
+    size_t scratch_chunk;                /* bytes of a scratch chunk: a slice, at most */
     struct rcmi_lane_state *lanes;       /* plan->nlanes * plan->stripes, lane after lane */
     struct rcmi_bound_step *steps;       /* plan->nsteps */
     struct rcmi_place *places;           /* plan->noperands, then those of pieces */
@@ -219,6 +220,17 @@ struct rcmi_slicing rcmi_exec_slicing(const struct rcmi_exec *exec, const struct
  */
 struct rcmi_slicing rcmi_exec_slicing_by_step(const struct rcmi_exec *exec,
                                               const struct rcmi_plan *plan);
+
+/* ---- exec_scratch.c */
+/* Readies the run's scratch, or begins to. Each stripe has its own, of which a chunk is as long as
+ * a slice. */
+rcm_status rcmi_run_scratch_bind(struct rcmi_run *run);
+/* Of one that is still to come: RCM_AGAIN, or RCM_OK once it is there. */
+rcm_status rcmi_run_scratch_look(struct rcmi_run *run);
+static inline bool rcmi_run_scratch_is_due(const struct rcmi_run *run) {
+    return run->scratch.len > 0 && !run->scratch.bytes;
+}
+void rcmi_run_scratch_free(struct rcmi_run *run);
 
 /* ---- exec_places.c */
 /* Step i of the plan. */

@@ -214,7 +214,10 @@ rcm_status rcmi_later_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
     if (!later->begun) {
         later->target.bytes = NULL;
         later->from = RCMI_LATER_SLOT;
-        status = step_sources(run, lane, step, lane->offset + lane->part, bytes, later->srcs);
+        if (rcmi_run_scratch_is_due(run))
+            status = rcmi_run_scratch_look(run);
+        if (status == RCM_OK)
+            status = step_sources(run, lane, step, lane->offset + lane->part, bytes, later->srcs);
         if (status == RCM_OK && step->out != RCMI_NO_CHANNEL)
             status = step_target_later(run, lane, step, bytes);
         if (status != RCM_OK)

@@ -32,7 +32,7 @@ static void exec_weigh(struct rcmi_exec *exec, size_t more) {
 void rcmi_run_free(struct rcmi_run *run) {
     exec_weigh(run->exec, 0 - run->bytes);
     free(run->traces);
-    free(run->scratch);
+    rcmi_run_scratch_free(run);
     free(run->base);
     free(run->counts);
     free(run->lanes);
@@ -125,7 +125,7 @@ void rcmi_run_weigh(struct rcmi_run *run) {
     uint32_t places;
     const size_t pieces = plan_pieces(plan, &places);
     const size_t bytes = sizeof(*run) + run->nsums * sizeof(run->sums[0]) +
-                         plan->stripes * of_stripe + run->scratch_bytes +
+                         plan->stripes * of_stripe + run->scratch.len +
                          (plan->nsteps + pieces) * sizeof(*run->steps) +
                          (plan->noperands + places) * sizeof(*run->places) +
                          run->nbases * (sizeof(*run->base) + sizeof(*run->counts));

@@ -32,11 +32,12 @@ rcm_status rcmi_run_waits(const struct rcmi_run *run) {
     return RCM_AGAIN;
 }
 
-/* A lane whose operation is under way: whatever others wait for, that is this rank's own doing. */
+/* A lane whose operation is under way, or waits for scratch: whatever others wait for, that is this
+ * rank's own doing. */
 static const struct rcmi_lane_state *run_computes(const struct rcmi_run *run) {
     for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++) {
         const struct rcmi_later *later = run->lanes[i].later;
-        if (later && later->begun && !run->lanes[i].waits_for)
+        if (later && (later->begun || rcmi_run_scratch_is_due(run)) && !run->lanes[i].waits_for)
             return &run->lanes[i];
     }
     return NULL;

@@ -5,6 +5,7 @@
  * point and at either end, goes by the host's plane; what becomes of calls that differ.
  *     plane [CASE]
  */
+#include "clock.h"
 #include "fake.h"
 #include "near.h"
 #include "ranks.h"
@@ -331,6 +332,52 @@ static int run_registered(void) {
     return errors;
 }
 
+/* ---- Scratch --------------------------------------------------------------------------------- */
+
+static int check_exscan(rcm_comm *comm, const struct buffers *b, int count) {
+    struct rcm_call call = RCM_CALL_INIT;
+    const int32_t *out = fake_view(b->out);
+    const int rank = rcm_rank(comm);
+    int errors = 0, wrong = 0;
+    call.algorithm = "recursive_doubling";
+    buffers_fill(b, rank);
+    CHECK(errors,
+          rcm_exscan(comm, b->in, b->out, (size_t)count, RCM_INT32, RCM_SUM, &call, NULL) == RCM_OK,
+          "exscan: %s", rcm_last_error());
+    for (int i = 0; i < count && rank > 0; i++)
+        wrong += out[i] != sum_of(rank, i);
+    CHECK(errors, wrong == 0, "exscan of %d: %d wrong", count, wrong);
+    return errors;
+}
+
+/* Memory of the device, or of the host where that has no room; it grows with what is moved. */
+static int check_scratch(rcm_comm *comm, void *arg) {
+    const struct buffers b = buffers_new();
+    int errors = 0;
+    (void)arg;
+    for (int count = 1; count <= COUNT; count *= 7)
+        errors += check_exscan(comm, &b, count);
+    errors += check_exscan(comm, &b, 3);
+    buffers_free(&b);
+    return errors;
+}
+
+/* What is still to be allocated or freed when the ranks have ended is freed soon after. */
+static int run_scratch(void) {
+    const int before = fake_blocks();
+    int errors = 0;
+    for (int refused = 0; refused < 3; refused++) {
+        fake_refuse(refused * 3);
+        errors += run(5, "shm,near", check_scratch, false);
+    }
+    fake_refuse(0);
+    const rcmi_deadline deadline = rcmi_deadline_in(60000);
+    while (fake_blocks() > before && !rcmi_deadline_passed(deadline))
+        usleep(100);
+    CHECK(errors, fake_blocks() == before, "%d blocks are left", fake_blocks() - before);
+    return errors;
+}
+
 /* ---- Cases ----------------------------------------------------------------------------------- */
 
 static const struct plane_case {
@@ -340,6 +387,7 @@ static const struct plane_case {
     {"comes up", run_comes_up}, {"declined", run_declined}, {"never ready", run_never_ready},
     {"prepared", run_prepared}, {"absent", run_absent},     {"differ", run_differ},
     {"late", run_late},         {"cut", run_cut},           {"registered", run_registered},
+    {"scratch", run_scratch},
 };
 
 int main(int argc, char **argv) {
