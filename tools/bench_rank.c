@@ -61,14 +61,34 @@ static void output_note(struct bench_output *output, const struct bench_rank *ra
 
 /* ---- rows ---------------------------------------------------------------------------------- */
 
-/* The names of all transports that serve this rank's peers, joined by "+". */
+/* Is it one of the names in text, which "+" joins? */
+static bool names_have(const char *text, const char *name, size_t len) {
+    for (const char *at = text; *at; at += *at == '+') {
+        const size_t here = strcspn(at, "+");
+        if (here == len && memcmp(at, name, len) == 0)
+            return true;
+        at += here;
+    }
+    return false;
+}
+
+/* names: of the planes of one peer, likewise joined. */
+static void names_add(char *text, size_t cap, const char *names) {
+    while (*names) {
+        const size_t len = strcspn(names, "+"), used = strlen(text);
+        if (!names_have(text, names, len))
+            snprintf(text + used, cap - used, "%s%.*s", used ? "+" : "", (int)len, names);
+        names += len + (names[len] == '+');
+    }
+}
+
+/* The names of all transports that serve this rank's peers, each once, joined by "+". */
 static void transport_describe(const struct bench_rank *rank, char *ret_text, size_t len) {
     snprintf(ret_text, len, "%s", rank->nranks == 1 ? "self" : "");
     for (int peer = 0; peer < rank->nranks; peer++) {
-        const char *name = peer == rank->rank ? "" : rcm_comm_transport(rank->comm, peer);
-        size_t used = strlen(ret_text);
-        if (name && *name && !strstr(ret_text, name))
-            snprintf(ret_text + used, len - used, "%s%s", used ? "+" : "", name);
+        const char *name = peer == rank->rank ? NULL : rcm_comm_transport(rank->comm, peer);
+        if (name)
+            names_add(ret_text, len, name);
     }
 }
 
