@@ -49,6 +49,9 @@ const struct situation situations_hostile[] = {
     {"sm_80", SHARED, .ranks = 2, .environment = "FAKECUDA_CC=80"},
     {"slow handles", SHARED, .ranks = 2, .environment = "FAKECUDA_SLOW=cuIpcOpenMemHandle:300"},
     {"one device each is visible", OWN, .ranks = 3, .each = "FAKECUDA_VISIBLE=%d"},
+    {"devices in another order each", TWO, .ranks = 2, .each = "FAKECUDA_VISIBLE=%d,%d",
+     .plane = PLANE_DEVICE},
+    {"devices that overlap", OWN, .ranks = 3, .each = "FAKECUDA_VISIBLE=%d,%d"},
     {"no peer access", TWO, .ranks = 2, .environment = "FAKECUDA_NOPEER=1", .plane = PLANE_PINNED},
     {"no peer access, shared", TWO, .ranks = 3, .environment = "FAKECUDA_NOPEER=1",
      .plane = PLANE_EITHER},
@@ -96,13 +99,25 @@ void situation_enter(const struct situation *s) {
     set_all(s->environment);
 }
 
+/* The first %d is the rank's device, the next one that behind it. */
+static void numbers_put(const char *each, int device, int devices, char *text, size_t cap) {
+    size_t used = 0;
+    for (const char *at = each; *at && used + 12 < cap;) {
+        if (strncmp(at, "%d", 2) != 0) {
+            text[used++] = *at++;
+            continue;
+        }
+        used += (size_t)snprintf(text + used, cap - used, "%d", device);
+        device = (device + 1) % devices;
+        at += 2;
+    }
+    text[used] = '\0';
+}
+
 void situation_enter_rank(const struct situation *s, int rank) {
-    char number[16], text[256];
+    char text[256];
     if (!s->each)
         return;
-    const char *at = strstr(s->each, "%d");
-    snprintf(number, sizeof number, "%d", rank % s->devices);
-    snprintf(text, sizeof text, "%.*s%s%s", at ? (int)(at - s->each) : 255, s->each,
-             at ? number : "", at ? at + 2 : "");
+    numbers_put(s->each, rank % s->devices, s->devices, text, sizeof text);
     set_all(text);
 }

@@ -19,7 +19,8 @@ struct situation {
     bool threads;
     enum plane plane;
     const char *environment; /* "NAME=value NAME=value" */
-    const char *each;        /* the same, of a rank: %d is its number modulo the devices */
+    const char *each;        /* the same, of a rank: %d is its number modulo the devices, and a
+                                second one that of the next device */
     int devices;
 };
 
