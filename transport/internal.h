@@ -45,7 +45,7 @@
 #define RCMI_ACCEPT_LIMIT_MS 5000 /* for an accepted connection to identify itself */
 #define RCMI_REDIAL_MS       3000 /* so long is a peer dialled again that hangs up unanswered */
 #define RCMI_DATA_RETRIES    30
-#define RCMI_DECLINE_MAX     200 /* bytes of the sentence */
+#define RCMI_DECLINE_MAX     480 /* bytes of the sentence */
 #define RCMI_FAILED_MAX      400 /* likewise */
 
 /* ---- address.c, interfaces.c ----------------------------------------------------------------- */

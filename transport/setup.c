@@ -64,7 +64,8 @@ static bool is_demanded(const struct rcmi_link *link) {
 
 static void decline_note(struct rcmi_plane *plane, int rank, const char *text) {
     const struct rcmi_link *link = plane->link;
-    snprintf(plane->decline, sizeof plane->decline, "rank %d declined it: %.200s", rank, text);
+    snprintf(plane->decline, sizeof plane->decline, "rank %d declined it: %.*s", rank,
+             RCMI_DECLINE_MAX, text);
     rcmi_log(is_demanded(link) ? RCMI_LOG_WARN : RCMI_LOG_INFO, "no %s to rank %d by %s: %s",
              rcmi_plane_noun(plane), link->peer,
              plane->domain ? rcmi_plane_name(plane) : "any transport", plane->decline);

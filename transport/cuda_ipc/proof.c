@@ -44,11 +44,11 @@ static const char *hint(const struct ipc_self *self, const struct ipc_self *othe
     return "two devices need peer access; ";
 }
 
-/* Short: what the framework keeps of it is. */
+/* All of it fits into what the framework keeps. */
 static rcm_status refuse(const struct ipc_link *link, const char *why) {
     const struct ipc_self *self = &link->domain->self;
-    char cause[200];
-    snprintf(cause, sizeof cause, "%.199s", why);
+    char cause[300];
+    snprintf(cause, sizeof cause, "%.299s", why);
     return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "its %s does not read rank %d's %s: %s%s", self->uuid,
                      link->peer->rank, link->other.uuid, hint(self, &link->other), cause);
 }
