@@ -95,8 +95,9 @@ const struct rcmi_block *rcmi_bind_counts(const struct rcmi_bind *bind, uint32_t
 /* Where only pairs of ranks know counts: the sender's buffers are no host memory. The two ends of a
  * message that holds anything are of one kind; a rank that has no elements has none. */
 #define RCMI_META_DEVICE (UINT64_C(1) << 61)
-/* The message is empty: it answers one from its reader, and its payload stands in the slot of that.
- */
+/* The payload is elsewhere. The message is empty: it answers one from its reader, and the payload
+ * stands in the slot of that; or it says how long the payload is that comes beside it
+ * (exec_beside.c). */
 #define RCMI_META_ELSEWHERE (UINT64_C(1) << 62)
 
 /* Binds and takes its tickets of the channels. Does not move data yet. The run is exec's, given

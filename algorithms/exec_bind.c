@@ -16,7 +16,8 @@ static bool bind_is_by_step(const struct rcmi_bind *bind) {
 }
 
 /* Where only pairs of ranks know counts, a rank that has no elements has no kind of memory either,
- * and sends and receives messages all the same: these go by the channels of host memory. */
+ * and sends and receives messages all the same: these go by the channels of host memory, and what
+ * they hold of devices beside them (exec_beside.c). */
 static enum rcmi_mem_kind channels_kind(bool by_step, enum rcmi_mem_kind kind) {
     return by_step ? RCMI_MEM_HOST : kind;
 }
@@ -217,6 +218,8 @@ static __attribute__((noinline)) rcm_status run_bind(struct rcmi_run *run, bool 
         rcmi_run_bind_step(run, i, in_place);
     run_bind_lanes(run);
     status = run_bind_blocks(run);
+    if (status == RCM_OK)
+        status = rcmi_beside_open(run);
     rcmi_run_weigh(run);
     return status;
 }

@@ -112,7 +112,8 @@ _Static_assert(sizeof(struct rcmi_bound_step) <= 64, "a bound step fits a cache 
 /* A run's use of a channel end. */
 struct rcmi_port {
     struct rcmi_end *end;
-    uint32_t ticket;    /* the end is this run's when end->now_served equals it */
+    struct rcmi_end *beside; /* see exec_beside.c; NULL */
+    uint32_t ticket;         /* the end is this run's when end->now_served equals it */
     uint64_t sent;      /* of the channel, with this run's last message; 0: nothing to wait for */
     uint64_t zero_copy; /* the same of those that were sent so */
 };
@@ -122,6 +123,7 @@ struct rcmi_port {
 struct rcmi_later {
     struct rcmi_operation operation; /* of the step, or of one of its pieces at a time */
     bool begun;
+    bool announced; /* its message, see exec_beside.c */
     uint32_t piece; /* the next one to begin, and where its part of the message is: */
     size_t at;
     size_t bytes; /* of the message */
@@ -141,6 +143,7 @@ struct rcmi_lane_state {
     size_t part;          /* bytes of the step's slice that went by earlier messages */
     bool got;             /* the step's message was got into its dst */
     bool moved;           /* a piece of it was */
+    bool beside;          /* the payload that was peeked is beside its message */
     uint64_t meta;        /* of this slice's messages */
     void *reply;          /* where the step may leave its answer; NULL */
     struct rcmi_later *later; /* NULL: operations finish at once */
@@ -290,6 +293,28 @@ rcm_status rcmi_later_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
                           const struct rcmi_bound_step *step, size_t *bytes);
 /* rcmi_operations.wake; arg: the node. */
 void rcmi_exec_wake(void *arg);
+
+/* ---- exec_beside.c */
+/* Opens the channels beside those of the run. */
+rcm_status rcmi_beside_open(struct rcmi_run *run);
+/* Says on the port's own channel that the lane's message, of so many bytes, comes beside it; once
+ * for each. */
+rcm_status rcmi_beside_announce(struct rcmi_lane_state *lane, const struct rcmi_port *port,
+                                size_t bytes);
+/* Is it what such a message was announced by? Then the slot is as the message's own, but for its
+ * bytes, which are NULL. */
+static inline bool rcmi_beside_is(const struct rcmi_slot *slot) {
+    return slot->meta & RCMI_META_ELSEWHERE && slot->len > 0;
+}
+rcm_status rcmi_beside_read(const struct rcmi_run *run, const struct rcmi_end *end,
+                            struct rcmi_slot *slot);
+/* The message that was announced so. */
+rcm_status rcmi_beside_peek(struct rcmi_lane_state *lane, const struct rcmi_port *port,
+                            const struct rcmi_slot *announced, const void **ret_bytes);
+/* By which messages with payload go. */
+static inline struct rcmi_channel *rcmi_port_data(const struct rcmi_port *port) {
+    return (port->beside ? port->beside : port->end)->channel;
+}
 
 /* ---- Addresses */
 /* The part of a step's chunk that slice s moves. */

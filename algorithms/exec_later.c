@@ -77,7 +77,7 @@ static enum rcmi_later_from later_from(const struct rcmi_run *run,
         return RCMI_LATER_SLOT;
     const struct rcmi_place *place =
         from == RCMI_LATER_SOURCE ? &run->places[step->first_src] : &step->dst;
-    const struct rcmi_channel *channel = lane->ports[step->out].end->channel;
+    const struct rcmi_channel *channel = rcmi_port_data(&lane->ports[step->out]);
     if (!rcmi_channel_may_zero_copy(channel, &run->base[place->index]) ||
         (from == RCMI_LATER_RESULT && bytes > channel->slot_bytes))
         return RCMI_LATER_SLOT;
@@ -157,15 +157,32 @@ static rcm_status later_go_on(const struct rcmi_run *run, const struct rcmi_lane
 /* ---- Steps ------------------------------------------------------------------------------------
  */
 
-/* Where operations finish later: finds where the step's message is to be written, or that it is to
- * be sent from where it lies. */
+/* Where operations finish later: finds where the step's message is to be written. */
+static rcm_status step_slot_later(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                                  const struct rcmi_bound_step *step, size_t *bytes) {
+    const struct rcmi_port *port = &lane->ports[step->out];
+    if (!port->beside)
+        return step_target(run, lane, step, bytes, &lane->later->target);
+    const rcm_status status =
+        rcmi_channel_reserve(port->beside->channel, *bytes, &lane->later->target);
+    if (status == RCM_AGAIN)
+        lane->waits_for = port->end;
+    return status;
+}
+
+/* The same, or that it is to be sent from where it lies. */
 static rcm_status step_target_later(struct rcmi_run *run, struct rcmi_lane_state *lane,
                                     const struct rcmi_bound_step *step, size_t *bytes) {
     struct rcmi_later *later = lane->later;
+    const struct rcmi_port *port = &lane->ports[step->out];
+    rcm_status status = RCM_OK;
+    if (port->beside)
+        status = rcmi_beside_announce(lane, port, *bytes);
+    if (status != RCM_OK)
+        return status;
     if (step->later_zero_copy != RCMI_LATER_SLOT)
         later->from = (uint8_t)later_from(run, lane, step, *bytes);
-    return later->from == RCMI_LATER_SLOT ? step_target(run, lane, step, bytes, &later->target)
-                                          : RCM_OK;
+    return later->from == RCMI_LATER_SLOT ? step_slot_later(run, lane, step, bytes) : RCM_OK;
 }
 
 /* Sends a message that lies in the run's memory. RCM_ERR_UNSUPPORTED: it cannot be sent so. */
@@ -187,11 +204,14 @@ static rcm_status step_send_later(struct rcmi_run *run, struct rcmi_lane_state *
     struct rcmi_later *later = lane->later;
     rcm_status status = RCM_ERR_UNSUPPORTED;
     if (later->from == RCMI_LATER_SLOT) {
-        rcmi_channel_commit(lane->ports[step->out].end->channel, later->bytes, lane->meta);
+        rcmi_channel_commit(rcmi_port_data(&lane->ports[step->out]), later->bytes, lane->meta);
+        later->announced = false;
         return RCM_OK;
     }
     if (!run->no_zero_copy)
         status = step_send_from_place(run, lane, step);
+    if (status == RCM_OK)
+        later->announced = false;
     if (status != RCM_ERR_UNSUPPORTED)
         return status;
     run->no_zero_copy = true;
@@ -201,7 +221,7 @@ static rcm_status step_send_later(struct rcmi_run *run, struct rcmi_lane_state *
         return RCM_AGAIN;
     }
     size_t bytes = later->bytes;
-    status = step_target(run, lane, step, &bytes, &later->target);
+    status = step_slot_later(run, lane, step, &bytes);
     if (status == RCM_OK)
         status = later_copy(run, lane, step);
     return status == RCM_OK ? RCM_AGAIN : status;
@@ -269,7 +289,7 @@ rcm_status rcmi_later_bind(struct rcmi_run *run) {
     const rcm_status status = laters_make(run, nlanes);
     for (uint32_t i = 0; i < nlanes && status == RCM_OK; i++) {
         struct rcmi_operation *o = &run->laters[i].operation;
-        run->laters[i].begun = false;
+        run->laters[i].begun = run->laters[i].announced = false;
         o->dtype = bind->dtype;
         o->kind = bind->in.kind;
         o->all = &run->exec->operations;

@@ -99,6 +99,9 @@ void rcmi_step_release(const struct rcmi_run *run, struct rcmi_lane_state *lane,
         struct rcmi_end *end = lane->ports[src->index].end;
         if (end->posted > 0)
             end->posted--;
+        if (lane->beside)
+            rcmi_channel_release(lane->ports[src->index].beside->channel);
+        lane->beside = false;
         rcmi_channel_release(end->channel);
     }
     if (step->answer != RCMI_NO_CHANNEL && step->out == RCMI_NO_CHANNEL) {

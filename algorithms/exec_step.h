@@ -30,6 +30,8 @@ static HOT rcm_status run_peek(struct rcmi_run *run, struct rcmi_lane_state *lan
     if (end->now_served != port->ticket)
         return RCM_AGAIN;
     rcm_status status = rcmi_channel_peek(end->channel, &slot);
+    if (status == RCM_OK && rcmi_beside_is(&slot))
+        status = rcmi_beside_read(run, end, &slot);
     if (status != RCM_OK)
         return status;
     if (rcmi_run_is_cut_apart(run, lane, &slot, *bytes))
@@ -48,6 +50,8 @@ static HOT rcm_status run_peek(struct rcmi_run *run, struct rcmi_lane_state *lan
                                 "rank %d sent %zu bytes where %zu belong", end->peer, slot.len,
                                 *bytes);
     *bytes = slot.len;
+    if (!slot.bytes && run->by_step)
+        return rcmi_beside_peek(lane, port, &slot, ret_bytes);
     if (!slot.bytes)
         return rcmi_run_get(run, lane, step, end, &slot, ret_bytes);
     if (step->answer == channel)
@@ -121,7 +125,7 @@ static HOT rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state 
 static inline rcm_status step_zero_copy(struct rcmi_run *run, const struct rcmi_lane_state *lane,
                                         struct rcmi_port *port, const struct rcmi_place *place,
                                         size_t offset, size_t len) {
-    struct rcmi_channel *channel = port->end->channel;
+    struct rcmi_channel *channel = rcmi_port_data(port);
     const struct rcmi_mem mem = rcmi_run_mem(run, lane, place, offset, len);
     const rcm_status status = rcmi_channel_send_zero_copy(channel, &mem, lane->meta, run->gets);
     if (status == RCM_OK) {

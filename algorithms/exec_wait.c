@@ -8,9 +8,9 @@
 /* May the run end, as far as this channel goes: what was sent without a copy, and what it has to
  * carry? */
 static bool port_done(const struct rcmi_run *run, const struct rcmi_port *port) {
-    struct rcmi_channel *channel = port->end->channel;
-    return !port->end->outgoing || (rcmi_channel_completed(channel, port->zero_copy) &&
-                                    (!run->drains || rcmi_channel_taken(channel, port->sent)));
+    return !port->end->outgoing ||
+           (rcmi_channel_completed(rcmi_port_data(port), port->zero_copy) &&
+            (!run->drains || rcmi_channel_taken(port->end->channel, port->sent)));
 }
 
 const struct rcmi_end *rcmi_ports_drain(const struct rcmi_run *run) {
@@ -25,7 +25,7 @@ rcm_status rcmi_run_waits(const struct rcmi_run *run) {
         const struct rcmi_port *port = &run->ports[i];
         if (!port->end->outgoing || port->zero_copy == 0)
             continue;
-        const rcm_status status = rcmi_channel_state(port->end->channel);
+        const rcm_status status = rcmi_channel_state(rcmi_port_data(port));
         if (status != RCM_OK)
             return status;
     }

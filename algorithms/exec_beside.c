@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Payloads beside their messages: where only pairs of ranks know counts, what lies in memory of
+ * devices. A rank without elements has no kind of memory, so which channel a message comes by must
+ * not follow from its kind: all messages go by the channel of host memory, and one with a payload
+ * says there how long that is, which comes by a channel of device memory (transport.h).
+ *
+ *      writer                               reader
+ *      announcement(meta, bytes)    -->     other counts, another call or kind: an error
+ *      payload                      ==>     read where it is; then both are released
+ *
+ * Ranks of one host only, whose links may have a plane of device memory; each end opens the second
+ * channel where its own count for the pair is not 0, and that is the same at both or an error.
+ *
+ * Not here: when a step sends or receives (exec.c); collectives of which all ranks know the kind,
+ * which need no announcement.
+ */
+#include <string.h>
+#include "exec_internal.h"
+
+/* Numbers behind those of all stripes. */
+#define BESIDE_STRIPE 16
+_Static_assert(RCMI_STRIPES <= BESIDE_STRIPE, "a channel has one name");
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static rcm_status beside_open_port(struct rcmi_run *run, uint32_t channel) {
+    const struct rcmi_shape *shape = run->exec->config.shape;
+    const struct rcmi_plan_channel *in_plan = &run->bind.plan->channels[channel];
+    if (shape->host_of[in_plan->peer] != shape->host_of[run->exec->config.rank])
+        return RCM_OK;
+    return rcmi_exec_end(run->exec, in_plan, BESIDE_STRIPE, RCMI_MEM_DEVICE,
+                         &run->ports[channel].beside);
+}
+
+static rcm_status beside_open_step(struct rcmi_run *run, const struct rcmi_bound_step *step) {
+    rcm_status status = RCM_OK;
+    if (step->out != RCMI_NO_CHANNEL)
+        status = beside_open_port(run, step->out);
+    for (uint32_t i = 0; i < step->nsrcs && status == RCM_OK; i++) {
+        const struct rcmi_place *src = &run->places[step->first_src + i];
+        if (src->where == RCMI_CHANNEL)
+            status = beside_open_port(run, src->index);
+    }
+    return status;
+}
+
+rcm_status rcmi_beside_open(struct rcmi_run *run) {
+    const struct rcmi_plan *plan = run->bind.plan;
+    rcm_status status = RCM_OK;
+    for (uint32_t i = 0; i < plan->nchannels * run->stripes; i++)
+        run->ports[i].beside = NULL;
+    if (!run->by_step || run->bind.in.kind != RCMI_MEM_DEVICE)
+        return RCM_OK;
+    for (uint32_t i = 0; i < plan->nsteps && status == RCM_OK; i++)
+        if (run->steps[i].bytes > 0)
+            status = beside_open_step(run, &run->steps[i]);
+    return status;
+}
+
+/* ---- Sending --------------------------------------------------------------------------------- */
+
+rcm_status rcmi_beside_announce(struct rcmi_lane_state *lane, const struct rcmi_port *port,
+                                size_t bytes) {
+    const uint64_t announced = bytes;
+    struct rcmi_reserved reserved;
+    if (lane->later->announced)
+        return RCM_OK;
+    rcm_status status = RCM_AGAIN;
+    if (port->end->now_served == port->ticket)
+        status = rcmi_channel_reserve(port->end->channel, sizeof announced, &reserved);
+    if (status == RCM_AGAIN)
+        lane->waits_for = port->end;
+    if (status != RCM_OK)
+        return status;
+    memcpy(reserved.bytes, &announced, sizeof announced);
+    rcmi_channel_commit(port->end->channel, sizeof announced, lane->meta | RCMI_META_ELSEWHERE);
+    lane->later->announced = true;
+    return RCM_OK;
+}
+
+/* ---- Receiving ------------------------------------------------------------------------------- */
+
+rcm_status rcmi_beside_read(const struct rcmi_run *run, const struct rcmi_end *end,
+                            struct rcmi_slot *slot) {
+    uint64_t announced = 0;
+    if (run->by_step && slot->bytes && slot->len == sizeof announced)
+        memcpy(&announced, slot->bytes, sizeof announced);
+    if (announced == 0 || announced > run->slice_bytes)
+        return rcmi_fail_origin(RCM_ERR_PROTOCOL, end->peer,
+                                "rank %d announced a message by %zu bytes, of %llu", end->peer,
+                                slot->len, (unsigned long long)announced);
+    slot->meta &= ~RCMI_META_ELSEWHERE;
+    slot->len = (size_t)announced;
+    slot->bytes = NULL;
+    return RCM_OK;
+}
+
+rcm_status rcmi_beside_peek(struct rcmi_lane_state *lane, const struct rcmi_port *port,
+                            const struct rcmi_slot *announced, const void **ret_bytes) {
+    struct rcmi_slot slot;
+    if (!port->beside)
+        return rcmi_fail_origin(RCM_ERR_PROTOCOL, port->end->peer,
+                                "rank %d announced %zu bytes of a device, of which there is none",
+                                port->end->peer, announced->len);
+    const rcm_status status = rcmi_channel_peek(port->beside->channel, &slot);
+    if (status != RCM_OK)
+        return status;
+    if (!slot.bytes || slot.len != announced->len || slot.meta != announced->meta)
+        return rcmi_fail_origin(RCM_ERR_PROTOCOL, port->end->peer,
+                                "rank %d sent %zu bytes where it had announced %zu",
+                                port->end->peer, slot.len, announced->len);
+    lane->beside = true;
+    *ret_bytes = slot.bytes;
+    return RCM_OK;
+}
