@@ -65,6 +65,42 @@ static rcm_status all_gather_v(const struct bench *b, void *in, void *out,
                             call, NULL);
 }
 
+static rcm_status gather_v(const struct bench *b, void *in, void *out,
+                           const struct rcm_call *call) {
+    size_t counts[BENCH_RANKS_MAX];
+    const size_t part = b->count / BENCH_RANKS_MAX + 1;
+    for (int r = 0; r < rcm_size(b->comm); r++)
+        counts[r] = part * (size_t)(r + 1);
+    return rcm_gather_v(b->comm, in, counts[rcm_rank(b->comm)], out, counts, NULL, b->dtype, 0,
+                        call, NULL);
+}
+
+static rcm_status scatter_v(const struct bench *b, void *in, void *out,
+                            const struct rcm_call *call) {
+    size_t counts[BENCH_RANKS_MAX];
+    const size_t part = b->count / BENCH_RANKS_MAX + 1;
+    for (int r = 0; r < rcm_size(b->comm); r++)
+        counts[r] = part * (size_t)(r + 1);
+    return rcm_scatter_v(b->comm, in, counts, NULL, out, counts[rcm_rank(b->comm)], b->dtype, 0,
+                         call, NULL);
+}
+
+/* Of blocks, some of which are of nothing. */
+static size_t pair_count(const struct bench *b, int from, int to) {
+    const size_t part = b->count / BENCH_RANKS_MAX + 1;
+    return from == to ? part : part * (size_t)((from + 2 * to) % 3);
+}
+
+static rcm_status all_to_all_v(const struct bench *b, void *in, void *out,
+                               const struct rcm_call *call) {
+    size_t sent[BENCH_RANKS_MAX], received[BENCH_RANKS_MAX];
+    for (int r = 0; r < rcm_size(b->comm); r++) {
+        sent[r] = pair_count(b, rcm_rank(b->comm), r);
+        received[r] = pair_count(b, r, rcm_rank(b->comm));
+    }
+    return rcm_all_to_all_v(b->comm, in, sent, NULL, out, received, NULL, b->dtype, call, NULL);
+}
+
 static rcm_status sendrecv(const struct bench *b, void *in, void *out,
                            const struct rcm_call *call) {
     const int p = rcm_size(b->comm), rank = rcm_rank(b->comm);
@@ -193,6 +229,9 @@ const struct bench_operation bench_operations[] = {
     {"scan", scan, true},
     {"exscan", exscan, true},
     {"all_gather_v", all_gather_v, false},
+    {"gather_v", gather_v, false},
+    {"scatter_v", scatter_v, false},
+    {"all_to_all_v", all_to_all_v, false},
     {"sendrecv", sendrecv, false},
     {"batch", batch, false},
     {"tags", tags, false},
