@@ -170,7 +170,7 @@ static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
             pieces_do(run, lane, step, NULL, srcs);
         else
             step_compute(run, step, dst, run->results, srcs, *bytes);
-        rcmi_step_release(run, lane, step);
+        step_release(run, lane, step);
         return RCM_OK;
     }
 
@@ -185,7 +185,7 @@ static rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
         return status;
     if (step->answered)
         end_keep(run, out, *bytes > RCMI_TINY ? target.bytes : NULL);
-    rcmi_step_release(run, lane, step);
+    step_release(run, lane, step);
     return RCM_OK;
 }
 

@@ -259,10 +259,6 @@ rcm_status rcmi_run_get(const struct rcmi_run *run, struct rcmi_lane_state *lane
                         const struct rcmi_bound_step *step, const struct rcmi_end *end,
                         const struct rcmi_slot *slot, const void **ret_bytes);
 
-/* Ends a step's use of its incoming slots. */
-void rcmi_step_release(const struct rcmi_run *run, struct rcmi_lane_state *lane,
-                       const struct rcmi_bound_step *step);
-
 /* ---- exec_wait.c */
 /* The first channel that carries what the run sent and that it waits for at its end; NULL: none. */
 const struct rcmi_end *rcmi_ports_drain(const struct rcmi_run *run);

@@ -253,7 +253,7 @@ rcm_status rcmi_later_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
     if (status != RCM_OK)
         return status;
     later->begun = false;
-    rcmi_step_release(run, lane, step);
+    step_release(run, lane, step);
     return RCM_OK;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a step finds in the messages that it receives, beside a payload in a slot: a message that
- * does not belong there, one that answers, one that is to be got; and how it gives them back.
+ * does not belong there, one that answers, one that is to be got.
  *
  * Not here: what is looked at for every message (exec_step.h).
  */
@@ -88,27 +88,4 @@ rcm_status rcmi_run_get(const struct rcmi_run *run, struct rcmi_lane_state *lane
 
 bool rcmi_run_counts_differ(const struct rcmi_run *run) {
     return run->counts_differ;
-}
-
-void rcmi_step_release(const struct rcmi_run *run, struct rcmi_lane_state *lane,
-                       const struct rcmi_bound_step *step) {
-    for (int i = 0; i < step->nsrcs; i++) {
-        const struct rcmi_place *src = &run->places[step->first_src + (uint32_t)i];
-        if (src->where != RCMI_CHANNEL)
-            continue;
-        struct rcmi_end *end = lane->ports[src->index].end;
-        if (end->posted > 0)
-            end->posted--;
-        if (lane->beside)
-            rcmi_channel_release(lane->ports[src->index].beside->channel);
-        lane->beside = false;
-        rcmi_channel_release(end->channel);
-    }
-    if (step->answer != RCMI_NO_CHANNEL && step->out == RCMI_NO_CHANNEL) {
-        struct rcmi_end *asked = lane->ports[step->answer].end;
-        if (asked->nkept > 0) { /* else it answered before it was asked */
-            asked->kept_first = (asked->kept_first + 1) % run->exec->config.slots;
-            asked->nkept--;
-        }
-    }
 }
