@@ -148,6 +148,14 @@ bool ipc_memory_unregister(void *arg, void *own, rcmi_deadline deadline) {
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
+/* What is opened by a descriptor: by every reader. Those that were not told of it are told. */
+static bool readers_have_open(const struct ipc_channel *ipc, const struct rcmi_export *export) {
+    bool all = true;
+    for (int r = 0; r < ipc->base.nreaders; r++)
+        all = ipc_exported_is_open(ipc->readers[r].link->peer, export) && all;
+    return all;
+}
+
 rcm_status ipc_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                               uint64_t meta, bool may_get) {
     struct ipc_channel *ipc = ipc_of(channel);
@@ -156,7 +164,7 @@ rcm_status ipc_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_me
     if (!registered || mem->len > (may_get ? RCMI_GET_MAX : channel->slot_bytes))
         return RCM_ERR_UNSUPPORTED; /* no sentence: the caller copies instead */
     const struct rcmi_export *export = &registered->shared->export;
-    if (export->fd >= 0 && !ipc_exported_is_open(ipc->link->peer, export))
+    if (export->fd >= 0 && !readers_have_open(ipc, export))
         return RCM_ERR_UNSUPPORTED;
     const rcm_status status = ipc_room(ipc);
     if (status == RCM_OK)
