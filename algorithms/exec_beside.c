@@ -86,7 +86,7 @@ rcm_status rcmi_beside_read(const struct rcmi_run *run, const struct rcmi_end *e
     uint64_t announced = 0;
     if (run->by_step && slot->bytes && slot->len == sizeof announced)
         memcpy(&announced, slot->bytes, sizeof announced);
-    if (announced == 0 || announced > run->slice_bytes)
+    if (announced == 0)
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, end->peer,
                                 "rank %d announced a message by %zu bytes, of %llu", end->peer,
                                 slot->len, (unsigned long long)announced);

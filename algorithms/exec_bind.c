@@ -198,7 +198,7 @@ static __attribute__((noinline)) rcm_status run_bind(struct rcmi_run *run, bool 
                 rcmi_exec_gets(run->exec, plan, run->kind, run->bind.count * run->element_bytes);
     const struct rcmi_slicing slicing =
         run->by_step
-            ? rcmi_exec_slicing_by_step(run->exec, plan)
+            ? rcmi_exec_slicing_by_step(run->exec, plan, run->bind.in.kind)
             : rcmi_exec_slicing(run->exec, plan, run->kind, run->bind.count, run->element_bytes);
     rcm_status status = rcmi_later_bind(run);
     if (status != RCM_OK)

@@ -220,9 +220,10 @@ struct rcmi_slicing rcmi_exec_slicing(const struct rcmi_exec *exec, const struct
                                       enum rcmi_mem_kind kind, size_t count, size_t element_bytes);
 /* Where only the ends of a message know its length: its slices are as long as a slot allows, one
  * message where that is enough. Nothing is got: what differs from the length is an error, no part.
- */
+ * Within a host what lies in memory of devices comes by slots of channels of these. */
 struct rcmi_slicing rcmi_exec_slicing_by_step(const struct rcmi_exec *exec,
-                                              const struct rcmi_plan *plan);
+                                              const struct rcmi_plan *plan,
+                                              enum rcmi_mem_kind kind);
 
 /* ---- exec_scratch.c */
 /* Readies the run's scratch, or begins to. Each stripe has its own, of which a chunk is as long as

@@ -112,7 +112,9 @@ struct rcmi_slicing rcmi_exec_slicing(const struct rcmi_exec *exec, const struct
 }
 
 struct rcmi_slicing rcmi_exec_slicing_by_step(const struct rcmi_exec *exec,
-                                              const struct rcmi_plan *plan) {
-    const size_t most = exec_slice_rule(exec, plan, RCMI_MEM_HOST, false).most;
+                                              const struct rcmi_plan *plan,
+                                              enum rcmi_mem_kind kind) {
+    const enum rcmi_mem_kind slots = exec->config.shape->nhosts > 1 ? RCMI_MEM_HOST : kind;
+    const size_t most = exec_slice_rule(exec, plan, slots, false).most;
     return (struct rcmi_slicing){.bytes = slice_round(most), .n = 1, .stripes = 1};
 }
