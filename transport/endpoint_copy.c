@@ -9,7 +9,8 @@
  *   kept        messages that came before their receive lie in memory of their own: any number
  *
  * Not here: what goes before and after a copy, which is the same for all messages
- * (endpoint_send.c, endpoint_receive.c).
+ * (endpoint_send.c, endpoint_receive.c); data that lie in such memory at both ends, within a
+ * machine (endpoint_device.c).
  */
 #include <stdlib.h>
 #include "endpoint_internal.h"
