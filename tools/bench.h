@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ringcomm-bench from the inside. bench.c has main, bench_options.c the command line, bench_rank.c
- * what one rank does from init to destroy, bench_run.c the measurement of one point (one collective
- * at one size), bench_memory.c its buffers, bench_data.c the numbers that are sent and checked
- * (bench_values.c: by type), bench_kernel.c the kernels alone,
- * bench_kernel_cuda.c those of GPUs.
+ * ringcomm-bench from the inside. bench.c has main, bench_options.c the command line
+ * (bench_arguments.c: single arguments), bench_rank.c what one rank does from init to destroy,
+ * bench_run.c the measurement of one point (one collective at one size), bench_memory.c its
+ * buffers, bench_data.c the numbers that are sent and checked (bench_values.c: by type),
+ * bench_kernel.c the kernels alone, bench_kernel_cuda.c those of GPUs.
  */
 #ifndef RINGCOMM_TOOLS_BENCH_H
 #define RINGCOMM_TOOLS_BENCH_H

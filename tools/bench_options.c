@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The command line of ringcomm-bench. */
+/* The command line of ringcomm-bench: its options, and what goes with what. Single arguments:
+ * bench_arguments.c. */
 #include "bench.h"
 
-#include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "bench_arguments.h"
 #include "common.h"
 
 #define OPTIONS_MAX_RANKS 4096
@@ -148,107 +149,6 @@ const char *bench_what_names(void) {
     return names;
 }
 
-/* ---- single arguments ---------------------------------------------------------------------- */
-
-/* Each of these ends the program with a sentence and status 2 if the text is not valid: that is
- * what argp_error does. */
-
-static int64_t option_int(struct argp_state *state, const char *name, const char *text, int64_t min,
-                          int64_t max) {
-    int64_t value = 0;
-    if (!tool_parse_int(text, min, max, &value))
-        argp_error(state, "%s '%s': not a whole number from %lld to %lld", name, text,
-                   (long long)min, (long long)max);
-    return value;
-}
-
-static int64_t option_size(struct argp_state *state, const char *name, const char *text) {
-    int64_t value = 0;
-    if (!tool_parse_size(text, &value) || value > INT64_C(1) << 40)
-        argp_error(state, "%s '%s': not a size such as 8, 64K, 1M or 2G (at most 1024G)", name,
-                   text);
-    return value;
-}
-
-static rcm_dtype option_dtype(struct argp_state *state, const char *text) {
-    rcm_dtype dtype = RCM_FLOAT32;
-    if (rcm_dtype_from_name(text, &dtype) == RCM_OK)
-        return dtype;
-    static const rcm_dtype all[] = {
-#define OPTION_DTYPE(name, number, bytes, ctype) RCM_##name,
-        RCM_DTYPE_MAP(OPTION_DTYPE)
-#undef OPTION_DTYPE
-    };
-    char names[512] = "";
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        tool_list_add(names, sizeof(names), rcm_dtype_name(all[i]));
-    argp_error(state, "-d '%s': no such type; there are %s", text, names);
-    return dtype;
-}
-
-static rcm_op option_op(struct argp_state *state, const char *text) {
-    rcm_op op = RCM_SUM;
-    if (bench_op_find(text, &op))
-        return op;
-    char names[256] = "";
-    for (size_t i = 0; bench_op_at(i) != 0; i++)
-        tool_list_add(names, sizeof(names), bench_op_name(bench_op_at(i)));
-    argp_error(state, "-o '%s': no such operator; there are %s", text, names);
-    return op;
-}
-
-static bool option_memory(struct argp_state *state, const char *text) {
-    const bool cuda = strcmp(text, "cuda") == 0;
-    if (!cuda && strcmp(text, "host") != 0)
-        argp_error(state, "--memory '%s': no such kind of memory; there are host and cuda", text);
-    return cuda;
-}
-
-/* Fills sizes, nsizes, and the range that they are in. */
-static void option_sizes(struct argp_state *state, const char *text,
-                         struct bench_options *options) {
-    char one[32];
-    options->nsizes = 0;
-    for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-        const size_t len = strcspn(at, ",");
-        if (options->nsizes == BENCH_MAX_SIZES || len >= sizeof(one))
-            argp_error(state, "--sizes '%s': at most %d sizes", text, BENCH_MAX_SIZES);
-        memcpy(one, at, len);
-        one[len] = '\0';
-        const int64_t size = option_size(state, "--sizes", one);
-        const bool first = options->nsizes == 0;
-        options->sizes[options->nsizes++] = size;
-        options->min_bytes = first || size < options->min_bytes ? size : options->min_bytes;
-        options->max_bytes = first || size > options->max_bytes ? size : options->max_bytes;
-    }
-}
-
-/* Also refuses a transport that cannot work on this machine. */
-static void option_transport(struct argp_state *state, const char *text) {
-    char names[256] = "auto";
-    if (strcmp(text, "auto") == 0)
-        return;
-    struct rcm_transport_info info;
-    for (size_t i = 0; rcm_transport_at(i, &info) == RCM_OK; i++) {
-        if (strcmp(text, info.name) != 0)
-            tool_list_add(names, sizeof(names), info.name);
-        else if (info.usable)
-            return;
-        else
-            argp_error(state, "--transport %s cannot be used here: %s", text, info.reason);
-    }
-    argp_error(state, "--transport '%s': no such transport; there are %s", text, names);
-}
-
-static enum bench_what option_what(struct argp_state *state, const char *text) {
-    for (int i = 0; i <= BENCH_KERNEL; i++)
-        if (strcmp(text, bench_what_name((enum bench_what)i)) == 0)
-            return (enum bench_what)i;
-    argp_error(state, "'%s': no such collective; there are %s, all, kernel", text,
-               bench_what_names());
-    return BENCH_NWHAT;
-}
-
 /* ---- arguments together -------------------------------------------------------------------- */
 
 struct options_parser {
@@ -361,7 +261,7 @@ static error_t options_parse_ranks(struct argp_state *state, int key, char *arg)
     struct bench_options *options = parser->options;
     switch (key) {
     case KEY_RANKS:
-        options->nranks = (int)option_int(state, "--ranks", arg, 1, OPTIONS_MAX_RANKS);
+        options->nranks = (int)bench_argument_int(state, "--ranks", arg, 1, OPTIONS_MAX_RANKS);
         parser->ranks_only = "--ranks";
         return 0;
     case KEY_THREADS:
@@ -369,11 +269,11 @@ static error_t options_parse_ranks(struct argp_state *state, int key, char *arg)
         parser->ranks_only = "--threads";
         return 0;
     case KEY_ROOT:
-        options->root = (int)option_int(state, "--root", arg, 0, INT32_MAX);
+        options->root = (int)bench_argument_int(state, "--root", arg, 0, INT32_MAX);
         parser->ranks_only = "--root";
         return 0;
     case KEY_TRANSPORT:
-        option_transport(state, arg);
+        bench_argument_transport(state, arg);
         options->transport = arg;
         parser->ranks_only = "--transport";
         return 0;
@@ -414,7 +314,7 @@ static error_t options_parse_ranks(struct argp_state *state, int key, char *arg)
         parser->ranks_only = "--counters";
         return 0;
     case KEY_CALLS:
-        options->calls = option_int(state, "--calls", arg, 1, 1000000);
+        options->calls = bench_argument_int(state, "--calls", arg, 1, 1000000);
         parser->ranks_only = "--calls";
         return 0;
     case KEY_PLOT:
@@ -436,38 +336,38 @@ static error_t options_parse_data(struct argp_state *state, int key, char *arg) 
     struct bench_options *options = parser->options;
     switch (key) {
     case 'b':
-        options->min_bytes = option_size(state, "-b", arg);
+        options->min_bytes = bench_argument_size(state, "-b", arg);
         parser->has_min = true;
         return 0;
     case 'e':
-        options->max_bytes = option_size(state, "-e", arg);
+        options->max_bytes = bench_argument_size(state, "-e", arg);
         parser->has_max = true;
         return 0;
     case KEY_SIZES:
-        option_sizes(state, arg, options);
+        bench_argument_sizes(state, arg, options);
         parser->has_sizes = true;
         return 0;
     case 'f':
-        options->factor = option_int(state, "-f", arg, 2, 1 << 20);
+        options->factor = bench_argument_int(state, "-f", arg, 2, 1 << 20);
         return 0;
     case 'n':
-        options->iters = option_int(state, "-n", arg, 1, 1000000);
+        options->iters = bench_argument_int(state, "-n", arg, 1, 1000000);
         return 0;
     case 'w':
-        options->warmup = option_int(state, "-w", arg, 0, 1000000);
+        options->warmup = bench_argument_int(state, "-w", arg, 0, 1000000);
         parser->ranks_only = "-w";
         return 0;
     case 'd':
-        options->dtype = option_dtype(state, arg);
+        options->dtype = bench_argument_dtype(state, arg);
         return 0;
     case 'o':
-        options->op = option_op(state, arg);
+        options->op = bench_argument_op(state, arg);
         return 0;
     case KEY_MEMORY:
-        options->cuda = option_memory(state, arg);
+        options->cuda = bench_argument_memory(state, arg);
         return 0;
     case KEY_OFFSET:
-        options->offset = (size_t)option_int(state, "--offset", arg, 0, 1 << 20);
+        options->offset = (size_t)bench_argument_int(state, "--offset", arg, 0, 1 << 20);
         return 0;
     case KEY_CSV:
         options->csv = arg;
@@ -487,7 +387,7 @@ static error_t options_parse(int key, char *arg, struct argp_state *state) {
         if (parser->has_what)
             argp_error(state, "'%s': there is one COLLECTIVE already (%s)", arg,
                        bench_what_name(parser->options->what));
-        parser->options->what = option_what(state, arg);
+        parser->options->what = bench_argument_what(state, arg);
         parser->has_what = true;
         return 0;
     case ARGP_KEY_END:
