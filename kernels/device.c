@@ -44,12 +44,12 @@ static rcm_status find_uuid(const char *name, int n, int *ret_ordinal) {
     return name_unknown(name, n);
 }
 
-static rcm_status find_ordinal(const char *name, int local_rank, int *ret_ordinal) {
+rcm_status rcmi_device_find(const char *name, int local_rank, int *ret_ordinal) {
     int n;
     const rcm_status status = rcmi_device_count(&n);
     if (status != RCM_OK)
         return status;
-    if (!*name || strcmp(name, "auto") == 0) {
+    if (!name || !*name || strcmp(name, "auto") == 0) {
         *ret_ordinal = (local_rank > 0 ? local_rank : 0) % n;
         return RCM_OK;
     }
@@ -151,7 +151,7 @@ rcm_status rcmi_device_open(const char *name, int local_rank, struct rcmi_device
     if (status == RCM_OK)
         status = rcmi_device_kind_add();
     if (status == RCM_OK)
-        status = find_ordinal(name ? name : "", local_rank, &ordinal);
+        status = rcmi_device_find(name, local_rank, &ordinal);
     if (status != RCM_OK)
         return status;
     pthread_mutex_lock(&lock);

@@ -57,6 +57,7 @@ struct bench_options {
     int root;
     const char *transport; /* NULL: what the environment says */
     const char *algorithm; /* NULL: chosen by the library */
+    const char *device;    /* of --memory cuda; NULL: what the environment says */
     bool in_place;
     bool check;
     bool check_last; /* compare the last iteration only, outside of all measured time */
@@ -146,6 +147,8 @@ void bench_buffer_put(const struct bench_rank *rank, void *memory);
 /* Of buffers of len bytes, of which one is there. False: it was said on stderr. */
 bool bench_shadow_open(struct bench_rank *rank, const void *buffer, size_t len);
 void bench_shadow_close(struct bench_rank *rank);
+/* The device, as "device 0 (GPU-...)". */
+const char *bench_shadow_label(const struct bench_rank *rank);
 /* Where the CPU writes and reads what is in a buffer: there, or in the shadow, */
 void *bench_shadow(const struct bench_rank *rank, void *buffer);
 /* which is copied to that place of a buffer, and from it. */

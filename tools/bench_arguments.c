@@ -56,6 +56,12 @@ bool bench_argument_memory(struct argp_state *state, const char *text) {
     return cuda;
 }
 
+const char *bench_argument_device(struct argp_state *state, const char *text) {
+    if (!tool_is_device(text))
+        argp_error(state, "--device '%s': not auto, a number of a device or a UUID", text);
+    return text;
+}
+
 void bench_argument_sizes(struct argp_state *state, const char *text,
                           struct bench_options *options) {
     char one[32];

@@ -23,6 +23,8 @@ rcm_dtype bench_argument_dtype(struct argp_state *state, const char *text);
 rcm_op bench_argument_op(struct argp_state *state, const char *text);
 /* True: memory of devices. */
 bool bench_argument_memory(struct argp_state *state, const char *text);
+/* Not whether there is such a device. */
+const char *bench_argument_device(struct argp_state *state, const char *text);
 /* Also refuses a transport that cannot work on this machine. */
 void bench_argument_transport(struct argp_state *state, const char *text);
 enum bench_what bench_argument_what(struct argp_state *state, const char *text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ringcomm-bench kernel --memory cuda: the kernels by themselves on the first device, beside the
+ * ringcomm-bench kernel --memory cuda: the kernels by themselves on one device, beside the
  * driver's copy of memory of the device. GB/s are of bytes that are read and written; time is the
  * device's, between two events around some launches.
  */
@@ -12,6 +12,7 @@
 #include "device.h"
 #include "device_kernels.h"
 #include "report.h"
+#include "settings.h"
 
 enum { MAX_SRCS = 8, SAMPLES = 5, LAUNCHES = 10, ROUND = 2 << 20 };
 
@@ -40,13 +41,17 @@ static rcm_status failed(rcmi_cuda_code code, const char *call) {
 /* ---- Setting up ---------------------------------------------------------------------------- */
 
 static rcm_status context_begin(struct bench_cuda *bench) {
+    const char *device = bench->options->device;
     struct rcmi_cuda_context *context;
+    int ordinal = 0;
     rcm_status status = rcmi_cuda_open(&bench->cuda);
     if (status == RCM_OK)
-        status = rcmi_device_ask(0, &bench->facts);
+        status = rcmi_device_find(device ? device : rcmi_setting("RINGCOMM_DEVICE"), 0, &ordinal);
     if (status == RCM_OK)
-        status =
-            failed(bench->cuda->cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
+        status = rcmi_device_ask(ordinal, &bench->facts);
+    if (status == RCM_OK)
+        status = failed(bench->cuda->cuDevicePrimaryCtxRetain(&context, ordinal),
+                        "cuDevicePrimaryCtxRetain");
     if (status == RCM_OK)
         status = failed(bench->cuda->cuCtxPushCurrent(context), "cuCtxPushCurrent");
     if (status == RCM_OK)

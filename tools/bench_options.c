@@ -17,6 +17,7 @@ enum option_key {
     KEY_TRANSPORT,
     KEY_ALGORITHM,
     KEY_MEMORY,
+    KEY_DEVICE,
     KEY_IN_PLACE,
     KEY_OFFSET,
     KEY_CHECK,
@@ -72,6 +73,10 @@ static const struct argp_option option_table[] = {
     {"algorithm", KEY_ALGORITHM, "NAME", 0,
      "auto, or one of the collective's that ringcomm-info shows", 2},
     {"memory", KEY_MEMORY, "KIND", 0, "Where the buffers are: host, or cuda, the rank's device", 2},
+    {"device", KEY_DEVICE, "D", 0,
+     "With --memory cuda, the CUDA device of each rank, by number or UUID; auto: that "
+     "of its number on its host, modulo how many there are (RINGCOMM_DEVICE, else auto)",
+     2},
     {"in-place", KEY_IN_PLACE, NULL, 0,
      "One buffer for input and result, or one is a block of the other", 2},
     {"offset", KEY_OFFSET, "BYTES", 0, "Let buffers begin BYTES after a page's begin (0)", 2},
@@ -123,7 +128,9 @@ static const char options_doc[] =
     "  ringcomm-bench all --ranks 4 --transport shm --asleep\n"
     "  ringcomm-bench broadcast --ranks 8 --algorithm chain -b 1M --plot bcast.svg\n"
     "  ringcomm-run -n 4 -- ringcomm-bench all_reduce --json -\n"
-    "  ringcomm-bench kernel -d float64 -o max\n\n"
+    "  ringcomm-bench all_reduce --ranks 2 --memory cuda --device auto\n"
+    "  ringcomm-bench kernel -d float64 -o max\n"
+    "  ringcomm-bench kernel --memory cuda --device 1\n\n"
     "Self-test: with RINGCOMM_BENCH_FLIP=1 in the environment, --check spoils one bit of one "
     "result per size before it compares, so there must be errors.\n\n"
     "Exit status: 0 all well, 1 failure or wrong results, 2 a command line that is not valid.";
@@ -242,6 +249,8 @@ static void options_check(struct argp_state *state, struct options_parser *parse
         if (!bench_op_fits(&info, options->op))
             argp_error(state, "-o %s is not defined for %s", bench_op_name(options->op), info.name);
     }
+    if (options->device && !options->cuda)
+        argp_error(state, "--device %s needs --memory cuda", options->device);
     if (options->csv && options->json && !strcmp(options->csv, "-") && !strcmp(options->json, "-"))
         argp_error(state, "--csv - and --json - both want stdout");
     if (kernel) {
@@ -365,6 +374,9 @@ static error_t options_parse_data(struct argp_state *state, int key, char *arg) 
         return 0;
     case KEY_MEMORY:
         options->cuda = bench_argument_memory(state, arg);
+        return 0;
+    case KEY_DEVICE:
+        options->device = bench_argument_device(state, arg);
         return 0;
     case KEY_OFFSET:
         options->offset = (size_t)bench_argument_int(state, "--offset", arg, 0, 1 << 20);

@@ -54,6 +54,8 @@ static void output_note(struct bench_output *output, const struct bench_rank *ra
     report_note(output->report, "ranks", "%d, %d of them on this host%s", rank->nranks,
                 rcm_local_size(rank->comm), options->threads ? ", threads of one process" : "");
     report_note(output->report, "transport", "%s", environment ? environment : "auto");
+    if (options->cuda)
+        report_note(output->report, "device", "of rank 0: %s", bench_shadow_label(rank));
     if (options->flip)
         report_note(output->report, "self-test",
                     "RINGCOMM_BENCH_FLIP is set: one bit of one result per size is spoiled");
@@ -298,6 +300,7 @@ static rcm_status rank_join(struct bench_rank *rank, int number, rcm_store *stor
     const struct bench_options *options = rank->options;
     struct rcm_init_options init = RCM_INIT_OPTIONS_INIT;
     init.timeout_ms = options->timeout_ms;
+    init.device = options->device;
     if (store) {
         init.rank = number;
         init.world_size = options->nranks;

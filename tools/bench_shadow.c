@@ -38,6 +38,10 @@ void bench_shadow_close(struct bench_rank *rank) {
     rank->shadow = NULL;
 }
 
+const char *bench_shadow_label(const struct bench_rank *rank) {
+    return rcmi_device_facts(rank->device)->label;
+}
+
 void *bench_shadow(const struct bench_rank *rank, void *buffer) {
     return rank->options->cuda ? rank->shadow : buffer;
 }

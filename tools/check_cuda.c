@@ -12,13 +12,19 @@
 #include "device_kernels.h"
 #include "ringcomm.h"
 
+rcm_status check_cuda_chosen(int *ret_ordinal) {
+    *ret_ordinal = -1;
+    return check_device() ? rcmi_device_find(check_device(), check_local_rank(), ret_ordinal)
+                          : RCM_OK;
+}
+
 void check_cuda_each(struct check_out *out,
                      void (*test)(struct check_out *out, const struct rcmi_device_facts *facts)) {
     struct rcmi_device_facts facts;
-    int n = 0;
-    if (rcmi_device_count(&n) != RCM_OK)
+    int n = 0, chosen = -1;
+    if (rcmi_device_count(&n) != RCM_OK || check_cuda_chosen(&chosen) != RCM_OK)
         check_mend(out, "", "%s", rcm_last_error());
-    for (int i = 0; i < n; i++) {
+    for (int i = chosen < 0 ? 0 : chosen; i < (chosen < 0 ? n : chosen + 1); i++) {
         if (rcmi_device_ask(i, &facts) == RCM_OK)
             test(out, &facts);
         else
@@ -67,7 +73,7 @@ static void fact_environment(struct check_out *out) {
 
 static void run_driver(struct check_out *out) {
     const struct rcmi_cuda *cuda;
-    int n = 0, version = 0;
+    int n = 0, version = 0, chosen;
     fact_module(out);
     fact_environment(out);
     if (rcmi_cuda_image.toolkit)
@@ -77,6 +83,10 @@ static void run_driver(struct check_out *out) {
         return;
     }
     check_fact(out, "", "devices", "%d", n);
+    if (check_cuda_chosen(&chosen) != RCM_OK)
+        check_mend(out, "", "%s", rcm_last_error());
+    else if (chosen >= 0)
+        check_fact(out, "", "only device", "%d", chosen);
     if (cuda->cuDriverGetVersion(&version) == RCMI_CUDA_SUCCESS)
         fact_version(out, "driver serves", version);
     if (device_kernels_check(&rcmi_cuda_image, version) != RCM_OK)
@@ -175,4 +185,4 @@ static const struct check_test tests[] = {
     {.name = NULL},
 };
 
-const struct check check_cuda = {.name = "cuda", .tests = tests};
+const struct check check_cuda = {.name = "cuda", .tests = tests, .takes_device = true};

@@ -15,7 +15,10 @@ void check_cuda_nearest(const char *bus, int numa, char *text, size_t cap);
 /* "device 0"; of the last call. */
 const char *check_cuda_name(const struct rcmi_device_facts *facts);
 
-/* Calls test with each device. */
+/* The only device that is to be looked at (check_device); -1: all are. */
+rcm_status check_cuda_chosen(int *ret_ordinal);
+
+/* Calls test with each device that is to be looked at. */
 void check_cuda_each(struct check_out *out,
                      void (*test)(struct check_out *out, const struct rcmi_device_facts *facts));
 

@@ -22,10 +22,14 @@ struct offer {
 /* In a context of its own that is current from now on. */
 static rcm_status driver_begin(const struct rcmi_cuda **ret_cuda) {
     struct rcmi_cuda_context *context;
-    const rcm_status status = rcmi_cuda_open(ret_cuda);
+    int ordinal;
+    rcm_status status = rcmi_cuda_open(ret_cuda);
+    if (status == RCM_OK)
+        status = check_cuda_chosen(&ordinal);
     if (status != RCM_OK)
         return status;
-    rcmi_cuda_code code = (*ret_cuda)->cuDevicePrimaryCtxRetain(&context, 0);
+    rcmi_cuda_code code =
+        (*ret_cuda)->cuDevicePrimaryCtxRetain(&context, ordinal < 0 ? 0 : ordinal);
     if (code == RCMI_CUDA_SUCCESS)
         code = (*ret_cuda)->cuCtxPushCurrent(context);
     return code == RCMI_CUDA_SUCCESS ? RCM_OK : rcmi_cuda_fail(code, "cuDevicePrimaryCtxRetain");

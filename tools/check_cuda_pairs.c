@@ -31,6 +31,7 @@ struct pair {
 /* Shared with the children. */
 struct shared {
     int n;
+    int chosen; /* the pairs of this device; -1: all */
     struct rcmi_device_facts facts[DEVICES];
     bool reach[DEVICES][DEVICES]; /* the driver says that the first has access to the second */
     struct pair pair;
@@ -64,6 +65,8 @@ static int look_main(int rank, void *arg) {
     struct shared *s = arg;
     (void)rank;
     rcm_status status = rcmi_device_count(&s->n);
+    if (status == RCM_OK)
+        status = check_cuda_chosen(&s->chosen);
     s->n = s->n < DEVICES ? s->n : DEVICES;
     for (int i = 0; status == RCM_OK && i < s->n; i++)
         status = look_at(s, i);
@@ -158,11 +161,17 @@ static void pair_run(struct pairs *pairs, int a, int b) {
     pairs->tried++;
 }
 
+static bool is_wanted(const struct shared *s, int a, int b) {
+    return s->chosen < 0 || s->chosen == a || s->chosen == b;
+}
+
 /* The pairs of devices that are so far apart in a ring of all. False: there is no time for more. */
 static bool pairs_apart(struct pairs *pairs, int distance) {
     const int n = pairs->shared->n;
     for (int i = 0; i < (2 * distance == n ? distance : n); i++) {
         const int k = (i + distance) % n;
+        if (!is_wanted(pairs->shared, i, k))
+            continue;
         if (tool_now_ns() >= pairs->until)
             return false;
         pair_run(pairs, i < k ? i : k, i < k ? k : i);
@@ -172,23 +181,13 @@ static bool pairs_apart(struct pairs *pairs, int distance) {
 
 /* Each device is soon in some, however many there is time for. */
 static void pairs_each(struct pairs *pairs) {
-    const int n = pairs->shared->n, all = n * (n + 1) / 2;
+    const int n = pairs->shared->n, all = pairs->shared->chosen < 0 ? n * (n + 1) / 2 : n;
     for (int distance = 0; distance <= n / 2; distance++)
         if (!pairs_apart(pairs, distance))
             break;
     check_fact(pairs->out, "all pairs", "tried",
                pairs->tried < all ? "%d of %d: there was no time for more" : "%d of %d",
                pairs->tried, all);
-}
-
-/* Ranks of a launcher check the same devices: one of them is enough. */
-static bool is_left_to_another(void) {
-    struct rcm_launch_item item;
-    int64_t local = 0;
-    for (size_t i = 0; rcm_launch_at(i, &item) == RCM_OK; i++)
-        if (strcmp(item.name, "local_rank") == 0)
-            (void)tool_parse_int(item.value, 0, INT32_MAX, &local);
-    return local > 0;
 }
 
 static void pairs_run(struct pairs *pairs) {
@@ -206,7 +205,7 @@ static void pairs_run(struct pairs *pairs) {
 
 void check_cuda_pairs(struct check_out *out) {
     struct pairs pairs = {.out = out, .until = tool_now_ns() + BUDGET_S * INT64_C(1000000000)};
-    if (is_left_to_another()) {
+    if (check_local_rank() > 0) { /* ranks of a launcher check the same devices: one is enough */
         check_fact(out, "", "pairs", "left to local rank 0");
         return;
     }

@@ -32,7 +32,8 @@ struct check_out {
 struct check_state {
     struct report *report; /* NULL: of a rank that shows nothing */
     int rank;
-    bool first_failed; /* a test of CHECK_FIRST */
+    const char *device; /* NULL: all */
+    bool first_failed;  /* a test of CHECK_FIRST */
     char mend[CHECK_SENTENCE];
 };
 static struct check_state state;
@@ -71,6 +72,10 @@ void check_mend(struct check_out *out, const char *of, const char *format, ...) 
 
 const char *check_first_mend(void) {
     return state.mend;
+}
+
+const char *check_device(void) {
+    return state.device;
 }
 
 static void child_run(const struct check_test *test, int fd) {
@@ -220,8 +225,18 @@ void check_job(int *ret_rank, int *ret_nranks) {
     *ret_nranks = (int)nranks;
 }
 
-int check_run(const struct check *check, const char *csv, const char *json) {
+int check_local_rank(void) {
+    struct rcm_launch_item item;
+    int64_t rank = 0;
+    for (size_t i = 0; rcm_launch_at(i, &item) == RCM_OK; i++)
+        if (strcmp(item.name, "local_rank") == 0)
+            (void)tool_parse_int(item.value, 0, INT32_MAX, &rank);
+    return (int)rank;
+}
+
+int check_run(const struct check *check, const char *device, const char *csv, const char *json) {
     int nranks;
+    state.device = device;
     check_job(&state.rank, &nranks);
     if (state.rank == 0 &&
         !report_open(columns, sizeof(columns) / sizeof(columns[0]), csv, json, &state.report))

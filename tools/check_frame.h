@@ -43,6 +43,7 @@ struct check_test {
 struct check {
     const char *name;
     const struct check_test *tests; /* ended by one without a name */
+    bool takes_device;
 };
 
 /* A fact: of what (a device; "" for the machine), its name, and its value. */
@@ -54,14 +55,20 @@ void check_mend(struct check_out *out, const char *of, const char *format, ...)
 /* The first sentence of the tests before this one; "" if there was none. */
 const char *check_first_mend(void);
 
+/* The device that alone is to be looked at, as the command line names it; NULL: all. */
+const char *check_device(void);
+
 /* This process's rank and the number of ranks, as the launcher has told; of one if it has not. */
 void check_job(int *ret_rank, int *ret_nranks);
+/* Its number on this host; 0 if none was told. */
+int check_local_rank(void);
 
 /* The check of that name; NULL if there is none. i: the i-th, or NULL. */
 const struct check *check_find(const char *name);
 const struct check *check_at(size_t i);
 
-/* Runs and prints it. An exit status: TOOL_OK only if there is nothing to mend. */
-int check_run(const struct check *check, const char *csv, const char *json);
+/* Runs and prints it, for one device if that is not NULL. An exit status: TOOL_OK only if there is
+ * nothing to mend. */
+int check_run(const struct check *check, const char *device, const char *csv, const char *json);
 
 #endif

@@ -75,6 +75,12 @@ bool tool_parse_seconds(const char *text, int64_t *ret_ms) {
     return true;
 }
 
+bool tool_is_device(const char *text) {
+    int64_t number;
+    return strcmp(text, "auto") == 0 || tool_parse_int(text, 0, 65535, &number) ||
+           strncmp(text, "GPU-", 4) == 0 || strncmp(text, "MIG-", 4) == 0;
+}
+
 int64_t tool_now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

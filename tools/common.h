@@ -23,6 +23,10 @@ bool tool_parse_size(const char *text, int64_t *ret_value);
 /* Decimal seconds above zero, at most a year: "0.5", "120". As milliseconds. */
 bool tool_parse_seconds(const char *text, int64_t *ret_ms);
 
+/* "auto", a number from 0 to 65535, or what begins as a UUID of a GPU does. Whether there is such a
+ * device the library says. */
+bool tool_is_device(const char *text);
+
 /* CLOCK_MONOTONIC. */
 int64_t tool_now_ns(void);
 

@@ -33,6 +33,7 @@ struct info_options {
     bool live;
     int64_t pid; /* 0: of all jobs */
     const struct check *check;
+    const char *device; /* NULL: all that the check finds */
     const char *csv, *json;
 };
 
@@ -174,6 +175,7 @@ enum option_key {
     KEY_CPUS,
     KEY_LIVE,
     KEY_CHECK,
+    KEY_DEVICE,
     KEY_CSV,
     KEY_JSON,
 };
@@ -203,6 +205,8 @@ static void info_check(const struct info_options *options, struct argp_state *st
         argp_error(state, "--live goes with no section");
     if (options->check && (options->live || options->sections))
         argp_error(state, "--check goes with no section, and not with --live");
+    if (options->device && !(options->check && options->check->takes_device))
+        argp_error(state, "--device %s needs --check cuda", options->device);
     if (options->pid && !options->live)
         argp_error(state, "'%" PRId64 "': there are options only, but for --live PID",
                    options->pid);
@@ -228,6 +232,11 @@ static error_t info_parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_CHECK:
         info_parse_check(options, arg, state);
+        return 0;
+    case KEY_DEVICE:
+        if (!tool_is_device(arg))
+            argp_error(state, "--device '%s': not auto, a number of a device or a UUID", arg);
+        options->device = arg;
         return 0;
     case KEY_CSV:
         options->csv = arg;
@@ -282,6 +291,11 @@ int main(int argc, char **argv) {
          "Under srun, mpirun, torchrun or ringcomm-run verbs is also tried between all pairs of "
          "ranks, as many as there is time for",
          3},
+        {"device", KEY_DEVICE, "D", 0,
+         "With --check cuda: only this device, by number or UUID, and its pairs; auto: that of "
+         "this "
+         "rank's number on its host, modulo how many there are (default: all)",
+         3},
         {NULL, 0, NULL, 0, "Output:", 4},
         {"csv", KEY_CSV, "FILE", 0, "Write CSV; '-' is stdout, instead of the table", 4},
         {"json", KEY_JSON, "FILE", 0, "Write JSON; '-' is stdout, instead of the table", 4},
@@ -303,6 +317,7 @@ int main(int argc, char **argv) {
                "  ringcomm-info --live 4711           those of the job of process 4711\n"
                "  ringcomm-info --live 4711 --json -  the same for programs\n"
                "  ringcomm-info --check cuda\n"
+               "  ringcomm-info --check cuda --device 1\n"
                "  ringcomm-info --check verbs --json report.json\n"
                "  srun -N 4 ringcomm-info --check verbs\n\n"
                "Exit status: 0 all well, 1 failure, 2 a command line that is not valid.",
@@ -312,7 +327,7 @@ int main(int argc, char **argv) {
     argp_program_version_hook = info_print_version;
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     if (options.check)
-        return check_run(options.check, options.csv, options.json);
+        return check_run(options.check, options.device, options.csv, options.json);
     if (options.live)
         return live_print((int)options.pid, options.csv, options.json);
     if (!options.sections)
