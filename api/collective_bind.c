@@ -95,11 +95,13 @@ rcm_status rcmi_request_resolve(rcm_comm *comm, const struct rcmi_request *r,
 /* More is known of some memory than its address: of which kind the buffers are, and what the
  * transports know of them. */
 rcm_status rcmi_bind_know(rcm_comm *comm, struct rcmi_bind *bind) {
+    rcm_status status = RCM_OK;
     if (!rcmi_bind_is_uneven(bind)) { /* else it is known since their table was made */
-        bind->in = rcmi_node_mem(comm->engine->node, bind->in.bytes, bind->in.len);
-        bind->out = rcmi_node_mem(comm->engine->node, bind->out.bytes, bind->out.len);
+        status = rcmi_node_mem(comm->engine->node, bind->in.bytes, bind->in.len, &bind->in);
+        if (status == RCM_OK)
+            status = rcmi_node_mem(comm->engine->node, bind->out.bytes, bind->out.len, &bind->out);
     }
-    return rcmi_check_kinds(bind);
+    return status == RCM_OK ? rcmi_check_kinds(bind) : status;
 }
 
 /* What the operations of a call come after. */

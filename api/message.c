@@ -99,15 +99,16 @@ rcm_status rcmi_message_check(const rcm_comm *comm, const struct rcmi_message_ca
 
 /* ---- Issuing -------------------------------------------------------------------------------- */
 
-static struct rcmi_transfer transfer_of(const rcm_comm *comm, const struct rcmi_message_call *m) {
+static rcm_status transfer_of(const rcm_comm *comm, const struct rcmi_message_call *m,
+                              struct rcmi_transfer *ret_transfer) {
     const size_t bytes = m->count * rcm_dtype_size(m->dtype);
-    return (struct rcmi_transfer){.peer = m->peer,
-                                  .tag = m->tag,
-                                  .mem = rcmi_node_mem(comm->engine->node, m->buffer, bytes),
-                                  .total = bytes,
-                                  .synchronous = m->synchronous,
-                                  .probe = m->probe,
-                                  .message = m->matched};
+    *ret_transfer = (struct rcmi_transfer){.peer = m->peer,
+                                           .tag = m->tag,
+                                           .total = bytes,
+                                           .synchronous = m->synchronous,
+                                           .probe = m->probe,
+                                           .message = m->matched};
+    return rcmi_node_mem(comm->engine->node, m->buffer, bytes, &ret_transfer->mem);
 }
 
 static void message_fill(const struct rcmi_message_call *m, const struct rcmi_transfer *transfer,
@@ -120,15 +121,16 @@ static void message_fill(const struct rcmi_message_call *m, const struct rcmi_tr
 /* The call makes a work that is started later. */
 static rcm_status message_persist(rcm_comm *comm, const struct rcmi_message_call *m,
                                   const struct rcm_call *call, rcm_work **ret_work) {
-    const struct rcmi_template template = {.kind = m->kind,
-                                           .timeout_ms = call->timeout_ms,
-                                           .message = m->message,
-                                           .stream = rcmi_stream_of(call, rcm_comm_timeout(comm)),
-                                           .transfer = transfer_of(comm, m)};
+    struct rcmi_template template = {.kind = m->kind,
+                                     .timeout_ms = call->timeout_ms,
+                                     .message = m->message,
+                                     .stream = rcmi_stream_of(call, rcm_comm_timeout(comm))};
     struct rcm_work *work = NULL;
     if (!ret_work)
         return rcmi_fail(RCM_ERR_INVALID, 0, "call->flags has RCM_PERSISTENT and ret_work is NULL");
-    rcm_status status = rcmi_work_new_persistent(comm, template.kind, &work);
+    rcm_status status = transfer_of(comm, m, &template.transfer);
+    if (status == RCM_OK)
+        status = rcmi_work_new_persistent(comm, template.kind, &work);
     if (status == RCM_OK)
         status = rcmi_work_add_template(work, &template);
     if (status == RCM_OK)
@@ -140,14 +142,17 @@ static rcm_status message_persist(rcm_comm *comm, const struct rcmi_message_call
 
 rcm_status rcmi_message_start(rcm_comm *comm, const struct rcmi_template *template,
                               struct rcm_work *whole) {
+    const struct rcmi_mem *given = &template->transfer.mem;
+    struct rcmi_mem mem;
     struct rcm_work *work;
-    const rcm_status status = rcmi_work_new(comm, template->kind, false, NULL, &work);
+    rcm_status status = rcmi_node_mem(comm->engine->node, given->bytes, given->len, &mem);
+    if (status == RCM_OK)
+        status = rcmi_work_new(comm, template->kind, false, NULL, &work);
     if (status != RCM_OK)
         return rcmi_comm_decline(comm, status);
     work->message_to = template->message;
     work->transfer = template->transfer;
-    work->transfer.mem = rcmi_node_mem(comm->engine->node, template->transfer.mem.bytes,
-                                       template->transfer.mem.len); /* it may be registered now */
+    work->transfer.mem = mem; /* it may be registered now */
     if (template->timeout_ms)
         work->timeout_ms = template->timeout_ms;
     rcmi_work_part(work, whole);
@@ -157,8 +162,10 @@ rcm_status rcmi_message_start(rcm_comm *comm, const struct rcmi_template *templa
 
 /* The short way is for host memory. */
 static inline bool message_is_host(const struct rcmi_message_call *m) {
+    enum rcmi_mem_kind kind;
     int device;
-    return !rcmi_mem_any_special() || rcmi_mem_kind_of(m->buffer, &device) == RCMI_MEM_HOST;
+    return !rcmi_mem_any_special() ||
+           (rcmi_mem_kind_of(m->buffer, &kind, &device) == RCM_OK && kind == RCMI_MEM_HOST);
 }
 
 /* Did it end at once? */
@@ -174,11 +181,13 @@ static inline bool message_short_way(rcm_comm *comm, const struct rcmi_message_c
 static rcm_status message_long_way(rcm_comm *comm, const struct rcmi_message_call *m,
                                    const struct rcm_call *call, int64_t wait_ms,
                                    rcm_work **ret_work) {
-    struct rcmi_transfer transfer = transfer_of(comm, m);
+    const struct rcmi_stream stream = rcmi_stream_of(call, rcm_comm_timeout(comm));
+    struct rcmi_transfer transfer;
     struct rcmi_operation *fence = NULL;
     struct rcm_work *work;
-    rcm_status status = rcmi_stream_follow(
-        &comm->engine->device, rcmi_stream_of(call, rcm_comm_timeout(comm)), &transfer.mem, &fence);
+    rcm_status status = transfer_of(comm, m, &transfer);
+    if (status == RCM_OK)
+        status = rcmi_stream_follow(&comm->engine->device, stream, &transfer.mem, &fence);
     if (status == RCM_OK)
         status = rcmi_work_new(comm, m->kind, ret_work == NULL, call, &work);
     if (status != RCM_OK) {
@@ -224,15 +233,19 @@ rcm_status rcmi_message_call(rcm_comm *comm, const struct rcmi_message_call *m,
 
 rcm_status rcmi_message_follow(rcm_comm *comm, const void *buffer, size_t bytes,
                                struct rcmi_stream stream, struct rcmi_operation **ret_fence) {
-    const struct rcmi_mem mem = rcmi_node_mem(comm->engine->node, buffer, bytes);
-    return rcmi_stream_follow(&comm->engine->device, stream, &mem, ret_fence);
+    struct rcmi_mem mem;
+    const rcm_status status = rcmi_node_mem(comm->engine->node, buffer, bytes, &mem);
+    return status == RCM_OK ? rcmi_stream_follow(&comm->engine->device, stream, &mem, ret_fence)
+                            : status;
 }
 
 rcm_status rcmi_message_submit(rcm_comm *comm, const struct rcmi_message_call *m,
                                const struct rcm_call *call, struct rcm_work *whole) {
-    const struct rcmi_transfer transfer = transfer_of(comm, m);
+    struct rcmi_transfer transfer;
     struct rcm_work *work;
-    const rcm_status status = rcmi_work_new(comm, m->kind, false, call, &work);
+    rcm_status status = transfer_of(comm, m, &transfer);
+    if (status == RCM_OK)
+        status = rcmi_work_new(comm, m->kind, false, call, &work);
     if (status != RCM_OK)
         return rcmi_comm_decline(comm, status);
     message_fill(m, &transfer, work);

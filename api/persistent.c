@@ -72,7 +72,9 @@ static rcm_status template_know(rcm_comm *comm, struct rcmi_template *template) 
     template->special = rcmi_mem_any_special();
     for (uint32_t i = 0; i < n; i++) {
         struct rcmi_mem *mem = &template->blocks[i].mem;
-        *mem = rcmi_node_mem(comm->engine->node, mem->bytes, mem->len);
+        const rcm_status status = rcmi_node_mem(comm->engine->node, mem->bytes, mem->len, mem);
+        if (status != RCM_OK)
+            return status;
     }
     if (n > 0)
         rcmi_bind_blocks(template->blocks, &template->bind);

@@ -122,11 +122,11 @@ rcm_status rcmi_check_kinds(struct rcmi_bind *bind) {
     return status == RCM_OK ? function_check(&first, bind->op) : status;
 }
 
-static struct rcmi_mem buffer_mem(const struct buffer *buffer) {
-    struct rcmi_mem mem = rcmi_mem_host(buffer->bytes, buffer->len);
-    if (buffer->len > 0 && rcmi_mem_any_special())
-        mem.kind = rcmi_mem_kind_of(buffer->bytes, &mem.device);
-    return mem;
+static rcm_status buffer_mem(const struct buffer *buffer, struct rcmi_mem *ret_mem) {
+    *ret_mem = rcmi_mem_host(buffer->bytes, buffer->len);
+    if (buffer->len == 0 || !rcmi_mem_any_special())
+        return RCM_OK;
+    return rcmi_mem_kind_of(buffer->bytes, &ret_mem->kind, &ret_mem->device);
 }
 
 rcm_status rcmi_request_check_kinds(const struct rcmi_request *r, int rank, int size,
@@ -136,19 +136,25 @@ rcm_status rcmi_request_check_kinds(const struct rcmi_request *r, int rank, int 
     const struct buffer in = {r->in, rcmi_collective_in(collective, size, rank, r->root).n * block};
     const struct buffer out = {r->out,
                                rcmi_collective_out(collective, size, rank, r->root).n * block};
-    const struct rcmi_mem send = buffer_mem(&in), recv = buffer_mem(&out);
+    struct rcmi_mem send, recv;
     struct first first = {.mem = NULL};
+    rcm_status status = buffer_mem(&in, &send);
+    if (status == RCM_OK)
+        status = buffer_mem(&out, &recv);
+    if (status != RCM_OK)
+        return status;
     *ret_mem = in.len > 0 ? send : recv;
-    const rcm_status status = pair_check(&first, &send, &recv);
+    status = pair_check(&first, &send, &recv);
     return status == RCM_OK ? function_check(&first, r->op) : status;
 }
 
 rcm_status rcmi_check_host(const char *name, const void *buffer, size_t bytes) {
-    int device = 0;
-    const enum rcmi_mem_kind kind =
-        bytes > 0 && rcmi_mem_any_special() ? rcmi_mem_kind_of(buffer, &device) : RCMI_MEM_HOST;
-    if (kind == RCMI_MEM_HOST)
-        return RCM_OK;
+    enum rcmi_mem_kind kind = RCMI_MEM_HOST;
+    int device;
+    const rcm_status status =
+        bytes > 0 && rcmi_mem_any_special() ? rcmi_mem_kind_of(buffer, &kind, &device) : RCM_OK;
+    if (status != RCM_OK || kind == RCMI_MEM_HOST)
+        return status;
     return rcmi_fail(RCM_ERR_INVALID, 0, "%s %p is %s, but what is received is host memory", name,
                      buffer, rcmi_mem_kind_name(kind));
 }

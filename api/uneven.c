@@ -65,12 +65,12 @@ static rcm_status side_fill(const struct side *side, struct rcmi_node *node, rcm
                              "%s %zu of %s, from element %zu on, is more than memory can hold",
                              count_name(side, i, text), given->counts[i], rcm_dtype_name(dtype),
                              first);
-        const rcm_status status = block_address(side, i, first, size, &address);
+        side->blocks[i].count = given->counts[i];
+        rcm_status status = block_address(side, i, first, size, &address);
+        if (status == RCM_OK)
+            status = rcmi_node_mem(node, address, given->counts[i] * size, &side->blocks[i].mem);
         if (status != RCM_OK)
             return status;
-        side->blocks[i] =
-            (struct rcmi_block){.mem = rcmi_node_mem(node, address, given->counts[i] * size),
-                                .count = given->counts[i]};
     }
     return RCM_OK;
 }

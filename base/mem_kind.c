@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of kinds of memory: see mem_kind.h. */
 #include "mem_kind.h"
+#include "error.h"
 
 _Atomic int rcmi_mem_specials;
 
@@ -23,12 +24,18 @@ const char *rcmi_mem_kind_name(enum rcmi_mem_kind kind) {
     return kind == RCMI_MEM_HOST ? "host memory" : "device memory";
 }
 
-enum rcmi_mem_kind rcmi_mem_kind_of(const void *address, int *ret_device) {
+rcm_status rcmi_mem_kind_of(const void *address, enum rcmi_mem_kind *ret_kind, int *ret_device) {
+    bool has = false;
     for (int kind = RCMI_MEM_HOST + 1; kind < RCMI_MEM_KINDS; kind++) {
         const struct rcmi_mem_row *row = rcmi_mem_kind_row((enum rcmi_mem_kind)kind);
-        if (row && row->has(address, ret_device))
-            return (enum rcmi_mem_kind)kind;
+        if (row && row->has(address, &has, ret_device) != RCM_OK)
+            return rcmi_fail_context("whether %p is %s", address, row->name);
+        if (has) {
+            *ret_kind = (enum rcmi_mem_kind)kind;
+            return RCM_OK;
+        }
     }
+    *ret_kind = RCMI_MEM_HOST;
     *ret_device = 0;
-    return RCMI_MEM_HOST;
+    return RCM_OK;
 }

@@ -27,8 +27,8 @@ struct rcmi_device_job;
 struct rcmi_mem_row {
     const char *name; /* "device memory" */
     /* Is it an address of this kind, and of which device? For every buffer of every call. Any
-     * thread. */
-    bool (*has)(const void *address, int *ret_device);
+     * thread. An error, in words for the user: it cannot be told. */
+    rcm_status (*has)(const void *address, bool *ret_has, int *ret_device);
     /* The device of a rank, which its operations and its memory are of: the one of that number or
      * UUID; "auto": the one that the rank's number on its host leads to. Any thread; what is given
      * out is given back once. An error, in words for the user: there is none, or it cannot be used.
@@ -67,8 +67,9 @@ void rcmi_mem_kind_add(enum rcmi_mem_kind kind, const struct rcmi_mem_row *row);
 const struct rcmi_mem_row *rcmi_mem_kind_row(enum rcmi_mem_kind kind);
 /* "host memory" */
 const char *rcmi_mem_kind_name(enum rcmi_mem_kind kind);
-/* *ret_device: of device memory, else 0. */
-enum rcmi_mem_kind rcmi_mem_kind_of(const void *address, int *ret_device);
+/* *ret_device: of device memory, else 0. An error, with a sentence that names the address: it
+ * cannot be told, and the address must not be used. */
+rcm_status rcmi_mem_kind_of(const void *address, enum rcmi_mem_kind *ret_kind, int *ret_device);
 
 /* Of how much memory more is known than its address: kinds beside host memory, and blocks that
  * nodes have registered. Relaxed: memory that is used was made before, in the sight of the thread

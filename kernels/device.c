@@ -239,7 +239,7 @@ void device_memory_free(struct rcmi_device *d, void *memory) {
 /* ---- The row --------------------------------------------------------------------------------- */
 
 /* One query, which needs no context. Managed memory is host memory: the CPU may touch it. */
-static bool has(const void *memory, int *ret_device) {
+static rcm_status has(const void *memory, bool *ret_has, int *ret_device) {
     enum rcmi_cuda_pointer_attribute names[] = {RCMI_CUDA_POINTER_MEMORY_TYPE,
                                                 RCMI_CUDA_POINTER_IS_MANAGED,
                                                 RCMI_CUDA_POINTER_DEVICE_ORDINAL};
@@ -247,11 +247,16 @@ static bool has(const void *memory, int *ret_device) {
     int ordinal = -1;
     void *values[] = {&type, &managed, &ordinal};
     const struct rcmi_cuda *cuda = rcmi_cuda_there();
-    if (!cuda || cuda->cuPointerGetAttributes(
-                     3, names, values, (rcmi_cuda_address)(uintptr_t)memory) != RCMI_CUDA_SUCCESS)
-        return false;
+    *ret_has = false;
+    if (!cuda)
+        return RCM_OK;
+    const rcmi_cuda_code code =
+        cuda->cuPointerGetAttributes(3, names, values, (rcmi_cuda_address)(uintptr_t)memory);
+    if (code != RCMI_CUDA_SUCCESS)
+        return RCM_OK;
     *ret_device = ordinal;
-    return type == RCMI_CUDA_MEMORY_DEVICE && !managed;
+    *ret_has = type == RCMI_CUDA_MEMORY_DEVICE && !managed;
+    return RCM_OK;
 }
 
 static int number(const struct rcmi_device *d) {

@@ -17,11 +17,12 @@ static rcm_status check_type(size_t count, rcm_dtype dtype, rcm_op op) {
 }
 
 static rcm_status check_host(const char *name, const void *buffer) {
-    int device = 0;
-    const enum rcmi_mem_kind kind =
-        rcmi_mem_any_special() ? rcmi_mem_kind_of(buffer, &device) : RCMI_MEM_HOST;
-    if (kind == RCMI_MEM_HOST)
-        return RCM_OK;
+    enum rcmi_mem_kind kind = RCMI_MEM_HOST;
+    int device;
+    const rcm_status status =
+        rcmi_mem_any_special() ? rcmi_mem_kind_of(buffer, &kind, &device) : RCM_OK;
+    if (status != RCM_OK || kind == RCMI_MEM_HOST)
+        return status;
     return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s %p is %s: the CPU reduces host memory only", name,
                      buffer, rcmi_mem_kind_name(kind));
 }

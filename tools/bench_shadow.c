@@ -18,15 +18,17 @@
 enum { SHADOW_PAGE = 4096 };
 
 bool bench_shadow_open(struct bench_rank *rank, const void *buffer, size_t len) {
+    enum rcmi_mem_kind kind;
     char number[16];
-    int ordinal = 0;
+    int ordinal;
     if (!rank->options->cuda)
         return true;
-    (void)rcmi_mem_kind_of(buffer, &ordinal);
-    snprintf(number, sizeof(number), "%d", ordinal);
     rank->shadow = aligned_alloc(SHADOW_PAGE, len);
-    if (rank->shadow && rcmi_device_open(number, 0, &rank->device) == RCM_OK)
-        return true;
+    if (rank->shadow && rcmi_mem_kind_of(buffer, &kind, &ordinal) == RCM_OK) {
+        snprintf(number, sizeof(number), "%d", ordinal);
+        if (rcmi_device_open(number, 0, &rank->device) == RCM_OK)
+            return true;
+    }
     tool_error("rank %d: %s", rank->rank, rank->shadow ? rcm_last_error() : "no memory");
     return false;
 }

@@ -266,8 +266,12 @@ rcm_status rcmi_node_memory_register(struct rcmi_node *node, void *memory, size_
     if (!registration)
         return rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for a registration");
     registration->mem = rcmi_mem_host(memory, bytes);
-    registration->mem.kind = rcmi_mem_kind_of(memory, &registration->mem.device);
     registration->uses = 1;
+    status = rcmi_mem_kind_of(memory, &registration->mem.kind, &registration->mem.device);
+    if (status != RCM_OK) {
+        free(registration);
+        return status;
+    }
     bool shared = false;
     status = rcmi_registration_begin(node, registration);
     if (status == RCM_OK)

@@ -277,14 +277,14 @@ uint32_t rcmi_node_memory_uses(struct rcmi_node *node, const void *memory, size_
 const struct rcmi_registration *rcmi_node_registration(struct rcmi_node *node, const void *bytes,
                                                        size_t len);
 /* A user's memory: for the front doors, once for each call. Of no bytes it is host memory. Any
- * thread. */
-static inline struct rcmi_mem rcmi_node_mem(struct rcmi_node *node, const void *bytes, size_t len) {
-    struct rcmi_mem mem = rcmi_mem_host(bytes, len);
-    if (len > 0 && rcmi_mem_any_special()) {
-        mem.kind = rcmi_mem_kind_of(bytes, &mem.device);
-        mem.registration = rcmi_node_registration(node, bytes, len);
-    }
-    return mem;
+ * thread. An error: its kind cannot be told (mem_kind.h). */
+static inline rcm_status rcmi_node_mem(struct rcmi_node *node, const void *bytes, size_t len,
+                                       struct rcmi_mem *ret_mem) {
+    *ret_mem = rcmi_mem_host(bytes, len);
+    if (len == 0 || !rcmi_mem_any_special())
+        return RCM_OK;
+    ret_mem->registration = rcmi_node_registration(node, bytes, len);
+    return rcmi_mem_kind_of(bytes, &ret_mem->kind, &ret_mem->device);
 }
 
 /*

@@ -339,6 +339,7 @@ static void case_two_devices(const char *argument) {
     struct rcmi_device *second, *named, *again;
     void *memory;
     char bytes[16];
+    bool has;
     int ordinal;
     (void)argument;
     begin_device();
@@ -348,7 +349,8 @@ static void case_two_devices(const char *argument) {
     if (second == device || named != second || again != second)
         die("names lead to other devices");
     must(row->alloc(second, 10, &memory));
-    if (!row->has(memory, &ordinal) || ordinal != 1)
+    must(row->has(memory, &has, &ordinal));
+    if (!has || ordinal != 1)
         die("memory of device 1 is of device %d", ordinal);
     expect(RCM_ERR_INVALID, "another device", copy(bytes, memory, 10));
     expect(RCM_ERR_INVALID, "'2' is none of the 2", rcmi_device_open("2", 0, &again));

@@ -39,8 +39,10 @@ static bool driver_is_mapped(void) {
 }
 
 static bool is_device_memory(const void *memory) {
+    enum rcmi_mem_kind kind;
     int device;
-    return rcmi_mem_kind_of(memory, &device) == RCMI_MEM_DEVICE;
+    must(rcmi_mem_kind_of(memory, &kind, &device));
+    return kind == RCMI_MEM_DEVICE;
 }
 
 static void case_untouched(const char *argument) {

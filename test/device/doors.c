@@ -15,10 +15,11 @@ enum { N = 64 };
 
 static int64_t device[N], host[N];
 
-static bool has(const void *address, int *ret_device) {
+static rcm_status has(const void *address, bool *ret_has, int *ret_device) {
     *ret_device = 0;
-    return (const char *)address >= (const char *)device &&
-           (const char *)address < (const char *)(device + N);
+    *ret_has = (const char *)address >= (const char *)device &&
+               (const char *)address < (const char *)(device + N);
+    return RCM_OK;
 }
 
 static rcm_status begin(struct rcmi_operation *operation) {

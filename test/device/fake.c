@@ -49,9 +49,10 @@ static void give_up(const char *why, const struct rcmi_operation *o) {
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-static bool row_has(const void *address, int *ret_device) {
+static rcm_status row_has(const void *address, bool *ret_has, int *ret_device) {
     *ret_device = 0;
-    return fake_has(address);
+    *ret_has = fake_has(address);
+    return RCM_OK;
 }
 
 bool fake_has(const void *address) {

@@ -16,9 +16,9 @@ static inline rcm_status reserve_slot(struct rcmi_channel *channel, void **ret_s
 /* Posts cap bytes at place for the next message; 0: withdraws. */
 static inline void post_like(struct rcmi_channel *channel, void *place, size_t cap, uint64_t meta,
                              uint64_t mask) {
-    const struct rcmi_posted posted = {
-        .mem = rcmi_node_mem(channel->node, place, cap), .meta = meta, .mask = mask};
-    (void)rcmi_channel_post_receive(channel, cap ? &posted : NULL);
+    struct rcmi_posted posted = {.meta = meta, .mask = mask};
+    if (rcmi_node_mem(channel->node, place, cap, &posted.mem) == RCM_OK)
+        (void)rcmi_channel_post_receive(channel, cap ? &posted : NULL);
 }
 static inline void post(struct rcmi_channel *channel, void *place, size_t cap) {
     post_like(channel, place, cap, 0, 0);
@@ -26,8 +26,9 @@ static inline void post(struct rcmi_channel *channel, void *place, size_t cap) {
 
 static inline rcm_status zero_copy(struct rcmi_channel *channel, const void *bytes, size_t len,
                                    uint64_t meta, bool may_get) {
-    const struct rcmi_mem mem = rcmi_node_mem(channel->node, bytes, len);
-    return rcmi_channel_send_zero_copy(channel, &mem, meta, may_get);
+    struct rcmi_mem mem;
+    const rcm_status status = rcmi_node_mem(channel->node, bytes, len, &mem);
+    return status == RCM_OK ? rcmi_channel_send_zero_copy(channel, &mem, meta, may_get) : status;
 }
 static inline rcm_status get(struct rcmi_channel *channel, void *place, uint64_t remote, size_t len,
                              bool helped, bool *moved) {

@@ -44,15 +44,16 @@ static void registered_free(const struct side *side, uint8_t *memory, size_t len
 
 static bool posts(const struct side *side, struct rcmi_channel *reader, uint8_t *bytes, size_t len,
                   uint32_t ahead) {
-    const struct rcmi_posted posted = {.mem = rcmi_node_mem(side->node, bytes, len),
-                                       .ahead = ahead};
+    struct rcmi_posted posted = {.ahead = ahead};
+    CHECK_EQ(rcmi_node_mem(side->node, bytes, len, &posted.mem), RCM_OK);
     return rcmi_channel_post_receive(reader, &posted);
 }
 
 /* What lies there. */
 static rcm_status sends_filled(const struct side *side, struct rcmi_channel *writer, uint8_t *bytes,
                                size_t len, uint64_t number) {
-    const struct rcmi_mem mem = rcmi_node_mem(side->node, bytes, len);
+    struct rcmi_mem mem;
+    CHECK_EQ(rcmi_node_mem(side->node, bytes, len, &mem), RCM_OK);
     return rcmi_channel_send_zero_copy(writer, &mem, number, false);
 }
 

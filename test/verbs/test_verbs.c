@@ -64,8 +64,10 @@ static void memory_of(struct pair *pair, bool end) {
 }
 
 static rcm_status put_zero_copy(struct pair *pair, struct rcmi_channel *writer, uint64_t number) {
-    const struct rcmi_mem mem = rcmi_node_mem(pair->a->node, memory[0], LARGE);
-    rcm_status status = mem.registration ? RCM_OK : RCM_ERR_UNSUPPORTED;
+    struct rcmi_mem mem;
+    rcm_status status = rcmi_node_mem(pair->a->node, memory[0], LARGE, &mem);
+    if (status == RCM_OK && !mem.registration)
+        status = RCM_ERR_UNSUPPORTED;
     while (status == RCM_OK && !rcmi_channel_completed(writer, rcmi_channel_sent(writer))) {
         pair_drive(pair);
         status = rcmi_channel_state(writer);
@@ -96,10 +98,11 @@ static rcm_status put_slot(struct pair *pair, struct rcmi_channel *writer, size_
 static bool exchange(struct pair *pair, struct rcmi_channel *writer, struct rcmi_channel *reader,
                      uint64_t number) {
     const size_t len = number % 2 ? 100 : LARGE;
-    const struct rcmi_posted posted = {.mem = rcmi_node_mem(pair->b->node, memory[1], LARGE)};
+    struct rcmi_posted posted = {.mem = {.bytes = NULL}};
     struct rcmi_slot slot = {0};
     rcm_status status = RCM_ERR_UNSUPPORTED;
     if (len == LARGE) {
+        CHECK_EQ(rcmi_node_mem(pair->b->node, memory[1], LARGE, &posted.mem), RCM_OK);
         (void)rcmi_channel_post_receive(reader, &posted);
         if (number % 4)
             for (int i = 0; i < 20; i++)
