@@ -40,7 +40,7 @@ static rcmi_cuda_code place_of(const struct rcmi_device *d, const void *memory,
     if (known && pointer.type == RCMI_CUDA_MEMORY_HOST)
         *ret_place = PLACE_PINNED;
     if (!known || pointer.type != RCMI_CUDA_MEMORY_DEVICE)
-        return code;
+        return code == RCMI_CUDA_INVALID_VALUE ? RCMI_CUDA_SUCCESS : code;
     *ret_place = PLACE_DEVICE;
     if (pointer.ordinal != d->facts.ordinal)
         return DEVICE_CODE_OTHER;

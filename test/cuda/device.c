@@ -366,6 +366,7 @@ static void case_two_devices(const char *argument) {
 static const struct test_case cases[] = {
     {"copies", "", "", case_copies},
     {"copies", "FAKECUDA_LAZY=1", "", case_copies},
+    {"copies", "FAKECUDA_FAIL=cuPointerGetAttributes:1:1", "", case_copies}, /* of host memory */
     {"copies", "FAKECUDA_QUEUES=1", "", case_copies},
     {"reductions", "", "", case_reductions},
     {"reductions", "FAKECUDA_LAZY=1 FAKECUDA_JITTER=200", "", case_reductions},

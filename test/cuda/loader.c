@@ -104,6 +104,22 @@ static void case_fork(const char *argument) {
     rcmi_device_close(opened);
 }
 
+/* A driver that cannot tell what an address is: once. "": it is told that it is the host's. */
+static void case_cannot_tell(const char *words) {
+    enum rcmi_mem_kind kind = RCMI_MEM_DEVICE;
+    int number = 0, device = -1;
+    must(rcmi_device_kind_add());
+    const rcm_status status = rcmi_mem_kind_of(&number, &kind, &device);
+    if (*words)
+        expect(RCM_ERR_SYSTEM, words, status);
+    else
+        must(status);
+    if (!*words && kind != RCMI_MEM_HOST)
+        die("host memory is not host memory");
+    if (is_device_memory(&number))
+        die("host memory is device memory afterwards");
+}
+
 /* ---- Kernels and drivers --------------------------------------------------------------------- */
 
 /* Within a major version of CUDA any driver serves; a newer one serves older kernels. */
@@ -134,6 +150,8 @@ static void case_kernels(const char *argument) {
 
 /* ---- Cases ----------------------------------------------------------------------------------- */
 
+#define CANNOT_TELL(code, words)                                                                   \
+    { "cannot tell", "FAKECUDA_FAIL=cuPointerGetAttributes:1:" code, words, case_cannot_tell }
 #define REFUSED(setting, status, words)                                                            \
     { "refused", setting, #status " " words, case_refused }
 
@@ -142,6 +160,12 @@ static const struct test_case cases[] = {
     {"untouched", "", "", case_untouched},
     {"no context", "", "", case_no_context},
     {"fork", "", "", case_fork},
+    CANNOT_TELL("1", ""), /* CUDA_ERROR_INVALID_VALUE */
+    CANNOT_TELL("3", ""), /* CUDA_ERROR_NOT_INITIALIZED */
+    CANNOT_TELL("4", "is device memory: cuPointerGetAttributes"),
+    CANNOT_TELL("201", "201)"),
+    CANNOT_TELL("700", "700)"),
+    CANNOT_TELL("999", "999)"),
     REFUSED("LD_LIBRARY_PATH=/nowhere", -3, "no NVIDIA driver here (libcuda.so.1: cannot open"),
     REFUSED("FAKECUDA_FAIL=cuDriverGetVersion:1:34", -3, "stubs"),
     REFUSED("FAKECUDA_FAIL=cuGetProcAddress:1:34", -3, "stubs"),

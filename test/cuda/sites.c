@@ -4,6 +4,7 @@
  * there is to do with device memory; on rank 1 the call fails. Its status says so, rank 0 hears of
  * it in time, no result is wrong, and nothing is left.
  *     sites SEED N     at N places, drawn by SEED; 0: at all
+ *     sites NAME N     of the first N calls of one function of the driver each one
  *     sites run        one run: the emulator's settings are in the environment
  * Only the library's calls count: it is the shared one here, and the program makes none itself.
  */
@@ -142,19 +143,18 @@ static int run(void) {
 
 struct site {
     char name[60], place[120];
+    char fail[130]; /* FAKECUDA_FAIL */
 };
 
 /* The program anew, in whose ranks the call at that place fails; NULL: none. */
 static int run_self(const struct site *site) {
     int status;
-    char fail[130];
     fflush(stdout);
     const pid_t child = fork();
     if (child == 0) {
-        snprintf(fail, sizeof fail, "@%s", site ? site->place : "");
         if (site) {
             unsetenv("FAKECUDA_SITES");
-            setenv("FAKECUDA_FAIL", fail, 1);
+            setenv("FAKECUDA_FAIL", site->fail, 1);
             setenv("SITES_NAME", site->name, 1);
         }
         alarm(SECONDS);
@@ -184,6 +184,20 @@ static int sites_read(const char *path, struct site *sites) {
     return n;
 }
 
+/* One call after the other of the first `want` of that function. */
+static int run_each(const char *name, int want) {
+    struct site site;
+    int errors = 0;
+    snprintf(site.name, sizeof site.name, "%s", name);
+    for (int i = 1; i <= want && errors == 0; i++) {
+        snprintf(site.fail, sizeof site.fail, "%s:%d", site.name, i);
+        printf("%s\n", site.fail);
+        const int code = run_self(&site);
+        CHECK(errors, code == 0, "%s: ended with %d", site.fail, code);
+    }
+    return errors;
+}
+
 /* The first `want` of a random order. */
 static void sites_draw(struct site *sites, int n, int want, unsigned seed) {
     for (int i = 0; i < want; i++) {
@@ -211,6 +225,7 @@ static int run_all(unsigned seed, int want) {
     sites_draw(sites, n, want, seed);
     for (int i = 0; i < want && errors == 0; i++) {
         printf("%s at %s\n", sites[i].name, sites[i].place);
+        snprintf(sites[i].fail, sizeof sites[i].fail, "@%s", sites[i].place);
         const int code = run_self(&sites[i]);
         CHECK(errors, code == 0, "%s at %s: ended with %d", sites[i].name, sites[i].place, code);
     }
@@ -223,5 +238,7 @@ int main(int argc, char **argv) {
         return run();
     if (argc != 3)
         return 2;
+    if (strncmp(argv[1], "cu", 2) == 0)
+        return run_each(argv[1], atoi(argv[2])) ? 1 : 0;
     return run_all((unsigned)atoi(argv[1]), atoi(argv[2])) ? 1 : 0;
 }
