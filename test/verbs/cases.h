@@ -7,6 +7,20 @@
 
 static const struct provider_setup two_devices = {.seed = 3, .devices = 2, .inline_max = 220};
 
+struct pair;
+struct rcmi_channel;
+
+/* life.c */
+/* Two ranks; false: one could not be made, which has a sentence. */
+bool ranks_open(struct pair *pair, const char *transports);
+/* One message each of two sizes, the larger one of registered memory if there is such; false once
+ * one side has lost the other. */
+bool exchange(struct pair *pair, struct rcmi_channel *writer, struct rcmi_channel *reader,
+              uint64_t number);
+/* All that two ranks do, with an error somewhere: it works, or a sentence says what does not, on
+ * both sides, and soon. *ret_by: by what they were linked, "" if they were not. */
+void live(const char *transports, int messages, char ret_by[16]);
+
 /* cases_choice.c */
 void case_choice(void **state);
 void case_choice_link_local(void **state);
