@@ -875,7 +875,7 @@ def verbs():
         return struct.pack('<16sIHHBBBB', gid, number, speed, 0, layer, 3, ipv4, 0)
 
     def offer(*ports, magic=0x52434d56, nports=None, chosen=0, spread=0):
-        head = struct.pack('<IBBH', magic, len(ports) if nports is None else nports, chosen, spread)
+        head = struct.pack('<IBBHQ', magic, len(ports) if nports is None else nports, chosen, spread, 0)
         return head + b''.join(ports) + bytes(28 * (8 - len(ports)))
 
     def notice(kind, end=reader, length=0, receives=0, meta=0, data=b''):
@@ -919,7 +919,7 @@ def verbs():
         'valid-nothing': link + notice(nothing_kind),
         'valid-credits': link + (write(7) + write(200) + notice(credit_kind, writer, meta=2)) * 9 + sent,
         'valid-receives': link + write(1) + notice(nothing_kind, receives=2),
-        'valid-full': link + (write(200) + notice(credit_kind, writer, meta=1)) * 128 + write(200) + sent +
+        'valid-full': link + (write(200) + notice(credit_kind, writer, meta=1)) * 127 + write(200) + sent +
         notice(credit_kind, writer, meta=1),
         'valid-end': link + tiny(3) + notice(end_kind) + receive + reader_closed,
         'valid-closed': link + reader_closed + tiny(3) + notice(end_kind),

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connecting queue pairs. ibv_modify_qp resolves the peer's address in the kernel, which may take a
- * second and a half, so a thread of its own does it. A job has copies of all it needs,
- * and the queue pair of a link that goes down meanwhile is the job's to destroy.
+ * Connecting queue pairs. It may take a while: ibv_modify_qp resolves the peer's address in the
+ * kernel, up to a second and a half, and rdma_cm waits for the peer. So a thread of its own does
+ * it, for one link after the other. A job has copies of all it needs, and the queue pair of a link
+ * that goes down meanwhile is the job's to destroy.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include "verbs.h"
 
 struct verbs_connector {
     const struct verbs_table *table;
     pthread_t thread;
     bool started, stop;
+    int cancelled; /* eventfd: a job was, or the thread is to stop */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct verbs_job *first, *last;
@@ -25,11 +30,14 @@ static void job_end(const struct verbs_connector *connector, struct verbs_job *j
     struct verbs_link *link = job->link;
     if (link) {
         link->job = NULL;
+        link->connection = job->connection;
         verbs_lock_take(&link->lock);
         verbs_link_connected(link, error);
         verbs_lock_drop(&link->lock);
     } else {
         (void)connector->table->destroy_qp(job->qp);
+        if (job->connection)
+            job->port->method->disconnect(job->connection);
     }
     free(job);
 }
@@ -54,11 +62,45 @@ static void *connector_run(void *arg) {
     return NULL;
 }
 
+/* Its thread goes on, if it waits for something of a job. */
+static void connector_wake(const struct verbs_connector *connector) {
+    const uint64_t one = 1;
+    (void)!write(connector->cancelled, &one, sizeof one); /* full: it is awake */
+}
+
+int verbs_job_wait(struct verbs_job *job, int fd, rcmi_deadline until) {
+    struct verbs_connector *connector = job->connector;
+    for (;;) {
+        struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
+                                {.fd = connector->cancelled, .events = POLLIN}};
+        uint64_t count;
+        pthread_mutex_lock(&connector->lock);
+        const bool wanted = job->link != NULL;
+        pthread_mutex_unlock(&connector->lock);
+        if (!wanted)
+            return ECANCELED;
+        if (rcmi_deadline_passed(until))
+            return ETIMEDOUT;
+        if (poll(fds, 2, rcmi_deadline_left_ms(until)) < 0 && errno != EINTR)
+            return errno;
+        if (fds[1].revents)
+            (void)!read(connector->cancelled, &count, sizeof count);
+        if (fds[0].revents)
+            return 0;
+    }
+}
+
 rcm_status verbs_connector_make(struct verbs_domain *domain) {
     struct verbs_connector *connector = rcmi_zalloc(sizeof *connector);
     if (!connector)
         return RCM_ERR_NOMEM;
     connector->table = domain->table;
+    connector->cancelled = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (connector->cancelled < 0) {
+        free(connector);
+        return rcmi_fail(rcmi_status_of_errno(errno), errno,
+                         "no eventfd for the thread that connects queue pairs");
+    }
     pthread_mutex_init(&connector->lock, NULL);
     pthread_cond_init(&connector->changed, NULL);
     domain->connector = connector;
@@ -77,6 +119,7 @@ void verbs_connector_free(struct verbs_domain *domain) {
         pthread_join(connector->thread, NULL);
     pthread_cond_destroy(&connector->changed);
     pthread_mutex_destroy(&connector->lock);
+    rcmi_fd_close(&connector->cancelled);
     free(connector);
     domain->connector = NULL;
 }
@@ -95,13 +138,18 @@ static rcm_status connector_start(struct verbs_connector *connector) {
 
 rcm_status verbs_connect(struct verbs_link *link, const struct verbs_offered *peer) {
     struct verbs_connector *connector = link->domain->connector;
+    if (link->port->method->one_sided && !link->initiator)
+        return RCM_OK;
     const rcm_status status = connector_start(connector);
     if (status != RCM_OK)
         return status;
     struct verbs_job *job = rcmi_zalloc(sizeof *job);
     if (!job)
         return RCM_ERR_NOMEM;
+    job->connector = connector;
     job->link = link;
+    job->token = link->token;
+    job->far_token = link->far_token;
     job->qp = link->qp;
     job->port = link->port;
     job->far = *peer;
@@ -125,5 +173,7 @@ bool verbs_connect_cancel(struct verbs_link *link) {
         link->job->link = NULL;
     link->job = NULL;
     pthread_mutex_unlock(&connector->lock);
+    if (connecting)
+        connector_wake(connector);
     return connecting;
 }

@@ -30,7 +30,7 @@ bool verbs_forked(const struct verbs_domain *domain) {
 /* Under port->lock. True if something came for which a thread may sleep. */
 static bool port_complete(struct verbs_port *port, const struct ibv_wc *wc) {
     const struct verbs_domain *domain = port->domain;
-    const uint32_t peer = (uint32_t)((wc->wr_id & ~VERBS_ID_RECEIVE) >> 32);
+    const uint32_t peer = (uint32_t)((wc->wr_id & ~(VERBS_ID_RECEIVE | VERBS_ID_PROBE)) >> 32);
     struct verbs_link *link = peer < (uint32_t)domain->nranks ? port->links[peer] : NULL;
     return link && verbs_complete(link, wc);
 }
@@ -227,6 +227,8 @@ static rcm_status domain_watch(struct verbs_domain *domain) {
         port->events = (struct rcmi_watch){
             .fd = port->context->async_fd, .ready = verbs_port_events, .arg = port};
         status = rcmi_loop_watch(loop, &port->events, EPOLLIN);
+        if (status == RCM_OK)
+            status = port->method->watch(port);
     }
     domain->beat = (struct rcmi_timer){.fire = domain_beat, .arg = domain};
     if (status == RCM_OK)
@@ -262,9 +264,12 @@ static void domain_fini(void *arg) {
     struct rcmi_loop *loop = rcmi_node_loop(domain->node);
     if (loop && domain->watch.active)
         rcmi_loop_unwatch(loop, &domain->watch);
-    for (int i = 0; loop && i < domain->nports; i++)
+    for (int i = 0; loop && i < domain->nports; i++) {
         if (domain->ports[i].events.active)
             rcmi_loop_unwatch(loop, &domain->ports[i].events);
+        if (domain->ports[i].calls.active)
+            rcmi_loop_unwatch(loop, &domain->ports[i].calls);
+    }
     if (loop && domain->beat.active)
         rcmi_loop_timer_stop(loop, &domain->beat);
     if (domain->table && !verbs_forked(domain)) {

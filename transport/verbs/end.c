@@ -4,8 +4,9 @@
  * generation that changes with each use of the index, so that what comes late for an earlier end is
  * recognised.
  *
- * A writer's end is freed when its last word (VERBS_END) has left, and with it all that was posted
- * before; a reader's when it is closed and has heard that word. When the link is down all are.
+ * A writer's end is freed when its last word (VERBS_END) has reached the reader, and with it all
+ * that was posted before; a reader's when it is closed and has heard that word. When the link is
+ * down all are.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +116,7 @@ void verbs_end_free(struct verbs_end *end) {
 void verbs_ends_reap(struct verbs_link *link) {
     for (struct verbs_end *end = link->dying, *next; end; end = next) {
         next = end->next;
-        if (link->done >= end->last)
+        if (link->reached >= end->last)
             verbs_end_free(end);
     }
 }

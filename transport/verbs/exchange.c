@@ -135,5 +135,20 @@ static void exchange_close(struct verbs_port *port) {
     (void)port;
 }
 
+static rcm_status exchange_watch(struct verbs_port *port) {
+    (void)port;
+    return RCM_OK;
+}
+
+static void exchange_disconnect(struct verbs_connection *connection) {
+    (void)connection; /* there is none */
+}
+
 const struct verbs_method verbs_by_exchange = {
-    .open = exchange_open, .close = exchange_close, .connect = exchange_connect};
+    .acknowledges = true,
+    .open = exchange_open,
+    .close = exchange_close,
+    .watch = exchange_watch,
+    .connect = exchange_connect,
+    .disconnect = exchange_disconnect,
+};

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "auth.h"
 #include "fault.h"
 #include "log.h"
 #include "verbs.h"
@@ -20,6 +21,7 @@ struct verbs_offer {
     uint8_t nports;
     uint8_t chosen; /* of the initiator's ports; by the other side */
     uint16_t spread;
+    uint64_t token; /* by which the other side proves that it has this offer (cm.c) */
     struct verbs_offered ports[VERBS_PORTS_MAX];
 };
 _Static_assert(sizeof(struct verbs_offer) <= RCMI_BLOB_MAX, "an offer fits");
@@ -54,10 +56,11 @@ rcm_status verbs_qp_make(const struct verbs_port *port, int peer, struct ibv_qp 
     struct ibv_qp *qp = qp_create(port, peer, ret_inline);
     if (!qp)
         return rcmi_fail(RCM_ERR_UNSUPPORTED, errno, "no queue pair of %s", port->name);
+    const unsigned probed = port->method->acknowledges ? 0 : IBV_ACCESS_REMOTE_READ;
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
                                .pkey_index = (uint16_t)port->pkey_index,
                                .port_num = port->number,
-                               .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+                               .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | probed};
     const int error = table->modify_qp(
         qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
     if (error) {
@@ -95,7 +98,7 @@ rcm_status verbs_link_init(void *arg, void *domain, int peer) {
     struct verbs_link *link = arg;
     link->domain = domain;
     link->peer = peer;
-    return RCM_OK;
+    return rcmi_random(&link->token, sizeof link->token);
 }
 
 /* A queue pair for each port, by the side that dialled. */
@@ -122,8 +125,9 @@ static struct verbs_side side_of(const struct verbs_link *link,
 
 rcm_status verbs_link_offer(void *arg, struct rcmi_blob *ret_offer) {
     struct verbs_link *link = arg;
-    struct verbs_offer offer = {.magic = VERBS_MAGIC, .chosen = (uint8_t)link->chosen};
     const rcm_status status = link->qp ? RCM_OK : offer_all(link);
+    struct verbs_offer offer = {
+        .magic = VERBS_MAGIC, .chosen = (uint8_t)link->chosen, .token = link->token};
     const struct verbs_side side = side_of(link, offer.ports);
     offer.nports = (uint8_t)side.nports;
     offer.spread = (uint16_t)side.spread;
@@ -182,7 +186,7 @@ static rcm_status port_settle(struct verbs_link *link, int i) {
     link->offered[i] = NULL;
     link->inline_max = link->inline_maxima[i];
     link->credits = VERBS_RECEIVES;
-    link->posted = link->done = VERBS_FIRST_ENTRY;
+    link->posted = link->done = link->reached = VERBS_FIRST_ENTRY;
     verbs_lock_take(&port->lock);
     link->port = port;
     port->links[link->peer] = link;
@@ -213,6 +217,7 @@ rcm_status verbs_link_accept(void *arg, struct rcmi_blob *blob) {
     if (offer.ports[theirs].qp_num == 0 || (link->initiator && offer.chosen != mine))
         return verbs_link_refuse(link, "a choice of port", offer.chosen);
     link->chosen = theirs;
+    link->far_token = offer.token;
     status = port_settle(link, mine);
     if (status == RCM_OK)
         status = receives_post(link);
@@ -272,7 +277,7 @@ rcm_status verbs_link_ready(void *arg) {
     return status;
 }
 
-/* What is posted is lost with the queue pair until the other side has acknowledged it, which a
+/* What is posted is lost with the queue pair until it has reached the other side, which a
  * completion tells, of a probe if of nothing else. */
 bool verbs_link_flushed(void *arg) {
     struct verbs_link *link = arg;
@@ -280,7 +285,7 @@ bool verbs_link_flushed(void *arg) {
     verbs_lock_take(&link->lock);
     verbs_post_waiting(link);
     const bool flushed =
-        link->state == VERBS_BROKEN || (!link->first && link->done == link->posted);
+        link->state == VERBS_BROKEN || (!link->first && link->reached == link->posted);
     if (!flushed)
         verbs_post_probe(link);
     verbs_lock_drop(&link->lock);
@@ -367,6 +372,9 @@ void verbs_link_down(void *arg) {
     verbs_owe_nothing(link);
     if (!connecting && !link->unstopped)
         (void)domain->table->destroy_qp(qp);
+    if (link->connection)
+        link->port->method->disconnect(link->connection);
+    link->connection = NULL;
     link->port->room++;
 }
 

@@ -191,15 +191,27 @@ static rcm_status received(struct verbs_link *link, uint32_t i, uint32_t len, bo
     return status;
 }
 
-/* number: of entries that are done, modulo 2^32. */
-static rcm_status sent(struct verbs_link *link, uint32_t number, bool *ret_rang) {
-    const uint64_t done = link->done + (uint32_t)(number - (uint32_t)link->done);
-    if (done > link->posted)
+/* The entry of the send queue of that number, modulo 2^32, which is none of the future; 0: it is.
+ */
+static uint64_t entry_of(const struct verbs_link *link, uint32_t number) {
+    const uint32_t ago = (uint32_t)link->posted - number;
+    return ago <= VERBS_SENDS ? link->posted - ago : 0;
+}
+
+/* What has ended, with all entries before it: of these that of a probe tells more (a read may end
+ * later than what was posted behind it). */
+static rcm_status sent(struct verbs_link *link, uint64_t id, bool *ret_rang) {
+    const bool probe = id & VERBS_ID_PROBE;
+    const uint64_t entry = entry_of(link, (uint32_t)id);
+    if (entry == 0 || entry <= link->reached || (probe && entry != link->probe))
         return rcmi_fail_peer(RCM_ERR_SYSTEM, link->peer,
                               "%s reports a send to rank %d that there was not", link->port->name,
                               link->peer);
-    link->done = done;
-    link->probing = link->probing && done < link->probe;
+    if (entry > link->done)
+        link->done = entry;
+    if (probe || link->port->method->acknowledges)
+        link->reached = entry;
+    link->probing = link->probing && !probe;
     *ret_rang = link->awaited;
     link->awaited = false;
     verbs_ends_reap(link);
@@ -259,7 +271,19 @@ static rcm_status failed(const struct verbs_link *link, enum ibv_wc_status word,
                           link->port->name, verbs_status_word(word), vendor, remedy_of(word));
 }
 
+/* A device that acknowledges gives up by itself. */
+static bool unanswered(const struct verbs_link *link) {
+    return link->probing && !link->port->method->acknowledges &&
+           rcmi_deadline_passed(link->answer_by);
+}
+
 void verbs_link_beat(struct verbs_link *link) {
+    if (link->state == VERBS_BROKEN)
+        return;
+    if (unanswered(link)) {
+        (void)failed(link, IBV_WC_RETRY_EXC_ERR, 0);
+        verbs_link_break(link);
+    }
     if (link->state == VERBS_BROKEN || link->flushed == 0)
         return;
     if (++link->flushed <= 2)
@@ -295,7 +319,7 @@ bool verbs_complete(struct verbs_link *link, const struct ibv_wc *wc) {
         else if (wc->wr_id & VERBS_ID_RECEIVE)
             status = received(link, number, wc->byte_len, &rang);
         else
-            status = sent(link, number, &rang);
+            status = sent(link, wc->wr_id, &rang);
         if (status == RCM_OK)
             post_more(link);
         else if (status != RCM_AGAIN)

@@ -9,7 +9,8 @@
 #include <string.h>
 #include "verbs.h"
 
-enum { MESSAGE_ENTRIES = 2 }; /* at most, of the send queue */
+/* Of the send queue; a probe always finds room. */
+enum { MESSAGE_ENTRIES = 2 /* at most */, PROBE_ENTRIES = 1 };
 
 void verbs_lock_take(struct verbs_lock *lock) {
     while (!verbs_lock_try(lock))
@@ -24,12 +25,12 @@ static uint32_t entries_free(const struct verbs_link *link) {
 
 /* `reserve` receives are left to the peer's credits. */
 static bool has_room(const struct verbs_link *link, uint32_t reserve) {
-    return link->qp && link->state != VERBS_BROKEN && entries_free(link) >= MESSAGE_ENTRIES &&
-           link->credits > reserve;
+    return link->qp && link->state != VERBS_BROKEN &&
+           entries_free(link) >= MESSAGE_ENTRIES + PROBE_ENTRIES && link->credits > reserve;
 }
 
 bool verbs_entry_done(const struct verbs_link *link, uint64_t entry) {
-    return link->done >= entry || verbs_link_still(link);
+    return link->reached >= entry || verbs_link_still(link);
 }
 
 static struct verbs_notice *notice_place(const struct verbs_link *link, uint32_t i) {
@@ -61,7 +62,7 @@ static bool post(struct verbs_link *link, struct ibv_send_wr *wr, struct ibv_sen
         last->send_flags |= IBV_SEND_SIGNALED;
         link->unsignalled = 0;
     }
-    last->wr_id = verbs_id(link, link->posted);
+    last->wr_id |= verbs_id(link, link->posted);
     const int error = link->domain->table->post_send(link->qp, wr, &bad);
     if (error == 0)
         return true;
@@ -100,9 +101,18 @@ bool verbs_post_notice(struct verbs_link *link, enum verbs_kind kind) {
 }
 
 void verbs_post_probe(struct verbs_link *link) {
-    struct ibv_send_wr nothing = {.opcode = IBV_WR_RDMA_WRITE};
+    struct ibv_sge none;
+    struct ibv_send_wr nothing = {.wr_id = VERBS_ID_PROBE, .opcode = IBV_WR_RDMA_WRITE};
     if (!link->qp || link->state == VERBS_BROKEN || link->probing || entries_free(link) == 0)
         return;
+    if (!link->port->method->acknowledges) {
+        none = (struct ibv_sge){.addr = (uintptr_t)link->notices.memory,
+                                .lkey = link->notices.mr->lkey};
+        nothing.opcode = IBV_WR_RDMA_READ;
+        nothing.sg_list = &none;
+        nothing.num_sge = 1;
+    }
+    link->answer_by = rcmi_deadline_in(link->domain->peer_timeout_ms);
     link->probing = post(link, &nothing, &nothing, 1, true);
     link->probe = link->posted;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * transport/verbs/: messages by RDMA, over a reliable connection (RC queue pair) for each pair of
- * ranks, by RoCE or InfiniBand. This is what its files share; the framework sees only the table at
- * the end of domain.c.
+ * ranks, by RoCE or InfiniBand. This is what its files share; the framework sees only the
+ * table at the end of domain.c.
  *
  *   writer                                                         reader
  *   slots, registered --- RDMA write ------------------------->    slots, registered
@@ -134,8 +134,10 @@ struct verbs_port {
     struct ibv_pd *pd;
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
-    struct verbs_lock lock;   /* of polling */
-    struct rcmi_watch events; /* asynchronous ones */
+    struct verbs_lock lock;            /* of polling */
+    struct rcmi_watch events;          /* asynchronous ones */
+    struct rcmi_watch calls;           /* of peers that connect to it */
+    struct verbs_connection *listener; /* where they do; the method's; NULL: they do not */
     struct verbs_offered offered;
     int gid_index, pkey_index;
     uint8_t number;
@@ -196,7 +198,10 @@ struct verbs_link {
     int chosen;              /* the peer's port */
     struct verbs_port *port; /* NULL: not chosen yet */
     struct verbs_job *job;   /* that connects it; under the connector's lock */
-    bool reported;           /* ready, so that a failure is no decline any more; under lock */
+    /* What keeps the queue pair connected; NULL: nothing has to. */
+    struct verbs_connection *connection;
+    uint64_t token, far_token; /* that this side and the other have offered */
+    bool reported;             /* ready, so that a failure is no decline any more; under lock */
 
     struct verbs_lock lock;
     enum verbs_state state;
@@ -211,11 +216,13 @@ struct verbs_link {
     bool hello_sent, hello_received;
     uint64_t hello;        /* the entry of the send queue with it */
     uint64_t posted, done; /* entries of the send queue */
+    uint64_t reached;      /* those that the other side is known to have */
     uint32_t unsignalled;
-    uint32_t credits; /* sends that the peer has a receive for */
-    uint32_t owed;    /* receives posted again, which the peer does not know of */
-    uint64_t probe;   /* the entry of the send queue with the last one */
-    bool probing;     /* and it is under way */
+    uint32_t credits;        /* sends that the peer has a receive for */
+    uint32_t owed;           /* receives posted again, which the peer does not know of */
+    uint64_t probe;          /* the entry of the send queue with the last one */
+    bool probing;            /* and it is under way */
+    rcmi_deadline answer_by; /* of that, where the device sets none */
     unsigned flushed; /* beats since requests were flushed, of which no cause is known; else 0 */
     bool awaited;     /* a thread waits for what was sent without a copy */
     struct verbs_end **ends;
@@ -354,29 +361,44 @@ void verbs_link_greet(struct verbs_link *link);
  * meanwhile. */
 struct verbs_job {
     struct verbs_job *next;
+    struct verbs_connector *connector;
     struct verbs_link *link; /* NULL: nothing wants it any more; under the connector's lock */
     const struct verbs_port *port;
     struct ibv_qp *qp;
     struct verbs_offered far; /* the peer's port, and its queue pair */
+    uint64_t token, far_token;
+    struct verbs_connection *connection; /* that was made */
 };
 
 /* How queue pairs of a device come to their peers'. */
 struct verbs_method {
+    /* Only the side that dialled connects; to the other one that is done (port->calls). */
+    bool one_sided;
+    /* The end of a send says that the other side has it; else only the answer to a read does. */
+    bool acknowledges;
     /* Finds the port's address, of n that it has, and whatever else its peers must be offered. */
     rcm_status (*open)(struct verbs_port *port, int n);
     /* Of a port that was opened, also if that failed. */
     void (*close)(struct verbs_port *port);
+    /* Has the loop hear of peers that connect to the port, if they do. */
+    rcm_status (*watch)(struct verbs_port *port);
     /* Takes the queue pair there, by the connector's thread; it may block. An error number, or 0.
      */
     int (*connect)(struct verbs_job *job);
+    /* Of link->connection or job->connection; its queue pair is gone. */
+    void (*disconnect)(struct verbs_connection *connection);
 };
 extern const struct verbs_method verbs_by_exchange;
 rcm_status verbs_connector_make(struct verbs_domain *domain);
 void verbs_connector_free(struct verbs_domain *domain);
-/* Connects link->qp to the peer's, later, by the connector's thread. */
+/* Connects link->qp to the peer's, later, by the connector's thread, if that is this side's part.
+ */
 rcm_status verbs_connect(struct verbs_link *link, const struct verbs_offered *peer);
 /* The connector does not touch the link any more. True: it destroys link->qp itself. */
 bool verbs_connect_cancel(struct verbs_link *link);
+/* By method->connect: waits until fd can be read. ETIMEDOUT; ECANCELED: nothing wants the job any
+ * more. */
+int verbs_job_wait(struct verbs_job *job, int fd, rcmi_deadline until);
 
 /* exchange.c */
 /* How a queue pair of the port comes to its peer's. */
@@ -476,9 +498,10 @@ bool verbs_completed(struct rcmi_channel *channel, uint64_t number);
 rcm_status verbs_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
 void verbs_release(struct rcmi_channel *channel);
 
-/* Completions' ids: bit 63: of a receive; the peer; the receive's number, or how many entries of
- * the send queue are done with it, modulo 2^32. */
+/* Completions' ids: bit 63: of a receive; bit 62: of a probe; the peer; the receive's number, or
+ * how many entries of the send queue are done with it, modulo 2^32. */
 #define VERBS_ID_RECEIVE ((uint64_t)1 << 63)
+#define VERBS_ID_PROBE   ((uint64_t)1 << 62)
 static inline uint64_t verbs_id(const struct verbs_link *link, uint64_t number) {
     return (uint64_t)(uint32_t)link->peer << 32 | (uint32_t)number;
 }
