@@ -134,6 +134,10 @@ void check_verbs_loopback(struct check_out *out) {
     }
     for (int i = 0; i < domain.nports; i++) {
         struct loopback loop = {.port = &domain.ports[i], .table = domain.table};
+        if (loop.port->method != &verbs_by_exchange) {
+            check_fact(out, loop.port->name, "loopback", "not tried (iWARP)");
+            continue;
+        }
         if (loopback_open(&loop) && messages_move(&loop, SMALL, SMALLS, &small_us) &&
             messages_move(&loop, LARGE, LARGES, &large_us))
             check_fact(out, loop.port->name, "loopback", "%.2f us, %.2f GB/s, data right", small_us,

@@ -6,7 +6,7 @@
 static void run_build(struct check_out *out) {
     check_mend(out, "",
                "this library is built without RDMA: build it with -Dverbs=enabled, where "
-               "libibverbs-dev is installed");
+               "librdmacm-dev is installed");
 }
 
 static const struct check_test tests[] = {

@@ -20,6 +20,8 @@ bool exchange(struct pair *pair, struct rcmi_channel *writer, struct rcmi_channe
 /* All that two ranks do, with an error somewhere: it works, or a sentence says what does not, on
  * both sides, and soon. *ret_by: by what they were linked, "" if they were not. */
 void live(const char *transports, int messages, char ret_by[16]);
+/* That call fails at each place that such a life, with those devices, has for it. */
+void call_fails(const struct provider_setup *devices, enum provider_call call);
 
 /* cases_choice.c */
 void case_choice(void **state);
@@ -52,6 +54,13 @@ void case_near_port(void **state);
 void case_many_ports(void **state);
 void case_names(void **state);
 void case_locked_memory(void **state);
+
+/* cases_iwarp.c */
+void case_iwarp_garbled(void **state);
+void case_iwarp_stranger(void **state);
+void case_iwarp_silent(void **state);
+void case_iwarp_arrives(void **state);
+void case_iwarp_calls_fail(void **state);
 
 /* cases_leave.c */
 void case_leave_unacknowledged(void **state);

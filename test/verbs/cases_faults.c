@@ -60,7 +60,11 @@ void case_devices_unfit(void **state) {
     setup.kind = PROVIDER_EFA;
     row_says(&setup, "fake0 is of no use: it has no reliable connections (as EFA)");
     setup.kind = PROVIDER_IWARP;
-    row_says(&setup, "fake0 is of no use: only rdma_cm connects it (iWARP)");
+    setup.without_cm = true;
+    row_says(&setup,
+             "fake0 is of no use: only rdma_cm connects it (iWARP), and there is no librdmacm");
+    setup.without_cm = false;
+    row_says(&setup, "");
     setup.kind = PROVIDER_SOFTWARE;
     row_says(&setup, "fake0 is of no use: it is no hardware, and RINGCOMM_VERBS_DEVICES does not");
     setenv("RINGCOMM_VERBS_DEVICES", "fake0", 1);

@@ -137,3 +137,22 @@ void live(const char *transports, int messages, char ret_by[16]) {
     side_destroy(pair.b);
     world_free(pair.world);
 }
+
+/* All first ones, then ever fewer: of those that are made again and again at one place. */
+static int next_number(int number) {
+    return number < 12 ? number + 1 : number + number / 4;
+}
+
+void call_fails(const struct provider_setup *devices, enum provider_call call) {
+    char by[16];
+    bool reached = true;
+    for (int number = 1; reached && number < 1000; number = next_number(number)) {
+        limit_ms(10000);
+        provider_install(devices);
+        provider_fail_call(call, number);
+        live("verbs,tcp", 12, by);
+        reached = provider_calls(call) >= number;
+        provider_remove();
+        CHECK(reached || number > 1);
+    }
+}

@@ -47,12 +47,15 @@ static struct verbs_table table;
 
 void provider_install(const struct provider_setup *what) {
     played.setup = *what;
+    if (played.setup.kind == PROVIDER_HARDWARE && !played.setup.layer && getenv("PLAYED_IWARP"))
+        played.setup.kind = PROVIDER_IWARP;
     played.random_state = played.setup.seed ? played.setup.seed : 1;
     memset(played.calls, 0, sizeof played.calls);
     memset(played.fail_call, 0, sizeof played.fail_call);
     memset(&played.counts, 0, sizeof played.counts);
     played.carried_out = played.fail_send_number = 0;
-    played.stop = played.cut = played.held = false;
+    played.stop = played.cut = played.held = played.silent = false;
+    played.garbled = -1;
     played.slow_ms = 0;
     for (int i = 0; i < played.setup.devices; i++) {
         played_device(&played.devices[i], i);
@@ -64,6 +67,7 @@ void provider_install(const struct provider_setup *what) {
     played_completions(&table);
     played_queue_pairs(&table);
     played_connect(&table);
+    played_cm(&table);
     verbs_table_set(&table);
 }
 
@@ -134,6 +138,18 @@ void provider_cut(bool is_cut) {
 void provider_slow_connect(int64_t ms) {
     pthread_mutex_lock(&played.lock);
     played.slow_ms = ms;
+    pthread_mutex_unlock(&played.lock);
+}
+
+void provider_garble(int type) {
+    pthread_mutex_lock(&played.lock);
+    played.garbled = type;
+    pthread_mutex_unlock(&played.lock);
+}
+
+void provider_silent(bool is_silent) {
+    pthread_mutex_lock(&played.lock);
+    played.silent = is_silent;
     pthread_mutex_unlock(&played.lock);
 }
 

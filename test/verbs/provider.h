@@ -44,10 +44,23 @@ enum provider_call {
     PROVIDER_DEREG_MR,
     PROVIDER_DEALLOC_PD,
     PROVIDER_CLOSE_DEVICE,
+    PROVIDER_CM_GETIFADDRS, /* this one and those behind it: of iWARP only */
+    PROVIDER_CM_CHANNEL,
+    PROVIDER_CM_ID,
+    PROVIDER_CM_BIND,
+    PROVIDER_CM_LISTEN,
+    PROVIDER_CM_RESOLVE_ADDR,
+    PROVIDER_CM_RESOLVE_ROUTE,
+    PROVIDER_CM_CONNECT,
+    PROVIDER_CM_ACCEPT,
+    PROVIDER_CM_GET_EVENT,
     PROVIDER_CALLS,
 };
 
-/* What devices are. */
+/* What devices are. An iWARP one tells of the end of a send when TCP has taken it, which may be
+ * long before its bytes are read from where they lie; only a read tells that all before it has
+ * arrived.
+ */
 enum provider_kind { PROVIDER_HARDWARE, PROVIDER_SOFTWARE, PROVIDER_IWARP, PROVIDER_EFA };
 
 struct provider_setup {
@@ -57,6 +70,7 @@ struct provider_setup {
     uint32_t inline_max;              /* bytes; more is refused */
     const struct verbs_place *places; /* of each device; NULL: not known */
     enum provider_kind kind;
+    bool without_cm;                /* there is no librdmacm */
     uint8_t layer;                  /* IBV_LINK_LAYER_; 0: Ethernet */
     enum ibv_port_state port_state; /* 0: active */
 };
@@ -68,7 +82,8 @@ struct provider_counts {
     uint64_t events;
 };
 
-/* From here to provider_remove nodes find these devices, and no others. */
+/* From here to provider_remove nodes find these devices, and no others. Hardware whose kind and
+ * layer are not told is iWARP if the environment has PLAYED_IWARP. */
 void provider_install(const struct provider_setup *setup);
 /* Nothing of it must be left. */
 void provider_remove(void);
@@ -88,6 +103,11 @@ void provider_slow_connect(int64_t ms);
 /* Nothing reaches another queue pair any more, until it may again; what is sent meanwhile fails
  * when its queue pair has tried as long as it was told to. */
 void provider_cut(bool cut);
+/* Events of that type of rdma_cm, CONNECT_REQUEST or ESTABLISHED, bring something else than what
+ * the other side has said; -1: none do. */
+void provider_garble(int type);
+/* A listener does not hear of those that connect to it. */
+void provider_silent(bool silent);
 /* The hardware does nothing, and nothing fails of that, until it goes on. */
 void provider_hold(bool hold);
 /* Nothing that was posted is left to carry out. */

@@ -14,7 +14,7 @@ pkg-config          command -v pkg-config
 libssl-dev          pkg-config --exists libcrypto
 libhwloc-dev        pkg-config --atleast-version=2.0 hwloc
 zlib1g-dev          pkg-config --exists zlib
-libibverbs-dev      test -e /usr/include/infiniband/verbs.h
+librdmacm-dev       test -e /usr/include/infiniband/verbs.h && test -e /usr/include/rdma/rdma_cma.h
 libcmocka-dev       pkg-config --exists cmocka
 python3             command -v python3
 '

@@ -20,13 +20,19 @@
 
 #define VERBS_PORTS_MAX 8 /* what is offered fits RCMI_BLOB_MAX */
 
+/* Of ports that understand iWARP, and not RoCE; a number that libibverbs has for no link layer. */
+#define VERBS_LAYER_IWARP 100
+
 /* A port as it is offered; on the wire. */
 struct verbs_offered {
     uint8_t gid[16];
     uint32_t qp_num; /* 0: there is none of this port */
     uint16_t speed;  /* of 100 Mbit/s */
-    uint16_t lid;
-    uint8_t layer;    /* IBV_LINK_LAYER_ */
+    union {
+        uint16_t lid;      /* InfiniBand */
+        uint16_t tcp_port; /* iWARP: at which the port listens */
+    };
+    uint8_t layer;    /* IBV_LINK_LAYER_, or VERBS_LAYER_IWARP */
     uint8_t mtu;      /* enum ibv_mtu */
     uint8_t ipv4;     /* the address is IPv4's, in a network of so many bits; 0: it is not */
     uint8_t distance; /* of place.h, from the rank */

@@ -285,7 +285,7 @@ static void domain_fini(void *arg) {
 
 const struct rcmi_transport rcmi_transport_verbs = {
     .name = "verbs",
-    .description = "RDMA between hosts, by RoCE or InfiniBand",
+    .description = "RDMA between hosts, by RoCE, InfiniBand or iWARP",
     .bulk_scale = VERBS_BULK_SCALE,
     .pinned_slots = true,
     .domain_size = sizeof(struct verbs_domain),

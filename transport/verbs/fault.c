@@ -38,13 +38,15 @@ void verbs_explain_none(const char *sys, const char *dev, char *text, size_t cap
 }
 
 static bool has_reliable_connections(const struct ibv_device *device) {
-    return device->node_type == IBV_NODE_CA && device->transport_type == IBV_TRANSPORT_IB;
+    return (device->node_type == IBV_NODE_CA && device->transport_type == IBV_TRANSPORT_IB) ||
+           (device->node_type == IBV_NODE_RNIC && device->transport_type == IBV_TRANSPORT_IWARP);
 }
 
 const char *verbs_device_fault(const struct verbs_table *table, const struct ibv_device *device,
                                bool named) {
-    if (device->transport_type == IBV_TRANSPORT_IWARP)
-        return "only rdma_cm connects it (iWARP)";
+    if (device->transport_type == IBV_TRANSPORT_IWARP && !table->cm())
+        return "only rdma_cm connects it (iWARP), and there is no librdmacm.so.1 here: install "
+               "librdmacm1 (of rdma-core)";
     if (!has_reliable_connections(device))
         return "it has no reliable connections (as EFA)";
     if (!named && !table->is_hardware(device))
@@ -78,7 +80,10 @@ static void network_text(const struct verbs_offered *port, char *text, size_t ca
     memcpy(&ipv6, &subnet, sizeof subnet);
     inet_ntop(port->ipv4 ? AF_INET : AF_INET6, port->ipv4 ? (const void *)&ipv4 : &ipv6, address,
               sizeof address);
-    snprintf(text, cap, "%s%s/%d", port->layer == IBV_LINK_LAYER_INFINIBAND ? "InfiniBand " : "",
+    snprintf(text, cap, "%s%s/%d",
+             port->layer == IBV_LINK_LAYER_INFINIBAND ? "InfiniBand "
+             : port->layer == VERBS_LAYER_IWARP       ? "iWARP "
+                                                      : "",
              address, port->ipv4 ? port->ipv4 : 64);
 }
 

@@ -156,7 +156,8 @@ static rcm_status port_open(struct verbs_port *port, struct ibv_device *device, 
     port->offered.mtu = (uint8_t)attr.active_mtu;
     port->offered.speed = port_speed(&attr);
     port->offered.distance = device_distance(port->domain, device);
-    port->method = &verbs_by_exchange;
+    port->method =
+        device->transport_type == IBV_TRANSPORT_IWARP ? &verbs_by_cm : &verbs_by_exchange;
     rcm_status status = port->method->open(port, attr.gid_tbl_len);
     if (status == RCM_OK)
         status = port_partition(port, attr.pkey_tbl_len);

@@ -97,6 +97,7 @@ static struct verbs_table library = {
     .post_recv = device_post_recv,
     .req_notify_cq = device_req_notify_cq,
     .poll_cq = device_poll_cq,
+    .cm = verbs_cm_library,
     .is_hardware = sys_is_hardware,
     .describe_gid = sys_describe_gid,
     .place_of = sys_place_of,

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "cm.h"
 #include "place.h"
 
 /* What <infiniband/verbs.h> does not tell of an entry of a port's table of GIDs. */
@@ -53,6 +54,9 @@ struct verbs_table {
     int (*post_recv)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
     int (*req_notify_cq)(struct ibv_cq *cq, int solicited_only);
     int (*poll_cq)(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+
+    /* Those of rdma_cm; NULL: there is no librdmacm here. */
+    const struct verbs_cm_table *(*cm)(void);
 
     /* From /sys. */
     bool (*is_hardware)(const struct ibv_device *device);

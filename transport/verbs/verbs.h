@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * transport/verbs/: messages by RDMA, over a reliable connection (RC queue pair) for each pair of
- * ranks, by RoCE or InfiniBand. This is what its files share; the framework sees only the
+ * ranks, by RoCE, InfiniBand or iWARP. This is what its files share; the framework sees only the
  * table at the end of domain.c.
  *
  *   writer                                                         reader
@@ -26,6 +26,7 @@
  *   link.c     a link: offers, its end, its failure
  *   connect.c  a thread that connects queue pairs, which may block
  *   exchange.c how those of RoCE and InfiniBand are
+ *   cm.c       and those of iWARP, by rdma_cm
  *   post.c     what leaves: the send queue, and what waits for room in it
  *   notice.c   what arrives
  *   end.c      what both sides share of a channel's end, and when its memory is free
@@ -45,8 +46,12 @@
  * Locks, in the order in which they may be nested: the connecting thread's, or port.lock (polling);
  * link.lock (posting, and the ends); domain.owing_lock.
  *
- * Not for: devices without RC queue pairs (EFA) and those that only rdma_cm connects (iWARP), which
- * are left out with a sentence; finding that a peer is dead (the framework).
+ * iWARP tells of the end of a send when TCP has taken it, so what must have reached the other side
+ * (a registered buffer that is used again, the last messages before a link ends) waits for the
+ * answer to a read of no bytes behind it, the probe of such a link (post.c).
+ *
+ * Not for: devices without RC queue pairs (EFA), which are left out with a sentence; finding that a
+ * peer is dead (the framework).
  */
 #ifndef RCMI_VERBS_H
 #define RCMI_VERBS_H
@@ -388,7 +393,7 @@ struct verbs_method {
     /* Of link->connection or job->connection; its queue pair is gone. */
     void (*disconnect)(struct verbs_connection *connection);
 };
-extern const struct verbs_method verbs_by_exchange;
+extern const struct verbs_method verbs_by_exchange, verbs_by_cm;
 rcm_status verbs_connector_make(struct verbs_domain *domain);
 void verbs_connector_free(struct verbs_domain *domain);
 /* Connects link->qp to the peer's, later, by the connector's thread, if that is this side's part.

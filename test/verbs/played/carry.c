@@ -11,9 +11,9 @@ static int64_t now_ms(void) {
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* The first send that is not carried out is, with that outcome. */
-static void send_end(struct fake_qp *qp, enum ibv_wc_status status) {
-    const struct fake_send *send = &qp->sends[qp->carried++ % qp->max_send];
+/* The outcome of that send, if its sender is to hear it. */
+static void send_tell(struct fake_qp *qp, uint64_t number, enum ibv_wc_status status) {
+    const struct fake_send *send = played_send(qp, number);
     if (status == IBV_WC_SUCCESS && !(send->wr.send_flags & IBV_SEND_SIGNALED))
         return;
     /* src_qp, of no use to a sender, says here which entries come free with it. */
@@ -21,9 +21,31 @@ static void send_end(struct fake_qp *qp, enum ibv_wc_status status) {
                               .status = status,
                               .opcode = IBV_WC_SEND,
                               .qp_num = qp->base.qp_num,
-                              .src_qp = (uint32_t)qp->carried};
+                              .src_qp = (uint32_t)number + 1};
     played.counts.send_completions++;
     played_complete(qp->base.send_cq, &wc);
+}
+
+/* TCP takes all that is posted, whether or not it gets anywhere: small sends as a copy. */
+static void sends_hand_over(struct fake_qp *qp) {
+    for (; qp->told < qp->posted; qp->told++) {
+        struct fake_send *send = played_send(qp, qp->told);
+        if (send->wr.opcode == IBV_WR_RDMA_READ)
+            continue;
+        if (send->wr.opcode == IBV_WR_SEND && !send->has_inline) {
+            REQUIRE(send->piece.length <= sizeof send->bytes);
+            memcpy(send->bytes, (const void *)(uintptr_t)send->piece.addr, send->piece.length);
+            send->has_inline = true;
+        }
+        send_tell(qp, qp->told, IBV_WC_SUCCESS);
+    }
+}
+
+/* The first send that is not carried out is, with that outcome. */
+static void send_end(struct fake_qp *qp, enum ibv_wc_status status) {
+    const uint64_t number = qp->carried++;
+    if (number >= qp->told || played_send(qp, number)->wr.opcode == IBV_WR_RDMA_READ)
+        send_tell(qp, number, status);
 }
 
 static void receives_flush(struct fake_qp *qp) {
@@ -83,6 +105,15 @@ static enum ibv_wc_status carry_send(const struct fake_send *send, struct fake_q
     return IBV_WC_SUCCESS;
 }
 
+static enum ibv_wc_status carry_by_kind(const struct fake_send *send, struct fake_qp *peer) {
+    if (send->wr.opcode == IBV_WR_SEND)
+        return carry_send(send, peer);
+    if (send->wr.opcode == IBV_WR_RDMA_WRITE)
+        return carry_write(send, peer);
+    REQUIRE(send->wr.opcode == IBV_WR_RDMA_READ && send->piece.length == 0);
+    return IBV_WC_SUCCESS;
+}
+
 /* What does not reach the other side, which may not be connected yet, is tried for a while. */
 static void wait_for_path(struct fake_qp *qp) {
     if (qp->stuck_since == 0)
@@ -94,7 +125,7 @@ static void wait_for_path(struct fake_qp *qp) {
 
 /* The queue pair's next send. */
 static void carry(struct fake_qp *qp) {
-    const struct fake_send *send = &qp->sends[qp->carried % qp->max_send];
+    const struct fake_send *send = played_send(qp, qp->carried);
     struct fake_qp *peer = played_qp(qp->dest);
     enum ibv_wc_status status = IBV_WC_SUCCESS;
     if (!played_reaches(qp, peer)) {
@@ -108,7 +139,7 @@ static void carry(struct fake_qp *qp) {
     else if (++played.carried_out == played.fail_send_number)
         status = played.fail_send_status;
     else
-        status = send->wr.opcode == IBV_WR_SEND ? carry_send(send, peer) : carry_write(send, peer);
+        status = carry_by_kind(send, peer);
     if (status == IBV_WC_SUCCESS)
         send_end(qp, status);
     else
@@ -126,10 +157,12 @@ static enum left carry_some(void) {
         struct fake_qp *qp = &played.qps[(first + k) % QPS_MAX];
         if (!qp->used)
             continue;
-        if (qp->base.state == IBV_QPS_ERR && qp->carried < qp->posted)
+        if (qp->base.state == IBV_QPS_ERR && (qp->closed || qp->carried < qp->posted))
             qp_fail(qp);
         if (qp->base.state != IBV_QPS_RTS)
             continue;
+        if (played.setup.kind == PROVIDER_IWARP)
+            sends_hand_over(qp);
         for (uint32_t n = played_random() % 8; n > 0 && qp->carried < qp->posted; n--) {
             carry(qp);
             if (qp->base.state != IBV_QPS_RTS || qp->stuck_since)

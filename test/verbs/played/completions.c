@@ -102,7 +102,7 @@ static int fake_poll_cq(struct ibv_cq *base, int most, struct ibv_wc *wc) {
         wc[n] = cq->ring[cq->head++ % (uint64_t)cq->base.cqe];
         struct fake_qp *qp = played_qp(wc[n].qp_num);
         if (qp && wc[n].opcode != IBV_WC_RECV)
-            qp->freed = wc[n].src_qp | (qp->freed & ~UINT64_C(0xffffffff));
+            qp->freed = wc[n].src_qp > qp->freed ? wc[n].src_qp : qp->freed;
     }
     pthread_mutex_unlock(&played.lock);
     return n;

@@ -74,6 +74,8 @@ static int to_rtr(struct fake_qp *qp, const struct ibv_qp_attr *attr) {
 static int step_take(struct fake_qp *qp, const struct ibv_qp_attr *attr, int mask) {
     if (attr->qp_state == IBV_QPS_ERR)
         return 0;
+    if (played.setup.kind == PROVIDER_IWARP && attr->qp_state > IBV_QPS_INIT)
+        return EINVAL; /* rdma_cm does */
     REQUIRE(attr->qp_state >= IBV_QPS_INIT && attr->qp_state <= IBV_QPS_RTS);
     REQUIRE(qp->base.state == steps[attr->qp_state].from);
     if ((mask & steps[attr->qp_state].needs) != steps[attr->qp_state].needs)
@@ -112,6 +114,8 @@ static bool partitions_meet(uint16_t a, uint16_t b) {
 static bool path_leads_to(const struct fake_qp *qp, const struct fake_qp *peer) {
     const int device = (int)(peer->base.context->device - played.devices);
     union ibv_gid gid;
+    if (played.setup.kind == PROVIDER_IWARP)
+        return true;
     if (is_infiniband())
         return qp->path.dlid == played_lid(device) && partitions_meet(qp->pkey, peer->pkey);
     played_gid(device, 1, &gid);

@@ -8,6 +8,7 @@
  *   completions.c  completion queues and channels
  *   queue_pairs.c  queue pairs, what is posted to them
  *   connect.c      their states, and where their paths lead
+ *   cm.c           how those of iWARP are connected
  *   carry.c        the hardware: what was posted is carried out, or fails
  */
 #ifndef TEST_VERBS_PLAYED_H
@@ -18,7 +19,7 @@
 #include <stdlib.h>
 #include "../provider.h"
 
-enum { DEVICES_MAX = 10, QPS_MAX = 256, MRS_MAX = 1024, CQE_MAX = 1 << 16 };
+enum { DEVICES_MAX = 10, QPS_MAX = 256, MRS_MAX = 1024, CQE_MAX = 1 << 16, SENDS_KEPT = 8 };
 
 /* What a device may not survive: the program that caused it ends. */
 #define REQUIRE(condition)                                                                         \
@@ -63,8 +64,11 @@ struct fake_qp {
     struct ibv_ah_attr path;
     uint16_t pkey;
     uint32_t dest, max_send, max_recv, inline_max;
-    struct fake_send *sends;  /* max_send */
+    struct fake_send *sends;  /* SENDS_KEPT * max_send: what is told may be carried out later */
     uint64_t posted, carried; /* sends */
+    uint64_t told;            /* iWARP: of which the end was told, but for reads */
+    bool called;              /* iWARP: the other side must send first */
+    bool closed;              /* iWARP: its connection */
     uint64_t freed;           /* entries that a polled completion has freed */
     struct ibv_recv_wr *recvs;
     struct ibv_sge *recv_pieces;
@@ -88,7 +92,8 @@ struct played {
     struct fake_qp qps[QPS_MAX];
     struct fake_mr mrs[MRS_MAX];
     pthread_t hardware;
-    bool stop, cut, held;
+    bool stop, cut, held, silent;
+    int garbled;     /* a type of events */
     int64_t slow_ms; /* to connect a queue pair that is younger than its peer's */
     uint32_t random_state;
     struct fake_context *contexts; /* that are open */
@@ -117,6 +122,7 @@ void played_memory(struct verbs_table *table);
 void played_completions(struct verbs_table *table);
 void played_queue_pairs(struct verbs_table *table);
 void played_connect(struct verbs_table *table);
+void played_cm(struct verbs_table *table);
 
 /* devices.c: the i-th, as the set-up says. */
 void played_device(struct ibv_device *device, int i);
@@ -133,6 +139,8 @@ bool played_mr_allows(const struct ibv_pd *pd, uint32_t key, uint64_t addr, size
 void played_complete(struct ibv_cq *cq, const struct ibv_wc *wc);
 /* queue_pairs.c: NULL: there is none any more. Under the lock. */
 struct fake_qp *played_qp(uint32_t number);
+/* A send of it, by its number. */
+struct fake_send *played_send(const struct fake_qp *qp, uint64_t number);
 /* connect.c: does what the one sends arrive at the other, which may be NULL? Under the lock. */
 bool played_reaches(const struct fake_qp *qp, const struct fake_qp *peer);
 /* carry.c: the hardware's thread. */

@@ -40,7 +40,7 @@ static struct ibv_qp *fake_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
                                .recv_cq = attr->recv_cq,
                                .qp_num = number * QPS_MAX + i,
                                .state = IBV_QPS_RESET};
-    qp->sends = calloc(qp->max_send, sizeof *qp->sends);
+    qp->sends = calloc((size_t)SENDS_KEPT * qp->max_send, sizeof *qp->sends);
     qp->recvs = calloc(qp->max_recv, sizeof *qp->recvs);
     qp->recv_pieces = calloc(qp->max_recv, sizeof *qp->recv_pieces);
     pthread_mutex_unlock(&played.lock);
@@ -85,8 +85,13 @@ static int fake_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ib
     return 0;
 }
 
+struct fake_send *played_send(const struct fake_qp *qp, uint64_t number) {
+    return &qp->sends[number % ((uint64_t)SENDS_KEPT * qp->max_send)];
+}
+
 static void send_copy(struct fake_qp *qp, const struct ibv_send_wr *wr) {
-    struct fake_send *send = &qp->sends[qp->posted++ % qp->max_send];
+    REQUIRE(qp->posted - qp->carried < (uint64_t)SENDS_KEPT * qp->max_send);
+    struct fake_send *send = played_send(qp, qp->posted++);
     *send = (struct fake_send){.wr = *wr};
     REQUIRE(wr->num_sge <= 1);
     if (wr->num_sge == 1)
@@ -105,6 +110,7 @@ static int fake_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ib
         return EIO;
     pthread_mutex_lock(&played.lock);
     REQUIRE(base->state == IBV_QPS_RTS || base->state == IBV_QPS_ERR);
+    REQUIRE(!qp->called || qp->taken > 0);
     played.counts.posts++;
     for (; wr; wr = wr->next) {
         REQUIRE(qp->posted - qp->freed < qp->max_send);

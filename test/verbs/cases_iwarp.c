@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * iWARP devices: who is refused when queue pairs are connected, what happens when that does not
+ * come to an end, and when a send has arrived. The other cases run over such devices, too
+ * (meson.build).
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include "../../transport/verbs/verbs.h"
+#include "../transport/harness.h"
+#include "cases.h"
+#include "transport.h"
+
+extern const struct rcmi_transport rcmi_transport_verbs;
+
+static const struct provider_setup iwarp = {
+    .seed = 4, .devices = 2, .inline_max = 64, .kind = PROVIDER_IWARP};
+
+static void linked_by(const char *by) {
+    char got[16];
+    live("verbs,tcp", 4, got);
+    CHECK_EQ(strcmp(got, by), 0);
+}
+
+/* Each call of rdma_cm fails once, and each of the devices that such a port needs. */
+void case_iwarp_calls_fail(void **state) {
+    (void)state;
+    for (int call = 0; call < PROVIDER_CALLS; call++)
+        if (call != PROVIDER_QUERY_GID && call != PROVIDER_QUERY_PKEY)
+            call_fails(&iwarp, (enum provider_call)call);
+}
+
+/* What a side says of itself is not what was offered: neither side takes it, and there is another
+ * way. */
+void case_iwarp_garbled(void **state) {
+    (void)state;
+    limit_ms(20000);
+    provider_install(&iwarp);
+    linked_by("verbs");
+    provider_garble(RDMA_CM_EVENT_CONNECT_REQUEST);
+    linked_by("tcp");
+    provider_garble(RDMA_CM_EVENT_ESTABLISHED);
+    linked_by("tcp");
+    provider_remove();
+}
+
+/* ---- Strangers ------------------------------------------------------------------------------- */
+
+static struct rdma_cm_event *event_of(const struct verbs_cm_table *cm,
+                                      struct rdma_event_channel *channel) {
+    struct rdma_cm_event *event = NULL;
+    struct pollfd ready = {.fd = channel->fd, .events = POLLIN};
+    CHECK_EQ(poll(&ready, 1, 5000), 1);
+    CHECK_EQ(cm->get_cm_event(channel, &event), 0);
+    return event;
+}
+
+static void event_is(const struct verbs_cm_table *cm, struct rdma_event_channel *channel,
+                     enum rdma_cm_event_type type) {
+    struct rdma_cm_event *event = event_of(cm, channel);
+    CHECK_EQ(event->event, type);
+    CHECK_EQ(cm->ack_cm_event(event), 0);
+}
+
+static struct sockaddr_in listens_at(const struct verbs_port *port) {
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port->offered.tcp_port)};
+    memcpy(&at.sin_addr, port->offered.gid + 12, sizeof at.sin_addr);
+    return at;
+}
+
+/* Connects to the port, and says that. */
+static void stranger_says(const struct verbs_port *port, const void *said, uint8_t len) {
+    const struct verbs_cm_table *cm = port->domain->table->cm();
+    struct rdma_event_channel *channel = cm->create_event_channel();
+    struct rdma_cm_id *id = NULL;
+    struct sockaddr_in to = listens_at(port), from = to;
+    struct rdma_conn_param param = {.private_data = said, .private_data_len = len};
+    from.sin_port = 0;
+    CHECK_EQ(cm->create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+    CHECK_EQ(cm->resolve_addr(id, (void *)&from, (void *)&to, 1000), 0);
+    event_is(cm, channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+    CHECK_EQ(cm->resolve_route(id, 1000), 0);
+    event_is(cm, channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+    CHECK_EQ(cm->connect(id, &param), 0);
+    event_is(cm, channel, RDMA_CM_EVENT_REJECTED);
+    CHECK_EQ(cm->destroy_id(id), 0);
+    cm->destroy_event_channel(channel);
+}
+
+/* What has no token of an offer is refused, and so is a rank that is linked already; links that are
+ * there do not notice. */
+void case_iwarp_stranger(void **state) {
+    (void)state;
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    uint8_t said[16] = {0};
+    const uint32_t magic = VERBS_MAGIC, ranks[] = {0, 1, 2, UINT32_MAX};
+    limit_ms(20000);
+    provider_install(&iwarp);
+    CHECK(ranks_open(&pair, "verbs"));
+    pair_channel(&pair, 1, &writer, &reader);
+    for (int i = 0; i < 2; i++) {
+        const struct verbs_domain *domain =
+            rcmi_node_domain(pair.sides[i].node, &rcmi_transport_verbs);
+        stranger_says(&domain->ports[0], said, sizeof said);
+        stranger_says(&domain->ports[0], said, 3);
+        memcpy(said, &magic, sizeof magic);
+        for (size_t r = 0; r < sizeof ranks / sizeof ranks[0]; r++) {
+            memcpy(said + 4, &ranks[r], sizeof ranks[r]);
+            stranger_says(&domain->ports[0], said, sizeof said);
+        }
+    }
+    for (uint64_t number = 0; number < 8; number++)
+        CHECK(exchange(&pair, writer, reader, number));
+    CHECK_EQ(strcmp(rcmi_node_transport(pair.a->node, 1), "verbs"), 0);
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    side_destroy(pair.a);
+    side_destroy(pair.b);
+    world_free(pair.world);
+    provider_remove();
+}
+
+/* ---- No end ---------------------------------------------------------------------------------- */
+
+/* The other side does not answer: another way is taken after RINGCOMM_PEER_TIMEOUT; and a rank that
+ * ends meanwhile does not wait for that. */
+void case_iwarp_silent(void **state) {
+    (void)state;
+    struct pair pair;
+    limit_ms(30000);
+    provider_install(&iwarp);
+    provider_silent(true);
+    setenv("RINGCOMM_PEER_TIMEOUT", "1", 1);
+    linked_by("tcp");
+    setenv("RINGCOMM_PEER_TIMEOUT", "1000", 1);
+    CHECK(ranks_open(&pair, "verbs"));
+    unsetenv("RINGCOMM_PEER_TIMEOUT");
+    const int before = provider_calls(PROVIDER_CM_CONNECT);
+    side_send(pair.a, 1);
+    while (provider_calls(PROVIDER_CM_CONNECT) == before)
+        nap();
+    side_destroy(pair.a);
+    side_destroy(pair.b);
+    world_free(pair.world);
+    provider_remove();
+}
+
+/* ---- Arrival --------------------------------------------------------------------------------- */
+
+/* A device tells of the end of a send that has not got anywhere: the memory is still in use. */
+void case_iwarp_arrives(void **state) {
+    (void)state;
+    enum { LEN = 8000, TURNS = 500 };
+    static uint8_t memory[LEN];
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    const struct setup setup = {.transports = "verbs", .slots = 4, .slot_bytes = LEN};
+    limit_ms(20000);
+    provider_install(&iwarp);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    CHECK_EQ(rcmi_node_memory_register(pair.a->node, memory, LEN), RCM_OK);
+    const struct rcmi_mem mem = rcmi_node_mem(pair.a->node, memory, LEN);
+    provider_cut(true);
+    fill(memory, LEN, 5);
+    for (uint64_t number = 0; number < 4; number++)
+        CHECK_EQ(rcmi_channel_send_zero_copy(writer, &mem, number, false), RCM_OK);
+    for (int i = 0; i < TURNS; i++) {
+        CHECK(!rcmi_channel_completed(writer, 1));
+        pair_drive(&pair);
+    }
+    provider_cut(false);
+    while (!rcmi_channel_completed(writer, rcmi_channel_sent(writer)))
+        pair_drive(&pair);
+    fill(memory, LEN, 6);
+    for (uint64_t number = 0; number < 4; number++) {
+        const struct rcmi_slot slot = side_peek(pair.b, reader);
+        CHECK_EQ(slot.meta, number);
+        CHECK(filled(slot.bytes, LEN, 5));
+        rcmi_channel_release(reader);
+    }
+    CHECK_EQ(rcmi_node_memory_deregister(pair.a->node, memory, LEN), RCM_OK);
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+    provider_remove();
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pairs of iWARP, which only rdma_cm connects: by a TCP connection of the devices.
+ *
+ *   dialled side                                          other side
+ *                <-- offer: address, TCP port, token ---  listens at each of its ports
+ *   connect  -----------> its rank, that token ------->   the link that has offered it accepts
+ *            <----------- its rank, the token that the dialled side has offered
+ *   says hello, the first message, as MPA demands
+ *
+ * Offers are authenticated, and a token is good for one link, so a stranger's connection is refused
+ * on either side. Each call may wait for the other side, so the dialled side connects in the
+ * connector's thread (connect.c), and requests are answered by the loop's, which does not wait:
+ * connectors of two ranks that wait for each other's loops both go on.
+ *
+ * A queue pair stays connected as long as its rdma_cm_id is there. That a peer closed it is told by
+ * completions of the queue pair, as with other devices.
+ */
+#include "cm.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include "log.h"
+#include "verbs.h"
+
+enum { BACKLOG = 128 };
+
+struct verbs_connection {
+    const struct verbs_cm_table *cm;
+    struct rdma_event_channel *channel; /* its own; NULL: that of the port's listener */
+    struct rdma_cm_id *id;
+};
+
+/* What either side says of itself when it connects; on the wire. */
+struct verbs_call {
+    uint32_t magic;
+    uint32_t rank;
+    uint64_t token; /* that the other side has offered */
+};
+_Static_assert(sizeof(struct verbs_call) == 16, "no padding on the wire");
+
+/* ---- Connections ----------------------------------------------------------------------------- */
+
+static void cm_disconnect(struct verbs_connection *connection) {
+    if (connection->id)
+        (void)connection->cm->destroy_id(connection->id);
+    if (connection->channel)
+        connection->cm->destroy_event_channel(connection->channel);
+    free(connection);
+}
+
+/* With an id, and a channel of its own that does not block. NULL: errno says why. */
+static struct verbs_connection *connection_make(const struct verbs_cm_table *cm) {
+    struct verbs_connection *connection = calloc(1, sizeof *connection);
+    if (!connection)
+        return NULL;
+    connection->cm = cm;
+    connection->channel = cm->create_event_channel();
+    if (connection->channel && fcntl(connection->channel->fd, F_SETFL, O_NONBLOCK) == 0 &&
+        cm->create_id(connection->channel, &connection->id, NULL, RDMA_PS_TCP) == 0)
+        return connection;
+    const int error = errno;
+    cm_disconnect(connection);
+    errno = error;
+    return NULL;
+}
+
+static struct rdma_conn_param param_of(const struct verbs_call *call, uint32_t qp_num) {
+    return (struct rdma_conn_param){.private_data = call,
+                                    .private_data_len = sizeof *call,
+                                    .responder_resources = 1, /* for probes, which are reads */
+                                    .initiator_depth = 1,
+                                    .retry_count = 7,
+                                    .rnr_retry_count = 7,
+                                    .qp_num = qp_num};
+}
+
+static bool call_take(const struct rdma_cm_event *event, struct verbs_call *ret_call) {
+    const struct rdma_conn_param *param = &event->param.conn;
+    if (!param->private_data || param->private_data_len < sizeof *ret_call)
+        return false; /* there may be padding behind it */
+    memcpy(ret_call, param->private_data, sizeof *ret_call);
+    return ret_call->magic == VERBS_MAGIC;
+}
+
+/* ---- Addresses ------------------------------------------------------------------------------- */
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+static union address address_of(const struct verbs_offered *port, uint16_t tcp_port) {
+    union address address;
+    memset(&address, 0, sizeof address);
+    if (port->ipv4) {
+        address.v4.sin_family = AF_INET;
+        address.v4.sin_port = htons(tcp_port);
+        memcpy(&address.v4.sin_addr, port->gid + 12, sizeof address.v4.sin_addr);
+    } else {
+        address.v6.sin6_family = AF_INET6;
+        address.v6.sin6_port = htons(tcp_port);
+        memcpy(&address.v6.sin6_addr, port->gid, sizeof address.v6.sin6_addr);
+    }
+    return address;
+}
+
+/* As a GID has it. False: no address that a peer could connect to. */
+static bool address_offer(const struct ifaddrs *from, struct verbs_offered *offered) {
+    if (!from->ifa_addr || !from->ifa_netmask || !(from->ifa_flags & IFF_UP) ||
+        (from->ifa_flags & IFF_LOOPBACK))
+        return false;
+    if (from->ifa_addr->sa_family == AF_INET) {
+        const struct sockaddr_in *in = (const void *)from->ifa_addr,
+                                 *mask = (const void *)from->ifa_netmask;
+        memset(offered->gid, 0, sizeof offered->gid);
+        memset(offered->gid + 10, 0xff, 2);
+        memcpy(offered->gid + 12, &in->sin_addr, sizeof in->sin_addr);
+        offered->ipv4 = (uint8_t)__builtin_popcount(mask->sin_addr.s_addr);
+        return offered->ipv4 > 0;
+    }
+    if (from->ifa_addr->sa_family != AF_INET6)
+        return false;
+    const struct sockaddr_in6 *in6 = (const void *)from->ifa_addr;
+    memcpy(offered->gid, &in6->sin6_addr, sizeof offered->gid);
+    offered->ipv4 = 0;
+    return !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr);
+}
+
+/* ---- Listening ------------------------------------------------------------------------------- */
+
+/* Listens at the address, if it is that of the port's own interface. */
+static bool listen_at(struct verbs_port *port, const struct verbs_offered *at) {
+    struct verbs_connection *listener = connection_make(port->domain->table->cm());
+    if (!listener)
+        return false;
+    union address address = address_of(at, 0);
+    struct rdma_cm_id *id = listener->id;
+    if (listener->cm->bind_addr(id, &address.any) != 0 || !id->verbs ||
+        strcmp(id->verbs->device->name, port->context->device->name) != 0 ||
+        id->port_num != port->number || listener->cm->listen(id, BACKLOG) != 0) {
+        cm_disconnect(listener);
+        return false;
+    }
+    port->listener = listener;
+    port->offered = *at;
+    port->offered.tcp_port = ntohs(listener->cm->get_src_port(id));
+    return true;
+}
+
+/* IPv4 first, as with RoCE. */
+static rcm_status cm_open(struct verbs_port *port, int n) {
+    static const int families[] = {AF_INET, AF_INET6};
+    const struct verbs_cm_table *cm = port->domain->table->cm();
+    struct ifaddrs *all = NULL;
+    (void)n;
+    if (!cm || cm->getifaddrs(&all) != 0)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, cm ? errno : 0, "%s has no addresses for rdma_cm",
+                         port->name);
+    for (int i = 0; i < 2; i++)
+        for (const struct ifaddrs *one = all; one && !port->listener; one = one->ifa_next) {
+            struct verbs_offered offered = port->offered;
+            offered.layer = VERBS_LAYER_IWARP;
+            if (one->ifa_addr && one->ifa_addr->sa_family == families[i] &&
+                address_offer(one, &offered))
+                (void)listen_at(port, &offered);
+        }
+    cm->freeifaddrs(all);
+    if (!port->listener)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                         "%s has no address at which rdma_cm can listen (an interface that is up, "
+                         "with an IPv4 or a global IPv6 address)",
+                         port->name);
+    return RCM_OK;
+}
+
+static void cm_close(struct verbs_port *port) {
+    if (port->listener)
+        cm_disconnect(port->listener);
+    port->listener = NULL;
+}
+
+/* ---- The side that dialled ------------------------------------------------------------------- */
+
+/* Of an event that is not the one that was waited for. */
+static int error_of(const struct rdma_cm_event *event) {
+    if (event->event == RDMA_CM_EVENT_REJECTED)
+        return ECONNREFUSED;
+    return event->status < 0 ? -event->status : EHOSTUNREACH;
+}
+
+/* Was the answer given by the rank whose offer this is? */
+static bool answer_is_right(const struct verbs_job *job, const struct rdma_cm_event *event) {
+    struct verbs_call answer;
+    return call_take(event, &answer) && answer.token == job->token;
+}
+
+/* The next event of the job's connection, which is to be that one. */
+static int wait_for(struct verbs_job *job, enum rdma_cm_event_type type, rcmi_deadline until) {
+    const struct verbs_cm_table *cm = job->connection->cm;
+    struct rdma_event_channel *channel = job->connection->channel;
+    struct rdma_cm_event *event;
+    while (cm->get_cm_event(channel, &event) != 0) {
+        if (errno != EAGAIN && errno != EINTR)
+            return errno;
+        const int error = verbs_job_wait(job, channel->fd, until);
+        if (error)
+            return error;
+    }
+    int error = event->event == type && event->status == 0 ? 0 : error_of(event);
+    if (error == 0 && type == RDMA_CM_EVENT_ESTABLISHED && !answer_is_right(job, event))
+        error = EACCES;
+    (void)cm->ack_cm_event(event);
+    return error;
+}
+
+static int connect_steps(struct verbs_job *job, rcmi_deadline until) {
+    const struct verbs_cm_table *cm = job->connection->cm;
+    struct rdma_cm_id *id = job->connection->id;
+    union address from = address_of(&job->port->offered, 0),
+                  to = address_of(&job->far, job->far.tcp_port);
+    const struct verbs_call call = {.magic = VERBS_MAGIC,
+                                    .rank = (uint32_t)rcmi_node_rank(job->port->domain->node),
+                                    .token = job->far_token};
+    struct rdma_conn_param param = param_of(&call, job->qp->qp_num);
+    if (cm->resolve_addr(id, &from.any, &to.any, rcmi_deadline_left_ms(until)) != 0)
+        return errno;
+    int error = wait_for(job, RDMA_CM_EVENT_ADDR_RESOLVED, until);
+    if (error == 0 && cm->resolve_route(id, rcmi_deadline_left_ms(until)) != 0)
+        error = errno;
+    if (error == 0)
+        error = wait_for(job, RDMA_CM_EVENT_ROUTE_RESOLVED, until);
+    if (error == 0 && cm->connect(id, &param) != 0)
+        error = errno;
+    return error ? error : wait_for(job, RDMA_CM_EVENT_ESTABLISHED, until);
+}
+
+static int cm_connect(struct verbs_job *job) {
+    const struct verbs_domain *domain = job->port->domain;
+    job->connection = connection_make(domain->table->cm());
+    if (!job->connection)
+        return errno;
+    return connect_steps(job, rcmi_deadline_in(domain->peer_timeout_ms));
+}
+
+/* ---- The other side, on the loop's thread ---------------------------------------------------- */
+
+/* The link that has offered the token, and waits for that call; NULL. */
+static struct verbs_link *link_called(const struct verbs_port *port,
+                                      const struct verbs_call *call) {
+    struct verbs_link *link =
+        call->rank < (uint32_t)port->domain->nranks ? port->links[call->rank] : NULL;
+    if (!link || link->initiator || link->connection || link->token != call->token)
+        return NULL;
+    verbs_lock_take(&link->lock);
+    const bool waits = link->state == VERBS_NEW;
+    verbs_lock_drop(&link->lock);
+    return waits ? link : NULL;
+}
+
+static void link_connected(struct verbs_link *link, int error) {
+    verbs_lock_take(&link->lock);
+    verbs_link_connected(link, error);
+    verbs_lock_drop(&link->lock);
+    verbs_go_on(link->domain);
+}
+
+static void call_accept(struct verbs_link *link, struct rdma_cm_id *id) {
+    const struct verbs_cm_table *cm = link->port->listener->cm;
+    const struct verbs_call answer = {.magic = VERBS_MAGIC,
+                                      .rank = (uint32_t)rcmi_node_rank(link->domain->node),
+                                      .token = link->far_token};
+    struct rdma_conn_param param = param_of(&answer, link->qp->qp_num);
+    struct verbs_connection *connection = calloc(1, sizeof *connection);
+    id->context = link;
+    if (!connection) {
+        (void)cm->destroy_id(id);
+        link_connected(link, ENOMEM);
+        return;
+    }
+    *connection = (struct verbs_connection){.cm = cm, .id = id};
+    link->connection = connection;
+    if (cm->accept(id, &param) != 0)
+        link_connected(link, errno);
+}
+
+static void call_answer(struct verbs_port *port, struct rdma_cm_id *id, bool whole,
+                        const struct verbs_call *call) {
+    const struct verbs_cm_table *cm = port->listener->cm;
+    struct verbs_link *link = whole ? link_called(port, call) : NULL;
+    if (link) {
+        call_accept(link, id);
+        return;
+    }
+    rcmi_log(RCMI_LOG_WARN, "%s refuses a connection of a stranger", port->name);
+    (void)cm->reject(id, NULL, 0);
+    (void)cm->destroy_id(id);
+}
+
+/* Events after that tell nothing that the queue pair's completions do not. */
+static void call_goes_on(struct verbs_link *link, enum rdma_cm_event_type type, int error) {
+    verbs_lock_take(&link->lock);
+    const bool waits = link->state == VERBS_NEW;
+    verbs_lock_drop(&link->lock);
+    if (waits)
+        link_connected(link, type == RDMA_CM_EVENT_ESTABLISHED ? 0 : error);
+}
+
+static void event_take(struct verbs_port *port, struct rdma_cm_event *event) {
+    const enum rdma_cm_event_type type = event->event;
+    struct rdma_cm_id *id = event->id;
+    const int error = error_of(event);
+    struct verbs_call call;
+    const bool whole = type == RDMA_CM_EVENT_CONNECT_REQUEST && call_take(event, &call);
+    (void)port->listener->cm->ack_cm_event(event); /* before its id may be destroyed */
+    if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
+        call_answer(port, id, whole, &call);
+    else if (id->context)
+        call_goes_on(id->context, type, error);
+}
+
+static void cm_called(void *arg, uint32_t events) {
+    struct verbs_port *port = arg;
+    struct rdma_cm_event *event;
+    (void)events;
+    while (port->listener->cm->get_cm_event(port->listener->channel, &event) == 0)
+        event_take(port, event);
+    if (errno == EAGAIN || errno == EINTR)
+        return;
+    rcmi_loop_unwatch(rcmi_node_loop(port->domain->node), &port->calls);
+    verbs_port_fail(port, "rdma_cm does not tell any more who connects");
+}
+
+static rcm_status cm_watch(struct verbs_port *port) {
+    port->calls =
+        (struct rcmi_watch){.fd = port->listener->channel->fd, .ready = cm_called, .arg = port};
+    return rcmi_loop_watch(rcmi_node_loop(port->domain->node), &port->calls, EPOLLIN);
+}
+
+const struct verbs_method verbs_by_cm = {
+    .one_sided = true,
+    .open = cm_open,
+    .close = cm_close,
+    .watch = cm_watch,
+    .connect = cm_connect,
+    .disconnect = cm_disconnect,
+};
