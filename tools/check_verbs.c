@@ -201,8 +201,8 @@ static void limit_show(struct check_out *out, size_t each) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0)
         return;
-    if (geteuid() == 0 || limit.rlim_cur == RLIM_INFINITY)
-        check_fact(out, "", "may be locked", "all%s", geteuid() == 0 ? " (superuser)" : "");
+    if (verbs_locks_all() || limit.rlim_cur == RLIM_INFINITY)
+        check_fact(out, "", "may be locked", "all%s", verbs_locks_all() ? " (CAP_IPC_LOCK)" : "");
     else
         check_fact(out, "", "may be locked", "%llu bytes: of %llu peers",
                    (unsigned long long)limit.rlim_cur, (unsigned long long)(limit.rlim_cur / each));

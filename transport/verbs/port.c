@@ -8,12 +8,15 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include "fault.h"
 #include "log.h"
@@ -21,6 +24,7 @@
 #include "verbs.h"
 
 enum { PKEYS_LOOKED_AT = 128 };
+#define FIRST_USERS 0xeffffffdu /* inode of the first user namespace, the same in all kernels */
 
 /* ---- Which may be used ----------------------------------------------------------------------- */
 
@@ -288,12 +292,22 @@ size_t verbs_locked_bytes(const struct rcmi_need *need) {
            2 * need->slots * need->slot_bytes * (1 + VERBS_BULK_SCALE);
 }
 
-/* Less than may be locked: the superuser may lock all. */
+/* The kernel asks for the capability in the first user namespace, so a superuser of a container may
+ * be limited like others. */
+bool verbs_locks_all(void) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
+    struct stat users;
+    return syscall(SYS_capget, &header, data) == 0 &&
+           (data[0].effective & 1u << CAP_IPC_LOCK) != 0 &&
+           stat("/proc/self/ns/user", &users) == 0 && users.st_ino == FIRST_USERS;
+}
+
 bool verbs_may_lock(const struct rcmi_need *need, char *reason, size_t cap) {
     const unsigned long long each = verbs_locked_bytes(need),
                              all = each * (unsigned)(need->nranks - 1);
     struct rlimit limit;
-    if (geteuid() == 0 || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
+    if (verbs_locks_all() || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
         limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= all)
         return true;
     snprintf(reason, cap,

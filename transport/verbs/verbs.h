@@ -303,6 +303,8 @@ rcm_status verbs_ports_open(struct verbs_domain *domain);
 void verbs_ports_close(struct verbs_domain *domain);
 /* "mlx5_0:1, mlx5_1:1" */
 void verbs_ports_name(const struct verbs_domain *domain, char *text, size_t cap);
+/* May this process lock memory whatever RLIMIT_MEMLOCK says (CAP_IPC_LOCK)? */
+bool verbs_locks_all(void);
 /* Bytes that a link locks; may this process lock those of all its peers? A sentence if not. */
 size_t verbs_locked_bytes(const struct rcmi_need *need);
 bool verbs_may_lock(const struct rcmi_need *need, char *reason, size_t cap);
