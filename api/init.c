@@ -164,6 +164,10 @@ static const char *init_device(const struct init *init) {
 }
 
 static rcm_status init_engine(struct init *init) {
+    char near[RCMI_PCI_ADDRESS];
+    rcm_status status = rcmi_rank_device_locate(init_device(init), init->timeout_ms, near);
+    if (status != RCM_OK)
+        return status;
     struct rcmi_node_config config = {
         .rank = init->launch.rank,
         .nranks = init->launch.world_size,
@@ -176,10 +180,11 @@ static rcm_status init_engine(struct init *init) {
         .slot_bytes = (size_t)init->slot_bytes,
         .slots = (uint32_t)init->slots,
         .local_rank = init->launch.local_rank,
+        .near = near,
         .lookup = engine_lookup,
     };
     const char *trace = rcmi_setting("RINGCOMM_TRACE");
-    rcm_status status = rcmi_engine_create(&config, init_device(init), &init->engine);
+    status = rcmi_engine_create(&config, init_device(init), &init->engine);
     if (status == RCM_OK && trace[0])
         status = rcmi_trace_file_open(trace, config.rank, &init->engine->trace);
     if (status == RCM_OK)

@@ -24,6 +24,8 @@ struct rcmi_operation;
 struct rcmi_device; /* the row's */
 struct rcmi_device_job;
 
+#define RCMI_PCI_ADDRESS 16 /* bytes of one, with its end */
+
 struct rcmi_mem_row {
     const char *name; /* "device memory" */
     /* Is it an address of this kind, and of which device? For every buffer of every call. Any
@@ -35,6 +37,9 @@ struct rcmi_mem_row {
      */
     rcm_status (*open)(const char *name, int local_rank, struct rcmi_device **ret_device);
     void (*close)(struct rcmi_device *device);
+    /* The PCI address of the device of that number or UUID, as /sys has it ("0000:3b:00.0"); "": it
+     * has none. It is not opened. Any thread. */
+    rcm_status (*locate)(const char *name, char ret_address[RCMI_PCI_ADDRESS]);
     /* It is given out once more. */
     void (*hold)(struct rcmi_device *device);
     /* As in struct rcmi_mem; and for people, "device 0 (GPU-...)". */

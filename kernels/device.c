@@ -58,6 +58,17 @@ rcm_status rcmi_device_find(const char *name, int local_rank, int *ret_ordinal) 
     return *ret_ordinal >= 0 && *ret_ordinal < n ? RCM_OK : name_unknown(name, n);
 }
 
+rcm_status rcmi_device_locate(const char *name, char ret_address[RCMI_PCI_ADDRESS]) {
+    struct rcmi_device_facts facts;
+    int ordinal = 0;
+    rcm_status status = find_ordinal(name, 0, &ordinal);
+    if (status == RCM_OK)
+        status = rcmi_device_ask(ordinal, &facts);
+    if (status == RCM_OK)
+        memcpy(ret_address, facts.bus, RCMI_PCI_ADDRESS);
+    return status;
+}
+
 /* ---- Opening --------------------------------------------------------------------------------- */
 
 static rcm_status facts_check(const struct rcmi_device_facts *facts) {
@@ -278,6 +289,7 @@ static rcm_status begin(struct rcmi_operation *o) {
 static const struct rcmi_mem_row cuda_row = {.name = "device memory",
                                              .has = has,
                                              .open = rcmi_device_open,
+                                             .locate = rcmi_device_locate,
                                              .close = rcmi_device_close,
                                              .hold = rcmi_device_hold,
                                              .number = number,

@@ -34,8 +34,8 @@
 struct rcmi_device_facts {
     int ordinal; /* among those that the process sees */
     char name[96];
-    char uuid[48];  /* "GPU-..." or "MIG-..." */
-    char bus[16];   /* "0000:3b:00.0" */
+    char uuid[48]; /* "GPU-..." or "MIG-..." */
+    char bus[RCMI_PCI_ADDRESS];
     char label[80]; /* "device 0 (GPU-...)" */
     int capability; /* 90 is 9.0 */
     int multiprocessors;
@@ -63,6 +63,7 @@ const struct rcmi_device_facts *rcmi_device_facts(const struct rcmi_device *devi
 
 /* As in struct rcmi_mem_row. */
 rcm_status rcmi_device_open(const char *name, int local_rank, struct rcmi_device **ret_device);
+rcm_status rcmi_device_locate(const char *name, char ret_address[RCMI_PCI_ADDRESS]);
 void rcmi_device_close(struct rcmi_device *device);
 void rcmi_device_hold(struct rcmi_device *device);
 

@@ -42,13 +42,18 @@ static void uuid_write(const struct rcmi_cuda_uuid *uuid, bool mig, char *text, 
     }
 }
 
+/* As /sys has it. */
+static void bus_write_small(char *bus) {
+    for (; *bus; bus++)
+        if (*bus >= 'A' && *bus <= 'F')
+            *bus = (char)(*bus - 'A' + 'a');
+}
+
 /* -1: not known. */
 static int numa_node(const char *bus) {
-    char path[96], low[16];
+    char path[96];
     int node = -1;
-    for (size_t i = 0; i < sizeof low; i++)
-        low[i] = bus[i] >= 'A' && bus[i] <= 'F' ? (char)(bus[i] - 'A' + 'a') : bus[i];
-    snprintf(path, sizeof path, "/sys/bus/pci/devices/%.15s/numa_node", low);
+    snprintf(path, sizeof path, "/sys/bus/pci/devices/%.15s/numa_node", bus);
     FILE *file = fopen(path, "re");
     if (!file)
         return node;
@@ -70,6 +75,7 @@ static void ask_names(struct asking *asking, struct rcmi_device_facts *facts) {
         !asked(asking, cuda->cuDeviceTotalMem(&facts->bytes, asking->device), "cuDeviceTotalMem"))
         return;
     facts->mig = strstr(facts->name, "MIG ") != NULL;
+    bus_write_small(facts->bus);
     facts->numa = numa_node(facts->bus);
     uuid_write(&uuid, facts->mig, facts->uuid, sizeof facts->uuid);
     snprintf(facts->label, sizeof facts->label, "device %d (%s)", facts->ordinal, facts->uuid);

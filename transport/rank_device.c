@@ -11,6 +11,11 @@
 #include "mem_kind.h"
 #include "transport.h"
 
+/* Not chosen by the rank's number, when it is needed. */
+static bool is_named(const char *name) {
+    return *name && strcmp(name, "auto") != 0 && strcmp(name, "none") != 0;
+}
+
 rcm_status rcmi_rank_device_init(struct rcmi_rank_device *own, const char *name) {
     pthread_mutex_init(&own->lock, NULL);
     pthread_cond_init(&own->changed, NULL);
@@ -76,11 +81,11 @@ static struct opening *opening_new(const struct rcmi_rank_device *own) {
     return opening;
 }
 
-static rcm_status device_is_late(const struct rcmi_rank_device *own) {
+static rcm_status device_is_late(const char *name) {
     return rcmi_fail(RCM_ERR_TIMEOUT, 0,
                      "the device of this rank ('%s', RINGCOMM_DEVICE) was not open by the "
                      "deadline: the driver has not come back",
-                     own->name);
+                     name);
 }
 
 /* By one thread at a time. */
@@ -94,7 +99,7 @@ static rcm_status device_open(const struct rcmi_rank_device *own, rcmi_deadline 
     if (!opening)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to open a device");
     if (!rcmi_lasting_run(&opening->call, deadline, &status))
-        return device_is_late(own);
+        return device_is_late(own->name);
     *ret_device = opening->device;
     free(opening->name);
     free(opening);
@@ -126,7 +131,7 @@ rcm_status rcmi_rank_device_open(struct rcmi_rank_device *own, rcmi_deadline dea
     const bool mine = opening_is_mine(own, deadline), there = own->device != NULL;
     pthread_mutex_unlock(&own->lock);
     if (!mine)
-        return there ? RCM_OK : device_is_late(own);
+        return there ? RCM_OK : device_is_late(own->name);
     const rcm_status status = device_open(own, deadline, &device);
     opening_ends(own, status == RCM_OK ? device : NULL);
     if (status == RCM_OK && own->node)
@@ -134,10 +139,58 @@ rcm_status rcmi_rank_device_open(struct rcmi_rank_device *own, rcmi_deadline dea
     return status;
 }
 
+/* ---- Where it is ----------------------------------------------------------------------------- */
+
+/* That lasts, too. */
+struct locating {
+    struct rcmi_lasting call; /* first */
+    char *name;
+    char address[RCMI_PCI_ADDRESS];
+};
+
+static rcm_status locating_run(struct rcmi_lasting *call) {
+    struct locating *locating = (struct locating *)call;
+    const rcm_status status = rcmi_device_look(true);
+    return status == RCM_OK
+               ? rcmi_mem_kind_row(RCMI_MEM_DEVICE)->locate(locating->name, locating->address)
+               : status;
+}
+
+static void locating_late(struct rcmi_lasting *call, rcm_status status) {
+    (void)status;
+    free(((struct locating *)call)->name);
+}
+
+rcm_status rcmi_rank_device_locate(const char *name, int64_t timeout_ms,
+                                   char ret_address[RCMI_PCI_ADDRESS]) {
+    rcm_status status;
+    ret_address[0] = '\0';
+    if (!is_named(name))
+        return RCM_OK;
+    struct locating *locating = calloc(1, sizeof *locating);
+    char *own = strdup(name);
+    if (!locating || !own) {
+        free(locating);
+        free(own);
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to find a device");
+    }
+    locating->call.run = locating_run;
+    locating->call.late = locating_late;
+    locating->name = own;
+    if (!rcmi_lasting_run(&locating->call, rcmi_deadline_in(timeout_ms), &status))
+        return device_is_late(name);
+    memcpy(ret_address, locating->address, RCMI_PCI_ADDRESS);
+    free(own);
+    free(locating);
+    return status;
+}
+
+/* ---- At the beginning ------------------------------------------------------------------------ */
+
 rcm_status rcmi_rank_device_begin(struct rcmi_rank_device *own, int local_rank,
                                   int64_t timeout_ms) {
     own->local_rank = local_rank;
-    if (strcmp(own->name, "auto") != 0 && strcmp(own->name, "none") != 0)
+    if (is_named(own->name))
         return rcmi_rank_device_open(own, rcmi_deadline_in(timeout_ms));
     return RCM_OK;
 }

@@ -333,6 +333,12 @@ static rcm_status fake_open(const char *name, int local_rank, struct rcmi_device
     return RCM_OK;
 }
 
+static rcm_status fake_locate(const char *name, char ret_address[RCMI_PCI_ADDRESS]) {
+    (void)name;
+    ret_address[0] = '\0'; /* it is on no bus */
+    return RCM_OK;
+}
+
 static void fake_close(struct rcmi_device *opened) {
     if ((void *)opened != (void *)&device)
         give_up("what is closed was not opened", NULL);
@@ -416,6 +422,7 @@ static const struct rcmi_mem_row fake_row = {.name = "device memory",
                                              .has = row_has,
                                              .open = fake_open,
                                              .close = fake_close,
+                                             .locate = fake_locate,
                                              .hold = fake_hold,
                                              .number = fake_number,
                                              .label = fake_label,

@@ -3,6 +3,8 @@
  * By which ports two ranks are linked: the pure function, places of devices as /sys has them, and
  * both of a node of eight GPUs, eight NICs and two sockets, which hwloc reads from eight_gpus.xml.
  */
+#include <errno.h>
+#include <ftw.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -274,6 +276,53 @@ static void gpus_choose(void) {
         }
 }
 
+/* The folder of a device, and what leads to it by its address, which is the last name of its path.
+ */
+static void sys_add(const char *sys, const struct verbs_place *device) {
+    char path[512], at[544];
+    snprintf(path, sizeof path, "%s/devices/%s/", sys, device->pci);
+    for (char *end = path + strlen(sys) + 1; (end = strchr(end, '/')) != NULL; end++) {
+        *end = '\0';
+        CHECK(mkdir(path, 0700) == 0 || errno == EEXIST);
+        *end = '/';
+    }
+    snprintf(at, sizeof at, "%snuma_node", path);
+    FILE *file = fopen(at, "w");
+    CHECK(file && fprintf(file, "%d\n", device->numa) > 0 && fclose(file) == 0);
+    snprintf(at, sizeof at, "%s/bus/pci/devices%s", sys, strrchr(device->pci, '/'));
+    CHECK_EQ(symlink(path, at), 0);
+}
+
+static int entry_remove(const char *path, const struct stat *about, int type, struct FTW *where) {
+    (void)about;
+    (void)type;
+    (void)where;
+    return remove(path);
+}
+
+/* A rank of which only its GPU's address is told is where that is, and goes by the NIC beside it.
+ */
+static void addresses_choose(void) {
+    char sys[] = "/tmp/verbs-sys-XXXXXX", path[64];
+    struct verbs_place place[EIGHT];
+    static const char *const folders[] = {"bus", "bus/pci", "bus/pci/devices"};
+    CHECK(mkdtemp(sys));
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", sys, folders[i]);
+        CHECK_EQ(mkdir(path, 0700), 0);
+    }
+    for (int i = 0; i < EIGHT; i++) {
+        sys_add(sys, &gpus[i]);
+        verbs_place_of_device(sys, strrchr(gpus[i].pci, '/') + 1, &place[i]);
+    }
+    CHECK_EQ(nftw(sys, entry_remove, 8, FTW_DEPTH | FTW_PHYS), 0);
+    for (int i = 0; i < EIGHT; i++) {
+        const struct verbs_choice choice = choice_of(&place[i], 0, &place[EIGHT - 1 - i], 0, false);
+        CHECK_EQ(strcmp(place[i].pci, gpus[i].pci), 0);
+        CHECK(choice.dialler == i && choice.other == EIGHT - 1 - i);
+    }
+}
+
 /* Each rank is bound to cores: its socket's NICs, all of which are used. */
 static void cores_choose(bool rails) {
     unsigned used[2] = {0};
@@ -299,6 +348,7 @@ void case_eight_gpus(void **state) {
     CHECK_EQ(verbs_distance(&gpus[5], &nics[6], 10), VERBS_SAME_NODE);
     CHECK(verbs_distance(&gpus[5], &nics[3], between) > VERBS_OTHER_NODE);
     gpus_choose();
+    addresses_choose();
     cores_choose(false);
     cores_choose(true);
 }

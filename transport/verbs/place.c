@@ -110,12 +110,15 @@ void verbs_place_of_folder(const char *folder, struct verbs_place *ret_place) {
         memcpy(ret_place->pci, root + 1, strlen(root + 1) + 1);
 }
 
-void verbs_place_of_rank(const char *near, struct verbs_place *ret_place) {
-    char folder[128];
-    if (!near[0]) {
-        verbs_place_of_cpus(ret_place);
-        return;
-    }
-    snprintf(folder, sizeof folder, "/sys/bus/pci/devices/%s", near);
+void verbs_place_of_device(const char *sys, const char *address, struct verbs_place *ret_place) {
+    char folder[256];
+    snprintf(folder, sizeof folder, "%s/bus/pci/devices/%s", sys, address);
     verbs_place_of_folder(folder, ret_place);
+}
+
+void verbs_place_of_rank(const char *near, struct verbs_place *ret_place) {
+    if (near[0])
+        verbs_place_of_device("/sys", near, ret_place);
+    else
+        verbs_place_of_cpus(ret_place);
 }
