@@ -229,7 +229,7 @@ static void run_memory(struct check_out *out) {
     limit_show(out, each);
     if (!verbs_may_lock(&need, text, sizeof(text)))
         check_mend(out, "", "%s", text);
-    if (verbs_region_make(&domain.ports[0], each, true, &region) != RCM_OK)
+    if (verbs_region_make(&domain.ports[0], each, IBV_ACCESS_REMOTE_WRITE, &region) != RCM_OK)
         check_mend(out, domain.ports[0].name, "%s", rcm_last_error());
     else
         verbs_region_free(domain.table, &region);

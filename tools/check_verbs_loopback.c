@@ -47,7 +47,8 @@ static bool loopback_open(struct loopback *loop) {
     for (int i = 0; i < 2; i++)
         if (verbs_qp_make(loop->port, i, &loop->qps[i], &inline_max) != RCM_OK)
             return fails(loop, rcm_last_error(), 0);
-    if (verbs_region_make(loop->port, 2 * LARGE + SMALL, true, &loop->region) != RCM_OK)
+    if (verbs_region_make(loop->port, 2 * LARGE + SMALL, IBV_ACCESS_REMOTE_WRITE, &loop->region) !=
+        RCM_OK)
         return fails(loop, rcm_last_error(), 0);
     return loopback_connect(loop);
 }

@@ -72,8 +72,10 @@ static struct verbs_connection *connection_make(const struct verbs_cm_table *cm)
 static struct rdma_conn_param param_of(const struct verbs_call *call, uint32_t qp_num) {
     return (struct rdma_conn_param){.private_data = call,
                                     .private_data_len = sizeof *call,
-                                    .responder_resources = 1, /* for probes, which are reads */
-                                    .initiator_depth = 1,
+                                    /* Probes are reads: as many as the device can. siw, with 1,
+                                     * ends no read at times. */
+                                    .responder_resources = RDMA_MAX_RESP_RES,
+                                    .initiator_depth = RDMA_MAX_INIT_DEPTH,
                                     .retry_count = 7,
                                     .rnr_retry_count = 7,
                                     .qp_num = qp_num};

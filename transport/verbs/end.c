@@ -83,8 +83,8 @@ rcm_status verbs_end_make(struct verbs_link *link, const struct rcmi_channel *ch
                             ? RCM_OK
                             : rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %u messages", end->slots);
     if (status == RCM_OK)
-        status =
-            verbs_region_make(link->port, end->stride * end->slots, !end->is_writer, &end->region);
+        status = verbs_region_make(link->port, end->stride * end->slots,
+                                   end->is_writer ? 0 : IBV_ACCESS_REMOTE_WRITE, &end->region);
     verbs_lock_take(&link->lock);
     if (status == RCM_OK)
         status = end_enter(link, end);

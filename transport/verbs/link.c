@@ -178,8 +178,11 @@ static rcm_status port_settle(struct verbs_link *link, int i) {
     for (int k = 0; k < domain->nports; k++)
         if (k != i)
             qp_give_up(link, k);
-    const rcm_status status = verbs_region_make(
-        port, (size_t)(VERBS_RECEIVES + VERBS_SENDS) * VERBS_NOTICE_STEP, false, &link->notices);
+    rcm_status status = verbs_region_make(
+        port, (size_t)(VERBS_RECEIVES + VERBS_SENDS) * VERBS_NOTICE_STEP, 0, &link->notices);
+    if (status == RCM_OK && !port->method->acknowledges) /* the place of a read is written to */
+        status = verbs_region_make(port, VERBS_PROBED,
+                                   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE, &link->probed);
     if (status != RCM_OK)
         return status;
     link->qp = link->offered[i];
@@ -384,4 +387,5 @@ void verbs_link_fini(void *arg) {
         return;
     verbs_ends_free(link);
     verbs_region_free(link->domain->table, &link->notices);
+    verbs_region_free(link->domain->table, &link->probed);
 }

@@ -36,8 +36,8 @@ rcm_status verbs_memory_register(void *arg, const struct rcmi_mem *mem, void **r
     memory->bytes = mem->bytes;
     memory->len = mem->len;
     for (int i = 0; i < domain->nports; i++) {
-        const rcm_status status =
-            verbs_mr_make(&domain->ports[i], mem->bytes, mem->len, true, &memory->mrs[i]);
+        const rcm_status status = verbs_mr_make(&domain->ports[i], mem->bytes, mem->len,
+                                                IBV_ACCESS_REMOTE_WRITE, &memory->mrs[i]);
         if (status != RCM_OK) {
             memory_free(domain, memory);
             return status;

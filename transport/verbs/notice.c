@@ -138,10 +138,12 @@ static rcm_status take_end(struct verbs_link *link, const struct verbs_notice *n
     return RCM_OK;
 }
 
-static rcm_status take_hello(struct verbs_link *link) {
+static rcm_status take_hello(struct verbs_link *link, const struct verbs_notice *notice) {
     if (link->hello_received)
         return verbs_link_refuse(link, "a second greeting", 0);
     link->hello_received = true;
+    link->far_probed = notice->meta;
+    link->far_probed_key = notice->len;
     verbs_link_greet(link);
     return RCM_OK;
 }
@@ -156,7 +158,7 @@ static rcm_status take(struct verbs_link *link, const struct verbs_notice *notic
         return verbs_link_refuse(link, "bytes behind a notice that has none", bytes);
     switch (notice->kind) {
     case VERBS_HELLO:
-        return take_hello(link);
+        return take_hello(link, notice);
     case VERBS_DATA:
     case VERBS_PUT:
         return take_data(link, notice, bytes, ret_rang);

@@ -355,11 +355,10 @@ static void explain_locked(char *text, size_t cap) {
                  (unsigned long long)limit.rlim_cur);
 }
 
-rcm_status verbs_mr_make(const struct verbs_port *port, void *memory, size_t bytes, bool remote,
+rcm_status verbs_mr_make(const struct verbs_port *port, void *memory, size_t bytes, int access,
                          struct ibv_mr **ret_mr) {
-    const int access = IBV_ACCESS_LOCAL_WRITE | (remote ? IBV_ACCESS_REMOTE_WRITE : 0);
     char limit[100];
-    *ret_mr = port->domain->table->reg_mr(port->pd, memory, bytes, access);
+    *ret_mr = port->domain->table->reg_mr(port->pd, memory, bytes, IBV_ACCESS_LOCAL_WRITE | access);
     if (*ret_mr)
         return RCM_OK;
     const int error = errno;
@@ -368,13 +367,13 @@ rcm_status verbs_mr_make(const struct verbs_port *port, void *memory, size_t byt
                      "%zu bytes cannot be registered with %s%s", bytes, port->name, limit);
 }
 
-rcm_status verbs_region_make(const struct verbs_port *port, size_t bytes, bool remote,
+rcm_status verbs_region_make(const struct verbs_port *port, size_t bytes, int access,
                              struct verbs_region *ret_region) {
     struct ibv_mr *mr = NULL;
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return rcmi_fail(RCM_ERR_NOMEM, errno, "no memory for %zu bytes of slots", bytes);
-    const rcm_status status = verbs_mr_make(port, memory, bytes, remote, &mr);
+    const rcm_status status = verbs_mr_make(port, memory, bytes, access, &mr);
     if (status != RCM_OK) {
         munmap(memory, bytes);
         return status;

@@ -96,24 +96,32 @@ static bool post_with(struct verbs_link *link, struct ibv_send_wr *before,
 }
 
 bool verbs_post_notice(struct verbs_link *link, enum verbs_kind kind) {
-    const struct verbs_notice notice = {.kind = kind};
+    struct verbs_notice notice = {.kind = kind};
+    if (kind == VERBS_HELLO && link->probed.mr) {
+        notice.meta = (uintptr_t)link->probed.memory;
+        notice.len = link->probed.mr->rkey;
+    }
     return has_room(link, 0) && post_with(link, NULL, &notice, 0, kind == VERBS_HELLO);
 }
 
 void verbs_post_probe(struct verbs_link *link) {
-    struct ibv_sge none;
-    struct ibv_send_wr nothing = {.wr_id = VERBS_ID_PROBE, .opcode = IBV_WR_RDMA_WRITE};
+    struct ibv_sge to;
+    struct ibv_send_wr probe = {.wr_id = VERBS_ID_PROBE, .opcode = IBV_WR_RDMA_WRITE};
     if (!link->qp || link->state == VERBS_BROKEN || link->probing || entries_free(link) == 0)
         return;
     if (!link->port->method->acknowledges) {
-        none = (struct ibv_sge){.addr = (uintptr_t)link->notices.memory,
-                                .lkey = link->notices.mr->lkey};
-        nothing.opcode = IBV_WR_RDMA_READ;
-        nothing.sg_list = &none;
-        nothing.num_sge = 1;
+        if (!link->hello_received)
+            return; /* which tells where to read */
+        to = (struct ibv_sge){
+            .addr = (uintptr_t)link->probed.memory + 1, .length = 1, .lkey = link->probed.mr->lkey};
+        probe.opcode = IBV_WR_RDMA_READ;
+        probe.sg_list = &to;
+        probe.num_sge = 1;
+        probe.wr.rdma.remote_addr = link->far_probed;
+        probe.wr.rdma.rkey = link->far_probed_key;
     }
     link->answer_by = rcmi_deadline_in(link->domain->peer_timeout_ms);
-    link->probing = post(link, &nothing, &nothing, 1, true);
+    link->probing = post(link, &probe, &probe, 1, true);
     link->probe = link->posted;
 }
 

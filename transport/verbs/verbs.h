@@ -48,7 +48,7 @@
  *
  * iWARP tells of the end of a send when TCP has taken it, so what must have reached the other side
  * (a registered buffer that is used again, the last messages before a link ends) waits for the
- * answer to a read of no bytes behind it, the probe of such a link (post.c).
+ * answer to a read of a byte behind it, the probe of such a link (post.c).
  *
  * Not for: devices without RC queue pairs (EFA), which are left out with a sentence; finding that a
  * peer is dead (the framework).
@@ -74,6 +74,7 @@
 #define VERBS_NOTICE_STEP 192 /* from notice to notice in memory */
 #define VERBS_ENDS_MAX    65536u
 #define VERBS_PAGE        4096
+#define VERBS_PROBED      2           /* bytes of memory for probes that are reads */
 #define VERBS_MAGIC       0x52434d56u /* "VMCR" */
 /* Entries are counted from here, so that every link, and every test, sees completions tell of them
  * modulo 2^32. */
@@ -96,7 +97,7 @@ static inline void verbs_lock_drop(struct verbs_lock *lock) {
 }
 
 enum verbs_kind {
-    VERBS_HELLO = 1, /* the connection works */
+    VERBS_HELLO = 1, /* the connection works; meta, len: what probes may read, and its key */
     VERBS_DATA,      /* a message */
     VERBS_CREDIT,    /* meta: so many slots were given back */
     VERBS_END,       /* the writer's last word of a channel */
@@ -215,7 +216,12 @@ struct verbs_link {
     struct ibv_qp *qp; /* NULL: down */
     uint32_t inline_max;
     struct verbs_region
-        notices;    /* VERBS_RECEIVES of them that may arrive, VERBS_SENDS that leave */
+        notices; /* VERBS_RECEIVES of them that may arrive, VERBS_SENDS that leave */
+    /* Where probes are reads: the byte that the other side's read, then that where this side's put
+     * what they have read. */
+    struct verbs_region probed;
+    uint64_t far_probed; /* the other side's */
+    uint32_t far_probed_key;
     char why[400];  /* it is broken */
     bool unstopped; /* and its queue pair could not be stopped: it goes on until it is destroyed */
     bool hello_sent, hello_received;
@@ -308,10 +314,10 @@ bool verbs_locks_all(void);
 /* Bytes that a link locks; may this process lock those of all its peers? A sentence if not. */
 size_t verbs_locked_bytes(const struct rcmi_need *need);
 bool verbs_may_lock(const struct rcmi_need *need, char *reason, size_t cap);
-/* Registers memory, which peers may write to if remote. RCM_ERR_RESOURCE: with the limit. */
-rcm_status verbs_mr_make(const struct verbs_port *port, void *memory, size_t bytes, bool remote,
+/* Registers memory, for the peers' access besides. RCM_ERR_RESOURCE: with the limit. */
+rcm_status verbs_mr_make(const struct verbs_port *port, void *memory, size_t bytes, int access,
                          struct ibv_mr **ret_mr);
-rcm_status verbs_region_make(const struct verbs_port *port, size_t bytes, bool remote,
+rcm_status verbs_region_make(const struct verbs_port *port, size_t bytes, int access,
                              struct verbs_region *ret_region);
 void verbs_region_free(const struct verbs_table *table, struct verbs_region *region);
 

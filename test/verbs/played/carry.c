@@ -105,13 +105,27 @@ static enum ibv_wc_status carry_send(const struct fake_send *send, struct fake_q
     return IBV_WC_SUCCESS;
 }
 
-static enum ibv_wc_status carry_by_kind(const struct fake_send *send, struct fake_qp *peer) {
+/* The place of a read is written to by the other side, as iWARP sees it. */
+static enum ibv_wc_status carry_read(const struct fake_qp *qp, const struct fake_send *send,
+                                     const struct fake_qp *peer) {
+    const uint64_t from = send->wr.wr.rdma.remote_addr;
+    const size_t len = send->piece.length;
+    REQUIRE(played_mr_allows(qp->base.pd, send->piece.lkey, send->piece.addr, len,
+                             IBV_ACCESS_REMOTE_WRITE));
+    if (!played_mr_allows(peer->base.pd, send->wr.wr.rdma.rkey, from, len, IBV_ACCESS_REMOTE_READ))
+        return IBV_WC_REM_ACCESS_ERR;
+    memcpy((void *)(uintptr_t)send->piece.addr, (const void *)(uintptr_t)from, len);
+    return IBV_WC_SUCCESS;
+}
+
+static enum ibv_wc_status carry_by_kind(const struct fake_qp *qp, const struct fake_send *send,
+                                        struct fake_qp *peer) {
     if (send->wr.opcode == IBV_WR_SEND)
         return carry_send(send, peer);
     if (send->wr.opcode == IBV_WR_RDMA_WRITE)
         return carry_write(send, peer);
-    REQUIRE(send->wr.opcode == IBV_WR_RDMA_READ && send->piece.length == 0);
-    return IBV_WC_SUCCESS;
+    REQUIRE(send->wr.opcode == IBV_WR_RDMA_READ && played.setup.kind == PROVIDER_IWARP);
+    return carry_read(qp, send, peer);
 }
 
 /* What does not reach the other side, which may not be connected yet, is tried for a while. */
@@ -139,7 +153,7 @@ static void carry(struct fake_qp *qp) {
     else if (++played.carried_out == played.fail_send_number)
         status = played.fail_send_status;
     else
-        status = carry_by_kind(send, peer);
+        status = carry_by_kind(qp, send, peer);
     if (status == IBV_WC_SUCCESS)
         send_end(qp, status);
     else
