@@ -62,6 +62,9 @@ void case_iwarp_silent(void **state);
 void case_iwarp_arrives(void **state);
 void case_iwarp_calls_fail(void **state);
 
+/* cases_killed.c */
+void case_killed_in_flight(void **state);
+
 /* cases_leave.c */
 void case_leave_unacknowledged(void **state);
 void case_leave_beside_poll(void **state);

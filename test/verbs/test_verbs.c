@@ -343,6 +343,7 @@ static const struct CMUnitTest cases_any[] = {
     cmocka_unit_test(case_left_alone),
     cmocka_unit_test(case_event_taken),
     cmocka_unit_test(case_released_late),
+    cmocka_unit_test(case_killed_in_flight),
     cmocka_unit_test(case_leave_unacknowledged),
     cmocka_unit_test(case_leave_beside_poll),
     cmocka_unit_test(case_descriptors_closed),
