@@ -78,6 +78,7 @@ static int check(rcm_comm *comm, void *arg) {
 }
 
 int main(int argc, char **argv) {
-    const struct ranks ranks = {.n = argc > 1 ? atoi(argv[1]) : 2, .transport = "auto"};
+    const struct ranks ranks = {
+        .n = argc > 1 ? atoi(argv[1]) : 2, .transport = "auto", .timeout_ms = 120000};
     return ranks_run(&ranks, check, NULL) ? 1 : 0;
 }

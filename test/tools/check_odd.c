@@ -44,7 +44,8 @@ static const struct check_test later[] = {TEST(well, CHECK_FIRST), TEST(wrong, C
 static const struct check_test first[] = {
     TEST(crash, CHECK_FIRST), TEST(well, CHECK_AFTER), TEST(well, CHECK_OF_JOBS), {0}};
 
-static const struct check checks[] = {{"good", good}, {"later", later}, {"first", first}};
+static const struct check checks[] = {
+    {"good", good, false}, {"later", later, false}, {"first", first, false}};
 
 int main(int argc, char **argv) {
     for (size_t i = 0; argc == 2 && i < sizeof checks / sizeof checks[0]; i++)
