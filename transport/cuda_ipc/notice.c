@@ -17,8 +17,10 @@
  * or of a link that was never used.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include "cuda_ipc.h"
 
 struct notice {
@@ -222,9 +224,17 @@ rcm_status ipc_peer_inquire(struct ipc_peer *peer, uint64_t *ping) {
     return status;
 }
 
+/* The copy of the peer's end hides that the peer has died, if that was before it said anything. A
+ * frame that still waits may name the descriptor, so its number stays, of another file. */
+static void other_forget(const struct ipc_peer *peer) {
+    if (peer->other >= 0 && !rcmi_fd_distrusted())
+        (void)dup3(peer->domain->memfd, peer->other, O_CLOEXEC);
+}
+
 void ipc_peer_down(struct ipc_peer *peer) {
     pthread_mutex_lock(&peer->lock);
     peer->down = true;
+    other_forget(peer);
     if (!peer->imports && !peer->said) {
         peer->said = true; /* its offer was not accepted: nothing was opened */
         notice_send(peer, NOTICE_GONE, NULL);
