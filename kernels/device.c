@@ -61,7 +61,7 @@ rcm_status rcmi_device_find(const char *name, int local_rank, int *ret_ordinal) 
 rcm_status rcmi_device_locate(const char *name, char ret_address[RCMI_PCI_ADDRESS]) {
     struct rcmi_device_facts facts;
     int ordinal = 0;
-    rcm_status status = find_ordinal(name, 0, &ordinal);
+    rcm_status status = rcmi_device_find(name, 0, &ordinal);
     if (status == RCM_OK)
         status = rcmi_device_ask(ordinal, &facts);
     if (status == RCM_OK)

@@ -50,6 +50,6 @@ static const struct check checks[] = {
 int main(int argc, char **argv) {
     for (size_t i = 0; argc == 2 && i < sizeof checks / sizeof checks[0]; i++)
         if (strcmp(checks[i].name, argv[1]) == 0)
-            return check_run(&checks[i], NULL, "-");
+            return check_run(&checks[i], NULL, NULL, "-");
     return 2;
 }

@@ -163,7 +163,8 @@ void case_iwarp_arrives(void **state) {
     pair_open(&pair, &setup);
     pair_channel(&pair, 1, &writer, &reader);
     CHECK_EQ(rcmi_node_memory_register(pair.a->node, memory, LEN), RCM_OK);
-    const struct rcmi_mem mem = rcmi_node_mem(pair.a->node, memory, LEN);
+    struct rcmi_mem mem;
+    CHECK_EQ(rcmi_node_mem(pair.a->node, memory, LEN, &mem), RCM_OK);
     provider_cut(true);
     fill(memory, LEN, 5);
     for (uint64_t number = 0; number < 4; number++)

@@ -24,15 +24,16 @@ static uint8_t *memory_of(const struct side *side) {
 static void transfers_begin(struct pair *pair, struct rcmi_channel *writer,
                             struct rcmi_channel *reader, uint8_t *from, uint8_t *to) {
     for (uint32_t i = 0; i < SLOTS; i++) {
-        const struct rcmi_posted posted = {
-            .mem = rcmi_node_mem(pair->b->node, to + (size_t)i * SLOT, SLOT), .ahead = i};
+        struct rcmi_posted posted = {.ahead = i};
+        CHECK_EQ(rcmi_node_mem(pair->b->node, to + (size_t)i * SLOT, SLOT, &posted.mem), RCM_OK);
         CHECK(rcmi_channel_post_receive(reader, &posted));
     }
     while (!provider_idle())
         pair_drive(pair);
     provider_hold(true);
     for (uint64_t i = 0; i < SLOTS; i++) {
-        const struct rcmi_mem mem = rcmi_node_mem(pair->a->node, from + i * SLOT, SLOT);
+        struct rcmi_mem mem;
+        CHECK_EQ(rcmi_node_mem(pair->a->node, from + i * SLOT, SLOT, &mem), RCM_OK);
         CHECK_EQ(rcmi_channel_send_zero_copy(writer, &mem, i, false), RCM_OK);
     }
 }
