@@ -7,7 +7,6 @@
  */
 #include "exec_internal.h"
 #include "operator.h"
-#include "operator.h"
 #include <stdlib.h>
 #include <string.h>
 

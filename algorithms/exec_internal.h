@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files exec*.c share: exec.c (running), exec_message.c and exec_wait.c (what it
- * does seldom), exec_later.c (what finishes later), exec_runs.c
- * (memory of runs), exec_bind.c (binding), exec_slices.c, exec_places.c (what binding is of) and
- * exec_ends.c (channel ends). No other file includes it. */
+/*
+ * What the files of the executor share; no other file includes it.
+ *
+ *   exec_runs.c, exec_scratch.c             memory of runs
+ *   exec_bind.c, exec_slices.c,             a call becomes a run: slices, channel ends, the places
+ *   exec_ends.c, exec_places.c              of operands
+ *   exec.c, exec_step.h                     running lanes, steps that are done at once
+ *   exec_later.c, exec_beside.c             steps on memory of devices
+ *   exec_message.c, exec_wait.c             unusual messages; what a run waits for
+ *   exec_trace.c                            times of steps
+ */
 #ifndef RCMI_EXEC_INTERNAL_H
 #define RCMI_EXEC_INTERNAL_H
 
 #include "exec.h"
 #include "kernels.h"
 #include "operation.h"
+#include "scratch.h"
 
 /* Below this a copy into the slot is cheaper than sending from the user's memory. */
 #define RCMI_ZERO_COPY_MIN 2048
@@ -63,6 +71,7 @@ struct rcmi_exec {
     struct rcmi_run *idle;    /* runs to be used again, newest first */
     _Atomic size_t run_bytes; /* of all runs, these and those in flight; relaxed */
     struct rcmi_operations operations;
+    struct rcmi_scratches scratches; /* memory of the device that runs have given back */
     uint64_t steps_done;
 };
 

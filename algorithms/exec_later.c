@@ -138,10 +138,30 @@ static rcm_status later_next(const struct rcmi_run *run, const struct rcmi_lane_
     return RCM_OK;
 }
 
-/* This rank is the origin. */
-static rcm_status later_failed(const struct rcmi_run *run) {
-    rcmi_last_error()->origin = run->exec->config.rank;
-    return rcmi_fail_context("rank %d", run->exec->config.rank);
+/* The rank whose memory a step reads, of several the one that has failed as far as is known. */
+static int later_writer(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                        const struct rcmi_bound_step *step) {
+    int found = run->exec->config.rank;
+    for (uint32_t i = step->nsrcs; i-- > 0;) {
+        const struct rcmi_place *src = &run->places[step->first_src + i];
+        if (src->where != RCMI_CHANNEL)
+            continue;
+        const struct rcmi_end *end = lane->ports[src->index].end;
+        found = end->peer;
+        if (rcmi_channel_state(end->channel) < 0)
+            break;
+    }
+    return found;
+}
+
+/* This rank is the origin, but where memory is read of a process that has ended. */
+static rcm_status later_failed(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                               const struct rcmi_bound_step *step) {
+    struct rcmi_error why = *rcmi_last_error();
+    why.origin =
+        why.status == RCM_ERR_PEER ? later_writer(run, lane, step) : run->exec->config.rank;
+    *rcmi_last_error() = why; /* what was looked at may have told another error */
+    return rcmi_fail_context("rank %d", why.origin);
 }
 
 /* Once it has begun: RCM_AGAIN while an operation of the step runs, RCM_OK when all that it
@@ -151,7 +171,7 @@ static rcm_status later_go_on(const struct rcmi_run *run, const struct rcmi_lane
     rcm_status status = rcmi_operation_look(&lane->later->operation);
     if (status == RCM_OK)
         status = later_next(run, lane, step);
-    return status == RCM_OK || status == RCM_AGAIN ? status : later_failed(run);
+    return status == RCM_OK || status == RCM_AGAIN ? status : later_failed(run, lane, step);
 }
 
 /* ---- Steps ------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ rcm_status rcmi_exec_create(const struct rcmi_exec_config *config, struct rcmi_e
     exec->config = *config;
     exec->operations = (struct rcmi_operations){
         .device = config->device, .wake = rcmi_exec_wake, .arg = config->node};
+    exec->scratches = (struct rcmi_scratches){.wake = rcmi_exec_wake, .arg = config->node};
     *ret_exec = exec;
     return RCM_OK;
 }
@@ -56,6 +57,7 @@ void rcmi_exec_free(struct rcmi_exec *exec) {
     }
     rcmi_exec_close_channels(exec);
     rcmi_operations_settle(&exec->operations);
+    rcmi_scratches_end(&exec->scratches);
     free(exec);
 }
 

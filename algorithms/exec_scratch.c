@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Scratch of runs: memory of the kind that a run is bound to, kept with the run. That of a device
- * is there some time after the run has begun, and no step begins before. Where the device has no
- * room, it is host memory, which operations reach as well.
+ * is there some time after the run has begun, and no step begins before; it is the executor's until
+ * its end, and goes from run to run. Where the device has no room, it is host memory, which
+ * operations reach as well.
  *
  * Not here: which steps use it (plan.h), how it is allocated on a device (kernels/scratch.h).
  */
 #include <stdlib.h>
 #include "exec_internal.h"
 #include "log.h"
-#include "scratch.h"
 
 void rcmi_run_scratch_free(struct rcmi_run *run) {
     if (run->scratch.kind == RCMI_MEM_HOST)
         free(run->scratch.bytes);
-    rcmi_scratch_end(run->device_scratch);
+    rcmi_scratch_give(&run->exec->scratches, run->device_scratch);
     run->device_scratch = NULL;
     run->scratch = rcmi_mem_host(NULL, 0);
 }
@@ -28,11 +28,12 @@ static rcm_status scratch_host(struct rcmi_run *run, size_t bytes) {
 }
 
 static rcm_status scratch_device(struct rcmi_run *run, size_t bytes) {
-    const struct rcmi_operations *all = &run->exec->operations;
-    run->scratch = (struct rcmi_mem){.len = bytes, .kind = run->bind.in.kind};
+    struct rcmi_exec *exec = run->exec;
+    run->scratch.kind = run->bind.in.kind;
     run->scratch.device = run->bind.in.device;
-    return rcmi_scratch_begin(rcmi_mem_kind_row(run->bind.in.kind), *all->device, bytes, all->wake,
-                              all->arg, &run->device_scratch);
+    return rcmi_scratch_take(&exec->scratches, rcmi_mem_kind_row(run->bind.in.kind),
+                             *exec->operations.device, bytes, &run->device_scratch,
+                             &run->scratch.len);
 }
 
 rcm_status rcmi_run_scratch_bind(struct rcmi_run *run) {

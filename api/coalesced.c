@@ -111,11 +111,12 @@ rcm_status rcm_coalesced(rcm_comm *comm, enum rcm_collective collective,
         status = parts_check(comm, &common, parts, n);
     if (status == RCM_OK)
         status = rcmi_call_in(&common.call, &room);
-    if (status == RCM_OK)
-        status = parts_follow(comm, &common, parts, n, &fence);
+    if (status != RCM_OK)
+        return rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, common.call, ret_work);
+    status = parts_follow(comm, &common, parts, n, &fence);
     if (status != RCM_OK) {
         rcmi_stream_drop(fence);
-        return rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, common.call, ret_work);
+        return rcmi_comm_decline(comm, status);
     }
     if (rcmi_call_persists(common.call))
         return parts_persist(comm, &common, parts, n, ret_work);

@@ -31,7 +31,6 @@ static size_t request_bytes(const rcm_comm *comm, const struct rcmi_request *r) 
     return (row->counts == RCMI_COUNTS_SAME ? even : r->total) * rcm_dtype_size(r->dtype);
 }
 
-/* By the call's name, else by what is named for the size, else by price. */
 rcm_status rcmi_request_algorithm(rcm_comm *comm, struct rcmi_selection *selection,
                                   const struct rcmi_request *r,
                                   const struct rcmi_algorithm **ret_algorithm) {
@@ -92,8 +91,6 @@ rcm_status rcmi_request_resolve(rcm_comm *comm, const struct rcmi_request *r,
 
 /* ---- Buffers --------------------------------------------------------------------------------- */
 
-/* More is known of some memory than its address: of which kind the buffers are, and what the
- * transports know of them. */
 rcm_status rcmi_bind_know(rcm_comm *comm, struct rcmi_bind *bind) {
     rcm_status status = RCM_OK;
     if (!rcmi_bind_is_uneven(bind)) { /* else it is known since their table was made */
@@ -122,7 +119,6 @@ uint64_t rcmi_bind_record(rcm_comm *comm, uint64_t hash, const struct rcmi_bind 
                             rcmi_hash_mix(hash, (uint64_t)bind->in.kind));
 }
 
-/* in and out tell of which kind they are. */
 void rcmi_bind_blocks(const struct rcmi_block *blocks, struct rcmi_bind *bind) {
     const uint32_t nin = bind->plan->in.n, nout = bind->plan->out.n;
     bind->blocks = blocks;
@@ -130,7 +126,6 @@ void rcmi_bind_blocks(const struct rcmi_block *blocks, struct rcmi_bind *bind) {
     bind->out = nout > 0 ? blocks[nin].mem : bind->in;
 }
 
-/* Binds, and records the call, where more is known of some memory than its address. */
 rcm_status rcmi_request_record_special(rcm_comm *comm, const struct rcmi_request *r,
                                        const struct rcmi_called *called,
                                        struct rcmi_bind *ret_bind) {
@@ -162,7 +157,6 @@ rcm_status rcmi_request_stage(rcm_comm *comm, const struct rcmi_request *r,
     return rcmi_mem_any_special() ? rcmi_bind_know(comm, ret_bind) : RCM_OK;
 }
 
-/* It could not be issued. */
 rcm_status rcmi_request_decline(rcm_comm *comm, const struct rcmi_request *r, rcm_status status) {
     free(r->blocks);
     if (r->stages)

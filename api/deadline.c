@@ -54,7 +54,7 @@ static void work_describe(const struct rcm_work *work, char *text, size_t cap) {
                  work->kind == RCMI_WORK_SEND ? "to" : "from", peer, tag, t->mem.len);
 }
 
-/* A receive from any source waits for nobody who could be asked. */
+/* A receive from any source waits for no rank in particular. */
 static void inquiry_add(struct rcmi_inquiry *inquiry, int peer) {
     if (peer == RCM_ANY_SOURCE)
         return;

@@ -165,7 +165,7 @@ static const char *init_device(const struct init *init) {
 
 static rcm_status init_engine(struct init *init) {
     char near[RCMI_PCI_ADDRESS];
-    rcm_status status = rcmi_rank_device_locate(init_device(init), init->timeout_ms, near);
+    rcm_status status = rcmi_rank_device_locate(init_device(init), init->deadline, near);
     if (status != RCM_OK)
         return status;
     struct rcmi_node_config config = {
@@ -236,7 +236,7 @@ static rcm_status init_comm(struct init *init, rcm_comm **ret_comm) {
         return status;
     init->agreed = false;
     status =
-        rcmi_rank_device_begin(&init->engine->device, rcm_local_rank(*ret_comm), init->timeout_ms);
+        rcmi_rank_device_begin(&init->engine->device, rcm_local_rank(*ret_comm), init->deadline);
     if (status == RCM_OK)
         status = rcmi_comm_equip(*ret_comm);
     return status == RCM_OK ? rcmi_node_start(init->engine->node) : status;

@@ -55,7 +55,7 @@ static rcm_status work_start(struct rcm_comm *comm, struct rcm_work *work) {
         status = templates_follow(comm, work, &fence);
     if (status != RCM_OK && !absent) {
         rcmi_stream_drop(fence);
-        return status;
+        return rcmi_comm_decline(comm, status);
     }
     rcmi_work_whole_again(work);
     work->fence = fence;

@@ -250,7 +250,8 @@ void device_memory_free(struct rcmi_device *d, void *memory) {
 /* ---- The row --------------------------------------------------------------------------------- */
 
 /* One query, which needs no context. Managed memory is host memory: the CPU may touch it. The
- * driver answers success for other memory of the host; before cuInit there is no device memory. */
+ * driver answers success for other memory of the host; before cuInit, and once the driver has shut
+ * down at the end of a process, there is no device memory. */
 static rcm_status has(const void *memory, bool *ret_has, int *ret_device) {
     enum rcmi_cuda_pointer_attribute names[] = {RCMI_CUDA_POINTER_MEMORY_TYPE,
                                                 RCMI_CUDA_POINTER_IS_MANAGED,
@@ -264,7 +265,8 @@ static rcm_status has(const void *memory, bool *ret_has, int *ret_device) {
         return RCM_OK;
     const rcmi_cuda_code code =
         cuda->cuPointerGetAttributes(3, names, values, (rcmi_cuda_address)(uintptr_t)memory);
-    if (code == RCMI_CUDA_INVALID_VALUE || code == RCMI_CUDA_NOT_INITIALIZED)
+    if (code == RCMI_CUDA_INVALID_VALUE || code == RCMI_CUDA_NOT_INITIALIZED ||
+        code == RCMI_CUDA_DEINITIALIZED)
         return RCM_OK;
     if (code != RCMI_CUDA_SUCCESS)
         return rcmi_cuda_fail(code, "cuPointerGetAttributes");

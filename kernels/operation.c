@@ -50,7 +50,7 @@ void rcmi_operation_end(struct rcmi_operation *o, rcm_status status, int code) {
     atomic_fetch_add_explicit(&all->waking, 1, memory_order_relaxed);
     o->code = code;
     atomic_store_explicit(&o->status, status, memory_order_release);
-    /* Release: who finds none running, or none waking, finds what was written before. */
+    /* Release: where none is seen to run, or to wake, what was written before is seen. */
     atomic_fetch_sub_explicit(&all->running, 1, memory_order_release);
     all->wake(all->arg);
     atomic_fetch_sub_explicit(&all->waking, 1, memory_order_release);

@@ -34,8 +34,8 @@ static void get_give_up(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
     rcmi_receive_data(e, t);
 }
 
-/* All bytes are there. The receive ends once its sender has been told, since after that perhaps
- * is not driven any more. RCM_AGAIN: it cannot be told yet. */
+/* All bytes are there. The receive ends once its sender has been told: once a receive has ended,
+ * its program may not drive the endpoint any more. RCM_AGAIN: it cannot be told yet. */
 static rcm_status get_end(struct rcmi_endpoint *e, struct rcmi_transfer *t, bool *moved) {
     const rcm_status status = rcmi_endpoint_put(e, meta_of(KIND_ACK, t->id), NULL, 0);
     if (status != RCM_OK)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A queue of messages in memory that a writer and its readers share: headers and slots, each used
- * in turns as a ring buffer. For the transports that have such memory: shm (another process's) and
- * self (the heap).
+ * in turns as a ring buffer. For the transports that have such memory: shm and cuda_ipc (another
+ * process's) and self (the heap).
  *
  *   readers x 2 lines   how much that reader has given back; its own
  *   headers x 2 lines   {seq, meta, len, inline bytes}

@@ -161,7 +161,7 @@ static void locating_late(struct rcmi_lasting *call, rcm_status status) {
     free(((struct locating *)call)->name);
 }
 
-rcm_status rcmi_rank_device_locate(const char *name, int64_t timeout_ms,
+rcm_status rcmi_rank_device_locate(const char *name, rcmi_deadline deadline,
                                    char ret_address[RCMI_PCI_ADDRESS]) {
     rcm_status status;
     ret_address[0] = '\0';
@@ -177,7 +177,7 @@ rcm_status rcmi_rank_device_locate(const char *name, int64_t timeout_ms,
     locating->call.run = locating_run;
     locating->call.late = locating_late;
     locating->name = own;
-    if (!rcmi_lasting_run(&locating->call, rcmi_deadline_in(timeout_ms), &status))
+    if (!rcmi_lasting_run(&locating->call, deadline, &status))
         return device_is_late(name);
     memcpy(ret_address, locating->address, RCMI_PCI_ADDRESS);
     free(own);
@@ -188,10 +188,10 @@ rcm_status rcmi_rank_device_locate(const char *name, int64_t timeout_ms,
 /* ---- At the beginning ------------------------------------------------------------------------ */
 
 rcm_status rcmi_rank_device_begin(struct rcmi_rank_device *own, int local_rank,
-                                  int64_t timeout_ms) {
+                                  rcmi_deadline deadline) {
     own->local_rank = local_rank;
     if (is_named(own->name))
-        return rcmi_rank_device_open(own, rcmi_deadline_in(timeout_ms));
+        return rcmi_rank_device_open(own, deadline);
     return RCM_OK;
 }
 

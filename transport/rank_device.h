@@ -33,9 +33,10 @@ struct rcmi_rank_device {
 
 rcm_status rcmi_rank_device_init(struct rcmi_rank_device *own, const char *name);
 /* The rank's number on its host is known. Opens one that was named. */
-rcm_status rcmi_rank_device_begin(struct rcmi_rank_device *own, int local_rank, int64_t timeout_ms);
+rcm_status rcmi_rank_device_begin(struct rcmi_rank_device *own, int local_rank,
+                                  rcmi_deadline deadline);
 /* Where the device of that name is, before there is a node: "" if none is named. */
-rcm_status rcmi_rank_device_locate(const char *name, int64_t timeout_ms,
+rcm_status rcmi_rank_device_locate(const char *name, rcmi_deadline deadline,
                                    char ret_address[RCMI_PCI_ADDRESS]);
 /* Nothing uses it any more. */
 void rcmi_rank_device_end(struct rcmi_rank_device *own);

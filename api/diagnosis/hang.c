@@ -331,7 +331,7 @@ int rcmi_hang_conclude(const struct rcmi_hang_row *rows, int n, char *text, size
         rank = rules[i](rows, n, text, cap);
         if (rank >= 0 && rules[i] != rule_circle && rules[i] != rule_busy &&
             all_wait_for(rows, n, rank))
-            rcmi_text_add(text, cap, "; everybody else waits for it");
+            rcmi_text_add(text, cap, "; all others wait for it");
     }
     return rank;
 }

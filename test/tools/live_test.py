@@ -126,7 +126,7 @@ class Live(unittest.TestCase):
         text = self.waiting(pids, 2, transport=transport)
         self.assertEqual(text, f'rank 2 (pid {pids[2]}) never called all_reduce number 3: it is '
                          'alive, but in no operation since it finished barrier number 2; '
-                         'everybody else waits for it')
+                         'all others wait for it')
         return pids
 
     def test_absent_shm(self):
