@@ -205,9 +205,7 @@ static void pairs_run(struct pairs *pairs) {
 
 void check_cuda_pairs(struct check_out *out) {
     struct pairs pairs = {.out = out, .until = tool_now_ns() + BUDGET_S * INT64_C(1000000000)};
-    /* Ranks of a launcher check the same devices, for which one is enough, or each its own. */
-    const bool own = check_device() && strcmp(check_device(), "auto") == 0;
-    if (check_local_rank() > 0 && !own) {
+    if (check_local_rank() > 0) { /* ranks of a launcher check the same devices: one is enough */
         check_fact(out, "", "pairs", "left to local rank 0");
         return;
     }
