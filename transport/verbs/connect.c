@@ -20,25 +20,56 @@ struct verbs_connector {
     int cancelled; /* eventfd: a job was, or the thread is to stop */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct verbs_job *first, *last;
+    struct verbs_job *first, **end; /* of the list: where the next one is put */
 };
 
 /* ---- The thread ------------------------------------------------------------------------------ */
 
-/* Under connector->lock. */
-static void job_end(const struct verbs_connector *connector, struct verbs_job *job, int error) {
+/* The next one: first those that nothing wants any more. Under connector->lock. */
+static struct verbs_job *job_take(struct verbs_connector *connector) {
+    struct verbs_job **at = &connector->first;
+    while (*at && (*at)->link)
+        at = &(*at)->next;
+    if (!*at)
+        at = &connector->first;
+    struct verbs_job *job = *at;
+    if (!job)
+        return NULL;
+    *at = job->next;
+    if (!*at)
+        connector->end = at;
+    return job;
+}
+
+/* The link has what was made. False: nothing wants it any more. Under connector->lock. */
+static bool job_hand_over(const struct verbs_job *job, int error) {
     struct verbs_link *link = job->link;
-    if (link) {
-        link->job = NULL;
-        link->connection = job->connection;
-        verbs_lock_take(&link->lock);
-        verbs_link_connected(link, error);
-        verbs_lock_drop(&link->lock);
-    } else {
-        (void)connector->table->destroy_qp(job->qp);
-        if (job->connection)
-            job->port->method->disconnect(job->connection);
-    }
+    if (!link)
+        return false;
+    link->job = NULL;
+    link->connection = job->connection;
+    verbs_lock_take(&link->lock);
+    verbs_link_connected(link, error);
+    verbs_lock_drop(&link->lock);
+    return true;
+}
+
+/* In the kernel, which may take a while: without the lock, for which the loop would wait. */
+static void job_undo(const struct verbs_job *job) {
+    (void)job->connector->table->destroy_qp(job->qp);
+    if (job->connection)
+        job->port->method->disconnect(job->connection);
+}
+
+/* Without connector->lock. */
+static void job_run(struct verbs_job *job, bool wanted) {
+    struct verbs_connector *connector = job->connector;
+    const int error = wanted ? job->port->method->connect(job) : 0;
+    pthread_mutex_lock(&connector->lock);
+    const bool taken = job_hand_over(job, error);
+    pthread_mutex_unlock(&connector->lock);
+    if (!taken)
+        job_undo(job);
     free(job);
 }
 
@@ -46,17 +77,15 @@ static void *connector_run(void *arg) {
     struct verbs_connector *connector = arg;
     pthread_mutex_lock(&connector->lock);
     while (!connector->stop || connector->first) {
-        struct verbs_job *job = connector->first;
+        struct verbs_job *job = job_take(connector);
         if (!job) {
             pthread_cond_wait(&connector->changed, &connector->lock);
             continue;
         }
-        connector->first = job->next;
         const bool wanted = job->link != NULL;
         pthread_mutex_unlock(&connector->lock);
-        const int error = wanted ? job->port->method->connect(job) : 0;
+        job_run(job, wanted);
         pthread_mutex_lock(&connector->lock);
-        job_end(connector, job, error);
     }
     pthread_mutex_unlock(&connector->lock);
     return NULL;
@@ -95,6 +124,7 @@ rcm_status verbs_connector_make(struct verbs_domain *domain) {
     if (!connector)
         return RCM_ERR_NOMEM;
     connector->table = domain->table;
+    connector->end = &connector->first;
     connector->cancelled = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (connector->cancelled < 0) {
         free(connector);
@@ -155,11 +185,8 @@ rcm_status verbs_connect(struct verbs_link *link, const struct verbs_offered *pe
     job->far = *peer;
     pthread_mutex_lock(&connector->lock);
     link->job = job;
-    if (connector->first)
-        connector->last->next = job;
-    else
-        connector->first = job;
-    connector->last = job;
+    *connector->end = job;
+    connector->end = &job->next;
     pthread_cond_signal(&connector->changed);
     pthread_mutex_unlock(&connector->lock);
     return RCM_OK;
