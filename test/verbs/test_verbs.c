@@ -303,20 +303,30 @@ static void descriptors_replace(int last) {
 }
 
 /* A program has closed all descriptors that are not its own, and has opened others since: those
- * stay open when the node ends. In a child, which keeps what of the devices cannot be closed. */
-static void child_closed(int i) {
-    const struct setup setup = {.transports = "verbs"};
-    struct side side = {0};
-    (void)i;
+ * stay open, and nothing is written there, when nodes end whose link is connected, or is about to
+ * be. In a child, which keeps what of the devices cannot be closed. */
+static void child_closed(int connected) {
+    struct pair pair;
     provider_install(&two_devices);
-    side_create(&side, world_new(), 0, &setup);
-    side_start(&side);
+    CHECK(ranks_open(&pair, "verbs"));
+    if (connected) {
+        struct rcmi_channel *writer, *reader;
+        pair_channel(&pair, 1, &writer, &reader);
+        CHECK(exchange(&pair, writer, reader, 0));
+    } else {
+        provider_silent(true); /* links of iWARP are being connected then */
+        side_send(pair.a, 1);
+        while (provider_queue_pairs(0) == 0)
+            nap();
+    }
+    provider_hold(true); /* the hardware has descriptors, too, which here are the program's */
     const int last = dup(STDERR_FILENO);
     descriptors_replace(last);
-    while (!rcmi_node_is_broken(side.node))
+    while (!rcmi_node_is_broken(pair.a->node) || !rcmi_node_is_broken(pair.b->node))
         nap();
-    (void)rcmi_fd_distrust(true); /* as who destroys a node that is broken */
-    side_destroy(&side);
+    (void)rcmi_fd_distrust(true); /* as a thread that destroys a broken node does */
+    side_destroy(pair.a);
+    side_destroy(pair.b);
     for (int fd = STDERR_FILENO + 1; fd <= last; fd++)
         CHECK(fcntl(fd, F_GETFD) >= 0);
 }
@@ -324,7 +334,7 @@ static void child_closed(int i) {
 static void case_descriptors_closed(void **state) {
     (void)state;
     limit_ms(10000);
-    children_run(1, child_closed);
+    children_run(2, child_closed);
 }
 
 /* Of any devices. */

@@ -9,15 +9,14 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 #include "verbs.h"
+
+enum { LOOK_MS = 20 }; /* how often a job that waits looks whether it is still wanted */
 
 struct verbs_connector {
     const struct verbs_table *table;
     pthread_t thread;
     bool started, stop;
-    int cancelled; /* eventfd: a job was, or the thread is to stop */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct verbs_job *first, **end; /* of the list: where the next one is put */
@@ -56,6 +55,8 @@ static bool job_hand_over(const struct verbs_job *job, int error) {
 
 /* In the kernel, which may take a while: without the lock, for which the loop would wait. */
 static void job_undo(const struct verbs_job *job) {
+    if (verbs_untouchable(job->port->domain))
+        return;
     (void)job->connector->table->destroy_qp(job->qp);
     if (job->connection)
         job->port->method->disconnect(job->connection);
@@ -91,32 +92,27 @@ static void *connector_run(void *arg) {
     return NULL;
 }
 
-/* Its thread goes on, if it waits for something of a job. */
-static void connector_wake(const struct verbs_connector *connector) {
-    const uint64_t one = 1;
-    (void)!write(connector->cancelled, &one, sizeof one); /* full: it is awake */
+static bool job_is_wanted(const struct verbs_job *job) {
+    struct verbs_connector *connector = job->connector;
+    pthread_mutex_lock(&connector->lock);
+    const bool wanted = job->link != NULL;
+    pthread_mutex_unlock(&connector->lock);
+    return wanted && !verbs_untouchable(job->port->domain);
 }
 
-int verbs_job_wait(struct verbs_job *job, int fd, rcmi_deadline until) {
-    struct verbs_connector *connector = job->connector;
-    for (;;) {
-        struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
-                                {.fd = connector->cancelled, .events = POLLIN}};
-        uint64_t count;
-        pthread_mutex_lock(&connector->lock);
-        const bool wanted = job->link != NULL;
-        pthread_mutex_unlock(&connector->lock);
-        if (!wanted)
-            return ECANCELED;
+/* No descriptor wakes it: the loop would write to that though its number may be another's. */
+int verbs_job_wait(const struct verbs_job *job, int fd, rcmi_deadline until) {
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    while (job_is_wanted(job)) {
+        const int left = rcmi_deadline_left_ms(until);
         if (rcmi_deadline_passed(until))
             return ETIMEDOUT;
-        if (poll(fds, 2, rcmi_deadline_left_ms(until)) < 0 && errno != EINTR)
+        if (poll(&ready, 1, left < LOOK_MS ? left : LOOK_MS) < 0 && errno != EINTR)
             return errno;
-        if (fds[1].revents)
-            (void)!read(connector->cancelled, &count, sizeof count);
-        if (fds[0].revents)
+        if (ready.revents && job_is_wanted(job))
             return 0;
     }
+    return ECANCELED;
 }
 
 rcm_status verbs_connector_make(struct verbs_domain *domain) {
@@ -125,12 +121,6 @@ rcm_status verbs_connector_make(struct verbs_domain *domain) {
         return RCM_ERR_NOMEM;
     connector->table = domain->table;
     connector->end = &connector->first;
-    connector->cancelled = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (connector->cancelled < 0) {
-        free(connector);
-        return rcmi_fail(rcmi_status_of_errno(errno), errno,
-                         "no eventfd for the thread that connects queue pairs");
-    }
     pthread_mutex_init(&connector->lock, NULL);
     pthread_cond_init(&connector->changed, NULL);
     domain->connector = connector;
@@ -149,7 +139,6 @@ void verbs_connector_free(struct verbs_domain *domain) {
         pthread_join(connector->thread, NULL);
     pthread_cond_destroy(&connector->changed);
     pthread_mutex_destroy(&connector->lock);
-    rcmi_fd_close(&connector->cancelled);
     free(connector);
     domain->connector = NULL;
 }
@@ -200,7 +189,5 @@ bool verbs_connect_cancel(struct verbs_link *link) {
         link->job->link = NULL;
     link->job = NULL;
     pthread_mutex_unlock(&connector->lock);
-    if (connecting)
-        connector_wake(connector);
     return connecting;
 }

@@ -49,7 +49,7 @@ rcm_status verbs_connect(struct verbs_link *link, const struct verbs_offered *pe
 bool verbs_connect_cancel(struct verbs_link *link);
 /* By method->connect: waits until fd can be read. ETIMEDOUT; ECANCELED: nothing wants the job any
  * more. */
-int verbs_job_wait(struct verbs_job *job, int fd, rcmi_deadline until);
+int verbs_job_wait(const struct verbs_job *job, int fd, rcmi_deadline until);
 
 /* exchange.c */
 /* How a queue pair of the port comes to its peer's. */

@@ -25,6 +25,10 @@ bool verbs_forked(const struct verbs_domain *domain) {
     return domain->pid != getpid();
 }
 
+bool verbs_untouchable(const struct verbs_domain *domain) {
+    return verbs_forked(domain) || rcmi_node_is_broken(domain->node);
+}
+
 /* ---- Progress -------------------------------------------------------------------------------- */
 
 /* Under port->lock. True if something came for which a thread may sleep. */
@@ -272,11 +276,10 @@ static void domain_fini(void *arg) {
     }
     if (loop && domain->beat.active)
         rcmi_loop_timer_stop(loop, &domain->beat);
-    if (domain->table && !verbs_forked(domain)) {
+    if (domain->table && !verbs_forked(domain))
         verbs_connector_free(domain);
-        if (!rcmi_node_is_broken(domain->node)) /* else its descriptors may be another's by now */
-            verbs_ports_close(domain);
-    }
+    if (domain->table && !verbs_untouchable(domain))
+        verbs_ports_close(domain);
     if (domain->epoll >= 0)
         rcmi_fd_close(&domain->epoll);
     free(domain->links);

@@ -61,7 +61,9 @@ struct verbs_end *verbs_end_find(const struct verbs_link *link, uint32_t number)
 /* ---- Life ------------------------------------------------------------------------------------ */
 
 static void end_discard(struct verbs_end *end) {
-    verbs_region_free(end->link->domain->table, &end->region);
+    const struct verbs_domain *domain = end->link->domain;
+    if (!verbs_untouchable(domain))
+        verbs_region_free(domain->table, &end->region);
     free(end->messages);
     free(end->posts);
     free(end);

@@ -87,7 +87,8 @@ static rcm_status qp_make(struct verbs_link *link, int i) {
 static void qp_give_up(struct verbs_link *link, int i) {
     if (!link->offered[i])
         return;
-    link->domain->table->destroy_qp(link->offered[i]);
+    if (!verbs_untouchable(link->domain))
+        link->domain->table->destroy_qp(link->offered[i]);
     link->offered[i] = NULL;
     link->domain->ports[i].room++;
 }
@@ -311,7 +312,7 @@ bool verbs_link_still(const struct verbs_link *link) {
  * another thread. */
 static void link_stop(struct verbs_link *link) {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-    if (!link->qp || link->state != VERBS_READY)
+    if (!link->qp || link->state != VERBS_READY || verbs_untouchable(link->domain))
         return;
     const int error = link->domain->table->modify_qp(link->qp, &attr, IBV_QP_STATE);
     link->unstopped = error != 0;
@@ -349,7 +350,7 @@ static struct ibv_qp *queue_pair_take(struct verbs_link *link) {
     verbs_lock_take(&link->lock);
     struct ibv_qp *qp = link->qp;
     link_stop(link);
-    if (qp && link->unstopped)
+    if (qp && link->unstopped && !verbs_untouchable(domain))
         (void)domain->table->destroy_qp(qp);
     link->qp = NULL;
     verbs_count(domain, &link->connecting, false);
@@ -373,12 +374,14 @@ void verbs_link_down(void *arg) {
     if (!qp)
         return;
     verbs_owe_nothing(link);
+    link->port->room++;
+    if (verbs_untouchable(domain))
+        return;
     if (!connecting && !link->unstopped)
         (void)domain->table->destroy_qp(qp);
     if (link->connection)
         link->port->method->disconnect(link->connection);
     link->connection = NULL;
-    link->port->room++;
 }
 
 void verbs_link_fini(void *arg) {
@@ -386,6 +389,8 @@ void verbs_link_fini(void *arg) {
     if (verbs_forked(link->domain))
         return;
     verbs_ends_free(link);
+    if (verbs_untouchable(link->domain))
+        return;
     verbs_region_free(link->domain->table, &link->notices);
     verbs_region_free(link->domain->table, &link->probed);
 }

@@ -150,7 +150,7 @@ bool verbs_memory_unregister(void *arg, void *own, rcmi_deadline deadline) {
     (void)deadline; /* RINGCOMM_PEER_TIMEOUT is that of links, which end then */
     if (!memory)
         return true;
-    if (verbs_forked(domain) || rcmi_node_is_broken(domain->node)) {
+    if (verbs_untouchable(domain)) {
         free(memory);
         return true;
     }

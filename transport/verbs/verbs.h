@@ -325,6 +325,9 @@ void verbs_region_free(const struct verbs_table *table, struct verbs_region *reg
 /* What RINGCOMM_ variables say of all ports. */
 rcm_status verbs_settings(struct verbs_domain *domain);
 bool verbs_forked(const struct verbs_domain *domain);
+/* Nothing of a device is to be called for what ends: in a forked child, and once descriptors were
+ * closed, whose numbers may be others' by now. */
+bool verbs_untouchable(const struct verbs_domain *domain);
 bool verbs_progress(void *domain);
 void verbs_arm(void *domain);
 /* Takes all completions that there are by now. No lock may be held. */

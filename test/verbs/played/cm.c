@@ -99,6 +99,7 @@ static int fake_get_event(struct rdma_event_channel *base, struct rdma_cm_event 
     if (played_call_fails(PROVIDER_CM_GET_EVENT))
         return -1;
     pthread_mutex_lock(&played.lock);
+    errno = EAGAIN;
     if (read(base->fd, &one, sizeof one) == sizeof one) {
         *ret_event = &channel->first->base;
         channel->first = channel->first->next;
