@@ -59,6 +59,7 @@ void case_locked_memory(void **state);
 void case_iwarp_garbled(void **state);
 void case_iwarp_stranger(void **state);
 void case_iwarp_silent(void **state);
+void case_iwarp_many_silent(void **state);
 void case_iwarp_arrives(void **state);
 void case_iwarp_calls_fail(void **state);
 

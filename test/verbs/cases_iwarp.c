@@ -148,6 +148,38 @@ void case_iwarp_silent(void **state) {
     provider_remove();
 }
 
+/* So do links that are queued behind such a one: none waits longer than it, nor is a rank lost, as
+ * it would be after four times RINGCOMM_PEER_TIMEOUT. */
+void case_iwarp_many_silent(void **state) {
+    (void)state;
+    enum { RANKS = 8 };
+    const struct setup setup = {.transports = "verbs,tcp", .nranks = RANKS, .slots = 2};
+    struct world *world = world_new();
+    struct side sides[RANKS] = {{0}};
+    limit_ms(30000);
+    provider_install(&iwarp);
+    provider_silent(true);
+    setenv("RINGCOMM_PEER_TIMEOUT", "1", 1);
+    for (int i = 0; i < RANKS; i++)
+        side_create(&sides[i], world, i, &setup);
+    unsetenv("RINGCOMM_PEER_TIMEOUT");
+    for (int i = 0; i < RANKS; i++)
+        side_start(&sides[i]);
+    for (int i = 1; i < RANKS; i++)
+        side_send(&sides[0], i);
+    for (int i = 1; i < RANKS; i++) {
+        while (atomic_load(&sides[i].received[0]) == 0) {
+            CHECK_EQ(atomic_load(&sides[0].lost), 0);
+            nap();
+        }
+        CHECK_EQ(strcmp(rcmi_node_transport(sides[i].node, 0), "tcp"), 0);
+    }
+    for (int i = 0; i < RANKS; i++)
+        side_destroy(&sides[i]);
+    world_free(world);
+    provider_remove();
+}
+
 /* ---- Arrival --------------------------------------------------------------------------------- */
 
 /* A device tells of the end of a send that has not got anywhere: the memory is still in use. */

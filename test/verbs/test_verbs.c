@@ -387,6 +387,7 @@ static const struct CMUnitTest cases_own[] = {
     cmocka_unit_test(case_iwarp_garbled),
     cmocka_unit_test(case_iwarp_stranger),
     cmocka_unit_test(case_iwarp_silent),
+    cmocka_unit_test(case_iwarp_many_silent),
     cmocka_unit_test(case_iwarp_arrives),
     cmocka_unit_test(case_iwarp_calls_fail),
 };

@@ -203,14 +203,14 @@ static bool answer_is_right(const struct verbs_job *job, const struct rdma_cm_ev
 }
 
 /* The next event of the job's connection, which is to be that one. */
-static int wait_for(struct verbs_job *job, enum rdma_cm_event_type type, rcmi_deadline until) {
+static int wait_for(struct verbs_job *job, enum rdma_cm_event_type type) {
     const struct verbs_cm_table *cm = job->connection->cm;
     struct rdma_event_channel *channel = job->connection->channel;
     struct rdma_cm_event *event;
     while (cm->get_cm_event(channel, &event) != 0) {
         if (errno != EAGAIN && errno != EINTR)
             return errno;
-        const int error = verbs_job_wait(job, channel->fd, until);
+        const int error = verbs_job_wait(job, channel->fd);
         if (error)
             return error;
     }
@@ -221,7 +221,13 @@ static int wait_for(struct verbs_job *job, enum rdma_cm_event_type type, rcmi_de
     return error;
 }
 
-static int connect_steps(struct verbs_job *job, rcmi_deadline until) {
+/* What is left for a step; 0 would be none. */
+static int left_ms(const struct verbs_job *job) {
+    const int left = rcmi_deadline_left_ms(job->until);
+    return left > 0 ? left : 1;
+}
+
+static int connect_steps(struct verbs_job *job) {
     const struct verbs_cm_table *cm = job->connection->cm;
     struct rdma_cm_id *id = job->connection->id;
     union address from = address_of(&job->port->offered, 0),
@@ -230,24 +236,21 @@ static int connect_steps(struct verbs_job *job, rcmi_deadline until) {
                                     .rank = (uint32_t)rcmi_node_rank(job->port->domain->node),
                                     .token = job->far_token};
     struct rdma_conn_param param = param_of(&call, job->qp->qp_num);
-    if (cm->resolve_addr(id, &from.any, &to.any, rcmi_deadline_left_ms(until)) != 0)
+    if (cm->resolve_addr(id, &from.any, &to.any, left_ms(job)) != 0)
         return errno;
-    int error = wait_for(job, RDMA_CM_EVENT_ADDR_RESOLVED, until);
-    if (error == 0 && cm->resolve_route(id, rcmi_deadline_left_ms(until)) != 0)
+    int error = wait_for(job, RDMA_CM_EVENT_ADDR_RESOLVED);
+    if (error == 0 && cm->resolve_route(id, left_ms(job)) != 0)
         error = errno;
     if (error == 0)
-        error = wait_for(job, RDMA_CM_EVENT_ROUTE_RESOLVED, until);
+        error = wait_for(job, RDMA_CM_EVENT_ROUTE_RESOLVED);
     if (error == 0 && cm->connect(id, &param) != 0)
         error = errno;
-    return error ? error : wait_for(job, RDMA_CM_EVENT_ESTABLISHED, until);
+    return error ? error : wait_for(job, RDMA_CM_EVENT_ESTABLISHED);
 }
 
 static int cm_connect(struct verbs_job *job) {
-    const struct verbs_domain *domain = job->port->domain;
-    job->connection = connection_make(domain->table->cm());
-    if (!job->connection)
-        return errno;
-    return connect_steps(job, rcmi_deadline_in(domain->peer_timeout_ms));
+    job->connection = connection_make(job->port->domain->table->cm());
+    return job->connection ? connect_steps(job) : errno;
 }
 
 /* ---- The other side, on the loop's thread ---------------------------------------------------- */

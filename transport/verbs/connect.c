@@ -2,8 +2,9 @@
 /*
  * Connecting queue pairs. It may take a while: ibv_modify_qp resolves the peer's address in the
  * kernel, up to a second and a half, and rdma_cm waits for the peer. So a thread of its own does
- * it, for one link after the other. A job has copies of all it needs, and the queue pair of a link
- * that goes down meanwhile is the job's to destroy.
+ * it, for one link after the other; a link whose turn does not come within RINGCOMM_PEER_TIMEOUT
+ * declines, so that there is time left for another transport. A job has copies of all it needs, and
+ * the queue pair of a link that goes down meanwhile is the job's to destroy.
  */
 #include <errno.h>
 #include <poll.h>
@@ -62,10 +63,14 @@ static void job_undo(const struct verbs_job *job) {
         job->port->method->disconnect(job->connection);
 }
 
+static int job_connect(struct verbs_job *job) {
+    return rcmi_deadline_passed(job->until) ? ETIMEDOUT : job->port->method->connect(job);
+}
+
 /* Without connector->lock. */
 static void job_run(struct verbs_job *job, bool wanted) {
     struct verbs_connector *connector = job->connector;
-    const int error = wanted ? job->port->method->connect(job) : 0;
+    const int error = wanted ? job_connect(job) : 0;
     pthread_mutex_lock(&connector->lock);
     const bool taken = job_hand_over(job, error);
     pthread_mutex_unlock(&connector->lock);
@@ -101,11 +106,11 @@ static bool job_is_wanted(const struct verbs_job *job) {
 }
 
 /* No descriptor wakes it: the loop would write to that though its number may be another's. */
-int verbs_job_wait(const struct verbs_job *job, int fd, rcmi_deadline until) {
+int verbs_job_wait(const struct verbs_job *job, int fd) {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
     while (job_is_wanted(job)) {
-        const int left = rcmi_deadline_left_ms(until);
-        if (rcmi_deadline_passed(until))
+        const int left = rcmi_deadline_left_ms(job->until);
+        if (rcmi_deadline_passed(job->until))
             return ETIMEDOUT;
         if (poll(&ready, 1, left < LOOK_MS ? left : LOOK_MS) < 0 && errno != EINTR)
             return errno;
@@ -167,6 +172,7 @@ rcm_status verbs_connect(struct verbs_link *link, const struct verbs_offered *pe
         return RCM_ERR_NOMEM;
     job->connector = connector;
     job->link = link;
+    job->until = rcmi_deadline_in(link->domain->peer_timeout_ms);
     job->token = link->token;
     job->far_token = link->far_token;
     job->qp = link->qp;

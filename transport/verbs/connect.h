@@ -18,6 +18,7 @@ struct verbs_job {
     struct ibv_qp *qp;
     struct verbs_offered far; /* the peer's port, and its queue pair */
     uint64_t token, far_token;
+    rcmi_deadline until;                 /* counted from when it was queued */
     struct verbs_connection *connection; /* that was made */
 };
 
@@ -47,9 +48,9 @@ void verbs_connector_free(struct verbs_domain *domain);
 rcm_status verbs_connect(struct verbs_link *link, const struct verbs_offered *peer);
 /* The connector does not touch the link any more. True: it destroys link->qp itself. */
 bool verbs_connect_cancel(struct verbs_link *link);
-/* By method->connect: waits until fd can be read. ETIMEDOUT; ECANCELED: nothing wants the job any
- * more. */
-int verbs_job_wait(const struct verbs_job *job, int fd, rcmi_deadline until);
+/* By method->connect: waits until fd can be read. ETIMEDOUT: job->until has passed; ECANCELED:
+ * nothing wants the job any more. */
+int verbs_job_wait(const struct verbs_job *job, int fd);
 
 /* exchange.c */
 /* How a queue pair of the port comes to its peer's. */
