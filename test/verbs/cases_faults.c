@@ -64,7 +64,11 @@ void case_devices_unfit(void **state) {
     row_says(&setup,
              "fake0 is of no use: only rdma_cm connects it (iWARP), and there is no librdmacm");
     setup.without_cm = false;
+    setenv("RINGCOMM_VERBS_DEVICES", "", 1);
+    row_says(&setup, "fake0 is of no use: it is iWARP, of which nothing has been run on hardware");
+    setenv("RINGCOMM_VERBS_DEVICES", "fake0", 1);
     row_says(&setup, "");
+    unsetenv("RINGCOMM_VERBS_DEVICES");
     setup.kind = PROVIDER_SOFTWARE;
     row_says(&setup, "fake0 is of no use: it is no hardware, and RINGCOMM_VERBS_DEVICES does not");
     setenv("RINGCOMM_VERBS_DEVICES", "fake0", 1);

@@ -44,6 +44,17 @@ int played_ended(enum provider_call call) {
 }
 
 static struct verbs_table table;
+static bool named;
+
+/* iWARP is used only if it is. */
+static void devices_name(void) {
+    char list[DEVICES_MAX * 8] = "";
+    if (played.setup.kind != PROVIDER_IWARP || getenv("RINGCOMM_VERBS_DEVICES"))
+        return;
+    for (int i = 0, used = 0; i < played.setup.devices; i++)
+        used += snprintf(list + used, sizeof list - (size_t)used, "%sfake%d", i ? "," : "", i);
+    named = setenv("RINGCOMM_VERBS_DEVICES", list, 1) == 0;
+}
 
 void provider_install(const struct provider_setup *what) {
     played.setup = *what;
@@ -68,6 +79,7 @@ void provider_install(const struct provider_setup *what) {
     played_queue_pairs(&table);
     played_connect(&table);
     played_cm(&table);
+    devices_name();
     verbs_table_set(&table);
 }
 
@@ -96,6 +108,9 @@ void provider_remove(void) {
     pthread_mutex_unlock(&played.lock);
     pthread_join(played.hardware, NULL);
     verbs_table_set(NULL);
+    if (named)
+        unsetenv("RINGCOMM_VERBS_DEVICES");
+    named = false;
     REQUIRE(played.objects == 0);
     for (int i = 0; i < QPS_MAX; i++)
         REQUIRE(!played.qps[i].used);

@@ -51,6 +51,9 @@ const char *verbs_device_fault(const struct verbs_table *table, const struct ibv
         return "it has no reliable connections (as EFA)";
     if (!named && !table->is_hardware(device))
         return "it is no hardware, and RINGCOMM_VERBS_DEVICES does not name it";
+    if (!named && device->transport_type == IBV_TRANSPORT_IWARP)
+        return "it is iWARP, of which nothing has been run on hardware, and RINGCOMM_VERBS_DEVICES "
+               "does not name it";
     return NULL;
 }
 
