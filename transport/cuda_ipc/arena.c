@@ -14,6 +14,11 @@ static size_t round_up(size_t bytes, size_t to) {
     return (bytes + to - 1) / to * to;
 }
 
+void ipc_export_begin(struct ipc_domain *domain, const struct rcmi_device_handle *handle) {
+    if (handle->buffer > atomic_load_explicit(&domain->newest, memory_order_relaxed))
+        atomic_store_explicit(&domain->newest, handle->buffer, memory_order_relaxed);
+}
+
 /* ---- Chunks ---------------------------------------------------------------------------------- */
 
 /* On the device's thread. What waits for the arena are links that come up and writers that have no
@@ -23,8 +28,10 @@ static void chunk_changed(void *arg) {
     struct ipc_domain *domain = chunk->domain;
     pthread_mutex_lock(&domain->arena.lock);
     chunk->settled = true;
-    if (rcmi_export_look(&chunk->export) == RCM_OK)
+    if (rcmi_export_look(&chunk->export) == RCM_OK) {
+        ipc_export_begin(domain, &chunk->export.handle);
         rcmi_ranges_give(&chunk->free, IPC_PROOF, chunk->export.handle.bytes - IPC_PROOF);
+    }
     rcmi_node_ring(domain->node);
     for (const struct ipc_peer *peer = domain->peers; peer; peer = peer->next)
         rcmi_node_link_changed(domain->node, peer->rank);

@@ -86,6 +86,13 @@ struct ipc_imported {
     struct rcmi_import *import;       /* NULL: it is being opened */
 };
 
+/* An allocation that a peer is to close: of the call that waits for it. */
+struct ipc_debt {
+    struct ipc_debt *next;
+    uint64_t buffer;
+    bool closed;
+};
+
 /* This end and the other one, from the beginning of a link until nothing of either is open at the
  * other; it outlives the link. */
 struct ipc_peer {
@@ -94,11 +101,11 @@ struct ipc_peer {
     int rank;
     /* A socket of the two ends, and of the end that made it the other half, which travels. -1. */
     int sock, other;
-    pthread_mutex_t lock;            /* of what is read from the socket, and: */
-    struct rcmi_imports *imports;    /* its memory, here; NULL before its offer; final */
-    bool left;                       /* nothing of ours is open there any more, or it has ended */
-    bool lost;                       /* it has ended without saying so, or does not answer */
-    uint64_t owes;                   /* an allocation that it was told to close; 0 */
+    pthread_mutex_t lock;         /* of what is read from the socket, and: */
+    struct rcmi_imports *imports; /* its memory, here; NULL before its offer; final */
+    bool left;                    /* nothing of ours is open there any more, or it has ended */
+    uint64_t keeps;               /* allocations up to this number may stay open there */
+    struct ipc_debt *debts;
     uint64_t closing;                /* an allocation that it wants to be closed; 0 */
     bool down, said;                 /* the link is; and that all is closed here was said */
     bool told, heard;                /* of this node's arena; something came */
@@ -130,7 +137,7 @@ struct ipc_domain {
     /* What is registered, and how much of it has a descriptor; under the arena's lock. */
     struct ipc_shared *shared;
     int descriptors;
-    pthread_mutex_t freeing; /* one allocation is taken back from peers at a time */
+    _Atomic uint64_t newest; /* the largest number of what was exported; grows under the lock */
     struct ipc_self self;    /* there with the device */
     bool inited;
 };
@@ -210,6 +217,8 @@ rcm_status ipc_arena_begin(struct ipc_domain *domain, struct rcmi_device_handle 
  * only when it grows. */
 rcm_status ipc_arena_take(struct ipc_domain *domain, size_t len, struct ipc_chunk **ret_chunk,
                           size_t *ret_at);
+/* An allocation is one that peers may come to know. Under the arena's lock. */
+void ipc_export_begin(struct ipc_domain *domain, const struct rcmi_device_handle *handle);
 void ipc_arena_give(struct ipc_domain *domain, struct ipc_chunk *chunk, size_t at, size_t len);
 /* keep: its memory stays, for a process that may read it; so does what the driver has not let go of
  * by the deadline. */
@@ -221,6 +230,7 @@ enum ipc_notice {
     NOTICE_CLOSE,
     NOTICE_CLOSED,
     NOTICE_GONE,
+    NOTICE_KEPT,
     NOTICE_MEMORY,
     NOTICE_OPENED,
     NOTICE_REFUSED,
@@ -248,10 +258,13 @@ void ipc_peer_go_on(struct ipc_peer *peer);
 rcm_status ipc_peer_inquire(struct ipc_peer *peer, uint64_t *ping);
 /* The link is down: its memory is closed here as soon as nothing reads it. */
 void ipc_peer_down(struct ipc_peer *peer);
-/* The peer is to close the allocation, if it was told of any of this node's. */
-void ipc_peer_demand(struct ipc_peer *peer, uint64_t buffer);
-/* Takes what has come. Has it not said yet that it did? */
-bool ipc_peer_owes(struct ipc_peer *peer);
+/* The peer is to close the allocation, if it was told of any of this node's. The debt is the peer's
+ * until it is settled. */
+void ipc_peer_demand(struct ipc_peer *peer, uint64_t buffer, struct ipc_debt *debt);
+/* Takes what has come. Is an answer to be waited for? */
+bool ipc_peer_owes(struct ipc_peer *peer, const struct ipc_debt *debt);
+/* False: it may have the allocation open, still or for good. */
+bool ipc_peer_settle(struct ipc_peer *peer, struct ipc_debt *debt);
 
 /* ---- descriptor.c ---------------------------------------------------------------------------- */
 /* Does the peer have the allocation open? It is told of it the first time, and not waited for. Any

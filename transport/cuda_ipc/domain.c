@@ -18,7 +18,6 @@ static rcm_status ipc_domain_init(void *arg, struct rcmi_node *node) {
     domain->memfd = -1;
     domain->page = (size_t)sysconf(_SC_PAGESIZE);
     pthread_mutex_init(&domain->arena.lock, NULL);
-    pthread_mutex_init(&domain->freeing, NULL);
     domain->inited = true;
     return RCM_OK;
 }
@@ -32,7 +31,6 @@ static void ipc_domain_fini(void *arg) {
     ipc_arena_end(domain, !clean, deadline);
     rcmi_ranges_clear(&domain->ranges);
     rcmi_fd_close(&domain->memfd);
-    pthread_mutex_destroy(&domain->freeing);
     pthread_mutex_destroy(&domain->arena.lock);
     domain->inited = false;
 }

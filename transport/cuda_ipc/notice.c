@@ -7,14 +7,19 @@
  *      CLOSE    I am about to free this allocation of mine
  *      CLOSED   I have it open no more
  *      GONE     I have nothing of yours open any more, and open nothing again: the last one
+ *      KEPT     the driver does not close what I have open: of yours, all may stay so until this
+ *               process ends. Instead of CLOSED, or of GONE (number 0)
  *      MEMORY   an allocation of mine is this, by the descriptor that comes with it (descriptor.c)
  *      OPENED   I have it open
  *      REFUSED  I do not open it
  *      PING     are you there?
  *      PONG     I am: the answer to as many pings as have come
  *
- * The end of the socket without GONE is that of a process that died or cannot close what it opened,
- * or of a link that was never used.
+ * The end of the socket without GONE is that of a process that died, or of a link that was never
+ * used. What was exported before it was heard may be open for a while yet, by what the process had
+ * begun on its device, and is not taken back; what is exported later is not concerned. Numbers of
+ * allocations tell the two apart: the largest one by then was exported before. Should they not
+ * grow, more is kept than need be.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -89,6 +94,11 @@ void ipc_peer_tell(struct ipc_peer *peer, const struct rcmi_device_handle *arena
 
 /* ---- Hearing --------------------------------------------------------------------------------- */
 
+static void debts_closed(struct ipc_peer *peer, uint64_t buffer) {
+    for (struct ipc_debt *debt = peer->debts; debt; debt = debt->next)
+        debt->closed |= debt->buffer == buffer;
+}
+
 /* fd: what came with it, or -1; closed, but that of MEMORY. */
 static void notice_take(struct ipc_peer *peer, const struct notice *notice, int fd) {
     peer->heard = true;
@@ -104,11 +114,14 @@ static void notice_take(struct ipc_peer *peer, const struct notice *notice, int 
         ipc_imported_drop(peer, peer->closing);
         break;
     case NOTICE_CLOSED:
-        if (peer->owes == notice->handle.buffer)
-            peer->owes = 0;
+        debts_closed(peer, notice->handle.buffer);
         break;
     case NOTICE_GONE:
         peer->left = true;
+        break;
+    case NOTICE_KEPT:
+        peer->keeps = UINT64_MAX;
+        peer->left = notice->handle.buffer == 0;
         break;
     case NOTICE_MEMORY:
         ipc_imported_begin(peer, &notice->handle, fd);
@@ -131,7 +144,9 @@ static void notice_take(struct ipc_peer *peer, const struct notice *notice, int 
 
 /* The other end is closed. What was told of nothing has opened nothing. */
 static void socket_ended(struct ipc_peer *peer) {
-    peer->lost = peer->told;
+    const uint64_t newest = atomic_load_explicit(&peer->domain->newest, memory_order_relaxed);
+    if (peer->told && peer->keeps < newest)
+        peer->keeps = newest;
     peer->left = true;
     rcmi_node_ring(peer->domain->node);
 }
@@ -156,14 +171,11 @@ static void hear_locked(struct ipc_peer *peer) {
     }
 }
 
-/* That something, or all, is closed here. Where the driver did not close it nothing more is said:
- * the peer keeps its memory, as if this process had died. */
+/* That something, or all, is closed here, if the driver did close it. */
 static void say_closed(const struct ipc_peer *peer, enum ipc_notice kind,
                        const struct rcmi_device_handle *handle) {
-    if (!rcmi_imports_unclosed(peer->imports))
-        notice_send(peer, kind, handle);
-    else if (peer->sock >= 0)
-        (void)shutdown(peer->sock, SHUT_WR);
+    const bool kept = peer->imports && rcmi_imports_unclosed(peer->imports);
+    notice_send(peer, kept ? NOTICE_KEPT : kind, handle);
 }
 
 /* What the peer waits for. */
@@ -243,20 +255,35 @@ void ipc_peer_down(struct ipc_peer *peer) {
     pthread_mutex_unlock(&peer->lock);
 }
 
-void ipc_peer_demand(struct ipc_peer *peer, uint64_t buffer) {
+/* ---- Debts ----------------------------------------------------------------------------------- */
+
+/* What was told of nothing has opened nothing. */
+void ipc_peer_demand(struct ipc_peer *peer, uint64_t buffer, struct ipc_debt *debt) {
     const struct rcmi_device_handle handle = {.buffer = buffer};
     pthread_mutex_lock(&peer->lock);
-    peer->owes = peer->told ? buffer : 0;
-    if (peer->told)
+    *debt = (struct ipc_debt){.next = peer->debts, .buffer = buffer, .closed = !peer->told};
+    peer->debts = debt;
+    if (!debt->closed)
         notice_send(peer, NOTICE_CLOSE, &handle);
     ipc_exported_end(peer, buffer);
     pthread_mutex_unlock(&peer->lock);
 }
 
-bool ipc_peer_owes(struct ipc_peer *peer) {
+bool ipc_peer_owes(struct ipc_peer *peer, const struct ipc_debt *debt) {
     (void)ipc_peer_hear(peer);
     pthread_mutex_lock(&peer->lock);
-    const bool owes = peer->owes != 0 && !peer->left && !peer->lost && peer->sock >= 0;
+    const bool owes = !debt->closed && !peer->left && debt->buffer > peer->keeps;
     pthread_mutex_unlock(&peer->lock);
     return owes;
+}
+
+bool ipc_peer_settle(struct ipc_peer *peer, struct ipc_debt *debt) {
+    struct ipc_debt **at = &peer->debts;
+    pthread_mutex_lock(&peer->lock);
+    while (*at != debt)
+        at = &(*at)->next;
+    *at = debt->next;
+    const bool back = debt->closed || (peer->left && debt->buffer > peer->keeps);
+    pthread_mutex_unlock(&peer->lock);
+    return back;
 }

@@ -21,42 +21,40 @@ static struct ipc_peer *peers_first(struct ipc_domain *domain) {
     return first;
 }
 
-/* What has not answered in time is not waited for again. */
-static void give_up(struct ipc_peer *first) {
-    for (struct ipc_peer *peer = first; peer; peer = peer->next) {
-        pthread_mutex_lock(&peer->lock);
-        peer->lost |= peer->owes != 0 && !peer->left && peer->sock >= 0;
-        pthread_mutex_unlock(&peer->lock);
-    }
-}
-
-static bool any_owes(struct ipc_peer *first) {
+static bool any_owes(struct ipc_peer *first, const struct ipc_debt *debts) {
     bool any = false;
     for (struct ipc_peer *peer = first; peer; peer = peer->next)
-        any |= ipc_peer_owes(peer);
+        any |= ipc_peer_owes(peer, debts++);
     return any;
 }
 
-static bool any_lost(struct ipc_peer *first) {
-    bool any = false;
-    for (struct ipc_peer *peer = first; peer; peer = peer->next) {
-        pthread_mutex_lock(&peer->lock);
-        any |= peer->lost;
-        pthread_mutex_unlock(&peer->lock);
-    }
-    return any;
+static bool settle(struct ipc_peer *first, struct ipc_debt *debts) {
+    bool all = true;
+    for (struct ipc_peer *peer = first; peer; peer = peer->next)
+        all &= ipc_peer_settle(peer, debts++);
+    return all;
+}
+
+/* debts: one of each peer. */
+static bool take_back(struct ipc_peer *first, struct ipc_debt *debts, uint64_t buffer,
+                      rcmi_deadline deadline) {
+    struct ipc_debt *debt = debts;
+    for (struct ipc_peer *peer = first; peer; peer = peer->next)
+        ipc_peer_demand(peer, buffer, debt++);
+    while (any_owes(first, debts) && !rcmi_deadline_passed(deadline))
+        pause_a_moment();
+    return settle(first, debts);
 }
 
 bool ipc_take_back(struct ipc_domain *domain, uint64_t buffer, rcmi_deadline deadline) {
-    pthread_mutex_lock(&domain->freeing);
-    struct ipc_peer *first = peers_first(domain);
-    for (struct ipc_peer *peer = first; peer; peer = peer->next)
-        ipc_peer_demand(peer, buffer);
-    while (any_owes(first) && !rcmi_deadline_passed(deadline))
-        pause_a_moment();
-    give_up(first);
-    pthread_mutex_unlock(&domain->freeing);
-    return !any_lost(first);
+    struct ipc_peer *const first = peers_first(domain);
+    size_t n = 0;
+    for (const struct ipc_peer *peer = first; peer; peer = peer->next)
+        n++;
+    struct ipc_debt *debts = n > 0 ? rcmi_zalloc(n * sizeof *debts) : NULL;
+    const bool back = n == 0 || (debts && take_back(first, debts, buffer, deadline));
+    free(debts);
+    return back;
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
@@ -64,7 +62,7 @@ bool ipc_take_back(struct ipc_domain *domain, uint64_t buffer, rcmi_deadline dea
 static bool peer_is_through(struct ipc_peer *peer) {
     (void)ipc_peer_hear(peer);
     pthread_mutex_lock(&peer->lock);
-    const bool through = peer->said && (peer->left || peer->lost || peer->sock < 0);
+    const bool through = peer->said && (peer->left || peer->sock < 0);
     pthread_mutex_unlock(&peer->lock);
     return through;
 }
@@ -89,7 +87,7 @@ static struct ipc_proof *proof_take(struct ipc_peer *peer) {
 static bool peer_end(struct ipc_peer *peer) {
     pthread_mutex_lock(&peer->lock);
     const bool said = peer->said;
-    const bool clean = said && !peer->lost && (peer->left || peer->sock < 0);
+    const bool clean = said && peer->keeps == 0 && (peer->left || peer->sock < 0);
     rcmi_fd_close(&peer->sock);
     rcmi_fd_close(&peer->other);
     pthread_mutex_unlock(&peer->lock);

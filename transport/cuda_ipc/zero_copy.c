@@ -44,6 +44,7 @@ static rcm_status shared_add(struct ipc_domain *domain, const struct rcmi_export
                          "takes a descriptor",
                          IPC_DESCRIPTORS);
     }
+    ipc_export_begin(domain, &export->handle);
     domain->descriptors += export->fd >= 0;
     *shared = (struct ipc_shared){.next = domain->shared, .export = *export, .uses = 1};
     domain->shared = shared;
