@@ -84,13 +84,14 @@ struct ipc_exported {
 struct ipc_imported {
     struct rcmi_device_handle handle; /* buffer is 0: none */
     struct rcmi_import *import;       /* NULL: it is being opened */
+    bool said;                        /* that it is open */
 };
 
 /* An allocation that a peer is to close: of the call that waits for it. */
 struct ipc_debt {
     struct ipc_debt *next;
     uint64_t buffer;
-    bool closed;
+    bool said, closed;
 };
 
 /* This end and the other one, from the beginning of a link until nothing of either is open at the
@@ -106,11 +107,12 @@ struct ipc_peer {
     bool left;                    /* nothing of ours is open there any more, or it has ended */
     uint64_t keeps;               /* allocations up to this number may stay open there */
     struct ipc_debt *debts;
-    uint64_t closing;                /* an allocation that it wants to be closed; 0 */
-    bool down, said;                 /* the link is; and that all is closed here was said */
-    bool told, heard;                /* of this node's arena; something came */
-    uint64_t pings, pongs;           /* sent, and answered */
-    struct rcmi_device_handle arena; /* its first chunk; buffer is 0 until it is told */
+    uint64_t closing[RCMI_IMPORTS_MAX]; /* allocations that it wants to be closed; 0 */
+    uint64_t unanswered;                /* pings of its */
+    bool down, said;                    /* the link is; and that all is closed here was said */
+    bool told, heard;                   /* of this node's arena; something came */
+    uint64_t pings, pongs;              /* sent, and answered */
+    struct rcmi_device_handle arena;    /* its first chunk; buffer is 0 until it is told */
     struct ipc_exported exported[IPC_DESCRIPTORS];
     struct ipc_imported imported[IPC_DESCRIPTORS];
     struct ipc_proof *proof; /* NULL before; set by the loop thread, under the lock */
@@ -237,8 +239,8 @@ enum ipc_notice {
     NOTICE_PING,
     NOTICE_PONG,
 };
-/* With a descriptor, or -1. False: the peer has ended, which is heard soon, or has left hundreds
- * unread. Under the peer's lock. */
+/* With a descriptor, or -1. False: the peer has left hundreds unread, and it is to be said again
+ * once there is room. What is said to one that has ended counts as said. Under the peer's lock. */
 bool ipc_notice_send(const struct ipc_peer *peer, enum ipc_notice kind,
                      const struct rcmi_device_handle *handle, int fd);
 rcm_status ipc_peer_make(struct ipc_domain *domain, int rank, struct ipc_peer **ret_peer);
@@ -252,9 +254,9 @@ void ipc_peer_tell(struct ipc_peer *peer, const struct rcmi_device_handle *arena
 bool ipc_peer_hear(struct ipc_peer *peer);
 /* Something of its memory was opened or closed here: what was waited for is said. Any thread. */
 void ipc_peer_go_on(struct ipc_peer *peer);
-/* Is its process there, still? RCM_OK: it has answered since the first call with *ping, which is 0
- * then; RCM_AGAIN: that is not known yet, the node's doorbell rings when it is; RCM_ERR_PEER. Any
- * thread. */
+/* Is its process there, still? RCM_OK: it has answered since *ping, which is 0 at the first call;
+ * RCM_AGAIN: that is not known yet, the node's doorbell rings when it is; RCM_ERR_PEER. Any thread.
+ */
 rcm_status ipc_peer_inquire(struct ipc_peer *peer, uint64_t *ping);
 /* The link is down: its memory is closed here as soon as nothing reads it. */
 void ipc_peer_down(struct ipc_peer *peer);
@@ -262,7 +264,7 @@ void ipc_peer_down(struct ipc_peer *peer);
  * until it is settled. */
 void ipc_peer_demand(struct ipc_peer *peer, uint64_t buffer, struct ipc_debt *debt);
 /* Takes what has come. Is an answer to be waited for? */
-bool ipc_peer_owes(struct ipc_peer *peer, const struct ipc_debt *debt);
+bool ipc_peer_owes(struct ipc_peer *peer, struct ipc_debt *debt);
 /* False: it may have the allocation open, still or for good. */
 bool ipc_peer_settle(struct ipc_peer *peer, struct ipc_debt *debt);
 

@@ -74,12 +74,12 @@ static struct ipc_imported *imported_free(struct ipc_peer *peer) {
     return NULL;
 }
 
-static void imported_say(const struct ipc_peer *peer, enum ipc_notice kind, uint64_t buffer) {
+static bool imported_say(const struct ipc_peer *peer, enum ipc_notice kind, uint64_t buffer) {
     const struct rcmi_device_handle handle = {.buffer = buffer};
     if (kind == NOTICE_REFUSED)
         rcmi_log(RCMI_LOG_DEBUG, "device memory of rank %d is not opened: %s", peer->rank,
                  rcm_last_error());
-    (void)ipc_notice_send(peer, kind, &handle, -1);
+    return ipc_notice_send(peer, kind, &handle, -1);
 }
 
 static rcm_status imported_open(struct ipc_peer *peer, struct ipc_imported *imported,
@@ -95,7 +95,7 @@ void ipc_imported_begin(struct ipc_peer *peer, const struct rcmi_device_handle *
     if (imported_open(peer, imported, handle, fd) == RCM_AGAIN)
         *imported = (struct ipc_imported){.handle = *handle};
     else
-        imported_say(peer, NOTICE_REFUSED, handle->buffer);
+        (void)imported_say(peer, NOTICE_REFUSED, handle->buffer); /* unsaid: by slots as well */
 }
 
 static void imported_look(struct ipc_peer *peer, struct ipc_imported *imported) {
@@ -103,19 +103,21 @@ static void imported_look(struct ipc_peer *peer, struct ipc_imported *imported) 
     const void *bytes;
     const rcm_status status =
         rcmi_imports_get(peer->imports, &imported->handle, 0, 0, &imported->import, &bytes);
-    if (status == RCM_AGAIN)
+    if (status == RCM_AGAIN || status == RCM_OK)
         return;
-    imported_say(peer, status == RCM_OK ? NOTICE_OPENED : NOTICE_REFUSED, buffer);
-    if (status == RCM_OK)
-        return;
+    (void)imported_say(peer, NOTICE_REFUSED, buffer);
     (void)rcmi_imports_close(peer->imports, buffer); /* it is forgotten that it failed */
     *imported = (struct ipc_imported){.import = NULL};
 }
 
 void ipc_imported_go_on(struct ipc_peer *peer) {
-    for (int i = 0; i < IPC_DESCRIPTORS; i++)
-        if (peer->imported[i].handle.buffer != 0 && !peer->imported[i].import)
-            imported_look(peer, &peer->imported[i]);
+    for (int i = 0; i < IPC_DESCRIPTORS; i++) {
+        struct ipc_imported *imported = &peer->imported[i];
+        if (imported->handle.buffer != 0 && !imported->import)
+            imported_look(peer, imported);
+        if (imported->import && !imported->said)
+            imported->said = imported_say(peer, NOTICE_OPENED, imported->handle.buffer);
+    }
 }
 
 void ipc_imported_drop(struct ipc_peer *peer, uint64_t buffer) {

@@ -102,20 +102,23 @@ static rcm_status imports_make(struct ipc_link *link) {
     return status;
 }
 
+/* Something has come, or there is room: a ping that did not fit is the node's to send. */
 static void socket_ready(void *arg, uint32_t events) {
     struct ipc_link *link = arg;
-    (void)events;
     const bool left = ipc_peer_hear(link->peer);
+    if (events & EPOLLOUT)
+        rcmi_node_ring(link->domain->node);
     if (link->watched && left) {
         rcmi_loop_unwatch(rcmi_node_loop(link->domain->node), &link->watch);
         link->watched = false;
     }
 }
 
+/* Of edges, as there is room nearly always; all that has come is read at each. */
 static rcm_status socket_watch(struct ipc_link *link) {
     link->watch = (struct rcmi_watch){.fd = link->peer->sock, .ready = socket_ready, .arg = link};
-    const rcm_status status =
-        rcmi_loop_watch(rcmi_node_loop(link->domain->node), &link->watch, EPOLLIN);
+    const rcm_status status = rcmi_loop_watch(rcmi_node_loop(link->domain->node), &link->watch,
+                                              EPOLLIN | EPOLLOUT | EPOLLET);
     link->watched = status == RCM_OK;
     return status;
 }

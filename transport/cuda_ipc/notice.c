@@ -38,13 +38,13 @@ bool ipc_notice_send(const struct ipc_peer *peer, enum ipc_notice kind,
     struct notice notice = {.kind = kind};
     if (handle)
         notice.handle = *handle;
-    return peer->sock >= 0 &&
-           rcmi_send_fds(peer->sock, &notice, sizeof notice, &fd, fd >= 0) == RCM_OK;
+    return peer->sock < 0 ||
+           rcmi_send_fds(peer->sock, &notice, sizeof notice, &fd, fd >= 0) != RCM_AGAIN;
 }
 
-static void notice_send(const struct ipc_peer *peer, enum ipc_notice kind,
+static bool notice_send(const struct ipc_peer *peer, enum ipc_notice kind,
                         const struct rcmi_device_handle *handle) {
-    (void)ipc_notice_send(peer, kind, handle, -1);
+    return ipc_notice_send(peer, kind, handle, -1);
 }
 
 /* ---- Peers ----------------------------------------------------------------------------------- */
@@ -88,11 +88,25 @@ void ipc_peer_join(struct ipc_peer *peer, int sock) {
 void ipc_peer_tell(struct ipc_peer *peer, const struct rcmi_device_handle *arena) {
     pthread_mutex_lock(&peer->lock);
     peer->told = true;
-    notice_send(peer, NOTICE_ARENA, arena);
+    (void)notice_send(peer, NOTICE_ARENA, arena); /* the first one: there is room */
     pthread_mutex_unlock(&peer->lock);
 }
 
 /* ---- Hearing --------------------------------------------------------------------------------- */
+
+/* It is closed, and that is said, once nothing reads it. What finds no place is not answered, and
+ * stays with the peer: more are to be closed than can be open. */
+static void closing_add(struct ipc_peer *peer, uint64_t buffer) {
+    uint64_t *place = NULL;
+    for (int i = 0; i < RCMI_IMPORTS_MAX; i++) {
+        if (peer->closing[i] == buffer)
+            return;
+        if (peer->closing[i] == 0)
+            place = &peer->closing[i];
+    }
+    if (place)
+        *place = buffer;
+}
 
 static void debts_closed(struct ipc_peer *peer, uint64_t buffer) {
     for (struct ipc_debt *debt = peer->debts; debt; debt = debt->next)
@@ -110,8 +124,8 @@ static void notice_take(struct ipc_peer *peer, const struct notice *notice, int 
         rcmi_node_link_changed(peer->domain->node, peer->rank);
         break;
     case NOTICE_CLOSE:
-        peer->closing = notice->handle.buffer;
-        ipc_imported_drop(peer, peer->closing);
+        closing_add(peer, notice->handle.buffer);
+        ipc_imported_drop(peer, notice->handle.buffer);
         break;
     case NOTICE_CLOSED:
         debts_closed(peer, notice->handle.buffer);
@@ -131,7 +145,7 @@ static void notice_take(struct ipc_peer *peer, const struct notice *notice, int 
         ipc_exported_answered(peer, notice->handle.buffer, notice->kind == NOTICE_OPENED);
         break;
     case NOTICE_PING:
-        notice_send(peer, NOTICE_PONG, NULL);
+        peer->unanswered++;
         break;
     case NOTICE_PONG:
         peer->pongs++;
@@ -158,8 +172,10 @@ static void hear_locked(struct ipc_peer *peer) {
         int fd = -1, nfds = 0;
         const rcm_status status =
             rcmi_recv_fds(peer->sock, &notice, sizeof notice, &len, &fd, 1, &nfds);
-        if (status == RCM_AGAIN || status == RCM_ERR_RESOURCE)
-            return; /* no descriptor is left: that one is lost, and its memory copied */
+        if (status == RCM_AGAIN)
+            return;
+        if (status == RCM_ERR_RESOURCE)
+            continue; /* no descriptor is left: that one is lost, and its memory copied */
         if (nfds == 0)
             fd = -1;
         if (status == RCM_OK && len == sizeof notice) {
@@ -172,30 +188,39 @@ static void hear_locked(struct ipc_peer *peer) {
 }
 
 /* That something, or all, is closed here, if the driver did close it. */
-static void say_closed(const struct ipc_peer *peer, enum ipc_notice kind,
+static bool say_closed(const struct ipc_peer *peer, enum ipc_notice kind,
                        const struct rcmi_device_handle *handle) {
     const bool kept = peer->imports && rcmi_imports_unclosed(peer->imports);
-    notice_send(peer, kept ? NOTICE_KEPT : kind, handle);
+    return notice_send(peer, kept ? NOTICE_KEPT : kind, handle);
 }
 
-/* What the peer waits for. */
-static void go_on_locked(struct ipc_peer *peer) {
-    const struct rcmi_device_handle closed = {.buffer = peer->closing};
-    if (!peer->imports)
-        return;
+static void closing_go_on(struct ipc_peer *peer) {
+    for (int i = 0; i < RCMI_IMPORTS_MAX; i++) {
+        const struct rcmi_device_handle closed = {.buffer = peer->closing[i]};
+        if (closed.buffer != 0 && rcmi_imports_close(peer->imports, closed.buffer) == RCM_OK &&
+            say_closed(peer, NOTICE_CLOSED, &closed))
+            peer->closing[i] = 0;
+    }
+}
+
+static void imports_go_on(struct ipc_peer *peer) {
     ipc_proof_rest(peer->proof);
     if (peer->down)
         ipc_imported_drop(peer, 0);
     else
         ipc_imported_go_on(peer);
-    if (peer->closing && rcmi_imports_close(peer->imports, peer->closing) == RCM_OK) {
-        peer->closing = 0;
-        say_closed(peer, NOTICE_CLOSED, &closed);
-    }
-    if (peer->down && !peer->said && rcmi_imports_quiet(peer->imports)) {
-        peer->said = true;
-        say_closed(peer, NOTICE_GONE, NULL);
-    }
+    closing_go_on(peer);
+}
+
+/* What the peer waits for. What there is no room for is said the next time: the loop's watch tells
+ * of room. */
+static void go_on_locked(struct ipc_peer *peer) {
+    if (peer->imports)
+        imports_go_on(peer);
+    while (peer->unanswered > 0 && notice_send(peer, NOTICE_PONG, NULL))
+        peer->unanswered--;
+    if (peer->down && !peer->said && (!peer->imports || rcmi_imports_quiet(peer->imports)))
+        peer->said = say_closed(peer, NOTICE_GONE, NULL);
 }
 
 bool ipc_peer_hear(struct ipc_peer *peer) {
@@ -220,15 +245,13 @@ void ipc_peer_go_on(struct ipc_peer *peer) {
 static rcm_status inquiry_look(const struct ipc_peer *peer, uint64_t ping) {
     if (peer->left || peer->sock < 0)
         return rcmi_fail(RCM_ERR_PEER, 0, "its process has ended");
-    return peer->pongs >= ping ? RCM_OK : RCM_AGAIN;
+    return ping != 0 && peer->pongs >= ping ? RCM_OK : RCM_AGAIN;
 }
 
 rcm_status ipc_peer_inquire(struct ipc_peer *peer, uint64_t *ping) {
     pthread_mutex_lock(&peer->lock);
-    if (*ping == 0) {
+    if (*ping == 0 && notice_send(peer, NOTICE_PING, NULL))
         *ping = ++peer->pings;
-        notice_send(peer, NOTICE_PING, NULL);
-    }
     hear_locked(peer);
     go_on_locked(peer);
     const rcm_status status = inquiry_look(peer, *ping);
@@ -247,31 +270,32 @@ void ipc_peer_down(struct ipc_peer *peer) {
     pthread_mutex_lock(&peer->lock);
     peer->down = true;
     other_forget(peer);
-    if (!peer->imports && !peer->said) {
-        peer->said = true; /* its offer was not accepted: nothing was opened */
-        notice_send(peer, NOTICE_GONE, NULL);
-    }
     go_on_locked(peer);
     pthread_mutex_unlock(&peer->lock);
 }
 
 /* ---- Debts ----------------------------------------------------------------------------------- */
 
+static void debt_say(const struct ipc_peer *peer, struct ipc_debt *debt) {
+    const struct rcmi_device_handle handle = {.buffer = debt->buffer};
+    if (!debt->said && !debt->closed)
+        debt->said = notice_send(peer, NOTICE_CLOSE, &handle);
+}
+
 /* What was told of nothing has opened nothing. */
 void ipc_peer_demand(struct ipc_peer *peer, uint64_t buffer, struct ipc_debt *debt) {
-    const struct rcmi_device_handle handle = {.buffer = buffer};
     pthread_mutex_lock(&peer->lock);
     *debt = (struct ipc_debt){.next = peer->debts, .buffer = buffer, .closed = !peer->told};
     peer->debts = debt;
-    if (!debt->closed)
-        notice_send(peer, NOTICE_CLOSE, &handle);
+    debt_say(peer, debt);
     ipc_exported_end(peer, buffer);
     pthread_mutex_unlock(&peer->lock);
 }
 
-bool ipc_peer_owes(struct ipc_peer *peer, const struct ipc_debt *debt) {
+bool ipc_peer_owes(struct ipc_peer *peer, struct ipc_debt *debt) {
     (void)ipc_peer_hear(peer);
     pthread_mutex_lock(&peer->lock);
+    debt_say(peer, debt);
     const bool owes = !debt->closed && !peer->left && debt->buffer > peer->keeps;
     pthread_mutex_unlock(&peer->lock);
     return owes;

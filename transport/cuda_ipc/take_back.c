@@ -21,7 +21,7 @@ static struct ipc_peer *peers_first(struct ipc_domain *domain) {
     return first;
 }
 
-static bool any_owes(struct ipc_peer *first, const struct ipc_debt *debts) {
+static bool any_owes(struct ipc_peer *first, struct ipc_debt *debts) {
     bool any = false;
     for (struct ipc_peer *peer = first; peer; peer = peer->next)
         any |= ipc_peer_owes(peer, debts++);
