@@ -93,8 +93,8 @@ void part_buffers(struct job *job, struct job_part *part) {
     point->in_place = !point->info.apart && draw_one_in(&job->how, 3);
     if (point->info.collective == RCM_BROADCAST)
         point->in_place = true;
-    memory_get(job->driver, &job->how, point->in_place ? 0 : point->bytes, &part->send);
-    memory_get(job->driver, &job->how, point->bytes, &part->recv);
+    memory_get(job, point->in_place ? 0 : point->bytes, &part->send);
+    memory_get(job, point->bytes, &part->recv);
 }
 
 void *part_input(const struct job *job, const struct job_part *part) {

@@ -34,10 +34,7 @@ static void job_free(struct job *job) {
     rcm_work_free(job->work);
     if (job->row->free)
         job->row->free(job);
-    for (int i = 0; i < job->nparts; i++) {
-        memory_put(job->driver, &job->parts[i].send);
-        memory_put(job->driver, &job->parts[i].recv);
-    }
+    memories_put(job);
     bench_op_close(job->op);
     free(job->own);
     free(job);

@@ -33,18 +33,19 @@ static unsigned char *base_get(struct driver *driver, struct draw *how, size_t b
     return base;
 }
 
-void memory_get(struct driver *driver, struct draw *how, size_t bytes, struct memory *ret_memory) {
+void memory_get(struct job *job, size_t bytes, struct memory *ret_memory) {
+    struct draw *how = &job->how;
     const size_t shift = draw_one_in(how, SHIFTED_ONE_IN) ? draw_below(how, SHIFT_MAX) : 0;
     ret_memory->bytes = bytes;
-    ret_memory->base = base_get(driver, how, bytes + 2 * GUARD + SHIFT_MAX, ret_memory);
+    ret_memory->base = base_get(job->driver, how, bytes + 2 * GUARD + SHIFT_MAX, ret_memory);
     ret_memory->data = ret_memory->base + GUARD + shift / ALIGN * ALIGN;
     memset(ret_memory->data - GUARD, GUARD_BYTE, GUARD);
     memset(ret_memory->data + bytes, GUARD_BYTE, GUARD);
+    ret_memory->next = job->memories;
+    job->memories = ret_memory;
 }
 
-void memory_put(struct driver *driver, struct memory *memory) {
-    if (!memory->base)
-        return;
+static void memory_put(struct driver *driver, const struct memory *memory) {
     for (size_t i = 0; i < GUARD; i++)
         NEED(driver,
              memory->data[(ptrdiff_t)i - GUARD] == GUARD_BYTE &&
@@ -57,5 +58,9 @@ void memory_put(struct driver *driver, struct memory *memory) {
         free(memory->base);
     else if (rcm_mem_free(memory->owner, memory->base) != RCM_OK)
         stress_fail(driver, "%s: rcm_mem_free: %s", driver->doing, rcm_last_error());
-    memory->base = NULL;
+}
+
+void memories_put(struct job *job) {
+    for (; job->memories; job->memories = job->memories->next)
+        memory_put(job->driver, job->memories);
 }

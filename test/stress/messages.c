@@ -60,8 +60,8 @@ static void message_draw(struct job *job) {
     m->told = (struct rcm_message)RCM_MESSAGE_INIT;
     snprintf(job->name, sizeof job->name, "a message of %zu bytes from %d to %d%s, %s", m->len,
              m->from, m->to, m->synchronous ? ", synchronous" : "", receive_names[m->receive]);
-    memory_get(job->driver, &job->how, me == m->from ? m->len : 0, &m->sent);
-    memory_get(job->driver, &job->how, me == m->to ? m->room : 0, &m->came);
+    memory_get(job, me == m->from ? m->len : 0, &m->sent);
+    memory_get(job, me == m->to ? m->room : 0, &m->came);
 }
 
 static void message_fill(struct job *job) {
@@ -175,13 +175,11 @@ static void message_check(struct job *job) {
 
 static void message_free(struct job *job) {
     struct message *m = job->own;
-    if (m->detached) {
-        while (sem_wait(&m->sent_it) != 0 && errno == EINTR)
-            ;
-        sem_destroy(&m->sent_it);
-    }
-    memory_put(job->driver, &m->sent);
-    memory_put(job->driver, &m->came);
+    if (!m->detached)
+        return;
+    while (sem_wait(&m->sent_it) != 0 && errno == EINTR)
+        ;
+    sem_destroy(&m->sent_it);
 }
 
 const struct row row_message = {.name = "message",
@@ -209,8 +207,8 @@ static void circle_draw(struct job *job) {
     m->told = (struct rcm_message)RCM_MESSAGE_INIT;
     snprintf(job->name, sizeof job->name, "sendrecv of %zu bytes to %d and from %d of %d", m->len,
              m->to, m->from, n);
-    memory_get(job->driver, &job->how, m->len, &m->sent);
-    memory_get(job->driver, &job->how, m->len, &m->came);
+    memory_get(job, m->len, &m->sent);
+    memory_get(job, m->len, &m->came);
 }
 
 static void circle_fill(struct job *job) {
@@ -241,8 +239,7 @@ const struct row row_sendrecv = {.name = "sendrecv",
                                  .draw = circle_draw,
                                  .fill = circle_fill,
                                  .call = circle_call,
-                                 .check = circle_check,
-                                 .free = message_free};
+                                 .check = circle_check};
 
 /* ---- Many in one call --------------------------------------------------------------------------
  */
@@ -266,14 +263,14 @@ static void batch_add(struct job *job, struct batch *batch, int i) {
                                 .dtype = RCM_UINT8,
                                 .tag = tag_of(job, (unsigned)i % 3)};
     if (group->me == m->from) {
-        memory_get(job->driver, &job->how, m->len, &m->sent);
+        memory_get(job, m->len, &m->sent);
         both.kind = send_kinds[m->synchronous];
         both.peer = m->to;
         both.buffer = m->sent.data;
         batch->mine[batch->nmine++] = both;
     }
     if (group->me == m->to) {
-        memory_get(job->driver, &job->how, m->len, &m->came);
+        memory_get(job, m->len, &m->came);
         both.kind = RCM_TRANSFER_RECV;
         both.peer = m->from;
         both.buffer = m->came.data;
@@ -336,14 +333,6 @@ static void batch_check(struct job *job) {
                  batch->all[i].from);
 }
 
-static void batch_free(struct job *job) {
-    struct batch *batch = job->own;
-    for (int i = 0; i < batch->n; i++) {
-        memory_put(job->driver, &batch->all[i].sent);
-        memory_put(job->driver, &batch->all[i].came);
-    }
-}
-
 const struct row row_batch = {.name = "batch",
                               .weight = 8,
                               .scope = SCOPE_ANY,
@@ -351,8 +340,7 @@ const struct row row_batch = {.name = "batch",
                               .draw = batch_draw,
                               .fill = batch_fill,
                               .call = batch_call,
-                              .check = batch_check,
-                              .free = batch_free};
+                              .check = batch_check};
 
 /* ---- One that never comes -----------------------------------------------------------------------
  */

@@ -103,11 +103,13 @@ struct memory {
     unsigned char *base;
     rcm_comm *owner;     /* NULL: of malloc */
     rcm_comm *registrar; /* NULL: not registered */
+    struct memory *next; /* of the same job */
 };
 
-void memory_get(struct driver *driver, struct draw *how, size_t bytes, struct memory *ret_memory);
-/* Looks at the bytes around it. */
-void memory_put(struct driver *driver, struct memory *memory);
+/* Is the job's from now on; *ret_memory stays where it is. */
+void memory_get(struct job *job, size_t bytes, struct memory *ret_memory);
+/* Looks at the bytes around each of the job's, and frees them all. */
+void memories_put(struct job *job);
 
 /* ---- Jobs (job.c, finish.c) ---------------------------------------------------------------- */
 
@@ -139,6 +141,7 @@ struct job {
     int nparts;
     struct job_part parts[PARTS_MAX];
     rcm_op op; /* of all parts; it may have been created */
+    struct memory *memories;
     void *own; /* the row's; freed with the job */
 };
 
@@ -157,7 +160,7 @@ struct row {
     void (*fill)(struct job *);  /* what is sent, before each run */
     void (*call)(struct job *);  /* sets status and, unless blocking, work */
     void (*check)(struct job *); /* what came, after each run */
-    void (*free)(struct job *);  /* NULL, or what draw made beyond parts and own */
+    void (*free)(struct job *);  /* NULL, or what draw made beyond buffers and own */
 };
 
 struct job *job_new(struct driver *driver, const struct row *row, struct group *group);

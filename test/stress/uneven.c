@@ -67,8 +67,8 @@ static void uneven_buffers(struct job *job) {
     const size_t size = rcm_dtype_size(part->point.dtype);
     layout_draw(job, &job->how, part->point.info.send_blocks, &uneven->in);
     layout_draw(job, &job->how, part->point.info.recv_blocks, &uneven->out);
-    memory_get(job->driver, &job->how, uneven->in.total * size, &part->send);
-    memory_get(job->driver, &job->how, uneven->out.total * size, &part->recv);
+    memory_get(job, uneven->in.total * size, &part->send);
+    memory_get(job, uneven->out.total * size, &part->recv);
     layout_list(job, part->send.data, &uneven->in);
     layout_list(job, part->recv.data, &uneven->out);
     uneven->packed = malloc(part->point.bytes + part->point.bytes / 2 + 64);
