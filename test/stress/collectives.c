@@ -39,8 +39,10 @@ static void operator_draw(struct draw *what, struct bench_point *point) {
 
 void operator_open(struct job *job) {
     const struct bench_point *point = &job->parts[0].point;
+    if (point->op == BENCH_USER)
+        job->kind = RCM_MEM_HOST; /* it is a function of the host */
     NEED(job->driver, bench_op_open(point->op, point->dtype, job->group->me, &job->op) == RCM_OK,
-         "%s: an operator: %s", job->name, rcm_last_error());
+         "%s, the operator %s: %s", job->row->name, bench_op_name(point->op), rcm_last_error());
 }
 
 void point_draw(struct job *job, const struct rcm_collective_info *info,
@@ -76,9 +78,11 @@ void collective_name(struct job *job) {
         snprintf(job->name, sizeof job->name, "%s %s (%s) of %zu %s", job->row->name,
                  point->info.name, job->call.algorithm ? job->call.algorithm : "by cost",
                  point->count, rcm_dtype_name(point->dtype));
-    snprintf(job->name + len, sizeof job->name - (size_t)len, ", %s, root %d, %d parts, %s of %d",
+    snprintf(job->name + len, sizeof job->name - (size_t)len,
+             ", %s, root %d, %d parts, %s, %s of %d",
              point->info.reduces ? bench_op_name(point->op) : "-", point->root, job->nparts,
-             rcm_comm_name(job->group->comm), point->nranks);
+             job->kind == RCM_MEM_DEVICE ? "cuda" : "host", rcm_comm_name(job->group->comm),
+             point->nranks);
 }
 
 /* ---- Buffers -----------------------------------------------------------------------------------
@@ -93,8 +97,8 @@ void part_buffers(struct job *job, struct job_part *part) {
     point->in_place = !point->info.apart && draw_one_in(&job->how, 3);
     if (point->info.collective == RCM_BROADCAST)
         point->in_place = true;
-    memory_get(job, point->in_place ? 0 : point->bytes, &part->send);
-    memory_get(job, point->bytes, &part->recv);
+    memory_get(job, job->kind, point->in_place ? 0 : point->bytes, &part->send);
+    memory_get(job, job->kind, point->bytes, &part->recv);
 }
 
 void *part_input(const struct job *job, const struct job_part *part) {
@@ -111,13 +115,23 @@ void *part_output(const struct job *job, const struct job_part *part) {
     return part->recv.data + (point->in_place && smaller ? own_block(job, point) : 0);
 }
 
+/* Where the program writes the one and reads the other. */
+static void *part_input_view(const struct job *job, const struct job_part *part) {
+    const struct memory *memory = part->point.in_place ? &part->recv : &part->send;
+    return memory->view + ((unsigned char *)part_input(job, part) - memory->data);
+}
+
+static void *part_output_view(const struct job *job, const struct job_part *part) {
+    return part->recv.view + ((unsigned char *)part_output(job, part) - part->recv.data);
+}
+
 void parts_fill(struct job *job) {
     for (int i = 0; i < job->nparts; i++) {
         const struct job_part *part = &job->parts[i];
-        bench_poison(&part->point, part->recv.data);
+        bench_poison(&part->point, part->recv.view);
         if (bench_has_input(&part->point, job->group->me))
             bench_fill(&part->point, job->group->me, job->salt + (uint64_t)i,
-                       part_input(job, part));
+                       part_input_view(job, part));
     }
 }
 
@@ -126,8 +140,8 @@ void parts_check(struct job *job) {
         const struct job_part *part = &job->parts[i];
         if (!bench_has_result(&part->point, job->group->me))
             continue;
-        const size_t wrong = bench_count_wrong(&part->point, job->group->me,
-                                               job->salt + (uint64_t)i, part_output(job, part));
+        const size_t wrong = bench_count_wrong(
+            &part->point, job->group->me, job->salt + (uint64_t)i, part_output_view(job, part));
         NEED(job->driver, wrong == 0, "%s, part %d: %zu elements are wrong", job->name, i, wrong);
     }
 }
@@ -176,8 +190,8 @@ static void collective_draws(struct job *job) {
     job->nparts = 1;
     point_draw(job, &info, &job->parts[0].point);
     job->call.algorithm = algorithm_draw(&job->what, info.collective);
-    collective_name(job);
     operator_open(job);
+    collective_name(job);
     part_buffers(job, &job->parts[0]);
 }
 
@@ -225,8 +239,8 @@ static void coalesced_draws(struct job *job) {
         point->root = job->parts[0].point.root;
     }
     job->call.algorithm = algorithm_draw(&job->what, info.collective);
-    collective_name(job);
     operator_open(job);
+    collective_name(job);
     for (int i = 0; i < job->nparts; i++)
         part_buffers(job, &job->parts[i]);
 }
@@ -288,8 +302,8 @@ static void prepare_draw(struct job *job) {
 
 static void prepare_call(struct job *job) {
     const struct bench_point *point = &job->parts[0].point;
-    job->status = rcm_comm_prepare(job->group->comm, point->info.collective, point->bytes,
-                                   point->root, job->call.algorithm);
+    job->status = rcm_comm_prepare_kind(job->group->comm, job->kind, point->info.collective,
+                                        point->bytes, point->root, job->call.algorithm);
     if (job->status == RCM_ERR_UNSUPPORTED && job->call.algorithm)
         job->status = RCM_OK; /* not for this shape, on all ranks */
 }

@@ -11,7 +11,7 @@ void collective_draw(struct draw *what, bool uneven, struct rcm_collective_info 
 /* Type, operator, root and count. */
 void point_draw(struct job *job, const struct rcm_collective_info *info,
                 struct bench_point *ret_point);
-/* The first part's operator, made if it is to be created. */
+/* The first part's operator, made if it is to be created; the kind of memory that it allows. */
 void operator_open(struct job *job);
 /* NULL: by cost. */
 const char *algorithm_draw(struct draw *what, enum rcm_collective collective);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An episode: a world with its ranks, transport, hosts and settings; its threads; its end. */
-#include "stress.h"
+#include "device.h"
 #include "../coll/ranks.h"
 #include "../sanitized.h"
 #include <stdio.h>
@@ -41,6 +41,8 @@ static void settings_draw(struct draw *what, struct episode *episode) {
     }
     snprintf(chaos, sizeof chaos, "seed=%u,delay=%u,often=20", draw_below(what, 1000),
              100 + draw_below(what, 900));
+    episode->device_named = draw_one_in(what, 3);
+    setenv("RINGCOMM_DEVICE", episode->device_named && episode->options->cuda ? "0" : "auto", 1);
     setenv("RINGCOMM_CHAOS", strncmp(episode->transport, "chaos", 5) == 0 ? chaos : "", 1);
 }
 
@@ -99,7 +101,9 @@ static void world_end(struct driver *own) {
 /* ---- A rank ---------------------------------------------------------------------------------- */
 
 static void *driver_run(void *arg) {
+    device_enter(arg);
     steps_take(arg);
+    device_leave(arg);
     return NULL;
 }
 
@@ -139,6 +143,7 @@ int episode_run(const struct stress_options *options, uint64_t number) {
                                 .transport = episode.transport,
                                 .hosts = episode.hosts,
                                 .timeout_ms = DEADLINE_MS,
+                                .before = options->cuda ? device_load : NULL,
                                 .keep = true};
     if (options->threads)
         stress_watch(&drivers[0][0], RANKS_MAX * THREADS_MAX);

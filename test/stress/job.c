@@ -26,6 +26,7 @@ struct job *job_new(struct driver *driver, const struct row *row, struct group *
     job->salt = draw_next(&job->what);
     job->runs =
         draw_one_in(&job->what, RUNS_ONE_IN) ? 1 + (int)draw_below(&job->what, RUNS_MAX) : 1;
+    job->kind = memory_kind_draw(driver, &job->what);
     job->call = (struct rcm_call)RCM_CALL_INIT;
     return job;
 }
@@ -65,6 +66,8 @@ static void job_call(struct job *job) {
 }
 
 static void job_begin(struct job *job) {
+    job->row->fill(job);
+    memories_write(job);
     if (job->call.flags & RCM_PERSISTENT) {
         if (!job->work)
             job_call(job);
@@ -82,13 +85,13 @@ static void job_begin(struct job *job) {
 
 static void job_check(struct job *job, const char *when) {
     job_need_fine(job, when);
+    memories_read(job);
     if (job->status != RCM_ERR_ABORTED)
         job->row->check(job);
 }
 
 /* One run before the last, to its end. */
 static void job_run_once(struct job *job) {
-    job->row->fill(job);
     job_begin(job);
     if (job->work)
         job->status = rcm_work_wait(job->work, -1);
@@ -103,8 +106,9 @@ static void job_run_once(struct job *job) {
 static void job_draw_call(struct job *job) {
     job->way = way_draw(job);
     job->blocking = draw_one_in(&job->how, 3);
+    memories_draw_order(job);
     if (job->runs > 1 && draw_one_in(&job->how, 2)) {
-        job->call.flags = RCM_PERSISTENT;
+        job->call.flags |= RCM_PERSISTENT;
         job->blocking = false;
     } else if (!job->blocking && draw_one_in(&job->how, 6)) {
         job->call.wait_ms = 1 + draw_below(&job->how, LIMIT_MAX_MS);
@@ -128,7 +132,6 @@ void job_run(struct job *job) {
     if (!job->row->whole) {
         for (; job->runs > 1; job->runs--)
             job_run_once(job);
-        job->row->fill(job);
         job_begin(job);
     } else {
         job->row->call(job);

@@ -4,18 +4,20 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static const char usage[] =
     "usage: stress [--seed S] [--seconds T] [--from K] [--episodes N] [--ranks N] [--threads]\n"
-    "              [--transport NAME]\n"
+    "              [--transport NAME] [--memory host|cuda]\n"
     "  --seed S      everything follows from it; 0: from the clock, and is printed (default 1)\n"
     "  --seconds T   begins episodes for so long (default 10)\n"
     "  --from K      begins with episode K (default 0)\n"
     "  --episodes N  ends after N episodes\n"
     "  --ranks N     1 to 16 (default: drawn)\n"
     "  --threads     ranks are threads of this process\n"
-    "  --transport NAME   all by this one (default: drawn)\n";
+    "  --transport NAME   all by this one (default: drawn)\n"
+    "  --memory cuda      most buffers are memory of the ranks' devices (default: host)\n";
 
 static double now_s(void) {
     struct timespec now;
@@ -24,11 +26,15 @@ static double now_s(void) {
 }
 
 static void options_read(int argc, char **argv, struct stress_options *options) {
-    static const struct option names[] = {
-        {"seed", required_argument, NULL, 's'},      {"seconds", required_argument, NULL, 't'},
-        {"from", required_argument, NULL, 'f'},      {"episodes", required_argument, NULL, 'e'},
-        {"ranks", required_argument, NULL, 'n'},     {"threads", no_argument, NULL, 'T'},
-        {"transport", required_argument, NULL, 'r'}, {NULL, 0, NULL, 0}};
+    static const struct option names[] = {{"seed", required_argument, NULL, 's'},
+                                          {"seconds", required_argument, NULL, 't'},
+                                          {"from", required_argument, NULL, 'f'},
+                                          {"episodes", required_argument, NULL, 'e'},
+                                          {"ranks", required_argument, NULL, 'n'},
+                                          {"threads", no_argument, NULL, 'T'},
+                                          {"transport", required_argument, NULL, 'r'},
+                                          {"memory", required_argument, NULL, 'm'},
+                                          {NULL, 0, NULL, 0}};
     for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         char *end = NULL;
         if (c == 't')
@@ -37,6 +43,10 @@ static void options_read(int argc, char **argv, struct stress_options *options) 
             options->threads = true;
         else if (c == 'r')
             options->transport = optarg;
+        else if (c == 'm' && strcmp(optarg, "cuda") == 0)
+            options->cuda = true;
+        else if (c == 'm' && strcmp(optarg, "host") != 0)
+            c = '?';
         else if (c == 's')
             options->seed = strtoull(optarg, &end, 10);
         else if (c == 'f')

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffers at any address, plain, registered or of rcm_mem_alloc, between bytes that must stay. */
-#include "stress.h"
+/*
+ * Buffers at any address, plain, registered or of rcm_mem_alloc, between bytes that must stay; of
+ * the host or of the rank's device. The CPU does not touch the latter: it has a copy on the host,
+ * the view, which is written to the device before each run and read back after it.
+ */
+#include "device.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,54 +14,123 @@ enum {
     SHARED_ONE_IN = 5,
     REGISTERED_ONE_IN = 4,
     SHIFTED_ONE_IN = 3,
-    SHIFT_MAX = 64
+    SHIFT_MAX = 64,
+    HOST_ONE_IN = 4
 };
 
 /* Alignments of types are kept; the kernels are tested with others elsewhere. */
 enum { ALIGN = 16 };
 
-static unsigned char *base_get(struct driver *driver, struct draw *how, size_t bytes,
-                               struct memory *memory) {
+enum rcm_mem_kind memory_kind_draw(const struct driver *driver, struct draw *draw) {
+    if (!driver->episode->options->cuda || draw_one_in(draw, HOST_ONE_IN))
+        return RCM_MEM_HOST;
+    return RCM_MEM_DEVICE;
+}
+
+/* ---- One ------------------------------------------------------------------------------------- */
+
+/* With the bytes around it, wherever it lies among them. */
+static size_t length(const struct memory *memory) {
+    return memory->bytes + 2 * GUARD + SHIFT_MAX;
+}
+
+static unsigned char *base_get(struct job *job, struct memory *memory) {
+    struct driver *driver = job->driver;
+    const size_t bytes = length(memory);
     void *base = NULL;
-    memory->owner = draw_one_in(how, SHARED_ONE_IN) ? driver->world : NULL;
+    memory->owner = draw_one_in(&job->how, SHARED_ONE_IN) ? driver->world : NULL;
     if (!memory->owner)
-        base = malloc(bytes);
-    else if (rcm_mem_alloc(memory->owner, bytes, &base) != RCM_OK)
-        stress_fail(driver, "rcm_mem_alloc of %zu bytes: %s", bytes, rcm_last_error());
+        base = memory->kind == RCM_MEM_DEVICE ? device_alloc(driver, bytes) : malloc(bytes);
+    else if (rcm_mem_alloc_kind(memory->owner, memory->kind, bytes, &base) != RCM_OK)
+        stress_fail(driver, "rcm_mem_alloc_kind of %zu bytes: %s", bytes, rcm_last_error());
     if (!base)
         abort();
     memory->registrar =
-        !memory->owner && draw_one_in(how, REGISTERED_ONE_IN) ? driver->world : NULL;
+        !memory->owner && draw_one_in(&job->how, REGISTERED_ONE_IN) ? driver->world : NULL;
     if (memory->registrar && rcm_mem_register(memory->registrar, base, bytes) != RCM_OK)
         stress_fail(driver, "rcm_mem_register of %zu bytes: %s", bytes, rcm_last_error());
     return base;
 }
 
-void memory_get(struct job *job, size_t bytes, struct memory *ret_memory) {
-    struct draw *how = &job->how;
-    const size_t shift = draw_one_in(how, SHIFTED_ONE_IN) ? draw_below(how, SHIFT_MAX) : 0;
-    ret_memory->bytes = bytes;
-    ret_memory->base = base_get(job->driver, how, bytes + 2 * GUARD + SHIFT_MAX, ret_memory);
-    ret_memory->data = ret_memory->base + GUARD + shift / ALIGN * ALIGN;
-    memset(ret_memory->data - GUARD, GUARD_BYTE, GUARD);
-    memset(ret_memory->data + bytes, GUARD_BYTE, GUARD);
-    ret_memory->next = job->memories;
-    job->memories = ret_memory;
+static void base_put(struct driver *driver, const struct memory *memory) {
+    if (memory->registrar &&
+        rcm_mem_deregister(memory->registrar, memory->base, length(memory)) != RCM_OK)
+        stress_fail(driver, "%s: rcm_mem_deregister: %s", driver->doing, rcm_last_error());
+    if (memory->owner && rcm_mem_free(memory->owner, memory->base) != RCM_OK)
+        stress_fail(driver, "%s: rcm_mem_free: %s", driver->doing, rcm_last_error());
+    if (!memory->owner && memory->kind == RCM_MEM_DEVICE)
+        device_free(driver, memory->base);
+    else if (!memory->owner)
+        free(memory->base);
+}
+
+void memory_get(struct job *job, enum rcm_mem_kind kind, size_t bytes, struct memory *ret_memory) {
+    struct memory *memory = ret_memory;
+    const size_t shift =
+        draw_one_in(&job->how, SHIFTED_ONE_IN) ? draw_below(&job->how, SHIFT_MAX) : 0;
+    const size_t before = GUARD + shift / ALIGN * ALIGN;
+    memory->kind = kind;
+    memory->bytes = bytes;
+    memory->base = base_get(job, memory);
+    memory->copy = kind == RCM_MEM_DEVICE ? malloc(length(memory)) : memory->base;
+    if (!memory->copy)
+        abort();
+    memset(memory->copy, GUARD_BYTE, length(memory));
+    memory->data = memory->base + before;
+    memory->view = memory->copy + before;
+    memory->next = job->memories;
+    job->memories = memory;
 }
 
 static void memory_put(struct driver *driver, const struct memory *memory) {
     for (size_t i = 0; i < GUARD; i++)
         NEED(driver,
-             memory->data[(ptrdiff_t)i - GUARD] == GUARD_BYTE &&
-                 memory->data[memory->bytes + i] == GUARD_BYTE,
+             memory->view[(ptrdiff_t)i - GUARD] == GUARD_BYTE &&
+                 memory->view[memory->bytes + i] == GUARD_BYTE,
              "%s: bytes beside a buffer of %zu were written to", driver->doing, memory->bytes);
-    if (memory->registrar && rcm_mem_deregister(memory->registrar, memory->base,
-                                                memory->bytes + 2 * GUARD + SHIFT_MAX) != RCM_OK)
-        stress_fail(driver, "%s: rcm_mem_deregister: %s", driver->doing, rcm_last_error());
-    if (!memory->owner)
-        free(memory->base);
-    else if (rcm_mem_free(memory->owner, memory->base) != RCM_OK)
-        stress_fail(driver, "%s: rcm_mem_free: %s", driver->doing, rcm_last_error());
+    base_put(driver, memory);
+    if (memory->copy != memory->base)
+        free(memory->copy);
+}
+
+/* ---- All of a job ---------------------------------------------------------------------------- */
+
+static bool has(const struct job *job, enum rcm_mem_kind kind) {
+    for (const struct memory *memory = job->memories; memory; memory = memory->next)
+        if (memory->kind == kind)
+            return true;
+    return false;
+}
+
+/* A stream is only of calls that have no buffer of the host. */
+void memories_draw_order(struct job *job) {
+    if (!has(job, RCM_MEM_DEVICE))
+        return;
+    const unsigned order = draw_below(&job->how, 3);
+    if (order == 0)
+        job->call.flags |= RCM_NO_STREAM;
+    else if (order == 1 && !has(job, RCM_MEM_HOST))
+        job->call.stream = job->driver->stream;
+}
+
+void memories_write(struct job *job) {
+    if (!has(job, RCM_MEM_DEVICE))
+        return;
+    for (const struct memory *memory = job->memories; memory; memory = memory->next)
+        if (memory->kind == RCM_MEM_DEVICE)
+            device_write(job->driver, memory->base, memory->copy, length(memory), job->call.stream);
+    if (job->call.flags & RCM_NO_STREAM)
+        device_await(job->driver, job->call.stream);
+}
+
+/* Of a call that had no bytes of a buffer nothing waited for its write. */
+void memories_read(struct job *job) {
+    if (!has(job, RCM_MEM_DEVICE))
+        return;
+    device_await(job->driver, job->call.stream);
+    for (const struct memory *memory = job->memories; memory; memory = memory->next)
+        if (memory->kind == RCM_MEM_DEVICE)
+            device_read(job->driver, memory->copy, memory->base, length(memory));
 }
 
 void memories_put(struct job *job) {

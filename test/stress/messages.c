@@ -21,6 +21,11 @@ size_t length_draw(struct job *job) {
     return draw_count(&job->what, 1, job->driver->episode->slot_bytes, BYTES_MAX);
 }
 
+/* The ends of a message may be of different kinds, and so may buffers of one call. */
+static void buffer_get(struct job *job, size_t bytes, struct memory *ret_memory) {
+    memory_get(job, memory_kind_draw(job->driver, &job->how), bytes, ret_memory);
+}
+
 /* ---- One message -------------------------------------------------------------------------------
  */
 
@@ -60,14 +65,14 @@ static void message_draw(struct job *job) {
     m->told = (struct rcm_message)RCM_MESSAGE_INIT;
     snprintf(job->name, sizeof job->name, "a message of %zu bytes from %d to %d%s, %s", m->len,
              m->from, m->to, m->synchronous ? ", synchronous" : "", receive_names[m->receive]);
-    memory_get(job, me == m->from ? m->len : 0, &m->sent);
-    memory_get(job, me == m->to ? m->room : 0, &m->came);
+    buffer_get(job, me == m->from ? m->len : 0, &m->sent);
+    buffer_get(job, me == m->to ? m->room : 0, &m->came);
 }
 
 static void message_fill(struct job *job) {
     const struct message *m = job->own;
-    bytes_fill(job->salt, m->sent.data, m->sent.bytes);
-    memset(m->came.data, 0xa5, m->came.bytes);
+    bytes_fill(job->salt, m->sent.view, m->sent.bytes);
+    memset(m->came.view, 0xa5, m->came.bytes);
 }
 
 static void message_send(struct job *job, rcm_work **work) {
@@ -140,7 +145,7 @@ static void message_to_oneself(struct job *job) {
     struct message *m = job->own;
     const struct rcm_call call = job->call;
     rcm_work *work = NULL;
-    job->call = (struct rcm_call)RCM_CALL_INIT;
+    job->call.wait_ms = 0;
     message_send(job, &work);
     job->call = call;
     m->detached = true;
@@ -170,7 +175,7 @@ static void message_check(struct job *job) {
     if (job->group->me != m->to)
         return;
     need_told(job, &m->told);
-    NEED(job->driver, bytes_right(job->salt, m->came.data, came), "%s: wrong bytes", job->name);
+    NEED(job->driver, bytes_right(job->salt, m->came.view, came), "%s: wrong bytes", job->name);
 }
 
 static void message_free(struct job *job) {
@@ -207,14 +212,14 @@ static void circle_draw(struct job *job) {
     m->told = (struct rcm_message)RCM_MESSAGE_INIT;
     snprintf(job->name, sizeof job->name, "sendrecv of %zu bytes to %d and from %d of %d", m->len,
              m->to, m->from, n);
-    memory_get(job, m->len, &m->sent);
-    memory_get(job, m->len, &m->came);
+    buffer_get(job, m->len, &m->sent);
+    buffer_get(job, m->len, &m->came);
 }
 
 static void circle_fill(struct job *job) {
     const struct message *m = job->own;
-    bytes_fill(job->salt + (uint64_t)job->group->me * 7919, m->sent.data, m->len);
-    memset(m->came.data, 0xa5, m->len);
+    bytes_fill(job->salt + (uint64_t)job->group->me * 7919, m->sent.view, m->len);
+    memset(m->came.view, 0xa5, m->len);
 }
 
 static void circle_call(struct job *job) {
@@ -229,7 +234,7 @@ static void circle_call(struct job *job) {
 static void circle_check(struct job *job) {
     const struct message *m = job->own;
     need_told(job, &m->told);
-    NEED(job->driver, bytes_right(job->salt + (uint64_t)m->from * 7919, m->came.data, m->len),
+    NEED(job->driver, bytes_right(job->salt + (uint64_t)m->from * 7919, m->came.view, m->len),
          "%s: wrong bytes", job->name);
 }
 
@@ -263,14 +268,14 @@ static void batch_add(struct job *job, struct batch *batch, int i) {
                                 .dtype = RCM_UINT8,
                                 .tag = tag_of(job, (unsigned)i % 3)};
     if (group->me == m->from) {
-        memory_get(job, m->len, &m->sent);
+        buffer_get(job, m->len, &m->sent);
         both.kind = send_kinds[m->synchronous];
         both.peer = m->to;
         both.buffer = m->sent.data;
         batch->mine[batch->nmine++] = both;
     }
     if (group->me == m->to) {
-        memory_get(job, m->len, &m->came);
+        buffer_get(job, m->len, &m->came);
         both.kind = RCM_TRANSFER_RECV;
         both.peer = m->from;
         both.buffer = m->came.data;
@@ -307,10 +312,10 @@ static void batch_draw(struct job *job) {
 static void batch_fill(struct job *job) {
     const struct batch *batch = job->own;
     for (int i = 0; i < batch->n; i++) {
-        bytes_fill(job->salt + (uint64_t)i * 7919, batch->all[i].sent.data,
+        bytes_fill(job->salt + (uint64_t)i * 7919, batch->all[i].sent.view,
                    batch->all[i].sent.bytes);
         if (batch->all[i].came.bytes)
-            memset(batch->all[i].came.data, 0xa5, batch->all[i].came.bytes);
+            memset(batch->all[i].came.view, 0xa5, batch->all[i].came.bytes);
     }
 }
 
@@ -327,7 +332,7 @@ static void batch_check(struct job *job) {
             NEED(job->driver,
                  batch->all[i].told.bytes == batch->all[i].len &&
                      batch->all[i].told.source == batch->all[i].from &&
-                     bytes_right(job->salt + (uint64_t)i * 7919, batch->all[i].came.data,
+                     bytes_right(job->salt + (uint64_t)i * 7919, batch->all[i].came.view,
                                  batch->all[i].len),
                  "%s: number %d, %zu bytes from %d, is wrong", job->name, i, batch->all[i].len,
                  batch->all[i].from);

@@ -18,13 +18,14 @@ static pthread_t watch_thread;
 
 static void replay_line(const struct episode *episode, char *ret_text, size_t cap) {
     const struct stress_options *options = episode->options;
-    const int len =
-        snprintf(ret_text, cap, "replay: stress --seed %llu --from %llu --episodes 1%s%s%s",
-                 (unsigned long long)options->seed, (unsigned long long)episode->number,
-                 options->threads ? " --threads" : "", options->transport ? " --transport " : "",
-                 options->transport ? options->transport : "");
+    char ranks[24] = "";
     if (options->ranks > 0)
-        snprintf(ret_text + len, cap - (size_t)len, " --ranks %d", options->ranks);
+        snprintf(ranks, sizeof ranks, " --ranks %d", options->ranks);
+    snprintf(ret_text, cap, "replay: stress --seed %llu --from %llu --episodes 1%s%s%s%s%s",
+             (unsigned long long)options->seed, (unsigned long long)episode->number,
+             options->threads ? " --threads" : "", options->cuda ? " --memory cuda" : "", ranks,
+             options->transport ? " --transport " : "",
+             options->transport ? options->transport : "");
 }
 
 /* A rank that failed first ends the others; what they would say is not the cause. */
@@ -47,7 +48,7 @@ static void doing_all(char *ret_text, size_t cap) {
 
 void stress_fail(struct driver *driver, const char *format, ...) {
     const struct episode *episode = driver->episode;
-    char text[1200], replay[120], doing[8192] = "";
+    char text[1200], replay[200], doing[8192] = "";
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -75,7 +76,7 @@ void stress_doing(struct driver *driver, const char *format, ...) {
 /* ---- The watchdog --------------------------------------------------------------------------- */
 
 static void *watch(void *arg) {
-    char last[8192] = "", now[8192], replay[120];
+    char last[8192] = "", now[8192], replay[200];
     (void)arg;
     for (int still = 0; !atomic_load(&watch_ends); still++, usleep(200000)) {
         doing_all(now, sizeof now);

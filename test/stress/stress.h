@@ -10,7 +10,9 @@
  *   finish.c       the ways to wait for a work
  *   groups.c       communicators that are made, ended, aborted, shrunk
  *   collectives.c, uneven.c, bytes.c, messages.c, mixture.c    operations, a row each
- *   memory.c       buffers;    draw.c    random numbers;    report.c    failures, and the watchdog
+ *   memory.c       buffers, of the host or of a device (device.c)
+ *   draw.c         random numbers
+ *   report.c       failures, and the watchdog
  *
  * Data and expected results are those of ringcomm-bench (tools/bench_data.c), which are exact in
  * every type whatever the order of operands, so all bits count.
@@ -39,6 +41,7 @@ struct stress_options {
     double seconds;
     int ranks;             /* 0: drawn */
     bool threads;          /* ranks are threads of one process */
+    bool cuda;             /* most buffers are memory of the ranks' devices */
     const char *transport; /* NULL: drawn */
 };
 
@@ -48,7 +51,8 @@ struct episode {
     int ranks, threads, hosts, steps;
     const char *transport;
     size_t slot_bytes;
-    unsigned end; /* a row of the ways to end */
+    unsigned end;      /* a row of the ways to end */
+    bool device_named; /* to rcm_init: all ranks have the first one */
 };
 
 /* A communicator, which a thread of each rank knows, also of those that are not in it. */
@@ -72,6 +76,7 @@ struct driver {
     struct group groups[GROUPS_MAX]; /* the first is the world */
     struct job *pending[PENDING_MAX];
     int npending;
+    void *stream;         /* of the rank's device */
     pthread_mutex_t lock; /* of doing */
     char doing[256];
 };
@@ -98,16 +103,24 @@ void stress_unwatch(void);
 /* ---- Buffers (memory.c) -------------------------------------------------------------------- */
 
 struct memory {
-    unsigned char *data; /* with bytes around it that nobody may write to */
+    enum rcm_mem_kind kind;
+    unsigned char *data; /* of the calls; with bytes around it that must stay */
+    unsigned char *view; /* of the program: what is there before a run, and came there by it */
     size_t bytes;
-    unsigned char *base;
-    rcm_comm *owner;     /* NULL: of malloc */
-    rcm_comm *registrar; /* NULL: not registered */
-    struct memory *next; /* of the same job */
+    unsigned char *base, *copy; /* what they lie in: one and the same, or of a device and here */
+    rcm_comm *owner;            /* NULL: of malloc */
+    rcm_comm *registrar;        /* NULL: not registered */
+    struct memory *next;        /* of the same job */
 };
 
 /* Is the job's from now on; *ret_memory stays where it is. */
-void memory_get(struct job *job, size_t bytes, struct memory *ret_memory);
+void memory_get(struct job *job, enum rcm_mem_kind kind, size_t bytes, struct memory *ret_memory);
+enum rcm_mem_kind memory_kind_draw(const struct driver *driver, struct draw *draw);
+/* What the job's calls come after: job->call. */
+void memories_draw_order(struct job *job);
+/* The views are what lies in the job's buffers, before a run; and after it. */
+void memories_write(struct job *job);
+void memories_read(struct job *job);
 /* Looks at the bytes around each of the job's, and frees them all. */
 void memories_put(struct job *job);
 
@@ -124,9 +137,10 @@ struct job {
     unsigned uses; /* a bit for each group of the thread that it needs */
     const struct row *row;
     uint64_t step;
-    struct draw what, how; /* the same on all ranks; this rank's own */
-    uint64_t salt;         /* of the data, another one for each step and run */
-    int runs;              /* the operation is done so often */
+    struct draw what, how;  /* the same on all ranks; this rank's own */
+    uint64_t salt;          /* of the data, another one for each step and run */
+    int runs;               /* the operation is done so often */
+    enum rcm_mem_kind kind; /* of a collective's buffers */
     char name[160];
 
     struct rcm_call call;

@@ -67,8 +67,8 @@ static void uneven_buffers(struct job *job) {
     const size_t size = rcm_dtype_size(part->point.dtype);
     layout_draw(job, &job->how, part->point.info.send_blocks, &uneven->in);
     layout_draw(job, &job->how, part->point.info.recv_blocks, &uneven->out);
-    memory_get(job, uneven->in.total * size, &part->send);
-    memory_get(job, uneven->out.total * size, &part->recv);
+    memory_get(job, job->kind, uneven->in.total * size, &part->send);
+    memory_get(job, job->kind, uneven->out.total * size, &part->recv);
     layout_list(job, part->send.data, &uneven->in);
     layout_list(job, part->recv.data, &uneven->out);
     uneven->packed = malloc(part->point.bytes + part->point.bytes / 2 + 64);
@@ -87,19 +87,19 @@ static void uneven_draw(struct job *job) {
     point_draw(job, &info, &job->parts[0].point);
     uneven->list = draw_one_in(&job->how, 3);
     job->call.algorithm = algorithm_draw(&job->what, info.collective);
-    collective_name(job);
     operator_open(job);
+    collective_name(job);
     uneven_buffers(job);
 }
 
 static void uneven_fill(struct job *job) {
     const struct job_part *part = &job->parts[0];
     const struct uneven *uneven = job->own;
-    memset(part->recv.data, 0xa5, part->recv.bytes);
+    memset(part->recv.view, 0xa5, part->recv.bytes);
     if (!bench_has_input(&part->point, job->group->me))
         return;
     bench_fill(&part->point, job->group->me, job->salt, uneven->packed);
-    layout_copy(job, &uneven->in, part->send.data, false);
+    layout_copy(job, &uneven->in, part->send.view, false);
 }
 
 static void uneven_check(struct job *job) {
@@ -107,7 +107,7 @@ static void uneven_check(struct job *job) {
     const struct uneven *uneven = job->own;
     if (!bench_has_result(&part->point, job->group->me))
         return;
-    layout_copy(job, &uneven->out, part->recv.data, true);
+    layout_copy(job, &uneven->out, part->recv.view, true);
     const size_t wrong = bench_count_wrong(&part->point, job->group->me, job->salt, uneven->packed);
     NEED(job->driver, wrong == 0, "%s: %zu elements are wrong", job->name, wrong);
 }
