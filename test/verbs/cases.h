@@ -61,6 +61,7 @@ void case_iwarp_stranger(void **state);
 void case_iwarp_silent(void **state);
 void case_iwarp_many_silent(void **state);
 void case_iwarp_arrives(void **state);
+void case_iwarp_late_probe(void **state);
 void case_iwarp_calls_fail(void **state);
 
 /* cases_killed.c */

@@ -221,3 +221,57 @@ void case_iwarp_arrives(void **state) {
     pair_close(&pair);
     provider_remove();
 }
+
+static struct verbs_link *link_of(const struct side *side, int peer) {
+    const struct verbs_domain *domain = rcmi_node_domain(side->node, &rcmi_transport_verbs);
+    for (int i = 0; i < domain->nports; i++)
+        if (domain->ports[i].links[peer])
+            return domain->ports[i].links[peer];
+    return NULL;
+}
+
+/* Entries of the send queue behind the probe that is under way; 0: none is. */
+static uint64_t behind_probe(struct verbs_link *link) {
+    verbs_lock_take(&link->lock);
+    verbs_post_probe(link);
+    const uint64_t n = link->probing ? link->posted - link->probe : 0;
+    verbs_lock_drop(&link->lock);
+    return n;
+}
+
+/* More than a send queue of entries was posted, and told of, behind a probe that has not ended. */
+void case_iwarp_late_probe(void **state) {
+    (void)state;
+    enum { MANY = 240, LEN = 200 }; /* two entries each */
+    struct pair pair;
+    struct rcmi_channel *writer, *reader;
+    const struct setup setup = {.transports = "verbs", .slots = MANY, .slot_bytes = 256};
+    limit_ms(20000);
+    provider_install(&iwarp);
+    pair_open(&pair, &setup);
+    pair_channel(&pair, 1, &writer, &reader);
+    struct verbs_link *link = link_of(pair.a, 1);
+    CHECK(link);
+    provider_cut(true);
+    (void)behind_probe(link);
+    for (uint64_t number = 0; number < MANY; number++) {
+        fill(side_reserve(pair.a, writer), LEN, number);
+        rcmi_channel_commit(writer, LEN, number);
+    }
+    while (behind_probe(link) <= VERBS_SENDS)
+        pair_drive(&pair);
+    provider_cut(false);
+    for (uint64_t number = 0; number < MANY; number++) {
+        const struct rcmi_slot slot = side_peek(pair.b, reader);
+        CHECK_EQ(slot.meta, number);
+        CHECK(filled(slot.bytes, LEN, number));
+        rcmi_channel_release(reader);
+    }
+    while (!rcmi_channel_completed(writer, rcmi_channel_sent(writer)))
+        pair_drive(&pair);
+    CHECK_EQ(atomic_load(&pair.a->lost) + atomic_load(&pair.b->lost), 0);
+    rcmi_channel_close(writer);
+    rcmi_channel_close(reader);
+    pair_close(&pair);
+    provider_remove();
+}

@@ -389,6 +389,7 @@ static const struct CMUnitTest cases_own[] = {
     cmocka_unit_test(case_iwarp_silent),
     cmocka_unit_test(case_iwarp_many_silent),
     cmocka_unit_test(case_iwarp_arrives),
+    cmocka_unit_test(case_iwarp_late_probe),
     cmocka_unit_test(case_iwarp_calls_fail),
 };
 

@@ -200,12 +200,18 @@ static uint64_t entry_of(const struct verbs_link *link, uint32_t number) {
     return ago <= VERBS_SENDS ? link->posted - ago : 0;
 }
 
-/* What has ended, with all entries before it: of these that of a probe tells more (a read may end
- * later than what was posted behind it). */
+/* That of the probe that is under way, which may be longer ago than the queue has entries: a read
+ * may end later than all that was posted behind it. 0: there is none of that number. */
+static uint64_t probe_of(const struct verbs_link *link, uint32_t number) {
+    return link->probing && (uint32_t)link->probe == number ? link->probe : 0;
+}
+
+/* What has ended, with all entries before it. Where sends end before they have arrived, only that
+ * of a probe tells that (`reached`). */
 static rcm_status sent(struct verbs_link *link, uint64_t id, bool *ret_rang) {
     const bool probe = id & VERBS_ID_PROBE;
-    const uint64_t entry = entry_of(link, (uint32_t)id);
-    if (entry == 0 || entry <= link->reached || (probe && entry != link->probe))
+    const uint64_t entry = probe ? probe_of(link, (uint32_t)id) : entry_of(link, (uint32_t)id);
+    if (entry == 0 || entry <= link->reached)
         return rcmi_fail_peer(RCM_ERR_SYSTEM, link->peer,
                               "%s reports a send to rank %d that there was not", link->port->name,
                               link->peer);
