@@ -58,6 +58,7 @@ void case_locked_memory(void **state);
 /* cases_iwarp.c */
 void case_iwarp_garbled(void **state);
 void case_iwarp_stranger(void **state);
+void case_iwarp_deaf(void **state);
 void case_iwarp_silent(void **state);
 void case_iwarp_many_silent(void **state);
 void case_iwarp_arrives(void **state);

@@ -70,23 +70,35 @@ static struct sockaddr_in listens_at(const struct verbs_port *port) {
     return at;
 }
 
-/* Connects to the port, and says that. */
-static void stranger_says(const struct verbs_port *port, const void *said, uint8_t len) {
+/* An id from which a connection to the port may be requested. */
+static struct rdma_cm_id *stranger_make(const struct verbs_port *port) {
     const struct verbs_cm_table *cm = port->domain->table->cm();
     struct rdma_event_channel *channel = cm->create_event_channel();
     struct rdma_cm_id *id = NULL;
     struct sockaddr_in to = listens_at(port), from = to;
-    struct rdma_conn_param param = {.private_data = said, .private_data_len = len};
     from.sin_port = 0;
     CHECK_EQ(cm->create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
     CHECK_EQ(cm->resolve_addr(id, (void *)&from, (void *)&to, 1000), 0);
     event_is(cm, channel, RDMA_CM_EVENT_ADDR_RESOLVED);
     CHECK_EQ(cm->resolve_route(id, 1000), 0);
     event_is(cm, channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
-    CHECK_EQ(cm->connect(id, &param), 0);
+    return id;
+}
+
+static void stranger_end(const struct verbs_port *port, struct rdma_cm_id *id) {
+    const struct verbs_cm_table *cm = port->domain->table->cm();
+    struct rdma_event_channel *channel = id->channel;
     event_is(cm, channel, RDMA_CM_EVENT_REJECTED);
     CHECK_EQ(cm->destroy_id(id), 0);
     cm->destroy_event_channel(channel);
+}
+
+/* Connects to the port, and says that. */
+static void stranger_says(const struct verbs_port *port, const void *said, uint8_t len) {
+    struct rdma_conn_param param = {.private_data = said, .private_data_len = len};
+    struct rdma_cm_id *id = stranger_make(port);
+    CHECK_EQ(port->domain->table->cm()->connect(id, &param), 0);
+    stranger_end(port, id);
 }
 
 /* What has no token of an offer is refused, and so is a rank that is linked already; links that are
@@ -117,6 +129,32 @@ void case_iwarp_stranger(void **state) {
     CHECK_EQ(strcmp(rcmi_node_transport(pair.a->node, 1), "verbs"), 0);
     rcmi_channel_close(writer);
     rcmi_channel_close(reader);
+    side_destroy(pair.a);
+    side_destroy(pair.b);
+    world_free(pair.world);
+    provider_remove();
+}
+
+/* Requests cannot be read any more: the port is not chosen, by no link. */
+void case_iwarp_deaf(void **state) {
+    (void)state;
+    const struct provider_setup one = {.devices = 1, .inline_max = 64, .kind = PROVIDER_IWARP};
+    struct rdma_conn_param param = {.private_data = NULL};
+    struct pair pair;
+    limit_ms(20000);
+    provider_install(&one);
+    CHECK(ranks_open(&pair, "verbs,tcp"));
+    const struct verbs_domain *domain = rcmi_node_domain(pair.b->node, &rcmi_transport_verbs);
+    struct rdma_cm_id *id = stranger_make(&domain->ports[0]);
+    provider_fail_call(PROVIDER_CM_GET_EVENT, 1);
+    CHECK_EQ(domain->table->cm()->connect(id, &param), 0);
+    const int before = provider_calls(PROVIDER_CM_CONNECT);
+    stranger_end(&domain->ports[0], id); /* its listener is closed */
+    side_send(pair.a, 1);
+    while (atomic_load(&pair.b->received[0]) == 0)
+        nap();
+    CHECK_EQ(strcmp(rcmi_node_transport(pair.a->node, 1), "tcp"), 0);
+    CHECK_EQ(provider_calls(PROVIDER_CM_CONNECT), before);
     side_destroy(pair.a);
     side_destroy(pair.b);
     world_free(pair.world);

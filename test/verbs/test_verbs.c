@@ -386,6 +386,7 @@ static const struct CMUnitTest cases_own[] = {
     cmocka_unit_test(case_completions_fail),
     cmocka_unit_test(case_iwarp_garbled),
     cmocka_unit_test(case_iwarp_stranger),
+    cmocka_unit_test(case_iwarp_deaf),
     cmocka_unit_test(case_iwarp_silent),
     cmocka_unit_test(case_iwarp_many_silent),
     cmocka_unit_test(case_iwarp_arrives),

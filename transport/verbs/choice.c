@@ -34,8 +34,8 @@ static int rail_of(const struct verbs_side *side, int i) {
 
 static bool ports_match(const struct verbs_side *x, int i, const struct verbs_side *y, int k) {
     const struct verbs_offered *a = &x->ports[i], *b = &y->ports[k];
-    return a->layer == b->layer && a->ipv4 == b->ipv4 && verbs_subnet(a) == verbs_subnet(b) &&
-           rail_of(x, i) == rail_of(y, k);
+    return a->layer != VERBS_LAYER_NONE && a->layer == b->layer && a->ipv4 == b->ipv4 &&
+           verbs_subnet(a) == verbs_subnet(b) && rail_of(x, i) == rail_of(y, k);
 }
 
 /* Less is better: the slower port's speed, then how far the data are from both. */

@@ -20,6 +20,8 @@
 
 #define VERBS_PORTS_MAX 8 /* what is offered fits RCMI_BLOB_MAX */
 
+/* Of a port that is not used. */
+#define VERBS_LAYER_NONE 0
 /* Of ports that understand iWARP, and not RoCE; a number that libibverbs has for no link layer. */
 #define VERBS_LAYER_IWARP 100
 

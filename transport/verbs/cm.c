@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -329,16 +330,26 @@ static void event_take(struct verbs_port *port, struct rdma_cm_event *event) {
         call_goes_on(id->context, type, error);
 }
 
+/* Links that are there need the channel until they are down; the port is offered no more. */
+static void port_deafen(struct verbs_port *port, int error) {
+    char text[160];
+    rcmi_loop_unwatch(rcmi_node_loop(port->domain->node), &port->calls);
+    port->deaf = true;
+    (void)port->listener->cm->destroy_id(port->listener->id);
+    port->listener->id = NULL;
+    snprintf(text, sizeof text, "connection requests to the port cannot be read: %s",
+             strerror(error));
+    verbs_port_fail(port, text);
+}
+
 static void cm_called(void *arg, uint32_t events) {
     struct verbs_port *port = arg;
     struct rdma_cm_event *event;
     (void)events;
     while (port->listener->cm->get_cm_event(port->listener->channel, &event) == 0)
         event_take(port, event);
-    if (errno == EAGAIN || errno == EINTR)
-        return;
-    rcmi_loop_unwatch(rcmi_node_loop(port->domain->node), &port->calls);
-    verbs_port_fail(port, "rdma_cm does not tell any more who connects");
+    if (errno != EAGAIN && errno != EINTR)
+        port_deafen(port, errno);
 }
 
 static rcm_status cm_watch(struct verbs_port *port) {

@@ -96,7 +96,7 @@ void verbs_networks_text(const struct verbs_side *side, char *text, size_t cap) 
     text[0] = '\0';
     for (int i = 0; i < side->nports && used < cap; i++) {
         network_text(&side->ports[i], one, sizeof one);
-        if (strstr(text, one))
+        if (side->ports[i].layer == VERBS_LAYER_NONE || strstr(text, one))
             continue;
         used += (size_t)snprintf(text + used, cap - used, "%s%s", used ? ", " : "", one);
     }

@@ -120,6 +120,8 @@ static struct verbs_side side_of(const struct verbs_link *link,
         const struct ibv_qp *qp = port == link->port ? link->qp : link->offered[i];
         ports[i] = port->offered;
         ports[i].qp_num = qp ? qp->qp_num : 0;
+        if (link->left_out & 1u << i)
+            ports[i].layer = VERBS_LAYER_NONE;
     }
     return (struct verbs_side){ports, domain->nports, (uint16_t)rcmi_node_local_rank(domain->node)};
 }
@@ -199,6 +201,14 @@ static rcm_status port_settle(struct verbs_link *link, int i) {
     return RCM_OK;
 }
 
+/* By the side that did not dial, before it chooses: what it offers then is the same. */
+static unsigned ports_deaf(const struct verbs_domain *domain) {
+    unsigned deaf = 0;
+    for (int i = 0; i < domain->nports; i++)
+        deaf |= (unsigned)domain->ports[i].deaf << i;
+    return deaf;
+}
+
 static rcm_status receives_post(struct verbs_link *link) {
     rcm_status status = RCM_OK;
     verbs_lock_take(&link->lock);
@@ -215,6 +225,7 @@ rcm_status verbs_link_accept(void *arg, struct rcmi_blob *blob) {
     if (status != RCM_OK)
         return status;
     int mine = 0, theirs = 0;
+    link->left_out = link->initiator ? 0 : ports_deaf(link->domain);
     status = choose(link, &offer, &mine, &theirs);
     if (status != RCM_OK)
         return status;

@@ -144,6 +144,7 @@ struct verbs_port {
     struct rcmi_watch events;          /* asynchronous ones */
     struct rcmi_watch calls;           /* of peers that connect to it */
     struct verbs_connection *listener; /* where they do; the method's; NULL: they do not */
+    bool deaf;                         /* they cannot any more */
     struct verbs_offered offered;
     int gid_index, pkey_index;
     uint8_t number;
@@ -207,6 +208,7 @@ struct verbs_link {
     /* What keeps the queue pair connected; NULL: nothing has to. */
     struct verbs_connection *connection;
     uint64_t token, far_token; /* that this side and the other have offered */
+    unsigned left_out;         /* bits of ports to which the other side cannot connect */
     bool reported;             /* ready, so that a failure is no decline any more; under lock */
 
     struct verbs_lock lock;

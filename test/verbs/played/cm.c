@@ -156,11 +156,19 @@ static void id_unlist(const struct fake_id *id) {
     *at = id->next;
 }
 
+static struct fake_event *request_of(const struct fake_event_channel *channel) {
+    struct fake_event *event = channel->first;
+    while (event && event->base.event != RDMA_CM_EVENT_CONNECT_REQUEST)
+        event = event->next;
+    return event;
+}
+
 /* Nothing will hear of those that had connected to the listener. Under the lock. */
 static void requests_drop(const struct fake_id *listener) {
     struct fake_event_channel *channel = (struct fake_event_channel *)listener->base.channel;
-    while (channel->first) {
-        struct fake_id *called = (struct fake_id *)channel->first->base.id;
+    struct fake_event *event;
+    while ((event = request_of(channel))) {
+        struct fake_id *called = (struct fake_id *)event->base.id;
         if (called->peer) {
             tell(called->peer, RDMA_CM_EVENT_REJECTED, 0, NULL);
             called->peer->peer = NULL;
