@@ -28,7 +28,7 @@
 #include "log.h"
 #include "verbs.h"
 
-enum { BACKLOG = 128 };
+enum { BACKLOG = 128, EVENTS_AT_ONCE = 16 };
 
 struct verbs_connection {
     const struct verbs_cm_table *cm;
@@ -303,7 +303,9 @@ static void call_answer(struct verbs_port *port, struct rdma_cm_id *id, bool who
         call_accept(link, id);
         return;
     }
-    rcmi_log(RCMI_LOG_WARN, "%s refuses a connection of a stranger", port->name);
+    rcmi_log(port->refused ? RCMI_LOG_DEBUG : RCMI_LOG_WARN,
+             "%s refuses a connection that has no offer of this rank", port->name);
+    port->refused = true;
     (void)cm->reject(id, NULL, 0);
     (void)cm->destroy_id(id);
 }
@@ -346,10 +348,14 @@ static void cm_called(void *arg, uint32_t events) {
     struct verbs_port *port = arg;
     struct rdma_cm_event *event;
     (void)events;
-    while (port->listener->cm->get_cm_event(port->listener->channel, &event) == 0)
+    for (int i = 0; i < EVENTS_AT_ONCE; i++) { /* the loop calls again if there are more */
+        if (port->listener->cm->get_cm_event(port->listener->channel, &event) != 0) {
+            if (errno != EAGAIN && errno != EINTR)
+                port_deafen(port, errno);
+            return;
+        }
         event_take(port, event);
-    if (errno != EAGAIN && errno != EINTR)
-        port_deafen(port, errno);
+    }
 }
 
 static rcm_status cm_watch(struct verbs_port *port) {

@@ -145,6 +145,7 @@ struct verbs_port {
     struct rcmi_watch calls;           /* of peers that connect to it */
     struct verbs_connection *listener; /* where they do; the method's; NULL: they do not */
     bool deaf;                         /* they cannot any more */
+    bool refused;                      /* a connection, which was said */
     struct verbs_offered offered;
     int gid_index, pkey_index;
     uint8_t number;
