@@ -28,7 +28,7 @@
 #include "log.h"
 #include "verbs.h"
 
-enum { BACKLOG = 128, EVENTS_AT_ONCE = 16 };
+enum { BACKLOG_LEAST = 128, EVENTS_AT_ONCE = 16 };
 
 struct verbs_connection {
     const struct verbs_cm_table *cm;
@@ -144,9 +144,11 @@ static bool listen_at(struct verbs_port *port, const struct verbs_offered *at) {
         return false;
     union address address = address_of(at, 0);
     struct rdma_cm_id *id = listener->id;
+    const int nranks = port->domain->nranks; /* all may connect at once */
     if (listener->cm->bind_addr(id, &address.any) != 0 || !id->verbs ||
         strcmp(id->verbs->device->name, port->context->device->name) != 0 ||
-        id->port_num != port->number || listener->cm->listen(id, BACKLOG) != 0) {
+        id->port_num != port->number ||
+        listener->cm->listen(id, nranks > BACKLOG_LEAST ? nranks : BACKLOG_LEAST) != 0) {
         cm_disconnect(listener);
         return false;
     }
