@@ -41,6 +41,7 @@ void case_events_told(void **state);
 void case_no_device(void **state);
 void case_devices_unfit(void **state);
 void case_ports_unfit(void **state);
+void case_cm_unreachable(void **state);
 void case_device_closed(void **state);
 
 /* cases_path.c */

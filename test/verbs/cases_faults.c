@@ -89,6 +89,34 @@ void case_ports_unfit(void **state) {
     row_says(&setup, "fake0:1 is of no use: it waits for a subnet manager");
 }
 
+/* What rdma_cm does not let this process do is said, and is no lack of addresses. */
+void case_cm_unreachable(void **state) {
+    (void)state;
+    static const struct {
+        enum provider_call call;
+        int error;
+        const char *sentence;
+    } rows[] = {
+        {PROVIDER_CM_CHANNEL, ENOENT, "cannot be reached by /dev/infiniband/rdma_cm"},
+        {PROVIDER_CM_CHANNEL, EACCES, "Permission denied"},
+        {PROVIDER_CM_ID, EMFILE, "Too many open files"},
+        {PROVIDER_CM_LISTEN, EACCES, "rdma_cm cannot listen at an address of fake0:1"},
+        {PROVIDER_CM_BIND, EADDRNOTAVAIL, "fake0:1 has no address at which rdma_cm can listen"},
+    };
+    const struct provider_setup setup = {.devices = 1, .kind = PROVIDER_IWARP};
+    const struct rcmi_need need = {.nranks = 2, .slots = 4, .slot_bytes = 4096};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char reason[256] = "";
+        provider_install(&setup);
+        provider_fail_call_with(rows[i].call, 1, rows[i].error);
+        CHECK(!transport_row()->probe(&need, reason, sizeof reason));
+        provider_remove();
+        if (!strstr(reason, rows[i].sentence))
+            fprintf(stderr, "'%s' is not in '%s'\n", rows[i].sentence, reason);
+        CHECK(strstr(reason, rows[i].sentence) != NULL);
+    }
+}
+
 /* The kernel does not let this user open it. */
 void case_device_closed(void **state) {
     (void)state;

@@ -377,6 +377,7 @@ static const struct CMUnitTest cases_own[] = {
     cmocka_unit_test(case_no_device),
     cmocka_unit_test(case_devices_unfit),
     cmocka_unit_test(case_ports_unfit),
+    cmocka_unit_test(case_cm_unreachable),
     cmocka_unit_test(case_device_closed),
     cmocka_unit_test(case_names),
     cmocka_unit_test(case_locked_memory),

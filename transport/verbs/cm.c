@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include "fault.h"
 #include "log.h"
 #include "verbs.h"
 
@@ -137,51 +138,85 @@ static bool address_offer(const struct ifaddrs *from, struct verbs_offered *offe
 
 /* ---- Listening ------------------------------------------------------------------------------- */
 
-/* Listens at the address, if it is that of the port's own interface. */
-static bool listen_at(struct verbs_port *port, const struct verbs_offered *at) {
+static bool bound_to(const struct rdma_cm_id *id, const struct verbs_port *port) {
+    return id->verbs && strcmp(id->verbs->device->name, port->context->device->name) == 0 &&
+           id->port_num == port->number;
+}
+
+/* Listens at the address, if it is that of the port's own interface. An error number; 0 also if it
+ * is another one's. */
+static int listen_at(struct verbs_port *port, const struct verbs_offered *at) {
     struct verbs_connection *listener = connection_make(port->domain->table->cm());
     if (!listener)
-        return false;
+        return errno;
     union address address = address_of(at, 0);
     struct rdma_cm_id *id = listener->id;
     const int nranks = port->domain->nranks; /* all may connect at once */
-    if (listener->cm->bind_addr(id, &address.any) != 0 || !id->verbs ||
-        strcmp(id->verbs->device->name, port->context->device->name) != 0 ||
-        id->port_num != port->number ||
-        listener->cm->listen(id, nranks > BACKLOG_LEAST ? nranks : BACKLOG_LEAST) != 0) {
+    const int backlog = nranks > BACKLOG_LEAST ? nranks : BACKLOG_LEAST;
+    int error = listener->cm->bind_addr(id, &address.any) == 0 ? 0 : errno;
+    const bool own = error == 0 && bound_to(id, port);
+    if (own && listener->cm->listen(id, backlog) != 0)
+        error = errno;
+    if (!own || error) {
         cm_disconnect(listener);
-        return false;
+        return error == ENODEV || error == EADDRNOTAVAIL ? 0 : error; /* no RDMA there */
     }
     port->listener = listener;
     port->offered = *at;
     port->offered.tcp_port = ntohs(listener->cm->get_src_port(id));
-    return true;
+    return 0;
 }
 
-/* IPv4 first, as with RoCE. */
-static rcm_status cm_open(struct verbs_port *port, int n) {
+/* At the first address at which that works, IPv4 first, as with RoCE. The first error number. */
+static int listen_at_any(struct verbs_port *port, const struct ifaddrs *all) {
     static const int families[] = {AF_INET, AF_INET6};
-    const struct verbs_cm_table *cm = port->domain->table->cm();
-    struct ifaddrs *all = NULL;
-    (void)n;
-    if (!cm || cm->getifaddrs(&all) != 0)
-        return rcmi_fail(RCM_ERR_UNSUPPORTED, cm ? errno : 0, "%s has no addresses for rdma_cm",
-                         port->name);
+    int first = 0;
     for (int i = 0; i < 2; i++)
         for (const struct ifaddrs *one = all; one && !port->listener; one = one->ifa_next) {
             struct verbs_offered offered = port->offered;
             offered.layer = VERBS_LAYER_IWARP;
-            if (one->ifa_addr && one->ifa_addr->sa_family == families[i] &&
-                address_offer(one, &offered))
-                (void)listen_at(port, &offered);
+            if (!one->ifa_addr || one->ifa_addr->sa_family != families[i] ||
+                !address_offer(one, &offered))
+                continue;
+            const int error = listen_at(port, &offered);
+            first = first ? first : error;
         }
-    cm->freeifaddrs(all);
-    if (!port->listener)
-        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
-                         "%s has no address at which rdma_cm can listen (an interface that is up, "
-                         "with an IPv4 or a global IPv6 address)",
+    return first;
+}
+
+/* Can this process have a channel to rdma_cm at all? */
+static rcm_status cm_reach(const struct verbs_port *port, const struct verbs_cm_table *cm) {
+    struct rdma_event_channel *channel = cm->create_event_channel();
+    if (!channel)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, errno,
+                         "%s is connected by rdma_cm, which cannot be reached by " VERBS_DEV
+                         "/rdma_cm (of the kernel's module rdma_ucm)",
                          port->name);
+    cm->destroy_event_channel(channel);
     return RCM_OK;
+}
+
+static rcm_status cm_open(struct verbs_port *port, int n) {
+    const struct verbs_cm_table *cm = port->domain->table->cm();
+    struct ifaddrs *all = NULL;
+    (void)n;
+    const rcm_status status = cm ? cm_reach(port, cm) : RCM_OK;
+    if (status != RCM_OK)
+        return status;
+    if (!cm || cm->getifaddrs(&all) != 0)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, cm ? errno : 0, "%s has no addresses for rdma_cm",
+                         port->name);
+    const int error = listen_at_any(port, all);
+    cm->freeifaddrs(all);
+    if (port->listener)
+        return RCM_OK;
+    if (error)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, error, "rdma_cm cannot listen at an address of %s",
+                         port->name);
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                     "%s has no address at which rdma_cm can listen (an interface that is up, "
+                     "with an IPv4 or a global IPv6 address)",
+                     port->name);
 }
 
 static void cm_close(struct verbs_port *port) {
@@ -196,7 +231,7 @@ static void cm_close(struct verbs_port *port) {
 static int error_of(const struct rdma_cm_event *event) {
     if (event->event == RDMA_CM_EVENT_REJECTED)
         return ECONNREFUSED;
-    return event->status < 0 ? -event->status : EHOSTUNREACH;
+    return event->status < 0 ? -event->status : ECONNABORTED;
 }
 
 /* Was the answer given by the rank whose offer this is? */
@@ -219,7 +254,7 @@ static int wait_for(struct verbs_job *job, enum rdma_cm_event_type type) {
     }
     int error = event->event == type && event->status == 0 ? 0 : error_of(event);
     if (error == 0 && type == RDMA_CM_EVENT_ESTABLISHED && !answer_is_right(job, event))
-        error = EACCES;
+        error = EPROTO;
     (void)cm->ack_cm_event(event);
     return error;
 }

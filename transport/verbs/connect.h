@@ -34,8 +34,8 @@ struct verbs_method {
     void (*close)(struct verbs_port *port);
     /* Has the loop hear of peers that connect to the port, if they do. */
     rcm_status (*watch)(struct verbs_port *port);
-    /* Takes the queue pair there, by the connector's thread; it may block. An error number, or 0.
-     */
+    /* Takes the queue pair there, by the connector's thread; it may block. An error number, or 0;
+     * EPROTO: another one than the peer answers. */
     int (*connect)(struct verbs_job *job);
     /* Of link->connection or job->connection; its queue pair is gone. */
     void (*disconnect)(struct verbs_connection *connection);

@@ -268,9 +268,10 @@ void verbs_link_greet(struct verbs_link *link) {
 
 void verbs_link_connected(struct verbs_link *link, int error) {
     if (error) {
-        (void)rcmi_fail_peer(RCM_ERR_SYSTEM, link->peer,
-                             "the queue pair of %s with rank %d cannot be connected: %s",
-                             link->port->name, link->peer, strerror(error));
+        (void)rcmi_fail_peer(
+            RCM_ERR_SYSTEM, link->peer, "the queue pair of %s with rank %d cannot be connected: %s",
+            link->port->name, link->peer,
+            error == EPROTO ? "what answers does not have this rank's offer" : strerror(error));
         verbs_link_break(link);
         return;
     }
