@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * iWARP devices: who is refused when queue pairs are connected, what happens when that does not
+ * iWARP devices: which connections are refused, what happens when that does not
  * come to an end, and when a send has arrived. The other cases run over such devices, too
  * (meson.build).
  */

@@ -9,7 +9,7 @@
  *   says hello, the first message, as MPA demands
  *
  * Offers are authenticated, and a token is good for one link, so a stranger's connection is refused
- * on either side. Each call may wait for the other side, so the dialled side connects in the
+ * on either side. Each such step may wait for the other side, so the dialled side connects in the
  * connector's thread (connect.c), and requests are answered by the loop's, which does not wait:
  * connectors of two ranks that wait for each other's loops both go on.
  *
@@ -38,12 +38,12 @@ struct verbs_connection {
 };
 
 /* What either side says of itself when it connects; on the wire. */
-struct verbs_call {
+struct verbs_introduction {
     uint32_t magic;
     uint32_t rank;
     uint64_t token; /* that the other side has offered */
 };
-_Static_assert(sizeof(struct verbs_call) == 16, "no padding on the wire");
+_Static_assert(sizeof(struct verbs_introduction) == 16, "no padding on the wire");
 
 /* ---- Connections ----------------------------------------------------------------------------- */
 
@@ -71,9 +71,9 @@ static struct verbs_connection *connection_make(const struct verbs_cm_table *cm)
     return NULL;
 }
 
-static struct rdma_conn_param param_of(const struct verbs_call *call, uint32_t qp_num) {
-    return (struct rdma_conn_param){.private_data = call,
-                                    .private_data_len = sizeof *call,
+static struct rdma_conn_param param_of(const struct verbs_introduction *said, uint32_t qp_num) {
+    return (struct rdma_conn_param){.private_data = said,
+                                    .private_data_len = sizeof *said,
                                     /* Probes are reads: as many as the device can. siw, with 1,
                                      * ends no read at times. */
                                     .responder_resources = RDMA_MAX_RESP_RES,
@@ -83,7 +83,8 @@ static struct rdma_conn_param param_of(const struct verbs_call *call, uint32_t q
                                     .qp_num = qp_num};
 }
 
-static bool call_take(const struct rdma_cm_event *event, struct verbs_call *ret_call) {
+static bool introduction_take(const struct rdma_cm_event *event,
+                              struct verbs_introduction *ret_call) {
     const struct rdma_conn_param *param = &event->param.conn;
     if (!param->private_data || param->private_data_len < sizeof *ret_call)
         return false; /* there may be padding behind it */
@@ -236,8 +237,8 @@ static int error_of(const struct rdma_cm_event *event) {
 
 /* Was the answer given by the rank whose offer this is? */
 static bool answer_is_right(const struct verbs_job *job, const struct rdma_cm_event *event) {
-    struct verbs_call answer;
-    return call_take(event, &answer) && answer.token == job->token;
+    struct verbs_introduction answer;
+    return introduction_take(event, &answer) && answer.token == job->token;
 }
 
 /* The next event of the job's connection, which is to be that one. */
@@ -270,10 +271,11 @@ static int connect_steps(struct verbs_job *job) {
     struct rdma_cm_id *id = job->connection->id;
     union address from = address_of(&job->port->offered, 0),
                   to = address_of(&job->far, job->far.tcp_port);
-    const struct verbs_call call = {.magic = VERBS_MAGIC,
-                                    .rank = (uint32_t)rcmi_node_rank(job->port->domain->node),
-                                    .token = job->far_token};
-    struct rdma_conn_param param = param_of(&call, job->qp->qp_num);
+    const struct verbs_introduction said = {.magic = VERBS_MAGIC,
+                                            .rank =
+                                                (uint32_t)rcmi_node_rank(job->port->domain->node),
+                                            .token = job->far_token};
+    struct rdma_conn_param param = param_of(&said, job->qp->qp_num);
     if (cm->resolve_addr(id, &from.any, &to.any, left_ms(job)) != 0)
         return errno;
     int error = wait_for(job, RDMA_CM_EVENT_ADDR_RESOLVED);
@@ -293,12 +295,12 @@ static int cm_connect(struct verbs_job *job) {
 
 /* ---- The other side, on the loop's thread ---------------------------------------------------- */
 
-/* The link that has offered the token, and waits for that call; NULL. */
-static struct verbs_link *link_called(const struct verbs_port *port,
-                                      const struct verbs_call *call) {
+/* The link that has offered the token, and waits for such a request; NULL. */
+static struct verbs_link *link_introduced(const struct verbs_port *port,
+                                          const struct verbs_introduction *said) {
     struct verbs_link *link =
-        call->rank < (uint32_t)port->domain->nranks ? port->links[call->rank] : NULL;
-    if (!link || link->initiator || link->connection || link->token != call->token)
+        said->rank < (uint32_t)port->domain->nranks ? port->links[said->rank] : NULL;
+    if (!link || link->initiator || link->connection || link->token != said->token)
         return NULL;
     verbs_lock_take(&link->lock);
     const bool waits = link->state == VERBS_NEW;
@@ -313,11 +315,11 @@ static void link_connected(struct verbs_link *link, int error) {
     verbs_go_on(link->domain);
 }
 
-static void call_accept(struct verbs_link *link, struct rdma_cm_id *id) {
+static void request_accept(struct verbs_link *link, struct rdma_cm_id *id) {
     const struct verbs_cm_table *cm = link->port->listener->cm;
-    const struct verbs_call answer = {.magic = VERBS_MAGIC,
-                                      .rank = (uint32_t)rcmi_node_rank(link->domain->node),
-                                      .token = link->far_token};
+    const struct verbs_introduction answer = {.magic = VERBS_MAGIC,
+                                              .rank = (uint32_t)rcmi_node_rank(link->domain->node),
+                                              .token = link->far_token};
     struct rdma_conn_param param = param_of(&answer, link->qp->qp_num);
     struct verbs_connection *connection = calloc(1, sizeof *connection);
     id->context = link;
@@ -332,12 +334,12 @@ static void call_accept(struct verbs_link *link, struct rdma_cm_id *id) {
         link_connected(link, errno);
 }
 
-static void call_answer(struct verbs_port *port, struct rdma_cm_id *id, bool whole,
-                        const struct verbs_call *call) {
+static void request_answer(struct verbs_port *port, struct rdma_cm_id *id, bool whole,
+                           const struct verbs_introduction *said) {
     const struct verbs_cm_table *cm = port->listener->cm;
-    struct verbs_link *link = whole ? link_called(port, call) : NULL;
+    struct verbs_link *link = whole ? link_introduced(port, said) : NULL;
     if (link) {
-        call_accept(link, id);
+        request_accept(link, id);
         return;
     }
     rcmi_log(port->refused ? RCMI_LOG_DEBUG : RCMI_LOG_WARN,
@@ -348,7 +350,7 @@ static void call_answer(struct verbs_port *port, struct rdma_cm_id *id, bool who
 }
 
 /* Events after that tell nothing that the queue pair's completions do not. */
-static void call_goes_on(struct verbs_link *link, enum rdma_cm_event_type type, int error) {
+static void request_goes_on(struct verbs_link *link, enum rdma_cm_event_type type, int error) {
     verbs_lock_take(&link->lock);
     const bool waits = link->state == VERBS_NEW;
     verbs_lock_drop(&link->lock);
@@ -360,19 +362,19 @@ static void event_take(struct verbs_port *port, struct rdma_cm_event *event) {
     const enum rdma_cm_event_type type = event->event;
     struct rdma_cm_id *id = event->id;
     const int error = error_of(event);
-    struct verbs_call call;
-    const bool whole = type == RDMA_CM_EVENT_CONNECT_REQUEST && call_take(event, &call);
+    struct verbs_introduction said;
+    const bool whole = type == RDMA_CM_EVENT_CONNECT_REQUEST && introduction_take(event, &said);
     (void)port->listener->cm->ack_cm_event(event); /* before its id may be destroyed */
     if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
-        call_answer(port, id, whole, &call);
+        request_answer(port, id, whole, &said);
     else if (id->context)
-        call_goes_on(id->context, type, error);
+        request_goes_on(id->context, type, error);
 }
 
 /* Links that are there need the channel until they are down; the port is offered no more. */
 static void port_deafen(struct verbs_port *port, int error) {
     char text[160];
-    rcmi_loop_unwatch(rcmi_node_loop(port->domain->node), &port->calls);
+    rcmi_loop_unwatch(rcmi_node_loop(port->domain->node), &port->requests);
     port->deaf = true;
     (void)port->listener->cm->destroy_id(port->listener->id);
     port->listener->id = NULL;
@@ -381,7 +383,7 @@ static void port_deafen(struct verbs_port *port, int error) {
     verbs_port_fail(port, text);
 }
 
-static void cm_called(void *arg, uint32_t events) {
+static void cm_requested(void *arg, uint32_t events) {
     struct verbs_port *port = arg;
     struct rdma_cm_event *event;
     (void)events;
@@ -396,9 +398,9 @@ static void cm_called(void *arg, uint32_t events) {
 }
 
 static rcm_status cm_watch(struct verbs_port *port) {
-    port->calls =
-        (struct rcmi_watch){.fd = port->listener->channel->fd, .ready = cm_called, .arg = port};
-    return rcmi_loop_watch(rcmi_node_loop(port->domain->node), &port->calls, EPOLLIN);
+    port->requests =
+        (struct rcmi_watch){.fd = port->listener->channel->fd, .ready = cm_requested, .arg = port};
+    return rcmi_loop_watch(rcmi_node_loop(port->domain->node), &port->requests, EPOLLIN);
 }
 
 const struct verbs_method verbs_by_cm = {

@@ -24,7 +24,7 @@ struct verbs_job {
 
 /* How queue pairs of a device come to their peers'. */
 struct verbs_method {
-    /* Only the side that dialled connects; to the other one that is done (port->calls). */
+    /* Only the side that dialled connects; to the other one that is done (port->requests). */
     bool one_sided;
     /* The end of a send says that the other side has it; else only the answer to a read does. */
     bool acknowledges;

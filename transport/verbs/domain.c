@@ -271,8 +271,8 @@ static void domain_fini(void *arg) {
     for (int i = 0; loop && i < domain->nports; i++) {
         if (domain->ports[i].events.active)
             rcmi_loop_unwatch(loop, &domain->ports[i].events);
-        if (domain->ports[i].calls.active)
-            rcmi_loop_unwatch(loop, &domain->ports[i].calls);
+        if (domain->ports[i].requests.active)
+            rcmi_loop_unwatch(loop, &domain->ports[i].requests);
     }
     if (loop && domain->beat.active)
         rcmi_loop_timer_stop(loop, &domain->beat);

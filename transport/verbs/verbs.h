@@ -142,7 +142,7 @@ struct verbs_port {
     struct ibv_cq *cq;
     struct verbs_lock lock;            /* of polling */
     struct rcmi_watch events;          /* asynchronous ones */
-    struct rcmi_watch calls;           /* of peers that connect to it */
+    struct rcmi_watch requests;        /* of peers that connect to it */
     struct verbs_connection *listener; /* where they do; the method's; NULL: they do not */
     bool deaf;                         /* they cannot any more */
     bool refused;                      /* a connection, which was said */
