@@ -117,8 +117,9 @@ void verbs_place_of_device(const char *sys, const char *address, struct verbs_pl
 }
 
 void verbs_place_of_rank(const char *near, struct verbs_place *ret_place) {
+    *ret_place = (struct verbs_place){.numa = -1};
     if (near[0])
         verbs_place_of_device("/sys", near, ret_place);
-    else
+    if (!ret_place->pci[0] && ret_place->numa < 0)
         verbs_place_of_cpus(ret_place);
 }

@@ -32,7 +32,7 @@ void verbs_place_of_cpus(struct verbs_place *ret_place);
 void verbs_place_of_folder(const char *folder, struct verbs_place *ret_place);
 /* Of the device with a PCI address, as "0000:3b:00.0"; sys: "/sys". */
 void verbs_place_of_device(const char *sys, const char *address, struct verbs_place *ret_place);
-/* near: a PCI address, as "0000:3b:00.0", or "": of the CPUs. */
+/* near: a PCI address, as "0000:3b:00.0"; "", or one that /sys does not have: of the CPUs. */
 void verbs_place_of_rank(const char *near, struct verbs_place *ret_place);
 
 #endif
