@@ -11,9 +11,21 @@
 #include <unistd.h>
 #include "check_pairs.h"
 #include "error.h"
+#include "rank_device.h"
 #include "ringcomm.h"
 #include "settings.h"
 #include "verbs/fault.h"
+
+enum { LOCATE_MS = 10000 };
+
+/* As rcm_init has it: where the GPU is that RINGCOMM_DEVICE names, or the CPUs. */
+static rcm_status rank_place(struct verbs_place *ret_place) {
+    char near[RCMI_PCI_ADDRESS] = "";
+    const rcm_status status =
+        rcmi_rank_device_locate(rcmi_setting("RINGCOMM_DEVICE"), LOCATE_MS, near);
+    verbs_place_of_rank(status == RCM_OK ? near : "", ret_place);
+    return status;
+}
 
 /* Device and what is done with each of its ports. */
 typedef void port_look(struct check_out *out, const struct verbs_table *table,
@@ -38,7 +50,7 @@ static void device_place(struct check_out *out, const struct verbs_table *table,
                          const struct ibv_device *device) {
     struct verbs_place place, rank;
     table->place_of(device, &place);
-    verbs_place_of_rank("", &rank);
+    (void)rank_place(&rank);
     if (place.pci[0])
         check_fact(out, device->name, "PCI", "%s", place.pci);
     if (place.numa >= 0)
@@ -140,6 +152,8 @@ static void port_show(struct check_out *out, const struct verbs_table *table,
         check_fact(out, of, "LID", "%u, of the subnet manager %u", attr.lid, attr.sm_lid);
     if (verbs_port_fault(&attr))
         check_fact(out, of, "of no use", "%s", verbs_port_fault(&attr));
+    if (device->transport_type == IBV_TRANSPORT_IWARP)
+        return; /* its GIDs are no addresses */
     for (int i = 0; i < attr.gid_tbl_len && i < 256; i++)
         if (table->query_gid(context, (uint8_t)port, i, &gid) == 0)
             gid_show(out, table, of, device, port, i, &gid, roce);
@@ -162,14 +176,27 @@ bool check_verbs_open(struct verbs_domain *domain) {
     *domain = (struct verbs_domain){.nranks = 2};
     domain->table = verbs_table(text, sizeof(text));
     domain->epoll = epoll_create1(EPOLL_CLOEXEC);
-    verbs_place_of_rank("", &domain->place);
-    return domain->table && verbs_settings(domain) == RCM_OK && verbs_ports_open(domain) == RCM_OK;
+    return domain->table && rank_place(&domain->place) == RCM_OK &&
+           verbs_settings(domain) == RCM_OK && verbs_ports_open(domain) == RCM_OK;
+}
+
+/* "by GID 3", or, of iWARP, "at 10.0.0.1, TCP port 40000 of this test". */
+static void address_text(const struct verbs_port *port, char *text, size_t cap) {
+    const struct verbs_offered *offered = &port->offered;
+    char address[INET6_ADDRSTRLEN] = "";
+    if (offered->layer != VERBS_LAYER_IWARP) {
+        snprintf(text, cap, "by GID %d", port->gid_index);
+        return;
+    }
+    inet_ntop(offered->ipv4 ? AF_INET : AF_INET6, offered->gid + (offered->ipv4 ? 12 : 0), address,
+              sizeof(address));
+    snprintf(text, cap, "at %s, TCP port %u of this test", address, offered->tcp_port);
 }
 
 /* What rcm_init would use. */
 static void ports_used(struct check_out *out) {
     static struct verbs_domain domain;
-    char text[100];
+    char text[100], address[100];
     if (!check_verbs_open(&domain)) {
         check_mend(out, "", "%s", rcm_last_error());
         return;
@@ -178,8 +205,9 @@ static void ports_used(struct check_out *out) {
         const struct verbs_port *port = &domain.ports[i];
         const struct verbs_side side = {&port->offered, 1, 0};
         verbs_networks_text(&side, text, sizeof(text));
-        check_fact(out, port->name, "used", "by GID %d, network %s, %.1f Gbit/s, distance %u",
-                   port->gid_index, text, port->offered.speed / 10.0, port->offered.distance);
+        address_text(port, address, sizeof(address));
+        check_fact(out, port->name, "used", "%s, network %s, %.1f Gbit/s, distance %u", address,
+                   text, port->offered.speed / 10.0, port->offered.distance);
     }
     verbs_ports_close(&domain);
 }

@@ -90,6 +90,12 @@ class Verbs(unittest.TestCase):
         self.assertRegex(facts['loopback', 'fake1:1', 'loopback'], r'us, .* GB/s, data right$')
         self.assertGreater(int(facts['memory', None, 'locked for each peer'].split()[0]), 1 << 20)
 
+    def test_iwarp(self):
+        facts, mends, _, verdict = self.check('iwarp', 0)
+        self.assertEqual((mends, verdict), ([], 'OK'))
+        self.assertRegex(facts['ports', 'fake0:1', 'used'], r'^at 10\.0\.0\.1, TCP port \d+ of this test, network iWARP ')
+        self.assertNotIn(('ports', 'fake0:1', 'GID 0'), facts)
+
     def test_last_line(self):
         for played, status, line in (('two', 0, 'OK'),
                                      ('down', 1, 'fake1:1 is of no use: it is down: no cable, or')):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Makes a program of the tools one with devices that are played, as PLAYED says: "two", "down",
- * "efa", "none", "fail" (the hundredth send), "cut" (nothing reaches the other side).
+ * "efa", "iwarp", "none", "fail" (the hundredth send), "cut" (nothing reaches the other side).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +23,7 @@ static const struct {
     {"two", {.devices = 2, .inline_max = 220}, NULL},
     {"down", {.devices = 2, .inline_max = 220, .port_state = IBV_PORT_DOWN}, NULL},
     {"efa", {.devices = 1, .kind = PROVIDER_EFA}, NULL},
+    {"iwarp", {.devices = 1, .inline_max = 220, .kind = PROVIDER_IWARP}, NULL},
     {"none", {.devices = 0}, NULL},
     {"fail", {.devices = 1, .inline_max = 220}, fail},
     {"cut", {.devices = 1, .inline_max = 220}, cut},
