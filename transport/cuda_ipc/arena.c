@@ -19,15 +19,30 @@ void ipc_export_begin(struct ipc_domain *domain, const struct rcmi_device_handle
         atomic_store_explicit(&domain->newest, handle->buffer, memory_order_relaxed);
 }
 
+rcm_status ipc_arena_make(struct ipc_domain *domain) {
+    struct ipc_arena *arena = rcmi_zalloc(sizeof *arena);
+    if (!arena)
+        return RCM_ERR_NOMEM;
+    pthread_mutex_init(&arena->lock, NULL);
+    arena->domain = domain;
+    domain->arena = arena;
+    return RCM_OK;
+}
+
+void ipc_arena_tell(struct ipc_arena *arena, int rank) {
+    pthread_mutex_lock(&arena->lock);
+    if (arena->domain) {
+        rcmi_node_ring(arena->domain->node);
+        rcmi_node_link_changed(arena->domain->node, rank);
+    }
+    pthread_mutex_unlock(&arena->lock);
+}
+
 /* ---- Chunks ---------------------------------------------------------------------------------- */
 
-/* On the device's thread. What waits for the arena are links that come up and writers that have no
- * slots. The unlock is the last that is done to the chunk. */
-static void chunk_changed(void *arg) {
-    struct ipc_chunk *chunk = arg;
-    struct ipc_domain *domain = chunk->domain;
-    pthread_mutex_lock(&domain->arena.lock);
-    chunk->settled = true;
+/* Something has come or gone, for what waits for the arena: links that come up, and writers that
+ * have no slots. Under the lock. */
+static void chunk_tell(struct ipc_domain *domain, struct ipc_chunk *chunk) {
     if (rcmi_export_look(&chunk->export) == RCM_OK) {
         ipc_export_begin(domain, &chunk->export.handle);
         rcmi_ranges_give(&chunk->free, IPC_PROOF, chunk->export.handle.bytes - IPC_PROOF);
@@ -35,7 +50,17 @@ static void chunk_changed(void *arg) {
     rcmi_node_ring(domain->node);
     for (const struct ipc_peer *peer = domain->peers; peer; peer = peer->next)
         rcmi_node_link_changed(domain->node, peer->rank);
-    pthread_mutex_unlock(&domain->arena.lock);
+}
+
+/* On the device's thread. The unlock is the last that is done to the chunk. */
+static void chunk_changed(void *arg) {
+    struct ipc_chunk *chunk = arg;
+    struct ipc_arena *arena = chunk->arena;
+    pthread_mutex_lock(&arena->lock);
+    chunk->settled = true;
+    if (arena->domain)
+        chunk_tell(arena->domain, chunk);
+    pthread_mutex_unlock(&arena->lock);
 }
 
 /* Under the lock. */
@@ -43,10 +68,10 @@ static rcm_status arena_grow(struct ipc_domain *domain, size_t bytes) {
     struct ipc_chunk *chunk = rcmi_zalloc(sizeof *chunk);
     if (!chunk)
         return RCM_ERR_NOMEM;
-    chunk->domain = domain;
-    chunk->next = domain->arena.chunks;
-    domain->arena.chunks = chunk;
-    rcmi_export_alloc(domain->device, bytes > IPC_CHUNK ? bytes : IPC_CHUNK, domain->arena.first,
+    chunk->arena = domain->arena;
+    chunk->next = domain->arena->chunks;
+    domain->arena->chunks = chunk;
+    rcmi_export_alloc(domain->device, bytes > IPC_CHUNK ? bytes : IPC_CHUNK, domain->arena->first,
                       IPC_PROOF, chunk_changed, chunk, &chunk->export);
     return RCM_AGAIN;
 }
@@ -59,7 +84,7 @@ static struct ipc_chunk *arena_oldest(const struct ipc_arena *arena) {
 }
 
 rcm_status ipc_arena_begin(struct ipc_domain *domain, struct rcmi_device_handle *ret_handle) {
-    struct ipc_arena *arena = &domain->arena;
+    struct ipc_arena *arena = domain->arena;
     pthread_mutex_lock(&arena->lock);
     const struct ipc_chunk *first = arena_oldest(arena);
     rcm_status status = first ? RCM_AGAIN : arena_grow(domain, IPC_CHUNK);
@@ -76,7 +101,7 @@ rcm_status ipc_arena_begin(struct ipc_domain *domain, struct rcmi_device_handle 
 /* One that could not be made says why, once; the next time it is tried anew. Under the lock. */
 static rcm_status arena_take(struct ipc_domain *domain, size_t len, struct ipc_chunk **ret_chunk,
                              size_t *ret_at) {
-    struct ipc_chunk **at = &domain->arena.chunks;
+    struct ipc_chunk **at = &domain->arena->chunks;
     for (; *at; at = &(*at)->next) {
         struct ipc_chunk *chunk = *at;
         if (!chunk->settled)
@@ -97,55 +122,70 @@ static rcm_status arena_take(struct ipc_domain *domain, size_t len, struct ipc_c
 
 rcm_status ipc_arena_take(struct ipc_domain *domain, size_t len, struct ipc_chunk **ret_chunk,
                           size_t *ret_at) {
-    pthread_mutex_lock(&domain->arena.lock);
+    pthread_mutex_lock(&domain->arena->lock);
     const rcm_status status = arena_take(domain, round_up(len, IPC_ALIGN), ret_chunk, ret_at);
-    pthread_mutex_unlock(&domain->arena.lock);
+    pthread_mutex_unlock(&domain->arena->lock);
     return status;
 }
 
 void ipc_arena_give(struct ipc_domain *domain, struct ipc_chunk *chunk, size_t at, size_t len) {
-    pthread_mutex_lock(&domain->arena.lock);
+    pthread_mutex_lock(&domain->arena->lock);
     rcmi_ranges_give(&chunk->free, at, round_up(len, IPC_ALIGN));
-    pthread_mutex_unlock(&domain->arena.lock);
+    pthread_mutex_unlock(&domain->arena->lock);
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
 /* Until the device's thread is done with it; a driver that does not answer has it for good. */
-static bool chunk_settles(struct ipc_domain *domain, const struct ipc_chunk *chunk,
+static bool chunk_settles(struct ipc_arena *arena, const struct ipc_chunk *chunk,
                           rcmi_deadline deadline) {
     const struct timespec pause = {.tv_nsec = 100000};
     for (;;) {
-        pthread_mutex_lock(&domain->arena.lock);
+        pthread_mutex_lock(&arena->lock);
         const bool settled = chunk->settled;
-        pthread_mutex_unlock(&domain->arena.lock);
+        pthread_mutex_unlock(&arena->lock);
         if (settled || rcmi_deadline_passed(deadline))
             return settled;
         (void)nanosleep(&pause, NULL);
     }
 }
 
-static bool chunk_end(struct ipc_domain *domain, struct ipc_chunk *chunk, bool keep,
+static bool chunk_end(struct ipc_arena *arena, struct ipc_chunk *chunk, bool keep,
                       rcmi_deadline deadline) {
-    if (!chunk_settles(domain, chunk, deadline))
+    if (!chunk_settles(arena, chunk, deadline))
         return false;
     rcmi_ranges_clear(&chunk->free);
     if (!keep && rcmi_export_look(&chunk->export) == RCM_OK) {
         chunk->settled = false;
         rcmi_export_end(&chunk->export);
-        if (!chunk_settles(domain, chunk, deadline))
+        if (!chunk_settles(arena, chunk, deadline))
             return false;
     }
     free(chunk);
     return true;
 }
 
+static void arena_leave_domain(struct ipc_arena *arena) {
+    pthread_mutex_lock(&arena->lock);
+    arena->domain = NULL;
+    pthread_mutex_unlock(&arena->lock);
+}
+
 void ipc_arena_end(struct ipc_domain *domain, bool keep, rcmi_deadline deadline) {
-    while (domain->arena.chunks) {
-        struct ipc_chunk *chunk = domain->arena.chunks;
-        domain->arena.chunks = chunk->next;
-        if (!chunk_end(domain, chunk, keep, deadline))
-            rcmi_log(RCMI_LOG_WARN, "the CUDA driver does not let go of memory of %s: it stays",
-                     domain->self.label);
+    struct ipc_arena *arena = domain->arena;
+    domain->arena = NULL;
+    arena_leave_domain(arena);
+    while (arena->chunks) {
+        struct ipc_chunk *chunk = arena->chunks;
+        arena->chunks = chunk->next;
+        if (chunk_end(arena, chunk, keep, deadline))
+            continue;
+        arena->stays = true;
+        rcmi_log(RCMI_LOG_WARN, "the CUDA driver does not let go of memory of %s: it stays",
+                 domain->self.label);
     }
+    if (arena->stays)
+        return;
+    pthread_mutex_destroy(&arena->lock);
+    free(arena);
 }

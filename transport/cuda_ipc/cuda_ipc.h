@@ -49,7 +49,8 @@
 #define IPC_ALIGN       ((size_t)4096)     /* of slots */
 #define IPC_PROOF       4096 /* bytes at the beginning of the arena, which peers read */
 #define IPC_DESCRIPTORS 32   /* allocations that are opened by one, of a node and of each peer */
-#define IPC_END_MS      5000 /* for peers and the driver, when the node ends */
+#define IPC_END_MS      5000 /* for peers, when the node ends */
+#define IPC_ARENA_MS    2000 /* and then for the driver */
 
 /* Where a message's payload is. Comes from another process. */
 struct ipc_location {
@@ -61,15 +62,19 @@ _Static_assert(sizeof(struct ipc_location) <= RCMI_FIFO_INLINE, "it travels in a
 /* A piece of the arena: one allocation. */
 struct ipc_chunk {
     struct ipc_chunk *next;
-    struct ipc_domain *domain;
+    struct ipc_arena *arena;
     struct rcmi_export export;
     struct rcmi_ranges free;
     bool settled; /* it is there, or could not be, or is freed: the device's thread is done with it
                    */
 };
 
+/* What the device's thread may touch at any time: it outlives the domain if a driver does not
+ * answer by then. */
 struct ipc_arena {
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock;      /* of all below */
+    struct ipc_domain *domain; /* NULL: it has ended */
+    bool stays;                /* the device's thread has something of it for good */
     struct ipc_chunk *chunks;
     unsigned char first[IPC_PROOF]; /* of each chunk */
 };
@@ -98,7 +103,9 @@ struct ipc_debt {
  * other; it outlives the link. */
 struct ipc_peer {
     struct ipc_peer *next;
-    struct ipc_domain *domain;
+    struct ipc_domain *domain; /* not for the device's thread, which has: */
+    struct ipc_arena *home;
+    struct rcmi_device *device;
     int rank;
     /* A socket of the two ends, and of the end that made it the other half, which travels. -1. */
     int sock, other;
@@ -134,7 +141,7 @@ struct ipc_domain {
     int memfd;                  /* headers of the channels that this node writes; -1 before */
     size_t size, page;
     struct rcmi_ranges ranges; /* of the file, free. Loop */
-    struct ipc_arena arena;
+    struct ipc_arena *arena;
     struct ipc_peer *peers; /* under the arena's lock; grows by the loop thread */
     /* What is registered, and how much of it has a descriptor; under the arena's lock. */
     struct ipc_shared *shared;
@@ -212,6 +219,9 @@ struct ipc_registered {
 };
 
 /* ---- arena.c --------------------------------------------------------------------------------- */
+rcm_status ipc_arena_make(struct ipc_domain *domain);
+/* On the device's thread: something of the link to the rank has changed. */
+void ipc_arena_tell(struct ipc_arena *arena, int rank);
 /* Begins the first chunk, once. RCM_AGAIN: it is not there yet; rcmi_node_link_changed is called
  * for all peers when it is. */
 rcm_status ipc_arena_begin(struct ipc_domain *domain, struct rcmi_device_handle *ret_handle);
@@ -222,8 +232,8 @@ rcm_status ipc_arena_take(struct ipc_domain *domain, size_t len, struct ipc_chun
 /* An allocation is one that peers may come to know. Under the arena's lock. */
 void ipc_export_begin(struct ipc_domain *domain, const struct rcmi_device_handle *handle);
 void ipc_arena_give(struct ipc_domain *domain, struct ipc_chunk *chunk, size_t at, size_t len);
-/* keep: its memory stays, for a process that may read it; so does what the driver has not let go of
- * by the deadline. */
+/* The domain has ended, for the device's thread. keep: its memory stays, for a process that may
+ * read it; so does what the driver has not let go of by the deadline. */
 void ipc_arena_end(struct ipc_domain *domain, bool keep, rcmi_deadline deadline);
 
 /* ---- notice.c -------------------------------------------------------------------------------- */

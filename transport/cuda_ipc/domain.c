@@ -17,21 +17,19 @@ static rcm_status ipc_domain_init(void *arg, struct rcmi_node *node) {
     domain->node = node;
     domain->memfd = -1;
     domain->page = (size_t)sysconf(_SC_PAGESIZE);
-    pthread_mutex_init(&domain->arena.lock, NULL);
-    domain->inited = true;
-    return RCM_OK;
+    const rcm_status status = ipc_arena_make(domain);
+    domain->inited = status == RCM_OK;
+    return status;
 }
 
 static void ipc_domain_fini(void *arg) {
     struct ipc_domain *domain = arg;
     if (!domain->inited)
         return;
-    const rcmi_deadline deadline = rcmi_deadline_in(IPC_END_MS);
-    const bool clean = ipc_peers_end(domain, deadline);
-    ipc_arena_end(domain, !clean, deadline);
+    const bool clean = ipc_peers_end(domain, rcmi_deadline_in(IPC_END_MS));
+    ipc_arena_end(domain, !clean, rcmi_deadline_in(IPC_ARENA_MS));
     rcmi_ranges_clear(&domain->ranges);
     rcmi_fd_close(&domain->memfd);
-    pthread_mutex_destroy(&domain->arena.lock);
     domain->inited = false;
 }
 

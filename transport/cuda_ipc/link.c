@@ -25,7 +25,7 @@ static void self_fill(struct ipc_domain *domain) {
     memcpy(self->label, facts->label, sizeof self->label);
     if (getrandom(&self->seed, sizeof self->seed, 0) != (ssize_t)sizeof self->seed)
         self->seed = self->process + (uint64_t)rcmi_now_ns();
-    ipc_proof_fill(domain->arena.first, self->seed);
+    ipc_proof_fill(domain->arena->first, self->seed);
 }
 
 /* What a rank has for its device, from its first link on: one that uses none lacks nothing. */
@@ -86,8 +86,7 @@ static rcm_status offer_take(struct ipc_link *link, struct rcmi_blob *offer) {
 static void imports_changed(void *arg) {
     struct ipc_peer *peer = arg;
     ipc_peer_go_on(peer);
-    rcmi_node_ring(peer->domain->node);
-    rcmi_node_link_changed(peer->domain->node, peer->rank);
+    ipc_arena_tell(peer->home, peer->rank);
 }
 
 static rcm_status imports_make(struct ipc_link *link) {

@@ -59,6 +59,8 @@ rcm_status ipc_peer_make(struct ipc_domain *domain, int rank, struct ipc_peer **
     if (!peer)
         return RCM_ERR_NOMEM;
     peer->domain = domain;
+    peer->home = domain->arena;
+    peer->device = domain->device;
     peer->rank = rank;
     if (ipc_peer_makes_socket(peer) &&
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
@@ -70,10 +72,10 @@ rcm_status ipc_peer_make(struct ipc_domain *domain, int rank, struct ipc_peer **
     rcmi_fd_own(peer->sock);
     rcmi_fd_own(peer->other);
     pthread_mutex_init(&peer->lock, NULL);
-    pthread_mutex_lock(&domain->arena.lock);
+    pthread_mutex_lock(&domain->arena->lock);
     peer->next = domain->peers;
     domain->peers = peer;
-    pthread_mutex_unlock(&domain->arena.lock);
+    pthread_mutex_unlock(&domain->arena->lock);
     *ret_peer = peer;
     return RCM_OK;
 }

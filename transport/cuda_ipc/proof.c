@@ -68,12 +68,11 @@ rcm_status ipc_prove_possible(const struct ipc_link *link) {
 static void proof_wake(void *arg) {
     struct ipc_peer *peer = arg;
     ipc_peer_go_on(peer);
-    rcmi_node_link_changed(peer->domain->node, peer->rank);
+    ipc_arena_tell(peer->home, peer->rank);
 }
 
 static void proof_fill(struct ipc_peer *peer, const void *there, struct ipc_proof *proof) {
-    proof->all =
-        (struct rcmi_operations){.device = &peer->domain->device, .wake = proof_wake, .arg = peer};
+    proof->all = (struct rcmi_operations){.device = &peer->device, .wake = proof_wake, .arg = peer};
     proof->copy = (struct rcmi_operation){.results = {proof->bytes},
                                           .srcs = {there},
                                           .nresults = 1,

@@ -15,9 +15,9 @@ static void pause_a_moment(void) {
 }
 
 static struct ipc_peer *peers_first(struct ipc_domain *domain) {
-    pthread_mutex_lock(&domain->arena.lock);
+    pthread_mutex_lock(&domain->arena->lock);
     struct ipc_peer *first = domain->peers;
-    pthread_mutex_unlock(&domain->arena.lock);
+    pthread_mutex_unlock(&domain->arena->lock);
     return first;
 }
 
@@ -83,7 +83,13 @@ static struct ipc_proof *proof_take(struct ipc_peer *peer) {
     return proof;
 }
 
-/* What the device's thread may still touch stays. */
+/* The device's thread may touch it still. */
+static void peer_leave(const struct ipc_peer *peer) {
+    pthread_mutex_lock(&peer->home->lock);
+    peer->home->stays = true;
+    pthread_mutex_unlock(&peer->home->lock);
+}
+
 static bool peer_end(struct ipc_peer *peer) {
     pthread_mutex_lock(&peer->lock);
     const bool said = peer->said;
@@ -91,8 +97,10 @@ static bool peer_end(struct ipc_peer *peer) {
     rcmi_fd_close(&peer->sock);
     rcmi_fd_close(&peer->other);
     pthread_mutex_unlock(&peer->lock);
-    if (!said || !ipc_proof_end(proof_take(peer)))
+    if (!said || !ipc_proof_end(proof_take(peer))) {
+        peer_leave(peer);
         return false;
+    }
     rcmi_imports_free(peer->imports);
     pthread_mutex_destroy(&peer->lock);
     free(peer);
@@ -101,10 +109,10 @@ static bool peer_end(struct ipc_peer *peer) {
 
 /* The device's thread, which tells peers that the arena has grown, finds none from here on. */
 static struct ipc_peer *peers_take(struct ipc_domain *domain) {
-    pthread_mutex_lock(&domain->arena.lock);
+    pthread_mutex_lock(&domain->arena->lock);
     struct ipc_peer *first = domain->peers;
     domain->peers = NULL;
-    pthread_mutex_unlock(&domain->arena.lock);
+    pthread_mutex_unlock(&domain->arena->lock);
     return first;
 }
 

@@ -71,20 +71,20 @@ static rcm_status shared_use(struct ipc_domain *domain, struct rcmi_export *expo
 
 /* Was it the last use? */
 static bool shared_leave(struct ipc_domain *domain, struct ipc_shared *shared) {
-    pthread_mutex_lock(&domain->arena.lock);
+    pthread_mutex_lock(&domain->arena->lock);
     const bool last = --shared->uses == 0;
-    pthread_mutex_unlock(&domain->arena.lock);
+    pthread_mutex_unlock(&domain->arena->lock);
     return last;
 }
 
 static void shared_end(struct ipc_domain *domain, struct ipc_shared *shared) {
     struct ipc_shared **at = &domain->shared;
-    pthread_mutex_lock(&domain->arena.lock);
+    pthread_mutex_lock(&domain->arena->lock);
     while (*at != shared)
         at = &(*at)->next;
     *at = shared->next;
     domain->descriptors -= shared->export.fd >= 0;
-    pthread_mutex_unlock(&domain->arena.lock);
+    pthread_mutex_unlock(&domain->arena->lock);
     rcmi_export_drop(&shared->export);
     free(shared);
 }
@@ -98,9 +98,9 @@ static rcm_status memory_share(struct ipc_domain *domain, const struct rcmi_mem 
         rcmi_export_make(rcmi_node_device(domain->node), mem->bytes, mem->len, &export);
     if (status != RCM_OK)
         return status;
-    pthread_mutex_lock(&domain->arena.lock);
+    pthread_mutex_lock(&domain->arena->lock);
     status = shared_use(domain, &export, ret_shared);
-    pthread_mutex_unlock(&domain->arena.lock);
+    pthread_mutex_unlock(&domain->arena->lock);
     rcmi_export_drop(&export);
     return status;
 }
