@@ -2,7 +2,7 @@
 /*
  * kill -9 of a rank at a random moment of operations on device memory: the others hear of it with
  * its name, nothing of theirs begins on its memory from then on, and all that they had opened of it
- * is closed.
+ * is closed. Memory that they allocate afterwards is theirs alone, and free when they free it.
  *     death RUNS [SEED [WITHIN_MS]]     named within that time of the kill, 20000 if not said
  */
 #include <pthread.h>
@@ -18,12 +18,13 @@
 #include "bench.h"
 #include "counted.h"
 
-enum { BLOCK = 9001 * 4, AFTERWARDS = 20 };
+enum { BLOCK = 9001 * 4, AFTERWARDS = 20, SECONDS = 60 };
 
 /* What the processes of a run share. */
 struct run {
     int victim;
     unsigned after_us; /* of the first operation */
+    bool late;         /* that is, the first one once the planes are up */
     uint64_t seed;
     int64_t within_ms;
     _Atomic int64_t killed_ns;
@@ -79,6 +80,35 @@ static int check_afterwards(struct bench *b) {
     return errors;
 }
 
+/* Large enough that it shares no block with other memory. */
+static bool is_freed(const struct bench *b, int *errors) {
+    enum rcmi_cuda_pointer_attribute name = RCMI_CUDA_POINTER_BUFFER_ID;
+    uint64_t before = 0, after = 0;
+    void *memory = NULL, *values[] = {&before};
+    CHECK(*errors, rcm_mem_alloc_kind(b->comm, RCM_MEM_DEVICE, 8 << 20, &memory) == RCM_OK, "%s",
+          rcm_last_error());
+    if (!memory)
+        return true;
+    const rcmi_cuda_address at = (rcmi_cuda_address)(uintptr_t)memory;
+    CHECK(*errors, b->cuda->cuPointerGetAttributes(1, &name, values, at) == RCMI_CUDA_SUCCESS,
+          "it is not known to the driver");
+    CHECK(*errors, rcm_mem_free(b->comm, memory) == RCM_OK, "%s", rcm_last_error());
+    values[0] = &after;
+    return b->cuda->cuPointerGetAttributes(1, &name, values, at) != RCMI_CUDA_SUCCESS ||
+           after != before;
+}
+
+/* What was exported before the death was heard stays, which may be the first ones. */
+static int check_freed(const struct bench *b) {
+    const int64_t end = now_ns() + SECONDS * INT64_C(1000000000);
+    int errors = 0;
+    bool freed = false;
+    while (!(freed = is_freed(b, &errors)) && errors == 0 && now_ns() < end)
+        usleep(1000);
+    CHECK(errors, freed, "rank %d: no memory is freed after a rank has died", rcm_rank(b->comm));
+    return errors;
+}
+
 static int check_error(const struct bench *b) {
     struct rcm_error error = RCM_ERROR_INIT;
     int errors = 0;
@@ -91,19 +121,26 @@ static int check_error(const struct bench *b) {
     return errors;
 }
 
+static rcm_status planes_up(struct bench *b) {
+    b->dtype = RCM_INT32;
+    b->count = 9001;
+    return bench_operations[0].call(b, b->in, b->out, NULL);
+}
+
 static int check(rcm_comm *comm, void *arg) {
     struct bench b;
     pthread_t killer;
     int errors = bench_begin(&b, comm, BLOCK);
-    rcm_status status = RCM_OK;
+    rcm_status status = run->late ? planes_up(&b) : RCM_OK;
     (void)arg;
+    CHECK(errors, status == RCM_OK, "%s", rcm_last_error());
     if (rcm_rank(comm) == run->victim && pthread_create(&killer, NULL, kill_later, NULL) != 0)
         abort();
     for (unsigned i = 0; status == RCM_OK; i++)
         status = one(&b, i);
     if (status == RCM_ERR_PEER)
         (void)!rcm_barrier(comm, NULL, NULL);
-    errors += check_error(&b) + check_afterwards(&b);
+    errors += check_error(&b) + check_afterwards(&b) + check_freed(&b);
     errors += bench_end(&b);
     (void)!rcm_destroy(comm);
     CHECK(errors, counted().imports == 0, "%llu imports are left",
@@ -120,6 +157,7 @@ static int one_run(unsigned i, uint64_t seed) {
     char devices[8];
     run->victim = (int)((seed >> 16 & 0xff) % (unsigned)ranks.n);
     run->after_us = (unsigned)(seed >> 24) % 60000;
+    run->late = i % 2 == 0;
     run->seed = seed;
     atomic_store(&run->killed_ns, INT64_MAX);
     snprintf(devices, sizeof devices, "%d", seed % 2 ? 1 : 4);
