@@ -183,6 +183,12 @@ static rcm_status peer_fault(int rank) {
     return rcmi_fail_context("rank %d", rank);
 }
 
+/* The writer's doing, or this rank's own. */
+static rcm_status peek_fault(const struct ipc_channel *ipc, rcm_status status) {
+    const bool theirs = status == RCM_ERR_PEER || status == RCM_ERR_PROTOCOL;
+    return peer_fault(theirs ? ipc->base.writer : rcmi_node_rank(ipc->base.node));
+}
+
 /* Counters that cannot be: which of several readers wrote them is not known. */
 rcm_status ipc_room(struct ipc_channel *ipc) {
     const rcm_status status = rcmi_fifo_room(&ipc->fifo.writer);
@@ -259,7 +265,7 @@ rcm_status ipc_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
             status = peek_open(ipc, len);
     }
     if (status != RCM_OK)
-        return status < 0 ? peer_fault(channel->writer) : status;
+        return status < 0 ? peek_fault(ipc, status) : status;
     *ret_slot = (struct rcmi_slot){
         .bytes = ipc->bytes, .len = (size_t)(len & ~RCMI_FIFO_FLAGS), .meta = reader->header->meta};
     return RCM_OK;
