@@ -137,9 +137,11 @@ static rcm_status entry_open(struct rcmi_import *import, const struct rcmi_devic
     return RCM_AGAIN;
 }
 
-static rcm_status entry_failed(const struct rcmi_import *import) {
+/* Once it is reported it is forgotten: the next time it is tried anew. */
+static rcm_status entry_failed(struct rcmi_import *import) {
     *rcmi_last_error() = import->why;
-    return import->why.status;
+    entry_forget(import);
+    return rcmi_last_error()->status;
 }
 
 static rcm_status open_new(struct rcmi_imports *imports, const struct rcmi_device_handle *handle) {
@@ -152,7 +154,7 @@ static rcm_status open_new(struct rcmi_imports *imports, const struct rcmi_devic
 
 static rcm_status open_locked(struct rcmi_imports *imports,
                               const struct rcmi_device_handle *handle) {
-    const struct rcmi_import *import = entry_find(imports, handle->buffer);
+    struct rcmi_import *import = entry_find(imports, handle->buffer);
     if (atomic_load_explicit(&imports->revoked, memory_order_relaxed))
         return rcmi_fail(RCM_ERR_PEER, 0, "its process has ended");
     if (!import && handle->kind == RCMI_HANDLE_DESCRIPTOR)

@@ -118,7 +118,8 @@ rcm_status rcmi_imports_create(struct rcmi_device *device, const struct rcmi_exp
                                struct rcmi_imports **ret_imports);
 /* len bytes, from byte `at` of an allocation on. RCM_OK: *ret_bytes is their address here, of use
  * to operations of the device, and *ret_import is to be put back when none uses it. RCM_AGAIN: it
- * is being opened. An error: it cannot be, or nothing can be there. Any thread; never blocks, and
+ * is being opened. An error: it could not be, and is tried anew the next time, or nothing can be
+ * there. Any thread; never blocks, and
  * takes no lock for what is open. */
 rcm_status rcmi_imports_get(struct rcmi_imports *imports, const struct rcmi_device_handle *handle,
                             uint64_t at, size_t len, struct rcmi_import **ret_import,

@@ -232,13 +232,23 @@ void ipc_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
 }
 
 /* Memory that the driver does not open may be that of a process that has just died, which is the
- * cause then. */
-static rcm_status open_failed(struct ipc_channel *ipc, rcm_status status) {
-    const struct rcmi_error why = *rcmi_last_error();
-    const rcm_status there = ipc_peer_inquire(ipc->link->peer, &ipc->ping);
-    if (there != RCM_OK)
-        return there;
-    *rcmi_last_error() = why;
+ * cause then: it is tried once more when the process has answered, and that is what counts. */
+static rcm_status location_open(struct ipc_channel *ipc, const struct ipc_location *location,
+                                size_t len) {
+    struct ipc_peer *peer = ipc->link->peer;
+    const bool again = ipc->ping != 0;
+    rcm_status status = again ? ipc_peer_inquire(peer, &ipc->ping) : RCM_OK;
+    if (status != RCM_OK)
+        return status;
+    status = rcmi_imports_get(peer->imports, &location->handle, location->at, len, &ipc->import,
+                              &ipc->bytes);
+    if (status == RCM_AGAIN)
+        return status;
+    if (status < 0 && status != RCM_ERR_PROTOCOL && !again) {
+        status = ipc_peer_inquire(peer, &ipc->ping);
+        return status == RCM_OK ? RCM_AGAIN : status;
+    }
+    ipc->ping = 0;
     return status;
 }
 
@@ -248,10 +258,7 @@ static rcm_status peek_open(struct ipc_channel *ipc, uint64_t len) {
     if ((len & RCMI_FIFO_FLAGS) != RCMI_FIFO_MAPPED)
         return rcmi_fifo_broken(&ipc->fifo.reader, ipc->fifo.reader.consumed + 1, len);
     memcpy(&location, ipc->fifo.reader.header->bytes, sizeof location);
-    const rcm_status status =
-        rcmi_imports_get(ipc->link->peer->imports, &location.handle, location.at,
-                         (size_t)(len & ~RCMI_FIFO_FLAGS), &ipc->import, &ipc->bytes);
-    return status < 0 && status != RCM_ERR_PROTOCOL ? open_failed(ipc, status) : status;
+    return location_open(ipc, &location, (size_t)(len & ~RCMI_FIFO_FLAGS));
 }
 
 rcm_status ipc_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {

@@ -106,7 +106,6 @@ static void imported_look(struct ipc_peer *peer, struct ipc_imported *imported) 
     if (status == RCM_AGAIN || status == RCM_OK)
         return;
     (void)imported_say(peer, NOTICE_REFUSED, buffer);
-    (void)rcmi_imports_close(peer->imports, buffer); /* it is forgotten that it failed */
     *imported = (struct ipc_imported){.import = NULL};
 }
 
