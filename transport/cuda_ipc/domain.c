@@ -69,6 +69,7 @@ const struct rcmi_transport rcmi_transport_cuda_ipc = {
                    "memory, read where it lies",
     .kind = RCMI_MEM_DEVICE,
     .bulk_scale = 1,
+    .pinned_slots = true,
     .same_host = true,
     .multicast = true,
     .domain_size = sizeof(struct ipc_domain),
