@@ -180,6 +180,7 @@ static void hear_locked(struct ipc_peer *peer) {
             continue; /* no descriptor is left: that one is lost, and its memory copied */
         if (nfds == 0)
             fd = -1;
+        rcmi_fd_own(fd);
         if (status == RCM_OK && len == sizeof notice) {
             notice_take(peer, &notice, fd);
         } else {
