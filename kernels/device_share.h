@@ -28,7 +28,7 @@
  *   device_map.c      that of a descriptor: mapped, and unmapped
  *   device_imports.c  those of one process: a cache of them
  *
- * Not here: how handles travel, and who tells whom that memory is to be freed
+ * Not here: how handles travel, and the notice that memory is to be freed
  * (transport/cuda_ipc/).
  */
 #ifndef RCMI_DEVICE_SHARE_H
@@ -107,7 +107,7 @@ struct rcmi_import;
 
 enum { RCMI_IMPORTS_MAX = 64 }; /* that are open at a time */
 
-/* process, uuid, pid: of the exporting process and its device. changed: something can be asked
+/* exporter: the process, and the UUID of its device. changed: something can be asked
  * again; called on the device's thread, does not block. */
 struct rcmi_exporter {
     uint64_t process;

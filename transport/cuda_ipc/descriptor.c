@@ -54,8 +54,8 @@ void ipc_exported_answered(struct ipc_peer *peer, uint64_t buffer, bool open) {
     exported->open = open;
     if (!open && !atomic_flag_test_and_set(&told))
         rcmi_log(RCMI_LOG_WARN,
-                 "registered device memory is copied before rank %d reads it: it does not open "
-                 "memory of cuMemCreate (said once)",
+                 "registered device memory is copied before rank %d reads it: it did not open an "
+                 "allocation of cuMemCreate, and says why if RINGCOMM_LOG is debug (said once)",
                  peer->rank);
 }
 
@@ -87,7 +87,12 @@ static rcm_status imported_open(struct ipc_peer *peer, struct ipc_imported *impo
     if (imported && peer->imports && !peer->down)
         return rcmi_imports_open(peer->imports, handle, fd);
     rcmi_fd_close(&fd);
-    return rcmi_fail(RCM_ERR_RESOURCE, 0, "%d are open, or the link ends", IPC_DESCRIPTORS);
+    if (peer->down)
+        return rcmi_fail(RCM_ERR_RESOURCE, 0, "the link to it ends");
+    if (!peer->imports)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "its descriptor came before the link was accepted");
+    return rcmi_fail(RCM_ERR_RESOURCE, 0, "%d of its allocations are open by descriptors already",
+                     IPC_DESCRIPTORS);
 }
 
 void ipc_imported_begin(struct ipc_peer *peer, const struct rcmi_device_handle *handle, int fd) {
