@@ -28,10 +28,12 @@ _Static_assert(sizeof(struct verbs_offer) <= RCMI_BLOB_MAX, "an offer fits");
 
 /* ---- Queue pairs ----------------------------------------------------------------------------- */
 
-/* The largest inline size that the device has, up to a whole notice. */
+/* With the largest of these inline sizes that the device has. */
 static struct ibv_qp *qp_create(const struct verbs_port *port, int peer, uint32_t *ret_inline) {
+    static const uint32_t sizes[] = {sizeof(struct verbs_notice), VERBS_INLINE, 0};
     struct ibv_qp *qp = NULL;
-    for (uint32_t wanted = sizeof(struct verbs_notice);; wanted = 0) {
+    *ret_inline = 0;
+    for (size_t i = 0; !qp && i < sizeof sizes / sizeof sizes[0]; i++) {
         struct ibv_qp_init_attr attr = {
             .qp_context = (void *)(intptr_t)peer,
             .send_cq = port->cq,
@@ -41,13 +43,13 @@ static struct ibv_qp *qp_create(const struct verbs_port *port, int peer, uint32_
                     .max_recv_wr = VERBS_RECEIVES,
                     .max_send_sge = 1,
                     .max_recv_sge = 1,
-                    .max_inline_data = wanted},
+                    .max_inline_data = sizes[i]},
         };
         qp = port->domain->table->create_qp(port->pd, &attr);
-        *ret_inline = qp ? attr.cap.max_inline_data : 0;
-        if (qp || wanted == 0)
-            return qp;
+        if (qp)
+            *ret_inline = attr.cap.max_inline_data;
     }
+    return qp;
 }
 
 rcm_status verbs_qp_make(const struct verbs_port *port, int peer, struct ibv_qp **ret_qp,
@@ -184,7 +186,7 @@ static rcm_status port_settle(struct verbs_link *link, int i) {
     rcm_status status = verbs_region_make(
         port, (size_t)(VERBS_RECEIVES + VERBS_SENDS) * VERBS_NOTICE_STEP, 0, &link->notices);
     if (status == RCM_OK && !port->method->acknowledges) /* the place of a read is written to */
-        status = verbs_region_make(port, VERBS_PROBED,
+        status = verbs_region_make(port, 2 * (size_t)VERBS_PROBED,
                                    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE, &link->probed);
     if (status != RCM_OK)
         return status;

@@ -112,8 +112,9 @@ void verbs_post_probe(struct verbs_link *link) {
     if (!link->port->method->acknowledges) {
         if (!link->hello_received)
             return; /* which tells where to read */
-        to = (struct ibv_sge){
-            .addr = (uintptr_t)link->probed.memory + 1, .length = 1, .lkey = link->probed.mr->lkey};
+        to = (struct ibv_sge){.addr = (uintptr_t)link->probed.memory + VERBS_PROBED,
+                              .length = VERBS_PROBED,
+                              .lkey = link->probed.mr->lkey};
         probe.opcode = IBV_WR_RDMA_READ;
         probe.sg_list = &to;
         probe.num_sge = 1;

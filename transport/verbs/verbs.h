@@ -48,7 +48,7 @@
  *
  * iWARP tells of the end of a send when TCP has taken it, so what must have reached the other side
  * (a registered buffer that is used again, the last messages before a link ends) waits for the
- * answer to a read of a byte behind it, the probe of such a link (post.c).
+ * answer to a read behind it, the probe of such a link (post.c).
  *
  * Not for: devices without RC queue pairs (EFA), which are left out with a sentence; finding that a
  * peer is dead (the framework).
@@ -66,15 +66,18 @@
 #include "choice.h"
 #include "table.h"
 
-#define VERBS_BULK_SCALE  8   /* that of tcp: a job's ranks may have both */
-#define VERBS_SENDS       256 /* entries of a send queue */
-#define VERBS_RECEIVES    256 /* and of a receive queue */
-#define VERBS_SIGNAL      32  /* so many sends to one completion */
-#define VERBS_POLL        16  /* completions that are taken at once */
+#define VERBS_BULK_SCALE 8   /* that of tcp: a job's ranks may have both */
+#define VERBS_SENDS      256 /* entries of a send queue */
+#define VERBS_RECEIVES   256 /* and of a receive queue */
+#define VERBS_SIGNAL     32  /* so many sends to one completion */
+#define VERBS_POLL       16  /* completions that are taken at once */
+/* siw may send the least messages that are not inline, and the least answers to reads, from memory
+ * of another process; it has inline data of this size. */
+#define VERBS_INLINE      64
 #define VERBS_NOTICE_STEP 192 /* from notice to notice in memory */
 #define VERBS_ENDS_MAX    65536u
 #define VERBS_PAGE        4096
-#define VERBS_PROBED      2           /* bytes of memory for probes that are reads */
+#define VERBS_PROBED      64          /* bytes of a probe that is a read */
 #define VERBS_MAGIC       0x52434d56u /* "VMCR" */
 /* Entries are counted from here, so that every link, and every test, sees completions tell of them
  * modulo 2^32. */
@@ -220,8 +223,8 @@ struct verbs_link {
     uint32_t inline_max;
     struct verbs_region
         notices; /* VERBS_RECEIVES of them that may arrive, VERBS_SENDS that leave */
-    /* Where probes are reads: the byte that the other side's read, then that where this side's put
-     * what they have read. */
+    /* Where probes are reads: the bytes that the other side's read, then those where this side's
+     * put what they have read. */
     struct verbs_region probed;
     uint64_t far_probed; /* the other side's */
     uint32_t far_probed_key;
