@@ -148,7 +148,7 @@ def run(*words, seconds=120, env=None):
 # ---- Data -----------------------------------------------------------------------------------------
 
 def case_conformance():
-    text = run('test/transport/conformance', 'verbs', seconds=400, env={'RINGCOMM_LOG': 'error'})
+    text = run('test/transport/conformance', 'verbs', seconds=500, env={'RINGCOMM_LOG': 'error'})
     passed = sum(map(int, re.findall(r'\[  PASSED  \] (\d+) test', text)))
     print(f'{passed} cases passed')
     check(passed > 40, 'it has run few cases')

@@ -73,7 +73,7 @@ static void child_echo(struct side *side) {
     struct rcmi_channel *in, *out;
     child_begin(side);
     open_both(side, 0, &in, &out);
-    for (uint64_t number = 0; number < ECHOES; number++) {
+    for (uint64_t number = 0, echoes = (uint64_t)rounds(ECHOES); number < echoes; number++) {
         struct rcmi_slot slot = side_peek(side, in);
         CHECK_EQ(slot.meta, number);
         memcpy(side_reserve(side, out), slot.bytes, slot.len);
@@ -90,11 +90,12 @@ void case_two_processes(void **state) {
     struct setup setup = {.slot_bytes = 131072};
     struct duel duel;
     struct rcmi_channel *in, *out;
+    const uint64_t echoes = (uint64_t)rounds(ECHOES);
     limit_ms(60000);
     duel_open(&duel, &setup, child_echo);
     open_both(&duel.side, 1, &in, &out);
-    for (uint64_t number = 0; number < ECHOES + 3; number++) {
-        if (number < ECHOES) {
+    for (uint64_t number = 0; number < echoes + 3; number++) {
+        if (number < echoes) {
             fill(side_reserve(&duel.side, out), echo_size(number), number);
             rcmi_channel_commit(out, echo_size(number), number);
         }

@@ -65,7 +65,7 @@ int slowness(void) {
     return 5;
 #endif
 #endif
-    return 1;
+    return getenv("RINGCOMM_VERBS_DEVICES") ? 3 : 1;
 }
 
 int rounds(int n) {

@@ -134,7 +134,7 @@ int fd_count(void);
 bool transport_is(const char *name); /* that, or that with chaos around it */
 /* Its row, without chaos around it. */
 const struct rcmi_transport *transport_row(void);
-/* 1, or by how much a sanitizer slows things down. */
+/* 1, or by how much a sanitizer, or a virtual machine's devices of RDMA, slow things down. */
 int slowness(void);
 /* n, or some of it where each round takes long: devices of RDMA that a virtual machine has. */
 int rounds(int n);
