@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """vm_test.py SHAPE BUILD [CASE...]: cases of inside.py, in one boot of the machine of rdma-vm.
 
-SHAPE is "short" (2 nodes, one rail) or "long" (4 nodes, 2 rails); without CASE it is all that belong
-to it. Exit status 77, with a sentence, where qemu or a kernel with soft-RoCE is not there.
+SHAPE is "short" (2 nodes, one rail), "long" (4 nodes, 2 rails) or "siw" (2 nodes, soft-iWARP); without
+CASE it is all that belong to it. Exit status 77, with a sentence, where qemu or a kernel with the driver is
+not there.
 """
 import os
 import subprocess
@@ -18,18 +19,22 @@ SHAPES = {
     'long': (['--nodes', '4', '--rails', '2', '--mem', '4096', '--timeout', '3000'],
              ['transports', 'collectives', 'large', 'kills', 'stopped', 'loss', 'delay', 'faults',
               'chaos', 'stress']),
+    'siw': (['--driver', 'siw', '--mtu', '9000', '--timeout', '860'], ['conformance', 'collectives']),
 }
+DRIVERS = {'siw': ['--driver', 'siw']}
+# siw of Debian 12's kernel holds the superuser to RLIMIT_MEMLOCK, too.
+UNLIMITED = ['bash', '-c', 'ulimit -l unlimited; exec "$@"', 'bash']
 
 
 def main():
     shape, build, *cases = sys.argv[1:]
-    ready = subprocess.run([RIG, '--ready'], capture_output=True, text=True, check=False)
+    ready = subprocess.run([RIG, '--ready', *DRIVERS.get(shape, [])], capture_output=True, text=True, check=False)
     if ready.returncode != 0:
         print(ready.stderr.strip())
         sys.exit(77)
     options, all_cases = SHAPES[shape]
     # The system's interpreter, with nothing that is not needed: starting it is slow in there.
-    words = ['/usr/bin/python3', '-I', '-S', os.path.join(HERE, 'inside.py'),
+    words = [*(UNLIMITED if shape == 'siw' else []), '/usr/bin/python3', '-I', '-S', os.path.join(HERE, 'inside.py'),
              os.path.realpath(build), *(cases or all_cases)]
     # The long run is for a quiet machine: there a dead rank is named within 2 s.
     env = {'RDMA_VM_LATE_S': '2', **os.environ} if shape == 'long' else None
