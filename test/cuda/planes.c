@@ -42,10 +42,14 @@ static bool on_one_host(int a, int b) {
     return hosts == 0 || a % hosts == b % hosts;
 }
 
-/* Of what has come up, which is all links that the operations before used. */
+/* Of all links: what was drawn may have used some for the host's memory only. */
 static int check_planes(rcm_comm *comm) {
     const bool wanted = now.situation->plane == PLANE_DEVICE && has_device_row();
     int errors = 0;
+    CHECK(errors,
+          rcm_comm_prepare_kind(comm, RCM_MEM_DEVICE, RCM_ALL_TO_ALL, BLOCK_MAX, 0, "pairwise") ==
+              RCM_OK,
+          "%s", rcm_last_error());
     for (int peer = 0; now.situation->plane != PLANE_EITHER && peer < rcm_size(comm); peer++) {
         const char *text = rcm_comm_transport(comm, peer);
         if (peer == rcm_rank(comm) || !text[0])
