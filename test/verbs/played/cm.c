@@ -49,7 +49,8 @@ static void tell(struct fake_id *id, enum rdma_cm_event_type type, int status,
     event->base = (struct rdma_cm_event){.id = &id->base, .event = type, .status = status};
     if (said) {
         REQUIRE(said->private_data_len <= PRIVATE_MAX);
-        memcpy(event->private_data, said->private_data, said->private_data_len);
+        if (said->private_data_len > 0)
+            memcpy(event->private_data, said->private_data, said->private_data_len);
         event->private_data[PRIVATE_MAX - 1] = 0;
         if (played.garbled == (int)type)
             event->private_data[8] ^= 1;
