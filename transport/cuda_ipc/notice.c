@@ -137,7 +137,7 @@ static void notice_take(struct ipc_peer *peer, const struct notice *notice, int 
         break;
     case NOTICE_KEPT:
         peer->keeps = UINT64_MAX;
-        peer->left = notice->handle.buffer == 0;
+        peer->left |= notice->handle.buffer == 0;
         break;
     case NOTICE_MEMORY:
         ipc_imported_begin(peer, &notice->handle, fd);
