@@ -1329,8 +1329,8 @@ RCM_CHECKED rcm_status rcm_mem_alloc_kind(rcm_comm *comm, enum rcm_mem_kind kind
 /* Gives it back. memory: from rcm_mem_alloc of comm, or of another communicator from the same
  * rcm_init. RCM_ERR_INVALID if it is not, or while an unfinished operation uses it; it stays then.
  * RCM_ERR_TIMEOUT: the driver, which waits for all work on the device, has not come back by comm's
- * deadline; the memory is not the caller's any more, and freed when it does. Ranks of this host that
- * may have device memory open are waited for until that deadline, no longer than
+ * deadline; the memory is not the caller's any more, and freed when it does. Ranks of this host
+ * that may have device memory open are waited for until that deadline, no longer than
  * RINGCOMM_PEER_TIMEOUT; what one keeps open, or had open when it died, stays until this process
  * ends, and is RCM_OK.
  * NULL is a no-op. Any thread, also after comm has failed. */
