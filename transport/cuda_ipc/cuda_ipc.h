@@ -95,8 +95,13 @@ struct ipc_imported {
 /* An allocation that a peer is to close: of the call that waits for it. */
 struct ipc_debt {
     struct ipc_debt *next;
-    uint64_t buffer;
+    uint64_t buffer, demand; /* demands of a peer are numbered, from 1 */
     bool said, closed;
+};
+
+/* An allocation of the peer's that it wants to be closed here, and its latest demand for it. */
+struct ipc_closing {
+    uint64_t buffer, demand; /* buffer is 0: none */
 };
 
 /* This end and the other one, from the beginning of a link until nothing of either is open at the
@@ -114,12 +119,13 @@ struct ipc_peer {
     bool left;                    /* nothing of ours is open there any more, or it has ended */
     uint64_t keeps;               /* allocations up to this number may stay open there */
     struct ipc_debt *debts;
-    uint64_t closing[RCMI_IMPORTS_MAX]; /* allocations that it wants to be closed; 0 */
-    uint64_t unanswered;                /* pings of its */
-    bool down, said;                    /* the link is; and that all is closed here was said */
-    bool told, heard;                   /* of this node's arena; something came */
-    uint64_t pings, pongs;              /* sent, and answered */
-    struct rcmi_device_handle arena;    /* its first chunk; buffer is 0 until it is told */
+    uint64_t demands; /* so far, of this end */
+    struct ipc_closing closing[RCMI_IMPORTS_MAX];
+    uint64_t unanswered;             /* pings of its */
+    bool down, said;                 /* the link is; and that all is closed here was said */
+    bool told, heard;                /* of this node's arena; something came */
+    uint64_t pings, pongs;           /* sent, and answered */
+    struct rcmi_device_handle arena; /* its first chunk; buffer is 0 until it is told */
     struct ipc_exported exported[IPC_DESCRIPTORS];
     struct ipc_imported imported[IPC_DESCRIPTORS];
     struct ipc_proof *proof; /* NULL before; set by the loop thread, under the lock */

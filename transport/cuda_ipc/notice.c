@@ -5,7 +5,7 @@
  *
  *      ARENA    the first chunk of my arena is this
  *      CLOSE    I am about to free this allocation of mine
- *      CLOSED   I have it open no more
+ *      CLOSED   I have it open no more, as CLOSE of this number demanded
  *      GONE     I have nothing of yours open any more, and open nothing again: the last one
  *      KEPT     the driver does not close what I have open: of yours, all may stay so until this
  *               process ends. Instead of CLOSED, or of GONE (number 0)
@@ -30,21 +30,33 @@
 
 struct notice {
     uint64_t kind;
+    uint64_t demand;                  /* of CLOSE, and the CLOSED or KEPT that answers it */
     struct rcmi_device_handle handle; /* but of ARENA and MEMORY its buffer only */
 };
+
+static bool notice_put(const struct ipc_peer *peer, const struct notice *notice, int fd) {
+    return peer->sock < 0 ||
+           rcmi_send_fds(peer->sock, notice, sizeof *notice, &fd, fd >= 0) != RCM_AGAIN;
+}
 
 bool ipc_notice_send(const struct ipc_peer *peer, enum ipc_notice kind,
                      const struct rcmi_device_handle *handle, int fd) {
     struct notice notice = {.kind = kind};
     if (handle)
         notice.handle = *handle;
-    return peer->sock < 0 ||
-           rcmi_send_fds(peer->sock, &notice, sizeof notice, &fd, fd >= 0) != RCM_AGAIN;
+    return notice_put(peer, &notice, fd);
 }
 
 static bool notice_send(const struct ipc_peer *peer, enum ipc_notice kind,
                         const struct rcmi_device_handle *handle) {
     return ipc_notice_send(peer, kind, handle, -1);
+}
+
+/* CLOSE, or an answer to it. */
+static bool notice_close(const struct ipc_peer *peer, enum ipc_notice kind, uint64_t buffer,
+                         uint64_t demand) {
+    const struct notice notice = {.kind = kind, .demand = demand, .handle.buffer = buffer};
+    return notice_put(peer, &notice, -1);
 }
 
 /* ---- Peers ----------------------------------------------------------------------------------- */
@@ -98,21 +110,24 @@ void ipc_peer_tell(struct ipc_peer *peer, const struct rcmi_device_handle *arena
 
 /* It is closed, and that is said, once nothing reads it. What finds no place is not answered, and
  * stays with the peer: more are to be closed than can be open. */
-static void closing_add(struct ipc_peer *peer, uint64_t buffer) {
-    uint64_t *place = NULL;
+static void closing_add(struct ipc_peer *peer, uint64_t buffer, uint64_t demand) {
+    struct ipc_closing *place = NULL;
     for (int i = 0; i < RCMI_IMPORTS_MAX; i++) {
-        if (peer->closing[i] == buffer)
-            return;
-        if (peer->closing[i] == 0)
-            place = &peer->closing[i];
+        struct ipc_closing *closing = &peer->closing[i];
+        if (closing->buffer == buffer || (closing->buffer == 0 && !place))
+            place = closing;
+        if (closing->buffer == buffer)
+            break;
     }
     if (place)
-        *place = buffer;
+        *place = (struct ipc_closing){.buffer = buffer, .demand = demand};
 }
 
-static void debts_closed(struct ipc_peer *peer, uint64_t buffer) {
+/* An allocation may be registered, and demanded, again while an earlier demand waits: an answer
+ * counts for demands up to its own. */
+static void debts_closed(struct ipc_peer *peer, uint64_t buffer, uint64_t demand) {
     for (struct ipc_debt *debt = peer->debts; debt; debt = debt->next)
-        debt->closed |= debt->buffer == buffer;
+        debt->closed |= debt->buffer == buffer && debt->demand <= demand;
 }
 
 /* fd: what came with it, or -1; closed, but that of MEMORY. */
@@ -126,11 +141,11 @@ static void notice_take(struct ipc_peer *peer, const struct notice *notice, int 
         rcmi_node_link_changed(peer->domain->node, peer->rank);
         break;
     case NOTICE_CLOSE:
-        closing_add(peer, notice->handle.buffer);
+        closing_add(peer, notice->handle.buffer, notice->demand);
         ipc_imported_drop(peer, notice->handle.buffer);
         break;
     case NOTICE_CLOSED:
-        debts_closed(peer, notice->handle.buffer);
+        debts_closed(peer, notice->handle.buffer, notice->demand);
         break;
     case NOTICE_GONE:
         peer->left = true;
@@ -190,19 +205,19 @@ static void hear_locked(struct ipc_peer *peer) {
     }
 }
 
-/* That something, or all, is closed here, if the driver did close it. */
+/* That something, or all (0), is closed here, if the driver did close it. */
 static bool say_closed(const struct ipc_peer *peer, enum ipc_notice kind,
-                       const struct rcmi_device_handle *handle) {
+                       const struct ipc_closing *closed) {
     const bool kept = peer->imports && rcmi_imports_unclosed(peer->imports);
-    return notice_send(peer, kept ? NOTICE_KEPT : kind, handle);
+    return notice_close(peer, kept ? NOTICE_KEPT : kind, closed->buffer, closed->demand);
 }
 
 static void closing_go_on(struct ipc_peer *peer) {
     for (int i = 0; i < RCMI_IMPORTS_MAX; i++) {
-        const struct rcmi_device_handle closed = {.buffer = peer->closing[i]};
-        if (closed.buffer != 0 && rcmi_imports_close(peer->imports, closed.buffer) == RCM_OK &&
-            say_closed(peer, NOTICE_CLOSED, &closed))
-            peer->closing[i] = 0;
+        struct ipc_closing *closing = &peer->closing[i];
+        if (closing->buffer != 0 && rcmi_imports_close(peer->imports, closing->buffer) == RCM_OK &&
+            say_closed(peer, NOTICE_CLOSED, closing))
+            closing->buffer = 0;
     }
 }
 
@@ -223,7 +238,7 @@ static void go_on_locked(struct ipc_peer *peer) {
     while (peer->unanswered > 0 && notice_send(peer, NOTICE_PONG, NULL))
         peer->unanswered--;
     if (peer->down && !peer->said && (!peer->imports || rcmi_imports_quiet(peer->imports)))
-        peer->said = say_closed(peer, NOTICE_GONE, NULL);
+        peer->said = say_closed(peer, NOTICE_GONE, &(struct ipc_closing){.buffer = 0});
 }
 
 bool ipc_peer_hear(struct ipc_peer *peer) {
@@ -280,15 +295,15 @@ void ipc_peer_down(struct ipc_peer *peer) {
 /* ---- Debts ----------------------------------------------------------------------------------- */
 
 static void debt_say(const struct ipc_peer *peer, struct ipc_debt *debt) {
-    const struct rcmi_device_handle handle = {.buffer = debt->buffer};
     if (!debt->said && !debt->closed)
-        debt->said = notice_send(peer, NOTICE_CLOSE, &handle);
+        debt->said = notice_close(peer, NOTICE_CLOSE, debt->buffer, debt->demand);
 }
 
 /* What was told of nothing has opened nothing. */
 void ipc_peer_demand(struct ipc_peer *peer, uint64_t buffer, struct ipc_debt *debt) {
     pthread_mutex_lock(&peer->lock);
-    *debt = (struct ipc_debt){.next = peer->debts, .buffer = buffer, .closed = !peer->told};
+    *debt = (struct ipc_debt){
+        .next = peer->debts, .buffer = buffer, .demand = ++peer->demands, .closed = !peer->told};
     peer->debts = debt;
     debt_say(peer, debt);
     ipc_exported_end(peer, buffer);
