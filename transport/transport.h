@@ -555,9 +555,12 @@ struct rcmi_transport {
     rcm_status (*reader_init)(struct rcmi_channel *channel, void *link);
     rcm_status (*reader_accept)(struct rcmi_channel *channel, struct rcmi_blob *offer,
                                 struct rcmi_blob *ret_answer);
-    /* The user closed a writer: nothing that was sent without a copy may be read any more, but what
-     * was committed, or sent so from memory that is copied now, still reaches the readers. fini
-     * follows, at the latest when all readers closed. */
+    /* The user closed a writer: what was committed, or sent without a copy from memory that is
+     * copied now, still reaches the readers. What was sent without a copy from memory that readers
+     * map (memory_take, or registered memory of this kind) may be read where it lies until they
+     * close: its owner unregisters it, or gives it back, before it is freed, and says to users that
+     * contents are undefined by then (ringcomm.h). All else that was sent so is not read any more.
+     * fini follows, at the latest when all readers closed. */
     void (*writer_close)(struct rcmi_channel *channel);
     void (*channel_fini)(struct rcmi_channel *channel);
 
