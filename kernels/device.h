@@ -57,7 +57,7 @@ rcm_status rcmi_device_kind_add(void);
 rcm_status rcmi_device_count(int *ret_n);
 rcm_status rcmi_device_ask(int ordinal, struct rcmi_device_facts *ret_facts);
 /* Which one a name means: a number, a UUID, or "auto" (also NULL and ""): the local rank modulo how
- * many there are. */
+ * many there are. "none" is RCM_ERR_UNSUPPORTED, with a sentence. */
 rcm_status rcmi_device_find(const char *name, int local_rank, int *ret_ordinal);
 const struct rcmi_device_facts *rcmi_device_facts(const struct rcmi_device *device);
 

@@ -11,6 +11,7 @@
 #include "common.h"
 #include "device.h"
 #include "device_kernels.h"
+#include "launched.h"
 #include "report.h"
 #include "settings.h"
 
@@ -46,7 +47,8 @@ static rcm_status context_begin(struct bench_cuda *bench) {
     int ordinal = 0;
     rcm_status status = rcmi_cuda_open(&bench->cuda);
     if (status == RCM_OK)
-        status = rcmi_device_find(device ? device : rcmi_setting("RINGCOMM_DEVICE"), 0, &ordinal);
+        status = rcmi_device_find(device ? device : rcmi_setting("RINGCOMM_DEVICE"),
+                                  launched_local_rank(), &ordinal);
     if (status == RCM_OK)
         status = rcmi_device_ask(ordinal, &bench->facts);
     if (status == RCM_OK)

@@ -10,11 +10,12 @@
 #include <string.h>
 #include "common.h"
 #include "device_kernels.h"
+#include "launched.h"
 #include "ringcomm.h"
 
 rcm_status check_cuda_chosen(int *ret_ordinal) {
     *ret_ordinal = -1;
-    return check_device() ? rcmi_device_find(check_device(), check_local_rank(), ret_ordinal)
+    return check_device() ? rcmi_device_find(check_device(), launched_local_rank(), ret_ordinal)
                           : RCM_OK;
 }
 

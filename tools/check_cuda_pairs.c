@@ -13,6 +13,7 @@
 #include "check_cuda_hop.h"
 #include "check_log.h"
 #include "common.h"
+#include "launched.h"
 
 enum {
     DEVICES = 32, /* at most are looked at */
@@ -205,7 +206,7 @@ static void pairs_run(struct pairs *pairs) {
 
 void check_cuda_pairs(struct check_out *out) {
     struct pairs pairs = {.out = out, .until = tool_now_ns() + BUDGET_S * INT64_C(1000000000)};
-    if (check_local_rank() > 0) { /* ranks of a launcher check the same devices: one is enough */
+    if (launched_local_rank() > 0) { /* ranks of a launcher check the same devices: one is enough */
         check_fact(out, "", "pairs", "left to local rank 0");
         return;
     }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include "check_machine.h"
 #include "common.h"
+#include "launched.h"
 #include "report.h"
 #include "ringcomm.h"
 
@@ -212,32 +213,10 @@ static bool test_left_out(const struct check_test *test, int nranks) {
     return test->when == CHECK_OF_JOBS ? nranks < 2 : state.first_failed;
 }
 
-void check_job(int *ret_rank, int *ret_nranks) {
-    struct rcm_launch_item item;
-    int64_t rank = 0, nranks = 1;
-    for (size_t i = 0; rcm_launch_at(i, &item) == RCM_OK; i++) {
-        if (strcmp(item.name, "rank") == 0)
-            (void)tool_parse_int(item.value, 0, INT32_MAX, &rank);
-        if (strcmp(item.name, "world_size") == 0)
-            (void)tool_parse_int(item.value, 1, INT32_MAX, &nranks);
-    }
-    *ret_rank = (int)rank;
-    *ret_nranks = (int)nranks;
-}
-
-int check_local_rank(void) {
-    struct rcm_launch_item item;
-    int64_t rank = 0;
-    for (size_t i = 0; rcm_launch_at(i, &item) == RCM_OK; i++)
-        if (strcmp(item.name, "local_rank") == 0)
-            (void)tool_parse_int(item.value, 0, INT32_MAX, &rank);
-    return (int)rank;
-}
-
 int check_run(const struct check *check, const char *device, const char *csv, const char *json) {
     int nranks;
     state.device = device;
-    check_job(&state.rank, &nranks);
+    launched_job(&state.rank, &nranks);
     if (state.rank == 0 &&
         !report_open(columns, sizeof(columns) / sizeof(columns[0]), csv, json, &state.report))
         return TOOL_FAILED;

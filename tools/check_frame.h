@@ -58,11 +58,6 @@ const char *check_first_mend(void);
 /* The device that alone is to be looked at, as the command line names it; NULL: all. */
 const char *check_device(void);
 
-/* This process's rank and the number of ranks, as the launcher has told; of one if it has not. */
-void check_job(int *ret_rank, int *ret_nranks);
-/* Its number on this host; 0 if none was told. */
-int check_local_rank(void);
-
 /* The check of that name; NULL if there is none. i: the i-th, or NULL. */
 const struct check *check_find(const char *name);
 const struct check *check_at(size_t i);

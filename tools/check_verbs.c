@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "check_pairs.h"
 #include "error.h"
+#include "launched.h"
 #include "rank_device.h"
 #include "ringcomm.h"
 #include "settings.h"
@@ -243,7 +244,7 @@ static void run_memory(struct check_out *out) {
     int rank, nranks;
     char text[CHECK_SENTENCE];
     struct verbs_region region;
-    check_job(&rank, &nranks);
+    launched_job(&rank, &nranks);
     if (rcmi_setting_int("RINGCOMM_SLOTS", 2, 1024, &slots) != RCM_OK ||
         rcmi_setting_slot_bytes(nranks, &slot_bytes) != RCM_OK || !check_verbs_open(&domain)) {
         check_mend(out, "", "%s", rcm_last_error());

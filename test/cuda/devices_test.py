@@ -53,6 +53,20 @@ class Devices(unittest.TestCase):
         self.assertEqual(self.kernel_uuids('--device', 'auto', RINGCOMM_DEVICE='1'), first)
         self.assertEqual(self.kernel_uuids(RINGCOMM_DEVICE='1'), second)
 
+    def test_kernel_of_a_rank(self):
+        first, second = self.kernel_uuids(), self.kernel_uuids('--device', '1')
+        launched = {'RANK': '1', 'WORLD_SIZE': '2', 'LOCAL_RANK': '1', 'LOCAL_WORLD_SIZE': '2',
+                    'MASTER_ADDR': '127.0.0.1', 'MASTER_PORT': '1'}
+        self.assertEqual(self.kernel_uuids('--device', 'auto', **launched), second)
+        self.assertEqual(self.kernel_uuids(**launched), second)
+        self.assertEqual(self.kernel_uuids('--device', '0', **launched), first)
+
+    def test_none(self):
+        """RINGCOMM_DEVICE=none is no name of a device that is not there."""
+        self.assertIn('RINGCOMM_DEVICE is none', self.kernel(1, RINGCOMM_DEVICE='none').stderr)
+        devices, pairs, verdict = self.check_devices(0, RINGCOMM_DEVICE='none')
+        self.assertEqual((devices, pairs, verdict), ({'device 0', 'device 1'}, {'0-0', '0-1', '1-1'}, 'OK'))
+
     def test_ranks(self):
         both = ['--ranks', '2']
         self.assertRegex(self.bench_device(*both), r'^device 0 \(GPU-')
