@@ -22,6 +22,7 @@ class Peer(Library):
     """`source` and what is linked to it are the same for all variants of a `target`; `needed` are
     the programs without which it cannot be used, the compiler first."""
     source, standard, linked = 'mpi_bench.c', 'c11', ('-lm', '-lpthread')
+    header, language = 'mpi.h', 'c'
     needed = ()
     package = ''  # of PyPI, which is in a virtual environment of its own
 
@@ -35,7 +36,19 @@ class Peer(Library):
         """A sentence about what is not installed, or ''."""
         gone = [t for t in cls.needed if not shutil.which(cls.tool(build, t))]
         how = ' (--install-peers does it)' if cls.package else ''
-        return f'{cls.tool(build, gone[0])} is not installed{how}' if gone else ''
+        if gone:
+            return f'{cls.tool(build, gone[0])} is not installed{how}'
+        return '' if cls.has_header(build) else f'{cls.header} of {cls.title} is not installed{how}'
+
+    @classmethod
+    def has_header(cls, build):
+        """Debian has compilers' wrappers without it."""
+        try:
+            execute([cls.tool(build, cls.needed[0]), '-E', '-include', cls.header, '-x', cls.language,
+                     '/dev/null'])
+        except Failure:
+            return False
+        return True
 
     @classmethod
     def link(cls, build):
@@ -145,13 +158,8 @@ class Gloo(Peer):
     """Started by ringcomm-run, which only sets RANK and WORLD_SIZE."""
     name, title, target = 'gloo', 'Gloo, ring', 'tools/compare/gloo-bench'
     source, standard, linked = 'gloo_bench.cc', 'c++17', ('-lgloo', *Peer.linked)
-    needed = ('g++',)
+    needed, header, language = ('g++',), 'gloo/context.h', 'c++'
     transports, algorithm = ('tcp',), 'ring'
-
-    @classmethod
-    def missing(cls, build):
-        header = os.path.exists('/usr/include/gloo/context.h')
-        return super().missing(build) or ('' if header else 'libgloo-dev is not installed')
 
     def find_version(self):
         text = first_line(['dpkg-query', '-W', '-f', 'libgloo0 ${Version} (Debian)\n', 'libgloo0'])
