@@ -14,6 +14,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,15 +22,16 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define DESCRIPTORS  1024
-#define ATTACKERS    8
-#define ROUNDS_MAX   100
-#define LOWEST_PORT  20000 /* below those that connections are given */
-#define HIGHEST_PORT 32000
+#define DESCRIPTORS 1024
+#define ATTACKERS   8
+#define ROUNDS_MAX  100
+#define LOWEST_PORT 20000 /* below those that connections are given */
+#define PORT_BLOCKS 2400  /* of SIEGE_DOORS each */
 
 struct options {
     const char *transport, *secret, *attack, *store;
@@ -138,14 +140,29 @@ static bool port_is_free(int port) {
     return free_port;
 }
 
-/* The first of SIEGE_DOORS free ports, in a row. */
-static int ports_find(void) {
-    for (int tries = 0; tries < 1000; tries++) {
-        const int first = LOWEST_PORT + rand() % (HIGHEST_PORT - LOWEST_PORT);
-        int n = 0;
+/* Ports that are free, and not those of a siege beside this one, whose doors are not there yet: a
+ * block of them belongs to a process as long as it has a socket of that name. -1: it does not. */
+static int block_take(int first) {
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int len = snprintf(un.sun_path + 1, sizeof(un.sun_path) - 1, "siege-%d", first);
+    const socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+    int n = 0;
+    if (bind(fd, (struct sockaddr *)&un, size) == 0)
         while (n < SIEGE_DOORS && port_is_free(first + n))
             n++;
-        if (n == SIEGE_DOORS)
+    if (n == SIEGE_DOORS)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* The first of SIEGE_DOORS ports in a row; *ret_block is closed when they are not used any more. */
+static int ports_find(int *ret_block) {
+    for (int tries = 0; tries < 1000; tries++) {
+        const int first = LOWEST_PORT + rand() % PORT_BLOCKS * SIEGE_DOORS;
+        *ret_block = block_take(first);
+        if (*ret_block >= 0)
             return first;
     }
     fprintf(stderr, "there are no %d free ports in a row\n", SIEGE_DOORS);
@@ -210,8 +227,9 @@ static bool ranks_join(const struct options *options, const struct board *board,
 static double round_run(struct board *board, const struct options *options) {
     pid_t attackers[ATTACKERS], ranks[SIEGE_RANKS];
     double last = 0;
+    int block;
     atomic_store(&board->siege.ready, 0);
-    board->siege.port = ports_find();
+    board->siege.port = ports_find(&block);
     for (int i = 0; i < SIEGE_RANKS; i++)
         atomic_store(&board->siege.rank_pid[i], 0);
     const int n = attackers_start(board, options->attack, attackers);
@@ -221,6 +239,7 @@ static double round_run(struct board *board, const struct options *options) {
         kill(attackers[i], SIGKILL);
     for (int i = 0; i < n; i++)
         waitpid(attackers[i], NULL, 0);
+    close(block);
     for (int i = 0; i < SIEGE_RANKS; i++)
         last = board->started[i] > last ? board->started[i] : last;
     return well ? last - board->began : -1;
