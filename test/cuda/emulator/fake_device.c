@@ -20,8 +20,9 @@ int fake_ordinal_of(int physical) {
 /* ---- compute mode
  * ------------------------------------------------------------------------------------------- */
 
-/* How many active contexts this process has on a device, and the lock that keeps others out of it.
- * Record locks belong to a process: a forked child does not hold them on. */
+/* How many active contexts this process has on a device, and the lock that keeps others of its
+ * session out of it: that is a machine, for tests that run beside each other. Record locks belong to
+ * a process: a forked child does not hold them on. */
 static struct {
     pthread_mutex_t lock;
     int users, fd;
@@ -29,11 +30,12 @@ static struct {
 
 static int lock_device(int device) {
     char path[80];
-    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    struct flock byte = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = getsid(0), .l_len = 1};
     snprintf(path, sizeof path, "/tmp/fakecuda-%d-device%d.tenant", (int)getuid(),
              fake_settings()->physical[device]);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd >= 0 && fcntl(fd, F_SETLK, &all) < 0) {
+    if (fd >= 0 && fcntl(fd, F_SETLK, &byte) < 0) {
         close(fd);
         fd = -1;
     }

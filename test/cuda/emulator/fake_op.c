@@ -2,11 +2,11 @@
 /* Operations of streams: what is in them, and what runs them. */
 #include "fake_count.h"
 #include "fake_stream.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 struct op *fake_op(enum op_kind kind) {
@@ -95,12 +95,23 @@ static CUresult fault_error(enum ptx_fault fault) {
                                         : CUDA_ERROR_LAUNCH_FAILED;
 }
 
-/* Processes take turns on a device, one kernel at a time: a GPU without MPS at its worst, for code
- * that must not rely on two processes' kernels running at once. Kernels of one process overlap. */
+/* Processes of a session take turns on a device, one kernel at a time: a GPU without MPS at its
+ * worst, for code that must not rely on two processes' kernels running at once. Kernels of one
+ * process overlap. A session is a machine, for tests that run beside each other. */
 static struct {
     pthread_mutex_t lock;
     int fd, running;
 } turns[MAX_DEVICES] = {[0 ... MAX_DEVICES - 1] = {PTHREAD_MUTEX_INITIALIZER, -1, 0}};
+
+/* Waits. A child that was forked meanwhile does not keep it: it is unlocked before it is closed. */
+static bool lock_turn(int fd, short type) {
+    struct flock byte = {.l_type = type, .l_whence = SEEK_SET, .l_start = getsid(0), .l_len = 1};
+    int status;
+    do
+        status = fcntl(fd, F_OFD_SETLKW, &byte);
+    while (status < 0 && errno == EINTR);
+    return status == 0;
+}
 
 static void take_device(int device) {
     char path[80];
@@ -109,7 +120,7 @@ static void take_device(int device) {
         snprintf(path, sizeof path, "/tmp/fakecuda-%d-device%d.lock", (int)getuid(),
                  fake_settings()->physical[device]);
         turns[device].fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-        if (turns[device].fd < 0 || flock(turns[device].fd, LOCK_EX) < 0)
+        if (turns[device].fd < 0 || !lock_turn(turns[device].fd, F_WRLCK))
             fake_say("cannot lock %s", path);
     }
     pthread_mutex_unlock(&turns[device].lock);
@@ -117,8 +128,10 @@ static void take_device(int device) {
 
 static void give_device(int device) {
     pthread_mutex_lock(&turns[device].lock);
-    if (--turns[device].running == 0)
+    if (--turns[device].running == 0) {
+        (void)lock_turn(turns[device].fd, F_UNLCK);
         close(turns[device].fd);
+    }
     pthread_mutex_unlock(&turns[device].lock);
 }
 
