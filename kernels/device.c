@@ -47,7 +47,8 @@ static rcm_status find_uuid(const char *name, int n, int *ret_ordinal) {
 rcm_status rcmi_device_find(const char *name, int local_rank, int *ret_ordinal) {
     int n;
     if (name && strcmp(name, "none") == 0)
-        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "no device is to be used: RINGCOMM_DEVICE is none");
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                         "no device is to be used: RINGCOMM_DEVICE is none");
     const rcm_status status = rcmi_device_count(&n);
     if (status != RCM_OK)
         return status;

@@ -21,8 +21,8 @@ int fake_ordinal_of(int physical) {
  * ------------------------------------------------------------------------------------------- */
 
 /* How many active contexts this process has on a device, and the lock that keeps others of its
- * session out of it: that is a machine, for tests that run beside each other. Record locks belong to
- * a process: a forked child does not hold them on. */
+ * session out of it: that is a machine, for tests that run beside each other. Record locks belong
+ * to a process: a forked child does not hold them on. */
 static struct {
     pthread_mutex_t lock;
     int users, fd;
@@ -30,8 +30,7 @@ static struct {
 
 static int lock_device(int device) {
     char path[80];
-    struct flock byte = {
-        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = getsid(0), .l_len = 1};
+    struct flock byte = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = getsid(0), .l_len = 1};
     snprintf(path, sizeof path, "/tmp/fakecuda-%d-device%d.tenant", (int)getuid(),
              fake_settings()->physical[device]);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
