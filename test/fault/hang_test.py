@@ -4,14 +4,14 @@
 What a rank is said to do, it must have had a processor to do. Where a case fails and the ranks had
 to queue for one for long, as they say, it is run again with more time.
 
-Usage: hang_test.py RINGCOMM_RUN HANG CASE
+Usage: hang_test.py RINGCOMM_RUN HANG CASE RANKS (of the case many)
 """
 import os
 import re
 import subprocess
 import sys
 
-RUN, HANG, CASE = sys.argv[1:4]
+RUN, HANG, CASE, MANY = sys.argv[1:4] + [int(sys.argv[4])]
 slower = 1  # how much longer deadlines are than usual
 queued = 0  # part of the shorter of deadline and inquiry that a rank of the last job queued
 INQUIRY_MS = 800  # twice the time that an inquiry has for its answers
@@ -148,12 +148,12 @@ def case_hosts(transport):
 
 def case_many(transport):
     """Equal ranks share a line."""
-    status, out, err = run(32, 'absent', 7, 3000, {'RINGCOMM_TRANSPORT': transport})
+    status, out, err = run(MANY, 'absent', 7, 3000, {'RINGCOMM_TRANSPORT': transport})
     assert status == 0, f'status {status}\n{out}\n{err}'
     report = Report(err)
     report.says('rank 7 (pid ', 'never called all_reduce number 3')
     report.row(7, 'no operation')
-    report.row('0-6,8-31', 'all_reduce number 3 of 1000 float32, sum (')
+    report.row(f'0-6,8-{MANY - 1}', 'all_reduce number 3 of 1000 float32, sum (')
     assert len(report.rows) == 2, err
 
 
